@@ -1,0 +1,40 @@
+VERSION     = $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+FUZZTIME   ?= 20s
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+.DEFAULT_GOAL := help
+.PHONY: build run test lint bench fuzz clean help
+
+build: ## build bin/zksh
+	go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/zksh .
+
+run: build ## build, and open a shell on localhost:2181
+	exec bin/zksh -server localhost:2181
+
+test: ## install what the tests need, lint, run all tests
+	.ci/install-zookeeper
+	$(MAKE) --no-print-directory lint
+	go test -race -timeout 20m ./...
+
+lint: ## check the format, vet, staticcheck, go.mod
+	@unformatted=$$(gofmt -l .) && { test -z "$$unformatted" || { echo "gofmt -w these:" $$unformatted; exit 1; }; }
+	go vet ./...
+	go run $(STATICCHECK) ./...
+	go mod tidy -diff
+
+bench: ## measure against a real server
+	go run ./internal/bench
+
+fuzz: ## run each fuzz target for FUZZTIME
+	@set -e; list=$$(go test -list '^Fuzz' ./...); \
+	echo "$$list" | awk '/^Fuzz/ { f[n++] = $$1 } /^ok/ { while (n) print $$2, f[--n] }' | \
+	while read -r pkg target; do \
+		echo "$$pkg $$target"; \
+		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg"; \
+	done
+
+clean: ## remove what build made
+	rm -rf bin
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

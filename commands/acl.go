@@ -1,0 +1,209 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zktree"
+)
+
+func aclCommands() []*Command {
+	return []*Command{getACLCommand(), setACLCommand(), addauthCommand()}
+}
+
+// permLetters are the permissions in the order zkCli prints them.
+const permLetters = "cdrwa"
+
+var permBits = map[rune]int32{'c': zk.PermCreate, 'd': zk.PermDelete, 'r': zk.PermRead, 'w': zk.PermWrite, 'a': zk.PermAdmin}
+
+// ParseACL reads zkCli's notation: a comma-separated list of scheme:id:perms,
+// where the first colon ends the scheme and the last one starts the perms. What
+// zkCli skips or half accepts (AclParser) is an error here: a wrong letter in an
+// ACL could lock a znode for good.
+func ParseACL(s string) ([]zk.ACL, error) {
+	var acl []zk.ACL
+	for entry := range strings.SplitSeq(strings.TrimRight(s, ","), ",") {
+		first, last := strings.IndexByte(entry, ':'), strings.LastIndexByte(entry, ':')
+		if first < 0 || first == last {
+			return nil, fmt.Errorf("%q does not have the form scheme:id:perm", entry)
+		}
+		var perms int32
+		for _, letter := range entry[last+1:] {
+			bit, ok := permBits[letter]
+			if !ok {
+				return nil, fmt.Errorf("Unknown perm type: %c in %q; the letters are %s", letter, entry, permLetters)
+			}
+			perms |= bit
+		}
+		if perms == 0 {
+			return nil, fmt.Errorf("%q grants nothing; give letters out of %s after the last colon", entry, permLetters)
+		}
+		acl = append(acl, zk.ACL{Perms: perms, Scheme: entry[:first], ID: entry[first+1 : last]})
+	}
+	return acl, nil
+}
+
+func permString(p int32) string {
+	var b strings.Builder
+	for _, letter := range permLetters {
+		if p&permBits[letter] != 0 {
+			b.WriteRune(letter)
+		}
+	}
+	return b.String()
+}
+
+// aclEntry is one entry as JSON shows it.
+type aclEntry struct {
+	Scheme string `json:"scheme"`
+	ID     string `json:"id"`
+	Perms  string `json:"perms"`
+}
+
+// accessList is the answer of getAcl.
+type accessList struct {
+	Path string       `json:"path"`
+	ACL  []aclEntry   `json:"acl"`
+	Stat *render.Stat `json:"stat,omitempty"`
+}
+
+// juteEscape is how the Java records print the characters their form uses.
+var juteEscape = strings.NewReplacer("%", "%25", ",", "%2C", "}", "%7D", "\n", "%0A", "\r", "%0D", "\x00", "%00")
+
+// Text is zkCli's form: two lines an entry, for the Java Id prints its own end of line.
+func (a *accessList) Text(w io.Writer) error {
+	for _, e := range a.ACL {
+		if _, err := fmt.Fprintf(w, "'%s,'%s\n: %s\n", juteEscape.Replace(e.Scheme), juteEscape.Replace(e.ID), e.Perms); err != nil {
+			return err
+		}
+	}
+	if a.Stat == nil {
+		return nil
+	}
+	return a.Stat.Text(w)
+}
+
+// Table has a row for each entry.
+func (a *accessList) Table() render.Grid {
+	g := render.Grid{Header: []string{"scheme", "id", "perms"}}
+	for _, e := range a.ACL {
+		g.Rows = append(g.Rows, []string{e.Scheme, e.ID, e.Perms})
+	}
+	return g
+}
+
+func getACLCommand() *Command {
+	c := &Command{
+		Name: "getAcl", Group: "Access", Args: "[-s] path",
+		Summary: "print a znode's access control list",
+		Example: "getAcl /app",
+		Params:  []Param{pathParam},
+	}
+	c.Flags = func(fs *pflag.FlagSet) Run {
+		stat := fs.BoolP("stat", "s", false, "print the znode's stat as well")
+		return func(ctx context.Context, env *Env, args []string) error {
+			acl, st, err := env.Session.ACL(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			a := &accessList{Path: args[0], ACL: []aclEntry{}}
+			for _, e := range acl {
+				a.ACL = append(a.ACL, aclEntry{e.Scheme, e.ID, permString(e.Perms)})
+			}
+			if *stat {
+				a.Stat = (*render.Stat)(st)
+			}
+			return env.Print(a)
+		}
+	}
+	return c
+}
+
+func setACLCommand() *Command {
+	c := &Command{
+		Name: "setAcl", Group: "Access", Args: "[-s] [-v version] [-R] path acl [version]",
+		Summary: "write a znode's access control list",
+		Help: "The ACL is a comma-separated list of scheme:id:perms with perms out of cdrwa. With a version it is written only if" +
+			" the znode still has that aclVersion. With -R the whole subtree is changed, parents last.",
+		Example: "setAcl /app auth::cdrwa,world:anyone:r",
+		Params:  []Param{pathParam, {Name: "acl", Kind: ACL}, {Name: "version", Kind: Version, Optional: true}},
+	}
+	c.Flags = func(fs *pflag.FlagSet) Run {
+		stat := fs.BoolP("stat", "s", false, "print the znode's new stat")
+		version := int32Flag(fs, "version", "v", -1, "write only if the aclVersion is this `version`")
+		recurse := fs.BoolP("recursive", "R", false, "change the whole subtree")
+		return func(ctx context.Context, env *Env, args []string) error {
+			if len(args) > 2 && fs.Changed("version") {
+				return c.misuse("unexpected word %q: the version is given by -v already", args[2])
+			}
+			v, err := versionArg(c, args, 2, version())
+			if err != nil {
+				return err
+			}
+			acl, err := ParseACL(args[1])
+			if err != nil {
+				return c.misuse("%s", err)
+			}
+			if *recurse {
+				return setTreeACL(ctx, env, args[0], acl, v)
+			}
+			st, err := env.Session.SetACL(ctx, args[0], acl, v)
+			if err != nil {
+				return err
+			}
+			return env.Print(&written{"setAcl", args[0], (*render.Stat)(st), *stat})
+		}
+	}
+	return c
+}
+
+// changes is the answer of setAcl -R, which has no text.
+type changes struct {
+	Done    string `json:"done"`
+	Path    string `json:"path"`
+	Changed int    `json:"changed"`
+}
+
+// Text is empty.
+func (changes) Text(io.Writer) error { return nil }
+
+func setTreeACL(ctx context.Context, env *Env, path string, acl []zk.ACL, version int32) error {
+	update, end := env.Meter("changed")
+	n, err := zktree.SetACL(ctx, env.Session.Client, path, acl, version, update)
+	end()
+	if err != nil {
+		return err
+	}
+	return env.Print(changes{"setAcl", path, n})
+}
+
+func addauthCommand() *Command {
+	c := &Command{
+		Name: "addauth", Group: "Access", Args: "scheme auth",
+		Summary: "authenticate the session",
+		Help: "The credential lives as long as this connection: it is sent again after a reconnect, never to another ensemble," +
+			" and is not written to the history. A server that refuses it ends the session; connect starts another.",
+		Example: "addauth digest user:password",
+		Params:  []Param{{Name: "scheme", Kind: Scheme}, {Name: "auth", Kind: Secret, Optional: true}},
+	}
+	c.Flags = NoFlags(func(ctx context.Context, env *Env, args []string) error {
+		var auth []byte
+		switch {
+		case len(args) > 1:
+			auth = []byte(args[1])
+		case args[0] == "digest":
+			return c.misuse("missing auth")
+		}
+		if err := env.Session.AddAuth(ctx, args[0], auth); err != nil {
+			return err
+		}
+		return env.Print(done{Done: "addauth"})
+	})
+	return c
+}

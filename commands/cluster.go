@@ -1,0 +1,157 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
+)
+
+func clusterCommands() []*Command {
+	return []*Command{configCommand(), reconfigCommand()}
+}
+
+// ensemble is the answer of config and reconfig.
+type ensemble struct {
+	Config string       `json:"config"`
+	Stat   *render.Stat `json:"stat,omitempty"`
+
+	head string
+}
+
+// Text is the configuration as the server keeps it.
+func (e *ensemble) Text(w io.Writer) error {
+	if _, err := io.WriteString(w, e.head+e.Config); err != nil {
+		return err
+	}
+	return lineAndStat(w, e.Stat)
+}
+
+func configCommand() *Command {
+	c := &Command{
+		Name: "config", Group: "Ensemble", Args: "[-c] [-w] [-s]",
+		Summary: "print the ensemble's configuration",
+		Help:    "A stand-alone server has none. With -c only what a client needs is printed: the version and the addresses.",
+		Example: "config -c",
+	}
+	c.Flags = func(fs *pflag.FlagSet) Run {
+		client := fs.BoolP("client", "c", false, "print the version and the clients' addresses")
+		watch := fs.BoolP("watch", "w", false, "leave a watch on the configuration")
+		stat := fs.BoolP("stat", "s", false, "print its stat as well")
+		return func(ctx context.Context, env *Env, _ []string) error {
+			data, st, err := env.Session.Absolute().Get(ctx, zkconn.ConfigPath, *watch)
+			if err != nil {
+				return err
+			}
+			e := &ensemble{Config: string(data)}
+			if *client {
+				e.Config = clientConfig(string(data))
+			}
+			if *stat {
+				e.Stat = (*render.Stat)(st)
+			}
+			return env.Print(e)
+		}
+	}
+	return c
+}
+
+// clientConfig is "<version> host:port,host:port" (ConfigUtils.getClientConfigStr).
+func clientConfig(config string) string {
+	var version string
+	var addrs []string
+	for l := range strings.SplitSeq(config, "\n") {
+		key, value, _ := strings.Cut(strings.TrimSpace(l), "=")
+		switch {
+		case key == "version":
+			version = value
+		case strings.HasPrefix(key, "server."):
+			if _, addr, ok := strings.Cut(value, ";"); ok {
+				addrs = append(addrs, addr)
+			}
+		}
+	}
+	return version + " " + strings.Join(addrs, ",")
+}
+
+func reconfigCommand() *Command {
+	c := &Command{
+		Name: "reconfig", Group: "Ensemble",
+		Args: "[-s] [-v version] [[-file path] | [-members serverID=host:port1:port2;port3[,...]*]] |" +
+			" [-add serverId=host:port1:port2;port3[,...]]* [-remove serverId[,...]*]",
+		Summary: "change the ensemble's members",
+		Help:    "-add and -remove change the present members, -members and -file replace them. The version is written in hexadecimal, as config prints it.",
+		Example: "reconfig -remove 3",
+	}
+	c.Flags = func(fs *pflag.FlagSet) Run {
+		stat := fs.BoolP("stat", "s", false, "print the new configuration's stat as well")
+		version := fs.StringP("version", "v", "", "change only the configuration of this version")
+		file := fs.String("file", "", "take all members from this file")
+		members := fs.String("members", "", "all members")
+		add := fs.StringArray("add", nil, "members to add or change")
+		remove := fs.StringArray("remove", nil, "ids of members to remove")
+		return func(ctx context.Context, env *Env, _ []string) error {
+			r := zkconn.Reconfig{
+				Joining: strings.ToLower(strings.Join(*add, ",")),
+				Leaving: strings.ToLower(strings.Join(*remove, ",")),
+				Members: strings.ToLower(*members),
+				Version: -1,
+			}
+			some := r.Joining+r.Leaving != ""
+			switch {
+			case !some && r.Members == "" && *file == "":
+				return c.misuse("missing -add, -remove, -members or -file")
+			case some && (r.Members != "" || *file != ""):
+				return c.misuse("Can't use -file or -members together with -add or -remove (mixing incremental and non-incremental modes is not allowed)")
+			case r.Members != "" && *file != "":
+				return c.misuse("Can't use -file and -members together (conflicting non-incremental modes)")
+			}
+			var err error
+			if fs.Changed("version") {
+				if r.Version, err = strconv.ParseInt(*version, 16, 64); err != nil {
+					return c.misuse("-v must be followed by a long (configuration version), not %q", *version)
+				}
+			}
+			if *file != "" {
+				if r.Members, err = membersOf(*file); err != nil {
+					return err
+				}
+			}
+			config, st, err := env.Session.Reconfig(ctx, r)
+			if err != nil {
+				return err
+			}
+			e := &ensemble{Config: string(config), head: "Committed new configuration:\n"}
+			if *stat {
+				e.Stat = (*render.Stat)(st)
+			}
+			return env.Print(e)
+		}
+	}
+	return c
+}
+
+// membersOf takes the server lines out of a configuration file.
+func membersOf(name string) (string, error) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return "", fmt.Errorf("Error processing %w", err)
+	}
+	var members []string
+	for l := range strings.SplitSeq(string(data), "\n") {
+		if l = strings.TrimSpace(l); strings.HasPrefix(l, "server.") {
+			members = append(members, strings.ReplaceAll(l, " ", ""))
+		}
+	}
+	if len(members) == 0 {
+		return "", fmt.Errorf("Error processing %s: it has no line server.N=…", name)
+	}
+	return strings.Join(members, ","), nil
+}

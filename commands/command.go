@@ -1,0 +1,228 @@
+// Package commands has the contract of a shell command and zkCli's command set.
+// A command is data and one function; help, completion, usage errors and the
+// README's table all come out of the data.
+package commands
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
+)
+
+// Command describes one command of the shell.
+type Command struct {
+	Name    string
+	Aliases []string
+	Group   string  // heading in help
+	Args    string  // zkCli's usage line without the name; every flag is in it
+	Summary string  // one line
+	Help    string  // more, in paragraphs; may be empty
+	Example string  // one line that can be typed
+	Params  []Param // the positional words, in order; only the last may be Rest
+	Offline bool    // works without a session
+
+	// Flags declares the flags on a fresh set and returns the function that
+	// runs the command with them; it runs once for each line.
+	Flags func(fs *pflag.FlagSet) Run
+}
+
+// Run carries out a command. args are the positional words, already counted
+// against Params.
+type Run func(ctx context.Context, env *Env, args []string) error
+
+// NoFlags is the Flags of a command that has none.
+func NoFlags(run Run) func(*pflag.FlagSet) Run {
+	return func(*pflag.FlagSet) Run { return run }
+}
+
+// Kind says what a positional word is, for completion.
+type Kind int
+
+// The kinds of positional words.
+const (
+	Path Kind = iota
+	Data
+	ACL
+	Scheme
+	Version
+	Watch
+	Server
+	Number
+	Switch // on or off
+	CommandName
+	Secret
+)
+
+// Param is one positional word.
+type Param struct {
+	Name     string
+	Kind     Kind
+	Optional bool
+}
+
+// Env is what a command may touch.
+type Env struct {
+	Session *zkconn.Session
+	Print   func(render.Value) error // an answer, on standard output
+	Note    func(text string)        // a remark, on standard error
+	// Meter shows progress while a long piece of work is under way; its result
+	// ends the show. It draws only on a terminal.
+	Meter   func(verb string) (update func(done, total int), end func())
+	Stdin   io.Reader // one-shot only, else nil
+	Version string    // of zksh
+}
+
+// UsageError is a line that cannot be meant as it stands; nothing was done.
+type UsageError struct {
+	Command *Command // nil for a line that names none
+	Problem string
+}
+
+func (e *UsageError) Error() string {
+	if e.Command == nil {
+		return e.Problem
+	}
+	return fmt.Sprintf("%s (usage: %s)", e.Problem, e.Command.Usage())
+}
+
+// Unmet is the error of a command whose answer is its exit status, such as
+// exists: nothing is printed.
+type Unmet struct{}
+
+func (Unmet) Error() string { return "no" }
+
+// Usage is the command's line in zkCli's usage screen.
+func (c *Command) Usage() string {
+	return strings.TrimRight(c.Name+" "+c.Args, " ")
+}
+
+func (c *Command) misuse(format string, args ...any) error {
+	return &UsageError{c, fmt.Sprintf(format, args...)}
+}
+
+// FlagSet declares the command's flags, for help and completion.
+func (c *Command) FlagSet() *pflag.FlagSet {
+	fs := newFlagSet(c.Name)
+	c.Flags(fs)
+	return fs
+}
+
+func newFlagSet(name string) *pflag.FlagSet {
+	fs := pflag.NewFlagSet(name, pflag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.SortFlags = false
+	fs.Usage = func() {}
+	return fs
+}
+
+// Execute runs the command with the words that follow its name.
+func (c *Command) Execute(ctx context.Context, env *Env, words []Word) error {
+	if !c.Offline && !env.Session.Live() {
+		return zkconn.ErrNotConnected
+	}
+	fs := newFlagSet(c.Name)
+	run := c.Flags(fs)
+	line, err := Reorder(fs, words, false)
+	if err == nil {
+		err = fs.Parse(line)
+	}
+	if err != nil {
+		return c.misuse("%s", err)
+	}
+	args := fs.Args()
+	if len(args) > len(c.Params) {
+		extra := args[len(c.Params)]
+		return c.misuse("unexpected word %q after %q; quote a value that has blanks", extra, strings.Join(append([]string{c.Name}, args[:len(c.Params)]...), " "))
+	}
+	if len(args) < len(c.Params) && !c.Params[len(args)].Optional {
+		return c.misuse("missing %s", c.Params[len(args)].Name)
+	}
+	return run(ctx, env, args)
+}
+
+// arg is the i-th positional word, or "" when it was left out.
+func arg(args []string, i int) string {
+	if i < len(args) {
+		return args[i]
+	}
+	return ""
+}
+
+// Registry finds commands by name or alias.
+type Registry struct {
+	list   []*Command
+	byName map[string]*Command
+}
+
+// NewRegistry collects commands. A name used twice is an error in the program
+// and panics.
+func NewRegistry(lists ...[]*Command) *Registry {
+	r := &Registry{byName: map[string]*Command{}}
+	for _, c := range slices.Concat(lists...) {
+		for _, n := range append([]string{c.Name}, c.Aliases...) {
+			if r.byName[n] != nil {
+				panic("two commands are named " + n)
+			}
+			r.byName[n] = c
+		}
+		r.list = append(r.list, c)
+	}
+	return r
+}
+
+// Find returns the command of that name or alias, or nil.
+func (r *Registry) Find(name string) *Command { return r.byName[name] }
+
+// All returns the commands in the order of their registration.
+func (r *Registry) All() []*Command { return r.list }
+
+// Nearest returns the name closest to a mistyped one, or "" when none is close.
+func (r *Registry) Nearest(name string) string {
+	best, at := "", 1+min(2, len(name)/2)
+	for _, c := range r.list {
+		for _, n := range append([]string{c.Name}, c.Aliases...) {
+			if d := distance(strings.ToLower(name), strings.ToLower(n)); d < at || d == at && best != "" && n < best {
+				best, at = n, d
+			}
+		}
+	}
+	return best
+}
+
+// distance is the number of single-character edits, swaps of neighbours
+// included, between two words.
+func distance(a, b string) int {
+	var before, prev, cur []int
+	for j := range len(b) + 1 {
+		prev = append(prev, j)
+	}
+	for i := range len(a) {
+		cur = append(make([]int, 0, len(b)+1), i+1)
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			d := min(prev[j]+cost, prev[j+1]+1, cur[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				d = min(d, before[j-1]+1)
+			}
+			cur = append(cur, d)
+		}
+		before, prev = prev, cur
+	}
+	return prev[len(b)]
+}
+
+// All is zkCli's command set.
+func All() []*Command {
+	return slices.Concat(readCommands(), writeCommands(), treeCommands(), aclCommands(), quotaCommands(),
+		watchCommands(), sessionCommands(), clusterCommands())
+}

@@ -1,0 +1,175 @@
+package commands
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// Reorder turns words with flags anywhere among them into what pflag parses
+// without surprises: flags and their values first, then "--", then the rest. It
+// takes zkCli's forms: -x, -xVALUE, -x=VALUE, -x VALUE, joined flags (-se), long
+// names with one dash or two, and "--" before words that are no flags. A quoted
+// word is never a flag, and a number is none unless the set has a flag of that
+// digit. With stopAtFirst everything from the first plain word on is kept
+// together, as program options need.
+func Reorder(fs *pflag.FlagSet, words []Word, stopAtFirst bool) ([]string, error) {
+	var flags, rest []string
+	for i := 0; i < len(words); i++ {
+		w := words[i].Text
+		if w == "--" && !words[i].Quoted {
+			rest = append(rest, texts(words[i+1:])...)
+			break
+		}
+		if words[i].Quoted || len(w) < 2 || w[0] != '-' || isNumber(w) && fs.ShorthandLookup(w[1:2]) == nil {
+			if stopAtFirst {
+				rest = append(rest, texts(words[i:])...)
+				break
+			}
+			rest = append(rest, w)
+			continue
+		}
+		out, wants, err := canonical(fs, w)
+		if err != nil {
+			return nil, err
+		}
+		if wants != "" {
+			if i++; i == len(words) {
+				return nil, fmt.Errorf("flag %s needs a value", wants)
+			}
+			out += "=" + words[i].Text
+		}
+		flags = append(flags, out)
+	}
+	return append(append(flags, "--"), rest...), nil
+}
+
+func texts(words []Word) []string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = w.Text
+	}
+	return out
+}
+
+func isNumber(w string) bool {
+	_, err := strconv.ParseFloat(w, 64)
+	return err == nil
+}
+
+// canonical rewrites one flag word. wants names the flag whose value is the
+// next word, if it is.
+func canonical(fs *pflag.FlagSet, w string) (out, wants string, err error) {
+	name, value, hasValue := strings.Cut(strings.TrimLeft(w, "-"), "=")
+	if f := fs.Lookup(name); f != nil && len(name) > 1 {
+		switch {
+		case isSwitch(f) && hasValue:
+			return "", "", fmt.Errorf("flag %s takes no value", w[:strings.IndexByte(w, '=')])
+		case isSwitch(f):
+			return "--" + name, "", nil
+		case hasValue:
+			return "--" + name + "=" + value, "", nil
+		}
+		return "--" + name, w, nil
+	}
+	if strings.HasPrefix(w, "--") {
+		return "", "", unknownFlag(w)
+	}
+	for j := 1; j < len(w); j++ {
+		f := fs.ShorthandLookup(w[j : j+1])
+		switch {
+		case f == nil && w[j] == '=':
+			return "", "", fmt.Errorf("flag %s takes no value", w[:j])
+		case f == nil && j == 1:
+			return "", "", unknownFlag(w)
+		case f == nil:
+			return "", "", fmt.Errorf("unknown flag -%s in %s", w[j:j+1], w)
+		case isSwitch(f):
+			continue
+		case j == len(w)-1:
+			return w, "-" + w[j:], nil
+		case w[j+1] == '=':
+			return w, "", nil
+		}
+		return w[:j+1] + "=" + w[j+1:], "", nil
+	}
+	return w, "", nil
+}
+
+func unknownFlag(w string) error {
+	return fmt.Errorf("unknown flag %s; put -- before data that begins with a dash", w)
+}
+
+func isSwitch(f *pflag.Flag) bool { return f.NoOptDefVal != "" }
+
+// integer is a flag's whole number, read as Java reads it: decimal, with an
+// optional sign. Of several the first counts, as in zkCli.
+type integer struct {
+	value *int64
+	bits  int
+	bad   string // the words of a failure; may be empty
+	seen  bool
+}
+
+// Set is part of pflag.Value.
+func (n *integer) Set(s string) error {
+	v, err := strconv.ParseInt(s, 10, n.bits)
+	if err != nil {
+		if n.bad != "" {
+			return errors.New(n.bad)
+		}
+		return fmt.Errorf("%q is not a whole number of %d bits", s, n.bits)
+	}
+	if !n.seen {
+		*n.value, n.seen = v, true
+	}
+	return nil
+}
+
+// String is part of pflag.Value.
+func (n *integer) String() string { return "" }
+
+// Type is part of pflag.Value; it is the value's name in help.
+func (n *integer) Type() string { return "number" }
+
+// int32Flag declares a flag with a 32-bit number, such as a version.
+func int32Flag(fs *pflag.FlagSet, name, short string, def int32, usage string) func() int32 {
+	v := int64(def)
+	fs.VarP(&integer{value: &v, bits: 32}, name, short, usage)
+	return func() int32 { return int32(v) }
+}
+
+// int64Flag declares a flag with a 64-bit number.
+func int64Flag(fs *pflag.FlagSet, name, short string, def int64, usage string) *int64 {
+	v := def
+	fs.VarP(&integer{value: &v, bits: 64}, name, short, usage)
+	return &v
+}
+
+// versionArg reads the positional version of the 3.4 syntax.
+func versionArg(c *Command, args []string, i int, flag int32) (int32, error) {
+	if i >= len(args) {
+		return flag, nil
+	}
+	v, err := strconv.ParseInt(args[i], 10, 32)
+	if err != nil {
+		return 0, c.misuse("unexpected word %q: a version must be a whole number; quote a value that has blanks", args[i])
+	}
+	return int32(v), nil
+}
+
+// watchArg reads the positional watch of the 3.4 syntax and reminds of the flag.
+func watchArg(c *Command, env *Env, args []string, i int, flag bool, old, now string) (bool, error) {
+	if i >= len(args) {
+		return flag, nil
+	}
+	switch args[i] {
+	case "watch", "true", "1":
+		env.Note("'" + old + "' has been deprecated. Please use '" + now + "' instead.")
+		return true, nil
+	}
+	return false, c.misuse("unexpected word %q after the path (a watch is asked for with -w)", args[i])
+}

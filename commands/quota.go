@@ -1,0 +1,415 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/internal/zkconn"
+)
+
+// The znodes in which a server keeps quotas (org.apache.zookeeper.Quotas). They
+// lie outside any chroot, because servers look for them nowhere else.
+const (
+	quotaRoot  = "/zookeeper/quota"
+	limitsName = "zookeeper_limits"
+	statsName  = "zookeeper_stats"
+)
+
+// limit is one of the four limits of a quota, by its flag.
+type limit struct {
+	flag, long, key, usage string
+	least                  int64
+	most                   int64
+	tooSmall               string
+}
+
+const (
+	numTooSmall   = "the num quota must be greater than zero"
+	bytesTooSmall = "the bytes quota must be greater than or equal to zero"
+)
+
+var limits = []limit{
+	{"n", "count", "count", "soft limit on the number of znodes", 1, math.MaxInt32, numTooSmall},
+	{"b", "bytes", "bytes", "soft limit on the bytes of data", 0, math.MaxInt64, bytesTooSmall},
+	{"N", "hard-count", "countHardLimit", "hard limit on the number of znodes", 1, math.MaxInt32, numTooSmall},
+	{"B", "hard-bytes", "byteHardLimit", "hard limit on the bytes of data", 0, math.MaxInt64, bytesTooSmall},
+}
+
+func quotaCommands() []*Command {
+	return []*Command{setquotaCommand(), listquotaCommand(), delquotaCommand()}
+}
+
+// quota is the content of a limits or stats znode: -1 means unlimited.
+type quota map[string]int64
+
+func (q quota) get(key string) int64 {
+	if v, ok := q[key]; ok {
+		return v
+	}
+	return -1
+}
+
+// String is the form servers write from 3.7 on (StatsTrack.toString): count and
+// bytes, then any other key in sorted order. The odd "=" lets 3.4 read it.
+func (q quota) String() string {
+	s := fmt.Sprintf("count=%d,bytes=%d", q.get("count"), q.get("bytes"))
+	sep := "=;"
+	for _, k := range slices.Sorted(maps.Keys(q)) {
+		if k != "count" && k != "bytes" {
+			s += fmt.Sprintf("%s%s=%d", sep, k, q[k])
+			sep = ";"
+		}
+	}
+	return s
+}
+
+// parseQuota reads either form: fields between commas or semicolons, each
+// key=number with perhaps a trailing "=".
+func parseQuota(data []byte) (quota, error) {
+	q := quota{}
+	fields := strings.FieldsFunc(string(data), func(r rune) bool { return r == ',' || r == ';' })
+	for _, f := range fields {
+		key, text, ok := strings.Cut(strings.TrimSuffix(f, "="), "=")
+		v, err := strconv.ParseInt(text, 10, 64)
+		if !ok || err != nil {
+			return nil, fmt.Errorf("malformed quota %q", data)
+		}
+		q[key] = v
+	}
+	if len(q) == 0 {
+		return nil, fmt.Errorf("malformed quota %q", data)
+	}
+	return q, nil
+}
+
+// quotaNodes reads and writes the znodes of one path's quota.
+type quotaNodes struct {
+	c    zkconn.Client // on server paths
+	env  *Env
+	path string // as the user wrote it
+	dir  string // below quotaRoot
+}
+
+func (env *Env) quotaNodes(path string) (quotaNodes, error) {
+	if err := zkconn.ValidatePath(path, false); err != nil {
+		return quotaNodes{}, err
+	}
+	server := env.Session.ServerPath(path)
+	if server == "/" {
+		return quotaNodes{}, errors.New("/ cannot have a quota; name a znode below it")
+	}
+	return quotaNodes{env.Session.Absolute(), env, path, quotaRoot + server}, nil
+}
+
+func (n quotaNodes) limits() string { return joinPath(n.dir, limitsName) }
+func (n quotaNodes) stats() string  { return joinPath(n.dir, statsName) }
+
+func (n quotaNodes) read(ctx context.Context, node string) (quota, error) {
+	data, _, err := n.c.Get(ctx, node, false)
+	if err != nil {
+		return nil, err
+	}
+	q, err := parseQuota(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", node, err)
+	}
+	return q, nil
+}
+
+func setquotaCommand() *Command {
+	c := &Command{
+		Name: "setquota", Group: "Quotas", Args: "-n|-b|-N|-B val path",
+		Summary: "limit a subtree's number of znodes or bytes of data",
+		Help: "A soft limit is only warned about in the server's log; a hard one is enforced by servers from 3.7 on that have" +
+			" enforceQuota=true. The other limits of the znode stay as they are.",
+		Example: "setquota -n 1000 /app",
+		Params:  []Param{pathParam},
+	}
+	c.Flags = func(fs *pflag.FlagSet) Run {
+		values := make([]*int64, len(limits))
+		for i, l := range limits {
+			values[i] = int64Flag(fs, l.long, l.flag, -1, l.usage)
+		}
+		return func(ctx context.Context, env *Env, args []string) error {
+			chosen, err := c.oneLimit(fs, true)
+			if err != nil {
+				return err
+			}
+			l, v := limits[chosen], *values[chosen]
+			switch {
+			case v < l.least:
+				return c.misuse("%s, not %d", l.tooSmall, v)
+			case v > l.most:
+				return c.misuse("%d is too large for -%s: it is a number of 32 bits", v, l.flag)
+			}
+			return setQuota(ctx, env, args[0], l.key, v)
+		}
+	}
+	return c
+}
+
+// oneLimit says which one of the limit flags was given.
+func (c *Command) oneLimit(fs *pflag.FlagSet, required bool) (int, error) {
+	chosen := -1
+	for i, l := range limits {
+		switch {
+		case !fs.Changed(l.long):
+		case chosen >= 0:
+			return 0, c.misuse("-%s and -%s were both given; set one limit at a time", limits[chosen].flag, l.flag)
+		default:
+			chosen = i
+		}
+	}
+	if chosen < 0 && required {
+		return 0, c.misuse("missing -n, -b, -N or -B")
+	}
+	return chosen, nil
+}
+
+// warnings is the answer of setquota.
+type warnings struct {
+	Done     string   `json:"done"`
+	Path     string   `json:"path"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Text is zkCli's lines.
+func (q warnings) Text(w io.Writer) error {
+	for _, s := range q.Warnings {
+		if _, err := io.WriteString(w, "[Warning]: "+s+"\n"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func setQuota(ctx context.Context, env *Env, path, key string, v int64) error {
+	n, err := env.quotaNodes(path)
+	if err != nil {
+		return err
+	}
+	if strings.HasPrefix(env.Session.ServerPath(path), quotaRoot) {
+		return errors.New("cannot set a quota under the path: " + quotaRoot)
+	}
+	if _, err := env.Session.Exists(ctx, path, false); errors.Is(err, zkconn.NoNode) {
+		return errors.New(path + " does not exist.")
+	} else if err != nil {
+		return err
+	}
+	q, err := n.read(ctx, n.limits())
+	switch {
+	case errors.Is(err, zkconn.NoNode):
+		if err := n.create(ctx); err != nil {
+			return err
+		}
+		q = quota{"count": -1, "bytes": -1, "byteHardLimit": -1, "countHardLimit": -1}
+		q[key] = v
+		if _, err := n.c.Create(ctx, n.limits(), []byte(q.String()), zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	default:
+		q[key] = v
+		if _, err := n.c.Set(ctx, n.limits(), []byte(q.String()), -1); err != nil {
+			return err
+		}
+	}
+	return n.warn(ctx, q)
+}
+
+// create makes what lies above the limits znode, after checking that no znode
+// above or below has a quota, and the stats znode, which the server then fills.
+func (n quotaNodes) create(ctx context.Context) error {
+	if err := n.noneAbove(ctx); err != nil {
+		return err
+	}
+	if err := n.noneBelow(ctx, n.dir); err != nil {
+		return err
+	}
+	for i := len(quotaRoot); i <= len(n.dir); i++ {
+		if i < len(n.dir) && n.dir[i] != '/' {
+			continue
+		}
+		_, err := n.c.Create(ctx, n.dir[:i], nil, zkconn.OpenACL(), zkconn.CreateMode{})
+		if err := ignore(err, zkconn.NodeExists); err != nil {
+			return err
+		}
+	}
+	zero := quota{"count": 0, "bytes": 0}
+	_, err := n.c.Create(ctx, n.stats(), []byte(zero.String()), zkconn.OpenACL(), zkconn.CreateMode{})
+	return ignore(err, zkconn.NodeExists)
+}
+
+func (n quotaNodes) noneAbove(ctx context.Context) error {
+	for i := len(n.dir) - 1; i > len(quotaRoot); i-- {
+		if n.dir[i] != '/' {
+			continue
+		}
+		_, err := n.c.Exists(ctx, joinPath(n.dir[:i], limitsName), false)
+		if err == nil {
+			return fmt.Errorf("%s has a parent %s which has a quota", n.path, n.client(n.dir[:i]))
+		}
+		if err := ignore(err, zkconn.NoNode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// client is the path whose quota lies in dir, as the user would write it.
+func (n quotaNodes) client(dir string) string {
+	return n.env.Session.ClientPath(strings.TrimPrefix(dir, quotaRoot))
+}
+
+func (n quotaNodes) noneBelow(ctx context.Context, dir string) error {
+	names, _, err := n.c.Children(ctx, dir, false)
+	if err != nil {
+		return ignore(err, zkconn.NoNode)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if name == limitsName {
+			return fmt.Errorf("%s has a child %s which has a quota", n.path, n.client(dir))
+		}
+		if name == statsName {
+			continue
+		}
+		if err := n.noneBelow(ctx, joinPath(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// warn answers with what is above its limit already.
+func (n quotaNodes) warn(ctx context.Context, q quota) error {
+	used, err := n.read(ctx, n.stats())
+	if err := ignore(err, zkconn.NoNode); err != nil {
+		return err
+	}
+	w := warnings{Done: "setquota", Path: n.path}
+	for _, l := range limits {
+		what := "bytes"
+		if l.least == 1 {
+			what = "count"
+		}
+		if have := used.get(what); q.get(l.key) >= 0 && have > q.get(l.key) {
+			w.Warnings = append(w.Warnings, fmt.Sprintf("the %s quota you create is less than the existing %s:%d", what, what, have))
+		}
+	}
+	return n.env.Print(w)
+}
+
+// quotaReport is the answer of listquota.
+type quotaReport struct {
+	Path   string `json:"path"`
+	Limits quota  `json:"limits"`
+	Stats  quota  `json:"stats"`
+}
+
+// Text is zkCli's two lines.
+func (q quotaReport) Text(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "Output quota for %s %s\nOutput stat for %s %s\n", q.Path, q.Limits, q.Path, q.Stats)
+	return err
+}
+
+func listquotaCommand() *Command {
+	return &Command{
+		Name: "listquota", Group: "Quotas", Args: "path",
+		Summary: "print a znode's quota and what is used of it",
+		Help:    "count is the number of znodes, the znode itself included; bytes is their data. -1 means unlimited.",
+		Example: "listquota /app",
+		Params:  []Param{pathParam},
+		Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
+			n, err := env.quotaNodes(args[0])
+			if err != nil {
+				return err
+			}
+			env.Note("absolute path is " + n.limits())
+			r := quotaReport{Path: args[0]}
+			for _, part := range []struct {
+				node string
+				into *quota
+			}{{n.limits(), &r.Limits}, {n.stats(), &r.Stats}} {
+				*part.into, err = n.read(ctx, part.node)
+				if errors.Is(err, zkconn.NoNode) {
+					return fmt.Errorf("quota for %s does not exist.", args[0])
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return env.Print(r)
+		}),
+	}
+}
+
+func delquotaCommand() *Command {
+	c := &Command{
+		Name: "delquota", Group: "Quotas", Args: "[-n|-b|-N|-B] path",
+		Summary: "remove a znode's quota, or one limit of it",
+		Example: "delquota -n /app",
+		Params:  []Param{pathParam},
+	}
+	c.Flags = func(fs *pflag.FlagSet) Run {
+		for _, l := range limits {
+			fs.BoolP(l.long, l.flag, false, "remove only the "+l.usage)
+		}
+		return func(ctx context.Context, env *Env, args []string) error {
+			chosen, err := c.oneLimit(fs, false)
+			if err != nil {
+				return err
+			}
+			n, err := env.quotaNodes(args[0])
+			if err != nil {
+				return err
+			}
+			if err := n.drop(ctx, chosen); errors.Is(err, zkconn.NoNode) {
+				return fmt.Errorf("Quota does not exist for %s", args[0])
+			} else if err != nil {
+				return err
+			}
+			return env.Print(done{"delquota", args[0]})
+		}
+	}
+	return c
+}
+
+// drop lifts one limit, or removes the quota with the empty znodes above it.
+func (n quotaNodes) drop(ctx context.Context, chosen int) error {
+	if chosen >= 0 {
+		q, err := n.read(ctx, n.limits())
+		if err != nil {
+			return err
+		}
+		q[limits[chosen].key] = -1
+		_, err = n.c.Set(ctx, n.limits(), []byte(q.String()), -1)
+		return err
+	}
+	if err := n.c.Delete(ctx, n.limits(), -1); err != nil {
+		return err
+	}
+	if err := ignore(n.c.Delete(ctx, n.stats(), -1), zkconn.NoNode); err != nil {
+		return err
+	}
+	for dir := n.dir; dir != quotaRoot; dir = dir[:strings.LastIndexByte(dir, '/')] {
+		err := n.c.Delete(ctx, dir, -1)
+		if errors.Is(err, zkconn.NotEmpty) {
+			return nil
+		}
+		if err := ignore(err, zkconn.NoNode); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,388 @@
+package commands
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktree"
+)
+
+var (
+	pathParam  = Param{Name: "path", Kind: Path}
+	watchParam = Param{Name: "watch", Kind: Watch, Optional: true}
+)
+
+func readCommands() []*Command {
+	return []*Command{lsCommand(), ls2Command(), getCommand(), statCommand(), existsCommand()}
+}
+
+// listing is the answer of ls.
+type listing struct {
+	Path     string       `json:"path"`
+	Children []string     `json:"children"`
+	Stat     *render.Stat `json:"stat,omitempty"`
+}
+
+// Text is zkCli's list, and the stat block if there is one.
+func (l *listing) Text(w io.Writer) error {
+	if err := render.JavaList(w, l.Children); err != nil {
+		return err
+	}
+	return lineAndStat(w, l.Stat)
+}
+
+// lineAndStat ends the line of an answer, and adds the stat block asked for.
+func lineAndStat(w io.Writer, stat *render.Stat) error {
+	if _, err := io.WriteString(w, "\n"); err != nil || stat == nil {
+		return err
+	}
+	return stat.Text(w)
+}
+
+// Table has a row for each child.
+func (l *listing) Table() render.Grid {
+	g := render.Grid{Header: []string{"child"}}
+	for _, c := range l.Children {
+		g.Rows = append(g.Rows, []string{c})
+	}
+	return g
+}
+
+// subtree is the answer of ls -R: one path a line.
+type subtree struct {
+	root *zktree.Node
+}
+
+// Text prints the paths in zkCli's order.
+func (s subtree) Text(w io.Writer) error {
+	return s.root.Walk(func(path string) error {
+		_, err := io.WriteString(w, path+"\n")
+		return err
+	})
+}
+
+func (s subtree) paths() []string {
+	var all []string
+	_ = s.root.Walk(func(path string) error { // the visitor has no error to give
+		all = append(all, path)
+		return nil
+	})
+	return all
+}
+
+// Table has a row for each path.
+func (s subtree) Table() render.Grid {
+	g := render.Grid{Header: []string{"path"}}
+	for _, p := range s.paths() {
+		g.Rows = append(g.Rows, []string{p})
+	}
+	return g
+}
+
+// MarshalJSON gives {"path": …, "paths": […]}, the root first.
+func (s subtree) MarshalJSON() ([]byte, error) {
+	return marshal(struct {
+		Path  string   `json:"path"`
+		Paths []string `json:"paths"`
+	}{s.root.Path, s.paths()})
+}
+
+func lsCommand() *Command {
+	c := &Command{
+		Name: "ls", Group: "Reading", Args: "[-s] [-w] [-R] path",
+		Summary: "list a znode's children",
+		Help:    "Names are sorted. With -R every path of the subtree is printed, a line each: first a node's children, then their subtrees.",
+		Example: "ls -R /app",
+		Params:  []Param{pathParam, watchParam},
+	}
+	c.Flags = func(fs *pflag.FlagSet) Run {
+		stat := fs.BoolP("stat", "s", false, "print the znode's stat as well")
+		watch := fs.BoolP("watch", "w", false, "leave a watch on the children")
+		recurse := fs.BoolP("recursive", "R", false, "list the whole subtree")
+		return func(ctx context.Context, env *Env, args []string) error {
+			w, err := watchArg(c, env, args, 1, *watch, "ls path [watch]", "ls [-w] path")
+			if err != nil {
+				return err
+			}
+			if *recurse {
+				return listTree(ctx, env, args[0], w)
+			}
+			return list(ctx, env, args[0], w, *stat, true)
+		}
+	}
+	return c
+}
+
+func list(ctx context.Context, env *Env, path string, watch, stat, sorted bool) error {
+	names, st, err := env.Session.Children(ctx, path, watch)
+	if err != nil {
+		return err
+	}
+	if sorted {
+		zktree.SortNames(names)
+	}
+	l := &listing{Path: path, Children: names}
+	if stat {
+		l.Stat = (*render.Stat)(st)
+	}
+	return env.Print(l)
+}
+
+// listTree prints a subtree. With watch it leaves a data watch on the root, as
+// zkCli does, and a child watch on every node.
+func listTree(ctx context.Context, env *Env, path string, watch bool) error {
+	if watch {
+		if _, err := env.Session.Exists(ctx, path, true); err != nil {
+			return err
+		}
+	}
+	update, end := env.Meter("listed")
+	root, _, err := zktree.List(ctx, env.Session.Client, path, zktree.Options{Watch: watch, Progress: update})
+	end()
+	if err != nil {
+		return err
+	}
+	return env.Print(subtree{root})
+}
+
+func ls2Command() *Command {
+	c := &Command{
+		Name: "ls2", Group: "Reading", Args: "path [watch]",
+		Summary: "list a znode's children and print its stat (3.4's name for ls -s)",
+		Example: "ls2 /app",
+		Params:  []Param{pathParam, watchParam},
+	}
+	c.Flags = NoFlags(func(ctx context.Context, env *Env, args []string) error {
+		env.Note("'ls2' has been deprecated. Please use 'ls [-s] path' instead.")
+		w, err := watchArg(c, env, args, 1, false, "ls2 path [watch]", "ls [-s] [-w] path")
+		if err != nil {
+			return err
+		}
+		return list(ctx, env, args[0], w, true, true)
+	})
+	return c
+}
+
+// value is the answer of get.
+type value struct {
+	Path string       `json:"path"`
+	Data render.Data  `json:"data"`
+	Stat *render.Stat `json:"stat,omitempty"`
+
+	form dataForm
+}
+
+// dataForm is how get prints data as text.
+type dataForm int
+
+const (
+	plainData dataForm = iota
+	base64Data
+	hexData
+)
+
+// Text is the data as it is, or null, and the stat block if there is one.
+func (v *value) Text(w io.Writer) error {
+	data := v.Data
+	if data == nil {
+		data = []byte("null")
+	}
+	var err error
+	switch v.form {
+	case base64Data:
+		_, err = io.WriteString(w, base64.StdEncoding.EncodeToString(data))
+	case hexData:
+		err = hexDump(w, data)
+	default:
+		_, err = w.Write(data)
+	}
+	if err != nil {
+		return err
+	}
+	return lineAndStat(w, v.Stat)
+}
+
+// Table has one row.
+func (v *value) Table() render.Grid {
+	text := string(v.Data)
+	switch {
+	case v.Data == nil:
+		text = "null"
+	case v.form == base64Data:
+		text = base64.StdEncoding.EncodeToString(v.Data)
+	}
+	g := render.Grid{Header: []string{"field", "value"}, Rows: [][]string{{"path", v.Path}, {"data", text}}}
+	if v.Stat != nil {
+		g.Rows = append(g.Rows, v.Stat.Table().Rows...)
+	}
+	return g
+}
+
+func getCommand() *Command {
+	c := &Command{
+		Name: "get", Group: "Reading", Args: "[-s] [-w] [-b] [-x] [-f file] path",
+		Summary: "print a znode's data",
+		Help:    "A znode without data prints null. With -f the data goes into a file, byte for byte, and nothing is printed.",
+		Example: "get -s /app/config",
+		Params:  []Param{pathParam, watchParam},
+	}
+	c.Flags = func(fs *pflag.FlagSet) Run {
+		stat := fs.BoolP("stat", "s", false, "print the znode's stat as well")
+		watch := fs.BoolP("watch", "w", false, "leave a watch on the data")
+		b64 := fs.BoolP("base64", "b", false, "print the data in base64")
+		hex := fs.BoolP("hex", "x", false, "print a hex dump of the data")
+		file := fs.StringP("file", "f", "", "write the data into this file")
+		return func(ctx context.Context, env *Env, args []string) error {
+			w, err := watchArg(c, env, args, 1, *watch, "get path [watch]", "get [-s] [-w] path")
+			if err != nil {
+				return err
+			}
+			data, st, err := env.Session.Get(ctx, args[0], w)
+			if err != nil {
+				return err
+			}
+			if fs.Changed("file") {
+				return saveFile(*file, data)
+			}
+			v := &value{Path: args[0], Data: data}
+			switch {
+			case *hex:
+				v.form = hexData
+			case *b64:
+				v.form = base64Data
+			}
+			if *stat {
+				v.Stat = (*render.Stat)(st)
+			}
+			return env.Print(v)
+		}
+	}
+	return c
+}
+
+// saveFile writes all of the data or leaves the file as it was.
+func saveFile(name string, data []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(data)
+	err = errors.Join(err, tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), name)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(tmp.Name()))
+	}
+	return nil
+}
+
+func statCommand() *Command {
+	c := &Command{
+		Name: "stat", Group: "Reading", Args: "[-w] path",
+		Summary: "print a znode's stat",
+		Help:    "With -w a watch is left on the znode, also on one that does not exist yet.",
+		Example: "stat /app",
+		Params:  []Param{pathParam, watchParam},
+	}
+	c.Flags = func(fs *pflag.FlagSet) Run {
+		watch := fs.BoolP("watch", "w", false, "leave a watch on the znode or its creation")
+		return func(ctx context.Context, env *Env, args []string) error {
+			w, err := watchArg(c, env, args, 1, *watch, "stat path [watch]", "stat [-w] path")
+			if err != nil {
+				return err
+			}
+			st, err := env.Session.Exists(ctx, args[0], w)
+			if err != nil {
+				return err
+			}
+			return env.Print((*render.Stat)(st))
+		}
+	}
+	return c
+}
+
+func existsCommand() *Command {
+	return &Command{
+		Name: "exists", Group: "Reading", Args: "path",
+		Summary: "tell by the exit status whether a znode exists (0 yes, 1 no)",
+		Example: "exists /app/ready",
+		Params:  []Param{pathParam},
+		Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
+			_, err := env.Session.Exists(ctx, args[0], false)
+			if err != nil && !errors.Is(err, zkconn.NoNode) {
+				return err
+			}
+			if perr := env.Print(existence{args[0], err == nil}); perr != nil {
+				return perr
+			}
+			if err != nil {
+				return Unmet{}
+			}
+			return nil
+		}),
+	}
+}
+
+// existence is the answer of exists, which has no text.
+type existence struct {
+	Path   string `json:"path"`
+	Exists bool   `json:"exists"`
+}
+
+// Text is empty: the exit status is the answer.
+func (existence) Text(io.Writer) error { return nil }
+
+// done is the answer of a command zkCli lets pass without a word.
+type done struct {
+	Done string `json:"done"` // the command
+	Path string `json:"path,omitempty"`
+}
+
+// Text is empty.
+func (done) Text(io.Writer) error { return nil }
+
+// hexDump prints netty's dump, as zkCli does: a head, 16 bytes a line, a foot.
+func hexDump(w io.Writer, data []byte) error {
+	if len(data) == 0 {
+		return nil
+	}
+	const head = "         +-------------------------------------------------+\n" +
+		"         |  0  1  2  3  4  5  6  7  8  9  a  b  c  d  e  f |\n"
+	const rule = "+--------+-------------------------------------------------+----------------+"
+	out := []byte(head + rule + "\n")
+	for at := 0; at < len(data); at += 16 {
+		row := data[at:min(at+16, len(data))]
+		out = fmt.Appendf(out, "|%08x|", at)
+		for i := range 16 {
+			if i < len(row) {
+				out = fmt.Appendf(out, " %02x", row[i])
+			} else {
+				out = append(out, "   "...)
+			}
+		}
+		out = append(out, " |"...)
+		for i := range 16 {
+			switch {
+			case i >= len(row):
+				out = append(out, ' ')
+			case row[i] <= 0x1f || row[i] >= 0x7f:
+				out = append(out, '.')
+			default:
+				out = append(out, row[i])
+			}
+		}
+		out = append(out, "|\n"...)
+	}
+	_, err := w.Write(append(out, rule...))
+	return err
+}

@@ -1,0 +1,137 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktree"
+)
+
+func treeCommands() []*Command {
+	return []*Command{deleteallCommand(), rmrCommand(), countCommand()}
+}
+
+func deleteallCommand() *Command {
+	c := &Command{
+		Name: "deleteall", Group: "Trees", Args: "path [-b batch size]",
+		Summary: "delete a znode and all below it",
+		Help: "Deletes leaves first, many at a time. Ctrl-C stops between batches and tells how far it got." +
+			" / and /zookeeper are refused.",
+		Example: "deleteall /app/old",
+		Params:  []Param{pathParam},
+	}
+	c.Flags = func(fs *pflag.FlagSet) Run {
+		batch := int32Flag(fs, "batch", "b", zktree.DefaultBatch, "how many deletes go into one transaction; below 1: one by one")
+		return func(ctx context.Context, env *Env, args []string) error {
+			return c.deleteTree(ctx, env, args[0], int(batch()))
+		}
+	}
+	return c
+}
+
+func rmrCommand() *Command {
+	c := &Command{
+		Name: "rmr", Group: "Trees", Args: "path",
+		Summary: "delete a znode and all below it (3.4's name for deleteall)",
+		Example: "rmr /app/old",
+		Params:  []Param{pathParam},
+	}
+	c.Flags = NoFlags(func(ctx context.Context, env *Env, args []string) error {
+		env.Note("The command 'rmr' has been deprecated. Please use 'deleteall' instead.")
+		return c.deleteTree(ctx, env, args[0], zktree.DefaultBatch)
+	})
+	return c
+}
+
+// removal is the answer of deleteall, which has no text.
+type removal struct {
+	Done    string `json:"done"`
+	Path    string `json:"path"`
+	Deleted int    `json:"deleted"`
+}
+
+// Text is empty.
+func (removal) Text(io.Writer) error { return nil }
+
+func (c *Command) deleteTree(ctx context.Context, env *Env, path string, batch int) error {
+	if err := zkconn.ValidatePath(path, false); err != nil {
+		return err
+	}
+	if server := env.Session.ServerPath(path); path == "/" || server == "/zookeeper" {
+		return fmt.Errorf("%s is refused for %s: it would take the ensemble's own znodes along; name what is to go", c.Name, path)
+	}
+	update, end := env.Meter("deleted")
+	n, err := zktree.Delete(ctx, env.Session.Client, path, batch, update)
+	end()
+	if err != nil {
+		return err
+	}
+	return env.Print(removal{c.Name, path, n})
+}
+
+// count is the answer of getAllChildrenNumber.
+type count struct {
+	Path  string `json:"path"`
+	Count int    `json:"count"`
+}
+
+// Text is the number.
+func (c count) Text(w io.Writer) error {
+	_, err := fmt.Fprintln(w, c.Count)
+	return err
+}
+
+func countCommand() *Command {
+	return &Command{
+		Name: "getAllChildrenNumber", Group: "Trees", Args: "path",
+		Summary: "count all znodes below a znode",
+		Help:    "Servers before 3.6 cannot count; there the subtree is listed.",
+		Example: "getAllChildrenNumber /app",
+		Params:  []Param{pathParam},
+		Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
+			n, err := countBelow(ctx, env, args[0])
+			if err != nil {
+				return err
+			}
+			return env.Print(count{args[0], n})
+		}),
+	}
+}
+
+// countBelow asks the server to count, or lists where the server may be too old
+// to know the request: it would drop the connection over it.
+func countBelow(ctx context.Context, env *Env, path string) (int, error) {
+	if err := zkconn.ValidatePath(path, false); err != nil {
+		return 0, err
+	}
+	p, err := env.Session.Pipe(ctx, path)
+	if err != nil {
+		return 0, err
+	}
+	if p.HasMultiRead(ctx) {
+		return env.Session.CountChildren(ctx, path)
+	}
+	update, end := env.Meter("counted")
+	_, n, err := zktree.List(ctx, env.Session.Client, path, zktree.Options{Progress: update})
+	end()
+	return n - 1, err
+}
+
+// joinPath puts a name below a path.
+func joinPath(path, name string) string { return strings.TrimSuffix(path, "/") + "/" + name }
+
+// ignore passes over one refusal.
+func ignore(err error, codes ...zkconn.Code) error {
+	for _, c := range codes {
+		if errors.Is(err, c) {
+			return nil
+		}
+	}
+	return err
+}

@@ -1,0 +1,127 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
+)
+
+func watchCommands() []*Command {
+	return []*Command{addWatchCommand(), removewatchesCommand(), getEphemeralsCommand()}
+}
+
+func addWatchCommand() *Command {
+	c := &Command{
+		Name: "addWatch", Group: "Watches",
+		Args:    "[-m mode] path # optional mode is one of [PERSISTENT, PERSISTENT_RECURSIVE] - default is PERSISTENT_RECURSIVE",
+		Summary: "leave a watch that stays after it fires",
+		Help:    "A recursive watch covers the whole subtree. Servers from 3.6 on.",
+		Example: "addWatch -m PERSISTENT /app",
+		Params:  []Param{pathParam},
+	}
+	c.Flags = func(fs *pflag.FlagSet) Run {
+		mode := fs.StringP("mode", "m", "PERSISTENT_RECURSIVE", "PERSISTENT or PERSISTENT_RECURSIVE, in any case")
+		return func(ctx context.Context, env *Env, args []string) error {
+			var recursive bool
+			switch strings.ToUpper(*mode) {
+			case "PERSISTENT_RECURSIVE":
+				recursive = true
+			case "PERSISTENT":
+			default:
+				return c.misuse("unknown mode %q", *mode)
+			}
+			if err := env.Session.AddWatch(ctx, args[0], recursive); err != nil {
+				return err
+			}
+			return env.Print(done{"addWatch", args[0]})
+		}
+	}
+	return c
+}
+
+func removewatchesCommand() *Command {
+	c := &Command{
+		Name: "removewatches", Group: "Watches", Args: "path [-c|-d|-p|-r|-a] [-l]",
+		Summary: "remove this session's watches on a znode",
+		Help:    "Without a kind all watches go. -p and -r need a server from 3.9 on.",
+		Example: "removewatches /app -d",
+		Params:  []Param{pathParam},
+	}
+	c.Flags = func(fs *pflag.FlagSet) Run {
+		children := fs.BoolP("children", "c", false, "the watches on the children")
+		data := fs.BoolP("data", "d", false, "the watches on the data")
+		persistent := fs.BoolP("persistent", "p", false, "the persistent watches")
+		recursive := fs.BoolP("recursive", "r", false, "the persistent recursive watches")
+		fs.BoolP("all", "a", false, "all watches")
+		local := fs.BoolP("local", "l", false, "forget them here, also while no server can be reached")
+		return func(ctx context.Context, env *Env, args []string) error {
+			kind := zkconn.AnyWatches
+			switch { // several: the first of these, as in zkCli
+			case *children:
+				kind = zkconn.ChildrenWatches
+			case *data:
+				kind = zkconn.DataWatches
+			case *persistent:
+				kind = zkconn.PersistentWatches
+			case *recursive:
+				kind = zkconn.RecursiveWatches
+			}
+			if err := env.Session.RemoveWatches(ctx, args[0], kind, *local); err != nil {
+				return err
+			}
+			return env.Print(done{"removewatches", args[0]})
+		}
+	}
+	return c
+}
+
+// ephemerals is the answer of getEphemerals.
+type ephemerals struct {
+	Prefix     string   `json:"prefix"`
+	Ephemerals []string `json:"ephemerals"`
+}
+
+// Text is zkCli's list.
+func (e *ephemerals) Text(w io.Writer) error {
+	if err := render.JavaList(w, e.Ephemerals); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w)
+	return err
+}
+
+// Table has a row for each path.
+func (e *ephemerals) Table() render.Grid {
+	g := render.Grid{Header: []string{"path"}}
+	for _, p := range e.Ephemerals {
+		g.Rows = append(g.Rows, []string{p})
+	}
+	return g
+}
+
+func getEphemeralsCommand() *Command {
+	return &Command{
+		Name: "getEphemerals", Group: "Watches", Args: "[path]",
+		Summary: "list this session's ephemeral znodes",
+		Help:    "Only those whose path begins with the given text. Servers from 3.6 on.",
+		Example: "getEphemerals /app",
+		Params:  []Param{{Name: "path", Kind: Path, Optional: true}},
+		Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
+			prefix := "/"
+			if len(args) > 0 {
+				prefix = args[0]
+			}
+			paths, err := env.Session.Ephemerals(ctx, prefix)
+			if err != nil {
+				return err
+			}
+			return env.Print(&ephemerals{prefix, paths})
+		}),
+	}
+}

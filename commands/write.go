@@ -1,0 +1,275 @@
+package commands
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
+)
+
+func writeCommands() []*Command {
+	return []*Command{createCommand(), setCommand(), deleteCommand()}
+}
+
+// marshal is json.Marshal without the escapes meant for HTML.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimRight(b.Bytes(), "\n"), err
+}
+
+// created is the answer of create.
+type created struct {
+	Created string `json:"created"`
+}
+
+// Text is zkCli's line.
+func (c created) Text(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "Created %s\n", c.Created)
+	return err
+}
+
+// maxTTL is the longest time to live a server takes (EphemeralType.TTL).
+const maxTTL = 1<<40 - 1
+
+func createCommand() *Command {
+	c := &Command{
+		Name: "create", Group: "Writing", Args: "[-s] [-e] [-c] [-p] [-t ttl] path [data] [acl]",
+		Summary: "create a znode",
+		Help: "Without data the znode holds null; \"\" is empty data. The ACL is a comma-separated list of scheme:id:perms with perms out of cdrwa;" +
+			" without it everybody may do everything. TTL znodes need a server with extendedTypesEnabled=true.",
+		Example: `create -s -e /app/worker- "host 1"`,
+		Params:  []Param{pathParam, {Name: "data", Kind: Data, Optional: true}, {Name: "acl", Kind: ACL, Optional: true}},
+	}
+	c.Flags = func(fs *pflag.FlagSet) Run {
+		seq := fs.BoolP("sequential", "s", false, "append the parent's next sequence number to the name")
+		eph := fs.BoolP("ephemeral", "e", false, "let the znode vanish with the session")
+		container := fs.BoolP("container", "c", false, "let the server remove the znode after its last child")
+		parents := fs.BoolP("parents", "p", false, "create missing parents, without data and open to everybody")
+		var ttl int64
+		fs.VarP(&integer{value: &ttl, bits: 64, bad: "-t argument must be a long value"}, "ttl", "t",
+			"let the server remove the znode when unchanged and childless for so many milliseconds")
+		return func(ctx context.Context, env *Env, args []string) error {
+			mode := zkconn.CreateMode{Ephemeral: *eph, Sequential: *seq, Container: *container, TTL: time.Duration(ttl) * time.Millisecond}
+			if err := c.checkMode(mode, fs.Changed("ttl"), ttl); err != nil {
+				return err
+			}
+			var data []byte
+			if len(args) > 1 {
+				data = []byte(args[1])
+			}
+			acl := zkconn.OpenACL()
+			if len(args) > 2 {
+				var err error
+				if acl, err = ParseACL(args[2]); err != nil {
+					return c.misuse("%s", err)
+				}
+			}
+			create := env.Session.Create
+			if *parents {
+				create = withParents(env.Session.Client)
+			}
+			path, err := create(ctx, args[0], data, acl, mode)
+			if err != nil {
+				return err
+			}
+			return env.Print(created{path})
+		}
+	}
+	return c
+}
+
+func (c *Command) checkMode(m zkconn.CreateMode, hasTTL bool, ttl int64) error {
+	switch {
+	case m.Container && (m.Ephemeral || m.Sequential):
+		return c.misuse("-c cannot be combined with -s or -e. Containers cannot be ephemeral or sequential.")
+	case hasTTL && m.Ephemeral:
+		return c.misuse("TTLs cannot be used with Ephemeral znodes")
+	case hasTTL && m.Container:
+		return c.misuse("TTLs cannot be used with Container znodes")
+	case hasTTL && (ttl <= 0 || ttl > maxTTL):
+		return c.misuse("ttl must be positive and cannot be larger than: %d", int64(maxTTL))
+	}
+	return nil
+}
+
+type createFunc func(ctx context.Context, path string, data []byte, acl []zk.ACL, mode zkconn.CreateMode) (string, error)
+
+// withParents creates missing parents first, and removes those it made when the
+// znode itself cannot be created.
+func withParents(c zkconn.Client) createFunc {
+	return func(ctx context.Context, path string, data []byte, acl []zk.ACL, mode zkconn.CreateMode) (string, error) {
+		made, err := c.Create(ctx, path, data, acl, mode)
+		if !errors.Is(err, zkconn.NoNode) {
+			return made, err
+		}
+		var own []string
+		for i := 1; i < len(path); i++ {
+			if path[i] != '/' {
+				continue
+			}
+			switch _, err := c.Create(ctx, path[:i], nil, zkconn.OpenACL(), zkconn.CreateMode{}); {
+			case err == nil:
+				own = append(own, path[:i])
+			case !errors.Is(err, zkconn.NodeExists):
+				return "", errors.Join(err, removeOwn(ctx, c, own))
+			}
+		}
+		made, err = c.Create(ctx, path, data, acl, mode)
+		if err != nil && errors.As(err, new(*zkconn.Error)) {
+			return "", errors.Join(err, removeOwn(ctx, c, own))
+		}
+		return made, err
+	}
+}
+
+// removeOwn takes back parents made for nothing. One that somebody else uses by
+// now stays.
+func removeOwn(ctx context.Context, c zkconn.Client, own []string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
+	defer cancel()
+	for i := len(own) - 1; i >= 0; i-- {
+		err := c.Delete(ctx, own[i], 0)
+		if err != nil && !errors.Is(err, zkconn.NotEmpty) && !errors.Is(err, zkconn.NoNode) && !errors.Is(err, zkconn.BadVersion) {
+			return fmt.Errorf("removing the parent made for it: %w", err)
+		}
+	}
+	return nil
+}
+
+// cleanUp bounds work done after a command's own context has ended.
+const cleanUp = 3 * time.Second
+
+// written is the answer of set and setAcl.
+type written struct {
+	Done string       `json:"done"`
+	Path string       `json:"path"`
+	Stat *render.Stat `json:"stat"`
+
+	show bool // -s
+}
+
+// Text is the stat block if it was asked for.
+func (s *written) Text(w io.Writer) error {
+	if !s.show {
+		return nil
+	}
+	return s.Stat.Text(w)
+}
+
+func setCommand() *Command {
+	c := &Command{
+		Name: "set", Group: "Writing", Args: "[-s] [-v version] [-b] [-f file] path [data] [version]",
+		Summary: "write a znode's data",
+		Help: "With a version the data is written only if the znode still has that dataVersion." +
+			" With -f the data is a file's contents; -f - is standard input, when the command is given on zksh's own command line.",
+		Example: `set -v 3 /app/config "threads=4"`,
+		Params:  []Param{pathParam, {Name: "data", Kind: Data, Optional: true}, {Name: "version", Kind: Version, Optional: true}},
+	}
+	c.Flags = func(fs *pflag.FlagSet) Run {
+		stat := fs.BoolP("stat", "s", false, "print the znode's new stat")
+		version := int32Flag(fs, "version", "v", -1, "write only if the dataVersion is this `version`")
+		b64 := fs.BoolP("base64", "b", false, "the data is given in base64")
+		file := fs.StringP("file", "f", "", "take the data from this `file`")
+		return func(ctx context.Context, env *Env, args []string) error {
+			fromFile := fs.Changed("file")
+			if fromFile { // the data word is missing
+				args = append(args[:1:1], append([]string{""}, args[1:]...)...)
+			}
+			switch {
+			case len(args) < 2:
+				return c.misuse("missing data")
+			case len(args) > 3:
+				return c.misuse("unexpected word %q: with -f the data comes from the file", args[2])
+			case fs.Changed("version") && len(args) > 2:
+				return c.misuse("unexpected word %q: the version is given by -v already", args[2])
+			}
+			v, err := versionArg(c, args, 2, version())
+			if err != nil {
+				return err
+			}
+			data := []byte(args[1])
+			if fromFile {
+				if data, err = loadFile(c, env, *file); err != nil {
+					return err
+				}
+			}
+			if *b64 {
+				if data, err = decodeBase64(string(data)); err != nil {
+					return c.misuse("the data is no base64: %s", err)
+				}
+			}
+			st, err := env.Session.Set(ctx, args[0], data, v)
+			if err != nil {
+				return err
+			}
+			return env.Print(&written{"set", args[0], (*render.Stat)(st), *stat})
+		}
+	}
+	return c
+}
+
+func loadFile(c *Command, env *Env, name string) ([]byte, error) {
+	if name != "-" {
+		return os.ReadFile(name)
+	}
+	if env.Stdin == nil {
+		return nil, c.misuse("-f - reads standard input, which the commands come from here; name a file")
+	}
+	return io.ReadAll(env.Stdin)
+}
+
+// decodeBase64 reads the standard alphabet; padding may be missing, and line
+// ends are passed over.
+func decodeBase64(s string) ([]byte, error) {
+	s = strings.TrimRight(strings.NewReplacer("\r", "", "\n", "").Replace(s), "=")
+	b, err := base64.RawStdEncoding.DecodeString(s)
+	if b == nil && err == nil {
+		b = []byte{}
+	}
+	return b, err
+}
+
+func deleteCommand() *Command {
+	c := &Command{
+		Name: "delete", Group: "Writing", Args: "[-v version] path [version]",
+		Summary: "delete a znode that has no children",
+		Help:    "With a version the znode is deleted only if it still has that dataVersion.",
+		Example: "delete -v 3 /app/config",
+		Params:  []Param{pathParam, {Name: "version", Kind: Version, Optional: true}},
+	}
+	c.Flags = func(fs *pflag.FlagSet) Run {
+		version := int32Flag(fs, "version", "v", -1, "delete only if the dataVersion is this `version`")
+		return func(ctx context.Context, env *Env, args []string) error {
+			if len(args) > 1 && fs.Changed("version") {
+				return c.misuse("unexpected word %q: the version is given by -v already", args[1])
+			}
+			v, err := versionArg(c, args, 1, version())
+			if err != nil {
+				return err
+			}
+			if len(args) > 1 {
+				env.Note("'delete path [version]' has been deprecated. Please use 'delete [-v version] path' instead.")
+			}
+			if err := env.Session.Delete(ctx, args[0], v); err != nil {
+				return err
+			}
+			return env.Print(done{"delete", args[0]})
+		}
+	}
+	return c
+}

@@ -1,0 +1,279 @@
+//go:build unix && !aix && !solaris
+
+package history
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The test binary runs itself again as one of these.
+const childRole = "ZKSH_HISTORY_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	var err error
+	switch os.Getenv(childRole) {
+	case "":
+		os.Exit(m.Run())
+	case "append":
+		err = appendChild(os.Args[1], os.Args[2], os.Args[3])
+	case "full":
+		err = fullChild(os.Args[1])
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func child(role string, args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), childRole+"="+role)
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+const perChild = 500
+
+// childLine is line n of a child, of a length that shows if it was torn.
+func childLine(id string, n int) string {
+	return fmt.Sprintf("set /%s %d %s.", id, n, strings.Repeat("x", n%60))
+}
+
+func appendChild(path, id, keep string) error {
+	maxLines, err := strconv.Atoi(keep)
+	if err != nil {
+		return err
+	}
+	// All begin when the parent closes the pipe.
+	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
+		return err
+	}
+	// Shells come and go, so that not all have opened the same file.
+	var f *File
+	for n := range perChild {
+		if n%100 == 0 {
+			if f, err = Open(path, maxLines); err != nil {
+				return err
+			}
+			defer f.Close()
+		}
+		if err := f.Append(childLine(id, n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestManyShellsAppend(t *testing.T) {
+	for name, keep := range map[string]int{"without trimming": 4 * perChild, "with trimming": 60} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "history")
+			var children []*exec.Cmd
+			var starts []io.Closer
+			for i := range 4 {
+				cmd := child("append", path, strconv.Itoa(i), strconv.Itoa(keep))
+				start, err := cmd.StdinPipe()
+				if err == nil {
+					err = cmd.Start()
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				children, starts = append(children, cmd), append(starts, start)
+			}
+			for _, start := range starts {
+				if err := start.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f := mustOpen(t, path, keep)
+			for range 50 {
+				lines, err := f.Lines()
+				if err != nil {
+					t.Fatal(err)
+				}
+				checkChildLines(t, lines)
+			}
+			for _, cmd := range children {
+				if err := cmd.Wait(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			lines, err := mustOpen(t, path, keep).Lines()
+			if err != nil || len(lines) != keep {
+				t.Fatalf("%d lines, %v; want %d", len(lines), err, keep)
+			}
+			for id, last := range checkChildLines(t, lines) {
+				if last != perChild-1 {
+					t.Errorf("the last line of child %s is %d", id, last)
+				}
+			}
+		})
+	}
+}
+
+var childLineForm = regexp.MustCompile(`^set /(\d) (\d+) x*\.$`)
+
+// checkChildLines says that no line is torn and that each child's lines come
+// in order without a gap, and returns the last one of each.
+func checkChildLines(t *testing.T, lines []string) map[string]int {
+	t.Helper()
+	last := map[string]int{}
+	for _, line := range lines {
+		m := childLineForm.FindStringSubmatch(line)
+		if m == nil {
+			t.Fatalf("torn line %q", line)
+		}
+		n, err := strconv.Atoi(m[2])
+		if err != nil || line != childLine(m[1], n) {
+			t.Fatalf("torn line %q", line)
+		}
+		if before, ok := last[m[1]]; ok && n != before+1 {
+			t.Fatalf("child %s: line %d follows line %d", m[1], n, before)
+		}
+		last[m[1]] = n
+	}
+	return last
+}
+
+// fullChild fills a file up to a limit the system sets, which fails in the
+// middle of a line as a full disk does, and goes on after there is room again.
+func fullChild(path string) error {
+	f, err := Open(path, 1000)
+	if err != nil {
+		return err
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
+		return err
+	}
+	room := limit
+	limit.Cur = 25
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
+		return err
+	}
+	for n := range 5 {
+		if err := f.Append(fmt.Sprintf("get /node%d", n)); (err != nil) != (n >= 2) {
+			return fmt.Errorf("line %d: %v", n, err)
+		}
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &room); err != nil {
+		return err
+	}
+	return f.Append("ls /")
+}
+
+func TestFullDisk(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history")
+	if err := child("full", path).Run(); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := content(t, path), "get /node0\nget /node1\nls /\n"; got != want {
+		t.Errorf("the file holds %q; want %q", got, want)
+	}
+}
+
+func TestPermissions(t *testing.T) {
+	old := unix.Umask(0)
+	defer unix.Umask(old)
+	dir := filepath.Join(t.TempDir(), "new", "newer")
+	path := filepath.Join(dir, "history")
+	mode := func(path string) os.FileMode {
+		t.Helper()
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Mode().Perm()
+	}
+	f := mustOpen(t, path, 1)
+	for path, want := range map[string]os.FileMode{filepath.Dir(dir): 0o700, dir: 0o700, path: 0o600} {
+		if got := mode(path); got != want {
+			t.Errorf("%s has mode %o; want %o", path, got, want)
+		}
+	}
+	mustAppend(t, f, "one", "two", "three") // trims
+	if got := mode(path); got != 0o600 {
+		t.Errorf("trimmed file has mode %o", got)
+	}
+	if err := os.Chmod(path, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, mustOpen(t, path, 5), "three")
+	if got := mode(path); got != 0o600 {
+		t.Errorf("file that was open to all has mode %o", got)
+	}
+}
+
+func TestFileOfAnotherUser(t *testing.T) {
+	path := "/etc/passwd"
+	if os.Geteuid() == 0 {
+		path = filepath.Join(t.TempDir(), "history")
+		if err := errors.Join(os.WriteFile(path, nil, 0o666), os.Chown(path, 12345, -1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Open(path, 1); err == nil || !strings.Contains(err.Error(), "belongs to another user (uid ") {
+		t.Errorf("Open: %v", err)
+	}
+}
+
+func TestReadOnlyDirectory(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root may write everywhere")
+	}
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{filepath.Join(dir, "history"), filepath.Join(dir, "sub", "history")} {
+		if _, err := Open(path, 1); !errors.Is(err, os.ErrPermission) {
+			t.Errorf("Open(%s): %v", path, err)
+		}
+	}
+}
+
+// A FIFO without a writer would block whoever opens it.
+func TestFIFO(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history")
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(path, 1); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
+		t.Errorf("Open: %v", err)
+	}
+}
+
+// A shell that was stopped with the lock in hand must not stop the others.
+func TestLockWaitsOnlySoLong(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history")
+	f, g := mustOpen(t, path, 1), mustOpen(t, path, 1)
+	if err := lock(g.f); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	err := f.Append("ls /")
+	if err == nil || !strings.Contains(err.Error(), "another process has held it") {
+		t.Errorf("Append: %v", err)
+	}
+	if waited := time.Since(start); waited < lockPatience || waited > 4*lockPatience {
+		t.Errorf("waited %v", waited)
+	}
+	if err := unlock(g.f); err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, f, "ls /")
+	expect(t, g, "ls /")
+}

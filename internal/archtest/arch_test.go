@@ -1,0 +1,210 @@
+// Package archtest holds the house rules that a compiler does not check.
+package archtest
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const (
+	module = "github.com/zksh/zksh"
+	root   = "../.."
+)
+
+// arrows lists every package, by its directory, with those of ours it may
+// import. Tests may import what they like.
+var arrows = map[string][]string{
+	".": {
+		"shell", "commands", "lockcmd", "lockcmd/zklock", "history", "internal/jute", "internal/render",
+		"internal/sandbox", "internal/zkconn", "internal/zktree",
+	},
+	"shell":             {"commands", "history", "internal/render", "internal/zkconn", "internal/zktree"},
+	"commands":          {"internal/render", "internal/zkconn", "internal/zktree"},
+	"lockcmd":           {"commands", "lockcmd/zklock", "internal/render", "internal/zkconn"},
+	"lockcmd/zklock":    {},
+	"history":           {},
+	"internal/jute":     {},
+	"internal/render":   {},
+	"internal/sandbox":  {"internal/jute"},
+	"internal/zkconn":   {"internal/jute"},
+	"internal/zktree":   {"internal/zkconn"},
+	"internal/archtest": free,
+	"internal/bench":    free,
+	"internal/zktest":   free,
+}
+
+// free marks a package that serves development only: it may import anything,
+// and what we ship never imports it.
+var free = []string{"anything"}
+
+// topLevel is all that the top of the tree may hold, besides dot files.
+var topLevel = strings.Fields(`
+	go.mod go.sum main.go main_test.go shell commands lockcmd history internal testdata
+	README.md Makefile CHANGELOG.md CONTRIBUTING.md LICENSE`)
+
+// source is one Go file that is not a test.
+type source struct {
+	dir  string // of its package, relative to the root, with slashes
+	name string
+	file *ast.File
+}
+
+// sources parses what `go list ./...` would name, for all systems at once. It
+// reads the tree itself so that go test knows when its cached result is stale.
+func sources(t *testing.T, fset *token.FileSet) []source {
+	t.Helper()
+	var all []source
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		hidden := strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_")
+		if d.IsDir() && path != root && (hidden || name == "testdata") {
+			return fs.SkipDir
+		}
+		if d.IsDir() || hidden || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		dir, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		all = append(all, source{filepath.ToSlash(dir), name, file})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestImports(t *testing.T) {
+	fset := token.NewFileSet()
+	for _, src := range sources(t, fset) {
+		allowed, known := arrows[src.dir]
+		if !known {
+			t.Errorf("%s/%s: the package is missing in the table of arrows", src.dir, src.name)
+			continue
+		}
+		for _, imp := range src.file.Imports {
+			path := importPath(t, imp)
+			if path == "github.com/c-bata/go-prompt" && src.dir != "shell" {
+				t.Errorf("%s: only shell may import %s", fset.Position(imp.Pos()), path)
+			}
+			dir, ours := strings.CutPrefix(path, module+"/")
+			if ours && !isFree(src.dir) && !slices.Contains(allowed, dir) {
+				t.Errorf("%s: %s may not import %s", fset.Position(imp.Pos()), src.dir, dir)
+			}
+		}
+	}
+}
+
+func TestUses(t *testing.T) {
+	rules := []struct {
+		path  string
+		names []string
+		ok    func(source) bool
+		why   string
+	}{
+		{
+			"github.com/go-zookeeper/zk", []string{"Connect", "ConnectWithDialer"},
+			func(s source) bool { return s.dir == "internal/zkconn" || isFree(s.dir) },
+			"only internal/zkconn makes connections",
+		},
+		{
+			"os", []string{"Exit"},
+			func(s source) bool { return s.file.Name.Name == "main" || s.dir == "internal/zktest" },
+			"only main exits: locks and ephemeral nodes would outlive the process",
+		},
+		{
+			"log", []string{"Fatal", "Fatalf", "Fatalln"},
+			func(s source) bool { return s.file.Name.Name == "main" },
+			"it exits as os.Exit does",
+		},
+	}
+	fset := token.NewFileSet()
+	for _, src := range sources(t, fset) {
+		for _, rule := range rules {
+			if rule.ok(src) {
+				continue
+			}
+			for _, use := range uses(t, src.file, rule.path, rule.names) {
+				t.Errorf("%s: %s.%s: %s", fset.Position(use.Pos()), rule.path, use.Sel.Name, rule.why)
+			}
+		}
+	}
+}
+
+// uses returns where file names one of the names of the package at path.
+func uses(t *testing.T, file *ast.File, path string, names []string) []*ast.SelectorExpr {
+	t.Helper()
+	local := ""
+	for _, imp := range file.Imports {
+		if importPath(t, imp) != path {
+			continue
+		}
+		local = path[strings.LastIndex(path, "/")+1:]
+		if imp.Name != nil {
+			local = imp.Name.Name
+		}
+	}
+	if local == "." {
+		t.Errorf("package %s imports %s with a dot, which hides what it uses", file.Name.Name, path)
+	}
+	var found []*ast.SelectorExpr
+	ast.Inspect(file, func(n ast.Node) bool {
+		sel, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		if x, ok := sel.X.(*ast.Ident); ok && x.Name == local && slices.Contains(names, sel.Sel.Name) {
+			found = append(found, sel)
+		}
+		return true
+	})
+	return found
+}
+
+func importPath(t *testing.T, imp *ast.ImportSpec) string {
+	t.Helper()
+	path, err := strconv.Unquote(imp.Path.Value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func isFree(dir string) bool { return slices.Equal(arrows[dir], free) }
+
+func TestTopLevel(t *testing.T) {
+	// -c: a checkout that belongs to another user is ours to look at all the same.
+	cmd := exec.Command("git", "-c", "safe.directory=*", "ls-files", "--cached", "--others", "--exclude-standard")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		t.Skipf("not a git tree: %v", err)
+	}
+	odd := map[string]bool{}
+	for path := range strings.Lines(string(out)) {
+		top, _, _ := strings.Cut(strings.TrimSuffix(path, "\n"), "/")
+		if !strings.HasPrefix(top, ".") && !slices.Contains(topLevel, top) {
+			odd[top] = true
+		}
+	}
+	for top := range odd {
+		t.Errorf("%s does not belong at the top of the tree", top)
+	}
+}

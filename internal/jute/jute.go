@@ -1,0 +1,153 @@
+// Package jute encodes and decodes ZooKeeper's wire format: big-endian
+// integers, length-prefixed strings and buffers (length -1 is null), and
+// counted vectors. The record layouts that use it are in zookeeper.jute of the
+// ZooKeeper sources.
+package jute
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// ErrShort is the error of a Decoder that was asked for more bytes than the
+// record has, or that met a length that cannot be.
+var ErrShort = errors.New("jute: record is cut short or malformed")
+
+// Encoder appends values to B.
+type Encoder struct{ B []byte }
+
+// Byte appends one raw byte.
+func (e *Encoder) Byte(v byte) { e.B = append(e.B, v) }
+
+// Bool appends a boolean as one byte.
+func (e *Encoder) Bool(v bool) {
+	if v {
+		e.Byte(1)
+	} else {
+		e.Byte(0)
+	}
+}
+
+// Int appends a 32-bit integer.
+func (e *Encoder) Int(v int32) { e.B = binary.BigEndian.AppendUint32(e.B, uint32(v)) }
+
+// Long appends a 64-bit integer.
+func (e *Encoder) Long(v int64) { e.B = binary.BigEndian.AppendUint64(e.B, uint64(v)) }
+
+// String appends a string.
+func (e *Encoder) String(s string) {
+	e.Int(int32(len(s)))
+	e.B = append(e.B, s...)
+}
+
+// Buffer appends a byte buffer; nil is written as null (length -1).
+func (e *Encoder) Buffer(b []byte) {
+	if b == nil {
+		e.Int(-1)
+		return
+	}
+	e.Int(int32(len(b)))
+	e.B = append(e.B, b...)
+}
+
+// Strings appends a vector of strings.
+func (e *Encoder) Strings(v []string) {
+	e.Int(int32(len(v)))
+	for _, s := range v {
+		e.String(s)
+	}
+}
+
+// Decoder takes values off the front of a record. After the first failure every
+// further call returns a zero value, so that a record can be read whole and Err
+// looked at once. It never allocates more than the record it was given.
+type Decoder struct {
+	b   []byte
+	err error
+}
+
+// NewDecoder reads from b, which it keeps.
+func NewDecoder(b []byte) *Decoder { return &Decoder{b: b} }
+
+// Err is nil, or ErrShort once the record has turned out malformed.
+func (d *Decoder) Err() error { return d.err }
+
+// Rest returns the bytes not read yet.
+func (d *Decoder) Rest() []byte { return d.b }
+
+func (d *Decoder) take(n int) []byte {
+	if d.err != nil || n < 0 || n > len(d.b) {
+		d.err = ErrShort
+		d.b = nil
+		return nil
+	}
+	p := d.b[:n:n]
+	d.b = d.b[n:]
+	return p
+}
+
+// Byte takes one raw byte.
+func (d *Decoder) Byte() byte {
+	if p := d.take(1); p != nil {
+		return p[0]
+	}
+	return 0
+}
+
+// Bool takes a boolean.
+func (d *Decoder) Bool() bool { return d.Byte() != 0 }
+
+// Int takes a 32-bit integer.
+func (d *Decoder) Int() int32 {
+	if p := d.take(4); p != nil {
+		return int32(binary.BigEndian.Uint32(p))
+	}
+	return 0
+}
+
+// Long takes a 64-bit integer.
+func (d *Decoder) Long() int64 {
+	if p := d.take(8); p != nil {
+		return int64(binary.BigEndian.Uint64(p))
+	}
+	return 0
+}
+
+// Buffer takes a buffer; null is nil, an empty buffer is not. The result shares
+// the record's memory.
+func (d *Decoder) Buffer() []byte {
+	n := d.Int()
+	if d.err != nil || n == -1 {
+		return nil
+	}
+	return d.take(int(n))
+}
+
+// String takes a string; null reads as "".
+func (d *Decoder) String() string { return string(d.Buffer()) }
+
+// Count takes the length of a vector whose elements have at least size bytes
+// each; a null vector has none. A count the record cannot hold is an error, so
+// the caller may allocate by it.
+func (d *Decoder) Count(size int) int {
+	n := d.Int()
+	if d.err != nil || n == -1 {
+		return 0
+	}
+	if n < 0 || int(n) > len(d.b)/size {
+		d.err = ErrShort
+		d.b = nil
+		return 0
+	}
+	return int(n)
+}
+
+// Strings takes a vector of strings.
+func (d *Decoder) Strings() []string {
+	n := d.Count(4)
+	v := make([]string, 0, n)
+	for range n {
+		v = append(v, d.String())
+	}
+	return v
+}

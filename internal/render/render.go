@@ -1,0 +1,70 @@
+// Package render prints what commands answer: as zkCli's text, as a table, or
+// as JSON. A command hands over a value; nothing else writes to standard output.
+package render
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// Value is an answer. Text writes zkCli's form, byte for byte, with its final
+// newline; an answer zkCli gives no word for writes nothing. Its JSON form comes
+// from encoding/json.
+type Value interface {
+	Text(w io.Writer) error
+}
+
+// Format is a form of output.
+type Format string
+
+// The forms. A value without a table is printed as text.
+const (
+	Text  Format = "text"
+	Table Format = "table"
+	JSON  Format = "json"
+)
+
+// ParseFormat reads the name of a form.
+func ParseFormat(s string) (Format, error) {
+	switch f := Format(s); f {
+	case Text, Table, JSON:
+		return f, nil
+	}
+	return "", fmt.Errorf("unknown output form %q; the forms are text, table and json", s)
+}
+
+// Printer prints values to one stream.
+type Printer struct {
+	W      io.Writer
+	Format Format
+	Safe   bool // W is a terminal: escape what could control it
+}
+
+// Print writes one value whole.
+func (p *Printer) Print(v Value) error {
+	var w io.Writer = p.W
+	if p.Safe {
+		w = &safeWriter{w: p.W}
+	}
+	b := bufio.NewWriterSize(w, 1<<15)
+	if err := p.print(b, v); err != nil {
+		return err
+	}
+	return b.Flush()
+}
+
+func (p *Printer) print(w io.Writer, v Value) error {
+	switch p.Format {
+	case JSON:
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		return e.Encode(v)
+	case Table:
+		if t, ok := v.(Tabler); ok {
+			return writeTable(w, t.Table())
+		}
+	}
+	return v.Text(w)
+}

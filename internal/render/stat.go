@@ -1,0 +1,123 @@
+package render
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// Stat is a znode's Stat; its text is zkCli's block of eleven lines.
+type Stat zk.Stat
+
+// field is one line of the block.
+type field struct{ name, value string }
+
+func (s *Stat) fields() []field {
+	hex := func(v int64) string { return "0x" + strconv.FormatUint(uint64(v), 16) }
+	dec := func(v int32) string { return strconv.Itoa(int(v)) }
+	return []field{
+		{"cZxid", hex(s.Czxid)},
+		{"ctime", JavaDate(s.Ctime)},
+		{"mZxid", hex(s.Mzxid)},
+		{"mtime", JavaDate(s.Mtime)},
+		{"pZxid", hex(s.Pzxid)},
+		{"cversion", dec(s.Cversion)},
+		{"dataVersion", dec(s.Version)},
+		{"aclVersion", dec(s.Aversion)},
+		{"ephemeralOwner", hex(s.EphemeralOwner)},
+		{"dataLength", dec(s.DataLength)},
+		{"numChildren", dec(s.NumChildren)},
+	}
+}
+
+// Text is zkCli's stat block.
+func (s *Stat) Text(w io.Writer) error {
+	for _, f := range s.fields() {
+		if _, err := fmt.Fprintf(w, "%s = %s\n", f.name, f.value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Table has a row for each field.
+func (s *Stat) Table() Grid {
+	g := Grid{Header: []string{"field", "value"}}
+	for _, f := range s.fields() {
+		g.Rows = append(g.Rows, []string{f.name, f.value})
+	}
+	return g
+}
+
+// MarshalJSON uses zkCli's field names; zxids and the session are strings in
+// hexadecimal, times are RFC 3339 in UTC with milliseconds.
+func (s *Stat) MarshalJSON() ([]byte, error) {
+	hex := func(v int64) string { return "0x" + strconv.FormatUint(uint64(v), 16) }
+	iso := func(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+	return json.Marshal(struct {
+		CZxid          string `json:"cZxid"`
+		Ctime          string `json:"ctime"`
+		MZxid          string `json:"mZxid"`
+		Mtime          string `json:"mtime"`
+		PZxid          string `json:"pZxid"`
+		Cversion       int32  `json:"cversion"`
+		DataVersion    int32  `json:"dataVersion"`
+		ACLVersion     int32  `json:"aclVersion"`
+		EphemeralOwner string `json:"ephemeralOwner"`
+		DataLength     int32  `json:"dataLength"`
+		NumChildren    int32  `json:"numChildren"`
+	}{hex(s.Czxid), iso(s.Ctime), hex(s.Mzxid), iso(s.Mtime), hex(s.Pzxid), s.Cversion, s.Version, s.Aversion,
+		hex(s.EphemeralOwner), s.DataLength, s.NumChildren})
+}
+
+// JavaDate prints milliseconds since 1970 as java.util.Date does, in the local
+// time zone.
+func JavaDate(ms int64) string {
+	t := time.UnixMilli(ms)
+	zone, _ := t.Zone()
+	if strings.HasPrefix(zone, "+") || strings.HasPrefix(zone, "-") { // a zone without a name
+		zone = "GMT" + t.Format("-07:00")
+	}
+	return t.Format("Mon Jan 02 15:04:05 ") + zone + t.Format(" 2006")
+}
+
+// Data is a znode's data. Nil is null, as distinct from empty.
+type Data []byte
+
+// MarshalJSON gives null, a string, or {"base64": …} for what is no UTF-8.
+func (d Data) MarshalJSON() ([]byte, error) {
+	switch {
+	case d == nil:
+		return []byte("null"), nil
+	case utf8.Valid(d):
+		return json.Marshal(string(d))
+	}
+	return json.Marshal(struct {
+		Base64 []byte `json:"base64"`
+	}{d})
+}
+
+// JavaList is java.util.List.toString: [a, b].
+func JavaList(w io.Writer, items []string) error {
+	if _, err := io.WriteString(w, "["); err != nil {
+		return err
+	}
+	for i, s := range items {
+		if i > 0 {
+			if _, err := io.WriteString(w, ", "); err != nil {
+				return err
+			}
+		}
+		if _, err := io.WriteString(w, s); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(w, "]")
+	return err
+}

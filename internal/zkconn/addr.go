@@ -1,0 +1,182 @@
+package zkconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// DefaultPort is the port of a server named without one.
+const DefaultPort = 2181
+
+// Servers is a parsed connect string, host[:port][,host[:port]…][/chroot].
+type Servers struct {
+	Spec   string   // as written
+	Hosts  []string // host:port each, IPv6 in brackets
+	Chroot string   // "" or a path without a trailing slash
+}
+
+// ParseServers reads a connect string by zkCli's rules, and also takes an IPv6
+// address without brackets when it stands without a port.
+func ParseServers(spec string) (Servers, error) {
+	s := Servers{Spec: spec}
+	list := spec
+	if i := strings.IndexByte(spec, '/'); i >= 0 {
+		list, s.Chroot = spec[:i], spec[i:]
+		if s.Chroot == "/" {
+			s.Chroot = ""
+		} else if err := ValidatePath(s.Chroot, false); err != nil {
+			return Servers{}, fmt.Errorf("server %q: chroot: %w", spec, err)
+		}
+	}
+	for h := range strings.SplitSeq(list, ",") {
+		h = strings.TrimSpace(h)
+		if h == "" {
+			continue
+		}
+		addr, err := hostPort(h)
+		if err != nil {
+			return Servers{}, fmt.Errorf("server %q: %w", spec, err)
+		}
+		s.Hosts = append(s.Hosts, addr)
+	}
+	if len(s.Hosts) == 0 {
+		return Servers{}, fmt.Errorf("server %q names no host; write host[:port][,host[:port]…][/chroot]", spec)
+	}
+	return s, nil
+}
+
+// hostPort completes one host with the default port.
+func hostPort(h string) (string, error) {
+	host, port := h, strconv.Itoa(DefaultPort)
+	switch {
+	case strings.HasPrefix(h, "["):
+		end := strings.IndexByte(h, ']')
+		if end < 0 {
+			return "", fmt.Errorf("%q lacks its closing bracket", h)
+		}
+		host = h[1:end]
+		if rest := h[end+1:]; strings.HasPrefix(rest, ":") {
+			port = rest[1:]
+		} else if rest != "" {
+			return "", fmt.Errorf("unexpected %q after the bracket", rest)
+		}
+	case strings.Count(h, ":") == 1:
+		host, port, _ = strings.Cut(h, ":")
+	case strings.Contains(h, ":"):
+		if net.ParseIP(h) == nil {
+			return "", fmt.Errorf("%q is no IPv6 address; write [address]:port", h)
+		}
+	}
+	if host == "" {
+		return "", fmt.Errorf("%q lacks a host name", h)
+	}
+	n, err := strconv.Atoi(port)
+	if err != nil || n < 1 || n > 65535 {
+		return "", fmt.Errorf("%q is no port; it must be from 1 to 65535", port)
+	}
+	return net.JoinHostPort(host, strconv.Itoa(n)), nil
+}
+
+// hosts walks over the addresses of a server list, as zk.HostProvider asks. A
+// pass resolves every name once, so that addresses which move are found again.
+type hosts struct {
+	list     []string
+	resolve  func(ctx context.Context, host string) ([]string, error)
+	onFailed func() // a whole pass found no server
+
+	mu    sync.Mutex
+	pass  []string // addresses not tried yet in this pass
+	begun bool     // a pass is under way or has failed since the last connection
+}
+
+func newHosts(list []string, onFailed func()) *hosts {
+	l := append([]string(nil), list...)
+	rand.Shuffle(len(l), func(i, j int) { l[i], l[j] = l[j], l[i] })
+	return &hosts{list: l, resolve: net.DefaultResolver.LookupHost, onFailed: onFailed}
+}
+
+// Init is part of zk.HostProvider; the list came with newHosts.
+func (h *hosts) Init([]string) error { return nil }
+
+// Len is part of zk.HostProvider.
+func (h *hosts) Len() int { return len(h.list) }
+
+// Connected is part of zk.HostProvider: the next pass starts without delay.
+func (h *hosts) Connected() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.begun = false
+	h.pass = nil
+}
+
+// Next is part of zk.HostProvider. It reports retry at the start of every pass
+// but the first, which makes the library wait a second.
+func (h *hosts) Next() (server string, retry bool) {
+	h.mu.Lock()
+	if len(h.pass) == 0 {
+		if h.begun {
+			retry = true
+		}
+		h.begun = true
+		h.pass = h.expand()
+	}
+	server, h.pass = h.pass[0], h.pass[1:]
+	h.mu.Unlock()
+	if retry {
+		h.onFailed()
+	}
+	return server, retry
+}
+
+// lookupTimeout bounds the resolution of one name.
+const lookupTimeout = 5 * time.Second
+
+// expand resolves the list. A name that does not resolve stays as it is: the
+// dialer then reports why.
+func (h *hosts) expand() []string {
+	var all []string
+	for _, hp := range h.list {
+		host, port, err := net.SplitHostPort(hp)
+		if err != nil || net.ParseIP(host) != nil {
+			all = append(all, hp)
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
+		addrs, err := h.resolve(ctx, host)
+		cancel()
+		if err != nil || len(addrs) == 0 {
+			all = append(all, hp)
+			continue
+		}
+		for _, a := range addrs {
+			all = append(all, net.JoinHostPort(a, port))
+		}
+	}
+	return all
+}
+
+// plainCause shortens a dial error to its reason; the address is named already.
+func plainCause(err error) error {
+	var dns *net.DNSError
+	if errors.As(err, &dns) {
+		if dns.IsNotFound {
+			return errors.New("unknown host")
+		}
+		return fmt.Errorf("name lookup failed: %s", dns.Err)
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		if op.Timeout() {
+			return errors.New("connecting timed out")
+		}
+		return errors.New(strings.TrimPrefix(op.Err.Error(), "connect: "))
+	}
+	return err
+}

@@ -1,0 +1,413 @@
+package zkconn
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zksh/zksh/internal/jute"
+)
+
+// State is the state of a connection as the prompt shows it.
+type State string
+
+// The states of ZooKeeper.States that can be seen here.
+const (
+	StateConnecting        State = "CONNECTING"
+	StateConnected         State = "CONNECTED"
+	StateConnectedReadOnly State = "CONNECTEDREADONLY"
+	StateClosed            State = "CLOSED"
+	StateAuthFailed        State = "AUTH_FAILED"
+)
+
+type credential struct {
+	scheme string
+	auth   []byte // nil: none given
+}
+
+// link is one client of one ensemble, from connect to close: the library's Conn
+// and what it lacks. It lives through reconnects and, after an expiry, goes on
+// with a new session of the same ensemble.
+type link struct {
+	servers  Servers
+	asked    time.Duration // session timeout asked for
+	readOnly bool
+	emit     func(Event)
+
+	conn   *zk.Conn
+	done   <-chan zk.Event // closed when the library's goroutines have ended
+	ctx    context.Context // of dialing
+	cancel context.CancelFunc
+
+	mu         sync.Mutex
+	changed    chan struct{} // closed, and made anew, at each change below
+	state      State
+	cur        *frameConn // nil while disconnected
+	id         int64
+	gen        int // sessions so far
+	passwd     []byte
+	timeout    time.Duration // negotiated, or asked
+	lastSent   time.Time     // when the latest answered request was sent
+	lastZxid   int64
+	passes     int            // passes over the server list that found none
+	attempts   []AttemptError // of the pass under way, or of the last one
+	failed     []AttemptError // of the last whole pass
+	creds      []credential
+	watches    watchTable
+	ephemerals pathSet // server paths
+}
+
+// maxAttempt bounds one attempt to connect: TCP and ZooKeeper's handshake.
+const maxAttempt = 10 * time.Second
+
+func newLink(servers Servers, cfg Config, emit func(Event)) (*link, error) {
+	l := &link{
+		servers: servers, asked: cfg.Timeout, readOnly: cfg.ReadOnly, emit: emit,
+		changed: make(chan struct{}), state: StateConnecting, timeout: cfg.Timeout, ephemerals: pathSet{},
+	}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	conn, done, err := zk.Connect(servers.Hosts, cfg.Timeout,
+		options(zk.WithDialer(l.dial), zk.WithHostProvider(newHosts(servers.Hosts, l.passFailed)),
+			zk.WithLogger(silent{}), zk.WithLogInfo(false))...)
+	if err != nil {
+		l.cancel()
+		return nil, fmt.Errorf("server %q: %w", servers.Spec, err)
+	}
+	l.conn, l.done = conn, done
+	return l, nil
+}
+
+// options makes a slice of the library's option type, which it does not export.
+func options[T any](o ...T) []T { return o }
+
+// silent drops the library's log lines; what they report reaches us as errors.
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}
+
+// patience is how long a write or an answer may take before the connection
+// counts as dead: two thirds of the session timeout, as in every client.
+func (l *link) patience() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.timeout * 2 / 3
+}
+
+// dial connects for the library, with our own deadline for all that comes before
+// the session is there.
+func (l *link) dial(network, addr string, _ time.Duration) (net.Conn, error) {
+	each := min(l.asked/time.Duration(len(l.servers.Hosts)), maxAttempt)
+	deadline := time.Now().Add(each)
+	d := net.Dialer{Deadline: deadline}
+	c, err := d.DialContext(l.ctx, network, addr)
+	if err != nil {
+		l.attemptFailed(addr, plainCause(err))
+		return nil, err
+	}
+	if err := c.SetDeadline(deadline); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return newFrameConn(c, addr, l), nil
+}
+
+// notify is called with mu held.
+func (l *link) notify() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+func (l *link) attemptFailed(addr string, cause error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.attempts = append(l.attempts, AttemptError{addr, cause})
+}
+
+func (l *link) passFailed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.passes++
+	l.failed, l.attempts = l.attempts, nil
+	l.notify()
+}
+
+// connectRequest completes the library's: the highest zxid seen by either of us,
+// and the read-only wish, which it does not know.
+func (l *link) connectRequest(p []byte) []byte {
+	l.mu.Lock()
+	zxid := l.lastZxid
+	l.mu.Unlock()
+	q := append([]byte(nil), p...)
+	// frame length, protocol version int32, lastZxidSeen int64, timeout int32, …
+	if uint64(zxid) > binary.BigEndian.Uint64(q[8:]) {
+		binary.BigEndian.PutUint64(q[8:], uint64(zxid))
+	}
+	ro := byte(0)
+	if l.readOnly {
+		ro = 1
+	}
+	q = append(q, ro)
+	binary.BigEndian.PutUint32(q, uint32(len(q)-4))
+	return q
+}
+
+// established runs when a connect reply was good, before the library knows.
+func (l *link) established(k *frameConn, id int64, passwd []byte, timeout time.Duration, readOnly bool) {
+	l.mu.Lock()
+	if l.state == StateClosed || l.state == StateAuthFailed {
+		l.mu.Unlock()
+		return
+	}
+	if id != l.id {
+		l.gen++
+		l.watches.clear()
+		l.ephemerals = pathSet{}
+	}
+	l.id, l.passwd, l.timeout = id, passwd, timeout
+	l.lastSent = time.Now()
+	l.attempts = nil
+	first := l.restore()
+	l.state = StateConnected
+	event := Event{Type: EventNone, State: SyncConnected}
+	if readOnly {
+		l.state, event.State = StateConnectedReadOnly, ConnectedReadOnly
+	}
+	l.mu.Unlock()
+
+	k.send(first...)
+	l.mu.Lock()
+	l.cur = k
+	l.notify()
+	l.mu.Unlock()
+	l.emit(event)
+}
+
+// restore makes the requests that give a connection what the one before had:
+// credentials, then watches. Called with mu held.
+func (l *link) restore() []*call {
+	var calls []*call
+	for _, c := range l.creds {
+		calls = append(calls, l.authCall(c))
+	}
+	return append(calls, l.watches.requests(l.lastZxid)...)
+}
+
+func (l *link) authCall(c credential) *call {
+	var e jute.Encoder
+	e.Int(0)
+	e.String(c.scheme)
+	e.Buffer(c.auth)
+	return &call{op: opAuth, body: e.B, done: make(chan reply, 1), hook: func(r *reply) {
+		if r.code != OK {
+			l.authFailed()
+		}
+	}}
+}
+
+// authFailed ends the link: a server that refuses credentials drops the
+// connection, and would again.
+func (l *link) authFailed() {
+	l.mu.Lock()
+	if l.state == StateClosed || l.state == StateAuthFailed {
+		l.mu.Unlock()
+		return
+	}
+	l.state = StateAuthFailed
+	l.creds = nil
+	l.cancel()
+	l.notify()
+	l.mu.Unlock()
+	l.emit(Event{Type: EventNone, State: EventAuthFailed})
+	go l.conn.Close() // ends within a second; awaited by stop through done
+}
+
+// expired runs when the server no longer knows the session.
+func (l *link) expired() {
+	l.mu.Lock()
+	gone := l.clientPaths(slices.Sorted(maps.Keys(l.ephemerals)))
+	l.watches.clear()
+	l.ephemerals = pathSet{}
+	l.id, l.lastZxid = 0, 0
+	l.gen++ // whoever waits for the old session must not go on in the new one
+	l.notify()
+	l.mu.Unlock()
+	l.emit(Event{Type: EventNone, State: Expired, Gone: gone})
+}
+
+// lost runs when a connection has ended.
+func (l *link) lost(k *frameConn) {
+	l.mu.Lock()
+	if l.cur != k {
+		l.mu.Unlock()
+		return
+	}
+	l.cur = nil
+	over := l.state == StateClosed || l.state == StateAuthFailed
+	if !over {
+		l.state = StateConnecting
+	}
+	l.notify()
+	l.mu.Unlock()
+	if !over {
+		l.emit(Event{Type: EventNone, State: Disconnected})
+	}
+}
+
+func (l *link) contact(sent time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if sent.After(l.lastSent) {
+		l.lastSent = sent
+	}
+}
+
+func (l *link) sawZxid(z int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lastZxid = max(l.lastZxid, z)
+}
+
+// nodeEvent passes a watch event on. Its state field is not used: a server
+// always sends SyncConnected.
+func (l *link) nodeEvent(t EventType, _ int32, path string) {
+	l.mu.Lock()
+	l.watches.fired(t, path)
+	if t == EventNodeDeleted {
+		delete(l.ephemerals, path)
+	}
+	state := SyncConnected
+	if l.state == StateConnectedReadOnly {
+		state = ConnectedReadOnly
+	}
+	client := l.clientPath(path)
+	l.mu.Unlock()
+	l.emit(Event{Type: t, State: state, Path: client})
+}
+
+// serverPath puts the chroot before a path.
+func (l *link) serverPath(path string) string {
+	switch {
+	case l.servers.Chroot == "":
+		return path
+	case path == "/":
+		return l.servers.Chroot
+	}
+	return l.servers.Chroot + path
+}
+
+// clientPath takes the chroot off a server's path; a path outside it stays.
+func (l *link) clientPath(path string) string {
+	root := l.servers.Chroot
+	switch {
+	case root == "":
+		return path
+	case path == root:
+		return "/"
+	case len(path) > len(root) && path[:len(root)] == root && path[len(root)] == '/':
+		return path[len(root):]
+	}
+	return path
+}
+
+func (l *link) clientPaths(paths []string) []string {
+	for i, p := range paths {
+		paths[i] = l.clientPath(p)
+	}
+	return paths
+}
+
+// await returns the connection to send on. It waits while a server is looked
+// for: until a whole pass over the list has failed, or, if patient, until ctx
+// ends. A session that changes meanwhile is an error, so that nothing meant for
+// one session runs in the next.
+func (l *link) await(ctx context.Context, path string, patient bool) (*frameConn, error) {
+	l.mu.Lock()
+	gen, passes := l.gen, l.passes
+	for {
+		switch {
+		case l.state == StateClosed || l.state == StateAuthFailed:
+			l.mu.Unlock()
+			return nil, ErrNotConnected
+		case l.gen != gen && gen != 0:
+			l.mu.Unlock()
+			return nil, &Error{SessionExpired, path}
+		case l.cur != nil:
+			defer l.mu.Unlock()
+			return l.cur, nil
+		case l.passes > passes && !patient:
+			defer l.mu.Unlock()
+			return nil, &NoServerError{l.failed}
+		}
+		changed := l.changed
+		l.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, l.gaveUp(ctx)
+		}
+		l.mu.Lock()
+	}
+}
+
+// gaveUp tells a deadline from a cancellation.
+func (l *link) gaveUp(ctx context.Context) error {
+	if context.Cause(ctx) != context.DeadlineExceeded {
+		return context.Cause(ctx)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.attempts) > 0 {
+		return &NoServerError{l.attempts}
+	}
+	return &NoServerError{l.failed}
+}
+
+// stop closes the session and the connection, and waits for both until ctx ends.
+func (l *link) stop(ctx context.Context) error {
+	l.mu.Lock()
+	was := l.state
+	if was == StateClosed {
+		l.mu.Unlock()
+		return nil
+	}
+	if was != StateAuthFailed {
+		l.state = StateClosed
+	}
+	k := l.cur
+	l.creds = nil
+	l.cancel()
+	l.notify()
+	l.mu.Unlock()
+
+	closed := make(chan struct{})
+	go func() { // ends within three seconds: the library bounds its Close
+		defer close(closed)
+		l.conn.Close()
+	}()
+	var err error
+	select {
+	case <-closed:
+	case <-ctx.Done():
+		err = fmt.Errorf("closing the session: %w", ctx.Err())
+	}
+	if k != nil {
+		k.Close()
+	}
+	if was == StateAuthFailed {
+		l.mu.Lock()
+		l.state = StateClosed
+		l.mu.Unlock()
+		return err
+	}
+	if was != StateConnecting {
+		l.emit(Event{Type: EventNone, State: EventClosed})
+	}
+	return err
+}

@@ -1,0 +1,192 @@
+// Package zkconn owns the one ZooKeeper connection of a shell: it connects,
+// closes, reconnects, and carries every request. The library underneath keeps
+// the TCP connection and the session alive; the requests themselves are sent by
+// this package (see wire.go), which therefore can tell "surely not sent" from
+// "unknown whether it took effect", and never lets a request meant for one
+// session run in another.
+package zkconn
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Config says how to connect. Timeout is the session timeout asked for; it also
+// bounds the search for a server.
+type Config struct {
+	Servers  string // connect string, see ParseServers
+	Timeout  time.Duration
+	ReadOnly bool // accept a server that lost its quorum
+}
+
+// Session is the shell's one connection to one ensemble at a time. It outlives
+// reconnects, expiry, Close and Connect; all its methods may be called from any
+// goroutine.
+type Session struct {
+	Client // requests on paths below the chroot
+
+	events *eventQueue
+
+	mu   sync.Mutex
+	cfg  Config
+	link *link
+}
+
+// Open starts to connect and returns at once; requests wait for the connection.
+// It fails only if the connect string is malformed.
+func Open(cfg Config) (*Session, error) {
+	s := &Session{cfg: cfg, events: newEventQueue()}
+	s.Client = Client{s: s}
+	servers, err := ParseServers(cfg.Servers)
+	if err != nil {
+		return nil, err
+	}
+	if s.link, err = newLink(servers, cfg, s.events.put); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Session) current() *link {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.link
+}
+
+// Connect closes the session, if it is open, and starts a new one with the given
+// connect string, or with the current one when it is empty. Credentials and
+// watches stay behind. A malformed connect string changes nothing.
+func (s *Session) Connect(ctx context.Context, spec string) error {
+	s.mu.Lock()
+	cfg := s.cfg
+	s.mu.Unlock()
+	if spec != "" {
+		cfg.Servers = spec
+	}
+	servers, err := ParseServers(cfg.Servers)
+	if err != nil {
+		return err
+	}
+	closeErr := s.current().stop(ctx)
+	next, err := newLink(servers, cfg, s.events.put)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.cfg, s.link = cfg, next
+	s.mu.Unlock()
+	return closeErr
+}
+
+// Close ends the session on the server, so that its ephemeral znodes vanish at
+// once, and closes the connection.
+func (s *Session) Close(ctx context.Context) error { return s.current().stop(ctx) }
+
+// Ready waits until there is a session to send requests in, or no server of the
+// list can be reached.
+func (s *Session) Ready(ctx context.Context) error {
+	_, err := s.current().await(ctx, "", false)
+	return err
+}
+
+// WaitReady waits until there is a session, trying again and again until ctx ends.
+func (s *Session) WaitReady(ctx context.Context) error {
+	_, err := s.current().await(ctx, "", true)
+	return err
+}
+
+// Live is false once the session was closed, or lost to an authentication failure.
+func (s *Session) Live() bool {
+	st := s.State()
+	return st != StateClosed && st != StateAuthFailed
+}
+
+// State is the state as the prompt shows it.
+func (s *Session) State() State {
+	l := s.current()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state
+}
+
+// Servers is the connect string in use, as it was given.
+func (s *Session) Servers() Servers { return s.current().servers }
+
+// Changed returns a channel that is closed when State may have changed.
+func (s *Session) Changed() <-chan struct{} {
+	l := s.current()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.changed
+}
+
+// Info is what is known of the session on the server's side.
+type Info struct {
+	ID          int64
+	Timeout     time.Duration // negotiated; asked for, before the first connection
+	Addr        string        // of the server; empty while disconnected
+	LastContact time.Time     // when the latest request that was answered had been sent
+}
+
+// Info describes the session.
+func (s *Session) Info() Info {
+	l := s.current()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := Info{ID: l.id, Timeout: l.timeout, LastContact: l.lastSent}
+	if l.cur != nil {
+		i.Addr = l.cur.addr
+	}
+	return i
+}
+
+// Events takes the events that have come in, oldest first.
+func (s *Session) Events() []Event { return s.events.take() }
+
+// EventsReady receives a value after events have come in.
+func (s *Session) EventsReady() <-chan struct{} { return s.events.ready }
+
+// AddAuth authenticates the session and remembers the credential for
+// reconnects, in memory only. A nil auth sends none. When the server refuses it,
+// the session is lost: State becomes StateAuthFailed.
+func (s *Session) AddAuth(ctx context.Context, scheme string, auth []byte) error {
+	l := s.current()
+	cred := credential{scheme, auth}
+	k, err := l.await(ctx, "", false)
+	if err != nil {
+		return err
+	}
+	c := l.authCall(cred)
+	k.send(c)
+	r, err := c.wait(ctx)
+	if err != nil {
+		return err
+	}
+	if r.code != OK {
+		return fmt.Errorf("%w: the server refused the credentials for scheme %q and ended the session; connect starts another",
+			AuthFailed, scheme)
+	}
+	l.mu.Lock()
+	l.creds = append(l.creds, cred)
+	l.mu.Unlock()
+	return nil
+}
+
+// Absolute gives requests on server paths, for what a server reads outside any
+// chroot, such as quotas.
+func (s *Session) Absolute() Client { return Client{s: s, absolute: true} }
+
+// ServerPath is a path as the server knows it, with the chroot before it.
+func (s *Session) ServerPath(path string) string { return s.current().serverPath(path) }
+
+// ClientPath is a server's path without the chroot.
+func (s *Session) ClientPath(path string) string { return s.current().clientPath(path) }
+
+// inside tells whether a server path is the chroot or below it.
+func (l *link) inside(path string) bool {
+	root := l.servers.Chroot
+	return root == "" || path == root || strings.HasPrefix(path, root+"/")
+}

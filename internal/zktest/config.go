@@ -1,0 +1,125 @@
+package zktest
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Option changes how Start sets up a server.
+type Option func(*config)
+
+// config is what the options add up to.
+type config struct {
+	tick     time.Duration
+	heapMB   int
+	props    []string // key=value, for -D
+	lines    []string // of zoo.cfg
+	quorum   bool
+	readOnly bool
+}
+
+func newConfig(opts []Option) config {
+	c := config{tick: 500 * time.Millisecond, heapMB: 256}
+	for _, opt := range opts {
+		opt(&c)
+	}
+	return c
+}
+
+// EnforceQuota makes the server refuse writes over a quota; by default it only
+// logs them.
+func EnforceQuota() Option {
+	return func(c *config) { c.lines = append(c.lines, "enforceQuota=true") }
+}
+
+// Quorum makes the server a replicated ensemble of one, with reconfiguration
+// enabled. Add SkipACL to reconfigure without the super user.
+func Quorum() Option { return func(c *config) { c.quorum = true } }
+
+// SkipACL makes the server check no ACL.
+func SkipACL() Option {
+	return func(c *config) { c.lines = append(c.lines, "skipACL=yes") }
+}
+
+// ReadOnlyEnsemble makes the server one of two members of which the other does
+// not run: without a majority it serves clients that accept read-only mode, and
+// is empty. Peer().Restart() makes the majority, for writing something to read;
+// Peer().Stop() takes it away again, and some 3 s later the server is read-only.
+func ReadOnlyEnsemble() Option { return func(c *config) { c.readOnly = true } }
+
+// Tick sets the server's tick, 500 ms by default. The shortest session timeout
+// is one tick, and sessions expire on whole ticks.
+func Tick(d time.Duration) Option { return func(c *config) { c.tick = d } }
+
+// Heap sets the largest heap of the server's Java machine in MiB, 256 by default.
+func Heap(mb int) Option { return func(c *config) { c.heapMB = mb } }
+
+// JavaProperty sets a Java system property, such as "jute.maxbuffer".
+func JavaProperty(key, value string) Option {
+	return func(c *config) { c.props = append(c.props, key+"="+value) }
+}
+
+// javaArgs returns the arguments of java for a server with this configuration.
+func (c config) javaArgs(cfgPath string) []string {
+	args := []string{
+		"-Xms16m", "-Xmx" + strconv.Itoa(c.heapMB) + "m",
+		// A server that lives for seconds gains from a quick start, not from
+		// the optimising compiler or a parallel collector.
+		"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
+		"-Djava.net.preferIPv4Stack=true",
+		"-Dzookeeper.jmx.log4j.disable=true",
+		"-Dzookeeper.admin.enableServer=false",
+		"-Dzookeeper.forceSync=no",
+		"-Dzookeeper.preAllocSize=64", // KiB; 64 MiB for each log by default
+		"-Dorg.slf4j.simpleLogger.showDateTime=true",
+		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+	}
+	if c.readOnly {
+		args = append(args, "-Dreadonlymode.enabled=true")
+	}
+	for _, p := range c.props {
+		args = append(args, "-D"+p)
+	}
+	return append(args, "-cp", classPath, "org.apache.zookeeper.server.quorum.QuorumPeerMain", cfgPath)
+}
+
+// member is one server's place in an ensemble.
+type member struct {
+	id                       int
+	client, quorum, election int // ports
+}
+
+// zooCfg returns the text of zoo.cfg for the member self of an ensemble, with
+// its data in dir.
+func (c config) zooCfg(dir string, self member, all []member) string {
+	lines := []string{
+		fmt.Sprintf("tickTime=%d", c.tick.Milliseconds()),
+		fmt.Sprintf("minSessionTimeout=%d", c.tick.Milliseconds()),
+		"maxSessionTimeout=60000",
+		"initLimit=20",
+		"syncLimit=10",
+		"dataDir=" + filepath.Join(dir, "data"),
+		"dataLogDir=" + filepath.Join(dir, "log"),
+		"maxClientCnxns=0",
+		"extendedTypesEnabled=true",
+		"4lw.commands.whitelist=*",
+	}
+	if c.quorum || c.readOnly {
+		lines = append(lines, "standaloneEnabled=false", "reconfigEnabled=true")
+		for _, m := range all {
+			lines = append(lines, fmt.Sprintf("server.%d=127.0.0.1:%d:%d:participant;127.0.0.1:%d",
+				m.id, m.quorum, m.election, m.client))
+		}
+	} else {
+		lines = append(lines, "clientPortAddress=127.0.0.1", fmt.Sprintf("clientPort=%d", self.client))
+	}
+	if c.readOnly {
+		// Without a majority only local sessions can be made. Upgrading lets
+		// them own ephemeral nodes once there is one.
+		lines = append(lines, "localSessionsEnabled=true", "localSessionsUpgradingEnabled=true")
+	}
+	return strings.Join(append(lines, c.lines...), "\n") + "\n"
+}

@@ -1,0 +1,206 @@
+package zktest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+)
+
+const (
+	serverJar = "/usr/share/java/zookeeper.jar"
+	// The jar's manifest names all it needs but a place to log to.
+	classPath = serverJar + ":/usr/share/java/slf4j-simple.jar"
+
+	// startLimit is far more than a start takes, even on a busy machine.
+	startLimit = 60 * time.Second
+)
+
+var errNotInstalled = errors.New("no ZooKeeper server and java here: apt-get install zookeeper")
+
+// instance is one server: its directory, its address, and its process if it runs.
+type instance struct {
+	dir  string
+	addr string
+	args []string // of java
+
+	mu   sync.Mutex
+	proc *process // nil when stopped
+}
+
+// launch starts a server with its files below dir. The second instance is the
+// peer of a read-only ensemble, not started; nil otherwise.
+func launch(dir string, opts []Option) (*instance, *instance, error) {
+	if _, err := os.Stat(serverJar); err != nil {
+		return nil, nil, errNotInstalled
+	}
+	if _, err := exec.LookPath("java"); err != nil {
+		return nil, nil, errNotInstalled
+	}
+	c := newConfig(opts)
+	// A port that was free a moment ago can be taken when the server binds it.
+	for try := 1; ; try++ {
+		inst, peer, err := prepare(filepath.Join(dir, strconv.Itoa(try)), c)
+		if err != nil {
+			return nil, nil, err
+		}
+		err = inst.start()
+		if err == nil {
+			return inst, peer, nil
+		}
+		inst.stop()
+		if log := inst.logTail(); try == 3 || !bytes.Contains(log, []byte("BindException")) {
+			return nil, nil, fmt.Errorf("%w\n%s", err, log)
+		}
+	}
+}
+
+// prepare writes the files of a server, and of its peer if it has one.
+func prepare(dir string, c config) (inst, peer *instance, err error) {
+	count := 1
+	if c.readOnly {
+		count = 2
+	}
+	var all []member
+	for id := 1; id <= count; id++ {
+		m := member{id: id}
+		for _, port := range []*int{&m.client, &m.quorum, &m.election} {
+			if *port, err = freePort(); err != nil {
+				return nil, nil, err
+			}
+		}
+		all = append(all, m)
+	}
+	made := make([]*instance, 2)
+	for i, m := range all {
+		home := filepath.Join(dir, strconv.Itoa(m.id))
+		if err := os.MkdirAll(filepath.Join(home, "data"), 0o700); err != nil {
+			return nil, nil, err
+		}
+		id := []byte(strconv.Itoa(m.id))
+		if err := os.WriteFile(filepath.Join(home, "data", "myid"), id, 0o600); err != nil {
+			return nil, nil, err
+		}
+		cfg := filepath.Join(home, "zoo.cfg")
+		if err := os.WriteFile(cfg, []byte(c.zooCfg(home, m, all)), 0o600); err != nil {
+			return nil, nil, err
+		}
+		made[i] = &instance{dir: home, addr: loopback(m.client), args: c.javaArgs(cfg)}
+	}
+	return made[0], made[1], nil
+}
+
+// start starts the process and returns once it serves clients.
+func (in *instance) start() error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	log, err := os.OpenFile(in.logPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close() // the child has its own copy
+	cmd := exec.Command("java", in.args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = in.dir, log, log
+	cmd.SysProcAttr = dieWithParent()
+	if in.proc, err = startProcess(cmd); err != nil {
+		in.proc = nil
+		return err
+	}
+	deadline := time.Now().Add(startLimit)
+	for !serves(in.addr) {
+		if time.Now().After(deadline) {
+			return fmt.Errorf("the server does not serve after %s", startLimit)
+		}
+		select {
+		case <-in.proc.done:
+			return errors.New("the server ended while starting")
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// stop kills the process, if there is one, and waits until it is gone.
+func (in *instance) stop() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.proc != nil {
+		in.proc.kill()
+		in.proc = nil
+	}
+}
+
+// signal does something to the running process.
+func (in *instance) signal(do func(*os.Process) error) error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.proc == nil {
+		return errors.New("the server is stopped")
+	}
+	return do(in.proc.cmd.Process)
+}
+
+func (in *instance) logPath() string { return filepath.Join(in.dir, "server.log") }
+
+// logTail returns the last 4 KiB of the log.
+func (in *instance) logTail() []byte {
+	text, _ := os.ReadFile(in.logPath()) // no log yet: nothing to show
+	return text[max(0, len(text)-4096):]
+}
+
+// serves reports whether the server at addr takes clients, by its answer to
+// "srvr": it names no mode before.
+func serves(addr string) bool {
+	conn, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	// Short, because a question in the wrong moment of a server's start is never
+	// answered: it fails inside, and leaves the connection open.
+	_ = conn.SetDeadline(time.Now().Add(300 * time.Millisecond)) // fails only if closed
+	if _, err := io.WriteString(conn, "srvr"); err != nil {
+		return false
+	}
+	answer, _ := io.ReadAll(conn) // a half answer is judged like a whole one
+	return bytes.Contains(answer, []byte("\nMode: "))
+}
+
+// process is a started child; done closes when it has ended and been reaped.
+type process struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+}
+
+// startProcess starts cmd. Its one goroutine ends with the process.
+func startProcess(cmd *exec.Cmd) (*process, error) {
+	p := &process{cmd: cmd, done: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		defer close(p.done)
+		// Linux sends the parent-death signal when the thread that started the
+		// child ends, so that thread must last as long as the child.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // killed, always; its log says more than its status
+		}
+	}()
+	return p, <-started
+}
+
+// kill ends the process and waits until it is gone.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill() // fails only if it has ended already
+	<-p.done
+}

@@ -1,0 +1,200 @@
+package zktest
+
+import (
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Proxy is a TCP proxy on loopback in front of a server. It passes ZooKeeper's
+// frames whole, and makes faults when told to. A setting is in force for every
+// frame that comes after the call has returned.
+type Proxy struct {
+	tb     testing.TB
+	addr   string
+	target string
+	wg     sync.WaitGroup // accept loops and links
+
+	mu          sync.Mutex
+	closed      bool
+	listener    net.Listener // nil while refusing
+	links       map[*link]bool
+	released    chan struct{} // closes when Hold ends; nil while nothing is held
+	dropReplies bool
+	delay       time.Duration
+	trap        *trap // nil when CutAfterRequest has nothing to wait for
+}
+
+// trap waits for a request with an opcode; cut closes when its connection has
+// been cut.
+type trap struct {
+	opcode int32
+	cut    chan struct{}
+}
+
+// NewProxy starts a proxy in front of target ("host:port"). It ends with tb, and
+// its connections with it.
+func NewProxy(tb testing.TB, target string) *Proxy {
+	tb.Helper()
+	ln, err := listen()
+	if err != nil {
+		tb.Fatalf("zktest: proxy: %v", err)
+	}
+	p := &Proxy{tb: tb, addr: ln.Addr().String(), target: target, links: map[*link]bool{}}
+	p.accept(ln)
+	tb.Cleanup(p.close)
+	return p
+}
+
+// Addr returns the address to connect to, "127.0.0.1:port".
+func (p *Proxy) Addr() string { return p.addr }
+
+// Cut closes all connections now, with what was on its way. New ones are welcome.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.cut()
+	}
+}
+
+// Refuse(true) makes new connections fail with "connection refused" until
+// Refuse(false). Those that exist go on.
+func (p *Proxy) Refuse(on bool) {
+	p.tb.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || on == (p.listener == nil) {
+		return
+	}
+	if on {
+		_ = p.listener.Close() // an error would leave nothing to undo
+		p.listener = nil
+		return
+	}
+	ln, err := net.Listen("tcp", p.addr)
+	if err != nil {
+		p.tb.Errorf("zktest: proxy: %v", err)
+		return
+	}
+	p.accept(ln)
+}
+
+// Hold(true) keeps connections, also new ones, but passes nothing in either
+// direction until Hold(false), which delivers all that has come meanwhile.
+func (p *Proxy) Hold(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case on && p.released == nil:
+		p.released = make(chan struct{})
+	case !on && p.released != nil:
+		close(p.released)
+		p.released = nil
+	}
+}
+
+// DropReplies(true) passes what clients send and swallows what the server sends,
+// for good, until DropReplies(false).
+func (p *Proxy) DropReplies(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dropReplies = on
+}
+
+// CutAfterRequest waits for the next request with this opcode, passes it on, and
+// when the server has answered it cuts that connection instead of delivering the
+// answer: the server has done it, the client cannot know. It works once; another
+// call replaces one that still waits. The returned channel closes when the
+// connection is cut.
+func (p *Proxy) CutAfterRequest(opcode int32) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.trap = &trap{opcode: opcode, cut: make(chan struct{})}
+	return p.trap.cut
+}
+
+// Delay makes every frame arrive d later, in each direction, from now on. Frames
+// do not wait for one another: it is latency, not less bandwidth.
+func (p *Proxy) Delay(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay = d
+}
+
+// accept takes clients from ln until it is closed. The caller holds mu, or is
+// NewProxy.
+func (p *Proxy) accept(ln net.Listener) {
+	p.listener = ln
+	p.wg.Go(func() {
+		for {
+			client, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			p.mu.Lock()
+			if p.closed {
+				_ = client.Close()
+			} else {
+				l := newLink(p, client.(*net.TCPConn))
+				p.links[l] = true
+				p.wg.Go(l.run)
+			}
+			p.mu.Unlock()
+		}
+	})
+}
+
+func (p *Proxy) close() {
+	p.mu.Lock()
+	p.closed = true
+	if p.listener != nil {
+		_ = p.listener.Close()
+	}
+	for l := range p.links {
+		l.cut()
+	}
+	p.mu.Unlock()
+	p.wg.Wait()
+}
+
+// forget is a link's last word.
+func (p *Proxy) forget(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.links, l)
+}
+
+// holding returns a channel that closes at the end of the present Hold, or nil.
+func (p *Proxy) holding() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.released
+}
+
+// latency returns the present delay of one way.
+func (p *Proxy) latency() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.delay
+}
+
+// dropping reports whether replies are swallowed at present.
+func (p *Proxy) dropping() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dropReplies
+}
+
+// spring returns the trap if opcode is what it waits for, and disarms it.
+func (p *Proxy) spring(opcode int32) *trap {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := p.trap
+	if t == nil || t.opcode != opcode {
+		return nil
+	}
+	p.trap = nil
+	return t
+}

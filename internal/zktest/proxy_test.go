@@ -1,0 +1,188 @@
+package zktest
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestProxyPasses(t *testing.T) {
+	p := NewProxy(t, Shared(t).Addr())
+	c := dialRaw(t, p.Addr(), false)
+	if code := c.wantReply(c.exists("/none")); code != errNoNode {
+		t.Errorf("exists: code %d, want %d", code, errNoNode)
+	}
+	if answer, err := ask(t, p.Addr(), "ruok", 5*time.Second); answer != "imok" || err != nil {
+		t.Errorf("ruok = %q, %v", answer, err)
+	}
+}
+
+func TestProxyCut(t *testing.T) {
+	p := NewProxy(t, Shared(t).Addr())
+	a, b := dialRaw(t, p.Addr(), false), dialRaw(t, p.Addr(), false)
+	p.Cut()
+	a.wantCut()
+	b.wantCut()
+	dialRaw(t, p.Addr(), false)
+}
+
+func TestProxyRefuse(t *testing.T) {
+	p := NewProxy(t, Shared(t).Addr())
+	c := dialRaw(t, p.Addr(), false)
+	p.Refuse(true)
+	p.Refuse(true)
+	if conn, err := net.Dial("tcp", p.Addr()); err == nil {
+		conn.Close()
+		t.Error("a refusing proxy accepts")
+	}
+	c.wantReply(c.exists("/none")) // the old connection goes on
+	p.Refuse(false)
+	p.Refuse(false)
+	dialRaw(t, p.Addr(), false)
+}
+
+func TestProxyHold(t *testing.T) {
+	p := NewProxy(t, Shared(t).Addr())
+	c := dialRaw(t, p.Addr(), false)
+	p.Hold(true)
+	first, second := c.exists("/none"), c.exists("/none")
+	late := dialOnly(t, p.Addr())
+	late.sendConnect(false)
+	c.wantNothing()
+	late.wantNothing()
+	p.Hold(false)
+	c.wantReply(first)
+	c.wantReply(second)
+	if _, err := late.readFrame(10 * time.Second); err != nil {
+		t.Errorf("a connection made while held: %v", err)
+	}
+}
+
+func TestProxyCutsWhileHolding(t *testing.T) {
+	p := NewProxy(t, Shared(t).Addr())
+	c := dialRaw(t, p.Addr(), false)
+	p.Hold(true)
+	c.exists("/none")
+	p.Cut()
+	c.wantCut()
+}
+
+func TestProxyDropReplies(t *testing.T) {
+	s := Shared(t)
+	p := NewProxy(t, s.Addr())
+	c := dialRaw(t, p.Addr(), false)
+	p.DropReplies(true)
+	c.create("/dropped")
+	c.wantNothing()
+	p.DropReplies(false)
+	if code := c.wantReply(c.exists("/dropped")); code != 0 {
+		t.Errorf("exists: code %d; the request did not pass", code)
+	}
+}
+
+func TestProxyCutAfterRequest(t *testing.T) {
+	node := fmt.Sprintf("/cut-%d", time.Now().UnixNano()) // new with -count=2, too
+	p := NewProxy(t, Shared(t).Addr())
+	c, other := dialRaw(t, p.Addr(), false), dialRaw(t, p.Addr(), false)
+	cut := p.CutAfterRequest(opCreate)
+	before := c.exists(node) // goes before it, and is answered
+	c.create(node)
+	c.exists(node)
+	if code := c.wantReply(before); code != errNoNode {
+		t.Errorf("exists: code %d, want %d", code, errNoNode)
+	}
+	c.wantCut()
+	select {
+	case <-cut:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the channel stays open")
+	}
+	if code := other.wantReply(other.exists(node)); code != 0 {
+		t.Errorf("exists: code %d; the request did not pass", code)
+	}
+	other.wantReply(other.create(node + "-once")) // it works once
+}
+
+// Many frames delayed together arrive together.
+func TestProxyDelay(t *testing.T) {
+	const delay, frames = 40 * time.Millisecond, 20
+	p := NewProxy(t, Shared(t).Addr())
+	c := dialRaw(t, p.Addr(), false)
+	p.Delay(delay)
+	begin := time.Now()
+	for range frames {
+		c.exists("/none")
+	}
+	for xid := range int32(frames) {
+		c.wantReply(xid + 1)
+	}
+	if took := time.Since(begin); took < 2*delay || took > frames*delay {
+		t.Errorf("took %s, want a little more than %s", took, 2*delay)
+	}
+}
+
+func TestProxyClosesBothSides(t *testing.T) {
+	target := serve(t, func(c net.Conn) { say(c, "bye") })
+	p := NewProxy(t, target)
+	c := dialOnly(t, p.Addr())
+	c.write([]byte{0, 0, 0, 9, 1, 2}) // not a whole frame
+	if err := c.conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(c.conn)
+	if string(got) != "bye" || err != nil {
+		t.Errorf("read %q, %v", got, err)
+	}
+	nobody := NewProxy(t, Refused(t))
+	dialOnly(t, nobody.Addr()).wantCut()
+}
+
+// The settings are safe to change while traffic flows, and frames stay whole.
+func TestProxyUnderLoad(t *testing.T) {
+	echo, err := listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer echo.Close()
+	wg.Go(func() {
+		for {
+			conn, err := echo.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				defer conn.Close()
+				_, _ = io.Copy(conn, conn) // until the client closes
+			})
+		}
+	})
+	p := NewProxy(t, echo.Addr().String())
+	c := dialOnly(t, p.Addr())
+	defer c.conn.Close()
+	body := bytes.Repeat([]byte("0123456789"), 3000)
+	wg.Go(func() {
+		for i := range 200 {
+			p.Hold(i%3 == 0)
+			p.Delay(time.Duration(i%2) * time.Millisecond)
+		}
+		p.Hold(false)
+	})
+	const frames = 100
+	wg.Go(func() {
+		for range frames {
+			c.send(opGetData, body)
+		}
+	})
+	for i := range frames {
+		frame, err := c.readFrame(10 * time.Second)
+		if err != nil || !bytes.Equal(frame[8:], body) {
+			t.Fatalf("frame %d: %d bytes, %v", i, len(frame), err)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package zktest
+
+import (
+	"bufio"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestServerLife(t *testing.T) {
+	begin := time.Now()
+	s := Start(t, Heap(64), JavaProperty("zktest.mark", "seen"))
+	t.Logf("Start took %s", time.Since(begin))
+	c := dialRaw(t, s.Addr(), false)
+	if code := c.wantReply(c.create("/kept")); code != 0 {
+		t.Fatalf("create: code %d", code)
+	}
+
+	s.Pause()
+	xid := c.exists("/kept")
+	c.wantNothing()
+	s.Resume()
+	if code := c.wantReply(xid); code != 0 {
+		t.Fatalf("exists: code %d", code)
+	}
+
+	s.Stop()
+	c.wantCut()
+	if conn, err := net.Dial("tcp", s.Addr()); err == nil {
+		conn.Close()
+		t.Fatal("a stopped server accepts")
+	}
+	s.Stop() // a second time does nothing
+
+	begin = time.Now()
+	s.Restart()
+	t.Logf("Restart took %s", time.Since(begin))
+	c = dialRaw(t, s.Addr(), false)
+	if code := c.wantReply(c.exists("/kept")); code != 0 {
+		t.Fatalf("exists after restart: code %d", code)
+	}
+	if !strings.Contains(s.Log(), "binding to port") {
+		t.Errorf("no sense in the log:\n%s", s.Log())
+	}
+	wantAnswer(t, s.Addr(), "envi", "zookeeper.version=3.")
+}
+
+func TestQuorum(t *testing.T) {
+	begin := time.Now()
+	s := Start(t, Quorum(), SkipACL(), EnforceQuota(), Tick(200*time.Millisecond))
+	t.Logf("Start took %s", time.Since(begin))
+	wantAnswer(t, s.Addr(), "srvr", "Mode: leader")
+	wantAnswer(t, s.Addr(), "conf", "tickTime=200")
+	c := dialRaw(t, s.Addr(), false)
+	if code := c.wantReply(c.exists("/zookeeper/config")); code != 0 {
+		t.Fatalf("exists /zookeeper/config: code %d", code)
+	}
+	begin = time.Now()
+	s.Restart()
+	t.Logf("Restart took %s", time.Since(begin))
+	wantAnswer(t, s.Addr(), "srvr", "Mode: leader")
+}
+
+func TestReadOnlyEnsemble(t *testing.T) {
+	begin := time.Now()
+	s := Start(t, ReadOnlyEnsemble())
+	t.Logf("Start took %s", time.Since(begin))
+	wantAnswer(t, s.Addr(), "isro", "ro")
+	dialRaw(t, s.Addr(), true)
+
+	begin = time.Now()
+	s.Peer().Restart()
+	wantAnswer(t, s.Addr(), "isro", "rw")
+	t.Logf("Peer().Restart took %s", time.Since(begin))
+	c := dialRaw(t, s.Addr(), false)
+	if code := c.wantReply(c.create("/written")); code != 0 {
+		t.Fatalf("create: code %d", code)
+	}
+
+	begin = time.Now()
+	s.Peer().Stop()
+	wantAnswer(t, s.Addr(), "isro", "ro")
+	t.Logf("read-only %s after Peer().Stop", time.Since(begin))
+	wantAnswer(t, s.Addr(), "srvr", "Mode: read-only")
+	c = dialRaw(t, s.Addr(), true)
+	if code := c.wantReply(c.exists("/written")); code != 0 {
+		t.Fatalf("exists: code %d", code)
+	}
+}
+
+func TestSharedIsOne(t *testing.T) {
+	if a, b := Shared(t), Shared(t); a.Addr() != b.Addr() {
+		t.Errorf("two shared servers: %s and %s", a.Addr(), b.Addr())
+	}
+	c := dialRaw(t, Shared(t).Addr(), false)
+	if code := c.wantReply(c.exists("/none")); code != errNoNode {
+		t.Errorf("exists: code %d, want %d", code, errNoNode)
+	}
+}
+
+// A test binary that is killed runs no clean-up; its server must end all the same.
+func TestServerDiesWithItsTest(t *testing.T) {
+	const mark = "ZKTEST_ORPHAN"
+	if os.Getenv(mark) != "" {
+		os.Stdout.WriteString("addr " + Shared(t).Addr() + "\n")
+		select {}
+	}
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux kills a child with its parent")
+	}
+	Shared(t) // skips where there is no server
+	cmd := exec.Command(os.Args[0], "-test.run=^TestServerDiesWithItsTest$")
+	cmd.Env = append(os.Environ(), mark+"=1", "TMPDIR="+t.TempDir())
+	cmd.SysProcAttr = dieWithParent()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var addr string
+	for lines := bufio.NewScanner(out); addr == "" && lines.Scan(); {
+		if rest, found := strings.CutPrefix(lines.Text(), "addr "); found {
+			addr = rest
+		}
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // killed
+	if addr == "" {
+		t.Fatal("the other test binary started no server")
+	}
+	for end := time.Now().Add(10 * time.Second); serves(addr); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the server at %s outlived its test", addr)
+		}
+	}
+}

@@ -1,0 +1,162 @@
+// Package zktest has what tests need around ZooKeeper: real servers started
+// from Debian's package, a TCP proxy that makes faults to order, and peers that
+// are not ZooKeeper at all. Everything listens on loopback only and ends with
+// the test that asked for it.
+package zktest
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"testing"
+)
+
+// Server is a real ZooKeeper server under one test's control. Its methods end
+// the test when they fail, so call them from the test's own goroutine.
+type Server struct {
+	tb   testing.TB
+	inst *instance
+	peer *instance
+}
+
+// Start starts a server of its own for tb and returns once it serves clients.
+// It is killed and its data removed when tb ends. Without an installed ZooKeeper
+// the test is skipped, or fails if the environment variable CI is set.
+func Start(tb testing.TB, opts ...Option) *Server {
+	tb.Helper()
+	// TempDir comes first: clean-ups run last to first, and the directory must
+	// outlive the server.
+	inst, peer, err := launch(tb.TempDir(), opts)
+	if err != nil {
+		giveUp(tb, err)
+	}
+	s := &Server{tb: tb, inst: inst, peer: peer}
+	tb.Cleanup(func() {
+		s.inst.stop()
+		if s.peer != nil {
+			s.peer.stop()
+		}
+	})
+	logIfFailed(tb, inst)
+	return s
+}
+
+// Addr returns the server's client address as "127.0.0.1:port". It stays the
+// same over Stop and Restart.
+func (s *Server) Addr() string { return s.inst.addr }
+
+// Stop kills the server as a crash would. Its data stay for Restart.
+func (s *Server) Stop() { s.inst.stop() }
+
+// Restart kills the server if it runs, starts it again with the same data and
+// port, and returns once it serves clients.
+func (s *Server) Restart() {
+	s.tb.Helper()
+	s.inst.stop()
+	if err := s.inst.start(); err != nil {
+		s.tb.Fatalf("zktest: restart: %v\n%s", err, s.inst.logTail())
+	}
+}
+
+// Pause freezes the server's process: connections stay open and unanswered.
+func (s *Server) Pause() {
+	s.tb.Helper()
+	if err := s.inst.signal(pauseProcess); err != nil {
+		s.tb.Fatalf("zktest: pause: %v", err)
+	}
+}
+
+// Resume lets a paused server go on.
+func (s *Server) Resume() {
+	s.tb.Helper()
+	if err := s.inst.signal(resumeProcess); err != nil {
+		s.tb.Fatalf("zktest: resume: %v", err)
+	}
+}
+
+// Peer returns the second member of a ReadOnlyEnsemble, which is not running
+// until its Restart is called; with any other server it ends the test.
+func (s *Server) Peer() *Server {
+	s.tb.Helper()
+	if s.peer == nil {
+		s.tb.Fatal("zktest: only a ReadOnlyEnsemble has a peer")
+	}
+	return &Server{tb: s.tb, inst: s.peer}
+}
+
+// Log returns all the server has logged so far, over all its restarts.
+func (s *Server) Log() string {
+	text, err := os.ReadFile(s.inst.logPath())
+	if err != nil {
+		return "zktest: no server log: " + err.Error()
+	}
+	return string(text)
+}
+
+// shared is the server behind Shared, one for each test binary.
+var shared struct {
+	dir  string // made by M.Run before any test; empty: nobody would clean up
+	once sync.Once
+	inst *instance
+	err  error
+}
+
+// Shared returns a server that all tests of a package use together, started by
+// the first that asks, with default options. Keep each test below a root znode
+// of its own, and leave the server running. The package must have
+//
+//	func TestMain(m *testing.M) { zktest.Main(m) }
+func Shared(tb testing.TB) *Server {
+	tb.Helper()
+	if shared.dir == "" {
+		tb.Fatal("zktest: Shared needs: func TestMain(m *testing.M) { zktest.Main(m) }")
+	}
+	shared.once.Do(func() { shared.inst, _, shared.err = launch(shared.dir, nil) })
+	if shared.err != nil {
+		giveUp(tb, shared.err)
+	}
+	logIfFailed(tb, shared.inst)
+	return &Server{tb: tb, inst: shared.inst}
+}
+
+// M is a testing.M whose Run also cleans up the Shared server. It fits wherever
+// a Run() int is wanted, such as testscript.Main and goleak.VerifyTestMain.
+type M struct{ *testing.M }
+
+// Run runs the tests, stops the Shared server, and returns the exit status.
+func (m M) Run() int {
+	dir, err := os.MkdirTemp("", "zktest-")
+	if err != nil {
+		panic(err) // no temporary directory: no test could run
+	}
+	shared.dir = dir
+	defer os.RemoveAll(dir)
+	defer func() {
+		if shared.inst != nil {
+			shared.inst.stop()
+		}
+	}()
+	return m.M.Run()
+}
+
+// Main is the body of a TestMain in a package that uses Shared. The testing
+// package takes the exit status from m, so nothing else is needed.
+func Main(m *testing.M) { M{m}.Run() }
+
+// giveUp ends a test that cannot have its server.
+func giveUp(tb testing.TB, err error) {
+	tb.Helper()
+	if errors.Is(err, errNotInstalled) && os.Getenv("CI") == "" {
+		tb.Skipf("SKIPPED: %v", err)
+	}
+	tb.Fatalf("zktest: %v", err)
+}
+
+// logIfFailed shows the end of the server's log below a failed test.
+func logIfFailed(tb testing.TB, inst *instance) {
+	tb.Cleanup(func() {
+		if tb.Failed() {
+			tb.Logf("end of the server's log:\n%s", inst.logTail())
+		}
+	})
+}

@@ -1,0 +1,214 @@
+// Package zktree lists, deletes and changes whole subtrees with many requests in
+// flight, on trees of any size that fits in memory.
+package zktree
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/zksh/zksh/internal/zkconn"
+)
+
+// Node is one znode of a listed tree. Children are sorted by name.
+type Node struct {
+	Path     string
+	Children []*Node
+}
+
+// Bounds of what is in flight. A batch is one multiRead.
+const (
+	listBatch    = 256       // paths in one multiRead
+	listWindow   = 8         // multiReads in flight
+	singleWindow = 512       // single requests in flight
+	batchBytes   = 256 << 10 // of paths in one multi, well below a server's frame limit of 1 MiB
+)
+
+// Progress is told how many of how many nodes are done; total grows while a tree
+// is listed. It is called often and must be quick.
+type Progress func(done, total int)
+
+// Options of List.
+type Options struct {
+	Watch    bool // leave a child watch on every node
+	Progress Progress
+	// Each, if set, is called as soon as a node's children are known, parents
+	// first, in no other order.
+	Each func(*Node) error
+}
+
+// List reads a subtree breadth first. Nodes that vanish meanwhile are left out;
+// the root missing is an error, as is a node that may not be read.
+func List(ctx context.Context, c zkconn.Client, root string, o Options) (*Node, int, error) {
+	if err := zkconn.ValidatePath(root, false); err != nil {
+		return nil, 0, err
+	}
+	p, err := c.Pipe(ctx, root)
+	if err != nil {
+		return nil, 0, err
+	}
+	w := &walker{ctx: ctx, p: p, o: o, root: &Node{Path: root}, total: 1}
+	w.queue = []*Node{w.root}
+	// The first answer decides whether the rest is worth asking in batches.
+	if err := w.single(); err != nil {
+		return nil, 0, err
+	}
+	switch {
+	case len(w.queue) == 0:
+	case !o.Watch && len(w.queue) > 1 && p.HasMultiRead(ctx):
+		err = w.batches()
+	default:
+		err = w.singles()
+	}
+	return w.root, w.total, err
+}
+
+type walker struct {
+	ctx   context.Context
+	p     *zkconn.Pipe
+	o     Options
+	root  *Node
+	queue []*Node // to be asked for
+	done  int
+	total int
+}
+
+// single asks for the root alone.
+func (w *walker) single() error {
+	n := w.queue[0]
+	w.queue = w.queue[1:]
+	names, err := w.p.Children(n.Path, w.o.Watch).Wait(w.ctx)
+	if err != nil {
+		return err
+	}
+	return w.found(n, zkconn.Listing{Names: names})
+}
+
+// found files the children of one node.
+func (w *walker) found(n *Node, l zkconn.Listing) error {
+	w.done++
+	if l.Err != nil {
+		if errors.Is(l.Err, zkconn.NoNode) && n != w.root {
+			n.Path = "" // vanished; swept out by the caller's order
+			w.total--
+			return nil
+		}
+		return l.Err
+	}
+	if len(l.Names) > 0 {
+		SortNames(l.Names)
+		prefix := n.Path + "/"
+		if n.Path == "/" {
+			prefix = "/"
+		}
+		nodes := make([]Node, len(l.Names))
+		n.Children = make([]*Node, len(l.Names))
+		for i, name := range l.Names {
+			nodes[i].Path = prefix + name
+			n.Children[i] = &nodes[i]
+		}
+		w.queue = append(w.queue, n.Children...)
+		w.total += len(l.Names)
+	}
+	if w.o.Progress != nil {
+		w.o.Progress(w.done, w.total)
+	}
+	if w.o.Each != nil {
+		return w.o.Each(n)
+	}
+	return nil
+}
+
+// batches lists the queue by multiRead.
+func (w *walker) batches() error {
+	type flight struct {
+		nodes []*Node
+		reply *zkconn.Pending[[]zkconn.Listing]
+	}
+	var air []flight
+	for len(w.queue) > 0 || len(air) > 0 {
+		for len(w.queue) > 0 && len(air) < listWindow {
+			var paths []string
+			for bytes := 0; len(paths) < min(len(w.queue), listBatch) && bytes < batchBytes; {
+				path := w.queue[len(paths)].Path
+				paths = append(paths, path)
+				bytes += len(path)
+			}
+			nodes := w.queue[:len(paths)]
+			w.queue = w.queue[len(paths):]
+			air = append(air, flight{nodes, w.p.MultiChildren(paths)})
+		}
+		w.p.Flush()
+		first := air[0]
+		air = air[1:]
+		answers, err := first.reply.Wait(w.ctx)
+		if err != nil {
+			return err
+		}
+		for i, l := range answers {
+			if err := w.found(first.nodes[i], l); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// singles lists the queue one request a node, many in flight.
+func (w *walker) singles() error {
+	type flight struct {
+		node  *Node
+		reply *zkconn.Pending[[]string]
+	}
+	var air []flight
+	for len(w.queue) > 0 || len(air) > 0 {
+		for len(w.queue) > 0 && len(air) < singleWindow {
+			n := w.queue[0]
+			w.queue = w.queue[1:]
+			air = append(air, flight{n, w.p.Children(n.Path, w.o.Watch)})
+		}
+		first := air[0]
+		air = air[1:]
+		names, err := first.reply.Wait(w.ctx)
+		if err != nil && !errors.As(err, new(*zkconn.Error)) {
+			return err
+		}
+		if err := w.found(first.node, zkconn.Listing{Names: names, Err: err}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Gone tells that a node vanished while the tree was listed.
+func (n *Node) Gone() bool { return n.Path == "" }
+
+// SortNames sorts as Java sorts strings, by UTF-16 units. Valid names have no
+// characters beyond the basic plane, where that is the order of the bytes.
+func SortNames(names []string) { slices.Sort(names) }
+
+// Walk calls visit for each node in zkCli's order: the node itself, then for each
+// node first all its children, then their subtrees.
+func (n *Node) Walk(visit func(path string) error) error {
+	if err := visit(n.Path); err != nil {
+		return err
+	}
+	return n.below(visit)
+}
+
+func (n *Node) below(visit func(path string) error) error {
+	for _, c := range n.Children {
+		if c.Gone() {
+			continue
+		}
+		if err := visit(c.Path); err != nil {
+			return err
+		}
+	}
+	for _, c := range n.Children {
+		if err := c.below(visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}

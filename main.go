@@ -1,0 +1,161 @@
+// Zksh is a ZooKeeper shell: zkCli's commands by hand, in pipes and one at a time.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"syscall"
+
+	"golang.org/x/term"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/history"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/shell"
+)
+
+// version is set by the build; without it the module's version is used.
+var version = ""
+
+func main() { os.Exit(run()) }
+
+// run is the program without its exit, so that everything deferred happens.
+func run() int {
+	opts, err := shell.ParseOptions(os.Args[1:], environment())
+	if err != nil {
+		return refuse(err)
+	}
+	switch {
+	case opts.ShowHelp:
+		return show(shell.Help())
+	case opts.ShowVersion:
+		return show("zksh " + versionText() + "\n")
+	}
+
+	in, name, err := input(opts)
+	if err != nil {
+		return refuse(err)
+	}
+	defer in.Close()
+	interactive := len(opts.Command) == 0 && !opts.HasFile && isTerminal(os.Stdin) && isTerminal(os.Stdout)
+
+	ctx, interrupts, stop := signals(interactive)
+	defer stop()
+	session, err := zkconn.Open(zkconn.Config{Servers: opts.Server, Timeout: opts.Timeout, ReadOnly: opts.ReadOnly})
+	if err != nil {
+		return refuse(err)
+	}
+	cfg := shell.Config{
+		Session: session, Commands: [][]*commands.Command{commands.All()}, Format: opts.Format, Version: versionText(),
+		Out: os.Stdout, Err: os.Stderr, OutTTY: isTerminal(os.Stdout), ErrTTY: isTerminal(os.Stderr), Stdin: os.Stdin,
+		StopAtError: opts.StopAtError, Quiet: opts.Quiet, Interrupts: interrupts,
+	}
+	if interactive && opts.HistoryFile != "" && opts.HistoryLines > 0 {
+		if cfg.History, err = history.Open(opts.HistoryFile, opts.HistoryLines); err != nil {
+			complain(fmt.Errorf("no history is kept: %w", err))
+			cfg.History = nil
+		} else {
+			defer cfg.History.Close()
+		}
+	}
+	sh := shell.New(cfg)
+	if opts.Wait {
+		if status := sh.Wait(ctx, opts.Timeout); status != shell.StatusOK {
+			return status
+		}
+	}
+	switch {
+	case len(opts.Command) > 0:
+		return sh.RunCommand(ctx, opts.Command)
+	case interactive:
+		return sh.RunEditor(ctx, shell.NewPlainEditor(os.Stdin, os.Stdout, interrupts))
+	}
+	return sh.RunLines(ctx, name, in)
+}
+
+// input is where commands come from when they are neither on the command line
+// nor typed, with the name error messages give it.
+func input(opts shell.Options) (io.ReadCloser, string, error) {
+	if !opts.HasFile || opts.File == "-" {
+		return io.NopCloser(os.Stdin), "stdin", nil
+	}
+	f, err := os.Open(opts.File)
+	return f, opts.File, err
+}
+
+// signals gives a context that ends with SIGTERM or SIGHUP, and by Ctrl-C too
+// unless the shell is used by hand: there Ctrl-C is for the command, and arrives
+// through the channel. A reader that goes away shows as a failed write.
+func signals(interactive bool) (context.Context, <-chan os.Signal, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signal.Ignore(syscall.SIGPIPE)
+	ends := make(chan os.Signal, 1)
+	signal.Notify(ends, syscall.SIGTERM, syscall.SIGHUP)
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt)
+	done := make(chan struct{})
+	go func() { // ends with stop
+		defer close(done)
+		fromKeyboard := interrupts
+		if interactive {
+			fromKeyboard = nil
+		}
+		select {
+		case <-ends:
+			cancel(shell.ErrTerminated)
+		case <-fromKeyboard:
+			cancel(shell.ErrInterrupted)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, interrupts, func() {
+		cancel(nil)
+		<-done
+		signal.Stop(ends)
+		signal.Stop(interrupts)
+	}
+}
+
+func environment() shell.Environment {
+	env := shell.Environment{Getenv: os.Getenv}
+	if dir, err := os.UserConfigDir(); err == nil {
+		env.ConfigDir = dir
+	}
+	env.StateDir = os.Getenv("XDG_STATE_HOME")
+	if home, err := os.UserHomeDir(); env.StateDir == "" && err == nil {
+		env.StateDir = filepath.Join(home, ".local", "state")
+	}
+	return env
+}
+
+func versionText() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+// complain prints what goes wrong before there is a shell to report it.
+func complain(err error) { fmt.Fprintln(os.Stderr, "zksh:", err) }
+
+func refuse(err error) int {
+	complain(err)
+	return shell.Status(err)
+}
+
+func show(text string) int {
+	if _, err := io.WriteString(os.Stdout, text); err != nil {
+		return refuse(err)
+	}
+	return shell.StatusOK
+}

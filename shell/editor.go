@@ -1,0 +1,111 @@
+package shell
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"sync"
+)
+
+// Editor reads lines from a person. It is the seam behind which a richer editor
+// can stand.
+type Editor interface {
+	// ReadLine shows the prompt and returns the next line. The error is io.EOF
+	// when the person leaves, ErrInterrupted after Ctrl-C, and the context's.
+	ReadLine(ctx context.Context, prompt string) (string, error)
+	// Notify prints whole lines at any time, without hurting the line being typed.
+	Notify(text string) error
+	// Close gives the terminal back.
+	Close() error
+}
+
+// plainEditor reads from a terminal that does its own line editing.
+type plainEditor struct {
+	out        io.Writer
+	lines      chan plainLine
+	interrupts <-chan os.Signal
+
+	mu     sync.Mutex
+	prompt string // shown while reading, else empty
+}
+
+type plainLine struct {
+	text string
+	err  error
+}
+
+// NewPlainEditor reads lines from in and prompts on out. Ctrl-C arrives through
+// interrupts while a line is being read.
+func NewPlainEditor(in io.Reader, out io.Writer, interrupts <-chan os.Signal) Editor {
+	e := &plainEditor{out: out, lines: make(chan plainLine), interrupts: interrupts}
+	// A read of a terminal cannot be broken off, so this goroutine ends with the
+	// input, or with the process.
+	go func() {
+		r := bufio.NewReader(in)
+		for {
+			text, err := r.ReadString('\n')
+			text = strings.TrimRight(text, "\r\n")
+			if err == io.EOF && text != "" {
+				err = nil
+			}
+			e.lines <- plainLine{text, err}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return e
+}
+
+func (e *plainEditor) show(prompt string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.prompt = prompt
+	_, err := io.WriteString(e.out, prompt)
+	return err
+}
+
+func (e *plainEditor) hide(end string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.prompt = ""
+	_, err := io.WriteString(e.out, end)
+	return err
+}
+
+// ReadLine is part of Editor.
+func (e *plainEditor) ReadLine(ctx context.Context, prompt string) (string, error) {
+	if err := e.show(prompt); err != nil {
+		return "", err
+	}
+	select {
+	case l := <-e.lines:
+		end := ""
+		if l.err != nil { // Ctrl-D leaves the cursor behind the prompt
+			end = "\n"
+		}
+		return l.text, errors.Join(l.err, e.hide(end))
+	case <-e.interrupts:
+		return "", errors.Join(ErrInterrupted, e.hide("\n"))
+	case <-ctx.Done():
+		return "", errors.Join(context.Cause(ctx), e.hide("\n"))
+	}
+}
+
+// Notify prints the text on lines of its own and shows the prompt again. What
+// was typed so far stays with the terminal and is still read.
+func (e *plainEditor) Notify(text string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.prompt != "" {
+		text = "\n" + text + e.prompt
+	}
+	_, err := io.WriteString(e.out, text)
+	return err
+}
+
+// Close is part of Editor; the terminal was not touched.
+func (e *plainEditor) Close() error { return nil }

@@ -1,0 +1,99 @@
+package shell
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/zksh/zksh/internal/zkconn"
+)
+
+// watchEvents shows events as they come while a person uses the shell.
+func (s *Shell) watchEvents(ctx context.Context) {
+	for {
+		select {
+		case <-s.cfg.Session.EventsReady():
+			if err := s.showEvents(); err != nil {
+				s.report("", err)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// showEvents prints the events that have come in. In a batch those of the
+// session are left out, but an expiry is an error: what follows may rely on
+// ephemeral znodes that are gone. A single command shows none.
+func (s *Shell) showEvents() error {
+	s.eventMu.Lock()
+	defer s.eventMu.Unlock()
+	var errs []error
+	for _, e := range s.cfg.Session.Events() {
+		lost := e.Session() && e.State == zkconn.Expired
+		switch {
+		case s.mode == oneShot:
+		case s.mode == batch && lost:
+			errs = append(errs, expiredError{e.Gone})
+		case s.mode == batch && e.Session(), !s.watches:
+		default:
+			errs = append(errs, wrapWrite(s.screen.event(event(e))))
+		}
+		if lost && s.mode == byHand {
+			s.screen.complain(expiredError{e.Gone}.Error())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// expiredError says that the session ended and another one took its place.
+type expiredError struct{ gone []string }
+
+func (e expiredError) Error() string {
+	s := "the session expired and its watches are gone; a new session goes on"
+	if len(e.gone) > 0 {
+		s = fmt.Sprintf("the session expired and its watches are gone, and so are its ephemeral znodes %s; a new session goes on",
+			strings.Join(e.gone, ", "))
+	}
+	return s
+}
+
+// Unwrap gives the code, for the exit status.
+func (e expiredError) Unwrap() error { return zkconn.SessionExpired }
+
+// event is a watch or session event as it is printed.
+type event zkconn.Event
+
+// Text is zkCli's block.
+func (e event) Text(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "\nWATCHER::\n\n%s\n", zkconn.Event(e))
+	return err
+}
+
+// MarshalJSON gives the same facts.
+func (e event) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Event string   `json:"event"`
+		State string   `json:"state"`
+		Path  string   `json:"path,omitempty"`
+		Gone  []string `json:"gone,omitempty"`
+	}{e.Type.String(), string(e.State), e.Path, e.Gone})
+}
+
+// writeError says that answers cannot be written, which ends a batch.
+type writeError struct{ cause error }
+
+func (e *writeError) Error() string { return "cannot write the answer: " + e.cause.Error() }
+
+// Unwrap gives the cause.
+func (e *writeError) Unwrap() error { return e.cause }
+
+func wrapWrite(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &writeError{err}
+}

@@ -1,0 +1,118 @@
+package shell
+
+import (
+	"errors"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+// readLines reads to the end and checks that the lines are numbered from 1.
+func readLines(t *testing.T, r io.Reader) ([]string, error) {
+	t.Helper()
+	var lines []string
+	for in := newLineReader(r); ; {
+		line, number, err := in.Next()
+		if err != nil {
+			if _, _, again := in.Next(); again != err {
+				t.Errorf("after the error %v came %v", err, again)
+			}
+			if err == io.EOF {
+				err = nil
+			}
+			return lines, err
+		}
+		lines = append(lines, line)
+		if number != len(lines) {
+			t.Errorf("line %d has number %d", len(lines), number)
+		}
+	}
+}
+
+func TestLines(t *testing.T) {
+	for input, want := range map[string][]string{
+		"":                    nil,
+		"a":                   {"a"},
+		"a\n":                 {"a"},
+		"a\r":                 {"a"},
+		"a\r\n":               {"a"},
+		"a\nb\rc\r\nd":        {"a", "b", "c", "d"},
+		"\n\n":                {"", ""},
+		"\r\r":                {"", ""},
+		"\r\n\r\n":            {"", ""},
+		"a\n\rb":              {"a", "", "b"},
+		"a\r\n\nb":            {"a", "", "b"},
+		" a \x00\xff \n":      {" a \x00\xff "},
+		"\ufeffls /\n\ufeffx": {"ls /", "\ufeffx"},
+		"\ufeff\ufeff":        {"\ufeff"},
+		"\ufeff":              nil,
+		"\ufeff\n":            {""},
+		"a\u0085b\u2028c\vd":  {"a\u0085b\u2028c\vd"},
+	} {
+		for name, r := range map[string]io.Reader{
+			"whole":         strings.NewReader(input),
+			"byte by byte":  iotest.OneByteReader(strings.NewReader(input)),
+			"data with EOF": iotest.DataErrReader(strings.NewReader(input)),
+		} {
+			if got, err := readLines(t, r); err != nil || !slices.Equal(got, want) {
+				t.Errorf("%q, %s: %q, %v; want %q", input, name, got, err, want)
+			}
+		}
+	}
+}
+
+// A pipe whose writer waits for the answer must not be kept waiting for the
+// byte that follows a \r.
+func TestLineReturnsAtItsEnd(t *testing.T) {
+	r, w := io.Pipe()
+	in := newLineReader(r)
+	for i, step := range []struct{ send, want string }{{"one\r", "one"}, {"\ntwo\r\n", "two"}, {"\n", ""}, {"three\n", "three"}} {
+		go func() { _, _ = io.WriteString(w, step.send) }()
+		line, number, err := in.Next()
+		if err != nil || line != step.want || number != i+1 {
+			t.Fatalf("after %q: %q, %d, %v", step.send, line, number, err)
+		}
+	}
+}
+
+func TestLineTooLong(t *testing.T) {
+	full := strings.Repeat("x", maxLine)
+	lines, err := readLines(t, strings.NewReader("a\n"+full+"\r\nb"))
+	if err != nil || len(lines) != 3 || lines[1] != full || lines[2] != "b" {
+		t.Fatalf("a line of %d bytes: %d lines, %v", maxLine, len(lines), err)
+	}
+	lines, err = readLines(t, strings.NewReader("a\n"+full+"y\nrm /\n"))
+	if err == nil || err.Error() != "line 2 is longer than 4 MiB" || len(lines) != 1 {
+		t.Fatalf("a line of %d bytes: %d lines, %v", maxLine+1, len(lines), err)
+	}
+}
+
+func TestLineCutByAnErrorDoesNotRun(t *testing.T) {
+	broken := errors.New("input broken")
+	lines, err := readLines(t, io.MultiReader(strings.NewReader("a\ndeleteall /a"), iotest.ErrReader(broken)))
+	if !errors.Is(err, broken) || !slices.Equal(lines, []string{"a"}) {
+		t.Fatalf("%q, %v", lines, err)
+	}
+}
+
+var lineEnd = regexp.MustCompile("\r\n|\r|\n")
+
+func FuzzLines(f *testing.F) {
+	for _, s := range []string{"", "a\r\nb", "a\rb\n", "\ufeffa\r\r\n\n", "\xff"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, input string) {
+		want := lineEnd.Split(strings.TrimPrefix(input, "\ufeff"), -1)
+		if last := len(want) - 1; want[last] == "" {
+			want = want[:last]
+		}
+		for _, r := range []io.Reader{strings.NewReader(input), iotest.HalfReader(strings.NewReader(input))} {
+			if got, err := readLines(t, r); err != nil || !slices.Equal(got, want) {
+				t.Fatalf("%q: %q, %v; want %q", input, got, err, want)
+			}
+		}
+	})
+}

@@ -1,0 +1,218 @@
+package shell
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
+)
+
+// Options are the program's options: zkCli's and zksh's own. A default comes
+// from the configuration file, then from ZKSH_SERVER, then from the command line.
+type Options struct {
+	Server  string
+	Timeout time.Duration // of the session, and of connecting
+
+	ReadOnly bool
+	Wait     bool // -waitforconnection
+	Format   render.Format
+	File     string // commands come from here; "-" is standard input
+	HasFile  bool
+	StopAtError,
+	Quiet,
+	ShowVersion,
+	ShowHelp bool
+
+	HistoryFile  string // empty: none is kept
+	HistoryLines int
+
+	Command []string // one-shot
+}
+
+// Environment is what options depend on besides the command line.
+type Environment struct {
+	Getenv    func(string) string
+	ConfigDir string // of the user; may be empty
+	StateDir  string // for the history; may be empty
+}
+
+// DefaultServer is where zkCli connects to without -server.
+const DefaultServer = "localhost:2181"
+
+const defaultHistoryLines = 10000
+
+// defaults are the options before the command line is read.
+func defaults() Options {
+	return Options{Server: DefaultServer, Timeout: 30 * time.Second, Format: render.Text, HistoryLines: defaultHistoryLines}
+}
+
+// declare binds the program's options to o; their current values are the defaults.
+func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
+	set = pflag.NewFlagSet("zksh", pflag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	set.SortFlags = false
+	set.Usage = func() {}
+	timeout, format := strconv.FormatInt(o.Timeout.Milliseconds(), 10), string(o.Format)
+	set.StringVar(&o.Server, "server", o.Server, "the servers, `host[:port][,…][/chroot]`")
+	set.StringVar(&timeout, "timeout", timeout, "session timeout in `ms`; bounds connecting as well")
+	set.BoolVarP(&o.ReadOnly, "readonly", "r", false, "accept a server that is cut off from its ensemble, for reading")
+	set.BoolVar(&o.Wait, "waitforconnection", false, "try to connect until the timeout before anything else")
+	set.StringVarP(&format, "output", "o", format, "output `form`: text, table or json")
+	set.StringVarP(&o.File, "file", "f", "", "take the commands from this `file`; - is standard input")
+	set.BoolVarP(&o.StopAtError, "errexit", "e", false, "stop at the first error")
+	set.BoolVarP(&o.Quiet, "quiet", "q", false, "no banner, remarks or progress")
+	set.BoolVar(&o.ShowVersion, "version", false, "print the version")
+	set.BoolVarP(&o.ShowHelp, "help", "h", false, "print this")
+	return set, func() error {
+		var err error
+		if o.Timeout, err = parseTimeout(timeout); err != nil {
+			return err
+		}
+		if o.Format, err = render.ParseFormat(format); err != nil {
+			return err
+		}
+		o.HasFile = set.Changed("file")
+		return nil
+	}
+}
+
+// maxTimeout keeps a timeout within the protocol's 32 bits of milliseconds.
+const maxTimeout = 1<<31 - 1
+
+func parseTimeout(s string) (time.Duration, error) {
+	ms, err := strconv.Atoi(s)
+	if err != nil || ms < 1 || ms > maxTimeout {
+		return 0, fmt.Errorf("timeout %q is not a number of milliseconds from 1 to %d", s, maxTimeout)
+	}
+	return time.Duration(ms) * time.Millisecond, nil
+}
+
+// ParseOptions reads the configuration file, the environment and the command
+// line. An error names what is wrong and is a *commands.UsageError.
+func ParseOptions(args []string, env Environment) (Options, error) {
+	o := defaults()
+	if env.StateDir != "" {
+		o.HistoryFile = filepath.Join(env.StateDir, "zksh", "history")
+	}
+	if err := o.parse(args, env); err != nil {
+		return o, &commands.UsageError{Problem: err.Error()}
+	}
+	return o, nil
+}
+
+func (o *Options) parse(args []string, env Environment) error {
+	if env.ConfigDir != "" {
+		if err := o.readConfig(filepath.Join(env.ConfigDir, "zksh", "config")); err != nil {
+			return err
+		}
+	}
+	if s := env.Getenv("ZKSH_SERVER"); s != "" {
+		o.Server = s
+	}
+	set, finish := declare(o)
+	words := make([]commands.Word, len(args))
+	for i, a := range args {
+		words[i] = commands.Word{Text: a}
+	}
+	line, err := commands.Reorder(set, words, true)
+	if err != nil {
+		return err
+	}
+	if err := set.Parse(line); err != nil {
+		return err
+	}
+	if err := finish(); err != nil {
+		return err
+	}
+	o.Command = set.Args()
+	if o.HasFile && len(o.Command) > 0 {
+		return fmt.Errorf("-f gives the commands already; unexpected command %q", o.Command[0])
+	}
+	if o.ShowHelp || o.ShowVersion {
+		return nil
+	}
+	_, err = zkconn.ParseServers(o.Server)
+	return err
+}
+
+// settings are the keys of the configuration file.
+var settings = map[string]func(o *Options, value string) error{
+	"server": func(o *Options, v string) error {
+		o.Server = v
+		_, err := zkconn.ParseServers(v)
+		return err
+	},
+	"timeout": func(o *Options, v string) (err error) {
+		o.Timeout, err = parseTimeout(v)
+		return err
+	},
+	"output": func(o *Options, v string) (err error) {
+		o.Format, err = render.ParseFormat(v)
+		return err
+	},
+	"history": func(o *Options, v string) error {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 0 {
+			return fmt.Errorf("history %q is not a number of lines", v)
+		}
+		o.HistoryLines = n
+		return nil
+	},
+}
+
+// readConfig reads lines "key = value"; # starts a comment line. A file that is
+// not there is none.
+func (o *Options) readConfig(name string) error {
+	data, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	n := 0
+	for line := range strings.Lines(string(data)) {
+		n++
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		key, value, ok := strings.Cut(line, "=")
+		key = strings.TrimSpace(key)
+		set := settings[key]
+		if !ok || set == nil {
+			return fmt.Errorf("%s:%d: %q is no setting; write server, timeout, output or history = value", name, n, line)
+		}
+		if err := set(o, strings.TrimSpace(value)); err != nil {
+			return fmt.Errorf("%s:%d: %w", name, n, err)
+		}
+	}
+	return nil
+}
+
+// Help is the text of --help.
+func Help() string {
+	o := defaults()
+	set, _ := declare(&o)
+	var b strings.Builder
+	b.WriteString("usage: zksh [options] [command args…]\n\n" +
+		"A ZooKeeper shell. With a command it runs that command, else it reads commands\n" +
+		"from a file, a pipe or the keyboard. Options end at the first word of the command;\n" +
+		"long ones may have one dash or two.\n\n" + set.FlagUsages() + "\nExit status\n")
+	for _, s := range Statuses() {
+		fmt.Fprintf(&b, "  %3d  %s\n", s.Status, s.Meaning)
+	}
+	b.WriteString("\nThe command help lists the commands.\n")
+	return b.String()
+}

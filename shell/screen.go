@@ -1,0 +1,113 @@
+package shell
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/zksh/zksh/internal/render"
+)
+
+// screen is the only writer of standard output and standard error. Each of its
+// writes is whole, so that answers, events, errors and the progress line never
+// run into each other.
+type screen struct {
+	mu      sync.Mutex
+	out     io.Writer
+	err     io.Writer
+	printer render.Printer
+	errTTY  bool
+	editor  Editor // nil unless by hand: it knows the line being typed
+	drawn   bool   // a progress line is on the terminal
+}
+
+// answer prints a value on standard output.
+func (s *screen) answer(v render.Value) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.erase()
+	return s.printer.Print(v)
+}
+
+// event prints a value that nobody waits for, above the line being typed.
+func (s *screen) event(v render.Value) error {
+	var b bytes.Buffer
+	p := s.printer
+	p.W = &b
+	if err := p.Print(v); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.erase()
+	if s.editor != nil {
+		return s.editor.Notify(b.String())
+	}
+	_, err := s.out.Write(b.Bytes())
+	return err
+}
+
+// complain prints a line on standard error. Nothing is left to do when that fails.
+func (s *screen) complain(text string) {
+	text = strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "; ")
+	if s.errTTY {
+		text = render.Safe(text)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.erase()
+	if s.editor != nil && s.errTTY {
+		_ = s.editor.Notify(text + "\n")
+		return
+	}
+	_, _ = io.WriteString(s.err, text+"\n")
+}
+
+// erase takes the progress line away. Called with mu held.
+func (s *screen) erase() {
+	if s.drawn {
+		_, _ = io.WriteString(s.err, "\r\x1b[K")
+		s.drawn = false
+	}
+}
+
+// When progress is shown, and how often it is drawn anew.
+const (
+	meterAfter = 500 * time.Millisecond
+	meterEvery = 100 * time.Millisecond
+)
+
+// meter shows the progress of a piece of work in one line that is rewritten in
+// place, once the work has taken long enough.
+func (s *screen) meter(verb string) (update func(done, total int), end func()) {
+	if !s.errTTY {
+		return func(int, int) {}, func() {}
+	}
+	start := time.Now()
+	next := start.Add(meterAfter)
+	update = func(done, total int) {
+		now := time.Now()
+		if now.Before(next) {
+			return
+		}
+		next = now.Add(meterEvery)
+		text := progressLine(verb, done, total, now.Sub(start))
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		_, _ = io.WriteString(s.err, "\r\x1b[K"+text)
+		s.drawn = true
+	}
+	return update, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.erase()
+	}
+}
+
+func progressLine(verb string, done, total int, took time.Duration) string {
+	rate := float64(done) / took.Seconds()
+	return fmt.Sprintf("%s %d of %d (%d %%), %.0f/s", verb, done, total, 100*done/max(total, 1), rate)
+}

@@ -1,0 +1,348 @@
+// Package shell reads lines, splits them into words, runs the commands they
+// name, and reports what went wrong.
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/history"
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
+)
+
+// Config is what a Shell is made of.
+type Config struct {
+	Session  *zkconn.Session
+	Commands [][]*commands.Command // besides the shell's own
+	Format   render.Format
+	Version  string
+
+	Out, Err       io.Writer
+	OutTTY, ErrTTY bool
+	Stdin          io.Reader // for a one-shot command that asks for it
+
+	StopAtError bool // -e
+	Quiet       bool // -q: no banner, remarks or progress
+
+	History    *history.File // where lines typed by hand are kept; may be nil
+	Interrupts <-chan os.Signal
+}
+
+// Shell runs commands. It is used once: for one command, for the lines of a
+// file, or by hand.
+type Shell struct {
+	cfg      Config
+	registry *commands.Registry
+	env      *commands.Env
+	screen   *screen
+	mode     mode
+	where    string // FILE:LINE of the line being run, in a batch
+
+	lines   history.List
+	number  int  // of the line being run
+	watches bool // printwatches
+	eventMu sync.Mutex
+	status  int // of the first failure in a batch, of the last line by hand
+}
+
+type mode int
+
+const (
+	oneShot mode = iota
+	batch
+	byHand
+)
+
+// New makes a Shell.
+func New(cfg Config) *Shell {
+	s := &Shell{cfg: cfg, watches: true}
+	s.screen = &screen{out: cfg.Out, err: cfg.Err, errTTY: cfg.ErrTTY && !cfg.Quiet,
+		printer: render.Printer{W: cfg.Out, Format: cfg.Format, Safe: cfg.OutTTY}}
+	s.registry = commands.NewRegistry(append(cfg.Commands, s.builtins())...)
+	s.env = &commands.Env{
+		Session: cfg.Session,
+		Version: cfg.Version,
+		Print:   s.print,
+		Note:    s.note,
+		Meter:   s.screen.meter,
+	}
+	return s
+}
+
+// Registry is the table of all commands.
+func (s *Shell) Registry() *commands.Registry { return s.registry }
+
+// print shows an answer after the events that came before it on the wire.
+func (s *Shell) print(v render.Value) error {
+	if err := s.showEvents(); err != nil {
+		return err
+	}
+	return wrapWrite(s.screen.answer(v))
+}
+
+func (s *Shell) note(text string) {
+	if !s.cfg.Quiet {
+		s.screen.complain(text)
+	}
+}
+
+// Wait waits at most so long for a session, and returns the exit status of a
+// program that gives up.
+func (s *Shell) Wait(ctx context.Context, timeout time.Duration) int {
+	waiting, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if err := s.cfg.Session.WaitReady(waiting); err != nil {
+		s.report("", err)
+		return s.leave(Status(err))
+	}
+	return StatusOK
+}
+
+// RunCommand runs one command given as words and returns the exit status.
+func (s *Shell) RunCommand(ctx context.Context, args []string) int {
+	s.mode = oneShot
+	s.env.Stdin = s.cfg.Stdin
+	words := make([]commands.Word, len(args))
+	quotedArgs := make([]string, len(args))
+	for i, a := range args {
+		words[i] = commands.Word{Text: a}
+		quotedArgs[i] = quote(a)
+	}
+	s.number = s.lines.Add(strings.Join(quotedArgs, " "))
+	err := s.runWords(ctx, words)
+	if errors.Is(err, errQuit) {
+		err = nil
+	}
+	s.report(words[0].Text, err)
+	return s.leave(Status(err))
+}
+
+// RunLines runs the lines of a file or pipe, called name in error messages, and
+// returns the status of the first that failed.
+func (s *Shell) RunLines(ctx context.Context, name string, r io.Reader) int {
+	s.mode = batch
+	lines := newLineReader(r)
+	for ctx.Err() == nil {
+		line, n, err := lines.Next()
+		if err == io.EOF {
+			break
+		}
+		s.where = fmt.Sprintf("%s:%d: ", name, n)
+		if err != nil {
+			s.fail("", err)
+			break
+		}
+		if blankOrComment(line) {
+			continue
+		}
+		cmd, err := s.runLine(ctx, line)
+		if errors.Is(err, errQuit) {
+			break
+		}
+		s.fail(cmd, errors.Join(err, s.showEvents()))
+		if s.over(err) {
+			break
+		}
+	}
+	if err := context.Cause(ctx); err != nil && s.status == 0 {
+		s.fail("", err)
+	}
+	return s.leave(s.status)
+}
+
+// over tells whether a failure ends a batch.
+func (s *Shell) over(err error) bool {
+	switch Status(err) {
+	case StatusOK:
+		return s.cfg.StopAtError && s.status != StatusOK
+	case StatusInterrupted, StatusTerminated, StatusBrokenPipe:
+		return true
+	}
+	return s.cfg.StopAtError || errors.As(err, new(*writeError))
+}
+
+// fail reports a failure of a batch and keeps the first one's status.
+func (s *Shell) fail(cmd string, err error) {
+	if err == nil {
+		return
+	}
+	s.report(cmd, err)
+	if s.status == StatusOK {
+		s.status = Status(err)
+	}
+}
+
+// RunEditor reads lines from a person until he leaves, and returns the status of
+// the last one.
+func (s *Shell) RunEditor(ctx context.Context, e Editor) int {
+	s.mode = byHand
+	s.screen.mu.Lock()
+	s.screen.editor = e
+	s.screen.mu.Unlock()
+	if !s.cfg.Quiet {
+		s.banner()
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { s.watchEvents(ctx) })
+	s.readLines(ctx, e)
+	stop(nil)
+	watching.Wait()
+	if err := context.Cause(ctx); errors.Is(err, ErrTerminated) {
+		s.status = Status(err)
+	}
+	status := s.leave(s.status)
+	if err := e.Close(); err != nil {
+		s.report("", err)
+	}
+	return status
+}
+
+func (s *Shell) banner() {
+	text := fmt.Sprintf("Connecting to %s\nWelcome to ZooKeeper! This is zksh %s; help lists the commands.\n",
+		s.cfg.Session.Servers().Spec, s.cfg.Version)
+	if err := s.screen.event(plain(text)); err != nil {
+		s.report("", err)
+	}
+}
+
+func (s *Shell) readLines(ctx context.Context, e Editor) {
+	for {
+		line, err := e.ReadLine(ctx, s.prompt())
+		switch {
+		case errors.Is(err, ErrInterrupted):
+			continue
+		case errors.Is(err, io.EOF), ctx.Err() != nil:
+			return
+		case err != nil:
+			s.report("", err)
+			s.status = Status(err)
+			return
+		}
+		if blankOrComment(line) {
+			continue
+		}
+		if s.cfg.History != nil {
+			if err := s.cfg.History.Append(line); err != nil {
+				s.report("", fmt.Errorf("the history is no longer kept: %w", err))
+				s.cfg.History = nil
+			}
+		}
+		cmd, err := s.runCancellable(ctx, line)
+		if errors.Is(err, errQuit) {
+			return
+		}
+		err = errors.Join(err, s.showEvents())
+		s.status = Status(err)
+		s.report(cmd, err)
+	}
+}
+
+// prompt is zkCli's: the connect string, the state, the number of the next line.
+func (s *Shell) prompt() string {
+	return fmt.Sprintf("[zk: %s(%s) %d] ", s.cfg.Session.Servers().Spec, s.cfg.Session.State(), s.lines.Len())
+}
+
+// runCancellable runs a line that Ctrl-C cancels.
+func (s *Shell) runCancellable(ctx context.Context, line string) (string, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case <-s.cfg.Interrupts:
+			cancel(ErrInterrupted)
+		case <-ctx.Done():
+		}
+	})
+	cmd, err := s.runLine(ctx, line)
+	cancel(nil)
+	watching.Wait()
+	return cmd, err
+}
+
+// leave closes the session, so that its ephemeral znodes vanish at once.
+func (s *Shell) leave(status int) int {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	err := s.cfg.Session.Close(ctx)
+	if s.mode == byHand {
+		err = errors.Join(err, s.showEvents())
+	}
+	if err != nil {
+		s.report("", err)
+		if status == StatusOK {
+			status = Status(err)
+		}
+	}
+	return status
+}
+
+// closeTimeout bounds the end of the session.
+const closeTimeout = 3 * time.Second
+
+func blankOrComment(line string) bool {
+	line = strings.TrimLeft(line, " \t\n\v\f\r")
+	return line == "" || line[0] == '#'
+}
+
+// runLine runs one line and returns the name of its command as well.
+func (s *Shell) runLine(ctx context.Context, line string) (string, error) {
+	s.number = s.lines.Add(line)
+	return s.runText(ctx, line)
+}
+
+func (s *Shell) runText(ctx context.Context, line string) (string, error) {
+	words, err := split(line)
+	if err != nil {
+		first, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		return first, &commands.UsageError{Problem: err.Error()}
+	}
+	return words[0].Text, s.runWords(ctx, words)
+}
+
+func (s *Shell) runWords(ctx context.Context, words []commands.Word) error {
+	name := words[0].Text
+	c := s.registry.Find(name)
+	if c == nil {
+		return unknownCommand{name, s.registry.Nearest(name)}
+	}
+	err := c.Execute(ctx, s.env, words[1:])
+	if err != nil && context.Cause(ctx) != nil && errors.Is(err, context.Canceled) {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// report is the only place that prints an error.
+func (s *Shell) report(cmd string, err error) {
+	if err == nil || errors.As(err, new(commands.Unmet)) || Status(err) == StatusBrokenPipe {
+		return
+	}
+	text := err.Error()
+	if s.mode == batch {
+		if cmd != "" {
+			text = cmd + ": " + text
+		}
+		text = s.where + text
+	}
+	s.screen.complain(text)
+}
+
+// plain is text that is printed as it is.
+type plain string
+
+// Text writes it.
+func (p plain) Text(w io.Writer) error {
+	_, err := io.WriteString(w, string(p))
+	return err
+}
+
+func quoted(s string) string { return fmt.Sprintf("%q", s) }

@@ -1,0 +1,196 @@
+package shell
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/zksh/zksh/commands"
+	"pgregory.net/rapid"
+)
+
+// bare and data build the expected words: w plain, q quoted.
+func bare(s string) commands.Word { return commands.Word{Text: s} }
+func data(s string) commands.Word { return commands.Word{Text: s, Quoted: true} }
+
+func TestSplit(t *testing.T) {
+	for _, tc := range []struct {
+		line string
+		want []commands.Word
+	}{
+		// zkCli's own corner cases.
+		{`create /f a"b c"d`, []commands.Word{bare("create"), bare("/f"), bare(`a"b`), bare(`c"d`)}},
+		{`create /j "esc\"q"`, []commands.Word{bare("create"), bare("/j"), data(`esc\`), bare(`q"`)}},
+		{`create /n '"x"'`, []commands.Word{bare("create"), bare("/n"), data(`"x"`)}},
+		{`create /k ""`, []commands.Word{bare("create"), bare("/k"), data("")}},
+		{`create /k ''`, []commands.Word{bare("create"), bare("/k"), data("")}},
+		{"create\t/a\tv", []commands.Word{bare("create"), bare("/a"), bare("v")}},
+		{"a \t\n\v\f\rb", []commands.Word{bare("a"), bare("b")}},
+		{`"abc"def`, []commands.Word{data("abc"), bare("def")}},
+		{`"abc"'def'ghi`, []commands.Word{data("abc"), data("def"), bare("ghi")}},
+		{`'ls' /`, []commands.Word{data("ls"), bare("/")}},
+		{`set /a "it's"`, []commands.Word{bare("set"), bare("/a"), data("it's")}},
+		{`set /a {"k":"v"}`, []commands.Word{bare("set"), bare("/a"), bare(`{"k":"v"}`)}},
+		{`set /a "a\b"`, []commands.Word{bare("set"), bare("/a"), data(`a\b`)}},
+		{`set /a a\ b`, []commands.Word{bare("set"), bare("/a"), bare(`a\`), bare("b")}},
+		{`set /p -5 "-x"`, []commands.Word{bare("set"), bare("/p"), bare("-5"), data("-x")}},
+		// Not ASCII blanks: data.
+		{"a\u00a0b\u0085c", []commands.Word{bare("a\u00a0b\u0085c")}},
+		{"set /a \xff\xfe", []commands.Word{bare("set"), bare("/a"), bare("\xff\xfe")}},
+		{"set /a \"\xff\xfe\"", []commands.Word{bare("set"), bare("/a"), data("\xff\xfe")}},
+		// Where zkCli guesses and we do not.
+		{"", nil},
+		{" \t ", nil},
+		{"  ls /c  ", []commands.Word{bare("ls"), bare("/c")}},
+		{"\"a\u2028b\" 'c\u0085d'", []commands.Word{data("a\u2028b"), data("c\u0085d")}},
+		// $'…'
+		{`$''`, []commands.Word{data("")}},
+		{`$'a b'c`, []commands.Word{data("a b"), bare("c")}},
+		{`a$'b'`, []commands.Word{bare("a$'b'")}},
+		{`$ $x $"y"`, []commands.Word{bare("$"), bare("$x"), bare(`$"y"`)}},
+		{`$'\n\t\r\a\b\e\f\v\\\'\"\?'`, []commands.Word{data("\n\t\r\a\b\x1b\f\v\\'\"?")}},
+		{`$'\x41\x4g\xff0'`, []commands.Word{data("A\x04g\xff0")}},
+		{`$'\0\101\7a\3770'`, []commands.Word{data("\x00A\aa\xff0")}},
+		{`$'\u41\u00e9\u20AC1\U1F600 \U0001f6000'`, []commands.Word{data("Aé€1😀 😀0")}},
+		{`$'"'"'"`, []commands.Word{data(`"`), data(`'`)}},
+	} {
+		got, err := split(tc.line)
+		if diff := cmp.Diff(tc.want, got); err != nil || diff != "" {
+			t.Errorf("split(%q): %v\n%s", tc.line, err, diff)
+		}
+	}
+}
+
+func TestSplitErrors(t *testing.T) {
+	for line, want := range map[string]string{
+		`set "abc def`:           `unclosed " at column 5; close it, or write the word as $'…'`,
+		`  'abc`:                 `unclosed ' at column 3; close it, or write the word as $'…'`,
+		`"`:                      `unclosed " at column 1; close it, or write the word as $'…'`,
+		`"""`:                    `unclosed " at column 3; close it, or write the word as $'…'`,
+		`create /j "esc\"q" 'x`:  `unclosed ' at column 20; close it, or write the word as $'…'`,
+		`é€ "x`:                  `unclosed " at column 4; close it, or write the word as $'…'`,
+		`set /a $'abc`:           `unclosed $' at column 8; close it with '`,
+		`$'abc\'`:                `unclosed $' at column 1; close it with '`,
+		`$'abc\`:                 `unclosed $' at column 1; close it with '`,
+		`set $'ab\q'`:            `unknown escape \q at column 9`,
+		`$'\8'`:                  `unknown escape \8 at column 3`,
+		"$'\\\x1b[31m'":          `unknown escape \\x1b at column 3`,
+		`$'\xg'`:                 `escape \x without hex digits at column 3`,
+		`$'\u'`:                  `escape \u without hex digits at column 3`,
+		`$'é\U'`:                 `escape \U without hex digits at column 4`,
+		`$'\ud800'`:              `escape \ud800 names no character at column 3`,
+		`$'\U110000'`:            `escape \U110000 names no character at column 3`,
+		`$'\UFFFFFFFF'`:          `escape \UFFFFFFFF names no character at column 3`,
+		`$'\400'`:                `escape \400 is above \377 at column 3`,
+		`ls / $'fine' "not fine`: `unclosed " at column 14; close it, or write the word as $'…'`,
+	} {
+		words, err := split(line)
+		if err == nil || err.Error() != want || words != nil {
+			t.Errorf("split(%q) = %v, %v; want the error %s", line, words, err, want)
+		}
+	}
+}
+
+func TestQuote(t *testing.T) {
+	for word, want := range map[string]string{
+		"/a":           "/a",
+		`a"b'c`:        `a"b'c`,
+		"$HOME":        "$HOME",
+		"naïve":        "naïve",
+		"":             `""`,
+		"-s":           `"-s"`,
+		"-":            `"-"`,
+		"a b":          `"a b"`,
+		"'a":           `"'a"`,
+		"$'a":          `"$'a"`,
+		`"a"`:          `'"a"'`,
+		`"it's"`:       `$'"it\'s"'`,
+		`C:\ "it's"`:   `$'C:\\ "it\'s"'`,
+		"a\nb\r\tc":    `$'a\nb\r\tc'`,
+		"\x00\x1b[31m": `$'\x00\x1b[31m'`,
+		"\xffé":        `$'\xffé'`,
+		"\u00a0\ufffd": "$'\\u00a0\ufffd'",
+		"\U000e0041":   `$'\U000e0041'`,
+	} {
+		if got := quote(word); got != want {
+			t.Errorf("quote(%q) = %s; want %s", word, got, want)
+		}
+	}
+}
+
+// anyWord draws byte strings, with the bytes that matter to split far more
+// often than chance would.
+func anyWord() *rapid.Generator[string] {
+	b := rapid.OneOf(rapid.Byte(), rapid.SampledFrom([]byte(" \t\n\v\f\r\"'\\$-axu01\x00\x1b\x85\xc2\xe2\xff")))
+	return rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(b), func(b []byte) string { return string(b) }))
+}
+
+func TestQuoteRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) { checkRoundTrip(t, rapid.SliceOf(anyWord()).Draw(t, "words")) })
+}
+
+// checkRoundTrip says that words written with quote come back, one for one,
+// from a single printable line.
+func checkRoundTrip(t rapid.TB, words []string) {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = quote(word)
+		if !printable(quoted[i]) {
+			t.Fatalf("quote(%q) = %q does not print", word, quoted[i])
+		}
+	}
+	got, err := split(strings.Join(quoted, " "))
+	if err != nil || len(got) != len(words) {
+		t.Fatalf("%q as %q: split into %v, %v", words, quoted, got, err)
+	}
+	for i, word := range words {
+		if got[i].Text != word {
+			t.Fatalf("%q as %s came back as %q", word, quoted[i], got[i].Text)
+		}
+		if !got[i].Quoted && (word == "" || word[0] == '-') {
+			t.Fatalf("%q as %s could be taken for a flag", word, quoted[i])
+		}
+	}
+}
+
+// zkCli's own pattern; RE2's \s lacks \v, Java's has it.
+var zkCliWord = regexp.MustCompile(`[ \t\n\v\f\r]*([^"'][^ \t\n\v\f\r]*|"[^"]*"|'[^']*')[ \t\n\v\f\r]*`)
+
+func FuzzSplit(f *testing.F) {
+	for _, line := range []string{
+		`create /f a"b c"d`, `create /j "esc\"q"`, `"abc"def ''`, "  ls\t/c ", `"""`,
+		`set /a $'\x41\u00e9\n'b`, `$'\ud800`, "\xff \"\xfe\"",
+	} {
+		f.Add(line)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		words, err := split(line)
+		if err != nil {
+			if !strings.Contains(err.Error(), " at column ") || words != nil {
+				t.Fatalf("split(%q) = %v, %v", line, words, err)
+			}
+			return
+		}
+		texts := make([]string, len(words))
+		for i, word := range words {
+			texts[i] = word.Text
+		}
+		checkRoundTrip(t, texts)
+		if strings.Contains(line, "$'") {
+			return
+		}
+		// A line without our additions means the same to zkCli.
+		var want []commands.Word
+		for _, m := range zkCliWord.FindAllStringSubmatch(strings.TrimLeft(line, blanks), -1) {
+			if word := m[1]; word[0] == '"' || word[0] == '\'' {
+				want = append(want, data(word[1:len(word)-1]))
+			} else {
+				want = append(want, bare(word))
+			}
+		}
+		if diff := cmp.Diff(want, words); diff != "" {
+			t.Fatalf("split(%q) against zkCli:\n%s", line, diff)
+		}
+	})
+}
