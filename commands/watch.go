@@ -18,8 +18,7 @@ func watchCommands() []*Command {
 
 func addWatchCommand() *Command {
 	c := &Command{
-		Name: "addWatch", Group: "Watches",
-		Args:    "[-m mode] path # optional mode is one of [PERSISTENT, PERSISTENT_RECURSIVE] - default is PERSISTENT_RECURSIVE",
+		Name: "addWatch", Group: "Watches", Args: "[-m mode] path",
 		Summary: "leave a watch that stays after it fires",
 		Help:    "A recursive watch covers the whole subtree. Servers from 3.6 on.",
 		Example: "addWatch -m PERSISTENT /app",
@@ -34,7 +33,7 @@ func addWatchCommand() *Command {
 				recursive = true
 			case "PERSISTENT":
 			default:
-				return c.misuse("unknown mode %q", *mode)
+				return c.misuse("unknown mode %q; the modes are PERSISTENT and PERSISTENT_RECURSIVE", *mode)
 			}
 			if err := env.Session.AddWatch(ctx, args[0], recursive); err != nil {
 				return err

@@ -103,8 +103,8 @@ func TestFileOfLongLinesIsTrimmed(t *testing.T) {
 	for i := range 2 * maxBytes / maxLine {
 		all = append(all, fmt.Sprintf("set /%d %s", i, strings.Repeat("x", maxLine-100)))
 		mustAppend(t, f, all[i])
-		if n := len(content(t, path)); n > maxBytes {
-			t.Fatalf("%d bytes in the file", n)
+		if info, err := os.Stat(path); err != nil || info.Size() > maxBytes {
+			t.Fatalf("%v, %v", info, err)
 		}
 	}
 	got, err := f.Lines()
@@ -122,7 +122,7 @@ func TestForeignFile(t *testing.T) {
 		"one\n\n":                         {"one", "", "new"},
 		"new\n":                           {"new"},
 		strings.Repeat("x", maxBytes+100): {"new"},
-		"gone\n" + strings.Repeat("twelve bytes\n", maxBytes): {"twelve bytes", "twelve bytes", "new"},
+		"gone\n" + strings.Repeat("twelve bytes\n", maxBytes/4): {"twelve bytes", "twelve bytes", "new"},
 	} {
 		if err := os.WriteFile(path, []byte(before), 0o600); err != nil {
 			t.Fatal(err)

@@ -13,9 +13,10 @@ import (
 // Editor reads lines from a person. It is the seam behind which a richer editor
 // can stand.
 type Editor interface {
-	// ReadLine shows the prompt and returns the next line. The error is io.EOF
-	// when the person leaves, ErrInterrupted after Ctrl-C, and the context's.
-	ReadLine(ctx context.Context, prompt string) (string, error)
+	// ReadLine shows the prompt, asking for it again whenever it is drawn anew, and
+	// returns the next line. The error is io.EOF when the person leaves,
+	// ErrInterrupted after Ctrl-C, and the context's.
+	ReadLine(ctx context.Context, prompt func() string) (string, error)
 	// Notify prints whole lines at any time, without hurting the line being typed.
 	Notify(text string) error
 	// Close gives the terminal back.
@@ -29,7 +30,7 @@ type plainEditor struct {
 	interrupts <-chan os.Signal
 
 	mu     sync.Mutex
-	prompt string // shown while reading, else empty
+	prompt func() string // nil but while a line is being read
 }
 
 type plainLine struct {
@@ -60,24 +61,24 @@ func NewPlainEditor(in io.Reader, out io.Writer, interrupts <-chan os.Signal) Ed
 	return e
 }
 
-func (e *plainEditor) show(prompt string) error {
+func (e *plainEditor) show(prompt func() string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.prompt = prompt
-	_, err := io.WriteString(e.out, prompt)
+	_, err := io.WriteString(e.out, prompt())
 	return err
 }
 
 func (e *plainEditor) hide(end string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.prompt = ""
+	e.prompt = nil
 	_, err := io.WriteString(e.out, end)
 	return err
 }
 
 // ReadLine is part of Editor.
-func (e *plainEditor) ReadLine(ctx context.Context, prompt string) (string, error) {
+func (e *plainEditor) ReadLine(ctx context.Context, prompt func() string) (string, error) {
 	if err := e.show(prompt); err != nil {
 		return "", err
 	}
@@ -100,8 +101,8 @@ func (e *plainEditor) ReadLine(ctx context.Context, prompt string) (string, erro
 func (e *plainEditor) Notify(text string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.prompt != "" {
-		text = "\n" + text + e.prompt
+	if e.prompt != nil {
+		text = "\n" + text + e.prompt()
 	}
 	_, err := io.WriteString(e.out, text)
 	return err

@@ -44,7 +44,8 @@ func (o overview) Text(w io.Writer) error {
 			fmt.Fprintf(&b, "  %-*s  %s\n", width, names(c), c.Summary)
 		}
 	}
-	b.WriteString("\nhelp COMMAND explains one. Lines: words are split at blanks; \"…\" and '…' keep blanks, $'…' also takes \\n \\t \\xHH.\n")
+	b.WriteString("\nhelp COMMAND explains one. Blanks separate words; \"…\" and '…' keep them,\n" +
+		"and $'…' also takes \\n \\t \\' \\\\ \\xHH \\uHHHH.\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -73,14 +74,38 @@ func (m manual) Text(w io.Writer) error {
 		fmt.Fprintf(&b, "  also: %s\n", strings.Join(m.c.Aliases, ", "))
 	}
 	if m.c.Help != "" {
-		fmt.Fprintf(&b, "\n%s\n", m.c.Help)
+		fmt.Fprintf(&b, "\n%s\n", wrap(m.c.Help))
 	}
-	if usages := m.c.FlagSet().FlagUsages(); usages != "" {
+	if usages := m.c.FlagSet().FlagUsagesWrapped(helpWidth); usages != "" {
 		b.WriteString("\nFlags\n" + usages)
 	}
 	fmt.Fprintf(&b, "\nExample\n  %s\n", m.c.Example)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// helpWidth is the width of help in columns.
+const helpWidth = 78
+
+// wrap breaks a paragraph into lines.
+func wrap(text string) string {
+	var b strings.Builder
+	column := 0
+	for word := range strings.FieldsSeq(text) {
+		n := len([]rune(word))
+		switch {
+		case column == 0:
+		case column+1+n > helpWidth:
+			b.WriteByte('\n')
+			column = 0
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += n
+	}
+	return b.String()
 }
 
 // MarshalJSON gives the same facts.

@@ -209,7 +209,7 @@ func Help() string {
 	b.WriteString("usage: zksh [options] [command args…]\n\n" +
 		"A ZooKeeper shell. With a command it runs that command, else it reads commands\n" +
 		"from a file, a pipe or the keyboard. Options end at the first word of the command;\n" +
-		"long ones may have one dash or two.\n\n" + set.FlagUsages() + "\nExit status\n")
+		"long ones may have one dash or two.\n\n" + set.FlagUsagesWrapped(helpWidth) + "\nExit status\n")
 	for _, s := range Statuses() {
 		fmt.Fprintf(&b, "  %3d  %s\n", s.Status, s.Meaning)
 	}

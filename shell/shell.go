@@ -216,7 +216,7 @@ func (s *Shell) banner() {
 
 func (s *Shell) readLines(ctx context.Context, e Editor) {
 	for {
-		line, err := e.ReadLine(ctx, s.prompt())
+		line, err := e.ReadLine(ctx, s.prompt)
 		switch {
 		case errors.Is(err, ErrInterrupted):
 			continue
@@ -253,6 +253,10 @@ func (s *Shell) prompt() string {
 
 // runCancellable runs a line that Ctrl-C cancels.
 func (s *Shell) runCancellable(ctx context.Context, line string) (string, error) {
+	select {
+	case <-s.cfg.Interrupts: // meant for the line before
+	default:
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() {

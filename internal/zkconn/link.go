@@ -41,10 +41,12 @@ type link struct {
 	readOnly bool
 	emit     func(Event)
 
-	conn   *zk.Conn
-	done   <-chan zk.Event // closed when the library's goroutines have ended
-	ctx    context.Context // of dialing
-	cancel context.CancelFunc
+	conn     *zk.Conn
+	events   <-chan zk.Event // not read: emit has them all; closed when the library's goroutines have ended
+	ctx      context.Context // of dialing
+	cancel   context.CancelFunc
+	shutOnce sync.Once
+	ended    chan struct{}
 
 	mu         sync.Mutex
 	changed    chan struct{} // closed, and made anew, at each change below
@@ -54,6 +56,7 @@ type link struct {
 	gen        int // sessions so far
 	passwd     []byte
 	timeout    time.Duration // negotiated, or asked
+	helloSent  time.Time     // when the last connect request was sent
 	lastSent   time.Time     // when the latest answered request was sent
 	lastZxid   int64
 	passes     int            // passes over the server list that found none
@@ -70,17 +73,17 @@ const maxAttempt = 10 * time.Second
 func newLink(servers Servers, cfg Config, emit func(Event)) (*link, error) {
 	l := &link{
 		servers: servers, asked: cfg.Timeout, readOnly: cfg.ReadOnly, emit: emit,
-		changed: make(chan struct{}), state: StateConnecting, timeout: cfg.Timeout, ephemerals: pathSet{},
+		changed: make(chan struct{}), ended: make(chan struct{}), state: StateConnecting, timeout: cfg.Timeout, ephemerals: pathSet{},
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	conn, done, err := zk.Connect(servers.Hosts, cfg.Timeout,
+	conn, events, err := zk.Connect(servers.Hosts, cfg.Timeout,
 		options(zk.WithDialer(l.dial), zk.WithHostProvider(newHosts(servers.Hosts, l.passFailed)),
 			zk.WithLogger(silent{}), zk.WithLogInfo(false))...)
 	if err != nil {
 		l.cancel()
 		return nil, fmt.Errorf("server %q: %w", servers.Spec, err)
 	}
-	l.conn, l.done = conn, done
+	l.conn, l.events = conn, events
 	return l, nil
 }
 
@@ -143,6 +146,7 @@ func (l *link) passFailed() {
 func (l *link) connectRequest(p []byte) []byte {
 	l.mu.Lock()
 	zxid := l.lastZxid
+	l.helloSent = time.Now()
 	l.mu.Unlock()
 	q := append([]byte(nil), p...)
 	// frame length, protocol version int32, lastZxidSeen int64, timeout int32, …
@@ -171,7 +175,7 @@ func (l *link) established(k *frameConn, id int64, passwd []byte, timeout time.D
 		l.ephemerals = pathSet{}
 	}
 	l.id, l.passwd, l.timeout = id, passwd, timeout
-	l.lastSent = time.Now()
+	l.lastSent = l.helloSent
 	l.attempts = nil
 	first := l.restore()
 	l.state = StateConnected
@@ -225,7 +229,7 @@ func (l *link) authFailed() {
 	l.notify()
 	l.mu.Unlock()
 	l.emit(Event{Type: EventNone, State: EventAuthFailed})
-	go l.conn.Close() // ends within a second; awaited by stop through done
+	l.shut()
 }
 
 // expired runs when the server no longer knows the session.
@@ -369,6 +373,26 @@ func (l *link) gaveUp(ctx context.Context) error {
 	return &NoServerError{l.failed}
 }
 
+// shut ends the library's connection, once, and returns a channel that is closed
+// when all its goroutines have ended.
+func (l *link) shut() <-chan struct{} {
+	l.shutOnce.Do(func() {
+		go func() { // the library bounds its Close by a second; what still reads ends with the connection
+			defer close(l.ended)
+			l.conn.Close()
+			l.mu.Lock()
+			k := l.cur
+			l.mu.Unlock()
+			if k != nil {
+				k.Close()
+			}
+			for range l.events { // closed by the library at its end
+			}
+		}()
+	})
+	return l.ended
+}
+
 // stop closes the session and the connection, and waits for both until ctx ends.
 func (l *link) stop(ctx context.Context) error {
 	l.mu.Lock()
@@ -377,36 +401,19 @@ func (l *link) stop(ctx context.Context) error {
 		l.mu.Unlock()
 		return nil
 	}
-	if was != StateAuthFailed {
-		l.state = StateClosed
-	}
-	k := l.cur
+	l.state = StateClosed
 	l.creds = nil
 	l.cancel()
 	l.notify()
 	l.mu.Unlock()
 
-	closed := make(chan struct{})
-	go func() { // ends within three seconds: the library bounds its Close
-		defer close(closed)
-		l.conn.Close()
-	}()
 	var err error
 	select {
-	case <-closed:
+	case <-l.shut():
 	case <-ctx.Done():
 		err = fmt.Errorf("closing the session: %w", ctx.Err())
 	}
-	if k != nil {
-		k.Close()
-	}
-	if was == StateAuthFailed {
-		l.mu.Lock()
-		l.state = StateClosed
-		l.mu.Unlock()
-		return err
-	}
-	if was != StateConnecting {
+	if was == StateConnected || was == StateConnectedReadOnly {
 		l.emit(Event{Type: EventNone, State: EventClosed})
 	}
 	return err

@@ -171,3 +171,15 @@ func (p *Pipe) SetACL(path string, acl []zk.ACL, version int32) *Pending[*zk.Sta
 
 // Addr is the server at the other end.
 func (p *Pipe) Addr() string { return p.k.addr }
+
+// Create asks to make one persistent znode.
+func (p *Pipe) Create(path string, data []byte, acl []zk.ACL) *Pending[struct{}] {
+	encode := func(e *jute.Encoder, server string) {
+		e.String(server)
+		e.Buffer(data)
+		writeACL(e, acl)
+		e.Int(0)
+	}
+	c := p.add(request{op: opCreate, path: path, write: true, encode: encode})
+	return &Pending[struct{}]{p, c, func(*jute.Decoder) (struct{}, error) { return struct{}{}, nil }}
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/shell"
+)
+
+var update = flag.Bool("update", false, "write the README's generated parts")
+
+const readme = "README.md"
+
+// generated are the parts of the README that come from the program, by the mark
+// before them.
+func generated() map[string]string {
+	sh := shell.New(shell.Config{Commands: [][]*commands.Command{commands.All()}})
+	var table, statuses strings.Builder
+	table.WriteString("| command | what it does |\n|---|---|\n")
+	for _, c := range sh.Registry().All() {
+		name := "`" + strings.ReplaceAll(c.Usage(), "|", "\\|") + "`"
+		for _, a := range c.Aliases {
+			name += ", `" + a + "`"
+		}
+		fmt.Fprintf(&table, "| %s | %s |\n", name, c.Summary)
+	}
+	statuses.WriteString("| status | meaning |\n|---|---|\n")
+	for _, s := range shell.Statuses() {
+		fmt.Fprintf(&statuses, "| %d | %s |\n", s.Status, s.Meaning)
+	}
+	return map[string]string{
+		"<!-- commands: written by the tests, see CONTRIBUTING -->": table.String(),
+		"<!-- options -->":  "```\n" + shell.Help() + "```\n",
+		"<!-- statuses -->": statuses.String(),
+	}
+}
+
+func TestReadmeTables(t *testing.T) {
+	have := readFile(t, readme)
+	want := have
+	for mark, text := range generated() {
+		before, rest, found := strings.Cut(want, mark+"\n")
+		_, after, closed := strings.Cut(rest, "<!-- end -->")
+		if !found || !closed {
+			t.Fatalf("%s lacks %s … <!-- end -->", readme, mark)
+		}
+		want = before + mark + "\n" + text + "<!-- end -->" + after
+	}
+	if *update {
+		if err := os.WriteFile(readme, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want, have); diff != "" {
+		t.Errorf("run make docs; %s differs (-want +have):\n%s", readme, diff)
+	}
+}
+
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// fence matches the README's blocks that show the program at work.
+var fence = regexp.MustCompile("(?ms)^```(console|zksh)\n(.*?)^```$")
+
+var promptPattern = regexp.MustCompile(`(?m)^\[zk: localhost:2181\(CONNECTED\) \d+\] (.*)$`)
+
+// TestReadmeExamples runs every example in order against one server.
+func TestReadmeExamples(t *testing.T) {
+	server := zktest.Start(t)
+	bin := filepath.Join(t.TempDir(), "zksh")
+	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	dir := t.TempDir()
+	run := func(script, stdin string) string {
+		cmd := exec.Command("bash", "-c", script)
+		cmd.Env = append(os.Environ(), "ZKSH_SERVER="+server.Addr(), "PATH="+filepath.Dir(bin)+":"+os.Getenv("PATH"),
+			"XDG_CONFIG_HOME="+t.TempDir())
+		cmd.Dir = dir
+		cmd.Stdin = strings.NewReader(stdin)
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		_ = cmd.Run() // the status of an example that fails shows in its output
+		return out.String()
+	}
+	blocks := fence.FindAllStringSubmatch(readFile(t, readme), -1)
+	if len(blocks) < 3 {
+		t.Fatalf("only %d examples found", len(blocks))
+	}
+	for _, b := range blocks {
+		if b[1] == "zksh" {
+			want := promptPattern.ReplaceAllString(b[2], "$1")
+			lines := promptPattern.FindAllStringSubmatch(b[2], -1)
+			var in, have strings.Builder
+			for _, l := range lines {
+				in.WriteString(l[1] + "\n")
+			}
+			// The commands are shown between the answers; put them in there.
+			answers := run("zksh", in.String())
+			have.WriteString(interleave(want, answers, lines))
+			if diff := cmp.Diff(want, have.String()); diff != "" {
+				t.Errorf("example differs (-README +zksh):\n%s", diff)
+			}
+			continue
+		}
+		for example := range strings.SplitSeq(strings.TrimPrefix(b[2], "$ "), "\n$ ") {
+			command, want, _ := strings.Cut(strings.TrimSuffix(example, "\n"), "\n")
+			if name, ok := strings.CutPrefix(command, "cat "); ok { // what it shows is the file the next example uses
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(want+"\n"), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			have := strings.TrimSuffix(run(command, ""), "\n")
+			if have != want {
+				t.Errorf("$ %s\nREADME: %q\nzksh:   %q", command, want, have)
+			}
+		}
+	}
+}
+
+// interleave puts the typed lines where the README has them.
+func interleave(want, answers string, lines [][]string) string {
+	typed := map[string]int{}
+	for _, l := range lines {
+		typed[l[1]]++
+	}
+	rest := strings.SplitAfter(answers, "\n")
+	var b strings.Builder
+	for line := range strings.Lines(want) {
+		if typed[strings.TrimSuffix(line, "\n")] > 0 {
+			b.WriteString(line)
+			continue
+		}
+		if len(rest) > 0 {
+			b.WriteString(rest[0])
+			rest = rest[1:]
+		}
+	}
+	return b.String() + strings.Join(rest, "")
+}

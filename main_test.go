@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/shell"
+)
+
+func TestMain(m *testing.M) {
+	// A program built with -race sleeps for a second at its end unless told not to.
+	if os.Getenv("GORACE") == "" {
+		os.Setenv("GORACE", "atexit_sleep_ms=0")
+	}
+	testscript.Main(zktest.M{M: m}, map[string]func(){"zksh": func() { os.Exit(run()) }})
+}
+
+// TestScripts runs testdata/script. Each script has, besides testscript's own
+// commands and variables:
+//
+//	zksh args…                the program, as exec would run it
+//	status N prog args…       the same with an exact exit status
+//	within 3s N prog args…    the same in a time that must not be exceeded
+//	server NAME [kind]        a server of its own; $NAME is its address. The
+//	                          kinds are quota, quorum and readonly
+//	stop NAME, restart NAME   for such a server
+//	nopeer NAME               takes a readonly server's majority away
+//	$ZKSH_SERVER              the shared server with a chroot for this script
+//	$SERVER, $CHROOT          the two parts of it
+//	$REFUSED $SILENT $SSH $HTTP   addresses without a ZooKeeper
+func TestScripts(t *testing.T) {
+	shared := zktest.Shared(t).Addr()
+	hostile := []string{
+		"REFUSED=" + zktest.Refused(t), "SILENT=" + zktest.Silent(t), "SSH=" + zktest.SSHBanner(t), "HTTP=" + zktest.HTTP(t),
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                "testdata/script",
+		RequireUniqueNames: true,
+		ContinueOnError:    true, // one broken rule must not hide the next
+		UpdateScripts:      os.Getenv("UPDATE_SCRIPTS") != "",
+		Setup: func(env *testscript.Env) error {
+			name := strings.TrimPrefix(filepath.Base(env.WorkDir), "script-")
+			chroot := fmt.Sprintf("/%s-%d", name, time.Now().UnixNano()) // new with -count=2, too
+			if err := makeNode(shared, chroot); err != nil {
+				return err
+			}
+			env.Vars = append(env.Vars, hostile...)
+			env.Vars = append(env.Vars, "SERVER="+shared, "CHROOT="+chroot, "ZKSH_SERVER="+shared+chroot,
+				"HOME="+env.WorkDir, "XDG_CONFIG_HOME="+filepath.Join(env.WorkDir, ".config"),
+				"XDG_STATE_HOME="+filepath.Join(env.WorkDir, ".state"), "TZ=UTC")
+			env.Values[serversKey] = map[string]*zktest.Server{}
+			env.Values[testKey] = env.T()
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"status": cmdStatus, "within": cmdWithin, "server": cmdServer,
+			"stop": onServer(func(s *zktest.Server) { s.Stop() }), "restart": onServer(func(s *zktest.Server) { s.Restart() }),
+			"nopeer": onServer(func(s *zktest.Server) { s.Peer().Stop() }),
+		},
+		Condition: func(cond string) (bool, error) {
+			if cond != "ipv6" {
+				return false, fmt.Errorf("unknown condition %q", cond)
+			}
+			return hasIPv6(), nil
+		},
+	})
+}
+
+type key int
+
+const (
+	serversKey key = iota
+	testKey
+)
+
+// makeNode creates a znode by the code under test's own client, which the rest
+// of the script would miss soon enough if it did not work.
+func makeNode(server, path string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	s, err := zkconn.Open(zkconn.Config{Servers: server, Timeout: 20 * time.Second})
+	if err != nil {
+		return err
+	}
+	_, err = s.Create(ctx, path, nil, zkconn.OpenACL(), zkconn.CreateMode{})
+	return errors.Join(err, s.Close(ctx))
+}
+
+func cmdStatus(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: status N prog args…")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit status %d, want %d", got, want)
+	}
+}
+
+func cmdWithin(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: within DURATION N prog args…")
+	}
+	limit, err := time.ParseDuration(args[0])
+	ts.Check(err)
+	begin := time.Now()
+	cmdStatus(ts, false, args[1:])
+	if took := time.Since(begin); took > limit {
+		ts.Fatalf("took %s, want at most %s", took, limit)
+	}
+}
+
+var serverKinds = map[string][]zktest.Option{
+	"plain": nil,
+	"quota": {zktest.EnforceQuota()},
+	// SkipACL lets anybody reconfigure.
+	"quorum":   {zktest.Quorum(), zktest.SkipACL()},
+	"readonly": {zktest.ReadOnlyEnsemble()},
+}
+
+func cmdServer(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 || len(args) > 2 {
+		ts.Fatalf("usage: server NAME [kind]")
+	}
+	opts, ok := serverKinds[append(args, "plain")[1]]
+	if !ok {
+		ts.Fatalf("no server is of kind %s", args[1])
+	}
+	s := zktest.Start(ts.Value(testKey).(testing.TB), append(opts, zktest.Heap(64))...)
+	ts.Value(serversKey).(map[string]*zktest.Server)[args[0]] = s
+	ts.Setenv(args[0], s.Addr())
+}
+
+func onServer(do func(*zktest.Server)) func(*testscript.TestScript, bool, []string) {
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		if neg || len(args) != 1 {
+			ts.Fatalf("give the name of one server")
+		}
+		s := ts.Value(serversKey).(map[string]*zktest.Server)[args[0]]
+		if s == nil {
+			ts.Fatalf("no server %s was started", args[0])
+		}
+		do(s)
+	}
+}
+
+func registry() *commands.Registry {
+	return shell.New(shell.Config{Commands: [][]*commands.Command{commands.All()}}).Registry()
+}
+
+// Every command, by each of its names, has a script that runs it.
+func TestEveryCommandHasAScript(t *testing.T) {
+	for _, c := range registry().All() {
+		for _, name := range append([]string{c.Name}, c.Aliases...) {
+			text, err := os.ReadFile(filepath.Join("testdata", "script", name+".txtar"))
+			if err != nil {
+				t.Errorf("%s has no script: %v", name, err)
+				continue
+			}
+			if !regexp.MustCompile(`(?m)^(.*zksh .*)?\b` + name + `\b`).Match(text) {
+				t.Errorf("the script %s.txtar never runs %s", name, name)
+			}
+		}
+	}
+}
+
+// A usage line names all flags of its command and no others, in one form: the
+// short one where there is one.
+func TestUsageNamesEachFlag(t *testing.T) {
+	word := regexp.MustCompile(`(?:^|[\s\[|])-(\w+)`)
+	for _, c := range registry().All() {
+		usage, _, _ := strings.Cut(c.Args, "#")
+		var named, declared []string
+		for _, m := range word.FindAllStringSubmatch(usage, -1) {
+			named = append(named, m[1])
+		}
+		c.FlagSet().VisitAll(func(f *pflag.Flag) {
+			if f.Shorthand != "" {
+				declared = append(declared, f.Shorthand)
+			} else {
+				declared = append(declared, f.Name)
+			}
+			if f.Usage == "" {
+				t.Errorf("%s: -%s is not explained", c.Name, f.Name)
+			}
+		})
+		slices.Sort(named)
+		slices.Sort(declared)
+		if !slices.Equal(named, declared) {
+			t.Errorf("%s: the usage line %q names the flags %q, declared are %q", c.Name, c.Args, named, declared)
+		}
+		if c.Summary == "" || c.Example == "" || c.Group == "" || !strings.HasPrefix(c.Example, c.Name) {
+			t.Errorf("%s lacks a summary, a group, or an example that begins with its name", c.Name)
+		}
+	}
+}
+
+func hasIPv6() bool {
+	l, err := net.Listen("tcp", "[::1]:0")
+	if err != nil {
+		return false
+	}
+	return l.Close() == nil
+}
