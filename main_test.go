@@ -41,7 +41,6 @@ func TestMain(m *testing.M) {
 //	server NAME [kind]        a server of its own; $NAME is its address. The
 //	                          kinds are quota, quorum and readonly
 //	stop NAME, restart NAME   for such a server
-//	nopeer NAME               takes a readonly server's majority away
 //	$ZKSH_SERVER              the shared server with a chroot for this script
 //	$SERVER, $CHROOT          the two parts of it
 //	$REFUSED $SILENT $SSH $HTTP   addresses without a ZooKeeper
@@ -72,7 +71,6 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"status": cmdStatus, "within": cmdWithin, "server": cmdServer,
 			"stop": onServer(func(s *zktest.Server) { s.Stop() }), "restart": onServer(func(s *zktest.Server) { s.Restart() }),
-			"nopeer": onServer(func(s *zktest.Server) { s.Peer().Stop() }),
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond != "ipv6" {

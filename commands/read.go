@@ -90,7 +90,7 @@ func (s subtree) Table() render.Grid {
 
 // MarshalJSON gives {"path": …, "paths": […]}, the root first.
 func (s subtree) MarshalJSON() ([]byte, error) {
-	return marshal(struct {
+	return render.Marshal(struct {
 		Path  string   `json:"path"`
 		Paths []string `json:"paths"`
 	}{s.root.Path, s.paths()})

@@ -88,7 +88,7 @@ func (l line) Text(w io.Writer) error {
 }
 
 // MarshalJSON is the value.
-func (l line) MarshalJSON() ([]byte, error) { return marshal(l.value) }
+func (l line) MarshalJSON() ([]byte, error) { return render.Marshal(l.value) }
 
 func syncCommand() *Command {
 	return &Command{

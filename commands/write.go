@@ -1,10 +1,8 @@
 package commands
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,15 +19,6 @@ import (
 
 func writeCommands() []*Command {
 	return []*Command{createCommand(), setCommand(), deleteCommand()}
-}
-
-// marshal is json.Marshal without the escapes meant for HTML.
-func marshal(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimRight(b.Bytes(), "\n"), err
 }
 
 // created is the answer of create.

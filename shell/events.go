@@ -2,12 +2,12 @@ package shell
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 
+	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
@@ -75,7 +75,7 @@ func (e event) Text(w io.Writer) error {
 
 // MarshalJSON gives the same facts.
 func (e event) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
+	return render.Marshal(struct {
 		Event string   `json:"event"`
 		State string   `json:"state"`
 		Path  string   `json:"path,omitempty"`

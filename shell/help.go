@@ -2,12 +2,12 @@ package shell
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/render"
 )
 
 // help lists the commands or explains one.
@@ -60,7 +60,7 @@ func (o overview) MarshalJSON() ([]byte, error) {
 	for _, c := range o.registry.All() {
 		all = append(all, manual{c})
 	}
-	return json.Marshal(all)
+	return render.Marshal(all)
 }
 
 // manual is the answer of help COMMAND.
@@ -119,7 +119,7 @@ func (m manual) MarshalJSON() ([]byte, error) {
 	for _, f := range flagsOf(m.c) {
 		flags = append(flags, flag{f.Shorthand, f.Name, f.Usage})
 	}
-	return json.Marshal(struct {
+	return render.Marshal(struct {
 		Name    string   `json:"name"`
 		Aliases []string `json:"aliases,omitempty"`
 		Group   string   `json:"group"`

@@ -4,6 +4,7 @@ package render
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -53,6 +54,15 @@ func (p *Printer) Print(v Value) error {
 		return err
 	}
 	return b.Flush()
+}
+
+// Marshal is json.Marshal without the escapes meant for HTML.
+func Marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 func (p *Printer) print(w io.Writer, v Value) error {

@@ -96,7 +96,7 @@ func (d Data) MarshalJSON() ([]byte, error) {
 	case d == nil:
 		return []byte("null"), nil
 	case utf8.Valid(d):
-		return json.Marshal(string(d))
+		return Marshal(string(d))
 	}
 	return json.Marshal(struct {
 		Base64 []byte `json:"base64"`
