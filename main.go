@@ -15,6 +15,7 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/history"
+	"github.com/zksh/zksh/internal/playground"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/shell"
 )
@@ -46,14 +47,28 @@ func run() int {
 
 	ctx, interrupts, stop := signals(interactive)
 	defer stop()
+	var place *playground.Place
+	if opts.Sandbox {
+		if place, err = startSandbox(opts); err != nil {
+			return refuse(err)
+		}
+		defer place.Close()
+		if opts.Listen != "" {
+			return serve(ctx, place)
+		}
+		opts.Server = place.Addr
+	}
 	session, err := zkconn.Open(zkconn.Config{Servers: opts.Server, Timeout: opts.Timeout, ReadOnly: opts.ReadOnly})
 	if err != nil {
 		return refuse(err)
 	}
 	cfg := shell.Config{
-		Session: session, Commands: [][]*commands.Command{commands.All()}, Format: opts.Format, Version: versionText(),
+		Session: session, Commands: commandSets(place), Format: opts.Format, Version: versionText(),
 		Out: os.Stdout, Err: os.Stderr, OutTTY: isTerminal(os.Stdout), ErrTTY: isTerminal(os.Stderr), Stdin: os.Stdin,
 		StopAtError: opts.StopAtError, Quiet: opts.Quiet, Interrupts: interrupts,
+	}
+	if place != nil {
+		cfg.Welcome, cfg.Notices = welcome(place), notices(ctx, place)
 	}
 	if interactive && opts.HistoryFile != "" && opts.HistoryLines > 0 {
 		if cfg.History, err = history.Open(opts.HistoryFile, opts.HistoryLines); err != nil {
@@ -76,6 +91,49 @@ func run() int {
 		return sh.RunEditor(ctx, shell.NewPlainEditor(os.Stdin, os.Stdout, interrupts))
 	}
 	return sh.RunLines(ctx, name, in)
+}
+
+// commandSets is all commands but the shell's own.
+func commandSets(place *playground.Place) [][]*commands.Command {
+	return [][]*commands.Command{commands.All(), playground.Command(place)}
+}
+
+func startSandbox(opts shell.Options) (*playground.Place, error) {
+	if opts.Listen != "" {
+		return playground.Serve(opts.SandboxDir, opts.Listen)
+	}
+	return playground.Open(opts.SandboxDir)
+}
+
+// serve keeps a sandbox up until a signal ends it, which is its proper end.
+func serve(ctx context.Context, place *playground.Place) int {
+	if status := show("serving the sandbox on " + place.Addr + "; Ctrl-C ends it\n" + playground.Notice + "\n"); status != shell.StatusOK {
+		return status
+	}
+	<-ctx.Done()
+	return shell.StatusOK
+}
+
+func welcome(place *playground.Place) string {
+	if place.Joined() {
+		return "You joined the sandbox of another terminal.\n" + playground.Notice + "\n"
+	}
+	return playground.Notice + "\nOpen a second terminal with zksh --sandbox to join.\n"
+}
+
+// notices tells when a joined sandbox has ended. It ends with ctx.
+func notices(ctx context.Context, place *playground.Place) <-chan string {
+	out := make(chan string, 1)
+	if place.Joined() {
+		go func() {
+			select {
+			case <-place.Ended():
+				out <- "the sandbox has ended with the shell that ran it; quit and start another with zksh --sandbox"
+			case <-ctx.Done():
+			}
+		}()
+	}
+	return out
 }
 
 // input is where commands come from when they are neither on the command line

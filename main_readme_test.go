@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/shell"
 )
@@ -25,7 +24,7 @@ const readme = "README.md"
 // generated are the parts of the README that come from the program, by the mark
 // before them.
 func generated() map[string]string {
-	sh := shell.New(shell.Config{Commands: [][]*commands.Command{commands.All()}})
+	sh := shell.New(shell.Config{Commands: commandSets(nil)})
 	var table, statuses strings.Builder
 	table.WriteString("| command | what it does |\n|---|---|\n")
 	for _, c := range sh.Registry().All() {

@@ -19,6 +19,8 @@ func (s *Shell) watchEvents(ctx context.Context) {
 			if err := s.showEvents(); err != nil {
 				s.report("", err)
 			}
+		case text := <-s.cfg.Notices:
+			s.screen.complain(text)
 		case <-ctx.Done():
 			return
 		}

@@ -37,6 +37,10 @@ type Options struct {
 	HistoryFile  string // empty: none is kept
 	HistoryLines int
 
+	Sandbox    bool   // use the in-memory server
+	Listen     string // with Sandbox: only serve it there
+	SandboxDir string // where shells with a sandbox meet; empty: nowhere
+
 	Command []string // one-shot
 }
 
@@ -72,6 +76,8 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.StringVarP(&o.File, "file", "f", "", "take the commands from this `file`; - is standard input")
 	set.BoolVarP(&o.StopAtError, "errexit", "e", false, "stop at the first error")
 	set.BoolVarP(&o.Quiet, "quiet", "q", false, "no banner, remarks or progress")
+	set.BoolVar(&o.Sandbox, "sandbox", false, "use an in-memory server for trying, and share it with other shells")
+	set.StringVar(&o.Listen, "listen", "", "with -sandbox: only serve it on this loopback `address`")
 	set.BoolVar(&o.ShowVersion, "version", false, "print the version")
 	set.BoolVarP(&o.ShowHelp, "help", "h", false, "print this")
 	return set, func() error {
@@ -83,6 +89,12 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 			return err
 		}
 		o.HasFile = set.Changed("file")
+		switch {
+		case o.Sandbox && set.Changed("server"):
+			return errors.New("-sandbox and -server were both given; a sandbox is a server of its own")
+		case set.Changed("listen") && !o.Sandbox:
+			return errors.New("-listen needs -sandbox")
+		}
 		return nil
 	}
 }
@@ -104,6 +116,7 @@ func ParseOptions(args []string, env Environment) (Options, error) {
 	o := defaults()
 	if env.StateDir != "" {
 		o.HistoryFile = filepath.Join(env.StateDir, "zksh", "history")
+		o.SandboxDir = env.StateDir
 	}
 	if err := o.parse(args, env); err != nil {
 		return o, &commands.UsageError{Problem: err.Error()}
@@ -138,6 +151,9 @@ func (o *Options) parse(args []string, env Environment) error {
 	o.Command = set.Args()
 	if o.HasFile && len(o.Command) > 0 {
 		return fmt.Errorf("-f gives the commands already; unexpected command %q", o.Command[0])
+	}
+	if o.Listen != "" && (o.HasFile || len(o.Command) > 0) {
+		return errors.New("-listen only serves; give commands to another shell")
 	}
 	if o.ShowHelp || o.ShowVersion {
 		return nil

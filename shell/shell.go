@@ -34,6 +34,9 @@ type Config struct {
 
 	History    *history.File // where lines typed by hand are kept; may be nil
 	Interrupts <-chan os.Signal
+
+	Welcome string        // more lines of the banner, by hand
+	Notices <-chan string // remarks from outside, shown by hand as they come; may be nil
 }
 
 // Shell runs commands. It is used once: for one command, for the lines of a
@@ -207,8 +210,8 @@ func (s *Shell) RunEditor(ctx context.Context, e Editor) int {
 }
 
 func (s *Shell) banner() {
-	text := fmt.Sprintf("Connecting to %s\nWelcome to ZooKeeper! This is zksh %s; help lists the commands.\n",
-		s.cfg.Session.Servers().Spec, s.cfg.Version)
+	text := fmt.Sprintf("Connecting to %s\nWelcome to ZooKeeper! This is zksh %s; help lists the commands.\n%s",
+		s.cfg.Session.Servers().Spec, s.cfg.Version, s.cfg.Welcome)
 	if err := s.screen.event(plain(text)); err != nil {
 		s.report("", err)
 	}

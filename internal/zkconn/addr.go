@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -77,11 +78,11 @@ func hostPort(h string) (string, error) {
 	if host == "" {
 		return "", fmt.Errorf("%q lacks a host name", h)
 	}
-	n, err := strconv.Atoi(port)
-	if err != nil || n < 1 || n > 65535 {
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 {
 		return "", fmt.Errorf("%q is no port; it must be from 1 to 65535", port)
 	}
-	return net.JoinHostPort(host, strconv.Itoa(n)), nil
+	return net.JoinHostPort(host, strconv.FormatUint(n, 10)), nil
 }
 
 // hosts walks over the addresses of a server list, as zk.HostProvider asks. A
@@ -93,6 +94,7 @@ type hosts struct {
 
 	mu    sync.Mutex
 	pass  []string // addresses not tried yet in this pass
+	width int      // addresses in a pass
 	begun bool     // a pass is under way or has failed since the last connection
 }
 
@@ -126,6 +128,7 @@ func (h *hosts) Next() (server string, retry bool) {
 		}
 		h.begun = true
 		h.pass = h.expand()
+		h.width = len(h.pass)
 	}
 	server, h.pass = h.pass[0], h.pass[1:]
 	h.mu.Unlock()
@@ -133,6 +136,13 @@ func (h *hosts) Next() (server string, retry bool) {
 		h.onFailed()
 	}
 	return server, retry
+}
+
+// addresses is how many addresses the present pass has.
+func (h *hosts) addresses() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return max(h.width, 1)
 }
 
 // lookupTimeout bounds the resolution of one name.
@@ -176,7 +186,11 @@ func plainCause(err error) error {
 		if op.Timeout() {
 			return errors.New("connecting timed out")
 		}
-		return errors.New(strings.TrimPrefix(op.Err.Error(), "connect: "))
+		var sys *os.SyscallError
+		if errors.As(op.Err, &sys) {
+			return sys.Err
+		}
+		return op.Err
 	}
 	return err
 }

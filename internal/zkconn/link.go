@@ -41,6 +41,7 @@ type link struct {
 	readOnly bool
 	emit     func(Event)
 
+	hosts    *hosts
 	conn     *zk.Conn
 	events   <-chan zk.Event // not read: emit has them all; closed when the library's goroutines have ended
 	ctx      context.Context // of dialing
@@ -53,7 +54,7 @@ type link struct {
 	state      State
 	cur        *frameConn // nil while disconnected
 	id         int64
-	gen        int // sessions so far
+	gen        int // expiries so far
 	passwd     []byte
 	timeout    time.Duration // negotiated, or asked
 	helloSent  time.Time     // when the last connect request was sent
@@ -76,8 +77,9 @@ func newLink(servers Servers, cfg Config, emit func(Event)) (*link, error) {
 		changed: make(chan struct{}), ended: make(chan struct{}), state: StateConnecting, timeout: cfg.Timeout, ephemerals: pathSet{},
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.hosts = newHosts(servers.Hosts, l.passFailed)
 	conn, events, err := zk.Connect(servers.Hosts, cfg.Timeout,
-		options(zk.WithDialer(l.dial), zk.WithHostProvider(newHosts(servers.Hosts, l.passFailed)),
+		options(zk.WithDialer(l.dial), zk.WithHostProvider(l.hosts),
 			zk.WithLogger(silent{}), zk.WithLogInfo(false))...)
 	if err != nil {
 		l.cancel()
@@ -106,7 +108,7 @@ func (l *link) patience() time.Duration {
 // dial connects for the library, with our own deadline for all that comes before
 // the session is there.
 func (l *link) dial(network, addr string, _ time.Duration) (net.Conn, error) {
-	each := min(l.asked/time.Duration(len(l.servers.Hosts)), maxAttempt)
+	each := min(l.asked/time.Duration(l.hosts.addresses()), maxAttempt)
 	deadline := time.Now().Add(each)
 	d := net.Dialer{Deadline: deadline}
 	c, err := d.DialContext(l.ctx, network, addr)
@@ -168,11 +170,6 @@ func (l *link) established(k *frameConn, id int64, passwd []byte, timeout time.D
 	if l.state == StateClosed || l.state == StateAuthFailed {
 		l.mu.Unlock()
 		return
-	}
-	if id != l.id {
-		l.gen++
-		l.watches.clear()
-		l.ephemerals = pathSet{}
 	}
 	l.id, l.passwd, l.timeout = id, passwd, timeout
 	l.lastSent = l.helloSent
@@ -242,6 +239,7 @@ func (l *link) expired() {
 	l.gen++ // whoever waits for the old session must not go on in the new one
 	l.notify()
 	l.mu.Unlock()
+	l.hosts.Connected() // a server was there: the search for one starts afresh
 	l.emit(Event{Type: EventNone, State: Expired, Gone: gone})
 }
 
@@ -339,7 +337,7 @@ func (l *link) await(ctx context.Context, path string, patient bool) (*frameConn
 		case l.state == StateClosed || l.state == StateAuthFailed:
 			l.mu.Unlock()
 			return nil, ErrNotConnected
-		case l.gen != gen && gen != 0:
+		case l.gen != gen:
 			l.mu.Unlock()
 			return nil, &Error{SessionExpired, path}
 		case l.cur != nil:

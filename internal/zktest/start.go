@@ -1,11 +1,28 @@
 package zktest
 
+import (
+	"os"
+	"path/filepath"
+	"slices"
+)
+
 // Serve starts a server for a program that is not a test, with its files below
 // dir, and returns once it serves clients. The caller stops it; where the system
-// allows, it also ends with the caller's process.
+// allows, it also ends with the caller's process. Unlike a test's server it has
+// java's own choice of compiler and collector, as one that lives for weeks.
 func Serve(dir string, opts ...Option) (addr string, stop func(), err error) {
-	inst, _, err := launch(dir, opts)
+	if _, err := os.Stat(serverJar); err != nil {
+		return "", nil, errNotInstalled
+	}
+	inst, _, err := prepare(filepath.Join(dir, "1"), newConfig(opts))
 	if err != nil {
+		return "", nil, err
+	}
+	inst.args = slices.DeleteFunc(inst.args, func(arg string) bool {
+		return arg == "-XX:+UseSerialGC" || arg == "-XX:TieredStopAtLevel=1"
+	})
+	if err := inst.start(); err != nil {
+		inst.stop()
 		return "", nil, err
 	}
 	return inst.addr, inst.stop, nil

@@ -1,0 +1,227 @@
+// Package playground puts the sandbox, an in-memory ZooKeeper, at a shell's
+// service: the first shell runs it, further shells of the same user join it.
+package playground
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/sandbox"
+)
+
+// Notice says what the sandbox is, wherever one is shown.
+const Notice = "The sandbox is an in-memory ZooKeeper for trying, demos and tests, never for production:\n" +
+	"nothing in it outlives the shell that runs it."
+
+// Place is a sandbox this process runs or has joined.
+type Place struct {
+	Addr string // host:port, on loopback
+
+	server *sandbox.Server // nil when joined
+	meet   *os.File        // the meeting file; its lock is the running shell's
+	ended  chan struct{}
+	stop   context.CancelFunc
+	done   sync.WaitGroup
+}
+
+// meetingPatience is how long a joining shell waits for the running one to say
+// where it listens.
+const meetingPatience = 3 * time.Second
+
+const meetingPause = 20 * time.Millisecond
+
+// Open joins the sandbox of another shell of this user, or runs one on a free
+// port. dir is where shells meet; without one every shell has its own.
+func Open(dir string) (*Place, error) {
+	if dir == "" {
+		return run(nil, "127.0.0.1:0")
+	}
+	f, err := meetingFile(dir)
+	if err != nil {
+		return nil, err
+	}
+	for deadline := time.Now().Add(meetingPatience); ; time.Sleep(meetingPause) {
+		mine, err := tryLock(f)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("sandbox: %w", err), f.Close())
+		}
+		if mine {
+			return run(f, "127.0.0.1:0")
+		}
+		if addr := meetingPoint(f); addr != "" {
+			return join(f, addr), nil
+		}
+		if time.Now().After(deadline) {
+			return nil, errors.Join(errors.New("sandbox: another shell is starting one and does not get on"), f.Close())
+		}
+	}
+}
+
+// Serve runs a sandbox on a loopback address. Shells that open one later join
+// it, unless there was one already.
+func Serve(dir, addr string) (*Place, error) {
+	if dir == "" {
+		return run(nil, addr)
+	}
+	f, err := meetingFile(dir)
+	if err != nil {
+		return nil, err
+	}
+	mine, err := tryLock(f)
+	if err == nil && mine {
+		return run(f, addr)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
+	return run(nil, addr)
+}
+
+func meetingFile(dir string) (*os.File, error) {
+	dir = filepath.Join(dir, "zksh")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "sandbox"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
+	return f, nil
+}
+
+// run starts a server and, if shells can meet, tells where it listens.
+func run(meet *os.File, addr string) (*Place, error) {
+	p := &Place{server: sandbox.New(sandbox.Options{}), meet: meet, ended: make(chan struct{}), stop: func() {}}
+	at, err := p.server.Listen(addr)
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	p.Addr = at.String()
+	if meet == nil {
+		return p, nil
+	}
+	if err := meet.Truncate(0); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	if _, err := meet.WriteAt([]byte(p.Addr+"\n"), 0); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+// meetingPoint is where the running shell's sandbox listens. It is empty while
+// that shell is still starting, and when the file is left over: the lock may be
+// somebody's who only looks.
+func meetingPoint(meet *os.File) string {
+	b := make([]byte, 128)
+	n, err := meet.ReadAt(b, 0)
+	addr, whole := strings.CutSuffix(string(b[:n]), "\n")
+	if err != nil && err != io.EOF || !whole {
+		return ""
+	}
+	c, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil || c.Close() != nil {
+		return ""
+	}
+	return addr
+}
+
+func join(meet *os.File, addr string) *Place {
+	ctx, stop := context.WithCancel(context.Background())
+	p := &Place{Addr: addr, meet: meet, ended: make(chan struct{}), stop: stop}
+	p.done.Go(func() { p.watch(ctx) })
+	return p
+}
+
+// watchEvery is how often a joined shell looks whether the running one is there.
+const watchEvery = 200 * time.Millisecond
+
+// watch waits until the lock of the running shell is free. It is never kept: a
+// new shell must be able to run the next sandbox.
+func (p *Place) watch(ctx context.Context) {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if free, err := sharable(p.meet); err != nil || free {
+			close(p.ended)
+			return
+		}
+	}
+}
+
+// Joined tells whether another shell runs the sandbox.
+func (p *Place) Joined() bool { return p.server == nil }
+
+// Ended is closed when the shell that runs a joined sandbox has left.
+func (p *Place) Ended() <-chan struct{} { return p.ended }
+
+// Close ends the sandbox, or leaves a joined one.
+func (p *Place) Close() error {
+	p.stop()
+	p.done.Wait()
+	var err error
+	if p.server != nil {
+		err = p.server.Close()
+	}
+	if p.meet != nil {
+		err = errors.Join(err, p.meet.Close())
+	}
+	return err
+}
+
+// Command is the command sandbox. place is nil in a shell that has none.
+func Command(place *Place) []*commands.Command {
+	c := &commands.Command{
+		Name: "sandbox", Group: "Sandbox", Args: "pause|resume",
+		Summary: "cut everybody off from the sandbox, or let them back",
+		Help: strings.ReplaceAll(Notice, "\n", " ") + " zksh --sandbox starts one, or joins the one another terminal runs;" +
+			" with -listen 127.0.0.1:2181 it only serves, for any client. A pause shows connection loss, and, when it is" +
+			" longer than the session timeout, expiry: the sessions' clocks go on.",
+		Example: "sandbox pause",
+		Params:  []commands.Param{{Name: "pause|resume", Kind: commands.Switch}},
+		Offline: true,
+	}
+	c.Flags = commands.NoFlags(func(_ context.Context, env *commands.Env, args []string) error {
+		switch {
+		case place == nil:
+			return errors.New("there is no sandbox here; zksh --sandbox starts one")
+		case place.Joined():
+			return errors.New("this sandbox is another shell's; only that one can pause it")
+		}
+		switch args[0] {
+		case "pause":
+			place.server.Pause()
+		case "resume":
+			place.server.Resume()
+		default:
+			return &commands.UsageError{Command: c, Problem: fmt.Sprintf("%q is neither pause nor resume", args[0])}
+		}
+		return env.Print(state{args[0] + "d"})
+	})
+	return []*commands.Command{c}
+}
+
+// state is the answer of sandbox.
+type state struct {
+	Sandbox string `json:"sandbox"`
+}
+
+// Text is a line.
+func (s state) Text(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "sandbox %s\n", s.Sandbox)
+	return err
+}

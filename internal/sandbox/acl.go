@@ -1,0 +1,278 @@
+package sandbox
+
+import (
+	"crypto/sha1"
+	"encoding/base64"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/zksh/zksh/internal/jute"
+)
+
+// id is an identity: what a connection has proved, or whom an ACL entry names.
+type id struct{ scheme, id string }
+
+// acl is one entry of an access control list. null marks an entry whose id came
+// as a null string, which some checks of the real one stumble over.
+type acl struct {
+	perms int32
+	id
+	null bool
+}
+
+// aclList is a list shared by all nodes that have it.
+type aclList struct {
+	entries []acl
+	key     string
+	refs    int
+}
+
+// maxACL is how many entries a list may have. The real one sets no limit, but
+// an auth entry can stand for many.
+const maxACL = 4096
+
+// aclCache shares equal lists: nearly all nodes of a tree have one of a few.
+type aclCache struct {
+	lists map[string]*aclList
+	bytes int64 // about what they take
+}
+
+// aclCost is about what a list takes.
+func aclCost(list []acl) int64 {
+	cost := int64(0)
+	for _, a := range list {
+		cost += int64(100 + 2*len(a.scheme) + 2*len(a.id.id))
+	}
+	return cost
+}
+
+func aclKey(list []acl) string {
+	var b strings.Builder
+	for _, a := range list {
+		b.WriteString(strconv.Itoa(int(a.perms)))
+		for _, s := range []string{a.scheme, a.id.id} {
+			b.WriteByte(' ')
+			b.WriteString(strconv.Itoa(len(s)))
+			b.WriteByte(':')
+			b.WriteString(s)
+		}
+	}
+	return b.String()
+}
+
+func (c *aclCache) intern(list []acl) *aclList {
+	if c.lists == nil {
+		c.lists = make(map[string]*aclList)
+	}
+	key := aclKey(list)
+	l := c.lists[key]
+	if l == nil {
+		l = &aclList{entries: slices.Clone(list), key: key}
+		c.lists[key] = l
+		c.bytes += aclCost(list)
+	}
+	return l
+}
+
+func (c *aclCache) retain(list []acl) *aclList {
+	l := c.intern(list)
+	l.refs++
+	return l
+}
+
+// release gives up one use. Lists of the first nodes have none and stay.
+func (c *aclCache) release(l *aclList) {
+	if l.refs--; l.refs == 0 {
+		delete(c.lists, l.key)
+		c.bytes -= aclCost(l.entries)
+	}
+}
+
+func writeACL(e *jute.Encoder, list []acl) {
+	e.Int(int32(len(list)))
+	for _, a := range list {
+		e.Int(a.perms)
+		e.String(a.scheme)
+		e.String(a.id.id)
+	}
+}
+
+// fixACL turns the list of a request into the one to store: doubles dropped,
+// auth expanded to the caller's identities, every entry checked.
+func fixACL(list []acl, caller []id) ([]acl, code) {
+	var fixed []acl
+	seen := make(map[acl]bool, len(list))
+	for _, a := range list {
+		if seen[a] {
+			continue
+		}
+		seen[a] = true
+		switch {
+		case a.scheme == "auth":
+			before := len(fixed)
+			for _, who := range caller {
+				if who.scheme == "digest" {
+					fixed = append(fixed, acl{perms: a.perms, id: who})
+				}
+			}
+			if len(fixed) == before {
+				return nil, codeInvalidACL
+			}
+			continue
+		case a.null && slices.Contains([]string{"world", "digest", "ip"}, a.scheme):
+			return nil, codeMarshalling
+		case a.scheme == "world" && a.id.id == "anyone":
+		case a.scheme == "digest" && validDigest(a.id.id):
+		case a.scheme == "ip" && validIP(a.id.id):
+		default:
+			return nil, codeInvalidACL
+		}
+		fixed = append(fixed, a)
+	}
+	if len(fixed) == 0 || len(fixed) > maxACL {
+		return nil, codeInvalidACL
+	}
+	return fixed, codeOK
+}
+
+// allowed says whether one of the identities has one of the permissions.
+func allowed(list []acl, perm int32, caller []id) bool {
+	if len(list) == 0 {
+		return true
+	}
+	for _, who := range caller {
+		if who.scheme == "super" {
+			return true
+		}
+	}
+	for _, a := range list {
+		if a.perms&perm == 0 {
+			continue
+		}
+		if a.scheme == "world" && a.id.id == "anyone" {
+			return true
+		}
+		for _, who := range caller {
+			if who.scheme == a.scheme && (who.id == a.id.id || a.scheme == "ip" && matchIP(a.id.id, who.id)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// masked hides the digests of a list from a caller who may not administer it.
+func masked(list []acl) []acl {
+	list = slices.Clone(list)
+	for i, a := range list {
+		if user, _, ok := strings.Cut(a.id.id, ":"); ok && a.scheme == "digest" {
+			list[i].id.id = user + ":x"
+		}
+	}
+	return list
+}
+
+// validDigest says whether an id has two parts, counting as Java's split does:
+// empty parts at the end do not count.
+func validDigest(s string) bool {
+	parts := strings.Split(s, ":")
+	for len(parts) > 0 && parts[len(parts)-1] == "" {
+		parts = parts[:len(parts)-1]
+	}
+	return len(parts) == 2
+}
+
+// parseIP reads an IPv4 address with an optional prefix length.
+func parseIP(s string) (addr [4]byte, bits int, ok bool) {
+	ip, length, cut := strings.Cut(s, "/")
+	bits = 32
+	if cut {
+		n, err := strconv.Atoi(length)
+		if err != nil || n < 0 || n > 32 {
+			return addr, 0, false
+		}
+		bits = n
+	}
+	parts := strings.Split(ip, ".")
+	if len(parts) != 4 {
+		return addr, 0, false
+	}
+	for i, p := range parts {
+		n, err := strconv.Atoi(p)
+		if err != nil || n < 0 || n > 255 {
+			return addr, 0, false
+		}
+		addr[i] = byte(n)
+	}
+	return addr, bits, true
+}
+
+func validIP(s string) bool {
+	_, _, ok := parseIP(s)
+	return ok
+}
+
+func matchIP(pattern, addr string) bool {
+	want, bits, ok := parseIP(pattern)
+	got, _, ok2 := parseIP(addr)
+	if !ok || !ok2 {
+		return false
+	}
+	prefix := netip.PrefixFrom(netip.AddrFrom4(want), bits)
+	return prefix.Contains(netip.AddrFrom4(got))
+}
+
+// digestOf is the id that "user:password" proves.
+func digestOf(userPassword string) string {
+	user, _, _ := strings.Cut(userPassword, ":")
+	sum := sha1.Sum([]byte(userPassword))
+	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// authenticate returns the identities a credential adds to a connection, or
+// false if the scheme is not served or the credential is void.
+func (s *Server) authenticate(c *conn, scheme string, cred []byte, null bool) ([]id, bool) {
+	switch scheme {
+	case "ip":
+		return []id{c.ip}, true
+	case "digest":
+		if null || len(cred) > maxCredential {
+			return nil, false
+		}
+		ids := []id{{"digest", digestOf(string(cred))}}
+		if s.opt.SuperDigest != "" && ids[0].id == s.opt.SuperDigest {
+			ids = append(ids, id{"super", ""})
+		}
+		return ids, true
+	}
+	return nil, false
+}
+
+// userOf is the name whoAmI shows for an identity.
+func userOf(who id) string {
+	if who.scheme == "digest" {
+		name, _, _ := strings.Cut(who.id, ":")
+		return name
+	}
+	return who.id
+}
+
+// readACL takes a list off a request; a null list is empty.
+func readACL(d *jute.Decoder) []acl {
+	list := make([]acl, 0, d.Count(12))
+	for range cap(list) {
+		a := acl{perms: d.Int()}
+		a.scheme = d.String()
+		a.id.id, a.null = nullString(d)
+		list = append(list, a)
+	}
+	return list
+}
+
+// nullString takes a string and says whether it was null.
+func nullString(d *jute.Decoder) (s string, null bool) {
+	b := d.Buffer()
+	return string(b), b == nil && d.Err() == nil
+}

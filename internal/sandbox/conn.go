@@ -1,0 +1,265 @@
+package sandbox
+
+import (
+	"bufio"
+	"encoding/binary"
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	handshakeTime = 10 * time.Second // for the first frame, and for the last bytes out
+	maxIDs        = 64               // identities a connection may collect
+	maxCredential = 4096             // bytes of one
+	maxQueued     = 256 << 20        // bytes waiting in all queues before one is cut
+	keepBuffer    = 64 << 10         // a larger buffer is not kept for the next use
+)
+
+// conn is one client connection. A goroutine of its own reads and carries out
+// its requests; what it has to be sent waits in out, so that nobody else is
+// held up by a client that does not read.
+type conn struct {
+	s  *Server
+	nc net.Conn
+	r  *bufio.Reader
+
+	// Guarded by the server's lock.
+	ip    id
+	ids   []id
+	sess  *session // nil until the first frame
+	gone  bool     // no longer the server's: nothing is sent any more
+	hung  bool     // by a fault
+	stats connStats
+
+	mu      sync.Mutex // taken after the server's, never before
+	idle    sync.Cond  // writing has become false
+	out     []byte
+	serving bool // its own goroutine carries out a request, and will flush
+	writing bool // out is being sent, or will be by the goroutine above
+	broken  bool // the other side is gone, or too slow
+}
+
+func newConn(s *Server, nc net.Conn) *conn {
+	c := &conn{s: s, nc: nc, r: bufio.NewReaderSize(nc, 2048), ip: id{"ip", hostOf(nc)}}
+	c.idle.L = &c.mu
+	c.ids = []id{c.ip}
+	c.stats.reset(s.now())
+	return c
+}
+
+// hostOf is the peer's address as the ip scheme has it; an in-process peer
+// counts as local.
+func hostOf(nc net.Conn) string {
+	peer, err := netip.ParseAddrPort(nc.RemoteAddr().String())
+	if err != nil {
+		return "127.0.0.1"
+	}
+	addr := peer.Addr().Unmap()
+	if addr.Is4() {
+		return addr.String()
+	}
+	var groups []string // Java writes all eight
+	for b := range slices.Chunk(addr.AsSlice(), 2) {
+		groups = append(groups, strconv.FormatUint(uint64(binary.BigEndian.Uint16(b)), 16))
+	}
+	return strings.Join(groups, ":")
+}
+
+// serve reads and carries out frames until either side has had enough.
+func (c *conn) serve() {
+	v := c.first()
+	var buf []byte
+	for v == stay {
+		var err error
+		if buf, err = c.readFrame(buf); err != nil {
+			break
+		}
+		c.begin()
+		c.s.mu.Lock()
+		if c.gone {
+			v = cut
+		} else {
+			v = c.s.handle(c, buf)
+		}
+		c.s.mu.Unlock()
+		c.drain()
+	}
+	c.s.mu.Lock()
+	c.s.forget(c)
+	c.s.mu.Unlock()
+	c.mu.Lock()
+	if v == leave {
+		_ = c.nc.SetWriteDeadline(time.Now().Add(handshakeTime))
+		for c.writing {
+			c.idle.Wait()
+		}
+	}
+	_ = c.nc.Close()
+	c.broken = true
+	for c.writing {
+		c.idle.Wait()
+	}
+	c.mu.Unlock()
+}
+
+// first reads the first frame: a request to connect, or a four-letter word.
+func (c *conn) first() verdict {
+	_ = c.nc.SetReadDeadline(time.Now().Add(handshakeTime))
+	if word, err := c.r.Peek(4); err == nil {
+		if f := words[string(word)]; f != nil {
+			c.s.mu.Lock()
+			c.s.stats.received++
+			c.stats.received++
+			text := f(c.s)
+			c.s.stats.sent++
+			if !c.gone {
+				c.send([]byte(text))
+			}
+			c.s.mu.Unlock()
+			return leave
+		}
+	}
+	b, err := c.readFrame(nil)
+	if err != nil {
+		return cut
+	}
+	_ = c.nc.SetReadDeadline(time.Time{})
+	c.begin()
+	c.s.mu.Lock()
+	v := cut
+	if !c.gone {
+		v = c.s.connect(c, b)
+	}
+	c.s.mu.Unlock()
+	c.drain()
+	return v
+}
+
+// readFrame reads one frame, into buf if that is large enough. Memory follows
+// what arrives, not what a length announces.
+func (c *conn) readFrame(buf []byte) ([]byte, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(c.r, head[:]); err != nil {
+		return nil, err
+	}
+	n := int(binary.BigEndian.Uint32(head[:]))
+	if n > maxFrame { // negative lengths too
+		return nil, io.ErrShortBuffer
+	}
+	if cap(buf) > keepBuffer {
+		buf = nil
+	}
+	buf = buf[:0]
+	for len(buf) < n {
+		step := min(n-len(buf), keepBuffer)
+		buf = slices.Grow(buf, step)
+		if _, err := io.ReadFull(c.r, buf[len(buf):len(buf)+step]); err != nil {
+			return nil, err
+		}
+		buf = buf[:len(buf)+step]
+	}
+	return buf, nil
+}
+
+// send queues a frame, with the server locked. The queue is bounded: a client
+// that does not read its events is cut off.
+func (c *conn) send(frame []byte) {
+	if c.gone {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.broken {
+		return
+	}
+	if len(c.out) > c.s.opt.MaxQueue || len(c.out) > 0 && c.s.queued.Load() > maxQueued {
+		c.s.log("cut off %v: it does not read", c.nc.RemoteAddr())
+		c.broken = true
+		c.forgetQueue()
+		_ = c.nc.Close()
+		return
+	}
+	c.out = append(c.out, frame...)
+	c.s.queued.Add(int64(len(frame)))
+	if c.writing || c.serving {
+		return
+	}
+	c.writing = true
+	c.s.wg.Go(c.flush)
+}
+
+// flush sends what is queued, until nothing is.
+func (c *conn) flush() {
+	var spare []byte
+	c.mu.Lock()
+	for len(c.out) > 0 && !c.broken {
+		b := c.out
+		c.out = spare[:0]
+		c.mu.Unlock()
+		_, err := c.nc.Write(b)
+		c.s.queued.Add(-int64(len(b)))
+		if spare = b; cap(spare) > keepBuffer {
+			spare = nil
+		}
+		c.mu.Lock()
+		if err != nil {
+			c.broken = true
+			_ = c.nc.Close()
+		}
+	}
+	if c.broken {
+		c.forgetQueue()
+	}
+	c.writing = false
+	c.idle.Broadcast()
+	c.mu.Unlock()
+}
+
+func (c *conn) forgetQueue() {
+	c.s.queued.Add(-int64(len(c.out)))
+	c.out = nil
+}
+
+// begin and drain enclose the handling of a frame. Replies are sent by the
+// goroutine that made them, which spares a switch, and keeps a client that does
+// not read its replies from asking for more. A pipe has no buffer, so there the
+// other side may be writing still: replies have to be sent on the side.
+func (c *conn) begin() {
+	if _, pipe := c.nc.RemoteAddr().(pipeAddr); pipe {
+		return
+	}
+	c.mu.Lock()
+	c.serving = true
+	c.mu.Unlock()
+}
+
+func (c *conn) drain() {
+	c.mu.Lock()
+	c.serving = false
+	if !c.writing && len(c.out) > 0 {
+		c.writing = true
+		c.mu.Unlock()
+		c.flush()
+		return
+	}
+	for c.writing && len(c.out) > keepBuffer {
+		c.idle.Wait()
+	}
+	c.mu.Unlock()
+}
+
+// addIDs adds identities, each once.
+func (c *conn) addIDs(ids []id) bool {
+	for _, who := range ids {
+		if !slices.Contains(c.ids, who) {
+			c.ids = append(c.ids, who)
+		}
+	}
+	return len(c.ids) <= maxIDs
+}

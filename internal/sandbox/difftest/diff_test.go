@@ -1,0 +1,156 @@
+package difftest
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/sandbox/rawzk"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+var (
+	seeds   = flag.Int("seeds", 1, "how many random sequences to compare")
+	first   = flag.Uint64("seed", 1, "the first one's seed")
+	ops     = flag.Int("ops", 2000, "how many operations each has")
+	showAll = flag.Bool("show", false, "log every operation")
+)
+
+const (
+	users = 4      // sessions that do random things
+	super = "s:pw" // and one that may do anything, and opens up what ACLs have locked
+)
+
+func TestDiff(t *testing.T) {
+	for _, enforce := range []bool{false, true} {
+		for seed := *first; seed < *first+uint64(*seeds); seed++ {
+			t.Run(fmt.Sprintf("seed=%d,enforceQuota=%v", seed, enforce), func(t *testing.T) {
+				diff(t, seed, enforce)
+			})
+		}
+	}
+}
+
+func diff(t *testing.T, seed uint64, enforce bool) {
+	real := []zktest.Option{
+		zktest.JavaProperty("znode.container.checkIntervalMs", "3600000"),
+		zktest.JavaProperty("zookeeper.DigestAuthenticationProvider.superDigest", digest(super)),
+	}
+	if enforce {
+		real = append(real, zktest.EnforceQuota())
+	}
+	box := sandbox.New(sandbox.Options{
+		Tick: 500 * time.Millisecond, MinTimeout: 500 * time.Millisecond, MaxTimeout: time.Minute,
+		ReapEvery: time.Hour, SuperDigest: digest(super), EnforceQuota: enforce,
+	})
+	t.Cleanup(func() { _ = box.Close() })
+	addr, err := box.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &pair{t: t, sides: [2]*side{newSide("real", zktest.Start(t, real...).Addr()), newSide("sandbox", addr.String())}}
+	p.gen = &gen{Rand: rand.New(rand.NewPCG(seed, 0))}
+	for i := range users + 1 {
+		p.do(step{session: i, come: resume})
+	}
+	p.do(step{session: users, op: opAuth, body: rawzk.Auth("digest", super)})
+	start := time.Now()
+	for i := range *ops {
+		if t.Failed() {
+			return
+		}
+		if i%500 == 499 {
+			p.openUp()
+		}
+		p.do(p.gen.next(p.gen.IntN(users)))
+	}
+	p.words()
+	nodes := p.walk("/")
+	t.Logf("%d operations, %d sessions, %d events, %d nodes at the end: 0 differences; %.0f operations/s",
+		p.count, len(p.sides[0].sessions), p.events, nodes, float64(p.count)/time.Since(start).Seconds())
+}
+
+// pair does everything twice.
+type pair struct {
+	t             *testing.T
+	gen           *gen
+	sides         [2]*side
+	count, events int
+}
+
+// do takes one step on both servers, and compares what every session then sees.
+func (p *pair) do(s step) {
+	if p.t.Failed() {
+		return
+	}
+	p.count += max(len(s.burst), 1)
+	var seen [2][]string
+	for i, side := range p.sides {
+		side.times, side.made = nil, nil
+		seen[i] = side.do(s)
+	}
+	if *showAll {
+		p.t.Logf("%d: session %d op %d come %d body %q burst %q\n%s", p.count, s.session, s.op, s.come, s.body, s.burst, strings.Join(seen[0], "\n"))
+	}
+	if !slices.Equal(seen[0], seen[1]) {
+		p.t.Errorf("operation %d differs: session %d op %d come %d body %q burst %q\nreal:\n  %s\nsandbox:\n  %s", p.count, s.session, s.op, s.come, s.body, s.burst,
+			strings.Join(seen[0], "\n  "), strings.Join(seen[1], "\n  "))
+		return
+	}
+	for i, t := range p.sides[0].times {
+		if u := p.sides[1].times[i]; max(t-u, u-t) > 2000 {
+			p.t.Errorf("operation %d: times %d and %d differ by more than 2 s", p.count, t, u)
+		}
+	}
+	for _, line := range seen[0] {
+		if strings.Contains(line, "xid -1 ") {
+			p.events++
+		}
+	}
+	if side := p.sides[0]; len(side.made) > 0 {
+		p.gen.made = append(p.gen.made, side.made...)
+	}
+	p.gen.zxid = int64(p.count)
+	// Who has lost the connection comes back with the session or without.
+	for i := range users + 1 {
+		if p.sides[0].conns[i] != nil {
+			continue
+		}
+		if p.gen.chance(60) {
+			p.do(step{session: i, come: resume})
+		}
+		if p.sides[0].conns[i] == nil && !p.t.Failed() {
+			p.do(step{session: i, come: fresh})
+		}
+		if i == users {
+			p.do(step{session: users, op: opAuth, body: rawzk.Auth("digest", super)})
+		}
+	}
+}
+
+// openUp gives everything back to everybody: in time ACLs lock the whole tree.
+func (p *pair) openUp() {
+	for _, path := range []string{"/a", "/b", "/c"} {
+		p.do(step{session: users, op: opSetACL, body: rawzk.SetACL(path, rawzk.Open, -1)})
+		for _, child := range p.sides[0].children(path) {
+			p.do(step{session: users, op: opSetACL, body: rawzk.SetACL(child, rawzk.Open, -1)})
+		}
+	}
+}
+
+// walk compares a node and all below it, and counts them.
+func (p *pair) walk(path string) int {
+	for _, op := range []int32{opGetChildren2, opGetData, opGetACL} {
+		p.do(step{session: users, op: op, body: rawzk.PathWatch(path, false)})
+	}
+	n := 1
+	for _, child := range p.sides[0].children(path) {
+		n += p.walk(child)
+	}
+	return n
+}

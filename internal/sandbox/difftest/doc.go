@@ -1,0 +1,19 @@
+// Package difftest compares the sandbox with a real ZooKeeper: the same random
+// operations of several sessions go to both, raw on the wire, and every reply,
+// every Stat, every event and the whole tree at the end must be the same.
+//
+//	go test ./internal/sandbox/difftest -seeds 5 -ops 10000
+//
+// What is not compared, and all that is not:
+//
+//   - zxids and session ids themselves: only relative to the server's first, and
+//     by the order in which sessions were opened;
+//   - times beyond two seconds' precision, and the host's name;
+//   - the order of children, of getEphemerals, of whoAmI, of the entries that an
+//     auth entry expands to, and of the events when a session ends: the real
+//     server takes these from hash tables;
+//   - how a character beyond 16 bits in a path that cannot exist is echoed: Java
+//     writes two surrogates;
+//   - what ends the real server: opcode 21 with a mode that has no time to live
+//     and a negative one, and malformed text in a zookeeper_stats node.
+package difftest

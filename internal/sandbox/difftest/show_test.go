@@ -1,0 +1,143 @@
+package difftest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/sandbox/rawzk"
+)
+
+// show writes frames down in a form in which equal behaviour is equal text, and
+// keeps the times they hold apart: these may differ a little.
+type show struct {
+	base     int64         // zxid before the first session
+	sessions map[int64]int // by id: the order they were opened in
+	times    []int64
+	made     []string // paths of creations
+}
+
+func (v *show) zxid(z int64) string {
+	if z <= 0 {
+		return fmt.Sprint(z)
+	}
+	return fmt.Sprintf("+%d", z-v.base)
+}
+
+func (v *show) owner(id int64) string {
+	if n, ok := v.sessions[id]; ok {
+		return fmt.Sprintf("s%d", n)
+	}
+	return fmt.Sprintf("0x%x", uint64(id))
+}
+
+func (v *show) time(t int64) string {
+	if t == 0 {
+		return "0"
+	}
+	v.times = append(v.times, t)
+	return "t"
+}
+
+func (v *show) stat(d *jute.Decoder) string {
+	return fmt.Sprintf("{cz %s mz %s ct %s mt %s v %d cv %d av %d own %s len %d kids %d pz %s}",
+		v.zxid(d.Long()), v.zxid(d.Long()), v.time(d.Long()), v.time(d.Long()), d.Int(), d.Int(), d.Int(),
+		v.owner(d.Long()), d.Int(), d.Int(), v.zxid(d.Long()))
+}
+
+func (v *show) buffer(d *jute.Decoder) string {
+	b := d.Buffer()
+	if b == nil {
+		return "null"
+	}
+	return fmt.Sprintf("%q", javaEmoji.Replace(string(b)))
+}
+
+func (v *show) path(d *jute.Decoder) string {
+	p := d.String()
+	v.made = append(v.made, p)
+	return p
+}
+
+func sorted(list []string) string {
+	slices.Sort(list)
+	return fmt.Sprintf("%q", list)
+}
+
+// javaEmoji is how Java writes what is beyond 16 bits: as two surrogates.
+var javaEmoji = strings.NewReplacer("\xed\xa0\xbd\xed\xb8\x80", "😀")
+
+// frame writes down a reply to op, or an event.
+func (v *show) frame(op int32, f rawzk.Frame) string {
+	d := jute.NewDecoder(f.Body)
+	var body string
+	switch {
+	case f.Xid == -1:
+		body = fmt.Sprintf("type %d state %d %q", d.Int(), d.Int(), javaEmoji.Replace(d.String()))
+	case f.Xid == -2:
+	case len(f.Body) > 0:
+		body = v.body(op, d)
+	}
+	if d.Err() != nil {
+		body += " CUT SHORT"
+	}
+	if rest := d.Rest(); len(rest) > 0 {
+		body += fmt.Sprintf(" AND %x", rest)
+	}
+	return fmt.Sprintf("xid %d zxid %s err %d %s", f.Xid, v.zxid(f.Zxid), f.Err, body)
+}
+
+func (v *show) body(op int32, d *jute.Decoder) string {
+	switch op {
+	case opCreate:
+		return v.path(d)
+	case opCreate2, opCreateContainer, opCreateTTL:
+		return v.path(d) + v.stat(d)
+	case opExists, opSetData, opSetACL:
+		return v.stat(d)
+	case opGetData:
+		return v.buffer(d) + v.stat(d)
+	case opGetACL:
+		var list []string
+		for range d.Count(12) {
+			list = append(list, fmt.Sprintf("%d %s %s", d.Int(), d.String(), d.String()))
+		}
+		return sorted(list) + v.stat(d)
+	case opGetChildren, opGetEphemerals:
+		return sorted(d.Strings())
+	case opGetChildren2:
+		return sorted(d.Strings()) + v.stat(d)
+	case opSync, opSASL:
+		return v.buffer(d)
+	case opAddWatch, opGetAllChildrenNum:
+		return fmt.Sprint(d.Int())
+	case opWhoAmI:
+		var list []string
+		for range d.Count(8) {
+			list = append(list, d.String()+" "+d.String())
+		}
+		return sorted(list)
+	case opMulti, opMultiRead:
+		return v.results(d)
+	}
+	return ""
+}
+
+func (v *show) results(d *jute.Decoder) string {
+	var b strings.Builder
+	for d.Err() == nil {
+		typ, done, err := d.Int(), d.Bool(), d.Int()
+		fmt.Fprintf(&b, "[%d %v %d", typ, done, err)
+		switch {
+		case done:
+			return b.String() + "]"
+		case typ == -1:
+			fmt.Fprintf(&b, " %d", d.Int())
+		case typ != opDelete && typ != opCheck:
+			b.WriteString(" " + v.body(typ, d))
+		}
+		b.WriteString("]")
+	}
+	return b.String()
+}

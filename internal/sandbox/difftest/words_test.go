@@ -1,0 +1,107 @@
+package difftest
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// same are mntr's keys whose values must be equal.
+var same = []string{
+	"zk_server_state", "zk_ephemerals_count", "zk_znode_count", "zk_global_sessions", "zk_watch_count",
+	"zk_approximate_data_size", "zk_outstanding_requests", "zk_local_sessions",
+}
+
+// words compares what the four-letter words tell of the same state.
+func (p *pair) words() {
+	for _, word := range []string{"ruok", "isro", "srvr", "wchs", "wchp", "wchc", "dump", "conf", "mntr", "abcd"} {
+		var seen [2][]string
+		var all [2]string
+		for i, side := range p.sides {
+			text, err := ask(side.addr, word)
+			if err != nil {
+				text = ending(err)
+			}
+			all[i], seen[i] = text, side.word(word, text)
+		}
+		if !slices.Equal(seen[0], seen[1]) {
+			p.t.Errorf("%s differs:\nreal:\n%s\nsandbox:\n%s", word, strings.Join(seen[0], "\n"), strings.Join(seen[1], "\n"))
+		}
+	}
+}
+
+func ask(addr, word string) (string, error) {
+	nc, err := net.Dial("tcp", addr)
+	if err != nil {
+		return "", err
+	}
+	defer nc.Close()
+	_ = nc.SetDeadline(time.Now().Add(patience))
+	if _, err := io.WriteString(nc, word); err != nil {
+		return "", err
+	}
+	b, err := io.ReadAll(nc)
+	return string(b), err
+}
+
+var (
+	sessionID = regexp.MustCompile(`0x1[0-9a-f]{15}\b|0x[0-9a-f]{15,16}\b`)
+	block     = regexp.MustCompile(`\n(\S)`)
+)
+
+// word brings an answer into an order of its own, and leaves out what cannot be
+// equal.
+func (v *side) word(word, text string) []string {
+	text = sessionID.ReplaceAllStringFunc(text, func(s string) string {
+		var id int64
+		_, _ = fmt.Sscanf(s, "0x%x", &id)
+		return v.owner(id)
+	})
+	switch word {
+	case "srvr":
+		return pickLines(text, "Mode: ", "Node count: ", "Outstanding: ", "Latency min/avg/max", "Received", "Sent", "Connections: ")
+	case "conf":
+		return pickLines(text, "tickTime=", "minSessionTimeout=", "maxSessionTimeout=", "maxClientCnxns=", "serverId=", "secureClientPort=")
+	case "mntr":
+		return pickLines(text, same...)
+	case "dump":
+		// When sessions expire goes by each server's own ticks.
+		from, to := strings.Index(text, "ephemeral nodes dump:"), strings.Index(text, "Connections dump:")
+		if from < 0 || to < from {
+			return []string{text}
+		}
+		text = text[from:to]
+	}
+	// A head line and indented lines below it are one block; blocks come in any
+	// order, and so do the lines in them.
+	blocks := strings.Split(block.ReplaceAllString(text, "\n\x00$1"), "\x00")
+	for i, b := range blocks {
+		lines := strings.Split(strings.TrimRight(b, "\n"), "\n")
+		slices.Sort(lines[1:])
+		blocks[i] = strings.Join(lines, "\n")
+	}
+	slices.Sort(blocks)
+	return blocks
+}
+
+// pickLines keeps the lines that start with one of the words; of counters that
+// depend on more than the sequence, only the name.
+func pickLines(text string, starts ...string) []string {
+	var list []string
+	for line := range strings.Lines(text) {
+		for _, start := range starts {
+			if strings.HasPrefix(line, start) {
+				if !strings.HasSuffix(start, ": ") && !strings.HasSuffix(start, "=") && !strings.HasPrefix(start, "zk_") {
+					line = start
+				}
+				list = append(list, strings.TrimSpace(line))
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
+}

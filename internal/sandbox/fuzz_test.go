@@ -1,0 +1,142 @@
+package sandbox
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/sandbox/rawzk"
+)
+
+// small keeps a fuzzed server from growing.
+var small = Options{
+	MaxTreeBytes: 1 << 20, MaxWatchBytes: 1 << 20, MaxQueue: 1 << 20, MaxSessions: 4, EnforceQuota: true,
+	Now: func() time.Time { return time.Unix(1_700_000_000, 0) },
+}
+
+// samples has a body for every opcode.
+var samples = []rawzk.Op{
+	{Op: opCreate, Body: rawzk.Create("/a", []byte("x"), rawzk.Open, modePersistent)},
+	{Op: opCreate, Body: rawzk.Create("/zookeeper/quota/a", nil, rawzk.Open, modePersistent)},
+	{Op: opCreate, Body: rawzk.Create("/zookeeper/quota/a/zookeeper_limits", []byte("count=1,bytes=5=;countHardLimit=3"), rawzk.Open, 0)},
+	{Op: opCreate, Body: rawzk.Create("/zookeeper/quota/a/zookeeper_stats", []byte("count=1,bytes=5"), rawzk.Open, 0)},
+	{Op: opAuth, Body: rawzk.Auth("digest", "u:p")},
+	{Op: opCreate2, Body: rawzk.Create("/a/b", []byte{}, []rawzk.ACL{{Perms: permAll, Scheme: "auth"}, {Perms: 3, Scheme: "ip", ID: "10.0.0.0/8"}}, modeEphemeralSeq)},
+	{Op: opCreateContainer, Body: rawzk.Create("/c", nil, rawzk.Open, modeContainer)},
+	{Op: opCreateTTL, Body: rawzk.CreateTTL("/t", nil, rawzk.Open, modeTTLSequential, 1000)},
+	{Op: opAddWatch, Body: rawzk.PathInt("/", 1)},
+	{Op: opExists, Body: rawzk.PathWatch("/none", true)},
+	{Op: opGetData, Body: rawzk.PathWatch("/a", true)},
+	{Op: opGetChildren, Body: rawzk.PathWatch("/", true)},
+	{Op: opGetChildren2, Body: rawzk.PathWatch("/zookeeper", false)},
+	{Op: opSetData, Body: rawzk.Set("/a", []byte("longer"), 0)},
+	{Op: opSetACL, Body: rawzk.SetACL("/c", []rawzk.ACL{{Perms: 1, Scheme: "digest", ID: "u:x"}}, -1)},
+	{Op: opGetACL, Body: rawzk.Path("/c")},
+	{Op: opMulti, Body: rawzk.Multi(
+		rawzk.Op{Op: opCreate, Body: rawzk.Create("/m", nil, rawzk.Open, modeEphemeral)},
+		rawzk.Op{Op: opCheck, Body: rawzk.PathInt("/m", 0)},
+		rawzk.Op{Op: opSetData, Body: rawzk.Set("/m", nil, 0)},
+		rawzk.Op{Op: opDelete, Body: rawzk.PathInt("/m", 1)})},
+	{Op: opMultiRead, Body: rawzk.Multi(
+		rawzk.Op{Op: opGetData, Body: rawzk.PathWatch("/a", true)},
+		rawzk.Op{Op: opGetChildren, Body: rawzk.PathWatch("/none", false)})},
+	{Op: opSetWatches, Body: rawzk.SetWatches(0, []string{"/a"}, []string{"/b"}, []string{"/"})},
+	{Op: opSetWatches2, Body: rawzk.SetWatches(1<<62, []string{"/a"}, []string{"/b"}, []string{"/"}, []string{"/p"}, []string{"/r"})},
+	{Op: opCheckWatches, Body: rawzk.PathInt("/", 3)},
+	{Op: opRemoveWatches, Body: rawzk.PathInt("/", 3)},
+	{Op: opGetEphemerals, Body: rawzk.Path("/")},
+	{Op: opGetAllChildrenNum, Body: rawzk.Path("/")},
+	{Op: opWhoAmI}, {Op: opPing}, {Op: opSASL}, {Op: opSync, Body: rawzk.Path("/")},
+	{Op: opReconfig, Body: make([]byte, 20)}, {Op: opCheck, Body: rawzk.PathInt("/a", -1)},
+	{Op: opDelete, Body: rawzk.PathInt("/c", -1)}, {Op: opCloseSession},
+}
+
+// FuzzFrames sends a server any bytes at all, as a peer that knows nothing of
+// the protocol would.
+func FuzzFrames(f *testing.F) {
+	var e jute.Encoder
+	e.B = binary.BigEndian.AppendUint32(nil, 45)
+	e.Int(0)
+	e.Long(0)
+	e.Int(10000)
+	e.Long(0)
+	e.Buffer(make([]byte, 16))
+	e.Bool(false)
+	f.Add(e.B)
+	f.Add([]byte("ruok"))
+	f.Add([]byte("\x7f\xff\xff\xff"))
+	for _, op := range samples {
+		b := binary.BigEndian.AppendUint32(append([]byte{}, e.B...), uint32(8+len(op.Body)))
+		b = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, 1), uint32(op.Op))
+		f.Add(append(b, op.Body...))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s := New(small)
+		nc, err := s.Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			_, _ = nc.Write(b)
+			_ = nc.Close()
+		}()
+		_, _ = io.Copy(io.Discard, nc)
+		s.mu.Lock()
+		check(t, s)
+		s.mu.Unlock()
+		_ = s.Close()
+	})
+}
+
+// FuzzRequests hands an established session's requests to the handlers: opcode,
+// length and body of each come from the input.
+func FuzzRequests(f *testing.F) {
+	var all []byte
+	for _, op := range samples {
+		one := appendOp(nil, op)
+		f.Add(one)
+		all = append(all, one...)
+	}
+	f.Add(all)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s := New(small)
+		client, server := net.Pipe()
+		done := make(chan bool)
+		go func() {
+			_, _ = io.Copy(io.Discard, client)
+			close(done)
+		}()
+		c := newConn(s, pipeEnd{server})
+		s.mu.Lock()
+		s.conns[c] = struct{}{}
+		c.sess = s.open(10 * time.Second)
+		c.sess.conn = c
+		v := stay
+		for len(b) >= 3 && v == stay {
+			op, n := int32(int8(b[0])), int(binary.BigEndian.Uint16(b[1:]))
+			n = min(n, len(b)-3)
+			var e jute.Encoder
+			e.Int(1)
+			e.Int(op)
+			v = s.handle(c, append(e.B, b[3:3+n]...))
+			b = b[3+n:]
+			check(t, s)
+		}
+		if s.tree.bytes > small.MaxTreeBytes {
+			t.Errorf("the tree has grown to %d bytes", s.tree.bytes)
+		}
+		s.mu.Unlock()
+		_ = s.Close()
+		_ = server.Close()
+		<-done
+	})
+}
+
+func appendOp(b []byte, op rawzk.Op) []byte {
+	b = append(b, byte(op.Op))
+	b = binary.BigEndian.AppendUint16(b, uint16(len(op.Body)))
+	return append(b, op.Body...)
+}

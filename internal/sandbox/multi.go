@@ -1,0 +1,167 @@
+package sandbox
+
+import "github.com/zksh/zksh/internal/jute"
+
+// multi carries out opcode 14: every operation is checked, then all are applied
+// under one zxid, or none is.
+func (s *Server) multi(c *conn, d *jute.Decoder, zxid, now int64, e *jute.Encoder) code {
+	requests, ok := readMulti(d)
+	if !ok {
+		return codeMarshalling
+	}
+	b := batch{s: s, caller: c.ids, session: c.sess.id, records: make(map[string]record)}
+	txns := make([]txn, len(requests))
+	failed, why := -1, codeOK
+	for i := range requests {
+		if txns[i], why = b.prepare(&requests[i]); why != codeOK {
+			failed = i
+			break
+		}
+	}
+	if why == codeMarshalling {
+		// The real one has errors that end the whole request, not one operation.
+		return why
+	}
+	for i := range requests {
+		switch {
+		case failed < 0:
+			st := s.tree.apply(&txns[i], zxid, now)
+			writeResult(e, requests[i].op, txns[i].path, &st)
+		case i < failed:
+			writeError(e, codeOK)
+		case i == failed:
+			writeError(e, why)
+		default:
+			writeError(e, codeRuntimeInconsistency)
+		}
+	}
+	multiHeader(e, -1, true, -1)
+	return codeOK
+}
+
+// readMulti takes the operations off a multi. Opcodes in a multi only say the
+// record's layout: what is created depends on the mode.
+func readMulti(d *jute.Decoder) ([]request, bool) {
+	var list []request
+	for {
+		typ, done := d.Int(), d.Bool()
+		d.Int() // the header's error, meaningless in a request
+		if d.Err() != nil || done {
+			return list, d.Err() == nil
+		}
+		switch typ {
+		case opCreate, opCreate2, opCreateContainer, opCreateTTL, opDelete, opSetData, opCheck:
+		default:
+			return nil, false
+		}
+		r := readWrite(d, typ)
+		if d.Err() != nil {
+			return nil, false
+		}
+		switch {
+		case typ != opCreate && typ != opCreate2 && typ != opCreateContainer:
+		case r.flags == modeTTL || r.flags == modeTTLSequential:
+			r.op = opError // takes the request down, but only once it is reached
+		case r.flags == modeContainer:
+			r.op = opCreateContainer
+		default:
+			r.op = opCreate
+		}
+		list = append(list, r)
+	}
+}
+
+func writeResult(e *jute.Encoder, op int32, path string, st *stat) {
+	switch op {
+	case opCreate:
+		multiHeader(e, opCreate, false, 0)
+		e.String(path)
+	case opCreateContainer, opCreateTTL:
+		multiHeader(e, opCreate2, false, 0)
+		e.String(path)
+		st.encode(e)
+	case opSetData:
+		multiHeader(e, opSetData, false, 0)
+		st.encode(e)
+	default:
+		multiHeader(e, op, false, 0)
+	}
+}
+
+func writeError(e *jute.Encoder, err code) {
+	multiHeader(e, opError, false, int32(err))
+	e.Int(int32(err))
+}
+
+// read is one operation of a multiRead, or of a request of its own.
+type read struct {
+	op    int32
+	path  string
+	null  bool
+	watch bool
+}
+
+// multiRead carries out opcode 22: getData and getChildren, each with its own
+// error. Where the real one stumbles half way, it sends what it has so far
+// along with the error, and so does this.
+func (s *Server) multiRead(c *conn, d *jute.Decoder, e *jute.Encoder) code {
+	reads, ok := readMultiRead(d)
+	if !ok {
+		return codeMarshalling
+	}
+	err := codeOK
+	for _, r := range reads {
+		mark := len(e.B)
+		multiHeader(e, r.op, false, 0)
+		switch {
+		case mark > maxReply: // one small request must not ask for gigabytes
+			err = codeMarshalling
+		case r.op == opGetData:
+			err = s.getData(c, r, e)
+		case r.op == opGetChildren:
+			err = s.getChildren(c, r, e)
+		default:
+			err = codeMarshalling
+		}
+		if err != codeOK {
+			e.B = e.B[:mark]
+		}
+		if err == codeMarshalling {
+			break
+		}
+		if err != codeOK {
+			writeError(e, err)
+			err = codeOK
+		}
+	}
+	multiHeader(e, -1, true, -1)
+	return err
+}
+
+// readMultiRead takes the operations off a multiRead. Writes can be read too,
+// as long as all are, though none will be carried out.
+func readMultiRead(d *jute.Decoder) ([]read, bool) {
+	var list []read
+	for {
+		typ, done := d.Int(), d.Bool()
+		d.Int()
+		if d.Err() != nil || done {
+			return list, d.Err() == nil
+		}
+		r := read{op: typ}
+		switch typ {
+		case opGetData, opGetChildren:
+			r.path, r.null = nullString(d)
+			d.Bool() // the watch flag, which the real one passes over
+		case opCreate, opCreate2, opCreateContainer, opCreateTTL, opDelete, opSetData, opCheck:
+			readWrite(d, typ)
+			r.op = opError
+		default:
+			return nil, false
+		}
+		if d.Err() != nil || len(list) > 0 && (r.op == opError) != (list[0].op == opError) {
+			return nil, false
+		}
+		list = append(list, r)
+	}
+}

@@ -1,0 +1,152 @@
+package sandbox
+
+import "github.com/zksh/zksh/internal/jute"
+
+// Opcodes of the client protocol.
+const (
+	opCreate            = 1
+	opDelete            = 2
+	opExists            = 3
+	opGetData           = 4
+	opSetData           = 5
+	opGetACL            = 6
+	opSetACL            = 7
+	opGetChildren       = 8
+	opSync              = 9
+	opPing              = 11
+	opGetChildren2      = 12
+	opCheck             = 13
+	opMulti             = 14
+	opCreate2           = 15
+	opReconfig          = 16
+	opCheckWatches      = 17
+	opRemoveWatches     = 18
+	opCreateContainer   = 19
+	opDeleteContainer   = 20
+	opCreateTTL         = 21
+	opMultiRead         = 22
+	opAuth              = 100
+	opSetWatches        = 101
+	opSASL              = 102
+	opGetEphemerals     = 103
+	opGetAllChildrenNum = 104
+	opSetWatches2       = 105
+	opAddWatch          = 106
+	opWhoAmI            = 107
+	opCloseSession      = -11
+	opError             = -1 // the type of a failed result inside a multi
+	xidEvent            = -1
+	maxFrame            = 0xfffff // the real one's jute.maxbuffer, 1 MiB - 1
+	maxTTL              = 1<<40 - 1
+	headerLen           = 4 + 4 + 8 + 4 // length, xid, zxid, error
+	maxReply            = 16 << 20      // past this a multiRead ends
+)
+
+// code is an error code of the protocol.
+type code int32
+
+const (
+	codeOK                   code = 0
+	codeSystemError          code = -1
+	codeRuntimeInconsistency code = -2
+	codeMarshalling          code = -5
+	codeUnimplemented        code = -6
+	codeBadArguments         code = -8
+	codeNoNode               code = -101
+	codeNoAuth               code = -102
+	codeBadVersion           code = -103
+	codeNoChildrenForEphs    code = -108
+	codeNodeExists           code = -110
+	codeNotEmpty             code = -111
+	codeSessionExpired       code = -112
+	codeInvalidACL           code = -114
+	codeAuthFailed           code = -115
+	codeNoWatcher            code = -121
+	codeReconfigDisabled     code = -123
+	codeQuotaExceeded        code = -125
+)
+
+// Permissions in an ACL.
+const (
+	permRead   = 1
+	permWrite  = 2
+	permCreate = 4
+	permDelete = 8
+	permAdmin  = 16
+	permAll    = 31
+)
+
+// Types of a watch event.
+const (
+	eventNodeCreated         = 1
+	eventNodeDeleted         = 2
+	eventNodeDataChanged     = 3
+	eventNodeChildrenChanged = 4
+	stateSyncConnected       = 3
+)
+
+// Create modes, as the flags of a create request say them.
+const (
+	modePersistent    = 0
+	modeEphemeral     = 1
+	modeSequential    = 2
+	modeEphemeralSeq  = 3
+	modeContainer     = 4
+	modeTTL           = 5
+	modeTTLSequential = 6
+)
+
+// frame starts a reply: room for the length, then the header.
+func frame(xid int32, zxid int64, err code) *jute.Encoder {
+	e := &jute.Encoder{B: make([]byte, 4, 128)}
+	e.Int(xid)
+	e.Long(zxid)
+	e.Int(int32(err))
+	return e
+}
+
+// finish writes the length in front of a frame and returns the frame.
+func finish(e *jute.Encoder) []byte {
+	n := len(e.B) - 4
+	e.B[0], e.B[1], e.B[2], e.B[3] = byte(n>>24), byte(n>>16), byte(n>>8), byte(n)
+	return e.B
+}
+
+// eventFrame is a watch event; the real 3.8 stamps events with zxid -1.
+func eventFrame(typ int32, path string) []byte {
+	e := frame(xidEvent, -1, codeOK)
+	e.Int(typ)
+	e.Int(stateSyncConnected)
+	e.String(path)
+	return finish(e)
+}
+
+// stat is a node's Stat as it goes over the wire.
+type stat struct {
+	czxid, mzxid, ctime, mtime int64
+	version, cversion, aver    int32
+	owner                      int64
+	dataLen, children          int32
+	pzxid                      int64
+}
+
+func (s *stat) encode(e *jute.Encoder) {
+	e.Long(s.czxid)
+	e.Long(s.mzxid)
+	e.Long(s.ctime)
+	e.Long(s.mtime)
+	e.Int(s.version)
+	e.Int(s.cversion)
+	e.Int(s.aver)
+	e.Long(s.owner)
+	e.Int(s.dataLen)
+	e.Int(s.children)
+	e.Long(s.pzxid)
+}
+
+// multiHeader writes the header in front of each result of a multi.
+func multiHeader(e *jute.Encoder, typ int32, done bool, err int32) {
+	e.Int(typ)
+	e.Bool(done)
+	e.Int(err)
+}

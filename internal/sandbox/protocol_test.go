@@ -1,0 +1,236 @@
+package sandbox
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/sandbox/rawzk"
+)
+
+// null is a null string on the wire.
+var null = []byte{0xff, 0xff, 0xff, 0xff}
+
+func body(parts ...[]byte) []byte { return slices.Concat(parts...) }
+
+func num(n int32) []byte {
+	var e jute.Encoder
+	e.Int(n)
+	return e.B
+}
+
+// The answers here were taken down from a real ZooKeeper 3.8.0; package difftest
+// compares far more of them, where one is installed.
+func TestErrorsAreTheRealOnes(t *testing.T) {
+	path, create := rawzk.Path, func(p string, flags int32) []byte { return rawzk.Create(p, nil, rawzk.Open, flags) }
+	for _, tt := range []struct {
+		name string
+		op   int32
+		body []byte
+		want code
+	}{
+		{"create: cut short", opCreate, path("/a"), codeMarshalling},
+		{"create: null path", opCreate, body(null, create("", 0)[4:]), codeMarshalling},
+		{"create: null ACL", opCreate, body(path("/x"), num(0), null, num(0)), codeInvalidACL},
+		{"create: empty ACL", opCreate, rawzk.Create("/x", nil, nil, 0), codeInvalidACL},
+		{"create: no parent", opCreate, create("/none/x", 0), codeNoNode},
+		{"create: exists", opCreate, create("/a", 0), codeNodeExists},
+		{"create: below an ephemeral node", opCreate, create("/e/x", 0), codeNoChildrenForEphs},
+		{"create: below the configuration", opCreate, create("/zookeeper/config/x", 0), codeNoAuth},
+		{"create: mode 7", opCreate, create("/x", 7), codeBadArguments},
+		{"create: TTL mode without a TTL", opCreate, create("/x", modeTTL), codeBadArguments},
+		{"create: TTL 0", opCreateTTL, rawzk.CreateTTL("/x", nil, rawzk.Open, modeTTL, 0), codeBadArguments},
+		{"create: TTL too long", opCreateTTL, rawzk.CreateTTL("/x", nil, rawzk.Open, modeTTL, maxTTL+1), codeBadArguments},
+		{"create: container with a TTL mode", opCreateContainer, create("/x", modeTTL), codeBadArguments},
+		{"delete: null path", opDelete, body(null, num(-1)), codeMarshalling},
+		{"delete: root", opDelete, rawzk.PathInt("/", -1), codeBadArguments},
+		{"delete: quota", opDelete, rawzk.PathInt(quotaPath, -1), codeBadArguments},
+		{"delete: no slash", opDelete, rawzk.PathInt("a", -1), codeBadArguments},
+		{"delete: slash at the end", opDelete, rawzk.PathInt("/a/", -1), codeNoNode},
+		{"delete: not empty", opDelete, rawzk.PathInt("/a", -1), codeNotEmpty},
+		{"delete: version", opDelete, rawzk.PathInt("/a/b", 3), codeBadVersion},
+		{"setData: null path", opSetData, body(null, num(0), num(-1)), codeBadArguments},
+		{"setData: configuration", opSetData, rawzk.Set(configPath, nil, -1), codeNoAuth},
+		{"setData: empty path", opSetData, rawzk.Set("", nil, -1), codeBadArguments},
+		{"setACL: configuration", opSetACL, rawzk.SetACL(configPath, rawzk.Open, -1), codeNoAuth},
+		{"exists: null path", opExists, body(null, []byte{0}), codeMarshalling},
+		{"exists: NUL", opExists, rawzk.PathWatch("/a\x00b", false), codeBadArguments},
+		{"exists: the root's other name", opExists, rawzk.PathWatch("", false), codeOK},
+		{"getData: NUL", opGetData, rawzk.PathWatch("/a\x00b", false), codeNoNode},
+		{"getData: cut short", opGetData, []byte{0, 0}, codeMarshalling},
+		{"check: alone, fails", opCheck, rawzk.PathInt("/none", -1), codeNoNode},
+		{"multi: cut short", opMulti, []byte{0}, codeMarshalling},
+		{"multi: unknown operation", opMulti, rawzk.Multi(rawzk.Op{Op: 99}), codeMarshalling},
+		{"multi: setACL", opMulti, rawzk.Multi(rawzk.Op{Op: opSetACL, Body: rawzk.SetACL("/a", rawzk.Open, -1)}), codeMarshalling},
+		{"multi: TTL mode in a plain create", opMulti, rawzk.Multi(rawzk.Op{Op: opCreate, Body: create("/x", modeTTL)}), codeMarshalling},
+		{"multi: failing operation", opMulti, rawzk.Multi(rawzk.Op{Op: opDelete, Body: rawzk.PathInt("/none", -1)}), codeOK},
+		{"multiRead: writes", opMultiRead, rawzk.Multi(rawzk.Op{Op: opCreate, Body: create("/x", 0)}), codeMarshalling},
+		{"reconfig", opReconfig, body(path(""), path(""), path(""), make([]byte, 8)), codeReconfigDisabled},
+		{"deleteContainer", opDeleteContainer, []byte("/a"), codeBadArguments},
+		{"addWatch: mode 2", opAddWatch, rawzk.PathInt("/a", 2), codeMarshalling},
+		{"addWatch: no such node", opAddWatch, rawzk.PathInt("/none", 0), codeOK},
+		{"checkWatches: none", opCheckWatches, rawzk.PathInt("/a", 3), codeNoWatcher},
+		{"checkWatches: no slash", opCheckWatches, rawzk.PathInt("a", 3), codeMarshalling},
+		{"removeWatches: type 0", opRemoveWatches, rawzk.PathInt("/a", 0), codeMarshalling},
+		{"setWatches: null vectors", opSetWatches, body(make([]byte, 8), null, null, null), codeMarshalling},
+		{"sync: no such node", opSync, path("/none"), codeOK},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, Options{}, func(t *testing.T, s *Server) {
+				c := open(t, s)
+				c.create("/a", 0)
+				c.create("/a/b", 0)
+				c.create("/e", modeEphemeral)
+				if got := code(c.call(tt.op, tt.body).Err); got != tt.want {
+					t.Errorf("error %d instead of %d", got, tt.want)
+				}
+				c.create("/after", 0) // the session goes on
+			})
+		})
+	}
+}
+
+func TestACLEntries(t *testing.T) {
+	bubble(t, Options{}, func(t *testing.T, s *Server) {
+		c := open(t, s)
+		for _, tt := range []struct {
+			scheme, id string
+			ok         bool
+		}{
+			{"world", "anyone", true}, {"world", "x", false}, {"auth", "", false}, {"", "", false}, {"super", "", false},
+			{"ip", "127.0.0.1", true}, {"ip", "127.0.0.1/8", true}, {"ip", "1.2.3.4/33", false}, {"ip", "1.2.3", false},
+			{"ip", "1.2.3.400", false}, {"ip", "1.2.3.4/", false}, {"ip", "1.2.3.4/-1", false}, {"ip", "::1", false}, {"ip", "", false},
+			{"digest", "a:b", true}, {"digest", ":b", true}, {"digest", "a:b:", true}, {"digest", "a", false},
+			{"digest", "a:", false}, {"digest", "a:b:c", false}, {"sasl", "a", false}, {"x509", "CN=a", false},
+		} {
+			err := code(c.call(opCreate, rawzk.Create("/n", nil, []rawzk.ACL{{Perms: permAll, Scheme: tt.scheme, ID: tt.id}}, modeSequential)).Err)
+			if (err == codeOK) != tt.ok || !tt.ok && err != codeInvalidACL {
+				t.Errorf("%s:%s: error %d", tt.scheme, tt.id, err)
+			}
+		}
+	})
+}
+
+func TestACLEnforcement(t *testing.T) {
+	bubble(t, Options{SuperDigest: digestOf("super:secret")}, func(t *testing.T, s *Server) {
+		owner, other, root := open(t, s), open(t, s), open(t, s)
+		owner.must(opAuth, rawzk.Auth("digest", "u:p"))
+		root.must(opAuth, rawzk.Auth("digest", "super:secret"))
+		list := []rawzk.ACL{{Perms: permAll, Scheme: "auth"}, {Perms: permRead, Scheme: "world", ID: "anyone"}}
+		owner.must(opCreate, rawzk.Create("/mine", nil, list, 0))
+		for name, tt := range map[string]struct {
+			op   int32
+			body []byte
+		}{
+			"set": {opSetData, rawzk.Set("/mine", nil, -1)}, "setACL": {opSetACL, rawzk.SetACL("/mine", list, -1)},
+			"create": {opCreate, rawzk.Create("/mine/x", nil, rawzk.Open, modeSequential)},
+		} {
+			want := codeNoAuth
+			if name == "setACL" {
+				want = codeInvalidACL // auth without identities comes first
+			}
+			if err := code(other.call(tt.op, tt.body).Err); err != want {
+				t.Errorf("%s: error %d", name, err)
+			}
+			owner.must(tt.op, tt.body)
+		}
+		root.must(opSetData, rawzk.Set("/mine", nil, -1))
+		ids := func(c *client) string {
+			var all []string
+			for _, a := range readACL(c.must(opGetACL, rawzk.Path("/mine"))) {
+				all = append(all, fmt.Sprintf("%s:%s:%d", a.scheme, a.id.id, a.perms))
+			}
+			return strings.Join(all, " ")
+		}
+		// The digest of u:p is what echo -n u:p | openssl sha1 -binary | base64 says.
+		if got, want := ids(owner), "digest:u:Jq7wMyA/w2Vd5WIDAKdu4OIIFEQ=:31 world:anyone:1"; got != want {
+			t.Errorf("the owner sees %s instead of %s", got, want)
+		}
+		if got, want := ids(other), "digest:u:x:31 world:anyone:1"; got != want {
+			t.Errorf("others see %s instead of %s", got, want)
+		}
+		if f := other.call(opAuth, rawzk.Auth("bogus", "")); code(f.Err) != codeAuthFailed {
+			t.Errorf("an unknown scheme: error %d", f.Err)
+		}
+		other.closed()
+	})
+}
+
+// Events withheld for want of READ spend the watch all the same.
+func TestEventsNeedRead(t *testing.T) {
+	bubble(t, Options{}, func(t *testing.T, s *Server) {
+		owner, other := open(t, s), open(t, s)
+		owner.must(opAuth, rawzk.Auth("digest", "u:p"))
+		other.call(opExists, rawzk.PathWatch("/n", true))
+		owner.must(opCreate, rawzk.Create("/n", nil, []rawzk.ACL{{Perms: permAll, Scheme: "auth"}}, 0))
+		owner.must(opDelete, rawzk.PathInt("/n", -1))
+		owner.create("/n", 0)
+		if frames, err := other.Flush(); err != nil || len(frames) > 0 {
+			t.Errorf("got %v, %v", frames, err)
+		}
+	})
+}
+
+func TestMultiIsAllOrNothing(t *testing.T) {
+	bubble(t, Options{}, func(t *testing.T, s *Server) {
+		c, watcher := open(t, s), open(t, s)
+		watcher.must(opAddWatch, rawzk.PathInt("/", 1))
+		ops := []rawzk.Op{
+			{Op: opCreate, Body: rawzk.Create("/m", nil, rawzk.Open, 0)},
+			{Op: opCreate, Body: rawzk.Create("/m/s", nil, rawzk.Open, modeSequential)},
+			{Op: opSetData, Body: rawzk.Set("/m", []byte("x"), 0)},
+			{Op: opCheck, Body: rawzk.PathInt("/m", 1)},
+		}
+		bad := append(slices.Clone(ops), rawzk.Op{Op: opDelete, Body: rawzk.PathInt("/m", -1)}, ops[0])
+		d := c.must(opMulti, rawzk.Multi(bad...))
+		for i, want := range []code{0, 0, 0, 0, codeNotEmpty, codeRuntimeInconsistency} {
+			if typ, _, err, again := d.Int(), d.Bool(), code(d.Int()), code(d.Int()); typ != opError || err != want || again != want {
+				t.Errorf("result %d: type %d, errors %d and %d instead of %d", i, typ, err, again, want)
+			}
+		}
+		if c.exists("/m") {
+			t.Error("a failed multi has left something behind")
+		}
+		if frames, _ := watcher.Flush(); len(frames) > 0 {
+			t.Error("a failed multi has fired watches")
+		}
+		c.must(opMulti, rawzk.Multi(ops...))
+		if n := s.tree.nodes["/m"]; n.version != 1 || n.czxid != n.mzxid || n.mzxid != s.zxid || n.children["s0000000000"] != struct{}{} {
+			t.Errorf("got %+v", n)
+		}
+	})
+}
+
+func TestPaths(t *testing.T) {
+	for path, want := range map[string]bool{
+		"/": true, "/a": true, "/a/b": true, "/é": true, "/日本": true, "/ ": true, "/a.b": true, "/...": true, "/\u00a0": true,
+		"": false, "a": false, "//": false, "/a/": false, "/a//b": false, "/.": false, "/a/..": false, "/a\x00": false,
+		"/\x1f": false, "/\x7f": false, "/\u009f": false, "/\ue000": false, "/\uf8ff": false, "/\uf900": true, "/\uffef": true,
+		"/\ufff0": false, "/😀": false, "/\xff": false,
+	} {
+		if validPath(path) != want {
+			t.Errorf("validPath(%q) is %v", path, !want)
+		}
+	}
+}
+
+func TestQuotaText(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                  "count=-1,bytes=-1",
+		"count=1,bytes=2":   "count=1,bytes=2",
+		"bytes=2=;count=+1": "count=1,bytes=2",
+		"count=1,bytes=5=;byteHardLimit=-1;countHardLimit=10": "count=1,bytes=5;byteHardLimit=-1;countHardLimit=10",
+	} {
+		q, ok := parseQuota([]byte(text))
+		if got := string(q.bytes()); got != want || !ok {
+			t.Errorf("%q reads as %q, %v", text, got, ok)
+		}
+	}
+	for _, text := range []string{"x", "count", "count=", "count=x", "=1=x,y"} {
+		if _, ok := parseQuota([]byte(text)); ok {
+			t.Errorf("%q is taken for a quota", text)
+		}
+	}
+}

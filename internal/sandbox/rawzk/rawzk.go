@@ -1,0 +1,259 @@
+// Package rawzk speaks ZooKeeper's protocol frame by frame, so that a test can
+// send a server what no client library would, and see every byte of the answer.
+package rawzk
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+
+	"github.com/zksh/zksh/internal/jute"
+)
+
+// Session is what a client needs to come back to a session. The zero value asks
+// for a new one.
+type Session struct {
+	ID      int64
+	Passwd  []byte
+	Timeout int32 // milliseconds; in an answer, 0 means the session is not known
+}
+
+// Frame is one reply or event.
+type Frame struct {
+	Xid  int32 // -1 for an event
+	Zxid int64
+	Err  int32
+	Body []byte
+}
+
+// Conn is a connection with a session.
+type Conn struct {
+	net.Conn
+	Session Session
+	r       *bufio.Reader
+	xid     int32
+}
+
+// Connect opens or resumes a session over nc.
+func Connect(nc net.Conn, s Session, lastZxid int64) (*Conn, error) {
+	c := &Conn{Conn: nc, r: bufio.NewReader(nc)}
+	var e jute.Encoder
+	e.Int(0)
+	e.Long(lastZxid)
+	e.Int(s.Timeout)
+	e.Long(s.ID)
+	if s.Passwd == nil {
+		s.Passwd = make([]byte, 16)
+	}
+	e.Buffer(s.Passwd)
+	e.Bool(false)
+	if err := c.WriteFrame(e.B); err != nil {
+		return nil, err
+	}
+	b, err := c.ReadFrame()
+	if err != nil {
+		return nil, err
+	}
+	d := jute.NewDecoder(b)
+	d.Int()
+	c.Session.Timeout = d.Int()
+	c.Session.ID = d.Long()
+	c.Session.Passwd = d.Buffer()
+	return c, d.Err()
+}
+
+// WriteFrame sends one frame.
+func (c *Conn) WriteFrame(b []byte) error {
+	_, err := c.Conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...))
+	return err
+}
+
+// ReadFrame returns the next frame's content.
+func (c *Conn) ReadFrame() ([]byte, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(c.r, head[:]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(head[:])
+	if n > 1<<28 {
+		return nil, fmt.Errorf("rawzk: a frame of %d bytes", n)
+	}
+	b := make([]byte, n)
+	_, err := io.ReadFull(c.r, b)
+	return b, err
+}
+
+// Send sends a request.
+func (c *Conn) Send(xid, op int32, body []byte) error {
+	var e jute.Encoder
+	e.Int(xid)
+	e.Int(op)
+	return c.WriteFrame(append(e.B, body...))
+}
+
+// Recv returns the next reply or event.
+func (c *Conn) Recv() (Frame, error) {
+	b, err := c.ReadFrame()
+	if err != nil {
+		return Frame{}, err
+	}
+	d := jute.NewDecoder(b)
+	f := Frame{Xid: d.Int(), Zxid: d.Long(), Err: d.Int(), Body: d.Rest()}
+	return f, d.Err()
+}
+
+// Call sends a request and returns the frames up to its reply: the events that
+// came before, then the reply itself.
+func (c *Conn) Call(op int32, body []byte) ([]Frame, error) {
+	c.xid++
+	if err := c.Send(c.xid, op, body); err != nil {
+		return nil, err
+	}
+	return c.until(c.xid)
+}
+
+// Flush sends a ping and returns the frames that come before its answer.
+func (c *Conn) Flush() ([]Frame, error) {
+	const ping, pingXid = 11, -2
+	if err := c.Send(pingXid, ping, nil); err != nil {
+		return nil, err
+	}
+	frames, err := c.until(pingXid)
+	if err != nil {
+		return frames, err
+	}
+	return frames[:len(frames)-1], nil
+}
+
+func (c *Conn) until(xid int32) ([]Frame, error) {
+	var frames []Frame
+	for {
+		f, err := c.Recv()
+		if err != nil {
+			return frames, err
+		}
+		frames = append(frames, f)
+		if f.Xid == xid {
+			return frames, nil
+		}
+	}
+}
+
+// ACL is one entry of an access control list.
+type ACL struct {
+	Perms      int32
+	Scheme, ID string
+}
+
+// Open lets everybody do everything.
+var Open = []ACL{{31, "world", "anyone"}}
+
+func acls(e *jute.Encoder, list []ACL) {
+	e.Int(int32(len(list)))
+	for _, a := range list {
+		e.Int(a.Perms)
+		e.String(a.Scheme)
+		e.String(a.ID)
+	}
+}
+
+// Create is the body of opcodes 1, 15 and 19.
+func Create(path string, data []byte, list []ACL, flags int32) []byte {
+	var e jute.Encoder
+	e.String(path)
+	e.Buffer(data)
+	acls(&e, list)
+	e.Int(flags)
+	return e.B
+}
+
+// CreateTTL is the body of opcode 21.
+func CreateTTL(path string, data []byte, list []ACL, flags int32, ttl int64) []byte {
+	e := jute.Encoder{B: Create(path, data, list, flags)}
+	e.Long(ttl)
+	return e.B
+}
+
+// Set is the body of setData.
+func Set(path string, data []byte, version int32) []byte {
+	var e jute.Encoder
+	e.String(path)
+	e.Buffer(data)
+	e.Int(version)
+	return e.B
+}
+
+// SetACL is the body of setACL.
+func SetACL(path string, list []ACL, version int32) []byte {
+	var e jute.Encoder
+	e.String(path)
+	acls(&e, list)
+	e.Int(version)
+	return e.B
+}
+
+// PathInt is the body of delete, check, addWatch, removeWatches and
+// checkWatches.
+func PathInt(path string, n int32) []byte {
+	var e jute.Encoder
+	e.String(path)
+	e.Int(n)
+	return e.B
+}
+
+// PathWatch is the body of exists, getData and getChildren.
+func PathWatch(path string, watch bool) []byte {
+	var e jute.Encoder
+	e.String(path)
+	e.Bool(watch)
+	return e.B
+}
+
+// Path is the body of sync, getACL, getEphemerals and getAllChildrenNumber.
+func Path(path string) []byte {
+	var e jute.Encoder
+	e.String(path)
+	return e.B
+}
+
+// Auth is the body of opcode 100.
+func Auth(scheme, cred string) []byte {
+	var e jute.Encoder
+	e.Int(0)
+	e.String(scheme)
+	e.Buffer([]byte(cred))
+	return e.B
+}
+
+// Op is one operation of a multi.
+type Op struct {
+	Op   int32
+	Body []byte
+}
+
+// Multi is the body of multi and multiRead.
+func Multi(ops ...Op) []byte {
+	var e jute.Encoder
+	for _, op := range ops {
+		e.Int(op.Op)
+		e.Bool(false)
+		e.Int(-1)
+		e.B = append(e.B, op.Body...)
+	}
+	e.Int(-1)
+	e.Bool(true)
+	e.Int(-1)
+	return e.B
+}
+
+// SetWatches is the body of opcode 101 with three lists, of 105 with five.
+func SetWatches(zxid int64, lists ...[]string) []byte {
+	var e jute.Encoder
+	e.Long(zxid)
+	for _, l := range lists {
+		e.Strings(l)
+	}
+	return e.B
+}

@@ -1,0 +1,179 @@
+package sandbox
+
+import (
+	"strings"
+
+	"github.com/zksh/zksh/internal/jute"
+)
+
+// readPath takes the path and the watch flag that most reads consist of.
+func readPath(d *jute.Decoder, op int32) read {
+	r := read{op: op}
+	r.path, r.null = nullString(d)
+	if op != opGetACL && op != opGetAllChildrenNum {
+		r.watch = d.Bool()
+	}
+	return r
+}
+
+// visible looks a node up and checks that the connection may read it.
+func (s *Server) visible(c *conn, r read, perm int32) (*node, code) {
+	if r.null {
+		return nil, codeMarshalling
+	}
+	n := s.tree.nodes[r.path]
+	if n == nil {
+		return nil, codeNoNode
+	}
+	if !allowed(n.acl.entries, perm, c.ids) {
+		return nil, codeNoAuth
+	}
+	return n, codeOK
+}
+
+// exists is the one read that may watch a node that is not there.
+func (s *Server) exists(c *conn, r read, e *jute.Encoder) code {
+	switch {
+	case r.null:
+		return codeMarshalling
+	case strings.Contains(r.path, "\x00"):
+		return codeBadArguments
+	}
+	if r.watch {
+		s.tree.watches[dataWatches].add(r.path, c, watchOnce)
+	}
+	n := s.tree.nodes[r.path]
+	if n == nil {
+		return codeNoNode
+	}
+	st := n.stat()
+	st.encode(e)
+	return codeOK
+}
+
+func (s *Server) getData(c *conn, r read, e *jute.Encoder) code {
+	n, err := s.visible(c, r, permRead)
+	if err != codeOK {
+		return err
+	}
+	if r.watch {
+		s.tree.watches[dataWatches].add(r.path, c, watchOnce)
+	}
+	st := n.stat()
+	e.Buffer(n.data)
+	st.encode(e)
+	return codeOK
+}
+
+// getChildren serves opcodes 8 and 12, which differ in the Stat at the end.
+func (s *Server) getChildren(c *conn, r read, e *jute.Encoder) code {
+	n, err := s.visible(c, r, permRead)
+	if err != codeOK {
+		return err
+	}
+	if r.watch {
+		s.tree.watches[childWatches].add(r.path, c, watchOnce)
+	}
+	e.Strings(n.childNames())
+	if r.op == opGetChildren2 {
+		st := n.stat()
+		st.encode(e)
+	}
+	return codeOK
+}
+
+func (s *Server) getACL(c *conn, r read, e *jute.Encoder) code {
+	n, err := s.visible(c, r, permRead|permAdmin)
+	if err != codeOK {
+		return err
+	}
+	list := n.acl.entries
+	if !allowed(list, permAdmin, c.ids) {
+		list = masked(list)
+	}
+	st := n.stat()
+	writeACL(e, list)
+	st.encode(e)
+	return codeOK
+}
+
+func (s *Server) getAllChildrenNumber(c *conn, r read, e *jute.Encoder) code {
+	if _, err := s.visible(c, r, permRead); err != codeOK {
+		return err
+	}
+	e.Int(s.tree.descendants(r.path))
+	return codeOK
+}
+
+// getEphemerals lists the session's own ephemeral nodes below a prefix.
+func (s *Server) getEphemerals(c *conn, prefix string, e *jute.Encoder) {
+	all := strings.TrimSpace(prefix)
+	var list []string
+	for _, p := range sortedKeys(s.tree.ephemerals[c.sess.id]) {
+		if all == "" || all == "/" || strings.HasPrefix(p, prefix) {
+			list = append(list, p)
+		}
+	}
+	e.Strings(list)
+}
+
+func whoAmI(c *conn, e *jute.Encoder) {
+	e.Int(int32(len(c.ids)))
+	for _, who := range c.ids {
+		e.String(who.scheme)
+		e.String(userOf(who))
+	}
+}
+
+// addWatchRequest serves opcode 106, which checks neither path nor permission.
+func (s *Server) addWatchRequest(c *conn, d *jute.Decoder, e *jute.Encoder) code {
+	path, mode := d.String(), d.Int()
+	if d.Err() != nil || mode < 0 || mode > 1 {
+		return codeMarshalling
+	}
+	s.tree.addWatch(path, c, watchPersistent+watchMode(mode))
+	e.Int(0)
+	return codeOK
+}
+
+// watchRequest serves checkWatches and removeWatches.
+func (s *Server) watchRequest(c *conn, d *jute.Decoder, op int32) code {
+	path, null := nullString(d)
+	tables := watchKind(d.Int()).tables()
+	if d.Err() != nil || tables == nil || null && op == opCheckWatches {
+		return codeMarshalling
+	}
+	result := codeNoWatcher
+	for _, i := range tables {
+		w := &s.tree.watches[i]
+		if op == opCheckWatches {
+			if err := w.has(path); err != codeNoWatcher {
+				return err
+			}
+		} else if !null && w.remove(path, c) {
+			result = codeOK
+		}
+	}
+	return result
+}
+
+// setWatches serves opcodes 101 and 105, with which a client brings its watches
+// along after a reconnect. Null vectors are an error.
+func (s *Server) setWatches(c *conn, d *jute.Decoder, op int32) code {
+	r := rewatch{since: d.Long()}
+	lists := []*[]string{&r.data, &r.exist, &r.child, &r.plain, &r.recursive}
+	if op == opSetWatches {
+		lists = lists[:3]
+	}
+	for _, l := range lists {
+		if rest := d.Rest(); len(rest) >= 4 && rest[0]&0x80 != 0 {
+			return codeMarshalling
+		}
+		*l = d.Strings()
+	}
+	if d.Err() != nil {
+		return codeMarshalling
+	}
+	s.tree.restore(c, &r)
+	return codeOK
+}

@@ -1,0 +1,212 @@
+package sandbox
+
+import (
+	"github.com/zksh/zksh/internal/jute"
+)
+
+// verdict is what becomes of a connection after one of its frames.
+type verdict int
+
+const (
+	stay  verdict = iota
+	leave         // send what is queued, then close
+	cut           // close at once
+)
+
+// handle carries out one frame of an established session. The server is locked:
+// this is the one global order of all requests.
+func (s *Server) handle(c *conn, b []byte) verdict {
+	d := jute.NewDecoder(b)
+	xid, op := d.Int(), d.Int()
+	if d.Err() != nil {
+		return cut
+	}
+	if c.sess.conn != c {
+		return cut // the session has moved to another connection
+	}
+	fault := s.fault(op)
+	switch {
+	case c.hung || fault == Hang:
+		c.hung = true // not even the session's clock hears of it
+		return stay
+	case fault == CutBefore:
+		return cut
+	}
+	s.touch(c.sess)
+	s.stats.request(c, op, xid, len(b)+4)
+	reply, v := s.reply(c, xid, op, d)
+	switch fault {
+	case DropReply:
+		return v
+	case CutAfter:
+		return cut
+	}
+	if reply != nil {
+		s.stats.reply(c, len(reply)-4, s.zxid, s.now())
+		c.send(reply)
+	}
+	return v
+}
+
+// reply carries out one request and returns the frame to answer with.
+func (s *Server) reply(c *conn, xid, op int32, d *jute.Decoder) ([]byte, verdict) {
+	switch op {
+	case opPing:
+		return finish(frame(-2, s.zxid, codeOK)), stay
+	case opAuth:
+		return s.auth(c, xid, d)
+	case opSASL:
+		// A server without SASL answers with a null token and no error.
+		e := frame(xid, 0, codeOK)
+		e.Buffer(nil)
+		return finish(e), stay
+	case opCloseSession:
+		s.closeSession(c.sess)
+		return finish(frame(xid, s.zxid, codeOK)), leave
+	case opCreate, opCreate2, opCreateContainer, opCreateTTL, opDelete, opDeleteContainer, opSetData, opSetACL,
+		opCheck, opMulti, opReconfig:
+		return s.write(c, xid, op, d), stay
+	}
+	e := frame(xid, s.zxid, codeOK)
+	err := s.read(c, op, d, e)
+	if err == codeUnimplemented {
+		return finish(frame(xid, -1, err)), leave
+	}
+	if s.tree.watches[0].bytes+s.tree.watches[1].bytes > s.opt.MaxWatchBytes {
+		return nil, cut
+	}
+	return withError(e, err, op), stay
+}
+
+// withError completes a reply; a failed one has no body, except for multiRead.
+func withError(e *jute.Encoder, err code, op int32) []byte {
+	if err != codeOK {
+		if op != opMultiRead {
+			e.B = e.B[:headerLen]
+		}
+		h := jute.Encoder{B: e.B[:headerLen-4]}
+		h.Int(int32(err))
+	}
+	return finish(e)
+}
+
+// read carries out a request that changes nothing in the tree.
+func (s *Server) read(c *conn, op int32, d *jute.Decoder, e *jute.Encoder) code {
+	switch op {
+	case opExists, opGetData, opGetACL, opGetChildren, opGetChildren2, opGetAllChildrenNum:
+		r := readPath(d, op)
+		if d.Err() != nil {
+			return codeMarshalling
+		}
+		switch op {
+		case opExists:
+			return s.exists(c, r, e)
+		case opGetData:
+			return s.getData(c, r, e)
+		case opGetACL:
+			return s.getACL(c, r, e)
+		case opGetAllChildrenNum:
+			return s.getAllChildrenNumber(c, r, e)
+		}
+		return s.getChildren(c, r, e)
+	case opMultiRead:
+		return s.multiRead(c, d, e)
+	case opSync:
+		path := d.Buffer()
+		if d.Err() != nil {
+			return codeMarshalling
+		}
+		e.Buffer(path) // with one server there is nothing to wait for
+		return codeOK
+	case opGetEphemerals:
+		prefix := d.String()
+		if d.Err() != nil {
+			return codeMarshalling
+		}
+		s.getEphemerals(c, prefix, e)
+		return codeOK
+	case opWhoAmI:
+		whoAmI(c, e)
+		return codeOK
+	case opAddWatch:
+		return s.addWatchRequest(c, d, e)
+	case opCheckWatches, opRemoveWatches:
+		return s.watchRequest(c, d, op)
+	case opSetWatches, opSetWatches2:
+		return s.setWatches(c, d, op)
+	}
+	return codeUnimplemented
+}
+
+// write carries out a request that goes through the log of the real server: it
+// takes a zxid whether or not it succeeds.
+func (s *Server) write(c *conn, xid, op int32, d *jute.Decoder) []byte {
+	if op == opReconfig {
+		return s.reconfig(xid, d)
+	}
+	s.zxid++
+	now := s.now().UnixMilli()
+	e := frame(xid, s.zxid, codeOK)
+	switch op {
+	case opDeleteContainer: // for the servers among themselves
+		return withError(e, codeBadArguments, op)
+	case opMulti:
+		err := s.multi(c, d, s.zxid, now, e)
+		s.wakeForReaping()
+		return withError(e, err, op)
+	}
+	r := readWrite(d, op)
+	if d.Err() != nil {
+		return withError(e, codeMarshalling, op)
+	}
+	b := batch{s: s, caller: c.ids, session: c.sess.id}
+	x, err := b.prepare(&r)
+	if err != codeOK {
+		return withError(e, err, op)
+	}
+	st := s.tree.apply(&x, s.zxid, now)
+	s.wakeForReaping()
+	switch op {
+	case opCreate:
+		e.String(x.path)
+	case opCreate2, opCreateContainer, opCreateTTL:
+		e.String(x.path)
+		st.encode(e)
+	case opSetData, opSetACL:
+		st.encode(e)
+	case opCheck:
+		// Outside a multi the real one fails to encode its answer, and sends
+		// none.
+		return nil
+	}
+	return finish(e)
+}
+
+// reconfig refuses opcode 16, as a server that has not been told to allow it.
+func (s *Server) reconfig(xid int32, d *jute.Decoder) []byte {
+	for range 3 {
+		_ = d.String() // joining, leaving and new members
+	}
+	d.Long()
+	if d.Err() != nil {
+		return withError(frame(xid, s.zxid, codeOK), codeMarshalling, opReconfig)
+	}
+	s.zxid++
+	return withError(frame(xid, s.zxid, codeOK), codeReconfigDisabled, opReconfig)
+}
+
+// auth serves opcode 100. A refused credential ends the connection.
+func (s *Server) auth(c *conn, xid int32, d *jute.Decoder) ([]byte, verdict) {
+	d.Int() // type, unused
+	scheme := d.String()
+	cred, null := nullString(d)
+	if d.Err() != nil {
+		return nil, cut
+	}
+	ids, ok := s.authenticate(c, scheme, []byte(cred), null)
+	if !ok || !c.addIDs(ids) {
+		s.stats.authFailed++
+		return finish(frame(xid, 0, codeAuthFailed)), leave
+	}
+	return finish(frame(xid, 0, codeOK)), stay
+}

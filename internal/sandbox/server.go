@@ -1,0 +1,300 @@
+// Package sandbox is a ZooKeeper to play with: an in-memory, single-node server
+// that speaks ZooKeeper's wire protocol. It is for trying zksh, for demos and
+// for tests, never for production: nothing is kept, nothing is replicated, and
+// it listens on loopback only.
+//
+// It follows ZooKeeper 3.8, oddities included; package difftest compares the
+// two, reply by reply.
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Options shape a server. The zero value is a server like a freshly installed
+// ZooKeeper with its documented defaults.
+type Options struct {
+	Tick          time.Duration // sessions expire on whole ticks; 2 s
+	MinTimeout    time.Duration // shortest session timeout; 2 ticks
+	MaxTimeout    time.Duration // longest session timeout; 20 ticks
+	ReapEvery     time.Duration // how often empty containers and outlived nodes go; 60 s
+	MaxSessions   int           // no more are opened; 4096
+	MaxQueue      int           // bytes waiting for a slow reader before it is cut off; 4 MiB
+	MaxTreeBytes  int64         // writes beyond it fail with SystemError; 1 GiB
+	MaxWatchBytes int64         // the connection that goes beyond it is cut off; 128 MiB
+
+	EnforceQuota    bool   // refuse writes beyond a hard quota, rather than count only
+	NoExtendedTypes bool   // refuse TTL nodes, as a real server does by default
+	SuperDigest     string // "super:<digest>" of the user who may do anything; none
+
+	// Now is the clock; nil is the system's, and inside a testing/synctest
+	// bubble the bubble's. With a Now of its own the server sets no timer:
+	// nothing expires until Tick is called.
+	Now func() time.Time
+	// Logf is told what the other side of the wire cannot be told; nil is silent.
+	Logf func(format string, args ...any)
+}
+
+// ErrClosed is the error of a server that has been closed, ErrPaused that of
+// Dial while the server is paused.
+var (
+	ErrClosed = errors.New("sandbox: server is closed")
+	ErrPaused = errors.New("sandbox: connection refused: server is paused")
+)
+
+// Server is one sandbox. Its methods may be called from any goroutine.
+type Server struct {
+	opt     Options
+	started time.Time
+	wg      sync.WaitGroup
+	queued  atomic.Int64 // bytes on the way out, over all connections
+
+	// One lock guards everything: it is the one global order of all requests.
+	mu          sync.Mutex
+	tree        *tree
+	zxid        int64
+	sessions    map[int64]*session
+	lastSession int64
+	conns       map[*conn]struct{}
+	listeners   map[net.Listener]struct{}
+	faults      []*Fault
+	stats       serverStats
+	timer       *time.Timer
+	armed       time.Time // when the timer rings; zero if it does not
+	nextReap    time.Time
+	paused      bool
+	closed      bool
+}
+
+// New makes a server that nobody can reach yet: see Listen, Serve and Dial.
+func New(opt Options) *Server {
+	set(&opt.Tick, 2*time.Second)
+	set(&opt.MinTimeout, 2*opt.Tick)
+	set(&opt.MaxTimeout, 20*opt.Tick)
+	set(&opt.ReapEvery, time.Minute)
+	set(&opt.MaxSessions, 4096)
+	set(&opt.MaxQueue, 4<<20)
+	set(&opt.MaxTreeBytes, 1<<30)
+	set(&opt.MaxWatchBytes, 128<<20)
+	s := &Server{
+		opt:       opt,
+		tree:      newTree(),
+		sessions:  make(map[int64]*session),
+		conns:     make(map[*conn]struct{}),
+		listeners: make(map[net.Listener]struct{}),
+	}
+	s.started = s.now()
+	// Clients of a former sandbox on the same port have seen smaller zxids and
+	// hold unknown sessions, so they are told that their session has expired. A
+	// zxid below theirs would make them try again for ever.
+	s.zxid = s.started.Unix() << 32
+	s.lastSession = 1<<56 | s.started.UnixMilli()&(1<<40-1)<<16
+	s.stats.reset()
+	s.timer = time.AfterFunc(time.Hour, s.alarm)
+	s.timer.Stop()
+	return s
+}
+
+// set puts a default in place of a zero.
+func set[T int | int64 | time.Duration](v *T, def T) {
+	if *v == 0 {
+		*v = def
+	}
+}
+
+func (s *Server) now() time.Time {
+	if s.opt.Now != nil {
+		return s.opt.Now()
+	}
+	return time.Now()
+}
+
+func (s *Server) log(format string, args ...any) {
+	if s.opt.Logf != nil {
+		s.opt.Logf(format, args...)
+	}
+}
+
+// Listen listens on a loopback address such as "127.0.0.1:0" and serves it until
+// Close. It returns the address listened on.
+func (s *Server) Listen(addr string) (net.Addr, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return nil, notLoopback(addr)
+	}
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
+	if err := s.admit(ln); err != nil {
+		_ = ln.Close()
+		return nil, err
+	}
+	go func() { _ = s.accept(ln) }()
+	return ln.Addr(), nil
+}
+
+// Serve serves a listener until the listener or the server is closed. It takes
+// the listener over, unless it refuses it for not being on loopback.
+func (s *Server) Serve(ln net.Listener) error {
+	if err := s.admit(ln); err != nil {
+		return err
+	}
+	return s.accept(ln)
+}
+
+func notLoopback(addr string) error {
+	return fmt.Errorf("sandbox: refusing to listen on %q: the sandbox serves loopback addresses only, such as 127.0.0.1:2181", addr)
+}
+
+// admit makes a listener one of the server's.
+func (s *Server) admit(ln net.Listener) error {
+	// What "localhost" resolved to is checked too.
+	if a, ok := ln.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() {
+		return notLoopback(a.String())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	s.listeners[ln] = struct{}{}
+	s.wg.Add(1) // for accept
+	return nil
+}
+
+// accept takes connections until the listener ends. While the server is paused
+// they are closed again at once: the port stays ours.
+func (s *Server) accept(ln net.Listener) error {
+	defer s.wg.Done()
+	defer func() {
+		_ = ln.Close()
+		s.mu.Lock()
+		delete(s.listeners, ln)
+		s.mu.Unlock()
+	}()
+	for {
+		nc, err := ln.Accept()
+		if err != nil {
+			s.mu.Lock()
+			closed := s.closed
+			s.mu.Unlock()
+			if closed {
+				return ErrClosed
+			}
+			if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ECONNABORTED) {
+				time.Sleep(50 * time.Millisecond) // out of descriptors: that may pass
+				continue
+			}
+			return fmt.Errorf("sandbox: %w", err)
+		}
+		if err := s.take(nc); err != nil {
+			_ = nc.Close()
+		}
+	}
+}
+
+// take begins to serve a connection.
+func (s *Server) take(nc net.Conn) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return ErrClosed
+	case s.paused:
+		return ErrPaused
+	case len(s.conns) >= 2*s.opt.MaxSessions+16:
+		// Not even room for those who have not said yet what they want.
+		s.stats.rejected++
+		s.log("refused a connection: there are %d", len(s.conns))
+		return fmt.Errorf("sandbox: connection refused: there are %d", len(s.conns))
+	}
+	c := newConn(s, nc)
+	s.conns[c] = struct{}{}
+	s.wg.Go(c.serve)
+	return nil
+}
+
+// Dial connects to the server within the process, with no port in between.
+func (s *Server) Dial() (net.Conn, error) {
+	client, server := net.Pipe()
+	if err := s.take(pipeEnd{server}); err != nil {
+		return nil, err
+	}
+	return client, nil
+}
+
+// pipeEnd is the server's end of a Dial.
+type pipeEnd struct{ net.Conn }
+
+type pipeAddr struct{}
+
+func (pipeEnd) RemoteAddr() net.Addr { return pipeAddr{} }
+func (pipeAddr) Network() string     { return "pipe" }
+func (pipeAddr) String() string      { return "in-process" }
+
+// Pause cuts every connection and refuses new ones, as if the network had
+// failed. The tree and the sessions stay, and the sessions' clocks run: a pause
+// longer than its timeout expires a session.
+func (s *Server) Pause() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.paused = true
+	for c := range s.conns {
+		s.drop(c)
+	}
+}
+
+// Resume lets clients in again.
+func (s *Server) Resume() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.paused = false
+}
+
+// Close cuts every connection, stops listening, and waits until all of the
+// server's goroutines have ended.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.timer.Stop()
+	for ln := range s.listeners {
+		_ = ln.Close()
+	}
+	for c := range s.conns {
+		s.drop(c)
+	}
+	s.mu.Unlock()
+	s.wg.Wait()
+	return nil
+}
+
+// drop cuts a connection: its watches go with it, its session stays.
+func (s *Server) drop(c *conn) {
+	s.forget(c)
+	_ = c.nc.Close()
+}
+
+// forget takes a connection out of the books.
+func (s *Server) forget(c *conn) {
+	if c.gone {
+		return
+	}
+	c.gone = true
+	delete(s.conns, c)
+	for i := range s.tree.watches {
+		s.tree.watches[i].drop(c)
+	}
+	if c.sess != nil && c.sess.conn == c {
+		c.sess.conn = nil
+	}
+}

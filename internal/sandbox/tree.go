@@ -1,0 +1,248 @@
+package sandbox
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+const (
+	zkPath     = "/zookeeper"
+	quotaPath  = "/zookeeper/quota"
+	configPath = "/zookeeper/config"
+
+	// nodeCost is about what a node takes besides its path and data: the
+	// struct, its place in two maps and the allocator's rounding.
+	nodeCost = 320
+)
+
+// ownerContainer marks a container among the owners, as ttlOwner marks a node
+// with a time to live. Neither collides with a session id, which starts with
+// byte 1.
+const (
+	ownerContainer int64 = -1 << 63
+	ttlMask        int64 = -1 << 56 // 0xff in the first byte
+)
+
+func ttlOwner(ms int64) int64    { return ttlMask | ms }
+func isTTL(owner int64) bool     { return owner&ttlMask == ttlMask }
+func isSession(owner int64) bool { return owner != 0 && owner != ownerContainer && !isTTL(owner) }
+
+// node is one znode. The path is the key it has in the tree.
+type node struct {
+	data         []byte // nil is a null, which the protocol keeps apart from empty
+	acl          *aclList
+	children     map[string]struct{} // nil until the first one
+	czxid, mzxid int64
+	pzxid        int64
+	ctime, mtime int64
+	owner        int64
+	version      int32
+	aver         int32
+	creates      int32 // children ever created: the stored cversion
+}
+
+// stat is the node's Stat as clients see it: their cversion counts creations and
+// deletions, while the node stores creations only.
+func (n *node) stat() stat {
+	s := stat{
+		czxid: n.czxid, mzxid: n.mzxid, pzxid: n.pzxid, ctime: n.ctime, mtime: n.mtime,
+		version: n.version, aver: n.aver, dataLen: int32(len(n.data)), children: int32(len(n.children)),
+	}
+	s.cversion = 2*n.creates - s.children
+	if isSession(n.owner) {
+		s.owner = n.owner
+	}
+	return s
+}
+
+// tree holds all nodes by path, and the indexes over them. The root is at "/" and
+// at "", which is what the parent of "/a" is called.
+type tree struct {
+	nodes      map[string]*node
+	ephemerals map[int64]map[string]struct{} // by session
+	reapable   map[string]struct{}           // containers and nodes with a TTL
+	quotas     map[string]struct{}           // paths that have a limits node
+	acls       aclCache
+	bytes      int64 // about what all of this takes
+	dataBytes  int64 // paths and data, as mntr counts it
+	watches    [2]watchTable
+}
+
+// The two watch tables: exists and getData register in one, getChildren in the
+// other, addWatch in both.
+const (
+	dataWatches = iota
+	childWatches
+)
+
+func newTree() *tree {
+	t := &tree{
+		nodes:      make(map[string]*node),
+		ephemerals: make(map[int64]map[string]struct{}),
+		reapable:   make(map[string]struct{}),
+		quotas:     make(map[string]struct{}),
+	}
+	for i := range t.watches {
+		t.watches[i].init()
+	}
+	open := t.acls.intern([]acl{{perms: permAll, id: id{"world", "anyone"}}})
+	read := t.acls.intern([]acl{{perms: permRead, id: id{"world", "anyone"}}})
+	// The real server puts these in place without counting them as creations,
+	// so that a fresh root's cversion is -1 and /zookeeper's -2.
+	root := &node{data: []byte{}, acl: open}
+	t.dataBytes = int64(len("/"))
+	t.nodes["/"], t.nodes[""] = root, root
+	for _, p := range []string{zkPath, quotaPath, configPath} {
+		n := &node{data: []byte{}, acl: open}
+		if p == configPath {
+			n.acl, n.aver = read, -1
+		}
+		t.nodes[p] = n
+		t.nodes[parentOf(p)].addChild(nameOf(p))
+		t.dataBytes += int64(len(p))
+	}
+	return t
+}
+
+// parentOf returns the path of the parent; "" for a child of the root.
+func parentOf(path string) string { return path[:max(strings.LastIndexByte(path, '/'), 0)] }
+
+// nameOf returns the last name of a path.
+func nameOf(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+
+func (n *node) addChild(name string) {
+	if n.children == nil {
+		n.children = make(map[string]struct{})
+	}
+	n.children[name] = struct{}{}
+}
+
+// create puts a new node in place and fires the watches for it. The caller has
+// made sure that the parent exists and that the path is free.
+func (t *tree) create(x *txn, zxid, now int64) *node {
+	parent := t.nodes[parentOf(x.path)]
+	n := &node{
+		data: x.data, acl: t.acls.retain(x.acl), owner: x.owner,
+		czxid: zxid, mzxid: zxid, pzxid: zxid, ctime: now, mtime: now,
+	}
+	t.nodes[x.path] = n
+	parent.addChild(nameOf(x.path))
+	if x.creates > parent.creates {
+		parent.creates, parent.pzxid = x.creates, zxid
+	}
+	t.index(x.path, n.owner)
+	t.account(x.path, 1, len(n.data))
+	return n
+}
+
+// created does what follows a creation once the reply's Stat has been taken: the
+// real one accounts for quotas after it.
+func (t *tree) created(path string, n *node) {
+	t.quotaCreated(path, n)
+	parent := parentOf(path)
+	t.fire(dataWatches, eventNodeCreated, path, n.acl, nil)
+	t.fire(childWatches, eventNodeChildrenChanged, cmp.Or(parent, "/"), t.nodes[parent].acl, nil)
+}
+
+// delete takes a node away and fires the watches for it.
+func (t *tree) delete(path string, zxid int64) {
+	n, parent := t.nodes[path], t.nodes[parentOf(path)]
+	delete(parent.children, nameOf(path))
+	if len(parent.children) == 0 {
+		parent.children = nil // a Go map never gives its room back
+	}
+	parent.pzxid = max(parent.pzxid, zxid)
+	delete(t.nodes, path)
+	t.unindex(path, n.owner)
+	t.quotaDeleted(path, n)
+	t.account(path, -1, -len(n.data))
+	told := t.fire(dataWatches, eventNodeDeleted, path, n.acl, nil)
+	t.fire(childWatches, eventNodeDeleted, path, n.acl, told)
+	t.fire(childWatches, eventNodeChildrenChanged, cmp.Or(parentOf(path), "/"), parent.acl, nil)
+	t.acls.release(n.acl)
+}
+
+// setData replaces a node's data and fires the watches for it.
+func (t *tree) setData(path string, n *node, data []byte, version int32, zxid, now int64) {
+	diff := len(data) - len(n.data)
+	n.data, n.version, n.mzxid, n.mtime = data, version, zxid, now
+	t.account("", 0, diff)
+	t.quotaChanged(path, int64(diff))
+	t.fire(dataWatches, eventNodeDataChanged, path, n.acl, nil)
+}
+
+func (t *tree) setACL(n *node, list []acl, version int32) {
+	old := n.acl
+	n.acl, n.aver = t.acls.retain(list), version
+	t.acls.release(old)
+}
+
+func (t *tree) account(path string, nodes, data int) {
+	t.dataBytes += int64(nodes*len(path) + data)
+	t.bytes += int64(nodes*(len(path)+nodeCost) + data)
+}
+
+func (t *tree) index(path string, owner int64) {
+	switch {
+	case isSession(owner):
+		set := t.ephemerals[owner]
+		if set == nil {
+			set = make(map[string]struct{})
+			t.ephemerals[owner] = set
+		}
+		set[path] = struct{}{}
+	case owner != 0:
+		t.reapable[path] = struct{}{}
+	}
+}
+
+func (t *tree) unindex(path string, owner int64) {
+	delete(t.reapable, path)
+	delete(t.ephemerals[owner], path) // an empty set stays while its session does
+}
+
+// childNames returns a node's children, sorted: the real one's order is
+// arbitrary, ours at least repeats.
+func (n *node) childNames() []string { return sortedKeys(n.children) }
+
+func sortedKeys(set map[string]struct{}) []string {
+	names := make([]string, 0, len(set))
+	for name := range set {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// descendants counts the nodes below a path the way the real one does: by
+// comparing every node's path with the prefix path + "/".
+func (t *tree) descendants(path string) int32 {
+	switch path {
+	case "/":
+		return int32(len(t.nodes) - 2) // less the root and its second name
+	case "":
+		return int32(len(t.nodes) - 1)
+	}
+	total := int32(0)
+	t.walk(path, func(string, *node) { total++ })
+	return total - 1
+}
+
+// walk calls f for a node and all below it. It keeps its own stack: a path of
+// 1 MiB can be half a million nodes deep.
+func (t *tree) walk(path string, f func(string, *node)) {
+	stack := []string{path}
+	for len(stack) > 0 {
+		p := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		n := t.nodes[p]
+		if n == nil {
+			continue
+		}
+		f(p, n)
+		for name := range n.children {
+			stack = append(stack, strings.TrimSuffix(p, "/")+"/"+name)
+		}
+	}
+}

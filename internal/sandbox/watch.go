@@ -1,0 +1,231 @@
+package sandbox
+
+import "strings"
+
+// watchMode says how long a watch stays and how far it reaches.
+type watchMode uint8
+
+const (
+	watchOnce watchMode = iota
+	watchPersistent
+	watchRecursive
+)
+
+// watchCost is about what a watch takes besides its path.
+const watchCost = 200
+
+// watchTable is one of the two sets of watches. A connection has at most one
+// watch on a path in each; the latest mode wins.
+type watchTable struct {
+	paths     map[string]map[*conn]watchMode
+	conns     map[*conn]map[string]struct{}
+	recursive int // how many are recursive: with none, ancestors need no look
+	total     int
+	bytes     int64 // about what they take
+}
+
+func (w *watchTable) init() {
+	w.paths = make(map[string]map[*conn]watchMode)
+	w.conns = make(map[*conn]map[string]struct{})
+}
+
+// add registers a watch.
+func (w *watchTable) add(path string, c *conn, mode watchMode) {
+	if w.paths[path] == nil {
+		w.paths[path] = make(map[*conn]watchMode)
+	}
+	if w.conns[c] == nil {
+		w.conns[c] = make(map[string]struct{})
+	}
+	old, had := w.paths[path][c]
+	if !had {
+		w.total++
+		w.bytes += int64(len(path)) + watchCost
+	}
+	if had && old == watchRecursive {
+		w.recursive--
+	}
+	if mode == watchRecursive {
+		w.recursive++
+	}
+	w.paths[path][c] = mode
+	w.conns[c][path] = struct{}{}
+}
+
+// remove takes one watch away and says whether it was there.
+func (w *watchTable) remove(path string, c *conn) bool {
+	mode, ok := w.paths[path][c]
+	if !ok {
+		return false
+	}
+	if mode == watchRecursive {
+		w.recursive--
+	}
+	w.total--
+	w.bytes -= int64(len(path)) + watchCost
+	if delete(w.paths[path], c); len(w.paths[path]) == 0 {
+		delete(w.paths, path)
+	}
+	if delete(w.conns[c], path); len(w.conns[c]) == 0 {
+		delete(w.conns, c)
+	}
+	return true
+}
+
+// has answers checkWatches: whether anybody, not only the asking client, watches
+// the very path. The real one looks at the path's parents too, finds nothing
+// there, but stumbles where a path does not start at the root.
+func (w *watchTable) has(path string) code {
+	switch {
+	case path != "" && !strings.Contains(path, "/"):
+		return codeMarshalling
+	case len(w.paths[path]) > 0:
+		return codeOK
+	case w.recursive > 0 && path != "" && path[0] != '/':
+		return codeMarshalling
+	}
+	return codeNoWatcher
+}
+
+// drop forgets a connection.
+func (w *watchTable) drop(c *conn) {
+	for path := range w.conns[c] {
+		w.remove(path, c)
+	}
+}
+
+// ancestors calls f for every proper ancestor of path up to "/", if any
+// recursive watch exists at all.
+func (w *watchTable) ancestors(path string, f func(string)) {
+	if w.recursive == 0 {
+		return
+	}
+	for len(path) > 1 && strings.HasPrefix(path, "/") {
+		if path = parentOf(path); path == "" {
+			path = "/"
+		}
+		f(path)
+	}
+}
+
+// fire sends an event to whoever watches the path in one table, except those in
+// told, and returns those it went to. One-shot watches are spent even if the
+// event is then withheld because the watcher may not read the node.
+func (t *tree) fire(table int, typ int32, path string, list *aclList, told map[*conn]bool) map[*conn]bool {
+	w := &t.watches[table]
+	if w.total == 0 {
+		return nil
+	}
+	var hit map[*conn]bool
+	mark := func(c *conn) {
+		if hit == nil {
+			hit = make(map[*conn]bool)
+		}
+		hit[c] = true
+	}
+	for c, mode := range w.paths[path] {
+		// A recursive watch never speaks of children changing: it tells of the
+		// child itself.
+		if mode != watchRecursive || typ != eventNodeChildrenChanged {
+			mark(c)
+		}
+		if mode == watchOnce {
+			w.remove(path, c)
+		}
+	}
+	if typ != eventNodeChildrenChanged {
+		w.ancestors(path, func(p string) {
+			for c, mode := range w.paths[p] {
+				if mode == watchRecursive {
+					mark(c)
+				}
+			}
+		})
+	}
+	var event []byte
+	for c := range hit {
+		if told[c] {
+			continue
+		}
+		if event == nil {
+			event = eventFrame(typ, path)
+		}
+		if allowed(list.entries, permRead, c.ids) {
+			c.send(event)
+		}
+	}
+	return hit
+}
+
+// addWatch registers a persistent or recursive watch, which lives in both tables.
+func (t *tree) addWatch(path string, c *conn, mode watchMode) {
+	t.watches[dataWatches].add(path, c, mode)
+	t.watches[childWatches].add(path, c, mode)
+}
+
+// watchKind is what removeWatches and checkWatches ask about.
+type watchKind int32
+
+const (
+	kindChildren watchKind = 1
+	kindData     watchKind = 2
+	kindAny      watchKind = 3
+)
+
+// tables lists the watch tables a kind means.
+func (k watchKind) tables() []int {
+	switch k {
+	case kindChildren:
+		return []int{childWatches}
+	case kindData:
+		return []int{dataWatches}
+	case kindAny:
+		return []int{childWatches, dataWatches}
+	}
+	return nil
+}
+
+// rewatch is the set of watches a client brings along after a reconnect.
+type rewatch struct {
+	since                                int64 // the last zxid it has seen
+	data, exist, child, plain, recursive []string
+}
+
+// restore registers a client's watches again, or tells at once what they would
+// have told in the meantime: to everybody, for it is only when an event happens
+// that the real one asks whether the watcher may read the node.
+func (t *tree) restore(c *conn, r *rewatch) {
+	for _, p := range r.data {
+		switch n := t.nodes[p]; {
+		case n == nil:
+			c.send(eventFrame(eventNodeDeleted, p))
+		case n.mzxid > r.since:
+			c.send(eventFrame(eventNodeDataChanged, p))
+		default:
+			t.watches[dataWatches].add(p, c, watchOnce)
+		}
+	}
+	for _, p := range r.exist {
+		if t.nodes[p] != nil {
+			c.send(eventFrame(eventNodeCreated, p))
+		} else {
+			t.watches[dataWatches].add(p, c, watchOnce)
+		}
+	}
+	for _, p := range r.child {
+		switch n := t.nodes[p]; {
+		case n == nil:
+			c.send(eventFrame(eventNodeDeleted, p))
+		case n.pzxid > r.since:
+			c.send(eventFrame(eventNodeChildrenChanged, p))
+		default:
+			t.watches[childWatches].add(p, c, watchOnce)
+		}
+	}
+	for _, p := range r.plain {
+		t.addWatch(p, c, watchPersistent)
+	}
+	for _, p := range r.recursive {
+		t.addWatch(p, c, watchRecursive)
+	}
+}

@@ -1,0 +1,212 @@
+package sandbox
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// version is what the sandbox says it is. Clients parse it, so it starts with
+// the version it behaves like.
+const version = "3.8.0-zksh-sandbox, built on 2026-01-01 00:00 UTC"
+
+// words are the four-letter words, each a function of the locked server. The
+// texts are the real one's where it has anything to say.
+var words = map[string]func(*Server) string{
+	"ruok": func(*Server) string { return "imok" },
+	"isro": func(*Server) string { return "rw" },
+	"srvr": func(s *Server) string { return versionLine + s.summary() },
+	"stat": func(s *Server) string {
+		return versionLine + "Clients:\n" + s.connLines(false) + "\n" + s.summary() + "\n"
+	},
+	"cons": func(s *Server) string { return s.connLines(true) + "\n" },
+	"dump": (*Server).dump,
+	"wchs": func(s *Server) string {
+		w := &s.tree.watches[dataWatches]
+		return fmt.Sprintf("%d connections watching %d paths\nTotal watches:%d\n", len(w.conns), len(w.paths), w.total)
+	},
+	"wchp": (*Server).watchesByPath,
+	"wchc": (*Server).watchesBySession,
+	"mntr": (*Server).monitor,
+	"conf": (*Server).configuration,
+	"envi": (*Server).environment,
+	"srst": func(s *Server) string {
+		s.stats.reset()
+		return "Server stats reset.\n"
+	},
+	"crst": func(s *Server) string {
+		for c := range s.conns {
+			c.stats.reset(s.now())
+		}
+		return "Connection stats reset.\n"
+	},
+}
+
+const versionLine = "Zookeeper version: " + version + "\n"
+
+func (s *Server) summary() string {
+	return fmt.Sprintf("Latency min/avg/max: 0/0.0/0\nReceived: %d\nSent: %d\nConnections: %d\nOutstanding: 0\nZxid: 0x%x\nMode: standalone\nNode count: %d\n",
+		s.stats.received, s.stats.sent, len(s.conns), uint64(s.zxid), len(s.tree.nodes))
+}
+
+// sortedConns lists the connections in the order of their sessions.
+func (s *Server) sortedConns() []*conn {
+	return slices.SortedFunc(maps.Keys(s.conns), func(a, b *conn) int {
+		return cmp.Or(cmp.Compare(a.sessionID(), b.sessionID()), strings.Compare(a.peer(), b.peer()))
+	})
+}
+
+func (c *conn) sessionID() int64 {
+	if c.sess == nil {
+		return 0
+	}
+	return c.sess.id
+}
+
+// peer is the other side's address as Java prints it.
+func (c *conn) peer() string { return "/" + c.nc.RemoteAddr().String() }
+
+func (c *conn) queued() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return min(len(c.out), 1)
+}
+
+func (s *Server) connLines(full bool) string {
+	var b strings.Builder
+	for _, c := range s.sortedConns() {
+		st := &c.stats
+		fmt.Fprintf(&b, " %s[%d](queued=%d,recved=%d,sent=%d", c.peer(), min(c.sessionID(), 1), c.queued(), st.received, st.sent)
+		if full && c.sess != nil {
+			fmt.Fprintf(&b, ",sid=0x%x,lop=%s,est=%d,to=%d", uint64(c.sess.id), cmp.Or(st.lastOp, "SESS"), st.since.UnixMilli(), c.sess.timeout.Milliseconds())
+			fmt.Fprintf(&b, ",lcxid=0x%x,lzxid=0x%x,lresp=%d,llat=0,minlat=0,avglat=0,maxlat=0",
+				uint32(st.lastXid), uint64(st.lastZxid), max(st.lastReply.Sub(s.started).Milliseconds(), 0))
+		}
+		b.WriteString(")\n")
+	}
+	return b.String()
+}
+
+// javaDate is how Java prints a date.
+const javaDate = "Mon Jan 02 15:04:05 MST 2006"
+
+func (s *Server) dump() string {
+	var b strings.Builder
+	byEnd := map[time.Time][]int64{}
+	for _, id := range s.sessionIDs() {
+		end := s.sessions[id].deadline
+		byEnd[end] = append(byEnd[end], id)
+	}
+	fmt.Fprintf(&b, "SessionTracker dump:\nSession Sets (%d)/(%d):\n", len(byEnd), len(s.sessions))
+	for _, end := range slices.SortedFunc(maps.Keys(byEnd), time.Time.Compare) {
+		fmt.Fprintf(&b, "%d expire at %s:\n", len(byEnd[end]), end.Format(javaDate))
+		for _, id := range byEnd[end] {
+			fmt.Fprintf(&b, "\t0x%x\n", uint64(id))
+		}
+	}
+	fmt.Fprintf(&b, "ephemeral nodes dump:\nSessions with Ephemerals (%d):\n", len(s.tree.ephemerals))
+	for _, id := range slices.Sorted(maps.Keys(s.tree.ephemerals)) {
+		fmt.Fprintf(&b, "0x%x:\n", uint64(id))
+		for _, path := range sortedKeys(s.tree.ephemerals[id]) {
+			fmt.Fprintf(&b, "\t%s\n", path)
+		}
+	}
+	fmt.Fprintf(&b, "Connections dump:\nConnections Sets (%d)/(%d):\n", min(len(s.conns), 1), len(s.conns))
+	for _, c := range s.sortedConns() {
+		fmt.Fprintf(&b, "\tip: %s sessionId: 0x%x\n", c.peer(), uint64(c.sessionID()))
+	}
+	return b.String()
+}
+
+// sessionIDs lists the sessions, oldest first.
+func (s *Server) sessionIDs() []int64 { return slices.Sorted(maps.Keys(s.sessions)) }
+
+// The real one shows the data watches only, and so do these.
+
+func (s *Server) watchesByPath() string {
+	var b strings.Builder
+	paths := s.tree.watches[dataWatches].paths
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		fmt.Fprintf(&b, "%s\n", path)
+		var ids []int64
+		for c := range paths[path] {
+			ids = append(ids, c.sessionID())
+		}
+		slices.Sort(ids)
+		for _, id := range ids {
+			fmt.Fprintf(&b, "\t0x%x\n", uint64(id))
+		}
+	}
+	return b.String() + "\n"
+}
+
+func (s *Server) watchesBySession() string {
+	var b strings.Builder
+	w := &s.tree.watches[dataWatches]
+	for _, c := range s.sortedConns() {
+		if len(w.conns[c]) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "0x%x\n", uint64(c.sessionID()))
+		for _, path := range sortedKeys(w.conns[c]) {
+			fmt.Fprintf(&b, "\t%s\n", path)
+		}
+	}
+	return b.String() + "\n"
+}
+
+func (s *Server) monitor() string {
+	var b strings.Builder
+	line := func(key string, value any) { fmt.Fprintf(&b, "zk_%s\t%v\n", key, value) }
+	ephemerals := 0
+	for _, set := range s.tree.ephemerals {
+		ephemerals += len(set)
+	}
+	line("version", version)
+	line("server_state", "standalone")
+	line("ephemerals_count", ephemerals)
+	line("num_alive_connections", len(s.conns))
+	line("avg_latency", "0.0")
+	line("min_latency", 0)
+	line("max_latency", 0)
+	line("outstanding_requests", 0)
+	line("znode_count", len(s.tree.nodes))
+	line("global_sessions", len(s.sessions))
+	line("local_sessions", 0)
+	line("packets_received", s.stats.received)
+	line("packets_sent", s.stats.sent)
+	line("bytes_received_count", s.stats.bytesIn)
+	line("last_client_response_size", s.stats.lastReply)
+	line("min_client_response_size", s.stats.minReply)
+	line("max_client_response_size", s.stats.maxReply)
+	line("watch_count", s.tree.watches[dataWatches].total+s.tree.watches[childWatches].total)
+	line("approximate_data_size", s.tree.dataBytes)
+	line("uptime", s.now().Sub(s.started).Milliseconds())
+	line("connection_rejected", s.stats.rejected)
+	line("auth_failed_count", s.stats.authFailed)
+	line("stale_sessions_expired", s.stats.expired)
+	return b.String()
+}
+
+func (s *Server) configuration() string {
+	port := "0"
+	for ln := range s.listeners {
+		addr := ln.Addr().String()
+		port = addr[strings.LastIndexByte(addr, ':')+1:]
+	}
+	return fmt.Sprintf("clientPort=%s\nsecureClientPort=-1\ndataDir=\ndataDirSize=0\ndataLogDir=\ndataLogSize=0\ntickTime=%d\nmaxClientCnxns=0\nminSessionTimeout=%d\nmaxSessionTimeout=%d\nclientPortListenBacklog=-1\nserverId=0\n",
+		port, s.opt.Tick.Milliseconds(), s.opt.MinTimeout.Milliseconds(), s.opt.MaxTimeout.Milliseconds())
+}
+
+func (s *Server) environment() string {
+	host, _ := os.Hostname()
+	dir, _ := os.Getwd()
+	return "Environment:\nzookeeper.version=" + version + "\nhost.name=" + host +
+		"\ngo.version=" + runtime.Version() + "\nos.name=" + runtime.GOOS + "\nos.arch=" + runtime.GOARCH +
+		"\nuser.dir=" + dir + "\n"
+}

@@ -1,0 +1,354 @@
+package sandbox
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/zksh/zksh/internal/jute"
+)
+
+// request is a write as it came in, alone or inside a multi.
+type request struct {
+	op      int32
+	path    string
+	null    bool // the path was a null string
+	data    []byte
+	acl     []acl
+	flags   int32
+	ttl     int64
+	version int32
+}
+
+// readWrite takes the record of a write operation off a request.
+func readWrite(d *jute.Decoder, op int32) request {
+	r := request{op: op, ttl: -1}
+	r.path, r.null = nullString(d)
+	switch op {
+	case opCreate, opCreate2, opCreateContainer, opCreateTTL:
+		r.data = d.Buffer()
+		r.acl = readACL(d)
+		r.flags = d.Int()
+		if op == opCreateTTL {
+			r.ttl = d.Long()
+		}
+	case opSetData:
+		r.data = d.Buffer()
+		r.version = d.Int()
+	case opSetACL:
+		r.acl = readACL(d)
+		r.version = d.Int()
+	case opDelete, opCheck:
+		r.version = d.Int()
+	}
+	return r
+}
+
+// txn is a write that has passed its checks and cannot fail any more.
+type txn struct {
+	op      int32
+	path    string
+	data    []byte
+	acl     []acl
+	owner   int64
+	version int32
+	creates int32 // the parent's count of creations afterwards
+}
+
+// record is a node as the operations before it in the same multi leave it.
+type record struct {
+	gone          bool
+	version, aver int32
+	creates       int32
+	children      int32
+	owner         int64
+	acl           []acl
+	data          []byte
+}
+
+// batch checks the operations of one request against the tree and against each
+// other, without changing the tree: a multi is applied whole or not at all.
+type batch struct {
+	s       *Server
+	caller  []id
+	session int64
+	records map[string]record // nil for a single operation
+	grown   int64             // what the checked operations add at most
+}
+
+func (b *batch) record(path string) (record, bool) {
+	if r, ok := b.records[path]; ok {
+		return r, !r.gone
+	}
+	n := b.s.tree.nodes[path]
+	if n == nil {
+		return record{}, false
+	}
+	return record{
+		version: n.version, aver: n.aver, creates: n.creates, children: int32(len(n.children)),
+		owner: n.owner, acl: n.acl.entries, data: n.data,
+	}, true
+}
+
+func (b *batch) put(path string, r record) {
+	if b.records != nil {
+		b.records[path] = r
+	}
+}
+
+// prepare checks one operation.
+func (b *batch) prepare(r *request) (txn, code) {
+	switch r.op {
+	case opCreate, opCreate2, opCreateContainer, opCreateTTL:
+		return b.create(r)
+	case opDelete:
+		return b.delete(r)
+	case opSetData:
+		return b.setData(r)
+	case opSetACL:
+		return b.setACL(r)
+	case opCheck:
+		return b.check(r)
+	}
+	return txn{}, codeMarshalling
+}
+
+func (b *batch) create(r *request) (txn, code) {
+	if err := b.checkMode(r); err != codeOK {
+		return txn{}, err
+	}
+	switch {
+	case r.null:
+		return txn{}, codeMarshalling
+	case !strings.Contains(r.path, "/") || strings.Contains(r.path, "\x00"):
+		return txn{}, codeBadArguments
+	}
+	list, err := fixACL(r.acl, b.caller)
+	if err != codeOK {
+		return txn{}, err
+	}
+	parentPath := parentOf(r.path)
+	parent, ok := b.record(parentPath)
+	if !ok {
+		return txn{}, codeNoNode
+	}
+	if !allowed(parent.acl, permCreate, b.caller) {
+		return txn{}, codeNoAuth
+	}
+	path := r.path
+	if r.flags == modeSequential || r.flags == modeEphemeralSeq || r.flags == modeTTLSequential {
+		path += fmt.Sprintf("%010d", parent.creates)
+	}
+	if !validPath(path) {
+		return txn{}, codeBadArguments
+	}
+	if _, exists := b.record(path); exists {
+		return txn{}, codeNodeExists
+	}
+	if isSession(parent.owner) {
+		return txn{}, codeNoChildrenForEphs
+	}
+	if err := b.checkQuota(path, 1, int64(len(r.data))); err != codeOK {
+		return txn{}, err
+	}
+	if err := b.checkSize(int64(len(path)+len(r.data)+nodeCost), list); err != codeOK {
+		return txn{}, err
+	}
+	x := txn{op: opCreate, path: path, data: bytes.Clone(r.data), acl: list, creates: parent.creates + 1}
+	// What is created is the opcode's affair; the mode only matters to opcodes
+	// 1 and 15, and they make a plain node of a container.
+	switch {
+	case r.op == opCreateContainer:
+		x.owner = ownerContainer
+	case r.op == opCreateTTL:
+		x.owner = ttlOwner(r.ttl)
+	case r.flags == modeEphemeral || r.flags == modeEphemeralSeq:
+		x.owner = b.session
+	}
+	parent.children++
+	parent.creates++
+	b.put(parentPath, parent)
+	b.put(path, record{owner: x.owner, acl: list, data: x.data})
+	return x, codeOK
+}
+
+// checkMode checks a create's mode against its time to live. Opcode 21 with a
+// mode that has none is refused here; the real one dies of some of those.
+func (b *batch) checkMode(r *request) code {
+	switch {
+	case r.flags < modePersistent || r.flags > modeTTLSequential:
+		return codeBadArguments
+	case r.flags < modeTTL && r.op == opCreateTTL:
+		return codeBadArguments
+	case r.flags >= modeTTL && b.s.opt.NoExtendedTypes:
+		return codeUnimplemented
+	case r.flags >= modeTTL && (r.ttl <= 0 || r.ttl > maxTTL):
+		return codeBadArguments
+	}
+	return codeOK
+}
+
+// checkQuota refuses what passes a hard quota, where quotas are enforced.
+func (b *batch) checkQuota(path string, nodes, data int64) code {
+	if !b.s.opt.EnforceQuota {
+		return codeOK
+	}
+	return b.s.tree.checkQuota(path, nodes, data)
+}
+
+// checkSize refuses what would make the tree larger than this server may become.
+func (b *batch) checkSize(grow int64, list []acl) code {
+	t := b.s.tree
+	b.grown += max(grow, 0) + aclCost(list)
+	if (grow > 0 || list != nil) && t.bytes+t.acls.bytes+b.grown > b.s.opt.MaxTreeBytes {
+		return codeSystemError
+	}
+	return codeOK
+}
+
+func (b *batch) delete(r *request) (txn, code) {
+	switch {
+	case r.null:
+		return txn{}, codeMarshalling
+	case !strings.Contains(r.path, "/") || strings.Contains(r.path, "\x00"),
+		r.path == "/", r.path == zkPath, r.path == quotaPath, r.path == configPath:
+		return txn{}, codeBadArguments
+	}
+	parentPath := parentOf(r.path)
+	parent, ok := b.record(parentPath)
+	if !ok {
+		return txn{}, codeNoNode
+	}
+	if !allowed(parent.acl, permDelete, b.caller) {
+		return txn{}, codeNoAuth
+	}
+	n, ok := b.record(r.path)
+	switch {
+	case !ok:
+		return txn{}, codeNoNode
+	case r.version != -1 && r.version != n.version:
+		return txn{}, codeBadVersion
+	case n.children > 0:
+		return txn{}, codeNotEmpty
+	}
+	parent.children--
+	b.put(parentPath, parent)
+	b.put(r.path, record{gone: true})
+	return txn{op: opDelete, path: r.path}, codeOK
+}
+
+func (b *batch) setData(r *request) (txn, code) {
+	if r.null || !validPath(r.path) {
+		return txn{}, codeBadArguments
+	}
+	n, ok := b.record(r.path)
+	if !ok {
+		return txn{}, codeNoNode
+	}
+	if !allowed(n.acl, permWrite, b.caller) {
+		return txn{}, codeNoAuth
+	}
+	diff := int64(len(r.data) - len(n.data))
+	if err := b.checkQuota(r.path, 0, diff); err != codeOK {
+		return txn{}, err
+	}
+	if r.version != -1 && r.version != n.version {
+		return txn{}, codeBadVersion
+	}
+	if err := b.checkSize(diff, nil); err != codeOK {
+		return txn{}, err
+	}
+	n.version++
+	n.data = bytes.Clone(r.data)
+	b.put(r.path, n)
+	return txn{op: opSetData, path: r.path, data: n.data, version: n.version}, codeOK
+}
+
+func (b *batch) setACL(r *request) (txn, code) {
+	if r.null || !validPath(r.path) {
+		return txn{}, codeBadArguments
+	}
+	list, err := fixACL(r.acl, b.caller)
+	if err != codeOK {
+		return txn{}, err
+	}
+	n, ok := b.record(r.path)
+	if !ok {
+		return txn{}, codeNoNode
+	}
+	if !allowed(n.acl, permAdmin, b.caller) {
+		return txn{}, codeNoAuth
+	}
+	if r.version != -1 && r.version != n.aver {
+		return txn{}, codeBadVersion
+	}
+	if err := b.checkSize(0, list); err != codeOK {
+		return txn{}, err
+	}
+	return txn{op: opSetACL, path: r.path, acl: list, version: n.aver + 1}, codeOK
+}
+
+func (b *batch) check(r *request) (txn, code) {
+	if r.null || !validPath(r.path) {
+		return txn{}, codeBadArguments
+	}
+	n, ok := b.record(r.path)
+	if !ok {
+		return txn{}, codeNoNode
+	}
+	if !allowed(n.acl, permRead, b.caller) {
+		return txn{}, codeNoAuth
+	}
+	if r.version != -1 && r.version != n.version {
+		return txn{}, codeBadVersion
+	}
+	return txn{op: opCheck, path: r.path}, codeOK
+}
+
+// apply carries a checked operation out and returns the node's Stat for the
+// reply. The Stat of a creation is taken before quotas are accounted for, since
+// the node may be the counter of its own quota.
+func (t *tree) apply(x *txn, zxid, now int64) stat {
+	switch x.op {
+	case opCreate:
+		n := t.create(x, zxid, now)
+		st := n.stat()
+		t.created(x.path, n)
+		return st
+	case opDelete:
+		t.delete(x.path, zxid)
+	case opSetData:
+		n := t.nodes[x.path]
+		t.setData(x.path, n, x.data, x.version, zxid, now)
+		return n.stat()
+	case opSetACL:
+		n := t.nodes[x.path]
+		t.setACL(n, x.acl, x.version)
+		return n.stat()
+	}
+	return stat{}
+}
+
+// validPath follows the real server's rules for a path.
+func validPath(path string) bool {
+	if path == "" || path[0] != '/' {
+		return false
+	}
+	if path == "/" {
+		return true
+	}
+	for name := range strings.SplitSeq(path[1:], "/") {
+		if name == "" || name == "." || name == ".." {
+			return false
+		}
+	}
+	for _, r := range path {
+		switch {
+		case r <= 0x1f, r >= 0x7f && r <= 0x9f,
+			r >= 0xd800 && r <= 0xf8ff, // surrogates and private use
+			r >= 0xfff0:                // and what Java writes with surrogates
+			return false
+		}
+	}
+	return true
+}
