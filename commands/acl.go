@@ -31,22 +31,30 @@ func ParseACL(s string) ([]zk.ACL, error) {
 	for entry := range strings.SplitSeq(strings.TrimRight(s, ","), ",") {
 		first, last := strings.IndexByte(entry, ':'), strings.LastIndexByte(entry, ':')
 		if first < 0 || first == last {
-			return nil, fmt.Errorf("%q does not have the form scheme:id:perm", entry)
+			return nil, fmt.Errorf("%q does not have the form scheme:id:perm", masked(entry))
 		}
 		var perms int32
 		for _, letter := range entry[last+1:] {
 			bit, ok := permBits[letter]
 			if !ok {
-				return nil, fmt.Errorf("Unknown perm type: %c in %q; the letters are %s", letter, entry, permLetters)
+				return nil, fmt.Errorf("Unknown perm type: %c in %q; the letters are %s", letter, masked(entry), permLetters)
 			}
 			perms |= bit
 		}
 		if perms == 0 {
-			return nil, fmt.Errorf("%q grants nothing; give letters out of %s after the last colon", entry, permLetters)
+			return nil, fmt.Errorf("%q grants nothing; give letters out of %s after the last colon", masked(entry), permLetters)
 		}
 		acl = append(acl, zk.ACL{Perms: perms, Scheme: entry[:first], ID: entry[first+1 : last]})
 	}
 	return acl, nil
+}
+
+// masked names an entry by its scheme alone: what follows may be a password.
+func masked(entry string) string {
+	if scheme, _, ok := strings.Cut(entry, ":"); ok {
+		return scheme + ":…"
+	}
+	return entry
 }
 
 func permString(p int32) string {

@@ -2,8 +2,10 @@ package commands
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -142,7 +144,11 @@ func reconfigCommand() *Command {
 func membersOf(name string) (string, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
-		return "", fmt.Errorf("Error processing %w", err)
+		var pathErr *fs.PathError
+		if errors.As(err, &pathErr) {
+			err = pathErr.Err
+		}
+		return "", fmt.Errorf("Error processing %s (%w)", name, err)
 	}
 	var members []string
 	for l := range strings.SplitSeq(string(data), "\n") {
@@ -151,7 +157,7 @@ func membersOf(name string) (string, error) {
 		}
 	}
 	if len(members) == 0 {
-		return "", fmt.Errorf("Error processing %s: it has no line server.N=…", name)
+		return "", fmt.Errorf("Error processing %s (it has no line server.N=…)", name)
 	}
 	return strings.Join(members, ","), nil
 }

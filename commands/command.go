@@ -4,11 +4,14 @@
 package commands
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/pflag"
 
@@ -133,18 +136,32 @@ func (c *Command) Execute(ctx context.Context, env *Env, words []Word) error {
 	if err == nil {
 		err = fs.Parse(line)
 	}
+	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
+		return c.misuse("-%s: %s", cmp.Or(bad.GetFlag().Shorthand, bad.GetFlag().Name), bad.Unwrap())
+	}
+	if errors.As(err, new(unknownFlag)) {
+		return c.misuse("%s; quote data that begins with a dash, or put -- before it", err)
+	}
 	if err != nil {
 		return c.misuse("%s", err)
 	}
 	args := fs.Args()
 	if len(args) > len(c.Params) {
 		extra := args[len(c.Params)]
+		if c.secret() { // what was typed must not show
+			return c.misuse("too many words")
+		}
 		return c.misuse("unexpected word %q after %q; quote a value that has blanks", extra, strings.Join(append([]string{c.Name}, args[:len(c.Params)]...), " "))
 	}
 	if len(args) < len(c.Params) && !c.Params[len(args)].Optional {
 		return c.misuse("missing %s", c.Params[len(args)].Name)
 	}
 	return run(ctx, env, args)
+}
+
+// secret tells whether one of the words is a credential.
+func (c *Command) secret() bool {
+	return slices.ContainsFunc(c.Params, func(p Param) bool { return p.Kind == Secret })
 }
 
 // arg is the i-th positional word, or "" when it was left out.
@@ -185,6 +202,9 @@ func (r *Registry) All() []*Command { return r.list }
 
 // Nearest returns the name closest to a mistyped one, or "" when none is close.
 func (r *Registry) Nearest(name string) string {
+	if name == "" || !unicode.IsLetter(rune(name[0])) {
+		return ""
+	}
 	best, at := "", 1+min(2, len(name)/2)
 	for _, c := range r.list {
 		for _, n := range append([]string{c.Name}, c.Aliases...) {

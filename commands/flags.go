@@ -76,17 +76,15 @@ func canonical(fs *pflag.FlagSet, w string) (out, wants string, err error) {
 		return "--" + name, w, nil
 	}
 	if strings.HasPrefix(w, "--") {
-		return "", "", unknownFlag(w)
+		return "", "", unknownFlag{w}
 	}
-	for j := 1; j < len(w); j++ {
+	for j := 1; j < len(w); j++ { // a run of short flags
 		f := fs.ShorthandLookup(w[j : j+1])
 		switch {
 		case f == nil && w[j] == '=':
 			return "", "", fmt.Errorf("flag %s takes no value", w[:j])
-		case f == nil && j == 1:
-			return "", "", unknownFlag(w)
 		case f == nil:
-			return "", "", fmt.Errorf("unknown flag -%s in %s", w[j:j+1], w)
+			return "", "", unknownFlag{w}
 		case isSwitch(f):
 			continue
 		case j == len(w)-1:
@@ -99,9 +97,10 @@ func canonical(fs *pflag.FlagSet, w string) (out, wants string, err error) {
 	return w, "", nil
 }
 
-func unknownFlag(w string) error {
-	return fmt.Errorf("unknown flag %s; put -- before data that begins with a dash", w)
-}
+// unknownFlag is the error of a word that looks like a flag and is none.
+type unknownFlag struct{ word string }
+
+func (e unknownFlag) Error() string { return "unknown flag " + e.word }
 
 func isSwitch(f *pflag.Flag) bool { return f.NoOptDefVal != "" }
 

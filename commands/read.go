@@ -102,13 +102,22 @@ func lsCommand() *Command {
 		Summary: "list a znode's children",
 		Help:    "Names are sorted. With -R every path of the subtree is printed, a line each: first a node's children, then their subtrees.",
 		Example: "ls -R /app",
-		Params:  []Param{pathParam, watchParam},
+		Params:  []Param{{Name: "path", Kind: Path, Optional: true}, watchParam},
 	}
 	c.Flags = func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "print the znode's stat as well")
 		watch := fs.BoolP("watch", "w", false, "leave a watch on the children")
 		recurse := fs.BoolP("recursive", "R", false, "list the whole subtree")
+		help := fs.BoolP("help", "?", false, "print zkCli's help for ls first")
 		return func(ctx context.Context, env *Env, args []string) error {
+			if *help {
+				if err := env.Print(lsHelp); err != nil {
+					return err
+				}
+			}
+			if len(args) == 0 {
+				return c.misuse("missing path")
+			}
 			w, err := watchArg(c, env, args, 1, *watch, "ls path [watch]", "ls [-w] path")
 			if err != nil {
 				return err
@@ -121,6 +130,10 @@ func lsCommand() *Command {
 	}
 	return c
 }
+
+// lsHelp is what zkCli's ls -? prints.
+var lsHelp = line{text: "usage: ls [options] path\n -?   help\n -R   recurse\n -s   stat\n -w   watch",
+	value: map[string]string{"usage": "ls [-s] [-w] [-R] path"}}
 
 func list(ctx context.Context, env *Env, path string, watch, stat, sorted bool) error {
 	names, st, err := env.Session.Children(ctx, path, watch)
@@ -251,7 +264,10 @@ func getCommand() *Command {
 				return err
 			}
 			if fs.Changed("file") {
-				return saveFile(*file, data)
+				if err := saveFile(*file, data); err != nil {
+					return err
+				}
+				return env.Print(done{"get", args[0]})
 			}
 			v := &value{Path: args[0], Data: data}
 			switch {

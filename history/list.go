@@ -4,8 +4,8 @@ package history
 
 // Entry is a line with its number.
 type Entry struct {
-	Number int
-	Line   string
+	Number int    `json:"number"`
+	Line   string `json:"line"`
 }
 
 // List is a session's lines as they were typed, numbered from 0. The zero

@@ -137,9 +137,9 @@ func (s *Shell) printwatchesCommand(group string) *commands.Command {
 		}
 		switch strings.ToLower(args[0]) {
 		case "on":
-			return s.setWatching(true)
+			return s.setWatching(env, true)
 		case "off":
-			return s.setWatching(false)
+			return s.setWatching(env, false)
 		}
 		return &commands.UsageError{Command: c, Problem: fmt.Sprintf("%q is neither on nor off", args[0])}
 	})
@@ -168,13 +168,21 @@ func (s *Shell) watching() bool {
 }
 
 // setWatching shows or drops first what came in under the old setting.
-func (s *Shell) setWatching(on bool) error {
-	err := s.showEvents()
+func (s *Shell) setWatching(env *commands.Env, on bool) error {
+	if err := s.showEvents(); err != nil {
+		return err
+	}
 	s.eventMu.Lock()
-	defer s.eventMu.Unlock()
 	s.watches = on
-	return err
+	s.eventMu.Unlock()
+	return env.Print(watchSetting{watchState{on}})
 }
+
+// watchSetting is the answer of printwatches on and off, which has no text.
+type watchSetting struct{ watchState }
+
+// Text is empty.
+func (watchSetting) Text(io.Writer) error { return nil }
 
 // flagsOf renders the flags of a command for help.
 func flagsOf(c *commands.Command) []*pflag.Flag {

@@ -52,10 +52,15 @@ func (s *screen) event(v render.Value) error {
 
 // complain prints a line on standard error. Nothing is left to do when that fails.
 func (s *screen) complain(text string) {
+	start := ""
+	if rest, fresh := strings.CutPrefix(text, "\n"); fresh { // on a line of its own
+		start, text = "\n", rest
+	}
 	text = strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "; ")
 	if s.errTTY {
 		text = render.Safe(text)
 	}
+	text = start + text
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.erase()

@@ -132,21 +132,26 @@ func (s *Shell) RunCommand(ctx context.Context, args []string) int {
 // returns the status of the first that failed.
 func (s *Shell) RunLines(ctx context.Context, name string, r io.Reader) int {
 	s.mode = batch
-	lines := newLineReader(r)
+	lines := readAhead(ctx, r)
 	for ctx.Err() == nil {
-		line, n, err := lines.Next()
-		if err == io.EOF {
-			break
-		}
-		s.where = fmt.Sprintf("%s:%d: ", name, n)
-		if err != nil {
-			s.fail("", err)
-			break
-		}
-		if blankOrComment(line) {
+		var l batchLine
+		select {
+		case l = <-lines:
+		case <-ctx.Done():
 			continue
 		}
-		cmd, err := s.runLine(ctx, line)
+		if l.err == io.EOF {
+			break
+		}
+		s.where = fmt.Sprintf("%s:%d: ", name, l.number)
+		if l.err != nil {
+			s.fail("", l.err)
+			break
+		}
+		if blankOrComment(l.text) {
+			continue
+		}
+		cmd, err := s.runLine(ctx, l.text)
 		if errors.Is(err, errQuit) {
 			break
 		}
@@ -159,6 +164,36 @@ func (s *Shell) RunLines(ctx context.Context, name string, r io.Reader) int {
 		s.fail("", err)
 	}
 	return s.leave(s.status)
+}
+
+// batchLine is a line of a file or pipe, or why there is none.
+type batchLine struct {
+	text   string
+	number int
+	err    error
+}
+
+// readAhead reads one line ahead, so that waiting for the next one can be broken
+// off. A read cannot: the goroutine ends after the read that ctx ends in, or with
+// the process.
+func readAhead(ctx context.Context, r io.Reader) <-chan batchLine {
+	out := make(chan batchLine)
+	go func() {
+		lines := newLineReader(r)
+		for {
+			var l batchLine
+			l.text, l.number, l.err = lines.Next()
+			select {
+			case out <- l:
+			case <-ctx.Done():
+				return
+			}
+			if l.err != nil {
+				return
+			}
+		}
+	}()
+	return out
 }
 
 // over tells whether a failure ends a batch.
@@ -334,6 +369,9 @@ func (s *Shell) report(cmd string, err error) {
 		return
 	}
 	text := err.Error()
+	if s.mode == byHand && errors.Is(err, ErrInterrupted) {
+		text = "\n" + text // the terminal has echoed ^C
+	}
 	if s.mode == batch {
 		if cmd != "" {
 			text = cmd + ": " + text

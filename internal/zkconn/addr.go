@@ -86,7 +86,9 @@ func hostPort(h string) (string, error) {
 }
 
 // hosts walks over the addresses of a server list, as zk.HostProvider asks. A
-// pass resolves every name once, so that addresses which move are found again.
+// pass resolves every name once, so that addresses which move are found again,
+// and tries every address twice, the first time for a short while: a server that
+// is just starting may accept a connection and never answer on it.
 type hosts struct {
 	list     []string
 	resolve  func(ctx context.Context, host string) ([]string, error)
@@ -95,6 +97,7 @@ type hosts struct {
 	mu    sync.Mutex
 	pass  []string // addresses not tried yet in this pass
 	width int      // addresses in a pass
+	short bool     // the last one handed out is to be tried for a short while
 	begun bool     // a pass is under way or has failed since the last connection
 }
 
@@ -127,9 +130,11 @@ func (h *hosts) Next() (server string, retry bool) {
 			retry = true
 		}
 		h.begun = true
-		h.pass = h.expand()
-		h.width = len(h.pass)
+		addrs := h.expand()
+		h.width = len(addrs)
+		h.pass = append(addrs, addrs...)
 	}
+	h.short = len(h.pass) > h.width
 	server, h.pass = h.pass[0], h.pass[1:]
 	h.mu.Unlock()
 	if retry {
@@ -138,11 +143,23 @@ func (h *hosts) Next() (server string, retry bool) {
 	return server, retry
 }
 
-// addresses is how many addresses the present pass has.
-func (h *hosts) addresses() int {
+// Bounds of one attempt to connect: TCP and ZooKeeper's handshake.
+const (
+	maxAttempt   = 10 * time.Second
+	shortAttempt = 2 * time.Second
+)
+
+// attempt is how long the address handed out last may take, so that a whole pass
+// takes no longer than the given time.
+func (h *hosts) attempt(whole time.Duration) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return max(h.width, 1)
+	each := min(whole/time.Duration(max(h.width, 1)), maxAttempt)
+	short := min(each/4, shortAttempt)
+	if h.short {
+		return short
+	}
+	return each - short
 }
 
 // lookupTimeout bounds the resolution of one name.

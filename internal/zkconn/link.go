@@ -3,6 +3,7 @@ package zkconn
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -68,9 +69,6 @@ type link struct {
 	ephemerals pathSet // server paths
 }
 
-// maxAttempt bounds one attempt to connect: TCP and ZooKeeper's handshake.
-const maxAttempt = 10 * time.Second
-
 func newLink(servers Servers, cfg Config, emit func(Event)) (*link, error) {
 	l := &link{
 		servers: servers, asked: cfg.Timeout, readOnly: cfg.ReadOnly, emit: emit,
@@ -108,8 +106,7 @@ func (l *link) patience() time.Duration {
 // dial connects for the library, with our own deadline for all that comes before
 // the session is there.
 func (l *link) dial(network, addr string, _ time.Duration) (net.Conn, error) {
-	each := min(l.asked/time.Duration(l.hosts.addresses()), maxAttempt)
-	deadline := time.Now().Add(each)
+	deadline := time.Now().Add(l.hosts.attempt(l.asked))
 	d := net.Dialer{Deadline: deadline}
 	c, err := d.DialContext(l.ctx, network, addr)
 	if err != nil {
@@ -120,7 +117,9 @@ func (l *link) dial(network, addr string, _ time.Duration) (net.Conn, error) {
 		c.Close()
 		return nil, err
 	}
-	return newFrameConn(c, addr, l), nil
+	k := newFrameConn(c, addr, l)
+	k.unbind = context.AfterFunc(l.ctx, func() { c.Close() }) // until the session is there
+	return k, nil
 }
 
 // notify is called with mu held.
@@ -132,6 +131,7 @@ func (l *link) notify() {
 func (l *link) attemptFailed(addr string, cause error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.attempts = slices.DeleteFunc(l.attempts, func(a AttemptError) bool { return a.Addr == addr })
 	l.attempts = append(l.attempts, AttemptError{addr, cause})
 }
 
@@ -365,10 +365,16 @@ func (l *link) gaveUp(ctx context.Context) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.attempts) > 0 {
-		return &NoServerError{l.attempts}
+	for _, tried := range [][]AttemptError{l.attempts, l.failed} {
+		if len(tried) > 0 {
+			return &NoServerError{tried}
+		}
 	}
-	return &NoServerError{l.failed}
+	var waiting []AttemptError
+	for _, h := range l.servers.Hosts {
+		waiting = append(waiting, AttemptError{h, errors.New("no answer within the timeout")})
+	}
+	return &NoServerError{waiting}
 }
 
 // shut ends the library's connection, once, and returns a channel that is closed
@@ -392,6 +398,8 @@ func (l *link) shut() <-chan struct{} {
 }
 
 // stop closes the session and the connection, and waits for both until ctx ends.
+// While no server is there no session can be closed, and nothing is waited for:
+// the library's goroutines end by themselves within a second.
 func (l *link) stop(ctx context.Context) error {
 	l.mu.Lock()
 	was := l.state
@@ -405,9 +413,13 @@ func (l *link) stop(ctx context.Context) error {
 	l.notify()
 	l.mu.Unlock()
 
+	ended := l.shut()
+	if was == StateConnecting {
+		return nil
+	}
 	var err error
 	select {
-	case <-l.shut():
+	case <-ended:
 	case <-ctx.Done():
 		err = fmt.Errorf("closing the session: %w", ctx.Err())
 	}

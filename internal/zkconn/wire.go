@@ -83,11 +83,12 @@ type call struct {
 // frameConn is one TCP connection to one server.
 type frameConn struct {
 	net.Conn
-	l    *link
-	addr string
-	r    *bufio.Reader
-	out  []byte // the frame the library is reading
-	live bool   // the connect reply was good; written and read by the library's reading goroutine
+	l      *link
+	addr   string
+	r      *bufio.Reader
+	out    []byte      // the frame the library is reading
+	unbind func() bool // takes back that the end of dialing closes the connection; nil in tests
+	live   bool        // the connect reply was good; written and read by the library's reading goroutine
 
 	wmu       sync.Mutex // one writer at a time
 	wroteConn bool
@@ -288,6 +289,9 @@ func (k *frameConn) handshake(body []byte) error {
 		return k.Conn.Close()
 	}
 	k.live = true
+	if k.unbind != nil {
+		k.unbind()
+	}
 	k.l.established(k, id, append([]byte(nil), passwd...), timeout, readOnly)
 	return nil
 }

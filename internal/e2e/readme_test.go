@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"bytes"
@@ -13,18 +13,20 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/playground"
 	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/shell"
 )
 
 var update = flag.Bool("update", false, "write the README's generated parts")
 
-const readme = "README.md"
+const readme = "../../README.md"
 
 // generated are the parts of the README that come from the program, by the mark
 // before them.
 func generated() map[string]string {
-	sh := shell.New(shell.Config{Commands: commandSets(nil)})
+	sh := shell.New(shell.Config{Commands: [][]*commands.Command{commands.All(), playground.Command(nil)}})
 	var table, statuses strings.Builder
 	table.WriteString("| command | what it does |\n|---|---|\n")
 	for _, c := range sh.Registry().All() {
@@ -84,14 +86,10 @@ var promptPattern = regexp.MustCompile(`(?m)^\[zk: localhost:2181\(CONNECTED\) \
 // TestReadmeExamples runs every example in order against one server.
 func TestReadmeExamples(t *testing.T) {
 	server := zktest.Start(t)
-	bin := filepath.Join(t.TempDir(), "zksh")
-	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
 	dir := t.TempDir()
 	run := func(script, stdin string) string {
 		cmd := exec.Command("bash", "-c", script)
-		cmd.Env = append(os.Environ(), "ZKSH_SERVER="+server.Addr(), "PATH="+filepath.Dir(bin)+":"+os.Getenv("PATH"),
+		cmd.Env = append(os.Environ(), "ZKSH_SERVER="+server.Addr(),
 			"XDG_CONFIG_HOME="+t.TempDir())
 		cmd.Dir = dir
 		cmd.Stdin = strings.NewReader(stdin)

@@ -1,0 +1,256 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+func TestPromptAndQuit(t *testing.T) {
+	t.Parallel()
+	server := zktest.Shared(t).Addr() + place(t)
+	c := openConsole(t, "-server", server)
+	c.expect(`^Connecting to ` + regexp.QuoteMeta(server) + `\n`)
+	c.expect(`^Welcome to ZooKeeper!`)
+	c.expect(connected)
+	if prompt := "[zk: " + server + "(CONNECTED) 0] "; !strings.HasSuffix(c.shown(), prompt) {
+		t.Errorf("the prompt is not %q", prompt)
+	}
+	c.run("create /a data", `^Created /a\n`)
+	c.run("get /a", `^data\n`)
+	c.run("", "") // an empty line does not count
+	c.typeIn("# nor does a comment\r")
+	c.expect(`\(CONNECTED\) 2\] `)
+	c.run("get /none", `^Node does not exist: /none\n`)
+	c.run("close", `^WatchedEvent state:Closed type:None path:null\n`)
+	c.typeIn("ls /\r")
+	c.expect(`^Not connected\n`)
+	c.expect(`\(CLOSED\) 5\] `)
+	c.run("connect", `^WatchedEvent state:SyncConnected type:None path:null\n`)
+	c.typeIn("ls /\r")
+	c.expect(`^\[a\]\n`)
+	c.expect(`\(CONNECTED\) 7\] `)
+	c.typeIn("quit\r")
+	c.expect(`^WatchedEvent state:Closed type:None path:null\n`)
+	c.wantStatus(0)
+}
+
+func TestCtrlDLeavesWithTheLastStatus(t *testing.T) {
+	t.Parallel()
+	server := zktest.Shared(t).Addr() + place(t)
+	for line, want := range map[string]int{"ls /": 0, "get /none": 1, "get": 2, "bogus": 127} {
+		c := openConsole(t, "-server", server)
+		c.expect(connected)
+		c.run("bogus", "unknown command")
+		c.run(line, `\n`)
+		c.typeIn("\x04")
+		c.wantStatus(want)
+	}
+}
+
+// Events stand on lines of their own, and the prompt comes back, also while a
+// line is being typed.
+func TestEventsWhileIdle(t *testing.T) {
+	t.Parallel()
+	server := zktest.Shared(t).Addr() + place(t)
+	c := openConsole(t, "-server", server)
+	c.expect(connected)
+	c.run("create /a", `^Created /a\n`)
+	c.run("addWatch -m PERSISTENT /a", `\n`)
+	zksh(t, "-server", server, "set", "/a", "x")
+	got := c.expect(`\(CONNECTED\) 2\] `)
+	if want := "\nWATCHER::\n\nWatchedEvent state:SyncConnected type:NodeDataChanged path:/a\n[zk: "; !strings.Contains(got, want) {
+		t.Errorf("got %q, want %q in it", got, want)
+	}
+	c.typeIn("get ")
+	c.expect("get ") // echoed
+	zksh(t, "-server", server, "set", "/a", "y")
+	c.expect(`^WatchedEvent .*path:/a\n`)
+	c.expect(`\(CONNECTED\) 2\] `)
+	c.run("/a", `^y\n`)
+	c.run("printwatches off", `\n`)
+	zksh(t, "-server", server, "set", "/a", "z")
+	if got := c.run("get /a", `^z\n`); strings.Contains(got, "WATCHER") {
+		t.Errorf("an event in %q", got)
+	}
+}
+
+func TestCtrlC(t *testing.T) {
+	t.Parallel()
+	chroot := place(t)
+	p := zktest.NewProxy(t, zktest.Shared(t).Addr())
+	c := openConsole(t, "-server", p.Addr()+chroot)
+	c.expect(connected)
+
+	// At the prompt it drops the line.
+	c.typeIn("create /never")
+	c.expect("create /never")
+	c.typeIn("\x03")
+	c.expect(`\n\[zk: \S+\(CONNECTED\) 0\] `)
+	c.run("ls /", `^\[\]\n`)
+
+	// It ends a command that hangs, and that alone. These two say something
+	// before they ask the server.
+	p.Hold(true)
+	c.typeIn("ls2 /\r")
+	c.expect(`has been deprecated`)
+	c.typeIn("\x03")
+	c.expect(`interrupted\n`) // the terminal echoes ^C before it
+	c.expect(anyPrompt)
+	c.typeIn("delete /none 0\r")
+	c.expect(`has been deprecated`)
+	c.typeIn("\x03")
+	c.expect(`unknown whether it took effect\n`)
+	c.expect(anyPrompt)
+	p.Hold(false)
+	c.run("create /later", `^Created /later\n`)
+	c.run("ls /", `^\[later\]\n`)
+	c.typeIn("\x04")
+	c.wantStatus(0)
+}
+
+// Ctrl-C also ends deletions whose answers do not come.
+func TestCtrlCWhileDeleting(t *testing.T) {
+	t.Parallel()
+	chroot := place(t)
+	p := zktest.NewProxy(t, zktest.Shared(t).Addr())
+	plant(t, zktest.Shared(t).Addr()+chroot, 3000)
+	c := openConsole(t, "-server", p.Addr()+chroot)
+	c.expect(connected)
+	p.Delay(200 * time.Millisecond)
+	c.typeIn("deleteall /tree -b 100\r")
+	c.expect(`deleted \d+ of 3001 \(\d+ %\), \d+/s`) // the progress line
+	c.typeIn("\x03")
+	c.expect(`deleted \d+ of 3001 znodes of /tree: interrupted\n`)
+	c.expect(anyPrompt)
+	p.Delay(0)
+	p.Hold(true)
+	c.typeIn("rmr /tree\r")
+	c.expect(`has been deprecated`)
+	c.typeIn("\x03")
+	c.expect(`interrupted`)
+	c.expect(anyPrompt)
+	p.Hold(false)
+	c.run("deleteall /tree", `\n`)
+	c.run("ls /", `^\[\]\n`)
+}
+
+// plant makes /tree with so many children.
+func plant(t *testing.T, server string, n int) {
+	t.Helper()
+	lines := []string{"create /tree"}
+	for range n {
+		lines = append(lines, "create -s /tree/n")
+	}
+	cmd := exec.Command("zksh", "-server", server)
+	cmd.Env, cmd.Stdin = homeEnv(t.TempDir()), strings.NewReader(strings.Join(lines, "\n"))
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLossAndExpiryByHand(t *testing.T) {
+	t.Parallel()
+	chroot := place(t)
+	direct := zktest.Shared(t).Addr() + chroot
+	p := zktest.NewProxy(t, zktest.Shared(t).Addr())
+	c := openConsole(t, "-server", p.Addr()+chroot, "-timeout", "2000")
+	c.expect(connected)
+	c.run("create -e /mine", `^Created /mine\n`)
+
+	// A short loss: the session goes on.
+	p.Refuse(true)
+	p.Cut()
+	c.expect(`^WatchedEvent state:Disconnected type:None path:null\n`)
+	c.expect(`\(CONNECTING\) 1\] `)
+	p.Refuse(false)
+	c.expect(`^WatchedEvent state:SyncConnected type:None path:null\n`)
+	c.expect(`\(CONNECTED\) 1\] `)
+	c.run("getEphemerals", `^\[/mine\]\n`)
+
+	// A long one: the shell tells, and what is gone, and goes on.
+	p.Refuse(true)
+	p.Cut()
+	c.run("ls /", `no server: `+regexp.QuoteMeta(p.Addr())+`: connection refused\n`)
+	for end := time.Now().Add(patience); zksh(t, "-server", direct, "ls", "/") != "[]\n"; {
+		if time.Now().After(end) {
+			t.Fatal("the session does not expire")
+		}
+	}
+	p.Refuse(false)
+	got := c.expect(`the session expired[^\n]*\n`)
+	if !strings.Contains(got, "WatchedEvent state:Expired type:None path:null\n") || !strings.Contains(got, " /mine;") {
+		t.Errorf("got %q", got)
+	}
+	c.expect(connected)
+	c.run("create -e /mine", `^Created /mine\n`)
+	c.typeIn("\x04")
+	c.wantStatus(0)
+}
+
+func TestHistoryFile(t *testing.T) {
+	t.Parallel()
+	server := zktest.Shared(t).Addr() + place(t)
+	c := openConsole(t, "-server", server)
+	c.expect(connected)
+	for _, line := range []string{
+		"create /a", "addauth digest user:secret", "  ls /", "create /b x digest:u:hash:cdrwa", "", "# note", "bogus", "get /a",
+	} {
+		c.run(line, `\n`)
+	}
+	c.typeIn("quit\r")
+	c.wantStatus(0)
+	name := filepath.Join(c.home, "state", "zksh", "history")
+	text, err := os.ReadFile(name)
+	if want := "create /a\nbogus\nget /a\nquit\n"; err != nil || string(text) != want {
+		t.Errorf("the history is %q, %v; want %q", text, err, want)
+	}
+	if info, err := os.Stat(name); err != nil || info.Mode() != 0o600 {
+		t.Errorf("mode %v, %v; want 0600", info.Mode(), err)
+	}
+}
+
+// Bytes of a znode cannot drive the terminal, in no stream.
+func TestEscapesOnATerminal(t *testing.T) {
+	t.Parallel()
+	server := zktest.Shared(t).Addr() + place(t)
+	c := openConsole(t, "-server", server)
+	c.expect(connected)
+	c.run(`create /esc $'\x1b[2J\xff\u202e\x07\ttab\nline'`, `^Created /esc\n`)
+	c.run("get /esc", "^"+regexp.QuoteMeta(`\x1b[2J\xff\u202e\x07`)+"\ttab\nline\n")
+	c.run(`get $'/\x1b[2J'`, regexp.QuoteMeta(`Invalid path string "/\x1b[2J" caused by invalid character @1`))
+	c.run(`$'\x1b[2J'`, `unknown command`)
+	c.run(`setAcl /esc $'world:\x1b[2J:q'`, `Unknown perm type`)
+	c.run(`create /esc2 "" $'world:anyone:cdrwa,digest:\x1b[2J:x:r'`, `^Created /esc2\n`)
+	c.run("getAcl /esc2", `^'digest,'\\x1b\[2J:x\n`)
+	if at := strings.IndexByte(c.shown(), 0x1b); at >= 0 {
+		t.Errorf("an escape character reached the terminal: %q", c.shown()[at:])
+	}
+}
+
+// SIGTERM ends a shell used by hand, its session included.
+func TestTerminatedByHand(t *testing.T) {
+	t.Parallel()
+	server := zktest.Shared(t).Addr() + place(t)
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+		c := openConsole(t, "-server", server, "-q")
+		if got := c.expect(connected); strings.Contains(got, "Welcome") {
+			t.Errorf("-q shows %q", got)
+		}
+		c.run("create -e /mine", `^Created /mine\n`)
+		if err := c.cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		c.wantStatus(143)
+		if got := zksh(t, "-server", server, "ls", "/"); got != "[]\n" {
+			t.Errorf("left behind: %s", got)
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package e2e
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+var signalStatuses = map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143, syscall.SIGHUP: 143}
+
+// A signal ends a single command that waits for its server.
+func TestSignalWhileConnecting(t *testing.T) {
+	t.Parallel()
+	for sig, want := range signalStatuses {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("zksh", "-server", ln.Addr().String(), "ls", "/")
+		cmd.Env = homeEnv(t.TempDir())
+		var errs strings.Builder
+		cmd.Stderr = &errs
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		conn, err := ln.Accept() // it has come so far
+		if err == nil {
+			err = cmd.Process.Signal(sig)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantExit(t, cmd, want)
+		if n := strings.Count(errs.String(), "\n"); n != 1 {
+			t.Errorf("%v: %d lines: %q", sig, n, errs.String())
+		}
+		conn.Close()
+		ln.Close()
+	}
+}
+
+// pipeline is zksh in the middle of a pipe that stays open.
+type pipeline struct {
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	out  *bufio.Reader
+	errs strings.Builder
+}
+
+func openPipeline(t *testing.T, args ...string) *pipeline {
+	t.Helper()
+	p := &pipeline{cmd: exec.Command("zksh", args...)}
+	p.cmd.Env, p.cmd.Stderr = homeEnv(t.TempDir()), &p.errs
+	var err error
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.out = bufio.NewReader(out)
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.cmd.Process.Kill() }) // it has ended, or the test has failed
+	return p
+}
+
+// ask sends a line and wants this answer at once, though the pipe stays open.
+func (p *pipeline) ask(t *testing.T, line, want string) {
+	t.Helper()
+	late := time.AfterFunc(patience, func() { _ = p.cmd.Process.Kill() }) // which ends the read below
+	defer late.Stop()
+	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := p.out.ReadString('\n'); got != want+"\n" || err != nil {
+		t.Fatalf("%s: %q, %v; want %q", line, got, err, want)
+	}
+}
+
+// A signal ends a batch that waits for its next line, and the session with it.
+func TestSignalWhileWaitingForInput(t *testing.T) {
+	t.Parallel()
+	for sig, want := range signalStatuses {
+		server := zktest.Shared(t).Addr() + place(t)
+		p := openPipeline(t, "-server", server)
+		p.ask(t, "create -e /mine", "Created /mine")
+		if err := p.cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		wantExit(t, p.cmd, want)
+		if got := zksh(t, "-server", server, "ls", "/"); got != "[]\n" {
+			t.Errorf("%v: left behind: %s", sig, got)
+		}
+	}
+}
+
+// A signal ends a batch in the middle of a command that hangs; later lines do
+// not run.
+func TestSignalInABatch(t *testing.T) {
+	t.Parallel()
+	chroot := place(t)
+	for sig, want := range signalStatuses {
+		proxy := zktest.NewProxy(t, zktest.Shared(t).Addr())
+		p := openPipeline(t, "-server", proxy.Addr()+chroot)
+		p.ask(t, "ls /", "[]")
+		proxy.Hold(true)
+		// The second answer needs no server, so the third line is under way then.
+		p.ask(t, "version\nls /\ncreate /never", strings.TrimSpace(zksh(t, "version")))
+		if err := p.cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		wantExit(t, p.cmd, want)
+		proxy.Hold(false)
+		if n := strings.Count(p.errs.String(), "\n"); n != 1 || !strings.HasPrefix(p.errs.String(), "stdin:") {
+			t.Errorf("%v: %q", sig, p.errs.String())
+		}
+	}
+	if got := zksh(t, "-server", zktest.Shared(t).Addr()+chroot, "ls", "/"); got != "[]\n" {
+		t.Errorf("made after the signal: %s", got)
+	}
+}

@@ -1,0 +1,260 @@
+package replay
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// answer is what zksh prints for one step, and the status it has for it.
+type answer struct {
+	out, err []string
+	status   int
+}
+
+func (a answer) equal(b answer) bool {
+	return slices.Equal(a.out, b.out) && slices.Equal(a.err, b.err) && a.status == b.status
+}
+
+// normal is the answer as the table has it.
+func (a answer) normal() answer {
+	return answer{split(normal(joined(a.out))), split(normal(joined(a.err))), a.status}
+}
+
+// The rules that are worked out from the recording alone.
+const (
+	createdToStdout    = "created-to-stdout"
+	errorPrefix        = "error-prefix"
+	softFailure        = "soft-failure"
+	unknownCommand     = "unknown-command"
+	statusNoServer     = "status-69"
+	statBlock          = "stat-block"
+	firstFailureStatus = "first-failure-status"
+)
+
+var (
+	// A remark is no error: zksh prints it as it is.
+	remark   = regexp.MustCompile(`^('.*' has been deprecated|The command '.*' has been deprecated|absolute path is )`)
+	missing  = regexp.MustCompile(`^Command not found: Command not found (.*)$`)
+	statLine = regexp.MustCompile(`^([cmp]Zxid|[cm]time|(c|data|acl)[vV]ersion|ephemeralOwner|dataLength|numChildren) = `)
+	lost     = regexp.MustCompile(`ConnectionLoss|Session expired|^Not connected$`)
+	soft     = regexp.MustCompile(`^(quota for .* does not exist\.|Quota does not exist for .*|Not connected)$`)
+)
+
+// predict says how zksh answers a step, going by the recording and by the rules
+// that say where an answer moves without changing, and names the rules it used.
+func predict(r *recording, i int) (answer, []string) {
+	var a answer
+	var used, errs []string
+	rec := r.steps[i]
+	if r.old() {
+		rec, used = r.newer(i)
+	}
+	for _, line := range rec.out {
+		if soft.MatchString(line) {
+			used, errs = append(used, softFailure), append(errs, line)
+		} else {
+			a.out = append(a.out, line)
+		}
+	}
+	for _, line := range rec.err {
+		switch {
+		case strings.HasPrefix(line, "Created "):
+			used, a.out = append(used, createdToStdout), append(a.out, line)
+		case remark.MatchString(line):
+			a.err = append(a.err, line)
+		default:
+			if soft.MatchString(line) {
+				used = append(used, softFailure)
+			}
+			errs = append(errs, line)
+		}
+	}
+	if len(errs) == 0 {
+		return a, used
+	}
+	a.status = 1
+	cmd := r.command(i)
+	if m := missing.FindStringSubmatch(errs[len(errs)-1]); m != nil && m[1] == cmd {
+		used, a.status = append(used, unknownCommand), 127
+		errs = []string{fmt.Sprintf("unknown command %q (help lists all)", cmd)}
+	}
+	if lost.MatchString(errs[0]) {
+		a.status = 69
+		if !slices.Contains(used, softFailure) {
+			used = append(used, statusNoServer)
+		}
+	}
+	for _, line := range errs {
+		if !r.oneShot() {
+			used = append(used, errorPrefix)
+			line = fmt.Sprintf("stdin:%d: %s: %s", i+1, cmd, line)
+		}
+		a.err = append(a.err, line)
+	}
+	return a, used
+}
+
+// old recordings are of zkCli 3.4.
+func (r *recording) old() bool { return strings.HasPrefix(r.name, "v34/") }
+
+// newer rewrites a step of 3.4 as later versions print it: 3.4 has stats on
+// standard error, also where nobody asks for one.
+func (r *recording) newer(i int) (step, []string) {
+	s, cmd := r.steps[i], r.command(i)
+	var used, errs []string
+	for _, line := range s.err {
+		if !statLine.MatchString(line) {
+			errs = append(errs, line)
+			continue
+		}
+		used = append(used, statBlock)
+		if cmd == "stat" || cmd == "ls2" {
+			s.out = append(slices.Clip(s.out), line)
+		}
+	}
+	s.err = errs
+	if slices.Equal(s.out, []string{"Sync returned 0"}) {
+		s.out = []string{"Sync is OK"}
+	}
+	return s, used
+}
+
+// command is the name of the command in a step.
+func (r *recording) command(i int) string {
+	line := r.steps[i].line
+	if r.oneShot() {
+		return r.plainArgs()
+	}
+	line = strings.TrimSpace(line)
+	if line == "" {
+		return ""
+	}
+	for _, quote := range []string{`"`, "'"} {
+		if rest, ok := strings.CutPrefix(line, quote); ok {
+			if name, _, closed := strings.Cut(rest, quote); closed {
+				return name
+			}
+		}
+	}
+	return strings.Fields(line)[0]
+}
+
+// plainArgs is the first argument that is no option, as zkCli sees it.
+func (r *recording) plainArgs() string {
+	for i := 0; i < len(r.args); i++ {
+		switch arg := r.args[i]; {
+		case arg == "-server" || arg == "-timeout":
+			i++
+		case !strings.HasPrefix(arg, "-"):
+			return arg
+		}
+	}
+	return ""
+}
+
+// expectation is all that zksh should do with a recording.
+type expectation struct {
+	answers  []answer
+	rules    []string // the mechanical ones that made a difference
+	problems []string // in the table
+}
+
+// expect puts together what the recording, the mechanical rules and the table
+// say. A step of the table that says what the recording says is stale.
+func expect(r *recording, row *row) expectation {
+	var e expectation
+	rules := map[string]bool{}
+	used := map[int]bool{}
+	var earlier []string
+	for i := range r.steps {
+		a, mechanical := predict(r, i)
+		if d := row.step(i + 1); d != nil {
+			used[i+1] = true
+			if d.line != r.shown(i) {
+				e.problems = append(e.problems, fmt.Sprintf("line %d is %q, the table has %q", i+1, r.shown(i), d.line))
+			}
+			if d.answer.equal(a.normal()) {
+				e.problems = append(e.problems, fmt.Sprintf("line %d: stale: %s makes no difference any more", i+1, d.rule))
+			}
+			if why := explain(d.rule, difference{r: r, i: i, got: d.answer, earlier: earlier}); why != "" {
+				e.problems = append(e.problems, fmt.Sprintf("line %d: %s", i+1, why))
+			}
+			earlier = append(earlier, d.rule)
+			a = d.answer
+		} else {
+			for _, m := range mechanical {
+				rules[m] = true
+			}
+		}
+		e.answers = append(e.answers, a)
+	}
+	for _, d := range row.steps {
+		if !used[d.number] {
+			e.problems = append(e.problems, fmt.Sprintf("there is no line %d", d.number))
+		}
+	}
+	if why := r.lastStatus(row, e.answers); why != "" {
+		e.problems = append(e.problems, why)
+	}
+	if e.status() != e.answers[len(e.answers)-1].status {
+		rules[firstFailureStatus] = true
+	}
+	for _, name := range mechanicalRules {
+		if rules[name] {
+			e.rules = append(e.rules, name)
+		}
+	}
+	return e
+}
+
+// lastStatus checks the recorded status, that of the last command, where the
+// answer to that command is the same and no rule changes its status.
+func (r *recording) lastStatus(row *row, answers []answer) string {
+	last := len(r.steps) - 1
+	for !r.oneShot() && last > 0 && (r.command(last) == "quit" || r.command(last) == "") {
+		last--
+	}
+	_, rules := predict(r, last)
+	moved := slices.Contains(rules, softFailure) || slices.Contains(rules, statusNoServer)
+	if row.step(last+1) != nil || moved || r.old() || strconv.Itoa(answers[last].status) == r.status {
+		return ""
+	}
+	return fmt.Sprintf("line %d: zkCli's status is %s, zksh's would be %d", last+1, r.status, answers[last].status)
+}
+
+// shown is a step's line as the table repeats it.
+func (r *recording) shown(i int) string {
+	if r.oneShot() {
+		return strings.Join(r.args, " ")
+	}
+	return strconv.Quote(r.steps[i].line)
+}
+
+// status is that of the first failure.
+func (e *expectation) status() int {
+	for _, a := range e.answers {
+		if a.status != 0 {
+			return a.status
+		}
+	}
+	return 0
+}
+
+// streams joins the answers of the first n steps.
+func (e *expectation) streams(n int) (out, errs string) {
+	var o, x []string
+	for _, a := range e.answers[:n] {
+		o, x = append(o, a.out...), append(x, a.err...)
+	}
+	return normal(joined(o)), normal(joined(x))
+}
+
+func joined(lines []string) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	return strings.Join(lines, "\n") + "\n"
+}

@@ -1,0 +1,178 @@
+package replay
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+const recordings = "../../testdata/zkcli"
+
+// recording is one run of the real zkCli.
+type recording struct {
+	name   string
+	args   []string // of the command line
+	input  string   // what was sent on standard input, byte for byte
+	steps  []step
+	status string
+}
+
+// step is one line of input, or all of a one-shot run, with what zkCli printed.
+type step struct {
+	line     string
+	before   []string // what happened to the server before the line was sent
+	out, err []string
+}
+
+func (r *recording) oneShot() bool { return r.input == "" }
+
+// load reads a recording. Its log has all of both streams, by steps; the files
+// README.md tells of are kept because of what a log cannot show.
+func load(name string) (*recording, error) {
+	r := &recording{name: name}
+	var text [3]string
+	for i, kind := range []string{".args", ".in", ".log"} {
+		data, err := os.ReadFile(filepath.Join(recordings, name+kind))
+		if err != nil {
+			return nil, err
+		}
+		text[i] = string(data)
+	}
+	r.args, r.input = words(text[0]), text[1]
+	if r.oneShot() {
+		r.steps = []step{{}}
+	}
+	var start []string
+	var remarks []string
+	for line := range strings.Lines(text[2]) {
+		kind, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "|")
+		rest = strings.TrimPrefix(rest, " ")
+		switch kind {
+		case "I":
+			r.steps = append(r.steps, step{line: rest, before: remarks})
+			remarks = nil
+		case "O", "E":
+			if len(r.steps) == 0 {
+				start = append(start, rest)
+				break
+			}
+			s := &r.steps[len(r.steps)-1]
+			if kind == "O" {
+				s.out = append(s.out, rest)
+			} else {
+				s.err = append(s.err, rest)
+			}
+		case "#":
+			remarks = append(remarks, rest)
+			if status, ok := strings.CutPrefix(rest, "exit status "); ok {
+				r.status = status
+			}
+		default:
+			return nil, fmt.Errorf("%s.log: what is %q?", name, line)
+		}
+	}
+	if left := withoutBanner(start); len(left) > 0 {
+		return nil, fmt.Errorf("%s.log: output before the first line: %q", name, left)
+	}
+	for i := range r.steps {
+		r.steps[i].out = withoutBanner(r.steps[i].out)
+	}
+	if n := len(strings.SplitAfter(strings.TrimSuffix(r.input, "\n"), "\n")); !r.oneShot() && n != len(r.steps) {
+		return nil, fmt.Errorf("%s: %d lines of input, %d in the log", name, n, len(r.steps))
+	}
+	return r, nil
+}
+
+// withoutBanner drops what zksh leaves out of pipes and one-shots: the lines at
+// the start, and the blocks about the session.
+func withoutBanner(lines []string) []string {
+	var kept []string
+	for i := 0; i < len(lines); i++ {
+		switch {
+		case regexp.MustCompile(`^(Connecting to |Welcome to ZooKeeper!$|JLine support is |Quitting\.\.\.$)`).MatchString(lines[i]):
+		case i+3 < len(lines) && slices.Equal(lines[i:i+3], []string{"", "WATCHER::", ""}) &&
+			strings.HasSuffix(lines[i+3], " type:None path:null"):
+			i += 3
+		default:
+			kept = append(kept, lines[i])
+		}
+	}
+	return kept
+}
+
+// words splits recorded arguments; single quotes are the only quotes in them.
+func words(line string) []string {
+	var all []string
+	for _, m := range regexp.MustCompile(`'([^']*)'|([^\s']+)`).FindAllStringSubmatch(line, -1) {
+		all = append(all, m[1]+m[2])
+	}
+	return all
+}
+
+var (
+	zoneDate  = regexp.MustCompile(`(?m)^([cm]time = )(\w{3} \w{3} \d\d \d\d:\d\d:\d\d) (\w+) (\d{4})$`)
+	zxidTrio  = regexp.MustCompile(`cZxid = (0x[0-9a-f]+)\n(ctime = .*\n)mZxid = (0x[0-9a-f]+)\n(mtime = .*\n)pZxid = (0x[0-9a-f]+)\n`)
+	ownerLine = regexp.MustCompile(`(?m)^ephemeralOwner = 0x[0-9a-f]{2,}$`)
+	// The help screen is tested elsewhere, and long lists are compared by digest.
+	helpScreen = regexp.MustCompile(`(?s)Reading\n  ls .*\\uHHHH\.\n`)
+	manyLines  = regexp.MustCompile(`(?:/x05v38/child-name-\d{5}\n){2,}|(?:child-name-\d{5}, ){2,}`)
+	confLine   = regexp.MustCompile(`(?m)^version=[0-9a-f]+$`)
+)
+
+// normal makes two runs comparable: times, but not that of 1970; zxids, but not
+// their order within a stat; sessions. A zone keeps its name.
+func normal(text string) string {
+	text = zoneDate.ReplaceAllStringFunc(text, func(s string) string {
+		if strings.HasSuffix(s, " 1970") {
+			return s
+		}
+		return zoneDate.ReplaceAllString(s, "$1<time> $3")
+	})
+	text = zxidTrio.ReplaceAllStringFunc(text, func(s string) string {
+		m := zxidTrio.FindStringSubmatch(s)
+		ids := []string{m[1], m[3], m[5]}
+		// Numbers without leading zeros: the longer one is larger.
+		order := slices.Compact(slices.SortedFunc(slices.Values(ids), func(a, b string) int {
+			if len(a) != len(b) {
+				return len(a) - len(b)
+			}
+			return strings.Compare(a, b)
+		}))
+		order = slices.DeleteFunc(order, func(id string) bool { return id == "0x0" })
+		for i, id := range ids {
+			if id != "0x0" {
+				ids[i] = fmt.Sprintf("<zxid %d>", 1+slices.Index(order, id))
+			}
+		}
+		return fmt.Sprintf("cZxid = %s\n%smZxid = %s\n%spZxid = %s\n", ids[0], m[2], ids[1], m[4], ids[2])
+	})
+	text = ownerLine.ReplaceAllString(text, "ephemeralOwner = <session>")
+	text = helpScreen.ReplaceAllString(text, "<help>\n")
+	text = manyLines.ReplaceAllStringFunc(text, digest)
+	text = confLine.ReplaceAllString(text, "version=<zxid>")
+	return printable(text)
+}
+
+func digest(list string) string {
+	return fmt.Sprintf("<%d bytes, %x>\n", len(list), sha256.Sum256([]byte(list)))
+}
+
+// printable shows what is no UTF-8 as the logs of the recordings do.
+func printable(text string) string {
+	var b strings.Builder
+	for text != "" {
+		r, n := utf8.DecodeRuneInString(text)
+		if r == utf8.RuneError && n == 1 || r < ' ' && r != '\n' && r != '\t' {
+			fmt.Fprintf(&b, `\x%02x`, text[0])
+		} else {
+			b.WriteString(text[:n])
+		}
+		text = text[n:]
+	}
+	return b.String()
+}

@@ -1,0 +1,119 @@
+package zkconn
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/internal/jute"
+)
+
+// frameOf puts a length before a body.
+func frameOf(body ...byte) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
+}
+
+// connectReply is a good one for session 1.
+func connectReply() []byte {
+	var e jute.Encoder
+	e.Int(0)
+	e.Int(10000)
+	e.Long(1)
+	e.Buffer(make([]byte, 16))
+	e.Bool(false)
+	return frameOf(e.B...)
+}
+
+// replyTo is a reply header for the n-th request sent here, with a body.
+func replyTo(n int32, body ...byte) []byte {
+	var e jute.Encoder
+	e.Int(xidBase + n)
+	e.Long(7)
+	e.Int(0)
+	return frameOf(append(e.B, body...)...)
+}
+
+// FuzzFrame has a server send whatever it likes: nothing may panic, hang, or
+// take memory for what a length only claims. Afterwards every request has got
+// an answer or an error.
+func FuzzFrame(f *testing.F) {
+	good := connectReply()
+	f.Add([]byte{})
+	f.Add(good)
+	f.Add([]byte("SSH-2.0-OpenSSH_9.2\r\n"))
+	f.Add([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
+	f.Add(slices.Concat(good, []byte{0x0f, 0xff, 0xff, 0xff}))             // a claim of 256 MiB
+	f.Add(slices.Concat(good, []byte{0xff, 0xff, 0xff, 0xff}))             // one of 4 GiB
+	f.Add(slices.Concat(good, replyTo(0, 0x7f, 0xff, 0xff, 0xff)))         // two thousand million names
+	f.Add(slices.Concat(good, replyTo(99)))                                // never asked
+	f.Add(slices.Concat(good, replyTo(1), replyTo(0)))                     // in the wrong order
+	f.Add(slices.Concat(good, frameOf(1, 2, 3)))                           // no header
+	f.Add(slices.Concat(good, frameOf(make([]byte, 16)...)))               // one for the library
+	f.Add(slices.Concat(good, frameOf(255, 255, 255, 255, 0, 0, 0, 0)))    // half an event
+	f.Add(frameOf(make([]byte, 40)...))                                    // an expired session
+	f.Add(slices.Concat(good, replyTo(2, 0, 0, 0, 22, 0, 0, 0, 0, 0, 0)))  // multiRead
+	f.Add(slices.Concat(good, replyTo(3, 255, 255, 255, 255, 0, 0, 0, 0))) // multi
+	f.Fuzz(func(t *testing.T, sent []byte) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		readAll(t, sent)
+		runtime.ReadMemStats(&after)
+		// Buffers of the reader and the pipe, and one step of a frame's growth.
+		const room = 4 << 20
+		if took := after.TotalAlloc - before.TotalAlloc; took > room+64*uint64(len(sent)) {
+			t.Fatalf("%d bytes allocated for %d received", took, len(sent))
+		}
+	})
+}
+
+// readAll plays the library's part on a connection over which sent arrives.
+func readAll(t *testing.T, sent []byte) {
+	client, server := net.Pipe()
+	defer client.Close()
+	go func() { // ends when the client closes
+		defer server.Close()
+		go func() { _, _ = io.Copy(io.Discard, server) }()
+		_, _ = server.Write(sent)
+	}()
+	l := &link{timeout: time.Second, emit: func(Event) {}, hosts: newHosts(nil, func() {}), changed: make(chan struct{}), state: StateConnecting, ephemerals: pathSet{}}
+	k := newFrameConn(client, "fuzz", l)
+	p := &Pipe{c: Client{absolute: true}, l: l, k: k}
+	children := p.Children("/", true)
+	p.Flush()
+	listing := p.MultiChildren([]string{"/a", "/b"})
+	deleted := p.MultiDelete([]string{"/a", "/b"})
+	single := p.Delete("/a")
+	p.Flush()
+	buf := make([]byte, 1000)
+	for {
+		if _, err := k.Read(buf); err != nil {
+			break
+		}
+	}
+	k.Close()
+	late := time.After(10 * time.Second)
+	for i, c := range []*call{children.call, listing.call, deleted.call, single.call} {
+		select {
+		case r := <-c.done:
+			if r.err == nil {
+				decodeAny(r.body)
+			}
+		case <-late:
+			t.Fatalf("request %d is still waiting", i)
+		}
+	}
+}
+
+// decodeAny reads a body as every record there is.
+func decodeAny(body []byte) {
+	jute.NewDecoder(body).Strings()
+	readACL(jute.NewDecoder(body))
+	readStat(jute.NewDecoder(body))
+	jute.NewDecoder(body).Buffer()
+	_ = multiError(jute.NewDecoder(body), []string{"/a", "/b"}) // any answer will do
+	_ = jute.NewDecoder(body).String()
+}

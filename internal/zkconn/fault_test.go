@@ -1,0 +1,329 @@
+package zkconn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+// Opcodes of requests that faults are made around.
+const (
+	opCreate  = 1
+	opSetData = 5
+)
+
+// patience is how long a test waits for what must come.
+const patience = 20 * time.Second
+
+func TestMain(m *testing.M) { zktest.Main(m) }
+
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// open starts a session and waits until it is there. It is closed with the test.
+func open(t *testing.T, cfg zkconn.Config) *zkconn.Session {
+	t.Helper()
+	s, err := zkconn.Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := s.Close(ctx); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	if err := s.WaitReady(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// faulty is a session through a proxy, and another that sees what is true.
+type faulty struct {
+	*zkconn.Session
+	t     *testing.T
+	proxy *zktest.Proxy
+	truth *zkconn.Session
+	root  string
+	past  []zkconn.Event // taken and not expected yet
+}
+
+func openFaulty(t *testing.T, timeout time.Duration) *faulty {
+	t.Helper()
+	server := zktest.Shared(t).Addr()
+	f := &faulty{t: t, proxy: zktest.NewProxy(t, server), root: fmt.Sprintf("/%s-%d", t.Name(), time.Now().UnixNano())}
+	f.truth = open(t, zkconn.Config{Servers: server, Timeout: patience})
+	if _, err := f.truth.Create(within(t), f.root, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+		t.Fatal(err)
+	}
+	f.Session = open(t, zkconn.Config{Servers: f.proxy.Addr(), Timeout: timeout})
+	return f
+}
+
+func (f *faulty) create(s *zkconn.Session, name string, mode zkconn.CreateMode) error {
+	_, err := s.Create(within(f.t), f.root+name, nil, zkconn.OpenACL(), mode)
+	return err
+}
+
+func (f *faulty) must(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// event waits for an event of a type and a path below the root, or of a state
+// of the session, and returns it.
+func (f *faulty) event(want string) zkconn.Event {
+	f.t.Helper()
+	for end := time.After(patience); ; {
+		f.past = append(f.past, f.Events()...)
+		for i, e := range f.past {
+			if f.name(e) == want {
+				f.past = slices.Delete(f.past, i, i+1)
+				return e
+			}
+		}
+		select {
+		case <-f.EventsReady():
+		case <-end:
+			f.t.Fatalf("no event %q; there were %v", want, f.past)
+		}
+	}
+}
+
+func (f *faulty) name(e zkconn.Event) string {
+	if e.Session() {
+		return string(e.State)
+	}
+	return e.Type.String() + " " + strings.TrimPrefix(e.Path, f.root)
+}
+
+// noNodeEvents wants nothing to be left but changes of the session. A round trip
+// brings in what the server has sent before.
+func (f *faulty) noNodeEvents() {
+	f.t.Helper()
+	f.must(f.Sync(within(f.t), f.root))
+	for _, e := range append(f.past, f.Events()...) {
+		if !e.Session() {
+			f.t.Errorf("unexpected event %s", f.name(e))
+		}
+	}
+	f.past = nil
+}
+
+// cut breaks the connection, lets changes happen meanwhile, and waits for the
+// next connection.
+func (f *faulty) cut(meanwhile func()) {
+	f.t.Helper()
+	f.proxy.Refuse(true)
+	f.proxy.Cut()
+	f.event("Disconnected")
+	meanwhile()
+	f.proxy.Refuse(false)
+	f.must(f.WaitReady(within(f.t)))
+	f.event("SyncConnected")
+}
+
+// expire ends the session on the server while there is no connection.
+func (f *faulty) expire() {
+	f.t.Helper()
+	f.must(f.create(f.Session, "/canary", zkconn.CreateMode{Ephemeral: true}))
+	f.proxy.Refuse(true)
+	f.proxy.Cut()
+	f.event("Disconnected")
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if _, err := f.truth.Exists(within(f.t), f.root+"/canary", false); errors.Is(err, zkconn.NoNode) {
+			return
+		}
+	}
+	f.t.Fatal("the session does not expire")
+}
+
+func TestWriteCutAfterSending(t *testing.T) {
+	t.Parallel()
+	f := openFaulty(t, patience)
+	cut := f.proxy.CutAfterRequest(opCreate)
+	err := f.create(f.Session, "/a", zkconn.CreateMode{})
+	<-cut
+	var lost *zkconn.LostError
+	if !errors.As(err, &lost) || !errors.Is(err, zkconn.ConnectionLoss) || !strings.Contains(err.Error(), "unknown whether it took effect") {
+		t.Errorf("got %T %v", err, err)
+	}
+	if !strings.Contains(err.Error(), f.root+"/a") {
+		t.Errorf("no path in %q", err)
+	}
+	// It was done, once, and the next request works in the same session.
+	f.must(f.create(f.Session, "/a/child", zkconn.CreateMode{}))
+	st, err := f.truth.Exists(within(t), f.root, false)
+	f.must(err)
+	if st.Cversion != 1 {
+		t.Errorf("%d changes, want 1", st.Cversion)
+	}
+}
+
+func TestReadCutAfterSending(t *testing.T) {
+	t.Parallel()
+	f := openFaulty(t, patience)
+	f.proxy.DropReplies(true)
+	go func() {
+		time.Sleep(50 * time.Millisecond) // sent by then, most often; the error is the same if not
+		f.proxy.Cut()
+		f.proxy.DropReplies(false)
+	}()
+	_, _, err := f.Get(within(t), f.root, false)
+	if err == nil || !errors.Is(err, zkconn.ConnectionLoss) || strings.Contains(err.Error(), "unknown") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWriteNotSent(t *testing.T) {
+	t.Parallel()
+	f := openFaulty(t, patience)
+	f.proxy.Refuse(true)
+	f.proxy.Cut()
+	f.event("Disconnected")
+	err := f.create(f.Session, "/a", zkconn.CreateMode{})
+	var none *zkconn.NoServerError
+	if !errors.As(err, &none) || !errors.Is(err, zkconn.ConnectionLoss) {
+		t.Fatalf("got %T %v", err, err)
+	}
+	if !strings.Contains(err.Error(), f.proxy.Addr()+": connection refused") || strings.Contains(err.Error(), "unknown") {
+		t.Errorf("the message is %q", err)
+	}
+	f.proxy.Refuse(false)
+	f.must(f.WaitReady(within(t)))
+	if _, err := f.truth.Exists(within(t), f.root+"/a", false); !errors.Is(err, zkconn.NoNode) {
+		t.Errorf("it was sent: %v", err)
+	}
+}
+
+// A write of which the answer does not come is not called done when its context
+// ends.
+func TestAbandonedWrite(t *testing.T) {
+	t.Parallel()
+	f := openFaulty(t, patience)
+	f.proxy.Hold(true)
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	_, err := f.Create(ctx, f.root+"/a", nil, zkconn.OpenACL(), zkconn.CreateMode{})
+	f.proxy.Hold(false)
+	if !errors.As(err, new(*zkconn.AbandonedError)) || !strings.Contains(err.Error(), "unknown whether it took effect") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWaitingRequestDiesWithItsSession(t *testing.T) {
+	t.Parallel()
+	f := openFaulty(t, 2*time.Second)
+	f.expire()
+	// While connections hang nothing tells a request to give up.
+	f.proxy.Hold(true)
+	f.proxy.Refuse(false)
+	got := make(chan error, 1)
+	go func() { got <- f.create(f.Session, "/queued", zkconn.CreateMode{}) }()
+	select {
+	case err := <-got:
+		if !errors.As(err, new(*zkconn.NoServerError)) { // a pass over the servers had failed just then
+			t.Fatalf("got %v before there was a connection", err)
+		}
+		go func() { got <- f.create(f.Session, "/queued", zkconn.CreateMode{}) }()
+	case <-time.After(300 * time.Millisecond):
+	}
+	f.proxy.Hold(false)
+	if err := <-got; !errors.Is(err, zkconn.SessionExpired) {
+		t.Errorf("got %v, want SessionExpired", err)
+	}
+	if e := f.event("Expired"); !slices.Equal(e.Gone, []string{f.root + "/canary"}) {
+		t.Errorf("gone: %q", e.Gone)
+	}
+	f.must(f.WaitReady(within(t)))
+	if _, err := f.truth.Exists(within(t), f.root+"/queued", false); !errors.Is(err, zkconn.NoNode) {
+		t.Errorf("the request ran in the new session: %v", err)
+	}
+	f.must(f.create(f.Session, "/queued", zkconn.CreateMode{}))
+}
+
+// What is asked after the expiry was told belongs to the new session.
+func TestRequestAfterExpiry(t *testing.T) {
+	t.Parallel()
+	f := openFaulty(t, 2*time.Second)
+	f.expire()
+	f.proxy.Delay(100 * time.Millisecond) // there is a while without a session
+	f.proxy.Refuse(false)
+	f.event("Expired")
+	if err := f.create(f.Session, "/after", zkconn.CreateMode{}); err != nil {
+		t.Errorf("the first request after the expiry: %v", err)
+	}
+}
+
+func TestEphemeralsKnownGone(t *testing.T) {
+	t.Parallel()
+	f := openFaulty(t, 2*time.Second)
+	f.must(f.create(f.Session, "/stays", zkconn.CreateMode{}))
+	f.must(f.create(f.Session, "/b", zkconn.CreateMode{Ephemeral: true}))
+	f.must(f.create(f.Session, "/a-", zkconn.CreateMode{Ephemeral: true, Sequential: true}))
+	f.must(f.create(f.Session, "/deleted", zkconn.CreateMode{Ephemeral: true}))
+	f.must(f.Delete(within(t), f.root+"/deleted", -1))
+	f.expire()
+	f.proxy.Refuse(false)
+	e := f.event("Expired")
+	if want := []string{f.root + "/a-0000000002", f.root + "/b", f.root + "/canary"}; !slices.Equal(e.Gone, want) {
+		t.Errorf("gone: %q, want %q", e.Gone, want)
+	}
+	f.must(f.WaitReady(within(t)))
+}
+
+func TestConnectAndCloseLeakNothing(t *testing.T) {
+	server := zktest.Shared(t).Addr()
+	silent, refused := zktest.Silent(t), zktest.Refused(t)
+	ignore := goleak.IgnoreCurrent()
+	for _, servers := range []string{server, refused, silent, refused + "," + server} {
+		s, err := zkconn.Open(zkconn.Config{Servers: servers, Timeout: 2 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ready := s.Ready(within(t))
+		if want := strings.Contains(servers, server); (ready == nil) != want {
+			t.Errorf("%s: %v", servers, ready)
+		}
+		begin := time.Now()
+		if err := s.Close(within(t)); err != nil {
+			t.Errorf("%s: close: %v", servers, err)
+		}
+		if took := time.Since(begin); took > 2*time.Second {
+			t.Errorf("%s: close took %s", servers, took)
+		}
+		if _, _, err := s.Get(within(t), "/", false); !errors.Is(err, zkconn.ErrNotConnected) || s.State() != zkconn.StateClosed {
+			t.Errorf("%s: after close: %v, %s", servers, err, s.State())
+		}
+	}
+	s := open(t, zkconn.Config{Servers: server, Timeout: 2 * time.Second})
+	for range 3 {
+		if err := s.Connect(within(t), ""); err != nil {
+			t.Error(err)
+		}
+		if err := s.WaitReady(within(t)); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := s.Close(within(t)); err != nil {
+		t.Error(err)
+	}
+	goleak.VerifyNone(t, ignore)
+}

@@ -1,0 +1,232 @@
+package zkconn_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+// One-shot watches survive a reconnect and fire once, for what happened
+// meanwhile or for what happens later.
+func TestOneShotWatchesSurvive(t *testing.T) {
+	t.Parallel()
+	f := openFaulty(t, patience)
+	ctx := within(t)
+	for _, when := range []string{"/meanwhile", "/later"} {
+		f.must(f.create(f.truth, when, zkconn.CreateMode{}))
+		_, _, err := f.Get(ctx, f.root+when, true)
+		f.must(err)
+		_, _, err = f.Children(ctx, f.root+when, true)
+		f.must(err)
+		if _, err = f.Exists(ctx, f.root+when+"-born", true); !errors.Is(err, zkconn.NoNode) {
+			t.Fatal(err)
+		}
+	}
+	change := func(when string) {
+		_, err := f.truth.Set(ctx, f.root+when, []byte("x"), -1)
+		f.must(err)
+		f.must(f.create(f.truth, when+"/child", zkconn.CreateMode{}))
+		f.must(f.create(f.truth, when+"-born", zkconn.CreateMode{}))
+	}
+	expect := func(when string) {
+		f.event("NodeDataChanged " + when)
+		f.event("NodeChildrenChanged " + when)
+		f.event("NodeCreated " + when + "-born")
+	}
+	f.cut(func() { change("/meanwhile") })
+	expect("/meanwhile")
+	f.noNodeEvents()
+	change("/later")
+	expect("/later")
+
+	// Each was used up: neither another change nor another connection fires it.
+	again := func() {
+		for _, when := range []string{"/meanwhile", "/later"} {
+			_, err := f.truth.Set(ctx, f.root+when, []byte("y"), -1)
+			f.must(err)
+			f.must(f.truth.Delete(ctx, f.root+when+"/child", -1))
+			f.must(f.truth.Delete(ctx, f.root+when+"-born", -1))
+		}
+	}
+	f.cut(again)
+	f.noNodeEvents()
+}
+
+func TestPersistentWatchesSurvive(t *testing.T) {
+	t.Parallel()
+	f := openFaulty(t, patience)
+	ctx := within(t)
+	for _, p := range []string{"/p", "/r", "/r/deep"} {
+		f.must(f.create(f.truth, p, zkconn.CreateMode{}))
+	}
+	f.must(f.AddWatch(ctx, f.root+"/p", false))
+	f.must(f.AddWatch(ctx, f.root+"/r", true))
+	for round := range 2 {
+		f.cut(func() {})
+		// Unlike one-shot ones they tell nothing of what happened before the
+		// server has them again.
+		f.must(f.Sync(ctx, f.root))
+		for _, p := range []string{"/p", "/r/deep"} {
+			for range 2 {
+				_, err := f.truth.Set(ctx, f.root+p, []byte("x"), -1)
+				f.must(err)
+				f.event("NodeDataChanged " + p)
+			}
+		}
+		name := fmt.Sprintf("/child%d", round)
+		f.must(f.create(f.truth, "/p"+name, zkconn.CreateMode{}))
+		f.event("NodeChildrenChanged /p")
+		f.must(f.create(f.truth, "/r/deep"+name, zkconn.CreateMode{}))
+		f.event("NodeCreated /r/deep" + name)
+		f.noNodeEvents()
+	}
+	f.must(f.RemoveWatches(ctx, f.root+"/p", zkconn.AnyWatches, false))
+	f.event("PersistentWatchRemoved /p")
+	f.cut(func() {
+		_, err := f.truth.Set(ctx, f.root+"/p", []byte("x"), -1)
+		f.must(err)
+	})
+	f.noNodeEvents()
+}
+
+func TestWatchesDieWithTheirSession(t *testing.T) {
+	t.Parallel()
+	f := openFaulty(t, 2*time.Second)
+	f.must(f.create(f.truth, "/a", zkconn.CreateMode{}))
+	f.must(f.AddWatch(within(t), f.root+"/a", false))
+	f.expire()
+	f.proxy.Refuse(false)
+	f.event("Expired")
+	f.must(f.WaitReady(within(t)))
+	_, err := f.truth.Set(within(t), f.root+"/a", []byte("x"), -1)
+	f.must(err)
+	for f.Sync(within(t), f.root) != nil {
+		f.must(f.WaitReady(within(t)))
+	}
+	f.noNodeEvents()
+}
+
+func TestCredentialsSurvive(t *testing.T) {
+	t.Parallel()
+	f := openFaulty(t, 2*time.Second)
+	ctx := within(t)
+	f.must(f.AddAuth(ctx, "digest", []byte("user:secret")))
+	has := func() {
+		t.Helper()
+		ids, err := f.WhoAmI(ctx)
+		f.must(err)
+		for _, id := range ids {
+			if id.Scheme == "digest" && id.User == "user" {
+				return
+			}
+		}
+		t.Errorf("authenticated as %v", ids)
+	}
+	has()
+	f.cut(func() {})
+	has()
+	f.expire()
+	f.proxy.Refuse(false)
+	f.event("Expired")
+	f.must(f.WaitReady(ctx))
+	has()
+	// They are not carried to a connection asked for.
+	f.must(f.Connect(ctx, zktest.Shared(t).Addr()))
+	f.must(f.WaitReady(ctx))
+	ids, err := f.WhoAmI(ctx)
+	if err != nil || len(ids) != 1 {
+		t.Errorf("after connect: %v, %v", ids, err)
+	}
+}
+
+func TestWrongCredentials(t *testing.T) {
+	t.Parallel()
+	f := openFaulty(t, patience)
+	ctx := within(t)
+	err := f.AddAuth(ctx, "nosuchscheme", []byte("x"))
+	if !errors.Is(err, zkconn.AuthFailed) || !strings.Contains(err.Error(), "nosuchscheme") {
+		t.Errorf("got %v", err)
+	}
+	f.event("AuthFailed")
+	if s := f.State(); s != zkconn.StateAuthFailed || f.Live() {
+		t.Errorf("state %s", s)
+	}
+	if _, _, err := f.Get(ctx, "/", false); !errors.Is(err, zkconn.ErrNotConnected) {
+		t.Errorf("got %v", err)
+	}
+	f.must(f.Connect(ctx, ""))
+	f.must(f.WaitReady(ctx))
+	_, _, err = f.Get(ctx, "/", false)
+	f.must(err)
+}
+
+func TestReadOnlyServer(t *testing.T) {
+	t.Parallel()
+	server := zktest.Start(t, zktest.ReadOnlyEnsemble(), zktest.Heap(64)).Addr()
+	s := open(t, zkconn.Config{Servers: server, Timeout: patience, ReadOnly: true})
+	if st := s.State(); st != zkconn.StateConnectedReadOnly {
+		t.Errorf("state %s", st)
+	}
+	if _, _, err := s.Get(within(t), "/", false); err != nil {
+		t.Error(err)
+	}
+	_, err := s.Create(within(t), "/a", nil, zkconn.OpenACL(), zkconn.CreateMode{})
+	if !errors.Is(err, zkconn.NotReadOnly) || !strings.Contains(err.Error(), "Not a read-only call: /a") {
+		t.Errorf("got %v", err)
+	}
+	// Without the wish for it such a server is none.
+	w, err := zkconn.Open(zkconn.Config{Servers: server, Timeout: 2 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Ready(within(t)); !errors.As(err, new(*zkconn.NoServerError)) {
+		t.Errorf("got %v", err)
+	}
+	if err := w.Close(within(t)); err != nil {
+		t.Error(err)
+	}
+}
+
+// Replies over ZooKeeper's usual limit of 1 MiB arrive whole.
+func TestLargeReplies(t *testing.T) {
+	t.Parallel()
+	f := openFaulty(t, patience)
+	ctx := within(t)
+	const n = 4000
+	long := strings.Repeat("x", 300)
+	errs := make(chan error, n)
+	slots := make(chan struct{}, 64)
+	for i := range n {
+		slots <- struct{}{}
+		go func() {
+			errs <- f.create(f.truth, fmt.Sprintf("/%s-%04d", long, i), zkconn.CreateMode{})
+			<-slots
+		}()
+	}
+	for range n {
+		f.must(<-errs)
+	}
+	names, st, err := f.Children(ctx, f.root, false)
+	if err != nil || len(names) != n || int(st.NumChildren) != n || len(names[0]) != 305 {
+		t.Fatalf("%d names, %v", len(names), err)
+	}
+	big := bytes.Repeat([]byte("0123456789"), 100_000)
+	_, err = f.Set(ctx, f.root, big, -1)
+	f.must(err)
+	got, _, err := f.Get(ctx, f.root, false)
+	if err != nil || !bytes.Equal(got, big) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	// A request that is too large says so.
+	_, err = f.Set(ctx, f.root, make([]byte, 1<<20), -1)
+	var lost *zkconn.LostError
+	if !errors.As(err, &lost) || !strings.Contains(err.Error(), "jute.maxbuffer") {
+		t.Errorf("got %v", err)
+	}
+}
