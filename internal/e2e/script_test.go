@@ -61,7 +61,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"status": cmdStatus, "within": cmdWithin, "server": cmdServer,
+			"zksh": cmdZksh, "status": cmdStatus, "within": cmdWithin, "server": cmdServer,
 			"stop": onServer(func(s *zktest.Server) { s.Stop() }), "restart": onServer(func(s *zktest.Server) { s.Restart() }),
 		},
 		Condition: func(cond string) (bool, error) {
@@ -91,6 +91,17 @@ func makeNode(server, path string) error {
 	}
 	_, err = s.Create(ctx, path, nil, zkconn.OpenACL(), zkconn.CreateMode{})
 	return errors.Join(err, s.Close(ctx))
+}
+
+// cmdZksh runs the program; "! zksh" wants it to fail.
+func cmdZksh(ts *testscript.TestScript, neg bool, args []string) {
+	err := ts.Exec("zksh", args...)
+	switch {
+	case err == nil && neg:
+		ts.Fatalf("unexpected success")
+	case err != nil && !neg:
+		ts.Fatalf("%v", err)
+	}
 }
 
 func cmdStatus(ts *testscript.TestScript, neg bool, args []string) {

@@ -49,7 +49,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{s: s, nc: nc, r: bufio.NewReaderSize(nc, 2048), ip: id{"ip", hostOf(nc)}}
 	c.idle.L = &c.mu
 	c.ids = []id{c.ip}
-	c.stats.reset(s.now())
+	c.stats.since = s.now()
 	return c
 }
 
@@ -148,10 +148,11 @@ func (c *conn) readFrame(buf []byte) ([]byte, error) {
 	if _, err := io.ReadFull(c.r, head[:]); err != nil {
 		return nil, err
 	}
-	n := int(binary.BigEndian.Uint32(head[:]))
-	if n > maxFrame { // negative lengths too
+	size := binary.BigEndian.Uint32(head[:])
+	if size > maxFrame { // negative lengths too
 		return nil, io.ErrShortBuffer
 	}
+	n := int(size)
 	if cap(buf) > keepBuffer {
 		buf = nil
 	}

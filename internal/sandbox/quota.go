@@ -140,7 +140,7 @@ func (t *tree) recount(path string) {
 
 func (t *tree) replaceStats(n *node, q quota) {
 	data := q.bytes()
-	t.bytes += int64(len(data) - len(n.data)) // dataBytes, as the real one has it, does not move
+	t.account("", 0, len(data)-len(n.data))
 	n.data = data
 }
 

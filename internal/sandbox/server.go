@@ -4,7 +4,18 @@
 // it listens on loopback only.
 //
 // It follows ZooKeeper 3.8, oddities included; package difftest compares the
-// two, reply by reply.
+// two, reply by reply. It differs on purpose where the real one would die or grow
+// without end:
+//
+//   - opcode 21 with a mode that has no time to live is BadArguments, and
+//     malformed quota statistics count from what can be read of them;
+//   - the tree, the watches, the sessions and what waits for a slow reader are
+//     bounded by Options, an ACL by 4096 entries, a credential by 4 KiB, a
+//     connection by 64 identities;
+//   - credentials keep their place among a session's requests; the real one lets
+//     them overtake.
+//
+// It has no quorum, no disk, no SASL, no TLS and no reconfiguration.
 package sandbox
 
 import (
@@ -37,7 +48,9 @@ type Options struct {
 	// bubble the bubble's. With a Now of its own the server sets no timer:
 	// nothing expires until Tick is called.
 	Now func() time.Time
-	// Logf is told what the other side of the wire cannot be told; nil is silent.
+	// Logf is told what the other side of the wire cannot be told; nil is
+	// silent. Like Now it is called with the server locked, and must not call
+	// the server's methods.
 	Logf func(format string, args ...any)
 }
 
@@ -95,7 +108,7 @@ func New(opt Options) *Server {
 	// zxid below theirs would make them try again for ever.
 	s.zxid = s.started.Unix() << 32
 	s.lastSession = 1<<56 | s.started.UnixMilli()&(1<<40-1)<<16
-	s.stats.reset()
+	s.stats.lastReply, s.stats.minReply, s.stats.maxReply = -1, -1, -1
 	s.timer = time.AfterFunc(time.Hour, s.alarm)
 	s.timer.Stop()
 	return s

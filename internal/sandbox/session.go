@@ -117,17 +117,31 @@ func (s *Server) closeSession(n *session) {
 // expire ends the sessions that have not been heard of for too long.
 func (s *Server) expire(now time.Time) {
 	for _, id := range s.sessionIDs() {
-		n := s.sessions[id]
-		if n.deadline.After(now) {
-			continue
-		}
-		s.stats.expired++
-		s.log("session 0x%x expired", uint64(n.id))
-		s.closeSession(n)
-		if n.conn != nil {
-			s.drop(n.conn)
+		if n := s.sessions[id]; !n.deadline.After(now) {
+			s.expireNow(n)
 		}
 	}
+}
+
+func (s *Server) expireNow(n *session) {
+	s.stats.expired++
+	s.log("session 0x%x expired", uint64(n.id))
+	s.closeSession(n)
+	if n.conn != nil {
+		s.drop(n.conn)
+	}
+}
+
+// Expire ends a session at once, as if nothing had been heard of its client for
+// too long. It says whether there was such a session.
+func (s *Server) Expire(id int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.sessions[id]
+	if n != nil {
+		s.expireNow(n)
+	}
+	return n != nil
 }
 
 // reap deletes containers that have lost their last child, and nodes whose time

@@ -11,19 +11,15 @@ type connStats struct {
 	lastReply, since time.Time
 }
 
-func (st *connStats) reset(now time.Time) { *st = connStats{since: now} }
-
 // serverStats is what srvr, stat and mntr tell of the server.
 type serverStats struct {
 	received, sent       int64
 	bytesIn              int64
-	lastReply            int // bytes
+	lastReply            int // bytes; -1 before the first
 	minReply, maxReply   int
 	rejected, authFailed int64
 	expired              int64
 }
-
-func (st *serverStats) reset() { *st = serverStats{lastReply: -1, minReply: -1, maxReply: -1} }
 
 // opNames are the names cons has for requests.
 var opNames = map[int32]string{

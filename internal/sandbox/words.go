@@ -35,16 +35,6 @@ var words = map[string]func(*Server) string{
 	"mntr": (*Server).monitor,
 	"conf": (*Server).configuration,
 	"envi": (*Server).environment,
-	"srst": func(s *Server) string {
-		s.stats.reset()
-		return "Server stats reset.\n"
-	},
-	"crst": func(s *Server) string {
-		for c := range s.conns {
-			c.stats.reset(s.now())
-		}
-		return "Connection stats reset.\n"
-	},
 }
 
 const versionLine = "Zookeeper version: " + version + "\n"

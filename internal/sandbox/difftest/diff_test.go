@@ -27,6 +27,9 @@ const (
 )
 
 func TestDiff(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a while")
+	}
 	for _, enforce := range []bool{false, true} {
 		for seed := *first; seed < *first+uint64(*seeds); seed++ {
 			t.Run(fmt.Sprintf("seed=%d,enforceQuota=%v", seed, enforce), func(t *testing.T) {
@@ -54,7 +57,7 @@ func diff(t *testing.T, seed uint64, enforce bool) {
 		t.Fatal(err)
 	}
 	p := &pair{t: t, sides: [2]*side{newSide("real", zktest.Start(t, real...).Addr()), newSide("sandbox", addr.String())}}
-	p.gen = &gen{Rand: rand.New(rand.NewPCG(seed, 0))}
+	p.gen = &gen{Rand: rand.New(rand.NewPCG(seed, 0)), calm: enforce}
 	for i := range users + 1 {
 		p.do(step{session: i, come: resume})
 	}

@@ -70,9 +70,9 @@ const (
 // servers answer alike.
 type gen struct {
 	*rand.Rand
-	made  []string // paths the servers have reported as created
-	zxid  int64    // the last, relative
-	quota bool
+	made []string // paths the servers have reported as created
+	zxid int64    // the last, relative
+	calm bool     // never several requests at once
 }
 
 func pick[T any](g *gen, list ...T) T { return list[g.IntN(len(list))] }
@@ -260,15 +260,19 @@ func (g *gen) paths() []string {
 
 // next makes one step of a session.
 func (g *gen) next(session int) step {
-	if g.chance(96) {
+	if g.calm || g.chance(96) {
 		return g.single(session)
 	}
 	s := step{session: session}
 	for range 2 + g.IntN(8) {
-		// Credentials overtake other requests on the real server.
-		if one := g.single(session); !one.kills && !one.rewatch && one.come == 0 && one.op != opAuth && one.op != opSASL && one.op != opPing {
+		// On the real server credentials overtake other requests, and writes
+		// overtake a setACL ahead of them as far as permissions go.
+		if one := g.single(session); !one.kills && !one.rewatch && one.come == 0 && one.op != opAuth && one.op != opSetACL && one.op != opSASL && one.op != opPing {
 			s.burst = append(s.burst, rawzk.Op{Op: one.op, Body: one.body})
 		}
+	}
+	if len(s.burst) == 0 {
+		return g.single(session)
 	}
 	return s
 }

@@ -45,7 +45,7 @@ func (v *side) do(s step) []string {
 		_ = c.SetDeadline(time.Now().Add(patience))
 		frames, err := c.Flush()
 		lines := v.lines(i, 0, frames, err)
-		if s.op == opCloseSession {
+		if s.op == opCloseSession || s.come == fresh {
 			slices.Sort(lines) // its ephemeral nodes go in any order
 		}
 		seen = append(seen, lines...)
@@ -87,6 +87,7 @@ func (v *side) mind(session int, err error) {
 // connect brings a session to a new connection.
 func (v *side) connect(s step) []string {
 	want, last := v.last[s.session], int64(0)
+	var seen []string
 	switch s.come {
 	case resumeWrong:
 		want.Passwd = make([]byte, 16)
@@ -95,6 +96,9 @@ func (v *side) connect(s step) []string {
 	case resumeNone:
 		want.ID = 12345
 	case fresh:
+		// The old session must not expire in the midst of it, on each server in
+		// its own time.
+		seen = v.bury(s.session)
 		want = rawzk.Session{}
 	}
 	want.Timeout = s.timeout
@@ -107,7 +111,6 @@ func (v *side) connect(s step) []string {
 	}
 	_ = nc.SetDeadline(time.Now().Add(patience))
 	c, err := rawzk.Connect(nc, want, last)
-	var seen []string
 	switch {
 	case err != nil:
 		seen = append(seen, "refused: "+ending(err))
@@ -143,6 +146,30 @@ func (v *side) connect(s step) []string {
 		v.base = f.Zxid - 1
 	}
 	return seen
+}
+
+// bury closes a session that is about to be given up.
+func (v *side) bury(session int) []string {
+	if v.last[session].ID == 0 {
+		return nil
+	}
+	nc, err := net.Dial("tcp", v.addr)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	defer nc.Close()
+	_ = nc.SetDeadline(time.Now().Add(patience))
+	c, err := rawzk.Connect(nc, v.last[session], 0)
+	if err != nil || c.Session.ID == 0 {
+		return []string{fmt.Sprint("not there any more: ", err)}
+	}
+	if err := c.Send(1, opCloseSession, nil); err != nil {
+		return []string{err.Error()}
+	}
+	frames, err := toTheEnd(c)
+	lines := v.lines(session, opCloseSession, frames, err)
+	slices.Sort(lines)
+	return lines
 }
 
 func toTheEnd(c *rawzk.Conn) ([]rawzk.Frame, error) {

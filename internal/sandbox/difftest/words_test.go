@@ -13,7 +13,7 @@ import (
 // same are mntr's keys whose values must be equal.
 var same = []string{
 	"zk_server_state", "zk_ephemerals_count", "zk_znode_count", "zk_global_sessions", "zk_watch_count",
-	"zk_approximate_data_size", "zk_outstanding_requests", "zk_local_sessions",
+	"zk_outstanding_requests", "zk_local_sessions",
 }
 
 // words compares what the four-letter words tell of the same state.

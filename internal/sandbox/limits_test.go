@@ -1,0 +1,349 @@
+package sandbox
+
+import (
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/sandbox/rawzk"
+)
+
+func TestWhatKillsTheRealOne(t *testing.T) {
+	bubble(t, Options{EnforceQuota: true}, func(t *testing.T, s *Server) {
+		c := open(t, s)
+		for _, ttl := range []int64{-1, -5} {
+			if f := c.call(opCreateTTL, rawzk.CreateTTL("/t", nil, rawzk.Open, modePersistent, ttl)); code(f.Err) != codeBadArguments {
+				t.Errorf("TTL create of a persistent node: error %d", f.Err)
+			}
+		}
+		c.create("/a", 0)
+		c.create("/zookeeper/quota/a", 0)
+		c.must(opCreate, rawzk.Create("/zookeeper/quota/a/zookeeper_limits", []byte("count=5,bytes=100"), rawzk.Open, 0))
+		c.must(opCreate, rawzk.Create("/zookeeper/quota/a/zookeeper_stats", []byte("count=1,bytes=1"), rawzk.Open, 0))
+		c.must(opSetData, rawzk.Set("/zookeeper/quota/a/zookeeper_stats", []byte("=;nonsense,,=1"), -1))
+		c.call(opCreate, rawzk.Create("/a/b", nil, rawzk.Open, 0))
+		c.call(opCreate, rawzk.Create("/zookeeper/quota/zookeeper_limits", nil, rawzk.Open, 0))
+		c.call(opCreate, rawzk.Create("/zookeeper/quota/zookeeper_stats", nil, rawzk.Open, 0))
+		c.create("/z", 0)
+	})
+}
+
+func TestMaxSessions(t *testing.T) {
+	var logged []string
+	opt := Options{MaxSessions: 2, Logf: func(format string, _ ...any) { logged = append(logged, format) }}
+	bubble(t, opt, func(t *testing.T, s *Server) {
+		open(t, s)
+		leaving := open(t, s)
+		nc, err := s.Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := rawzk.Connect(nc, rawzk.Session{}, 0); !errors.Is(err, io.EOF) {
+			t.Errorf("a third session: %v", err)
+		}
+		if len(logged) != 1 || s.stats.rejected != 1 {
+			t.Errorf("logged %q, rejected %d", logged, s.stats.rejected)
+		}
+		resume(t, s, leaving.Session).must(opCloseSession, nil)
+		open(t, s)
+		for range 2*2 + 16 {
+			if nc, err := s.Dial(); err == nil {
+				defer nc.Close()
+			} else if !strings.Contains(err.Error(), "refused") {
+				t.Error(err)
+			}
+		}
+		if len(s.conns) > 2*2+16 {
+			t.Errorf("%d connections", len(s.conns))
+		}
+	})
+}
+
+func TestSilentConnectionIsCut(t *testing.T) {
+	bubble(t, Options{}, func(t *testing.T, s *Server) {
+		nc, err := s.Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		if _, err := nc.Read(make([]byte, 1)); !errors.Is(err, io.EOF) || time.Since(start) != handshakeTime {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+}
+
+func TestSlowReader(t *testing.T) {
+	bubble(t, Options{MaxQueue: 1 << 16}, func(t *testing.T, s *Server) {
+		slow, busy := open(t, s), open(t, s)
+		busy.create("/n", 0)
+		slow.must(opAddWatch, rawzk.PathInt("/", 1))
+		for range 3000 {
+			busy.must(opSetData, rawzk.Set("/n", nil, -1))
+		}
+		synctest.Wait()
+		for c := range s.conns {
+			if c.sess.id == slow.Session.ID {
+				t.Error("the slow reader is still connected")
+			}
+		}
+		if n := s.queued.Load(); n != 0 {
+			t.Errorf("%d bytes are still queued", n)
+		}
+	})
+}
+
+func TestTreeLimit(t *testing.T) {
+	bubble(t, Options{MaxTreeBytes: 100_000}, func(t *testing.T, s *Server) {
+		c := open(t, s)
+		var err code
+		for i := 0; err == codeOK; i++ {
+			if i > 1000 {
+				t.Fatal("the tree has no limit")
+			}
+			err = code(c.call(opCreate, rawzk.Create("/n", make([]byte, 1000), rawzk.Open, modeSequential)).Err)
+		}
+		if err != codeSystemError {
+			t.Errorf("error %d", err)
+		}
+		ops := make([]rawzk.Op, 1000)
+		for i := range ops {
+			ops[i] = rawzk.Op{Op: opCreate, Body: rawzk.Create("/m", nil, rawzk.Open, modeSequential)}
+		}
+		before := len(s.tree.nodes)
+		c.must(opMulti, rawzk.Multi(ops...))
+		if len(s.tree.nodes) != before {
+			t.Error("a multi went beyond the limit")
+		}
+		c.must(opDelete, rawzk.PathInt("/n0000000000", -1))
+		c.create("/again", 0)
+	})
+}
+
+func TestWatchLimit(t *testing.T) {
+	bubble(t, Options{MaxWatchBytes: 10_000}, func(t *testing.T, s *Server) {
+		c := open(t, s)
+		for i := range 1000 {
+			if err := c.Send(int32(i), opExists, rawzk.PathWatch("/"+strings.Repeat("x", i), true)); err != nil {
+				return // cut off
+			}
+			if _, err := c.Recv(); err != nil {
+				return
+			}
+		}
+		t.Error("watches have no limit")
+	})
+}
+
+func TestFrameLimits(t *testing.T) {
+	for _, head := range []string{"\x00\x10\x00\x00", "\xff\xff\xff\xff", "\x00\x00\x00\x00", "SSH-", "GET "} {
+		bubble(t, Options{}, func(t *testing.T, s *Server) {
+			c := open(t, s)
+			if _, err := c.Conn.Conn.Write([]byte(head)); err != nil {
+				t.Fatal(err)
+			}
+			c.closed()
+		})
+	}
+	bubble(t, Options{}, func(t *testing.T, s *Server) {
+		c := open(t, s)
+		most := maxFrame - 8 - len(rawzk.Create("/big", nil, rawzk.Open, 0))
+		c.must(opCreate, rawzk.Create("/big", make([]byte, most), rawzk.Open, 0))
+		if got := c.must(opGetData, rawzk.PathWatch("/big", false)).Buffer(); len(got) != most {
+			t.Errorf("%d bytes came back", len(got))
+		}
+	})
+}
+
+func TestLoopbackOnly(t *testing.T) {
+	s := New(Options{})
+	defer s.Close()
+	for _, addr := range []string{":0", "0.0.0.0:0", "[::]:0", "192.0.2.1:0", "example.com:0", "nonsense"} {
+		if a, err := s.Listen(addr); err == nil {
+			t.Errorf("listens on %v for %q", a, addr)
+		}
+	}
+	if ln, err := net.Listen("tcp", "0.0.0.0:0"); err == nil {
+		if err := s.Serve(ln); err == nil || !strings.Contains(err.Error(), "loopback") {
+			t.Errorf("Serve: %v", err)
+		}
+		_ = ln.Close()
+	}
+	if _, err := s.Listen("localhost:0"); err != nil {
+		t.Error(err)
+	}
+	_ = s.Close()
+	if _, err := s.Listen("127.0.0.1:0"); !errors.Is(err, ErrClosed) {
+		t.Errorf("Listen after Close: %v", err)
+	}
+	if _, err := s.Dial(); !errors.Is(err, ErrClosed) {
+		t.Errorf("Dial after Close: %v", err)
+	}
+}
+
+func TestServeEndsWithServer(t *testing.T) {
+	s := New(Options{})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() { done <- s.Serve(ln) }()
+	nc, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := rawzk.Connect(nc, rawzk.Session{Timeout: asked}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Close()
+	if err := <-done; !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+	if _, err := c.Recv(); err == nil {
+		t.Error("the connection is still open")
+	}
+}
+
+func TestConcurrentSessions(t *testing.T) {
+	s := New(Options{})
+	defer s.Close()
+	addr, err := s.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const writers, each = 8, 200
+	dial := func() *client {
+		nc, err := net.Dial("tcp", addr.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := rawzk.Connect(nc, rawzk.Session{Timeout: asked}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return &client{t, c}
+	}
+	root := dial()
+	root.create("/q", 0)
+	var watchers []*client
+	for range 3 {
+		w := dial()
+		w.must(opAddWatch, rawzk.PathInt("/q", 1))
+		watchers = append(watchers, w)
+	}
+	done := make(chan bool)
+	for range writers {
+		w := dial()
+		go func() {
+			defer func() { done <- true }()
+			for range each {
+				if _, err := w.Call(opCreate, rawzk.Create("/q/n", nil, rawzk.Open, modeSequential)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}()
+	}
+	var seen [3][]string
+	for i, w := range watchers {
+		go func() {
+			defer func() { done <- true }()
+			for range writers * each {
+				f, err := w.Recv()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				d := jute.NewDecoder(f.Body)
+				_, _ = d.Int(), d.Int() // type and state
+				seen[i] = append(seen[i], d.String())
+			}
+		}()
+	}
+	for range writers + len(watchers) {
+		<-done
+	}
+	if !slices.IsSorted(seen[0]) || !slices.Equal(seen[0], seen[1]) || !slices.Equal(seen[0], seen[2]) {
+		t.Error("the watchers saw different orders")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	check(t, s)
+}
+
+func TestStorm(t *testing.T) {
+	s := New(Options{Tick: 20 * time.Millisecond, ReapEvery: 10 * time.Millisecond, MaxQueue: 1 << 14, MaxSessions: 50})
+	addr, err := s.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := make(chan bool)
+	var wg sync.WaitGroup
+	for seed := range uint64(8) {
+		wg.Go(func() {
+			rnd := rand.New(rand.NewPCG(seed, 0))
+			var last rawzk.Session
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				nc, err := net.Dial("tcp", addr.String())
+				if err != nil {
+					return
+				}
+				last.Timeout = 40
+				if rnd.IntN(3) == 0 {
+					last = rawzk.Session{Timeout: 400}
+				}
+				c, err := rawzk.Connect(nc, last, 0)
+				if err != nil {
+					_ = nc.Close()
+					continue
+				}
+				last = c.Session
+				_ = c.SetDeadline(time.Now().Add(200 * time.Millisecond))
+				if rnd.IntN(2) == 0 {
+					go func() { _, _ = io.Copy(io.Discard, c.Conn) }()
+				}
+				for range rnd.IntN(300) {
+					op := samples[rnd.IntN(len(samples))]
+					if op.Op == opCloseSession && rnd.IntN(20) > 0 {
+						continue
+					}
+					if c.Send(1, op.Op, op.Body) != nil {
+						break
+					}
+				}
+				_ = c.Close()
+			}
+		})
+	}
+	for range 40 {
+		time.Sleep(20 * time.Millisecond)
+		s.Inject(Fault{Action: Action(1 + rand.IntN(4)), Skip: rand.IntN(5)})
+		s.Pause()
+		s.Resume()
+		s.mu.Lock()
+		check(t, s)
+		s.mu.Unlock()
+	}
+	_ = s.Close()
+	close(stop)
+	wg.Wait()
+	check(t, s)
+	if n := s.queued.Load(); n != 0 {
+		t.Errorf("%d bytes are still queued", n)
+	}
+}
