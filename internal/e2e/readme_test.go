@@ -1,15 +1,18 @@
 package e2e
 
 import (
+	"bufio"
 	"bytes"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -79,9 +82,10 @@ func readFile(t *testing.T, name string) string {
 }
 
 // fence matches the README's blocks that show the program at work.
-var fence = regexp.MustCompile("(?ms)^```(console|zksh)\n(.*?)^```$")
+// A shell of the sandbox has a number.
+var fence = regexp.MustCompile("(?ms)^```(console|zksh)(?: (\\d))?\n(.*?)^```$")
 
-var promptPattern = regexp.MustCompile(`(?m)^\[zk: localhost:2181\(CONNECTED\) \d+\] (.*)$`)
+var promptPattern = regexp.MustCompile(`(?m)^\[zk: [^ ]+\(CONNECTED\) \d+\] (.*)$`)
 
 // TestReadmeExamples runs every example in order against one server.
 func TestReadmeExamples(t *testing.T) {
@@ -102,23 +106,33 @@ func TestReadmeExamples(t *testing.T) {
 	if len(blocks) < 3 {
 		t.Fatalf("only %d examples found", len(blocks))
 	}
+	state := t.TempDir()
+	terminals := map[string]*terminal{}
 	for _, b := range blocks {
-		if b[1] == "zksh" {
-			want := promptPattern.ReplaceAllString(b[2], "$1")
-			lines := promptPattern.FindAllStringSubmatch(b[2], -1)
-			var in, have strings.Builder
-			for _, l := range lines {
-				in.WriteString(l[1] + "\n")
+		kind, number, text := b[1], b[2], b[3]
+		if kind == "zksh" {
+			want := promptPattern.ReplaceAllString(text, "$1")
+			lines := promptPattern.FindAllStringSubmatch(text, -1)
+			var answers string
+			if number == "" {
+				var in strings.Builder
+				for _, l := range lines {
+					in.WriteString(l[1] + "\n")
+				}
+				answers = run("zksh", in.String())
+			} else {
+				if terminals[number] == nil {
+					terminals[number] = openTerminal(t, state)
+				}
+				answers = terminals[number].play(t, lines, strings.Count(text, "\n")-len(lines))
 			}
 			// The commands are shown between the answers; put them in there.
-			answers := run("zksh", in.String())
-			have.WriteString(interleave(want, answers, lines))
-			if diff := cmp.Diff(want, have.String()); diff != "" {
+			if diff := cmp.Diff(want, interleave(want, answers, lines)); diff != "" {
 				t.Errorf("example differs (-README +zksh):\n%s", diff)
 			}
 			continue
 		}
-		for example := range strings.SplitSeq(strings.TrimPrefix(b[2], "$ "), "\n$ ") {
+		for example := range strings.SplitSeq(strings.TrimPrefix(text, "$ "), "\n$ ") {
 			command, want, _ := strings.Cut(strings.TrimSuffix(example, "\n"), "\n")
 			if name, ok := strings.CutPrefix(command, "cat "); ok { // what it shows is the file the next example uses
 				if err := os.WriteFile(filepath.Join(dir, name), []byte(want+"\n"), 0o644); err != nil {
@@ -131,6 +145,67 @@ func TestReadmeExamples(t *testing.T) {
 			}
 		}
 	}
+}
+
+// terminal is a shell of the sandbox that is typed into a bit at a time.
+type terminal struct {
+	in    io.Writer
+	lines chan string
+}
+
+// openTerminal starts a shell; those with the same state directory share one sandbox.
+func openTerminal(t *testing.T, state string) *terminal {
+	t.Helper()
+	cmd := exec.Command("zksh", "--sandbox")
+	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+state, "XDG_CONFIG_HOME="+state)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = cmd.Stdout
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	term := &terminal{in: in, lines: make(chan string, 100)}
+	go func() { // ends with the shell
+		defer close(term.lines)
+		for scan := bufio.NewScanner(out); scan.Scan(); {
+			term.lines <- scan.Text()
+		}
+	}()
+	t.Cleanup(func() {
+		in.Close()
+		for range term.lines {
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("a terminal of the README: %v", err)
+		}
+	})
+	return term
+}
+
+// play types lines and takes so many lines of answers.
+func (term *terminal) play(t *testing.T, lines [][]string, answers int) string {
+	t.Helper()
+	for _, l := range lines {
+		if _, err := io.WriteString(term.in, l[1]+"\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var b strings.Builder
+	for range answers {
+		select {
+		case l := <-term.lines:
+			b.WriteString(l + "\n")
+		case <-time.After(20 * time.Second):
+			t.Fatalf("no further answer after\n%s", b.String())
+		}
+	}
+	return b.String()
 }
 
 // interleave puts the typed lines where the README has them.
