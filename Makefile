@@ -1,15 +1,18 @@
 VERSION     = $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 FUZZTIME   ?= 20s
+SEED       ?= 1
+SEEDS      ?= 5
+OPS        ?= 10000
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: build run test lint bench fuzz docs clean help
+.PHONY: build run test lint bench diff fuzz docs clean help
 
 build: ## build bin/zksh
-	go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/zksh .
+	CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/zksh .
 
-run: build ## build, and open a shell on localhost:2181
-	exec bin/zksh -server localhost:2181
+run: build ## build, and open a shell on an in-memory server, the sandbox
+	exec bin/zksh --sandbox
 
 test: ## install what the tests need, lint, run all tests
 	.ci/install-zookeeper
@@ -24,6 +27,9 @@ lint: ## check the format, vet, staticcheck, go.mod
 
 bench: ## measure against a real server
 	go run ./internal/bench
+
+diff: ## compare the sandbox with a real server: SEEDS sequences of OPS random operations
+	go test -race -count=1 -timeout 0 -v -run '^TestDiff$$' ./internal/sandbox/difftest -seed $(SEED) -seeds $(SEEDS) -ops $(OPS) -quota both
 
 fuzz: ## run each fuzz target for FUZZTIME
 	@set -e; list=$$(go test -list '^Fuzz' ./...); \

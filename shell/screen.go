@@ -35,9 +35,7 @@ func (s *screen) answer(v render.Value) error {
 // event prints a value that nobody waits for, above the line being typed.
 func (s *screen) event(v render.Value) error {
 	var b bytes.Buffer
-	p := s.printer
-	p.W = &b
-	if err := p.Print(v); err != nil {
+	if err := s.printer.To(&b).Print(v); err != nil {
 		return err
 	}
 	s.mu.Lock()

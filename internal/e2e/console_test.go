@@ -42,7 +42,12 @@ func homeEnv(home string) []string {
 
 func openConsole(t *testing.T, args ...string) *console {
 	t.Helper()
-	c := &console{t: t, home: t.TempDir(), done: make(chan struct{}), cmd: exec.Command("zksh", args...)}
+	return openConsoleIn(t, t.TempDir(), args...)
+}
+
+func openConsoleIn(t *testing.T, home string, args ...string) *console {
+	t.Helper()
+	c := &console{t: t, home: home, done: make(chan struct{}), cmd: exec.Command("zksh", args...)}
 	c.cmd.Env = homeEnv(c.home)
 	var err error
 	if c.tty, err = pty.StartWithSize(c.cmd, &pty.Winsize{Rows: 24, Cols: 250}); err != nil {

@@ -37,12 +37,30 @@ import (
 //	$SERVER, $CHROOT          the two parts of it
 //	$REFUSED $SILENT $SSH $HTTP   addresses without a ZooKeeper
 func TestScripts(t *testing.T) {
-	shared := zktest.Shared(t).Addr()
+	runScripts(t, "../../testdata/script", zktest.Shared(t).Addr(), func(ts *testscript.TestScript, kind string) scriptServer {
+		opts, ok := serverKinds[kind]
+		if !ok {
+			ts.Fatalf("no server is of kind %s", kind)
+		}
+		return zktest.Start(ts.Value(testKey).(testing.TB), append(opts, zktest.Heap(64))...)
+	})
+}
+
+// scriptServer is a server of a script's own.
+type scriptServer interface {
+	Addr() string
+	Stop()
+	Restart()
+}
+
+// runScripts runs the scripts in dir against the server at shared, and those
+// that start makes for them.
+func runScripts(t *testing.T, dir, shared string, start func(ts *testscript.TestScript, kind string) scriptServer) {
 	hostile := []string{
 		"REFUSED=" + zktest.Refused(t), "SILENT=" + zktest.Silent(t), "SSH=" + zktest.SSHBanner(t), "HTTP=" + zktest.HTTP(t),
 	}
 	testscript.Run(t, testscript.Params{
-		Dir:                "../../testdata/script",
+		Dir:                dir,
 		RequireUniqueNames: true,
 		ContinueOnError:    true, // one broken rule must not hide the next
 		UpdateScripts:      os.Getenv("UPDATE_SCRIPTS") != "",
@@ -56,13 +74,14 @@ func TestScripts(t *testing.T) {
 			env.Vars = append(env.Vars, "SERVER="+shared, "CHROOT="+chroot, "ZKSH_SERVER="+shared+chroot,
 				"HOME="+env.WorkDir, "XDG_CONFIG_HOME="+filepath.Join(env.WorkDir, ".config"),
 				"XDG_STATE_HOME="+filepath.Join(env.WorkDir, ".state"), "TZ=UTC")
-			env.Values[serversKey] = map[string]*zktest.Server{}
+			env.Values[serversKey] = map[string]scriptServer{}
 			env.Values[testKey] = env.T()
+			env.Values[startKey] = start
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"zksh": cmdZksh, "status": cmdStatus, "within": cmdWithin, "server": cmdServer,
-			"stop": onServer(func(s *zktest.Server) { s.Stop() }), "restart": onServer(func(s *zktest.Server) { s.Restart() }),
+			"stop": onServer(scriptServer.Stop), "restart": onServer(scriptServer.Restart),
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond != "ipv6" {
@@ -78,6 +97,7 @@ type key int
 const (
 	serversKey key = iota
 	testKey
+	startKey
 )
 
 // makeNode creates a znode by the code under test's own client, which the rest
@@ -148,21 +168,18 @@ func cmdServer(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 || len(args) > 2 {
 		ts.Fatalf("usage: server NAME [kind]")
 	}
-	opts, ok := serverKinds[append(args, "plain")[1]]
-	if !ok {
-		ts.Fatalf("no server is of kind %s", args[1])
-	}
-	s := zktest.Start(ts.Value(testKey).(testing.TB), append(opts, zktest.Heap(64))...)
-	ts.Value(serversKey).(map[string]*zktest.Server)[args[0]] = s
+	start := ts.Value(startKey).(func(*testscript.TestScript, string) scriptServer)
+	s := start(ts, append(args, "plain")[1])
+	ts.Value(serversKey).(map[string]scriptServer)[args[0]] = s
 	ts.Setenv(args[0], s.Addr())
 }
 
-func onServer(do func(*zktest.Server)) func(*testscript.TestScript, bool, []string) {
+func onServer(do func(scriptServer)) func(*testscript.TestScript, bool, []string) {
 	return func(ts *testscript.TestScript, neg bool, args []string) {
 		if neg || len(args) != 1 {
 			ts.Fatalf("give the name of one server")
 		}
-		s := ts.Value(serversKey).(map[string]*zktest.Server)[args[0]]
+		s := ts.Value(serversKey).(map[string]scriptServer)[args[0]]
 		if s == nil {
 			ts.Fatalf("no server %s was started", args[0])
 		}

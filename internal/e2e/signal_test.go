@@ -56,8 +56,13 @@ type pipeline struct {
 
 func openPipeline(t *testing.T, args ...string) *pipeline {
 	t.Helper()
+	return openPipelineIn(t, t.TempDir(), args...)
+}
+
+func openPipelineIn(t *testing.T, home string, args ...string) *pipeline {
+	t.Helper()
 	p := &pipeline{cmd: exec.Command("zksh", args...)}
-	p.cmd.Env, p.cmd.Stderr = homeEnv(t.TempDir()), &p.errs
+	p.cmd.Env, p.cmd.Stderr = homeEnv(home), &p.errs
 	var err error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)

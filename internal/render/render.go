@@ -36,12 +36,17 @@ func ParseFormat(s string) (Format, error) {
 	return "", fmt.Errorf("unknown output form %q; the forms are text, table and json", s)
 }
 
-// Printer prints values to one stream.
+// Printer prints values to one stream. It is for one goroutine at a time.
 type Printer struct {
 	W      io.Writer
 	Format Format
 	Safe   bool // W is a terminal: escape what could control it
+
+	buf *bufio.Writer // kept: a new one for each answer would be most of a batch's garbage
 }
+
+// To is the same printer on another stream.
+func (p *Printer) To(w io.Writer) *Printer { return &Printer{W: w, Format: p.Format, Safe: p.Safe} }
 
 // Print writes one value whole.
 func (p *Printer) Print(v Value) error {
@@ -49,11 +54,14 @@ func (p *Printer) Print(v Value) error {
 	if p.Safe {
 		w = &safeWriter{w: p.W}
 	}
-	b := bufio.NewWriterSize(w, 1<<15)
-	if err := p.print(b, v); err != nil {
+	if p.buf == nil {
+		p.buf = bufio.NewWriterSize(w, 1<<15)
+	}
+	p.buf.Reset(w)
+	if err := p.print(p.buf, v); err != nil {
 		return err
 	}
-	return b.Flush()
+	return p.buf.Flush()
 }
 
 // Marshal is json.Marshal without the escapes meant for HTML.

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// The bench runs itself for what needs a connection. On Linux a child's peak
+// memory is never below its parent's when it was started, so the parent, whose
+// children are measured, holds no trees and no connection.
+const helperArg = "helper"
+
+// tree is a subtree with a number of nodes, the root included, each with up to
+// fan children, filled level by level.
+type tree struct {
+	root       string
+	nodes, fan int
+}
+
+func (t tree) args(verb string) []string {
+	return []string{verb, t.root, strconv.Itoa(t.nodes), strconv.Itoa(t.fan)}
+}
+
+// help does one of the helper's jobs: SERVER VERB ROOT NODES FAN.
+func help(args []string) error {
+	if len(args) != 5 {
+		return fmt.Errorf("helper: wrong arguments %q", args)
+	}
+	nodes, err := strconv.Atoi(args[3])
+	if err != nil {
+		return err
+	}
+	fan, err := strconv.Atoi(args[4])
+	if err != nil {
+		return err
+	}
+	t := tree{args[2], nodes, fan}
+	conn, _, err := zk.Connect([]string{args[0]}, 10*time.Second, zk.WithLogInfo(false))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	switch args[1] {
+	case "make":
+		return t.make(conn)
+	case "gone":
+		return t.gone(conn)
+	case "creates":
+		return t.creates(conn)
+	}
+	return fmt.Errorf("helper: no job %q", args[1])
+}
+
+// make creates the tree in transactions of a thousand. It fails if the root is there.
+func (t tree) make(conn *zk.Conn) error {
+	const batch = 1000
+	paths := make([]string, 0, t.nodes)
+	var ops []any
+	for i := range t.nodes {
+		path := t.root
+		if i > 0 {
+			path = fmt.Sprintf("%s/node-%05d", paths[(i-1)/t.fan], i)
+		}
+		paths = append(paths, path)
+		ops = append(ops, &zk.CreateRequest{Path: path, Acl: zk.WorldACL(zk.PermAll)})
+		if len(ops) == batch || i == t.nodes-1 {
+			if _, err := conn.Multi(ops...); err != nil {
+				return fmt.Errorf("making %s: %w", t.root, err)
+			}
+			ops = ops[:0]
+		}
+	}
+	return nil
+}
+
+// gone fails if the root is there.
+func (t tree) gone(conn *zk.Conn) error {
+	there, _, err := conn.Exists(t.root)
+	if err == nil && there {
+		err = errors.New(t.root + " is still there")
+	}
+	return err
+}
+
+// creates is the bare loop: it creates the root's children one after another.
+func (t tree) creates(conn *zk.Conn) error {
+	for i := range t.nodes {
+		made, err := conn.Create(childPath(t.root, i), []byte("data"), 0, zk.WorldACL(zk.PermAll))
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(os.Stdout, "Created", made); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// childPath names the nodes that the loop and the shells create.
+func childPath(root string, i int) string { return fmt.Sprintf("%s/node-%d", root, i) }

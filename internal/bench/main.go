@@ -1,0 +1,100 @@
+// Bench measures zksh on a real ZooKeeper server, beside zkCli.sh where it is
+// installed and beside a bare loop over go-zookeeper, and prints a table.
+//
+//	go run ./internal/bench [-quick] [-o FILE]
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+// zkCliPath is where Debian's package puts it.
+const zkCliPath = "/usr/share/zookeeper/bin/zkCli.sh"
+
+func main() {
+	if len(os.Args) > 2 && os.Args[1] == helperArg {
+		if err := help(os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	output := flag.String("o", "", "write the table into `FILE` as well")
+	quick := flag.Bool("quick", false, "a smoke run: small trees, each command once")
+	flag.Parse()
+	debug.SetGCPercent(10) // see helperArg: this process stays smaller than what it measures
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := measureAll(ctx, *output, *quick)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func measureAll(ctx context.Context, output string, quick bool) (err error) {
+	dir, err := os.MkdirTemp("", "zksh-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	b := &bench{ctx: ctx, dir: dir, self: self, zksh: filepath.Join(dir, "zksh")}
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", b.zksh, "github.com/zksh/zksh")
+	build.Stdout, build.Stderr = os.Stderr, os.Stderr
+	if err := build.Run(); err != nil {
+		return fmt.Errorf("building zksh: %w", err)
+	}
+	if _, err := os.Stat(zkCliPath); err == nil {
+		b.zkCli = zkCliPath
+	}
+	addr, stop, err := zktest.Serve(filepath.Join(dir, "server"), zktest.Heap(heapMB))
+	if err != nil {
+		return err
+	}
+	defer stop()
+	b.addr = addr
+
+	before, err := describe(ctx, addr)
+	if err != nil {
+		return err
+	}
+	s := full
+	if quick {
+		s = smoke
+	}
+	if err := b.warmUp(s); err != nil {
+		return err
+	}
+	var rows []row
+	for _, t := range tasks(s) {
+		fmt.Fprintln(os.Stderr, "measuring", t.what)
+		r, err := b.measure(t)
+		if err != nil {
+			return fmt.Errorf("%s: %w", t.what, err)
+		}
+		rows = append(rows, r...)
+	}
+	text := report(rows, before, quick)
+	if output != "" {
+		if err := os.WriteFile(output, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	_, err = io.WriteString(os.Stdout, text)
+	return err
+}

@@ -1,0 +1,197 @@
+package e2e
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The first shell runs the sandbox, the next one joins it.
+func TestSandboxIsShared(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	ann := openPipelineIn(t, home, "--sandbox")
+	ann.ask(t, "create /queue", "Created /queue")
+	ann.ask(t, "create -s -e /queue/n- Ann", "Created /queue/n-0000000000")
+	ben := openPipelineIn(t, home, "--sandbox")
+	ben.ask(t, "create -s -e /queue/n- Ben", "Created /queue/n-0000000001")
+	ben.ask(t, "ls /queue", "[n-0000000000, n-0000000001]")
+	ben.leave(t, 0)
+	ann.ask(t, "ls /queue", "[n-0000000000]")
+	ann.leave(t, 0)
+	// It has ended with its shell; the next one is new.
+	eve := openPipelineIn(t, home, "--sandbox")
+	eve.ask(t, "ls /", "[zookeeper]")
+	eve.leave(t, 0)
+}
+
+// leave ends the input, and with it the program.
+func (p *pipeline) leave(t *testing.T, status int) {
+	t.Helper()
+	if err := p.in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantExit(t, p.cmd, status)
+	if p.errs.Len() > 0 {
+		t.Errorf("on standard error: %q", p.errs.String())
+	}
+}
+
+func TestSandboxTellsOthersThatItEnds(t *testing.T) {
+	t.Parallel()
+	first := openConsole(t, "--sandbox")
+	first.expect(`never for production`)
+	first.expect(connected)
+	first.run("create /a", `^Created /a\n`)
+	second := openConsoleIn(t, first.home, "--sandbox")
+	second.expect(`^You joined the sandbox of another terminal\.\n`)
+	second.expect(connected)
+	second.run("sandbox pause", `^this sandbox is another shell's; only that one can pause it\n`)
+	second.run("ls /", `^\[a, zookeeper\]\n`)
+	first.typeIn("quit\r")
+	first.wantStatus(0)
+	second.expect(`^the sandbox has ended with the shell that ran it`)
+	second.expect(anyPrompt)
+	second.typeIn("quit\r")
+	second.wantStatus(0)
+}
+
+// A sandbox whose shell was killed leaves its meeting file behind.
+func TestSandboxAfterAKill(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	p := openPipelineIn(t, home, "--sandbox")
+	p.ask(t, "create /old", "Created /old")
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	wantExit(t, p.cmd, -1)
+	file := filepath.Join(home, "state", "zksh", "sandbox")
+	if text := readFile(t, file); !strings.HasPrefix(text, "127.0.0.1:") {
+		t.Errorf("the meeting file says %q", text)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
+		t.Errorf("mode %v, %v; want 0600", info.Mode(), err)
+	}
+	p = openPipelineIn(t, home, "--sandbox")
+	p.ask(t, "ls /", "[zookeeper]")
+	p.leave(t, 0)
+}
+
+func TestSandboxesStartedAtOnce(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	var all []*pipeline
+	for range 4 {
+		all = append(all, openPipelineIn(t, home, "--sandbox"))
+	}
+	for i, p := range all {
+		name := "/" + string(rune('a'+i))
+		p.ask(t, "create "+name, "Created "+name)
+	}
+	for _, p := range all {
+		p.ask(t, "ls /", "[a, b, c, d, zookeeper]")
+	}
+}
+
+// With -listen it serves only, until a signal ends it: its proper end.
+func TestSandboxServes(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		home := t.TempDir()
+		p := openPipelineIn(t, home, "--sandbox", "-listen", "127.0.0.1:0")
+		line, err := p.out.ReadString('\n')
+		m := regexp.MustCompile(`^serving the sandbox on (127\.0\.0\.1:\d+);`).FindStringSubmatch(line)
+		if m == nil || strings.HasSuffix(m[1], ":0") {
+			t.Fatalf("it says %q, %v", line, err)
+		}
+		if got := zksh(t, "-server", m[1], "create", "/a"); got != "Created /a\n" {
+			t.Errorf("create: %q", got)
+		}
+		joined := openPipelineIn(t, home, "--sandbox")
+		joined.ask(t, "ls /", "[a, zookeeper]")
+		joined.leave(t, 0)
+		if err := p.cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		if rest, err := io.ReadAll(p.out); err != nil || !strings.Contains(string(rest), "never for production") {
+			t.Errorf("it goes on %q, %v", rest, err)
+		}
+		wantExit(t, p.cmd, 0)
+		if p.errs.Len() > 0 {
+			t.Errorf("on standard error: %q", p.errs.String())
+		}
+	}
+}
+
+func TestSandboxRefuses(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args   string
+		status int
+		says   string
+	}{
+		{"--sandbox -listen 0.0.0.0:0", 1, "loopback addresses only"},
+		{"--sandbox -listen [::]:0", 1, "loopback addresses only"},
+		{"--sandbox -listen 192.0.2.1:2181", 1, "loopback addresses only"},
+		{"--sandbox -listen :2181", 1, "loopback addresses only"},
+		{"--sandbox -listen nonsense", 1, "missing port"},
+		{"-sandbox -server 127.0.0.1:2181", 2, "-sandbox and -server"},
+		{"-listen 127.0.0.1:0", 2, "-listen needs -sandbox"},
+		{"--sandbox -listen 127.0.0.1:0 ls /", 2, "-listen"},
+		{"sandbox pause", 1, "there is no sandbox here"},
+		{"--sandbox sandbox stop", 2, "neither pause nor resume"},
+	} {
+		cmd := exec.Command("zksh", strings.Fields(c.args)...)
+		cmd.Env = homeEnv(t.TempDir())
+		var errs strings.Builder
+		cmd.Stderr = &errs
+		out, err := cmd.Output()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != c.status || len(out) > 0 ||
+			strings.Count(errs.String(), "\n") != 1 || !strings.Contains(errs.String(), c.says) {
+			t.Errorf("%s: %v, want status %d; %q and %q", c.args, err, c.status, out, errs.String())
+		}
+	}
+}
+
+// A pause shows connection loss, and expiry if it is long.
+func TestSandboxPause(t *testing.T) {
+	t.Parallel()
+	const timeout = 4 * time.Second // the shortest the sandbox grants
+	first := openConsole(t, "--sandbox")
+	first.expect(connected)
+	second := openConsoleIn(t, first.home, "--sandbox", "-timeout", "4000")
+	second.expect(connected)
+	second.run("create -e /mine", `^Created /mine\n`)
+
+	// What the first is told comes somewhere among its answers.
+	first.run("sandbox pause", `^sandbox paused\n`)
+	second.expect(`^WatchedEvent state:Disconnected type:None path:null\n`)
+	second.expect(`\(CONNECTING\) 1\] `)
+	first.run("sandbox resume", `^sandbox resumed\n`)
+	second.expect(connected)
+	second.run("getEphemerals", `^\[/mine\]\n`)
+	first.run("create /a", `^Created /a\n`)
+
+	first.run("sandbox pause", `^sandbox paused\n`)
+	time.Sleep(timeout + 2500*time.Millisecond) // it ends on a whole tick of 2 s
+	first.run("sandbox resume", `^sandbox resumed\n`)
+	got := second.expect(`^the session expired[^\n]*\n`)
+	if !strings.Contains(got, "WatchedEvent state:Expired type:None path:null\n") || !strings.Contains(got, " /mine;") {
+		t.Errorf("got %q", got)
+	}
+	second.run("getEphemerals", `^\[\]\n`)
+	first.run("ls /", `^\[a, zookeeper\]\n`)
+	second.typeIn("quit\r")
+	second.wantStatus(0)
+	first.typeIn("quit\r")
+	first.wantStatus(0)
+}

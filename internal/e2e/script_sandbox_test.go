@@ -1,0 +1,91 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/zksh/zksh/internal/sandbox"
+)
+
+// realOnly are the scripts, by name, of which the sandbox runs a part only: what
+// comes before the line, and the files.
+var realOnly = map[string]struct{ line, why string }{
+	"config":   {"server Q quorum", "the sandbox has no ensemble"},
+	"reconfig": {"server Q quorum", "the sandbox has no ensemble"},
+	"readonly": {"server R readonly", "the sandbox has no majority to lose"},
+	"restart":  {"server S", "the sandbox keeps nothing over a restart"},
+}
+
+// TestScriptsOnSandbox runs the scripts of TestScripts against the sandbox: it
+// must answer the same.
+func TestScriptsOnSandbox(t *testing.T) {
+	if os.Getenv("UPDATE_SCRIPTS") != "" {
+		t.Skip("what the scripts expect comes from the real server")
+	}
+	runScripts(t, sandboxScripts(t), newSandbox(t, sandbox.Options{}).Addr(), func(ts *testscript.TestScript, kind string) scriptServer {
+		opt, ok := map[string]sandbox.Options{"plain": {}, "quota": {EnforceQuota: true}}[kind]
+		if !ok {
+			ts.Fatalf("no sandbox is of kind %s; see realOnly", kind)
+		}
+		return newSandbox(ts.Value(testKey).(testing.TB), opt)
+	})
+}
+
+// sandboxScripts makes a directory with what the sandbox runs of the scripts.
+func sandboxScripts(t *testing.T) string {
+	dir, cut := t.TempDir(), 0
+	files, err := filepath.Glob("../../testdata/script/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		text := readFile(t, file)
+		if part, ok := realOnly[strings.TrimSuffix(filepath.Base(file), ".txtar")]; ok {
+			before, after, found := strings.Cut(text, "\n"+part.line+"\n")
+			if !found {
+				t.Fatalf("%s has no line %q any more", file, part.line)
+			}
+			text = before + "\n"
+			if at := strings.Index(after, "\n-- "); at >= 0 {
+				text += after[at+1:]
+			}
+			t.Logf("%s: not from %q on: %s", filepath.Base(file), part.line, part.why)
+			cut++
+		}
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(file)), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if cut != len(realOnly) {
+		t.Errorf("realOnly names %d scripts, of which %d exist", len(realOnly), cut)
+	}
+	return dir
+}
+
+// sandboxServer is a sandbox in the place of a zktest.Server.
+type sandboxServer struct {
+	*sandbox.Server
+	tb   testing.TB
+	addr string
+}
+
+// newSandbox starts one with the timings of zktest's servers.
+func newSandbox(tb testing.TB, opt sandbox.Options) sandboxServer {
+	opt.Tick, opt.MinTimeout, opt.MaxTimeout = 500*time.Millisecond, 500*time.Millisecond, time.Minute
+	s := sandbox.New(opt)
+	tb.Cleanup(func() { _ = s.Close() })
+	addr, err := s.Listen("127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return sandboxServer{s, tb, addr.String()}
+}
+
+func (s sandboxServer) Addr() string { return s.addr }
+func (s sandboxServer) Stop()        { _ = s.Close() }
+func (s sandboxServer) Restart()     { s.tb.Fatal("a sandbox keeps nothing over a restart; see realOnly") }
