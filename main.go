@@ -153,9 +153,16 @@ func signals(interactive bool) (context.Context, <-chan os.Signal, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signal.Ignore(syscall.SIGPIPE)
 	ends := make(chan os.Signal, 1)
-	signal.Notify(ends, syscall.SIGTERM, syscall.SIGHUP)
 	interrupts := make(chan os.Signal, 1)
-	signal.Notify(interrupts, os.Interrupt)
+	listen := func(c chan os.Signal, sigs ...os.Signal) {
+		for _, sig := range sigs {
+			if !signal.Ignored(sig) { // as under nohup, or in the background of a script
+				signal.Notify(c, sig)
+			}
+		}
+	}
+	listen(ends, syscall.SIGTERM, syscall.SIGHUP)
+	listen(interrupts, os.Interrupt)
 	done := make(chan struct{})
 	go func() { // ends with stop
 		defer close(done)
@@ -170,12 +177,12 @@ func signals(interactive bool) (context.Context, <-chan os.Signal, func()) {
 			cancel(shell.ErrInterrupted)
 		case <-ctx.Done():
 		}
+		signal.Stop(ends) // a second signal ends the program at once
+		signal.Stop(interrupts)
 	}()
 	return ctx, interrupts, func() {
 		cancel(nil)
 		<-done
-		signal.Stop(ends)
-		signal.Stop(interrupts)
 	}
 }
 

@@ -147,10 +147,7 @@ func setACLCommand() *Command {
 		version := int32Flag(fs, "version", "v", -1, "write only if the aclVersion is this `version`")
 		recurse := fs.BoolP("recursive", "R", false, "change the whole subtree")
 		return func(ctx context.Context, env *Env, args []string) error {
-			if len(args) > 2 && fs.Changed("version") {
-				return c.misuse("unexpected word %q: the version is given by -v already", args[2])
-			}
-			v, err := versionArg(c, args, 2, version())
+			v, err := versionArg(c, fs, args, 2, version())
 			if err != nil {
 				return err
 			}

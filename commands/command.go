@@ -28,7 +28,7 @@ type Command struct {
 	Summary string  // one line
 	Help    string  // more, in paragraphs; may be empty
 	Example string  // one line that can be typed
-	Params  []Param // the positional words, in order; only the last may be Rest
+	Params  []Param // the positional words, in order; all but optional ones are needed
 	Offline bool    // works without a session
 
 	// Flags declares the flags on a fresh set and returns the function that
@@ -136,6 +136,9 @@ func (c *Command) Execute(ctx context.Context, env *Env, words []Word) error {
 	if err == nil {
 		err = fs.Parse(line)
 	}
+	if err != nil && c.secret() { // what was typed must not show
+		return c.misuse("a flag that %s does not have; put -- before data that begins with a dash", c.Name)
+	}
 	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
 		return c.misuse("-%s: %s", cmp.Or(bad.GetFlag().Shorthand, bad.GetFlag().Name), bad.Unwrap())
 	}
@@ -148,10 +151,10 @@ func (c *Command) Execute(ctx context.Context, env *Env, words []Word) error {
 	args := fs.Args()
 	if len(args) > len(c.Params) {
 		extra := args[len(c.Params)]
-		if c.secret() { // what was typed must not show
+		if c.secret() {
 			return c.misuse("too many words")
 		}
-		return c.misuse("unexpected word %q after %q; quote a value that has blanks", extra, strings.Join(append([]string{c.Name}, args[:len(c.Params)]...), " "))
+		return c.misuse("unexpected word %q; quote a value that has blanks", extra)
 	}
 	if len(args) < len(c.Params) && !c.Params[len(args)].Optional {
 		return c.misuse("missing %s", c.Params[len(args)].Name)

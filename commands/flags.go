@@ -36,13 +36,13 @@ func Reorder(fs *pflag.FlagSet, words []Word, stopAtFirst bool) ([]string, error
 		if err != nil {
 			return nil, err
 		}
-		if wants != "" {
+		if wants {
 			if i++; i == len(words) {
-				return nil, fmt.Errorf("flag %s needs a value", wants)
+				return nil, fmt.Errorf("flag %s needs a value", w)
 			}
-			out += "=" + words[i].Text
+			out[len(out)-1] += "=" + words[i].Text
 		}
-		flags = append(flags, out)
+		flags = append(flags, out...)
 	}
 	return append(append(flags, "--"), rest...), nil
 }
@@ -60,41 +60,38 @@ func isNumber(w string) bool {
 	return err == nil
 }
 
-// canonical rewrites one flag word. wants names the flag whose value is the
-// next word, if it is.
-func canonical(fs *pflag.FlagSet, w string) (out, wants string, err error) {
+// canonical rewrites one flag word as long flags; the value of the last of them
+// is the next word if it wants one. The long form alone keeps an empty value.
+func canonical(fs *pflag.FlagSet, w string) (out []string, wants bool, err error) {
 	name, value, hasValue := strings.Cut(strings.TrimLeft(w, "-"), "=")
 	if f := fs.Lookup(name); f != nil && len(name) > 1 {
 		switch {
 		case isSwitch(f) && hasValue:
-			return "", "", fmt.Errorf("flag %s takes no value", w[:strings.IndexByte(w, '=')])
-		case isSwitch(f):
-			return "--" + name, "", nil
+			return nil, false, fmt.Errorf("flag %s takes no value", w[:strings.IndexByte(w, '=')])
 		case hasValue:
-			return "--" + name + "=" + value, "", nil
+			return []string{"--" + name + "=" + value}, false, nil
 		}
-		return "--" + name, w, nil
+		return []string{"--" + name}, !isSwitch(f), nil
 	}
 	if strings.HasPrefix(w, "--") {
-		return "", "", unknownFlag{w}
+		return nil, false, unknownFlag{w}
 	}
 	for j := 1; j < len(w); j++ { // a run of short flags
 		f := fs.ShorthandLookup(w[j : j+1])
 		switch {
 		case f == nil && w[j] == '=':
-			return "", "", fmt.Errorf("flag %s takes no value", w[:j])
+			return nil, false, fmt.Errorf("flag %s takes no value", w[:j])
 		case f == nil:
-			return "", "", unknownFlag{w}
+			return nil, false, unknownFlag{w}
 		case isSwitch(f):
+			out = append(out, "--"+f.Name)
 			continue
 		case j == len(w)-1:
-			return w, "-" + w[j:], nil
-		case w[j+1] == '=':
-			return w, "", nil
+			return append(out, "--"+f.Name), true, nil
 		}
-		return w[:j+1] + "=" + w[j+1:], "", nil
+		return append(out, "--"+f.Name+"="+strings.TrimPrefix(w[j+1:], "=")), false, nil
 	}
-	return w, "", nil
+	return out, false, nil
 }
 
 // unknownFlag is the error of a word that looks like a flag and is none.
@@ -148,10 +145,14 @@ func int64Flag(fs *pflag.FlagSet, name, short string, def int64, usage string) *
 	return &v
 }
 
-// versionArg reads the positional version of the 3.4 syntax.
-func versionArg(c *Command, args []string, i int, flag int32) (int32, error) {
+// versionArg reads the positional version of the 3.4 syntax, unless it was given
+// by its flag.
+func versionArg(c *Command, fs *pflag.FlagSet, args []string, i int, flag int32) (int32, error) {
 	if i >= len(args) {
 		return flag, nil
+	}
+	if fs.Changed("version") {
+		return 0, c.misuse("unexpected word %q: the version is given by -v already", args[i])
 	}
 	v, err := strconv.ParseInt(args[i], 10, 32)
 	if err != nil {

@@ -91,6 +91,20 @@ func parseQuota(data []byte) (quota, error) {
 	return q, nil
 }
 
+// guardQuota refuses to write what would end a real server's process (3.8.0): it
+// reads a stats znode at the next write below the path it counts, and does not
+// survive malformed text there.
+func guardQuota(env *Env, path string, data []byte) error {
+	server := env.Session.ServerPath(path)
+	if !strings.HasPrefix(server, quotaRoot+"/") || !strings.HasSuffix(server, "/"+statsName) {
+		return nil
+	}
+	if _, err := parseQuota(data); err != nil {
+		return fmt.Errorf("%s is refused for %s: a server can end over it; setquota writes well-formed quotas", strconv.Quote(string(data)), path)
+	}
+	return nil
+}
+
 // quotaNodes reads and writes the znodes of one path's quota.
 type quotaNodes struct {
 	c    zkconn.Client // on server paths

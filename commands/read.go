@@ -125,7 +125,7 @@ func lsCommand() *Command {
 			if *recurse {
 				return listTree(ctx, env, args[0], w)
 			}
-			return list(ctx, env, args[0], w, *stat, true)
+			return list(ctx, env, args[0], w, *stat)
 		}
 	}
 	return c
@@ -135,14 +135,12 @@ func lsCommand() *Command {
 var lsHelp = line{text: "usage: ls [options] path\n -?   help\n -R   recurse\n -s   stat\n -w   watch",
 	value: map[string]string{"usage": "ls [-s] [-w] [-R] path"}}
 
-func list(ctx context.Context, env *Env, path string, watch, stat, sorted bool) error {
+func list(ctx context.Context, env *Env, path string, watch, stat bool) error {
 	names, st, err := env.Session.Children(ctx, path, watch)
 	if err != nil {
 		return err
 	}
-	if sorted {
-		zktree.SortNames(names)
-	}
+	zktree.SortNames(names)
 	l := &listing{Path: path, Children: names}
 	if stat {
 		l.Stat = (*render.Stat)(st)
@@ -180,7 +178,7 @@ func ls2Command() *Command {
 		if err != nil {
 			return err
 		}
-		return list(ctx, env, args[0], w, true, true)
+		return list(ctx, env, args[0], w, true)
 	})
 	return c
 }
@@ -285,14 +283,34 @@ func getCommand() *Command {
 	return c
 }
 
-// saveFile writes all of the data or leaves the file as it was.
+// saveFile writes all of the data, or leaves a regular file as it was. A link is
+// followed and a file keeps its mode; what is no regular file (a terminal, a
+// FIFO) is written to.
 func saveFile(name string, data []byte) error {
+	mode := os.FileMode(0o644)
+	switch info, err := os.Stat(name); {
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		_, err = f.Write(data)
+		return errors.Join(err, f.Close())
+	default:
+		mode = info.Mode().Perm()
+		if name, err = filepath.EvalSymlinks(name); err != nil {
+			return err
+		}
+	}
 	tmp, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
 	if err != nil {
 		return err
 	}
 	_, err = tmp.Write(data)
-	err = errors.Join(err, tmp.Close())
+	err = errors.Join(err, tmp.Chmod(mode), tmp.Close())
 	if err == nil {
 		err = os.Rename(tmp.Name(), name)
 	}

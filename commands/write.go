@@ -68,6 +68,9 @@ func createCommand() *Command {
 					return c.misuse("%s", err)
 				}
 			}
+			if err := guardQuota(env, args[0], data); err != nil {
+				return err
+			}
 			create := env.Session.Create
 			if *parents {
 				create = withParents(env.Session.Client)
@@ -184,16 +187,14 @@ func setCommand() *Command {
 				return c.misuse("missing data")
 			case len(args) > 3:
 				return c.misuse("unexpected word %q: with -f the data comes from the file", args[2])
-			case fs.Changed("version") && len(args) > 2:
-				return c.misuse("unexpected word %q: the version is given by -v already", args[2])
 			}
-			v, err := versionArg(c, args, 2, version())
+			v, err := versionArg(c, fs, args, 2, version())
 			if err != nil {
 				return err
 			}
 			data := []byte(args[1])
 			if fromFile {
-				if data, err = loadFile(c, env, *file); err != nil {
+				if data, err = loadFile(ctx, c, env, *file); err != nil {
 					return err
 				}
 			}
@@ -201,6 +202,9 @@ func setCommand() *Command {
 				if data, err = decodeBase64(string(data)); err != nil {
 					return c.misuse("the data is no base64: %s", err)
 				}
+			}
+			if err := guardQuota(env, args[0], data); err != nil {
+				return err
 			}
 			st, err := env.Session.Set(ctx, args[0], data, v)
 			if err != nil {
@@ -212,14 +216,52 @@ func setCommand() *Command {
 	return c
 }
 
-func loadFile(c *Command, env *Env, name string) ([]byte, error) {
-	if name != "-" {
-		return os.ReadFile(name)
+// maxInput is the largest data taken from a file; a server takes about a
+// megabyte unless its jute.maxbuffer is raised.
+const maxInput = 64 << 20
+
+func loadFile(ctx context.Context, c *Command, env *Env, name string) ([]byte, error) {
+	open := func() (io.Reader, error) { return os.Open(name) }
+	if name == "-" {
+		if env.Stdin == nil {
+			return nil, c.misuse("-f - reads standard input, which the commands come from here; name a file")
+		}
+		open = func() (io.Reader, error) { return env.Stdin, nil }
 	}
-	if env.Stdin == nil {
-		return nil, c.misuse("-f - reads standard input, which the commands come from here; name a file")
+	data, err := readInput(ctx, open)
+	if err == nil && len(data) > maxInput {
+		err = fmt.Errorf("%s has more than %d bytes, which no server takes", name, maxInput)
 	}
-	return io.ReadAll(env.Stdin)
+	return data, err
+}
+
+// readInput reads all there is, until ctx ends: opening and reading a FIFO or a
+// terminal can block for ever, and the goroutine that does it then ends with the
+// process.
+func readInput(ctx context.Context, open func() (io.Reader, error)) ([]byte, error) {
+	type result struct {
+		data []byte
+		err  error
+	}
+	got := make(chan result, 1)
+	go func() {
+		r, err := open()
+		if err != nil {
+			got <- result{nil, err}
+			return
+		}
+		data, err := io.ReadAll(io.LimitReader(r, maxInput+1))
+		if f, ok := r.(*os.File); ok && f != os.Stdin {
+			err = errors.Join(err, f.Close())
+		}
+		got <- result{data, err}
+	}()
+	select {
+	case r := <-got:
+		return r.data, r.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // decodeBase64 reads the standard alphabet; padding may be missing, and line
@@ -244,10 +286,7 @@ func deleteCommand() *Command {
 	c.Flags = func(fs *pflag.FlagSet) Run {
 		version := int32Flag(fs, "version", "v", -1, "delete only if the dataVersion is this `version`")
 		return func(ctx context.Context, env *Env, args []string) error {
-			if len(args) > 1 && fs.Changed("version") {
-				return c.misuse("unexpected word %q: the version is given by -v already", args[1])
-			}
-			v, err := versionArg(c, args, 1, version())
+			v, err := versionArg(c, fs, args, 1, version())
 			if err != nil {
 				return err
 			}

@@ -8,20 +8,39 @@ type Entry struct {
 	Line   string `json:"line"`
 }
 
-// List is a session's lines as they were typed, numbered from 0. The zero
+// List is a session's lines as they were typed, numbered from 0. It keeps the
+// newest, so that a long script does not fill the memory; numbers go on. The zero
 // value is an empty list. It is for one goroutine.
 type List struct {
-	lines []string
+	lines   []string
+	dropped int // lines no longer kept
+	bytes   int // of those that are
 }
+
+// Bounds of what a List keeps.
+const (
+	maxListLines = 10000
+	maxListBytes = 4 << 20
+)
 
 // Add appends a line and returns its number.
 func (l *List) Add(line string) int {
 	l.lines = append(l.lines, line)
-	return len(l.lines) - 1
+	l.bytes += len(line)
+	drop := 0
+	for len(l.lines)-drop > 1 && (len(l.lines)-drop > maxListLines || l.bytes > maxListBytes) {
+		l.bytes -= len(l.lines[drop])
+		l.lines[drop] = ""
+		drop++
+	}
+	l.lines = l.lines[drop:]
+	l.dropped += drop
+	return l.Len() - 1
 }
 
-// Get returns line i; ok is false if there is none.
+// Get returns line i; ok is false if there is none, or none any more.
 func (l *List) Get(i int) (line string, ok bool) {
+	i -= l.dropped
 	if i < 0 || i >= len(l.lines) {
 		return "", false
 	}
@@ -31,22 +50,23 @@ func (l *List) Get(i int) (line string, ok bool) {
 // Replace puts line in the place of line i, as redo does with its own line,
 // and says whether there was one.
 func (l *List) Replace(i int, line string) bool {
+	i -= l.dropped
 	if i < 0 || i >= len(l.lines) {
 		return false
 	}
+	l.bytes += len(line) - len(l.lines[i])
 	l.lines[i] = line
 	return true
 }
 
-// Len returns the number of lines, which is the number the next one gets.
-func (l *List) Len() int { return len(l.lines) }
+// Len returns the number of lines so far, which is the number the next one gets.
+func (l *List) Len() int { return l.dropped + len(l.lines) }
 
 // Last returns the newest n lines, or all if there are fewer, oldest first.
 func (l *List) Last(n int) []Entry {
-	first := max(0, len(l.lines)-max(0, n))
-	var entries []Entry
-	for i, line := range l.lines[first:] {
-		entries = append(entries, Entry{first + i, line})
+	var last []Entry
+	for i := max(0, len(l.lines)-n); i < len(l.lines); i++ {
+		last = append(last, Entry{l.dropped + i, l.lines[i]})
 	}
-	return entries
+	return last
 }

@@ -94,6 +94,8 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 			return errors.New("-sandbox and -server were both given; a sandbox is a server of its own")
 		case set.Changed("listen") && !o.Sandbox:
 			return errors.New("-listen needs -sandbox")
+		case set.Changed("listen") && o.Listen == "":
+			return errors.New("-listen needs an address, such as 127.0.0.1:2181")
 		}
 		return nil
 	}
@@ -125,10 +127,9 @@ func ParseOptions(args []string, env Environment) (Options, error) {
 }
 
 func (o *Options) parse(args []string, env Environment) error {
+	var configErr error
 	if env.ConfigDir != "" {
-		if err := o.readConfig(filepath.Join(env.ConfigDir, "zksh", "config")); err != nil {
-			return err
-		}
+		configErr = o.readConfig(filepath.Join(env.ConfigDir, "zksh", "config"))
 	}
 	if s := env.Getenv("ZKSH_SERVER"); s != "" {
 		o.Server = s
@@ -157,6 +158,9 @@ func (o *Options) parse(args []string, env Environment) error {
 	}
 	if o.ShowHelp || o.ShowVersion {
 		return nil
+	}
+	if configErr != nil {
+		return configErr
 	}
 	_, err = zkconn.ParseServers(o.Server)
 	return err

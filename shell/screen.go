@@ -20,6 +20,7 @@ type screen struct {
 	err     io.Writer
 	printer render.Printer
 	errTTY  bool
+	meters  bool   // show progress
 	editor  Editor // nil unless by hand: it knows the line being typed
 	drawn   bool   // a progress line is on the terminal
 }
@@ -86,7 +87,7 @@ const (
 // meter shows the progress of a piece of work in one line that is rewritten in
 // place, once the work has taken long enough.
 func (s *screen) meter(verb string) (update func(done, total int), end func()) {
-	if !s.errTTY {
+	if !s.meters {
 		return func(int, int) {}, func() {}
 	}
 	start := time.Now()

@@ -67,7 +67,7 @@ const (
 // New makes a Shell.
 func New(cfg Config) *Shell {
 	s := &Shell{cfg: cfg, watches: true}
-	s.screen = &screen{out: cfg.Out, err: cfg.Err, errTTY: cfg.ErrTTY && !cfg.Quiet,
+	s.screen = &screen{out: cfg.Out, err: cfg.Err, errTTY: cfg.ErrTTY, meters: cfg.ErrTTY && !cfg.Quiet,
 		printer: render.Printer{W: cfg.Out, Format: cfg.Format, Safe: cfg.OutTTY}}
 	s.registry = commands.NewRegistry(append(cfg.Commands, s.builtins())...)
 	s.env = &commands.Env{
@@ -85,10 +85,7 @@ func (s *Shell) Registry() *commands.Registry { return s.registry }
 
 // print shows an answer after the events that came before it on the wire.
 func (s *Shell) print(v render.Value) error {
-	if err := s.showEvents(); err != nil {
-		return err
-	}
-	return wrapWrite(s.screen.answer(v))
+	return errors.Join(s.showEvents(), wrapWrite(s.screen.answer(v)))
 }
 
 func (s *Shell) note(text string) {
@@ -100,6 +97,8 @@ func (s *Shell) note(text string) {
 // Wait waits at most so long for a session, and returns the exit status of a
 // program that gives up.
 func (s *Shell) Wait(ctx context.Context, timeout time.Duration) int {
+	ctx, done := s.cancellable(ctx)
+	defer done()
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if err := s.cfg.Session.WaitReady(waiting); err != nil {
@@ -151,11 +150,19 @@ func (s *Shell) RunLines(ctx context.Context, name string, r io.Reader) int {
 		if blankOrComment(l.text) {
 			continue
 		}
+		// A session that is known to have expired fails the line that relies on it.
+		if err := s.showEvents(); err != nil {
+			s.fail("", err)
+			if s.over(err) {
+				break
+			}
+		}
 		cmd, err := s.runLine(ctx, l.text)
 		if errors.Is(err, errQuit) {
 			break
 		}
-		s.fail(cmd, errors.Join(err, s.showEvents()))
+		err = errors.Join(err, s.showEvents())
+		s.fail(cmd, err)
 		if s.over(err) {
 			break
 		}
@@ -268,7 +275,7 @@ func (s *Shell) readLines(ctx context.Context, e Editor) {
 		if blankOrComment(line) {
 			continue
 		}
-		if s.cfg.History != nil {
+		if s.cfg.History != nil && !strings.ContainsAny(line, "\r\n") {
 			if err := s.cfg.History.Append(line); err != nil {
 				s.report("", fmt.Errorf("the history is no longer kept: %w", err))
 				s.cfg.History = nil
@@ -291,8 +298,15 @@ func (s *Shell) prompt() string {
 
 // runCancellable runs a line that Ctrl-C cancels.
 func (s *Shell) runCancellable(ctx context.Context, line string) (string, error) {
+	ctx, done := s.cancellable(ctx)
+	defer done()
+	return s.runLine(ctx, line)
+}
+
+// cancellable gives a context that Ctrl-C ends. done must be called.
+func (s *Shell) cancellable(ctx context.Context) (_ context.Context, done func()) {
 	select {
-	case <-s.cfg.Interrupts: // meant for the line before
+	case <-s.cfg.Interrupts: // meant for what was before
 	default:
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -304,10 +318,10 @@ func (s *Shell) runCancellable(ctx context.Context, line string) (string, error)
 		case <-ctx.Done():
 		}
 	})
-	cmd, err := s.runLine(ctx, line)
-	cancel(nil)
-	watching.Wait()
-	return cmd, err
+	return ctx, func() {
+		cancel(nil)
+		watching.Wait()
+	}
 }
 
 // leave closes the session, so that its ephemeral znodes vanish at once.

@@ -52,7 +52,7 @@ func (p *Printer) To(w io.Writer) *Printer { return &Printer{W: w, Format: p.For
 func (p *Printer) Print(v Value) error {
 	var w io.Writer = p.W
 	if p.Safe {
-		w = &safeWriter{w: p.W}
+		w = &safeWriter{w: p.W, json: p.Format == JSON}
 	}
 	if p.buf == nil {
 		p.buf = bufio.NewWriterSize(w, 1<<15)

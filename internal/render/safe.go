@@ -13,6 +13,7 @@ import (
 // bytes that are no UTF-8, all shown as escapes.
 type safeWriter struct {
 	w    io.Writer
+	json bool   // escapes must be JSON's
 	rest []byte // an unfinished character at the end of the last Write
 }
 
@@ -29,7 +30,11 @@ func (s *safeWriter) Write(p []byte) (int, error) {
 			break
 		}
 		r, n := utf8.DecodeRune(in)
-		writeSafe(&b, r, in[:n])
+		if s.json && r == 0x7f {
+			b.WriteString(`\u007f`)
+		} else {
+			writeSafe(&b, r, in[:n])
+		}
 		in = in[n:]
 	}
 	if _, err := io.WriteString(s.w, b.String()); err != nil {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -91,20 +92,23 @@ func hostPort(h string) (string, error) {
 // is just starting may accept a connection and never answer on it.
 type hosts struct {
 	list     []string
+	ctx      context.Context // of looking up names
+	limit    time.Duration   // of looking them all up
 	resolve  func(ctx context.Context, host string) ([]string, error)
 	onFailed func() // a whole pass found no server
 
 	mu    sync.Mutex
-	pass  []string // addresses not tried yet in this pass
-	width int      // addresses in a pass
-	short bool     // the last one handed out is to be tried for a short while
-	begun bool     // a pass is under way or has failed since the last connection
+	pass  []string  // addresses not tried yet in this pass
+	width int       // addresses in a pass
+	short bool      // the last one handed out is to be tried for a short while
+	begun bool      // a pass is under way or has failed since the last connection
+	last  time.Time // of the last connection
 }
 
-func newHosts(list []string, onFailed func()) *hosts {
+func newHosts(ctx context.Context, limit time.Duration, list []string, onFailed func()) *hosts {
 	l := append([]string(nil), list...)
 	rand.Shuffle(len(l), func(i, j int) { l[i], l[j] = l[j], l[i] })
-	return &hosts{list: l, resolve: net.DefaultResolver.LookupHost, onFailed: onFailed}
+	return &hosts{ctx: ctx, limit: min(limit, lookupTimeout), list: l, resolve: net.DefaultResolver.LookupHost, onFailed: onFailed}
 }
 
 // Init is part of zk.HostProvider; the list came with newHosts.
@@ -119,25 +123,41 @@ func (h *hosts) Connected() {
 	defer h.mu.Unlock()
 	h.begun = false
 	h.pass = nil
+	h.last = time.Now()
 }
 
-// Next is part of zk.HostProvider. It reports retry at the start of every pass
-// but the first, which makes the library wait a second.
+// reset is Connected for a server that was there but had no session for us.
+func (h *hosts) reset() {
+	h.Connected()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.last = time.Time{}
+}
+
+// tooSoon is the time after a connection in which the next one has to wait: a
+// server that drops every connection must not be stormed.
+const tooSoon = time.Second
+
+// Next is part of zk.HostProvider. It reports retry, which makes the library wait
+// a second, at the start of a pass that follows a failed one, or a connection
+// that did not last.
 func (h *hosts) Next() (server string, retry bool) {
 	h.mu.Lock()
+	failed := false
 	if len(h.pass) == 0 {
-		if h.begun {
-			retry = true
-		}
+		failed = h.begun
+		retry = failed || time.Since(h.last) < tooSoon
 		h.begun = true
+		h.mu.Unlock()
 		addrs := h.expand()
+		h.mu.Lock()
 		h.width = len(addrs)
 		h.pass = append(addrs, addrs...)
 	}
 	h.short = len(h.pass) > h.width
 	server, h.pass = h.pass[0], h.pass[1:]
 	h.mu.Unlock()
-	if retry {
+	if failed {
 		h.onFailed()
 	}
 	return server, retry
@@ -162,31 +182,36 @@ func (h *hosts) attempt(whole time.Duration) time.Duration {
 	return each - short
 }
 
-// lookupTimeout bounds the resolution of one name.
+// lookupTimeout bounds the resolution of the names.
 const lookupTimeout = 5 * time.Second
 
-// expand resolves the list. A name that does not resolve stays as it is: the
-// dialer then reports why.
+// expand resolves the list, all names at once. A name that does not resolve stays
+// as it is: the dialer then reports why.
 func (h *hosts) expand() []string {
-	var all []string
-	for _, hp := range h.list {
-		host, port, err := net.SplitHostPort(hp)
-		if err != nil || net.ParseIP(host) != nil {
-			all = append(all, hp)
-			continue
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
-		addrs, err := h.resolve(ctx, host)
-		cancel()
-		if err != nil || len(addrs) == 0 {
-			all = append(all, hp)
-			continue
-		}
-		for _, a := range addrs {
-			all = append(all, net.JoinHostPort(a, port))
-		}
+	ctx, cancel := context.WithTimeout(h.ctx, h.limit)
+	defer cancel()
+	found := make([][]string, len(h.list))
+	var looking sync.WaitGroup
+	for i, hp := range h.list {
+		looking.Go(func() { found[i] = h.addresses(ctx, hp) })
 	}
-	return all
+	looking.Wait()
+	return slices.Concat(found...)
+}
+
+func (h *hosts) addresses(ctx context.Context, hp string) []string {
+	host, port, err := net.SplitHostPort(hp)
+	if err != nil || net.ParseIP(host) != nil {
+		return []string{hp}
+	}
+	addrs, err := h.resolve(ctx, host)
+	if err != nil || len(addrs) == 0 {
+		return []string{hp}
+	}
+	for i, a := range addrs {
+		addrs[i] = net.JoinHostPort(a, port)
+	}
+	return addrs
 }
 
 // plainCause shortens a dial error to its reason; the address is named already.

@@ -59,6 +59,11 @@ func (c *call) wait(ctx context.Context) (reply, error) {
 	case r := <-c.done:
 		return r, r.err
 	case <-ctx.Done():
+		select {
+		case r := <-c.done: // it is here already
+			return r, r.err
+		default:
+		}
 		if c.write {
 			return reply{}, &AbandonedError{Path: c.path, Cause: context.Cause(ctx)}
 		}
@@ -95,7 +100,7 @@ func (c Client) send(ctx context.Context, r request) (*jute.Decoder, *link, erro
 		return nil, nil, err
 	}
 	call := c.call(l, r)
-	k.send(call)
+	go k.send(call) // a write can block; it ends by its own deadline, and call.done tells how
 	rep, err := call.wait(ctx)
 	if err != nil {
 		return nil, nil, err

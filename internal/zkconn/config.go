@@ -2,7 +2,6 @@ package zkconn
 
 import (
 	"context"
-	"errors"
 
 	"github.com/go-zookeeper/zk"
 
@@ -41,6 +40,3 @@ func (c Client) Reconfig(ctx context.Context, r Reconfig) ([]byte, *zk.Stat, err
 	data := d.Buffer()
 	return data, readStat(d), d.Err()
 }
-
-// isLost tells whether an error means that there is no connection.
-func isLost(err error) bool { return errors.Is(err, ConnectionLoss) }

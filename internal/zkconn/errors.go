@@ -11,68 +11,68 @@ type Code int32
 
 // The codes a server sends, by the names zkCli prints.
 const (
-	OK                      Code = 0
-	SystemError             Code = -1
-	RuntimeInconsistency    Code = -2
-	DataInconsistency       Code = -3
-	ConnectionLoss          Code = -4
-	MarshallingError        Code = -5
-	Unimplemented           Code = -6
-	OperationTimeout        Code = -7
-	BadArguments            Code = -8
-	NewConfigNoQuorum       Code = -13
-	ReconfigInProgress      Code = -14
-	APIError                Code = -100
-	NoNode                  Code = -101
-	NoAuth                  Code = -102
-	BadVersion              Code = -103
-	NoChildrenForEphemerals Code = -108
-	NodeExists              Code = -110
-	NotEmpty                Code = -111
-	SessionExpired          Code = -112
-	InvalidACL              Code = -114
-	AuthFailed              Code = -115
-	SessionMoved            Code = -118
-	NotReadOnly             Code = -119
-	EphemeralOnLocalSession Code = -120
-	NoWatcher               Code = -121
-	ReconfigDisabled        Code = -123
-	SessionClosedRequireAu  Code = -124
-	QuotaExceeded           Code = -125
-	ThrottledOp             Code = -127
+	OK                       Code = 0
+	SystemError              Code = -1
+	RuntimeInconsistency     Code = -2
+	DataInconsistency        Code = -3
+	ConnectionLoss           Code = -4
+	MarshallingError         Code = -5
+	Unimplemented            Code = -6
+	OperationTimeout         Code = -7
+	BadArguments             Code = -8
+	NewConfigNoQuorum        Code = -13
+	ReconfigInProgress       Code = -14
+	APIError                 Code = -100
+	NoNode                   Code = -101
+	NoAuth                   Code = -102
+	BadVersion               Code = -103
+	NoChildrenForEphemerals  Code = -108
+	NodeExists               Code = -110
+	NotEmpty                 Code = -111
+	SessionExpired           Code = -112
+	InvalidACL               Code = -114
+	AuthFailed               Code = -115
+	SessionMoved             Code = -118
+	NotReadOnly              Code = -119
+	EphemeralOnLocalSession  Code = -120
+	NoWatcher                Code = -121
+	ReconfigDisabled         Code = -123
+	SessionClosedRequireAuth Code = -124
+	QuotaExceeded            Code = -125
+	ThrottledOp              Code = -127
 )
 
 // codeNames are the texts of KeeperException.getCodeMessage.
 var codeNames = map[Code]string{
-	OK:                      "ok",
-	SystemError:             "SystemError",
-	RuntimeInconsistency:    "RuntimeInconsistency",
-	DataInconsistency:       "DataInconsistency",
-	ConnectionLoss:          "ConnectionLoss",
-	MarshallingError:        "MarshallingError",
-	Unimplemented:           "Unimplemented",
-	OperationTimeout:        "OperationTimeout",
-	BadArguments:            "BadArguments",
-	NewConfigNoQuorum:       "NewConfigNoQuorum",
-	ReconfigInProgress:      "ReconfigInProgress",
-	APIError:                "APIError",
-	NoNode:                  "NoNode",
-	NoAuth:                  "NoAuth",
-	BadVersion:              "BadVersion",
-	NoChildrenForEphemerals: "NoChildrenForEphemerals",
-	NodeExists:              "NodeExists",
-	NotEmpty:                "Directory not empty",
-	SessionExpired:          "Session expired",
-	InvalidACL:              "InvalidACL",
-	AuthFailed:              "AuthFailed",
-	SessionMoved:            "Session moved",
-	NotReadOnly:             "Not a read-only call",
-	EphemeralOnLocalSession: "Ephemeral node on local session",
-	NoWatcher:               "No such watcher",
-	ReconfigDisabled:        "Reconfig is disabled",
-	SessionClosedRequireAu:  "Session closed because client failed to authenticate",
-	QuotaExceeded:           "Quota has exceeded",
-	ThrottledOp:             "Op throttled due to high load",
+	OK:                       "ok",
+	SystemError:              "SystemError",
+	RuntimeInconsistency:     "RuntimeInconsistency",
+	DataInconsistency:        "DataInconsistency",
+	ConnectionLoss:           "ConnectionLoss",
+	MarshallingError:         "MarshallingError",
+	Unimplemented:            "Unimplemented",
+	OperationTimeout:         "OperationTimeout",
+	BadArguments:             "BadArguments",
+	NewConfigNoQuorum:        "NewConfigNoQuorum",
+	ReconfigInProgress:       "ReconfigInProgress",
+	APIError:                 "APIError",
+	NoNode:                   "NoNode",
+	NoAuth:                   "NoAuth",
+	BadVersion:               "BadVersion",
+	NoChildrenForEphemerals:  "NoChildrenForEphemerals",
+	NodeExists:               "NodeExists",
+	NotEmpty:                 "Directory not empty",
+	SessionExpired:           "Session expired",
+	InvalidACL:               "InvalidACL",
+	AuthFailed:               "AuthFailed",
+	SessionMoved:             "Session moved",
+	NotReadOnly:              "Not a read-only call",
+	EphemeralOnLocalSession:  "Ephemeral node on local session",
+	NoWatcher:                "No such watcher",
+	ReconfigDisabled:         "Reconfig is disabled",
+	SessionClosedRequireAuth: "Session closed because client failed to authenticate",
+	QuotaExceeded:            "Quota has exceeded",
+	ThrottledOp:              "Op throttled due to high load",
 }
 
 // Error is the code as KeeperException words it, without a path.
@@ -83,7 +83,8 @@ func (c Code) Error() string {
 	return fmt.Sprintf("KeeperErrorCode = %d", int32(c))
 }
 
-// Error is a server's refusal: the request surely had no effect.
+// Error is a server's refusal. But for OperationTimeout and SystemError, the
+// request surely had no effect.
 // errors.Is(err, NoNode) tells which refusal it was.
 type Error struct {
 	Code Code
@@ -127,13 +128,14 @@ func (e *Error) Error() string {
 // Unwrap gives the Code.
 func (e *Error) Unwrap() error { return e.Code }
 
-// LostError says that the connection broke after a request was sent. Whether a
-// write took effect is then unknown.
+// LostError says that the connection broke. Whether a write that had been sent
+// took effect is then unknown.
 type LostError struct {
-	Path  string
-	Write bool
-	Size  int // of the request in bytes
-	Cause error
+	Path   string
+	Write  bool
+	Unsent bool // it broke before the request was sent, which surely had no effect
+	Size   int  // of the request in bytes
+	Cause  error
 }
 
 // usualMaxRequest is the frame limit of a server with default settings
@@ -142,9 +144,12 @@ const usualMaxRequest = 1<<20 - 1
 
 func (e *LostError) Error() string {
 	s := (&Error{ConnectionLoss, e.Path}).Error()
+	if e.Unsent {
+		return s + " (the connection broke before the request was sent)"
+	}
 	if e.Size > usualMaxRequest {
-		return fmt.Sprintf("%s (the request has %d bytes; a server drops the connection above %d unless its jute.maxbuffer is raised)",
-			s, e.Size, usualMaxRequest)
+		s += fmt.Sprintf(" (the request has %d bytes; a server drops the connection above %d unless its jute.maxbuffer is raised)",
+			e.Size, usualMaxRequest)
 	}
 	if e.Write {
 		s += " (the connection broke after the request was sent: it is unknown whether it took effect)"

@@ -1,6 +1,7 @@
 package zkconn
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -55,8 +56,7 @@ type link struct {
 	state      State
 	cur        *frameConn // nil while disconnected
 	id         int64
-	gen        int // expiries so far
-	passwd     []byte
+	gen        int           // expiries so far
 	timeout    time.Duration // negotiated, or asked
 	helloSent  time.Time     // when the last connect request was sent
 	lastSent   time.Time     // when the latest answered request was sent
@@ -75,7 +75,7 @@ func newLink(servers Servers, cfg Config, emit func(Event)) (*link, error) {
 		changed: make(chan struct{}), ended: make(chan struct{}), state: StateConnecting, timeout: cfg.Timeout, ephemerals: pathSet{},
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	l.hosts = newHosts(servers.Hosts, l.passFailed)
+	l.hosts = newHosts(l.ctx, cfg.Timeout, servers.Hosts, l.passFailed)
 	conn, events, err := zk.Connect(servers.Hosts, cfg.Timeout,
 		options(zk.WithDialer(l.dial), zk.WithHostProvider(l.hosts),
 			zk.WithLogger(silent{}), zk.WithLogInfo(false))...)
@@ -165,25 +165,29 @@ func (l *link) connectRequest(p []byte) []byte {
 }
 
 // established runs when a connect reply was good, before the library knows.
-func (l *link) established(k *frameConn, id int64, passwd []byte, timeout time.Duration, readOnly bool) {
+func (l *link) established(k *frameConn, id int64, timeout time.Duration, readOnly bool) {
 	l.mu.Lock()
 	if l.state == StateClosed || l.state == StateAuthFailed {
 		l.mu.Unlock()
 		return
 	}
-	l.id, l.passwd, l.timeout = id, passwd, timeout
+	l.id, l.timeout = id, timeout
 	l.lastSent = l.helloSent
 	l.attempts = nil
 	first := l.restore()
+	l.mu.Unlock()
+	k.send(first...) // before anybody else's requests
+
+	l.mu.Lock()
+	if k.died() || l.state != StateConnecting {
+		l.mu.Unlock()
+		return
+	}
 	l.state = StateConnected
 	event := Event{Type: EventNone, State: SyncConnected}
 	if readOnly {
 		l.state, event.State = StateConnectedReadOnly, ConnectedReadOnly
 	}
-	l.mu.Unlock()
-
-	k.send(first...)
-	l.mu.Lock()
 	l.cur = k
 	l.notify()
 	l.mu.Unlock()
@@ -208,6 +212,13 @@ func (l *link) authCall(c credential) *call {
 	return &call{op: opAuth, body: e.B, done: make(chan reply, 1), hook: func(r *reply) {
 		if r.code != OK {
 			l.authFailed()
+			return
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		known := func(o credential) bool { return o.scheme == c.scheme && bytes.Equal(o.auth, c.auth) }
+		if !slices.ContainsFunc(l.creds, known) {
+			l.creds = append(l.creds, c)
 		}
 	}}
 }
@@ -239,7 +250,7 @@ func (l *link) expired() {
 	l.gen++ // whoever waits for the old session must not go on in the new one
 	l.notify()
 	l.mu.Unlock()
-	l.hosts.Connected() // a server was there: the search for one starts afresh
+	l.hosts.reset() // a server was there: the search for one starts afresh
 	l.emit(Event{Type: EventNone, State: Expired, Gone: gone})
 }
 

@@ -169,9 +169,6 @@ func (p *Pipe) SetACL(path string, acl []zk.ACL, version int32) *Pending[*zk.Sta
 	return &Pending[*zk.Stat]{p, c, func(d *jute.Decoder) (*zk.Stat, error) { return readStat(d), d.Err() }}
 }
 
-// Addr is the server at the other end.
-func (p *Pipe) Addr() string { return p.k.addr }
-
 // Create asks to make one persistent znode.
 func (p *Pipe) Create(path string, data []byte, acl []zk.ACL) *Pending[struct{}] {
 	encode := func(e *jute.Encoder, server string) {

@@ -23,8 +23,8 @@ type Config struct {
 }
 
 // Session is the shell's one connection to one ensemble at a time. It outlives
-// reconnects, expiry, Close and Connect; all its methods may be called from any
-// goroutine.
+// reconnects, expiry, Close and Connect. Its methods may be called from any
+// goroutine, but only one may call Connect at a time.
 type Session struct {
 	Client // requests on paths below the chroot
 
@@ -115,14 +115,6 @@ func (s *Session) State() State {
 // Servers is the connect string in use, as it was given.
 func (s *Session) Servers() Servers { return s.current().servers }
 
-// Changed returns a channel that is closed when State may have changed.
-func (s *Session) Changed() <-chan struct{} {
-	l := s.current()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.changed
-}
-
 // Info is what is known of the session on the server's side.
 type Info struct {
 	ID          int64
@@ -169,9 +161,6 @@ func (s *Session) AddAuth(ctx context.Context, scheme string, auth []byte) error
 		return fmt.Errorf("%w: the server refused the credentials for scheme %q and ended the session; connect starts another",
 			AuthFailed, scheme)
 	}
-	l.mu.Lock()
-	l.creds = append(l.creds, cred)
-	l.mu.Unlock()
 	return nil
 }
 

@@ -44,7 +44,6 @@ const (
 	opSync                 = 9
 	opGetChildren2         = 12
 	opMulti                = 14
-	opCreate2              = 15
 	opReconfig             = 16
 	opRemoveWatches        = 18
 	opCreateContainer      = 19
@@ -155,7 +154,7 @@ func (k *frameConn) send(calls ...*call) {
 	k.pmu.Lock()
 	for _, c := range calls {
 		if k.dead != nil {
-			c.done <- reply{err: k.dead}
+			c.done <- reply{err: &LostError{Path: c.path, Unsent: true, Cause: k.dead}}
 			continue
 		}
 		c.sent = now
@@ -274,7 +273,7 @@ func (k *frameConn) handshake(body []byte) error {
 	d.Int() // protocol version
 	timeout := time.Duration(d.Int()) * time.Millisecond
 	id := d.Long()
-	passwd := d.Buffer()
+	d.Buffer() // the password, which only the library needs
 	readOnly := d.Err() == nil && len(d.Rest()) > 0 && d.Bool()
 	if d.Err() != nil {
 		if len(body) == 16 { // an error header instead: a read-only server that wants none of us
@@ -286,13 +285,12 @@ func (k *frameConn) handshake(body []byte) error {
 		k.l.expired()
 		// The library starts a new session on a new connection by itself, but
 		// leaves this one open.
+		k.release()
 		return k.Conn.Close()
 	}
 	k.live = true
-	if k.unbind != nil {
-		k.unbind()
-	}
-	k.l.established(k, id, append([]byte(nil), passwd...), timeout, readOnly)
+	k.release()
+	k.l.established(k, id, timeout, readOnly)
 	return nil
 }
 
@@ -312,12 +310,9 @@ func (k *frameConn) sort(f []byte) ([]byte, error) {
 		k.l.nodeEvent(EventType(typ), state, path)
 		return f, nil
 	case xid == -2:
-		k.pmu.Lock()
-		if len(k.pings) > 0 {
-			k.l.contact(k.pings[0])
-			k.pings = k.pings[1:]
+		if sent := k.pinged(); !sent.IsZero() {
+			k.l.contact(sent)
 		}
-		k.pmu.Unlock()
 		return f, nil
 	case xid < xidBase:
 		return f, nil
@@ -339,6 +334,30 @@ func (k *frameConn) sort(f []byte) ([]byte, error) {
 	return nil, nil
 }
 
+// pinged takes the send time of the oldest unanswered ping; zero if there is none.
+func (k *frameConn) pinged() (sent time.Time) {
+	k.pmu.Lock()
+	defer k.pmu.Unlock()
+	if len(k.pings) > 0 {
+		sent, k.pings = k.pings[0], k.pings[1:]
+	}
+	return sent
+}
+
+// release unbinds the connection from the end of dialing.
+func (k *frameConn) release() {
+	if k.unbind != nil {
+		k.unbind()
+	}
+}
+
+// died tells whether the connection has ended. It may be asked under the link's lock.
+func (k *frameConn) died() bool {
+	k.pmu.Lock()
+	defer k.pmu.Unlock()
+	return k.dead != nil
+}
+
 // die ends every pending call with cause, once.
 func (k *frameConn) die(cause error) {
 	k.pmu.Lock()
@@ -358,6 +377,7 @@ func (k *frameConn) die(cause error) {
 
 // Close is the library's way to give the connection up.
 func (k *frameConn) Close() error {
+	k.release()
 	k.die(io.ErrClosedPipe)
 	return k.Conn.Close()
 }

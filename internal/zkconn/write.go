@@ -2,6 +2,7 @@ package zkconn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -167,12 +168,13 @@ func (c Client) RemoveWatches(ctx context.Context, path string, t WatcherType, l
 		e.String(p)
 		e.Int(int32(t))
 	}
-	_, _, err := c.do(ctx, request{op: opRemoveWatches, path: path, write: true, encode: encode})
-	if err == nil {
-		l.forgetWatches(server, t, SyncConnected)
-		return nil
+	hook := func(l *link, p string, r *reply) {
+		if r.code == OK {
+			l.forgetWatches(p, t, SyncConnected)
+		}
 	}
-	if lost := isLost(err); lost && local {
+	_, _, err := c.do(ctx, request{op: opRemoveWatches, path: path, write: true, encode: encode, hook: hook})
+	if local && errors.Is(err, ConnectionLoss) {
 		l.forgetWatches(server, t, Disconnected)
 		return nil
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -71,7 +73,8 @@ func (e *PartialError) Unwrap() []error {
 // Delete removes a subtree, leaves first, in multis of at most batch deletes
 // (one by one if batch is below 1), and returns how many znodes it removed.
 // Nodes that vanish meanwhile do not matter; nodes that appear are removed too.
-// When something remains the error is a *PartialError.
+// When something remains the error is a *PartialError; when the
+// subtree could not even be listed, nothing was deleted.
 func Delete(ctx context.Context, c zkconn.Client, root string, batch int, progress Progress) (int, error) {
 	d := &deleter{ctx: ctx, c: c, root: root, batch: batch, progress: progress}
 	for round := 1; ; round++ {
@@ -168,16 +171,17 @@ func (d *deleter) remove(paths []string) ([]Failure, error) {
 	}
 	var air []flight
 	var broken [][]string // batches that were refused as a whole
-	stop := func() error { return d.ctx.Err() }
-	for len(paths) > 0 && stop() == nil || len(air) > 0 {
-		for len(paths) > 0 && len(air) < deleteWindow && stop() == nil {
+	waiting, done := grace(d.ctx)
+	defer done()
+	for len(paths) > 0 && d.ctx.Err() == nil || len(air) > 0 {
+		for len(paths) > 0 && len(air) < deleteWindow && d.ctx.Err() == nil {
 			n := d.cut(paths)
 			air = append(air, flight{paths[:n], d.p.MultiDelete(paths[:n])})
 			paths = paths[n:]
 		}
 		first := air[0]
 		air = air[1:]
-		_, err := first.reply.Wait(context.WithoutCancel(d.ctx)) // what was sent is counted, also after Ctrl-C
+		_, err := first.reply.Wait(waiting) // what was sent is counted, also after Ctrl-C
 		switch {
 		case err == nil:
 			d.count(len(first.paths))
@@ -187,7 +191,7 @@ func (d *deleter) remove(paths []string) ([]Failure, error) {
 			return nil, err
 		}
 	}
-	if err := stop(); err != nil {
+	if d.ctx.Err() != nil && len(paths)+len(broken) > 0 {
 		return nil, context.Cause(d.ctx)
 	}
 	var failed []Failure
@@ -235,6 +239,31 @@ func (d *deleter) oneByOne(paths []string) ([]Failure, error) {
 	return failed, err
 }
 
+// gracePeriod is how long answers to what was sent are waited for after a
+// cancellation.
+const gracePeriod = 3 * time.Second
+
+// grace gives a context that ends some time after ctx, with its cause.
+func grace(ctx context.Context) (context.Context, func()) {
+	late, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	var timer *time.Timer
+	var mu sync.Mutex
+	stop := context.AfterFunc(ctx, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		timer = time.AfterFunc(gracePeriod, func() { cancel(context.Cause(ctx)) })
+	})
+	return late, func() {
+		stop()
+		mu.Lock()
+		defer mu.Unlock()
+		if timer != nil {
+			timer.Stop()
+		}
+		cancel(nil)
+	}
+}
+
 // pipeline sends one request for each path, many in flight, and reports each
 // answer in order. It stops sending when ctx ends and still takes the answers to
 // what was sent. An error is what broke it off.
@@ -244,6 +273,8 @@ func pipeline[T any](ctx context.Context, paths []string, send func(string) *zkc
 		reply *zkconn.Pending[T]
 	}
 	var air []flight
+	waiting, done := grace(ctx)
+	defer done()
 	for len(paths) > 0 && ctx.Err() == nil || len(air) > 0 {
 		for len(paths) > 0 && len(air) < singleWindow && ctx.Err() == nil {
 			air = append(air, flight{paths[0], send(paths[0])})
@@ -251,13 +282,16 @@ func pipeline[T any](ctx context.Context, paths []string, send func(string) *zkc
 		}
 		first := air[0]
 		air = air[1:]
-		v, err := first.reply.Wait(context.WithoutCancel(ctx))
+		v, err := first.reply.Wait(waiting)
 		if err != nil && !errors.As(err, new(*zkconn.Error)) {
 			return err
 		}
 		each(first.path, v, err)
 	}
-	return context.Cause(ctx)
+	if len(paths) > 0 {
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // SetACL writes the access control list of every node of a subtree, parents

@@ -32,9 +32,6 @@ type Progress func(done, total int)
 type Options struct {
 	Watch    bool // leave a child watch on every node
 	Progress Progress
-	// Each, if set, is called as soon as a node's children are known, parents
-	// first, in no other order.
-	Each func(*Node) error
 }
 
 // List reads a subtree breadth first. Nodes that vanish meanwhile are left out;
@@ -112,9 +109,6 @@ func (w *walker) found(n *Node, l zkconn.Listing) error {
 	}
 	if w.o.Progress != nil {
 		w.o.Progress(w.done, w.total)
-	}
-	if w.o.Each != nil {
-		return w.o.Each(n)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,9 +16,10 @@ import (
 )
 
 var (
-	seeds   = flag.Int("seeds", 1, "how many random sequences to compare")
+	seeds   = flag.Int("seeds", 5, "how many random sequences to compare")
 	first   = flag.Uint64("seed", 1, "the first one's seed")
-	ops     = flag.Int("ops", 2000, "how many operations each has")
+	ops     = flag.Int("ops", 10000, "how many operations each has")
+	quota   = flag.String("quota", "by turns", "enforce quotas: yes, no, both, or by turns")
 	showAll = flag.Bool("show", false, "log every operation")
 )
 
@@ -30,9 +32,19 @@ func TestDiff(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a while")
 	}
-	for _, enforce := range []bool{false, true} {
-		for seed := *first; seed < *first+uint64(*seeds); seed++ {
+	modes, ok := map[string]func(seed uint64) []bool{
+		"yes":      func(uint64) []bool { return []bool{true} },
+		"no":       func(uint64) []bool { return []bool{false} },
+		"both":     func(uint64) []bool { return []bool{false, true} },
+		"by turns": func(seed uint64) []bool { return []bool{seed%2 == 0} },
+	}[*quota]
+	if !ok {
+		t.Fatalf("-quota %s", *quota)
+	}
+	for seed := *first; seed < *first+uint64(*seeds); seed++ {
+		for _, enforce := range modes(seed) {
 			t.Run(fmt.Sprintf("seed=%d,enforceQuota=%v", seed, enforce), func(t *testing.T) {
+				t.Parallel()
 				diff(t, seed, enforce)
 			})
 		}
@@ -93,10 +105,14 @@ func (p *pair) do(s step) {
 	}
 	p.count += max(len(s.burst), 1)
 	var seen [2][]string
+	var both sync.WaitGroup
 	for i, side := range p.sides {
-		side.times, side.made = nil, nil
-		seen[i] = side.do(s)
+		both.Go(func() {
+			side.times, side.made = nil, nil
+			seen[i] = side.do(s)
+		})
 	}
+	both.Wait()
 	if *showAll {
 		p.t.Logf("%d: session %d op %d come %d body %q burst %q\n%s", p.count, s.session, s.op, s.come, s.body, s.burst, strings.Join(seen[0], "\n"))
 	}

@@ -2,7 +2,10 @@
 // operations of several sessions go to both, raw on the wire, and every reply,
 // every Stat, every event and the whole tree at the end must be the same.
 //
-//	go test ./internal/sandbox/difftest -seeds 5 -ops 10000
+//	go test ./internal/sandbox/difftest -seeds 20 -ops 10000 -quota both
+//
+// Without flags it is 5 sequences of 10,000 operations, with quotas enforced in
+// every other one.
 //
 // What is not compared, and all that is not:
 //

@@ -30,6 +30,13 @@ func newSide(name, addr string) *side {
 	return &side{name: name, addr: addr, show: show{sessions: map[int64]int{}}}
 }
 
+// quiet are operations that tell other sessions nothing. Should one all the
+// same, it shows when these are next asked.
+var quiet = []int32{
+	opExists, opGetData, opGetACL, opGetChildren, opGetChildren2, opSync, opPing, opCheckWatches, opRemoveWatches,
+	opMultiRead, opGetEphemerals, opGetAllChildrenNum, opAddWatch, opWhoAmI,
+}
+
 // do takes one step and returns what all sessions see of it.
 func (v *side) do(s step) []string {
 	var seen []string
@@ -38,12 +45,24 @@ func (v *side) do(s step) []string {
 	} else {
 		seen = v.request(s)
 	}
+	if slices.Contains(quiet, s.op) && !s.kills {
+		return seen
+	}
+	var pings [users + 1]error // all are sent before any answer is awaited: that is quicker
+	for i, c := range v.conns {
+		if c != nil && i != s.session {
+			_ = c.SetDeadline(time.Now().Add(patience))
+			pings[i] = c.Ping()
+		}
+	}
 	for i, c := range v.conns {
 		if c == nil || i == s.session {
 			continue
 		}
-		_ = c.SetDeadline(time.Now().Add(patience))
-		frames, err := c.Flush()
+		frames, err := []rawzk.Frame(nil), pings[i]
+		if err == nil {
+			frames, err = c.Pong()
+		}
 		lines := v.lines(i, 0, frames, err)
 		if s.op == opCloseSession || s.come == fresh {
 			slices.Sort(lines) // its ephemeral nodes go in any order

@@ -114,17 +114,29 @@ func (c *Conn) Call(op int32, body []byte) ([]Frame, error) {
 	return c.until(c.xid)
 }
 
-// Flush sends a ping and returns the frames that come before its answer.
-func (c *Conn) Flush() ([]Frame, error) {
-	const ping, pingXid = 11, -2
-	if err := c.Send(pingXid, ping, nil); err != nil {
-		return nil, err
-	}
+const (
+	opPing  = 11
+	pingXid = -2
+)
+
+// Ping sends a ping.
+func (c *Conn) Ping() error { return c.Send(pingXid, opPing, nil) }
+
+// Pong returns the frames that come before a ping's answer.
+func (c *Conn) Pong() ([]Frame, error) {
 	frames, err := c.until(pingXid)
 	if err != nil {
 		return frames, err
 	}
 	return frames[:len(frames)-1], nil
+}
+
+// Flush is Ping and Pong.
+func (c *Conn) Flush() ([]Frame, error) {
+	if err := c.Ping(); err != nil {
+		return nil, err
+	}
+	return c.Pong()
 }
 
 func (c *Conn) until(xid int32) ([]Frame, error) {

@@ -1,0 +1,205 @@
+// Package interop runs other people's clients against the sandbox and against a
+// real ZooKeeper: they must not be able to tell them apart.
+package interop
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+func TestMain(m *testing.M) { zktest.Main(m) }
+
+// limit is how long a client may take, on a machine under load.
+const limit = 2 * time.Minute
+
+// bed is a server, and what cuts its clients off for a moment.
+type bed struct {
+	addr string
+	cut  func()
+}
+
+const cutTime = 300 * time.Millisecond
+
+func realBed(t *testing.T) bed {
+	p := zktest.NewProxy(t, zktest.Shared(t).Addr())
+	return bed{p.Addr(), func() {
+		p.Refuse(true)
+		p.Cut()
+		time.Sleep(cutTime)
+		p.Refuse(false)
+	}}
+}
+
+func sandboxBed(t *testing.T) bed {
+	s := sandbox.New(sandbox.Options{Tick: 500 * time.Millisecond, MinTimeout: 500 * time.Millisecond, MaxTimeout: time.Minute})
+	t.Cleanup(func() { _ = s.Close() })
+	addr, err := s.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bed{addr.String(), func() {
+		s.Pause()
+		time.Sleep(cutTime)
+		s.Resume()
+	}}
+}
+
+// compare runs a client on both servers at once; tidy takes out of what it
+// prints what differs between any two runs. It must print so many lines.
+func compare(t *testing.T, lines int, tidy func(out string) []string, stdin string, name string, args ...string) {
+	var outs [2]string
+	var wg sync.WaitGroup
+	for i, b := range []bed{realBed(t), sandboxBed(t)} {
+		wg.Go(func() { outs[i] = run(t, b, stdin, name, args...) })
+	}
+	wg.Wait()
+	want, have := tidy(outs[0]), tidy(outs[1])
+	if len(want) < lines {
+		t.Errorf("%d lines with the real server, want %d:\n%s", len(want), lines, outs[0])
+	}
+	if diff := cmp.Diff(want, have); diff != "" {
+		t.Errorf("-real +sandbox:\n%s", diff)
+	}
+}
+
+// run runs a client, with ADDR among its arguments replaced, and returns what it
+// prints. When it prints @cut, it is cut off and gets a line of input.
+func run(t *testing.T, b bed, stdin, name string, args ...string) string {
+	args = slices.Clone(args)
+	for i, arg := range args {
+		args[i] = strings.ReplaceAll(arg, "ADDR", b.addr)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.WaitDelay = 5 * time.Second
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	if stdin != "" {
+		go func() { // ends with the client
+			_, _ = io.WriteString(in, stdin)
+			_ = in.Close()
+		}()
+	}
+	var text strings.Builder
+	for s := bufio.NewScanner(out); s.Scan(); {
+		text.WriteString(s.Text() + "\n")
+		if s.Text() == "@cut" {
+			b.cut()
+			if _, err := io.WriteString(in, "\n"); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	// zkCli's status is that of its last command.
+	if err := cmd.Wait(); err != nil && stdin == "" {
+		t.Errorf("%s: %v\n%s\n%s", name, err, text.String(), errs.String())
+	}
+	if stdin != "" {
+		text.Write(errs.Bytes())
+	}
+	return text.String()
+}
+
+func plain(out string) []string { return strings.Split(strings.TrimSuffix(out, "\n"), "\n") }
+
+// need ends a test whose client is not installed.
+func need(t *testing.T, ok bool, packages string) {
+	t.Helper()
+	switch {
+	case ok:
+	case os.Getenv("CI") != "":
+		t.Fatalf("not installed: apt-get install %s", packages)
+	default:
+		t.Skipf("NOT TESTED, for want of packages: apt-get install %s", packages)
+	}
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
+}
+
+func TestKazoo(t *testing.T) {
+	t.Parallel()
+	const python = "/usr/bin/python3" // Debian's, which has Debian's kazoo
+	need(t, exec.Command(python, "-c", "import kazoo").Run() == nil, "python3-kazoo")
+	compare(t, 31, plain, "", python, "testdata/client.py", "ADDR")
+}
+
+func TestCurator(t *testing.T) {
+	t.Parallel()
+	const jar = "/usr/share/java/curator-recipes.jar" // its manifest names the others
+	_, err := exec.LookPath("javac")
+	need(t, err == nil && exists(jar), "default-jdk-headless libcurator-recipes-java")
+	dir := t.TempDir()
+	cp := jar + ":/usr/share/java/slf4j-nop.jar:" + dir
+	if out, err := exec.Command("javac", "-J-XX:TieredStopAtLevel=1", "-d", dir, "-cp", cp, "testdata/Client.java").CombinedOutput(); err != nil {
+		t.Fatalf("javac: %v\n%s", err, out)
+	}
+	compare(t, 35, plain, "", "java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", cp, "Client", "ADDR")
+}
+
+// zkCli prints the same to everybody but ids and times, and events between the
+// answers as they come.
+var (
+	event   = regexp.MustCompile(`\n?WATCHER::\n\n(WatchedEvent .*)\n`)
+	varying = regexp.MustCompile(`0x[0-9a-f]+|(?m)^[cm]time = .*|127\.0\.0\.1:\d+`)
+)
+
+func tidyCli(out string) []string {
+	var events []string
+	for _, e := range event.FindAllStringSubmatch(out, -1) {
+		events = append(events, e[1])
+	}
+	var answers []string
+	for l := range strings.SplitSeq(varying.ReplaceAllString(event.ReplaceAllString(out, "\n"), "…"), "\n") {
+		if l != "" && !strings.HasPrefix(l, "SLF4J:") {
+			answers = append(answers, l)
+		}
+	}
+	// whoami lists in the order of a hash table.
+	if i := slices.Index(answers, "Auth scheme: User"); i >= 0 && i+3 <= len(answers) {
+		slices.Sort(answers[i+1 : i+3])
+	}
+	return append(answers, events...)
+}
+
+func TestZkCli(t *testing.T) {
+	t.Parallel()
+	const zkCli = "/usr/share/zookeeper/bin/zkCli.sh"
+	need(t, exists(zkCli), "zookeeper")
+	script, err := os.ReadFile("testdata/zkcli.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	compare(t, 60, tidyCli, string(script), zkCli, "-server", "ADDR")
+}
