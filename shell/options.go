@@ -173,14 +173,8 @@ var settings = map[string]func(o *Options, value string) error{
 		_, err := zkconn.ParseServers(v)
 		return err
 	},
-	"timeout": func(o *Options, v string) (err error) {
-		o.Timeout, err = parseTimeout(v)
-		return err
-	},
-	"output": func(o *Options, v string) (err error) {
-		o.Format, err = render.ParseFormat(v)
-		return err
-	},
+	"timeout": func(o *Options, v string) error { return assign(&o.Timeout, v, parseTimeout) },
+	"output":  func(o *Options, v string) error { return assign(&o.Format, v, render.ParseFormat) },
 	"history": func(o *Options, v string) error {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 0 {
@@ -189,6 +183,15 @@ var settings = map[string]func(o *Options, value string) error{
 		o.HistoryLines = n
 		return nil
 	},
+}
+
+// assign leaves the target as it is when the text is malformed.
+func assign[T any](to *T, text string, parse func(string) (T, error)) error {
+	v, err := parse(text)
+	if err == nil {
+		*to = v
+	}
+	return err
 }
 
 // readConfig reads lines "key = value"; # starts a comment line. A file that is
