@@ -2,6 +2,7 @@ package history
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -36,5 +37,40 @@ func TestList(t *testing.T) {
 	}
 	if l.Len() != 3 {
 		t.Errorf("Len() = %d", l.Len())
+	}
+}
+
+// TestListIsBounded feeds more than a List keeps: numbers go on, the oldest go.
+func TestListIsBounded(t *testing.T) {
+	var many List
+	for i := range maxListLines + 5 {
+		if n := many.Add("x"); n != i {
+			t.Fatalf("line %d got number %d", i, n)
+		}
+	}
+	if _, ok := many.Get(4); ok {
+		t.Error("line 4 is still kept")
+	}
+	if _, ok := many.Get(5); !ok {
+		t.Error("line 5 is gone already")
+	}
+	if !many.Replace(maxListLines, "y") {
+		t.Error("a kept line cannot be replaced")
+	}
+	last := many.Last(1)
+	if many.Len() != maxListLines+5 || len(last) != 1 || last[0].Number != maxListLines+4 {
+		t.Errorf("Len %d, Last %v", many.Len(), last)
+	}
+	var big List
+	huge := strings.Repeat("x", maxListBytes/2)
+	for range 5 {
+		big.Add(huge)
+	}
+	if big.bytes > maxListBytes || big.Len() != 5 {
+		t.Errorf("%d bytes are kept of %d lines", big.bytes, big.Len())
+	}
+	big.Add(strings.Repeat("y", 2*maxListBytes))
+	if line, ok := big.Get(5); !ok || len(line) != 2*maxListBytes {
+		t.Error("the newest line must be kept, whatever its length")
 	}
 }

@@ -1,0 +1,95 @@
+//go:build unix
+
+package commands
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestSaveFile(t *testing.T) {
+	dir := t.TempDir()
+	target, link, fresh := filepath.Join(dir, "target"), filepath.Join(dir, "link"), filepath.Join(dir, "fresh")
+	if err := os.WriteFile(target, []byte("before"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(target, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{link, fresh} {
+		if err := saveFile(name, []byte("after")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link was replaced: %v %v", info, err)
+	}
+	for _, name := range []string{target, fresh} {
+		if b, err := os.ReadFile(name); err != nil || string(b) != "after" {
+			t.Errorf("%s: %q %v", name, b, err)
+		}
+	}
+	if info, err := os.Stat(target); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the mode changed: %v %v", info, err)
+	}
+	if err := saveFile(filepath.Join(dir, "no", "such"), nil); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v, want ErrNotExist", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 3 {
+		t.Errorf("left behind: %v %v", left, err)
+	}
+}
+
+func TestSaveFileIntoFIFO(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan []byte)
+	go func() { // ends with the reader's end of file
+		b, _ := os.ReadFile(name)
+		got <- b
+	}()
+	if err := saveFile(name, []byte("data")); err != nil {
+		t.Fatal(err)
+	}
+	if b := <-got; string(b) != "data" {
+		t.Errorf("read %q", b)
+	}
+}
+
+// TestReadInputIsCancelled reads from a pipe nobody writes to.
+func TestReadInputIsCancelled(t *testing.T) {
+	r, w := io.Pipe()
+	defer w.Close()
+	why := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(10*time.Millisecond, func() { cancel(why) })
+	if _, err := readInput(ctx, func() (io.Reader, error) { return r, nil }); !errors.Is(err, why) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestQuotaForms(t *testing.T) {
+	for in, want := range map[string]string{
+		"count=3,bytes=-1":  "count=3,bytes=-1",
+		"count=3,bytes=-1=": "count=3,bytes=-1",
+		"count=3,bytes=-1=;byteHardLimit=-1;countHardLimit=5": "count=3,bytes=-1=;byteHardLimit=-1;countHardLimit=5",
+	} {
+		q, err := parseQuota([]byte(in))
+		if err != nil || q.String() != want {
+			t.Errorf("%q: %q %v, want %q", in, q, err, want)
+		}
+	}
+	for _, in := range []string{"", "garbage", "count=", "count=x,bytes=1", "count"} {
+		if q, err := parseQuota([]byte(in)); err == nil {
+			t.Errorf("%q was read as %q", in, q)
+		}
+	}
+}
