@@ -103,6 +103,7 @@ func (a *accessList) Table() render.Grid {
 	for _, e := range a.ACL {
 		g.Rows = append(g.Rows, []string{e.Scheme, e.ID, e.Perms})
 	}
+	g.Stat = a.Stat
 	return g
 }
 

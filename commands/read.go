@@ -54,6 +54,7 @@ func (l *listing) Table() render.Grid {
 	for _, c := range l.Children {
 		g.Rows = append(g.Rows, []string{c})
 	}
+	g.Stat = l.Stat
 	return g
 }
 
@@ -251,7 +252,7 @@ func getCommand() *Command {
 		watch := fs.BoolP("watch", "w", false, "leave a watch on the data")
 		b64 := fs.BoolP("base64", "b", false, "print the data in base64")
 		hex := fs.BoolP("hex", "x", false, "print a hex dump of the data")
-		file := fs.StringP("file", "f", "", "write the data into this file")
+		file := fs.StringP("file", "f", "", "write the data into this file, byte for byte; - is standard output")
 		return func(ctx context.Context, env *Env, args []string) error {
 			w, err := watchArg(c, env, args, 1, *watch, "get path [watch]", "get [-s] [-w] path")
 			if err != nil {
@@ -262,6 +263,9 @@ func getCommand() *Command {
 				return err
 			}
 			if fs.Changed("file") {
+				if *file == "-" {
+					return env.Print(rawData(data))
+				}
 				if err := saveFile(*file, data); err != nil {
 					return err
 				}
@@ -282,6 +286,18 @@ func getCommand() *Command {
 	}
 	return c
 }
+
+// rawData is data without the end of line that get adds.
+type rawData []byte
+
+// Text is the data.
+func (d rawData) Text(w io.Writer) error {
+	_, err := w.Write(d)
+	return err
+}
+
+// MarshalJSON is as in the answer of get.
+func (d rawData) MarshalJSON() ([]byte, error) { return render.Data(d).MarshalJSON() }
 
 // saveFile writes all of the data, or leaves a regular file as it was. A link is
 // followed and a file keeps its mode; what is no regular file (a terminal, a

@@ -64,7 +64,7 @@ func (c *Command) deleteTree(ctx context.Context, env *Env, path string, batch i
 		return err
 	}
 	if server := env.Session.ServerPath(path); path == "/" || server == "/zookeeper" {
-		return fmt.Errorf("%s is refused for %s: it would take the ensemble's own znodes along; name what is to go", c.Name, path)
+		return fmt.Errorf("%s is refused for %s; name what is to go below it", c.Name, path)
 	}
 	update, end := env.Meter("deleted")
 	n, err := zktree.Delete(ctx, env.Session.Client, path, batch, update)

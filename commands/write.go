@@ -163,6 +163,14 @@ func (s *written) Text(w io.Writer) error {
 	return s.Stat.Text(w)
 }
 
+// Table has a row for each field of the stat, if it was asked for.
+func (s *written) Table() render.Grid {
+	if !s.show {
+		return render.Grid{}
+	}
+	return s.Stat.Table()
+}
+
 func setCommand() *Command {
 	c := &Command{
 		Name: "set", Group: "Writing", Args: "[-s] [-v version] [-b] [-f file] path [data] [version]",

@@ -33,6 +33,12 @@ type plainEditor struct {
 	prompt func() string // nil but while a line is being read
 }
 
+// maxTyped is the longest line a terminal's own line editing passes on, in bytes;
+// it drops the rest silently.
+const maxTyped = 4095
+
+var errLineTooLong = errors.New("the terminal cuts lines of 4095 bytes and more; nothing was done: put long data into a file, for set -f or zksh -f")
+
 type plainLine struct {
 	text string
 	err  error
@@ -51,6 +57,10 @@ func NewPlainEditor(in io.Reader, out io.Writer, interrupts <-chan os.Signal) Ed
 			text = strings.TrimRight(text, "\r\n")
 			if err == io.EOF && text != "" {
 				err = nil
+			}
+			if err == nil && len(text) >= maxTyped {
+				e.lines <- plainLine{"", errLineTooLong}
+				continue
 			}
 			e.lines <- plainLine{text, err}
 			if err != nil {

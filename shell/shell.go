@@ -265,6 +265,10 @@ func (s *Shell) readLines(ctx context.Context, e Editor) {
 		switch {
 		case errors.Is(err, ErrInterrupted):
 			continue
+		case errors.Is(err, errLineTooLong):
+			s.report("", err)
+			s.status = StatusUsage
+			continue
 		case errors.Is(err, io.EOF), ctx.Err() != nil:
 			return
 		case err != nil:

@@ -17,11 +17,15 @@ type Tabler interface {
 type Grid struct {
 	Header []string
 	Rows   [][]string
+	Stat   *Stat // printed as a table of its own below; may be nil
 }
 
 // writeTable prints a grid without borders. Cells are printed as they are, but
 // for control characters, which would break the rows.
 func writeTable(w io.Writer, g Grid) error {
+	if len(g.Header) == 0 {
+		return nil
+	}
 	cell := tw.CellConfig{
 		Alignment:  tw.CellAlignment{Global: tw.AlignLeft},
 		Formatting: tw.CellFormatting{AutoFormat: tw.Off, AutoWrap: tw.WrapNone},
@@ -43,5 +47,11 @@ func writeTable(w io.Writer, g Grid) error {
 			return err
 		}
 	}
-	return t.Render()
+	if err := t.Render(); err != nil || g.Stat == nil {
+		return err
+	}
+	if _, err := io.WriteString(w, "\n"); err != nil {
+		return err
+	}
+	return writeTable(w, g.Stat.Table())
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,6 +34,8 @@ func ParseServers(spec string) (Servers, error) {
 		list, s.Chroot = spec[:i], spec[i:]
 		if s.Chroot == "/" {
 			s.Chroot = ""
+		} else if secondServer.MatchString(s.Chroot) {
+			return Servers{}, fmt.Errorf("server %q: the chroot comes once, behind the last server", spec)
 		} else if err := ValidatePath(s.Chroot, false); err != nil {
 			return Servers{}, fmt.Errorf("server %q: chroot: %w", spec, err)
 		}
@@ -53,6 +56,9 @@ func ParseServers(spec string) (Servers, error) {
 	}
 	return s, nil
 }
+
+// secondServer is a server that stands behind a chroot.
+var secondServer = regexp.MustCompile(`,[^/,]+:\d+`)
 
 // hostPort completes one host with the default port.
 func hostPort(h string) (string, error) {
