@@ -2,12 +2,9 @@ package commands
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -222,65 +219,6 @@ func setCommand() *Command {
 		}
 	}
 	return c
-}
-
-// maxInput is the largest data taken from a file; a server takes about a
-// megabyte unless its jute.maxbuffer is raised.
-const maxInput = 64 << 20
-
-func loadFile(ctx context.Context, c *Command, env *Env, name string) ([]byte, error) {
-	open := func() (io.Reader, error) { return os.Open(name) }
-	if name == "-" {
-		if env.Stdin == nil {
-			return nil, c.misuse("-f - reads standard input, which the commands come from here; name a file")
-		}
-		open = func() (io.Reader, error) { return env.Stdin, nil }
-	}
-	data, err := readInput(ctx, open)
-	if err == nil && len(data) > maxInput {
-		err = fmt.Errorf("%s has more than %d bytes, which no server takes", name, maxInput)
-	}
-	return data, err
-}
-
-// readInput reads all there is, until ctx ends: opening and reading a FIFO or a
-// terminal can block for ever, and the goroutine that does it then ends with the
-// process.
-func readInput(ctx context.Context, open func() (io.Reader, error)) ([]byte, error) {
-	type result struct {
-		data []byte
-		err  error
-	}
-	got := make(chan result, 1)
-	go func() {
-		r, err := open()
-		if err != nil {
-			got <- result{nil, err}
-			return
-		}
-		data, err := io.ReadAll(io.LimitReader(r, maxInput+1))
-		if f, ok := r.(*os.File); ok && f != os.Stdin {
-			err = errors.Join(err, f.Close())
-		}
-		got <- result{data, err}
-	}()
-	select {
-	case r := <-got:
-		return r.data, r.err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
-// decodeBase64 reads the standard alphabet; padding may be missing, and line
-// ends are passed over.
-func decodeBase64(s string) ([]byte, error) {
-	s = strings.TrimRight(strings.NewReplacer("\r", "", "\n", "").Replace(s), "=")
-	b, err := base64.RawStdEncoding.DecodeString(s)
-	if b == nil && err == nil {
-		b = []byte{}
-	}
-	return b, err
 }
 
 func deleteCommand() *Command {

@@ -304,38 +304,6 @@ func (l *link) nodeEvent(t EventType, _ int32, path string) {
 	l.emit(Event{Type: t, State: state, Path: client})
 }
 
-// serverPath puts the chroot before a path.
-func (l *link) serverPath(path string) string {
-	switch {
-	case l.servers.Chroot == "":
-		return path
-	case path == "/":
-		return l.servers.Chroot
-	}
-	return l.servers.Chroot + path
-}
-
-// clientPath takes the chroot off a server's path; a path outside it stays.
-func (l *link) clientPath(path string) string {
-	root := l.servers.Chroot
-	switch {
-	case root == "":
-		return path
-	case path == root:
-		return "/"
-	case len(path) > len(root) && path[:len(root)] == root && path[len(root)] == '/':
-		return path[len(root):]
-	}
-	return path
-}
-
-func (l *link) clientPaths(paths []string) []string {
-	for i, p := range paths {
-		paths[i] = l.clientPath(p)
-	}
-	return paths
-}
-
 // await returns the connection to send on. It waits while a server is looked
 // for: until a whole pass over the list has failed, or, if patient, until ctx
 // ends. A session that changes meanwhile is an error, so that nothing meant for

@@ -9,7 +9,6 @@ package zkconn
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 )
@@ -173,9 +172,3 @@ func (s *Session) ServerPath(path string) string { return s.current().serverPath
 
 // ClientPath is a server's path without the chroot.
 func (s *Session) ClientPath(path string) string { return s.current().clientPath(path) }
-
-// inside tells whether a server path is the chroot or below it.
-func (l *link) inside(path string) bool {
-	root := l.servers.Chroot
-	return root == "" || path == root || strings.HasPrefix(path, root+"/")
-}

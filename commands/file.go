@@ -1,0 +1,158 @@
+package commands
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/zksh/zksh/internal/render"
+)
+
+// rawData is data without the end of line that get adds.
+type rawData []byte
+
+// Text is the data.
+func (d rawData) Text(w io.Writer) error {
+	_, err := w.Write(d)
+	return err
+}
+
+// MarshalJSON is as in the answer of get.
+func (d rawData) MarshalJSON() ([]byte, error) { return render.Data(d).MarshalJSON() }
+
+// saveFile writes all of the data, or leaves a regular file as it was. A link is
+// followed and a file keeps its mode; what is no regular file (a terminal, a
+// FIFO) is written to.
+func saveFile(name string, data []byte) error {
+	mode := os.FileMode(0o644)
+	switch info, err := os.Stat(name); {
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		_, err = f.Write(data)
+		return errors.Join(err, f.Close())
+	default:
+		mode = info.Mode().Perm()
+		if name, err = filepath.EvalSymlinks(name); err != nil {
+			return err
+		}
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(data)
+	err = errors.Join(err, tmp.Chmod(mode), tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), name)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(tmp.Name()))
+	}
+	return nil
+}
+
+// maxInput is the largest data taken from a file; a server takes about a
+// megabyte unless its jute.maxbuffer is raised.
+const maxInput = 64 << 20
+
+func loadFile(ctx context.Context, c *Command, env *Env, name string) ([]byte, error) {
+	open := func() (io.Reader, error) { return os.Open(name) }
+	if name == "-" {
+		if env.Stdin == nil {
+			return nil, c.misuse("-f - reads standard input, which the commands come from here; name a file")
+		}
+		open = func() (io.Reader, error) { return env.Stdin, nil }
+	}
+	data, err := readInput(ctx, open)
+	if err == nil && len(data) > maxInput {
+		err = fmt.Errorf("%s has more than %d bytes, which no server takes", name, maxInput)
+	}
+	return data, err
+}
+
+// readInput reads all there is, until ctx ends: opening and reading a FIFO or a
+// terminal can block for ever, and the goroutine that does it then ends with the
+// process.
+func readInput(ctx context.Context, open func() (io.Reader, error)) ([]byte, error) {
+	type result struct {
+		data []byte
+		err  error
+	}
+	got := make(chan result, 1)
+	go func() {
+		r, err := open()
+		if err != nil {
+			got <- result{nil, err}
+			return
+		}
+		data, err := io.ReadAll(io.LimitReader(r, maxInput+1))
+		if f, ok := r.(*os.File); ok && f != os.Stdin {
+			err = errors.Join(err, f.Close())
+		}
+		got <- result{data, err}
+	}()
+	select {
+	case r := <-got:
+		return r.data, r.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// decodeBase64 reads the standard alphabet; padding may be missing, and line
+// ends are passed over.
+func decodeBase64(s string) ([]byte, error) {
+	s = strings.TrimRight(strings.NewReplacer("\r", "", "\n", "").Replace(s), "=")
+	b, err := base64.RawStdEncoding.DecodeString(s)
+	if b == nil && err == nil {
+		b = []byte{}
+	}
+	return b, err
+}
+
+// hexDump prints netty's dump, as zkCli does: a head, 16 bytes a line, a foot.
+func hexDump(w io.Writer, data []byte) error {
+	if len(data) == 0 {
+		return nil
+	}
+	const head = "         +-------------------------------------------------+\n" +
+		"         |  0  1  2  3  4  5  6  7  8  9  a  b  c  d  e  f |\n"
+	const rule = "+--------+-------------------------------------------------+----------------+"
+	out := []byte(head + rule + "\n")
+	for at := 0; at < len(data); at += 16 {
+		row := data[at:min(at+16, len(data))]
+		out = fmt.Appendf(out, "|%08x|", at)
+		for i := range 16 {
+			if i < len(row) {
+				out = fmt.Appendf(out, " %02x", row[i])
+			} else {
+				out = append(out, "   "...)
+			}
+		}
+		out = append(out, " |"...)
+		for i := range 16 {
+			switch {
+			case i >= len(row):
+				out = append(out, ' ')
+			case row[i] <= 0x1f || row[i] >= 0x7f:
+				out = append(out, '.')
+			default:
+				out = append(out, row[i])
+			}
+		}
+		out = append(out, "|\n"...)
+	}
+	_, err := w.Write(append(out, rule...))
+	return err
+}

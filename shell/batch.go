@@ -1,0 +1,106 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// RunLines runs the lines of a file or pipe, called name in error messages, and
+// returns the status of the first that failed.
+func (s *Shell) RunLines(ctx context.Context, name string, r io.Reader) int {
+	s.mode = batch
+	lines := readAhead(ctx, r)
+	for ctx.Err() == nil {
+		var l batchLine
+		select {
+		case l = <-lines:
+		case <-ctx.Done():
+			continue
+		}
+		if l.err == io.EOF {
+			break
+		}
+		s.where = fmt.Sprintf("%s:%d: ", name, l.number)
+		if l.err != nil {
+			s.fail("", l.err)
+			break
+		}
+		if blankOrComment(l.text) {
+			continue
+		}
+		// A session that is known to have expired fails the line that relies on it.
+		if err := s.showEvents(); err != nil {
+			s.fail("", err)
+			if s.over(err) {
+				break
+			}
+		}
+		cmd, err := s.runLine(ctx, l.text)
+		if errors.Is(err, errQuit) {
+			break
+		}
+		err = errors.Join(err, s.showEvents())
+		s.fail(cmd, err)
+		if s.over(err) {
+			break
+		}
+	}
+	if err := context.Cause(ctx); err != nil && s.status == 0 {
+		s.fail("", err)
+	}
+	return s.leave(s.status)
+}
+
+// batchLine is a line of a file or pipe, or why there is none.
+type batchLine struct {
+	text   string
+	number int
+	err    error
+}
+
+// readAhead reads one line ahead, so that waiting for the next one can be broken
+// off. A read cannot: the goroutine ends after the read that ctx ends in, or with
+// the process.
+func readAhead(ctx context.Context, r io.Reader) <-chan batchLine {
+	out := make(chan batchLine)
+	go func() {
+		lines := newLineReader(r)
+		for {
+			var l batchLine
+			l.text, l.number, l.err = lines.Next()
+			select {
+			case out <- l:
+			case <-ctx.Done():
+				return
+			}
+			if l.err != nil {
+				return
+			}
+		}
+	}()
+	return out
+}
+
+// over tells whether a failure ends a batch.
+func (s *Shell) over(err error) bool {
+	switch Status(err) {
+	case StatusOK:
+		return s.cfg.StopAtError && s.status != StatusOK
+	case StatusInterrupted, StatusTerminated, StatusBrokenPipe:
+		return true
+	}
+	return s.cfg.StopAtError || errors.As(err, new(*writeError))
+}
+
+// fail reports a failure of a batch and keeps the first one's status.
+func (s *Shell) fail(cmd string, err error) {
+	if err == nil {
+		return
+	}
+	s.report(cmd, err)
+	if s.status == StatusOK {
+		s.status = Status(err)
+	}
+}
