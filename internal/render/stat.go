@@ -15,11 +15,13 @@ import (
 // Stat is a znode's Stat; its text is zkCli's block of eleven lines.
 type Stat zk.Stat
 
+// hex prints a zxid or a session as zkCli does.
+func hex(v int64) string { return "0x" + strconv.FormatUint(uint64(v), 16) }
+
 // field is one line of the block.
 type field struct{ name, value string }
 
 func (s *Stat) fields() []field {
-	hex := func(v int64) string { return "0x" + strconv.FormatUint(uint64(v), 16) }
 	dec := func(v int32) string { return strconv.Itoa(int(v)) }
 	return []field{
 		{"cZxid", hex(s.Czxid)},
@@ -58,7 +60,6 @@ func (s *Stat) Table() Grid {
 // MarshalJSON uses zkCli's field names; zxids and the session are strings in
 // hexadecimal, times are RFC 3339 in UTC with milliseconds.
 func (s *Stat) MarshalJSON() ([]byte, error) {
-	hex := func(v int64) string { return "0x" + strconv.FormatUint(uint64(v), 16) }
 	iso := func(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 	return json.Marshal(struct {
 		CZxid          string `json:"cZxid"`

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"fmt"
+	"github.com/zksh/zksh/internal/jute"
 	"net"
 	"runtime"
 	"testing"
@@ -66,14 +67,14 @@ func BenchmarkInProcess(b *testing.B) {
 	c := benchClient(b, nc, err)
 	b.Run("create", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := c.Call(opCreate, rawzk.Create("/n", []byte("data"), rawzk.Open, modeSequential)); err != nil {
+			if _, err := c.Call(jute.OpCreate, rawzk.Create("/n", []byte("data"), rawzk.Open, modeSequential)); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
 	b.Run("get", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := c.Call(opGetData, rawzk.PathWatch("/n0000000000", false)); err != nil {
+			if _, err := c.Call(jute.OpGetData, rawzk.PathWatch("/n0000000000", false)); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -89,7 +90,7 @@ func BenchmarkMemory(b *testing.B) {
 		batch := batch{s: s}
 		open := []acl{{perms: permAll, id: id{"world", "anyone"}}}
 		put := func(path string) {
-			x, err := batch.prepare(&request{op: opCreate, path: path, data: make([]byte, 20), acl: open, ttl: -1})
+			x, err := batch.prepare(&request{op: jute.OpCreate, path: path, data: make([]byte, 20), acl: open, ttl: -1})
 			if err != codeOK {
 				b.Fatal(path, err)
 			}

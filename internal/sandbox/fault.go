@@ -1,6 +1,10 @@
 package sandbox
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/zksh/zksh/internal/jute"
+)
 
 // Action is what a Fault does to a request.
 type Action int
@@ -32,7 +36,7 @@ func (s *Server) Inject(f Fault) {
 // fault says what is to be done to a request, 0 for nothing.
 func (s *Server) fault(op int32) Action {
 	for i, f := range s.faults {
-		if f.Op != op && (f.Op != 0 || op == opPing) {
+		if f.Op != op && (f.Op != 0 || op == jute.OpPing) {
 			continue
 		}
 		if f.Skip--; f.Skip >= 0 {

@@ -62,12 +62,12 @@ func (c *client) must(op int32, body []byte) *jute.Decoder {
 
 func (c *client) create(path string, flags int32) string {
 	c.t.Helper()
-	return c.must(opCreate, rawzk.Create(path, []byte("x"), rawzk.Open, flags)).String()
+	return c.must(jute.OpCreate, rawzk.Create(path, []byte("x"), rawzk.Open, flags)).String()
 }
 
 func (c *client) exists(path string) bool {
 	c.t.Helper()
-	return c.call(opExists, rawzk.PathWatch(path, false)).Err == 0
+	return c.call(jute.OpExists, rawzk.PathWatch(path, false)).Err == 0
 }
 
 // closed waits until the server has closed the connection.

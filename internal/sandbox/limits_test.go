@@ -20,18 +20,18 @@ func TestWhatKillsTheRealOne(t *testing.T) {
 	bubble(t, Options{EnforceQuota: true}, func(t *testing.T, s *Server) {
 		c := open(t, s)
 		for _, ttl := range []int64{-1, -5} {
-			if f := c.call(opCreateTTL, rawzk.CreateTTL("/t", nil, rawzk.Open, modePersistent, ttl)); code(f.Err) != codeBadArguments {
+			if f := c.call(jute.OpCreateTTL, rawzk.CreateTTL("/t", nil, rawzk.Open, modePersistent, ttl)); code(f.Err) != codeBadArguments {
 				t.Errorf("TTL create of a persistent node: error %d", f.Err)
 			}
 		}
 		c.create("/a", 0)
 		c.create("/zookeeper/quota/a", 0)
-		c.must(opCreate, rawzk.Create("/zookeeper/quota/a/zookeeper_limits", []byte("count=5,bytes=100"), rawzk.Open, 0))
-		c.must(opCreate, rawzk.Create("/zookeeper/quota/a/zookeeper_stats", []byte("count=1,bytes=1"), rawzk.Open, 0))
-		c.must(opSetData, rawzk.Set("/zookeeper/quota/a/zookeeper_stats", []byte("=;nonsense,,=1"), -1))
-		c.call(opCreate, rawzk.Create("/a/b", nil, rawzk.Open, 0))
-		c.call(opCreate, rawzk.Create("/zookeeper/quota/zookeeper_limits", nil, rawzk.Open, 0))
-		c.call(opCreate, rawzk.Create("/zookeeper/quota/zookeeper_stats", nil, rawzk.Open, 0))
+		c.must(jute.OpCreate, rawzk.Create("/zookeeper/quota/a/zookeeper_limits", []byte("count=5,bytes=100"), rawzk.Open, 0))
+		c.must(jute.OpCreate, rawzk.Create("/zookeeper/quota/a/zookeeper_stats", []byte("count=1,bytes=1"), rawzk.Open, 0))
+		c.must(jute.OpSetData, rawzk.Set("/zookeeper/quota/a/zookeeper_stats", []byte("=;nonsense,,=1"), -1))
+		c.call(jute.OpCreate, rawzk.Create("/a/b", nil, rawzk.Open, 0))
+		c.call(jute.OpCreate, rawzk.Create("/zookeeper/quota/zookeeper_limits", nil, rawzk.Open, 0))
+		c.call(jute.OpCreate, rawzk.Create("/zookeeper/quota/zookeeper_stats", nil, rawzk.Open, 0))
 		c.create("/z", 0)
 	})
 }
@@ -52,7 +52,7 @@ func TestMaxSessions(t *testing.T) {
 		if len(logged) != 1 || s.stats.rejected != 1 {
 			t.Errorf("logged %q, rejected %d", logged, s.stats.rejected)
 		}
-		resume(t, s, leaving.Session).must(opCloseSession, nil)
+		resume(t, s, leaving.Session).must(jute.OpCloseSession, nil)
 		open(t, s)
 		for range 2*2 + 16 {
 			if nc, err := s.Dial(); err == nil {
@@ -84,9 +84,9 @@ func TestSlowReader(t *testing.T) {
 	bubble(t, Options{MaxQueue: 1 << 16}, func(t *testing.T, s *Server) {
 		slow, busy := open(t, s), open(t, s)
 		busy.create("/n", 0)
-		slow.must(opAddWatch, rawzk.PathInt("/", 1))
+		slow.must(jute.OpAddWatch, rawzk.PathInt("/", 1))
 		for range 3000 {
-			busy.must(opSetData, rawzk.Set("/n", nil, -1))
+			busy.must(jute.OpSetData, rawzk.Set("/n", nil, -1))
 		}
 		synctest.Wait()
 		for c := range s.conns {
@@ -108,21 +108,21 @@ func TestTreeLimit(t *testing.T) {
 			if i > 1000 {
 				t.Fatal("the tree has no limit")
 			}
-			err = code(c.call(opCreate, rawzk.Create("/n", make([]byte, 1000), rawzk.Open, modeSequential)).Err)
+			err = code(c.call(jute.OpCreate, rawzk.Create("/n", make([]byte, 1000), rawzk.Open, modeSequential)).Err)
 		}
 		if err != codeSystemError {
 			t.Errorf("error %d", err)
 		}
 		ops := make([]rawzk.Op, 1000)
 		for i := range ops {
-			ops[i] = rawzk.Op{Op: opCreate, Body: rawzk.Create("/m", nil, rawzk.Open, modeSequential)}
+			ops[i] = rawzk.Op{Op: jute.OpCreate, Body: rawzk.Create("/m", nil, rawzk.Open, modeSequential)}
 		}
 		before := len(s.tree.nodes)
-		c.must(opMulti, rawzk.Multi(ops...))
+		c.must(jute.OpMulti, rawzk.Multi(ops...))
 		if len(s.tree.nodes) != before {
 			t.Error("a multi went beyond the limit")
 		}
-		c.must(opDelete, rawzk.PathInt("/n0000000000", -1))
+		c.must(jute.OpDelete, rawzk.PathInt("/n0000000000", -1))
 		c.create("/again", 0)
 	})
 }
@@ -131,7 +131,7 @@ func TestWatchLimit(t *testing.T) {
 	bubble(t, Options{MaxWatchBytes: 10_000}, func(t *testing.T, s *Server) {
 		c := open(t, s)
 		for i := range 1000 {
-			if err := c.Send(int32(i), opExists, rawzk.PathWatch("/"+strings.Repeat("x", i), true)); err != nil {
+			if err := c.Send(int32(i), jute.OpExists, rawzk.PathWatch("/"+strings.Repeat("x", i), true)); err != nil {
 				return // cut off
 			}
 			if _, err := c.Recv(); err != nil {
@@ -155,8 +155,8 @@ func TestFrameLimits(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, s *Server) {
 		c := open(t, s)
 		most := maxFrame - 8 - len(rawzk.Create("/big", nil, rawzk.Open, 0))
-		c.must(opCreate, rawzk.Create("/big", make([]byte, most), rawzk.Open, 0))
-		if got := c.must(opGetData, rawzk.PathWatch("/big", false)).Buffer(); len(got) != most {
+		c.must(jute.OpCreate, rawzk.Create("/big", make([]byte, most), rawzk.Open, 0))
+		if got := c.must(jute.OpGetData, rawzk.PathWatch("/big", false)).Buffer(); len(got) != most {
 			t.Errorf("%d bytes came back", len(got))
 		}
 	})
@@ -238,7 +238,7 @@ func TestConcurrentSessions(t *testing.T) {
 	var watchers []*client
 	for range 3 {
 		w := dial()
-		w.must(opAddWatch, rawzk.PathInt("/q", 1))
+		w.must(jute.OpAddWatch, rawzk.PathInt("/q", 1))
 		watchers = append(watchers, w)
 	}
 	done := make(chan bool)
@@ -247,7 +247,7 @@ func TestConcurrentSessions(t *testing.T) {
 		go func() {
 			defer func() { done <- true }()
 			for range each {
-				if _, err := w.Call(opCreate, rawzk.Create("/q/n", nil, rawzk.Open, modeSequential)); err != nil {
+				if _, err := w.Call(jute.OpCreate, rawzk.Create("/q/n", nil, rawzk.Open, modeSequential)); err != nil {
 					t.Error(err)
 					return
 				}
@@ -319,7 +319,7 @@ func TestStorm(t *testing.T) {
 				}
 				for range rnd.IntN(300) {
 					op := samples[rnd.IntN(len(samples))]
-					if op.Op == opCloseSession && rnd.IntN(20) > 0 {
+					if op.Op == jute.OpCloseSession && rnd.IntN(20) > 0 {
 						continue
 					}
 					if c.Send(1, op.Op, op.Body) != nil {

@@ -50,7 +50,7 @@ func readMulti(d *jute.Decoder) ([]request, bool) {
 			return list, d.Err() == nil
 		}
 		switch typ {
-		case opCreate, opCreate2, opCreateContainer, opCreateTTL, opDelete, opSetData, opCheck:
+		case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData, jute.OpCheck:
 		default:
 			return nil, false
 		}
@@ -59,13 +59,13 @@ func readMulti(d *jute.Decoder) ([]request, bool) {
 			return nil, false
 		}
 		switch {
-		case typ != opCreate && typ != opCreate2 && typ != opCreateContainer:
+		case typ != jute.OpCreate && typ != jute.OpCreate2 && typ != jute.OpCreateContainer:
 		case r.flags == modeTTL || r.flags == modeTTLSequential:
 			r.op = opError // takes the request down, but only once it is reached
 		case r.flags == modeContainer:
-			r.op = opCreateContainer
+			r.op = jute.OpCreateContainer
 		default:
-			r.op = opCreate
+			r.op = jute.OpCreate
 		}
 		list = append(list, r)
 	}
@@ -73,15 +73,15 @@ func readMulti(d *jute.Decoder) ([]request, bool) {
 
 func writeResult(e *jute.Encoder, op int32, path string, st *stat) {
 	switch op {
-	case opCreate:
-		multiHeader(e, opCreate, false, 0)
+	case jute.OpCreate:
+		multiHeader(e, jute.OpCreate, false, 0)
 		e.String(path)
-	case opCreateContainer, opCreateTTL:
-		multiHeader(e, opCreate2, false, 0)
+	case jute.OpCreateContainer, jute.OpCreateTTL:
+		multiHeader(e, jute.OpCreate2, false, 0)
 		e.String(path)
 		st.encode(e)
-	case opSetData:
-		multiHeader(e, opSetData, false, 0)
+	case jute.OpSetData:
+		multiHeader(e, jute.OpSetData, false, 0)
 		st.encode(e)
 	default:
 		multiHeader(e, op, false, 0)
@@ -116,9 +116,9 @@ func (s *Server) multiRead(c *conn, d *jute.Decoder, e *jute.Encoder) code {
 		switch {
 		case mark > maxReply: // one small request must not ask for gigabytes
 			err = codeMarshalling
-		case r.op == opGetData:
+		case r.op == jute.OpGetData:
 			err = s.getData(c, r, e)
-		case r.op == opGetChildren:
+		case r.op == jute.OpGetChildren:
 			err = s.getChildren(c, r, e)
 		default:
 			err = codeMarshalling
@@ -150,10 +150,10 @@ func readMultiRead(d *jute.Decoder) ([]read, bool) {
 		}
 		r := read{op: typ}
 		switch typ {
-		case opGetData, opGetChildren:
+		case jute.OpGetData, jute.OpGetChildren:
 			r.path, r.null = nullString(d)
 			d.Bool() // the watch flag, which the real one passes over
-		case opCreate, opCreate2, opCreateContainer, opCreateTTL, opDelete, opSetData, opCheck:
+		case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData, jute.OpCheck:
 			readWrite(d, typ)
 			r.op = opError
 		default:

@@ -2,44 +2,14 @@ package sandbox
 
 import "github.com/zksh/zksh/internal/jute"
 
-// Opcodes of the client protocol.
+// Marks and bounds of the client protocol; the opcodes are jute's.
 const (
-	opCreate            = 1
-	opDelete            = 2
-	opExists            = 3
-	opGetData           = 4
-	opSetData           = 5
-	opGetACL            = 6
-	opSetACL            = 7
-	opGetChildren       = 8
-	opSync              = 9
-	opPing              = 11
-	opGetChildren2      = 12
-	opCheck             = 13
-	opMulti             = 14
-	opCreate2           = 15
-	opReconfig          = 16
-	opCheckWatches      = 17
-	opRemoveWatches     = 18
-	opCreateContainer   = 19
-	opDeleteContainer   = 20
-	opCreateTTL         = 21
-	opMultiRead         = 22
-	opAuth              = 100
-	opSetWatches        = 101
-	opSASL              = 102
-	opGetEphemerals     = 103
-	opGetAllChildrenNum = 104
-	opSetWatches2       = 105
-	opAddWatch          = 106
-	opWhoAmI            = 107
-	opCloseSession      = -11
-	opError             = -1 // the type of a failed result inside a multi
-	xidEvent            = -1
-	maxFrame            = 0xfffff // the real one's jute.maxbuffer, 1 MiB - 1
-	maxTTL              = 1<<40 - 1
-	headerLen           = 4 + 4 + 8 + 4 // length, xid, zxid, error
-	maxReply            = 16 << 20      // past this a multiRead ends
+	opError   = -1 // the type of a failed result inside a multi
+	xidEvent  = -1
+	maxFrame  = 0xfffff // the real one's jute.maxbuffer, 1 MiB - 1
+	maxTTL    = 1<<40 - 1
+	headerLen = 4 + 4 + 8 + 4 // length, xid, zxid, error
+	maxReply  = 16 << 20      // past this a multiRead ends
 )
 
 // code is an error code of the protocol.

@@ -31,51 +31,51 @@ func TestErrorsAreTheRealOnes(t *testing.T) {
 		body []byte
 		want code
 	}{
-		{"create: cut short", opCreate, path("/a"), codeMarshalling},
-		{"create: null path", opCreate, body(null, create("", 0)[4:]), codeMarshalling},
-		{"create: null ACL", opCreate, body(path("/x"), num(0), null, num(0)), codeInvalidACL},
-		{"create: empty ACL", opCreate, rawzk.Create("/x", nil, nil, 0), codeInvalidACL},
-		{"create: no parent", opCreate, create("/none/x", 0), codeNoNode},
-		{"create: exists", opCreate, create("/a", 0), codeNodeExists},
-		{"create: below an ephemeral node", opCreate, create("/e/x", 0), codeNoChildrenForEphs},
-		{"create: below the configuration", opCreate, create("/zookeeper/config/x", 0), codeNoAuth},
-		{"create: mode 7", opCreate, create("/x", 7), codeBadArguments},
-		{"create: TTL mode without a TTL", opCreate, create("/x", modeTTL), codeBadArguments},
-		{"create: TTL 0", opCreateTTL, rawzk.CreateTTL("/x", nil, rawzk.Open, modeTTL, 0), codeBadArguments},
-		{"create: TTL too long", opCreateTTL, rawzk.CreateTTL("/x", nil, rawzk.Open, modeTTL, maxTTL+1), codeBadArguments},
-		{"create: container with a TTL mode", opCreateContainer, create("/x", modeTTL), codeBadArguments},
-		{"delete: null path", opDelete, body(null, num(-1)), codeMarshalling},
-		{"delete: root", opDelete, rawzk.PathInt("/", -1), codeBadArguments},
-		{"delete: quota", opDelete, rawzk.PathInt(quotaPath, -1), codeBadArguments},
-		{"delete: no slash", opDelete, rawzk.PathInt("a", -1), codeBadArguments},
-		{"delete: slash at the end", opDelete, rawzk.PathInt("/a/", -1), codeNoNode},
-		{"delete: not empty", opDelete, rawzk.PathInt("/a", -1), codeNotEmpty},
-		{"delete: version", opDelete, rawzk.PathInt("/a/b", 3), codeBadVersion},
-		{"setData: null path", opSetData, body(null, num(0), num(-1)), codeBadArguments},
-		{"setData: configuration", opSetData, rawzk.Set(configPath, nil, -1), codeNoAuth},
-		{"setData: empty path", opSetData, rawzk.Set("", nil, -1), codeBadArguments},
-		{"setACL: configuration", opSetACL, rawzk.SetACL(configPath, rawzk.Open, -1), codeNoAuth},
-		{"exists: null path", opExists, body(null, []byte{0}), codeMarshalling},
-		{"exists: NUL", opExists, rawzk.PathWatch("/a\x00b", false), codeBadArguments},
-		{"exists: the root's other name", opExists, rawzk.PathWatch("", false), codeOK},
-		{"getData: NUL", opGetData, rawzk.PathWatch("/a\x00b", false), codeNoNode},
-		{"getData: cut short", opGetData, []byte{0, 0}, codeMarshalling},
-		{"check: alone, fails", opCheck, rawzk.PathInt("/none", -1), codeNoNode},
-		{"multi: cut short", opMulti, []byte{0}, codeMarshalling},
-		{"multi: unknown operation", opMulti, rawzk.Multi(rawzk.Op{Op: 99}), codeMarshalling},
-		{"multi: setACL", opMulti, rawzk.Multi(rawzk.Op{Op: opSetACL, Body: rawzk.SetACL("/a", rawzk.Open, -1)}), codeMarshalling},
-		{"multi: TTL mode in a plain create", opMulti, rawzk.Multi(rawzk.Op{Op: opCreate, Body: create("/x", modeTTL)}), codeMarshalling},
-		{"multi: failing operation", opMulti, rawzk.Multi(rawzk.Op{Op: opDelete, Body: rawzk.PathInt("/none", -1)}), codeOK},
-		{"multiRead: writes", opMultiRead, rawzk.Multi(rawzk.Op{Op: opCreate, Body: create("/x", 0)}), codeMarshalling},
-		{"reconfig", opReconfig, body(path(""), path(""), path(""), make([]byte, 8)), codeReconfigDisabled},
-		{"deleteContainer", opDeleteContainer, []byte("/a"), codeBadArguments},
-		{"addWatch: mode 2", opAddWatch, rawzk.PathInt("/a", 2), codeMarshalling},
-		{"addWatch: no such node", opAddWatch, rawzk.PathInt("/none", 0), codeOK},
-		{"checkWatches: none", opCheckWatches, rawzk.PathInt("/a", 3), codeNoWatcher},
-		{"checkWatches: no slash", opCheckWatches, rawzk.PathInt("a", 3), codeMarshalling},
-		{"removeWatches: type 0", opRemoveWatches, rawzk.PathInt("/a", 0), codeMarshalling},
-		{"setWatches: null vectors", opSetWatches, body(make([]byte, 8), null, null, null), codeMarshalling},
-		{"sync: no such node", opSync, path("/none"), codeOK},
+		{"create: cut short", jute.OpCreate, path("/a"), codeMarshalling},
+		{"create: null path", jute.OpCreate, body(null, create("", 0)[4:]), codeMarshalling},
+		{"create: null ACL", jute.OpCreate, body(path("/x"), num(0), null, num(0)), codeInvalidACL},
+		{"create: empty ACL", jute.OpCreate, rawzk.Create("/x", nil, nil, 0), codeInvalidACL},
+		{"create: no parent", jute.OpCreate, create("/none/x", 0), codeNoNode},
+		{"create: exists", jute.OpCreate, create("/a", 0), codeNodeExists},
+		{"create: below an ephemeral node", jute.OpCreate, create("/e/x", 0), codeNoChildrenForEphs},
+		{"create: below the configuration", jute.OpCreate, create("/zookeeper/config/x", 0), codeNoAuth},
+		{"create: mode 7", jute.OpCreate, create("/x", 7), codeBadArguments},
+		{"create: TTL mode without a TTL", jute.OpCreate, create("/x", modeTTL), codeBadArguments},
+		{"create: TTL 0", jute.OpCreateTTL, rawzk.CreateTTL("/x", nil, rawzk.Open, modeTTL, 0), codeBadArguments},
+		{"create: TTL too long", jute.OpCreateTTL, rawzk.CreateTTL("/x", nil, rawzk.Open, modeTTL, maxTTL+1), codeBadArguments},
+		{"create: container with a TTL mode", jute.OpCreateContainer, create("/x", modeTTL), codeBadArguments},
+		{"delete: null path", jute.OpDelete, body(null, num(-1)), codeMarshalling},
+		{"delete: root", jute.OpDelete, rawzk.PathInt("/", -1), codeBadArguments},
+		{"delete: quota", jute.OpDelete, rawzk.PathInt(quotaPath, -1), codeBadArguments},
+		{"delete: no slash", jute.OpDelete, rawzk.PathInt("a", -1), codeBadArguments},
+		{"delete: slash at the end", jute.OpDelete, rawzk.PathInt("/a/", -1), codeNoNode},
+		{"delete: not empty", jute.OpDelete, rawzk.PathInt("/a", -1), codeNotEmpty},
+		{"delete: version", jute.OpDelete, rawzk.PathInt("/a/b", 3), codeBadVersion},
+		{"setData: null path", jute.OpSetData, body(null, num(0), num(-1)), codeBadArguments},
+		{"setData: configuration", jute.OpSetData, rawzk.Set(configPath, nil, -1), codeNoAuth},
+		{"setData: empty path", jute.OpSetData, rawzk.Set("", nil, -1), codeBadArguments},
+		{"setACL: configuration", jute.OpSetACL, rawzk.SetACL(configPath, rawzk.Open, -1), codeNoAuth},
+		{"exists: null path", jute.OpExists, body(null, []byte{0}), codeMarshalling},
+		{"exists: NUL", jute.OpExists, rawzk.PathWatch("/a\x00b", false), codeBadArguments},
+		{"exists: the root's other name", jute.OpExists, rawzk.PathWatch("", false), codeOK},
+		{"getData: NUL", jute.OpGetData, rawzk.PathWatch("/a\x00b", false), codeNoNode},
+		{"getData: cut short", jute.OpGetData, []byte{0, 0}, codeMarshalling},
+		{"check: alone, fails", jute.OpCheck, rawzk.PathInt("/none", -1), codeNoNode},
+		{"multi: cut short", jute.OpMulti, []byte{0}, codeMarshalling},
+		{"multi: unknown operation", jute.OpMulti, rawzk.Multi(rawzk.Op{Op: 99}), codeMarshalling},
+		{"multi: setACL", jute.OpMulti, rawzk.Multi(rawzk.Op{Op: jute.OpSetACL, Body: rawzk.SetACL("/a", rawzk.Open, -1)}), codeMarshalling},
+		{"multi: TTL mode in a plain create", jute.OpMulti, rawzk.Multi(rawzk.Op{Op: jute.OpCreate, Body: create("/x", modeTTL)}), codeMarshalling},
+		{"multi: failing operation", jute.OpMulti, rawzk.Multi(rawzk.Op{Op: jute.OpDelete, Body: rawzk.PathInt("/none", -1)}), codeOK},
+		{"multiRead: writes", jute.OpMultiRead, rawzk.Multi(rawzk.Op{Op: jute.OpCreate, Body: create("/x", 0)}), codeMarshalling},
+		{"reconfig", jute.OpReconfig, body(path(""), path(""), path(""), make([]byte, 8)), codeReconfigDisabled},
+		{"deleteContainer", jute.OpDeleteContainer, []byte("/a"), codeBadArguments},
+		{"addWatch: mode 2", jute.OpAddWatch, rawzk.PathInt("/a", 2), codeMarshalling},
+		{"addWatch: no such node", jute.OpAddWatch, rawzk.PathInt("/none", 0), codeOK},
+		{"checkWatches: none", jute.OpCheckWatches, rawzk.PathInt("/a", 3), codeNoWatcher},
+		{"checkWatches: no slash", jute.OpCheckWatches, rawzk.PathInt("a", 3), codeMarshalling},
+		{"removeWatches: type 0", jute.OpRemoveWatches, rawzk.PathInt("/a", 0), codeMarshalling},
+		{"setWatches: null vectors", jute.OpSetWatches, body(make([]byte, 8), null, null, null), codeMarshalling},
+		{"sync: no such node", jute.OpSync, path("/none"), codeOK},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, Options{}, func(t *testing.T, s *Server) {
@@ -105,7 +105,7 @@ func TestACLEntries(t *testing.T) {
 			{"digest", "a:b", true}, {"digest", ":b", true}, {"digest", "a:b:", true}, {"digest", "a", false},
 			{"digest", "a:", false}, {"digest", "a:b:c", false}, {"sasl", "a", false}, {"x509", "CN=a", false},
 		} {
-			err := code(c.call(opCreate, rawzk.Create("/n", nil, []rawzk.ACL{{Perms: permAll, Scheme: tt.scheme, ID: tt.id}}, modeSequential)).Err)
+			err := code(c.call(jute.OpCreate, rawzk.Create("/n", nil, []rawzk.ACL{{Perms: permAll, Scheme: tt.scheme, ID: tt.id}}, modeSequential)).Err)
 			if (err == codeOK) != tt.ok || !tt.ok && err != codeInvalidACL {
 				t.Errorf("%s:%s: error %d", tt.scheme, tt.id, err)
 			}
@@ -116,16 +116,16 @@ func TestACLEntries(t *testing.T) {
 func TestACLEnforcement(t *testing.T) {
 	bubble(t, Options{SuperDigest: digestOf("super:secret")}, func(t *testing.T, s *Server) {
 		owner, other, root := open(t, s), open(t, s), open(t, s)
-		owner.must(opAuth, rawzk.Auth("digest", "u:p"))
-		root.must(opAuth, rawzk.Auth("digest", "super:secret"))
+		owner.must(jute.OpAuth, rawzk.Auth("digest", "u:p"))
+		root.must(jute.OpAuth, rawzk.Auth("digest", "super:secret"))
 		list := []rawzk.ACL{{Perms: permAll, Scheme: "auth"}, {Perms: permRead, Scheme: "world", ID: "anyone"}}
-		owner.must(opCreate, rawzk.Create("/mine", nil, list, 0))
+		owner.must(jute.OpCreate, rawzk.Create("/mine", nil, list, 0))
 		for name, tt := range map[string]struct {
 			op   int32
 			body []byte
 		}{
-			"set": {opSetData, rawzk.Set("/mine", nil, -1)}, "setACL": {opSetACL, rawzk.SetACL("/mine", list, -1)},
-			"create": {opCreate, rawzk.Create("/mine/x", nil, rawzk.Open, modeSequential)},
+			"set": {jute.OpSetData, rawzk.Set("/mine", nil, -1)}, "setACL": {jute.OpSetACL, rawzk.SetACL("/mine", list, -1)},
+			"create": {jute.OpCreate, rawzk.Create("/mine/x", nil, rawzk.Open, modeSequential)},
 		} {
 			want := codeNoAuth
 			if name == "setACL" {
@@ -136,10 +136,10 @@ func TestACLEnforcement(t *testing.T) {
 			}
 			owner.must(tt.op, tt.body)
 		}
-		root.must(opSetData, rawzk.Set("/mine", nil, -1))
+		root.must(jute.OpSetData, rawzk.Set("/mine", nil, -1))
 		ids := func(c *client) string {
 			var all []string
-			for _, a := range readACL(c.must(opGetACL, rawzk.Path("/mine"))) {
+			for _, a := range readACL(c.must(jute.OpGetACL, rawzk.Path("/mine"))) {
 				all = append(all, fmt.Sprintf("%s:%s:%d", a.scheme, a.id.id, a.perms))
 			}
 			return strings.Join(all, " ")
@@ -151,7 +151,7 @@ func TestACLEnforcement(t *testing.T) {
 		if got, want := ids(other), "digest:u:x:31 world:anyone:1"; got != want {
 			t.Errorf("others see %s instead of %s", got, want)
 		}
-		if f := other.call(opAuth, rawzk.Auth("bogus", "")); code(f.Err) != codeAuthFailed {
+		if f := other.call(jute.OpAuth, rawzk.Auth("bogus", "")); code(f.Err) != codeAuthFailed {
 			t.Errorf("an unknown scheme: error %d", f.Err)
 		}
 		other.closed()
@@ -162,10 +162,10 @@ func TestACLEnforcement(t *testing.T) {
 func TestEventsNeedRead(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, s *Server) {
 		owner, other := open(t, s), open(t, s)
-		owner.must(opAuth, rawzk.Auth("digest", "u:p"))
-		other.call(opExists, rawzk.PathWatch("/n", true))
-		owner.must(opCreate, rawzk.Create("/n", nil, []rawzk.ACL{{Perms: permAll, Scheme: "auth"}}, 0))
-		owner.must(opDelete, rawzk.PathInt("/n", -1))
+		owner.must(jute.OpAuth, rawzk.Auth("digest", "u:p"))
+		other.call(jute.OpExists, rawzk.PathWatch("/n", true))
+		owner.must(jute.OpCreate, rawzk.Create("/n", nil, []rawzk.ACL{{Perms: permAll, Scheme: "auth"}}, 0))
+		owner.must(jute.OpDelete, rawzk.PathInt("/n", -1))
 		owner.create("/n", 0)
 		if frames, err := other.Flush(); err != nil || len(frames) > 0 {
 			t.Errorf("got %v, %v", frames, err)
@@ -176,15 +176,15 @@ func TestEventsNeedRead(t *testing.T) {
 func TestMultiIsAllOrNothing(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, s *Server) {
 		c, watcher := open(t, s), open(t, s)
-		watcher.must(opAddWatch, rawzk.PathInt("/", 1))
+		watcher.must(jute.OpAddWatch, rawzk.PathInt("/", 1))
 		ops := []rawzk.Op{
-			{Op: opCreate, Body: rawzk.Create("/m", nil, rawzk.Open, 0)},
-			{Op: opCreate, Body: rawzk.Create("/m/s", nil, rawzk.Open, modeSequential)},
-			{Op: opSetData, Body: rawzk.Set("/m", []byte("x"), 0)},
-			{Op: opCheck, Body: rawzk.PathInt("/m", 1)},
+			{Op: jute.OpCreate, Body: rawzk.Create("/m", nil, rawzk.Open, 0)},
+			{Op: jute.OpCreate, Body: rawzk.Create("/m/s", nil, rawzk.Open, modeSequential)},
+			{Op: jute.OpSetData, Body: rawzk.Set("/m", []byte("x"), 0)},
+			{Op: jute.OpCheck, Body: rawzk.PathInt("/m", 1)},
 		}
-		bad := append(slices.Clone(ops), rawzk.Op{Op: opDelete, Body: rawzk.PathInt("/m", -1)}, ops[0])
-		d := c.must(opMulti, rawzk.Multi(bad...))
+		bad := append(slices.Clone(ops), rawzk.Op{Op: jute.OpDelete, Body: rawzk.PathInt("/m", -1)}, ops[0])
+		d := c.must(jute.OpMulti, rawzk.Multi(bad...))
 		for i, want := range []code{0, 0, 0, 0, codeNotEmpty, codeRuntimeInconsistency} {
 			if typ, _, err, again := d.Int(), d.Bool(), code(d.Int()), code(d.Int()); typ != opError || err != want || again != want {
 				t.Errorf("result %d: type %d, errors %d and %d instead of %d", i, typ, err, again, want)
@@ -196,7 +196,7 @@ func TestMultiIsAllOrNothing(t *testing.T) {
 		if frames, _ := watcher.Flush(); len(frames) > 0 {
 			t.Error("a failed multi has fired watches")
 		}
-		c.must(opMulti, rawzk.Multi(ops...))
+		c.must(jute.OpMulti, rawzk.Multi(ops...))
 		if n := s.tree.nodes["/m"]; n.version != 1 || n.czxid != n.mzxid || n.mzxid != s.zxid || n.children["s0000000000"] != struct{}{} {
 			t.Errorf("got %+v", n)
 		}

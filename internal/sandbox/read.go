@@ -10,7 +10,7 @@ import (
 func readPath(d *jute.Decoder, op int32) read {
 	r := read{op: op}
 	r.path, r.null = nullString(d)
-	if op != opGetACL && op != opGetAllChildrenNum {
+	if op != jute.OpGetACL && op != jute.OpGetAllChildrenNumber {
 		r.watch = d.Bool()
 	}
 	return r
@@ -75,7 +75,7 @@ func (s *Server) getChildren(c *conn, r read, e *jute.Encoder) code {
 		s.tree.watches[childWatches].add(r.path, c, watchOnce)
 	}
 	e.Strings(n.childNames())
-	if r.op == opGetChildren2 {
+	if r.op == jute.OpGetChildren2 {
 		st := n.stat()
 		st.encode(e)
 	}
@@ -140,13 +140,13 @@ func (s *Server) addWatchRequest(c *conn, d *jute.Decoder, e *jute.Encoder) code
 func (s *Server) watchRequest(c *conn, d *jute.Decoder, op int32) code {
 	path, null := nullString(d)
 	tables := watchKind(d.Int()).tables()
-	if d.Err() != nil || tables == nil || null && op == opCheckWatches {
+	if d.Err() != nil || tables == nil || null && op == jute.OpCheckWatches {
 		return codeMarshalling
 	}
 	result := codeNoWatcher
 	for _, i := range tables {
 		w := &s.tree.watches[i]
-		if op == opCheckWatches {
+		if op == jute.OpCheckWatches {
 			if err := w.has(path); err != codeNoWatcher {
 				return err
 			}
@@ -162,7 +162,7 @@ func (s *Server) watchRequest(c *conn, d *jute.Decoder, op int32) code {
 func (s *Server) setWatches(c *conn, d *jute.Decoder, op int32) code {
 	r := rewatch{since: d.Long()}
 	lists := []*[]string{&r.data, &r.exist, &r.child, &r.plain, &r.recursive}
-	if op == opSetWatches {
+	if op == jute.OpSetWatches {
 		lists = lists[:3]
 	}
 	for _, l := range lists {

@@ -51,20 +51,20 @@ func (s *Server) handle(c *conn, b []byte) verdict {
 // reply carries out one request and returns the frame to answer with.
 func (s *Server) reply(c *conn, xid, op int32, d *jute.Decoder) ([]byte, verdict) {
 	switch op {
-	case opPing:
+	case jute.OpPing:
 		return finish(frame(-2, s.zxid, codeOK)), stay
-	case opAuth:
+	case jute.OpAuth:
 		return s.auth(c, xid, d)
-	case opSASL:
+	case jute.OpSASL:
 		// A server without SASL answers with a null token and no error.
 		e := frame(xid, 0, codeOK)
 		e.Buffer(nil)
 		return finish(e), stay
-	case opCloseSession:
+	case jute.OpCloseSession:
 		s.closeSession(c.sess)
 		return finish(frame(xid, s.zxid, codeOK)), leave
-	case opCreate, opCreate2, opCreateContainer, opCreateTTL, opDelete, opDeleteContainer, opSetData, opSetACL,
-		opCheck, opMulti, opReconfig:
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpDeleteContainer, jute.OpSetData, jute.OpSetACL,
+		jute.OpCheck, jute.OpMulti, jute.OpReconfig:
 		return s.write(c, xid, op, d), stay
 	}
 	e := frame(xid, s.zxid, codeOK)
@@ -81,7 +81,7 @@ func (s *Server) reply(c *conn, xid, op int32, d *jute.Decoder) ([]byte, verdict
 // withError completes a reply; a failed one has no body, except for multiRead.
 func withError(e *jute.Encoder, err code, op int32) []byte {
 	if err != codeOK {
-		if op != opMultiRead {
+		if op != jute.OpMultiRead {
 			e.B = e.B[:headerLen]
 		}
 		h := jute.Encoder{B: e.B[:headerLen-4]}
@@ -93,46 +93,46 @@ func withError(e *jute.Encoder, err code, op int32) []byte {
 // read carries out a request that changes nothing in the tree.
 func (s *Server) read(c *conn, op int32, d *jute.Decoder, e *jute.Encoder) code {
 	switch op {
-	case opExists, opGetData, opGetACL, opGetChildren, opGetChildren2, opGetAllChildrenNum:
+	case jute.OpExists, jute.OpGetData, jute.OpGetACL, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetAllChildrenNumber:
 		r := readPath(d, op)
 		if d.Err() != nil {
 			return codeMarshalling
 		}
 		switch op {
-		case opExists:
+		case jute.OpExists:
 			return s.exists(c, r, e)
-		case opGetData:
+		case jute.OpGetData:
 			return s.getData(c, r, e)
-		case opGetACL:
+		case jute.OpGetACL:
 			return s.getACL(c, r, e)
-		case opGetAllChildrenNum:
+		case jute.OpGetAllChildrenNumber:
 			return s.getAllChildrenNumber(c, r, e)
 		}
 		return s.getChildren(c, r, e)
-	case opMultiRead:
+	case jute.OpMultiRead:
 		return s.multiRead(c, d, e)
-	case opSync:
+	case jute.OpSync:
 		path := d.Buffer()
 		if d.Err() != nil {
 			return codeMarshalling
 		}
 		e.Buffer(path) // with one server there is nothing to wait for
 		return codeOK
-	case opGetEphemerals:
+	case jute.OpGetEphemerals:
 		prefix := d.String()
 		if d.Err() != nil {
 			return codeMarshalling
 		}
 		s.getEphemerals(c, prefix, e)
 		return codeOK
-	case opWhoAmI:
+	case jute.OpWhoAmI:
 		whoAmI(c, e)
 		return codeOK
-	case opAddWatch:
+	case jute.OpAddWatch:
 		return s.addWatchRequest(c, d, e)
-	case opCheckWatches, opRemoveWatches:
+	case jute.OpCheckWatches, jute.OpRemoveWatches:
 		return s.watchRequest(c, d, op)
-	case opSetWatches, opSetWatches2:
+	case jute.OpSetWatches, jute.OpSetWatches2:
 		return s.setWatches(c, d, op)
 	}
 	return codeUnimplemented
@@ -141,16 +141,16 @@ func (s *Server) read(c *conn, op int32, d *jute.Decoder, e *jute.Encoder) code 
 // write carries out a request that goes through the log of the real server: it
 // takes a zxid whether or not it succeeds.
 func (s *Server) write(c *conn, xid, op int32, d *jute.Decoder) []byte {
-	if op == opReconfig {
+	if op == jute.OpReconfig {
 		return s.reconfig(xid, d)
 	}
 	s.zxid++
 	now := s.now().UnixMilli()
 	e := frame(xid, s.zxid, codeOK)
 	switch op {
-	case opDeleteContainer: // for the servers among themselves
+	case jute.OpDeleteContainer: // for the servers among themselves
 		return withError(e, codeBadArguments, op)
-	case opMulti:
+	case jute.OpMulti:
 		err := s.multi(c, d, s.zxid, now, e)
 		s.wakeForReaping()
 		return withError(e, err, op)
@@ -167,14 +167,14 @@ func (s *Server) write(c *conn, xid, op int32, d *jute.Decoder) []byte {
 	st := s.tree.apply(&x, s.zxid, now)
 	s.wakeForReaping()
 	switch op {
-	case opCreate:
+	case jute.OpCreate:
 		e.String(x.path)
-	case opCreate2, opCreateContainer, opCreateTTL:
+	case jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
 		e.String(x.path)
 		st.encode(e)
-	case opSetData, opSetACL:
+	case jute.OpSetData, jute.OpSetACL:
 		st.encode(e)
-	case opCheck:
+	case jute.OpCheck:
 		// Outside a multi the real one fails to encode its answer, and sends
 		// none.
 		return nil
@@ -189,10 +189,10 @@ func (s *Server) reconfig(xid int32, d *jute.Decoder) []byte {
 	}
 	d.Long()
 	if d.Err() != nil {
-		return withError(frame(xid, s.zxid, codeOK), codeMarshalling, opReconfig)
+		return withError(frame(xid, s.zxid, codeOK), codeMarshalling, jute.OpReconfig)
 	}
 	s.zxid++
-	return withError(frame(xid, s.zxid, codeOK), codeReconfigDisabled, opReconfig)
+	return withError(frame(xid, s.zxid, codeOK), codeReconfigDisabled, jute.OpReconfig)
 }
 
 // auth serves opcode 100. A refused credential ends the connection.

@@ -14,7 +14,7 @@ func TestSessionExpires(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, s *Server) {
 		dying, alive := open(t, s), open(t, s)
 		dying.create("/e", modeEphemeral)
-		alive.call(opExists, rawzk.PathWatch("/e", true))
+		alive.call(jute.OpExists, rawzk.PathWatch("/e", true))
 		start := time.Now()
 		var typ int32
 		for typ == 0 {
@@ -70,7 +70,7 @@ func TestReconnectKeepsSession(t *testing.T) {
 			t.Error("a wrong password was accepted")
 		}
 		second = resume(t, s, second.Session)
-		second.must(opCloseSession, nil)
+		second.must(jute.OpCloseSession, nil)
 		second.closed()
 		if other.exists("/e") {
 			t.Error("the ephemeral node has survived its session")
@@ -147,11 +147,11 @@ func TestReaping(t *testing.T) {
 				}
 			}
 		}
-		c.must(opCreateContainer, rawzk.Create("/used", nil, rawzk.Open, modeContainer))
-		c.must(opCreateContainer, rawzk.Create("/unused", nil, rawzk.Open, modeContainer))
-		c.must(opCreateTTL, rawzk.CreateTTL("/brief", nil, rawzk.Open, modeTTL, 1000))
-		c.must(opCreateTTL, rawzk.CreateTTL("/parent", nil, rawzk.Open, modeTTL, 1000))
-		c.must(opCreateTTL, rawzk.CreateTTL("/long", nil, rawzk.Open, modeTTL, 3600_000))
+		c.must(jute.OpCreateContainer, rawzk.Create("/used", nil, rawzk.Open, modeContainer))
+		c.must(jute.OpCreateContainer, rawzk.Create("/unused", nil, rawzk.Open, modeContainer))
+		c.must(jute.OpCreateTTL, rawzk.CreateTTL("/brief", nil, rawzk.Open, modeTTL, 1000))
+		c.must(jute.OpCreateTTL, rawzk.CreateTTL("/parent", nil, rawzk.Open, modeTTL, 1000))
+		c.must(jute.OpCreateTTL, rawzk.CreateTTL("/long", nil, rawzk.Open, modeTTL, 3600_000))
 		c.create("/used/a", 0)
 		c.create("/parent/a", 0)
 		keepAlive(65 * time.Second)
@@ -160,8 +160,8 @@ func TestReaping(t *testing.T) {
 				t.Errorf("%s exists: %v", path, !want)
 			}
 		}
-		c.must(opDelete, rawzk.PathInt("/used/a", -1))
-		c.must(opDelete, rawzk.PathInt("/parent/a", -1))
+		c.must(jute.OpDelete, rawzk.PathInt("/used/a", -1))
+		c.must(jute.OpDelete, rawzk.PathInt("/parent/a", -1))
 		keepAlive(65 * time.Second)
 		for path, want := range map[string]bool{"/used": false, "/unused": true, "/parent": false, "/long": true} {
 			if c.exists(path) != want {
@@ -174,7 +174,7 @@ func TestReaping(t *testing.T) {
 func TestNoExtendedTypes(t *testing.T) {
 	bubble(t, Options{NoExtendedTypes: true}, func(t *testing.T, s *Server) {
 		c := open(t, s)
-		if f := c.call(opCreateTTL, rawzk.CreateTTL("/t", nil, rawzk.Open, modeTTL, 1000)); code(f.Err) != codeUnimplemented {
+		if f := c.call(jute.OpCreateTTL, rawzk.CreateTTL("/t", nil, rawzk.Open, modeTTL, 1000)); code(f.Err) != codeUnimplemented {
 			t.Errorf("error %d", f.Err)
 		}
 	})
@@ -187,9 +187,9 @@ func TestFaults(t *testing.T) {
 	}{{DropReply, true, false}, {Hang, false, false}, {CutBefore, false, true}, {CutAfter, true, true}} {
 		bubble(t, Options{}, func(t *testing.T, s *Server) {
 			c, look := open(t, s), open(t, s)
-			s.Inject(Fault{Op: opCreate, Skip: 1, Action: tt.action})
+			s.Inject(Fault{Op: jute.OpCreate, Skip: 1, Action: tt.action})
 			c.create("/first", 0)
-			if err := c.Send(7, opCreate, rawzk.Create("/second", nil, rawzk.Open, 0)); err != nil {
+			if err := c.Send(7, jute.OpCreate, rawzk.Create("/second", nil, rawzk.Open, 0)); err != nil {
 				t.Fatal(err)
 			}
 			_ = c.SetReadDeadline(time.Now().Add(time.Second))
@@ -205,7 +205,7 @@ func TestFaults(t *testing.T) {
 				c.create("/third", 0)
 			}
 			if tt.action == Hang {
-				_ = c.Send(-2, opPing, nil)
+				_ = c.Send(-2, jute.OpPing, nil)
 				time.Sleep(13 * time.Second) // its pings count for nothing
 				if c := resume(t, s, c.Session); c.Session.ID != 0 {
 					t.Error("a hanging session has not expired")

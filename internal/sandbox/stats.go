@@ -1,6 +1,10 @@
 package sandbox
 
-import "time"
+import (
+	"time"
+
+	"github.com/zksh/zksh/internal/jute"
+)
 
 // connStats is what cons tells of one connection.
 type connStats struct {
@@ -23,13 +27,13 @@ type serverStats struct {
 
 // opNames are the names cons has for requests.
 var opNames = map[int32]string{
-	opCreate: "CREA", opCreate2: "CREA", opCreateTTL: "CREA", opCreateContainer: "CREA",
-	opDelete: "DELE", opExists: "EXIS", opGetData: "GETD", opSetData: "SETD",
-	opGetACL: "GETA", opSetACL: "SETA", opGetChildren: "GETC", opGetChildren2: "GETC",
-	opSync: "SYNC", opPing: "PING", opCheck: "CHEC", opMulti: "MULT", opMultiRead: "MLTR",
-	opReconfig: "RECO", opCheckWatches: "CHKW", opRemoveWatches: "REMW",
-	opSetWatches: "SETW", opSetWatches2: "STW2", opAddWatch: "ADDW", opWhoAmI: "HOMI",
-	opGetEphemerals: "GETE", opGetAllChildrenNum: "GETACN", opCloseSession: "CLOS",
+	jute.OpCreate: "CREA", jute.OpCreate2: "CREA", jute.OpCreateTTL: "CREA", jute.OpCreateContainer: "CREA",
+	jute.OpDelete: "DELE", jute.OpExists: "EXIS", jute.OpGetData: "GETD", jute.OpSetData: "SETD",
+	jute.OpGetACL: "GETA", jute.OpSetACL: "SETA", jute.OpGetChildren: "GETC", jute.OpGetChildren2: "GETC",
+	jute.OpSync: "SYNC", jute.OpPing: "PING", jute.OpCheck: "CHEC", jute.OpMulti: "MULT", jute.OpMultiRead: "MLTR",
+	jute.OpReconfig: "RECO", jute.OpCheckWatches: "CHKW", jute.OpRemoveWatches: "REMW",
+	jute.OpSetWatches: "SETW", jute.OpSetWatches2: "STW2", jute.OpAddWatch: "ADDW", jute.OpWhoAmI: "HOMI",
+	jute.OpGetEphemerals: "GETE", jute.OpGetAllChildrenNumber: "GETACN", jute.OpCloseSession: "CLOS",
 }
 
 // request counts a request in.

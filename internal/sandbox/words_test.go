@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zksh/zksh/internal/jute"
 	"github.com/zksh/zksh/internal/sandbox/rawzk"
 )
 
@@ -13,7 +14,7 @@ func TestWords(t *testing.T) {
 	defer s.Close()
 	c := open(t, s)
 	c.create("/e", modeEphemeral)
-	c.must(opAddWatch, rawzk.PathInt("/e", 0))
+	c.must(jute.OpAddWatch, rawzk.PathInt("/e", 0))
 	ask := func(word string) string {
 		nc, err := s.Dial()
 		if err != nil {

@@ -25,20 +25,20 @@ func readWrite(d *jute.Decoder, op int32) request {
 	r := request{op: op, ttl: -1}
 	r.path, r.null = nullString(d)
 	switch op {
-	case opCreate, opCreate2, opCreateContainer, opCreateTTL:
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
 		r.data = d.Buffer()
 		r.acl = readACL(d)
 		r.flags = d.Int()
-		if op == opCreateTTL {
+		if op == jute.OpCreateTTL {
 			r.ttl = d.Long()
 		}
-	case opSetData:
+	case jute.OpSetData:
 		r.data = d.Buffer()
 		r.version = d.Int()
-	case opSetACL:
+	case jute.OpSetACL:
 		r.acl = readACL(d)
 		r.version = d.Int()
-	case opDelete, opCheck:
+	case jute.OpDelete, jute.OpCheck:
 		r.version = d.Int()
 	}
 	return r
@@ -99,15 +99,15 @@ func (b *batch) put(path string, r record) {
 // prepare checks one operation.
 func (b *batch) prepare(r *request) (txn, code) {
 	switch r.op {
-	case opCreate, opCreate2, opCreateContainer, opCreateTTL:
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
 		return b.create(r)
-	case opDelete:
+	case jute.OpDelete:
 		return b.delete(r)
-	case opSetData:
+	case jute.OpSetData:
 		return b.setData(r)
-	case opSetACL:
+	case jute.OpSetACL:
 		return b.setACL(r)
-	case opCheck:
+	case jute.OpCheck:
 		return b.check(r)
 	}
 	return txn{}, codeMarshalling
@@ -154,13 +154,13 @@ func (b *batch) create(r *request) (txn, code) {
 	if err := b.checkSize(int64(len(path)+len(r.data)+nodeCost), list); err != codeOK {
 		return txn{}, err
 	}
-	x := txn{op: opCreate, path: path, data: bytes.Clone(r.data), acl: list, creates: parent.creates + 1}
+	x := txn{op: jute.OpCreate, path: path, data: bytes.Clone(r.data), acl: list, creates: parent.creates + 1}
 	// What is created is the opcode's affair; the mode only matters to opcodes
 	// 1 and 15, and they make a plain node of a container.
 	switch {
-	case r.op == opCreateContainer:
+	case r.op == jute.OpCreateContainer:
 		x.owner = ownerContainer
-	case r.op == opCreateTTL:
+	case r.op == jute.OpCreateTTL:
 		x.owner = ttlOwner(r.ttl)
 	case r.flags == modeEphemeral || r.flags == modeEphemeralSeq:
 		x.owner = b.session
@@ -178,7 +178,7 @@ func (b *batch) checkMode(r *request) code {
 	switch {
 	case r.flags < modePersistent || r.flags > modeTTLSequential:
 		return codeBadArguments
-	case r.flags < modeTTL && r.op == opCreateTTL:
+	case r.flags < modeTTL && r.op == jute.OpCreateTTL:
 		return codeBadArguments
 	case r.flags >= modeTTL && b.s.opt.NoExtendedTypes:
 		return codeUnimplemented
@@ -234,7 +234,7 @@ func (b *batch) delete(r *request) (txn, code) {
 	parent.children--
 	b.put(parentPath, parent)
 	b.put(r.path, record{gone: true})
-	return txn{op: opDelete, path: r.path}, codeOK
+	return txn{op: jute.OpDelete, path: r.path}, codeOK
 }
 
 func (b *batch) setData(r *request) (txn, code) {
@@ -261,7 +261,7 @@ func (b *batch) setData(r *request) (txn, code) {
 	n.version++
 	n.data = bytes.Clone(r.data)
 	b.put(r.path, n)
-	return txn{op: opSetData, path: r.path, data: n.data, version: n.version}, codeOK
+	return txn{op: jute.OpSetData, path: r.path, data: n.data, version: n.version}, codeOK
 }
 
 func (b *batch) setACL(r *request) (txn, code) {
@@ -285,7 +285,7 @@ func (b *batch) setACL(r *request) (txn, code) {
 	if err := b.checkSize(0, list); err != codeOK {
 		return txn{}, err
 	}
-	return txn{op: opSetACL, path: r.path, acl: list, version: n.aver + 1}, codeOK
+	return txn{op: jute.OpSetACL, path: r.path, acl: list, version: n.aver + 1}, codeOK
 }
 
 func (b *batch) check(r *request) (txn, code) {
@@ -302,7 +302,7 @@ func (b *batch) check(r *request) (txn, code) {
 	if r.version != -1 && r.version != n.version {
 		return txn{}, codeBadVersion
 	}
-	return txn{op: opCheck, path: r.path}, codeOK
+	return txn{op: jute.OpCheck, path: r.path}, codeOK
 }
 
 // apply carries a checked operation out and returns the node's Stat for the
@@ -310,18 +310,18 @@ func (b *batch) check(r *request) (txn, code) {
 // the node may be the counter of its own quota.
 func (t *tree) apply(x *txn, zxid, now int64) stat {
 	switch x.op {
-	case opCreate:
+	case jute.OpCreate:
 		n := t.create(x, zxid, now)
 		st := n.stat()
 		t.created(x.path, n)
 		return st
-	case opDelete:
+	case jute.OpDelete:
 		t.delete(x.path, zxid)
-	case opSetData:
+	case jute.OpSetData:
 		n := t.nodes[x.path]
 		t.setData(x.path, n, x.data, x.version, zxid, now)
 		return n.stat()
-	case opSetACL:
+	case jute.OpSetACL:
 		n := t.nodes[x.path]
 		t.setACL(n, x.acl, x.version)
 		return n.stat()

@@ -33,7 +33,7 @@ func (c Client) Reconfig(ctx context.Context, r Reconfig) ([]byte, *zk.Stat, err
 		e.Buffer(text(r.Members))
 		e.Long(r.Version)
 	}
-	d, _, err := c.send(ctx, request{op: opReconfig, write: true, encode: encode})
+	d, _, err := c.send(ctx, request{op: jute.OpReconfig, write: true, encode: encode})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/zksh/zksh/internal/jute"
 	"slices"
 	"strings"
 	"testing"
@@ -13,12 +14,6 @@ import (
 
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
-)
-
-// Opcodes of requests that faults are made around.
-const (
-	opCreate  = 1
-	opSetData = 5
 )
 
 // patience is how long a test waits for what must come.
@@ -158,7 +153,7 @@ func (f *faulty) expire() {
 func TestWriteCutAfterSending(t *testing.T) {
 	t.Parallel()
 	f := openFaulty(t, patience)
-	cut := f.proxy.CutAfterRequest(opCreate)
+	cut := f.proxy.CutAfterRequest(jute.OpCreate)
 	err := f.create(f.Session, "/a", zkconn.CreateMode{})
 	<-cut
 	var lost *zkconn.LostError

@@ -209,7 +209,7 @@ func (l *link) authCall(c credential) *call {
 	e.Int(0)
 	e.String(c.scheme)
 	e.Buffer(c.auth)
-	return &call{op: opAuth, body: e.B, done: make(chan reply, 1), hook: func(r *reply) {
+	return &call{op: jute.OpAuth, body: e.B, done: make(chan reply, 1), hook: func(r *reply) {
 		if r.code != OK {
 			l.authFailed()
 			return

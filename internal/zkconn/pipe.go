@@ -73,7 +73,7 @@ func (p *Pipe) add(r request) *call {
 
 // Children asks for the names of a znode's children. With watch, a child watch is left.
 func (p *Pipe) Children(path string, watch bool) *Pending[[]string] {
-	c := p.add(request{op: opGetChildren, path: path, encode: pathFlag(watch), hook: watchHook(watch, ChildWatch, false)})
+	c := p.add(request{op: jute.OpGetChildren, path: path, encode: pathFlag(watch), hook: watchHook(watch, ChildWatch, false)})
 	return &Pending[[]string]{p, c, func(d *jute.Decoder) ([]string, error) { return d.Strings(), d.Err() }}
 }
 
@@ -88,13 +88,13 @@ type Listing struct {
 func (p *Pipe) MultiChildren(paths []string) *Pending[[]Listing] {
 	encode := func(e *jute.Encoder, _ string) {
 		for _, path := range paths {
-			multiHeader(e, opGetChildren, false)
+			multiHeader(e, jute.OpGetChildren, false)
 			e.String(p.c.serverPath(p.l, path))
 			e.Bool(false)
 		}
 		multiHeader(e, -1, true)
 	}
-	c := p.add(request{op: opMultiRead, path: paths[0], encode: encode})
+	c := p.add(request{op: jute.OpMultiRead, path: paths[0], encode: encode})
 	return &Pending[[]Listing]{p, c, func(d *jute.Decoder) ([]Listing, error) {
 		out := make([]Listing, len(paths))
 		for i := range out {
@@ -120,7 +120,7 @@ func multiHeader(e *jute.Encoder, op int32, done bool) {
 func (p *Pipe) MultiDelete(paths []string) *Pending[struct{}] {
 	encode := func(e *jute.Encoder, _ string) {
 		for _, path := range paths {
-			multiHeader(e, opDelete, false)
+			multiHeader(e, jute.OpDelete, false)
 			encodeDelete(-1)(e, p.c.serverPath(p.l, path))
 		}
 		multiHeader(e, -1, true)
@@ -135,7 +135,7 @@ func (p *Pipe) MultiDelete(paths []string) *Pending[struct{}] {
 			delete(l.ephemerals, p.c.serverPath(l, path))
 		}
 	}
-	c := p.add(request{op: opMulti, path: paths[0], write: true, encode: encode, hook: hook})
+	c := p.add(request{op: jute.OpMulti, path: paths[0], write: true, encode: encode, hook: hook})
 	return &Pending[struct{}]{p, c, func(d *jute.Decoder) (struct{}, error) { return struct{}{}, multiError(d, paths) }}
 }
 
@@ -159,13 +159,13 @@ func multiError(d *jute.Decoder, paths []string) error {
 
 // Delete asks to remove one znode, whatever its version.
 func (p *Pipe) Delete(path string) *Pending[struct{}] {
-	c := p.add(request{op: opDelete, path: path, write: true, encode: encodeDelete(-1), hook: forgetEphemeral})
+	c := p.add(request{op: jute.OpDelete, path: path, write: true, encode: encodeDelete(-1), hook: forgetEphemeral})
 	return &Pending[struct{}]{p, c, func(*jute.Decoder) (struct{}, error) { return struct{}{}, nil }}
 }
 
 // SetACL asks to write one znode's access control list.
 func (p *Pipe) SetACL(path string, acl []zk.ACL, version int32) *Pending[*zk.Stat] {
-	c := p.add(request{op: opSetACL, path: path, write: true, encode: encodeSetACL(acl, version)})
+	c := p.add(request{op: jute.OpSetACL, path: path, write: true, encode: encodeSetACL(acl, version)})
 	return &Pending[*zk.Stat]{p, c, func(d *jute.Decoder) (*zk.Stat, error) { return readStat(d), d.Err() }}
 }
 
@@ -177,6 +177,6 @@ func (p *Pipe) Create(path string, data []byte, acl []zk.ACL) *Pending[struct{}]
 		writeACL(e, acl)
 		e.Int(0)
 	}
-	c := p.add(request{op: opCreate, path: path, write: true, encode: encode})
+	c := p.add(request{op: jute.OpCreate, path: path, write: true, encode: encode})
 	return &Pending[struct{}]{p, c, func(*jute.Decoder) (struct{}, error) { return struct{}{}, nil }}
 }

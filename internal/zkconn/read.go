@@ -13,7 +13,7 @@ import (
 // Get returns a znode's data, which is nil when it has none (null), and its
 // Stat. With watch, a data watch is left.
 func (c Client) Get(ctx context.Context, path string, watch bool) ([]byte, *zk.Stat, error) {
-	d, _, err := c.do(ctx, request{op: opGetData, path: path, encode: pathFlag(watch), hook: watchHook(watch, DataWatch, false)})
+	d, _, err := c.do(ctx, request{op: jute.OpGetData, path: path, encode: pathFlag(watch), hook: watchHook(watch, DataWatch, false)})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -25,7 +25,7 @@ func (c Client) Get(ctx context.Context, path string, watch bool) ([]byte, *zk.S
 // Exists returns the Stat of a znode. With watch, a watch is left, on its
 // creation when it does not exist.
 func (c Client) Exists(ctx context.Context, path string, watch bool) (*zk.Stat, error) {
-	d, _, err := c.do(ctx, request{op: opExists, path: path, encode: pathFlag(watch), hook: watchHook(watch, DataWatch, true)})
+	d, _, err := c.do(ctx, request{op: jute.OpExists, path: path, encode: pathFlag(watch), hook: watchHook(watch, DataWatch, true)})
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func (c Client) Exists(ctx context.Context, path string, watch bool) (*zk.Stat, 
 // Children returns the names of a znode's children, in the server's order, and
 // its Stat. With watch, a child watch is left.
 func (c Client) Children(ctx context.Context, path string, watch bool) ([]string, *zk.Stat, error) {
-	d, _, err := c.do(ctx, request{op: opGetChildren2, path: path, encode: pathFlag(watch), hook: watchHook(watch, ChildWatch, false)})
+	d, _, err := c.do(ctx, request{op: jute.OpGetChildren2, path: path, encode: pathFlag(watch), hook: watchHook(watch, ChildWatch, false)})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -45,7 +45,7 @@ func (c Client) Children(ctx context.Context, path string, watch bool) ([]string
 
 // ACL returns a znode's access control list and its Stat.
 func (c Client) ACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, error) {
-	d, _, err := c.do(ctx, request{op: opGetACL, path: path, encode: func(e *jute.Encoder, p string) { e.String(p) }})
+	d, _, err := c.do(ctx, request{op: jute.OpGetACL, path: path, encode: func(e *jute.Encoder, p string) { e.String(p) }})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -56,7 +56,7 @@ func (c Client) ACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, error
 // CountChildren returns the number of a znode's descendants. Servers before 3.6
 // answer Unimplemented and drop the connection.
 func (c Client) CountChildren(ctx context.Context, path string) (int, error) {
-	d, _, err := c.do(ctx, request{op: opGetAllChildrenNumber, path: path, encode: func(e *jute.Encoder, p string) { e.String(p) }})
+	d, _, err := c.do(ctx, request{op: jute.OpGetAllChildrenNumber, path: path, encode: func(e *jute.Encoder, p string) { e.String(p) }})
 	if err != nil {
 		return 0, err
 	}
@@ -70,7 +70,7 @@ func (c Client) Ephemerals(ctx context.Context, prefix string) ([]string, error)
 		// A bare chroot is a prefix of its siblings' names too; they are dropped below.
 		e.String(p)
 	}
-	d, l, err := c.do(ctx, request{op: opGetEphemerals, path: prefix, encode: encode})
+	d, l, err := c.do(ctx, request{op: jute.OpGetEphemerals, path: prefix, encode: encode})
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ type Identity struct {
 // WhoAmI returns the session's authentications, sorted. Servers before 3.7
 // answer Unimplemented and drop the connection.
 func (c Client) WhoAmI(ctx context.Context) ([]Identity, error) {
-	d, _, err := c.send(ctx, request{op: opWhoAmI, encode: func(*jute.Encoder, string) {}})
+	d, _, err := c.send(ctx, request{op: jute.OpWhoAmI, encode: func(*jute.Encoder, string) {}})
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func (c Client) WhoAmI(ctx context.Context) ([]Identity, error) {
 
 // Sync waits until the server has caught up with the leader.
 func (c Client) Sync(ctx context.Context, path string) error {
-	_, _, err := c.do(ctx, request{op: opSync, path: path, encode: func(e *jute.Encoder, p string) { e.String(p) }})
+	_, _, err := c.do(ctx, request{op: jute.OpSync, path: path, encode: func(e *jute.Encoder, p string) { e.String(p) }})
 	return err
 }
 
@@ -134,6 +134,6 @@ func (c Client) AddWatch(ctx context.Context, path string, recursive bool) error
 			l.watches.add(kind, p)
 		}
 	}
-	_, _, err := c.do(ctx, request{op: opAddWatch, path: path, encode: encode, hook: hook})
+	_, _, err := c.do(ctx, request{op: jute.OpAddWatch, path: path, encode: encode, hook: hook})
 	return err
 }

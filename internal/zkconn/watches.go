@@ -70,10 +70,10 @@ const setWatchesLimit = 128 << 10
 // requests encodes what sets all watches again: setWatches2 only where there is
 // a persistent watch, since servers before 3.6 do not know it.
 func (w *watchTable) requests(zxid int64) []*call {
-	op := int32(opSetWatches)
+	op := int32(jute.OpSetWatches)
 	kinds := ChildWatch + 1
 	if len(w[PersistentWatch])+len(w[RecursiveWatch]) > 0 {
-		op, kinds = opSetWatches2, watchKinds
+		op, kinds = jute.OpSetWatches2, watchKinds
 	}
 	var calls []*call
 	var chunk [watchKinds][]string

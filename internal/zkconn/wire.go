@@ -31,33 +31,6 @@ const (
 	maxFrame        = 256 << 20
 )
 
-// Opcodes of ZooDefs.OpCode, as far as zksh sends them.
-const (
-	opCreate               = 1
-	opDelete               = 2
-	opExists               = 3
-	opGetData              = 4
-	opSetData              = 5
-	opGetACL               = 6
-	opSetACL               = 7
-	opGetChildren          = 8
-	opSync                 = 9
-	opGetChildren2         = 12
-	opMulti                = 14
-	opReconfig             = 16
-	opRemoveWatches        = 18
-	opCreateContainer      = 19
-	opCreateTTL            = 21
-	opMultiRead            = 22
-	opAuth                 = 100
-	opSetWatches           = 101
-	opGetEphemerals        = 103
-	opGetAllChildrenNumber = 104
-	opSetWatches2          = 105
-	opAddWatch             = 106
-	opWhoAmI               = 107
-)
-
 // reply is what came back for a request: the server's code and the record behind
 // the header, or err when there was none.
 type reply struct {

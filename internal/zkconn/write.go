@@ -25,11 +25,11 @@ func (m CreateMode) flags() (op, flags int32, err error) {
 	case m.Container && (m.Ephemeral || m.Sequential || m.TTL != 0), m.TTL != 0 && m.Ephemeral, m.TTL < 0:
 		return 0, 0, fmt.Errorf("no znode can be of mode %+v", m)
 	case m.Container:
-		return opCreateContainer, 4, nil
+		return jute.OpCreateContainer, 4, nil
 	case m.TTL != 0 && m.Sequential:
-		return opCreateTTL, 6, nil
+		return jute.OpCreateTTL, 6, nil
 	case m.TTL != 0:
-		return opCreateTTL, 5, nil
+		return jute.OpCreateTTL, 5, nil
 	}
 	if m.Ephemeral {
 		flags |= 1
@@ -37,7 +37,7 @@ func (m CreateMode) flags() (op, flags int32, err error) {
 	if m.Sequential {
 		flags |= 2
 	}
-	return opCreate, flags, nil
+	return jute.OpCreate, flags, nil
 }
 
 // OpenACL lets everybody do everything: zkCli's default.
@@ -54,7 +54,7 @@ func (c Client) Create(ctx context.Context, path string, data []byte, acl []zk.A
 		e.Buffer(data)
 		writeACL(e, acl)
 		e.Int(flags)
-		if op == opCreateTTL {
+		if op == jute.OpCreateTTL {
 			e.Long(mode.TTL.Milliseconds())
 		}
 	}
@@ -75,7 +75,7 @@ func (c Client) Create(ctx context.Context, path string, data []byte, acl []zk.A
 
 // Delete removes a znode if it has the version; -1 is any.
 func (c Client) Delete(ctx context.Context, path string, version int32) error {
-	_, _, err := c.do(ctx, request{op: opDelete, path: path, write: true, encode: encodeDelete(version), hook: forgetEphemeral})
+	_, _, err := c.do(ctx, request{op: jute.OpDelete, path: path, write: true, encode: encodeDelete(version), hook: forgetEphemeral})
 	return err
 }
 
@@ -101,7 +101,7 @@ func (c Client) Set(ctx context.Context, path string, data []byte, version int32
 		e.Buffer(data)
 		e.Int(version)
 	}
-	d, _, err := c.do(ctx, request{op: opSetData, path: path, write: true, encode: encode})
+	d, _, err := c.do(ctx, request{op: jute.OpSetData, path: path, write: true, encode: encode})
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func (c Client) Set(ctx context.Context, path string, data []byte, version int32
 
 // SetACL writes a znode's access control list if its ACL has the version; -1 is any.
 func (c Client) SetACL(ctx context.Context, path string, acl []zk.ACL, version int32) (*zk.Stat, error) {
-	d, _, err := c.do(ctx, request{op: opSetACL, path: path, write: true, encode: encodeSetACL(acl, version)})
+	d, _, err := c.do(ctx, request{op: jute.OpSetACL, path: path, write: true, encode: encodeSetACL(acl, version)})
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ func (c Client) RemoveWatches(ctx context.Context, path string, t WatcherType, l
 			l.forgetWatches(p, t, SyncConnected)
 		}
 	}
-	_, _, err := c.do(ctx, request{op: opRemoveWatches, path: path, write: true, encode: encode, hook: hook})
+	_, _, err := c.do(ctx, request{op: jute.OpRemoveWatches, path: path, write: true, encode: encode, hook: hook})
 	if local && errors.Is(err, ConnectionLoss) {
 		l.forgetWatches(server, t, Disconnected)
 		return nil

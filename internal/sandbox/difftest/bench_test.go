@@ -4,6 +4,7 @@ import (
 	"net"
 	"testing"
 
+	"github.com/zksh/zksh/internal/jute"
 	"github.com/zksh/zksh/internal/sandbox"
 	"github.com/zksh/zksh/internal/sandbox/rawzk"
 	"github.com/zksh/zksh/internal/zktest"
@@ -39,16 +40,16 @@ func sequential(b *testing.B, addr string) {
 			b.Fatal(err, frames)
 		}
 	}
-	call(opCreate, rawzk.Create("/one", []byte("data"), rawzk.Open, 0))
+	call(jute.OpCreate, rawzk.Create("/one", []byte("data"), rawzk.Open, 0))
 	b.Run("create", func(b *testing.B) {
 		for b.Loop() {
-			call(opCreate, rawzk.Create("/n", []byte("data"), rawzk.Open, 2))
+			call(jute.OpCreate, rawzk.Create("/n", []byte("data"), rawzk.Open, 2))
 		}
 		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "op/s")
 	})
 	b.Run("get", func(b *testing.B) {
 		for b.Loop() {
-			call(opGetData, rawzk.PathWatch("/one", false))
+			call(jute.OpGetData, rawzk.PathWatch("/one", false))
 		}
 		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "op/s")
 	})

@@ -3,6 +3,7 @@ package difftest
 import (
 	"flag"
 	"fmt"
+	"github.com/zksh/zksh/internal/jute"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -73,7 +74,7 @@ func diff(t *testing.T, seed uint64, enforce bool) {
 	for i := range users + 1 {
 		p.do(step{session: i, come: resume})
 	}
-	p.do(step{session: users, op: opAuth, body: rawzk.Auth("digest", super)})
+	p.do(step{session: users, op: jute.OpAuth, body: rawzk.Auth("digest", super)})
 	start := time.Now()
 	for i := range *ops {
 		if t.Failed() {
@@ -147,7 +148,7 @@ func (p *pair) do(s step) {
 			p.do(step{session: i, come: fresh})
 		}
 		if i == users {
-			p.do(step{session: users, op: opAuth, body: rawzk.Auth("digest", super)})
+			p.do(step{session: users, op: jute.OpAuth, body: rawzk.Auth("digest", super)})
 		}
 	}
 }
@@ -155,16 +156,16 @@ func (p *pair) do(s step) {
 // openUp gives everything back to everybody: in time ACLs lock the whole tree.
 func (p *pair) openUp() {
 	for _, path := range []string{"/a", "/b", "/c"} {
-		p.do(step{session: users, op: opSetACL, body: rawzk.SetACL(path, rawzk.Open, -1)})
+		p.do(step{session: users, op: jute.OpSetACL, body: rawzk.SetACL(path, rawzk.Open, -1)})
 		for _, child := range p.sides[0].children(path) {
-			p.do(step{session: users, op: opSetACL, body: rawzk.SetACL(child, rawzk.Open, -1)})
+			p.do(step{session: users, op: jute.OpSetACL, body: rawzk.SetACL(child, rawzk.Open, -1)})
 		}
 	}
 }
 
 // walk compares a node and all below it, and counts them.
 func (p *pair) walk(path string) int {
-	for _, op := range []int32{opGetChildren2, opGetData, opGetACL} {
+	for _, op := range []int32{jute.OpGetChildren2, jute.OpGetData, jute.OpGetACL} {
 		p.do(step{session: users, op: op, body: rawzk.PathWatch(path, false)})
 	}
 	n := 1

@@ -11,39 +11,6 @@ import (
 	"github.com/zksh/zksh/internal/sandbox/rawzk"
 )
 
-const (
-	opCreate            = 1
-	opDelete            = 2
-	opExists            = 3
-	opGetData           = 4
-	opSetData           = 5
-	opGetACL            = 6
-	opSetACL            = 7
-	opGetChildren       = 8
-	opSync              = 9
-	opPing              = 11
-	opGetChildren2      = 12
-	opCheck             = 13
-	opMulti             = 14
-	opCreate2           = 15
-	opReconfig          = 16
-	opCheckWatches      = 17
-	opRemoveWatches     = 18
-	opCreateContainer   = 19
-	opDeleteContainer   = 20
-	opCreateTTL         = 21
-	opMultiRead         = 22
-	opAuth              = 100
-	opSetWatches        = 101
-	opSASL              = 102
-	opGetEphemerals     = 103
-	opGetAllChildrenNum = 104
-	opSetWatches2       = 105
-	opAddWatch          = 106
-	opWhoAmI            = 107
-	opCloseSession      = -11
-)
-
 // step is one thing done to both servers.
 type step struct {
 	session int
@@ -164,22 +131,22 @@ func (g *gen) acl() []rawzk.ACL {
 
 // create makes a create of any kind; inMulti leaves the opcode's body only.
 func (g *gen) create() rawzk.Op {
-	op := pick[int32](g, opCreate, opCreate, opCreate2, opCreate2, opCreateContainer, opCreateTTL)
+	op := pick[int32](g, jute.OpCreate, jute.OpCreate, jute.OpCreate2, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL)
 	path := g.harmless()
 	if g.chance(15) {
 		path += pick(g, "-", "/")
 	}
 	flags := pick[int32](g, 0, 0, 0, 0, 1, 2, 3)
 	switch op {
-	case opCreateContainer:
+	case jute.OpCreateContainer:
 		flags = pick[int32](g, 4, 4, 4, 0, 1, 2)
-	case opCreateTTL:
+	case jute.OpCreateTTL:
 		flags = pick[int32](g, 5, 6)
 	}
-	if g.chance(2) && op != opCreateTTL {
+	if g.chance(2) && op != jute.OpCreateTTL {
 		flags = pick[int32](g, 4, 5, 6, 7, 99, -1)
 	}
-	if op == opCreateTTL {
+	if op == jute.OpCreateTTL {
 		ttl := pick[int64](g, 3600000, 1<<40-1, 1<<40, 0, -1)
 		return rawzk.Op{Op: op, Body: rawzk.CreateTTL(path, g.data(), g.acl(), flags, ttl)}
 	}
@@ -204,11 +171,11 @@ func (g *gen) quotaOp() rawzk.Op {
 	}
 	switch g.IntN(10) {
 	case 0, 1:
-		return rawzk.Op{Op: opDelete, Body: rawzk.PathInt(base+name, -1)}
+		return rawzk.Op{Op: jute.OpDelete, Body: rawzk.PathInt(base+name, -1)}
 	case 2, 3:
-		return rawzk.Op{Op: opSetData, Body: rawzk.Set(base+name, []byte(text), g.version())}
+		return rawzk.Op{Op: jute.OpSetData, Body: rawzk.Set(base+name, []byte(text), g.version())}
 	}
-	return rawzk.Op{Op: opCreate, Body: rawzk.Create(base+name, []byte(text), rawzk.Open, 0)}
+	return rawzk.Op{Op: jute.OpCreate, Body: rawzk.Create(base+name, []byte(text), rawzk.Open, 0)}
 }
 
 // write makes an operation that may also be part of a multi.
@@ -219,22 +186,22 @@ func (g *gen) write() rawzk.Op {
 	case n < 55:
 		return g.create()
 	case n < 80:
-		return rawzk.Op{Op: opDelete, Body: rawzk.PathInt(g.path(), g.version())}
+		return rawzk.Op{Op: jute.OpDelete, Body: rawzk.PathInt(g.path(), g.version())}
 	}
-	return rawzk.Op{Op: opSetData, Body: rawzk.Set(g.harmless(), g.data(), g.version())}
+	return rawzk.Op{Op: jute.OpSetData, Body: rawzk.Set(g.harmless(), g.data(), g.version())}
 }
 
 func (g *gen) multi() []byte {
 	var ops []rawzk.Op
 	for range g.IntN(6) {
 		if g.chance(20) {
-			ops = append(ops, rawzk.Op{Op: opCheck, Body: rawzk.PathInt(g.path(), g.version())})
+			ops = append(ops, rawzk.Op{Op: jute.OpCheck, Body: rawzk.PathInt(g.path(), g.version())})
 		} else {
 			ops = append(ops, g.write())
 		}
 	}
 	if g.chance(2) {
-		ops = append(ops, rawzk.Op{Op: pick[int32](g, opSetACL, opGetData, 99), Body: rawzk.PathWatch("/a", false)})
+		ops = append(ops, rawzk.Op{Op: pick[int32](g, jute.OpSetACL, jute.OpGetData, 99), Body: rawzk.PathWatch("/a", false)})
 	}
 	return rawzk.Multi(ops...)
 }
@@ -242,7 +209,7 @@ func (g *gen) multi() []byte {
 func (g *gen) multiRead() []byte {
 	var ops []rawzk.Op
 	for range g.IntN(6) {
-		ops = append(ops, rawzk.Op{Op: pick[int32](g, opGetData, opGetChildren), Body: rawzk.PathWatch(g.path(), g.chance(20))})
+		ops = append(ops, rawzk.Op{Op: pick[int32](g, jute.OpGetData, jute.OpGetChildren), Body: rawzk.PathWatch(g.path(), g.chance(20))})
 	}
 	if g.chance(3) {
 		ops = append(ops, g.write())
@@ -267,7 +234,7 @@ func (g *gen) next(session int) step {
 	for range 2 + g.IntN(8) {
 		// On the real server credentials overtake other requests, and writes
 		// overtake a setACL ahead of them as far as permissions go.
-		if one := g.single(session); !one.kills && !one.rewatch && one.come == 0 && one.op != opAuth && one.op != opSetACL && one.op != opSASL && one.op != opPing {
+		if one := g.single(session); !one.kills && !one.rewatch && one.come == 0 && one.op != jute.OpAuth && one.op != jute.OpSetACL && one.op != jute.OpSASL && one.op != jute.OpPing {
 			s.burst = append(s.burst, rawzk.Op{Op: one.op, Body: one.body})
 		}
 	}
@@ -285,51 +252,51 @@ func (g *gen) single(session int) step {
 		o := g.write()
 		set(o.Op, o.Body)
 	case n < 480:
-		set(opMulti, g.multi())
+		set(jute.OpMulti, g.multi())
 	case n < 510:
-		set(opMultiRead, g.multiRead())
+		set(jute.OpMultiRead, g.multiRead())
 	case n < 570:
-		set(opExists, rawzk.PathWatch(g.path(), g.chance(60)))
+		set(jute.OpExists, rawzk.PathWatch(g.path(), g.chance(60)))
 	case n < 640:
-		set(opGetData, rawzk.PathWatch(g.path(), g.chance(50)))
+		set(jute.OpGetData, rawzk.PathWatch(g.path(), g.chance(50)))
 	case n < 710:
-		set(pick[int32](g, opGetChildren, opGetChildren2), rawzk.PathWatch(g.path(), g.chance(60)))
+		set(pick[int32](g, jute.OpGetChildren, jute.OpGetChildren2), rawzk.PathWatch(g.path(), g.chance(60)))
 	case n < 740:
-		set(opGetACL, rawzk.Path(g.path()))
+		set(jute.OpGetACL, rawzk.Path(g.path()))
 	case n < 775:
 		path := g.path()
 		list := g.acl()
 		if path == "/" {
 			list = rawzk.Open
 		}
-		set(opSetACL, rawzk.SetACL(path, list, g.version()))
+		set(jute.OpSetACL, rawzk.SetACL(path, list, g.version()))
 	case n < 785:
-		set(opSync, rawzk.Path(g.path()))
+		set(jute.OpSync, rawzk.Path(g.path()))
 	case n < 795:
-		set(opCheck, rawzk.PathInt(g.path(), g.version()))
+		set(jute.OpCheck, rawzk.PathInt(g.path(), g.version()))
 	case n < 830:
-		set(opAddWatch, rawzk.PathInt(g.path(), pick[int32](g, 0, 1, 0, 1, 0, 1, 2)))
+		set(jute.OpAddWatch, rawzk.PathInt(g.path(), pick[int32](g, 0, 1, 0, 1, 0, 1, 2)))
 	case n < 865:
-		set(pick[int32](g, opCheckWatches, opRemoveWatches), rawzk.PathInt(g.path(), pick[int32](g, 1, 2, 3, 3, 1, 2, 0)))
+		set(pick[int32](g, jute.OpCheckWatches, jute.OpRemoveWatches), rawzk.PathInt(g.path(), pick[int32](g, 1, 2, 3, 3, 1, 2, 0)))
 	case n < 880:
 		s.rewatch, s.since = true, g.Int64N(g.zxid+5)
 		if g.chance(50) {
-			set(opSetWatches, rawzk.SetWatches(0, g.paths(), g.paths(), g.paths()))
+			set(jute.OpSetWatches, rawzk.SetWatches(0, g.paths(), g.paths(), g.paths()))
 		} else {
-			set(opSetWatches2, rawzk.SetWatches(0, g.paths(), g.paths(), g.paths(), g.paths(), g.paths()))
+			set(jute.OpSetWatches2, rawzk.SetWatches(0, g.paths(), g.paths(), g.paths(), g.paths(), g.paths()))
 		}
 	case n < 895:
-		set(opGetEphemerals, rawzk.Path(pick(g, "", "/", "/a", " ", g.path())))
+		set(jute.OpGetEphemerals, rawzk.Path(pick(g, "", "/", "/a", " ", g.path())))
 	case n < 915:
-		set(opGetAllChildrenNum, rawzk.Path(g.path()))
+		set(jute.OpGetAllChildrenNumber, rawzk.Path(g.path()))
 	case n < 925:
-		set(opWhoAmI, nil)
+		set(jute.OpWhoAmI, nil)
 	case n < 945:
-		set(opAuth, rawzk.Auth(pick(g, "digest", "digest", "digest", "ip"), pick(g, "u1:p1", "u2:p2", "u1:p1", "nocolon", "x:y:z")))
+		set(jute.OpAuth, rawzk.Auth(pick(g, "digest", "digest", "digest", "ip"), pick(g, "u1:p1", "u2:p2", "u1:p1", "nocolon", "x:y:z")))
 	case n < 950:
-		set(pick[int32](g, opReconfig, opSASL, opDeleteContainer), append(rawzk.SetWatches(0), make([]byte, 16)...)) // reads as null strings and zeros
+		set(pick[int32](g, jute.OpReconfig, jute.OpSASL, jute.OpDeleteContainer), append(rawzk.SetWatches(0), make([]byte, 16)...)) // reads as null strings and zeros
 	case n < 953:
-		set(opAuth, rawzk.Auth(pick(g, "bogus", "world", "x509", "sasl", ""), "a:b"))
+		set(jute.OpAuth, rawzk.Auth(pick(g, "bogus", "world", "x509", "sasl", ""), "a:b"))
 		s.kills = true
 	case n < 956:
 		set(pick[int32](g, 0, -1, 10, 23, 99, 108, 1000), nil)
@@ -339,13 +306,13 @@ func (g *gen) single(session int) step {
 		s.body = pick(g, []byte{0, 0, 0, 0}, []byte{0, 0, 0, 3, 1, 2, 3}, []byte{0, 0x10, 0, 0}, []byte{0xff, 0xff, 0xff, 0xff},
 			[]byte("GET / HTTP/1.0\r\n\r\n"))
 	case n < 968:
-		set(opCloseSession, nil)
+		set(jute.OpCloseSession, nil)
 		s.kills = true
 	case n < 980:
 		s.come = pick(g, resume, resume, resume, resumeWrong, resumeAhead, resumeNone)
 		s.timeout = pick[int32](g, 30000, 45678, 60000, 60001, 1<<31-1)
 	default:
-		set(opPing, nil)
+		set(jute.OpPing, nil)
 	}
 	if !s.kills && len(s.body) > 0 && g.chance(1) {
 		s.body = s.body[:g.IntN(len(s.body))]

@@ -90,35 +90,35 @@ func (v *show) frame(op int32, f rawzk.Frame) string {
 
 func (v *show) body(op int32, d *jute.Decoder) string {
 	switch op {
-	case opCreate:
+	case jute.OpCreate:
 		return v.path(d)
-	case opCreate2, opCreateContainer, opCreateTTL:
+	case jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
 		return v.path(d) + v.stat(d)
-	case opExists, opSetData, opSetACL:
+	case jute.OpExists, jute.OpSetData, jute.OpSetACL:
 		return v.stat(d)
-	case opGetData:
+	case jute.OpGetData:
 		return v.buffer(d) + v.stat(d)
-	case opGetACL:
+	case jute.OpGetACL:
 		var list []string
 		for range d.Count(12) {
 			list = append(list, fmt.Sprintf("%d %s %s", d.Int(), d.String(), d.String()))
 		}
 		return sorted(list) + v.stat(d)
-	case opGetChildren, opGetEphemerals:
+	case jute.OpGetChildren, jute.OpGetEphemerals:
 		return sorted(d.Strings())
-	case opGetChildren2:
+	case jute.OpGetChildren2:
 		return sorted(d.Strings()) + v.stat(d)
-	case opSync, opSASL:
+	case jute.OpSync, jute.OpSASL:
 		return v.buffer(d)
-	case opAddWatch, opGetAllChildrenNum:
+	case jute.OpAddWatch, jute.OpGetAllChildrenNumber:
 		return fmt.Sprint(d.Int())
-	case opWhoAmI:
+	case jute.OpWhoAmI:
 		var list []string
 		for range d.Count(8) {
 			list = append(list, d.String()+" "+d.String())
 		}
 		return sorted(list)
-	case opMulti, opMultiRead:
+	case jute.OpMulti, jute.OpMultiRead:
 		return v.results(d)
 	}
 	return ""
@@ -134,7 +134,7 @@ func (v *show) results(d *jute.Decoder) string {
 			return b.String() + "]"
 		case typ == -1:
 			fmt.Fprintf(&b, " %d", d.Int())
-		case typ != opDelete && typ != opCheck:
+		case typ != jute.OpDelete && typ != jute.OpCheck:
 			b.WriteString(" " + v.body(typ, d))
 		}
 		b.WriteString("]")

@@ -33,8 +33,8 @@ func newSide(name, addr string) *side {
 // quiet are operations that tell other sessions nothing. Should one all the
 // same, it shows when these are next asked.
 var quiet = []int32{
-	opExists, opGetData, opGetACL, opGetChildren, opGetChildren2, opSync, opPing, opCheckWatches, opRemoveWatches,
-	opMultiRead, opGetEphemerals, opGetAllChildrenNum, opAddWatch, opWhoAmI,
+	jute.OpExists, jute.OpGetData, jute.OpGetACL, jute.OpGetChildren, jute.OpGetChildren2, jute.OpSync, jute.OpPing, jute.OpCheckWatches, jute.OpRemoveWatches,
+	jute.OpMultiRead, jute.OpGetEphemerals, jute.OpGetAllChildrenNumber, jute.OpAddWatch, jute.OpWhoAmI,
 }
 
 // do takes one step and returns what all sessions see of it.
@@ -64,7 +64,7 @@ func (v *side) do(s step) []string {
 			frames, err = c.Pong()
 		}
 		lines := v.lines(i, 0, frames, err)
-		if s.op == opCloseSession || s.come == fresh {
+		if s.op == jute.OpCloseSession || s.come == fresh {
 			slices.Sort(lines) // its ephemeral nodes go in any order
 		}
 		seen = append(seen, lines...)
@@ -155,7 +155,7 @@ func (v *side) connect(s step) []string {
 	}
 	v.conns[s.session], v.last[s.session] = c, c.Session
 	if len(v.sessions) == 1 && v.base == 0 {
-		if err := c.Send(-2, opPing, nil); err != nil {
+		if err := c.Send(-2, jute.OpPing, nil); err != nil {
 			return []string{err.Error()}
 		}
 		f, err := c.Recv()
@@ -182,11 +182,11 @@ func (v *side) bury(session int) []string {
 	if err != nil || c.Session.ID == 0 {
 		return []string{fmt.Sprint("not there any more: ", err)}
 	}
-	if err := c.Send(1, opCloseSession, nil); err != nil {
+	if err := c.Send(1, jute.OpCloseSession, nil); err != nil {
 		return []string{err.Error()}
 	}
 	frames, err := toTheEnd(c)
-	lines := v.lines(session, opCloseSession, frames, err)
+	lines := v.lines(session, jute.OpCloseSession, frames, err)
 	slices.Sort(lines)
 	return lines
 }
@@ -223,7 +223,7 @@ func (v *side) request(s step) []string {
 			b = append(binary.BigEndian.AppendUint32(b, uint32(one.Op)), one.Body...)
 		}
 		_, err = c.Conn.Write(b)
-	case s.op == opPing: // the flush below is one
+	case s.op == jute.OpPing: // the flush below is one
 	default:
 		err = c.Send(1, s.op, body)
 	}
@@ -235,7 +235,7 @@ func (v *side) request(s step) []string {
 		}
 	}
 	lines := v.lines(s.session, s.op, frames, err, s.burst...)
-	if s.op == opCloseSession && len(lines) > 2 {
+	if s.op == jute.OpCloseSession && len(lines) > 2 {
 		slices.Sort(lines[:len(lines)-2])
 	}
 	v.mind(s.session, err)
@@ -246,7 +246,7 @@ func (v *side) request(s step) []string {
 func (v *side) children(path string) []string {
 	c := v.conns[users]
 	_ = c.SetDeadline(time.Now().Add(patience))
-	frames, err := c.Call(opGetChildren, rawzk.PathWatch(path, false))
+	frames, err := c.Call(jute.OpGetChildren, rawzk.PathWatch(path, false))
 	if err != nil || len(frames) == 0 {
 		return nil
 	}
