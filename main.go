@@ -64,8 +64,9 @@ func run() int {
 	}
 	cfg := shell.Config{
 		Session: session, Commands: commandSets(place), Format: opts.Format, Version: versionText(),
+		Streams: streams(opts, interactive), Columns: columns,
 		Out: os.Stdout, Err: os.Stderr, OutTTY: isTerminal(os.Stdout), ErrTTY: isTerminal(os.Stderr), Stdin: os.Stdin,
-		StopAtError: opts.StopAtError, Quiet: opts.Quiet, Interrupts: interrupts,
+		StopAtError: opts.StopAtError, GoOn: opts.GoOn, Quiet: opts.Quiet, Interrupts: interrupts,
 	}
 	if place != nil {
 		cfg.Welcome, cfg.Notices = welcome(place), notices(ctx, place)
@@ -206,6 +207,25 @@ func versionText() string {
 		return info.Main.Version
 	}
 	return "(devel)"
+}
+
+// streams are for programs that commands start. They get no standard input where
+// the shell's own lines come from it.
+func streams(opts shell.Options, interactive bool) commands.Streams {
+	s := commands.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
+	if len(opts.Command) == 0 && !interactive && (!opts.HasFile || opts.File == "-") {
+		s.In = nil
+	}
+	return s
+}
+
+// columns is the width of the terminal, 80 where there is none.
+func columns() int {
+	w, _, err := term.GetSize(int(os.Stderr.Fd()))
+	if err != nil || w < 1 {
+		return 80
+	}
+	return w
 }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

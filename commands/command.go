@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"unicode"
@@ -68,6 +69,7 @@ type Param struct {
 	Name     string
 	Kind     Kind
 	Optional bool
+	Rest     bool // the last one only: all words behind --, as they are
 }
 
 // Env is what a command may touch.
@@ -77,10 +79,31 @@ type Env struct {
 	Note    func(text string)        // a remark, on standard error
 	// Meter shows progress while a long piece of work is under way; its result
 	// ends the show. It draws only on a terminal.
-	Meter   func(verb string) (update func(done, total int), end func())
+	Meter func(verb string) (update func(done, total int), end func())
+	// Alert tells of something that happened meanwhile, on standard error, however
+	// quiet the shell is asked to be.
+	Alert func(text string)
+	// Live shows one line on the terminal, in the place of the one before; an
+	// empty text takes it away. Elsewhere it does nothing.
+	Live    func(text string)
 	Stdin   io.Reader // one-shot only, else nil
-	Version string    // of zksh
+	Streams Streams   // for programs a command starts
+	Mode    Mode
+	Version string // of zksh
 }
+
+// Streams are what a program started by a command gets as its own; nil is none.
+type Streams struct{ In, Out, Err *os.File }
+
+// Mode is how the shell gets its lines.
+type Mode int
+
+// The modes.
+const (
+	OneShot Mode = iota // one command on the program's command line
+	Batch               // from a file or pipe
+	ByHand              // typed
+)
 
 // UsageError is a line that cannot be meant as it stands; nothing was done.
 type UsageError struct {
@@ -100,6 +123,23 @@ func (e *UsageError) Error() string {
 type Unmet struct{}
 
 func (Unmet) Error() string { return "no" }
+
+// StatusError is an error that has an exit status of its own.
+type StatusError struct {
+	Status int
+	Err    error // nil: there is nothing to print
+	Ends   bool  // a batch does not go on after it, as what follows relied on it
+}
+
+func (e *StatusError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("status %d", e.Status)
+	}
+	return e.Err.Error()
+}
+
+// Unwrap gives the cause.
+func (e *StatusError) Unwrap() error { return e.Err }
 
 // Usage is the command's line in zkCli's usage screen.
 func (c *Command) Usage() string {
@@ -132,6 +172,7 @@ func (c *Command) Execute(ctx context.Context, env *Env, words []Word) error {
 	}
 	fs := newFlagSet(c.Name)
 	run := c.Flags(fs)
+	words, rest := c.cutRest(words)
 	line, err := Reorder(fs, words, false)
 	if err == nil {
 		err = fs.Parse(line)
@@ -149,17 +190,43 @@ func (c *Command) Execute(ctx context.Context, env *Env, words []Word) error {
 		return c.misuse("%s", err)
 	}
 	args := fs.Args()
-	if len(args) > len(c.Params) {
-		extra := args[len(c.Params)]
-		if c.secret() {
-			return c.misuse("too many words")
-		}
-		return c.misuse("unexpected word %q; quote a value that has blanks", extra)
+	if err := c.count(args); err != nil {
+		return err
 	}
-	if len(args) < len(c.Params) && !c.Params[len(args)].Optional {
-		return c.misuse("missing %s", c.Params[len(args)].Name)
+	return run(ctx, env, append(args, rest...))
+}
+
+// takesRest tells whether the words behind -- go to the command as they are.
+func (c *Command) takesRest() bool {
+	return len(c.Params) > 0 && c.Params[len(c.Params)-1].Rest
+}
+
+// cutRest takes the words behind -- away if they are not for us to read.
+func (c *Command) cutRest(words []Word) (ours []Word, rest []string) {
+	at := slices.IndexFunc(words, func(w Word) bool { return w.Text == "--" && !w.Quoted })
+	if at < 0 || !c.takesRest() {
+		return words, nil
 	}
-	return run(ctx, env, args)
+	return words[:at], texts(words[at+1:])
+}
+
+// count checks the positional words before -- against Params.
+func (c *Command) count(args []string) error {
+	params := c.Params
+	if c.takesRest() {
+		params = params[:len(params)-1]
+	}
+	switch {
+	case len(args) > len(params) && c.secret():
+		return c.misuse("too many words")
+	case len(args) > len(params) && c.takesRest():
+		return c.misuse("unexpected word %q; put -- before the command to run", args[len(params)])
+	case len(args) > len(params):
+		return c.misuse("unexpected word %q; quote a value that has blanks", args[len(params)])
+	case len(args) < len(params) && !params[len(args)].Optional:
+		return c.misuse("missing %s", params[len(args)].Name)
+	}
+	return nil
 }
 
 // secret tells whether one of the words is a credential.

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/zksh/zksh/commands"
 )
 
 // RunLines runs the lines of a file or pipe, called name in error messages, and
 // returns the status of the first that failed.
 func (s *Shell) RunLines(ctx context.Context, name string, r io.Reader) int {
-	s.mode = batch
+	s.setMode(commands.Batch)
 	lines := readAhead(ctx, r)
 	for ctx.Err() == nil {
 		var l batchLine
@@ -31,7 +33,7 @@ func (s *Shell) RunLines(ctx context.Context, name string, r io.Reader) int {
 			continue
 		}
 		// A session that is known to have expired fails the line that relies on it.
-		if err := s.showEvents(); err != nil {
+		if err := errors.Join(s.showEvents(), s.lost()); err != nil {
 			s.fail("", err)
 			if s.over(err) {
 				break
@@ -41,7 +43,7 @@ func (s *Shell) RunLines(ctx context.Context, name string, r io.Reader) int {
 		if errors.Is(err, errQuit) {
 			break
 		}
-		err = errors.Join(err, s.showEvents())
+		err = errors.Join(err, s.showEvents(), s.lost())
 		s.fail(cmd, err)
 		if s.over(err) {
 			break
@@ -91,7 +93,19 @@ func (s *Shell) over(err error) bool {
 	case StatusInterrupted, StatusTerminated, StatusBrokenPipe:
 		return true
 	}
+	var own *commands.StatusError
+	if errors.As(err, &own) && own.Ends && !s.cfg.GoOn {
+		return true
+	}
 	return s.cfg.StopAtError || errors.As(err, new(*writeError))
+}
+
+// lost is the error of a lock that was lost since the last line.
+func (s *Shell) lost() error {
+	if s.cfg.Locks == nil {
+		return nil
+	}
+	return s.cfg.Locks.Lost()
 }
 
 // fail reports a failure of a batch and keeps the first one's status.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
 )
@@ -37,14 +38,14 @@ func (s *Shell) showEvents() error {
 	for _, e := range s.cfg.Session.Events() {
 		lost := e.Session() && e.State == zkconn.Expired
 		switch {
-		case s.mode == oneShot:
-		case s.mode == batch && lost:
+		case s.mode == commands.OneShot:
+		case s.mode == commands.Batch && lost:
 			errs = append(errs, expiredError{e.Gone})
-		case s.mode == batch && e.Session(), !s.watches:
+		case s.mode == commands.Batch && e.Session(), !s.watches:
 		default:
 			errs = append(errs, wrapWrite(s.screen.event(event(e))))
 		}
-		if lost && s.mode == byHand {
+		if lost && s.mode == commands.ByHand {
 			s.screen.complain(expiredError{e.Gone}.Error())
 		}
 	}

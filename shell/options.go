@@ -30,6 +30,7 @@ type Options struct {
 	File     string // commands come from here; "-" is standard input
 	HasFile  bool
 	StopAtError,
+	GoOn,
 	Quiet,
 	ShowVersion,
 	ShowHelp bool
@@ -75,6 +76,7 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.StringVarP(&format, "output", "o", format, "output `form`: text, table or json")
 	set.StringVarP(&o.File, "file", "f", "", "take the commands from this `file`; - is standard input")
 	set.BoolVarP(&o.StopAtError, "errexit", "e", false, "stop at the first error")
+	set.BoolVarP(&o.GoOn, "keep-going", "k", false, "go on also after a lock that was not got, or was lost")
 	set.BoolVarP(&o.Quiet, "quiet", "q", false, "no banner, remarks or progress")
 	set.BoolVar(&o.Sandbox, "sandbox", false, "use an in-memory server for trying, and share it with other shells")
 	set.StringVar(&o.Listen, "listen", "", "with -sandbox: only serve it on this loopback `address`")

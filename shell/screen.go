@@ -20,9 +20,11 @@ type screen struct {
 	err     io.Writer
 	printer render.Printer
 	errTTY  bool
-	meters  bool   // show progress
-	editor  Editor // nil unless by hand: it knows the line being typed
-	drawn   bool   // a progress line is on the terminal
+	width   func() int // of the terminal in columns
+	meters  bool       // show progress
+	editor  Editor     // nil unless by hand: it knows the line being typed
+	drawn   bool       // a progress or live line is on the terminal
+	live    string     // the live line; empty: none
 }
 
 // answer prints a value on standard output.
@@ -42,6 +44,7 @@ func (s *screen) event(v render.Value) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.erase()
+	defer s.drawLive()
 	if s.editor != nil {
 		return s.editor.Notify(b.String())
 	}
@@ -63,6 +66,7 @@ func (s *screen) complain(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.erase()
+	defer s.drawLive()
 	if s.editor != nil && s.errTTY {
 		_ = s.editor.Notify(text + "\n")
 		return
@@ -75,6 +79,28 @@ func (s *screen) erase() {
 	if s.drawn {
 		_, _ = io.WriteString(s.err, "\r\x1b[K")
 		s.drawn = false
+	}
+}
+
+// showLive puts one line on the terminal in the place of the one before, and
+// takes it away when the text is empty. It is cut to the window, since a line
+// that wraps cannot be taken back.
+func (s *screen) showLive(text string) {
+	if !s.errTTY {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.live = text
+	s.erase()
+	s.drawLive()
+}
+
+// drawLive is called with mu held.
+func (s *screen) drawLive() {
+	if s.live != "" {
+		_, _ = io.WriteString(s.err, render.Cut(render.Safe(s.live), s.width()-1))
+		s.drawn = true
 	}
 }
 

@@ -25,18 +25,32 @@ type Config struct {
 	Format   render.Format
 	Version  string
 
+	Columns        func() int // the width of the terminal
 	Out, Err       io.Writer
 	OutTTY, ErrTTY bool
-	Stdin          io.Reader // for a one-shot command that asks for it
+	Streams        commands.Streams // for programs that commands start
+	Stdin          io.Reader        // for a one-shot command that asks for it
 
 	StopAtError bool // -e
+	GoOn        bool // -k: also after a lock that a batch relies on
 	Quiet       bool // -q: no banner, remarks or progress
 
 	History    *history.File // where lines typed by hand are kept; may be nil
 	Interrupts <-chan os.Signal
 
+	Locks Locks // held by commands; may be nil
+
 	Welcome string        // more lines of the banner, by hand
 	Notices <-chan string // remarks from outside, shown by hand as they come; may be nil
+}
+
+// Locks are what commands keep from one line to the next.
+type Locks interface {
+	Held() int // how many, for the prompt
+	// Lost is an error that names each lock that was lost since it was asked last.
+	Lost() error
+	// Release gives all back before the session ends, and names them.
+	Release(ctx context.Context) (held []string, err error)
 }
 
 // Shell runs commands. It is used once: for one command, for the lines of a
@@ -46,7 +60,7 @@ type Shell struct {
 	registry *commands.Registry
 	env      *commands.Env
 	screen   *screen
-	mode     mode
+	mode     commands.Mode
 	where    string // FILE:LINE of the line being run, in a batch
 
 	lines   history.List
@@ -56,29 +70,29 @@ type Shell struct {
 	status  int // of the first failure in a batch, of the last line by hand
 }
 
-type mode int
-
-const (
-	oneShot mode = iota
-	batch
-	byHand
-)
-
 // New makes a Shell.
 func New(cfg Config) *Shell {
 	s := &Shell{cfg: cfg, watches: true}
 	s.screen = &screen{out: cfg.Out, err: cfg.Err, errTTY: cfg.ErrTTY, meters: cfg.ErrTTY && !cfg.Quiet,
-		printer: render.Printer{W: cfg.Out, Format: cfg.Format, Safe: cfg.OutTTY}}
+		printer: render.Printer{W: cfg.Out, Format: cfg.Format, Safe: cfg.OutTTY}, width: cfg.Columns}
+	if s.screen.width == nil {
+		s.screen.width = func() int { return 80 }
+	}
 	s.registry = commands.NewRegistry(append(cfg.Commands, s.builtins())...)
 	s.env = &commands.Env{
 		Session: cfg.Session,
 		Version: cfg.Version,
 		Print:   s.print,
 		Note:    s.note,
+		Alert:   s.screen.complain,
+		Live:    s.screen.showLive,
 		Meter:   s.screen.meter,
+		Streams: cfg.Streams,
 	}
 	return s
 }
+
+func (s *Shell) setMode(m commands.Mode) { s.mode, s.env.Mode = m, m }
 
 // Registry is the table of all commands.
 func (s *Shell) Registry() *commands.Registry { return s.registry }
@@ -110,7 +124,7 @@ func (s *Shell) Wait(ctx context.Context, timeout time.Duration) int {
 
 // RunCommand runs one command given as words and returns the exit status.
 func (s *Shell) RunCommand(ctx context.Context, args []string) int {
-	s.mode = oneShot
+	s.setMode(commands.OneShot)
 	s.env.Stdin = s.cfg.Stdin
 	words := make([]commands.Word, len(args))
 	quotedArgs := make([]string, len(args))
@@ -130,7 +144,7 @@ func (s *Shell) RunCommand(ctx context.Context, args []string) int {
 // RunEditor reads lines from a person until he leaves, and returns the status of
 // the last one.
 func (s *Shell) RunEditor(ctx context.Context, e Editor) int {
-	s.mode = byHand
+	s.setMode(commands.ByHand)
 	s.screen.mu.Lock()
 	s.screen.editor = e
 	s.screen.mu.Unlock()
@@ -234,8 +248,8 @@ func (s *Shell) cancellable(ctx context.Context) (_ context.Context, done func()
 func (s *Shell) leave(status int) int {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	err := s.cfg.Session.Close(ctx)
-	if s.mode == byHand {
+	err := errors.Join(s.releaseLocks(ctx), s.cfg.Session.Close(ctx))
+	if s.mode == commands.ByHand {
 		err = errors.Join(err, s.showEvents())
 	}
 	if err != nil {
@@ -245,6 +259,17 @@ func (s *Shell) leave(status int) int {
 		}
 	}
 	return status
+}
+
+func (s *Shell) releaseLocks(ctx context.Context) error {
+	if s.cfg.Locks == nil {
+		return nil
+	}
+	held, err := s.cfg.Locks.Release(ctx)
+	if len(held) > 0 && s.mode == commands.Batch {
+		s.note("still locked at the end, and released now: " + strings.Join(held, ", "))
+	}
+	return err
 }
 
 // closeTimeout bounds the end of the session.
@@ -289,10 +314,10 @@ func (s *Shell) report(cmd string, err error) {
 		return
 	}
 	text := err.Error()
-	if s.mode == byHand && errors.Is(err, ErrInterrupted) {
+	if s.mode == commands.ByHand && errors.Is(err, ErrInterrupted) {
 		text = "\n" + text // the terminal has echoed ^C
 	}
-	if s.mode == batch {
+	if s.mode == commands.Batch {
 		if cmd != "" {
 			text = cmd + ": " + text
 		}

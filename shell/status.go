@@ -15,6 +15,8 @@ const (
 	StatusFailed      = 1   // a command failed
 	StatusUsage       = 2   // a line or an option cannot be meant as it stands
 	StatusNoServer    = 69  // no server, or the session was lost
+	StatusLockLost    = 74  // a lock was lost
+	StatusNotLocked   = 75  // a lock was not got
 	StatusUnknown     = 127 // unknown command
 	StatusInterrupted = 130 // Ctrl-C
 	StatusBrokenPipe  = 141 // nobody reads the answers any more
@@ -34,6 +36,8 @@ func Statuses() []struct {
 		{StatusFailed, "a command failed"},
 		{StatusUsage, "wrong usage: nothing was done"},
 		{StatusNoServer, "no server could be reached, or the session was lost"},
+		{StatusLockLost, "a lock was lost, or may have been"},
+		{StatusNotLocked, "a lock was not got: somebody else holds it"},
 		{StatusUnknown, "unknown command"},
 		{StatusInterrupted, "interrupted by Ctrl-C"},
 		{StatusBrokenPipe, "the reader of the answers went away"},
@@ -61,6 +65,7 @@ func (e unknownCommand) Error() string {
 // Status is the exit status an error stands for.
 func Status(err error) int {
 	var usage *commands.UsageError
+	var own *commands.StatusError
 	var unknown unknownCommand
 	switch {
 	case err == nil:
@@ -69,6 +74,8 @@ func Status(err error) int {
 		return StatusInterrupted
 	case errors.Is(err, ErrTerminated), errors.Is(err, context.Canceled):
 		return StatusTerminated
+	case errors.As(err, &own):
+		return own.Status
 	case errors.Is(err, syscall.EPIPE):
 		return StatusBrokenPipe
 	case errors.As(err, &usage):

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/mattn/go-runewidth"
 )
 
 // safeWriter keeps what could drive a terminal from reaching it: control
@@ -72,4 +74,9 @@ func Safe(s string) string {
 		i += n
 	}
 	return b.String()
+}
+
+// Cut shortens a line to so many columns of a terminal.
+func Cut(line string, columns int) string {
+	return runewidth.Truncate(line, max(columns, 0), "…")
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/go-zookeeper/zk"
 )
 
 // Code is an error code of ZooKeeper's protocol (KeeperException.Code).
@@ -82,6 +84,24 @@ func (c Code) Error() string {
 	}
 	return fmt.Sprintf("KeeperErrorCode = %d", int32(c))
 }
+
+// libraryErrors are the same refusals in go-zookeeper's words, for callers that
+// know only those.
+var libraryErrors = map[Code]error{
+	ConnectionLoss:          zk.ErrConnectionClosed,
+	OperationTimeout:        zk.ErrConnectionClosed, // it too leaves open whether the request took effect
+	NoNode:                  zk.ErrNoNode,
+	NoAuth:                  zk.ErrNoAuth,
+	BadVersion:              zk.ErrBadVersion,
+	NoChildrenForEphemerals: zk.ErrNoChildrenForEphemerals,
+	NodeExists:              zk.ErrNodeExists,
+	NotEmpty:                zk.ErrNotEmpty,
+	SessionExpired:          zk.ErrSessionExpired,
+	SessionMoved:            zk.ErrSessionMoved,
+}
+
+// Is tells whether target is go-zookeeper's error for the same code.
+func (c Code) Is(target error) bool { return libraryErrors[c] == target && target != nil }
 
 // Error is a server's refusal. But for OperationTimeout and SystemError, the
 // request surely had no effect.

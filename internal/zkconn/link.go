@@ -57,6 +57,7 @@ type link struct {
 	cur        *frameConn // nil while disconnected
 	id         int64
 	gen        int           // expiries so far
+	over       chan struct{} // closed when the session is over; then made anew for the next
 	timeout    time.Duration // negotiated, or asked
 	helloSent  time.Time     // when the last connect request was sent
 	lastSent   time.Time     // when the latest answered request was sent
@@ -67,12 +68,14 @@ type link struct {
 	creds      []credential
 	watches    watchTable
 	ephemerals pathSet // server paths
+	wakes      wakeTable
 }
 
 func newLink(servers Servers, cfg Config, emit func(Event)) (*link, error) {
 	l := &link{
 		servers: servers, asked: cfg.Timeout, readOnly: cfg.ReadOnly, emit: emit,
-		changed: make(chan struct{}), ended: make(chan struct{}), state: StateConnecting, timeout: cfg.Timeout, ephemerals: pathSet{},
+		changed: make(chan struct{}), ended: make(chan struct{}), over: make(chan struct{}),
+		state: StateConnecting, timeout: cfg.Timeout, ephemerals: pathSet{}, wakes: wakeTable{},
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.hosts = newHosts(l.ctx, cfg.Timeout, servers.Hosts, l.passFailed)
@@ -120,6 +123,15 @@ func (l *link) dial(network, addr string, _ time.Duration) (net.Conn, error) {
 	k := newFrameConn(c, addr, l)
 	k.unbind = context.AfterFunc(l.ctx, func() { c.Close() }) // until the session is there
 	return k, nil
+}
+
+// endSession tells all that are pinned to the session; once. Called with mu held.
+func (l *link) endSession() {
+	select {
+	case <-l.over:
+	default:
+		close(l.over)
+	}
 }
 
 // notify is called with mu held.
@@ -201,7 +213,7 @@ func (l *link) restore() []*call {
 	for _, c := range l.creds {
 		calls = append(calls, l.authCall(c))
 	}
-	return append(calls, l.watches.requests(l.lastZxid)...)
+	return append(calls, l.watches.with(l.wakes.paths()).requests(l.lastZxid)...)
 }
 
 func (l *link) authCall(c credential) *call {
@@ -234,6 +246,7 @@ func (l *link) authFailed() {
 	l.state = StateAuthFailed
 	l.creds = nil
 	l.cancel()
+	l.endSession()
 	l.notify()
 	l.mu.Unlock()
 	l.emit(Event{Type: EventNone, State: EventAuthFailed})
@@ -245,9 +258,11 @@ func (l *link) expired() {
 	l.mu.Lock()
 	gone := l.clientPaths(slices.Sorted(maps.Keys(l.ephemerals)))
 	l.watches.clear()
-	l.ephemerals = pathSet{}
+	l.ephemerals, l.wakes = pathSet{}, wakeTable{}
 	l.id, l.lastZxid = 0, 0
 	l.gen++ // whoever waits for the old session must not go on in the new one
+	l.endSession()
+	l.over = make(chan struct{})
 	l.notify()
 	l.mu.Unlock()
 	l.hosts.reset() // a server was there: the search for one starts afresh
@@ -291,6 +306,7 @@ func (l *link) sawZxid(z int64) {
 // always sends SyncConnected.
 func (l *link) nodeEvent(t EventType, _ int32, path string) {
 	l.mu.Lock()
+	quiet := l.wakes.fire(path) && !l.watches.sees(path)
 	l.watches.fired(t, path)
 	if t == EventNodeDeleted {
 		delete(l.ephemerals, path)
@@ -301,7 +317,9 @@ func (l *link) nodeEvent(t EventType, _ int32, path string) {
 	}
 	client := l.clientPath(path)
 	l.mu.Unlock()
-	l.emit(Event{Type: t, State: state, Path: client})
+	if !quiet {
+		l.emit(Event{Type: t, State: state, Path: client})
+	}
 }
 
 // await returns the connection to send on. It waits while a server is looked
@@ -310,7 +328,15 @@ func (l *link) nodeEvent(t EventType, _ int32, path string) {
 // one session runs in the next.
 func (l *link) await(ctx context.Context, path string, patient bool) (*frameConn, error) {
 	l.mu.Lock()
-	gen, passes := l.gen, l.passes
+	gen := l.gen
+	l.mu.Unlock()
+	return l.awaitGen(ctx, gen, path, patient)
+}
+
+// awaitGen is await for the session after so many expiries.
+func (l *link) awaitGen(ctx context.Context, gen int, path string, patient bool) (*frameConn, error) {
+	l.mu.Lock()
+	passes := l.passes
 	for {
 		switch {
 		case l.state == StateClosed || l.state == StateAuthFailed:
@@ -389,6 +415,7 @@ func (l *link) stop(ctx context.Context) error {
 	l.state = StateClosed
 	l.creds = nil
 	l.cancel()
+	l.endSession()
 	l.notify()
 	l.mu.Unlock()
 

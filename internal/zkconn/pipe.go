@@ -172,10 +172,7 @@ func (p *Pipe) SetACL(path string, acl []zk.ACL, version int32) *Pending[*zk.Sta
 // Create asks to make one persistent znode.
 func (p *Pipe) Create(path string, data []byte, acl []zk.ACL) *Pending[struct{}] {
 	encode := func(e *jute.Encoder, server string) {
-		e.String(server)
-		e.Buffer(data)
-		writeACL(e, acl)
-		e.Int(0)
+		encodeCreate(e, server, &zk.CreateRequest{Data: data, Acl: acl})
 	}
 	c := p.add(request{op: jute.OpCreate, path: path, write: true, encode: encode})
 	return &Pending[struct{}]{p, c, func(*jute.Decoder) (struct{}, error) { return struct{}{}, nil }}

@@ -3,6 +3,7 @@ package zkconn
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/zksh/zksh/internal/jute"
 )
@@ -62,6 +63,61 @@ func (w *watchTable) remove(path string, kinds ...WatchKind) []WatchKind {
 }
 
 func (w *watchTable) clear() { *w = watchTable{} }
+
+// sees tells whether an event of path's data or deletion is for one of these.
+func (w *watchTable) sees(path string) bool {
+	for _, k := range []WatchKind{DataWatch, ExistWatch, ChildWatch, PersistentWatch} {
+		if _, ok := w[k][path]; ok {
+			return true
+		}
+	}
+	for above := path; ; above = above[:strings.LastIndexByte(above, '/')] {
+		if above == "" {
+			above = "/"
+		}
+		if _, ok := w[RecursiveWatch][above]; ok || above == "/" {
+			return ok
+		}
+	}
+}
+
+// with is the table with data watches on these paths added.
+func (w *watchTable) with(paths []string) *watchTable {
+	if len(paths) == 0 {
+		return w
+	}
+	both := *w
+	both[DataWatch] = maps.Clone(w[DataWatch])
+	for _, p := range paths {
+		both.add(DataWatch, p)
+	}
+	return &both
+}
+
+// wakeTable says whom to wake at the next change of a znode, by server path: the
+// watches of locks, which the user does not see. An entry without anybody is a
+// watch that the server still holds and nobody waits for. The link's lock guards it.
+type wakeTable map[string][]chan<- struct{}
+
+// fire wakes all that wait for path, and tells whether there was such a watch.
+func (w wakeTable) fire(path string) bool {
+	wakes, ok := w[path]
+	delete(w, path)
+	for _, c := range wakes {
+		select {
+		case c <- struct{}{}:
+		default: // it has not looked since the last time
+		}
+	}
+	return ok
+}
+
+// paths are those that somebody waits for. The others are forgotten: another
+// connection does not have their watches.
+func (w wakeTable) paths() []string {
+	maps.DeleteFunc(w, func(_ string, wakes []chan<- struct{}) bool { return len(wakes) == 0 })
+	return slices.Collect(maps.Keys(w))
+}
 
 // setWatchesLimit bounds the paths of one setWatches request in bytes, as the
 // Java client does, well below any server's frame limit.

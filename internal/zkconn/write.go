@@ -19,13 +19,16 @@ type CreateMode struct {
 	TTL        time.Duration // whole milliseconds are used
 }
 
+// flagContainer marks a container znode in a create request.
+const flagContainer = 4
+
 // flags is CreateMode.toFlag of the Java client.
 func (m CreateMode) flags() (op, flags int32, err error) {
 	switch {
 	case m.Container && (m.Ephemeral || m.Sequential || m.TTL != 0), m.TTL != 0 && m.Ephemeral, m.TTL < 0:
 		return 0, 0, fmt.Errorf("no znode can be of mode %+v", m)
 	case m.Container:
-		return jute.OpCreateContainer, 4, nil
+		return jute.OpCreateContainer, flagContainer, nil
 	case m.TTL != 0 && m.Sequential:
 		return jute.OpCreateTTL, 6, nil
 	case m.TTL != 0:
@@ -50,10 +53,7 @@ func (c Client) Create(ctx context.Context, path string, data []byte, acl []zk.A
 		return "", err
 	}
 	encode := func(e *jute.Encoder, p string) {
-		e.String(p)
-		e.Buffer(data)
-		writeACL(e, acl)
-		e.Int(flags)
+		encodeCreate(e, p, &zk.CreateRequest{Data: data, Acl: acl, Flags: flags})
 		if op == jute.OpCreateTTL {
 			e.Long(mode.TTL.Milliseconds())
 		}
@@ -205,6 +205,7 @@ var removedEvents = map[WatchKind]EventType{
 func (l *link) forgetWatches(path string, t WatcherType, state KeeperState) {
 	l.mu.Lock()
 	had := l.watches.remove(path, t.kinds()...)
+	l.wakes.fire(path) // the server has dropped the locks' watches with the user's
 	client := l.clientPath(path)
 	l.mu.Unlock()
 	seen := map[EventType]bool{}

@@ -1,0 +1,195 @@
+package zklock
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Family is the set of names a lock's znodes are given, and with it the clients
+// the lock excludes. Counting does not depend on it: every contender of a known
+// kind is waited for.
+type Family string
+
+// The families a lock can be made in.
+const (
+	Mutex  Family = "mutex" // Curator's InterProcessMutex, go-zookeeper's Lock
+	RW     Family = "rw"    // Curator's InterProcessReadWriteLock
+	Kazoo  Family = "kazoo" // kazoo's Lock, WriteLock and ReadLock
+	All    Family = "all"   // a znode of each of the above, made at once
+	absent Family = ""
+)
+
+// Families lists the families by name, the usual one first.
+func Families() []Family { return []Family{Mutex, RW, Kazoo, All} }
+
+// Mode says who else may hold a lock at the same time.
+type Mode string
+
+// The modes of a contender. A lock is made Exclusive or Shared.
+const (
+	Exclusive Mode = "exclusive"
+	Shared    Mode = "shared"
+	Counted   Mode = "counted" // a semaphore's lease: some others may hold too
+)
+
+// conflicts tells whether two contenders may not hold at the same time.
+func conflicts(a, b Mode) bool {
+	return a != Counted && b != Counted && (a == Exclusive || b == Exclusive)
+}
+
+// Name is what the name of a lock's child tells.
+type Name struct {
+	Kind   string // whose recipe makes such names, for a person
+	Mode   Mode
+	GUID   string // what stands before the marker: the client's own mark, or empty
+	Number int64  // the sequence number; may be negative after an overflow; -1<<63 for none
+}
+
+// NoNumber is the Number of a name that has none.
+const NoNumber = -1 << 63
+
+// marker is the text right before a sequence number in one kind of names.
+type marker struct {
+	text   string
+	kind   string
+	mode   Mode
+	family Family // whose locks we make with it; absent: only read
+}
+
+// markers is searched in order: where one is the end of another, the longer one
+// comes first. The names are those of Curator 5.4, kazoo 2.8, go-zookeeper 1.0,
+// ZooKeeper's recipes, HBase 2 and Accumulo.
+var markers = []marker{
+	{"-read-lock-", "Curator mutex, shared", Shared, Mutex},
+	{"__lock__", "kazoo lock", Exclusive, Kazoo},
+	{"__rlock__", "kazoo read", Shared, Kazoo},
+	{"__WRIT__", "Curator write", Exclusive, RW},
+	{"__READ__", "Curator read", Shared, RW},
+	{"-latch-", "Curator latch", Exclusive, absent},
+	{"-lease-", "Curator semaphore", Counted, absent},
+	{"zlock-", "Accumulo lock", Exclusive, absent},
+	{"lock-", "Curator mutex", Exclusive, Mutex},
+	{"write-", "HBase write", Exclusive, absent},
+	{"read-", "HBase read", Shared, absent},
+}
+
+// ParseName reads the name of a lock's child. A name that no known recipe makes
+// is not ok: it takes no part in the lock.
+func ParseName(name string) (n Name, ok bool) {
+	if isHex(name, 32) {
+		return Name{Kind: "kazoo semaphore", Mode: Counted, GUID: name, Number: NoNumber}, true
+	}
+	head, number := splitNumber(name)
+	if number == NoNumber {
+		return Name{}, false
+	}
+	for _, m := range markers {
+		if guid, found := strings.CutSuffix(head, m.text); found {
+			return m.name(guid, number), true
+		}
+	}
+	return otherName(head, number)
+}
+
+func (m marker) name(guid string, number int64) Name {
+	n := Name{Kind: m.kind, Mode: m.mode, GUID: strings.TrimSuffix(guid, "-"), Number: number}
+	switch {
+	case m.text != "lock-":
+	case strings.HasPrefix(guid, "read-"): // the shared lock of ZooKeeper's old tutorials
+		n.Kind, n.Mode = "read lock", Shared
+	case strings.HasPrefix(guid, "write-"):
+		n.Kind = "write lock"
+	case strings.HasPrefix(guid, "_c_") && isHex(strings.TrimSuffix(guid[3:], "-"), 32):
+		n.Kind = "go-zookeeper lock"
+	case !strings.HasPrefix(guid, "_c_"):
+		n.Kind = "lock"
+	}
+	return n
+}
+
+// otherName knows the recipes that put something else before the number.
+func otherName(head string, number int64) (Name, bool) {
+	if sid, ok := cutBoth(head, "x-", "-"); ok && isSession(sid) {
+		return Name{Kind: "ZooKeeper recipe", Mode: Exclusive, GUID: sid, Number: number}, true
+	}
+	if guid, ok := cutBoth(head, "zlock#", "#"); ok {
+		return Name{Kind: "Accumulo lock", Mode: Exclusive, GUID: guid, Number: number}, true
+	}
+	return Name{}, false
+}
+
+// splitNumber takes a server's sequence number off the end of a name. The server
+// writes it with %010d: ten digits, or a dash and nine or ten digits once the
+// counter has overflowed. A dash belongs to the number only behind a marker.
+func splitNumber(name string) (head string, number int64) {
+	i := len(name)
+	for i > 0 && name[i-1] >= '0' && name[i-1] <= '9' {
+		i--
+	}
+	digits := len(name) - i
+	number, err := strconv.ParseInt(name[i:], 10, 64)
+	switch {
+	case err != nil || number > 1<<31:
+		return name, NoNumber
+	case i > 0 && name[i-1] == '-' && endsWithMarker(name[:i-1]) && (digits == 9 || digits == 10 && name[i] != '0'):
+		return name[:i-1], -number
+	case digits == 10 && number < 1<<31:
+		return name[:i], number
+	}
+	return name, NoNumber
+}
+
+func endsWithMarker(head string) bool {
+	return slices.ContainsFunc(markers, func(m marker) bool { return strings.HasSuffix(head, m.text) })
+}
+
+func cutBoth(s, prefix, suffix string) (string, bool) {
+	s, ok := strings.CutPrefix(s, prefix)
+	if !ok {
+		return "", false
+	}
+	return strings.CutSuffix(s, suffix)
+}
+
+func isHex(s string, n int) bool {
+	return len(s) == n && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+// isSession tells a session id: decimal as the Java recipe writes it, or sixteen
+// hexadecimal digits as the C one does.
+func isSession(s string) bool {
+	if isHex(s, 16) {
+		return true
+	}
+	_, err := strconv.ParseInt(s, 10, 64)
+	return err == nil
+}
+
+// prefixes are the names of a lock's own znodes without their numbers, one for
+// each family it takes part in. guid is a UUID with its dashes.
+func prefixes(f Family, m Mode, guid string) []string {
+	var names []string
+	for _, k := range markers {
+		if k.family == absent || k.mode != m || f != All && f != k.family {
+			continue
+		}
+		names = append(names, k.prefix(guid))
+	}
+	return names
+}
+
+func (m marker) prefix(guid string) string {
+	switch {
+	case m.family == Kazoo:
+		return strings.ReplaceAll(guid, "-", "") + m.text
+	case strings.HasPrefix(m.text, "-"):
+		return "_c_" + guid + m.text
+	}
+	return "_c_" + guid + "-" + m.text
+}
+
+// mine tells whether a child carries the mark of a lock's own znodes.
+func mine(name, guid string) bool {
+	return strings.HasPrefix(name, "_c_"+guid+"-") || strings.HasPrefix(name, strings.ReplaceAll(guid, "-", "")+"__")
+}

@@ -1,0 +1,96 @@
+package zklock
+
+import (
+	"slices"
+	"testing"
+)
+
+const testGUID = "0a1b2c3d-0000-4000-8000-0123456789ab"
+
+func TestParseName(t *testing.T) {
+	known := map[string]Name{
+		"_c_" + testGUID + "-lock-0000000007":                          {"Curator mutex", Exclusive, "_c_" + testGUID, 7},
+		"_c_" + testGUID + "-read-lock-0000000007":                     {"Curator mutex, shared", Shared, "_c_" + testGUID, 7},
+		"_c_" + testGUID + "-__WRIT__0000000007":                       {"Curator write", Exclusive, "_c_" + testGUID, 7},
+		"_c_" + testGUID + "-__READ__0000000007":                       {"Curator read", Shared, "_c_" + testGUID, 7},
+		"_c_" + testGUID + "-latch-0000000007":                         {"Curator latch", Exclusive, "_c_" + testGUID, 7},
+		"_c_" + testGUID + "-lease-0000000007":                         {"Curator semaphore", Counted, "_c_" + testGUID, 7},
+		"_c_0a1b2c3d0000400080000123456789ab-lock-0000000007":          {"go-zookeeper lock", Exclusive, "_c_0a1b2c3d0000400080000123456789ab", 7},
+		"0a1b2c3d000040008000012345678900__lock__0000000007":           {"kazoo lock", Exclusive, "0a1b2c3d000040008000012345678900", 7},
+		"0a1b2c3d000040008000012345678900__rlock__0000000007":          {"kazoo read", Shared, "0a1b2c3d000040008000012345678900", 7},
+		"0a1b2c3d000040008000001234567890":                             {"kazoo semaphore", Counted, "0a1b2c3d000040008000001234567890", NoNumber},
+		"x-72057594037927936-0000000007":                               {"ZooKeeper recipe", Exclusive, "72057594037927936", 7},
+		"x--72057594037927936-0000000007":                              {"ZooKeeper recipe", Exclusive, "-72057594037927936", 7},
+		"x-01000000deadbeef-0000000007":                                {"ZooKeeper recipe", Exclusive, "01000000deadbeef", 7},
+		"write-0000000007":                                             {"HBase write", Exclusive, "", 7},
+		"read-0000000007":                                              {"HBase read", Shared, "", 7},
+		"zlock#b3fc8a70-2e52-4a0a-a4ba-fd7a4b8f3b0e#0000000007":        {"Accumulo lock", Exclusive, "b3fc8a70-2e52-4a0a-a4ba-fd7a4b8f3b0e", 7},
+		"zlock-0000000007":                                             {"Accumulo lock", Exclusive, "", 7},
+		"lock-0000000007":                                              {"lock", Exclusive, "", 7},
+		"read-abc-lock-0000000007":                                     {"read lock", Shared, "read-abc", 7},
+		"write-abc-lock-0000000007":                                    {"write lock", Exclusive, "write-abc", 7},
+		"_c_" + testGUID + "-lock--2147483648":                         {"Curator mutex", Exclusive, "_c_" + testGUID, -2147483648},
+		"_c_" + testGUID + "-lock--000000005":                          {"Curator mutex", Exclusive, "_c_" + testGUID, -5},
+		"_c_" + testGUID + "-__READ__-1000000000":                      {"Curator read", Shared, "_c_" + testGUID, -1000000000},
+		"0a1b2c3d000040008000012345678900__lock__-2147483647":          {"kazoo lock", Exclusive, "0a1b2c3d000040008000012345678900", -2147483647},
+		"_c_" + testGUID + "-lock-2147483647":                          {"Curator mutex", Exclusive, "_c_" + testGUID, 2147483647},
+		"anything-at-all-lock-0000000001":                              {"lock", Exclusive, "anything-at-all", 1},
+		"_c_short-lock-0000000001":                                     {"Curator mutex", Exclusive, "_c_short", 1},
+		"_c_0a1b2c3d-0000-4000-8000-0123456789ab-read-lock-2147483647": {"Curator mutex, shared", Shared, "_c_" + testGUID, 2147483647},
+		"read-0a1b2c3d-0000-4000-8000-0123456789ab-lock-0000000000":    {"read lock", Shared, "read-" + testGUID, 0},
+		"_c_0a1b2c3d-0000-4000-8000-0123456789ab-__WRIT__-000000001":   {"Curator write", Exclusive, "_c_" + testGUID, -1},
+		"_c_0a1b2c3d-0000-4000-8000-0123456789ab-__WRIT__0000000000":   {"Curator write", Exclusive, "_c_" + testGUID, 0},
+		"0a1b2c3d000040008000012345678900__rlock__-000000001":          {"kazoo read", Shared, "0a1b2c3d000040008000012345678900", -1},
+	}
+	for name, want := range known {
+		got, ok := ParseName(name)
+		if !ok || got != want {
+			t.Errorf("ParseName(%q) = %+v, %v, want %+v", name, got, ok, want)
+		}
+	}
+}
+
+func TestForeignNames(t *testing.T) {
+	for _, name := range []string{
+		"", "config", "README", "_c_x", "leases", "locks", "lock-", "lock-0", "lock-99999999999", "lock-2147483648",
+		"+x", "#config", "0", "0000000001", "-0000000001", "lock--0000000001", "x-notasession-0000000001",
+		"temp", "_c_" + testGUID + "-lock-", "__lock__", "lock-00000000001", "锁-0000000001",
+	} {
+		if n, ok := ParseName(name); ok {
+			t.Errorf("ParseName(%q) = %+v, want none", name, n)
+		}
+	}
+}
+
+func TestPrefixesAreReadBack(t *testing.T) {
+	for _, f := range Families() {
+		for _, m := range []Mode{Exclusive, Shared} {
+			names := prefixes(f, m, testGUID)
+			if want := map[bool]int{true: 3, false: 1}[f == All]; len(names) != want {
+				t.Errorf("prefixes(%s, %s) = %q, want %d", f, m, names, want)
+			}
+			for _, prefix := range names {
+				n, ok := ParseName(prefix + "0000000003")
+				if !ok || n.Mode != m || n.Number != 3 || !mine(prefix+"0000000003", testGUID) {
+					t.Errorf("%q reads back as %+v, %v", prefix, n, ok)
+				}
+			}
+		}
+	}
+	if got := prefixes(Mutex, Exclusive, testGUID); !slices.Equal(got, []string{"_c_" + testGUID + "-lock-"}) {
+		t.Errorf("a mutex is named %q", got)
+	}
+	if mine("_c_"+testGUID+"x-lock-0000000001", testGUID) || mine("other", testGUID) {
+		t.Error("a stranger's znode counts as ours")
+	}
+}
+
+func FuzzParseName(f *testing.F) {
+	f.Add("_c_" + testGUID + "-lock--2147483648")
+	f.Fuzz(func(t *testing.T, name string) {
+		n, ok := ParseName(name)
+		if ok && n.Mode == "" {
+			t.Errorf("ParseName(%q) = %+v: a known name without a mode", name, n)
+		}
+	})
+}
