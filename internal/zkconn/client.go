@@ -100,6 +100,7 @@ func (c Client) send(ctx context.Context, r request) (*jute.Decoder, *link, erro
 		return nil, nil, err
 	}
 	call := c.call(l, r)
+	call.ctx = ctx
 	go k.send(call) // a write can block; it ends by its own deadline, and call.done tells how
 	rep, err := call.wait(ctx)
 	if err != nil {

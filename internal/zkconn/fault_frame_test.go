@@ -79,7 +79,7 @@ func readAll(t *testing.T, sent []byte) {
 		go func() { _, _ = io.Copy(io.Discard, server) }()
 		_, _ = server.Write(sent)
 	}()
-	l := &link{timeout: time.Second, emit: func(Event) {}, hosts: newHosts(t.Context(), time.Second, nil, func() {}), changed: make(chan struct{}), state: StateConnecting, ephemerals: pathSet{}}
+	l := &link{timeout: time.Second, emit: func(Event) {}, hosts: newHosts(t.Context(), time.Second, nil, func() {}), changed: make(chan struct{}), over: make(chan struct{}), state: StateConnecting, ephemerals: pathSet{}, wakes: wakeTable{}}
 	k := newFrameConn(client, "fuzz", l)
 	p := &Pipe{c: Client{absolute: true}, l: l, k: k}
 	children := p.Children("/", true)

@@ -93,6 +93,7 @@ func (p *Pinned) flight(ctx context.Context, requests ...request) ([]*call, erro
 	calls := make([]*call, len(requests))
 	for i, r := range requests {
 		calls[i] = p.c.call(p.l, r)
+		calls[i].ctx = ctx
 	}
 	go k.send(calls...) // a write can block; it ends by its own deadline, and each done tells how
 	return calls, nil
@@ -270,6 +271,12 @@ func (p *Pinned) noteEphemerals(l *link, ops []any) {
 			delete(l.ephemerals, p.c.serverPath(l, op.Path))
 		}
 	}
+}
+
+// Delete removes a znode, whatever its version.
+func (p *Pinned) Delete(ctx context.Context, path string) error {
+	_, err := p.do(ctx, request{op: jute.OpDelete, path: path, write: true, encode: encodeDelete(-1), hook: forgetEphemeral})
+	return err
 }
 
 // CreateContainer makes an empty container znode that everybody may use.

@@ -2,6 +2,7 @@ package zkconn
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -44,12 +45,13 @@ type reply struct {
 type call struct {
 	op    int32
 	body  []byte
-	path  string       // for errors, as the user wrote it
-	write bool         // it may change something, so a lost reply matters
-	hook  func(*reply) // runs in the receiving goroutine, before any later frame is looked at; may be nil
-	size  int          // of the request's frame in bytes, once sent
-	sent  time.Time    // when it was sent
-	done  chan reply   // capacity 1
+	path  string          // for errors, as the user wrote it
+	write bool            // it may change something, so a lost reply matters
+	ctx   context.Context // once it has ended the call is not sent any more; may be nil
+	hook  func(*reply)    // runs in the receiving goroutine, before any later frame is looked at; may be nil
+	size  int             // of the request's frame in bytes, once sent
+	sent  time.Time       // when it was sent
+	done  chan reply      // capacity 1
 }
 
 // frameConn is one TCP connection to one server.
@@ -128,6 +130,10 @@ func (k *frameConn) send(calls ...*call) {
 	for _, c := range calls {
 		if k.dead != nil {
 			c.done <- reply{err: &LostError{Path: c.path, Unsent: true, Cause: k.dead}}
+			continue
+		}
+		if c.ctx != nil && c.ctx.Err() != nil { // nobody waits for it, and others may have acted on that
+			c.done <- reply{err: &LostError{Path: c.path, Unsent: true, Cause: context.Cause(c.ctx)}}
 			continue
 		}
 		c.sent = now

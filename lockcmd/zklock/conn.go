@@ -1,0 +1,103 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// Conn is a client of a ZooKeeper ensemble.
+type Conn interface {
+	// Session waits for a live session until ctx ends, and binds to it. Its error
+	// is final.
+	Session(ctx context.Context) (Session, error)
+}
+
+// Session is one session of an ensemble. Its requests run in this session or
+// not at all: one that finds the session over fails. They wait for a connection
+// until ctx or the session ends, are sent at most once, and never after ctx has
+// ended. Two requests made one after the other reach the server in that order.
+//
+// Errors are told apart with errors.Is and go-zookeeper's values: a refusal by
+// ErrNoNode, ErrNodeExists, ErrNoAuth and so on; ErrConnectionClosed,
+// ErrNoServer or ErrSessionMoved when it is unknown whether the request took
+// effect, or sure that it did not.
+type Session interface {
+	ID() int64
+	Timeout() time.Duration // negotiated
+	// LastContact is when the latest request that was answered, pings included, had
+	// been sent: from then on the server keeps the session for Timeout at least.
+	LastContact() time.Time
+	Connected() bool
+	Changed() <-chan struct{} // closed when the connection changes next
+	Ended() <-chan struct{}   // closed once the session is known to be over
+	Await(ctx context.Context) error
+
+	// CreateAndList makes the znodes, all or none, and lists dir right behind, in
+	// one round trip. It returns their paths, their czxid and dir's children. With
+	// paths and an error, the znodes were made and the list failed.
+	CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, dir string) (paths []string, czxid int64, children []string, err error)
+	// Multi carries out all operations or none: *zk.CreateRequest and *zk.DeleteRequest.
+	Multi(ctx context.Context, ops ...any) error
+	Delete(ctx context.Context, path string) error
+	CreateContainer(ctx context.Context, path string) error
+	Children(ctx context.Context, path string) ([]string, error)
+	Sync(ctx context.Context, path string) error
+	// Get and Exists read a znode. With a wake channel, a value is sent into it, if
+	// there is room, at the next change of the znode, also of one while the
+	// connection was down. Unwatch takes that back.
+	Get(ctx context.Context, path string, wake chan<- struct{}) ([]byte, *zk.Stat, error)
+	Exists(ctx context.Context, path string, wake chan<- struct{}) (*zk.Stat, error)
+	Unwatch(path string, wake chan<- struct{})
+}
+
+// transient tells an error that the next connection can cure.
+func transient(err error) bool {
+	return errors.Is(err, zk.ErrConnectionClosed) || errors.Is(err, zk.ErrNoServer) || errors.Is(err, zk.ErrSessionMoved)
+}
+
+func ended(s Session) bool {
+	select {
+	case <-s.Ended():
+		return true
+	default:
+		return false
+	}
+}
+
+// insist repeats a request until its answer is known: nil, or an error that is
+// not transient, or the end of ctx or of the session.
+func insist(ctx context.Context, s Session, request func() error) error {
+	for {
+		err := request()
+		if !transient(err) {
+			return err
+		}
+		if err := s.Await(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// bound gives a context of its own that ends with the session: what cleans up
+// must not depend on the context whose end it follows.
+func bound(s Session) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { // ends with cancel or with the session
+		select {
+		case <-s.Ended():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// leaseAge is how long ago the server has surely heard of us. A suspended
+// machine stops the monotonic clock and a set clock moves the other; the larger
+// of both is on the safe side.
+func leaseAge(contact, now time.Time) time.Duration {
+	return max(now.Sub(contact), now.Round(0).Sub(contact.Round(0)))
+}

@@ -1,0 +1,214 @@
+// Package zklock holds locks in ZooKeeper: mutexes, read and write locks, made of
+// ephemeral sequential znodes. It understands and makes the names that Curator,
+// go-zookeeper and kazoo use, so that it can share locks with them.
+//
+// What is guaranteed. A lock is reported as held only after its own znode has
+// been seen in the list of contenders with no conflicting one before it. Waiting
+// is in the order of arrival. No znode of ours stays behind: each exit removes
+// it, in the background if need be, until the server has confirmed it or the
+// session is over. A request of one session never runs in another.
+//
+// What is not. A lock is held by a session, and a server ends a session it has
+// not heard from for the negotiated timeout. So a lock counts as held only until
+// that timeout after the latest request the server answered had been sent: the
+// lease. Lost is closed when the lease ends, before anybody else can hold the
+// lock. A process that was paused learns of it only afterwards: what must never
+// be written by two must carry the Token, which grows from holder to holder, to
+// a store that refuses an older one.
+package zklock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// The errors of locks, besides those of Session.
+var (
+	ErrBusy        = errors.New("somebody else holds the lock")
+	ErrUpgrade     = errors.New("a shared lock cannot become exclusive: it would wait for itself; unlock first")
+	ErrNotHeld     = errors.New("the lock is not held")
+	ErrLost        = errors.New("the lock was lost")
+	ErrUnconfirmed = errors.New("the release is not confirmed yet; it is tried again in the background")
+)
+
+// Options of a lock. The zero value makes Curator's mutex, open to everybody.
+type Options struct {
+	Family Family // Mutex if empty
+	Data   []byte // of the znodes: who holds the lock
+	ACL    []zk.ACL
+	// Notify is told each change, in order, by one goroutine at a time. It must
+	// not block, and must not call the lock.
+	Notify func(Status)
+}
+
+// Lock is one owner's lock on a path. The owner may take it several times, and
+// takes it shared while he has it exclusive; each Lease is given back once, and
+// when the last exclusive one goes before the shared ones, the lock becomes
+// shared without a gap. Its methods may be called from any goroutine, but all
+// of them act for the one owner: goroutines that are to exclude each other need
+// a Lock each.
+type Lock struct {
+	conn Conn
+	path string
+	opt  Options
+
+	turn   chan struct{} // holds a value while somebody acquires or releases
+	hold   *hold         // guarded by turn; nil while nothing is held
+	sweeps sync.WaitGroup
+
+	nmu sync.Mutex // one notification at a time
+}
+
+// New makes a lock on a path; nothing is sent yet.
+func New(conn Conn, path string, opt Options) *Lock {
+	if opt.Family == absent {
+		opt.Family = Mutex
+	}
+	if opt.ACL == nil {
+		opt.ACL = zk.WorldACL(zk.PermAll)
+	}
+	return &Lock{conn: conn, path: path, opt: opt, turn: make(chan struct{}, 1)}
+}
+
+// Lock waits for the lock until ctx ends, through lost connections and lost
+// sessions. The error is ErrUpgrade, one of Session's, or the context's; then
+// nothing is held.
+func (l *Lock) Lock(ctx context.Context) (*Lease, error) { return l.acquire(ctx, Exclusive, true) }
+
+// TryLock takes the lock if it is free, else the error is ErrBusy.
+func (l *Lock) TryLock(ctx context.Context) (*Lease, error) { return l.acquire(ctx, Exclusive, false) }
+
+// RLock is Lock for a lock that others may hold shared at the same time.
+func (l *Lock) RLock(ctx context.Context) (*Lease, error) { return l.acquire(ctx, Shared, true) }
+
+// TryRLock is TryLock for a shared lock.
+func (l *Lock) TryRLock(ctx context.Context) (*Lease, error) { return l.acquire(ctx, Shared, false) }
+
+// Drain waits until nothing of abandoned attempts and unconfirmed releases is
+// left to be removed, or ctx ends.
+func (l *Lock) Drain(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() { // ends with the sweeps, which end with their sessions
+		defer close(done)
+		l.sweeps.Wait()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (l *Lock) takeTurn(ctx context.Context) error {
+	select {
+	case l.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (l *Lock) acquire(ctx context.Context, mode Mode, wait bool) (*Lease, error) {
+	if err := l.takeTurn(ctx); err != nil {
+		return nil, err
+	}
+	defer func() { <-l.turn }()
+	if l.hold != nil {
+		switch again, err := l.hold.again(ctx, mode); {
+		case err != nil:
+			return nil, err
+		case again:
+			return &Lease{h: l.hold, mode: mode}, nil
+		}
+		l.hold = nil // it was lost
+	}
+	h, err := l.waitFor(ctx, mode, wait)
+	if err != nil {
+		return nil, err
+	}
+	l.hold = h
+	return &Lease{h: h, mode: mode}, nil
+}
+
+// waitFor queues up, again and again while sessions end or the own znode is
+// removed by somebody else.
+func (l *Lock) waitFor(ctx context.Context, mode Mode, wait bool) (*hold, error) {
+	start := time.Now()
+	for {
+		s, err := l.conn.Session(ctx)
+		if err != nil {
+			return nil, err
+		}
+		e := newEntry(l, s, mode)
+		err = e.queue(ctx, wait)
+		switch {
+		case err == nil:
+			return newHold(e, time.Since(start)), nil
+		case ctx.Err() == nil && (ended(s) || errors.Is(err, errPlaceLost)):
+			l.notify(Status{State: Requeued, Mode: mode, Node: e.node(), Err: err})
+			continue
+		}
+		return nil, err
+	}
+}
+
+func (l *Lock) notify(s Status) {
+	if l.opt.Notify == nil {
+		return
+	}
+	s.Path = l.path
+	l.nmu.Lock()
+	defer l.nmu.Unlock()
+	l.opt.Notify(s)
+}
+
+func (l *Lock) child(name string) string { return path.Join(l.path, name) }
+
+// State is where a lock stands.
+type State string
+
+// The states.
+const (
+	Queued       State = "queued"
+	Requeued     State = "requeued" // the place in the queue is lost, another is sought
+	Held         State = "held"
+	Suspended    State = "suspended"     // held, but there is no connection
+	PresumedLost State = "presumed lost" // the lease is over, and no server has said yet what became of the lock
+	Lost         State = "lost"
+	Releasing    State = "releasing"
+	Released     State = "released"
+)
+
+// Status describes a lock at one moment.
+type Status struct {
+	State State
+	Path  string
+	Mode  Mode
+	Node  string // path of the own znode; the first of several
+	Token int64  // of a held lock: see Lease.Token
+
+	Place int    // Queued: one more than those that are waited for
+	Ahead *Ahead // Queued: the nearest of them
+
+	Until  time.Time     // Held, Suspended: the end of the lease
+	Waited time.Duration // Held for the first time: since the lock was asked for
+	Again  bool          // Held after it had been presumed lost
+	Revoke []byte        // Held: what asks us to let go
+	Err    error         // Requeued, Lost: why
+}
+
+// Ahead is a contender that is waited for.
+type Ahead struct {
+	Node  string
+	Data  []byte    // nil if it may not be read
+	Since time.Time // its creation, by the server's clock
+}
+
+func (s Status) String() string { return fmt.Sprintf("%s %s %s", s.Path, s.Mode, s.State) }
