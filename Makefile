@@ -6,7 +6,7 @@ OPS        ?= 10000
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: build run test lint bench diff fuzz docs clean help
+.PHONY: build run test lint bench diff kazoo fuzz docs clean help
 
 build: ## build bin/zksh
 	CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/zksh .
@@ -32,12 +32,15 @@ bench: ## measure against a real server, zksh first, then the sandbox
 diff: ## compare the sandbox with a real server: SEEDS sequences of OPS random operations
 	go test -race -count=1 -timeout 0 -v -run '^TestDiff$$' ./internal/sandbox/difftest -seed $(SEED) -seeds $(SEEDS) -ops $(OPS) -quota both
 
+kazoo: ## run all of kazoo's own tests on the sandbox and on a real server; minutes
+	go test -count=1 -timeout 0 -v -run '^TestKazooSuite$$' ./internal/interop -kazoo
+
 fuzz: ## run each fuzz target for FUZZTIME
 	@set -e; list=$$(go test -list '^Fuzz' ./...); \
 	echo "$$list" | awk '/^Fuzz/ { f[n++] = $$1 } /^ok/ { while (n) print $$2, f[--n] }' | \
 	while read -r pkg target; do \
 		echo "$$pkg $$target"; \
-		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg"; \
+		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s "$$pkg"; \
 	done
 
 docs: ## write the README's tables from the program

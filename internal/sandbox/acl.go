@@ -3,6 +3,7 @@ package sandbox
 import (
 	"crypto/sha1"
 	"encoding/base64"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -13,6 +14,8 @@ import (
 
 // id is an identity: what a connection has proved, or whom an ACL entry names.
 type id struct{ scheme, id string }
+
+var world = id{"world", "anyone"}
 
 // acl is one entry of an access control list. null marks an entry whose id came
 // as a null string, which some checks of the real one stumble over.
@@ -51,18 +54,13 @@ func aclCost(list []acl) int64 {
 func aclKey(list []acl) string {
 	var b strings.Builder
 	for _, a := range list {
-		b.WriteString(strconv.Itoa(int(a.perms)))
-		for _, s := range []string{a.scheme, a.id.id} {
-			b.WriteByte(' ')
-			b.WriteString(strconv.Itoa(len(s)))
-			b.WriteByte(':')
-			b.WriteString(s)
-		}
+		fmt.Fprintf(&b, "%d %q %q ", a.perms, a.scheme, a.id.id)
 	}
 	return b.String()
 }
 
-func (c *aclCache) intern(list []acl) *aclList {
+// retain returns the shared list equal to this one, with one use more.
+func (c *aclCache) retain(list []acl) *aclList {
 	if c.lists == nil {
 		c.lists = make(map[string]*aclList)
 	}
@@ -73,16 +71,11 @@ func (c *aclCache) intern(list []acl) *aclList {
 		c.lists[key] = l
 		c.bytes += aclCost(list)
 	}
-	return l
-}
-
-func (c *aclCache) retain(list []acl) *aclList {
-	l := c.intern(list)
 	l.refs++
 	return l
 }
 
-// release gives up one use. Lists of the first nodes have none and stay.
+// release gives up one use.
 func (c *aclCache) release(l *aclList) {
 	if l.refs--; l.refs == 0 {
 		delete(c.lists, l.key)
@@ -123,9 +116,9 @@ func fixACL(list []acl, caller []id) ([]acl, code) {
 			continue
 		case a.null && slices.Contains([]string{"world", "digest", "ip"}, a.scheme):
 			return nil, codeMarshalling
-		case a.scheme == "world" && a.id.id == "anyone":
+		case a.id == world:
 		case a.scheme == "digest" && validDigest(a.id.id):
-		case a.scheme == "ip" && validIP(a.id.id):
+		case a.scheme == "ip" && parseIP(a.id.id).IsValid():
 		default:
 			return nil, codeInvalidACL
 		}
@@ -151,7 +144,7 @@ func allowed(list []acl, perm int32, caller []id) bool {
 		if a.perms&perm == 0 {
 			continue
 		}
-		if a.scheme == "world" && a.id.id == "anyone" {
+		if a.id == world {
 			return true
 		}
 		for _, who := range caller {
@@ -185,44 +178,33 @@ func validDigest(s string) bool {
 }
 
 // parseIP reads an IPv4 address with an optional prefix length.
-func parseIP(s string) (addr [4]byte, bits int, ok bool) {
+// Anything else is the zero Prefix, which is not valid and contains nothing.
+func parseIP(s string) netip.Prefix {
 	ip, length, cut := strings.Cut(s, "/")
-	bits = 32
+	bits := 32
 	if cut {
 		n, err := strconv.Atoi(length)
 		if err != nil || n < 0 || n > 32 {
-			return addr, 0, false
+			return netip.Prefix{}
 		}
 		bits = n
 	}
 	parts := strings.Split(ip, ".")
 	if len(parts) != 4 {
-		return addr, 0, false
+		return netip.Prefix{}
 	}
+	var addr [4]byte
 	for i, p := range parts {
 		n, err := strconv.Atoi(p)
 		if err != nil || n < 0 || n > 255 {
-			return addr, 0, false
+			return netip.Prefix{}
 		}
 		addr[i] = byte(n)
 	}
-	return addr, bits, true
+	return netip.PrefixFrom(netip.AddrFrom4(addr), bits)
 }
 
-func validIP(s string) bool {
-	_, _, ok := parseIP(s)
-	return ok
-}
-
-func matchIP(pattern, addr string) bool {
-	want, bits, ok := parseIP(pattern)
-	got, _, ok2 := parseIP(addr)
-	if !ok || !ok2 {
-		return false
-	}
-	prefix := netip.PrefixFrom(netip.AddrFrom4(want), bits)
-	return prefix.Contains(netip.AddrFrom4(got))
-}
+func matchIP(pattern, addr string) bool { return parseIP(pattern).Contains(parseIP(addr).Addr()) }
 
 // digestOf is the id that "user:password" proves.
 func digestOf(userPassword string) string {

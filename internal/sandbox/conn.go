@@ -80,25 +80,14 @@ func (c *conn) serve() {
 		if buf, err = c.readFrame(buf); err != nil {
 			break
 		}
-		c.begin()
-		c.s.mu.Lock()
-		if c.gone {
-			v = cut
-		} else {
-			v = c.s.handle(c, buf)
-		}
-		c.s.mu.Unlock()
-		c.drain()
+		v = c.do(c.s.handle, buf)
 	}
 	c.s.mu.Lock()
 	c.s.forget(c)
 	c.s.mu.Unlock()
 	c.mu.Lock()
-	if v == leave {
-		_ = c.nc.SetWriteDeadline(time.Now().Add(handshakeTime))
-		for c.writing {
-			c.idle.Wait()
-		}
+	for v == leave && c.writing {
+		c.idle.Wait()
 	}
 	_ = c.nc.Close()
 	c.broken = true
@@ -110,33 +99,30 @@ func (c *conn) serve() {
 
 // first reads the first frame: a request to connect, or a four-letter word.
 func (c *conn) first() verdict {
-	_ = c.nc.SetReadDeadline(time.Now().Add(handshakeTime))
-	if word, err := c.r.Peek(4); err == nil {
-		if f := words[string(word)]; f != nil {
-			c.s.mu.Lock()
-			c.s.stats.received++
-			c.stats.received++
-			text := f(c.s)
-			c.s.stats.sent++
-			if !c.gone {
-				c.send([]byte(text))
-			}
-			c.s.mu.Unlock()
-			return leave
-		}
+	_ = c.nc.SetDeadline(time.Now().Add(handshakeTime))
+	if b, err := c.r.Peek(4); err == nil && words[string(b)] != nil {
+		return c.do(c.s.word, b)
 	}
 	b, err := c.readFrame(nil)
 	if err != nil {
 		return cut
 	}
-	_ = c.nc.SetReadDeadline(time.Time{})
+	_ = c.nc.SetDeadline(time.Time{})
+	return c.do(c.s.connect, b)
+}
+
+// do has a frame carried out with the server locked, and sends the answer.
+func (c *conn) do(f func(*conn, []byte) verdict, b []byte) verdict {
 	c.begin()
 	c.s.mu.Lock()
 	v := cut
 	if !c.gone {
-		v = c.s.connect(c, b)
+		v = f(c, b)
 	}
 	c.s.mu.Unlock()
+	if v == leave {
+		_ = c.nc.SetWriteDeadline(time.Now().Add(handshakeTime))
+	}
 	c.drain()
 	return v
 }
@@ -232,7 +218,7 @@ func (c *conn) forgetQueue() {
 // not read its replies from asking for more. A pipe has no buffer, so there the
 // other side may be writing still: replies have to be sent on the side.
 func (c *conn) begin() {
-	if _, pipe := c.nc.RemoteAddr().(pipeAddr); pipe {
+	if _, pipe := c.nc.(pipeEnd); pipe {
 		return
 	}
 	c.mu.Lock()

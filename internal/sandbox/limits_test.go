@@ -80,6 +80,22 @@ func TestSilentConnectionIsCut(t *testing.T) {
 	})
 }
 
+func TestUnreadAnswerIsGivenUp(t *testing.T) {
+	bubble(t, Options{}, func(t *testing.T, s *Server) {
+		nc, err := s.Dial()
+		if err == nil {
+			_, err = io.WriteString(nc, "srvr")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(handshakeTime + time.Second)
+		if b, err := io.ReadAll(nc); err != nil || len(b) > 0 {
+			t.Errorf("still there: %q, %v", b, err)
+		}
+	})
+}
+
 func TestSlowReader(t *testing.T) {
 	bubble(t, Options{MaxQueue: 1 << 16}, func(t *testing.T, s *Server) {
 		slow, busy := open(t, s), open(t, s)
@@ -170,14 +186,10 @@ func TestLoopbackOnly(t *testing.T) {
 			t.Errorf("listens on %v for %q", a, addr)
 		}
 	}
-	if ln, err := net.Listen("tcp", "0.0.0.0:0"); err == nil {
-		if err := s.Serve(ln); err == nil || !strings.Contains(err.Error(), "loopback") {
-			t.Errorf("Serve: %v", err)
+	for _, addr := range []string{"localhost:0", "127.0.0.2:0"} {
+		if _, err := s.Listen(addr); err != nil {
+			t.Error(err)
 		}
-		_ = ln.Close()
-	}
-	if _, err := s.Listen("localhost:0"); err != nil {
-		t.Error(err)
 	}
 	_ = s.Close()
 	if _, err := s.Listen("127.0.0.1:0"); !errors.Is(err, ErrClosed) {
@@ -188,15 +200,13 @@ func TestLoopbackOnly(t *testing.T) {
 	}
 }
 
-func TestServeEndsWithServer(t *testing.T) {
+func TestCloseEndsConnections(t *testing.T) {
 	s := New(Options{})
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := s.Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan error)
-	go func() { done <- s.Serve(ln) }()
-	nc, err := net.Dial("tcp", ln.Addr().String())
+	nc, err := net.Dial("tcp", addr.String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,11 +215,12 @@ func TestServeEndsWithServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = s.Close()
-	if err := <-done; !errors.Is(err, ErrClosed) {
-		t.Error(err)
-	}
 	if _, err := c.Recv(); err == nil {
 		t.Error("the connection is still open")
+	}
+	if nc, err := net.Dial("tcp", addr.String()); err == nil {
+		_ = nc.Close()
+		t.Error("the port is still open")
 	}
 }
 

@@ -26,7 +26,7 @@ func (s *Server) multi(c *conn, d *jute.Decoder, zxid, now int64, e *jute.Encode
 		switch {
 		case failed < 0:
 			st := s.tree.apply(&txns[i], zxid, now)
-			writeResult(e, requests[i].op, txns[i].path, &st)
+			writeResult(e, requests[i].op, txns[i].path, st)
 		case i < failed:
 			writeError(e, codeOK)
 		case i == failed:
@@ -71,7 +71,7 @@ func readMulti(d *jute.Decoder) ([]request, bool) {
 	}
 }
 
-func writeResult(e *jute.Encoder, op int32, path string, st *stat) {
+func writeResult(e *jute.Encoder, op int32, path string, st stat) {
 	switch op {
 	case jute.OpCreate:
 		multiHeader(e, jute.OpCreate, false, 0)

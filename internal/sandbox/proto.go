@@ -1,6 +1,10 @@
 package sandbox
 
-import "github.com/zksh/zksh/internal/jute"
+import (
+	"encoding/binary"
+
+	"github.com/zksh/zksh/internal/jute"
+)
 
 // Marks and bounds of the client protocol; the opcodes are jute's.
 const (
@@ -77,8 +81,7 @@ func frame(xid int32, zxid int64, err code) *jute.Encoder {
 
 // finish writes the length in front of a frame and returns the frame.
 func finish(e *jute.Encoder) []byte {
-	n := len(e.B) - 4
-	e.B[0], e.B[1], e.B[2], e.B[3] = byte(n>>24), byte(n>>16), byte(n>>8), byte(n)
+	binary.BigEndian.PutUint32(e.B, uint32(len(e.B)-4))
 	return e.B
 }
 
@@ -100,7 +103,7 @@ type stat struct {
 	pzxid                      int64
 }
 
-func (s *stat) encode(e *jute.Encoder) {
+func (s stat) encode(e *jute.Encoder) {
 	e.Long(s.czxid)
 	e.Long(s.mzxid)
 	e.Long(s.ctime)

@@ -110,8 +110,6 @@ func (t *tree) quotaDeleted(path string, n *node) {
 	t.quotaAdd(path, -1, -int64(len(n.data)))
 }
 
-func (t *tree) quotaChanged(path string, diff int64) { t.quotaAdd(path, 0, diff) }
-
 // quotaAdd moves the counters of the quota a path is under. Like the real one
 // it changes the stats node's data in place: no version, no watch.
 func (t *tree) quotaAdd(path string, count, bytes int64) {

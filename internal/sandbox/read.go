@@ -46,8 +46,7 @@ func (s *Server) exists(c *conn, r read, e *jute.Encoder) code {
 	if n == nil {
 		return codeNoNode
 	}
-	st := n.stat()
-	st.encode(e)
+	n.stat().encode(e)
 	return codeOK
 }
 
@@ -59,9 +58,8 @@ func (s *Server) getData(c *conn, r read, e *jute.Encoder) code {
 	if r.watch {
 		s.tree.watches[dataWatches].add(r.path, c, watchOnce)
 	}
-	st := n.stat()
 	e.Buffer(n.data)
-	st.encode(e)
+	n.stat().encode(e)
 	return codeOK
 }
 
@@ -74,10 +72,9 @@ func (s *Server) getChildren(c *conn, r read, e *jute.Encoder) code {
 	if r.watch {
 		s.tree.watches[childWatches].add(r.path, c, watchOnce)
 	}
-	e.Strings(n.childNames())
+	e.Strings(sortedKeys(n.children)) // the real one's order is arbitrary, ours at least repeats
 	if r.op == jute.OpGetChildren2 {
-		st := n.stat()
-		st.encode(e)
+		n.stat().encode(e)
 	}
 	return codeOK
 }
@@ -91,9 +88,8 @@ func (s *Server) getACL(c *conn, r read, e *jute.Encoder) code {
 	if !allowed(list, permAdmin, c.ids) {
 		list = masked(list)
 	}
-	st := n.stat()
 	writeACL(e, list)
-	st.encode(e)
+	n.stat().encode(e)
 	return codeOK
 }
 
@@ -106,7 +102,11 @@ func (s *Server) getAllChildrenNumber(c *conn, r read, e *jute.Encoder) code {
 }
 
 // getEphemerals lists the session's own ephemeral nodes below a prefix.
-func (s *Server) getEphemerals(c *conn, prefix string, e *jute.Encoder) {
+func (s *Server) getEphemerals(c *conn, d *jute.Decoder, e *jute.Encoder) code {
+	prefix := d.String()
+	if d.Err() != nil {
+		return codeMarshalling
+	}
 	all := strings.TrimSpace(prefix)
 	var list []string
 	for _, p := range sortedKeys(s.tree.ephemerals[c.sess.id]) {
@@ -115,6 +115,17 @@ func (s *Server) getEphemerals(c *conn, prefix string, e *jute.Encoder) {
 		}
 	}
 	e.Strings(list)
+	return codeOK
+}
+
+// syncRequest returns the path: with one server there is nothing to wait for.
+func syncRequest(d *jute.Decoder, e *jute.Encoder) code {
+	path := d.Buffer()
+	if d.Err() != nil {
+		return codeMarshalling
+	}
+	e.Buffer(path)
+	return codeOK
 }
 
 func whoAmI(c *conn, e *jute.Encoder) {
@@ -139,7 +150,7 @@ func (s *Server) addWatchRequest(c *conn, d *jute.Decoder, e *jute.Encoder) code
 // watchRequest serves checkWatches and removeWatches.
 func (s *Server) watchRequest(c *conn, d *jute.Decoder, op int32) code {
 	path, null := nullString(d)
-	tables := watchKind(d.Int()).tables()
+	tables := tablesOf[d.Int()]
 	if d.Err() != nil || tables == nil || null && op == jute.OpCheckWatches {
 		return codeMarshalling
 	}

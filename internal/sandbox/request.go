@@ -1,8 +1,6 @@
 package sandbox
 
-import (
-	"github.com/zksh/zksh/internal/jute"
-)
+import "github.com/zksh/zksh/internal/jute"
 
 // verdict is what becomes of a connection after one of its frames.
 type verdict int
@@ -32,7 +30,9 @@ func (s *Server) handle(c *conn, b []byte) verdict {
 	case fault == CutBefore:
 		return cut
 	}
-	s.touch(c.sess)
+	if op != jute.OpAuth && op != jute.OpSASL { // which are no sign of life
+		s.touch(c.sess)
+	}
 	s.stats.request(c, op, xid, len(b)+4)
 	reply, v := s.reply(c, xid, op, d)
 	switch fault {
@@ -56,7 +56,11 @@ func (s *Server) reply(c *conn, xid, op int32, d *jute.Decoder) ([]byte, verdict
 	case jute.OpAuth:
 		return s.auth(c, xid, d)
 	case jute.OpSASL:
-		// A server without SASL answers with a null token and no error.
+		// A server without SASL answers with a null token and no error, and
+		// stumbles over a null one.
+		if d.Buffer() == nil {
+			return nil, cut
+		}
 		e := frame(xid, 0, codeOK)
 		e.Buffer(nil)
 		return finish(e), stay
@@ -90,41 +94,29 @@ func withError(e *jute.Encoder, err code, op int32) []byte {
 	return finish(e)
 }
 
+// pathReads are the reads that ask about one path.
+var pathReads = map[int32]func(*Server, *conn, read, *jute.Encoder) code{
+	jute.OpExists: (*Server).exists, jute.OpGetData: (*Server).getData, jute.OpGetACL: (*Server).getACL,
+	jute.OpGetChildren: (*Server).getChildren, jute.OpGetChildren2: (*Server).getChildren,
+	jute.OpGetAllChildrenNumber: (*Server).getAllChildrenNumber,
+}
+
 // read carries out a request that changes nothing in the tree.
 func (s *Server) read(c *conn, op int32, d *jute.Decoder, e *jute.Encoder) code {
-	switch op {
-	case jute.OpExists, jute.OpGetData, jute.OpGetACL, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetAllChildrenNumber:
+	if answer := pathReads[op]; answer != nil {
 		r := readPath(d, op)
 		if d.Err() != nil {
 			return codeMarshalling
 		}
-		switch op {
-		case jute.OpExists:
-			return s.exists(c, r, e)
-		case jute.OpGetData:
-			return s.getData(c, r, e)
-		case jute.OpGetACL:
-			return s.getACL(c, r, e)
-		case jute.OpGetAllChildrenNumber:
-			return s.getAllChildrenNumber(c, r, e)
-		}
-		return s.getChildren(c, r, e)
+		return answer(s, c, r, e)
+	}
+	switch op {
 	case jute.OpMultiRead:
 		return s.multiRead(c, d, e)
 	case jute.OpSync:
-		path := d.Buffer()
-		if d.Err() != nil {
-			return codeMarshalling
-		}
-		e.Buffer(path) // with one server there is nothing to wait for
-		return codeOK
+		return syncRequest(d, e)
 	case jute.OpGetEphemerals:
-		prefix := d.String()
-		if d.Err() != nil {
-			return codeMarshalling
-		}
-		s.getEphemerals(c, prefix, e)
-		return codeOK
+		return s.getEphemerals(c, d, e)
 	case jute.OpWhoAmI:
 		whoAmI(c, e)
 		return codeOK

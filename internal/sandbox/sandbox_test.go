@@ -38,6 +38,28 @@ func TestSessionExpires(t *testing.T) {
 	})
 }
 
+// Like the real one the server takes credentials without hearing a sign of life.
+func TestCredentialsKeepNoSession(t *testing.T) {
+	for _, op := range []int32{jute.OpAuth, jute.OpSASL} {
+		bubble(t, Options{}, func(t *testing.T, s *Server) {
+			c := open(t, s)
+			body := []byte{0, 0, 0, 0} // an empty token
+			if op == jute.OpAuth {
+				body = rawzk.Auth("digest", "a:b")
+			}
+			start := time.Now()
+			var err error
+			for err == nil && time.Since(start) < time.Minute {
+				time.Sleep(time.Second)
+				_, err = c.Call(op, body)
+			}
+			if took := time.Since(start); err == nil || took > 13*time.Second {
+				t.Errorf("opcode %d: %v after %v", op, err, took)
+			}
+		})
+	}
+}
+
 func TestExpire(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, s *Server) {
 		c, look := open(t, s), open(t, s)

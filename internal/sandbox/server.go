@@ -24,7 +24,6 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
@@ -137,80 +136,45 @@ func (s *Server) log(format string, args ...any) {
 // Listen listens on a loopback address such as "127.0.0.1:0" and serves it until
 // Close. It returns the address listened on.
 func (s *Server) Listen(addr string) (net.Addr, error) {
-	host, _, err := net.SplitHostPort(addr)
+	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, notLoopback(addr)
+	if host == "localhost" {
+		host = "127.0.0.1" // whatever it resolves to here
 	}
-	ln, err := net.Listen("tcp", addr)
+	if ip := net.ParseIP(host); !ip.IsLoopback() {
+		return nil, fmt.Errorf("sandbox: refusing to listen on %q: the sandbox serves loopback addresses only, such as 127.0.0.1:2181", addr)
+	}
+	ln, err := net.Listen("tcp", net.JoinHostPort(host, port))
 	if err != nil {
 		return nil, fmt.Errorf("sandbox: %w", err)
-	}
-	if err := s.admit(ln); err != nil {
-		_ = ln.Close()
-		return nil, err
-	}
-	go func() { _ = s.accept(ln) }()
-	return ln.Addr(), nil
-}
-
-// Serve serves a listener until the listener or the server is closed. It takes
-// the listener over, unless it refuses it for not being on loopback.
-func (s *Server) Serve(ln net.Listener) error {
-	if err := s.admit(ln); err != nil {
-		return err
-	}
-	return s.accept(ln)
-}
-
-func notLoopback(addr string) error {
-	return fmt.Errorf("sandbox: refusing to listen on %q: the sandbox serves loopback addresses only, such as 127.0.0.1:2181", addr)
-}
-
-// admit makes a listener one of the server's.
-func (s *Server) admit(ln net.Listener) error {
-	// What "localhost" resolved to is checked too.
-	if a, ok := ln.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() {
-		return notLoopback(a.String())
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return ErrClosed
+		_ = ln.Close()
+		return nil, ErrClosed
 	}
 	s.listeners[ln] = struct{}{}
-	s.wg.Add(1) // for accept
-	return nil
+	s.wg.Go(func() { s.accept(ln) })
+	return ln.Addr(), nil
 }
 
-// accept takes connections until the listener ends. While the server is paused
-// they are closed again at once: the port stays ours.
-func (s *Server) accept(ln net.Listener) error {
-	defer s.wg.Done()
-	defer func() {
-		_ = ln.Close()
-		s.mu.Lock()
-		delete(s.listeners, ln)
-		s.mu.Unlock()
-	}()
+// accept takes connections until Close closes the listener. While the server is
+// paused they are closed again at once: the port stays ours.
+func (s *Server) accept(ln net.Listener) {
 	for {
 		nc, err := ln.Accept()
-		if err != nil {
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil: // out of descriptors, or so: that may pass
 			s.mu.Lock()
-			closed := s.closed
+			s.log("accept: %v", err)
 			s.mu.Unlock()
-			if closed {
-				return ErrClosed
-			}
-			if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ECONNABORTED) {
-				time.Sleep(50 * time.Millisecond) // out of descriptors: that may pass
-				continue
-			}
-			return fmt.Errorf("sandbox: %w", err)
-		}
-		if err := s.take(nc); err != nil {
+			time.Sleep(50 * time.Millisecond)
+		case s.take(nc) != nil:
 			_ = nc.Close()
 		}
 	}

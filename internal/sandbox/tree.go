@@ -86,17 +86,16 @@ func newTree() *tree {
 	for i := range t.watches {
 		t.watches[i].init()
 	}
-	open := t.acls.intern([]acl{{perms: permAll, id: id{"world", "anyone"}}})
-	read := t.acls.intern([]acl{{perms: permRead, id: id{"world", "anyone"}}})
+	open := []acl{{perms: permAll, id: world}}
 	// The real server puts these in place without counting them as creations,
 	// so that a fresh root's cversion is -1 and /zookeeper's -2.
-	root := &node{data: []byte{}, acl: open}
+	root := &node{data: []byte{}, acl: t.acls.retain(open)}
 	t.dataBytes = int64(len("/"))
 	t.nodes["/"], t.nodes[""] = root, root
 	for _, p := range []string{zkPath, quotaPath, configPath} {
-		n := &node{data: []byte{}, acl: open}
+		n := &node{data: []byte{}, acl: t.acls.retain(open)}
 		if p == configPath {
-			n.acl, n.aver = read, -1
+			t.setACL(n, []acl{{perms: permRead, id: world}}, -1)
 		}
 		t.nodes[p] = n
 		t.nodes[parentOf(p)].addChild(nameOf(p))
@@ -168,7 +167,7 @@ func (t *tree) setData(path string, n *node, data []byte, version int32, zxid, n
 	diff := len(data) - len(n.data)
 	n.data, n.version, n.mzxid, n.mtime = data, version, zxid, now
 	t.account("", 0, diff)
-	t.quotaChanged(path, int64(diff))
+	t.quotaAdd(path, 0, int64(diff))
 	t.fire(dataWatches, eventNodeDataChanged, path, n.acl, nil)
 }
 
@@ -201,10 +200,6 @@ func (t *tree) unindex(path string, owner int64) {
 	delete(t.reapable, path)
 	delete(t.ephemerals[owner], path) // an empty set stays while its session does
 }
-
-// childNames returns a node's children, sorted: the real one's order is
-// arbitrary, ours at least repeats.
-func (n *node) childNames() []string { return sortedKeys(n.children) }
 
 func sortedKeys(set map[string]struct{}) []string {
 	names := make([]string, 0, len(set))

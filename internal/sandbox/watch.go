@@ -1,6 +1,9 @@
 package sandbox
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // watchMode says how long a watch stays and how far it reaches.
 type watchMode uint8
@@ -18,8 +21,8 @@ const watchCost = 200
 // watch on a path in each; the latest mode wins.
 type watchTable struct {
 	paths     map[string]map[*conn]watchMode
-	conns     map[*conn]map[string]struct{}
-	recursive int // how many are recursive: with none, ancestors need no look
+	conns     map[*conn]map[string]struct{} // all that ever had a watch, as the real one counts
+	recursive int                           // how many are recursive: with none, ancestors need no look
 	total     int
 	bytes     int64 // about what they take
 }
@@ -67,7 +70,7 @@ func (w *watchTable) remove(path string, c *conn) bool {
 		delete(w.paths, path)
 	}
 	if delete(w.conns[c], path); len(w.conns[c]) == 0 {
-		delete(w.conns, c)
+		w.conns[c] = nil // an empty Go map keeps its room
 	}
 	return true
 }
@@ -92,20 +95,7 @@ func (w *watchTable) drop(c *conn) {
 	for path := range w.conns[c] {
 		w.remove(path, c)
 	}
-}
-
-// ancestors calls f for every proper ancestor of path up to "/", if any
-// recursive watch exists at all.
-func (w *watchTable) ancestors(path string, f func(string)) {
-	if w.recursive == 0 {
-		return
-	}
-	for len(path) > 1 && strings.HasPrefix(path, "/") {
-		if path = parentOf(path); path == "" {
-			path = "/"
-		}
-		f(path)
-	}
+	delete(w.conns, c)
 }
 
 // fire sends an event to whoever watches the path in one table, except those in
@@ -116,31 +106,25 @@ func (t *tree) fire(table int, typ int32, path string, list *aclList, told map[*
 	if w.total == 0 {
 		return nil
 	}
-	var hit map[*conn]bool
-	mark := func(c *conn) {
-		if hit == nil {
-			hit = make(map[*conn]bool)
-		}
-		hit[c] = true
-	}
+	hit := make(map[*conn]bool)
+	// A recursive watch never speaks of children changing: it tells of the child
+	// itself.
+	below := typ != eventNodeChildrenChanged
 	for c, mode := range w.paths[path] {
-		// A recursive watch never speaks of children changing: it tells of the
-		// child itself.
-		if mode != watchRecursive || typ != eventNodeChildrenChanged {
-			mark(c)
+		if mode != watchRecursive || below {
+			hit[c] = true
 		}
 		if mode == watchOnce {
 			w.remove(path, c)
 		}
 	}
-	if typ != eventNodeChildrenChanged {
-		w.ancestors(path, func(p string) {
-			for c, mode := range w.paths[p] {
-				if mode == watchRecursive {
-					mark(c)
-				}
+	for p := path; below && w.recursive > 0 && len(p) > 1 && p[0] == '/'; {
+		p = cmp.Or(parentOf(p), "/")
+		for c, mode := range w.paths[p] {
+			if mode == watchRecursive {
+				hit[c] = true
 			}
-		})
+		}
 	}
 	var event []byte
 	for c := range hit {
@@ -163,27 +147,9 @@ func (t *tree) addWatch(path string, c *conn, mode watchMode) {
 	t.watches[childWatches].add(path, c, mode)
 }
 
-// watchKind is what removeWatches and checkWatches ask about.
-type watchKind int32
-
-const (
-	kindChildren watchKind = 1
-	kindData     watchKind = 2
-	kindAny      watchKind = 3
-)
-
-// tables lists the watch tables a kind means.
-func (k watchKind) tables() []int {
-	switch k {
-	case kindChildren:
-		return []int{childWatches}
-	case kindData:
-		return []int{dataWatches}
-	case kindAny:
-		return []int{childWatches, dataWatches}
-	}
-	return nil
-}
+// tablesOf are the watch tables that the type in a checkWatches or removeWatches
+// means: children, data, any.
+var tablesOf = map[int32][]int{1: {childWatches}, 2: {dataWatches}, 3: {childWatches, dataWatches}}
 
 // rewatch is the set of watches a client brings along after a reconnect.
 type rewatch struct {

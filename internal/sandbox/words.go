@@ -37,6 +37,16 @@ var words = map[string]func(*Server) string{
 	"envi": (*Server).environment,
 }
 
+// word answers a four-letter word.
+func (s *Server) word(c *conn, b []byte) verdict {
+	s.stats.received++
+	c.stats.received++
+	text := words[string(b)](s)
+	s.stats.sent++
+	c.send([]byte(text))
+	return leave
+}
+
 const versionLine = "Zookeeper version: " + version + "\n"
 
 func (s *Server) summary() string {
@@ -139,11 +149,12 @@ func (s *Server) watchesBySession() string {
 	var b strings.Builder
 	w := &s.tree.watches[dataWatches]
 	for _, c := range s.sortedConns() {
-		if len(w.conns[c]) == 0 {
+		paths, ok := w.conns[c]
+		if !ok {
 			continue
 		}
 		fmt.Fprintf(&b, "0x%x\n", uint64(c.sessionID()))
-		for _, path := range sortedKeys(w.conns[c]) {
+		for _, path := range sortedKeys(paths) {
 			fmt.Fprintf(&b, "\t%s\n", path)
 		}
 	}

@@ -96,6 +96,18 @@ func (b *batch) put(path string, r record) {
 	}
 }
 
+// permitted is the record of a node, if the caller has the permission there.
+func (b *batch) permitted(path string, perm int32) (record, code) {
+	n, ok := b.record(path)
+	switch {
+	case !ok:
+		return n, codeNoNode
+	case !allowed(n.acl, perm, b.caller):
+		return n, codeNoAuth
+	}
+	return n, codeOK
+}
+
 // prepare checks one operation.
 func (b *batch) prepare(r *request) (txn, code) {
 	switch r.op {
@@ -103,14 +115,19 @@ func (b *batch) prepare(r *request) (txn, code) {
 		return b.create(r)
 	case jute.OpDelete:
 		return b.delete(r)
-	case jute.OpSetData:
-		return b.setData(r)
-	case jute.OpSetACL:
-		return b.setACL(r)
-	case jute.OpCheck:
-		return b.check(r)
+	case jute.OpSetData, jute.OpSetACL, jute.OpCheck:
+	default:
+		return txn{}, codeMarshalling
 	}
-	return txn{}, codeMarshalling
+	switch {
+	case r.null || !validPath(r.path):
+		return txn{}, codeBadArguments
+	case r.op == jute.OpSetData:
+		return b.setData(r)
+	case r.op == jute.OpSetACL:
+		return b.setACL(r)
+	}
+	return b.check(r)
 }
 
 func (b *batch) create(r *request) (txn, code) {
@@ -128,12 +145,9 @@ func (b *batch) create(r *request) (txn, code) {
 		return txn{}, err
 	}
 	parentPath := parentOf(r.path)
-	parent, ok := b.record(parentPath)
-	if !ok {
-		return txn{}, codeNoNode
-	}
-	if !allowed(parent.acl, permCreate, b.caller) {
-		return txn{}, codeNoAuth
+	parent, err := b.permitted(parentPath, permCreate)
+	if err != codeOK {
+		return txn{}, err
 	}
 	path := r.path
 	if r.flags == modeSequential || r.flags == modeEphemeralSeq || r.flags == modeTTLSequential {
@@ -176,9 +190,7 @@ func (b *batch) create(r *request) (txn, code) {
 // mode that has none is refused here; the real one dies of some of those.
 func (b *batch) checkMode(r *request) code {
 	switch {
-	case r.flags < modePersistent || r.flags > modeTTLSequential:
-		return codeBadArguments
-	case r.flags < modeTTL && r.op == jute.OpCreateTTL:
+	case r.flags < modePersistent || r.flags > modeTTLSequential, r.flags < modeTTL && r.op == jute.OpCreateTTL:
 		return codeBadArguments
 	case r.flags >= modeTTL && b.s.opt.NoExtendedTypes:
 		return codeUnimplemented
@@ -215,12 +227,9 @@ func (b *batch) delete(r *request) (txn, code) {
 		return txn{}, codeBadArguments
 	}
 	parentPath := parentOf(r.path)
-	parent, ok := b.record(parentPath)
-	if !ok {
-		return txn{}, codeNoNode
-	}
-	if !allowed(parent.acl, permDelete, b.caller) {
-		return txn{}, codeNoAuth
+	parent, err := b.permitted(parentPath, permDelete)
+	if err != codeOK {
+		return txn{}, err
 	}
 	n, ok := b.record(r.path)
 	switch {
@@ -238,15 +247,9 @@ func (b *batch) delete(r *request) (txn, code) {
 }
 
 func (b *batch) setData(r *request) (txn, code) {
-	if r.null || !validPath(r.path) {
-		return txn{}, codeBadArguments
-	}
-	n, ok := b.record(r.path)
-	if !ok {
-		return txn{}, codeNoNode
-	}
-	if !allowed(n.acl, permWrite, b.caller) {
-		return txn{}, codeNoAuth
+	n, err := b.permitted(r.path, permWrite)
+	if err != codeOK {
+		return txn{}, err
 	}
 	diff := int64(len(r.data) - len(n.data))
 	if err := b.checkQuota(r.path, 0, diff); err != codeOK {
@@ -265,19 +268,13 @@ func (b *batch) setData(r *request) (txn, code) {
 }
 
 func (b *batch) setACL(r *request) (txn, code) {
-	if r.null || !validPath(r.path) {
-		return txn{}, codeBadArguments
-	}
 	list, err := fixACL(r.acl, b.caller)
 	if err != codeOK {
 		return txn{}, err
 	}
-	n, ok := b.record(r.path)
-	if !ok {
-		return txn{}, codeNoNode
-	}
-	if !allowed(n.acl, permAdmin, b.caller) {
-		return txn{}, codeNoAuth
+	n, err := b.permitted(r.path, permAdmin)
+	if err != codeOK {
+		return txn{}, err
 	}
 	if r.version != -1 && r.version != n.aver {
 		return txn{}, codeBadVersion
@@ -289,15 +286,9 @@ func (b *batch) setACL(r *request) (txn, code) {
 }
 
 func (b *batch) check(r *request) (txn, code) {
-	if r.null || !validPath(r.path) {
-		return txn{}, codeBadArguments
-	}
-	n, ok := b.record(r.path)
-	if !ok {
-		return txn{}, codeNoNode
-	}
-	if !allowed(n.acl, permRead, b.caller) {
-		return txn{}, codeNoAuth
+	n, err := b.permitted(r.path, permRead)
+	if err != codeOK {
+		return txn{}, err
 	}
 	if r.version != -1 && r.version != n.version {
 		return txn{}, codeBadVersion

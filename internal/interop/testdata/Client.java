@@ -144,7 +144,8 @@ public class Client {
         a.getConnectionStateListenable().addListener((c, state) -> states.add(state.toString()));
         say("@cut");
         in.readLine();
-        say(next(states), next(states), a.getZookeeperClient().getZooKeeper().getSessionId() == session);
+        // What b does may overtake the watches that a brings along, until a has had an answer.
+        say(next(states), next(states), a.getZookeeperClient().getZooKeeper().getSessionId() == session, a.checkExists().forPath("/mine") != null);
         b.setData().forPath("/deep/node", bytes("six"));
         say(next(events), next(cached));
         say(b.checkExists().forPath("/mine").getEphemeralOwner() == session, lock.isAcquiredInThisProcess());

@@ -299,7 +299,7 @@ func (g *gen) single(session int) step {
 		set(jute.OpAuth, rawzk.Auth(pick(g, "bogus", "world", "x509", "sasl", ""), "a:b"))
 		s.kills = true
 	case n < 956:
-		set(pick[int32](g, 0, -1, 10, 23, 99, 108, 1000), nil)
+		set(pick[int32](g, 0, -1, 10, 23, 99, 108, 1000, jute.OpSASL), nil)
 		s.kills = true
 	case n < 959:
 		s.raw, s.kills = true, true
