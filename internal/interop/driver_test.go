@@ -1,0 +1,149 @@
+package interop
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// patience bounds whatever should come soon, on a slow machine.
+const patience = time.Minute
+
+// driver is a program of many clients: it reads a line for each command, CLIENT
+// COMMAND ARG…, and answers CLIENT ANSWER, when it is done. See testdata.
+type driver struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	errs bytes.Buffer
+	done chan struct{} // closed when there is nothing more to read
+
+	mu      sync.Mutex
+	in      io.WriteCloser
+	remotes map[string]*remote
+}
+
+// remote is one client of a driver. It takes one command at a time.
+type remote struct {
+	d       *driver
+	name    string
+	answers chan string
+	asked   chan struct{} // receives when the holder is asked to let go
+}
+
+// startDriver starts a driver, which ends with the test.
+func startDriver(t *testing.T, name string, args ...string) *driver {
+	t.Helper()
+	d := &driver{t: t, cmd: exec.Command(name, args...), done: make(chan struct{}), remotes: map[string]*remote{}}
+	d.cmd.Stderr = &d.errs
+	out, err := d.cmd.StdoutPipe()
+	if err == nil {
+		d.in, err = d.cmd.StdinPipe()
+	}
+	if err == nil {
+		err = d.cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	go d.read(out) // ends with the program, which stop waits for
+	t.Cleanup(d.stop)
+	return d
+}
+
+// stop ends the input, at which the program ends.
+func (d *driver) stop() {
+	if err := d.in.Close(); err != nil {
+		d.t.Error(err)
+	}
+	late := time.AfterFunc(patience, func() { _ = d.cmd.Process.Kill() }) // Wait tells of it
+	defer late.Stop()
+	<-d.done
+	if err := d.cmd.Wait(); err != nil {
+		d.t.Errorf("%s: %v\n%s", d.cmd.Path, err, d.errs.Bytes())
+	}
+}
+
+func (d *driver) read(out io.Reader) {
+	defer close(d.done)
+	for s := bufio.NewScanner(out); s.Scan(); {
+		name, answer, _ := strings.Cut(s.Text(), " ")
+		d.mu.Lock()
+		r := d.remotes[name]
+		d.mu.Unlock()
+		if r == nil {
+			d.t.Errorf("%s says %q", d.cmd.Path, s.Text())
+			continue
+		}
+		if answer != "asked" {
+			r.answers <- answer
+			continue
+		}
+		select {
+		case r.asked <- struct{}{}:
+		default: // once is enough
+		}
+	}
+}
+
+// client makes a client, which is connected until the test ends.
+func (d *driver) client(ctx context.Context, t *testing.T, name, addr string) (*remote, error) {
+	r := &remote{d: d, name: name, answers: make(chan string, 1), asked: make(chan struct{}, 1)}
+	d.mu.Lock()
+	d.remotes[name] = r
+	d.mu.Unlock()
+	if err := r.ask(ctx, "ok", "open", addr); err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := r.ask(ctx, "ok", "close"); err != nil {
+			t.Error(err)
+		}
+	})
+	return r, nil
+}
+
+// ask sends a command and waits for its answer, which has to be the wanted one.
+func (r *remote) ask(ctx context.Context, want string, words ...string) error {
+	r.d.mu.Lock()
+	_, err := fmt.Fprintln(r.d.in, r.name, strings.Join(words, " "))
+	r.d.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	select {
+	case answer := <-r.answers:
+		if answer != want {
+			return fmt.Errorf("%s: %s", strings.Join(words, " "), answer)
+		}
+		return nil
+	case <-r.d.done:
+		return errors.New("the driver has ended")
+	case <-ctx.Done():
+		return fmt.Errorf("%s: no answer: %w", strings.Join(words, " "), context.Cause(ctx))
+	}
+}
+
+// acquire gives up on its own a little before ctx ends.
+func (r *remote) acquire(ctx context.Context, kind, path string) (int64, error) {
+	wait := patience
+	if end, ok := ctx.Deadline(); ok {
+		wait = time.Until(end) * 9 / 10
+	}
+	return 0, r.ask(ctx, "got", "acquire", kind, path, fmt.Sprint(wait.Milliseconds()))
+}
+
+func (r *remote) release(ctx context.Context) error { return r.ask(ctx, "ok", "release") }
+
+func (r *remote) revoke(ctx context.Context, node string) error {
+	return r.ask(ctx, "ok", "revoke", node)
+}

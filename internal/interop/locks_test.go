@@ -1,0 +1,311 @@
+package interop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zksh/zksh/lockcmd/zklock"
+)
+
+// TestLocks has our locks and those of other clients meet on the same paths. All
+// its parts use the same two programs.
+func TestLocks(t *testing.T) {
+	t.Parallel()
+	d := startDrivers(t)
+	t.Run("Real", func(t *testing.T) {
+		addr := realBed(t).addr
+		testTogether(t, d, addr)
+		t.Run("Contention", func(t *testing.T) { testContention(t, d, addr) })
+	})
+	t.Run("Sandbox", func(t *testing.T) { testTogether(t, d, sandboxBed(t).addr) })
+}
+
+func testTogether(t *testing.T, d *drivers, addr string) {
+	t.Run("Matrix", func(t *testing.T) { testMatrix(t, d, addr) })
+	t.Run("Revoke", func(t *testing.T) { testRevoke(t, d, addr) })
+}
+
+// cell is a meeting of two kinds of locks on a path.
+type cell struct{ holder, contender string }
+
+func (c cell) String() string { return c.holder + " holds, " + c.contender + " comes" }
+
+// matrix tells what becomes of each contender: see testdata/locks.txt.
+type matrix map[cell]string
+
+func readMatrix(t *testing.T) matrix {
+	text, err := os.ReadFile("testdata/locks.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	var rows [][]string
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		if len(words) > 0 && words[0] != "#" {
+			kinds = append(kinds, words[0])
+			rows = append(rows, words[1:])
+		}
+	}
+	m := matrix{}
+	for i, row := range rows {
+		if len(row) != len(kinds) {
+			t.Fatalf("%s: %d cells in a matrix of %d", kinds[i], len(row), len(kinds))
+		}
+		for j, outcome := range row {
+			m[cell{kinds[i], kinds[j]}] = outcome
+		}
+	}
+	return m
+}
+
+// exclude tells whether two kinds exclude each other, both ways: a kind that does
+// not wait for the other can overtake it in the queue.
+func (m matrix) exclude(a, b string) bool { return m[cell{a, b}] == "X" && m[cell{b, a}] == "X" }
+
+// pairs is how many cells of the matrix are tried at the same time.
+const pairs = 10
+
+func testMatrix(t *testing.T, d *drivers, addr string) {
+	m := readMatrix(t)
+	start := time.Now()
+	todo := make(chan cell, len(m))
+	for c := range m {
+		todo <- c
+	}
+	close(todo)
+	var workers sync.WaitGroup
+	for range pairs {
+		workers.Go(func() { tryAll(t, d, addr, m, todo) })
+	}
+	workers.Wait()
+	if left := len(todo); left > 0 {
+		t.Errorf("%d cells are not tried", left)
+	}
+	t.Logf("%d cells in %v", len(m)-len(todo), time.Since(start).Round(time.Millisecond))
+}
+
+func tryAll(t *testing.T, d *drivers, addr string, m matrix, todo <-chan cell) {
+	p, err := newPair(t, d, addr)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	for c := range todo {
+		got, err := p.try(t.Context(), c, m[c])
+		if err != nil {
+			t.Errorf("%v: %v", c, err)
+			return // its clients are in an unknown state
+		}
+		if got.is != m[c] {
+			t.Errorf("%v: %s %v, want %s", c, got.is, got.why, m[c])
+		}
+	}
+}
+
+// pair tries one cell of the matrix at a time, each on a path of its own.
+type pair struct {
+	holders, contenders map[string]client // by maker
+	watcher             *ours
+}
+
+func newPair(t *testing.T, d *drivers, addr string) (*pair, error) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	watcher, err := openOurs(ctx, t, addr, nil)
+	if err != nil {
+		return nil, err
+	}
+	p := &pair{map[string]client{}, map[string]client{}, watcher}
+	for _, kind := range []string{"C-mutex", "K-lock", "G-lock", "mutex.x"} {
+		for _, role := range []map[string]client{p.holders, p.contenders} {
+			if role[maker(kind)], err = d.open(ctx, t, addr, kind); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return p, nil
+}
+
+// A contender counts as excluded when it has not got the lock so long after its
+// znode is there. Where it is not expected to be, it is given more time.
+const (
+	excluded = 400 * time.Millisecond
+	stuck    = 20 * time.Second
+)
+
+// outcome is what becomes of a contender: X, H or E, and with E why.
+type outcome struct {
+	is  string
+	why error
+}
+
+// try has one lock meet another that is held.
+func (p *pair) try(ctx context.Context, c cell, want string) (o outcome, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	path := "/matrix-" + c.holder + "-" + c.contender
+	holder, contender := p.holders[maker(c.holder)], p.contenders[maker(c.contender)]
+	if _, err := holder.acquire(ctx, c.holder, path); err != nil {
+		return o, fmt.Errorf("the holder: %w", err)
+	}
+	before, err := p.watcher.CountChildren(ctx, path)
+	if err != nil {
+		return o, err
+	}
+	got := make(chan error, 1)
+	go func() { // ends with ctx
+		_, err := contender.acquire(ctx, c.contender, path)
+		got <- err
+	}()
+	long := stuck
+	if want == "X" {
+		long = excluded
+		if err := p.queued(ctx, path, before, got); err != nil {
+			return o, err
+		}
+	}
+	o = await(got, long)
+	if err := part(ctx, holder, contender, o, got); err != nil || o.is == "E" {
+		return o, err // with E go-zookeeper leaves its znode there
+	}
+	return o, p.watcher.unused(ctx, path)
+}
+
+// part has both let go. A contender that is excluded must hold as soon as the
+// holder does not.
+func part(ctx context.Context, holder, contender client, o outcome, got <-chan error) error {
+	if err := holder.release(ctx); err != nil {
+		return fmt.Errorf("the holder's release: %w", err)
+	}
+	if o.is == "E" {
+		return nil
+	}
+	if o.is == "X" {
+		if err := <-got; err != nil {
+			return fmt.Errorf("after the release: %w", err)
+		}
+	}
+	if err := contender.release(ctx); err != nil {
+		return fmt.Errorf("the contender's release: %w", err)
+	}
+	return nil
+}
+
+// await waits until a contender holds, or fails, or has waited long enough.
+func await(got <-chan error, long time.Duration) outcome {
+	select {
+	case err := <-got:
+		if err != nil {
+			return outcome{"E", err}
+		}
+		return outcome{is: "H"}
+	case <-time.After(long):
+		return outcome{is: "X"}
+	}
+}
+
+// queued waits until there are more znodes than before, or a contender is done.
+func (p *pair) queued(ctx context.Context, path string, before int, got <-chan error) error {
+	for {
+		n, err := p.watcher.CountChildren(ctx, path)
+		if err != nil || n > before || len(got) > 0 {
+			return err
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// unused fails when there is anything below a lock's path but the containers of
+// a semaphore. The path itself may be gone.
+func (o *ours) unused(ctx context.Context, path string) error {
+	names, _, err := o.Children(ctx, path, false)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
+	left := slices.DeleteFunc(names, func(n string) bool { return n == "locks" || n == "leases" })
+	if err == nil && len(left) > 0 {
+		err = fmt.Errorf("%q are left behind", left)
+	}
+	return err
+}
+
+// testRevoke has Curator ask us to let go, and us Curator.
+func testRevoke(t *testing.T, d *drivers, addr string) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	asked := make(chan zklock.Status, 1)
+	us, err := openOurs(ctx, t, addr, func(s zklock.Status) {
+		if s.Revoke != nil {
+			asked <- s
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	curator, err := d.curator.client(ctx, t, fmt.Sprint("c", d.names.Add(1)), addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("Ours", func(t *testing.T) { revokeOurs(t, us, curator, asked) })
+	t.Run("Curator", func(t *testing.T) { revokeCurator(t, us, curator) })
+}
+
+func revokeOurs(t *testing.T, us *ours, curator *remote, asked <-chan zklock.Status) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if _, err := us.acquire(ctx, "mutex.x", "/revoke-ours"); err != nil {
+		t.Fatal(err)
+	}
+	if err := curator.revoke(ctx, us.lease.Node()); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case s := <-asked:
+		if string(s.Revoke) != zklock.RevokeMessage || s.State != zklock.Held || s.Node != us.lease.Node() {
+			t.Errorf("asked with %q: %v %s", s.Revoke, s, s.Node)
+		}
+	case <-time.After(stuck):
+		t.Error("we do not notice that Curator asks us")
+	}
+	if err := us.release(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func revokeCurator(t *testing.T, us *ours, curator *remote) {
+	const path = "/revoke-curator"
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if _, err := curator.acquire(ctx, "C-revocable", path); err != nil {
+		t.Fatal(err)
+	}
+	names, _, err := us.Children(ctx, path, false)
+	if err != nil || len(names) != 1 {
+		t.Fatalf("children %q, %v", names, err)
+	}
+	if _, err := us.Set(ctx, path+"/"+names[0], []byte(zklock.RevokeMessage), -1); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-curator.asked:
+	case <-time.After(stuck):
+		t.Error("Curator does not notice that we ask it")
+	}
+	if err := curator.release(ctx); err != nil {
+		t.Error(err)
+	}
+}
