@@ -213,7 +213,7 @@ func (l *link) restore() []*call {
 	for _, c := range l.creds {
 		calls = append(calls, l.authCall(c))
 	}
-	return append(calls, l.watches.with(l.wakes.paths()).requests(l.lastZxid)...)
+	return append(calls, l.watches.with(l.wakes.awaited()).requests(l.lastZxid)...)
 }
 
 func (l *link) authCall(c credential) *call {
@@ -306,7 +306,7 @@ func (l *link) sawZxid(z int64) {
 // always sends SyncConnected.
 func (l *link) nodeEvent(t EventType, _ int32, path string) {
 	l.mu.Lock()
-	quiet := l.wakes.fire(path) && !l.watches.sees(path)
+	quiet := l.wakes.fire(path, t.uses()...) && !l.watches.sees(t, path)
 	l.watches.fired(t, path)
 	if t == EventNodeDeleted {
 		delete(l.ephemerals, path)

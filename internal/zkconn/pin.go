@@ -99,16 +99,13 @@ func (p *Pinned) flight(ctx context.Context, requests ...request) ([]*call, erro
 	return calls, nil
 }
 
-// answer waits for the record a call is answered with.
-func (c *call) answer(ctx context.Context) ([]byte, error) {
+// answer waits for what a call is answered with, if it is no refusal.
+func (c *call) answer(ctx context.Context) (reply, error) {
 	r, err := c.wait(ctx)
-	if err != nil {
-		return nil, err
+	if err == nil && r.code != OK {
+		err = &Error{r.code, c.path}
 	}
-	if r.code != OK {
-		return nil, &Error{r.code, c.path}
-	}
-	return r.body, nil
+	return r, err
 }
 
 func (p *Pinned) do(ctx context.Context, r request) (*jute.Decoder, error) {
@@ -116,8 +113,8 @@ func (p *Pinned) do(ctx context.Context, r request) (*jute.Decoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := calls[0].answer(ctx)
-	return jute.NewDecoder(body), err
+	rep, err := calls[0].answer(ctx)
+	return jute.NewDecoder(rep.body), err
 }
 
 // CreateAndList makes the znodes, all or none, and lists dir right behind, in
@@ -133,14 +130,14 @@ func (p *Pinned) CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, di
 	if err != nil {
 		return nil, 0, nil, err
 	}
-	if paths, czxid, err = p.created(made, reqs); err != nil {
+	if paths, czxid, err = p.created(&made, reqs); err != nil {
 		return nil, 0, nil, err
 	}
 	names, err := calls[1].answer(ctx)
 	if err != nil {
 		return paths, czxid, nil, err
 	}
-	d := jute.NewDecoder(names)
+	d := jute.NewDecoder(names.body)
 	return paths, czxid, d.Strings(), d.Err()
 }
 
@@ -151,7 +148,7 @@ func (p *Pinned) creation(reqs []*zk.CreateRequest) request {
 		if r.code != OK {
 			return
 		}
-		paths, _, err := p.created(r.body, reqs)
+		paths, _, err := p.created(r, reqs)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for i := range paths {
@@ -167,7 +164,7 @@ func (p *Pinned) creation(reqs []*zk.CreateRequest) request {
 	return request{op: jute.OpMulti, path: reqs[0].Path, write: true, sequential: sequential, hook: hook,
 		encode: func(e *jute.Encoder, _ string) {
 			for _, r := range reqs {
-				multiHeader(e, jute.OpCreate2, false)
+				multiHeader(e, jute.OpCreate, false)
 				encodeCreate(e, p.c.serverPath(p.l, r.Path), r)
 			}
 			multiHeader(e, -1, true)
@@ -181,26 +178,25 @@ func encodeCreate(e *jute.Encoder, server string, r *zk.CreateRequest) {
 	e.Int(r.Flags)
 }
 
-// created reads what a creation returned.
-func (p *Pinned) created(body []byte, reqs []*zk.CreateRequest) (paths []string, czxid int64, err error) {
-	d := jute.NewDecoder(body)
-	if len(reqs) > 1 {
-		asked := make([]string, len(reqs))
-		for i, r := range reqs {
-			asked[i] = r.Path
-		}
-		if err := multiError(jute.NewDecoder(body), asked); err != nil {
-			return nil, 0, err
-		}
+// created reads what a creation returned. A multi's results are bare paths; its
+// transaction is that of the reply.
+func (p *Pinned) created(r *reply, reqs []*zk.CreateRequest) (paths []string, czxid int64, err error) {
+	d := jute.NewDecoder(r.body)
+	if len(reqs) == 1 {
+		return []string{p.c.clientPath(p.l, d.String())}, readStat(d).Czxid, d.Err()
+	}
+	asked := make([]string, len(reqs))
+	for i, req := range reqs {
+		asked[i] = req.Path
+	}
+	if err := multiError(jute.NewDecoder(r.body), asked); err != nil {
+		return nil, 0, err
 	}
 	for range reqs {
-		if len(reqs) > 1 {
-			_, _, _ = d.Int(), d.Bool(), d.Int() // a result's header
-		}
+		_, _, _ = d.Int(), d.Bool(), d.Int() // a result's header
 		paths = append(paths, p.c.clientPath(p.l, d.String()))
-		czxid = readStat(d).Czxid
 	}
-	return paths, czxid, d.Err()
+	return paths, r.zxid, d.Err()
 }
 
 // Multi carries out all operations or none: *zk.CreateRequest (without container
@@ -296,6 +292,16 @@ func (p *Pinned) Children(ctx context.Context, path string) ([]string, error) {
 	return d.Strings(), d.Err()
 }
 
+// WatchChildren is Children with a wake channel: a value is sent into it, if
+// there is room, at the next change of the names.
+func (p *Pinned) WatchChildren(ctx context.Context, path string, wake chan<- struct{}) ([]string, error) {
+	d, err := p.do(ctx, request{op: jute.OpGetChildren, path: path, encode: pathFlag(true), hook: wakeHook(wake, ChildWatch)})
+	if err != nil {
+		return nil, err
+	}
+	return d.Strings(), d.Err()
+}
+
 // Sync waits until the server has caught up with the leader.
 func (p *Pinned) Sync(ctx context.Context, path string) error {
 	_, err := p.do(ctx, request{op: jute.OpSync, path: path, encode: func(e *jute.Encoder, s string) { e.String(s) }})
@@ -305,7 +311,7 @@ func (p *Pinned) Sync(ctx context.Context, path string) error {
 // Get returns a znode's data and Stat. With a wake channel, a value is sent into
 // it, if there is room, at the next change of the znode.
 func (p *Pinned) Get(ctx context.Context, path string, wake chan<- struct{}) ([]byte, *zk.Stat, error) {
-	d, err := p.do(ctx, request{op: jute.OpGetData, path: path, encode: pathFlag(wake != nil), hook: wakeHook(wake)})
+	d, err := p.do(ctx, request{op: jute.OpGetData, path: path, encode: pathFlag(wake != nil), hook: wakeHook(wake, DataWatch)})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -315,39 +321,46 @@ func (p *Pinned) Get(ctx context.Context, path string, wake chan<- struct{}) ([]
 }
 
 // Exists returns a znode's Stat, which needs no permission. With a wake channel,
-// it is as in Get.
+// it is as in Get; where there is no znode, its creation is the next change.
 func (p *Pinned) Exists(ctx context.Context, path string, wake chan<- struct{}) (*zk.Stat, error) {
-	d, err := p.do(ctx, request{op: jute.OpExists, path: path, encode: pathFlag(wake != nil), hook: wakeHook(wake)})
+	d, err := p.do(ctx, request{op: jute.OpExists, path: path, encode: pathFlag(wake != nil), hook: wakeHook(wake, DataWatch, ExistWatch)})
 	if err != nil {
 		return nil, err
 	}
 	return readStat(d), d.Err()
 }
 
-// Unwatch forgets what Get or Exists were given this wake channel for. The
-// server keeps its watch until it fires, which then shows nowhere.
+// Unwatch forgets what requests on path were given this wake channel for. The
+// server keeps its watches until they fire, which then shows nowhere.
 func (p *Pinned) Unwatch(path string, wake chan<- struct{}) {
 	p.l.mu.Lock()
 	defer p.l.mu.Unlock()
-	server := p.c.serverPath(p.l, path)
-	if wakes, ok := p.l.wakes[server]; ok {
-		p.l.wakes[server] = slices.DeleteFunc(wakes, func(w chan<- struct{}) bool { return w == wake })
+	for _, kind := range []WatchKind{DataWatch, ExistWatch, ChildWatch} {
+		key := wakeKey{kind, p.c.serverPath(p.l, path)}
+		if wakes, ok := p.l.wakes[key]; ok {
+			p.l.wakes[key] = slices.DeleteFunc(wakes, func(w chan<- struct{}) bool { return w == wake })
+		}
 	}
 }
 
-// wakeHook remembers who is to be woken when the watch fires.
-func wakeHook(wake chan<- struct{}) func(*link, string, *reply) {
+// wakeHook remembers who is to be woken when the watch fires, which is of the
+// first kind, or of the second where there is no znode.
+func wakeHook(wake chan<- struct{}, kinds ...WatchKind) func(*link, string, *reply) {
 	if wake == nil {
 		return nil
 	}
 	return func(l *link, path string, r *reply) {
-		if r.code != OK {
+		key := wakeKey{kinds[0], path}
+		switch {
+		case r.code == NoNode && len(kinds) > 1:
+			key.kind = kinds[1]
+		case r.code != OK:
 			return
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if !slices.Contains(l.wakes[path], wake) {
-			l.wakes[path] = append(l.wakes[path], wake)
+		if !slices.Contains(l.wakes[key], wake) {
+			l.wakes[key] = append(l.wakes[key], wake)
 		}
 	}
 }

@@ -77,6 +77,28 @@ func (p *Pipe) Children(path string, watch bool) *Pending[[]string] {
 	return &Pending[[]string]{p, c, func(d *jute.Decoder) ([]string, error) { return d.Strings(), d.Err() }}
 }
 
+// Node is a znode's data and Stat.
+type Node struct {
+	Data []byte // nil when it has none (null)
+	Stat *zk.Stat
+}
+
+// Get asks for a znode's data and Stat.
+func (p *Pipe) Get(path string) *Pending[Node] {
+	c := p.add(request{op: jute.OpGetData, path: path, encode: pathFlag(false)})
+	return &Pending[Node]{p, c, func(d *jute.Decoder) (Node, error) {
+		n := Node{Data: d.Buffer()}
+		n.Stat = readStat(d)
+		return n, d.Err()
+	}}
+}
+
+// Exists asks for a znode's Stat, which needs no permission.
+func (p *Pipe) Exists(path string) *Pending[*zk.Stat] {
+	c := p.add(request{op: jute.OpExists, path: path, encode: pathFlag(false)})
+	return &Pending[*zk.Stat]{p, c, func(d *jute.Decoder) (*zk.Stat, error) { return readStat(d), d.Err() }}
+}
+
 // Listing is the children of one znode, or why they could not be read.
 type Listing struct {
 	Names []string

@@ -119,6 +119,7 @@ type Info struct {
 	ID          int64
 	Timeout     time.Duration // negotiated; asked for, before the first connection
 	Addr        string        // of the server; empty while disconnected
+	Since       time.Time     // when the connection to it was asked for
 	LastContact time.Time     // when the latest request that was answered had been sent
 }
 
@@ -129,7 +130,7 @@ func (s *Session) Info() Info {
 	defer l.mu.Unlock()
 	i := Info{ID: l.id, Timeout: l.timeout, LastContact: l.lastSent}
 	if l.cur != nil {
-		i.Addr = l.cur.addr
+		i.Addr, i.Since = l.cur.addr, l.helloSent
 	}
 	return i
 }

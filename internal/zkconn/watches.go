@@ -35,18 +35,23 @@ func (w *watchTable) add(k WatchKind, path string) {
 	w[k][path] = struct{}{}
 }
 
-// fired forgets the one-shot watches an event used up.
-func (w *watchTable) fired(t EventType, path string) {
+// uses are the kinds of one-shot watches that an event uses up.
+func (t EventType) uses() []WatchKind {
 	switch t {
 	case EventNodeCreated, EventNodeDataChanged:
-		delete(w[DataWatch], path)
-		delete(w[ExistWatch], path)
+		return []WatchKind{DataWatch, ExistWatch}
 	case EventNodeDeleted:
-		delete(w[DataWatch], path)
-		delete(w[ExistWatch], path)
-		delete(w[ChildWatch], path)
+		return []WatchKind{DataWatch, ExistWatch, ChildWatch}
 	case EventNodeChildrenChanged:
-		delete(w[ChildWatch], path)
+		return []WatchKind{ChildWatch}
+	}
+	return nil
+}
+
+// fired forgets the one-shot watches an event used up.
+func (w *watchTable) fired(t EventType, path string) {
+	for _, k := range t.uses() {
+		delete(w[k], path)
 	}
 }
 
@@ -64,12 +69,15 @@ func (w *watchTable) remove(path string, kinds ...WatchKind) []WatchKind {
 
 func (w *watchTable) clear() { *w = watchTable{} }
 
-// sees tells whether an event of path's data or deletion is for one of these.
-func (w *watchTable) sees(path string) bool {
-	for _, k := range []WatchKind{DataWatch, ExistWatch, ChildWatch, PersistentWatch} {
+// sees tells whether an event of path is for one of these.
+func (w *watchTable) sees(t EventType, path string) bool {
+	for _, k := range append(t.uses(), PersistentWatch) {
 		if _, ok := w[k][path]; ok {
 			return true
 		}
+	}
+	if t == EventNodeChildrenChanged { // a recursive watch hears of the children themselves
+		return false
 	}
 	for above := path; ; above = above[:strings.LastIndexByte(above, '/')] {
 		if above == "" {
@@ -81,41 +89,49 @@ func (w *watchTable) sees(path string) bool {
 	}
 }
 
-// with is the table with data watches on these paths added.
-func (w *watchTable) with(paths []string) *watchTable {
-	if len(paths) == 0 {
-		return w
-	}
+// with is the table with these watches added.
+func (w *watchTable) with(more []wakeKey) *watchTable {
 	both := *w
-	both[DataWatch] = maps.Clone(w[DataWatch])
-	for _, p := range paths {
-		both.add(DataWatch, p)
+	for _, kind := range []WatchKind{DataWatch, ExistWatch, ChildWatch} {
+		both[kind] = maps.Clone(w[kind])
+	}
+	for _, k := range more {
+		both.add(k.kind, k.path)
 	}
 	return &both
 }
 
-// wakeTable says whom to wake at the next change of a znode, by server path: the
-// watches of locks, which the user does not see. An entry without anybody is a
-// watch that the server still holds and nobody waits for. The link's lock guards it.
-type wakeTable map[string][]chan<- struct{}
-
-// fire wakes all that wait for path, and tells whether there was such a watch.
-func (w wakeTable) fire(path string) bool {
-	wakes, ok := w[path]
-	delete(w, path)
-	for _, c := range wakes {
-		select {
-		case c <- struct{}{}:
-		default: // it has not looked since the last time
-		}
-	}
-	return ok
+// wakeKey is one quiet watch: the user does not see it fire.
+type wakeKey struct {
+	kind WatchKind // DataWatch, ExistWatch or ChildWatch
+	path string    // the server's
 }
 
-// paths are those that somebody waits for. The others are forgotten: another
+// wakeTable says whom quiet watches wake. An entry without anybody is a watch
+// that the server still holds and nobody waits for. The link's lock guards it.
+type wakeTable map[wakeKey][]chan<- struct{}
+
+// fire wakes all that wait for such an event of path, and tells whether there
+// was such a watch.
+func (w wakeTable) fire(path string, kinds ...WatchKind) (had bool) {
+	for _, kind := range kinds {
+		wakes, ok := w[wakeKey{kind, path}]
+		delete(w, wakeKey{kind, path})
+		had = had || ok
+		for _, c := range wakes {
+			select {
+			case c <- struct{}{}:
+			default: // it has not looked since the last time
+			}
+		}
+	}
+	return had
+}
+
+// awaited are those that somebody waits for. The others are forgotten: another
 // connection does not have their watches.
-func (w wakeTable) paths() []string {
-	maps.DeleteFunc(w, func(_ string, wakes []chan<- struct{}) bool { return len(wakes) == 0 })
+func (w wakeTable) awaited() []wakeKey {
+	maps.DeleteFunc(w, func(_ wakeKey, wakes []chan<- struct{}) bool { return len(wakes) == 0 })
 	return slices.Collect(maps.Keys(w))
 }
 

@@ -205,7 +205,7 @@ var removedEvents = map[WatchKind]EventType{
 func (l *link) forgetWatches(path string, t WatcherType, state KeeperState) {
 	l.mu.Lock()
 	had := l.watches.remove(path, t.kinds()...)
-	l.wakes.fire(path) // the server has dropped the locks' watches with the user's
+	l.wakes.fire(path, t.kinds()...) // the server has dropped the quiet watches with the user's
 	client := l.clientPath(path)
 	l.mu.Unlock()
 	seen := map[EventType]bool{}

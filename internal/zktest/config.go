@@ -44,6 +44,11 @@ func SkipACL() Option {
 	return func(c *config) { c.lines = append(c.lines, "skipACL=yes") }
 }
 
+// Words is the list of four-letter words that the server answers, all by default.
+func Words(list string) Option {
+	return func(c *config) { c.lines = append(c.lines, "4lw.commands.whitelist="+list) }
+}
+
 // ReadOnlyEnsemble makes the server one of two members of which the other does
 // not run: without a majority it serves clients that accept read-only mode, and
 // is empty. Peer().Restart() makes the majority, for writing something to read;
