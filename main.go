@@ -17,6 +17,7 @@ import (
 	"github.com/zksh/zksh/history"
 	"github.com/zksh/zksh/internal/playground"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/lockcmd"
 	"github.com/zksh/zksh/shell"
 )
 
@@ -62,9 +63,10 @@ func run() int {
 	if err != nil {
 		return refuse(err)
 	}
+	locks := lockcmd.New()
 	cfg := shell.Config{
-		Session: session, Commands: commandSets(place), Format: opts.Format, Version: versionText(),
-		Streams: streams(opts, interactive), Columns: columns,
+		Session: session, Commands: commandSets(place, locks), Locks: locks, Format: opts.Format, Version: versionText(),
+		Streams: streams(opts, interactive), Columns: columns, Rows: rows,
 		Out: os.Stdout, Err: os.Stderr, OutTTY: isTerminal(os.Stdout), ErrTTY: isTerminal(os.Stderr), Stdin: os.Stdin,
 		StopAtError: opts.StopAtError, GoOn: opts.GoOn, Quiet: opts.Quiet, Interrupts: interrupts,
 	}
@@ -95,8 +97,8 @@ func run() int {
 }
 
 // commandSets is all commands but the shell's own.
-func commandSets(place *playground.Place) [][]*commands.Command {
-	return [][]*commands.Command{commands.All(), playground.Command(place)}
+func commandSets(place *playground.Place, locks *lockcmd.Table) [][]*commands.Command {
+	return [][]*commands.Command{commands.All(), locks.Commands(), playground.Command(place)}
 }
 
 func startSandbox(opts shell.Options) (*playground.Place, error) {
@@ -226,6 +228,15 @@ func columns() int {
 		return 80
 	}
 	return w
+}
+
+// rows is the height of the terminal, 24 where there is none.
+func rows() int {
+	_, h, err := term.GetSize(int(os.Stderr.Fd()))
+	if err != nil || h < 1 {
+		return 24
+	}
+	return h
 }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

@@ -84,8 +84,15 @@ type Env struct {
 	// quiet the shell is asked to be.
 	Alert func(text string)
 	// Live shows one line on the terminal, in the place of the one before; an
-	// empty text takes it away. Elsewhere it does nothing.
-	Live    func(text string)
+	// empty text takes it away. It tells whether there is a terminal.
+	Live func(text string) bool
+	// Window is the size of the terminal that standard output is, in columns and
+	// rows; zeros where it is none, or where answers are JSON.
+	Window func() (columns, rows int)
+	// Redraw shows lines on the terminal that standard output is, in the place of
+	// those it showed before; nil leaves those where they are. It is for lines that
+	// are cut to the window. Elsewhere it does nothing.
+	Redraw  func(lines []string) error
 	Stdin   io.Reader // one-shot only, else nil
 	Streams Streams   // for programs a command starts
 	Mode    Mode
@@ -128,7 +135,6 @@ func (Unmet) Error() string { return "no" }
 type StatusError struct {
 	Status int
 	Err    error // nil: there is nothing to print
-	Ends   bool  // a batch does not go on after it, as what follows relied on it
 }
 
 func (e *StatusError) Error() string {
@@ -140,6 +146,15 @@ func (e *StatusError) Error() string {
 
 // Unwrap gives the cause.
 func (e *StatusError) Unwrap() error { return e.Err }
+
+// FinalError is an error after which a batch does not go on, as what follows
+// relied on what failed.
+type FinalError struct{ Err error }
+
+func (e *FinalError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *FinalError) Unwrap() error { return e.Err }
 
 // Usage is the command's line in zkCli's usage screen.
 func (c *Command) Usage() string {

@@ -87,14 +87,13 @@ func readAhead(ctx context.Context, r io.Reader) <-chan batchLine {
 
 // over tells whether a failure ends a batch.
 func (s *Shell) over(err error) bool {
+	if errors.As(err, new(*commands.FinalError)) && !s.cfg.GoOn {
+		return true
+	}
 	switch Status(err) {
 	case StatusOK:
 		return s.cfg.StopAtError && s.status != StatusOK
 	case StatusInterrupted, StatusTerminated, StatusBrokenPipe:
-		return true
-	}
-	var own *commands.StatusError
-	if errors.As(err, &own) && own.Ends && !s.cfg.GoOn {
 		return true
 	}
 	return s.cfg.StopAtError || errors.As(err, new(*writeError))

@@ -25,6 +25,9 @@ type screen struct {
 	editor  Editor     // nil unless by hand: it knows the line being typed
 	drawn   bool       // a progress or live line is on the terminal
 	live    string     // the live line; empty: none
+	rows    func() int // of the terminal
+	block   []string   // lines of standard output that are redrawn in place
+	blocked int        // how many of them are on the terminal
 }
 
 // answer prints a value on standard output.
@@ -74,8 +77,13 @@ func (s *screen) complain(text string) {
 	_, _ = io.WriteString(s.err, text+"\n")
 }
 
-// erase takes the progress line away. Called with mu held.
+// erase takes away what is drawn anew: the progress line, the block. Called with
+// mu held.
 func (s *screen) erase() {
+	if s.blocked > 0 {
+		_, _ = fmt.Fprintf(s.out, "\r\x1b[%dA\x1b[J", s.blocked)
+		s.blocked = 0
+	}
 	if s.drawn {
 		_, _ = io.WriteString(s.err, "\r\x1b[K")
 		s.drawn = false
@@ -83,21 +91,64 @@ func (s *screen) erase() {
 }
 
 // showLive puts one line on the terminal in the place of the one before, and
-// takes it away when the text is empty. It is cut to the window, since a line
-// that wraps cannot be taken back.
-func (s *screen) showLive(text string) {
+// takes it away when the text is empty; it tells whether there is one. The line is
+// cut to the window, since one that wraps cannot be taken back.
+func (s *screen) showLive(text string) bool {
 	if !s.errTTY {
-		return
+		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.live = text
 	s.erase()
 	s.drawLive()
+	return true
 }
 
-// drawLive is called with mu held.
+// window is the size of the terminal that standard output is; zeros where it is
+// none, or where answers are for a program all the same.
+func (s *screen) window() (columns, rows int) {
+	if !s.printer.Safe || s.printer.Format == render.JSON {
+		return 0, 0
+	}
+	return s.width(), s.rows()
+}
+
+// redraw puts a block of lines in the place of the one before; nil leaves that
+// one for good. Lines are cut to the window, and so is the block: what has
+// scrolled out cannot be taken back.
+func (s *screen) redraw(lines []string) error {
+	columns, rows := s.window()
+	if columns == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if lines == nil {
+		s.block, s.blocked = nil, 0
+		return nil
+	}
+	s.erase()
+	s.block = nil
+	for _, l := range lines[:min(len(lines), max(rows-1, 1))] {
+		s.block = append(s.block, render.Cut(render.Safe(l), columns-1))
+	}
+	return s.drawBlock()
+}
+
+// drawBlock is called with mu held.
+func (s *screen) drawBlock() error {
+	if len(s.block) == 0 {
+		return nil
+	}
+	s.blocked = len(s.block)
+	_, err := io.WriteString(s.out, strings.Join(s.block, "\n")+"\n")
+	return wrapWrite(err)
+}
+
+// drawLive puts back what erase took. Called with mu held.
 func (s *screen) drawLive() {
+	_ = s.drawBlock() // the next redraw tells
 	if s.live != "" {
 		_, _ = io.WriteString(s.err, render.Cut(render.Safe(s.live), s.width()-1))
 		s.drawn = true

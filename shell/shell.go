@@ -25,7 +25,7 @@ type Config struct {
 	Format   render.Format
 	Version  string
 
-	Columns        func() int // the width of the terminal
+	Columns, Rows  func() int // the size of the terminal
 	Out, Err       io.Writer
 	OutTTY, ErrTTY bool
 	Streams        commands.Streams // for programs that commands start
@@ -74,9 +74,12 @@ type Shell struct {
 func New(cfg Config) *Shell {
 	s := &Shell{cfg: cfg, watches: true}
 	s.screen = &screen{out: cfg.Out, err: cfg.Err, errTTY: cfg.ErrTTY, meters: cfg.ErrTTY && !cfg.Quiet,
-		printer: render.Printer{W: cfg.Out, Format: cfg.Format, Safe: cfg.OutTTY}, width: cfg.Columns}
+		printer: render.Printer{W: cfg.Out, Format: cfg.Format, Safe: cfg.OutTTY}, width: cfg.Columns, rows: cfg.Rows}
 	if s.screen.width == nil {
 		s.screen.width = func() int { return 80 }
+	}
+	if s.screen.rows == nil {
+		s.screen.rows = func() int { return 24 }
 	}
 	s.registry = commands.NewRegistry(append(cfg.Commands, s.builtins())...)
 	s.env = &commands.Env{
@@ -86,6 +89,8 @@ func New(cfg Config) *Shell {
 		Note:    s.note,
 		Alert:   s.screen.complain,
 		Live:    s.screen.showLive,
+		Window:  s.screen.window,
+		Redraw:  s.screen.redraw,
 		Meter:   s.screen.meter,
 		Streams: cfg.Streams,
 	}
@@ -310,7 +315,7 @@ func (s *Shell) runWords(ctx context.Context, words []commands.Word) error {
 
 // report is the only place that prints an error.
 func (s *Shell) report(cmd string, err error) {
-	if err == nil || errors.As(err, new(commands.Unmet)) || Status(err) == StatusBrokenPipe {
+	if err == nil || silent(err) {
 		return
 	}
 	text := err.Error()
@@ -324,6 +329,12 @@ func (s *Shell) report(cmd string, err error) {
 		text = s.where + text
 	}
 	s.screen.complain(text)
+}
+
+// silent tells an error whose exit status says it all.
+func silent(err error) bool {
+	var own *commands.StatusError
+	return errors.As(err, new(commands.Unmet)) || errors.As(err, &own) && own.Err == nil || Status(err) == StatusBrokenPipe
 }
 
 // plain is text that is printed as it is.

@@ -178,6 +178,7 @@ func TestLossAndExpiryByHand(t *testing.T) {
 	// A long one: the shell tells, and what is gone, and goes on.
 	p.Refuse(true)
 	p.Cut()
+	c.expect(`^WatchedEvent state:Disconnected type:None path:null\n`) // else the request may still be on its way
 	c.run("ls /", `no server: `+regexp.QuoteMeta(p.Addr())+`: connection refused\n`)
 	for end := time.Now().Add(patience); zksh(t, "-server", direct, "ls", "/") != "[]\n"; {
 		if time.Now().After(end) {

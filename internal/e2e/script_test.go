@@ -21,6 +21,7 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/lockcmd"
 	"github.com/zksh/zksh/shell"
 )
 
@@ -188,7 +189,7 @@ func onServer(do func(scriptServer)) func(*testscript.TestScript, bool, []string
 }
 
 func registry() *commands.Registry {
-	return shell.New(shell.Config{Commands: [][]*commands.Command{commands.All()}}).Registry()
+	return shell.New(shell.Config{Commands: [][]*commands.Command{commands.All(), lockcmd.New().Commands()}}).Registry()
 }
 
 // Every command, by each of its names, has a script that runs it.
@@ -210,7 +211,7 @@ func TestEveryCommandHasAScript(t *testing.T) {
 // A usage line names all flags of its command and no others, in one form: the
 // short one where there is one.
 func TestUsageNamesEachFlag(t *testing.T) {
-	word := regexp.MustCompile(`(?:^|[\s\[|])-(\w+)`)
+	word := regexp.MustCompile(`(?:^|[\s\[|])--?(\w+)`)
 	for _, c := range registry().All() {
 		usage, _, _ := strings.Cut(c.Args, "#")
 		var named, declared []string

@@ -81,7 +81,7 @@ func (p *Printer) print(w io.Writer, v Value) error {
 		return e.Encode(v)
 	case Table:
 		if t, ok := v.(Tabler); ok {
-			return writeTable(w, t.Table())
+			return WriteGrid(w, t.Table())
 		}
 	}
 	return v.Text(w)

@@ -80,3 +80,16 @@ func Safe(s string) string {
 func Cut(line string, columns int) string {
 	return runewidth.Truncate(line, max(columns, 0), "…")
 }
+
+// CutMiddle shortens a line to so many columns of a terminal, of which the last
+// ones show its end.
+func CutMiddle(line string, columns, end int) string {
+	if Width(line) <= columns || columns <= end+1 {
+		return Cut(line, columns)
+	}
+	tail := runewidth.TruncateLeft(line, Width(line)-end, "")
+	return runewidth.Truncate(line, columns-1-Width(tail), "") + "…" + tail
+}
+
+// Width is how many columns of a terminal a line takes.
+func Width(line string) int { return runewidth.StringWidth(line) }

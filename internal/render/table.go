@@ -20,9 +20,9 @@ type Grid struct {
 	Stat   *Stat // printed as a table of its own below; may be nil
 }
 
-// writeTable prints a grid without borders. Cells are printed as they are, but
+// WriteGrid prints a grid without borders. Cells are printed as they are, but
 // for control characters, which would break the rows.
-func writeTable(w io.Writer, g Grid) error {
+func WriteGrid(w io.Writer, g Grid) error {
 	if len(g.Header) == 0 {
 		return nil
 	}
@@ -53,5 +53,5 @@ func writeTable(w io.Writer, g Grid) error {
 	if _, err := io.WriteString(w, "\n"); err != nil {
 		return err
 	}
-	return writeTable(w, g.Stat.Table())
+	return WriteGrid(w, g.Stat.Table())
 }

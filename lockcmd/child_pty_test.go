@@ -1,0 +1,135 @@
+//go:build unix && !aix && !solaris
+
+package lockcmd
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/creack/pty"
+)
+
+// console is a terminal with a helper on it.
+type console struct {
+	t   *testing.T
+	pty *os.File
+	cmd *exec.Cmd
+
+	mu    sync.Mutex
+	shown strings.Builder
+}
+
+// openConsole starts a helper on a terminal of its own. piped has its standard
+// output go elsewhere.
+func openConsole(t *testing.T, text string, piped bool) *console {
+	t.Helper()
+	c := &console{t: t, cmd: helper(t, text)}
+	if piped {
+		null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer null.Close()
+		c.cmd.Stdout = null
+	}
+	var err error
+	if c.pty, err = pty.Start(c.cmd); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan struct{})
+	go func() { // ends when the terminal is closed
+		defer close(read)
+		b := make([]byte, 4096)
+		for {
+			n, err := c.pty.Read(b)
+			c.mu.Lock()
+			c.shown.Write(b[:n])
+			c.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = c.cmd.Process.Kill() // fails only if it has ended
+		_ = c.cmd.Wait()         // with any status
+		c.pty.Close()
+		<-read
+	})
+	return c
+}
+
+func (c *console) text() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.shown.String()
+}
+
+func (c *console) expect(text string) {
+	c.t.Helper()
+	defer func() {
+		if c.t.Failed() {
+			c.t.Logf("the terminal shows %q", c.text())
+		}
+	}()
+	eventually(c.t, text, func() bool { return strings.Contains(c.text(), text) })
+}
+
+func (c *console) typeIn(text string) {
+	c.t.Helper()
+	if _, err := c.pty.WriteString(text); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// The program has the terminal: it can read it, Ctrl-C is for it alone, and we
+// have the terminal again afterwards.
+func TestTerminalIsHandedOver(t *testing.T) {
+	c := openConsole(t, `trap "echo child-int" INT; read x; echo "read $x"; echo ready; read y || read y; echo "read $y"; exit 6`, false)
+	c.typeIn("hello\n")
+	c.expect("read hello")
+	c.expect("ready")
+	c.typeIn("\x03")
+	c.expect("child-int")
+	c.typeIn("again\n")
+	c.expect("helper: status 6, <nil>, 0 interrupts, terminal ours: true")
+}
+
+func TestCtrlZ(t *testing.T) {
+	c := openConsole(t, `echo ready; read x; echo "read $x"; exit 6`, false)
+	c.expect("ready")
+	c.typeIn("\x1a")
+	c.expect("alert: sh was stopped and goes on")
+	c.typeIn("hello\n")
+	c.expect("read hello")
+	c.expect("helper: status 6, <nil>, 0 interrupts, terminal ours: true")
+}
+
+// In a pipeline the terminal stays with all of it until the program asks for it.
+func TestTerminalOnDemand(t *testing.T) {
+	c := openConsole(t, `echo ready >&2; read x </dev/tty; echo "read $x" >&2; exit 6`, true)
+	c.expect("ready")
+	c.typeIn("hello\n")
+	c.expect("read hello")
+	c.expect("helper: status 6, <nil>, 0 interrupts, terminal ours: true")
+	if strings.Contains(c.text(), "alert") {
+		t.Errorf("an alert in %q", c.text())
+	}
+}
+
+// In a pipeline Ctrl-C comes to us, and to the program through us.
+func TestCtrlCInAPipeline(t *testing.T) {
+	c := openConsole(t, `trap "exit 5" INT; echo ready >&2; while :; do sleep 0.05; done`, true)
+	c.expect("ready")
+	c.typeIn("\x03")
+	c.expect("helper: status 5, <nil>, 1 interrupts, terminal ours: true")
+}
+
+func TestTerminalModesAreRestored(t *testing.T) {
+	c := openConsole(t, `stty raw -echo; echo ready; kill -9 $$`, false)
+	c.expect("ready")
+	c.expect("helper: status 137, <nil>, 0 interrupts, terminal ours: true, modes as before: true")
+}

@@ -1,0 +1,237 @@
+//go:build unix && !aix && !solaris
+
+package lockcmd
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// child is a running program. Its methods are for the goroutine of runChild.
+type child struct {
+	spec    childSpec
+	pid     int // and the number of its group
+	changes <-chan change
+	tty     *terminal // nil: we have none
+	retry   <-chan time.Time
+	waits   bool // for a terminal that is not ours to give, and the person knows
+	due     time.Time
+	kill    <-chan time.Time // nil until the end is ordered
+}
+
+// change is one thing that happened to the program itself: it ended, or stopped.
+type change struct {
+	status syscall.WaitStatus
+	err    error
+}
+
+// superviseChild starts the program and sees to it until it is gone.
+func superviseChild(cmd *exec.Cmd, files []*os.File, spec childSpec, stop <-chan time.Time) (int, error) {
+	tty := openTerminal()
+	defer tty.close()
+	handOver := tty.ours() && isControlling(files[0]) && isControlling(files[1])
+	signals := listen(!handOver)
+	defer signal.Stop(signals)
+	pid, changes, err := start(cmd, files)
+	if err != nil {
+		return cannotRun(spec.Argv[0], err)
+	}
+	c := &child{spec: spec, pid: pid, changes: changes, tty: tty}
+	if handOver {
+		c.complain(tty.give(pid))
+	}
+	defer func() { c.complain(tty.takeBack()) }()
+	status, err := c.watch(signals, stop)
+	if err == nil && status.Signaled() {
+		c.complain(tty.restore()) // it had no time to do that itself
+	}
+	return exitStatus(status), err
+}
+
+// exitStatus is the status as a shell has it.
+func exitStatus(s syscall.WaitStatus) int {
+	if s.Signaled() {
+		return 128 + int(s.Signal())
+	}
+	return s.ExitStatus()
+}
+
+// listen takes the signals meant for the program. One that is ignored stays so.
+// Where Ctrl-Z reaches us it is taken too: asleep, we would lose the session and
+// the program would run on without its lock.
+func listen(suspend bool) chan os.Signal {
+	c := make(chan os.Signal, 16)
+	list := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP}
+	if suspend {
+		list = append(list, syscall.SIGTSTP)
+	}
+	for _, sig := range list {
+		if !signal.Ignored(sig) {
+			signal.Notify(c, sig)
+		}
+	}
+	return c
+}
+
+// start starts the program. Its one goroutine ends with the program, whose last
+// change must be received.
+func start(cmd *exec.Cmd, files []*os.File) (pid int, changes <-chan change, err error) {
+	attr := &syscall.ProcAttr{Env: cmd.Environ(), Sys: childAttr()}
+	for _, f := range files {
+		attr.Files = append(attr.Files, f.Fd())
+	}
+	type beginning struct {
+		pid int
+		err error
+	}
+	begun := make(chan beginning)
+	out := make(chan change)
+	go func() {
+		// Linux sends the parent-death signal when the thread that started the
+		// child ends, so that thread must last as long as the child.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		pid, err := syscall.ForkExec(cmd.Path, cmd.Args, attr)
+		begun <- beginning{pid, err}
+		for gone := err != nil; !gone; {
+			var c change
+			_, c.err = syscall.Wait4(pid, &c.status, syscall.WUNTRACED, nil)
+			if c.err == syscall.EINTR {
+				continue
+			}
+			out <- c
+			gone = c.err != nil || !c.status.Stopped()
+		}
+	}()
+	b := <-begun
+	return b.pid, out, b.err
+}
+
+// watch sees to the program until it is gone, and returns how it ended.
+func (c *child) watch(signals <-chan os.Signal, stop <-chan time.Time) (syscall.WaitStatus, error) {
+	for {
+		select {
+		case ch := <-c.changes:
+			if ch.err != nil {
+				return 0, fmt.Errorf("waiting for %s: %w", c.spec.Argv[0], ch.err)
+			}
+			if ch.status.Stopped() {
+				c.stopped(ch.status.StopSignal())
+				continue
+			}
+			c.sweep(stop)
+			return ch.status, nil
+		case sig := <-signals:
+			c.pass(sig.(syscall.Signal))
+		case at, ok := <-stop:
+			if !ok {
+				stop = nil
+				continue
+			}
+			c.end(at)
+		case <-c.kill:
+			c.send(syscall.SIGKILL)
+			c.complain(ignoreGone(syscall.Kill(c.pid, syscall.SIGKILL))) // it may have left its group
+		case <-c.retry:
+			c.stopped(syscall.SIGTTIN)
+		}
+	}
+}
+
+// send sends a signal to the whole group.
+func (c *child) send(sig syscall.Signal) {
+	if err := ignoreGone(syscall.Kill(-c.pid, sig)); err != nil {
+		c.complain(fmt.Errorf("%s could not be sent to %s: %w", sig, c.spec.Argv[0], err))
+	}
+}
+
+func ignoreGone(err error) error {
+	if err == syscall.ESRCH {
+		return nil
+	}
+	return err
+}
+
+func (c *child) complain(err error) {
+	if err != nil {
+		c.spec.Alert(err.Error())
+	}
+}
+
+// pass gives a signal we got to the group.
+func (c *child) pass(sig syscall.Signal) {
+	if sig == syscall.SIGTSTP {
+		c.spec.Alert("not stopped: a lock would be lost in the sleep")
+		return
+	}
+	c.send(sig)
+}
+
+// end orders the end of the group. Of several deadlines the first one counts.
+func (c *child) end(at time.Time) {
+	if c.kill == nil {
+		c.due = time.Now().Add(c.spec.Grace)
+		c.send(syscall.SIGTERM)
+		c.send(syscall.SIGCONT) // the program may be stopped, and TERM has to reach it
+	}
+	if at.Before(c.due) {
+		c.due = at
+	}
+	c.kill = time.After(time.Until(c.due))
+}
+
+// stopped makes a program go on that has been stopped. One that was stopped for
+// want of the terminal gets it first, as soon as it is ours to give.
+func (c *child) stopped(by syscall.Signal) {
+	c.retry = nil
+	switch {
+	case by != syscall.SIGTTIN && by != syscall.SIGTTOU:
+		c.spec.Alert(c.spec.Argv[0] + " was stopped and goes on: a lock would be lost in the sleep")
+	case c.tty.ours() || c.tty.has(c.pid):
+		c.complain(c.tty.give(c.pid))
+		c.waits = false
+	default:
+		c.retry = time.After(time.Second)
+		if !c.waits {
+			c.waits = true
+			c.spec.Alert(c.spec.Argv[0] + " waits for the terminal, which another job has; the lock is kept meanwhile")
+		}
+		return
+	}
+	c.send(syscall.SIGCONT)
+}
+
+// sweepLimit bounds the wait for killed processes to vanish. They do no more by
+// then, but where nobody reaps orphans they stay visible.
+const sweepLimit = 200 * time.Millisecond
+
+// sweep kills what the ended program has left of its group, if an end was
+// ordered, also at the last moment.
+func (c *child) sweep(stop <-chan time.Time) {
+	select {
+	case at, ok := <-stop:
+		if ok {
+			c.end(at)
+		}
+	default:
+	}
+	if c.kill == nil {
+		return
+	}
+	c.send(syscall.SIGKILL)
+	limit := time.After(sweepLimit)
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	for syscall.Kill(-c.pid, 0) != syscall.ESRCH {
+		select {
+		case <-look.C:
+		case <-limit:
+			return
+		}
+	}
+}

@@ -1,0 +1,353 @@
+//go:build unix && !aix && !solaris
+
+package lockcmd
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/zksh/zksh/commands"
+)
+
+// never is a deadline that no test lives to see.
+func never() time.Time { return time.Now().Add(time.Hour) }
+
+// script is a shell script run as a child, with what it prints and what the
+// person is told.
+type script struct {
+	t      *testing.T
+	spec   childSpec
+	stop   chan time.Time
+	status int
+	ended  chan struct{}
+
+	mu     sync.Mutex
+	alerts []string
+}
+
+func newScript(t *testing.T, text string) *script {
+	t.Helper()
+	t.Cleanup(func() { goleak.VerifyNone(t) })
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { out.Close() })
+	s := &script{t: t, stop: make(chan time.Time, 1), ended: make(chan struct{})}
+	s.spec = childSpec{Argv: []string{"sh", "-c", text}, Streams: commands.Streams{Out: out, Err: out}, Grace: time.Hour, Alert: s.alert}
+	return s
+}
+
+func (s *script) alert(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.alerts = append(s.alerts, text)
+}
+
+func (s *script) told() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.alerts, "\n")
+}
+
+func (s *script) start() *script {
+	go func() { // wait waits for it
+		defer close(s.ended)
+		var err error
+		if s.status, err = runChild(s.spec, s.stop); err != nil {
+			s.t.Error(err)
+		}
+	}()
+	return s
+}
+
+func (s *script) wait() int {
+	s.t.Helper()
+	select {
+	case <-s.ended:
+	case <-time.After(patience):
+		s.t.Fatalf("the program has not ended; it printed %q", s.printed())
+	}
+	return s.status
+}
+
+func (s *script) printed() string {
+	s.t.Helper()
+	b, err := os.ReadFile(s.spec.Streams.Out.Name())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(b)
+}
+
+// prints waits until the script has printed so many whole lines.
+func (s *script) prints(lines int) []string {
+	s.t.Helper()
+	eventually(s.t, fmt.Sprintf("%d lines of output", lines), func() bool { return strings.Count(s.printed(), "\n") >= lines })
+	return strings.Split(s.printed(), "\n")[:lines]
+}
+
+// pids waits for lines that are process numbers.
+func (s *script) pids(n int) []int {
+	s.t.Helper()
+	var pids []int
+	for _, l := range s.prints(n) {
+		pid, err := strconv.Atoi(l)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// alive tells whether a process still does something.
+func alive(pid int) bool {
+	if runtime.GOOS == "linux" {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		return err == nil && !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
+	}
+	return syscall.Kill(pid, 0) == nil
+}
+
+func TestChildStatus(t *testing.T) {
+	for text, want := range map[string]int{
+		"exit 0": 0, "exit 7": 7, "exit 255": 255, "kill -9 $$": 137, "kill -TERM $$": 143,
+		`test "$X" = "a b" && test "$PATH" = new`: 0,
+		"read x; test $? = 1":                     0, // no standard input
+		"kill -0 -$$":                             0, // a group of its own
+	} {
+		s := newScript(t, text)
+		s.spec.Argv[0] = "/bin/sh"
+		if strings.Contains(text, "$X") {
+			s.spec.Env = []string{"X=a b", "PATH=new"}
+		}
+		if got := s.start().wait(); got != want {
+			t.Errorf("%s: status %d, want %d; it printed %q", text, got, want, s.printed())
+		}
+	}
+}
+
+func TestChildThatCannotRun(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for name, want := range map[string]int{
+		"no-such-program":                127,
+		dir + "/no-such-file":            127,
+		dir:                              126,
+		write("plain", "x", 0o600):       126,
+		write("garbage", "\x00x", 0o700): 126,
+		write("lost", "#!/no/such/interpreter\n", 0o700): 127,
+	} {
+		status, err := runChild(childSpec{Argv: []string{name}, Alert: func(s string) { t.Error(s) }}, nil)
+		if status != want || err == nil || !strings.HasPrefix(err.Error(), "cannot run "+name+": ") {
+			t.Errorf("%s: %d, %v; want %d", name, status, err, want)
+		}
+	}
+}
+
+func TestSignalsArePassedOn(t *testing.T) {
+	const text = `trap "echo got; exit 9" SIG; sh -c 'trap "echo got; exit" SIG; echo ready; while :; do sleep 0.05; done'`
+	for name, sig := range map[string]syscall.Signal{
+		"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "QUIT": syscall.SIGQUIT, "HUP": syscall.SIGHUP,
+	} {
+		s := newScript(t, strings.ReplaceAll(text, "SIG", name)).start()
+		s.prints(1)
+		if err := syscall.Kill(os.Getpid(), sig); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.wait(); got != 9 || strings.Count(s.printed(), "got") != 2 {
+			t.Errorf("%s: status %d, printed %q", name, got, s.printed())
+		}
+	}
+}
+
+func TestIgnoredSignalStaysIgnored(t *testing.T) {
+	signal.Ignore(syscall.SIGHUP)
+	defer signal.Reset(syscall.SIGHUP)
+	s := newScript(t, "trap 'exit 9' HUP; trap 'exit 3' TERM; echo ready; while :; do sleep 0.05; done").start()
+	s.prints(1)
+	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGTERM} {
+		if err := syscall.Kill(os.Getpid(), sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := s.wait(); got != 3 {
+		t.Errorf("status %d", got)
+	}
+}
+
+func TestStopReachesTheGroup(t *testing.T) {
+	for name, text := range map[string]string{
+		"all obey":                "sleep 1000 & echo $!; echo $$; wait",
+		"the grandchild does not": `sh -c 'trap "" TERM; echo $$; exec sleep 1000' & echo $$; wait`,
+	} {
+		s := newScript(t, text).start()
+		pids := s.pids(2)
+		s.stop <- never()
+		if got := s.wait(); got != 143 {
+			t.Errorf("%s: status %d", name, got)
+		}
+		for _, pid := range pids {
+			if alive(pid) {
+				t.Errorf("%s: process %d of %v goes on", name, pid, pids)
+			}
+		}
+	}
+}
+
+func TestDaemonIsLeftAlone(t *testing.T) {
+	s := newScript(t, "sleep 1000 & echo $!").start()
+	daemon := s.pids(1)[0]
+	defer syscall.Kill(daemon, syscall.SIGKILL)
+	if got := s.wait(); got != 0 || !alive(daemon) {
+		t.Errorf("status %d, daemon alive: %t", got, alive(daemon))
+	}
+}
+
+func TestTermIsIgnored(t *testing.T) {
+	const short = 300 * time.Millisecond
+	for name, c := range map[string]struct{ deadline, grace time.Duration }{
+		"the deadline is sooner": {short, time.Hour}, "the grace is sooner": {time.Hour, short},
+	} {
+		s := newScript(t, `trap "echo term" TERM; echo $$; while :; do sleep 0.02; done`)
+		s.spec.Grace = c.grace
+		pid := s.start().pids(1)[0]
+		ordered := time.Now()
+		s.stop <- ordered.Add(c.deadline)
+		got := s.wait()
+		if took := time.Since(ordered); got != 137 || took < short || alive(pid) {
+			t.Errorf("%s: status %d after %s, alive: %t", name, got, took, alive(pid))
+		}
+		if !strings.Contains(s.printed(), "term\n") {
+			t.Errorf("%s: no TERM came first", name)
+		}
+	}
+}
+
+// A second, earlier deadline counts, and a stopped program is ended as well.
+func TestStopTwice(t *testing.T) {
+	s := newScript(t, `trap "" TERM; echo $$; while :; do sleep 0.02; done`).start()
+	s.prints(1)
+	s.stop <- never()
+	s.stop <- time.Now()
+	if got := s.wait(); got != 137 {
+		t.Errorf("status %d", got)
+	}
+}
+
+func TestStopRacesTheEnd(t *testing.T) {
+	for i := range 60 {
+		s := newScript(t, "sleep 0.01").start()
+		time.Sleep(time.Duration(i) * 500 * time.Microsecond) // the moment varies; every one is good
+		s.stop <- never()
+		if got := s.wait(); got != 0 && got != 143 {
+			t.Errorf("round %d: status %d", i, got)
+		}
+	}
+}
+
+func TestStopThatIsClosed(t *testing.T) {
+	s := newScript(t, "sleep 0.1; exit 5")
+	close(s.stop)
+	if got := s.start().wait(); got != 5 {
+		t.Errorf("status %d", got)
+	}
+}
+
+func TestStoppedChildGoesOn(t *testing.T) {
+	s := newScript(t, "kill -STOP $$; exit 4")
+	if got := s.start().wait(); got != 4 || !strings.Contains(s.told(), "sh was stopped and goes on") {
+		t.Errorf("status %d, told %q", got, s.told())
+	}
+}
+
+// Ctrl-Z that reaches us, because the program does not have the terminal, stops nobody.
+func TestSuspendIsRefused(t *testing.T) {
+	s := newScript(t, "echo ready; exec sleep 1000").start()
+	s.prints(1)
+	if err := syscall.Kill(os.Getpid(), syscall.SIGTSTP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a word about it", func() bool { return strings.Contains(s.told(), "not stopped") })
+	s.stop <- time.Now()
+	s.wait()
+}
+
+// helper is this test binary as a process of its own that runs a script.
+func helper(t *testing.T, text string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestChildHelper$")
+	cmd.Env = append(os.Environ(), "ZKSH_TEST_CHILD="+text)
+	return cmd
+}
+
+// TestChildHelper is no test: it is what helper runs.
+func TestChildHelper(t *testing.T) {
+	text := os.Getenv("ZKSH_TEST_CHILD")
+	if text == "" {
+		t.Skip("for other tests")
+	}
+	before := openTerminal()
+	ours := make(chan os.Signal, 8)
+	signal.Notify(ours, os.Interrupt)
+	status, err := runChild(childSpec{
+		Argv: []string{"sh", "-c", text}, Grace: time.Hour,
+		Streams: commands.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr},
+		Alert:   func(text string) { fmt.Fprintf(os.Stderr, "alert: %s\n", text) },
+	}, nil)
+	signal.Stop(ours)
+	fmt.Fprintf(os.Stderr, "helper: status %d, %v, %d interrupts, terminal ours: %t", status, err, len(ours), before.ours())
+	if after := openTerminal(); after != nil {
+		fmt.Fprintf(os.Stderr, ", modes as before: %t", *after.modes == *before.modes)
+	}
+	fmt.Fprintln(os.Stderr)
+	os.Exit(0)
+}
+
+func TestDeathKillsTheChild(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux can do that")
+	}
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	cmd := helper(t, "echo $$; exec sleep 1000")
+	cmd.Stdout = out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s := &script{t: t, spec: childSpec{Streams: commands.Streams{Out: out}}}
+	pid := s.pids(1)[0]
+	if !alive(pid) {
+		t.Fatal("the child is not there")
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("the helper ended by itself")
+	}
+	eventually(t, "the child's death", func() bool { return !alive(pid) })
+}

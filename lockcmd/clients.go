@@ -1,0 +1,251 @@
+package lockcmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/zksh/zksh/internal/zkconn"
+)
+
+// clients is what the servers tell of their connections.
+type clients struct {
+	addrs map[int64]string // of clients, by session
+	skew  time.Duration    // what the server's clock is ahead of ours
+	all   bool             // every server of the ensemble told
+	why   string           // why not; for a person
+}
+
+const noConnection = "no connection"
+
+// Bounds of asking: the addresses are an extra that nobody shall wait for.
+const (
+	askLimit   = 500 * time.Millisecond
+	adminPort  = "8080" // of the AdminServer, by default
+	maxAnswer  = 1 << 20
+	notAllowed = "is not executed because it is not in the whitelist"
+)
+
+// findClients asks every server of the connect string at once.
+func findClients(ctx context.Context, s *zkconn.Session, admin string) *clients {
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	hosts := s.Servers().Hosts
+	answers := make([]answer, len(hosts))
+	members := 0
+	var asking sync.WaitGroup
+	asking.Go(func() { members = countMembers(ctx, s) })
+	for i, h := range hosts {
+		asking.Go(func() { answers[i] = askHost(ctx, h, admin) })
+	}
+	asking.Wait()
+	return gather(answers, members, s.Info())
+}
+
+// gather puts the answers together. All told if there are as many as the
+// ensemble has members.
+func gather(answers []answer, members int, own zkconn.Info) *clients {
+	c := &clients{addrs: map[int64]string{}}
+	told := 0
+	for _, a := range answers {
+		if a.err == nil {
+			told++
+		} else if c.why == "" {
+			c.why = a.err.Error()
+		}
+		for _, conn := range a.conns {
+			c.addrs[conn.session] = conn.addr
+			if conn.session == own.ID && !conn.since.IsZero() {
+				c.skew = conn.since.Sub(own.Since)
+			}
+		}
+	}
+	c.all = told == len(answers) && members > 0 && told >= members
+	if told > 0 && told < len(answers) {
+		c.why = fmt.Sprintf("%d of %d servers told: %s", told, len(answers), c.why)
+	}
+	return c
+}
+
+// countMembers is how many servers the ensemble has; 0: it does not say.
+func countMembers(ctx context.Context, s *zkconn.Session) int {
+	config, _, err := s.Absolute().Get(ctx, zkconn.ConfigPath, false)
+	if err != nil {
+		return 0 // an old server, or one that keeps it to itself
+	}
+	n := 0
+	for l := range strings.Lines(string(config)) {
+		if strings.HasPrefix(strings.TrimSpace(l), "server.") {
+			n++
+		}
+	}
+	return max(n, 1) // one that stands alone has no list
+}
+
+// answer is what one server told.
+type answer struct {
+	conns []connection
+	err   error // its text is for a person, a few words
+}
+
+// connection is one client of a server.
+type connection struct {
+	session int64
+	addr    string
+	since   time.Time // by the server's clock; zero: not told
+}
+
+// askHost asks a server for its connections: by cons, else its AdminServer.
+func askHost(ctx context.Context, addr, admin string) answer {
+	text, err := zkconn.FourLetter(ctx, addr, "cons")
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return answer{} // nobody is there, and so nobody is connected
+	case ctx.Err() != nil:
+		return answer{err: errors.New("no answer in time")}
+	case err == nil && !strings.Contains(text, notAllowed):
+		return parseCons(text)
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return answer{err: err}
+	}
+	if conns, err := askAdmin(ctx, "http://"+net.JoinHostPort(host, admin)+"/commands/connections"); err == nil {
+		return answer{conns: conns}
+	}
+	return answer{err: errors.New("cons not allowed")}
+}
+
+// parseCons reads lines like
+//
+//	/127.0.0.1:51234[1](queued=0,recved=9,sent=9,sid=0x1000…,lop=PING,est=1795188561000,…)
+func parseCons(text string) answer {
+	var a answer
+	for l := range strings.Lines(text) {
+		addr, fields, ok := strings.Cut(strings.TrimSpace(l), "](")
+		sid, err := strconv.ParseUint(field(fields, "sid=0x"), 16, 64)
+		if !ok || err != nil { // a connection without a session yet, such as ours that asks
+			continue
+		}
+		addr, _, _ = strings.Cut(addr, "[")
+		c := connection{session: int64(sid), addr: strings.TrimPrefix(addr, "/")}
+		if ms, err := strconv.ParseInt(field(fields, "est="), 10, 64); err == nil {
+			c.since = time.UnixMilli(ms)
+		}
+		a.conns = append(a.conns, c)
+	}
+	switch {
+	case len(text) >= maxAnswer:
+		a.err = errors.New("too many connections")
+	case len(a.conns) == 0 && !strings.Contains(text, "(queued="):
+		a.err = errors.New("cons not understood")
+	}
+	return a
+}
+
+// field is the value of one field of a line of cons.
+func field(fields, name string) string {
+	_, rest, _ := strings.Cut(fields, name)
+	value, _, _ := strings.Cut(strings.TrimRight(rest, ")"), ",")
+	return value
+}
+
+// askAdmin asks an AdminServer.
+func askAdmin(ctx context.Context, url string) ([]connection, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	client := &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true}, // and no proxy: it is about this very host
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, errors.New(resp.Status)
+	}
+	var list struct {
+		Connections []adminConnection `json:"connections"`
+		Secure      []adminConnection `json:"secure_connections"`
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 16*maxAnswer)).Decode(&list); err != nil {
+		return nil, err
+	}
+	if list.Connections == nil {
+		return nil, errors.New("no list of connections")
+	}
+	var conns []connection
+	for _, c := range append(list.Connections, list.Secure...) {
+		conns = append(conns, connection{session: c.Session, addr: strings.TrimPrefix(c.Remote, "/")})
+	}
+	return conns, nil
+}
+
+// adminConnection is what we read of a connection in the AdminServer's list.
+type adminConnection struct {
+	Remote  string `json:"remote_socket_address"`
+	Session int64  `json:"session_id"`
+}
+
+// addClients adds what the servers told of the contenders' connections.
+func (q *queue) addClients(c *clients) {
+	missing := false
+	for _, who := range q.Contenders {
+		owner := who.stat.EphemeralOwner
+		addr, known := c.addrs[owner]
+		switch {
+		case known:
+			who.Client = addr
+		case who.Session == "": // a node that outlives sessions
+		case c.all:
+			who.Client = noConnection
+		default:
+			missing = true
+		}
+	}
+	if missing {
+		q.NoClients = c.why
+		if q.NoClients == "" {
+			q.NoClients = "not all servers are known"
+		}
+	}
+	q.setAges(c.now(q))
+}
+
+// now is the server's time: ours and what its clock is ahead, but no earlier
+// than the latest contender's node.
+func (c *clients) now(q *queue) time.Time {
+	now := time.Now()
+	if c.skew.Abs() > time.Second { // less may be the network's
+		now = now.Add(c.skew)
+	}
+	for _, who := range q.Contenders {
+		if made := time.UnixMilli(who.stat.Ctime); made.After(now) {
+			now = made
+		}
+	}
+	return now
+}
+
+// orphans tells whether there is a contender without a connection.
+func (q *queue) orphans() bool {
+	for _, c := range q.Contenders {
+		if c.Client == noConnection {
+			return true
+		}
+	}
+	return false
+}

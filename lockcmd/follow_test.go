@@ -1,0 +1,280 @@
+package lockcmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+// spectator follows a queue.
+type spectator struct {
+	t      *testing.T
+	s      *zkconn.Session
+	cancel context.CancelCauseFunc
+	ended  chan error
+
+	mu     sync.Mutex
+	out    strings.Builder
+	block  []string
+	blocks int
+}
+
+var errEnough = errors.New("enough")
+
+// spectate starts to follow; columns above 0 are a terminal's.
+func spectate(t *testing.T, s *zkconn.Session, path string, format render.Format, columns int) *spectator {
+	t.Helper()
+	f := &spectator{t: t, s: s, ended: make(chan error, 1)}
+	p := render.Printer{W: &f.out, Format: format}
+	env := &commands.Env{Session: s,
+		Print:  func(v render.Value) error { f.mu.Lock(); defer f.mu.Unlock(); return p.Print(v) },
+		Window: func() (int, int) { return columns, 6 },
+		Redraw: func(lines []string) error {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.block = lines
+			f.blocks++
+			return nil
+		},
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	f.cancel = cancel
+	go func() { f.ended <- showQueue(ctx, env, path, true) }() // stop waits for it
+	t.Cleanup(func() { cancel(errEnough) })
+	return f
+}
+
+// stop ends it as Ctrl-C does.
+func (f *spectator) stop() {
+	f.t.Helper()
+	f.cancel(errEnough)
+	select {
+	case err := <-f.ended:
+		if !errors.Is(err, errEnough) {
+			f.t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(patience):
+		f.t.Fatal("it does not end")
+	}
+}
+
+func (f *spectator) printed() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.out.String()
+}
+
+func (f *spectator) shows() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return strings.Join(f.block, "\n")
+}
+
+// brief is what was printed, in pairs of event and the end of the node's name.
+func (f *spectator) brief() string {
+	var events []string
+	for l := range strings.Lines(f.printed()) {
+		words := strings.Fields(l)
+		node := words[len(words)-1]
+		events = append(events, words[1]+" "+node[len(node)-1:])
+	}
+	return strings.Join(events, ", ")
+}
+
+func (f *spectator) expect(want string) {
+	f.t.Helper()
+	defer func() {
+		if f.t.Failed() {
+			f.t.Logf("printed: %s", f.printed())
+		}
+	}()
+	eventually(f.t, want, func() bool { return f.brief() == want })
+}
+
+// quiet checks that the user saw no events of our watches.
+func (f *spectator) quiet() {
+	f.t.Helper()
+	for _, e := range f.s.Events() {
+		if !e.Session() {
+			f.t.Errorf("the user sees %v", e)
+		}
+	}
+}
+
+func TestFollow(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string) {
+		b := newBed(t, addr)
+		b.add(uuid+"-lock-0000000001", uuid+"-lock-0000000002")
+		f := spectate(t, open(t, addr, patience), b.root, render.Text, 0)
+		f.expect("holds 1, waits 2")
+		b.add(uuid + "-lock-0000000003")
+		f.expect("holds 1, waits 2, came 3")
+		b.remove(uuid + "-lock-0000000001")
+		f.expect("holds 1, waits 2, came 3, left 1, got 2")
+		b.persistent("/foreign", "")
+		b.remove(uuid + "-lock-0000000002")
+		f.expect("holds 1, waits 2, came 3, left 1, got 2, left 2, got 3")
+		f.stop()
+		b.remove(uuid + "-lock-0000000003")
+		if err := f.s.Sync(within(t), b.root); err != nil {
+			t.Fatal(err)
+		}
+		f.quiet()
+		first, _, _ := strings.Cut(f.printed(), "\n")
+		want := regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z  holds  lock  ` + sessionText(b.Info().ID) + `  127\.0\.0\.1:\d+  -  ` + uuid + `-lock-0000000001$`)
+		if !want.MatchString(first) {
+			t.Errorf("%q", first)
+		}
+	})
+}
+
+// A path that is made later is followed from then on, also after it vanished.
+func TestFollowWhatIsNotThere(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string) {
+		b := newBed(t, addr)
+		b.root += "/later"
+		f := spectate(t, open(t, addr, patience), b.root, render.JSON, 0)
+		for round := range 2 {
+			b.persistent("", "")
+			b.add("lock-0000000001")
+			eventually(t, "the newcomer", func() bool { // whom the very first reading may find there already
+				return strings.Count(f.printed(), `"event":"got"`)+strings.Count(f.printed(), `"event":"holds"`) == round+1
+			})
+			b.remove("lock-0000000001")
+			eventually(t, "his going", func() bool { return strings.Count(f.printed(), `"left"`) == round+1 })
+			if err := b.Delete(within(t), b.root, -1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.stop()
+		f.quiet()
+		for l := range strings.Lines(f.printed()) {
+			var c struct {
+				Time, Event, Mode, State, Session string
+				Nodes                             []string
+			}
+			if err := json.Unmarshal([]byte(l), &c); err != nil || c.Mode != "exclusive" || len(c.Nodes) != 1 || c.Session == "" {
+				t.Errorf("%q: %v", l, err)
+			}
+		}
+	})
+}
+
+func TestFollowSemaphore(t *testing.T) {
+	b := newBed(t, zktest.Shared(t).Addr())
+	b.persistent("/leases", "")
+	b.persistent("/locks", "")
+	b.add("leases/" + uuid + "-lease-0000000001")
+	f := spectate(t, open(t, b.addr, patience), b.root, render.Text, 0)
+	f.expect("holds 1")
+	b.add("leases/" + uuid + "-lease-0000000002")
+	f.expect("holds 1, came 2, got 2")
+	b.add("locks/" + uuid + "-lock-0000000005")
+	f.expect("holds 1, came 2, got 2, came 5")
+	b.remove("leases/" + uuid + "-lease-0000000001")
+	f.expect("holds 1, came 2, got 2, came 5, left 1")
+	f.stop()
+}
+
+func TestFollowOnATerminal(t *testing.T) {
+	b := newBed(t, zktest.Shared(t).Addr())
+	f := spectate(t, open(t, b.addr, patience), b.root, render.Text, 80)
+	eventually(t, "free", func() bool { return strings.HasSuffix(f.shows(), ": free") })
+	for i := range 9 {
+		b.add(fmt.Sprintf("%s-lock-%010d", uuid, i))
+	}
+	eventually(t, "the queue, cut to the window", func() bool {
+		s := f.shows()
+		return strings.Contains(s, ": 1 hold, 8 wait\n") && strings.Contains(s, "holds") && strings.HasSuffix(s, "… and 7 more")
+	})
+	if f.printed() != "" {
+		t.Errorf("printed %q", f.printed())
+	}
+	eventually(t, "older contenders", func() bool { return strings.Contains(f.shows(), "  2s  ") })
+	if _, err := b.Set(within(t), b.root+"/"+uuid+"-lock-0000000000", []byte(revokeCurator), -1); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the request to let go", func() bool { return strings.Contains(f.shows(), askedToLetGo) })
+	f.stop()
+	if f.block != nil {
+		t.Errorf("the block was not left: %q", f.block)
+	}
+}
+
+// It goes on through reconnects, and tells what happened meanwhile.
+func TestFollowThroughReconnects(t *testing.T) {
+	b := newBed(t, zktest.Shared(t).Addr())
+	proxy := zktest.NewProxy(t, b.addr)
+	b.add(uuid + "-lock-0000000001")
+	f := spectate(t, open(t, proxy.Addr(), patience), b.root, render.Text, 0)
+	f.expect("holds 1")
+	proxy.Refuse(true)
+	proxy.Cut()
+	b.add(uuid + "-lock-0000000002")
+	proxy.Refuse(false)
+	f.expect("holds 1, came 2")
+	proxy.Cut()
+	b.remove(uuid + "-lock-0000000001")
+	f.expect("holds 1, came 2, left 1, got 2")
+	f.stop()
+	f.quiet()
+}
+
+func TestFollowThroughExpiry(t *testing.T) {
+	b := newBed(t, zktest.Shared(t).Addr())
+	proxy := zktest.NewProxy(t, b.addr)
+	b.add(uuid + "-lock-0000000001")
+	s := open(t, proxy.Addr(), time.Second)
+	f := spectate(t, s, b.root, render.Text, 0)
+	f.expect("holds 1")
+	old := s.Info().ID
+	proxy.Refuse(true)
+	proxy.Cut()
+	b.add(uuid + "-lock-0000000002")
+	own := sessionText(old)
+	eventually(t, "the end of the session", func() bool {
+		dump, err := zkconn.FourLetter(within(t), b.addr, "dump")
+		return err == nil && !strings.Contains(dump, own+"\n")
+	})
+	proxy.Refuse(false)
+	f.expect("holds 1, came 2")
+	b.remove(uuid + "-lock-0000000001")
+	f.expect("holds 1, came 2, left 1, got 2")
+	if s.Info().ID == old {
+		t.Error("the session did not expire")
+	}
+	f.stop()
+}
+
+func TestFollowEnds(t *testing.T) {
+	addr := zktest.Shared(t).Addr()
+	b := newBed(t, addr)
+	before := goleak.IgnoreCurrent()
+	s := open(t, addr, patience)
+	f := spectate(t, s, b.root, render.Text, 0)
+	if err := s.Close(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-f.ended:
+		if !errors.Is(err, zkconn.ErrNotConnected) && !errors.Is(err, zkconn.SessionExpired) {
+			t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("it does not end with the session")
+	}
+	goleak.VerifyNone(t, before)
+}

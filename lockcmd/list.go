@@ -1,0 +1,103 @@
+package lockcmd
+
+import (
+	"context"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/lockcmd/zklock"
+)
+
+func (t *Table) locksCommand() *commands.Command {
+	c := &commands.Command{
+		Name: "locks", Group: group, Args: "[-f] [-q] [path]",
+		Summary: "show who holds a lock and who waits for it",
+		Help: "Without a path, what this shell holds and waits for. With a path, the queue of any lock below it, " +
+			"whichever client made it. The status is 75 if somebody holds the lock, 0 if it is free.",
+		Example: "locks /locks/backup",
+		Params:  []commands.Param{{Name: "path", Optional: true}},
+	}
+	c.Flags = func(fs *pflag.FlagSet) commands.Run {
+		follow := fs.BoolP("f", "f", false, "go on and show each change, until Ctrl-C")
+		quiet := fs.BoolP("q", "q", false, "print nothing, only set the status")
+		return func(ctx context.Context, env *commands.Env, args []string) error {
+			switch {
+			case len(args) == 0 && (*follow || *quiet):
+				return &commands.UsageError{Command: c, Problem: "-f and -q need a path"}
+			case *follow && *quiet:
+				return &commands.UsageError{Command: c, Problem: "-f shows changes and -q shows nothing"}
+			case len(args) == 0:
+				return env.Print(t.list())
+			case *quiet:
+				return probe(ctx, env, args[0])
+			}
+			return showQueue(ctx, env, args[0], *follow)
+		}
+	}
+	return c
+}
+
+// ownLock is one lock of this shell, held or waited for.
+type ownLock struct {
+	Path  string    `json:"path"`
+	Mode  string    `json:"mode,omitempty"`
+	State string    `json:"state"`
+	Times int       `json:"times"` // how often it was taken
+	Place int       `json:"place,omitempty"`
+	Node  string    `json:"node,omitempty"`
+	Token string    `json:"token,omitempty"`
+	Until time.Time `json:"until,omitzero"` // the end of the lease
+}
+
+// ownLocks is the answer of locks without a path.
+type ownLocks []ownLock
+
+func (t *Table) list() ownLocks {
+	rows := ownLocks{}
+	for _, o := range t.all() {
+		rows = append(rows, o.entry())
+	}
+	return rows
+}
+
+func (o *owned) entry() ownLock {
+	o.table.mu.Lock()
+	defer o.table.mu.Unlock()
+	s := o.status
+	r := ownLock{Path: o.path, Mode: o.kind.label, State: string(s.State), Times: len(o.leases), Place: s.Place, Node: s.Node}
+	if len(o.leases) > 0 {
+		last := o.leases[len(o.leases)-1]
+		r.Mode, r.Token, r.Until, r.Place = last.kind.label, hex(last.Token()), last.State().Until, 0
+	}
+	return r
+}
+
+// Table is one row a lock.
+func (l ownLocks) Table() render.Grid {
+	g := render.Grid{Header: []string{"path", "mode", "state", "times", "node", "token"}}
+	for _, r := range l {
+		state := r.State
+		switch {
+		case r.Place > 0:
+			state += " at place " + strconv.Itoa(r.Place)
+		case r.State == string(zklock.Suspended):
+			state += " for " + seconds(time.Until(r.Until))
+		}
+		g.Rows = append(g.Rows, []string{r.Path, r.Mode, state, strconv.Itoa(r.Times), r.Node, r.Token})
+	}
+	return g
+}
+
+// Text is the table.
+func (l ownLocks) Text(w io.Writer) error {
+	if len(l) == 0 {
+		_, err := io.WriteString(w, "no locks\n")
+		return err
+	}
+	return render.WriteGrid(w, l.Table())
+}

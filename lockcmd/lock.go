@@ -1,0 +1,348 @@
+package lockcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/lockcmd/zklock"
+)
+
+const group = "Locks"
+
+// kind is one of the commands that take a lock.
+type kind struct {
+	command string
+	label   string // the mode as it is shown
+	mode    zklock.Mode
+	family  zklock.Family // unless --as says another
+	summary string
+	help    string
+}
+
+var lockKinds = []kind{
+	{"lock", "lock", zklock.Exclusive, zklock.Mutex, "hold a lock, alone",
+		"It is the same lock as Curator's InterProcessMutex and go-zookeeper's Lock."},
+	{"wlock", "write", zklock.Exclusive, zklock.RW, "hold a lock for writing, alone",
+		"It is the same lock as the write lock of Curator's InterProcessReadWriteLock."},
+	{"rlock", "read", zklock.Shared, zklock.RW, "hold a lock for reading, together with other readers",
+		"It is the same lock as the read lock of Curator's InterProcessReadWriteLock."},
+}
+
+const lockHelp = "The lock is a znode below PATH, which is made if need be. Waiting is in the order of arrival; Ctrl-C gives " +
+	"up. The lock is kept until unlock, or the end of the shell, or the end of the session: its loss is told at once. " +
+	"A batch that does not get a lock, or loses one, ends there (zksh -k goes on).\n\n" +
+	"With a COMMAND the lock is held while that runs, and released when it is gone. It finds ZK_LOCK_PATH, ZK_LOCK_NODE, " +
+	"ZK_LOCK_TOKEN, ZK_LOCK_SESSION and ZK_LOCK_MODE in its environment. When the lock is lost, or about to be, it is " +
+	"ended before somebody else can hold the lock. The status is the command's own."
+
+// lockFlags are the flags of a command that takes a lock.
+type lockFlags struct {
+	try, background, revocable bool
+	wait, grace                duration
+	status                     int
+	note, family               string
+}
+
+func (f *lockFlags) declare(fs *pflag.FlagSet, k kind) {
+	f.grace.value = 5 * time.Second
+	f.family = string(k.family)
+	fs.BoolVarP(&f.try, "n", "n", false, "do not wait")
+	fs.VarP(&f.wait, "w", "w", "wait at most this `duration`, such as 5s or 2m; a number alone is seconds")
+	fs.BoolVarP(&f.background, "b", "b", false, "wait in the background")
+	fs.IntVarP(&f.status, "E", "E", statusNotLocked, "exit with this `status` if the lock is not got")
+	fs.StringVarP(&f.note, "m", "m", "", "a `note` that others see")
+	fs.VarP(&f.grace, "t", "t", "from TERM to KILL, a command that must end has this `duration`")
+	fs.StringVar(&f.family, "as", f.family, "the `family` of names: mutex, rw, kazoo or all")
+	fs.BoolVar(&f.revocable, "revocable", false, "release when somebody asks with revoke")
+}
+
+func (f *lockFlags) check(c *commands.Command, argv []string) error {
+	misuse := func(format string, args ...any) error {
+		return &commands.UsageError{Command: c, Problem: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case f.try && f.wait.given:
+		return misuse("-n does not wait, so -w has no place beside it")
+	case f.try && f.background:
+		return misuse("-n does not wait, so -b has no place beside it")
+	case f.background && len(argv) > 0:
+		return misuse("-b and a command cannot be had together; start zksh itself in the background")
+	case f.status < 0 || f.status > 255:
+		return misuse("-E: %d is no exit status; they go from 0 to 255", f.status)
+	}
+	for _, known := range zklock.Families() {
+		if f.family == string(known) {
+			return nil
+		}
+	}
+	return misuse("--as: there is no family %q; there are mutex, rw, kazoo and all", f.family)
+}
+
+func (t *Table) lockCommand(k kind) *commands.Command {
+	c := &commands.Command{
+		Name: k.command, Group: group,
+		Args:    "[-n] [-w duration] [-b] [-E status] [-m note] [-t duration] [--as family] [--revocable] path [-- command arg…]",
+		Summary: k.summary, Help: k.help + " " + lockHelp,
+		Example: k.command + " -w 10s -m 'nightly backup' /locks/backup",
+		Params:  []commands.Param{{Name: "path"}, {Name: "command", Kind: commands.Data, Optional: true, Rest: true}},
+	}
+	c.Flags = func(fs *pflag.FlagSet) commands.Run {
+		var f lockFlags
+		f.declare(fs, k)
+		return func(ctx context.Context, env *commands.Env, args []string) error {
+			if err := f.check(c, args[1:]); err != nil {
+				return err
+			}
+			return t.take(ctx, env, k, &f, args[0], args[1:])
+		}
+	}
+	return c
+}
+
+// take gets a lock, and runs a command under it if there is one.
+func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlags, path string, argv []string) error {
+	if err := zkconn.ValidatePath(path, false); err != nil {
+		return err
+	}
+	if err := env.Session.Ready(ctx); err != nil {
+		return &commands.FinalError{Err: err}
+	}
+	o, err := t.prepare(env, k, f, path)
+	if err != nil {
+		return &commands.FinalError{Err: &commands.StatusError{Status: f.status, Err: err}}
+	}
+	if f.background {
+		return o.waitLater(ctx, k, f)
+	}
+	lease, err := o.wait(ctx, k, f)
+	if err != nil {
+		t.forget(o.server, nil)
+		return err
+	}
+	if len(argv) > 0 {
+		return o.guard(env, lease, f.grace.value, argv)
+	}
+	return env.Print(o.answer(lease, k))
+}
+
+// prepare finds or makes the entry of a path, and refuses what would wait for itself.
+func (t *Table) prepare(env *commands.Env, k kind, f *lockFlags, path string) (*owned, error) {
+	key := env.Session.ServerPath(path)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o := t.locks[key]
+	if o != nil && lost(o.status.State) && o.status.State == zklock.Lost {
+		o = nil // it was told; what takes its place is new
+	}
+	family := zklock.Family(f.family)
+	switch {
+	case o == nil:
+	case len(o.leases) == 0:
+		return nil, fmt.Errorf("this shell waits for %s already; unlock %s gives up", path, path)
+	case o.family != family:
+		return nil, fmt.Errorf("this shell holds %s already, as %s; unlock it first", path, o.leases[0].kind.command)
+	case k.mode == zklock.Exclusive && o.leases[0].Mode() == zklock.Shared:
+		return nil, fmt.Errorf("this shell holds the read lock on %s: a write lock would wait for it; unlock it first", path)
+	default:
+		return o, nil
+	}
+	data, err := ownNote(f.note).line()
+	if err != nil {
+		return nil, err
+	}
+	o = &owned{table: t, server: key, path: path, kind: k, family: family, env: env, revocable: f.revocable}
+	o.lock = zklock.New(conn{env.Session}, path, zklock.Options{Family: family, Data: data, Notify: o.told})
+	t.locks[key] = o
+	return o, nil
+}
+
+// errTimeUp is the end of -w.
+var errTimeUp = errors.New("the time is up")
+
+// acquire asks the recipe, and keeps the lease.
+func (o *owned) acquire(ctx context.Context, k kind, f *lockFlags) (*zklock.Lease, error) {
+	if f.wait.given {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, f.wait.value, errTimeUp)
+		defer cancel()
+	}
+	take := map[bool]map[zklock.Mode]func(context.Context) (*zklock.Lease, error){
+		false: {zklock.Exclusive: o.lock.Lock, zklock.Shared: o.lock.RLock},
+		true:  {zklock.Exclusive: o.lock.TryLock, zklock.Shared: o.lock.TryRLock},
+	}
+	lease, err := take[f.try][k.mode](ctx)
+	switch {
+	case err == nil:
+		o.add(lease, k)
+		return lease, nil
+	case errors.Is(err, zklock.ErrBusy), errors.Is(err, errTimeUp):
+		return nil, &commands.FinalError{Err: &commands.StatusError{Status: f.status, Err: o.busy(err)}}
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("%w: %s is not waited for any more, and the place in the queue is given up", context.Cause(ctx), o.path)
+	}
+	return nil, &commands.FinalError{Err: err}
+}
+
+// busy says why a lock was not got.
+func (o *owned) busy(err error) error {
+	ahead := o.current().Ahead
+	if ahead == nil {
+		return fmt.Errorf("%s: %w", o.path, err)
+	}
+	return fmt.Errorf("%s: %w: %s", o.path, err, behind(ahead))
+}
+
+// wait gets a lock while the person waits, and shows what for.
+func (o *owned) wait(ctx context.Context, k kind, f *lockFlags) (*zklock.Lease, error) {
+	end := o.showWait()
+	lease, err := o.acquire(ctx, k, f)
+	end()
+	if err != nil {
+		drain, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
+		defer cancel()
+		if o.lock.Drain(drain) != nil {
+			o.env.Note("the place in the queue of " + o.path + " is being given up in the background")
+		}
+	}
+	return lease, err
+}
+
+// withdrawTimeout is how long a person waits for the word that nothing stayed behind.
+const withdrawTimeout = time.Second
+
+// waitLater waits while the shell goes on, once there is a place in the queue. A
+// lock that is got at once is answered at once.
+func (o *owned) waitLater(ctx context.Context, k kind, f *lockFlags) error {
+	later, cancel := context.WithCancelCause(context.Background())
+	placed := make(chan struct{})
+	o.table.mu.Lock()
+	o.cancel, o.placed = cancel, placed
+	o.table.mu.Unlock()
+	type result struct {
+		lease *zklock.Lease
+		err   error
+	}
+	got := make(chan result)
+	alone := make(chan struct{}) // closed when the command has returned
+	defer close(alone)
+	o.table.waiting.Go(func() { // until it has the lock, or unlock or the end of the shell stops it
+		defer cancel(nil)
+		lease, err := o.acquire(later, k, f)
+		if err != nil {
+			o.table.mu.Lock()
+			o.cancel = nil
+			o.table.mu.Unlock()
+			o.table.forget(o.server, nil)
+		}
+		select {
+		case got <- result{lease, err}:
+		case <-alone:
+			o.announce(later, lease, k, err)
+		}
+	})
+	select {
+	case r := <-got:
+		if r.err != nil {
+			return r.err
+		}
+		return o.env.Print(o.answer(r.lease, k))
+	case <-placed:
+		st := o.current()
+		return o.env.Print(pending{o.path, k.label, st.Node, st.Place})
+	case <-ctx.Done():
+		cancel(context.Cause(ctx))
+		return context.Cause(ctx)
+	}
+}
+
+// announce tells how a wait in the background has ended, unless that was asked for.
+func (o *owned) announce(ctx context.Context, lease *zklock.Lease, k kind, err error) {
+	switch {
+	case err == nil:
+		o.env.Alert(o.answer(lease, k).line())
+	case ctx.Err() == nil:
+		o.env.Alert("lock " + o.path + ": " + err.Error())
+	}
+}
+
+// answer is the line of a lock that was got.
+func (o *owned) answer(lease *zklock.Lease, k kind) locked {
+	s := lease.State()
+	return locked{Path: o.path, Mode: k.label, Node: lease.Node(), Token: hex(lease.Token()), Waited: s.Waited.Seconds()}
+}
+
+func hex(n int64) string { return "0x" + strconv.FormatUint(uint64(n), 16) }
+
+// locked is the answer of a command that took a lock.
+type locked struct {
+	Path   string  `json:"locked"`
+	Mode   string  `json:"mode"`
+	Node   string  `json:"node"`
+	Token  string  `json:"token"`
+	Waited float64 `json:"waited"` // seconds
+}
+
+func (l locked) line() string {
+	return fmt.Sprintf("locked %s mode=%s node=%s token=%s waited=%.3fs", l.Path, l.Mode, l.Node, l.Token, l.Waited)
+}
+
+// Text is one line.
+func (l locked) Text(w io.Writer) error {
+	_, err := io.WriteString(w, l.line()+"\n")
+	return err
+}
+
+// pending is the answer of a wait in the background.
+type pending struct {
+	Path  string `json:"waiting"`
+	Mode  string `json:"mode"`
+	Node  string `json:"node"`
+	Place int    `json:"place"`
+}
+
+// Text is one line.
+func (p pending) Text(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "waiting %s mode=%s node=%s place=%d\n", p.Path, p.Mode, p.Node, p.Place)
+	return err
+}
+
+// duration is a flag's length of time; a number alone is seconds, as in flock.
+type duration struct {
+	value time.Duration
+	given bool
+}
+
+// Set is part of pflag.Value.
+func (d *duration) Set(s string) error {
+	v, err := time.ParseDuration(s)
+	if n, numErr := strconv.ParseFloat(s, 64); numErr == nil {
+		v, err = time.Duration(n*float64(time.Second)), nil
+	}
+	if err != nil || v < 0 {
+		return fmt.Errorf("%q is no length of time; write 5s, 2m or a number of seconds", s)
+	}
+	d.value, d.given = v, true
+	return nil
+}
+
+// String is part of pflag.Value.
+func (d *duration) String() string {
+	if d.value == 0 {
+		return ""
+	}
+	return d.value.String()
+}
+
+// Type is part of pflag.Value.
+func (d *duration) Type() string { return "duration" }
+
+var _ render.Value = locked{}

@@ -1,0 +1,9 @@
+package lockcmd
+
+import (
+	"testing"
+
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+func TestMain(m *testing.M) { zktest.Main(m) }

@@ -1,0 +1,86 @@
+package lockcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/lockcmd/zklock"
+)
+
+func (t *Table) revokeCommand() *commands.Command {
+	return &commands.Command{
+		Name: "revoke", Group: group, Args: "path [node]",
+		Summary: "ask the holder of a lock to let go",
+		Help: "The request is written into the data of the holder's znode, or of the node that is named. A zksh that " +
+			"holds the lock tells its person who asks, and releases it by itself if it was taken with --revocable; " +
+			"Curator tells programs that made the lock revocable. Other clients take no notice.",
+		Example: "revoke /locks/backup",
+		Params:  []commands.Param{{Name: "path"}, {Name: "node", Kind: commands.Data, Optional: true}},
+		Flags:   commands.NoFlags(revoke),
+	}
+}
+
+func revoke(ctx context.Context, env *commands.Env, args []string) error {
+	dir := args[0]
+	if len(args) > 1 {
+		if _, ok := zklock.ParseName(path.Base(args[1])); !ok {
+			return fmt.Errorf("%s is no znode of a lock; locks %s shows them", args[1], dir)
+		}
+		return ask(ctx, env, dir, path.Base(args[1]))
+	}
+	names, err := holders(ctx, env, dir)
+	switch {
+	case err != nil:
+		return err
+	case len(names) == 0:
+		return fmt.Errorf("nobody holds %s", dir)
+	case len(names) > 1:
+		return fmt.Errorf("%s has several holders; name the one to ask: %s", dir, strings.Join(names, ", "))
+	}
+	return ask(ctx, env, dir, names[0])
+}
+
+// ask writes the request into a znode's data, unless they change meanwhile.
+func ask(ctx context.Context, env *commands.Env, dir, name string) error {
+	node := path.Join(dir, name)
+	data, stat, err := env.Session.Get(ctx, node, false)
+	if err != nil {
+		return err
+	}
+	if r, ok := readRevocation(data); ok { // it was asked before
+		data = r.Holder
+	}
+	message, err := revocation{By: ownNote("")}.message(data)
+	if err != nil {
+		return err
+	}
+	if _, err := env.Session.Set(ctx, node, message, stat.Version); err != nil {
+		if errors.Is(err, zkconn.BadVersion) {
+			return fmt.Errorf("%s has changed just now; try again", node)
+		}
+		return err
+	}
+	return env.Print(asked{node, describeWho(data)})
+}
+
+// asked is the answer of revoke.
+type asked struct {
+	Node string `json:"asked"`
+	Who  string `json:"who"`
+}
+
+// Text is one line.
+func (a asked) Text(w io.Writer) error {
+	line := "asked " + a.Node
+	if a.Who != "" {
+		line += ", of " + a.Who
+	}
+	_, err := io.WriteString(w, line+"\n")
+	return err
+}

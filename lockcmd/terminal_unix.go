@@ -1,0 +1,102 @@
+//go:build unix && !aix && !solaris
+
+package lockcmd
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminal is the one that controls us. A nil one is none.
+type terminal struct {
+	file  *os.File
+	group int           // ours
+	modes *unix.Termios // before the program had it
+	given bool
+}
+
+// openTerminal returns nil where no terminal controls us, as under cron, and
+// where it is of no use: a program can run without.
+func openTerminal() *terminal {
+	f, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	if err != nil {
+		return nil
+	}
+	modes, err := unix.IoctlGetTermios(int(f.Fd()), getTermios)
+	if err != nil { // it has hung up
+		f.Close()
+		return nil
+	}
+	return &terminal{file: f, group: unix.Getpgrp(), modes: modes}
+}
+
+func (t *terminal) close() {
+	if t != nil {
+		t.file.Close()
+	}
+}
+
+// isControlling tells whether a file is the terminal that controls us.
+func isControlling(f *os.File) bool {
+	_, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
+	return err == nil
+}
+
+// ours tells whether we are the group that has the terminal.
+func (t *terminal) ours() bool { return t != nil && t.has(t.group) }
+
+// has tells whether that group has the terminal.
+func (t *terminal) has(group int) bool {
+	if t == nil {
+		return false
+	}
+	now, err := unix.IoctlGetInt(int(t.file.Fd()), unix.TIOCGPGRP)
+	return err == nil && now == group
+}
+
+// give hands the terminal to a group. One that is gone does not need it.
+func (t *terminal) give(group int) error {
+	t.given = true
+	if err := t.assign(group); err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("the terminal could not be handed over: %w", err)
+	}
+	return nil
+}
+
+// takeBack takes the terminal from whoever has it now: the program may have
+// handed it on.
+func (t *terminal) takeBack() error {
+	if t == nil || !t.given {
+		return nil
+	}
+	err := error(nil)
+	if errors.Is(err, unix.EIO) || errors.Is(err, unix.ENOTTY) { // it has hung up
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("the terminal could not be taken back: %w", err)
+	}
+	return nil
+}
+
+func (t *terminal) assign(group int) error {
+	return quietly(func() error { return unix.IoctlSetPointerInt(int(t.file.Fd()), unix.TIOCSPGRP, group) })
+}
+
+// restore gives the terminal the modes it had.
+func (t *terminal) restore() error {
+	if t == nil || !t.given {
+		return nil
+	}
+	err := quietly(func() error { return unix.IoctlSetTermios(int(t.file.Fd()), setTermios, t.modes) })
+	if errors.Is(err, unix.EIO) || errors.Is(err, unix.ENOTTY) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("the terminal's modes could not be restored: %w", err)
+	}
+	return nil
+}

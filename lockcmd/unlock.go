@@ -1,0 +1,200 @@
+package lockcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/lockcmd/zklock"
+)
+
+func (t *Table) unlockCommand() *commands.Command {
+	c := &commands.Command{
+		Name: "unlock", Group: group, Args: "[-a] [--force node] [path]",
+		Summary: "release a lock",
+		Help: "Without a path, the one lock this shell holds. A lock that was taken twice is released by the second " +
+			"unlock; one that is held for writing and reading is kept for reading by the first. It also ends a wait in " +
+			"the background. With --force another client's place in the queue is removed, and its lock with it: that " +
+			"client may not notice.",
+		Example: "unlock /locks/backup",
+		Params:  []commands.Param{{Name: "path", Optional: true}},
+	}
+	c.Flags = func(fs *pflag.FlagSet) commands.Run {
+		all := fs.BoolP("a", "a", false, "release all locks of this shell, the newest first")
+		node := fs.String("force", "", "remove this `node` of another client below path")
+		return func(ctx context.Context, env *commands.Env, args []string) error {
+			misuse := func(problem string) error { return &commands.UsageError{Command: c, Problem: problem} }
+			switch {
+			case *all && (len(args) > 0 || *node != ""):
+				return misuse("-a releases all; it takes neither a path nor --force")
+			case fs.Changed("force") && (len(args) == 0 || *node == ""):
+				return misuse("--force needs the path of the lock and the name of the node to remove; locks PATH shows both")
+			case *all:
+				return t.unlockAll(ctx, env)
+			case *node != "":
+				return t.force(ctx, env, args[0], path.Base(*node))
+			}
+			o, err := t.find(env, args)
+			if err != nil {
+				return err
+			}
+			return o.unlock(ctx, env)
+		}
+	}
+	return c
+}
+
+// find is the entry of a path, or the only one.
+func (t *Table) find(env *commands.Env, args []string) (*owned, error) {
+	if len(args) > 0 {
+		if err := zkconn.ValidatePath(args[0], false); err != nil {
+			return nil, err
+		}
+		if o := t.get(env.Session.ServerPath(args[0])); o != nil {
+			return o, nil
+		}
+		return nil, fmt.Errorf("this shell does not hold %s; locks %s shows who does", args[0], args[0])
+	}
+	all := t.all()
+	switch len(all) {
+	case 0:
+		return nil, errors.New("this shell holds no lock")
+	case 1:
+		return all[0], nil
+	}
+	var paths []string
+	for _, o := range all {
+		paths = append(paths, o.path)
+	}
+	return nil, fmt.Errorf("this shell holds several locks: %s; say which one, or -a for all", strings.Join(paths, ", "))
+}
+
+func (t *Table) unlockAll(ctx context.Context, env *commands.Env) error {
+	all := t.all()
+	if len(all) == 0 {
+		return errors.New("this shell holds no lock")
+	}
+	var errs []error
+	for _, o := range all {
+		for t.get(o.server) == o {
+			if err := o.unlock(ctx, env); err != nil {
+				errs = append(errs, err)
+				break
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// unlock gives one lease back, or ends the wait.
+func (o *owned) unlock(ctx context.Context, env *commands.Env) error {
+	if o.stopWaiting(errWithdrawn) {
+		o.table.waiting.Wait()
+		return env.Print(unlocked{Path: o.path})
+	}
+	l, ok := o.next()
+	if !ok {
+		return fmt.Errorf("this shell does not hold %s", o.path)
+	}
+	ctx, cancel := context.WithTimeout(ctx, unlockTimeout)
+	defer cancel()
+	node := l.Node() // before it may become another
+	err := l.Unlock(ctx)
+	if err != nil && !errors.Is(err, zklock.ErrLost) && !errors.Is(err, zklock.ErrUnconfirmed) {
+		return fmt.Errorf("%s is still locked: %w; close ends the session, and with it the lock", o.path, err)
+	}
+	left := o.table.forget(o.server, l.Lease)
+	switch {
+	case errors.Is(err, zklock.ErrLost):
+		return &commands.StatusError{Status: statusLost, Err: fmt.Errorf("%s: %w", o.path, err)}
+	case err != nil:
+		return fmt.Errorf("%s: %w", o.path, err)
+	}
+	return env.Print(unlocked{o.path, l.kind.label, node, left})
+}
+
+var errWithdrawn = errors.New("given up")
+
+// unlockTimeout bounds the wait for the server's word on a release.
+const unlockTimeout = 10 * time.Second
+
+// next is the lease to give back: what was taken last, but what is exclusive
+// before what is shared, so that writing can end and reading go on.
+func (o *owned) next() (taken, bool) {
+	o.table.mu.Lock()
+	defer o.table.mu.Unlock()
+	for _, l := range slices.Backward(o.leases) {
+		if l.Mode() == zklock.Exclusive {
+			return l, true
+		}
+	}
+	if len(o.leases) == 0 {
+		return taken{}, false
+	}
+	return o.leases[len(o.leases)-1], true
+}
+
+// unlocked is the answer of unlock.
+type unlocked struct {
+	Path string `json:"unlocked"`
+	Mode string `json:"mode,omitempty"`
+	Node string `json:"node,omitempty"`
+	Left int    `json:"left"` // how often it is still held
+}
+
+// Text is one line.
+func (u unlocked) Text(w io.Writer) error {
+	line := "unlocked " + u.Path
+	if u.Mode != "" {
+		line += fmt.Sprintf(" mode=%s node=%s", u.Mode, u.Node)
+	}
+	if u.Left > 0 {
+		line += fmt.Sprintf(" left=%d", u.Left)
+	}
+	_, err := io.WriteString(w, line+"\n")
+	return err
+}
+
+// force removes another client's znode.
+func (t *Table) force(ctx context.Context, env *commands.Env, dir, name string) error {
+	node := path.Join(dir, name)
+	if _, ok := zklock.ParseName(name); !ok {
+		return fmt.Errorf("%s is no znode of a lock; delete removes any znode", node)
+	}
+	if o := t.get(env.Session.ServerPath(dir)); o != nil && o.current().Node == node {
+		return fmt.Errorf("%s is this shell's own; unlock %s releases it", node, dir)
+	}
+	data, _, err := env.Session.Get(ctx, node, false)
+	if err != nil && !errors.Is(err, zkconn.NoAuth) {
+		return err
+	}
+	if err := env.Session.Delete(ctx, node, -1); err != nil {
+		return err
+	}
+	return env.Print(removed{node, describeWho(data)})
+}
+
+// removed is the answer of unlock --force.
+type removed struct {
+	Node string `json:"removed"`
+	Who  string `json:"who"`
+}
+
+// Text is one line.
+func (r removed) Text(w io.Writer) error {
+	line := "removed " + r.Node
+	if r.Who != "" {
+		line += ", of " + r.Who
+	}
+	_, err := io.WriteString(w, line+"\n")
+	return err
+}
