@@ -154,7 +154,9 @@ func input(opts shell.Options) (io.ReadCloser, string, error) {
 // through the channel. A reader that goes away shows as a failed write.
 func signals(interactive bool) (context.Context, <-chan os.Signal, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	signal.Ignore(syscall.SIGPIPE)
+	if !signal.Ignored(syscall.SIGPIPE) { // caught, not ignored: what commands start would inherit that
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	}
 	ends := make(chan os.Signal, 1)
 	interrupts := make(chan os.Signal, 1)
 	listen := func(c chan os.Signal, sigs ...os.Signal) {

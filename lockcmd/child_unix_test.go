@@ -70,6 +70,13 @@ func (s *script) start() *script {
 			s.t.Error(err)
 		}
 	}()
+	s.t.Cleanup(func() {
+		select {
+		case <-s.ended:
+		case s.stop <- time.Now(): // the test has failed
+			<-s.ended
+		}
+	})
 	return s
 }
 
@@ -109,6 +116,11 @@ func (s *script) pids(n int) []int {
 			s.t.Fatal(err)
 		}
 		pids = append(pids, pid)
+		s.t.Cleanup(func() {
+			if alive(pid) { // the test has failed
+				_ = syscall.Kill(pid, syscall.SIGKILL) // it may end by itself just now
+			}
+		})
 	}
 	return pids
 }
@@ -218,7 +230,6 @@ func TestStopReachesTheGroup(t *testing.T) {
 func TestDaemonIsLeftAlone(t *testing.T) {
 	s := newScript(t, "sleep 1000 & echo $!").start()
 	daemon := s.pids(1)[0]
-	defer syscall.Kill(daemon, syscall.SIGKILL)
 	if got := s.wait(); got != 0 || !alive(daemon) {
 		t.Errorf("status %d, daemon alive: %t", got, alive(daemon))
 	}
@@ -256,9 +267,9 @@ func TestStopTwice(t *testing.T) {
 }
 
 func TestStopRacesTheEnd(t *testing.T) {
-	for i := range 60 {
+	for i := range 30 {
 		s := newScript(t, "sleep 0.01").start()
-		time.Sleep(time.Duration(i) * 500 * time.Microsecond) // the moment varies; every one is good
+		time.Sleep(time.Duration(i) * time.Millisecond) // the moment varies; every one is good
 		s.stop <- never()
 		if got := s.wait(); got != 0 && got != 143 {
 			t.Errorf("round %d: status %d", i, got)
@@ -267,10 +278,10 @@ func TestStopRacesTheEnd(t *testing.T) {
 }
 
 func TestStopThatIsClosed(t *testing.T) {
-	s := newScript(t, "sleep 0.1; exit 5")
-	close(s.stop)
-	if got := s.start().wait(); got != 5 {
-		t.Errorf("status %d", got)
+	none := make(chan time.Time)
+	close(none)
+	if got, err := runChild(newScript(t, "sleep 0.1; exit 5").spec, none); got != 5 || err != nil {
+		t.Errorf("status %d, %v", got, err)
 	}
 }
 

@@ -82,6 +82,25 @@ func TestMembersThatAreNotAsked(t *testing.T) {
 	}
 }
 
+// Each member of an ensemble has its own connections.
+func TestEnsemble(t *testing.T) {
+	first := zktest.Start(t, zktest.ReadOnlyEnsemble(), zktest.Heap(64))
+	first.Peer().Restart()
+	b := newBed(t, first.Addr())
+	other := open(t, first.Peer().Addr(), patience)
+	b.add(uuid + "-lock-0000000001")
+	b.create(other, "/"+uuid+"-lock-0000000002", "", zkconn.OpenACL(), true)
+	both := open(t, first.Addr()+","+first.Peer().Addr(), patience)
+	if c := findClients(within(t), both, nobody); !c.all || c.addrs[b.Info().ID] == "" || c.addrs[other.Info().ID] == "" {
+		t.Errorf("both asked: %+v", c)
+	}
+	q := b.queue()
+	q.addClients(findClients(within(t), b.Session, nobody))
+	if q.Contenders[0].Client == "" || q.Contenders[1].Client != "" || q.NoClients != "not all servers are known" {
+		t.Errorf("one of them asked: %+v, %q", q.Contenders[1], q.NoClients)
+	}
+}
+
 func TestServersClock(t *testing.T) {
 	ahead := time.Now().Add(time.Hour)
 	own := zkconn.Info{ID: 1, Since: time.Now().Add(-time.Minute)}

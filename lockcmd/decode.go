@@ -70,8 +70,9 @@ func isText(data []byte) bool {
 	}) < 0
 }
 
-// describeWho is decodeWho for where it does not matter who wrote it.
+// describeWho is decodeWho for a line of text: nothing in it can end the line, or
+// drive a terminal.
 func describeWho(data []byte) string {
 	who, _ := decodeWho(data)
-	return who
+	return render.Safe(who)
 }

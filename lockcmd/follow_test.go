@@ -120,7 +120,7 @@ func TestFollow(t *testing.T) {
 		b.add(uuid+"-lock-0000000001", uuid+"-lock-0000000002")
 		f := spectate(t, open(t, addr, patience), b.root, render.Text, 0)
 		f.expect("holds 1, waits 2")
-		b.add(uuid + "-lock-0000000003")
+		b.create(open(t, addr, patience), "/"+uuid+"-lock-0000000003", "", zkconn.OpenACL(), true)
 		f.expect("holds 1, waits 2, came 3")
 		b.remove(uuid + "-lock-0000000001")
 		f.expect("holds 1, waits 2, came 3, left 1, got 2")
@@ -133,6 +133,9 @@ func TestFollow(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.quiet()
+		if strings.Contains(f.printed(), noConnection) { // of whom the servers were not asked yet
+			t.Errorf("%q", f.printed())
+		}
 		first, _, _ := strings.Cut(f.printed(), "\n")
 		want := regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z  holds  lock  ` + sessionText(b.Info().ID) + `  127\.0\.0\.1:\d+  -  ` + uuid + `-lock-0000000001$`)
 		if !want.MatchString(first) {

@@ -16,48 +16,53 @@ import (
 // command is gone. The signals that would end zksh go to the command, so ctx
 // plays no part here.
 func (o *owned) guard(env *commands.Env, lease *zklock.Lease, grace time.Duration, argv []string) error {
-	stop := make(chan time.Time, 1)
-	over := make(chan struct{})
+	w := &watchdog{o: o, lease: lease, stop: make(chan time.Time, 1), asked: make(chan struct{}), over: make(chan struct{})}
+	w.grace = max(0, min(grace, o.env.Session.Info().Timeout/3-killBefore))
+	o.setEnd(w.ask)
 	var watching sync.WaitGroup
-	watching.Go(func() { o.watchLease(lease, grace, stop, over) })
+	watching.Go(w.watch)
 	status, err := 0, error(nil)
-	if expired(lease) { // asleep since it was got
-		err = lossError(o.path, zklock.Status{State: zklock.PresumedLost})
+	if w.left() <= 0 { // asleep since it was got
+		w.ordered = true
 	} else {
 		status, err = runChild(childSpec{
-			Argv: argv, Env: o.environment(lease), Streams: env.Streams, Grace: grace, Alert: env.Alert,
-		}, stop)
+			Argv: argv, Env: o.environment(lease), Streams: env.Streams, Grace: grace, Alert: o.say,
+		}, w.stop)
 	}
-	close(over)
+	close(w.over)
 	watching.Wait()
-	gone := expired(lease)
+	o.setEnd(nil)
 	releaseErr := o.releaseAfter(lease)
 	switch {
-	case gone:
-		return &commands.FinalError{Err: &commands.StatusError{Status: statusLost,
-			Err: errors.Join(fmt.Errorf("the lock on %s was lost, or nearly so, while %s ran", o.path, argv[0]), err)}}
-	case status != 0 || err != nil:
+	case w.ordered:
+		err = errors.Join(fmt.Errorf("%s was ended, as the lock on %s was lost, or about to be", argv[0], o.path), err)
+	case w.revoked():
+		err = errors.Join(fmt.Errorf("%s was ended, as somebody asked for the lock on %s", argv[0], o.path), err)
+	case status == 0 && err == nil:
+		return releaseErr
+	default:
 		return errors.Join(&commands.StatusError{Status: status, Err: err}, releaseErr)
 	}
-	return releaseErr
+	return errors.Join(&commands.FinalError{Err: &commands.StatusError{Status: statusLost, Err: err}}, releaseErr)
 }
 
-// expired tells whether the lock must not be relied on any more.
-func expired(lease *zklock.Lease) bool {
-	select {
-	case <-lease.Lost():
-		return true
-	default:
-		return time.Until(lease.State().Until) <= 0
-	}
+// setEnd keeps what ends the command under the lock.
+func (o *owned) setEnd(end func()) {
+	o.table.mu.Lock()
+	defer o.table.mu.Unlock()
+	o.end = end
 }
 
+// releaseAfter releases the lock of a command that is gone.
 func (o *owned) releaseAfter(lease *zklock.Lease) error {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
 	defer cancel()
-	defer o.table.forget(o.server, lease)
 	err := lease.Unlock(ctx)
-	if errors.Is(err, zklock.ErrLost) {
+	if err != nil && !settled(err) && !errors.Is(err, zklock.ErrUnconfirmed) {
+		return fmt.Errorf("%s is still locked: %w; close ends the session, and with it the lock", o.path, err)
+	}
+	o.forget(lease)
+	if settled(err) {
 		return nil // the loss is told otherwise
 	}
 	return err
@@ -89,36 +94,82 @@ func (o *owned) label(lease *zklock.Lease) string {
 // left. It covers the time a signal takes.
 const killBefore = 200 * time.Millisecond
 
-// watchLease orders the end of a command in time: with the lock lost at once,
-// and so long before the lease ends that the grace fits in. The grace is cut to
-// a third of the session timeout, because a lease of an idle, healthy session may
+// watchdog orders the end of a command in time: with the lock lost at once, and
+// so long before the lease ends that the grace fits in. The grace is cut to a
+// third of the session timeout, because the lease of an idle, healthy session may
 // be two thirds old.
-func (o *owned) watchLease(lease *zklock.Lease, grace time.Duration, stop chan<- time.Time, over <-chan struct{}) {
-	grace = min(grace, o.env.Session.Info().Timeout/3-killBefore)
-	warned := time.Time{}
+type watchdog struct {
+	o       *owned
+	lease   *zklock.Lease
+	grace   time.Duration
+	stop    chan time.Time // capacity 1: the order
+	ordered bool           // the lock was lost, or about to be; to be read when watch has ended
+
+	once  sync.Once
+	asked chan struct{} // closed when somebody wants the lock and is to have it
+	over  chan struct{} // closed when the command is gone
+}
+
+// ask ends the command because somebody asked for the lock.
+func (w *watchdog) ask() { w.once.Do(func() { close(w.asked) }) }
+
+func (w *watchdog) revoked() bool {
+	select {
+	case <-w.asked:
+		return true
+	default:
+		return false
+	}
+}
+
+// left is how long the command may still run undisturbed.
+func (w *watchdog) left() time.Duration {
+	if lost(w.lease.State().State) {
+		return 0
+	}
+	return time.Until(w.end()) - w.grace
+}
+
+// end is when nothing of the command may be left.
+func (w *watchdog) end() time.Time { return w.lease.State().Until.Add(-killBefore) }
+
+// watch ends with the command.
+func (w *watchdog) watch() {
+	var warned time.Time
 	for {
-		end := lease.State().Until.Add(-killBefore)
-		left := time.Until(end) - grace
+		left := w.left()
 		if left <= 0 {
-			stop <- end
+			w.order()
 			return
 		}
-		if lease.State().State == zklock.Suspended && time.Since(warned) > countdownEvery {
+		if w.lease.State().State == zklock.Suspended && time.Since(warned) > countdownEvery {
 			warned = time.Now()
-			o.env.Alert(fmt.Sprintf("lock %s: no connection; the command is ended in %s", o.path, seconds(left)))
+			w.o.say(fmt.Sprintf("lock %s: no connection; the command is ended in %s", w.o.path, seconds(left)))
 		}
 		select {
-		case <-over:
+		case <-w.over:
 			return
-		case <-lease.Lost():
-			if s := lease.State(); s.State == zklock.Lost {
-				end = time.Now().Add(grace)
-			}
-			stop <- end
+		case <-w.asked:
+			w.stop <- time.Now().Add(w.grace)
+			<-w.over
+			return
+		case <-w.lease.Lost():
+			w.order()
 			return
 		case <-time.After(min(left, countdownEvery/4)):
 		}
 	}
+}
+
+// order has the command ended before the lease is, or, if the lock is gone
+// already, within the grace.
+func (w *watchdog) order() {
+	w.ordered = true
+	end := w.end()
+	if w.lease.State().State == zklock.Lost {
+		end = time.Now().Add(w.grace)
+	}
+	w.stop <- end
 }
 
 // countdownEvery is how often a person is told how long a command has left.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -79,6 +80,7 @@ func (f *lockFlags) check(c *commands.Command, argv []string) error {
 	case f.status < 0 || f.status > 255:
 		return misuse("-E: %d is no exit status; they go from 0 to 255", f.status)
 	}
+	f.try = f.try || f.wait.given && f.wait.value == 0 // as in flock
 	for _, known := range zklock.Families() {
 		if f.family == string(known) {
 			return nil
@@ -113,7 +115,7 @@ func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlag
 	if err := zkconn.ValidatePath(path, false); err != nil {
 		return err
 	}
-	if err := env.Session.Ready(ctx); err != nil {
+	if err := ready(ctx, env.Session); err != nil {
 		return &commands.FinalError{Err: err}
 	}
 	o, err := t.prepare(env, k, f, path)
@@ -123,9 +125,8 @@ func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlag
 	if f.background {
 		return o.waitLater(ctx, k, f)
 	}
-	lease, err := o.wait(ctx, k, f)
+	lease, err := o.waitHere(ctx, k, f)
 	if err != nil {
-		t.forget(o.server, nil)
 		return err
 	}
 	if len(argv) > 0 {
@@ -134,144 +135,52 @@ func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlag
 	return env.Print(o.answer(lease, k))
 }
 
+// ready waits for a session, through the end of one.
+func ready(ctx context.Context, s *zkconn.Session) error {
+	for {
+		if err := s.Ready(ctx); !errors.Is(err, zkconn.SessionExpired) {
+			return err
+		}
+	}
+}
+
 // prepare finds or makes the entry of a path, and refuses what would wait for itself.
 func (t *Table) prepare(env *commands.Env, k kind, f *lockFlags, path string) (*owned, error) {
-	key := env.Session.ServerPath(path)
+	at := key{env.Session.Stay(), env.Session.ServerPath(path)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	o := t.locks[key]
-	if o != nil && lost(o.status.State) && o.status.State == zklock.Lost {
-		o = nil // it was told; what takes its place is new
+	o := t.locks[at]
+	if o != nil && o.status.State == zklock.Lost {
+		o = nil // that was told; what takes its place is new
 	}
-	family := zklock.Family(f.family)
-	switch {
-	case o == nil:
-	case len(o.leases) == 0:
-		return nil, fmt.Errorf("this shell waits for %s already; unlock %s gives up", path, path)
-	case o.family != family:
-		return nil, fmt.Errorf("this shell holds %s already, as %s; unlock it first", path, o.leases[0].kind.command)
-	case k.mode == zklock.Exclusive && o.leases[0].Mode() == zklock.Shared:
-		return nil, fmt.Errorf("this shell holds the read lock on %s: a write lock would wait for it; unlock it first", path)
-	default:
-		return o, nil
+	if o != nil {
+		return o, o.mayTake(k, f)
 	}
 	data, err := ownNote(f.note).line()
 	if err != nil {
 		return nil, err
 	}
-	o = &owned{table: t, server: key, path: path, kind: k, family: family, env: env, revocable: f.revocable}
-	o.lock = zklock.New(conn{env.Session}, path, zklock.Options{Family: family, Data: data, Notify: o.told})
-	t.locks[key] = o
+	o = &owned{table: t, key: at, path: path, kind: k, family: zklock.Family(f.family), env: env, revocable: f.revocable}
+	o.lock = zklock.New(conn{at.at}, path, zklock.Options{Family: o.family, Data: data, Notify: o.told})
+	t.locks[at] = o
 	return o, nil
 }
 
-// errTimeUp is the end of -w.
-var errTimeUp = errors.New("the time is up")
-
-// acquire asks the recipe, and keeps the lease.
-func (o *owned) acquire(ctx context.Context, k kind, f *lockFlags) (*zklock.Lease, error) {
-	if f.wait.given {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, f.wait.value, errTimeUp)
-		defer cancel()
-	}
-	take := map[bool]map[zklock.Mode]func(context.Context) (*zklock.Lease, error){
-		false: {zklock.Exclusive: o.lock.Lock, zklock.Shared: o.lock.RLock},
-		true:  {zklock.Exclusive: o.lock.TryLock, zklock.Shared: o.lock.TryRLock},
-	}
-	lease, err := take[f.try][k.mode](ctx)
+// mayTake tells whether a path that this shell has already can be taken once
+// more. Called with the table's lock held.
+func (o *owned) mayTake(k kind, f *lockFlags) error {
 	switch {
-	case err == nil:
-		o.add(lease, k)
-		return lease, nil
-	case errors.Is(err, zklock.ErrBusy), errors.Is(err, errTimeUp):
-		return nil, &commands.FinalError{Err: &commands.StatusError{Status: f.status, Err: o.busy(err)}}
-	case ctx.Err() != nil:
-		return nil, fmt.Errorf("%w: %s is not waited for any more, and the place in the queue is given up", context.Cause(ctx), o.path)
+	case len(o.leases) == 0:
+		return fmt.Errorf("this shell waits for %s already; unlock %s gives up", o.path, o.path)
+	case o.family != zklock.Family(f.family):
+		return fmt.Errorf("this shell holds %s already, as %s; unlock it first", o.path, o.leases[0].kind.command)
+	case k.mode == zklock.Exclusive && !slices.ContainsFunc(o.leases, func(l taken) bool { return l.Mode() == zklock.Exclusive }):
+		return fmt.Errorf("this shell holds the read lock on %s: a write lock would wait for it; unlock it first", o.path)
+	case f.note != "":
+		return fmt.Errorf("this shell holds %s already, and its note stays; leave -m away", o.path)
 	}
-	return nil, &commands.FinalError{Err: err}
-}
-
-// busy says why a lock was not got.
-func (o *owned) busy(err error) error {
-	ahead := o.current().Ahead
-	if ahead == nil {
-		return fmt.Errorf("%s: %w", o.path, err)
-	}
-	return fmt.Errorf("%s: %w: %s", o.path, err, behind(ahead))
-}
-
-// wait gets a lock while the person waits, and shows what for.
-func (o *owned) wait(ctx context.Context, k kind, f *lockFlags) (*zklock.Lease, error) {
-	end := o.showWait()
-	lease, err := o.acquire(ctx, k, f)
-	end()
-	if err != nil {
-		drain, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
-		defer cancel()
-		if o.lock.Drain(drain) != nil {
-			o.env.Note("the place in the queue of " + o.path + " is being given up in the background")
-		}
-	}
-	return lease, err
-}
-
-// withdrawTimeout is how long a person waits for the word that nothing stayed behind.
-const withdrawTimeout = time.Second
-
-// waitLater waits while the shell goes on, once there is a place in the queue. A
-// lock that is got at once is answered at once.
-func (o *owned) waitLater(ctx context.Context, k kind, f *lockFlags) error {
-	later, cancel := context.WithCancelCause(context.Background())
-	placed := make(chan struct{})
-	o.table.mu.Lock()
-	o.cancel, o.placed = cancel, placed
-	o.table.mu.Unlock()
-	type result struct {
-		lease *zklock.Lease
-		err   error
-	}
-	got := make(chan result)
-	alone := make(chan struct{}) // closed when the command has returned
-	defer close(alone)
-	o.table.waiting.Go(func() { // until it has the lock, or unlock or the end of the shell stops it
-		defer cancel(nil)
-		lease, err := o.acquire(later, k, f)
-		if err != nil {
-			o.table.mu.Lock()
-			o.cancel = nil
-			o.table.mu.Unlock()
-			o.table.forget(o.server, nil)
-		}
-		select {
-		case got <- result{lease, err}:
-		case <-alone:
-			o.announce(later, lease, k, err)
-		}
-	})
-	select {
-	case r := <-got:
-		if r.err != nil {
-			return r.err
-		}
-		return o.env.Print(o.answer(r.lease, k))
-	case <-placed:
-		st := o.current()
-		return o.env.Print(pending{o.path, k.label, st.Node, st.Place})
-	case <-ctx.Done():
-		cancel(context.Cause(ctx))
-		return context.Cause(ctx)
-	}
-}
-
-// announce tells how a wait in the background has ended, unless that was asked for.
-func (o *owned) announce(ctx context.Context, lease *zklock.Lease, k kind, err error) {
-	switch {
-	case err == nil:
-		o.env.Alert(o.answer(lease, k).line())
-	case ctx.Err() == nil:
-		o.env.Alert("lock " + o.path + ": " + err.Error())
-	}
+	o.revocable = o.revocable || f.revocable
+	return nil
 }
 
 // answer is the line of a lock that was got.

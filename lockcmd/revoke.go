@@ -10,7 +10,6 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/zkconn"
-	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
 func (t *Table) revokeCommand() *commands.Command {
@@ -29,10 +28,11 @@ func (t *Table) revokeCommand() *commands.Command {
 func revoke(ctx context.Context, env *commands.Env, args []string) error {
 	dir := args[0]
 	if len(args) > 1 {
-		if _, ok := zklock.ParseName(path.Base(args[1])); !ok {
-			return fmt.Errorf("%s is no znode of a lock; locks %s shows them", args[1], dir)
+		name, err := childOf(dir, args[1])
+		if err != nil {
+			return err
 		}
-		return ask(ctx, env, dir, path.Base(args[1]))
+		return ask(ctx, env, dir, name)
 	}
 	names, err := holders(ctx, env, dir)
 	switch {

@@ -72,7 +72,7 @@ func (t *terminal) takeBack() error {
 	if t == nil || !t.given {
 		return nil
 	}
-	err := error(nil)
+	err := t.assign(t.group)
 	if errors.Is(err, unix.EIO) || errors.Is(err, unix.ENOTTY) { // it has hung up
 		return nil
 	}

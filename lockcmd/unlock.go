@@ -41,9 +41,13 @@ func (t *Table) unlockCommand() *commands.Command {
 			case *all:
 				return t.unlockAll(ctx, env)
 			case *node != "":
-				return t.force(ctx, env, args[0], path.Base(*node))
+				name, err := childOf(args[0], *node)
+				if err != nil {
+					return err
+				}
+				return t.force(ctx, env, args[0], name)
 			}
-			o, err := t.find(env, args)
+			o, err := t.which(env, args)
 			if err != nil {
 				return err
 			}
@@ -53,13 +57,13 @@ func (t *Table) unlockCommand() *commands.Command {
 	return c
 }
 
-// find is the entry of a path, or the only one.
-func (t *Table) find(env *commands.Env, args []string) (*owned, error) {
+// which is the entry of a path, or the only one.
+func (t *Table) which(env *commands.Env, args []string) (*owned, error) {
 	if len(args) > 0 {
 		if err := zkconn.ValidatePath(args[0], false); err != nil {
 			return nil, err
 		}
-		if o := t.get(env.Session.ServerPath(args[0])); o != nil {
+		if o := t.find(env, args[0]); o != nil {
 			return o, nil
 		}
 		return nil, fmt.Errorf("this shell does not hold %s; locks %s shows who does", args[0], args[0])
@@ -85,7 +89,7 @@ func (t *Table) unlockAll(ctx context.Context, env *commands.Env) error {
 	}
 	var errs []error
 	for _, o := range all {
-		for t.get(o.server) == o {
+		for range max(1, len(o.held())) {
 			if err := o.unlock(ctx, env); err != nil {
 				errs = append(errs, err)
 				break
@@ -97,22 +101,28 @@ func (t *Table) unlockAll(ctx context.Context, env *commands.Env) error {
 
 // unlock gives one lease back, or ends the wait.
 func (o *owned) unlock(ctx context.Context, env *commands.Env) error {
-	if o.stopWaiting(errWithdrawn) {
-		o.table.waiting.Wait()
-		return env.Print(unlocked{Path: o.path})
+	ctx, cancel := context.WithTimeout(ctx, unlockTimeout)
+	defer cancel()
+	if b := o.stopWaiting(errWithdrawn); b != nil {
+		select {
+		case <-b.done:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if len(o.held()) == 0 { // else it was got in the last moment
+			return env.Print(unlocked{Path: o.path})
+		}
 	}
 	l, ok := o.next()
 	if !ok {
 		return fmt.Errorf("this shell does not hold %s", o.path)
 	}
-	ctx, cancel := context.WithTimeout(ctx, unlockTimeout)
-	defer cancel()
 	node := l.Node() // before it may become another
 	err := l.Unlock(ctx)
-	if err != nil && !errors.Is(err, zklock.ErrLost) && !errors.Is(err, zklock.ErrUnconfirmed) {
+	if err != nil && !settled(err) && !errors.Is(err, zklock.ErrUnconfirmed) {
 		return fmt.Errorf("%s is still locked: %w; close ends the session, and with it the lock", o.path, err)
 	}
-	left := o.table.forget(o.server, l.Lease)
+	left := o.forget(l.Lease)
 	switch {
 	case errors.Is(err, zklock.ErrLost):
 		return &commands.StatusError{Status: statusLost, Err: fmt.Errorf("%s: %w", o.path, err)}
@@ -164,13 +174,22 @@ func (u unlocked) Text(w io.Writer) error {
 	return err
 }
 
-// force removes another client's znode.
+// childOf takes the name of a lock's child, alone or with the lock's path before it.
+func childOf(dir, node string) (string, error) {
+	name := path.Base(node)
+	if strings.Contains(node, "/") && path.Dir(node) != path.Clean(dir) {
+		return "", fmt.Errorf("%s is not below %s", node, dir)
+	}
+	if _, ok := zklock.ParseName(name); !ok {
+		return "", fmt.Errorf("%s is no znode of a lock; locks %s shows them", path.Join(dir, name), dir)
+	}
+	return name, nil
+}
+
+// force removes another client's znodes.
 func (t *Table) force(ctx context.Context, env *commands.Env, dir, name string) error {
 	node := path.Join(dir, name)
-	if _, ok := zklock.ParseName(name); !ok {
-		return fmt.Errorf("%s is no znode of a lock; delete removes any znode", node)
-	}
-	if o := t.get(env.Session.ServerPath(dir)); o != nil && o.current().Node == node {
+	if o := t.find(env, dir); o != nil && zklock.SameOwner(o.current().Node, node) {
 		return fmt.Errorf("%s is this shell's own; unlock %s releases it", node, dir)
 	}
 	data, _, err := env.Session.Get(ctx, node, false)
@@ -179,6 +198,18 @@ func (t *Table) force(ctx context.Context, env *commands.Env, dir, name string) 
 	}
 	if err := env.Session.Delete(ctx, node, -1); err != nil {
 		return err
+	}
+	rest, _, err := env.Session.Children(ctx, dir, false)
+	if err != nil {
+		return err
+	}
+	for _, other := range rest { // a lock of all families has more of them
+		if !zklock.SameOwner(name, other) {
+			continue
+		}
+		if err := env.Session.Delete(ctx, path.Join(dir, other), -1); err != nil && !errors.Is(err, zkconn.NoNode) {
+			return err
+		}
 	}
 	return env.Print(removed{node, describeWho(data)})
 }

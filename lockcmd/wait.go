@@ -1,13 +1,79 @@
 package lockcmd
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"path"
 	"sync"
 	"time"
 
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
+
+// errTimeUp is the end of -w.
+var errTimeUp = errors.New("the time is up")
+
+// acquire asks the recipe, and keeps the lease.
+func (o *owned) acquire(ctx context.Context, k kind, f *lockFlags) (*zklock.Lease, error) {
+	limit, cause := f.wait.value, errTimeUp
+	if f.try { // the answer is expected at once, but not from a server that is silent
+		limit, cause = o.env.Session.Info().Timeout, fmt.Errorf("%w: no answer", zkconn.ConnectionLoss)
+	}
+	if f.try || f.wait.given {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, cause)
+		defer cancel()
+	}
+	take := map[bool]map[zklock.Mode]func(context.Context) (*zklock.Lease, error){
+		false: {zklock.Exclusive: o.lock.Lock, zklock.Shared: o.lock.RLock},
+		true:  {zklock.Exclusive: o.lock.TryLock, zklock.Shared: o.lock.TryRLock},
+	}
+	lease, err := take[f.try][k.mode](ctx)
+	switch {
+	case err == nil:
+		o.add(lease, k)
+		return lease, nil
+	case errors.Is(err, zklock.ErrBusy), context.Cause(ctx) == errTimeUp:
+		return nil, o.busy(f, err)
+	case ctx.Err() != nil && !f.try:
+		err = fmt.Errorf("%w: %s is not waited for any more, and the place in the queue is given up", context.Cause(ctx), o.path)
+	}
+	return nil, &commands.FinalError{Err: err}
+}
+
+// busy says why a lock was not got.
+func (o *owned) busy(f *lockFlags, err error) error {
+	if !errors.Is(err, zklock.ErrBusy) {
+		err = errTimeUp
+	}
+	err = fmt.Errorf("%s: %w", o.path, err)
+	if ahead := o.current().Ahead; ahead != nil {
+		err = fmt.Errorf("%w: %s", err, behind(ahead))
+	}
+	return &commands.FinalError{Err: &commands.StatusError{Status: f.status, Err: err}}
+}
+
+// waitHere gets a lock while the person waits, and shows what for.
+func (o *owned) waitHere(ctx context.Context, k kind, f *lockFlags) (*zklock.Lease, error) {
+	end := o.showWait()
+	lease, err := o.acquire(ctx, k, f)
+	end()
+	if err != nil {
+		drain, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
+		defer cancel()
+		if o.lock.Drain(drain) != nil {
+			o.env.Note("the place in the queue of " + o.path + " is being given up in the background")
+		}
+		o.forget(nil)
+	}
+	return lease, err
+}
+
+// withdrawTimeout is how long a person waits for the word that nothing stayed behind.
+const withdrawTimeout = 50 * time.Millisecond
 
 // drawEvery is how often the line of a wait is drawn anew.
 const drawEvery = 200 * time.Millisecond
@@ -45,15 +111,6 @@ func (o *owned) showWait() (end func()) {
 	}
 }
 
-// waitLine says at which place the lock waits, behind whom, and for how long.
-func (o *owned) waitLine(waited time.Duration) string {
-	s := o.current()
-	if s.State != zklock.Queued || s.Ahead == nil {
-		return ""
-	}
-	return fmt.Sprintf("waiting for %s, %s: place %d, behind %s", o.path, waited.Round(time.Second), s.Place, behind(s.Ahead))
-}
-
 // behind names a contender: who, since when, and the znode.
 func behind(a *zklock.Ahead) string {
 	who := describeWho(a.Data)
@@ -61,4 +118,79 @@ func behind(a *zklock.Ahead) string {
 		who += ", "
 	}
 	return fmt.Sprintf("%ssince %s (%s)", who, a.Since.Local().Format(time.TimeOnly), path.Base(a.Node))
+}
+
+// background is a wait that goes on while the shell does something else.
+type background struct {
+	cancel context.CancelCauseFunc
+	placed chan struct{} // closed once there is a place in the queue
+	once   sync.Once
+	done   chan struct{} // closed when the wait is over
+}
+
+func (b *background) place() { b.once.Do(func() { close(b.placed) }) }
+
+// waitLater waits while the shell goes on, once there is a place in the queue. A
+// lock that is got at once is answered at once.
+func (o *owned) waitLater(ctx context.Context, k kind, f *lockFlags) error {
+	later, cancel := context.WithCancelCause(context.Background())
+	b := &background{cancel: cancel, placed: make(chan struct{}), done: make(chan struct{})}
+	o.table.mu.Lock()
+	o.wait = b
+	o.table.mu.Unlock()
+	type result struct {
+		lease *zklock.Lease
+		err   error
+	}
+	got := make(chan result)
+	alone := make(chan struct{}) // closed when the command has returned
+	defer close(alone)
+	o.table.work(func() { // until it has the lock, or unlock or the end of the shell stops it
+		defer close(b.done)
+		defer cancel(nil)
+		lease, err := o.acquire(later, k, f)
+		o.table.mu.Lock()
+		o.wait = nil
+		o.dropIfEmpty()
+		o.table.mu.Unlock()
+		select {
+		case got <- result{lease, err}:
+		case <-alone:
+			o.announce(later, lease, k, err)
+		}
+	})
+	select {
+	case r := <-got:
+		if r.err != nil {
+			return r.err
+		}
+		return o.env.Print(o.answer(r.lease, k))
+	case <-b.placed:
+		st := o.current()
+		return o.env.Print(pending{o.path, k.label, st.Node, st.Place})
+	case <-ctx.Done():
+		cancel(context.Cause(ctx))
+		return context.Cause(ctx)
+	}
+}
+
+// announce tells how a wait in the background has ended, unless that was asked for.
+func (o *owned) announce(ctx context.Context, lease *zklock.Lease, k kind, err error) {
+	switch {
+	case err == nil && ctx.Err() == nil:
+		o.say(o.answer(lease, k).line())
+	case ctx.Err() == nil:
+		o.say("lock " + o.path + ": " + err.Error())
+	}
+}
+
+// stopWaiting ends a background wait, if there is one, and returns it.
+func (o *owned) stopWaiting(why error) *background {
+	o.table.mu.Lock()
+	b := o.wait
+	o.table.mu.Unlock()
+	if b != nil {
+		b.cancel(why)
+	}
+	return b
 }

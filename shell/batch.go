@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"syscall"
 
 	"github.com/zksh/zksh/commands"
 )
@@ -87,16 +88,15 @@ func readAhead(ctx context.Context, r io.Reader) <-chan batchLine {
 
 // over tells whether a failure ends a batch.
 func (s *Shell) over(err error) bool {
-	if errors.As(err, new(*commands.FinalError)) && !s.cfg.GoOn {
-		return true
-	}
-	switch Status(err) {
-	case StatusOK:
+	switch {
+	case err == nil:
 		return s.cfg.StopAtError && s.status != StatusOK
-	case StatusInterrupted, StatusTerminated, StatusBrokenPipe:
+	case errors.As(err, new(*commands.FinalError)) && !s.cfg.GoOn,
+		errors.Is(err, ErrInterrupted), errors.Is(err, ErrTerminated), errors.Is(err, context.Canceled),
+		errors.Is(err, syscall.EPIPE), errors.As(err, new(*writeError)):
 		return true
 	}
-	return s.cfg.StopAtError || errors.As(err, new(*writeError))
+	return s.cfg.StopAtError
 }
 
 // lost is the error of a lock that was lost since the last line.

@@ -26,6 +26,8 @@ type Editor interface {
 // plainEditor reads from a terminal that does its own line editing.
 type plainEditor struct {
 	out        io.Writer
+	wanted     chan struct{}
+	reading    bool // a line is wanted and has not come; ReadLine's own
 	lines      chan plainLine
 	interrupts <-chan os.Signal
 
@@ -47,23 +49,23 @@ type plainLine struct {
 // NewPlainEditor reads lines from in and prompts on out. Ctrl-C arrives through
 // interrupts while a line is being read.
 func NewPlainEditor(in io.Reader, out io.Writer, interrupts <-chan os.Signal) Editor {
-	e := &plainEditor{out: out, lines: make(chan plainLine), interrupts: interrupts}
+	e := &plainEditor{out: out, wanted: make(chan struct{}, 1), lines: make(chan plainLine, 1), interrupts: interrupts}
 	// A read of a terminal cannot be broken off, so this goroutine ends with the
-	// input, or with the process.
+	// input, or with the process. It reads only when a line is wanted: what is
+	// typed while a command runs may be meant for a program which that has started.
 	go func() {
 		r := bufio.NewReader(in)
-		for {
+		for range e.wanted {
 			text, err := r.ReadString('\n')
 			text = strings.TrimRight(text, "\r\n")
-			if err == io.EOF && text != "" {
+			switch {
+			case err == io.EOF && text != "":
 				err = nil
-			}
-			if err == nil && len(text) >= maxTyped {
-				e.lines <- plainLine{"", errLineTooLong}
-				continue
+			case err == nil && len(text) >= maxTyped:
+				text, err = "", errLineTooLong
 			}
 			e.lines <- plainLine{text, err}
-			if err != nil {
+			if err != nil && err != errLineTooLong {
 				return
 			}
 		}
@@ -92,8 +94,13 @@ func (e *plainEditor) ReadLine(ctx context.Context, prompt func() string) (strin
 	if err := e.show(prompt); err != nil {
 		return "", err
 	}
+	if !e.reading {
+		e.reading = true
+		e.wanted <- struct{}{}
+	}
 	select {
 	case l := <-e.lines:
+		e.reading = false
 		end := ""
 		if l.err != nil { // Ctrl-D leaves the cursor behind the prompt
 			end = "\n"

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/zksh/zksh/commands"
@@ -216,9 +218,20 @@ func (s *Shell) readLines(ctx context.Context, e Editor) {
 	}
 }
 
-// prompt is zkCli's: the connect string, the state, the number of the next line.
+// prompt is zkCli's: the connect string, the state, the number of the next line;
+// before that, how many locks are held, if any.
 func (s *Shell) prompt() string {
-	return fmt.Sprintf("[zk: %s(%s) %d] ", s.cfg.Session.Servers().Spec, s.cfg.Session.State(), s.lines.Len())
+	locks := ""
+	if s.cfg.Locks != nil {
+		switch n := s.cfg.Locks.Held(); n {
+		case 0:
+		case 1:
+			locks = "1 lock "
+		default:
+			locks = fmt.Sprintf("%d locks ", n)
+		}
+	}
+	return fmt.Sprintf("[zk: %s(%s) %s%d] ", s.cfg.Session.Servers().Spec, s.cfg.Session.State(), locks, s.lines.Len())
 }
 
 // runCancellable runs a line that Ctrl-C cancels.
@@ -333,8 +346,15 @@ func (s *Shell) report(cmd string, err error) {
 
 // silent tells an error whose exit status says it all.
 func silent(err error) bool {
-	var own *commands.StatusError
-	return errors.As(err, new(commands.Unmet)) || errors.As(err, &own) && own.Err == nil || Status(err) == StatusBrokenPipe
+	switch e := err.(type) {
+	case commands.Unmet:
+		return true
+	case *commands.StatusError:
+		return e.Err == nil
+	case interface{ Unwrap() []error }: // joined: each of them
+		return !slices.ContainsFunc(e.Unwrap(), func(err error) bool { return !silent(err) })
+	}
+	return errors.Is(err, syscall.EPIPE)
 }
 
 // plain is text that is printed as it is.

@@ -117,7 +117,7 @@ func TestCommandEndsBeforeTheLease(t *testing.T) {
 	}
 	proxy.Hold(false)
 	wantExit(t, g.cmd, 74)
-	for _, want := range []string{"no connection", "the lock on /l was lost, or nearly so, while sh ran"} {
+	for _, want := range []string{"no connection", "sh was ended, as the lock on /l was lost, or about to be"} {
 		if !strings.Contains(g.errs.String(), want) {
 			t.Errorf("%q is not told: %s", want, g.errs.String())
 		}

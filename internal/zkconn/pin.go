@@ -2,6 +2,7 @@ package zkconn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -23,15 +24,47 @@ type Pinned struct {
 	c     Client
 }
 
+// Stay is the ensemble a Session is connected to now. What Connect puts in its
+// place is another one, even of the same servers.
+type Stay struct {
+	s *Session
+	l *link
+}
+
+// Stay binds to the present ensemble.
+func (s *Session) Stay() Stay { return Stay{s, s.current()} }
+
+// Closed tells whether it was left by Close or Connect.
+func (b Stay) Closed() bool {
+	b.l.mu.Lock()
+	defer b.l.mu.Unlock()
+	return b.l.state == StateClosed
+}
+
+// Pin is Stay's Pin for the present ensemble.
+func (s *Session) Pin(ctx context.Context) (*Pinned, error) { return s.Stay().Pin(ctx) }
+
 // Pin waits for a session until ctx ends and binds to it.
-func (s *Session) Pin(ctx context.Context) (*Pinned, error) {
-	l := s.current()
-	if _, err := l.await(ctx, "", true); err != nil {
-		return nil, err
+func (b Stay) Pin(ctx context.Context) (*Pinned, error) {
+	for {
+		if _, err := b.l.await(ctx, "", true); err != nil && !errors.Is(err, SessionExpired) {
+			return nil, err
+		}
+		if p := b.pinned(); p != nil {
+			return p, nil
+		}
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return &Pinned{l: l, gen: l.gen, id: l.id, ended: l.over, c: Client{s: s}}, nil
+}
+
+// pinned binds to the session, or returns nil if the connection has gone again:
+// without one the session may have no id yet.
+func (b Stay) pinned() *Pinned {
+	b.l.mu.Lock()
+	defer b.l.mu.Unlock()
+	if b.l.cur == nil {
+		return nil
+	}
+	return &Pinned{l: b.l, gen: b.l.gen, id: b.l.id, ended: b.l.over, c: Client{s: b.s}}
 }
 
 // ID is the session's id.

@@ -25,6 +25,13 @@ func TestQuietWatches(t *testing.T) {
 	f := openFaulty(t, patience)
 	ctx := within(t)
 	f.must(f.create(f.truth, "/dir", zkconn.CreateMode{}))
+	_, _, err := f.Children(ctx, f.root+"/dir", true) // the user has a watch of this kind, too
+	f.must(err)
+	f.must(f.create(f.truth, "/dir/first", zkconn.CreateMode{}))
+	f.event("NodeChildrenChanged /dir")
+	f.must(f.create(f.truth, "/other", zkconn.CreateMode{}))
+	_, _, err = f.Children(ctx, f.root+"/other", true)
+	f.must(err)
 	p, err := f.Pin(ctx)
 	f.must(err)
 	wake := make(chan struct{}, 1)
@@ -46,6 +53,7 @@ func TestQuietWatches(t *testing.T) {
 	f.cut(func() {})
 	f.must(f.create(f.truth, "/dir/c", zkconn.CreateMode{}))
 	woken(t, "a child made on another connection", wake)
+	f.noNodeEvents()
 
 	if _, err := p.Exists(ctx, f.root+"/later", wake); !errors.Is(err, zkconn.NoNode) {
 		t.Fatal(err)

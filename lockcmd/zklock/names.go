@@ -1,6 +1,7 @@
 package zklock
 
 import (
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -187,6 +188,20 @@ func (m marker) prefix(guid string) string {
 		return "_c_" + guid + m.text
 	}
 	return "_c_" + guid + "-" + m.text
+}
+
+// owner is the client's mark in a name, in one form for all families; empty for
+// a name without one.
+func owner(name string) string {
+	n, _ := ParseName(name)
+	return strings.ReplaceAll(strings.TrimPrefix(n.GUID, "_c_"), "-", "")
+}
+
+// SameOwner tells whether two children of a lock belong to the same attempt to
+// get it: a lock of family All has several. They may be given as paths.
+func SameOwner(a, b string) bool {
+	a, b = path.Base(a), path.Base(b)
+	return a == b || owner(a) != "" && owner(a) == owner(b)
 }
 
 // mine tells whether a child carries the mark of a lock's own znodes.

@@ -1,0 +1,188 @@
+package lockcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/lockcmd/zklock"
+)
+
+// crier tells the person what happens, in order. It never keeps those waiting
+// who have something to tell: a terminal that is held with Ctrl-S must not keep
+// a command alive beyond its lock.
+type crier struct {
+	mu   sync.Mutex
+	list []func()
+	idle chan struct{} // closed when all is told; nil while nothing is
+}
+
+// say hands over a text to be told.
+func (c *crier) say(tell func(string), text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.list = append(c.list, func() { tell(text) })
+	if c.idle == nil {
+		c.idle = make(chan struct{})
+		go c.tell(c.idle) // ends when all is told; finish waits for it
+	}
+}
+
+func (c *crier) tell(idle chan<- struct{}) {
+	defer close(idle)
+	for {
+		c.mu.Lock()
+		if len(c.list) == 0 {
+			c.idle = nil
+			c.mu.Unlock()
+			return
+		}
+		next := c.list[0]
+		c.list = c.list[1:]
+		c.mu.Unlock()
+		next()
+	}
+}
+
+// finish waits until all is told, or ctx ends.
+func (c *crier) finish(ctx context.Context) error {
+	c.mu.Lock()
+	idle := c.idle
+	c.mu.Unlock()
+	if idle == nil {
+		return nil
+	}
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return errors.New("standard error takes no more")
+	}
+}
+
+func (o *owned) say(text string) { o.table.crier.say(o.env.Alert, text) }
+
+// told is the lock's Notify: it keeps the state and tells the person.
+func (o *owned) told(s zklock.Status) {
+	left := s.State == zklock.Lost && o.key.at.Closed() // by the person's own close or connect
+	o.table.mu.Lock()
+	before := o.status.State
+	o.status = s
+	if s.State == zklock.Held {
+		o.reported = false
+	}
+	if s.State == zklock.Queued && o.wait != nil {
+		o.wait.place()
+	}
+	revocable := o.revocable
+	if left {
+		o.leases = nil
+		o.dropIfEmpty()
+	}
+	o.table.mu.Unlock()
+	if text := o.news(before, s, left); text != "" {
+		o.say(text)
+	}
+	if s.Revoke != nil && revocable {
+		o.table.work(o.letGo) // Notify must not call the lock
+	}
+}
+
+// news is what a person must hear of a change, or empty.
+func (o *owned) news(before zklock.State, s zklock.Status, left bool) string {
+	switch {
+	case left:
+		return "lock " + o.path + ": released, with its session"
+	case s.State == zklock.Requeued && o.key.at.Closed():
+		return "" // the wait ends with an error of its own
+	case s.State == zklock.Requeued:
+		return fmt.Sprintf("lock %s: lost its place in the queue (%s); it queues up again", o.path, s.Err)
+	case s.State == zklock.Suspended:
+		return fmt.Sprintf("lock %s: no connection; it is safe for another %s", o.path, seconds(time.Until(s.Until)))
+	case s.State == zklock.PresumedLost:
+		return "lock " + o.path + ": presumed lost: no server was heard of for as long as the session lasts, so others may hold it"
+	case s.State == zklock.Lost:
+		return fmt.Sprintf("lock %s is lost: %s", o.path, s.Err)
+	case s.State == zklock.Releasing && s.Err != nil:
+		return fmt.Sprintf("lock %s: %s", o.path, s.Err)
+	case s.State == zklock.Held && s.Revoke != nil:
+		return fmt.Sprintf("lock %s: %s", o.path, o.request(s.Revoke))
+	case s.State == zklock.Held && s.Again:
+		return "lock " + o.path + ": it was kept after all: the server still has the session"
+	case s.State == zklock.Held && before == zklock.Suspended:
+		return "lock " + o.path + ": connected again and still held"
+	}
+	return ""
+}
+
+// asks says who asks to let go.
+func asks(data []byte) string {
+	who := "somebody"
+	if r, ok := readRevocation(data); ok {
+		who = render.Safe(r.By.String())
+	}
+	return who + " asks to let go"
+}
+
+func (o *owned) request(data []byte) string {
+	o.table.mu.Lock()
+	revocable, guarding := o.revocable, o.end != nil
+	o.table.mu.Unlock()
+	switch {
+	case revocable && guarding:
+		return asks(data) + "; the command is ended"
+	case revocable:
+		return asks(data) + "; it is released"
+	}
+	return asks(data) + "; unlock " + o.path + " does"
+}
+
+// letGo releases all of a lock that somebody asked for. With a command under it
+// the command is ended, and the release follows that.
+func (o *owned) letGo() {
+	o.table.mu.Lock()
+	end, leases := o.end, slices.Clone(o.leases)
+	o.table.mu.Unlock()
+	if end != nil {
+		end()
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
+	defer cancel()
+	for _, l := range slices.Backward(leases) {
+		if err := l.Unlock(ctx); err != nil && !settled(err) {
+			o.say(fmt.Sprintf("lock %s: %s", o.path, err))
+			if !errors.Is(err, zklock.ErrUnconfirmed) {
+				return
+			}
+		}
+		o.forget(l.Lease)
+	}
+	o.table.mu.Lock()
+	defer o.table.mu.Unlock()
+	o.table.gone = append(o.table.gone, fmt.Errorf("the lock on %s was released, as somebody asked for it", o.path))
+}
+
+// waitLine says at which place the lock waits, behind whom, and for how long.
+func (o *owned) waitLine(waited time.Duration) string {
+	s := o.current()
+	line := fmt.Sprintf("waiting for %s, %s: ", o.path, waited.Round(time.Second))
+	switch {
+	case o.env.Session.State() == zkconn.StateConnecting:
+		return line + "no connection"
+	case s.State != zklock.Queued || s.Ahead == nil:
+		return ""
+	}
+	return line + fmt.Sprintf("place %d, behind %s", s.Place, behind(s.Ahead))
+}
+
+// seconds shows a duration as people read it.
+func seconds(d time.Duration) string {
+	return strings.TrimSuffix(max(d, 0).Round(100*time.Millisecond).String(), ".0s")
+}
