@@ -21,6 +21,7 @@ func (t *Table) locksCommand() *commands.Command {
 			"whichever client made it. The status is 75 if somebody holds the lock, 0 if it is free.",
 		Example: "locks /locks/backup",
 		Params:  []commands.Param{{Name: "path", Optional: true}},
+		Offline: true,
 	}
 	c.Flags = func(fs *pflag.FlagSet) commands.Run {
 		follow := fs.BoolP("f", "f", false, "go on and show each change, until Ctrl-C")

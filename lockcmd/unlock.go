@@ -27,6 +27,7 @@ func (t *Table) unlockCommand() *commands.Command {
 			"client may not notice.",
 		Example: "unlock /locks/backup",
 		Params:  []commands.Param{{Name: "path", Optional: true}},
+		Offline: true,
 	}
 	c.Flags = func(fs *pflag.FlagSet) commands.Run {
 		all := fs.BoolP("a", "a", false, "release all locks of this shell, the newest first")

@@ -64,11 +64,20 @@ type guarded struct {
 // writes its pid, and script runs after that.
 func guard(t *testing.T, server, traps, script string, flags ...string) *guarded {
 	t.Helper()
+	return startGuard(t, nil, server, traps, script, flags...)
+}
+
+// startGuard is guard with a standard error of its own.
+func startGuard(t *testing.T, errs io.Writer, server, traps, script string, flags ...string) *guarded {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "pid")
 	args := append([]string{"-server", server, "-timeout", "6000", "lock"}, flags...)
 	args = append(args, "/l", "--", "sh", "-c", traps+"\necho $$ > "+file+".new; mv "+file+".new "+file+"; "+script)
 	g := &guarded{cmd: exec.Command("zksh", args...)}
 	g.cmd.Env, g.cmd.Stderr = homeEnv(t.TempDir()), &g.errs
+	if errs != nil {
+		g.cmd.Stderr = errs
+	}
 	if err := g.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -120,6 +129,44 @@ func TestCommandEndsBeforeTheLease(t *testing.T) {
 	for _, want := range []string{"no connection", "sh was ended, as the lock on /l was lost, or about to be"} {
 		if !strings.Contains(g.errs.String(), want) {
 			t.Errorf("%q is not told: %s", want, g.errs.String())
+		}
+	}
+}
+
+// Nobody reads what is told: the command ends in time all the same.
+func TestBlockedTerminalKeepsNoCommandAlive(t *testing.T) {
+	t.Parallel()
+	server, chroot := zktest.Shared(t).Addr(), place(t)
+	proxy := zktest.NewProxy(t, server)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	fill(t, w)
+	g := startGuard(t, w, proxy.Addr()+chroot, "trap '' TERM", "while :; do sleep 0.1; done", "-t", "1")
+	w.Close()
+	proxy.Hold(true)
+	newRival(t, server+chroot).lock(t, "/l")
+	if running(g.child) {
+		t.Error("the command still runs while another client holds the lock")
+	}
+	proxy.Hold(false)
+	go func() { _, _ = io.Copy(io.Discard, r) }() // ends with zksh
+	wantExit(t, g.cmd, 74)
+}
+
+// fill writes into a pipe until it takes no more.
+func fill(t *testing.T, w *os.File) {
+	t.Helper()
+	if err := w.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := w.Write(make([]byte, 4096)); errors.Is(err, os.ErrDeadlineExceeded) {
+			return
+		} else if err != nil {
+			t.Fatal(err)
 		}
 	}
 }
