@@ -24,8 +24,8 @@ func (t *Table) locksCommand() *commands.Command {
 		Offline: true,
 	}
 	c.Flags = func(fs *pflag.FlagSet) commands.Run {
-		follow := fs.BoolP("f", "f", false, "go on and show each change, until Ctrl-C")
-		quiet := fs.BoolP("q", "q", false, "print nothing, only set the status")
+		follow := fs.BoolP("follow", "f", false, "go on and show each change, until Ctrl-C")
+		quiet := fs.BoolP("quiet", "q", false, "print nothing, only set the status")
 		return func(ctx context.Context, env *commands.Env, args []string) error {
 			switch {
 			case len(args) == 0 && (*follow || *quiet):

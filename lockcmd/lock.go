@@ -56,12 +56,12 @@ type lockFlags struct {
 func (f *lockFlags) declare(fs *pflag.FlagSet, k kind) {
 	f.grace.value = 5 * time.Second
 	f.family = string(k.family)
-	fs.BoolVarP(&f.try, "n", "n", false, "do not wait")
-	fs.VarP(&f.wait, "w", "w", "wait at most this `duration`, such as 5s or 2m; a number alone is seconds")
-	fs.BoolVarP(&f.background, "b", "b", false, "wait in the background")
-	fs.IntVarP(&f.status, "E", "E", statusNotLocked, "exit with this `status` if the lock is not got")
-	fs.StringVarP(&f.note, "m", "m", "", "a `note` that others see")
-	fs.VarP(&f.grace, "t", "t", "from TERM to KILL, a command that must end has this `duration`")
+	fs.BoolVarP(&f.try, "no-wait", "n", false, "do not wait")
+	fs.VarP(&f.wait, "wait", "w", "wait at most this `duration`, such as 5s or 2m; a number alone is seconds")
+	fs.BoolVarP(&f.background, "background", "b", false, "wait in the background")
+	fs.IntVarP(&f.status, "status", "E", statusNotLocked, "exit with this `status` if the lock is not got")
+	fs.StringVarP(&f.note, "note", "m", "", "a `note` that others see")
+	fs.VarP(&f.grace, "grace", "t", "from TERM to KILL, a command that must end has this `duration`")
 	fs.StringVar(&f.family, "as", f.family, "the `family` of names: mutex, rw, kazoo or all")
 	fs.BoolVar(&f.revocable, "revocable", false, "release when somebody asks with revoke")
 }

@@ -30,7 +30,7 @@ func (t *Table) unlockCommand() *commands.Command {
 		Offline: true,
 	}
 	c.Flags = func(fs *pflag.FlagSet) commands.Run {
-		all := fs.BoolP("a", "a", false, "release all locks of this shell, the newest first")
+		all := fs.BoolP("all", "a", false, "release all locks of this shell, the newest first")
 		node := fs.String("force", "", "remove this `node` of another client below path")
 		return func(ctx context.Context, env *commands.Env, args []string) error {
 			misuse := func(problem string) error { return &commands.UsageError{Command: c, Problem: problem} }
