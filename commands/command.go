@@ -59,7 +59,8 @@ const (
 	Watch
 	Server
 	Number
-	Switch // on or off
+	LineNumber // of the history
+	Switch     // on or off
 	CommandName
 	Secret
 )
@@ -96,6 +97,9 @@ type Env struct {
 	Stdin   io.Reader // one-shot only, else nil
 	Streams Streams   // for programs a command starts
 	Mode    Mode
+	// Ask puts a question to the person at the terminal, whose answer is yes or no.
+	// It is nil when there is nobody to ask.
+	Ask     func(ctx context.Context, question string) (bool, error)
 	Version string // of zksh
 }
 
@@ -198,7 +202,7 @@ func (c *Command) Execute(ctx context.Context, env *Env, words []Word) error {
 	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
 		return c.misuse("-%s: %s", cmp.Or(bad.GetFlag().Shorthand, bad.GetFlag().Name), bad.Unwrap())
 	}
-	if errors.As(err, new(unknownFlag)) {
+	if unknown := (unknownFlag{}); errors.As(err, &unknown) && unknown.nearest == "" {
 		return c.misuse("%s; quote data that begins with a dash, or put -- before it", err)
 	}
 	if err != nil {

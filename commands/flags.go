@@ -24,7 +24,7 @@ func Reorder(fs *pflag.FlagSet, words []Word, stopAtFirst bool) ([]string, error
 			rest = append(rest, texts(words[i+1:])...)
 			break
 		}
-		if words[i].Quoted || len(w) < 2 || w[0] != '-' || isNumber(w) && fs.ShorthandLookup(w[1:2]) == nil {
+		if isData(fs, words[i]) {
 			if stopAtFirst {
 				rest = append(rest, texts(words[i:])...)
 				break
@@ -45,6 +45,38 @@ func Reorder(fs *pflag.FlagSet, words []Word, stopAtFirst bool) ([]string, error
 		flags = append(flags, out...)
 	}
 	return append(append(flags, "--"), rest...), nil
+}
+
+// Position says what the next word of a line would be, after the words that follow
+// the command's name: the positional word of that index, or the value of a flag.
+// After "--" no word is a flag any more.
+func (c *Command) Position(words []Word) (index int, flag *pflag.Flag, flagsEnded bool) {
+	fs := c.FlagSet()
+	for i := 0; i < len(words); i++ {
+		w := words[i]
+		switch {
+		case flagsEnded:
+			index++
+		case w.Text == "--" && !w.Quoted:
+			flagsEnded = true
+		case isData(fs, w):
+			index++
+		default:
+			out, wants, err := canonical(fs, w.Text)
+			if err != nil || !wants {
+				continue
+			}
+			if i++; i == len(words) {
+				return index, fs.Lookup(strings.TrimPrefix(out[len(out)-1], "--")), false
+			}
+		}
+	}
+	return index, nil, flagsEnded
+}
+
+// isData tells that a word is no flag.
+func isData(fs *pflag.FlagSet, w Word) bool {
+	return w.Quoted || len(w.Text) < 2 || w.Text[0] != '-' || isNumber(w.Text) && fs.ShorthandLookup(w.Text[1:2]) == nil
 }
 
 func texts(words []Word) []string {
@@ -74,7 +106,7 @@ func canonical(fs *pflag.FlagSet, w string) (out []string, wants bool, err error
 		return []string{"--" + name}, !isSwitch(f), nil
 	}
 	if strings.HasPrefix(w, "--") {
-		return nil, false, unknownFlag{w}
+		return nil, false, unknownFlag{w, nearestFlag(fs, w)}
 	}
 	for j := 1; j < len(w); j++ { // a run of short flags
 		f := fs.ShorthandLookup(w[j : j+1])
@@ -82,7 +114,7 @@ func canonical(fs *pflag.FlagSet, w string) (out []string, wants bool, err error
 		case f == nil && w[j] == '=':
 			return nil, false, fmt.Errorf("flag %s takes no value", w[:j])
 		case f == nil:
-			return nil, false, unknownFlag{w}
+			return nil, false, unknownFlag{w, nearestFlag(fs, w)}
 		case isSwitch(f):
 			out = append(out, "--"+f.Name)
 			continue
@@ -95,9 +127,33 @@ func canonical(fs *pflag.FlagSet, w string) (out []string, wants bool, err error
 }
 
 // unknownFlag is the error of a word that looks like a flag and is none.
-type unknownFlag struct{ word string }
+type unknownFlag struct{ word, nearest string }
 
-func (e unknownFlag) Error() string { return "unknown flag " + e.word }
+func (e unknownFlag) Error() string {
+	s := "unknown flag " + e.word
+	if e.nearest != "" {
+		s += "; did you mean " + e.nearest + "?"
+	}
+	return s
+}
+
+// nearestFlag is the flag that a mistyped one is close to: the same letter in the
+// other case, or a long name with few edits. It is empty when none is close.
+func nearestFlag(fs *pflag.FlagSet, word string) string {
+	name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
+	best, at := "", 1+min(2, len(name)/2)
+	fs.VisitAll(func(f *pflag.Flag) {
+		switch {
+		case len(name) == 1 && strings.EqualFold(name, f.Shorthand):
+			best = "-" + f.Shorthand
+		case len(name) > 1:
+			if d := distance(strings.ToLower(name), f.Name); d < at {
+				best, at = "--"+f.Name, d
+			}
+		}
+	})
+	return best
+}
 
 func isSwitch(f *pflag.Flag) bool { return f.NoOptDefVal != "" }
 

@@ -1,10 +1,14 @@
 package commands
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -44,6 +48,9 @@ func lineAndStat(w io.Writer, stat *render.Stat) error {
 	}
 	return stat.Text(w)
 }
+
+// Columns is the list for a terminal: it is laid out once it fills a line.
+func (l *listing) Columns() ([]string, *render.Stat) { return l.Children, l.Stat }
 
 // Table has a row for each child.
 func (l *listing) Table() render.Grid {
@@ -197,6 +204,7 @@ const (
 	plainData dataForm = iota
 	base64Data
 	hexData
+	jsonData
 )
 
 // Text is the data as it is, or null, and the stat block if there is one.
@@ -211,6 +219,12 @@ func (v *value) Text(w io.Writer) error {
 		_, err = io.WriteString(w, base64.StdEncoding.EncodeToString(data))
 	case hexData:
 		err = hexDump(w, data)
+	case jsonData:
+		var b bytes.Buffer
+		if err = json.Indent(&b, v.Data, "", "  "); err != nil {
+			return err
+		}
+		_, err = b.WriteTo(w)
 	default:
 		_, err = w.Write(data)
 	}
@@ -238,7 +252,7 @@ func (v *value) Table() render.Grid {
 
 func getCommand() *Command {
 	c := &Command{
-		Name: "get", Group: "Reading", Args: "[-s] [-w] [-b] [-x] [-f file] path",
+		Name: "get", Group: "Reading", Args: "[-s] [-w] [-b] [-x] [-j] [-f file] path",
 		Summary: "print a znode's data",
 		Help:    "A znode without data prints null. With -f the data goes into a file, byte for byte, and nothing is printed.",
 		Example: "get -s /app/config",
@@ -249,6 +263,7 @@ func getCommand() *Command {
 		watch := fs.BoolP("watch", "w", false, "leave a watch on the data")
 		b64 := fs.BoolP("base64", "b", false, "print the data in base64")
 		hex := fs.BoolP("hex", "x", false, "print a hex dump of the data")
+		pretty := fs.BoolP("json", "j", false, "print data that is JSON indented; anything else is refused")
 		file := fs.StringP("file", "f", "", "write the data into this file, byte for byte; - is standard output")
 		return func(ctx context.Context, env *Env, args []string) error {
 			w, err := watchArg(c, env, args, 1, *watch, "get path [watch]", "get [-s] [-w] path")
@@ -270,6 +285,10 @@ func getCommand() *Command {
 			}
 			v := &value{Path: args[0], Data: data}
 			switch {
+			case *pretty && !json.Valid(data):
+				return fmt.Errorf("the data of %s is no JSON; without -j it is printed as it is", args[0])
+			case *pretty:
+				v.form = jsonData
 			case *hex:
 				v.form = hexData
 			case *b64:
@@ -286,7 +305,7 @@ func getCommand() *Command {
 
 func statCommand() *Command {
 	c := &Command{
-		Name: "stat", Group: "Reading", Args: "[-w] path",
+		Name: "stat", Group: "Reading", Args: "[-w] [-h] path",
 		Summary: "print a znode's stat",
 		Help:    "With -w a watch is left on the znode, also on one that does not exist yet.",
 		Example: "stat /app",
@@ -294,6 +313,7 @@ func statCommand() *Command {
 	}
 	c.Flags = func(fs *pflag.FlagSet) Run {
 		watch := fs.BoolP("watch", "w", false, "leave a watch on the znode or its creation")
+		human := fs.BoolP("human", "h", false, "print times as ISO 8601 and how long ago they were, by this machine's clock")
 		return func(ctx context.Context, env *Env, args []string) error {
 			w, err := watchArg(c, env, args, 1, *watch, "stat path [watch]", "stat [-w] path")
 			if err != nil {
@@ -302,6 +322,9 @@ func statCommand() *Command {
 			st, err := env.Session.Exists(ctx, args[0], w)
 			if err != nil {
 				return err
+			}
+			if *human {
+				return env.Print(&render.HumanStat{Stat: (*render.Stat)(st), Now: time.Now()})
 			}
 			return env.Print((*render.Stat)(st))
 		}

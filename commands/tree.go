@@ -19,17 +19,18 @@ func treeCommands() []*Command {
 
 func deleteallCommand() *Command {
 	c := &Command{
-		Name: "deleteall", Group: "Trees", Args: "path [-b batch size]",
+		Name: "deleteall", Group: "Trees", Args: "path [-b batch size] [-y]",
 		Summary: "delete a znode and all below it",
 		Help: "Deletes leaves first, many at a time. Ctrl-C stops between batches and tells how far it got." +
-			" / and /zookeeper are refused.",
+			" / and /zookeeper are refused. By hand it first tells how many znodes there are, and asks.",
 		Example: "deleteall /app/old",
 		Params:  []Param{pathParam},
 	}
 	c.Flags = func(fs *pflag.FlagSet) Run {
 		batch := int32Flag(fs, "batch", "b", zktree.DefaultBatch, "how many deletes go into one transaction; below 1: one by one")
+		sure := fs.BoolP("yes", "y", false, "do not ask")
 		return func(ctx context.Context, env *Env, args []string) error {
-			return c.deleteTree(ctx, env, args[0], int(batch()))
+			return c.deleteTree(ctx, env, args[0], int(batch()), *sure)
 		}
 	}
 	return c
@@ -37,15 +38,18 @@ func deleteallCommand() *Command {
 
 func rmrCommand() *Command {
 	c := &Command{
-		Name: "rmr", Group: "Trees", Args: "path",
+		Name: "rmr", Group: "Trees", Args: "path [-y]",
 		Summary: "delete a znode and all below it (3.4's name for deleteall)",
 		Example: "rmr /app/old",
 		Params:  []Param{pathParam},
 	}
-	c.Flags = NoFlags(func(ctx context.Context, env *Env, args []string) error {
-		env.Note("The command 'rmr' has been deprecated. Please use 'deleteall' instead.")
-		return c.deleteTree(ctx, env, args[0], zktree.DefaultBatch)
-	})
+	c.Flags = func(fs *pflag.FlagSet) Run {
+		sure := fs.BoolP("yes", "y", false, "do not ask")
+		return func(ctx context.Context, env *Env, args []string) error {
+			env.Note("The command 'rmr' has been deprecated. Please use 'deleteall' instead.")
+			return c.deleteTree(ctx, env, args[0], zktree.DefaultBatch, *sure)
+		}
+	}
 	return c
 }
 
@@ -59,12 +63,17 @@ type removal struct {
 // Text is empty.
 func (removal) Text(io.Writer) error { return nil }
 
-func (c *Command) deleteTree(ctx context.Context, env *Env, path string, batch int) error {
+func (c *Command) deleteTree(ctx context.Context, env *Env, path string, batch int, sure bool) error {
 	if err := zkconn.ValidatePath(path, false); err != nil {
 		return err
 	}
 	if server := env.Session.ServerPath(path); path == "/" || server == "/zookeeper" {
 		return fmt.Errorf("%s is refused for %s; name what is to go below it", c.Name, path)
+	}
+	if !sure && env.Ask != nil {
+		if yes, err := confirm(ctx, env, path); err != nil || !yes {
+			return err
+		}
 	}
 	update, end := env.Meter("deleted")
 	n, err := zktree.Delete(ctx, env.Session.Client, path, batch, update)
@@ -73,6 +82,41 @@ func (c *Command) deleteTree(ctx context.Context, env *Env, path string, batch i
 		return err
 	}
 	return env.Print(removal{c.Name, path, n})
+}
+
+// confirm tells what would be deleted, and asks. The server counts where it can;
+// for how many are ephemeral the subtree is looked through, up to a bound.
+func confirm(ctx context.Context, env *Env, path string) (bool, error) {
+	n, err := countBelow(ctx, env, path)
+	if err != nil {
+		return false, err
+	}
+	what := "1 znode"
+	if n > 0 {
+		what = fmt.Sprintf("%d znodes", n+1)
+	}
+	eph, err := ephemeralsBelow(ctx, env, path, n)
+	if err != nil {
+		return false, err
+	}
+	return env.Ask(ctx, fmt.Sprintf("delete %s (%s): %s? [y/N] ", what, eph, path))
+}
+
+// maxLooked is how many znodes are looked at for a question.
+const maxLooked = 10_000
+
+// ephemeralsBelow words how many znodes of a subtree are ephemeral.
+func ephemeralsBelow(ctx context.Context, env *Env, path string, below int) (string, error) {
+	if below > maxLooked {
+		return "too many to tell the ephemeral ones", nil
+	}
+	update, end := env.Meter("looked at")
+	defer end()
+	n, err := zktree.CountEphemerals(ctx, env.Session.Client, path, update)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d ephemeral", n), nil
 }
 
 // count is the answer of getAllChildrenNumber.

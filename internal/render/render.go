@@ -41,12 +41,17 @@ type Printer struct {
 	W      io.Writer
 	Format Format
 	Safe   bool // W is a terminal: escape what could control it
+	// Width is a terminal's, in columns: lists that do not fit into a line are laid
+	// out in columns. Nil or 0: they are not.
+	Width func() int
 
 	buf *bufio.Writer // kept: a new one for each answer would be most of a batch's garbage
 }
 
 // To is the same printer on another stream.
-func (p *Printer) To(w io.Writer) *Printer { return &Printer{W: w, Format: p.Format, Safe: p.Safe} }
+func (p *Printer) To(w io.Writer) *Printer {
+	return &Printer{W: w, Format: p.Format, Safe: p.Safe, Width: p.Width}
+}
 
 // Print writes one value whole.
 func (p *Printer) Print(v Value) error {
@@ -82,6 +87,13 @@ func (p *Printer) print(w io.Writer, v Value) error {
 	case Table:
 		if t, ok := v.(Tabler); ok {
 			return WriteGrid(w, t.Table())
+		}
+	case Text:
+		if l, ok := v.(Lister); ok && p.Width != nil {
+			items, stat := l.Columns()
+			if width := p.Width(); width > 0 && len(items) > 1 && listWidth(items) > width {
+				return writeColumns(w, items, stat, width)
+			}
 		}
 	}
 	return v.Text(w)

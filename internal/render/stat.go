@@ -39,8 +39,10 @@ func (s *Stat) fields() []field {
 }
 
 // Text is zkCli's stat block.
-func (s *Stat) Text(w io.Writer) error {
-	for _, f := range s.fields() {
+func (s *Stat) Text(w io.Writer) error { return writeFields(w, s.fields()) }
+
+func writeFields(w io.Writer, fields []field) error {
+	for _, f := range fields {
 		if _, err := fmt.Fprintf(w, "%s = %s\n", f.name, f.value); err != nil {
 			return err
 		}
@@ -49,9 +51,11 @@ func (s *Stat) Text(w io.Writer) error {
 }
 
 // Table has a row for each field.
-func (s *Stat) Table() Grid {
+func (s *Stat) Table() Grid { return statGrid(s.fields()) }
+
+func statGrid(fields []field) Grid {
 	g := Grid{Header: []string{"field", "value"}}
-	for _, f := range s.fields() {
+	for _, f := range fields {
 		g.Rows = append(g.Rows, []string{f.name, f.value})
 	}
 	return g
@@ -60,7 +64,7 @@ func (s *Stat) Table() Grid {
 // MarshalJSON uses zkCli's field names; zxids and the session are strings in
 // hexadecimal, times are RFC 3339 in UTC with milliseconds.
 func (s *Stat) MarshalJSON() ([]byte, error) {
-	iso := func(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+	iso := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(isoMillis) }
 	return json.Marshal(struct {
 		CZxid          string `json:"cZxid"`
 		Ctime          string `json:"ctime"`
@@ -75,6 +79,58 @@ func (s *Stat) MarshalJSON() ([]byte, error) {
 		NumChildren    int32  `json:"numChildren"`
 	}{hex(s.Czxid), iso(s.Ctime), hex(s.Mzxid), iso(s.Mtime), hex(s.Pzxid), s.Cversion, s.Version, s.Aversion,
 		hex(s.EphemeralOwner), s.DataLength, s.NumChildren})
+}
+
+// isoMillis is ISO 8601 with milliseconds.
+const isoMillis = "2006-01-02T15:04:05.000Z07:00"
+
+// HumanStat is a Stat with times that are easier to read. Its JSON is the Stat's.
+type HumanStat struct {
+	*Stat
+	Now time.Time // times are told from here
+}
+
+func (s *HumanStat) fields() []field {
+	all := s.Stat.fields()
+	for i, f := range all {
+		switch f.name {
+		case "ctime":
+			all[i].value = s.when(s.Ctime)
+		case "mtime":
+			all[i].value = s.when(s.Mtime)
+		}
+	}
+	return all
+}
+
+func (s *HumanStat) when(ms int64) string {
+	t := time.UnixMilli(ms)
+	return t.Format(isoMillis) + " (" + Ago(s.Now.Sub(t)) + ")"
+}
+
+// Text is zkCli's stat block but for the times.
+func (s *HumanStat) Text(w io.Writer) error { return writeFields(w, s.fields()) }
+
+// Table has a row for each field.
+func (s *HumanStat) Table() Grid { return statGrid(s.fields()) }
+
+// Ago words how long ago something was, in its largest unit. Clocks differ, so
+// what is still to come is now.
+func Ago(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d < time.Second:
+		return "now"
+	case d < time.Minute:
+		return fmt.Sprintf("%d s ago", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%d m ago", d/time.Minute)
+	case d < 2*day:
+		return fmt.Sprintf("%d h ago", d/time.Hour)
+	case d < 1000*day:
+		return fmt.Sprintf("%d days ago", d/day)
+	}
+	return fmt.Sprintf("%d years ago", d/(365*day))
 }
 
 // JavaDate prints milliseconds since 1970 as java.util.Date does, in the local

@@ -271,3 +271,22 @@ func create(t *testing.T, s *zkconn.Session, paths ...string) {
 		t.Fatal(err)
 	}
 }
+
+func TestCountEphemerals(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, "/counted")
+	create(t, s, "/counted/a")
+	for i := range 7 {
+		if _, err := s.Create(ctx, fmt.Sprintf("/counted/a/e%d", i), nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for root, want := range map[string]int{"/counted": 7, "/counted/a": 7, "/counted/a/e1": 1} {
+		if got, err := CountEphemerals(ctx, s.Client, root, nil); got != want || err != nil {
+			t.Errorf("%s: %d, %v; want %d", root, got, err, want)
+		}
+	}
+	if _, err := CountEphemerals(ctx, s.Client, "/none", nil); !errors.Is(err, zkconn.NoNode) {
+		t.Errorf("%v", err)
+	}
+}

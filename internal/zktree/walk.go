@@ -7,6 +7,8 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
@@ -205,4 +207,46 @@ func (n *Node) below(visit func(path string) error) error {
 		}
 	}
 	return nil
+}
+
+// CountEphemerals returns how many znodes of a subtree are ephemeral. Only those
+// without children are looked at: no others can be.
+func CountEphemerals(ctx context.Context, c zkconn.Client, root string, progress Progress) (int, error) {
+	tree, _, err := List(ctx, c, root, Options{})
+	if err != nil {
+		return 0, err
+	}
+	p, err := c.Pipe(ctx, root)
+	if err != nil {
+		return 0, err
+	}
+	var refused error
+	found, done, paths := 0, 0, leaves(tree)
+	err = pipeline(ctx, paths, p.Exists, func(_ string, st *zk.Stat, err error) {
+		switch {
+		case err == nil && st.EphemeralOwner != 0:
+			found++
+		case err != nil && !errors.Is(err, zkconn.NoNode):
+			refused = err
+		}
+		if done++; progress != nil {
+			progress(done, len(paths))
+		}
+	})
+	return found, errors.Join(err, refused)
+}
+
+// leaves is the paths of a tree that have nothing below them.
+func leaves(n *Node) []string {
+	if n.Gone() {
+		return nil
+	}
+	if len(n.Children) == 0 {
+		return []string{n.Path}
+	}
+	var all []string
+	for _, c := range n.Children {
+		all = append(all, leaves(c)...)
+	}
+	return all
 }
