@@ -69,6 +69,7 @@ func run() int {
 		Streams: streams(opts, interactive), Columns: columns, Rows: rows,
 		Out: os.Stdout, Err: os.Stderr, OutTTY: isTerminal(os.Stdout), ErrTTY: isTerminal(os.Stderr), Stdin: os.Stdin,
 		StopAtError: opts.StopAtError, GoOn: opts.GoOn, Quiet: opts.Quiet, Interrupts: interrupts,
+		Pager: os.Getenv("PAGER"), Size: terminalSize,
 	}
 	if place != nil {
 		cfg.Welcome, cfg.Notices = welcome(place), notices(ctx, place)
@@ -91,7 +92,7 @@ func run() int {
 	case len(opts.Command) > 0:
 		return sh.RunCommand(ctx, opts.Command)
 	case interactive:
-		return sh.RunEditor(ctx, shell.NewPlainEditor(os.Stdin, os.Stdout, interrupts))
+		return sh.RunEditor(ctx, sh.Editor(os.Stdin, os.Stdout, os.Getenv))
 	}
 	return sh.RunLines(ctx, name, in)
 }
@@ -211,6 +212,15 @@ func versionText() string {
 		return info.Main.Version
 	}
 	return "(devel)"
+}
+
+// terminalSize is that of standard output; 0 columns mean that it is not known.
+func terminalSize() (columns, rows int) {
+	columns, rows, err := term.GetSize(int(os.Stdout.Fd()))
+	if err != nil {
+		return 0, 0
+	}
+	return columns, rows
 }
 
 // streams are for programs that commands start. They get no standard input where

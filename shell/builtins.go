@@ -78,7 +78,7 @@ func (s *Shell) redoCommand(group string) *commands.Command {
 		Summary: "run a line of the history again",
 		Help:    "The history then shows that line in place of the redo.",
 		Example: "redo 3",
-		Params:  []commands.Param{{Name: "cmdno", Kind: commands.Number}},
+		Params:  []commands.Param{{Name: "cmdno", Kind: commands.LineNumber}},
 		Offline: true,
 	}
 	c.Flags = commands.NoFlags(func(ctx context.Context, _ *commands.Env, args []string) error {

@@ -1,129 +1,66 @@
 package shell
 
 import (
-	"bufio"
 	"context"
-	"errors"
-	"io"
 	"os"
-	"strings"
-	"sync"
+
+	"github.com/zksh/zksh/history"
 )
 
-// Editor reads lines from a person. It is the seam behind which a richer editor
-// can stand.
+// Editor reads lines from a person. It is the seam behind which another editor
+// can stand: only newEditor knows which there are.
 type Editor interface {
 	// ReadLine shows the prompt, asking for it again whenever it is drawn anew, and
 	// returns the next line. The error is io.EOF when the person leaves,
 	// ErrInterrupted after Ctrl-C, and the context's.
-	ReadLine(ctx context.Context, prompt func() string) (string, error)
+	ReadLine(ctx context.Context, prompt func() Prompt) (string, error)
+	// Ask is ReadLine for an answer: nothing is completed, recalled or kept.
+	Ask(ctx context.Context, question string) (string, error)
 	// Notify prints whole lines at any time, without hurting the line being typed.
 	Notify(text string) error
-	// Close gives the terminal back.
+	// Refresh shows at any time what has become of the prompt and the completions.
+	Refresh()
+	// Discard drops what was typed ahead, as Ctrl-C does.
+	Discard()
+	// Close gives the terminal back. It may be called at any time and more than
+	// once, also while a panic is under way.
 	Close() error
 }
 
-// plainEditor reads from a terminal that does its own line editing.
-type plainEditor struct {
-	out        io.Writer
-	wanted     chan struct{}
-	reading    bool // a line is wanted and has not come; ReadLine's own
-	lines      chan plainLine
-	interrupts <-chan os.Signal
-
-	mu     sync.Mutex
-	prompt func() string // nil but while a line is being read
+// Prompt is what stands before the line being typed.
+type Prompt struct {
+	Text  string
+	Alert bool // it tells of trouble
 }
 
-// maxTyped is the longest line a terminal's own line editing passes on, in bytes;
-// it drops the rest silently.
-const maxTyped = 4095
-
-var errLineTooLong = errors.New("the terminal cuts lines of 4095 bytes and more; nothing was done: put long data into a file, for set -f or zksh -f")
-
-type plainLine struct {
-	text string
-	err  error
+// Proposals are what the text before the cursor may become.
+type Proposals struct {
+	From int // where in the text, in bytes, the word begins that each takes the place of
+	List []Proposal
 }
 
-// NewPlainEditor reads lines from in and prompts on out. Ctrl-C arrives through
-// interrupts while a line is being read.
-func NewPlainEditor(in io.Reader, out io.Writer, interrupts <-chan os.Signal) Editor {
-	e := &plainEditor{out: out, wanted: make(chan struct{}, 1), lines: make(chan plainLine, 1), interrupts: interrupts}
-	// A read of a terminal cannot be broken off, so this goroutine ends with the
-	// input, or with the process. It reads only when a line is wanted: what is
-	// typed while a command runs may be meant for a program which that has started.
-	go func() {
-		r := bufio.NewReader(in)
-		for range e.wanted {
-			text, err := r.ReadString('\n')
-			text = strings.TrimRight(text, "\r\n")
-			switch {
-			case err == io.EOF && text != "":
-				err = nil
-			case err == nil && len(text) >= maxTyped:
-				text, err = "", errLineTooLong
-			}
-			e.lines <- plainLine{text, err}
-			if err != nil && err != errLineTooLong {
-				return
-			}
+// Proposal is one completion of a word.
+type Proposal struct {
+	Text  string // takes the word's place, quoted as needed
+	Label string // the same for a menu; safe on a terminal
+	About string // one line; may be empty; safe on a terminal
+	Last  bool   // nothing is added to the word later: a blank may follow
+}
+
+// Assistant helps whoever types a line.
+type Assistant struct {
+	Complete func(before string) Proposals // quick; never asks a server
+	Recall   *history.Recall               // lines typed earlier
+}
+
+// newEditor is the richest editor that the terminal can bear: one that edits by
+// escape sequences, unless the person or the terminal cannot do with them.
+func newEditor(in, out *os.File, getenv func(string) string, help Assistant, interrupts <-chan os.Signal) Editor {
+	term := getenv("TERM")
+	if getenv("NO_COLOR") == "" && term != "" && term != "dumb" {
+		if e, err := newPromptEditor(in, out, help); err == nil {
+			return e
 		}
-	}()
-	return e
-}
-
-func (e *plainEditor) show(prompt func() string) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.prompt = prompt
-	_, err := io.WriteString(e.out, prompt())
-	return err
-}
-
-func (e *plainEditor) hide(end string) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.prompt = nil
-	_, err := io.WriteString(e.out, end)
-	return err
-}
-
-// ReadLine is part of Editor.
-func (e *plainEditor) ReadLine(ctx context.Context, prompt func() string) (string, error) {
-	if err := e.show(prompt); err != nil {
-		return "", err
 	}
-	if !e.reading {
-		e.reading = true
-		e.wanted <- struct{}{}
-	}
-	select {
-	case l := <-e.lines:
-		e.reading = false
-		end := ""
-		if l.err != nil { // Ctrl-D leaves the cursor behind the prompt
-			end = "\n"
-		}
-		return l.text, errors.Join(l.err, e.hide(end))
-	case <-e.interrupts:
-		return "", errors.Join(ErrInterrupted, e.hide("\n"))
-	case <-ctx.Done():
-		return "", errors.Join(context.Cause(ctx), e.hide("\n"))
-	}
+	return newPlainEditor(in, out, interrupts)
 }
-
-// Notify prints the text on lines of its own and shows the prompt again. What
-// was typed so far stays with the terminal and is still read.
-func (e *plainEditor) Notify(text string) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.prompt != nil {
-		text = "\n" + text + e.prompt()
-	}
-	_, err := io.WriteString(e.out, text)
-	return err
-}
-
-// Close is part of Editor; the terminal was not touched.
-func (e *plainEditor) Close() error { return nil }

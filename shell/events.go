@@ -20,6 +20,7 @@ func (s *Shell) watchEvents(ctx context.Context) {
 			if err := s.showEvents(); err != nil {
 				s.report("", err)
 			}
+			s.screen.refresh() // the state may be another one
 		case text := <-s.cfg.Notices:
 			s.screen.complain(text)
 		case <-ctx.Done():

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zksh/zksh/internal/render"
@@ -23,6 +24,8 @@ type screen struct {
 	width   func() int // of the terminal in columns
 	meters  bool       // show progress
 	editor  Editor     // nil unless by hand: it knows the line being typed
+	pager   *pager     // nil unless by hand, by the person's wish
+	paging  atomic.Bool
 	drawn   bool       // a progress or live line is on the terminal
 	live    string     // the live line; empty: none
 	rows    func() int // of the terminal
@@ -35,7 +38,20 @@ func (s *screen) answer(v render.Value) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.erase()
-	return s.printer.Print(v)
+	if s.pager == nil {
+		return s.printer.Print(v)
+	}
+	var b bytes.Buffer
+	if err := s.printer.To(&b).Print(v); err != nil {
+		return err
+	}
+	if s.pager.fits(b.Bytes()) {
+		_, err := s.out.Write(b.Bytes())
+		return err
+	}
+	s.paging.Store(true)
+	defer s.paging.Store(false)
+	return s.pager.show(b.Bytes())
 }
 
 // event prints a value that nobody waits for, above the line being typed.
@@ -53,6 +69,15 @@ func (s *screen) event(v render.Value) error {
 	}
 	_, err := s.out.Write(b.Bytes())
 	return err
+}
+
+// refresh has the editor show the prompt as it is now.
+func (s *screen) refresh() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.editor != nil {
+		s.editor.Refresh()
+	}
 }
 
 // complain prints a line on standard error. Nothing is left to do when that fails.

@@ -42,6 +42,9 @@ type Config struct {
 
 	Locks Locks // held by commands; may be nil
 
+	Pager string                     // by hand: the program for what is longer than the screen; may be empty
+	Size  func() (columns, rows int) // of the terminal; nil if there is none
+
 	Welcome string        // more lines of the banner, by hand
 	Notices <-chan string // remarks from outside, shown by hand as they come; may be nil
 }
@@ -65,16 +68,18 @@ type Shell struct {
 	mode     commands.Mode
 	where    string // FILE:LINE of the line being run, in a batch
 
-	lines   history.List
-	number  int  // of the line being run
-	watches bool // printwatches
-	eventMu sync.Mutex
-	status  int // of the first failure in a batch, of the last line by hand
+	lines     history.List
+	recall    *history.Recall
+	completer *completer
+	number    int  // of the line being run
+	watches   bool // printwatches
+	eventMu   sync.Mutex
+	status    int // of the first failure in a batch, of the last line by hand
 }
 
 // New makes a Shell.
 func New(cfg Config) *Shell {
-	s := &Shell{cfg: cfg, watches: true}
+	s := &Shell{cfg: cfg, watches: true, recall: history.NewRecall(nil)}
 	s.screen = &screen{out: cfg.Out, err: cfg.Err, errTTY: cfg.ErrTTY, meters: cfg.ErrTTY && !cfg.Quiet,
 		printer: render.Printer{W: cfg.Out, Format: cfg.Format, Safe: cfg.OutTTY}, width: cfg.Columns, rows: cfg.Rows}
 	if s.screen.width == nil {
@@ -83,7 +88,11 @@ func New(cfg Config) *Shell {
 	if s.screen.rows == nil {
 		s.screen.rows = func() int { return 24 }
 	}
+	if cfg.OutTTY && cfg.Size != nil {
+		s.screen.printer.Width = func() int { columns, _ := cfg.Size(); return columns }
+	}
 	s.registry = commands.NewRegistry(append(cfg.Commands, s.builtins())...)
+	s.completer = &completer{registry: s.registry, lines: &s.lines}
 	s.env = &commands.Env{
 		Session: cfg.Session,
 		Version: cfg.Version,
@@ -118,7 +127,7 @@ func (s *Shell) note(text string) {
 // Wait waits at most so long for a session, and returns the exit status of a
 // program that gives up.
 func (s *Shell) Wait(ctx context.Context, timeout time.Duration) int {
-	ctx, done := s.cancellable(ctx)
+	ctx, _, done := s.cancellable(ctx)
 	defer done()
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -148,22 +157,49 @@ func (s *Shell) RunCommand(ctx context.Context, args []string) int {
 	return s.leave(Status(err))
 }
 
+// Editor is the editor for a terminal: getenv gives what the person wants of it.
+// The history file, if there is one, is what earlier lines are recalled from.
+func (s *Shell) Editor(in, out *os.File, getenv func(string) string) Editor {
+	var earlier []string
+	if s.cfg.History != nil {
+		var err error
+		if earlier, err = s.cfg.History.Lines(); err != nil {
+			s.report("", err)
+		}
+	}
+	for _, line := range earlier {
+		s.recall.Add(line)
+	}
+	return newEditor(in, out, getenv, Assistant{Complete: s.completer.complete, Recall: s.recall}, s.cfg.Interrupts)
+}
+
 // RunEditor reads lines from a person until he leaves, and returns the status of
-// the last one.
+// the last one. It closes the editor.
 func (s *Shell) RunEditor(ctx context.Context, e Editor) int {
+	defer s.giveBackOnPanic()
 	s.setMode(commands.ByHand)
 	s.screen.mu.Lock()
 	s.screen.editor = e
 	s.screen.mu.Unlock()
+	s.env.Ask = s.ask
+	nodes := newNodeCache(sessionNodes{s.cfg.Session}, e.Refresh, s.giveBackOnPanic)
+	s.completer.nodes = nodes
 	if !s.cfg.Quiet {
 		s.banner()
 	}
 	ctx, stop := context.WithCancelCause(ctx)
+	if s.cfg.Pager != "" && s.cfg.Size != nil && s.cfg.OutTTY {
+		s.screen.pager = &pager{command: s.cfg.Pager, size: s.cfg.Size, ctx: ctx}
+	}
 	var watching sync.WaitGroup
-	watching.Go(func() { s.watchEvents(ctx) })
+	watching.Go(func() {
+		defer s.giveBackOnPanic()
+		s.watchEvents(ctx)
+	})
 	s.readLines(ctx, e)
 	stop(nil)
 	watching.Wait()
+	nodes.close()
 	if err := context.Cause(ctx); errors.Is(err, ErrTerminated) {
 		s.status = Status(err)
 	}
@@ -172,6 +208,16 @@ func (s *Shell) RunEditor(ctx context.Context, e Editor) int {
 		s.report("", err)
 	}
 	return status
+}
+
+// ask puts a question whose answer is no unless it is yes.
+func (s *Shell) ask(ctx context.Context, question string) (bool, error) {
+	answer, err := s.screen.editor.Ask(ctx, render.Safe(question))
+	if errors.Is(err, io.EOF) {
+		return false, nil
+	}
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes", err
 }
 
 func (s *Shell) banner() {
@@ -202,15 +248,19 @@ func (s *Shell) readLines(ctx context.Context, e Editor) {
 		if blankOrComment(line) {
 			continue
 		}
-		if s.cfg.History != nil && !strings.ContainsAny(line, "\r\n") {
-			if err := s.cfg.History.Append(line); err != nil {
-				s.report("", fmt.Errorf("the history is no longer kept: %w", err))
-				s.cfg.History = nil
-			}
-		}
+		s.keep(line)
 		cmd, err := s.runCancellable(ctx, line)
 		if errors.Is(err, errQuit) {
 			return
+		}
+		if left := (abandonedError{}); errors.As(err, &left) {
+			s.status = Status(err)
+			s.report("", err)
+			return
+		}
+		s.completer.nodes.doubt()
+		if errors.Is(err, ErrInterrupted) { // what was pasted after this line is not meant any more
+			e.Discard()
 		}
 		err = errors.Join(err, s.showEvents())
 		s.status = Status(err)
@@ -218,47 +268,34 @@ func (s *Shell) readLines(ctx context.Context, e Editor) {
 	}
 }
 
-// prompt is zkCli's: the connect string, the state, the number of the next line;
-// before that, how many locks are held, if any.
-func (s *Shell) prompt() string {
-	locks := ""
+// keep puts a line where it can be recalled from.
+func (s *Shell) keep(line string) {
+	s.recall.Add(line)
+	if s.cfg.History == nil || strings.ContainsAny(line, "\r\n") {
+		return
+	}
+	if err := s.cfg.History.Append(line); err != nil {
+		s.report("", fmt.Errorf("the history is no longer kept: %w", err))
+		s.cfg.History = nil
+	}
+}
+
+// prompt is zkCli's: the connect string, the state, the number of the next line.
+// Locks are counted in between once there are any.
+func (s *Shell) prompt() Prompt {
+	state, locks := s.cfg.Session.State(), ""
 	if s.cfg.Locks != nil {
 		switch n := s.cfg.Locks.Held(); n {
 		case 0:
 		case 1:
-			locks = "1 lock "
+			locks = " 1 lock"
 		default:
-			locks = fmt.Sprintf("%d locks ", n)
+			locks = fmt.Sprintf(" %d locks", n)
 		}
 	}
-	return fmt.Sprintf("[zk: %s(%s) %s%d] ", s.cfg.Session.Servers().Spec, s.cfg.Session.State(), locks, s.lines.Len())
-}
-
-// runCancellable runs a line that Ctrl-C cancels.
-func (s *Shell) runCancellable(ctx context.Context, line string) (string, error) {
-	ctx, done := s.cancellable(ctx)
-	defer done()
-	return s.runLine(ctx, line)
-}
-
-// cancellable gives a context that Ctrl-C ends. done must be called.
-func (s *Shell) cancellable(ctx context.Context) (_ context.Context, done func()) {
-	select {
-	case <-s.cfg.Interrupts: // meant for what was before
-	default:
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		select {
-		case <-s.cfg.Interrupts:
-			cancel(ErrInterrupted)
-		case <-ctx.Done():
-		}
-	})
-	return ctx, func() {
-		cancel(nil)
-		watching.Wait()
+	return Prompt{
+		Text:  fmt.Sprintf("[zk: %s(%s)%s %d] ", s.cfg.Session.Servers().Spec, state, locks, s.lines.Len()),
+		Alert: state != zkconn.StateConnected,
 	}
 }
 
@@ -340,6 +377,12 @@ func (s *Shell) report(cmd string, err error) {
 			text = cmd + ": " + text
 		}
 		text = s.where + text
+	}
+	var usage *commands.UsageError
+	if s.mode == commands.ByHand && errors.As(err, &usage) && usage.Command != nil {
+		s.screen.complain(usage.Problem)
+		s.screen.complain("usage: " + usage.Command.Usage())
+		text = "example: " + usage.Command.Example
 	}
 	s.screen.complain(text)
 }

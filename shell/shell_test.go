@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
@@ -158,3 +159,36 @@ func TestBadOptions(t *testing.T) {
 		}
 	}
 }
+
+func TestPromptCountsLocks(t *testing.T) {
+	session, err := zkconn.Open(zkconn.Config{Servers: "127.0.0.1:1", Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := session.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	held := 0
+	s := New(Config{Session: session, Commands: [][]*commands.Command{commands.All()}, Locks: counted{func() int { return held }}})
+	for n, want := range []string{
+		"[zk: 127.0.0.1:1(CONNECTING) 0] ", "[zk: 127.0.0.1:1(CONNECTING) 1 lock 0] ", "[zk: 127.0.0.1:1(CONNECTING) 2 locks 0] ",
+	} {
+		held = n
+		if got := s.prompt(); got.Text != want || !got.Alert {
+			t.Errorf("%d: %+v, want %q", n, got, want)
+		}
+	}
+	s.cfg.Locks = nil
+	if got := s.prompt().Text; got != "[zk: 127.0.0.1:1(CONNECTING) 0] " {
+		t.Errorf("%q", got)
+	}
+}
+
+// counted are locks of which only the number is asked for.
+type counted struct{ held func() int }
+
+func (c counted) Held() int                               { return c.held() }
+func (counted) Lost() error                               { return nil }
+func (counted) Release(context.Context) ([]string, error) { return nil, nil }

@@ -1,0 +1,263 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/zkconn"
+)
+
+// nodes is a server of a few znodes.
+type nodes struct {
+	tree   atomic.Value // the names of each znode's children
+	epoch  atomic.Value
+	asked  atomic.Int64
+	answer chan struct{} // if not nil, an answer waits for it
+}
+
+func (n *nodes) Epoch() string { return n.epoch.Load().(string) }
+
+func (n *nodes) Names(ctx context.Context, path string) ([]string, error) {
+	n.asked.Add(1)
+	if n.answer != nil {
+		select {
+		case <-n.answer:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	names, ok := n.tree.Load().(map[string][]string)[path]
+	if !ok {
+		return nil, &zkconn.Error{Code: zkconn.NoNode, Path: path}
+	}
+	return slices.Sorted(slices.Values(names)), nil
+}
+
+func newNodes(tree map[string][]string) *nodes {
+	n := &nodes{}
+	n.tree.Store(tree)
+	n.epoch.Store("s 1")
+	return n
+}
+
+// newCompletion is a shell's completer on these znodes.
+func newCompletion(t *testing.T, n *nodes, lines ...string) *completer {
+	t.Helper()
+	s := New(Config{Commands: [][]*commands.Command{commands.All()}})
+	for _, l := range lines {
+		s.lines.Add(l)
+	}
+	s.completer.nodes = newNodeCache(n, func() {}, func() {})
+	t.Cleanup(s.completer.nodes.close)
+	return s.completer
+}
+
+// eventually completes until there is what is wanted: znodes come in by and by.
+func eventually(t *testing.T, c *completer, before, want string) {
+	t.Helper()
+	var got string
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		p := c.complete(before)
+		var all []string
+		for _, x := range p.List {
+			all = append(all, before[:p.From]+x.Text)
+		}
+		if got = strings.Join(all, "|"); got == want {
+			return
+		}
+	}
+	t.Errorf("%q: %q, want %q", before, got, want)
+}
+
+func TestComplete(t *testing.T) {
+	c := newCompletion(t, newNodes(map[string][]string{
+		"/":           {"app", "apple", "with blank", `it's "q"`, "中 文"},
+		"/app":        {"config", "configuration"},
+		"/with blank": {"child one", "child two"},
+	}), "ls /", "addauth digest user:secret", "get /app")
+	for before, want := range map[string]string{
+		"":                               "ls|ls2|get|stat|exists|create|set|delete|deleteall|rmr|getAllChildrenNumber|getAcl|setAcl|addauth|setquota|listquota|delquota|addWatch|removewatches|getEphemerals|connect|close|sync|whoami|version|config|reconfig|help|history|redo|printwatches|quit|exit",
+		"cre":                            "create",
+		"  exi":                          "  exists|  exit",
+		"create":                         "", // it is all there
+		"bogus /":                        "",
+		"help ge":                        "help get|help getAllChildrenNumber|help getAcl|help getEphemerals",
+		"get -":                          "get -s|get -w|get -b|get -x|get -j|get -f",
+		"get -s -":                       "get -s -w|get -s -b|get -s -x|get -s -j|get -s -f",
+		"get --st":                       "get --stat",
+		"get -- -":                       "",
+		"set /app -v ":                   "",
+		"set -v 3 /app/conf":             "set -v 3 /app/config|set -v 3 /app/configuration",
+		"set -f x -v 3 /app/conf":        "set -f x -v 3 /app/config|set -f x -v 3 /app/configuration",
+		"get ":                           `get /app|get /apple|get $'/it\'s "q"'|get "/with blank"|get "/中 文"`,
+		"get /ap":                        "get /app|get /apple",
+		"get app":                        "",
+		"get /app/":                      "get /app/config|get /app/configuration",
+		"get /none/":                     "",
+		"get /w":                         `get "/with blank"`,
+		`get "/w`:                        `get "/with blank"`,
+		`get '/with b`:                   `get '/with blank'`,
+		`get $'/with\x20b`:               `get $'/with blank'`,
+		`get "/with blank"`:              "",
+		`get "/with blank"/`:             `get "/with blank/child one"|get "/with blank/child two"`,
+		`get "/with blank"/child\ t`:     "",
+		`get "/with blank/child t`:       `get "/with blank/child two"`,
+		`get '/it`:                       `get $'/it\'s "q"'`,
+		`get "/中`:                        `get "/中 文"`,
+		`get $'\q`:                       "",
+		"get /app ":                      "",
+		"redo ":                          "redo 2|redo 1|redo 0",
+		"redo 1":                         "",
+		"printwatches o":                 "printwatches on|printwatches off",
+		"printwatches -":                 "",
+		"addauth ":                       "addauth digest|addauth sasl|addauth x509",
+		"addauth digest ":                "",
+		"setAcl /app w":                  "setAcl /app world:anyone:",
+		"setAcl /app world:anyone:":      "setAcl /app world:anyone:cdrwa|setAcl /app world:anyone:r|setAcl /app world:anyone:rw",
+		"setAcl /app world:anyone:r,ip":  "setAcl /app world:anyone:r,ip:",
+		"create /x data auth":            "create /x data auth::",
+		"setAcl /app world:anyone:r,ip:": "",
+	} {
+		eventually(t, c, before, want)
+	}
+	for _, p := range c.complete("redo ").List {
+		if strings.Contains(p.About, "secret") {
+			t.Errorf("a credential is shown: %q", p.About)
+		}
+	}
+}
+
+func TestCompleteManyNodes(t *testing.T) {
+	var many []string
+	for i := range 100_000 {
+		many = append(many, fmt.Sprintf("n%06d", i))
+	}
+	c := newCompletion(t, newNodes(map[string][]string{"/": many}))
+	for before, want := range map[string]struct {
+		n     int
+		first string
+		about string
+	}{
+		"ls /":       {100, "/n000000", "and 99900 more"},
+		"ls /n0001":  {100, "/n000100", ""},
+		"ls /n00012": {10, "/n000120", ""},
+		"ls /n09":    {100, "/n090000", "and 9900 more"},
+		"ls /x":      {0, "", ""},
+	} {
+		var list []Proposal
+		for end := time.Now().Add(10 * time.Second); time.Now().Before(end) && len(list) != want.n; time.Sleep(time.Millisecond) {
+			list = c.complete(before).List
+		}
+		if len(list) != want.n || want.n > 0 && (list[0].Text != want.first || list[0].About != want.about) {
+			t.Errorf("%q: %d proposals, want %+v", before, len(list), want)
+		}
+	}
+}
+
+// However slow the server, an answer is there at once, and nothing is asked that
+// nobody types.
+func TestCompletionDoesNotWait(t *testing.T) {
+	n := newNodes(map[string][]string{"/": {"a"}, "/a": {"b"}})
+	n.answer = make(chan struct{})
+	c := newCompletion(t, n)
+	for _, before := range []string{"g", "get", "get -s", "help /", "version /", `get "/a" /`} {
+		c.complete(before)
+	}
+	if got := n.asked.Load(); got != 0 {
+		t.Errorf("%d requests without a path", got)
+	}
+	for range 100 {
+		for _, before := range []string{"get /", "get /a", "get /a/", "get /b/", "get /c/", "get /d/", "get /e/", "get /f/"} {
+			if p := c.complete(before); len(p.List) > 0 {
+				t.Fatalf("%q has an answer before the server", before)
+			}
+		}
+	}
+	if got := n.asked.Load(); got > maxAsking {
+		t.Errorf("%d requests under way", got)
+	}
+	close(n.answer)
+	eventually(t, c, "get /", "")
+	eventually(t, c, "get /a/", "get /a/b")
+}
+
+// Another session begins with nothing, and what was asked in the old one does not
+// get into it.
+func TestCompletionAfterConnect(t *testing.T) {
+	n := newNodes(map[string][]string{"/": {"old1", "old2"}})
+	n.answer = make(chan struct{})
+	c := newCompletion(t, n)
+	c.complete("get /")
+	n.epoch.Store("s 2")
+	n.answer <- struct{}{} // the old session's
+	n.tree.Store(map[string][]string{"/": {"new1", "new2"}})
+	close(n.answer)
+	eventually(t, c, "get /", "get /new1|get /new2")
+	n.epoch.Store("")
+	if p := c.complete("get /"); len(p.List) > 0 {
+		t.Errorf("%v without a session", p.List)
+	}
+}
+
+func TestNodeCacheIsBounded(t *testing.T) {
+	n := newNodes(map[string][]string{})
+	c := newCompletion(t, n)
+	for i := range 10 * maxEntries {
+		c.complete(fmt.Sprintf("get /%d/", i))
+	}
+	c.nodes.mu.Lock()
+	defer c.nodes.mu.Unlock()
+	if len(c.nodes.entries) > maxEntries {
+		t.Errorf("%d entries", len(c.nodes.entries))
+	}
+}
+
+func TestNodeCacheCloses(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	n := newNodes(nil)
+	n.answer = make(chan struct{})
+	cache := newNodeCache(n, func() {}, func() {})
+	cache.children("/", "")
+	cache.close()
+	if names, _ := cache.children("/", ""); names != nil || n.asked.Load() > 1 {
+		t.Error("a closed cache asks")
+	}
+}
+
+// A child that was deleted, or made elsewhere, is noticed without a command.
+func TestNodeCacheFollows(t *testing.T) {
+	n := newNodes(map[string][]string{"/": {"a1", "a2"}})
+	var news atomic.Int64
+	cache := newNodeCache(n, func() { news.Add(1) }, func() {})
+	defer cache.close()
+	names := func() string {
+		list, _ := cache.children("/", "")
+		return strings.Join(list, " ")
+	}
+	await(t, func() bool { return names() == "a1 a2" })
+	before := news.Load()
+	n.tree.Store(map[string][]string{"/": {"a2", "a3"}})
+	await(t, func() bool { return news.Load() > before }) // told to look again
+	await(t, func() bool { return names() == "a2 a3" })
+	n.tree.Store(map[string][]string{})
+	cache.doubt()
+	await(t, func() bool { return names() == "" })
+}
+
+func await(t *testing.T, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal(errors.New("it does not happen"))
+		}
+	}
+}

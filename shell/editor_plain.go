@@ -1,0 +1,127 @@
+package shell
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"sync"
+)
+
+// plainEditor reads from a terminal that does its own line editing.
+type plainEditor struct {
+	out        io.Writer
+	wanted     chan struct{}
+	reading    bool // a line is wanted and has not come; ReadLine's own
+	lines      chan plainLine
+	interrupts <-chan os.Signal
+
+	mu     sync.Mutex
+	prompt func() Prompt // nil but while a line is being read
+}
+
+// maxTyped is the longest line a terminal's own line editing passes on, in bytes;
+// it drops the rest silently.
+const maxTyped = 4095
+
+var errLineTooLong = errors.New("the terminal cuts lines of 4095 bytes and more; nothing was done: put long data into a file, for set -f or zksh -f")
+
+type plainLine struct {
+	text string
+	err  error
+}
+
+// newPlainEditor reads lines from in and prompts on out. Ctrl-C arrives through
+// interrupts while a line is being read.
+func newPlainEditor(in io.Reader, out io.Writer, interrupts <-chan os.Signal) Editor {
+	e := &plainEditor{out: out, wanted: make(chan struct{}, 1), lines: make(chan plainLine, 1), interrupts: interrupts}
+	// A read of a terminal cannot be broken off, so this goroutine ends with the
+	// input, or with the process. It reads only when a line is wanted: what is
+	// typed while a command runs may be meant for a program which that has started.
+	go func() {
+		r := bufio.NewReader(in)
+		for range e.wanted {
+			text, err := r.ReadString('\n')
+			text = strings.TrimRight(text, "\r\n")
+			switch {
+			case err == io.EOF && text != "":
+				err = nil
+			case err == nil && len(text) >= maxTyped:
+				text, err = "", errLineTooLong
+			}
+			e.lines <- plainLine{text, err}
+			if err != nil && err != errLineTooLong {
+				return
+			}
+		}
+	}()
+	return e
+}
+
+func (e *plainEditor) show(prompt func() Prompt) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.prompt = prompt
+	_, err := io.WriteString(e.out, prompt().Text)
+	return err
+}
+
+func (e *plainEditor) hide(end string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.prompt = nil
+	_, err := io.WriteString(e.out, end)
+	return err
+}
+
+// ReadLine is part of Editor.
+func (e *plainEditor) ReadLine(ctx context.Context, prompt func() Prompt) (string, error) {
+	if err := e.show(prompt); err != nil {
+		return "", err
+	}
+	if !e.reading {
+		e.reading = true
+		e.wanted <- struct{}{}
+	}
+	select {
+	case l := <-e.lines:
+		e.reading = false
+		end := ""
+		if l.err != nil { // Ctrl-D leaves the cursor behind the prompt
+			end = "\n"
+		}
+		return l.text, errors.Join(l.err, e.hide(end))
+	case <-e.interrupts:
+		return "", errors.Join(ErrInterrupted, e.hide("\n"))
+	case <-ctx.Done():
+		return "", errors.Join(context.Cause(ctx), e.hide("\n"))
+	}
+}
+
+// Notify prints the text on lines of its own and shows the prompt again. What
+// was typed so far stays with the terminal and is still read.
+func (e *plainEditor) Notify(text string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.prompt != nil {
+		text = "\n" + text + e.prompt().Text
+	}
+	_, err := io.WriteString(e.out, text)
+	return err
+}
+
+// Ask is part of Editor.
+func (e *plainEditor) Ask(ctx context.Context, question string) (string, error) {
+	return e.ReadLine(ctx, func() Prompt { return Prompt{Text: question} })
+}
+
+// Refresh is part of Editor; what stands there cannot be drawn anew.
+func (e *plainEditor) Refresh() {}
+
+// Discard is part of Editor; the terminal itself drops the lines it still holds.
+func (e *plainEditor) Discard() {}
+
+// Close is part of Editor; the terminal was not touched.
+func (e *plainEditor) Close() error { return nil }

@@ -1,0 +1,198 @@
+package shell
+
+import (
+	"context"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktree"
+)
+
+// nodeCache knows the children of the znodes whose paths are being completed. It
+// asks the server in the background and only for what is being typed, leaves no
+// watches, and forgets all when the session becomes another one.
+type nodeCache struct {
+	source  nodeSource
+	changed func() // there is something new to complete with
+	guard   func()
+	ctx     context.Context
+	stop    context.CancelFunc
+	pending sync.WaitGroup
+
+	mu      sync.Mutex
+	epoch   string // the session that all of it belongs to
+	entries map[string]*nodeEntry
+	names   int // in all entries
+	asking  int
+}
+
+// nodeSource is where a cache asks.
+type nodeSource interface {
+	// Epoch names the session; it is empty when there is none to ask.
+	Epoch() string
+	// Names returns the children's names, sorted.
+	Names(ctx context.Context, path string) ([]string, error)
+}
+
+// nodeEntry is what is known of one znode.
+type nodeEntry struct {
+	names   []string
+	asked   time.Time // when it was last asked for, by a person
+	expires time.Time
+	asking  bool
+}
+
+// Bounds of a cache.
+const (
+	nodeTimeout = 5 * time.Second // of one request
+	nodeTTL     = 2 * time.Second
+	nodeShare   = 20 // a request may take this part of the time between two
+	maxAsking   = 4
+	maxEntries  = 64
+	maxNames    = 500_000
+)
+
+// newNodeCache makes an empty cache. guard is deferred in its goroutines.
+func newNodeCache(source nodeSource, changed, guard func()) *nodeCache {
+	c := &nodeCache{source: source, changed: changed, guard: guard, entries: map[string]*nodeEntry{}}
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	return c
+}
+
+// close ends what is under way, and waits for it.
+func (c *nodeCache) close() {
+	c.stop()
+	c.pending.Wait()
+}
+
+// children returns the first names below a path that begin with a prefix, and how
+// many there are in all. It does not wait: what it does not know, or no longer for
+// sure, it asks for, and tells by changed.
+func (c *nodeCache) children(path, prefix string) (names []string, all int) {
+	epoch := c.source.Epoch()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if epoch != c.epoch {
+		c.epoch, c.entries, c.names = epoch, map[string]*nodeEntry{}, 0
+	}
+	if epoch == "" || c.ctx.Err() != nil || zkconn.ValidatePath(path, false) != nil {
+		return nil, 0
+	}
+	e := c.entries[path]
+	if e == nil {
+		c.makeRoom()
+		e = &nodeEntry{}
+		c.entries[path] = e
+	}
+	e.asked = time.Now()
+	if !e.asking && c.asking < maxAsking && e.asked.After(e.expires) {
+		c.refresh(path, e)
+	}
+	first := sort.SearchStrings(e.names, prefix)
+	n := sort.Search(len(e.names)-first, func(i int) bool { return !strings.HasPrefix(e.names[first+i], prefix) })
+	return e.names[first : first+min(n, maxProposals)], n
+}
+
+// doubt has everything asked for anew, after a command that may have changed it.
+func (c *nodeCache) doubt() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range c.entries {
+		e.expires = time.Time{}
+	}
+}
+
+// makeRoom forgets what was not asked for the longest.
+func (c *nodeCache) makeRoom() {
+	for len(c.entries) >= maxEntries || c.names > maxNames && len(c.entries) > 0 {
+		var oldest string
+		for path, e := range c.entries {
+			if oldest == "" || e.asked.Before(c.entries[oldest].asked) {
+				oldest = path
+			}
+		}
+		c.names -= len(c.entries[oldest].names)
+		delete(c.entries, oldest)
+	}
+}
+
+// refresh asks the server. The goroutine ends by its timeout, or with close, which
+// waits for it.
+func (c *nodeCache) refresh(path string, e *nodeEntry) {
+	e.asking = true
+	c.asking++
+	epoch := c.epoch
+	c.pending.Go(func() {
+		defer c.guard()
+		ctx, cancel := context.WithTimeout(c.ctx, nodeTimeout)
+		defer cancel()
+		start := time.Now()
+		names, err := c.source.Names(ctx, path)
+		if c.learn(path, e, epoch, names, err, time.Since(start)) {
+			c.changed()
+		}
+	})
+}
+
+// learn files an answer, and tells whether it says something new. A znode that
+// cannot be listed has no children to propose.
+func (c *nodeCache) learn(path string, e *nodeEntry, epoch string, names []string, err error, took time.Duration) (news bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asking--
+	e.asking = false
+	if c.ctx.Err() != nil {
+		return false
+	}
+	if c.epoch != epoch || c.source.Epoch() != epoch || c.entries[path] != e {
+		return true // whoever shows it asks again
+	}
+	if err != nil {
+		names = nil
+	}
+	news = !slices.Equal(names, e.names)
+	c.names += len(names) - len(e.names)
+	e.names = names
+	ttl := max(nodeTTL, nodeShare*took)
+	e.expires = time.Now().Add(ttl)
+	c.pending.Go(func() {
+		defer c.guard()
+		c.lookAgain(ttl)
+	})
+	return news
+}
+
+// lookAgain has whoever shows the entry ask again when it has expired; nobody
+// asks if it is shown no more.
+func (c *nodeCache) lookAgain(after time.Duration) {
+	timer := time.NewTimer(after + time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		c.changed()
+	case <-c.ctx.Done():
+	}
+}
+
+// sessionNodes asks a session.
+type sessionNodes struct{ s *zkconn.Session }
+
+// Epoch is the connect string with the session's number.
+func (n sessionNodes) Epoch() string {
+	if !n.s.Live() {
+		return ""
+	}
+	return n.s.Servers().Spec + " " + strconv.FormatInt(n.s.Info().ID, 16)
+}
+
+// Names lists a znode.
+func (n sessionNodes) Names(ctx context.Context, path string) ([]string, error) {
+	names, _, err := n.s.Children(ctx, path, false)
+	zktree.SortNames(names)
+	return names, err
+}

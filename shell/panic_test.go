@@ -1,0 +1,146 @@
+//go:build linux || darwin || dragonfly || freebsd || netbsd || openbsd
+
+package shell
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/zkconn"
+)
+
+// panicking is set in the process that shall panic, to the place.
+const panicking = "ZKSH_TEST_PANIC"
+
+// TestPanicRestoresTheTerminal has another process panic in each goroutine of the
+// shell while the terminal is raw.
+func TestPanicRestoresTheTerminal(t *testing.T) {
+	if where := os.Getenv(panicking); where != "" {
+		panicIn(where)
+		return
+	}
+	for where, keys := range map[string]string{"prompt": "x", "completer": "x", "command": "panic\r", "reader": "\x12x", "cache": "ls /"} {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			master, slave, err := pty.Open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer master.Close()
+			before := modes(t, slave)
+			cmd := exec.Command(os.Args[0], "-test.run=^TestPanicRestoresTheTerminal$")
+			cmd.Env = append(os.Environ(), panicking+"="+where, "TERM=xterm", "NO_COLOR=")
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			late := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
+			defer late.Stop()
+			shown := make(chan string, 1)
+			go func() { // ends with the terminal
+				var b strings.Builder
+				buf := make([]byte, 4096)
+				typed := false
+				for {
+					n, err := master.Read(buf)
+					b.Write(buf[:n])
+					if !typed && strings.Contains(b.String(), ") 0] ") {
+						typed = true
+						_, _ = master.WriteString(keys) // what it leads to is tested
+					}
+					if err != nil {
+						shown <- b.String()
+						return
+					}
+				}
+			}()
+			err = cmd.Wait()
+			after := modes(t, slave)
+			slave.Close()
+			text := <-shown
+			if err == nil || !strings.Contains(text, "panic: ") {
+				t.Fatalf("it did not panic: %v\n%s", err, text)
+			}
+			if !strings.Contains(text, pasteOn) {
+				t.Error("the terminal was never taken over; the test shows nothing")
+			}
+			if before != after {
+				t.Errorf("the terminal was\n%s and is\n%s", before, after)
+			}
+		})
+	}
+}
+
+func modes(t *testing.T, tty *os.File) string {
+	t.Helper()
+	cmd := exec.Command("stty", "-a")
+	cmd.Stdin = tty
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal("stty:", err)
+	}
+	return string(out)
+}
+
+// panicIn runs a shell that panics.
+func panicIn(where string) {
+	blow := func(at string) {
+		if at == where {
+			panic("in the " + where)
+		}
+	}
+	session, err := zkconn.Open(zkconn.Config{Servers: "127.0.0.1:1", Timeout: time.Second})
+	if err != nil {
+		panic(err)
+	}
+	drawn := 0
+	s := New(Config{
+		Session: session, Out: os.Stdout, Err: os.Stderr, OutTTY: true, ErrTTY: true, Quiet: true,
+		Locks: counted{func() int {
+			if drawn++; drawn > 1 { // not the first time: the terminal is raw then
+				blow("prompt")
+			}
+			return 0
+		}},
+		Commands: [][]*commands.Command{commands.All(), {{
+			Name: "panic", Offline: true,
+			Flags: commands.NoFlags(func(context.Context, *commands.Env, []string) error {
+				blow("command")
+				return nil
+			}),
+		}}},
+	})
+	e := s.Editor(os.Stdin, os.Stdout, os.Getenv)
+	p := e.(*promptEditor)
+	complete := p.help.Complete
+	p.help.Complete = func(before string) Proposals {
+		blow("completer")
+		s.completer.nodes.source = panicSource{s.completer.nodes.source, blow}
+		return complete(before)
+	}
+	if where == "reader" {
+		p.help.Recall = nil // a search, which looks while keys are read, trips over it
+	}
+	s.RunEditor(context.Background(), e)
+}
+
+// panicSource panics in the background.
+type panicSource struct {
+	nodeSource
+	blow func(string)
+}
+
+func (p panicSource) Names(context.Context, string) ([]string, error) {
+	p.blow("cache")
+	return nil, io.EOF
+}

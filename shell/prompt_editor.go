@@ -1,0 +1,301 @@
+//go:build linux || darwin || dragonfly || freebsd || netbsd || openbsd
+
+package shell
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	prompt "github.com/c-bata/go-prompt"
+	"github.com/mattn/go-runewidth"
+	"golang.org/x/sys/unix"
+)
+
+// promptEditor edits a line with go-prompt, which keeps the text, the cursor and
+// the menu of completions. What it would do wrong is done here, by its public
+// interface alone: keys are cut and given their meaning one at a time (Read), the
+// line is drawn by promptWriter, and each call of Input is one line.
+//
+// Three goroutines meet: Input's, go-prompt's reader, and whoever has something to
+// show. go-prompt's reader gets a key only when Input has finished with the one
+// before, so the two never run ahead of each other.
+type promptEditor struct {
+	lib  *prompt.Prompt
+	tty  *terminal
+	out  *promptWriter
+	help Assistant
+
+	windows chan os.Signal // the window has another size
+	ended   sync.WaitGroup // of the goroutine that waits for those
+
+	mu       sync.Mutex
+	closed   bool
+	keys     keyBuffer
+	held     string // a key that waits for what it has caused
+	queued   string // what go-prompt shall do next, whatever is typed
+	busy     bool   // go-prompt has a key
+	dirty    bool   // something is to be drawn
+	messages strings.Builder
+
+	reading *reading // nil while no line is read
+	exit    *exit    // why Input is to return; nil while it is not
+	view    view
+	before  string // the text before the cursor
+	offer   offer
+	edit    edits
+	walk    walk
+	search  *search
+	found   *search // one that has just ended
+}
+
+// reading is the line being read.
+type reading struct {
+	prompt func() Prompt
+	asking bool // for an answer, not for a command
+}
+
+// exit is why Input returns.
+type exit struct {
+	key    bool // Enter: the line is the result
+	resize bool // it is called again
+	err    error
+	seen   bool // by Input, which is about to return
+	line   string
+}
+
+// newPromptEditor fails where go-prompt would panic: without a terminal to control.
+func newPromptEditor(in, out *os.File, help Assistant) (Editor, error) {
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := tty.Close(); err != nil {
+		return nil, err
+	}
+	if os.Getenv("RUNEWIDTH_EASTASIAN") == "" {
+		// As for wcwidth: quotes and dots take one cell in a Chinese locale, too.
+		runewidth.DefaultCondition.EastAsianWidth = false
+	}
+	e := &promptEditor{help: help, windows: make(chan os.Signal, 1)}
+	if e.tty, err = openTerminal(in, out); err != nil {
+		return nil, err
+	}
+	e.out = &promptWriter{to: out, size: e.tty.size, frame: e.frame}
+	e.lib = prompt.New(func(string) {}, e.suggest, e.options()...)
+	signal.Notify(e.windows, unix.SIGWINCH)
+	e.ended.Go(func() {
+		defer e.restoreOnPanic()
+		for range e.windows { // until Close
+			e.leave(nil, &exit{resize: true})
+		}
+	})
+	return e, nil
+}
+
+func (e *promptEditor) options() []prompt.Option {
+	return []prompt.Option{
+		prompt.OptionParser(promptKeys{e}),
+		prompt.OptionWriter(e.out),
+		prompt.OptionSwitchKeyBindMode(prompt.CommonKeyBind),
+		prompt.OptionAddASCIICodeBind(e.bindings()...),
+		prompt.OptionAddKeyBind(prompt.KeyBind{Key: prompt.Ignore, Fn: e.leaveInput}),
+		prompt.OptionShowCompletionAtStart(), // after a resize there is a line already
+		prompt.OptionSetExitCheckerOnInput(func(string, bool) bool { return e.leaving() }),
+		prompt.OptionLivePrefix(func() (string, bool) { return e.menuPrefix(), true }),
+		prompt.OptionPreviewSuggestionTextColor(previewColor),
+		prompt.OptionSuggestionTextColor(prompt.White), prompt.OptionSuggestionBGColor(prompt.DarkGray),
+		prompt.OptionSelectedSuggestionTextColor(prompt.Black), prompt.OptionSelectedSuggestionBGColor(prompt.Turquoise),
+		prompt.OptionDescriptionTextColor(prompt.LightGray), prompt.OptionDescriptionBGColor(prompt.DarkGray),
+		prompt.OptionSelectedDescriptionTextColor(prompt.Black), prompt.OptionSelectedDescriptionBGColor(prompt.Cyan),
+		prompt.OptionScrollbarBGColor(prompt.DarkGray), prompt.OptionScrollbarThumbColor(prompt.LightGray),
+	}
+}
+
+// ReadLine is part of Editor.
+func (e *promptEditor) ReadLine(ctx context.Context, prompt func() Prompt) (string, error) {
+	return e.read(ctx, &reading{prompt: prompt})
+}
+
+// Ask is part of Editor.
+func (e *promptEditor) Ask(ctx context.Context, question string) (string, error) {
+	return e.read(ctx, &reading{prompt: func() Prompt { return Prompt{Text: question} }, asking: true})
+}
+
+func (e *promptEditor) read(ctx context.Context, r *reading) (string, error) {
+	e.begin(r)
+	stop := context.AfterFunc(ctx, func() { e.leave(r, &exit{err: context.Cause(ctx)}) })
+	defer stop()
+	x := &exit{resize: true}
+	for x.resize && ctx.Err() == nil { // Input asks for the size when it begins
+		e.lib.Input()
+		x = e.result()
+	}
+	if x.resize {
+		x.err = context.Cause(ctx)
+	}
+	return x.line, errors.Join(x.err, e.end())
+}
+
+func (e *promptEditor) begin(r *reading) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.reading, e.exit, e.held, e.queued = r, nil, "", ""
+	e.walk, e.search, e.offer = walk{}, nil, offer{selected: -1}
+	e.view, e.before = view{prompt: r.prompt()}, ""
+	e.out.fresh()
+}
+
+// result is what a call of Input has come to.
+func (e *promptEditor) result() *exit {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	x := e.exit
+	e.exit = nil
+	return x
+}
+
+// end shows what came too late to be shown above the line.
+func (e *promptEditor) end() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.reading = nil
+	_, err := e.tty.out.WriteString(e.messages.String())
+	e.messages.Reset()
+	return err
+}
+
+// leave has Input return as soon as it can, if it still reads this line; nil is any.
+func (e *promptEditor) leave(r *reading, x *exit) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.reading == nil || r != nil && r != e.reading {
+		return
+	}
+	if e.exit == nil || e.exit.resize && !e.exit.seen {
+		e.exit = x
+		e.wakeUp()
+	}
+}
+
+// leaveInput runs in Input when it is given the key that means nothing.
+func (e *promptEditor) leaveInput(b *prompt.Buffer) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	x := e.exit
+	switch {
+	case x == nil: // it was only to draw anew
+		return
+	case x.resize:
+		e.accept(b) // as go-prompt has done
+		e.out.resized()
+	default:
+		if x.key {
+			x.line = b.Text()
+		}
+		e.out.endLine()
+		setLine(b, "", 0)
+	}
+	x.seen = true
+}
+
+func (e *promptEditor) leaving() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.exit != nil && e.exit.seen
+}
+
+// Notify is part of Editor.
+func (e *promptEditor) Notify(text string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.reading == nil {
+		_, err := e.tty.out.WriteString(text)
+		return err
+	}
+	e.messages.WriteString(text)
+	e.dirty = true
+	e.wakeUp()
+	return nil
+}
+
+// Refresh is part of Editor.
+func (e *promptEditor) Refresh() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.reading != nil {
+		e.dirty = true
+		e.wakeUp()
+	}
+}
+
+// Discard is part of Editor. The terminal has dropped what it still had.
+func (e *promptEditor) Discard() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.keys, e.held = keyBuffer{}, ""
+}
+
+// wakeUp is called with mu held. A pipe that cannot be written to is the end.
+func (e *promptEditor) wakeUp() {
+	if err := e.tty.wake(); err != nil && e.exit == nil {
+		e.exit = &exit{err: err}
+	}
+}
+
+// Close is part of Editor.
+func (e *promptEditor) Close() error {
+	err := e.tty.restore()
+	e.mu.Lock()
+	closed := e.closed
+	idle := e.reading == nil
+	e.closed, e.reading = true, nil
+	e.mu.Unlock()
+	if closed {
+		return err
+	}
+	signal.Stop(e.windows)
+	close(e.windows)
+	e.ended.Wait()
+	if idle { // else go-prompt's reader still waits, and ends with the process
+		err = errors.Join(err, e.tty.close())
+	}
+	return err
+}
+
+// frame is called when the line is drawn.
+func (e *promptEditor) frame() (messages string, v view) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	messages = e.messages.String()
+	e.messages.Reset()
+	return messages, e.view
+}
+
+// suspend stops the program as Ctrl-Z does for others, and comes back.
+func (e *promptEditor) suspend() error {
+	back := make(chan os.Signal, 1)
+	signal.Notify(back, unix.SIGCONT)
+	defer signal.Stop(back)
+	e.out.endLine()
+	err := e.tty.restore()
+	if err == nil {
+		err = unix.Kill(0, unix.SIGTSTP) // the whole job, as the terminal would
+	}
+	if err == nil {
+		waitFor(back) // unless nobody could bring it back: then it was not stopped
+	}
+	return errors.Join(err, e.tty.raw())
+}
+
+// setLine puts another text into go-prompt's buffer.
+func setLine(b *prompt.Buffer, text string, cursor int) {
+	b.CursorLeft(utf8.RuneCountInString(b.Document().TextBeforeCursor()))
+	b.Delete(utf8.RuneCountInString(b.Text()))
+	b.InsertText(text, false, true)
+	b.CursorLeft(utf8.RuneCountInString(text) - cursor)
+}

@@ -1,0 +1,135 @@
+//go:build linux || darwin || dragonfly || freebsd || netbsd || openbsd
+
+package shell
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// keyBuffer cuts what a terminal sends into keys. A read may hold half a key as
+// well as many.
+type keyBuffer struct {
+	bytes   string
+	pasting bool // between the marks of bracketed paste
+}
+
+// The marks around what is pasted.
+const (
+	pasteBegins = "\x1b[200~"
+	pasteEnds   = "\x1b[201~"
+)
+
+// next takes the first key: a run of printable text, one control character, or
+// one escape sequence. It is empty when there is none, or only the beginning of
+// one, unless flush says that nothing more will come of it.
+func (k *keyBuffer) next(flush bool) string {
+	for k.bytes != "" {
+		n := keyLength(k.bytes)
+		if n == 0 && !flush {
+			return ""
+		}
+		if n == 0 {
+			n = len(k.bytes)
+		}
+		key := k.bytes[:n]
+		k.bytes = k.bytes[n:]
+		switch {
+		case key == pasteBegins || key == pasteEnds:
+			k.pasting = key == pasteBegins
+		case k.pasting && isControl(key[0]):
+			if key = pastedKey(key); key != "" {
+				return k.joined(key)
+			}
+		default:
+			return k.joined(key)
+		}
+	}
+	return ""
+}
+
+// joined makes one key of each way to end a line, and valid text of text.
+func (k *keyBuffer) joined(key string) string {
+	switch {
+	case key == "\r":
+		k.bytes = strings.TrimPrefix(k.bytes, "\n")
+	case key == "\n":
+		return "\r"
+	case !isControl(key[0]):
+		return string([]rune(key)) // a replacement character for each byte that is none
+	}
+	return key
+}
+
+// pastedKey is what a control character means in a paste: line ends stay, a tab
+// is a blank, all else is dropped.
+func pastedKey(key string) string {
+	switch key {
+	case "\r", "\n":
+		return key
+	case "\t":
+		return " "
+	}
+	return ""
+}
+
+func isControl(b byte) bool { return b < ' ' || b == 0x7f }
+
+// keyLength is the length of the first key, or 0 if it is not all there yet.
+func keyLength(s string) int {
+	switch {
+	case s[0] == 0x1b:
+		return sequenceLength(s)
+	case isControl(s[0]):
+		return 1
+	}
+	return textLength(s)
+}
+
+// textLength is the length of the printable text that s begins with, without a
+// character that is cut at its end.
+func textLength(s string) int {
+	n := 0
+	for n < len(s) && !isControl(s[n]) && utf8.FullRuneInString(s[n:]) {
+		_, size := utf8.DecodeRuneInString(s[n:])
+		n += size
+	}
+	return n
+}
+
+// sequenceLength is the length of an escape sequence: ESC [ … letter, ESC O
+// letter, or ESC and any key (Alt).
+func sequenceLength(s string) int {
+	if len(s) == 1 {
+		return 0
+	}
+	switch s[1] {
+	case 'O':
+		if len(s) < 3 {
+			return 0
+		}
+		return 3
+	case '[':
+		i := 2
+		if len(s) > i && s[i] == '[' { // function keys of the Linux console
+			i++
+		}
+		for ; i < len(s); i++ {
+			if s[i] >= 0x40 && s[i] <= 0x7e {
+				return i + 1
+			}
+			if isControl(s[i]) { // broken off
+				return i
+			}
+		}
+		return 0
+	}
+	if isControl(s[1]) && s[1] != 0x7f && s[1] != '\b' { // Escape, and a key
+		return 1
+	}
+	if !utf8.FullRuneInString(s[1:]) {
+		return 0
+	}
+	_, size := utf8.DecodeRuneInString(s[1:])
+	return 1 + size
+}

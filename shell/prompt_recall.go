@@ -1,0 +1,122 @@
+//go:build linux || darwin || dragonfly || freebsd || netbsd || openbsd
+
+package shell
+
+import (
+	"unicode/utf8"
+
+	prompt "github.com/c-bata/go-prompt"
+
+	"github.com/zksh/zksh/history"
+)
+
+// walk is a walk through earlier lines with the arrow keys.
+type walk struct {
+	under  bool
+	at     int    // the line shown; Len: the one being typed
+	prefix string // what was typed, which all the lines begin with
+}
+
+func (e *promptEditor) older(b *prompt.Buffer) {
+	if e.reading.asking {
+		return
+	}
+	if !e.walk.under {
+		e.walk = walk{true, e.help.Recall.Len(), b.Text()}
+	}
+	if line, at, ok := e.help.Recall.Older(e.walk.at, e.walk.prefix); ok {
+		e.walk.at = at
+		setLine(b, line, utf8.RuneCountInString(line))
+	}
+}
+
+func (e *promptEditor) newer(b *prompt.Buffer) {
+	if !e.walk.under {
+		return
+	}
+	line, at, ok := e.help.Recall.Newer(e.walk.at, e.walk.prefix)
+	if !ok { // back to what was typed
+		line, at = e.walk.prefix, e.help.Recall.Len()
+	}
+	e.walk.at = at
+	setLine(b, line, utf8.RuneCountInString(line))
+}
+
+// search is a search through earlier lines, as it is typed.
+type search struct {
+	recall *history.Recall
+	query  string
+	at     int // the line found; the search goes on before it
+	line   string
+	cursor int
+	failed bool
+
+	saved view // what was there before
+}
+
+func newSearch(r *history.Recall, v view) *search {
+	return &search{recall: r, line: v.text, cursor: v.cursor, saved: v}
+}
+
+// prompt is shown in place of the prompt.
+func (s *search) prompt() Prompt {
+	text := "(search: " + s.query + ") "
+	if s.failed {
+		text = "(not found: " + s.query + ") "
+	}
+	return Prompt{Text: text, Alert: s.failed}
+}
+
+// look finds the nearest line before line i that has the query.
+func (s *search) look(i int) {
+	if s.query == "" {
+		return
+	}
+	line, at, ok := s.recall.Search(i, s.query)
+	s.failed = !ok
+	if ok {
+		s.line, s.at = line, at
+		s.cursor = utf8.RuneCountInString(line)
+	}
+}
+
+// pressInSearch changes the query. A key that means nothing to a search ends it
+// and then does what it always does.
+func (e *promptEditor) pressInSearch(key, name string) string {
+	s := e.search
+	switch name {
+	case "search":
+		s.look(s.at)
+	case "erase":
+		_, n := utf8.DecodeLastRuneInString(s.query)
+		s.query, s.failed = s.query[:len(s.query)-n], false
+		s.look(s.recall.Len())
+	case "escape", "interrupt":
+		s.line, s.cursor = s.saved.text, s.saved.cursor
+		e.finishSearch()
+	case "":
+		if isControl(key[0]) {
+			return ""
+		}
+		s.query += key
+		s.look(s.recall.Len())
+	default:
+		e.held = key
+		e.finishSearch()
+	}
+	return code("search")
+}
+
+// finishSearch keeps the line; showFound has still to show it.
+func (e *promptEditor) finishSearch() {
+	e.found, e.search = e.search, nil
+}
+
+// showFound puts what was found into the line.
+func (e *promptEditor) showFound(b *prompt.Buffer) {
+	s := e.search
+	if s == nil {
+		s, e.found = e.found, nil
+	}
+	setLine(b, s.line, s.cursor)
+}

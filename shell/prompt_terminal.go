@@ -1,0 +1,149 @@
+//go:build linux || darwin || dragonfly || freebsd || netbsd || openbsd
+
+package shell
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminal is the keyboard and the modes of a terminal. In raw mode every key
+// arrives at once and as it is.
+type terminal struct {
+	in, out *os.File
+
+	wakeR, wakeW *os.File // a byte is in this pipe while woken
+	woken        atomic.Bool
+
+	mu    sync.Mutex
+	saved *unix.Termios // the modes found; nil while they are in force
+}
+
+// Bracketed paste: the terminal puts marks around what is pasted.
+const (
+	pasteOn  = "\x1b[?2004h"
+	pasteOff = "\x1b[?2004l"
+)
+
+func openTerminal(in, out *os.File) (*terminal, error) {
+	t := &terminal{in: in, out: out}
+	if _, err := unix.IoctlGetTermios(int(in.Fd()), getTermios); err != nil {
+		return nil, fmt.Errorf("no terminal: %w", err)
+	}
+	var err error
+	t.wakeR, t.wakeW, err = os.Pipe()
+	return t, err
+}
+
+// raw takes over the terminal. Output is still processed, so that a newline
+// begins a line for whoever else writes.
+func (t *terminal) raw() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.saved != nil {
+		return nil
+	}
+	fd := int(t.in.Fd())
+	found, err := unix.IoctlGetTermios(fd, getTermios)
+	if err != nil {
+		return err
+	}
+	modes := *found
+	modes.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
+	modes.Lflag &^= unix.ECHO | unix.ICANON | unix.IEXTEN | unix.ISIG | unix.ECHONL
+	modes.Cflag = modes.Cflag&^(unix.CSIZE|unix.PARENB) | unix.CS8
+	modes.Cc[unix.VMIN], modes.Cc[unix.VTIME] = 1, 0
+	if err := unix.IoctlSetTermios(fd, setTermios, &modes); err != nil {
+		return err
+	}
+	t.saved = found
+	_, err = t.out.WriteString(pasteOn)
+	return err
+}
+
+// restore gives the terminal back as it was found. It may be called at any time
+// from any goroutine. A terminal that is gone has nothing to restore.
+func (t *terminal) restore() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.saved == nil {
+		return nil
+	}
+	_, pasteErr := t.out.WriteString(pasteOff)
+	err := unix.IoctlSetTermios(int(t.in.Fd()), setTermios, t.saved)
+	t.saved = nil
+	if err = errors.Join(pasteErr, err); errors.Is(err, unix.EIO) || errors.Is(err, unix.ENXIO) {
+		return nil
+	}
+	return err
+}
+
+// close frees the pipe.
+func (t *terminal) close() error { return errors.Join(t.wakeR.Close(), t.wakeW.Close()) }
+
+// wake ends a wait.
+func (t *terminal) wake() error {
+	if t.woken.Swap(true) {
+		return nil
+	}
+	_, err := t.wakeW.Write([]byte{0})
+	return err
+}
+
+// wait returns what was typed, or nothing once it was woken or, late, after the
+// timeout in milliseconds; -1 is none. The error is io.EOF when the terminal is gone.
+func (t *terminal) wait(timeout int) (typed string, late bool, err error) {
+	fds := []unix.PollFd{
+		{Fd: int32(t.in.Fd()), Events: unix.POLLIN},
+		{Fd: int32(t.wakeR.Fd()), Events: unix.POLLIN},
+	}
+	if n, err := unix.Poll(fds, timeout); err != nil || n == 0 {
+		return "", err == nil, again(err)
+	}
+	if fds[1].Revents != 0 {
+		var b [1]byte
+		if _, err := t.wakeR.Read(b[:]); err != nil {
+			return "", false, err
+		}
+		t.woken.Store(false)
+	}
+	if fds[0].Revents == 0 {
+		return "", false, nil
+	}
+	b := make([]byte, 4096)
+	n, err := unix.Read(int(t.in.Fd()), b)
+	switch {
+	case err != nil:
+		return "", false, again(err)
+	case n == 0:
+		return "", false, io.EOF
+	}
+	return string(b[:n]), false, nil
+}
+
+// again passes over what only means to try once more.
+func again(err error) error {
+	switch {
+	case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
+		return nil
+	case errors.Is(err, unix.EIO):
+		return io.EOF
+	}
+	return err
+}
+
+// size is the terminal's in columns and rows. One that does not know its size,
+// such as a serial line, counts as 80 by 24.
+func (t *terminal) size() (columns, rows int) {
+	ws, err := unix.IoctlGetWinsize(int(t.out.Fd()), unix.TIOCGWINSZ)
+	if err != nil || ws.Col == 0 || ws.Row == 0 {
+		return 80, 24
+	}
+	return int(ws.Col), int(ws.Row)
+}

@@ -1,0 +1,352 @@
+//go:build linux || darwin || dragonfly || freebsd || netbsd || openbsd
+
+package shell
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+
+	prompt "github.com/c-bata/go-prompt"
+	"github.com/mattn/go-runewidth"
+)
+
+// view is what the line being typed looks like.
+type view struct {
+	prompt Prompt
+	text   string
+	cursor int // in characters of text
+	menu   int // the column go-prompt takes the cursor to be in
+}
+
+// place is a cell, counted from the first cell of the prompt. A column equal to
+// the width is behind the last cell of a row: the next character begins another.
+type place struct{ row, column int }
+
+// promptWriter draws the prompt and the line itself, and of go-prompt's drawing
+// lets nothing through but the menu. So the line is right where go-prompt's
+// arithmetic is not: when a wide character does not fit at the end of a row, when
+// the window changes, and when something is printed above the line.
+type promptWriter struct {
+	deafWriter
+	to    io.Writer
+	size  func() (columns, rows int)       // of the terminal
+	frame func() (messages string, v view) // what to draw next
+
+	b      bytes.Buffer
+	width  int   // of the terminal
+	rows   int   // of the terminal
+	shown  view  // what was drawn last
+	at     place // of the cursor
+	end    place // of the text
+	target place // of the cursor when all is drawn
+	stage  stage
+	err    error // of the last write
+}
+
+// stage is how far one drawing of the line has come.
+type stage int
+
+const (
+	notDrawing     stage = iota
+	lineDrawn            // go-prompt draws the line: not passed on
+	menuDrawing          // passed on
+	previewDrawing       // go-prompt draws the line with what is selected: not passed on
+)
+
+// previewColor marks what go-prompt draws after the menu.
+const previewColor = prompt.Fuchsia
+
+// The sequences of a terminal that are needed.
+const (
+	hideCursor = "\x1b[?25l"
+	showCursor = "\x1b[?25h"
+	eraseBelow = "\x1b[J"
+	eraseAll   = "\x1b[H\x1b[2J"
+	alertColor = "\x1b[31m"
+	noColor    = "\x1b[0m"
+)
+
+// HideCursor begins a drawing.
+func (w *promptWriter) HideCursor() {
+	w.stage = lineDrawn
+	messages, v := w.frame()
+	w.lookAtSize()
+	w.b.WriteString(hideCursor)
+	w.home()
+	if messages != "" {
+		w.b.WriteString(eraseBelow + messages)
+	}
+	w.draw(v)
+}
+
+// ScrollDown begins the menu, which makes room for itself below the line.
+func (w *promptWriter) ScrollDown() {
+	if w.stage == lineDrawn {
+		w.stage = menuDrawing
+	}
+	if w.stage == menuDrawing {
+		w.b.WriteString("\x1bD")
+		w.at.row++
+	}
+}
+
+// ScrollUp comes back from making room.
+func (w *promptWriter) ScrollUp() {
+	if w.stage == menuDrawing {
+		w.b.WriteString("\x1bM")
+		w.at.row--
+	}
+}
+
+// ShowCursor ends a drawing.
+func (w *promptWriter) ShowCursor() {
+	if w.stage == notDrawing {
+		return
+	}
+	w.move(w.target)
+	w.b.WriteString(showCursor)
+	w.stage = notDrawing
+	w.flush()
+}
+
+// SetColor colours the menu.
+func (w *promptWriter) SetColor(fg, bg prompt.Color, bold bool) {
+	if fg == previewColor {
+		w.stage = previewDrawing
+	}
+	if w.stage != menuDrawing {
+		return
+	}
+	attribute := 0
+	if bold {
+		attribute = 1
+	}
+	fmt.Fprintf(&w.b, "\x1b[%d;%d;%dm", attribute, colorCode(fg), colorCode(bg)+10)
+}
+
+// colorCode is the number of a foreground colour.
+func colorCode(c prompt.Color) int {
+	switch {
+	case c == prompt.DefaultColor:
+		return 39
+	case c < prompt.DarkGray:
+		return 30 + int(c-prompt.Black)
+	}
+	return 90 + int(c-prompt.DarkGray)
+}
+
+// WriteStr writes in the menu.
+func (w *promptWriter) WriteStr(s string) {
+	if w.stage == menuDrawing {
+		s = visible(s)
+		w.b.WriteString(s)
+		w.at.column += runewidth.StringWidth(s)
+	}
+}
+
+// WriteRaw is how go-prompt goes on to the next row of the menu when one has
+// filled its row.
+func (w *promptWriter) WriteRaw(data []byte) {
+	if w.stage == menuDrawing && string(data) == "\n" {
+		w.newRow()
+	}
+}
+
+// CursorUp moves in the menu.
+func (w *promptWriter) CursorUp(n int) { w.inMenu(-n, 0) }
+
+// CursorDown moves in the menu.
+func (w *promptWriter) CursorDown(n int) { w.inMenu(n, 0) }
+
+// CursorForward moves in the menu.
+func (w *promptWriter) CursorForward(n int) { w.inMenu(0, n) }
+
+// CursorBackward moves in the menu.
+func (w *promptWriter) CursorBackward(n int) { w.inMenu(0, -n) }
+
+func (w *promptWriter) inMenu(rows, columns int) {
+	if w.stage == menuDrawing {
+		w.move(place{w.at.row + rows, w.at.column + columns})
+	}
+}
+
+// move goes to a cell of the line or the menu.
+func (w *promptWriter) move(to place) {
+	if n := to.row - w.at.row; n > 0 {
+		fmt.Fprintf(&w.b, "\x1b[%dB", n)
+	} else if n < 0 {
+		fmt.Fprintf(&w.b, "\x1b[%dA", -n)
+	}
+	w.b.WriteByte('\r')
+	if to.column > 0 {
+		fmt.Fprintf(&w.b, "\x1b[%dC", to.column)
+	}
+	w.at = to
+}
+
+// home goes to the first cell of the prompt.
+func (w *promptWriter) home() { w.move(place{}) }
+
+func (w *promptWriter) newRow() {
+	w.b.WriteString("\r\n")
+	w.at = place{w.at.row + 1, 0}
+}
+
+// draw writes the line from its first cell on and goes to where the menu begins.
+func (w *promptWriter) draw(v view) {
+	v = w.cut(v)
+	w.shown = v
+	head, text := visible(v.prompt.Text), visible(v.text)
+	if v.prompt.Alert {
+		w.b.WriteString(alertColor + head + noColor)
+	} else {
+		w.b.WriteString(head)
+	}
+	w.b.WriteString(text)
+	w.at = w.follow(w.follow(place{}, head), text)
+	if w.at.column == w.width {
+		w.newRow()
+	}
+	w.b.WriteString(eraseBelow)
+	w.end = w.at
+	w.target = w.cursorPlace(v)
+	w.move(place{w.end.row, v.menu})
+}
+
+// cut leaves of a text that is longer than the screen the part around the cursor:
+// what has gone past the top cannot be drawn anew.
+func (w *promptWriter) cut(v view) view {
+	text := []rune(v.text)
+	room := w.width*(w.rows-2) - runewidth.StringWidth(v.prompt.Text)
+	keep := max(room/2, 1) // a character may take two cells
+	if runewidth.StringWidth(v.text) <= room || len(text) <= keep {
+		return v
+	}
+	from := max(0, min(v.cursor-keep/2, len(text)-keep))
+	part := text[from : from+keep]
+	v.cursor -= from
+	if from+keep < len(text) {
+		part = append(part[:keep:keep], '…')
+	}
+	if from > 0 {
+		part = append([]rune{'…'}, part...)
+		v.cursor++
+	}
+	v.text = string(part)
+	return v
+}
+
+// cursorPlace is the cell the cursor belongs into.
+func (w *promptWriter) cursorPlace(v view) place {
+	before := string([]rune(v.text)[:v.cursor])
+	to := w.follow(w.follow(place{}, visible(v.prompt.Text)), visible(before))
+	if to.column == w.width {
+		return place{to.row + 1, 0}
+	}
+	return to
+}
+
+// follow says where the cursor is after s was written at a place.
+func (w *promptWriter) follow(at place, s string) place {
+	for _, r := range s {
+		n := runewidth.RuneWidth(r)
+		if at.column+n > w.width {
+			at = place{at.row + 1, 0}
+		}
+		at.column += n
+	}
+	return at
+}
+
+// visible replaces what could drive the terminal, character by character.
+func visible(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == 0x2028 || r == 0x2029 {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// endLine leaves the line as it is and goes to the row below it.
+func (w *promptWriter) endLine() {
+	w.lookAtSize()
+	w.move(w.end)
+	w.b.WriteString(eraseBelow + "\r\n")
+	w.fresh()
+	w.flush()
+}
+
+// lookAtSize takes note of another width. A terminal fills its rows anew then, so
+// the cursor is somewhere else now.
+func (w *promptWriter) lookAtSize() {
+	columns, rows := w.size()
+	w.rows = rows
+	if columns != w.width {
+		w.width = columns
+		w.at = w.cursorPlace(w.shown)
+		w.end = w.follow(w.follow(place{}, visible(w.shown.prompt.Text)), visible(w.shown.text))
+	}
+}
+
+// resized takes the line away, to be drawn in another width.
+func (w *promptWriter) resized() {
+	w.lookAtSize()
+	w.home()
+	w.b.WriteString(eraseBelow)
+	w.fresh()
+	w.flush()
+}
+
+// clear empties the screen.
+func (w *promptWriter) clear() {
+	w.b.WriteString(eraseAll)
+	w.fresh()
+}
+
+// fresh says that the cursor is where the prompt shall begin.
+func (w *promptWriter) fresh() {
+	w.at, w.end, w.target = place{}, place{}, place{}
+	w.shown = view{}
+}
+
+func (w *promptWriter) flush() {
+	_, w.err = w.to.Write(w.b.Bytes())
+	w.b.Reset()
+}
+
+// Flush says how the last drawing went; each is written in one piece.
+func (w *promptWriter) Flush() error { return w.err }
+
+// deafWriter does nothing of what a console writer can.
+type deafWriter struct{}
+
+func (deafWriter) WriteRaw([]byte)                           {}
+func (deafWriter) Write([]byte)                              {}
+func (deafWriter) WriteRawStr(string)                        {}
+func (deafWriter) WriteStr(string)                           {}
+func (deafWriter) Flush() error                              { return nil }
+func (deafWriter) EraseScreen()                              {}
+func (deafWriter) EraseUp()                                  {}
+func (deafWriter) EraseDown()                                {}
+func (deafWriter) EraseStartOfLine()                         {}
+func (deafWriter) EraseEndOfLine()                           {}
+func (deafWriter) EraseLine()                                {}
+func (deafWriter) ShowCursor()                               {}
+func (deafWriter) HideCursor()                               {}
+func (deafWriter) CursorGoTo(int, int)                       {}
+func (deafWriter) CursorUp(int)                              {}
+func (deafWriter) CursorDown(int)                            {}
+func (deafWriter) CursorForward(int)                         {}
+func (deafWriter) CursorBackward(int)                        {}
+func (deafWriter) AskForCPR()                                {}
+func (deafWriter) SaveCursor()                               {}
+func (deafWriter) UnSaveCursor()                             {}
+func (deafWriter) ScrollDown()                               {}
+func (deafWriter) ScrollUp()                                 {}
+func (deafWriter) SetTitle(string)                           {}
+func (deafWriter) ClearTitle()                               {}
+func (deafWriter) SetColor(prompt.Color, prompt.Color, bool) {}
