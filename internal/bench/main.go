@@ -1,7 +1,7 @@
 // Bench measures zksh on a real ZooKeeper server, beside zkCli.sh where it is
 // installed and beside a bare loop over go-zookeeper, and prints a table.
 //
-//	go run ./internal/bench [-quick] [-o FILE]
+//	go run ./internal/bench [-quick] [-keys] [-o FILE]
 package main
 
 import (
@@ -32,10 +32,11 @@ func main() {
 	}
 	output := flag.String("o", "", "write the table into `FILE` as well")
 	quick := flag.Bool("quick", false, "a smoke run: small trees, each command once")
+	keysOnly := flag.Bool("keys", false, "measure the keyboard alone")
 	flag.Parse()
 	debug.SetGCPercent(10) // see helperArg: this process stays smaller than what it measures
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := measureAll(ctx, *output, *quick)
+	err := measureAll(ctx, *output, *quick, *keysOnly)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -43,7 +44,7 @@ func main() {
 	}
 }
 
-func measureAll(ctx context.Context, output string, quick bool) (err error) {
+func measureAll(ctx context.Context, output string, quick, keysOnly bool) (err error) {
 	dir, err := os.MkdirTemp("", "zksh-bench-")
 	if err != nil {
 		return err
@@ -77,11 +78,14 @@ func measureAll(ctx context.Context, output string, quick bool) (err error) {
 	if quick {
 		s = smoke
 	}
-	if err := b.warmUp(s); err != nil {
+	list := tasks(s)
+	if keysOnly {
+		list = nil
+	} else if err := b.warmUp(s); err != nil {
 		return err
 	}
 	var rows []row
-	for _, t := range tasks(s) {
+	for _, t := range list {
 		fmt.Fprintln(os.Stderr, "measuring", t.what)
 		r, err := b.measure(t)
 		if err != nil {
@@ -89,7 +93,12 @@ func measureAll(ctx context.Context, output string, quick bool) (err error) {
 		}
 		rows = append(rows, r...)
 	}
-	text := report(rows, before, quick)
+	fmt.Fprintln(os.Stderr, "measuring the keyboard")
+	keys, err := b.measureKeys(ctx, quick)
+	if err != nil {
+		return fmt.Errorf("keyboard: %w", err)
+	}
+	text := report(rows, before, quick) + keys.text()
 	if output != "" {
 		if err := os.WriteFile(output, []byte(text), 0o644); err != nil {
 			return err

@@ -29,15 +29,17 @@ type console struct {
 	home string
 	done chan struct{} // closed when all output has been read
 
+	raw  bool // carriage returns are kept
 	mu   sync.Mutex
 	seen []byte // all that was shown, without carriage returns
 	read int    // how far expect has come
 }
 
-// homeEnv is an environment with every file of the user below home.
+// homeEnv is an environment with every file of the user below home, and with a
+// terminal that edits its own lines.
 func homeEnv(home string) []string {
 	return append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(home, "config"),
-		"XDG_STATE_HOME="+filepath.Join(home, "state"), "ZKSH_SERVER=", "TERM=xterm", "TZ=UTC")
+		"XDG_STATE_HOME="+filepath.Join(home, "state"), "ZKSH_SERVER=", "PAGER=", "NO_COLOR=", "TERM=dumb", "TZ=UTC")
 }
 
 func openConsole(t *testing.T, args ...string) *console {
@@ -53,28 +55,37 @@ func openConsoleIn(t *testing.T, home string, args ...string) *console {
 	if c.tty, err = pty.StartWithSize(c.cmd, &pty.Winsize{Rows: 24, Cols: 250}); err != nil {
 		t.Fatal(err)
 	}
+	c.watch()
+	return c
+}
+
+// watch reads what the program shows, until it ends.
+func (c *console) watch() {
 	go func() { // ends with the program
 		defer close(c.done)
 		buf := make([]byte, 4096)
 		for {
 			n, err := c.tty.Read(buf)
 			c.mu.Lock()
-			c.seen = append(c.seen, bytes.ReplaceAll(buf[:n], []byte("\r"), nil)...)
+			if c.raw {
+				c.seen = append(c.seen, buf[:n]...)
+			} else {
+				c.seen = append(c.seen, bytes.ReplaceAll(buf[:n], []byte("\r"), nil)...)
+			}
 			c.mu.Unlock()
 			if err != nil { // EIO when the program has gone
 				return
 			}
 		}
 	}()
-	t.Cleanup(func() {
+	c.t.Cleanup(func() {
 		_ = c.cmd.Process.Kill() // it has ended, or the test has failed
 		<-c.done
 		_ = c.tty.Close()
-		if t.Failed() {
-			t.Logf("the terminal showed:\n%s", c.shown())
+		if c.t.Failed() {
+			c.t.Logf("the terminal showed:\n%s", c.shown())
 		}
 	})
-	return c
 }
 
 func (c *console) shown() string {

@@ -125,20 +125,20 @@ func TestCtrlCWhileDeleting(t *testing.T) {
 	c := openConsole(t, "-server", p.Addr()+chroot)
 	c.expect(connected)
 	p.Delay(200 * time.Millisecond)
-	c.typeIn("deleteall /tree -b 100\r")
+	c.typeIn("deleteall /tree -b 100 -y\r")
 	c.expect(`deleted \d+ of 3001 \(\d+ %\), \d+/s`) // the progress line
 	c.typeIn("\x03")
 	c.expect(`deleted \d+ of 3001 znodes of /tree: interrupted\n`)
 	c.expect(anyPrompt)
 	p.Delay(0)
 	p.Hold(true)
-	c.typeIn("rmr /tree\r")
+	c.typeIn("rmr -y /tree\r")
 	c.expect(`has been deprecated`)
 	c.typeIn("\x03")
 	c.expect(`interrupted`)
 	c.expect(anyPrompt)
 	p.Hold(false)
-	c.run("deleteall /tree", `\n`)
+	c.run("deleteall -y /tree", `\n`)
 	c.run("ls /", `^\[\]\n`)
 }
 

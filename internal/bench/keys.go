@@ -1,0 +1,255 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/creack/pty"
+)
+
+// Goals of the shell at the keyboard.
+const (
+	keyGoal  = 20 * time.Millisecond
+	idleGoal = 0.02 // of a core
+)
+
+// What is measured at the keyboard, and how.
+const (
+	serverDelay = 500 * time.Millisecond // until an answer
+	keyPause    = 60 * time.Millisecond  // between keys, as a fast typist makes, and up to as much again
+	idleTime    = 10 * time.Second
+)
+
+// typing is what a person types; paths are completed meanwhile.
+var typing = []string{
+	"create /bench/some-node some-data", "get -s /nested/node-00001/node-00021", "ls -R /flat", "setAcl /one world:anyone:cdrwa",
+	"set /zookeeper/config 你好世界", "deleteall /nested/node-00002", "redo 1", "help create",
+}
+
+// keyboard is what was measured at the keyboard.
+type keyboard struct {
+	keys []time.Duration // from a key to the line drawn with it
+	idle float64         // of a core
+}
+
+// measureKeys types into zksh, whose server answers late, and then leaves it alone.
+func (b *bench) measureKeys(ctx context.Context, quick bool) (k keyboard, err error) {
+	relay, err := newRelay(b.addr, serverDelay)
+	if err != nil {
+		return k, err
+	}
+	defer relay.close()
+	t, err := openTyped(ctx, b, relay.addr())
+	if err != nil {
+		return k, err
+	}
+	defer func() { err = errors.Join(err, t.close()) }()
+	lines, idle := typing, idleTime
+	if quick {
+		lines, idle = typing[:2], time.Second
+	}
+	for _, line := range lines {
+		for i, r := range line {
+			took, err := t.key(string(r), line[:i]+string(r))
+			if err != nil {
+				return k, err
+			}
+			k.keys = append(k.keys, took)
+			// Not in step with the editor's own clock.
+			time.Sleep(keyPause + rand.N(keyPause))
+		}
+		if _, err := t.key("\x15", ""); err != nil { // Ctrl-U empties the line
+			return k, err
+		}
+	}
+	time.Sleep(serverDelay * 4) // until the last answers are there
+	before, err := cpuTime(t.cmd.Process.Pid)
+	if err != nil {
+		return k, err
+	}
+	time.Sleep(idle)
+	after, err := cpuTime(t.cmd.Process.Pid)
+	k.idle = float64(after-before) / float64(idle)
+	return k, err
+}
+
+// text is the section of the report.
+func (k keyboard) text() string {
+	sorted := slices.Sorted(slices.Values(k.keys))
+	met := func(ok bool) string {
+		if ok {
+			return "yes"
+		}
+		return "**no**"
+	}
+	late := sorted[len(sorted)*99/100]
+	return "\n## At the keyboard\n\n" +
+		fmt.Sprintf("On a terminal of 100 columns, with a server that answers after %s; %d keys, %s to %s apart.\n\n",
+			duration(serverDelay), len(sorted), duration(keyPause), duration(2*keyPause)) +
+		"| what | zksh | goal | met |\n| --- | --: | --: | --- |\n" +
+		fmt.Sprintf("| from a key to the line with it, median | %s | ≤ %s | %s |\n", duration(median(sorted)), duration(keyGoal), met(median(sorted) <= keyGoal)) +
+		fmt.Sprintf("| the slowest key in a hundred | %s | ≤ %s | %s |\n", duration(late), duration(keyGoal), met(late <= keyGoal)) +
+		fmt.Sprintf("| the slowest key | %s | – | – |\n", duration(sorted[len(sorted)-1])) +
+		fmt.Sprintf("| processor while idle, of one core | %.2f %% | ≤ %.0f %% | %s |\n", 100*k.idle, 100*idleGoal, met(k.idle <= idleGoal))
+}
+
+// typed is zksh on a terminal that is typed into.
+type typed struct {
+	cmd  *exec.Cmd
+	tty  io.ReadWriteCloser
+	seen chan []byte // what it shows; closed at its end
+}
+
+func openTyped(ctx context.Context, b *bench, server string) (*typed, error) {
+	cmd := exec.CommandContext(ctx, b.zksh, "-server", server, "-q")
+	cmd.Env = append(b.environment(), "TERM=xterm-256color")
+	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 30, Cols: 100})
+	if err != nil {
+		return nil, err
+	}
+	t := &typed{cmd: cmd, tty: tty, seen: make(chan []byte, 1000)}
+	go func() { // ends with the terminal
+		defer close(t.seen)
+		for {
+			buf := make([]byte, 4096)
+			n, err := tty.Read(buf)
+			if n > 0 {
+				t.seen <- buf[:n]
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return t, t.until("(CONNECTED) 0] ")
+}
+
+// key types a key and says how long it took to show the line that is expected.
+func (t *typed) key(key, line string) (time.Duration, error) {
+	for len(t.seen) > 0 { // what came by itself
+		<-t.seen
+	}
+	start := time.Now()
+	if _, err := io.WriteString(t.tty, key); err != nil {
+		return 0, err
+	}
+	err := t.until("] " + line + "\x1b[J")
+	return time.Since(start), err
+}
+
+// until waits for a text to be shown.
+func (t *typed) until(text string) error {
+	var all bytes.Buffer
+	late := time.After(10 * time.Second)
+	for !strings.Contains(all.String(), text) {
+		select {
+		case b, ok := <-t.seen:
+			if !ok {
+				return fmt.Errorf("zksh ended; it showed %q", all.String())
+			}
+			all.Write(b)
+		case <-late:
+			return fmt.Errorf("no %q in %q", text, all.String())
+		}
+	}
+	return nil
+}
+
+func (t *typed) close() error {
+	_, err := io.WriteString(t.tty, "\x04")
+	for range t.seen { // until it has ended
+	}
+	return errors.Join(err, t.cmd.Wait(), t.tty.Close())
+}
+
+// relay passes on what goes to a server and back, late.
+type relay struct {
+	listener net.Listener
+	target   string
+	delay    time.Duration
+
+	mu    sync.Mutex
+	conns []net.Conn
+	work  sync.WaitGroup
+}
+
+func newRelay(target string, delay time.Duration) (*relay, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	r := &relay{listener: listener, target: target, delay: delay}
+	r.work.Go(func() { // until close
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", target)
+			if err != nil {
+				client.Close()
+				continue
+			}
+			r.mu.Lock()
+			r.conns = append(r.conns, client, server)
+			r.mu.Unlock()
+			r.work.Go(func() { r.pass(server, client, 0) })
+			r.work.Go(func() { r.pass(client, server, delay) })
+		}
+	})
+	return r, nil
+}
+
+func (r *relay) addr() string { return r.listener.Addr().String() }
+
+// pass copies until one side closes.
+func (r *relay) pass(to, from net.Conn, delay time.Duration) {
+	defer to.Close()
+	type piece struct {
+		data []byte
+		due  time.Time
+	}
+	pieces := make(chan piece, 10_000)
+	go func() { // ends with the connection
+		defer close(pieces)
+		for {
+			buf := make([]byte, 32<<10)
+			n, err := from.Read(buf)
+			if n > 0 {
+				pieces <- piece{buf[:n], time.Now().Add(delay)}
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	for p := range pieces {
+		time.Sleep(time.Until(p.due))
+		if _, err := to.Write(p.data); err != nil {
+			break
+		}
+	}
+	from.Close()
+	for range pieces { // what nobody takes any more
+	}
+}
+
+func (r *relay) close() {
+	r.listener.Close()
+	r.mu.Lock()
+	for _, c := range r.conns {
+		c.Close()
+	}
+	r.mu.Unlock()
+	r.work.Wait()
+}

@@ -1,0 +1,168 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+// What a person sees while typing: names, aliases, flags, paths, with what they are.
+func TestCompletionMenu(t *testing.T) {
+	t.Parallel()
+	s := openScreen(t, 100, 40)
+	for _, path := range []string{"/app", "/app/with blank", "/app/with blank/deep", "/app/中文"} {
+		zksh(t, "-server", s.server, "create", path)
+	}
+	s.text("ex")
+	s.want(`^ +exists +tell by the exit status`)
+	s.want(`^ +exit +the same as quit`)
+	s.keys("C-u")
+	s.text("get -")
+	s.want(`^ +-s +print the znode's stat as well`)
+	s.want(`^ +-f +write the data into this file`)
+	s.keys("C-u")
+	s.text("printwatches ")
+	s.want(`^ +on\b`)
+	s.want(`^ +off\b`)
+	s.keys("C-u")
+	s.text("setAcl /app wor")
+	s.want(`^ +world:anyone: +everybody`)
+	s.keys("Tab")
+	s.want(`\] setAcl /app world:anyone:$`)
+	s.keys("C-u")
+
+	// One thing alone is completed at once, a choice with Tab and Shift-Tab. A path
+	// can go on, and a name with blanks is quoted.
+	s.text("deletea")
+	s.want(`delete a znode and all below it`)
+	s.keys("Tab")
+	s.text("/a")
+	s.want(`^ +app$`)
+	s.keys("Tab")
+	s.want(`\] deleteall /app$`)
+	s.keys("C-u")
+	s.text("ls /app/w")
+	s.want(`^ +with blank$`)
+	s.keys("Tab")
+	s.want(`\] ls "/app/with blank"$`)
+	s.text("/")
+	s.want(`^ +deep$`)
+	s.keys("Tab")
+	s.want(`\] ls "/app/with blank/deep"$`)
+	s.keys("Enter")
+	s.want(`^\[\]$`)
+	s.text("ls /")
+	s.want(`^ +zookeeper$`)
+	s.keys("Tab")
+	s.want(`\] ls /app$`)
+	s.keys("Down")
+	s.want(`\] ls /zookeeper$`)
+	s.keys("BTab")
+	s.want(`\] ls /app$`)
+	s.keys("Escape")
+	s.want(`\] ls /$`)
+	s.keys("Tab")
+	s.want(`\] ls /app$`)
+	s.text("/")
+	s.want(`^ +中文$`)
+	s.keys("Tab", "Tab", "Enter")
+	s.wantEnd("[]", s.prompt(2))
+	s.text("redo ")
+	s.want(`^ +1 +ls /app/中文$`)
+	s.keys("C-c")
+
+	// The menu follows what others do.
+	s.text("ls /app/")
+	s.want(`^ +中文$`)
+	zksh(t, "-server", s.server, "create", "/app/another")
+	s.want(`^ +another$`)
+}
+
+func TestCompletionInAChroot(t *testing.T) {
+	t.Parallel()
+	server := newSandbox(t, sandbox.Options{}).Addr()
+	for _, path := range []string{"/root", "/root/inside", "/outside"} {
+		zksh(t, "-server", server, "create", path)
+	}
+	s := openScreenOn(t, server+"/root", 100, 30)
+	s.text("get /")
+	shown := s.want(`\] get /\n +inside$`)
+	if strings.Contains(shown, "outside") {
+		t.Error("the menu shows what is outside of the chroot")
+	}
+}
+
+// After connect the menu is the new server's.
+func TestCompletionAfterConnect(t *testing.T) {
+	t.Parallel()
+	s := openScreen(t, 100, 30)
+	other := newSandbox(t, sandbox.Options{}).Addr()
+	zksh(t, "-server", s.server, "create", "/old")
+	zksh(t, "-server", other, "create", "/new")
+	s.text("get /")
+	s.want(`^ +old$`)
+	s.keys("C-u")
+	s.line("connect " + other)
+	s.want(`\(CONNECTED\) 1\]$`)
+	s.text("get /")
+	if shown := s.want(`^ +new$`); strings.Contains(shown, " old") {
+		t.Error("the menu shows the old server's znodes")
+	}
+}
+
+// A server that is slow, or answers no more, delays no key; what it tells late is
+// shown when it comes.
+func TestCompletionFromASlowServer(t *testing.T) {
+	t.Parallel()
+	server := newSandbox(t, sandbox.Options{}).Addr()
+	zksh(t, "-server", server, "create", "/slow")
+	proxy := zktest.NewProxy(t, server)
+	s := openScreenOn(t, proxy.Addr(), 100, 30)
+	proxy.Delay(300 * time.Millisecond)
+	s.text("get /")
+	s.want(`^ +slow$`)
+	s.keys("C-u")
+	proxy.Delay(0)
+	proxy.Hold(true)
+	s.text("get /slow/a/b/c")
+	s.want(`\] get /slow/a/b/c$`)
+	s.keys("C-c")
+	s.text("help")
+	s.want(`\] help$`)
+	proxy.Hold(false)
+	s.keys("Enter")
+	s.want(`help COMMAND explains one`)
+}
+
+// Of very many children the first hundred are offered.
+func TestCompletionOfManyChildren(t *testing.T) {
+	t.Parallel()
+	s := openScreen(t, 100, 30)
+	plant(t, s.server, 250)
+	s.text("get /tree/")
+	s.want(`^ +n0000000000 +and 150 more`)
+	s.text("n00000001")
+	s.want(`^ +n0000000100 *\S*$`)
+}
+
+// Typing mistakes get a hint.
+func TestHints(t *testing.T) {
+	t.Parallel()
+	s := openScreen(t, 100, 70)
+	s.line("gte /a")
+	s.want(`^unknown command "gte"; did you mean get\? \(help lists all\)$`)
+	s.line("ls -r /")
+	s.want(`^unknown flag -r; did you mean -R\?\nusage: ls \[-s\] \[-w\] \[-R\] path\nexample: ls -R /app$`)
+	s.line("get")
+	s.want(`^missing path\nusage: get .*\nexample: get -s /app/config$`)
+	s.keys("C-l")
+	s.line("help")
+	s.want(`^Reading\n  ls `)
+	s.keys("C-l")
+	s.line("help create")
+	s.want(`^Flags\n  -s, --sequential `)
+	s.want(`^Example\n  create -s -e`)
+}

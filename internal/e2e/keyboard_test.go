@@ -1,0 +1,396 @@
+package e2e
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+// The prompt shows the state as it is, also while nothing is typed and events are
+// not printed, and in red when there is trouble.
+func TestLivePrompt(t *testing.T) {
+	t.Parallel()
+	proxy := zktest.NewProxy(t, newSandbox(t, sandbox.Options{}).Addr())
+	s := openScreenOn(t, proxy.Addr(), 100, 24)
+	s.line("printwatches off")
+	s.wantEnd(s.prompt(1))
+	s.text("ls /so-far")
+	s.want(`CONNECTED\) 1\] ls /so-far$`)
+	red := regexp.MustCompile(`\x1b\[31m\[zk: \S+\(CONNECTING\) 1\] `)
+	if red.MatchString(s.tmux("capture-pane", "-p", "-e")) {
+		t.Error("the prompt is red while connected")
+	}
+	proxy.Refuse(true)
+	proxy.Cut()
+	s.want(`\(CONNECTING\) 1\] ls /so-far$`)
+	if colored := s.tmux("capture-pane", "-p", "-e"); !red.MatchString(colored) {
+		t.Errorf("the prompt is not red: %q", colored)
+	}
+	proxy.Refuse(false)
+	s.want(`\(CONNECTED\) 1\] ls /so-far$`)
+}
+
+// Events stand above the line being typed, which stays as it is with its cursor,
+// also when it wraps and holds characters of two cells that do not fit at the end
+// of a row.
+func TestEventsAboveTheLine(t *testing.T) {
+	t.Parallel()
+	for _, columns := range []int{60, 61, 80, 200} {
+		t.Run(fmt.Sprint(columns), func(t *testing.T) {
+			t.Parallel()
+			s := openScreen(t, columns, 30)
+			zksh(t, "-server", s.server, "create", "/w")
+			s.line("addWatch /w")
+			s.wantEnd(s.prompt(1))
+			const typed = "create /数据 你好世界一二三四五六七八九十甲乙丙丁"
+			s.text(typed)
+			s.want(`丙丁$`)
+			s.keys("Home", "M-f", "Right", "Right")
+			zksh(t, "-server", s.server, "set", "/w", "1")
+			s.want(`type:NodeDataChanged path:\s*/\s*w$`)
+			zksh(t, "-server", s.server, "delete", "/w")
+			shown := s.want(`type:NodeDeleted path:\s*/\s*w$`)
+			if n := strings.Count(shown, "(CONNECTED) 1]"); n != 1 {
+				t.Errorf("the prompt is there %d times:\n%s", n, shown)
+			}
+			s.text("X")
+			s.until("the line is not intact", func(shown string) bool {
+				_, line, _ := strings.Cut(shown, s.prompt(1)+" ")
+				return bare(line) == bare(strings.Replace(typed, "/", "/X", 1))
+			})
+			s.keys("Enter")
+			s.want(`^Created /X数据$`)
+			if got := zksh(t, "-server", s.server, "get", "/X数据"); got != "你好世界一二三四五六七八九十甲乙丙丁\n" {
+				t.Errorf("stored %q", got)
+			}
+		})
+	}
+}
+
+// A message waits for nothing, not even for a choice in the menu, and the choice
+// stays.
+func TestEventWhileChoosing(t *testing.T) {
+	t.Parallel()
+	s := openScreen(t, 100, 30)
+	zksh(t, "-server", s.server, "create", "/alpha")
+	zksh(t, "-server", s.server, "create", "/beta")
+	s.line("addWatch /beta")
+	s.wantEnd(s.prompt(1))
+	s.text("get /")
+	s.want(`^ +beta$`)
+	s.keys("Tab", "Tab")
+	s.want(`\] get /beta$`)
+	zksh(t, "-server", s.server, "set", "/beta", "1")
+	s.want(`type:NodeDataChanged path:/beta$`)
+	s.want(`\] get /beta$`)
+	s.keys("Tab") // the last one
+	s.want(`\] get /zookeeper$`)
+	zksh(t, "-server", s.server, "set", "/beta", "2")
+	s.want(`path:/beta\n[\s\S]*path:/beta\n\[zk: \S+ 1\] get /zookeeper$`)
+	s.keys("BTab")
+	s.want(`\] get /beta$`)
+	s.resize(70, 20) // takes over the choice
+	s.until("the menu stays", func(shown string) bool { return !strings.Contains(shown, " alpha") })
+	s.want(`\] get /beta$`)
+	s.keys("Enter")
+	s.wantEnd("2", s.prompt(2))
+}
+
+func TestEditing(t *testing.T) {
+	t.Parallel()
+	s := openScreen(t, 100, 30)
+	n := 0
+	for _, c := range []struct {
+		typed string
+		keys  []string
+		more  string
+		want  string
+	}{
+		{"create /ab x", []string{"Left", "Left", "Left"}, "Z", "create /aZb x"},
+		{"create /ab x", []string{"Home", "Delete", "End"}, "y", "reate /ab xy"},
+		{"create /ab x", []string{"C-a", "M-f", "C-f", "C-f"}, "q", "create /qab x"},
+		{"create /one/two x", []string{"M-b", "M-b"}, "Q", "create /one/Qtwo x"},
+		{"create /one/two x", []string{"C-Left", "C-Left", "C-Right"}, "Q", "create /one/twoQ x"},
+		{"create /one two", []string{"C-w", "C-w"}, "/", "create /"},
+		{"create /one two", []string{"C-w", "C-w", "C-y"}, "!", "create /one two!"},
+		{"/x ls", []string{"C-w", "C-a", "C-y", "C-e", "BSpace"}, "", "ls/x"},
+		{"/x get ", []string{"C-b", "C-b", "C-b", "C-b", "C-u", "C-e", "C-y"}, "", "get /x "},
+		{"get /x /y", []string{"M-b", "C-b", "C-b", "C-k"}, "/", "get /x/"},
+		{"get /one/two", []string{"M-BSpace"}, "", "get /one/"},
+		{"get /one/two", []string{"C-a", "M-d", "M-d"}, "X", "X/two"},
+		{"你好世界", []string{"Left", "Left", "BSpace"}, "们", "你们世界"},
+		{"你好世界", []string{"Home", "Delete", "C-f", "C-k"}, "", "好"},
+		{"a😀b", []string{"Left", "BSpace"}, "é", "aéb"},
+		{"ab", []string{"F5", "M-x", "S-Up", "PageUp"}, "c", "abc"},
+		{"ab cd", []string{"C-Left", "C-d", "C-d", "C-h"}, "", "ab"},
+	} {
+		s.text(c.typed)
+		s.keys(c.keys...)
+		if c.more != "" {
+			s.text(c.more)
+		}
+		s.until(fmt.Sprintf("%q %q: not %q", c.typed, c.keys, c.want), func(shown string) bool {
+			return strings.HasSuffix(shown, strings.TrimRight(s.prompt(n)+" "+c.want, " ")) || strings.Contains(shown, s.prompt(n)+" "+c.want+"\n")
+		})
+		s.keys("C-c")
+		s.wantEnd(s.prompt(n))
+	}
+}
+
+// Ctrl-C drops the line, cancels a command, and leaves the shell as it is.
+func TestCtrlCAtTheKeyboard(t *testing.T) {
+	t.Parallel()
+	proxy := zktest.NewProxy(t, newSandbox(t, sandbox.Options{}).Addr())
+	s := openScreenOn(t, proxy.Addr(), 100, 30)
+	s.text("create /never")
+	s.want(`/never$`)
+	s.keys("C-c")
+	s.wantEnd(s.prompt(0)+" create /never", s.prompt(0))
+	proxy.Hold(true)
+	s.line("ls /")
+	s.wantCommand()
+	s.keys("C-c")
+	s.want(`^interrupted$`)
+	proxy.Hold(false)
+	s.line("ls /")
+	s.want(`^\[zookeeper\]$`)
+	s.keys("C-d")
+	s.wantEnd("$")
+	s.line("echo status $?")
+	s.want(`^status 0$`)
+}
+
+// A command that does not end for being cancelled is left behind by a second
+// Ctrl-C, and the shell with it. A FIFO that nobody reads is one.
+func TestCtrlCLeavesAStubbornCommand(t *testing.T) {
+	t.Parallel()
+	s := openScreen(t, 100, 30)
+	zksh(t, "-server", s.server, "create", "/a", "x")
+	s.line("get -f " + fifo(t) + " /a")
+	s.wantCommand()
+	s.keys("C-c")
+	s.want(`^the command has not ended for 3 seconds; Ctrl-C again leaves zksh$`)
+	s.keys("C-c")
+	s.want(`unknown whether it took effect`)
+	s.want(`^\$$`)
+	s.line("echo status $?")
+	s.want(`^status 130$`)
+}
+
+// Ctrl-Z suspends, and fg comes back to the line that was being typed.
+func TestSuspend(t *testing.T) {
+	t.Parallel()
+	s := openScreen(t, 100, 30)
+	s.text("create /half")
+	s.want(`/half$`)
+	s.keys("C-z")
+	s.want(`^\[1\]\+ +Stopped`)
+	s.line("stty -a | tr ' ' '\\n' | grep -x -e icanon -e echo")
+	s.want(`^icanon\necho$`)
+	s.line("fg")
+	s.want(`^\[zk: \S+ 0\] create /half$`)
+	s.text("way")
+	s.keys("Enter")
+	s.want(`^Created /halfway$`)
+}
+
+// The window may change at any time; the line is drawn anew with its text and
+// cursor.
+func TestResize(t *testing.T) {
+	t.Parallel()
+	s := openScreen(t, 100, 30)
+	const data = "一二三四五六七八九十一二三四五六七八九十"
+	s.text("create /wide " + data)
+	s.want(`九十$`)
+	at := s.cursor()
+	s.keys("Left")
+	s.until("the cursor does not move", func(string) bool { return s.cursor() != at })
+	for _, columns := range []int{60, 47, 130, 48, 100} {
+		s.resize(columns, 30)
+		s.until(fmt.Sprintf("not intact in %d columns", columns), func(shown string) bool {
+			_, line, _ := strings.Cut(shown, s.prompt(0)+" ")
+			return strings.Count(shown, "[zk:") == 1 && bare(line) == bare("create /wide "+data)
+		})
+	}
+	s.text("X")
+	s.want(`九X十$`)
+	s.resize(45, 12)
+	s.keys("Enter")
+	s.want(`^Created /wide$`)
+	s.resize(3, 3)
+	s.text("ls /w")
+	s.resize(80, 24)
+	s.want(`\] ls /w$`)
+	s.text("ide")
+	s.keys("Enter")
+	s.want(`^\[\]$`)
+}
+
+// Two hundred pasted lines run one by one and in order.
+func TestPaste(t *testing.T) {
+	t.Parallel()
+	s := openScreen(t, 100, 50)
+	var b strings.Builder
+	b.WriteString("create /pasted\n")
+	for range 198 {
+		b.WriteString("create -s /pasted/n \"a\tb\"\n")
+	}
+	b.WriteString("getAllChildrenNumber /pasted\n")
+	s.paste(b.String())
+	s.want(`^198$`)
+	s.want(`CONNECTED\) 200\]$`)
+	if got := zksh(t, "-server", s.server, "get", "/pasted/n0000000197"); got != "a b\n" {
+		t.Errorf("stored %q", got)
+	}
+	s.paste("ls /pas")
+	s.text("ted/n0000000000")
+	s.keys("Enter")
+	s.wantEnd("[]", s.prompt(201))
+}
+
+// Earlier lines come back with the arrows, those that begin with what is typed,
+// and by searching; those with credentials never do.
+func TestRecallOverSessions(t *testing.T) {
+	t.Parallel()
+	s := openScreen(t, 100, 40)
+	for i, line := range []string{"create /a 1", "get /a", "addauth digest user:secret", " set /a 2", "ls /"} {
+		s.line(line)
+		s.want(`CONNECTED\) ` + fmt.Sprint(i+1) + `\]$`)
+	}
+	s.keys("Up", "Up")
+	s.want(`5\]  set /a 2$`) // typed in this session: still at hand
+	s.keys("C-c", "C-d")
+	s.wantEnd("$")
+	if text := readFile(t, s.home+"/state/zksh/history"); text != "create /a 1\nget /a\nls /\n" {
+		t.Errorf("the history is %q", text)
+	}
+	s.start()
+	s.keys("Up")
+	s.want(`0\] ls /$`)
+	s.keys("Up", "Up", "Up", "Up")
+	s.want(`0\] create /a 1$`)
+	s.keys("Down")
+	s.want(`0\] get /a$`)
+	s.keys("Down", "Down")
+	s.wantEnd(s.prompt(0))
+	s.text("g")
+	s.keys("Up")
+	s.want(`0\] get /a$`)
+	s.keys("Up")
+	s.want(`0\] get /a$`)
+	s.keys("Down")
+	s.want(`0\] g$`)
+	s.keys("BSpace")
+
+	s.keys("C-r")
+	s.want(`^\(search: \)`)
+	s.text("/a")
+	s.want(`^\(search: /a\) get /a$`)
+	s.keys("C-r")
+	s.want(`^\(search: /a\) create /a 1$`)
+	s.text("x")
+	s.want(`^\(not found: /ax\) `)
+	s.keys("BSpace", "C-r")
+	s.want(`^\(search: /a\) create /a 1$`)
+	s.keys("C-a")
+	s.want(`0\] create /a 1$`)
+	s.keys("C-c", "C-r")
+	s.text("get")
+	s.want(`^\(search: get\) get /a$`)
+	s.keys("Enter")
+	s.wantEnd("2", s.prompt(1))
+	s.text("ls /zoo")
+	s.keys("C-r")
+	s.text("get")
+	s.want(`^\(search: get\)`)
+	s.keys("C-g")
+	s.want(`1\] ls /zoo$`)
+}
+
+// A terminal of no size, as some containers have, counts as one of 80 columns.
+func TestNoSize(t *testing.T) {
+	t.Parallel()
+	c := openRich(t, newSandbox(t, sandbox.Options{}).Addr())
+	c.setSize(0, 0)
+	c.typeIn("create /sizeless\r")
+	c.expect(`Created /sizeless\r\n`)
+	c.typeIn("ls /\r")
+	c.expect(`\[sizeless, zookeeper\]\r\n`)
+	c.setSize(100, 24)
+	c.typeIn("\x04")
+	c.wantRestored(0)
+}
+
+// What the terminal sends may come in pieces.
+func TestKeysInPieces(t *testing.T) {
+	t.Parallel()
+	c := openRich(t, newSandbox(t, sandbox.Options{}).Addr())
+	for _, piece := range []string{"create /\xe4", "\xb8", "\xadb\x1b", "[", "D", "x\r"} {
+		c.typeIn(piece)
+		time.Sleep(5 * time.Millisecond) // so that it is a piece; nothing depends on it
+	}
+	c.expect(`Created /中xb\r\n`)
+}
+
+// Of a line that is longer than the screen the part around the cursor is shown; all
+// of it runs.
+func TestLineLongerThanTheScreen(t *testing.T) {
+	t.Parallel()
+	s := openScreen(t, 60, 14)
+	data := strings.Repeat("0123456789", 300)
+	s.paste("create /long " + data)
+	s.want(`\(CONNECTED\) 0\] ….*6789`)
+	s.keys("Home")
+	s.want(`\(CONNECTED\) 0\] create /long 0123`)
+	s.keys("Enter")
+	s.want(`^Created /long$`)
+	if got := zksh(t, "-server", s.server, "get", "/long"); got != data+"\n" {
+		t.Errorf("stored %d bytes, want %d", len(got)-1, len(data))
+	}
+}
+
+// Ctrl-C ends a paste with the command it comes in.
+func TestCtrlCEndsAPaste(t *testing.T) {
+	t.Parallel()
+	proxy := zktest.NewProxy(t, newSandbox(t, sandbox.Options{}).Addr())
+	s := openScreenOn(t, proxy.Addr(), 100, 30)
+	proxy.Hold(true)
+	s.paste("ls /\ncreate /never\ncreate /neither\n")
+	s.wantCommand()
+	s.keys("C-c")
+	s.want(`interrupted$`)
+	proxy.Hold(false)
+	s.line("ls /")
+	s.wantEnd("[zookeeper]", s.prompt(2))
+}
+
+// Where nobody could bring the shell back, Ctrl-Z does not stop it.
+func TestSuspendWithoutJobControl(t *testing.T) {
+	t.Parallel()
+	c := openRich(t, newSandbox(t, sandbox.Options{}).Addr())
+	c.typeIn("create /ha")
+	c.expect("/ha")
+	c.typeIn("\x1alf\r")
+	c.expect(`Created /half\r\n`)
+	c.typeIn("\x04")
+	c.wantRestored(0)
+}
+
+// Quotes and dots of Chinese text take one cell, as the terminal has it, whatever
+// the locale.
+func TestCellsInAChineseLocale(t *testing.T) {
+	t.Parallel()
+	s := openBash(t, 100, 30)
+	s.server = newSandbox(t, sandbox.Options{}).Addr()
+	s.line("export LC_ALL=zh_CN.UTF-8")
+	s.start()
+	s.text("create /a “中…”")
+	s.want(`”$`)
+	want := len(s.prompt(0)+" create /a ") + 1 + 2 + 1 + 1
+	s.until("the cursor is elsewhere", func(string) bool { return strings.HasPrefix(s.cursor(), fmt.Sprint(want, ",")) })
+}

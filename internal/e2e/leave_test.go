@@ -1,0 +1,274 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
+
+	"github.com/zksh/zksh/internal/sandbox"
+)
+
+// rich is zksh with its own line editing, on a terminal without a screen: what it
+// sends is seen byte by byte.
+type rich struct {
+	*console
+	slave *os.File // keeps the terminal alive, and knows its modes
+	modes string   // before zksh
+}
+
+// openRich starts zksh on a new terminal and waits for its prompt.
+func openRich(t *testing.T, server string, env ...string) *rich {
+	t.Helper()
+	r := startRich(t, exec.Command("zksh", "-q", "-server", server), env...)
+	r.expect(`\(CONNECTED\) 0\] `)
+	return r
+}
+
+func startRich(t *testing.T, cmd *exec.Cmd, env ...string) *rich {
+	t.Helper()
+	home := t.TempDir()
+	master, slave, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rich{&console{t: t, cmd: cmd, tty: master, home: home, done: make(chan struct{}), raw: true}, slave, ""}
+	r.setSize(100, 24)
+	r.modes = r.terminalModes()
+	cmd.Env = append(append(homeEnv(home), "TERM=xterm-256color"), env...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r.watch()
+	t.Cleanup(func() { _ = slave.Close() }) // or what is shown would have no end
+	return r
+}
+
+func (r *rich) setSize(columns, rows uint16) {
+	r.t.Helper()
+	if err := pty.Setsize(r.tty, &pty.Winsize{Rows: rows, Cols: columns}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// terminalModes is what stty -a prints.
+func (r *rich) terminalModes() string {
+	r.t.Helper()
+	cmd := exec.Command("stty", "-a")
+	cmd.Stdin = r.slave
+	out, err := cmd.Output()
+	if err != nil {
+		r.t.Fatal("stty:", err)
+	}
+	return string(out)
+}
+
+// wantRestored wants zksh to have ended and left the terminal as it was.
+func (r *rich) wantRestored(status int) {
+	r.t.Helper()
+	wantExit(r.t, r.cmd, status)
+	if after := r.terminalModes(); after != r.modes {
+		r.t.Errorf("the terminal was\n%s and is\n%s", r.modes, after)
+	}
+	r.slave.Close() // so that the reader of the other end ends
+	<-r.done
+	if on, off := strings.LastIndex(r.shown(), "\x1b[?2004h"), strings.LastIndex(r.shown(), "\x1b[?2004l"); on > off {
+		r.t.Error("bracketed paste stays on")
+	}
+}
+
+// Each way to leave gives the terminal back as it was.
+func TestLeavingRestoresTheTerminal(t *testing.T) {
+	t.Parallel()
+	server := newSandbox(t, sandbox.Options{}).Addr()
+	signal := func(sig syscall.Signal) func(*rich) {
+		return func(r *rich) {
+			if err := r.cmd.Process.Signal(sig); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	keys := func(text string) func(*rich) { return func(r *rich) { r.typeIn(text) } }
+	for name, c := range map[string]struct {
+		leave  func(*rich)
+		status int
+	}{
+		"quit":                {keys("quit\r"), 0},
+		"end of input":        {keys("\x04"), 0},
+		"quit in a paste":     {keys("\x1b[200~ls /\rquit\rls /\r\x1b[201~"), 0},
+		"SIGTERM":             {signal(syscall.SIGTERM), 143},
+		"SIGHUP":              {signal(syscall.SIGHUP), 143},
+		"SIGTERM in a line":   {func(r *rich) { r.typeIn("create /a 中"); r.expect("中"); signal(syscall.SIGTERM)(r) }, 143},
+		"SIGTERM in a menu":   {func(r *rich) { r.typeIn("ge\t\t"); r.expect("getAcl"); signal(syscall.SIGTERM)(r) }, 143},
+		"SIGTERM in a search": {func(r *rich) { r.typeIn("\x12x"); r.expect("search"); signal(syscall.SIGTERM)(r) }, 143},
+		"SIGTERM in a question": {func(r *rich) {
+			r.typeIn("create /q\rdeleteall /q\r")
+			r.expect(`\[y/N\]`)
+			signal(syscall.SIGTERM)(r)
+		}, 143},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := openRich(t, server)
+			if r.terminalModes() == r.modes {
+				t.Error("the terminal is not in raw mode; the test shows nothing")
+			}
+			c.leave(r)
+			r.wantRestored(c.status)
+		})
+	}
+}
+
+// A command that does not end for being cancelled does not keep the shell either.
+func TestTerminatedInAStubbornCommand(t *testing.T) {
+	t.Parallel()
+	r := openRich(t, newSandbox(t, sandbox.Options{}).Addr())
+	r.typeIn("create /a x\r")
+	r.expect(`CONNECTED\) 1\] `)
+	r.typeIn("get -f " + fifo(t) + " /a\r")
+	r.expect(`/fifo /a`)
+	for end := time.Now().Add(patience); r.terminalModes() != r.modes; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the command does not begin")
+		}
+	}
+	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	r.wantRestored(143)
+}
+
+// A terminal that goes away ends the shell and its session.
+func TestLostTerminal(t *testing.T) {
+	t.Parallel()
+	server := newSandbox(t, sandbox.Options{}).Addr()
+	r := openRich(t, server)
+	r.typeIn("create -e /mine\r")
+	r.expect(`Created /mine`)
+	r.expect(`CONNECTED\) 1\] `)
+	r.slave.Close()
+	r.tty.Close()
+	wantExit(t, r.cmd, 143) // the system sends SIGHUP
+	if got := zksh(t, "-server", server, "ls", "/"); got != "[zookeeper]\n" {
+		t.Errorf("left behind: %s", got)
+	}
+}
+
+// Without the means or the wish for it there are no escape sequences.
+func TestPlainTerminals(t *testing.T) {
+	t.Parallel()
+	server := newSandbox(t, sandbox.Options{}).Addr()
+	for name, c := range map[string]struct {
+		env  string
+		attr *syscall.SysProcAttr
+	}{
+		"NO_COLOR":                {env: "NO_COLOR=1"},
+		"dumb":                    {env: "TERM=dumb"},
+		"no name":                 {env: "TERM="},
+		"no controlling terminal": {attr: &syscall.SysProcAttr{Setsid: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.Command("zksh", "-server", server)
+			cmd.SysProcAttr = c.attr
+			r := startRich(t, cmd, c.env)
+			r.expect(`CONNECTED\) 0\] `)
+			r.typeIn("create /" + strings.ReplaceAll(name, " ", "") + "\n")
+			r.expect(`Created `)
+			r.expect(`CONNECTED\) 1\] `)
+			r.typeIn("bogus\n")
+			r.expect(`unknown command`)
+			r.typeIn("quit\n")
+			wantExit(t, cmd, 127)
+			if at := strings.IndexByte(r.shown(), 0x1b); at >= 0 {
+				t.Errorf("an escape sequence: %q", r.shown()[at:])
+			}
+			r.slave.Close()
+		})
+	}
+}
+
+// A pipe on either side has neither prompt nor escape sequence.
+func TestPipeOnOneSide(t *testing.T) {
+	t.Parallel()
+	server := newSandbox(t, sandbox.Options{}).Addr()
+	master, slave, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer master.Close()
+	defer slave.Close()
+	env := append(homeEnv(t.TempDir()), "TERM=xterm-256color")
+
+	cmd := exec.Command("zksh", "-server", server)
+	cmd.Env, cmd.Stdin = env, slave
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if _, err := master.WriteString("ls /\nquit\n"); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := cmd.Output(); err != nil || string(out) != "[zookeeper]\n" {
+		t.Errorf("to a pipe: %q, %v", out, err)
+	}
+
+	cmd = exec.Command("zksh", "-server", server)
+	cmd.Env, cmd.Stdin, cmd.Stdout = env, strings.NewReader("ls /\n"), slave
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if err := master.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 1000)
+	n, err := master.Read(buf)
+	for err == nil && !strings.Contains(string(buf[:n]), "keeper]") {
+		var more int
+		more, err = master.Read(buf[n:])
+		n += more
+	}
+	if got := string(buf[:n]); err != nil || !strings.HasSuffix(got, "[zookeeper]\r\n") || strings.Contains(got, "\x1b") {
+		t.Errorf("from a pipe: %q, %v", got, err)
+	}
+}
+
+// fifo makes a FIFO that nobody reads.
+func fifo(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// The bytes of a znode's name and data cannot drive the terminal from the line,
+// the menu or an event either.
+func TestEscapesWhileTyping(t *testing.T) {
+	t.Parallel()
+	server := newSandbox(t, sandbox.Options{}).Addr()
+	r := openRich(t, server)
+	r.typeIn("history\x1b[200~ \x1b]0;title\x07\x9b\x1b[201~")
+	r.expect(`history`)
+	r.typeIn("\x15create \"/rtl\u202etxt\" \"a b\"\r")
+	r.expect(`Created /rtl\\u202etxt`)
+	r.typeIn("get /rtl")
+	r.expect(`rtl\\u202etxt`)
+	r.typeIn("\x03\x04")
+	wantExit(t, r.cmd, 0)
+	for _, bad := range []string{"\x1b]0;", "\x07", "\u202e"} {
+		if strings.Contains(r.shown(), bad) {
+			t.Errorf("%q reached the terminal", bad)
+		}
+	}
+	r.slave.Close()
+}

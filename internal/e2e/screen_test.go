@@ -1,0 +1,198 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/internal/sandbox"
+)
+
+// screenPatience is patience for tests that draw: tmux, bash and zksh take turns.
+const screenPatience = 30 * time.Second
+
+// screen is zksh on a terminal with a screen, which tmux keeps: it knows wide
+// characters, windows that change and jobs. zksh is started from a bash there.
+type screen struct {
+	t      *testing.T
+	dir    string // of the tmux server's socket
+	home   string
+	server string
+}
+
+// openScreen starts zksh against a sandbox of its own.
+func openScreen(t *testing.T, columns, rows int, args ...string) *screen {
+	t.Helper()
+	return openScreenOn(t, newSandbox(t, sandbox.Options{}).Addr(), columns, rows, args...)
+}
+
+func openScreenOn(t *testing.T, server string, columns, rows int, args ...string) *screen {
+	t.Helper()
+	s := openBash(t, columns, rows)
+	s.server = server
+	s.start(args...)
+	return s
+}
+
+// start starts zksh and waits for its prompt.
+func (s *screen) start(args ...string) {
+	s.t.Helper()
+	s.line("clear; zksh -q -server " + s.server + " " + strings.Join(args, " "))
+	s.want(`SyncConnected type:None path:\s*null\n\[zk: \S+\(CONNECTED\) 0\]$`)
+}
+
+// openBash opens a terminal with a bash in it.
+func openBash(t *testing.T, columns, rows int) *screen {
+	t.Helper()
+	if _, err := exec.LookPath("tmux"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skip("SKIPPED:", err)
+	}
+	dir, err := os.MkdirTemp("", "zksh-screen-") // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &screen{t: t, dir: dir, home: filepath.Join(dir, "home")}
+	s.tmux("-f", "/dev/null", "new-session", "-d", "-x", strconv.Itoa(columns), "-y", strconv.Itoa(rows),
+		"PS1='$ ' exec bash --norc --noprofile")
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the screen shows:\n%s", s.shown())
+		}
+		s.tmux("kill-server")
+		// zksh may still be leaving.
+		for end := time.Now().Add(screenPatience); os.RemoveAll(dir) != nil && time.Now().Before(end); {
+			time.Sleep(20 * time.Millisecond)
+		}
+	})
+	s.want(`^\$$`)
+	return s
+}
+
+// tmux gives the terminal's keeper a command.
+func (s *screen) tmux(args ...string) string {
+	s.t.Helper()
+	cmd := exec.Command("tmux", append([]string{"-u", "-S", filepath.Join(s.dir, "socket")}, args...)...)
+	for _, v := range homeEnv(s.home) {
+		if !strings.HasPrefix(v, "TERM=") && !strings.HasPrefix(v, "TMUX") {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	cmd.Env = append(cmd.Env, "LC_ALL=C.UTF-8")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("tmux %q: %v: %s", args, err, out)
+	}
+	return string(out)
+}
+
+// keys presses keys by tmux's names.
+func (s *screen) keys(names ...string) {
+	s.t.Helper()
+	s.tmux(append([]string{"send-keys"}, names...)...)
+}
+
+// text types text.
+func (s *screen) text(text string) {
+	s.t.Helper()
+	s.tmux("send-keys", "-l", text)
+}
+
+// line types a line.
+func (s *screen) line(text string) {
+	s.t.Helper()
+	s.text(text)
+	s.keys("Enter")
+}
+
+// paste pastes text, with the marks of a terminal that has bracketed paste.
+func (s *screen) paste(text string) {
+	s.t.Helper()
+	name := filepath.Join(s.dir, "paste")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	s.tmux("load-buffer", name)
+	s.tmux("paste-buffer", "-p")
+}
+
+// shown is what the screen shows, without blanks at the ends of lines and empty
+// lines below.
+func (s *screen) shown() string {
+	s.t.Helper()
+	var b strings.Builder
+	for line := range strings.Lines(s.tmux("capture-pane", "-p")) {
+		b.WriteString(strings.TrimRight(line, " \n") + "\n")
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// cursor is the cell of the cursor.
+func (s *screen) cursor() string {
+	s.t.Helper()
+	return s.tmux("display-message", "-p", "#{cursor_x},#{cursor_y}")
+}
+
+// want waits until the screen shows a pattern; ^ and $ are the ends of lines.
+func (s *screen) want(pattern string) string {
+	s.t.Helper()
+	re := regexp.MustCompile("(?m)" + pattern)
+	return s.until("no "+strconv.Quote(pattern), re.MatchString)
+}
+
+// wantEnd waits until the screen ends with these lines.
+func (s *screen) wantEnd(lines ...string) string {
+	s.t.Helper()
+	want := "\n" + strings.Join(lines, "\n")
+	return s.until("the end is not "+strconv.Quote(want), func(shown string) bool {
+		return strings.HasSuffix("\n"+shown, want)
+	})
+}
+
+// until waits until the screen is as it should be.
+func (s *screen) until(problem string, ok func(shown string) bool) string {
+	s.t.Helper()
+	for end := time.Now().Add(screenPatience); ; time.Sleep(20 * time.Millisecond) {
+		shown := s.shown()
+		if ok(shown) {
+			return shown
+		}
+		if time.Now().After(end) {
+			s.t.Fatal(problem)
+		}
+	}
+}
+
+// resize gives the window another size.
+func (s *screen) resize(columns, rows int) {
+	s.t.Helper()
+	s.tmux("resize-window", "-x", strconv.Itoa(columns), "-y", strconv.Itoa(rows))
+}
+
+// wantCommand waits until a command has the terminal: Ctrl-C is a signal then.
+func (s *screen) wantCommand() {
+	s.t.Helper()
+	tty := strings.TrimSpace(s.tmux("display-message", "-p", "#{pane_tty}"))
+	s.until("no command runs", func(string) bool {
+		out, err := exec.Command("stty", "-F", tty, "-a").CombinedOutput()
+		if err != nil {
+			s.t.Fatalf("stty: %v: %s", err, out)
+		}
+		return regexp.MustCompile(`(?m)(^|\s)isig\b`).Match(out)
+	})
+}
+
+// bare is text without blanks and line ends, which a screen adds and drops.
+func bare(text string) string { return strings.NewReplacer(" ", "", "\n", "").Replace(text) }
+
+// prompt is the prompt of line n as the screen shows it when nothing is typed.
+func (s *screen) prompt(n int) string {
+	return "[zk: " + s.server + "(CONNECTED) " + strconv.Itoa(n) + "]"
+}
