@@ -2,6 +2,7 @@ package zkconn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -26,12 +27,25 @@ type Pinned struct {
 // Pin waits for a session until ctx ends and binds to it.
 func (s *Session) Pin(ctx context.Context) (*Pinned, error) {
 	l := s.current()
-	if _, err := l.await(ctx, "", true); err != nil {
-		return nil, err
+	for {
+		if _, err := l.await(ctx, "", true); err != nil && !errors.Is(err, SessionExpired) {
+			return nil, err
+		}
+		if p := s.pinned(l); p != nil {
+			return p, nil
+		}
 	}
+}
+
+// pinned binds to the link's session, or returns nil if the connection has gone
+// again: without one the session may be one that has no id yet.
+func (s *Session) pinned(l *link) *Pinned {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return &Pinned{l: l, gen: l.gen, id: l.id, ended: l.over, c: Client{s: s}}, nil
+	if l.cur == nil {
+		return nil
+	}
+	return &Pinned{l: l, gen: l.gen, id: l.id, ended: l.over, c: Client{s: s}}
 }
 
 // ID is the session's id.
@@ -99,16 +113,13 @@ func (p *Pinned) flight(ctx context.Context, requests ...request) ([]*call, erro
 	return calls, nil
 }
 
-// answer waits for the record a call is answered with.
-func (c *call) answer(ctx context.Context) ([]byte, error) {
+// answer waits for what a call is answered with.
+func (c *call) answer(ctx context.Context) (reply, error) {
 	r, err := c.wait(ctx)
-	if err != nil {
-		return nil, err
+	if err == nil && r.code != OK {
+		err = &Error{r.code, c.path}
 	}
-	if r.code != OK {
-		return nil, &Error{r.code, c.path}
-	}
-	return r.body, nil
+	return r, err
 }
 
 func (p *Pinned) do(ctx context.Context, r request) (*jute.Decoder, error) {
@@ -116,8 +127,8 @@ func (p *Pinned) do(ctx context.Context, r request) (*jute.Decoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := calls[0].answer(ctx)
-	return jute.NewDecoder(body), err
+	answer, err := calls[0].answer(ctx)
+	return jute.NewDecoder(answer.body), err
 }
 
 // CreateAndList makes the znodes, all or none, and lists dir right behind, in
@@ -129,6 +140,7 @@ func (p *Pinned) CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, di
 	if err != nil {
 		return nil, 0, nil, err
 	}
+	names, listErr := calls[1].answer(ctx) // the last answer first: one wait instead of two
 	made, err := calls[0].answer(ctx)
 	if err != nil {
 		return nil, 0, nil, err
@@ -136,11 +148,10 @@ func (p *Pinned) CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, di
 	if paths, czxid, err = p.created(made, reqs); err != nil {
 		return nil, 0, nil, err
 	}
-	names, err := calls[1].answer(ctx)
-	if err != nil {
-		return paths, czxid, nil, err
+	if listErr != nil {
+		return paths, czxid, nil, listErr
 	}
-	d := jute.NewDecoder(names)
+	d := jute.NewDecoder(names.body)
 	return paths, czxid, d.Strings(), d.Err()
 }
 
@@ -151,7 +162,7 @@ func (p *Pinned) creation(reqs []*zk.CreateRequest) request {
 		if r.code != OK {
 			return
 		}
-		paths, _, err := p.created(r.body, reqs)
+		paths, _, err := p.created(*r, reqs)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for i := range paths {
@@ -167,7 +178,7 @@ func (p *Pinned) creation(reqs []*zk.CreateRequest) request {
 	return request{op: jute.OpMulti, path: reqs[0].Path, write: true, sequential: sequential, hook: hook,
 		encode: func(e *jute.Encoder, _ string) {
 			for _, r := range reqs {
-				multiHeader(e, jute.OpCreate2, false)
+				multiHeader(e, jute.OpCreate, false)
 				encodeCreate(e, p.c.serverPath(p.l, r.Path), r)
 			}
 			multiHeader(e, -1, true)
@@ -181,24 +192,29 @@ func encodeCreate(e *jute.Encoder, server string, r *zk.CreateRequest) {
 	e.Int(r.Flags)
 }
 
-// created reads what a creation returned.
-func (p *Pinned) created(body []byte, reqs []*zk.CreateRequest) (paths []string, czxid int64, err error) {
-	d := jute.NewDecoder(body)
+// created reads what a creation returned. A multi's results have no Stat: its
+// znodes' czxid is the zxid of the answer.
+func (p *Pinned) created(r reply, reqs []*zk.CreateRequest) (paths []string, czxid int64, err error) {
+	d := jute.NewDecoder(r.body)
 	if len(reqs) > 1 {
 		asked := make([]string, len(reqs))
 		for i, r := range reqs {
 			asked[i] = r.Path
 		}
-		if err := multiError(jute.NewDecoder(body), asked); err != nil {
+		if err := multiError(jute.NewDecoder(r.body), asked); err != nil {
 			return nil, 0, err
 		}
 	}
 	for range reqs {
+		op := int32(jute.OpCreate2)
 		if len(reqs) > 1 {
-			_, _, _ = d.Int(), d.Bool(), d.Int() // a result's header
+			op, _, _ = d.Int(), d.Bool(), d.Int()
 		}
 		paths = append(paths, p.c.clientPath(p.l, d.String()))
-		czxid = readStat(d).Czxid
+		czxid = r.zxid
+		if op == jute.OpCreate2 {
+			czxid = readStat(d).Czxid
+		}
 	}
 	return paths, czxid, d.Err()
 }
