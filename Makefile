@@ -25,9 +25,9 @@ lint: ## check the format, vet, staticcheck, go.mod
 	go run $(STATICCHECK) -checks inherit,-ST1005 ./... # ST1005: zkCli's own words begin with capitals
 	go mod tidy -diff
 
-bench: ## measure against a real server, zksh first, then the sandbox
+bench: ## measure against a real server: zksh, then the sandbox and the locks
 	go run ./internal/bench
-	go test -run '^$$' -bench . ./internal/sandbox ./internal/sandbox/difftest
+	go test -run '^$$' -bench . ./internal/sandbox ./internal/sandbox/difftest ./lockcmd/zklock
 
 diff: ## compare the sandbox with a real server: SEEDS sequences of OPS random operations
 	go test -race -count=1 -timeout 0 -v -run '^TestDiff$$' ./internal/sandbox/difftest -seed $(SEED) -seeds $(SEEDS) -ops $(OPS) -quota both

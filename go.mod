@@ -3,6 +3,7 @@ module github.com/zksh/zksh
 go 1.26.0
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/c-bata/go-prompt v0.2.6
 	github.com/creack/pty v1.1.24
 	github.com/go-zookeeper/zk v1.0.4

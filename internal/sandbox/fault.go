@@ -47,3 +47,15 @@ func (s *Server) fault(op int32) Action {
 	}
 	return 0
 }
+
+// SetSequence makes the next sequential child of a znode carry a number, as if so
+// many children had been made. It tells whether there is such a znode.
+func (s *Server) SetSequence(path string, number int32) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.tree.nodes[path]
+	if n != nil {
+		n.creates = number
+	}
+	return n != nil
+}

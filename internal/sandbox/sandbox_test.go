@@ -236,3 +236,19 @@ func TestFaults(t *testing.T) {
 		})
 	}
 }
+
+// A counter at its end gives the last number again and again.
+func TestSetSequence(t *testing.T) {
+	bubble(t, Options{}, func(t *testing.T, s *Server) {
+		c := open(t, s)
+		c.create("/dir", 0)
+		if s.SetSequence("/none", 1) || !s.SetSequence("/dir", 1<<31-2) {
+			t.Error("it mistakes which znode is there")
+		}
+		for _, want := range []string{"/dir/a-2147483646", "/dir/b-2147483647", "/dir/c-2147483647"} {
+			if got := c.create(want[:7], 2); got != want {
+				t.Errorf("created %s, want %s", got, want)
+			}
+		}
+	})
+}

@@ -159,6 +159,7 @@ func (p *Pinned) CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, di
 	if err != nil {
 		return nil, 0, nil, err
 	}
+	names, listErr := calls[1].answer(ctx) // the last answer first: one wait instead of two
 	made, err := calls[0].answer(ctx)
 	if err != nil {
 		return nil, 0, nil, err
@@ -166,9 +167,8 @@ func (p *Pinned) CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, di
 	if paths, czxid, err = p.created(&made, reqs); err != nil {
 		return nil, 0, nil, err
 	}
-	names, err := calls[1].answer(ctx)
-	if err != nil {
-		return paths, czxid, nil, err
+	if listErr != nil {
+		return paths, czxid, nil, listErr
 	}
 	d := jute.NewDecoder(names.body)
 	return paths, czxid, d.Strings(), d.Err()

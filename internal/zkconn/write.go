@@ -87,7 +87,7 @@ func encodeDelete(version int32) func(*jute.Encoder, string) {
 }
 
 func forgetEphemeral(l *link, path string, r *reply) {
-	if r.code == OK {
+	if r.code == OK || r.code == NoNode { // or gone before: the answer to an earlier delete was lost
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		delete(l.ephemerals, path)

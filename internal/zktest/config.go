@@ -17,12 +17,13 @@ type config struct {
 	heapMB   int
 	props    []string // key=value, for -D
 	lines    []string // of zoo.cfg
+	members  int      // of the ensemble
 	quorum   bool
 	readOnly bool
 }
 
 func newConfig(opts []Option) config {
-	c := config{tick: 500 * time.Millisecond, heapMB: 256}
+	c := config{tick: 500 * time.Millisecond, heapMB: 256, members: 1}
 	for _, opt := range opts {
 		opt(&c)
 	}
@@ -53,7 +54,7 @@ func Words(list string) Option {
 // not run: without a majority it serves clients that accept read-only mode, and
 // is empty. Peer().Restart() makes the majority, for writing something to read;
 // Peer().Stop() takes it away again, and some 3 s later the server is read-only.
-func ReadOnlyEnsemble() Option { return func(c *config) { c.readOnly = true } }
+func ReadOnlyEnsemble() Option { return func(c *config) { c.readOnly, c.members = true, 2 } }
 
 // Tick sets the server's tick, 500 ms by default. The shortest session timeout
 // is one tick, and sessions expire on whole ticks.

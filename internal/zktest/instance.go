@@ -36,25 +36,33 @@ type instance struct {
 	proc *process // nil when stopped
 }
 
+func installed() error {
+	if _, err := os.Stat(serverJar); err != nil {
+		return errNotInstalled
+	}
+	if _, err := exec.LookPath("java"); err != nil {
+		return errNotInstalled
+	}
+	return nil
+}
+
 // launch starts a server with its files below dir. The second instance is the
 // peer of a read-only ensemble, not started; nil otherwise.
 func launch(dir string, opts []Option) (*instance, *instance, error) {
-	if _, err := os.Stat(serverJar); err != nil {
-		return nil, nil, errNotInstalled
-	}
-	if _, err := exec.LookPath("java"); err != nil {
-		return nil, nil, errNotInstalled
+	if err := installed(); err != nil {
+		return nil, nil, err
 	}
 	c := newConfig(opts)
 	// A port that was free a moment ago can be taken when the server binds it.
 	for try := 1; ; try++ {
-		inst, peer, err := prepare(filepath.Join(dir, strconv.Itoa(try)), c)
+		made, err := prepare(filepath.Join(dir, strconv.Itoa(try)), c)
 		if err != nil {
 			return nil, nil, err
 		}
+		inst := made[0]
 		err = inst.start()
 		if err == nil {
-			return inst, peer, nil
+			return inst, append(made, nil)[1], nil
 		}
 		inst.stop()
 		if log := inst.logTail(); try == 3 || !bytes.Contains(log, []byte("BindException")) {
@@ -63,39 +71,37 @@ func launch(dir string, opts []Option) (*instance, *instance, error) {
 	}
 }
 
-// prepare writes the files of a server, and of its peer if it has one.
-func prepare(dir string, c config) (inst, peer *instance, err error) {
-	count := 1
-	if c.readOnly {
-		count = 2
-	}
+// prepare writes the files of a server, and of the other members of its ensemble
+// if it has any.
+func prepare(dir string, c config) ([]*instance, error) {
 	var all []member
-	for id := 1; id <= count; id++ {
+	for id := 1; id <= c.members; id++ {
 		m := member{id: id}
 		for _, port := range []*int{&m.client, &m.quorum, &m.election} {
+			var err error
 			if *port, err = freePort(); err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 		}
 		all = append(all, m)
 	}
-	made := make([]*instance, 2)
-	for i, m := range all {
+	var made []*instance
+	for _, m := range all {
 		home := filepath.Join(dir, strconv.Itoa(m.id))
 		if err := os.MkdirAll(filepath.Join(home, "data"), 0o700); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		id := []byte(strconv.Itoa(m.id))
 		if err := os.WriteFile(filepath.Join(home, "data", "myid"), id, 0o600); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		cfg := filepath.Join(home, "zoo.cfg")
 		if err := os.WriteFile(cfg, []byte(c.zooCfg(home, m, all)), 0o600); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		made[i] = &instance{dir: home, addr: loopback(m.client), args: c.javaArgs(cfg)}
+		made = append(made, &instance{dir: home, addr: loopback(m.client), args: c.javaArgs(cfg)})
 	}
-	return made[0], made[1], nil
+	return made, nil
 }
 
 // start starts the process and returns once it serves clients.

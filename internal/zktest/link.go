@@ -141,7 +141,12 @@ func (l *link) wait(due time.Time) bool {
 		case <-l.ctx.Done():
 		}
 	}
-	for held := l.p.holding(); held != nil; held = l.p.holding() {
+	return l.passes(&l.p.all)
+}
+
+// passes waits for a gate to open, and tells whether the link still stands.
+func (l *link) passes(g *gate) bool {
+	for held := l.p.holding(g); held != nil; held = l.p.holding(g) {
 		select {
 		case <-held:
 		case <-l.ctx.Done():
@@ -151,7 +156,8 @@ func (l *link) wait(due time.Time) bool {
 	return l.ctx.Err() == nil
 }
 
-// checkRequest looks for the request that a trap waits for, and passes all.
+// checkRequest looks for the request that a trap waits for, and passes all but
+// one that must not arrive.
 func (l *link) checkRequest(p parcel) bool {
 	if len(p.header) < 8 || l.sprung() != nil {
 		return true
@@ -160,6 +166,10 @@ func (l *link) checkRequest(p parcel) bool {
 		l.mu.Lock()
 		l.trap, l.trapXid = t, int32(binary.BigEndian.Uint32(p.header))
 		l.mu.Unlock()
+		if t.before {
+			l.cut()
+			return false
+		}
 	}
 	return true
 }
@@ -174,7 +184,7 @@ func (l *link) checkReply(p parcel) bool {
 		l.cut()
 		return false
 	}
-	return !l.p.dropping()
+	return l.passes(&l.p.replies) && !l.p.dropping()
 }
 
 // parcelReader takes a stream apart into frames. Once it meets a length that no

@@ -20,16 +20,20 @@ type Proxy struct {
 	closed      bool
 	listener    net.Listener // nil while refusing
 	links       map[*link]bool
-	released    chan struct{} // closes when Hold ends; nil while nothing is held
+	all         gate
+	replies     gate
 	dropReplies bool
 	delay       time.Duration
-	trap        *trap // nil when CutAfterRequest has nothing to wait for
+	trap        *trap // nil when there is no request to wait for
+	requests    []int32
 }
 
 // trap waits for a request with an opcode; cut closes when its connection has
 // been cut.
 type trap struct {
 	opcode int32
+	skip   int  // so many pass before
+	before bool // the request itself is not passed
 	cut    chan struct{}
 }
 
@@ -86,12 +90,28 @@ func (p *Proxy) Refuse(on bool) {
 func (p *Proxy) Hold(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.all.hold(on)
+}
+
+// HoldReplies is Hold for what the server sends.
+func (p *Proxy) HoldReplies(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.replies.hold(on)
+}
+
+// gate is closed while something is held back.
+type gate struct {
+	opened chan struct{} // closes when the gate opens; nil while it is open
+}
+
+func (g *gate) hold(on bool) {
 	switch {
-	case on && p.released == nil:
-		p.released = make(chan struct{})
-	case !on && p.released != nil:
-		close(p.released)
-		p.released = nil
+	case on && g.opened == nil:
+		g.opened = make(chan struct{})
+	case !on && g.opened != nil:
+		close(g.opened)
+		g.opened = nil
 	}
 }
 
@@ -109,10 +129,37 @@ func (p *Proxy) DropReplies(on bool) {
 // call replaces one that still waits. The returned channel closes when the
 // connection is cut.
 func (p *Proxy) CutAfterRequest(opcode int32) <-chan struct{} {
+	return p.set(&trap{opcode: opcode})
+}
+
+// CutAfterSkipping is CutAfterRequest for a request that follows so many others
+// with the same opcode.
+func (p *Proxy) CutAfterSkipping(opcode int32, skip int) <-chan struct{} {
+	return p.set(&trap{opcode: opcode, skip: skip})
+}
+
+// CutBeforeRequest is CutAfterRequest, but the server does not see the request,
+// nor what was sent behind it.
+func (p *Proxy) CutBeforeRequest(opcode int32) <-chan struct{} {
+	return p.set(&trap{opcode: opcode, before: true})
+}
+
+func (p *Proxy) set(t *trap) <-chan struct{} {
+	t.cut = make(chan struct{})
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.trap = &trap{opcode: opcode, cut: make(chan struct{})}
-	return p.trap.cut
+	p.trap = t
+	return t.cut
+}
+
+// Requests takes the opcodes of the requests that have been passed since it was
+// called last, connect requests excepted, in order.
+func (p *Proxy) Requests() []int32 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	passed := p.requests
+	p.requests = nil
+	return passed
 }
 
 // Delay makes every frame arrive d later, in each direction, from now on. Frames
@@ -166,11 +213,11 @@ func (p *Proxy) forget(l *link) {
 	delete(p.links, l)
 }
 
-// holding returns a channel that closes at the end of the present Hold, or nil.
-func (p *Proxy) holding() <-chan struct{} {
+// holding returns a channel that closes when a gate opens, or nil if it is open.
+func (p *Proxy) holding(g *gate) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.released
+	return g.opened
 }
 
 // latency returns the present delay of one way.
@@ -187,12 +234,17 @@ func (p *Proxy) dropping() bool {
 	return p.dropReplies
 }
 
-// spring returns the trap if opcode is what it waits for, and disarms it.
+// spring counts a request and returns the trap if opcode is what it waits for,
+// disarmed.
 func (p *Proxy) spring(opcode int32) *trap {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.requests = append(p.requests, opcode)
 	t := p.trap
 	if t == nil || t.opcode != opcode {
+		return nil
+	}
+	if t.skip--; t.skip >= 0 {
 		return nil
 	}
 	p.trap = nil

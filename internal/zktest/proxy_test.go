@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -105,6 +106,56 @@ func TestProxyCutAfterRequest(t *testing.T) {
 		t.Errorf("exists: code %d; the request did not pass", code)
 	}
 	other.wantReply(other.create(node + "-once")) // it works once
+}
+
+func TestProxyCutAfterSkipping(t *testing.T) {
+	p := NewProxy(t, Shared(t).Addr())
+	c := dialRaw(t, p.Addr(), false)
+	cut := p.CutAfterSkipping(opExists, 2)
+	for range 2 {
+		c.wantReply(c.exists("/none"))
+	}
+	c.exists("/none")
+	c.wantCut()
+	<-cut
+	if passed := p.Requests(); !slices.Equal(passed, []int32{opExists, opExists, opExists}) {
+		t.Errorf("passed %v", passed)
+	}
+	if passed := p.Requests(); len(passed) > 0 {
+		t.Errorf("passed again %v", passed)
+	}
+}
+
+func TestProxyCutBeforeRequest(t *testing.T) {
+	node := fmt.Sprintf("/before-%d", time.Now().UnixNano())
+	p := NewProxy(t, Shared(t).Addr())
+	c := dialRaw(t, p.Addr(), false)
+	cut := p.CutBeforeRequest(opCreate)
+	c.wantReply(c.exists(node))
+	c.create(node)
+	c.wantCut()
+	<-cut
+	other := dialRaw(t, p.Addr(), false)
+	if code := other.wantReply(other.exists(node)); code != errNoNode {
+		t.Errorf("exists: code %d; the request passed", code)
+	}
+}
+
+func TestProxyHoldReplies(t *testing.T) {
+	node := fmt.Sprintf("/held-%d", time.Now().UnixNano())
+	server := Shared(t).Addr()
+	p := NewProxy(t, server)
+	c, direct := dialRaw(t, p.Addr(), false), dialRaw(t, server, false)
+	p.HoldReplies(true)
+	created := c.create(node)
+	for end := time.Now().Add(10 * time.Second); direct.wantReply(direct.exists(node)) != 0; {
+		if time.Now().After(end) {
+			t.Fatal("the request does not arrive")
+		}
+	}
+	c.wantNothing()
+	p.HoldReplies(false)
+	c.wantReply(created)
 }
 
 // Many frames delayed together arrive together.

@@ -2,6 +2,7 @@ package zktest
 
 import (
 	"bufio"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -140,5 +141,23 @@ func TestServerDiesWithItsTest(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatalf("the server at %s outlived its test", addr)
 		}
+	}
+}
+
+func TestEnsemble(t *testing.T) {
+	leaders := 0
+	servers := Ensemble(t, 3)
+	for _, s := range servers {
+		if s.Leads() {
+			leaders++
+		}
+	}
+	if leaders != 1 {
+		t.Errorf("%d servers lead", leaders)
+	}
+	node := fmt.Sprintf("/ensemble-%d", time.Now().UnixNano())
+	c := dialRaw(t, servers[0].Addr(), false)
+	if code := c.wantReply(c.create(node)); code != 0 {
+		t.Errorf("create: code %d", code)
 	}
 }

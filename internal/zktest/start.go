@@ -14,10 +14,11 @@ func Serve(dir string, opts ...Option) (addr string, stop func(), err error) {
 	if _, err := os.Stat(serverJar); err != nil {
 		return "", nil, errNotInstalled
 	}
-	inst, _, err := prepare(filepath.Join(dir, "1"), newConfig(opts))
+	made, err := prepare(filepath.Join(dir, "1"), newConfig(opts))
 	if err != nil {
 		return "", nil, err
 	}
+	inst := made[0]
 	inst.args = slices.DeleteFunc(inst.args, func(arg string) bool {
 		return arg == "-XX:+UseSerialGC" || arg == "-XX:TieredStopAtLevel=1"
 	})

@@ -58,9 +58,11 @@ func transient(err error) bool {
 	return errors.Is(err, zk.ErrConnectionClosed) || errors.Is(err, zk.ErrNoServer) || errors.Is(err, zk.ErrSessionMoved)
 }
 
-func ended(s Session) bool {
+func ended(s Session) bool { return isClosed(s.Ended()) }
+
+func isClosed(c <-chan struct{}) bool {
 	select {
-	case <-s.Ended():
+	case <-c:
 		return true
 	default:
 		return false
@@ -71,8 +73,18 @@ func ended(s Session) bool {
 // not transient, or the end of ctx or of the session.
 func insist(ctx context.Context, s Session, request func() error) error {
 	for {
+		changed := s.Changed()
 		err := request()
-		if !transient(err) {
+		switch {
+		case errors.Is(err, zk.ErrSessionExpired) && !ended(s): // the server is about to close the connection
+			select {
+			case <-changed:
+			case <-ctx.Done():
+			}
+		case !transient(err):
+			return err
+		}
+		if ctx.Err() != nil {
 			return err
 		}
 		if err := s.Await(ctx); err != nil {

@@ -2,11 +2,16 @@ package zklock_test
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	zookeeper "github.com/go-zookeeper/zk"
 	"go.uber.org/goleak"
 
 	"github.com/zksh/zksh/internal/zkconn"
@@ -14,88 +19,28 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.M{M: m}) }
+// The numbers in the tests' comments are those of the list of acceptance cases
+// the recipe was designed after.
 
-// client is one ZooKeeper client with a session of its own.
-type client struct {
-	*zk
-	t *testing.T
-}
-
-type zk = zkconn.Session
-
-// Session is part of zklock.Conn.
-func (c client) Session(ctx context.Context) (zklock.Session, error) { return c.Pin(ctx) }
-
-// patience bounds whatever should come soon, on a slow machine.
-const patience = 20 * time.Second
-
-func open(t *testing.T, addr string, timeout time.Duration) client {
-	t.Helper()
-	s, err := zkconn.Open(zkconn.Config{Servers: addr, Timeout: timeout})
-	if err != nil {
-		t.Fatal(err)
+func TestMain(m *testing.M) {
+	if act() {
+		return
 	}
-	c := client{s, t}
-	t.Cleanup(c.close)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if err := s.WaitReady(ctx); err != nil {
-		t.Fatal(err)
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil { // most of the time the tests wait
+		panic(err)
 	}
-	return c
+	goleak.VerifyTestMain(zktest.M{M: m})
 }
 
-func (c client) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	if err := c.zk.Close(ctx); err != nil {
-		c.t.Errorf("close: %v", err)
-	}
-}
-
-// log collects what a lock tells.
-type log struct {
-	mu   sync.Mutex
-	list []zklock.Status
-	more chan struct{}
-}
-
-func newLog() *log { return &log{more: make(chan struct{})} }
-
-func (l *log) note(s zklock.Status) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.list = append(l.list, s)
-	close(l.more)
-	l.more = make(chan struct{})
-}
-
-// wait waits until something fits and returns it.
-func (l *log) wait(t *testing.T, what string, fits func(zklock.Status) bool) zklock.Status {
-	t.Helper()
-	late := time.After(patience)
-	for seen := 0; ; {
-		l.mu.Lock()
-		list, more := l.list, l.more
-		l.mu.Unlock()
-		for ; seen < len(list); seen++ {
-			if fits(list[seen]) {
-				return list[seen]
-			}
-		}
-		select {
-		case <-more:
-		case <-late:
-			t.Fatalf("%s never came; there were %v", what, list)
-		}
-	}
-}
-
-func (l *log) state(t *testing.T, s zklock.State) zklock.Status {
-	t.Helper()
-	return l.wait(t, string(s), func(st zklock.Status) bool { return st.State == s })
-}
+const (
+	// patience bounds whatever should come soon, on a slow machine.
+	patience = 20 * time.Second
+	// usual is a session timeout that no test waits for.
+	usual = 10 * time.Second
+	// tick is that of zktest's servers: a session expires up to so much late.
+	tick = 500 * time.Millisecond
+)
 
 // soon ends with the test, or when patience does.
 func soon(t *testing.T) context.Context {
@@ -104,15 +49,333 @@ func soon(t *testing.T) context.Context {
 	return ctx
 }
 
-var roots struct {
+// eventually waits until ok is true.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("this never came true: %s", what)
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+type zk = zkconn.Session
+
+// client is one ZooKeeper client with a session of its own.
+type client struct {
+	*zk
+	proxy *zktest.Proxy // nil if it goes to the server directly
+}
+
+// Session is part of zklock.Conn.
+func (c client) Session(ctx context.Context) (zklock.Session, error) { return c.Pin(ctx) }
+
+func open(t *testing.T, servers string, timeout time.Duration) client {
+	t.Helper()
+	s, err := zkconn.Open(zkconn.Config{Servers: servers, Timeout: timeout})
+	must(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := s.Close(ctx); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	must(t, s.WaitReady(soon(t)))
+	return client{zk: s}
+}
+
+// scene is a lock and all who take part in it. Its end checks what must hold
+// whatever has happened.
+type scene struct {
+	*testing.T
+	addr  string // of the server
+	truth client // sees what is really there
+	path  string
+	start []string // children that were there before
+	book  book
+
+	mu    sync.Mutex
+	locks []*zklock.Lock
+}
+
+var scenes struct {
 	sync.Mutex
 	n int
 }
 
-// root is a path of a lock that no other test uses.
-func root() string {
-	roots.Lock()
-	defer roots.Unlock()
-	roots.n++
-	return fmt.Sprintf("/locks-%d/of/test", roots.n)
+func newScene(t *testing.T, addr string) *scene {
+	t.Helper()
+	scenes.Lock()
+	defer scenes.Unlock()
+	scenes.n++
+	return &scene{T: t, addr: addr, truth: open(t, addr, usual),
+		path: fmt.Sprintf("/locks-%d/of/test", scenes.n), book: book{t: t}}
+}
+
+// shared is a scene on the package's common server.
+func shared(t *testing.T) *scene {
+	t.Helper()
+	return newScene(t, zktest.Shared(t).Addr())
+}
+
+// children are the lock's at this moment.
+func (s *scene) children() []string {
+	s.Helper()
+	must(s.T, s.truth.Sync(soon(s.T), s.path))
+	names, _, err := s.truth.Children(soon(s.T), s.path, false)
+	if err != nil && !errors.Is(err, zkconn.NoNode) {
+		s.Fatal(err)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (s *scene) exists(path string) bool {
+	s.Helper()
+	must(s.T, s.truth.Sync(soon(s.T), path))
+	_, err := s.truth.Exists(soon(s.T), path, false)
+	if err != nil && !errors.Is(err, zkconn.NoNode) {
+		s.Fatal(err)
+	}
+	return err == nil
+}
+
+// watches counts the watched znodes of the lock.
+func (s *scene) watches() int {
+	s.Helper()
+	answer, err := zkconn.FourLetter(soon(s.T), s.addr, "wchp")
+	must(s.T, err)
+	return strings.Count(answer, s.path+"/")
+}
+
+// put makes a znode for everybody, and its parents.
+func (s *scene) put(path string, acl []zookeeper.ACL) {
+	s.Helper()
+	for i := 1; i < len(path); i++ {
+		if path[i] == '/' {
+			_, err := s.truth.Create(soon(s.T), path[:i], nil, zkconn.OpenACL(), zkconn.CreateMode{})
+			if err != nil && !errors.Is(err, zkconn.NodeExists) {
+				s.Fatal(err)
+			}
+		}
+	}
+	_, err := s.truth.Create(soon(s.T), path, nil, acl, zkconn.CreateMode{})
+	must(s.T, err)
+}
+
+// end is deferred. While all sessions still live, no child of a lock may be left
+// (I5), and no watch (I7).
+func (s *scene) end() {
+	s.Helper()
+	if s.Failed() {
+		return
+	}
+	for _, l := range s.locks {
+		must(s.T, l.Drain(soon(s.T)))
+	}
+	eventually(s.T, "nothing of the locks is left", func() bool { return slices.Equal(s.children(), s.start) })
+	eventually(s.T, "no watch is left", func() bool { return s.watches() == 0 })
+	s.book.mu.Lock()
+	defer s.book.mu.Unlock()
+	if len(s.book.held) > 0 {
+		s.Errorf("the test forgot to release %d", len(s.book.held))
+	}
+}
+
+// book checks exclusion (I1), and that fences grow (I2). A fence is the czxid of
+// the holder's znode, so those who exclude each other also came in order (I4).
+type book struct {
+	t         *testing.T
+	mu        sync.Mutex
+	held      []*zklock.Lease
+	exclusive int64 // the last fence of an exclusive holder
+	any       int64 // the greatest
+	count     int
+}
+
+func (b *book) enter(l *zklock.Lease) {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, o := range b.held {
+		if !isClosed(o.Lost()) && (o.Mode() == zklock.Exclusive || l.Mode() == zklock.Exclusive) {
+			b.t.Errorf("exclusion: %s got %s while %s was held %s", l.Node(), l.Mode(), o.Node(), o.Mode())
+		}
+	}
+	before := b.exclusive
+	if l.Mode() == zklock.Exclusive {
+		before = b.any
+		b.exclusive = l.Token()
+	}
+	if l.Token() <= before {
+		b.t.Errorf("fence %#x comes after %#x", l.Token(), before)
+	}
+	b.any = max(b.any, l.Token())
+	b.held = append(b.held, l)
+	b.count++
+}
+
+func (b *book) leave(l *zklock.Lease) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.held = slices.DeleteFunc(b.held, func(o *zklock.Lease) bool { return o == l })
+}
+
+// actor is one client with a lock.
+type actor struct {
+	client
+	s    *scene
+	log  *log
+	lock *zklock.Lock
+}
+
+// actor opens a session. Servers may be empty: the scene's.
+func (s *scene) actor(servers string, timeout time.Duration, opt zklock.Options) *actor {
+	s.Helper()
+	if servers == "" {
+		servers = s.addr
+	}
+	return s.with(open(s.T, servers, timeout), opt)
+}
+
+// with makes another lock of a client.
+func (s *scene) with(c client, opt zklock.Options) *actor {
+	a := &actor{client: c, s: s, log: newLog()}
+	opt.Notify = a.log.note
+	a.lock = zklock.New(c, s.path, opt)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.locks = append(s.locks, a.lock)
+	return a
+}
+
+func (s *scene) plain() *actor {
+	s.Helper()
+	return s.actor("", usual, zklock.Options{})
+}
+
+// proxied is an actor behind a proxy of its own.
+func (s *scene) proxied(timeout time.Duration, opt zklock.Options) *actor {
+	s.Helper()
+	p := zktest.NewProxy(s.T, s.addr)
+	a := s.actor(p.Addr(), timeout, opt)
+	a.proxy = p
+	return a
+}
+
+func (a *actor) acquire(ctx context.Context, m zklock.Mode) (*zklock.Lease, error) {
+	take := a.lock.Lock
+	if m == zklock.Shared {
+		take = a.lock.RLock
+	}
+	l, err := take(ctx)
+	if err == nil {
+		a.s.book.enter(l)
+	}
+	return l, err
+}
+
+// take takes the lock, which is free.
+func (a *actor) take(m zklock.Mode) *zklock.Lease {
+	a.s.Helper()
+	l, err := a.acquire(soon(a.s.T), m)
+	must(a.s.T, err)
+	return l
+}
+
+// give releases the lock.
+func (a *actor) give(l *zklock.Lease) {
+	a.s.Helper()
+	a.s.book.leave(l)
+	if err := l.Unlock(soon(a.s.T)); err != nil {
+		a.s.Errorf("unlock: %v", err)
+	}
+}
+
+// lost is for a lease that was lost.
+func (a *actor) lost(l *zklock.Lease) {
+	a.s.Helper()
+	isClosedSoon(a.s.T, "lost", l.Lost())
+	a.s.book.leave(l)
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func isClosedSoon(t *testing.T, what string, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(patience):
+		t.Fatalf("it is never %s", what)
+	}
+}
+
+func isOpen(t *testing.T, what string, c <-chan struct{}) {
+	t.Helper()
+	if isClosed(c) {
+		t.Errorf("it is %s", what)
+	}
+}
+
+// waiter is an attempt to get the lock.
+type waiter struct {
+	a      *actor
+	cancel context.CancelFunc
+	done   chan struct{}
+	lease  *zklock.Lease
+	err    error
+}
+
+// begin starts an attempt.
+func (a *actor) begin(m zklock.Mode) *waiter {
+	ctx, cancel := context.WithTimeout(a.s.Context(), 3*patience)
+	w := &waiter{a: a, cancel: cancel, done: make(chan struct{})}
+	go func() { // ends with ctx, which ends with the test
+		defer close(w.done)
+		w.lease, w.err = a.acquire(ctx, m)
+	}()
+	a.s.Cleanup(func() { cancel(); <-w.done })
+	return w
+}
+
+// wait starts an attempt and returns once it is queued.
+func (a *actor) wait(m zklock.Mode) *waiter {
+	a.s.Helper()
+	from := a.log.len()
+	w := a.begin(m)
+	a.log.from(a.s.T, from, "queued", func(st zklock.Status) bool { return st.State == zklock.Queued })
+	return w
+}
+
+// waits checks that the attempt has not ended.
+func (w *waiter) waits() {
+	w.a.s.Helper()
+	select {
+	case <-w.done:
+		w.a.s.Errorf("it does not wait any more: %v", w.err)
+	default:
+	}
+}
+
+// got waits until the lock is held.
+func (w *waiter) got() *zklock.Lease {
+	w.a.s.Helper()
+	isClosedSoon(w.a.s.T, "done waiting", w.done)
+	must(w.a.s.T, w.err)
+	return w.lease
 }

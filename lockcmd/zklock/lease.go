@@ -15,12 +15,20 @@ import (
 type Lease struct {
 	h    *hold
 	mode Mode
+	lost <-chan struct{}
 	done bool // given back; guarded by the lock's turn
 }
 
+func (h *hold) lease(mode Mode) *Lease {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return &Lease{h: h, mode: mode, lost: h.lost}
+}
+
 // Lost is closed when the lock is lost, or may be: when its znode or its session
-// is gone, or the lease is over and the server has not been heard of since.
-func (l *Lease) Lost() <-chan struct{} { return l.h.lost }
+// is gone, or the lease is over and the server has not been heard of since. It
+// stays closed when the lock turns out to be held all the same.
+func (l *Lease) Lost() <-chan struct{} { return l.lost }
 
 // State describes the lock as it is now.
 func (l *Lease) State() Status { return l.h.status() }
@@ -44,8 +52,9 @@ func (l *Lease) SessionID() int64 { return l.h.e.s.ID() }
 // Unlock gives the lease back; the last one releases the lock, and is done when
 // the server has confirmed it. The error is ErrNotHeld if it was given back
 // before, ErrLost if the lock had been lost, ErrUnconfirmed if ctx ended before
-// the answer came: the lease is given back then, too. After any other error, such
-// as a missing permission, it is still held.
+// the answer came: the lease is given back then, too, and the removal goes on in
+// the background until the state is Released. After any other error, such as a
+// missing permission, it is still held.
 func (l *Lease) Unlock(ctx context.Context) error {
 	lock := l.h.e.l
 	if err := lock.takeTurn(ctx); err != nil {
@@ -59,7 +68,7 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	if err == nil || errors.Is(err, ErrLost) || errors.Is(err, ErrUnconfirmed) {
 		l.done = true
 	}
-	if l.h.over() && lock.hold == l.h {
+	if lock.hold == l.h && (l.h.over() || errors.Is(err, ErrUnconfirmed)) {
 		lock.hold = nil
 	}
 	return err
@@ -67,36 +76,42 @@ func (l *Lease) Unlock(ctx context.Context) error {
 
 // hold is a lock that is held, by one or more leases.
 type hold struct {
-	e      *entry
-	lost   chan struct{} // closed when the lock is lost or presumed lost
-	cancel context.CancelFunc
-	done   chan struct{} // closed when keep has ended
+	e     *entry
+	delay *time.Timer        // until keep begins
+	stop  context.CancelFunc // makes keep end
+	done  chan struct{}      // closed when keep has ended
 
 	counts map[Mode]int // leases; guarded by the lock's turn
 	asked  []byte       // the last request to let go; keep's own
 
 	mu      sync.Mutex
 	st      Status
+	lost    chan struct{} // closed when the lock is lost or presumed lost; made anew when it is held again
 	changed chan struct{} // closed, and made anew, with each change of st
 }
 
-// ownWatchDelay is how long a lock must be held to be worth a watch on its znode.
-const ownWatchDelay = 5 * time.Millisecond
+// keepAfter is how long a lock must be held to be worth watching over.
+const keepAfter = 5 * time.Millisecond
 
 func newHold(e *entry, waited time.Duration) *hold {
-	h := &hold{e: e, lost: make(chan struct{}), changed: make(chan struct{}), counts: map[Mode]int{e.mode: 1}}
-	h.st = Status{State: Held, Mode: e.mode, Node: e.node(), Token: e.czxid, Waited: waited, Until: h.leaseEnd()}
+	h := &hold{e: e, asked: e.asked, lost: make(chan struct{}), changed: make(chan struct{}), counts: map[Mode]int{e.mode: 1}}
+	h.st = Status{State: Held, Mode: e.mode, Node: e.node(), Token: e.czxid, Waited: waited, Until: h.leaseEnd(), Revoke: e.asked}
 	e.l.notify(h.st)
+	h.judge(true) // a process that was paused just before the end may come too late
 	h.start()
 	return h
 }
 
 // start lets keep run until end, which waits for it, or the loss of the lock.
+// Nobody else changes the state meanwhile.
 func (h *hold) start() {
-	var ctx context.Context
-	ctx, h.cancel = context.WithCancel(context.Background())
-	h.done = make(chan struct{})
-	go h.keep(ctx, h.done)
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	h.stop, h.done = stop, done
+	h.delay = time.AfterFunc(keepAfter, func() {
+		defer close(done)
+		h.keep(ctx)
+	})
 }
 
 func (h *hold) leaseEnd() time.Time { return h.e.s.LastContact().Add(h.e.s.Timeout()) }
@@ -125,18 +140,18 @@ func (h *hold) set(s State, change func(*Status)) {
 		h.mu.Unlock()
 		return
 	}
-	h.st.State, h.st.Revoke, h.st.Again = s, nil, s == Held && was == PresumedLost
+	told := isClosed(h.lost)
+	h.st.State, h.st.Revoke, h.st.Again = s, nil, s == Held && told
 	h.st.Waited = 0
 	h.st.Until = h.leaseEnd()
 	if change != nil {
 		change(&h.st)
 	}
-	if s == Lost || s == PresumedLost {
-		select {
-		case <-h.lost:
-		default:
-			close(h.lost)
-		}
+	switch {
+	case s == Held && told:
+		h.lost = make(chan struct{})
+	case (s == Lost || s == PresumedLost) && !told:
+		close(h.lost)
 	}
 	close(h.changed)
 	h.changed = make(chan struct{})
@@ -149,21 +164,15 @@ func (h *hold) lose(why error) { h.set(Lost, func(st *Status) { st.Err = why }) 
 
 // keep watches over a held lock until ctx ends or the lock is lost: the own
 // znode, the connection, the lease.
-func (h *hold) keep(ctx context.Context, done chan<- struct{}) {
-	defer close(done)
-	timer := time.NewTimer(ownWatchDelay)
-	defer timer.Stop()
+func (h *hold) keep(ctx context.Context) {
 	seen := h.e.armed // the own znode is known to be there, on this connection
-	for first := true; !h.over(); first = false {
+	for !h.over() {
 		changed := h.e.s.Changed()
 		seen = seen && h.e.s.Connected()
-		if !first {
-			next := h.judge(seen)
-			if h.e.s.Connected() && !(seen && h.e.armed) {
-				seen = h.look(ctx, next)
-				next = h.judge(seen)
-			}
-			timer.Reset(next)
+		next := h.judge(seen)
+		if h.e.s.Connected() && !(seen && h.e.armed) {
+			seen = h.look(ctx, next)
+			next = h.judge(seen)
 		}
 		select {
 		case <-ctx.Done():
@@ -173,7 +182,7 @@ func (h *hold) keep(ctx context.Context, done chan<- struct{}) {
 		case <-h.e.own:
 			h.e.armed = false
 		case <-changed:
-		case <-timer.C:
+		case <-time.After(next):
 		}
 	}
 }
@@ -186,15 +195,15 @@ func (h *hold) look(ctx context.Context, patience time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	node := h.status().Node
-	data, _, err := h.e.s.Get(ctx, node, h.e.own)
-	if errors.Is(err, zk.ErrNoAuth) {
-		_, err = h.e.s.Exists(ctx, node, h.e.own)
-	}
+	data, _, err := read(ctx, h.e.s, node, h.e.own)
 	switch {
-	case errors.Is(err, zk.ErrNoNode) && h.status().State != Releasing:
+	case errors.Is(err, zk.ErrNoNode) && h.e.next != nil:
+		h.shared()
+		return h.look(ctx, patience)
+	case errors.Is(err, zk.ErrNoNode):
 		h.lose(errors.New("its znode was removed by somebody else"))
 	case err == nil:
-		h.e.armed = true
+		h.e.armed, h.e.next = data != nil, nil
 		if askedToLetGo(data) && !bytes.Equal(data, h.asked) {
 			h.asked = data
 			h.set(Held, func(st *Status) { st.Revoke = data })
@@ -210,9 +219,6 @@ const lookAgain = time.Second
 
 // judge sets the state by the lease, and returns when to do so again.
 func (h *hold) judge(seen bool) time.Duration {
-	if h.status().State == Releasing {
-		return lookAgain
-	}
 	left := h.e.s.Timeout() - leaseAge(h.e.s.LastContact(), time.Now())
 	switch {
 	case left <= 0:
@@ -260,9 +266,9 @@ func (h *hold) mode() Mode {
 
 // give takes back one lease of a mode.
 func (h *hold) give(ctx context.Context, mode Mode) error {
-	if h.status().State == Lost {
+	if err := h.lostError(); err != nil {
 		h.end()
-		return fmt.Errorf("%w: %w", ErrLost, h.status().Err)
+		return err
 	}
 	switch {
 	case h.counts[mode] > 1 || mode == Shared && h.counts[Exclusive] > 0:
@@ -278,33 +284,45 @@ func (h *hold) give(ctx context.Context, mode Mode) error {
 	return h.release(ctx)
 }
 
+// lostError is nil unless the lock is lost.
+func (h *hold) lostError() error {
+	st := h.status()
+	if st.State != Lost {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrLost, st.Err)
+}
+
 // release removes the own znodes and waits for the server's word.
 func (h *hold) release(ctx context.Context) error {
+	h.end()
+	if err := h.lostError(); err != nil { // the last that keep found out
+		return err
+	}
 	h.set(Releasing, nil)
 	err := h.e.remove(ctx)
 	switch {
 	case err == nil:
+		h.set(Released, nil)
+		return nil
 	case ended(h.e.s):
 		h.lose(errSessionOver)
-		h.end()
-		return fmt.Errorf("%w: %w", ErrLost, errSessionOver)
+		return h.lostError()
 	case ctx.Err() != nil:
-		h.end()
-		h.set(Released, nil)
-		h.e.withdrawLater()
+		h.e.withdrawLater(func() { h.set(Released, nil) })
 		return ErrUnconfirmed
-	default:
-		h.set(Held, nil)
-		return h.e.stuck(err)
 	}
-	h.end()
-	h.set(Released, nil)
-	return nil
+	h.set(Held, nil)
+	h.start()
+	return h.e.stuck(err)
 }
 
 // end stops keep and waits for it.
 func (h *hold) end() {
-	h.cancel()
+	h.stop()
+	if h.delay.Stop() {
+		close(h.done) // it has not begun
+	}
 	<-h.done
 }
 
@@ -329,11 +347,25 @@ func (h *hold) share(ctx context.Context) error {
 	}
 	h.end()
 	defer h.start()
+	e.next = names
 	err := insist(ctx, e.s, func() error { return e.s.Multi(ctx, ops...) })
-	if err != nil && !errors.Is(err, zk.ErrNodeExists) { // which says that a lost answer was yes
-		return err
+	switch {
+	case err == nil || errors.Is(err, zk.ErrNodeExists): // which says that a lost answer was yes
+		h.shared()
+		return nil
+	case ended(e.s):
+		h.lose(errSessionOver)
+		return h.lostError()
+	case ctx.Err() == nil: // refused
+		e.next = nil
 	}
-	e.names, e.mode, e.armed = names, Shared, false
-	h.set(Held, func(st *Status) { st.Mode, st.Node = Shared, e.node() })
-	return nil
+	e.armed = false // keep shall find out whether it has happened
+	return err
+}
+
+// shared takes note that the lock has become shared.
+func (h *hold) shared() {
+	e := h.e
+	e.names, e.next, e.mode, e.armed = e.next, nil, Shared, false
+	h.set(h.status().State, func(st *Status) { st.Mode, st.Node = Shared, e.node() })
 }

@@ -3,109 +3,246 @@ package zklock_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/internal/jute"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
+// Case 1.
 func TestMissingParentsAndName(t *testing.T) {
-	c := open(t, zktest.Shared(t).Addr(), 6*time.Second)
-	path := root()
-	lease, err := zklock.New(c, path, zklock.Options{Data: []byte("me")}).Lock(soon(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := strings.TrimPrefix(lease.Node(), path+"/")
+	t.Parallel()
+	s := shared(t)
+	defer s.end()
+	a := s.actor("", usual, zklock.Options{Data: []byte("me")})
+	lease := a.take(zklock.Exclusive)
+	name := strings.TrimPrefix(lease.Node(), s.path+"/")
 	if n, ok := zklock.ParseName(name); !ok || n.Kind != "Curator mutex" || n.Number != 0 {
 		t.Errorf("the znode is named %q", name)
 	}
-	data, st, err := c.Get(soon(t), lease.Node(), false)
-	if err != nil || string(data) != "me" || st.Czxid != lease.Token() || st.EphemeralOwner != c.Info().ID {
+	data, st, err := s.truth.Get(soon(t), lease.Node(), false)
+	if err != nil || string(data) != "me" || st.Czxid != lease.Token() || st.EphemeralOwner != a.Info().ID {
 		t.Errorf("znode %q %+v, %v; token %#x", data, st, err, lease.Token())
 	}
-	if err := lease.Unlock(soon(t)); err != nil {
-		t.Error(err)
+	if st := lease.State(); st.State != zklock.Held || st.Path != s.path || st.Node != lease.Node() || lease.Path() != s.path ||
+		lease.SessionID() != a.Info().ID || time.Until(st.Until) <= 0 {
+		t.Errorf("state %+v", st)
 	}
-	if err := lease.Unlock(soon(t)); !errors.Is(err, zklock.ErrNotHeld) {
-		t.Errorf("a second Unlock: %v", err)
-	}
-	if _, err := c.Exists(soon(t), lease.Node(), false); err == nil {
+	a.give(lease)
+	if s.exists(lease.Node()) {
 		t.Error("the znode is still there")
 	}
 }
 
-func TestOrderOfWaiters(t *testing.T) {
-	addr := zktest.Shared(t).Addr()
-	path := root()
-	holder, err := zklock.New(open(t, addr, 6*time.Second), path, zklock.Options{}).Lock(soon(t))
-	if err != nil {
-		t.Fatal(err)
+// Case 2.
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	defer s.end()
+	a, b := s.plain(), s.plain()
+	held := a.take(zklock.Exclusive)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := b.acquire(ctx, zklock.Exclusive); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Lock: %v", err)
 	}
-	order := make(chan int, 3)
-	var waiters sync.WaitGroup
-	defer waiters.Wait()
-	for i := range 3 {
-		l := newLog()
-		lock := zklock.New(open(t, addr, 6*time.Second), path, zklock.Options{Notify: l.note})
-		waiters.Go(func() {
-			lease, err := lock.Lock(soon(t))
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			order <- i
-			time.Sleep(20 * time.Millisecond) // hold it a little
-			if err := lease.Unlock(soon(t)); err != nil {
-				t.Error(err)
-			}
-		})
-		if st := l.state(t, zklock.Queued); st.Place != i+2 {
-			t.Errorf("waiter %d is at place %d", i, st.Place)
+	must(t, b.lock.Drain(soon(t)))
+	if names := s.children(); len(names) != 1 {
+		t.Errorf("children %q, want the holder's alone", names)
+	}
+	if st := held.State().State; st != zklock.Held {
+		t.Errorf("the holder's lock is %s", st)
+	}
+	a.give(held)
+}
+
+func TestTryLock(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	defer s.end()
+	a, b := s.plain(), s.plain()
+	held := a.take(zklock.Exclusive)
+	for _, try := range []func(context.Context) (*zklock.Lease, error){b.lock.TryLock, b.lock.TryRLock} {
+		if _, err := try(soon(t)); !errors.Is(err, zklock.ErrBusy) {
+			t.Errorf("a lock that is held: %v", err)
+		}
+		if names := s.children(); len(names) != 1 {
+			t.Errorf("children %q, want the holder's alone", names)
 		}
 	}
-	if err := holder.Unlock(soon(t)); err != nil {
-		t.Fatal(err)
-	}
+	a.give(held)
+	lease, err := b.lock.TryLock(soon(t))
+	must(t, err)
+	s.book.enter(lease)
+	b.give(lease)
+}
+
+// Case 3: in order, with one list and one notification for each hand-off.
+func TestOrderOfWaiters(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	defer s.end()
+	a := s.plain()
+	held := a.take(zklock.Exclusive)
+	var queue []*waiter
 	for i := range 3 {
-		select {
-		case got := <-order:
-			if got != i {
-				t.Errorf("waiter %d came as number %d", got, i)
+		w := s.proxied(usual, zklock.Options{}).wait(zklock.Exclusive)
+		st := w.a.log.state(t, zklock.Queued)
+		if st.Place != i+2 || st.Ahead == nil || !slices.Contains(s.children(), strings.TrimPrefix(st.Ahead.Node, s.path+"/")) {
+			t.Errorf("waiter %d is at place %d behind %+v", i, st.Place, st.Ahead)
+		}
+		requests(w.a)
+		queue = append(queue, w)
+	}
+	a.give(held)
+	for i, w := range queue {
+		lease := w.got()
+		if sent := requests(w.a); !slices.Equal(sent, []int32{jute.OpGetChildren}) {
+			t.Errorf("waiter %d sent %v, want one list", i, sent)
+		}
+		for _, later := range queue[i+1:] {
+			later.waits()
+			if sent := requests(later.a); len(sent) > 0 {
+				t.Errorf("a waiter in the middle sent %v", sent)
 			}
-		case <-time.After(patience):
-			t.Fatal("a free lock is not taken")
+		}
+		w.a.give(lease)
+		if sent := requests(w.a); !slices.Equal(sent, []int32{jute.OpDelete}) {
+			t.Errorf("waiter %d sent %v, want one delete", i, sent)
 		}
 	}
 }
 
-func TestTryAndTimeout(t *testing.T) {
-	addr := zktest.Shared(t).Addr()
-	path := root()
-	a, b := open(t, addr, 6*time.Second), open(t, addr, 6*time.Second)
-	held, err := zklock.New(a, path, zklock.Options{}).Lock(soon(t))
-	if err != nil {
-		t.Fatal(err)
+// requests takes what an actor has sent, pings excepted.
+func requests(a *actor) []int32 {
+	return slices.DeleteFunc(a.proxy.Requests(), func(op int32) bool { return op == jute.OpPing })
+}
+
+// Cases 4 and 5.
+func TestReentrance(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	defer s.end()
+	a := s.proxied(usual, zklock.Options{})
+	first := a.take(zklock.Exclusive)
+	requests(a)
+	again, err := a.lock.Lock(soon(t))
+	must(t, err)
+	if again.Node() != first.Node() || again.Token() != first.Token() {
+		t.Errorf("taken again it is %s, not %s", again.Node(), first.Node())
 	}
-	lock := zklock.New(b, path, zklock.Options{})
-	if _, err := lock.TryLock(soon(t)); !errors.Is(err, zklock.ErrBusy) {
-		t.Errorf("TryLock: %v", err)
+	must(t, first.Unlock(soon(t)))
+	if err := first.Unlock(soon(t)); !errors.Is(err, zklock.ErrNotHeld) {
+		t.Errorf("a lease given back twice: %v", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	if _, err := lock.Lock(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Lock: %v", err)
+	if sent := requests(a); len(sent) > 0 {
+		t.Errorf("sent %v, want nothing", sent)
 	}
-	if err := lock.Drain(soon(t)); err != nil {
-		t.Error(err)
+	if !s.exists(again.Node()) || again.State().State != zklock.Held {
+		t.Error("the lock is gone before its last lease")
 	}
-	if names, _, err := b.Children(soon(t), path, false); err != nil || len(names) != 1 {
-		t.Errorf("children %q, %v; want the holder's alone", names, err)
+	s.book.leave(first)
+	must(t, again.Unlock(soon(t)))
+	if s.exists(again.Node()) {
+		t.Error("the znode is still there")
 	}
-	if err := held.Unlock(soon(t)); err != nil {
-		t.Error(err)
+	requests(a)
+	if err := again.Unlock(soon(t)); !errors.Is(err, zklock.ErrNotHeld) || len(requests(a)) > 0 {
+		t.Errorf("not held: %v", err)
 	}
+}
+
+// An uncontended lock costs one round trip, and its release another.
+func TestRequestsOfAnUncontendedLock(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	defer s.end()
+	a := s.proxied(usual, zklock.Options{})
+	a.give(a.take(zklock.Exclusive)) // makes the parents
+	requests(a)
+	a.give(a.take(zklock.Exclusive))
+	want := []int32{jute.OpCreate2, jute.OpGetChildren, jute.OpDelete}
+	if sent := requests(a); !slices.Equal(sent, want) && !slices.Equal(sent, slices.Insert(want, 2, int32(jute.OpGetData))) {
+		t.Errorf("sent %v, want %v", sent, want)
+	}
+}
+
+// Cases 13 and 14 (trap 14): a waiter in the middle gives up.
+func TestWaiterInTheMiddleGivesUp(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	defer s.end()
+	a, b, c := s.plain(), s.plain(), s.plain()
+	held := a.take(zklock.Exclusive)
+	wb := b.wait(zklock.Exclusive)
+	wc := c.wait(zklock.Exclusive)
+	seen := c.log.len()
+	wb.cancel()
+	<-wb.done
+	if !errors.Is(wb.err, context.Canceled) {
+		t.Errorf("a cancelled wait: %v", wb.err)
+	}
+	st := c.log.from(t, seen, "another place", func(st zklock.Status) bool { return st.State == zklock.Queued })
+	if st.Place != 2 || st.Ahead.Node != held.Node() {
+		t.Errorf("the last one is at place %d behind %+v, want it behind the holder", st.Place, st.Ahead)
+	}
+	wc.waits()
+	if names := s.children(); len(names) != 2 {
+		t.Errorf("children %q, want two", names)
+	}
+	a.give(held)
+	c.give(wc.got())
+}
+
+// Case 14 (trap 21): Lock returns while the create is under way; its znode is
+// removed when it has come.
+func TestCancelWithCreateInFlight(t *testing.T) {
+	t.Parallel()
+	for _, family := range zklock.Families() {
+		t.Run(string(family), func(t *testing.T) {
+			s := shared(t)
+			defer s.end()
+			a := s.proxied(usual, zklock.Options{Family: family})
+			a.give(a.take(zklock.Exclusive)) // makes the parents
+			a.proxy.HoldReplies(true)
+			w := a.begin(zklock.Exclusive)
+			eventually(t, "the create has arrived", func() bool { return len(s.children()) > 0 })
+			w.cancel()
+			<-w.done // no answer has come
+			if !errors.Is(w.err, context.Canceled) {
+				t.Errorf("a cancelled attempt: %v", w.err)
+			}
+			if len(s.children()) == 0 {
+				t.Error("the znode went before any answer")
+			}
+			a.proxy.HoldReplies(false)
+			must(t, a.lock.Drain(soon(t)))
+			if names := s.children(); len(names) > 0 {
+				t.Errorf("%q is left", names)
+			}
+		})
+	}
+}
+
+// Case 41 (trap 11): attempts that time out leave one watch, not one each.
+func TestManyTimeoutsShareAWatch(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	defer s.end()
+	a, b := s.plain(), s.plain()
+	held := a.take(zklock.Exclusive)
+	for range 100 {
+		other := s.with(b.client, zklock.Options{})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		_, err := other.acquire(ctx, zklock.Exclusive)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "only the holder's znode is watched", func() bool { return s.watches() == 1 })
+	a.give(held)
 }

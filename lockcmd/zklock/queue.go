@@ -1,6 +1,7 @@
 package zklock
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -27,6 +28,10 @@ type entry struct {
 	wake  chan struct{} // capacity 1: the znode ahead has changed
 	own   chan struct{} // capacity 1: the own one has
 	armed bool          // own will hear of it
+	place int           // told last
+	told  Ahead         // with it
+	asked []byte        // what asked us to let go while we waited
+	next  []string      // names of the own znodes if a change to shared, whose answer is missing, took effect
 }
 
 func newEntry(l *Lock, s Session, mode Mode) *entry {
@@ -66,12 +71,18 @@ func (e *entry) line(ctx context.Context, children []string, wait bool) error {
 			return ErrBusy
 		}
 		if !e.armed { // a removal of the own znode must be seen while waiting, too
-			if _, err := e.look(ctx, e.node(), e.own); err != nil {
+			st, err := e.look(ctx, e.node(), e.own)
+			if err != nil {
 				return err
 			}
-			e.armed = true
+			e.armed = st.Data != nil
+			if askedToLetGo(st.Data) {
+				e.asked = st.Data
+			}
 		}
-		if err := e.await(ctx, ahead); err != nil {
+		nearest, place := ahead[len(ahead)-1], owners(ahead)+1
+		children, ahead = nil, nil // a thousand waiters must not keep a thousand names each
+		if err := e.await(ctx, e.l.child(nearest), place); err != nil {
 			return err
 		}
 		err = insist(ctx, e.s, func() (err error) {
@@ -93,8 +104,7 @@ func placeLost(err error) error {
 }
 
 // await waits until something changes at the nearest znode ahead, or at the own one.
-func (e *entry) await(ctx context.Context, ahead []string) error {
-	node := e.l.child(ahead[len(ahead)-1])
+func (e *entry) await(ctx context.Context, node string, place int) error {
 	defer e.s.Unwatch(node, e.wake)
 	st, err := e.look(ctx, node, e.wake)
 	if errors.Is(err, errPlaceLost) { // it was the one ahead that has gone meanwhile
@@ -103,9 +113,15 @@ func (e *entry) await(ctx context.Context, ahead []string) error {
 	if err != nil {
 		return err
 	}
-	e.l.notify(Status{State: Queued, Mode: e.mode, Node: e.node(), Place: owners(ahead) + 1, Ahead: st})
+	e.tell(place, st)
+	var again <-chan time.Time
+	if st.Data == nil || !e.armed {
+		again = time.After(lookAgain)
+	}
 	select {
 	case <-e.wake:
+		return nil
+	case <-again:
 		return nil
 	case <-e.own:
 		e.armed = false
@@ -115,6 +131,15 @@ func (e *entry) await(ctx context.Context, ahead []string) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// tell reports the place in the queue if it has changed.
+func (e *entry) tell(place int, ahead *Ahead) {
+	if e.place == place && e.told.Node == ahead.Node && bytes.Equal(e.told.Data, ahead.Data) {
+		return
+	}
+	e.place, e.told = place, *ahead
+	e.l.notify(Status{State: Queued, Mode: e.mode, Node: e.node(), Place: place, Ahead: ahead})
 }
 
 // owners counts the contenders behind a list of znodes; one may have several.
@@ -128,15 +153,13 @@ func owners(names []string) int {
 }
 
 // look reads a znode and leaves a watch. Reading the data leaves none behind on a
-// znode that is gone; where reading is forbidden, exists does.
+// znode that is gone; where reading is forbidden, exists does. Then the data are
+// nil, and newer servers never tell that the watch has fired.
 func (e *entry) look(ctx context.Context, node string, wake chan<- struct{}) (*Ahead, error) {
 	var data []byte
 	var st *zk.Stat
 	err := insist(ctx, e.s, func() (err error) {
-		data, st, err = e.s.Get(ctx, node, wake)
-		if errors.Is(err, zk.ErrNoAuth) {
-			st, err = e.s.Exists(ctx, node, wake)
-		}
+		data, st, err = read(ctx, e.s, node, wake)
 		return err
 	})
 	if err != nil {
@@ -145,78 +168,116 @@ func (e *entry) look(ctx context.Context, node string, wake chan<- struct{}) (*A
 	return &Ahead{Node: node, Data: data, Since: time.UnixMilli(st.Ctime)}, nil
 }
 
-// rank orders contenders: by number, or by czxid where numbers cannot be trusted.
+// read returns a znode's data, nil if they may not be read, and its Stat.
+func read(ctx context.Context, s Session, node string, wake chan<- struct{}) ([]byte, *zk.Stat, error) {
+	data, st, err := s.Get(ctx, node, wake)
+	if errors.Is(err, zk.ErrNoAuth) {
+		st, err = s.Exists(ctx, node, wake)
+		return nil, st, err
+	}
+	if data == nil {
+		data = []byte{}
+	}
+	return data, st, err
+}
+
+// rank is a contender's place in the line. The order is that of the numbers until
+// the server's counter has overflowed: then it sticks at its last value, and
+// numbers repeat, or turn negative for a moment. All of those come last, in the
+// order of the transactions that made them.
 type rank struct {
-	name string
-	key  int64
+	name   string
+	number int64 // sticks for all that cannot be trusted
+	czxid  int64 // 0 where it does not matter
+}
+
+// sticks is the first number that is given again and again.
+const sticks = math.MaxInt32
+
+func trusted(number int64) bool { return number >= 0 && number < sticks }
+
+func newRank(name string, number int64) rank {
+	if !trusted(number) {
+		number = sticks
+	}
+	return rank{name: name, number: number}
+}
+
+func (a rank) compare(b rank) int {
+	return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.czxid, b.czxid))
 }
 
 // ahead lists the contenders that are waited for, the nearest last.
 func (e *entry) ahead(ctx context.Context, children []string) ([]string, error) {
-	own := slices.DeleteFunc(slices.Clone(children), func(c string) bool { return !slices.Contains(e.names, c) })
-	if len(own) < len(e.names) {
-		return nil, errPlaceLost
+	own, err := e.ownRank(children)
+	if err != nil {
+		return nil, err
 	}
-	key := int64(math.MaxInt64)
-	for _, name := range own {
-		n, _ := ParseName(name)
-		key = min(key, n.Number)
-	}
-	others, byNumber := e.rivals(children, key)
-	if !byNumber {
-		key = e.czxid
-		var err error
-		if others, err = e.byCzxid(ctx, others); err != nil {
-			return nil, err
+	var ahead []rank
+	for _, r := range e.rivals(children) {
+		if r.number == own.number {
+			if r.czxid, err = e.czxidOf(ctx, r.name); err != nil {
+				return nil, err
+			}
+		}
+		if r.compare(own) < 0 {
+			ahead = append(ahead, r)
 		}
 	}
-	others = slices.DeleteFunc(others, func(r rank) bool { return r.key >= key })
-	slices.SortFunc(others, func(a, b rank) int { return cmp.Compare(a.key, b.key) })
-	names := make([]string, len(others))
-	for i, r := range others {
+	slices.SortFunc(ahead, rank.compare)
+	names := make([]string, len(ahead))
+	for i, r := range ahead {
 		names[i] = r.name
 	}
 	return names, nil
 }
 
-// rivals are the contenders that conflict with us. Their numbers tell their
-// order unless the server's counter has overflowed: then it sticks at its last
-// value, and numbers repeat.
-func (e *entry) rivals(children []string, own int64) (list []rank, byNumber bool) {
-	byNumber = trusted(own)
+// ownRank finds the own znodes among the children; of several, the first counts:
+// they were made at once.
+func (e *entry) ownRank(children []string) (rank, error) {
+	own := rank{number: sticks}
+	found := 0
 	for _, name := range children {
-		n, ok := ParseName(name)
-		if !ok || n.Number == NoNumber || !conflicts(e.mode, n.Mode) || slices.Contains(e.names, name) {
-			continue
-		}
-		list = append(list, rank{name, n.Number})
-		if !trusted(n.Number) || n.Number == own {
-			byNumber = false
+		if slices.Contains(e.names, name) {
+			n, _ := ParseName(name)
+			own.number = min(own.number, newRank(name, n.Number).number)
+			found++
 		}
 	}
-	return list, byNumber
+	own.czxid = e.czxid
+	if found < len(e.names) {
+		return own, errPlaceLost
+	}
+	return own, nil
 }
 
-func trusted(number int64) bool { return number >= 0 && number < math.MaxInt32 }
-
-// byCzxid ranks contenders by the transaction that made them.
-func (e *entry) byCzxid(ctx context.Context, list []rank) ([]rank, error) {
-	var ranked []rank
-	for _, r := range list {
-		var st *zk.Stat
-		err := insist(ctx, e.s, func() (err error) {
-			st, err = e.s.Exists(ctx, e.l.child(r.name), nil)
-			return err
-		})
-		switch {
-		case errors.Is(err, zk.ErrNoNode): // gone
-		case err != nil:
-			return nil, err
-		default:
-			ranked = append(ranked, rank{r.name, st.Czxid})
+// rivals are the contenders that conflict with us.
+func (e *entry) rivals(children []string) []rank {
+	var list []rank
+	for _, name := range children {
+		n, ok := ParseName(name)
+		if ok && n.Number != NoNumber && conflicts(e.mode, n.Mode) && !slices.Contains(e.names, name) {
+			list = append(list, newRank(name, n.Number))
 		}
 	}
-	return ranked, nil
+	return list
+}
+
+// czxidOf asks for the transaction that made a child; one that has gone meanwhile
+// is as if it were behind everybody.
+func (e *entry) czxidOf(ctx context.Context, name string) (int64, error) {
+	var st *zk.Stat
+	err := insist(ctx, e.s, func() (err error) {
+		st, err = e.s.Exists(ctx, e.l.child(name), nil)
+		return err
+	})
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return math.MaxInt64, nil
+	case err != nil:
+		return 0, err
+	}
+	return st.Czxid, nil
 }
 
 // enter makes the own znodes, with the parents they need, and returns the
@@ -277,8 +338,10 @@ func (e *entry) recover(ctx context.Context, want int) (children []string, err e
 	if err != nil || len(e.names) > 0 {
 		return children, err
 	}
-	if found := e.find(children); len(found) == want {
-		e.names = found
+	e.names = e.find(children)
+	switch len(e.names) {
+	case 0:
+	case want:
 		var st *zk.Stat
 		err = insist(ctx, e.s, func() (err error) {
 			st, err = e.s.Exists(ctx, e.node(), nil)
@@ -288,13 +351,18 @@ func (e *entry) recover(ctx context.Context, want int) (children []string, err e
 			return nil, placeLost(err)
 		}
 		e.czxid = st.Czxid
+	default:
+		return nil, errPlaceLost
 	}
 	return children, nil
 }
 
-// find picks the own znodes out of a list by their mark.
+// find picks the own znodes out of a list by their mark, as they were made.
 func (e *entry) find(children []string) []string {
-	return slices.DeleteFunc(slices.Clone(children), func(c string) bool { return !mine(c, e.guid) })
+	own := slices.DeleteFunc(slices.Clone(children), func(c string) bool { return !mine(c, e.guid) })
+	number := func(name string) int64 { n, _ := ParseName(name); return n.Number }
+	slices.SortFunc(own, func(a, b string) int { return cmp.Compare(number(a), number(b)) })
+	return own
 }
 
 // makeParents makes a path of containers, which the server removes once they

@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -22,25 +24,27 @@ func newGUID() string {
 // withdraw removes the own znodes, known or not, after a failed attempt. When ctx
 // has ended nobody waits, and the removal goes on in the background.
 func (e *entry) withdraw(ctx context.Context) error {
-	if ctx.Err() != nil {
-		e.withdrawLater()
-		return nil
+	if ctx.Err() == nil {
+		err := e.sweep(ctx)
+		if ctx.Err() == nil {
+			return e.stuck(err)
+		}
 	}
-	err := e.sweep(ctx)
-	if ctx.Err() != nil {
-		e.withdrawLater()
-		return nil
-	}
-	return e.stuck(err)
+	e.withdrawLater(func() {})
+	return nil
 }
 
-func (e *entry) withdrawLater() {
-	e.l.sweeps.Go(func() {
+// withdrawLater removes the own znodes in the background, and calls then once
+// they are gone: removed, or with their session.
+func (e *entry) withdrawLater(then func()) {
+	e.l.sweeps.run(func() {
 		ctx, cancel := bound(e.s)
 		defer cancel()
 		if err := e.stuck(e.sweep(ctx)); err != nil && !ended(e.s) {
 			e.l.notify(Status{State: Releasing, Mode: e.mode, Node: e.node(), Err: err})
+			return
 		}
+		then()
 	})
 }
 
@@ -79,7 +83,7 @@ func (e *entry) sweep(ctx context.Context) error {
 
 // remove deletes the known own znodes, at once if it can.
 func (e *entry) remove(ctx context.Context) error {
-	if len(e.names) > 1 {
+	if len(e.names) > 1 && e.next == nil {
 		var ops []any
 		for _, name := range e.names {
 			ops = append(ops, &zk.DeleteRequest{Path: e.l.child(name), Version: -1})
@@ -89,7 +93,7 @@ func (e *entry) remove(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, name := range e.names { // one, or some of several are gone already
+	for _, name := range slices.Concat(e.names, e.next) { // one, or some of several are not there
 		err := insist(ctx, e.s, func() error { return e.s.Delete(ctx, e.l.child(name)) })
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return err
@@ -103,6 +107,50 @@ func (e *entry) remove(ctx context.Context) error {
 func askedToLetGo(data []byte) bool {
 	text := string(data)
 	return text == "unlock" || strings.HasPrefix(text, RevokeMessage)
+}
+
+// background counts what goes on while nobody waits for it.
+type background struct {
+	mu   sync.Mutex
+	n    int
+	idle chan struct{} // closed when n falls to 0; nil while it is 0
+}
+
+func (b *background) run(f func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.n++; b.n == 1 {
+		b.idle = make(chan struct{})
+	}
+	go func() { // wait waits for it
+		defer b.done()
+		f()
+	}()
+}
+
+func (b *background) done() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.n--; b.n == 0 {
+		close(b.idle)
+		b.idle = nil
+	}
+}
+
+// wait waits until nothing is under way, or ctx ends.
+func (b *background) wait(ctx context.Context) error {
+	b.mu.Lock()
+	idle := b.idle
+	b.mu.Unlock()
+	if idle == nil {
+		return nil
+	}
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // RevokeMessage in the data of a holder's znode asks him to let go. It is

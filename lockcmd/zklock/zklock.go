@@ -12,9 +12,12 @@
 // not heard from for the negotiated timeout. So a lock counts as held only until
 // that timeout after the latest request the server answered had been sent: the
 // lease. Lost is closed when the lease ends, before anybody else can hold the
-// lock. A process that was paused learns of it only afterwards: what must never
-// be written by two must carry the Token, which grows from holder to holder, to
-// a store that refuses an older one.
+// lock. Two things can still let two believe that they hold it: a process that
+// was paused learns of the end only afterwards, and a server of an ensemble that
+// is cut off from its leader goes on to answer for up to syncLimit ticks, while
+// the leader counts its sessions as silent. What must never be written by two
+// must carry the Token, which grows from holder to holder, to a store that
+// refuses an older one.
 package zklock
 
 import (
@@ -60,7 +63,7 @@ type Lock struct {
 
 	turn   chan struct{} // holds a value while somebody acquires or releases
 	hold   *hold         // guarded by turn; nil while nothing is held
-	sweeps sync.WaitGroup
+	sweeps background    // end with their sessions at the latest
 
 	nmu sync.Mutex // one notification at a time
 }
@@ -93,17 +96,7 @@ func (l *Lock) TryRLock(ctx context.Context) (*Lease, error) { return l.acquire(
 // Drain waits until nothing of abandoned attempts and unconfirmed releases is
 // left to be removed, or ctx ends.
 func (l *Lock) Drain(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() { // ends with the sweeps, which end with their sessions
-		defer close(done)
-		l.sweeps.Wait()
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return l.sweeps.wait(ctx)
 }
 
 func (l *Lock) takeTurn(ctx context.Context) error {
@@ -125,7 +118,7 @@ func (l *Lock) acquire(ctx context.Context, mode Mode, wait bool) (*Lease, error
 		case err != nil:
 			return nil, err
 		case again:
-			return &Lease{h: l.hold, mode: mode}, nil
+			return l.hold.lease(mode), nil
 		}
 		l.hold = nil // it was lost
 	}
@@ -134,7 +127,7 @@ func (l *Lock) acquire(ctx context.Context, mode Mode, wait bool) (*Lease, error
 		return nil, err
 	}
 	l.hold = h
-	return &Lease{h: h, mode: mode}, nil
+	return h.lease(mode), nil
 }
 
 // waitFor queues up, again and again while sessions end or the own znode is

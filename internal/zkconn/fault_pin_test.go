@@ -1,0 +1,153 @@
+package zkconn_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zkconn"
+)
+
+func (f *faulty) pin() *zkconn.Pinned {
+	f.t.Helper()
+	p, err := f.Pin(within(f.t))
+	f.must(err)
+	return p
+}
+
+// Who asks for a session while one expires unnoticed gets the next one.
+func TestPinWaitsThroughAnExpiry(t *testing.T) {
+	t.Parallel()
+	f := openFaulty(t, 2*time.Second)
+	old := f.pin()
+	f.expire()
+	got := make(chan *zkconn.Pinned)
+	go func() { // ends with Pin
+		p, err := f.Pin(within(t))
+		if err != nil {
+			t.Error(err)
+		}
+		got <- p
+	}()
+	select {
+	case <-got:
+		t.Fatal("there was a session without a connection")
+	case <-time.After(100 * time.Millisecond):
+	}
+	f.proxy.Refuse(false)
+	p := <-got
+	if p == nil {
+		t.FailNow()
+	}
+	if p.ID() == old.ID() || p.ID() == 0 || p.ID() != f.Info().ID {
+		t.Errorf("session %#x; it was %#x, and is %#x", p.ID(), old.ID(), f.Info().ID)
+	}
+	select {
+	case <-old.Ended():
+	default:
+		t.Error("the old session has not ended")
+	}
+	if err := old.Delete(within(t), f.root); !errors.Is(err, zkconn.SessionExpired) {
+		t.Errorf("a request in the old session: %v", err)
+	}
+	f.must(p.Sync(within(t), f.root))
+}
+
+// Several znodes are made at once, and listed behind.
+func TestPinnedCreatesAndLists(t *testing.T) {
+	t.Parallel()
+	f := openFaulty(t, patience)
+	p := f.pin()
+	for n := 1; n <= 3; n++ {
+		var reqs []*zk.CreateRequest
+		for range n {
+			reqs = append(reqs, &zk.CreateRequest{Path: f.root + "/n-", Data: []byte("x"), Acl: zkconn.OpenACL(), Flags: zk.FlagEphemeral | zk.FlagSequence})
+		}
+		paths, czxid, children, err := p.CreateAndList(within(t), reqs, f.root)
+		f.must(err)
+		if len(paths) != n || len(children) != n {
+			t.Fatalf("made %q, listed %q", paths, children)
+		}
+		for _, path := range paths {
+			st, err := f.truth.Exists(within(t), path, false)
+			f.must(err)
+			if st.Czxid != czxid || !slices.Contains(children, path[len(f.root)+1:]) {
+				t.Errorf("%s has czxid %#x, want %#x; listed %q", path, st.Czxid, czxid, children)
+			}
+			f.must(p.Delete(within(t), path))
+		}
+	}
+	reqs := []*zk.CreateRequest{{Path: f.root + "/no/a", Acl: zkconn.OpenACL()}, {Path: f.root + "/no/b", Acl: zkconn.OpenACL()}}
+	if _, _, _, err := p.CreateAndList(within(t), reqs, f.root); !errors.Is(err, zkconn.NoNode) {
+		t.Errorf("below a znode that is not there: %v", err)
+	}
+}
+
+// A wake channel hears of a change, also of one while the connection was down; the
+// user does not, unless he asked for it.
+func TestWakesAreQuiet(t *testing.T) {
+	t.Parallel()
+	f := openFaulty(t, patience)
+	p := f.pin()
+	f.must(f.create(f.truth, "/a", zkconn.CreateMode{}))
+	wake, none := make(chan struct{}, 1), make(chan struct{}, 1)
+	change := func() {
+		_, err := f.truth.Set(within(t), f.root+"/a", []byte("x"), -1)
+		f.must(err)
+	}
+	watch := func(c chan struct{}) {
+		_, _, err := p.Get(within(t), f.root+"/a", c)
+		f.must(err)
+	}
+	woken := func() {
+		t.Helper()
+		select {
+		case <-wake:
+		case <-time.After(patience):
+			t.Fatal("nobody was woken")
+		}
+	}
+	watch(wake)
+	watch(none)
+	p.Unwatch(f.root+"/a", none)
+	change()
+	woken()
+	watch(wake)
+	f.cut(change)
+	woken()
+	f.noNodeEvents()
+	watch(wake)
+	_, _, err := f.Get(within(t), f.root+"/a", true)
+	f.must(err)
+	change()
+	woken()
+	f.event("NodeDataChanged /a")
+	if len(none) > 0 {
+		t.Error("one that was taken back was woken")
+	}
+}
+
+// An ephemeral znode is forgotten although the answer to its removal was lost.
+func TestEphemeralRemovedWithoutAnswer(t *testing.T) {
+	t.Parallel()
+	f := openFaulty(t, 2*time.Second)
+	f.must(f.create(f.Session, "/gone", zkconn.CreateMode{Ephemeral: true}))
+	f.proxy.CutAfterRequest(jute.OpDelete)
+	if err := f.Delete(within(t), f.root+"/gone", -1); !errors.As(err, new(*zkconn.LostError)) {
+		t.Fatalf("a delete without an answer: %v", err)
+	}
+	f.must(f.WaitReady(within(t)))
+	if err := f.Delete(within(t), f.root+"/gone", -1); !errors.Is(err, zkconn.NoNode) {
+		t.Fatalf("a second delete: %v", err)
+	}
+	f.event("Disconnected")
+	f.expire()
+	f.proxy.Refuse(false)
+	if e := f.event("Expired"); !slices.Equal(e.Gone, []string{f.root + "/canary"}) {
+		t.Errorf("gone: %q", e.Gone)
+	}
+}

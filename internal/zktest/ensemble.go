@@ -1,0 +1,65 @@
+package zktest
+
+import (
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Ensemble starts servers that replicate one another, and returns them once they
+// all serve clients. They end as one of Start's does.
+func Ensemble(tb testing.TB, members int, opts ...Option) []*Server {
+	tb.Helper()
+	if err := installed(); err != nil {
+		giveUp(tb, err)
+	}
+	c := newConfig(opts)
+	c.quorum, c.members = true, members
+	made, err := prepare(tb.TempDir(), c)
+	if err != nil {
+		giveUp(tb, err)
+	}
+	servers := make([]*Server, members)
+	errs := make([]error, members)
+	var starting sync.WaitGroup
+	for i, inst := range made {
+		servers[i] = &Server{tb: tb, inst: inst}
+		tb.Cleanup(inst.stop)
+		logIfFailed(tb, inst)
+		starting.Go(func() { errs[i] = inst.start() })
+	}
+	starting.Wait()
+	if err := errors.Join(errs...); err != nil {
+		giveUp(tb, err)
+	}
+	return servers
+}
+
+// Leads tells whether the server is its ensemble's leader.
+func (s *Server) Leads() bool {
+	s.tb.Helper()
+	return strings.Contains(s.Ask("srvr"), "\nMode: leader")
+}
+
+// Ask sends the server a four letter word and returns the answer.
+func (s *Server) Ask(word string) string {
+	s.tb.Helper()
+	conn, err := net.DialTimeout("tcp", s.Addr(), 5*time.Second)
+	if err != nil {
+		s.tb.Fatalf("zktest: %s: %v", word, err)
+	}
+	defer conn.Close()
+	err = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	if err == nil {
+		_, err = io.WriteString(conn, word)
+	}
+	answer, readErr := io.ReadAll(conn)
+	if err := errors.Join(err, readErr); err != nil {
+		s.tb.Fatalf("zktest: %s: %v", word, err)
+	}
+	return string(answer)
+}

@@ -1,0 +1,312 @@
+package zklock_test
+
+import (
+	"context"
+	"os"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	zookeeper "github.com/go-zookeeper/zk"
+
+	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/lockcmd/zklock"
+)
+
+// The benchmarks compare within one run, turn by turn, because a machine's speed
+// changes from minute to minute. Their figures are medians.
+
+// rival is a way to take a lock and to give it back.
+type rival struct {
+	name        string
+	lock, give  func() error
+	locks, both []time.Duration
+}
+
+// once takes the lock and gives it back.
+func (r *rival) once(b *testing.B) {
+	start := time.Now()
+	if err := r.lock(); err != nil {
+		b.Fatal(r.name, err)
+	}
+	locked := time.Now()
+	if err := r.give(); err != nil {
+		b.Fatal(r.name, err)
+	}
+	r.locks = append(r.locks, locked.Sub(start))
+	r.both = append(r.both, time.Since(start))
+}
+
+func median(d []time.Duration) time.Duration {
+	d = slices.Sorted(slices.Values(d))
+	return d[len(d)/2]
+}
+
+func report(b *testing.B, name string, d time.Duration) {
+	b.ReportMetric(float64(d.Nanoseconds())/1e3, name+"-µs")
+}
+
+// serve starts a server as one that lives for weeks: warmed up, and with what it
+// says on the disk when it says so.
+func serve(b *testing.B, sync bool) string {
+	b.Helper()
+	addr, stop, err := zktest.Serve(b.TempDir(), zktest.Heap(512),
+		zktest.JavaProperty("zookeeper.forceSync", map[bool]string{true: "yes", false: "no"}[sync]))
+	if err != nil {
+		b.Skip(err)
+	}
+	b.Cleanup(stop)
+	return addr
+}
+
+func benchClient(b *testing.B, addr string) client {
+	b.Helper()
+	s, err := zkconn.Open(zkconn.Config{Servers: addr, Timeout: usual})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := s.Close(context.Background()); err != nil {
+			b.Error(err)
+		}
+	})
+	if err := s.WaitReady(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	return client{zk: s}
+}
+
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}
+
+// bare is go-zookeeper's own client.
+func bare(b *testing.B, addr string) *zookeeper.Conn {
+	b.Helper()
+	conn, _, err := zookeeper.Connect([]string{addr}, usual, zookeeper.WithLogger(quiet{}))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(conn.Close)
+	return conn
+}
+
+func zksh(b *testing.B, c client, path string) *rival {
+	l := zklock.New(c, path, zklock.Options{})
+	var lease *zklock.Lease
+	return &rival{
+		name: "zksh",
+		lock: func() (err error) { lease, err = l.Lock(b.Context()); return err },
+		give: func() error { return lease.Unlock(b.Context()) },
+	}
+}
+
+func library(conn *zookeeper.Conn, path string) *rival {
+	l := zookeeper.NewLock(conn, path, zookeeper.WorldACL(zookeeper.PermAll))
+	return &rival{name: "go-zookeeper", lock: l.Lock, give: l.Unlock}
+}
+
+// naive makes one znode and removes it, which is the least that a lock can cost.
+func naive(conn *zookeeper.Conn, path string) *rival {
+	return &rival{
+		name: "naive",
+		lock: func() error {
+			_, err := conn.Create(path, nil, zookeeper.FlagEphemeral, zookeeper.WorldACL(zookeeper.PermAll))
+			return err
+		},
+		give: func() error { return conn.Delete(path, -1) },
+	}
+}
+
+// BenchmarkUncontended is a lock that nobody else wants. Goals: at most 1.1 times
+// the naive cycle, and less than go-zookeeper's.
+func BenchmarkUncontended(b *testing.B) {
+	for _, sync := range []bool{true, false} {
+		b.Run(map[bool]string{true: "fsync", false: "no-fsync"}[sync], func(b *testing.B) {
+			addr := serve(b, sync)
+			conn := bare(b, addr)
+			rivals := []*rival{naive(conn, "/naive"), zksh(b, benchClient(b, addr), "/zksh"), library(conn, "/library")}
+			for range 1000 { // warm up
+				for _, r := range rivals {
+					r.once(b)
+				}
+			}
+			for _, r := range rivals {
+				r.locks, r.both = nil, nil
+			}
+			for i := 0; b.Loop(); i++ {
+				for j := range rivals {
+					rivals[(i+j)%len(rivals)].once(b)
+				}
+			}
+			for _, r := range rivals {
+				report(b, r.name, median(r.both))
+			}
+			b.ReportMetric(float64(median(rivals[1].both))/float64(median(rivals[0].both)), "zksh/naive")
+			b.ReportMetric(float64(median(rivals[1].both))/float64(median(rivals[2].both)), "zksh/go-zookeeper")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// BenchmarkHandOff is the time from a release to another session's holding. Goal:
+// at most that of go-zookeeper.
+func BenchmarkHandOff(b *testing.B) {
+	addr := serve(b, true)
+	pairs := [][2]*rival{
+		{zksh(b, benchClient(b, addr), "/zksh"), zksh(b, benchClient(b, addr), "/zksh")},
+		{library(bare(b, addr), "/library"), library(bare(b, addr), "/library")},
+	}
+	watcher := benchClient(b, addr)
+	times := make([][]time.Duration, len(pairs))
+	for i := -300; i < 0 || b.Loop(); i++ { // warm up
+		for j := range pairs {
+			j = (i + 300 + j) % len(pairs)
+			d := handOff(b, watcher, pairs[j])
+			if i >= 0 {
+				times[j] = append(times[j], d)
+			}
+		}
+	}
+	report(b, "zksh", median(times[0]))
+	report(b, "go-zookeeper", median(times[1]))
+	b.ReportMetric(float64(median(times[0]))/float64(median(times[1])), "zksh/go-zookeeper")
+	b.ReportMetric(0, "ns/op")
+}
+
+func handOff(b *testing.B, watcher client, pair [2]*rival) time.Duration {
+	if err := pair[0].lock(); err != nil {
+		b.Fatal(err)
+	}
+	got := make(chan error)
+	var at time.Time
+	go func() { // ends when it has the lock
+		err := pair[1].lock()
+		at = time.Now()
+		got <- err
+	}()
+	path := "/" + strings.TrimPrefix(pair[0].name, "go-")
+	if path == "/zookeeper" {
+		path = "/library"
+	}
+	for { // until the other one is surely asleep
+		answer, err := zkconn.FourLetter(b.Context(), watcher.Info().Addr, "wchp")
+		if err != nil {
+			b.Fatal(err)
+		}
+		if strings.Contains(answer, path+"/") {
+			break
+		}
+	}
+	time.Sleep(2 * time.Millisecond)
+	start := time.Now()
+	if err := pair[0].give(); err != nil {
+		b.Fatal(err)
+	}
+	if err := <-got; err != nil {
+		b.Fatal(err)
+	}
+	if err := pair[1].give(); err != nil {
+		b.Fatal(err)
+	}
+	return at.Sub(start)
+}
+
+// BenchmarkFarAway is an acquisition over a way of 10 ms there and back. Goal:
+// below 13 ms, one round trip.
+func BenchmarkFarAway(b *testing.B) {
+	proxy := zktest.NewProxy(b, serve(b, true))
+	r := zksh(b, benchClient(b, proxy.Addr()), "/zksh")
+	for range 300 { // warm up
+		r.once(b)
+	}
+	proxy.Delay(5 * time.Millisecond)
+	r.locks = nil
+	for b.Loop() {
+		r.once(b)
+	}
+	report(b, "acquire", median(r.locks))
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkThousandContenders hands a lock through a thousand waiters of one
+// session. Goals: 2,001 requests, 2 ms each, 64 MiB.
+func BenchmarkThousandContenders(b *testing.B) {
+	const waiters = 1000
+	proxy := zktest.NewProxy(b, serve(b, true))
+	c := benchClient(b, proxy.Addr())
+	var handed []time.Duration
+	var requests, memory int
+	for i := -1; i < 0 || b.Loop(); i++ { // warm up
+		d, n, m := handThrough(b, c, proxy, waiters)
+		if i < 0 {
+			continue
+		}
+		handed = append(handed, d/waiters)
+		requests, memory = max(requests, n), max(memory, m)
+	}
+	report(b, "hand-off", median(handed))
+	b.ReportMetric(float64(requests), "requests")
+	b.ReportMetric(float64(memory)/(1<<20), "MiB")
+	b.ReportMetric(0, "ns/op")
+}
+
+func handThrough(b *testing.B, c client, proxy *zktest.Proxy, waiters int) (d time.Duration, requests, memory int) {
+	held, err := zklock.New(c, "/zksh", zklock.Options{}).Lock(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	var queued, done sync.WaitGroup
+	for range waiters {
+		queued.Add(1)
+		once := sync.OnceFunc(queued.Done)
+		l := zklock.New(c, "/zksh", zklock.Options{Notify: func(zklock.Status) { once() }})
+		done.Go(func() {
+			lease, err := l.Lock(b.Context())
+			if err == nil {
+				err = lease.Unlock(b.Context())
+			}
+			if err != nil {
+				b.Error(err)
+			}
+		})
+	}
+	queued.Wait()
+	debug.FreeOSMemory()
+	memory = resident(b)
+	proxy.Requests()
+	start := time.Now()
+	if err := held.Unlock(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	done.Wait()
+	d = time.Since(start)
+	return d, len(slices.DeleteFunc(proxy.Requests(), func(op int32) bool { return op == jute.OpPing })), memory
+}
+
+var residentPattern = regexp.MustCompile(`VmRSS:\s+(\d+) kB`)
+
+// resident is the memory this process takes, in bytes; 0 where the system does
+// not tell.
+func resident(b *testing.B) int {
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	m := residentPattern.FindStringSubmatch(string(text))
+	if m == nil {
+		b.Fatalf("no VmRSS in %q", text)
+	}
+	kb, err := strconv.Atoi(m[1])
+	if err != nil {
+		b.Fatal(err)
+	}
+	return kb << 10
+}

@@ -1,0 +1,241 @@
+package zklock_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/lockcmd/zklock"
+)
+
+var (
+	chaosTime = flag.Duration("chaos", usualChaos(), "how long TestChaos makes faults")
+	chaosSeed = flag.Uint64("chaosseed", 0, "of TestChaos's faults; 0 takes one by chance")
+)
+
+// usualChaos is short where somebody waits for the result.
+func usualChaos() time.Duration {
+	if os.Getenv("CI") != "" {
+		return time.Minute
+	}
+	return 20 * time.Second
+}
+
+const (
+	chaosClients = 6
+	chaosTimeout = 3 * time.Second // of the sessions
+	longOutage   = 5 * time.Second // ends them
+)
+
+// chaos is six clients that contend, each through a proxy, while faults are made.
+type chaos struct {
+	s        *scene
+	server   *zktest.Server
+	history  history
+	register register
+	actors   []*actor
+	faults   atomic.Int64
+	lost     atomic.Int64
+	hole     atomic.Bool   // the next holder is to fall into it
+	outage   time.Duration // the longest
+}
+
+// Case 38: whatever breaks, the history is one of a lock (I1, I2), nobody hangs
+// (I3), and nothing is left (I5, I7).
+func TestChaos(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes long")
+	}
+	t.Parallel()
+	seed := *chaosSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("-chaosseed %d", seed)
+	server := zktest.Start(t)
+	c := &chaos{s: newScene(t, server.Addr()), server: server, history: history{start: time.Now()}}
+	defer c.s.end()
+	for i := range chaosClients {
+		family := zklock.Families()[i%len(zklock.Families())]
+		c.actors = append(c.actors, c.s.proxied(chaosTimeout, zklock.Options{Family: family}))
+	}
+	over, stop := context.WithTimeout(t.Context(), *chaosTime)
+	defer stop()
+	var clients sync.WaitGroup
+	for i := range c.actors {
+		clients.Go(func() { c.contend(over, i, rand.New(rand.NewPCG(seed, uint64(i)))) })
+	}
+	c.breakThings(over, rand.New(rand.NewPCG(seed, chaosClients)))
+	done := make(chan struct{})
+	go func() { clients.Wait(); close(done) }() // ends with the clients
+	isClosedSoon(t, "over", done)
+	c.history.check(t)
+	t.Logf("%d actions, %d faults, %d locks lost, longest outage %v, longest gap %v",
+		len(c.history.list), c.faults.Load(), c.lost.Load(), c.outage, c.history.gap)
+	// The one who has the lock may be out of reach until his session expires, and
+	// a server that starts again gives sessions all of their time once more.
+	if limit := c.outage + chaosTimeout + 5*time.Second; c.history.gap > limit {
+		t.Errorf("nobody got the lock for %v", c.history.gap)
+	}
+	if c.lost.Load() == 0 || c.history.last < *chaosTime/2 {
+		t.Errorf("it was not chaos: %d locks lost, the last got after %v", c.lost.Load(), c.history.last)
+	}
+}
+
+// contend takes the lock again and again.
+func (c *chaos) contend(over context.Context, i int, r *rand.Rand) {
+	for over.Err() == nil {
+		ctx, cancel := context.WithTimeout(c.s.Context(), 2*longOutage+patience)
+		if r.IntN(4) == 0 { // impatient
+			cancel()
+			ctx, cancel = context.WithTimeout(c.s.Context(), time.Duration(r.IntN(100))*time.Millisecond)
+		}
+		mode := zklock.Exclusive
+		if r.IntN(4) == 0 {
+			mode = zklock.Shared
+		}
+		c.once(ctx, i, mode, time.Duration(r.IntN(10))*time.Millisecond)
+		cancel()
+	}
+}
+
+// once takes the lock, writes under it, and gives it back.
+func (c *chaos) once(ctx context.Context, i int, mode zklock.Mode, during time.Duration) {
+	a := c.actors[i]
+	take := a.lock.Lock
+	if mode == zklock.Shared {
+		take = a.lock.RLock
+	}
+	asked := c.history.now()
+	lease, err := take(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			c.s.Errorf("client %d: %v", i, err)
+		}
+		return
+	}
+	did := func(kind string, ok bool, from time.Duration) {
+		c.history.add(action{kind, i, mode, lease.Token()}, ok, from, c.history.now())
+	}
+	did("acquire", true, asked)
+	wrote := c.history.now()
+	did("write", c.register.write(lease.Token()), wrote)
+	if c.hole.CompareAndSwap(true, false) {
+		during = c.swallow(a.proxy)
+	}
+	select {
+	case <-lease.Lost():
+	case <-time.After(during):
+	}
+	leaving := c.leaving(lease)
+	err = lease.Unlock(c.s.Context())
+	if err != nil && !errors.Is(err, zklock.ErrLost) {
+		c.s.Errorf("client %d: unlock: %v", i, err)
+	}
+	did("release", true, leaving)
+}
+
+// swallow takes a holder out of the world for longer than its session lives, and
+// returns how long.
+func (c *chaos) swallow(p *zktest.Proxy) time.Duration {
+	p.Hold(true)
+	time.AfterFunc(longOutage, func() { // nothing of the client's ends before it
+		p.Cut()
+		p.Hold(false)
+	})
+	return longOutage
+}
+
+// leaving is when a client stops to count on its lock: now, or when the lease was
+// over that it had been told of.
+func (c *chaos) leaving(lease *zklock.Lease) time.Duration {
+	now := c.history.now()
+	if !isClosed(lease.Lost()) {
+		return now
+	}
+	c.lost.Add(1)
+	ended := lease.State().Until.Sub(c.history.start)
+	if late := now - ended; late > 500*time.Millisecond && lease.State().State == zklock.PresumedLost {
+		c.s.Errorf("told %v late that the lock is presumed lost", late)
+	}
+	return min(now, ended)
+}
+
+// breakThings makes faults until ctx ends, and mends everything.
+func (c *chaos) breakThings(over context.Context, r *rand.Rand) {
+	var mending sync.WaitGroup
+	restart := time.After(*chaosTime / 2)
+	hole := time.NewTicker(min(*chaosTime/3, 10*time.Second))
+	defer hole.Stop()
+	freeze := time.NewTicker(min(*chaosTime/5, 7*time.Second))
+	defer freeze.Stop()
+	for over.Err() == nil {
+		select {
+		case <-restart:
+			down := c.history.now()
+			c.server.Restart()
+			c.broke(c.history.now() - down)
+		case <-freeze.C: // shorter than a session lives
+			c.broke(chaosTimeout / 2)
+			c.server.Pause()
+			pause(over, chaosTimeout/2)
+			c.server.Resume()
+		case <-hole.C:
+			c.broke(longOutage)
+			c.hole.Store(true)
+		case <-time.After(time.Duration(100+r.IntN(500)) * time.Millisecond):
+			c.breakOne(over, c.actors[r.IntN(chaosClients)].proxy, r, &mending)
+		case <-over.Done():
+		}
+	}
+	mending.Wait()
+}
+
+func (c *chaos) broke(d time.Duration) {
+	c.faults.Add(1)
+	c.outage = max(c.outage, d)
+}
+
+// pause waits, but not longer than ctx.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// breakOne makes a small fault.
+func (c *chaos) breakOne(over context.Context, p *zktest.Proxy, r *rand.Rand, mending *sync.WaitGroup) {
+	ops := []int32{jute.OpCreate2, jute.OpMulti, jute.OpDelete, jute.OpGetChildren, jute.OpGetData, jute.OpSync}
+	op := ops[r.IntN(len(ops))]
+	out := time.Duration(r.IntN(500)) * time.Millisecond
+	c.broke(out)
+	switch r.IntN(5) {
+	case 0:
+		p.CutAfterSkipping(op, r.IntN(3))
+	case 1:
+		p.CutBeforeRequest(op)
+	case 2:
+		p.Cut()
+	case 3:
+		p.CutAfterRequest(op)
+		fallthrough
+	default:
+		p.Refuse(true)
+		if r.IntN(2) == 0 {
+			p.Cut()
+		}
+		mending.Go(func() {
+			pause(over, out)
+			p.Refuse(false)
+		})
+	}
+}

@@ -1,0 +1,96 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// connection is a Session that is told what happens to it.
+type connection struct {
+	Session
+	changed, over chan struct{}
+	contact       time.Time
+	down          bool
+}
+
+func (c *connection) LastContact() time.Time { return c.contact }
+func (c *connection) Timeout() time.Duration { return time.Minute }
+func (c *connection) Connected() bool        { return !c.down }
+
+func (c *connection) Changed() <-chan struct{} { return c.changed }
+func (c *connection) Ended() <-chan struct{}   { return c.over }
+
+func (c *connection) Await(ctx context.Context) error {
+	if ended(c) {
+		return zk.ErrSessionExpired
+	}
+	return ctx.Err()
+}
+
+// A server may refuse a request because the session has expired before it closes
+// the connection: that is not the time to begin anew in the same session.
+func TestInsistWaitsForTheEndOfAnExpiredSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &connection{changed: make(chan struct{}), over: make(chan struct{})}
+		asked := 0
+		done := make(chan error, 1)
+		go func() { // ends with the session
+			done <- insist(t.Context(), c, func() error { asked++; return zk.ErrSessionExpired })
+		}()
+		synctest.Wait()
+		if len(done) > 0 {
+			t.Error("it did not wait")
+		}
+		close(c.over)
+		close(c.changed)
+		if err := <-done; !errors.Is(err, zk.ErrSessionExpired) || asked != 1 {
+			t.Errorf("%v after %d requests", err, asked)
+		}
+	})
+}
+
+func TestInsist(t *testing.T) {
+	c := &connection{changed: make(chan struct{}), over: make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for _, want := range []error{nil, zk.ErrNoNode, zk.ErrNoAuth} {
+		answers := []error{zk.ErrConnectionClosed, zk.ErrNoServer, zk.ErrSessionMoved, want}
+		got := insist(ctx, c, func() error {
+			err := answers[0]
+			answers = answers[1:]
+			return err
+		})
+		if !errors.Is(got, want) || len(answers) > 0 {
+			t.Errorf("%v with %d answers left, want %v", got, len(answers), want)
+		}
+	}
+	asked := 0
+	err := insist(ctx, c, func() error { asked++; cancel(); return zk.ErrConnectionClosed })
+	if !errors.Is(err, zk.ErrConnectionClosed) || asked != 1 {
+		t.Errorf("after the end of the context: %v, asked %d times", err, asked)
+	}
+}
+
+// One who was paused after he had seen that nobody is ahead, and comes back when
+// the lease is over, is told before he has the lock (trap 18).
+func TestHeldTooLate(t *testing.T) {
+	for _, c := range []struct {
+		age  time.Duration
+		down bool
+		want State
+	}{{0, false, Held}, {59 * time.Second, true, Suspended}, {time.Minute, false, PresumedLost}, {time.Hour, true, PresumedLost}} {
+		s := &connection{changed: make(chan struct{}), over: make(chan struct{}), contact: time.Now().Add(-c.age), down: c.down}
+		e := newEntry(New(nil, "/lock", Options{}), s, Exclusive)
+		h := newHold(e, 0)
+		lease := h.lease(Exclusive)
+		if got := lease.State().State; got != c.want || isClosed(lease.Lost()) != (c.want == PresumedLost) {
+			t.Errorf("%v after the last contact: %s, lost %v", c.age, got, isClosed(lease.Lost()))
+		}
+		h.end()
+	}
+}

@@ -1,0 +1,132 @@
+package zklock_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/lockcmd/zklock"
+)
+
+// ensemble is three servers that replicate one another.
+type ensemble struct {
+	servers []*zktest.Server
+	leader  int
+}
+
+func newEnsemble(t *testing.T) ensemble {
+	t.Helper()
+	e := ensemble{servers: zktest.Ensemble(t, 3)}
+	e.leader = slices.IndexFunc(e.servers, (*zktest.Server).Leads)
+	if e.leader < 0 {
+		t.Fatal("nobody leads")
+	}
+	return e
+}
+
+// follower is one that does not lead; n is 1 or 2.
+func (e ensemble) follower(n int) int { return (e.leader + n) % len(e.servers) }
+
+// at makes an actor that knows all servers and is connected to one of them, with
+// a proxy before each.
+func (s *scene) at(e ensemble, server int) (*actor, []*zktest.Proxy) {
+	s.Helper()
+	var proxies []*zktest.Proxy
+	var addrs []string
+	for i, srv := range e.servers {
+		p := zktest.NewProxy(s.T, srv.Addr())
+		p.Refuse(i != server)
+		proxies, addrs = append(proxies, p), append(addrs, p.Addr())
+	}
+	a := s.actor(strings.Join(addrs, ","), usual, zklock.Options{})
+	for _, p := range proxies {
+		p.Refuse(false)
+	}
+	return a, proxies
+}
+
+// The leader is killed while a lock is held, and while it is waited for: by
+// clients of the leader and of a follower.
+func TestLeaderKilled(t *testing.T) {
+	t.Parallel()
+	e := newEnsemble(t)
+	s := newScene(t, e.servers[e.follower(1)].Addr())
+	defer s.end()
+	holder, _ := s.at(e, e.leader)
+	first, _ := s.at(e, e.follower(1))
+	second, _ := s.at(e, e.leader)
+	lease := holder.take(zklock.Exclusive)
+	w1 := first.wait(zklock.Exclusive)
+	w2 := second.wait(zklock.Exclusive)
+	node := lease.Node()
+
+	e.servers[e.leader].Stop()
+	holder.log.state(t, zklock.Suspended)
+	holder.after(1, zklock.Held)
+	w1.waits()
+	w2.waits()
+	isOpen(t, "lost", lease.Lost())
+	if lease.Node() != node || !s.exists(node) {
+		t.Errorf("the znode was %s, now %s", node, lease.Node())
+	}
+	holder.give(lease)
+	got := w1.got()
+	w2.waits()
+	first.give(got)
+	second.give(w2.got())
+	a, _ := s.at(e, e.follower(1))
+	a.give(a.take(zklock.Exclusive))
+}
+
+// The create is answered by a server that is out of reach afterwards: another one
+// is asked to catch up before the own znode is looked for.
+func TestCreateAnswerLostAndServerChanged(t *testing.T) {
+	t.Parallel()
+	e := newEnsemble(t)
+	s := newScene(t, e.servers[e.leader].Addr())
+	defer s.end()
+	a, proxies := s.at(e, e.follower(1))
+	a.give(a.take(zklock.Exclusive))
+	gone := proxies[e.follower(1)]
+	cut := gone.CutAfterRequest(jute.OpCreate2)
+	gone.Refuse(true)
+	w := a.begin(zklock.Exclusive)
+	isClosedSoon(t, "cut off", cut)
+	lease := w.got()
+	if names := s.children(); len(names) != 1 {
+		t.Errorf("children %q, want one", names)
+	}
+	var sent []int32
+	for i, p := range proxies {
+		if i != e.follower(1) {
+			sent = append(sent, p.Requests()...)
+		}
+	}
+	sent = slices.DeleteFunc(sent, func(op int32) bool { return op != jute.OpSync && op != jute.OpGetChildren && op != jute.OpCreate2 })
+	if want := []int32{jute.OpSync, jute.OpGetChildren}; !slices.Equal(sent, want) {
+		t.Errorf("the other server was sent %v, want %v", sent, want)
+	}
+	a.give(lease)
+}
+
+// A follower is frozen, and the session moves from it in time.
+func TestFollowerFrozen(t *testing.T) {
+	t.Parallel()
+	e := newEnsemble(t)
+	s := newScene(t, e.servers[e.leader].Addr())
+	defer s.end()
+	frozen := e.servers[e.follower(1)]
+	a, _ := s.at(e, e.follower(1))
+	b, _ := s.at(e, e.leader)
+	lease := a.take(zklock.Exclusive)
+	w := b.wait(zklock.Exclusive)
+	frozen.Pause()
+	a.log.state(t, zklock.Suspended)
+	a.after(1, zklock.Held)
+	w.waits()
+	isOpen(t, "lost", lease.Lost())
+	a.give(lease)
+	b.give(w.got())
+}

@@ -1,0 +1,69 @@
+package zklock_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/lockcmd/zklock"
+)
+
+// log collects what a lock tells.
+type log struct {
+	mu   sync.Mutex
+	list []zklock.Status
+	more chan struct{}
+}
+
+func newLog() *log { return &log{more: make(chan struct{})} }
+
+func (l *log) note(s zklock.Status) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = append(l.list, s)
+	close(l.more)
+	l.more = make(chan struct{})
+}
+
+func (l *log) len() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.list)
+}
+
+// states lists the states told so far.
+func (l *log) states() []zklock.State {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var states []zklock.State
+	for _, st := range l.list {
+		states = append(states, st.State)
+	}
+	return states
+}
+
+// from waits until something fits, after so many, and returns it.
+func (l *log) from(t *testing.T, seen int, what string, fits func(zklock.Status) bool) zklock.Status {
+	t.Helper()
+	late := time.After(patience)
+	for {
+		l.mu.Lock()
+		list, more := l.list, l.more
+		l.mu.Unlock()
+		for ; seen < len(list); seen++ {
+			if fits(list[seen]) {
+				return list[seen]
+			}
+		}
+		select {
+		case <-more:
+		case <-late:
+			t.Fatalf("%s never came; there were %v", what, list)
+		}
+	}
+}
+
+func (l *log) state(t *testing.T, s zklock.State) zklock.Status {
+	t.Helper()
+	return l.from(t, 0, string(s), func(st zklock.Status) bool { return st.State == s })
+}

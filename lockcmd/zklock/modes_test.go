@@ -1,0 +1,246 @@
+package zklock_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/lockcmd/zklock"
+)
+
+// Cases 6 and 7.
+func TestReadersAndAWriter(t *testing.T) {
+	t.Parallel()
+	for _, family := range zklock.Families() {
+		t.Run(string(family), func(t *testing.T) {
+			s := shared(t)
+			defer s.end()
+			opt := zklock.Options{Family: family}
+			var readers []*actor
+			var leases []*zklock.Lease
+			for range 3 {
+				a := s.actor("", usual, opt)
+				readers, leases = append(readers, a), append(leases, a.take(zklock.Shared))
+			}
+			writer := s.actor("", usual, opt)
+			w := writer.wait(zklock.Exclusive)
+			for i, a := range readers {
+				w.waits()
+				a.give(leases[i])
+			}
+			writer.give(w.got())
+		})
+	}
+}
+
+// Case 8: readers do not overtake a writer that waits.
+func TestNewReaderWaitsBehindWriter(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	defer s.end()
+	a, b, c := s.plain(), s.plain(), s.plain()
+	reading := a.take(zklock.Shared)
+	writing := b.wait(zklock.Exclusive)
+	late := c.wait(zklock.Shared)
+	a.give(reading)
+	lease := writing.got()
+	late.waits()
+	b.give(lease)
+	c.give(late.got())
+}
+
+// Case 9 (trap 29): a reader waits only for writers ahead of it.
+func TestReaderBetweenWriters(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	defer s.end()
+	a, b, c := s.plain(), s.plain(), s.plain()
+	writing := a.take(zklock.Exclusive)
+	r := b.wait(zklock.Shared)
+	last := c.wait(zklock.Exclusive)
+	a.give(writing)
+	lease := r.got()
+	last.waits()
+	b.give(lease)
+	c.give(last.got())
+}
+
+// Case 10 (trap 27).
+func TestUpgradeIsRefused(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	defer s.end()
+	a := s.proxied(usual, zklock.Options{})
+	lease := a.take(zklock.Shared)
+	requests(a)
+	if _, err := a.lock.Lock(soon(t)); !errors.Is(err, zklock.ErrUpgrade) {
+		t.Errorf("upgrade: %v", err)
+	}
+	if sent := requests(a); slices.Contains(sent, jute.OpCreate2) {
+		t.Errorf("sent %v", sent)
+	}
+	a.give(lease)
+}
+
+// Case 11 (trap 28): what was held exclusively becomes shared without a gap.
+func TestDowngrade(t *testing.T) {
+	t.Parallel()
+	for _, family := range zklock.Families() {
+		t.Run(string(family), func(t *testing.T) {
+			s := shared(t)
+			defer s.end()
+			opt := zklock.Options{Family: family}
+			a := s.actor("", usual, opt)
+			d := startDowngrade(a)
+			w := s.actor("", usual, opt).wait(zklock.Exclusive)
+			r := s.actor("", usual, opt).wait(zklock.Shared)
+			must(t, d.exclusive.Unlock(soon(t)))
+			d.downgraded(s)
+			w.waits()
+			r.waits()
+			a.give(d.shared)
+			w.a.give(w.got())
+			r.a.give(r.got())
+		})
+	}
+}
+
+// downgrade is a lock held both ways by one owner.
+type downgrade struct {
+	exclusive, shared *zklock.Lease
+	node              string
+}
+
+func startDowngrade(a *actor) downgrade {
+	a.s.Helper()
+	d := downgrade{exclusive: a.take(zklock.Exclusive)}
+	a.s.book.leave(d.exclusive) // the other lease stands for both
+	var err error
+	d.shared, err = a.lock.RLock(soon(a.s.T))
+	must(a.s.T, err)
+	d.node = d.exclusive.Node()
+	a.s.book.mu.Lock()
+	defer a.s.book.mu.Unlock()
+	a.s.book.held = append(a.s.book.held, d.shared)
+	return d
+}
+
+// downgraded checks that the place in the queue is kept.
+func (d downgrade) downgraded(s *scene) {
+	s.Helper()
+	number := func(node string) int64 {
+		n, ok := zklock.ParseName(strings.TrimPrefix(node, s.path+"/"))
+		if !ok {
+			s.Errorf("the znode is %s", node)
+		}
+		return n.Number
+	}
+	eventually(s.T, "the lock is shared", func() bool { return d.shared.State().Mode == zklock.Shared })
+	if d.shared.Node() == d.node || number(d.shared.Node()) != number(d.node) || d.shared.Token() != d.exclusive.Token() {
+		s.Errorf("shared it is %s token %#x, it was %s token %#x", d.shared.Node(), d.shared.Token(), d.node, d.exclusive.Token())
+	}
+	if !s.exists(d.shared.Node()) || s.exists(d.node) {
+		s.Errorf("children %q; want %s, not %s", s.children(), d.shared.Node(), d.node)
+	}
+}
+
+// Case 12 (trap 30): readers hear nothing until the last writer ahead has gone.
+func TestReadersSleepUntilTheLastWriter(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	defer s.end()
+	var writers []*waiter
+	first := s.plain()
+	held := first.take(zklock.Exclusive)
+	for range 4 {
+		writers = append(writers, s.plain().wait(zklock.Exclusive))
+	}
+	var readers []*waiter
+	session := s.proxied(usual, zklock.Options{})
+	for range 20 {
+		readers = append(readers, s.with(session.client, zklock.Options{}).wait(zklock.Shared))
+	}
+	requests(session)
+	first.give(held)
+	for _, w := range writers {
+		lease := w.got()
+		if sent := requests(session); len(sent) > 0 {
+			t.Errorf("while a writer is ahead the readers sent %v", sent)
+		}
+		w.a.give(lease)
+	}
+	var leases []*zklock.Lease
+	for _, r := range readers {
+		leases = append(leases, r.got())
+	}
+	if sent := requests(session); len(sent) != len(readers) {
+		t.Errorf("the readers sent %v, want a list each", sent)
+	}
+	for i, r := range readers {
+		r.a.give(leases[i])
+	}
+}
+
+// Case 45: all families' znodes come and go at once.
+func TestAllFamiliesAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []zklock.Mode{zklock.Exclusive, zklock.Shared} {
+		t.Run(string(mode), func(t *testing.T) {
+			s := shared(t)
+			defer s.end()
+			a := s.proxied(usual, zklock.Options{Family: zklock.All})
+			a.give(a.take(mode)) // makes the parents
+			requests(a)
+			lease := a.take(mode)
+			names := s.children()
+			if len(names) != 3 {
+				t.Errorf("children %q, want three", names)
+			}
+			for _, name := range names {
+				st, err := s.truth.Exists(soon(t), s.path+"/"+name, false)
+				must(t, err)
+				if st.Czxid != lease.Token() || st.EphemeralOwner != a.Info().ID {
+					t.Errorf("%s has %+v, want czxid %#x", name, st, lease.Token())
+				}
+			}
+			a.give(lease)
+			sent := slices.DeleteFunc(requests(a), func(op int32) bool { return op == jute.OpGetData })
+			if want := []int32{jute.OpMulti, jute.OpGetChildren, jute.OpMulti}; !slices.Equal(sent, want) {
+				t.Errorf("sent %v, want %v", sent, want)
+			}
+		})
+	}
+}
+
+// Every family waits for every other.
+func TestFamiliesWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	defer s.end()
+	a, b := s.plain(), s.plain()
+	modes := []zklock.Mode{zklock.Exclusive, zklock.Shared}
+	for _, held := range zklock.Families() {
+		for _, tried := range zklock.Families() {
+			for i, how := range modes {
+				name := fmt.Sprintf("%s held %s, %s tried", held, how, tried)
+				holder := s.with(a.client, zklock.Options{Family: held})
+				lease := holder.take(how)
+				other := s.with(b.client, zklock.Options{Family: tried})
+				if _, err := other.lock.TryLock(soon(t)); !errors.Is(err, zklock.ErrBusy) {
+					t.Errorf("%s exclusive: %v", name, err)
+				}
+				read, err := other.lock.TryRLock(soon(t))
+				if wantBusy := i == 0; errors.Is(err, zklock.ErrBusy) != wantBusy {
+					t.Errorf("%s shared: %v", name, err)
+				}
+				if err == nil {
+					must(t, read.Unlock(soon(t)))
+				}
+				holder.give(lease)
+			}
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package zklock
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/go-zookeeper/zk"
+	"pgregory.net/rapid"
+)
+
+// czxids is a Session that answers exists, and nothing else.
+type czxids struct {
+	Session
+	made map[string]int64 // by path
+}
+
+func (c czxids) Changed() <-chan struct{} { return nil }
+
+func (c czxids) Exists(_ context.Context, path string, _ chan<- struct{}) (*zk.Stat, error) {
+	if z, ok := c.made[path]; ok {
+		return &zk.Stat{Czxid: z}, nil
+	}
+	return nil, zk.ErrNoNode
+}
+
+// contender is one attempt as the server saw it: all its znodes were made by one
+// transaction.
+type contender struct {
+	mode  Mode
+	names []string
+	czxid int64
+}
+
+// draw makes contenders in order, as a server numbers them: it counts up, sticks
+// at the end, and now and then runs over for a moment.
+func draw(t *rapid.T) []contender {
+	next := rapid.SampledFrom([]int64{0, 7, math.MaxInt32 - 9, math.MaxInt32 - 1, math.MaxInt32}).Draw(t, "first number")
+	var all []contender
+	for i := range rapid.IntRange(1, 12).Draw(t, "contenders") {
+		c := contender{mode: rapid.SampledFrom([]Mode{Exclusive, Shared}).Draw(t, "mode"), czxid: int64(100 + i)}
+		family := rapid.SampledFrom(Families()).Draw(t, "family")
+		guid := fmt.Sprintf("%08x-0000-4000-8000-000000000000", i)
+		for _, prefix := range prefixes(family, c.mode, guid) {
+			number := next
+			if next > math.MaxInt32 {
+				number = math.MaxInt32
+				if rapid.Bool().Draw(t, "over") {
+					number = next - 1<<32
+				}
+			}
+			next++
+			c.names = append(c.names, fmt.Sprintf("%s%010d", prefix, number))
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// What ahead finds is what comparing each with each finds: all that conflict and
+// were made before, and the nearest of them is last.
+func TestAheadAgreesWithModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all := draw(t)
+		lock := New(nil, "/lock", Options{})
+		session := czxids{made: map[string]int64{}}
+		children := []string{"config", "_c_x", "lock-", testGUID}
+		for _, c := range all {
+			for _, name := range c.names {
+				session.made["/lock/"+name] = c.czxid
+				children = append(children, name)
+			}
+		}
+		children = rapid.Permutation(children).Draw(t, "children")
+		for _, me := range all {
+			e := &entry{l: lock, s: session, mode: me.mode, names: me.names, czxid: me.czxid}
+			got, err := e.ahead(context.Background(), children)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkAhead(t, all, me, got)
+		}
+	})
+}
+
+func checkAhead(t *rapid.T, all []contender, me contender, got []string) {
+	var want, nearest []string
+	for _, other := range all {
+		if other.czxid < me.czxid && (other.mode == Exclusive || me.mode == Exclusive) {
+			want = append(want, other.names...)
+			nearest = other.names
+		}
+	}
+	if len(got) > 0 && !slices.Contains(nearest, got[len(got)-1]) {
+		t.Errorf("%q waits for %q, want one of %q", me.names, got[len(got)-1], nearest)
+	}
+	slices.Sort(want)
+	got = slices.Clone(got)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("ahead of %q are %q, want %q", me.names, got, want)
+	}
+}
+
+// Those who were told of a list without their own znode have no place in it.
+func TestAheadWithoutOwnZnode(t *testing.T) {
+	e := &entry{l: New(nil, "/lock", Options{}), names: []string{"_c_" + testGUID + "-lock-0000000007"}}
+	for _, children := range [][]string{nil, {"_c_other-lock-0000000003"}} {
+		if got, err := e.ahead(context.Background(), children); err == nil {
+			t.Errorf("ahead of nothing are %q", got)
+		}
+	}
+}
+
+// Every name that is made is read as what it is, whatever its number.
+func TestMadeNamesAreRead(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		mode := rapid.SampledFrom([]Mode{Exclusive, Shared}).Draw(t, "mode")
+		number := int64(rapid.Int32().Draw(t, "number"))
+		guid := newGUID()
+		for _, prefix := range prefixes(All, mode, guid) {
+			name := fmt.Sprintf("%s%010d", prefix, number)
+			n, ok := ParseName(name)
+			if !ok || n.Mode != mode || n.Number != number && number > -1e8 {
+				t.Errorf("ParseName(%q) = %+v, %v", name, n, ok)
+			}
+			if !mine(name, guid) || mine(name, testGUID) {
+				t.Errorf("whose is %q?", name)
+			}
+		}
+	})
+}
+
+// No name breaks the parser, and what it takes for a number is one.
+func TestAnyNameIsRead(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.StringMatching(`(_c_)?[0-9a-f-]{0,36}(-lock-|__lock__|__READ__|x-|read-)?-?[0-9]{0,12}`).Draw(t, "name")
+		n, ok := ParseName(name)
+		if ok && n.Number != NoNumber && (n.Number > math.MaxInt32 || n.Number < math.MinInt32) {
+			t.Errorf("ParseName(%q) = %+v", name, n)
+		}
+	})
+}
+
+// skew moves a time's wall clock reading and leaves the monotonic one, as setting
+// the clock does, or the sleep of a machine.
+func skew(t time.Time, d time.Duration) time.Time {
+	moved := t.Add(d)
+	monotonic := unsafe.Offsetof(struct {
+		wall uint64
+		ext  int64
+	}{}.ext) // as in time.Time
+	*(*int64)(unsafe.Add(unsafe.Pointer(&moved), monotonic)) -= int64(d)
+	return moved
+}
+
+// Case 43: a machine that was asleep has a monotonic clock that stood still.
+func TestLeaseAge(t *testing.T) {
+	contact := time.Now()
+	for _, c := range []struct{ real, jump, want time.Duration }{
+		{time.Second, 0, time.Second},
+		{time.Second, time.Hour, time.Hour + time.Second}, // asleep, or set forward
+		{time.Second, -time.Hour, time.Second},            // set back
+	} {
+		now := skew(contact.Add(c.real), c.jump)
+		if got := now.Sub(contact); got != c.real {
+			t.Fatalf("the monotonic clock moved by %v, not %v", got, c.real)
+		}
+		if got := leaseAge(contact, now); got != c.want {
+			t.Errorf("after %v and a jump of %v the lease is %v old, want %v", c.real, c.jump, got, c.want)
+		}
+	}
+}

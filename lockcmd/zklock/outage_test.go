@@ -1,0 +1,293 @@
+package zklock_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	zookeeper "github.com/go-zookeeper/zk"
+
+	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/lockcmd/zklock"
+)
+
+// cutOff takes an actor's connection away until Refuse(false).
+func (a *actor) cutOff() {
+	a.proxy.Refuse(true)
+	a.proxy.Cut()
+}
+
+// after waits for a state told after so many.
+func (a *actor) after(seen int, s zklock.State) zklock.Status {
+	a.s.Helper()
+	return a.log.from(a.s.T, seen, string(s), func(st zklock.Status) bool { return st.State == s })
+}
+
+// Cases 19 and 44 (trap 17): connections break, the lock is kept, and each change
+// is told.
+func TestHolderReconnects(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	defer s.end()
+	a := s.proxied(usual, zklock.Options{})
+	lease := a.take(zklock.Exclusive)
+	w := s.plain().wait(zklock.Exclusive)
+	want := []zklock.State{zklock.Held}
+	for range 4 {
+		seen := a.log.len()
+		a.cutOff()
+		if st := a.after(seen, zklock.Suspended); time.Until(st.Until) <= 0 || time.Until(st.Until) > usual {
+			t.Errorf("suspended, held until %v from now", time.Until(st.Until))
+		}
+		a.proxy.Refuse(false)
+		if st := a.after(seen, zklock.Held); st.Again {
+			t.Errorf("%+v was never presumed lost", st)
+		}
+		w.waits()
+		want = append(want, zklock.Suspended, zklock.Held)
+	}
+	isOpen(t, "lost", lease.Lost())
+	a.give(lease)
+	if got := a.log.states(); !slices.Equal(got, append(want, zklock.Releasing, zklock.Released)) {
+		t.Errorf("told %v", got)
+	}
+	w.a.give(w.got())
+}
+
+// Case 20 (trap 17): a black hole. The lock is presumed lost before anybody else
+// gets it (the book checks that), and found lost on return.
+func TestBlackHole(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	defer s.end()
+	a := s.proxied(4*time.Second, zklock.Options{})
+	lease := a.take(zklock.Exclusive)
+	w := s.plain().wait(zklock.Exclusive)
+	a.proxy.Hold(true)
+	silent := time.Now()
+	a.log.state(t, zklock.Suspended)
+	a.log.state(t, zklock.PresumedLost)
+	w.waits()
+	if held := time.Since(silent); held > 4*time.Second+300*time.Millisecond {
+		t.Errorf("presumed lost only after %v", held)
+	}
+	other := w.got()
+	a.lost(lease)
+	a.proxy.Hold(false)
+	if st := a.log.state(t, zklock.Lost); st.Err == nil {
+		t.Errorf("%+v", st)
+	}
+	if err := lease.Unlock(soon(t)); !errors.Is(err, zklock.ErrLost) {
+		t.Errorf("release of a lost lock: %v", err)
+	}
+	again := a.wait(zklock.Exclusive)
+	w.a.give(other)
+	a.give(again.got())
+}
+
+// Case 24 (trap 19): the server is down, for a while or for longer than the
+// session timeout. It keeps the sessions, and with them the lock.
+func TestServerRestarts(t *testing.T) {
+	t.Parallel()
+	server := zktest.Start(t)
+	s := newScene(t, server.Addr())
+	defer s.end()
+	const timeout = 8 * time.Second // a server starts in less, on a busy machine, too
+	a := s.actor("", timeout, zklock.Options{})
+	b := s.actor("", timeout, zklock.Options{})
+	lease := a.take(zklock.Exclusive)
+	node, token := lease.Node(), lease.Token()
+	w := b.wait(zklock.Exclusive)
+	for _, until := range []zklock.State{zklock.Suspended, zklock.PresumedLost} {
+		seen := a.log.len()
+		server.Stop()
+		a.after(seen, until)
+		server.Restart()
+		st := a.after(seen, zklock.Held)
+		presumed := slices.Contains(a.log.states()[seen:], zklock.PresumedLost)
+		if st.Again != presumed || st.Node != node || st.Token != token {
+			t.Errorf("held again: %+v, want %s %#x; it had been presumed lost: %v", st, node, token, presumed)
+		}
+		w.waits()
+	}
+	if !isClosed(lease.Lost()) {
+		t.Error("nobody was told that it may be lost")
+	}
+	again, err := a.lock.Lock(soon(t))
+	must(t, err)
+	isOpen(t, "lost", again.Lost())
+	must(t, again.Unlock(soon(t)))
+	a.give(lease)
+	b.give(w.got())
+}
+
+// Case 25: the lock becomes free while the waiter has no connection.
+func TestReleaseWhileWaiterIsAway(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	defer s.end()
+	a, b := s.plain(), s.proxied(usual, zklock.Options{})
+	held := a.take(zklock.Exclusive)
+	w := b.wait(zklock.Exclusive)
+	b.cutOff()
+	a.give(held)
+	w.waits()
+	b.proxy.Refuse(false)
+	b.give(w.got())
+}
+
+// Case 26 (trap 16): the waiter's session expires. It queues again, and the
+// deadline stays.
+func TestWaiterExpires(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	defer s.end()
+	a, b := s.plain(), s.proxied(time.Second, zklock.Options{})
+	held := a.take(zklock.Exclusive)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
+	defer cancel()
+	done := make(chan error)
+	go func() { // ends with ctx
+		_, err := b.acquire(ctx, zklock.Exclusive)
+		done <- err
+	}()
+	before := b.log.state(t, zklock.Queued)
+	b.cutOff()
+	eventually(t, "the waiter's session has expired", func() bool { return len(s.children()) == 1 })
+	seen := b.log.len()
+	b.proxy.Refuse(false)
+	if st := b.after(seen, zklock.Requeued); st.Node != before.Node || !errors.Is(st.Err, zookeeper.ErrSessionExpired) {
+		t.Errorf("requeued: %+v", st)
+	}
+	if st := b.after(seen, zklock.Queued); st.Node == before.Node || st.Place != 2 {
+		t.Errorf("queued again: %+v", st)
+	}
+	deadline, _ := ctx.Deadline()
+	if err := <-done; !errors.Is(err, context.DeadlineExceeded) || time.Since(deadline).Abs() > time.Second {
+		t.Errorf("%v, %v after the deadline", err, time.Since(deadline))
+	}
+	must(t, b.lock.Drain(soon(t)))
+	a.give(held)
+}
+
+// Case 39 (trap 6): what was asked for in a session that has ended is not done in
+// the next one.
+func TestNothingCrossesSessions(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	defer s.end()
+	a := s.proxied(time.Second, zklock.Options{})
+	lease := a.take(zklock.Exclusive)
+	pinned, err := a.Session(soon(t))
+	must(t, err)
+	a.cutOff()
+	a.log.state(t, zklock.Suspended)
+	written := make(chan error)
+	go func() { // ends with the session
+		written <- pinned.Multi(soon(t), &zookeeper.CheckVersionRequest{Path: lease.Node(), Version: -1},
+			&zookeeper.CreateRequest{Path: s.path + "/written", Acl: zookeeper.WorldACL(zookeeper.PermAll)})
+	}()
+	unlocked := make(chan error)
+	go func() { unlocked <- lease.Unlock(soon(t)) }() // likewise
+	eventually(t, "the session has expired", func() bool { return !s.exists(lease.Node()) })
+	requests(a)
+	a.proxy.Refuse(false)
+	if err := <-written; !errors.Is(err, zookeeper.ErrSessionExpired) {
+		t.Errorf("the write: %v", err)
+	}
+	if err := <-unlocked; !errors.Is(err, zklock.ErrLost) {
+		t.Errorf("the release: %v", err)
+	}
+	s.book.leave(lease)
+	must(t, a.WaitReady(soon(t)))
+	if sent := requests(a); len(sent) > 0 {
+		t.Errorf("the new session sent %v", sent)
+	}
+	if s.exists(s.path + "/written") {
+		t.Error("the write took effect")
+	}
+	a.give(a.take(zklock.Exclusive))
+}
+
+// Case 42 (trap 9): the server that is tried first accepts and never answers.
+func TestNextServerIsTriedInTime(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	defer s.end()
+	one, two := zktest.NewProxy(t, s.addr), zktest.NewProxy(t, s.addr)
+	a := s.actor(one.Addr()+","+two.Addr(), 6*time.Second, zklock.Options{})
+	lease := a.take(zklock.Exclusive)
+	here := one
+	if a.Info().Addr == two.Addr() {
+		here = two
+	}
+	seen := a.log.len()
+	here.Hold(true)
+	here.Cut()
+	a.after(seen, zklock.Held)
+	isOpen(t, "lost", lease.Lost())
+	a.give(lease)
+}
+
+// The holder's session is closed under it.
+func TestHolderCloses(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	defer s.end()
+	a, b := s.plain(), s.plain()
+	lease := a.take(zklock.Exclusive)
+	w := b.wait(zklock.Exclusive)
+	s.book.leave(lease)
+	must(t, a.Close(soon(t)))
+	isClosedSoon(t, "lost", lease.Lost())
+	b.give(w.got())
+	if err := lease.Unlock(soon(t)); !errors.Is(err, zklock.ErrLost) {
+		t.Errorf("release of a lost lock: %v", err)
+	}
+	if _, err := a.lock.Lock(soon(t)); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a lock of a closed client: %v", err)
+	}
+}
+
+// A waiter whose session is closed does not wait for another.
+func TestWaiterCloses(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	defer s.end()
+	a, b := s.plain(), s.plain()
+	lease := a.take(zklock.Exclusive)
+	w := b.wait(zklock.Exclusive)
+	must(t, b.Close(soon(t)))
+	isClosedSoon(t, "done waiting", w.done)
+	if w.err == nil || errors.Is(w.err, context.DeadlineExceeded) {
+		t.Errorf("a wait of a closed client: %v", w.err)
+	}
+	a.give(lease)
+}
+
+// Withdrawing goes on through an outage.
+func TestWithdrawDuringOutage(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	defer s.end()
+	a, b := s.plain(), s.proxied(usual, zklock.Options{})
+	held := a.take(zklock.Exclusive)
+	w := b.wait(zklock.Exclusive)
+	b.cutOff()
+	w.cancel()
+	<-w.done
+	if !errors.Is(w.err, context.Canceled) {
+		t.Errorf("a cancelled wait: %v", w.err)
+	}
+	cut := b.proxy.CutAfterRequest(jute.OpDelete)
+	b.proxy.Refuse(false)
+	isClosedSoon(t, "cut off", cut)
+	must(t, b.lock.Drain(soon(t)))
+	if names := s.children(); len(names) != 1 {
+		t.Errorf("children %q, want the holder's alone", names)
+	}
+	a.give(held)
+}

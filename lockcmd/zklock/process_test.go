@@ -1,0 +1,175 @@
+package zklock_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	zookeeper "github.com/go-zookeeper/zk"
+
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/lockcmd/zklock"
+)
+
+// roleVariable makes the test binary a process that takes a lock: server, path
+// and session timeout, with spaces between.
+const roleVariable = "ZKLOCK_TEST_HOLDER"
+
+// act plays the role, if there is one.
+func act() bool {
+	role := os.Getenv(roleVariable)
+	if role == "" {
+		return false
+	}
+	if err := hold(role); err != nil {
+		fmt.Println("failed:", err)
+	}
+	return true
+}
+
+// hold takes the lock, says so, and gives up all when its input ends, or when the
+// lock is lost: then it tries to write under the lock, as one who has not noticed.
+func hold(role string) (err error) {
+	var addr, path, duration string
+	if _, err := fmt.Sscan(role, &addr, &path, &duration); err != nil {
+		return err
+	}
+	timeout, err := time.ParseDuration(duration)
+	if err != nil {
+		return err
+	}
+	s, err := zkconn.Open(zkconn.Config{Servers: addr, Timeout: timeout})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	defer cancel()
+	defer func() { err = errors.Join(err, s.Close(ctx)) }()
+	c := client{zk: s}
+	pinned, err := c.Session(ctx)
+	if err != nil {
+		return err
+	}
+	lease, err := zklock.New(c, path, zklock.Options{}).Lock(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Println("held", lease.Token())
+	over := make(chan struct{})
+	go func() { // ends with the process
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		close(over)
+	}()
+	select {
+	case <-over:
+		return nil
+	case <-lease.Lost():
+	}
+	err = pinned.Multi(ctx, &zookeeper.CheckVersionRequest{Path: lease.Node(), Version: -1},
+		&zookeeper.CreateRequest{Path: path + "/written", Acl: zookeeper.WorldACL(zookeeper.PermAll)})
+	fmt.Println("lost", err)
+	return nil
+}
+
+// holder is such a process.
+type holder struct {
+	s     *scene
+	cmd   *exec.Cmd
+	in    io.Closer
+	lines *bufio.Scanner
+	token int64
+}
+
+func (s *scene) process(timeout time.Duration) *holder {
+	s.Helper()
+	h := &holder{s: s, cmd: exec.CommandContext(soon(s.T), os.Args[0])}
+	h.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s", roleVariable, s.addr, s.path, timeout))
+	h.cmd.Stderr = os.Stderr
+	in, err := h.cmd.StdinPipe()
+	must(s.T, err)
+	out, err := h.cmd.StdoutPipe()
+	must(s.T, err)
+	h.in, h.lines = in, bufio.NewScanner(out)
+	must(s.T, h.cmd.Start())
+	s.Cleanup(func() {
+		_ = h.cmd.Process.Kill() // fails only if it has ended already
+		_ = h.cmd.Wait()         // killed, or waited for already
+	})
+	if _, err := fmt.Sscanf(h.line("held"), "held %d", &h.token); err != nil {
+		s.Fatal(err)
+	}
+	return h
+}
+
+// line returns the next line, which begins with a word.
+func (h *holder) line(word string) string {
+	h.s.Helper()
+	if !h.lines.Scan() || !strings.HasPrefix(h.lines.Text(), word) {
+		h.s.Fatalf("the process said %q, %v; want %q", h.lines.Text(), h.lines.Err(), word)
+	}
+	return h.lines.Text()
+}
+
+func (h *holder) signal(sig syscall.Signal) {
+	h.s.Helper()
+	must(h.s.T, h.cmd.Process.Signal(sig))
+}
+
+// Case 21 (trap 18): the holder's process is paused for longer than its session
+// lives. It cannot know; its write is refused because it is guarded by the znode.
+func TestPausedHolder(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	defer s.end()
+	h := s.process(2 * time.Second)
+	b := s.plain()
+	w := b.wait(zklock.Exclusive)
+	h.signal(syscall.SIGSTOP)
+	lease := w.got()
+	if lease.Token() <= h.token {
+		t.Errorf("fence %#x comes after %#x", lease.Token(), h.token)
+	}
+	h.signal(syscall.SIGCONT)
+	if said := h.line("lost"); said == "lost <nil>" || s.exists(s.path+"/written") {
+		t.Errorf("the paused process says %q", said)
+	}
+	b.give(lease)
+}
+
+// Case 22: the holder is killed.
+func TestKilledHolder(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	defer s.end()
+	const timeout = 2 * time.Second
+	h := s.process(timeout)
+	b := s.plain()
+	w := b.wait(zklock.Exclusive)
+	h.signal(syscall.SIGKILL)
+	killed := time.Now()
+	lease := w.got()
+	if waited := time.Since(killed); waited > timeout+2*tick+time.Second {
+		t.Errorf("waited for %v", waited)
+	}
+	b.give(lease)
+}
+
+// Case 23: the holder ends as it should.
+func TestHolderExits(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	defer s.end()
+	h := s.process(2 * patience) // nobody waits for so long
+	b := s.plain()
+	w := b.wait(zklock.Exclusive)
+	must(t, h.in.Close())
+	b.give(w.got())
+}
