@@ -189,21 +189,23 @@ func (h *hold) keep(ctx context.Context) {
 
 var errSessionOver = errors.New("its session is over")
 
-// look reads the own znode, for at most so long, and leaves a watch. It tells
-// whether the znode is there.
+// look reads the own znodes, for at most so long, and leaves watches. It tells
+// whether they are all there.
 func (h *hold) look(ctx context.Context, patience time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	node := h.status().Node
-	data, _, err := read(ctx, h.e.s, node, h.e.own)
+	data, readable, err := h.e.readOwn(ctx)
 	switch {
 	case errors.Is(err, zk.ErrNoNode) && h.e.next != nil:
 		h.shared()
 		return h.look(ctx, patience)
 	case errors.Is(err, zk.ErrNoNode):
 		h.lose(errors.New("its znode was removed by somebody else"))
+		if len(h.e.names) > 1 { // one without the others excludes only some
+			h.e.withdrawLater(func() {})
+		}
 	case err == nil:
-		h.e.armed, h.e.next = data != nil, nil
+		h.e.armed, h.e.next = readable, nil
 		if askedToLetGo(data) && !bytes.Equal(data, h.asked) {
 			h.asked = data
 			h.set(Held, func(st *Status) { st.Revoke = data })
@@ -217,9 +219,14 @@ func (h *hold) look(ctx context.Context, patience time.Duration) bool {
 // asleep must notice it soon.
 const lookAgain = time.Second
 
+// left is how long the lease lasts.
+func (h *hold) left() time.Duration {
+	return h.e.s.Timeout() - leaseAge(h.e.s.LastContact(), time.Now())
+}
+
 // judge sets the state by the lease, and returns when to do so again.
 func (h *hold) judge(seen bool) time.Duration {
-	left := h.e.s.Timeout() - leaseAge(h.e.s.LastContact(), time.Now())
+	left := h.left()
 	switch {
 	case left <= 0:
 		h.set(PresumedLost, nil)
@@ -239,16 +246,21 @@ func (h *hold) again(ctx context.Context, mode Mode) (bool, error) {
 		h.mu.Lock()
 		state, changed := h.st.State, h.changed
 		h.mu.Unlock()
-		switch state {
-		case Lost, Released:
+		switch {
+		case state == Lost || state == Released:
 			return false, nil
-		case PresumedLost:
+		case ended(h.e.s): // keep has not come to tell
+			h.end()
+			h.lose(errSessionOver)
+			return false, nil
+		case state == PresumedLost || h.left() <= 0:
 			select {
 			case <-changed:
-				continue
+			case <-time.After(lookAgain):
 			case <-ctx.Done():
 				return false, context.Cause(ctx)
 			}
+			continue
 		}
 		if mode == Exclusive && h.mode() == Shared {
 			return false, ErrUpgrade

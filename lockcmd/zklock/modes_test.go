@@ -244,3 +244,37 @@ func TestFamiliesWaitForEachOther(t *testing.T) {
 		}
 	}
 }
+
+// Whichever of its znodes a lock of all families loses, it is lost, and the
+// others do not stay.
+func TestAllIsLostWithOneOfItsZnodes(t *testing.T) {
+	t.Parallel()
+	for i := range 3 {
+		s := shared(t)
+		a := s.actor("", usual, zklock.Options{Family: zklock.All})
+		l := a.take(zklock.Exclusive)
+		must(t, s.truth.Delete(soon(t), s.path+"/"+s.children()[i], -1))
+		a.lost(l)
+		eventually(t, "the others are gone", func() bool { return len(s.children()) == 0 })
+		l = a.take(zklock.Exclusive) // it does not wait for itself
+		a.give(l)
+		s.end()
+	}
+}
+
+// A lock is not taken once more when its session is over, though that has not
+// been told yet.
+func TestNotAgainAfterTheSession(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	defer s.end()
+	a := s.plain()
+	l := a.take(zklock.Exclusive)
+	a.s.book.leave(l)
+	must(t, a.Connect(soon(t), "")) // ends the session
+	again := a.take(zklock.Exclusive)
+	if again.SessionID() == l.SessionID() {
+		t.Error("it was taken in the session that is over")
+	}
+	a.give(again)
+}

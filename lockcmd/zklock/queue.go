@@ -8,7 +8,6 @@ import (
 	"math"
 	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -71,13 +70,16 @@ func (e *entry) line(ctx context.Context, children []string, wait bool) error {
 			return ErrBusy
 		}
 		if !e.armed { // a removal of the own znode must be seen while waiting, too
-			st, err := e.look(ctx, e.node(), e.own)
-			if err != nil {
+			var data []byte
+			err := insist(ctx, e.s, func() (err error) {
+				data, e.armed, err = e.readOwn(ctx)
 				return err
+			})
+			if err != nil {
+				return placeLost(err)
 			}
-			e.armed = st.Data != nil
-			if askedToLetGo(st.Data) {
-				e.asked = st.Data
+			if askedToLetGo(data) {
+				e.asked = data
 			}
 		}
 		nearest, place := ahead[len(ahead)-1], owners(ahead)+1
@@ -146,8 +148,7 @@ func (e *entry) tell(place int, ahead *Ahead) {
 func owners(names []string) int {
 	seen := map[string]bool{}
 	for _, name := range names {
-		n, _ := ParseName(name)
-		seen[cmp.Or(strings.ReplaceAll(strings.TrimPrefix(n.GUID, "_c_"), "-", ""), name)] = true
+		seen[cmp.Or(owner(name), name)] = true
 	}
 	return len(seen)
 }
@@ -166,6 +167,23 @@ func (e *entry) look(ctx context.Context, node string, wake chan<- struct{}) (*A
 		return nil, placeLost(err)
 	}
 	return &Ahead{Node: node, Data: data, Since: time.UnixMilli(st.Ctime)}, nil
+}
+
+// readOwn reads the own znodes and leaves watches. It returns the data of the
+// first, or of the one that asks to let go, and whether all could be read.
+func (e *entry) readOwn(ctx context.Context) (data []byte, readable bool, err error) {
+	readable = true
+	for _, name := range e.names {
+		d, _, err := read(ctx, e.s, e.l.child(name), e.own)
+		if err != nil {
+			return nil, false, err
+		}
+		readable = readable && d != nil
+		if data == nil || askedToLetGo(d) {
+			data = d
+		}
+	}
+	return data, readable, nil
 }
 
 // read returns a znode's data, nil if they may not be read, and its Stat.
@@ -368,12 +386,15 @@ func (e *entry) find(children []string) []string {
 // makeParents makes a path of containers, which the server removes once they
 // have been used and are empty again. One may vanish while the next is made.
 func (e *entry) makeParents(ctx context.Context, dir string) error {
+	if dir == "/" { // a chroot is not ours to make
+		return zk.ErrNoNode
+	}
 	for {
 		err := insist(ctx, e.s, func() error { return e.s.CreateContainer(ctx, dir) })
 		switch {
 		case err == nil || errors.Is(err, zk.ErrNodeExists):
 			return nil
-		case !errors.Is(err, zk.ErrNoNode) || path.Dir(dir) == "/": // a chroot is not ours to make
+		case !errors.Is(err, zk.ErrNoNode):
 			return err
 		}
 		if err := e.makeParents(ctx, path.Dir(dir)); err != nil {
