@@ -76,10 +76,13 @@ type asked struct {
 }
 
 // Text is one line.
-func (a asked) Text(w io.Writer) error {
-	line := "asked " + a.Node
-	if a.Who != "" {
-		line += ", of " + a.Who
+func (a asked) Text(w io.Writer) error { return writeDone(w, "asked", a.Node, a.Who) }
+
+// writeDone says in a line what was done to somebody's znode.
+func writeDone(w io.Writer, done, node, who string) error {
+	line := done + " " + node
+	if who != "" {
+		line += ", of " + who
 	}
 	_, err := io.WriteString(w, line+"\n")
 	return err

@@ -222,11 +222,4 @@ type removed struct {
 }
 
 // Text is one line.
-func (r removed) Text(w io.Writer) error {
-	line := "removed " + r.Node
-	if r.Who != "" {
-		line += ", of " + r.Who
-	}
-	_, err := io.WriteString(w, line+"\n")
-	return err
-}
+func (r removed) Text(w io.Writer) error { return writeDone(w, "removed", r.Node, r.Who) }
