@@ -82,11 +82,10 @@ func (o *owned) told(s zklock.Status) {
 	}
 	revocable := o.revocable
 	if left {
-		o.leases = nil
-		o.dropIfEmpty()
+		o.leave()
 	}
 	o.table.mu.Unlock()
-	if text := o.news(before, s, left); text != "" {
+	if text := o.news(before, s); text != "" && !left {
 		o.say(text)
 	}
 	if s.Revoke != nil && revocable {
@@ -95,10 +94,8 @@ func (o *owned) told(s zklock.Status) {
 }
 
 // news is what a person must hear of a change, or empty.
-func (o *owned) news(before zklock.State, s zklock.Status, left bool) string {
+func (o *owned) news(before zklock.State, s zklock.Status) string {
 	switch {
-	case left:
-		return "lock " + o.path + ": released, with its session"
 	case s.State == zklock.Requeued && o.key.at.Closed():
 		return "" // the wait ends with an error of its own
 	case s.State == zklock.Requeued:

@@ -84,10 +84,16 @@ func (t *Table) find(env *commands.Env, path string) *owned {
 	return t.locks[key{env.Session.Stay(), env.Session.ServerPath(path)}]
 }
 
-// all lists the paths, the one taken last first.
+// all lists the paths, the one taken last first. What the person has left by
+// close or connect is not among them.
 func (t *Table) all() []*owned {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	for _, o := range t.locks {
+		if o.key.at.Closed() {
+			o.leave()
+		}
+	}
 	return slices.SortedFunc(maps.Values(t.locks), func(a, b *owned) int { return cmp.Compare(b.newest(), a.newest()) })
 }
 
@@ -137,6 +143,16 @@ func (o *owned) dropIfEmpty() {
 	}
 }
 
+// leave forgets the leases of a session that the person has ended, and says so,
+// once. Called with the table's lock held.
+func (o *owned) leave() {
+	if len(o.leases) > 0 {
+		o.leases = nil
+		o.say("lock " + o.path + ": released, with its session")
+	}
+	o.dropIfEmpty()
+}
+
 // work runs f in the background; Release waits for it.
 func (t *Table) work(f func()) {
 	t.mu.Lock()
@@ -155,7 +171,7 @@ func (t *Table) Held() int {
 	defer t.mu.Unlock()
 	n := 0
 	for _, o := range t.locks {
-		if len(o.leases) > 0 && !lost(o.status.State) {
+		if len(o.leases) > 0 && !lost(o.status.State) && !o.key.at.Closed() {
 			n++
 		}
 	}
