@@ -192,6 +192,9 @@ func (c *Command) Execute(ctx context.Context, env *Env, words []Word) error {
 	fs := newFlagSet(c.Name)
 	run := c.Flags(fs)
 	words, rest := c.cutRest(words)
+	if rest != nil && len(rest) == 0 {
+		return c.misuse("there is nothing behind --")
+	}
 	line, err := Reorder(fs, words, false)
 	if err == nil {
 		err = fs.Parse(line)

@@ -71,8 +71,13 @@ func (c *Command) deleteTree(ctx context.Context, env *Env, path string, batch i
 		return fmt.Errorf("%s is refused for %s; name what is to go below it", c.Name, path)
 	}
 	if !sure && env.Ask != nil {
-		if yes, err := confirm(ctx, env, path); err != nil || !yes {
+		yes, err := confirm(ctx, env, path)
+		if err != nil {
 			return err
+		}
+		if !yes {
+			env.Note("nothing was deleted")
+			return nil
 		}
 	}
 	update, end := env.Meter("deleted")

@@ -69,6 +69,9 @@ func cannotRun(name string, err error) (int, error) {
 	if errors.As(err, &number) {
 		err = number
 	}
+	if name == "" {
+		name = `""`
+	}
 	return status, fmt.Errorf("cannot run %s: %w", name, err)
 }
 

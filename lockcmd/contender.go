@@ -20,6 +20,7 @@ const (
 // queue is the answer of locks PATH.
 type queue struct {
 	Path       string       `json:"path"`
+	Missing    bool         `json:"missing,omitempty"`   // there is no such znode
 	State      string       `json:"state"`               // held or free
 	MaxLeases  int          `json:"maxLeases,omitempty"` // of a kazoo semaphore
 	Contenders []*contender `json:"contenders"`          // first come first
@@ -89,7 +90,7 @@ func (c *contender) word() string {
 
 // newQueue puts together what was read.
 func newQueue(path string, c contents) *queue {
-	q := &queue{Path: path, State: "free", MaxLeases: c.max, Ignored: c.ignored, Contenders: []*contender{}}
+	q := &queue{Path: path, Missing: c.missing, State: "free", MaxLeases: c.max, Ignored: c.ignored, Contenders: []*contender{}}
 	switch {
 	case len(c.leases)+len(c.guard) == 0:
 		q.Contenders = append(q.Contenders, contenders(c.nodes)...)

@@ -62,10 +62,13 @@ func (o *owned) releaseAfter(lease *zklock.Lease) error {
 		return fmt.Errorf("%s is still locked: %w; close ends the session, and with it the lock", o.path, err)
 	}
 	o.forget(lease)
-	if settled(err) {
+	switch {
+	case settled(err):
 		return nil // the loss is told otherwise
+	case err != nil:
+		return o.unconfirmed()
 	}
-	return err
+	return nil
 }
 
 func (o *owned) environment(lease *zklock.Lease) []string {

@@ -104,6 +104,9 @@ func (t *Table) lockCommand(k kind) *commands.Command {
 			if err := f.check(c, args[1:]); err != nil {
 				return err
 			}
+			if env.Mode == commands.OneShot && len(args) == 1 {
+				return &commands.UsageError{Command: c, Problem: "the lock would end with this program: put -- and a command behind the path"}
+			}
 			return t.take(ctx, env, k, &f, args[0], args[1:])
 		}
 	}

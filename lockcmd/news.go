@@ -137,6 +137,9 @@ func (o *owned) request(data []byte) string {
 	case revocable:
 		return asks(data) + "; it is released"
 	}
+	if guarding {
+		return asks(data) + "; the end of the command does"
+	}
 	return asks(data) + "; unlock " + o.path + " does"
 }
 

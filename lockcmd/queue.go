@@ -31,6 +31,7 @@ type contents struct {
 	guard   []*node  // that wait to get a lease
 	ignored []string // children that take no part
 	max     int      // leases of a kazoo semaphore; 0: not known
+	missing bool     // there is no such path
 }
 
 // reader reads what is below lock paths.
@@ -58,7 +59,7 @@ func (r *reader) read(ctx context.Context, path string) (c contents, err error) 
 	found := map[string]*node{}
 	names, err := r.list(ctx, path)
 	if errors.Is(err, zkconn.NoNode) {
-		return c, nil
+		return contents{missing: true}, nil
 	}
 	if err != nil {
 		return c, err

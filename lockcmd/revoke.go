@@ -28,7 +28,7 @@ func (t *Table) revokeCommand() *commands.Command {
 func revoke(ctx context.Context, env *commands.Env, args []string) error {
 	dir := args[0]
 	if len(args) > 1 {
-		name, err := childOf(dir, args[1])
+		name, err := childOf(ctx, env, dir, args[1])
 		if err != nil {
 			return err
 		}

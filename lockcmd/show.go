@@ -175,7 +175,10 @@ func (q *queue) table() []*column {
 
 // lines is the list as text, made to fit a terminal.
 func (q *queue) lines() []string {
-	if len(q.Contenders) == 0 {
+	switch {
+	case q.Missing:
+		return []string{"free (there is no such znode)"}
+	case len(q.Contenders) == 0:
 		return []string{"free"}
 	}
 	t := q.table()
@@ -206,8 +209,8 @@ func row(t []*column, cell func(*column) string) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// fit narrows the list step by step until it has so many columns: long names and
-// data get shorter; of session and client one will do; then data and mode go.
+// fit narrows the list step by step until it has so many columns. Who holds the
+// lock matters most: names of nodes get shorter, session and client go before.
 func (q *queue) fit(t []*column, columns int) {
 	t[colPlace].head, t[colPlace].width = "#", len(strconv.Itoa(len(q.Contenders)))
 	other := colClient
@@ -215,7 +218,7 @@ func (q *queue) fit(t []*column, columns int) {
 		other = colSession
 	}
 	for _, step := range []struct{ col, width int }{
-		{colNode, 24}, {colWho, 24}, {other, 0}, {colNode, 16}, {colWho, 12}, {colNode, 12}, {colWho, 0}, {colMode, 0},
+		{colNode, 12}, {other, 0}, {colClient, 0}, {colSession, 0}, {colNode, 7}, {colWho, 16}, {colMode, 0}, {colWho, 0},
 	} {
 		over := -2 // none behind the last column
 		for _, c := range t {

@@ -178,6 +178,18 @@ func (t *Table) Held() int {
 	return n
 }
 
+// Guarding tells whether a command runs under a lock.
+func (t *Table) Guarding() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, o := range t.locks {
+		if o.end != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // Lost is an error that names each lock that was lost, or given up at somebody's
 // request, since it was asked last.
 func (t *Table) Lost() error {
@@ -223,18 +235,26 @@ func (t *Table) Release(ctx context.Context) (held []string, err error) {
 		if !lost(o.current().State) {
 			held = append(held, o.path)
 		}
+		var err error
 		for _, l := range slices.Backward(o.held()) {
-			if err := l.Unlock(ctx); err != nil && !settled(err) {
-				errs = append(errs, fmt.Errorf("%s: %w", o.path, err))
+			if e := l.Unlock(ctx); e != nil && !settled(e) {
+				err = e
 			}
 		}
-	}
-	for _, o := range all {
-		if err := o.lock.Drain(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("%s: not yet released: %w", o.path, err))
+		if o.lock.Drain(ctx) != nil || errors.Is(err, zklock.ErrUnconfirmed) {
+			err = o.unconfirmed()
+		}
+		if err != nil {
+			errs = append(errs, err)
 		}
 	}
 	return held, errors.Join(append(errs, t.crier.finish(ctx))...)
+}
+
+// unconfirmed is the error of a release that the server has not answered.
+func (o *owned) unconfirmed() error {
+	return fmt.Errorf("%s: no server has confirmed the release; at the latest the lock goes with the session, within %s",
+		o.path, o.env.Session.Info().Timeout)
 }
 
 // settled tells an error of Unlock after which nothing is left to be done.

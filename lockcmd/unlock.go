@@ -7,6 +7,7 @@ import (
 	"io"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -42,7 +43,7 @@ func (t *Table) unlockCommand() *commands.Command {
 			case *all:
 				return t.unlockAll(ctx, env)
 			case *node != "":
-				name, err := childOf(args[0], *node)
+				name, err := childOf(ctx, env, args[0], *node)
 				if err != nil {
 					return err
 				}
@@ -175,16 +176,37 @@ func (u unlocked) Text(w io.Writer) error {
 	return err
 }
 
-// childOf takes the name of a lock's child, alone or with the lock's path before it.
-func childOf(dir, node string) (string, error) {
-	name := path.Base(node)
+// childOf finds the child of a lock that a person means: its place in the queue,
+// its name or path, or a part of the name that only it has, such as the number at
+// the end or what locks shows of a long one.
+func childOf(ctx context.Context, env *commands.Env, dir, node string) (string, error) {
 	if strings.Contains(node, "/") && path.Dir(node) != path.Clean(dir) {
 		return "", fmt.Errorf("%s is not below %s", node, dir)
 	}
-	if _, ok := zklock.ParseName(name); !ok {
-		return "", fmt.Errorf("%s is no znode of a lock; locks %s shows them", path.Join(dir, name), dir)
+	q, err := readQueue(ctx, env.Session, dir)
+	if err != nil {
+		return "", err
 	}
-	return name, nil
+	name := path.Base(node)
+	start, end, _ := strings.Cut(name, "…")
+	var fit []string
+	for _, c := range q.Contenders {
+		for _, n := range c.Nodes {
+			if n == name || strconv.Itoa(c.Place) == name {
+				return n, nil
+			}
+			if strings.HasPrefix(n, start) && strings.HasSuffix(n, end) || strings.HasSuffix(n, name) {
+				fit = append(fit, n)
+			}
+		}
+	}
+	switch len(fit) {
+	case 1:
+		return fit[0], nil
+	case 0:
+		return "", fmt.Errorf("%s has no contender %q; locks %s shows them, and their place will do", dir, name, dir)
+	}
+	return "", fmt.Errorf("%q may be any of %s", name, strings.Join(fit, ", "))
 }
 
 // force removes another client's znodes.

@@ -1,14 +1,17 @@
 package lockcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
@@ -44,16 +47,32 @@ func (o *owned) acquire(ctx context.Context, k kind, f *lockFlags) (*zklock.Leas
 	return nil, &commands.FinalError{Err: err}
 }
 
-// busy says why a lock was not got.
+// busy says why a lock was not got, and who is in the way.
 func (o *owned) busy(f *lockFlags, err error) error {
 	if !errors.Is(err, zklock.ErrBusy) {
 		err = errTimeUp
 	}
 	err = fmt.Errorf("%s: %w", o.path, err)
-	if ahead := o.current().Ahead; ahead != nil {
-		err = fmt.Errorf("%w: %s", err, behind(ahead))
+	if who := o.inTheWay(); who != "" {
+		err = fmt.Errorf("%w: %s", err, who)
 	}
 	return &commands.FinalError{Err: &commands.StatusError{Status: f.status, Err: err}}
+}
+
+// inTheWay names the contender ahead, or, where there was no wait, the holder; it
+// is empty if that cannot be told quickly.
+func (o *owned) inTheWay() string {
+	if ahead := o.current().Ahead; ahead != nil {
+		return "behind " + behind(ahead)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	q, err := readQueue(ctx, o.env.Session, o.path)
+	if err != nil || len(q.Contenders) == 0 {
+		return ""
+	}
+	first := q.Contenders[0]
+	return "held by " + render.Safe(cmp.Or(first.Who, "somebody")) + " (" + strings.Join(first.Nodes, ", ") + ")"
 }
 
 // waitHere gets a lock while the person waits, and shows what for.

@@ -44,8 +44,14 @@ func (s *Shell) runCancellable(shell context.Context, line string) (string, erro
 	case r := <-ended:
 		return r.cmd, r.err
 	case <-giveUp:
-		return "", abandonedError{}
+		if !s.guarding() {
+			return "", abandonedError{}
+		}
 	case <-shell.Done():
+	}
+	if s.guarding() { // it got the signal too; the lock is kept until it is gone
+		r := <-ended
+		return r.cmd, r.err
 	}
 	timer := time.NewTimer(stubborn)
 	defer timer.Stop()
@@ -56,6 +62,8 @@ func (s *Shell) runCancellable(shell context.Context, line string) (string, erro
 		return "", context.Cause(shell)
 	}
 }
+
+func (s *Shell) guarding() bool { return s.cfg.Locks != nil && s.cfg.Locks.Guarding() }
 
 // giveBackOnPanic gives the terminal back before a panic ends the program. It is
 // deferred in every goroutine of the shell; in those of libraries nothing can be

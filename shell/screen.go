@@ -171,11 +171,14 @@ func (s *screen) drawBlock() error {
 	return wrapWrite(err)
 }
 
+// liveMargin is left free behind a live line, for what the terminal echoes there.
+const liveMargin = 4
+
 // drawLive puts back what erase took. Called with mu held.
 func (s *screen) drawLive() {
 	_ = s.drawBlock() // the next redraw tells
 	if s.live != "" {
-		_, _ = io.WriteString(s.err, render.Cut(render.Safe(s.live), s.width()-1))
+		_, _ = io.WriteString(s.err, render.Cut(render.Safe(s.live), s.width()-liveMargin))
 		s.drawn = true
 	}
 }

@@ -52,6 +52,9 @@ type Config struct {
 // Locks are what commands keep from one line to the next.
 type Locks interface {
 	Held() int // how many, for the prompt
+	// Guarding tells whether a program runs under a lock, which must not be left
+	// behind: the lock would go, and the program stay.
+	Guarding() bool
 	// Lost is an error that names each lock that was lost since it was asked last.
 	Lost() error
 	// Release gives all back before the session ends, and names them.
@@ -281,20 +284,20 @@ func (s *Shell) keep(line string) {
 }
 
 // prompt is zkCli's: the connect string, the state, the number of the next line.
-// Locks are counted in between once there are any.
+// Locks are counted behind the state once there are any.
 func (s *Shell) prompt() Prompt {
 	state, locks := s.cfg.Session.State(), ""
 	if s.cfg.Locks != nil {
 		switch n := s.cfg.Locks.Held(); n {
 		case 0:
 		case 1:
-			locks = " 1 lock"
+			locks = ", 1 lock"
 		default:
-			locks = fmt.Sprintf(" %d locks", n)
+			locks = fmt.Sprintf(", %d locks", n)
 		}
 	}
 	return Prompt{
-		Text:  fmt.Sprintf("[zk: %s(%s)%s %d] ", s.cfg.Session.Servers().Spec, state, locks, s.lines.Len()),
+		Text:  fmt.Sprintf("[zk: %s(%s%s) %d] ", s.cfg.Session.Servers().Spec, state, locks, s.lines.Len()),
 		Alert: state != zkconn.StateConnected,
 	}
 }
@@ -321,8 +324,12 @@ func (s *Shell) releaseLocks(ctx context.Context) error {
 		return nil
 	}
 	held, err := s.cfg.Locks.Release(ctx)
-	if len(held) > 0 && s.mode == commands.Batch {
+	switch {
+	case len(held) == 0:
+	case s.mode == commands.Batch:
 		s.note("still locked at the end, and released now: " + strings.Join(held, ", "))
+	case s.mode == commands.ByHand:
+		s.note("released: " + strings.Join(held, ", "))
 	}
 	return err
 }

@@ -173,7 +173,7 @@ func TestPromptCountsLocks(t *testing.T) {
 	held := 0
 	s := New(Config{Session: session, Commands: [][]*commands.Command{commands.All()}, Locks: counted{func() int { return held }}})
 	for n, want := range []string{
-		"[zk: 127.0.0.1:1(CONNECTING) 0] ", "[zk: 127.0.0.1:1(CONNECTING) 1 lock 0] ", "[zk: 127.0.0.1:1(CONNECTING) 2 locks 0] ",
+		"[zk: 127.0.0.1:1(CONNECTING) 0] ", "[zk: 127.0.0.1:1(CONNECTING, 1 lock) 0] ", "[zk: 127.0.0.1:1(CONNECTING, 2 locks) 0] ",
 	} {
 		held = n
 		if got := s.prompt(); got.Text != want || !got.Alert {
@@ -189,6 +189,7 @@ func TestPromptCountsLocks(t *testing.T) {
 // counted are locks of which only the number is asked for.
 type counted struct{ held func() int }
 
+func (counted) Guarding() bool                            { return false }
 func (c counted) Held() int                               { return c.held() }
 func (counted) Lost() error                               { return nil }
 func (counted) Release(context.Context) ([]string, error) { return nil, nil }

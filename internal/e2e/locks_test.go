@@ -312,3 +312,32 @@ func TestLossEndsABatch(t *testing.T) {
 		}
 	}
 }
+
+// By hand, too, the end of the shell waits for the command under a lock: the lock
+// is not free as long as that runs.
+func TestHangupKeepsTheLockOfACommand(t *testing.T) {
+	t.Parallel()
+	server, dir := zktest.Shared(t).Addr()+place(t), t.TempDir()
+	c := openConsoleIn(t, dir, "-server", server)
+	c.expect(connected)
+	c.typeIn("lock /l -- sh -c 'trap \"\" HUP TERM; touch " + dir + "/held; until [ -e " + dir + "/go ]; do sleep 0.1; done'\r")
+	exists := func(name string) bool {
+		_, err := os.Stat(filepath.Join(dir, name))
+		return err == nil
+	}
+	until(t, "the command runs", func() bool { return exists("held") })
+	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(4 * time.Second) // longer than a command is given otherwise
+	if n := strings.Count(zksh(t, "-server", server, "ls", "/l"), "lock-"); n != 1 {
+		t.Errorf("%d hold the lock while the command runs, want 1", n)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.wantStatus(143)
+	if got := zksh(t, "-server", server, "ls", "/l"); got != "[]\n" {
+		t.Errorf("left behind: %s", got)
+	}
+}

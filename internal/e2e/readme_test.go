@@ -86,7 +86,7 @@ func readFile(t *testing.T, name string) string {
 // A shell of the sandbox has a number.
 var fence = regexp.MustCompile("(?ms)^```(console|zksh)(?: (\\d))?\n(.*?)^```$")
 
-var promptPattern = regexp.MustCompile(`(?m)^\[zk: [^ ]+\(CONNECTED\) (?:\d+ locks? )?\d+\] (.*)$`)
+var promptPattern = regexp.MustCompile(`(?m)^\[zk: [^ ]+\(CONNECTED(?:, \d+ locks?)?\) \d+\] (.*)$`)
 
 // changing is what differs from run to run in the answer of a lock command.
 var changing = []struct {
