@@ -153,7 +153,9 @@ func (s *screen) redraw(lines []string) error {
 		s.block, s.blocked = nil, 0
 		return nil
 	}
-	s.erase()
+	if s.drawn {
+		s.erase()
+	}
 	s.block = nil
 	for _, l := range lines[:min(len(lines), max(rows-1, 1))] {
 		s.block = append(s.block, render.Cut(render.Safe(l), columns-1))
@@ -166,8 +168,12 @@ func (s *screen) drawBlock() error {
 	if len(s.block) == 0 {
 		return nil
 	}
+	text := strings.Join(s.block, "\n") + "\n"
+	if s.blocked > 0 { // line by line: a screen that is cleared first flickers, and some keep a copy of it
+		text = fmt.Sprintf("\r\x1b[%dA", s.blocked) + strings.Join(s.block, "\x1b[K\n") + "\x1b[K\n\x1b[J"
+	}
 	s.blocked = len(s.block)
-	_, err := io.WriteString(s.out, strings.Join(s.block, "\n")+"\n")
+	_, err := io.WriteString(s.out, text)
 	return wrapWrite(err)
 }
 

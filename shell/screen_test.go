@@ -21,7 +21,7 @@ func TestRedraw(t *testing.T) {
 		}
 	}
 	draw([]string{"one", "two\x1b[2J"}, "one\ntwo\\x1b[…\n")
-	draw([]string{"a", "b", "c", "d", "e"}, "\r\x1b[2A\x1b[Ja\nb\nc\n")
+	draw([]string{"a", "b", "c", "d", "e"}, "\r\x1b[2Aa\x1b[K\nb\x1b[K\nc\x1b[K\n\x1b[J")
 	out.Reset()
 	s.complain("oh")
 	if got := out.String(); got != "\r\x1b[3A\x1b[Joh\na\nb\nc\n" {
