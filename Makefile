@@ -27,7 +27,7 @@ lint: ## check the format, vet, staticcheck, go.mod
 
 bench: ## measure against a real server: zksh, then the sandbox and the locks
 	go run ./internal/bench
-	go test -run '^$$' -bench . ./internal/sandbox ./internal/sandbox/difftest ./lockcmd/zklock
+	go test -run '^$$' -bench . ./internal/sandbox ./internal/sandbox/difftest ./lockcmd ./lockcmd/zklock
 
 diff: ## compare the sandbox with a real server: SEEDS sequences of OPS random operations
 	go test -race -count=1 -timeout 0 -v -run '^TestDiff$$' ./internal/sandbox/difftest -seed $(SEED) -seeds $(SEEDS) -ops $(OPS) -quota both
