@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"syscall"
+	"time"
 
 	"golang.org/x/term"
 
@@ -153,11 +154,15 @@ func input(opts shell.Options) (io.ReadCloser, string, error) {
 // signals gives a context that ends with SIGTERM or SIGHUP, and by Ctrl-C too
 // unless the shell is used by hand: there Ctrl-C is for the command, and arrives
 // through the channel. A reader that goes away shows as a failed write.
+//
+// A window that closes sends SIGHUP more than once, from the system and from the
+// shell that runs there, so it stays caught: a leave that has begun goes on.
 func signals(interactive bool) (context.Context, <-chan os.Signal, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	if !signal.Ignored(syscall.SIGPIPE) { // caught, not ignored: what commands start would inherit that
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	}
+	hangups := make(chan os.Signal, 1)
 	ends := make(chan os.Signal, 1)
 	interrupts := make(chan os.Signal, 1)
 	listen := func(c chan os.Signal, sigs ...os.Signal) {
@@ -167,7 +172,8 @@ func signals(interactive bool) (context.Context, <-chan os.Signal, func()) {
 			}
 		}
 	}
-	listen(ends, syscall.SIGTERM, syscall.SIGHUP)
+	listen(hangups, syscall.SIGHUP)
+	listen(ends, syscall.SIGTERM)
 	listen(interrupts, os.Interrupt)
 	done := make(chan struct{})
 	go func() { // ends with stop
@@ -179,18 +185,24 @@ func signals(interactive bool) (context.Context, <-chan os.Signal, func()) {
 		select {
 		case <-ends:
 			cancel(shell.ErrTerminated)
+		case <-hangups:
+			cancel(shell.ErrTerminated)
 		case <-fromKeyboard:
 			cancel(shell.ErrInterrupted)
 		case <-ctx.Done():
 		}
-		signal.Stop(ends) // a second signal ends the program at once
-		signal.Stop(interrupts)
+		signal.Stop(interrupts) // a second one ends the program at once
+		time.AfterFunc(leaveGrace, func() { signal.Stop(ends) })
 	}()
 	return ctx, interrupts, func() {
 		cancel(nil)
 		<-done
 	}
 }
+
+// leaveGrace is for how long another SIGTERM changes nothing: the terminal has been
+// given back by then. Later it ends the program at once.
+const leaveGrace = time.Second
 
 func environment() shell.Environment {
 	env := shell.Environment{Getenv: os.Getenv}

@@ -253,6 +253,25 @@ func TestNodeCacheFollows(t *testing.T) {
 	await(t, func() bool { return names() == "" })
 }
 
+// Nobody is told to look again when nobody has typed for long; drawing the same line
+// anew is not typing.
+func TestNodeCacheTires(t *testing.T) {
+	cache := newNodeCache(newNodes(map[string][]string{"/": {"a"}}), func() {}, func() {})
+	defer cache.close()
+	cache.children("/", "")
+	cache.mu.Lock()
+	cache.since = time.Now().Add(-nodeFollow)
+	cache.mu.Unlock()
+	cache.children("/", "")
+	if cache.followed() {
+		t.Error("it goes on without a key")
+	}
+	cache.children("/", "a")
+	if !cache.followed() {
+		t.Error("it does not go on after a key")
+	}
+}
+
 func await(t *testing.T, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {

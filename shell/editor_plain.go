@@ -38,8 +38,9 @@ type plainLine struct {
 func newPlainEditor(in io.Reader, out io.Writer, interrupts <-chan os.Signal) Editor {
 	e := &plainEditor{out: out, wanted: make(chan struct{}, 1), lines: make(chan plainLine, 1), interrupts: interrupts}
 	// A read of a terminal cannot be broken off, so this goroutine ends with the
-	// input, or with the process. It reads only when a line is wanted: what is
-	// typed while a command runs may be meant for a program which that has started.
+	// process. It reads only when a line is wanted: what is typed while a command
+	// runs may be meant for a program which that has started. It goes on after an
+	// error: a terminal can be read after Ctrl-D, and what has ended says so again.
 	go func() {
 		r := bufio.NewReader(in)
 		for range e.wanted {
@@ -52,9 +53,6 @@ func newPlainEditor(in io.Reader, out io.Writer, interrupts <-chan os.Signal) Ed
 				text, err = "", errLineTooLong
 			}
 			e.lines <- plainLine{text, err}
-			if err != nil && err != errLineTooLong {
-				return
-			}
 		}
 	}()
 	return e

@@ -66,8 +66,8 @@ func (s *Shell) runCancellable(shell context.Context, line string) (string, erro
 func (s *Shell) guarding() bool { return s.cfg.Locks != nil && s.cfg.Locks.Guarding() }
 
 // giveBackOnPanic gives the terminal back before a panic ends the program. It is
-// deferred in every goroutine of the shell; in those of libraries nothing can be
-// done.
+// deferred in every goroutine of this package; in those of other packages, ours and
+// the libraries', nothing can be done.
 func (s *Shell) giveBackOnPanic() {
 	if p := recover(); p != nil {
 		if e := s.screen.editor; e != nil {
@@ -116,6 +116,16 @@ func (s *Shell) interrupted(ended <-chan struct{}) bool {
 		case <-ended:
 			return false
 		}
+	}
+}
+
+// interruptedLate tells whether Ctrl-C came when the command had just ended.
+func (s *Shell) interruptedLate() bool {
+	select {
+	case <-s.cfg.Interrupts:
+		return true
+	default:
+		return false
 	}
 }
 

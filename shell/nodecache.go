@@ -29,6 +29,8 @@ type nodeCache struct {
 	entries map[string]*nodeEntry
 	names   int // in all entries
 	asking  int
+	wanted  struct{ path, prefix string } // what is being completed
+	since   time.Time                     // when that began: the last key
 }
 
 // nodeSource is where a cache asks.
@@ -51,7 +53,8 @@ type nodeEntry struct {
 const (
 	nodeTimeout = 5 * time.Second // of one request
 	nodeTTL     = 2 * time.Second
-	nodeShare   = 20 // a request may take this part of the time between two
+	nodeShare   = 20               // a request may take this part of the time between two
+	nodeFollow  = 30 * time.Second // after the last key
 	maxAsking   = 4
 	maxEntries  = 64
 	maxNames    = 500_000
@@ -77,6 +80,7 @@ func (c *nodeCache) children(path, prefix string) (names []string, all int) {
 	epoch := c.source.Epoch()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.note(path, prefix)
 	if epoch != c.epoch {
 		c.epoch, c.entries, c.names = epoch, map[string]*nodeEntry{}, 0
 	}
@@ -96,6 +100,13 @@ func (c *nodeCache) children(path, prefix string) (names []string, all int) {
 	first := sort.SearchStrings(e.names, prefix)
 	n := sort.Search(len(e.names)-first, func(i int) bool { return !strings.HasPrefix(e.names[first+i], prefix) })
 	return e.names[first : first+min(n, maxProposals)], n
+}
+
+// note keeps the time of the last key. Drawing the same line anew asks for the same.
+func (c *nodeCache) note(path, prefix string) {
+	if c.wanted.path != path || c.wanted.prefix != prefix {
+		c.wanted.path, c.wanted.prefix, c.since = path, prefix, time.Now()
+	}
 }
 
 // doubt has everything asked for anew, after a command that may have changed it.
@@ -168,15 +179,24 @@ func (c *nodeCache) learn(path string, e *nodeEntry, epoch string, names []strin
 }
 
 // lookAgain has whoever shows the entry ask again when it has expired; nobody
-// asks if it is shown no more.
+// asks if it is shown no more, or nobody has typed for long.
 func (c *nodeCache) lookAgain(after time.Duration) {
 	timer := time.NewTimer(after + time.Millisecond)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		c.changed()
+		if c.followed() {
+			c.changed()
+		}
 	case <-c.ctx.Done():
 	}
+}
+
+// followed tells whether somebody has typed lately.
+func (c *nodeCache) followed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Since(c.since) < nodeFollow
 }
 
 // sessionNodes asks a session.

@@ -34,20 +34,41 @@ func (p *pager) fits(text []byte) bool {
 	return true
 }
 
-// show runs the pager until the person leaves it. One that cannot be run shows in
-// the shell's own words; whether it was pleased with its end does not matter.
+// show runs the pager until the person leaves it, and gives the terminal back as
+// it was. A noPagerError says that nothing was shown; whether a pager was pleased
+// with its end does not matter.
 func (p *pager) show(text []byte) error {
 	cmd := exec.CommandContext(p.ctx, "sh", "-c", p.command)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(text), os.Stdout, os.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.Cancel = func() error { return endJob(cmd.Process) }
 	cmd.WaitDelay = time.Second
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() != notFound || errors.Is(err, syscall.EPIPE) {
-		return nil
-	}
-	return err
+	putBack := keepModes(os.Stdout)
+	err := pagerFailure(cmd.Run())
+	return errors.Join(err, putBack())
 }
 
-// notFound is a shell's exit status for a program it does not find.
-const notFound = 127
+// pagerFailure leaves of what a pager has come to what matters.
+func pagerFailure(err error) error {
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit) && exit.ExitCode() != notFound && exit.ExitCode() != notRunnable:
+		return nil
+	case err == nil, errors.Is(err, syscall.EPIPE), errors.Is(err, exec.ErrWaitDelay), errors.Is(err, context.Canceled):
+		return nil
+	}
+	return noPagerError{err}
+}
+
+// A shell's exit status for a program that cannot be run, and for none.
+const (
+	notRunnable = 126
+	notFound    = 127
+)
+
+// noPagerError says that the pager could not be run.
+type noPagerError struct{ err error }
+
+func (e noPagerError) Error() string { return "the pager cannot be run: " + e.err.Error() }
+
+// Unwrap gives the cause.
+func (e noPagerError) Unwrap() error { return e.err }

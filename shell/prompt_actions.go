@@ -38,6 +38,7 @@ var bound = map[string]string{
 	"\r":   "enter", "\x03": "interrupt", "\x04": "end of input",
 	"\t": "tab", "\x1b[Z": "back tab",
 	"\x1b": "escape", "\x07": "escape",
+	cutMark: "too long",
 }
 
 // action is what a key does to the line. It runs in Input, with mu held.
@@ -66,6 +67,8 @@ var actions = map[string]action{
 	"suspend": func(e *promptEditor, _ *prompt.Buffer) {
 		if err := e.suspend(); err != nil {
 			e.exit = &exit{err: err}
+		} else if e.exit == nil { // the window may have changed meanwhile
+			e.exit = &exit{resize: true}
 		}
 	},
 	"older":    (*promptEditor).older,
@@ -114,8 +117,11 @@ func (e *promptEditor) press(key string) string {
 		return ""
 	case "tab":
 		return e.tab()
+	case "too long":
+		e.tooLong = true
+		return ""
 	case "enter":
-		e.exit = &exit{key: true}
+		e.exit = e.entered()
 		return nothing
 	case "end of input":
 		if e.before == "" && e.view.text == "" {
@@ -124,6 +130,7 @@ func (e *promptEditor) press(key string) string {
 		}
 		return code("delete")
 	case "interrupt":
+		e.tooLong = false
 		if e.reading.asking {
 			e.exit = &exit{err: ErrInterrupted}
 			return nothing
@@ -135,6 +142,19 @@ func (e *promptEditor) press(key string) string {
 		e.search = newSearch(e.help.Recall, e.view)
 	}
 	return code(name)
+}
+
+// entered is what Enter comes to. A Ctrl-C behind it stops a paste, and this line
+// with it.
+func (e *promptEditor) entered() *exit {
+	e.take(e.tty.ready())
+	switch {
+	case e.keys.interrupted():
+		return &exit{err: ErrInterrupted}
+	case e.tooLong:
+		return &exit{err: errLineTooLong}
+	}
+	return &exit{key: true}
 }
 
 // tab completes what can be only one thing, and else goes to the menu.

@@ -36,10 +36,12 @@ type promptEditor struct {
 	mu       sync.Mutex
 	closed   bool
 	keys     keyBuffer
-	held     string // a key that waits for what it has caused
-	queued   string // what go-prompt shall do next, whatever is typed
-	busy     bool   // go-prompt has a key
-	dirty    bool   // something is to be drawn
+	later    keyBuffer // typed before a question, for after it
+	tooLong  bool      // the terminal has cut the line being typed
+	held     string    // a key that waits for what it has caused
+	queued   string    // what go-prompt shall do next, whatever is typed
+	busy     bool      // go-prompt has a key
+	dirty    bool      // something is to be drawn
 	messages strings.Builder
 
 	reading *reading // nil while no line is read
@@ -57,6 +59,7 @@ type promptEditor struct {
 type reading struct {
 	prompt func() Prompt
 	asking bool // for an answer, not for a command
+	shown  bool // what is typed now is typed for it
 }
 
 // exit is why Input returns.
@@ -86,7 +89,9 @@ func newPromptEditor(in, out *os.File, help Assistant) (Editor, error) {
 		return nil, err
 	}
 	e.out = &promptWriter{to: out, size: e.tty.size, frame: e.frame}
+	before := openFiles()
 	e.lib = prompt.New(func(string) {}, e.suggest, e.options()...)
+	closeOnExec(before) // it opens /dev/tty
 	signal.Notify(e.windows, unix.SIGWINCH)
 	e.ended.Go(func() {
 		defer e.restoreOnPanic()
@@ -146,6 +151,10 @@ func (e *promptEditor) begin(r *reading) {
 	defer e.mu.Unlock()
 	e.reading, e.exit, e.held, e.queued = r, nil, "", ""
 	e.walk, e.search, e.offer = walk{}, nil, offer{selected: -1}
+	e.tooLong = false
+	if r.asking {
+		e.later, e.keys = e.keys, keyBuffer{}
+	}
 	e.view, e.before = view{prompt: r.prompt()}, ""
 	e.out.fresh()
 }
@@ -164,6 +173,7 @@ func (e *promptEditor) end() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.reading = nil
+	e.keys, e.later = e.later.then(e.keys), keyBuffer{}
 	_, err := e.tty.out.WriteString(e.messages.String())
 	e.messages.Reset()
 	return err
@@ -191,6 +201,7 @@ func (e *promptEditor) leaveInput(b *prompt.Buffer) {
 	case x == nil: // it was only to draw anew
 		return
 	case x.resize:
+		e.queued = ""
 		e.accept(b) // as go-prompt has done
 		e.out.resized()
 	default:
@@ -237,7 +248,7 @@ func (e *promptEditor) Refresh() {
 func (e *promptEditor) Discard() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.keys, e.held = keyBuffer{}, ""
+	e.keys, e.later, e.held = keyBuffer{}, keyBuffer{}, ""
 }
 
 // wakeUp is called with mu held. A pipe that cannot be written to is the end.
@@ -249,7 +260,7 @@ func (e *promptEditor) wakeUp() {
 
 // Close is part of Editor.
 func (e *promptEditor) Close() error {
-	err := e.tty.restore()
+	err := e.tty.giveBack()
 	e.mu.Lock()
 	closed := e.closed
 	idle := e.reading == nil

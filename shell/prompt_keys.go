@@ -14,11 +14,15 @@ type keyBuffer struct {
 	pasting bool // between the marks of bracketed paste
 }
 
-// The marks around what is pasted.
+// The marks around what is pasted, and one of our own: the terminal has cut the
+// line it stands in.
 const (
 	pasteBegins = "\x1b[200~"
 	pasteEnds   = "\x1b[201~"
+	cutMark     = "\x1b[9999~"
 )
+
+const keyInterrupt = "\x03"
 
 // next takes the first key: a run of printable text, one control character, or
 // one escape sequence. It is empty when there is none, or only the beginning of
@@ -37,7 +41,10 @@ func (k *keyBuffer) next(flush bool) string {
 		switch {
 		case key == pasteBegins || key == pasteEnds:
 			k.pasting = key == pasteBegins
-		case k.pasting && isControl(key[0]):
+		case k.pasting && key == keyInterrupt: // the end mark may be lost
+			k.pasting = false
+			return key
+		case k.pasting && isControl(key[0]) && key != cutMark:
 			if key = pastedKey(key); key != "" {
 				return k.joined(key)
 			}
@@ -46,6 +53,38 @@ func (k *keyBuffer) next(flush bool) string {
 		}
 	}
 	return ""
+}
+
+// interrupted takes all keys up to a Ctrl-C, if there is one.
+func (k *keyBuffer) interrupted() bool {
+	if !strings.Contains(k.bytes, keyInterrupt) {
+		return false
+	}
+	ahead := *k // looked at only, until it is found
+	for key := ahead.next(false); key != ""; key = ahead.next(false) {
+		if key == keyInterrupt {
+			*k = ahead
+			return true
+		}
+	}
+	return false
+}
+
+// open tells whether the last key is in a paste that goes on.
+func (k *keyBuffer) open() bool {
+	begins, ends := strings.LastIndex(k.bytes, pasteBegins), strings.LastIndex(k.bytes, pasteEnds)
+	if begins == ends { // there is none
+		return k.pasting
+	}
+	return begins > ends
+}
+
+// then is one buffer behind the other.
+func (k keyBuffer) then(next keyBuffer) keyBuffer {
+	if next.pasting {
+		next.bytes = pasteBegins + next.bytes
+	}
+	return keyBuffer{bytes: k.bytes + next.bytes, pasting: k.pasting}
 }
 
 // joined makes one key of each way to end a line, and valid text of text.

@@ -44,12 +44,98 @@ func TestKeys(t *testing.T) {
 		"你好\x7f😀":                              {"你好", "\x7f", "😀"},
 		"a\xffb":                               {"a\uFFFDb"},
 		"a\xe4\xb8":                            {"a\uFFFD\uFFFD"},
-		"\x1b[200~a\tb\x03c\rd\x1b[201~\te":    {"a b", "c", "\r", "d", "\t", "e"},
+		"\x1b[200~a\tb\x01c\rd\x1b[201~\te":    {"a b", "c", "\r", "d", "\t", "e"},
+		"\x1b[200~a\tb\x03c\td":                {"a b", "\x03", "c", "\t", "d"},
 		"\x1b[200~one\ntwo\r\nthree\x1b[201~y": {"one", "\r", "two", "\r", "threey"},
 	} {
 		if diff := cmp.Diff(want, keysOf(in)); diff != "" && strings.Join(keysOf(in), "") != strings.Join(want, "") {
 			t.Errorf("%q (-want +got):\n%s", in, diff)
 		}
+	}
+}
+
+// What the terminal sends may come in pieces.
+func TestKeysInPieces(t *testing.T) {
+	got := keysOf("create /\xe4", "\xb8", "\xadb\x1b", "[", "D", "x\r", "\x1b[200~a", "\x1b", "[201", "~\x01")
+	want := []string{"create /中b", "\x1b[D", "x", "\r", "a", "\x01"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A mark that is cut in a paste is waited for; Ctrl-C and the end of patience end a
+// paste without one.
+func TestPatience(t *testing.T) {
+	e := &promptEditor{}
+	want := func(patience int, pasting bool) {
+		t.Helper()
+		if e.patience() != patience || e.keys.pasting != pasting {
+			t.Errorf("patience %d, pasting %v; want %d, %v", e.patience(), e.keys.pasting, patience, pasting)
+		}
+	}
+	take := func(typed string) {
+		e.take(typed)
+		for e.keys.next(false) != "" {
+		}
+	}
+	want(-1, false)
+	take("\x1b[20")
+	want(escapeWait, false)
+	take("0~ab\x1b")
+	want(pasteWait, true)
+	take("[201~")
+	want(-1, false)
+	take("\x1b[200~ab\x03")
+	want(-1, false)
+	take("\x1b[200~ab")
+	e.endPaste()
+	want(-1, false)
+}
+
+func TestInterrupted(t *testing.T) {
+	for in, want := range map[string]string{
+		"ls /\r":                               "no",
+		"ls /\r\x03":                           "",
+		"ls /\rget /a\r\x03ls":                 "ls",
+		"\x1b[200~ls /\rls\r\x1b[201~\x03\x1b": "\x1b",
+	} {
+		k := keyBuffer{bytes: in}
+		if k.interrupted() {
+			if k.bytes != want {
+				t.Errorf("%q leaves %q, want %q", in, k.bytes, want)
+			}
+		} else if want != "no" || k.bytes != in {
+			t.Errorf("%q is not interrupted, and leaves %q", in, k.bytes)
+		}
+	}
+}
+
+// Of what comes while a question stands, the paste from before it is held back.
+func TestAnswersAndPastes(t *testing.T) {
+	for _, c := range []struct{ before, typed, answer, later string }{
+		{"ls\r", "y\r", "y\r", "ls\r"},
+		{"\x1b[200~ls\r", "y\r\x1b[201~n\r", "n\r", "\x1b[200~ls\ry\r\x1b[201~"},
+		{"\x1b[200~ls\r\x1b[201~", "y\r", "y\r", "\x1b[200~ls\r\x1b[201~"},
+		{"\x1b[200~ls\r", "y\r\x03z", "\x03z", ""},
+	} {
+		e := &promptEditor{later: keyBuffer{bytes: c.before}}
+		for i := range len(c.typed) { // byte by byte
+			e.take(c.typed[i : i+1])
+		}
+		if e.keys.bytes != c.answer || e.later.bytes != c.later {
+			t.Errorf("%q, %q: the answer %q, later %q", c.before, c.typed, e.keys.bytes, e.later.bytes)
+		}
+	}
+}
+
+func TestWasCut(t *testing.T) {
+	for n, want := range map[int]bool{maxTyped - 1: false, maxTyped: true, maxTyped + 1: true} {
+		if got := wasCut(strings.Repeat("x", n) + "\n"); got != want {
+			t.Errorf("%d bytes and a line end: %v", n, got)
+		}
+	}
+	if wasCut("ls /\n" + strings.Repeat("x", maxTyped)) {
+		t.Error("a terminal cuts only the first line")
 	}
 }
 

@@ -3,6 +3,7 @@
 package shell
 
 import (
+	"slices"
 	"unicode/utf8"
 
 	prompt "github.com/c-bata/go-prompt"
@@ -56,13 +57,17 @@ func (e *promptEditor) renew(after string) {
 		return
 	}
 	e.offer.proposals = e.help.Complete(e.before)
-	if !e.roomForMenu() {
+	if !e.roomForMenu() || !slices.ContainsFunc(e.offer.proposals.List, Proposal.shows) {
 		return
 	}
 	for _, p := range e.offer.proposals.List {
 		e.offer.menu = append(e.offer.menu, prompt.Suggest{Text: p.Label, Description: p.About})
 	}
 }
+
+// shows tells whether a proposal is anything to see. go-prompt panics over a menu
+// without width, as of names that are combining characters only.
+func (p Proposal) shows() bool { return runewidth.StringWidth(p.Label) > 0 }
 
 // next does what go-prompt's menu does at Tab. While something is selected the
 // menu must stay as it is: go-prompt panics over one that shrinks.

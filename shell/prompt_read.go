@@ -5,6 +5,7 @@ package shell
 import (
 	"cmp"
 	"errors"
+	"strings"
 
 	prompt "github.com/c-bata/go-prompt"
 )
@@ -20,8 +21,10 @@ func (k promptKeys) Setup() error {
 	k.e.busy = false
 	if err != nil {
 		k.e.exit = &exit{err: cmp.Or(again(err), err)}
+		return err
 	}
-	return err
+	k.e.takeAhead()
+	return nil
 }
 
 // TearDown is called when Input ends, also by a panic.
@@ -43,8 +46,11 @@ func (k promptKeys) GetWinSize() *prompt.WinSize {
 // errNoKey says that there is no key just now.
 var errNoKey = errors.New("no key")
 
-// escapeWait is how long the rest of an escape sequence may take, in milliseconds.
-const escapeWait = 30
+// How long the rest may take of an escape sequence, and of a paste, in milliseconds.
+const (
+	escapeWait = 50
+	pasteWait  = 1000
+)
 
 // nothing is a key without a meaning: go-prompt only draws anew.
 const nothing = "\x1b[E"
@@ -71,18 +77,85 @@ func (k promptKeys) Read() ([]byte, error) {
 // await waits for what was typed, or for what there is to show, and decides then.
 // Called with mu held.
 func (e *promptEditor) await() (event string) {
-	timeout := -1
-	if e.keys.bytes != "" {
-		timeout = escapeWait
-	}
+	timeout := e.patience()
 	e.mu.Unlock()
 	typed, late, err := e.tty.wait(timeout)
 	e.mu.Lock()
 	if err != nil {
 		e.exit = &exit{err: err}
 	}
-	e.keys.bytes += typed
+	e.take(typed)
+	if late {
+		e.endPaste()
+	}
 	return e.next(late)
+}
+
+// patience is how long to wait for more, in milliseconds; -1 is for ever.
+func (e *promptEditor) patience() int {
+	switch {
+	case e.keys.pasting || e.later.open():
+		return pasteWait
+	case e.keys.bytes != "":
+		return escapeWait
+	}
+	return -1
+}
+
+// endPaste ends a paste whose end mark is lost.
+func (e *promptEditor) endPaste() {
+	e.keys.pasting = false
+	if e.later.open() {
+		e.later.bytes += pasteEnds
+	}
+}
+
+// take files what was typed. The rest of a paste that began before a question is no
+// answer to it; Ctrl-C is.
+func (e *promptEditor) take(typed string) {
+	if !e.later.open() {
+		e.keys.bytes += typed
+		return
+	}
+	if at := strings.LastIndex(typed, keyInterrupt); at >= 0 {
+		e.later = keyBuffer{}
+		e.keys.bytes += typed[at:]
+		return
+	}
+	e.later.bytes += typed
+	if !e.later.open() {
+		at := strings.LastIndex(e.later.bytes, pasteEnds) + len(pasteEnds)
+		e.keys.bytes += e.later.bytes[at:]
+		e.later.bytes = e.later.bytes[:at]
+	}
+}
+
+// mostAhead bounds what is read ahead of a question, in pieces of 4 KiB.
+const mostAhead = 256
+
+// takeAhead takes what was typed before the terminal was raw: in lines, of which a
+// long first one is cut. Of that nothing is an answer to a question yet to be shown.
+func (e *promptEditor) takeAhead() {
+	typed := e.tty.ready()
+	if wasCut(typed) {
+		typed = cutMark + typed
+	}
+	if e.reading == nil || !e.reading.asking || e.reading.shown {
+		e.take(typed)
+		return
+	}
+	e.reading.shown = true
+	for n := 0; typed != "" && n < mostAhead; n++ {
+		e.later.bytes += typed
+		typed = e.tty.ready()
+	}
+	e.later.bytes += typed
+}
+
+// wasCut tells whether a terminal that edits its own lines has dropped the rest of
+// the first one: it drops nothing else.
+func wasCut(typed string) bool {
+	return len(typed) >= maxTyped && !strings.ContainsAny(typed[:maxTyped], "\r\n")
 }
 
 // restoreOnPanic gives the terminal back when go-prompt's reader panics; nothing

@@ -17,12 +17,14 @@ import (
 // arrives at once and as it is.
 type terminal struct {
 	in, out *os.File
+	start   *unix.Termios // the modes found at the start, in force between lines
 
 	wakeR, wakeW *os.File // a byte is in this pipe while woken
 	woken        atomic.Bool
 
-	mu    sync.Mutex
-	saved *unix.Termios // the modes found; nil while they are in force
+	mu     sync.Mutex
+	isRaw  bool
+	closed bool // given back for good
 }
 
 // Bracketed paste: the terminal puts marks around what is pasted.
@@ -33,37 +35,35 @@ const (
 
 func openTerminal(in, out *os.File) (*terminal, error) {
 	t := &terminal{in: in, out: out}
-	if _, err := unix.IoctlGetTermios(int(in.Fd()), getTermios); err != nil {
+	var err error
+	if t.start, err = unix.IoctlGetTermios(int(in.Fd()), getTermios); err != nil {
 		return nil, fmt.Errorf("no terminal: %w", err)
 	}
-	var err error
 	t.wakeR, t.wakeW, err = os.Pipe()
 	return t, err
 }
 
-// raw takes over the terminal. Output is still processed, so that a newline
-// begins a line for whoever else writes.
+// raw takes over the terminal, until restore; after giveBack it fails. Output is
+// still processed, so that a newline begins a line for whoever else writes.
 func (t *terminal) raw() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.saved != nil {
+	switch {
+	case t.closed:
+		return os.ErrClosed
+	case t.isRaw:
 		return nil
 	}
-	fd := int(t.in.Fd())
-	found, err := unix.IoctlGetTermios(fd, getTermios)
-	if err != nil {
-		return err
-	}
-	modes := *found
+	modes := *t.start // a program may have left others
 	modes.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
 	modes.Lflag &^= unix.ECHO | unix.ICANON | unix.IEXTEN | unix.ISIG | unix.ECHONL
 	modes.Cflag = modes.Cflag&^(unix.CSIZE|unix.PARENB) | unix.CS8
 	modes.Cc[unix.VMIN], modes.Cc[unix.VTIME] = 1, 0
-	if err := unix.IoctlSetTermios(fd, setTermios, &modes); err != nil {
+	if err := unix.IoctlSetTermios(int(t.in.Fd()), setTermios, &modes); err != nil {
 		return err
 	}
-	t.saved = found
-	_, err = t.out.WriteString(pasteOn)
+	t.isRaw = true
+	_, err := t.out.WriteString(pasteOn)
 	return err
 }
 
@@ -72,13 +72,34 @@ func (t *terminal) raw() error {
 func (t *terminal) restore() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.saved == nil {
+	return t.restoreHeld()
+}
+
+// restoreHeld is called with mu held.
+func (t *terminal) restoreHeld() error {
+	if !t.isRaw {
 		return nil
 	}
 	_, pasteErr := t.out.WriteString(pasteOff)
-	err := unix.IoctlSetTermios(int(t.in.Fd()), setTermios, t.saved)
-	t.saved = nil
-	if err = errors.Join(pasteErr, err); errors.Is(err, unix.EIO) || errors.Is(err, unix.ENXIO) {
+	err := unix.IoctlSetTermios(int(t.in.Fd()), setTermios, t.start)
+	t.isRaw = false
+	return unlessGone(errors.Join(pasteErr, err))
+}
+
+// giveBack is restore for good. Modes that a program has left go, too.
+func (t *terminal) giveBack() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	if t.isRaw {
+		return t.restoreHeld()
+	}
+	return putModes(t.in, t.start)
+}
+
+// unlessGone passes over that the terminal is gone.
+func unlessGone(err error) error {
+	if errors.Is(err, unix.EIO) || errors.Is(err, unix.ENXIO) {
 		return nil
 	}
 	return err
@@ -146,4 +167,39 @@ func (t *terminal) size() (columns, rows int) {
 		return 80, 24
 	}
 	return int(ws.Col), int(ws.Row)
+}
+
+// ready reads what was typed by now, without waiting: the end of the terminal shows
+// at the next wait.
+func (t *terminal) ready() string {
+	fds := []unix.PollFd{{Fd: int32(t.in.Fd()), Events: unix.POLLIN}}
+	if n, err := unix.Poll(fds, 0); err != nil || n == 0 || fds[0].Revents&unix.POLLIN == 0 {
+		return ""
+	}
+	b := make([]byte, 4096)
+	n, err := unix.Read(int(t.in.Fd()), b)
+	if err != nil {
+		return ""
+	}
+	return string(b[:n])
+}
+
+// openFiles are the descriptors that programs would inherit.
+func openFiles() map[int]bool {
+	open := map[int]bool{}
+	for fd := 3; fd < 256; fd++ { // the lowest free ones are used first
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			open[fd] = true
+		}
+	}
+	return open
+}
+
+// closeOnExec keeps from programs what was opened since.
+func closeOnExec(before map[int]bool) {
+	for fd := range openFiles() {
+		if !before[fd] {
+			unix.CloseOnExec(fd)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -33,8 +34,18 @@ type screen struct {
 	blocked int        // how many of them are on the terminal
 }
 
-// answer prints a value on standard output.
+// answer prints a value on standard output. Without its pager it is an answer all
+// the same.
 func (s *screen) answer(v render.Value) error {
+	err := s.printOrPage(v)
+	if failed := (noPagerError{}); errors.As(err, &failed) {
+		s.complain(failed.Error())
+		return nil
+	}
+	return err
+}
+
+func (s *screen) printOrPage(v render.Value) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.erase()
@@ -49,9 +60,21 @@ func (s *screen) answer(v render.Value) error {
 		_, err := s.out.Write(b.Bytes())
 		return err
 	}
+	return s.page(b.Bytes())
+}
+
+// page shows a text with the pager, and without it if that cannot be run. Called
+// with mu held.
+func (s *screen) page(text []byte) error {
 	s.paging.Store(true)
 	defer s.paging.Store(false)
-	return s.pager.show(b.Bytes())
+	err := s.pager.show(text)
+	if failed := (noPagerError{}); errors.As(err, &failed) {
+		if _, err := s.out.Write(text); err != nil {
+			return err
+		}
+	}
+	return err
 }
 
 // event prints a value that nobody waits for, above the line being typed.

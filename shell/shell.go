@@ -262,7 +262,7 @@ func (s *Shell) readLines(ctx context.Context, e Editor) {
 			return
 		}
 		s.completer.nodes.doubt()
-		if errors.Is(err, ErrInterrupted) { // what was pasted after this line is not meant any more
+		if errors.Is(err, ErrInterrupted) || s.interruptedLate() { // what was pasted after this line is not meant any more
 			e.Discard()
 		}
 		err = errors.Join(err, s.showEvents())

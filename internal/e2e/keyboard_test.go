@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/zksh/zksh/internal/sandbox"
 	"github.com/zksh/zksh/internal/zktest"
@@ -199,6 +198,19 @@ func TestSuspend(t *testing.T) {
 	s.want(`^Created /halfway$`)
 }
 
+// The window may have changed while zksh was stopped: the menu fits the new one.
+func TestResizeWhileSuspended(t *testing.T) {
+	t.Parallel()
+	s := openScreen(t, 100, 20)
+	s.keys("C-z")
+	s.want(`^\[1\]\+ +Stopped`)
+	s.resize(52, 20)
+	s.line("fg")
+	s.wantEnd(s.prompt(0))
+	s.text("get -")
+	s.want(`^ -s  print.*\n -w  leave`) // as wide as go-prompt thinks the window
+}
+
 // The window may change at any time; the line is drawn anew with its text and
 // cursor.
 func TestResize(t *testing.T) {
@@ -324,17 +336,6 @@ func TestNoSize(t *testing.T) {
 	c.setSize(100, 24)
 	c.typeIn("\x04")
 	c.wantRestored(0)
-}
-
-// What the terminal sends may come in pieces.
-func TestKeysInPieces(t *testing.T) {
-	t.Parallel()
-	c := openRich(t, newSandbox(t, sandbox.Options{}).Addr())
-	for _, piece := range []string{"create /\xe4", "\xb8", "\xadb\x1b", "[", "D", "x\r"} {
-		c.typeIn(piece)
-		time.Sleep(5 * time.Millisecond) // so that it is a piece; nothing depends on it
-	}
-	c.expect(`Created /中xb\r\n`)
 }
 
 // Of a line that is longer than the screen the part around the cursor is shown; all

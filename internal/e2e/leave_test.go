@@ -109,6 +109,8 @@ func TestLeavingRestoresTheTerminal(t *testing.T) {
 		"quit in a paste":     {keys("\x1b[200~ls /\rquit\rls /\r\x1b[201~"), 0},
 		"SIGTERM":             {signal(syscall.SIGTERM), 143},
 		"SIGHUP":              {signal(syscall.SIGHUP), 143},
+		"SIGTERM twice":       {func(r *rich) { signal(syscall.SIGTERM)(r); signal(syscall.SIGTERM)(r) }, 143},
+		"SIGHUP, SIGTERM":     {func(r *rich) { signal(syscall.SIGHUP)(r); signal(syscall.SIGTERM)(r) }, 143},
 		"SIGTERM in a line":   {func(r *rich) { r.typeIn("create /a 中"); r.expect("中"); signal(syscall.SIGTERM)(r) }, 143},
 		"SIGTERM in a menu":   {func(r *rich) { r.typeIn("ge\t\t"); r.expect("getAcl"); signal(syscall.SIGTERM)(r) }, 143},
 		"SIGTERM in a search": {func(r *rich) { r.typeIn("\x12x"); r.expect("search"); signal(syscall.SIGTERM)(r) }, 143},

@@ -1,0 +1,100 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/internal/sandbox"
+)
+
+// A paste whose end mark is lost ends with Ctrl-C.
+func TestPasteWithoutEnd(t *testing.T) {
+	t.Parallel()
+	r := openRich(t, newSandbox(t, sandbox.Options{}).Addr())
+	r.typeIn("\x1b[200~abc")
+	r.expect("abc")
+	r.typeIn("\x03create /\x7f/after\r")
+	r.expect(`Created /after\r\n`)
+	r.typeIn("\x04")
+	r.wantRestored(0)
+}
+
+// A paste that has stopped coming is over, too.
+func TestPasteThatStops(t *testing.T) {
+	t.Parallel()
+	r := openRich(t, newSandbox(t, sandbox.Options{}).Addr())
+	r.typeIn("\x1b[200~create /ab")
+	r.expect("/ab")
+	time.Sleep(1500 * time.Millisecond) // the silence that ends it
+	r.typeIn("\x15create /aa\x08b\r")   // in a paste, control characters are nothing
+	r.expect(`Created /ab\r\n`)
+}
+
+// Ctrl-C behind a paste stops it, though no command hangs.
+func TestCtrlCStopsAPasteAtThePrompt(t *testing.T) {
+	t.Parallel()
+	r := openRich(t, newSandbox(t, sandbox.Options{}).Addr())
+	r.typeIn("\x1b[200~create /one\rcreate /two\rcreate /three\r\x1b[201~\x03")
+	r.expect(`create /one`)
+	r.expect(`CONNECTED\) 0\] `)
+	r.typeIn("ls /\r")
+	r.expect(`\[zookeeper\]\r\n`)
+}
+
+// What was pasted with a command that asks is no answer. It runs after it.
+func TestPastedLinesAreNoAnswer(t *testing.T) {
+	t.Parallel()
+	r := openRich(t, newSandbox(t, sandbox.Options{}).Addr())
+	r.typeIn("create /q\rdeleteall /q\ry\r\x1b[200~create /later\rls /\r")
+	r.expect(`\[y/N\]`)
+	r.typeIn("create /rest\r\x1b[201~n\r") // the answer comes behind the paste
+	r.expect(`\[y/N\] n`)
+	r.expect(`unknown command "y"`)
+	r.expect(`\[later, q, zookeeper\]\r\n`)
+	r.expect(`Created /rest\r\n`)
+	r.typeIn("deleteall /q\rcreate /never\r")
+	r.expect(`\[y/N\]`)
+	r.typeIn("\x03")
+	r.expect(`CONNECTED\) \d+\] `)
+	r.typeIn("ls /\r")
+	r.expect(`\[later, q, rest, zookeeper\]\r\n`)
+}
+
+// While a command runs the terminal edits lines and cuts long ones. Such a line is
+// refused, and the next one is as it should be.
+func TestLongLineTypedAhead(t *testing.T) {
+	t.Parallel()
+	r := openRich(t, newSandbox(t, sandbox.Options{}).Addr())
+	r.typeIn("lock /l -- sh -c 'echo begun; read x; echo over'\r")
+	r.expect(`begun\r\n`)
+	r.typeIn("\n") // for read
+	r.expect(`over`)
+	r.expect(`CONNECTED\) 1\] `)
+	r.typeIn("lock /l -- sh -c 'echo begun; sleep 1'\r")
+	r.expect(`begun\r\n`)
+	r.typeIn("create /long " + strings.Repeat("x", 5000) + "\n")
+	r.expect(`the terminal cuts lines of 4095 bytes`)
+	r.expect(`CONNECTED\) 2\] `)
+	r.typeIn("ls /\r")
+	r.expect(`\[l, zookeeper\]\r\n`)
+}
+
+// Names without any width have no menu, which go-prompt cannot draw.
+func TestNamesWithoutWidth(t *testing.T) {
+	t.Parallel()
+	server := newSandbox(t, sandbox.Options{}).Addr()
+	zksh(t, "-server", server, "create", "/w")
+	for n := range 11 {
+		zksh(t, "-server", server, "create", "/w/"+strings.Repeat("\u0301", n+1))
+	}
+	r := openRich(t, server)
+	r.typeIn("ls /w/")
+	r.expect(`ls /w/`)
+	r.expect(`ls /w/`) // drawn anew with what the server has answered
+	for range 10 {     // the menu scrolls
+		r.typeIn("\t")
+	}
+	r.typeIn("\x15quit\r")
+	r.wantRestored(0)
+}
