@@ -245,7 +245,7 @@ func TestSignalWhileWaitingForALock(t *testing.T) {
 	server := zktest.Shared(t).Addr() + place(t)
 	g := guard(t, server, "", "while :; do sleep 0.1; done")
 	for sig, want := range signalStatuses {
-		waiter := exec.Command("zksh", "-server", server, "lock", "/l")
+		waiter := exec.Command("zksh", "-server", server, "lock", "/l", "--", "true")
 		waiter.Env = homeEnv(t.TempDir())
 		var errs strings.Builder
 		waiter.Stderr = &errs
