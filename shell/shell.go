@@ -302,41 +302,6 @@ func (s *Shell) prompt() Prompt {
 	}
 }
 
-// leave closes the session, so that its ephemeral znodes vanish at once.
-func (s *Shell) leave(status int) int {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	err := errors.Join(s.releaseLocks(ctx), s.cfg.Session.Close(ctx))
-	if s.mode == commands.ByHand {
-		err = errors.Join(err, s.showEvents())
-	}
-	if err != nil {
-		s.report("", err)
-		if status == StatusOK {
-			status = Status(err)
-		}
-	}
-	return status
-}
-
-func (s *Shell) releaseLocks(ctx context.Context) error {
-	if s.cfg.Locks == nil {
-		return nil
-	}
-	held, err := s.cfg.Locks.Release(ctx)
-	switch {
-	case len(held) == 0:
-	case s.mode == commands.Batch:
-		s.note("still locked at the end, and released now: " + strings.Join(held, ", "))
-	case s.mode == commands.ByHand:
-		s.note("released: " + strings.Join(held, ", "))
-	}
-	return err
-}
-
-// closeTimeout bounds the end of the session.
-const closeTimeout = 3 * time.Second
-
 func blankOrComment(line string) bool {
 	line = strings.TrimLeft(line, " \t\n\v\f\r")
 	return line == "" || line[0] == '#'
