@@ -146,7 +146,10 @@ func TestReadmeExamples(t *testing.T) {
 				if terminals[number] == nil {
 					terminals[number] = openTerminal(t, state)
 				}
-				answers = terminals[number].play(t, lines, strings.Count(text, "\n")-len(lines))
+				// What comes by itself comes before anything is typed.
+				first := strings.Count(text[:promptPattern.FindStringIndex(text)[0]], "\n")
+				answers = terminals[number].play(t, nil, first)
+				answers += terminals[number].play(t, lines, strings.Count(text, "\n")-len(lines)-first)
 			}
 			// The commands are shown between the answers; put them in there.
 			if diff := cmp.Diff(steady(want), steady(interleave(want, answers, lines))); diff != "" {
