@@ -173,12 +173,17 @@ func (r *recording) eventful() bool {
 	return slices.ContainsFunc(r.steps, func(s step) bool { return len(s.before) > 0 })
 }
 
+// settle is how long zksh has to read that its connection has ended. Nothing
+// shows when it has; a request sent before that has another error.
+const settle = 500 * time.Millisecond
+
 // act does what a remark says was done.
 func (w *world) act(t *testing.T, remark string) {
 	for _, part := range strings.Split(strings.TrimPrefix(remark, "sh: "), "; ") {
 		switch part {
 		case "(path) stop":
 			w.server.Stop()
+			time.Sleep(settle)
 		case "(path) start":
 			w.server.Restart()
 			w.awaitClient(t)
