@@ -86,6 +86,11 @@ func TestDeletingAsks(t *testing.T) {
 		n++
 		s.want(answer + `[\s\S]*CONNECTED\) ` + fmt.Sprint(n) + `\]$`)
 	}
+	clear := func() { // else the next question may be taken for this one
+		t.Helper()
+		s.keys("C-l")
+		until(t, "the screen is cleared", func() bool { return !strings.Contains(s.shown(), "[y/N]") })
+	}
 	line("create /tree", `^Created /tree$`)
 	line("create /tree/a", `^Created /tree/a$`)
 	line("create -e /tree/a/e", `^Created /tree/a/e$`)
@@ -93,7 +98,7 @@ func TestDeletingAsks(t *testing.T) {
 		s.line("deleteall /tree")
 		s.want(`^delete 3 znodes \(1 ephemeral\): /tree\? \[y/N\]$`)
 		line(answer, "")
-		s.keys("C-l")
+		clear()
 	}
 	for _, key := range []string{"C-c", "C-d"} {
 		s.line("rmr /tree")
@@ -101,7 +106,7 @@ func TestDeletingAsks(t *testing.T) {
 		s.keys(key)
 		n++
 		s.want(`CONNECTED\) ` + fmt.Sprint(n) + `\]$`)
-		s.keys("C-l")
+		clear()
 	}
 	s.line("deleteall /none")
 	n++
