@@ -17,7 +17,7 @@ run: build ## build, and open a shell on an in-memory server, the sandbox
 test: ## install what the tests need, lint, run all tests
 	.ci/install-zookeeper
 	$(MAKE) --no-print-directory lint
-	go test -race -count=1 -timeout 20m ./... # count: what go build reads is no part of a cached result
+	go test -race -count=1 -p 1 -timeout 20m ./... # count: what go build reads is no part of a cached result; p: servers and terminals of one package at a time
 
 lint: ## check the format, vet, staticcheck, go.mod
 	@unformatted=$$(gofmt -l .) && { test -z "$$unformatted" || { echo "gofmt -w these:" $$unformatted; exit 1; }; }
