@@ -20,7 +20,7 @@ func parseNote(data []byte) (n note, ok bool) {
 // and that of ZooKeeper's recipes.
 const (
 	revokeCurator = zklock.RevokeMessage
-	revokeRecipe  = "unlock"
+	revokeRecipe  = zklock.UnlockMessage
 )
 
 const askedToLetGo = "asked to let go"

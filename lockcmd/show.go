@@ -12,9 +12,6 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// statusHeld is the exit status for a lock that somebody else has.
-const statusHeld = 75
-
 // showQueue is the answer of locks PATH: who holds the lock and who waits. The
 // error is a StatusError without a text if there is anybody. With follow it goes
 // on to show each change until ctx ends, which is then the error.
@@ -62,7 +59,7 @@ func holders(ctx context.Context, env *commands.Env, path string) ([]string, err
 
 func (q *queue) status() error {
 	if len(q.Contenders) > 0 {
-		return &commands.StatusError{Status: statusHeld}
+		return &commands.StatusError{Status: statusNotLocked}
 	}
 	return nil
 }

@@ -57,8 +57,8 @@ func TestShowQueue(t *testing.T) {
 		b.add(hex32 + "__lock__0000000002")
 		b.persistent("/config", "")
 		st = newStage(b.Session, render.Text)
-		wantStatus(t, probe(within(t), &st.Env, b.root), statusHeld)
-		wantStatus(t, showQueue(within(t), &st.Env, b.root, false), statusHeld)
+		wantStatus(t, probe(within(t), &st.Env, b.root), statusNotLocked)
+		wantStatus(t, showQueue(within(t), &st.Env, b.root, false), statusNotLocked)
 		lines := strings.Split(st.out.String(), "\n")
 		if len(lines) != 4 || strings.Join(strings.Fields(lines[0]), " ") != "PLACE MODE STATE SESSION CLIENT AGE WHO NODE" {
 			t.Fatalf("%q", lines)
@@ -73,7 +73,7 @@ func TestShowQueue(t *testing.T) {
 		}
 
 		st = newStage(b.Session, render.JSON)
-		wantStatus(t, showQueue(within(t), &st.Env, b.root, false), statusHeld)
+		wantStatus(t, showQueue(within(t), &st.Env, b.root, false), statusNotLocked)
 		var q struct {
 			Path, State string
 			Contenders  []map[string]any
@@ -93,7 +93,7 @@ func TestShowQueue(t *testing.T) {
 		}
 
 		st = newStage(b.Session, render.Table)
-		wantStatus(t, showQueue(within(t), &st.Env, b.root, false), statusHeld)
+		wantStatus(t, showQueue(within(t), &st.Env, b.root, false), statusNotLocked)
 		if !strings.Contains(st.out.String(), "ann@web1 pid 7") {
 			t.Errorf("%q", st.out.String())
 		}

@@ -106,7 +106,7 @@ func (e *entry) remove(ctx context.Context) error {
 // Curator's, or that of ZooKeeper's own recipes.
 func askedToLetGo(data []byte) bool {
 	text := string(data)
-	return text == "unlock" || strings.HasPrefix(text, RevokeMessage)
+	return text == UnlockMessage || strings.HasPrefix(text, RevokeMessage)
 }
 
 // background counts what goes on while nobody waits for it.
@@ -156,3 +156,6 @@ func (b *background) wait(ctx context.Context) error {
 // RevokeMessage in the data of a holder's znode asks him to let go. It is
 // Curator's; with anything behind it Curator does not take notice.
 const RevokeMessage = "__REVOKE__"
+
+// UnlockMessage does the same in ZooKeeper's own recipes.
+const UnlockMessage = "unlock"
