@@ -12,11 +12,11 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/history"
+	"github.com/zksh/zksh/internal/app"
 	"github.com/zksh/zksh/internal/playground"
+	"github.com/zksh/zksh/internal/tty"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/lockcmd"
 	"github.com/zksh/zksh/shell"
@@ -29,13 +29,13 @@ func main() { os.Exit(run()) }
 
 // run is the program without its exit, so that everything deferred happens.
 func run() int {
-	opts, err := shell.ParseOptions(os.Args[1:], environment())
+	opts, err := app.ParseOptions(os.Args[1:], environment())
 	if err != nil {
 		return refuse(err)
 	}
 	switch {
 	case opts.ShowHelp:
-		return show(shell.Help())
+		return show(app.Help())
 	case opts.ShowVersion:
 		return show("zksh " + versionText() + "\n")
 	}
@@ -45,7 +45,7 @@ func run() int {
 		return refuse(err)
 	}
 	defer in.Close()
-	interactive := len(opts.Command) == 0 && !opts.HasFile && isTerminal(os.Stdin) && isTerminal(os.Stdout)
+	interactive := len(opts.Command) == 0 && !opts.HasFile && tty.Is(os.Stdin) && tty.Is(os.Stdout)
 
 	ctx, interrupts, stop := signals(interactive)
 	defer stop()
@@ -67,10 +67,9 @@ func run() int {
 	locks := lockcmd.New()
 	cfg := shell.Config{
 		Session: session, Commands: commandSets(place, locks), Locks: locks, Format: opts.Format, Version: versionText(),
-		Streams: streams(opts, interactive), Columns: columns, Rows: rows,
-		Out: os.Stdout, Err: os.Stderr, OutTTY: isTerminal(os.Stdout), ErrTTY: isTerminal(os.Stderr), Stdin: os.Stdin,
+		Streams: streams(opts, interactive), Out: output(os.Stdout), Err: output(os.Stderr), Stdin: os.Stdin,
 		StopAtError: opts.StopAtError, GoOn: opts.GoOn, Quiet: opts.Quiet, Interrupts: interrupts,
-		Pager: os.Getenv("PAGER"), Size: terminalSize,
+		Pager: os.Getenv("PAGER"),
 	}
 	if place != nil {
 		cfg.Welcome, cfg.Notices = welcome(place), notices(ctx, place)
@@ -85,7 +84,7 @@ func run() int {
 	}
 	sh := shell.New(cfg)
 	if opts.Wait {
-		if status := sh.Wait(ctx, opts.Timeout); status != shell.StatusOK {
+		if status := sh.Wait(ctx, opts.Timeout); status != commands.StatusOK {
 			return status
 		}
 	}
@@ -100,10 +99,10 @@ func run() int {
 
 // commandSets is all commands but the shell's own.
 func commandSets(place *playground.Place, locks *lockcmd.Table) [][]*commands.Command {
-	return [][]*commands.Command{commands.All(), locks.Commands(), playground.Command(place)}
+	return [][]*commands.Command{commands.All(), locks.Commands(), app.SandboxCommand(place)}
 }
 
-func startSandbox(opts shell.Options) (*playground.Place, error) {
+func startSandbox(opts app.Options) (*playground.Place, error) {
 	if opts.Listen != "" {
 		return playground.Serve(opts.SandboxDir, opts.Listen)
 	}
@@ -112,11 +111,11 @@ func startSandbox(opts shell.Options) (*playground.Place, error) {
 
 // serve keeps a sandbox up until a signal ends it, which is its proper end.
 func serve(ctx context.Context, place *playground.Place) int {
-	if status := show("serving the sandbox on " + place.Addr + "; Ctrl-C ends it\n" + playground.Notice + "\n"); status != shell.StatusOK {
+	if status := show("serving the sandbox on " + place.Addr + "; Ctrl-C ends it\n" + playground.Notice + "\n"); status != commands.StatusOK {
 		return status
 	}
 	<-ctx.Done()
-	return shell.StatusOK
+	return commands.StatusOK
 }
 
 func welcome(place *playground.Place) string {
@@ -143,7 +142,7 @@ func notices(ctx context.Context, place *playground.Place) <-chan string {
 
 // input is where commands come from when they are neither on the command line
 // nor typed, with the name error messages give it.
-func input(opts shell.Options) (io.ReadCloser, string, error) {
+func input(opts app.Options) (io.ReadCloser, string, error) {
 	if !opts.HasFile || opts.File == "-" {
 		return io.NopCloser(os.Stdin), "stdin", nil
 	}
@@ -204,8 +203,8 @@ func signals(interactive bool) (context.Context, <-chan os.Signal, func()) {
 // given back by then. Later it ends the program at once.
 const leaveGrace = time.Second
 
-func environment() shell.Environment {
-	env := shell.Environment{Getenv: os.Getenv}
+func environment() app.Environment {
+	env := app.Environment{Getenv: os.Getenv}
 	if dir, err := os.UserConfigDir(); err == nil {
 		env.ConfigDir = dir
 	}
@@ -226,44 +225,19 @@ func versionText() string {
 	return "(devel)"
 }
 
-// terminalSize is that of standard output; 0 columns mean that it is not known.
-func terminalSize() (columns, rows int) {
-	columns, rows, err := term.GetSize(int(os.Stdout.Fd()))
-	if err != nil {
-		return 0, 0
-	}
-	return columns, rows
+func output(f *os.File) shell.Output {
+	return shell.Output{W: f, TTY: tty.Is(f), Size: func() (columns, rows int) { return tty.Size(f) }}
 }
 
 // streams are for programs that commands start. They get no standard input where
 // the shell's own lines come from it.
-func streams(opts shell.Options, interactive bool) commands.Streams {
+func streams(opts app.Options, interactive bool) commands.Streams {
 	s := commands.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
 	if len(opts.Command) == 0 && !interactive && (!opts.HasFile || opts.File == "-") {
 		s.In = nil
 	}
 	return s
 }
-
-// columns is the width of the terminal, 80 where there is none.
-func columns() int {
-	w, _, err := term.GetSize(int(os.Stderr.Fd()))
-	if err != nil || w < 1 {
-		return 80
-	}
-	return w
-}
-
-// rows is the height of the terminal, 24 where there is none.
-func rows() int {
-	_, h, err := term.GetSize(int(os.Stderr.Fd()))
-	if err != nil || h < 1 {
-		return 24
-	}
-	return h
-}
-
-func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
 // complain prints what goes wrong before there is a shell to report it.
 func complain(err error) { fmt.Fprintln(os.Stderr, "zksh:", err) }
@@ -277,5 +251,5 @@ func show(text string) int {
 	if _, err := io.WriteString(os.Stdout, text); err != nil {
 		return refuse(err)
 	}
-	return shell.StatusOK
+	return commands.StatusOK
 }

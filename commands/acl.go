@@ -128,7 +128,7 @@ func getACLCommand() *Command {
 			if *stat {
 				a.Stat = (*render.Stat)(st)
 			}
-			return env.Print(a)
+			return env.Screen.Print(a)
 		}
 	}
 	return c
@@ -163,7 +163,7 @@ func setACLCommand() *Command {
 			if err != nil {
 				return err
 			}
-			return env.Print(&written{"setAcl", args[0], (*render.Stat)(st), *stat})
+			return env.Screen.Print(&written{"setAcl", args[0], (*render.Stat)(st), *stat})
 		}
 	}
 	return c
@@ -180,13 +180,13 @@ type changes struct {
 func (changes) Text(io.Writer) error { return nil }
 
 func setTreeACL(ctx context.Context, env *Env, path string, acl []zk.ACL, version int32) error {
-	update, end := env.Meter("changed")
+	update, end := env.Screen.Progress("changed")
 	n, err := zktree.SetACL(ctx, env.Session.Client, path, acl, version, update)
 	end()
 	if err != nil {
 		return err
 	}
-	return env.Print(changes{"setAcl", path, n})
+	return env.Screen.Print(changes{"setAcl", path, n})
 }
 
 func addauthCommand() *Command {
@@ -209,7 +209,7 @@ func addauthCommand() *Command {
 		if err := env.Session.AddAuth(ctx, args[0], auth); err != nil {
 			return err
 		}
-		return env.Print(done{Done: "addauth"})
+		return env.Screen.Print(done{Done: "addauth"})
 	})
 	return c
 }

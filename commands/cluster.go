@@ -59,7 +59,7 @@ func configCommand() *Command {
 			if *stat {
 				e.Stat = (*render.Stat)(st)
 			}
-			return env.Print(e)
+			return env.Screen.Print(e)
 		}
 	}
 	return c
@@ -134,7 +134,7 @@ func reconfigCommand() *Command {
 			if *stat {
 				e.Stat = (*render.Stat)(st)
 			}
-			return env.Print(e)
+			return env.Screen.Print(e)
 		}
 	}
 	return c

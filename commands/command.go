@@ -9,14 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/spf13/pflag"
 
-	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
@@ -73,92 +70,8 @@ type Param struct {
 	Rest     bool // the last one only: all words behind --, as they are
 }
 
-// Env is what a command may touch.
-type Env struct {
-	Session *zkconn.Session
-	Print   func(render.Value) error // an answer, on standard output
-	Note    func(text string)        // a remark, on standard error
-	// Meter shows progress while a long piece of work is under way; its result
-	// ends the show. It draws only on a terminal.
-	Meter func(verb string) (update func(done, total int), end func())
-	// Alert tells of something that happened meanwhile, on standard error, however
-	// quiet the shell is asked to be.
-	Alert func(text string)
-	// Live shows one line on the terminal, in the place of the one before; an
-	// empty text takes it away. It tells whether there is a terminal.
-	Live func(text string) bool
-	// Window is the size of the terminal that standard output is, in columns and
-	// rows; zeros where it is none, or where answers are JSON.
-	Window func() (columns, rows int)
-	// Redraw shows lines on the terminal that standard output is, in the place of
-	// those it showed before; nil leaves those where they are. It is for lines that
-	// are cut to the window. Elsewhere it does nothing.
-	Redraw  func(lines []string) error
-	Stdin   io.Reader // one-shot only, else nil
-	Streams Streams   // for programs a command starts
-	Mode    Mode
-	// Ask puts a question to the person at the terminal, whose answer is yes or no.
-	// It is nil when there is nobody to ask.
-	Ask     func(ctx context.Context, question string) (bool, error)
-	Version string // of zksh
-}
-
-// Streams are what a program started by a command gets as its own; nil is none.
-type Streams struct{ In, Out, Err *os.File }
-
-// Mode is how the shell gets its lines.
-type Mode int
-
-// The modes.
-const (
-	OneShot Mode = iota // one command on the program's command line
-	Batch               // from a file or pipe
-	ByHand              // typed
-)
-
-// UsageError is a line that cannot be meant as it stands; nothing was done.
-type UsageError struct {
-	Command *Command // nil for a line that names none
-	Problem string
-}
-
-func (e *UsageError) Error() string {
-	if e.Command == nil {
-		return e.Problem
-	}
-	return fmt.Sprintf("%s (usage: %s)", e.Problem, e.Command.Usage())
-}
-
-// Unmet is the error of a command whose answer is its exit status, such as
-// exists: nothing is printed.
-type Unmet struct{}
-
-func (Unmet) Error() string { return "no" }
-
-// StatusError is an error that has an exit status of its own.
-type StatusError struct {
-	Status int
-	Err    error // nil: there is nothing to print
-}
-
-func (e *StatusError) Error() string {
-	if e.Err == nil {
-		return fmt.Sprintf("status %d", e.Status)
-	}
-	return e.Err.Error()
-}
-
-// Unwrap gives the cause.
-func (e *StatusError) Unwrap() error { return e.Err }
-
-// FinalError is an error after which a batch does not go on, as what follows
-// relied on what failed.
-type FinalError struct{ Err error }
-
-func (e *FinalError) Error() string { return e.Err.Error() }
-
-// Unwrap gives the cause.
-func (e *FinalError) Unwrap() error { return e.Err }
+// HelpWidth is the width of help in columns.
+const HelpWidth = 78
 
 // Usage is the command's line in zkCli's usage screen.
 func (c *Command) Usage() string {
@@ -262,75 +175,6 @@ func arg(args []string, i int) string {
 		return args[i]
 	}
 	return ""
-}
-
-// Registry finds commands by name or alias.
-type Registry struct {
-	list   []*Command
-	byName map[string]*Command
-}
-
-// NewRegistry collects commands. A name used twice is an error in the program
-// and panics.
-func NewRegistry(lists ...[]*Command) *Registry {
-	r := &Registry{byName: map[string]*Command{}}
-	for _, c := range slices.Concat(lists...) {
-		for _, n := range append([]string{c.Name}, c.Aliases...) {
-			if r.byName[n] != nil {
-				panic("two commands are named " + n)
-			}
-			r.byName[n] = c
-		}
-		r.list = append(r.list, c)
-	}
-	return r
-}
-
-// Find returns the command of that name or alias, or nil.
-func (r *Registry) Find(name string) *Command { return r.byName[name] }
-
-// All returns the commands in the order of their registration.
-func (r *Registry) All() []*Command { return r.list }
-
-// Nearest returns the name closest to a mistyped one, or "" when none is close.
-func (r *Registry) Nearest(name string) string {
-	if name == "" || !unicode.IsLetter(rune(name[0])) {
-		return ""
-	}
-	best, at := "", 1+min(2, len(name)/2)
-	for _, c := range r.list {
-		for _, n := range append([]string{c.Name}, c.Aliases...) {
-			if d := distance(strings.ToLower(name), strings.ToLower(n)); d < at || d == at && best != "" && n < best {
-				best, at = n, d
-			}
-		}
-	}
-	return best
-}
-
-// distance is the number of single-character edits, swaps of neighbours
-// included, between two words.
-func distance(a, b string) int {
-	var before, prev, cur []int
-	for j := range len(b) + 1 {
-		prev = append(prev, j)
-	}
-	for i := range len(a) {
-		cur = append(make([]int, 0, len(b)+1), i+1)
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			d := min(prev[j]+cost, prev[j+1]+1, cur[j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				d = min(d, before[j-1]+1)
-			}
-			cur = append(cur, d)
-		}
-		before, prev = prev, cur
-	}
-	return prev[len(b)]
 }
 
 // All is zkCli's command set.

@@ -224,7 +224,7 @@ func watchArg(c *Command, env *Env, args []string, i int, flag bool, old, now st
 	}
 	switch args[i] {
 	case "watch", "true", "1":
-		env.Note("'" + old + "' has been deprecated. Please use '" + now + "' instead.")
+		env.Screen.Note("'" + old + "' has been deprecated. Please use '" + now + "' instead.")
 		return true, nil
 	}
 	return false, c.misuse("unexpected word %q after the path (a watch is asked for with -w)", args[i])

@@ -262,7 +262,7 @@ func (n quotaNodes) warn(ctx context.Context, q quota) error {
 			w.Warnings = append(w.Warnings, fmt.Sprintf("the %s quota you create is less than the existing %s:%d", what, what, have))
 		}
 	}
-	return n.env.Print(w)
+	return n.env.Screen.Print(w)
 }
 
 // quotaReport is the answer of listquota.
@@ -290,7 +290,7 @@ func listquotaCommand() *Command {
 			if err != nil {
 				return err
 			}
-			env.Note("absolute path is " + n.limits())
+			env.Screen.Note("absolute path is " + n.limits())
 			r := quotaReport{Path: args[0]}
 			for _, part := range []struct {
 				node string
@@ -304,7 +304,7 @@ func listquotaCommand() *Command {
 					return err
 				}
 			}
-			return env.Print(r)
+			return env.Screen.Print(r)
 		}),
 	}
 }
@@ -334,7 +334,7 @@ func delquotaCommand() *Command {
 			} else if err != nil {
 				return err
 			}
-			return env.Print(done{"delquota", args[0]})
+			return env.Screen.Print(done{"delquota", args[0]})
 		}
 	}
 	return c

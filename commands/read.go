@@ -116,7 +116,7 @@ func lsCommand() *Command {
 		help := fs.BoolP("help", "?", false, "print zkCli's help for ls first")
 		return func(ctx context.Context, env *Env, args []string) error {
 			if *help {
-				if err := env.Print(lsHelp); err != nil {
+				if err := env.Screen.Print(lsHelp); err != nil {
 					return err
 				}
 			}
@@ -150,7 +150,7 @@ func list(ctx context.Context, env *Env, path string, watch, stat bool) error {
 	if stat {
 		l.Stat = (*render.Stat)(st)
 	}
-	return env.Print(l)
+	return env.Screen.Print(l)
 }
 
 // listTree prints a subtree. With watch it leaves a data watch on the root, as
@@ -161,13 +161,13 @@ func listTree(ctx context.Context, env *Env, path string, watch bool) error {
 			return err
 		}
 	}
-	update, end := env.Meter("listed")
+	update, end := env.Screen.Progress("listed")
 	root, _, err := zktree.List(ctx, env.Session.Client, path, zktree.Options{Watch: watch, Progress: update})
 	end()
 	if err != nil {
 		return err
 	}
-	return env.Print(subtree{root})
+	return env.Screen.Print(subtree{root})
 }
 
 func ls2Command() *Command {
@@ -178,7 +178,7 @@ func ls2Command() *Command {
 		Params:  []Param{pathParam, watchParam},
 	}
 	c.Flags = NoFlags(func(ctx context.Context, env *Env, args []string) error {
-		env.Note("'ls2' has been deprecated. Please use 'ls [-s] path' instead.")
+		env.Screen.Note("'ls2' has been deprecated. Please use 'ls [-s] path' instead.")
 		w, err := watchArg(c, env, args, 1, false, "ls2 path [watch]", "ls [-s] [-w] path")
 		if err != nil {
 			return err
@@ -276,12 +276,12 @@ func getCommand() *Command {
 			}
 			if fs.Changed("file") {
 				if *file == "-" {
-					return env.Print(rawData(data))
+					return env.Screen.Print(rawData(data))
 				}
 				if err := saveFile(*file, data); err != nil {
 					return err
 				}
-				return env.Print(done{"get", args[0]})
+				return env.Screen.Print(done{"get", args[0]})
 			}
 			v := &value{Path: args[0], Data: data}
 			switch {
@@ -297,7 +297,7 @@ func getCommand() *Command {
 			if *stat {
 				v.Stat = (*render.Stat)(st)
 			}
-			return env.Print(v)
+			return env.Screen.Print(v)
 		}
 	}
 	return c
@@ -324,9 +324,9 @@ func statCommand() *Command {
 				return err
 			}
 			if *human {
-				return env.Print(&render.HumanStat{Stat: (*render.Stat)(st), Now: time.Now()})
+				return env.Screen.Print(&render.HumanStat{Stat: (*render.Stat)(st), Now: time.Now()})
 			}
-			return env.Print((*render.Stat)(st))
+			return env.Screen.Print((*render.Stat)(st))
 		}
 	}
 	return c
@@ -343,7 +343,7 @@ func existsCommand() *Command {
 			if err != nil && !errors.Is(err, zkconn.NoNode) {
 				return err
 			}
-			if perr := env.Print(existence{args[0], err == nil}); perr != nil {
+			if perr := env.Screen.Print(existence{args[0], err == nil}); perr != nil {
 				return perr
 			}
 			if err != nil {

@@ -35,7 +35,7 @@ func connectCommand() *Command {
 		if err := env.Session.Ready(ctx); err != nil {
 			return err
 		}
-		return env.Print(connection(env.Session, "connect"))
+		return env.Screen.Print(connection(env.Session, "connect"))
 	})
 	return c
 }
@@ -70,7 +70,7 @@ func closeCommand() *Command {
 			if err := closing(ctx, env.Session.Close); err != nil {
 				return err
 			}
-			return env.Print(connection(env.Session, "close"))
+			return env.Screen.Print(connection(env.Session, "close"))
 		}),
 	}
 }
@@ -100,7 +100,7 @@ func syncCommand() *Command {
 			if err := env.Session.Sync(ctx, args[0]); err != nil {
 				return err
 			}
-			return env.Print(line{"Sync is OK", done{"sync", args[0]}})
+			return env.Screen.Print(line{"Sync is OK", done{"sync", args[0]}})
 		}),
 	}
 }
@@ -141,7 +141,7 @@ func whoamiCommand() *Command {
 			if err != nil {
 				return err
 			}
-			return env.Print(identities(ids))
+			return env.Screen.Print(identities(ids))
 		}),
 	}
 }
@@ -153,7 +153,7 @@ func versionCommand() *Command {
 		Example: "version",
 		Offline: true,
 		Flags: NoFlags(func(_ context.Context, env *Env, _ []string) error {
-			return env.Print(line{"zksh version: " + env.Version, struct {
+			return env.Screen.Print(line{"zksh version: " + env.Version, struct {
 				Version string `json:"version"`
 			}{env.Version}})
 		}),

@@ -46,7 +46,7 @@ func rmrCommand() *Command {
 	c.Flags = func(fs *pflag.FlagSet) Run {
 		sure := fs.BoolP("yes", "y", false, "do not ask")
 		return func(ctx context.Context, env *Env, args []string) error {
-			env.Note("The command 'rmr' has been deprecated. Please use 'deleteall' instead.")
+			env.Screen.Note("The command 'rmr' has been deprecated. Please use 'deleteall' instead.")
 			return c.deleteTree(ctx, env, args[0], zktree.DefaultBatch, *sure)
 		}
 	}
@@ -70,23 +70,23 @@ func (c *Command) deleteTree(ctx context.Context, env *Env, path string, batch i
 	if server := env.Session.ServerPath(path); path == "/" || server == "/zookeeper" {
 		return fmt.Errorf("%s is refused for %s; name what is to go below it", c.Name, path)
 	}
-	if !sure && env.Ask != nil {
+	if !sure && env.Mode == ByHand {
 		yes, err := confirm(ctx, env, path)
 		if err != nil {
 			return err
 		}
 		if !yes {
-			env.Note("nothing was deleted")
+			env.Screen.Note("nothing was deleted")
 			return nil
 		}
 	}
-	update, end := env.Meter("deleted")
+	update, end := env.Screen.Progress("deleted")
 	n, err := zktree.Delete(ctx, env.Session.Client, path, batch, update)
 	end()
 	if err != nil {
 		return err
 	}
-	return env.Print(removal{c.Name, path, n})
+	return env.Screen.Print(removal{c.Name, path, n})
 }
 
 // confirm tells what would be deleted, and asks. The server counts where it can;
@@ -104,7 +104,7 @@ func confirm(ctx context.Context, env *Env, path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return env.Ask(ctx, fmt.Sprintf("delete %s (%s): %s? [y/N] ", what, eph, path))
+	return env.Screen.Ask(ctx, fmt.Sprintf("delete %s (%s): %s? [y/N] ", what, eph, path))
 }
 
 // maxLooked is how many znodes are looked at for a question.
@@ -115,7 +115,7 @@ func ephemeralsBelow(ctx context.Context, env *Env, path string, below int) (str
 	if below > maxLooked {
 		return "too many to tell the ephemeral ones", nil
 	}
-	update, end := env.Meter("looked at")
+	update, end := env.Screen.Progress("looked at")
 	defer end()
 	n, err := zktree.CountEphemerals(ctx, env.Session.Client, path, update)
 	if err != nil {
@@ -148,7 +148,7 @@ func countCommand() *Command {
 			if err != nil {
 				return err
 			}
-			return env.Print(count{args[0], n})
+			return env.Screen.Print(count{args[0], n})
 		}),
 	}
 }
@@ -166,7 +166,7 @@ func countBelow(ctx context.Context, env *Env, path string) (int, error) {
 	if p.HasMultiRead(ctx) {
 		return env.Session.CountChildren(ctx, path)
 	}
-	update, end := env.Meter("counted")
+	update, end := env.Screen.Progress("counted")
 	_, n, err := zktree.List(ctx, env.Session.Client, path, zktree.Options{Progress: update})
 	end()
 	return n - 1, err

@@ -38,7 +38,7 @@ func addWatchCommand() *Command {
 			if err := env.Session.AddWatch(ctx, args[0], recursive); err != nil {
 				return err
 			}
-			return env.Print(done{"addWatch", args[0]})
+			return env.Screen.Print(done{"addWatch", args[0]})
 		}
 	}
 	return c
@@ -74,7 +74,7 @@ func removewatchesCommand() *Command {
 			if err := env.Session.RemoveWatches(ctx, args[0], kind, *local); err != nil {
 				return err
 			}
-			return env.Print(done{"removewatches", args[0]})
+			return env.Screen.Print(done{"removewatches", args[0]})
 		}
 	}
 	return c
@@ -120,7 +120,7 @@ func getEphemeralsCommand() *Command {
 			if err != nil {
 				return err
 			}
-			return env.Print(&ephemerals{prefix, paths})
+			return env.Screen.Print(&ephemerals{prefix, paths})
 		}),
 	}
 }

@@ -76,7 +76,7 @@ func createCommand() *Command {
 			if err != nil {
 				return err
 			}
-			return env.Print(created{path})
+			return env.Screen.Print(created{path})
 		}
 	}
 	return c
@@ -215,7 +215,7 @@ func setCommand() *Command {
 			if err != nil {
 				return err
 			}
-			return env.Print(&written{"set", args[0], (*render.Stat)(st), *stat})
+			return env.Screen.Print(&written{"set", args[0], (*render.Stat)(st), *stat})
 		}
 	}
 	return c
@@ -237,12 +237,12 @@ func deleteCommand() *Command {
 				return err
 			}
 			if len(args) > 1 {
-				env.Note("'delete path [version]' has been deprecated. Please use 'delete [-v version] path' instead.")
+				env.Screen.Note("'delete path [version]' has been deprecated. Please use 'delete [-v version] path' instead.")
 			}
 			if err := env.Session.Delete(ctx, args[0], v); err != nil {
 				return err
 			}
-			return env.Print(done{"delete", args[0]})
+			return env.Screen.Print(done{"delete", args[0]})
 		}
 	}
 	return c

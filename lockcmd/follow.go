@@ -17,6 +17,7 @@ import (
 // follower shows a queue as it changes.
 type follower struct {
 	env     *commands.Env
+	live    commands.Region // the queue on a terminal
 	path    string
 	wake    chan struct{} // receives a value after a change
 	reader  reader
@@ -33,7 +34,7 @@ const refresh = time.Second
 // followQueue shows a queue again and again, through reconnects and sessions,
 // until ctx ends. The user sees nothing of its watches.
 func followQueue(ctx context.Context, env *commands.Env, path string) error {
-	f := &follower{env: env, path: path, wake: make(chan struct{}, 1), clients: &clients{}}
+	f := &follower{env: env, live: env.Screen.Region(commands.Answers), path: path, wake: make(chan struct{}, 1), clients: &clients{}}
 	for {
 		p, err := env.Session.Pin(ctx)
 		if err == nil {
@@ -41,7 +42,7 @@ func followQueue(ctx context.Context, env *commands.Env, path string) error {
 		}
 		switch {
 		case ctx.Err() != nil:
-			return errors.Join(context.Cause(ctx), env.Redraw(nil))
+			return errors.Join(context.Cause(ctx), f.live.Close(true))
 		case !errors.Is(err, zkconn.SessionExpired):
 			return err
 		}
@@ -84,7 +85,7 @@ func (f *follower) rest(ctx context.Context, p *zkconn.Pinned, tick <-chan time.
 		case <-f.wake:
 			return nil
 		case <-tick:
-			columns, _ := f.env.Window()
+			columns, _ := f.live.Size()
 			if columns > 0 && p.Connected() {
 				return nil
 			}
@@ -127,11 +128,11 @@ func (f *follower) update(ctx context.Context) error {
 	q.addClients(f.connections(ctx, q))
 	before := f.last
 	f.last = q
-	if columns, _ := f.env.Window(); columns > 0 {
+	if columns, _ := f.live.Size(); columns > 0 {
 		return f.draw(true)
 	}
 	for _, ch := range changes(before, q, time.Now()) {
-		if err := f.env.Print(ch); err != nil {
+		if err := f.env.Screen.Print(ch); err != nil {
 			return err
 		}
 	}
@@ -154,7 +155,7 @@ func (f *follower) connections(ctx context.Context, q *queue) *clients {
 
 // draw shows the queue on a terminal, as it is now; elsewhere it does nothing.
 func (f *follower) draw(connected bool) error {
-	columns, rows := f.env.Window()
+	columns, rows := f.live.Size()
 	if columns == 0 || f.last == nil {
 		return nil
 	}
@@ -172,7 +173,7 @@ func (f *follower) draw(connected bool) error {
 	if most := max(rows-1, 2); len(lines) > most {
 		lines = append(lines[:most-1], fmt.Sprintf("… and %d more", len(lines)-most+1))
 	}
-	return f.env.Redraw(lines)
+	return f.live.Draw(lines...)
 }
 
 // title says how things are in one line.

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/commands/commandtest"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
@@ -25,11 +25,7 @@ type spectator struct {
 	s      *zkconn.Session
 	cancel context.CancelCauseFunc
 	ended  chan error
-
-	mu     sync.Mutex
-	out    strings.Builder
-	block  []string
-	blocks int
+	screen *commandtest.Screen
 }
 
 var errEnough = errors.New("enough")
@@ -38,18 +34,8 @@ var errEnough = errors.New("enough")
 func spectate(t *testing.T, s *zkconn.Session, path string, format render.Format, columns int) *spectator {
 	t.Helper()
 	f := &spectator{t: t, s: s, ended: make(chan error, 1)}
-	p := render.Printer{W: &f.out, Format: format}
-	env := &commands.Env{Session: s,
-		Print:  func(v render.Value) error { f.mu.Lock(); defer f.mu.Unlock(); return p.Print(v) },
-		Window: func() (int, int) { return columns, 6 },
-		Redraw: func(lines []string) error {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			f.block = lines
-			f.blocks++
-			return nil
-		},
-	}
+	f.screen = &commandtest.Screen{Format: format, Columns: columns, Rows: 6}
+	env := &commands.Env{Session: s, Screen: f.screen}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	f.cancel = cancel
 	go func() { f.ended <- showQueue(ctx, env, path, true) }() // stop waits for it
@@ -71,16 +57,14 @@ func (f *spectator) stop() {
 	}
 }
 
-func (f *spectator) printed() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.out.String()
-}
+func (f *spectator) printed() string { return f.screen.Printed() }
 
 func (f *spectator) shows() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return strings.Join(f.block, "\n")
+	drawn := f.screen.Drawn()
+	if len(drawn) == 0 {
+		return ""
+	}
+	return strings.Join(drawn[len(drawn)-1], "\n")
 }
 
 // brief is what was printed, in pairs of event and the end of the node's name.
@@ -213,8 +197,8 @@ func TestFollowOnATerminal(t *testing.T) {
 	}
 	eventually(t, "the request to let go", func() bool { return strings.Contains(f.shows(), askedToLetGo) })
 	f.stop()
-	if f.block != nil {
-		t.Errorf("the block was not left: %q", f.block)
+	if f.screen.Kept() == nil {
+		t.Error("the picture was not left")
 	}
 }
 

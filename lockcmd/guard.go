@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/lockcmd/child"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
@@ -25,8 +26,9 @@ func (o *owned) guard(env *commands.Env, lease *zklock.Lease, grace time.Duratio
 	if w.left() <= 0 { // asleep since it was got
 		w.ordered = true
 	} else {
-		status, err = runChild(childSpec{
-			Argv: argv, Env: o.environment(lease), Streams: env.Streams, Grace: grace, Alert: o.say,
+		status, err = runChild(child.Spec{
+			Argv: argv, Env: o.environment(lease), In: env.Streams.In, Out: env.Streams.Out, Err: env.Streams.Err,
+			Grace: grace, Alert: o.say,
 		}, w.stop)
 	}
 	close(w.over)
@@ -43,7 +45,21 @@ func (o *owned) guard(env *commands.Env, lease *zklock.Lease, grace time.Duratio
 	default:
 		return errors.Join(&commands.StatusError{Status: status, Err: err}, releaseErr)
 	}
-	return errors.Join(&commands.FinalError{Err: &commands.StatusError{Status: statusLost, Err: err}}, releaseErr)
+	return errors.Join(&commands.FinalError{Err: &commands.StatusError{Status: commands.StatusLockLost, Err: err}}, releaseErr)
+}
+
+// runChild is child.Run with the status that a shell gives a program that it
+// cannot run.
+func runChild(spec child.Spec, stop <-chan time.Time) (int, error) {
+	status, err := child.Run(spec, stop)
+	var start *child.StartError
+	switch {
+	case !errors.As(err, &start):
+		return status, err
+	case start.NotFound():
+		return commands.StatusUnknown, err
+	}
+	return commands.StatusCannotRun, err
 }
 
 // setEnd keeps what ends the command under the lock.

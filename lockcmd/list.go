@@ -33,7 +33,7 @@ func (t *Table) locksCommand() *commands.Command {
 			case *follow && *quiet:
 				return &commands.UsageError{Command: c, Problem: "-f shows changes and -q shows nothing"}
 			case len(args) == 0:
-				return env.Print(t.list())
+				return env.Screen.Print(t.list())
 			case *quiet:
 				return probe(ctx, env, args[0])
 			}

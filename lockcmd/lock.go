@@ -59,7 +59,7 @@ func (f *lockFlags) declare(fs *pflag.FlagSet, k kind) {
 	fs.BoolVarP(&f.try, "no-wait", "n", false, "do not wait")
 	fs.VarP(&f.wait, "wait", "w", "wait at most this `duration`, such as 5s or 2m; a number alone is seconds")
 	fs.BoolVarP(&f.background, "background", "b", false, "wait in the background")
-	fs.IntVarP(&f.status, "status", "E", statusNotLocked, "exit with this `status` if the lock is not got")
+	fs.IntVarP(&f.status, "status", "E", commands.StatusNotLocked, "exit with this `status` if the lock is not got")
 	fs.StringVarP(&f.note, "note", "m", "", "a `note` that others see")
 	fs.VarP(&f.grace, "grace", "t", "from TERM to KILL, a command that must end has this `duration`")
 	fs.StringVar(&f.family, "as", f.family, "the `family` of names: mutex, rw, kazoo or all")
@@ -135,7 +135,7 @@ func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlag
 	if len(argv) > 0 {
 		return o.guard(env, lease, f.grace.value, argv)
 	}
-	return env.Print(o.answer(lease, k))
+	return env.Screen.Print(o.answer(lease, k))
 }
 
 // ready waits for a session, through the end of one.

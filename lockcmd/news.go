@@ -66,7 +66,7 @@ func (c *crier) finish(ctx context.Context) error {
 	}
 }
 
-func (o *owned) say(text string) { o.table.crier.say(o.env.Alert, text) }
+func (o *owned) say(text string) { o.table.crier.say(o.env.Screen.Alert, text) }
 
 // told is the lock's Notify: it keeps the state and tells the person.
 func (o *owned) told(s zklock.Status) {

@@ -66,7 +66,7 @@ func ask(ctx context.Context, env *commands.Env, dir, name string) error {
 		}
 		return err
 	}
-	return env.Print(asked{node, describeWho(data)})
+	return env.Screen.Print(asked{node, describeWho(data)})
 }
 
 // asked is the answer of revoke.

@@ -23,14 +23,20 @@ func showQueue(ctx context.Context, env *commands.Env, path string, follow bool)
 	if err != nil {
 		return err
 	}
-	q.columns, _ = env.Window()
-	if err := env.Print(q); err != nil {
+	q.columns = answerColumns(env)
+	if err := env.Screen.Print(q); err != nil {
 		return err
 	}
 	for _, remark := range q.remarks() {
-		env.Note(remark)
+		env.Screen.Note(remark)
 	}
 	return q.status()
+}
+
+// answerColumns is the width of the terminal that answers are shown on; 0 for none.
+func answerColumns(env *commands.Env) int {
+	columns, _ := env.Screen.Region(commands.Answers).Size()
+	return columns
 }
 
 // probe is showQueue for a script that only wants the status.
@@ -59,7 +65,7 @@ func holders(ctx context.Context, env *commands.Env, path string) ([]string, err
 
 func (q *queue) status() error {
 	if len(q.Contenders) > 0 {
-		return &commands.StatusError{Status: statusNotLocked}
+		return &commands.StatusError{Status: commands.StatusNotLocked}
 	}
 	return nil
 }

@@ -9,28 +9,20 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/commands/commandtest"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// stage is an Env that keeps what it is given.
+// stage is an Env with the Screen that keeps what it is given.
 type stage struct {
 	commands.Env
-	out     strings.Builder
-	notes   []string
-	columns int
-	blocks  [][]string
+	*commandtest.Screen
 }
 
 func newStage(s *zkconn.Session, format render.Format) *stage {
-	st := &stage{}
-	p := render.Printer{W: &st.out, Format: format}
-	st.Env = commands.Env{Session: s, Print: p.Print,
-		Note:   func(text string) { st.notes = append(st.notes, text) },
-		Window: func() (int, int) { return st.columns, 10 },
-		Redraw: func(lines []string) error { st.blocks = append(st.blocks, lines); return nil },
-	}
-	return st
+	screen := &commandtest.Screen{Format: format}
+	return &stage{commands.Env{Session: s, Screen: screen}, screen}
 }
 
 func wantStatus(t *testing.T, err error, want int) {
@@ -50,16 +42,16 @@ func TestShowQueue(t *testing.T) {
 		st := newStage(b.Session, render.Text)
 		wantStatus(t, showQueue(within(t), &st.Env, b.root, false), 0)
 		wantStatus(t, probe(within(t), &st.Env, b.root), 0)
-		if st.out.String() != "free\n" {
-			t.Errorf("%q", st.out.String())
+		if st.Printed() != "free\n" {
+			t.Errorf("%q", st.Printed())
 		}
 		b.create(b.Session, "/"+uuid+"-lock-0000000001", `{"host":"web1","pid":7,"user":"ann"}`, zkconn.OpenACL(), true)
 		b.add(hex32 + "__lock__0000000002")
 		b.persistent("/config", "")
 		st = newStage(b.Session, render.Text)
-		wantStatus(t, probe(within(t), &st.Env, b.root), statusNotLocked)
-		wantStatus(t, showQueue(within(t), &st.Env, b.root, false), statusNotLocked)
-		lines := strings.Split(st.out.String(), "\n")
+		wantStatus(t, probe(within(t), &st.Env, b.root), commands.StatusNotLocked)
+		wantStatus(t, showQueue(within(t), &st.Env, b.root, false), commands.StatusNotLocked)
+		lines := strings.Split(st.Printed(), "\n")
 		if len(lines) != 4 || strings.Join(strings.Fields(lines[0]), " ") != "PLACE MODE STATE SESSION CLIENT AGE WHO NODE" {
 			t.Fatalf("%q", lines)
 		}
@@ -67,20 +59,20 @@ func TestShowQueue(t *testing.T) {
 		if f[0] != "1" || f[1] != "lock" || f[2] != "holds" || f[3] != sessionText(b.Info().ID) || !strings.HasPrefix(f[4], "127.0.0.1:") || f[6] != "ann@web1" || f[9] != uuid+"-lock-0000000001" {
 			t.Errorf("%q", f)
 		}
-		notes := strings.Join(st.notes, "\n")
+		notes := st.Notes()
 		if !strings.Contains(notes, "warning: kazoo locks do not wait for Curator mutexes") || !strings.HasSuffix(notes, "ignored: config") {
 			t.Errorf("%q", notes)
 		}
 
 		st = newStage(b.Session, render.JSON)
-		wantStatus(t, showQueue(within(t), &st.Env, b.root, false), statusNotLocked)
+		wantStatus(t, showQueue(within(t), &st.Env, b.root, false), commands.StatusNotLocked)
 		var q struct {
 			Path, State string
 			Contenders  []map[string]any
 			Ignored     []string
 			Warnings    []string
 		}
-		if err := json.Unmarshal([]byte(st.out.String()), &q); err != nil {
+		if err := json.Unmarshal([]byte(st.Printed()), &q); err != nil {
 			t.Fatal(err)
 		}
 		if q.State != "held" || len(q.Contenders) != 2 || len(q.Warnings) != 1 || len(q.Ignored) != 1 {
@@ -93,9 +85,9 @@ func TestShowQueue(t *testing.T) {
 		}
 
 		st = newStage(b.Session, render.Table)
-		wantStatus(t, showQueue(within(t), &st.Env, b.root, false), statusNotLocked)
-		if !strings.Contains(st.out.String(), "ann@web1 pid 7") {
-			t.Errorf("%q", st.out.String())
+		wantStatus(t, showQueue(within(t), &st.Env, b.root, false), commands.StatusNotLocked)
+		if !strings.Contains(st.Printed(), "ann@web1 pid 7") {
+			t.Errorf("%q", st.Printed())
 		}
 	})
 }

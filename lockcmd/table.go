@@ -17,12 +17,6 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// The exit statuses of the lock commands; the shell lists them with the others.
-const (
-	statusLost      = 74
-	statusNotLocked = 75
-)
-
 // Table is what one shell holds and waits for. Its methods may be called from
 // any goroutine; commands run one at a time.
 type Table struct {
@@ -207,7 +201,7 @@ func (t *Table) Lost() error {
 	if len(errs) == 0 {
 		return nil
 	}
-	return &commands.FinalError{Err: &commands.StatusError{Status: statusLost, Err: errors.Join(errs...)}}
+	return &commands.FinalError{Err: &commands.StatusError{Status: commands.StatusLockLost, Err: errors.Join(errs...)}}
 }
 
 func lossError(path string, s zklock.Status) error {

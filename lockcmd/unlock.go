@@ -112,7 +112,7 @@ func (o *owned) unlock(ctx context.Context, env *commands.Env) error {
 			return context.Cause(ctx)
 		}
 		if len(o.held()) == 0 { // else it was got in the last moment
-			return env.Print(unlocked{Path: o.path})
+			return env.Screen.Print(unlocked{Path: o.path})
 		}
 	}
 	l, ok := o.next()
@@ -127,11 +127,11 @@ func (o *owned) unlock(ctx context.Context, env *commands.Env) error {
 	left := o.forget(l.Lease)
 	switch {
 	case errors.Is(err, zklock.ErrLost):
-		return &commands.StatusError{Status: statusLost, Err: fmt.Errorf("%s: %w", o.path, err)}
+		return &commands.StatusError{Status: commands.StatusLockLost, Err: fmt.Errorf("%s: %w", o.path, err)}
 	case err != nil:
 		return fmt.Errorf("%s: %w", o.path, err)
 	}
-	return env.Print(unlocked{o.path, l.kind.label, node, left})
+	return env.Screen.Print(unlocked{o.path, l.kind.label, node, left})
 }
 
 var errWithdrawn = errors.New("given up")
@@ -234,7 +234,7 @@ func (t *Table) force(ctx context.Context, env *commands.Env, dir, name string) 
 			return err
 		}
 	}
-	return env.Print(removed{node, describeWho(data)})
+	return env.Screen.Print(removed{node, describeWho(data)})
 }
 
 // removed is the answer of unlock --force.

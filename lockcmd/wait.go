@@ -84,7 +84,7 @@ func (o *owned) waitHere(ctx context.Context, k kind, f *lockFlags) (*zklock.Lea
 		drain, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
 		defer cancel()
 		if o.lock.Drain(drain) != nil {
-			o.env.Note("the place in the queue of " + o.path + " is being given up in the background")
+			o.env.Screen.Note("the place in the queue of " + o.path + " is being given up in the background")
 		}
 		o.forget(nil)
 	}
@@ -106,20 +106,23 @@ func (o *owned) showWait() (end func()) {
 	drawing.Go(func() { // until end, which waits for it
 		tick := time.NewTicker(drawEvery)
 		defer tick.Stop()
+		live := o.env.Screen.Region(commands.Remarks)
+		defer live.Close(false)
+		columns, _ := live.Size()
 		said := false
 		for {
 			select {
 			case <-done:
-				o.env.Live("")
 				return
 			case <-tick.C:
 			}
 			text := o.waitLine(time.Since(start))
-			if text == "" || said {
-				continue
-			}
-			if !o.env.Live(text) {
-				o.env.Note(text)
+			switch {
+			case text == "" || said:
+			case columns > 0:
+				_ = live.Draw(text) // standard error takes nothing: that must not keep the lock away
+			default:
+				o.env.Screen.Note(text)
 				said = true
 			}
 		}
@@ -183,10 +186,10 @@ func (o *owned) waitLater(ctx context.Context, k kind, f *lockFlags) error {
 		if r.err != nil {
 			return r.err
 		}
-		return o.env.Print(o.answer(r.lease, k))
+		return o.env.Screen.Print(o.answer(r.lease, k))
 	case <-b.placed:
 		st := o.current()
-		return o.env.Print(pending{o.path, k.label, st.Node, st.Place})
+		return o.env.Screen.Print(pending{o.path, k.label, st.Node, st.Place})
 	case <-ctx.Done():
 		cancel(context.Cause(ctx))
 		return context.Cause(ctx)

@@ -90,7 +90,7 @@ func readAhead(ctx context.Context, r io.Reader) <-chan batchLine {
 func (s *Shell) over(err error) bool {
 	switch {
 	case err == nil:
-		return s.cfg.StopAtError && s.status != StatusOK
+		return s.cfg.StopAtError && s.status != commands.StatusOK
 	case errors.As(err, new(*commands.FinalError)) && !s.cfg.GoOn,
 		errors.Is(err, ErrInterrupted), errors.Is(err, ErrTerminated), errors.Is(err, context.Canceled),
 		errors.Is(err, syscall.EPIPE), errors.As(err, new(*writeError)):
@@ -113,7 +113,7 @@ func (s *Shell) fail(cmd string, err error) {
 		return
 	}
 	s.report(cmd, err)
-	if s.status == StatusOK {
+	if s.status == commands.StatusOK {
 		s.status = Status(err)
 	}
 }

@@ -69,7 +69,7 @@ func (s *Shell) history(_ context.Context, env *commands.Env, _ []string) error 
 	for i, e := range last {
 		shown[i] = history.Entry{Number: e.Number, Line: history.Redacted(e.Line)}
 	}
-	return env.Print(shown)
+	return env.Screen.Print(shown)
 }
 
 func (s *Shell) redoCommand(group string) *commands.Command {
@@ -133,7 +133,7 @@ func (s *Shell) printwatchesCommand(group string) *commands.Command {
 	}
 	c.Flags = commands.NoFlags(func(_ context.Context, env *commands.Env, args []string) error {
 		if len(args) == 0 {
-			return env.Print(watchState{s.watching()})
+			return env.Screen.Print(watchState{s.watching()})
 		}
 		switch strings.ToLower(args[0]) {
 		case "on":
@@ -175,7 +175,7 @@ func (s *Shell) setWatching(env *commands.Env, on bool) error {
 	s.eventMu.Lock()
 	s.watches = on
 	s.eventMu.Unlock()
-	return env.Print(watchSetting{watchState{on}})
+	return env.Screen.Print(watchSetting{watchState{on}})
 }
 
 // watchSetting is the answer of printwatches on and off, which has no text.

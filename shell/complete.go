@@ -11,6 +11,7 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/history"
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/shell/line"
 )
 
 // completer proposes what a line may become. All it knows of commands comes from
@@ -24,20 +25,20 @@ type completer struct {
 // maxProposals is how many proposals a menu offers.
 const maxProposals = 100
 
-// complete is an Assistant's Complete.
-func (c *completer) complete(before string) Proposals {
+// complete is a line.Assistant's Complete.
+func (c *completer) complete(before string) line.Proposals {
 	p, ok := partialLine(before)
 	if !ok {
-		return Proposals{}
+		return line.Proposals{}
 	}
 	list := c.propose(&p)
 	if len(list) == 1 && list[0].Text == before[p.from:] { // there is nothing to add
 		list = nil
 	}
-	return Proposals{From: p.from, List: list}
+	return line.Proposals{From: p.from, List: list}
 }
 
-func (c *completer) propose(p *partial) []Proposal {
+func (c *completer) propose(p *partial) []line.Proposal {
 	if len(p.words) == 0 {
 		return c.commandNames(p)
 	}
@@ -58,7 +59,7 @@ func (c *completer) propose(p *partial) []Proposal {
 }
 
 // values proposes positional words.
-func (c *completer) values(kind commands.Kind, p *partial) []Proposal {
+func (c *completer) values(kind commands.Kind, p *partial) []line.Proposal {
 	switch kind {
 	case commands.Path:
 		return c.paths(p)
@@ -77,17 +78,17 @@ func (c *completer) values(kind commands.Kind, p *partial) []Proposal {
 }
 
 // fixed proposes words out of pairs of a word and what it is about.
-func fixed(p *partial, last bool, pairs ...string) []Proposal {
-	var list []Proposal
+func fixed(p *partial, last bool, pairs ...string) []line.Proposal {
+	var list []line.Proposal
 	for i := 0; i < len(pairs); i += 2 {
 		if strings.HasPrefix(pairs[i], p.text) {
-			list = append(list, Proposal{p.spell(pairs[i]), pairs[i], pairs[i+1], last})
+			list = append(list, line.Proposal{Text: p.spell(pairs[i]), Label: pairs[i], About: pairs[i+1], Last: last})
 		}
 	}
 	return list
 }
 
-func (c *completer) commandNames(p *partial) []Proposal {
+func (c *completer) commandNames(p *partial) []line.Proposal {
 	var pairs []string
 	for _, cmd := range c.registry.All() {
 		pairs = append(pairs, cmd.Name, cmd.Summary)
@@ -99,8 +100,8 @@ func (c *completer) commandNames(p *partial) []Proposal {
 }
 
 // flagNames proposes the flags that the line does not have yet.
-func flagNames(cmd *commands.Command, p *partial) []Proposal {
-	var list []Proposal
+func flagNames(cmd *commands.Command, p *partial) []line.Proposal {
+	var list []line.Proposal
 	cmd.FlagSet().VisitAll(func(f *pflag.Flag) {
 		name := "-" + f.Shorthand
 		if f.Shorthand == "" || strings.HasPrefix(p.text, "--") {
@@ -111,14 +112,14 @@ func flagNames(cmd *commands.Command, p *partial) []Proposal {
 		})
 		if strings.HasPrefix(name, p.text) && !given {
 			_, usage := pflag.UnquoteUsage(f)
-			list = append(list, Proposal{name, name, usage, true})
+			list = append(list, line.Proposal{Text: name, Label: name, About: usage, Last: true})
 		}
 	})
 	return list
 }
 
 // aclEntries proposes the parts of an access control list.
-func aclEntries(p *partial) []Proposal {
+func aclEntries(p *partial) []line.Proposal {
 	at := strings.LastIndexByte(p.text, ',') + 1
 	head, entry := p.text[:at], p.text[at:]
 	pairs := []string{
@@ -132,22 +133,22 @@ func aclEntries(p *partial) []Proposal {
 		id := entry[:i+1]
 		pairs = []string{id + "cdrwa", "create, delete, read, write, admin", id + "r", "read", id + "rw", "read and write"}
 	}
-	var list []Proposal
+	var list []line.Proposal
 	for i := 0; i < len(pairs); i += 2 {
 		if strings.HasPrefix(pairs[i], entry) {
-			list = append(list, Proposal{p.spell(head + pairs[i]), pairs[i], pairs[i+1], false})
+			list = append(list, line.Proposal{Text: p.spell(head + pairs[i]), Label: pairs[i], About: pairs[i+1]})
 		}
 	}
 	return list
 }
 
 // lineNumbers proposes the lines of the history, the newest first.
-func (c *completer) lineNumbers(p *partial) []Proposal {
-	var list []Proposal
+func (c *completer) lineNumbers(p *partial) []line.Proposal {
+	var list []line.Proposal
 	for _, e := range slices.Backward(c.lines.Last(maxProposals)) {
 		n := strconv.Itoa(e.Number)
 		if strings.HasPrefix(n, p.text) {
-			list = append(list, Proposal{n, n, render.Safe(history.Redacted(e.Line)), true})
+			list = append(list, line.Proposal{Text: n, Label: n, About: render.Safe(history.Redacted(e.Line)), Last: true})
 		}
 	}
 	return list
@@ -155,7 +156,7 @@ func (c *completer) lineNumbers(p *partial) []Proposal {
 
 // paths proposes the children of the znode that the path leads to so far. No
 // blank follows a path: it may go on.
-func (c *completer) paths(p *partial) []Proposal {
+func (c *completer) paths(p *partial) []line.Proposal {
 	text := p.text
 	if text == "" {
 		text = "/"
@@ -166,9 +167,9 @@ func (c *completer) paths(p *partial) []Proposal {
 	}
 	parent, prefix := text[:max(at, 1)], text[at+1:]
 	names, all := c.nodes.children(parent, prefix)
-	list := make([]Proposal, len(names))
+	list := make([]line.Proposal, len(names))
 	for i, name := range names {
-		list[i] = Proposal{Text: p.spell(text[:at+1] + name), Label: render.Safe(name)}
+		list[i] = line.Proposal{Text: p.spell(text[:at+1] + name), Label: render.Safe(name)}
 	}
 	if more := all - len(names); more > 0 {
 		list[0].About = fmt.Sprintf("and %d more", more)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/shell/line"
 )
 
 // nodes is a server of a few znodes.
@@ -153,7 +154,7 @@ func TestCompleteManyNodes(t *testing.T) {
 		"ls /n09":    {100, "/n090000", "and 9900 more"},
 		"ls /x":      {0, "", ""},
 	} {
-		var list []Proposal
+		var list []line.Proposal
 		for end := time.Now().Add(10 * time.Second); time.Now().Before(end) && len(list) != want.n; time.Sleep(time.Millisecond) {
 			list = c.complete(before).List
 		}

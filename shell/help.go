@@ -13,13 +13,13 @@ import (
 // help lists the commands or explains one.
 func (s *Shell) help(_ context.Context, env *commands.Env, args []string) error {
 	if len(args) == 0 {
-		return env.Print(overview{s.registry})
+		return env.Screen.Print(overview{s.registry})
 	}
 	c := s.registry.Find(args[0])
 	if c == nil {
 		return unknownCommand{args[0], s.registry.Nearest(args[0])}
 	}
-	return env.Print(manual{c})
+	return env.Screen.Print(manual{c})
 }
 
 // overview is the answer of help: the commands by group.
@@ -76,16 +76,13 @@ func (m manual) Text(w io.Writer) error {
 	if m.c.Help != "" {
 		fmt.Fprintf(&b, "\n%s\n", wrap(m.c.Help))
 	}
-	if usages := m.c.FlagSet().FlagUsagesWrapped(helpWidth); usages != "" {
+	if usages := m.c.FlagSet().FlagUsagesWrapped(commands.HelpWidth); usages != "" {
 		b.WriteString("\nFlags\n" + usages)
 	}
 	fmt.Fprintf(&b, "\nExample\n  %s\n", m.c.Example)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
-
-// helpWidth is the width of help in columns.
-const helpWidth = 78
 
 // wrap breaks a paragraph into lines.
 func wrap(text string) string {
@@ -95,7 +92,7 @@ func wrap(text string) string {
 		n := len([]rune(word))
 		switch {
 		case column == 0:
-		case column+1+n > helpWidth:
+		case column+1+n > commands.HelpWidth:
 			b.WriteByte('\n')
 			column = 0
 		default:

@@ -19,7 +19,7 @@ func (s *Shell) leave(status int) int {
 	}
 	if err != nil {
 		s.report("", err)
-		if status == StatusOK {
+		if status == commands.StatusOK {
 			status = Status(err)
 		}
 	}
@@ -34,9 +34,9 @@ func (s *Shell) releaseLocks(ctx context.Context) error {
 	switch {
 	case len(held) == 0:
 	case s.mode == commands.Batch:
-		s.note("still locked at the end, and released now: " + strings.Join(held, ", "))
+		s.env.Screen.Note("still locked at the end, and released now: " + strings.Join(held, ", "))
 	case s.mode == commands.ByHand:
-		s.note("released: " + strings.Join(held, ", "))
+		s.env.Screen.Note("released: " + strings.Join(held, ", "))
 	}
 	return err
 }

@@ -8,6 +8,9 @@ import (
 	"os/exec"
 	"syscall"
 	"time"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/tty"
 )
 
 // pager shows what is longer than the screen, with the program that the person
@@ -42,7 +45,7 @@ func (p *pager) show(text []byte) error {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(text), os.Stdout, os.Stderr
 	cmd.Cancel = func() error { return endJob(cmd.Process) }
 	cmd.WaitDelay = time.Second
-	putBack := keepModes(os.Stdout)
+	putBack := tty.KeepModes(os.Stdout)
 	err := pagerFailure(cmd.Run())
 	return errors.Join(err, putBack())
 }
@@ -51,19 +54,13 @@ func (p *pager) show(text []byte) error {
 func pagerFailure(err error) error {
 	var exit *exec.ExitError
 	switch {
-	case errors.As(err, &exit) && exit.ExitCode() != notFound && exit.ExitCode() != notRunnable:
+	case errors.As(err, &exit) && exit.ExitCode() != commands.StatusUnknown && exit.ExitCode() != commands.StatusCannotRun:
 		return nil
 	case err == nil, errors.Is(err, syscall.EPIPE), errors.Is(err, exec.ErrWaitDelay), errors.Is(err, context.Canceled):
 		return nil
 	}
 	return noPagerError{err}
 }
-
-// A shell's exit status for a program that cannot be run, and for none.
-const (
-	notRunnable = 126
-	notFound    = 127
-)
 
 // noPagerError says that the pager could not be run.
 type noPagerError struct{ err error }

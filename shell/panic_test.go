@@ -16,6 +16,7 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/shell/line"
 )
 
 // panicking is set in the process that shall panic, to the place.
@@ -71,7 +72,7 @@ func TestPanicRestoresTheTerminal(t *testing.T) {
 			if err == nil || !strings.Contains(text, "panic: ") {
 				t.Fatalf("it did not panic: %v\n%s", err, text)
 			}
-			if !strings.Contains(text, pasteOn) {
+			if !strings.Contains(text, "\x1b[?2004h") {
 				t.Error("the terminal was never taken over; the test shows nothing")
 			}
 			if before != after {
@@ -105,7 +106,7 @@ func panicIn(where string) {
 	}
 	drawn := 0
 	s := New(Config{
-		Session: session, Out: os.Stdout, Err: os.Stderr, OutTTY: true, ErrTTY: true, Quiet: true,
+		Session: session, Out: Output{W: os.Stdout, TTY: true}, Err: Output{W: os.Stderr, TTY: true}, Quiet: true,
 		Locks: counted{func() int {
 			if drawn++; drawn > 1 { // not the first time: the terminal is raw then
 				blow("prompt")
@@ -120,17 +121,15 @@ func panicIn(where string) {
 			}),
 		}}},
 	})
-	e := s.Editor(os.Stdin, os.Stdout, os.Getenv)
-	p := e.(*promptEditor)
-	complete := p.help.Complete
-	p.help.Complete = func(before string) Proposals {
+	help := line.Assistant{Recall: s.recall, Complete: func(before string) line.Proposals {
 		blow("completer")
 		s.completer.nodes.source = panicSource{s.completer.nodes.source, blow}
-		return complete(before)
-	}
+		return s.completer.complete(before)
+	}}
 	if where == "reader" {
-		p.help.Recall = nil // a search, which looks while keys are read, trips over it
+		help.Recall = nil // a search, which looks while keys are read, trips over it
 	}
+	e := line.New(os.Stdin, os.Stdout, os.Getenv, help, nil)
 	s.RunEditor(context.Background(), e)
 }
 

@@ -3,35 +3,44 @@ package shell
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/shell/line"
 )
 
+// Output is one of the two streams a shell writes to.
+type Output struct {
+	W    io.Writer
+	TTY  bool                       // it is a terminal
+	Size func() (columns, rows int) // of the terminal; nil or zeros: not known
+}
+
+// size is that of the terminal; one that does not know its size counts as 80 by 24.
+func (o *Output) size() (columns, rows int) {
+	if o.Size != nil {
+		columns, rows = o.Size()
+	}
+	if columns == 0 {
+		return 80, 24
+	}
+	return columns, rows
+}
+
 // screen is the only writer of standard output and standard error. Each of its
-// writes is whole, so that answers, events, errors and the progress line never
-// run into each other.
+// writes is whole, so that answers, events, errors and regions never run into each
+// other.
 type screen struct {
-	mu      sync.Mutex
-	out     io.Writer
-	err     io.Writer
-	printer render.Printer
-	errTTY  bool
-	width   func() int // of the terminal in columns
-	meters  bool       // show progress
-	editor  Editor     // nil unless by hand: it knows the line being typed
-	pager   *pager     // nil unless by hand, by the person's wish
-	paging  atomic.Bool
-	drawn   bool       // a progress or live line is on the terminal
-	live    string     // the live line; empty: none
-	rows    func() int // of the terminal
-	block   []string   // lines of standard output that are redrawn in place
-	blocked int        // how many of them are on the terminal
+	mu       sync.Mutex
+	out, err Output
+	printer  render.Printer
+	editor   line.Editor // nil unless by hand: it knows the line being typed
+	pager    *pager      // nil unless by hand, by the person's wish
+	paging   atomic.Bool
+	regions  []*region // on the terminal, from top to bottom
 }
 
 // answer prints a value on standard output. Without its pager it is an answer all
@@ -49,6 +58,7 @@ func (s *screen) printOrPage(v render.Value) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.erase()
+	defer s.restore() // what fails here the next Draw tells
 	if s.pager == nil {
 		return s.printer.Print(v)
 	}
@@ -57,7 +67,7 @@ func (s *screen) printOrPage(v render.Value) error {
 		return err
 	}
 	if s.pager.fits(b.Bytes()) {
-		_, err := s.out.Write(b.Bytes())
+		_, err := s.out.W.Write(b.Bytes())
 		return err
 	}
 	return s.page(b.Bytes())
@@ -70,7 +80,7 @@ func (s *screen) page(text []byte) error {
 	defer s.paging.Store(false)
 	err := s.pager.show(text)
 	if failed := (noPagerError{}); errors.As(err, &failed) {
-		if _, err := s.out.Write(text); err != nil {
+		if _, err := s.out.W.Write(text); err != nil {
 			return err
 		}
 	}
@@ -86,11 +96,11 @@ func (s *screen) event(v render.Value) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.erase()
-	defer s.drawLive()
+	defer s.restore() // what fails here the next Draw tells
 	if s.editor != nil {
 		return s.editor.Notify(b.String())
 	}
-	_, err := s.out.Write(b.Bytes())
+	_, err := s.out.W.Write(b.Bytes())
 	return err
 }
 
@@ -110,142 +120,17 @@ func (s *screen) complain(text string) {
 		start, text = "\n", rest
 	}
 	text = strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "; ")
-	if s.errTTY {
+	if s.err.TTY {
 		text = render.Safe(text)
 	}
 	text = start + text
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.erase()
-	defer s.drawLive()
-	if s.editor != nil && s.errTTY {
+	defer s.restore() // what fails here the next Draw tells
+	if s.editor != nil && s.err.TTY {
 		_ = s.editor.Notify(text + "\n")
 		return
 	}
-	_, _ = io.WriteString(s.err, text+"\n")
-}
-
-// erase takes away what is drawn anew: the progress line, the block. Called with
-// mu held.
-func (s *screen) erase() {
-	if s.blocked > 0 {
-		_, _ = fmt.Fprintf(s.out, "\r\x1b[%dA\x1b[J", s.blocked)
-		s.blocked = 0
-	}
-	if s.drawn {
-		_, _ = io.WriteString(s.err, "\r\x1b[K")
-		s.drawn = false
-	}
-}
-
-// showLive puts one line on the terminal in the place of the one before, and
-// takes it away when the text is empty; it tells whether there is one. The line is
-// cut to the window, since one that wraps cannot be taken back.
-func (s *screen) showLive(text string) bool {
-	if !s.errTTY {
-		return false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.live = text
-	s.erase()
-	s.drawLive()
-	return true
-}
-
-// window is the size of the terminal that standard output is; zeros where it is
-// none, or where answers are for a program all the same.
-func (s *screen) window() (columns, rows int) {
-	if !s.printer.Safe || s.printer.Format == render.JSON {
-		return 0, 0
-	}
-	return s.width(), s.rows()
-}
-
-// redraw puts a block of lines in the place of the one before; nil leaves that
-// one for good. Lines are cut to the window, and so is the block: what has
-// scrolled out cannot be taken back.
-func (s *screen) redraw(lines []string) error {
-	columns, rows := s.window()
-	if columns == 0 {
-		return nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if lines == nil {
-		s.block, s.blocked = nil, 0
-		return nil
-	}
-	if s.drawn {
-		s.erase()
-	}
-	s.block = nil
-	for _, l := range lines[:min(len(lines), max(rows-1, 1))] {
-		s.block = append(s.block, render.Cut(render.Safe(l), columns-1))
-	}
-	return s.drawBlock()
-}
-
-// drawBlock is called with mu held.
-func (s *screen) drawBlock() error {
-	if len(s.block) == 0 {
-		return nil
-	}
-	text := strings.Join(s.block, "\n") + "\n"
-	if s.blocked > 0 { // line by line: a screen that is cleared first flickers, and some keep a copy of it
-		text = fmt.Sprintf("\r\x1b[%dA", s.blocked) + strings.Join(s.block, "\x1b[K\n") + "\x1b[K\n\x1b[J"
-	}
-	s.blocked = len(s.block)
-	_, err := io.WriteString(s.out, text)
-	return wrapWrite(err)
-}
-
-// liveMargin is left free behind a live line, for what the terminal echoes there.
-const liveMargin = 4
-
-// drawLive puts back what erase took. Called with mu held.
-func (s *screen) drawLive() {
-	_ = s.drawBlock() // the next redraw tells
-	if s.live != "" {
-		_, _ = io.WriteString(s.err, render.Cut(render.Safe(s.live), s.width()-liveMargin))
-		s.drawn = true
-	}
-}
-
-// When progress is shown, and how often it is drawn anew.
-const (
-	meterAfter = 500 * time.Millisecond
-	meterEvery = 100 * time.Millisecond
-)
-
-// meter shows the progress of a piece of work in one line that is rewritten in
-// place, once the work has taken long enough.
-func (s *screen) meter(verb string) (update func(done, total int), end func()) {
-	if !s.meters {
-		return func(int, int) {}, func() {}
-	}
-	start := time.Now()
-	next := start.Add(meterAfter)
-	update = func(done, total int) {
-		now := time.Now()
-		if now.Before(next) {
-			return
-		}
-		next = now.Add(meterEvery)
-		text := progressLine(verb, done, total, now.Sub(start))
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		_, _ = io.WriteString(s.err, "\r\x1b[K"+text)
-		s.drawn = true
-	}
-	return update, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.erase()
-	}
-}
-
-func progressLine(verb string, done, total int, took time.Duration) string {
-	rate := float64(done) / took.Seconds()
-	return fmt.Sprintf("%s %d of %d (%d %%), %.0f/s", verb, done, total, 100*done/max(total, 1), rate)
+	_, _ = io.WriteString(s.err.W, text+"\n")
 }

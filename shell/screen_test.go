@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
 )
 
@@ -11,12 +12,13 @@ import (
 // is printed.
 func TestRedraw(t *testing.T) {
 	var out strings.Builder
-	s := &screen{out: &out, err: &out, errTTY: true, width: func() int { return 10 }, rows: func() int { return 4 },
-		printer: render.Printer{W: &out, Format: render.Text, Safe: true}}
+	terminal := Output{W: &out, TTY: true, Size: func() (int, int) { return 10, 4 }}
+	s := &screen{out: terminal, err: terminal, printer: render.Printer{W: &out, Format: render.Text, Safe: true}}
+	r := s.region(commands.Answers)
 	draw := func(lines []string, want string) {
 		t.Helper()
 		out.Reset()
-		if err := s.redraw(lines); err != nil || out.String() != want {
+		if err := r.Draw(lines...); err != nil || out.String() != want {
 			t.Errorf("%q, %v; want %q", out.String(), err, want)
 		}
 	}
@@ -27,10 +29,14 @@ func TestRedraw(t *testing.T) {
 	if got := out.String(); got != "\r\x1b[3A\x1b[Joh\na\nb\nc\n" {
 		t.Errorf("%q", got)
 	}
-	draw(nil, "")
+	out.Reset()
+	if err := r.Close(true); err != nil || out.String() != "" {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+	r = s.region(commands.Answers)
 	draw([]string{"new"}, "new\n")
 	out.Reset()
-	if err := s.answer(plain("answer\n")); err != nil || out.String() != "\r\x1b[1A\x1b[Janswer\n" {
+	if err := s.answer(plain("answer\n")); err != nil || out.String() != "\r\x1b[1A\x1b[Janswer\nnew\n" {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 }
@@ -39,8 +45,9 @@ func TestRedrawNeedsATerminal(t *testing.T) {
 	var out strings.Builder
 	for _, p := range []render.Printer{{Format: render.Text}, {Format: render.JSON, Safe: true}} {
 		p.W = &out
-		s := &screen{out: &out, err: &out, width: func() int { return 10 }, rows: func() int { return 4 }, printer: p}
-		if columns, rows := s.window(); columns != 0 || rows != 0 || s.redraw([]string{"x"}) != nil || out.Len() > 0 {
+		s := &screen{out: Output{W: &out, TTY: p.Safe}, err: Output{W: &out}, printer: p}
+		r := s.region(commands.Answers)
+		if columns, rows := r.Size(); columns != 0 || rows != 0 || r.Draw("x") != nil || out.Len() > 0 {
 			t.Errorf("%d by %d, printed %q", columns, rows, out.String())
 		}
 	}

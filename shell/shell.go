@@ -18,6 +18,7 @@ import (
 	"github.com/zksh/zksh/history"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/shell/line"
 )
 
 // Config is what a Shell is made of.
@@ -27,11 +28,9 @@ type Config struct {
 	Format   render.Format
 	Version  string
 
-	Columns, Rows  func() int // the size of the terminal
-	Out, Err       io.Writer
-	OutTTY, ErrTTY bool
-	Streams        commands.Streams // for programs that commands start
-	Stdin          io.Reader        // for a one-shot command that asks for it
+	Out, Err Output
+	Streams  commands.Streams // for programs that commands start
+	Stdin    io.Reader        // for a one-shot command that asks for it
 
 	StopAtError bool // -e
 	GoOn        bool // -k: also after a lock that a batch relies on
@@ -42,8 +41,7 @@ type Config struct {
 
 	Locks Locks // held by commands; may be nil
 
-	Pager string                     // by hand: the program for what is longer than the screen; may be empty
-	Size  func() (columns, rows int) // of the terminal; nil if there is none
+	Pager string // by hand: the program for what is longer than the screen; may be empty
 
 	Welcome string        // more lines of the banner, by hand
 	Notices <-chan string // remarks from outside, shown by hand as they come; may be nil
@@ -83,31 +81,14 @@ type Shell struct {
 // New makes a Shell.
 func New(cfg Config) *Shell {
 	s := &Shell{cfg: cfg, watches: true, recall: history.NewRecall(nil)}
-	s.screen = &screen{out: cfg.Out, err: cfg.Err, errTTY: cfg.ErrTTY, meters: cfg.ErrTTY && !cfg.Quiet,
-		printer: render.Printer{W: cfg.Out, Format: cfg.Format, Safe: cfg.OutTTY}, width: cfg.Columns, rows: cfg.Rows}
-	if s.screen.width == nil {
-		s.screen.width = func() int { return 80 }
-	}
-	if s.screen.rows == nil {
-		s.screen.rows = func() int { return 24 }
-	}
-	if cfg.OutTTY && cfg.Size != nil {
-		s.screen.printer.Width = func() int { columns, _ := cfg.Size(); return columns }
+	s.screen = &screen{out: cfg.Out, err: cfg.Err,
+		printer: render.Printer{W: cfg.Out.W, Format: cfg.Format, Safe: cfg.Out.TTY}}
+	if cfg.Out.TTY && cfg.Out.Size != nil {
+		s.screen.printer.Width = func() int { columns, _ := cfg.Out.Size(); return columns }
 	}
 	s.registry = commands.NewRegistry(append(cfg.Commands, s.builtins())...)
 	s.completer = &completer{registry: s.registry, lines: &s.lines}
-	s.env = &commands.Env{
-		Session: cfg.Session,
-		Version: cfg.Version,
-		Print:   s.print,
-		Note:    s.note,
-		Alert:   s.screen.complain,
-		Live:    s.screen.showLive,
-		Window:  s.screen.window,
-		Redraw:  s.screen.redraw,
-		Meter:   s.screen.meter,
-		Streams: cfg.Streams,
-	}
+	s.env = &commands.Env{Session: cfg.Session, Version: cfg.Version, Screen: front{s}, Streams: cfg.Streams}
 	return s
 }
 
@@ -116,16 +97,47 @@ func (s *Shell) setMode(m commands.Mode) { s.mode, s.env.Mode = m, m }
 // Registry is the table of all commands.
 func (s *Shell) Registry() *commands.Registry { return s.registry }
 
-// print shows an answer after the events that came before it on the wire.
-func (s *Shell) print(v render.Value) error {
-	return errors.Join(s.showEvents(), wrapWrite(s.screen.answer(v)))
+// front is the screen as commands see it.
+type front struct{ s *Shell }
+
+// Print shows an answer after the events that came before it on the wire.
+func (f front) Print(v render.Value) error {
+	return errors.Join(f.s.showEvents(), wrapWrite(f.s.screen.answer(v)))
 }
 
-func (s *Shell) note(text string) {
-	if !s.cfg.Quiet {
-		s.screen.complain(text)
+// Note is part of commands.Screen.
+func (f front) Note(text string) {
+	if !f.s.cfg.Quiet {
+		f.s.screen.complain(text)
 	}
 }
+
+// Alert is part of commands.Screen.
+func (f front) Alert(text string) { f.s.screen.complain(text) }
+
+// Ask is part of commands.Screen. The answer is no unless it is yes.
+func (f front) Ask(ctx context.Context, question string) (bool, error) {
+	if f.s.screen.editor == nil {
+		return false, errors.New("there is nobody to ask")
+	}
+	answer, err := f.s.screen.editor.Ask(ctx, render.Safe(question))
+	if errors.Is(err, io.EOF) {
+		return false, nil
+	}
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes", err
+}
+
+// Progress is part of commands.Screen.
+func (f front) Progress(verb string) (update func(done, total int), end func()) {
+	if f.s.cfg.Quiet {
+		return func(int, int) {}, func() {}
+	}
+	return f.s.screen.progress(verb)
+}
+
+// Region is part of commands.Screen.
+func (f front) Region(on commands.Stream) commands.Region { return f.s.screen.region(on) }
 
 // Wait waits at most so long for a session, and returns the exit status of a
 // program that gives up.
@@ -138,7 +150,7 @@ func (s *Shell) Wait(ctx context.Context, timeout time.Duration) int {
 		s.report("", err)
 		return s.leave(Status(err))
 	}
-	return StatusOK
+	return commands.StatusOK
 }
 
 // RunCommand runs one command given as words and returns the exit status.
@@ -162,7 +174,7 @@ func (s *Shell) RunCommand(ctx context.Context, args []string) int {
 
 // Editor is the editor for a terminal: getenv gives what the person wants of it.
 // The history file, if there is one, is what earlier lines are recalled from.
-func (s *Shell) Editor(in, out *os.File, getenv func(string) string) Editor {
+func (s *Shell) Editor(in, out *os.File, getenv func(string) string) line.Editor {
 	var earlier []string
 	if s.cfg.History != nil {
 		var err error
@@ -173,26 +185,25 @@ func (s *Shell) Editor(in, out *os.File, getenv func(string) string) Editor {
 	for _, line := range earlier {
 		s.recall.Add(line)
 	}
-	return newEditor(in, out, getenv, Assistant{Complete: s.completer.complete, Recall: s.recall}, s.cfg.Interrupts)
+	return line.New(in, out, getenv, line.Assistant{Complete: s.completer.complete, Recall: s.recall}, s.cfg.Interrupts)
 }
 
 // RunEditor reads lines from a person until he leaves, and returns the status of
 // the last one. It closes the editor.
-func (s *Shell) RunEditor(ctx context.Context, e Editor) int {
+func (s *Shell) RunEditor(ctx context.Context, e line.Editor) int {
 	defer s.giveBackOnPanic()
 	s.setMode(commands.ByHand)
 	s.screen.mu.Lock()
 	s.screen.editor = e
 	s.screen.mu.Unlock()
-	s.env.Ask = s.ask
 	nodes := newNodeCache(sessionNodes{s.cfg.Session}, e.Refresh, s.giveBackOnPanic)
 	s.completer.nodes = nodes
 	if !s.cfg.Quiet {
 		s.banner()
 	}
 	ctx, stop := context.WithCancelCause(ctx)
-	if s.cfg.Pager != "" && s.cfg.Size != nil && s.cfg.OutTTY {
-		s.screen.pager = &pager{command: s.cfg.Pager, size: s.cfg.Size, ctx: ctx}
+	if s.cfg.Pager != "" && s.cfg.Out.TTY && s.cfg.Out.Size != nil {
+		s.screen.pager = &pager{command: s.cfg.Pager, size: s.cfg.Out.Size, ctx: ctx}
 	}
 	var watching sync.WaitGroup
 	watching.Go(func() {
@@ -213,16 +224,6 @@ func (s *Shell) RunEditor(ctx context.Context, e Editor) int {
 	return status
 }
 
-// ask puts a question whose answer is no unless it is yes.
-func (s *Shell) ask(ctx context.Context, question string) (bool, error) {
-	answer, err := s.screen.editor.Ask(ctx, render.Safe(question))
-	if errors.Is(err, io.EOF) {
-		return false, nil
-	}
-	answer = strings.ToLower(strings.TrimSpace(answer))
-	return answer == "y" || answer == "yes", err
-}
-
 func (s *Shell) banner() {
 	text := fmt.Sprintf("Connecting to %s\nWelcome to ZooKeeper! This is zksh %s; help lists the commands.\n%s",
 		s.cfg.Session.Servers().Spec, s.cfg.Version, s.cfg.Welcome)
@@ -231,15 +232,15 @@ func (s *Shell) banner() {
 	}
 }
 
-func (s *Shell) readLines(ctx context.Context, e Editor) {
+func (s *Shell) readLines(ctx context.Context, e line.Editor) {
 	for {
-		line, err := e.ReadLine(ctx, s.prompt)
+		text, err := e.ReadLine(ctx, s.prompt)
 		switch {
 		case errors.Is(err, ErrInterrupted):
 			continue
-		case errors.Is(err, errLineTooLong):
+		case errors.Is(err, line.ErrTooLong):
 			s.report("", err)
-			s.status = StatusUsage
+			s.status = commands.StatusUsage
 			continue
 		case errors.Is(err, io.EOF), ctx.Err() != nil:
 			return
@@ -248,11 +249,11 @@ func (s *Shell) readLines(ctx context.Context, e Editor) {
 			s.status = Status(err)
 			return
 		}
-		if blankOrComment(line) {
+		if blankOrComment(text) {
 			continue
 		}
-		s.keep(line)
-		cmd, err := s.runCancellable(ctx, line)
+		s.keep(text)
+		cmd, err := s.runCancellable(ctx, text)
 		if errors.Is(err, errQuit) {
 			return
 		}
@@ -285,7 +286,7 @@ func (s *Shell) keep(line string) {
 
 // prompt is zkCli's: the connect string, the state, the number of the next line.
 // Locks are counted behind the state once there are any.
-func (s *Shell) prompt() Prompt {
+func (s *Shell) prompt() line.Prompt {
 	state, locks := s.cfg.Session.State(), ""
 	if s.cfg.Locks != nil {
 		switch n := s.cfg.Locks.Held(); n {
@@ -296,7 +297,7 @@ func (s *Shell) prompt() Prompt {
 			locks = fmt.Sprintf(", %d locks", n)
 		}
 	}
-	return Prompt{
+	return line.Prompt{
 		Text:  fmt.Sprintf("[zk: %s(%s%s) %d] ", s.cfg.Session.Servers().Spec, state, locks, s.lines.Len()),
 		Alert: state != zkconn.StateConnected,
 	}

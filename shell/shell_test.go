@@ -4,15 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/zksh/zksh/commands"
-	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktree"
 )
@@ -26,6 +22,8 @@ func TestStatus(t *testing.T) {
 		{errors.New("any"), 1},
 		{&zkconn.Error{Code: zkconn.NoNode}, 1},
 		{commands.Unmet{}, 1},
+		{&commands.FinalError{Err: &commands.StatusError{Status: commands.StatusLockLost}}, 74},
+		{&commands.FinalError{Err: &commands.StatusError{Status: commands.StatusNotLocked}}, 75},
 		{&commands.UsageError{Problem: "x"}, 2},
 		{&zkconn.NoServerError{}, 69},
 		{&zkconn.LostError{Cause: errors.New("cut")}, 69},
@@ -45,10 +43,10 @@ func TestStatus(t *testing.T) {
 		}
 	}
 	listed := map[int]bool{}
-	for _, s := range Statuses() {
+	for _, s := range commands.Statuses() {
 		listed[s.Status] = true
 	}
-	for _, s := range []int{0, 1, 2, 69, 127, 130, 141, 143} {
+	for _, s := range []int{0, 1, 2, 69, 74, 75, 127, 130, 141, 143} {
 		if !listed[s] {
 			t.Errorf("status %d is not listed", s)
 		}
@@ -76,86 +74,6 @@ func TestNearest(t *testing.T) {
 	} {
 		if got := r.Nearest(in); got != want {
 			t.Errorf("Nearest(%q) = %q, want %q", in, got, want)
-		}
-	}
-}
-
-func parse(t *testing.T, config, server string, args ...string) (Options, error) {
-	t.Helper()
-	dir := t.TempDir()
-	if config != "" {
-		if err := os.MkdirAll(filepath.Join(dir, "zksh"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "zksh", "config"), []byte(config), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return ParseOptions(args, Environment{Getenv: func(k string) string {
-		if k == "ZKSH_SERVER" {
-			return server
-		}
-		return ""
-	}, ConfigDir: dir, StateDir: dir})
-}
-
-func TestOptionsPrecedence(t *testing.T) {
-	const config = "# mine\nserver = conf:1\ntimeout=5000\n output = json \nhistory = 0\n"
-	for _, c := range []struct{ config, env, arg, want string }{
-		{"", "", "", DefaultServer},
-		{config, "", "", "conf:1"},
-		{config, "env:2", "", "env:2"},
-		{config, "env:2", "arg:3", "arg:3"},
-	} {
-		var args []string
-		if c.arg != "" {
-			args = []string{"-server", c.arg}
-		}
-		o, err := parse(t, c.config, c.env, args...)
-		if err != nil || o.Server != c.want {
-			t.Errorf("%+v: server %q, %v", c, o.Server, err)
-		}
-		if c.config != "" && (o.Timeout.Milliseconds() != 5000 || o.Format != render.JSON || o.HistoryLines != 0) {
-			t.Errorf("the configuration was not taken: %+v", o)
-		}
-	}
-}
-
-func TestOptionsEndAtTheCommand(t *testing.T) {
-	for _, args := range [][]string{
-		{"-server", "h:1", "-timeout", "7", "-r", "ls", "-R", "/", "-server", "x"},
-		{"--server=h:1", "--timeout=7", "--readonly", "ls", "-R", "/", "-server", "x"},
-	} {
-		o, err := parse(t, "", "", args...)
-		if err != nil || o.Server != "h:1" || o.Timeout.Milliseconds() != 7 || !o.ReadOnly || strings.Join(o.Command, " ") != "ls -R / -server x" {
-			t.Errorf("%v: %+v, %v", args, o, err)
-		}
-	}
-}
-
-func TestBadOptions(t *testing.T) {
-	for _, c := range []struct {
-		config string
-		args   []string
-		want   string
-	}{
-		{"", []string{"-x"}, "-x"},
-		{"", []string{"--nope"}, "--nope"},
-		{"", []string{"-server"}, "-server"},
-		{"", []string{"-server", ""}, "no host"},
-		{"", []string{"-server", "h:abc"}, "abc"},
-		{"", []string{"-server", "h:1/bad/"}, "chroot"},
-		{"", []string{"-timeout", "abc"}, "abc"},
-		{"", []string{"-timeout", "0"}, `"0"`},
-		{"", []string{"-o", "xml"}, "xml"},
-		{"", []string{"-f", "x", "ls"}, "ls"},
-		{"server h:1\n", nil, "config:1"},
-		{"\nnope = 1\n", nil, "config:2"},
-		{"timeout = x\n", nil, "config:1"},
-	} {
-		_, err := parse(t, c.config, "", c.args...)
-		if Status(err) != StatusUsage || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%q %q: %v", c.config, c.args, err)
 		}
 	}
 }

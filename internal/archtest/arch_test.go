@@ -23,18 +23,24 @@ const (
 // import. Tests may import what they like.
 var arrows = map[string][]string{
 	".": {
-		"shell", "commands", "lockcmd", "lockcmd/zklock", "history", "internal/jute", "internal/render",
-		"internal/playground", "internal/sandbox", "internal/zkconn", "internal/zktree",
+		"shell", "commands", "lockcmd", "history",
+		"internal/app", "internal/playground", "internal/tty", "internal/zkconn",
 	},
-	"shell":                     {"commands", "history", "internal/render", "internal/zkconn", "internal/zktree"},
+	"internal/app":              {"commands", "internal/playground", "internal/render", "internal/zkconn"},
+	"shell":                     {"shell/line", "commands", "history", "internal/render", "internal/tty", "internal/zkconn", "internal/zktree"},
+	"shell/line":                {"history", "internal/tty"},
 	"commands":                  {"internal/render", "internal/zkconn", "internal/zktree"},
-	"lockcmd":                   {"commands", "lockcmd/zklock", "internal/render", "internal/zkconn"},
+	"commands/commandtest":      free,
+	"lockcmd":                   {"commands", "lockcmd/child", "lockcmd/queue", "lockcmd/zklock", "internal/render", "internal/zkconn"},
+	"lockcmd/child":             {"internal/tty"},
+	"lockcmd/queue":             {"lockcmd/zklock", "internal/render"},
 	"lockcmd/zklock":            {},
 	"history":                   {},
 	"internal/jute":             {},
 	"internal/render":           {},
+	"internal/tty":              {},
 	"internal/sandbox":          {"internal/jute"},
-	"internal/playground":       {"commands", "internal/sandbox"},
+	"internal/playground":       {"internal/sandbox"},
 	"internal/zkconn":           {"internal/jute"},
 	"internal/zktree":           {"internal/zkconn"},
 	"internal/archtest":         free,
@@ -107,8 +113,8 @@ func TestImports(t *testing.T) {
 		}
 		for _, imp := range src.file.Imports {
 			path := importPath(t, imp)
-			if path == "github.com/c-bata/go-prompt" && src.dir != "shell" {
-				t.Errorf("%s: only shell may import %s", fset.Position(imp.Pos()), path)
+			if path == "github.com/c-bata/go-prompt" && src.dir != "shell/line" {
+				t.Errorf("%s: only shell/line may import %s", fset.Position(imp.Pos()), path)
 			}
 			dir, ours := strings.CutPrefix(path, module+"/")
 			if ours && !isFree(src.dir) && !slices.Contains(allowed, dir) {

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zksh/zksh/commands"
-	"github.com/zksh/zksh/internal/playground"
+	"github.com/zksh/zksh/internal/app"
 	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/lockcmd"
 	"github.com/zksh/zksh/shell"
@@ -30,7 +30,7 @@ const readme = "../../README.md"
 // generated are the parts of the README that come from the program, by the mark
 // before them.
 func generated() map[string]string {
-	sh := shell.New(shell.Config{Commands: [][]*commands.Command{commands.All(), lockcmd.New().Commands(), playground.Command(nil)}})
+	sh := shell.New(shell.Config{Commands: [][]*commands.Command{commands.All(), lockcmd.New().Commands(), app.SandboxCommand(nil)}})
 	var table, statuses strings.Builder
 	table.WriteString("| command | what it does |\n|---|---|\n")
 	for _, c := range sh.Registry().All() {
@@ -41,12 +41,12 @@ func generated() map[string]string {
 		fmt.Fprintf(&table, "| %s | %s |\n", name, c.Summary)
 	}
 	statuses.WriteString("| status | meaning |\n|---|---|\n")
-	for _, s := range shell.Statuses() {
+	for _, s := range commands.Statuses() {
 		fmt.Fprintf(&statuses, "| %d | %s |\n", s.Status, s.Meaning)
 	}
 	return map[string]string{
 		"<!-- commands: written by the tests, see CONTRIBUTING -->": table.String(),
-		"<!-- options -->":  "```\n" + shell.Help() + "```\n",
+		"<!-- options -->":  "```\n" + app.Help() + "```\n",
 		"<!-- statuses -->": statuses.String(),
 	}
 }
@@ -206,7 +206,7 @@ func openTerminal(t *testing.T, state string) *terminal {
 		in.Close()
 		for range term.lines {
 		}
-		if err := cmd.Wait(); err != nil && cmd.ProcessState.ExitCode() != shell.StatusNotLocked { // as locks has it for a lock that is held
+		if err := cmd.Wait(); err != nil && cmd.ProcessState.ExitCode() != commands.StatusNotLocked { // as locks has it for a lock that is held
 			t.Errorf("a terminal of the README: %v", err)
 		}
 	})

@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/sandbox"
 )
 
@@ -183,45 +182,22 @@ func (p *Place) Close() error {
 	return err
 }
 
-// Command is the command sandbox. place is nil in a shell that has none.
-func Command(place *Place) []*commands.Command {
-	c := &commands.Command{
-		Name: "sandbox", Group: "Sandbox", Args: "pause|resume",
-		Summary: "cut everybody off from the sandbox, or let them back",
-		Help: strings.ReplaceAll(Notice, "\n", " ") + " zksh --sandbox starts one, or joins the one another terminal runs;" +
-			" with -listen 127.0.0.1:2181 it only serves, for any client. A pause shows connection loss, and, when it is" +
-			" longer than the session timeout, expiry: the sessions' clocks go on.",
-		Example: "sandbox pause",
-		Params:  []commands.Param{{Name: "pause|resume", Kind: commands.Switch}},
-		Offline: true,
+// Pause cuts everybody off from the sandbox. It is an error in a joined one.
+func (p *Place) Pause() error {
+	if p.Joined() {
+		return errJoined
 	}
-	c.Flags = commands.NoFlags(func(_ context.Context, env *commands.Env, args []string) error {
-		switch {
-		case place == nil:
-			return errors.New("there is no sandbox here; zksh --sandbox starts one")
-		case place.Joined():
-			return errors.New("this sandbox is another shell's; only that one can pause it")
-		}
-		switch args[0] {
-		case "pause":
-			place.server.Pause()
-		case "resume":
-			place.server.Resume()
-		default:
-			return &commands.UsageError{Command: c, Problem: fmt.Sprintf("%q is neither pause nor resume", args[0])}
-		}
-		return env.Print(state{args[0] + "d"})
-	})
-	return []*commands.Command{c}
+	p.server.Pause()
+	return nil
 }
 
-// state is the answer of sandbox.
-type state struct {
-	Sandbox string `json:"sandbox"`
+// Resume lets everybody back.
+func (p *Place) Resume() error {
+	if p.Joined() {
+		return errJoined
+	}
+	p.server.Resume()
+	return nil
 }
 
-// Text is a line.
-func (s state) Text(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "sandbox %s\n", s.Sandbox)
-	return err
-}
+var errJoined = errors.New("this sandbox is another shell's; only that one can pause it")

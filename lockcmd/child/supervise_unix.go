@@ -1,6 +1,6 @@
 //go:build unix && !aix && !solaris
 
-package lockcmd
+package child
 
 import (
 	"fmt"
@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// child is a running program. Its methods are for the goroutine of runChild.
+// child is a running program. Its methods are for the goroutine of Run.
 type child struct {
-	spec    childSpec
+	spec    Spec
 	pid     int // and the number of its group
 	changes <-chan change
 	tty     *terminal // nil: we have none
@@ -30,25 +30,25 @@ type change struct {
 	err    error
 }
 
-// superviseChild starts the program and sees to it until it is gone.
-func superviseChild(cmd *exec.Cmd, files []*os.File, spec childSpec, stop <-chan time.Time) (int, error) {
-	tty := openTerminal()
-	defer tty.close()
-	handOver := tty.ours() && isControlling(files[0]) && isControlling(files[1])
+// supervise starts the program and sees to it until it is gone.
+func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time) (int, error) {
+	term := openTerminal()
+	defer term.close()
+	handOver := term.ours() && isControlling(files[0]) && isControlling(files[1])
 	signals := listen(!handOver)
 	defer signal.Stop(signals)
 	pid, changes, err := start(cmd, files)
 	if err != nil {
-		return cannotRun(spec.Argv[0], err)
+		return 0, cannotRun(spec.Argv[0], err)
 	}
-	c := &child{spec: spec, pid: pid, changes: changes, tty: tty}
+	c := &child{spec: spec, pid: pid, changes: changes, tty: term}
 	if handOver {
-		c.complain(tty.give(pid))
+		c.complain(term.give(pid))
 	}
-	defer func() { c.complain(tty.takeBack()) }()
+	defer func() { c.complain(term.takeBack()) }()
 	status, err := c.watch(signals, stop)
 	if err == nil && status.Signaled() {
-		c.complain(tty.restore()) // it had no time to do that itself
+		c.complain(term.restore()) // it had no time to do that itself
 	}
 	return exitStatus(status), err
 }

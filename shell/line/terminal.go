@@ -1,6 +1,6 @@
 //go:build linux || darwin || dragonfly || freebsd || netbsd || openbsd
 
-package shell
+package line
 
 import (
 	"errors"
@@ -11,13 +11,15 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/zksh/zksh/internal/tty"
 )
 
 // terminal is the keyboard and the modes of a terminal. In raw mode every key
 // arrives at once and as it is.
 type terminal struct {
 	in, out *os.File
-	start   *unix.Termios // the modes found at the start, in force between lines
+	start   *tty.Modes // the modes found at the start, in force between lines
 
 	wakeR, wakeW *os.File // a byte is in this pipe while woken
 	woken        atomic.Bool
@@ -36,7 +38,7 @@ const (
 func openTerminal(in, out *os.File) (*terminal, error) {
 	t := &terminal{in: in, out: out}
 	var err error
-	if t.start, err = unix.IoctlGetTermios(int(in.Fd()), getTermios); err != nil {
+	if t.start, err = tty.GetModes(in); err != nil {
 		return nil, fmt.Errorf("no terminal: %w", err)
 	}
 	t.wakeR, t.wakeW, err = os.Pipe()
@@ -59,7 +61,7 @@ func (t *terminal) raw() error {
 	modes.Lflag &^= unix.ECHO | unix.ICANON | unix.IEXTEN | unix.ISIG | unix.ECHONL
 	modes.Cflag = modes.Cflag&^(unix.CSIZE|unix.PARENB) | unix.CS8
 	modes.Cc[unix.VMIN], modes.Cc[unix.VTIME] = 1, 0
-	if err := unix.IoctlSetTermios(int(t.in.Fd()), setTermios, &modes); err != nil {
+	if err := tty.SetModes(t.in, &modes); err != nil {
 		return err
 	}
 	t.isRaw = true
@@ -81,9 +83,9 @@ func (t *terminal) restoreHeld() error {
 		return nil
 	}
 	_, pasteErr := t.out.WriteString(pasteOff)
-	err := unix.IoctlSetTermios(int(t.in.Fd()), setTermios, t.start)
+	err := tty.SetModes(t.in, t.start)
 	t.isRaw = false
-	return unlessGone(errors.Join(pasteErr, err))
+	return errors.Join(tty.UnlessGone(pasteErr), err)
 }
 
 // giveBack is restore for good. Modes that a program has left go, too.
@@ -94,15 +96,7 @@ func (t *terminal) giveBack() error {
 	if t.isRaw {
 		return t.restoreHeld()
 	}
-	return putModes(t.in, t.start)
-}
-
-// unlessGone passes over that the terminal is gone.
-func unlessGone(err error) error {
-	if errors.Is(err, unix.EIO) || errors.Is(err, unix.ENXIO) {
-		return nil
-	}
-	return err
+	return tty.PutBack(t.in, t.start)
 }
 
 // close frees the pipe.
@@ -162,11 +156,10 @@ func again(err error) error {
 // size is the terminal's in columns and rows. One that does not know its size,
 // such as a serial line, counts as 80 by 24.
 func (t *terminal) size() (columns, rows int) {
-	ws, err := unix.IoctlGetWinsize(int(t.out.Fd()), unix.TIOCGWINSZ)
-	if err != nil || ws.Col == 0 || ws.Row == 0 {
+	if columns, rows = tty.Size(t.out); columns == 0 {
 		return 80, 24
 	}
-	return int(ws.Col), int(ws.Row)
+	return columns, rows
 }
 
 // ready reads what was typed by now, without waiting: the end of the terminal shows

@@ -1,11 +1,11 @@
-package shell
+// Package app has what main alone needs: the program's options, its configuration
+// file, and the command that belongs to its wiring.
+package app
 
 import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -168,64 +168,6 @@ func (o *Options) parse(args []string, env Environment) error {
 	return err
 }
 
-// settings are the keys of the configuration file.
-var settings = map[string]func(o *Options, value string) error{
-	"server": func(o *Options, v string) error {
-		o.Server = v
-		_, err := zkconn.ParseServers(v)
-		return err
-	},
-	"timeout": func(o *Options, v string) error { return assign(&o.Timeout, v, parseTimeout) },
-	"output":  func(o *Options, v string) error { return assign(&o.Format, v, render.ParseFormat) },
-	"history": func(o *Options, v string) error {
-		n, err := strconv.Atoi(v)
-		if err != nil || n < 0 {
-			return fmt.Errorf("history %q is not a number of lines", v)
-		}
-		o.HistoryLines = n
-		return nil
-	},
-}
-
-// assign leaves the target as it is when the text is malformed.
-func assign[T any](to *T, text string, parse func(string) (T, error)) error {
-	v, err := parse(text)
-	if err == nil {
-		*to = v
-	}
-	return err
-}
-
-// readConfig reads lines "key = value"; # starts a comment line. A file that is
-// not there is none.
-func (o *Options) readConfig(name string) error {
-	data, err := os.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("configuration: %w", err)
-	}
-	n := 0
-	for line := range strings.Lines(string(data)) {
-		n++
-		line = strings.TrimSpace(line)
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		key, value, ok := strings.Cut(line, "=")
-		key = strings.TrimSpace(key)
-		set := settings[key]
-		if !ok || set == nil {
-			return fmt.Errorf("%s:%d: %q is no setting; write server, timeout, output or history = value", name, n, line)
-		}
-		if err := set(o, strings.TrimSpace(value)); err != nil {
-			return fmt.Errorf("%s:%d: %w", name, n, err)
-		}
-	}
-	return nil
-}
-
 // Help is the text of --help.
 func Help() string {
 	o := defaults()
@@ -234,8 +176,8 @@ func Help() string {
 	b.WriteString("usage: zksh [options] [command args…]\n\n" +
 		"A ZooKeeper shell. With a command it runs that command, else it reads commands\n" +
 		"from a file, a pipe or the keyboard. Options end at the first word of the command;\n" +
-		"long ones may have one dash or two.\n\n" + set.FlagUsagesWrapped(helpWidth) + "\nExit status\n")
-	for _, s := range Statuses() {
+		"long ones may have one dash or two.\n\n" + set.FlagUsagesWrapped(commands.HelpWidth) + "\nExit status\n")
+	for _, s := range commands.Statuses() {
 		fmt.Fprintf(&b, "  %3d  %s\n", s.Status, s.Meaning)
 	}
 	b.WriteString("\nThe command help lists the commands.\n")

@@ -1,6 +1,6 @@
 //go:build unix && !aix && !solaris
 
-package lockcmd
+package child
 
 import (
 	"errors"
@@ -8,13 +8,15 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/zksh/zksh/internal/tty"
 )
 
 // terminal is the one that controls us. A nil one is none.
 type terminal struct {
 	file  *os.File
-	group int           // ours
-	modes *unix.Termios // before the program had it
+	group int        // ours
+	modes *tty.Modes // before the program had it
 	given bool
 }
 
@@ -25,7 +27,7 @@ func openTerminal() *terminal {
 	if err != nil {
 		return nil
 	}
-	modes, err := unix.IoctlGetTermios(int(f.Fd()), getTermios)
+	modes, err := tty.GetModes(f)
 	if err != nil { // it has hung up
 		f.Close()
 		return nil
@@ -41,7 +43,7 @@ func (t *terminal) close() {
 
 // isControlling tells whether a file is the terminal that controls us.
 func isControlling(f *os.File) bool {
-	_, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
+	_, err := tty.Foreground(f)
 	return err == nil
 }
 
@@ -53,14 +55,14 @@ func (t *terminal) has(group int) bool {
 	if t == nil {
 		return false
 	}
-	now, err := unix.IoctlGetInt(int(t.file.Fd()), unix.TIOCGPGRP)
+	now, err := tty.Foreground(t.file)
 	return err == nil && now == group
 }
 
 // give hands the terminal to a group. One that is gone does not need it.
 func (t *terminal) give(group int) error {
 	t.given = true
-	if err := t.assign(group); err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.EPERM) {
+	if err := tty.SetForeground(t.file, group); err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.EPERM) {
 		return fmt.Errorf("the terminal could not be handed over: %w", err)
 	}
 	return nil
@@ -72,18 +74,10 @@ func (t *terminal) takeBack() error {
 	if t == nil || !t.given {
 		return nil
 	}
-	err := t.assign(t.group)
-	if errors.Is(err, unix.EIO) || errors.Is(err, unix.ENOTTY) { // it has hung up
-		return nil
-	}
-	if err != nil {
+	if err := tty.SetForeground(t.file, t.group); err != nil {
 		return fmt.Errorf("the terminal could not be taken back: %w", err)
 	}
 	return nil
-}
-
-func (t *terminal) assign(group int) error {
-	return quietly(func() error { return unix.IoctlSetPointerInt(int(t.file.Fd()), unix.TIOCSPGRP, group) })
 }
 
 // restore gives the terminal the modes it had.
@@ -91,11 +85,7 @@ func (t *terminal) restore() error {
 	if t == nil || !t.given {
 		return nil
 	}
-	err := quietly(func() error { return unix.IoctlSetTermios(int(t.file.Fd()), setTermios, t.modes) })
-	if errors.Is(err, unix.EIO) || errors.Is(err, unix.ENOTTY) {
-		return nil
-	}
-	if err != nil {
+	if err := tty.Quietly(func() error { return tty.SetModes(t.file, t.modes) }); err != nil {
 		return fmt.Errorf("the terminal's modes could not be restored: %w", err)
 	}
 	return nil

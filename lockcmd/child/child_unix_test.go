@@ -1,8 +1,9 @@
 //go:build unix && !aix && !solaris
 
-package lockcmd
+package child
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,9 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zksh/zksh/internal/zktest"
 	"go.uber.org/goleak"
-
-	"github.com/zksh/zksh/commands"
 )
 
 // never is a deadline that no test lives to see.
@@ -28,7 +28,7 @@ func never() time.Time { return time.Now().Add(time.Hour) }
 // person is told.
 type script struct {
 	t      *testing.T
-	spec   childSpec
+	spec   Spec
 	stop   chan time.Time
 	status int
 	ended  chan struct{}
@@ -46,7 +46,7 @@ func newScript(t *testing.T, text string) *script {
 	}
 	t.Cleanup(func() { out.Close() })
 	s := &script{t: t, stop: make(chan time.Time, 1), ended: make(chan struct{})}
-	s.spec = childSpec{Argv: []string{"sh", "-c", text}, Streams: commands.Streams{Out: out, Err: out}, Grace: time.Hour, Alert: s.alert}
+	s.spec = Spec{Argv: []string{"sh", "-c", text}, Out: out, Err: out, Grace: time.Hour, Alert: s.alert}
 	return s
 }
 
@@ -66,7 +66,7 @@ func (s *script) start() *script {
 	go func() { // wait waits for it
 		defer close(s.ended)
 		var err error
-		if s.status, err = runChild(s.spec, s.stop); err != nil {
+		if s.status, err = Run(s.spec, s.stop); err != nil {
 			s.t.Error(err)
 		}
 	}()
@@ -84,7 +84,7 @@ func (s *script) wait() int {
 	s.t.Helper()
 	select {
 	case <-s.ended:
-	case <-time.After(patience):
+	case <-time.After(zktest.Patience):
 		s.t.Fatalf("the program has not ended; it printed %q", s.printed())
 	}
 	return s.status
@@ -92,7 +92,7 @@ func (s *script) wait() int {
 
 func (s *script) printed() string {
 	s.t.Helper()
-	b, err := os.ReadFile(s.spec.Streams.Out.Name())
+	b, err := os.ReadFile(s.spec.Out.Name())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func (s *script) printed() string {
 // prints waits until the script has printed so many whole lines.
 func (s *script) prints(lines int) []string {
 	s.t.Helper()
-	eventually(s.t, fmt.Sprintf("%d lines of output", lines), func() bool { return strings.Count(s.printed(), "\n") >= lines })
+	zktest.Eventually(s.t, fmt.Sprintf("%d lines of output", lines), func() bool { return strings.Count(s.printed(), "\n") >= lines })
 	return strings.Split(s.printed(), "\n")[:lines]
 }
 
@@ -162,17 +162,18 @@ func TestChildThatCannotRun(t *testing.T) {
 		}
 		return path
 	}
-	for name, want := range map[string]int{
-		"no-such-program":                127,
-		dir + "/no-such-file":            127,
-		dir:                              126,
-		write("plain", "x", 0o600):       126,
-		write("garbage", "\x00x", 0o700): 126,
-		write("lost", "#!/no/such/interpreter\n", 0o700): 127,
+	for name, notFound := range map[string]bool{
+		"no-such-program":                true,
+		dir + "/no-such-file":            true,
+		dir:                              false,
+		write("plain", "x", 0o600):       false,
+		write("garbage", "\x00x", 0o700): false,
+		write("lost", "#!/no/such/interpreter\n", 0o700): true,
 	} {
-		status, err := runChild(childSpec{Argv: []string{name}, Alert: func(s string) { t.Error(s) }}, nil)
-		if status != want || err == nil || !strings.HasPrefix(err.Error(), "cannot run "+name+": ") {
-			t.Errorf("%s: %d, %v; want %d", name, status, err, want)
+		_, err := Run(Spec{Argv: []string{name}, Alert: func(s string) { t.Error(s) }}, nil)
+		var start *StartError
+		if !errors.As(err, &start) || start.NotFound() != notFound || !strings.HasPrefix(err.Error(), "cannot run "+name+": ") {
+			t.Errorf("%s: %v; want NotFound %t", name, err, notFound)
 		}
 	}
 }
@@ -280,7 +281,7 @@ func TestStopRacesTheEnd(t *testing.T) {
 func TestStopThatIsClosed(t *testing.T) {
 	none := make(chan time.Time)
 	close(none)
-	if got, err := runChild(newScript(t, "sleep 0.1; exit 5").spec, none); got != 5 || err != nil {
+	if got, err := Run(newScript(t, "sleep 0.1; exit 5").spec, none); got != 5 || err != nil {
 		t.Errorf("status %d, %v", got, err)
 	}
 }
@@ -299,7 +300,7 @@ func TestSuspendIsRefused(t *testing.T) {
 	if err := syscall.Kill(os.Getpid(), syscall.SIGTSTP); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a word about it", func() bool { return strings.Contains(s.told(), "not stopped") })
+	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(s.told(), "not stopped") })
 	s.stop <- time.Now()
 	s.wait()
 }
@@ -321,10 +322,10 @@ func TestChildHelper(t *testing.T) {
 	before := openTerminal()
 	ours := make(chan os.Signal, 8)
 	signal.Notify(ours, os.Interrupt)
-	status, err := runChild(childSpec{
+	status, err := Run(Spec{
 		Argv: []string{"sh", "-c", text}, Grace: time.Hour,
-		Streams: commands.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr},
-		Alert:   func(text string) { fmt.Fprintf(os.Stderr, "alert: %s\n", text) },
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
+		Alert: func(text string) { fmt.Fprintf(os.Stderr, "alert: %s\n", text) },
 	}, nil)
 	signal.Stop(ours)
 	fmt.Fprintf(os.Stderr, "helper: status %d, %v, %d interrupts, terminal ours: %t", status, err, len(ours), before.ours())
@@ -349,7 +350,7 @@ func TestDeathKillsTheChild(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s := &script{t: t, spec: childSpec{Streams: commands.Streams{Out: out}}}
+	s := &script{t: t, spec: Spec{Out: out}}
 	pid := s.pids(1)[0]
 	if !alive(pid) {
 		t.Fatal("the child is not there")
@@ -360,5 +361,5 @@ func TestDeathKillsTheChild(t *testing.T) {
 	if err := cmd.Wait(); err == nil {
 		t.Error("the helper ended by itself")
 	}
-	eventually(t, "the child's death", func() bool { return !alive(pid) })
+	zktest.Eventually(t, "the child's death", func() bool { return !alive(pid) })
 }

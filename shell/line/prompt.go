@@ -1,6 +1,6 @@
 //go:build linux || darwin || dragonfly || freebsd || netbsd || openbsd
 
-package shell
+package line
 
 import (
 	"context"
@@ -71,8 +71,8 @@ type exit struct {
 	line   string
 }
 
-// newPromptEditor fails where go-prompt would panic: without a terminal to control.
-func newPromptEditor(in, out *os.File, help Assistant) (Editor, error) {
+// newPrompt fails where go-prompt would panic: without a terminal to control.
+func newPrompt(in, out *os.File, help Assistant) (Editor, error) {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {
 		return nil, err

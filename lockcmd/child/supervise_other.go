@@ -1,6 +1,6 @@
 //go:build !unix || aix || solaris
 
-package lockcmd
+package child
 
 import (
 	"errors"
@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// superviseChild starts the program and waits until it is gone. Here it has no
+// supervise starts the program and waits until it is gone. Here it has no
 // group and no TERM: an order to stop kills it at its deadline.
-func superviseChild(cmd *exec.Cmd, files []*os.File, spec childSpec, stop <-chan time.Time) (int, error) {
+func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time) (int, error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = files[0], files[1], files[2]
 	if err := cmd.Start(); err != nil {
-		return cannotRun(spec.Argv[0], err)
+		return 0, cannotRun(spec.Argv[0], err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }() // ends with the program, which is received below

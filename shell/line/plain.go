@@ -1,4 +1,4 @@
-package shell
+package line
 
 import (
 	"bufio"
@@ -26,16 +26,14 @@ type plainEditor struct {
 // it drops the rest silently.
 const maxTyped = 4095
 
-var errLineTooLong = errors.New("the terminal cuts lines of 4095 bytes and more; nothing was done: put long data into a file, for set -f or zksh -f")
-
 type plainLine struct {
 	text string
 	err  error
 }
 
-// newPlainEditor reads lines from in and prompts on out. Ctrl-C arrives through
+// newPlain reads lines from in and prompts on out. Ctrl-C arrives through
 // interrupts while a line is being read.
-func newPlainEditor(in io.Reader, out io.Writer, interrupts <-chan os.Signal) Editor {
+func newPlain(in io.Reader, out io.Writer, interrupts <-chan os.Signal) Editor {
 	e := &plainEditor{out: out, wanted: make(chan struct{}, 1), lines: make(chan plainLine, 1), interrupts: interrupts}
 	// A read of a terminal cannot be broken off, so this goroutine ends with the
 	// process. It reads only when a line is wanted: what is typed while a command
@@ -50,7 +48,7 @@ func newPlainEditor(in io.Reader, out io.Writer, interrupts <-chan os.Signal) Ed
 			case err == io.EOF && text != "":
 				err = nil
 			case err == nil && len(text) >= maxTyped:
-				text, err = "", errLineTooLong
+				text, err = "", ErrTooLong
 			}
 			e.lines <- plainLine{text, err}
 		}

@@ -1,6 +1,6 @@
 //go:build unix && !aix && !solaris
 
-package lockcmd
+package child
 
 import (
 	"os"
@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/creack/pty"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // console is a terminal with a helper on it.
@@ -75,7 +76,7 @@ func (c *console) expect(text string) {
 			c.t.Logf("the terminal shows %q", c.text())
 		}
 	}()
-	eventually(c.t, text, func() bool { return strings.Contains(c.text(), text) })
+	zktest.Eventually(c.t, text, func() bool { return strings.Contains(c.text(), text) })
 }
 
 func (c *console) typeIn(text string) {

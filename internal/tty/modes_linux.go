@@ -1,26 +1,21 @@
-package lockcmd
+package tty
 
 import (
 	"runtime"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
+// The requests that read and write a terminal's modes.
 const (
 	getTermios = unix.TCGETS
-	setTermios = unix.TCSETSW
+	setTermios = unix.TCSETS
 )
 
-// childAttr puts the child into a group of its own, and has it killed when we die.
-func childAttr() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-}
-
-// quietly does something to the terminal that would stop a process which does
+// Quietly does something to the terminal that would stop a process which does
 // not have it. The signal is blocked in this thread only: ignored, it would be so
 // in every program started meanwhile, and Go would not take that back.
-func quietly(do func() error) error {
+func Quietly(do func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var block, before unix.Sigset_t

@@ -1,14 +1,17 @@
-package shell
+// Package line reads lines from a person at a terminal, with completion, recall
+// and messages above the line where the terminal can bear it.
+package line
 
 import (
 	"context"
+	"errors"
 	"os"
 
 	"github.com/zksh/zksh/history"
 )
 
 // Editor reads lines from a person. It is the seam behind which another editor
-// can stand: only newEditor knows which there are.
+// can stand: only New knows which there are.
 type Editor interface {
 	// ReadLine shows the prompt, asking for it again whenever it is drawn anew, and
 	// returns the next line. The error is io.EOF when the person leaves,
@@ -26,6 +29,12 @@ type Editor interface {
 	// once, also while a panic is under way.
 	Close() error
 }
+
+// The errors of ReadLine and Ask, besides io.EOF and the context's.
+var (
+	ErrInterrupted = errors.New("interrupted")
+	ErrTooLong     = errors.New("the terminal cuts lines of 4095 bytes and more; nothing was done: put long data into a file, for set -f or zksh -f")
+)
 
 // Prompt is what stands before the line being typed.
 type Prompt struct {
@@ -53,14 +62,14 @@ type Assistant struct {
 	Recall   *history.Recall               // lines typed earlier
 }
 
-// newEditor is the richest editor that the terminal can bear: one that edits by
+// New is the richest editor that the terminal can bear: one that edits by
 // escape sequences, unless the person or the terminal cannot do with them.
-func newEditor(in, out *os.File, getenv func(string) string, help Assistant, interrupts <-chan os.Signal) Editor {
+func New(in, out *os.File, getenv func(string) string, help Assistant, interrupts <-chan os.Signal) Editor {
 	term := getenv("TERM")
 	if getenv("NO_COLOR") == "" && term != "" && term != "dumb" {
-		if e, err := newPromptEditor(in, out, help); err == nil {
+		if e, err := newPrompt(in, out, help); err == nil {
 			return e
 		}
 	}
-	return newPlainEditor(in, out, interrupts)
+	return newPlain(in, out, interrupts)
 }

@@ -1,6 +1,6 @@
 //go:build linux || darwin || dragonfly || freebsd || netbsd || openbsd
 
-package shell
+package line
 
 import (
 	"io"
@@ -152,7 +152,7 @@ func (e *promptEditor) entered() *exit {
 	case e.keys.interrupted():
 		return &exit{err: ErrInterrupted}
 	case e.tooLong:
-		return &exit{err: errLineTooLong}
+		return &exit{err: ErrTooLong}
 	}
 	return &exit{key: true}
 }

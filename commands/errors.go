@@ -1,0 +1,84 @@
+package commands
+
+import "fmt"
+
+// The exit statuses that commands and the shell give, listed by Statuses.
+const (
+	StatusOK          = 0
+	StatusFailed      = 1   // a command failed
+	StatusUsage       = 2   // a line or an option cannot be meant as it stands
+	StatusNoServer    = 69  // no server, or the session was lost
+	StatusLockLost    = 74  // a lock was lost
+	StatusNotLocked   = 75  // a lock was not got
+	StatusCannotRun   = 126 // a program could not be run
+	StatusUnknown     = 127 // unknown command, or no such program
+	StatusInterrupted = 130 // Ctrl-C
+	StatusBrokenPipe  = 141 // nobody reads the answers any more
+	StatusTerminated  = 143 // asked to end by SIGTERM or SIGHUP
+)
+
+// StatusMeaning is one row of the list of exit statuses.
+type StatusMeaning struct {
+	Status  int
+	Meaning string
+}
+
+// Statuses lists the exit statuses with their meaning, for --help and the README.
+func Statuses() []StatusMeaning {
+	return []StatusMeaning{
+		{StatusOK, "everything succeeded"},
+		{StatusFailed, "a command failed"},
+		{StatusUsage, "wrong usage: nothing was done"},
+		{StatusNoServer, "no server could be reached, or the session was lost"},
+		{StatusLockLost, "a lock was lost, or may have been"},
+		{StatusNotLocked, "a lock was not got: somebody else holds it"},
+		{StatusUnknown, "unknown command"},
+		{StatusInterrupted, "interrupted by Ctrl-C"},
+		{StatusBrokenPipe, "the reader of the answers went away"},
+		{StatusTerminated, "ended by SIGTERM or SIGHUP"},
+	}
+}
+
+// UsageError is a line that cannot be meant as it stands; nothing was done.
+type UsageError struct {
+	Command *Command // nil for a line that names none
+	Problem string
+}
+
+func (e *UsageError) Error() string {
+	if e.Command == nil {
+		return e.Problem
+	}
+	return fmt.Sprintf("%s (usage: %s)", e.Problem, e.Command.Usage())
+}
+
+// Unmet is the error of a command whose answer is its exit status, such as
+// exists: nothing is printed.
+type Unmet struct{}
+
+func (Unmet) Error() string { return "no" }
+
+// StatusError is an error that has an exit status of its own.
+type StatusError struct {
+	Status int
+	Err    error // nil: there is nothing to print
+}
+
+func (e *StatusError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("status %d", e.Status)
+	}
+	return e.Err.Error()
+}
+
+// Unwrap gives the cause.
+func (e *StatusError) Unwrap() error { return e.Err }
+
+// FinalError is an error after which a batch does not go on, as what follows
+// relied on what failed.
+type FinalError struct{ Err error }
+
+func (e *FinalError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *FinalError) Unwrap() error { return e.Err }

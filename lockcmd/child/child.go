@@ -1,0 +1,103 @@
+// Package child runs a program under a lock: in a process group of its own, with
+// the terminal if we have it, and ended in time when the lock is.
+package child
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// Spec is a program to run while a lock is held.
+type Spec struct {
+	Argv         []string          // the program and its arguments; at least one word
+	Env          []string          // NAME=value each, added to our own
+	In, Out, Err *os.File          // its standard files; nil is the null device
+	Grace        time.Duration     // how long after TERM comes KILL
+	Alert        func(text string) // tells what the person at the terminal must know
+}
+
+// Run runs a program until it is gone, and returns its exit status: its own, or
+// 128+n for a signal. The error is a *StartError if it could not be run. It runs in a process group of its own, which has the terminal if we have
+// it.
+//
+// INT, TERM, QUIT and HUP are passed on to the group. A value on stop is a
+// deadline: the group gets TERM now, and KILL at that moment or after Grace,
+// whichever is sooner. Whatever of the group is left when the program has ended
+// is then killed too; without an order to stop it is left alone, since it may be
+// a daemon that is meant to stay. Neither reaches a process that has made a
+// group of its own. On Linux the program is killed when we die in any way.
+//
+// The lock may be released once Run has returned, and not before.
+func Run(spec Spec, stop <-chan time.Time) (status int, err error) {
+	path, err := exec.LookPath(spec.Argv[0])
+	if err != nil {
+		return 0, cannotRun(spec.Argv[0], err)
+	}
+	cmd := exec.Command(path)
+	cmd.Args, cmd.Env = spec.Argv, append(os.Environ(), spec.Env...)
+	files, closeFiles, err := spec.open()
+	if err != nil {
+		return 0, cannotRun(spec.Argv[0], err)
+	}
+	defer closeFiles()
+	return supervise(cmd, files, spec, stop)
+}
+
+// StartError says that a program could not be run.
+type StartError struct {
+	Name  string
+	Cause error
+}
+
+func (e *StartError) Error() string {
+	name := e.Name
+	if name == "" {
+		name = `""`
+	}
+	return fmt.Sprintf("cannot run %s: %s", name, e.Cause)
+}
+
+// Unwrap gives the cause.
+func (e *StartError) Unwrap() error { return e.Cause }
+
+// NotFound tells that there is no such program, rather than one that cannot be run.
+func (e *StartError) NotFound() bool {
+	return errors.Is(e.Cause, exec.ErrNotFound) || errors.Is(e.Cause, fs.ErrNotExist)
+}
+
+// cannotRun takes what is said twice off an error.
+func cannotRun(name string, err error) *StartError {
+	var lookup *exec.Error
+	if errors.As(err, &lookup) {
+		err = lookup.Err
+	}
+	var number syscall.Errno
+	if errors.As(err, &number) {
+		err = number
+	}
+	return &StartError{name, err}
+}
+
+// open gives the child's standard files.
+func (s *Spec) open() (files []*os.File, closeFiles func(), err error) {
+	files = []*os.File{s.In, s.Out, s.Err}
+	closeFiles = func() {}
+	if s.In != nil && s.Out != nil && s.Err != nil {
+		return files, closeFiles, nil
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, closeFiles, err
+	}
+	for i, f := range files {
+		if f == nil {
+			files[i] = null
+		}
+	}
+	return files, func() { null.Close() }, nil
+}

@@ -1,9 +1,0 @@
-package shell
-
-import "golang.org/x/sys/unix"
-
-// The requests that read and write a terminal's modes.
-const (
-	getTermios = unix.TCGETS
-	setTermios = unix.TCSETS
-)
