@@ -17,6 +17,7 @@ import (
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
 // spectator follows a queue.
@@ -117,11 +118,11 @@ func TestFollow(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.quiet()
-		if strings.Contains(f.printed(), noConnection) { // of whom the servers were not asked yet
+		if strings.Contains(f.printed(), "no connection") { // of whom the servers were not asked yet
 			t.Errorf("%q", f.printed())
 		}
 		first, _, _ := strings.Cut(f.printed(), "\n")
-		want := regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z  holds  lock  ` + sessionText(b.Info().ID) + `  127\.0\.0\.1:\d+  -  ` + uuid + `-lock-0000000001$`)
+		want := regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z  holds  lock  ` + render.Hex(b.Info().ID) + `  127\.0\.0\.1:\d+  -  ` + uuid + `-lock-0000000001$`)
 		if !want.MatchString(first) {
 			t.Errorf("%q", first)
 		}
@@ -192,10 +193,10 @@ func TestFollowOnATerminal(t *testing.T) {
 	}
 	older := regexp.MustCompile(`  ([2-9]|\d\d)s  `) // which second is drawn depends on the machine
 	eventually(t, "older contenders", func() bool { return older.MatchString(f.shows()) })
-	if _, err := b.Set(within(t), b.root+"/"+uuid+"-lock-0000000000", []byte(revokeCurator), -1); err != nil {
+	if _, err := b.Set(within(t), b.root+"/"+uuid+"-lock-0000000000", []byte(zklock.RevokeMessage), -1); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the request to let go", func() bool { return strings.Contains(f.shows(), askedToLetGo) })
+	eventually(t, "the request to let go", func() bool { return strings.Contains(f.shows(), "asked to let go") })
 	f.stop()
 	if f.screen.Kept() == nil {
 		t.Error("the picture was not left")
@@ -232,7 +233,7 @@ func TestFollowThroughExpiry(t *testing.T) {
 	proxy.Refuse(true)
 	proxy.Cut()
 	b.add(uuid + "-lock-0000000002")
-	own := sessionText(old)
+	own := render.Hex(old)
 	eventually(t, "the end of the session", func() bool {
 		dump, err := zkconn.FourLetter(within(t), b.addr, "dump")
 		return err == nil && !strings.Contains(dump, own+"\n")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/lockcmd/child"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
@@ -91,8 +92,8 @@ func (o *owned) environment(lease *zklock.Lease) []string {
 	return []string{
 		"ZK_LOCK_PATH=" + o.path,
 		"ZK_LOCK_NODE=" + lease.Node(),
-		"ZK_LOCK_TOKEN=" + hex(lease.Token()),
-		"ZK_LOCK_SESSION=" + hex(lease.SessionID()),
+		"ZK_LOCK_TOKEN=" + render.Hex(lease.Token()),
+		"ZK_LOCK_SESSION=" + render.Hex(lease.SessionID()),
 		"ZK_LOCK_MODE=" + o.label(lease),
 	}
 }

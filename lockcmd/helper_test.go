@@ -12,7 +12,6 @@ import (
 	"github.com/zksh/zksh/internal/sandbox"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
-	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
 const (
@@ -115,14 +114,4 @@ func (b *bed) remove(name string) {
 	if err := b.Delete(within(b.t), b.root+"/"+name, -1); err != nil {
 		b.t.Fatal(err)
 	}
-}
-
-// named is a contender's node of that name.
-func named(t *testing.T, name string) *node {
-	t.Helper()
-	parsed, ok := zklock.ParseName(name)
-	if !ok {
-		t.Fatalf("%s is no contender", name)
-	}
-	return &node{Name: parsed, name: name, stat: &zk.Stat{EphemeralOwner: 1}}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/lockcmd/queue"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
@@ -159,7 +160,7 @@ func (t *Table) prepare(env *commands.Env, k kind, f *lockFlags, path string) (*
 	if o != nil {
 		return o, o.mayTake(k, f)
 	}
-	data, err := ownNote(f.note).line()
+	data, err := queue.Note(f.note)
 	if err != nil {
 		return nil, err
 	}
@@ -189,10 +190,8 @@ func (o *owned) mayTake(k kind, f *lockFlags) error {
 // answer is the line of a lock that was got.
 func (o *owned) answer(lease *zklock.Lease, k kind) locked {
 	s := lease.State()
-	return locked{Path: o.path, Mode: k.label, Node: lease.Node(), Token: hex(lease.Token()), Waited: s.Waited.Seconds()}
+	return locked{Path: o.path, Mode: k.label, Node: lease.Node(), Token: render.Hex(lease.Token()), Waited: s.Waited.Seconds()}
 }
-
-func hex(n int64) string { return "0x" + strconv.FormatUint(uint64(n), 16) }
 
 // locked is the answer of a command that took a lock.
 type locked struct {

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/lockcmd/queue"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
@@ -119,13 +119,7 @@ func (o *owned) news(before zklock.State, s zklock.Status) string {
 }
 
 // asks says who asks to let go.
-func asks(data []byte) string {
-	who := "somebody"
-	if r, ok := readRevocation(data); ok {
-		who = render.Safe(r.By.String())
-	}
-	return who + " asks to let go"
-}
+func asks(data []byte) string { return queue.Asker(data) + " asks to let go" }
 
 func (o *owned) request(data []byte) string {
 	o.table.mu.Lock()
@@ -179,7 +173,7 @@ func (o *owned) waitLine(waited time.Duration) string {
 	case s.State != zklock.Queued || s.Ahead == nil:
 		return ""
 	}
-	return line + fmt.Sprintf("place %d, behind %s", s.Place, behind(s.Ahead))
+	return line + fmt.Sprintf("place %d, behind %s", s.Place, queue.Describe(s.Ahead.Data, s.Ahead.Since, s.Ahead.Node))
 }
 
 // seconds shows a duration as people read it.

@@ -2,19 +2,23 @@ package lockcmd
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/lockcmd/queue"
 )
 
-func (b *bed) queue() *queue {
+// queue reads the queue below the root, with its clients.
+func (b *bed) queue() *queue.Queue {
 	b.t.Helper()
-	q, err := readQueue(within(b.t), b.Session, b.root)
+	q, err := queue.Look(zktest.Within(b.t), ensemble{b.Session}, b.root)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -22,49 +26,14 @@ func (b *bed) queue() *queue {
 }
 
 // brief is a queue in few words: mode, state and the end of the node's name.
-func brief(q *queue) string {
+func brief(q *queue.Queue) string {
 	var rows []string
-	for _, c := range q.Contenders {
-		end := c.Nodes[0]
-		if i := strings.LastIndexAny(end, "-_#"); i >= 0 {
-			end = end[i+1:]
-		}
-		end = strings.TrimLeft(end, "0")
-		rows = append(rows, c.word()+" "+c.State+" "+end)
+	for i, row := range q.Table().Rows {
+		end := q.Contenders[i].Nodes[0]
+		end = strings.TrimLeft(end[strings.LastIndexAny(end, "-_#")+1:], "0")
+		rows = append(rows, row[1]+" "+row[2]+" "+end)
 	}
 	return strings.Join(rows, ", ")
-}
-
-var families = map[string]struct {
-	nodes []string
-	want  string
-}{
-	"mutex":           {[]string{uuid + "-lock-0000000002", uuid + "-lock-0000000001"}, "lock holds 1, lock waits 2"},
-	"go-zookeeper":    {[]string{guid + "-lock-0000000002", guid + "-lock-0000000001"}, "lock holds 1, lock waits 2"},
-	"readers first":   {[]string{uuid + "-__READ__0000000001", uuid + "-__READ__0000000002", uuid + "-__WRIT__0000000003", uuid + "-__READ__0000000004"}, "read holds 1, read holds 2, write waits 3, read waits 4"},
-	"writer first":    {[]string{uuid + "-__WRIT__0000000001", uuid + "-__READ__0000000002"}, "write holds 1, read waits 2"},
-	"downgraded read": {[]string{uuid + "-__WRIT__0000000004", uuid + "-__READ__0000000003"}, "read holds 3, write waits 4"},
-	"kazoo":           {[]string{hex32 + "__lock__0000000001", hex32 + "__rlock__0000000002", hex32 + "__lock__0000000003"}, "lock holds 1, read waits 2, lock waits 3"},
-	"kazoo readers":   {[]string{hex32 + "__rlock__0000000001", hex32 + "__rlock__0000000002"}, "read holds 1, read holds 2"},
-	"latch":           {[]string{uuid + "-latch-0000000001", uuid + "-latch-0000000002"}, "latch holds 1, latch waits 2"},
-	"recipe":          {[]string{"x-72057594-0000000001", "x-0123456789abcdef-0000000002"}, "lock holds 1, lock waits 2"},
-	"HBase":           {[]string{"read-0000000001", "write-0000000002"}, "read holds 1, write waits 2"},
-	"Accumulo":        {[]string{"zlock#8a9b#0000000001", "zlock-0000000002"}, "lock holds 1, lock waits 2"},
-	"liberal":         {[]string{hex32 + "__rlock__0000000001", uuid + "-__READ__0000000002", uuid + "-lock-0000000003", uuid + "-__READ__0000000004"}, "read holds 1, read holds 2, lock waits 3, read waits 4"},
-	"overflow":        {[]string{uuid + "-lock-2147483646", uuid + "-lock-2147483647", guid + "-lock-2147483647", uuid + "-lock--2147483648"}, "lock holds 2147483646, lock waits 2147483647, lock waits 2147483647, lock waits 2147483648"},
-	"overflow, czxid": {[]string{uuid + "-lock--2147483648", uuid + "-lock-2147483647", uuid + "-lock-0000000007"}, "lock holds 2147483648, lock waits 2147483647, lock waits 7"},
-}
-
-func TestFamilies(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
-		for name, c := range families {
-			b := newBed(t, addr)
-			b.add(c.nodes...)
-			if got := brief(b.queue()); got != c.want {
-				t.Errorf("%s: %s, want %s", name, got, c.want)
-			}
-		}
-	})
 }
 
 func TestCuratorSemaphore(t *testing.T) {
@@ -93,31 +62,11 @@ func TestCuratorSemaphore(t *testing.T) {
 	})
 }
 
-func TestKazooSemaphore(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
-		b := newBed(t, addr)
-		if _, err := b.Set(within(t), b.root, []byte("2"), -1); err != nil {
-			t.Fatal(err)
-		}
-		second := "f" + hex32[1:]
-		b.add(second, hex32) // in this order, which is not that of the names
-		b.persistent("-__lock__", "")
-		b.create(open(t, addr, patience), "-__lock__/"+hex32+"__lock__0000000005", "", zkconn.OpenACL(), true)
-		q := b.queue()
-		if q.MaxLeases != 2 || len(q.Contenders) != 3 || q.Contenders[0].Nodes[0] != second || len(q.Warnings) > 0 {
-			t.Errorf("%+v", q)
-		}
-		if got := brief(q); !strings.HasPrefix(got, "semaphore holds ") || !strings.HasSuffix(got, "semaphore waits 5") {
-			t.Error(got)
-		}
-	})
-}
-
 // The nodes that one transaction makes for several families are one contender.
 func TestAllFamiliesAreOne(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
 		b := newBed(t, addr)
-		p, err := b.Pin(within(t))
+		p, err := b.Pin(zktest.Within(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +75,7 @@ func TestAllFamiliesAreOne(t *testing.T) {
 			for _, name := range []string{uuid + "-lock-", uuid + "-__WRIT__", hex32 + "__lock__"} {
 				reqs = append(reqs, &zk.CreateRequest{Path: b.root + "/" + name, Acl: zkconn.OpenACL(), Flags: zk.FlagEphemeral | zk.FlagSequence})
 			}
-			if err := p.Multi(within(t), reqs...); err != nil {
+			if err := p.Multi(zktest.Within(t), reqs...); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -153,18 +102,18 @@ func TestFreeAndForeign(t *testing.T) {
 			b.persistent("/"+n, "")
 		}
 		q := b.queue()
-		if q.State != "free" || q.status() != nil || cmp.Diff(foreign, q.Ignored) != "" {
+		if q.State != "free" || !q.Free() || cmp.Diff(foreign, q.Ignored) != "" {
 			t.Errorf("%+v", q)
 		}
-		missing, err := readQueue(within(t), b.Session, b.root+"/none")
-		if err != nil || missing.State != "free" || missing.status() != nil {
+		missing, err := queue.Read(zktest.Within(t), ensemble{b.Session}, b.root+"/none")
+		if err != nil || missing.State != "free" || !missing.Free() {
 			t.Errorf("%+v, %v", missing, err)
 		}
 		b.add("lock-0000000001")
 		if got := brief(b.queue()); got != "lock holds 1" {
 			t.Error(got)
 		}
-		if _, err := readQueue(within(t), b.Session, "no/path"); err == nil {
+		if _, err := queue.Read(zktest.Within(t), ensemble{b.Session}, "no/path"); err == nil {
 			t.Error("no error for a malformed path")
 		}
 	})
@@ -174,7 +123,7 @@ func TestDataThatIsNotForUs(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
 		b := newBed(t, addr)
 		other := open(t, addr, patience)
-		if err := other.AddAuth(within(t), "digest", []byte("a:b")); err != nil {
+		if err := other.AddAuth(zktest.Within(t), "digest", []byte("a:b")); err != nil {
 			t.Fatal(err)
 		}
 		private := []zk.ACL{{Perms: zk.PermAll, Scheme: "auth"}}
@@ -185,7 +134,7 @@ func TestDataThatIsNotForUs(t *testing.T) {
 			t.Error(got)
 		}
 		c := q.Contenders[0]
-		if c.Who != "not readable" || c.Data != nil || c.Session != sessionText(other.Info().ID) || c.Since == "" {
+		if c.Who != "not readable" || c.Data != nil || c.Session != render.Hex(other.Info().ID) || c.Since == "" {
 			t.Errorf("%+v", c)
 		}
 	})
@@ -193,7 +142,7 @@ func TestDataThatIsNotForUs(t *testing.T) {
 
 func BenchmarkQueue1000(b *testing.B) {
 	bed := newBed(b, zktest.Shared(b).Addr())
-	pipe, err := bed.Pipe(within(b), bed.root)
+	pipe, err := bed.Pipe(zktest.Within(b), bed.root)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -202,15 +151,17 @@ func BenchmarkQueue1000(b *testing.B) {
 		made = append(made, pipe.Create(fmt.Sprintf("%s/%s-lock-%010d", bed.root, uuid, i), []byte(`{"host":"web1","pid":1}`), zkconn.OpenACL()))
 	}
 	for _, m := range made {
-		if _, err := m.Wait(within(b)); err != nil {
+		if _, err := m.Wait(zktest.Within(b)); err != nil {
 			b.Fatal(err)
 		}
 	}
 	for b.Loop() {
-		q, err := fullQueue(within(b), bed.Session, bed.root)
-		if err != nil || len(q.Contenders) != 1000 {
+		q := bed.queue()
+		if len(q.Contenders) != 1000 {
+			b.Fatal(len(q.Contenders))
+		}
+		if err := q.Text(io.Discard); err != nil {
 			b.Fatal(err)
 		}
-		q.lines()
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/lockcmd/queue"
 )
 
 func (t *Table) revokeCommand() *commands.Command {
@@ -27,17 +28,19 @@ func (t *Table) revokeCommand() *commands.Command {
 
 func revoke(ctx context.Context, env *commands.Env, args []string) error {
 	dir := args[0]
+	q, err := queue.Read(ctx, ensemble{env.Session}, dir)
+	if err != nil {
+		return err
+	}
 	if len(args) > 1 {
-		name, err := childOf(ctx, env, dir, args[1])
+		name, err := q.Find(args[1])
 		if err != nil {
 			return err
 		}
 		return ask(ctx, env, dir, name)
 	}
-	names, err := holders(ctx, env, dir)
+	names := q.Holders()
 	switch {
-	case err != nil:
-		return err
 	case len(names) == 0:
 		return fmt.Errorf("nobody holds %s", dir)
 	case len(names) > 1:
@@ -53,10 +56,7 @@ func ask(ctx context.Context, env *commands.Env, dir, name string) error {
 	if err != nil {
 		return err
 	}
-	if r, ok := readRevocation(data); ok { // it was asked before
-		data = r.Holder
-	}
-	message, err := revocation{By: ownNote("")}.message(data)
+	message, err := queue.Revoke(data)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func ask(ctx context.Context, env *commands.Env, dir, name string) error {
 		}
 		return err
 	}
-	return env.Screen.Print(asked{node, describeWho(data)})
+	return env.Screen.Print(asked{node, queue.Who(data)})
 }
 
 // asked is the answer of revoke.

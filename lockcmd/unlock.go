@@ -7,7 +7,6 @@ import (
 	"io"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/lockcmd/queue"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
@@ -43,11 +43,7 @@ func (t *Table) unlockCommand() *commands.Command {
 			case *all:
 				return t.unlockAll(ctx, env)
 			case *node != "":
-				name, err := childOf(ctx, env, args[0], *node)
-				if err != nil {
-					return err
-				}
-				return t.force(ctx, env, args[0], name)
+				return t.force(ctx, env, args[0], *node)
 			}
 			o, err := t.which(env, args)
 			if err != nil {
@@ -176,41 +172,16 @@ func (u unlocked) Text(w io.Writer) error {
 	return err
 }
 
-// childOf finds the child of a lock that a person means: its place in the queue,
-// its name or path, or a part of the name that only it has, such as the number at
-// the end or what locks shows of a long one.
-func childOf(ctx context.Context, env *commands.Env, dir, node string) (string, error) {
-	if strings.Contains(node, "/") && path.Dir(node) != path.Clean(dir) {
-		return "", fmt.Errorf("%s is not below %s", node, dir)
-	}
-	q, err := readQueue(ctx, env.Session, dir)
-	if err != nil {
-		return "", err
-	}
-	name := path.Base(node)
-	start, end, _ := strings.Cut(name, "…")
-	var fit []string
-	for _, c := range q.Contenders {
-		for _, n := range c.Nodes {
-			if n == name || strconv.Itoa(c.Place) == name {
-				return n, nil
-			}
-			if strings.HasPrefix(n, start) && strings.HasSuffix(n, end) || strings.HasSuffix(n, name) {
-				fit = append(fit, n)
-			}
-		}
-	}
-	switch len(fit) {
-	case 1:
-		return fit[0], nil
-	case 0:
-		return "", fmt.Errorf("%s has no contender %q; locks %s shows them, and their place will do", dir, name, dir)
-	}
-	return "", fmt.Errorf("%q may be any of %s", name, strings.Join(fit, ", "))
-}
-
 // force removes another client's znodes.
-func (t *Table) force(ctx context.Context, env *commands.Env, dir, name string) error {
+func (t *Table) force(ctx context.Context, env *commands.Env, dir, which string) error {
+	q, err := queue.Read(ctx, ensemble{env.Session}, dir)
+	if err != nil {
+		return err
+	}
+	name, err := q.Find(which)
+	if err != nil {
+		return err
+	}
 	node := path.Join(dir, name)
 	if o := t.find(env, dir); o != nil && zklock.SameOwner(o.current().Node, node) {
 		return fmt.Errorf("%s is this shell's own; unlock %s releases it", node, dir)
@@ -234,7 +205,7 @@ func (t *Table) force(ctx context.Context, env *commands.Env, dir, name string) 
 			return err
 		}
 	}
-	return env.Screen.Print(removed{node, describeWho(data)})
+	return env.Screen.Print(removed{node, queue.Who(data)})
 }
 
 // removed is the answer of unlock --force.

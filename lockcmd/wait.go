@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/lockcmd/queue"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
@@ -63,11 +63,11 @@ func (o *owned) busy(f *lockFlags, err error) error {
 // is empty if that cannot be told quickly.
 func (o *owned) inTheWay() string {
 	if ahead := o.current().Ahead; ahead != nil {
-		return "behind " + behind(ahead)
+		return "behind " + queue.Describe(ahead.Data, ahead.Since, ahead.Node)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	q, err := readQueue(ctx, o.env.Session, o.path)
+	q, err := queue.Read(ctx, ensemble{o.env.Session}, o.path)
 	if err != nil || len(q.Contenders) == 0 {
 		return ""
 	}
@@ -131,15 +131,6 @@ func (o *owned) showWait() (end func()) {
 		close(done)
 		drawing.Wait()
 	}
-}
-
-// behind names a contender: who, since when, and the znode.
-func behind(a *zklock.Ahead) string {
-	who := describeWho(a.Data)
-	if who != "" {
-		who += ", "
-	}
-	return fmt.Sprintf("%ssince %s (%s)", who, a.Since.Local().Format(time.TimeOnly), path.Base(a.Node))
 }
 
 // background is a wait that goes on while the shell does something else.

@@ -15,8 +15,8 @@ import (
 // Stat is a znode's Stat; its text is zkCli's block of eleven lines.
 type Stat zk.Stat
 
-// hex prints a zxid or a session as zkCli does.
-func hex(v int64) string { return "0x" + strconv.FormatUint(uint64(v), 16) }
+// Hex prints a zxid or a session as zkCli does.
+func Hex(v int64) string { return "0x" + strconv.FormatUint(uint64(v), 16) }
 
 // field is one line of the block.
 type field struct{ name, value string }
@@ -24,15 +24,15 @@ type field struct{ name, value string }
 func (s *Stat) fields() []field {
 	dec := func(v int32) string { return strconv.Itoa(int(v)) }
 	return []field{
-		{"cZxid", hex(s.Czxid)},
+		{"cZxid", Hex(s.Czxid)},
 		{"ctime", JavaDate(s.Ctime)},
-		{"mZxid", hex(s.Mzxid)},
+		{"mZxid", Hex(s.Mzxid)},
 		{"mtime", JavaDate(s.Mtime)},
-		{"pZxid", hex(s.Pzxid)},
+		{"pZxid", Hex(s.Pzxid)},
 		{"cversion", dec(s.Cversion)},
 		{"dataVersion", dec(s.Version)},
 		{"aclVersion", dec(s.Aversion)},
-		{"ephemeralOwner", hex(s.EphemeralOwner)},
+		{"ephemeralOwner", Hex(s.EphemeralOwner)},
 		{"dataLength", dec(s.DataLength)},
 		{"numChildren", dec(s.NumChildren)},
 	}
@@ -64,7 +64,7 @@ func statGrid(fields []field) Grid {
 // MarshalJSON uses zkCli's field names; zxids and the session are strings in
 // hexadecimal, times are RFC 3339 in UTC with milliseconds.
 func (s *Stat) MarshalJSON() ([]byte, error) {
-	iso := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(isoMillis) }
+	iso := func(ms int64) string { return Time(time.UnixMilli(ms)) }
 	return json.Marshal(struct {
 		CZxid          string `json:"cZxid"`
 		Ctime          string `json:"ctime"`
@@ -77,12 +77,15 @@ func (s *Stat) MarshalJSON() ([]byte, error) {
 		EphemeralOwner string `json:"ephemeralOwner"`
 		DataLength     int32  `json:"dataLength"`
 		NumChildren    int32  `json:"numChildren"`
-	}{hex(s.Czxid), iso(s.Ctime), hex(s.Mzxid), iso(s.Mtime), hex(s.Pzxid), s.Cversion, s.Version, s.Aversion,
-		hex(s.EphemeralOwner), s.DataLength, s.NumChildren})
+	}{Hex(s.Czxid), iso(s.Ctime), Hex(s.Mzxid), iso(s.Mtime), Hex(s.Pzxid), s.Cversion, s.Version, s.Aversion,
+		Hex(s.EphemeralOwner), s.DataLength, s.NumChildren})
 }
 
 // isoMillis is ISO 8601 with milliseconds.
 const isoMillis = "2006-01-02T15:04:05.000Z07:00"
+
+// Time is a time as JSON has it: RFC 3339 in UTC with milliseconds.
+func Time(t time.Time) string { return t.UTC().Format(isoMillis) }
 
 // HumanStat is a Stat with times that are easier to read. Its JSON is the Stat's.
 type HumanStat struct {

@@ -1,4 +1,8 @@
-package lockcmd
+// Package queue observes locks: what the names and the data of a lock's znodes
+// tell, who holds it and who waits, which recipes take no notice of each other,
+// and where the clients are. It knows the locks of Curator, kazoo, go-zookeeper,
+// ZooKeeper's recipes, HBase and Accumulo.
+package queue
 
 import (
 	"strconv"
@@ -17,13 +21,13 @@ const (
 	waits = "waits"
 )
 
-// queue is the answer of locks PATH.
-type queue struct {
+// Queue is who contends for a lock.
+type Queue struct {
 	Path       string       `json:"path"`
 	Missing    bool         `json:"missing,omitempty"`   // there is no such znode
 	State      string       `json:"state"`               // held or free
 	MaxLeases  int          `json:"maxLeases,omitempty"` // of a kazoo semaphore
-	Contenders []*contender `json:"contenders"`          // first come first
+	Contenders []*Contender `json:"contenders"`          // first come first
 	Ignored    []string     `json:"ignored,omitempty"`   // children that take no part
 	Warnings   []string     `json:"warnings,omitempty"`
 	NoClients  string       `json:"noClients,omitempty"` // why addresses of clients are missing
@@ -31,8 +35,8 @@ type queue struct {
 	columns int // of the terminal; 0: none
 }
 
-// contender is one client that holds the lock or waits for it.
-type contender struct {
+// Contender is one client that holds the lock or waits for it.
+type Contender struct {
 	Place   int         `json:"place"` // from 1
 	Kind    string      `json:"kind"`  // whose recipe made its node
 	Mode    zklock.Mode `json:"mode"`
@@ -50,33 +54,33 @@ type contender struct {
 	liberal bool // made by zksh, which waits for every family
 }
 
-func newContender(n *node) *contender {
-	c := &contender{
-		Kind: n.Kind, Mode: n.Mode, Data: n.data, Nodes: []string{n.name}, stat: n.stat,
-		Since: time.UnixMilli(n.stat.Ctime).UTC().Format(isoMillis),
+func newContender(n *node) *Contender {
+	c := &Contender{
+		Kind: n.Kind, Mode: n.Mode, Data: n.Data, Nodes: []string{n.name}, stat: n.Stat,
+		Since: render.Time(time.UnixMilli(n.Stat.Ctime)), groups: []*lockGroup{groupOf(n.Kind)},
 	}
-	if isSession(n.stat.EphemeralOwner) {
-		c.Session = sessionText(n.stat.EphemeralOwner)
+	if isSession(n.Stat.EphemeralOwner) {
+		c.Session = render.Hex(n.Stat.EphemeralOwner)
 	}
-	c.Who, c.liberal = decodeWho(n.data)
-	if n.hidden {
+	c.Who, c.liberal = decode(n.Data)
+	if n.Hidden {
 		c.Who = "not readable"
 	}
-	c.groups = append(c.groups, groupOf(n.Kind))
 	return c
 }
 
-const isoMillis = "2006-01-02T15:04:05.000Z07:00"
+// isSession tells a session from the marks of container and TTL nodes.
+func isSession(owner int64) bool { return owner != 0 && owner != -1<<63 && uint64(owner)>>56 != 0xff }
 
 // add gives a contender one more name.
-func (c *contender) add(n *node) {
+func (c *Contender) add(n *node) {
 	c.Nodes = append(c.Nodes, n.name)
 	c.groups = append(c.groups, groupOf(n.Kind))
 	c.Kind, c.liberal = "all families", true
 }
 
 // word is the mode as a person calls it.
-func (c *contender) word() string {
+func (c *Contender) word() string {
 	for _, w := range []string{"semaphore", "latch", "read", "write"} {
 		if strings.Contains(c.Kind, w) {
 			return w
@@ -89,8 +93,8 @@ func (c *contender) word() string {
 }
 
 // newQueue puts together what was read.
-func newQueue(path string, c contents) *queue {
-	q := &queue{Path: path, Missing: c.missing, State: "free", MaxLeases: c.max, Ignored: c.ignored, Contenders: []*contender{}}
+func newQueue(path string, c contents) *Queue {
+	q := &Queue{Path: path, Missing: c.missing, State: "free", MaxLeases: c.max, Ignored: c.ignored, Contenders: []*Contender{}}
 	switch {
 	case len(c.leases)+len(c.guard) == 0:
 		q.Contenders = append(q.Contenders, contenders(c.nodes)...)
@@ -107,8 +111,21 @@ func newQueue(path string, c contents) *queue {
 	return q
 }
 
+// Free tells whether nobody holds the lock or waits for it.
+func (q *Queue) Free() bool { return len(q.Contenders) == 0 }
+
+// Holders lists the nodes that hold the lock.
+func (q *Queue) Holders() (nodes []string) {
+	for _, c := range q.Contenders {
+		if c.State == holds {
+			nodes = append(nodes, c.Nodes...)
+		}
+	}
+	return nodes
+}
+
 // setAges tells how long each has been there by now, which is by the server's clock.
-func (q *queue) setAges(now time.Time) {
+func (q *Queue) setAges(now time.Time) {
 	for _, c := range q.Contenders {
 		c.Age = age(now.Sub(time.UnixMilli(c.stat.Ctime)))
 	}
@@ -129,9 +146,3 @@ func age(d time.Duration) string {
 		return unit(day, "d") + strconv.FormatInt(int64(d%day/time.Hour), 10) + "h"
 	}
 }
-
-// isSession tells a session from the marks of container and TTL nodes.
-func isSession(owner int64) bool { return owner != 0 && owner != -1<<63 && uint64(owner)>>56 != 0xff }
-
-// sessionText is a session as zkCli does.
-func sessionText(v int64) string { return "0x" + strconv.FormatUint(uint64(v), 16) }

@@ -1,4 +1,4 @@
-package lockcmd
+package queue
 
 import (
 	"fmt"
@@ -31,11 +31,17 @@ var lockGroups = []*lockGroup{
 	{"locks of ZooKeeper's recipe", "x-…", []string{"ZooKeeper recipe"},
 		[]string{"Curator mutexes", "go-zookeeper locks"}},
 	{"Curator latches", "_c_…-latch-…", []string{"Curator latch"}, nil},
-	{"Curator semaphores", "leases/_c_…-lease-…", []string{"Curator semaphore"}, nil},
-	{"kazoo semaphores", "32 hexadecimal digits", []string{"kazoo semaphore"}, nil},
+	{"Curator semaphores", "leases/_c_…-lease-…", []string{curatorSemaphore}, nil},
+	{"kazoo semaphores", "32 hexadecimal digits", []string{kazooSemaphore}, nil},
 	{"HBase locks", "write-…", []string{"HBase write", "HBase read"}, nil},
 	{"Accumulo locks", "zlock…", []string{"Accumulo lock"}, nil},
 }
+
+// Two kinds as zklock.ParseName calls them.
+const (
+	curatorSemaphore = "Curator semaphore"
+	kazooSemaphore   = "kazoo semaphore"
+)
 
 // groupOf is the group of a kind; nil for one that has none.
 func groupOf(kind string) *lockGroup {
@@ -52,17 +58,17 @@ func (g *lockGroup) waitsFor(other *lockGroup) bool {
 }
 
 // waitsFor tells whether a contender waits for another that came first.
-func (c *contender) waitsFor(other *contender) bool {
+func (c *Contender) waitsFor(other *Contender) bool {
 	return c.liberal || slices.ContainsFunc(c.groups, func(mine *lockGroup) bool {
 		return slices.ContainsFunc(other.groups, mine.waitsFor)
 	})
 }
 
 // warnings says which contenders do not exclude each other although they should.
-func warnings(list []*contender) []string {
+func warnings(list []*Contender) []string {
 	var told []string
 	different := slices.CompactFunc(slices.SortedStableFunc(slices.Values(list), compareKinds),
-		func(a, b *contender) bool { return compareKinds(a, b) == 0 })
+		func(a, b *Contender) bool { return compareKinds(a, b) == 0 })
 	for i, a := range different {
 		for _, b := range different[:i] {
 			if text := warning(b, a); text != "" && !slices.Contains(told, text) {
@@ -74,8 +80,8 @@ func warnings(list []*contender) []string {
 }
 
 // compareKinds is 0 for two that wait for the same ones.
-func compareKinds(a, b *contender) int {
-	key := func(c *contender) string { return fmt.Sprint(groupIndex(c), c.Mode, c.liberal, len(c.groups)) }
+func compareKinds(a, b *Contender) int {
+	key := func(c *Contender) string { return fmt.Sprint(groupIndex(c), c.Mode, c.liberal, len(c.groups)) }
 	switch ka, kb := key(a), key(b); {
 	case ka < kb:
 		return -1
@@ -85,9 +91,9 @@ func compareKinds(a, b *contender) int {
 	return 0
 }
 
-func groupIndex(c *contender) int { return slices.Index(lockGroups, c.groups[0]) }
+func groupIndex(c *Contender) int { return slices.Index(lockGroups, c.groups[0]) }
 
-func warning(a, b *contender) string {
+func warning(a, b *Contender) string {
 	ga, gb := a.groups[0], b.groups[0]
 	if ga == gb || ga == nil || gb == nil || a.Mode == zklock.Shared && b.Mode == zklock.Shared {
 		return ""

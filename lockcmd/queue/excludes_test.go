@@ -1,4 +1,4 @@
-package lockcmd
+package queue
 
 import (
 	"strings"
@@ -14,7 +14,7 @@ func TestWarnings(t *testing.T) {
 			"Z": "x-1-0000000001", "L": uuid + "-latch-0000000001", "S": hex32,
 		}[name]
 		n := named(t, parsed)
-		n.data = []byte(data)
+		n.Data = []byte(data)
 		return n
 	}
 	for pair, want := range map[string]string{
@@ -32,43 +32,18 @@ func TestWarnings(t *testing.T) {
 		"CS": "Curator mutexes and kazoo semaphores do not exclude each other",
 	} {
 		a, b := newContender(node(pair[:1], "")), newContender(node(pair[1:], ""))
-		got := strings.Join(warnings([]*contender{a, b, a, b}), "; ")
+		got := strings.Join(warnings([]*Contender{a, b, a, b}), "; ")
 		if !strings.HasPrefix(got, want) || (want == "") != (got == "") {
 			t.Errorf("%s: %q, want %q", pair, got, want)
 		}
 	}
 	// zksh waits for every family, whatever name its node has.
 	a, b := newContender(node("C", note)), newContender(node("K", ""))
-	if got := warnings([]*contender{a, b}); len(got) != 1 || !strings.HasPrefix(got[0], "kazoo locks do not wait for Curator mutexes") {
+	if got := warnings([]*Contender{a, b}); len(got) != 1 || !strings.HasPrefix(got[0], "kazoo locks do not wait for Curator mutexes") {
 		t.Errorf("%q", got)
 	}
 	b = newContender(node("K", note))
-	if got := warnings([]*contender{a, b}); len(got) != 0 {
+	if got := warnings([]*Contender{a, b}); len(got) != 0 {
 		t.Errorf("%q", got)
-	}
-}
-
-func TestWho(t *testing.T) {
-	const note = `{"host":"web1","pid":4711,"user":"ann","note":"nightly","start":"2026-11-21T12:00:00Z"}`
-	for data, want := range map[string]string{
-		"":                      "",
-		"127.0.0.1":             "127.0.0.1",
-		"worker 7\nsecond":      "worker 7",
-		"\x12\x34":              "2 bytes",
-		"\xff\xfe\xfd":          "3 bytes",
-		"a\x1b[2J":              "5 bytes",
-		strings.Repeat("x", 99): strings.Repeat("x", 39) + "…",
-		note:                    "ann@web1 pid 4711: nightly",
-		`{"host":"","pid":1}`:   `{"host":"","pid":1}`,
-		"__REVOKE__":            "asked to let go",
-		"unlock":                "asked to let go",
-		"unlocked":              "unlocked",
-		`__REVOKE__ {"by":{"host":"b","pid":2,"user":"bob"},"holder":` + note + `}`: "ann@web1 pid 4711: nightly, asked to let go by bob@b pid 2",
-		`__REVOKE__ {"holder":`: "asked to let go",
-	} {
-		got, ours := decodeWho([]byte(data))
-		if got != want || ours != strings.Contains(got, "ann@web1") {
-			t.Errorf("%q: %q (ours: %t), want %q", data, got, ours, want)
-		}
 	}
 }

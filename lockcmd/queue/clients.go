@@ -1,4 +1,4 @@
-package lockcmd
+package queue
 
 import (
 	"context"
@@ -13,9 +13,25 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/zksh/zksh/internal/zkconn"
 )
+
+// Look is Read with what the servers tell of the clients, who are asked meanwhile.
+// Somebody who seems not to be connected may have come in between, so that is
+// asked again.
+func Look(ctx context.Context, e Ensemble, path string) (*Queue, error) {
+	found := make(chan *clients, 1)
+	go func() { found <- findClients(ctx, e, adminPort) }() // bounded, and received below
+	q, err := Read(ctx, e, path)
+	c := <-found
+	if err != nil {
+		return nil, err
+	}
+	q.addClients(c)
+	if q.orphans() {
+		q.addClients(findClients(ctx, e, adminPort))
+	}
+	return q, nil
+}
 
 // clients is what the servers tell of their connections.
 type clients struct {
@@ -36,24 +52,26 @@ const (
 )
 
 // findClients asks every server of the connect string at once.
-func findClients(ctx context.Context, s *zkconn.Session, admin string) *clients {
+func findClients(ctx context.Context, e Ensemble, admin string) *clients {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	hosts := s.Servers().Hosts
+	hosts := e.Hosts()
 	answers := make([]answer, len(hosts))
 	members := 0
 	var asking sync.WaitGroup
-	asking.Go(func() { members = countMembers(ctx, s) })
+	asking.Go(func() { members = countMembers(ctx, e) })
 	for i, h := range hosts {
-		asking.Go(func() { answers[i] = askHost(ctx, h, admin) })
+		asking.Go(func() { answers[i] = askHost(ctx, e, h, admin) })
 	}
 	asking.Wait()
-	return gather(answers, members, s.Info())
+	own := connection{}
+	own.session, own.since = e.Self()
+	return gather(answers, members, own)
 }
 
 // gather puts the answers together. All told if there are as many as the
 // ensemble has members.
-func gather(answers []answer, members int, own zkconn.Info) *clients {
+func gather(answers []answer, members int, own connection) *clients {
 	c := &clients{addrs: map[int64]string{}}
 	told := 0
 	for _, a := range answers {
@@ -64,8 +82,8 @@ func gather(answers []answer, members int, own zkconn.Info) *clients {
 		}
 		for _, conn := range a.conns {
 			c.addrs[conn.session] = conn.addr
-			if conn.session == own.ID && !conn.since.IsZero() {
-				c.skew = conn.since.Sub(own.Since)
+			if conn.session == own.session && !conn.since.IsZero() {
+				c.skew = conn.since.Sub(own.since)
 			}
 		}
 	}
@@ -77,13 +95,13 @@ func gather(answers []answer, members int, own zkconn.Info) *clients {
 }
 
 // countMembers is how many servers the ensemble has; 0: it does not say.
-func countMembers(ctx context.Context, s *zkconn.Session) int {
-	config, _, err := s.Absolute().Get(ctx, zkconn.ConfigPath, false)
+func countMembers(ctx context.Context, e Ensemble) int {
+	config, err := e.Config(ctx)
 	if err != nil {
 		return 0 // an old server, or one that keeps it to itself
 	}
 	n := 0
-	for l := range strings.Lines(string(config)) {
+	for l := range strings.Lines(config) {
 		if strings.HasPrefix(strings.TrimSpace(l), "server.") {
 			n++
 		}
@@ -105,8 +123,8 @@ type connection struct {
 }
 
 // askHost asks a server for its connections: by cons, else its AdminServer.
-func askHost(ctx context.Context, addr, admin string) answer {
-	text, err := zkconn.FourLetter(ctx, addr, "cons")
+func askHost(ctx context.Context, e Ensemble, addr, admin string) answer {
+	text, err := e.Word(ctx, addr, "cons")
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return answer{} // nobody is there, and so nobody is connected
@@ -201,7 +219,7 @@ type adminConnection struct {
 }
 
 // addClients adds what the servers told of the contenders' connections.
-func (q *queue) addClients(c *clients) {
+func (q *Queue) addClients(c *clients) {
 	missing := false
 	for _, who := range q.Contenders {
 		owner := who.stat.EphemeralOwner
@@ -227,7 +245,7 @@ func (q *queue) addClients(c *clients) {
 
 // now is the server's time: ours and what its clock is ahead, but no earlier
 // than the latest contender's node.
-func (c *clients) now(q *queue) time.Time {
+func (c *clients) now(q *Queue) time.Time {
 	now := time.Now()
 	if c.skew.Abs() > time.Second { // less may be the network's
 		now = now.Add(c.skew)
@@ -241,7 +259,7 @@ func (c *clients) now(q *queue) time.Time {
 }
 
 // orphans tells whether there is a contender without a connection.
-func (q *queue) orphans() bool {
+func (q *Queue) orphans() bool {
 	for _, c := range q.Contenders {
 		if c.Client == noConnection {
 			return true

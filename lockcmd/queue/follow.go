@@ -1,0 +1,171 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zksh/zksh/internal/render"
+)
+
+// Follower reads a queue again and again.
+type Follower struct {
+	e       Ensemble
+	path    string
+	reader  reader
+	clients *clients // as they were told last
+	asked   time.Time
+	last    *Queue // as it was read last
+}
+
+// Refresh is how often a picture is brought up to date, and how often at most the
+// servers are asked for their connections.
+const Refresh = time.Second
+
+// Follow makes a Follower of a lock's path. It reads no more than what may have
+// changed since the last time, as the children have.
+func Follow(e Ensemble, path string) *Follower {
+	return &Follower{e: e, path: path, clients: &clients{}, reader: reader{tree: e}}
+}
+
+// Update reads the queue and gives what is new.
+func (f *Follower) Update(ctx context.Context) ([]Change, error) {
+	c, err := f.reader.read(ctx, f.path)
+	if err != nil {
+		return nil, err
+	}
+	q := newQueue(f.path, c)
+	holding := q.holding()
+	f.reader.known = f.reader.found
+	maps.DeleteFunc(f.reader.known, func(_ string, n *node) bool { return holding[n.name] }) // to be read again
+	q.addClients(f.connections(ctx, q))
+	before := f.last
+	f.last = q
+	return changes(before, q, time.Now()), nil
+}
+
+// connections asks the servers if there is somebody whom they have not told of.
+func (f *Follower) connections(ctx context.Context, q *Queue) *clients {
+	stranger := slices.ContainsFunc(q.Contenders, func(c *Contender) bool {
+		return c.Session != "" && f.clients.addrs[c.stat.EphemeralOwner] == ""
+	})
+	if stranger && time.Since(f.asked) > Refresh {
+		f.clients, f.asked = findClients(ctx, f.e, adminPort), time.Now()
+		return f.clients
+	}
+	old := *f.clients
+	old.all = old.all && !stranger // who has come since is not in it
+	return &old
+}
+
+// Picture is the queue as it is now, or, without a connection, as it was, made to
+// fit a terminal; nil before the first reading.
+func (f *Follower) Picture(columns, rows int, connected bool) []string {
+	q := f.last
+	if q == nil {
+		return nil
+	}
+	q.columns = columns
+	q.setAges(f.clients.now(q))
+	lines := []string{q.title()}
+	if !connected {
+		lines = append(lines, "the connection is lost: this is how it was")
+	}
+	lines = append(lines, q.Remarks()...)
+	if len(q.Contenders) > 0 {
+		lines = append(lines, q.lines()...)
+	}
+	if most := max(rows-1, 2); len(lines) > most {
+		lines = append(lines[:most-1], fmt.Sprintf("… and %d more", len(lines)-most+1))
+	}
+	return lines
+}
+
+// title says how things are in one line.
+func (q *Queue) title() string {
+	if q.Free() {
+		return q.Path + ": free"
+	}
+	holding := 0
+	for _, c := range q.Contenders {
+		if c.State == holds {
+			holding++
+		}
+	}
+	return fmt.Sprintf("%s: %d hold, %d wait", q.Path, holding, len(q.Contenders)-holding)
+}
+
+// Change is one thing that happened in a queue.
+type Change struct {
+	Time  string `json:"time"` // RFC 3339 in UTC
+	Event string `json:"event"`
+	*Contender
+}
+
+// Text is a line of words, the last but one of which may have blanks.
+func (c Change) Text(w io.Writer) error {
+	words := []string{c.Time, c.Event, c.word(), c.Session, c.Client, c.Who, strings.Join(c.Nodes, ",")}
+	for i, word := range words {
+		if word == "" {
+			words[i] = "-"
+		}
+	}
+	_, err := fmt.Fprintln(w, strings.Join(words, "  "))
+	return err
+}
+
+// changes is what happened between two readings: left, came, got the lock. At
+// the start everybody's state is told. Who came and left in between is not seen.
+func changes(before, now *Queue, at time.Time) []Change {
+	var list []Change
+	add := func(event string, c *Contender) {
+		list = append(list, Change{render.Time(at), event, c})
+	}
+	was := map[string]*Contender{}
+	if before != nil {
+		was = byNode(before)
+		is := byNode(now)
+		for _, c := range before.Contenders {
+			if is[c.Nodes[0]] == nil {
+				add("left", c)
+			}
+		}
+	}
+	for _, c := range now.Contenders {
+		old := was[c.Nodes[0]]
+		switch {
+		case before == nil:
+			add(c.State, c)
+			continue
+		case old == nil:
+			add("came", c)
+		}
+		if c.State == holds && (old == nil || old.State != holds) {
+			add("got", c)
+		}
+	}
+	return list
+}
+
+// holding is the set of the holders' nodes.
+func (q *Queue) holding() map[string]bool {
+	names := map[string]bool{}
+	for _, c := range q.Contenders {
+		for _, n := range c.Nodes {
+			names[n] = c.State == holds
+		}
+	}
+	return names
+}
+
+func byNode(q *Queue) map[string]*Contender {
+	m := map[string]*Contender{}
+	for _, c := range q.Contenders {
+		m[c.Nodes[0]] = c
+	}
+	return m
+}

@@ -1,0 +1,120 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"path"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zksh/zksh/lockcmd/zklock"
+)
+
+const (
+	uuid  = "_c_f0a1b2c3-0000-4000-8000-0123456789ab"
+	guid  = "_c_0123456789abcdef0123456789abcdef"
+	hex32 = "0123456789abcdef0123456789abcdef"
+)
+
+// named is a contender's node of that name.
+func named(t *testing.T, name string) *node {
+	t.Helper()
+	parsed, ok := zklock.ParseName(name)
+	if !ok {
+		t.Fatalf("%s is no contender", name)
+	}
+	return &node{Name: parsed, name: name, Node: Node{Stat: &zk.Stat{EphemeralOwner: 1}}}
+}
+
+// fake is an ensemble of one server that keeps its znodes here.
+type fake struct {
+	znodes map[string]Node
+	zxid   int64
+	reads  []string // paths whose data was asked for since this was emptied
+	hosts  []string
+	config string
+	word   func(ctx context.Context, addr string) (string, error) // answers cons
+	err    error                                                  // of each request
+}
+
+func newFake() *fake {
+	return &fake{znodes: map[string]Node{"/": {Stat: &zk.Stat{}}}, hosts: []string{"h:2181"},
+		word: func(context.Context, string) (string, error) { return "", errors.New("no cons here") }}
+}
+
+// add makes znodes of session 1, each by a transaction of its own.
+func (f *fake) add(paths ...string) {
+	for _, p := range paths {
+		f.make(1, "", p)
+	}
+}
+
+// make makes znodes of a session in one transaction.
+func (f *fake) make(session int64, data string, paths ...string) {
+	f.zxid++
+	for _, p := range paths {
+		f.znodes[p] = Node{Data: []byte(data), Stat: &zk.Stat{Czxid: f.zxid, EphemeralOwner: session}}
+	}
+}
+
+// Children is part of Tree.
+func (f *fake) Children(_ context.Context, dir string) (names []string, err error) {
+	if _, ok := f.znodes[dir]; !ok {
+		return nil, zk.ErrNoNode
+	}
+	for p := range f.znodes {
+		if p != "/" && path.Dir(p) == dir {
+			names = append(names, path.Base(p))
+		}
+	}
+	return names, f.err
+}
+
+// Nodes is part of Tree.
+func (f *fake) Nodes(_ context.Context, paths []string) (nodes []Node, err error) {
+	f.reads = append(f.reads, paths...)
+	for _, p := range paths {
+		n := f.znodes[p]
+		if n.Hidden {
+			n.Data = nil
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes, f.err
+}
+
+// Hosts is part of Ensemble.
+func (f *fake) Hosts() []string { return f.hosts }
+
+// Word is part of Ensemble.
+func (f *fake) Word(ctx context.Context, addr, _ string) (string, error) { return f.word(ctx, addr) }
+
+// Config is part of Ensemble.
+func (f *fake) Config(context.Context) (string, error) { return f.config, nil }
+
+// Self is part of Ensemble.
+func (f *fake) Self() (int64, time.Time) { return 1, time.Time{} }
+
+// read reads the queue of /l.
+func (f *fake) read(t *testing.T) *Queue {
+	t.Helper()
+	q, err := Read(t.Context(), f, "/l")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// brief is a queue in few words: mode, state and the end of the node's name.
+func brief(q *Queue) string {
+	var rows []string
+	for _, c := range q.Contenders {
+		end := c.Nodes[0]
+		end = strings.TrimLeft(end[strings.LastIndexAny(end, "-_#")+1:], "0")
+		rows = append(rows, c.word()+" "+c.State+" "+end)
+	}
+	return strings.Join(rows, ", ")
+}

@@ -1,0 +1,162 @@
+package queue
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/user"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/lockcmd/zklock"
+)
+
+// note is what the data of our znodes say: who holds the lock, for people. It is
+// one line of JSON.
+type note struct {
+	Host  string `json:"host"`
+	PID   int    `json:"pid"`
+	User  string `json:"user"`
+	Note  string `json:"note,omitempty"`
+	Start string `json:"start"` // when the lock was asked for, as RFC 3339 has it
+}
+
+// ownNote describes this process.
+func ownNote(text string) note {
+	n := note{PID: os.Getpid(), Note: text, Start: render.Time(time.Now())}
+	if host, err := os.Hostname(); err == nil {
+		n.Host = host
+	}
+	n.User = strconv.Itoa(os.Getuid())
+	if u, err := user.Current(); err == nil {
+		n.User = u.Username
+	}
+	return n
+}
+
+// Note is the data of a znode of this process, with a text for others.
+func Note(text string) ([]byte, error) { return json.Marshal(ownNote(text)) }
+
+func parseNote(data []byte) (n note, ok bool) {
+	err := json.Unmarshal(data, &n)
+	return n, err == nil && n.Host != "" && n.PID > 0
+}
+
+// String is the note for a person: user@host pid 12: why.
+func (n note) String() string {
+	s := n.Host
+	if n.User != "" {
+		s = n.User + "@" + s
+	}
+	s += " pid " + strconv.Itoa(n.PID)
+	if n.Note != "" {
+		s += ": " + n.Note
+	}
+	return s
+}
+
+// revocation is what stands behind zklock.RevokeMessage in the data of a znode
+// of ours: who asks, and what the data had been.
+type revocation struct {
+	By     note            `json:"by"`
+	Holder json.RawMessage `json:"holder,omitempty"`
+}
+
+// readRevocation reads a request to let go that zksh has made.
+func readRevocation(data []byte) (revocation, bool) {
+	var r revocation
+	rest, ok := bytes.CutPrefix(data, []byte(zklock.RevokeMessage))
+	return r, ok && json.Unmarshal(rest, &r) == nil
+}
+
+// Revoke is what a znode's data become when this process asks its owner to let
+// go. Curator looks for its bare message, so only an owner that writes notes like
+// ours gets more.
+func Revoke(data []byte) ([]byte, error) {
+	if r, ok := readRevocation(data); ok { // it was asked before
+		data = r.Holder
+	}
+	if _, ok := parseNote(data); !ok {
+		return []byte(zklock.RevokeMessage), nil
+	}
+	line, err := json.Marshal(revocation{By: ownNote(""), Holder: data})
+	return append([]byte(zklock.RevokeMessage+" "), line...), err
+}
+
+// Asker names who asks to let go, for a line of text.
+func Asker(data []byte) string {
+	if r, ok := readRevocation(data); ok {
+		return render.Safe(r.By.String())
+	}
+	return "somebody"
+}
+
+const askedToLetGo = "asked to let go"
+
+// whoColumns is the most a plain text is shown of.
+const whoColumns = 40
+
+// decode says in words what a contender's data tells of it, and whether zksh
+// wrote that. Empty data tells nothing.
+func decode(data []byte) (who string, ours bool) {
+	if n, ok := parseNote(data); ok {
+		return n.String(), true
+	}
+	rest, revoked := strings.CutPrefix(string(data), zklock.RevokeMessage)
+	switch {
+	case revoked:
+		return decodeRevoked([]byte(rest))
+	case string(data) == zklock.UnlockMessage:
+		return askedToLetGo, false
+	case len(data) == 0:
+		return "", false
+	case !isText(data):
+		return fmt.Sprintf("%d bytes", len(data)), false
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(string(data)), "\n")
+	return render.Cut(line, whoColumns), false
+}
+
+// decodeRevoked reads what may stand behind Curator's text: who asked, and what
+// was there before.
+func decodeRevoked(data []byte) (who string, ours bool) {
+	var r struct{ By, Holder note }
+	if json.Unmarshal(data, &r) != nil || r.Holder.Host == "" {
+		return askedToLetGo, false
+	}
+	who = r.Holder.String() + ", " + askedToLetGo
+	if r.By.Host != "" {
+		who += " by " + r.By.String()
+	}
+	return who, true
+}
+
+// isText tells what a person can read.
+func isText(data []byte) bool {
+	return utf8.Valid(data) && strings.IndexFunc(string(data), func(r rune) bool {
+		return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r'
+	}) < 0
+}
+
+// Who says in words what a contender's data tells of it, for a line of text:
+// nothing in it can end the line, or drive a terminal.
+func Who(data []byte) string {
+	who, _ := decode(data)
+	return render.Safe(who)
+}
+
+// Describe names a contender by its data, by when its znode was made and by that
+// znode.
+func Describe(data []byte, since time.Time, node string) string {
+	who := Who(data)
+	if who != "" {
+		who += ", "
+	}
+	return fmt.Sprintf("%ssince %s (%s)", who, since.Local().Format(time.TimeOnly), path.Base(node))
+}

@@ -1,0 +1,164 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"path"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zksh/zksh/lockcmd/zklock"
+)
+
+// Tree is where the znodes of a queue are read. Errors are told apart with
+// errors.Is and go-zookeeper's values.
+type Tree interface {
+	// Children lists the names of a znode's children.
+	Children(ctx context.Context, path string) ([]string, error)
+	// Nodes reads znodes, all in one flight, and gives them in the order asked for.
+	Nodes(ctx context.Context, paths []string) ([]Node, error)
+}
+
+// Node is what was read of a znode.
+type Node struct {
+	Data   []byte
+	Hidden bool     // the data is not for us to read
+	Stat   *zk.Stat // nil: the znode is gone
+}
+
+// Ensemble is a client of ZooKeeper that can also ask its servers, one by one.
+type Ensemble interface {
+	Tree
+	// Hosts are the servers that it knows, as host:port.
+	Hosts() []string
+	// Word sends one of them a four-letter word and returns the answer.
+	Word(ctx context.Context, addr, word string) (string, error)
+	// Config is the list of the ensemble's members, as its servers keep it.
+	Config(ctx context.Context) (string, error)
+	// Self is this client's own session, and when its connection was asked for.
+	Self() (session int64, since time.Time)
+}
+
+// node is one child of a lock's path that takes part in the lock.
+type node struct {
+	Node
+	zklock.Name
+	name string // the child's
+}
+
+// contents are what was read below one path.
+type contents struct {
+	nodes   []*node  // that contend for the path itself
+	leases  []*node  // of a Curator semaphore
+	guard   []*node  // that wait to get a lease
+	ignored []string // children that take no part
+	max     int      // leases of a kazoo semaphore; 0: not known
+	missing bool     // there is no such path
+}
+
+// Read reads who holds and who waits below path. A path that does not exist is
+// free. No more than what the znodes tell is in it; Look has more.
+func Read(ctx context.Context, t Tree, path string) (*Queue, error) {
+	c, err := (&reader{tree: t}).read(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	return newQueue(path, c), nil
+}
+
+// reader reads what is below lock paths.
+type reader struct {
+	tree  Tree
+	known map[string]*node // by path: what need not be read again
+	found map[string]*node // by path: all of the present reading
+}
+
+func (r *reader) read(ctx context.Context, dir string) (c contents, err error) {
+	r.found = map[string]*node{}
+	names, err := r.tree.Children(ctx, dir)
+	if errors.Is(err, zk.ErrNoNode) {
+		return contents{missing: true}, nil
+	}
+	if err != nil {
+		return c, err
+	}
+	if c.nodes, c.ignored, err = r.nodes(ctx, dir, names); err != nil {
+		return c, err
+	}
+	return c, r.semaphores(ctx, dir, &c)
+}
+
+// semaphores reads what else belongs to Curator's and kazoo's.
+func (r *reader) semaphores(ctx context.Context, dir string, c *contents) (err error) {
+	if slices.Contains(c.ignored, "leases") && slices.Contains(c.ignored, "locks") {
+		c.ignored = slices.DeleteFunc(c.ignored, func(n string) bool { return n == "leases" || n == "locks" })
+		if c.leases, err = r.below(ctx, path.Join(dir, "leases")); err != nil {
+			return err
+		}
+		c.guard, err = r.below(ctx, path.Join(dir, "locks"))
+	}
+	if err != nil || !slices.ContainsFunc(c.nodes, func(n *node) bool { return n.Kind == kazooSemaphore }) {
+		return err
+	}
+	folder, err := r.tree.Nodes(ctx, []string{dir})
+	if err != nil {
+		return err
+	}
+	if n, err := strconv.Atoi(string(folder[0].Data)); err == nil { // else it does not say
+		c.max = n
+	}
+	guard, err := r.below(ctx, dir+"-__lock__")
+	c.guard = append(c.guard, guard...)
+	return err
+}
+
+// below reads the contenders of a path that may be missing.
+func (r *reader) below(ctx context.Context, dir string) ([]*node, error) {
+	names, err := r.tree.Children(ctx, dir)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	nodes, _, err := r.nodes(ctx, dir, names)
+	return nodes, err
+}
+
+// nodes reads those children that take part. Those gone by now are left out.
+func (r *reader) nodes(ctx context.Context, dir string, names []string) (nodes []*node, ignored []string, err error) {
+	var unread []*node
+	var paths []string // of the unread
+	for _, name := range names {
+		parsed, ok := zklock.ParseName(name)
+		if !ok {
+			ignored = append(ignored, name)
+			continue
+		}
+		child := path.Join(dir, name)
+		n := r.known[child]
+		if n == nil {
+			n = &node{Name: parsed, name: name}
+			unread, paths = append(unread, n), append(paths, child)
+		}
+		nodes = append(nodes, n)
+		r.found[child] = n
+	}
+	if len(unread) > 0 {
+		got, err := r.tree.Nodes(ctx, paths)
+		if err != nil {
+			return nil, nil, err
+		}
+		for i, n := range unread {
+			if n.Node = got[i]; n.Stat == nil {
+				delete(r.found, paths[i])
+			}
+		}
+	}
+	nodes = slices.DeleteFunc(nodes, func(n *node) bool { return n.Stat == nil })
+	slices.Sort(ignored)
+	return inOrder(nodes), ignored, nil
+}
