@@ -43,11 +43,9 @@ func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time
 	term := openTerminal()
 	defer term.close()
 	handOver := term.ours() && isControlling(files[0]) && isControlling(files[1])
-	if !handOver {
-		// Asleep, we would lose the session and the program would run on without
-		// its lock, so Ctrl-Z is taken where it reaches us.
-		spec.Signals.add(syscall.SIGTSTP)
-	}
+	// Asleep, we would lose the session and the program would run on without its
+	// lock, so Ctrl-Z is taken where it reaches us.
+	spec.Signals.add(syscall.SIGTSTP)
 	if sig := spec.Signals.early(); sig != nil {
 		return notStarted(spec.Argv[0], sig)
 	}
