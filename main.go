@@ -150,7 +150,7 @@ func input(opts app.Options) (io.ReadCloser, string, error) {
 	return f, opts.File, err
 }
 
-// signals gives a context that ends with SIGTERM or SIGHUP, and by Ctrl-C too
+// signals gives a context that ends with SIGTERM, SIGQUIT or SIGHUP, and by Ctrl-C too
 // unless the shell is used by hand: there Ctrl-C is for the command, and arrives
 // through the channel. A reader that goes away shows as a failed write.
 //
@@ -172,7 +172,7 @@ func signals(interactive bool) (context.Context, <-chan os.Signal, func()) {
 		}
 	}
 	listen(hangups, syscall.SIGHUP)
-	listen(ends, syscall.SIGTERM)
+	listen(ends, syscall.SIGTERM, syscall.SIGQUIT)
 	listen(interrupts, os.Interrupt)
 	done := make(chan struct{})
 	go func() { // ends with stop
@@ -199,7 +199,7 @@ func signals(interactive bool) (context.Context, <-chan os.Signal, func()) {
 	}
 }
 
-// leaveGrace is for how long another SIGTERM changes nothing: the terminal has been
+// leaveGrace is for how long another SIGTERM or SIGQUIT changes nothing: the terminal has been
 // given back by then. Later it ends the program at once.
 const leaveGrace = time.Second
 

@@ -14,7 +14,7 @@ const (
 	StatusUnknown     = 127 // unknown command, or no such program
 	StatusInterrupted = 130 // Ctrl-C
 	StatusBrokenPipe  = 141 // nobody reads the answers any more
-	StatusTerminated  = 143 // asked to end by SIGTERM or SIGHUP
+	StatusTerminated  = 143 // asked to end by SIGTERM, SIGHUP or SIGQUIT
 )
 
 // StatusMeaning is one row of the list of exit statuses.
@@ -35,7 +35,7 @@ func Statuses() []StatusMeaning {
 		{StatusUnknown, "unknown command"},
 		{StatusInterrupted, "interrupted by Ctrl-C"},
 		{StatusBrokenPipe, "the reader of the answers went away"},
-		{StatusTerminated, "ended by SIGTERM or SIGHUP"},
+		{StatusTerminated, "ended by SIGTERM, SIGHUP or SIGQUIT"},
 	}
 }
 

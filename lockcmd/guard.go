@@ -15,9 +15,9 @@ import (
 )
 
 // guard runs a command while the lock is held, and releases the lock when the
-// command is gone. The signals that would end zksh go to the command, so ctx
-// plays no part here.
-func (o *owned) guard(env *commands.Env, lease *zklock.Lease, grace time.Duration, argv []string) error {
+// command is gone. The signals that would end zksh go to the command, so no
+// context plays a part here.
+func (o *owned) guard(env *commands.Env, lease *zklock.Lease, grace time.Duration, argv []string, signals *child.Listener) error {
 	w := &watchdog{o: o, lease: lease, stop: make(chan time.Time, 1), asked: make(chan struct{}), over: make(chan struct{})}
 	w.grace = max(0, min(grace, o.env.Session.Info().Timeout/3-killBefore))
 	o.setEnd(w.ask)
@@ -29,7 +29,7 @@ func (o *owned) guard(env *commands.Env, lease *zklock.Lease, grace time.Duratio
 	} else {
 		status, err = runChild(child.Spec{
 			Argv: argv, Env: o.environment(lease), In: env.Streams.In, Out: env.Streams.Out, Err: env.Streams.Err,
-			Grace: grace, Alert: o.say,
+			Grace: grace, Signals: signals, Alert: o.say,
 		}, w.stop)
 	}
 	close(w.over)

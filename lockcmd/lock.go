@@ -14,6 +14,7 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/lockcmd/child"
 	"github.com/zksh/zksh/lockcmd/queue"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
@@ -129,12 +130,18 @@ func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlag
 	if f.background {
 		return o.waitLater(ctx, k, f)
 	}
+	if len(argv) > 0 {
+		signals := child.Listen()
+		defer signals.Close()
+		lease, err := o.waitHere(ctx, k, f)
+		if err != nil {
+			return err
+		}
+		return o.guard(env, lease, f.grace.value, argv, signals)
+	}
 	lease, err := o.waitHere(ctx, k, f)
 	if err != nil {
 		return err
-	}
-	if len(argv) > 0 {
-		return o.guard(env, lease, f.grace.value, argv)
 	}
 	return env.Screen.Print(o.answer(lease, k))
 }

@@ -9,15 +9,17 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/tty"
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// watchEvents shows events as they come while a person uses the shell.
+// watchEvents shows events as they come while a person uses the shell, also while a
+// command under a lock has the terminal: stty tostop must not stop us then.
 func (s *Shell) watchEvents(ctx context.Context) {
 	for {
 		select {
 		case <-s.cfg.Session.EventsReady():
-			if err := s.showEvents(); err != nil {
+			if err := tty.Quietly(s.showEvents); err != nil {
 				s.report("", err)
 			}
 			s.screen.refresh() // the state may be another one

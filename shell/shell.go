@@ -17,6 +17,7 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/history"
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/tty"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/shell/line"
 )
@@ -112,8 +113,14 @@ func (f front) Note(text string) {
 	}
 }
 
-// Alert is part of commands.Screen.
-func (f front) Alert(text string) { f.s.screen.complain(text) }
+// Alert is part of commands.Screen. With stty tostop it would stop us while a
+// command under a lock has the terminal, and the lock would be lost.
+func (f front) Alert(text string) {
+	_ = tty.Quietly(func() error { // nothing is left to do when it fails
+		f.s.screen.complain(text)
+		return nil
+	})
+}
 
 // Ask is part of commands.Screen. The answer is no unless it is yes.
 func (f front) Ask(ctx context.Context, question string) (bool, error) {

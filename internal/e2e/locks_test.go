@@ -341,3 +341,18 @@ func TestHangupKeepsTheLockOfACommand(t *testing.T) {
 		t.Errorf("left behind: %s", got)
 	}
 }
+
+// With stty tostop a word to the person does not stop the holder, though its
+// command has the terminal.
+func TestAlertWithTostop(t *testing.T) {
+	t.Parallel()
+	server, chroot := zktest.Shared(t).Addr(), place(t)
+	proxy := zktest.NewProxy(t, server)
+	c := openConsole(t, "-server", proxy.Addr()+chroot, "-timeout", "6000", "lock", "/l", "--",
+		"sh", "-c", "stty tostop; echo running; read x; exit 7")
+	c.expect(`running\n`)
+	proxy.Cut()
+	c.expect(`still held`)
+	c.typeIn("go on\r")
+	c.wantStatus(7)
+}

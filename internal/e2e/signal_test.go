@@ -13,7 +13,7 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-var signalStatuses = map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143, syscall.SIGHUP: 143}
+var signalStatuses = map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143, syscall.SIGHUP: 143, syscall.SIGQUIT: 143}
 
 // A signal ends a single command that waits for its server.
 func TestSignalWhileConnecting(t *testing.T) {

@@ -18,14 +18,17 @@ type Spec struct {
 	Env          []string          // NAME=value each, added to our own
 	In, Out, Err *os.File          // its standard files; nil is the null device
 	Grace        time.Duration     // how long after TERM comes KILL
+	Signals      *Listener         // takes what is meant for it, since before the lock was asked for
 	Alert        func(text string) // tells what the person at the terminal must know
 }
 
 // Run runs a program until it is gone, and returns its exit status: its own, or
-// 128+n for a signal. The error is a *StartError if it could not be run. It runs in a process group of its own, which has the terminal if we have
-// it.
+// 128+n for a signal. The error is a *StartError if it could not be run. It runs
+// in a process group of its own, which has the terminal if we have it.
 //
-// INT, TERM, QUIT and HUP are passed on to the group. A value on stop is a
+// INT, TERM, QUIT, HUP, USR1 and USR2 are passed on to the group. When one of the
+// first four has come before the start, the program is not started: the status is
+// 128+n, and the error says so. A value on stop is a
 // deadline: the group gets TERM now, and KILL at that moment or after Grace,
 // whichever is sooner. Whatever of the group is left when the program has ended
 // is then killed too; without an order to stop it is left alone, since it may be

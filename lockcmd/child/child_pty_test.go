@@ -23,6 +23,9 @@ type console struct {
 	shown strings.Builder
 }
 
+// foreground waits, as the first thing of a script, until it has the terminal.
+const foreground = "until [ $(ps -o tpgid= $$) -eq $$ ]; do :; done; "
+
 // openConsole starts a helper on a terminal of its own. piped has its standard
 // output go elsewhere.
 func openConsole(t *testing.T, text string, piped bool) *console {
@@ -100,7 +103,7 @@ func TestTerminalIsHandedOver(t *testing.T) {
 }
 
 func TestCtrlZ(t *testing.T) {
-	c := openConsole(t, `echo ready; read x; echo "read $x"; exit 6`, false)
+	c := openConsole(t, foreground+`echo ready; read x; echo "read $x"; exit 6`, false)
 	c.expect("ready")
 	c.typeIn("\x1a")
 	c.expect("alert: sh was stopped and goes on")

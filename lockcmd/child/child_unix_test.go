@@ -21,8 +21,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// never is a deadline that no test lives to see.
-func never() time.Time { return time.Now().Add(time.Hour) }
+// later is a deadline that no test lives to see.
+func later() time.Time { return time.Now().Add(time.Hour) }
 
 // script is a shell script run as a child, with what it prints and what the
 // person is told.
@@ -46,7 +46,8 @@ func newScript(t *testing.T, text string) *script {
 	}
 	t.Cleanup(func() { out.Close() })
 	s := &script{t: t, stop: make(chan time.Time, 1), ended: make(chan struct{})}
-	s.spec = Spec{Argv: []string{"sh", "-c", text}, Out: out, Err: out, Grace: time.Hour, Alert: s.alert}
+	s.spec = Spec{Argv: []string{"sh", "-c", text}, Out: out, Err: out, Grace: time.Hour, Alert: s.alert, Signals: Listen()}
+	t.Cleanup(s.spec.Signals.Close)
 	return s
 }
 
@@ -153,6 +154,38 @@ func TestChildStatus(t *testing.T) {
 	}
 }
 
+// A signal between the request for the lock and the start is not lost.
+func TestSignalBeforeTheStart(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP} {
+		s := newScript(t, "echo started")
+		for _, sig := range []syscall.Signal{syscall.SIGUSR1, sig} {
+			if err := syscall.Kill(os.Getpid(), sig); err != nil {
+				t.Fatal(err)
+			}
+		}
+		zktest.Eventually(t, "the signals", func() bool { return len(s.spec.Signals.signals) == 2 })
+		status, err := Run(s.spec, s.stop)
+		if want := "sh was not started: " + sig.String() + " came first"; status != 128+int(sig) || err == nil || err.Error() != want {
+			t.Errorf("%s: status %d, %v; want %q", sig, status, err, want)
+		}
+		if s.printed() != "" {
+			t.Errorf("%s: it was started: %q", sig, s.printed())
+		}
+	}
+}
+
+// One that only speaks to the program comes too early and ends nothing.
+func TestUserSignalBeforeTheStart(t *testing.T) {
+	s := newScript(t, "exit 4")
+	if err := syscall.Kill(os.Getpid(), syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	zktest.Eventually(t, "the signal", func() bool { return len(s.spec.Signals.signals) == 1 })
+	if got := s.start().wait(); got != 4 {
+		t.Errorf("status %d", got)
+	}
+}
+
 func TestChildThatCannotRun(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string, mode os.FileMode) string {
@@ -170,7 +203,9 @@ func TestChildThatCannotRun(t *testing.T) {
 		write("garbage", "\x00x", 0o700): false,
 		write("lost", "#!/no/such/interpreter\n", 0o700): true,
 	} {
-		_, err := Run(Spec{Argv: []string{name}, Alert: func(s string) { t.Error(s) }}, nil)
+		listener := Listen()
+		_, err := Run(Spec{Argv: []string{name}, Signals: listener, Alert: func(s string) { t.Error(s) }}, nil)
+		listener.Close()
 		var start *StartError
 		if !errors.As(err, &start) || start.NotFound() != notFound || !strings.HasPrefix(err.Error(), "cannot run "+name+": ") {
 			t.Errorf("%s: %v; want NotFound %t", name, err, notFound)
@@ -182,6 +217,7 @@ func TestSignalsArePassedOn(t *testing.T) {
 	const text = `trap "echo got; exit 9" SIG; sh -c 'trap "echo got; exit" SIG; echo ready; while :; do sleep 0.05; done'`
 	for name, sig := range map[string]syscall.Signal{
 		"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "QUIT": syscall.SIGQUIT, "HUP": syscall.SIGHUP,
+		"USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2,
 	} {
 		s := newScript(t, strings.ReplaceAll(text, "SIG", name)).start()
 		s.prints(1)
@@ -216,7 +252,7 @@ func TestStopReachesTheGroup(t *testing.T) {
 	} {
 		s := newScript(t, text).start()
 		pids := s.pids(2)
-		s.stop <- never()
+		s.stop <- later()
 		if got := s.wait(); got != 143 {
 			t.Errorf("%s: status %d", name, got)
 		}
@@ -260,7 +296,7 @@ func TestTermIsIgnored(t *testing.T) {
 func TestStopTwice(t *testing.T) {
 	s := newScript(t, `trap "" TERM; echo $$; while :; do sleep 0.02; done`).start()
 	s.prints(1)
-	s.stop <- never()
+	s.stop <- later()
 	s.stop <- time.Now()
 	if got := s.wait(); got != 137 {
 		t.Errorf("status %d", got)
@@ -271,7 +307,7 @@ func TestStopRacesTheEnd(t *testing.T) {
 	for i := range 30 {
 		s := newScript(t, "sleep 0.01").start()
 		time.Sleep(time.Duration(i) * time.Millisecond) // the moment varies; every one is good
-		s.stop <- never()
+		s.stop <- later()
 		if got := s.wait(); got != 0 && got != 143 {
 			t.Errorf("round %d: status %d", i, got)
 		}
@@ -322,8 +358,10 @@ func TestChildHelper(t *testing.T) {
 	before := openTerminal()
 	ours := make(chan os.Signal, 8)
 	signal.Notify(ours, os.Interrupt)
+	listener := Listen()
+	defer listener.Close()
 	status, err := Run(Spec{
-		Argv: []string{"sh", "-c", text}, Grace: time.Hour,
+		Argv: []string{"sh", "-c", text}, Grace: time.Hour, Signals: listener,
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Alert: func(text string) { fmt.Fprintf(os.Stderr, "alert: %s\n", text) },
 	}, nil)

@@ -9,6 +9,11 @@ import (
 	"time"
 )
 
+// passedOn is empty: the console gives Ctrl-C to the program by itself.
+var passedOn []os.Signal
+
+func mustEnd(os.Signal) bool { return true }
+
 // supervise starts the program and waits until it is gone. Here it has no
 // group and no TERM: an order to stop kills it at its deadline.
 func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time) (int, error) {
@@ -18,6 +23,7 @@ func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }() // ends with the program, which is received below
+	var due moment
 	var kill <-chan time.Time
 	for {
 		select {
@@ -26,13 +32,21 @@ func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time
 				err = nil // the status tells
 			}
 			return cmd.ProcessState.ExitCode(), err
-		case at, ok := <-stop:
+		case t, ok := <-stop:
 			if !ok {
 				stop = nil
 				continue
 			}
-			kill = time.After(min(time.Until(at), spec.Grace))
+			due = at(t)
+			if limit := at(time.Now().Add(spec.Grace)); limit.left(due) < 0 {
+				due = limit
+			}
+			kill = time.After(0)
 		case <-kill:
+			if left := due.left(now()); left > 0 {
+				kill = time.After(min(left, lookAgain))
+				continue
+			}
 			if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 				spec.Alert(err.Error())
 			}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"runtime"
 	"syscall"
 	"time"
@@ -20,14 +19,23 @@ type child struct {
 	tty     *terminal // nil: we have none
 	retry   <-chan time.Time
 	waits   bool // for a terminal that is not ours to give, and the person knows
-	due     time.Time
+	due     moment
 	kill    <-chan time.Time // nil until the end is ordered
 }
 
-// change is one thing that happened to the program itself: it ended, or stopped.
+// passedOn are the signals that go to the program.
+var passedOn = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2}
+
+// mustEnd tells a signal that would end the program from one that only speaks to it.
+func mustEnd(sig os.Signal) bool {
+	return sig != syscall.SIGUSR1 && sig != syscall.SIGUSR2 && sig != syscall.SIGTSTP
+}
+
+// change is one thing that happened to the program itself: it stopped, or it ended.
 type change struct {
-	status syscall.WaitStatus
-	err    error
+	stopped syscall.Signal     // 0: it ended
+	status  syscall.WaitStatus // where the system gives it at once
+	err     error
 }
 
 // supervise starts the program and sees to it until it is gone.
@@ -35,8 +43,12 @@ func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time
 	term := openTerminal()
 	defer term.close()
 	handOver := term.ours() && isControlling(files[0]) && isControlling(files[1])
-	signals := listen(!handOver)
-	defer signal.Stop(signals)
+	// Asleep, we would lose the session and the program would run on without its
+	// lock, so Ctrl-Z is taken where it reaches us.
+	spec.Signals.add(syscall.SIGTSTP)
+	if sig := spec.Signals.early(); sig != nil {
+		return notStarted(spec.Argv[0], sig)
+	}
 	pid, changes, err := start(cmd, files)
 	if err != nil {
 		return 0, cannotRun(spec.Argv[0], err)
@@ -46,7 +58,7 @@ func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time
 		c.complain(term.give(pid))
 	}
 	defer func() { c.complain(term.takeBack()) }()
-	status, err := c.watch(signals, stop)
+	status, err := c.watch(stop)
 	if err == nil && status.Signaled() {
 		c.complain(term.restore()) // it had no time to do that itself
 	}
@@ -59,23 +71,6 @@ func exitStatus(s syscall.WaitStatus) int {
 		return 128 + int(s.Signal())
 	}
 	return s.ExitStatus()
-}
-
-// listen takes the signals meant for the program. One that is ignored stays so.
-// Where Ctrl-Z reaches us it is taken too: asleep, we would lose the session and
-// the program would run on without its lock.
-func listen(suspend bool) chan os.Signal {
-	c := make(chan os.Signal, 16)
-	list := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP}
-	if suspend {
-		list = append(list, syscall.SIGTSTP)
-	}
-	for _, sig := range list {
-		if !signal.Ignored(sig) {
-			signal.Notify(c, sig)
-		}
-	}
-	return c
 }
 
 // start starts the program. Its one goroutine ends with the program, whose last
@@ -99,13 +94,10 @@ func start(cmd *exec.Cmd, files []*os.File) (pid int, changes <-chan change, err
 		pid, err := syscall.ForkExec(cmd.Path, cmd.Args, attr)
 		begun <- beginning{pid, err}
 		for gone := err != nil; !gone; {
-			var c change
-			_, c.err = syscall.Wait4(pid, &c.status, syscall.WUNTRACED, nil)
-			if c.err == syscall.EINTR {
-				continue
-			}
+			c, err := await(pid)
+			c.err = err
 			out <- c
-			gone = c.err != nil || !c.status.Stopped()
+			gone = err != nil || c.stopped == 0
 		}
 	}()
 	b := <-begun
@@ -113,28 +105,33 @@ func start(cmd *exec.Cmd, files []*os.File) (pid int, changes <-chan change, err
 }
 
 // watch sees to the program until it is gone, and returns how it ended.
-func (c *child) watch(signals <-chan os.Signal, stop <-chan time.Time) (syscall.WaitStatus, error) {
+func (c *child) watch(stop <-chan time.Time) (syscall.WaitStatus, error) {
 	for {
 		select {
 		case ch := <-c.changes:
 			if ch.err != nil {
 				return 0, fmt.Errorf("waiting for %s: %w", c.spec.Argv[0], ch.err)
 			}
-			if ch.status.Stopped() {
-				c.stopped(ch.status.StopSignal())
+			if ch.stopped != 0 {
+				c.stopped(ch.stopped)
 				continue
 			}
 			c.sweep(stop)
-			return ch.status, nil
-		case sig := <-signals:
+			return reap(c.pid, ch)
+		case sig := <-c.spec.Signals.signals:
 			c.pass(sig.(syscall.Signal))
-		case at, ok := <-stop:
+		case due, ok := <-stop:
 			if !ok {
 				stop = nil
 				continue
 			}
-			c.end(at)
+			c.end(at(due))
 		case <-c.kill:
+			if c.due.left(now()) > 0 {
+				c.setTimer()
+				continue
+			}
+			c.kill = never
 			c.send(syscall.SIGKILL)
 			c.complain(ignoreGone(syscall.Kill(c.pid, syscall.SIGKILL))) // it may have left its group
 		case <-c.retry:
@@ -173,17 +170,22 @@ func (c *child) pass(sig syscall.Signal) {
 }
 
 // end orders the end of the group. Of several deadlines the first one counts.
-func (c *child) end(at time.Time) {
+func (c *child) end(due moment) {
 	if c.kill == nil {
-		c.due = time.Now().Add(c.spec.Grace)
+		c.due = at(time.Now().Add(c.spec.Grace))
 		c.send(syscall.SIGTERM)
 		c.send(syscall.SIGCONT) // the program may be stopped, and TERM has to reach it
 	}
-	if at.Before(c.due) {
-		c.due = at
+	if from := now(); due.left(from) < c.due.left(from) {
+		c.due = due
 	}
-	c.kill = time.After(time.Until(c.due))
+	c.setTimer()
 }
+
+func (c *child) setTimer() { c.kill = time.After(min(c.due.left(now()), lookAgain)) }
+
+// never is the timer of what is done.
+var never = make(<-chan time.Time)
 
 // stopped makes a program go on that has been stopped. One that was stopped for
 // want of the terminal gets it first, as soon as it is ours to give.
@@ -214,9 +216,9 @@ const sweepLimit = 200 * time.Millisecond
 // ordered, also at the last moment.
 func (c *child) sweep(stop <-chan time.Time) {
 	select {
-	case at, ok := <-stop:
+	case due, ok := <-stop:
 		if ok {
-			c.end(at)
+			c.end(at(due))
 		}
 	default:
 	}
@@ -227,7 +229,7 @@ func (c *child) sweep(stop <-chan time.Time) {
 	limit := time.After(sweepLimit)
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()
-	for syscall.Kill(-c.pid, 0) != syscall.ESRCH {
+	for !groupIsGone(c.pid) {
 		select {
 		case <-look.C:
 		case <-limit:

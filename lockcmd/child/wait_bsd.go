@@ -1,0 +1,28 @@
+//go:build darwin || dragonfly || freebsd || netbsd || openbsd
+
+package child
+
+import "syscall"
+
+// await waits until the child stops or ends. One that has ended is reaped with
+// that, so signals for its group that follow could, in theory, meet another.
+func await(pid int) (change, error) {
+	for {
+		var status syscall.WaitStatus
+		switch _, err := syscall.Wait4(pid, &status, syscall.WUNTRACED, nil); {
+		case err == syscall.EINTR:
+		case err != nil:
+			return change{}, err
+		case status.Stopped():
+			return change{stopped: status.StopSignal()}, nil
+		default:
+			return change{status: status}, nil
+		}
+	}
+}
+
+// reap gives the status of a child that has ended.
+func reap(_ int, c change) (syscall.WaitStatus, error) { return c.status, nil }
+
+// groupIsGone tells whether nothing of a group is left.
+func groupIsGone(group int) bool { return syscall.Kill(-group, 0) == syscall.ESRCH }
