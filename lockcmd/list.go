@@ -10,6 +10,7 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/lockcmd/queue"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
@@ -95,10 +96,29 @@ func (l ownLocks) Table() render.Grid {
 }
 
 // Text is the table.
-func (l ownLocks) Text(w io.Writer) error {
+func (l ownLocks) Text(w io.Writer) error { return l.write(w, l.Table()) }
+
+func (l ownLocks) write(w io.Writer, g render.Grid) error {
 	if len(l) == 0 {
 		_, err := io.WriteString(w, "no locks\n")
 		return err
 	}
-	return render.WriteGrid(w, l.Table())
+	return render.WriteGrid(w, g)
+}
+
+// Fit is part of render.Fitter.
+func (l ownLocks) Fit(columns int) render.Value { return narrowLocks{l, columns} }
+
+// narrowLocks are the locks for a terminal of so many columns.
+type narrowLocks struct {
+	ownLocks
+	columns int
+}
+
+// Text is the table made to fit. A short node still tells the mode.
+func (n narrowLocks) Text(w io.Writer) error {
+	const path, mode, times, node, token = 0, 1, 3, 4, 5
+	behind := 3 // columns that stay empty: the table has blanks behind its last one, too
+	return n.write(w, n.Table().Fit(n.columns-behind, render.Step{Column: node, Width: 12, Cut: queue.ShortNode},
+		render.Step{Column: times}, render.Step{Column: token}, render.Step{Column: mode}, render.Step{Column: path, Width: 5}))
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path"
 	"strings"
 
 	"github.com/zksh/zksh/commands"
@@ -32,26 +31,26 @@ func revoke(ctx context.Context, env *commands.Env, args []string) error {
 	if err != nil {
 		return err
 	}
+	which := q.Holders()
 	if len(args) > 1 {
-		name, err := q.Find(args[1])
-		if err != nil {
-			return err
-		}
-		return ask(ctx, env, dir, name)
+		which = args[1:]
 	}
-	names := q.Holders()
-	switch {
-	case len(names) == 0:
+	switch len(which) {
+	case 0:
 		return fmt.Errorf("nobody holds %s", dir)
-	case len(names) > 1:
-		return fmt.Errorf("%s has several holders; name the one to ask: %s", dir, strings.Join(names, ", "))
+	case 1:
+	default:
+		return fmt.Errorf("%s has several holders; name the one to ask: %s", dir, strings.Join(which, ", "))
 	}
-	return ask(ctx, env, dir, names[0])
+	node, err := q.Find(which[0])
+	if err != nil {
+		return err
+	}
+	return ask(ctx, env, node)
 }
 
 // ask writes the request into a znode's data, unless they change meanwhile.
-func ask(ctx context.Context, env *commands.Env, dir, name string) error {
-	node := path.Join(dir, name)
+func ask(ctx context.Context, env *commands.Env, node string) error {
 	data, stat, err := env.Session.Get(ctx, node, false)
 	if err != nil {
 		return err

@@ -23,8 +23,6 @@ func showQueue(ctx context.Context, env *commands.Env, path string, follow bool)
 	if err != nil {
 		return err
 	}
-	columns, _ := env.Screen.Region(commands.Answers).Size()
-	q.Fit(columns)
 	if err := env.Screen.Print(q); err != nil {
 		return err
 	}

@@ -178,11 +178,10 @@ func (t *Table) force(ctx context.Context, env *commands.Env, dir, which string)
 	if err != nil {
 		return err
 	}
-	name, err := q.Find(which)
+	node, err := q.Find(which)
 	if err != nil {
 		return err
 	}
-	node := path.Join(dir, name)
 	if o := t.find(env, dir); o != nil && zklock.SameOwner(o.current().Node, node) {
 		return fmt.Errorf("%s is this shell's own; unlock %s releases it", node, dir)
 	}
@@ -193,15 +192,16 @@ func (t *Table) force(ctx context.Context, env *commands.Env, dir, which string)
 	if err := env.Session.Delete(ctx, node, -1); err != nil {
 		return err
 	}
-	rest, _, err := env.Session.Children(ctx, dir, false)
+	folder := path.Dir(node) // a lease's is not the lock's own
+	rest, _, err := env.Session.Children(ctx, folder, false)
 	if err != nil {
 		return err
 	}
 	for _, other := range rest { // a lock of all families has more of them
-		if !zklock.SameOwner(name, other) {
+		if !zklock.SameOwner(node, other) {
 			continue
 		}
-		if err := env.Session.Delete(ctx, path.Join(dir, other), -1); err != nil && !errors.Is(err, zkconn.NoNode) {
+		if err := env.Session.Delete(ctx, path.Join(folder, other), -1); err != nil && !errors.Is(err, zkconn.NoNode) {
 			return err
 		}
 	}

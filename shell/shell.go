@@ -85,7 +85,7 @@ func New(cfg Config) *Shell {
 	s.screen = &screen{out: cfg.Out, err: cfg.Err,
 		printer: render.Printer{W: cfg.Out.W, Format: cfg.Format, Safe: cfg.Out.TTY}}
 	if cfg.Out.TTY && cfg.Out.Size != nil {
-		s.screen.printer.Width = func() int { columns, _ := cfg.Out.Size(); return columns }
+		s.screen.printer.Width = func() int { columns, _ := s.screen.out.size(); return columns }
 	}
 	s.registry = commands.NewRegistry(append(cfg.Commands, s.builtins())...)
 	s.completer = &completer{registry: s.registry, lines: &s.lines}

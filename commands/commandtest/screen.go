@@ -33,7 +33,7 @@ var _ commands.Screen = (*Screen)(nil)
 func (s *Screen) Print(v render.Value) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := render.Printer{W: &s.out, Format: s.Format}
+	p := render.Printer{W: &s.out, Format: s.Format, Width: func() int { return s.Columns }}
 	if p.Format == "" {
 		p.Format = render.Text
 	}

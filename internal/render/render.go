@@ -41,8 +41,8 @@ type Printer struct {
 	W      io.Writer
 	Format Format
 	Safe   bool // W is a terminal: escape what could control it
-	// Width is a terminal's, in columns: lists that do not fit into a line are laid
-	// out in columns. Nil or 0: they are not.
+	// Width is a terminal's, in columns: a Lister that does not fit into a line is
+	// laid out in columns, and a Fitter is made to fit. Nil or 0: they are not.
 	Width func() int
 
 	buf *bufio.Writer // kept: a new one for each answer would be most of a batch's garbage
@@ -89,11 +89,17 @@ func (p *Printer) print(w io.Writer, v Value) error {
 			return WriteGrid(w, t.Table())
 		}
 	case Text:
-		if l, ok := v.(Lister); ok && p.Width != nil {
-			items, stat := l.Columns()
-			if width := p.Width(); width > 0 && len(items) > 1 && listWidth(items) > width {
+		if p.Width == nil || p.Width() <= 0 {
+			break
+		}
+		width := p.Width()
+		switch value := v.(type) {
+		case Lister:
+			if items, stat := value.Columns(); len(items) > 1 && listWidth(items) > width {
 				return writeColumns(w, items, stat, width)
 			}
+		case Fitter:
+			v = value.Fit(width)
 		}
 	}
 	return v.Text(w)

@@ -41,7 +41,7 @@ func (f *Follower) Update(ctx context.Context) ([]Change, error) {
 	q := newQueue(f.path, c)
 	holding := q.holding()
 	f.reader.known = f.reader.found
-	maps.DeleteFunc(f.reader.known, func(_ string, n *node) bool { return holding[n.name] }) // to be read again
+	maps.DeleteFunc(f.reader.known, func(_ string, n *node) bool { return holding[n.path] }) // to be read again
 	q.addClients(f.connections(ctx, q))
 	before := f.last
 	f.last = q
@@ -69,7 +69,6 @@ func (f *Follower) Picture(columns, rows int, connected bool) []string {
 	if q == nil {
 		return nil
 	}
-	q.columns = columns
 	q.setAges(f.clients.now(q))
 	lines := []string{q.title()}
 	if !connected {
@@ -77,7 +76,7 @@ func (f *Follower) Picture(columns, rows int, connected bool) []string {
 	}
 	lines = append(lines, q.Remarks()...)
 	if len(q.Contenders) > 0 {
-		lines = append(lines, q.lines()...)
+		lines = append(lines, q.lines(columns)...)
 	}
 	if most := max(rows-1, 2); len(lines) > most {
 		lines = append(lines[:most-1], fmt.Sprintf("… and %d more", len(lines)-most+1))
@@ -108,13 +107,7 @@ type Change struct {
 
 // Text is a line of words, the last but one of which may have blanks.
 func (c Change) Text(w io.Writer) error {
-	words := []string{c.Time, c.Event, c.word(), c.Session, c.Client, c.Who, strings.Join(c.Nodes, ",")}
-	for i, word := range words {
-		if word == "" {
-			words[i] = "-"
-		}
-	}
-	_, err := fmt.Fprintln(w, strings.Join(words, "  "))
+	_, err := fmt.Fprintln(w, strings.Join(c.cells(c.Time, c.Event, c.word(), c.Session, c.Client), "  "))
 	return err
 }
 
@@ -155,8 +148,8 @@ func changes(before, now *Queue, at time.Time) []Change {
 func (q *Queue) holding() map[string]bool {
 	names := map[string]bool{}
 	for _, c := range q.Contenders {
-		for _, n := range c.Nodes {
-			names[n] = c.State == holds
+		for _, n := range c.nodes {
+			names[n.path] = c.State == holds
 		}
 	}
 	return names

@@ -1,12 +1,15 @@
 package queue
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"path"
 	"strconv"
 	"strings"
 
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
 // maxIgnored is how many foreign children are named.
@@ -23,7 +26,7 @@ func (q *Queue) Remarks() []string {
 		if n > maxIgnored {
 			text += fmt.Sprintf(" and %d more", n-maxIgnored)
 		}
-		lines = append(lines, text)
+		lines = append(lines, render.Safe(text))
 	}
 	if q.NoClients != "" {
 		lines = append(lines, "client addresses: "+q.NoClients)
@@ -34,43 +37,31 @@ func (q *Queue) Remarks() []string {
 	return lines
 }
 
-// Fit has the list made to fit a terminal of so many columns; 0: of any.
-func (q *Queue) Fit(columns int) { q.columns = columns }
-
 // Text is a table with a head, or the word free.
-func (q *Queue) Text(w io.Writer) error {
-	_, err := io.WriteString(w, strings.Join(q.lines(), "\n")+"\n")
+func (q *Queue) Text(w io.Writer) error { return writeLines(w, q.lines(0)) }
+
+func writeLines(w io.Writer, lines []string) error {
+	_, err := io.WriteString(w, strings.Join(lines, "\n")+"\n")
 	return err
 }
 
-// Table has a row for each contender.
-func (q *Queue) Table() render.Grid {
-	var g render.Grid
-	for _, c := range q.table() {
-		g.Header = append(g.Header, c.head)
-		for i, cell := range c.cells {
-			if i == len(g.Rows) {
-				g.Rows = append(g.Rows, nil)
-			}
-			g.Rows[i] = append(g.Rows[i], cell)
-		}
-	}
-	return g
+// Fit is part of render.Fitter.
+func (q *Queue) Fit(columns int) render.Value { return narrow{q, columns} }
+
+// narrow is a queue for a terminal of so many columns.
+type narrow struct {
+	*Queue
+	columns int
 }
 
-// column is one column of the list.
-type column struct {
-	head  string
-	cells []string
-	width int
-	cut   func(s string, width int) string
-}
+// Text is the list made to fit.
+func (n narrow) Text(w io.Writer) error { return writeLines(w, n.lines(n.columns)) }
 
 // The columns of the list, in order.
 const (
 	colPlace = iota
 	colMode
-	colState
+	_ // state
 	colSession
 	colClient
 	colAge
@@ -78,92 +69,85 @@ const (
 	colNode
 )
 
-// table is the list, each cell whole. An empty cell is a dash, so that a program
-// can split a row at its blanks up to the column who.
-func (q *Queue) table() []*column {
-	t := []*column{{head: "PLACE"}, {head: "MODE"}, {head: "STATE"}, {head: "SESSION"}, {head: "CLIENT"}, {head: "AGE"},
-		{head: "WHO", cut: render.Cut}, {head: "NODE", cut: cutNode}}
+// Table has a row for each contender, each cell whole. An empty cell is a dash, so
+// that a program can split a row at its blanks up to the column who.
+func (q *Queue) Table() render.Grid {
+	g := render.Grid{Header: []string{"PLACE", "MODE", "STATE", "SESSION", "CLIENT", "AGE", "WHO", "NODE"}}
 	for _, c := range q.Contenders {
-		row := []string{strconv.Itoa(c.Place), c.word(), c.State, c.Session, c.Client, c.Age, c.Who, strings.Join(c.Nodes, ",")}
-		for i, cell := range row {
-			if cell == "" {
-				cell = "-"
-			}
-			t[i].cells = append(t[i].cells, render.Safe(cell))
-		}
+		g.Rows = append(g.Rows, c.cells(strconv.Itoa(c.Place), c.word(), c.State, c.Session, c.Client, c.Age))
 	}
-	for _, c := range t {
-		c.width = render.Width(c.head)
-		for _, cell := range c.cells {
-			c.width = max(c.width, render.Width(cell))
-		}
-	}
-	return t
+	return g
 }
 
-// lines is the list as text, made to fit a terminal.
-func (q *Queue) lines() []string {
+// cells are what precedes, and who it is and where, each safe to print in a line.
+func (c *Contender) cells(words ...string) []string {
+	words = append(words, c.Who, strings.Join(c.Nodes, ","))
+	for i, word := range words {
+		words[i] = cmp.Or(render.Safe(word), "-")
+	}
+	return words
+}
+
+// lines is the list as text, made to fit a terminal of so many columns; 0: of any.
+func (q *Queue) lines(columns int) []string {
 	switch {
 	case q.Missing:
 		return []string{"free (there is no such znode)"}
-	case len(q.Contenders) == 0:
+	case q.Free():
 		return []string{"free"}
 	}
-	t := q.table()
-	if q.columns > 0 {
-		q.fit(t, q.columns-1)
+	g := q.Table()
+	if columns > 0 {
+		g = q.fit(g, columns-1)
 	}
-	lines := []string{row(t, func(c *column) string { return c.head })}
-	for i := range q.Contenders {
-		lines = append(lines, row(t, func(c *column) string { return c.cells[i] }))
+	widths := g.Widths()
+	var lines []string
+	for _, row := range append([][]string{g.Header}, g.Rows...) {
+		var b strings.Builder
+		for i, cell := range row {
+			b.WriteString(cell + strings.Repeat(" ", widths[i]-render.Width(cell)+2))
+		}
+		lines = append(lines, strings.TrimRight(b.String(), " "))
 	}
 	return lines
 }
 
-// row puts the cells of one row next to each other; a column of no width is
-// left out.
-func row(t []*column, cell func(*column) string) string {
-	var b strings.Builder
-	for _, c := range t {
-		if c.width == 0 {
-			continue
-		}
-		text := cell(c)
-		if c.cut != nil && render.Width(text) > c.width {
-			text = c.cut(text, c.width)
-		}
-		b.WriteString(text + strings.Repeat(" ", c.width-min(render.Width(text), c.width)+2))
-	}
-	return strings.TrimRight(b.String(), " ")
-}
-
 // fit narrows the list step by step until it has so many columns. Who holds the
-// lock matters most: names of nodes get shorter, session and client go before.
-func (q *Queue) fit(t []*column, columns int) {
-	t[colPlace].head, t[colPlace].width = "#", len(strconv.Itoa(len(q.Contenders)))
+// lock matters most: names of nodes get shorter, session and client go before. The
+// mode may go where a short name still tells it.
+func (q *Queue) fit(g render.Grid, columns int) render.Grid {
+	g.Header[colPlace] = "#"
 	other := colClient
 	if q.NoClients == "" {
 		other = colSession
 	}
-	for _, step := range []struct{ col, width int }{
-		{colNode, 12}, {other, 0}, {colClient, 0}, {colSession, 0}, {colNode, 7}, {colWho, 16}, {colMode, 0}, {colWho, 0},
-	} {
-		over := -2 // none behind the last column
-		for _, c := range t {
-			if c.width > 0 {
-				over += c.width + 2
-			}
-		}
-		if over -= columns; over <= 0 {
-			return
-		}
-		c := t[step.col]
-		c.width = min(c.width, max(c.width-over, step.width))
-		if step.width == 0 {
-			c.width = 0
-		}
-	}
+	return g.Fit(columns,
+		render.Step{Column: colNode, Width: 12, Cut: ShortNode}, render.Step{Column: other}, render.Step{Column: colClient},
+		render.Step{Column: colSession}, render.Step{Column: colWho, Width: 16}, render.Step{Column: colMode},
+		render.Step{Column: colWho, Width: 10}, render.Step{Column: colNode, Width: 7, Cut: ShortNode},
+		render.Step{Column: colWho}, render.Step{Column: colAge})
 }
 
-// cutNode shortens a node's name in the middle: its end is the sequence number.
-func cutNode(name string, width int) string { return render.CutMiddle(name, width, 5) }
+// ShortNode makes the name or path of a contender's node fit into so many columns.
+// It keeps what tells contenders apart as long as it can: the mode, and the end of
+// the number. Find knows what it gives.
+func ShortNode(node string, columns int) string {
+	if render.Width(node) <= columns {
+		return node
+	}
+	const digits = 5 // of the number, at least
+	name := path.Base(node)
+	parsed, ok := zklock.ParseName(name)
+	_, tail, _ := strings.Cut(name, parsed.GUID) // the mode's mark and the number
+	at := strings.LastIndexFunc(tail, func(r rune) bool { return r < '0' || r > '9' }) + 1
+	mark, number := strings.Trim(tail[:at], "-_#"), tail[at:]
+	mark, _, _ = strings.Cut(mark, "-")
+	switch room := columns - 2 - len(mark); {
+	case !ok || mark == "" || strings.HasSuffix(parsed.Kind, " lock") && parsed.Mode == zklock.Shared || room < digits:
+		return render.CutMiddle(name, columns, digits)
+	case len(tail)+2 <= columns:
+		return render.CutMiddle(name, columns, len(tail))
+	default:
+		return "…" + mark + "…" + number[max(0, len(number)-room):]
+	}
+}

@@ -45,8 +45,11 @@ func Note(text string) ([]byte, error) { return json.Marshal(ownNote(text)) }
 
 func parseNote(data []byte) (n note, ok bool) {
 	err := json.Unmarshal(data, &n)
-	return n, err == nil && n.Host != "" && n.PID > 0
+	return n, err == nil && n.valid()
 }
+
+// valid tells a note from what some other JSON leaves of one.
+func (n note) valid() bool { return n.Host != "" && n.PID > 0 }
 
 // String is the note for a person: user@host pid 12: why.
 func (n note) String() string {
@@ -61,43 +64,49 @@ func (n note) String() string {
 	return s
 }
 
-// revocation is what stands behind zklock.RevokeMessage in the data of a znode
-// of ours: who asks, and what the data had been.
-type revocation struct {
+// request is what the data of a znode tell once its owner was asked to let go.
+// Behind zklock.RevokeMessage stands more of it if zksh asked an owner that writes
+// notes.
+type request struct {
 	By     note            `json:"by"`
-	Holder json.RawMessage `json:"holder,omitempty"`
+	Holder json.RawMessage `json:"holder,omitempty"` // the data as they were
 }
 
-// readRevocation reads a request to let go that zksh has made.
-func readRevocation(data []byte) (revocation, bool) {
-	var r revocation
+const askedToLetGo = "asked to let go"
+
+// parseRequest tells whether data ask to let go, and how much they tell of it.
+func parseRequest(data []byte) (r request, ok bool) {
 	rest, ok := bytes.CutPrefix(data, []byte(zklock.RevokeMessage))
-	return r, ok && json.Unmarshal(rest, &r) == nil
+	if !ok {
+		return r, string(data) == zklock.UnlockMessage
+	}
+	if json.Unmarshal(rest, &r) != nil {
+		return request{}, true
+	}
+	return r, true
 }
 
 // Revoke is what a znode's data become when this process asks its owner to let
 // go. Curator looks for its bare message, so only an owner that writes notes like
 // ours gets more.
 func Revoke(data []byte) ([]byte, error) {
-	if r, ok := readRevocation(data); ok { // it was asked before
+	if r, ok := parseRequest(data); ok { // it was asked before
 		data = r.Holder
 	}
 	if _, ok := parseNote(data); !ok {
 		return []byte(zklock.RevokeMessage), nil
 	}
-	line, err := json.Marshal(revocation{By: ownNote(""), Holder: data})
+	line, err := json.Marshal(request{By: ownNote(""), Holder: data})
 	return append([]byte(zklock.RevokeMessage+" "), line...), err
 }
 
 // Asker names who asks to let go, for a line of text.
 func Asker(data []byte) string {
-	if r, ok := readRevocation(data); ok {
+	if r, _ := parseRequest(data); r.By.valid() {
 		return render.Safe(r.By.String())
 	}
 	return "somebody"
 }
-
-const askedToLetGo = "asked to let go"
 
 // whoColumns is the most a plain text is shown of.
 const whoColumns = 40
@@ -108,12 +117,10 @@ func decode(data []byte) (who string, ours bool) {
 	if n, ok := parseNote(data); ok {
 		return n.String(), true
 	}
-	rest, revoked := strings.CutPrefix(string(data), zklock.RevokeMessage)
+	if r, ok := parseRequest(data); ok {
+		return r.decode()
+	}
 	switch {
-	case revoked:
-		return decodeRevoked([]byte(rest))
-	case string(data) == zklock.UnlockMessage:
-		return askedToLetGo, false
 	case len(data) == 0:
 		return "", false
 	case !isText(data):
@@ -123,18 +130,16 @@ func decode(data []byte) (who string, ours bool) {
 	return render.Cut(line, whoColumns), false
 }
 
-// decodeRevoked reads what may stand behind Curator's text: who asked, and what
-// was there before.
-func decodeRevoked(data []byte) (who string, ours bool) {
-	var r struct{ By, Holder note }
-	if json.Unmarshal(data, &r) != nil || r.Holder.Host == "" {
-		return askedToLetGo, false
-	}
-	who = r.Holder.String() + ", " + askedToLetGo
-	if r.By.Host != "" {
+func (r request) decode() (who string, ours bool) {
+	who = askedToLetGo
+	if r.By.valid() {
 		who += " by " + r.By.String()
 	}
-	return who, true
+	holder, ours := parseNote(r.Holder)
+	if ours {
+		who = holder.String() + ", " + who
+	}
+	return who, ours
 }
 
 // isText tells what a person can read.
@@ -152,11 +157,15 @@ func Who(data []byte) string {
 }
 
 // Describe names a contender by its data, by when its znode was made and by that
-// znode.
+// znode. What is not known is left out.
 func Describe(data []byte, since time.Time, node string) string {
-	who := Who(data)
-	if who != "" {
-		who += ", "
+	who, name := Who(data), render.Safe(path.Base(node))
+	words, end := []string{who}, " ("+name+")"
+	if who == "" {
+		words, end = []string{name}, ""
 	}
-	return fmt.Sprintf("%ssince %s (%s)", who, since.Local().Format(time.TimeOnly), path.Base(node))
+	if !since.IsZero() {
+		words = append(words, "since "+since.Local().Format(time.TimeOnly))
+	}
+	return strings.Join(words, ", ") + end
 }

@@ -1,8 +1,11 @@
 package queue
 
 import (
+	"os"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestWho(t *testing.T) {
@@ -21,11 +24,64 @@ func TestWho(t *testing.T) {
 		"unlock":                "asked to let go",
 		"unlocked":              "unlocked",
 		`__REVOKE__ {"by":{"host":"b","pid":2,"user":"bob"},"holder":` + note + `}`: "ann@web1 pid 4711: nightly, asked to let go by bob@b pid 2",
-		`__REVOKE__ {"holder":`: "asked to let go",
+		`__REVOKE__ {"holder":`:                      "asked to let go",
+		`__REVOKE__ {"by":{"host":"b","pid":2}}`:     "asked to let go by b pid 2",
+		`__REVOKE__ {"by":{},"holder":{"host":"h"}}`: "asked to let go",
+		`__REVOKE__ {"by":7,"holder":` + note + `}`:  "asked to let go",
 	} {
 		got, ours := decode([]byte(data))
 		if got != want || ours != strings.Contains(got, "ann@web1") {
 			t.Errorf("%q: %q (ours: %t), want %q", data, got, ours, want)
+		}
+	}
+}
+
+// What was asked before keeps the first owner's data, whoever asked.
+func TestRevoke(t *testing.T) {
+	const note = `{"host":"web1","pid":4711,"user":"ann","start":""}`
+	for data, ours := range map[string]bool{
+		note: true, "": false, "10.0.0.1": false, "unlock": false, "__REVOKE__": false, "__REVOKE__ {}": false,
+		`{"pid":7}`: false, `__REVOKE__ {"by":{"host":"b","pid":2},"holder":` + note + `}`: true,
+	} {
+		asked, err := Revoke([]byte(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		who, ok := decode(asked)
+		if !strings.HasPrefix(string(asked), "__REVOKE__") || ok != ours || ours != strings.HasPrefix(who, "ann@web1 pid 4711, asked to let go by ") {
+			t.Errorf("%q: %q, %q", data, asked, who)
+		}
+		if !ours && string(asked) != "__REVOKE__" {
+			t.Errorf("%q: %q, which Curator does not know", data, asked)
+		}
+		if who := Asker(asked); (who == "somebody") == ours || ours && !strings.HasSuffix(who, "pid "+strconv.Itoa(os.Getpid())) {
+			t.Errorf("%q: %q asks", data, who)
+		}
+	}
+}
+
+func TestAsker(t *testing.T) {
+	for data, want := range map[string]string{
+		"__REVOKE__": "somebody", "unlock": "somebody", "__REVOKE__ {}": "somebody", `__REVOKE__ {"by":{"host":"","pid":1}}`: "somebody",
+		`__REVOKE__ {"by":{"host":"b","pid":2,"user":"bob\u001b[2J"}}`: `bob\x1b[2J@b pid 2`,
+	} {
+		if got := Asker([]byte(data)); got != want {
+			t.Errorf("%q: %q, want %q", data, got, want)
+		}
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	at := time.Date(2026, 11, 21, 21, 9, 33, 0, time.Local)
+	for want, got := range map[string]string{
+		"ann@web1 pid 7, since 21:09:33 (lock-0000000001)": Describe([]byte(`{"host":"web1","pid":7,"user":"ann"}`), at, "/l/lock-0000000001"),
+		"a\\nb, since 21:09:33 (lock-0000000001)":          Describe([]byte(`{"host":"a\nb","pid":1}`), at, "/l/lock-0000000001"),
+		"lock-0000000001, since 21:09:33":                  Describe(nil, at, "/l/lock-0000000001"),
+		"lock-0000000001":                                  Describe(nil, time.Time{}, "/l/lock-0000000001"),
+		"10.0.0.1 (lock-0000000001)":                       Describe([]byte("10.0.0.1"), time.Time{}, "/l/lock-0000000001"),
+	} {
+		if got = strings.Replace(got, " pid 1", "", 1); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

@@ -18,7 +18,7 @@ func inOrder(nodes []*node) []*node {
 		if byNumber && a.Number != b.Number {
 			return cmp.Compare(a.Number, b.Number)
 		}
-		return cmp.Or(cmp.Compare(a.Stat.Czxid, b.Stat.Czxid), cmp.Compare(a.Number, b.Number), strings.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(a.Stat.Czxid, b.Stat.Czxid), cmp.Compare(a.Number, b.Number), strings.Compare(a.path, b.path))
 	})
 	return nodes
 }

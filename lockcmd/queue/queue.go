@@ -49,6 +49,7 @@ type Contender struct {
 	Data    render.Data `json:"data"`
 	Nodes   []string    `json:"nodes"` // several when it contends in several families
 
+	nodes   []*node
 	stat    *zk.Stat
 	groups  []*lockGroup
 	liberal bool // made by zksh, which waits for every family
@@ -56,7 +57,7 @@ type Contender struct {
 
 func newContender(n *node) *Contender {
 	c := &Contender{
-		Kind: n.Kind, Mode: n.Mode, Data: n.Data, Nodes: []string{n.name}, stat: n.Stat,
+		Kind: n.Kind, Mode: n.Mode, Data: n.Data, Nodes: []string{n.name()}, nodes: []*node{n}, stat: n.Stat,
 		Since: render.Time(time.UnixMilli(n.Stat.Ctime)), groups: []*lockGroup{groupOf(n.Kind)},
 	}
 	if isSession(n.Stat.EphemeralOwner) {
@@ -74,7 +75,7 @@ func isSession(owner int64) bool { return owner != 0 && owner != -1<<63 && uint6
 
 // add gives a contender one more name.
 func (c *Contender) add(n *node) {
-	c.Nodes = append(c.Nodes, n.name)
+	c.Nodes, c.nodes = append(c.Nodes, n.name()), append(c.nodes, n)
 	c.groups = append(c.groups, groupOf(n.Kind))
 	c.Kind, c.liberal = "all families", true
 }
@@ -114,11 +115,12 @@ func newQueue(path string, c contents) *Queue {
 // Free tells whether nobody holds the lock or waits for it.
 func (q *Queue) Free() bool { return len(q.Contenders) == 0 }
 
-// Holders lists the nodes that hold the lock.
+// Holders lists who holds the lock by what Find knows: of each the node that its
+// client looks at, the first one.
 func (q *Queue) Holders() (nodes []string) {
 	for _, c := range q.Contenders {
 		if c.State == holds {
-			nodes = append(nodes, c.Nodes...)
+			nodes = append(nodes, c.Nodes[0])
 		}
 	}
 	return nodes

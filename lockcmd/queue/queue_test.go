@@ -120,12 +120,22 @@ func TestWhatCannotBeRead(t *testing.T) {
 	}
 }
 
+// Each holder has one node to be asked at, which for a lease is not the lock's child.
 func TestHolders(t *testing.T) {
 	f := newFake()
-	f.add("/l", "/l/"+uuid+"-__READ__0000000001", "/l/"+uuid+"-__READ__0000000002", "/l/"+uuid+"-__WRIT__0000000003")
-	want := []string{uuid + "-__READ__0000000001", uuid + "-__READ__0000000002"}
-	if diff := cmp.Diff(want, f.read(t).Holders()); diff != "" {
-		t.Error(diff)
+	f.add("/l", "/l/leases", "/l/locks")
+	f.make(2, "", "/l/"+uuid+"-__READ__0000000001", "/l/"+hex32+"__rlock__0000000002")
+	f.add("/l/leases/"+uuid+"-lease-0000000001", "/l/"+uuid+"-__WRIT__0000000003")
+	q := f.read(t)
+	holders := q.Holders()
+	if diff := cmp.Diff([]string{uuid + "-__READ__0000000001", uuid + "-lease-0000000001"}, holders); diff != "" {
+		t.Fatal(diff)
+	}
+	lease := "/l/leases/" + holders[1]
+	for _, what := range []string{holders[1], lease, "3"} {
+		if got, err := q.Find(what); got != lease {
+			t.Errorf("%s: %q, %v", what, got, err)
+		}
 	}
 }
 

@@ -46,8 +46,10 @@ type Ensemble interface {
 type node struct {
 	Node
 	zklock.Name
-	name string // the child's
+	path string
 }
+
+func (n *node) name() string { return path.Base(n.path) }
 
 // contents are what was read below one path.
 type contents struct {
@@ -141,7 +143,7 @@ func (r *reader) nodes(ctx context.Context, dir string, names []string) (nodes [
 		child := path.Join(dir, name)
 		n := r.known[child]
 		if n == nil {
-			n = &node{Name: parsed, name: name}
+			n = &node{Name: parsed, path: child}
 			unread, paths = append(unread, n), append(paths, child)
 		}
 		nodes = append(nodes, n)
