@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/zksh/zksh/commands"
@@ -11,18 +12,22 @@ import (
 	"github.com/zksh/zksh/lockcmd/queue"
 )
 
-// follower shows a queue as it changes. It is what the queue is read from, with a
-// watch left on all that is listed.
+// follower shows a queue as it changes. It is what the queue is read from, with
+// watches left.
 type follower struct {
 	ensemble
-	env   *commands.Env
-	live  commands.Region // the queue on a terminal
-	path  string
-	queue *queue.Follower
-	p     *zkconn.Pinned // the present session
-	wake  chan struct{}  // receives a value after a change
-	dirs  []string       // that are watched
+	env     *commands.Env
+	live    commands.Region // the queue on a terminal
+	path    string
+	queue   *queue.Follower
+	p       *zkconn.Pinned // the present session
+	wake    chan struct{}  // receives a value after a change
+	dirs    []string       // whose children are watched
+	holders []string       // whose data are watched, as long as they are there
 }
+
+// redrawEvery is how often a terminal is brought up to date: the ages go on.
+const redrawEvery = time.Second
 
 // followQueue shows a queue again and again, through reconnects and sessions,
 // until ctx ends. The user sees nothing of its watches.
@@ -46,13 +51,13 @@ func followQueue(ctx context.Context, env *commands.Env, path string) error {
 
 // follow does so in one session.
 func (f *follower) follow(ctx context.Context) error {
-	f.dirs = nil
+	f.dirs, f.holders = nil, nil
 	defer func() {
-		for _, dir := range f.dirs {
-			f.p.Unwatch(dir, f.wake)
+		for _, path := range append(f.dirs, f.holders...) {
+			f.p.Unwatch(path, f.wake)
 		}
 	}()
-	tick := time.NewTicker(queue.Refresh)
+	tick := time.NewTicker(redrawEvery)
 	defer tick.Stop()
 	for {
 		err := f.update(ctx)
@@ -70,19 +75,18 @@ func (f *follower) follow(ctx context.Context) error {
 	}
 }
 
-// rest waits for the next change, or for the next look where there is a terminal:
-// the ages go on there, and a holder's data may have changed.
+// rest waits for the next change, and keeps a terminal up to date meanwhile.
 func (f *follower) rest(ctx context.Context, tick <-chan time.Time) error {
 	for {
 		select {
 		case <-f.wake:
 			return nil
 		case <-tick:
-			columns, _ := f.live.Size()
-			if columns > 0 && f.p.Connected() {
-				return nil
+			connected := f.p.Connected()
+			if columns, _ := f.live.Size(); columns > 0 && connected {
+				f.queue.AskServers(ctx)
 			}
-			if err := f.draw(false); err != nil {
+			if err := f.draw(connected); err != nil {
 				return err
 			}
 		case <-f.p.Ended():
@@ -108,6 +112,31 @@ func (f *follower) Children(ctx context.Context, path string) ([]string, error) 
 			return nil, err
 		}
 	}
+}
+
+// Watch is part of queue.Watched: it has the next change of a znode wake us. There
+// are few holders, but for a crowd of readers.
+func (f *follower) Watch(ctx context.Context, paths []string) ([]queue.Node, error) {
+	f.holders = paths
+	nodes, errs := make([]queue.Node, len(paths)), make([]error, len(paths))
+	var reading sync.WaitGroup
+	for i, path := range paths {
+		reading.Go(func() { nodes[i], errs[i] = f.watchNode(ctx, path) }) // until its answer, or ctx ends
+	}
+	reading.Wait()
+	return nodes, errors.Join(errs...)
+}
+
+func (f *follower) watchNode(ctx context.Context, path string) (n queue.Node, err error) {
+	n.Data, n.Stat, err = f.p.Get(ctx, path, f.wake)
+	if errors.Is(err, zkconn.NoAuth) {
+		n.Hidden = true
+		n.Stat, err = f.p.Exists(ctx, path, f.wake)
+	}
+	if errors.Is(err, zkconn.NoNode) {
+		return queue.Node{}, nil
+	}
+	return n, err
 }
 
 // update reads the queue and shows what is new.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -201,6 +202,51 @@ func TestFollowOnATerminal(t *testing.T) {
 	if f.screen.Kept() == nil {
 		t.Error("the picture was not left")
 	}
+}
+
+// What a terminal shows goes on without a request.
+func TestFollowDoesNotPoll(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string) {
+		b := newBed(t, addr)
+		b.add(uuid + "-lock-0000000001")
+		s := open(t, addr, patience)
+		f := spectate(t, s, b.root, render.Text, 80)
+		redrawn := func(times int) {
+			t.Helper()
+			before := len(f.screen.Drawn())
+			zktest.Eventually(t, "it is drawn again", func() bool { return len(f.screen.Drawn()) >= before+times })
+		}
+		redrawn(1)
+		before := received(t, s, addr)
+		redrawn(2)
+		if n := received(t, s, addr) - before; n > 1 { // one may be a ping
+			t.Errorf("%d requests without a change", n)
+		}
+		f.stop()
+		f.quiet()
+	})
+}
+
+// received is how many requests a server has had from a session.
+func received(t *testing.T, s *zkconn.Session, addr string) int {
+	t.Helper()
+	cons, err := zkconn.FourLetter(zktest.Within(t), addr, "cons")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for l := range strings.Lines(cons) {
+		if !strings.Contains(l, "sid="+render.Hex(s.Info().ID)+",") {
+			continue
+		}
+		_, rest, _ := strings.Cut(l, "recved=")
+		n, err := strconv.Atoi(rest[:strings.Index(rest, ",")])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	t.Fatalf("no connection of ours in %s", cons)
+	return 0
 }
 
 // It goes on through reconnects, and tells what happened meanwhile.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,40 +11,71 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// Follower reads a queue again and again.
+// Watched is an ensemble that tells of changes: of the children that were listed,
+// and of what is read by Watch.
+type Watched interface {
+	Ensemble
+	// Watch is Nodes with a watch left on each.
+	Watch(ctx context.Context, paths []string) ([]Node, error)
+}
+
+// Follower reads a queue at each of its changes.
 type Follower struct {
-	e       Ensemble
+	e       Watched
 	path    string
 	reader  reader
 	clients *clients // as they were told last
 	asked   time.Time
+	due     bool   // somebody has come since they were asked
 	last    *Queue // as it was read last
 }
 
-// Refresh is how often a picture is brought up to date, and how often at most the
-// servers are asked for their connections.
-const Refresh = time.Second
+// askEvery is how often at most the servers are asked for their connections.
+const askEvery = time.Second
 
-// Follow makes a Follower of a lock's path. It reads no more than what may have
-// changed since the last time, as the children have.
-func Follow(e Ensemble, path string) *Follower {
+// Follow makes a Follower of a lock's path.
+func Follow(e Watched, path string) *Follower {
 	return &Follower{e: e, path: path, clients: &clients{}, reader: reader{tree: e}}
 }
 
-// Update reads the queue and gives what is new.
+// Update reads the queue after a change and gives what is new: the newcomers'
+// znodes, and the holders', which may have been asked to let go.
 func (f *Follower) Update(ctx context.Context) ([]Change, error) {
 	c, err := f.reader.read(ctx, f.path)
 	if err != nil {
 		return nil, err
 	}
-	q := newQueue(f.path, c)
-	holding := q.holding()
 	f.reader.known = f.reader.found
-	maps.DeleteFunc(f.reader.known, func(_ string, n *node) bool { return holding[n.path] }) // to be read again
+	if err := f.watchHolders(ctx, newQueue(f.path, c)); err != nil {
+		return nil, err
+	}
+	q := newQueue(f.path, c)
 	q.addClients(f.connections(ctx, q))
 	before := f.last
 	f.last = q
 	return changes(before, q, time.Now()), nil
+}
+
+// watchHolders reads what the holders' znodes say now. One that has gone meanwhile
+// is told of by the next change.
+func (f *Follower) watchHolders(ctx context.Context, q *Queue) error {
+	var holders []*node
+	var paths []string
+	for _, c := range q.Contenders {
+		if c.State == holds {
+			holders, paths = append(holders, c.nodes[0]), append(paths, c.nodes[0].path)
+		}
+	}
+	now, err := f.e.Watch(ctx, paths)
+	if err != nil {
+		return err
+	}
+	for i, n := range holders {
+		if now[i].Stat != nil {
+			n.Node = now[i]
+		}
+	}
+	return nil
 }
 
 // connections asks the servers if there is somebody whom they have not told of.
@@ -53,13 +83,22 @@ func (f *Follower) connections(ctx context.Context, q *Queue) *clients {
 	stranger := slices.ContainsFunc(q.Contenders, func(c *Contender) bool {
 		return c.Session != "" && f.clients.addrs[c.stat.EphemeralOwner] == ""
 	})
-	if stranger && time.Since(f.asked) > Refresh {
+	f.due = stranger && time.Since(f.asked) <= askEvery
+	if stranger && !f.due {
 		f.clients, f.asked = findClients(ctx, f.e, adminPort), time.Now()
 		return f.clients
 	}
 	old := *f.clients
 	old.all = old.all && !stranger // who has come since is not in it
 	return &old
+}
+
+// AskServers asks for the clients' connections once more, if that can tell more
+// than the last time: nothing else tells of somebody who connects again.
+func (f *Follower) AskServers(ctx context.Context) {
+	if q := f.last; q != nil && (f.due || q.orphans()) {
+		q.addClients(f.connections(ctx, q))
+	}
 }
 
 // Picture is the queue as it is now, or, without a connection, as it was, made to
@@ -142,17 +181,6 @@ func changes(before, now *Queue, at time.Time) []Change {
 		}
 	}
 	return list
-}
-
-// holding is the set of the holders' nodes.
-func (q *Queue) holding() map[string]bool {
-	names := map[string]bool{}
-	for _, c := range q.Contenders {
-		for _, n := range c.nodes {
-			names[n.path] = c.State == holds
-		}
-	}
-	return names
 }
 
 func byNode(q *Queue) map[string]*Contender {

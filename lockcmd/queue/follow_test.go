@@ -1,11 +1,15 @@
 package queue
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/zksh/zksh/internal/render"
 )
 
@@ -71,5 +75,110 @@ func TestEventIsOneLine(t *testing.T) {
 		if format == render.JSON && (json.Unmarshal([]byte(line), &event) != nil || event.Who != q.Contenders[0].Who) {
 			t.Errorf("%q", line)
 		}
+	}
+}
+
+// A change costs the newcomers' data and the holders'; time alone costs nothing.
+func TestFollowerReadsWhatIsNew(t *testing.T) {
+	f := newFake()
+	f.add("/l")
+	for i := range 9 {
+		f.add(fmt.Sprintf("/l/lock-%010d", i))
+	}
+	follower := Follow(f, "/l")
+	update := func(want ...string) {
+		t.Helper()
+		f.reads = nil
+		if _, err := follower.Update(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, f.reads); diff != "" {
+			t.Error(diff)
+		}
+	}
+	if _, err := follower.Update(t.Context()); err != nil || len(f.reads) != 10 {
+		t.Errorf("at first it read %q, %v", f.reads, err)
+	}
+	f.add("/l/lock-0000000009")
+	update("/l/lock-0000000009", "/l/lock-0000000000")
+	delete(f.znodes, "/l/lock-0000000000")
+	f.make(1, "unlock", "/l/lock-0000000001")
+	update("/l/lock-0000000001")
+	if got := strings.Join(follower.Picture(80, 24, true), ";"); !strings.Contains(got, askedToLetGo) {
+		t.Errorf("the request is not shown: %s", got)
+	}
+	f.reads = nil
+	follower.AskServers(t.Context())
+	follower.Picture(80, 24, true)
+	if f.reads != nil {
+		t.Errorf("without a change it read %q", f.reads)
+	}
+}
+
+// Servers are asked again for who has come since, and for who is not connected,
+// but no more than once a second.
+func TestFollowerAsksServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.add("/l", "/l/lock-0000000001")
+		asked, conns := 0, " /h:1[1](queued=0,sid=0x1)\n"
+		f.word = func(context.Context, string) (string, error) { asked++; return conns, nil }
+		follower := Follow(f, "/l")
+		client := func(i, times int, want string) {
+			t.Helper()
+			if got := follower.last.Contenders[i].Client; got != want || asked != times {
+				t.Errorf("after %d questions: %q; want %q after %d", asked, got, want, times)
+			}
+		}
+		update := func() {
+			t.Helper()
+			if _, err := follower.Update(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		update()
+		client(0, 1, "h:1")
+		follower.AskServers(t.Context())
+		client(0, 1, "h:1")
+		f.make(2, "", "/l/lock-0000000002")
+		update()
+		client(1, 1, "") // not asked yet
+		time.Sleep(2 * askEvery)
+		follower.AskServers(t.Context())
+		client(1, 2, noConnection)
+		follower.AskServers(t.Context())
+		time.Sleep(2 * askEvery)
+		conns += " /h:2[1](queued=0,sid=0x2)\n"
+		follower.AskServers(t.Context())
+		client(1, 3, "h:2")
+		time.Sleep(2 * askEvery)
+		follower.AskServers(t.Context())
+		client(1, 3, "h:2")
+	})
+}
+
+func TestPicture(t *testing.T) {
+	f := newFake()
+	follower := Follow(f, "/l")
+	if p := follower.Picture(80, 24, true); p != nil {
+		t.Errorf("before the first reading: %q", p)
+	}
+	look := func(rows int, connected bool) []string {
+		t.Helper()
+		if _, err := follower.Update(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return follower.Picture(40, rows, connected)
+	}
+	if diff := cmp.Diff([]string{"/l: free"}, look(24, true)); diff != "" {
+		t.Error(diff)
+	}
+	f.add("/l", "/l/lock-0000000001", "/l/lock-0000000002", "/l/lock-0000000003", "/l/config")
+	p := look(24, false)
+	if len(p) != 8 || p[0] != "/l: 1 hold, 2 wait" || p[1] != "the connection is lost: this is how it was" || p[2] != "ignored: config" {
+		t.Errorf("%q", p)
+	}
+	if p := look(5, true); len(p) != 4 || p[3] != "… and 4 more" {
+		t.Errorf("%q", p)
 	}
 }

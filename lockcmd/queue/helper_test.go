@@ -86,6 +86,9 @@ func (f *fake) Nodes(_ context.Context, paths []string) (nodes []Node, err error
 	return nodes, f.err
 }
 
+// Watch is part of Watched.
+func (f *fake) Watch(ctx context.Context, paths []string) ([]Node, error) { return f.Nodes(ctx, paths) }
+
 // Hosts is part of Ensemble.
 func (f *fake) Hosts() []string { return f.hosts }
 

@@ -1,0 +1,54 @@
+package lockcmd
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+// A lease is no child of the lock, and is asked for and removed all the same.
+func TestRevokeLease(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string) {
+		b := newBed(t, addr)
+		b.persistent("/leases", "")
+		b.persistent("/locks", "")
+		lease := "leases/" + uuid + "-lease-0000000001"
+		b.add(lease)
+		st := newStage(b.Session, render.Text)
+		if err := revoke(zktest.Within(t), &st.Env, []string{b.root}); err != nil {
+			t.Fatal(err)
+		}
+		data, _, err := b.Get(zktest.Within(t), b.root+"/"+lease, false)
+		if string(data) != "__REVOKE__" || err != nil {
+			t.Errorf("%q, %v", data, err)
+		}
+		if err := New().force(zktest.Within(t), &st.Env, b.root, "1"); err != nil {
+			t.Fatal(err)
+		}
+		want := "asked " + b.root + "/" + lease + "\nremoved " + b.root + "/" + lease + ", of asked to let go\n"
+		if st.Printed() != want || !b.queue().Free() {
+			t.Errorf("%q, want %q", st.Printed(), want)
+		}
+	})
+}
+
+// A holder with a node for each family is asked once.
+func TestRevokeHolderOfAllFamilies(t *testing.T) {
+	b := newBed(t, zktest.Shared(t).Addr())
+	st := newStage(b.Session, render.Text)
+	table := New()
+	var lock lockFlags
+	lock.family = "all"
+	if err := table.take(zktest.Within(t), &st.Env, lockKinds[0], &lock, b.root, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := revoke(zktest.Within(t), &st.Env, []string{b.root}); err != nil {
+		t.Fatal(err)
+	}
+	zktest.Eventually(t, "the holder is told", func() bool { return strings.Contains(st.Alerts(), "asks to let go") })
+	if _, err := table.Release(zktest.Within(t)); err != nil {
+		t.Error(err)
+	}
+}
