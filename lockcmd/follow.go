@@ -26,6 +26,8 @@ type follower struct {
 	holders []string       // whose data are watched, as long as they are there
 }
 
+var _ queue.Watched = (*follower)(nil)
+
 // redrawEvery is how often a terminal is brought up to date: the ages go on.
 const redrawEvery = time.Second
 
@@ -97,7 +99,7 @@ func (f *follower) rest(ctx context.Context, tick <-chan time.Time) error {
 	}
 }
 
-// Children is part of queue.Tree: it has the next change of a path, or its
+// Children is part of queue.Ensemble: it has the next change of a path, or its
 // creation, wake us.
 func (f *follower) Children(ctx context.Context, path string) ([]string, error) {
 	if !slices.Contains(f.dirs, path) {

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/commands/commandtest"
 	"github.com/zksh/zksh/internal/render"
@@ -224,6 +225,30 @@ func TestFollowDoesNotPoll(t *testing.T) {
 		}
 		f.stop()
 		f.quiet()
+	})
+}
+
+// A holder whose data are not for us to read is followed all the same.
+func TestFollowHiddenHolder(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string) {
+		b := newBed(t, addr)
+		other := open(t, addr, patience)
+		if err := other.AddAuth(zktest.Within(t), "digest", []byte("a:b")); err != nil {
+			t.Fatal(err)
+		}
+		b.create(other, "/"+uuid+"-lock-0000000001", "secret", []zk.ACL{{Perms: zk.PermAll, Scheme: "auth"}}, true)
+		f := spectate(t, b.Session, b.root, render.Text, 0)
+		f.expect("holds 1")
+		b.add(uuid + "-lock-0000000002")
+		f.expect("holds 1, came 2")
+		if err := other.Delete(zktest.Within(t), b.root+"/"+uuid+"-lock-0000000001", -1); err != nil {
+			t.Fatal(err)
+		}
+		f.expect("holds 1, came 2, left 1, got 2")
+		if first, _, _ := strings.Cut(f.printed(), "\n"); !strings.Contains(first, "  not readable  ") {
+			t.Errorf("%q", first)
+		}
+		f.stop()
 	})
 }
 

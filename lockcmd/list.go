@@ -96,29 +96,16 @@ func (l ownLocks) Table() render.Grid {
 }
 
 // Text is the table.
-func (l ownLocks) Text(w io.Writer) error { return l.write(w, l.Table()) }
+func (l ownLocks) Text(w io.Writer) error { return l.FitText(w, 0) }
 
-func (l ownLocks) write(w io.Writer, g render.Grid) error {
+// FitText is part of render.Fitter. A short node still tells the mode.
+func (l ownLocks) FitText(w io.Writer, columns int) error {
 	if len(l) == 0 {
 		_, err := io.WriteString(w, "no locks\n")
 		return err
 	}
-	return render.WriteGrid(w, g)
-}
-
-// Fit is part of render.Fitter.
-func (l ownLocks) Fit(columns int) render.Value { return narrowLocks{l, columns} }
-
-// narrowLocks are the locks for a terminal of so many columns.
-type narrowLocks struct {
-	ownLocks
-	columns int
-}
-
-// Text is the table made to fit. A short node still tells the mode.
-func (n narrowLocks) Text(w io.Writer) error {
 	const path, mode, times, node, token = 0, 1, 3, 4, 5
-	behind := 3 // columns that stay empty: the table has blanks behind its last one, too
-	return n.write(w, n.Table().Fit(n.columns-behind, render.Step{Column: node, Width: 12, Cut: queue.ShortNode},
-		render.Step{Column: times}, render.Step{Column: token}, render.Step{Column: mode}, render.Step{Column: path, Width: 5}))
+	return render.WriteGrid(w, l.Table().Fit(columns-3, // blanks are behind the last column, too
+		render.Step{Column: node, Width: 12, Cut: queue.ShortNode}, render.Step{Column: times}, render.Step{Column: token},
+		render.Step{Column: mode}, render.Step{Column: path, Width: 5}))
 }

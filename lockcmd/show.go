@@ -51,13 +51,15 @@ func status(q *queue.Queue) error {
 // ensemble is what package queue reads from.
 type ensemble struct{ s *zkconn.Session }
 
-// Children is part of queue.Tree.
+var _ queue.Ensemble = ensemble{}
+
+// Children is part of queue.Ensemble.
 func (e ensemble) Children(ctx context.Context, path string) ([]string, error) {
 	names, _, err := e.s.Children(ctx, path, false)
 	return names, err
 }
 
-// Nodes is part of queue.Tree. The Stats of znodes that are not for us to read
+// Nodes is part of queue.Ensemble. The Stats of znodes that are not for us to read
 // come in a second flight.
 func (e ensemble) Nodes(ctx context.Context, paths []string) ([]queue.Node, error) {
 	p, err := e.s.Pipe(ctx, paths[0])

@@ -1,9 +1,10 @@
 package render
 
-// Fitter is a value whose text can be made to fit a terminal.
+import "io"
+
+// Fitter is a value whose text can be made to fit a terminal of so many columns.
 type Fitter interface {
-	// Fit is the value for a terminal of so many columns.
-	Fit(columns int) Value
+	FitText(w io.Writer, columns int) error
 }
 
 // Step is one way to make a grid narrower.
@@ -13,9 +14,12 @@ type Step struct {
 	Cut    func(cell string, width int) string // how a cell gets shorter; nil: by Cut
 }
 
-// Fit narrows a grid step by step until it has so many columns, with a gap of two
-// between them.
+// Fit narrows a grid step by step until it takes so many columns of a terminal,
+// with a gap of two between its own. Below 1 they are not known, and it stays.
 func (g Grid) Fit(columns int, steps ...Step) Grid {
+	if columns < 1 {
+		return g
+	}
 	widths := g.Widths()
 	cuts := make([]func(string, int) string, len(widths))
 	for _, s := range steps {

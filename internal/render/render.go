@@ -99,7 +99,7 @@ func (p *Printer) print(w io.Writer, v Value) error {
 				return writeColumns(w, items, stat, width)
 			}
 		case Fitter:
-			v = value.Fit(width)
+			return value.FitText(w, width)
 		}
 	}
 	return v.Text(w)

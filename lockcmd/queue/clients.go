@@ -73,6 +73,7 @@ func findClients(ctx context.Context, e Ensemble, admin string) *clients {
 // ensemble has members.
 func gather(answers []answer, members int, own connection) *clients {
 	c := &clients{addrs: map[int64]string{}}
+	since := map[int64]time.Time{}
 	told := 0
 	for _, a := range answers {
 		if a.err == nil {
@@ -81,7 +82,10 @@ func gather(answers []answer, members int, own connection) *clients {
 			c.why = a.err.Error()
 		}
 		for _, conn := range a.conns {
-			c.addrs[conn.session] = conn.addr
+			if conn.since.Before(since[conn.session]) {
+				continue // for a moment two servers list a session that has moved
+			}
+			c.addrs[conn.session], since[conn.session] = conn.addr, conn.since
 			if conn.session == own.session && !conn.since.IsZero() {
 				c.skew = conn.since.Sub(own.since)
 			}

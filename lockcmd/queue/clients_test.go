@@ -73,6 +73,18 @@ func TestMembersThatAreNotAsked(t *testing.T) {
 	}
 }
 
+// A session that has moved is where it was connected last, whoever answers first.
+func TestMovedSession(t *testing.T) {
+	at := time.Unix(1795188561, 0)
+	was := answer{conns: []connection{{session: 1, addr: "h:1", since: at}}}
+	is := answer{conns: []connection{{session: 1, addr: "h:2", since: at.Add(time.Second)}}}
+	for _, answers := range [][]answer{{was, is}, {is, was}} {
+		if c := gather(answers, 2, connection{}); c.addrs[1] != "h:2" {
+			t.Errorf("%q", c.addrs[1])
+		}
+	}
+}
+
 func TestServersClock(t *testing.T) {
 	ahead := time.Now().Add(time.Hour)
 	own := connection{session: 1, since: time.Now().Add(-time.Minute)}

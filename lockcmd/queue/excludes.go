@@ -3,6 +3,7 @@ package queue
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
@@ -82,13 +83,7 @@ func warnings(list []*Contender) []string {
 // compareKinds is 0 for two that wait for the same ones.
 func compareKinds(a, b *Contender) int {
 	key := func(c *Contender) string { return fmt.Sprint(groupIndex(c), c.Mode, c.liberal, len(c.groups)) }
-	switch ka, kb := key(a), key(b); {
-	case ka < kb:
-		return -1
-	case ka > kb:
-		return 1
-	}
-	return 0
+	return strings.Compare(key(a), key(b))
 }
 
 func groupIndex(c *Contender) int { return slices.Index(lockGroups, c.groups[0]) }

@@ -35,7 +35,7 @@ const askEvery = time.Second
 
 // Follow makes a Follower of a lock's path.
 func Follow(e Watched, path string) *Follower {
-	return &Follower{e: e, path: path, clients: &clients{}, reader: reader{tree: e}}
+	return &Follower{e: e, path: path, clients: &clients{}, reader: reader{e: e}}
 }
 
 // Update reads the queue after a change and gives what is new: the newcomers'

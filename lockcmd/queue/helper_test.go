@@ -60,7 +60,7 @@ func (f *fake) make(session int64, data string, paths ...string) {
 	}
 }
 
-// Children is part of Tree.
+// Children is part of Ensemble.
 func (f *fake) Children(_ context.Context, dir string) (names []string, err error) {
 	if _, ok := f.znodes[dir]; !ok {
 		return nil, zk.ErrNoNode
@@ -73,7 +73,7 @@ func (f *fake) Children(_ context.Context, dir string) (names []string, err erro
 	return names, f.err
 }
 
-// Nodes is part of Tree.
+// Nodes is part of Ensemble.
 func (f *fake) Nodes(_ context.Context, paths []string) (nodes []Node, err error) {
 	f.reads = append(f.reads, paths...)
 	for _, p := range paths {

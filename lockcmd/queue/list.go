@@ -38,24 +38,13 @@ func (q *Queue) Remarks() []string {
 }
 
 // Text is a table with a head, or the word free.
-func (q *Queue) Text(w io.Writer) error { return writeLines(w, q.lines(0)) }
+func (q *Queue) Text(w io.Writer) error { return q.FitText(w, 0) }
 
-func writeLines(w io.Writer, lines []string) error {
-	_, err := io.WriteString(w, strings.Join(lines, "\n")+"\n")
+// FitText is part of render.Fitter.
+func (q *Queue) FitText(w io.Writer, columns int) error {
+	_, err := io.WriteString(w, strings.Join(q.lines(columns), "\n")+"\n")
 	return err
 }
-
-// Fit is part of render.Fitter.
-func (q *Queue) Fit(columns int) render.Value { return narrow{q, columns} }
-
-// narrow is a queue for a terminal of so many columns.
-type narrow struct {
-	*Queue
-	columns int
-}
-
-// Text is the list made to fit.
-func (n narrow) Text(w io.Writer) error { return writeLines(w, n.lines(n.columns)) }
 
 // The columns of the list, in order.
 const (

@@ -41,7 +41,7 @@ func TestFit(t *testing.T) {
 		200: {"nightly backup of all", "每夜備份所有的資料庫"},
 	} {
 		var b strings.Builder
-		if err := q.Fit(columns).Text(&b); err != nil {
+		if err := q.FitText(&b, columns); err != nil {
 			t.Fatal(err)
 		}
 		lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")

@@ -31,8 +31,6 @@ type Queue struct {
 	Ignored    []string     `json:"ignored,omitempty"`   // children that take no part
 	Warnings   []string     `json:"warnings,omitempty"`
 	NoClients  string       `json:"noClients,omitempty"` // why addresses of clients are missing
-
-	columns int // of the terminal; 0: none
 }
 
 // Contender is one client that holds the lock or waits for it.

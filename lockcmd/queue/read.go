@@ -13,25 +13,13 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// Tree is where the znodes of a queue are read. Errors are told apart with
-// errors.Is and go-zookeeper's values.
-type Tree interface {
+// Ensemble is a client of ZooKeeper that can also ask its servers, one by one.
+// Errors are told apart with errors.Is and go-zookeeper's values.
+type Ensemble interface {
 	// Children lists the names of a znode's children.
 	Children(ctx context.Context, path string) ([]string, error)
 	// Nodes reads znodes, all in one flight, and gives them in the order asked for.
 	Nodes(ctx context.Context, paths []string) ([]Node, error)
-}
-
-// Node is what was read of a znode.
-type Node struct {
-	Data   []byte
-	Hidden bool     // the data is not for us to read
-	Stat   *zk.Stat // nil: the znode is gone
-}
-
-// Ensemble is a client of ZooKeeper that can also ask its servers, one by one.
-type Ensemble interface {
-	Tree
 	// Hosts are the servers that it knows, as host:port.
 	Hosts() []string
 	// Word sends one of them a four-letter word and returns the answer.
@@ -40,6 +28,13 @@ type Ensemble interface {
 	Config(ctx context.Context) (string, error)
 	// Self is this client's own session, and when its connection was asked for.
 	Self() (session int64, since time.Time)
+}
+
+// Node is what was read of a znode.
+type Node struct {
+	Data   []byte
+	Hidden bool     // the data is not for us to read
+	Stat   *zk.Stat // nil: the znode is gone
 }
 
 // node is one child of a lock's path that takes part in the lock.
@@ -63,8 +58,8 @@ type contents struct {
 
 // Read reads who holds and who waits below path. A path that does not exist is
 // free. No more than what the znodes tell is in it; Look has more.
-func Read(ctx context.Context, t Tree, path string) (*Queue, error) {
-	c, err := (&reader{tree: t}).read(ctx, path)
+func Read(ctx context.Context, e Ensemble, path string) (*Queue, error) {
+	c, err := (&reader{e: e}).read(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -73,14 +68,14 @@ func Read(ctx context.Context, t Tree, path string) (*Queue, error) {
 
 // reader reads what is below lock paths.
 type reader struct {
-	tree  Tree
+	e     Ensemble
 	known map[string]*node // by path: what need not be read again
 	found map[string]*node // by path: all of the present reading
 }
 
 func (r *reader) read(ctx context.Context, dir string) (c contents, err error) {
 	r.found = map[string]*node{}
-	names, err := r.tree.Children(ctx, dir)
+	names, err := r.e.Children(ctx, dir)
 	if errors.Is(err, zk.ErrNoNode) {
 		return contents{missing: true}, nil
 	}
@@ -105,7 +100,7 @@ func (r *reader) semaphores(ctx context.Context, dir string, c *contents) (err e
 	if err != nil || !slices.ContainsFunc(c.nodes, func(n *node) bool { return n.Kind == kazooSemaphore }) {
 		return err
 	}
-	folder, err := r.tree.Nodes(ctx, []string{dir})
+	folder, err := r.e.Nodes(ctx, []string{dir})
 	if err != nil {
 		return err
 	}
@@ -119,7 +114,7 @@ func (r *reader) semaphores(ctx context.Context, dir string, c *contents) (err e
 
 // below reads the contenders of a path that may be missing.
 func (r *reader) below(ctx context.Context, dir string) ([]*node, error) {
-	names, err := r.tree.Children(ctx, dir)
+	names, err := r.e.Children(ctx, dir)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
@@ -150,7 +145,7 @@ func (r *reader) nodes(ctx context.Context, dir string, names []string) (nodes [
 		r.found[child] = n
 	}
 	if len(unread) > 0 {
-		got, err := r.tree.Nodes(ctx, paths)
+		got, err := r.e.Nodes(ctx, paths)
 		if err != nil {
 			return nil, nil, err
 		}
