@@ -53,6 +53,7 @@ type ownLock struct {
 	Node  string    `json:"node,omitempty"`
 	Token string    `json:"token,omitempty"`
 	Until time.Time `json:"until,omitzero"` // the end of the lease
+	left  time.Duration
 }
 
 // ownLocks is the answer of locks without a path.
@@ -74,6 +75,7 @@ func (o *owned) entry() ownLock {
 	if len(o.leases) > 0 {
 		last := o.leases[len(o.leases)-1]
 		r.Mode, r.Token, r.Until, r.Place = last.kind.label, render.Hex(last.Token()), last.State().Until, 0
+		r.left = last.Left()
 	}
 	return r
 }
@@ -87,7 +89,7 @@ func (l ownLocks) Table() render.Grid {
 		case r.Place > 0:
 			state += " at place " + strconv.Itoa(r.Place)
 		case r.State == string(zklock.Suspended):
-			state += " for " + seconds(time.Until(r.Until))
+			state += " for " + seconds(r.left)
 		}
 		g.Rows = append(g.Rows, []string{r.Path, r.Mode, state, strconv.Itoa(r.Times), r.Node, r.Token})
 	}
