@@ -31,9 +31,8 @@ func (o *owned) guard(c *command, spec child.Spec) error {
 	status, err := o.table.run(spec, stop)
 	close(over)
 	watching.Wait()
-	var doubt bool
-	o.with(func() { doubt = o.ended() })
-	return c.result(o.path, status, err, o.giveBackSoon(c.lease), doubt)
+	o.with(o.ended)
+	return c.result(o.path, status, err, o.giveBackSoon(c.lease))
 }
 
 // watch has the command ended when the life says so: in time before the lease

@@ -181,13 +181,10 @@ func (c *command) judge(revoked bool, now time.Time) time.Duration {
 }
 
 // ended takes note that the command is gone. Its lease is to be given back by the
-// caller, whose result is the lock's only if it is still held by then: doubt says
-// that it may not be.
-func (l *life) ended() (doubt bool) {
-	t := l.command.lease
-	t.leaves = true
+// caller.
+func (l *life) ended() {
+	l.command.lease.leaves = true
 	l.command = nil
-	return lost(l.status.State) || t.Left() <= 0
 }
 
 // claim picks a lease to be given back by the caller: what was taken last, or, so
@@ -235,14 +232,6 @@ func (l *life) letGo() bool {
 	return slices.ContainsFunc(l.leases, func(t *taken) bool { return !t.leaves })
 }
 
-// safeFor is how long the lock is surely held without a connection.
-func (l *life) safeFor() time.Duration {
-	if len(l.leases) == 0 { // it is being granted
-		return time.Until(l.status.Until)
-	}
-	return l.leases[len(l.leases)-1].Left()
-}
-
 // over tells that nothing is left.
 func (l *life) over() bool { return len(l.leases) == 0 && l.attempt == nil }
 
@@ -258,13 +247,13 @@ const judgeAgain = 250 * time.Millisecond
 
 // result is how a command under a lock on path has ended, from its own status and
 // error and from the word on the release. Its own status counts only if the lock
-// was held until then; doubt says that it may not have been.
-func (c *command) result(path string, status int, err, release error, doubt bool) error {
+// was held until then.
+func (c *command) result(path string, status int, err, release error) error {
 	switch {
 	case c.why != "":
 		err = errors.Join(fmt.Errorf("%s was ended, as %w", c.name, c.why.on(path)), err)
-	case errors.Is(release, zklock.ErrLost) || doubt && release != nil:
-		err = errors.Join(fmt.Errorf("the lock on %s was lost, or may have been, before %s had ended", path, c.name), err)
+	case errors.Is(release, zklock.ErrLost):
+		err = errors.Join(fmt.Errorf("the lock on %s was lost before %s had ended", path, c.name), err)
 	case status == 0 && err == nil:
 		return release
 	default:

@@ -54,7 +54,7 @@ func newPlay(t *testing.T, stoic bool) *play {
 	s := &play{T: t, table: New(), screen: &commandtest.Screen{}, stoic: stoic, signals: make(chan os.Signal, 16),
 		grant: make(chan struct{}), finish: make(chan struct{})}
 	s.table.run = s.run
-	s.o = &owned{table: s.table, kind: lockKinds[0], recipe: s, env: &commands.Env{Screen: s.screen},
+	s.o = &owned{table: s.table, kind: lockKinds[0], take: s.take, drain: s.drain, env: &commands.Env{Screen: s.screen},
 		deserted: func() bool { return false }}
 	s.o.path, s.o.revocable = "/l", true
 	s.table.locks[s.o.key] = s.o
@@ -71,7 +71,7 @@ func (s *play) begin(ctx context.Context, program bool) *attempt {
 	return a
 }
 
-// take is part of recipe.
+// take is the recipe's.
 func (s *play) take(ctx context.Context, _ zklock.Mode, _ bool) (lease, error) {
 	select {
 	case <-s.grant:
@@ -94,8 +94,7 @@ func (s *play) take(ctx context.Context, _ zklock.Mode, _ bool) (lease, error) {
 	return s.lease, nil
 }
 
-// Drain is part of recipe.
-func (s *play) Drain(context.Context) error { return nil }
+func (s *play) drain(context.Context) error { return nil }
 
 // run is the program.
 func (s *play) run(_ child.Spec, stop <-chan time.Time) (int, error) {

@@ -74,8 +74,8 @@ func (o *owned) entry() ownLock {
 	r := ownLock{Path: o.path, Mode: o.kind.label, State: string(s.State), Times: len(o.leases), Place: s.Place, Node: s.Node}
 	if len(o.leases) > 0 {
 		last := o.leases[len(o.leases)-1]
-		r.Mode, r.Token, r.Until, r.Place = last.kind.label, render.Hex(last.Token()), last.State().Until, 0
-		r.left = last.Left()
+		r.Mode, r.Token, r.Place = last.kind.label, render.Hex(last.Token()), 0
+		r.Until, r.left = last.State().Until, last.Left()
 	}
 	return r
 }

@@ -195,7 +195,8 @@ func (t *Table) prepare(env *commands.Env, a *attempt, f *lockFlags, path string
 		}
 		o = &owned{table: t, key: at, kind: a.kind, family: zklock.Family(f.family), env: env, deserted: at.at.Closed}
 		o.path = path
-		o.recipe = recipeLock{zklock.New(conn{at.at}, path, zklock.Options{Family: o.family, Data: data, Notify: o.hear})}
+		lock := zklock.New(conn{at.at}, path, zklock.Options{Family: o.family, Data: data, Notify: o.hear})
+		o.take, o.drain = taking(lock), lock.Drain
 		t.locks[at] = o
 	}
 	o.revocable = o.revocable || f.revocable
@@ -203,21 +204,19 @@ func (t *Table) prepare(env *commands.Env, a *attempt, f *lockFlags, path string
 	return o, nil
 }
 
-// recipeLock is a zklock.Lock as a recipe.
-type recipeLock struct{ *zklock.Lock }
-
-func (r recipeLock) take(ctx context.Context, mode zklock.Mode, try bool) (lease, error) {
-	take := r.Lock.Lock
-	switch {
-	case try && mode == zklock.Shared:
-		take = r.TryRLock
-	case try:
-		take = r.TryLock
-	case mode == zklock.Shared:
-		take = r.RLock
+// taking picks the method of a lock that takes it as asked for.
+func taking(l *zklock.Lock) func(context.Context, zklock.Mode, bool) (lease, error) {
+	return func(ctx context.Context, mode zklock.Mode, try bool) (lease, error) {
+		switch {
+		case try && mode == zklock.Shared:
+			return l.TryRLock(ctx)
+		case try:
+			return l.TryLock(ctx)
+		case mode == zklock.Shared:
+			return l.RLock(ctx)
+		}
+		return l.Lock(ctx)
 	}
-	l, err := take(ctx)
-	return l, err
 }
 
 // mayTake tells whether a path that this shell has already can be taken once

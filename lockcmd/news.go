@@ -90,7 +90,7 @@ func (o *owned) news(before zklock.State, s zklock.Status) string {
 	case s.State == zklock.Requeued:
 		return fmt.Sprintf("lock %s: lost its place in the queue (%s); it queues up again", o.path, s.Err)
 	case s.State == zklock.Suspended:
-		return fmt.Sprintf("lock %s: no connection; it is safe for another %s", o.path, seconds(o.safeFor()))
+		return fmt.Sprintf("lock %s: no connection; it is safe for another %s", o.path, seconds(s.Left))
 	case s.State == zklock.PresumedLost:
 		return "lock " + o.path + ": presumed lost: no server was heard of for as long as the session lasts, so others may hold it"
 	case s.State == zklock.Lost:

@@ -54,17 +54,12 @@ type owned struct {
 	key    key
 	kind   kind // of the first request
 	family zklock.Family
-	recipe recipe
+	take   func(ctx context.Context, mode zklock.Mode, try bool) (lease, error)
+	drain  func(ctx context.Context) error // waits until nothing of given up attempts and releases is left
 	env    *commands.Env
 
 	deserted func() bool // the person has left the ensemble by close or connect
 	life                 // guarded by the table's lock
-}
-
-// recipe is what is needed of a zklock.Lock.
-type recipe interface {
-	take(ctx context.Context, mode zklock.Mode, try bool) (lease, error)
-	Drain(ctx context.Context) error
 }
 
 // with lets something happen to a lock, and begins what follows from it.
@@ -220,7 +215,7 @@ func (t *Table) Release(ctx context.Context) (held []string, err error) {
 				break
 			}
 		}
-		if err := o.recipe.Drain(ctx); err != nil && len(errs) == 0 {
+		if err := o.drain(ctx); err != nil && len(errs) == 0 {
 			errs = append(errs, fmt.Errorf("%s: %w", o.path, zklock.ErrUnconfirmed))
 		}
 	}

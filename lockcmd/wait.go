@@ -28,7 +28,7 @@ func (o *owned) acquire(a *attempt, f *lockFlags) (l *taken, err error) {
 		ctx, cancel = context.WithTimeoutCause(ctx, f.limit.value, f.late)
 		defer cancel()
 	}
-	lease, err := o.recipe.take(ctx, a.kind.mode, f.try)
+	lease, err := o.take(ctx, a.kind.mode, f.try)
 	if err != nil {
 		o.with(o.refused)
 		switch {
@@ -98,18 +98,13 @@ func (o *owned) waitHere(a *attempt, f *lockFlags) (*taken, error) {
 	l, err := o.acquire(a, f)
 	end()
 	if err != nil {
-		o.drain()
+		ctx, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
+		defer cancel()
+		if o.drain(ctx) != nil {
+			o.env.Screen.Note("the place in the queue of " + o.path + " is being given up in the background")
+		}
 	}
 	return l, err
-}
-
-// drain waits for the word that nothing of a wait stayed behind.
-func (o *owned) drain() {
-	ctx, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
-	defer cancel()
-	if o.recipe.Drain(ctx) != nil {
-		o.env.Screen.Note("the place in the queue of " + o.path + " is being given up in the background")
-	}
 }
 
 // drawEvery is how often the line of a wait is drawn anew.

@@ -58,7 +58,7 @@ func (h *hold) status() Status {
 	defer h.mu.Unlock()
 	st := h.st
 	st.Path = h.e.l.path
-	if st.State == Held {
+	if st.Left = h.clock.left(); st.State == Held {
 		st.Until = h.clock.end()
 	}
 	return st
@@ -80,7 +80,7 @@ func (h *hold) set(s State, change func(*Status)) {
 	wasLost := isClosed(h.lost)
 	h.st.State, h.st.Revoke, h.st.Again = s, nil, s == Held && wasLost
 	h.st.Waited = 0
-	h.st.Until = h.clock.end()
+	h.st.Until, h.st.Left = h.clock.end(), h.clock.left()
 	if change != nil {
 		change(&h.st)
 	}

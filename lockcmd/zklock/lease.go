@@ -28,15 +28,10 @@ func (l *Lease) Lost() <-chan struct{} { return l.lost }
 // State describes the lock as it is now.
 func (l *Lease) State() Status { return l.h.status() }
 
-// Left is how long the lock surely lasts if no server is heard of any more: what
-// the wall clock and the monotonic one leave, whichever is less. A machine that
-// was asleep finds 0 or less, and so does one whose lock is lost or released.
-func (l *Lease) Left() time.Duration {
-	if l.h.over() {
-		return 0
-	}
-	return l.h.clock.left()
-}
+// Left is how long the lock surely lasts if no server is heard of any more, by
+// the wall clock and by the monotonic one: whichever leaves less. It is no use
+// once the state is Lost.
+func (l *Lease) Left() time.Duration { return l.h.clock.left() }
 
 // Timeout is that of the session that holds the lock: what Left is at most.
 func (l *Lease) Timeout() time.Duration { return l.h.e.s.Timeout() }

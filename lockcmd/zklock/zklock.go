@@ -199,6 +199,7 @@ type Status struct {
 	Ahead *Ahead // Queued: the nearest of them
 
 	Until  time.Time     // Held, Suspended: the end of the lease
+	Left   time.Duration // Held, Suspended: until then; see Lease.Left
 	Waited time.Duration // Held for the first time: since the lock was asked for
 	Again  bool          // Held after it had been presumed lost
 	Revoke []byte        // Held: what asks us to let go
