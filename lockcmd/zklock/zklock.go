@@ -99,7 +99,13 @@ func (l *Lock) Drain(ctx context.Context) error {
 	return l.sweeps.wait(ctx)
 }
 
+// takeTurn waits while others of the same owner acquire or release.
 func (l *Lock) takeTurn(ctx context.Context) error {
+	select {
+	case l.turn <- struct{}{}: // also when ctx has ended: a release must be begun
+		return nil
+	default:
+	}
 	select {
 	case l.turn <- struct{}{}:
 		return nil
