@@ -54,6 +54,7 @@ type ownLock struct {
 	Node  string    `json:"node,omitempty"`
 	Token string    `json:"token,omitempty"`
 	Until time.Time `json:"until,omitzero"` // the end of the lease
+	left  time.Duration
 }
 
 // ownLocks is the answer of locks without a path.
@@ -74,7 +75,8 @@ func (o *owned) entry() ownLock {
 	r := ownLock{Path: o.path, Mode: o.kind.label, State: string(s.State), Times: len(o.leases), Place: s.Place, Node: s.Node}
 	if len(o.leases) > 0 {
 		last := o.leases[len(o.leases)-1]
-		r.Mode, r.Token, r.Until, r.Place = last.kind.label, render.Hex(last.Token()), last.State().Until, 0
+		r.Mode, r.Token, r.Place = last.kind.label, render.Hex(last.Token()), 0
+		r.Until, r.left = last.State().Until, last.Left()
 	}
 	return r
 }
@@ -88,7 +90,7 @@ func (l ownLocks) Table() render.Grid {
 		case r.Place > 0:
 			state += " at place " + strconv.Itoa(r.Place)
 		case r.State == string(zklock.Suspended):
-			state += " for " + seconds(time.Until(r.Until))
+			state += " for " + seconds(r.left)
 		}
 		g.Rows = append(g.Rows, []string{r.Path, r.Mode, state, strconv.Itoa(r.Times), r.Node, r.Token})
 	}

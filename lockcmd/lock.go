@@ -53,6 +53,9 @@ type lockFlags struct {
 	wait, grace                duration
 	status                     int
 	note, family               string
+
+	limit duration // how long the lock may take
+	late  error    // the cause when that is over
 }
 
 func (f *lockFlags) declare(fs *pflag.FlagSet, k kind) {
@@ -115,7 +118,9 @@ func (t *Table) lockCommand(k kind) *commands.Command {
 	return c
 }
 
-// take gets a lock, and runs a command under it if there is one.
+// take gets a lock, and runs a command under it if there is one. The signals that
+// are meant for the command are listened to before the lock is asked for: one that
+// comes before the grant ends the attempt, and one that comes later the command.
 func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlags, path string, argv []string) error {
 	if err := zkconn.ValidatePath(path, false); err != nil {
 		return err
@@ -123,27 +128,41 @@ func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlag
 	if err := ready(ctx, env.Session); err != nil {
 		return &commands.FinalError{Err: err}
 	}
-	o, err := t.prepare(env, k, f, path)
+	timeout := env.Session.Info().Timeout
+	f.limit, f.late = f.wait, errTimeUp
+	if f.try { // the answer is expected at once, but not from a server that is silent
+		f.limit, f.late = duration{timeout, true}, fmt.Errorf("%w: no answer", zkconn.ConnectionLoss)
+	}
+	waiting, stop := ctx, func() {}
+	spec := child.Spec{Argv: argv, In: env.Streams.In, Out: env.Streams.Out, Err: env.Streams.Err, Grace: f.grace.value}
+	switch {
+	case f.background:
+		waiting = context.Background()
+	case len(argv) > 0:
+		spec.Signals = child.Listen()
+		stop = spec.Signals.Close // by the end of ctx, too: another signal then ends zksh
+		defer stop()
+	}
+	a := newAttempt(waiting, k, stop)
+	if len(argv) > 0 {
+		a.command = newCommand(argv[0], f.grace.value, timeout)
+	}
+	o, err := t.prepare(env, a, f, path)
 	if err != nil {
+		a.cancel(nil)
 		return &commands.FinalError{Err: &commands.StatusError{Status: f.status, Err: err}}
 	}
 	if f.background {
-		return o.waitLater(ctx, k, f)
+		return o.waitLater(ctx, a, f)
 	}
-	if len(argv) > 0 {
-		signals := child.Listen()
-		defer signals.Close()
-		lease, err := o.waitHere(ctx, k, f)
-		if err != nil {
-			return err
-		}
-		return o.guard(env, lease, f.grace.value, argv, signals)
-	}
-	lease, err := o.waitHere(ctx, k, f)
+	l, err := o.waitHere(a, f)
 	if err != nil {
 		return err
 	}
-	return env.Screen.Print(o.answer(lease, k))
+	if a.command == nil {
+		return env.Screen.Print(o.answer(l))
+	}
+	return o.guard(a.command, spec)
 }
 
 // ready waits for a session, through the end of one.
@@ -155,49 +174,70 @@ func ready(ctx context.Context, s *zkconn.Session) error {
 	}
 }
 
-// prepare finds or makes the entry of a path, and refuses what would wait for itself.
-func (t *Table) prepare(env *commands.Env, k kind, f *lockFlags, path string) (*owned, error) {
+// prepare finds or makes the entry of a path, and begins an attempt there. It
+// refuses what would wait for itself.
+func (t *Table) prepare(env *commands.Env, a *attempt, f *lockFlags, path string) (*owned, error) {
 	at := key{env.Session.Stay(), env.Session.ServerPath(path)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	o := t.locks[at]
-	if o != nil && o.status.State == zklock.Lost {
-		o = nil // that was told; what takes its place is new
+	switch {
+	case t.ending:
+		return nil, errLeaving
+	case o != nil && o.status.State != zklock.Lost: // what takes the place of a lost one is new
+		if err := o.mayTake(a.kind, f); err != nil {
+			return nil, err
+		}
+	default:
+		data, err := queue.Note(f.note)
+		if err != nil {
+			return nil, err
+		}
+		o = &owned{table: t, key: at, kind: a.kind, family: zklock.Family(f.family), env: env, deserted: at.at.Closed}
+		o.path = path
+		lock := zklock.New(conn{at.at}, path, zklock.Options{Family: o.family, Data: data, Notify: o.hear})
+		o.take, o.drain = taking(lock), lock.Drain
+		t.locks[at] = o
 	}
-	if o != nil {
-		return o, o.mayTake(k, f)
-	}
-	data, err := queue.Note(f.note)
-	if err != nil {
-		return nil, err
-	}
-	o = &owned{table: t, key: at, path: path, kind: k, family: zklock.Family(f.family), env: env, revocable: f.revocable}
-	o.lock = zklock.New(conn{at.at}, path, zklock.Options{Family: o.family, Data: data, Notify: o.told})
-	t.locks[at] = o
+	o.revocable = o.revocable || f.revocable
+	o.ask(a)
 	return o, nil
+}
+
+// taking picks the method of a lock that takes it as asked for.
+func taking(l *zklock.Lock) func(context.Context, zklock.Mode, bool) (lease, error) {
+	return func(ctx context.Context, mode zklock.Mode, try bool) (lease, error) {
+		switch {
+		case try && mode == zklock.Shared:
+			return l.TryRLock(ctx)
+		case try:
+			return l.TryLock(ctx)
+		case mode == zklock.Shared:
+			return l.RLock(ctx)
+		}
+		return l.Lock(ctx)
+	}
 }
 
 // mayTake tells whether a path that this shell has already can be taken once
 // more. Called with the table's lock held.
 func (o *owned) mayTake(k kind, f *lockFlags) error {
 	switch {
-	case len(o.leases) == 0:
+	case o.attempt != nil:
 		return fmt.Errorf("this shell waits for %s already; unlock %s gives up", o.path, o.path)
 	case o.family != zklock.Family(f.family):
 		return fmt.Errorf("this shell holds %s already, as %s; unlock it first", o.path, o.leases[0].kind.command)
-	case k.mode == zklock.Exclusive && !slices.ContainsFunc(o.leases, func(l taken) bool { return l.Mode() == zklock.Exclusive }):
+	case k.mode == zklock.Exclusive && !slices.ContainsFunc(o.leases, func(l *taken) bool { return l.Mode() == zklock.Exclusive }):
 		return fmt.Errorf("this shell holds the read lock on %s: a write lock would wait for it; unlock it first", o.path)
 	case f.note != "":
 		return fmt.Errorf("this shell holds %s already, and its note stays; leave -m away", o.path)
 	}
-	o.revocable = o.revocable || f.revocable
 	return nil
 }
 
 // answer is the line of a lock that was got.
-func (o *owned) answer(lease *zklock.Lease, k kind) locked {
-	s := lease.State()
-	return locked{Path: o.path, Mode: k.label, Node: lease.Node(), Token: render.Hex(lease.Token()), Waited: s.Waited.Seconds()}
+func (o *owned) answer(l *taken) locked {
+	return locked{Path: o.path, Mode: l.kind.label, Node: l.Node(), Token: render.Hex(l.Token()), Waited: l.State().Waited.Seconds()}
 }
 
 // locked is the answer of a command that took a lock.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -68,40 +67,30 @@ func (c *crier) finish(ctx context.Context) error {
 
 func (o *owned) say(text string) { o.table.crier.say(o.env.Screen.Alert, text) }
 
-// told is the lock's Notify: it keeps the state and tells the person.
-func (o *owned) told(s zklock.Status) {
-	left := s.State == zklock.Lost && o.key.at.Closed() // by the person's own close or connect
-	o.table.mu.Lock()
-	before := o.status.State
-	o.status = s
-	if s.State == zklock.Held {
-		o.reported = false
-	}
-	if s.State == zklock.Queued && o.wait != nil {
-		o.wait.place()
-	}
-	revocable := o.revocable
-	if left {
-		o.leave()
-	}
-	o.table.mu.Unlock()
-	if text := o.news(before, s); text != "" && !left {
-		o.say(text)
-	}
-	if s.Revoke != nil && revocable {
-		o.table.work(o.letGo) // Notify must not call the lock
-	}
+// hear is the lock's Notify.
+func (o *owned) hear(s zklock.Status) {
+	left := s.State == zklock.Lost && o.deserted() // by the person's own close or connect
+	o.with(func() {
+		before := o.status.State
+		o.learn(s)
+		if left {
+			o.leave()
+		} else if text := o.news(before, s); text != "" {
+			o.say(text)
+		}
+	})
 }
 
-// news is what a person must hear of a change, or empty.
+// news is what a person must hear of a change, or empty. Called with the table's
+// lock held.
 func (o *owned) news(before zklock.State, s zklock.Status) string {
 	switch {
-	case s.State == zklock.Requeued && o.key.at.Closed():
+	case s.State == zklock.Requeued && o.deserted():
 		return "" // the wait ends with an error of its own
 	case s.State == zklock.Requeued:
 		return fmt.Sprintf("lock %s: lost its place in the queue (%s); it queues up again", o.path, s.Err)
 	case s.State == zklock.Suspended:
-		return fmt.Sprintf("lock %s: no connection; it is safe for another %s", o.path, seconds(time.Until(s.Until)))
+		return fmt.Sprintf("lock %s: no connection; it is safe for another %s", o.path, seconds(s.Left))
 	case s.State == zklock.PresumedLost:
 		return "lock " + o.path + ": presumed lost: no server was heard of for as long as the session lasts, so others may hold it"
 	case s.State == zklock.Lost:
@@ -121,46 +110,17 @@ func (o *owned) news(before zklock.State, s zklock.Status) string {
 // asks says who asks to let go.
 func asks(data []byte) string { return queue.Asker(data) + " asks to let go" }
 
+// request says who asks to let go, and what follows from that.
 func (o *owned) request(data []byte) string {
-	o.table.mu.Lock()
-	revocable, guarding := o.revocable, o.end != nil
-	o.table.mu.Unlock()
 	switch {
-	case revocable && guarding:
+	case o.revocable && o.command != nil:
 		return asks(data) + "; the command is ended"
-	case revocable:
+	case o.revocable:
 		return asks(data) + "; it is released"
-	}
-	if guarding {
+	case o.command != nil:
 		return asks(data) + "; the end of the command does"
 	}
 	return asks(data) + "; unlock " + o.path + " does"
-}
-
-// letGo releases all of a lock that somebody asked for. With a command under it
-// the command is ended, and the release follows that.
-func (o *owned) letGo() {
-	o.table.mu.Lock()
-	end, leases := o.end, slices.Clone(o.leases)
-	o.table.mu.Unlock()
-	if end != nil {
-		end()
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
-	defer cancel()
-	for _, l := range slices.Backward(leases) {
-		if err := l.Unlock(ctx); err != nil && !settled(err) {
-			o.say(fmt.Sprintf("lock %s: %s", o.path, err))
-			if !errors.Is(err, zklock.ErrUnconfirmed) {
-				return
-			}
-		}
-		o.forget(l.Lease)
-	}
-	o.table.mu.Lock()
-	defer o.table.mu.Unlock()
-	o.table.gone = append(o.table.gone, fmt.Errorf("the lock on %s was released, as somebody asked for it", o.path))
 }
 
 // waitLine says at which place the lock waits, behind whom, and for how long.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/lockcmd/child"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
@@ -21,6 +22,7 @@ import (
 // any goroutine; commands run one at a time.
 type Table struct {
 	crier crier
+	run   func(spec child.Spec, stop <-chan time.Time) (int, error) // runChild
 
 	mu      sync.Mutex
 	locks   map[key]*owned
@@ -37,7 +39,7 @@ type key struct {
 }
 
 // New makes an empty table.
-func New() *Table { return &Table{locks: map[key]*owned{}} }
+func New() *Table { return &Table{locks: map[key]*owned{}, run: runChild} }
 
 // Commands are the lock commands, which act on this table.
 func (t *Table) Commands() []*commands.Command {
@@ -45,30 +47,32 @@ func (t *Table) Commands() []*commands.Command {
 		t.unlockCommand(), t.locksCommand(), t.revokeCommand()}
 }
 
-// owned is one path this shell has to do with.
+// owned does what the life of one lock decides. Whatever happens to the lock goes
+// through with, which does what has to follow.
 type owned struct {
 	table  *Table
 	key    key
-	path   string // as it was typed
-	kind   kind   // of the first request
+	kind   kind // of the first request
 	family zklock.Family
-	lock   *zklock.Lock
+	take   func(ctx context.Context, mode zklock.Mode, try bool) (lease, error)
+	drain  func(ctx context.Context) error // waits until nothing of given up attempts and releases is left
 	env    *commands.Env
 
-	// Guarded by the table's lock.
-	revocable bool
-	leases    []taken // newest last
-	status    zklock.Status
-	reported  bool        // the loss was an error already
-	wait      *background // nil unless it is waited for in the background
-	end       func()      // ends the command that runs under the lock; nil without one
+	deserted func() bool // the person has left the ensemble by close or connect
+	life                 // guarded by the table's lock
 }
 
-// taken is one lease with its place in the order of taking.
-type taken struct {
-	*zklock.Lease
-	seq  int
-	kind kind
+// with lets something happen to a lock, and begins what follows from it.
+func (o *owned) with(event func()) {
+	o.table.mu.Lock()
+	defer o.table.mu.Unlock()
+	event()
+	if o.letGo() {
+		o.table.work(o.releaseAll)
+	}
+	if o.over() && o.table.locks[o.key] == o {
+		delete(o.table.locks, o.key)
+	}
 }
 
 // find is the entry of a path in the present ensemble, or nil.
@@ -82,12 +86,15 @@ func (t *Table) find(env *commands.Env, path string) *owned {
 // close or connect is not among them.
 func (t *Table) all() []*owned {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, o := range t.locks {
-		if o.key.at.Closed() {
-			o.leave()
+	list := slices.Collect(maps.Values(t.locks))
+	t.mu.Unlock()
+	for _, o := range list {
+		if o.deserted() {
+			o.with(o.leave)
 		}
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	return slices.SortedFunc(maps.Values(t.locks), func(a, b *owned) int { return cmp.Compare(b.newest(), a.newest()) })
 }
 
@@ -106,37 +113,6 @@ func (o *owned) current() zklock.Status {
 	return o.status
 }
 
-// held lists the leases, newest last.
-func (o *owned) held() []taken {
-	o.table.mu.Lock()
-	defer o.table.mu.Unlock()
-	return slices.Clone(o.leases)
-}
-
-// add keeps a new lease.
-func (o *owned) add(lease *zklock.Lease, k kind) {
-	o.table.mu.Lock()
-	defer o.table.mu.Unlock()
-	o.table.seq++
-	o.leases = append(o.leases, taken{lease, o.table.seq, k})
-}
-
-// forget takes a lease out, and the path when nothing is left of it.
-func (o *owned) forget(lease *zklock.Lease) (left int) {
-	o.table.mu.Lock()
-	defer o.table.mu.Unlock()
-	o.leases = slices.DeleteFunc(o.leases, func(l taken) bool { return l.Lease == lease })
-	o.dropIfEmpty()
-	return len(o.leases)
-}
-
-// dropIfEmpty is called with the table's lock held.
-func (o *owned) dropIfEmpty() {
-	if len(o.leases) == 0 && o.wait == nil && o.table.locks[o.key] == o {
-		delete(o.table.locks, o.key)
-	}
-}
-
 // leave forgets the leases of a session that the person has ended, and says so,
 // once. Called with the table's lock held.
 func (o *owned) leave() {
@@ -144,20 +120,16 @@ func (o *owned) leave() {
 		o.leases = nil
 		o.say("lock " + o.path + ": released, with its session")
 	}
-	o.dropIfEmpty()
 }
 
-// work runs f in the background; Release waits for it.
-func (t *Table) work(f func()) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// work runs f in the background, unless the shell ends; Release waits for it.
+// Called with the table's lock held.
+func (t *Table) work(f func()) bool {
 	if !t.ending {
 		t.working.Go(f)
 	}
+	return !t.ending
 }
-
-// lost tells whether a lock is gone, or may be.
-func lost(s zklock.State) bool { return s == zklock.Lost || s == zklock.PresumedLost }
 
 // Held counts the locks that are held.
 func (t *Table) Held() int {
@@ -165,7 +137,7 @@ func (t *Table) Held() int {
 	defer t.mu.Unlock()
 	n := 0
 	for _, o := range t.locks {
-		if len(o.leases) > 0 && !lost(o.status.State) && !o.key.at.Closed() {
+		if len(o.leases) > 0 && !lost(o.status.State) && !o.deserted() {
 			n++
 		}
 	}
@@ -177,7 +149,7 @@ func (t *Table) Guarding() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, o := range t.locks {
-		if o.end != nil {
+		if o.command != nil {
 			return true
 		}
 	}
@@ -201,7 +173,7 @@ func (t *Table) Lost() error {
 	if len(errs) == 0 {
 		return nil
 	}
-	return &commands.FinalError{Err: &commands.StatusError{Status: commands.StatusLockLost, Err: errors.Join(errs...)}}
+	return lockLost(errors.Join(errs...))
 }
 
 func lossError(path string, s zklock.Status) error {
@@ -220,43 +192,34 @@ func (t *Table) Release(ctx context.Context) (held []string, err error) {
 	t.ending = true
 	t.mu.Unlock()
 	for _, o := range t.all() {
-		o.stopWaiting(errLeaving)
-	}
-	t.working.Wait() // what is waited for has been stopped, and a release is bounded
-	var errs []error
-	all := t.all()
-	for _, o := range all {
-		if !lost(o.current().State) {
-			held = append(held, o.path)
-		}
-		var err error
-		for _, l := range slices.Backward(o.held()) {
-			if e := l.Unlock(ctx); e != nil && !settled(e) {
-				err = e
+		if a := o.giveUp(errLeaving); a != nil {
+			select {
+			case <-a.done:
+			case <-ctx.Done():
 			}
 		}
-		if o.lock.Drain(ctx) != nil || errors.Is(err, zklock.ErrUnconfirmed) {
-			err = o.unconfirmed()
+	}
+	t.working.Wait() // what is waited for has been given up, and a release is bounded
+	var errs []error
+	for _, o := range t.all() {
+		told := lost(o.current().State)
+		if !told {
+			held = append(held, o.path)
 		}
-		if err != nil {
-			errs = append(errs, err)
+		for l := o.next(false); l != nil; l = o.next(false) {
+			_, err := o.giveBack(ctx, l)
+			if err != nil && !(told && errors.Is(err, zklock.ErrLost)) {
+				errs = append(errs, err)
+			}
+			if stuck(err) {
+				break
+			}
+		}
+		if err := o.drain(ctx); err != nil && len(errs) == 0 {
+			errs = append(errs, fmt.Errorf("%s: %w", o.path, zklock.ErrUnconfirmed))
 		}
 	}
 	return held, errors.Join(append(errs, t.crier.finish(ctx))...)
 }
-
-// unconfirmed is the error of a release that the server has not answered.
-func (o *owned) unconfirmed() error {
-	return fmt.Errorf("%s: no server has confirmed the release; at the latest the lock goes with the session, within %s",
-		o.path, o.env.Session.Info().Timeout)
-}
-
-// settled tells an error of Unlock after which nothing is left to be done.
-func settled(err error) bool {
-	return errors.Is(err, zklock.ErrLost) || errors.Is(err, zklock.ErrNotHeld)
-}
-
-// releaseTimeout leaves time to end the session, too.
-const releaseTimeout = 2 * time.Second
 
 var errLeaving = errors.New("the shell ends")

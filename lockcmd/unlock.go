@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -49,7 +47,8 @@ func (t *Table) unlockCommand() *commands.Command {
 			if err != nil {
 				return err
 			}
-			return o.unlock(ctx, env)
+			_, err = o.unlock(ctx, env)
+			return err
 		}
 	}
 	return c
@@ -87,68 +86,42 @@ func (t *Table) unlockAll(ctx context.Context, env *commands.Env) error {
 	}
 	var errs []error
 	for _, o := range all {
-		for range max(1, len(o.held())) {
-			if err := o.unlock(ctx, env); err != nil {
+		for more := true; more; {
+			var err error
+			if more, err = o.unlock(ctx, env); err != nil {
 				errs = append(errs, err)
-				break
 			}
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// unlock gives one lease back, or ends the wait.
-func (o *owned) unlock(ctx context.Context, env *commands.Env) error {
+// unlock gives one lease back, or ends the wait. It tells whether there is more
+// to be unlocked; an error is the end of that.
+func (o *owned) unlock(ctx context.Context, env *commands.Env) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, unlockTimeout)
 	defer cancel()
-	if b := o.stopWaiting(errWithdrawn); b != nil {
+	if a := o.giveUp(errWithdrawn); a != nil {
 		select {
-		case <-b.done:
+		case <-a.done:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return false, context.Cause(ctx)
 		}
-		if len(o.held()) == 0 { // else it was got in the last moment
-			return env.Screen.Print(unlocked{Path: o.path})
+		if a.undone != nil {
+			return false, a.undone
 		}
+		return false, env.Screen.Print(unlocked{Path: o.path})
 	}
-	l, ok := o.next()
-	if !ok {
-		return fmt.Errorf("this shell does not hold %s", o.path)
+	l := o.next(true)
+	if l == nil {
+		return false, fmt.Errorf("this shell does not hold %s", o.path)
 	}
 	node := l.Node() // before it may become another
-	err := l.Unlock(ctx)
-	if err != nil && !settled(err) && !errors.Is(err, zklock.ErrUnconfirmed) {
-		return fmt.Errorf("%s is still locked: %w; close ends the session, and with it the lock", o.path, err)
+	left, err := o.giveBack(ctx, l)
+	if err != nil {
+		return false, err
 	}
-	left := o.forget(l.Lease)
-	switch {
-	case errors.Is(err, zklock.ErrLost):
-		return &commands.StatusError{Status: commands.StatusLockLost, Err: fmt.Errorf("%s: %w", o.path, err)}
-	case err != nil:
-		return fmt.Errorf("%s: %w", o.path, err)
-	}
-	return env.Screen.Print(unlocked{o.path, l.kind.label, node, left})
-}
-
-var errWithdrawn = errors.New("given up")
-
-// unlockTimeout bounds the wait for the server's word on a release.
-const unlockTimeout = 10 * time.Second
-
-// next is the lease to give back: what was taken last, but what is exclusive
-// before what is shared, so that writing can end and reading go on.
-func (o *owned) next() (taken, bool) {
-	o.table.mu.Lock()
-	defer o.table.mu.Unlock()
-	for _, l := range slices.Backward(o.leases) {
-		if l.Mode() == zklock.Exclusive {
-			return l, true
-		}
-	}
-	if len(o.leases) == 0 {
-		return taken{}, false
-	}
-	return o.leases[len(o.leases)-1], true
+	return left > 0, env.Screen.Print(unlocked{o.path, l.kind.label, node, left})
 }
 
 // unlocked is the answer of unlock.

@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
-	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/lockcmd/queue"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
@@ -19,32 +17,51 @@ import (
 // errTimeUp is the end of -w.
 var errTimeUp = errors.New("the time is up")
 
-// acquire asks the recipe, and keeps the lease.
-func (o *owned) acquire(ctx context.Context, k kind, f *lockFlags) (*zklock.Lease, error) {
-	limit, cause := f.wait.value, errTimeUp
-	if f.try { // the answer is expected at once, but not from a server that is silent
-		limit, cause = o.env.Session.Info().Timeout, fmt.Errorf("%w: no answer", zkconn.ConnectionLoss)
-	}
-	if f.try || f.wait.given {
+// acquire asks the recipe for the lock. What comes when the attempt has ended, or
+// is not to be kept, is given back.
+func (o *owned) acquire(a *attempt, f *lockFlags) (l *taken, err error) {
+	defer close(a.done)
+	defer a.cancel(nil)
+	ctx := a.ctx
+	if f.limit.given {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, limit, cause)
+		ctx, cancel = context.WithTimeoutCause(ctx, f.limit.value, f.late)
 		defer cancel()
 	}
-	take := map[bool]map[zklock.Mode]func(context.Context) (*zklock.Lease, error){
-		false: {zklock.Exclusive: o.lock.Lock, zklock.Shared: o.lock.RLock},
-		true:  {zklock.Exclusive: o.lock.TryLock, zklock.Shared: o.lock.TryRLock},
+	lease, err := o.take(ctx, a.kind.mode, f.try)
+	if err != nil {
+		o.with(o.refused)
+		switch {
+		case errors.Is(err, zklock.ErrBusy), context.Cause(ctx) == errTimeUp:
+			return nil, o.busy(f, err)
+		case a.ctx.Err() != nil && !f.try:
+			err = o.notWaited(a)
+		case ctx.Err() != nil:
+			err = context.Cause(ctx)
+		}
+		return nil, &commands.FinalError{Err: err}
 	}
-	lease, err := take[f.try][k.mode](ctx)
+	o.with(func() {
+		o.table.seq++
+		l, err = o.granted(lease, o.table.seq, time.Now())
+	})
 	switch {
 	case err == nil:
-		o.add(lease, k)
-		return lease, nil
-	case errors.Is(err, zklock.ErrBusy), context.Cause(ctx) == errTimeUp:
-		return nil, o.busy(f, err)
-	case ctx.Err() != nil && !f.try:
-		err = fmt.Errorf("%w: %s is not waited for any more, and the place in the queue is given up", context.Cause(ctx), o.path)
+		return l, nil
+	case a.ctx.Err() != nil:
+		err = &commands.FinalError{Err: o.notWaited(a)}
+	case a.command != nil:
+		err = lockLost(fmt.Errorf("%s was not started, as %w", a.command.name, err))
+	default:
+		err = lockLost(o.releasedForAnother())
 	}
-	return nil, &commands.FinalError{Err: err}
+	a.undone = o.giveBackSoon(l)
+	return nil, errors.Join(err, a.undone)
+}
+
+// notWaited is the error of an attempt that was ended.
+func (o *owned) notWaited(a *attempt) error {
+	return fmt.Errorf("%w: %s is not waited for any more, and the place in the queue is given up", context.Cause(a.ctx), o.path)
 }
 
 // busy says why a lock was not got, and who is in the way.
@@ -76,34 +93,31 @@ func (o *owned) inTheWay() string {
 }
 
 // waitHere gets a lock while the person waits, and shows what for.
-func (o *owned) waitHere(ctx context.Context, k kind, f *lockFlags) (*zklock.Lease, error) {
+func (o *owned) waitHere(a *attempt, f *lockFlags) (*taken, error) {
 	end := o.showWait()
-	lease, err := o.acquire(ctx, k, f)
+	l, err := o.acquire(a, f)
 	end()
 	if err != nil {
-		drain, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
 		defer cancel()
-		if o.lock.Drain(drain) != nil {
+		if o.drain(ctx) != nil {
 			o.env.Screen.Note("the place in the queue of " + o.path + " is being given up in the background")
 		}
-		o.forget(nil)
 	}
-	return lease, err
+	return l, err
 }
-
-// withdrawTimeout is how long a person waits for the word that nothing stayed behind.
-const withdrawTimeout = 50 * time.Millisecond
 
 // drawEvery is how often the line of a wait is drawn anew.
 const drawEvery = 200 * time.Millisecond
 
 // showWait keeps one line on the terminal that says what is waited for, until
-// end is called. Elsewhere that is remarked once.
+// end is called. Elsewhere that is remarked once. A terminal that takes nothing
+// must not keep the lock from its use, so end waits for the last line, but not long.
 func (o *owned) showWait() (end func()) {
 	start := time.Now()
-	done := make(chan struct{})
-	var drawing sync.WaitGroup
-	drawing.Go(func() { // until end, which waits for it
+	done, drawn := make(chan struct{}), make(chan struct{})
+	go func() { // until end, or until the terminal takes the line
+		defer close(drawn)
 		tick := time.NewTicker(drawEvery)
 		defer tick.Stop()
 		live := o.env.Screen.Region(commands.Remarks)
@@ -120,90 +134,85 @@ func (o *owned) showWait() (end func()) {
 			switch {
 			case text == "" || said:
 			case columns > 0:
-				_ = live.Draw(text) // standard error takes nothing: that must not keep the lock away
+				_ = live.Draw(text) // where standard error is closed there is nobody to tell
 			default:
 				o.env.Screen.Note(text)
 				said = true
 			}
 		}
-	})
+	}()
 	return func() {
 		close(done)
-		drawing.Wait()
+		select {
+		case <-drawn:
+		case <-time.After(drawEvery):
+		}
 	}
 }
 
-// background is a wait that goes on while the shell does something else.
-type background struct {
-	cancel context.CancelCauseFunc
-	placed chan struct{} // closed once there is a place in the queue
-	once   sync.Once
-	done   chan struct{} // closed when the wait is over
-}
-
-func (b *background) place() { b.once.Do(func() { close(b.placed) }) }
-
 // waitLater waits while the shell goes on, once there is a place in the queue. A
 // lock that is got at once is answered at once.
-func (o *owned) waitLater(ctx context.Context, k kind, f *lockFlags) error {
-	later, cancel := context.WithCancelCause(context.Background())
-	b := &background{cancel: cancel, placed: make(chan struct{}), done: make(chan struct{})}
-	o.table.mu.Lock()
-	o.wait = b
-	o.table.mu.Unlock()
+func (o *owned) waitLater(ctx context.Context, a *attempt, f *lockFlags) error {
+	placed, ended := a.placed, ctx.Done()
 	type result struct {
-		lease *zklock.Lease
-		err   error
+		l   *taken
+		err error
 	}
 	got := make(chan result)
 	alone := make(chan struct{}) // closed when the command has returned
 	defer close(alone)
-	o.table.work(func() { // until it has the lock, or unlock or the end of the shell stops it
-		defer close(b.done)
-		defer cancel(nil)
-		lease, err := o.acquire(later, k, f)
-		o.table.mu.Lock()
-		o.wait = nil
-		o.dropIfEmpty()
-		o.table.mu.Unlock()
+	o.table.mu.Lock()
+	begun := o.table.work(func() { // until it has the lock, or unlock or the end of the shell ends the attempt
+		l, err := o.acquire(a, f)
 		select {
-		case got <- result{lease, err}:
+		case got <- result{l, err}:
 		case <-alone:
-			o.announce(later, lease, k, err)
+			o.announce(a, l, err)
 		}
 	})
-	select {
-	case r := <-got:
-		if r.err != nil {
-			return r.err
+	o.table.mu.Unlock()
+	if !begun {
+		o.with(o.refused)
+		a.cancel(errLeaving)
+		close(a.done)
+		return errLeaving
+	}
+	for {
+		select {
+		case r := <-got:
+			if r.err != nil {
+				return r.err
+			}
+			return o.env.Screen.Print(o.answer(r.l))
+		case <-placed:
+			st := o.current()
+			return o.env.Screen.Print(pending{o.path, a.kind.label, st.Node, st.Place})
+		case <-ended:
+			placed, ended = nil, nil // what was granted before is held, and said
+			o.giveUp(context.Cause(ctx))
 		}
-		return o.env.Screen.Print(o.answer(r.lease, k))
-	case <-b.placed:
-		st := o.current()
-		return o.env.Screen.Print(pending{o.path, k.label, st.Node, st.Place})
-	case <-ctx.Done():
-		cancel(context.Cause(ctx))
-		return context.Cause(ctx)
 	}
 }
 
 // announce tells how a wait in the background has ended, unless that was asked for.
-func (o *owned) announce(ctx context.Context, lease *zklock.Lease, k kind, err error) {
-	switch {
-	case err == nil && ctx.Err() == nil:
-		o.say(o.answer(lease, k).line())
-	case ctx.Err() == nil:
+func (o *owned) announce(a *attempt, l *taken, err error) {
+	switch why := context.Cause(a.ctx); {
+	case err == nil:
+		o.say(o.answer(l).line())
+	case why != errWithdrawn && why != errLeaving || a.undone != nil:
 		o.say("lock " + o.path + ": " + err.Error())
 	}
 }
 
-// stopWaiting ends a background wait, if there is one, and returns it.
-func (o *owned) stopWaiting(why error) *background {
+// giveUp ends the attempt that is under way, if there is one, and returns it.
+func (o *owned) giveUp(why error) *attempt {
 	o.table.mu.Lock()
-	b := o.wait
-	o.table.mu.Unlock()
-	if b != nil {
-		b.cancel(why)
+	defer o.table.mu.Unlock()
+	if o.attempt != nil {
+		o.attempt.cancel(why)
 	}
-	return b
+	return o.attempt
 }
+
+// errWithdrawn ends a wait at the person's request.
+var errWithdrawn = errors.New("given up")

@@ -176,6 +176,19 @@ func TestReleaseUnconfirmed(t *testing.T) {
 	}
 }
 
+// until gives a context that ends when something has happened.
+func until(ctx context.Context, happened <-chan struct{}) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() { // ends with ctx at the latest
+		defer cancel()
+		select {
+		case <-happened:
+		case <-ctx.Done():
+		}
+	}()
+	return ctx
+}
+
 func releaseUnconfirmed(s *scene, family zklock.Family, arrives bool) {
 	a, b := s.proxied(usual, zklock.Options{Family: family}), s.plain()
 	lease := a.take(zklock.Exclusive)
@@ -189,8 +202,7 @@ func releaseUnconfirmed(s *scene, family zklock.Family, arrives bool) {
 	}
 	cut := arm(op)
 	a.proxy.Refuse(true)
-	ctx, cancel := context.WithTimeout(s.Context(), 300*time.Millisecond)
-	defer cancel()
+	ctx := until(s.Context(), cut)
 	s.book.leave(lease)
 	if err := lease.Unlock(ctx); !errors.Is(err, zklock.ErrUnconfirmed) {
 		s.Errorf("a release without an answer: %v", err)
@@ -262,8 +274,7 @@ func TestDowngradeGivenUp(t *testing.T) {
 			w := s.plain().wait(zklock.Exclusive)
 			cut := a.proxy.CutAfterRequest(jute.OpMulti)
 			a.proxy.Refuse(true)
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-			defer cancel()
+			ctx := until(t.Context(), cut)
 			if err := d.exclusive.Unlock(ctx); err == nil || errors.Is(err, zklock.ErrLost) {
 				t.Errorf("a downgrade without an answer: %v", err)
 			}
@@ -286,7 +297,7 @@ func TestDowngradeWhenTheSessionEnds(t *testing.T) {
 	a := s.proxied(time.Second, zklock.Options{})
 	d := startDowngrade(a)
 	a.cutOff()
-	a.log.state(t, zklock.Suspended)
+	a.away(0)
 	unlocked := make(chan error)
 	go func() { unlocked <- d.exclusive.Unlock(soon(t)) }() // ends with the session
 	eventually(t, "the session has expired", func() bool { return !s.exists(d.node) })
@@ -309,9 +320,14 @@ func TestDowngradeGivenUpAndReleased(t *testing.T) {
 	d := startDowngrade(a)
 	w := s.plain().wait(zklock.Exclusive)
 	a.proxy.HoldReplies(true)
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if err := d.exclusive.Unlock(ctx); err == nil {
+	unlocked := make(chan error)
+	requests(a)
+	go func() { unlocked <- d.exclusive.Unlock(ctx) }() // ends with ctx
+	eventually(t, "the downgrade is asked for", func() bool { return slices.Contains(requests(a), int32(jute.OpMulti)) })
+	cancel()
+	if err := <-unlocked; err == nil {
 		t.Error("a downgrade without an answer is done")
 	}
 	must(t, d.shared.Unlock(soon(t))) // the exclusive lease still holds

@@ -25,6 +25,12 @@ type Conn interface {
 // ErrNoServer or ErrSessionMoved when it is unknown whether the request took
 // effect, or sure that it did not.
 type Session interface {
+	Connection
+	Requests
+}
+
+// Connection is what is known of a session, and of its connection.
+type Connection interface {
 	ID() int64
 	Timeout() time.Duration // negotiated
 	// LastContact is when the latest request that was answered, pings included, had
@@ -33,8 +39,12 @@ type Session interface {
 	Connected() bool
 	Changed() <-chan struct{} // closed when the connection changes next
 	Ended() <-chan struct{}   // closed once the session is known to be over
+	// Await waits for a connection until ctx or the session ends.
 	Await(ctx context.Context) error
+}
 
+// Requests are what a session asks of the ensemble.
+type Requests interface {
 	// CreateAndList makes the znodes, all or none, and lists dir right behind, in
 	// one round trip. It returns their paths, their czxid and dir's children. With
 	// paths and an error, the znodes were made and the list failed.
@@ -105,11 +115,4 @@ func bound(s Session) (context.Context, context.CancelFunc) {
 		}
 	}()
 	return ctx, cancel
-}
-
-// leaseAge is how long ago the server has surely heard of us. A suspended
-// machine stops the monotonic clock and a set clock moves the other; the larger
-// of both is on the safe side.
-func leaseAge(contact, now time.Time) time.Duration {
-	return max(now.Sub(contact), now.Round(0).Sub(contact.Round(0)))
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// The numbers in the tests' comments are those of the list of acceptance cases
-// the recipe was designed after.
+// The numbers of cases, traps and invariants in the tests' comments are those of
+// CASES.md.
 
 func TestMain(m *testing.M) {
 	if act() {

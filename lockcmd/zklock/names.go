@@ -1,6 +1,8 @@
 package zklock
 
 import (
+	"crypto/rand"
+	"fmt"
 	"path"
 	"slices"
 	"strconv"
@@ -207,4 +209,13 @@ func SameOwner(a, b string) bool {
 // mine tells whether a child carries the mark of a lock's own znodes.
 func mine(name, guid string) bool {
 	return strings.HasPrefix(name, "_c_"+guid+"-") || strings.HasPrefix(name, strings.ReplaceAll(guid, "-", "")+"__")
+}
+
+// newGUID is a random UUID of version 4, by which the own znodes are known again.
+func newGUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }

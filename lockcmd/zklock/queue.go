@@ -26,10 +26,14 @@ type entry struct {
 	wake  chan struct{} // capacity 1: the znode ahead has changed
 	own   chan struct{} // capacity 1: the own one has
 	armed bool          // own will hear of it
-	place int           // told last
-	told  Ahead         // with it
-	asked []byte        // what asked us to let go while we waited
-	next  []string      // names of the own znodes if a change to shared, whose answer is missing, took effect
+	place int           // said last
+	said  Ahead         // with it
+
+	request    []byte   // to let go, that came while we waited
+	next       []string // names of the own znodes if a change to shared, whose answer is missing, took effect
+	unsure     bool     // there may be own znodes whose names are not known
+	listed     bool     // the own znodes were seen in a list
+	unanswered bool     // a removal was sent and has not been answered: it may have been carried out
 }
 
 func newEntry(l *Lock, s Session, mode Mode) *entry {
@@ -62,6 +66,7 @@ func (e *entry) queue(ctx context.Context, wait bool) error {
 func (e *entry) line(ctx context.Context, children []string, wait bool) error {
 	for {
 		ahead, err := e.ahead(ctx, children)
+		e.listed = e.listed || !errors.Is(err, errPlaceLost)
 		if err != nil || len(ahead) == 0 {
 			return err
 		}
@@ -77,8 +82,8 @@ func (e *entry) line(ctx context.Context, children []string, wait bool) error {
 			if err != nil {
 				return placeLost(err)
 			}
-			if askedToLetGo(data) {
-				e.asked = data
+			if asksToLetGo(data) {
+				e.request = data
 			}
 		}
 		nearest, place := ahead[len(ahead)-1], owners(ahead)+1
@@ -114,7 +119,7 @@ func (e *entry) await(ctx context.Context, node string, place int) error {
 	if err != nil {
 		return err
 	}
-	e.tell(place, st)
+	e.say(place, st)
 	var again <-chan time.Time
 	if st.Data == nil || !e.armed {
 		again = time.After(lookAgain)
@@ -134,12 +139,12 @@ func (e *entry) await(ctx context.Context, node string, place int) error {
 	}
 }
 
-// tell reports the place in the queue if it has changed.
-func (e *entry) tell(place int, ahead *Ahead) {
-	if e.place == place && e.told.Node == ahead.Node && bytes.Equal(e.told.Data, ahead.Data) {
+// say reports the place in the queue if it has changed.
+func (e *entry) say(place int, ahead *Ahead) {
+	if e.place == place && e.said.Node == ahead.Node && bytes.Equal(e.said.Data, ahead.Data) {
 		return
 	}
-	e.place, e.told = place, *ahead
+	e.place, e.said = place, *ahead
 	e.l.notify(Status{State: Queued, Mode: e.mode, Node: e.node(), Place: place, Ahead: ahead})
 }
 
@@ -169,7 +174,7 @@ func (e *entry) readOwn(ctx context.Context) (data []byte, readable bool, err er
 			return nil, false, err
 		}
 		readable = readable && d != nil
-		if data == nil || askedToLetGo(d) {
+		if data == nil || asksToLetGo(d) {
 			data = d
 		}
 	}
@@ -199,6 +204,7 @@ func (e *entry) enter(ctx context.Context) ([]string, error) {
 	}
 	for {
 		paths, czxid, children, err := e.s.CreateAndList(ctx, reqs, e.l.path)
+		e.unsure = transient(err) || ctx.Err() != nil
 		switch {
 		case len(paths) > 0:
 			e.take(paths, czxid)
@@ -232,12 +238,7 @@ func (e *entry) take(paths []string, czxid int64) {
 // the list behind, did not come. Sync comes first: another server may lag behind
 // the one that made them.
 func (e *entry) recover(ctx context.Context, want int) (children []string, err error) {
-	err = insist(ctx, e.s, func() (err error) {
-		if err = e.s.Sync(ctx, e.l.path); err == nil {
-			children, err = e.s.Children(ctx, e.l.path)
-		}
-		return err
-	})
+	children, err = e.syncAndList(ctx)
 	if errors.Is(err, zk.ErrNoNode) {
 		if len(e.names) > 0 {
 			return nil, errPlaceLost
@@ -264,6 +265,16 @@ func (e *entry) recover(ctx context.Context, want int) (children []string, err e
 		return nil, errPlaceLost
 	}
 	return children, nil
+}
+
+func (e *entry) syncAndList(ctx context.Context) (children []string, err error) {
+	err = insist(ctx, e.s, func() (err error) {
+		if err = e.s.Sync(ctx, e.l.path); err == nil {
+			children, err = e.s.Children(ctx, e.l.path)
+		}
+		return err
+	})
+	return children, err
 }
 
 // find picks the own znodes out of a list by their mark, as they were made.

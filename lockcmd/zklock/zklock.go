@@ -99,7 +99,13 @@ func (l *Lock) Drain(ctx context.Context) error {
 	return l.sweeps.wait(ctx)
 }
 
+// takeTurn waits while others of the same owner acquire or release.
 func (l *Lock) takeTurn(ctx context.Context) error {
+	select {
+	case l.turn <- struct{}{}: // also when ctx has ended: a release must be begun
+		return nil
+	default:
+	}
 	select {
 	case l.turn <- struct{}{}:
 		return nil
@@ -134,23 +140,31 @@ func (l *Lock) acquire(ctx context.Context, mode Mode, wait bool) (*Lease, error
 // removed by somebody else.
 func (l *Lock) waitFor(ctx context.Context, mode Mode, wait bool) (*hold, error) {
 	start := time.Now()
+	unlisted := 0
 	for {
 		s, err := l.conn.Session(ctx)
 		if err != nil {
 			return nil, err
 		}
 		e := newEntry(l, s, mode)
-		err = e.queue(ctx, wait)
-		switch {
-		case err == nil:
+		if err = e.queue(ctx, wait); err == nil {
 			return newHold(e, time.Since(start)), nil
-		case ctx.Err() == nil && (ended(s) || errors.Is(err, errPlaceLost)):
-			l.notify(Status{State: Requeued, Mode: mode, Node: e.node(), Err: err})
-			continue
 		}
-		return nil, err
+		if unlisted++; ended(s) || e.listed {
+			unlisted = 0
+		}
+		switch {
+		case ctx.Err() != nil || !ended(s) && !errors.Is(err, errPlaceLost):
+			return nil, err
+		case unlisted == maxUnlisted:
+			return nil, fmt.Errorf("%d znodes were made, and the server never listed one: %w", unlisted, err)
+		}
+		l.notify(Status{State: Requeued, Mode: mode, Node: e.node(), Err: err})
 	}
 }
+
+// maxUnlisted is how often in a row the own znode may be gone before it was seen.
+const maxUnlisted = 3
 
 func (l *Lock) notify(s Status) {
 	if l.opt.Notify == nil {
@@ -191,6 +205,7 @@ type Status struct {
 	Ahead *Ahead // Queued: the nearest of them
 
 	Until  time.Time     // Held, Suspended: the end of the lease
+	Left   time.Duration // Held, Suspended: until then; see Lease.Left
 	Waited time.Duration // Held for the first time: since the lock was asked for
 	Again  bool          // Held after it had been presumed lost
 	Revoke []byte        // Held: what asks us to let go

@@ -1,0 +1,528 @@
+package lockcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/commands/commandtest"
+	"github.com/zksh/zksh/lockcmd/child"
+	"github.com/zksh/zksh/lockcmd/zklock"
+)
+
+const (
+	testTimeout = 30 * time.Second // of the session
+	testGrace   = 3 * time.Second
+)
+
+var errCtrlC = errors.New("ctrl-c")
+
+// play is a table with one lock, a recipe that does what a test says, and a
+// program that does so, too. It runs in virtual time.
+type play struct {
+	*testing.T
+	table   *Table
+	o       *owned
+	screen  *commandtest.Screen
+	signals chan os.Signal
+	grant   chan struct{} // closed when the lock is to be had
+	finish  chan struct{} // closed when the program is to end by itself
+	stoic   bool          // the program takes no notice of TERM
+
+	mu       sync.Mutex
+	lease    *fakeLease
+	asked    bool // to let go
+	down     bool // no connection
+	contact  time.Time
+	started  time.Time // the program
+	ended    time.Time
+	slept    time.Duration // the machine, which no timer notices
+	refuse   error         // of a release
+	releases int
+}
+
+func newPlay(t *testing.T, stoic bool) *play {
+	s := &play{T: t, table: New(), screen: &commandtest.Screen{}, stoic: stoic, signals: make(chan os.Signal, 16),
+		grant: make(chan struct{}), finish: make(chan struct{})}
+	s.table.run = s.run
+	s.o = &owned{table: s.table, kind: lockKinds[0], take: s.take, drain: s.drain, env: &commands.Env{Screen: s.screen},
+		deserted: func() bool { return false }}
+	s.o.path, s.o.revocable = "/l", true
+	s.table.locks[s.o.key] = s.o
+	return s
+}
+
+// begin is what the lock command does before it waits.
+func (s *play) begin(ctx context.Context, program bool) *attempt {
+	a := newAttempt(ctx, s.o.kind, func() {})
+	if program {
+		a.command = newCommand("program", testGrace, testTimeout)
+	}
+	s.o.with(func() { s.o.ask(a) })
+	return a
+}
+
+// take is the recipe's.
+func (s *play) take(ctx context.Context, _ zklock.Mode, _ bool) (lease, error) {
+	select {
+	case <-s.grant:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	s.mu.Lock()
+	s.contact = time.Now()
+	s.lease = &fakeLease{s: s, state: zklock.Held}
+	held := zklock.Status{State: zklock.Held, Until: s.contact.Add(testTimeout)}
+	if s.asked {
+		held.Revoke = []byte(zklock.RevokeMessage)
+	}
+	down := s.down
+	s.mu.Unlock()
+	s.o.hear(held)
+	if down {
+		s.suspend()
+	}
+	return s.lease, nil
+}
+
+func (s *play) drain(context.Context) error { return nil }
+
+// run is the program.
+func (s *play) run(_ child.Spec, stop <-chan time.Time) (int, error) {
+	s.mu.Lock()
+	s.started = time.Now()
+	if s.releases > 0 {
+		s.Error("started under a lock that was released")
+	}
+	s.mu.Unlock()
+	var due time.Time
+	var kill, obey <-chan time.Time
+	status := 0
+	for status == 0 {
+		select {
+		case <-s.finish:
+			status = -1
+		case <-s.signals:
+			obey = time.After(100 * time.Millisecond)
+		case by := <-stop:
+			if due.IsZero() {
+				due = time.Now().Add(testGrace)
+				if !s.stoic {
+					obey = time.After(100 * time.Millisecond)
+				}
+			}
+			if by.Before(due) {
+				due = by
+			}
+			kill = time.After(time.Until(due))
+		case <-kill:
+			status = 137
+		case <-obey:
+			status = 143
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = time.Now()
+	return max(status, 0), nil
+}
+
+// fakeLease is the lease that a play grants.
+type fakeLease struct {
+	s     *play
+	state zklock.State // guarded by the play's lock
+}
+
+func (l *fakeLease) Node() string           { return "/l/node" }
+func (l *fakeLease) Token() int64           { return 1 }
+func (l *fakeLease) SessionID() int64       { return 2 }
+func (l *fakeLease) Mode() zklock.Mode      { return zklock.Exclusive }
+func (l *fakeLease) Timeout() time.Duration { return testTimeout }
+
+func (l *fakeLease) State() zklock.Status {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	return zklock.Status{State: l.state}
+}
+
+func (l *fakeLease) Left() time.Duration {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	if !l.s.down {
+		return testTimeout
+	}
+	return time.Until(l.s.contact.Add(testTimeout)) - l.s.slept
+}
+
+// Unlock takes half a second, within which the lock may still be lost.
+func (l *fakeLease) Unlock(ctx context.Context) error {
+	l.s.mu.Lock()
+	l.s.releases++
+	if !l.s.started.IsZero() && l.s.ended.IsZero() {
+		l.s.Error("released while the program runs")
+	}
+	refused := l.s.refuse
+	l.s.mu.Unlock()
+	if refused != nil {
+		return refused
+	}
+	select {
+	case <-time.After(500 * time.Millisecond):
+	case <-ctx.Done():
+		return zklock.ErrUnconfirmed
+	}
+	if !l.become(zklock.Released, nil) {
+		return fmt.Errorf("%w: removed", zklock.ErrLost)
+	}
+	return nil
+}
+
+// become changes the state, unless it has reached its end.
+func (l *fakeLease) become(state zklock.State, request []byte) bool {
+	l.s.mu.Lock()
+	ok := l.state != zklock.Lost && l.state != zklock.Released
+	if ok {
+		l.state = state
+	}
+	l.s.mu.Unlock()
+	if ok {
+		l.s.o.hear(zklock.Status{State: state, Revoke: request, Err: errors.New("removed")})
+	}
+	return ok
+}
+
+// revoke is a request to let go, in whatever state the lock is.
+func (s *play) revoke() {
+	s.mu.Lock()
+	s.asked = true
+	l := s.lease
+	s.mu.Unlock()
+	if l != nil {
+		state := l.State().State
+		if lost(state) {
+			return // the recipe reads nothing then
+		}
+		l.become(state, []byte(zklock.RevokeMessage))
+	}
+}
+
+// sleep lets the lease's clocks go on, but not the timers.
+func (s *play) sleep() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.slept += testTimeout
+}
+
+func (s *play) lose() {
+	s.mu.Lock()
+	l := s.lease
+	s.mu.Unlock()
+	if l != nil {
+		l.become(zklock.Lost, nil)
+	}
+}
+
+// suspend takes the connection away for good.
+func (s *play) suspend() {
+	s.mu.Lock()
+	l := s.lease
+	if !s.down {
+		s.contact = time.Now()
+	}
+	s.down = true
+	s.mu.Unlock()
+	if l != nil {
+		l.become(zklock.Suspended, nil)
+		left := l.Left()
+		time.AfterFunc(left, func() { l.become(zklock.PresumedLost, nil) })
+	}
+}
+
+// leave is the end of the shell, which waits for a program under a lock.
+func (s *play) leave(attempt <-chan struct{}) {
+	if s.table.Guarding() {
+		<-attempt
+	}
+	if _, err := s.table.Release(context.Background()); err != nil && !errors.Is(err, zklock.ErrLost) {
+		s.Errorf("the end of the shell: %v", err)
+	}
+}
+
+// inAnyOrder calls play with each order of the steps.
+func inAnyOrder(steps []string, play func(order []string)) {
+	var pick func(order, rest []string)
+	pick = func(order, rest []string) {
+		if len(rest) == 0 {
+			play(slices.Clone(order))
+		}
+		for i, step := range rest {
+			pick(append(order, step), slices.Concat(rest[:i:i], rest[i+1:]))
+		}
+	}
+	pick(nil, steps)
+}
+
+func statusOf(err error) int {
+	var st *commands.StatusError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &st):
+		return st.Status
+	}
+	return 1
+}
+
+// Whatever happens to a lock with a program, in whatever order and however fast:
+// the program never runs without the lock, nor beyond its deadline; each lease is
+// given back once; a lock that was lost has its status; nothing stays behind.
+func TestProgramInAnyOrder(t *testing.T) {
+	for _, stoic := range []bool{false, true} {
+		for _, pause := range []time.Duration{0, 50 * time.Millisecond, time.Second, testTimeout / 3, 2 * testTimeout} {
+			inAnyOrder([]string{"grant", "revoke", "loss", "outage", "signal", "end"}, func(order []string) {
+				synctest.Test(t, func(t *testing.T) { playProgram(t, stoic, pause, order) })
+			})
+			for _, steps := range [][]string{{"grant", "revoke", "leave", "end", "loss"}, {"grant", "unlock", "revoke", "signal", "end"},
+				{"grant", "outage", "sleep", "revoke", "end"}, {"grant", "outage", "end"}} {
+				inAnyOrder(steps, func(order []string) {
+					synctest.Test(t, func(t *testing.T) { playProgram(t, stoic, pause, order) })
+				})
+			}
+		}
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+func playProgram(t *testing.T, stoic bool, pause time.Duration, order []string) {
+	s := newPlay(t, stoic)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	a := s.begin(ctx, true)
+	done := make(chan struct{})
+	var err error
+	var over time.Time
+	go func() { // ends with the program
+		defer close(done)
+		if _, err = s.o.acquire(a, &lockFlags{}); err == nil {
+			err = s.o.guard(a.command, child.Spec{})
+		}
+		over = time.Now()
+	}()
+	var leaving sync.WaitGroup
+	var lostAt, revokedAt, downAt, sleptAt time.Time
+	signalled := false
+	for _, step := range order {
+		switch step {
+		case "grant":
+			close(s.grant)
+		case "revoke":
+			s.revoke()
+			revokedAt = time.Now()
+		case "loss":
+			lostAt = time.Now()
+			s.lose()
+		case "outage":
+			s.suspend()
+			downAt = time.Now()
+		case "signal":
+			signalled = true
+			s.signals <- syscall.SIGTERM
+			cancel(errCtrlC)
+		case "leave":
+			signalled = true
+			leaving.Go(func() { s.leave(done) })
+		case "unlock":
+			signalled = true
+			leaving.Go(func() { _, _ = s.o.unlock(context.Background(), s.o.env) }) // it ends a wait, and else does nothing
+		case "sleep":
+			s.sleep()
+			sleptAt = time.Now()
+		case "end":
+			close(s.finish)
+		}
+		if pause > 0 {
+			time.Sleep(pause)
+			synctest.Wait()
+		}
+	}
+	<-done
+	leaving.Wait()
+	s.leave(done)
+	what := fmt.Sprintf("%v, stoic %v, every %v: ended with %v", order, stoic, pause, err)
+	ran := !s.started.IsZero()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	by := func(why string, since time.Time, limit time.Duration) {
+		since = later(since, s.started)
+		if ran && s.ended.Sub(since) > limit {
+			t.Errorf("%s; %s: the program ran on for %v", what, why, s.ended.Sub(since))
+		}
+	}
+	if !revokedAt.IsZero() {
+		by("revoked", revokedAt, testGrace)
+	}
+	if !lostAt.IsZero() && s.lease != nil && s.lease.state == zklock.Lost {
+		by("lost", lostAt, testGrace)
+	}
+	if !downAt.IsZero() && ran && s.ended.After(s.contact.Add(testTimeout-killBefore)) {
+		t.Errorf("%s; it ran for %v after the last contact", what, s.ended.Sub(s.contact))
+	}
+	if !downAt.IsZero() && !sleptAt.IsZero() {
+		by("asleep without a connection", later(sleptAt, downAt), judgeAgain)
+	}
+	if want := map[bool]int{true: 1}[s.lease != nil]; s.releases != want {
+		t.Errorf("%s; released %d times, want %d", what, s.releases, want)
+	}
+	before := func(step string) bool {
+		i := slices.Index(order, step)
+		return i >= 0 && i < slices.Index(order, "grant")
+	}
+	if ran && (before("revoke") || before("signal")) {
+		t.Errorf("%s; the program ran, although it was too late", what)
+	}
+	switch status := statusOf(err); {
+	case !ran && err == nil:
+		t.Errorf("%s, and the program never ran", what)
+	case !ran && !signalled && status != commands.StatusLockLost:
+		t.Errorf("%s, and the program was not started", what)
+	case ran && s.lease.state == zklock.Lost && !lostAt.After(over) && status != commands.StatusLockLost:
+		t.Errorf("%s; the lock was lost, and the status is %d", what, status)
+	case ran && status == commands.StatusLockLost && revokedAt.IsZero() && lostAt.IsZero() && downAt.IsZero():
+		t.Errorf("%s, without a reason", what)
+	}
+	if len(s.table.locks) > 0 {
+		t.Errorf("%s; %d locks stay registered", what, len(s.table.locks))
+	}
+	if n := strings.Count(s.screen.Alerts(), "asks to let go"); n > 1 {
+		t.Errorf("%s; told %d times that somebody asks for it:\n%s", what, n, s.screen.Alerts())
+	}
+}
+
+// A release that is refused is not tried again and again, and the lock is held on.
+func TestRevokedAndStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newPlay(t, false)
+		close(s.grant)
+		_, err := s.o.acquire(s.begin(t.Context(), false), &lockFlags{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.refuse = errors.New("no permission")
+		s.revoke()
+		synctest.Wait()
+		if s.releases != 1 || s.table.Held() != 1 || !strings.Contains(s.screen.Alerts(), "still locked: no permission") {
+			t.Errorf("released %d times, %d held: %s", s.releases, s.table.Held(), s.screen.Alerts())
+		}
+		s.refuse = nil
+		s.revoke()
+		time.Sleep(time.Second)
+		if err := s.table.Lost(); s.releases != 2 || s.table.Held() != 0 || statusOf(err) != commands.StatusLockLost {
+			t.Errorf("released %d times, %d held: %v", s.releases, s.table.Held(), err)
+		}
+	})
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// The same without a program, waited for here or in the background: a lock is
+// held and that is said, or it is not held.
+func TestHoldInAnyOrder(t *testing.T) {
+	for _, background := range []bool{false, true} {
+		for _, pause := range []time.Duration{0, 50 * time.Millisecond, time.Second} {
+			inAnyOrder([]string{"grant", "revoke", "loss", "signal", "unlock"}, func(order []string) {
+				synctest.Test(t, func(t *testing.T) { playHold(t, background, pause, order) })
+			})
+			inAnyOrder([]string{"grant", "signal", "unlock"}, func(order []string) {
+				synctest.Test(t, func(t *testing.T) { playHold(t, background, pause, order) })
+			})
+		}
+	}
+}
+
+func playHold(t *testing.T, background bool, pause time.Duration, order []string) {
+	s := newPlay(t, false)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	done := make(chan struct{})
+	var err error
+	wait := func(a *attempt) error {
+		l, err := s.o.acquire(a, &lockFlags{})
+		if err != nil {
+			return err
+		}
+		return s.screen.Print(s.o.answer(l))
+	}
+	waiting := ctx
+	if background {
+		waiting = context.Background()
+		wait = func(a *attempt) error { return s.o.waitLater(ctx, a, &lockFlags{}) }
+	}
+	a := s.begin(waiting, false)
+	go func() { // ends with the wait
+		defer close(done)
+		err = wait(a)
+	}()
+	var unlocking sync.WaitGroup
+	for _, step := range order {
+		switch step {
+		case "grant":
+			if background {
+				s.o.hear(zklock.Status{State: zklock.Queued, Place: 2})
+			}
+			close(s.grant)
+		case "revoke":
+			s.revoke()
+		case "loss":
+			s.lose()
+		case "signal":
+			cancel(errCtrlC)
+		case "unlock":
+			unlocking.Go(func() { _, _ = s.o.unlock(context.Background(), s.o.env) }) // what it may do is checked below
+		}
+		if pause > 0 {
+			time.Sleep(pause)
+			synctest.Wait()
+		}
+	}
+	<-done
+	unlocking.Wait()
+	synctest.Wait()
+	time.Sleep(time.Second) // a release in the background
+	what := fmt.Sprintf("%v, background %v, every %v: ended with %v", order, background, pause, err)
+	said := s.screen.Printed() + s.screen.Alerts()
+	s.mu.Lock()
+	held := s.lease != nil && s.lease.state == zklock.Held
+	s.mu.Unlock()
+	if held && (s.releases > 0 || !strings.Contains(said, "locked /l")) {
+		t.Errorf("%s; it is held, and that is not said: %q", what, said)
+	}
+	if held && slices.Contains(order, "revoke") {
+		t.Errorf("%s; it is held, although somebody asked for it", what)
+	}
+	s.leave(done)
+	if want := map[bool]int{true: 1}[s.lease != nil]; s.releases != want {
+		t.Errorf("%s; released %d times, want %d", what, s.releases, want)
+	}
+	if len(s.table.locks) > 0 {
+		t.Errorf("%s; %d locks stay registered", what, len(s.table.locks))
+	}
+	if len(s.table.gone) > 1 {
+		t.Errorf("%s; given up %d times: %v", what, len(s.table.gone), s.table.gone)
+	}
+}

@@ -1,0 +1,70 @@
+package lockcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zksh/zksh/lockcmd/zklock"
+)
+
+// How long the server's word on a release is waited for. The removal goes on in
+// the background after that, as long as the session lasts.
+const (
+	unlockTimeout   = 10 * time.Second      // by unlock
+	releaseTimeout  = 2 * time.Second       // when a command, or the shell, has ended; it leaves time to end the session, too
+	withdrawTimeout = 50 * time.Millisecond // when a place in the queue was given up
+)
+
+// next claims a lease to be given back; nil if there is none.
+func (o *owned) next(exclusiveFirst bool) *taken {
+	o.table.mu.Lock()
+	defer o.table.mu.Unlock()
+	return o.claim(exclusiveFirst)
+}
+
+// giveBack gives back a lease that was claimed for that, once, and returns how
+// many are left. The error is ErrLost if the lock did not last until then, and
+// ErrUnconfirmed if that is not known; after any other it is still held.
+func (o *owned) giveBack(ctx context.Context, l *taken) (left int, err error) {
+	err = l.Unlock(ctx)
+	o.with(func() { left = o.answered(l, err) })
+	switch {
+	case errors.Is(err, zklock.ErrLost):
+		return left, lockLost(fmt.Errorf("%s: %w", o.path, err))
+	case errors.Is(err, zklock.ErrUnconfirmed):
+		return left, fmt.Errorf("%s: %w; at the latest the lock goes with the session, within %s", o.path, err, l.Timeout())
+	case err != nil:
+		return left, fmt.Errorf("%s is still locked: %w; close ends the session, and with it the lock", o.path, err)
+	}
+	return left, nil
+}
+
+// giveBackSoon is giveBack for one who cannot wait long.
+func (o *owned) giveBackSoon(l *taken) error {
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
+	defer cancel()
+	_, err := o.giveBack(ctx, l)
+	return err
+}
+
+// releaseAll gives back all of a lock that somebody asked for.
+func (o *owned) releaseAll() {
+	for l := o.next(false); l != nil; l = o.next(false) {
+		err := o.giveBackSoon(l)
+		if err != nil && !errors.Is(err, zklock.ErrLost) {
+			o.say("lock " + err.Error())
+		}
+		if stuck(err) {
+			return
+		}
+	}
+	o.table.mu.Lock()
+	defer o.table.mu.Unlock()
+	o.table.gone = append(o.table.gone, o.releasedForAnother())
+}
+
+func (o *owned) releasedForAnother() error {
+	return fmt.Errorf("the lock on %s was released, as somebody asked for it", o.path)
+}

@@ -1,0 +1,285 @@
+package zklock
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// hold is a lock that is held, by one or more leases.
+type hold struct {
+	e     *entry
+	clock leaseClock
+	delay *time.Timer        // until keep begins
+	stop  context.CancelFunc // makes keep end
+	done  chan struct{}      // closed when keep has ended
+
+	counts  map[Mode]int // leases; guarded by the lock's turn
+	request []byte       // the last request to let go; keep's own
+
+	mu      sync.Mutex
+	st      Status
+	lost    chan struct{} // closed when the lock is lost or presumed lost; made anew when it is held again
+	changed chan struct{} // closed, and made anew, with each change of st
+}
+
+// keepAfter is how long a lock must be held to be worth watching over.
+const keepAfter = 5 * time.Millisecond
+
+func newHold(e *entry, waited time.Duration) *hold {
+	h := &hold{e: e, clock: leaseClock{e.s}, request: e.request, counts: map[Mode]int{e.mode: 1},
+		lost: make(chan struct{}), changed: make(chan struct{})}
+	h.st = Status{State: Held, Mode: e.mode, Node: e.node(), Token: e.czxid, Waited: waited, Until: h.clock.end(), Revoke: e.request}
+	e.l.notify(h.st)
+	h.judge(true) // a process that was paused just before the end may come too late
+	h.start()
+	return h
+}
+
+// start lets keep run until end, which waits for it, or the loss of the lock.
+// Nobody else changes the state meanwhile.
+func (h *hold) start() {
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	h.stop, h.done = stop, done
+	h.delay = time.AfterFunc(keepAfter, func() {
+		defer close(done)
+		h.keep(ctx)
+	})
+}
+
+func (h *hold) status() Status {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	st := h.st
+	st.Path = h.e.l.path
+	if st.Left = h.clock.left(); st.State == Held {
+		st.Until = h.clock.end()
+	}
+	return st
+}
+
+func (h *hold) over() bool {
+	s := h.status().State
+	return s == Lost || s == Released
+}
+
+// set changes the state, unless it has reached its end, and tells.
+func (h *hold) set(s State, change func(*Status)) {
+	h.mu.Lock()
+	was := h.st.State
+	if was == Lost || was == Released || was == s && change == nil {
+		h.mu.Unlock()
+		return
+	}
+	wasLost := isClosed(h.lost)
+	h.st.State, h.st.Revoke, h.st.Again = s, nil, s == Held && wasLost
+	h.st.Waited = 0
+	h.st.Until, h.st.Left = h.clock.end(), h.clock.left()
+	if change != nil {
+		change(&h.st)
+	}
+	switch {
+	case s == Held && wasLost:
+		h.lost = make(chan struct{})
+	case (s == Lost || s == PresumedLost) && !wasLost:
+		close(h.lost)
+	}
+	close(h.changed)
+	h.changed = make(chan struct{})
+	st := h.st
+	h.mu.Unlock()
+	h.e.l.notify(st)
+}
+
+func (h *hold) lose(why error) { h.set(Lost, func(st *Status) { st.Err = why }) }
+
+// keep watches over a held lock until ctx ends or the lock is lost: the own
+// znode, the connection, the lease.
+func (h *hold) keep(ctx context.Context) {
+	seen := h.e.armed // the own znode is known to be there, on this connection
+	for !h.over() {
+		changed := h.e.s.Changed()
+		seen = seen && h.e.s.Connected()
+		next := h.judge(seen)
+		if h.e.s.Connected() && !(seen && h.e.armed) {
+			seen = h.look(ctx, next)
+			next = h.judge(seen)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-h.e.s.Ended():
+			h.lose(errSessionOver)
+		case <-h.e.own:
+			h.e.armed = false
+		case <-changed:
+		case <-time.After(next):
+		}
+	}
+}
+
+// Why a lock is lost.
+var (
+	errSessionOver = errors.New("its session is over")
+	errRemoved     = errors.New("its znode was removed by somebody else")
+)
+
+// look reads the own znodes, for at most so long, and leaves watches. It tells
+// whether they are all there.
+func (h *hold) look(ctx context.Context, patience time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	data, readable, err := h.e.readOwn(ctx)
+	switch {
+	case errors.Is(err, zk.ErrNoNode) && h.e.next != nil:
+		h.shared()
+		return h.look(ctx, patience)
+	case errors.Is(err, zk.ErrNoNode):
+		h.lose(errRemoved)
+		if len(h.e.names) > 1 { // one without the others excludes only some
+			h.e.withdrawLater(func(bool) {})
+		}
+	case err == nil:
+		h.e.armed, h.e.next = readable, nil
+		if asksToLetGo(data) && !bytes.Equal(data, h.request) {
+			h.request = data
+			h.set(Held, func(st *Status) { st.Revoke = data })
+		}
+		return true
+	}
+	return false
+}
+
+// lookAgain bounds the time between two looks at the lease: a machine that was
+// asleep must notice it soon.
+const lookAgain = time.Second
+
+// judge sets the state by the lease, and returns when to do so again.
+func (h *hold) judge(seen bool) time.Duration {
+	left := h.clock.left()
+	switch {
+	case left <= 0:
+		h.set(PresumedLost, nil)
+		return lookAgain
+	case !h.e.s.Connected() && h.status().State != PresumedLost:
+		h.set(Suspended, nil)
+	case seen:
+		h.set(Held, nil)
+	}
+	return min(left, lookAgain)
+}
+
+// again takes the lock once more for its owner, or tells that it is lost. While
+// that is not known it waits.
+func (h *hold) again(ctx context.Context, mode Mode) (bool, error) {
+	for {
+		h.mu.Lock()
+		state, changed := h.st.State, h.changed
+		h.mu.Unlock()
+		switch {
+		case state == Lost || state == Released:
+			return false, nil
+		case ended(h.e.s): // keep has not come to tell
+			h.end()
+			h.lose(errSessionOver)
+			return false, nil
+		case state == PresumedLost || h.clock.left() <= 0:
+			select {
+			case <-changed:
+			case <-time.After(lookAgain):
+			case <-ctx.Done():
+				return false, context.Cause(ctx)
+			}
+			continue
+		}
+		if mode == Exclusive && h.mode() == Shared {
+			return false, ErrUpgrade
+		}
+		h.counts[mode]++
+		return true, nil
+	}
+}
+
+func (h *hold) mode() Mode {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.st.Mode
+}
+
+// give takes back one lease of a mode.
+func (h *hold) give(ctx context.Context, mode Mode) error {
+	if err := h.lostError(); err != nil {
+		h.end()
+		return err
+	}
+	switch {
+	case h.counts[mode] > 1 || mode == Shared && h.counts[Exclusive] > 0:
+		h.counts[mode]--
+		return nil
+	case mode == Exclusive && h.counts[Shared] > 0:
+		if err := h.share(ctx); err != nil {
+			return err
+		}
+		h.counts[mode]--
+		return nil
+	}
+	return h.release(ctx)
+}
+
+// lostError is nil unless the lock is lost.
+func (h *hold) lostError() error {
+	st := h.status()
+	if st.State != Lost {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrLost, st.Err)
+}
+
+// release removes the own znodes and waits for the server's word.
+func (h *hold) release(ctx context.Context) error {
+	h.end()
+	if err := h.lostError(); err != nil { // the last that keep found out
+		return err
+	}
+	h.set(Releasing, nil)
+	ours, err := h.e.remove(ctx)
+	switch {
+	case err == nil:
+		h.settle(ours)
+		return h.lostError()
+	case ended(h.e.s):
+		h.lose(errSessionOver)
+		return h.lostError()
+	case ctx.Err() != nil:
+		h.e.withdrawLater(h.settle)
+		return ErrUnconfirmed
+	}
+	h.e.unanswered = false // a refusal tells that nothing before it was done either
+	h.set(Held, nil)
+	h.start()
+	return h.e.stuck(err)
+}
+
+// settle takes note that the own znodes are gone: by us, or before us.
+func (h *hold) settle(ours bool) {
+	if ours {
+		h.set(Released, nil)
+	} else {
+		h.lose(errRemoved)
+	}
+}
+
+// end stops keep and waits for it.
+func (h *hold) end() {
+	h.stop()
+	if h.delay.Stop() {
+		close(h.done) // it has not begun
+	}
+	<-h.done
+}

@@ -1,0 +1,235 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// answering is a session whose znodes are a list of names, and whose requests
+// fail as a test says.
+type answering struct {
+	*connection
+	names []string
+	fail  func(op string) (before, after error) // the request is not carried out, or its answer is lost
+}
+
+func newAnswering() *answering {
+	return &answering{
+		connection: &connection{changed: make(chan struct{}), over: make(chan struct{}), contact: time.Now()},
+		fail:       func(string) (before, after error) { return nil, nil },
+	}
+}
+
+func (a *answering) Session(context.Context) (Session, error) { return a, nil }
+
+func (a *answering) do(op string, ok bool, act func()) error {
+	before, after := a.fail(op)
+	switch {
+	case before != nil:
+		return before
+	case !ok:
+		return zk.ErrNoNode
+	}
+	act()
+	return after
+}
+
+func (a *answering) Delete(_ context.Context, p string) error {
+	name := path.Base(p)
+	return a.do("delete", slices.Contains(a.names, name), func() {
+		a.names = slices.DeleteFunc(a.names, func(n string) bool { return n == name })
+	})
+}
+
+func (a *answering) Multi(_ context.Context, ops ...any) error {
+	all := true
+	for _, op := range ops {
+		all = all && slices.Contains(a.names, path.Base(op.(*zk.DeleteRequest).Path))
+	}
+	return a.do("multi", all, func() { a.names = nil })
+}
+
+func (a *answering) Sync(context.Context, string) error { return a.do("sync", true, func() {}) }
+
+func (a *answering) Children(context.Context, string) ([]string, error) {
+	return a.names, a.do("list", true, func() {})
+}
+
+func (a *answering) CreateAndList(_ context.Context, reqs []*zk.CreateRequest, _ string) ([]string, int64, []string, error) {
+	var paths []string
+	err := a.do("create", true, func() {
+		for _, r := range reqs {
+			paths = append(paths, r.Path+"0000000000")
+		}
+	})
+	return paths, 1, a.names, err
+}
+
+func (a *answering) Get(context.Context, string, chan<- struct{}) ([]byte, *zk.Stat, error) {
+	return nil, &zk.Stat{}, nil
+}
+
+func (a *answering) Unwatch(string, chan<- struct{}) {}
+
+// held is a lock with znodes of those names, that is held.
+func (a *answering) held(t *testing.T, names ...string) *Lease {
+	e := newEntry(New(a, "/lock", Options{}), a, Exclusive)
+	e.names, e.armed, a.names = names, true, slices.Clone(names)
+	h := newHold(e, 0)
+	t.Cleanup(func() { h.end() })
+	e.l.hold = h
+	return h.lease(Exclusive)
+}
+
+// lostAnswers makes the first answers of an operation get lost: that of a request
+// that was carried out, or that never arrived.
+func (a *answering) lostAnswers(op string, n int, arrives bool) {
+	a.fail = func(o string) (error, error) {
+		if n--; o != op || n < 0 {
+			return nil, nil
+		}
+		if arrives {
+			return nil, zk.ErrConnectionClosed
+		}
+		return zk.ErrConnectionClosed, nil
+	}
+}
+
+// A release says whether the lock was held until then: a znode that is gone
+// before the first request was removed by somebody else, one that is gone after a
+// request without an answer may have been removed by that.
+func TestWhoRemovedTheZnode(t *testing.T) {
+	one, three := []string{"_c_x-lock-0000000000"}, []string{"a__lock__0000000000", "b-__WRIT__0000000001", "c-lock-0000000002"}
+	for name, c := range map[string]struct {
+		names  []string
+		happen func(a *answering)
+		want   error
+	}{
+		"as it should":                       {one, func(*answering) {}, nil},
+		"removed by somebody":                {one, func(a *answering) { a.names = nil }, ErrLost},
+		"answer lost":                        {one, func(a *answering) { a.lostAnswers("delete", 1, true) }, nil},
+		"request lost":                       {one, func(a *answering) { a.lostAnswers("delete", 2, false) }, nil},
+		"of three":                           {three, func(*answering) {}, nil},
+		"one of three removed":               {three, func(a *answering) { a.names = a.names[:2] }, ErrLost},
+		"three removed":                      {three, func(a *answering) { a.names = nil }, ErrLost},
+		"answer for three lost":              {three, func(a *answering) { a.lostAnswers("multi", 1, true) }, nil},
+		"one of three removed, answers lost": {three, func(a *answering) { a.names = a.names[:2]; a.lostAnswers("delete", 1, true) }, ErrLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newAnswering()
+				lease := a.held(t, c.names...)
+				c.happen(a)
+				if err := lease.Unlock(t.Context()); !errors.Is(err, c.want) {
+					t.Errorf("%v, want %v", err, c.want)
+				}
+				want := map[bool]State{true: Released, false: Lost}[c.want == nil]
+				if st := lease.State().State; st != want || isClosed(lease.Lost()) != (want == Lost) || len(a.names) > 0 {
+					t.Errorf("%s, want %s; %q is left", st, want, a.names)
+				}
+				if err := lease.Unlock(t.Context()); !errors.Is(err, ErrNotHeld) {
+					t.Errorf("and again: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// The same when nobody waits for the answer any more.
+func TestWhoRemovedTheZnodeLater(t *testing.T) {
+	for want, arrives := range map[State]bool{Released: true, Lost: false} {
+		synctest.Test(t, func(t *testing.T) {
+			a := newAnswering()
+			lease := a.held(t, "_c_x-lock-0000000000")
+			ctx, cancel := context.WithCancel(t.Context())
+			a.fail = func(string) (error, error) {
+				cancel()
+				a.fail = func(string) (error, error) { return nil, nil }
+				return nil, zk.ErrConnectionClosed
+			}
+			if !arrives { // nothing is sent without a connection
+				cancel()
+				a.names = nil
+			}
+			if err := lease.Unlock(ctx); !errors.Is(err, ErrUnconfirmed) {
+				t.Errorf("without an answer: %v", err)
+			}
+			synctest.Wait()
+			if st := lease.State().State; st != want {
+				t.Errorf("it turns out to be %s, want %s", st, want)
+			}
+		})
+	}
+}
+
+// A lock is presumed lost, and not before, when its lease is over by one of the
+// clocks, and held again when a server answers.
+func TestLeaseEndsOnTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAnswering()
+		lease := a.held(t, "_c_x-lock-0000000000")
+		time.Sleep(time.Minute - time.Nanosecond)
+		synctest.Wait()
+		if lease.Left() != time.Nanosecond || isClosed(lease.Lost()) || lease.Timeout() != time.Minute {
+			t.Errorf("at the end %v are left; lost: %v", lease.Left(), isClosed(lease.Lost()))
+		}
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		if lease.Left() != 0 || !isClosed(lease.Lost()) || lease.State().State != PresumedLost {
+			t.Errorf("after the end %v are left; it is %s", lease.Left(), lease.State().State)
+		}
+	})
+}
+
+// A session whose time went on while the machine slept has nothing left, although
+// the clock that timers go by stood still.
+func TestLeftAfterSleep(t *testing.T) {
+	a := newAnswering()
+	a.contact = time.Now().Round(0).Add(-time.Hour) // by the wall clock alone
+	lease := a.held(t, "_c_x-lock-0000000000")
+	if left := lease.Left(); left > -50*time.Minute {
+		t.Errorf("%v are left", left)
+	}
+}
+
+// A server that never lists what it has made is not asked without end.
+func TestZnodeNeverListed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAnswering()
+		a.contact = time.Now()
+		told := 0
+		l := New(a, "/lock", Options{Notify: func(s Status) { told++ }})
+		_, err := l.TryLock(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "the server never listed one") || told != maxUnlisted-1 {
+			t.Errorf("after %d attempts more: %v", told, err)
+		}
+	})
+}
+
+// What was refused left nothing that could not be removed; what was not answered
+// may have.
+func TestNothingIsSaidOfZnodesThatWereNotMade(t *testing.T) {
+	for want, create := range map[string]error{"no write: nothing here": errors.New("no write: nothing here"), "below /lock": zk.ErrConnectionClosed} {
+		synctest.Test(t, func(t *testing.T) {
+			a := newAnswering()
+			a.fail = func(op string) (error, error) {
+				if op == "create" {
+					return create, nil
+				}
+				return errors.New("no sync either"), nil
+			}
+			_, err := New(a, "/lock", Options{}).Lock(t.Context())
+			if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "cannot remove") != (want == "below /lock") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
