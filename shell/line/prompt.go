@@ -39,8 +39,9 @@ type promptEditor struct {
 	later    keyBuffer // typed before a question, for after it
 	tooLong  bool      // the terminal has cut the line being typed
 	held     string    // a key that waits for what it has caused
-	queued   string    // what go-prompt shall do next, whatever is typed
-	busy     bool      // go-prompt has a key
+	queued   string    // an order for go-prompt that comes before any key
+	tabbed   bool      // Tab was the last key, and waits for a server's answer
+	busy     bool      // go-prompt has an order
 	dirty    bool      // something is to be drawn
 	messages strings.Builder
 
@@ -49,7 +50,7 @@ type promptEditor struct {
 	view    view
 	before  string // the text before the cursor
 	offer   offer
-	edit    edits
+	cut     cut
 	walk    walk
 	search  *search
 	found   *search // one that has just ended
@@ -58,9 +59,22 @@ type promptEditor struct {
 // reading is the line being read.
 type reading struct {
 	prompt func() Prompt
-	asking bool // for an answer, not for a command
-	shown  bool // what is typed now is typed for it
+	asking bool     // for an answer, not for a command
+	shown  bool     // what is typed now is typed for it
+	above  []string // the lines that this one goes on with
+	open   string   // what they leave open; empty if there are none
 }
+
+// shownPrompt is what stands before the line.
+func (r *reading) shownPrompt() Prompt {
+	if r.open != "" {
+		return openPrompt(r.open)
+	}
+	return r.prompt()
+}
+
+// bare tells that earlier lines and completions are of no use here.
+func (r *reading) bare() bool { return r.asking || r.open != "" }
 
 // exit is why Input returns.
 type exit struct {
@@ -72,7 +86,7 @@ type exit struct {
 }
 
 // newPrompt fails where go-prompt would panic: without a terminal to control.
-func newPrompt(in, out *os.File, help Assistant) (Editor, error) {
+func newPrompt(in, out *os.File, help Assistant, color bool) (Editor, error) {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
@@ -88,7 +102,7 @@ func newPrompt(in, out *os.File, help Assistant) (Editor, error) {
 	if e.tty, err = openTerminal(in, out); err != nil {
 		return nil, err
 	}
-	e.out = &promptWriter{to: out, size: e.tty.size, frame: e.frame}
+	e.out = &promptWriter{to: out, size: e.tty.size, frame: e.frame, color: color}
 	before := openFiles()
 	e.lib = prompt.New(func(string) {}, e.suggest, e.options()...)
 	closeOnExec(before) // it opens /dev/tty
@@ -114,10 +128,10 @@ func (e *promptEditor) options() []prompt.Option {
 		prompt.OptionLivePrefix(func() (string, bool) { return e.menuPrefix(), true }),
 		prompt.OptionPreviewSuggestionTextColor(previewColor),
 		prompt.OptionSuggestionTextColor(prompt.White), prompt.OptionSuggestionBGColor(prompt.DarkGray),
-		prompt.OptionSelectedSuggestionTextColor(prompt.Black), prompt.OptionSelectedSuggestionBGColor(prompt.Turquoise),
+		prompt.OptionSelectedSuggestionTextColor(prompt.Black), prompt.OptionSelectedSuggestionBGColor(selectedColor),
 		prompt.OptionDescriptionTextColor(prompt.LightGray), prompt.OptionDescriptionBGColor(prompt.DarkGray),
-		prompt.OptionSelectedDescriptionTextColor(prompt.Black), prompt.OptionSelectedDescriptionBGColor(prompt.Cyan),
-		prompt.OptionScrollbarBGColor(prompt.DarkGray), prompt.OptionScrollbarThumbColor(prompt.LightGray),
+		prompt.OptionSelectedDescriptionTextColor(prompt.Black), prompt.OptionSelectedDescriptionBGColor(selectedAboutColor),
+		prompt.OptionScrollbarBGColor(prompt.DarkGray), prompt.OptionScrollbarThumbColor(thumbColor),
 	}
 }
 
@@ -151,7 +165,7 @@ func (e *promptEditor) begin(r *reading) {
 	defer e.mu.Unlock()
 	e.reading, e.exit, e.held, e.queued = r, nil, "", ""
 	e.walk, e.search, e.offer = walk{}, nil, offer{selected: -1}
-	e.tooLong = false
+	e.tooLong, e.tabbed = false, false
 	if r.asking {
 		e.later, e.keys = e.keys, keyBuffer{}
 	}
@@ -206,7 +220,7 @@ func (e *promptEditor) leaveInput(b *prompt.Buffer) {
 		e.out.resized()
 	default:
 		if x.key {
-			x.line = b.Text()
+			x.line = strings.Join(append(e.reading.above, b.Text()), "\n")
 		}
 		e.out.endLine()
 		setLine(b, "", 0)

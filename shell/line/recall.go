@@ -18,7 +18,7 @@ type walk struct {
 }
 
 func (e *promptEditor) older(b *prompt.Buffer) {
-	if e.reading.asking {
+	if e.reading.bare() {
 		return
 	}
 	if !e.walk.under {
@@ -82,19 +82,19 @@ func (s *search) look(i int) {
 
 // pressInSearch changes the query. A key that means nothing to a search ends it
 // and then does what it always does.
-func (e *promptEditor) pressInSearch(key, name string) string {
+func (e *promptEditor) pressInSearch(key string, do action) (order string) {
 	s := e.search
-	switch name {
-	case "search":
+	switch do {
+	case doSearch:
 		s.look(s.at)
-	case "erase":
+	case doErase:
 		_, n := utf8.DecodeLastRuneInString(s.query)
 		s.query, s.failed = s.query[:len(s.query)-n], false
 		s.look(s.recall.Len())
-	case "escape", "interrupt":
+	case doEscape, doInterrupt:
 		s.line, s.cursor = s.saved.text, s.saved.cursor
 		e.finishSearch()
-	case "":
+	case noAction:
 		if isControl(key[0]) {
 			return ""
 		}
@@ -104,7 +104,7 @@ func (e *promptEditor) pressInSearch(key, name string) string {
 		e.held = key
 		e.finishSearch()
 	}
-	return code("search")
+	return doSearch.order()
 }
 
 // finishSearch keeps the line; showFound has still to show it.
