@@ -131,7 +131,7 @@ func (e *promptEditor) options() []prompt.Option {
 		prompt.OptionSelectedSuggestionTextColor(prompt.Black), prompt.OptionSelectedSuggestionBGColor(selectedColor),
 		prompt.OptionDescriptionTextColor(prompt.LightGray), prompt.OptionDescriptionBGColor(prompt.DarkGray),
 		prompt.OptionSelectedDescriptionTextColor(prompt.Black), prompt.OptionSelectedDescriptionBGColor(selectedAboutColor),
-		prompt.OptionScrollbarBGColor(prompt.DarkGray), prompt.OptionScrollbarThumbColor(thumbColor),
+		prompt.OptionScrollbarBGColor(prompt.DarkGray), prompt.OptionScrollbarThumbColor(prompt.LightGray),
 	}
 }
 

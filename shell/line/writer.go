@@ -119,7 +119,6 @@ func (w *promptWriter) ShowCursor() {
 const (
 	selectedColor      = prompt.Turquoise // what is selected
 	selectedAboutColor = prompt.Cyan      // what that is about
-	thumbColor         = prompt.LightGray // where in a long menu this is
 )
 
 // SetColor colours the menu, or where there shall be no colour reverses what must
@@ -138,7 +137,7 @@ func (w *promptWriter) SetColor(fg, bg prompt.Color, bold bool) {
 	switch {
 	case w.color:
 		fmt.Fprintf(&w.b, "\x1b[%d;%d;%dm", attribute, colorCode(fg), colorCode(bg)+10)
-	case bg == selectedColor || bg == selectedAboutColor || bg == thumbColor:
+	case bg == selectedColor || bg == selectedAboutColor:
 		w.b.WriteString(reversed)
 	default:
 		w.b.WriteString(noColor)
