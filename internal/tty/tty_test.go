@@ -19,18 +19,42 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// inTerminal makes the test's own program one that a terminal controls.
+// inTerminal makes the test's own program one that a terminal controls: its shell,
+// or a job of that.
 const inTerminal = "ZKSH_TEST_TERMINAL"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(inTerminal) == "" {
+	do := map[string]func() error{"shell": runJob, "job": changeJobs}[os.Getenv(inTerminal)]
+	if do == nil {
 		os.Exit(m.Run())
 	}
-	if err := changeJobs(); err != nil {
+	if err := do(); err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	fmt.Println("all is well")
+}
+
+// runJob runs the job in the foreground, as a shell would. The system stops only
+// jobs that have a shell.
+func runJob() error {
+	job := exec.Command(os.Args[0])
+	job.Env = append(os.Environ(), inTerminal+"=job")
+	job.Stdin, job.Stdout, job.Stderr = os.Stdin, os.Stdout, os.Stderr
+	job.SysProcAttr = &syscall.SysProcAttr{Foreground: true} // and a process group of its own
+	if err := job.Start(); err != nil {
+		return err
+	}
+	var status unix.WaitStatus
+	if _, err := unix.Wait4(job.Process.Pid, &status, unix.WUNTRACED, nil); err != nil {
+		return err
+	}
+	if status.Stopped() {
+		return errors.Join(fmt.Errorf("stopped by %v", status.StopSignal()), job.Process.Kill())
+	}
+	if !status.Exited() || status.ExitStatus() != 0 {
+		return fmt.Errorf("ended with %x", status)
+	}
+	return SetForeground(os.Stdin, unix.Getpgrp()) // from the background, where the job has left us
 }
 
 // open opens a terminal. The keyboard end keeps it alive.
@@ -143,7 +167,7 @@ func TestModesOfTheGone(t *testing.T) {
 // What needs a terminal that controls the process runs in one.
 func TestJobs(t *testing.T) {
 	cmd := exec.CommandContext(zktest.Within(t), os.Args[0]) // a step that stops it makes it late
-	cmd.Env = append(os.Environ(), inTerminal+"=1")
+	cmd.Env = append(os.Environ(), inTerminal+"=shell")
 	terminal, err := pty.Start(cmd)
 	if err != nil {
 		t.Fatal(err)
@@ -202,5 +226,6 @@ func changeJobs() error {
 	if err := Quietly(func() error { return failure }); err != failure {
 		return fmt.Errorf("Quietly returns %v", err)
 	}
-	return nil
+	_, err = fmt.Println("all is well")
+	return err
 }
