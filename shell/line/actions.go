@@ -120,6 +120,7 @@ var edits = map[action]func(e *promptEditor, b *prompt.Buffer){
 // order is what go-prompt is given for an action: no key has it.
 func (a action) order() string { return string([]byte{0, byte(a)}) }
 
+// bindings have go-prompt carry out an edit for its order.
 func (e *promptEditor) bindings() []prompt.ASCIICodeBind {
 	var all []prompt.ASCIICodeBind
 	for a, edit := range edits {
@@ -259,6 +260,8 @@ type cut struct {
 	going bool // the last action cut something: the next cut adds to it
 }
 
+// left cuts the n characters before the cursor. What is cut one after the other is
+// put back in one piece, in the order in which it stood.
 func (c *cut) left(b *prompt.Buffer, n int) {
 	text := b.DeleteBeforeCursor(n)
 	if !c.going {
@@ -267,6 +270,7 @@ func (c *cut) left(b *prompt.Buffer, n int) {
 	c.text = text + c.text
 }
 
+// right cuts the n characters behind the cursor.
 func (c *cut) right(b *prompt.Buffer, n int) {
 	text := string([]rune(after(b))[:n])
 	b.Delete(n)
@@ -276,6 +280,8 @@ func (c *cut) right(b *prompt.Buffer, n int) {
 	c.text += text
 }
 
+// What stands around the cursor of go-prompt's buffer, and a text's length in
+// characters, in which go-prompt counts.
 func before(b *prompt.Buffer) string { return b.Document().TextBeforeCursor() }
 func after(b *prompt.Buffer) string  { return b.Document().TextAfterCursor() }
 func count(s string) int             { return utf8.RuneCountInString(s) }

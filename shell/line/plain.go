@@ -14,9 +14,9 @@ import (
 type plainEditor struct {
 	out        io.Writer
 	open       func(before, line string) string // of the Assistant
-	wanted     chan struct{}
-	reading    bool // a line is wanted and has not come; ReadLine's own
-	lines      chan plainLine
+	wanted     chan struct{}                    // has the goroutine read one more line
+	lines      chan plainLine                   // has what it has read
+	reading    bool                             // a line is wanted and has not come; only readOne uses it
 	interrupts <-chan os.Signal
 
 	mu     sync.Mutex
@@ -57,6 +57,7 @@ func newPlain(in io.Reader, out io.Writer, open func(before, line string) string
 	return e
 }
 
+// show prints the prompt, which Notify prints again from now on.
 func (e *plainEditor) show(prompt func() Prompt) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -65,6 +66,7 @@ func (e *plainEditor) show(prompt func() Prompt) error {
 	return err
 }
 
+// hide ends what show began, with the end of the line if the terminal has shown none.
 func (e *plainEditor) hide(end string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
