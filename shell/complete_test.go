@@ -264,7 +264,7 @@ func TestCompletionDoesNotWait(t *testing.T) {
 		t.Errorf("%d requests under way", got)
 	}
 	close(n.answer)
-	eventually(t, c, "get /", "")
+	eventually(t, c, "get /", "get /a")
 	eventually(t, c, "get /a/", "get /a/b")
 }
 
