@@ -57,7 +57,7 @@ const (
 	Server
 	Number
 	LineNumber // of the history
-	Switch     // on or off
+	Choice     // one of Words, in any case
 	CommandName
 	Secret
 )
@@ -66,6 +66,7 @@ const (
 type Param struct {
 	Name     string
 	Kind     Kind
+	Words    []string // of a Choice
 	Optional bool
 	Rest     bool // the last one only: all words behind --, as they are
 }
@@ -160,6 +161,11 @@ func (c *Command) count(args []string) error {
 		return c.misuse("unexpected word %q; quote a value that has blanks", args[len(params)])
 	case len(args) < len(params) && !params[len(args)].Optional:
 		return c.misuse("missing %s", params[len(args)].Name)
+	}
+	for i, a := range args {
+		if p := params[i]; p.Kind == Choice && !slices.Contains(p.Words, strings.ToLower(a)) {
+			return c.misuse("%q is neither %s", a, strings.Join(p.Words, " nor "))
+		}
 	}
 	return nil
 }

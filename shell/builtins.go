@@ -124,26 +124,19 @@ func javaDecode(s string) (int, error) {
 }
 
 func (s *Shell) printwatchesCommand(group string) *commands.Command {
-	c := &commands.Command{
+	return &commands.Command{
 		Name: "printwatches", Group: group, Args: "on|off",
 		Summary: "tell whether events are printed, or turn that on or off",
 		Example: "printwatches off",
-		Params:  []commands.Param{{Name: "on|off", Kind: commands.Switch, Optional: true}},
+		Params:  []commands.Param{{Name: "on|off", Kind: commands.Choice, Words: []string{"on", "off"}, Optional: true}},
 		Offline: true,
+		Flags: commands.NoFlags(func(_ context.Context, env *commands.Env, args []string) error {
+			if len(args) == 0 {
+				return env.Screen.Print(watchState{s.watching()})
+			}
+			return s.setWatching(env, strings.EqualFold(args[0], "on"))
+		}),
 	}
-	c.Flags = commands.NoFlags(func(_ context.Context, env *commands.Env, args []string) error {
-		if len(args) == 0 {
-			return env.Screen.Print(watchState{s.watching()})
-		}
-		switch strings.ToLower(args[0]) {
-		case "on":
-			return s.setWatching(env, true)
-		case "off":
-			return s.setWatching(env, false)
-		}
-		return &commands.UsageError{Command: c, Problem: fmt.Sprintf("%q is neither on nor off", args[0])}
-	})
-	return c
 }
 
 // watchState is the answer of printwatches.

@@ -1,10 +1,12 @@
 package shell
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 
@@ -31,77 +33,127 @@ func (c *completer) complete(before string) line.Proposals {
 	if !ok {
 		return line.Proposals{}
 	}
-	list := c.propose(&p)
-	if len(list) == 1 && list[0].Text == before[p.from:] { // there is nothing to add
-		list = nil
+	found := c.propose(&p)
+	proposals := line.Proposals{From: p.from, Pending: found.pending}
+	for _, x := range found.list {
+		proposals.List = append(proposals.List, line.Proposal{
+			Text: p.spell(x.word), Label: cmp.Or(x.label, x.word), About: x.about, Last: !x.goesOn,
+		})
 	}
-	return line.Proposals{From: p.from, List: list}
+	if len(proposals.List) == 1 && proposals.List[0].Text == before[p.from:] { // there is nothing to add
+		proposals.List = nil
+	}
+	if begin := found.begin(); len(begin) > len(p.text) {
+		proposals.Begin = p.spellOpen(begin)
+	}
+	return proposals
 }
 
-func (c *completer) propose(p *partial) []line.Proposal {
+// choices are what the word under way may become.
+type choices struct {
+	list    []choice
+	last    string // one more, which is not offered; may be empty
+	pending bool   // the server has not answered yet
+}
+
+type choice struct {
+	word   string
+	label  string // in the menu, if that is not the word
+	about  string
+	goesOn bool // more may be added to the word later
+}
+
+// begin is what all of them begin with.
+func (c choices) begin() string {
+	if len(c.list) == 0 {
+		return ""
+	}
+	begin := c.list[0].word
+	for _, x := range c.list[1:] {
+		begin = commonPrefix(begin, x.word)
+	}
+	if c.last != "" {
+		begin = commonPrefix(begin, c.last)
+	}
+	return begin
+}
+
+// commonPrefix is what two words begin with, in whole characters.
+func commonPrefix(a, b string) string {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	for n > 0 && n < len(a) && !utf8.RuneStart(a[n]) {
+		n--
+	}
+	return a[:n]
+}
+
+func (c *completer) propose(p *partial) choices {
 	if len(p.words) == 0 {
 		return c.commandNames(p)
 	}
 	cmd := c.registry.Find(p.words[0].Text)
 	if cmd == nil {
-		return nil
+		return choices{}
 	}
 	at, flag, flagsEnded := cmd.Position(p.words[1:])
 	switch {
 	case flag != nil:
-		return nil
+		return choices{}
 	case p.quote == "" && strings.HasPrefix(p.text, "-") && !flagsEnded:
+		p.flag = true
 		return flagNames(cmd, p)
 	case at >= len(cmd.Params):
-		return nil
+		return choices{}
 	}
-	return c.values(cmd.Params[at].Kind, p)
+	return c.values(cmd.Params[at], p)
 }
 
 // values proposes positional words.
-func (c *completer) values(kind commands.Kind, p *partial) []line.Proposal {
-	switch kind {
+func (c *completer) values(param commands.Param, p *partial) choices {
+	switch param.Kind {
 	case commands.Path:
 		return c.paths(p)
 	case commands.CommandName:
 		return c.commandNames(p)
-	case commands.Switch:
-		return fixed(p, true, "on", "", "off", "")
+	case commands.Choice:
+		var list []choice
+		for _, w := range param.Words {
+			list = append(list, choice{word: w})
+		}
+		return fitting(p.text, list)
 	case commands.Scheme:
-		return fixed(p, true, "digest", "a user and a password, as user:password", "sasl", "", "x509", "")
+		return fitting(p.text, []choice{
+			{word: "digest", about: "a user and a password, as user:password"}, {word: "sasl"}, {word: "x509"}})
 	case commands.ACL:
 		return aclEntries(p)
 	case commands.LineNumber:
 		return c.lineNumbers(p)
 	}
-	return nil
+	return choices{}
 }
 
-// fixed proposes words out of pairs of a word and what it is about.
-func fixed(p *partial, last bool, pairs ...string) []line.Proposal {
-	var list []line.Proposal
-	for i := 0; i < len(pairs); i += 2 {
-		if strings.HasPrefix(pairs[i], p.text) {
-			list = append(list, line.Proposal{Text: p.spell(pairs[i]), Label: pairs[i], About: pairs[i+1], Last: last})
-		}
-	}
-	return list
+// fitting is those whose words begin with a text.
+func fitting(text string, list []choice) choices {
+	return choices{list: slices.DeleteFunc(list, func(x choice) bool { return !strings.HasPrefix(x.word, text) })}
 }
 
-func (c *completer) commandNames(p *partial) []line.Proposal {
-	var pairs []string
+func (c *completer) commandNames(p *partial) choices {
+	var list []choice
 	for _, cmd := range c.registry.All() {
-		pairs = append(pairs, cmd.Name, cmd.Summary)
+		list = append(list, choice{word: cmd.Name, about: cmd.Summary})
 		for _, a := range cmd.Aliases {
-			pairs = append(pairs, a, "the same as "+cmd.Name)
+			list = append(list, choice{word: a, about: "the same as " + cmd.Name})
 		}
 	}
-	return fixed(p, true, pairs...)
+	return fitting(p.text, list)
 }
 
 // flagNames proposes the flags that the line does not have yet.
-func flagNames(cmd *commands.Command, p *partial) []line.Proposal {
-	var list []line.Proposal
+func flagNames(cmd *commands.Command, p *partial) choices {
+	var list []choice
 	cmd.FlagSet().VisitAll(func(f *pflag.Flag) {
 		name := "-" + f.Shorthand
 		if f.Shorthand == "" || strings.HasPrefix(p.text, "--") {
@@ -110,16 +162,16 @@ func flagNames(cmd *commands.Command, p *partial) []line.Proposal {
 		given := slices.ContainsFunc(p.words, func(w commands.Word) bool {
 			return !w.Quoted && (w.Text == "-"+f.Shorthand || strings.TrimLeft(w.Text, "-") == f.Name && w.Text[0] == '-')
 		})
-		if strings.HasPrefix(name, p.text) && !given {
+		if !given {
 			_, usage := pflag.UnquoteUsage(f)
-			list = append(list, line.Proposal{Text: name, Label: name, About: usage, Last: true})
+			list = append(list, choice{word: name, about: usage})
 		}
 	})
-	return list
+	return fitting(p.text, list)
 }
 
 // aclEntries proposes the parts of an access control list.
-func aclEntries(p *partial) []line.Proposal {
+func aclEntries(p *partial) choices {
 	at := strings.LastIndexByte(p.text, ',') + 1
 	head, entry := p.text[:at], p.text[at:]
 	pairs := []string{
@@ -133,46 +185,42 @@ func aclEntries(p *partial) []line.Proposal {
 		id := entry[:i+1]
 		pairs = []string{id + "cdrwa", "create, delete, read, write, admin", id + "r", "read", id + "rw", "read and write"}
 	}
-	var list []line.Proposal
+	var list []choice
 	for i := 0; i < len(pairs); i += 2 {
-		if strings.HasPrefix(pairs[i], entry) {
-			list = append(list, line.Proposal{Text: p.spell(head + pairs[i]), Label: pairs[i], About: pairs[i+1]})
-		}
+		list = append(list, choice{word: head + pairs[i], label: pairs[i], about: pairs[i+1], goesOn: true})
 	}
-	return list
+	return fitting(p.text, list)
 }
 
 // lineNumbers proposes the lines of the history, the newest first.
-func (c *completer) lineNumbers(p *partial) []line.Proposal {
-	var list []line.Proposal
+func (c *completer) lineNumbers(p *partial) choices {
+	var list []choice
 	for _, e := range slices.Backward(c.lines.Last(maxProposals)) {
-		n := strconv.Itoa(e.Number)
-		if strings.HasPrefix(n, p.text) {
-			list = append(list, line.Proposal{Text: n, Label: n, About: render.Safe(history.Redacted(e.Line)), Last: true})
-		}
+		list = append(list, choice{word: strconv.Itoa(e.Number), about: render.Safe(history.Redacted(e.Line))})
 	}
-	return list
+	return fitting(p.text, list)
 }
 
 // paths proposes the children of the znode that the path leads to so far. No
 // blank follows a path: it may go on.
-func (c *completer) paths(p *partial) []line.Proposal {
+func (c *completer) paths(p *partial) choices {
 	text := p.text
 	if text == "" {
 		text = "/"
 	}
 	at := strings.LastIndexByte(text, '/')
 	if at < 0 || text[0] != '/' {
-		return nil
+		return choices{}
 	}
 	parent, prefix := text[:max(at, 1)], text[at+1:]
-	names, all := c.nodes.children(parent, prefix)
-	list := make([]line.Proposal, len(names))
-	for i, name := range names {
-		list[i] = line.Proposal{Text: p.spell(text[:at+1] + name), Label: render.Safe(name)}
+	names, known := c.nodes.children(parent, prefix)
+	found := choices{pending: !known}
+	for _, name := range names[:min(len(names), maxProposals)] {
+		found.list = append(found.list, choice{word: text[:at+1] + name, label: render.Safe(name), goesOn: true})
 	}
-	if more := all - len(names); more > 0 {
-		list[0].About = fmt.Sprintf("and %d more", more)
+	if more := len(names) - len(found.list); more > 0 {
+		found.list[0].about = fmt.Sprintf("and %d more", more)
+		found.last = text[:at+1] + names[len(names)-1] // they are sorted
 	}
-	return list
+	return found
 }

@@ -2,7 +2,6 @@ package shell
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/shell/line"
 )
 
@@ -53,7 +53,10 @@ func newNodes(tree map[string][]string) *nodes {
 // newCompletion is a shell's completer on these znodes.
 func newCompletion(t *testing.T, n *nodes, lines ...string) *completer {
 	t.Helper()
-	s := New(Config{Commands: [][]*commands.Command{commands.All()}})
+	s := New(Config{Commands: [][]*commands.Command{commands.All(), {{
+		Name: "traffic", Params: []commands.Param{{Kind: commands.Choice, Words: []string{"stop", "go"}}},
+		Flags: commands.NoFlags(nil),
+	}}}})
 	for _, l := range lines {
 		s.lines.Add(l)
 	}
@@ -86,7 +89,7 @@ func TestComplete(t *testing.T) {
 		"/with blank": {"child one", "child two"},
 	}), "ls /", "addauth digest user:secret", "get /app")
 	for before, want := range map[string]string{
-		"":                               "ls|ls2|get|stat|exists|create|set|delete|deleteall|rmr|getAllChildrenNumber|getAcl|setAcl|addauth|setquota|listquota|delquota|addWatch|removewatches|getEphemerals|connect|close|sync|whoami|version|config|reconfig|help|history|redo|printwatches|quit|exit",
+		"":                               "ls|ls2|get|stat|exists|create|set|delete|deleteall|rmr|getAllChildrenNumber|getAcl|setAcl|addauth|setquota|listquota|delquota|addWatch|removewatches|getEphemerals|connect|close|sync|whoami|version|config|reconfig|traffic|help|history|redo|printwatches|quit|exit",
 		"cre":                            "create",
 		"  exi":                          "  exists|  exit",
 		"create":                         "", // it is all there
@@ -119,6 +122,8 @@ func TestComplete(t *testing.T) {
 		"redo ":                          "redo 2|redo 1|redo 0",
 		"redo 1":                         "",
 		"printwatches o":                 "printwatches on|printwatches off",
+		"traffic ":                       "traffic stop|traffic go",
+		"traffic s":                      "traffic stop",
 		"printwatches -":                 "",
 		"addauth ":                       "addauth digest|addauth sasl|addauth x509",
 		"addauth digest ":                "",
@@ -133,6 +138,78 @@ func TestComplete(t *testing.T) {
 	for _, p := range c.complete("redo ").List {
 		if strings.Contains(p.About, "secret") {
 			t.Errorf("a credential is shown: %q", p.About)
+		}
+	}
+}
+
+// What all proposals begin with is spelled as the word is, and open to more.
+func TestCompleteCommonBeginning(t *testing.T) {
+	var many []string
+	for i := range 300 {
+		many = append(many, fmt.Sprintf("common-%d", 1000+i))
+	}
+	c := newCompletion(t, newNodes(map[string][]string{
+		"/": {"app", "apple", "has one", "has one too", `it's "a"`, `it's "b"`, "中文", "丰", "\u200ba", "\u200bb"}, "/many": many,
+	}))
+	c.complete("ls /")
+	c.complete("ls /many/")
+	zktest.Eventually(t, "the znodes", func() bool { return !c.complete("ls /").Pending && !c.complete("ls /many/").Pending })
+	for before, want := range map[string]string{
+		"ls /a":         "/app",
+		"ls /app":       "",
+		`ls "/a`:        `"/app`,
+		`ls '/a`:        `'/app`,
+		"ls /h":         `"/has one`,
+		`ls $'/h`:       `$'/has one`,
+		"ls /i":         `$'/it\'s "`,
+		"ls /":          "", // 中 and 丰 have two bytes in common
+		"ls ":           "/",
+		"ls \u200b":     "",
+		"ls $'/\\u200b": "",
+		"ls /many/c":    "/many/common-1", // also of those that are not listed
+		"getA":          "",
+		"get":           "",
+		"rem":           "removewatches",
+		"set":           "",
+		"setA":          "setAcl",
+		"getall":        "",
+		"ex":            "exi",
+		"get --s":       "--stat",
+		"get -":         "",
+		"printwatches ": "o",
+	} {
+		if got := c.complete(before).Begin; got != want {
+			t.Errorf("%q: %q, want %q", before, got, want)
+		}
+	}
+}
+
+// Before the first answer it is said that there is one to come, and every first
+// answer is told, an empty one as well.
+func TestCompletionIsPending(t *testing.T) {
+	n := newNodes(map[string][]string{"/": {"app"}})
+	n.answer = make(chan struct{})
+	c := newCompletion(t, n)
+	told := make(chan struct{}, 10)
+	c.nodes.changed = func() { told <- struct{}{} }
+	for _, before := range []string{"ls /", "ls /none/"} {
+		if p := c.complete(before); !p.Pending || p.List != nil {
+			t.Errorf("%q before the answer: %+v", before, p)
+		}
+		n.answer <- struct{}{}
+		select {
+		case <-told:
+		case <-zktest.Within(t).Done():
+			t.Fatalf("%q: the answer is not told", before)
+		}
+		if p := c.complete(before); p.Pending {
+			t.Errorf("%q after the answer: %+v", before, p)
+		}
+	}
+	close(n.answer)
+	for _, before := range []string{"", "l", "printwatches ", "ls x"} {
+		if c.complete(before).Pending {
+			t.Errorf("%q waits for a server", before)
 		}
 	}
 }
@@ -187,7 +264,7 @@ func TestCompletionDoesNotWait(t *testing.T) {
 		t.Errorf("%d requests under way", got)
 	}
 	close(n.answer)
-	eventually(t, c, "get /", "")
+	eventually(t, c, "get /", "get /a")
 	eventually(t, c, "get /a/", "get /a/b")
 }
 
@@ -244,14 +321,14 @@ func TestNodeCacheFollows(t *testing.T) {
 		list, _ := cache.children("/", "")
 		return strings.Join(list, " ")
 	}
-	await(t, func() bool { return names() == "a1 a2" })
+	zktest.Eventually(t, "the first names", func() bool { return names() == "a1 a2" })
 	before := news.Load()
 	n.tree.Store(map[string][]string{"/": {"a2", "a3"}})
-	await(t, func() bool { return news.Load() > before }) // told to look again
-	await(t, func() bool { return names() == "a2 a3" })
+	zktest.Eventually(t, "a hint to look again", func() bool { return news.Load() > before }) // told to look again
+	zktest.Eventually(t, "the new names", func() bool { return names() == "a2 a3" })
 	n.tree.Store(map[string][]string{})
 	cache.doubt()
-	await(t, func() bool { return names() == "" })
+	zktest.Eventually(t, "no names", func() bool { return names() == "" })
 }
 
 // Nobody is told to look again when nobody has typed for long; drawing the same line
@@ -270,14 +347,5 @@ func TestNodeCacheTires(t *testing.T) {
 	cache.children("/", "a")
 	if !cache.followed() {
 		t.Error("it does not go on after a key")
-	}
-}
-
-func await(t *testing.T, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal(errors.New("it does not happen"))
-		}
 	}
 }

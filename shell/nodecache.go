@@ -44,6 +44,7 @@ type nodeSource interface {
 // nodeEntry is what is known of one znode.
 type nodeEntry struct {
 	names   []string
+	known   bool      // the names are an answer
 	asked   time.Time // when it was last asked for, by a person
 	expires time.Time
 	asking  bool
@@ -73,10 +74,10 @@ func (c *nodeCache) close() {
 	c.pending.Wait()
 }
 
-// children returns the first names below a path that begin with a prefix, and how
-// many there are in all. It does not wait: what it does not know, or no longer for
-// sure, it asks for, and tells by changed.
-func (c *nodeCache) children(path, prefix string) (names []string, all int) {
+// children returns the names below a path that begin with a prefix, and whether they
+// are an answer: it does not wait. What it does not know, or no longer for sure, it
+// asks for, and tells by changed.
+func (c *nodeCache) children(path, prefix string) (names []string, known bool) {
 	epoch := c.source.Epoch()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,7 +86,7 @@ func (c *nodeCache) children(path, prefix string) (names []string, all int) {
 		c.epoch, c.entries, c.names = epoch, map[string]*nodeEntry{}, 0
 	}
 	if epoch == "" || c.ctx.Err() != nil || zkconn.ValidatePath(path, false) != nil {
-		return nil, 0
+		return nil, true
 	}
 	e := c.entries[path]
 	if e == nil {
@@ -99,7 +100,7 @@ func (c *nodeCache) children(path, prefix string) (names []string, all int) {
 	}
 	first := sort.SearchStrings(e.names, prefix)
 	n := sort.Search(len(e.names)-first, func(i int) bool { return !strings.HasPrefix(e.names[first+i], prefix) })
-	return e.names[first : first+min(n, maxProposals)], n
+	return e.names[first : first+n], e.known
 }
 
 // note keeps the time of the last key. Drawing the same line anew asks for the same.
@@ -150,7 +151,7 @@ func (c *nodeCache) refresh(path string, e *nodeEntry) {
 	})
 }
 
-// learn files an answer, and tells whether it says something new. A znode that
+// learn files an answer, and tells whether it says something new, as the first one does. A znode that
 // cannot be listed has no children to propose.
 func (c *nodeCache) learn(path string, e *nodeEntry, epoch string, names []string, err error, took time.Duration) (news bool) {
 	c.mu.Lock()
@@ -166,7 +167,8 @@ func (c *nodeCache) learn(path string, e *nodeEntry, epoch string, names []strin
 	if err != nil {
 		names = nil
 	}
-	news = !slices.Equal(names, e.names)
+	news = !e.known || !slices.Equal(names, e.names)
+	e.known = true
 	c.names += len(names) - len(e.names)
 	e.names = names
 	ttl := max(nodeTTL, nodeShare*took)

@@ -12,6 +12,7 @@ type partial struct {
 	from  int             // where the word under way begins, in bytes
 	text  string          // what it says so far
 	quote string          // how it is quoted: nothing, ", ' or $'
+	flag  bool            // it is a flag, and spelled as it is
 }
 
 // partialLine takes the text before the cursor apart as split would, but for the
@@ -39,40 +40,17 @@ func partialLine(line string) (p partial, ok bool) {
 // firstRaw is the first word of a line as it was typed, with all that adheres to
 // its closing quote.
 func firstRaw(line string) string {
-	_, quoted := quotedLength(line)
+	_, quoted, _ := token(line)
 	if n := strings.IndexAny(line[quoted:], blanks); n >= 0 {
 		return line[:quoted+n]
 	}
 	return line
 }
 
-// quotedLength is the quote a line begins with, and the length up to its end.
-func quotedLength(line string) (quote string, length int) {
-	switch {
-	case strings.HasPrefix(line, "$'"):
-		for i := len("$'"); i < len(line); i++ {
-			switch line[i] {
-			case '\\':
-				i++
-			case '\'':
-				return "$'", i + 1
-			}
-		}
-		return "$'", len(line)
-	case line != "" && (line[0] == '"' || line[0] == '\''):
-		if n := strings.IndexByte(line[1:], line[0]); n >= 0 {
-			return line[:1], n + 2
-		}
-		return line[:1], len(line)
-	}
-	return "", 0
-}
-
 // decode reads the word under way.
 func (p *partial) decode(raw string) bool {
-	quote, n := quotedLength(raw)
+	quote, n, closed := token(raw)
 	p.quote = quote
-	closed := n > len(quote) && raw[n-1] == closing(quote)
 	switch {
 	case quote == "":
 		p.text = raw
@@ -86,7 +64,7 @@ func (p *partial) decode(raw string) bool {
 		p.text = word[0].Text + raw[n:]
 	case quote == "$'":
 		word, err := split(raw + "'")
-		if err != nil || len(word) != 1 {
+		if err != nil {
 			return false
 		}
 		p.text = word[0].Text
@@ -96,20 +74,24 @@ func (p *partial) decode(raw string) bool {
 	return true
 }
 
-func closing(quote string) byte {
-	if quote == "" {
-		return 0
-	}
-	return quote[len(quote)-1]
-}
-
 // spell writes a word the way the one under way is quoted, if that is possible.
 func (p *partial) spell(word string) string {
 	switch {
+	case p.flag:
+		return word
 	case p.quote == "":
 		return quote(word)
 	case p.quote != "$'" && printable(word) && !strings.Contains(word, p.quote):
 		return p.quote + word + p.quote
 	}
 	return ansiQuote(word)
+}
+
+// spellOpen writes what a word begins with, so that it can go on.
+func (p *partial) spellOpen(begin string) string {
+	word := p.spell(begin)
+	if quote, n, _ := token(word); quote != "" {
+		return word[:n-1]
+	}
+	return word
 }

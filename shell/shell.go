@@ -192,7 +192,7 @@ func (s *Shell) Editor(in, out *os.File, getenv func(string) string) line.Editor
 	for _, line := range earlier {
 		s.recall.Add(line)
 	}
-	return line.New(in, out, getenv, line.Assistant{Complete: s.completer.complete, Recall: s.recall}, s.cfg.Interrupts)
+	return line.New(in, out, getenv, line.Assistant{Open: openQuote, Complete: s.completer.complete, Recall: s.recall}, s.cfg.Interrupts)
 }
 
 // RunEditor reads lines from a person until he leaves, and returns the status of
@@ -259,6 +259,7 @@ func (s *Shell) readLines(ctx context.Context, e line.Editor) {
 		if blankOrComment(text) {
 			continue
 		}
+		text = onOneLine(text) // as the history has it
 		s.keep(text)
 		cmd, err := s.runCancellable(ctx, text)
 		if errors.Is(err, errQuit) {

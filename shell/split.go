@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/render"
 )
 
 // blanks are the bytes that separate words: what \s means to zkCli. Wider
@@ -29,32 +30,98 @@ func split(line string) ([]commands.Word, error) {
 		if i == len(line) {
 			return words, nil
 		}
-		rest := line[i:]
+		quote, n, closed := token(line[i:])
+		word := commands.Word{Text: line[i+len(quote) : i+n], Quoted: quote != ""}
 		switch {
-		case rest[0] == '"' || rest[0] == '\'':
-			n := strings.IndexByte(rest[1:], rest[0])
-			if n < 0 {
-				return nil, fmt.Errorf("unclosed %c at column %d; close it, or write the word as $'…'", rest[0], column(line, i))
-			}
-			words = append(words, commands.Word{Text: rest[1 : 1+n], Quoted: true})
-			i += n + 2
-		case strings.HasPrefix(rest, "$'"):
-			text, next, err := ansiWord(line, i)
-			if err != nil {
+		case !closed && quote == "$'":
+			return nil, fmt.Errorf("unclosed $' at column %d; close it with '", column(line, i))
+		case !closed:
+			return nil, fmt.Errorf("unclosed %s at column %d; close it, or write the word as $'…'", quote, column(line, i))
+		case quote != "":
+			word.Text = word.Text[:len(word.Text)-1]
+		}
+		if quote == "$'" {
+			var err error
+			if word.Text, err = ansiWord(line, i+len(quote), i+n-1); err != nil {
 				return nil, err
 			}
-			words = append(words, commands.Word{Text: text, Quoted: true})
-			i = next
-		default:
-			n := strings.IndexAny(rest, blanks)
-			if n < 0 {
-				n = len(rest)
-			}
-			words = append(words, commands.Word{Text: rest[:n]})
-			i += n
 		}
+		words = append(words, word)
+		i += n
 	}
 }
+
+// token is the word that a line begins with, as it was typed: its quote, its length,
+// and whether it is closed. A closing quote ends it; what adheres to that is the
+// next word.
+func token(line string) (quote string, length int, closed bool) {
+	switch {
+	case strings.HasPrefix(line, "$'"):
+		for i := len("$'"); i < len(line); i++ {
+			switch line[i] {
+			case '\\':
+				i++
+			case '\'':
+				return "$'", i + 1, true
+			}
+		}
+		return "$'", len(line), false
+	case line != "" && (line[0] == '"' || line[0] == '\''):
+		if n := strings.IndexByte(line[1:], line[0]); n >= 0 {
+			return line[:1], n + 2, true
+		}
+		return line[:1], len(line), false
+	}
+	if n := strings.IndexAny(line, blanks); n >= 0 {
+		return "", n, true
+	}
+	return "", len(line), true
+}
+
+// openQuote is the quote that is open at the end of a line, which begins inside of
+// the one that was open before it. It is a line.Assistant's Open.
+func openQuote(before, line string) string {
+	if before == "" && blankOrComment(line) {
+		return ""
+	}
+	for rest := before + line; rest != ""; rest = strings.TrimLeft(rest, blanks) {
+		quote, n, closed := token(rest)
+		if !closed {
+			return quote
+		}
+		rest = rest[n:]
+	}
+	return ""
+}
+
+// onOneLine writes a line whose quotes hold line breaks as one without any that has
+// the same words.
+func onOneLine(line string) string {
+	if !strings.Contains(line, "\n") {
+		return line
+	}
+	var b strings.Builder
+	for line != "" {
+		quote, n, _ := token(line)
+		switch word := line[:n]; {
+		case n == 0: // a blank
+			n = 1
+			b.WriteByte(line[0])
+		case quote == "$'":
+			b.WriteString(ansiBreaks.Replace(word))
+		case strings.Contains(word, "\n"):
+			b.WriteString(ansiQuote(word[1 : n-1]))
+		default:
+			b.WriteString(word)
+		}
+		line = line[n:]
+	}
+	return b.String()
+}
+
+// ansiBreaks escapes the line breaks of a $'…' word. A backslash before one means
+// nothing, and still does before a blank.
+var ansiBreaks = strings.NewReplacer(`\\`, `\\`, "\\\n", `\ `, "\n", `\n`)
 
 // column turns a byte offset into the position a user would count on screen,
 // from 1.
@@ -62,26 +129,23 @@ func column(line string, offset int) int {
 	return utf8.RuneCountInString(line[:offset]) + 1
 }
 
-// ansiWord decodes the $'…' word that starts at line[start] and says where
-// the text after it begins.
-func ansiWord(line string, start int) (text string, next int, err error) {
+// ansiWord decodes line[from:to], what stands between the quotes of a $'…' word.
+func ansiWord(line string, from, to int) (string, error) {
 	var out []byte
-	for i := start + len("$'"); i < len(line); {
-		switch {
-		case line[i] == '\'':
-			return string(out), i + 1, nil
-		case line[i] == '\\' && i+1 < len(line):
-			var n int
-			if out, n, err = ansiEscape(out, line[i:]); err != nil {
-				return "", 0, fmt.Errorf("%w at column %d", err, column(line, i))
-			}
-			i += n
-		default:
+	for i := from; i < to; {
+		if line[i] != '\\' {
 			out = append(out, line[i])
 			i++
+			continue
 		}
+		var n int
+		var err error
+		if out, n, err = ansiEscape(out, line[i:]); err != nil {
+			return "", fmt.Errorf("%w at column %d", err, column(line, i))
+		}
+		i += n
 	}
-	return "", 0, fmt.Errorf("unclosed $' at column %d; close it with '", column(line, start))
+	return string(out), nil
 }
 
 // ansiEscape appends the value of the escape that s, at least two bytes long,
@@ -156,7 +220,7 @@ func printable(word string) bool {
 	return utf8.ValidString(word) && strings.IndexFunc(word, notPrinted) < 0
 }
 
-func notPrinted(r rune) bool { return !unicode.IsPrint(r) }
+func notPrinted(r rune) bool { return !unicode.IsPrint(r) || render.Hidden(r) }
 
 func ansiQuote(word string) string {
 	b := []byte("$'")

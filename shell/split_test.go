@@ -92,6 +92,84 @@ func TestSplitErrors(t *testing.T) {
 	}
 }
 
+func TestOpenQuote(t *testing.T) {
+	for _, tc := range []struct{ before, line, want string }{
+		{"", "", ""},
+		{"", "ls /", ""},
+		{"", `set /a "b`, `"`},
+		{"", `set /a 'b "`, `'`},
+		{"", `set /a $'b\'`, `$'`},
+		{"", `set /a $'b\`, `$'`}, // the line break is escaped
+		{"", `set /a don't`, ""},
+		{"", `set /a {"k":"v`, ""},
+		{"", `"a"'b`, `'`},
+		{"", `# don't, "never`, ""},
+		{"", `  # 'x`, ""},
+		{`"`, ``, `"`},
+		{`"`, `# it's`, `"`},
+		{`"`, `x" 'y`, `'`},
+		{`"`, `x" y`, ""},
+		{`'`, `"`, `'`},
+		{`$'`, `\'`, `$'`},
+		{`$'`, `\\'`, ""},
+	} {
+		if got := openQuote(tc.before, tc.line); got != tc.want {
+			t.Errorf("openQuote(%q, %q) = %q, want %q", tc.before, tc.line, got, tc.want)
+		}
+	}
+}
+
+func TestOnOneLine(t *testing.T) {
+	for line, want := range map[string]string{
+		"ls /":                            "ls /",
+		"set  /a\t\"b\nc\" d":             "set  /a\t$'b\\nc' d",
+		"set /a 'it\n\"is\"' \"b\" $'c'":  `set /a $'it\n"is"' "b" $'c'`,
+		"set /a $'\\x41\nb\\\\\nc' don't": `set /a $'\x41\nb\\\nc' don't`,
+		"set /a $'b\\\nc'":                `set /a $'b\ c'`, // neither means anything
+		"set /a \"中\n\x1b[2J\"\"x\"":      `set /a $'中\n\x1b[2J'"x"`,
+	} {
+		if got := onOneLine(line); got != want {
+			t.Errorf("onOneLine(%q) = %q, want %q", line, got, want)
+		}
+	}
+}
+
+// However a line is broken, it is whole when no quote is open; and on one line it
+// has the same words, or the same fault.
+func TestLinesOfOneLine(t *testing.T) {
+	piece := rapid.SampledFrom([]string{`"`, `'`, `$'`, `\`, "a", " ", "\t", "中", "\xff", "n", "#", "\n", "\n", "x41"})
+	rapid.Check(t, func(t *rapid.T) {
+		line := strings.Join(rapid.SliceOf(piece).Draw(t, "pieces"), "")
+		open, whole := "", ""
+		for i, part := range strings.Split(line, "\n") {
+			if i > 0 {
+				if open == "" {
+					break
+				}
+				whole += "\n"
+			}
+			whole += part
+			open = openQuote(open, part)
+		}
+		if blankOrComment(whole) {
+			return
+		}
+		words, err := split(whole)
+		unclosed := err != nil && strings.Contains(err.Error(), "unclosed")
+		if unclosed && open == "" || open != "" && err == nil {
+			t.Fatalf("%q: open is %q, split says %v", whole, open, err)
+		}
+		if open != "" {
+			return
+		}
+		one := onOneLine(whole)
+		got, oneErr := split(one)
+		if strings.Contains(one, "\n") || (err == nil) != (oneErr == nil) || cmp.Diff(words, got) != "" {
+			t.Fatalf("%q became %q: %v, %v; %v, %v", whole, one, words, err, got, oneErr)
+		}
+	})
+}
+
 func TestQuote(t *testing.T) {
 	for word, want := range map[string]string{
 		"/a":           "/a",
@@ -112,6 +190,8 @@ func TestQuote(t *testing.T) {
 		"\xffé":        `$'\xffé'`,
 		"\u00a0\ufffd": "$'\\u00a0\ufffd'",
 		"\U000e0041":   `$'\U000e0041'`,
+		"a\u200bb":     `$'a\u200bb'`,
+		"a\u3164b":     `$'a\u3164b'`,
 	} {
 		if got := quote(word); got != want {
 			t.Errorf("quote(%q) = %s; want %s", word, got, want)

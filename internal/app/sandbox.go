@@ -13,30 +13,29 @@ import (
 
 // SandboxCommand is the command sandbox. place is nil in a shell that has none.
 func SandboxCommand(place *playground.Place) []*commands.Command {
-	c := &commands.Command{
+	return []*commands.Command{{
 		Name: "sandbox", Group: "Sandbox", Args: "pause|resume",
 		Summary: "cut everybody off from the sandbox, or let them back",
 		Help: strings.ReplaceAll(playground.Notice, "\n", " ") + " zksh --sandbox starts one, or joins the one another terminal runs;" +
 			" with -listen 127.0.0.1:2181 it only serves, for any client. A pause shows connection loss, and, when it is" +
 			" longer than the session timeout, expiry: the sessions' clocks go on.",
 		Example: "sandbox pause",
-		Params:  []commands.Param{{Name: "pause|resume", Kind: commands.Switch}},
+		Params:  []commands.Param{{Name: "pause|resume", Kind: commands.Choice, Words: []string{"pause", "resume"}}},
 		Offline: true,
-	}
-	c.Flags = commands.NoFlags(func(_ context.Context, env *commands.Env, args []string) error {
-		if place == nil {
-			return errors.New("there is no sandbox here; zksh --sandbox starts one")
-		}
-		do := map[string]func() error{"pause": place.Pause, "resume": place.Resume}[args[0]]
-		if do == nil {
-			return &commands.UsageError{Command: c, Problem: fmt.Sprintf("%q is neither pause nor resume", args[0])}
-		}
-		if err := do(); err != nil {
-			return err
-		}
-		return env.Screen.Print(state{args[0] + "d"})
-	})
-	return []*commands.Command{c}
+		Flags: commands.NoFlags(func(_ context.Context, env *commands.Env, args []string) error {
+			if place == nil {
+				return errors.New("there is no sandbox here; zksh --sandbox starts one")
+			}
+			do, done := place.Resume, "resumed"
+			if strings.EqualFold(args[0], "pause") {
+				do, done = place.Pause, "paused"
+			}
+			if err := do(); err != nil {
+				return err
+			}
+			return env.Screen.Print(state{done})
+		}),
+	}}
 }
 
 // state is the answer of sandbox.

@@ -28,6 +28,9 @@ func TestCompletionMenu(t *testing.T) {
 	s.want(`^ +on\b`)
 	s.want(`^ +off\b`)
 	s.keys("C-u")
+	s.text("sandbox ")
+	s.want(`^ +pause\n +resume$`)
+	s.keys("C-u")
 	s.text("setAcl /app wor")
 	s.want(`^ +world:anyone: +everybody`)
 	s.keys("Tab")
@@ -135,6 +138,30 @@ func TestCompletionFromASlowServer(t *testing.T) {
 	proxy.Hold(false)
 	s.keys("Enter")
 	s.want(`help COMMAND explains one`)
+}
+
+// Tab before the server has answered is kept for its answer.
+func TestTabBeforeTheAnswer(t *testing.T) {
+	t.Parallel()
+	server := newSandbox(t, sandbox.Options{}).Addr()
+	for _, path := range []string{"/far", "/far/alone", "/far/alone/x-1", "/far/alone/x-2"} {
+		zksh(t, "-server", server, "create", path)
+	}
+	proxy := zktest.NewProxy(t, server)
+	s := openScreenOn(t, proxy.Addr(), 100, 30)
+	proxy.Hold(true)
+	s.text("get /far/")
+	s.keys("Tab")
+	s.want(`\] get /far/$`)
+	proxy.Hold(false)
+	s.want(`\] get /far/alone$`)
+	s.text("/")
+	s.keys("Tab")
+	s.want(`\] get /far/alone/x-$`) // what both begin with, and then the menu
+	s.keys("Tab")
+	s.want(`\] get /far/alone/x-1$`)
+	s.keys("C-c")
+	s.want(`0\]$`)
 }
 
 // Of very many children the first hundred are offered.

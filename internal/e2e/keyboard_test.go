@@ -256,7 +256,7 @@ func TestPaste(t *testing.T) {
 	s.paste(b.String())
 	s.want(`^198$`)
 	s.want(`CONNECTED\) 200\]$`)
-	if got := zksh(t, "-server", s.server, "get", "/pasted/n0000000197"); got != "a b\n" {
+	if got := zksh(t, "-server", s.server, "get", "/pasted/n0000000197"); got != "a\tb\n" {
 		t.Errorf("stored %q", got)
 	}
 	s.paste("ls /pas")
@@ -322,6 +322,55 @@ func TestRecallOverSessions(t *testing.T) {
 	s.want(`^\(search: get\)`)
 	s.keys("C-g")
 	s.want(`1\] ls /zoo$`)
+}
+
+// A line that goes on is one line of the history: it is recalled, edited and run
+// again, also in the next session.
+func TestRecallOfManyLines(t *testing.T) {
+	t.Parallel()
+	s := openScreen(t, 100, 40)
+	s.line(`create /many "it's`)
+	s.want(`^">$`)
+	s.line("中 文")
+	s.line(`end"`)
+	s.wantEnd("Created /many", s.prompt(1))
+	s.keys("Up")
+	s.want(`1\] create /many \$'it\\'s\\n中 文\\nend'$`)
+	s.keys("C-c", "C-d")
+	s.wantEnd("$")
+	s.start()
+	s.keys("Up", "C-a", "M-d")
+	s.text("set")
+	s.keys("C-e", "BSpace")
+	s.text(".'")
+	s.want(`0\] set /many \$'it\\'s\\n中 文\\nend\.'$`)
+	s.keys("Enter")
+	s.wantEnd(s.prompt(1))
+	if got := zksh(t, "-server", s.server, "get", "/many"); got != "it's\n中 文\nend.\n" {
+		t.Errorf("stored %q", got)
+	}
+	s.line("history")
+	s.want(`^0 - set /many \$'it\\'s\\n中 文\\nend\.'$`)
+}
+
+// NO_COLOR takes the colour, and nothing else; a choice can still be seen.
+func TestNoColor(t *testing.T) {
+	t.Parallel()
+	s := openBash(t, 100, 30)
+	s.server = newSandbox(t, sandbox.Options{}).Addr()
+	s.line("export NO_COLOR=1")
+	s.start()
+	s.text("printwatches ")
+	s.want(`^ +on\n +off$`)
+	s.keys("Tab", "Tab")
+	s.want(`\] printwatches on$`)
+	shown := s.tmux("capture-pane", "-p", "-e")
+	if !regexp.MustCompile(`\x1b\[7m +on `).MatchString(shown) {
+		t.Errorf("the choice cannot be seen: %q", shown)
+	}
+	if regexp.MustCompile(`\x1b\[[0-9;]*[34][0-7]m`).MatchString(shown) {
+		t.Errorf("a colour: %q", shown)
+	}
 }
 
 // A terminal of no size, as some containers have, counts as one of 80 columns.

@@ -167,7 +167,7 @@ func TestLostTerminal(t *testing.T) {
 	}
 }
 
-// Without the means or the wish for it there are no escape sequences.
+// Without the means for them there are no escape sequences.
 func TestPlainTerminals(t *testing.T) {
 	t.Parallel()
 	server := newSandbox(t, sandbox.Options{}).Addr()
@@ -175,7 +175,6 @@ func TestPlainTerminals(t *testing.T) {
 		env  string
 		attr *syscall.SysProcAttr
 	}{
-		"NO_COLOR":                {env: "NO_COLOR=1"},
 		"dumb":                    {env: "TERM=dumb"},
 		"no name":                 {env: "TERM="},
 		"no controlling terminal": {attr: &syscall.SysProcAttr{Setsid: true}},

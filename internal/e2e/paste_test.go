@@ -98,3 +98,64 @@ func TestNamesWithoutWidth(t *testing.T) {
 	r.typeIn("\x15quit\r")
 	r.wantRestored(0)
 }
+
+// A value of many lines that is pasted in quotes is one value, its tabs included, in
+// a narrow window as well.
+func TestPastedValueOfManyLines(t *testing.T) {
+	t.Parallel()
+	const value = "{\n  \"名字\": \"一二三四五六七八九十一二三四五六七八九十一二三四五六七八九十\",\n\t\"list\": [1,\n\n  2]\n}"
+	for _, columns := range []int{60, 100} {
+		s := openScreen(t, columns, 40)
+		s.paste("create /json '" + value + "'\nls /\nget /json\n")
+		s.want("^'> +2\\]\n'> }'\nCreated /json\n")
+		s.want(`^ +2\]\n}\n\[zk: \S+ 3\]$`)
+		if got := zksh(t, "-server", s.server, "get", "/json"); got != value+"\n" {
+			t.Errorf("stored %q, want %q", got, value)
+		}
+	}
+}
+
+// So it is where the terminal edits its own lines.
+func TestValueOfManyLinesOnAPlainTerminal(t *testing.T) {
+	t.Parallel()
+	server := newSandbox(t, sandbox.Options{}).Addr()
+	c := openConsole(t, "-server", server)
+	c.expect(connected)
+	c.typeIn("create /json \"{\r 'a': [1,\r 2]}\"\rls /\r")
+	c.expect(`Created /json\n`)
+	c.expect(`\[json, zookeeper\]\n`)
+	c.expect(`\(CONNECTED\) 2\] `)
+	if got := zksh(t, "-server", server, "get", "/json"); got != "{\n 'a': [1,\n 2]}\n" {
+		t.Errorf("stored %q", got)
+	}
+	c.typeIn("create /never 'x\r")
+	c.expect(`^'> `)
+	c.typeIn("y\r")
+	c.expect(`^'> `)
+	c.typeIn("\x03")
+	c.expect(`\(CONNECTED\) 2\] `)
+	c.typeIn("create /never $'x\r")
+	c.expect(`^\$'> `)
+	c.typeIn("\x04")
+	c.expect(`\(CONNECTED\) 2\] `)
+	c.run("ls /", `^\[json, zookeeper\]\n`)
+	c.run("redo 0", `^Node already exists: /json\n`)
+	c.typeIn("\x04")
+	c.wantStatus(1)
+	want := `create /json $'{\n \'a\': [1,\n 2]}'` + "\nls /\nredo 0\n"
+	if text := readFile(t, c.home+"/state/zksh/history"); text != want {
+		t.Errorf("the history is %q, want %q", text, want)
+	}
+}
+
+// Ctrl-C in the middle of such a paste drops all of it, and runs none of its lines.
+func TestCtrlCInAPastedValue(t *testing.T) {
+	t.Parallel()
+	r := openRich(t, newSandbox(t, sandbox.Options{}).Addr())
+	r.typeIn("\x1b[200~create /a 'x\rcreate /b\rcreate /c\x03")
+	r.typeIn("\x1b[200~create /a 'x\rcreate /b\r'\rcreate /c\r\x1b[201~\x03")
+	r.typeIn("ls /\r")
+	r.expect(`\[zookeeper\]\r\n`)
+	r.typeIn("\x04")
+	r.wantRestored(0)
+}

@@ -23,6 +23,16 @@ func TestSafe(t *testing.T) {
 		"del \x7f":          `del \x7f`,
 		"back\\slash":       `back\slash`,
 		"real \ufffd":       "real \ufffd",
+
+		// What hides: two names that look the same would be two.
+		"a\u200bb\u200c\u200e\u200fc":    `a\u200bb\u200c\u200e\u200fc`,
+		"\u2028\u2029\u202a\u202d":       `\u2028\u2029\u202a\u202d`,
+		"\u2060\u2064\ufeff\u061c\u180e": `\u2060\u2064\ufeff\u061c\u180e`,
+		"soft\u00ad, filler\u3164\u115f": `soft\u00ad, filler\u3164\u115f`,
+		"tag \U000e0041":                 `tag \U000e0041`,
+		"a\u200db, \u200d":               `a\u200db, \u200d`,
+		"👩\u200d, 👩\u200da, a\u200d👧":    `👩\u200d, 👩\u200da, a\u200d👧`,
+		"❤️‍🔥 👩🏽‍🚀":                      "❤️‍🔥 👩🏽‍🚀",
 	} {
 		if got := Safe(in); got != want {
 			t.Errorf("Safe(%q) = %q, want %q", in, got, want)
@@ -49,11 +59,34 @@ func TestSafePrinter(t *testing.T) {
 	}
 }
 
+// A joiner is judged by what comes after it, also in the next write, and JSON has
+// its own way to write characters beyond the first plane.
+func TestSafeWriterInPieces(t *testing.T) {
+	for _, c := range []struct {
+		in, want string
+		json     bool
+	}{
+		{"👩\u200d👧a\u200db\u200b\U000e0041\x7f\n", `👩‍👧a\u200db\u200b\U000e0041\x7f` + "\n", false},
+		{"👩\u200d👧a\u200db\u200b\U000e0041\x7f\n", `👩‍👧a\u200db\u200b\udb40\udc41\u007f` + "\n", true},
+	} {
+		var b strings.Builder
+		w := &safeWriter{w: &b, json: c.json}
+		for i := range len(c.in) {
+			if _, err := w.Write([]byte(c.in[i : i+1])); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if b.String() != c.want {
+			t.Errorf("%q, JSON %v: %q, want %q", c.in, c.json, b.String(), c.want)
+		}
+	}
+}
+
 func FuzzSafe(f *testing.F) {
 	f.Add("a\x1b[31m\xff")
 	f.Fuzz(func(t *testing.T, s string) {
 		out := Safe(s)
-		if !utf8.ValidString(out) || strings.ContainsAny(out, "\x00\x07\x08\x1b\r\n\t\x7f") {
+		if !utf8.ValidString(out) || strings.ContainsAny(out, "\x00\x07\x08\x1b\r\n\t\x7f\u200b\u202e\ufeff") {
 			t.Errorf("%q became %q", s, out)
 		}
 	})

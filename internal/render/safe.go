@@ -5,18 +5,20 @@ import (
 	"io"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/mattn/go-runewidth"
 )
 
-// safeWriter keeps what could drive a terminal from reaching it: control
-// characters other than newline and tab, characters that reorder a line, and
-// bytes that are no UTF-8, all shown as escapes.
+// safeWriter keeps what could drive a terminal, or hide on it, from reaching it:
+// control characters other than newline and tab, the characters that Hidden
+// tells, and bytes that are no UTF-8, all shown as escapes.
 type safeWriter struct {
-	w    io.Writer
-	json bool   // escapes must be JSON's
-	rest []byte // an unfinished character at the end of the last Write
+	w      io.Writer
+	json   bool   // escapes must be JSON's
+	rest   []byte // at the end of the last Write: what cannot be judged yet
+	before rune   // the character before that
 }
 
 // Write escapes p. It may hold back the start of a character until the next Write.
@@ -25,19 +27,24 @@ func (s *safeWriter) Write(p []byte) (int, error) {
 	s.rest = nil
 	var b strings.Builder
 	for len(in) > 0 {
-		if !utf8.FullRune(in) {
+		r, n := utf8.DecodeRune(in)
+		if !utf8.FullRune(in) || r == joiner && !utf8.FullRune(in[n:]) {
 			// Only a whole buffer of bufio ends inside a character; the last
 			// write of a value ends with a newline.
 			s.rest = append([]byte(nil), in...)
 			break
 		}
-		r, n := utf8.DecodeRune(in)
-		if s.json && r == 0x7f {
-			b.WriteString(`\u007f`)
-		} else {
+		switch {
+		case r == '\n', r == '\t', r == joiner && joins(s.before, in[n:]):
+			b.WriteRune(r)
+		case s.json && Hidden(r):
+			for _, unit := range utf16.Encode([]rune{r}) {
+				fmt.Fprintf(&b, `\u%04x`, unit)
+			}
+		default:
 			writeSafe(&b, r, in[:n])
 		}
-		in = in[n:]
+		in, s.before = in[n:], r
 	}
 	if _, err := io.WriteString(s.w, b.String()); err != nil {
 		return 0, err
@@ -47,33 +54,49 @@ func (s *safeWriter) Write(p []byte) (int, error) {
 
 func writeSafe(b *strings.Builder, r rune, raw []byte) {
 	switch {
-	case r == '\n' || r == '\t':
-		b.WriteRune(r)
 	case r == utf8.RuneError && len(raw) == 1, r < 0x20, r == 0x7f:
 		fmt.Fprintf(b, `\x%02x`, raw[0])
-	case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r), r == 0x2028, r == 0x2029:
+	case !Hidden(r):
+		b.Write(raw)
+	case r <= 0xFFFF:
 		fmt.Fprintf(b, `\u%04x`, r)
 	default:
-		b.Write(raw)
+		fmt.Fprintf(b, `\U%08x`, r)
 	}
 }
+
+// Hidden tells a character that a terminal does not show as one: a control
+// character, or one that takes no room, looks like none, breaks a line or reorders
+// it. Two names that differ in such a character look the same.
+func Hidden(r rune) bool {
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
+}
+
+// joiner makes one picture of those on both sides of it.
+const joiner = '\u200d'
+
+// joins tells whether a joiner between a character and the rest of a text does that.
+// Anywhere else it hides.
+func joins(before rune, rest []byte) bool {
+	after, _ := utf8.DecodeRune(rest)
+	return pictorial(before) && pictorial(after)
+}
+
+// pictorial tells a character that an emoji may begin or end with: a picture, a skin
+// tone, or the mark that asks for colours.
+func pictorial(r rune) bool {
+	return unicode.Is(unicode.So, r) || r >= 0x1f3fb && r <= 0x1f3ff || r == 0xfe0f
+}
+
+// oneLine escapes the characters that a safeWriter lets through.
+var oneLine = strings.NewReplacer("\n", `\n`, "\t", `\t`)
 
 // Safe escapes one string for a terminal, newlines and tabs included.
 func Safe(s string) string {
 	var b strings.Builder
-	for i := 0; i < len(s); {
-		r, n := utf8.DecodeRuneInString(s[i:])
-		switch r {
-		case '\n':
-			b.WriteString(`\n`)
-		case '\t':
-			b.WriteString(`\t`)
-		default:
-			writeSafe(&b, r, []byte(s[i:i+n]))
-		}
-		i += n
-	}
-	return b.String()
+	w := safeWriter{w: &b}
+	_, _ = w.Write([]byte(s + "\n")) // a Builder takes everything
+	return oneLine.Replace(strings.TrimSuffix(b.String(), "\n"))
 }
 
 // Cut shortens a line to so many columns of a terminal.

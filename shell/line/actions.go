@@ -13,198 +13,275 @@ import (
 	prompt "github.com/c-bata/go-prompt"
 )
 
-// The keys that have a meaning of their own; go-prompt knows these two.
+// The keys of the menu, which go-prompt knows, too.
 const (
 	keyTab     = "\t"
 	keyBackTab = "\x1b[Z"
 )
 
-// bound says what each key does. Names are those of actions, or handled by press.
-var bound = map[string]string{
-	"\x01": "home", "\x1b[H": "home", "\x1bOH": "home", "\x1b[1~": "home", "\x1b[7~": "home",
-	"\x05": "end", "\x1b[F": "end", "\x1bOF": "end", "\x1b[4~": "end", "\x1b[8~": "end",
-	"\x02": "left", "\x1b[D": "left", "\x1bOD": "left",
-	"\x06": "right", "\x1b[C": "right", "\x1bOC": "right",
-	"\x1bb": "word left", "\x1b[1;5D": "word left", "\x1b[1;3D": "word left", "\x1b[5D": "word left", "\x1bOd": "word left",
-	"\x1bf": "word right", "\x1b[1;5C": "word right", "\x1b[1;3C": "word right", "\x1b[5C": "word right", "\x1bOc": "word right",
-	"\x08": "erase", "\x7f": "erase",
-	"\x1b[3~": "delete",
-	"\x17":    "cut blank", "\x1b\x7f": "cut left", "\x1b\x08": "cut left", "\x1bd": "cut right",
-	"\x15": "cut to home", "\x0b": "cut to end", "\x19": "yank",
-	"\x0c": "clear", "\x1a": "suspend",
-	"\x10": "older", "\x1b[A": "older", "\x1bOA": "older",
-	"\x0e": "newer", "\x1b[B": "newer", "\x1bOB": "newer",
-	"\x12": "search",
-	"\r":   "enter", "\x03": "interrupt", "\x04": "end of input",
-	"\t": "tab", "\x1b[Z": "back tab",
-	"\x1b": "escape", "\x07": "escape",
-	cutMark: "too long",
+// action is what a key does. Most of them change the line, by edits; the others are
+// carried out by press.
+type action byte
+
+const (
+	noAction action = iota // text, or a key without a meaning
+	doHome
+	doEnd
+	doLeft
+	doRight
+	doWordLeft
+	doWordRight
+	doErase
+	doDelete
+	doCutBlank // the first that cuts
+	doCutLeft
+	doCutRight
+	doCutToHome
+	doCutToEnd // the last that cuts
+	doYank
+	doInsertTab
+	doClear
+	doSuspend
+	doOlder
+	doNewer
+	doSearch
+	doEnter
+	doInterrupt
+	doEndOfInput
+	doTab
+	doBackTab
+	doEscape
+	doRefuse // the line, which the terminal has cut
+
+	// These are bound to no key.
+	doContinue
+	doComplete
+	doAccept
+	doDismiss
+)
+
+// bound says what each key does.
+var bound = map[string]action{
+	"\x01": doHome, "\x1b[H": doHome, "\x1bOH": doHome, "\x1b[1~": doHome, "\x1b[7~": doHome,
+	"\x05": doEnd, "\x1b[F": doEnd, "\x1bOF": doEnd, "\x1b[4~": doEnd, "\x1b[8~": doEnd,
+	"\x02": doLeft, "\x1b[D": doLeft, "\x1bOD": doLeft,
+	"\x06": doRight, "\x1b[C": doRight, "\x1bOC": doRight,
+	"\x1bb": doWordLeft, "\x1b[1;5D": doWordLeft, "\x1b[1;3D": doWordLeft, "\x1b[5D": doWordLeft, "\x1bOd": doWordLeft,
+	"\x1bf": doWordRight, "\x1b[1;5C": doWordRight, "\x1b[1;3C": doWordRight, "\x1b[5C": doWordRight, "\x1bOc": doWordRight,
+	"\x08": doErase, "\x7f": doErase,
+	"\x1b[3~": doDelete,
+	"\x17":    doCutBlank, "\x1b\x7f": doCutLeft, "\x1b\x08": doCutLeft, "\x1bd": doCutRight,
+	"\x15": doCutToHome, "\x0b": doCutToEnd, "\x19": doYank, pastedTab: doInsertTab,
+	"\x0c": doClear, "\x1a": doSuspend,
+	"\x10": doOlder, "\x1b[A": doOlder, "\x1bOA": doOlder,
+	"\x0e": doNewer, "\x1b[B": doNewer, "\x1bOB": doNewer,
+	"\x12": doSearch,
+	"\r":   doEnter, keyInterrupt: doInterrupt, "\x04": doEndOfInput,
+	keyTab: doTab, keyBackTab: doBackTab,
+	"\x1b": doEscape, "\x07": doEscape,
+	cutMark: doRefuse,
 }
 
-// action is what a key does to the line. It runs in Input, with mu held.
-type action func(e *promptEditor, b *prompt.Buffer)
-
-var actions = map[string]action{
-	"home":        func(_ *promptEditor, b *prompt.Buffer) { b.CursorLeft(count(before(b))) },
-	"end":         func(_ *promptEditor, b *prompt.Buffer) { b.CursorRight(count(after(b))) },
-	"left":        func(_ *promptEditor, b *prompt.Buffer) { b.CursorLeft(1) },
-	"right":       func(_ *promptEditor, b *prompt.Buffer) { b.CursorRight(1) },
-	"word left":   func(_ *promptEditor, b *prompt.Buffer) { b.CursorLeft(lastWord(before(b), notInWord)) },
-	"word right":  func(_ *promptEditor, b *prompt.Buffer) { b.CursorRight(firstWord(after(b))) },
-	"erase":       func(_ *promptEditor, b *prompt.Buffer) { b.DeleteBeforeCursor(1) },
-	"delete":      func(_ *promptEditor, b *prompt.Buffer) { b.Delete(min(1, count(after(b)))) },
-	"cut blank":   func(e *promptEditor, b *prompt.Buffer) { e.edit.cutLeft(b, lastWord(before(b), unicode.IsSpace)) },
-	"cut left":    func(e *promptEditor, b *prompt.Buffer) { e.edit.cutLeft(b, lastWord(before(b), notInWord)) },
-	"cut right":   func(e *promptEditor, b *prompt.Buffer) { e.edit.cutRight(b, firstWord(after(b))) },
-	"cut to home": func(e *promptEditor, b *prompt.Buffer) { e.edit.cutLeft(b, count(before(b))) },
-	"cut to end":  func(e *promptEditor, b *prompt.Buffer) { e.edit.cutRight(b, count(after(b))) },
-	"yank":        func(e *promptEditor, b *prompt.Buffer) { b.InsertText(e.edit.cut, false, true) },
-	"clear":       func(e *promptEditor, _ *prompt.Buffer) { e.out.clear() },
-	"interrupt": func(e *promptEditor, b *prompt.Buffer) {
-		e.out.endLine()
-		setLine(b, "", 0)
-	},
-	"suspend": func(e *promptEditor, _ *prompt.Buffer) {
+// edits are the actions that change the line. They run in Input, with mu held.
+var edits = map[action]func(e *promptEditor, b *prompt.Buffer){
+	doHome:      func(_ *promptEditor, b *prompt.Buffer) { b.CursorLeft(count(before(b))) },
+	doEnd:       func(_ *promptEditor, b *prompt.Buffer) { b.CursorRight(count(after(b))) },
+	doLeft:      func(_ *promptEditor, b *prompt.Buffer) { b.CursorLeft(1) },
+	doRight:     func(_ *promptEditor, b *prompt.Buffer) { b.CursorRight(1) },
+	doWordLeft:  func(_ *promptEditor, b *prompt.Buffer) { b.CursorLeft(lastWord(before(b), notInWord)) },
+	doWordRight: func(_ *promptEditor, b *prompt.Buffer) { b.CursorRight(firstWord(after(b))) },
+	doErase:     func(_ *promptEditor, b *prompt.Buffer) { b.DeleteBeforeCursor(1) },
+	doDelete:    func(_ *promptEditor, b *prompt.Buffer) { b.Delete(min(1, count(after(b)))) },
+	doCutBlank:  func(e *promptEditor, b *prompt.Buffer) { e.cut.left(b, lastWord(before(b), unicode.IsSpace)) },
+	doCutLeft:   func(e *promptEditor, b *prompt.Buffer) { e.cut.left(b, lastWord(before(b), notInWord)) },
+	doCutRight:  func(e *promptEditor, b *prompt.Buffer) { e.cut.right(b, firstWord(after(b))) },
+	doCutToHome: func(e *promptEditor, b *prompt.Buffer) { e.cut.left(b, count(before(b))) },
+	doCutToEnd:  func(e *promptEditor, b *prompt.Buffer) { e.cut.right(b, count(after(b))) },
+	doYank:      func(e *promptEditor, b *prompt.Buffer) { b.InsertText(e.cut.text, false, true) },
+	doInsertTab: func(_ *promptEditor, b *prompt.Buffer) { b.InsertText("\t", false, true) },
+	doClear:     func(e *promptEditor, _ *prompt.Buffer) { e.out.clear() },
+	doInterrupt: (*promptEditor).drop,
+	doContinue:  (*promptEditor).goOn,
+	doSuspend: func(e *promptEditor, _ *prompt.Buffer) {
 		if err := e.suspend(); err != nil {
 			e.exit = &exit{err: err}
 		} else if e.exit == nil { // the window may have changed meanwhile
 			e.exit = &exit{resize: true}
 		}
 	},
-	"older":    (*promptEditor).older,
-	"newer":    (*promptEditor).newer,
-	"search":   (*promptEditor).showFound,
-	"accept":   (*promptEditor).accept,
-	"dismiss":  (*promptEditor).dismiss,
-	"complete": (*promptEditor).complete,
+	doOlder:    (*promptEditor).older,
+	doNewer:    (*promptEditor).newer,
+	doSearch:   (*promptEditor).showFound,
+	doAccept:   (*promptEditor).accept,
+	doDismiss:  (*promptEditor).dismiss,
+	doComplete: (*promptEditor).complete,
 }
 
-// code is what go-prompt is given for an action: no key has it.
-func code(name string) string { return "\x00" + name }
+// order is what go-prompt is given for an action: no key has it.
+func (a action) order() string { return string([]byte{0, byte(a)}) }
 
+// bindings have go-prompt carry out an edit for its order.
 func (e *promptEditor) bindings() []prompt.ASCIICodeBind {
 	var all []prompt.ASCIICodeBind
-	for name, act := range actions {
-		all = append(all, prompt.ASCIICodeBind{ASCIICode: []byte(code(name)), Fn: func(b *prompt.Buffer) {
+	for a, edit := range edits {
+		all = append(all, prompt.ASCIICodeBind{ASCIICode: []byte(a.order()), Fn: func(b *prompt.Buffer) {
 			e.mu.Lock()
 			defer e.mu.Unlock()
-			act(e, b)
-			e.edit.going = strings.HasPrefix(name, "cut")
+			edit(e, b)
+			e.cut.going = doCutBlank <= a && a <= doCutToEnd
 		}})
 	}
 	return all
 }
 
-// press gives a key its meaning: what go-prompt shall do, or "" for nothing.
+// press gives a key its meaning: an order for go-prompt, or "" for nothing.
 // go-prompt is idle meanwhile, so the state is that after the key before.
-func (e *promptEditor) press(key string) string {
-	name, isBound := bound[key]
+func (e *promptEditor) press(key string) (order string) {
+	do := bound[key]
+	e.tabbed = false
 	switch {
 	case e.search != nil:
-		return e.pressInSearch(key, name)
+		return e.pressInSearch(key, do)
 	case e.offer.selected >= 0:
-		return e.pressInMenu(key, name)
-	case !isBound && isControl(key[0]):
+		return e.pressInMenu(key, do)
+	case do == noAction && isControl(key[0]):
 		return ""
-	case name != "older" && name != "newer":
+	case do != doOlder && do != doNewer:
 		e.walk = walk{}
 	}
-	switch name {
-	case "": // text
-		e.edit.going = false
+	switch do {
+	case noAction: // text
+		e.cut.going = false
 		return key
-	case "escape", "back tab":
+	case doEscape, doBackTab:
 		return ""
-	case "tab":
+	case doTab:
 		return e.tab()
-	case "too long":
+	case doRefuse:
 		e.tooLong = true
 		return ""
-	case "enter":
-		e.exit = e.entered()
-		return nothing
-	case "end of input":
-		if e.before == "" && e.view.text == "" {
-			e.exit = &exit{err: io.EOF}
-			return nothing
+	case doEnter:
+		return e.enter()
+	case doEndOfInput:
+		switch {
+		case e.view.text != "":
+			return doDelete.order()
+		case e.reading.open != "":
+			return doInterrupt.order()
 		}
-		return code("delete")
-	case "interrupt":
+		e.exit = &exit{err: io.EOF}
+		return nothing
+	case doInterrupt:
 		e.tooLong = false
 		if e.reading.asking {
 			e.exit = &exit{err: ErrInterrupted}
 			return nothing
 		}
-	case "search":
-		if e.reading.asking {
+	case doSearch:
+		if e.reading.bare() {
 			return ""
 		}
 		e.search = newSearch(e.help.Recall, e.view)
 	}
-	return code(name)
+	return do.order()
 }
 
-// entered is what Enter comes to. A Ctrl-C behind it stops a paste, and this line
-// with it.
-func (e *promptEditor) entered() *exit {
+// enter ends the line, or goes on to the next one if this one leaves something open.
+// A Ctrl-C behind it stops a paste, and this line with it.
+func (e *promptEditor) enter() (order string) {
 	e.take(e.tty.ready())
 	switch {
 	case e.keys.interrupted():
-		return &exit{err: ErrInterrupted}
+		e.exit = &exit{err: ErrInterrupted}
 	case e.tooLong:
-		return &exit{err: ErrTooLong}
+		e.exit = &exit{err: ErrTooLong}
+	case !e.reading.asking && e.help.Open(e.reading.open, e.view.text) != "":
+		return doContinue.order()
+	default:
+		e.exit = &exit{key: true}
 	}
-	return &exit{key: true}
+	return nothing
 }
 
-// tab completes what can be only one thing, and else goes to the menu.
-func (e *promptEditor) tab() string {
-	switch n := len(e.offer.proposals.List); {
-	case n == 1:
-		return code("complete")
-	case n == 0 || len(e.offer.menu) == 0:
+// goOn leaves the line above the next one, which belongs to it. Of a paste it takes
+// at once the lines that are there and go on, too: go-prompt takes some 20 ms for each.
+func (e *promptEditor) goOn(b *prompt.Buffer) {
+	r := e.reading
+	line, ok := b.Text(), true
+	setLine(b, "", 0)
+	for rest := e.keys; ok; {
+		e.keys = rest
+		e.messages.WriteString(e.out.dressed(r.shownPrompt()) + visible(line) + "\n")
+		r.above, r.open = append(r.above, line), e.help.Open(r.open, line)
+		line, rest, ok = e.keys.pastedLine()
+		ok = ok && e.help.Open(r.open, line) != ""
+	}
+}
+
+// drop begins a new line below.
+func (e *promptEditor) drop(b *prompt.Buffer) {
+	e.out.endLine()
+	setLine(b, "", 0)
+	e.reading.above, e.reading.open = nil, ""
+}
+
+// tab completes what can be only one thing, or what all begin with, and else goes to
+// the menu. Before there is an answer it is put off until then.
+func (e *promptEditor) tab() (order string) {
+	switch p := &e.offer.proposals; {
+	case len(p.List) == 1 || p.Begin != "":
+		return doComplete.order()
+	case len(p.List) == 0:
+		e.tabbed = p.Pending
+		return ""
+	case len(e.offer.menu) == 0:
 		return ""
 	}
 	return keyTab
 }
 
 // pressInMenu moves what is selected; any other key accepts it first.
-func (e *promptEditor) pressInMenu(key, name string) string {
-	switch name {
-	case "tab", "newer":
+func (e *promptEditor) pressInMenu(key string, do action) (order string) {
+	switch do {
+	case doTab, doNewer:
 		return keyTab
-	case "back tab", "older":
+	case doBackTab, doOlder:
 		return keyBackTab
-	case "escape":
-		return code("dismiss")
+	case doEscape:
+		return doDismiss.order()
 	}
 	e.held = key
-	return code("accept")
+	return doAccept.order()
 }
 
-// edits is what was cut last.
-type edits struct {
-	cut   string
+// cut is what was cut last.
+type cut struct {
+	text  string
 	going bool // the last action cut something: the next cut adds to it
 }
 
-func (c *edits) cutLeft(b *prompt.Buffer, n int) {
+// left cuts the n characters before the cursor. What is cut one after the other is
+// put back in one piece, in the order in which it stood.
+func (c *cut) left(b *prompt.Buffer, n int) {
 	text := b.DeleteBeforeCursor(n)
 	if !c.going {
-		c.cut = ""
+		c.text = ""
 	}
-	c.cut = text + c.cut
+	c.text = text + c.text
 }
 
-func (c *edits) cutRight(b *prompt.Buffer, n int) {
+// right cuts the n characters behind the cursor.
+func (c *cut) right(b *prompt.Buffer, n int) {
 	text := string([]rune(after(b))[:n])
 	b.Delete(n)
 	if !c.going {
-		c.cut = ""
+		c.text = ""
 	}
-	c.cut += text
+	c.text += text
 }
 
+// What stands around the cursor of go-prompt's buffer, and a text's length in
+// characters, in which go-prompt counts.
 func before(b *prompt.Buffer) string { return b.Document().TextBeforeCursor() }
 func after(b *prompt.Buffer) string  { return b.Document().TextAfterCursor() }
 func count(s string) int             { return utf8.RuneCountInString(s) }

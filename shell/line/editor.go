@@ -14,8 +14,9 @@ import (
 // can stand: only New knows which there are.
 type Editor interface {
 	// ReadLine shows the prompt, asking for it again whenever it is drawn anew, and
-	// returns the next line. The error is io.EOF when the person leaves,
-	// ErrInterrupted after Ctrl-C, and the context's.
+	// returns the next line. One that leaves something open goes on, with a prompt of
+	// its own, until nothing is; its parts are joined with \n. The error is io.EOF
+	// when the person leaves, ErrInterrupted after Ctrl-C, and the context's.
 	ReadLine(ctx context.Context, prompt func() Prompt) (string, error)
 	// Ask is ReadLine for an answer: nothing is completed, recalled or kept.
 	Ask(ctx context.Context, question string) (string, error)
@@ -44,8 +45,10 @@ type Prompt struct {
 
 // Proposals are what the text before the cursor may become.
 type Proposals struct {
-	From int // where in the text, in bytes, the word begins that each takes the place of
-	List []Proposal
+	From    int    // where in the text, in bytes, the word begins that each takes the place of
+	Begin   string // takes the word's place as well: what all begin with; empty if the word says it
+	List    []Proposal
+	Pending bool // there is nothing yet, but a server has been asked; Refresh tells when it has answered
 }
 
 // Proposal is one completion of a word.
@@ -58,18 +61,23 @@ type Proposal struct {
 
 // Assistant helps whoever types a line.
 type Assistant struct {
+	// Open tells what a line leaves open, such as a quote, if that was open before it:
+	// then the next line goes on with it. Empty is nothing.
+	Open     func(before, line string) string
 	Complete func(before string) Proposals // quick; never asks a server
 	Recall   *history.Recall               // lines typed earlier
 }
 
-// New is the richest editor that the terminal can bear: one that edits by
-// escape sequences, unless the person or the terminal cannot do with them.
+// openPrompt stands before a line that goes on with what the one before left open.
+func openPrompt(open string) Prompt { return Prompt{Text: open + "> "} }
+
+// New is the richest editor that the terminal can bear: one that edits by escape
+// sequences, unless the terminal cannot do with them.
 func New(in, out *os.File, getenv func(string) string, help Assistant, interrupts <-chan os.Signal) Editor {
-	term := getenv("TERM")
-	if getenv("NO_COLOR") == "" && term != "" && term != "dumb" {
-		if e, err := newPrompt(in, out, help); err == nil {
+	if term := getenv("TERM"); term != "" && term != "dumb" {
+		if e, err := newPrompt(in, out, help, getenv("NO_COLOR") == ""); err == nil {
 			return e
 		}
 	}
-	return newPlain(in, out, interrupts)
+	return newPlain(in, out, help.Open, interrupts)
 }

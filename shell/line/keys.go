@@ -14,11 +14,12 @@ type keyBuffer struct {
 	pasting bool // between the marks of bracketed paste
 }
 
-// The marks around what is pasted, and one of our own: the terminal has cut the
-// line it stands in.
+// The marks around what is pasted, and two of our own: a tab that is text, and the
+// terminal has cut the line this stands in.
 const (
 	pasteBegins = "\x1b[200~"
 	pasteEnds   = "\x1b[201~"
+	pastedTab   = "\x1b[9998~"
 	cutMark     = "\x1b[9999~"
 )
 
@@ -53,6 +54,24 @@ func (k *keyBuffer) next(flush bool) string {
 		}
 	}
 	return ""
+}
+
+// pastedLine is the next line of a paste, if all of it has come, and what is behind
+// it. k itself stays as it is.
+func (k keyBuffer) pastedLine() (line string, rest keyBuffer, ok bool) {
+	for k.pasting {
+		switch key := k.next(false); {
+		case key == "\r":
+			return line, k, true
+		case key == pastedTab:
+			line += "\t"
+		case key == "" || isControl(key[0]):
+			return "", k, false
+		default:
+			line += key
+		}
+	}
+	return "", k, false
 }
 
 // interrupted takes all keys up to a Ctrl-C, if there is one.
@@ -100,14 +119,14 @@ func (k *keyBuffer) joined(key string) string {
 	return key
 }
 
-// pastedKey is what a control character means in a paste: line ends stay, a tab
-// is a blank, all else is dropped.
+// pastedKey is what a control character means in a paste: line ends and tabs are
+// text, all else is dropped.
 func pastedKey(key string) string {
 	switch key {
 	case "\r", "\n":
 		return key
 	case "\t":
-		return " "
+		return pastedTab
 	}
 	return ""
 }

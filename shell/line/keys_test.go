@@ -44,8 +44,8 @@ func TestKeys(t *testing.T) {
 		"你好\x7f😀":                              {"你好", "\x7f", "😀"},
 		"a\xffb":                               {"a\uFFFDb"},
 		"a\xe4\xb8":                            {"a\uFFFD\uFFFD"},
-		"\x1b[200~a\tb\x01c\rd\x1b[201~\te":    {"a b", "c", "\r", "d", "\t", "e"},
-		"\x1b[200~a\tb\x03c\td":                {"a b", "\x03", "c", "\t", "d"},
+		"\x1b[200~a\tb\x01c\rd\x1b[201~\te":    {"a", pastedTab, "bc", "\r", "d", "\t", "e"},
+		"\x1b[200~a\tb\x03c\td":                {"a", pastedTab, "b", "\x03", "c", "\t", "d"},
 		"\x1b[200~one\ntwo\r\nthree\x1b[201~y": {"one", "\r", "two", "\r", "threey"},
 	} {
 		if diff := cmp.Diff(want, keysOf(in)); diff != "" && strings.Join(keysOf(in), "") != strings.Join(want, "") {
@@ -90,6 +90,33 @@ func TestPatience(t *testing.T) {
 	take("\x1b[200~ab")
 	e.endPaste()
 	want(-1, false)
+}
+
+func TestPastedLine(t *testing.T) {
+	for in, want := range map[string]string{
+		"\x1b[200~":                          "no",
+		"\x1b[200~one":                       "no",
+		"\x1b[200~one\rtwo\r":                "one|two\r",
+		"\x1b[200~\r\x1b[201~":               "|\x1b[201~",
+		"\x1b[200~a\tb\x01\x1b[31m中\r\ncd":   "a\tb中|cd",
+		"\x1b[200~one\x1b[201~\r":            "one|", // Enter behind it
+		"\x1b[200~one\x03\r":                 "no",
+		"\x1b[200~one" + cutMark + "\rtwo\r": "no",
+		"one\r":                              "no",
+	} {
+		k := keyBuffer{bytes: in}
+		if strings.HasPrefix(in, pasteBegins) {
+			k.bytes, k.pasting = k.bytes[len(pasteBegins):], true
+		}
+		before := k
+		got := "no"
+		if line, rest, ok := k.pastedLine(); ok {
+			got = line + "|" + rest.bytes
+		}
+		if got != want || k != before {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
 }
 
 func TestInterrupted(t *testing.T) {

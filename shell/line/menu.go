@@ -18,9 +18,10 @@ type offer struct {
 	selected      int // -1: none
 }
 
-// line is the text with proposal i in place of the word, and the cursor behind it.
-func (o *offer) line(i int) (text string, cursor int) {
-	head := o.before[:o.proposals.From] + o.proposals.List[i].Text
+// with is the text with another word in place of the last one, and the cursor behind
+// it.
+func (o *offer) with(word string) (text string, cursor int) {
+	head := o.before[:o.proposals.From] + word
 	return head + o.after, utf8.RuneCountInString(head)
 }
 
@@ -50,13 +51,19 @@ func (e *promptEditor) suggest(d prompt.Document) []prompt.Suggest {
 	return e.offer.menu
 }
 
+// chosen is the text with what the menu has selected.
+func (o *offer) chosen() (text string, cursor int) { return o.with(o.proposals.List[o.selected].Text) }
+
 // renew asks what can be completed now.
 func (e *promptEditor) renew(after string) {
 	e.offer = offer{before: e.before, after: after, selected: -1}
-	if e.before == "" || e.reading.asking || e.search != nil || e.help.Complete == nil {
+	if e.before == "" || e.reading.bare() || e.search != nil || e.help.Complete == nil {
 		return
 	}
 	e.offer.proposals = e.help.Complete(e.before)
+	if e.tabbed && !e.offer.proposals.Pending {
+		e.tabbed, e.held = false, keyTab
+	}
 	if !e.roomForMenu() || !slices.ContainsFunc(e.offer.proposals.List, Proposal.shows) {
 		return
 	}
@@ -86,10 +93,10 @@ func (o *offer) previous() {
 
 // present is what is to be drawn.
 func (e *promptEditor) present(d prompt.Document) view {
-	v := view{prompt: e.reading.prompt(), text: d.Text, cursor: utf8.RuneCountInString(e.before)}
+	v := view{prompt: e.reading.shownPrompt(), text: d.Text, cursor: utf8.RuneCountInString(e.before)}
 	switch {
 	case e.offer.selected >= 0:
-		v.text, v.cursor = e.offer.line(e.offer.selected)
+		v.text, v.cursor = e.offer.chosen()
 	case e.search != nil:
 		v.prompt = e.search.prompt()
 	}
@@ -102,7 +109,7 @@ func (e *promptEditor) present(d prompt.Document) view {
 // its own way.
 func (e *promptEditor) accept(b *prompt.Buffer) {
 	if e.offer.selected >= 0 {
-		text, cursor := e.offer.line(e.offer.selected)
+		text, cursor := e.offer.chosen()
 		setLine(b, text, cursor)
 	}
 }
@@ -112,16 +119,18 @@ func (e *promptEditor) dismiss(b *prompt.Buffer) {
 	setLine(b, e.offer.before+e.offer.after, utf8.RuneCountInString(e.offer.before))
 }
 
-// complete takes over the only proposal there is.
+// complete takes over the only proposal there is, or what all of them begin with.
 func (e *promptEditor) complete(b *prompt.Buffer) {
-	if len(e.offer.proposals.List) != 1 {
-		return
+	p := &e.offer.proposals
+	word, last := p.Begin, false
+	if len(p.List) == 1 {
+		word, last = p.List[0].Text, p.List[0].Last && e.offer.after == ""
 	}
-	text, cursor := e.offer.line(0)
+	if last {
+		word += " "
+	}
+	text, cursor := e.offer.with(word)
 	setLine(b, text, cursor)
-	if e.offer.proposals.List[0].Last && e.offer.after == "" {
-		b.InsertText(" ", false, true)
-	}
 }
 
 // The room a menu needs.
@@ -149,7 +158,7 @@ func (e *promptEditor) layoutPrefix() string {
 // menuColumn is the column go-prompt takes the cursor to be in.
 func (e *promptEditor) menuColumn() int {
 	width := max(e.out.width, leastColumns)
-	return (runewidth.StringWidth(e.layoutPrefix()) + runewidth.StringWidth(e.before)) % width
+	return (runewidth.StringWidth(e.layoutPrefix()) + runewidth.StringWidth(visible(e.before))) % width
 }
 
 // roomForMenu is false in a window too small for it.

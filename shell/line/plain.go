@@ -13,9 +13,10 @@ import (
 // plainEditor reads from a terminal that does its own line editing.
 type plainEditor struct {
 	out        io.Writer
-	wanted     chan struct{}
-	reading    bool // a line is wanted and has not come; ReadLine's own
-	lines      chan plainLine
+	open       func(before, line string) string // of the Assistant
+	wanted     chan struct{}                    // has the goroutine read one more line
+	lines      chan plainLine                   // has what it has read
+	reading    bool                             // a line is wanted and has not come; only readOne uses it
 	interrupts <-chan os.Signal
 
 	mu     sync.Mutex
@@ -33,8 +34,8 @@ type plainLine struct {
 
 // newPlain reads lines from in and prompts on out. Ctrl-C arrives through
 // interrupts while a line is being read.
-func newPlain(in io.Reader, out io.Writer, interrupts <-chan os.Signal) Editor {
-	e := &plainEditor{out: out, wanted: make(chan struct{}, 1), lines: make(chan plainLine, 1), interrupts: interrupts}
+func newPlain(in io.Reader, out io.Writer, open func(before, line string) string, interrupts <-chan os.Signal) Editor {
+	e := &plainEditor{out: out, open: open, wanted: make(chan struct{}, 1), lines: make(chan plainLine, 1), interrupts: interrupts}
 	// A read of a terminal cannot be broken off, so this goroutine ends with the
 	// process. It reads only when a line is wanted: what is typed while a command
 	// runs may be meant for a program which that has started. It goes on after an
@@ -56,6 +57,7 @@ func newPlain(in io.Reader, out io.Writer, interrupts <-chan os.Signal) Editor {
 	return e
 }
 
+// show prints the prompt, which Notify prints again from now on.
 func (e *plainEditor) show(prompt func() Prompt) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -64,6 +66,7 @@ func (e *plainEditor) show(prompt func() Prompt) error {
 	return err
 }
 
+// hide ends what show began, with the end of the line if the terminal has shown none.
 func (e *plainEditor) hide(end string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -74,6 +77,24 @@ func (e *plainEditor) hide(end string) error {
 
 // ReadLine is part of Editor.
 func (e *plainEditor) ReadLine(ctx context.Context, prompt func() Prompt) (string, error) {
+	text, err := e.readOne(ctx, prompt)
+	for open := e.open("", text); open != "" && err == nil; {
+		var line string
+		line, err = e.readOne(ctx, func() Prompt { return openPrompt(open) })
+		if errors.Is(err, io.EOF) { // Ctrl-D leaves what is open, and not the shell
+			err = ErrInterrupted
+		}
+		text += "\n" + line
+		open = e.open(open, line)
+	}
+	if err != nil {
+		return "", err
+	}
+	return text, nil
+}
+
+// readOne reads a single line.
+func (e *plainEditor) readOne(ctx context.Context, prompt func() Prompt) (string, error) {
 	if err := e.show(prompt); err != nil {
 		return "", err
 	}
@@ -110,7 +131,7 @@ func (e *plainEditor) Notify(text string) error {
 
 // Ask is part of Editor.
 func (e *plainEditor) Ask(ctx context.Context, question string) (string, error) {
-	return e.ReadLine(ctx, func() Prompt { return Prompt{Text: question} })
+	return e.readOne(ctx, func() Prompt { return Prompt{Text: question} })
 }
 
 // Refresh is part of Editor; what stands there cannot be drawn anew.

@@ -33,46 +33,65 @@ type promptEditor struct {
 	windows chan os.Signal // the window has another size
 	ended   sync.WaitGroup // of the goroutine that waits for those
 
-	mu       sync.Mutex
-	closed   bool
-	keys     keyBuffer
-	later    keyBuffer // typed before a question, for after it
-	tooLong  bool      // the terminal has cut the line being typed
-	held     string    // a key that waits for what it has caused
-	queued   string    // what go-prompt shall do next, whatever is typed
-	busy     bool      // go-prompt has a key
-	dirty    bool      // something is to be drawn
-	messages strings.Builder
+	mu     sync.Mutex // guards all that follows; suggest and the edits, which run in Input, take it
+	closed bool
 
-	reading *reading // nil while no line is read
+	// What was typed, and what becomes of it.
+	keys    keyBuffer
+	later   keyBuffer // what was typed before a question, for after it
+	tooLong bool      // the terminal has cut the line being typed
+	held    string    // a key that waits until go-prompt has done what must come before it
+	tabbed  bool      // the last key was Tab, and waits for a server's answer
+	queued  string    // an order for go-prompt that comes before any key
+	busy    bool      // go-prompt has an order that it has not carried out
+
+	// What is to be shown.
+	dirty    bool            // something has changed that is not a key's doing
+	messages strings.Builder // whole lines to print above the line being typed
+	view     view            // the line as it is to be drawn
+
+	// The line being read.
+	reading *reading // nil while there is none
 	exit    *exit    // why Input is to return; nil while it is not
-	view    view
-	before  string // the text before the cursor
+	before  string   // the text before the cursor
 	offer   offer
-	edit    edits
+	cut     cut
 	walk    walk
-	search  *search
-	found   *search // one that has just ended
+	search  *search // nil while nothing is searched for
+	found   *search // a search that has just ended, and whose line is still to be shown
 }
 
 // reading is the line being read.
 type reading struct {
 	prompt func() Prompt
-	asking bool // for an answer, not for a command
-	shown  bool // what is typed now is typed for it
+	asking bool     // for an answer, not for a command
+	shown  bool     // what is typed now is typed for it
+	above  []string // the lines that this one goes on with
+	open   string   // what they leave open; empty if there are none
 }
 
-// exit is why Input returns.
+// shownPrompt is what stands before the line.
+func (r *reading) shownPrompt() Prompt {
+	if r.open != "" {
+		return openPrompt(r.open)
+	}
+	return r.prompt()
+}
+
+// bare tells that earlier lines and completions are of no use here.
+func (r *reading) bare() bool { return r.asking || r.open != "" }
+
+// exit is why Input returns: one of key, resize and err is set.
 type exit struct {
-	key    bool // Enter: the line is the result
-	resize bool // it is called again
+	key    bool // Enter was pressed, and the line is the result
+	resize bool // Input is to be called again, which asks for the window's size
 	err    error
-	seen   bool // by Input, which is about to return
-	line   string
+	seen   bool   // Input knows, and is about to return
+	line   string // the result of Enter
 }
 
 // newPrompt fails where go-prompt would panic: without a terminal to control.
-func newPrompt(in, out *os.File, help Assistant) (Editor, error) {
+func newPrompt(in, out *os.File, help Assistant, color bool) (Editor, error) {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
@@ -88,7 +107,7 @@ func newPrompt(in, out *os.File, help Assistant) (Editor, error) {
 	if e.tty, err = openTerminal(in, out); err != nil {
 		return nil, err
 	}
-	e.out = &promptWriter{to: out, size: e.tty.size, frame: e.frame}
+	e.out = &promptWriter{to: out, size: e.tty.size, frame: e.frame, color: color}
 	before := openFiles()
 	e.lib = prompt.New(func(string) {}, e.suggest, e.options()...)
 	closeOnExec(before) // it opens /dev/tty
@@ -102,6 +121,7 @@ func newPrompt(in, out *os.File, help Assistant) (Editor, error) {
 	return e, nil
 }
 
+// options give go-prompt our parts in place of its own, and the colours of the menu.
 func (e *promptEditor) options() []prompt.Option {
 	return []prompt.Option{
 		prompt.OptionParser(promptKeys{e}),
@@ -114,9 +134,9 @@ func (e *promptEditor) options() []prompt.Option {
 		prompt.OptionLivePrefix(func() (string, bool) { return e.menuPrefix(), true }),
 		prompt.OptionPreviewSuggestionTextColor(previewColor),
 		prompt.OptionSuggestionTextColor(prompt.White), prompt.OptionSuggestionBGColor(prompt.DarkGray),
-		prompt.OptionSelectedSuggestionTextColor(prompt.Black), prompt.OptionSelectedSuggestionBGColor(prompt.Turquoise),
+		prompt.OptionSelectedSuggestionTextColor(prompt.Black), prompt.OptionSelectedSuggestionBGColor(selectedColor),
 		prompt.OptionDescriptionTextColor(prompt.LightGray), prompt.OptionDescriptionBGColor(prompt.DarkGray),
-		prompt.OptionSelectedDescriptionTextColor(prompt.Black), prompt.OptionSelectedDescriptionBGColor(prompt.Cyan),
+		prompt.OptionSelectedDescriptionTextColor(prompt.Black), prompt.OptionSelectedDescriptionBGColor(selectedAboutColor),
 		prompt.OptionScrollbarBGColor(prompt.DarkGray), prompt.OptionScrollbarThumbColor(prompt.LightGray),
 	}
 }
@@ -131,6 +151,8 @@ func (e *promptEditor) Ask(ctx context.Context, question string) (string, error)
 	return e.read(ctx, &reading{prompt: func() Prompt { return Prompt{Text: question} }, asking: true})
 }
 
+// read reads a line, or several that belong together. A new size of the window ends
+// Input, and begins it again with the line as it was.
 func (e *promptEditor) read(ctx context.Context, r *reading) (string, error) {
 	e.begin(r)
 	stop := context.AfterFunc(ctx, func() { e.leave(r, &exit{err: context.Cause(ctx)}) })
@@ -146,12 +168,14 @@ func (e *promptEditor) read(ctx context.Context, r *reading) (string, error) {
 	return x.line, errors.Join(x.err, e.end())
 }
 
+// begin forgets all that belonged to the line before. What was typed so far was not
+// typed for a question that nobody has seen.
 func (e *promptEditor) begin(r *reading) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.reading, e.exit, e.held, e.queued = r, nil, "", ""
 	e.walk, e.search, e.offer = walk{}, nil, offer{selected: -1}
-	e.tooLong = false
+	e.tooLong, e.tabbed = false, false
 	if r.asking {
 		e.later, e.keys = e.keys, keyBuffer{}
 	}
@@ -206,7 +230,7 @@ func (e *promptEditor) leaveInput(b *prompt.Buffer) {
 		e.out.resized()
 	default:
 		if x.key {
-			x.line = b.Text()
+			x.line = strings.Join(append(e.reading.above, b.Text()), "\n")
 		}
 		e.out.endLine()
 		setLine(b, "", 0)
@@ -214,6 +238,7 @@ func (e *promptEditor) leaveInput(b *prompt.Buffer) {
 	x.seen = true
 }
 
+// leaving is how go-prompt asks after each order whether Input shall return.
 func (e *promptEditor) leaving() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -56,7 +56,7 @@ const (
 const nothing = "\x1b[E"
 
 // Read is called by go-prompt's reader again and again, with a pause of 10 ms. It
-// returns what go-prompt shall do next, and does not wait while go-prompt is busy:
+// returns go-prompt's next order, and does not wait while go-prompt is busy:
 // that may be with ending the reader.
 func (k promptKeys) Read() ([]byte, error) {
 	e := k.e
@@ -66,17 +66,17 @@ func (k promptKeys) Read() ([]byte, error) {
 	if e.busy {
 		return nil, errNoKey
 	}
-	event := e.next(false)
-	for event == "" {
-		event = e.await()
+	order := e.next(false)
+	for order == "" {
+		order = e.await()
 	}
 	e.busy = true
-	return []byte(event), nil
+	return []byte(order), nil
 }
 
 // await waits for what was typed, or for what there is to show, and decides then.
 // Called with mu held.
-func (e *promptEditor) await() (event string) {
+func (e *promptEditor) await() (order string) {
 	timeout := e.patience()
 	e.mu.Unlock()
 	typed, late, err := e.tty.wait(timeout)
@@ -167,11 +167,12 @@ func (e *promptEditor) restoreOnPanic() {
 	}
 }
 
-// next decides what go-prompt shall do next, or "" if there is nothing.
-func (e *promptEditor) next(flush bool) string {
-	if event := e.queued; event != "" && e.exit == nil {
+// next is the next order for go-prompt: a key it knows, text, or an action's; "" if
+// there is none.
+func (e *promptEditor) next(flush bool) (order string) {
+	if order := e.queued; order != "" && e.exit == nil {
 		e.queued = ""
-		return event
+		return order
 	}
 	for e.exit == nil {
 		key := e.held
@@ -182,8 +183,8 @@ func (e *promptEditor) next(flush bool) string {
 		if key == "" {
 			return e.redraw()
 		}
-		if event := e.press(key); event != "" {
-			return event
+		if order := e.press(key); order != "" {
+			return order
 		}
 	}
 	return nothing
@@ -191,7 +192,7 @@ func (e *promptEditor) next(flush bool) string {
 
 // redraw has go-prompt draw anew if there is anything to show. Any key but Tab
 // would accept what is selected in the menu, so then it is two of them.
-func (e *promptEditor) redraw() string {
+func (e *promptEditor) redraw() (order string) {
 	switch {
 	case !e.dirty:
 		return ""

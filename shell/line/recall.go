@@ -12,16 +12,17 @@ import (
 
 // walk is a walk through earlier lines with the arrow keys.
 type walk struct {
-	under  bool
-	at     int    // the line shown; Len: the one being typed
-	prefix string // what was typed, which all the lines begin with
+	begun  bool
+	at     int    // the line that is shown; Recall's Len stands for the one being typed
+	prefix string // what was typed, with which all the lines begin
 }
 
+// older goes to the earlier line before the one shown, and begins a walk if need be.
 func (e *promptEditor) older(b *prompt.Buffer) {
-	if e.reading.asking {
+	if e.reading.bare() {
 		return
 	}
-	if !e.walk.under {
+	if !e.walk.begun {
 		e.walk = walk{true, e.help.Recall.Len(), b.Text()}
 	}
 	if line, at, ok := e.help.Recall.Older(e.walk.at, e.walk.prefix); ok {
@@ -30,12 +31,13 @@ func (e *promptEditor) older(b *prompt.Buffer) {
 	}
 }
 
+// newer goes back, at last to what was typed.
 func (e *promptEditor) newer(b *prompt.Buffer) {
-	if !e.walk.under {
+	if !e.walk.begun {
 		return
 	}
 	line, at, ok := e.help.Recall.Newer(e.walk.at, e.walk.prefix)
-	if !ok { // back to what was typed
+	if !ok {
 		line, at = e.walk.prefix, e.help.Recall.Len()
 	}
 	e.walk.at = at
@@ -46,8 +48,8 @@ func (e *promptEditor) newer(b *prompt.Buffer) {
 type search struct {
 	recall *history.Recall
 	query  string
-	at     int // the line found; the search goes on before it
-	line   string
+	at     int    // the number of the line found; the search goes on before it
+	line   string // the line itself; what was typed while none is found
 	cursor int
 	failed bool
 
@@ -82,19 +84,19 @@ func (s *search) look(i int) {
 
 // pressInSearch changes the query. A key that means nothing to a search ends it
 // and then does what it always does.
-func (e *promptEditor) pressInSearch(key, name string) string {
+func (e *promptEditor) pressInSearch(key string, do action) (order string) {
 	s := e.search
-	switch name {
-	case "search":
+	switch do {
+	case doSearch:
 		s.look(s.at)
-	case "erase":
+	case doErase:
 		_, n := utf8.DecodeLastRuneInString(s.query)
 		s.query, s.failed = s.query[:len(s.query)-n], false
 		s.look(s.recall.Len())
-	case "escape", "interrupt":
+	case doEscape, doInterrupt:
 		s.line, s.cursor = s.saved.text, s.saved.cursor
 		e.finishSearch()
-	case "":
+	case noAction:
 		if isControl(key[0]) {
 			return ""
 		}
@@ -104,7 +106,7 @@ func (e *promptEditor) pressInSearch(key, name string) string {
 		e.held = key
 		e.finishSearch()
 	}
-	return code("search")
+	return doSearch.order()
 }
 
 // finishSearch keeps the line; showFound has still to show it.

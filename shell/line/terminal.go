@@ -131,15 +131,21 @@ func (t *terminal) wait(timeout int) (typed string, late bool, err error) {
 	if fds[0].Revents == 0 {
 		return "", false, nil
 	}
+	typed, err = t.read()
+	return typed, false, err
+}
+
+// read reads what poll has seen. Nothing at all is the end.
+func (t *terminal) read() (string, error) {
 	b := make([]byte, 4096)
 	n, err := unix.Read(int(t.in.Fd()), b)
 	switch {
 	case err != nil:
-		return "", false, again(err)
+		return "", again(err)
 	case n == 0:
-		return "", false, io.EOF
+		return "", io.EOF
 	}
-	return string(b[:n]), false, nil
+	return string(b[:n]), nil
 }
 
 // again passes over what only means to try once more.
@@ -169,12 +175,8 @@ func (t *terminal) ready() string {
 	if n, err := unix.Poll(fds, 0); err != nil || n == 0 || fds[0].Revents&unix.POLLIN == 0 {
 		return ""
 	}
-	b := make([]byte, 4096)
-	n, err := unix.Read(int(t.in.Fd()), b)
-	if err != nil {
-		return ""
-	}
-	return string(b[:n])
+	typed, _ := t.read()
+	return typed
 }
 
 // openFiles are the descriptors that programs would inherit.

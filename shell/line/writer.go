@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
 
 	prompt "github.com/c-bata/go-prompt"
 	"github.com/mattn/go-runewidth"
+
+	"github.com/zksh/zksh/internal/render"
 )
 
 // view is what the line being typed looks like.
@@ -34,6 +35,7 @@ type promptWriter struct {
 	to    io.Writer
 	size  func() (columns, rows int)       // of the terminal
 	frame func() (messages string, v view) // what to draw next
+	color bool
 
 	b      bytes.Buffer
 	width  int   // of the terminal
@@ -66,6 +68,7 @@ const (
 	eraseBelow = "\x1b[J"
 	eraseAll   = "\x1b[H\x1b[2J"
 	alertColor = "\x1b[31m"
+	reversed   = "\x1b[0;7m"
 	noColor    = "\x1b[0m"
 )
 
@@ -112,7 +115,14 @@ func (w *promptWriter) ShowCursor() {
 	w.flush()
 }
 
-// SetColor colours the menu.
+// The colours of the menu that must tell something from the rest of it.
+const (
+	selectedColor      = prompt.Turquoise // what is selected
+	selectedAboutColor = prompt.Cyan      // what that is about
+)
+
+// SetColor colours the menu, or where there shall be no colour reverses what must
+// be told from the rest.
 func (w *promptWriter) SetColor(fg, bg prompt.Color, bold bool) {
 	if fg == previewColor {
 		w.stage = previewDrawing
@@ -124,7 +134,14 @@ func (w *promptWriter) SetColor(fg, bg prompt.Color, bold bool) {
 	if bold {
 		attribute = 1
 	}
-	fmt.Fprintf(&w.b, "\x1b[%d;%d;%dm", attribute, colorCode(fg), colorCode(bg)+10)
+	switch {
+	case w.color:
+		fmt.Fprintf(&w.b, "\x1b[%d;%d;%dm", attribute, colorCode(fg), colorCode(bg)+10)
+	case bg == selectedColor || bg == selectedAboutColor:
+		w.b.WriteString(reversed)
+	default:
+		w.b.WriteString(noColor)
+	}
 }
 
 // colorCode is the number of a foreground colour.
@@ -199,14 +216,8 @@ func (w *promptWriter) newRow() {
 func (w *promptWriter) draw(v view) {
 	v = w.cut(v)
 	w.shown = v
-	head, text := visible(v.prompt.Text), visible(v.text)
-	if v.prompt.Alert {
-		w.b.WriteString(alertColor + head + noColor)
-	} else {
-		w.b.WriteString(head)
-	}
-	w.b.WriteString(text)
-	w.at = w.follow(w.follow(place{}, head), text)
+	w.b.WriteString(w.dressed(v.prompt) + visible(v.text))
+	w.at = w.behind(v)
 	if w.at.column == w.width {
 		w.newRow()
 	}
@@ -214,6 +225,19 @@ func (w *promptWriter) draw(v view) {
 	w.end = w.at
 	w.target = w.cursorPlace(v)
 	w.move(place{w.end.row, v.menu})
+}
+
+// dressed is a prompt as it is shown.
+func (w *promptWriter) dressed(p Prompt) string {
+	if p.Alert && w.color {
+		return alertColor + visible(p.Text) + noColor
+	}
+	return visible(p.Text)
+}
+
+// behind is the cell behind the last one of a line.
+func (w *promptWriter) behind(v view) place {
+	return w.follow(w.follow(place{}, visible(v.prompt.Text)), visible(v.text))
 }
 
 // cut leaves of a text that is longer than the screen the part around the cursor:
@@ -241,8 +265,8 @@ func (w *promptWriter) cut(v view) view {
 
 // cursorPlace is the cell the cursor belongs into.
 func (w *promptWriter) cursorPlace(v view) place {
-	before := string([]rune(v.text)[:v.cursor])
-	to := w.follow(w.follow(place{}, visible(v.prompt.Text)), visible(before))
+	v.text = string([]rune(v.text)[:v.cursor])
+	to := w.behind(v)
 	if to.column == w.width {
 		return place{to.row + 1, 0}
 	}
@@ -261,15 +285,21 @@ func (w *promptWriter) follow(at place, s string) place {
 	return at
 }
 
-// visible replaces what could drive the terminal, character by character.
+// visible replaces what could drive the terminal or hide on it, character by
+// character: the line is as wide as it looks. Joined pictures are left to it.
 func visible(s string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == 0x2028 || r == 0x2029 {
+		switch {
+		case r == '\t':
+			return ' '
+		case r != zeroWidthJoiner && render.Hidden(r):
 			return '?'
 		}
 		return r
 	}, s)
 }
+
+const zeroWidthJoiner = '\u200d'
 
 // endLine leaves the line as it is and goes to the row below it.
 func (w *promptWriter) endLine() {
@@ -288,7 +318,7 @@ func (w *promptWriter) lookAtSize() {
 	if columns != w.width {
 		w.width = columns
 		w.at = w.cursorPlace(w.shown)
-		w.end = w.follow(w.follow(place{}, visible(w.shown.prompt.Text)), visible(w.shown.text))
+		w.end = w.behind(w.shown)
 	}
 }
 

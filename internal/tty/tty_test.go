@@ -1,0 +1,231 @@
+//go:build linux || darwin || dragonfly || freebsd || netbsd || openbsd
+
+package tty
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
+
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+// inTerminal makes the test's own program one that a terminal controls: its shell,
+// or a job of that.
+const inTerminal = "ZKSH_TEST_TERMINAL"
+
+func TestMain(m *testing.M) {
+	do := map[string]func() error{"shell": runJob, "job": changeJobs}[os.Getenv(inTerminal)]
+	if do == nil {
+		os.Exit(m.Run())
+	}
+	if err := do(); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+}
+
+// runJob runs the job in the foreground, as a shell would. The system stops only
+// jobs that have a shell.
+func runJob() error {
+	job := exec.Command(os.Args[0])
+	job.Env = append(os.Environ(), inTerminal+"=job")
+	job.Stdin, job.Stdout, job.Stderr = os.Stdin, os.Stdout, os.Stderr
+	job.SysProcAttr = &syscall.SysProcAttr{Foreground: true} // and a process group of its own
+	if err := job.Start(); err != nil {
+		return err
+	}
+	var status unix.WaitStatus
+	if _, err := unix.Wait4(job.Process.Pid, &status, unix.WUNTRACED, nil); err != nil {
+		return err
+	}
+	if status.Stopped() {
+		return errors.Join(fmt.Errorf("stopped by %v", status.StopSignal()), job.Process.Kill())
+	}
+	if !status.Exited() || status.ExitStatus() != 0 {
+		return fmt.Errorf("ended with %x", status)
+	}
+	return SetForeground(os.Stdin, unix.Getpgrp()) // from the background, where the job has left us
+}
+
+// open opens a terminal. The keyboard end keeps it alive.
+func open(t *testing.T) (keyboard, terminal *os.File) {
+	t.Helper()
+	keyboard, terminal, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = keyboard.Close(), terminal.Close() }) // a test may have closed one
+	return keyboard, terminal
+}
+
+func file(t *testing.T) *os.File {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func TestSize(t *testing.T) {
+	_, terminal := open(t)
+	for _, size := range [][2]uint16{{80, 24}, {1, 1}, {0, 0}, {80, 0}, {0, 24}} {
+		if err := pty.Setsize(terminal, &pty.Winsize{Cols: size[0], Rows: size[1]}); err != nil {
+			t.Fatal(err)
+		}
+		want := size
+		if size[0]*size[1] == 0 {
+			want = [2]uint16{}
+		}
+		if columns, rows := Size(terminal); columns != int(want[0]) || rows != int(want[1]) {
+			t.Errorf("%v: %d columns and %d rows", size, columns, rows)
+		}
+	}
+	f := file(t)
+	if columns, rows := Size(f); columns != 0 || rows != 0 {
+		t.Errorf("a file has %d columns and %d rows", columns, rows)
+	}
+	if !Is(terminal) || Is(f) {
+		t.Errorf("a terminal is one: %v; a file: %v", Is(terminal), Is(f))
+	}
+}
+
+func echoes(t *testing.T, terminal *os.File) bool {
+	t.Helper()
+	m, err := GetModes(terminal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Lflag&unix.ECHO != 0
+}
+
+func setEcho(f *os.File, on bool) error {
+	m, err := GetModes(f)
+	if err != nil {
+		return err
+	}
+	m.Lflag &^= unix.ECHO
+	if on {
+		m.Lflag |= unix.ECHO
+	}
+	return SetModes(f, m)
+}
+
+func TestModes(t *testing.T) {
+	_, terminal := open(t)
+	putBack := KeepModes(terminal)
+	for _, on := range []bool{false, true, false} {
+		if err := setEcho(terminal, on); err != nil || echoes(t, terminal) != on {
+			t.Fatalf("echo is not %v: %v", on, err)
+		}
+	}
+	if err := putBack(); err != nil || !echoes(t, terminal) {
+		t.Errorf("the modes are not put back: %v", err)
+	}
+	f := file(t)
+	if _, err := GetModes(f); err == nil {
+		t.Error("a file has modes")
+	}
+	if err := KeepModes(f)(); err != nil {
+		t.Errorf("a file has modes to put back: %v", err)
+	}
+}
+
+// A terminal that has hung up needs no modes.
+func TestModesOfTheGone(t *testing.T) {
+	keyboard, terminal := open(t)
+	putBack := KeepModes(terminal)
+	modes, err := GetModes(terminal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := keyboard.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(SetModes(terminal, modes), putBack()); err != nil {
+		t.Error(err)
+	}
+	if err := terminal.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := UnlessGone(syscall.EBADF); err == nil {
+		t.Error("a file that is not open counts as gone")
+	}
+}
+
+// What needs a terminal that controls the process runs in one.
+func TestJobs(t *testing.T) {
+	cmd := exec.CommandContext(zktest.Within(t), os.Args[0]) // a step that stops it makes it late
+	cmd.Env = append(os.Environ(), inTerminal+"=shell")
+	terminal, err := pty.Start(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer terminal.Close()
+	out, _ := io.ReadAll(terminal) // the end of a terminal is an error on Linux
+	if err := cmd.Wait(); err != nil || strings.TrimSpace(string(out)) != "all is well" {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// changeJobs gives the terminal to another job and takes it back. Were one of the
+// steps not quiet, the process would be stopped by it.
+func changeJobs() error {
+	f := os.Stdin
+	ours := unix.Getpgrp()
+	if group, err := Foreground(f); err != nil || group != ours {
+		return fmt.Errorf("the foreground is %d, %v, not %d", group, err, ours)
+	}
+	job := exec.Command("sleep", "60")
+	job.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := job.Start(); err != nil {
+		return err
+	}
+	defer func() {
+		_ = job.Process.Kill()
+		_ = job.Wait() // it was killed
+	}()
+	putBack := KeepModes(f)
+	if err := errors.Join(setEcho(f, false), SetForeground(f, job.Process.Pid)); err != nil {
+		return err
+	}
+	if group, err := Foreground(f); err != nil || group != job.Process.Pid {
+		return fmt.Errorf("the foreground is %d, %v, not the job", group, err)
+	}
+	modes, err := GetModes(f)
+	if err = errors.Join(err, putBack()); err != nil {
+		return err
+	}
+	if now, err := GetModes(f); err != nil || *now != *modes {
+		return fmt.Errorf("another job's modes were changed: %v", err)
+	}
+	if err := SetForeground(f, ours); err != nil {
+		return err
+	}
+	if group, err := Foreground(f); err != nil || group != ours {
+		return fmt.Errorf("the foreground is %d, %v, not ours again", group, err)
+	}
+	if err := putBack(); err != nil {
+		return err
+	}
+	if now, err := GetModes(f); err != nil || now.Lflag&unix.ECHO == 0 {
+		return fmt.Errorf("the modes were not put back: %v", err)
+	}
+	failure := errors.New("failure")
+	if err := Quietly(func() error { return failure }); err != failure {
+		return fmt.Errorf("Quietly returns %v", err)
+	}
+	_, err = fmt.Println("all is well")
+	return err
+}

@@ -1,0 +1,138 @@
+package line
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+// openIfOdd stands in for a shell: an odd number of double quotes leaves one open.
+func openIfOdd(before, line string) string {
+	if strings.Count(before+line, `"`)%2 == 1 {
+		return `"`
+	}
+	return ""
+}
+
+// output is what an editor has shown.
+type output struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) shown() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+func sharp() Prompt { return Prompt{Text: "# "} }
+
+func TestPlain(t *testing.T) {
+	long := strings.Repeat("x", maxTyped)
+	for _, c := range []struct {
+		typed, shown string
+		want         []string // lines, or errors
+	}{
+		{"ls /\n\nls\r\nlast", "# # # # # \n", []string{"ls /", "", "ls", "last", "EOF"}},
+		{"a \"b\n中\n\tc\" \"\n\"\nd\n", "# \"> \"> \"> # # \n", []string{"a \"b\n中\n\tc\" \"\n\"", "d", "EOF"}},
+		{"a \"b\nc", "# \"> \"> \n# \n", []string{"interrupted", "EOF"}}, // the end leaves what is open first
+		{long + "\nls\n", "# \n# # \n", []string{ErrTooLong.Error(), "ls", "EOF"}},
+		{"a \"b\n" + long + "\nls\n", "# \"> \n# # \n", []string{ErrTooLong.Error(), "ls", "EOF"}},
+	} {
+		var out output
+		e := newPlain(strings.NewReader(c.typed), &out, openIfOdd, nil)
+		for _, want := range c.want {
+			got, err := e.ReadLine(zktest.Within(t), sharp)
+			if err != nil {
+				if got != "" {
+					t.Errorf("%.20q: %v with the line %q", c.typed, err, got)
+				}
+				got = err.Error()
+			}
+			if got != want {
+				t.Errorf("%.20q: %q, want %q", c.typed, got, want)
+			}
+		}
+		if out.shown() != c.shown {
+			t.Errorf("%.20q shows %q, want %q", c.typed, out.shown(), c.shown)
+		}
+	}
+}
+
+// Ctrl-C drops all lines that belong together; a message shows the prompt of the
+// line it comes in again; an answer is one line.
+func TestPlainInterrupted(t *testing.T) {
+	in, keyboard := io.Pipe()
+	defer keyboard.Close()
+	var out output
+	interrupts := make(chan os.Signal)
+	e := newPlain(in, &out, openIfOdd, interrupts)
+	type result struct {
+		line string
+		err  error
+	}
+	results := make(chan result)
+	read := func(how func(context.Context) (string, error)) {
+		ctx := zktest.Within(t)
+		go func() { // ends with the line, which is waited for
+			line, err := how(ctx)
+			results <- result{line, err}
+		}()
+	}
+	want := func(line string, err error) {
+		t.Helper()
+		if r := <-results; r.line != line || !errors.Is(r.err, err) {
+			t.Errorf("%q, %v; want %q, %v", r.line, r.err, line, err)
+		}
+	}
+	shows := func(text string) {
+		t.Helper()
+		zktest.Eventually(t, text, func() bool { return strings.HasSuffix(out.shown(), text) })
+	}
+	typeIn := func(text string) {
+		if _, err := io.WriteString(keyboard, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	line := func(ctx context.Context) (string, error) { return e.ReadLine(ctx, sharp) }
+	read(line)
+	typeIn("set \"a\n")
+	shows("# \"> ")
+	if err := e.Notify("an event\n"); err != nil {
+		t.Fatal(err)
+	}
+	shows("\nan event\n\"> ")
+	interrupts <- os.Interrupt
+	want("", ErrInterrupted)
+	read(line)
+	typeIn("ls\n")
+	want("ls", nil)
+	read(func(ctx context.Context) (string, error) { return e.Ask(ctx, "sure? ") })
+	shows("sure? ")
+	typeIn("\"y\n")
+	want(`"y`, nil)
+	ctx, stop := context.WithCancelCause(t.Context())
+	stopped := errors.New("stopped")
+	go func() {
+		line, err := line(ctx)
+		results <- result{line, err}
+	}()
+	shows("# ")
+	typeIn("\"\n")
+	shows("\"> ")
+	stop(stopped)
+	want("", stopped)
+}
