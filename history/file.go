@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"github.com/zksh/zksh/internal/userfile"
 )
 
 const (
@@ -31,16 +33,11 @@ type File struct {
 	last  string   // the last of them
 }
 
-// Open opens the history file at path, or creates it for the user alone, and
-// the directories above it if need be. It narrows wider permissions, and
-// refuses a file that could belong to somebody else. The file keeps at least
-// the newest maxLines lines.
+// Open opens the history file at path as userfile.Open does. The file keeps at
+// least the newest maxLines lines.
 func Open(path string, maxLines int) (*File, error) {
 	if maxLines < 1 {
 		return nil, fmt.Errorf("history: cannot keep %d lines", maxLines)
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("history: %w", err)
 	}
 	h := &File{path: path, max: maxLines}
 	if err := h.reopen(); err != nil {
@@ -146,52 +143,14 @@ func (h *File) lockCurrent() error {
 
 // reopen opens the file at the path, releasing the one that was open.
 func (h *File) reopen() error {
-	// Looking first keeps us from opening a FIFO or a device.
-	if info, err := os.Lstat(h.path); err == nil {
-		if err := h.check(info); err != nil {
-			return err
-		}
-	}
-	f, err := os.OpenFile(h.path, os.O_RDWR|os.O_APPEND|os.O_CREATE|noFollow, 0o600)
+	f, err := userfile.Open(h.path, os.O_APPEND)
 	if err != nil {
 		return err
-	}
-	if err := h.secure(f); err != nil {
-		return errors.Join(err, f.Close())
 	}
 	if h.f != nil {
 		_ = h.f.Close() // nothing is buffered, and the file is no longer in use
 	}
 	h.f, h.seen, h.lines, h.last = f, 0, 0, ""
-	return nil
-}
-
-func (h *File) secure(f *os.File) error {
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if err := h.check(info); err != nil {
-		return err
-	}
-	if info.Mode().Perm()&^0o600 == 0 {
-		return nil
-	}
-	return f.Chmod(0o600)
-}
-
-func (h *File) check(info os.FileInfo) error {
-	switch {
-	case info.Mode().Type() == os.ModeSymlink:
-		return fmt.Errorf("%s is a symbolic link", h.path)
-	case info.IsDir():
-		return fmt.Errorf("%s is a directory", h.path)
-	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s is not a regular file", h.path)
-	}
-	if uid, other := owner(info); other {
-		return fmt.Errorf("%s belongs to another user (uid %d)", h.path, uid)
-	}
 	return nil
 }
 

@@ -6,14 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
-
-// noFollow makes open fail on a symbolic link.
-const noFollow = unix.O_NOFOLLOW
 
 // The lock is held for a moment only, so a longer wait means that its holder
 // was stopped in the middle; a shell must not hang because of that.
@@ -38,12 +34,3 @@ func lock(f *os.File) error {
 }
 
 func unlock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
-
-// owner returns the user a file belongs to if that is somebody else.
-func owner(info os.FileInfo) (uid uint32, other bool) {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return 0, false
-	}
-	return stat.Uid, int(stat.Uid) != os.Geteuid()
-}

@@ -94,6 +94,7 @@ func (s *Shell) redoCommand(group string) *commands.Command {
 			return errors.New("No redoing redos")
 		}
 		s.lines.Replace(s.number, line)
+		s.policy.redoing(line)
 		_, err = s.runText(ctx, line)
 		return err
 	})

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/userfile"
 )
 
 // Notice says what the sandbox is, wherever one is shown.
@@ -86,13 +87,9 @@ func Serve(dir, addr string) (*Place, error) {
 }
 
 func meetingFile(dir string) (*os.File, error) {
-	dir = filepath.Join(dir, "zksh")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("sandbox: %w", err)
-	}
-	f, err := os.OpenFile(filepath.Join(dir, "sandbox"), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := userfile.Open(filepath.Join(dir, "zksh", "sandbox"), 0)
 	if err != nil {
-		return nil, fmt.Errorf("sandbox: %w", err)
+		return nil, fmt.Errorf("sandbox: the file where shells meet: %w", err)
 	}
 	return f, nil
 }
