@@ -16,7 +16,7 @@ import (
 type batch struct {
 	s      *Shell
 	name   string // of the file, for error messages
-	line   int    // the number of the one being run
+	line   int    // the number of the one being run; 0 before the first
 	status int    // of the first failure
 }
 
@@ -137,7 +137,10 @@ func (b *batch) wording(cmd string, err error) []string {
 	if cmd != "" {
 		text = cmd + ": " + text
 	}
-	return []string{fmt.Sprintf("%s:%d: %s", b.name, b.line, text)}
+	if b.line > 0 {
+		text = fmt.Sprintf("%s:%d: %s", b.name, b.line, text)
+	}
+	return []string{text}
 }
 
 func (*batch) shows(e zkconn.Event) bool    { return !e.Session() }

@@ -89,17 +89,20 @@ func (s *Shell) start(ctx context.Context, do func(context.Context) error) *work
 	return w
 }
 
-// settle waits for work that was left. It is called with the session closed, so that
-// nothing of it can reach a server any more; its screen is taken from it when it goes
-// on for all that, until the process ends.
-func (s *Shell) settle(ctx context.Context) error {
+// settling is how long work that was left may go on without a session.
+const settling = 500 * time.Millisecond
+
+// settle waits for work that was left. It is called with the session closed, which
+// ends what waits for a server, and keeps the rest from reaching one. Work that goes on
+// for all that has no screen any more, and ends with the process.
+func (s *Shell) settle() error {
 	if s.left == nil {
 		return nil
 	}
 	select {
 	case <-s.left.ended:
 		return s.left.err
-	case <-ctx.Done():
+	case <-time.After(settling):
 		s.screen.shutOut()
 		return leftError{}
 	}

@@ -127,7 +127,7 @@ func TestAttendForgetsAnEarlierKey(t *testing.T) {
 // reported; if it goes on for all that, nothing more of it reaches the screen.
 func TestSettle(t *testing.T) {
 	over := errors.New("over")
-	for takes, want := range map[time.Duration]error{6 * second: over, 20 * second: leftError{}} {
+	for takes, want := range map[time.Duration]error{4*second + settling/2: over, 20 * second: leftError{}} {
 		synctest.Test(t, func(t *testing.T) {
 			a := newAttended()
 			shell, end := context.WithCancelCause(context.Background())
@@ -143,9 +143,7 @@ func TestSettle(t *testing.T) {
 			if !errors.Is(err, errTerminated) || a.left == nil {
 				t.Fatalf("%v, left %v", err, a.left)
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-			defer cancel()
-			if err := a.settle(ctx); !errors.Is(err, want) {
+			if err := a.settle(); !errors.Is(err, want) {
 				t.Errorf("%v; want %v", err, want)
 			}
 			time.Sleep(time.Minute)

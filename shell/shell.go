@@ -180,7 +180,7 @@ const closeTimeout = 3 * time.Second
 func (s *Shell) leave(status int) int {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	err := errors.Join(s.releaseLocks(ctx), s.cfg.Session.Close(ctx), s.settle(ctx), s.policy.closed())
+	err := errors.Join(s.releaseLocks(ctx), s.cfg.Session.Close(ctx), s.settle(), s.policy.closed())
 	s.report("", err)
 	if status == commands.StatusOK {
 		status = Status(err)
