@@ -75,20 +75,6 @@ func TestJavaDecode(t *testing.T) {
 	}
 }
 
-func TestHint(t *testing.T) {
-	r := New(Config{Commands: [][]*commands.Command{commands.All()}}).Registry()
-	for in, want := range map[string]string{
-		"gte": "did you mean get?", "gett": "did you mean get?", "sl": "did you mean ls?", "creat": "did you mean create?",
-		"getacl": "did you mean getAcl?", "exti": "did you mean exit?", "bogus": "", "x": "", "xyzzy": "",
-		"rm": "did you mean delete?", "RM": "did you mean delete?", "cat": "did you mean get?", "lsr": "did you mean ls -R?",
-		"clear": "Ctrl-L clears the screen", "delteall": "", "deleteal": "did you mean delete?", "rmrr": "",
-	} {
-		if got := r.Hint(in); got != want {
-			t.Errorf("Hint(%q) = %q, want %q", in, got, want)
-		}
-	}
-}
-
 func TestPromptCountsLocks(t *testing.T) {
 	session, err := zkconn.Open(zkconn.Config{Servers: "127.0.0.1:1", Timeout: time.Second})
 	if err != nil {
