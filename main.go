@@ -67,7 +67,8 @@ func run() int {
 	}
 	locks := lockcmd.New()
 	cfg := shell.Config{
-		Session: session, Commands: commandSets(place, locks), Locks: locks, Format: opts.Format, Version: versionText(),
+		Session: session, Commands: [][]*commands.Command{commands.All(), locks.Commands(), app.SandboxCommand(place)},
+		Locks: locks, Format: opts.Format, Version: versionText(),
 		Streams: streams(opts, interactive), Out: output(os.Stdout), Err: output(os.Stderr), Stdin: os.Stdin,
 		StopAtError: opts.StopAtError, GoOn: opts.GoOn, Quiet: opts.Quiet, Interrupts: interrupts,
 		Pager: os.Getenv("PAGER"), IsOption: app.IsOption,
@@ -96,11 +97,6 @@ func run() int {
 		return sh.RunEditor(ctx, sh.Editor(os.Stdin, os.Stdout, os.Getenv))
 	}
 	return sh.RunLines(ctx, name, in)
-}
-
-// commandSets is all commands but the shell's own.
-func commandSets(place *playground.Place, locks *lockcmd.Table) [][]*commands.Command {
-	return [][]*commands.Command{commands.All(), locks.Commands(), app.SandboxCommand(place)}
 }
 
 func startSandbox(opts app.Options) (*playground.Place, error) {
@@ -252,7 +248,7 @@ func refuse(err error) int {
 }
 
 func show(text string) int {
-	if _, err := io.WriteString(output(os.Stdout).W, text); err != nil {
+	if _, err := io.WriteString(os.Stdout, text); err != nil {
 		return refuse(err)
 	}
 	return commands.StatusOK

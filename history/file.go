@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/zksh/zksh/internal/userfile"
 )
@@ -110,11 +111,32 @@ func (h *File) locked(do func() error) (err error) {
 	if err := h.lockCurrent(); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, unlock(h.f)) }()
+	defer func() { err = errors.Join(err, userfile.Unlock(h.f)) }()
 	if err := h.catchUp(); err != nil {
 		return err
 	}
 	return do()
+}
+
+// The lock is held for a moment only, so a longer wait means that its holder
+// was stopped in the middle; a shell must not hang because of that.
+const (
+	lockPatience = 3 * time.Second
+	lockRetry    = 2 * time.Millisecond
+)
+
+func lock(f *os.File) error {
+	for end := time.Now().Add(lockPatience); ; time.Sleep(lockRetry) {
+		taken, err := userfile.Lock(f, false)
+		switch {
+		case err != nil:
+			return fmt.Errorf("lock %s: %w", f.Name(), err)
+		case taken:
+			return nil
+		case time.Now().After(end):
+			return fmt.Errorf("lock %s: another process has held it for %v", f.Name(), lockPatience)
+		}
+	}
 }
 
 // lockCurrent locks the open file and, if another shell has meanwhile put a
@@ -132,10 +154,10 @@ func (h *File) lockCurrent() error {
 			}
 		}
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return errors.Join(err, unlock(h.f))
+			return errors.Join(err, userfile.Unlock(h.f))
 		}
 		if err := h.reopen(); err != nil {
-			return errors.Join(err, unlock(h.f))
+			return errors.Join(err, userfile.Unlock(h.f))
 		}
 	}
 	return fmt.Errorf("%s is replaced again and again", h.path)

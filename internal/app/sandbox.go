@@ -27,11 +27,10 @@ func SandboxCommand(place *playground.Place) []*commands.Command {
 		if place == nil {
 			return errors.New("there is no sandbox here; zksh --sandbox starts one")
 		}
-		do := map[string]func() error{"pause": place.Pause, "resume": place.Resume}[args[0]]
-		if do == nil {
+		if args[0] != "pause" && args[0] != "resume" {
 			return &commands.UsageError{Command: c, Problem: fmt.Sprintf("%q is neither pause nor resume", args[0])}
 		}
-		if err := do(); err != nil {
+		if err := place.Pause(args[0] == "pause"); err != nil {
 			return err
 		}
 		return env.Screen.Print(state{args[0] + "d"})

@@ -62,7 +62,7 @@ func TestJoin(t *testing.T) {
 	if first.Joined() || !second.Joined() || first.Addr != second.Addr {
 		t.Errorf("the first joined: %v, the second: %v; they are at %s and %s", first.Joined(), second.Joined(), first.Addr, second.Addr)
 	}
-	if err := second.Pause(); err != errJoined {
+	if err := second.Pause(true); err != errJoined {
 		t.Errorf("pausing another's: %v", err)
 	}
 	if err := first.Close(); err != nil {
