@@ -134,7 +134,7 @@ func (s *Shell) printwatchesCommand(group string) *commands.Command {
 	}
 	c.Flags = commands.NoFlags(func(_ context.Context, env *commands.Env, args []string) error {
 		if len(args) == 0 {
-			return env.Screen.Print(watchState{s.watching()})
+			return env.Screen.Print(watchState{s.watches.Load()})
 		}
 		switch strings.ToLower(args[0]) {
 		case "on":
@@ -162,20 +162,12 @@ func (w watchState) Text(out io.Writer) error {
 	return err
 }
 
-func (s *Shell) watching() bool {
-	s.eventMu.Lock()
-	defer s.eventMu.Unlock()
-	return s.watches
-}
-
 // setWatching shows or drops first what came in under the old setting.
 func (s *Shell) setWatching(env *commands.Env, on bool) error {
 	if err := s.showEvents(); err != nil {
 		return err
 	}
-	s.eventMu.Lock()
-	s.watches = on
-	s.eventMu.Unlock()
+	s.watches.Store(on)
 	return env.Screen.Print(watchSetting{watchState{on}})
 }
 

@@ -38,7 +38,7 @@ func (s *Shell) showEvents() error {
 	defer s.eventMu.Unlock()
 	var errs []error
 	for _, e := range s.cfg.Session.Events() {
-		if s.watches && s.policy.shows(e) {
+		if s.watches.Load() && s.policy.shows(e) {
 			errs = append(errs, wrapWrite(s.screen.event(event(e))))
 		}
 		if e.Session() && e.State == zkconn.Expired {

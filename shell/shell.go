@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -77,13 +78,14 @@ type Shell struct {
 	number    int   // of the line being run
 	left      *work // what did not end when it was cancelled; the loop has ended then
 
-	eventMu sync.Mutex // also keeps two goroutines from showing events at once
-	watches bool       // printwatches; guarded by eventMu
+	eventMu sync.Mutex  // held while events are shown: they keep their order
+	watches atomic.Bool // printwatches
 }
 
 // New makes a Shell.
 func New(cfg Config) *Shell {
-	s := &Shell{cfg: cfg, policy: oneShot{cfg.IsOption}, watches: true, recall: history.NewRecall(nil)}
+	s := &Shell{cfg: cfg, policy: oneShot{cfg.IsOption}, recall: history.NewRecall(nil)}
+	s.watches.Store(true)
 	s.screen = &screen{out: cfg.Out, err: cfg.Err,
 		printer: render.Printer{W: cfg.Out.W, Format: cfg.Format, Safe: cfg.Out.TTY}}
 	if cfg.Out.TTY && cfg.Out.Size != nil {
