@@ -16,6 +16,7 @@ import (
 	"github.com/zksh/zksh/history"
 	"github.com/zksh/zksh/internal/app"
 	"github.com/zksh/zksh/internal/playground"
+	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/tty"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/lockcmd"
@@ -66,10 +67,11 @@ func run() int {
 	}
 	locks := lockcmd.New()
 	cfg := shell.Config{
-		Session: session, Commands: commandSets(place, locks), Locks: locks, Format: opts.Format, Version: versionText(),
+		Session: session, Commands: [][]*commands.Command{commands.All(), locks.Commands(), app.SandboxCommand(place)},
+		Locks: locks, Format: opts.Format, Version: versionText(),
 		Streams: streams(opts, interactive), Out: output(os.Stdout), Err: output(os.Stderr), Stdin: os.Stdin,
 		StopAtError: opts.StopAtError, GoOn: opts.GoOn, Quiet: opts.Quiet, Interrupts: interrupts,
-		Pager: os.Getenv("PAGER"),
+		Pager: os.Getenv("PAGER"), IsOption: app.IsOption,
 	}
 	if place != nil {
 		cfg.Welcome, cfg.Notices = welcome(place), notices(ctx, place)
@@ -95,11 +97,6 @@ func run() int {
 		return sh.RunEditor(ctx, sh.Editor(os.Stdin, os.Stdout, os.Getenv))
 	}
 	return sh.RunLines(ctx, name, in)
-}
-
-// commandSets is all commands but the shell's own.
-func commandSets(place *playground.Place, locks *lockcmd.Table) [][]*commands.Command {
-	return [][]*commands.Command{commands.All(), locks.Commands(), app.SandboxCommand(place)}
 }
 
 func startSandbox(opts app.Options) (*playground.Place, error) {
@@ -150,56 +147,52 @@ func input(opts app.Options) (io.ReadCloser, string, error) {
 	return f, opts.File, err
 }
 
-// signals gives a context that ends with SIGTERM, SIGQUIT or SIGHUP, and by Ctrl-C too
-// unless the shell is used by hand: there Ctrl-C is for the command, and arrives
-// through the channel. A reader that goes away shows as a failed write.
+// signals gives a context that ends with SIGTERM or SIGHUP, and by Ctrl-C and Ctrl-\
+// too unless the shell is used by hand: there these are for the command, and arrive
+// through the channel, which is nil otherwise.
 //
-// A window that closes sends SIGHUP more than once, from the system and from the
-// shell that runs there, so it stays caught: a leave that has begun goes on.
+// Some signals stay caught to the end. A reader that goes away shows as a failed
+// write; a window that closes sends SIGHUP more than once, from the system and from
+// the shell that runs there, and a leave that has begun goes on; SIGQUIT would have
+// Go print the stack of every goroutine.
 func signals(interactive bool) (context.Context, <-chan os.Signal, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	if !signal.Ignored(syscall.SIGPIPE) { // caught, not ignored: what commands start would inherit that
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	}
-	hangups := make(chan os.Signal, 1)
-	ends := make(chan os.Signal, 1)
-	interrupts := make(chan os.Signal, 1)
-	listen := func(c chan os.Signal, sigs ...os.Signal) {
+	listen := func(sigs ...os.Signal) chan os.Signal {
+		c := make(chan os.Signal, 1)
 		for _, sig := range sigs {
 			if !signal.Ignored(sig) { // as under nohup, or in the background of a script
-				signal.Notify(c, sig)
+				signal.Notify(c, sig) // not signal.Ignore: what commands start would inherit that
 			}
 		}
+		return c
 	}
-	listen(hangups, syscall.SIGHUP)
-	listen(ends, syscall.SIGTERM, syscall.SIGQUIT)
-	listen(interrupts, os.Interrupt)
+	listen(syscall.SIGPIPE, syscall.SIGHUP, syscall.SIGQUIT)
+	ends := listen(syscall.SIGTERM, syscall.SIGHUP)
+	keys := listen(os.Interrupt, syscall.SIGQUIT)
+	ending, forCommands := keys, (<-chan os.Signal)(nil)
+	if interactive {
+		ending, forCommands = nil, keys
+	}
 	done := make(chan struct{})
 	go func() { // ends with stop
 		defer close(done)
-		fromKeyboard := interrupts
-		if interactive {
-			fromKeyboard = nil
-		}
 		select {
-		case <-ends:
-			cancel(shell.ErrTerminated)
-		case <-hangups:
-			cancel(shell.ErrTerminated)
-		case <-fromKeyboard:
-			cancel(shell.ErrInterrupted)
+		case sig := <-ends:
+			cancel(shell.EndedBy(sig))
+		case sig := <-ending:
+			cancel(shell.EndedBy(sig))
 		case <-ctx.Done():
 		}
-		signal.Stop(interrupts) // a second one ends the program at once
+		signal.Stop(keys) // a second Ctrl-C ends the program at once
 		time.AfterFunc(leaveGrace, func() { signal.Stop(ends) })
 	}()
-	return ctx, interrupts, func() {
+	return ctx, forCommands, func() {
 		cancel(nil)
 		<-done
 	}
 }
 
-// leaveGrace is for how long another SIGTERM or SIGQUIT changes nothing: the terminal has been
+// leaveGrace is for how long another SIGTERM changes nothing: the terminal has been
 // given back by then. Later it ends the program at once.
 const leaveGrace = time.Second
 
@@ -239,8 +232,15 @@ func streams(opts app.Options, interactive bool) commands.Streams {
 	return s
 }
 
-// complain prints what goes wrong before there is a shell to report it.
-func complain(err error) { fmt.Fprintln(os.Stderr, "zksh:", err) }
+// complain prints what goes wrong before there is a shell to report it. Its words may
+// be those of the command line.
+func complain(err error) {
+	text := err.Error()
+	if tty.Is(os.Stderr) {
+		text = render.Safe(text)
+	}
+	fmt.Fprintln(os.Stderr, "zksh:", text)
+}
 
 func refuse(err error) int {
 	complain(err)

@@ -121,12 +121,9 @@ func getACLCommand() *Command {
 			if err != nil {
 				return err
 			}
-			a := &accessList{Path: args[0], ACL: []aclEntry{}}
+			a := &accessList{args[0], []aclEntry{}, statIf(*stat, st)}
 			for _, e := range acl {
 				a.ACL = append(a.ACL, aclEntry{e.Scheme, e.ID, permString(e.Perms)})
-			}
-			if *stat {
-				a.Stat = (*render.Stat)(st)
 			}
 			return env.Screen.Print(a)
 		}

@@ -52,12 +52,9 @@ func configCommand() *Command {
 			if err != nil {
 				return err
 			}
-			e := &ensemble{Config: string(data)}
+			e := &ensemble{Config: string(data), Stat: statIf(*stat, st)}
 			if *client {
-				e.Config = clientConfig(string(data))
-			}
-			if *stat {
-				e.Stat = (*render.Stat)(st)
+				e.Config = clientConfig(e.Config)
 			}
 			return env.Screen.Print(e)
 		}
@@ -130,11 +127,7 @@ func reconfigCommand() *Command {
 			if err != nil {
 				return err
 			}
-			e := &ensemble{Config: string(config), head: "Committed new configuration:\n"}
-			if *stat {
-				e.Stat = (*render.Stat)(st)
-			}
-			return env.Screen.Print(e)
+			return env.Screen.Print(&ensemble{string(config), statIf(*stat, st), "Committed new configuration:\n"})
 		}
 	}
 	return c

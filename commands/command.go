@@ -28,6 +28,7 @@ type Command struct {
 	Example string  // one line that can be typed
 	Params  []Param // the positional words, in order; all but optional ones are needed
 	Offline bool    // works without a session
+	Sweeps  bool    // removes whole trees: no hint proposes it
 
 	// Flags declares the flags on a fresh set and returns the function that
 	// runs the command with them; it runs once for each line.
@@ -80,7 +81,7 @@ func (c *Command) Usage() string {
 }
 
 func (c *Command) misuse(format string, args ...any) error {
-	return &UsageError{c, fmt.Sprintf(format, args...)}
+	return &UsageError{Command: c, Problem: fmt.Sprintf(format, args...)}
 }
 
 // FlagSet declares the command's flags, for help and completion.
@@ -98,7 +99,8 @@ func newFlagSet(name string) *pflag.FlagSet {
 	return fs
 }
 
-// Execute runs the command with the words that follow its name.
+// Execute runs the command with the words that follow its name. The error is
+// pflag.ErrHelp where they have --help or -h, and the command has no such flag.
 func (c *Command) Execute(ctx context.Context, env *Env, words []Word) error {
 	if !c.Offline && !env.Session.Live() {
 		return zkconn.ErrNotConnected
@@ -113,6 +115,9 @@ func (c *Command) Execute(ctx context.Context, env *Env, words []Word) error {
 	if err == nil {
 		err = fs.Parse(line)
 	}
+	if errors.Is(err, pflag.ErrHelp) {
+		return err
+	}
 	if err != nil && c.secret() { // what was typed must not show
 		return c.misuse("a flag that %s does not have; put -- before data that begins with a dash", c.Name)
 	}
@@ -120,7 +125,7 @@ func (c *Command) Execute(ctx context.Context, env *Env, words []Word) error {
 		return c.misuse("-%s: %s", cmp.Or(bad.GetFlag().Shorthand, bad.GetFlag().Name), bad.Unwrap())
 	}
 	if unknown := (unknownFlag{}); errors.As(err, &unknown) && unknown.nearest == "" {
-		return c.misuse("%s; quote data that begins with a dash, or put -- before it", err)
+		return &UsageError{c, err.Error() + "; quote data that begins with a dash, or put -- before it", unknown.word}
 	}
 	if err != nil {
 		return c.misuse("%s", err)

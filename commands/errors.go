@@ -13,8 +13,9 @@ const (
 	StatusCannotRun   = 126 // a program could not be run
 	StatusUnknown     = 127 // unknown command, or no such program
 	StatusInterrupted = 130 // Ctrl-C
+	StatusQuit        = 131 // Ctrl-\
 	StatusBrokenPipe  = 141 // nobody reads the answers any more
-	StatusTerminated  = 143 // asked to end by SIGTERM, SIGHUP or SIGQUIT
+	StatusTerminated  = 143 // asked to end by SIGTERM or SIGHUP
 )
 
 // StatusMeaning is one row of the list of exit statuses.
@@ -32,10 +33,12 @@ func Statuses() []StatusMeaning {
 		{StatusNoServer, "no server could be reached, or the session was lost"},
 		{StatusLockLost, "a lock was lost, or may have been"},
 		{StatusNotLocked, "a lock was not got: somebody else holds it"},
-		{StatusUnknown, "unknown command"},
+		{StatusCannotRun, "the program under a lock could not be run"},
+		{StatusUnknown, "unknown command, or no such program under a lock"},
 		{StatusInterrupted, "interrupted by Ctrl-C"},
+		{StatusQuit, "interrupted by Ctrl-\\"},
 		{StatusBrokenPipe, "the reader of the answers went away"},
-		{StatusTerminated, "ended by SIGTERM, SIGHUP or SIGQUIT"},
+		{StatusTerminated, "ended by SIGTERM or SIGHUP"},
 	}
 }
 
@@ -43,6 +46,7 @@ func Statuses() []StatusMeaning {
 type UsageError struct {
 	Command *Command // nil for a line that names none
 	Problem string
+	Flag    string // the word that looks like a flag, and like none of the command's; may be empty
 }
 
 func (e *UsageError) Error() string {

@@ -105,6 +105,9 @@ func canonical(fs *pflag.FlagSet, w string) (out []string, wants bool, err error
 		}
 		return []string{"--" + name}, !isSwitch(f), nil
 	}
+	if w == "--help" || w == "-h" && fs.ShorthandLookup("h") == nil {
+		return nil, false, pflag.ErrHelp
+	}
 	if strings.HasPrefix(w, "--") {
 		return nil, false, unknownFlag{w, nearestFlag(fs, w)}
 	}

@@ -5,13 +5,41 @@ import (
 	"unicode"
 )
 
-// Nearest returns the name closest to a mistyped one, or "" when none is close.
-func (r *Registry) Nearest(name string) string {
+// elsewhere are names that other tools give to what a command here does.
+var elsewhere = map[string]string{
+	"cat":   "did you mean get?",
+	"clear": "Ctrl-L clears the screen",
+	"find":  "did you mean ls -R?",
+	"grep":  "zksh ls -R / | grep … searches for names",
+	"lsr":   "did you mean ls -R?",
+	"mkdir": "did you mean create?",
+	"rm":    "did you mean delete?",
+	"rmdir": "did you mean delete?",
+	"touch": "did you mean create?",
+}
+
+// Hint says what a name that no command has could stand for, or nothing.
+func (r *Registry) Hint(name string) string {
+	if hint := elsewhere[strings.ToLower(name)]; hint != "" {
+		return hint
+	}
+	if near := r.nearest(name); near != "" {
+		return "did you mean " + near + "?"
+	}
+	return ""
+}
+
+// nearest is the name closest to a mistyped one, or "" when none is close. What
+// removes whole trees is never meant by mistake.
+func (r *Registry) nearest(name string) string {
 	if name == "" || !unicode.IsLetter(rune(name[0])) {
 		return ""
 	}
 	best, at := "", 1+min(2, len(name)/2)
 	for _, c := range r.list {
+		if c.Sweeps {
+			continue
+		}
 		for _, n := range append([]string{c.Name}, c.Aliases...) {
 			if d := distance(strings.ToLower(name), strings.ToLower(n)); d < at || d == at && best != "" && n < best {
 				best, at = n, d

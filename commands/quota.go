@@ -35,6 +35,7 @@ const (
 	bytesTooSmall = "the bytes quota must be greater than or equal to zero"
 )
 
+// limits are the soft ones, then the hard ones: of the number, then of the bytes.
 var limits = []limit{
 	{"n", "count", "count", "soft limit on the number of znodes", 1, math.MaxInt32, numTooSmall},
 	{"b", "bytes", "bytes", "soft limit on the bytes of data", 0, math.MaxInt64, bytesTooSmall},
@@ -246,19 +247,17 @@ func (n quotaNodes) noneBelow(ctx context.Context, dir string) error {
 	return nil
 }
 
-// warn answers with what is above its limit already.
+// warn answers with what is above a limit already, the soft or the hard one: as in
+// zkCli there is one warning for the number of znodes, and one for their bytes.
 func (n quotaNodes) warn(ctx context.Context, q quota) error {
 	used, err := n.read(ctx, n.stats())
 	if err := ignore(err, zkconn.NoNode); err != nil {
 		return err
 	}
 	w := warnings{Done: "setquota", Path: n.path}
-	for _, l := range limits {
-		what := "bytes"
-		if l.least == 1 {
-			what = "count"
-		}
-		if have := used.get(what); q.get(l.key) >= 0 && have > q.get(l.key) {
+	for i, what := range []string{"count", "bytes"} {
+		have, soft, hard := used.get(what), q.get(limits[i].key), q.get(limits[i+2].key)
+		if soft >= 0 && have > soft || hard >= 0 && have > hard {
 			w.Warnings = append(w.Warnings, fmt.Sprintf("the %s quota you create is less than the existing %s:%d", what, what, have))
 		}
 	}

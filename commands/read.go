@@ -10,6 +10,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/spf13/pflag"
 
 	"github.com/zksh/zksh/internal/render"
@@ -41,6 +42,14 @@ func (l *listing) Text(w io.Writer) error {
 	return lineAndStat(w, l.Stat)
 }
 
+// statIf is the stat of an answer that has one only if that is wished.
+func statIf(wished bool, st *zk.Stat) *render.Stat {
+	if !wished {
+		return nil
+	}
+	return (*render.Stat)(st)
+}
+
 // lineAndStat ends the line of an answer, and adds the stat block asked for.
 func lineAndStat(w io.Writer, stat *render.Stat) error {
 	if _, err := io.WriteString(w, "\n"); err != nil || stat == nil {
@@ -54,11 +63,17 @@ func (l *listing) Columns() ([]string, *render.Stat) { return l.Children, l.Stat
 
 // Table has a row for each child.
 func (l *listing) Table() render.Grid {
-	g := render.Grid{Header: []string{"child"}}
-	for _, c := range l.Children {
-		g.Rows = append(g.Rows, []string{c})
-	}
+	g := column("child", l.Children)
 	g.Stat = l.Stat
+	return g
+}
+
+// column is a table of one column.
+func column(header string, items []string) render.Grid {
+	g := render.Grid{Header: []string{header}}
+	for _, i := range items {
+		g.Rows = append(g.Rows, []string{i})
+	}
 	return g
 }
 
@@ -85,13 +100,7 @@ func (s subtree) paths() []string {
 }
 
 // Table has a row for each path.
-func (s subtree) Table() render.Grid {
-	g := render.Grid{Header: []string{"path"}}
-	for _, p := range s.paths() {
-		g.Rows = append(g.Rows, []string{p})
-	}
-	return g
-}
+func (s subtree) Table() render.Grid { return column("path", s.paths()) }
 
 // MarshalJSON gives {"path": …, "paths": […]}, the root first.
 func (s subtree) MarshalJSON() ([]byte, error) {
@@ -146,11 +155,7 @@ func list(ctx context.Context, env *Env, path string, watch, stat bool) error {
 		return err
 	}
 	zktree.SortNames(names)
-	l := &listing{Path: path, Children: names}
-	if stat {
-		l.Stat = (*render.Stat)(st)
-	}
-	return env.Screen.Print(l)
+	return env.Screen.Print(&listing{path, names, statIf(stat, st)})
 }
 
 // listTree prints a subtree. With watch it leaves a data watch on the root, as
@@ -283,7 +288,7 @@ func getCommand() *Command {
 				}
 				return env.Screen.Print(done{"get", args[0]})
 			}
-			v := &value{Path: args[0], Data: data}
+			v := &value{Path: args[0], Data: data, Stat: statIf(*stat, st)}
 			switch {
 			case *pretty && !json.Valid(data):
 				return fmt.Errorf("the data of %s is no JSON; without -j it is printed as it is", args[0])
@@ -293,9 +298,6 @@ func getCommand() *Command {
 				v.form = hexData
 			case *b64:
 				v.form = base64Data
-			}
-			if *stat {
-				v.Stat = (*render.Stat)(st)
 			}
 			return env.Screen.Print(v)
 		}

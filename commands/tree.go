@@ -20,6 +20,7 @@ func treeCommands() []*Command {
 func deleteallCommand() *Command {
 	c := &Command{
 		Name: "deleteall", Group: "Trees", Args: "path [-b batch size] [-y]",
+		Sweeps:  true,
 		Summary: "delete a znode and all below it",
 		Help: "Deletes leaves first, many at a time. Ctrl-C stops between batches and tells how far it got." +
 			" / and /zookeeper are refused. By hand it first tells how many znodes there are, and asks.",
@@ -39,6 +40,7 @@ func deleteallCommand() *Command {
 func rmrCommand() *Command {
 	c := &Command{
 		Name: "rmr", Group: "Trees", Args: "path [-y]",
+		Sweeps:  true,
 		Summary: "delete a znode and all below it (3.4's name for deleteall)",
 		Example: "rmr /app/old",
 		Params:  []Param{pathParam},

@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"strings"
 
@@ -91,18 +90,11 @@ func (e *ephemerals) Text(w io.Writer) error {
 	if err := render.JavaList(w, e.Ephemerals); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(w)
-	return err
+	return lineAndStat(w, nil)
 }
 
 // Table has a row for each path.
-func (e *ephemerals) Table() render.Grid {
-	g := render.Grid{Header: []string{"path"}}
-	for _, p := range e.Ephemerals {
-		g.Rows = append(g.Rows, []string{p})
-	}
-	return g
-}
+func (e *ephemerals) Table() render.Grid { return column("path", e.Ephemerals) }
 
 func getEphemeralsCommand() *Command {
 	return &Command{

@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
+
+	"github.com/zksh/zksh/internal/userfile"
 )
 
 const (
@@ -31,16 +34,11 @@ type File struct {
 	last  string   // the last of them
 }
 
-// Open opens the history file at path, or creates it for the user alone, and
-// the directories above it if need be. It narrows wider permissions, and
-// refuses a file that could belong to somebody else. The file keeps at least
-// the newest maxLines lines.
+// Open opens the history file at path as userfile.Open does. The file keeps at
+// least the newest maxLines lines.
 func Open(path string, maxLines int) (*File, error) {
 	if maxLines < 1 {
 		return nil, fmt.Errorf("history: cannot keep %d lines", maxLines)
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("history: %w", err)
 	}
 	h := &File{path: path, max: maxLines}
 	if err := h.reopen(); err != nil {
@@ -113,11 +111,32 @@ func (h *File) locked(do func() error) (err error) {
 	if err := h.lockCurrent(); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, unlock(h.f)) }()
+	defer func() { err = errors.Join(err, userfile.Unlock(h.f)) }()
 	if err := h.catchUp(); err != nil {
 		return err
 	}
 	return do()
+}
+
+// The lock is held for a moment only, so a longer wait means that its holder
+// was stopped in the middle; a shell must not hang because of that.
+const (
+	lockPatience = 3 * time.Second
+	lockRetry    = 2 * time.Millisecond
+)
+
+func lock(f *os.File) error {
+	for end := time.Now().Add(lockPatience); ; time.Sleep(lockRetry) {
+		taken, err := userfile.Lock(f, false)
+		switch {
+		case err != nil:
+			return fmt.Errorf("lock %s: %w", f.Name(), err)
+		case taken:
+			return nil
+		case time.Now().After(end):
+			return fmt.Errorf("lock %s: another process has held it for %v", f.Name(), lockPatience)
+		}
+	}
 }
 
 // lockCurrent locks the open file and, if another shell has meanwhile put a
@@ -135,10 +154,10 @@ func (h *File) lockCurrent() error {
 			}
 		}
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return errors.Join(err, unlock(h.f))
+			return errors.Join(err, userfile.Unlock(h.f))
 		}
 		if err := h.reopen(); err != nil {
-			return errors.Join(err, unlock(h.f))
+			return errors.Join(err, userfile.Unlock(h.f))
 		}
 	}
 	return fmt.Errorf("%s is replaced again and again", h.path)
@@ -146,52 +165,14 @@ func (h *File) lockCurrent() error {
 
 // reopen opens the file at the path, releasing the one that was open.
 func (h *File) reopen() error {
-	// Looking first keeps us from opening a FIFO or a device.
-	if info, err := os.Lstat(h.path); err == nil {
-		if err := h.check(info); err != nil {
-			return err
-		}
-	}
-	f, err := os.OpenFile(h.path, os.O_RDWR|os.O_APPEND|os.O_CREATE|noFollow, 0o600)
+	f, err := userfile.Open(h.path, os.O_APPEND)
 	if err != nil {
 		return err
-	}
-	if err := h.secure(f); err != nil {
-		return errors.Join(err, f.Close())
 	}
 	if h.f != nil {
 		_ = h.f.Close() // nothing is buffered, and the file is no longer in use
 	}
 	h.f, h.seen, h.lines, h.last = f, 0, 0, ""
-	return nil
-}
-
-func (h *File) secure(f *os.File) error {
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if err := h.check(info); err != nil {
-		return err
-	}
-	if info.Mode().Perm()&^0o600 == 0 {
-		return nil
-	}
-	return f.Chmod(0o600)
-}
-
-func (h *File) check(info os.FileInfo) error {
-	switch {
-	case info.Mode().Type() == os.ModeSymlink:
-		return fmt.Errorf("%s is a symbolic link", h.path)
-	case info.IsDir():
-		return fmt.Errorf("%s is a directory", h.path)
-	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s is not a regular file", h.path)
-	}
-	if uid, other := owner(info); other {
-		return fmt.Errorf("%s belongs to another user (uid %d)", h.path, uid)
-	}
 	return nil
 }
 

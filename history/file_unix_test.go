@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zksh/zksh/internal/userfile"
 	"golang.org/x/sys/unix"
 )
 
@@ -271,7 +272,7 @@ func TestLockWaitsOnlySoLong(t *testing.T) {
 	if waited := time.Since(start); waited < lockPatience || waited > 4*lockPatience {
 		t.Errorf("waited %v", waited)
 	}
-	if err := unlock(g.f); err != nil {
+	if err := userfile.Unlock(g.f); err != nil {
 		t.Fatal(err)
 	}
 	mustAppend(t, f, "ls /")

@@ -8,52 +8,69 @@ import (
 	"syscall"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/zkconn"
 )
+
+// batch is the policy for the lines of a file or pipe. What follows a line may rely
+// on it, so that a loss between two lines is an error of the next.
+type batch struct {
+	s      *Shell
+	name   string // of the file, for error messages
+	line   int    // the number of the one being run; 0 before the first
+	status int    // of the first failure
+}
 
 // RunLines runs the lines of a file or pipe, called name in error messages, and
 // returns the status of the first that failed.
 func (s *Shell) RunLines(ctx context.Context, name string, r io.Reader) int {
-	s.setMode(commands.Batch)
-	lines := readAhead(ctx, r)
+	b := &batch{s: s, name: name}
+	s.begin(b)
+	b.run(ctx, readAhead(ctx, r))
+	if err := context.Cause(ctx); err != nil && b.status == commands.StatusOK {
+		b.fail("", err)
+	}
+	return s.leave(b.status)
+}
+
+func (b *batch) run(ctx context.Context, lines <-chan batchLine) {
 	for ctx.Err() == nil {
 		var l batchLine
 		select {
 		case l = <-lines:
 		case <-ctx.Done():
-			continue
+			return
 		}
 		if l.err == io.EOF {
-			break
+			return
 		}
-		s.where = fmt.Sprintf("%s:%d: ", name, l.number)
+		b.line = l.number
 		if l.err != nil {
-			s.fail("", l.err)
-			break
+			b.fail("", l.err)
+			if l.last || b.over(l.err) {
+				return
+			}
+			continue
 		}
 		if blankOrComment(l.text) {
 			continue
 		}
 		// A session that is known to have expired fails the line that relies on it.
-		if err := errors.Join(s.showEvents(), s.lost()); err != nil {
-			s.fail("", err)
-			if s.over(err) {
-				break
+		if err := errors.Join(b.s.showEvents(), b.s.lost()); err != nil {
+			b.fail("", err)
+			if b.over(err) {
+				return
 			}
 		}
-		cmd, err := s.runLine(ctx, l.text)
+		cmd, err := b.s.runLine(ctx, l.text)
 		if errors.Is(err, errQuit) {
-			break
+			return
 		}
-		err = errors.Join(err, s.showEvents(), s.lost())
-		s.fail(cmd, err)
-		if s.over(err) {
-			break
+		err = errors.Join(err, b.s.showEvents(), b.s.lost())
+		b.fail(cmd, err)
+		if b.over(err) {
+			return
 		}
 	}
-	if err := context.Cause(ctx); err != nil && s.status == 0 {
-		s.fail("", err)
-	}
-	return s.leave(s.status)
 }
 
 // batchLine is a line of a file or pipe, or why there is none.
@@ -61,6 +78,7 @@ type batchLine struct {
 	text   string
 	number int
 	err    error
+	last   bool // nothing follows the error
 }
 
 // readAhead reads one line ahead, so that waiting for the next one can be broken
@@ -73,12 +91,13 @@ func readAhead(ctx context.Context, r io.Reader) <-chan batchLine {
 		for {
 			var l batchLine
 			l.text, l.number, l.err = lines.Next()
+			l.last = l.err != nil && !errors.Is(l.err, errLongLine)
 			select {
 			case out <- l:
 			case <-ctx.Done():
 				return
 			}
-			if l.err != nil {
+			if l.last {
 				return
 			}
 		}
@@ -87,33 +106,48 @@ func readAhead(ctx context.Context, r io.Reader) <-chan batchLine {
 }
 
 // over tells whether a failure ends a batch.
-func (s *Shell) over(err error) bool {
+func (b *batch) over(err error) bool {
 	switch {
 	case err == nil:
-		return s.cfg.StopAtError && s.status != commands.StatusOK
-	case errors.As(err, new(*commands.FinalError)) && !s.cfg.GoOn,
-		errors.Is(err, ErrInterrupted), errors.Is(err, ErrTerminated), errors.Is(err, context.Canceled),
+		return b.s.cfg.StopAtError && b.status != commands.StatusOK
+	case errors.As(err, new(*commands.FinalError)) && !b.s.cfg.GoOn,
+		errors.Is(err, errInterrupted), errors.Is(err, errTerminated), errors.Is(err, context.Canceled),
 		errors.Is(err, syscall.EPIPE), errors.As(err, new(*writeError)):
 		return true
 	}
-	return s.cfg.StopAtError
+	return b.s.cfg.StopAtError
 }
 
-// lost is the error of a lock that was lost since the last line.
-func (s *Shell) lost() error {
-	if s.cfg.Locks == nil {
-		return nil
-	}
-	return s.cfg.Locks.Lost()
-}
-
-// fail reports a failure of a batch and keeps the first one's status.
-func (s *Shell) fail(cmd string, err error) {
+// fail reports a failure and keeps the first one's status.
+func (b *batch) fail(cmd string, err error) {
 	if err == nil {
 		return
 	}
-	s.report(cmd, err)
-	if s.status == commands.StatusOK {
-		s.status = Status(err)
+	b.s.report(cmd, err)
+	if b.status == commands.StatusOK {
+		b.status = Status(err)
 	}
+}
+
+func (*batch) mode() commands.Mode { return commands.Batch }
+
+// wording says where the error is: in one line, as compilers do.
+func (b *batch) wording(cmd string, err error) []string {
+	text := err.Error()
+	if cmd != "" {
+		text = cmd + ": " + text
+	}
+	if b.line > 0 {
+		text = fmt.Sprintf("%s:%d: %s", b.name, b.line, text)
+	}
+	return []string{text}
+}
+
+func (*batch) shows(e zkconn.Event) bool    { return !e.Session() }
+func (*batch) expired(e expiredError) error { return e }
+func (*batch) redoing(string)               {}
+func (*batch) closed() error                { return nil }
+
+func (*batch) released(locks string) string {
+	return "still locked at the end, and released now: " + locks
 }

@@ -94,6 +94,7 @@ func (s *Shell) redoCommand(group string) *commands.Command {
 			return errors.New("No redoing redos")
 		}
 		s.lines.Replace(s.number, line)
+		s.policy.redoing(line)
 		_, err = s.runText(ctx, line)
 		return err
 	})
@@ -132,7 +133,7 @@ func (s *Shell) printwatchesCommand(group string) *commands.Command {
 		Offline: true,
 		Flags: commands.NoFlags(func(_ context.Context, env *commands.Env, args []string) error {
 			if len(args) == 0 {
-				return env.Screen.Print(watchState{s.watching()})
+				return env.Screen.Print(watchState{s.watches.Load()})
 			}
 			return s.setWatching(env, strings.EqualFold(args[0], "on"))
 		}),
@@ -154,20 +155,12 @@ func (w watchState) Text(out io.Writer) error {
 	return err
 }
 
-func (s *Shell) watching() bool {
-	s.eventMu.Lock()
-	defer s.eventMu.Unlock()
-	return s.watches
-}
-
 // setWatching shows or drops first what came in under the old setting.
 func (s *Shell) setWatching(env *commands.Env, on bool) error {
 	if err := s.showEvents(); err != nil {
 		return err
 	}
-	s.eventMu.Lock()
-	s.watches = on
-	s.eventMu.Unlock()
+	s.watches.Store(on)
 	return env.Screen.Print(watchSetting{watchState{on}})
 }
 

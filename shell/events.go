@@ -7,7 +7,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/tty"
 	"github.com/zksh/zksh/internal/zkconn"
@@ -31,25 +30,19 @@ func (s *Shell) watchEvents(ctx context.Context) {
 	}
 }
 
-// showEvents prints the events that have come in. In a batch those of the
-// session are left out, but an expiry is an error: what follows may rely on
-// ephemeral znodes that are gone. A single command shows none.
+// showEvents prints the events that have come in, as far as they are to be shown. Its
+// error says too that the session has expired, where a line may rely on ephemeral
+// znodes that are gone.
 func (s *Shell) showEvents() error {
 	s.eventMu.Lock()
 	defer s.eventMu.Unlock()
 	var errs []error
 	for _, e := range s.cfg.Session.Events() {
-		lost := e.Session() && e.State == zkconn.Expired
-		switch {
-		case s.mode == commands.OneShot:
-		case s.mode == commands.Batch && lost:
-			errs = append(errs, expiredError{e.Gone})
-		case s.mode == commands.Batch && e.Session(), !s.watches:
-		default:
+		if s.watches.Load() && s.policy.shows(e) {
 			errs = append(errs, wrapWrite(s.screen.event(event(e))))
 		}
-		if lost && s.mode == commands.ByHand {
-			s.screen.complain(expiredError{e.Gone}.Error())
+		if e.Session() && e.State == zkconn.Expired {
+			errs = append(errs, s.policy.expired(expiredError{e.Gone}))
 		}
 	}
 	return errors.Join(errs...)

@@ -17,7 +17,7 @@ func (s *Shell) help(_ context.Context, env *commands.Env, args []string) error 
 	}
 	c := s.registry.Find(args[0])
 	if c == nil {
-		return unknownCommand{args[0], s.registry.Nearest(args[0])}
+		return unknownCommand{args[0], s.registry.Hint(args[0])}
 	}
 	return env.Screen.Print(manual{c})
 }
@@ -44,7 +44,7 @@ func (o overview) Text(w io.Writer) error {
 			fmt.Fprintf(&b, "  %-*s  %s\n", width, names(c), c.Summary)
 		}
 	}
-	b.WriteString("\nhelp COMMAND explains one. Blanks separate words; \"…\" and '…' keep them,\n" +
+	b.WriteString("\nhelp COMMAND explains one, and so does COMMAND --help. Blanks separate words; \"…\" and '…' keep them,\n" +
 		"and $'…' also takes \\n \\t \\' \\\\ \\xHH \\uHHHH.\n")
 	_, err := io.WriteString(w, b.String())
 	return err

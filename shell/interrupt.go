@@ -3,67 +3,133 @@ package shell
 import (
 	"context"
 	"fmt"
-	"sync"
+	"os"
+	"syscall"
 	"time"
-
-	"github.com/zksh/zksh/commands"
 )
 
-// stubborn is how long a cancelled command may go on before Ctrl-C leaves it and
-// the shell.
+// stubborn is how long work that was cancelled may go on before it is left, and the
+// shell with it.
 const stubborn = 3 * time.Second
 
-// abandonedError says that the person left while a command did not end. The
-// command may still take effect.
-type abandonedError struct{}
+// work is what attend has begun.
+type work struct {
+	err   error         // to be read once ended is closed
+	ended chan struct{} // closed when the work has ended
+}
 
-func (abandonedError) Error() string {
+// leftError says that the shell has been left while something was under way that
+// has not ended since.
+type leftError struct{}
+
+func (leftError) Error() string {
 	return "left while a command was under way: it is unknown whether it took effect"
 }
 
 // Unwrap gives the exit status.
-func (abandonedError) Unwrap() error { return ErrInterrupted }
+func (leftError) Unwrap() error { return errInterrupted }
 
-// runCancellable runs a line that Ctrl-C cancels. When the line does not end for
-// all that, a later Ctrl-C gives it up, and so does the end of the shell after a
-// while: its goroutine ends with the process.
-func (s *Shell) runCancellable(shell context.Context, line string) (string, error) {
-	type result struct {
-		cmd string
-		err error
+// attend runs do until it ends, and cancels it when Ctrl-C is pressed, of which it
+// tells, or when the context of the shell ends. Work that does not heed that for
+// stubborn is left: on another Ctrl-C, or at once if the shell ends. Then it stands
+// in s.left, for leave to deal with, and the error says why.
+//
+// Work is never left while a program runs under a lock: it has got the signal too,
+// and the lock is to be kept until it is gone.
+func (s *Shell) attend(shell context.Context, do func(context.Context) error) (interrupted bool, err error) {
+	s.interruptedLate() // what came before is not meant for this
+	ctx, cancel := context.WithCancelCause(shell)
+	defer cancel(nil)
+	w := s.start(ctx, do)
+	ends, late, mayLeave := shell.Done(), (<-chan time.Time)(nil), false
+	for {
+		select {
+		case <-w.ended:
+			return s.interruptedLate() || interrupted, w.err
+		case sig := <-s.cfg.Interrupts:
+			switch {
+			case s.screen.paging.Load(): // it is the pager's
+			case !interrupted:
+				interrupted = true
+				cancel(EndedBy(sig))
+				if late == nil {
+					late = time.After(stubborn)
+				}
+			case mayLeave && !s.guarding():
+				s.left = w
+				return true, leftError{}
+			}
+		case <-ends:
+			ends, late, mayLeave = nil, time.After(stubborn), false
+		case <-late:
+			late = nil
+			switch {
+			case s.guarding():
+				late = time.After(stubborn)
+			case shell.Err() != nil:
+				s.left = w
+				return interrupted, context.Cause(shell)
+			default:
+				s.interruptedLate() // those that came meanwhile do not count
+				mayLeave = true
+				s.screen.complain(fmt.Sprintf("\nthe command has not ended for %d seconds; Ctrl-C again leaves zksh", stubborn/time.Second))
+			}
+		}
 	}
-	ctx, giveUp, done := s.cancellable(shell)
-	defer done()
-	ended := make(chan result, 1)
+}
+
+// start runs do in a goroutine, which ends with it. attend waits for that, or leave.
+func (s *Shell) start(ctx context.Context, do func(context.Context) error) *work {
+	w := &work{ended: make(chan struct{})}
 	go func() {
 		defer s.giveBackOnPanic()
-		cmd, err := s.runLine(ctx, line)
-		ended <- result{cmd, err}
+		w.err = do(ctx)
+		close(w.ended)
 	}()
-	select {
-	case r := <-ended:
-		return r.cmd, r.err
-	case <-giveUp:
-		if !s.guarding() {
-			return "", abandonedError{}
-		}
-	case <-shell.Done():
+	return w
+}
+
+// settling is how long work that was left may go on without a session.
+const settling = 500 * time.Millisecond
+
+// settle waits for work that was left. It is called with the session closed, which
+// ends what waits for a server, and keeps the rest from reaching one. Work that goes on
+// for all that has no screen any more, and ends with the process.
+func (s *Shell) settle() error {
+	if s.left == nil {
+		return nil
 	}
-	if s.guarding() { // it got the signal too; the lock is kept until it is gone
-		r := <-ended
-		return r.cmd, r.err
-	}
-	timer := time.NewTimer(stubborn)
-	defer timer.Stop()
 	select {
-	case r := <-ended:
-		return r.cmd, r.err
-	case <-timer.C:
-		return "", context.Cause(shell)
+	case <-s.left.ended:
+		return s.left.err
+	case <-time.After(settling):
+		s.screen.shutOut()
+		return leftError{}
 	}
 }
 
 func (s *Shell) guarding() bool { return s.cfg.Locks != nil && s.cfg.Locks.Guarding() }
+
+// interruptedLate tells whether Ctrl-C was pressed and not attended to, and forgets it.
+func (s *Shell) interruptedLate() bool {
+	select {
+	case <-s.cfg.Interrupts:
+		return true
+	default:
+		return false
+	}
+}
+
+// EndedBy is the cause of a context that a signal ends.
+func EndedBy(sig os.Signal) error {
+	switch sig {
+	case os.Interrupt:
+		return errInterrupted
+	case syscall.SIGQUIT:
+		return errQuitKey
+	}
+	return errTerminated
+}
 
 // giveBackOnPanic gives the terminal back before a panic ends the program. It is
 // deferred in every goroutine of this package; in those of other packages, ours and
@@ -75,77 +141,4 @@ func (s *Shell) giveBackOnPanic() {
 		}
 		panic(p)
 	}
-}
-
-// cancellable gives a context that Ctrl-C ends. giveUp is closed when that has no
-// effect and Ctrl-C comes again. done must be called.
-func (s *Shell) cancellable(ctx context.Context) (_ context.Context, giveUp <-chan struct{}, done func()) {
-	select {
-	case <-s.cfg.Interrupts: // meant for what was before
-	default:
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	ended, left := make(chan struct{}), make(chan struct{})
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		defer s.giveBackOnPanic()
-		if !s.interrupted(ended) {
-			return
-		}
-		cancel(ErrInterrupted)
-		if s.mode == commands.ByHand && s.stillRuns(ended) && s.interrupted(ended) {
-			close(left)
-		}
-	})
-	return ctx, left, func() {
-		close(ended)
-		watching.Wait()
-		cancel(nil)
-	}
-}
-
-// interrupted waits for Ctrl-C or the end of the command. Ctrl-C in a pager is
-// for the pager.
-func (s *Shell) interrupted(ended <-chan struct{}) bool {
-	for {
-		select {
-		case <-s.cfg.Interrupts:
-			if !s.screen.paging.Load() {
-				return true
-			}
-		case <-ended:
-			return false
-		}
-	}
-}
-
-// interruptedLate tells whether Ctrl-C came when the command had just ended.
-func (s *Shell) interruptedLate() bool {
-	select {
-	case <-s.cfg.Interrupts:
-		return true
-	default:
-		return false
-	}
-}
-
-// stillRuns gives a cancelled command its time to end, and else tells the person.
-func (s *Shell) stillRuns(ended <-chan struct{}) bool {
-	timer := time.NewTimer(stubborn)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ended:
-		return false
-	}
-	for { // those that came meanwhile do not count
-		select {
-		case <-s.cfg.Interrupts:
-			continue
-		default:
-		}
-		break
-	}
-	s.screen.complain(fmt.Sprintf("\nthe command has not ended for %d seconds; Ctrl-C again leaves zksh", stubborn/time.Second))
-	return true
 }

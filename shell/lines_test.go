@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -84,10 +85,42 @@ func TestLineTooLong(t *testing.T) {
 	if err != nil || len(lines) != 3 || lines[1] != full || lines[2] != "b" {
 		t.Fatalf("a line of %d bytes: %d lines, %v", maxLine, len(lines), err)
 	}
-	lines, err = readLines(t, strings.NewReader("a\n"+full+"y\nrm /\n"))
-	if err == nil || err.Error() != "line 2 is longer than 4 MiB" || len(lines) != 1 {
-		t.Fatalf("a line of %d bytes: %d lines, %v", maxLine+1, len(lines), err)
+	for _, end := range []string{"\n", "\r", "\r\n"} {
+		in := newLineReader(strings.NewReader("a" + end + full + full + "y" + end + "b" + end + full + "y"))
+		for i, want := range []struct {
+			line string
+			err  error
+		}{{"a", nil}, {"", errLongLine}, {"b", nil}, {"", errLongLine}, {"", io.EOF}, {"", io.EOF}} {
+			line, number, err := in.Next()
+			if line != want.line || err != want.err || number != min(i+1, 4) {
+				t.Errorf("%d with %q: %.10q, %d, %v; want %q, %v", i+1, end, line, number, err, want.line, want.err)
+			}
+		}
 	}
+}
+
+// A line without end fills no memory.
+func TestLineWithoutEnd(t *testing.T) {
+	in := newLineReader(io.LimitReader(endless{}, 16*maxLine))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, _, err := in.Next(); err != errLongLine {
+		t.Error(err)
+	}
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; used > 8*maxLine {
+		t.Errorf("%d bytes were allocated", used)
+	}
+}
+
+// endless is a file of one letter.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
 }
 
 func TestLineCutByAnErrorDoesNotRun(t *testing.T) {

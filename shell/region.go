@@ -1,7 +1,6 @@
 package shell
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -14,13 +13,27 @@ import (
 
 // region is a commands.Region of a screen. One on standard output is a block that
 // ends its last line; one on standard error leaves the cursor behind its text, so
-// that what comes next takes its place. The screen's lock guards it.
+// that what comes next takes its place.
 type region struct {
 	s     *screen
 	to    *Output
 	block bool
-	lines []string // as they are shown
-	drawn int      // how many of them are on the terminal
+	lines []string // cut to the window; guarded by the screen's lock
+}
+
+// picture is what a terminal shows of all regions together.
+type picture struct {
+	to    io.Writer
+	lines int  // how many it has; 0 is no picture
+	block bool // the cursor is below it, not behind it
+}
+
+// region begins a region; it is on the terminal from its first Draw on.
+func (s *screen) region(on commands.Stream) *region {
+	if on == commands.Answers {
+		return &region{s: s, to: &s.out, block: true}
+	}
+	return &region{s: s, to: &s.err}
 }
 
 // Size is part of commands.Region.
@@ -40,46 +53,54 @@ func (r *region) margin() int {
 	return 4
 }
 
-// Draw is part of commands.Region. The lines are cut to the height of the window as
-// well: what has scrolled out cannot be drawn anew.
+// Draw is part of commands.Region.
 func (r *region) Draw(lines ...string) error {
 	columns, rows := r.Size()
-	if columns == 0 {
-		return nil
-	}
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
+	if columns == 0 || r.s.shut {
+		return nil
+	}
 	r.lines = nil
 	for _, l := range lines[:min(len(lines), max(rows-1, 1))] {
 		r.lines = append(r.lines, render.Cut(render.Safe(l), columns-r.margin()))
 	}
-	return r.s.show(r)
+	if !slices.Contains(r.s.regions, r) {
+		r.s.regions = append(r.s.regions, r)
+	}
+	return r.s.redraw()
 }
 
-// Close is part of commands.Region.
+// Close is part of commands.Region. What is to stay goes to the top of the picture,
+// and then belongs to it no more.
 func (r *region) Close(keep bool) error {
-	r.s.mu.Lock()
-	defer r.s.mu.Unlock()
+	s := r.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := slices.Index(s.regions, r)
+	if at < 0 {
+		return nil
+	}
+	s.regions = slices.Delete(s.regions, at, at+1)
 	if !keep {
-		r.s.erase()
+		return s.redraw()
 	}
-	r.s.regions = slices.DeleteFunc(r.s.regions, func(o *region) bool { return o == r })
-	return r.s.restore()
+	if at > 0 || !s.picture.block {
+		s.erase()
+		_, err := io.WriteString(r.to.W, strings.Join(r.lines, "\n")+"\n")
+		if err != nil {
+			return wrapWrite(err)
+		}
+		return s.redraw()
+	}
+	s.picture.lines = max(0, s.picture.lines-len(r.lines))
+	return nil
 }
 
-// take removes the text from the terminal. Called with the screen's lock held.
-func (r *region) take() {
-	if r.drawn == 0 {
-		return
-	}
-	_, _ = io.WriteString(r.to.W, r.top()+"\x1b[J") // the next Draw tells
-	r.drawn = 0
-}
-
-// top moves the cursor from the end of the region to its start.
-func (r *region) top() string {
-	up := r.drawn
-	if !r.block {
+// top moves the cursor from the end of the picture to its start.
+func (p *picture) top() string {
+	up := p.lines
+	if !p.block {
 		up--
 	}
 	if up == 0 {
@@ -88,63 +109,54 @@ func (r *region) top() string {
 	return fmt.Sprintf("\r\x1b[%dA", up)
 }
 
-// put shows the text. Over an older one it goes line by line: a screen that is
-// cleared first flickers, and some keep a copy of it. Called with the screen's lock held.
-func (r *region) put() error {
-	if len(r.lines) == 0 {
+// redraw puts the regions as they are now into the place of what is shown of them.
+// It goes line by line: a screen that is cleared first flickers, and some keep a
+// copy of it. What does not fit into the window is left out at the top, because
+// what has scrolled out cannot be drawn anew. It is called with mu held.
+func (s *screen) redraw() error {
+	var lines []string
+	now := picture{}
+	for _, r := range s.regions {
+		if len(r.lines) > 0 {
+			_, rows := r.to.size()
+			lines = append(lines, r.lines...)
+			lines = lines[max(0, len(lines)-max(rows-1, 1)):]
+			now = picture{r.to.W, len(lines), r.block}
+		}
+	}
+	if now.lines == 0 {
+		s.erase()
 		return nil
 	}
-	text := strings.Join(r.lines, "\n")
-	if r.drawn > 0 {
-		text = r.top() + strings.Join(r.lines, "\x1b[K\n") + "\x1b[K"
+	text, end := strings.Join(lines, "\n"), ""
+	if s.picture.lines > 0 {
+		text = s.picture.top() + strings.Join(lines, "\x1b[K\n") + "\x1b[K"
+		end = "\x1b[J"
 	}
-	if r.block {
+	if now.block {
 		text += "\n"
 	}
-	if r.drawn > 0 {
-		text += "\x1b[J"
-	}
-	r.drawn = len(r.lines)
-	_, err := io.WriteString(r.to.W, text)
+	s.picture = now
+	_, err := io.WriteString(now.to, text+end)
 	return wrapWrite(err)
 }
 
-// region begins a region; it is on the terminal from its first Draw on.
-func (s *screen) region(on commands.Stream) *region {
-	if on == commands.Answers {
-		return &region{s: s, to: &s.out, block: true}
-	}
-	return &region{s: s, to: &s.err}
-}
-
-// show puts a region on the terminal, the newest at the bottom. Called with mu held.
-func (s *screen) show(r *region) error {
-	at := slices.Index(s.regions, r)
-	if at < 0 {
-		s.regions = append(s.regions, r)
-		return r.put()
-	}
-	if at < len(s.regions)-1 {
-		s.erase()
-	}
-	return s.restore()
-}
-
-// erase takes all regions off the terminal, for what is printed above them. Called
-// with mu held.
+// erase takes the picture off the terminal. It is called with mu held.
 func (s *screen) erase() {
-	for _, r := range slices.Backward(s.regions) {
-		r.take()
+	if s.picture.lines > 0 {
+		_, _ = io.WriteString(s.picture.to, s.picture.top()+"\x1b[J") // what fails here the next Draw tells
 	}
+	s.picture = picture{}
 }
 
-// restore shows all regions again. Called with mu held.
-func (s *screen) restore() error {
-	var errs []error
-	for _, r := range s.regions {
-		errs = append(errs, r.put())
+// makeWay takes the picture away for what is printed on a stream, and gives a
+// function that puts it back below. It is called with mu held, and so is that.
+func (s *screen) makeWay(on Output) (putBack func()) {
+	if !on.TTY {
+		return func() {}
 	}
-	return errors.Join(errs...)
+	s.erase()
+	return func() { _ = s.redraw() } // what fails here the next Draw tells
 }
 
 // When progress is shown, and how often it is drawn anew.

@@ -2,13 +2,16 @@ package shell
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/tty"
 	"github.com/zksh/zksh/shell/line"
 )
 
@@ -24,7 +27,7 @@ func (o *Output) size() (columns, rows int) {
 	if o.Size != nil {
 		columns, rows = o.Size()
 	}
-	if columns == 0 {
+	if columns == 0 || rows == 0 {
 		return 80, 24
 	}
 	return columns, rows
@@ -32,15 +35,18 @@ func (o *Output) size() (columns, rows int) {
 
 // screen is the only writer of standard output and standard error. Each of its
 // writes is whole, so that answers, events, errors and regions never run into each
-// other.
+// other. Where both streams are terminals they are taken for one and the same.
 type screen struct {
-	mu       sync.Mutex
+	mu       sync.Mutex // guards all that is written, and the fields below but paging
 	out, err Output
 	printer  render.Printer
 	editor   line.Editor // nil unless by hand: it knows the line being typed
 	pager    *pager      // nil unless by hand, by the person's wish
-	paging   atomic.Bool
-	regions  []*region // on the terminal, from top to bottom
+	paging   atomic.Bool // the pager has the terminal
+	shut     bool        // commands have no screen any more
+
+	regions []*region // those that have drawn, from top to bottom; a region belongs to its command
+	picture picture   // what the terminal shows of them
 }
 
 // answer prints a value on standard output. Without its pager it is an answer all
@@ -57,8 +63,7 @@ func (s *screen) answer(v render.Value) error {
 func (s *screen) printOrPage(v render.Value) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.erase()
-	defer s.restore() // what fails here the next Draw tells
+	defer s.makeWay(s.out)()
 	if s.pager == nil {
 		return s.printer.Print(v)
 	}
@@ -73,8 +78,8 @@ func (s *screen) printOrPage(v render.Value) error {
 	return s.page(b.Bytes())
 }
 
-// page shows a text with the pager, and without it if that cannot be run. Called
-// with mu held.
+// page shows a text with the pager, and without it if that cannot be run. It is
+// called with mu held.
 func (s *screen) page(text []byte) error {
 	s.paging.Store(true)
 	defer s.paging.Store(false)
@@ -95,8 +100,7 @@ func (s *screen) event(v render.Value) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.erase()
-	defer s.restore() // what fails here the next Draw tells
+	defer s.makeWay(s.out)()
 	if s.editor != nil {
 		return s.editor.Notify(b.String())
 	}
@@ -126,11 +130,82 @@ func (s *screen) complain(text string) {
 	text = start + text
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.erase()
-	defer s.restore() // what fails here the next Draw tells
+	defer s.makeWay(s.err)()
 	if s.editor != nil && s.err.TTY {
 		_ = s.editor.Notify(text + "\n")
 		return
 	}
 	_, _ = io.WriteString(s.err.W, text+"\n")
 }
+
+// errShut is what a command gets that prints after the shell has gone on without it.
+var errShut = errors.New("the shell has gone on without this command")
+
+// shutOut takes the screen from commands. What they print later is not shown, and
+// what they have drawn in place is taken away.
+func (s *screen) shutOut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shut = true
+	s.regions = nil
+	_ = s.redraw() // nothing is left to do when that fails
+}
+
+func (s *screen) isShut() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shut
+}
+
+// front is the screen as commands see it.
+type front struct{ s *Shell }
+
+// Print shows an answer after the events that came before it on the wire.
+func (f front) Print(v render.Value) error {
+	if f.s.screen.isShut() {
+		return errShut
+	}
+	return errors.Join(f.s.showEvents(), wrapWrite(f.s.screen.answer(v)))
+}
+
+// Note is part of commands.Screen.
+func (f front) Note(text string) {
+	if !f.s.cfg.Quiet {
+		f.Alert(text)
+	}
+}
+
+// Alert is part of commands.Screen. With stty tostop it would stop us while a
+// command under a lock has the terminal, and the lock would be lost.
+func (f front) Alert(text string) {
+	_ = tty.Quietly(func() error { // nothing is left to do when it fails
+		if !f.s.screen.isShut() {
+			f.s.screen.complain(text)
+		}
+		return nil
+	})
+}
+
+// Ask is part of commands.Screen. The answer is no unless it is yes.
+func (f front) Ask(ctx context.Context, question string) (bool, error) {
+	if f.s.screen.editor == nil || f.s.screen.isShut() {
+		return false, errors.New("there is nobody to ask")
+	}
+	answer, err := f.s.screen.editor.Ask(ctx, render.Safe(question))
+	if errors.Is(err, io.EOF) {
+		return false, nil
+	}
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes", err
+}
+
+// Progress is part of commands.Screen.
+func (f front) Progress(verb string) (update func(done, total int), end func()) {
+	if f.s.cfg.Quiet {
+		return func(int, int) {}, func() {}
+	}
+	return f.s.screen.progress(verb)
+}
+
+// Region is part of commands.Screen.
+func (f front) Region(on commands.Stream) commands.Region { return f.s.screen.region(on) }

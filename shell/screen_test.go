@@ -1,44 +1,131 @@
 package shell
 
 import (
+	"errors"
+	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
 )
 
+// played is a screen on a terminal of 10 columns and 4 rows.
+type played struct {
+	*screen
+	t    *testing.T
+	term strings.Builder
+}
+
+func play(t *testing.T) *played {
+	p := &played{t: t}
+	terminal := Output{W: &p.term, TTY: true, Size: func() (int, int) { return 10, 4 }}
+	p.screen = &screen{out: terminal, err: terminal, printer: render.Printer{W: &p.term, Format: render.Text, Safe: true}}
+	return p
+}
+
+// writes checks what do sends to the terminal.
+func (p *played) writes(want string, do func() error) {
+	p.t.Helper()
+	p.term.Reset()
+	if err := do(); err != nil || p.term.String() != want {
+		p.t.Errorf("%q, %v; want %q", p.term.String(), err, want)
+	}
+}
+
+func draw(r *region, lines ...string) func() error {
+	return func() error { return r.Draw(lines...) }
+}
+
+func closed(r *region, keep bool) func() error {
+	return func() error { return r.Close(keep) }
+}
+
 // A block is redrawn in place, cut to the window, and out of the way of what else
 // is printed.
 func TestRedraw(t *testing.T) {
-	var out strings.Builder
-	terminal := Output{W: &out, TTY: true, Size: func() (int, int) { return 10, 4 }}
-	s := &screen{out: terminal, err: terminal, printer: render.Printer{W: &out, Format: render.Text, Safe: true}}
+	s := play(t)
 	r := s.region(commands.Answers)
-	draw := func(lines []string, want string) {
-		t.Helper()
-		out.Reset()
-		if err := r.Draw(lines...); err != nil || out.String() != want {
-			t.Errorf("%q, %v; want %q", out.String(), err, want)
-		}
-	}
-	draw([]string{"one", "two\x1b[2J"}, "one\ntwo\\x1b[…\n")
-	draw([]string{"a", "b", "c", "d", "e"}, "\r\x1b[2Aa\x1b[K\nb\x1b[K\nc\x1b[K\n\x1b[J")
-	out.Reset()
-	s.complain("oh")
-	if got := out.String(); got != "\r\x1b[3A\x1b[Joh\na\nb\nc\n" {
-		t.Errorf("%q", got)
-	}
-	out.Reset()
-	if err := r.Close(true); err != nil || out.String() != "" {
-		t.Errorf("%q, %v", out.String(), err)
-	}
+	s.writes("one\ntwo\\x1b[…\n", draw(r, "one", "two\x1b[2J"))
+	s.writes("\r\x1b[2Aa\x1b[K\nb\x1b[K\nc\x1b[K\n\x1b[J", draw(r, "a", "b", "c", "d", "e"))
+	s.writes("\r\x1b[3A\x1b[Joh\na\nb\nc\n", func() error { s.complain("oh"); return nil })
+	s.writes("\r\x1b[3A\x1b[J\nWATCHER\na\nb\nc\n", func() error { return s.event(plain("\nWATCHER\n")) })
+	s.writes("", closed(r, true))
 	r = s.region(commands.Answers)
-	draw([]string{"new"}, "new\n")
-	out.Reset()
-	if err := s.answer(plain("answer\n")); err != nil || out.String() != "\r\x1b[1A\x1b[Janswer\nnew\n" {
-		t.Errorf("%q, %v", out.String(), err)
+	s.writes("new\n", draw(r, "new"))
+	s.writes("\r\x1b[1A\x1b[Janswer\nnew\n", func() error { return s.answer(plain("answer\n")) })
+	s.writes("\r\x1b[1A\x1b[J", draw(r))
+	s.writes("again\n", draw(r, "again"))
+	s.writes("\r\x1b[1A\x1b[J", closed(r, false))
+	s.writes("", closed(r, false))
+}
+
+// A live line leaves the cursor behind it.
+func TestLiveLine(t *testing.T) {
+	s := play(t)
+	r := s.region(commands.Remarks)
+	s.writes("12345…", draw(r, "1234567890"))
+	s.writes("\rx\x1b[K\x1b[J", draw(r, "x"))
+	s.writes("\r\x1b[Joh\nx", func() error { s.complain("oh"); return nil })
+	s.writes("\r\x1b[J", closed(r, false))
+	s.writes("kept", draw(r, "kept"))
+	s.writes("\r\x1b[Jkept\n", closed(r, true))
+}
+
+// Two regions on one terminal never share a line, whichever was there first.
+func TestTwoRegions(t *testing.T) {
+	s := play(t)
+	live, block := s.region(commands.Remarks), s.region(commands.Answers)
+	s.writes("1 of 3", draw(live, "1 of 3"))
+	s.writes("\r1 of 3\x1b[K\na\x1b[K\nb\x1b[K\n\x1b[J", draw(block, "a", "b"))
+	s.writes("\r\x1b[3A2 of 3\x1b[K\na\x1b[K\nb\x1b[K\n\x1b[J", draw(live, "2 of 3"))
+	s.writes("\r\x1b[3A\x1b[Joh\n2 of 3\na\nb\n", func() error { s.complain("oh"); return nil })
+	// Together they are not higher than the window: the topmost line goes.
+	s.writes("\r\x1b[3Aa\x1b[K\nb\x1b[K\nc\x1b[K\n\x1b[J", draw(block, "a", "b", "c"))
+	s.writes("\r\x1b[3Aa\x1b[K\nb\x1b[K\nc\x1b[K\n\x1b[J", closed(live, false))
+	s.writes("\r\x1b[3Aa\x1b[K\n\x1b[J", draw(block, "a"))
+	s.writes("", closed(block, true))
+
+	s = play(t)
+	block, live = s.region(commands.Answers), s.region(commands.Remarks)
+	s.writes("a\n", draw(block, "a"))
+	s.writes("\r\x1b[1Aa\x1b[K\n1 of 3\x1b[K\x1b[J", draw(live, "1 of 3"))
+	s.writes("\r\x1b[1A\x1b[Janswer\na\n1 of 3", func() error { return s.answer(plain("answer\n")) })
+	s.writes("\r\x1b[1A\x1b[Ja\n1 of 3", closed(block, true))
+	s.writes("\r\x1b[J", closed(live, false))
+}
+
+// What is printed elsewhere leaves the terminal alone.
+func TestStreamsApart(t *testing.T) {
+	s := play(t)
+	var file strings.Builder
+	s.err = Output{W: &file}
+	block, live := s.region(commands.Answers), s.region(commands.Remarks)
+	if columns, rows := block.Size(); columns != 10 || rows != 4 {
+		t.Errorf("on standard output: %d by %d", columns, rows)
 	}
+	if columns, rows := live.Size(); columns != 0 || rows != 0 {
+		t.Errorf("on standard error: %d by %d", columns, rows)
+	}
+	s.writes("a\n", draw(block, "a"))
+	s.writes("", draw(live, "1 of 3"))
+	s.writes("", func() error { s.complain("oh\x1b[2J"); return nil })
+	if file.String() != "oh\x1b[2J\n" {
+		t.Errorf("standard error: %q", file.String())
+	}
+
+	s = play(t)
+	file.Reset()
+	s.out, s.printer = Output{W: &file}, render.Printer{W: &file, Format: render.Text}
+	block, live = s.region(commands.Answers), s.region(commands.Remarks)
+	s.writes("1 of 3", draw(live, "1 of 3"))
+	s.writes("", func() error { return errors.Join(s.answer(plain("answer\n")), block.Draw("a"), block.Close(true)) })
+	if file.String() != "answer\n" {
+		t.Errorf("standard output: %q", file.String())
+	}
+	s.writes("\r\x1b[J", closed(live, false))
 }
 
 func TestRedrawNeedsATerminal(t *testing.T) {
@@ -51,4 +138,65 @@ func TestRedrawNeedsATerminal(t *testing.T) {
 			t.Errorf("%d by %d, printed %q", columns, rows, out.String())
 		}
 	}
+}
+
+// A terminal that does not know its size counts as one of 80 by 24.
+func TestSizeUnknown(t *testing.T) {
+	for _, size := range []func() (int, int){nil, func() (int, int) { return 0, 0 }, func() (int, int) { return 70, 0 }} {
+		s := &screen{err: Output{W: io.Discard, TTY: true, Size: size}}
+		if columns, rows := s.region(commands.Remarks).Size(); columns != 80 || rows != 24 {
+			t.Errorf("%d by %d", columns, rows)
+		}
+	}
+}
+
+// A write that fails is the error of the Draw that made it.
+func TestDrawTellsAFailedWrite(t *testing.T) {
+	broken := errors.New("broken")
+	s := &screen{err: Output{W: failing{broken}, TTY: true}}
+	r := s.region(commands.Remarks)
+	if err := r.Draw("x"); !errors.Is(err, broken) || !errors.As(err, new(*writeError)) {
+		t.Errorf("%v", err)
+	}
+}
+
+// failing is a stream that nothing can be written to.
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+// Progress begins to show when the work has taken long enough, is drawn anew now and
+// then, and goes away; a shell that is to be quiet has none.
+func TestProgress(t *testing.T) {
+	for _, quiet := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var term strings.Builder
+			stream := Output{W: &term, TTY: true}
+			s := New(Config{Out: stream, Err: stream, Quiet: quiet})
+			update, end := s.env.Screen.Progress("deleted")
+			for done := range 8 {
+				time.Sleep(90 * time.Millisecond)
+				update(done, 10)
+			}
+			end()
+			want := "deleted 5 of 10 (50 %), 9/s" + "\rdeleted 7 of 10 (70 %), 10/s\x1b[K\x1b[J" + "\r\x1b[J"
+			if quiet {
+				want = ""
+			}
+			if term.String() != want {
+				t.Errorf("quiet %v: %q, want %q", quiet, term.String(), want)
+			}
+		})
+	}
+}
+
+// Once the shell has gone on without a command, nothing the command draws is shown.
+func TestShutOut(t *testing.T) {
+	s := play(t)
+	r := s.region(commands.Answers)
+	s.writes("a\n", draw(r, "a"))
+	s.writes("\r\x1b[1A\x1b[J", func() error { s.shutOut(); return nil })
+	s.writes("", draw(r, "b"))
+	s.writes("", closed(r, true))
+	s.writes("left\n", func() error { s.complain("left"); return nil })
 }

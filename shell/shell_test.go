@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -31,11 +32,19 @@ func TestStatus(t *testing.T) {
 		{&zkconn.Error{Code: zkconn.SessionExpired}, 69},
 		{expiredError{}, 69},
 		{unknownCommand{"x", ""}, 127},
-		{ErrInterrupted, 130},
-		{&zkconn.AbandonedError{Cause: ErrInterrupted}, 130},
-		{&zktree.PartialError{Cause: ErrInterrupted}, 130},
+		{errInterrupted, 130},
+		{&zkconn.AbandonedError{Cause: errInterrupted}, 130},
+		{&zktree.PartialError{Cause: errInterrupted}, 130},
+		{EndedBy(os.Interrupt), 130},
+		{EndedBy(syscall.SIGQUIT), 131},
+		{&zkconn.AbandonedError{Cause: EndedBy(syscall.SIGQUIT)}, 131},
+		{EndedBy(syscall.SIGTERM), 143},
+		{EndedBy(syscall.SIGHUP), 143},
+		{leftError{}, 130},
+		{errLongLine, 2},
+		{&commands.StatusError{Status: commands.StatusCannotRun}, 126},
 		{wrapWrite(fmt.Errorf("write: %w", syscall.EPIPE)), 141},
-		{ErrTerminated, 143},
+		{errTerminated, 143},
 		{context.Canceled, 143},
 	} {
 		if got := Status(c.err); got != c.want {
@@ -46,7 +55,7 @@ func TestStatus(t *testing.T) {
 	for _, s := range commands.Statuses() {
 		listed[s.Status] = true
 	}
-	for _, s := range []int{0, 1, 2, 69, 74, 75, 127, 130, 141, 143} {
+	for _, s := range []int{0, 1, 2, 69, 74, 75, 126, 127, 130, 131, 141, 143} {
 		if !listed[s] {
 			t.Errorf("status %d is not listed", s)
 		}
@@ -62,18 +71,6 @@ func TestJavaDecode(t *testing.T) {
 	for _, in := range []string{"", "abc", "0x", "08", "1_0", "99999999999", "--1", "+-1", "1 ", "0b1"} {
 		if n, err := javaDecode(in); err == nil {
 			t.Errorf("javaDecode(%q) = %d, want an error", in, n)
-		}
-	}
-}
-
-func TestNearest(t *testing.T) {
-	r := New(Config{Commands: [][]*commands.Command{commands.All()}}).Registry()
-	for in, want := range map[string]string{
-		"gte": "get", "gett": "get", "sl": "ls", "creat": "create", "getacl": "getAcl", "delteall": "deleteall",
-		"exti": "exit", "bogus": "", "x": "", "xyzzy": "",
-	} {
-		if got := r.Nearest(in); got != want {
-			t.Errorf("Nearest(%q) = %q, want %q", in, got, want)
 		}
 	}
 }
@@ -94,12 +91,12 @@ func TestPromptCountsLocks(t *testing.T) {
 		"[zk: 127.0.0.1:1(CONNECTING) 0] ", "[zk: 127.0.0.1:1(CONNECTING, 1 lock) 0] ", "[zk: 127.0.0.1:1(CONNECTING, 2 locks) 0] ",
 	} {
 		held = n
-		if got := s.prompt(); got.Text != want || !got.Alert {
+		if got := (&byHand{s: s}).prompt(); got.Text != want || !got.Alert {
 			t.Errorf("%d: %+v, want %q", n, got, want)
 		}
 	}
 	s.cfg.Locks = nil
-	if got := s.prompt().Text; got != "[zk: 127.0.0.1:1(CONNECTING) 0] " {
+	if got := (&byHand{s: s}).prompt().Text; got != "[zk: 127.0.0.1:1(CONNECTING) 0] " {
 		t.Errorf("%q", got)
 	}
 }

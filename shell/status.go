@@ -3,6 +3,8 @@ package shell
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
 	"syscall"
 
 	"github.com/zksh/zksh/commands"
@@ -12,17 +14,18 @@ import (
 
 // The causes with which a context is cancelled.
 var (
-	ErrInterrupted = line.ErrInterrupted
-	ErrTerminated  = errors.New("terminated")
+	errInterrupted = line.ErrInterrupted
+	errQuitKey     = fmt.Errorf("%w by Ctrl-\\", errInterrupted)
+	errTerminated  = errors.New("terminated")
 )
 
 // unknownCommand is the error of a line whose first word is no command.
-type unknownCommand struct{ name, nearest string }
+type unknownCommand struct{ name, hint string }
 
 func (e unknownCommand) Error() string {
-	s := "unknown command " + quoted(e.name)
-	if e.nearest != "" {
-		s += "; did you mean " + e.nearest + "?"
+	s := "unknown command " + strconv.Quote(e.name)
+	if e.hint != "" {
+		s += "; " + e.hint
 	}
 	return s + " (help lists all)"
 }
@@ -35,9 +38,11 @@ func Status(err error) int {
 	switch {
 	case err == nil:
 		return commands.StatusOK
-	case errors.Is(err, ErrInterrupted):
+	case errors.Is(err, errQuitKey):
+		return commands.StatusQuit
+	case errors.Is(err, errInterrupted):
 		return commands.StatusInterrupted
-	case errors.Is(err, ErrTerminated), errors.Is(err, context.Canceled):
+	case errors.Is(err, errTerminated), errors.Is(err, context.Canceled):
 		return commands.StatusTerminated
 	case errors.As(err, &own):
 		return own.Status

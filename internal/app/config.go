@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -61,7 +63,8 @@ func (o *Options) readConfig(name string) error {
 		key = strings.TrimSpace(key)
 		set := settings[key]
 		if !ok || set == nil {
-			return fmt.Errorf("%s:%d: %q is no setting; write server, timeout, output or history = value", name, n, line)
+			return fmt.Errorf("%s:%d: %q is no setting; write KEY = VALUE with one of %s", name, n, line,
+				strings.Join(slices.Sorted(maps.Keys(settings)), ", "))
 		}
 		if err := set(o, strings.TrimSpace(value)); err != nil {
 			return fmt.Errorf("%s:%d: %w", name, n, err)

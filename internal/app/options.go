@@ -103,6 +103,14 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	}
 }
 
+// IsOption tells a word that is an option of the program, perhaps with its value.
+func IsOption(word string) bool {
+	o := defaults()
+	set, _ := declare(&o)
+	_, err := commands.Reorder(set, []commands.Word{{Text: word}, {Text: "value"}}, true)
+	return err == nil
+}
+
 // maxTimeout keeps a timeout within the protocol's 32 bits of milliseconds.
 const maxTimeout = 1<<31 - 1
 

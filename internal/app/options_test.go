@@ -64,6 +64,18 @@ func TestOptionsEndAtTheCommand(t *testing.T) {
 	}
 }
 
+// Words that are options of the program, with or without their value.
+func TestIsOption(t *testing.T) {
+	for word, want := range map[string]bool{
+		"-o": true, "-ojson": true, "-o=json": true, "--output=json": true, "-server": true, "--server": true, "-qe": true, "-h": true,
+		"-z": false, "-oz": true, "-qz": false, "--servers": false, "-q=1": false,
+	} {
+		if got := IsOption(word); got != want {
+			t.Errorf("%s: %v, want %v", word, got, want)
+		}
+	}
+}
+
 func TestBadOptions(t *testing.T) {
 	for _, c := range []struct {
 		config string
@@ -81,7 +93,7 @@ func TestBadOptions(t *testing.T) {
 		{"", []string{"-o", "xml"}, "xml"},
 		{"", []string{"-f", "x", "ls"}, "ls"},
 		{"server h:1\n", nil, "config:1"},
-		{"\nnope = 1\n", nil, "config:2"},
+		{"\nnope = 1\n", nil, "config:2: \"nope = 1\" is no setting; write KEY = VALUE with one of history, output, server, timeout"},
 		{"timeout = x\n", nil, "config:1"},
 	} {
 		_, err := parse(t, c.config, "", c.args...)

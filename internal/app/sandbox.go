@@ -26,14 +26,11 @@ func SandboxCommand(place *playground.Place) []*commands.Command {
 			if place == nil {
 				return errors.New("there is no sandbox here; zksh --sandbox starts one")
 			}
-			do, done := place.Resume, "resumed"
-			if strings.EqualFold(args[0], "pause") {
-				do, done = place.Pause, "paused"
-			}
-			if err := do(); err != nil {
+			word := strings.ToLower(args[0])
+			if err := place.Pause(word == "pause"); err != nil {
 				return err
 			}
-			return env.Screen.Print(state{done})
+			return env.Screen.Print(state{word + "d"})
 		}),
 	}}
 }

@@ -107,6 +107,8 @@ func TestLeavingRestoresTheTerminal(t *testing.T) {
 		"quit":                {keys("quit\r"), 0},
 		"end of input":        {keys("\x04"), 0},
 		"quit in a paste":     {keys("\x1b[200~ls /\rquit\rls /\r\x1b[201~"), 0},
+		"Ctrl-\\, then quit":  {keys("\x1cquit\r"), 0},
+		"SIGQUIT, then quit":  {func(r *rich) { signal(syscall.SIGQUIT)(r); r.typeIn("quit\r") }, 0},
 		"SIGTERM":             {signal(syscall.SIGTERM), 143},
 		"SIGHUP":              {signal(syscall.SIGHUP), 143},
 		"SIGTERM twice":       {func(r *rich) { signal(syscall.SIGTERM)(r); signal(syscall.SIGTERM)(r) }, 143},

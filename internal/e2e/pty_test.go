@@ -109,11 +109,40 @@ func TestCtrlC(t *testing.T) {
 	c.typeIn("\x03")
 	c.expect(`unknown whether it took effect\n`)
 	c.expect(anyPrompt)
+	// So does Ctrl-\.
+	c.typeIn("ls2 /\r")
+	c.expect(`has been deprecated`)
+	c.typeIn("\x1c")
+	c.expect(`interrupted by Ctrl-\\\n`)
+	c.expect(anyPrompt)
 	p.Hold(false)
 	c.run("create /later", `^Created /later\n`)
 	c.run("ls /", `^\[later\]\n`)
 	c.typeIn("\x04")
 	c.wantStatus(0)
+}
+
+// A line that runs again is shown first: it may write.
+func TestRedoShowsTheLine(t *testing.T) {
+	t.Parallel()
+	c := openConsole(t, "-server", zktest.Shared(t).Addr()+place(t))
+	c.expect(connected)
+	c.run("create -s /n-", `^Created /n-0000000000\n`)
+	c.run("redo 0", `^create -s /n-\nCreated /n-0000000001\n`)
+	c.typeIn("\x04")
+	c.wantStatus(0)
+}
+
+// Words of our own command line cannot drive the terminal either.
+func TestEscapesInOptions(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"--\x1b]0;x\a"}, {"-f", "/nope\x1b[2J"}, {"-server", "h:\x1b[2J", "ls"}} {
+		c := openConsole(t, args...)
+		c.wantStatus(map[bool]int{true: 1, false: 2}[args[0] == "-f"])
+		if text := c.shown(); strings.ContainsAny(text, "\x1b\a") || !strings.Contains(text, `\x1b`) {
+			t.Errorf("%q: %q", args, text)
+		}
+	}
 }
 
 // Ctrl-C also ends deletions whose answers do not come.

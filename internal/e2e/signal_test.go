@@ -13,7 +13,7 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-var signalStatuses = map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143, syscall.SIGHUP: 143, syscall.SIGQUIT: 143}
+var signalStatuses = map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGQUIT: 131, syscall.SIGTERM: 143, syscall.SIGHUP: 143}
 
 // A signal ends a single command that waits for its server.
 func TestSignalWhileConnecting(t *testing.T) {
@@ -106,6 +106,29 @@ func TestSignalWhileWaitingForInput(t *testing.T) {
 		if got := zksh(t, "-server", server, "ls", "/"); got != "[]\n" {
 			t.Errorf("%v: left behind: %s", sig, got)
 		}
+	}
+}
+
+// Before the first line there is none to name.
+func TestSignalBeforeTheFirstLine(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	p := openPipeline(t, "-server", ln.Addr().String())
+	conn, err := ln.Accept() // it has come so far
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	wantExit(t, p.cmd, 143)
+	if p.errs.String() != "terminated\n" {
+		t.Errorf("%q", p.errs.String())
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/userfile"
 )
 
 // Notice says what the sandbox is, wherever one is shown.
@@ -49,7 +50,7 @@ func Open(dir string) (*Place, error) {
 		return nil, err
 	}
 	for deadline := time.Now().Add(meetingPatience); ; time.Sleep(meetingPause) {
-		mine, err := tryLock(f)
+		mine, err := userfile.Lock(f, false)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("sandbox: %w", err), f.Close())
 		}
@@ -75,7 +76,7 @@ func Serve(dir, addr string) (*Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	mine, err := tryLock(f)
+	mine, err := userfile.Lock(f, false)
 	if err == nil && mine {
 		return run(f, addr)
 	}
@@ -86,13 +87,9 @@ func Serve(dir, addr string) (*Place, error) {
 }
 
 func meetingFile(dir string) (*os.File, error) {
-	dir = filepath.Join(dir, "zksh")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("sandbox: %w", err)
-	}
-	f, err := os.OpenFile(filepath.Join(dir, "sandbox"), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := userfile.Open(filepath.Join(dir, "zksh", "sandbox"), 0)
 	if err != nil {
-		return nil, fmt.Errorf("sandbox: %w", err)
+		return nil, fmt.Errorf("sandbox: the file where shells meet: %w", err)
 	}
 	return f, nil
 }
@@ -108,10 +105,11 @@ func run(meet *os.File, addr string) (*Place, error) {
 	if meet == nil {
 		return p, nil
 	}
-	if err := meet.Truncate(0); err != nil {
-		return nil, errors.Join(err, p.Close())
+	err = meet.Truncate(0)
+	if err == nil {
+		_, err = meet.WriteAt([]byte(p.Addr+"\n"), 0)
 	}
-	if _, err := meet.WriteAt([]byte(p.Addr+"\n"), 0); err != nil {
+	if err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
@@ -155,7 +153,8 @@ func (p *Place) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if free, err := sharable(p.meet); err != nil || free {
+		if free, err := userfile.Lock(p.meet, true); err != nil || free {
+			_ = userfile.Unlock(p.meet) // if it fails, Close gives the lock back
 			close(p.ended)
 			return
 		}
@@ -182,21 +181,17 @@ func (p *Place) Close() error {
 	return err
 }
 
-// Pause cuts everybody off from the sandbox. It is an error in a joined one.
-func (p *Place) Pause() error {
-	if p.Joined() {
+// Pause cuts everybody off from the sandbox, or lets them back. It is an error in a
+// joined one.
+func (p *Place) Pause(on bool) error {
+	switch {
+	case p.Joined():
 		return errJoined
+	case on:
+		p.server.Pause()
+	default:
+		p.server.Resume()
 	}
-	p.server.Pause()
-	return nil
-}
-
-// Resume lets everybody back.
-func (p *Place) Resume() error {
-	if p.Joined() {
-		return errJoined
-	}
-	p.server.Resume()
 	return nil
 }
 

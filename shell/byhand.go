@@ -1,0 +1,187 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/history"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/shell/line"
+)
+
+// byHand is the policy for lines that a person types.
+type byHand struct {
+	s      *Shell
+	editor line.Editor
+	status int // of the last line
+}
+
+// Editor is the editor for a terminal: getenv gives what the person wants of it.
+// The history file, if there is one, is what earlier lines are recalled from.
+func (s *Shell) Editor(in, out *os.File, getenv func(string) string) line.Editor {
+	var earlier []string
+	if s.cfg.History != nil {
+		var err error
+		if earlier, err = s.cfg.History.Lines(); err != nil {
+			s.report("", err)
+		}
+	}
+	for _, line := range earlier {
+		s.recall.Add(line)
+	}
+	return line.New(in, out, getenv, line.Assistant{Open: openQuote, Complete: s.completer.complete, Recall: s.recall}, s.cfg.Interrupts)
+}
+
+// RunEditor reads lines from a person until he leaves, and returns the status of
+// the last one. It closes the editor.
+func (s *Shell) RunEditor(ctx context.Context, e line.Editor) int {
+	defer s.giveBackOnPanic()
+	h := &byHand{s: s, editor: e}
+	s.begin(h)
+	s.screen.mu.Lock()
+	s.screen.editor = e
+	s.screen.mu.Unlock()
+	nodes := newNodeCache(sessionNodes{s.cfg.Session}, e.Refresh, s.giveBackOnPanic)
+	s.completer.nodes = nodes
+	if !s.cfg.Quiet {
+		h.banner()
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	if s.cfg.Pager != "" && s.cfg.Out.TTY && s.cfg.Out.Size != nil {
+		s.screen.pager = &pager{command: s.cfg.Pager, size: s.cfg.Out.Size, ctx: ctx}
+	}
+	var watching sync.WaitGroup
+	watching.Go(func() { // ends with stop
+		defer s.giveBackOnPanic()
+		s.watchEvents(ctx)
+	})
+	h.readLines(ctx)
+	stop(nil)
+	watching.Wait()
+	nodes.close()
+	if err := context.Cause(ctx); errors.Is(err, errTerminated) {
+		h.status = Status(err)
+	}
+	status := s.leave(h.status)
+	if err := e.Close(); err != nil {
+		s.report("", err)
+	}
+	return status
+}
+
+func (h *byHand) banner() {
+	text := fmt.Sprintf("Connecting to %s\nWelcome to ZooKeeper! This is zksh %s; help lists the commands.\n%s",
+		h.s.cfg.Session.Servers().Spec, h.s.cfg.Version, h.s.cfg.Welcome)
+	if err := h.s.screen.event(plain(text)); err != nil {
+		h.s.report("", err)
+	}
+}
+
+func (h *byHand) readLines(ctx context.Context) {
+	for {
+		text, err := h.editor.ReadLine(ctx, h.prompt)
+		switch {
+		case errors.Is(err, line.ErrInterrupted):
+			continue
+		case errors.Is(err, line.ErrTooLong):
+			h.s.report("", err)
+			h.status = commands.StatusUsage
+			continue
+		case errors.Is(err, io.EOF), ctx.Err() != nil:
+			return
+		case err != nil:
+			h.s.report("", err)
+			h.status = Status(err)
+			return
+		}
+		if blankOrComment(text) {
+			continue
+		}
+		text = onOneLine(text) // as the history has it
+		h.keep(text)
+		var cmd string
+		interrupted, err := h.s.attend(ctx, func(ctx context.Context) (err error) {
+			cmd, err = h.s.runLine(ctx, text)
+			return err
+		})
+		if errors.Is(err, errQuit) {
+			return
+		}
+		if h.s.left != nil {
+			h.status = Status(err)
+			return
+		}
+		h.s.completer.nodes.doubt()
+		if interrupted { // what was pasted after this line is not meant any more
+			h.editor.Discard()
+		}
+		err = errors.Join(err, h.s.showEvents())
+		h.status = Status(err)
+		h.s.report(cmd, err)
+	}
+}
+
+// keep puts a line where it can be recalled from.
+func (h *byHand) keep(line string) {
+	s := h.s
+	s.recall.Add(line)
+	if s.cfg.History == nil || strings.ContainsAny(line, "\r\n") {
+		return
+	}
+	if err := s.cfg.History.Append(line); err != nil {
+		s.report("", fmt.Errorf("the history is no longer kept: %w", err))
+		s.cfg.History = nil
+	}
+}
+
+// prompt is zkCli's: the connect string, the state, the number of the next line.
+// Locks are counted behind the state once there are any.
+func (h *byHand) prompt() line.Prompt {
+	s := h.s
+	state, locks := s.cfg.Session.State(), ""
+	if s.cfg.Locks != nil {
+		switch n := s.cfg.Locks.Held(); n {
+		case 0:
+		case 1:
+			locks = ", 1 lock"
+		default:
+			locks = fmt.Sprintf(", %d locks", n)
+		}
+	}
+	return line.Prompt{
+		Text:  fmt.Sprintf("[zk: %s(%s%s) %d] ", s.cfg.Session.Servers().Spec, state, locks, s.lines.Len()),
+		Alert: state != zkconn.StateConnected,
+	}
+}
+
+func (*byHand) mode() commands.Mode { return commands.ByHand }
+
+// wording gives the usage and an example lines of their own.
+func (*byHand) wording(_ string, err error) []string {
+	var usage *commands.UsageError
+	switch {
+	case errors.Is(err, errInterrupted):
+		return []string{"\n" + err.Error()} // the terminal has echoed the key
+	case errors.As(err, &usage) && usage.Command != nil:
+		return []string{usage.Problem, "usage: " + usage.Command.Usage(), "example: " + usage.Command.Example}
+	}
+	return []string{err.Error()}
+}
+
+func (*byHand) shows(zkconn.Event) bool { return true }
+
+// expired is told at once, since no line need be under way.
+func (h *byHand) expired(e expiredError) error {
+	h.s.screen.complain(e.Error())
+	return nil
+}
+
+func (h *byHand) redoing(line string)        { h.s.screen.complain(history.Redacted(line)) }
+func (*byHand) released(locks string) string { return "released: " + locks }
+func (h *byHand) closed() error              { return h.s.showEvents() }
