@@ -51,6 +51,7 @@ var arrows = map[string][]string{
 	"internal/interop":          free,
 	"internal/replay":           free,
 	"internal/zktest":           free,
+	"internal/zktest/zksession": free,
 }
 
 // free marks a package that serves development only: it may import anything,

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // A window with a shell in it hangs up twice: the system tells, and so does the
@@ -25,11 +25,7 @@ func TestClosedWindow(t *testing.T) {
 	r.expect(`CONNECTED\) 1\] `)
 	r.slave.Close()
 	r.tty.Close()
-	for end := time.Now().Add(patience); zksh(t, "-server", server, "ls", "/") != "[zookeeper]\n"; {
-		if time.Now().After(end) {
-			t.Fatal("the ephemeral znode stays")
-		}
-	}
+	zktest.Eventually(t, "the ephemeral znode is gone", func() bool { return zksh(t, "-server", server, "ls", "/") == "[zookeeper]\n" })
 }
 
 // SIGTERM ends the pager with the shell, a pipeline too, and leaves the terminal as
@@ -43,26 +39,12 @@ func TestTerminatedInThePager(t *testing.T) {
 		r.expect(`CONNECTED\) 0\] `)
 		r.typeIn("ls -R /tree\r")
 		r.expect(`n0000000009`)
-		wantModes(r, func(modes string) bool { return modes != r.modes }) // less has it
+		zktest.Eventually(t, "the pager has the terminal", func() bool { return r.terminalModes() != r.modes })
 		if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
 		r.wantRestored(143)
-		for end := time.Now().Add(patience); !errors.Is(unix.Kill(-r.cmd.Process.Pid, 0), unix.ESRCH); time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%q goes on", pager)
-			}
-		}
-	}
-}
-
-// wantModes waits until the terminal's modes are as they should be.
-func wantModes(r *rich, ok func(modes string) bool) {
-	r.t.Helper()
-	for end := time.Now().Add(patience); !ok(r.terminalModes()); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			r.t.Fatalf("the terminal is\n%s", r.terminalModes())
-		}
+		zktest.Eventually(t, pager+" is gone", func() bool { return errors.Is(unix.Kill(-r.cmd.Process.Pid, 0), unix.ESRCH) })
 	}
 }
 

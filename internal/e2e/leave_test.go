@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-
 	"strings"
 	"syscall"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // rich is zksh with its own line editing, on a terminal without a screen: what it
@@ -135,20 +135,23 @@ func TestLeavingRestoresTheTerminal(t *testing.T) {
 // A command that does not end for being cancelled does not keep the shell either.
 func TestTerminatedInAStubbornCommand(t *testing.T) {
 	t.Parallel()
+	r := openStubborn(t)
+	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	r.wantRestored(143)
+}
+
+// openStubborn is a shell in a command that does not end.
+func openStubborn(t *testing.T) *rich {
+	t.Helper()
 	r := openRich(t, newSandbox(t, sandbox.Options{}).Addr())
 	r.typeIn("create /a x\r")
 	r.expect(`CONNECTED\) 1\] `)
 	r.typeIn("get -f " + fifo(t) + " /a\r")
 	r.expect(`/fifo /a`)
-	for end := time.Now().Add(patience); r.terminalModes() != r.modes; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the command does not begin")
-		}
-	}
-	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	r.wantRestored(143)
+	zktest.Eventually(t, "the command begins", func() bool { return r.terminalModes() == r.modes })
+	return r
 }
 
 // A terminal that goes away ends the shell and its session.
@@ -227,7 +230,7 @@ func TestPipeOnOneSide(t *testing.T) {
 	if err := cmd.Run(); err != nil {
 		t.Fatal(err)
 	}
-	if err := master.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := master.SetReadDeadline(time.Now().Add(zktest.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	buf := make([]byte, 1000)

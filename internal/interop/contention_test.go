@@ -4,22 +4,13 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 )
 
-var contend = flag.Duration("contend", usualContention(), "how long each group of clients contends for a lock")
-
-// usualContention is longer where somebody waits for proof, not for an answer.
-func usualContention() time.Duration {
-	if os.Getenv("CI") != "" {
-		return 15 * time.Second
-	}
-	return 4 * time.Second
-}
+var contend = flag.Duration("contend", 10*time.Second, "how long each group of clients contends for a lock; all groups at once")
 
 // groups are clients that contend for one lock.
 var groups = []struct {
@@ -39,6 +30,7 @@ func testContention(t *testing.T, d *drivers, addr string) {
 	m := readMatrix(t)
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {
+			t.Parallel()
 			exclude := m.exclude
 			if g.broken {
 				exclude = func(string, string) bool { return true }

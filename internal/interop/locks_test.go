@@ -22,11 +22,15 @@ func TestLocks(t *testing.T) {
 	t.Parallel()
 	d := startDrivers(t)
 	t.Run("Real", func(t *testing.T) {
+		t.Parallel()
 		addr := realBed(t).addr
 		testTogether(t, d, addr)
 		t.Run("Contention", func(t *testing.T) { testContention(t, d, addr) })
 	})
-	t.Run("Sandbox", func(t *testing.T) { testTogether(t, d, sandboxBed(t).addr) })
+	t.Run("Sandbox", func(t *testing.T) {
+		t.Parallel()
+		testTogether(t, d, sandboxBed(t).addr)
+	})
 }
 
 func testTogether(t *testing.T, d *drivers, addr string) {
@@ -73,7 +77,7 @@ func readMatrix(t *testing.T) matrix {
 func (m matrix) exclude(a, b string) bool { return m[cell{a, b}] == "X" && m[cell{b, a}] == "X" }
 
 // pairs is how many cells of the matrix are tried at the same time.
-const pairs = 10
+const pairs = 16
 
 func testMatrix(t *testing.T, d *drivers, addr string) {
 	m := readMatrix(t)

@@ -6,7 +6,9 @@ package zktest
 
 import (
 	"errors"
+	"flag"
 	"os"
+	"strconv"
 	"sync"
 	"testing"
 )
@@ -123,8 +125,20 @@ func Shared(tb testing.TB) *Server {
 // a Run() int is wanted, such as testscript.Main and goleak.VerifyTestMain.
 type M struct{ *testing.M }
 
+// atOnce is how many parallel tests of a package run together unless -parallel
+// says otherwise: they wait for servers and programs most of the time.
+const atOnce = 8
+
 // Run runs the tests, stops the Shared server, and returns the exit status.
 func (m M) Run() int {
+	flag.Parse()
+	chosen := false
+	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
+	if !chosen {
+		if err := flag.Set("test.parallel", strconv.Itoa(atOnce)); err != nil {
+			panic(err) // a number always fits
+		}
+	}
 	dir, err := os.MkdirTemp("", "zktest-")
 	if err != nil {
 		panic(err) // no temporary directory: no test could run

@@ -3,7 +3,6 @@ package difftest
 import (
 	"flag"
 	"fmt"
-	"github.com/zksh/zksh/internal/jute"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -11,15 +10,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zksh/zksh/internal/jute"
 	"github.com/zksh/zksh/internal/sandbox"
 	"github.com/zksh/zksh/internal/sandbox/rawzk"
 	"github.com/zksh/zksh/internal/zktest"
 )
 
 var (
-	seeds   = flag.Int("seeds", 5, "how many random sequences to compare")
+	seeds   = flag.Int("seeds", 4, "how many random sequences to compare")
 	first   = flag.Uint64("seed", 1, "the first one's seed")
-	ops     = flag.Int("ops", 10000, "how many operations each has")
+	ops     = flag.Int("ops", 5000, "how many operations each has")
 	quota   = flag.String("quota", "by turns", "enforce quotas: yes, no, both, or by turns")
 	showAll = flag.Bool("show", false, "log every operation")
 )
