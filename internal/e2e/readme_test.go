@@ -19,8 +19,6 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/app"
 	"github.com/zksh/zksh/internal/zktest"
-	"github.com/zksh/zksh/lockcmd"
-	"github.com/zksh/zksh/shell"
 )
 
 var update = flag.Bool("update", false, "write the README's generated parts")
@@ -30,10 +28,9 @@ const readme = "../../README.md"
 // generated are the parts of the README that come from the program, by the mark
 // before them.
 func generated() map[string]string {
-	sh := shell.New(shell.Config{Commands: [][]*commands.Command{commands.All(), lockcmd.New().Commands(), app.SandboxCommand(nil)}})
 	var table, statuses strings.Builder
 	table.WriteString("| command | what it does |\n|---|---|\n")
-	for _, c := range sh.Registry().All() {
+	for _, c := range registry().All() {
 		name := "`" + strings.ReplaceAll(c.Usage(), "|", "\\|") + "`"
 		for _, a := range c.Aliases {
 			name += ", `" + a + "`"

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/app"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/lockcmd"
@@ -188,8 +189,9 @@ func onServer(do func(scriptServer)) func(*testscript.TestScript, bool, []string
 	}
 }
 
+// registry has all commands that zksh has.
 func registry() *commands.Registry {
-	return shell.New(shell.Config{Commands: [][]*commands.Command{commands.All(), lockcmd.New().Commands()}}).Registry()
+	return shell.New(shell.Config{Commands: [][]*commands.Command{commands.All(), lockcmd.New().Commands(), app.SandboxCommand(nil)}}).Registry()
 }
 
 // Every command, by each of its names, has a script that runs it.
