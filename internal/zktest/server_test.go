@@ -54,10 +54,10 @@ func TestServerLife(t *testing.T) {
 func TestQuorum(t *testing.T) {
 	t.Parallel()
 	begin := time.Now()
-	s := Start(t, Quorum(), SkipACL(), EnforceQuota(), Tick(200*time.Millisecond))
+	s := Start(t, Quorum(), SkipACL(), EnforceQuota())
 	t.Logf("Start took %s", time.Since(begin))
 	wantAnswer(t, s.Addr(), "srvr", "Mode: leader")
-	wantAnswer(t, s.Addr(), "conf", "tickTime=200")
+	wantAnswer(t, s.Addr(), "conf", "tickTime=500")
 	c := dialRaw(t, s.Addr(), false)
 	if code := c.wantReply(c.exists("/zookeeper/config")); code != 0 {
 		t.Fatalf("exists /zookeeper/config: code %d", code)
