@@ -17,7 +17,7 @@ import (
 // shell. What zksh holds is gone all the same.
 func TestClosedWindow(t *testing.T) {
 	t.Parallel()
-	server := newSandbox(t, sandbox.Options{}).Addr()
+	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	r := startRich(t, exec.Command("bash", "--norc", "--noprofile", "-i"), "PS1=$ ")
 	r.typeIn("zksh -q -server " + server + "\n")
 	r.expect(`CONNECTED\) 0\] `)
@@ -32,7 +32,7 @@ func TestClosedWindow(t *testing.T) {
 // it was.
 func TestTerminatedInThePager(t *testing.T) {
 	t.Parallel()
-	server := newSandbox(t, sandbox.Options{}).Addr()
+	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	plant(t, server, 40)
 	for _, pager := range []string{"less", "cat | less"} {
 		r := startRich(t, exec.Command("zksh", "-q", "-server", server), "PAGER="+pager)
@@ -52,7 +52,7 @@ func TestTerminatedInThePager(t *testing.T) {
 // started zksh.
 func TestProgramLeavesModes(t *testing.T) {
 	t.Parallel()
-	server := newSandbox(t, sandbox.Options{}).Addr()
+	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	r := openRich(t, server)
 	r.typeIn("lock /l -- stty raw -echo\r")
 	r.expect(`CONNECTED\) 1\] `)
@@ -70,7 +70,7 @@ func TestProgramLeavesModes(t *testing.T) {
 // Programs get the three streams and no other file.
 func TestProgramsInheritNoFiles(t *testing.T) {
 	t.Parallel()
-	r := openRich(t, newSandbox(t, sandbox.Options{}).Addr())
+	r := openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	r.typeIn("lock /l -- sh -c 'ls -l /dev/fd/; echo end of list'\r")
 	r.expect(`\x1b\[\?2004l`)
 	if got := r.expect(`end of list\r\n`); strings.Contains(got, "/dev/tty\r\n") {
@@ -81,7 +81,7 @@ func TestProgramsInheritNoFiles(t *testing.T) {
 // The plain editor goes on after Ctrl-D at a question, and leaves at the prompt.
 func TestCtrlDAtAPlainQuestion(t *testing.T) {
 	t.Parallel()
-	c := openConsole(t, "-q", "-server", newSandbox(t, sandbox.Options{}).Addr())
+	c := openConsole(t, "-q", "-server", zktest.Sandbox(t, sandbox.Options{}).Addr())
 	c.expect(connected)
 	c.run("create /a", `^Created /a\n`)
 	c.typeIn("deleteall /a\r")

@@ -16,7 +16,7 @@ import (
 func TestExpiryBetweenLines(t *testing.T) {
 	t.Parallel()
 	for _, flag := range []string{"-e", "-q"} {
-		server := newSandbox(t, sandbox.Options{})
+		server := zktest.Sandbox(t, sandbox.Options{})
 		p := openPipeline(t, flag, "-server", server.Addr())
 		p.ask(t, "create -e /lock", "Created /lock")
 		id := owner(t, server.Addr(), "/lock")

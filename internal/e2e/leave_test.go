@@ -91,7 +91,7 @@ func (r *rich) wantRestored(status int) {
 // Each way to leave gives the terminal back as it was.
 func TestLeavingRestoresTheTerminal(t *testing.T) {
 	t.Parallel()
-	server := newSandbox(t, sandbox.Options{}).Addr()
+	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	signal := func(sig syscall.Signal) func(*rich) {
 		return func(r *rich) {
 			if err := r.cmd.Process.Signal(sig); err != nil {
@@ -145,7 +145,7 @@ func TestTerminatedInAStubbornCommand(t *testing.T) {
 // openStubborn is a shell in a command that does not end.
 func openStubborn(t *testing.T) *rich {
 	t.Helper()
-	r := openRich(t, newSandbox(t, sandbox.Options{}).Addr())
+	r := openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	r.typeIn("create /a x\r")
 	r.expect(`CONNECTED\) 1\] `)
 	r.typeIn("get -f " + fifo(t) + " /a\r")
@@ -157,7 +157,7 @@ func openStubborn(t *testing.T) *rich {
 // A terminal that goes away ends the shell and its session.
 func TestLostTerminal(t *testing.T) {
 	t.Parallel()
-	server := newSandbox(t, sandbox.Options{}).Addr()
+	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	r := openRich(t, server)
 	r.typeIn("create -e /mine\r")
 	r.expect(`Created /mine`)
@@ -173,7 +173,7 @@ func TestLostTerminal(t *testing.T) {
 // Without the means for them there are no escape sequences.
 func TestPlainTerminals(t *testing.T) {
 	t.Parallel()
-	server := newSandbox(t, sandbox.Options{}).Addr()
+	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	for name, c := range map[string]struct {
 		env  string
 		attr *syscall.SysProcAttr
@@ -206,7 +206,7 @@ func TestPlainTerminals(t *testing.T) {
 // A pipe on either side has neither prompt nor escape sequence.
 func TestPipeOnOneSide(t *testing.T) {
 	t.Parallel()
-	server := newSandbox(t, sandbox.Options{}).Addr()
+	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	master, slave, err := pty.Open()
 	if err != nil {
 		t.Fatal(err)
@@ -259,7 +259,7 @@ func fifo(t *testing.T) string {
 // the menu or an event either.
 func TestEscapesWhileTyping(t *testing.T) {
 	t.Parallel()
-	server := newSandbox(t, sandbox.Options{}).Addr()
+	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	r := openRich(t, server)
 	r.typeIn("history\x1b[200~ \x1b]0;title\x07\x9b\x1b[201~")
 	r.expect(`history`)

@@ -32,7 +32,7 @@ func TestColumns(t *testing.T) {
 func TestPager(t *testing.T) {
 	t.Parallel()
 	s := openBash(t, 60, 10)
-	s.server = newSandbox(t, sandbox.Options{}).Addr()
+	s.server = zktest.Sandbox(t, sandbox.Options{}).Addr()
 	plant(t, s.server, 40)
 	s.line(`export PAGER='sed "s/^/paged: /"'`)
 	s.start()

@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
@@ -94,7 +95,7 @@ func openOurs(ctx context.Context, t *testing.T, addr string, notify func(zklock
 		return nil, err
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), zktest.Patience)
 		defer cancel()
 		if err := s.Close(ctx); err != nil {
 			t.Errorf("close: %v", err)
@@ -146,7 +147,7 @@ func openGo(t *testing.T, addr string) (*goClient, error) {
 		return nil, err
 	}
 	t.Cleanup(conn.Close)
-	late := time.After(patience)
+	late := time.After(zktest.Patience)
 	for {
 		select {
 		case e := <-events:

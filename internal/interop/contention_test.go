@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 var contend = flag.Duration("contend", 10*time.Second, "how long each group of clients contends for a lock; all groups at once")
@@ -57,7 +59,7 @@ func testContention(t *testing.T, d *drivers, addr string) {
 // fight has all members take the lock, hold it for a moment and release it, over
 // and over. Nothing may be left behind.
 func fight(t *testing.T, d *drivers, addr, path string, j *judge) {
-	ctx, cancel := context.WithTimeout(t.Context(), *contend+patience)
+	ctx, cancel := context.WithTimeout(t.Context(), *contend+zktest.Patience)
 	defer cancel()
 	clients := make([]client, len(j.kinds))
 	for i, kind := range j.kinds {

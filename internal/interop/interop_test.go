@@ -48,21 +48,9 @@ func realBed(t *testing.T) bed {
 	}}
 }
 
-// newSandbox starts a sandbox with the times of zktest's servers.
-func newSandbox(t *testing.T, opt sandbox.Options) (s *sandbox.Server, addr string) {
-	opt.Tick, opt.MinTimeout, opt.MaxTimeout = 500*time.Millisecond, 500*time.Millisecond, time.Minute
-	s = sandbox.New(opt)
-	t.Cleanup(func() { _ = s.Close() })
-	a, err := s.Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s, a.String()
-}
-
 func sandboxBed(t *testing.T) bed {
-	s, addr := newSandbox(t, sandbox.Options{})
-	return bed{addr, func() {
+	s := zktest.Sandbox(t, sandbox.Options{})
+	return bed{s.Addr(), func() {
 		s.Pause()
 		time.Sleep(cutTime)
 		s.Resume()

@@ -137,9 +137,9 @@ func TestKazooSuite(t *testing.T) {
 	t.Parallel()
 	dir, err := exec.Command(python, "-c", "import kazoo, pytest, pytest_timeout, mock, objgraph, os; print(os.path.dirname(os.path.dirname(kazoo.__file__)), end='')").Output()
 	need(t, err == nil, "python3-kazoo python3-pytest python3-pytest-timeout python3-mock python3-objgraph")
-	_, addr := newSandbox(t, sandbox.Options{SuperDigest: superDigest})
+	box := zktest.Sandbox(t, sandbox.Options{SuperDigest: superDigest})
 	server := zktest.Start(t, zktest.JavaProperty("zookeeper.DigestAuthenticationProvider.superDigest", superDigest))
-	suites := [2]suite{newSuite(t, server.Addr()), newSuite(t, addr)}
+	suites := [2]suite{newSuite(t, server.Addr()), newSuite(t, box.Addr())}
 	tests := testFiles(t, string(dir))
 	for try := range 2 {
 		var passed [2]map[string]bool

@@ -60,16 +60,8 @@ func diff(t *testing.T, seed uint64, enforce bool) {
 	if enforce {
 		real = append(real, zktest.EnforceQuota())
 	}
-	box := sandbox.New(sandbox.Options{
-		Tick: 500 * time.Millisecond, MinTimeout: 500 * time.Millisecond, MaxTimeout: time.Minute,
-		ReapEvery: time.Hour, SuperDigest: digest(super), EnforceQuota: enforce,
-	})
-	t.Cleanup(func() { _ = box.Close() })
-	addr, err := box.Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &pair{t: t, sides: [2]*side{newSide("real", zktest.Start(t, real...).Addr()), newSide("sandbox", addr.String())}}
+	box := zktest.Sandbox(t, sandbox.Options{ReapEvery: time.Hour, SuperDigest: digest(super), EnforceQuota: enforce})
+	p := &pair{t: t, sides: [2]*side{newSide("real", zktest.Start(t, real...).Addr()), newSide("sandbox", box.Addr())}}
 	p.gen = &gen{Rand: rand.New(rand.NewPCG(seed, 0)), calm: enforce}
 	for i := range users + 1 {
 		p.do(step{session: i, come: resume})
