@@ -5,7 +5,9 @@ package replay
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -129,7 +131,7 @@ func (s *suite) check(t *testing.T, w *world, r *recording, declared *row) {
 			out, errs := want.streams(i)
 			for _, remark := range step.before {
 				p.await(t, out, errs)
-				w.act(t, remark)
+				w.act(t, p, remark)
 			}
 			p.send(w.live(step.line + "\n"))
 		}
@@ -169,7 +171,7 @@ func (s *suite) record(t *testing.T, w *world, r *recording, old *row) {
 	var out0, errs0 int // the same before normalising
 	for i, step := range r.steps {
 		for _, remark := range step.before {
-			w.act(t, remark)
+			w.act(t, p, remark)
 		}
 		if !r.oneShot() {
 			p.send(w.live(lines[i]))
@@ -291,11 +293,30 @@ const limit = 60 * time.Second
 
 // await waits until the answers so far have come.
 func (p *process) await(t *testing.T, out, errs string) {
-	for end := time.Now().Add(limit); p.out.normal() != out || p.err.normal() != errs; time.Sleep(10 * time.Millisecond) {
+	told := func() bool { return p.out.normal() == out && p.err.normal() == errs }
+	for end := time.Now().Add(limit); !told(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("waited for\n%s%s\nhave\n%s%s", out, errs, p.out.normal(), p.err.normal())
 		}
 	}
+}
+
+// sockets are those that zksh has open.
+func (p *process) sockets(t *testing.T) []string {
+	t.Helper()
+	dir := fmt.Sprintf("/proc/%d/fd", p.cmd.Process.Pid)
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var open []string
+	for _, f := range files {
+		// One that is closed meanwhile has no target.
+		if target, err := os.Readlink(filepath.Join(dir, f.Name())); err == nil && strings.HasPrefix(target, "socket:") {
+			open = append(open, target)
+		}
+	}
+	return open
 }
 
 // settle waits until something is printed, if that is likely, and then until
