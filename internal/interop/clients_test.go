@@ -38,13 +38,13 @@ const jars = "/usr/share/java/curator-recipes.jar:/usr/share/java/zookeeper-reci
 
 func startDrivers(t *testing.T) *drivers {
 	const python = "/usr/bin/python3" // Debian's, which has Debian's kazoo
-	need(t, exec.Command(python, "-c", "import kazoo").Run() == nil, "python3-kazoo")
+	zktest.Need(t, exec.Command(python, "-c", "import kazoo").Run() == nil, "python3-kazoo")
 	_, err := exec.LookPath("javac")
 	ok := err == nil
 	for jar := range strings.SplitSeq(jars, ":") {
 		ok = ok && exists(jar)
 	}
-	need(t, ok, "default-jdk-headless libcurator-recipes-java libzookeeper-java")
+	zktest.Need(t, ok, "default-jdk-headless libcurator-recipes-java libzookeeper-java")
 	dir := t.TempDir()
 	cp := jars + ":" + dir
 	if out, err := exec.Command("javac", "-J-XX:TieredStopAtLevel=1", "-d", dir, "-cp", cp, "testdata/Locks.java").CombinedOutput(); err != nil {

@@ -136,7 +136,7 @@ func (b *suiteBed) run(t *testing.T, dir string, tests []string) string {
 func TestKazooSuite(t *testing.T) {
 	t.Parallel()
 	dir, err := exec.Command(python, "-c", "import kazoo, pytest, pytest_timeout, mock, objgraph, os; print(os.path.dirname(os.path.dirname(kazoo.__file__)), end='')").Output()
-	need(t, err == nil, "python3-kazoo python3-pytest python3-pytest-timeout python3-mock python3-objgraph")
+	zktest.Need(t, err == nil, "python3-kazoo python3-pytest python3-pytest-timeout python3-mock python3-objgraph")
 	box := zktest.Sandbox(t, sandbox.Options{SuperDigest: superDigest})
 	server := zktest.Start(t, zktest.JavaProperty("zookeeper.DigestAuthenticationProvider.superDigest", superDigest))
 	suites := [2]suite{newSuite(t, server.Addr()), newSuite(t, box.Addr())}

@@ -160,10 +160,22 @@ func Main(m *testing.M) { M{m}.Run() }
 // giveUp ends a test that cannot have its server.
 func giveUp(tb testing.TB, err error) {
 	tb.Helper()
-	if errors.Is(err, errNotInstalled) && os.Getenv("CI") == "" {
-		tb.Skipf("SKIPPED: %v", err)
-	}
+	Need(tb, !errors.Is(err, errNotInstalled), "zookeeper")
 	tb.Fatalf("zktest: %v", err)
+}
+
+// Need ends a test that needs what is not installed: in CI, which has the
+// environment variable CI, it fails, elsewhere it is skipped. The packages are
+// Debian's.
+func Need(tb testing.TB, installed bool, packages string) {
+	tb.Helper()
+	switch {
+	case installed:
+	case os.Getenv("CI") != "":
+		tb.Fatalf("not installed: apt-get install %s", packages)
+	default:
+		tb.Skipf("NOT TESTED, for want of packages: apt-get install %s", packages)
+	}
 }
 
 // logIfFailed shows the end of the server's log below a failed test.
