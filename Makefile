@@ -2,11 +2,16 @@ VERSION     = $(shell git describe --tags --always --dirty 2>/dev/null || echo d
 FUZZTIME   ?= 20s
 SEED       ?= 1
 SEEDS      ?= 5
+RUNS       ?= 10
 OPS        ?= 10000
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
+# count: what go build reads is no part of a cached result; vet: lint has done it;
+# p: the servers and terminals of more packages at a time would make each other late.
+GOTEST      = go test -race -count=1 -vet=off -p 2 -timeout 20m ./...
+
 .DEFAULT_GOAL := help
-.PHONY: build run test lint bench diff kazoo fuzz docs clean help
+.PHONY: build run deps test soak lint bench diff kazoo fuzz docs clean help
 
 build: ## build bin/zksh
 	CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/zksh .
@@ -14,10 +19,14 @@ build: ## build bin/zksh
 run: build ## build, and open a shell on an in-memory server, the sandbox
 	exec bin/zksh --sandbox
 
-test: ## install what the tests need, lint, run all tests
+deps: ## install what the tests run against, with apt-get as root: ZooKeeper, java, tmux, kazoo, Curator
 	.ci/install-zookeeper
-	$(MAKE) --no-print-directory lint
-	go test -race -count=1 -p 1 -timeout 20m ./... # count: what go build reads is no part of a cached result; p: servers and terminals of one package at a time
+
+test: deps lint ## install what the tests need, lint, run all tests
+	$(GOTEST)
+
+soak: deps ## run all tests RUNS times while every core is kept busy; needs them green each time
+	.ci/soak $(RUNS) $(GOTEST)
 
 lint: ## check the format, vet, staticcheck, go.mod
 	@unformatted=$$(gofmt -l .) && { test -z "$$unformatted" || { echo "gofmt -w these:" $$unformatted; exit 1; }; }

@@ -1,4 +1,4 @@
-package commands_test
+package commands
 
 import (
 	"strings"
@@ -6,8 +6,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/zksh/zksh/commands"
 )
 
 func TestParseACL(t *testing.T) {
@@ -29,7 +27,7 @@ func TestParseACL(t *testing.T) {
 		"ip:10.0.0.0/8:r,world:anyone:w": {{Scheme: "ip", ID: "10.0.0.0/8", Perms: zk.PermRead}, world(zk.PermWrite)},
 		"x509:CN=a b:r":                  {{Scheme: "x509", ID: "CN=a b", Perms: zk.PermRead}},
 	} {
-		got, err := commands.ParseACL(text)
+		got, err := parseACL(text)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("%q: %v\n%s", text, err, diff)
 		}
@@ -53,7 +51,7 @@ func TestParseACLErrors(t *testing.T) {
 		"world:anyone:r w":           "Unknown perm type:  ",
 		"world:anyone:r, ip:1:r:bad": "Unknown perm type: b",
 	} {
-		acl, err := commands.ParseACL(text)
+		acl, err := parseACL(text)
 		if err == nil || !strings.Contains(err.Error(), want) || acl != nil {
 			t.Errorf("%q: %v, %v; want %s", text, acl, err, want)
 		}
@@ -68,7 +66,7 @@ func FuzzParseACL(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		acl, err := commands.ParseACL(text)
+		acl, err := parseACL(text)
 		if err != nil {
 			if acl != nil {
 				t.Fatalf("%q: both %v and %v", text, acl, err)
@@ -85,7 +83,7 @@ func FuzzParseACL(f *testing.F) {
 			}
 			parts = append(parts, a.Scheme+":"+a.ID+":"+perms(a.Perms))
 		}
-		again, err := commands.ParseACL(strings.Join(parts, ","))
+		again, err := parseACL(strings.Join(parts, ","))
 		if diff := cmp.Diff(acl, again); err != nil || diff != "" {
 			t.Fatalf("%q as %q: %v\n%s", text, parts, err, diff)
 		}

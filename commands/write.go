@@ -61,7 +61,7 @@ func createCommand() *Command {
 			acl := zkconn.OpenACL()
 			if len(args) > 2 {
 				var err error
-				if acl, err = ParseACL(args[2]); err != nil {
+				if acl, err = parseACL(args[2]); err != nil {
 					return c.misuse("%s", err)
 				}
 			}

@@ -47,7 +47,7 @@ func Open(path string, maxLines int) (*File, error) {
 	return h, nil
 }
 
-// Append adds a line, unless it is empty, private (see Secret; or it begins
+// Append adds a line, unless it is empty, private (see secret; or it begins
 // with a blank), longer than 64 KiB, or the same as the last one in the file.
 func (h *File) Append(line string) error {
 	if strings.ContainsAny(line, "\r\n") {

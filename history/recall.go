@@ -21,7 +21,7 @@ func NewRecall(lines []string) *Recall {
 
 // Add appends a line, unless it carries credentials or is the same as the last.
 func (r *Recall) Add(line string) {
-	if line == "" || len(line) > maxLine || Secret(line) || len(r.lines) > 0 && r.lines[len(r.lines)-1] == line {
+	if line == "" || len(line) > maxLine || secret(line) || len(r.lines) > 0 && r.lines[len(r.lines)-1] == line {
 		return
 	}
 	if len(r.lines) >= maxRecall {

@@ -27,17 +27,17 @@ var (
 
 const mask = "***"
 
-// Secret says whether a line seems to carry credentials: an addauth with
+// secret says whether a line seems to carry credentials: an addauth with
 // anything after it, or an ACL entry with a password or its hash. It errs on
 // the side of yes.
-func Secret(line string) bool {
+func secret(line string) bool {
 	return secretAt(line) >= 0 || strings.Contains(line, "$'") && secretAt(unescape(line)) >= 0
 }
 
 // Redacted returns the line with everything from the first credential on
 // replaced by ***, and any other line as it is.
 func Redacted(line string) string {
-	if !Secret(line) {
+	if !secret(line) {
 		return line
 	}
 	at := secretAt(line)
@@ -89,5 +89,5 @@ func unescape(line string) string {
 // that begins with a blank, by which a user asks for just that.
 func private(line string) bool {
 	first, _ := utf8.DecodeRuneInString(line)
-	return unicode.IsSpace(first) || Secret(line)
+	return unicode.IsSpace(first) || secret(line)
 }

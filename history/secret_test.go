@@ -45,7 +45,7 @@ func TestRedacted(t *testing.T) {
 		`setAcl /a $'\u0064\U00000069gest:u:h:r'`:   mask,
 		`setAcl /a $'\\\x64igest:u:h:r'`:            mask,
 	} {
-		if !Secret(line) || !private(line) {
+		if !secret(line) || !private(line) {
 			t.Errorf("%s is not a secret", line)
 		}
 		if got := Redacted(line); got != want {
@@ -60,7 +60,7 @@ func TestNotSecret(t *testing.T) {
 		"setAcl /a world:anyone:cdrwa", "setAcl /a ip:10.0.0.1:r,sasl:bob:r", "get /a auth:",
 		`set /a {"author":"me","digests":"a:b"}`, `set /a $'\x00\n\q'`, `set /a a\digest`, "connect h:2181/supervisor",
 	} {
-		if Secret(line) || private(line) {
+		if secret(line) || private(line) {
 			t.Errorf("%s is a secret", line)
 		}
 		if got := Redacted(line); got != line {
@@ -68,7 +68,7 @@ func TestNotSecret(t *testing.T) {
 		}
 	}
 	for _, line := range []string{" ls /", "\tls /", "\u00a0ls /"} {
-		if Secret(line) || !private(line) || Redacted(line) != line {
+		if secret(line) || !private(line) || Redacted(line) != line {
 			t.Errorf("%q is not private, or more than that", line)
 		}
 	}
@@ -130,7 +130,7 @@ func FuzzRedacted(f *testing.F) {
 			before + "digest:u:PW" + password,
 			before + "super:PW" + password,
 		} {
-			if got := Redacted(line); !Secret(line) || strings.Contains(got, "PW") {
+			if got := Redacted(line); !secret(line) || strings.Contains(got, "PW") {
 				t.Fatalf("%q is shown as %q", line, got)
 			}
 		}

@@ -52,14 +52,14 @@ type Environment struct {
 	StateDir  string // for the history; may be empty
 }
 
-// DefaultServer is where zkCli connects to without -server.
-const DefaultServer = "localhost:2181"
+// defaultServer is where zkCli connects to without -server.
+const defaultServer = "localhost:2181"
 
 const defaultHistoryLines = 10000
 
 // defaults are the options before the command line is read.
 func defaults() Options {
-	return Options{Server: DefaultServer, Timeout: 30 * time.Second, Format: render.Text, HistoryLines: defaultHistoryLines}
+	return Options{Server: defaultServer, Timeout: 30 * time.Second, Format: render.Text, HistoryLines: defaultHistoryLines}
 }
 
 // declare binds the program's options to o; their current values are the defaults.

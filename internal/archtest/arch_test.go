@@ -52,6 +52,7 @@ var arrows = map[string][]string{
 	"internal/interop":          free,
 	"internal/replay":           free,
 	"internal/zktest":           free,
+	"internal/zktest/zksession": free,
 }
 
 // free marks a package that serves development only: it may import anything,
@@ -63,16 +64,25 @@ var topLevel = strings.Fields(`
 	go.mod go.sum main.go shell commands lockcmd history internal testdata
 	README.md Makefile CHANGELOG.md CONTRIBUTING.md LICENSE`)
 
-// source is one Go file that is not a test.
+// source is one Go file.
 type source struct {
 	dir  string // of its package, relative to the root, with slashes
 	name string
 	file *ast.File
 }
 
-// sources parses what `go list ./...` would name, for all systems at once. It
-// reads the tree itself so that go test knows when its cached result is stale.
+func (s source) test() bool { return strings.HasSuffix(s.name, "_test.go") }
+
+// sources is what we ship, and what serves development besides tests.
 func sources(t *testing.T, fset *token.FileSet) []source {
+	t.Helper()
+	return slices.DeleteFunc(goFiles(t, fset), source.test)
+}
+
+// goFiles parses what `go list ./...` would name, for all systems at once, and
+// its tests. It reads the tree itself so that go test knows when its cached
+// result is stale.
+func goFiles(t *testing.T, fset *token.FileSet) []source {
 	t.Helper()
 	var all []source
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -84,10 +94,10 @@ func sources(t *testing.T, fset *token.FileSet) []source {
 		if d.IsDir() && path != root && (hidden || name == "testdata") {
 			return fs.SkipDir
 		}
-		if d.IsDir() || hidden || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+		if d.IsDir() || hidden || !strings.HasSuffix(name, ".go") {
 			return nil
 		}
-		file, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
+		file, err := parser.ParseFile(fset, path, nil, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			return err
 		}

@@ -6,18 +6,18 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // A window with a shell in it hangs up twice: the system tells, and so does the
 // shell. What zksh holds is gone all the same.
 func TestClosedWindow(t *testing.T) {
 	t.Parallel()
-	server := newSandbox(t, sandbox.Options{}).Addr()
+	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	r := startRich(t, exec.Command("bash", "--norc", "--noprofile", "-i"), "PS1=$ ")
 	r.typeIn("zksh -q -server " + server + "\n")
 	r.expect(`CONNECTED\) 0\] `)
@@ -25,44 +25,26 @@ func TestClosedWindow(t *testing.T) {
 	r.expect(`CONNECTED\) 1\] `)
 	r.slave.Close()
 	r.tty.Close()
-	for end := time.Now().Add(patience); zksh(t, "-server", server, "ls", "/") != "[zookeeper]\n"; {
-		if time.Now().After(end) {
-			t.Fatal("the ephemeral znode stays")
-		}
-	}
+	zktest.Eventually(t, "the ephemeral znode is gone", func() bool { return zksh(t, "-server", server, "ls", "/") == "[zookeeper]\n" })
 }
 
 // SIGTERM ends the pager with the shell, a pipeline too, and leaves the terminal as
 // it was.
 func TestTerminatedInThePager(t *testing.T) {
 	t.Parallel()
-	server := newSandbox(t, sandbox.Options{}).Addr()
+	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	plant(t, server, 40)
 	for _, pager := range []string{"less", "cat | less"} {
 		r := startRich(t, exec.Command("zksh", "-q", "-server", server), "PAGER="+pager)
 		r.expect(`CONNECTED\) 0\] `)
 		r.typeIn("ls -R /tree\r")
 		r.expect(`n0000000009`)
-		wantModes(r, func(modes string) bool { return modes != r.modes }) // less has it
+		zktest.Eventually(t, "the pager has the terminal", func() bool { return r.terminalModes() != r.modes })
 		if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
 		r.wantRestored(143)
-		for end := time.Now().Add(patience); !errors.Is(unix.Kill(-r.cmd.Process.Pid, 0), unix.ESRCH); time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%q goes on", pager)
-			}
-		}
-	}
-}
-
-// wantModes waits until the terminal's modes are as they should be.
-func wantModes(r *rich, ok func(modes string) bool) {
-	r.t.Helper()
-	for end := time.Now().Add(patience); !ok(r.terminalModes()); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			r.t.Fatalf("the terminal is\n%s", r.terminalModes())
-		}
+		zktest.Eventually(t, pager+" is gone", func() bool { return errors.Is(unix.Kill(-r.cmd.Process.Pid, 0), unix.ESRCH) })
 	}
 }
 
@@ -70,7 +52,7 @@ func wantModes(r *rich, ok func(modes string) bool) {
 // started zksh.
 func TestProgramLeavesModes(t *testing.T) {
 	t.Parallel()
-	server := newSandbox(t, sandbox.Options{}).Addr()
+	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	r := openRich(t, server)
 	r.typeIn("lock /l -- stty raw -echo\r")
 	r.expect(`CONNECTED\) 1\] `)
@@ -88,7 +70,7 @@ func TestProgramLeavesModes(t *testing.T) {
 // Programs get the three streams and no other file.
 func TestProgramsInheritNoFiles(t *testing.T) {
 	t.Parallel()
-	r := openRich(t, newSandbox(t, sandbox.Options{}).Addr())
+	r := openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	r.typeIn("lock /l -- sh -c 'ls -l /dev/fd/; echo end of list'\r")
 	r.expect(`\x1b\[\?2004l`)
 	if got := r.expect(`end of list\r\n`); strings.Contains(got, "/dev/tty\r\n") {
@@ -99,7 +81,7 @@ func TestProgramsInheritNoFiles(t *testing.T) {
 // The plain editor goes on after Ctrl-D at a question, and leaves at the prompt.
 func TestCtrlDAtAPlainQuestion(t *testing.T) {
 	t.Parallel()
-	c := openConsole(t, "-q", "-server", newSandbox(t, sandbox.Options{}).Addr())
+	c := openConsole(t, "-q", "-server", zktest.Sandbox(t, sandbox.Options{}).Addr())
 	c.expect(connected)
 	c.run("create /a", `^Created /a\n`)
 	c.typeIn("deleteall /a\r")

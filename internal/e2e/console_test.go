@@ -17,9 +17,6 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// patience is how long a test waits for what must come.
-const patience = 10 * time.Second
-
 // console is zksh with a person in front of it: all three streams are one
 // terminal.
 type console struct {
@@ -106,19 +103,19 @@ func (c *console) typeIn(keys string) {
 func (c *console) expect(pattern string) string {
 	c.t.Helper()
 	re := regexp.MustCompile("(?m)" + pattern)
-	var rest string
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	var shown string
+	zktest.Eventually(c.t, "shows "+pattern, func() bool {
 		c.mu.Lock()
-		rest = string(c.seen[c.read:])
-		if at := re.FindStringIndex(rest); at != nil {
+		defer c.mu.Unlock()
+		rest := string(c.seen[c.read:])
+		at := re.FindStringIndex(rest)
+		if at != nil {
 			c.read += at[1]
-			c.mu.Unlock()
-			return rest[:at[1]]
+			shown = rest[:at[1]]
 		}
-		c.mu.Unlock()
-	}
-	c.t.Fatalf("no %q in %q", pattern, rest)
-	return ""
+		return at != nil
+	})
+	return shown
 }
 
 // run types a line and waits for its answer and for the next prompt.
@@ -154,7 +151,7 @@ func wantExit(t *testing.T, cmd *exec.Cmd, want int) {
 		if got := cmd.ProcessState.ExitCode(); got != want {
 			t.Errorf("exit status %d, want %d", got, want)
 		}
-	case <-time.After(patience):
+	case <-time.After(zktest.Patience):
 		_ = cmd.Process.Kill()
 		t.Errorf("zksh does not end; want status %d", want)
 		<-ended

@@ -1,14 +1,13 @@
 package e2e
 
 import (
-	"context"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/zksh/zksh/internal/sandbox"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // A session that expires while a batch waits for its next line fails that line
@@ -17,7 +16,7 @@ import (
 func TestExpiryBetweenLines(t *testing.T) {
 	t.Parallel()
 	for _, flag := range []string{"-e", "-q"} {
-		server := newSandbox(t, sandbox.Options{})
+		server := zktest.Sandbox(t, sandbox.Options{})
 		p := openPipeline(t, flag, "-server", server.Addr())
 		p.ask(t, "create -e /lock", "Created /lock")
 		id := owner(t, server.Addr(), "/lock")
@@ -64,16 +63,11 @@ func owner(t *testing.T, server, path string) int64 {
 func untilAnotherSession(t *testing.T, server string, old int64) {
 	t.Helper()
 	mine := "sid=0x" + strconv.FormatUint(uint64(old), 16)
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		cons, err := zkconn.FourLetter(context.Background(), server, "cons")
+	zktest.Eventually(t, "another session", func() bool {
+		cons, err := zkconn.FourLetter(zktest.Within(t), server, "cons")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(cons, "sid=0x") && !strings.Contains(cons, mine) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("no other session:\n%s", cons)
-		}
-	}
+		return strings.Contains(cons, "sid=0x") && !strings.Contains(cons, mine)
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-
 	"strings"
 	"syscall"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // rich is zksh with its own line editing, on a terminal without a screen: what it
@@ -91,7 +91,7 @@ func (r *rich) wantRestored(status int) {
 // Each way to leave gives the terminal back as it was.
 func TestLeavingRestoresTheTerminal(t *testing.T) {
 	t.Parallel()
-	server := newSandbox(t, sandbox.Options{}).Addr()
+	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	signal := func(sig syscall.Signal) func(*rich) {
 		return func(r *rich) {
 			if err := r.cmd.Process.Signal(sig); err != nil {
@@ -137,26 +137,29 @@ func TestLeavingRestoresTheTerminal(t *testing.T) {
 // A command that does not end for being cancelled does not keep the shell either.
 func TestTerminatedInAStubbornCommand(t *testing.T) {
 	t.Parallel()
-	r := openRich(t, newSandbox(t, sandbox.Options{}).Addr())
-	r.typeIn("create /a x\r")
-	r.expect(`CONNECTED\) 1\] `)
-	r.typeIn("get -f " + fifo(t) + " /a\r")
-	r.expect(`/fifo /a`)
-	for end := time.Now().Add(patience); r.terminalModes() != r.modes; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the command does not begin")
-		}
-	}
+	r := openStubborn(t)
 	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	r.wantRestored(143)
 }
 
+// openStubborn is a shell in a command that does not end.
+func openStubborn(t *testing.T) *rich {
+	t.Helper()
+	r := openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	r.typeIn("create /a x\r")
+	r.expect(`CONNECTED\) 1\] `)
+	r.typeIn("get -f " + fifo(t) + " /a\r")
+	r.expect(`/fifo /a`)
+	zktest.Eventually(t, "the command begins", func() bool { return r.terminalModes() == r.modes })
+	return r
+}
+
 // A terminal that goes away ends the shell and its session.
 func TestLostTerminal(t *testing.T) {
 	t.Parallel()
-	server := newSandbox(t, sandbox.Options{}).Addr()
+	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	r := openRich(t, server)
 	r.typeIn("create -e /mine\r")
 	r.expect(`Created /mine`)
@@ -172,7 +175,7 @@ func TestLostTerminal(t *testing.T) {
 // Without the means for them there are no escape sequences.
 func TestPlainTerminals(t *testing.T) {
 	t.Parallel()
-	server := newSandbox(t, sandbox.Options{}).Addr()
+	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	for name, c := range map[string]struct {
 		env  string
 		attr *syscall.SysProcAttr
@@ -205,7 +208,7 @@ func TestPlainTerminals(t *testing.T) {
 // A pipe on either side has neither prompt nor escape sequence.
 func TestPipeOnOneSide(t *testing.T) {
 	t.Parallel()
-	server := newSandbox(t, sandbox.Options{}).Addr()
+	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	master, slave, err := pty.Open()
 	if err != nil {
 		t.Fatal(err)
@@ -229,7 +232,7 @@ func TestPipeOnOneSide(t *testing.T) {
 	if err := cmd.Run(); err != nil {
 		t.Fatal(err)
 	}
-	if err := master.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := master.SetReadDeadline(time.Now().Add(zktest.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	buf := make([]byte, 1000)
@@ -258,7 +261,7 @@ func fifo(t *testing.T) string {
 // the menu or an event either.
 func TestEscapesWhileTyping(t *testing.T) {
 	t.Parallel()
-	server := newSandbox(t, sandbox.Options{}).Addr()
+	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	r := openRich(t, server)
 	r.typeIn("history\x1b[200~ \x1b]0;title\x07\x9b\x1b[201~")
 	r.expect(`history`)

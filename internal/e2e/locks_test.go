@@ -15,6 +15,7 @@ import (
 
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/internal/zktest/zksession"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
@@ -29,24 +30,13 @@ func (c rivalConn) Session(ctx context.Context) (zklock.Session, error) { return
 
 func newRival(t *testing.T, server string) rival {
 	t.Helper()
-	s, err := zkconn.Open(zkconn.Config{Servers: server, Timeout: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if err := s.Close(ctx); err != nil {
-			t.Error(err)
-		}
-	})
-	return rival{s}
+	return rival{zksession.Open(t, zkconn.Config{Servers: server, Timeout: 10 * time.Second})}
 }
 
 // lock waits for the lock until a generous end.
 func (r rival) lock(t *testing.T, path string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*zktest.Patience)
 	defer cancel()
 	if _, err := zklock.New(rivalConn{r.Session}, path, zklock.Options{}).Lock(ctx); err != nil {
 		t.Fatal(err)
@@ -82,7 +72,7 @@ func startGuard(t *testing.T, errs io.Writer, server, traps, script string, flag
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = g.cmd.Process.Kill() }) // it has ended, or the test has failed
-	until(t, "the command runs", func() bool {
+	zktest.Eventually(t, "the command runs", func() bool {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return false
@@ -91,15 +81,6 @@ func startGuard(t *testing.T, errs io.Writer, server, traps, script string, flag
 		return err == nil
 	})
 	return g
-}
-
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("it never came to this: %s", what)
-		}
-	}
 }
 
 // running tells whether a process is there and no zombie.
@@ -200,7 +181,7 @@ func TestKilledHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = g.cmd.Wait() // killed, as was asked for
-	until(t, "the command is gone", func() bool { return !running(g.child) })
+	zktest.Eventually(t, "the command is gone", func() bool { return !running(g.child) })
 	newRival(t, server).lock(t, "/l")
 }
 
@@ -252,7 +233,7 @@ func TestSignalWhileWaitingForALock(t *testing.T) {
 		if err := waiter.Start(); err != nil {
 			t.Fatal(err)
 		}
-		until(t, "two are in the queue", func() bool { return strings.Count(zksh(t, "-server", server, "ls", "/l"), "lock-") == 2 })
+		zktest.Eventually(t, "two are in the queue", func() bool { return strings.Count(zksh(t, "-server", server, "ls", "/l"), "lock-") == 2 })
 		if err := waiter.Process.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
@@ -296,11 +277,11 @@ func TestLossEndsABatch(t *testing.T) {
 			}
 		}
 		write("lock /l\n")
-		until(t, "it is locked", func() bool { return strings.HasSuffix(said("out"), "s\n") })
+		zktest.Eventually(t, "it is locked", func() bool { return strings.HasSuffix(said("out"), "s\n") })
 		_, node, _ := strings.Cut(said("out"), "node=")
 		node, _, _ = strings.Cut(node, " ")
 		zksh(t, "-server", server, "delete", node)
-		until(t, "the loss is told", func() bool { return strings.Contains(said("err"), "is lost") })
+		zktest.Eventually(t, "the loss is told", func() bool { return strings.Contains(said("err"), "is lost") })
 		write("create /after\n")
 		in.Close()
 		wantExit(t, cmd, 74)
@@ -318,6 +299,7 @@ func TestLossEndsABatch(t *testing.T) {
 func TestHangupKeepsTheLockOfACommand(t *testing.T) {
 	t.Parallel()
 	server, dir := zktest.Shared(t).Addr()+place(t), t.TempDir()
+	stubborn := openStubborn(t) // what a command is given otherwise is over when this has ended
 	c := openConsoleIn(t, dir, "-server", server)
 	c.expect(connected)
 	c.typeIn("lock /l -- sh -c 'trap \"\" HUP TERM; touch " + dir + "/held; until [ -e " + dir + "/go ]; do sleep 0.1; done'\r")
@@ -325,11 +307,14 @@ func TestHangupKeepsTheLockOfACommand(t *testing.T) {
 		_, err := os.Stat(filepath.Join(dir, name))
 		return err == nil
 	}
-	until(t, "the command runs", func() bool { return exists("held") })
+	zktest.Eventually(t, "the command runs", func() bool { return exists("held") })
 	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(4 * time.Second) // longer than a command is given otherwise
+	if err := stubborn.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	stubborn.wantRestored(143)
 	if n := strings.Count(zksh(t, "-server", server, "ls", "/l"), "lock-"); n != 1 {
 		t.Errorf("%d hold the lock while the command runs, want 1", n)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // A list that fills more than a line is laid out in columns, on a terminal only.
@@ -31,7 +32,7 @@ func TestColumns(t *testing.T) {
 func TestPager(t *testing.T) {
 	t.Parallel()
 	s := openBash(t, 60, 10)
-	s.server = newSandbox(t, sandbox.Options{}).Addr()
+	s.server = zktest.Sandbox(t, sandbox.Options{}).Addr()
 	plant(t, s.server, 40)
 	s.line(`export PAGER='sed "s/^/paged: /"'`)
 	s.start()
@@ -89,7 +90,7 @@ func TestDeletingAsks(t *testing.T) {
 	clear := func() { // else the next question may be taken for this one
 		t.Helper()
 		s.keys("C-l")
-		until(t, "the screen is cleared", func() bool { return !strings.Contains(s.shown(), "[y/N]") })
+		zktest.Eventually(t, "the screen is cleared", func() bool { return !strings.Contains(s.shown(), "[y/N]") })
 	}
 	line("create /tree", `^Created /tree$`)
 	line("create /tree/a", `^Created /tree/a$`)

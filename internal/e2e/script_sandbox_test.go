@@ -5,11 +5,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // realOnly are the scripts, by name, of which the sandbox runs a part only: what
@@ -27,12 +27,13 @@ func TestScriptsOnSandbox(t *testing.T) {
 	if os.Getenv("UPDATE_SCRIPTS") != "" {
 		t.Skip("what the scripts expect comes from the real server")
 	}
-	runScripts(t, sandboxScripts(t), newSandbox(t, sandbox.Options{}).Addr(), func(ts *testscript.TestScript, kind string) scriptServer {
+	runScripts(t, sandboxScripts(t), zktest.Sandbox(t, sandbox.Options{}).Addr(), func(ts *testscript.TestScript, kind string) scriptServer {
 		opt, ok := map[string]sandbox.Options{"plain": {}, "quota": {EnforceQuota: true}}[kind]
 		if !ok {
 			ts.Fatalf("no sandbox is of kind %s; see realOnly", kind)
 		}
-		return newSandbox(ts.Value(testKey).(testing.TB), opt)
+		tb := ts.Value(testKey).(testing.TB)
+		return scriptBox{zktest.Sandbox(tb, opt), tb}
 	})
 }
 
@@ -67,25 +68,16 @@ func sandboxScripts(t *testing.T) string {
 	return dir
 }
 
-// sandboxServer is a sandbox in the place of a zktest.Server.
-type sandboxServer struct {
-	*sandbox.Server
-	tb   testing.TB
-	addr string
+// scriptBox is a sandbox in the place of a zktest.Server.
+type scriptBox struct {
+	*zktest.Box
+	tb testing.TB
 }
 
-// newSandbox starts one with the timings of zktest's servers.
-func newSandbox(tb testing.TB, opt sandbox.Options) sandboxServer {
-	opt.Tick, opt.MinTimeout, opt.MaxTimeout = 500*time.Millisecond, 500*time.Millisecond, time.Minute
-	s := sandbox.New(opt)
-	tb.Cleanup(func() { _ = s.Close() })
-	addr, err := s.Listen("127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return sandboxServer{s, tb, addr.String()}
-}
+// Stop is part of scriptServer.
+func (s scriptBox) Stop() { _ = s.Close() }
 
-func (s sandboxServer) Addr() string { return s.addr }
-func (s sandboxServer) Stop()        { _ = s.Close() }
-func (s sandboxServer) Restart()     { s.tb.Fatal("a sandbox keeps nothing over a restart; see realOnly") }
+// Restart is part of scriptServer.
+func (s scriptBox) Restart() { s.tb.Fatal("a sandbox keeps nothing over a restart; see realOnly") }
+
+func newSandbox(tb testing.TB, opt sandbox.Options) *zktest.Box { return zktest.Sandbox(tb, opt) }

@@ -189,6 +189,7 @@ func onServer(do func(scriptServer)) func(*testscript.TestScript, bool, []string
 	}
 }
 
+// registry has all commands that zksh has.
 func registry() *commands.Registry {
 	return shell.New(shell.Config{
 		Commands: [][]*commands.Command{commands.All(), lockcmd.New().Commands(), app.SandboxCommand(nil)},

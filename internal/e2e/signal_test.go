@@ -82,7 +82,7 @@ func openPipelineIn(t *testing.T, home string, args ...string) *pipeline {
 // ask sends a line and wants this answer at once, though the pipe stays open.
 func (p *pipeline) ask(t *testing.T, line, want string) {
 	t.Helper()
-	late := time.AfterFunc(patience, func() { _ = p.cmd.Process.Kill() }) // which ends the read below
+	late := time.AfterFunc(zktest.Patience, func() { _ = p.cmd.Process.Kill() }) // which ends the read below
 	defer late.Stop()
 	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
@@ -37,13 +38,13 @@ const jars = "/usr/share/java/curator-recipes.jar:/usr/share/java/zookeeper-reci
 
 func startDrivers(t *testing.T) *drivers {
 	const python = "/usr/bin/python3" // Debian's, which has Debian's kazoo
-	need(t, exec.Command(python, "-c", "import kazoo").Run() == nil, "python3-kazoo")
+	zktest.Need(t, exec.Command(python, "-c", "import kazoo").Run() == nil, "python3-kazoo")
 	_, err := exec.LookPath("javac")
 	ok := err == nil
 	for jar := range strings.SplitSeq(jars, ":") {
 		ok = ok && exists(jar)
 	}
-	need(t, ok, "default-jdk-headless libcurator-recipes-java libzookeeper-java")
+	zktest.Need(t, ok, "default-jdk-headless libcurator-recipes-java libzookeeper-java")
 	dir := t.TempDir()
 	cp := jars + ":" + dir
 	if out, err := exec.Command("javac", "-J-XX:TieredStopAtLevel=1", "-d", dir, "-cp", cp, "testdata/Locks.java").CombinedOutput(); err != nil {
@@ -94,7 +95,7 @@ func openOurs(ctx context.Context, t *testing.T, addr string, notify func(zklock
 		return nil, err
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), zktest.Patience)
 		defer cancel()
 		if err := s.Close(ctx); err != nil {
 			t.Errorf("close: %v", err)
@@ -146,7 +147,7 @@ func openGo(t *testing.T, addr string) (*goClient, error) {
 		return nil, err
 	}
 	t.Cleanup(conn.Close)
-	late := time.After(patience)
+	late := time.After(zktest.Patience)
 	for {
 		select {
 		case e := <-events:

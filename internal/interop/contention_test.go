@@ -4,22 +4,15 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/zksh/zksh/internal/zktest"
 )
 
-var contend = flag.Duration("contend", usualContention(), "how long each group of clients contends for a lock")
-
-// usualContention is longer where somebody waits for proof, not for an answer.
-func usualContention() time.Duration {
-	if os.Getenv("CI") != "" {
-		return 15 * time.Second
-	}
-	return 4 * time.Second
-}
+var contend = flag.Duration("contend", 10*time.Second, "how long each group of clients contends for a lock; all groups at once")
 
 // groups are clients that contend for one lock.
 var groups = []struct {
@@ -39,6 +32,7 @@ func testContention(t *testing.T, d *drivers, addr string) {
 	m := readMatrix(t)
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {
+			t.Parallel()
 			exclude := m.exclude
 			if g.broken {
 				exclude = func(string, string) bool { return true }
@@ -65,7 +59,7 @@ func testContention(t *testing.T, d *drivers, addr string) {
 // fight has all members take the lock, hold it for a moment and release it, over
 // and over. Nothing may be left behind.
 func fight(t *testing.T, d *drivers, addr, path string, j *judge) {
-	ctx, cancel := context.WithTimeout(t.Context(), *contend+patience)
+	ctx, cancel := context.WithTimeout(t.Context(), *contend+zktest.Patience)
 	defer cancel()
 	clients := make([]client, len(j.kinds))
 	for i, kind := range j.kinds {

@@ -12,10 +12,9 @@ import (
 	"sync"
 	"testing"
 	"time"
-)
 
-// patience bounds whatever should come soon, on a slow machine.
-const patience = time.Minute
+	"github.com/zksh/zksh/internal/zktest"
+)
 
 // driver is a program of many clients: it reads a line for each command, CLIENT
 // COMMAND ARG…, and answers CLIENT ANSWER, when it is done. See testdata.
@@ -63,7 +62,7 @@ func (d *driver) stop() {
 	if err := d.in.Close(); err != nil {
 		d.t.Error(err)
 	}
-	late := time.AfterFunc(patience, func() { _ = d.cmd.Process.Kill() }) // Wait tells of it
+	late := time.AfterFunc(zktest.Patience, func() { _ = d.cmd.Process.Kill() }) // Wait tells of it
 	defer late.Stop()
 	<-d.done
 	if err := d.cmd.Wait(); err != nil {
@@ -103,7 +102,7 @@ func (d *driver) client(ctx context.Context, t *testing.T, name, addr string) (*
 		return nil, err
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), zktest.Patience)
 		defer cancel()
 		if err := r.ask(ctx, "ok", "close"); err != nil {
 			t.Error(err)
@@ -135,7 +134,7 @@ func (r *remote) ask(ctx context.Context, want string, words ...string) error {
 
 // acquire gives up on its own a little before ctx ends.
 func (r *remote) acquire(ctx context.Context, kind, path string) (int64, error) {
-	wait := patience
+	wait := zktest.Patience
 	if end, ok := ctx.Deadline(); ok {
 		wait = time.Until(end) * 9 / 10
 	}

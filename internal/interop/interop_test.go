@@ -48,21 +48,9 @@ func realBed(t *testing.T) bed {
 	}}
 }
 
-// newSandbox starts a sandbox with the times of zktest's servers.
-func newSandbox(t *testing.T, opt sandbox.Options) (s *sandbox.Server, addr string) {
-	opt.Tick, opt.MinTimeout, opt.MaxTimeout = 500*time.Millisecond, 500*time.Millisecond, time.Minute
-	s = sandbox.New(opt)
-	t.Cleanup(func() { _ = s.Close() })
-	a, err := s.Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s, a.String()
-}
-
 func sandboxBed(t *testing.T) bed {
-	s, addr := newSandbox(t, sandbox.Options{})
-	return bed{addr, func() {
+	s := zktest.Sandbox(t, sandbox.Options{})
+	return bed{s.Addr(), func() {
 		s.Pause()
 		time.Sleep(cutTime)
 		s.Resume()
@@ -141,18 +129,6 @@ func run(t *testing.T, b bed, stdin, name string, args ...string) string {
 
 func plain(out string) []string { return strings.Split(strings.TrimSuffix(out, "\n"), "\n") }
 
-// need ends a test whose client is not installed.
-func need(t *testing.T, ok bool, packages string) {
-	t.Helper()
-	switch {
-	case ok:
-	case os.Getenv("CI") != "":
-		t.Fatalf("not installed: apt-get install %s", packages)
-	default:
-		t.Skipf("NOT TESTED, for want of packages: apt-get install %s", packages)
-	}
-}
-
 func exists(name string) bool {
 	_, err := os.Stat(name)
 	return err == nil
@@ -160,7 +136,7 @@ func exists(name string) bool {
 
 func TestKazoo(t *testing.T) {
 	t.Parallel()
-	need(t, exec.Command(python, "-c", "import kazoo").Run() == nil, "python3-kazoo")
+	zktest.Need(t, exec.Command(python, "-c", "import kazoo").Run() == nil, "python3-kazoo")
 	compare(t, 31, plain, "", python, "testdata/client.py", "ADDR")
 }
 
@@ -168,7 +144,7 @@ func TestCurator(t *testing.T) {
 	t.Parallel()
 	const jar = "/usr/share/java/curator-recipes.jar" // its manifest names the others
 	_, err := exec.LookPath("javac")
-	need(t, err == nil && exists(jar), "default-jdk-headless libcurator-recipes-java")
+	zktest.Need(t, err == nil && exists(jar), "default-jdk-headless libcurator-recipes-java")
 	dir := t.TempDir()
 	cp := jar + ":/usr/share/java/slf4j-nop.jar:" + dir
 	if out, err := exec.Command("javac", "-J-XX:TieredStopAtLevel=1", "-d", dir, "-cp", cp, "testdata/Client.java").CombinedOutput(); err != nil {
@@ -207,7 +183,7 @@ func tidyCli(out string) []string {
 func TestZkCli(t *testing.T) {
 	t.Parallel()
 	const zkCli = "/usr/share/zookeeper/bin/zkCli.sh"
-	need(t, exists(zkCli), "zookeeper")
+	zktest.Need(t, exists(zkCli), "zookeeper")
 	script, err := os.ReadFile("testdata/zkcli.txt")
 	if err != nil {
 		t.Fatal(err)

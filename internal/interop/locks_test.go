@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
@@ -22,11 +23,15 @@ func TestLocks(t *testing.T) {
 	t.Parallel()
 	d := startDrivers(t)
 	t.Run("Real", func(t *testing.T) {
+		t.Parallel()
 		addr := realBed(t).addr
 		testTogether(t, d, addr)
 		t.Run("Contention", func(t *testing.T) { testContention(t, d, addr) })
 	})
-	t.Run("Sandbox", func(t *testing.T) { testTogether(t, d, sandboxBed(t).addr) })
+	t.Run("Sandbox", func(t *testing.T) {
+		t.Parallel()
+		testTogether(t, d, sandboxBed(t).addr)
+	})
 }
 
 func testTogether(t *testing.T, d *drivers, addr string) {
@@ -73,7 +78,7 @@ func readMatrix(t *testing.T) matrix {
 func (m matrix) exclude(a, b string) bool { return m[cell{a, b}] == "X" && m[cell{b, a}] == "X" }
 
 // pairs is how many cells of the matrix are tried at the same time.
-const pairs = 10
+const pairs = 16
 
 func testMatrix(t *testing.T, d *drivers, addr string) {
 	m := readMatrix(t)
@@ -119,7 +124,7 @@ type pair struct {
 }
 
 func newPair(t *testing.T, d *drivers, addr string) (*pair, error) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), zktest.Patience)
 	defer cancel()
 	watcher, err := openOurs(ctx, t, addr, nil)
 	if err != nil {
@@ -151,7 +156,7 @@ type outcome struct {
 
 // try has one lock meet another that is held.
 func (p *pair) try(ctx context.Context, c cell, want string) (o outcome, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, zktest.Patience)
 	defer cancel()
 	path := "/matrix-" + c.holder + "-" + c.contender
 	holder, contender := p.holders[maker(c.holder)], p.contenders[maker(c.contender)]
@@ -245,7 +250,7 @@ func (o *ours) unused(ctx context.Context, path string) error {
 
 // testRevoke has Curator ask us to let go, and us Curator.
 func testRevoke(t *testing.T, d *drivers, addr string) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), zktest.Patience)
 	defer cancel()
 	asked := make(chan zklock.Status, 1)
 	us, err := openOurs(ctx, t, addr, func(s zklock.Status) {
@@ -265,7 +270,7 @@ func testRevoke(t *testing.T, d *drivers, addr string) {
 }
 
 func revokeOurs(t *testing.T, us *ours, curator *remote, asked <-chan zklock.Status) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), zktest.Patience)
 	defer cancel()
 	if _, err := us.acquire(ctx, "mutex.x", "/revoke-ours"); err != nil {
 		t.Fatal(err)
@@ -288,7 +293,7 @@ func revokeOurs(t *testing.T, us *ours, curator *remote, asked <-chan zklock.Sta
 
 func revokeCurator(t *testing.T, us *ours, curator *remote) {
 	const path = "/revoke-curator"
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), zktest.Patience)
 	defer cancel()
 	if _, err := curator.acquire(ctx, "C-revocable", path); err != nil {
 		t.Fatal(err)

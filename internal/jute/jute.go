@@ -9,9 +9,9 @@ import (
 	"errors"
 )
 
-// ErrShort is the error of a Decoder that was asked for more bytes than the
+// errShort is the error of a Decoder that was asked for more bytes than the
 // record has, or that met a length that cannot be.
-var ErrShort = errors.New("jute: record is cut short or malformed")
+var errShort = errors.New("jute: record is cut short or malformed")
 
 // Encoder appends values to B.
 type Encoder struct{ B []byte }
@@ -69,7 +69,7 @@ type Decoder struct {
 // NewDecoder reads from b, which it keeps.
 func NewDecoder(b []byte) *Decoder { return &Decoder{b: b} }
 
-// Err is nil, or ErrShort once the record has turned out malformed.
+// Err is nil, or errShort once the record has turned out malformed.
 func (d *Decoder) Err() error { return d.err }
 
 // Rest returns the bytes not read yet.
@@ -77,7 +77,7 @@ func (d *Decoder) Rest() []byte { return d.b }
 
 func (d *Decoder) take(n int) []byte {
 	if d.err != nil || n < 0 || n > len(d.b) {
-		d.err = ErrShort
+		d.err = errShort
 		d.b = nil
 		return nil
 	}
@@ -135,7 +135,7 @@ func (d *Decoder) Count(size int) int {
 		return 0
 	}
 	if n < 0 || int(n) > len(d.b)/size {
-		d.err = ErrShort
+		d.err = errShort
 		d.b = nil
 		return 0
 	}

@@ -70,7 +70,7 @@ func TestAgo(t *testing.T) {
 		-time.Hour: "now", 0: "now", 59 * time.Second: "59 s ago", 3 * time.Minute: "3 m ago", 47 * time.Hour: "47 h ago",
 		48 * time.Hour: "2 days ago", 999 * 24 * time.Hour: "999 days ago", 4 * 365 * 24 * time.Hour: "4 years ago",
 	} {
-		if got := Ago(d); got != want {
+		if got := ago(d); got != want {
 			t.Errorf("%v: %q, want %q", d, got, want)
 		}
 	}

@@ -131,7 +131,7 @@ func TestJavaDate(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Local = loc
-		if got := JavaDate(1795188561000); got != c.want {
+		if got := javaDate(1795188561000); got != c.want {
 			t.Errorf("%s: %s, want %s", c.zone, got, c.want)
 		}
 	}

@@ -25,9 +25,9 @@ func (s *Stat) fields() []field {
 	dec := func(v int32) string { return strconv.Itoa(int(v)) }
 	return []field{
 		{"cZxid", Hex(s.Czxid)},
-		{"ctime", JavaDate(s.Ctime)},
+		{"ctime", javaDate(s.Ctime)},
 		{"mZxid", Hex(s.Mzxid)},
-		{"mtime", JavaDate(s.Mtime)},
+		{"mtime", javaDate(s.Mtime)},
 		{"pZxid", Hex(s.Pzxid)},
 		{"cversion", dec(s.Cversion)},
 		{"dataVersion", dec(s.Version)},
@@ -108,7 +108,7 @@ func (s *HumanStat) fields() []field {
 
 func (s *HumanStat) when(ms int64) string {
 	t := time.UnixMilli(ms)
-	return t.Format(isoMillis) + " (" + Ago(s.Now.Sub(t)) + ")"
+	return t.Format(isoMillis) + " (" + ago(s.Now.Sub(t)) + ")"
 }
 
 // Text is zkCli's stat block but for the times.
@@ -117,9 +117,9 @@ func (s *HumanStat) Text(w io.Writer) error { return writeFields(w, s.fields()) 
 // Table has a row for each field.
 func (s *HumanStat) Table() Grid { return statGrid(s.fields()) }
 
-// Ago words how long ago something was, in its largest unit. Clocks differ, so
+// ago words how long ago something was, in its largest unit. Clocks differ, so
 // what is still to come is now.
-func Ago(d time.Duration) string {
+func ago(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
 	case d < time.Second:
@@ -136,9 +136,9 @@ func Ago(d time.Duration) string {
 	return fmt.Sprintf("%d years ago", d/(365*day))
 }
 
-// JavaDate prints milliseconds since 1970 as java.util.Date does, in the local
+// javaDate prints milliseconds since 1970 as java.util.Date does, in the local
 // time zone.
-func JavaDate(ms int64) string {
+func javaDate(ms int64) string {
 	t := time.UnixMilli(ms)
 	zone, _ := t.Zone()
 	if strings.HasPrefix(zone, "+") || strings.HasPrefix(zone, "-") { // a zone without a name

@@ -29,6 +29,7 @@ func TestHundred(t *testing.T) {
 	if n := bytes.Count(script, []byte("\n")); n != 100 {
 		t.Errorf("%d commands, want 100", n)
 	}
+	t.Parallel()
 	server := zktest.Start(t)
 	run := func(name string) (out, errs string) {
 		cmd := exec.Command(name, "-server", server.Addr())
@@ -39,7 +40,7 @@ func TestHundred(t *testing.T) {
 		return o.String(), e.String()
 	}
 	cliOut, cliErr := run(zkCli)
-	out, errs := run(build(t))
+	out, errs := run("zksh")
 	want, have := told(cliOut, cliErr), told(out, errs)
 	if len(want["answers"]) < 100 {
 		t.Fatalf("zkCli answered with %d lines only:\n%s\n%s", len(want["answers"]), cliOut, cliErr)

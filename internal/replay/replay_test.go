@@ -5,8 +5,8 @@ package replay
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 var update = flag.Bool("update", false, "write the table of differences anew; a difference without a rule stays an error")
@@ -27,7 +29,7 @@ func TestRecordings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &suite{zksh: build(t), rows: rows}
+	s := &suite{rows: rows}
 	t.Run("batch", func(t *testing.T) {
 		for _, b := range batches {
 			t.Run(b.name, func(t *testing.T) {
@@ -79,44 +81,10 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// build makes zksh without cgo, so that a name is looked up in the same way, and
-// fails with the same words, everywhere.
-func build(t *testing.T) string {
-	watchSources(t)
-	bin := filepath.Join(t.TempDir(), "zksh")
-	cmd := exec.Command("go", "build", "-ldflags", "-X main.version=<version>", "-o", bin, ".")
-	cmd.Dir = "../.."
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return bin
-}
-
-// watchSources looks at all that zksh is made of, so that go test knows when a
-// cached result is stale: it does not see what go build reads.
-func watchSources(t *testing.T) {
-	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
-		name := d.Name()
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && path != "../.." && (strings.HasPrefix(name, ".") || name == "testdata"):
-			return fs.SkipDir
-		case strings.HasSuffix(name, ".go") || name == "go.mod" || name == "go.sum":
-			_, err = os.Stat(path)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+func TestMain(m *testing.M) { zktest.MainWithProgram(m, "<version>") }
 
 // suite is what the batches share.
 type suite struct {
-	zksh string
-
 	mu   sync.Mutex
 	rows map[string]*row
 }
@@ -163,7 +131,7 @@ func (s *suite) check(t *testing.T, w *world, r *recording, declared *row) {
 			out, errs := want.streams(i)
 			for _, remark := range step.before {
 				p.await(t, out, errs)
-				w.act(t, remark)
+				w.act(t, p, remark)
 			}
 			p.send(w.live(step.line + "\n"))
 		}
@@ -203,7 +171,7 @@ func (s *suite) record(t *testing.T, w *world, r *recording, old *row) {
 	var out0, errs0 int // the same before normalising
 	for i, step := range r.steps {
 		for _, remark := range step.before {
-			w.act(t, remark)
+			w.act(t, p, remark)
 		}
 		if !r.oneShot() {
 			p.send(w.live(lines[i]))
@@ -285,7 +253,7 @@ func (s *suite) start(t *testing.T, w *world, r *recording) *process {
 	for i, a := range r.args {
 		args[i] = w.live(a)
 	}
-	p := &process{cmd: exec.Command(s.zksh, args...), out: &stream{w: w}, err: &stream{w: w}}
+	p := &process{cmd: exec.Command("zksh", args...), out: &stream{w: w}, err: &stream{w: w}}
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.err
 	home := t.TempDir()
 	zone := "UTC"
@@ -293,7 +261,7 @@ func (s *suite) start(t *testing.T, w *world, r *recording) *process {
 		zone = z
 	}
 	p.cmd.Dir = home
-	p.cmd.Env = []string{"HOME=" + home, "TZ=" + zone, "LC_ALL=C"}
+	p.cmd.Env = append(zktest.ProgramEnv(), "HOME="+home, "TZ="+zone, "LC_ALL=C")
 	var err error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -325,11 +293,30 @@ const limit = 60 * time.Second
 
 // await waits until the answers so far have come.
 func (p *process) await(t *testing.T, out, errs string) {
-	for end := time.Now().Add(limit); p.out.normal() != out || p.err.normal() != errs; time.Sleep(10 * time.Millisecond) {
+	told := func() bool { return p.out.normal() == out && p.err.normal() == errs }
+	for end := time.Now().Add(limit); !told(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("waited for\n%s%s\nhave\n%s%s", out, errs, p.out.normal(), p.err.normal())
 		}
 	}
+}
+
+// sockets are those that zksh has open.
+func (p *process) sockets(t *testing.T) []string {
+	t.Helper()
+	dir := fmt.Sprintf("/proc/%d/fd", p.cmd.Process.Pid)
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var open []string
+	for _, f := range files {
+		// One that is closed meanwhile has no target.
+		if target, err := os.Readlink(filepath.Join(dir, f.Name())); err == nil && strings.HasPrefix(target, "socket:") {
+			open = append(open, target)
+		}
+	}
+	return open
 }
 
 // settle waits until something is printed, if that is likely, and then until

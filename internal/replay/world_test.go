@@ -173,17 +173,18 @@ func (r *recording) eventful() bool {
 	return slices.ContainsFunc(r.steps, func(s step) bool { return len(s.before) > 0 })
 }
 
-// settle is how long zksh has to read that its connection has ended. Nothing
-// shows when it has; a request sent before that has another error.
-const settle = 500 * time.Millisecond
-
-// act does what a remark says was done.
-func (w *world) act(t *testing.T, remark string) {
+// act does what a remark says was done while zksh ran.
+func (w *world) act(t *testing.T, zksh *process, remark string) {
 	for _, part := range strings.Split(strings.TrimPrefix(remark, "sh: "), "; ") {
 		switch part {
 		case "(path) stop":
+			old := zksh.sockets(t)
 			w.server.Stop()
-			time.Sleep(settle)
+			// A request sent before zksh has read that has another error.
+			zktest.Eventually(t, "zksh drops its connection", func() bool {
+				now := zksh.sockets(t)
+				return !slices.ContainsFunc(old, func(s string) bool { return slices.Contains(now, s) })
+			})
 		case "(path) start":
 			w.server.Restart()
 			w.awaitClient(t)
@@ -201,18 +202,14 @@ func (w *world) act(t *testing.T, remark string) {
 // starting leaves some connect requests unanswered, so that can take a while.
 func (w *world) awaitClient(t *testing.T) {
 	own := fmt.Sprintf("%#x", w.conn.SessionID())
-	for end := time.Now().Add(limit); ; time.Sleep(50 * time.Millisecond) {
+	zktest.Eventually(t, "zksh comes back", func() bool {
 		answer := fourLetters(w.server.Addr(), "cons")
-		for _, m := range regexp.MustCompile(`sid=(0x[0-9a-f]+)`).FindAllStringSubmatch(answer, -1) {
-			if m[1] != own {
-				return
-			}
-		}
-		if time.Now().After(end) {
-			t.Fatalf("zksh does not come back; the server's connections:\n%s", answer)
-		}
-	}
+		return slices.ContainsFunc(session.FindAllStringSubmatch(answer, -1), func(m []string) bool { return m[1] != own })
+	})
 }
+
+// session matches one of a server's sessions.
+var session = regexp.MustCompile(`sid=(0x[0-9a-f]+)`)
 
 // fourLetters asks a server for one of its reports; empty if it does not answer.
 func fourLetters(addr, word string) string {

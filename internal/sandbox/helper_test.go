@@ -11,7 +11,6 @@ import (
 )
 
 // client is a session that ends its test when something fails.
-
 type client struct {
 	t *testing.T
 	*rawzk.Conn
@@ -20,7 +19,6 @@ type client struct {
 const asked = 10000 // the session timeout clients of these tests ask for, in ms
 
 // open opens a session over an in-process connection.
-
 func open(t *testing.T, s *Server) *client { return resume(t, s, rawzk.Session{Timeout: asked}) }
 
 func resume(t *testing.T, s *Server, want rawzk.Session) *client {
@@ -39,7 +37,6 @@ func resume(t *testing.T, s *Server, want rawzk.Session) *client {
 }
 
 // call sends a request and returns its reply, passing events over.
-
 func (c *client) call(op int32, body []byte) rawzk.Frame {
 	c.t.Helper()
 	frames, err := c.Call(op, body)
@@ -50,7 +47,6 @@ func (c *client) call(op int32, body []byte) rawzk.Frame {
 }
 
 // must is call for requests that have to succeed.
-
 func (c *client) must(op int32, body []byte) *jute.Decoder {
 	c.t.Helper()
 	f := c.call(op, body)
@@ -71,7 +67,6 @@ func (c *client) exists(path string) bool {
 }
 
 // closed waits until the server has closed the connection.
-
 func (c *client) closed() {
 	c.t.Helper()
 	for {
@@ -84,9 +79,7 @@ func (c *client) closed() {
 }
 
 // bubble runs a test in a synctest bubble, where a wait takes no time and a
-
 // goroutine left behind is a failure.
-
 func bubble(t *testing.T, opt Options, f func(t *testing.T, s *Server)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -99,20 +92,7 @@ func bubble(t *testing.T, opt Options, f func(t *testing.T, s *Server)) {
 	})
 }
 
-// What ends the real server must not even make ours fail.
-
-// A client that does not read its events must not hold up who causes them, and
-
-// must not fill the memory.
-
-// Every session sees the events of all others in the one order of their zxids.
-
-// All at once, over TCP: requests of all kinds, connections that come and go,
-
-// readers that do not read, pauses, faults, and an end in the middle of it.
-
 // check looks for contradictions between the tree and the indexes over it.
-
 func check(t testing.TB, s *Server) {
 	t.Helper()
 	fresh := newTree()

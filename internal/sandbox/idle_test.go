@@ -4,6 +4,7 @@ package sandbox
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -19,7 +20,7 @@ import (
 const (
 	idleSessions = 1000
 	idleEvery    = 10 * time.Second
-	idleServer   = "ZKSH_TEST_IDLE_SERVER" // its address, for TestIdleClients
+	idleServer   = "ZKSH_TEST_IDLE_SERVER" // its address, for idleClients
 )
 
 // BenchmarkIdle is the share of a core that a server with 1,000 idle sessions
@@ -49,7 +50,7 @@ func BenchmarkIdle(b *testing.B) {
 
 // idle measures what this process takes while the clients ping it.
 func idle(b *testing.B, addr string) {
-	cmd := exec.Command(os.Args[0], "-test.run", "^TestIdleClients$")
+	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), idleServer+"="+addr)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -106,12 +107,21 @@ func bare(ln net.Listener) {
 	}
 }
 
-// TestIdleClients is what BenchmarkIdle starts. It ends with its input.
-func TestIdleClients(t *testing.T) {
+// TestMain runs the tests, or is the clients that BenchmarkIdle starts.
+func TestMain(m *testing.M) {
 	addr := os.Getenv(idleServer)
 	if addr == "" {
-		t.Skip("for BenchmarkIdle only")
+		m.Run()
+		return
 	}
+	if err := idleClients(addr); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// idleClients keeps the sessions alive until its input ends.
+func idleClients(addr string) error {
 	clients := make([]*rawzk.Conn, idleSessions)
 	for i := range clients {
 		nc, err := net.Dial("tcp", addr)
@@ -120,16 +130,16 @@ func TestIdleClients(t *testing.T) {
 			clients[i], err = rawzk.Connect(nc, rawzk.Session{Timeout: 30000}, 0)
 		}
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 	}
 	ended := make(chan struct{})
-	go func() {
+	go func() { // ends with the input, which ends the process
 		defer close(ended)
 		_, _ = io.Copy(io.Discard, os.Stdin)
 	}()
 	if _, err := io.WriteString(os.Stdout, "ready\n"); err != nil {
-		t.Fatal(err)
+		return err
 	}
 	tick := time.NewTicker(idleEvery / idleSessions)
 	defer tick.Stop()
@@ -137,10 +147,10 @@ func TestIdleClients(t *testing.T) {
 		select {
 		case <-tick.C:
 		case <-ended:
-			return
+			return nil
 		}
 		if _, err := clients[i%idleSessions].Flush(); err != nil {
-			t.Fatal(err)
+			return err
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/zksh/zksh/internal/sandbox/rawzk"
 )
 
+// What ends the real server must not even make ours fail.
 func TestWhatKillsTheRealOne(t *testing.T) {
 	bubble(t, Options{EnforceQuota: true}, func(t *testing.T, s *Server) {
 		c := open(t, s)
@@ -96,6 +97,8 @@ func TestUnreadAnswerIsGivenUp(t *testing.T) {
 	})
 }
 
+// A client that does not read its events must not hold up who causes them, and
+// must not fill the memory.
 func TestSlowReader(t *testing.T) {
 	bubble(t, Options{MaxQueue: 1 << 16}, func(t *testing.T, s *Server) {
 		slow, busy := open(t, s), open(t, s)
@@ -192,10 +195,10 @@ func TestLoopbackOnly(t *testing.T) {
 		}
 	}
 	_ = s.Close()
-	if _, err := s.Listen("127.0.0.1:0"); !errors.Is(err, ErrClosed) {
+	if _, err := s.Listen("127.0.0.1:0"); !errors.Is(err, errClosed) {
 		t.Errorf("Listen after Close: %v", err)
 	}
-	if _, err := s.Dial(); !errors.Is(err, ErrClosed) {
+	if _, err := s.Dial(); !errors.Is(err, errClosed) {
 		t.Errorf("Dial after Close: %v", err)
 	}
 }
@@ -224,6 +227,7 @@ func TestCloseEndsConnections(t *testing.T) {
 	}
 }
 
+// Every session sees the events of all others in the one order of their zxids.
 func TestConcurrentSessions(t *testing.T) {
 	s := New(Options{})
 	defer s.Close()
@@ -292,6 +296,8 @@ func TestConcurrentSessions(t *testing.T) {
 	check(t, s)
 }
 
+// All at once, over TCP: requests of all kinds, connections that come and go,
+// readers that do not read, pauses, faults, and an end in the middle of it.
 func TestStorm(t *testing.T) {
 	s := New(Options{Tick: 20 * time.Millisecond, ReapEvery: 10 * time.Millisecond, MaxQueue: 1 << 14, MaxSessions: 50})
 	addr, err := s.Listen("127.0.0.1:0")

@@ -123,7 +123,7 @@ func TestPause(t *testing.T) {
 			c.create("/e", modeEphemeral)
 			s.Pause()
 			c.closed()
-			if _, err := s.Dial(); !errors.Is(err, ErrPaused) {
+			if _, err := s.Dial(); !errors.Is(err, errPaused) {
 				t.Errorf("Dial while paused: %v", err)
 			}
 			time.Sleep(tt.pause)

@@ -53,11 +53,11 @@ type Options struct {
 	Logf func(format string, args ...any)
 }
 
-// ErrClosed is the error of a server that has been closed, ErrPaused that of
+// errClosed is the error of a server that has been closed, errPaused that of
 // Dial while the server is paused.
 var (
-	ErrClosed = errors.New("sandbox: server is closed")
-	ErrPaused = errors.New("sandbox: connection refused: server is paused")
+	errClosed = errors.New("sandbox: server is closed")
+	errPaused = errors.New("sandbox: connection refused: server is paused")
 )
 
 // Server is one sandbox. Its methods may be called from any goroutine.
@@ -154,7 +154,7 @@ func (s *Server) Listen(addr string) (net.Addr, error) {
 	defer s.mu.Unlock()
 	if s.closed {
 		_ = ln.Close()
-		return nil, ErrClosed
+		return nil, errClosed
 	}
 	s.listeners[ln] = struct{}{}
 	s.wg.Go(func() { s.accept(ln) })
@@ -186,9 +186,9 @@ func (s *Server) take(nc net.Conn) error {
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
-		return ErrClosed
+		return errClosed
 	case s.paused:
-		return ErrPaused
+		return errPaused
 	case len(s.conns) >= 2*s.opt.MaxSessions+16:
 		// Not even room for those who have not said yet what they want.
 		s.stats.rejected++

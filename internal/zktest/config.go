@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // Option changes how Start sets up a server.
@@ -13,7 +12,6 @@ type Option func(*config)
 
 // config is what the options add up to.
 type config struct {
-	tick     time.Duration
 	heapMB   int
 	props    []string // key=value, for -D
 	lines    []string // of zoo.cfg
@@ -23,7 +21,7 @@ type config struct {
 }
 
 func newConfig(opts []Option) config {
-	c := config{tick: 500 * time.Millisecond, heapMB: 256, members: 1}
+	c := config{heapMB: 256, members: 1}
 	for _, opt := range opts {
 		opt(&c)
 	}
@@ -55,10 +53,6 @@ func Words(list string) Option {
 // is empty. Peer().Restart() makes the majority, for writing something to read;
 // Peer().Stop() takes it away again, and some 3 s later the server is read-only.
 func ReadOnlyEnsemble() Option { return func(c *config) { c.readOnly, c.members = true, 2 } }
-
-// Tick sets the server's tick, 500 ms by default. The shortest session timeout
-// is one tick, and sessions expire on whole ticks.
-func Tick(d time.Duration) Option { return func(c *config) { c.tick = d } }
 
 // Heap sets the largest heap of the server's Java machine in MiB, 256 by default.
 func Heap(mb int) Option { return func(c *config) { c.heapMB = mb } }
@@ -102,8 +96,9 @@ type member struct {
 // its data in dir.
 func (c config) zooCfg(dir string, self member, all []member) string {
 	lines := []string{
-		fmt.Sprintf("tickTime=%d", c.tick.Milliseconds()),
-		fmt.Sprintf("minSessionTimeout=%d", c.tick.Milliseconds()),
+		// Sessions expire on whole ticks; the shortest timeout is one.
+		"tickTime=500",
+		"minSessionTimeout=500",
 		"maxSessionTimeout=60000",
 		"initLimit=20",
 		"syncLimit=10",

@@ -31,7 +31,7 @@ func dialRaw(tb testing.TB, addr string, readOnly bool) *rawClient {
 	tb.Helper()
 	c := dialOnly(tb, addr)
 	c.sendConnect(readOnly)
-	reply, err := c.readFrame(10 * time.Second)
+	reply, err := c.readFrame(Patience)
 	if err != nil {
 		tb.Fatalf("connect reply: %v", err)
 	}
@@ -102,7 +102,7 @@ func (c *rawClient) readFrame(limit time.Duration) ([]byte, error) {
 // wantReply reads the reply to xid and returns its error code.
 func (c *rawClient) wantReply(xid int32) int32 {
 	c.tb.Helper()
-	frame, err := c.readFrame(10 * time.Second)
+	frame, err := c.readFrame(Patience)
 	if err != nil {
 		c.tb.Fatalf("reply %d: %v", xid, err)
 	}
@@ -124,7 +124,7 @@ func (c *rawClient) wantNothing() {
 // wantCut fails if anything but the connection's end arrives.
 func (c *rawClient) wantCut() {
 	c.tb.Helper()
-	frame, err := c.readFrame(10 * time.Second)
+	frame, err := c.readFrame(Patience)
 	if e := net.Error(nil); err == nil || errors.As(err, &e) && e.Timeout() {
 		c.tb.Fatalf("got %d bytes, %v; want the end", len(frame), err)
 	}
@@ -165,11 +165,8 @@ func ask(tb testing.TB, addr, word string, limit time.Duration) (string, error) 
 // wantAnswer asks until the answer contains want.
 func wantAnswer(tb testing.TB, addr, word, want string) {
 	tb.Helper()
-	var answer string
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		if answer, _ = ask(tb, addr, word, 5*time.Second); strings.Contains(answer, want) {
-			return
-		}
-	}
-	tb.Fatalf("%s = %q, want %q in it", word, answer, want)
+	Eventually(tb, word+" answers "+want, func() bool {
+		answer, err := ask(tb, addr, word, 5*time.Second)
+		return err == nil && strings.Contains(answer, want)
+	})
 }

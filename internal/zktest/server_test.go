@@ -13,6 +13,7 @@ import (
 )
 
 func TestServerLife(t *testing.T) {
+	t.Parallel()
 	begin := time.Now()
 	s := Start(t, Heap(64), JavaProperty("zktest.mark", "seen"))
 	t.Logf("Start took %s", time.Since(begin))
@@ -51,11 +52,12 @@ func TestServerLife(t *testing.T) {
 }
 
 func TestQuorum(t *testing.T) {
+	t.Parallel()
 	begin := time.Now()
-	s := Start(t, Quorum(), SkipACL(), EnforceQuota(), Tick(200*time.Millisecond))
+	s := Start(t, Quorum(), SkipACL(), EnforceQuota())
 	t.Logf("Start took %s", time.Since(begin))
 	wantAnswer(t, s.Addr(), "srvr", "Mode: leader")
-	wantAnswer(t, s.Addr(), "conf", "tickTime=200")
+	wantAnswer(t, s.Addr(), "conf", "tickTime=500")
 	c := dialRaw(t, s.Addr(), false)
 	if code := c.wantReply(c.exists("/zookeeper/config")); code != 0 {
 		t.Fatalf("exists /zookeeper/config: code %d", code)
@@ -67,6 +69,7 @@ func TestQuorum(t *testing.T) {
 }
 
 func TestReadOnlyEnsemble(t *testing.T) {
+	t.Parallel()
 	begin := time.Now()
 	s := Start(t, ReadOnlyEnsemble())
 	t.Logf("Start took %s", time.Since(begin))
@@ -113,6 +116,7 @@ func TestServerDiesWithItsTest(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux kills a child with its parent")
 	}
+	t.Parallel()
 	Shared(t) // skips where there is no server
 	cmd := exec.Command(os.Args[0], "-test.run=^TestServerDiesWithItsTest$")
 	cmd.Env = append(os.Environ(), mark+"=1", "TMPDIR="+t.TempDir())
@@ -137,14 +141,11 @@ func TestServerDiesWithItsTest(t *testing.T) {
 	if addr == "" {
 		t.Fatal("the other test binary started no server")
 	}
-	for end := time.Now().Add(10 * time.Second); serves(addr); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("the server at %s outlived its test", addr)
-		}
-	}
+	Eventually(t, "the server has ended with its test", func() bool { return !serves(addr) })
 }
 
 func TestEnsemble(t *testing.T) {
+	t.Parallel()
 	leaders := 0
 	servers := Ensemble(t, 3)
 	for _, s := range servers {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Patience is how long a test waits for what must come.
-const Patience = 20 * time.Second
+// Patience is how long a test waits for what must come, on the slowest machine.
+const Patience = time.Minute
 
 // Eventually polls until ok is true; what is told when that takes too long.
 func Eventually(tb testing.TB, what string, ok func() bool) {

@@ -6,7 +6,9 @@ package zktest
 
 import (
 	"errors"
+	"flag"
 	"os"
+	"strconv"
 	"sync"
 	"testing"
 )
@@ -123,8 +125,20 @@ func Shared(tb testing.TB) *Server {
 // a Run() int is wanted, such as testscript.Main and goleak.VerifyTestMain.
 type M struct{ *testing.M }
 
+// atOnce is how many parallel tests of a package run together unless -parallel
+// says otherwise: they wait for servers and programs most of the time.
+const atOnce = 8
+
 // Run runs the tests, stops the Shared server, and returns the exit status.
 func (m M) Run() int {
+	flag.Parse()
+	chosen := false
+	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
+	if !chosen {
+		if err := flag.Set("test.parallel", strconv.Itoa(atOnce)); err != nil {
+			panic(err) // a number always fits
+		}
+	}
 	dir, err := os.MkdirTemp("", "zktest-")
 	if err != nil {
 		panic(err) // no temporary directory: no test could run
@@ -146,10 +160,22 @@ func Main(m *testing.M) { M{m}.Run() }
 // giveUp ends a test that cannot have its server.
 func giveUp(tb testing.TB, err error) {
 	tb.Helper()
-	if errors.Is(err, errNotInstalled) && os.Getenv("CI") == "" {
-		tb.Skipf("SKIPPED: %v", err)
-	}
+	Need(tb, !errors.Is(err, errNotInstalled), "zookeeper")
 	tb.Fatalf("zktest: %v", err)
+}
+
+// Need ends a test that needs what is not installed: in CI, which has the
+// environment variable CI, it fails, elsewhere it is skipped. The packages are
+// Debian's.
+func Need(tb testing.TB, installed bool, packages string) {
+	tb.Helper()
+	switch {
+	case installed:
+	case os.Getenv("CI") != "":
+		tb.Fatalf("not installed: apt-get install %s", packages)
+	default:
+		tb.Skipf("NOT TESTED, for want of packages: apt-get install %s", packages)
+	}
 }
 
 // logIfFailed shows the end of the server's log below a failed test.

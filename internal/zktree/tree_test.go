@@ -14,23 +14,14 @@ import (
 
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/internal/zktest/zksession"
 )
 
 func TestMain(m *testing.M) { zktest.Main(m) }
 
 func open(t *testing.T, root string) *zkconn.Session {
 	t.Helper()
-	s, err := zkconn.Open(zkconn.Config{Servers: zktest.Shared(t).Addr(), Timeout: 20 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		if err := s.Close(ctx); err != nil {
-			t.Error(err)
-		}
-	})
+	s := zksession.Open(t, zkconn.Config{Servers: zktest.Shared(t).Addr(), Timeout: 20 * time.Second})
 	create(t, s, root)
 	return s
 }
@@ -204,9 +195,10 @@ func TestSetACL(t *testing.T) {
 
 // TestLargeTrees has a node with 100,000 children, whose list does not fit into
 // ZooKeeper's usual frame, and a nested tree of 100,000 nodes.
+// Trees whose listing is several times what a frame may hold, flat and nested.
 func TestLargeTrees(t *testing.T) {
 	s := open(t, "/large")
-	for name, paths := range map[string][][]string{"flat": flat(100_000), "nested": nested()} {
+	for name, paths := range map[string][][]string{"flat": flat(20_000), "nested": nested()} {
 		root := "/large/" + name
 		create(t, s, root)
 		total := 1
@@ -233,7 +225,7 @@ func TestLargeTrees(t *testing.T) {
 func flat(n int) [][]string {
 	names := make([]string, n)
 	for i := range names {
-		names[i] = fmt.Sprintf("/child-with-a-long-name-%06d", i)
+		names[i] = fmt.Sprintf("/%s-%06d", strings.Repeat("long-name-", 15), i)
 	}
 	return [][]string{names}
 }
@@ -246,7 +238,7 @@ func nested() [][]string {
 		for j := range 40 {
 			b := fmt.Sprintf("%s/b%02d", a, j)
 			levels[1] = append(levels[1], b)
-			for k := range 49 {
+			for k := range 9 {
 				levels[2] = append(levels[2], fmt.Sprintf("%s/c%02d", b, k))
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
@@ -17,8 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zksh/zksh/internal/zktest"
 	"go.uber.org/goleak"
+
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // later is a deadline that no test lives to see.
@@ -339,39 +339,6 @@ func TestSuspendIsRefused(t *testing.T) {
 	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(s.told(), "not stopped") })
 	s.stop <- time.Now()
 	s.wait()
-}
-
-// helper is this test binary as a process of its own that runs a script.
-func helper(t *testing.T, text string) *exec.Cmd {
-	t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestChildHelper$")
-	cmd.Env = append(os.Environ(), "ZKSH_TEST_CHILD="+text)
-	return cmd
-}
-
-// TestChildHelper is no test: it is what helper runs.
-func TestChildHelper(t *testing.T) {
-	text := os.Getenv("ZKSH_TEST_CHILD")
-	if text == "" {
-		t.Skip("for other tests")
-	}
-	before := openTerminal()
-	ours := make(chan os.Signal, 8)
-	signal.Notify(ours, os.Interrupt)
-	listener := Listen()
-	defer listener.Close()
-	status, err := Run(Spec{
-		Argv: []string{"sh", "-c", text}, Grace: time.Hour, Signals: listener,
-		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
-		Alert: func(text string) { fmt.Fprintf(os.Stderr, "alert: %s\n", text) },
-	}, nil)
-	signal.Stop(ours)
-	fmt.Fprintf(os.Stderr, "helper: status %d, %v, %d interrupts, terminal ours: %t", status, err, len(ours), before.ours())
-	if after := openTerminal(); after != nil {
-		fmt.Fprintf(os.Stderr, ", modes as before: %t", *after.modes == *before.modes)
-	}
-	fmt.Fprintln(os.Stderr)
-	os.Exit(0)
 }
 
 func TestDeathKillsTheChild(t *testing.T) {

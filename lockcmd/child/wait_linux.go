@@ -38,8 +38,8 @@ func childStatus(info *unix.Siginfo) syscall.Signal {
 }
 
 // reap takes the status of a child that has ended.
-func reap(pid int, _ change) (syscall.WaitStatus, error) {
-	var status syscall.WaitStatus
+func reap(pid int, c change) (syscall.WaitStatus, error) {
+	status := c.status // none so far
 	for {
 		if _, err := syscall.Wait4(pid, &status, 0, nil); err != syscall.EINTR {
 			return status, err

@@ -3,7 +3,6 @@ package difftest
 import (
 	"flag"
 	"fmt"
-	"github.com/zksh/zksh/internal/jute"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -11,15 +10,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zksh/zksh/internal/jute"
 	"github.com/zksh/zksh/internal/sandbox"
 	"github.com/zksh/zksh/internal/sandbox/rawzk"
 	"github.com/zksh/zksh/internal/zktest"
 )
 
 var (
-	seeds   = flag.Int("seeds", 5, "how many random sequences to compare")
+	seeds   = flag.Int("seeds", 4, "how many random sequences to compare")
 	first   = flag.Uint64("seed", 1, "the first one's seed")
-	ops     = flag.Int("ops", 10000, "how many operations each has")
+	ops     = flag.Int("ops", 5000, "how many operations each has")
 	quota   = flag.String("quota", "by turns", "enforce quotas: yes, no, both, or by turns")
 	showAll = flag.Bool("show", false, "log every operation")
 )
@@ -60,16 +60,8 @@ func diff(t *testing.T, seed uint64, enforce bool) {
 	if enforce {
 		real = append(real, zktest.EnforceQuota())
 	}
-	box := sandbox.New(sandbox.Options{
-		Tick: 500 * time.Millisecond, MinTimeout: 500 * time.Millisecond, MaxTimeout: time.Minute,
-		ReapEvery: time.Hour, SuperDigest: digest(super), EnforceQuota: enforce,
-	})
-	t.Cleanup(func() { _ = box.Close() })
-	addr, err := box.Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &pair{t: t, sides: [2]*side{newSide("real", zktest.Start(t, real...).Addr()), newSide("sandbox", addr.String())}}
+	box := zktest.Sandbox(t, sandbox.Options{ReapEvery: time.Hour, SuperDigest: digest(super), EnforceQuota: enforce})
+	p := &pair{t: t, sides: [2]*side{newSide("real", zktest.Start(t, real...).Addr()), newSide("sandbox", box.Addr())}}
 	p.gen = &gen{Rand: rand.New(rand.NewPCG(seed, 0)), calm: enforce}
 	for i := range users + 1 {
 		p.do(step{session: i, come: resume})

@@ -76,6 +76,7 @@ func (v *side) word(word, text string) []string {
 		}
 		text = text[from:to]
 	}
+	text = strings.ReplaceAll(text, "\x00", `\0`) // some paths have one
 	// A head line and indented lines below it are one block; blocks come in any
 	// order, and so do the lines in them.
 	blocks := strings.Split(block.ReplaceAllString(text, "\n\x00$1"), "\x00")

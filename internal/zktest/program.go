@@ -1,0 +1,82 @@
+package zktest
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// MainWithProgram is Main for tests that run the program zksh: it builds it, with
+// version as its own, and puts it first on the path.
+func MainWithProgram(m *testing.M, version string) {
+	dir, err := build(version)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	defer os.RemoveAll(dir)
+	os.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	for _, e := range ProgramEnv() {
+		name, value, _ := strings.Cut(e, "=")
+		os.Setenv(name, value)
+	}
+	Main(m)
+}
+
+// ProgramEnv has the program end at once, not a second later as those of the race
+// detector do, and look names up in the same way everywhere. It is for those that
+// do not pass on their own environment.
+func ProgramEnv() []string { return []string{"GORACE=atexit_sleep_ms=0", "GODEBUG=netdns=go"} }
+
+// build makes the program at the root of the module, two levels up from a test's
+// directory, under the race detector if the test is.
+func build(version string) (dir string, err error) {
+	const root = "../.."
+	if err := lookAtSources(root); err != nil {
+		return "", err
+	}
+	if dir, err = os.MkdirTemp("", "zktest-program-"); err != nil {
+		return "", err
+	}
+	args := []string{"build", "-ldflags", "-X main.version=" + version, "-o", filepath.Join(dir, "zksh")}
+	if underRace() {
+		args = append(args, "-race")
+	}
+	if out, err := exec.Command("go", append(args, root)...).CombinedOutput(); err != nil {
+		os.RemoveAll(dir)
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return dir, nil
+}
+
+// underRace tells whether this test runs under the race detector.
+func underRace() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
+
+// lookAtSources looks at all that the program is made of, so that go test knows
+// when a cached result is stale: it does not see what go build reads.
+func lookAtSources(root string) error {
+	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		name := ""
+		if d != nil {
+			name = d.Name()
+		}
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != root && (strings.HasPrefix(name, ".") || name == "testdata"):
+			return fs.SkipDir
+		case strings.HasSuffix(name, ".go") || name == "go.mod" || name == "go.sum":
+			_, err = os.Stat(path)
+		}
+		return err
+	})
+}

@@ -1,0 +1,31 @@
+// Package zksession opens the sessions of tests. It is not part of zktest because
+// the tests of zkconn itself use that.
+package zksession
+
+import (
+	"context"
+	"testing"
+
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+// Open starts a session, waits until it is there, and closes it when tb ends.
+func Open(tb testing.TB, cfg zkconn.Config) *zkconn.Session {
+	tb.Helper()
+	s, err := zkconn.Open(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), zktest.Patience)
+		defer cancel()
+		if err := s.Close(ctx); err != nil {
+			tb.Errorf("close: %v", err)
+		}
+	})
+	if err := s.WaitReady(zktest.Within(tb)); err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
