@@ -204,6 +204,13 @@ func (t *Table) prepare(env *commands.Env, a *attempt, f *lockFlags, path string
 	return o, nil
 }
 
+// conn gives the recipe the sessions of one ensemble. What the shell connects to
+// later has nothing to do with a lock that is asked for now.
+type conn struct{ at zkconn.Stay }
+
+// Session is part of zklock.Conn.
+func (c conn) Session(ctx context.Context) (zklock.Session, error) { return c.at.Pin(ctx) }
+
 // taking picks the method of a lock that takes it as asked for.
 func taking(l *zklock.Lock) func(context.Context, zklock.Mode, bool) (lease, error) {
 	return func(ctx context.Context, mode zklock.Mode, try bool) (lease, error) {

@@ -1,0 +1,32 @@
+//go:build unix
+
+package zklock_test
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/lockcmd/zklock"
+)
+
+// Case 21 (trap 18): the holder's process is paused for longer than its session
+// lives. It cannot know; its write is refused because it is guarded by the znode.
+func TestPausedHolder(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	defer s.end()
+	h := s.process(2 * time.Second)
+	b := s.plain()
+	w := b.wait(zklock.Exclusive)
+	h.signal(syscall.SIGSTOP)
+	lease := w.got()
+	if lease.Token() <= h.token {
+		t.Errorf("fence %#x comes after %#x", lease.Token(), h.token)
+	}
+	h.signal(syscall.SIGCONT)
+	if said := h.line("lost"); said == "lost <nil>" || s.exists(s.path+"/written") {
+		t.Errorf("the paused process says %q", said)
+	}
+	b.give(lease)
+}
