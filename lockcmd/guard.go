@@ -42,17 +42,17 @@ func (o *owned) watch(stop chan time.Time, over <-chan struct{}) {
 	for {
 		o.table.mu.Lock()
 		c, status := o.command, o.status
-		by, again := o.judge(time.Now())
+		again := c.judge(o.revoked, time.Now())
 		o.table.mu.Unlock()
-		if !by.IsZero() && (ordered.IsZero() || by.Before(ordered)) {
+		if c.by != ordered {
 			select {
 			case <-stop: // nobody has taken notice of it
 			default:
 			}
-			stop <- by
-			ordered = by
+			stop <- c.by
+			ordered = c.by
 		}
-		if by.IsZero() && status.State == zklock.Suspended && time.Since(warned) > countdownEvery {
+		if c.by.IsZero() && status.State == zklock.Suspended && time.Since(warned) > countdownEvery {
 			warned = time.Now()
 			left := c.lease.Left() - killBefore - c.grace
 			o.say(fmt.Sprintf("lock %s: no connection; the command is ended in %s", o.path, seconds(left)))

@@ -146,18 +146,10 @@ func (l *life) granted(got lease, seq int, now time.Time) (*taken, error) {
 	return t, err
 }
 
-// judge says whether the command must end, and when nothing of it may be left.
-// again is when to ask anew at the latest.
-func (l *life) judge(now time.Time) (by time.Time, again time.Duration) {
-	c := l.command
-	left := c.judge(l.revoked, now)
-	return c.by, min(max(left, time.Millisecond), judgeAgain)
-}
-
-// judge takes the lease's word for how long the command may run on undisturbed,
-// and returns it. An order to end stands; it can only become more urgent, also by
-// a sleep of the machine, which stops the clock that timers go by.
-func (c *command) judge(revoked bool, now time.Time) time.Duration {
+// judge decides, by the lease's word, whether the command must end, and by when. An
+// order stands; it can only become more urgent, also by a sleep of the machine,
+// which stops the clock that timers go by. again is when to judge anew at the latest.
+func (c *command) judge(revoked bool, now time.Time) (again time.Duration) {
 	left := c.lease.Left() - killBefore
 	state := c.lease.State().State
 	by := now.Add(left)
@@ -172,7 +164,7 @@ func (c *command) judge(revoked bool, now time.Time) time.Duration {
 			by = limit
 		}
 	default:
-		return left - c.grace
+		return min(left-c.grace, judgeAgain)
 	}
 	if c.by.IsZero() || by.Before(c.by) {
 		c.by = by

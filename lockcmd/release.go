@@ -51,9 +51,13 @@ func (o *owned) giveBackSoon(l *taken) error {
 
 // releaseAll gives back all of a lock that somebody asked for.
 func (o *owned) releaseAll() {
+	gone := o.releasedForAnother()
 	for l := o.next(false); l != nil; l = o.next(false) {
 		err := o.giveBackSoon(l)
-		if err != nil && !errors.Is(err, zklock.ErrLost) {
+		switch {
+		case errors.Is(err, zklock.ErrLost):
+			gone = err
+		case err != nil:
 			o.say("lock " + err.Error())
 		}
 		if stuck(err) {
@@ -62,7 +66,7 @@ func (o *owned) releaseAll() {
 	}
 	o.table.mu.Lock()
 	defer o.table.mu.Unlock()
-	o.table.gone = append(o.table.gone, o.releasedForAnother())
+	o.table.gone = append(o.table.gone, gone)
 }
 
 func (o *owned) releasedForAnother() error {

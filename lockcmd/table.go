@@ -70,6 +70,11 @@ func (o *owned) with(event func()) {
 	if o.letGo() {
 		o.table.work(o.releaseAll)
 	}
+	o.drop()
+}
+
+// drop forgets a path of which nothing is left. Called with the table's lock held.
+func (o *owned) drop() {
 	if o.over() && o.table.locks[o.key] == o {
 		delete(o.table.locks, o.key)
 	}
@@ -86,15 +91,13 @@ func (t *Table) find(env *commands.Env, path string) *owned {
 // close or connect is not among them.
 func (t *Table) all() []*owned {
 	t.mu.Lock()
-	list := slices.Collect(maps.Values(t.locks))
-	t.mu.Unlock()
-	for _, o := range list {
+	defer t.mu.Unlock()
+	for _, o := range t.locks {
 		if o.deserted() {
-			o.with(o.leave)
+			o.leave()
+			o.drop()
 		}
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	return slices.SortedFunc(maps.Values(t.locks), func(a, b *owned) int { return cmp.Compare(b.newest(), a.newest()) })
 }
 

@@ -198,18 +198,12 @@ func (h *hold) again(ctx context.Context, mode Mode) (bool, error) {
 			}
 			continue
 		}
-		if mode == Exclusive && h.mode() == Shared {
+		if mode == Exclusive && h.status().Mode == Shared {
 			return false, ErrUpgrade
 		}
 		h.counts[mode]++
 		return true, nil
 	}
-}
-
-func (h *hold) mode() Mode {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.st.Mode
 }
 
 // give takes back one lease of a mode.
