@@ -9,6 +9,7 @@ import (
 
 	"github.com/zksh/zksh/internal/jute"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
@@ -57,7 +58,7 @@ func TestCreateAnswerLost(t *testing.T) {
 			if len(sent) < 2 || sent[0] != jute.OpSync || sent[1] != jute.OpGetChildren {
 				t.Errorf("sent %v, want a sync and a list first", sent)
 			}
-			st, err := s.truth.Exists(soon(t), lease.Node(), false)
+			st, err := s.truth.Exists(zktest.Within(t), lease.Node(), false)
 			if err != nil || st.Czxid != lease.Token() {
 				t.Errorf("znode %+v, %v; token %#x", st, err, lease.Token())
 			}
@@ -95,7 +96,7 @@ func TestCreateAnswerLostWithTheSession(t *testing.T) {
 	a.proxy.Refuse(true)
 	w := a.begin(zklock.Exclusive)
 	isClosedSoon(t, "cut off", cut)
-	eventually(t, "the session has expired", func() bool { return len(s.children()) == 0 })
+	zktest.Eventually(t, "the session has expired", func() bool { return len(s.children()) == 0 })
 	a.proxy.Refuse(false)
 	lease := w.got()
 	if names := s.children(); len(names) != 1 || lease.SessionID() == old {
@@ -115,13 +116,13 @@ func TestSessionExpiresBeforeTheFirstRequest(t *testing.T) {
 	a := s.proxied(time.Second, zklock.Options{})
 	old := a.Info().ID
 	s.put(s.path, zkconn.OpenACL())
-	mark, err := a.Create(soon(t), s.path+"/mark", nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true})
+	mark, err := a.Create(zktest.Within(t), s.path+"/mark", nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true})
 	must(t, err)
 	a.proxy.Refuse(true)
 	a.proxy.Cut()
-	eventually(t, "it is suspended", func() bool { return a.Info().Addr == "" })
+	zktest.Eventually(t, "it is suspended", func() bool { return a.Info().Addr == "" })
 	w := a.begin(zklock.Exclusive)
-	eventually(t, "the session has expired", func() bool { return !s.exists(mark) })
+	zktest.Eventually(t, "the session has expired", func() bool { return !s.exists(mark) })
 	a.proxy.Refuse(false)
 	lease := w.got()
 	if lease.SessionID() == old || lease.SessionID() == 0 {
@@ -214,7 +215,7 @@ func releaseUnconfirmed(s *scene, family zklock.Family, arrives bool) {
 	if st := lease.State().State; st != zklock.Releasing {
 		s.Errorf("the state is %s", st)
 	}
-	if err := lease.Unlock(soon(s.T)); !errors.Is(err, zklock.ErrNotHeld) {
+	if err := lease.Unlock(zktest.Within(s.T)); !errors.Is(err, zklock.ErrNotHeld) {
 		s.Errorf("a second release: %v", err)
 	}
 	w := b.begin(zklock.Exclusive)
@@ -244,7 +245,7 @@ func TestDowngradeAnswerLost(t *testing.T) {
 			d := startDowngrade(a)
 			w := s.plain().wait(zklock.Exclusive)
 			a.proxy.CutAfterRequest(jute.OpMulti)
-			must(t, d.exclusive.Unlock(soon(t)))
+			must(t, d.exclusive.Unlock(zktest.Within(t)))
 			d.downgraded(s)
 			w.waits()
 			a.give(d.shared)
@@ -258,10 +259,10 @@ func TestDowngradeGivenUp(t *testing.T) {
 	for name, after := range map[string]func(*actor, downgrade){
 		"and found out": func(a *actor, d downgrade) {
 			d.downgraded(a.s)
-			must(a.s.T, d.exclusive.Unlock(soon(a.s.T)))
+			must(a.s.T, d.exclusive.Unlock(zktest.Within(a.s.T)))
 		},
 		"and tried again": func(a *actor, d downgrade) {
-			must(a.s.T, d.exclusive.Unlock(soon(a.s.T)))
+			must(a.s.T, d.exclusive.Unlock(zktest.Within(a.s.T)))
 			d.downgraded(a.s)
 		},
 	} {
@@ -299,14 +300,14 @@ func TestDowngradeWhenTheSessionEnds(t *testing.T) {
 	a.cutOff()
 	a.away(0)
 	unlocked := make(chan error)
-	go func() { unlocked <- d.exclusive.Unlock(soon(t)) }() // ends with the session
-	eventually(t, "the session has expired", func() bool { return !s.exists(d.node) })
+	go func() { unlocked <- d.exclusive.Unlock(zktest.Within(t)) }() // ends with the session
+	zktest.Eventually(t, "the session has expired", func() bool { return !s.exists(d.node) })
 	a.proxy.Refuse(false)
 	if err := <-unlocked; !errors.Is(err, zklock.ErrLost) {
 		t.Errorf("a downgrade in a session that has ended: %v", err)
 	}
 	a.lost(d.shared)
-	if err := d.shared.Unlock(soon(t)); !errors.Is(err, zklock.ErrLost) {
+	if err := d.shared.Unlock(zktest.Within(t)); !errors.Is(err, zklock.ErrLost) {
 		t.Errorf("the other lease: %v", err)
 	}
 }
@@ -325,14 +326,14 @@ func TestDowngradeGivenUpAndReleased(t *testing.T) {
 	unlocked := make(chan error)
 	requests(a)
 	go func() { unlocked <- d.exclusive.Unlock(ctx) }() // ends with ctx
-	eventually(t, "the downgrade is asked for", func() bool { return slices.Contains(requests(a), int32(jute.OpMulti)) })
+	zktest.Eventually(t, "the downgrade is asked for", func() bool { return slices.Contains(requests(a), int32(jute.OpMulti)) })
 	cancel()
 	if err := <-unlocked; err == nil {
 		t.Error("a downgrade without an answer is done")
 	}
-	must(t, d.shared.Unlock(soon(t))) // the exclusive lease still holds
+	must(t, d.shared.Unlock(zktest.Within(t))) // the exclusive lease still holds
 	s.book.leave(d.shared)
 	a.proxy.HoldReplies(false)
-	must(t, d.exclusive.Unlock(soon(t)))
+	must(t, d.exclusive.Unlock(zktest.Within(t)))
 	w.a.give(w.got())
 }

@@ -82,7 +82,7 @@ func TestChaos(t *testing.T) {
 		len(c.history.list), c.faults.Load(), c.lost.Load(), c.outage, c.history.gap)
 	// The one who has the lock may be out of reach until his session expires, and
 	// a server that starts again gives sessions all of their time once more.
-	if limit := c.outage + chaosTimeout + patience; c.history.gap > limit {
+	if limit := c.outage + chaosTimeout + zktest.Patience; c.history.gap > limit {
 		t.Errorf("nobody got the lock for %v", c.history.gap)
 	}
 	if c.lost.Load() == 0 || c.history.last < *chaosTime/2 {
@@ -93,7 +93,7 @@ func TestChaos(t *testing.T) {
 // contend takes the lock again and again.
 func (c *chaos) contend(over context.Context, i int, r *rand.Rand) {
 	for over.Err() == nil {
-		ctx, cancel := context.WithTimeout(c.s.Context(), 2*longOutage+patience)
+		ctx, cancel := context.WithTimeout(c.s.Context(), 2*longOutage+zktest.Patience)
 		if r.IntN(4) == 0 { // impatient
 			cancel()
 			ctx, cancel = context.WithTimeout(c.s.Context(), time.Duration(r.IntN(100))*time.Millisecond)

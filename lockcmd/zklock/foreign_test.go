@@ -42,7 +42,7 @@ func TestForeignChildren(t *testing.T) {
 // contender makes somebody else's znode.
 func (s *scene) contender(prefix string, acl []zookeeper.ACL) string {
 	s.Helper()
-	path, err := s.truth.Create(soon(s.T), s.path+"/"+prefix, []byte("somebody"), acl, zkconn.CreateMode{Ephemeral: true, Sequential: true})
+	path, err := s.truth.Create(zktest.Within(s.T), s.path+"/"+prefix, []byte("somebody"), acl, zkconn.CreateMode{Ephemeral: true, Sequential: true})
 	must(s.T, err)
 	return path
 }
@@ -59,7 +59,7 @@ func TestPredecessorWithPrivateACL(t *testing.T) {
 	if st := a.log.state(t, zklock.Queued); st.Ahead.Node != node || st.Ahead.Data != nil || time.Since(st.Ahead.Since).Abs() > time.Hour {
 		t.Errorf("ahead is %+v", st.Ahead)
 	}
-	must(t, s.truth.Delete(soon(t), node, -1))
+	must(t, s.truth.Delete(zktest.Within(t), node, -1))
 	a.give(w.got())
 }
 
@@ -74,11 +74,11 @@ func TestOwnPrivateACL(t *testing.T) {
 	a.give(lease)
 	other := w.got()
 	w = a.wait(zklock.Exclusive)
-	must(t, s.truth.Delete(soon(t), a.log.from(t, 2, "queued", func(st zklock.Status) bool { return st.Place > 0 }).Node, -1))
+	must(t, s.truth.Delete(zktest.Within(t), a.log.from(t, 2, "queued", func(st zklock.Status) bool { return st.Place > 0 }).Node, -1))
 	a.log.state(t, zklock.Requeued)
 	s.plain().give(other)
 	lease = w.got()
-	must(t, s.truth.Delete(soon(t), lease.Node(), -1))
+	must(t, s.truth.Delete(zktest.Within(t), lease.Node(), -1))
 	a.lost(lease)
 }
 
@@ -90,15 +90,15 @@ func TestReleaseForbidden(t *testing.T) {
 	s.put(s.path, zookeeper.WorldACL(zookeeper.PermAll&^zookeeper.PermDelete))
 	a := s.plain()
 	lease := a.take(zklock.Exclusive)
-	err := lease.Unlock(soon(t))
+	err := lease.Unlock(zktest.Within(t))
 	if !errors.Is(err, zookeeper.ErrNoAuth) || !strings.Contains(err.Error(), lease.Node()) {
 		t.Errorf("a release that is forbidden: %v", err)
 	}
 	if st := lease.State().State; st != zklock.Held {
 		t.Errorf("the state is %s", st)
 	}
-	eventually(t, "it is watched over again", func() bool { return s.watches() == 1 })
-	_, err = s.truth.SetACL(soon(t), s.path, zkconn.OpenACL(), -1)
+	zktest.Eventually(t, "it is watched over again", func() bool { return s.watches() == 1 })
+	_, err = s.truth.SetACL(zktest.Within(t), s.path, zkconn.OpenACL(), -1)
 	must(t, err)
 	a.give(lease)
 }
@@ -108,16 +108,16 @@ func TestCreateOnlyDirectory(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
 	defer s.end()
-	must(t, s.truth.AddAuth(soon(t), "digest", []byte("admin:secret")))
+	must(t, s.truth.AddAuth(zktest.Within(t), "digest", []byte("admin:secret")))
 	acl := append(zookeeper.DigestACL(zookeeper.PermAll, "admin", "secret"), zookeeper.WorldACL(zookeeper.PermCreate)...)
 	s.put(s.path, acl)
 	a := s.plain()
-	_, err := a.acquire(soon(t), zklock.Exclusive)
+	_, err := a.acquire(zktest.Within(t), zklock.Exclusive)
 	names := s.children()
 	if !errors.Is(err, zookeeper.ErrNoAuth) || len(names) != 1 || !strings.Contains(err.Error(), s.path+"/"+names[0]) {
 		t.Errorf("error %v; children %q", err, names)
 	}
-	must(t, a.Close(soon(t)))
+	must(t, a.Close(zktest.Within(t)))
 }
 
 // A parent that cannot have children is final (trap 34).
@@ -126,7 +126,7 @@ func TestEphemeralParent(t *testing.T) {
 	s := shared(t)
 	s.put(s.path, zkconn.OpenACL())
 	node := s.contender("parent-", zkconn.OpenACL())
-	_, err := zklock.New(s.plain(), node+"/lock", zklock.Options{}).Lock(soon(t))
+	_, err := zklock.New(s.plain(), node+"/lock", zklock.Options{}).Lock(zktest.Within(t))
 	if !errors.Is(err, zookeeper.ErrNoChildrenForEphemerals) {
 		t.Errorf("below an ephemeral znode: %v", err)
 	}
@@ -143,17 +143,17 @@ func TestHoldersZnodeRemoved(t *testing.T) {
 			a := s.plain()
 			lease := a.take(zklock.Exclusive)
 			if at == "later" {
-				eventually(t, "the own znode is watched", func() bool { return s.watches() == 1 })
+				zktest.Eventually(t, "the own znode is watched", func() bool { return s.watches() == 1 })
 			}
-			must(t, s.truth.Delete(soon(t), lease.Node(), -1))
+			must(t, s.truth.Delete(zktest.Within(t), lease.Node(), -1))
 			a.lost(lease)
 			if st := lease.State(); st.State != zklock.Lost || st.Err == nil {
 				t.Errorf("state %+v", st)
 			}
-			if err := lease.Unlock(soon(t)); !errors.Is(err, zklock.ErrLost) {
+			if err := lease.Unlock(zktest.Within(t)); !errors.Is(err, zklock.ErrLost) {
 				t.Errorf("release of a lost lock: %v", err)
 			}
-			if err := lease.Unlock(soon(t)); !errors.Is(err, zklock.ErrNotHeld) {
+			if err := lease.Unlock(zktest.Within(t)); !errors.Is(err, zklock.ErrNotHeld) {
 				t.Errorf("and again: %v", err)
 			}
 			a.give(a.take(zklock.Exclusive))
@@ -173,7 +173,7 @@ func TestWaitersZnodeRemoved(t *testing.T) {
 			held := a.take(zklock.Exclusive)
 			w := b.wait(zklock.Exclusive)
 			node := b.log.state(t, zklock.Queued).Node
-			must(t, s.truth.Delete(soon(t), node, -1))
+			must(t, s.truth.Delete(zktest.Within(t), node, -1))
 			if st := b.log.state(t, zklock.Requeued); st.Node != node || st.Err == nil {
 				t.Errorf("requeued: %+v", st)
 			}
@@ -197,7 +197,7 @@ func TestRevocation(t *testing.T) {
 	w := b.wait(zklock.Exclusive)
 	for _, request := range []string{zklock.RevokeMessage, "unlock", zklock.RevokeMessage + " by ops"} {
 		seen := a.log.len()
-		_, err := s.truth.Set(soon(t), lease.Node(), []byte(request), -1)
+		_, err := s.truth.Set(zktest.Within(t), lease.Node(), []byte(request), -1)
 		must(t, err)
 		st := a.log.from(t, seen, "the request", func(st zklock.Status) bool { return st.Revoke != nil })
 		if st.State != zklock.Held || !bytes.Equal(st.Revoke, []byte(request)) {
@@ -218,9 +218,9 @@ func TestRevocationOfAWaiter(t *testing.T) {
 	held := a.take(zklock.Exclusive)
 	w := b.wait(zklock.Exclusive)
 	requests(b)
-	_, err := s.truth.Set(soon(t), b.log.state(t, zklock.Queued).Node, []byte(zklock.RevokeMessage), -1)
+	_, err := s.truth.Set(zktest.Within(t), b.log.state(t, zklock.Queued).Node, []byte(zklock.RevokeMessage), -1)
 	must(t, err)
-	eventually(t, "it has been looked at", func() bool { return slices.Contains(requests(b), jute.OpGetData) })
+	zktest.Eventually(t, "it has been looked at", func() bool { return slices.Contains(requests(b), jute.OpGetData) })
 	w.waits()
 	a.give(held)
 	lease := w.got()
@@ -285,7 +285,7 @@ func TestDowngradeBeforeOverflow(t *testing.T) {
 	for range 3 { // the last of them has an untrusted number
 		queue = append(queue, s.plain().wait(zklock.Exclusive))
 	}
-	must(t, d.exclusive.Unlock(soon(t)))
+	must(t, d.exclusive.Unlock(zktest.Within(t)))
 	d.downgraded(s)
 	queue = append(queue, s.plain().wait(zklock.Exclusive))
 	for _, w := range queue {
@@ -338,7 +338,7 @@ func TestDrainGivesUp(t *testing.T) {
 		t.Errorf("Drain: %v", err)
 	}
 	a.proxy.Hold(false)
-	must(t, a.lock.Drain(soon(t)))
+	must(t, a.lock.Drain(zktest.Within(t)))
 	if states := a.log.states(); !slices.Equal(states, []zklock.State{zklock.Held, zklock.Releasing, zklock.Released}) {
 		t.Errorf("the states were %v", states)
 	}

@@ -34,30 +34,11 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	// patience bounds whatever should come soon, on a slow machine.
-	patience = 20 * time.Second
 	// usual is a session timeout that no test waits for.
 	usual = 10 * time.Second
 	// tick is that of zktest's servers: a session expires up to so much late.
 	tick = 500 * time.Millisecond
 )
-
-// soon ends with the test, or when patience does.
-func soon(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// eventually waits until ok is true.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("this never came true: %s", what)
-		}
-	}
-}
 
 func must(t *testing.T, err error) {
 	t.Helper()
@@ -82,13 +63,13 @@ func open(t *testing.T, servers string, timeout time.Duration) client {
 	s, err := zkconn.Open(zkconn.Config{Servers: servers, Timeout: timeout})
 	must(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), zktest.Patience)
 		defer cancel()
 		if err := s.Close(ctx); err != nil {
 			t.Errorf("close: %v", err)
 		}
 	})
-	must(t, s.WaitReady(soon(t)))
+	must(t, s.WaitReady(zktest.Within(t)))
 	return client{zk: s}
 }
 
@@ -129,8 +110,8 @@ func shared(t *testing.T) *scene {
 // children are the lock's at this moment.
 func (s *scene) children() []string {
 	s.Helper()
-	must(s.T, s.truth.Sync(soon(s.T), s.path))
-	names, _, err := s.truth.Children(soon(s.T), s.path, false)
+	must(s.T, s.truth.Sync(zktest.Within(s.T), s.path))
+	names, _, err := s.truth.Children(zktest.Within(s.T), s.path, false)
 	if err != nil && !errors.Is(err, zkconn.NoNode) {
 		s.Fatal(err)
 	}
@@ -140,8 +121,8 @@ func (s *scene) children() []string {
 
 func (s *scene) exists(path string) bool {
 	s.Helper()
-	must(s.T, s.truth.Sync(soon(s.T), path))
-	_, err := s.truth.Exists(soon(s.T), path, false)
+	must(s.T, s.truth.Sync(zktest.Within(s.T), path))
+	_, err := s.truth.Exists(zktest.Within(s.T), path, false)
 	if err != nil && !errors.Is(err, zkconn.NoNode) {
 		s.Fatal(err)
 	}
@@ -151,7 +132,7 @@ func (s *scene) exists(path string) bool {
 // watches counts the watched znodes of the lock.
 func (s *scene) watches() int {
 	s.Helper()
-	answer, err := zkconn.FourLetter(soon(s.T), s.addr, "wchp")
+	answer, err := zkconn.FourLetter(zktest.Within(s.T), s.addr, "wchp")
 	must(s.T, err)
 	return strings.Count(answer, s.path+"/")
 }
@@ -161,13 +142,13 @@ func (s *scene) put(path string, acl []zookeeper.ACL) {
 	s.Helper()
 	for i := 1; i < len(path); i++ {
 		if path[i] == '/' {
-			_, err := s.truth.Create(soon(s.T), path[:i], nil, zkconn.OpenACL(), zkconn.CreateMode{})
+			_, err := s.truth.Create(zktest.Within(s.T), path[:i], nil, zkconn.OpenACL(), zkconn.CreateMode{})
 			if err != nil && !errors.Is(err, zkconn.NodeExists) {
 				s.Fatal(err)
 			}
 		}
 	}
-	_, err := s.truth.Create(soon(s.T), path, nil, acl, zkconn.CreateMode{})
+	_, err := s.truth.Create(zktest.Within(s.T), path, nil, acl, zkconn.CreateMode{})
 	must(s.T, err)
 }
 
@@ -179,10 +160,10 @@ func (s *scene) end() {
 		return
 	}
 	for _, l := range s.locks {
-		must(s.T, l.Drain(soon(s.T)))
+		must(s.T, l.Drain(zktest.Within(s.T)))
 	}
-	eventually(s.T, "nothing of the locks is left", func() bool { return slices.Equal(s.children(), s.start) })
-	eventually(s.T, "no watch is left", func() bool { return s.watches() == 0 })
+	zktest.Eventually(s.T, "nothing of the locks is left", func() bool { return slices.Equal(s.children(), s.start) })
+	zktest.Eventually(s.T, "no watch is left", func() bool { return s.watches() == 0 })
 	s.book.mu.Lock()
 	defer s.book.mu.Unlock()
 	if len(s.book.held) > 0 {
@@ -286,7 +267,7 @@ func (a *actor) acquire(ctx context.Context, m zklock.Mode) (*zklock.Lease, erro
 // take takes the lock, which is free.
 func (a *actor) take(m zklock.Mode) *zklock.Lease {
 	a.s.Helper()
-	l, err := a.acquire(soon(a.s.T), m)
+	l, err := a.acquire(zktest.Within(a.s.T), m)
 	must(a.s.T, err)
 	return l
 }
@@ -295,7 +276,7 @@ func (a *actor) take(m zklock.Mode) *zklock.Lease {
 func (a *actor) give(l *zklock.Lease) {
 	a.s.Helper()
 	a.s.book.leave(l)
-	if err := l.Unlock(soon(a.s.T)); err != nil {
+	if err := l.Unlock(zktest.Within(a.s.T)); err != nil {
 		a.s.Errorf("unlock: %v", err)
 	}
 }
@@ -320,7 +301,7 @@ func isClosedSoon(t *testing.T, what string, c <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-c:
-	case <-time.After(patience):
+	case <-time.After(zktest.Patience):
 		t.Fatalf("it is never %s", what)
 	}
 }
@@ -343,7 +324,7 @@ type waiter struct {
 
 // begin starts an attempt.
 func (a *actor) begin(m zklock.Mode) *waiter {
-	ctx, cancel := context.WithTimeout(a.s.Context(), 3*patience)
+	ctx, cancel := context.WithTimeout(a.s.Context(), 3*zktest.Patience)
 	w := &waiter{a: a, cancel: cancel, done: make(chan struct{})}
 	go func() { // ends with ctx, which ends with the test
 		defer close(w.done)

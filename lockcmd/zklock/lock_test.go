@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
@@ -23,7 +24,7 @@ func TestMissingParentsAndName(t *testing.T) {
 	if n, ok := zklock.ParseName(name); !ok || n.Kind != "Curator mutex" || n.Number != 0 {
 		t.Errorf("the znode is named %q", name)
 	}
-	data, st, err := s.truth.Get(soon(t), lease.Node(), false)
+	data, st, err := s.truth.Get(zktest.Within(t), lease.Node(), false)
 	if err != nil || string(data) != "me" || st.Czxid != lease.Token() || st.EphemeralOwner != a.Info().ID {
 		t.Errorf("znode %q %+v, %v; token %#x", data, st, err, lease.Token())
 	}
@@ -49,7 +50,7 @@ func TestTimeout(t *testing.T) {
 	if _, err := b.acquire(ctx, zklock.Exclusive); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Lock: %v", err)
 	}
-	must(t, b.lock.Drain(soon(t)))
+	must(t, b.lock.Drain(zktest.Within(t)))
 	if names := s.children(); len(names) != 1 {
 		t.Errorf("children %q, want the holder's alone", names)
 	}
@@ -66,7 +67,7 @@ func TestTryLock(t *testing.T) {
 	a, b := s.plain(), s.plain()
 	held := a.take(zklock.Exclusive)
 	for _, try := range []func(context.Context) (*zklock.Lease, error){b.lock.TryLock, b.lock.TryRLock} {
-		if _, err := try(soon(t)); !errors.Is(err, zklock.ErrBusy) {
+		if _, err := try(zktest.Within(t)); !errors.Is(err, zklock.ErrBusy) {
 			t.Errorf("a lock that is held: %v", err)
 		}
 		if names := s.children(); len(names) != 1 {
@@ -74,7 +75,7 @@ func TestTryLock(t *testing.T) {
 		}
 	}
 	a.give(held)
-	lease, err := b.lock.TryLock(soon(t))
+	lease, err := b.lock.TryLock(zktest.Within(t))
 	must(t, err)
 	s.book.enter(lease)
 	b.give(lease)
@@ -129,13 +130,13 @@ func TestReentrance(t *testing.T) {
 	a := s.proxied(usual, zklock.Options{})
 	first := a.take(zklock.Exclusive)
 	requests(a)
-	again, err := a.lock.Lock(soon(t))
+	again, err := a.lock.Lock(zktest.Within(t))
 	must(t, err)
 	if again.Node() != first.Node() || again.Token() != first.Token() {
 		t.Errorf("taken again it is %s, not %s", again.Node(), first.Node())
 	}
-	must(t, first.Unlock(soon(t)))
-	if err := first.Unlock(soon(t)); !errors.Is(err, zklock.ErrNotHeld) {
+	must(t, first.Unlock(zktest.Within(t)))
+	if err := first.Unlock(zktest.Within(t)); !errors.Is(err, zklock.ErrNotHeld) {
 		t.Errorf("a lease given back twice: %v", err)
 	}
 	if sent := requests(a); len(sent) > 0 {
@@ -145,12 +146,12 @@ func TestReentrance(t *testing.T) {
 		t.Error("the lock is gone before its last lease")
 	}
 	s.book.leave(first)
-	must(t, again.Unlock(soon(t)))
+	must(t, again.Unlock(zktest.Within(t)))
 	if s.exists(again.Node()) {
 		t.Error("the znode is still there")
 	}
 	requests(a)
-	if err := again.Unlock(soon(t)); !errors.Is(err, zklock.ErrNotHeld) || len(requests(a)) > 0 {
+	if err := again.Unlock(zktest.Within(t)); !errors.Is(err, zklock.ErrNotHeld) || len(requests(a)) > 0 {
 		t.Errorf("not held: %v", err)
 	}
 }
@@ -209,7 +210,7 @@ func TestCancelWithCreateInFlight(t *testing.T) {
 			a.give(a.take(zklock.Exclusive)) // makes the parents
 			a.proxy.HoldReplies(true)
 			w := a.begin(zklock.Exclusive)
-			eventually(t, "the create has arrived", func() bool { return len(s.children()) > 0 })
+			zktest.Eventually(t, "the create has arrived", func() bool { return len(s.children()) > 0 })
 			w.cancel()
 			<-w.done // no answer has come
 			if !errors.Is(w.err, context.Canceled) {
@@ -219,7 +220,7 @@ func TestCancelWithCreateInFlight(t *testing.T) {
 				t.Error("the znode went before any answer")
 			}
 			a.proxy.HoldReplies(false)
-			must(t, a.lock.Drain(soon(t)))
+			must(t, a.lock.Drain(zktest.Within(t)))
 			if names := s.children(); len(names) > 0 {
 				t.Errorf("%q is left", names)
 			}
@@ -243,6 +244,6 @@ func TestManyTimeoutsShareAWatch(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "only the holder's znode is watched", func() bool { return s.watches() == 1 })
+	zktest.Eventually(t, "only the holder's znode is watched", func() bool { return s.watches() == 1 })
 	a.give(held)
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
@@ -45,7 +46,7 @@ func (l *log) states() []zklock.State {
 // from waits until something fits, after so many, and returns it.
 func (l *log) from(t *testing.T, seen int, what string, fits func(zklock.Status) bool) zklock.Status {
 	t.Helper()
-	late := time.After(patience)
+	late := time.After(zktest.Patience)
 	for {
 		l.mu.Lock()
 		list, more := l.list, l.more

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
@@ -76,7 +77,7 @@ func TestUpgradeIsRefused(t *testing.T) {
 	a := s.proxied(usual, zklock.Options{})
 	lease := a.take(zklock.Shared)
 	requests(a)
-	if _, err := a.lock.Lock(soon(t)); !errors.Is(err, zklock.ErrUpgrade) {
+	if _, err := a.lock.Lock(zktest.Within(t)); !errors.Is(err, zklock.ErrUpgrade) {
 		t.Errorf("upgrade: %v", err)
 	}
 	if sent := requests(a); slices.Contains(sent, jute.OpCreate2) {
@@ -97,7 +98,7 @@ func TestDowngrade(t *testing.T) {
 			d := startDowngrade(a)
 			w := s.actor("", usual, opt).wait(zklock.Exclusive)
 			r := s.actor("", usual, opt).wait(zklock.Shared)
-			must(t, d.exclusive.Unlock(soon(t)))
+			must(t, d.exclusive.Unlock(zktest.Within(t)))
 			d.downgraded(s)
 			w.waits()
 			r.waits()
@@ -119,7 +120,7 @@ func startDowngrade(a *actor) downgrade {
 	d := downgrade{exclusive: a.take(zklock.Exclusive)}
 	a.s.book.leave(d.exclusive) // the other lease stands for both
 	var err error
-	d.shared, err = a.lock.RLock(soon(a.s.T))
+	d.shared, err = a.lock.RLock(zktest.Within(a.s.T))
 	must(a.s.T, err)
 	d.node = d.exclusive.Node()
 	a.s.book.mu.Lock()
@@ -138,7 +139,7 @@ func (d downgrade) downgraded(s *scene) {
 		}
 		return n.Number
 	}
-	eventually(s.T, "the lock is shared", func() bool { return d.shared.State().Mode == zklock.Shared })
+	zktest.Eventually(s.T, "the lock is shared", func() bool { return d.shared.State().Mode == zklock.Shared })
 	if d.shared.Node() == d.node || number(d.shared.Node()) != number(d.node) || d.shared.Token() != d.exclusive.Token() {
 		s.Errorf("shared it is %s token %#x, it was %s token %#x", d.shared.Node(), d.shared.Token(), d.node, d.exclusive.Token())
 	}
@@ -200,7 +201,7 @@ func TestAllFamiliesAtOnce(t *testing.T) {
 				t.Errorf("children %q, want three", names)
 			}
 			for _, name := range names {
-				st, err := s.truth.Exists(soon(t), s.path+"/"+name, false)
+				st, err := s.truth.Exists(zktest.Within(t), s.path+"/"+name, false)
 				must(t, err)
 				if st.Czxid != lease.Token() || st.EphemeralOwner != a.Info().ID {
 					t.Errorf("%s has %+v, want czxid %#x", name, st, lease.Token())
@@ -229,15 +230,15 @@ func TestFamiliesWaitForEachOther(t *testing.T) {
 				holder := s.with(a.client, zklock.Options{Family: held})
 				lease := holder.take(how)
 				other := s.with(b.client, zklock.Options{Family: tried})
-				if _, err := other.lock.TryLock(soon(t)); !errors.Is(err, zklock.ErrBusy) {
+				if _, err := other.lock.TryLock(zktest.Within(t)); !errors.Is(err, zklock.ErrBusy) {
 					t.Errorf("%s exclusive: %v", name, err)
 				}
-				read, err := other.lock.TryRLock(soon(t))
+				read, err := other.lock.TryRLock(zktest.Within(t))
 				if wantBusy := i == 0; errors.Is(err, zklock.ErrBusy) != wantBusy {
 					t.Errorf("%s shared: %v", name, err)
 				}
 				if err == nil {
-					must(t, read.Unlock(soon(t)))
+					must(t, read.Unlock(zktest.Within(t)))
 				}
 				holder.give(lease)
 			}
@@ -253,9 +254,9 @@ func TestAllIsLostWithOneOfItsZnodes(t *testing.T) {
 		s := shared(t)
 		a := s.actor("", usual, zklock.Options{Family: zklock.All})
 		l := a.take(zklock.Exclusive)
-		must(t, s.truth.Delete(soon(t), s.path+"/"+s.children()[i], -1))
+		must(t, s.truth.Delete(zktest.Within(t), s.path+"/"+s.children()[i], -1))
 		a.lost(l)
-		eventually(t, "the others are gone", func() bool { return len(s.children()) == 0 })
+		zktest.Eventually(t, "the others are gone", func() bool { return len(s.children()) == 0 })
 		l = a.take(zklock.Exclusive) // it does not wait for itself
 		a.give(l)
 		s.end()
@@ -271,7 +272,7 @@ func TestNotAgainAfterTheSession(t *testing.T) {
 	a := s.plain()
 	l := a.take(zklock.Exclusive)
 	a.s.book.leave(l)
-	must(t, a.Connect(soon(t), "")) // ends the session
+	must(t, a.Connect(zktest.Within(t), "")) // ends the session
 	again := a.take(zklock.Exclusive)
 	if again.SessionID() == l.SessionID() {
 		t.Error("it was taken in the session that is over")

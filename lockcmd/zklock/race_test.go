@@ -40,14 +40,14 @@ func TestReleaseMeetsRemoval(t *testing.T) {
 		var removing sync.WaitGroup
 		removing.Go(func() {
 			around()
-			err := s.truth.Delete(soon(t), lease.Node(), -1)
+			err := s.truth.Delete(zktest.Within(t), lease.Node(), -1)
 			if err != nil && !errors.Is(err, zkconn.NoNode) {
 				t.Error(err)
 			}
 		})
 		around()
 		s.book.leave(lease)
-		err := lease.Unlock(soon(t))
+		err := lease.Unlock(zktest.Within(t))
 		if err != nil && !errors.Is(err, zklock.ErrLost) {
 			t.Errorf("unlock: %v", err)
 		}
@@ -61,7 +61,7 @@ func TestReleaseMeetsChange(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(a *actor, node string) error{
 		"revocation": func(a *actor, node string) error {
-			_, err := a.s.truth.Set(soon(a.s.T), node, []byte(zklock.RevokeMessage), -1)
+			_, err := a.s.truth.Set(zktest.Within(a.s.T), node, []byte(zklock.RevokeMessage), -1)
 			return err
 		},
 		"cut": func(a *actor, _ string) error { a.proxy.Cut(); return nil },
@@ -103,16 +103,16 @@ func TestSessionEndsAtAnyMoment(t *testing.T) {
 		var closing sync.WaitGroup
 		closing.Go(func() {
 			around()
-			if err := c.Close(soon(t)); err != nil {
+			if err := c.Close(zktest.Within(t)); err != nil {
 				t.Error(err)
 			}
 		})
 		for {
-			lease, err := a.lock.Lock(soon(t))
+			lease, err := a.lock.Lock(zktest.Within(t))
 			if err != nil {
 				break
 			}
-			err = lease.Unlock(soon(t))
+			err = lease.Unlock(zktest.Within(t))
 			if err != nil && !errors.Is(err, zklock.ErrLost) {
 				t.Errorf("unlock: %v", err)
 			}
@@ -135,7 +135,7 @@ func TestOneOwnerManyGoroutines(t *testing.T) {
 				if (i+j)%3 == 0 {
 					take = a.lock.RLock
 				}
-				lease, err := take(soon(t))
+				lease, err := take(zktest.Within(t))
 				if errors.Is(err, zklock.ErrUpgrade) {
 					continue
 				}
@@ -146,7 +146,7 @@ func TestOneOwnerManyGoroutines(t *testing.T) {
 				if st := lease.State().State; st != zklock.Held {
 					t.Errorf("it is %s", st)
 				}
-				if err := lease.Unlock(soon(t)); err != nil {
+				if err := lease.Unlock(zktest.Within(t)); err != nil {
 					t.Error(err)
 				}
 			}
