@@ -14,7 +14,7 @@ func TestEnsemble(t *testing.T) {
 	first := zktest.Start(t, zktest.ReadOnlyEnsemble(), zktest.Heap(64))
 	first.Peer().Restart()
 	b := newBed(t, first.Addr())
-	other := open(t, first.Peer().Addr(), patience)
+	other := open(t, first.Peer().Addr(), usual)
 	b.add(uuid + "-lock-0000000001")
 	b.create(other, "/"+uuid+"-lock-0000000002", "", zkconn.OpenACL(), true)
 	q := b.queue()
@@ -22,7 +22,7 @@ func TestEnsemble(t *testing.T) {
 		t.Errorf("one of them asked: %+v, %q", q.Contenders[1], q.NoClients)
 	}
 	both := *b
-	both.Session = open(t, first.Addr()+","+first.Peer().Addr(), patience)
+	both.Session = open(t, first.Addr()+","+first.Peer().Addr(), usual)
 	for _, c := range both.queue().Contenders {
 		if !strings.HasPrefix(c.Client, "127.0.0.1:") {
 			t.Errorf("both asked: %+v", c)
@@ -48,7 +48,7 @@ func TestNoConnection(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
 		b := newBed(t, addr)
 		proxy := zktest.NewProxy(t, addr)
-		holder := open(t, proxy.Addr(), patience)
+		holder := open(t, proxy.Addr(), usual)
 		b.create(holder, "/"+uuid+"-lock-0000000001", "", zkconn.OpenACL(), true)
 		b.add(uuid + "-lock-0000000002")
 		client := func() string { return b.queue().Contenders[0].Client }

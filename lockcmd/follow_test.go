@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-zookeeper/zk"
+
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/commands/commandtest"
 	"github.com/zksh/zksh/internal/render"
@@ -55,7 +56,7 @@ func (f *spectator) stop() {
 		if !errors.Is(err, errEnough) {
 			f.t.Errorf("it ended with %v", err)
 		}
-	case <-time.After(patience):
+	case <-time.After(zktest.Patience):
 		f.t.Fatal("it does not end")
 	}
 }
@@ -88,7 +89,7 @@ func (f *spectator) expect(want string) {
 			f.t.Logf("printed: %s", f.printed())
 		}
 	}()
-	eventually(f.t, want, func() bool { return f.brief() == want })
+	zktest.Eventually(f.t, want, func() bool { return f.brief() == want })
 }
 
 // quiet checks that the user saw no events of our watches.
@@ -105,9 +106,9 @@ func TestFollow(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
 		b := newBed(t, addr)
 		b.add(uuid+"-lock-0000000001", uuid+"-lock-0000000002")
-		f := spectate(t, open(t, addr, patience), b.root, render.Text, 0)
+		f := spectate(t, open(t, addr, usual), b.root, render.Text, 0)
 		f.expect("holds 1, waits 2")
-		b.create(open(t, addr, patience), "/"+uuid+"-lock-0000000003", "", zkconn.OpenACL(), true)
+		b.create(open(t, addr, usual), "/"+uuid+"-lock-0000000003", "", zkconn.OpenACL(), true)
 		f.expect("holds 1, waits 2, came 3")
 		b.remove(uuid + "-lock-0000000001")
 		f.expect("holds 1, waits 2, came 3, left 1, got 2")
@@ -116,7 +117,7 @@ func TestFollow(t *testing.T) {
 		f.expect("holds 1, waits 2, came 3, left 1, got 2, left 2, got 3")
 		f.stop()
 		b.remove(uuid + "-lock-0000000003")
-		if err := f.s.Sync(within(t), b.root); err != nil {
+		if err := f.s.Sync(zktest.Within(t), b.root); err != nil {
 			t.Fatal(err)
 		}
 		f.quiet()
@@ -136,16 +137,16 @@ func TestFollowWhatIsNotThere(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
 		b := newBed(t, addr)
 		b.root += "/later"
-		f := spectate(t, open(t, addr, patience), b.root, render.JSON, 0)
+		f := spectate(t, open(t, addr, usual), b.root, render.JSON, 0)
 		for round := range 2 {
 			b.persistent("", "")
 			b.add("lock-0000000001")
-			eventually(t, "the newcomer", func() bool { // whom the very first reading may find there already
+			zktest.Eventually(t, "the newcomer", func() bool { // whom the very first reading may find there already
 				return strings.Count(f.printed(), `"event":"got"`)+strings.Count(f.printed(), `"event":"holds"`) == round+1
 			})
 			b.remove("lock-0000000001")
-			eventually(t, "his going", func() bool { return strings.Count(f.printed(), `"left"`) == round+1 })
-			if err := b.Delete(within(t), b.root, -1); err != nil {
+			zktest.Eventually(t, "his going", func() bool { return strings.Count(f.printed(), `"left"`) == round+1 })
+			if err := b.Delete(zktest.Within(t), b.root, -1); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -168,7 +169,7 @@ func TestFollowSemaphore(t *testing.T) {
 	b.persistent("/leases", "")
 	b.persistent("/locks", "")
 	b.add("leases/" + uuid + "-lease-0000000001")
-	f := spectate(t, open(t, b.addr, patience), b.root, render.Text, 0)
+	f := spectate(t, open(t, b.addr, usual), b.root, render.Text, 0)
 	f.expect("holds 1")
 	b.add("leases/" + uuid + "-lease-0000000002")
 	f.expect("holds 1, came 2, got 2")
@@ -181,12 +182,12 @@ func TestFollowSemaphore(t *testing.T) {
 
 func TestFollowOnATerminal(t *testing.T) {
 	b := newBed(t, zktest.Shared(t).Addr())
-	f := spectate(t, open(t, b.addr, patience), b.root, render.Text, 80)
-	eventually(t, "free", func() bool { return strings.HasSuffix(f.shows(), ": free") })
+	f := spectate(t, open(t, b.addr, usual), b.root, render.Text, 80)
+	zktest.Eventually(t, "free", func() bool { return strings.HasSuffix(f.shows(), ": free") })
 	for i := range 9 {
 		b.add(fmt.Sprintf("%s-lock-%010d", uuid, i))
 	}
-	eventually(t, "the queue, cut to the window", func() bool {
+	zktest.Eventually(t, "the queue, cut to the window", func() bool {
 		s := f.shows()
 		return strings.Contains(s, ": 1 hold, 8 wait\n") && strings.Contains(s, "holds") && strings.HasSuffix(s, "… and 7 more")
 	})
@@ -194,11 +195,11 @@ func TestFollowOnATerminal(t *testing.T) {
 		t.Errorf("printed %q", f.printed())
 	}
 	older := regexp.MustCompile(`  ([2-9]|\d\d)s  `) // which second is drawn depends on the machine
-	eventually(t, "older contenders", func() bool { return older.MatchString(f.shows()) })
-	if _, err := b.Set(within(t), b.root+"/"+uuid+"-lock-0000000000", []byte(zklock.RevokeMessage), -1); err != nil {
+	zktest.Eventually(t, "older contenders", func() bool { return older.MatchString(f.shows()) })
+	if _, err := b.Set(zktest.Within(t), b.root+"/"+uuid+"-lock-0000000000", []byte(zklock.RevokeMessage), -1); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the request to let go", func() bool { return strings.Contains(f.shows(), "asked to let go") })
+	zktest.Eventually(t, "the request to let go", func() bool { return strings.Contains(f.shows(), "asked to let go") })
 	f.stop()
 	if f.screen.Kept() == nil {
 		t.Error("the picture was not left")
@@ -210,7 +211,7 @@ func TestFollowDoesNotPoll(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
 		b := newBed(t, addr)
 		b.add(uuid + "-lock-0000000001")
-		s := open(t, addr, patience)
+		s := open(t, addr, usual)
 		f := spectate(t, s, b.root, render.Text, 80)
 		redrawn := func(times int) {
 			t.Helper()
@@ -232,7 +233,7 @@ func TestFollowDoesNotPoll(t *testing.T) {
 func TestFollowHiddenHolder(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
 		b := newBed(t, addr)
-		other := open(t, addr, patience)
+		other := open(t, addr, usual)
 		if err := other.AddAuth(zktest.Within(t), "digest", []byte("a:b")); err != nil {
 			t.Fatal(err)
 		}
@@ -279,7 +280,7 @@ func TestFollowThroughReconnects(t *testing.T) {
 	b := newBed(t, zktest.Shared(t).Addr())
 	proxy := zktest.NewProxy(t, b.addr)
 	b.add(uuid + "-lock-0000000001")
-	f := spectate(t, open(t, proxy.Addr(), patience), b.root, render.Text, 0)
+	f := spectate(t, open(t, proxy.Addr(), usual), b.root, render.Text, 0)
 	f.expect("holds 1")
 	proxy.Refuse(true)
 	proxy.Cut()
@@ -305,8 +306,8 @@ func TestFollowThroughExpiry(t *testing.T) {
 	proxy.Cut()
 	b.add(uuid + "-lock-0000000002")
 	own := render.Hex(old)
-	eventually(t, "the end of the session", func() bool {
-		dump, err := zkconn.FourLetter(within(t), b.addr, "dump")
+	zktest.Eventually(t, "the end of the session", func() bool {
+		dump, err := zkconn.FourLetter(zktest.Within(t), b.addr, "dump")
 		return err == nil && !strings.Contains(dump, own+"\n")
 	})
 	proxy.Refuse(false)
@@ -323,9 +324,9 @@ func TestFollowEnds(t *testing.T) {
 	addr := zktest.Shared(t).Addr()
 	b := newBed(t, addr)
 	before := goleak.IgnoreCurrent()
-	s := open(t, addr, patience)
+	s := open(t, addr, usual)
 	f := spectate(t, s, b.root, render.Text, 0)
-	if err := s.Close(within(t)); err != nil {
+	if err := s.Close(zktest.Within(t)); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -333,7 +334,7 @@ func TestFollowEnds(t *testing.T) {
 		if !errors.Is(err, zkconn.ErrNotConnected) && !errors.Is(err, zkconn.SessionExpired) {
 			t.Errorf("it ended with %v", err)
 		}
-	case <-time.After(patience):
+	case <-time.After(zktest.Patience):
 		t.Fatal("it does not end with the session")
 	}
 	goleak.VerifyNone(t, before)

@@ -39,7 +39,7 @@ func brief(q *queue.Queue) string {
 func TestCuratorSemaphore(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
 		b := newBed(t, addr)
-		other := open(t, addr, patience)
+		other := open(t, addr, usual)
 		b.persistent("/leases", "")
 		b.persistent("/locks", "")
 		if q := b.queue(); q.State != "free" || len(q.Ignored) > 0 {
@@ -122,7 +122,7 @@ func TestFreeAndForeign(t *testing.T) {
 func TestDataThatIsNotForUs(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
 		b := newBed(t, addr)
-		other := open(t, addr, patience)
+		other := open(t, addr, usual)
 		if err := other.AddAuth(zktest.Within(t), "digest", []byte("a:b")); err != nil {
 			t.Fatal(err)
 		}

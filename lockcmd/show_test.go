@@ -10,6 +10,7 @@ import (
 	"github.com/zksh/zksh/commands/commandtest"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // stage is an Env with the Screen that keeps what it is given.
@@ -38,8 +39,8 @@ func TestShowQueue(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
 		b := newBed(t, addr)
 		st := newStage(b.Session, render.Text)
-		wantStatus(t, showQueue(within(t), &st.Env, b.root, false), 0)
-		wantStatus(t, probe(within(t), &st.Env, b.root), 0)
+		wantStatus(t, showQueue(zktest.Within(t), &st.Env, b.root, false), 0)
+		wantStatus(t, probe(zktest.Within(t), &st.Env, b.root), 0)
 		if st.Printed() != "free\n" {
 			t.Errorf("%q", st.Printed())
 		}
@@ -47,8 +48,8 @@ func TestShowQueue(t *testing.T) {
 		b.add(hex32 + "__lock__0000000002")
 		b.persistent("/config", "")
 		st = newStage(b.Session, render.Text)
-		wantStatus(t, probe(within(t), &st.Env, b.root), commands.StatusNotLocked)
-		wantStatus(t, showQueue(within(t), &st.Env, b.root, false), commands.StatusNotLocked)
+		wantStatus(t, probe(zktest.Within(t), &st.Env, b.root), commands.StatusNotLocked)
+		wantStatus(t, showQueue(zktest.Within(t), &st.Env, b.root, false), commands.StatusNotLocked)
 		lines := strings.Split(st.Printed(), "\n")
 		if len(lines) != 4 || strings.Join(strings.Fields(lines[0]), " ") != "PLACE MODE STATE SESSION CLIENT AGE WHO NODE" {
 			t.Fatalf("%q", lines)
@@ -63,7 +64,7 @@ func TestShowQueue(t *testing.T) {
 		}
 
 		st = newStage(b.Session, render.JSON)
-		wantStatus(t, showQueue(within(t), &st.Env, b.root, false), commands.StatusNotLocked)
+		wantStatus(t, showQueue(zktest.Within(t), &st.Env, b.root, false), commands.StatusNotLocked)
 		var q struct {
 			Path, State string
 			Contenders  []map[string]any
@@ -83,7 +84,7 @@ func TestShowQueue(t *testing.T) {
 		}
 
 		st = newStage(b.Session, render.Table)
-		wantStatus(t, showQueue(within(t), &st.Env, b.root, false), commands.StatusNotLocked)
+		wantStatus(t, showQueue(zktest.Within(t), &st.Env, b.root, false), commands.StatusNotLocked)
 		if !strings.Contains(st.Printed(), "ann@web1 pid 7") {
 			t.Errorf("%q", st.Printed())
 		}

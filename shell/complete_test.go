@@ -68,18 +68,14 @@ func newCompletion(t *testing.T, n *nodes, lines ...string) *completer {
 // eventually completes until there is what is wanted: znodes come in by and by.
 func eventually(t *testing.T, c *completer, before, want string) {
 	t.Helper()
-	var got string
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	zktest.Eventually(t, before+" is completed to "+want, func() bool {
 		p := c.complete(before)
 		var all []string
 		for _, x := range p.List {
 			all = append(all, before[:p.From]+x.Text)
 		}
-		if got = strings.Join(all, "|"); got == want {
-			return
-		}
-	}
-	t.Errorf("%q: %q, want %q", before, got, want)
+		return strings.Join(all, "|") == want
+	})
 }
 
 func TestComplete(t *testing.T) {
@@ -232,10 +228,11 @@ func TestCompleteManyNodes(t *testing.T) {
 		"ls /x":      {0, "", ""},
 	} {
 		var list []line.Proposal
-		for end := time.Now().Add(10 * time.Second); time.Now().Before(end) && len(list) != want.n; time.Sleep(time.Millisecond) {
+		zktest.Eventually(t, fmt.Sprint(want.n, " proposals for ", before), func() bool {
 			list = c.complete(before).List
-		}
-		if len(list) != want.n || want.n > 0 && (list[0].Text != want.first || list[0].About != want.about) {
+			return len(list) == want.n
+		})
+		if want.n > 0 && (list[0].Text != want.first || list[0].About != want.about) {
 			t.Errorf("%q: %d proposals, want %+v", before, len(list), want)
 		}
 	}

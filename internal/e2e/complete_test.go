@@ -86,7 +86,7 @@ func TestCompletionMenu(t *testing.T) {
 
 func TestCompletionInAChroot(t *testing.T) {
 	t.Parallel()
-	server := newSandbox(t, sandbox.Options{}).Addr()
+	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	for _, path := range []string{"/root", "/root/inside", "/outside"} {
 		zksh(t, "-server", server, "create", path)
 	}
@@ -102,7 +102,7 @@ func TestCompletionInAChroot(t *testing.T) {
 func TestCompletionAfterConnect(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 30)
-	other := newSandbox(t, sandbox.Options{}).Addr()
+	other := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	zksh(t, "-server", s.server, "create", "/old")
 	zksh(t, "-server", other, "create", "/new")
 	s.text("get /")
@@ -120,7 +120,7 @@ func TestCompletionAfterConnect(t *testing.T) {
 // shown when it comes.
 func TestCompletionFromASlowServer(t *testing.T) {
 	t.Parallel()
-	server := newSandbox(t, sandbox.Options{}).Addr()
+	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	zksh(t, "-server", server, "create", "/slow")
 	proxy := zktest.NewProxy(t, server)
 	s := openScreenOn(t, proxy.Addr(), 100, 30)
@@ -143,7 +143,7 @@ func TestCompletionFromASlowServer(t *testing.T) {
 // Tab before the server has answered is kept for its answer.
 func TestTabBeforeTheAnswer(t *testing.T) {
 	t.Parallel()
-	server := newSandbox(t, sandbox.Options{}).Addr()
+	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	for _, path := range []string{"/far", "/far/alone", "/far/alone/x-1", "/far/alone/x-2"} {
 		zksh(t, "-server", server, "create", path)
 	}

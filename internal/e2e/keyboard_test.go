@@ -14,7 +14,7 @@ import (
 // not printed, and in red when there is trouble.
 func TestLivePrompt(t *testing.T) {
 	t.Parallel()
-	proxy := zktest.NewProxy(t, newSandbox(t, sandbox.Options{}).Addr())
+	proxy := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	s := openScreenOn(t, proxy.Addr(), 100, 24)
 	s.line("printwatches off")
 	s.wantEnd(s.prompt(1))
@@ -144,7 +144,7 @@ func TestEditing(t *testing.T) {
 // Ctrl-C drops the line, cancels a command, and leaves the shell as it is.
 func TestCtrlCAtTheKeyboard(t *testing.T) {
 	t.Parallel()
-	proxy := zktest.NewProxy(t, newSandbox(t, sandbox.Options{}).Addr())
+	proxy := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	s := openScreenOn(t, proxy.Addr(), 100, 30)
 	s.text("create /never")
 	s.want(`/never$`)
@@ -179,68 +179,6 @@ func TestCtrlCLeavesAStubbornCommand(t *testing.T) {
 	s.want(`^\$$`)
 	s.line("echo status $?")
 	s.want(`^status 130$`)
-}
-
-// Ctrl-Z suspends, and fg comes back to the line that was being typed.
-func TestSuspend(t *testing.T) {
-	t.Parallel()
-	s := openScreen(t, 100, 30)
-	s.text("create /half")
-	s.want(`/half$`)
-	s.keys("C-z")
-	s.want(`^\[1\]\+ +Stopped`)
-	s.line("stty -a | tr ' ' '\\n' | grep -x -e icanon -e echo")
-	s.want(`^icanon\necho$`)
-	s.line("fg")
-	s.want(`^\[zk: \S+ 0\] create /half$`)
-	s.text("way")
-	s.keys("Enter")
-	s.want(`^Created /halfway$`)
-}
-
-// The window may have changed while zksh was stopped: the menu fits the new one.
-func TestResizeWhileSuspended(t *testing.T) {
-	t.Parallel()
-	s := openScreen(t, 100, 20)
-	s.keys("C-z")
-	s.want(`^\[1\]\+ +Stopped`)
-	s.resize(52, 20)
-	s.line("fg")
-	s.wantEnd(s.prompt(0))
-	s.text("get -")
-	s.want(`^ -s  print.*\n -w  leave`) // as wide as go-prompt thinks the window
-}
-
-// The window may change at any time; the line is drawn anew with its text and
-// cursor.
-func TestResize(t *testing.T) {
-	t.Parallel()
-	s := openScreen(t, 100, 30)
-	const data = "一二三四五六七八九十一二三四五六七八九十"
-	s.text("create /wide " + data)
-	s.want(`九十$`)
-	at := s.cursor()
-	s.keys("Left")
-	s.until("the cursor does not move", func(string) bool { return s.cursor() != at })
-	for _, columns := range []int{60, 47, 130, 48, 100} {
-		s.resize(columns, 30)
-		s.until(fmt.Sprintf("not intact in %d columns", columns), func(shown string) bool {
-			_, line, _ := strings.Cut(shown, s.prompt(0)+" ")
-			return strings.Count(shown, "[zk:") == 1 && bare(line) == bare("create /wide "+data)
-		})
-	}
-	s.text("X")
-	s.want(`九X十$`)
-	s.resize(45, 12)
-	s.keys("Enter")
-	s.want(`^Created /wide$`)
-	s.resize(3, 3)
-	s.text("ls /w")
-	s.resize(80, 24)
-	s.want(`\] ls /w$`)
-	s.text("ide")
-	s.keys("Enter")
-	s.want(`^\[\]$`)
 }
 
 // Two hundred pasted lines run one by one and in order.
@@ -357,7 +295,7 @@ func TestRecallOfManyLines(t *testing.T) {
 func TestNoColor(t *testing.T) {
 	t.Parallel()
 	s := openBash(t, 100, 30)
-	s.server = newSandbox(t, sandbox.Options{}).Addr()
+	s.server = zktest.Sandbox(t, sandbox.Options{}).Addr()
 	s.line("export NO_COLOR=1")
 	s.start()
 	s.text("printwatches ")
@@ -376,7 +314,7 @@ func TestNoColor(t *testing.T) {
 // A terminal of no size, as some containers have, counts as one of 80 columns.
 func TestNoSize(t *testing.T) {
 	t.Parallel()
-	c := openRich(t, newSandbox(t, sandbox.Options{}).Addr())
+	c := openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	c.setSize(0, 0)
 	c.typeIn("create /sizeless\r")
 	c.expect(`Created /sizeless\r\n`)
@@ -407,7 +345,7 @@ func TestLineLongerThanTheScreen(t *testing.T) {
 // Ctrl-C ends a paste with the command it comes in.
 func TestCtrlCEndsAPaste(t *testing.T) {
 	t.Parallel()
-	proxy := zktest.NewProxy(t, newSandbox(t, sandbox.Options{}).Addr())
+	proxy := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	s := openScreenOn(t, proxy.Addr(), 100, 30)
 	proxy.Hold(true)
 	s.paste("ls /\ncreate /never\ncreate /neither\n")
@@ -419,24 +357,12 @@ func TestCtrlCEndsAPaste(t *testing.T) {
 	s.wantEnd("[zookeeper]", s.prompt(2))
 }
 
-// Where nobody could bring the shell back, Ctrl-Z does not stop it.
-func TestSuspendWithoutJobControl(t *testing.T) {
-	t.Parallel()
-	c := openRich(t, newSandbox(t, sandbox.Options{}).Addr())
-	c.typeIn("create /ha")
-	c.expect("/ha")
-	c.typeIn("\x1alf\r")
-	c.expect(`Created /half\r\n`)
-	c.typeIn("\x04")
-	c.wantRestored(0)
-}
-
 // Quotes and dots of Chinese text take one cell, as the terminal has it, whatever
 // the locale.
 func TestCellsInAChineseLocale(t *testing.T) {
 	t.Parallel()
 	s := openBash(t, 100, 30)
-	s.server = newSandbox(t, sandbox.Options{}).Addr()
+	s.server = zktest.Sandbox(t, sandbox.Options{}).Addr()
 	s.line("export LC_ALL=zh_CN.UTF-8")
 	s.start()
 	s.text("create /a “中…”")

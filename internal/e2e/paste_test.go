@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // A paste whose end mark is lost ends with Ctrl-C.
 func TestPasteWithoutEnd(t *testing.T) {
 	t.Parallel()
-	r := openRich(t, newSandbox(t, sandbox.Options{}).Addr())
+	r := openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	r.typeIn("\x1b[200~abc")
 	r.expect("abc")
 	r.typeIn("\x03create /\x7f/after\r")
@@ -23,7 +24,7 @@ func TestPasteWithoutEnd(t *testing.T) {
 // A paste that has stopped coming is over, too.
 func TestPasteThatStops(t *testing.T) {
 	t.Parallel()
-	r := openRich(t, newSandbox(t, sandbox.Options{}).Addr())
+	r := openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	r.typeIn("\x1b[200~create /ab")
 	r.expect("/ab")
 	time.Sleep(1500 * time.Millisecond) // the silence that ends it
@@ -34,7 +35,7 @@ func TestPasteThatStops(t *testing.T) {
 // Ctrl-C behind a paste stops it, though no command hangs.
 func TestCtrlCStopsAPasteAtThePrompt(t *testing.T) {
 	t.Parallel()
-	r := openRich(t, newSandbox(t, sandbox.Options{}).Addr())
+	r := openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	r.typeIn("\x1b[200~create /one\rcreate /two\rcreate /three\r\x1b[201~\x03")
 	r.expect(`create /one`)
 	r.expect(`CONNECTED\) 0\] `)
@@ -45,7 +46,7 @@ func TestCtrlCStopsAPasteAtThePrompt(t *testing.T) {
 // What was pasted with a command that asks is no answer. It runs after it.
 func TestPastedLinesAreNoAnswer(t *testing.T) {
 	t.Parallel()
-	r := openRich(t, newSandbox(t, sandbox.Options{}).Addr())
+	r := openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	r.typeIn("create /q\rdeleteall /q\ry\r\x1b[200~create /later\rls /\r")
 	r.expect(`\[y/N\]`)
 	r.typeIn("create /rest\r\x1b[201~n\r") // the answer comes behind the paste
@@ -65,7 +66,7 @@ func TestPastedLinesAreNoAnswer(t *testing.T) {
 // refused, and the next one is as it should be.
 func TestLongLineTypedAhead(t *testing.T) {
 	t.Parallel()
-	r := openRich(t, newSandbox(t, sandbox.Options{}).Addr())
+	r := openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	r.typeIn("lock /l -- sh -c 'echo begun; read x; echo over'\r")
 	r.expect(`begun\r\n`)
 	r.typeIn("\n") // for read
@@ -83,7 +84,7 @@ func TestLongLineTypedAhead(t *testing.T) {
 // Names without any width have no menu, which go-prompt cannot draw.
 func TestNamesWithoutWidth(t *testing.T) {
 	t.Parallel()
-	server := newSandbox(t, sandbox.Options{}).Addr()
+	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	zksh(t, "-server", server, "create", "/w")
 	for n := range 11 {
 		zksh(t, "-server", server, "create", "/w/"+strings.Repeat("\u0301", n+1))
@@ -118,7 +119,7 @@ func TestPastedValueOfManyLines(t *testing.T) {
 // So it is where the terminal edits its own lines.
 func TestValueOfManyLinesOnAPlainTerminal(t *testing.T) {
 	t.Parallel()
-	server := newSandbox(t, sandbox.Options{}).Addr()
+	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	c := openConsole(t, "-server", server)
 	c.expect(connected)
 	c.typeIn("create /json \"{\r 'a': [1,\r 2]}\"\rls /\r")
@@ -151,7 +152,7 @@ func TestValueOfManyLinesOnAPlainTerminal(t *testing.T) {
 // Ctrl-C in the middle of such a paste drops all of it, and runs none of its lines.
 func TestCtrlCInAPastedValue(t *testing.T) {
 	t.Parallel()
-	r := openRich(t, newSandbox(t, sandbox.Options{}).Addr())
+	r := openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	r.typeIn("\x1b[200~create /a 'x\rcreate /b\rcreate /c\x03")
 	r.typeIn("\x1b[200~create /a 'x\rcreate /b\r'\rcreate /c\r\x1b[201~\x03")
 	r.typeIn("ls /\r")

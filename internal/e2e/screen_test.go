@@ -8,13 +8,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zktest"
 )
-
-// screenPatience is patience for tests that draw: tmux, bash and zksh take turns.
-const screenPatience = 30 * time.Second
 
 // screen is zksh on a terminal with a screen, which tmux keeps: it knows wide
 // characters, windows that change and jobs. zksh is started from a bash there.
@@ -28,7 +25,7 @@ type screen struct {
 // openScreen starts zksh against a sandbox of its own.
 func openScreen(t *testing.T, columns, rows int, args ...string) *screen {
 	t.Helper()
-	return openScreenOn(t, newSandbox(t, sandbox.Options{}).Addr(), columns, rows, args...)
+	return openScreenOn(t, zktest.Sandbox(t, sandbox.Options{}).Addr(), columns, rows, args...)
 }
 
 func openScreenOn(t *testing.T, server string, columns, rows int, args ...string) *screen {
@@ -49,12 +46,8 @@ func (s *screen) start(args ...string) {
 // openBash opens a terminal with a bash in it.
 func openBash(t *testing.T, columns, rows int) *screen {
 	t.Helper()
-	if _, err := exec.LookPath("tmux"); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal(err)
-		}
-		t.Skip("SKIPPED:", err)
-	}
+	_, err := exec.LookPath("tmux")
+	zktest.Need(t, err == nil, "tmux")
 	dir, err := os.MkdirTemp("", "zksh-screen-") // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
@@ -67,10 +60,7 @@ func openBash(t *testing.T, columns, rows int) *screen {
 			t.Logf("the screen shows:\n%s", s.shown())
 		}
 		s.tmux("kill-server")
-		// zksh may still be leaving.
-		for end := time.Now().Add(screenPatience); os.RemoveAll(dir) != nil && time.Now().Before(end); {
-			time.Sleep(20 * time.Millisecond)
-		}
+		zktest.Eventually(t, "zksh writes no more", func() bool { return os.RemoveAll(dir) == nil })
 	})
 	s.want(`^\$$`)
 	return s
@@ -159,15 +149,12 @@ func (s *screen) wantEnd(lines ...string) string {
 // until waits until the screen is as it should be.
 func (s *screen) until(problem string, ok func(shown string) bool) string {
 	s.t.Helper()
-	for end := time.Now().Add(screenPatience); ; time.Sleep(20 * time.Millisecond) {
-		shown := s.shown()
-		if ok(shown) {
-			return shown
-		}
-		if time.Now().After(end) {
-			s.t.Fatal(problem)
-		}
-	}
+	var shown string
+	zktest.Eventually(s.t, problem, func() bool {
+		shown = s.shown()
+		return ok(shown)
+	})
+	return shown
 }
 
 // resize gives the window another size.

@@ -79,5 +79,3 @@ func (s scriptBox) Stop() { _ = s.Close() }
 
 // Restart is part of scriptServer.
 func (s scriptBox) Restart() { s.tb.Fatal("a sandbox keeps nothing over a restart; see realOnly") }
-
-func newSandbox(tb testing.TB, opt sandbox.Options) *zktest.Box { return zktest.Sandbox(tb, opt) }

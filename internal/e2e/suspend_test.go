@@ -1,0 +1,84 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+// Ctrl-Z suspends, and fg comes back to the line that was being typed.
+func TestSuspend(t *testing.T) {
+	t.Parallel()
+	s := openScreen(t, 100, 30)
+	s.text("create /half")
+	s.want(`/half$`)
+	s.keys("C-z")
+	s.want(`^\[1\]\+ +Stopped`)
+	s.line("stty -a | tr ' ' '\\n' | grep -x -e icanon -e echo")
+	s.want(`^icanon\necho$`)
+	s.line("fg")
+	s.want(`^\[zk: \S+ 0\] create /half$`)
+	s.text("way")
+	s.keys("Enter")
+	s.want(`^Created /halfway$`)
+}
+
+// The window may have changed while zksh was stopped: the menu fits the new one.
+func TestResizeWhileSuspended(t *testing.T) {
+	t.Parallel()
+	s := openScreen(t, 100, 20)
+	s.keys("C-z")
+	s.want(`^\[1\]\+ +Stopped`)
+	s.resize(52, 20)
+	s.line("fg")
+	s.wantEnd(s.prompt(0))
+	s.text("get -")
+	s.want(`^ -s  print.*\n -w  leave`) // as wide as go-prompt thinks the window
+}
+
+// The window may change at any time; the line is drawn anew with its text and
+// cursor.
+func TestResize(t *testing.T) {
+	t.Parallel()
+	s := openScreen(t, 100, 30)
+	const data = "一二三四五六七八九十一二三四五六七八九十"
+	s.text("create /wide " + data)
+	s.want(`九十$`)
+	at := s.cursor()
+	s.keys("Left")
+	s.until("the cursor does not move", func(string) bool { return s.cursor() != at })
+	for _, columns := range []int{60, 47, 130, 48, 100} {
+		s.resize(columns, 30)
+		s.until(fmt.Sprintf("not intact in %d columns", columns), func(shown string) bool {
+			_, line, _ := strings.Cut(shown, s.prompt(0)+" ")
+			return strings.Count(shown, "[zk:") == 1 && bare(line) == bare("create /wide "+data)
+		})
+	}
+	s.text("X")
+	s.want(`九X十$`)
+	s.resize(45, 12)
+	s.keys("Enter")
+	s.want(`^Created /wide$`)
+	s.resize(3, 3)
+	s.text("ls /w")
+	s.resize(80, 24)
+	s.want(`\] ls /w$`)
+	s.text("ide")
+	s.keys("Enter")
+	s.want(`^\[\]$`)
+}
+
+// Where nobody could bring the shell back, Ctrl-Z does not stop it.
+func TestSuspendWithoutJobControl(t *testing.T) {
+	t.Parallel()
+	c := openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	c.typeIn("create /ha")
+	c.expect("/ha")
+	c.typeIn("\x1alf\r")
+	c.expect(`Created /half\r\n`)
+	c.typeIn("\x04")
+	c.wantRestored(0)
+}
