@@ -153,7 +153,11 @@ func TestValueOfManyLinesOnAPlainTerminal(t *testing.T) {
 func TestCtrlCInAPastedValue(t *testing.T) {
 	t.Parallel()
 	r := openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
-	r.typeIn("\x1b[200~create /a 'x\rcreate /b\rcreate /c\x03")
+	r.typeIn("\x1b[200~create /a 'x\rcreate /b\rcreate /c")
+	r.expect(`'> create /b\r\n`)
+	r.expect(`'> create /c`)
+	r.typeIn("\x03")
+	r.expect(`\(CONNECTED\) 0\] `)
 	r.typeIn("\x1b[200~create /a 'x\rcreate /b\r'\rcreate /c\r\x1b[201~\x03")
 	r.typeIn("ls /\r")
 	r.expect(`\[zookeeper\]\r\n`)
