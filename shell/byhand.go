@@ -118,7 +118,7 @@ func (h *byHand) readLines(ctx context.Context) {
 			return
 		}
 		h.s.completer.nodes.doubt()
-		if interrupted { // what was pasted after this line is not meant any more
+		if interrupted || errors.Is(err, line.ErrInterrupted) { // what was pasted after this line is not meant any more
 			h.editor.Discard()
 		}
 		err = errors.Join(err, h.s.showEvents())
