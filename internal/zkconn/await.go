@@ -27,7 +27,7 @@ func (l *link) awaitGen(ctx context.Context, gen int, path string, patient bool)
 			return nil, ErrNotConnected
 		case l.gen != gen:
 			l.mu.Unlock()
-			return nil, &Error{SessionExpired, path}
+			return nil, &Error{Code: SessionExpired, Path: path}
 		case l.cur != nil:
 			defer l.mu.Unlock()
 			return l.cur, nil

@@ -14,7 +14,7 @@ import (
 
 func (f *faulty) pin() *zkconn.Pinned {
 	f.t.Helper()
-	p, err := f.Pin(within(f.t))
+	p, err := f.Stay().Pin(within(f.t))
 	f.must(err)
 	return p
 }
@@ -27,7 +27,7 @@ func TestPinWaitsThroughAnExpiry(t *testing.T) {
 	f.expire()
 	got := make(chan *zkconn.Pinned)
 	go func() { // ends with Pin
-		p, err := f.Pin(within(t))
+		p, err := f.Stay().Pin(within(t))
 		if err != nil {
 			t.Error(err)
 		}

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/zksh/zksh/internal/jute"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zksh/zksh/internal/jute"
 
 	"go.uber.org/goleak"
 

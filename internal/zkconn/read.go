@@ -1,7 +1,7 @@
 package zkconn
 
 import (
-	"context"
+	"cmp"
 	"slices"
 	"strings"
 
@@ -10,76 +10,10 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// Get returns a znode's data, which is nil when it has none (null), and its
-// Stat. With watch, a data watch is left.
-func (c Client) Get(ctx context.Context, path string, watch bool) ([]byte, *zk.Stat, error) {
-	d, _, err := c.do(ctx, request{op: jute.OpGetData, path: path, encode: pathFlag(watch), hook: watchHook(watch, DataWatch, false)})
-	if err != nil {
-		return nil, nil, err
-	}
-	data := d.Buffer()
-	stat := readStat(d)
-	return data, stat, d.Err()
-}
-
-// Exists returns the Stat of a znode. With watch, a watch is left, on its
-// creation when it does not exist.
-func (c Client) Exists(ctx context.Context, path string, watch bool) (*zk.Stat, error) {
-	d, _, err := c.do(ctx, request{op: jute.OpExists, path: path, encode: pathFlag(watch), hook: watchHook(watch, DataWatch, true)})
-	if err != nil {
-		return nil, err
-	}
-	return readStat(d), d.Err()
-}
-
-// Children returns the names of a znode's children, in the server's order, and
-// its Stat. With watch, a child watch is left.
-func (c Client) Children(ctx context.Context, path string, watch bool) ([]string, *zk.Stat, error) {
-	d, _, err := c.do(ctx, request{op: jute.OpGetChildren2, path: path, encode: pathFlag(watch), hook: watchHook(watch, ChildWatch, false)})
-	if err != nil {
-		return nil, nil, err
-	}
-	names := d.Strings()
-	return names, readStat(d), d.Err()
-}
-
-// ACL returns a znode's access control list and its Stat.
-func (c Client) ACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, error) {
-	d, _, err := c.do(ctx, request{op: jute.OpGetACL, path: path, encode: func(e *jute.Encoder, p string) { e.String(p) }})
-	if err != nil {
-		return nil, nil, err
-	}
-	acl := readACL(d)
-	return acl, readStat(d), d.Err()
-}
-
-// CountChildren returns the number of a znode's descendants. Servers before 3.6
-// answer Unimplemented and drop the connection.
-func (c Client) CountChildren(ctx context.Context, path string) (int, error) {
-	d, _, err := c.do(ctx, request{op: jute.OpGetAllChildrenNumber, path: path, encode: func(e *jute.Encoder, p string) { e.String(p) }})
-	if err != nil {
-		return 0, err
-	}
-	return int(d.Int()), d.Err()
-}
-
-// Ephemerals returns the session's ephemeral znodes whose path begins with
-// prefix, sorted. Below a chroot only those inside it are seen.
-func (c Client) Ephemerals(ctx context.Context, prefix string) ([]string, error) {
-	encode := func(e *jute.Encoder, p string) {
-		// A bare chroot is a prefix of its siblings' names too; they are dropped below.
-		e.String(p)
-	}
-	d, l, err := c.do(ctx, request{op: jute.OpGetEphemerals, path: prefix, encode: encode})
-	if err != nil {
-		return nil, err
-	}
-	paths := slices.DeleteFunc(d.Strings(), func(p string) bool { return !l.inside(p) })
-	for i, p := range paths {
-		paths[i] = c.clientPath(l, p)
-	}
-	slices.Sort(paths)
-	return paths, d.Err()
+// Node is a znode's data and Stat.
+type Node struct {
+	Data []byte // nil when it has none (null)
+	Stat *zk.Stat
 }
 
 // Identity is one authentication of the session.
@@ -88,52 +22,158 @@ type Identity struct {
 	User   string `json:"user"`
 }
 
-// WhoAmI returns the session's authentications, sorted. Servers before 3.7
-// answer Unimplemented and drop the connection.
-func (c Client) WhoAmI(ctx context.Context) ([]Identity, error) {
-	d, _, err := c.send(ctx, request{op: jute.OpWhoAmI, encode: func(*jute.Encoder, string) {}})
-	if err != nil {
-		return nil, err
+// Listing is the children of one znode, or why they could not be read.
+type Listing struct {
+	Names []string
+	Err   error
+}
+
+type family struct {
+	names []string
+	stat  *zk.Stat
+}
+
+type access struct {
+	list []zk.ACL
+	stat *zk.Stat
+}
+
+// asking is an operation whose request is a path.
+func asking[T any](code int32, path string, decode func(*answer) (T, error)) op[T] {
+	return op[T]{
+		code: code, path: path, err: ValidatePath(path, false), decode: decode,
+		encode: func(e *jute.Encoder, root chroot) { e.String(root.server(path)) },
 	}
-	var ids []Identity
-	for range d.Count(8) {
-		ids = append(ids, Identity{Scheme: d.String(), User: d.String()})
+}
+
+// watching is an operation whose request is a path and whether to leave a watch.
+// The watch is on the creation when exists finds no znode.
+func watching[T any](code int32, path string, w watcher, kind watchKind, decode func(*answer) (T, error)) op[T] {
+	o := asking(code, path, decode)
+	o.encode = func(e *jute.Encoder, root chroot) {
+		e.String(root.server(path))
+		e.Bool(w != nil)
 	}
-	slices.SortFunc(ids, func(a, b Identity) int {
-		if n := strings.Compare(a.Scheme, b.Scheme); n != 0 {
-			return n
+	if w == nil {
+		return o
+	}
+	o.effect = func(l *link, a *answer) {
+		switch {
+		case a.code == OK:
+			w(l, watchKey{kind, a.root.server(path)})
+		case a.code == NoNode && code == jute.OpExists:
+			w(l, watchKey{existWatch, a.root.server(path)})
 		}
-		return strings.Compare(a.User, b.User)
+	}
+	return o
+}
+
+func getData(path string, w watcher) op[Node] {
+	return watching(jute.OpGetData, path, w, dataWatch, readNode)
+}
+
+func exists(path string, w watcher) op[*zk.Stat] {
+	return watching(jute.OpExists, path, w, dataWatch, readStat)
+}
+
+func getChildren(path string, w watcher) op[[]string] {
+	return watching(jute.OpGetChildren, path, w, childWatch, readNames)
+}
+
+func getChildren2(path string, w watcher) op[family] {
+	return watching(jute.OpGetChildren2, path, w, childWatch, func(a *answer) (family, error) {
+		f := family{names: a.Strings()}
+		f.stat = stat(a)
+		return f, nil
 	})
-	return ids, d.Err()
 }
 
-// Sync waits until the server has caught up with the leader.
-func (c Client) Sync(ctx context.Context, path string) error {
-	_, _, err := c.do(ctx, request{op: jute.OpSync, path: path, encode: func(e *jute.Encoder, p string) { e.String(p) }})
-	return err
-}
-
-// AddWatch leaves a persistent watch, on the whole subtree if recursive. Servers
-// before 3.6 answer Unimplemented and drop the connection.
-func (c Client) AddWatch(ctx context.Context, path string, recursive bool) error {
-	kind, mode := PersistentWatch, int32(0)
-	if recursive {
-		kind, mode = RecursiveWatch, 1
-	}
-	encode := func(e *jute.Encoder, p string) {
-		e.String(p)
-		e.Int(mode)
-	}
-	hook := func(l *link, p string, r *reply) {
-		if r.code == OK {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			// A node has one persistent watch of a session, of the mode set last.
-			l.watches.remove(p, PersistentWatch, RecursiveWatch)
-			l.watches.add(kind, p)
+func getACL(path string) op[access] {
+	return asking(jute.OpGetACL, path, func(a *answer) (access, error) {
+		n := a.Count(12)
+		acl := make([]zk.ACL, 0, n)
+		for range n {
+			acl = append(acl, zk.ACL{Perms: a.Int(), Scheme: a.String(), ID: a.String()})
 		}
+		return access{acl, stat(a)}, nil
+	})
+}
+
+func countChildren(path string) op[int] {
+	return asking(jute.OpGetAllChildrenNumber, path, func(a *answer) (int, error) { return int(a.Int()), nil })
+}
+
+// getEphemerals drops what is outside the chroot: to the server a bare chroot is
+// a prefix of its siblings' names too.
+func getEphemerals(prefix string) op[[]string] {
+	return asking(jute.OpGetEphemerals, prefix, func(a *answer) ([]string, error) {
+		paths := slices.DeleteFunc(a.Strings(), func(p string) bool { return !a.root.holds(p) })
+		paths = a.root.clients(paths)
+		slices.Sort(paths)
+		return paths, nil
+	})
+}
+
+func syncPath(path string) op[struct{}] { return asking(jute.OpSync, path, readNothing) }
+
+func whoAmI() op[[]Identity] {
+	return op[[]Identity]{
+		code: jute.OpWhoAmI, encode: func(*jute.Encoder, chroot) {},
+		decode: func(a *answer) ([]Identity, error) {
+			var ids []Identity
+			for range a.Count(8) {
+				ids = append(ids, Identity{Scheme: a.String(), User: a.String()})
+			}
+			slices.SortFunc(ids, func(x, y Identity) int {
+				return cmp.Or(strings.Compare(x.Scheme, y.Scheme), strings.Compare(x.User, y.User))
+			})
+			return ids, nil
+		},
 	}
-	_, _, err := c.do(ctx, request{op: jute.OpAddWatch, path: path, encode: encode, hook: hook})
-	return err
+}
+
+// multiChildren lists many znodes by one multiRead.
+func multiChildren(paths []string) op[[]Listing] {
+	return op[[]Listing]{
+		code: jute.OpMultiRead, path: paths[0],
+		encode: func(e *jute.Encoder, root chroot) {
+			for _, path := range paths {
+				multiHeader(e, jute.OpGetChildren, false)
+				e.String(root.server(path))
+				e.Bool(false)
+			}
+			multiHeader(e, -1, true)
+		},
+		decode: func(a *answer) ([]Listing, error) {
+			out := make([]Listing, len(paths))
+			for i := range out {
+				if kind := resultKind(a); kind == -1 {
+					out[i].Err = a.root.refusal(Code(a.Int()), jute.OpGetChildren, paths[i])
+					continue
+				}
+				out[i].Names = a.Strings()
+			}
+			return out, nil
+		},
+	}
+}
+
+func readNode(a *answer) (Node, error) {
+	n := Node{Data: a.Buffer()}
+	n.Stat = stat(a)
+	return n, nil
+}
+
+func readStat(a *answer) (*zk.Stat, error) { return stat(a), nil }
+
+func readNames(a *answer) ([]string, error) { return a.Strings(), nil }
+
+func readNothing(*answer) (struct{}, error) { return struct{}{}, nil }
+
+func stat(a *answer) *zk.Stat {
+	return &zk.Stat{
+		Czxid: a.Long(), Mzxid: a.Long(), Ctime: a.Long(), Mtime: a.Long(),
+		Version: a.Int(), Cversion: a.Int(), Aversion: a.Int(),
+		EphemeralOwner: a.Long(), DataLength: a.Int(), NumChildren: a.Int(), Pzxid: a.Long(),
+	}
 }

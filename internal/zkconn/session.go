@@ -8,6 +8,7 @@ package zkconn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -145,23 +146,12 @@ func (s *Session) EventsReady() <-chan struct{} { return s.events.ready }
 // reconnects, in memory only. A nil auth sends none. When the server refuses it,
 // the session is lost: State becomes StateAuthFailed.
 func (s *Session) AddAuth(ctx context.Context, scheme string, auth []byte) error {
-	l := s.current()
-	cred := credential{scheme, auth}
-	k, err := l.await(ctx, "", false)
-	if err != nil {
-		return err
-	}
-	c := l.authCall(cred)
-	k.send(c)
-	r, err := c.wait(ctx)
-	if err != nil {
-		return err
-	}
-	if r.code != OK {
+	_, err := do(ctx, s.Client, addAuth(credential{scheme, auth}))
+	if errors.As(err, new(*Error)) && !errors.Is(err, SessionExpired) {
 		return fmt.Errorf("%w: the server refused the credentials for scheme %q and ended the session; connect starts another",
 			AuthFailed, scheme)
 	}
-	return nil
+	return err
 }
 
 // Absolute gives requests on server paths, for what a server reads outside any
@@ -169,7 +159,7 @@ func (s *Session) AddAuth(ctx context.Context, scheme string, auth []byte) error
 func (s *Session) Absolute() Client { return Client{s: s, absolute: true} }
 
 // ServerPath is a path as the server knows it, with the chroot before it.
-func (s *Session) ServerPath(path string) string { return s.current().serverPath(path) }
+func (s *Session) ServerPath(path string) string { return s.current().root.server(path) }
 
 // ClientPath is a server's path without the chroot.
-func (s *Session) ClientPath(path string) string { return s.current().clientPath(path) }
+func (s *Session) ClientPath(path string) string { return s.current().root.client(path) }

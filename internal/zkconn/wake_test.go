@@ -32,7 +32,7 @@ func TestQuietWatches(t *testing.T) {
 	f.must(f.create(f.truth, "/other", zkconn.CreateMode{}))
 	_, _, err = f.Children(ctx, f.root+"/other", true)
 	f.must(err)
-	p, err := f.Pin(ctx)
+	p, err := f.Stay().Pin(ctx)
 	f.must(err)
 	wake := make(chan struct{}, 1)
 	watch := func() {
