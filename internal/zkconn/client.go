@@ -1,10 +1,14 @@
 package zkconn
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
+	"strings"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/zksh/zksh/internal/jute"
 )
 
 // Client sends single requests and waits for their answers. Paths are given and
@@ -45,43 +49,88 @@ func (c Client) Exists(ctx context.Context, path string, watch bool) (*zk.Stat, 
 
 // Children returns the names of a znode's children, in the server's order, and
 // its Stat. With watch, a child watch is left.
-func (c Client) Children(ctx context.Context, path string, watch bool) ([]string, *zk.Stat, error) {
-	f, err := do(ctx, c, getChildren2(path, shown(watch)))
-	return f.names, f.stat, err
+func (c Client) Children(ctx context.Context, path string, watch bool) (names []string, st *zk.Stat, err error) {
+	st, err = do(ctx, c, watching(jute.OpGetChildren2, path, shown(watch), childWatch, func(a *answer) *zk.Stat {
+		names = a.Strings()
+		return a.stat()
+	}))
+	return names, st, err
 }
 
 // ACL returns a znode's access control list and its Stat.
-func (c Client) ACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, error) {
-	a, err := do(ctx, c, getACL(path))
-	return a.list, a.stat, err
+func (c Client) ACL(ctx context.Context, path string) (acl []zk.ACL, st *zk.Stat, err error) {
+	st, err = do(ctx, c, asking(jute.OpGetACL, path, func(a *answer) *zk.Stat {
+		for range a.Count(12) {
+			acl = append(acl, zk.ACL{Perms: a.Int(), Scheme: a.String(), ID: a.String()})
+		}
+		return a.stat()
+	}))
+	return acl, st, err
 }
 
 // CountChildren returns the number of a znode's descendants. Servers before 3.6
 // answer Unimplemented and drop the connection.
 func (c Client) CountChildren(ctx context.Context, path string) (int, error) {
-	return do(ctx, c, countChildren(path))
+	n, err := do(ctx, c, asking(jute.OpGetAllChildrenNumber, path, (*answer).Int))
+	return int(n), err
 }
 
 // Ephemerals returns the session's ephemeral znodes whose path begins with
-// prefix, sorted. Below a chroot only those inside it are seen.
+// prefix, sorted. Below a chroot only those inside it are seen: to the server a
+// bare chroot is a prefix of its siblings' names too.
 func (c Client) Ephemerals(ctx context.Context, prefix string) ([]string, error) {
-	return do(ctx, c, getEphemerals(prefix))
+	return do(ctx, c, asking(jute.OpGetEphemerals, prefix, func(a *answer) []string {
+		paths := slices.DeleteFunc(a.Strings(), func(p string) bool { return !a.root.holds(p) })
+		return slices.Sorted(slices.Values(a.root.clients(paths)))
+	}))
+}
+
+// Identity is one authentication of the session.
+type Identity struct {
+	Scheme string `json:"scheme"`
+	User   string `json:"user"`
 }
 
 // WhoAmI returns the session's authentications, sorted. Servers before 3.7
 // answer Unimplemented and drop the connection.
-func (c Client) WhoAmI(ctx context.Context) ([]Identity, error) { return do(ctx, c, whoAmI()) }
+func (c Client) WhoAmI(ctx context.Context) ([]Identity, error) {
+	ids, err := do(ctx, c, op[[]Identity]{
+		code: jute.OpWhoAmI, encode: func(*jute.Encoder, chroot) {},
+		decode: func(a *answer) (ids []Identity) {
+			for range a.Count(8) {
+				ids = append(ids, Identity{Scheme: a.String(), User: a.String()})
+			}
+			return ids
+		},
+	})
+	slices.SortFunc(ids, func(x, y Identity) int {
+		return cmp.Or(strings.Compare(x.Scheme, y.Scheme), strings.Compare(x.User, y.User))
+	})
+	return ids, err
+}
 
 // Sync waits until the server has caught up with the leader.
-func (c Client) Sync(ctx context.Context, path string) error {
-	_, err := do(ctx, c, syncPath(path))
-	return err
-}
+func (c Client) Sync(ctx context.Context, path string) error { return syncPath(ctx, c, path) }
 
 // AddWatch leaves a persistent watch, on the whole subtree if recursive. Servers
 // before 3.6 answer Unimplemented and drop the connection.
 func (c Client) AddWatch(ctx context.Context, path string, recursive bool) error {
-	_, err := do(ctx, c, addWatch(path, recursive))
+	kind, mode := persistentWatch, int32(0)
+	if recursive {
+		kind, mode = recursiveWatch, 1
+	}
+	o := asking(jute.OpAddWatch, path, (*answer).nothing)
+	o.encode = func(e *jute.Encoder, root chroot) {
+		e.String(root.server(path))
+		e.Int(mode)
+	}
+	o.effect = func(l *link, a *answer) {
+		if a.code == OK { // a znode has one persistent watch of a session, of the mode set last
+			l.watches.remove(a.root.server(path), persistentWatch, recursiveWatch)
+			l.watches.add(kind, a.root.server(path))
+		}
+	}
+	_, err := do(ctx, c, o)
 	return err
 }
 
@@ -89,18 +138,23 @@ func (c Client) AddWatch(ctx context.Context, path string, recursive bool) error
 // there shows as an event. With local they are forgotten here even when no
 // server can be reached. The error is NoWatcher when there is none.
 func (c Client) RemoveWatches(ctx context.Context, path string, t WatcherType, local bool) error {
-	if err := ValidatePath(path, false); err != nil {
-		return err
-	}
 	l := c.s.current()
 	server := c.root(l).server(path)
-	l.mu.Lock()
-	watching := l.watches.has(server, t.kinds()...)
-	l.mu.Unlock()
-	if !watching {
-		return &Error{Code: NoWatcher, Path: path}
+	o := asking(jute.OpRemoveWatches, path, (*answer).nothing)
+	if o.err == nil && !look(l, func() bool { return l.watches.has(server, t.kinds()...) }) {
+		o.err = &Error{Code: NoWatcher, Path: path}
 	}
-	_, err := do(ctx, c, removeWatches(path, t))
+	o.write = true
+	o.encode = func(e *jute.Encoder, root chroot) {
+		e.String(root.server(path))
+		e.Int(int32(t))
+	}
+	o.effect = func(l *link, a *answer) {
+		if a.code == OK {
+			l.forgetWatches(a.root.server(path), t, syncConnected)
+		}
+	}
+	_, err := do(ctx, c, o)
 	if local && errors.Is(err, ConnectionLoss) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -113,10 +167,7 @@ func (c Client) RemoveWatches(ctx context.Context, path string, t WatcherType, l
 // Create makes a znode and returns its real path. Nil data is null.
 func (c Client) Create(ctx context.Context, path string, data []byte, acl []zk.ACL, mode CreateMode) (string, error) {
 	w, err := do(ctx, c, create(path, data, acl, mode))
-	if err != nil {
-		return "", err
-	}
-	return w.Paths[0], nil
+	return strings.Join(w.Paths, ""), err
 }
 
 // Delete removes a znode if it has the version; -1 is any.
@@ -127,7 +178,7 @@ func (c Client) Delete(ctx context.Context, path string, version int32) error {
 
 // Set writes a znode's data if it has the version; -1 is any.
 func (c Client) Set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
-	return do(ctx, c, setData(path, data, version))
+	return do(ctx, c, setting(jute.OpSetData, path, version, func(e *jute.Encoder) { e.Buffer(data) }))
 }
 
 // SetACL writes a znode's access control list if its ACL has the version; -1 is any.
@@ -135,8 +186,31 @@ func (c Client) SetACL(ctx context.Context, path string, acl []zk.ACL, version i
 	return do(ctx, c, setACL(path, acl, version))
 }
 
+// ConfigPath is where a server keeps the ensemble's configuration, outside any
+// chroot.
+const ConfigPath = "/zookeeper/config"
+
+// Reconfig is a change of the ensemble: Joining and Leaving change the present
+// configuration, Members replaces it. Empty strings are sent as null.
+type Reconfig struct {
+	Joining, Leaving, Members string
+	Version                   int64 // of the present configuration; -1 is any
+}
+
 // Reconfig changes the ensemble and returns the configuration that came of it.
 func (c Client) Reconfig(ctx context.Context, r Reconfig) ([]byte, *zk.Stat, error) {
-	n, err := do(ctx, c, reconfig(r))
+	n, err := do(ctx, c, op[Node]{
+		code: jute.OpReconfig, write: true, decode: (*answer).node,
+		encode: func(e *jute.Encoder, _ chroot) {
+			for _, s := range []string{r.Joining, r.Leaving, r.Members} {
+				if s == "" {
+					e.Buffer(nil)
+				} else {
+					e.String(s)
+				}
+			}
+			e.Long(r.Version)
+		},
+	})
 	return n.Data, n.Stat, err
 }

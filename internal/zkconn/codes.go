@@ -9,70 +9,61 @@ import (
 // Code is an error code of ZooKeeper's protocol (KeeperException.Code).
 type Code int32
 
-// The codes a server sends, by the names zkCli prints.
+// The codes that are told apart, by the names zkCli prints.
 const (
-	OK                       Code = 0
-	SystemError              Code = -1
-	RuntimeInconsistency     Code = -2
-	DataInconsistency        Code = -3
-	ConnectionLoss           Code = -4
-	MarshallingError         Code = -5
-	Unimplemented            Code = -6
-	OperationTimeout         Code = -7
-	BadArguments             Code = -8
-	NewConfigNoQuorum        Code = -13
-	ReconfigInProgress       Code = -14
-	APIError                 Code = -100
-	NoNode                   Code = -101
-	NoAuth                   Code = -102
-	BadVersion               Code = -103
-	NoChildrenForEphemerals  Code = -108
-	NodeExists               Code = -110
-	NotEmpty                 Code = -111
-	SessionExpired           Code = -112
-	InvalidACL               Code = -114
-	AuthFailed               Code = -115
-	SessionMoved             Code = -118
-	NotReadOnly              Code = -119
-	EphemeralOnLocalSession  Code = -120
-	NoWatcher                Code = -121
-	ReconfigDisabled         Code = -123
-	SessionClosedRequireAuth Code = -124
-	QuotaExceeded            Code = -125
-	ThrottledOp              Code = -127
+	OK                      Code = 0
+	RuntimeInconsistency    Code = -2
+	ConnectionLoss          Code = -4
+	OperationTimeout        Code = -7
+	BadArguments            Code = -8
+	NewConfigNoQuorum       Code = -13
+	ReconfigInProgress      Code = -14
+	NoNode                  Code = -101
+	NoAuth                  Code = -102
+	BadVersion              Code = -103
+	NoChildrenForEphemerals Code = -108
+	NodeExists              Code = -110
+	NotEmpty                Code = -111
+	SessionExpired          Code = -112
+	InvalidACL              Code = -114
+	AuthFailed              Code = -115
+	SessionMoved            Code = -118
+	NotReadOnly             Code = -119
+	NoWatcher               Code = -121
+	QuotaExceeded           Code = -125
 )
 
-// codeNames are the texts of KeeperException.getCodeMessage.
+// codeNames are the texts of KeeperException.getCodeMessage, for all codes.
 var codeNames = map[Code]string{
-	OK:                       "ok",
-	SystemError:              "SystemError",
-	RuntimeInconsistency:     "RuntimeInconsistency",
-	DataInconsistency:        "DataInconsistency",
-	ConnectionLoss:           "ConnectionLoss",
-	MarshallingError:         "MarshallingError",
-	Unimplemented:            "Unimplemented",
-	OperationTimeout:         "OperationTimeout",
-	BadArguments:             "BadArguments",
-	NewConfigNoQuorum:        "NewConfigNoQuorum",
-	ReconfigInProgress:       "ReconfigInProgress",
-	APIError:                 "APIError",
-	NoNode:                   "NoNode",
-	NoAuth:                   "NoAuth",
-	BadVersion:               "BadVersion",
-	NoChildrenForEphemerals:  "NoChildrenForEphemerals",
-	NodeExists:               "NodeExists",
-	NotEmpty:                 "Directory not empty",
-	SessionExpired:           "Session expired",
-	InvalidACL:               "InvalidACL",
-	AuthFailed:               "AuthFailed",
-	SessionMoved:             "Session moved",
-	NotReadOnly:              "Not a read-only call",
-	EphemeralOnLocalSession:  "Ephemeral node on local session",
-	NoWatcher:                "No such watcher",
-	ReconfigDisabled:         "Reconfig is disabled",
-	SessionClosedRequireAuth: "Session closed because client failed to authenticate",
-	QuotaExceeded:            "Quota has exceeded",
-	ThrottledOp:              "Op throttled due to high load",
+	OK:                      "ok",
+	-1:                      "SystemError",
+	RuntimeInconsistency:    "RuntimeInconsistency",
+	-3:                      "DataInconsistency",
+	ConnectionLoss:          "ConnectionLoss",
+	-5:                      "MarshallingError",
+	-6:                      "Unimplemented",
+	OperationTimeout:        "OperationTimeout",
+	BadArguments:            "BadArguments",
+	NewConfigNoQuorum:       "NewConfigNoQuorum",
+	ReconfigInProgress:      "ReconfigInProgress",
+	-100:                    "APIError",
+	NoNode:                  "NoNode",
+	NoAuth:                  "NoAuth",
+	BadVersion:              "BadVersion",
+	NoChildrenForEphemerals: "NoChildrenForEphemerals",
+	NodeExists:              "NodeExists",
+	NotEmpty:                "Directory not empty",
+	SessionExpired:          "Session expired",
+	InvalidACL:              "InvalidACL",
+	AuthFailed:              "AuthFailed",
+	SessionMoved:            "Session moved",
+	NotReadOnly:             "Not a read-only call",
+	-120:                    "Ephemeral node on local session",
+	NoWatcher:               "No such watcher",
+	-123:                    "Reconfig is disabled",
+	-124:                    "Session closed because client failed to authenticate",
+	QuotaExceeded:           "Quota has exceeded",
+	-127:                    "Op throttled due to high load",
 }
 
 // Error is the code as KeeperException words it, without a path.

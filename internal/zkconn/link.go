@@ -1,6 +1,7 @@
 package zkconn
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/zksh/zksh/internal/jute"
 )
 
 // link is one client of one ensemble, from connect to close: the library's Conn
@@ -80,9 +82,14 @@ func (silent) Printf(string, ...any) {}
 // patience is how long a write or an answer may take before the connection
 // counts as dead: two thirds of the session timeout, as in every client.
 func (l *link) patience() time.Duration {
+	return look(l, func() time.Duration { return l.timeout }) * 2 / 3
+}
+
+// look reads something of a link under its lock.
+func look[T any](l *link, read func() T) T {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.timeout * 2 / 3
+	return read()
 }
 
 // endSession tells all that are pinned to the session; once. Called with mu held.
@@ -251,4 +258,53 @@ func (l *link) stop(ctx context.Context) error {
 		l.emit(Event{Type: eventNone, State: eventClosed})
 	}
 	return err
+}
+
+type credential struct {
+	scheme string
+	auth   []byte // nil: none given
+}
+
+// addAuth authenticates the session. A credential that was accepted is kept for
+// the next connection.
+func addAuth(c credential) op[struct{}] {
+	return op[struct{}]{
+		code: jute.OpAuth, decode: (*answer).nothing,
+		encode: func(e *jute.Encoder, _ chroot) {
+			e.Int(0)
+			e.String(c.scheme)
+			e.Buffer(c.auth)
+		},
+		effect: func(l *link, a *answer) {
+			if a.code != OK {
+				l.authFailed()
+				return
+			}
+			known := func(o credential) bool { return o.scheme == c.scheme && bytes.Equal(o.auth, c.auth) }
+			if !slices.ContainsFunc(l.creds, known) {
+				l.creds = append(l.creds, c)
+			}
+		},
+	}
+}
+
+// restore makes the requests that give a connection what the one before had:
+// credentials, then watches. Called with mu held.
+func (l *link) restore() []*call {
+	var calls []*call
+	for _, c := range l.creds {
+		calls = append(calls, bind(l.ctx, l, "", addAuth(c)).call)
+	}
+	return append(calls, l.watches.with(l.wakes.awaited()).requests(l.ctx, l.lastZxid)...)
+}
+
+// authFailed ends the link: a server that refuses credentials drops the
+// connection, and would again. Called with mu held.
+func (l *link) authFailed() {
+	if l.state == StateClosed || l.state == StateAuthFailed {
+		return
+	}
+	l.end(StateAuthFailed)
+	l.emit(Event{Type: eventNone, State: eventAuthFailed})
+	l.shut()
 }

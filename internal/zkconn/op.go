@@ -1,9 +1,11 @@
 package zkconn
 
 import (
+	"cmp"
 	"context"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/zksh/zksh/internal/jute"
 )
 
@@ -19,7 +21,7 @@ type op[T any] struct {
 	write  bool   // it may change something, so that a lost answer matters
 	err    error  // why it cannot be sent at all, such as a malformed path
 	encode func(e *jute.Encoder, root chroot)
-	decode func(a *answer) (T, error)
+	decode func(a *answer) T
 	// effect runs in the receiving goroutine, before any later frame is looked at
 	// and with the link's lock held. It sees refusals too. It may be nil.
 	effect func(l *link, a *answer)
@@ -32,6 +34,17 @@ type answer struct {
 	code Code
 	zxid int64
 	root chroot
+	err  error // of an answer that is itself a refusal, such as a multi's
+}
+
+func (a *answer) nothing() struct{} { return struct{}{} }
+
+func (a *answer) stat() *zk.Stat {
+	return &zk.Stat{
+		Czxid: a.Long(), Mzxid: a.Long(), Ctime: a.Long(), Mtime: a.Long(),
+		Version: a.Int(), Cversion: a.Int(), Aversion: a.Int(),
+		EphemeralOwner: a.Long(), DataLength: a.Int(), NumChildren: a.Int(), Pzxid: a.Long(),
+	}
 }
 
 // sender is what a single request goes through.
@@ -41,14 +54,12 @@ type sender interface {
 }
 
 // do sends one request and waits for its answer. It gives up when ctx ends.
-func do[T any](ctx context.Context, s sender, o op[T]) (T, error) {
+func do[T any](ctx context.Context, s sender, o op[T]) (none T, err error) {
 	if o.err != nil {
-		var none T
 		return none, o.err
 	}
 	k, root, err := s.connection(ctx, o.path)
 	if err != nil {
-		var none T
 		return none, err
 	}
 	p := bind(ctx, k.l, root, o)
@@ -81,13 +92,12 @@ func bind[T any](ctx context.Context, l *link, root chroot, o op[T]) *Pending[T]
 type Pending[T any] struct {
 	call   *call
 	root   chroot
-	decode func(*answer) (T, error)
+	decode func(*answer) T
 }
 
 // Wait returns the answer. When ctx ends first, it tells whether the request had
 // been sent.
-func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
-	var none T
+func (p *Pending[T]) Wait(ctx context.Context) (none T, err error) {
 	r, err := p.call.wait(ctx)
 	if err != nil {
 		return none, err
@@ -96,11 +106,8 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 		return none, p.root.refusal(r.code, p.call.op, p.call.path)
 	}
 	a := r.answer(p.root)
-	v, err := p.decode(a)
-	if err == nil {
-		err = a.Err()
-	}
-	return v, err
+	v := p.decode(a)
+	return v, cmp.Or(a.err, a.Err())
 }
 
 // call is one request on its way: made by bind, queued by frameConn.send, and
@@ -130,7 +137,7 @@ type reply struct {
 }
 
 func (r reply) answer(root chroot) *answer {
-	return &answer{jute.NewDecoder(r.body), r.code, r.zxid, root}
+	return &answer{Decoder: jute.NewDecoder(r.body), code: r.code, zxid: r.zxid, root: root}
 }
 
 // wait returns the reply, or the error of a call that has none.

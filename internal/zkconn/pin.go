@@ -30,9 +30,7 @@ func (s *Session) Stay() Stay { return Stay{s.current()} }
 
 // Closed tells whether it was left by Close or Connect.
 func (b Stay) Closed() bool {
-	b.l.mu.Lock()
-	defer b.l.mu.Unlock()
-	return b.l.state == StateClosed
+	return look(b.l, func() bool { return b.l.state == StateClosed })
 }
 
 // Pin waits for a session until ctx ends and binds to it.
@@ -63,30 +61,22 @@ func (p *Pinned) ID() int64 { return p.id }
 
 // Timeout is the negotiated session timeout.
 func (p *Pinned) Timeout() time.Duration {
-	p.l.mu.Lock()
-	defer p.l.mu.Unlock()
-	return p.l.timeout
+	return look(p.l, func() time.Duration { return p.l.timeout })
 }
 
 // LastContact is when the latest request that was answered had been sent.
 func (p *Pinned) LastContact() time.Time {
-	p.l.mu.Lock()
-	defer p.l.mu.Unlock()
-	return p.l.lastSent
+	return look(p.l, func() time.Time { return p.l.lastSent })
 }
 
 // Connected tells whether there is a connection to a server.
 func (p *Pinned) Connected() bool {
-	p.l.mu.Lock()
-	defer p.l.mu.Unlock()
-	return p.l.cur != nil && p.l.gen == p.gen
+	return look(p.l, func() bool { return p.l.cur != nil && p.l.gen == p.gen })
 }
 
 // Changed is closed when the connection changes next.
 func (p *Pinned) Changed() <-chan struct{} {
-	p.l.mu.Lock()
-	defer p.l.mu.Unlock()
-	return p.l.changed
+	return look(p.l, func() <-chan struct{} { return p.l.changed })
 }
 
 // Ended is closed once the session is known to be over.
@@ -164,10 +154,7 @@ func (p *Pinned) Delete(ctx context.Context, path string) error {
 }
 
 // Sync waits until the server has caught up with the leader.
-func (p *Pinned) Sync(ctx context.Context, path string) error {
-	_, err := do(ctx, p, syncPath(path))
-	return err
-}
+func (p *Pinned) Sync(ctx context.Context, path string) error { return syncPath(ctx, p, path) }
 
 // Children returns the names of a znode's children.
 func (p *Pinned) Children(ctx context.Context, path string) ([]string, error) {

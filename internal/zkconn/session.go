@@ -107,9 +107,7 @@ func (s *Session) Live() bool {
 // State is the state as the prompt shows it.
 func (s *Session) State() State {
 	l := s.current()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.state
+	return look(l, func() State { return l.state })
 }
 
 // Servers is the connect string in use, as it was given.

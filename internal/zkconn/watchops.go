@@ -8,25 +8,6 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-func addWatch(path string, recursive bool) op[struct{}] {
-	kind, mode := persistentWatch, int32(0)
-	if recursive {
-		kind, mode = recursiveWatch, 1
-	}
-	o := asking(jute.OpAddWatch, path, readNothing)
-	o.encode = func(e *jute.Encoder, root chroot) {
-		e.String(root.server(path))
-		e.Int(mode)
-	}
-	o.effect = func(l *link, a *answer) {
-		if a.code == OK { // a znode has one persistent watch of a session, of the mode set last
-			l.watches.remove(a.root.server(path), persistentWatch, recursiveWatch)
-			l.watches.add(kind, a.root.server(path))
-		}
-	}
-	return o
-}
-
 // WatcherType says which watches RemoveWatches removes.
 type WatcherType int32
 
@@ -52,21 +33,6 @@ func (t WatcherType) kinds() []watchKind {
 		return []watchKind{recursiveWatch}
 	}
 	return []watchKind{childWatch, dataWatch, existWatch, persistentWatch, recursiveWatch}
-}
-
-func removeWatches(path string, t WatcherType) op[struct{}] {
-	o := asking(jute.OpRemoveWatches, path, readNothing)
-	o.write = true
-	o.encode = func(e *jute.Encoder, root chroot) {
-		e.String(root.server(path))
-		e.Int(int32(t))
-	}
-	o.effect = func(l *link, a *answer) {
-		if a.code == OK {
-			l.forgetWatches(a.root.server(path), t, syncConnected)
-		}
-	}
-	return o
 }
 
 // removedEvents is the event each kind of removed watch shows.

@@ -1,6 +1,7 @@
 package zkconn
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -9,10 +10,6 @@ import (
 
 	"github.com/zksh/zksh/internal/jute"
 )
-
-// ConfigPath is where a server keeps the ensemble's configuration, outside any
-// chroot.
-const ConfigPath = "/zookeeper/config"
 
 // CreateMode says what kind of znode to create. A TTL of zero means none.
 type CreateMode struct {
@@ -134,36 +131,15 @@ func (c change) done(l *link, root chroot, made string) {
 
 // alone is a change that is a request by itself.
 func alone(c change) op[Written] {
-	return op[Written]{
-		code: c.code, path: c.path, write: true, err: c.valid(), encode: c.encode,
-		decode: func(a *answer) (Written, error) {
-			w := Written{Zxid: a.zxid}
-			if creates(c.code) {
-				w.Paths = []string{a.root.client(c.made(a))}
-			}
-			if c.code == jute.OpCreate2 {
-				w.Zxid = stat(a).Czxid
-			}
-			return w, nil
-		},
-		effect: func(l *link, a *answer) {
-			gone := c.code == jute.OpDelete && a.code == NoNode // the answer to an earlier delete was lost
-			if a.code == OK || gone {
-				c.done(l, a.root, c.made(a))
-			}
-		},
-	}
+	o := changing(c.code, c)
+	o.encode = c.encode
+	return o
 }
 
 // multi carries out all changes or none. A refusal is that of the first change
 // that could not be made.
 func multi(changes ...change) op[Written] {
-	o := op[Written]{code: jute.OpMulti, path: changes[0].path, write: true}
-	for _, c := range changes {
-		if o.err == nil {
-			o.err = c.valid()
-		}
-	}
+	o := changing(jute.OpMulti, changes...)
 	o.encode = func(e *jute.Encoder, root chroot) {
 		for _, c := range changes {
 			multiHeader(e, c.code, false)
@@ -171,14 +147,29 @@ func multi(changes ...change) op[Written] {
 		}
 		multiHeader(e, -1, true)
 	}
-	o.decode = func(a *answer) (Written, error) {
-		made, err := results(a, changes)
-		return Written{a.root.clients(slices.DeleteFunc(made, func(p string) bool { return p == "" })), a.zxid}, err
+	return o
+}
+
+// changing is what alone and multi have in common.
+func changing(code int32, changes ...change) op[Written] {
+	o := op[Written]{code: code, path: changes[0].path, write: true}
+	for _, c := range changes {
+		o.err = cmp.Or(o.err, c.valid())
+	}
+	o.decode = func(a *answer) Written {
+		made := results(a, code, changes)
+		w := Written{Zxid: a.zxid}
+		if code == jute.OpCreate2 {
+			w.Zxid = a.stat().Czxid
+		}
+		w.Paths = a.root.clients(slices.DeleteFunc(made, func(p string) bool { return p == "" }))
+		return w
 	}
 	o.effect = func(l *link, a *answer) {
-		made, err := results(a, changes)
-		for i, c := range changes {
-			if a.code == OK && err == nil {
+		gone := a.code == NoNode && code == jute.OpDelete // the answer to an earlier delete was lost
+		made := results(a, code, changes)
+		if a.code == OK && a.err == nil && a.Err() == nil || gone {
+			for i, c := range changes {
 				c.done(l, a.root, made[i])
 			}
 		}
@@ -189,23 +180,22 @@ func multi(changes ...change) op[Written] {
 // results reads what became of each change: the server's path of what it made,
 // if it makes something. Of a multi that was rolled back it finds the culprit:
 // the changes before it carry OK, those after it RuntimeInconsistency.
-func results(a *answer, changes []change) ([]string, error) {
+func results(a *answer, code int32, changes []change) []string {
 	made := make([]string, len(changes))
-	failed := false
 	for i, c := range changes {
-		if resultKind(a) != -1 {
+		if code != jute.OpMulti || resultKind(a) != -1 {
 			made[i] = c.made(a)
 			continue
 		}
-		failed = true
-		if code := Code(a.Int()); code != OK && code != RuntimeInconsistency && a.Err() == nil {
-			return nil, a.root.refusal(code, c.code, c.path)
+		switch code := Code(a.Int()); code {
+		case OK, RuntimeInconsistency:
+			a.err = cmp.Or(a.err, error(&Error{Code: RuntimeInconsistency, Path: changes[0].path}))
+		default:
+			a.err = a.root.refusal(code, c.code, c.path)
+			return made
 		}
 	}
-	if failed && a.Err() == nil {
-		return nil, &Error{Code: RuntimeInconsistency, Path: changes[0].path}
-	}
-	return made, a.Err()
+	return made
 }
 
 // multiHeader stands before each part of a multi, and at its end.
@@ -237,17 +227,13 @@ func multiDelete(paths []string) op[Written] {
 	return multi(changes...)
 }
 
-func setData(path string, data []byte, version int32) op[*zk.Stat] {
-	return setting(jute.OpSetData, path, version, func(e *jute.Encoder) { e.Buffer(data) })
-}
-
 func setACL(path string, acl []zk.ACL, version int32) op[*zk.Stat] {
 	return setting(jute.OpSetACL, path, version, func(e *jute.Encoder) { writeACL(e, acl) })
 }
 
 // setting overwrites something of a znode that has the version.
 func setting(code int32, path string, version int32, value func(*jute.Encoder)) op[*zk.Stat] {
-	o := asking(code, path, readStat)
+	o := asking(code, path, (*answer).stat)
 	o.write = true
 	o.encode = func(e *jute.Encoder, root chroot) {
 		e.String(root.server(path))
@@ -263,28 +249,5 @@ func writeACL(e *jute.Encoder, acl []zk.ACL) {
 		e.Int(a.Perms)
 		e.String(a.Scheme)
 		e.String(a.ID)
-	}
-}
-
-// Reconfig is a change of the ensemble: Joining and Leaving change the present
-// configuration, Members replaces it. Empty strings are sent as null.
-type Reconfig struct {
-	Joining, Leaving, Members string
-	Version                   int64 // of the present configuration; -1 is any
-}
-
-func reconfig(r Reconfig) op[Node] {
-	return op[Node]{
-		code: jute.OpReconfig, write: true, decode: readNode,
-		encode: func(e *jute.Encoder, _ chroot) {
-			for _, s := range []string{r.Joining, r.Leaving, r.Members} {
-				if s == "" {
-					e.Buffer(nil)
-				} else {
-					e.String(s)
-				}
-			}
-			e.Long(r.Version)
-		},
 	}
 }
