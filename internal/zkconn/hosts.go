@@ -171,8 +171,9 @@ func (l *link) dial(network, addr string, _ time.Duration) (net.Conn, error) {
 		return nil, err
 	}
 	deadline := time.Now().Add(l.hosts.attempt(l.asked))
-	d := net.Dialer{Deadline: deadline}
-	c, err := d.DialContext(l.ctx, network, addr)
+	ctx, cancel := context.WithDeadline(l.ctx, deadline)
+	defer cancel()
+	c, err := l.connect(ctx, network, addr)
 	if err != nil {
 		l.attemptFailed(addr, plainCause(err))
 		return nil, err

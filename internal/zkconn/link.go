@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -21,6 +22,7 @@ type link struct {
 	root     chroot
 	asked    time.Duration // session timeout asked for
 	readOnly bool
+	connect  func(ctx context.Context, network, addr string) (net.Conn, error)
 	emit     func(Event) // called with mu held; must not block
 
 	hosts    *hosts
@@ -54,9 +56,12 @@ type link struct {
 
 func newLink(servers Servers, cfg Config, emit func(Event)) (*link, error) {
 	l := &link{
-		servers: servers, root: chroot(servers.Chroot), asked: cfg.Timeout, readOnly: cfg.ReadOnly, emit: emit,
+		servers: servers, root: chroot(servers.Chroot), asked: cfg.Timeout, readOnly: cfg.ReadOnly, connect: cfg.dial, emit: emit,
 		changed: make(chan struct{}), ended: make(chan struct{}), over: make(chan struct{}),
 		state: StateConnecting, timeout: cfg.Timeout, ephemerals: pathSet{}, wakes: wakeTable{},
+	}
+	if l.connect == nil {
+		l.connect = new(net.Dialer).DialContext
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.hosts = newHosts(l.ctx, cfg.Timeout, servers.Hosts, l.passFailed)

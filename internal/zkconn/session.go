@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 )
@@ -20,6 +21,8 @@ type Config struct {
 	Servers  string // connect string, see ParseServers
 	Timeout  time.Duration
 	ReadOnly bool // accept a server that lost its quorum
+
+	dial func(ctx context.Context, network, addr string) (net.Conn, error) // nil is net.Dialer's; for tests
 }
 
 // Session is the shell's one connection to one ensemble at a time. It outlives
