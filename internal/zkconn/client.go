@@ -125,7 +125,7 @@ func (c Client) AddWatch(ctx context.Context, path string, recursive bool) error
 		e.Int(mode)
 	}
 	o.effect = func(l *link, a *answer) {
-		if a.code == OK { // a znode has one persistent watch of a session, of the mode set last
+		if a.code == codeOK { // a znode has one persistent watch of a session, of the mode set last
 			l.watches.remove(a.root.server(path), persistentWatch, recursiveWatch)
 			l.watches.add(kind, a.root.server(path))
 		}
@@ -136,13 +136,13 @@ func (c Client) AddWatch(ctx context.Context, path string, recursive bool) error
 
 // RemoveWatches removes the session's watches on a path; each kind that was
 // there shows as an event. With local they are forgotten here even when no
-// server can be reached. The error is NoWatcher when there is none.
+// server can be reached. The error is "No such watcher" when there is none.
 func (c Client) RemoveWatches(ctx context.Context, path string, t WatcherType, local bool) error {
 	l := c.s.current()
 	server := c.root(l).server(path)
 	o := asking(jute.OpRemoveWatches, path, (*answer).nothing)
 	if o.err == nil && !look(l, func() bool { return l.watches.has(server, t.kinds()...) }) {
-		o.err = &Error{Code: NoWatcher, Path: path}
+		o.err = &Error{Code: noWatcher, Path: path}
 	}
 	o.write = true
 	o.encode = func(e *jute.Encoder, root chroot) {
@@ -150,7 +150,7 @@ func (c Client) RemoveWatches(ctx context.Context, path string, t WatcherType, l
 		e.Int(int32(t))
 	}
 	o.effect = func(l *link, a *answer) {
-		if a.code == OK {
+		if a.code == codeOK {
 			l.forgetWatches(a.root.server(path), t, syncConnected)
 		}
 	}

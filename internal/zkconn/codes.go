@@ -11,58 +11,58 @@ type Code int32
 
 // The codes that are told apart, by the names zkCli prints.
 const (
-	OK                      Code = 0
-	RuntimeInconsistency    Code = -2
+	codeOK                  Code = 0
+	runtimeInconsistency    Code = -2
 	ConnectionLoss          Code = -4
-	OperationTimeout        Code = -7
-	BadArguments            Code = -8
-	NewConfigNoQuorum       Code = -13
-	ReconfigInProgress      Code = -14
+	operationTimeout        Code = -7
+	badArguments            Code = -8
+	newConfigNoQuorum       Code = -13
+	reconfigInProgress      Code = -14
 	NoNode                  Code = -101
 	NoAuth                  Code = -102
 	BadVersion              Code = -103
-	NoChildrenForEphemerals Code = -108
+	noChildrenForEphemerals Code = -108
 	NodeExists              Code = -110
 	NotEmpty                Code = -111
 	SessionExpired          Code = -112
-	InvalidACL              Code = -114
+	invalidACL              Code = -114
 	AuthFailed              Code = -115
-	SessionMoved            Code = -118
+	sessionMoved            Code = -118
 	NotReadOnly             Code = -119
-	NoWatcher               Code = -121
-	QuotaExceeded           Code = -125
+	noWatcher               Code = -121
+	quotaExceeded           Code = -125
 )
 
 // codeNames are the texts of KeeperException.getCodeMessage, for all codes.
 var codeNames = map[Code]string{
-	OK:                      "ok",
+	codeOK:                  "ok",
 	-1:                      "SystemError",
-	RuntimeInconsistency:    "RuntimeInconsistency",
+	runtimeInconsistency:    "RuntimeInconsistency",
 	-3:                      "DataInconsistency",
 	ConnectionLoss:          "ConnectionLoss",
 	-5:                      "MarshallingError",
 	-6:                      "Unimplemented",
-	OperationTimeout:        "OperationTimeout",
-	BadArguments:            "BadArguments",
-	NewConfigNoQuorum:       "NewConfigNoQuorum",
-	ReconfigInProgress:      "ReconfigInProgress",
+	operationTimeout:        "OperationTimeout",
+	badArguments:            "BadArguments",
+	newConfigNoQuorum:       "NewConfigNoQuorum",
+	reconfigInProgress:      "ReconfigInProgress",
 	-100:                    "APIError",
 	NoNode:                  "NoNode",
 	NoAuth:                  "NoAuth",
 	BadVersion:              "BadVersion",
-	NoChildrenForEphemerals: "NoChildrenForEphemerals",
+	noChildrenForEphemerals: "NoChildrenForEphemerals",
 	NodeExists:              "NodeExists",
 	NotEmpty:                "Directory not empty",
 	SessionExpired:          "Session expired",
-	InvalidACL:              "InvalidACL",
+	invalidACL:              "InvalidACL",
 	AuthFailed:              "AuthFailed",
-	SessionMoved:            "Session moved",
+	sessionMoved:            "Session moved",
 	NotReadOnly:             "Not a read-only call",
 	-120:                    "Ephemeral node on local session",
-	NoWatcher:               "No such watcher",
+	noWatcher:               "No such watcher",
 	-123:                    "Reconfig is disabled",
 	-124:                    "Session closed because client failed to authenticate",
-	QuotaExceeded:           "Quota has exceeded",
+	quotaExceeded:           "Quota has exceeded",
 	-127:                    "Op throttled due to high load",
 }
 
@@ -78,15 +78,15 @@ func (c Code) Error() string {
 // know only those.
 var libraryErrors = map[Code]error{
 	ConnectionLoss:          zk.ErrConnectionClosed,
-	OperationTimeout:        zk.ErrConnectionClosed, // it too leaves open whether the request took effect
+	operationTimeout:        zk.ErrConnectionClosed, // it too leaves open whether the request took effect
 	NoNode:                  zk.ErrNoNode,
 	NoAuth:                  zk.ErrNoAuth,
 	BadVersion:              zk.ErrBadVersion,
-	NoChildrenForEphemerals: zk.ErrNoChildrenForEphemerals,
+	noChildrenForEphemerals: zk.ErrNoChildrenForEphemerals,
 	NodeExists:              zk.ErrNodeExists,
 	NotEmpty:                zk.ErrNotEmpty,
 	SessionExpired:          zk.ErrSessionExpired,
-	SessionMoved:            zk.ErrSessionMoved,
+	sessionMoved:            zk.ErrSessionMoved,
 }
 
 // Is tells whether target is go-zookeeper's error for the same code.

@@ -20,19 +20,19 @@ var zkCliTexts = map[Code]string{
 	NoNode:                  "Node does not exist: ",
 	NodeExists:              "Node already exists: ",
 	NotEmpty:                "Node not empty: ",
-	NoChildrenForEphemerals: "Ephemerals cannot have children: ",
+	noChildrenForEphemerals: "Ephemerals cannot have children: ",
 	NoAuth:                  "Insufficient permission : ",
-	InvalidACL:              "Acl is not valid : ",
+	invalidACL:              "Acl is not valid : ",
 	BadVersion:              "version No is not valid : ",
-	BadArguments:            "Arguments are not valid : ",
+	badArguments:            "Arguments are not valid : ",
 	NotReadOnly:             "Not a read-only call: ",
-	QuotaExceeded:           "Quota has exceeded : ",
+	quotaExceeded:           "Quota has exceeded : ",
 }
 
 // fixedTexts are zkCli's refusals that name no path.
 var fixedTexts = map[Code]string{
-	ReconfigInProgress: "Another reconfiguration is in progress -- concurrent reconfigs not supported (yet)",
-	NewConfigNoQuorum: "No quorum of new config is connected and up-to-date with the leader of last committed config" +
+	reconfigInProgress: "Another reconfiguration is in progress -- concurrent reconfigs not supported (yet)",
+	newConfigNoQuorum: "No quorum of new config is connected and up-to-date with the leader of last committed config" +
 		" - try invoking reconfiguration after new servers are connected and synced",
 }
 

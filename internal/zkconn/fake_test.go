@@ -113,7 +113,7 @@ func (p *peer) host(answer func(xid, op int32) bool) {
 			case !ok:
 				return
 			case xid < xidBase:
-				ok = p.reply(xid, OK)
+				ok = p.reply(xid, codeOK)
 			default:
 				ok = answer(xid, op)
 			}
@@ -167,7 +167,7 @@ func TestSlowProgress(t *testing.T) {
 		go func() { // ends with the channel
 			for xid := range late {
 				time.Sleep(life * 9 / 10)
-				p.reply(xid, OK)
+				p.reply(xid, codeOK)
 			}
 		}()
 		p.host(func(xid, _ int32) bool { late <- xid; return true })
@@ -192,7 +192,7 @@ func TestSlowProgress(t *testing.T) {
 
 func TestReplyNobodyAskedFor(t *testing.T) {
 	for _, xid := range []int32{0, 5, -3, -4, xidBase - 1, xidBase + 99} {
-		bubble(t, func(_ int, p *peer) { p.host(func(int32, int32) bool { return p.reply(xid, OK) }) }, func(t *testing.T, s *Session) {
+		bubble(t, func(_ int, p *peer) { p.host(func(int32, int32) bool { return p.reply(xid, codeOK) }) }, func(t *testing.T, s *Session) {
 			_, err := s.Set(limited(t), "/x", nil, -1)
 			if !errors.As(err, new(*LostError)) || !strings.Contains(err.Error(), fmt.Sprintf("never sent, xid %d", xid)) {
 				t.Errorf("%d: %v", xid, err)
@@ -265,7 +265,7 @@ func TestExpiryCostsNoTime(t *testing.T) {
 		}
 		p.host(func(xid, _ int32) bool { // it works for a while, then breaks
 			time.Sleep(2 * time.Second)
-			return p.reply(xid, OK) && false
+			return p.reply(xid, codeOK) && false
 		})
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {

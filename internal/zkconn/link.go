@@ -281,7 +281,7 @@ func addAuth(c credential) op[struct{}] {
 			e.Buffer(c.auth)
 		},
 		effect: func(l *link, a *answer) {
-			if a.code != OK {
+			if a.code != codeOK {
 				l.authFailed()
 				return
 			}

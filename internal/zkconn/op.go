@@ -102,7 +102,7 @@ func (p *Pending[T]) Wait(ctx context.Context) (none T, err error) {
 	if err != nil {
 		return none, err
 	}
-	if r.code != OK {
+	if r.code != codeOK {
 		return none, p.root.refusal(r.code, p.call.op, p.call.path)
 	}
 	a := r.answer(p.root)

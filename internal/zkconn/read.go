@@ -47,7 +47,7 @@ func watching[T any](code int32, path string, w watcher, kind watchKind, decode 
 	}
 	o.effect = func(l *link, a *answer) {
 		switch {
-		case a.code == OK:
+		case a.code == codeOK:
 			w(l, watchKey{kind, a.root.server(path)})
 		case a.code == NoNode && code == jute.OpExists:
 			w(l, watchKey{existWatch, a.root.server(path)})

@@ -168,7 +168,7 @@ func changing(code int32, changes ...change) op[Written] {
 	o.effect = func(l *link, a *answer) {
 		gone := a.code == NoNode && code == jute.OpDelete // the answer to an earlier delete was lost
 		made := results(a, code, changes)
-		if a.code == OK && a.err == nil && a.Err() == nil || gone {
+		if a.code == codeOK && a.err == nil && a.Err() == nil || gone {
 			for i, c := range changes {
 				c.done(l, a.root, made[i])
 			}
@@ -188,8 +188,8 @@ func results(a *answer, code int32, changes []change) []string {
 			continue
 		}
 		switch code := Code(a.Int()); code {
-		case OK, RuntimeInconsistency:
-			a.err = cmp.Or(a.err, error(&Error{Code: RuntimeInconsistency, Path: changes[0].path}))
+		case codeOK, runtimeInconsistency:
+			a.err = cmp.Or(a.err, error(&Error{Code: runtimeInconsistency, Path: changes[0].path}))
 		default:
 			a.err = a.root.refusal(code, c.code, c.path)
 			return made
