@@ -107,7 +107,10 @@ func (p *Pending[T]) Wait(ctx context.Context) (none T, err error) {
 	}
 	a := r.answer(p.root)
 	v := p.decode(a)
-	return v, cmp.Or(a.err, a.Err())
+	if err := cmp.Or(a.err, a.Err()); err != nil {
+		return none, err
+	}
+	return v, nil
 }
 
 // call is one request on its way: made by bind, queued by frameConn.send, and
