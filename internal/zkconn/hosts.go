@@ -170,10 +170,10 @@ func (l *link) dial(network, addr string, _ time.Duration) (net.Conn, error) {
 	if err := l.rest(); err != nil {
 		return nil, err
 	}
-	deadline := time.Now().Add(l.hosts.attempt(l.asked))
+	deadline := time.Now().Add(l.hosts.attempt(l.cfg.Timeout))
 	ctx, cancel := context.WithDeadline(l.ctx, deadline)
 	defer cancel()
-	c, err := l.connect(ctx, network, addr)
+	c, err := l.cfg.dial(ctx, network, addr)
 	if err != nil {
 		l.attemptFailed(addr, plainCause(err))
 		return nil, err
@@ -236,7 +236,7 @@ func (l *link) connectRequest(p []byte) []byte {
 		binary.BigEndian.PutUint64(q[8:], uint64(zxid))
 	}
 	ro := byte(0)
-	if l.readOnly {
+	if l.cfg.ReadOnly {
 		ro = 1
 	}
 	q = append(q, ro)
@@ -247,7 +247,7 @@ func (l *link) connectRequest(p []byte) []byte {
 // refusedBy words a connect reply that is an error. Such a server is often one
 // that lost its quorum, and takes read-only clients alone.
 func (l *link) refusedBy(code Code) error {
-	if code == NotReadOnly && !l.readOnly {
+	if code == NotReadOnly && !l.cfg.ReadOnly {
 		return fmt.Errorf("refused the session: %w; it is read-only now, which -r accepts", code)
 	}
 	return fmt.Errorf("refused the session: %w", code)

@@ -18,12 +18,10 @@ import (
 // and what it lacks. It lives through reconnects and, after an expiry, goes on
 // with a new session of the same ensemble.
 type link struct {
-	servers  Servers
-	root     chroot
-	asked    time.Duration // session timeout asked for
-	readOnly bool
-	connect  func(ctx context.Context, network, addr string) (net.Conn, error)
-	emit     func(Event) // called with mu held; must not block
+	cfg     Config // what was asked for
+	servers Servers
+	root    chroot
+	emit    func(Event) // called with mu held; must not block
 
 	hosts    *hosts
 	conn     *zk.Conn
@@ -56,12 +54,12 @@ type link struct {
 
 func newLink(servers Servers, cfg Config, emit func(Event)) (*link, error) {
 	l := &link{
-		servers: servers, root: chroot(servers.Chroot), asked: cfg.Timeout, readOnly: cfg.ReadOnly, connect: cfg.dial, emit: emit,
+		cfg: cfg, servers: servers, root: chroot(servers.Chroot), emit: emit,
 		changed: make(chan struct{}), ended: make(chan struct{}), over: make(chan struct{}),
 		state: StateConnecting, timeout: cfg.Timeout, ephemerals: pathSet{}, wakes: wakeTable{},
 	}
-	if l.connect == nil {
-		l.connect = new(net.Dialer).DialContext
+	if cfg.dial == nil {
+		l.cfg.dial = new(net.Dialer).DialContext
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.hosts = newHosts(l.ctx, cfg.Timeout, servers.Hosts, l.passFailed)

@@ -11,7 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -32,40 +32,34 @@ type Session struct {
 	Client // requests on paths below the chroot
 
 	events *eventQueue
-
-	mu   sync.Mutex
-	cfg  Config
-	link *link
+	link   atomic.Pointer[link] // the present one
 }
 
 // Open starts to connect and returns at once; requests wait for the connection.
 // It fails only if the connect string is malformed.
 func Open(cfg Config) (*Session, error) {
-	s := &Session{cfg: cfg, events: newEventQueue()}
+	s := &Session{events: newEventQueue()}
 	s.Client = Client{s: s}
 	servers, err := ParseServers(cfg.Servers)
 	if err != nil {
 		return nil, err
 	}
-	if s.link, err = newLink(servers, cfg, s.events.put); err != nil {
+	l, err := newLink(servers, cfg, s.events.put)
+	if err != nil {
 		return nil, err
 	}
+	s.link.Store(l)
 	return s, nil
 }
 
-func (s *Session) current() *link {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.link
-}
+func (s *Session) current() *link { return s.link.Load() }
 
 // Connect closes the session, if it is open, and starts a new one with the given
 // connect string, or with the current one when it is empty. Credentials and
 // watches stay behind. A malformed connect string changes nothing.
 func (s *Session) Connect(ctx context.Context, spec string) error {
-	s.mu.Lock()
-	cfg := s.cfg
-	s.mu.Unlock()
+	last := s.current()
+	cfg := last.cfg
 	if spec != "" {
 		cfg.Servers = spec
 	}
@@ -73,14 +67,12 @@ func (s *Session) Connect(ctx context.Context, spec string) error {
 	if err != nil {
 		return err
 	}
-	closeErr := s.current().stop(ctx)
+	closeErr := last.stop(ctx)
 	next, err := newLink(servers, cfg, s.events.put)
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	s.cfg, s.link = cfg, next
-	s.mu.Unlock()
+	s.link.Store(next)
 	return closeErr
 }
 
