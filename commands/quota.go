@@ -66,8 +66,8 @@ func (env *Env) quotaNodes(path string) (quotaNodes, error) {
 	return quotaNodes{env.Session.Absolute(), env, path, quotaRoot + server}, nil
 }
 
-func (n quotaNodes) limits() string { return joinPath(n.dir, limitsName) }
-func (n quotaNodes) stats() string  { return joinPath(n.dir, statsName) }
+func (n quotaNodes) limits() string { return zkconn.Join(n.dir, limitsName) }
+func (n quotaNodes) stats() string  { return zkconn.Join(n.dir, statsName) }
 
 func (n quotaNodes) read(ctx context.Context, node string) (quota, error) {
 	data, _, err := n.c.Get(ctx, node, false)
@@ -211,7 +211,7 @@ func (n quotaNodes) noneAbove(ctx context.Context) error {
 		if n.dir[i] != '/' {
 			continue
 		}
-		_, err := n.c.Exists(ctx, joinPath(n.dir[:i], limitsName), false)
+		_, err := n.c.Exists(ctx, zkconn.Join(n.dir[:i], limitsName), false)
 		if err == nil {
 			return fmt.Errorf("%s has a parent %s which has a quota", n.path, n.client(n.dir[:i]))
 		}
@@ -240,7 +240,7 @@ func (n quotaNodes) noneBelow(ctx context.Context, dir string) error {
 		if name == statsName {
 			continue
 		}
-		if err := n.noneBelow(ctx, joinPath(dir, name)); err != nil {
+		if err := n.noneBelow(ctx, zkconn.Join(dir, name)); err != nil {
 			return err
 		}
 	}

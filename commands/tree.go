@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -173,9 +172,6 @@ func countBelow(ctx context.Context, env *Env, path string) (int, error) {
 	end()
 	return n - 1, err
 }
-
-// joinPath puts a name below a path.
-func joinPath(path, name string) string { return strings.TrimSuffix(path, "/") + "/" + name }
 
 // ignore passes over one refusal.
 func ignore(err error, codes ...zkconn.Code) error {

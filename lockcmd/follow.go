@@ -39,7 +39,7 @@ func followQueue(ctx context.Context, env *commands.Env, path string) error {
 	f.queue = queue.Follow(f, path)
 	for {
 		var err error
-		if f.p, err = env.Session.Pin(ctx); err == nil {
+		if f.p, err = env.Session.Stay().Pin(ctx); err == nil {
 			err = f.follow(ctx)
 		}
 		switch {

@@ -66,7 +66,7 @@ func TestCuratorSemaphore(t *testing.T) {
 func TestAllFamiliesAreOne(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
 		b := newBed(t, addr)
-		p, err := b.Pin(zktest.Within(t))
+		p, err := b.Stay().Pin(zktest.Within(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +146,7 @@ func BenchmarkQueue1000(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	var made []*zkconn.Pending[struct{}]
+	var made []*zkconn.Pending[zkconn.Written]
 	for i := range 1000 {
 		made = append(made, pipe.Create(fmt.Sprintf("%s/%s-lock-%010d", bed.root, uuid, i), []byte(`{"host":"web1","pid":1}`), zkconn.OpenACL()))
 	}

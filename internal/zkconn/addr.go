@@ -1,22 +1,15 @@
 package zkconn
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
-	"os"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"time"
 )
 
-// DefaultPort is the port of a server named without one.
-const DefaultPort = 2181
+// defaultPort is the port of a server named without one.
+const defaultPort = 2181
 
 // Servers is a parsed connect string, host[:port][,host[:port]…][/chroot].
 type Servers struct {
@@ -62,7 +55,7 @@ var secondServer = regexp.MustCompile(`,[^/,]+:\d+`)
 
 // hostPort completes one host with the default port.
 func hostPort(h string) (string, error) {
-	host, port := h, strconv.Itoa(DefaultPort)
+	host, port := h, strconv.Itoa(defaultPort)
 	switch {
 	case strings.HasPrefix(h, "["):
 		end := strings.IndexByte(h, ']')
@@ -90,155 +83,4 @@ func hostPort(h string) (string, error) {
 		return "", fmt.Errorf("%q is no port; it must be from 1 to 65535", port)
 	}
 	return net.JoinHostPort(host, strconv.FormatUint(n, 10)), nil
-}
-
-// hosts walks over the addresses of a server list, as zk.HostProvider asks. A
-// pass resolves every name once, so that addresses which move are found again,
-// and tries every address twice, the first time for a short while: a server that
-// is just starting may accept a connection and never answer on it.
-type hosts struct {
-	list     []string
-	ctx      context.Context // of looking up names
-	limit    time.Duration   // of looking them all up
-	resolve  func(ctx context.Context, host string) ([]string, error)
-	onFailed func() // a whole pass found no server
-
-	mu    sync.Mutex
-	pass  []string  // addresses not tried yet in this pass
-	width int       // addresses in a pass
-	short bool      // the last one handed out is to be tried for a short while
-	begun bool      // a pass is under way or has failed since the last connection
-	last  time.Time // of the last connection
-}
-
-func newHosts(ctx context.Context, limit time.Duration, list []string, onFailed func()) *hosts {
-	l := append([]string(nil), list...)
-	rand.Shuffle(len(l), func(i, j int) { l[i], l[j] = l[j], l[i] })
-	return &hosts{ctx: ctx, limit: min(limit, lookupTimeout), list: l, resolve: net.DefaultResolver.LookupHost, onFailed: onFailed}
-}
-
-// Init is part of zk.HostProvider; the list came with newHosts.
-func (h *hosts) Init([]string) error { return nil }
-
-// Len is part of zk.HostProvider.
-func (h *hosts) Len() int { return len(h.list) }
-
-// Connected is part of zk.HostProvider: the next pass starts without delay.
-func (h *hosts) Connected() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.begun = false
-	h.pass = nil
-	h.last = time.Now()
-}
-
-// reset is Connected for a server that was there but had no session for us.
-func (h *hosts) reset() {
-	h.Connected()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.last = time.Time{}
-}
-
-// tooSoon is the time after a connection in which the next one has to wait: a
-// server that drops every connection must not be stormed.
-const tooSoon = time.Second
-
-// Next is part of zk.HostProvider. It reports retry, which makes the library wait
-// a second, at the start of a pass that follows a failed one, or a connection
-// that did not last.
-func (h *hosts) Next() (server string, retry bool) {
-	h.mu.Lock()
-	failed := false
-	if len(h.pass) == 0 {
-		failed = h.begun
-		retry = failed || time.Since(h.last) < tooSoon
-		h.begun = true
-		h.mu.Unlock()
-		addrs := h.expand()
-		h.mu.Lock()
-		h.width = len(addrs)
-		h.pass = append(addrs, addrs...)
-	}
-	h.short = len(h.pass) > h.width
-	server, h.pass = h.pass[0], h.pass[1:]
-	h.mu.Unlock()
-	if failed {
-		h.onFailed()
-	}
-	return server, retry
-}
-
-// Bounds of one attempt to connect: TCP and ZooKeeper's handshake.
-const (
-	maxAttempt   = 10 * time.Second
-	shortAttempt = 2 * time.Second
-)
-
-// attempt is how long the address handed out last may take, so that a whole pass
-// takes no longer than the given time.
-func (h *hosts) attempt(whole time.Duration) time.Duration {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	each := min(whole/time.Duration(max(h.width, 1)), maxAttempt)
-	short := min(each/4, shortAttempt)
-	if h.short {
-		return short
-	}
-	return each - short
-}
-
-// lookupTimeout bounds the resolution of the names.
-const lookupTimeout = 5 * time.Second
-
-// expand resolves the list, all names at once. A name that does not resolve stays
-// as it is: the dialer then reports why.
-func (h *hosts) expand() []string {
-	ctx, cancel := context.WithTimeout(h.ctx, h.limit)
-	defer cancel()
-	found := make([][]string, len(h.list))
-	var looking sync.WaitGroup
-	for i, hp := range h.list {
-		looking.Go(func() { found[i] = h.addresses(ctx, hp) })
-	}
-	looking.Wait()
-	return slices.Concat(found...)
-}
-
-func (h *hosts) addresses(ctx context.Context, hp string) []string {
-	host, port, err := net.SplitHostPort(hp)
-	if err != nil || net.ParseIP(host) != nil {
-		return []string{hp}
-	}
-	addrs, err := h.resolve(ctx, host)
-	if err != nil || len(addrs) == 0 {
-		return []string{hp}
-	}
-	for i, a := range addrs {
-		addrs[i] = net.JoinHostPort(a, port)
-	}
-	return addrs
-}
-
-// plainCause shortens a dial error to its reason; the address is named already.
-func plainCause(err error) error {
-	var dns *net.DNSError
-	if errors.As(err, &dns) {
-		if dns.IsNotFound {
-			return errors.New("unknown host")
-		}
-		return fmt.Errorf("name lookup failed: %s", dns.Err)
-	}
-	var op *net.OpError
-	if errors.As(err, &op) {
-		if op.Timeout() {
-			return errors.New("connecting timed out")
-		}
-		var sys *os.SyscallError
-		if errors.As(op.Err, &sys) {
-			return sys.Err
-		}
-		return op.Err
-	}
-	return err
 }

@@ -10,10 +10,7 @@ import (
 // ends. A session that changes meanwhile is an error, so that nothing meant for
 // one session runs in the next.
 func (l *link) await(ctx context.Context, path string, patient bool) (*frameConn, error) {
-	l.mu.Lock()
-	gen := l.gen
-	l.mu.Unlock()
-	return l.awaitGen(ctx, gen, path, patient)
+	return l.awaitGen(ctx, look(l, func() int { return l.gen }), path, patient)
 }
 
 // awaitGen is await for the session after so many expiries.
@@ -27,7 +24,7 @@ func (l *link) awaitGen(ctx context.Context, gen int, path string, patient bool)
 			return nil, ErrNotConnected
 		case l.gen != gen:
 			l.mu.Unlock()
-			return nil, &Error{SessionExpired, path}
+			return nil, &Error{Code: SessionExpired, Path: path}
 		case l.cur != nil:
 			defer l.mu.Unlock()
 			return l.cur, nil

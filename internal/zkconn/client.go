@@ -1,165 +1,216 @@
 package zkconn
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"slices"
+	"strings"
 
 	"github.com/go-zookeeper/zk"
-
 	"github.com/zksh/zksh/internal/jute"
 )
 
 // Client sends single requests and waits for their answers. Paths are given and
 // returned without the chroot. Every method checks the path by the Java client's
-// rules first. Errors are *Error for a refusal, *NoServerError when nothing was
-// sent, *LostError when the connection broke in between, ErrNotConnected after
-// Close, and the context's.
+// rules first. Errors are *Error for a refusal; *NoServerError or *UnsentError
+// when nothing was sent; *LostError when the connection broke after sending and
+// *AbandonedError when the context ended then; ErrNotConnected after Close.
 type Client struct {
 	s        *Session
-	absolute bool
+	absolute bool // paths are the server's
 }
 
-// request is one operation before it is bound to a connection.
-type request struct {
-	op         int32
-	path       string
-	write      bool
-	sequential bool
-	encode     func(e *jute.Encoder, serverPath string)
-	hook       func(l *link, serverPath string, r *reply) // as call.hook
-}
-
-func (c Client) serverPath(l *link, path string) string {
-	if c.absolute {
-		return path
-	}
-	return l.serverPath(path)
-}
-
-func (c Client) clientPath(l *link, path string) string {
-	if c.absolute {
-		return path
-	}
-	return l.clientPath(path)
-}
-
-func (c Client) call(l *link, r request) *call {
-	var e jute.Encoder
-	path := c.serverPath(l, r.path)
-	r.encode(&e, path)
-	out := &call{op: r.op, body: e.B, path: r.path, write: r.write, done: make(chan reply, 1)}
-	if r.hook != nil {
-		out.hook = func(rep *reply) { r.hook(l, path, rep) }
-	}
-	return out
-}
-
-// wait returns the reply, or the error of a request that has none.
-func (c *call) wait(ctx context.Context) (reply, error) {
-	select {
-	case r := <-c.done:
-		return r, r.err
-	case <-ctx.Done():
-		select {
-		case r := <-c.done: // it is here already
-			return r, r.err
-		default:
-		}
-		if c.write {
-			return reply{}, &AbandonedError{Path: c.path, Cause: context.Cause(ctx)}
-		}
-		return reply{}, context.Cause(ctx)
-	}
-}
-
-// AbandonedError says that the wait for a write's answer was given up; the write
-// may still take effect.
-type AbandonedError struct {
-	Path  string
-	Cause error
-}
-
-func (e *AbandonedError) Error() string {
-	return "interrupted while waiting for the answer for " + e.Path + ": it is unknown whether it took effect"
-}
-
-// Unwrap gives the context's error.
-func (e *AbandonedError) Unwrap() error { return e.Cause }
-
-// do sends one request and returns a decoder of its answer.
-func (c Client) do(ctx context.Context, r request) (*jute.Decoder, *link, error) {
-	if err := ValidatePath(r.path, r.sequential); err != nil {
-		return nil, nil, err
-	}
-	return c.send(ctx, r)
-}
-
-func (c Client) send(ctx context.Context, r request) (*jute.Decoder, *link, error) {
+func (c Client) connection(ctx context.Context, path string) (*frameConn, chroot, error) {
 	l := c.s.current()
-	k, err := l.await(ctx, r.path, false)
-	if err != nil {
-		return nil, nil, err
-	}
-	call := c.call(l, r)
-	call.ctx = ctx
-	go k.send(call) // a write can block; it ends by its own deadline, and call.done tells how
-	rep, err := call.wait(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	if rep.code != OK {
-		return nil, nil, &Error{rep.code, r.path}
-	}
-	return jute.NewDecoder(rep.body), l, nil
+	k, err := l.await(ctx, path, false)
+	return k, c.root(l), err
 }
 
-func readStat(d *jute.Decoder) *zk.Stat {
-	return &zk.Stat{
-		Czxid: d.Long(), Mzxid: d.Long(), Ctime: d.Long(), Mtime: d.Long(),
-		Version: d.Int(), Cversion: d.Int(), Aversion: d.Int(),
-		EphemeralOwner: d.Long(), DataLength: d.Int(), NumChildren: d.Int(), Pzxid: d.Long(),
+func (c Client) root(l *link) chroot {
+	if c.absolute {
+		return ""
 	}
+	return l.root
 }
 
-func writeACL(e *jute.Encoder, acl []zk.ACL) {
-	e.Int(int32(len(acl)))
-	for _, a := range acl {
-		e.Int(a.Perms)
-		e.String(a.Scheme)
-		e.String(a.ID)
-	}
+// Get returns a znode's data, which is nil when it has none (null), and its
+// Stat. With watch, a data watch is left.
+func (c Client) Get(ctx context.Context, path string, watch bool) ([]byte, *zk.Stat, error) {
+	n, err := do(ctx, c, getData(path, shown(watch)))
+	return n.Data, n.Stat, err
 }
 
-func readACL(d *jute.Decoder) []zk.ACL {
-	n := d.Count(12)
-	acl := make([]zk.ACL, 0, n)
-	for range n {
-		acl = append(acl, zk.ACL{Perms: d.Int(), Scheme: d.String(), ID: d.String()})
-	}
-	return acl
+// Exists returns the Stat of a znode. With watch, a watch is left, on its
+// creation when it does not exist.
+func (c Client) Exists(ctx context.Context, path string, watch bool) (*zk.Stat, error) {
+	return do(ctx, c, exists(path, shown(watch)))
 }
 
-// pathFlag encodes the many requests that are a path and a watch flag.
-func pathFlag(watch bool) func(*jute.Encoder, string) {
-	return func(e *jute.Encoder, path string) {
-		e.String(path)
-		e.Bool(watch)
-	}
+// Children returns the names of a znode's children, in the server's order, and
+// its Stat. With watch, a child watch is left.
+func (c Client) Children(ctx context.Context, path string, watch bool) (names []string, st *zk.Stat, err error) {
+	st, err = do(ctx, c, watching(jute.OpGetChildren2, path, shown(watch), childWatch, func(a *answer) *zk.Stat {
+		names = a.Strings()
+		return a.stat()
+	}))
+	return names, st, err
 }
 
-// watchHook remembers a watch that the server now holds. With onMissing the
-// watch is on the node's creation when there is no node (exists).
-func watchHook(watch bool, kind WatchKind, onMissing bool) func(*link, string, *reply) {
-	if !watch {
-		return nil
+// ACL returns a znode's access control list and its Stat.
+func (c Client) ACL(ctx context.Context, path string) (acl []zk.ACL, st *zk.Stat, err error) {
+	st, err = do(ctx, c, asking(jute.OpGetACL, path, func(a *answer) *zk.Stat {
+		for range a.Count(12) {
+			acl = append(acl, zk.ACL{Perms: a.Int(), Scheme: a.String(), ID: a.String()})
+		}
+		return a.stat()
+	}))
+	return acl, st, err
+}
+
+// CountChildren returns the number of a znode's descendants. Servers before 3.6
+// answer Unimplemented and drop the connection.
+func (c Client) CountChildren(ctx context.Context, path string) (int, error) {
+	n, err := do(ctx, c, asking(jute.OpGetAllChildrenNumber, path, (*answer).Int))
+	return int(n), err
+}
+
+// Ephemerals returns the session's ephemeral znodes whose path begins with
+// prefix, sorted. Below a chroot only those inside it are seen: to the server a
+// bare chroot is a prefix of its siblings' names too.
+func (c Client) Ephemerals(ctx context.Context, prefix string) ([]string, error) {
+	return do(ctx, c, asking(jute.OpGetEphemerals, prefix, func(a *answer) []string {
+		paths := slices.DeleteFunc(a.Strings(), func(p string) bool { return !a.root.holds(p) })
+		return slices.Sorted(slices.Values(a.root.clients(paths)))
+	}))
+}
+
+// Identity is one authentication of the session.
+type Identity struct {
+	Scheme string `json:"scheme"`
+	User   string `json:"user"`
+}
+
+// WhoAmI returns the session's authentications, sorted. Servers before 3.7
+// answer Unimplemented and drop the connection.
+func (c Client) WhoAmI(ctx context.Context) ([]Identity, error) {
+	ids, err := do(ctx, c, op[[]Identity]{
+		code: jute.OpWhoAmI, encode: func(*jute.Encoder, chroot) {},
+		decode: func(a *answer) (ids []Identity) {
+			for range a.Count(8) {
+				ids = append(ids, Identity{Scheme: a.String(), User: a.String()})
+			}
+			return ids
+		},
+	})
+	slices.SortFunc(ids, func(x, y Identity) int {
+		return cmp.Or(strings.Compare(x.Scheme, y.Scheme), strings.Compare(x.User, y.User))
+	})
+	return ids, err
+}
+
+// Sync waits until the server has caught up with the leader.
+func (c Client) Sync(ctx context.Context, path string) error { return syncPath(ctx, c, path) }
+
+// AddWatch leaves a persistent watch, on the whole subtree if recursive. Servers
+// before 3.6 answer Unimplemented and drop the connection.
+func (c Client) AddWatch(ctx context.Context, path string, recursive bool) error {
+	kind, mode := persistentWatch, int32(0)
+	if recursive {
+		kind, mode = recursiveWatch, 1
 	}
-	return func(l *link, path string, r *reply) {
+	o := asking(jute.OpAddWatch, path, (*answer).nothing)
+	o.encode = func(e *jute.Encoder, root chroot) {
+		e.String(root.server(path))
+		e.Int(mode)
+	}
+	o.effect = func(l *link, a *answer) {
+		if a.code == codeOK { // a znode has one persistent watch of a session, of the mode set last
+			l.watches.remove(a.root.server(path), persistentWatch, recursiveWatch)
+			l.watches.add(kind, a.root.server(path))
+		}
+	}
+	_, err := do(ctx, c, o)
+	return err
+}
+
+// RemoveWatches removes the session's watches on a path; each kind that was
+// there shows as an event. With local they are forgotten here even when no
+// server can be reached. The error is "No such watcher" when there is none.
+func (c Client) RemoveWatches(ctx context.Context, path string, t WatcherType, local bool) error {
+	l := c.s.current()
+	server := c.root(l).server(path)
+	o := asking(jute.OpRemoveWatches, path, (*answer).nothing)
+	if o.err == nil && !look(l, func() bool { return l.watches.has(server, t.kinds()...) }) {
+		o.err = &Error{Code: noWatcher, Path: path}
+	}
+	o.write = true
+	o.encode = func(e *jute.Encoder, root chroot) {
+		e.String(root.server(path))
+		e.Int(int32(t))
+	}
+	o.effect = func(l *link, a *answer) {
+		if a.code == codeOK {
+			l.forgetWatches(a.root.server(path), t, syncConnected)
+		}
+	}
+	_, err := do(ctx, c, o)
+	if local && errors.Is(err, ConnectionLoss) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		switch {
-		case r.code == OK:
-			l.watches.add(kind, path)
-		case r.code == NoNode && onMissing:
-			l.watches.add(ExistWatch, path)
-		}
+		l.forgetWatches(server, t, disconnected)
+		return nil
 	}
+	return err
+}
+
+// Create makes a znode and returns its real path. Nil data is null.
+func (c Client) Create(ctx context.Context, path string, data []byte, acl []zk.ACL, mode CreateMode) (string, error) {
+	w, err := do(ctx, c, create(path, data, acl, mode))
+	return strings.Join(w.Paths, ""), err
+}
+
+// Delete removes a znode if it has the version; -1 is any.
+func (c Client) Delete(ctx context.Context, path string, version int32) error {
+	_, err := do(ctx, c, alone(removal(path, version)))
+	return err
+}
+
+// Set writes a znode's data if it has the version; -1 is any.
+func (c Client) Set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
+	return do(ctx, c, setting(jute.OpSetData, path, version, func(e *jute.Encoder) { e.Buffer(data) }))
+}
+
+// SetACL writes a znode's access control list if its ACL has the version; -1 is any.
+func (c Client) SetACL(ctx context.Context, path string, acl []zk.ACL, version int32) (*zk.Stat, error) {
+	return do(ctx, c, setACL(path, acl, version))
+}
+
+// ConfigPath is where a server keeps the ensemble's configuration, outside any
+// chroot.
+const ConfigPath = "/zookeeper/config"
+
+// Reconfig is a change of the ensemble: Joining and Leaving change the present
+// configuration, Members replaces it. Empty strings are sent as null.
+type Reconfig struct {
+	Joining, Leaving, Members string
+	Version                   int64 // of the present configuration; -1 is any
+}
+
+// Reconfig changes the ensemble and returns the configuration that came of it.
+func (c Client) Reconfig(ctx context.Context, r Reconfig) ([]byte, *zk.Stat, error) {
+	n, err := do(ctx, c, op[Node]{
+		code: jute.OpReconfig, write: true, decode: (*answer).node,
+		encode: func(e *jute.Encoder, _ chroot) {
+			for _, s := range []string{r.Joining, r.Leaving, r.Members} {
+				if s == "" {
+					e.Buffer(nil)
+				} else {
+					e.String(s)
+				}
+			}
+			e.Long(r.Version)
+		},
+	})
+	return n.Data, n.Stat, err
 }

@@ -5,30 +5,42 @@ import (
 	"sync"
 )
 
+// State is the state of a connection as the prompt shows it.
+type State string
+
+// The states of ZooKeeper.States that can be seen here.
+const (
+	StateConnecting        State = "CONNECTING"
+	StateConnected         State = "CONNECTED"
+	StateConnectedReadOnly State = "CONNECTEDREADONLY"
+	StateClosed            State = "CLOSED"
+	StateAuthFailed        State = "AUTH_FAILED"
+)
+
 // EventType is what happened to a watched znode.
 type EventType int32
 
 // The event types of the protocol, and the local ones of removed watches.
 const (
-	EventNone                   EventType = -1
-	EventNodeCreated            EventType = 1
-	EventNodeDeleted            EventType = 2
-	EventNodeDataChanged        EventType = 3
-	EventNodeChildrenChanged    EventType = 4
-	EventDataWatchRemoved       EventType = 5
-	EventChildWatchRemoved      EventType = 6
-	EventPersistentWatchRemoved EventType = 7
+	eventNone                   EventType = -1
+	eventNodeCreated            EventType = 1
+	eventNodeDeleted            EventType = 2
+	eventNodeDataChanged        EventType = 3
+	eventNodeChildrenChanged    EventType = 4
+	eventDataWatchRemoved       EventType = 5
+	eventChildWatchRemoved      EventType = 6
+	eventPersistentWatchRemoved EventType = 7
 )
 
 var eventNames = map[EventType]string{
-	EventNone:                   "None",
-	EventNodeCreated:            "NodeCreated",
-	EventNodeDeleted:            "NodeDeleted",
-	EventNodeDataChanged:        "NodeDataChanged",
-	EventNodeChildrenChanged:    "NodeChildrenChanged",
-	EventDataWatchRemoved:       "DataWatchRemoved",
-	EventChildWatchRemoved:      "ChildWatchRemoved",
-	EventPersistentWatchRemoved: "PersistentWatchRemoved",
+	eventNone:                   "None",
+	eventNodeCreated:            "NodeCreated",
+	eventNodeDeleted:            "NodeDeleted",
+	eventNodeDataChanged:        "NodeDataChanged",
+	eventNodeChildrenChanged:    "NodeChildrenChanged",
+	eventDataWatchRemoved:       "DataWatchRemoved",
+	eventChildWatchRemoved:      "ChildWatchRemoved",
+	eventPersistentWatchRemoved: "PersistentWatchRemoved",
 }
 
 // String is the Java name.
@@ -44,15 +56,15 @@ type KeeperState string
 
 // The states of Watcher.Event.KeeperState.
 const (
-	Disconnected      KeeperState = "Disconnected"
-	SyncConnected     KeeperState = "SyncConnected"
-	EventAuthFailed   KeeperState = "AuthFailed"
-	ConnectedReadOnly KeeperState = "ConnectedReadOnly"
+	disconnected      KeeperState = "Disconnected"
+	syncConnected     KeeperState = "SyncConnected"
+	eventAuthFailed   KeeperState = "AuthFailed"
+	connectedReadOnly KeeperState = "ConnectedReadOnly"
 	Expired           KeeperState = "Expired"
-	EventClosed       KeeperState = "Closed"
+	eventClosed       KeeperState = "Closed"
 )
 
-// Event is a change of the session (Type EventNone, no Path) or of a watched
+// Event is a change of the session (Type eventNone, no Path) or of a watched
 // znode (Path without the chroot).
 type Event struct {
 	Type  EventType
@@ -62,7 +74,7 @@ type Event struct {
 }
 
 // Session tells whether it is about the session rather than a znode.
-func (e Event) Session() bool { return e.Type == EventNone }
+func (e Event) Session() bool { return e.Type == eventNone }
 
 // String is WatchedEvent.toString of the Java client before 3.9.
 func (e Event) String() string {

@@ -10,11 +10,12 @@ import (
 
 	"github.com/zksh/zksh/internal/jute"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 func (f *faulty) pin() *zkconn.Pinned {
 	f.t.Helper()
-	p, err := f.Pin(within(f.t))
+	p, err := f.Stay().Pin(zktest.Within(f.t))
 	f.must(err)
 	return p
 }
@@ -27,7 +28,7 @@ func TestPinWaitsThroughAnExpiry(t *testing.T) {
 	f.expire()
 	got := make(chan *zkconn.Pinned)
 	go func() { // ends with Pin
-		p, err := f.Pin(within(t))
+		p, err := f.Stay().Pin(zktest.Within(t))
 		if err != nil {
 			t.Error(err)
 		}
@@ -51,38 +52,38 @@ func TestPinWaitsThroughAnExpiry(t *testing.T) {
 	default:
 		t.Error("the old session has not ended")
 	}
-	if err := old.Delete(within(t), f.root); !errors.Is(err, zkconn.SessionExpired) {
+	if err := old.Delete(zktest.Within(t), f.root); !errors.Is(err, zkconn.SessionExpired) {
 		t.Errorf("a request in the old session: %v", err)
 	}
-	f.must(p.Sync(within(t), f.root))
+	f.must(p.Sync(zktest.Within(t), f.root))
 }
 
 // Several znodes are made at once, and listed behind.
 func TestPinnedCreatesAndLists(t *testing.T) {
 	t.Parallel()
-	f := openFaulty(t, patience)
+	f := openFaulty(t, zktest.Patience)
 	p := f.pin()
 	for n := 1; n <= 3; n++ {
 		var reqs []*zk.CreateRequest
 		for range n {
 			reqs = append(reqs, &zk.CreateRequest{Path: f.root + "/n-", Data: []byte("x"), Acl: zkconn.OpenACL(), Flags: zk.FlagEphemeral | zk.FlagSequence})
 		}
-		paths, czxid, children, err := p.CreateAndList(within(t), reqs, f.root)
+		paths, czxid, children, err := p.CreateAndList(zktest.Within(t), reqs, f.root)
 		f.must(err)
 		if len(paths) != n || len(children) != n {
 			t.Fatalf("made %q, listed %q", paths, children)
 		}
 		for _, path := range paths {
-			st, err := f.truth.Exists(within(t), path, false)
+			st, err := f.truth.Exists(zktest.Within(t), path, false)
 			f.must(err)
 			if st.Czxid != czxid || !slices.Contains(children, path[len(f.root)+1:]) {
 				t.Errorf("%s has czxid %#x, want %#x; listed %q", path, st.Czxid, czxid, children)
 			}
-			f.must(p.Delete(within(t), path))
+			f.must(p.Delete(zktest.Within(t), path))
 		}
 	}
 	reqs := []*zk.CreateRequest{{Path: f.root + "/no/a", Acl: zkconn.OpenACL()}, {Path: f.root + "/no/b", Acl: zkconn.OpenACL()}}
-	if _, _, _, err := p.CreateAndList(within(t), reqs, f.root); !errors.Is(err, zkconn.NoNode) {
+	if _, _, _, err := p.CreateAndList(zktest.Within(t), reqs, f.root); !errors.Is(err, zkconn.NoNode) {
 		t.Errorf("below a znode that is not there: %v", err)
 	}
 }
@@ -91,23 +92,23 @@ func TestPinnedCreatesAndLists(t *testing.T) {
 // user does not, unless he asked for it.
 func TestWakesAreQuiet(t *testing.T) {
 	t.Parallel()
-	f := openFaulty(t, patience)
+	f := openFaulty(t, zktest.Patience)
 	p := f.pin()
 	f.must(f.create(f.truth, "/a", zkconn.CreateMode{}))
 	wake, none := make(chan struct{}, 1), make(chan struct{}, 1)
 	change := func() {
-		_, err := f.truth.Set(within(t), f.root+"/a", []byte("x"), -1)
+		_, err := f.truth.Set(zktest.Within(t), f.root+"/a", []byte("x"), -1)
 		f.must(err)
 	}
 	watch := func(c chan struct{}) {
-		_, _, err := p.Get(within(t), f.root+"/a", c)
+		_, _, err := p.Get(zktest.Within(t), f.root+"/a", c)
 		f.must(err)
 	}
 	woken := func() {
 		t.Helper()
 		select {
 		case <-wake:
-		case <-time.After(patience):
+		case <-time.After(zktest.Patience):
 			t.Fatal("nobody was woken")
 		}
 	}
@@ -121,7 +122,7 @@ func TestWakesAreQuiet(t *testing.T) {
 	woken()
 	f.noNodeEvents()
 	watch(wake)
-	_, _, err := f.Get(within(t), f.root+"/a", true)
+	_, _, err := f.Get(zktest.Within(t), f.root+"/a", true)
 	f.must(err)
 	change()
 	woken()
@@ -137,11 +138,11 @@ func TestEphemeralRemovedWithoutAnswer(t *testing.T) {
 	f := openFaulty(t, 2*time.Second)
 	f.must(f.create(f.Session, "/gone", zkconn.CreateMode{Ephemeral: true}))
 	f.proxy.CutAfterRequest(jute.OpDelete)
-	if err := f.Delete(within(t), f.root+"/gone", -1); !errors.As(err, new(*zkconn.LostError)) {
+	if err := f.Delete(zktest.Within(t), f.root+"/gone", -1); !errors.As(err, new(*zkconn.LostError)) {
 		t.Fatalf("a delete without an answer: %v", err)
 	}
-	f.must(f.WaitReady(within(t)))
-	if err := f.Delete(within(t), f.root+"/gone", -1); !errors.Is(err, zkconn.NoNode) {
+	f.must(f.WaitReady(zktest.Within(t)))
+	if err := f.Delete(zktest.Within(t), f.root+"/gone", -1); !errors.Is(err, zkconn.NoNode) {
 		t.Fatalf("a second delete: %v", err)
 	}
 	f.event("Disconnected")

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/zksh/zksh/internal/jute"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zksh/zksh/internal/jute"
 
 	"go.uber.org/goleak"
 
@@ -16,17 +17,7 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// patience is how long a test waits for what must come.
-const patience = 20 * time.Second
-
 func TestMain(m *testing.M) { zktest.Main(m) }
-
-func within(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
 
 // open starts a session and waits until it is there. It is closed with the test.
 func open(t *testing.T, cfg zkconn.Config) *zkconn.Session {
@@ -36,13 +27,13 @@ func open(t *testing.T, cfg zkconn.Config) *zkconn.Session {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), zktest.Patience)
 		defer cancel()
 		if err := s.Close(ctx); err != nil {
 			t.Errorf("close: %v", err)
 		}
 	})
-	if err := s.WaitReady(within(t)); err != nil {
+	if err := s.WaitReady(zktest.Within(t)); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -62,8 +53,8 @@ func openFaulty(t *testing.T, timeout time.Duration) *faulty {
 	t.Helper()
 	server := zktest.Shared(t).Addr()
 	f := &faulty{t: t, proxy: zktest.NewProxy(t, server), root: fmt.Sprintf("/%s-%d", t.Name(), time.Now().UnixNano())}
-	f.truth = open(t, zkconn.Config{Servers: server, Timeout: patience})
-	if _, err := f.truth.Create(within(t), f.root, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+	f.truth = open(t, zkconn.Config{Servers: server, Timeout: zktest.Patience})
+	if _, err := f.truth.Create(zktest.Within(t), f.root, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
 		t.Fatal(err)
 	}
 	f.Session = open(t, zkconn.Config{Servers: f.proxy.Addr(), Timeout: timeout})
@@ -71,7 +62,7 @@ func openFaulty(t *testing.T, timeout time.Duration) *faulty {
 }
 
 func (f *faulty) create(s *zkconn.Session, name string, mode zkconn.CreateMode) error {
-	_, err := s.Create(within(f.t), f.root+name, nil, zkconn.OpenACL(), mode)
+	_, err := s.Create(zktest.Within(f.t), f.root+name, nil, zkconn.OpenACL(), mode)
 	return err
 }
 
@@ -86,7 +77,7 @@ func (f *faulty) must(err error) {
 // of the session, and returns it.
 func (f *faulty) event(want string) zkconn.Event {
 	f.t.Helper()
-	for end := time.After(patience); ; {
+	for end := time.After(zktest.Patience); ; {
 		f.past = append(f.past, f.Events()...)
 		for i, e := range f.past {
 			if f.name(e) == want {
@@ -113,7 +104,7 @@ func (f *faulty) name(e zkconn.Event) string {
 // brings in what the server has sent before.
 func (f *faulty) noNodeEvents() {
 	f.t.Helper()
-	f.must(f.Sync(within(f.t), f.root))
+	f.must(f.Sync(zktest.Within(f.t), f.root))
 	for _, e := range append(f.past, f.Events()...) {
 		if !e.Session() {
 			f.t.Errorf("unexpected event %s", f.name(e))
@@ -131,7 +122,7 @@ func (f *faulty) cut(meanwhile func()) {
 	f.event("Disconnected")
 	meanwhile()
 	f.proxy.Refuse(false)
-	f.must(f.WaitReady(within(f.t)))
+	f.must(f.WaitReady(zktest.Within(f.t)))
 	f.event("SyncConnected")
 }
 
@@ -142,17 +133,15 @@ func (f *faulty) expire() {
 	f.proxy.Refuse(true)
 	f.proxy.Cut()
 	f.event("Disconnected")
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if _, err := f.truth.Exists(within(f.t), f.root+"/canary", false); errors.Is(err, zkconn.NoNode) {
-			return
-		}
-	}
-	f.t.Fatal("the session does not expire")
+	zktest.Eventually(f.t, "the session expires", func() bool {
+		_, err := f.truth.Exists(zktest.Within(f.t), f.root+"/canary", false)
+		return errors.Is(err, zkconn.NoNode)
+	})
 }
 
 func TestWriteCutAfterSending(t *testing.T) {
 	t.Parallel()
-	f := openFaulty(t, patience)
+	f := openFaulty(t, zktest.Patience)
 	cut := f.proxy.CutAfterRequest(jute.OpCreate)
 	err := f.create(f.Session, "/a", zkconn.CreateMode{})
 	<-cut
@@ -165,7 +154,7 @@ func TestWriteCutAfterSending(t *testing.T) {
 	}
 	// It was done, once, and the next request works in the same session.
 	f.must(f.create(f.Session, "/a/child", zkconn.CreateMode{}))
-	st, err := f.truth.Exists(within(t), f.root, false)
+	st, err := f.truth.Exists(zktest.Within(t), f.root, false)
 	f.must(err)
 	if st.Cversion != 1 {
 		t.Errorf("%d changes, want 1", st.Cversion)
@@ -174,22 +163,18 @@ func TestWriteCutAfterSending(t *testing.T) {
 
 func TestReadCutAfterSending(t *testing.T) {
 	t.Parallel()
-	f := openFaulty(t, patience)
-	f.proxy.DropReplies(true)
-	go func() {
-		time.Sleep(50 * time.Millisecond) // sent by then, most often; the error is the same if not
-		f.proxy.Cut()
-		f.proxy.DropReplies(false)
-	}()
-	_, _, err := f.Get(within(t), f.root, false)
-	if err == nil || !errors.Is(err, zkconn.ConnectionLoss) || strings.Contains(err.Error(), "unknown") {
-		t.Errorf("got %v", err)
+	f := openFaulty(t, zktest.Patience)
+	cut := f.proxy.CutAfterRequest(jute.OpGetData)
+	_, _, err := f.Get(zktest.Within(t), f.root, false)
+	<-cut
+	if !errors.As(err, new(*zkconn.LostError)) || !errors.Is(err, zkconn.ConnectionLoss) || strings.Contains(err.Error(), "unknown") {
+		t.Errorf("got %T %v", err, err)
 	}
 }
 
 func TestWriteNotSent(t *testing.T) {
 	t.Parallel()
-	f := openFaulty(t, patience)
+	f := openFaulty(t, zktest.Patience)
 	f.proxy.Refuse(true)
 	f.proxy.Cut()
 	f.event("Disconnected")
@@ -202,8 +187,8 @@ func TestWriteNotSent(t *testing.T) {
 		t.Errorf("the message is %q", err)
 	}
 	f.proxy.Refuse(false)
-	f.must(f.WaitReady(within(t)))
-	if _, err := f.truth.Exists(within(t), f.root+"/a", false); !errors.Is(err, zkconn.NoNode) {
+	f.must(f.WaitReady(zktest.Within(t)))
+	if _, err := f.truth.Exists(zktest.Within(t), f.root+"/a", false); !errors.Is(err, zkconn.NoNode) {
 		t.Errorf("it was sent: %v", err)
 	}
 }
@@ -212,12 +197,18 @@ func TestWriteNotSent(t *testing.T) {
 // ends.
 func TestAbandonedWrite(t *testing.T) {
 	t.Parallel()
-	f := openFaulty(t, patience)
-	f.proxy.Hold(true)
-	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-	defer cancel()
-	_, err := f.Create(ctx, f.root+"/a", nil, zkconn.OpenACL(), zkconn.CreateMode{})
-	f.proxy.Hold(false)
+	f := openFaulty(t, zktest.Patience)
+	f.proxy.HoldReplies(true)
+	ctx, cancel := context.WithCancel(zktest.Within(t))
+	got := make(chan error)
+	go func() { // ends with the create
+		_, err := f.Create(ctx, f.root+"/a", nil, zkconn.OpenACL(), zkconn.CreateMode{})
+		got <- err
+	}()
+	zktest.Eventually(t, "the create is sent", func() bool { return slices.Contains(f.proxy.Requests(), jute.OpCreate) })
+	cancel()
+	err := <-got
+	f.proxy.HoldReplies(false)
 	if !errors.As(err, new(*zkconn.AbandonedError)) || !strings.Contains(err.Error(), "unknown whether it took effect") {
 		t.Errorf("got %v", err)
 	}
@@ -247,8 +238,8 @@ func TestWaitingRequestDiesWithItsSession(t *testing.T) {
 	if e := f.event("Expired"); !slices.Equal(e.Gone, []string{f.root + "/canary"}) {
 		t.Errorf("gone: %q", e.Gone)
 	}
-	f.must(f.WaitReady(within(t)))
-	if _, err := f.truth.Exists(within(t), f.root+"/queued", false); !errors.Is(err, zkconn.NoNode) {
+	f.must(f.WaitReady(zktest.Within(t)))
+	if _, err := f.truth.Exists(zktest.Within(t), f.root+"/queued", false); !errors.Is(err, zkconn.NoNode) {
 		t.Errorf("the request ran in the new session: %v", err)
 	}
 	f.must(f.create(f.Session, "/queued", zkconn.CreateMode{}))
@@ -274,14 +265,14 @@ func TestEphemeralsKnownGone(t *testing.T) {
 	f.must(f.create(f.Session, "/b", zkconn.CreateMode{Ephemeral: true}))
 	f.must(f.create(f.Session, "/a-", zkconn.CreateMode{Ephemeral: true, Sequential: true}))
 	f.must(f.create(f.Session, "/deleted", zkconn.CreateMode{Ephemeral: true}))
-	f.must(f.Delete(within(t), f.root+"/deleted", -1))
+	f.must(f.Delete(zktest.Within(t), f.root+"/deleted", -1))
 	f.expire()
 	f.proxy.Refuse(false)
 	e := f.event("Expired")
 	if want := []string{f.root + "/a-0000000002", f.root + "/b", f.root + "/canary"}; !slices.Equal(e.Gone, want) {
 		t.Errorf("gone: %q, want %q", e.Gone, want)
 	}
-	f.must(f.WaitReady(within(t)))
+	f.must(f.WaitReady(zktest.Within(t)))
 }
 
 func TestConnectAndCloseLeakNothing(t *testing.T) {
@@ -293,31 +284,31 @@ func TestConnectAndCloseLeakNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ready := s.Ready(within(t))
+		ready := s.Ready(zktest.Within(t))
 		if want := strings.Contains(servers, server); (ready == nil) != want {
 			t.Errorf("%s: %v", servers, ready)
 		}
 		begin := time.Now()
-		if err := s.Close(within(t)); err != nil {
+		if err := s.Close(zktest.Within(t)); err != nil {
 			t.Errorf("%s: close: %v", servers, err)
 		}
 		if took := time.Since(begin); took > 2*time.Second {
 			t.Errorf("%s: close took %s", servers, took)
 		}
-		if _, _, err := s.Get(within(t), "/", false); !errors.Is(err, zkconn.ErrNotConnected) || s.State() != zkconn.StateClosed {
+		if _, _, err := s.Get(zktest.Within(t), "/", false); !errors.Is(err, zkconn.ErrNotConnected) || s.State() != zkconn.StateClosed {
 			t.Errorf("%s: after close: %v, %s", servers, err, s.State())
 		}
 	}
 	s := open(t, zkconn.Config{Servers: server, Timeout: 2 * time.Second})
 	for range 3 {
-		if err := s.Connect(within(t), ""); err != nil {
+		if err := s.Connect(zktest.Within(t), ""); err != nil {
 			t.Error(err)
 		}
-		if err := s.WaitReady(within(t)); err != nil {
+		if err := s.WaitReady(zktest.Within(t)); err != nil {
 			t.Error(err)
 		}
 	}
-	if err := s.Close(within(t)); err != nil {
+	if err := s.Close(zktest.Within(t)); err != nil {
 		t.Error(err)
 	}
 	goleak.VerifyNone(t, ignore)

@@ -16,8 +16,8 @@ import (
 // meanwhile or for what happens later.
 func TestOneShotWatchesSurvive(t *testing.T) {
 	t.Parallel()
-	f := openFaulty(t, patience)
-	ctx := within(t)
+	f := openFaulty(t, zktest.Patience)
+	ctx := zktest.Within(t)
 	for _, when := range []string{"/meanwhile", "/later"} {
 		f.must(f.create(f.truth, when, zkconn.CreateMode{}))
 		_, _, err := f.Get(ctx, f.root+when, true)
@@ -60,8 +60,8 @@ func TestOneShotWatchesSurvive(t *testing.T) {
 
 func TestPersistentWatchesSurvive(t *testing.T) {
 	t.Parallel()
-	f := openFaulty(t, patience)
-	ctx := within(t)
+	f := openFaulty(t, zktest.Patience)
+	ctx := zktest.Within(t)
 	for _, p := range []string{"/p", "/r", "/r/deep"} {
 		f.must(f.create(f.truth, p, zkconn.CreateMode{}))
 	}
@@ -99,15 +99,15 @@ func TestWatchesDieWithTheirSession(t *testing.T) {
 	t.Parallel()
 	f := openFaulty(t, 2*time.Second)
 	f.must(f.create(f.truth, "/a", zkconn.CreateMode{}))
-	f.must(f.AddWatch(within(t), f.root+"/a", false))
+	f.must(f.AddWatch(zktest.Within(t), f.root+"/a", false))
 	f.expire()
 	f.proxy.Refuse(false)
 	f.event("Expired")
-	f.must(f.WaitReady(within(t)))
-	_, err := f.truth.Set(within(t), f.root+"/a", []byte("x"), -1)
+	f.must(f.WaitReady(zktest.Within(t)))
+	_, err := f.truth.Set(zktest.Within(t), f.root+"/a", []byte("x"), -1)
 	f.must(err)
-	for f.Sync(within(t), f.root) != nil {
-		f.must(f.WaitReady(within(t)))
+	for f.Sync(zktest.Within(t), f.root) != nil {
+		f.must(f.WaitReady(zktest.Within(t)))
 	}
 	f.noNodeEvents()
 }
@@ -115,7 +115,7 @@ func TestWatchesDieWithTheirSession(t *testing.T) {
 func TestCredentialsSurvive(t *testing.T) {
 	t.Parallel()
 	f := openFaulty(t, 2*time.Second)
-	ctx := within(t)
+	ctx := zktest.Within(t)
 	f.must(f.AddAuth(ctx, "digest", []byte("user:secret")))
 	has := func() {
 		t.Helper()
@@ -147,8 +147,8 @@ func TestCredentialsSurvive(t *testing.T) {
 
 func TestWrongCredentials(t *testing.T) {
 	t.Parallel()
-	f := openFaulty(t, patience)
-	ctx := within(t)
+	f := openFaulty(t, zktest.Patience)
+	ctx := zktest.Within(t)
 	err := f.AddAuth(ctx, "nosuchscheme", []byte("x"))
 	if !errors.Is(err, zkconn.AuthFailed) || !strings.Contains(err.Error(), "nosuchscheme") {
 		t.Errorf("got %v", err)
@@ -169,14 +169,14 @@ func TestWrongCredentials(t *testing.T) {
 func TestReadOnlyServer(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t, zktest.ReadOnlyEnsemble(), zktest.Heap(64)).Addr()
-	s := open(t, zkconn.Config{Servers: server, Timeout: patience, ReadOnly: true})
+	s := open(t, zkconn.Config{Servers: server, Timeout: zktest.Patience, ReadOnly: true})
 	if st := s.State(); st != zkconn.StateConnectedReadOnly {
 		t.Errorf("state %s", st)
 	}
-	if _, _, err := s.Get(within(t), "/", false); err != nil {
+	if _, _, err := s.Get(zktest.Within(t), "/", false); err != nil {
 		t.Error(err)
 	}
-	_, err := s.Create(within(t), "/a", nil, zkconn.OpenACL(), zkconn.CreateMode{})
+	_, err := s.Create(zktest.Within(t), "/a", nil, zkconn.OpenACL(), zkconn.CreateMode{})
 	if !errors.Is(err, zkconn.NotReadOnly) || !strings.Contains(err.Error(), "Not a read-only call: /a") {
 		t.Errorf("got %v", err)
 	}
@@ -185,10 +185,10 @@ func TestReadOnlyServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Ready(within(t)); !errors.As(err, new(*zkconn.NoServerError)) {
+	if err := w.Ready(zktest.Within(t)); !errors.As(err, new(*zkconn.NoServerError)) {
 		t.Errorf("got %v", err)
 	}
-	if err := w.Close(within(t)); err != nil {
+	if err := w.Close(zktest.Within(t)); err != nil {
 		t.Error(err)
 	}
 }
@@ -196,8 +196,8 @@ func TestReadOnlyServer(t *testing.T) {
 // Replies over ZooKeeper's usual limit of 1 MiB arrive whole.
 func TestLargeReplies(t *testing.T) {
 	t.Parallel()
-	f := openFaulty(t, patience)
-	ctx := within(t)
+	f := openFaulty(t, zktest.Patience)
+	ctx := zktest.Within(t)
 	const n = 4000
 	long := strings.Repeat("x", 300)
 	errs := make(chan error, n)

@@ -80,3 +80,53 @@ func badRune(path string) (at int, why string) {
 func invalidChar(r rune) bool {
 	return r >= 0x01 && r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
 }
+
+// Join puts a name below a path.
+func Join(path, name string) string { return strings.TrimSuffix(path, "/") + "/" + name }
+
+// chroot is what a server's paths have before a client's: "", or a path without
+// a trailing slash.
+type chroot string
+
+// server puts the chroot before a path.
+func (c chroot) server(path string) string {
+	if path == "/" && c != "" {
+		return string(c)
+	}
+	return string(c) + path
+}
+
+// client takes the chroot off a server's path; a path outside it stays.
+func (c chroot) client(path string) string {
+	switch {
+	case c == "" || !c.holds(path):
+		return path
+	case path == string(c):
+		return "/"
+	}
+	return path[len(c):]
+}
+
+// clients is client for a list, which it changes.
+func (c chroot) clients(paths []string) []string {
+	for i, p := range paths {
+		paths[i] = c.client(p)
+	}
+	return paths
+}
+
+// holds tells whether a server's path is the chroot or below it.
+func (c chroot) holds(path string) bool {
+	rest, ok := strings.CutPrefix(path, string(c))
+	return ok && (c == "" || rest == "" || rest[0] == '/')
+}
+
+// refusal is a server's answer to an operation on a path. Where it says that
+// there is no root, or none to create in, the chroot itself is missing.
+func (c chroot) refusal(code Code, op int32, path string) *Error {
+	e := &Error{Code: code, Path: path}
+	if code == NoNode && (path == "/" || creates(op) && strings.LastIndexByte(path, '/') == 0) {
+		e.Chroot = string(c)
+	}
+	return e
+}

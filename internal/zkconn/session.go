@@ -8,8 +8,10 @@ package zkconn
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"sync"
+	"net"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,6 +21,8 @@ type Config struct {
 	Servers  string // connect string, see ParseServers
 	Timeout  time.Duration
 	ReadOnly bool // accept a server that lost its quorum
+
+	dial func(ctx context.Context, network, addr string) (net.Conn, error) // nil is net.Dialer's; for tests
 }
 
 // Session is the shell's one connection to one ensemble at a time. It outlives
@@ -28,40 +32,34 @@ type Session struct {
 	Client // requests on paths below the chroot
 
 	events *eventQueue
-
-	mu   sync.Mutex
-	cfg  Config
-	link *link
+	link   atomic.Pointer[link] // the present one
 }
 
 // Open starts to connect and returns at once; requests wait for the connection.
 // It fails only if the connect string is malformed.
 func Open(cfg Config) (*Session, error) {
-	s := &Session{cfg: cfg, events: newEventQueue()}
+	s := &Session{events: newEventQueue()}
 	s.Client = Client{s: s}
 	servers, err := ParseServers(cfg.Servers)
 	if err != nil {
 		return nil, err
 	}
-	if s.link, err = newLink(servers, cfg, s.events.put); err != nil {
+	l, err := newLink(servers, cfg, s.events.put)
+	if err != nil {
 		return nil, err
 	}
+	s.link.Store(l)
 	return s, nil
 }
 
-func (s *Session) current() *link {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.link
-}
+func (s *Session) current() *link { return s.link.Load() }
 
 // Connect closes the session, if it is open, and starts a new one with the given
 // connect string, or with the current one when it is empty. Credentials and
 // watches stay behind. A malformed connect string changes nothing.
 func (s *Session) Connect(ctx context.Context, spec string) error {
-	s.mu.Lock()
-	cfg := s.cfg
-	s.mu.Unlock()
+	last := s.current()
+	cfg := last.cfg
 	if spec != "" {
 		cfg.Servers = spec
 	}
@@ -69,14 +67,12 @@ func (s *Session) Connect(ctx context.Context, spec string) error {
 	if err != nil {
 		return err
 	}
-	closeErr := s.current().stop(ctx)
+	closeErr := last.stop(ctx)
 	next, err := newLink(servers, cfg, s.events.put)
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	s.cfg, s.link = cfg, next
-	s.mu.Unlock()
+	s.link.Store(next)
 	return closeErr
 }
 
@@ -106,9 +102,7 @@ func (s *Session) Live() bool {
 // State is the state as the prompt shows it.
 func (s *Session) State() State {
 	l := s.current()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.state
+	return look(l, func() State { return l.state })
 }
 
 // Servers is the connect string in use, as it was given.
@@ -145,23 +139,12 @@ func (s *Session) EventsReady() <-chan struct{} { return s.events.ready }
 // reconnects, in memory only. A nil auth sends none. When the server refuses it,
 // the session is lost: State becomes StateAuthFailed.
 func (s *Session) AddAuth(ctx context.Context, scheme string, auth []byte) error {
-	l := s.current()
-	cred := credential{scheme, auth}
-	k, err := l.await(ctx, "", false)
-	if err != nil {
-		return err
-	}
-	c := l.authCall(cred)
-	k.send(c)
-	r, err := c.wait(ctx)
-	if err != nil {
-		return err
-	}
-	if r.code != OK {
+	_, err := do(ctx, s.Client, addAuth(credential{scheme, auth}))
+	if errors.As(err, new(*Error)) && !errors.Is(err, SessionExpired) {
 		return fmt.Errorf("%w: the server refused the credentials for scheme %q and ended the session; connect starts another",
 			AuthFailed, scheme)
 	}
-	return nil
+	return err
 }
 
 // Absolute gives requests on server paths, for what a server reads outside any
@@ -169,7 +152,7 @@ func (s *Session) AddAuth(ctx context.Context, scheme string, auth []byte) error
 func (s *Session) Absolute() Client { return Client{s: s, absolute: true} }
 
 // ServerPath is a path as the server knows it, with the chroot before it.
-func (s *Session) ServerPath(path string) string { return s.current().serverPath(path) }
+func (s *Session) ServerPath(path string) string { return s.current().root.server(path) }
 
 // ClientPath is a server's path without the chroot.
-func (s *Session) ClientPath(path string) string { return s.current().clientPath(path) }
+func (s *Session) ClientPath(path string) string { return s.current().root.client(path) }

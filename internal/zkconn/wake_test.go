@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // woken waits for a value in a wake channel.
@@ -13,7 +14,7 @@ func woken(t *testing.T, what string, wake <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-wake:
-	case <-time.After(patience):
+	case <-time.After(zktest.Patience):
 		t.Fatal("no wake for " + what)
 	}
 }
@@ -22,8 +23,8 @@ func woken(t *testing.T, what string, wake <-chan struct{}) {
 // leave the user's watches on the same znode alone.
 func TestQuietWatches(t *testing.T) {
 	t.Parallel()
-	f := openFaulty(t, patience)
-	ctx := within(t)
+	f := openFaulty(t, zktest.Patience)
+	ctx := zktest.Within(t)
 	f.must(f.create(f.truth, "/dir", zkconn.CreateMode{}))
 	_, _, err := f.Children(ctx, f.root+"/dir", true) // the user has a watch of this kind, too
 	f.must(err)
@@ -32,7 +33,7 @@ func TestQuietWatches(t *testing.T) {
 	f.must(f.create(f.truth, "/other", zkconn.CreateMode{}))
 	_, _, err = f.Children(ctx, f.root+"/other", true)
 	f.must(err)
-	p, err := f.Pin(ctx)
+	p, err := f.Stay().Pin(ctx)
 	f.must(err)
 	wake := make(chan struct{}, 1)
 	watch := func() {
@@ -93,8 +94,8 @@ func TestQuietWatches(t *testing.T) {
 
 func TestPipeReads(t *testing.T) {
 	t.Parallel()
-	f := openFaulty(t, patience)
-	ctx := within(t)
+	f := openFaulty(t, zktest.Patience)
+	ctx := zktest.Within(t)
 	_, err := f.truth.Set(ctx, f.root, []byte("data"), -1)
 	f.must(err)
 	p, err := f.Pipe(ctx, f.root)

@@ -4,11 +4,9 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"io"
 	"net"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,58 +22,38 @@ import (
 // request was sent, and in which session.
 const xidBase = 0x40000000
 
-// Limits on incoming frames, in bytes. A connect reply has 41; whoever answers
-// with more is no ZooKeeper server. Later replies may exceed ZooKeeper's own
-// 1 MiB limit many times: a node with a million children has a list of 40 MiB.
-const (
-	maxConnectReply = 1024
-	maxFrame        = 256 << 20
-)
-
-// reply is what came back for a request: the server's code and the record behind
-// the header, or err when there was none.
-type reply struct {
-	zxid int64
-	code Code
-	body []byte
-	err  error
-}
-
-// call is one request under way.
-type call struct {
-	op    int32
-	body  []byte
-	path  string          // for errors, as the user wrote it
-	write bool            // it may change something, so a lost reply matters
-	ctx   context.Context // once it has ended the call is not sent any more; may be nil
-	hook  func(*reply)    // runs in the receiving goroutine, before any later frame is looked at; may be nil
-	size  int             // of the request's frame in bytes, once sent
-	sent  time.Time       // when it was sent
-	done  chan reply      // capacity 1
-}
-
-// frameConn is one TCP connection to one server.
+// frameConn is one TCP connection to one server. The library owns it: it reads,
+// writes its own frames, and closes it. Requests of ours are queued by send and
+// written by a goroutine that lives while there are any, so that a socket which
+// takes nothing holds nobody up.
 type frameConn struct {
 	net.Conn
 	l      *link
 	addr   string
-	r      *bufio.Reader
-	out    []byte      // the frame the library is reading
 	unbind func() bool // takes back that the end of dialing closes the connection; nil in tests
-	live   bool        // the connect reply was good; written and read by the library's reading goroutine
 
-	wmu       sync.Mutex // one writer at a time
-	wroteConn bool
+	// These belong to the library's reading goroutine; see receive.go.
+	r       *bufio.Reader
+	out     []byte        // the frame the library is reading
+	live    bool          // the connect reply was good
+	timeout time.Duration // negotiated
 
-	pmu     sync.Mutex
-	next    int32
+	wmu     sync.Mutex // one writer at a time; taken before mu
+	greeted bool       // the connect request was written
+
+	mu      sync.Mutex
+	queue   []*call // not sent yet
+	writing bool    // a goroutine is at the queue
+	next    int32   // of our xids
 	pending map[int32]*call
-	pings   []time.Time // send times of unanswered pings
+	theirs  map[int32]bool // the library's unanswered requests
+	pings   []time.Time    // send times of unanswered pings
+	heard   time.Time      // when the latest answer to one of ours came, or the first of those pending was sent
 	dead    error
 }
 
 func newFrameConn(c net.Conn, addr string, l *link) *frameConn {
-	return &frameConn{Conn: c, l: l, addr: addr, r: bufio.NewReaderSize(c, 1<<15), pending: map[int32]*call{}}
+	return &frameConn{Conn: c, l: l, addr: addr, r: bufio.NewReaderSize(c, 1<<15), pending: map[int32]*call{}, theirs: map[int32]bool{}}
 }
 
 // SetReadDeadline keeps the dialer's own deadline while the handshake lasts; the
@@ -96,18 +74,27 @@ func (k *frameConn) Write(p []byte) (int, error) {
 	k.wmu.Lock()
 	defer k.wmu.Unlock()
 	q := p
-	if !k.wroteConn {
-		k.wroteConn = true
+	if !k.greeted {
+		k.greeted = true
 		q = k.l.connectRequest(p)
-	} else if len(p) >= 12 && int32(binary.BigEndian.Uint32(p[4:])) == -2 {
-		k.pmu.Lock()
-		k.pings = append(k.pings, time.Now())
-		k.pmu.Unlock()
+	} else if len(p) >= 8 {
+		k.expect(int32(binary.BigEndian.Uint32(p[4:])))
 	}
 	if err := k.write(q); err != nil {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// expect notes a request of the library.
+func (k *frameConn) expect(xid int32) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if xid == xidPing {
+		k.pings = append(k.pings, time.Now())
+	} else {
+		k.theirs[xid] = true
+	}
 }
 
 // write is called with wmu held.
@@ -119,208 +106,83 @@ func (k *frameConn) write(p []byte) error {
 	return err
 }
 
-// send puts calls on the wire, in order and in one write. When it fails the
-// connection is closed and each call gets its error through done.
+// send queues calls and returns at once. They go out in this order, and behind
+// all that was queued before.
 func (k *frameConn) send(calls ...*call) {
-	k.wmu.Lock()
-	defer k.wmu.Unlock()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, c := range calls {
+		c.k = k
+		if k.dead != nil {
+			c.unsent(broken(k.dead))
+		} else {
+			k.queue = append(k.queue, c)
+		}
+	}
+	if !k.writing && len(k.queue) > 0 {
+		k.writing = true
+		go k.drain() // ends with the queue; its writes end by their deadline, or with the connection
+	}
+}
+
+// withdraw takes a call out of the queue, if it is still there.
+func (k *frameConn) withdraw(c *call, cause error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if i := slices.Index(k.queue, c); i >= 0 {
+		k.queue = slices.Delete(k.queue, i, i+1)
+		c.unsent(cause)
+	}
+}
+
+// drain writes what is queued, as much at once as there is. When that fails the
+// connection is closed, and the reading side ends with it.
+func (k *frameConn) drain() {
+	for {
+		k.wmu.Lock()
+		frames := k.take()
+		if frames == nil {
+			k.wmu.Unlock()
+			return
+		}
+		err := k.write(frames)
+		k.wmu.Unlock()
+		if err != nil {
+			k.die(err)
+			k.Conn.Close()
+		}
+	}
+}
+
+// take makes frames of the queue; from now on its calls count as sent. Without
+// any it ends the drain. A call whose context has ended is not sent: nobody
+// waits for it, and others may have acted on that.
+func (k *frameConn) take() []byte {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	var e jute.Encoder
 	now := time.Now()
-	k.pmu.Lock()
-	for _, c := range calls {
-		if k.dead != nil {
-			c.done <- reply{err: &LostError{Path: c.path, Unsent: true, Cause: k.dead}}
+	for _, c := range k.queue {
+		if c.ctx.Err() != nil {
+			c.unsent(context.Cause(c.ctx))
 			continue
 		}
-		if c.ctx != nil && c.ctx.Err() != nil { // nobody waits for it, and others may have acted on that
-			c.done <- reply{err: &LostError{Path: c.path, Unsent: true, Cause: context.Cause(c.ctx)}}
-			continue
+		if len(k.pending) == 0 {
+			k.heard = now
 		}
-		c.sent = now
+		c.sent, c.size = now, 8+len(c.body)
 		xid := xidBase + k.next
 		k.next = (k.next + 1) & (xidBase - 1)
 		k.pending[xid] = c
-		e.Int(int32(8 + len(c.body)))
+		e.Int(int32(c.size))
 		e.Int(xid)
 		e.Int(c.op)
 		e.B = append(e.B, c.body...)
-		c.size, c.body = 8+len(c.body), nil
+		c.body = nil
 	}
-	k.pmu.Unlock()
-	if len(e.B) == 0 {
-		return
-	}
-	if err := k.write(e.B); err != nil {
-		k.die(err)
-		k.Conn.Close() // the reading side ends with it
-	}
-}
-
-// Read gives the library its frames and keeps ours.
-func (k *frameConn) Read(p []byte) (int, error) {
-	for len(k.out) == 0 {
-		f, err := k.frame()
-		if err != nil {
-			if !k.live {
-				k.l.attemptFailed(k.addr, handshakeCause(err))
-			}
-			k.die(err)
-			return 0, err
-		}
-		k.out = f
-	}
-	n := copy(p, k.out)
-	k.out = k.out[n:]
-	return n, nil
-}
-
-// notZooKeeper is the error of a peer that answers in another protocol.
-type notZooKeeper struct{ said []byte }
-
-func (e notZooKeeper) Error() string {
-	s := strings.ToValidUTF8(string(e.said), "?")
-	s, _, _ = strings.Cut(s, "\n")
-	return fmt.Sprintf("does not speak ZooKeeper (it answered %q)", strings.TrimRight(s, "\r"))
-}
-
-func handshakeCause(err error) error {
-	var timeout net.Error
-	switch {
-	case errors.As(err, &timeout) && timeout.Timeout():
-		return errors.New("accepted the connection but did not answer in time")
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("closed the connection without an answer")
-	}
-	return plainCause(err)
-}
-
-// frame reads one frame and returns what of it is meant for the library: all of
-// it with its length, or nothing.
-func (k *frameConn) frame() ([]byte, error) {
-	var head [4]byte
-	if _, err := io.ReadFull(k.r, head[:]); err != nil {
-		return nil, err
-	}
-	n := int64(binary.BigEndian.Uint32(head[:]))
-	limit := int64(maxFrame)
-	if !k.live {
-		limit = maxConnectReply
-	}
-	if n > limit {
-		if !k.live {
-			more, _ := k.r.Peek(min(k.r.Buffered(), 60))
-			return nil, notZooKeeper{append(head[:], more...)}
-		}
-		return nil, fmt.Errorf("a reply of %d bytes is over the limit of %d", n, limit)
-	}
-	f, err := readFrame(k.r, head, int(n))
-	if err != nil {
-		return nil, err
-	}
-	if !k.live {
-		return f, k.handshake(f[4:])
-	}
-	return k.sort(f)
-}
-
-// readFrame reads n bytes behind head. Memory grows with what really arrives,
-// never with what a length field claims.
-func readFrame(r io.Reader, head [4]byte, n int) ([]byte, error) {
-	const step = 1 << 20
-	f := make([]byte, 4, 4+min(n, step))
-	copy(f, head[:])
-	for len(f) < 4+n {
-		have := len(f)
-		want := min(4+n, max(2*have, step))
-		g := f
-		if cap(g) < want {
-			g = make([]byte, want)
-			copy(g, f)
-		}
-		f = g[:want]
-		if _, err := io.ReadFull(r, f[have:]); err != nil {
-			return nil, err
-		}
-	}
-	return f, nil
-}
-
-// handshake looks at the connect reply. Everything that must precede the first
-// request of this connection (credentials, watches) is sent from here.
-func (k *frameConn) handshake(body []byte) error {
-	d := jute.NewDecoder(body)
-	d.Int() // protocol version
-	timeout := time.Duration(d.Int()) * time.Millisecond
-	id := d.Long()
-	d.Buffer() // the password, which only the library needs
-	readOnly := d.Err() == nil && len(d.Rest()) > 0 && d.Bool()
-	if d.Err() != nil {
-		if len(body) == 16 { // an error header instead: a read-only server that wants none of us
-			return fmt.Errorf("refused the session: %w", Code(int32(binary.BigEndian.Uint32(body[12:]))))
-		}
-		return notZooKeeper{body[:min(len(body), 60)]}
-	}
-	if id == 0 {
-		k.l.expired()
-		// The library starts a new session on a new connection by itself, but
-		// leaves this one open.
-		k.release()
-		return k.Conn.Close()
-	}
-	k.live = true
-	k.release()
-	k.l.established(k, id, timeout, readOnly)
-	return nil
-}
-
-// sort keeps replies to our own requests and looks at events in passing.
-func (k *frameConn) sort(f []byte) ([]byte, error) {
-	d := jute.NewDecoder(f[4:])
-	xid, zxid, code := d.Int(), d.Long(), Code(d.Int())
-	if d.Err() != nil {
-		return nil, d.Err()
-	}
-	switch {
-	case xid == -1:
-		typ, state, path := d.Int(), d.Int(), d.String()
-		if d.Err() != nil {
-			return nil, d.Err()
-		}
-		k.l.nodeEvent(EventType(typ), state, path)
-		return f, nil
-	case xid == -2:
-		if sent := k.pinged(); !sent.IsZero() {
-			k.l.contact(sent)
-		}
-		return f, nil
-	case xid < xidBase:
-		return f, nil
-	}
-	k.pmu.Lock()
-	c := k.pending[xid]
-	delete(k.pending, xid)
-	k.pmu.Unlock()
-	if c == nil {
-		return nil, fmt.Errorf("a reply to a request never sent (xid %d)", xid)
-	}
-	k.l.contact(c.sent)
-	k.l.sawZxid(zxid)
-	r := reply{zxid: zxid, code: code, body: d.Rest()}
-	if c.hook != nil {
-		c.hook(&r)
-	}
-	c.done <- r
-	return nil, nil
-}
-
-// pinged takes the send time of the oldest unanswered ping; zero if there is none.
-func (k *frameConn) pinged() (sent time.Time) {
-	k.pmu.Lock()
-	defer k.pmu.Unlock()
-	if len(k.pings) > 0 {
-		sent, k.pings = k.pings[0], k.pings[1:]
-	}
-	return sent
+	k.queue = nil
+	k.writing = e.B != nil
+	return e.B
 }
 
 // release unbinds the connection from the end of dialing.
@@ -332,25 +194,28 @@ func (k *frameConn) release() {
 
 // died tells whether the connection has ended. It may be asked under the link's lock.
 func (k *frameConn) died() bool {
-	k.pmu.Lock()
-	defer k.pmu.Unlock()
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	return k.dead != nil
 }
 
-// die ends every pending call with cause, once.
+// die ends every call with cause, once.
 func (k *frameConn) die(cause error) {
-	k.pmu.Lock()
+	k.mu.Lock()
 	if k.dead != nil {
-		k.pmu.Unlock()
+		k.mu.Unlock()
 		return
 	}
 	k.dead = cause
-	lost := k.pending
-	k.pending = nil
-	k.pmu.Unlock()
+	lost, unsent := k.pending, k.queue
+	k.pending, k.queue = nil, nil
+	k.mu.Unlock()
 	k.l.lost(k)
 	for _, c := range lost {
 		c.done <- reply{err: &LostError{Path: c.path, Write: c.write, Size: c.size, Cause: cause}}
+	}
+	for _, c := range unsent {
+		c.unsent(broken(cause))
 	}
 }
 

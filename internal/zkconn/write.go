@@ -1,9 +1,9 @@
 package zkconn
 
 import (
-	"context"
-	"errors"
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -19,200 +19,235 @@ type CreateMode struct {
 	TTL        time.Duration // whole milliseconds are used
 }
 
-// flagContainer marks a container znode in a create request.
-const flagContainer = 4
-
 // flags is CreateMode.toFlag of the Java client.
-func (m CreateMode) flags() (op, flags int32, err error) {
+func (m CreateMode) flags() (code, flags int32, err error) {
 	switch {
 	case m.Container && (m.Ephemeral || m.Sequential || m.TTL != 0), m.TTL != 0 && m.Ephemeral, m.TTL < 0:
 		return 0, 0, fmt.Errorf("no znode can be of mode %+v", m)
 	case m.Container:
 		return jute.OpCreateContainer, flagContainer, nil
 	case m.TTL != 0 && m.Sequential:
-		return jute.OpCreateTTL, 6, nil
+		return jute.OpCreateTTL, flagSequentialTTL, nil
 	case m.TTL != 0:
-		return jute.OpCreateTTL, 5, nil
+		return jute.OpCreateTTL, flagTTL, nil
 	}
 	if m.Ephemeral {
-		flags |= 1
+		flags |= zk.FlagEphemeral
 	}
 	if m.Sequential {
-		flags |= 2
+		flags |= zk.FlagSequence
 	}
 	return jute.OpCreate, flags, nil
 }
 
+// The flags of a create request that are no bits.
+const (
+	flagContainer     = 4
+	flagTTL           = 5
+	flagSequentialTTL = 6
+)
+
 // OpenACL lets everybody do everything: zkCli's default.
 func OpenACL() []zk.ACL { return zk.WorldACL(zk.PermAll) }
 
-// Create makes a znode and returns its real path. Nil data is null.
-func (c Client) Create(ctx context.Context, path string, data []byte, acl []zk.ACL, mode CreateMode) (string, error) {
-	op, flags, err := mode.flags()
-	if err != nil {
-		return "", err
-	}
-	encode := func(e *jute.Encoder, p string) {
-		encodeCreate(e, p, &zk.CreateRequest{Data: data, Acl: acl, Flags: flags})
-		if op == jute.OpCreateTTL {
-			e.Long(mode.TTL.Milliseconds())
+// Written is what became of a write.
+type Written struct {
+	Paths []string // of the znodes it created, in the order they were asked for
+	Zxid  int64    // of the transaction
+}
+
+// change is one create, delete or check: alone, or one of a transaction.
+type change struct {
+	code  int32
+	path  string
+	flags int32               // of a creation
+	rest  func(*jute.Encoder) // writes the record behind its path
+}
+
+func creation(code int32, r *zk.CreateRequest, ttl time.Duration) change {
+	return change{code, r.Path, r.Flags, func(e *jute.Encoder) {
+		e.Buffer(r.Data)
+		writeACL(e, r.Acl)
+		e.Int(r.Flags)
+		if code == jute.OpCreateTTL {
+			e.Long(ttl.Milliseconds())
 		}
-	}
-	hook := func(l *link, _ string, r *reply) {
-		if r.code == OK && mode.Ephemeral {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.ephemerals[jute.NewDecoder(r.body).String()] = struct{}{}
-		}
-	}
-	d, l, err := c.do(ctx, request{op: op, path: path, write: true, sequential: mode.Sequential, encode: encode, hook: hook})
-	if err != nil {
-		return "", err
-	}
-	made := d.String()
-	return c.clientPath(l, made), d.Err()
+	}}
 }
 
-// Delete removes a znode if it has the version; -1 is any.
-func (c Client) Delete(ctx context.Context, path string, version int32) error {
-	_, _, err := c.do(ctx, request{op: jute.OpDelete, path: path, write: true, encode: encodeDelete(version), hook: forgetEphemeral})
-	return err
+func removal(path string, version int32) change {
+	return change{code: jute.OpDelete, path: path, rest: func(e *jute.Encoder) { e.Int(version) }}
 }
 
-func encodeDelete(version int32) func(*jute.Encoder, string) {
-	return func(e *jute.Encoder, p string) {
-		e.String(p)
-		e.Int(version)
+// changeOf takes one of go-zookeeper's requests for a multi.
+func changeOf(request any) (change, error) {
+	switch r := request.(type) {
+	case *zk.CreateRequest:
+		return creation(jute.OpCreate, r, 0), nil
+	case *zk.DeleteRequest:
+		return removal(r.Path, r.Version), nil
+	case *zk.CheckVersionRequest:
+		return change{code: jute.OpCheck, path: r.Path, rest: func(e *jute.Encoder) { e.Int(r.Version) }}, nil
 	}
+	return change{}, fmt.Errorf("a multi cannot hold a %T", request)
 }
 
-func forgetEphemeral(l *link, path string, r *reply) {
-	if r.code == OK || r.code == NoNode { // or gone before: the answer to an earlier delete was lost
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.ephemerals, path)
-	}
-}
-
-// Set writes a znode's data if it has the version; -1 is any.
-func (c Client) Set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
-	encode := func(e *jute.Encoder, p string) {
-		e.String(p)
-		e.Buffer(data)
-		e.Int(version)
-	}
-	d, _, err := c.do(ctx, request{op: jute.OpSetData, path: path, write: true, encode: encode})
-	if err != nil {
-		return nil, err
-	}
-	return readStat(d), d.Err()
-}
-
-// SetACL writes a znode's access control list if its ACL has the version; -1 is any.
-func (c Client) SetACL(ctx context.Context, path string, acl []zk.ACL, version int32) (*zk.Stat, error) {
-	d, _, err := c.do(ctx, request{op: jute.OpSetACL, path: path, write: true, encode: encodeSetACL(acl, version)})
-	if err != nil {
-		return nil, err
-	}
-	return readStat(d), d.Err()
-}
-
-func encodeSetACL(acl []zk.ACL, version int32) func(*jute.Encoder, string) {
-	return func(e *jute.Encoder, p string) {
-		e.String(p)
-		writeACL(e, acl)
-		e.Int(version)
-	}
-}
-
-// WatcherType says which watches RemoveWatches removes.
-type WatcherType int32
-
-// The values of Watcher.WatcherType; the persistent ones need a 3.9 server.
-const (
-	ChildrenWatches   WatcherType = 1
-	DataWatches       WatcherType = 2
-	AnyWatches        WatcherType = 3
-	PersistentWatches WatcherType = 4
-	RecursiveWatches  WatcherType = 5
-)
-
-// kinds are the watches a type covers, with the event each removal shows.
-func (t WatcherType) kinds() []WatchKind {
-	switch t {
-	case ChildrenWatches:
-		return []WatchKind{ChildWatch, PersistentWatch, RecursiveWatch}
-	case DataWatches:
-		return []WatchKind{DataWatch, ExistWatch, PersistentWatch, RecursiveWatch}
-	case PersistentWatches:
-		return []WatchKind{PersistentWatch}
-	case RecursiveWatches:
-		return []WatchKind{RecursiveWatch}
-	}
-	return []WatchKind{ChildWatch, DataWatch, ExistWatch, PersistentWatch, RecursiveWatch}
-}
-
-// RemoveWatches removes the session's watches on a path; each kind that was
-// there shows as an event. With local they are forgotten here even when no
-// server can be reached. The error is NoWatcher when there is none.
-func (c Client) RemoveWatches(ctx context.Context, path string, t WatcherType, local bool) error {
-	if err := ValidatePath(path, false); err != nil {
-		return err
-	}
-	l := c.s.current()
-	server := c.serverPath(l, path)
-	if !l.watching(server, t) {
-		return &Error{NoWatcher, path}
-	}
-	encode := func(e *jute.Encoder, p string) {
-		e.String(p)
-		e.Int(int32(t))
-	}
-	hook := func(l *link, p string, r *reply) {
-		if r.code == OK {
-			l.forgetWatches(p, t, SyncConnected)
-		}
-	}
-	_, _, err := c.do(ctx, request{op: jute.OpRemoveWatches, path: path, write: true, encode: encode, hook: hook})
-	if local && errors.Is(err, ConnectionLoss) {
-		l.forgetWatches(server, t, Disconnected)
-		return nil
-	}
-	return err
-}
-
-func (l *link) watching(path string, t WatcherType) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, k := range t.kinds() {
-		if _, ok := l.watches[k][path]; ok {
-			return true
-		}
+// creates tells whether an operation makes a znode.
+func creates(code int32) bool {
+	switch code {
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
+		return true
 	}
 	return false
 }
 
-// removedEvents is the event each kind of removed watch shows, in the order in
-// which the Java client sends them.
-var removedEvents = map[WatchKind]EventType{
-	ChildWatch:      EventChildWatchRemoved,
-	DataWatch:       EventDataWatchRemoved,
-	ExistWatch:      EventDataWatchRemoved,
-	PersistentWatch: EventPersistentWatchRemoved,
-	RecursiveWatch:  EventPersistentWatchRemoved,
+func (c change) valid() error {
+	bits := c.flags < flagContainer && c.flags&zk.FlagSequence != 0
+	return ValidatePath(c.path, bits || c.flags == flagSequentialTTL)
 }
 
-func (l *link) forgetWatches(path string, t WatcherType, state KeeperState) {
-	l.mu.Lock()
-	had := l.watches.remove(path, t.kinds()...)
-	l.wakes.fire(path, t.kinds()...) // the server has dropped the quiet watches with the user's
-	client := l.clientPath(path)
-	l.mu.Unlock()
-	seen := map[EventType]bool{}
-	for _, k := range had {
-		if e := removedEvents[k]; !seen[e] {
-			seen[e] = true
-			l.emit(Event{Type: e, State: state, Path: client})
+func (c change) encode(e *jute.Encoder, root chroot) {
+	e.String(root.server(c.path))
+	c.rest(e)
+}
+
+// made reads the path of a created znode, as the server knows it.
+func (c change) made(a *answer) string {
+	if !creates(c.code) {
+		return ""
+	}
+	return a.String()
+}
+
+// done keeps the book of the session's ephemeral znodes.
+func (c change) done(l *link, root chroot, made string) {
+	switch {
+	case c.code == jute.OpDelete:
+		delete(l.ephemerals, root.server(c.path))
+	case made != "" && c.flags < flagContainer && c.flags&zk.FlagEphemeral != 0:
+		l.ephemerals[made] = struct{}{}
+	}
+}
+
+// alone is a change that is a request by itself.
+func alone(c change) op[Written] {
+	o := changing(c.code, c)
+	o.encode = c.encode
+	return o
+}
+
+// multi carries out all changes or none. A refusal is that of the first change
+// that could not be made.
+func multi(changes ...change) op[Written] {
+	o := changing(jute.OpMulti, changes...)
+	o.encode = func(e *jute.Encoder, root chroot) {
+		for _, c := range changes {
+			multiHeader(e, c.code, false)
+			c.encode(e, root)
 		}
+		multiHeader(e, -1, true)
+	}
+	return o
+}
+
+// changing is what alone and multi have in common.
+func changing(code int32, changes ...change) op[Written] {
+	o := op[Written]{code: code, path: changes[0].path, write: true}
+	for _, c := range changes {
+		o.err = cmp.Or(o.err, c.valid())
+	}
+	o.decode = func(a *answer) Written {
+		made := results(a, code, changes)
+		w := Written{Zxid: a.zxid}
+		if code == jute.OpCreate2 {
+			w.Zxid = a.stat().Czxid
+		}
+		w.Paths = a.root.clients(slices.DeleteFunc(made, func(p string) bool { return p == "" }))
+		return w
+	}
+	o.effect = func(l *link, a *answer) {
+		gone := a.code == NoNode && code == jute.OpDelete // the answer to an earlier delete was lost
+		made := results(a, code, changes)
+		if a.code == codeOK && a.err == nil && a.Err() == nil || gone {
+			for i, c := range changes {
+				c.done(l, a.root, made[i])
+			}
+		}
+	}
+	return o
+}
+
+// results reads what became of each change: the server's path of what it made,
+// if it makes something. Of a multi that was rolled back it finds the culprit:
+// the changes before it carry OK, those after it RuntimeInconsistency.
+func results(a *answer, code int32, changes []change) []string {
+	made := make([]string, len(changes))
+	for i, c := range changes {
+		if code != jute.OpMulti || resultKind(a) != -1 {
+			made[i] = c.made(a)
+			continue
+		}
+		switch code := Code(a.Int()); code {
+		case codeOK, runtimeInconsistency:
+			a.err = cmp.Or(a.err, error(&Error{Code: runtimeInconsistency, Path: changes[0].path}))
+		default:
+			a.err = a.root.refusal(code, c.code, c.path)
+			return made
+		}
+	}
+	return made
+}
+
+// multiHeader stands before each part of a multi, and at its end.
+func multiHeader(e *jute.Encoder, code int32, end bool) {
+	e.Int(code)
+	e.Bool(end)
+	e.Int(-1)
+}
+
+// resultKind reads a multiHeader of an answer: the operation, or -1 for an error.
+func resultKind(a *answer) int32 {
+	kind, _, _ := a.Int(), a.Bool(), a.Int()
+	return kind
+}
+
+func create(path string, data []byte, acl []zk.ACL, mode CreateMode) op[Written] {
+	code, flags, err := mode.flags()
+	if err != nil {
+		return op[Written]{err: err}
+	}
+	return alone(creation(code, &zk.CreateRequest{Path: path, Data: data, Acl: acl, Flags: flags}, mode.TTL))
+}
+
+func multiDelete(paths []string) op[Written] {
+	changes := make([]change, len(paths))
+	for i, p := range paths {
+		changes[i] = removal(p, -1)
+	}
+	return multi(changes...)
+}
+
+func setACL(path string, acl []zk.ACL, version int32) op[*zk.Stat] {
+	return setting(jute.OpSetACL, path, version, func(e *jute.Encoder) { writeACL(e, acl) })
+}
+
+// setting overwrites something of a znode that has the version.
+func setting(code int32, path string, version int32, value func(*jute.Encoder)) op[*zk.Stat] {
+	o := asking(code, path, (*answer).stat)
+	o.write = true
+	o.encode = func(e *jute.Encoder, root chroot) {
+		e.String(root.server(path))
+		value(e)
+		e.Int(version)
+	}
+	return o
+}
+
+func writeACL(e *jute.Encoder, acl []zk.ACL) {
+	e.Int(int32(len(acl)))
+	for _, a := range acl {
+		e.Int(a.Perms)
+		e.String(a.Scheme)
+		e.String(a.ID)
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -165,44 +163,29 @@ func (d *deleter) remove(paths []string) ([]Failure, error) {
 	if d.batch < 1 {
 		return d.oneByOne(paths)
 	}
-	type flight struct {
-		paths []string
-		reply *zkconn.Pending[struct{}]
-	}
-	var air []flight
-	var broken [][]string // batches that were refused as a whole
-	waiting, done := grace(d.ctx)
-	defer done()
-	for len(paths) > 0 && d.ctx.Err() == nil || len(air) > 0 {
-		for len(paths) > 0 && len(air) < deleteWindow && d.ctx.Err() == nil {
+	var broken []string // the paths of batches that were refused as a whole
+	err := inFlight(d.ctx, graceful, deleteWindow,
+		func() ([]string, *zkconn.Pending[zkconn.Written]) {
 			n := d.cut(paths)
-			air = append(air, flight{paths[:n], d.p.MultiDelete(paths[:n])})
+			batch := paths[:n]
 			paths = paths[n:]
-		}
-		first := air[0]
-		air = air[1:]
-		_, err := first.reply.Wait(waiting) // what was sent is counted, also after Ctrl-C
-		switch {
-		case err == nil:
-			d.count(len(first.paths))
-		case errors.As(err, new(*zkconn.Error)):
-			broken = append(broken, first.paths)
-		default:
-			return nil, err
-		}
+			if n == 0 {
+				return nil, nil
+			}
+			return batch, d.p.MultiDelete(batch)
+		},
+		func(batch []string, _ zkconn.Written, err error) error {
+			if err != nil {
+				broken = append(broken, batch...)
+			} else {
+				d.count(len(batch))
+			}
+			return nil
+		})
+	if err != nil {
+		return nil, err
 	}
-	if d.ctx.Err() != nil && len(paths)+len(broken) > 0 {
-		return nil, context.Cause(d.ctx)
-	}
-	var failed []Failure
-	for _, b := range broken {
-		f, err := d.oneByOne(b)
-		failed = append(failed, f...)
-		if err != nil {
-			return failed, err
-		}
-	}
-	return failed, nil
+	return d.oneByOne(broken)
 }
 
 // cut says how many of the paths fit into one multi.
@@ -224,9 +207,8 @@ func (d *deleter) count(n int) {
 }
 
 // oneByOne deletes paths by single requests, many in flight.
-func (d *deleter) oneByOne(paths []string) ([]Failure, error) {
-	var failed []Failure
-	err := pipeline(d.ctx, paths, d.p.Delete, func(path string, _ struct{}, err error) {
+func (d *deleter) oneByOne(paths []string) (failed []Failure, err error) {
+	err = each(d.ctx, graceful, paths, d.p.Delete, func(path string, _ zkconn.Written, err error) {
 		switch {
 		case err == nil:
 			d.count(1)
@@ -237,61 +219,6 @@ func (d *deleter) oneByOne(paths []string) ([]Failure, error) {
 		}
 	})
 	return failed, err
-}
-
-// gracePeriod is how long answers to what was sent are waited for after a
-// cancellation.
-const gracePeriod = 3 * time.Second
-
-// grace gives a context that ends some time after ctx, with its cause.
-func grace(ctx context.Context) (context.Context, func()) {
-	late, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	var timer *time.Timer
-	var mu sync.Mutex
-	stop := context.AfterFunc(ctx, func() {
-		mu.Lock()
-		defer mu.Unlock()
-		timer = time.AfterFunc(gracePeriod, func() { cancel(context.Cause(ctx)) })
-	})
-	return late, func() {
-		stop()
-		mu.Lock()
-		defer mu.Unlock()
-		if timer != nil {
-			timer.Stop()
-		}
-		cancel(nil)
-	}
-}
-
-// pipeline sends one request for each path, many in flight, and reports each
-// answer in order. It stops sending when ctx ends and still takes the answers to
-// what was sent. An error is what broke it off.
-func pipeline[T any](ctx context.Context, paths []string, send func(string) *zkconn.Pending[T], each func(string, T, error)) error {
-	type flight struct {
-		path  string
-		reply *zkconn.Pending[T]
-	}
-	var air []flight
-	waiting, done := grace(ctx)
-	defer done()
-	for len(paths) > 0 && ctx.Err() == nil || len(air) > 0 {
-		for len(paths) > 0 && len(air) < singleWindow && ctx.Err() == nil {
-			air = append(air, flight{paths[0], send(paths[0])})
-			paths = paths[1:]
-		}
-		first := air[0]
-		air = air[1:]
-		v, err := first.reply.Wait(waiting)
-		if err != nil && !errors.As(err, new(*zkconn.Error)) {
-			return err
-		}
-		each(first.path, v, err)
-	}
-	if len(paths) > 0 {
-		return context.Cause(ctx)
-	}
-	return nil
 }
 
 // SetACL writes the access control list of every node of a subtree, parents
@@ -309,7 +236,7 @@ func SetACL(ctx context.Context, c zkconn.Client, root string, acl []zk.ACL, ver
 	}
 	res := &PartialError{Verb: "changed the ACL of", Root: root, Total: count}
 	send := func(path string) *zkconn.Pending[*zk.Stat] { return p.SetACL(path, acl, version) }
-	res.Cause = pipeline(ctx, leavesFirst(tree, count), send, func(path string, _ *zk.Stat, err error) {
+	res.Cause = each(ctx, graceful, leavesFirst(tree, count), send, func(path string, _ *zk.Stat, err error) {
 		switch {
 		case err == nil:
 			res.Done++

@@ -253,8 +253,8 @@ func create(t *testing.T, s *zkconn.Session, paths ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	send := func(path string) *zkconn.Pending[struct{}] { return p.Create(path, nil, zkconn.OpenACL()) }
-	err = pipeline(t.Context(), paths, send, func(path string, _ struct{}, err error) {
+	send := func(path string) *zkconn.Pending[zkconn.Written] { return p.Create(path, nil, zkconn.OpenACL()) }
+	err = each(t.Context(), atOnce, paths, send, func(path string, _ zkconn.Written, err error) {
 		if err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}

@@ -49,7 +49,11 @@ func List(ctx context.Context, c zkconn.Client, root string, o Options) (*Node, 
 	w := &walker{ctx: ctx, p: p, o: o, root: &Node{Path: root}, total: 1}
 	w.queue = []*Node{w.root}
 	// The first answer decides whether the rest is worth asking in batches.
-	if err := w.single(); err != nil {
+	names, err := p.Children(root, o.Watch).Wait(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := w.found(w.next(1)[0], zkconn.Listing{Names: names}); err != nil {
 		return nil, 0, err
 	}
 	switch {
@@ -72,17 +76,6 @@ type walker struct {
 	total int
 }
 
-// single asks for the root alone.
-func (w *walker) single() error {
-	n := w.queue[0]
-	w.queue = w.queue[1:]
-	names, err := w.p.Children(n.Path, w.o.Watch).Wait(w.ctx)
-	if err != nil {
-		return err
-	}
-	return w.found(n, zkconn.Listing{Names: names})
-}
-
 // found files the children of one node.
 func (w *walker) found(n *Node, l zkconn.Listing) error {
 	w.done++
@@ -96,10 +89,7 @@ func (w *walker) found(n *Node, l zkconn.Listing) error {
 	}
 	if len(l.Names) > 0 {
 		SortNames(l.Names)
-		prefix := n.Path + "/"
-		if n.Path == "/" {
-			prefix = "/"
-		}
+		prefix := zkconn.Join(n.Path, "")
 		nodes := make([]Node, len(l.Names))
 		n.Children = make([]*Node, len(l.Names))
 		for i, name := range l.Names {
@@ -117,63 +107,48 @@ func (w *walker) found(n *Node, l zkconn.Listing) error {
 
 // batches lists the queue by multiRead.
 func (w *walker) batches() error {
-	type flight struct {
-		nodes []*Node
-		reply *zkconn.Pending[[]zkconn.Listing]
-	}
-	var air []flight
-	for len(w.queue) > 0 || len(air) > 0 {
-		for len(w.queue) > 0 && len(air) < listWindow {
+	return inFlight(w.ctx, atOnce, listWindow,
+		func() ([]*Node, *zkconn.Pending[[]zkconn.Listing]) {
 			var paths []string
 			for bytes := 0; len(paths) < min(len(w.queue), listBatch) && bytes < batchBytes; {
 				path := w.queue[len(paths)].Path
 				paths = append(paths, path)
 				bytes += len(path)
 			}
-			nodes := w.queue[:len(paths)]
-			w.queue = w.queue[len(paths):]
-			air = append(air, flight{nodes, w.p.MultiChildren(paths)})
-		}
-		w.p.Flush()
-		first := air[0]
-		air = air[1:]
-		answers, err := first.reply.Wait(w.ctx)
-		if err != nil {
-			return err
-		}
-		for i, l := range answers {
-			if err := w.found(first.nodes[i], l); err != nil {
-				return err
+			if paths == nil {
+				return nil, nil
 			}
-		}
-	}
-	return nil
+			return w.next(len(paths)), w.p.MultiChildren(paths)
+		},
+		func(nodes []*Node, answers []zkconn.Listing, err error) error {
+			for i, l := range answers {
+				if err == nil {
+					err = w.found(nodes[i], l)
+				}
+			}
+			return err
+		})
 }
 
 // singles lists the queue one request a node, many in flight.
 func (w *walker) singles() error {
-	type flight struct {
-		node  *Node
-		reply *zkconn.Pending[[]string]
-	}
-	var air []flight
-	for len(w.queue) > 0 || len(air) > 0 {
-		for len(w.queue) > 0 && len(air) < singleWindow {
-			n := w.queue[0]
-			w.queue = w.queue[1:]
-			air = append(air, flight{n, w.p.Children(n.Path, w.o.Watch)})
-		}
-		first := air[0]
-		air = air[1:]
-		names, err := first.reply.Wait(w.ctx)
-		if err != nil && !errors.As(err, new(*zkconn.Error)) {
-			return err
-		}
-		if err := w.found(first.node, zkconn.Listing{Names: names, Err: err}); err != nil {
-			return err
-		}
-	}
-	return nil
+	return inFlight(w.ctx, atOnce, singleWindow,
+		func() (*Node, *zkconn.Pending[[]string]) {
+			if len(w.queue) == 0 {
+				return nil, nil
+			}
+			n := w.next(1)[0]
+			return n, w.p.Children(n.Path, w.o.Watch)
+		},
+		func(n *Node, names []string, err error) error {
+			return w.found(n, zkconn.Listing{Names: names, Err: err})
+		})
+}
+
+// next takes nodes off the queue.
+func (w *walker) next(n int) (nodes []*Node) {
+	nodes, w.queue = w.queue[:n], w.queue[n:]
+	return nodes
 }
 
 // Gone tells that a node vanished while the tree was listed.
@@ -222,7 +197,7 @@ func CountEphemerals(ctx context.Context, c zkconn.Client, root string, progress
 	}
 	var refused error
 	found, done, paths := 0, 0, leaves(tree)
-	err = pipeline(ctx, paths, p.Exists, func(_ string, st *zk.Stat, err error) {
+	err = each(ctx, atOnce, paths, p.Exists, func(_ string, st *zk.Stat, err error) {
 		switch {
 		case err == nil && st.EphemeralOwner != 0:
 			found++

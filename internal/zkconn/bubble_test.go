@@ -1,0 +1,149 @@
+package zkconn
+
+import (
+	"context"
+	"io"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zksh/zksh/internal/jute"
+)
+
+// life is the session timeout in a bubble, where waiting takes no time.
+const life = 30 * time.Second
+
+// bubble runs a test in virtual time, with a session whose connections end in
+// serve, which is called with their number from 0 on.
+func bubble(t *testing.T, serve func(n int, p *peer), test func(t *testing.T, s *Session)) {
+	t.Helper()
+	bubbleWith(t, Config{Servers: "127.0.0.1:1"}, serve, test)
+}
+
+func bubbleWith(t *testing.T, cfg Config, serve func(n int, p *peer), test func(t *testing.T, s *Session)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		cfg.Timeout = life
+		n := -1
+		cfg.dial = func(context.Context, string, string) (net.Conn, error) {
+			client, server := net.Pipe()
+			n++
+			go func(n int) { // ends with serve, which ends with the connection
+				p := &peer{Conn: server}
+				serve(n, p)
+				if !p.kept {
+					server.Close()
+				}
+			}(n)
+			return client, nil
+		}
+		s, err := Open(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := s.Close(t.Context()); err != nil {
+				t.Errorf("close: %v", err)
+			}
+			<-s.current().ended // the clock stands still when this function returns
+		}()
+		test(t, s)
+	})
+}
+
+// peer is the server's end of a connection. Its methods are false once that is closed.
+type peer struct {
+	net.Conn
+	kept bool // it is not closed when serve returns
+}
+
+// request reads a frame.
+func (p *peer) request() (xid, op int32, ok bool) {
+	var head [4]byte
+	if _, err := io.ReadFull(p, head[:]); err != nil {
+		return 0, 0, false
+	}
+	d := jute.NewDecoder(head[:])
+	body := make([]byte, d.Int())
+	if _, err := io.ReadFull(p, body); err != nil {
+		return 0, 0, false
+	}
+	d = jute.NewDecoder(body)
+	return d.Int(), d.Int(), true
+}
+
+// greet reads the connect request and answers it.
+func (p *peer) greet(id int64, timeout int32) bool {
+	_, _, ok := p.request()
+	var e jute.Encoder
+	e.Int(0)
+	e.Int(timeout)
+	e.Long(id)
+	e.Buffer(make([]byte, 16))
+	e.Bool(false)
+	return ok && p.frame(e.B)
+}
+
+func (p *peer) frame(body []byte) bool {
+	_, err := p.Write(frameOf(body...))
+	return err == nil
+}
+
+func (p *peer) reply(xid int32, code Code) bool {
+	var e jute.Encoder
+	e.Int(xid)
+	e.Long(1)
+	e.Int(int32(code))
+	e.B = append(e.B, make([]byte, 100)...) // as good as any record
+	return p.frame(e.B)
+}
+
+// host answers pings and the library, and gives other requests to answer.
+func (p *peer) host(answer func(xid, op int32) bool) {
+	for p.greeted() {
+		for {
+			xid, op, ok := p.request()
+			switch {
+			case !ok:
+				return
+			case xid < xidBase:
+				ok = p.reply(xid, codeOK)
+			default:
+				ok = answer(xid, op)
+			}
+			if !ok {
+				return
+			}
+		}
+	}
+}
+
+func (p *peer) greeted() bool { return p.greet(1, int32(life.Milliseconds())) }
+
+// limited ends long after anything should have happened, so that what hangs fails.
+func limited(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*life)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// deaf is a server that greets and then reads nothing until it hangs up.
+func deaf(t *testing.T, test func(t *testing.T, s *Session, hangUp func() error)) {
+	var end atomic.Pointer[peer]
+	serve := func(n int, p *peer) {
+		end.Store(p)
+		if n == 0 && p.greeted() {
+			p.kept = true
+		}
+	}
+	bubble(t, serve, func(t *testing.T, s *Session) {
+		if err := s.Ready(limited(t)); err != nil {
+			t.Fatal(err)
+		}
+		p := end.Load()
+		defer p.Close()
+		test(t, s, p.Close)
+	})
+}

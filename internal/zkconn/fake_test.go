@@ -1,0 +1,286 @@
+package zkconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zksh/zksh/internal/jute"
+)
+
+func TestSessionWithoutTime(t *testing.T) {
+	for _, timeout := range []int32{0, -1, -5, math.MinInt32} {
+		bubble(t, func(_ int, p *peer) { p.greet(7, timeout) }, func(t *testing.T, s *Session) {
+			err := s.Ready(limited(t))
+			if !errors.As(err, new(*NoServerError)) || !strings.Contains(err.Error(), "does not speak ZooKeeper") {
+				t.Errorf("%d ms: %v", timeout, err)
+			}
+		})
+	}
+}
+
+// A server that answers pings alone is given up after the time a session lasts.
+func TestUnansweredRequest(t *testing.T) {
+	bubble(t, func(_ int, p *peer) { p.host(func(int32, int32) bool { return true }) }, func(t *testing.T, s *Session) {
+		begin := time.Now()
+		_, _, err := s.Get(limited(t), "/x", false)
+		if !errors.As(err, new(*LostError)) || !strings.Contains(err.Error(), "/x (no answer to a request within 30s, although pings are answered)") {
+			t.Errorf("got %v", err)
+		}
+		if took := time.Since(begin); took < life || took > life*3/2 {
+			t.Errorf("after %s", took)
+		}
+	})
+}
+
+// Whoever answers one request after the other is not given up, however long all
+// of them take; nor is one that has been asked nothing for long.
+func TestSlowProgress(t *testing.T) {
+	serve := func(_ int, p *peer) {
+		late := make(chan int32, 10)
+		defer close(late)
+		go func() { // ends with the channel
+			for xid := range late {
+				time.Sleep(life * 9 / 10)
+				p.reply(xid, codeOK)
+			}
+		}()
+		p.host(func(xid, _ int32) bool { late <- xid; return true })
+	}
+	bubble(t, serve, func(t *testing.T, s *Session) {
+		p, err := s.Pipe(limited(t), "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * life)
+		var all []*Pending[Node]
+		for range 5 {
+			all = append(all, p.Get("/x"))
+		}
+		for i, a := range all {
+			if _, err := a.Wait(limited(t)); err != nil {
+				t.Errorf("request %d: %v", i, err)
+			}
+		}
+	})
+}
+
+func TestReplyNobodyAskedFor(t *testing.T) {
+	for _, xid := range []int32{0, 5, -3, -4, xidBase - 1, xidBase + 99} {
+		bubble(t, func(_ int, p *peer) { p.host(func(int32, int32) bool { return p.reply(xid, codeOK) }) }, func(t *testing.T, s *Session) {
+			_, err := s.Set(limited(t), "/x", nil, -1)
+			if !errors.As(err, new(*LostError)) || !strings.Contains(err.Error(), fmt.Sprintf("never sent, xid %d", xid)) {
+				t.Errorf("%d: %v", xid, err)
+			}
+			if !strings.Contains(err.Error(), "unknown whether it took effect") {
+				t.Errorf("%d: %v", xid, err)
+			}
+		})
+	}
+}
+
+func TestReplyOverTheLimit(t *testing.T) {
+	serve := func(_ int, p *peer) {
+		p.host(func(int32, int32) bool {
+			_, err := p.Write([]byte{0x12, 0xc0, 0, 0}) // 300 MiB
+			return err == nil
+		})
+	}
+	bubble(t, serve, func(t *testing.T, s *Session) {
+		_, _, err := s.Get(limited(t), "/big", false)
+		if err == nil || !strings.Contains(err.Error(), "/big (a reply of 314572800 bytes, which is over the limit of 268435456)") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// A server that gives nobody a session is asked more and more seldom, and no
+// session that never was is said to have expired.
+func TestNeverASession(t *testing.T) {
+	var tries atomic.Int64
+	bubble(t, func(_ int, p *peer) { tries.Add(1); p.greet(0, 0) }, func(t *testing.T, s *Session) {
+		err := s.Ready(limited(t))
+		if !errors.As(err, new(*NoServerError)) || !strings.Contains(err.Error(), "gave no session") {
+			t.Errorf("got %v", err)
+		}
+		time.Sleep(5 * time.Minute)
+		if n := tries.Load(); n > 100 {
+			t.Errorf("%d connections in five minutes", n)
+		}
+		if e := s.Events(); len(e) > 0 {
+			t.Errorf("there were %v", e)
+		}
+	})
+}
+
+// Nor is one stormed that gives sessions and forgets them at once.
+func TestSessionsForgottenAtOnce(t *testing.T) {
+	expired := 0
+	serve := func(n int, p *peer) { p.greet(int64(1-n%2), int32(life.Milliseconds())) }
+	bubble(t, serve, func(t *testing.T, s *Session) {
+		time.Sleep(5 * time.Minute)
+		for _, e := range s.Events() {
+			if e.State == Expired {
+				expired++
+			}
+		}
+		if expired < 10 || expired > 100 {
+			t.Errorf("%d expiries in five minutes", expired)
+		}
+	})
+}
+
+// After an expiry of a session that worked nothing is waited for, however many
+// there have been.
+func TestExpiryCostsNoTime(t *testing.T) {
+	serve := func(n int, p *peer) {
+		if n%2 == 1 {
+			p.greet(0, 0)
+			return
+		}
+		p.host(func(xid, _ int32) bool { // it works for a while, then breaks
+			time.Sleep(2 * time.Second)
+			return p.reply(xid, codeOK) && false
+		})
+	}
+	bubble(t, serve, func(t *testing.T, s *Session) {
+		for range 5 {
+			if err := s.Sync(limited(t), "/"); err != nil {
+				t.Fatal(err)
+			}
+			begin := time.Now()
+			synctest.Wait() // for the end of it, and all that takes no time
+			if s.State() != StateConnected || time.Since(begin) > 0 {
+				t.Fatalf("no next session at once; %s", s.State())
+			}
+		}
+		if n := len(s.Events()); n != 16 { // SyncConnected, and five times Disconnected, Expired, SyncConnected
+			t.Errorf("%d events", n)
+		}
+	})
+}
+
+func TestReadOnlyHint(t *testing.T) {
+	refuse := func(_ int, p *peer) {
+		if _, _, ok := p.request(); ok {
+			var e jute.Encoder
+			e.Int(0)
+			e.Long(0)
+			e.Int(int32(NotReadOnly))
+			p.frame(e.B)
+		}
+	}
+	for _, asked := range []bool{false, true} {
+		bubbleWith(t, Config{Servers: "127.0.0.1:1", ReadOnly: asked}, refuse, func(t *testing.T, s *Session) {
+			err := s.Ready(limited(t))
+			if err == nil || !strings.Contains(err.Error(), "refused the session") || strings.Contains(err.Error(), "-r ") == asked {
+				t.Errorf("read-only %t: %v", asked, err)
+			}
+		})
+	}
+}
+
+// A socket that takes nothing holds up nobody who gives up, whatever he sent, and
+// he learns whether it can have had an effect.
+func TestSocketThatTakesNothing(t *testing.T) {
+	deaf(t, func(t *testing.T, s *Session, _ func() error) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		p, err := s.Pipe(ctx, "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		stay, err := s.Stay().Pin(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		why := errors.New("enough")
+		begin := time.Now()
+		first := p.Delete("/sent") // its write has begun
+		synctest.Wait()
+		behind := make([]*Pending[Written], 100)
+		for i := range behind {
+			behind[i] = p.Create("/unsent", make([]byte, 1<<15), nil)
+		}
+		got := make(chan error)
+		go func() { got <- s.AddAuth(ctx, "digest", []byte("a:b")) }()
+		go func() { got <- s.Delete(ctx, "/unsent", -1) }()
+		go func() { got <- stay.Delete(ctx, "/unsent") }()
+		synctest.Wait()
+		cancel(why)
+		if _, err := first.Wait(ctx); !errors.As(err, new(*AbandonedError)) || !errors.Is(err, why) {
+			t.Errorf("what was sent: %v", err)
+		}
+		unsent := func(err error) {
+			t.Helper()
+			if !errors.As(err, new(*UnsentError)) || !errors.Is(err, why) || errors.As(err, new(*AbandonedError)) || strings.Contains(err.Error(), "unknown") {
+				t.Errorf("what was not sent: %v", err)
+			}
+		}
+		for range 3 {
+			unsent(<-got)
+		}
+		for _, b := range behind {
+			_, err := b.Wait(ctx)
+			unsent(err)
+		}
+		if took := time.Since(begin); took > 0 {
+			t.Errorf("it took %s", took)
+		}
+	})
+}
+
+// What is queued when the connection breaks is surely not sent, what was being
+// written is not sure.
+func TestBrokenWhileQueued(t *testing.T) {
+	deaf(t, func(t *testing.T, s *Session, hangUp func() error) {
+		ctx := limited(t)
+		p, err := s.Pipe(ctx, "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := p.Delete("/a")
+		synctest.Wait()
+		second := p.Delete("/b")
+		if err := hangUp(); err != nil {
+			t.Error(err)
+		}
+		if _, err := first.Wait(ctx); !errors.As(err, new(*LostError)) || !errors.Is(err, ConnectionLoss) {
+			t.Errorf("what was sent: %v", err)
+		}
+		_, err = second.Wait(ctx)
+		if !errors.As(err, new(*UnsentError)) || !errors.Is(err, ConnectionLoss) || !strings.Contains(err.Error(), "/b") || strings.Contains(err.Error(), "unknown") {
+			t.Errorf("what was not sent: %v", err)
+		}
+	})
+}
+
+func TestMissingChroot(t *testing.T) {
+	serve := func(_ int, p *peer) { p.host(func(xid, _ int32) bool { return p.reply(xid, NoNode) }) }
+	bubbleWith(t, Config{Servers: "127.0.0.1:1/app"}, serve, func(t *testing.T, s *Session) {
+		ctx := limited(t)
+		stay, err := s.Stay().Pin(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, get := s.Get(ctx, "/", false)
+		_, made := s.Create(ctx, "/a", nil, nil, CreateMode{})
+		_, list := stay.Children(ctx, "/")
+		for path, err := range map[string]error{"/": get, "/a": made, "/ ": list, "/c": stay.CreateContainer(ctx, "/c")} {
+			want := "Node does not exist: " + strings.TrimSpace(path) + " (the chroot /app does not exist)"
+			if !errors.Is(err, NoNode) || err.Error() != want {
+				t.Errorf("%v; want %q", err, want)
+			}
+		}
+		for path, err := range map[string]error{"/a": s.Delete(ctx, "/a", -1), "/a/b": stay.CreateContainer(ctx, "/a/b")} {
+			if err == nil || err.Error() != "Node does not exist: "+path {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+	})
+}

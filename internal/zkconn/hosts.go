@@ -1,0 +1,254 @@
+package zkconn
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"time"
+)
+
+// hosts walks over the addresses of a server list, as zk.HostProvider asks. A
+// pass resolves every name once, so that addresses which move are found again,
+// and tries every address twice, the first time for a short while: a server that
+// is just starting may accept a connection and never answer on it.
+type hosts struct {
+	list     []string
+	ctx      context.Context // of looking up names
+	limit    time.Duration   // of looking them all up
+	resolve  func(ctx context.Context, host string) ([]string, error)
+	onFailed func() // a whole pass found no server
+
+	mu    sync.Mutex
+	pass  []string  // addresses not tried yet in this pass
+	width int       // addresses in a pass
+	short bool      // the last one handed out is to be tried for a short while
+	begun bool      // a pass is under way or has failed since the last connection
+	last  time.Time // of the last connection
+}
+
+func newHosts(ctx context.Context, limit time.Duration, list []string, onFailed func()) *hosts {
+	l := append([]string(nil), list...)
+	rand.Shuffle(len(l), func(i, j int) { l[i], l[j] = l[j], l[i] })
+	return &hosts{ctx: ctx, limit: min(limit, lookupTimeout), list: l, resolve: net.DefaultResolver.LookupHost, onFailed: onFailed}
+}
+
+// Init is part of zk.HostProvider; the list came with newHosts.
+func (h *hosts) Init([]string) error { return nil }
+
+// Len is part of zk.HostProvider.
+func (h *hosts) Len() int { return len(h.list) }
+
+// Connected is part of zk.HostProvider: the next pass starts without delay.
+func (h *hosts) Connected() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.begun = false
+	h.pass = nil
+	h.last = time.Now()
+}
+
+// reset is Connected for a server that was there but had no session for us.
+func (h *hosts) reset() {
+	h.Connected()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.last = time.Time{}
+}
+
+// tooSoon is the time after a connection in which the next one has to wait: a
+// server that drops every connection must not be stormed.
+const tooSoon = time.Second
+
+// Next is part of zk.HostProvider. It reports retry, which makes the library wait
+// a second, at the start of a pass that follows a failed one, or a connection
+// that did not last.
+func (h *hosts) Next() (server string, retry bool) {
+	h.mu.Lock()
+	failed := false
+	if len(h.pass) == 0 {
+		failed = h.begun
+		retry = failed || time.Since(h.last) < tooSoon
+		h.begun = true
+		h.mu.Unlock()
+		addrs := h.expand()
+		h.mu.Lock()
+		h.width = len(addrs)
+		h.pass = append(addrs, addrs...)
+	}
+	h.short = len(h.pass) > h.width
+	server, h.pass = h.pass[0], h.pass[1:]
+	h.mu.Unlock()
+	if failed {
+		h.onFailed()
+	}
+	return server, retry
+}
+
+// Bounds of one attempt to connect: TCP and ZooKeeper's handshake.
+const (
+	maxAttempt   = 10 * time.Second
+	shortAttempt = 2 * time.Second
+)
+
+// attempt is how long the address handed out last may take, so that a whole pass
+// takes no longer than the given time.
+func (h *hosts) attempt(whole time.Duration) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	each := min(whole/time.Duration(max(h.width, 1)), maxAttempt)
+	short := min(each/4, shortAttempt)
+	if h.short {
+		return short
+	}
+	return each - short
+}
+
+// lookupTimeout bounds the resolution of the names.
+const lookupTimeout = 5 * time.Second
+
+// expand resolves the list, all names at once. A name that does not resolve stays
+// as it is: the dialer then reports why.
+func (h *hosts) expand() []string {
+	ctx, cancel := context.WithTimeout(h.ctx, h.limit)
+	defer cancel()
+	found := make([][]string, len(h.list))
+	var looking sync.WaitGroup
+	for i, hp := range h.list {
+		looking.Go(func() { found[i] = h.addresses(ctx, hp) })
+	}
+	looking.Wait()
+	return slices.Concat(found...)
+}
+
+func (h *hosts) addresses(ctx context.Context, hp string) []string {
+	host, port, err := net.SplitHostPort(hp)
+	if err != nil || net.ParseIP(host) != nil {
+		return []string{hp}
+	}
+	addrs, err := h.resolve(ctx, host)
+	if err != nil || len(addrs) == 0 {
+		return []string{hp}
+	}
+	for i, a := range addrs {
+		addrs[i] = net.JoinHostPort(a, port)
+	}
+	return addrs
+}
+
+// plainCause shortens a dial error to its reason; the address is named already.
+func plainCause(err error) error {
+	var dns *net.DNSError
+	if errors.As(err, &dns) {
+		if dns.IsNotFound {
+			return errors.New("unknown host")
+		}
+		return fmt.Errorf("name lookup failed: %s", dns.Err)
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		if op.Timeout() {
+			return errors.New("connecting timed out")
+		}
+		var sys *os.SyscallError
+		if errors.As(op.Err, &sys) {
+			return sys.Err
+		}
+		return op.Err
+	}
+	return err
+}
+
+// dial connects for the library, with our own deadline for all that comes before
+// the session is there.
+func (l *link) dial(network, addr string, _ time.Duration) (net.Conn, error) {
+	if err := l.rest(); err != nil {
+		return nil, err
+	}
+	deadline := time.Now().Add(l.hosts.attempt(l.cfg.Timeout))
+	ctx, cancel := context.WithDeadline(l.ctx, deadline)
+	defer cancel()
+	c, err := l.cfg.dial(ctx, network, addr)
+	if err != nil {
+		l.attemptFailed(addr, plainCause(err))
+		return nil, err
+	}
+	if err := c.SetDeadline(deadline); err != nil {
+		c.Close()
+		return nil, err
+	}
+	k := newFrameConn(c, addr, l)
+	k.unbind = context.AfterFunc(l.ctx, func() { c.Close() }) // until the session is there
+	return k, nil
+}
+
+// The pauses before connecting again to servers that answer without a session.
+const (
+	firstRest = 100 * time.Millisecond
+	longRest  = 5 * time.Second
+)
+
+// rest waits before dialing while servers go on answering without a session: not
+// after the first such answer, which is an expiry, then longer each time.
+func (l *link) rest() error {
+	again := look(l, func() int { return l.refusals }) - 2
+	if again < 0 {
+		return nil
+	}
+	select {
+	case <-time.After(min(firstRest<<min(again, 10), longRest)):
+		return nil
+	case <-l.ctx.Done():
+		return l.ctx.Err()
+	}
+}
+
+func (l *link) attemptFailed(addr string, cause error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.attempts = slices.DeleteFunc(l.attempts, func(a AttemptError) bool { return a.Addr == addr })
+	l.attempts = append(l.attempts, AttemptError{addr, cause})
+}
+
+func (l *link) passFailed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.passes++
+	l.failed, l.attempts = l.attempts, nil
+	l.notify()
+}
+
+// connectRequest completes the library's: the highest zxid seen by either of us,
+// and the read-only wish, which it does not know.
+func (l *link) connectRequest(p []byte) []byte {
+	l.mu.Lock()
+	zxid := l.lastZxid
+	l.helloSent = time.Now()
+	l.mu.Unlock()
+	q := append([]byte(nil), p...)
+	// frame length, protocol version int32, lastZxidSeen int64, timeout int32, …
+	if uint64(zxid) > binary.BigEndian.Uint64(q[8:]) {
+		binary.BigEndian.PutUint64(q[8:], uint64(zxid))
+	}
+	ro := byte(0)
+	if l.cfg.ReadOnly {
+		ro = 1
+	}
+	q = append(q, ro)
+	binary.BigEndian.PutUint32(q, uint32(len(q)-4))
+	return q
+}
+
+// refusedBy words a connect reply that is an error. Such a server is often one
+// that lost its quorum, and takes read-only clients alone.
+func (l *link) refusedBy(code Code) error {
+	if code == NotReadOnly && !l.cfg.ReadOnly {
+		return fmt.Errorf("refused the session: %w; it is read-only now, which -r accepts", code)
+	}
+	return fmt.Errorf("refused the session: %w", code)
+}

@@ -1,0 +1,168 @@
+package zkconn
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/zksh/zksh/internal/jute"
+)
+
+// op is one operation of ZooKeeper, written once: how its request is encoded,
+// how its answer is read, and what the answer means for the books the link
+// keeps of watches, ephemeral znodes and credentials. It belongs to no
+// connection yet. Three senders take any op: do with a Client (one request in
+// the present session), do with a Pinned (in one session or in none), and add
+// with a Pipe (many in flight on one connection).
+type op[T any] struct {
+	code   int32
+	path   string // for errors, as the user wrote it; may be empty
+	write  bool   // it may change something, so that a lost answer matters
+	err    error  // why it cannot be sent at all, such as a malformed path
+	encode func(e *jute.Encoder, root chroot)
+	decode func(a *answer) T
+	// effect runs in the receiving goroutine, before any later frame is looked at
+	// and with the link's lock held. It sees refusals too. It may be nil.
+	effect func(l *link, a *answer)
+}
+
+// answer is a reply while it is read: the record behind its header, and what the
+// paths in it begin with.
+type answer struct {
+	*jute.Decoder
+	code Code
+	zxid int64
+	root chroot
+	err  error // of an answer that is itself a refusal, such as a multi's
+}
+
+func (a *answer) nothing() struct{} { return struct{}{} }
+
+func (a *answer) stat() *zk.Stat {
+	return &zk.Stat{
+		Czxid: a.Long(), Mzxid: a.Long(), Ctime: a.Long(), Mtime: a.Long(),
+		Version: a.Int(), Cversion: a.Int(), Aversion: a.Int(),
+		EphemeralOwner: a.Long(), DataLength: a.Int(), NumChildren: a.Int(), Pzxid: a.Long(),
+	}
+}
+
+// sender is what a single request goes through.
+type sender interface {
+	// connection waits for the connection to send on. The path is for its error.
+	connection(ctx context.Context, path string) (*frameConn, chroot, error)
+}
+
+// do sends one request and waits for its answer. It gives up when ctx ends.
+func do[T any](ctx context.Context, s sender, o op[T]) (none T, err error) {
+	if o.err != nil {
+		return none, o.err
+	}
+	k, root, err := s.connection(ctx, o.path)
+	if err != nil {
+		return none, err
+	}
+	p := bind(ctx, k.l, root, o)
+	k.send(p.call)
+	return p.Wait(ctx)
+}
+
+// bind makes an operation a request below a chroot, which is not sent any more
+// once ctx has ended.
+func bind[T any](ctx context.Context, l *link, root chroot, o op[T]) *Pending[T] {
+	c := &call{ctx: ctx, op: o.code, path: o.path, write: o.write, done: make(chan reply, 1)}
+	if o.err != nil {
+		c.done <- reply{err: o.err}
+	} else {
+		var e jute.Encoder
+		o.encode(&e, root)
+		c.body = e.B
+	}
+	if o.effect != nil {
+		c.effect = func(r reply) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			o.effect(l, r.answer(root))
+		}
+	}
+	return &Pending[T]{c, root, o.decode}
+}
+
+// Pending is an answer that is still to come.
+type Pending[T any] struct {
+	call   *call
+	root   chroot
+	decode func(*answer) T
+}
+
+// Wait returns the answer. When ctx ends first, it tells whether the request had
+// been sent.
+func (p *Pending[T]) Wait(ctx context.Context) (none T, err error) {
+	r, err := p.call.wait(ctx)
+	if err != nil {
+		return none, err
+	}
+	if r.code != codeOK {
+		return none, p.root.refusal(r.code, p.call.op, p.call.path)
+	}
+	a := r.answer(p.root)
+	v := p.decode(a)
+	if err := cmp.Or(a.err, a.Err()); err != nil {
+		return none, err
+	}
+	return v, nil
+}
+
+// call is one request on its way: made by bind, queued by frameConn.send, and
+// answered through done exactly once, whatever happens.
+type call struct {
+	ctx    context.Context // once it has ended the call is not sent any more
+	op     int32
+	path   string
+	write  bool
+	body   []byte      // nil once sent
+	effect func(reply) // as op.effect; may be nil
+	done   chan reply  // capacity 1
+
+	// The connection's lock guards these.
+	k    *frameConn
+	size int       // of the request's frame in bytes, once sent
+	sent time.Time // when it was sent
+}
+
+// reply is what came back for a call: the server's code and the record behind
+// the header, or err when there was none.
+type reply struct {
+	zxid int64
+	code Code
+	body []byte
+	err  error
+}
+
+func (r reply) answer(root chroot) *answer {
+	return &answer{Decoder: jute.NewDecoder(r.body), code: r.code, zxid: r.zxid, root: root}
+}
+
+// wait returns the reply, or the error of a call that has none.
+func (c *call) wait(ctx context.Context) (reply, error) {
+	select {
+	case r := <-c.done:
+		return r, r.err
+	case <-ctx.Done():
+	}
+	if c.k != nil {
+		c.k.withdraw(c, context.Cause(ctx))
+	}
+	select {
+	case r := <-c.done: // it has just come, or tells that it was not sent
+		return r, r.err
+	default:
+	}
+	if c.write {
+		return reply{}, &AbandonedError{Path: c.path, Cause: context.Cause(ctx)}
+	}
+	return reply{}, context.Cause(ctx)
+}
+
+// unsent answers a call that surely stays without effect.
+func (c *call) unsent(cause error) { c.done <- reply{err: &UnsentError{c.path, cause}} }

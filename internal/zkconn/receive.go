@@ -1,0 +1,223 @@
+package zkconn
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/zksh/zksh/internal/jute"
+)
+
+// Limits on incoming frames, in bytes. A connect reply has 41; whoever answers
+// with more is no ZooKeeper server. Later replies may exceed ZooKeeper's own
+// 1 MiB limit many times: a node with a million children has a list of 40 MiB.
+const (
+	maxConnectReply = 1024
+	maxFrame        = 256 << 20
+)
+
+// Read gives the library its frames and keeps ours.
+func (k *frameConn) Read(p []byte) (int, error) {
+	for len(k.out) == 0 {
+		f, err := k.frame()
+		if err != nil {
+			if !k.live {
+				k.l.attemptFailed(k.addr, handshakeCause(err))
+			}
+			k.die(err)
+			return 0, err
+		}
+		k.out = f
+	}
+	n := copy(p, k.out)
+	k.out = k.out[n:]
+	return n, nil
+}
+
+// notZooKeeper is the error of a peer that answers in another protocol.
+func notZooKeeper(said []byte) error {
+	s, _, _ := strings.Cut(strings.ToValidUTF8(string(said), "?"), "\n")
+	return fmt.Errorf("does not speak ZooKeeper (it answered %q)", strings.TrimRight(s, "\r"))
+}
+
+func handshakeCause(err error) error {
+	var timeout net.Error
+	switch {
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return errors.New("accepted the connection but did not answer in time")
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("closed the connection without an answer")
+	}
+	return plainCause(err)
+}
+
+// frame reads one frame and returns what of it is meant for the library: all of
+// it with its length, or nothing.
+func (k *frameConn) frame() ([]byte, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(k.r, head[:]); err != nil {
+		return nil, err
+	}
+	n := int64(binary.BigEndian.Uint32(head[:]))
+	limit := int64(maxFrame)
+	if !k.live {
+		limit = maxConnectReply
+	}
+	if n > limit {
+		if !k.live {
+			more, _ := k.r.Peek(min(k.r.Buffered(), 60))
+			return nil, notZooKeeper(append(head[:], more...))
+		}
+		return nil, fault(fmt.Sprintf("a reply of %d bytes, which is over the limit of %d", n, limit))
+	}
+	f, err := readFrame(k.r, head, int(n))
+	if err != nil {
+		return nil, err
+	}
+	if !k.live {
+		return f, k.handshake(f[4:])
+	}
+	return k.demultiplex(f)
+}
+
+// readFrame reads n bytes behind head. Memory grows with what really arrives,
+// never with what a length field claims.
+func readFrame(r io.Reader, head [4]byte, n int) ([]byte, error) {
+	const step = 1 << 20
+	f := make([]byte, 4, 4+min(n, step))
+	copy(f, head[:])
+	for len(f) < 4+n {
+		have := len(f)
+		want := min(4+n, max(2*have, step))
+		g := f
+		if cap(g) < want {
+			g = make([]byte, want)
+			copy(g, f)
+		}
+		f = g[:want]
+		if _, err := io.ReadFull(r, f[have:]); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// handshake looks at the connect reply. Everything that must precede the first
+// request of this connection (credentials, watches) is queued from here.
+func (k *frameConn) handshake(body []byte) error {
+	d := jute.NewDecoder(body)
+	d.Int() // protocol version
+	timeout := time.Duration(d.Int()) * time.Millisecond
+	id := d.Long()
+	d.Buffer() // the password, which only the library needs
+	readOnly := d.Err() == nil && len(d.Rest()) > 0 && d.Bool()
+	switch {
+	case d.Err() != nil && len(body) == 16: // an error header instead
+		return k.l.refusedBy(Code(int32(binary.BigEndian.Uint32(body[12:]))))
+	case d.Err() != nil:
+		return notZooKeeper(body[:min(len(body), 60)])
+	case id == 0:
+		if !k.l.expired() {
+			return errors.New("gave no session")
+		}
+		// The library starts a new session on a new connection by itself, but
+		// leaves this one open.
+		k.release()
+		return k.Conn.Close()
+	case timeout <= 0: // the library would make a ticker of it, and panic
+		return fmt.Errorf("does not speak ZooKeeper (it gave a session that lasts %s)", timeout)
+	}
+	k.live, k.timeout = true, timeout
+	k.release()
+	k.l.established(k, id, timeout, readOnly)
+	return nil
+}
+
+// The xids of replies that answer no request.
+const (
+	xidEvent = -1
+	xidPing  = -2
+)
+
+// demultiplex keeps the answers to our own requests, and passes on what is for
+// the library: answers to its requests and pings, and events, which it looks at.
+func (k *frameConn) demultiplex(f []byte) ([]byte, error) {
+	d := jute.NewDecoder(f[4:])
+	xid, zxid, code := d.Int(), d.Long(), Code(d.Int())
+	if d.Err() != nil {
+		return nil, fault("a reply that is cut short")
+	}
+	switch {
+	case xid >= xidBase:
+		return nil, k.answered(xid, reply{zxid: zxid, code: code, body: d.Rest()})
+	case xid == xidEvent:
+		typ, _, path := d.Int(), d.Int(), d.String() // the state is SyncConnected, always
+		if d.Err() != nil {
+			return nil, fault("an event that is cut short")
+		}
+		k.l.nodeEvent(EventType(typ), path)
+	case xid == xidPing:
+		k.l.contact(k.pinged())
+	case !k.expected(xid):
+		return nil, neverAsked(xid)
+	}
+	return f, k.stalled()
+}
+
+func neverAsked(xid int32) error {
+	return fault(fmt.Sprintf("a reply to a request that was never sent, xid %d", xid))
+}
+
+// answered gives the reply to the call it is for.
+func (k *frameConn) answered(xid int32, r reply) error {
+	k.mu.Lock()
+	c := k.pending[xid]
+	delete(k.pending, xid)
+	k.heard = time.Now()
+	k.mu.Unlock()
+	if c == nil {
+		return neverAsked(xid)
+	}
+	k.l.contact(c.sent)
+	k.l.sawZxid(r.zxid)
+	if c.effect != nil {
+		c.effect(r)
+	}
+	c.done <- r
+	return nil
+}
+
+// expected takes note of the answer to a request of the library, if there was one.
+func (k *frameConn) expected(xid int32) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	defer delete(k.theirs, xid)
+	return k.theirs[xid]
+}
+
+// pinged takes the send time of the oldest unanswered ping; zero if there is none.
+func (k *frameConn) pinged() (sent time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.pings) > 0 {
+		sent, k.pings = k.pings[0], k.pings[1:]
+	}
+	return sent
+}
+
+// stalled gives up a connection on which pings are answered and requests are not:
+// no answer to any of ours has come for as long as a session lasts. It is asked
+// whenever something else comes in, which pings see to; where not even they are
+// answered, the library's read deadline ends the connection.
+func (k *frameConn) stalled() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.pending) == 0 || time.Since(k.heard) < k.timeout {
+		return nil
+	}
+	return fault(fmt.Sprintf("no answer to a request within %s, although pings are answered", k.timeout))
+}
