@@ -85,8 +85,8 @@ func TestLineTooLong(t *testing.T) {
 	if err != nil || len(lines) != 3 || lines[1] != full || lines[2] != "b" {
 		t.Fatalf("a line of %d bytes: %d lines, %v", maxLine, len(lines), err)
 	}
-	for _, end := range []string{"\n", "\r", "\r\n"} {
-		in := newLineReader(strings.NewReader("a" + end + full + full + "y" + end + "b" + end + full + "y"))
+	for _, end := range []string{"\n", "\r\n"} {
+		in := newLineReader(strings.NewReader("a" + end + full + "y" + end + "b" + end + full + "y"))
 		for i, want := range []struct {
 			line string
 			err  error
@@ -101,14 +101,14 @@ func TestLineTooLong(t *testing.T) {
 
 // A line without end fills no memory.
 func TestLineWithoutEnd(t *testing.T) {
-	in := newLineReader(io.LimitReader(endless{}, 16*maxLine))
+	in := newLineReader(io.LimitReader(endless{}, 3*maxLine))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	if _, _, err := in.Next(); err != errLongLine {
 		t.Error(err)
 	}
 	runtime.ReadMemStats(&after)
-	if used := after.TotalAlloc - before.TotalAlloc; used > 8*maxLine {
+	if used := after.TotalAlloc - before.TotalAlloc; used > 6*maxLine {
 		t.Errorf("%d bytes were allocated", used)
 	}
 }
