@@ -60,6 +60,7 @@ func (c Client) Children(ctx context.Context, path string, watch bool) (names []
 // ACL returns a znode's access control list and its Stat.
 func (c Client) ACL(ctx context.Context, path string) (acl []zk.ACL, st *zk.Stat, err error) {
 	st, err = do(ctx, c, asking(jute.OpGetACL, path, func(a *answer) *zk.Stat {
+		acl = []zk.ACL{}
 		for range a.Count(12) {
 			acl = append(acl, zk.ACL{Perms: a.Int(), Scheme: a.String(), ID: a.String()})
 		}
@@ -81,7 +82,8 @@ func (c Client) CountChildren(ctx context.Context, path string) (int, error) {
 func (c Client) Ephemerals(ctx context.Context, prefix string) ([]string, error) {
 	return do(ctx, c, asking(jute.OpGetEphemerals, prefix, func(a *answer) []string {
 		paths := slices.DeleteFunc(a.Strings(), func(p string) bool { return !a.root.holds(p) })
-		return slices.Sorted(slices.Values(a.root.clients(paths)))
+		slices.Sort(a.root.clients(paths))
+		return paths
 	}))
 }
 
