@@ -85,8 +85,8 @@ func (o *owned) hear(s zklock.Status) {
 // lock held.
 func (o *owned) news(before zklock.State, s zklock.Status) string {
 	switch {
-	case s.State == zklock.Requeued && o.deserted():
-		return "" // the wait ends with an error of its own
+	case o.deserted(): // the person knows, and a wait ends with an error of its own
+		return ""
 	case s.State == zklock.Requeued:
 		return fmt.Sprintf("lock %s: lost its place in the queue (%s); it queues up again", o.path, s.Err)
 	case s.State == zklock.Suspended:
