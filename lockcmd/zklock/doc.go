@@ -6,10 +6,10 @@
 // counts. An answered ping does not tell: a follower answers it by itself
 // (FinalRequestProcessor), also when it is cut off from the leader together with
 // its client. So only what the leader is proven to have heard of, with a quorum
-// behind it, extends the lease. leaseClock in rounds.go is the rule.
+// behind it, extends the lease. The type proof, in rounds.go, is the rule.
 //
 // What a ZooKeeper does (classes and methods of org.apache.zookeeper.server and
-// .quorum, the same from 3.5 on, read in 3.8):
+// .quorum, read in 3.8.0):
 //
 //   - A follower notes each session it has a request of (ZooKeeperServer.touch,
 //     LearnerSessionTracker.touchSession), and tells the leader in one place

@@ -11,14 +11,14 @@ import (
 )
 
 // The model of the argument in doc.go: all that a client, its server, the leader and
-// the rest of an ensemble can do, in every order, with the very leaseClock that a
+// the rest of an ensemble can do, in every order, with the very proof that a
 // held lock uses. A state is bad when the lease stands and the session is over.
 //
 // Time goes in units of a sixteenth of the session's timeout or finer. All that
-// happens within a unit comes in any order. A request is taken as it is sent and
-// heard as it is answered: to be slow there does no more than the client's being
-// late, which only makes its lease shorter. Links are FIFO streams; a packet may
-// take any time, and a link that is cut loses all that is put on it from then on.
+// happens within a unit comes in any order. Between the client and its server
+// nothing takes time: a request on its way so long is no worse than one that is
+// sent that much later, and the client may send as late as it likes. The links
+// between servers are FIFO streams; a packet may take any time, or for ever.
 // What ZooKeeper does in time is forced to happen before time goes on: the
 // leader's loop, the end of a session, the end of the rest's patience. An election
 // takes no time, and a session's end is not rounded up: both are the worst case.
@@ -27,7 +27,7 @@ import (
 type rule string
 
 const (
-	rounds    rule = "rounds"             // the leaseClock as it is
+	rounds    rule = "rounds"             // the proof as it is
 	noPause   rule = "rounds, no pause"   // its rounds, without the time between the two syncs
 	noRest    rule = "rounds, no rest"    // its rounds, one right after the other
 	anyPing   rule = "any answered ping"  // proves its own sending, as clients everywhere take it
@@ -59,7 +59,7 @@ func (m *model) starts(f func(world)) {
 	for phase := range m.tick / 2 {
 		for _, odd := range []bool{false, true} {
 			w := world{conn: true, direct: m.direct, leads: true, odd: odd, pinged: phase, missing: m.syncLimit, left: m.timeout}
-			c := newLeaseClock(time.Duration(m.timeout))
+			c := newProof(time.Duration(m.timeout))
 			c.attach(epoch)
 			if m.idle {
 				c.hasten(time.Time{})
@@ -177,7 +177,7 @@ func TestRoundsModel(t *testing.T) {
 		with("a follower, the rest leaves the leader", func(s *setting) { s.parts, s.prompt, s.eager = 1, true, true }),
 		with("a follower, the rest leaves the leader, the client moves", func(s *setting) { s.parts, s.moves, s.prompt, s.eager = 1, 1, true, true }),
 	} {
-		if *deep {
+		if *deep && (s.parts == 0 || s.moves == 0) { // both at once are too many states
 			s.prompt, s.eager = false, false
 		}
 		run(t, s, true)
@@ -206,6 +206,8 @@ func TestRoundsModelLimits(t *testing.T) {
 	pause := func(s *setting) { s.pauses, s.syncLimit, s.prompt, s.eager = 1, 2, true, true }
 	run(t, with("the leader pauses, a lock on an old connection", func(s *setting) { pause(s); s.idle = true }), false)
 	run(t, with("the leader pauses, its loop comes late afterwards", func(s *setting) { pause(s); s.late = 2 }), false)
-	run(t, with("the leader pauses, a check as the session's time ends", func(s *setting) { pause(s); s.prompt, s.race = false, true }), false)
 	run(t, with("the leader pauses twice", func(s *setting) { pause(s); s.pauses = 2 }), false)
+	if *deep {
+		run(t, with("the leader pauses, a check as the session's time ends", func(s *setting) { pause(s); s.prompt, s.race = false, true }), false)
+	}
 }

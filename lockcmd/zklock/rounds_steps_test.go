@@ -73,7 +73,7 @@ func (m *model) client(w *world, step func(string, func(*world))) (must bool) {
 
 // old is how old the answer must be that a lock on an old connection leans on.
 func (m *model) old() int8 {
-	c := newLeaseClock(time.Duration(m.timeout))
+	c := newProof(time.Duration(m.timeout))
 	return int8(c.old())
 }
 

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// script drives a leaseClock whose session lasts 32 s: a pause of 2 s, a distance of 8 s.
+// script drives a proof whose session lasts 32 s: a pause of 2 s, a distance of 8 s.
 type script struct {
 	*testing.T
-	c   leaseClock
+	c   proof
 	now time.Time
 }
 
 func newScript(t *testing.T) *script {
-	return &script{t, newLeaseClock(32 * time.Second), time.Now()}
+	return &script{t, newProof(32 * time.Second), time.Now()}
 }
 
 // at is so many seconds after the beginning.
@@ -149,7 +149,7 @@ func TestLeaseByBothClocks(t *testing.T) {
 
 // TestIdleCost: what a holder sends per second for a session of 30 s.
 func TestIdleCost(t *testing.T) {
-	c := newLeaseClock(30 * time.Second)
+	c := newProof(30 * time.Second)
 	now := time.Now()
 	c.attach(now)
 	end, requests, least := now.Add(time.Hour), 0, time.Hour

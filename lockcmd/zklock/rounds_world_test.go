@@ -37,7 +37,7 @@ func (s *stream) take() stream {
 // world is one state. Moments are kept as ages, in units.
 type world struct {
 	// The client.
-	proven, anchor, first, due int8 // of the leaseClock; due is still to come
+	proven, anchor, first, due int8 // of the proof; due is still to come
 	stage                      stage8
 	held, conn                 bool
 	out                        stream // the request that is under way, and the age of its sending
@@ -76,16 +76,16 @@ type model struct{ setting }
 
 var epoch = time.Unix(1<<30, 0)
 
-// clock is the client's leaseClock; keep puts it back. Ages beyond the timeout
+// clock is the client's proof; keep puts it back. Ages beyond the timeout
 // are all the same to it.
-func (m *model) clock(w *world) leaseClock {
-	c := newLeaseClock(time.Duration(m.timeout))
+func (m *model) clock(w *world) proof {
+	c := newProof(time.Duration(m.timeout))
 	c.proven, c.anchor, c.first = epoch.Add(-time.Duration(w.proven)), epoch.Add(-time.Duration(w.anchor)), epoch.Add(-time.Duration(w.first))
 	c.stage, c.due = stage(w.stage), epoch.Add(time.Duration(w.due))
 	return c
 }
 
-func (m *model) keep(w *world, c leaseClock) {
+func (m *model) keep(w *world, c proof) {
 	age := func(t time.Time) int8 { return int8(min(epoch.Sub(t), time.Duration(m.timeout))) }
 	w.proven, w.anchor, w.first = age(c.proven), age(c.anchor), age(c.first)
 	w.stage, w.due = stage8(c.stage), int8(max(c.due.Sub(epoch), 0))
