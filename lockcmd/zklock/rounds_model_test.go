@@ -1,0 +1,213 @@
+//go:build !race
+
+package zklock
+
+import (
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The model of the argument in doc.go: all that a client, its server, the leader and
+// the rest of an ensemble can do, in every order, with the very proof that a
+// held lock uses. A state is bad when the lease stands and the session is over.
+//
+// Time goes in units of a sixteenth of the session's timeout or finer. All that
+// happens within a unit comes in any order. Between the client and its server
+// nothing takes time: a request on its way so long is no worse than one that is
+// sent that much later, and the client may send as late as it likes. The links
+// between servers are FIFO streams; a packet may take any time, or for ever.
+// What ZooKeeper does in time is forced to happen before time goes on: the
+// leader's loop, the end of a session, the end of the rest's patience. An election
+// takes no time, and a session's end is not rounded up: both are the worst case.
+
+// rule is what the client takes for a proof.
+type rule string
+
+const (
+	rounds    rule = "rounds"             // the proof as it is
+	noPause   rule = "rounds, no pause"   // its rounds, without the time between the two syncs
+	noRest    rule = "rounds, no rest"    // its rounds, one right after the other
+	anyPing   rule = "any answered ping"  // proves its own sending, as clients everywhere take it
+	anySync   rule = "any answered sync"  // likewise
+	anyWrite  rule = "any answered write" // likewise
+	anyAttach rule = "any attach"         // the rounds, and to be let in proves the connect request
+)
+
+// setting is what is explored: constants and what may go wrong.
+type setting struct {
+	name      string
+	rule      rule
+	timeout   int8 // in units
+	tick      int8
+	syncLimit int8 // in ticks
+	late      int8 // the leader's loop is late by at most so much
+	idle      bool // the connection is an old one: the lock is asked for at any time
+	pauses    int8 // of the leader, of any length
+	parts     int8 // between the leader and the rest
+	moves     int8 // of the client to another server
+	direct    bool // the client's server is the leader
+	prompt    bool // a packet passes at once or never: a link that is late is cut for good
+	eager     bool // the client is never late
+	race      bool // requests pass between the end of a session's time and the mark that says so
+}
+
+// starts are the states to begin with.
+func (m *model) starts(f func(world)) {
+	for phase := range m.tick / 2 {
+		for _, odd := range []bool{false, true} {
+			w := world{conn: true, direct: m.direct, leads: true, odd: odd, pinged: phase, missing: m.syncLimit, left: m.timeout}
+			c := newProof(time.Duration(m.timeout))
+			c.attach(epoch)
+			if m.idle {
+				c.hasten(time.Time{})
+			} else { // the session was made, and the lock at once
+				c.done(epoch, epoch)
+				w.held = true
+			}
+			m.keep(&w, c)
+			f(w)
+		}
+	}
+}
+
+// explore goes through all states that can be reached, breadth first. It returns
+// how many they are, and the shortest way to a bad one, if there is any.
+func (m *model) explore(t *testing.T) (states int, extended bool, way []string) {
+	type visit struct {
+		from int32
+		what string
+	}
+	seen := map[world]struct{}{}
+	var visits []visit
+	var queue []world
+	bad := int32(-1)
+	add := func(from int32, what string, w world) {
+		if _, ok := seen[w]; ok || bad >= 0 {
+			return
+		}
+		seen[w] = struct{}{}
+		visits = append(visits, visit{from, what})
+		queue = append(queue, w)
+		if w.over && m.stands(&w) {
+			bad = int32(len(visits) - 1)
+		}
+	}
+	m.starts(func(w world) { add(-1, "", w) })
+	for i := int32(0); int(i) < len(visits) && bad < 0; i++ {
+		w := queue[0]
+		queue = queue[1:]
+		if w.over && w.out == 0 && !m.stands(&w) {
+			continue
+		}
+		m.after(&w, func(what string, n world) {
+			extended = extended || w.held && n.proven < w.proven
+			add(i, what, n)
+		})
+		if len(visits) > 30_000_000 {
+			t.Fatal("too many states")
+		}
+	}
+	for i := bad; i >= 0; i = visits[i].from {
+		way = append([]string{visits[i].what}, way...)
+	}
+	return len(visits), extended, way
+}
+
+// tell writes a way down with the times, in units.
+func tell(way []string) string {
+	var b strings.Builder
+	now := 0
+	for _, what := range way[1:] {
+		if what == "" {
+			now++
+			continue
+		}
+		fmt.Fprintf(&b, "\n%4d %s", now, what)
+	}
+	return b.String()
+}
+
+func run(t *testing.T, s setting, safe bool) {
+	t.Run(s.name+": "+string(s.rule), func(t *testing.T) {
+		start := time.Now()
+		m := model{s}
+		states, extended, way := m.explore(t)
+		t.Logf("%d states, %v", states, time.Since(start).Round(time.Millisecond))
+		switch {
+		case safe && way != nil:
+			t.Errorf("the lease stands and the session is over:%s", tell(way))
+		case safe && !extended:
+			t.Error("nothing was ever proven")
+		case !safe && way == nil:
+			t.Error("a rule that is known to be unsafe was found safe: the model proves nothing")
+		case !safe:
+			t.Logf("the lease stands and the session is over:%s", tell(way))
+		}
+	})
+}
+
+var deep = flag.Bool("deep", false, "explore the model of the lease with late packets and a late client everywhere: minutes, and 10 GB")
+
+// base is the worst that ZooKeeper allows by default: a session of two ticks.
+var base = setting{rule: rounds, timeout: 16, tick: 8, syncLimit: 1}
+
+func with(name string, change func(*setting)) setting {
+	s := base
+	s.name = name
+	change(&s)
+	return s
+}
+
+// TestRoundsModel is the proof of the rule, as far as the model goes.
+func TestRoundsModel(t *testing.T) {
+	for _, s := range []setting{
+		with("a follower, packets late or lost, the client late", func(s *setting) {}),
+		with("a follower, sessions of four ticks", func(s *setting) { s.tick = 4 }),
+		with("a follower, the leader's loop late", func(s *setting) { s.late, s.prompt = 1, true }),
+		with("a follower, an old connection", func(s *setting) { s.idle, s.prompt, s.eager = true, true, true }),
+		with("the leader, an old connection", func(s *setting) { s.direct, s.idle = true, true }),
+		with("a follower, the client moves", func(s *setting) { s.moves, s.prompt = 1, true }),
+		with("a follower, the leader pauses", func(s *setting) { s.pauses, s.syncLimit, s.prompt, s.eager = 1, 2, true, true }),
+		with("the leader, which pauses", func(s *setting) { s.pauses, s.syncLimit, s.direct, s.eager = 1, 2, true, true }),
+		with("the leader, which the rest leaves", func(s *setting) { s.parts, s.direct, s.prompt = 1, true, true }),
+		with("the leader, which the rest leaves, the client moves", func(s *setting) { s.parts, s.moves, s.direct, s.prompt, s.eager = 1, 1, true, true, true }),
+		with("a follower, the rest leaves the leader", func(s *setting) { s.parts, s.prompt, s.eager = 1, true, true }),
+		with("a follower, the rest leaves the leader, the client moves", func(s *setting) { s.parts, s.moves, s.prompt, s.eager = 1, 1, true, true }),
+	} {
+		if *deep && (s.parts == 0 || s.moves == 0) { // both at once are too many states
+			s.prompt, s.eager = false, false
+		}
+		run(t, s, true)
+	}
+}
+
+// TestRoundsModelBites: simpler rules, and rounds without one of their parts, are
+// unsafe in the same model. Else it would prove nothing.
+func TestRoundsModelBites(t *testing.T) {
+	cut := func(r rule) setting {
+		return with("a follower is cut off", func(s *setting) { s.rule, s.prompt = r, true })
+	}
+	run(t, cut(anyPing), false)
+	run(t, cut(anySync), false)
+	run(t, cut(anyWrite), false)
+	run(t, cut(noRest), false)
+	run(t, with("the rest leaves the leader", func(s *setting) { s.rule, s.parts, s.direct = anySync, 1, true }), false)
+	run(t, with("the leader pauses", func(s *setting) { s.rule, s.pauses, s.syncLimit, s.prompt, s.eager = noPause, 1, 2, true, true }), false)
+	run(t, with("the rest leaves the leader, the client moves", func(s *setting) {
+		s.rule, s.parts, s.moves, s.direct, s.prompt, s.eager = anyAttach, 1, 1, true, true, true
+	}), false)
+}
+
+// TestRoundsModelLimits: what doc.go says is still unsafe, is.
+func TestRoundsModelLimits(t *testing.T) {
+	pause := func(s *setting) { s.pauses, s.syncLimit, s.prompt, s.eager = 1, 2, true, true }
+	run(t, with("the leader pauses, a lock on an old connection", func(s *setting) { pause(s); s.idle = true }), false)
+	run(t, with("the leader pauses, its loop comes late afterwards", func(s *setting) { pause(s); s.late = 2 }), false)
+	run(t, with("the leader pauses twice", func(s *setting) { pause(s); s.pauses = 2 }), false)
+	if *deep {
+		run(t, with("the leader pauses, a check as the session's time ends", func(s *setting) { pause(s); s.prompt, s.race = false, true }), false)
+	}
+}

@@ -1,0 +1,174 @@
+package zklock
+
+import (
+	"testing"
+	"time"
+)
+
+// script drives a proof whose session lasts 32 s: a pause of 2 s, a distance of 8 s.
+type script struct {
+	*testing.T
+	c   proof
+	now time.Time
+}
+
+func newScript(t *testing.T) *script {
+	return &script{t, newProof(32 * time.Second), time.Now()}
+}
+
+// at is so many seconds after the beginning.
+func (s *script) at(seconds float64) time.Time {
+	return s.now.Add(time.Duration(seconds * float64(time.Second)))
+}
+
+// expect wants an errand that is due, at the earliest, after so many seconds.
+func (s *script) expect(want errand, seconds float64) {
+	s.Helper()
+	do, due := s.c.next()
+	if do != want {
+		s.Fatalf("errand %d, not %d", do, want)
+	}
+	if due.IsZero() {
+		due = s.now
+	}
+	if got := due.Sub(s.now).Seconds(); got != seconds {
+		s.Errorf("due after %v s, not %v s", got, seconds)
+	}
+}
+
+// leased wants the lease to count from so many seconds after the beginning.
+func (s *script) leased(seconds float64) {
+	s.Helper()
+	if got := s.c.until().Sub(s.at(seconds)); got != 31680*time.Millisecond {
+		s.Errorf("the lease ends %v after second %v", got, seconds)
+	}
+}
+
+func TestRoundsProveTheRoundBefore(t *testing.T) {
+	s := newScript(t)
+	if s.c.left(s.now) > 0 || s.c.enough(s.now) {
+		t.Error("a lease without any proof")
+	}
+	s.c.attach(s.at(0))
+	s.expect(askCheck, 0)
+	s.c.done(s.at(0.5), s.at(1))
+	s.leased(0)
+	s.expect(askSync, 9)
+	s.c.done(s.at(10), s.at(10.5))
+	s.expect(askSync, 12.5)
+	s.c.done(s.at(12.5), s.at(13))
+	s.expect(askCheck, 13)
+	s.leased(0)
+	s.c.done(s.at(13), s.at(14))
+	s.leased(0.5) // the check after the attach
+	s.expect(askSync, 22)
+	s.c.done(s.at(22), s.at(22))
+	s.c.done(s.at(24), s.at(24))
+	s.c.done(s.at(24), s.at(24))
+	s.leased(10)
+}
+
+func TestRoundVoidOnAnotherConnection(t *testing.T) {
+	s := newScript(t)
+	s.c.attach(s.at(0))
+	s.c.done(s.at(0), s.at(0))
+	s.c.done(s.at(8), s.at(8))
+	s.c.done(s.at(10), s.at(10))
+	s.c.attach(s.at(0)) // no news
+	s.expect(askCheck, 10)
+	s.c.attach(s.at(10.5))
+	s.leased(0) // what was proven stays
+	s.expect(askCheck, 0)
+	s.c.done(s.at(11), s.at(11))
+	s.leased(10.5)
+	s.expect(askSync, 19)
+}
+
+func TestRoundFailedBeginsAnew(t *testing.T) {
+	s := newScript(t)
+	s.c.attach(s.at(0))
+	s.c.done(s.at(0), s.at(0))
+	s.c.done(s.at(8), s.at(8))
+	s.c.failed(s.at(10))
+	s.expect(askSync, 12)
+	s.c.done(s.at(12), s.at(12))
+	s.c.done(s.at(14), s.at(14))
+	s.c.done(s.at(14), s.at(14))
+	s.leased(0)
+	s.c.attach(s.at(15))
+	s.c.failed(s.at(16))
+	s.expect(askCheck, 18)
+}
+
+func TestLockOnOldConnection(t *testing.T) {
+	s := newScript(t)
+	s.c.attach(s.at(-100))
+	s.c.done(s.at(0), s.at(0)) // the znode is made
+	s.leased(-100)
+	if s.c.enough(s.at(0)) {
+		t.Fatal("a lease that is over is enough")
+	}
+	s.c.hasten(s.at(-12))
+	s.expect(askSync, 0)
+	s.c.done(s.at(0), s.at(0)) // the same transaction
+	s.expect(askCheck, 0)
+	s.c.done(s.at(0), s.at(1))
+	s.leased(-12)
+	s.expect(askSync, 9)
+	if !s.c.enough(s.at(1)) {
+		t.Error("not enough for a lock that is held")
+	}
+}
+
+// TestLeaseOver: a lease that is over is given again by what is proven later, and
+// by nothing else; what is proven never takes away.
+func TestLeaseOver(t *testing.T) {
+	s := newScript(t)
+	s.c.prove(s.at(5))
+	s.c.prove(s.at(3))
+	s.leased(5)
+	if s.c.left(s.at(36.6)) <= 0 || s.c.left(s.at(36.7)) > 0 {
+		t.Error("the lease is not what it should be")
+	}
+	s.c.attach(s.at(40))
+	if s.c.left(s.at(40)) > 0 {
+		t.Error("a connection alone gave the lease again")
+	}
+	s.c.done(s.at(40), s.at(40))
+	s.leased(40)
+}
+
+// TestLeaseByBothClocks: the wall clock went on while the machine slept.
+func TestLeaseByBothClocks(t *testing.T) {
+	s := newScript(t)
+	s.c.prove(s.now)
+	if woken := s.now.Round(0).Add(time.Minute); s.c.left(woken) > 0 {
+		t.Error("the lease outlasts a sleep")
+	}
+}
+
+// TestIdleCost: what a holder sends per second for a session of 30 s.
+func TestIdleCost(t *testing.T) {
+	c := newProof(30 * time.Second)
+	now := time.Now()
+	c.attach(now)
+	end, requests, least := now.Add(time.Hour), 0, time.Hour
+	for now.Before(end) {
+		if _, due := c.next(); due.After(now) {
+			now = due
+		}
+		if requests > 0 {
+			least = min(least, c.left(now))
+		}
+		requests++
+		c.done(now, now)
+	}
+	rate := float64(requests) / time.Hour.Seconds()
+	t.Logf("%.2f requests a second, the lease never below %v", rate, least)
+	if rate > 0.33 {
+		t.Errorf("%.2f requests a second", rate)
+	}
+	if least < 9*time.Second {
+		t.Errorf("only %v left of the lease", least)
+	}
+}
