@@ -1,3 +1,5 @@
+//go:build unix
+
 // Package e2e runs the built program as its users do: by scripts, by pipes, and
 // through a terminal.
 package e2e

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zktest/zksession"
 
 	"go.uber.org/goleak"
 
@@ -18,26 +19,6 @@ import (
 )
 
 func TestMain(m *testing.M) { zktest.Main(m) }
-
-// open starts a session and waits until it is there. It is closed with the test.
-func open(t *testing.T, cfg zkconn.Config) *zkconn.Session {
-	t.Helper()
-	s, err := zkconn.Open(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), zktest.Patience)
-		defer cancel()
-		if err := s.Close(ctx); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	if err := s.WaitReady(zktest.Within(t)); err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
 
 // faulty is a session through a proxy, and another that sees what is true.
 type faulty struct {
@@ -53,11 +34,11 @@ func openFaulty(t *testing.T, timeout time.Duration) *faulty {
 	t.Helper()
 	server := zktest.Shared(t).Addr()
 	f := &faulty{t: t, proxy: zktest.NewProxy(t, server), root: fmt.Sprintf("/%s-%d", t.Name(), time.Now().UnixNano())}
-	f.truth = open(t, zkconn.Config{Servers: server, Timeout: zktest.Patience})
+	f.truth = zksession.Open(t, zkconn.Config{Servers: server, Timeout: zktest.Patience})
 	if _, err := f.truth.Create(zktest.Within(t), f.root, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
 		t.Fatal(err)
 	}
-	f.Session = open(t, zkconn.Config{Servers: f.proxy.Addr(), Timeout: timeout})
+	f.Session = zksession.Open(t, zkconn.Config{Servers: f.proxy.Addr(), Timeout: timeout})
 	return f
 }
 
@@ -299,7 +280,7 @@ func TestConnectAndCloseLeakNothing(t *testing.T) {
 			t.Errorf("%s: after close: %v, %s", servers, err, s.State())
 		}
 	}
-	s := open(t, zkconn.Config{Servers: server, Timeout: 2 * time.Second})
+	s := zksession.Open(t, zkconn.Config{Servers: server, Timeout: 2 * time.Second})
 	for range 3 {
 		if err := s.Connect(zktest.Within(t), ""); err != nil {
 			t.Error(err)

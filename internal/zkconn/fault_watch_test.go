@@ -10,6 +10,7 @@ import (
 
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/internal/zktest/zksession"
 )
 
 // One-shot watches survive a reconnect and fire once, for what happened
@@ -169,7 +170,7 @@ func TestWrongCredentials(t *testing.T) {
 func TestReadOnlyServer(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t, zktest.ReadOnlyEnsemble(), zktest.Heap(64)).Addr()
-	s := open(t, zkconn.Config{Servers: server, Timeout: zktest.Patience, ReadOnly: true})
+	s := zksession.Open(t, zkconn.Config{Servers: server, Timeout: zktest.Patience, ReadOnly: true})
 	if st := s.State(); st != zkconn.StateConnectedReadOnly {
 		t.Errorf("state %s", st)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/internal/zktest/zksession"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
@@ -60,17 +61,7 @@ func (c client) Session(ctx context.Context) (zklock.Session, error) { return c.
 
 func open(t *testing.T, servers string, timeout time.Duration) client {
 	t.Helper()
-	s, err := zkconn.Open(zkconn.Config{Servers: servers, Timeout: timeout})
-	must(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), zktest.Patience)
-		defer cancel()
-		if err := s.Close(ctx); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	must(t, s.WaitReady(zktest.Within(t)))
-	return client{zk: s}
+	return client{zk: zksession.Open(t, zkconn.Config{Servers: servers, Timeout: timeout})}
 }
 
 // scene is a lock and all who take part in it. Its end checks what must hold
