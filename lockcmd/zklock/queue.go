@@ -148,9 +148,8 @@ func (e *entry) say(place int, ahead *Ahead) {
 	e.l.notify(Status{State: Queued, Mode: e.mode, Node: e.node(), Place: place, Ahead: ahead})
 }
 
-// look reads a znode and leaves a watch. Reading the data leaves none behind on a
-// znode that is gone; where reading is forbidden, exists does. Then the data are
-// nil, and newer servers never tell that the watch has fired.
+// look reads a znode and leaves a watch, which reading does only on a znode that is
+// there. Where reading is forbidden there is none, and the data are nil.
 func (e *entry) look(ctx context.Context, node string, wake chan<- struct{}) (*Ahead, error) {
 	var data []byte
 	var st *zk.Stat
@@ -181,11 +180,14 @@ func (e *entry) readOwn(ctx context.Context) (data []byte, readable bool, err er
 	return data, readable, nil
 }
 
-// read returns a znode's data, nil if they may not be read, and its Stat.
+// read returns a znode's data, nil if they may not be read, and its Stat. It leaves
+// a watch only where the data may be read: newer servers never tell that another
+// one has fired, and on a znode that vanishes meanwhile exists would leave it for
+// good. Who gets no data looks again soon.
 func read(ctx context.Context, s Session, node string, wake chan<- struct{}) ([]byte, *zk.Stat, error) {
 	data, st, err := s.Get(ctx, node, wake)
 	if errors.Is(err, zk.ErrNoAuth) {
-		st, err = s.Exists(ctx, node, wake)
+		st, err = s.Exists(ctx, node, nil)
 		return nil, st, err
 	}
 	if data == nil {
