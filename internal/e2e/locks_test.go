@@ -362,7 +362,7 @@ func TestNestedCommand(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended, or the test has failed
 	var child, background int
-	until(t, "the command runs", func() bool {
+	zktest.Eventually(t, "the command runs", func() bool {
 		text, err := os.ReadFile(pids)
 		if err != nil {
 			return false

@@ -3,6 +3,7 @@
 package child
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -191,13 +192,14 @@ func (c *child) watch(reports <-chan report, stop <-chan time.Time) (ending, err
 }
 
 func (e *ending) err() error {
-	switch {
-	case e.Escaped:
-		return ErrEscaped
-	case e.Overdue:
-		return ErrOverdue
+	var errs []error
+	if e.Overdue {
+		errs = append(errs, ErrOverdue)
 	}
-	return nil
+	if e.Escaped {
+		errs = append(errs, ErrEscaped)
+	}
+	return errors.Join(errs...)
 }
 
 // orderedLate tells whether the end was ordered in the very moment of the end: the
