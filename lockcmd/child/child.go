@@ -72,9 +72,12 @@ func Run(spec Spec, stop <-chan time.Time) (status int, err error) {
 	return supervise(cmd, files, spec, stop)
 }
 
-// goesOn says how many processes stay.
+// goesOn says how many processes stay; -1 is any number.
 func goesOn(n int) string {
-	if n == 1 {
+	switch n {
+	case -1:
+		return "processes of its group go on"
+	case 1:
 		return "1 process of its group goes on"
 	}
 	return fmt.Sprintf("%d processes of its group go on", n)

@@ -303,7 +303,7 @@ func (k *keeper) finish() {
 	case k.due != nil:
 		poll(sweepLimit, func() bool { return k.killAll() == 0 })
 	case k.WaitGroup:
-		if left = k.rest(); left > 0 {
+		if left = k.rest(); left != 0 {
 			if !k.waits {
 				k.waits = true
 				k.alert(fmt.Errorf("%s; the lock is kept until they have ended", goesOn(left)))

@@ -69,7 +69,7 @@ func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time
 	if err == nil && end.Status.Signaled() {
 		c.complain(term.restore()) // it had no time to do that itself
 	}
-	if end.Left > 0 {
+	if end.Left != 0 {
 		c.spec.Alert(goesOn(end.Left) + " without the lock")
 	}
 	return exitStatus(end.Status), err

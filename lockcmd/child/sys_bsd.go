@@ -39,10 +39,10 @@ func killTree(int) (left int, err error) { return 0, nil }
 // reapOrphans has nothing to do: orphans are not ours.
 func reapOrphans(int) {}
 
-// count gives 1 for any number of members of a group.
+// count gives -1 for any number of members of a group.
 func count(group int) int {
 	if syscall.Kill(-group, 0) == syscall.ESRCH {
 		return 0
 	}
-	return 1
+	return -1
 }
