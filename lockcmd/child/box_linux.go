@@ -17,13 +17,16 @@ type box struct {
 	dir  *os.File
 }
 
+// boxName is how their names begin.
+const boxName = "zksh-lock-"
+
 // newBox makes one below our own; nil where that is not permitted.
 func newBox() *box {
 	home, err := ownGroup()
 	if err != nil {
 		return nil
 	}
-	name, err := os.MkdirTemp(home, "zksh-lock-")
+	name, err := os.MkdirTemp(home, boxName)
 	if err != nil {
 		return nil
 	}
@@ -77,7 +80,22 @@ func (b *box) open() {
 			_ = os.WriteFile(home, []byte(pid), 0) // it may have ended; else it stays, and the box with it
 		}
 	}
-	_ = os.Remove(b.name) // an empty one that stays does no harm
+	removeBox(b.name)
+}
+
+// removeBox removes a box in which nothing is left, and those in it whose keepers
+// were killed. An empty one that stays does no harm.
+func removeBox(name string) {
+	if name == "" {
+		return
+	}
+	inner, err := filepath.Glob(filepath.Join(name, boxName+"*"))
+	if err == nil { // it is a pattern
+		for _, dir := range inner {
+			removeBox(dir)
+		}
+	}
+	_ = os.Remove(name)
 }
 
 // killBox kills all that is in a box.

@@ -253,10 +253,11 @@ func (k *keeper) check() {
 		k.killAll()
 	case k.due != nil:
 		wait = min(wait, k.due.left(from))
-	case k.waits:
-		wait = lookForGroup
 	case k.until != nil:
 		wait = min(wait, k.until.left(from)-k.Grace)
+	}
+	if k.waits {
+		wait = min(wait, lookForGroup)
 	}
 	k.timer.Reset(wait)
 }
@@ -300,6 +301,8 @@ const (
 func (k *keeper) finish() {
 	left := 0
 	switch {
+	case k.waits && k.due != nil && k.due.left(k.now()) > 0 && k.rest() != 0:
+		return // it has had TERM
 	case k.due != nil:
 		poll(sweepLimit, func() bool { return k.killAll() == 0 })
 	case k.WaitGroup:

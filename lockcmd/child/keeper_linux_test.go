@@ -223,6 +223,18 @@ func TestWaitGroupIsEnded(t *testing.T) {
 	}
 }
 
+// Those that are waited for have their time between TERM and KILL, too.
+func TestWaitGroupObeys(t *testing.T) {
+	s := newScript(t, `sh -c 'trap "sleep 0.2; echo obeyed; exit" TERM; echo $$; while :; do sleep 0.02; done' & exit 3`)
+	s.spec.WaitGroup = true
+	s.start().pids(1)
+	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(s.told(), "the lock is kept") })
+	s.stop <- later()
+	if got := s.wait(); got != 3 || !strings.Contains(s.printed(), "obeyed") {
+		t.Errorf("status %d, printed %q", got, s.printed())
+	}
+}
+
 // KILL comes in time when the machine was asleep, in which the steady clock stands.
 func TestKillAfterSleep(t *testing.T) {
 	cmd := exec.Command("sleep", "1000")
@@ -373,4 +385,49 @@ func TestGroupDir(t *testing.T) {
 			t.Errorf("%s: %q, %v; want %q", name, got, err, c.want)
 		}
 	}
+}
+
+// No control group stays behind, whoever was killed.
+func TestNoBoxStays(t *testing.T) {
+	asRoot(t)
+	if _, err := ownGroup(); err != nil {
+		t.Skipf("SKIPPED: %v", err)
+	}
+	inner := os.Args[0] // a keeper within a keeper's program
+	for name, kill := range map[string]func(h *holder){
+		"the holder": func(h *holder) { h.signal(syscall.SIGKILL) },
+		"the keeper": func(h *holder) {
+			p, _ := look(h.pids[0])
+			if err := syscall.Kill(p.parent, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		h := hold(t, scriptName+`='echo $$; exec sleep 1000' `+inner+` & wait`, 1, nil)
+		box := boxOf(t, h.pids[0])
+		kill(h)
+		allGone(t, h.pids)
+		zktest.Eventually(t, name+" was killed: no control group of it stays", func() bool {
+			_, err := os.Stat(filepath.Dir(box)) // that of the outer one
+			return errors.Is(err, os.ErrNotExist)
+		})
+	}
+}
+
+// boxOf is the control group of a process that has one of its own.
+func boxOf(t *testing.T, pid int) string {
+	t.Helper()
+	groups, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	box, err := groupDir(string(groups), string(mounts))
+	if err != nil || !strings.HasPrefix(filepath.Base(box), boxName) || !strings.HasPrefix(filepath.Base(filepath.Dir(box)), boxName) {
+		t.Skipf("SKIPPED: %s is no control group within one (%v)", box, err)
+	}
+	return box
 }

@@ -224,6 +224,7 @@ func (c *child) bereft() (ending, error) {
 		c.complain(fmt.Errorf("%s could not be killed: %w", c.spec.Argv[0], err))
 	}
 	poll(sweepLimit, func() bool { return count(c.pid) == 0 })
+	removeBox(c.box)
 	return ending{Status: syscall.WaitStatus(syscall.SIGKILL)}, fmt.Errorf("%s was killed: %w", c.spec.Argv[0], errKeeper)
 }
 
