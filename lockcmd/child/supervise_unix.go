@@ -17,7 +17,6 @@ type child struct {
 	spec   Spec
 	keeper *exec.Cmd
 	orders mouth
-	closed bool // the orders: the keeper may end
 
 	pid   int       // of the program, and the number of its group
 	box   string    // its control group
