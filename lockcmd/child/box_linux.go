@@ -95,7 +95,10 @@ func removeBox(name string) {
 			removeBox(dir)
 		}
 	}
-	_ = os.Remove(name)
+	poll(settleLimit, func() bool { // what was killed may be in it for a moment
+		err := os.Remove(name)
+		return err == nil || errors.Is(err, os.ErrNotExist)
+	})
 }
 
 // killBox kills all that is in a box.

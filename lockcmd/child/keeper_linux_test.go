@@ -177,6 +177,7 @@ func TestKilledKeeper(t *testing.T) {
 	allGone(t, members)
 }
 
+// The keeper may be stopped at any time, first of all just after the start.
 func TestStoppedKeeper(t *testing.T) {
 	s := newScript(t, `trap "" TERM; echo $PPID; while :; do sleep 0.02; done`).start()
 	keeper := s.pids(1)[0]

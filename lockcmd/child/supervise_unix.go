@@ -119,7 +119,15 @@ func (c *child) start(cmd *exec.Cmd, files []*os.File) (<-chan report, error) {
 		c.dismiss(heard)
 		return nil, err
 	}
-	first, ok := <-heard
+	first, ok := report{}, true
+	for waiting := true; waiting; {
+		select {
+		case first, ok = <-heard:
+			waiting = false
+		case <-time.After(keeperFirst):
+			c.wake()
+		}
+	}
 	switch {
 	case !ok:
 		err = errKeeper
@@ -135,6 +143,10 @@ func (c *child) start(cmd *exec.Cmd, files []*os.File) (<-chan report, error) {
 }
 
 var errKeeper = textError("the process that was to keep it has ended")
+
+// wake has a keeper go on that somebody has stopped: it would keep nothing. If it
+// has ended, that is heard of.
+func (c *child) wake() { _ = c.keeper.Process.Signal(syscall.SIGCONT) }
 
 // dismiss lets the keeper end, and waits for that.
 func (c *child) dismiss(reports <-chan report) {
@@ -185,6 +197,7 @@ func (c *child) watch(reports <-chan report, stop <-chan time.Time) (ending, err
 		case <-c.retry:
 			c.stopped(syscall.SIGTTIN)
 		case <-c.renew:
+			c.wake()
 			c.order(order{Until: c.lease()})
 		}
 	}
@@ -248,7 +261,7 @@ func (c *child) pass(sig syscall.Signal) {
 
 // end orders the end of the group. Of several deadlines the first one counts.
 func (c *child) end(due moment) {
-	_ = c.keeper.Process.Signal(syscall.SIGCONT) // if it has ended, that is heard of
+	c.wake()
 	c.order(order{End: instantOf(due)})
 	from := now()
 	if limit := at(time.Now().Add(c.spec.Grace)); limit.left(from) < due.left(from) {
