@@ -20,13 +20,19 @@ import (
 	"github.com/zksh/zksh/internal/tty"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/lockcmd"
+	"github.com/zksh/zksh/lockcmd/child"
 	"github.com/zksh/zksh/shell"
 )
 
 // version is set by the build; without it the module's version is used.
 var version = ""
 
-func main() { os.Exit(run()) }
+func main() {
+	if status, is := child.Keeper(); is {
+		os.Exit(status)
+	}
+	os.Exit(run())
+}
 
 // run is the program without its exit, so that everything deferred happens.
 func run() int {

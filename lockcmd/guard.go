@@ -23,7 +23,8 @@ func newCommand(name string, grace, timeout time.Duration) *command {
 // back when the command is gone. The signals that would end zksh go to the
 // command.
 func (o *owned) guard(c *command, spec child.Spec) error {
-	spec.Env, spec.Alert = environment(o.path, c.lease), o.say
+	spec.Env, spec.Alert, spec.Grace = environment(o.path, c.lease), o.say, c.grace
+	spec.Left = func() time.Duration { return c.lease.Left() - killBefore }
 	stop := make(chan time.Time, 1)
 	over := make(chan struct{})
 	var watching sync.WaitGroup
@@ -31,6 +32,9 @@ func (o *owned) guard(c *command, spec child.Spec) error {
 	status, err := o.table.run(spec, stop)
 	close(over)
 	watching.Wait()
+	if errors.Is(err, child.ErrOverdue) {
+		c.why = lossNear
+	}
 	o.with(o.ended)
 	return c.result(o.path, status, err, o.giveBackSoon(c.lease))
 }
@@ -68,6 +72,21 @@ func (o *owned) watch(stop chan time.Time, over <-chan struct{}) {
 
 // countdownEvery is how often a person is told how long a command has left.
 const countdownEvery = 4 * time.Second
+
+// mayEscape tells, before the lock is asked for, that a command could go on without
+// it, if that is likely; with --strict it refuses what could at all.
+func (t *Table) mayEscape(env *commands.Env, f *lockFlags, name string) error {
+	likely, err := child.Escape(name)
+	switch {
+	case err == nil:
+	case f.strict:
+		err = fmt.Errorf("--strict: %s was not started: %w", name, err)
+		return &commands.FinalError{Err: &commands.StatusError{Status: commands.StatusCannotRun, Err: err}}
+	case likely:
+		t.crier.say(env.Screen.Alert, err.Error())
+	}
+	return nil
+}
 
 // runChild is child.Run with the status that a shell gives a program that it
 // cannot run.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/lockcmd/child"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
@@ -243,7 +244,11 @@ const judgeAgain = 250 * time.Millisecond
 func (c *command) result(path string, status int, err, release error) error {
 	switch {
 	case c.why != "":
-		err = errors.Join(fmt.Errorf("%s was ended, as %w", c.name, c.why.on(path)), err)
+		became := "was ended"
+		if errors.Is(err, child.ErrEscaped) {
+			became = "was to be ended"
+		}
+		err = errors.Join(fmt.Errorf("%s %s, as %w", c.name, became, c.why.on(path)), err)
 	case errors.Is(release, zklock.ErrLost):
 		err = errors.Join(fmt.Errorf("the lock on %s was lost before %s had ended", path, c.name), err)
 	case status == 0 && err == nil:

@@ -50,6 +50,7 @@ const lockHelp = "The lock is a znode below PATH, which is made if need be. Wait
 // lockFlags are the flags of a command that takes a lock.
 type lockFlags struct {
 	try, background, revocable bool
+	strict, waitGroup          bool
 	wait, grace                duration
 	status                     int
 	note, family               string
@@ -67,6 +68,8 @@ func (f *lockFlags) declare(fs *pflag.FlagSet, k kind) {
 	fs.IntVarP(&f.status, "status", "E", commands.StatusNotLocked, "exit with this `status` if the lock is not got")
 	fs.StringVarP(&f.note, "note", "m", "", "a `note` that others see")
 	fs.VarP(&f.grace, "grace", "t", "from TERM to KILL, a command that must end has this `duration`")
+	fs.BoolVar(&f.strict, "strict", false, "refuse a command that could go on without the lock")
+	fs.BoolVar(&f.waitGroup, "wait-group", false, "keep the lock until all of the command's process group have ended")
 	fs.StringVar(&f.family, "as", f.family, "the `family` of names: mutex, rw, kazoo or all")
 	fs.BoolVar(&f.revocable, "revocable", false, "release when somebody asks with revoke")
 }
@@ -82,6 +85,8 @@ func (f *lockFlags) check(c *commands.Command, argv []string) error {
 		return misuse("-n does not wait, so -b has no place beside it")
 	case f.background && len(argv) > 0:
 		return misuse("-b and a command cannot be had together; start zksh itself in the background")
+	case (f.strict || f.waitGroup) && len(argv) == 0:
+		return misuse("--strict and --wait-group are about a command: put -- and one behind the path")
 	case f.status < 0 || f.status > 255:
 		return misuse("-E: %d is no exit status; they go from 0 to 255", f.status)
 	}
@@ -97,7 +102,7 @@ func (f *lockFlags) check(c *commands.Command, argv []string) error {
 func (t *Table) lockCommand(k kind) *commands.Command {
 	c := &commands.Command{
 		Name: k.command, Group: group,
-		Args:    "[-n] [-w duration] [-b] [-E status] [-m note] [-t duration] [--as family] [--revocable] path [-- command arg…]",
+		Args:    "[-n] [-w duration] [-b] [-E status] [-m note] [-t duration] [--strict] [--wait-group] [--as family] [--revocable] path [-- command arg…]",
 		Summary: k.summary, Help: k.help + " " + lockHelp,
 		Example: k.command + " -w 10s -m 'nightly backup' /locks/backup",
 		Params:  []commands.Param{{Name: "path"}, {Name: "command", Kind: commands.Data, Optional: true, Rest: true}},
@@ -134,11 +139,14 @@ func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlag
 		f.limit, f.late = duration{timeout, true}, fmt.Errorf("%w: no answer", zkconn.ConnectionLoss)
 	}
 	waiting, stop := ctx, func() {}
-	spec := child.Spec{Argv: argv, In: env.Streams.In, Out: env.Streams.Out, Err: env.Streams.Err, Grace: f.grace.value}
+	spec := child.Spec{Argv: argv, In: env.Streams.In, Out: env.Streams.Out, Err: env.Streams.Err, WaitGroup: f.waitGroup}
 	switch {
 	case f.background:
 		waiting = context.Background()
 	case len(argv) > 0:
+		if err := t.mayEscape(env, f, argv[0]); err != nil {
+			return err
+		}
 		spec.Signals = child.Listen()
 		stop = spec.Signals.Close // by the end of ctx, too: another signal then ends zksh
 		defer stop()

@@ -23,7 +23,7 @@ const (
 // import. Tests may import what they like.
 var arrows = map[string][]string{
 	".": {
-		"shell", "commands", "lockcmd", "history",
+		"shell", "commands", "lockcmd", "lockcmd/child", "history",
 		"internal/app", "internal/playground", "internal/render", "internal/tty", "internal/zkconn",
 	},
 	"internal/app":              {"commands", "internal/playground", "internal/render", "internal/zkconn"},

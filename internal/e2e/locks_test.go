@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -342,4 +343,55 @@ func TestAlertWithTostop(t *testing.T) {
 	c.expect(`still held`)
 	c.typeIn("go on\r")
 	c.wantStatus(7)
+}
+
+// When the outer of two locks is lost, what runs under the inner one is ended, too:
+// the command, which ignores TERM, and its child in the background.
+func TestNestedCommand(t *testing.T) {
+	t.Parallel()
+	server, dir := zktest.Shared(t).Addr()+place(t), t.TempDir()
+	pids := filepath.Join(dir, "pids")
+	cmd := exec.Command("zksh", "-server", server, "lock", "-t", "1", "/a", "--",
+		"zksh", "-server", server, "lock", "-t", "1000", "/b", "--",
+		"sh", "-c", "trap '' TERM; sleep 1000 & echo $$ $! > "+pids+".new; mv "+pids+".new "+pids+"; wait")
+	cmd.Env = homeEnv(dir)
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended, or the test has failed
+	var child, background int
+	zktest.Eventually(t, "the command runs", func() bool {
+		text, err := os.ReadFile(pids)
+		if err != nil {
+			return false
+		}
+		_, err = fmt.Sscan(string(text), &child, &background)
+		return err == nil
+	})
+	name := strings.Trim(zksh(t, "-server", server, "ls", "/a"), "[]\n")
+	zksh(t, "-server", server, "delete", "/a/"+name)
+	wantExit(t, cmd, 74)
+	if running(child) || running(background) {
+		t.Errorf("the command runs: %t; its child: %t; it said %q", running(child), running(background), errs.String())
+	}
+}
+
+// While zksh stands still the command is ended before anybody else can hold the lock.
+func TestHolderAsleepEndsItsCommand(t *testing.T) {
+	t.Parallel()
+	server := zktest.Shared(t).Addr() + place(t)
+	g := guard(t, server, "trap '' TERM", "while :; do sleep 0.1; done", "-t", "1")
+	if err := g.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	newRival(t, server).lock(t, "/l")
+	if running(g.child) {
+		t.Error("the command still runs while another client holds the lock")
+	}
+	if err := g.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	wantExit(t, g.cmd, 74)
 }

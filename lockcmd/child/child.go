@@ -14,13 +14,22 @@ import (
 
 // Spec is a program to run while a lock is held.
 type Spec struct {
-	Argv         []string          // the program and its arguments; at least one word
-	Env          []string          // NAME=value each, added to our own
-	In, Out, Err *os.File          // its standard files; nil is the null device
-	Grace        time.Duration     // how long after TERM comes KILL
-	Signals      *Listener         // takes what is meant for it, since before the lock was asked for
-	Alert        func(text string) // tells what the person at the terminal must know
+	Argv         []string             // the program and its arguments; at least one word
+	Env          []string             // NAME=value each, added to our own
+	In, Out, Err *os.File             // its standard files; nil is the null device
+	Grace        time.Duration        // how long after TERM comes KILL
+	Left         func() time.Duration // for how long anything of it may be there, as far as is known now; nil: for ever
+	WaitGroup    bool                 // Run returns when all of its group have ended, not the program alone
+	Signals      *Listener            // takes what is meant for it, since before the lock was asked for
+	Alert        func(text string)    // tells what the person at the terminal must know
 }
+
+// The errors of Run, beside the status, when the lease ended the program or could
+// not end it in time.
+var (
+	ErrOverdue = errors.New("its lease was about to end, and zksh had not renewed it")
+	ErrEscaped = errors.New("not all of it could be ended in time")
+)
 
 // Run runs a program until it is gone, and returns its exit status: its own, or
 // 128+n for a signal. The error is a *StartError if it could not be run. It runs
@@ -28,12 +37,24 @@ type Spec struct {
 //
 // INT, TERM, QUIT, HUP, USR1 and USR2 are passed on to the group. When one of the
 // first four has come before the start, the program is not started: the status is
-// 128+n, and the error says so. A value on stop is a
-// deadline: the group gets TERM now, and KILL at that moment or after Grace,
-// whichever is sooner. Whatever of the group is left when the program has ended
-// is then killed too; without an order to stop it is left alone, since it may be
-// a daemon that is meant to stay. Neither reaches a process that has made a
-// group of its own. On Linux the program is killed when we die in any way.
+// 128+n, and the error says so.
+//
+// A value on stop is a deadline: the group gets TERM now, and at that moment or
+// after Grace, whichever is sooner, all that the program has started gets KILL.
+// Whatever is left when the program has ended is then killed too. Without an order
+// to stop it is left alone, since it may be a daemon that is meant to stay; what
+// stays of the group is told, and waited for with WaitGroup.
+//
+// Between us and the program is a keeper: this very program, started once more,
+// whose main must begin with Keeper. It ends the program in the same way when we
+// die, and, while we stand still, Grace before what was Left has passed.
+//
+// What is ended depends on the system. On Linux it is all that descends from the
+// program, wherever it has gone to, but for what Escape tells of: with /proc the
+// keeper finds it, as the reaper of orphans, and a control group, where it may
+// have one, kills also what it may not signal. When the keeper itself is killed,
+// the program and its group are, not what has left that. On other Unix systems it
+// is the process group; elsewhere the program alone, and not when we die.
 //
 // The lock may be released once Run has returned, and not before.
 func Run(spec Spec, stop <-chan time.Time) (status int, err error) {
@@ -49,6 +70,17 @@ func Run(spec Spec, stop <-chan time.Time) (status int, err error) {
 	}
 	defer closeFiles()
 	return supervise(cmd, files, spec, stop)
+}
+
+// goesOn says how many processes stay; -1 is any number.
+func goesOn(n int) string {
+	switch n {
+	case -1:
+		return "processes of its group go on"
+	case 1:
+		return "1 process of its group goes on"
+	}
+	return fmt.Sprintf("%d processes of its group go on", n)
 }
 
 // StartError says that a program could not be run.

@@ -31,6 +31,8 @@ type script struct {
 	spec   Spec
 	stop   chan time.Time
 	status int
+	err    error
+	fails  bool // err is looked at by the test itself
 	ended  chan struct{}
 
 	mu     sync.Mutex
@@ -66,9 +68,8 @@ func (s *script) told() string {
 func (s *script) start() *script {
 	go func() { // wait waits for it
 		defer close(s.ended)
-		var err error
-		if s.status, err = Run(s.spec, s.stop); err != nil {
-			s.t.Error(err)
+		if s.status, s.err = Run(s.spec, s.stop); s.err != nil && !s.fails {
+			s.t.Error(s.err)
 		}
 	}()
 	s.t.Cleanup(func() {
@@ -267,8 +268,8 @@ func TestStopReachesTheGroup(t *testing.T) {
 func TestDaemonIsLeftAlone(t *testing.T) {
 	s := newScript(t, "sleep 1000 & echo $!").start()
 	daemon := s.pids(1)[0]
-	if got := s.wait(); got != 0 || !alive(daemon) {
-		t.Errorf("status %d, daemon alive: %t", got, alive(daemon))
+	if got := s.wait(); got != 0 || !alive(daemon) || !strings.Contains(s.told(), "of its group go") {
+		t.Errorf("status %d, daemon alive: %t, told %q", got, alive(daemon), s.told())
 	}
 }
 

@@ -14,8 +14,26 @@ import (
 // scriptName is the variable with the script that this test binary is to run.
 const scriptName = "ZKSH_TEST_CHILD"
 
-// TestMain runs the tests, or is the process that helper makes.
+// leaseName is the one with how long that may run: the lease is never renewed.
+const leaseName = "ZKSH_TEST_LEASE"
+
+// escapeName is the one with a program that may escape.
+const escapeName = "ZKSH_TEST_ESCAPE"
+
+// TestMain runs the tests, or is the keeper of a program, or the process that
+// helper makes, or tells how a program may escape.
 func TestMain(m *testing.M) {
+	if status, is := Keeper(); is {
+		os.Exit(status)
+	}
+	if os.Getenv("GORACE") == "" { // built with -race, each keeper would sleep for a second at its end
+		os.Setenv("GORACE", "atexit_sleep_ms=0")
+	}
+	if name := os.Getenv(escapeName); name != "" {
+		likely, err := Escape(name)
+		fmt.Printf("likely %t: %v\n", likely, err)
+		return
+	}
 	if text := os.Getenv(scriptName); text != "" {
 		runScript(text)
 		return
@@ -38,8 +56,14 @@ func runScript(text string) {
 	signal.Notify(ours, os.Interrupt)
 	listener := Listen()
 	defer listener.Close()
+	var left func() time.Duration
+	grace := time.Hour
+	if lease, err := time.ParseDuration(os.Getenv(leaseName)); err == nil {
+		end := time.Now().Add(lease)
+		left, grace = func() time.Duration { return time.Until(end) }, lease/2
+	}
 	status, err := Run(Spec{
-		Argv: []string{"sh", "-c", text}, Grace: time.Hour, Signals: listener,
+		Argv: []string{"sh", "-c", text}, Grace: grace, Left: left, Signals: listener,
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Alert: func(text string) { fmt.Fprintf(os.Stderr, "alert: %s\n", text) },
 	}, nil)

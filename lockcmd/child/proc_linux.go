@@ -1,9 +1,11 @@
 package child
 
 import (
+	"errors"
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // process is one line of the table of processes.
@@ -49,19 +51,82 @@ func look(pid int) (process, bool) {
 	return process{pid, parent, group, f[19], gone}, err1 == nil && err2 == nil
 }
 
-// members counts the processes of a group that still do something.
-func members(group int) (n int, err error) {
+// count counts the processes of a group that still do something.
+func count(group int) (n int) {
 	all, err := processes()
+	if err != nil {
+		return 0 // Escape has told that there is no such table
+	}
 	for _, p := range all {
 		if p.group == group && !p.gone {
 			n++
 		}
 	}
-	return n, err
+	return n
 }
 
-// groupIsGone tells whether nothing of a group does anything any more.
-func groupIsGone(group int) bool {
-	n, err := members(group)
-	return err == nil && n == 0
+// descendants are those that a process has started, and theirs, the nearest first.
+// With the keeper as the reaper of orphans nobody gets out of this tree.
+func descendants(root int) ([]process, error) {
+	all, err := processes()
+	children := map[int][]process{}
+	for _, p := range all {
+		children[p.parent] = append(children[p.parent], p)
+	}
+	var found []process
+	for next := children[root]; len(next) > 0; next = next[1:] {
+		found = append(found, next[0])
+		next = append(next, children[next[0].pid]...)
+	}
+	return found, err
+}
+
+// killTree kills what descends from a process, once, and counts what was there and
+// not ended yet. The error tells why one of them could not be killed.
+func killTree(root int) (left int, err error) {
+	found, err := descendants(root)
+	for _, p := range found {
+		if p.gone {
+			continue
+		}
+		left++
+		err = errors.Join(err, p.kill())
+	}
+	return left, err
+}
+
+// kill kills the process it is, and no other one that got its number meanwhile.
+func (p process) kill() error {
+	handle, err := os.FindProcess(p.pid) // by a descriptor, where the system has them
+	if err != nil {
+		return err
+	}
+	defer func() { _ = handle.Release() }() // which cannot fail
+	if same, ok := look(p.pid); !ok || same.started != p.started {
+		return nil
+	}
+	if err := handle.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
+}
+
+// reapOrphans takes leave of those that came to us when their parents ended, so
+// that they do not pile up. The program itself is left: its number must stay.
+func reapOrphans(program int) {
+	lists, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return // they stay until we end
+	}
+	for _, thread := range lists {
+		pids, err := os.ReadFile("/proc/self/task/" + thread.Name() + "/children")
+		if err != nil {
+			continue // the thread has ended, or the kernel has no such lists
+		}
+		for word := range strings.FieldsSeq(string(pids)) {
+			if pid, err := strconv.Atoi(word); err == nil && pid != program {
+				_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil) // most have not ended
+			}
+		}
+	}
 }

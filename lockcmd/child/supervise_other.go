@@ -14,6 +14,15 @@ var passedOn []os.Signal
 
 func mustEnd(os.Signal) bool { return true }
 
+// Keeper is for systems where a program needs one.
+func Keeper() (status int, is bool) { return 0, false }
+
+// Escape tells whether a program could go on without its lock. Here all that it
+// starts can, and so can it when we die.
+func Escape(string) (likely bool, err error) {
+	return false, errors.New("on this system only the command itself can be ended, not what it starts, and not when zksh dies")
+}
+
 // supervise starts the program and waits until it is gone. Here it has no
 // group and no TERM: an order to stop kills it at its deadline.
 func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time) (int, error) {

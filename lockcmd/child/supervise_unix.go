@@ -3,24 +3,29 @@
 package child
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"syscall"
 	"time"
 )
 
-// child is a running program. Its methods are for the goroutine of Run.
+// child is a running program with its keeper. Its methods are for the goroutine
+// of Run.
 type child struct {
-	spec    Spec
-	pid     int // and the number of its group
-	changes <-chan change
-	tty     *terminal // nil: we have none
-	retry   <-chan time.Time
-	waits   bool // for a terminal that is not ours to give, and the person knows
-	due     moment
-	kill    <-chan time.Time // nil until the end is ordered
+	spec   Spec
+	keeper *exec.Cmd
+	orders mouth
+
+	pid   int       // of the program, and the number of its group
+	box   string    // its control group
+	tty   *terminal // nil: we have none
+	retry <-chan time.Time
+	waits bool // for a terminal that is not ours to give, and the person knows
+	due   *moment
+	late  <-chan time.Time // looks after the keeper
+	renew <-chan time.Time // tells the keeper of the lease
 }
 
 // passedOn are the signals that go to the program.
@@ -33,12 +38,12 @@ func mustEnd(sig os.Signal) bool {
 
 // change is one thing that happened to the program itself: it stopped, or it ended.
 type change struct {
-	stopped syscall.Signal     // 0: it ended
-	status  syscall.WaitStatus // where the system gives it at once
+	stopped syscall.Signal // 0: it ended
+	status  syscall.WaitStatus
 	err     error
 }
 
-// supervise starts the program and sees to it until it is gone.
+// supervise has a keeper start the program and sees to it until it is gone.
 func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time) (int, error) {
 	term := openTerminal()
 	defer term.close()
@@ -49,20 +54,24 @@ func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time
 	if sig := spec.Signals.early(); sig != nil {
 		return notStarted(spec.Argv[0], sig)
 	}
-	pid, changes, err := start(cmd, files)
+	c := &child{spec: spec, tty: term}
+	reports, err := c.start(cmd, files)
 	if err != nil {
 		return 0, cannotRun(spec.Argv[0], err)
 	}
-	c := &child{spec: spec, pid: pid, changes: changes, tty: term}
+	defer c.dismiss(reports)
 	if handOver {
-		c.complain(term.give(pid))
+		c.complain(term.give(c.pid))
 	}
 	defer func() { c.complain(term.takeBack()) }()
-	status, err := c.watch(stop)
-	if err == nil && status.Signaled() {
+	end, err := c.watch(reports, stop)
+	if err == nil && end.Status.Signaled() {
 		c.complain(term.restore()) // it had no time to do that itself
 	}
-	return exitStatus(status), err
+	if end.Left != 0 {
+		c.spec.Alert(goesOn(end.Left) + " without the lock")
+	}
+	return exitStatus(end.Status), err
 }
 
 // exitStatus is the status as a shell has it.
@@ -73,51 +82,108 @@ func exitStatus(s syscall.WaitStatus) int {
 	return s.ExitStatus()
 }
 
-// start starts the program. Its one goroutine ends with the program, whose last
-// change must be received.
-func start(cmd *exec.Cmd, files []*os.File) (pid int, changes <-chan change, err error) {
-	attr := &syscall.ProcAttr{Env: cmd.Environ(), Sys: childAttr()}
-	for _, f := range files {
-		attr.Files = append(attr.Files, f.Fd())
+// start starts the keeper, and has it start the program.
+func (c *child) start(cmd *exec.Cmd, files []*os.File) (<-chan report, error) {
+	self, err := executable()
+	if err != nil {
+		return nil, err
 	}
-	type beginning struct {
-		pid int
-		err error
+	ordersEnd, orders, err := os.Pipe()
+	if err != nil {
+		return nil, err
 	}
-	begun := make(chan beginning)
-	out := make(chan change)
-	go func() {
-		// Linux sends the parent-death signal when the thread that started the
-		// child ends, so that thread must last as long as the child.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		pid, err := syscall.ForkExec(cmd.Path, cmd.Args, attr)
-		begun <- beginning{pid, err}
-		for gone := err != nil; !gone; {
-			c, err := await(pid)
-			c.err = err
-			out <- c
-			gone = err != nil || c.stopped == 0
+	reports, reportsEnd, err := os.Pipe()
+	if err != nil {
+		orders.Close()
+		ordersEnd.Close()
+		return nil, err
+	}
+	c.orders.file = orders
+	c.keeper = &exec.Cmd{
+		Path: self, Args: []string{keeperName}, Env: cmd.Env,
+		Stdin: files[0], Stdout: files[1], Stderr: files[2], ExtraFiles: []*os.File{ordersEnd, reportsEnd},
+		// A group of its own, which nobody stops with ours.
+		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
+	}
+	err = c.keeper.Start()
+	ordersEnd.Close()
+	reportsEnd.Close()
+	if err != nil {
+		orders.Close()
+		reports.Close()
+		return nil, err
+	}
+	heard := listenTo[report](reports)
+	p := &program{Path: cmd.Path, Argv: cmd.Args, Grace: c.spec.Grace, WaitGroup: c.spec.WaitGroup, Until: c.lease()}
+	if err := c.orders.say(order{Start: p}); err != nil {
+		c.dismiss(heard)
+		return nil, err
+	}
+	first, ok := report{}, true
+	for waiting := true; waiting; {
+		select {
+		case first, ok = <-heard:
+			waiting = false
+		case <-time.After(keeperFirst):
+			c.wake()
 		}
-	}()
-	b := <-begun
-	return b.pid, out, b.err
+	}
+	switch {
+	case !ok:
+		err = errKeeper
+	case first.Failed != nil:
+		err = first.Failed.err()
+	}
+	if err != nil {
+		c.dismiss(heard)
+		return nil, err
+	}
+	c.pid, c.box = first.Pid, first.Box
+	return heard, nil
 }
 
+var errKeeper = textError("the process that was to keep it has ended")
+
+// wake has a keeper go on that somebody has stopped: it would keep nothing. If it
+// has ended, that is heard of.
+func (c *child) wake() { _ = c.keeper.Process.Signal(syscall.SIGCONT) }
+
+// dismiss lets the keeper end, and waits for that.
+func (c *child) dismiss(reports <-chan report) {
+	c.orders.file.Close()
+	for range reports { // until it ends
+	}
+	_ = c.keeper.Wait() // its status says nothing
+}
+
+// lease is what the keeper must know of the lease, and has it told again in time.
+func (c *child) lease() *instant {
+	if c.spec.Left == nil {
+		return nil
+	}
+	left := c.spec.Left()
+	c.renew = time.After(max(renewAtLeast, min(lookAgain, (left-c.spec.Grace)/4)))
+	return instantOf(at(time.Now().Add(left)))
+}
+
+// renewAtLeast is how often the keeper is told of a lease that is about to end.
+const renewAtLeast = 20 * time.Millisecond
+
 // watch sees to the program until it is gone, and returns how it ended.
-func (c *child) watch(stop <-chan time.Time) (syscall.WaitStatus, error) {
+func (c *child) watch(reports <-chan report, stop <-chan time.Time) (ending, error) {
 	for {
 		select {
-		case ch := <-c.changes:
-			if ch.err != nil {
-				return 0, fmt.Errorf("waiting for %s: %w", c.spec.Argv[0], ch.err)
+		case r, ok := <-reports:
+			switch {
+			case !ok:
+				return c.bereft()
+			case r.Alert != "":
+				c.spec.Alert(r.Alert)
+			case r.Stopped != 0:
+				c.stopped(r.Stopped)
+			case r.Ended != nil && !c.orderedLate(stop):
+				return *r.Ended, r.Ended.err()
 			}
-			if ch.stopped != 0 {
-				c.stopped(ch.stopped)
-				continue
-			}
-			c.sweep(stop)
-			return reap(c.pid, ch)
 		case sig := <-c.spec.Signals.signals:
 			c.pass(sig.(syscall.Signal))
 		case due, ok := <-stop:
@@ -126,33 +192,57 @@ func (c *child) watch(stop <-chan time.Time) (syscall.WaitStatus, error) {
 				continue
 			}
 			c.end(at(due))
-		case <-c.kill:
-			if c.due.left(now()) > 0 {
-				c.setTimer()
-				continue
-			}
-			c.kill = never
-			c.send(syscall.SIGKILL)
-			c.complain(ignoreGone(syscall.Kill(c.pid, syscall.SIGKILL))) // it may have left its group
+		case <-c.late:
+			c.endOurselves()
 		case <-c.retry:
 			c.stopped(syscall.SIGTTIN)
+		case <-c.renew:
+			c.wake()
+			c.order(order{Until: c.lease()})
 		}
 	}
 }
 
-// send sends a signal to the whole group.
-func (c *child) send(sig syscall.Signal) {
-	if err := ignoreGone(syscall.Kill(-c.pid, sig)); err != nil {
-		c.complain(fmt.Errorf("%s could not be sent to %s: %w", sig, c.spec.Argv[0], err))
+func (e *ending) err() error {
+	var errs []error
+	if e.Overdue {
+		errs = append(errs, ErrOverdue)
+	}
+	if e.Escaped {
+		errs = append(errs, ErrEscaped)
+	}
+	return errors.Join(errs...)
+}
+
+// orderedLate tells whether the end was ordered in the very moment of the end: the
+// keeper kills what is left then, and reports again.
+func (c *child) orderedLate(stop <-chan time.Time) bool {
+	select {
+	case due, ok := <-stop:
+		if ok {
+			c.end(at(due))
+		}
+		return ok
+	default:
+		return false
 	}
 }
 
-func ignoreGone(err error) error {
-	if err == syscall.ESRCH {
-		return nil
+// bereft kills the program whose keeper has died. The system has killed it, too,
+// where it can, but not what it has started.
+func (c *child) bereft() (ending, error) {
+	c.complain(killBox(c.box))
+	if err := syscall.Kill(-c.pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
+		c.complain(fmt.Errorf("%s could not be killed: %w", c.spec.Argv[0], err))
 	}
-	return err
+	poll(sweepLimit, func() bool { return count(c.pid) == 0 })
+	removeBox(c.box)
+	return ending{Status: syscall.WaitStatus(syscall.SIGKILL)}, fmt.Errorf("%s was killed: %w", c.spec.Argv[0], errKeeper)
 }
+
+// order tells the keeper something. One that does not listen is looked after when
+// it is time; one that has ended is heard of otherwise.
+func (c *child) order(o order) { _ = c.orders.say(o) }
 
 func (c *child) complain(err error) {
 	if err != nil {
@@ -166,26 +256,42 @@ func (c *child) pass(sig syscall.Signal) {
 		c.spec.Alert("not stopped: a lock would be lost in the sleep")
 		return
 	}
-	c.send(sig)
+	c.order(order{Signal: sig})
 }
 
 // end orders the end of the group. Of several deadlines the first one counts.
 func (c *child) end(due moment) {
-	if c.kill == nil {
-		c.due = at(time.Now().Add(c.spec.Grace))
-		c.send(syscall.SIGTERM)
-		c.send(syscall.SIGCONT) // the program may be stopped, and TERM has to reach it
+	c.wake()
+	c.order(order{End: instantOf(due)})
+	from := now()
+	if limit := at(time.Now().Add(c.spec.Grace)); limit.left(from) < due.left(from) {
+		due = limit
 	}
-	if from := now(); due.left(from) < c.due.left(from) {
-		c.due = due
+	if c.due == nil || due.left(from) < c.due.left(from) {
+		c.due = &due
 	}
-	c.setTimer()
+	c.lookAfter()
 }
 
-func (c *child) setTimer() { c.kill = time.After(min(c.due.left(now()), lookAgain)) }
+func (c *child) lookAfter() {
+	c.late = time.After(min(max(c.due.left(now()), 0)+keeperFirst, lookAgain))
+}
 
-// never is the timer of what is done.
-var never = make(<-chan time.Time)
+// keeperFirst is what the keeper has to do its work before we do.
+const keeperFirst = 50 * time.Millisecond
+
+// endOurselves does the keeper's work when it has not: somebody may have stopped
+// it.
+func (c *child) endOurselves() {
+	if c.due.left(now()) > -keeperFirst {
+		c.lookAfter()
+		return
+	}
+	c.late = time.After(lookAgain)
+	_, _ = killTree(c.keeper.Process.Pid) // what fails, the keeper tells
+	_ = killBox(c.box)
+	_ = syscall.Kill(-c.pid, syscall.SIGKILL)
+}
 
 // stopped makes a program go on that has been stopped. One that was stopped for
 // want of the terminal gets it first, as soon as it is ours to give.
@@ -205,35 +311,5 @@ func (c *child) stopped(by syscall.Signal) {
 		}
 		return
 	}
-	c.send(syscall.SIGCONT)
-}
-
-// sweepLimit bounds the wait for killed processes to vanish. They do no more by
-// then, but where nobody reaps orphans they stay visible.
-const sweepLimit = 200 * time.Millisecond
-
-// sweep kills what the ended program has left of its group, if an end was
-// ordered, also at the last moment.
-func (c *child) sweep(stop <-chan time.Time) {
-	select {
-	case due, ok := <-stop:
-		if ok {
-			c.end(at(due))
-		}
-	default:
-	}
-	if c.kill == nil {
-		return
-	}
-	c.send(syscall.SIGKILL)
-	limit := time.After(sweepLimit)
-	look := time.NewTicker(time.Millisecond)
-	defer look.Stop()
-	for !groupIsGone(c.pid) {
-		select {
-		case <-look.C:
-		case <-limit:
-			return
-		}
-	}
+	c.order(order{Signal: syscall.SIGCONT})
 }

@@ -20,9 +20,3 @@ func await(pid int) (change, error) {
 		}
 	}
 }
-
-// reap gives the status of a child that has ended.
-func reap(_ int, c change) (syscall.WaitStatus, error) { return c.status, nil }
-
-// groupIsGone tells whether nothing of a group is left.
-func groupIsGone(group int) bool { return syscall.Kill(-group, 0) == syscall.ESRCH }

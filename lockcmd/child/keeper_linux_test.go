@@ -1,0 +1,266 @@
+package child
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+const nobody = 65534
+
+// asRoot skips what only root can try.
+func asRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED: only root can try this")
+	}
+	if _, err := exec.LookPath("setpriv"); err != nil {
+		t.Skip("SKIPPED: there is no setpriv")
+	}
+}
+
+// fugitives is a script whose processes get out of all that is easy to end, and
+// ignore TERM: a child in the group, one in a session of its own whose parent ends,
+// one that becomes another user, and the program itself.
+const fugitives = `trap "" TERM HUP
+sleep 1000 & echo $!
+(setsid sleep 1000 & echo $!)
+setpriv --reuid 65534 --clear-groups sleep 1000 & echo $!
+echo $$; wait`
+
+// holder is a helper with the processes that it has started.
+type holder struct {
+	*script
+	cmd  *exec.Cmd
+	errs string // the file of standard error
+	pids []int
+}
+
+// hold starts a helper that runs a script which prints so many numbers.
+func hold(t *testing.T, text string, pids int, change func(*exec.Cmd)) *holder {
+	t.Helper()
+	dir := t.TempDir()
+	open := func(name string) *os.File {
+		f, err := os.Create(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	h := &holder{cmd: helper(t, text)}
+	out, errs := open("out"), open("err")
+	h.cmd.Stdout, h.cmd.Stderr, h.errs = out, errs, errs.Name()
+	if change != nil {
+		change(h.cmd)
+	}
+	if err := h.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = h.cmd.Process.Kill() // it has ended, or the test has failed
+		_ = h.cmd.Wait()         // with any status, if it was not waited for
+	})
+	h.script = &script{t: t, spec: Spec{Out: out}}
+	h.pids = h.script.pids(pids)
+	return h
+}
+
+// said is what the helper tells in the end.
+func (h *holder) said() string {
+	h.t.Helper()
+	b, err := os.ReadFile(h.errs)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return string(b)
+}
+
+func (h *holder) signal(sig syscall.Signal) {
+	h.t.Helper()
+	if err := h.cmd.Process.Signal(sig); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// allGone waits for the end of all.
+func allGone(t *testing.T, pids []int) {
+	t.Helper()
+	for i, pid := range pids {
+		zktest.Eventually(t, "the end of process "+strconv.Itoa(i), func() bool { return !alive(pid) })
+	}
+}
+
+func TestKilledHolderLeavesNothing(t *testing.T) {
+	asRoot(t)
+	h := hold(t, fugitives, 4, nil)
+	h.signal(syscall.SIGKILL)
+	allGone(t, h.pids)
+}
+
+// A program that becomes another user does not get the signal of its parent's death.
+func TestKilledHolderOfAnotherUser(t *testing.T) {
+	asRoot(t)
+	h := hold(t, "echo $$; exec setpriv --reuid 65534 --clear-groups sleep 1000", 1, nil)
+	zktest.Eventually(t, "the other user", func() bool {
+		st, err := os.Stat("/proc/" + strconv.Itoa(h.pids[0]))
+		return err == nil && st.Sys().(*syscall.Stat_t).Uid == nobody
+	})
+	h.signal(syscall.SIGKILL)
+	allGone(t, h.pids)
+}
+
+// While the holder stands still its keeper ends the program with the lease.
+func TestStoppedHolder(t *testing.T) {
+	asRoot(t)
+	h := hold(t, fugitives, 4, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, leaseName+"=2s") })
+	h.signal(syscall.SIGSTOP)
+	allGone(t, h.pids)
+	h.signal(syscall.SIGCONT)
+	if err := h.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if got := h.said(); !strings.Contains(got, "helper: status 137, "+ErrOverdue.Error()) {
+		t.Errorf("it said %q", got)
+	}
+}
+
+func TestStopReachesAll(t *testing.T) {
+	asRoot(t)
+	s := newScript(t, fugitives).start()
+	pids := s.pids(4)
+	s.stop <- time.Now()
+	if got := s.wait(); got != 137 {
+		t.Errorf("status %d", got)
+	}
+	for i, pid := range pids {
+		if alive(pid) {
+			t.Errorf("process %d is alive", i)
+		}
+	}
+}
+
+// The end of the program does not save what it has sent away.
+func TestSweepReachesAll(t *testing.T) {
+	asRoot(t)
+	s := newScript(t, `(setsid sleep 1000 & echo $!); echo $$; exec sleep 1000`).start()
+	pids := s.pids(2)
+	s.stop <- later()
+	if got := s.wait(); got != 143 || alive(pids[0]) {
+		t.Errorf("status %d, alive: %t", got, alive(pids[0]))
+	}
+}
+
+func TestKilledKeeper(t *testing.T) {
+	s := newScript(t, "sleep 1000 & echo $!; echo $$; echo $PPID; wait")
+	s.fails = true
+	pids := s.start().prints(3)
+	keeper, err := strconv.Atoi(pids[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	members := s.pids(2)
+	if err := syscall.Kill(keeper, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.wait(); got != 137 || !errors.Is(s.err, errKeeper) {
+		t.Errorf("status %d, %v", got, s.err)
+	}
+	allGone(t, members)
+}
+
+// The keeper may be stopped at any time, first of all just after the start.
+func TestStoppedKeeper(t *testing.T) {
+	s := newScript(t, `trap "" TERM; echo $PPID; while :; do sleep 0.02; done`).start()
+	keeper := s.pids(1)[0]
+	for range 2 { // the second time when it has just been woken for the order
+		if err := syscall.Kill(keeper, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		s.stop <- time.Now()
+	}
+	if got := s.wait(); got != 137 {
+		t.Errorf("status %d", got)
+	}
+}
+
+func TestWaitGroup(t *testing.T) {
+	goOn := filepath.Join(t.TempDir(), "go")
+	s := newScript(t, `until [ -e `+goOn+` ]; do sleep 0.02; done & echo $!; exit 3`)
+	s.spec.WaitGroup = true
+	pid := s.start().pids(1)[0]
+	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(s.told(), "the lock is kept") })
+	select {
+	case <-s.ended:
+		t.Fatal("the lock is not kept")
+	default:
+	}
+	if err := os.WriteFile(goOn, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.wait(); got != 3 || alive(pid) || strings.Contains(s.told(), "without the lock") {
+		t.Errorf("status %d, alive: %t, told %q", got, alive(pid), s.told())
+	}
+}
+
+// A group that is waited for is ended as the program is.
+func TestWaitGroupIsEnded(t *testing.T) {
+	s := newScript(t, `trap "" TERM; sleep 1000 & echo $!; exit 3`)
+	s.spec.WaitGroup = true
+	pid := s.start().pids(1)[0]
+	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(s.told(), "the lock is kept") })
+	s.stop <- time.Now()
+	if got := s.wait(); got != 3 || alive(pid) {
+		t.Errorf("status %d, alive: %t", got, alive(pid))
+	}
+}
+
+// Those that are waited for have their time between TERM and KILL, too.
+func TestWaitGroupObeys(t *testing.T) {
+	s := newScript(t, `sh -c 'trap "sleep 0.2; echo obeyed; exit" TERM; echo $$; while :; do sleep 0.02; done' & exit 3`)
+	s.spec.WaitGroup = true
+	s.start().pids(1)
+	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(s.told(), "the lock is kept") })
+	s.stop <- later()
+	if got := s.wait(); got != 3 || !strings.Contains(s.printed(), "obeyed") {
+		t.Errorf("status %d, printed %q", got, s.printed())
+	}
+}
+
+// KILL comes in time when the machine was asleep, in which the steady clock stands.
+func TestKillAfterSleep(t *testing.T) {
+	cmd := exec.Command("sleep", "1000")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	slept := time.Duration(0)
+	k := &keeper{
+		mouth: mouth{file: w}, pid: cmd.Process.Pid, program: program{Argv: []string{"sleep"}}, timer: time.NewTimer(time.Hour),
+		now: func() moment { n := now(); n.wall = n.wall.Add(slept); return n },
+	}
+	due := at(later())
+	k.due = &due
+	if k.check(); !alive(cmd.Process.Pid) {
+		t.Error("it was killed before its time")
+	}
+	slept = 2 * time.Hour
+	k.check()
+	if err := cmd.Wait(); err == nil || err.Error() != "signal: killed" {
+		t.Errorf("it ended with %v", err)
+	}
+}

@@ -1,0 +1,49 @@
+//go:build darwin || dragonfly || freebsd || netbsd || openbsd
+
+package child
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// executable is what the keeper is started from.
+func executable() (string, error) { return os.Executable() }
+
+// adopt would make orphans the keeper's; here nobody can.
+func adopt() error { return nil }
+
+// childAttr puts the program into a group of its own.
+func childAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+// box is a control group, which there is none of.
+type box struct{}
+
+func newBox() *box                     { return nil }
+func (*box) path() string              { return "" }
+func (*box) take(*syscall.SysProcAttr) {}
+func (*box) open()                     {}
+func (*box) empty() bool               { return false }
+func removeBox(string)                 {}
+func killBox(string) error             { return nil }
+
+// Escape tells whether a program could go on without its lock. Here one that
+// leaves its process group can, and so can one that becomes another user.
+func Escape(string) (likely bool, err error) {
+	return false, errors.New("on this system what leaves the command's process group cannot be ended with it")
+}
+
+// killTree kills what descends from a process. Here only groups can be found.
+func killTree(int) (left int, err error) { return 0, nil }
+
+// reapOrphans has nothing to do: orphans are not ours.
+func reapOrphans(int) {}
+
+// count gives -1 for any number of members of a group.
+func count(group int) int {
+	if syscall.Kill(-group, 0) == syscall.ESRCH {
+		return 0
+	}
+	return -1
+}

@@ -1,0 +1,74 @@
+package child
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// executable is what the keeper is started from: the very file that runs, though
+// another one may have taken its place by now.
+func executable() (string, error) {
+	const self = "/proc/self/exe"
+	if _, err := os.Lstat(self); err != nil {
+		return os.Executable()
+	}
+	return self, nil
+}
+
+// adopt makes orphans of the program the keeper's children, wherever they went.
+func adopt() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
+
+// childAttr puts the program into a group of its own, and has it killed when the
+// keeper dies.
+func childAttr() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// Escape tells how a program could go on without its lock: nil means that nothing
+// can. It is likely if the program with that name is known to. Whoever may signal
+// all processes, or may have a control group, lets nothing escape.
+func Escape(name string) (likely bool, err error) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return false, fmt.Errorf("without /proc only the command's process group can be ended: %w", err)
+	}
+	if mayKillAll(string(status)) || mayBox() {
+		return false, nil
+	}
+	err = errors.New("zksh is not root, and has no control group of its own to put the command into, so it cannot end what becomes another user")
+	path, lookErr := exec.LookPath(name)
+	if lookErr != nil {
+		return false, err
+	}
+	var st unix.Stat_t
+	if unix.Stat(path, &st) == nil && st.Mode&unix.S_ISUID != 0 && st.Uid != uint32(unix.Geteuid()) {
+		return true, fmt.Errorf("%s becomes another user, and may go on without the lock: zksh is not root, and has no control group of its own to put it into, so it cannot end that", name)
+	}
+	return false, err
+}
+
+// mayKillAll tells from /proc/self/status whether no process of ours can get out
+// of our reach.
+func mayKillAll(status string) bool {
+	for line := range strings.Lines(status) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":\t")
+		switch name {
+		case "CapEff":
+			if set, err := strconv.ParseUint(value, 16, 64); err == nil && set&(1<<unix.CAP_KILL) != 0 {
+				return true
+			}
+		case "NoNewPrivs":
+			if value == "1" { // set-uid programs get nothing by it
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,117 @@
+//go:build unix && !aix && !solaris
+
+package child
+
+import (
+	"encoding/json"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// order is what zksh tells the keeper; one of the fields is set.
+type order struct {
+	Start  *program       `json:",omitempty"`
+	Signal syscall.Signal `json:",omitempty"` // for the group
+	Until  *instant       `json:",omitempty"` // the lease is good until then
+	End    *instant       `json:",omitempty"` // TERM now, and KILL then
+}
+
+// program is what the keeper is to run. Its environment and its files are the
+// keeper's own.
+type program struct {
+	Path      string
+	Argv      []string
+	Grace     time.Duration
+	WaitGroup bool
+	Until     *instant // nil: there is no lease
+}
+
+// report is what the keeper tells zksh; one of the first fields is set.
+type report struct {
+	Pid     int            `json:",omitempty"` // it was started
+	Failed  *failure       `json:",omitempty"` // it was not
+	Stopped syscall.Signal `json:",omitempty"`
+	Alert   string         `json:",omitempty"`
+	Ended   *ending        `json:",omitempty"`
+
+	Box string `json:",omitempty"` // with Pid: the control group it is in
+}
+
+// ending is how it ended.
+type ending struct {
+	Status  syscall.WaitStatus
+	Overdue bool // for the lease was about to end, and nobody had ordered it
+	Escaped bool // something could not be ended in time
+	Left    int  // processes of its group that go on
+}
+
+// failure is an error that keeps its number on the way.
+type failure struct {
+	Number syscall.Errno
+	Text   string
+}
+
+func (f *failure) err() error {
+	if f.Number != 0 {
+		return f.Number
+	}
+	return textError(f.Text)
+}
+
+type textError string
+
+func (e textError) Error() string { return string(e) }
+
+// instant is a moment on its way to another process: what is left of it, and the
+// wall clock, which tells how long it was under way.
+type instant struct {
+	Left time.Duration
+	Wall time.Time
+}
+
+func instantOf(m moment) *instant { return &instant{m.left(now()), m.wall} }
+
+func (i *instant) moment() moment {
+	n := now()
+	return moment{steady: n.steady.Add(i.Left), wall: i.Wall}
+}
+
+// mouth writes orders or reports. One who does not listen, since it was stopped,
+// must not make the other wait.
+type mouth struct {
+	mu   sync.Mutex
+	file *os.File
+}
+
+// unheard is how long a message may take. There is room for hundreds of them in a
+// pipe, so that it never takes any time while somebody listens.
+const unheard = 50 * time.Millisecond
+
+func (m *mouth) say(v any) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.file.SetWriteDeadline(time.Now().Add(unheard)); err != nil {
+		return err
+	}
+	return json.NewEncoder(m.file).Encode(v)
+}
+
+// listenTo gives the messages that a file holds, and closes it and the channel at
+// its end. Its goroutine ends with that, for which all messages must be taken.
+func listenTo[T any](file *os.File) <-chan T {
+	out := make(chan T)
+	go func() {
+		defer close(out)
+		defer file.Close()
+		for d := json.NewDecoder(file); ; {
+			var v T
+			if d.Decode(&v) != nil {
+				return // the other side is gone
+			}
+			out <- v
+		}
+	}()
+	return out
+}
