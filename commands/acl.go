@@ -3,7 +3,6 @@ package commands
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/go-zookeeper/zk"
@@ -12,10 +11,6 @@ import (
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zktree"
 )
-
-func aclCommands() []*Command {
-	return []*Command{getACLCommand(), setACLCommand(), addauthCommand()}
-}
 
 // permLetters are the permissions in the order zkCli prints them.
 const permLetters = "cdrwa"
@@ -74,84 +69,60 @@ type aclEntry struct {
 	Perms  string `json:"perms"`
 }
 
-// accessList is the answer of getAcl.
-type accessList struct {
-	Path string       `json:"path"`
-	ACL  []aclEntry   `json:"acl"`
-	Stat *render.Stat `json:"stat,omitempty"`
-}
-
 // juteEscape is how the Java records print the characters their form uses.
 var juteEscape = strings.NewReplacer("%", "%25", ",", "%2C", "}", "%7D", "\n", "%0A", "\r", "%0D", "\x00", "%00")
 
-// Text is zkCli's form: two lines an entry, for the Java Id prints its own end of line.
-func (a *accessList) Text(w io.Writer) error {
-	for _, e := range a.ACL {
-		if _, err := fmt.Fprintf(w, "'%s,'%s\n: %s\n", juteEscape.Replace(e.Scheme), juteEscape.Replace(e.ID), e.Perms); err != nil {
-			return err
-		}
+// accessList is the answer of getAcl. Its text has two lines an entry, for the Java
+// Id prints its own end of line.
+func accessList(path string, acl []zk.ACL, stat *render.Stat) render.Answer {
+	var words strings.Builder
+	g := render.Grid{Header: []string{"scheme", "id", "perms"}, Stat: stat}
+	entries := []aclEntry{}
+	for _, e := range acl {
+		perms := permString(e.Perms)
+		fmt.Fprintf(&words, "'%s,'%s\n: %s\n", juteEscape.Replace(e.Scheme), juteEscape.Replace(e.ID), perms)
+		g.Rows = append(g.Rows, []string{e.Scheme, e.ID, perms})
+		entries = append(entries, aclEntry{e.Scheme, e.ID, perms})
 	}
-	if a.Stat == nil {
-		return nil
-	}
-	return a.Stat.Text(w)
+	return render.Answer{Words: words.String(), Stat: stat, Grid: g, JSON: render.Facts{"path", path, "acl", entries, "stat", stat}}
 }
 
-// Table has a row for each entry.
-func (a *accessList) Table() render.Grid {
-	g := render.Grid{Header: []string{"scheme", "id", "perms"}}
-	for _, e := range a.ACL {
-		g.Rows = append(g.Rows, []string{e.Scheme, e.ID, e.Perms})
-	}
-	g.Stat = a.Stat
-	return g
-}
-
-func getACLCommand() *Command {
-	c := &Command{
-		Name: "getAcl", Group: "Access", Args: "[-s] path",
-		Summary: "print a znode's access control list",
-		Example: "getAcl /app",
-		Params:  []Param{pathParam},
-	}
-	c.Flags = func(fs *pflag.FlagSet) Run {
+var getACLCommand = &Command{
+	Name: "getAcl", Group: "Access", Args: "[-s] path",
+	Summary: "print a znode's access control list",
+	Example: "getAcl /app",
+	Params:  []Param{pathParam},
+	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "print the znode's stat as well")
 		return func(ctx context.Context, env *Env, args []string) error {
 			acl, st, err := env.Session.ACL(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			a := &accessList{args[0], []aclEntry{}, statIf(*stat, st)}
-			for _, e := range acl {
-				a.ACL = append(a.ACL, aclEntry{e.Scheme, e.ID, permString(e.Perms)})
-			}
-			return env.Screen.Print(a)
+			return env.Screen.Print(accessList(args[0], acl, statIf(*stat, st)))
 		}
-	}
-	return c
+	},
 }
 
-func setACLCommand() *Command {
-	c := &Command{
-		Name: "setAcl", Group: "Access", Args: "[-s] [-v version] [-R] path acl [version]",
-		Summary: "write a znode's access control list",
-		Help: "The ACL is a comma-separated list of scheme:id:perms with perms out of cdrwa. With a version it is written only if" +
-			" the znode still has that aclVersion. With -R the whole subtree is changed, parents last.",
-		Example: "setAcl /app auth::cdrwa,world:anyone:r",
-		Params:  []Param{pathParam, {Name: "acl", Kind: ACL}, {Name: "version", Kind: Version, Optional: true}},
-	}
-	c.Flags = func(fs *pflag.FlagSet) Run {
+var setACLCommand = &Command{
+	Name: "setAcl", Group: "Access", Args: "[-s] [-v version] [-R] path acl [version]",
+	Summary: "write a znode's access control list",
+	Help: "The ACL is a comma-separated list of scheme:id:perms with perms out of cdrwa. With a version it is written only if" +
+		" the znode still has that aclVersion. With -R the whole subtree is changed, parents last.",
+	Example: "setAcl /app auth::cdrwa,world:anyone:r",
+	Params:  []Param{pathParam, {Name: "acl", Kind: ACL}, {Name: "version", Kind: Version, Optional: true}},
+	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "print the znode's new stat")
 		version := int32Flag(fs, "version", "v", -1, "write only if the aclVersion is this `version`")
 		recurse := fs.BoolP("recursive", "R", false, "change the whole subtree")
 		return func(ctx context.Context, env *Env, args []string) error {
-			v, err := versionArg(c, fs, args, 2, version())
+			v, err := versionArg(fs, args, 2, version())
 			if err != nil {
 				return err
 			}
 			acl, err := parseACL(args[1])
 			if err != nil {
-				return c.misuse("%s", err)
+				return misuse("%s", err)
 			}
 			if *recurse {
 				return setTreeACL(ctx, env, args[0], acl, v)
@@ -160,21 +131,10 @@ func setACLCommand() *Command {
 			if err != nil {
 				return err
 			}
-			return env.Screen.Print(&written{"setAcl", args[0], (*render.Stat)(st), *stat})
+			return env.Screen.Print(written("setAcl", args[0], st, *stat))
 		}
-	}
-	return c
+	},
 }
-
-// changes is the answer of setAcl -R, which has no text.
-type changes struct {
-	Done    string `json:"done"`
-	Path    string `json:"path"`
-	Changed int    `json:"changed"`
-}
-
-// Text is empty.
-func (changes) Text(io.Writer) error { return nil }
 
 func setTreeACL(ctx context.Context, env *Env, path string, acl []zk.ACL, version int32) error {
 	update, end := env.Screen.Progress("changed")
@@ -183,30 +143,27 @@ func setTreeACL(ctx context.Context, env *Env, path string, acl []zk.ACL, versio
 	if err != nil {
 		return err
 	}
-	return env.Screen.Print(changes{"setAcl", path, n})
+	return env.Screen.Print(done("setAcl", path, "changed", n))
 }
 
-func addauthCommand() *Command {
-	c := &Command{
-		Name: "addauth", Group: "Access", Args: "scheme auth",
-		Summary: "authenticate the session",
-		Help: "The credential lives as long as this connection: it is sent again after a reconnect, never to another ensemble," +
-			" and is not written to the history. A server that refuses it ends the session; connect starts another.",
-		Example: "addauth digest user:password",
-		Params:  []Param{{Name: "scheme", Kind: Scheme}, {Name: "auth", Kind: Secret, Optional: true}},
-	}
-	c.Flags = NoFlags(func(ctx context.Context, env *Env, args []string) error {
+var addauthCommand = &Command{
+	Name: "addauth", Group: "Access", Args: "scheme auth",
+	Summary: "authenticate the session",
+	Help: "The credential lives as long as this connection: it is sent again after a reconnect, never to another ensemble," +
+		" and is not written to the history. A server that refuses it ends the session; connect starts another.",
+	Example: "addauth digest user:password",
+	Params:  []Param{{Name: "scheme", Kind: Scheme}, {Name: "auth", Kind: Secret, Optional: true}},
+	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
 		var auth []byte
 		switch {
 		case len(args) > 1:
 			auth = []byte(args[1])
 		case args[0] == "digest":
-			return c.misuse("missing auth")
+			return misuse("missing auth")
 		}
 		if err := env.Session.AddAuth(ctx, args[0], auth); err != nil {
 			return err
 		}
-		return env.Screen.Print(done{Done: "addauth"})
-	})
-	return c
+		return env.Screen.Print(render.Answer{JSON: render.Facts{"done", "addauth"}})
+	}),
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"strconv"
@@ -16,34 +15,18 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-func clusterCommands() []*Command {
-	return []*Command{configCommand(), reconfigCommand()}
+// ensemble is the answer of config and reconfig: the configuration as the server
+// keeps it.
+func ensemble(head, config string, stat *render.Stat) render.Answer {
+	return render.Answer{Words: head + config + "\n", Stat: stat, JSON: render.Facts{"config", config, "stat", stat}}
 }
 
-// ensemble is the answer of config and reconfig.
-type ensemble struct {
-	Config string       `json:"config"`
-	Stat   *render.Stat `json:"stat,omitempty"`
-
-	head string
-}
-
-// Text is the configuration as the server keeps it.
-func (e *ensemble) Text(w io.Writer) error {
-	if _, err := io.WriteString(w, e.head+e.Config); err != nil {
-		return err
-	}
-	return lineAndStat(w, e.Stat)
-}
-
-func configCommand() *Command {
-	c := &Command{
-		Name: "config", Group: "Ensemble", Args: "[-c] [-w] [-s]",
-		Summary: "print the ensemble's configuration",
-		Help:    "A stand-alone server has none. With -c only what a client needs is printed: the version and the addresses.",
-		Example: "config -c",
-	}
-	c.Flags = func(fs *pflag.FlagSet) Run {
+var configCommand = &Command{
+	Name: "config", Group: "Ensemble", Args: "[-c] [-w] [-s]",
+	Summary: "print the ensemble's configuration",
+	Help:    "A stand-alone server has none. With -c only what a client needs is printed: the version and the addresses.",
+	Example: "config -c",
+	Flags: func(fs *pflag.FlagSet) Run {
 		client := fs.BoolP("client", "c", false, "print the version and the clients' addresses")
 		watch := fs.BoolP("watch", "w", false, "leave a watch on the configuration")
 		stat := fs.BoolP("stat", "s", false, "print its stat as well")
@@ -52,14 +35,13 @@ func configCommand() *Command {
 			if err != nil {
 				return err
 			}
-			e := &ensemble{Config: string(data), Stat: statIf(*stat, st)}
+			config := string(data)
 			if *client {
-				e.Config = clientConfig(e.Config)
+				config = clientConfig(config)
 			}
-			return env.Screen.Print(e)
+			return env.Screen.Print(ensemble("", config, statIf(*stat, st)))
 		}
-	}
-	return c
+	},
 }
 
 // clientConfig is "<version> host:port,host:port" (ConfigUtils.getClientConfigStr).
@@ -80,16 +62,14 @@ func clientConfig(config string) string {
 	return version + " " + strings.Join(addrs, ",")
 }
 
-func reconfigCommand() *Command {
-	c := &Command{
-		Name: "reconfig", Group: "Ensemble",
-		Args: "[-s] [-v version] [[-file path] | [-members serverID=host:port1:port2;port3[,...]*]] |" +
-			" [-add serverId=host:port1:port2;port3[,...]]* [-remove serverId[,...]*]",
-		Summary: "change the ensemble's members",
-		Help:    "-add and -remove change the present members, -members and -file replace them. The version is written in hexadecimal, as config prints it.",
-		Example: "reconfig -remove 3",
-	}
-	c.Flags = func(fs *pflag.FlagSet) Run {
+var reconfigCommand = &Command{
+	Name: "reconfig", Group: "Ensemble",
+	Args: "[-s] [-v version] [[-file path] | [-members serverID=host:port1:port2;port3[,...]*]] |" +
+		" [-add serverId=host:port1:port2;port3[,...]]* [-remove serverId[,...]*]",
+	Summary: "change the ensemble's members",
+	Help:    "-add and -remove change the present members, -members and -file replace them. The version is written in hexadecimal, as config prints it.",
+	Example: "reconfig -remove 3",
+	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "print the new configuration's stat as well")
 		version := fs.StringP("version", "v", "", "change only the configuration of this version")
 		file := fs.String("file", "", "take all members from this file")
@@ -106,16 +86,16 @@ func reconfigCommand() *Command {
 			some := r.Joining+r.Leaving != ""
 			switch {
 			case !some && r.Members == "" && *file == "":
-				return c.misuse("missing -add, -remove, -members or -file")
+				return misuse("missing -add, -remove, -members or -file")
 			case some && (r.Members != "" || *file != ""):
-				return c.misuse("Can't use -file or -members together with -add or -remove (mixing incremental and non-incremental modes is not allowed)")
+				return misuse("Can't use -file or -members together with -add or -remove (mixing incremental and non-incremental modes is not allowed)")
 			case r.Members != "" && *file != "":
-				return c.misuse("Can't use -file and -members together (conflicting non-incremental modes)")
+				return misuse("Can't use -file and -members together (conflicting non-incremental modes)")
 			}
 			var err error
 			if fs.Changed("version") {
 				if r.Version, err = strconv.ParseInt(*version, 16, 64); err != nil {
-					return c.misuse("-v must be followed by a long (configuration version), not %q", *version)
+					return misuse("-v must be followed by a long (configuration version), not %q", *version)
 				}
 			}
 			if *file != "" {
@@ -127,10 +107,9 @@ func reconfigCommand() *Command {
 			if err != nil {
 				return err
 			}
-			return env.Screen.Print(&ensemble{string(config), statIf(*stat, st), "Committed new configuration:\n"})
+			return env.Screen.Print(ensemble("Committed new configuration:\n", string(config), statIf(*stat, st)))
 		}
-	}
-	return c
+	},
 }
 
 // membersOf takes the server lines out of a configuration file.

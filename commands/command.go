@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
@@ -80,9 +81,13 @@ func (c *Command) Usage() string {
 	return strings.TrimRight(c.Name+" "+c.Args, " ")
 }
 
-func (c *Command) misuse(format string, args ...any) error {
-	return &UsageError{Command: c, Problem: fmt.Sprintf(format, args...)}
-}
+// misused is the error of words that a command cannot do with. Execute says which
+// command that is.
+type misused string
+
+func (m misused) Error() string { return string(m) }
+
+func misuse(format string, args ...any) error { return misused(fmt.Sprintf(format, args...)) }
 
 // FlagSet declares the command's flags, for help and completion.
 func (c *Command) FlagSet() *pflag.FlagSet {
@@ -105,11 +110,19 @@ func (c *Command) Execute(ctx context.Context, env *Env, words []Word) error {
 	if !c.Offline && !env.Session.Live() {
 		return zkconn.ErrNotConnected
 	}
+	err := c.execute(ctx, env, words)
+	if bad := misused(""); errors.As(err, &bad) {
+		return &UsageError{Command: c, Problem: string(bad)}
+	}
+	return err
+}
+
+func (c *Command) execute(ctx context.Context, env *Env, words []Word) error {
 	fs := newFlagSet(c.Name)
 	run := c.Flags(fs)
 	words, rest := c.cutRest(words)
 	if rest != nil && len(rest) == 0 {
-		return c.misuse("there is nothing behind --")
+		return misuse("there is nothing behind --")
 	}
 	line, err := Reorder(fs, words, false)
 	if err == nil {
@@ -119,16 +132,16 @@ func (c *Command) Execute(ctx context.Context, env *Env, words []Word) error {
 		return err
 	}
 	if err != nil && c.secret() { // what was typed must not show
-		return c.misuse("a flag that %s does not have; put -- before data that begins with a dash", c.Name)
+		return misuse("a flag that %s does not have; put -- before data that begins with a dash", c.Name)
 	}
 	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
-		return c.misuse("-%s: %s", cmp.Or(bad.GetFlag().Shorthand, bad.GetFlag().Name), bad.Unwrap())
+		return misuse("-%s: %s", cmp.Or(bad.GetFlag().Shorthand, bad.GetFlag().Name), bad.Unwrap())
 	}
 	if unknown := (unknownFlag{}); errors.As(err, &unknown) && unknown.nearest == "" {
 		return &UsageError{c, err.Error() + "; quote data that begins with a dash, or put -- before it", unknown.word}
 	}
 	if err != nil {
-		return c.misuse("%s", err)
+		return misuse("%s", err)
 	}
 	args := fs.Args()
 	if err := c.count(args); err != nil {
@@ -159,17 +172,17 @@ func (c *Command) count(args []string) error {
 	}
 	switch {
 	case len(args) > len(params) && c.secret():
-		return c.misuse("too many words")
+		return misuse("too many words")
 	case len(args) > len(params) && c.takesRest():
-		return c.misuse("unexpected word %q; put -- before the command to run", args[len(params)])
+		return misuse("unexpected word %q; put -- before the command to run", args[len(params)])
 	case len(args) > len(params):
-		return c.misuse("unexpected word %q; quote a value that has blanks", args[len(params)])
+		return misuse("unexpected word %q; quote a value that has blanks", args[len(params)])
 	case len(args) < len(params) && !params[len(args)].Optional:
-		return c.misuse("missing %s", params[len(args)].Name)
+		return misuse("missing %s", params[len(args)].Name)
 	}
 	for i, a := range args {
 		if p := params[i]; p.Kind == Choice && !slices.Contains(p.Words, strings.ToLower(a)) {
-			return c.misuse("%q is neither %s", a, strings.Join(p.Words, " nor "))
+			return misuse("%q is neither %s", a, strings.Join(p.Words, " nor "))
 		}
 	}
 	return nil
@@ -190,6 +203,16 @@ func arg(args []string, i int) string {
 
 // All is zkCli's command set.
 func All() []*Command {
-	return slices.Concat(readCommands(), writeCommands(), treeCommands(), aclCommands(), quotaCommands(),
-		watchCommands(), sessionCommands(), clusterCommands())
+	return []*Command{
+		lsCommand, ls2Command, getCommand, statCommand, existsCommand, createCommand, setCommand, deleteCommand,
+		deleteallCommand, rmrCommand, countCommand, getACLCommand, setACLCommand, addauthCommand,
+		setquotaCommand, listquotaCommand, delquotaCommand, addWatchCommand, removewatchesCommand, getEphemeralsCommand,
+		connectCommand, closeCommand, syncCommand, whoamiCommand, versionCommand, configCommand, reconfigCommand,
+	}
+}
+
+// done is the answer of a command zkCli lets pass without a word, with more facts
+// about what it did.
+func done(name, path string, more ...any) render.Answer {
+	return render.Answer{JSON: append(render.Facts{"done", name, "path", path}, more...)}
 }

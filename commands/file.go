@@ -9,21 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"github.com/zksh/zksh/internal/render"
 )
-
-// rawData is data without the end of line that get adds.
-type rawData []byte
-
-// Text is the data.
-func (d rawData) Text(w io.Writer) error {
-	_, err := w.Write(d)
-	return err
-}
-
-// MarshalJSON is as in the answer of get.
-func (d rawData) MarshalJSON() ([]byte, error) { return render.Data(d).MarshalJSON() }
 
 // saveFile writes all of the data, or leaves a regular file as it was. A link is
 // followed and a file keeps its mode; what is no regular file (a terminal, a
@@ -66,11 +52,11 @@ func saveFile(name string, data []byte) error {
 // megabyte unless its jute.maxbuffer is raised.
 const maxInput = 64 << 20
 
-func loadFile(ctx context.Context, c *Command, env *Env, name string) ([]byte, error) {
+func loadFile(ctx context.Context, env *Env, name string) ([]byte, error) {
 	open := func() (io.Reader, error) { return os.Open(name) }
 	if name == "-" {
 		if env.Stdin == nil {
-			return nil, c.misuse("-f - reads standard input, which the commands come from here; name a file")
+			return nil, misuse("-f - reads standard input, which the commands come from here; name a file")
 		}
 		open = func() (io.Reader, error) { return env.Stdin, nil }
 	}
@@ -121,10 +107,10 @@ func decodeBase64(s string) ([]byte, error) {
 	return b, err
 }
 
-// hexDump prints netty's dump, as zkCli does: a head, 16 bytes a line, a foot.
-func hexDump(w io.Writer, data []byte) error {
+// hexDump is netty's dump, as zkCli does: a head, 16 bytes a line, a foot.
+func hexDump(data []byte) string {
 	if len(data) == 0 {
-		return nil
+		return ""
 	}
 	const head = "         +-------------------------------------------------+\n" +
 		"         |  0  1  2  3  4  5  6  7  8  9  a  b  c  d  e  f |\n"
@@ -153,6 +139,5 @@ func hexDump(w io.Writer, data []byte) error {
 		}
 		out = append(out, "|\n"...)
 	}
-	_, err := w.Write(append(out, rule...))
-	return err
+	return string(append(out, rule...))
 }

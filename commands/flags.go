@@ -206,22 +206,22 @@ func int64Flag(fs *pflag.FlagSet, name, short string, def int64, usage string) *
 
 // versionArg reads the positional version of the 3.4 syntax, unless it was given
 // by its flag.
-func versionArg(c *Command, fs *pflag.FlagSet, args []string, i int, flag int32) (int32, error) {
+func versionArg(fs *pflag.FlagSet, args []string, i int, flag int32) (int32, error) {
 	if i >= len(args) {
 		return flag, nil
 	}
 	if fs.Changed("version") {
-		return 0, c.misuse("unexpected word %q: the version is given by -v already", args[i])
+		return 0, misuse("unexpected word %q: the version is given by -v already", args[i])
 	}
 	v, err := strconv.ParseInt(args[i], 10, 32)
 	if err != nil {
-		return 0, c.misuse("unexpected word %q: a version must be a whole number; quote a value that has blanks", args[i])
+		return 0, misuse("unexpected word %q: a version must be a whole number; quote a value that has blanks", args[i])
 	}
 	return int32(v), nil
 }
 
 // watchArg reads the positional watch of the 3.4 syntax and reminds of the flag.
-func watchArg(c *Command, env *Env, args []string, i int, flag bool, old, now string) (bool, error) {
+func watchArg(env *Env, args []string, i int, flag bool, old, now string) (bool, error) {
 	if i >= len(args) {
 		return flag, nil
 	}
@@ -230,5 +230,5 @@ func watchArg(c *Command, env *Env, args []string, i int, flag bool, old, now st
 		env.Screen.Note("'" + old + "' has been deprecated. Please use '" + now + "' instead.")
 		return true, nil
 	}
-	return false, c.misuse("unexpected word %q after the path (a watch is asked for with -w)", args[i])
+	return false, misuse("unexpected word %q after the path (a watch is asked for with -w)", args[i])
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
@@ -41,10 +41,6 @@ var limits = []limit{
 	{"b", "bytes", "bytes", "soft limit on the bytes of data", 0, math.MaxInt64, bytesTooSmall},
 	{"N", "hard-count", "countHardLimit", "hard limit on the number of znodes", 1, math.MaxInt32, numTooSmall},
 	{"B", "hard-bytes", "byteHardLimit", "hard limit on the bytes of data", 0, math.MaxInt64, bytesTooSmall},
-}
-
-func quotaCommands() []*Command {
-	return []*Command{setquotaCommand(), listquotaCommand(), delquotaCommand()}
 }
 
 // quotaNodes reads and writes the znodes of one path's quota.
@@ -81,71 +77,51 @@ func (n quotaNodes) read(ctx context.Context, node string) (quota, error) {
 	return q, nil
 }
 
-func setquotaCommand() *Command {
-	c := &Command{
-		Name: "setquota", Group: "Quotas", Args: "-n|-b|-N|-B val path",
-		Summary: "limit a subtree's number of znodes or bytes of data",
-		Help: "A soft limit is only warned about in the server's log; a hard one is enforced by servers from 3.7 on that have" +
-			" enforceQuota=true. The other limits of the znode stay as they are.",
-		Example: "setquota -n 1000 /app",
-		Params:  []Param{pathParam},
-	}
-	c.Flags = func(fs *pflag.FlagSet) Run {
+var setquotaCommand = &Command{
+	Name: "setquota", Group: "Quotas", Args: "-n|-b|-N|-B val path",
+	Summary: "limit a subtree's number of znodes or bytes of data",
+	Help: "A soft limit is only warned about in the server's log; a hard one is enforced by servers from 3.7 on that have" +
+		" enforceQuota=true. The other limits of the znode stay as they are.",
+	Example: "setquota -n 1000 /app",
+	Params:  []Param{pathParam},
+	Flags: func(fs *pflag.FlagSet) Run {
 		values := make([]*int64, len(limits))
 		for i, l := range limits {
 			values[i] = int64Flag(fs, l.long, l.flag, -1, l.usage)
 		}
 		return func(ctx context.Context, env *Env, args []string) error {
-			chosen, err := c.oneLimit(fs, true)
+			chosen, err := oneLimit(fs, true)
 			if err != nil {
 				return err
 			}
 			l, v := limits[chosen], *values[chosen]
 			switch {
 			case v < l.least:
-				return c.misuse("%s, not %d", l.tooSmall, v)
+				return misuse("%s, not %d", l.tooSmall, v)
 			case v > l.most:
-				return c.misuse("%d is too large for -%s: it is a number of 32 bits", v, l.flag)
+				return misuse("%d is too large for -%s: it is a number of 32 bits", v, l.flag)
 			}
 			return setQuota(ctx, env, args[0], l.key, v)
 		}
-	}
-	return c
+	},
 }
 
 // oneLimit says which one of the limit flags was given.
-func (c *Command) oneLimit(fs *pflag.FlagSet, required bool) (int, error) {
+func oneLimit(fs *pflag.FlagSet, required bool) (int, error) {
 	chosen := -1
 	for i, l := range limits {
 		switch {
 		case !fs.Changed(l.long):
 		case chosen >= 0:
-			return 0, c.misuse("-%s and -%s were both given; set one limit at a time", limits[chosen].flag, l.flag)
+			return 0, misuse("-%s and -%s were both given; set one limit at a time", limits[chosen].flag, l.flag)
 		default:
 			chosen = i
 		}
 	}
 	if chosen < 0 && required {
-		return 0, c.misuse("missing -n, -b, -N or -B")
+		return 0, misuse("missing -n, -b, -N or -B")
 	}
 	return chosen, nil
-}
-
-// warnings is the answer of setquota.
-type warnings struct {
-	Done     string   `json:"done"`
-	Path     string   `json:"path"`
-	Warnings []string `json:"warnings,omitempty"`
-}
-
-// Text is zkCli's lines.
-func (q warnings) Text(w io.Writer) error {
-	for _, s := range q.Warnings {
-		if _, err := io.WriteString(w, "[Warning]: "+s+"\n"); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func setQuota(ctx context.Context, env *Env, path, key string, v int64) error {
@@ -254,73 +230,62 @@ func (n quotaNodes) warn(ctx context.Context, q quota) error {
 	if err := ignore(err, zkconn.NoNode); err != nil {
 		return err
 	}
-	w := warnings{Done: "setquota", Path: n.path}
+	answer := done("setquota", n.path)
+	var warnings []string
 	for i, what := range []string{"count", "bytes"} {
 		have, soft, hard := used.get(what), q.get(limits[i].key), q.get(limits[i+2].key)
 		if soft >= 0 && have > soft || hard >= 0 && have > hard {
-			w.Warnings = append(w.Warnings, fmt.Sprintf("the %s quota you create is less than the existing %s:%d", what, what, have))
+			warnings = append(warnings, fmt.Sprintf("the %s quota you create is less than the existing %s:%d", what, what, have))
 		}
 	}
-	return n.env.Screen.Print(w)
-}
-
-// quotaReport is the answer of listquota.
-type quotaReport struct {
-	Path   string `json:"path"`
-	Limits quota  `json:"limits"`
-	Stats  quota  `json:"stats"`
-}
-
-// Text is zkCli's two lines.
-func (q quotaReport) Text(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "Output quota for %s %s\nOutput stat for %s %s\n", q.Path, q.Limits, q.Path, q.Stats)
-	return err
-}
-
-func listquotaCommand() *Command {
-	return &Command{
-		Name: "listquota", Group: "Quotas", Args: "path",
-		Summary: "print a znode's quota and what is used of it",
-		Help:    "count is the number of znodes, the znode itself included; bytes is their data. -1 means unlimited.",
-		Example: "listquota /app",
-		Params:  []Param{pathParam},
-		Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
-			n, err := env.quotaNodes(args[0])
-			if err != nil {
-				return err
-			}
-			env.Screen.Note("absolute path is " + n.limits())
-			r := quotaReport{Path: args[0]}
-			for _, part := range []struct {
-				node string
-				into *quota
-			}{{n.limits(), &r.Limits}, {n.stats(), &r.Stats}} {
-				*part.into, err = n.read(ctx, part.node)
-				if errors.Is(err, zkconn.NoNode) {
-					return fmt.Errorf("quota for %s does not exist.", args[0])
-				}
-				if err != nil {
-					return err
-				}
-			}
-			return env.Screen.Print(r)
-		}),
+	if len(warnings) > 0 {
+		answer = done("setquota", n.path, "warnings", warnings)
+		answer.Words = "[Warning]: " + strings.Join(warnings, "\n[Warning]: ") + "\n"
 	}
+	return n.env.Screen.Print(answer)
 }
 
-func delquotaCommand() *Command {
-	c := &Command{
-		Name: "delquota", Group: "Quotas", Args: "[-n|-b|-N|-B] path",
-		Summary: "remove a znode's quota, or one limit of it",
-		Example: "delquota -n /app",
-		Params:  []Param{pathParam},
-	}
-	c.Flags = func(fs *pflag.FlagSet) Run {
+var listquotaCommand = &Command{
+	Name: "listquota", Group: "Quotas", Args: "path",
+	Summary: "print a znode's quota and what is used of it",
+	Help:    "count is the number of znodes, the znode itself included; bytes is their data. -1 means unlimited.",
+	Example: "listquota /app",
+	Params:  []Param{pathParam},
+	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
+		n, err := env.quotaNodes(args[0])
+		if err != nil {
+			return err
+		}
+		env.Screen.Note("absolute path is " + n.limits())
+		var used quota
+		limits, err := n.read(ctx, n.limits())
+		if err == nil {
+			used, err = n.read(ctx, n.stats())
+		}
+		if errors.Is(err, zkconn.NoNode) {
+			return fmt.Errorf("quota for %s does not exist.", args[0])
+		}
+		if err != nil {
+			return err
+		}
+		return env.Screen.Print(render.Answer{
+			Words: fmt.Sprintf("Output quota for %s %s\nOutput stat for %s %s\n", args[0], limits, args[0], used),
+			JSON:  render.Facts{"path", args[0], "limits", limits, "stats", used},
+		})
+	}),
+}
+
+var delquotaCommand = &Command{
+	Name: "delquota", Group: "Quotas", Args: "[-n|-b|-N|-B] path",
+	Summary: "remove a znode's quota, or one limit of it",
+	Example: "delquota -n /app",
+	Params:  []Param{pathParam},
+	Flags: func(fs *pflag.FlagSet) Run {
 		for _, l := range limits {
 			fs.BoolP(l.long, l.flag, false, "remove only the "+l.usage)
 		}
 		return func(ctx context.Context, env *Env, args []string) error {
-			chosen, err := c.oneLimit(fs, false)
+			chosen, err := oneLimit(fs, false)
 			if err != nil {
 				return err
 			}
@@ -333,10 +298,9 @@ func delquotaCommand() *Command {
 			} else if err != nil {
 				return err
 			}
-			return env.Screen.Print(done{"delquota", args[0]})
+			return env.Screen.Print(done("delquota", args[0]))
 		}
-	}
-	return c
+	},
 }
 
 // drop lifts one limit, or removes the quota with the empty znodes above it.

@@ -23,10 +23,6 @@ var (
 	watchParam = Param{Name: "watch", Kind: Watch, Optional: true}
 )
 
-func readCommands() []*Command {
-	return []*Command{lsCommand(), ls2Command(), getCommand(), statCommand(), existsCommand()}
-}
-
 // listing is the answer of ls.
 type listing struct {
 	Path     string       `json:"path"`
@@ -36,10 +32,7 @@ type listing struct {
 
 // Text is zkCli's list, and the stat block if there is one.
 func (l *listing) Text(w io.Writer) error {
-	if err := render.JavaList(w, l.Children); err != nil {
-		return err
-	}
-	return lineAndStat(w, l.Stat)
+	return render.Answer{Words: render.JavaList(l.Children) + "\n", Stat: l.Stat}.Text(w)
 }
 
 // statIf is the stat of an answer that has one only if that is wished.
@@ -48,14 +41,6 @@ func statIf(wished bool, st *zk.Stat) *render.Stat {
 		return nil
 	}
 	return (*render.Stat)(st)
-}
-
-// lineAndStat ends the line of an answer, and adds the stat block asked for.
-func lineAndStat(w io.Writer, stat *render.Stat) error {
-	if _, err := io.WriteString(w, "\n"); err != nil || stat == nil {
-		return err
-	}
-	return stat.Text(w)
 }
 
 // Columns is the list for a terminal: it is laid out once it fills a line.
@@ -110,15 +95,13 @@ func (s subtree) MarshalJSON() ([]byte, error) {
 	}{s.root.Path, s.paths()})
 }
 
-func lsCommand() *Command {
-	c := &Command{
-		Name: "ls", Group: "Reading", Args: "[-s] [-w] [-R] path",
-		Summary: "list a znode's children",
-		Help:    "Names are sorted. With -R every path of the subtree is printed, a line each: first a node's children, then their subtrees.",
-		Example: "ls -R /app",
-		Params:  []Param{{Name: "path", Kind: Path, Optional: true}, watchParam},
-	}
-	c.Flags = func(fs *pflag.FlagSet) Run {
+var lsCommand = &Command{
+	Name: "ls", Group: "Reading", Args: "[-s] [-w] [-R] path",
+	Summary: "list a znode's children",
+	Help:    "Names are sorted. With -R every path of the subtree is printed, a line each: first a node's children, then their subtrees.",
+	Example: "ls -R /app",
+	Params:  []Param{{Name: "path", Kind: Path, Optional: true}, watchParam},
+	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "print the znode's stat as well")
 		watch := fs.BoolP("watch", "w", false, "leave a watch on the children")
 		recurse := fs.BoolP("recursive", "R", false, "list the whole subtree")
@@ -130,9 +113,9 @@ func lsCommand() *Command {
 				}
 			}
 			if len(args) == 0 {
-				return c.misuse("missing path")
+				return misuse("missing path")
 			}
-			w, err := watchArg(c, env, args, 1, *watch, "ls path [watch]", "ls [-w] path")
+			w, err := watchArg(env, args, 1, *watch, "ls path [watch]", "ls [-w] path")
 			if err != nil {
 				return err
 			}
@@ -141,13 +124,12 @@ func lsCommand() *Command {
 			}
 			return list(ctx, env, args[0], w, *stat)
 		}
-	}
-	return c
+	},
 }
 
 // lsHelp is what zkCli's ls -? prints.
-var lsHelp = line{text: "usage: ls [options] path\n -?   help\n -R   recurse\n -s   stat\n -w   watch",
-	value: map[string]string{"usage": "ls [-s] [-w] [-R] path"}}
+var lsHelp = render.Answer{Words: "usage: ls [options] path\n -?   help\n -R   recurse\n -s   stat\n -w   watch\n",
+	JSON: render.Facts{"usage", "ls [-s] [-w] [-R] path"}}
 
 func list(ctx context.Context, env *Env, path string, watch, stat bool) error {
 	names, st, err := env.Session.Children(ctx, path, watch)
@@ -175,95 +157,39 @@ func listTree(ctx context.Context, env *Env, path string, watch bool) error {
 	return env.Screen.Print(subtree{root})
 }
 
-func ls2Command() *Command {
-	c := &Command{
-		Name: "ls2", Group: "Reading", Args: "path [watch]",
-		Summary: "list a znode's children and print its stat (3.4's name for ls -s)",
-		Example: "ls2 /app",
-		Params:  []Param{pathParam, watchParam},
-	}
-	c.Flags = NoFlags(func(ctx context.Context, env *Env, args []string) error {
+var ls2Command = &Command{
+	Name: "ls2", Group: "Reading", Args: "path [watch]",
+	Summary: "list a znode's children and print its stat (3.4's name for ls -s)",
+	Example: "ls2 /app",
+	Params:  []Param{pathParam, watchParam},
+	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
 		env.Screen.Note("'ls2' has been deprecated. Please use 'ls [-s] path' instead.")
-		w, err := watchArg(c, env, args, 1, false, "ls2 path [watch]", "ls [-s] [-w] path")
+		w, err := watchArg(env, args, 1, false, "ls2 path [watch]", "ls [-s] [-w] path")
 		if err != nil {
 			return err
 		}
 		return list(ctx, env, args[0], w, true)
-	})
-	return c
+	}),
 }
 
-// value is the answer of get.
-type value struct {
-	Path string       `json:"path"`
-	Data render.Data  `json:"data"`
-	Stat *render.Stat `json:"stat,omitempty"`
-
-	form dataForm
+// value is the answer of get. Its words and its cell stand for the data in the text
+// and in the table.
+func value(path string, data []byte, words, cell string, stat *render.Stat) render.Answer {
+	g := render.Grid{Header: []string{"field", "value"}, Rows: [][]string{{"path", path}, {"data", cell}}}
+	if stat != nil {
+		g.Rows = append(g.Rows, stat.Table().Rows...)
+	}
+	return render.Answer{Words: words + "\n", Stat: stat, Grid: g,
+		JSON: render.Facts{"path", path, "data", render.Data(data), "stat", stat}}
 }
 
-// dataForm is how get prints data as text.
-type dataForm int
-
-const (
-	plainData dataForm = iota
-	base64Data
-	hexData
-	jsonData
-)
-
-// Text is the data as it is, or null, and the stat block if there is one.
-func (v *value) Text(w io.Writer) error {
-	data := v.Data
-	if data == nil {
-		data = []byte("null")
-	}
-	var err error
-	switch v.form {
-	case base64Data:
-		_, err = io.WriteString(w, base64.StdEncoding.EncodeToString(data))
-	case hexData:
-		err = hexDump(w, data)
-	case jsonData:
-		var b bytes.Buffer
-		if err = json.Indent(&b, v.Data, "", "  "); err != nil {
-			return err
-		}
-		_, err = b.WriteTo(w)
-	default:
-		_, err = w.Write(data)
-	}
-	if err != nil {
-		return err
-	}
-	return lineAndStat(w, v.Stat)
-}
-
-// Table has one row.
-func (v *value) Table() render.Grid {
-	text := string(v.Data)
-	switch {
-	case v.Data == nil:
-		text = "null"
-	case v.form == base64Data:
-		text = base64.StdEncoding.EncodeToString(v.Data)
-	}
-	g := render.Grid{Header: []string{"field", "value"}, Rows: [][]string{{"path", v.Path}, {"data", text}}}
-	if v.Stat != nil {
-		g.Rows = append(g.Rows, v.Stat.Table().Rows...)
-	}
-	return g
-}
-
-func getCommand() *Command {
-	c := &Command{
-		Name: "get", Group: "Reading", Args: "[-s] [-w] [-b] [-x] [-j] [-f file] path",
-		Summary: "print a znode's data",
-		Help:    "A znode without data prints null. With -f the data goes into a file, byte for byte, and nothing is printed.",
-		Example: "get -s /app/config",
-		Params:  []Param{pathParam, watchParam},
-	}
-	c.Flags = func(fs *pflag.FlagSet) Run {
+var getCommand = &Command{
+	Name: "get", Group: "Reading", Args: "[-s] [-w] [-b] [-x] [-j] [-f file] path",
+	Summary: "print a znode's data",
+	Help:    "A znode without data prints null. With -f the data goes into a file, byte for byte, and nothing is printed.",
+	Example: "get -s /app/config",
+	Params:  []Param{pathParam, watchParam},
+	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "print the znode's stat as well")
 		watch := fs.BoolP("watch", "w", false, "leave a watch on the data")
 		b64 := fs.BoolP("base64", "b", false, "print the data in base64")
@@ -271,7 +197,7 @@ func getCommand() *Command {
 		pretty := fs.BoolP("json", "j", false, "print data that is JSON indented; anything else is refused")
 		file := fs.StringP("file", "f", "", "write the data into this file, byte for byte; - is standard output")
 		return func(ctx context.Context, env *Env, args []string) error {
-			w, err := watchArg(c, env, args, 1, *watch, "get path [watch]", "get [-s] [-w] path")
+			w, err := watchArg(env, args, 1, *watch, "get path [watch]", "get [-s] [-w] path")
 			if err != nil {
 				return err
 			}
@@ -281,43 +207,51 @@ func getCommand() *Command {
 			}
 			if fs.Changed("file") {
 				if *file == "-" {
-					return env.Screen.Print(rawData(data))
+					return env.Screen.Print(render.Answer{Words: string(data), JSON: render.Data(data)})
 				}
 				if err := saveFile(*file, data); err != nil {
 					return err
 				}
-				return env.Screen.Print(done{"get", args[0]})
+				return env.Screen.Print(done("get", args[0]))
 			}
-			v := &value{Path: args[0], Data: data, Stat: statIf(*stat, st)}
+			cell := string(data)
+			if data == nil {
+				cell = "null"
+			}
+			words := cell
 			switch {
 			case *pretty && !json.Valid(data):
 				return fmt.Errorf("the data of %s is no JSON; without -j it is printed as it is", args[0])
 			case *pretty:
-				v.form = jsonData
+				var b bytes.Buffer
+				if err := json.Indent(&b, data, "", "  "); err != nil {
+					return err
+				}
+				words = b.String()
 			case *hex:
-				v.form = hexData
+				words = hexDump([]byte(cell))
 			case *b64:
-				v.form = base64Data
+				words = base64.StdEncoding.EncodeToString([]byte(cell))
+				if data != nil {
+					cell = words
+				}
 			}
-			return env.Screen.Print(v)
+			return env.Screen.Print(value(args[0], data, words, cell, statIf(*stat, st)))
 		}
-	}
-	return c
+	},
 }
 
-func statCommand() *Command {
-	c := &Command{
-		Name: "stat", Group: "Reading", Args: "[-w] [-h] path",
-		Summary: "print a znode's stat",
-		Help:    "With -w a watch is left on the znode, also on one that does not exist yet.",
-		Example: "stat /app",
-		Params:  []Param{pathParam, watchParam},
-	}
-	c.Flags = func(fs *pflag.FlagSet) Run {
+var statCommand = &Command{
+	Name: "stat", Group: "Reading", Args: "[-w] [-h] path",
+	Summary: "print a znode's stat",
+	Help:    "With -w a watch is left on the znode, also on one that does not exist yet.",
+	Example: "stat /app",
+	Params:  []Param{pathParam, watchParam},
+	Flags: func(fs *pflag.FlagSet) Run {
 		watch := fs.BoolP("watch", "w", false, "leave a watch on the znode or its creation")
 		human := fs.BoolP("human", "h", false, "print times as ISO 8601 and how long ago they were, by this machine's clock")
 		return func(ctx context.Context, env *Env, args []string) error {
-			w, err := watchArg(c, env, args, 1, *watch, "stat path [watch]", "stat [-w] path")
+			w, err := watchArg(env, args, 1, *watch, "stat path [watch]", "stat [-w] path")
 			if err != nil {
 				return err
 			}
@@ -326,50 +260,29 @@ func statCommand() *Command {
 				return err
 			}
 			if *human {
-				return env.Screen.Print(&render.HumanStat{Stat: (*render.Stat)(st), Now: time.Now()})
+				return env.Screen.Print((*render.Stat)(st).Human(time.Now()))
 			}
 			return env.Screen.Print((*render.Stat)(st))
 		}
-	}
-	return c
+	},
 }
 
-func existsCommand() *Command {
-	return &Command{
-		Name: "exists", Group: "Reading", Args: "path",
-		Summary: "tell by the exit status whether a znode exists (0 yes, 1 no)",
-		Example: "exists /app/ready",
-		Params:  []Param{pathParam},
-		Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
-			_, err := env.Session.Exists(ctx, args[0], false)
-			if err != nil && !errors.Is(err, zkconn.NoNode) {
-				return err
-			}
-			if perr := env.Screen.Print(existence{args[0], err == nil}); perr != nil {
-				return perr
-			}
-			if err != nil {
-				return Unmet{}
-			}
-			return nil
-		}),
-	}
+var existsCommand = &Command{
+	Name: "exists", Group: "Reading", Args: "path",
+	Summary: "tell by the exit status whether a znode exists (0 yes, 1 no)",
+	Example: "exists /app/ready",
+	Params:  []Param{pathParam},
+	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
+		_, err := env.Session.Exists(ctx, args[0], false)
+		if err != nil && !errors.Is(err, zkconn.NoNode) {
+			return err
+		}
+		if perr := env.Screen.Print(render.Answer{JSON: render.Facts{"path", args[0], "exists", err == nil}}); perr != nil {
+			return perr
+		}
+		if err != nil {
+			return Unmet{}
+		}
+		return nil
+	}),
 }
-
-// existence is the answer of exists, which has no text.
-type existence struct {
-	Path   string `json:"path"`
-	Exists bool   `json:"exists"`
-}
-
-// Text is empty: the exit status is the answer.
-func (existence) Text(io.Writer) error { return nil }
-
-// done is the answer of a command zkCli lets pass without a word.
-type done struct {
-	Done string `json:"done"` // the command
-	Path string `json:"path,omitempty"`
-}
-
-// Text is empty.
-func (done) Text(io.Writer) error { return nil }

@@ -4,72 +4,52 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/spf13/pflag"
 
+	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-func treeCommands() []*Command {
-	return []*Command{deleteallCommand(), rmrCommand(), countCommand()}
-}
-
-func deleteallCommand() *Command {
-	c := &Command{
-		Name: "deleteall", Group: "Trees", Args: "path [-b batch size] [-y]",
-		Sweeps:  true,
-		Summary: "delete a znode and all below it",
-		Help: "Deletes leaves first, many at a time. Ctrl-C stops between batches and tells how far it got." +
-			" / and /zookeeper are refused. By hand it first tells how many znodes there are, and asks.",
-		Example: "deleteall /app/old",
-		Params:  []Param{pathParam},
-	}
-	c.Flags = func(fs *pflag.FlagSet) Run {
+var deleteallCommand = &Command{
+	Name: "deleteall", Group: "Trees", Args: "path [-b batch size] [-y]",
+	Sweeps:  true,
+	Summary: "delete a znode and all below it",
+	Help: "Deletes leaves first, many at a time. Ctrl-C stops between batches and tells how far it got." +
+		" / and /zookeeper are refused. By hand it first tells how many znodes there are, and asks.",
+	Example: "deleteall /app/old",
+	Params:  []Param{pathParam},
+	Flags: func(fs *pflag.FlagSet) Run {
 		batch := int32Flag(fs, "batch", "b", zktree.DefaultBatch, "how many deletes go into one transaction; below 1: one by one")
 		sure := fs.BoolP("yes", "y", false, "do not ask")
 		return func(ctx context.Context, env *Env, args []string) error {
-			return c.deleteTree(ctx, env, args[0], int(batch()), *sure)
+			return deleteTree(ctx, env, "deleteall", args[0], int(batch()), *sure)
 		}
-	}
-	return c
+	},
 }
 
-func rmrCommand() *Command {
-	c := &Command{
-		Name: "rmr", Group: "Trees", Args: "path [-y]",
-		Sweeps:  true,
-		Summary: "delete a znode and all below it (3.4's name for deleteall)",
-		Example: "rmr /app/old",
-		Params:  []Param{pathParam},
-	}
-	c.Flags = func(fs *pflag.FlagSet) Run {
+var rmrCommand = &Command{
+	Name: "rmr", Group: "Trees", Args: "path [-y]",
+	Sweeps:  true,
+	Summary: "delete a znode and all below it (3.4's name for deleteall)",
+	Example: "rmr /app/old",
+	Params:  []Param{pathParam},
+	Flags: func(fs *pflag.FlagSet) Run {
 		sure := fs.BoolP("yes", "y", false, "do not ask")
 		return func(ctx context.Context, env *Env, args []string) error {
 			env.Screen.Note("The command 'rmr' has been deprecated. Please use 'deleteall' instead.")
-			return c.deleteTree(ctx, env, args[0], zktree.DefaultBatch, *sure)
+			return deleteTree(ctx, env, "rmr", args[0], zktree.DefaultBatch, *sure)
 		}
-	}
-	return c
+	},
 }
 
-// removal is the answer of deleteall, which has no text.
-type removal struct {
-	Done    string `json:"done"`
-	Path    string `json:"path"`
-	Deleted int    `json:"deleted"`
-}
-
-// Text is empty.
-func (removal) Text(io.Writer) error { return nil }
-
-func (c *Command) deleteTree(ctx context.Context, env *Env, path string, batch int, sure bool) error {
+func deleteTree(ctx context.Context, env *Env, name, path string, batch int, sure bool) error {
 	if err := zkconn.ValidatePath(path, false); err != nil {
 		return err
 	}
 	if server := env.Session.ServerPath(path); path == "/" || server == "/zookeeper" {
-		return fmt.Errorf("%s is refused for %s; name what is to go below it", c.Name, path)
+		return fmt.Errorf("%s is refused for %s; name what is to go below it", name, path)
 	}
 	if !sure && env.Mode == ByHand {
 		yes, err := confirm(ctx, env, path)
@@ -87,7 +67,7 @@ func (c *Command) deleteTree(ctx context.Context, env *Env, path string, batch i
 	if err != nil {
 		return err
 	}
-	return env.Screen.Print(removal{c.Name, path, n})
+	return env.Screen.Print(done(name, path, "deleted", n))
 }
 
 // confirm tells what would be deleted, and asks. The server counts where it can;
@@ -125,33 +105,19 @@ func ephemeralsBelow(ctx context.Context, env *Env, path string, below int) (str
 	return fmt.Sprintf("%d ephemeral", n), nil
 }
 
-// count is the answer of getAllChildrenNumber.
-type count struct {
-	Path  string `json:"path"`
-	Count int    `json:"count"`
-}
-
-// Text is the number.
-func (c count) Text(w io.Writer) error {
-	_, err := fmt.Fprintln(w, c.Count)
-	return err
-}
-
-func countCommand() *Command {
-	return &Command{
-		Name: "getAllChildrenNumber", Group: "Trees", Args: "path",
-		Summary: "count all znodes below a znode",
-		Help:    "Servers before 3.6 cannot count; there the subtree is listed.",
-		Example: "getAllChildrenNumber /app",
-		Params:  []Param{pathParam},
-		Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
-			n, err := countBelow(ctx, env, args[0])
-			if err != nil {
-				return err
-			}
-			return env.Screen.Print(count{args[0], n})
-		}),
-	}
+var countCommand = &Command{
+	Name: "getAllChildrenNumber", Group: "Trees", Args: "path",
+	Summary: "count all znodes below a znode",
+	Help:    "Servers before 3.6 cannot count; there the subtree is listed.",
+	Example: "getAllChildrenNumber /app",
+	Params:  []Param{pathParam},
+	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
+		n, err := countBelow(ctx, env, args[0])
+		if err != nil {
+			return err
+		}
+		return env.Screen.Print(render.Answer{Words: fmt.Sprintln(n), JSON: render.Facts{"path", args[0], "count", n}})
+	}),
 }
 
 // countBelow asks the server to count, or lists where the server may be too old

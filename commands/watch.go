@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"io"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -11,19 +10,13 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-func watchCommands() []*Command {
-	return []*Command{addWatchCommand(), removewatchesCommand(), getEphemeralsCommand()}
-}
-
-func addWatchCommand() *Command {
-	c := &Command{
-		Name: "addWatch", Group: "Watches", Args: "[-m mode] path",
-		Summary: "leave a watch that stays after it fires",
-		Help:    "A recursive watch covers the whole subtree. Servers from 3.6 on.",
-		Example: "addWatch -m PERSISTENT /app",
-		Params:  []Param{pathParam},
-	}
-	c.Flags = func(fs *pflag.FlagSet) Run {
+var addWatchCommand = &Command{
+	Name: "addWatch", Group: "Watches", Args: "[-m mode] path",
+	Summary: "leave a watch that stays after it fires",
+	Help:    "A recursive watch covers the whole subtree. Servers from 3.6 on.",
+	Example: "addWatch -m PERSISTENT /app",
+	Params:  []Param{pathParam},
+	Flags: func(fs *pflag.FlagSet) Run {
 		mode := fs.StringP("mode", "m", "PERSISTENT_RECURSIVE", "PERSISTENT or PERSISTENT_RECURSIVE, in any case")
 		return func(ctx context.Context, env *Env, args []string) error {
 			var recursive bool
@@ -32,26 +25,23 @@ func addWatchCommand() *Command {
 				recursive = true
 			case "PERSISTENT":
 			default:
-				return c.misuse("unknown mode %q; the modes are PERSISTENT and PERSISTENT_RECURSIVE", *mode)
+				return misuse("unknown mode %q; the modes are PERSISTENT and PERSISTENT_RECURSIVE", *mode)
 			}
 			if err := env.Session.AddWatch(ctx, args[0], recursive); err != nil {
 				return err
 			}
-			return env.Screen.Print(done{"addWatch", args[0]})
+			return env.Screen.Print(done("addWatch", args[0]))
 		}
-	}
-	return c
+	},
 }
 
-func removewatchesCommand() *Command {
-	c := &Command{
-		Name: "removewatches", Group: "Watches", Args: "path [-c|-d|-p|-r|-a] [-l]",
-		Summary: "remove this session's watches on a znode",
-		Help:    "Without a kind all watches go. -p and -r need a server from 3.9 on.",
-		Example: "removewatches /app -d",
-		Params:  []Param{pathParam},
-	}
-	c.Flags = func(fs *pflag.FlagSet) Run {
+var removewatchesCommand = &Command{
+	Name: "removewatches", Group: "Watches", Args: "path [-c|-d|-p|-r|-a] [-l]",
+	Summary: "remove this session's watches on a znode",
+	Help:    "Without a kind all watches go. -p and -r need a server from 3.9 on.",
+	Example: "removewatches /app -d",
+	Params:  []Param{pathParam},
+	Flags: func(fs *pflag.FlagSet) Run {
 		children := fs.BoolP("children", "c", false, "the watches on the children")
 		data := fs.BoolP("data", "d", false, "the watches on the data")
 		persistent := fs.BoolP("persistent", "p", false, "the persistent watches")
@@ -73,46 +63,27 @@ func removewatchesCommand() *Command {
 			if err := env.Session.RemoveWatches(ctx, args[0], kind, *local); err != nil {
 				return err
 			}
-			return env.Screen.Print(done{"removewatches", args[0]})
+			return env.Screen.Print(done("removewatches", args[0]))
 		}
-	}
-	return c
+	},
 }
 
-// ephemerals is the answer of getEphemerals.
-type ephemerals struct {
-	Prefix     string   `json:"prefix"`
-	Ephemerals []string `json:"ephemerals"`
-}
-
-// Text is zkCli's list.
-func (e *ephemerals) Text(w io.Writer) error {
-	if err := render.JavaList(w, e.Ephemerals); err != nil {
-		return err
-	}
-	return lineAndStat(w, nil)
-}
-
-// Table has a row for each path.
-func (e *ephemerals) Table() render.Grid { return column("path", e.Ephemerals) }
-
-func getEphemeralsCommand() *Command {
-	return &Command{
-		Name: "getEphemerals", Group: "Watches", Args: "[path]",
-		Summary: "list this session's ephemeral znodes",
-		Help:    "Only those whose path begins with the given text. Servers from 3.6 on.",
-		Example: "getEphemerals /app",
-		Params:  []Param{{Name: "path", Kind: Path, Optional: true}},
-		Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
-			prefix := "/"
-			if len(args) > 0 {
-				prefix = args[0]
-			}
-			paths, err := env.Session.Ephemerals(ctx, prefix)
-			if err != nil {
-				return err
-			}
-			return env.Screen.Print(&ephemerals{prefix, paths})
-		}),
-	}
+var getEphemeralsCommand = &Command{
+	Name: "getEphemerals", Group: "Watches", Args: "[path]",
+	Summary: "list this session's ephemeral znodes",
+	Help:    "Only those whose path begins with the given text. Servers from 3.6 on.",
+	Example: "getEphemerals /app",
+	Params:  []Param{{Name: "path", Kind: Path, Optional: true}},
+	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
+		prefix := "/"
+		if len(args) > 0 {
+			prefix = args[0]
+		}
+		paths, err := env.Session.Ephemerals(ctx, prefix)
+		if err != nil {
+			return err
+		}
+		return env.Screen.Print(render.Answer{Words: render.JavaList(paths) + "\n", Grid: column("path", paths),
+			JSON: render.Facts{"prefix", prefix, "ephemerals", paths}})
+	}),
 }

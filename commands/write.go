@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -14,34 +13,17 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-func writeCommands() []*Command {
-	return []*Command{createCommand(), setCommand(), deleteCommand()}
-}
-
-// created is the answer of create.
-type created struct {
-	Created string `json:"created"`
-}
-
-// Text is zkCli's line.
-func (c created) Text(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "Created %s\n", c.Created)
-	return err
-}
-
 // maxTTL is the longest time to live a server takes (EphemeralType.TTL).
 const maxTTL = 1<<40 - 1
 
-func createCommand() *Command {
-	c := &Command{
-		Name: "create", Group: "Writing", Args: "[-s] [-e] [-c] [-p] [-t ttl] path [data] [acl]",
-		Summary: "create a znode",
-		Help: "Without data the znode holds null; \"\" is empty data. The ACL is a comma-separated list of scheme:id:perms with perms out of cdrwa;" +
-			" without it everybody may do everything. TTL znodes need a server with extendedTypesEnabled=true.",
-		Example: `create -s -e /app/worker- "host 1"`,
-		Params:  []Param{pathParam, {Name: "data", Kind: Data, Optional: true}, {Name: "acl", Kind: ACL, Optional: true}},
-	}
-	c.Flags = func(fs *pflag.FlagSet) Run {
+var createCommand = &Command{
+	Name: "create", Group: "Writing", Args: "[-s] [-e] [-c] [-p] [-t ttl] path [data] [acl]",
+	Summary: "create a znode",
+	Help: "Without data the znode holds null; \"\" is empty data. The ACL is a comma-separated list of scheme:id:perms with perms out of cdrwa;" +
+		" without it everybody may do everything. TTL znodes need a server with extendedTypesEnabled=true.",
+	Example: `create -s -e /app/worker- "host 1"`,
+	Params:  []Param{pathParam, {Name: "data", Kind: Data, Optional: true}, {Name: "acl", Kind: ACL, Optional: true}},
+	Flags: func(fs *pflag.FlagSet) Run {
 		seq := fs.BoolP("sequential", "s", false, "append the parent's next sequence number to the name")
 		eph := fs.BoolP("ephemeral", "e", false, "let the znode vanish with the session")
 		container := fs.BoolP("container", "c", false, "let the server remove the znode after its last child")
@@ -51,7 +33,7 @@ func createCommand() *Command {
 			"let the server remove the znode when unchanged and childless for so many milliseconds")
 		return func(ctx context.Context, env *Env, args []string) error {
 			mode := zkconn.CreateMode{Ephemeral: *eph, Sequential: *seq, Container: *container, TTL: time.Duration(ttl) * time.Millisecond}
-			if err := c.checkMode(mode, fs.Changed("ttl"), ttl); err != nil {
+			if err := checkMode(mode, fs.Changed("ttl"), ttl); err != nil {
 				return err
 			}
 			var data []byte
@@ -62,7 +44,7 @@ func createCommand() *Command {
 			if len(args) > 2 {
 				var err error
 				if acl, err = parseACL(args[2]); err != nil {
-					return c.misuse("%s", err)
+					return misuse("%s", err)
 				}
 			}
 			if err := guardQuota(env, args[0], data); err != nil {
@@ -76,22 +58,21 @@ func createCommand() *Command {
 			if err != nil {
 				return err
 			}
-			return env.Screen.Print(created{path})
+			return env.Screen.Print(render.Answer{Words: "Created " + path + "\n", JSON: render.Facts{"created", path}})
 		}
-	}
-	return c
+	},
 }
 
-func (c *Command) checkMode(m zkconn.CreateMode, hasTTL bool, ttl int64) error {
+func checkMode(m zkconn.CreateMode, hasTTL bool, ttl int64) error {
 	switch {
 	case m.Container && (m.Ephemeral || m.Sequential):
-		return c.misuse("-c cannot be combined with -s or -e. Containers cannot be ephemeral or sequential.")
+		return misuse("-c cannot be combined with -s or -e. Containers cannot be ephemeral or sequential.")
 	case hasTTL && m.Ephemeral:
-		return c.misuse("TTLs cannot be used with Ephemeral znodes")
+		return misuse("TTLs cannot be used with Ephemeral znodes")
 	case hasTTL && m.Container:
-		return c.misuse("TTLs cannot be used with Container znodes")
+		return misuse("TTLs cannot be used with Container znodes")
 	case hasTTL && (ttl <= 0 || ttl > maxTTL):
-		return c.misuse("ttl must be positive and cannot be larger than: %d", int64(maxTTL))
+		return misuse("ttl must be positive and cannot be larger than: %d", int64(maxTTL))
 	}
 	return nil
 }
@@ -143,41 +124,24 @@ func removeOwn(ctx context.Context, c zkconn.Client, own []string) error {
 // cleanUp bounds work done after a command's own context has ended.
 const cleanUp = 3 * time.Second
 
-// written is the answer of set and setAcl.
-type written struct {
-	Done string       `json:"done"`
-	Path string       `json:"path"`
-	Stat *render.Stat `json:"stat"`
-
-	show bool // -s
+// written is the answer of set and setAcl, which show the stat if it was asked for.
+func written(name, path string, stat *zk.Stat, show bool) render.Answer {
+	st := (*render.Stat)(stat)
+	answer := done(name, path, "stat", st)
+	if show {
+		answer.Stat, answer.Grid = st, st.Table()
+	}
+	return answer
 }
 
-// Text is the stat block if it was asked for.
-func (s *written) Text(w io.Writer) error {
-	if !s.show {
-		return nil
-	}
-	return s.Stat.Text(w)
-}
-
-// Table has a row for each field of the stat, if it was asked for.
-func (s *written) Table() render.Grid {
-	if !s.show {
-		return render.Grid{}
-	}
-	return s.Stat.Table()
-}
-
-func setCommand() *Command {
-	c := &Command{
-		Name: "set", Group: "Writing", Args: "[-s] [-v version] [-b] [-f file] path [data] [version]",
-		Summary: "write a znode's data",
-		Help: "With a version the data is written only if the znode still has that dataVersion." +
-			" With -f the data is a file's contents; -f - is standard input, when the command is given on zksh's own command line.",
-		Example: `set -v 3 /app/config "threads=4"`,
-		Params:  []Param{pathParam, {Name: "data", Kind: Data, Optional: true}, {Name: "version", Kind: Version, Optional: true}},
-	}
-	c.Flags = func(fs *pflag.FlagSet) Run {
+var setCommand = &Command{
+	Name: "set", Group: "Writing", Args: "[-s] [-v version] [-b] [-f file] path [data] [version]",
+	Summary: "write a znode's data",
+	Help: "With a version the data is written only if the znode still has that dataVersion." +
+		" With -f the data is a file's contents; -f - is standard input, when the command is given on zksh's own command line.",
+	Example: `set -v 3 /app/config "threads=4"`,
+	Params:  []Param{pathParam, {Name: "data", Kind: Data, Optional: true}, {Name: "version", Kind: Version, Optional: true}},
+	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "print the znode's new stat")
 		version := int32Flag(fs, "version", "v", -1, "write only if the dataVersion is this `version`")
 		b64 := fs.BoolP("base64", "b", false, "the data is given in base64")
@@ -189,23 +153,23 @@ func setCommand() *Command {
 			}
 			switch {
 			case len(args) < 2:
-				return c.misuse("missing data")
+				return misuse("missing data")
 			case len(args) > 3:
-				return c.misuse("unexpected word %q: with -f the data comes from the file", args[2])
+				return misuse("unexpected word %q: with -f the data comes from the file", args[2])
 			}
-			v, err := versionArg(c, fs, args, 2, version())
+			v, err := versionArg(fs, args, 2, version())
 			if err != nil {
 				return err
 			}
 			data := []byte(args[1])
 			if fromFile {
-				if data, err = loadFile(ctx, c, env, *file); err != nil {
+				if data, err = loadFile(ctx, env, *file); err != nil {
 					return err
 				}
 			}
 			if *b64 {
 				if data, err = decodeBase64(string(data)); err != nil {
-					return c.misuse("the data is no base64: %s", err)
+					return misuse("the data is no base64: %s", err)
 				}
 			}
 			if err := guardQuota(env, args[0], data); err != nil {
@@ -215,24 +179,21 @@ func setCommand() *Command {
 			if err != nil {
 				return err
 			}
-			return env.Screen.Print(&written{"set", args[0], (*render.Stat)(st), *stat})
+			return env.Screen.Print(written("set", args[0], st, *stat))
 		}
-	}
-	return c
+	},
 }
 
-func deleteCommand() *Command {
-	c := &Command{
-		Name: "delete", Group: "Writing", Args: "[-v version] path [version]",
-		Summary: "delete a znode that has no children",
-		Help:    "With a version the znode is deleted only if it still has that dataVersion.",
-		Example: "delete -v 3 /app/config",
-		Params:  []Param{pathParam, {Name: "version", Kind: Version, Optional: true}},
-	}
-	c.Flags = func(fs *pflag.FlagSet) Run {
+var deleteCommand = &Command{
+	Name: "delete", Group: "Writing", Args: "[-v version] path [version]",
+	Summary: "delete a znode that has no children",
+	Help:    "With a version the znode is deleted only if it still has that dataVersion.",
+	Example: "delete -v 3 /app/config",
+	Params:  []Param{pathParam, {Name: "version", Kind: Version, Optional: true}},
+	Flags: func(fs *pflag.FlagSet) Run {
 		version := int32Flag(fs, "version", "v", -1, "delete only if the dataVersion is this `version`")
 		return func(ctx context.Context, env *Env, args []string) error {
-			v, err := versionArg(c, fs, args, 1, version())
+			v, err := versionArg(fs, args, 1, version())
 			if err != nil {
 				return err
 			}
@@ -242,8 +203,7 @@ func deleteCommand() *Command {
 			if err := env.Session.Delete(ctx, args[0], v); err != nil {
 				return err
 			}
-			return env.Screen.Print(done{"delete", args[0]})
+			return env.Screen.Print(done("delete", args[0]))
 		}
-	}
-	return c
+	},
 }

@@ -86,7 +86,9 @@ func (p *Printer) print(w io.Writer, v Value) error {
 		return e.Encode(v)
 	case Table:
 		if t, ok := v.(Tabler); ok {
-			return WriteGrid(w, t.Table())
+			if g := t.Table(); len(g.Header) > 0 {
+				return WriteGrid(w, g)
+			}
 		}
 	case Text:
 		if p.Width == nil || p.Width() <= 0 {

@@ -18,67 +18,36 @@ type Stat zk.Stat
 // Hex prints a zxid or a session as zkCli does.
 func Hex(v int64) string { return "0x" + strconv.FormatUint(uint64(v), 16) }
 
-// field is one line of the block.
-type field struct{ name, value string }
-
-func (s *Stat) fields() []field {
-	dec := func(v int32) string { return strconv.Itoa(int(v)) }
-	return []field{
-		{"cZxid", Hex(s.Czxid)},
-		{"ctime", javaDate(s.Ctime)},
-		{"mZxid", Hex(s.Mzxid)},
-		{"mtime", javaDate(s.Mtime)},
-		{"pZxid", Hex(s.Pzxid)},
-		{"cversion", dec(s.Cversion)},
-		{"dataVersion", dec(s.Version)},
-		{"aclVersion", dec(s.Aversion)},
-		{"ephemeralOwner", Hex(s.EphemeralOwner)},
-		{"dataLength", dec(s.DataLength)},
-		{"numChildren", dec(s.NumChildren)},
+// facts are the lines of the block, with times as when words them.
+func (s *Stat) facts(when func(ms int64) string) Facts {
+	return Facts{
+		"cZxid", Hex(s.Czxid),
+		"ctime", when(s.Ctime),
+		"mZxid", Hex(s.Mzxid),
+		"mtime", when(s.Mtime),
+		"pZxid", Hex(s.Pzxid),
+		"cversion", s.Cversion,
+		"dataVersion", s.Version,
+		"aclVersion", s.Aversion,
+		"ephemeralOwner", Hex(s.EphemeralOwner),
+		"dataLength", s.DataLength,
+		"numChildren", s.NumChildren,
 	}
 }
 
 // Text is zkCli's stat block.
-func (s *Stat) Text(w io.Writer) error { return writeFields(w, s.fields()) }
-
-func writeFields(w io.Writer, fields []field) error {
-	for _, f := range fields {
-		if _, err := fmt.Fprintf(w, "%s = %s\n", f.name, f.value); err != nil {
-			return err
-		}
-	}
-	return nil
+func (s *Stat) Text(w io.Writer) error {
+	_, err := io.WriteString(w, s.facts(javaDate).text())
+	return err
 }
 
 // Table has a row for each field.
-func (s *Stat) Table() Grid { return statGrid(s.fields()) }
-
-func statGrid(fields []field) Grid {
-	g := Grid{Header: []string{"field", "value"}}
-	for _, f := range fields {
-		g.Rows = append(g.Rows, []string{f.name, f.value})
-	}
-	return g
-}
+func (s *Stat) Table() Grid { return s.facts(javaDate).grid() }
 
 // MarshalJSON uses zkCli's field names; zxids and the session are strings in
 // hexadecimal, times are RFC 3339 in UTC with milliseconds.
 func (s *Stat) MarshalJSON() ([]byte, error) {
-	iso := func(ms int64) string { return Time(time.UnixMilli(ms)) }
-	return json.Marshal(struct {
-		CZxid          string `json:"cZxid"`
-		Ctime          string `json:"ctime"`
-		MZxid          string `json:"mZxid"`
-		Mtime          string `json:"mtime"`
-		PZxid          string `json:"pZxid"`
-		Cversion       int32  `json:"cversion"`
-		DataVersion    int32  `json:"dataVersion"`
-		ACLVersion     int32  `json:"aclVersion"`
-		EphemeralOwner string `json:"ephemeralOwner"`
-		DataLength     int32  `json:"dataLength"`
-		NumChildren    int32  `json:"numChildren"`
-	}{Hex(s.Czxid), iso(s.Ctime), Hex(s.Mzxid), iso(s.Mtime), Hex(s.Pzxid), s.Cversion, s.Version, s.Aversion,
-		Hex(s.EphemeralOwner), s.DataLength, s.NumChildren})
+	return s.facts(func(ms int64) string { return Time(time.UnixMilli(ms)) }).MarshalJSON()
 }
 
 // isoMillis is ISO 8601 with milliseconds.
@@ -87,35 +56,15 @@ const isoMillis = "2006-01-02T15:04:05.000Z07:00"
 // Time is a time as JSON has it: RFC 3339 in UTC with milliseconds.
 func Time(t time.Time) string { return t.UTC().Format(isoMillis) }
 
-// HumanStat is a Stat with times that are easier to read. Its JSON is the Stat's.
-type HumanStat struct {
-	*Stat
-	Now time.Time // times are told from here
+// Human is the Stat with times that are easier to read, told from now. Its JSON is
+// the Stat's.
+func (s *Stat) Human(now time.Time) Answer {
+	facts := s.facts(func(ms int64) string {
+		t := time.UnixMilli(ms)
+		return t.Format(isoMillis) + " (" + ago(now.Sub(t)) + ")"
+	})
+	return Answer{Words: facts.text(), Grid: facts.grid(), JSON: s}
 }
-
-func (s *HumanStat) fields() []field {
-	all := s.Stat.fields()
-	for i, f := range all {
-		switch f.name {
-		case "ctime":
-			all[i].value = s.when(s.Ctime)
-		case "mtime":
-			all[i].value = s.when(s.Mtime)
-		}
-	}
-	return all
-}
-
-func (s *HumanStat) when(ms int64) string {
-	t := time.UnixMilli(ms)
-	return t.Format(isoMillis) + " (" + ago(s.Now.Sub(t)) + ")"
-}
-
-// Text is zkCli's stat block but for the times.
-func (s *HumanStat) Text(w io.Writer) error { return writeFields(w, s.fields()) }
-
-// Table has a row for each field.
-func (s *HumanStat) Table() Grid { return statGrid(s.fields()) }
 
 // ago words how long ago something was, in its largest unit. Clocks differ, so
 // what is still to come is now.
@@ -164,20 +113,4 @@ func (d Data) MarshalJSON() ([]byte, error) {
 }
 
 // JavaList is java.util.List.toString: [a, b].
-func JavaList(w io.Writer, items []string) error {
-	if _, err := io.WriteString(w, "["); err != nil {
-		return err
-	}
-	for i, s := range items {
-		if i > 0 {
-			if _, err := io.WriteString(w, ", "); err != nil {
-				return err
-			}
-		}
-		if _, err := io.WriteString(w, s); err != nil {
-			return err
-		}
-	}
-	_, err := io.WriteString(w, "]")
-	return err
-}
+func JavaList(items []string) string { return "[" + strings.Join(items, ", ") + "]" }

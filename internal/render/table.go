@@ -8,7 +8,7 @@ import (
 	"github.com/olekukonko/tablewriter/tw"
 )
 
-// Tabler is a value that has a table.
+// Tabler is a value that has a table. One without a header is none.
 type Tabler interface {
 	Table() Grid
 }
@@ -23,9 +23,6 @@ type Grid struct {
 // WriteGrid prints a grid without borders. Cells are printed as they are, but
 // for control characters, which would break the rows.
 func WriteGrid(w io.Writer, g Grid) error {
-	if len(g.Header) == 0 {
-		return nil
-	}
 	cell := tw.CellConfig{
 		Alignment:  tw.CellAlignment{Global: tw.AlignLeft},
 		Formatting: tw.CellFormatting{AutoFormat: tw.Off, AutoWrap: tw.WrapNone},
