@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/history"
+	"github.com/zksh/zksh/internal/render"
 )
 
 // errQuit is how quit ends the loop.
@@ -47,29 +45,17 @@ func (s *Shell) builtins() []*commands.Command {
 	}
 }
 
-// entries is the answer of history.
-type entries []history.Entry
-
-// Text is zkCli's lines.
-func (es entries) Text(w io.Writer) error {
-	for _, e := range es {
-		if _, err := fmt.Fprintf(w, "%d - %s\n", e.Number, e.Line); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // shownLines is how many lines history prints, itself included, as zkCli does.
 const shownLines = 11
 
 func (s *Shell) history(_ context.Context, env *commands.Env, _ []string) error {
 	last := s.lines.Last(shownLines)
-	shown := make(entries, len(last))
-	for i, e := range last {
-		shown[i] = history.Entry{Number: e.Number, Line: history.Redacted(e.Line)}
+	var words strings.Builder
+	for i := range last {
+		last[i].Line = history.Redacted(last[i].Line)
+		fmt.Fprintf(&words, "%d - %s\n", last[i].Number, last[i].Line)
 	}
-	return env.Screen.Print(shown)
+	return env.Screen.Print(render.Answer{Words: words.String(), JSON: last})
 }
 
 func (s *Shell) redoCommand(group string) *commands.Command {
@@ -133,26 +119,13 @@ func (s *Shell) printwatchesCommand(group string) *commands.Command {
 		Offline: true,
 		Flags: commands.NoFlags(func(_ context.Context, env *commands.Env, args []string) error {
 			if len(args) == 0 {
-				return env.Screen.Print(watchState{s.watches.Load()})
+				on := s.watches.Load()
+				word := map[bool]string{true: "on", false: "off"}[on]
+				return env.Screen.Print(render.Answer{Words: "printwatches is " + word + "\n", JSON: render.Facts{"printwatches", on}})
 			}
 			return s.setWatching(env, strings.EqualFold(args[0], "on"))
 		}),
 	}
-}
-
-// watchState is the answer of printwatches.
-type watchState struct {
-	On bool `json:"printwatches"`
-}
-
-// Text is zkCli's line.
-func (w watchState) Text(out io.Writer) error {
-	word := "off"
-	if w.On {
-		word = "on"
-	}
-	_, err := fmt.Fprintf(out, "printwatches is %s\n", word)
-	return err
 }
 
 // setWatching shows or drops first what came in under the old setting.
@@ -161,18 +134,5 @@ func (s *Shell) setWatching(env *commands.Env, on bool) error {
 		return err
 	}
 	s.watches.Store(on)
-	return env.Screen.Print(watchSetting{watchState{on}})
-}
-
-// watchSetting is the answer of printwatches on and off, which has no text.
-type watchSetting struct{ watchState }
-
-// Text is empty.
-func (watchSetting) Text(io.Writer) error { return nil }
-
-// flagsOf renders the flags of a command for help.
-func flagsOf(c *commands.Command) []*pflag.Flag {
-	var all []*pflag.Flag
-	c.FlagSet().VisitAll(func(f *pflag.Flag) { all = append(all, f) })
-	return all
+	return env.Screen.Print(render.Answer{JSON: render.Facts{"printwatches", on}})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/zksh/zksh/internal/render"
@@ -63,23 +62,14 @@ func (e expiredError) Error() string {
 // Unwrap gives the code, for the exit status.
 func (e expiredError) Unwrap() error { return zkconn.SessionExpired }
 
-// event is a watch or session event as it is printed.
-type event zkconn.Event
-
-// Text is zkCli's block.
-func (e event) Text(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "\nWATCHER::\n\n%s\n", zkconn.Event(e))
-	return err
-}
-
-// MarshalJSON gives the same facts.
-func (e event) MarshalJSON() ([]byte, error) {
-	return render.Marshal(struct {
+// event is a watch or session event as it is printed: zkCli's block.
+func event(e zkconn.Event) render.Answer {
+	return render.Answer{Words: fmt.Sprintf("\nWATCHER::\n\n%s\n", e), JSON: struct {
 		Event string   `json:"event"`
 		State string   `json:"state"`
 		Path  string   `json:"path,omitempty"`
 		Gone  []string `json:"gone,omitempty"`
-	}{e.Type.String(), string(e.State), e.Path, e.Gone})
+	}{e.Type.String(), string(e.State), e.Path, e.Gone}}
 }
 
 // writeError says that answers cannot be written, which ends a batch.

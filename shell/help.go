@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/pflag"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
@@ -13,7 +16,7 @@ import (
 // help lists the commands or explains one.
 func (s *Shell) help(_ context.Context, env *commands.Env, args []string) error {
 	if len(args) == 0 {
-		return env.Screen.Print(overview{s.registry})
+		return env.Screen.Print(overview(s.registry))
 	}
 	c := s.registry.Find(args[0])
 	if c == nil {
@@ -22,45 +25,31 @@ func (s *Shell) help(_ context.Context, env *commands.Env, args []string) error 
 	return env.Screen.Print(manual{c})
 }
 
-// overview is the answer of help: the commands by group.
-type overview struct{ registry *commands.Registry }
-
-// Text has a heading for each group and a line for each command.
-func (o overview) Text(w io.Writer) error {
+// overview is the answer of help: a heading for each group, whose commands are
+// registered one after the other, and a line for each command.
+func overview(r *commands.Registry) render.Answer {
 	width := 0
-	groups := map[string][]*commands.Command{}
-	var order []string
-	for _, c := range o.registry.All() {
+	manuals := []manual{}
+	for _, c := range r.All() {
 		width = max(width, len(names(c)))
-		if groups[c.Group] == nil {
-			order = append(order, c.Group)
-		}
-		groups[c.Group] = append(groups[c.Group], c)
+		manuals = append(manuals, manual{c})
 	}
 	var b strings.Builder
-	for _, g := range order {
-		b.WriteString(g + "\n")
-		for _, c := range groups[g] {
-			fmt.Fprintf(&b, "  %-*s  %s\n", width, names(c), c.Summary)
+	group := ""
+	for _, c := range r.All() {
+		if c.Group != group {
+			group = c.Group
+			b.WriteString(group + "\n")
 		}
+		fmt.Fprintf(&b, "  %-*s  %s\n", width, names(c), c.Summary)
 	}
 	b.WriteString("\nhelp COMMAND explains one, and so does COMMAND --help. Blanks separate words; \"…\" and '…' keep them,\n" +
 		"and $'…' also takes \\n \\t \\' \\\\ \\xHH \\uHHHH.\n")
-	_, err := io.WriteString(w, b.String())
-	return err
+	return render.Answer{Words: b.String(), JSON: manuals}
 }
 
 func names(c *commands.Command) string {
 	return strings.Join(append([]string{c.Name}, c.Aliases...), ", ")
-}
-
-// MarshalJSON lists the manuals.
-func (o overview) MarshalJSON() ([]byte, error) {
-	all := []manual{}
-	for _, c := range o.registry.All() {
-		all = append(all, manual{c})
-	}
-	return render.Marshal(all)
 }
 
 // manual is the answer of help COMMAND.
@@ -86,23 +75,15 @@ func (m manual) Text(w io.Writer) error {
 
 // wrap breaks a paragraph into lines.
 func wrap(text string) string {
-	var b strings.Builder
-	column := 0
+	var lines []string
 	for word := range strings.FieldsSeq(text) {
-		n := len([]rune(word))
-		switch {
-		case column == 0:
-		case column+1+n > commands.HelpWidth:
-			b.WriteByte('\n')
-			column = 0
-		default:
-			b.WriteByte(' ')
-			column++
+		if n := len(lines); n > 0 && utf8.RuneCountInString(lines[n-1]+" "+word) <= commands.HelpWidth {
+			lines[n-1] += " " + word
+		} else {
+			lines = append(lines, word)
 		}
-		b.WriteString(word)
-		column += n
 	}
-	return b.String()
+	return strings.Join(lines, "\n")
 }
 
 // MarshalJSON gives the same facts.
@@ -113,9 +94,7 @@ func (m manual) MarshalJSON() ([]byte, error) {
 		Usage string `json:"usage"`
 	}
 	flags := []flag{}
-	for _, f := range flagsOf(m.c) {
-		flags = append(flags, flag{f.Shorthand, f.Name, f.Usage})
-	}
+	m.c.FlagSet().VisitAll(func(f *pflag.Flag) { flags = append(flags, flag{f.Shorthand, f.Name, f.Usage}) })
 	return render.Marshal(struct {
 		Name    string   `json:"name"`
 		Aliases []string `json:"aliases,omitempty"`

@@ -3,12 +3,11 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"strings"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/playground"
+	"github.com/zksh/zksh/internal/render"
 )
 
 // SandboxCommand is the command sandbox. place is nil in a shell that has none.
@@ -30,18 +29,7 @@ func SandboxCommand(place *playground.Place) []*commands.Command {
 			if err := place.Pause(word == "pause"); err != nil {
 				return err
 			}
-			return env.Screen.Print(state{word + "d"})
+			return env.Screen.Print(render.Answer{Words: "sandbox " + word + "d\n", JSON: render.Facts{"sandbox", word + "d"}})
 		}),
 	}}
-}
-
-// state is the answer of sandbox.
-type state struct {
-	Sandbox string `json:"sandbox"`
-}
-
-// Text is a line.
-func (s state) Text(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "sandbox %s\n", s.Sandbox)
-	return err
 }

@@ -19,15 +19,6 @@ const gap = 2
 // fewItems are worth a search for the tightest layout.
 const fewItems = 2000
 
-// listWidth is the width of a list in one line, as JavaList prints it.
-func listWidth(items []string) int {
-	n := len("[]") + len(", ")*max(0, len(items)-1)
-	for _, s := range items {
-		n += runewidth.StringWidth(s)
-	}
-	return n
-}
-
 // writeColumns lays a list out for a terminal, in as few rows as fit, each column
 // from top to bottom.
 func writeColumns(w io.Writer, items []string, stat *Stat, width int) error {

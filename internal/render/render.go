@@ -97,7 +97,7 @@ func (p *Printer) print(w io.Writer, v Value) error {
 		width := p.Width()
 		switch value := v.(type) {
 		case Lister:
-			if items, stat := value.Columns(); len(items) > 1 && listWidth(items) > width {
+			if items, stat := value.Columns(); len(items) > 1 && Width(JavaList(items)) > width {
 				return writeColumns(w, items, stat, width)
 			}
 		case Fitter:

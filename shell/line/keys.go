@@ -46,8 +46,11 @@ func (k *keyBuffer) next(flush bool) string {
 			k.pasting = false
 			return key
 		case k.pasting && isControl(key[0]) && key != cutMark:
-			if key = pastedKey(key); key != "" {
+			switch key { // line ends and tabs are text, all else is dropped
+			case "\r", "\n":
 				return k.joined(key)
+			case "\t":
+				return pastedTab
 			}
 		default:
 			return k.joined(key)
@@ -117,18 +120,6 @@ func (k *keyBuffer) joined(key string) string {
 		return string([]rune(key)) // a replacement character for each byte that is none
 	}
 	return key
-}
-
-// pastedKey is what a control character means in a paste: line ends and tabs are
-// text, all else is dropped.
-func pastedKey(key string) string {
-	switch key {
-	case "\r", "\n":
-		return key
-	case "\t":
-		return pastedTab
-	}
-	return ""
 }
 
 func isControl(b byte) bool { return b < ' ' || b == 0x7f }

@@ -31,7 +31,8 @@ type place struct{ row, column int }
 // arithmetic is not: when a wide character does not fit at the end of a row, when
 // the window changes, and when something is printed above the line.
 type promptWriter struct {
-	deafWriter
+	prompt.VT100Writer // takes what is not passed on
+
 	to    io.Writer
 	size  func() (columns, rows int)       // of the terminal
 	frame func() (messages string, v view) // what to draw next
@@ -348,35 +349,9 @@ func (w *promptWriter) flush() {
 	w.b.Reset()
 }
 
-// Flush says how the last drawing went; each is written in one piece.
-func (w *promptWriter) Flush() error { return w.err }
-
-// deafWriter does nothing of what a console writer can.
-type deafWriter struct{}
-
-func (deafWriter) WriteRaw([]byte)                           {}
-func (deafWriter) Write([]byte)                              {}
-func (deafWriter) WriteRawStr(string)                        {}
-func (deafWriter) WriteStr(string)                           {}
-func (deafWriter) Flush() error                              { return nil }
-func (deafWriter) EraseScreen()                              {}
-func (deafWriter) EraseUp()                                  {}
-func (deafWriter) EraseDown()                                {}
-func (deafWriter) EraseStartOfLine()                         {}
-func (deafWriter) EraseEndOfLine()                           {}
-func (deafWriter) EraseLine()                                {}
-func (deafWriter) ShowCursor()                               {}
-func (deafWriter) HideCursor()                               {}
-func (deafWriter) CursorGoTo(int, int)                       {}
-func (deafWriter) CursorUp(int)                              {}
-func (deafWriter) CursorDown(int)                            {}
-func (deafWriter) CursorForward(int)                         {}
-func (deafWriter) CursorBackward(int)                        {}
-func (deafWriter) AskForCPR()                                {}
-func (deafWriter) SaveCursor()                               {}
-func (deafWriter) UnSaveCursor()                             {}
-func (deafWriter) ScrollDown()                               {}
-func (deafWriter) ScrollUp()                                 {}
-func (deafWriter) SetTitle(string)                           {}
-func (deafWriter) ClearTitle()                               {}
-func (deafWriter) SetColor(prompt.Color, prompt.Color, bool) {}
+// Flush drops what is not passed on, and says how the last drawing went; each is
+// written in one piece.
+func (w *promptWriter) Flush() error {
+	w.VT100Writer = prompt.VT100Writer{}
+	return w.err
+}
