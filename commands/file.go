@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -9,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/zksh/zksh/internal/userfile"
 )
 
 // saveFile writes all of the data, or leaves a regular file as it was. A link is
@@ -33,19 +36,7 @@ func saveFile(name string, data []byte) error {
 			return err
 		}
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(data)
-	err = errors.Join(err, tmp.Chmod(mode), tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), name)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(tmp.Name()))
-	}
-	return nil
+	return userfile.Replace(name, data, mode)
 }
 
 // maxInput is the largest data taken from a file; a server takes about a
@@ -118,26 +109,13 @@ func hexDump(data []byte) string {
 	out := []byte(head + rule + "\n")
 	for at := 0; at < len(data); at += 16 {
 		row := data[at:min(at+16, len(data))]
-		out = fmt.Appendf(out, "|%08x|", at)
-		for i := range 16 {
-			if i < len(row) {
-				out = fmt.Appendf(out, " %02x", row[i])
-			} else {
-				out = append(out, "   "...)
+		shown := bytes.Clone(row)
+		for i, b := range shown {
+			if b <= 0x1f || b >= 0x7f {
+				shown[i] = '.'
 			}
 		}
-		out = append(out, " |"...)
-		for i := range 16 {
-			switch {
-			case i >= len(row):
-				out = append(out, ' ')
-			case row[i] <= 0x1f || row[i] >= 0x7f:
-				out = append(out, '.')
-			default:
-				out = append(out, row[i])
-			}
-		}
-		out = append(out, "|\n"...)
+		out = fmt.Appendf(out, "|%08x| %-47s |%-16s|\n", at, fmt.Sprintf("% x", row), shown)
 	}
 	return string(append(out, rule...))
 }

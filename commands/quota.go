@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktree"
 )
 
 // The znodes in which a server keeps quotas (org.apache.zookeeper.Quotas). They
@@ -165,7 +165,7 @@ func (n quotaNodes) create(ctx context.Context) error {
 	if err := n.noneAbove(ctx); err != nil {
 		return err
 	}
-	if err := n.noneBelow(ctx, n.dir); err != nil {
+	if err := n.noneBelow(ctx); err != nil {
 		return err
 	}
 	for i := len(quotaRoot); i <= len(n.dir); i++ {
@@ -203,24 +203,17 @@ func (n quotaNodes) client(dir string) string {
 	return n.env.Session.ClientPath(strings.TrimPrefix(dir, quotaRoot))
 }
 
-func (n quotaNodes) noneBelow(ctx context.Context, dir string) error {
-	names, _, err := n.c.Children(ctx, dir, false)
+func (n quotaNodes) noneBelow(ctx context.Context) error {
+	root, _, err := zktree.List(ctx, n.c, n.dir, zktree.Options{})
 	if err != nil {
 		return ignore(err, zkconn.NoNode)
 	}
-	slices.Sort(names)
-	for _, name := range names {
-		if name == limitsName {
+	return root.Walk(func(path string) error {
+		if dir, found := strings.CutSuffix(path, "/"+limitsName); found {
 			return fmt.Errorf("%s has a child %s which has a quota", n.path, n.client(dir))
 		}
-		if name == statsName {
-			continue
-		}
-		if err := n.noneBelow(ctx, zkconn.Join(dir, name)); err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // warn answers with what is above a limit already, the soft or the hard one: as in

@@ -113,8 +113,8 @@ func removeOwn(ctx context.Context, c zkconn.Client, own []string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
 	defer cancel()
 	for i := len(own) - 1; i >= 0; i-- {
-		err := c.Delete(ctx, own[i], 0)
-		if err != nil && !errors.Is(err, zkconn.NotEmpty) && !errors.Is(err, zkconn.NoNode) && !errors.Is(err, zkconn.BadVersion) {
+		err := ignore(c.Delete(ctx, own[i], 0), zkconn.NotEmpty, zkconn.NoNode, zkconn.BadVersion)
+		if err != nil {
 			return fmt.Errorf("removing the parent made for it: %w", err)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -248,26 +247,10 @@ func (h *File) newest() ([]byte, error) {
 
 // trim puts a new file with the newest lines in the place of the old one. All
 // shells, this one too, find out when they next take the lock.
-func (h *File) trim() (err error) {
+func (h *File) trim() error {
 	kept, err := h.newest()
 	if err != nil {
 		return err
 	}
-	// CreateTemp makes the file for the user alone.
-	tmp, err := os.CreateTemp(filepath.Dir(h.path), filepath.Base(h.path)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(kept)
-	if err == nil {
-		// Or a crash could leave an empty file under the name.
-		err = tmp.Sync()
-	}
-	if err = errors.Join(err, tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), h.path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(tmp.Name()))
-	}
-	return nil
+	return userfile.Replace(h.path, kept, 0o600)
 }

@@ -55,29 +55,27 @@ func arrange(cells []string, width int) (rows int, widths []int) {
 	}
 	// With all columns as wide as the widest it fits for sure.
 	most := (len(cells)-1)/max(1, (width+gap)/(widest+gap)) + 1
+	rows = 1
 	if len(cells) > fewItems {
-		return most, columnWidths(lengths, most)
+		rows = most
 	}
-	for rows = 1; rows < most; rows++ {
-		if widths = columnWidths(lengths, rows); sum(widths)+gap*(len(widths)-1) <= width {
+	for ; ; rows++ {
+		if widths, all := columnWidths(lengths, rows); rows == most || all <= width {
 			return rows, widths
 		}
 	}
-	return most, columnWidths(lengths, most)
 }
 
-// columnWidths is how wide each column is when there are so many rows.
-func columnWidths(lengths []int, rows int) []int {
-	widths := make([]int, (len(lengths)-1)/rows+1)
+// columnWidths is how wide each column is when there are so many rows, and all of
+// them with the gaps between.
+func columnWidths(lengths []int, rows int) (widths []int, all int) {
+	widths = make([]int, (len(lengths)-1)/rows+1)
 	for i, n := range lengths {
 		widths[i/rows] = max(widths[i/rows], n)
 	}
-	return widths
-}
-
-func sum(numbers []int) (all int) {
-	for _, n := range numbers {
+	all = gap * (len(widths) - 1)
+	for _, n := range widths {
 		all += n
 	}
-	return all
+	return widths, all
 }

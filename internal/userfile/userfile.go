@@ -1,5 +1,5 @@
 // Package userfile opens files that are for one user alone, and that all shells of
-// that user share.
+// that user share, and puts new files in the place of old ones.
 package userfile
 
 import (
@@ -60,6 +60,24 @@ func check(path string, info os.FileInfo) error {
 	}
 	if uid, other := owner(info); other {
 		return fmt.Errorf("%s belongs to another user (uid %d)", path, uid)
+	}
+	return nil
+}
+
+// Replace puts a file in the place of the one at path, or leaves that as it was.
+func Replace(path string, data []byte, mode os.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // for the user alone
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(data); err == nil {
+		err = f.Sync() // or a crash could leave an empty file under the name
+	}
+	if err = errors.Join(err, f.Chmod(mode), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
 }

@@ -74,11 +74,6 @@ func (t *terminal) raw() error {
 func (t *terminal) restore() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.restoreHeld()
-}
-
-// restoreHeld is called with mu held.
-func (t *terminal) restoreHeld() error {
 	if !t.isRaw {
 		return nil
 	}
@@ -91,10 +86,11 @@ func (t *terminal) restoreHeld() error {
 // giveBack is restore for good. Modes that a program has left go, too.
 func (t *terminal) giveBack() error {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.closed = true
-	if t.isRaw {
-		return t.restoreHeld()
+	wasRaw := t.isRaw
+	t.mu.Unlock()
+	if wasRaw {
+		return t.restore()
 	}
 	return tty.PutBack(t.in, t.start)
 }
