@@ -96,10 +96,7 @@ var getACLCommand = &Command{
 		stat := fs.BoolP("stat", "s", false, "print the znode's stat as well")
 		return func(ctx context.Context, env *Env, args []string) error {
 			acl, st, err := env.Session.ACL(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			return env.Screen.Print(accessList(args[0], acl, statIf(*stat, st)))
+			return env.answer(err, accessList(args[0], acl, statIf(*stat, st)))
 		}
 	},
 }
@@ -140,10 +137,7 @@ func setTreeACL(ctx context.Context, env *Env, path string, acl []zk.ACL, versio
 	update, end := env.Screen.Progress("changed")
 	n, err := zktree.SetACL(ctx, env.Session.Client, path, acl, version, update)
 	end()
-	if err != nil {
-		return err
-	}
-	return env.Screen.Print(done("setAcl", path, "changed", n))
+	return env.answer(err, done("setAcl", path, "changed", n))
 }
 
 var addauthCommand = &Command{
@@ -161,9 +155,6 @@ var addauthCommand = &Command{
 		case args[0] == "digest":
 			return misuse("missing auth")
 		}
-		if err := env.Session.AddAuth(ctx, args[0], auth); err != nil {
-			return err
-		}
-		return env.Screen.Print(render.Answer{JSON: render.Facts{"done", "addauth"}})
+		return env.answer(env.Session.AddAuth(ctx, args[0], auth), render.Answer{JSON: render.Facts{"done", "addauth"}})
 	}),
 }

@@ -104,10 +104,7 @@ var reconfigCommand = &Command{
 				}
 			}
 			config, st, err := env.Session.Reconfig(ctx, r)
-			if err != nil {
-				return err
-			}
-			return env.Screen.Print(ensemble("Committed new configuration:\n", string(config), statIf(*stat, st)))
+			return env.answer(err, ensemble("Committed new configuration:\n", string(config), statIf(*stat, st)))
 		}
 	},
 }

@@ -19,6 +19,14 @@ type Env struct {
 	Version string    // of zksh
 }
 
+// answer shows what a command answers, unless it has failed.
+func (env *Env) answer(err error, v render.Value) error {
+	if err != nil {
+		return err
+	}
+	return env.Screen.Print(v)
+}
+
 // Screen is where a command shows what it has to say. Its methods may be called
 // from any goroutine; nothing of one call runs into that of another. The one for
 // tests is in package commandtest.

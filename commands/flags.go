@@ -9,6 +9,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// Word is one word of a command line. Text is what it says; Quoted says it
+// was written in quotes, so it is always data, never a flag.
+type Word struct {
+	Text   string
+	Quoted bool
+}
+
 // Reorder turns words with flags anywhere among them into what pflag parses
 // without surprises: flags and their values first, then "--", then the rest. It
 // takes zkCli's forms: -x, -xVALUE, -x=VALUE, -x VALUE, joined flags (-se), long

@@ -151,10 +151,7 @@ func listTree(ctx context.Context, env *Env, path string, watch bool) error {
 	update, end := env.Screen.Progress("listed")
 	root, _, err := zktree.List(ctx, env.Session.Client, path, zktree.Options{Watch: watch, Progress: update})
 	end()
-	if err != nil {
-		return err
-	}
-	return env.Screen.Print(subtree{root})
+	return env.answer(err, subtree{root})
 }
 
 var ls2Command = &Command{
@@ -209,10 +206,7 @@ var getCommand = &Command{
 				if *file == "-" {
 					return env.Screen.Print(render.Answer{Words: string(data), JSON: render.Data(data)})
 				}
-				if err := saveFile(*file, data); err != nil {
-					return err
-				}
-				return env.Screen.Print(done("get", args[0]))
+				return env.answer(saveFile(*file, data), done("get", args[0]))
 			}
 			cell := string(data)
 			if data == nil {

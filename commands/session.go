@@ -24,10 +24,7 @@ var connectCommand = &Command{
 		if err := closing(ctx, func(ctx context.Context) error { return env.Session.Connect(ctx, arg(args, 0)) }); err != nil {
 			return err
 		}
-		if err := env.Session.Ready(ctx); err != nil {
-			return err
-		}
-		return env.Screen.Print(connection(env.Session, "connect"))
+		return env.answer(env.Session.Ready(ctx), connection(env.Session, "connect"))
 	}),
 }
 
@@ -49,10 +46,7 @@ var closeCommand = &Command{
 	Summary: "close the session; its ephemeral znodes vanish",
 	Example: "close",
 	Flags: NoFlags(func(ctx context.Context, env *Env, _ []string) error {
-		if err := closing(ctx, env.Session.Close); err != nil {
-			return err
-		}
-		return env.Screen.Print(connection(env.Session, "close"))
+		return env.answer(closing(ctx, env.Session.Close), connection(env.Session, "close"))
 	}),
 }
 
@@ -62,10 +56,7 @@ var syncCommand = &Command{
 	Example: "sync /",
 	Params:  []Param{pathParam},
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
-		if err := env.Session.Sync(ctx, args[0]); err != nil {
-			return err
-		}
-		return env.Screen.Print(render.Answer{Words: "Sync is OK\n", JSON: done("sync", args[0])})
+		return env.answer(env.Session.Sync(ctx, args[0]), render.Answer{Words: "Sync is OK\n", JSON: done("sync", args[0])})
 	}),
 }
 

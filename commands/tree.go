@@ -64,10 +64,7 @@ func deleteTree(ctx context.Context, env *Env, name, path string, batch int, sur
 	update, end := env.Screen.Progress("deleted")
 	n, err := zktree.Delete(ctx, env.Session.Client, path, batch, update)
 	end()
-	if err != nil {
-		return err
-	}
-	return env.Screen.Print(done(name, path, "deleted", n))
+	return env.answer(err, done(name, path, "deleted", n))
 }
 
 // confirm tells what would be deleted, and asks. The server counts where it can;
@@ -113,10 +110,7 @@ var countCommand = &Command{
 	Params:  []Param{pathParam},
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
 		n, err := countBelow(ctx, env, args[0])
-		if err != nil {
-			return err
-		}
-		return env.Screen.Print(render.Answer{Words: fmt.Sprintln(n), JSON: render.Facts{"path", args[0], "count", n}})
+		return env.answer(err, render.Answer{Words: fmt.Sprintln(n), JSON: render.Facts{"path", args[0], "count", n}})
 	}),
 }
 

@@ -27,10 +27,7 @@ var addWatchCommand = &Command{
 			default:
 				return misuse("unknown mode %q; the modes are PERSISTENT and PERSISTENT_RECURSIVE", *mode)
 			}
-			if err := env.Session.AddWatch(ctx, args[0], recursive); err != nil {
-				return err
-			}
-			return env.Screen.Print(done("addWatch", args[0]))
+			return env.answer(env.Session.AddWatch(ctx, args[0], recursive), done("addWatch", args[0]))
 		}
 	},
 }
@@ -60,10 +57,7 @@ var removewatchesCommand = &Command{
 			case *recursive:
 				kind = zkconn.RecursiveWatches
 			}
-			if err := env.Session.RemoveWatches(ctx, args[0], kind, *local); err != nil {
-				return err
-			}
-			return env.Screen.Print(done("removewatches", args[0]))
+			return env.answer(env.Session.RemoveWatches(ctx, args[0], kind, *local), done("removewatches", args[0]))
 		}
 	},
 }
@@ -80,10 +74,7 @@ var getEphemeralsCommand = &Command{
 			prefix = args[0]
 		}
 		paths, err := env.Session.Ephemerals(ctx, prefix)
-		if err != nil {
-			return err
-		}
-		return env.Screen.Print(render.Answer{Words: render.JavaList(paths) + "\n", Grid: column("path", paths),
+		return env.answer(err, render.Answer{Words: render.JavaList(paths) + "\n", Grid: column("path", paths),
 			JSON: render.Facts{"prefix", prefix, "ephemerals", paths}})
 	}),
 }

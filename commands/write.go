@@ -55,10 +55,7 @@ var createCommand = &Command{
 				create = withParents(env.Session.Client)
 			}
 			path, err := create(ctx, args[0], data, acl, mode)
-			if err != nil {
-				return err
-			}
-			return env.Screen.Print(render.Answer{Words: "Created " + path + "\n", JSON: render.Facts{"created", path}})
+			return env.answer(err, render.Answer{Words: "Created " + path + "\n", JSON: render.Facts{"created", path}})
 		}
 	},
 }
@@ -200,10 +197,7 @@ var deleteCommand = &Command{
 			if len(args) > 1 {
 				env.Screen.Note("'delete path [version]' has been deprecated. Please use 'delete [-v version] path' instead.")
 			}
-			if err := env.Session.Delete(ctx, args[0], v); err != nil {
-				return err
-			}
-			return env.Screen.Print(done("delete", args[0]))
+			return env.answer(env.Session.Delete(ctx, args[0], v), done("delete", args[0]))
 		}
 	},
 }
