@@ -138,23 +138,21 @@ func setQuota(ctx context.Context, env *Env, path, key string, v int64) error {
 		return err
 	}
 	q, err := n.read(ctx, n.limits())
-	switch {
-	case errors.Is(err, zkconn.NoNode):
-		if err := n.create(ctx); err != nil {
-			return err
-		}
-		q = quota{"count": -1, "bytes": -1, "byteHardLimit": -1, "countHardLimit": -1}
-		q[key] = v
-		if _, err := n.c.Create(ctx, n.limits(), []byte(q.String()), zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
-			return err
-		}
-	case err != nil:
+	fresh := errors.Is(err, zkconn.NoNode)
+	if fresh {
+		q, err = quota{"count": -1, "bytes": -1, "byteHardLimit": -1, "countHardLimit": -1}, n.create(ctx)
+	}
+	if err != nil {
 		return err
-	default:
-		q[key] = v
-		if _, err := n.c.Set(ctx, n.limits(), []byte(q.String()), -1); err != nil {
-			return err
-		}
+	}
+	q[key] = v
+	if fresh {
+		_, err = n.c.Create(ctx, n.limits(), []byte(q.String()), zkconn.OpenACL(), zkconn.CreateMode{})
+	} else {
+		_, err = n.c.Set(ctx, n.limits(), []byte(q.String()), -1)
+	}
+	if err != nil {
+		return err
 	}
 	return n.warn(ctx, q)
 }

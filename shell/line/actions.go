@@ -4,9 +4,7 @@ package line
 
 import (
 	"io"
-	"os"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -181,7 +179,7 @@ func (e *promptEditor) press(key string) (order string) {
 		if e.reading.bare() {
 			return ""
 		}
-		e.search = newSearch(e.help.Recall, e.view)
+		e.search = &search{recall: e.help.Recall, line: e.view.text, cursor: e.view.cursor, saved: e.view}
 	}
 	return do.order()
 }
@@ -301,12 +299,4 @@ func firstWord(s string) int {
 	rest := strings.TrimLeftFunc(s, notInWord)
 	rest = strings.TrimLeftFunc(rest, func(r rune) bool { return !notInWord(r) })
 	return count(s) - count(rest)
-}
-
-// waitFor gives a signal a moment to come.
-func waitFor(c <-chan os.Signal) {
-	select {
-	case <-c:
-	case <-time.After(100 * time.Millisecond):
-	}
 }

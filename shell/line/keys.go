@@ -132,13 +132,7 @@ func keyLength(s string) int {
 	case isControl(s[0]):
 		return 1
 	}
-	return textLength(s)
-}
-
-// textLength is the length of the printable text that s begins with, without a
-// character that is cut at its end.
-func textLength(s string) int {
-	n := 0
+	n := 0 // of printable text, without a character that is cut at its end
 	for n < len(s) && !isControl(s[n]) && utf8.FullRuneInString(s[n:]) {
 		_, size := utf8.DecodeRuneInString(s[n:])
 		n += size

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	prompt "github.com/c-bata/go-prompt"
@@ -323,7 +324,10 @@ func (e *promptEditor) suspend() error {
 		err = unix.Kill(0, unix.SIGTSTP) // the whole job, as the terminal would
 	}
 	if err == nil {
-		waitFor(back) // unless nobody could bring it back: then it was not stopped
+		select {
+		case <-back:
+		case <-time.After(100 * time.Millisecond): // nobody could bring it back, so it was not stopped
+		}
 	}
 	return errors.Join(err, e.tty.raw())
 }

@@ -56,10 +56,6 @@ type search struct {
 	saved view // what was there before
 }
 
-func newSearch(r *history.Recall, v view) *search {
-	return &search{recall: r, line: v.text, cursor: v.cursor, saved: v}
-}
-
 // prompt is shown in place of the prompt.
 func (s *search) prompt() Prompt {
 	text := "(search: " + s.query + ") "

@@ -173,16 +173,10 @@ func (w *promptWriter) WriteRaw(data []byte) {
 	}
 }
 
-// CursorUp moves in the menu.
-func (w *promptWriter) CursorUp(n int) { w.inMenu(-n, 0) }
-
-// CursorDown moves in the menu.
-func (w *promptWriter) CursorDown(n int) { w.inMenu(n, 0) }
-
-// CursorForward moves in the menu.
-func (w *promptWriter) CursorForward(n int) { w.inMenu(0, n) }
-
-// CursorBackward moves in the menu.
+// These move in the menu.
+func (w *promptWriter) CursorUp(n int)       { w.inMenu(-n, 0) }
+func (w *promptWriter) CursorDown(n int)     { w.inMenu(n, 0) }
+func (w *promptWriter) CursorForward(n int)  { w.inMenu(0, n) }
 func (w *promptWriter) CursorBackward(n int) { w.inMenu(0, -n) }
 
 func (w *promptWriter) inMenu(rows, columns int) {
