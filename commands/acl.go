@@ -119,7 +119,7 @@ var setACLCommand = &Command{
 			}
 			acl, err := parseACL(args[1])
 			if err != nil {
-				return misuse("%s", err)
+				return Misuse("%s", err)
 			}
 			if *recurse {
 				return setTreeACL(ctx, env, args[0], acl, v)
@@ -153,7 +153,7 @@ var addauthCommand = &Command{
 		case len(args) > 1:
 			auth = []byte(args[1])
 		case args[0] == "digest":
-			return misuse("missing auth")
+			return Misuse("missing auth")
 		}
 		return env.answer(env.Session.AddAuth(ctx, args[0], auth), render.Answer{JSON: render.Facts{"done", "addauth"}})
 	}),

@@ -86,16 +86,16 @@ var reconfigCommand = &Command{
 			some := r.Joining+r.Leaving != ""
 			switch {
 			case !some && r.Members == "" && *file == "":
-				return misuse("missing -add, -remove, -members or -file")
+				return Misuse("missing -add, -remove, -members or -file")
 			case some && (r.Members != "" || *file != ""):
-				return misuse("Can't use -file or -members together with -add or -remove (mixing incremental and non-incremental modes is not allowed)")
+				return Misuse("Can't use -file or -members together with -add or -remove (mixing incremental and non-incremental modes is not allowed)")
 			case r.Members != "" && *file != "":
-				return misuse("Can't use -file and -members together (conflicting non-incremental modes)")
+				return Misuse("Can't use -file and -members together (conflicting non-incremental modes)")
 			}
 			var err error
 			if fs.Changed("version") {
 				if r.Version, err = strconv.ParseInt(*version, 16, 64); err != nil {
-					return misuse("-v must be followed by a long (configuration version), not %q", *version)
+					return Misuse("-v must be followed by a long (configuration version), not %q", *version)
 				}
 			}
 			if *file != "" {

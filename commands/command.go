@@ -81,13 +81,13 @@ func (c *Command) Usage() string {
 	return strings.TrimRight(c.Name+" "+c.Args, " ")
 }
 
-// misused is the error of words that a command cannot do with. Execute says which
-// command that is.
 type misused string
 
 func (m misused) Error() string { return string(m) }
 
-func misuse(format string, args ...any) error { return misused(fmt.Sprintf(format, args...)) }
+// Misuse is the error of words that a command cannot do with. Execute makes it a
+// UsageError of the command.
+func Misuse(format string, args ...any) error { return misused(fmt.Sprintf(format, args...)) }
 
 // FlagSet declares the command's flags, for help and completion.
 func (c *Command) FlagSet() *pflag.FlagSet {
@@ -122,7 +122,7 @@ func (c *Command) execute(ctx context.Context, env *Env, words []Word) error {
 	run := c.Flags(fs)
 	words, rest := c.cutRest(words)
 	if rest != nil && len(rest) == 0 {
-		return misuse("there is nothing behind --")
+		return Misuse("there is nothing behind --")
 	}
 	line, err := Reorder(fs, words, false)
 	if err == nil {
@@ -132,16 +132,16 @@ func (c *Command) execute(ctx context.Context, env *Env, words []Word) error {
 		return err
 	}
 	if err != nil && c.secret() { // what was typed must not show
-		return misuse("a flag that %s does not have; put -- before data that begins with a dash", c.Name)
+		return Misuse("a flag that %s does not have; put -- before data that begins with a dash", c.Name)
 	}
 	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
-		return misuse("-%s: %s", cmp.Or(bad.GetFlag().Shorthand, bad.GetFlag().Name), bad.Unwrap())
+		return Misuse("-%s: %s", cmp.Or(bad.GetFlag().Shorthand, bad.GetFlag().Name), bad.Unwrap())
 	}
 	if unknown := (unknownFlag{}); errors.As(err, &unknown) && unknown.nearest == "" {
 		return &UsageError{c, err.Error() + "; quote data that begins with a dash, or put -- before it", unknown.word}
 	}
 	if err != nil {
-		return misuse("%s", err)
+		return Misuse("%s", err)
 	}
 	args := fs.Args()
 	if err := c.count(args); err != nil {
@@ -172,17 +172,17 @@ func (c *Command) count(args []string) error {
 	}
 	switch {
 	case len(args) > len(params) && c.secret():
-		return misuse("too many words")
+		return Misuse("too many words")
 	case len(args) > len(params) && c.takesRest():
-		return misuse("unexpected word %q; put -- before the command to run", args[len(params)])
+		return Misuse("unexpected word %q; put -- before the command to run", args[len(params)])
 	case len(args) > len(params):
-		return misuse("unexpected word %q; quote a value that has blanks", args[len(params)])
+		return Misuse("unexpected word %q; quote a value that has blanks", args[len(params)])
 	case len(args) < len(params) && !params[len(args)].Optional:
-		return misuse("missing %s", params[len(args)].Name)
+		return Misuse("missing %s", params[len(args)].Name)
 	}
 	for i, a := range args {
 		if p := params[i]; p.Kind == Choice && !slices.Contains(p.Words, strings.ToLower(a)) {
-			return misuse("%q is neither %s", a, strings.Join(p.Words, " nor "))
+			return Misuse("%q is neither %s", a, strings.Join(p.Words, " nor "))
 		}
 	}
 	return nil

@@ -47,7 +47,7 @@ func loadFile(ctx context.Context, env *Env, name string) ([]byte, error) {
 	open := func() (io.Reader, error) { return os.Open(name) }
 	if name == "-" {
 		if env.Stdin == nil {
-			return nil, misuse("-f - reads standard input, which the commands come from here; name a file")
+			return nil, Misuse("-f - reads standard input, which the commands come from here; name a file")
 		}
 		open = func() (io.Reader, error) { return env.Stdin, nil }
 	}

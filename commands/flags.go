@@ -218,11 +218,11 @@ func versionArg(fs *pflag.FlagSet, args []string, i int, flag int32) (int32, err
 		return flag, nil
 	}
 	if fs.Changed("version") {
-		return 0, misuse("unexpected word %q: the version is given by -v already", args[i])
+		return 0, Misuse("unexpected word %q: the version is given by -v already", args[i])
 	}
 	v, err := strconv.ParseInt(args[i], 10, 32)
 	if err != nil {
-		return 0, misuse("unexpected word %q: a version must be a whole number; quote a value that has blanks", args[i])
+		return 0, Misuse("unexpected word %q: a version must be a whole number; quote a value that has blanks", args[i])
 	}
 	return int32(v), nil
 }
@@ -237,5 +237,5 @@ func watchArg(env *Env, args []string, i int, flag bool, old, now string) (bool,
 		env.Screen.Note("'" + old + "' has been deprecated. Please use '" + now + "' instead.")
 		return true, nil
 	}
-	return false, misuse("unexpected word %q after the path (a watch is asked for with -w)", args[i])
+	return false, Misuse("unexpected word %q after the path (a watch is asked for with -w)", args[i])
 }

@@ -97,9 +97,9 @@ var setquotaCommand = &Command{
 			l, v := limits[chosen], *values[chosen]
 			switch {
 			case v < l.least:
-				return misuse("%s, not %d", l.tooSmall, v)
+				return Misuse("%s, not %d", l.tooSmall, v)
 			case v > l.most:
-				return misuse("%d is too large for -%s: it is a number of 32 bits", v, l.flag)
+				return Misuse("%d is too large for -%s: it is a number of 32 bits", v, l.flag)
 			}
 			return setQuota(ctx, env, args[0], l.key, v)
 		}
@@ -113,13 +113,13 @@ func oneLimit(fs *pflag.FlagSet, required bool) (int, error) {
 		switch {
 		case !fs.Changed(l.long):
 		case chosen >= 0:
-			return 0, misuse("-%s and -%s were both given; set one limit at a time", limits[chosen].flag, l.flag)
+			return 0, Misuse("-%s and -%s were both given; set one limit at a time", limits[chosen].flag, l.flag)
 		default:
 			chosen = i
 		}
 	}
 	if chosen < 0 && required {
-		return 0, misuse("missing -n, -b, -N or -B")
+		return 0, Misuse("missing -n, -b, -N or -B")
 	}
 	return chosen, nil
 }

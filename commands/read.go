@@ -113,7 +113,7 @@ var lsCommand = &Command{
 				}
 			}
 			if len(args) == 0 {
-				return misuse("missing path")
+				return Misuse("missing path")
 			}
 			w, err := watchArg(env, args, 1, *watch, "ls path [watch]", "ls [-w] path")
 			if err != nil {

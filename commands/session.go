@@ -18,7 +18,7 @@ var connectCommand = &Command{
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
 		if spec := arg(args, 0); spec != "" {
 			if _, err := zkconn.ParseServers(spec); err != nil {
-				return misuse("%s", err)
+				return Misuse("%s", err)
 			}
 		}
 		if err := closing(ctx, func(ctx context.Context) error { return env.Session.Connect(ctx, arg(args, 0)) }); err != nil {

@@ -25,7 +25,7 @@ var addWatchCommand = &Command{
 				recursive = true
 			case "PERSISTENT":
 			default:
-				return misuse("unknown mode %q; the modes are PERSISTENT and PERSISTENT_RECURSIVE", *mode)
+				return Misuse("unknown mode %q; the modes are PERSISTENT and PERSISTENT_RECURSIVE", *mode)
 			}
 			return env.answer(env.Session.AddWatch(ctx, args[0], recursive), done("addWatch", args[0]))
 		}

@@ -44,7 +44,7 @@ var createCommand = &Command{
 			if len(args) > 2 {
 				var err error
 				if acl, err = parseACL(args[2]); err != nil {
-					return misuse("%s", err)
+					return Misuse("%s", err)
 				}
 			}
 			if err := guardQuota(env, args[0], data); err != nil {
@@ -63,13 +63,13 @@ var createCommand = &Command{
 func checkMode(m zkconn.CreateMode, hasTTL bool, ttl int64) error {
 	switch {
 	case m.Container && (m.Ephemeral || m.Sequential):
-		return misuse("-c cannot be combined with -s or -e. Containers cannot be ephemeral or sequential.")
+		return Misuse("-c cannot be combined with -s or -e. Containers cannot be ephemeral or sequential.")
 	case hasTTL && m.Ephemeral:
-		return misuse("TTLs cannot be used with Ephemeral znodes")
+		return Misuse("TTLs cannot be used with Ephemeral znodes")
 	case hasTTL && m.Container:
-		return misuse("TTLs cannot be used with Container znodes")
+		return Misuse("TTLs cannot be used with Container znodes")
 	case hasTTL && (ttl <= 0 || ttl > maxTTL):
-		return misuse("ttl must be positive and cannot be larger than: %d", int64(maxTTL))
+		return Misuse("ttl must be positive and cannot be larger than: %d", int64(maxTTL))
 	}
 	return nil
 }
@@ -150,9 +150,9 @@ var setCommand = &Command{
 			}
 			switch {
 			case len(args) < 2:
-				return misuse("missing data")
+				return Misuse("missing data")
 			case len(args) > 3:
-				return misuse("unexpected word %q: with -f the data comes from the file", args[2])
+				return Misuse("unexpected word %q: with -f the data comes from the file", args[2])
 			}
 			v, err := versionArg(fs, args, 2, version())
 			if err != nil {
@@ -166,7 +166,7 @@ var setCommand = &Command{
 			}
 			if *b64 {
 				if data, err = decodeBase64(string(data)); err != nil {
-					return misuse("the data is no base64: %s", err)
+					return Misuse("the data is no base64: %s", err)
 				}
 			}
 			if err := guardQuota(env, args[0], data); err != nil {

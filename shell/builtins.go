@@ -18,7 +18,6 @@ var errQuit = errors.New("quit")
 // builtins are the commands that are about the shell itself.
 func (s *Shell) builtins() []*commands.Command {
 	const group = "Shell"
-	quit := commands.NoFlags(func(context.Context, *commands.Env, []string) error { return errQuit })
 	return []*commands.Command{
 		{
 			Name: "help", Group: group, Args: "[command]",
@@ -34,13 +33,26 @@ func (s *Shell) builtins() []*commands.Command {
 			Example: "history",
 			Offline: true, Flags: commands.NoFlags(s.history),
 		},
-		s.redoCommand(group),
-		s.printwatchesCommand(group),
+		{
+			Name: "redo", Group: group, Args: "cmdno",
+			Summary: "run a line of the history again",
+			Help:    "The history then shows that line in place of the redo.",
+			Example: "redo 3",
+			Params:  []commands.Param{{Name: "cmdno", Kind: commands.LineNumber}},
+			Offline: true, Flags: commands.NoFlags(s.redo),
+		},
+		{
+			Name: "printwatches", Group: group, Args: "on|off",
+			Summary: "tell whether events are printed, or turn that on or off",
+			Example: "printwatches off",
+			Params:  []commands.Param{{Name: "on|off", Kind: commands.Choice, Words: []string{"on", "off"}, Optional: true}},
+			Offline: true, Flags: commands.NoFlags(s.printwatches),
+		},
 		{
 			Name: "quit", Aliases: []string{"exit"}, Group: group,
 			Summary: "close the session and leave",
 			Example: "quit",
-			Offline: true, Flags: quit,
+			Offline: true, Flags: commands.NoFlags(func(context.Context, *commands.Env, []string) error { return errQuit }),
 		},
 	}
 }
@@ -58,33 +70,22 @@ func (s *Shell) history(_ context.Context, env *commands.Env, _ []string) error 
 	return env.Screen.Print(render.Answer{Words: words.String(), JSON: last})
 }
 
-func (s *Shell) redoCommand(group string) *commands.Command {
-	c := &commands.Command{
-		Name: "redo", Group: group, Args: "cmdno",
-		Summary: "run a line of the history again",
-		Help:    "The history then shows that line in place of the redo.",
-		Example: "redo 3",
-		Params:  []commands.Param{{Name: "cmdno", Kind: commands.LineNumber}},
-		Offline: true,
+func (s *Shell) redo(ctx context.Context, _ *commands.Env, args []string) error {
+	n, err := javaDecode(args[0])
+	if err != nil {
+		return commands.Misuse("%q is no number of a line", args[0])
 	}
-	c.Flags = commands.NoFlags(func(ctx context.Context, _ *commands.Env, args []string) error {
-		n, err := javaDecode(args[0])
-		if err != nil {
-			return &commands.UsageError{Command: c, Problem: fmt.Sprintf("%q is no number of a line", args[0])}
-		}
-		line, ok := s.lines.Get(n)
-		if !ok || n >= s.number {
-			return errors.New("Command index out of range")
-		}
-		if words, err := split(line); err == nil && words[0].Text == c.Name {
-			return errors.New("No redoing redos")
-		}
-		s.lines.Replace(s.number, line)
-		s.policy.redoing(line)
-		_, err = s.runText(ctx, line)
-		return err
-	})
-	return c
+	line, ok := s.lines.Get(n)
+	if !ok || n >= s.number {
+		return errors.New("Command index out of range")
+	}
+	if words, err := split(line); err == nil && words[0].Text == "redo" {
+		return errors.New("No redoing redos")
+	}
+	s.lines.Replace(s.number, line)
+	s.policy.redoing(line)
+	_, err = s.runText(ctx, line)
+	return err
 }
 
 // javaDecode reads a number as Integer.decode does: decimal, or after 0x, 0X or
@@ -110,29 +111,17 @@ func javaDecode(s string) (int, error) {
 	return int(n), err
 }
 
-func (s *Shell) printwatchesCommand(group string) *commands.Command {
-	return &commands.Command{
-		Name: "printwatches", Group: group, Args: "on|off",
-		Summary: "tell whether events are printed, or turn that on or off",
-		Example: "printwatches off",
-		Params:  []commands.Param{{Name: "on|off", Kind: commands.Choice, Words: []string{"on", "off"}, Optional: true}},
-		Offline: true,
-		Flags: commands.NoFlags(func(_ context.Context, env *commands.Env, args []string) error {
-			if len(args) == 0 {
-				on := s.watches.Load()
-				word := map[bool]string{true: "on", false: "off"}[on]
-				return env.Screen.Print(render.Answer{Words: "printwatches is " + word + "\n", JSON: render.Facts{"printwatches", on}})
-			}
-			return s.setWatching(env, strings.EqualFold(args[0], "on"))
-		}),
+// printwatches shows or drops first what came in under the old setting.
+func (s *Shell) printwatches(_ context.Context, env *commands.Env, args []string) error {
+	if len(args) == 0 {
+		on := s.watches.Load()
+		word := map[bool]string{true: "on", false: "off"}[on]
+		return env.Screen.Print(render.Answer{Words: "printwatches is " + word + "\n", JSON: render.Facts{"printwatches", on}})
 	}
-}
-
-// setWatching shows or drops first what came in under the old setting.
-func (s *Shell) setWatching(env *commands.Env, on bool) error {
 	if err := s.showEvents(); err != nil {
 		return err
 	}
+	on := strings.EqualFold(args[0], "on")
 	s.watches.Store(on)
 	return env.Screen.Print(render.Answer{JSON: render.Facts{"printwatches", on}})
 }

@@ -51,12 +51,11 @@ func (s *Shell) showEvents() error {
 type expiredError struct{ gone []string }
 
 func (e expiredError) Error() string {
-	s := "the session expired and its watches are gone; a new session goes on"
+	also := ""
 	if len(e.gone) > 0 {
-		s = fmt.Sprintf("the session expired and its watches are gone, and so are its ephemeral znodes %s; a new session goes on",
-			strings.Join(e.gone, ", "))
+		also = ", and so are its ephemeral znodes " + strings.Join(e.gone, ", ")
 	}
-	return s
+	return "the session expired and its watches are gone" + also + "; a new session goes on"
 }
 
 // Unwrap gives the code, for the exit status.
