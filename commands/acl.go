@@ -62,13 +62,6 @@ func permString(p int32) string {
 	return b.String()
 }
 
-// aclEntry is one entry as JSON shows it.
-type aclEntry struct {
-	Scheme string `json:"scheme"`
-	ID     string `json:"id"`
-	Perms  string `json:"perms"`
-}
-
 // juteEscape is how the Java records print the characters their form uses.
 var juteEscape = strings.NewReplacer("%", "%25", ",", "%2C", "}", "%7D", "\n", "%0A", "\r", "%0D", "\x00", "%00")
 
@@ -77,12 +70,12 @@ var juteEscape = strings.NewReplacer("%", "%25", ",", "%2C", "}", "%7D", "\n", "
 func accessList(path string, acl []zk.ACL, stat *render.Stat) render.Answer {
 	var words strings.Builder
 	g := render.Grid{Header: []string{"scheme", "id", "perms"}, Stat: stat}
-	entries := []aclEntry{}
+	entries := []render.Facts{}
 	for _, e := range acl {
 		perms := permString(e.Perms)
 		fmt.Fprintf(&words, "'%s,'%s\n: %s\n", juteEscape.Replace(e.Scheme), juteEscape.Replace(e.ID), perms)
 		g.Rows = append(g.Rows, []string{e.Scheme, e.ID, perms})
-		entries = append(entries, aclEntry{e.Scheme, e.ID, perms})
+		entries = append(entries, render.Facts{"scheme", e.Scheme, "id", e.ID, "perms", perms})
 	}
 	return render.Answer{Words: words.String(), Stat: stat, Grid: g, JSON: render.Facts{"path", path, "acl", entries, "stat", stat}}
 }

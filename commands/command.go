@@ -193,14 +193,6 @@ func (c *Command) secret() bool {
 	return slices.ContainsFunc(c.Params, func(p Param) bool { return p.Kind == Secret })
 }
 
-// arg is the i-th positional word, or "" when it was left out.
-func arg(args []string, i int) string {
-	if i < len(args) {
-		return args[i]
-	}
-	return ""
-}
-
 // All is zkCli's command set.
 func All() []*Command {
 	return []*Command{

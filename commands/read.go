@@ -89,10 +89,7 @@ func (s subtree) Table() render.Grid { return column("path", s.paths()) }
 
 // MarshalJSON gives {"path": …, "paths": […]}, the root first.
 func (s subtree) MarshalJSON() ([]byte, error) {
-	return render.Marshal(struct {
-		Path  string   `json:"path"`
-		Paths []string `json:"paths"`
-	}{s.root.Path, s.paths()})
+	return render.Facts{"path", s.root.Path, "paths", s.paths()}.MarshalJSON()
 }
 
 var lsCommand = &Command{

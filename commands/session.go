@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"strings"
 
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
@@ -16,12 +17,13 @@ var connectCommand = &Command{
 	Params:  []Param{{Name: "host:port", Kind: Server, Optional: true}},
 	Offline: true,
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
-		if spec := arg(args, 0); spec != "" {
+		spec := strings.Join(args, "") // one word, or none
+		if spec != "" {
 			if _, err := zkconn.ParseServers(spec); err != nil {
 				return Misuse("%s", err)
 			}
 		}
-		if err := closing(ctx, func(ctx context.Context) error { return env.Session.Connect(ctx, arg(args, 0)) }); err != nil {
+		if err := closing(ctx, func(ctx context.Context) error { return env.Session.Connect(ctx, spec) }); err != nil {
 			return err
 		}
 		return env.answer(env.Session.Ready(ctx), connection(env.Session, "connect"))

@@ -1,7 +1,6 @@
 package render
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -107,9 +106,7 @@ func (d Data) MarshalJSON() ([]byte, error) {
 	case utf8.Valid(d):
 		return Marshal(string(d))
 	}
-	return json.Marshal(struct {
-		Base64 []byte `json:"base64"`
-	}{d})
+	return Facts{"base64", []byte(d)}.MarshalJSON()
 }
 
 // JavaList is java.util.List.toString: [a, b].

@@ -28,25 +28,17 @@ func Open(path string, flag int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := secure(f); err != nil {
+	info, err := f.Stat() // of another file, if it has got the name meanwhile
+	if err == nil {
+		err = check(path, info)
+	}
+	if err == nil && info.Mode().Perm()&^0o600 != 0 {
+		err = f.Chmod(0o600)
+	}
+	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
-}
-
-// secure checks the file that was opened, which another one may have become meanwhile.
-func secure(f *os.File) error {
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if err := check(f.Name(), info); err != nil {
-		return err
-	}
-	if info.Mode().Perm()&^0o600 == 0 {
-		return nil
-	}
-	return f.Chmod(0o600)
 }
 
 func check(path string, info os.FileInfo) error {
