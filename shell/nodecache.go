@@ -81,7 +81,9 @@ func (c *nodeCache) children(path, prefix string) (names []string, known bool) {
 	epoch := c.source.Epoch()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.note(path, prefix)
+	if c.wanted.path != path || c.wanted.prefix != prefix { // else the same line is drawn anew
+		c.wanted.path, c.wanted.prefix, c.since = path, prefix, time.Now()
+	}
 	if epoch != c.epoch {
 		c.epoch, c.entries, c.names = epoch, map[string]*nodeEntry{}, 0
 	}
@@ -101,13 +103,6 @@ func (c *nodeCache) children(path, prefix string) (names []string, known bool) {
 	first := sort.SearchStrings(e.names, prefix)
 	n := sort.Search(len(e.names)-first, func(i int) bool { return !strings.HasPrefix(e.names[first+i], prefix) })
 	return e.names[first : first+n], e.known
-}
-
-// note keeps the time of the last key. Drawing the same line anew asks for the same.
-func (c *nodeCache) note(path, prefix string) {
-	if c.wanted.path != path || c.wanted.prefix != prefix {
-		c.wanted.path, c.wanted.prefix, c.since = path, prefix, time.Now()
-	}
 }
 
 // doubt has everything asked for anew, after a command that may have changed it.

@@ -57,21 +57,13 @@ func newPlain(in io.Reader, out io.Writer, open func(before, line string) string
 	return e
 }
 
-// show prints the prompt, which Notify prints again from now on.
-func (e *plainEditor) show(prompt func() Prompt) error {
+// show prints a text and keeps the prompt, which Notify prints again from now on; nil
+// is none.
+func (e *plainEditor) show(text string, prompt func() Prompt) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.prompt = prompt
-	_, err := io.WriteString(e.out, prompt().Text)
-	return err
-}
-
-// hide ends what show began, with the end of the line if the terminal has shown none.
-func (e *plainEditor) hide(end string) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.prompt = nil
-	_, err := io.WriteString(e.out, end)
+	_, err := io.WriteString(e.out, text)
 	return err
 }
 
@@ -95,7 +87,7 @@ func (e *plainEditor) ReadLine(ctx context.Context, prompt func() Prompt) (strin
 
 // readOne reads a single line.
 func (e *plainEditor) readOne(ctx context.Context, prompt func() Prompt) (string, error) {
-	if err := e.show(prompt); err != nil {
+	if err := e.show(prompt().Text, prompt); err != nil {
 		return "", err
 	}
 	if !e.reading {
@@ -109,11 +101,11 @@ func (e *plainEditor) readOne(ctx context.Context, prompt func() Prompt) (string
 		if l.err != nil { // Ctrl-D leaves the cursor behind the prompt
 			end = "\n"
 		}
-		return l.text, errors.Join(l.err, e.hide(end))
+		return l.text, errors.Join(l.err, e.show(end, nil))
 	case <-e.interrupts:
-		return "", errors.Join(ErrInterrupted, e.hide("\n"))
+		return "", errors.Join(ErrInterrupted, e.show("\n", nil))
 	case <-ctx.Done():
-		return "", errors.Join(context.Cause(ctx), e.hide("\n"))
+		return "", errors.Join(context.Cause(ctx), e.show("\n", nil))
 	}
 }
 
