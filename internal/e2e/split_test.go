@@ -1,3 +1,5 @@
+//go:build unix
+
 package e2e
 
 import (
@@ -52,8 +54,9 @@ func isolate(_ *testing.T, s *zktest.Split, victim int) { s.Isolate(victim) }
 func muteAndIsolate(t *testing.T, s *zktest.Split, victim int) {
 	other := zksession.Open(t, zkconn.Config{Servers: s.Addr((victim + 1) % 3), Timeout: 20 * tick})
 	s.Mute(victim)
-	// The others give up after syncLimit ticks of silence, counted from the last
-	// ping, which came half a tick ago or less.
+	// The others give up after syncLimit ticks of silence, counted from a ping that
+	// came half a tick before this or less, and must not be heard to do so. Until
+	// then what this client asks is passed on to the leader: a sign of life.
 	for range 2*syncLimit - 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), tick/2)
 		if err := other.Sync(ctx, "/"); err == nil {
