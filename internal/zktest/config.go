@@ -18,6 +18,9 @@ type config struct {
 	members  int      // of the ensemble
 	quorum   bool
 	readOnly bool
+
+	// view is how one member sees another: its ports. Nil: as they are.
+	view func(self, other member) member
 }
 
 func newConfig(opts []Option) config {
@@ -53,6 +56,15 @@ func Words(list string) Option {
 // is empty. Peer().Restart() makes the majority, for writing something to read;
 // Peer().Stop() takes it away again, and some 3 s later the server is read-only.
 func ReadOnlyEnsemble() Option { return func(c *config) { c.readOnly, c.members = true, 2 } }
+
+// Ticks sets the unit of the server's time, in milliseconds, and how many of them
+// a member may take to join and to answer. Sessions last from 2 ticks to 20.
+func Ticks(tickTime, initLimit, syncLimit int) Option {
+	return func(c *config) {
+		c.lines = append(c.lines, fmt.Sprintf("tickTime=%d\ninitLimit=%d\nsyncLimit=%d\nminSessionTimeout=%d\nmaxSessionTimeout=%d",
+			tickTime, initLimit, syncLimit, 2*tickTime, 20*tickTime))
+	}
+}
 
 // Heap sets the largest heap of the server's Java machine in MiB, 256 by default.
 func Heap(mb int) Option { return func(c *config) { c.heapMB = mb } }
@@ -111,6 +123,9 @@ func (c config) zooCfg(dir string, self member, all []member) string {
 	if c.quorum || c.readOnly {
 		lines = append(lines, "standaloneEnabled=false", "reconfigEnabled=true")
 		for _, m := range all {
+			if c.view != nil && m.id != self.id {
+				m = c.view(self, m)
+			}
 			lines = append(lines, fmt.Sprintf("server.%d=127.0.0.1:%d:%d:participant;127.0.0.1:%d",
 				m.id, m.quorum, m.election, m.client))
 		}

@@ -14,17 +14,23 @@ import (
 // all serve clients. They end as one of Start's does.
 func Ensemble(tb testing.TB, members int, opts ...Option) []*Server {
 	tb.Helper()
+	c := newConfig(opts)
+	c.quorum, c.members = true, members
+	return startMembers(tb, c)
+}
+
+// startMembers starts all the servers of an ensemble.
+func startMembers(tb testing.TB, c config) []*Server {
+	tb.Helper()
 	if err := installed(); err != nil {
 		giveUp(tb, err)
 	}
-	c := newConfig(opts)
-	c.quorum, c.members = true, members
 	made, err := prepare(tb.TempDir(), c)
 	if err != nil {
 		giveUp(tb, err)
 	}
-	servers := make([]*Server, members)
-	errs := make([]error, members)
+	servers := make([]*Server, c.members)
+	errs := make([]error, c.members)
 	var starting sync.WaitGroup
 	for i, inst := range made {
 		servers[i] = &Server{tb: tb, inst: inst}

@@ -41,8 +41,8 @@ func newLink(p *Proxy, client *net.TCPConn) *link {
 func (l *link) run() {
 	defer l.p.forget(l)
 	defer l.cut()
-	conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(l.ctx, "tcp", l.p.target)
-	if err != nil {
+	conn := l.dial()
+	if conn == nil {
 		return // the client sees its connection closed
 	}
 	server := conn.(*net.TCPConn)
@@ -59,6 +59,24 @@ func (l *link) run() {
 	if t := l.sprung(); t != nil {
 		close(t.cut)
 	}
+}
+
+// dial connects to the target, or returns nil. A member of an ensemble that is
+// refused tries again soon, but one that a proxy let in would take an end for the
+// leader's; so the proxy tries again itself.
+func (l *link) dial() net.Conn {
+	const limit = 5 * time.Second
+	d := net.Dialer{Timeout: limit}
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		conn, err := d.DialContext(l.ctx, "tcp", l.p.target)
+		if err == nil {
+			return conn
+		}
+		if l.p.stream == nil || l.ctx.Err() != nil {
+			break
+		}
+	}
+	return nil
 }
 
 // cut closes both connections, which wakes whoever reads or writes them.
@@ -92,7 +110,7 @@ func (l *link) pass(wg *sync.WaitGroup, src, dst *net.TCPConn, check func(parcel
 	queue := make(chan parcel, queueLength)
 	wg.Go(func() {
 		defer close(queue)
-		in := parcelReader{r: bufio.NewReader(src)}
+		in := parcelReader{r: bufio.NewReader(src), unframed: l.p.stream != nil}
 		for {
 			p, err := in.next()
 			p.due = time.Now().Add(l.p.latency())
@@ -159,6 +177,9 @@ func (l *link) passes(g *gate) bool {
 // checkRequest looks for the request that a trap waits for, and passes all but
 // one that must not arrive.
 func (l *link) checkRequest(p parcel) bool {
+	if l.p.stream != nil {
+		l.p.stream(p.bytes)
+	}
 	if len(p.header) < 8 || l.sprung() != nil {
 		return true
 	}

@@ -16,6 +16,10 @@ type Proxy struct {
 	target string
 	wg     sync.WaitGroup // accept loops and links
 
+	// stream, if any, makes it pass bytes as they come, not a client's frames. It
+	// sees what is sent to the target, and may change it in place.
+	stream func(sent []byte)
+
 	mu          sync.Mutex
 	closed      bool
 	listener    net.Listener // nil while refusing
@@ -41,11 +45,17 @@ type trap struct {
 // its connections with it.
 func NewProxy(tb testing.TB, target string) *Proxy {
 	tb.Helper()
+	return startProxy(tb, &Proxy{target: target})
+}
+
+// startProxy starts one that has its target.
+func startProxy(tb testing.TB, p *Proxy) *Proxy {
+	tb.Helper()
 	ln, err := listen()
 	if err != nil {
 		tb.Fatalf("zktest: proxy: %v", err)
 	}
-	p := &Proxy{tb: tb, addr: ln.Addr().String(), target: target, links: map[*link]bool{}}
+	p.tb, p.addr, p.links = tb, ln.Addr().String(), map[*link]bool{}
 	p.accept(ln)
 	tb.Cleanup(p.close)
 	return p
