@@ -217,7 +217,7 @@ func TestEveryCommandHasAScript(t *testing.T) {
 // A usage line names all flags of its command and no others, in one form: the
 // short one where there is one.
 func TestUsageNamesEachFlag(t *testing.T) {
-	word := regexp.MustCompile(`(?:^|[\s\[|])--?(\w+)`)
+	word := regexp.MustCompile(`(?:^|[\s\[|])--?(\w[\w-]*)`)
 	for _, c := range registry().All() {
 		usage, _, _ := strings.Cut(c.Args, "#")
 		var named, declared []string
