@@ -67,8 +67,10 @@ func (s *Server) reply(c *conn, xid, op int32, d *jute.Decoder) ([]byte, verdict
 	case jute.OpCloseSession:
 		s.closeSession(c.sess)
 		return finish(frame(xid, s.zxid, codeOK)), leave
-	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpDeleteContainer, jute.OpSetData, jute.OpSetACL,
-		jute.OpCheck, jute.OpMulti, jute.OpReconfig:
+	case jute.OpDelete, jute.OpDeleteContainer, jute.OpSetData, jute.OpSetACL, jute.OpCheck, jute.OpMulti, jute.OpReconfig:
+		return s.write(c, xid, op, d), stay
+	}
+	if jute.Creates(op) {
 		return s.write(c, xid, op, d), stay
 	}
 	e := frame(xid, s.zxid, codeOK)
@@ -156,19 +158,9 @@ func (s *Server) write(c *conn, xid, op int32, d *jute.Decoder) []byte {
 	if err != codeOK {
 		return withError(e, err, op)
 	}
-	st := s.tree.apply(&x, s.zxid, now)
+	s.tree.apply(e, op, &x, s.zxid, now)
 	s.wakeForReaping()
-	switch op {
-	case jute.OpCreate:
-		e.String(x.path)
-	case jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
-		e.String(x.path)
-		st.encode(e)
-	case jute.OpSetData, jute.OpSetACL:
-		st.encode(e)
-	case jute.OpCheck:
-		// Outside a multi the real one fails to encode its answer, and sends
-		// none.
+	if op == jute.OpCheck { // outside a multi the real one fails to encode its answer, and sends none
 		return nil
 	}
 	return finish(e)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/zksh/zksh/internal/jute"
 )
 
 // ValidatePath checks a path by the rules of the Java client (PathUtils.validatePath)
@@ -125,7 +127,7 @@ func (c chroot) holds(path string) bool {
 // there is no root, or none to create in, the chroot itself is missing.
 func (c chroot) refusal(code Code, op int32, path string) *Error {
 	e := &Error{Code: code, Path: path}
-	if code == NoNode && (path == "/" || creates(op) && strings.LastIndexByte(path, '/') == 0) {
+	if code == NoNode && (path == "/" || jute.Creates(op) && strings.LastIndexByte(path, '/') == 0) {
 		e.Chroot = string(c)
 	}
 	return e

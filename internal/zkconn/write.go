@@ -92,15 +92,6 @@ func changeOf(request any) (change, error) {
 	return change{}, fmt.Errorf("a multi cannot hold a %T", request)
 }
 
-// creates tells whether an operation makes a znode.
-func creates(code int32) bool {
-	switch code {
-	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
-		return true
-	}
-	return false
-}
-
 func (c change) valid() error {
 	bits := c.flags < flagContainer && c.flags&zk.FlagSequence != 0
 	return ValidatePath(c.path, bits || c.flags == flagSequentialTTL)
@@ -113,7 +104,7 @@ func (c change) encode(e *jute.Encoder, root chroot) {
 
 // made reads the path of a created znode, as the server knows it.
 func (c change) made(a *answer) string {
-	if !creates(c.code) {
+	if !jute.Creates(c.code) {
 		return ""
 	}
 	return a.String()
