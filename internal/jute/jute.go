@@ -28,11 +28,26 @@ func (e *Encoder) Bool(v bool) {
 	}
 }
 
-// Int appends a 32-bit integer.
-func (e *Encoder) Int(v int32) { e.B = binary.BigEndian.AppendUint32(e.B, uint32(v)) }
+// Int appends 32-bit integers.
+func (e *Encoder) Int(values ...int32) {
+	for _, v := range values {
+		e.B = binary.BigEndian.AppendUint32(e.B, uint32(v))
+	}
+}
 
-// Long appends a 64-bit integer.
-func (e *Encoder) Long(v int64) { e.B = binary.BigEndian.AppendUint64(e.B, uint64(v)) }
+// Long appends 64-bit integers.
+func (e *Encoder) Long(values ...int64) {
+	for _, v := range values {
+		e.B = binary.BigEndian.AppendUint64(e.B, uint64(v))
+	}
+}
+
+// MultiHeader appends what stands before each part of a multi, and at its end.
+func (e *Encoder) MultiHeader(op int32, end bool, err int32) {
+	e.Int(op)
+	e.Bool(end)
+	e.Int(err)
+}
 
 // String appends a string.
 func (e *Encoder) String(s string) {
@@ -140,6 +155,14 @@ func (d *Decoder) Count(size int) int {
 		return 0
 	}
 	return int(n)
+}
+
+// MultiHeader takes the operation of a multi's next part, and whether that is the
+// end instead. The error in it says no more than the part itself.
+func (d *Decoder) MultiHeader() (op int32, end bool) {
+	op, end = d.Int(), d.Bool()
+	d.Int()
+	return op, end
 }
 
 // Strings takes a vector of strings.

@@ -25,7 +25,7 @@ func (s *Server) multi(c *conn, d *jute.Decoder, zxid, now int64, e *jute.Encode
 	for i := range requests {
 		switch op := requests[i].op; {
 		case failed < 0:
-			multiHeader(e, resultType(op), false, 0)
+			e.MultiHeader(resultType(op), false, 0)
 			s.tree.apply(e, op, &txns[i], zxid, now)
 		case i < failed:
 			writeError(e, codeOK)
@@ -35,7 +35,7 @@ func (s *Server) multi(c *conn, d *jute.Decoder, zxid, now int64, e *jute.Encode
 			writeError(e, codeRuntimeInconsistency)
 		}
 	}
-	multiHeader(e, -1, true, -1)
+	e.MultiHeader(-1, true, -1)
 	return codeOK
 }
 
@@ -44,8 +44,7 @@ func (s *Server) multi(c *conn, d *jute.Decoder, zxid, now int64, e *jute.Encode
 func readMulti(d *jute.Decoder) ([]request, bool) {
 	var list []request
 	for {
-		typ, done := d.Int(), d.Bool()
-		d.Int() // the header's error, meaningless in a request
+		typ, done := d.MultiHeader()
 		if d.Err() != nil || done {
 			return list, d.Err() == nil
 		}
@@ -83,7 +82,7 @@ func resultType(op int32) int32 {
 }
 
 func writeError(e *jute.Encoder, err code) {
-	multiHeader(e, opError, false, int32(err))
+	e.MultiHeader(opError, false, int32(err))
 	e.Int(int32(err))
 }
 
@@ -106,7 +105,7 @@ func (s *Server) multiRead(c *conn, d *jute.Decoder, e *jute.Encoder) code {
 	err := codeOK
 	for _, r := range reads {
 		mark := len(e.B)
-		multiHeader(e, r.op, false, 0)
+		e.MultiHeader(r.op, false, 0)
 		switch {
 		case mark > maxReply: // one small request must not ask for gigabytes
 			err = codeMarshalling
@@ -128,7 +127,7 @@ func (s *Server) multiRead(c *conn, d *jute.Decoder, e *jute.Encoder) code {
 			err = codeOK
 		}
 	}
-	multiHeader(e, -1, true, -1)
+	e.MultiHeader(-1, true, -1)
 	return err
 }
 
@@ -137,8 +136,7 @@ func (s *Server) multiRead(c *conn, d *jute.Decoder, e *jute.Encoder) code {
 func readMultiRead(d *jute.Decoder) ([]read, bool) {
 	var list []read
 	for {
-		typ, done := d.Int(), d.Bool()
-		d.Int()
+		typ, done := d.MultiHeader()
 		if d.Err() != nil || done {
 			return list, d.Err() == nil
 		}

@@ -279,17 +279,17 @@ func (t *tree) apply(e *jute.Encoder, op int32, x *txn, zxid, now int64) {
 		n = t.create(x, zxid, now)
 		e.String(x.path)
 		if op != jute.OpCreate {
-			n.stat().encode(e)
+			n.encodeStat(e)
 		}
 		t.created(x.path, n)
 	case jute.OpDelete:
 		t.delete(x.path, zxid)
 	case jute.OpSetData:
 		t.setData(x.path, n, x.data, x.version, zxid, now)
-		n.stat().encode(e)
+		n.encodeStat(e)
 	case jute.OpSetACL:
 		t.setACL(n, x.acl, x.version)
-		n.stat().encode(e)
+		n.encodeStat(e)
 	}
 }
 

@@ -79,16 +79,16 @@ func multiChildren(paths []string) op[[]Listing] {
 		code: jute.OpMultiRead, path: paths[0],
 		encode: func(e *jute.Encoder, root chroot) {
 			for _, path := range paths {
-				multiHeader(e, jute.OpGetChildren, false)
+				e.MultiHeader(jute.OpGetChildren, false, -1)
 				e.String(root.server(path))
 				e.Bool(false)
 			}
-			multiHeader(e, -1, true)
+			e.MultiHeader(-1, true, -1)
 		},
 		decode: func(a *answer) []Listing {
 			out := make([]Listing, len(paths))
 			for i := range out {
-				if resultKind(a) == -1 {
+				if a.refused() {
 					out[i].Err = a.root.refusal(Code(a.Int()), jute.OpGetChildren, paths[i])
 				} else {
 					out[i].Names = a.Strings()

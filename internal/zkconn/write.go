@@ -133,10 +133,10 @@ func multi(changes ...change) op[Written] {
 	o := changing(jute.OpMulti, changes...)
 	o.encode = func(e *jute.Encoder, root chroot) {
 		for _, c := range changes {
-			multiHeader(e, c.code, false)
+			e.MultiHeader(c.code, false, -1)
 			c.encode(e, root)
 		}
-		multiHeader(e, -1, true)
+		e.MultiHeader(-1, true, -1)
 	}
 	return o
 }
@@ -174,7 +174,7 @@ func changing(code int32, changes ...change) op[Written] {
 func results(a *answer, code int32, changes []change) []string {
 	made := make([]string, len(changes))
 	for i, c := range changes {
-		if code != jute.OpMulti || resultKind(a) != -1 {
+		if code != jute.OpMulti || !a.refused() {
 			made[i] = c.made(a)
 			continue
 		}
@@ -189,17 +189,10 @@ func results(a *answer, code int32, changes []change) []string {
 	return made
 }
 
-// multiHeader stands before each part of a multi, and at its end.
-func multiHeader(e *jute.Encoder, code int32, end bool) {
-	e.Int(code)
-	e.Bool(end)
-	e.Int(-1)
-}
-
-// resultKind reads a multiHeader of an answer: the operation, or -1 for an error.
-func resultKind(a *answer) int32 {
-	kind, _, _ := a.Int(), a.Bool(), a.Int()
-	return kind
+// refused reads the header of a part of an answer, which may be that of an error.
+func (a *answer) refused() bool {
+	op, _ := a.MultiHeader()
+	return op == -1
 }
 
 func create(path string, data []byte, acl []zk.ACL, mode CreateMode) op[Written] {
