@@ -128,8 +128,8 @@ func (c Client) AddWatch(ctx context.Context, path string, recursive bool) error
 	}
 	o.effect = func(l *link, a *answer) {
 		if a.code == codeOK { // a znode has one persistent watch of a session, of the mode set last
-			l.watches.remove(a.root.server(path), persistentWatch, recursiveWatch)
-			l.watches.add(kind, a.root.server(path))
+			l.watches.fire(a.root.server(path), persistentWatch, recursiveWatch)
+			l.watches[watchKey{kind, a.root.server(path)}] = watch{shown: true}
 		}
 	}
 	_, err := do(ctx, c, o)
@@ -143,7 +143,7 @@ func (c Client) RemoveWatches(ctx context.Context, path string, t WatcherType, l
 	l := c.s.current()
 	server := c.root(l).server(path)
 	o := asking(jute.OpRemoveWatches, path, (*answer).nothing)
-	if o.err == nil && !look(l, func() bool { return l.watches.has(server, t.kinds()...) }) {
+	if o.err == nil && !look(l, func() bool { return l.watches.has(true, server, t.kinds()...) }) {
 		o.err = &Error{Code: noWatcher, Path: path}
 	}
 	o.write = true

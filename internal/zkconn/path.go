@@ -2,7 +2,7 @@ package zkconn
 
 import (
 	"errors"
-	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -32,16 +32,11 @@ func ValidatePath(path string, sequential bool) error {
 		if sequential {
 			path = path[:len(path)-1]
 		}
-		return fmt.Errorf("Invalid path string %q caused by %s @%d", rawQuoted(path), why, i)
+		const quote = `"` // nothing between them is escaped
+		return errors.New("Invalid path string " + quote + path + quote + " caused by " + why + " @" + strconv.Itoa(i))
 	}
 	return nil
 }
-
-// rawQuoted prints between plain double quotes, as the Java client does.
-type rawQuoted string
-
-// Format writes the string between quotes, with nothing escaped.
-func (r rawQuoted) Format(f fmt.State, _ rune) { fmt.Fprint(f, `"`+string(r)+`"`) }
 
 // badRune finds the first offending character; its position counts UTF-16 units.
 func badRune(path string) (at int, why string) {

@@ -186,6 +186,6 @@ func (p *Pinned) Unwatch(path string, wake chan<- struct{}) {
 	p.l.mu.Lock()
 	defer p.l.mu.Unlock()
 	for _, kind := range []watchKind{dataWatch, existWatch, childWatch} {
-		p.l.wakes.drop(watchKey{kind, p.l.root.server(path)}, wake)
+		p.l.watches.drop(watchKey{kind, p.l.root.server(path)}, wake)
 	}
 }
