@@ -298,21 +298,6 @@ func validPath(path string) bool {
 	if path == "" || path[0] != '/' {
 		return false
 	}
-	if path == "/" {
-		return true
-	}
-	for name := range strings.SplitSeq(path[1:], "/") {
-		if name == "" || name == "." || name == ".." {
-			return false
-		}
-	}
-	for _, r := range path {
-		switch {
-		case r <= 0x1f, r >= 0x7f && r <= 0x9f,
-			r >= 0xd800 && r <= 0xf8ff, // surrogates and private use
-			r >= 0xfff0:                // and what Java writes with surrogates
-			return false
-		}
-	}
-	return true
+	_, why := jute.PathFault(path)
+	return why == "" || path == "/"
 }
