@@ -140,20 +140,14 @@ func allowed(list []acl, perm int32, caller []id) bool {
 			return true
 		}
 	}
-	for _, a := range list {
-		if a.perms&perm == 0 {
-			continue
-		}
-		if a.id == world {
-			return true
-		}
-		for _, who := range caller {
-			if who.scheme == a.scheme && (who.id == a.id.id || a.scheme == "ip" && matchIP(a.id.id, who.id)) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(list, func(a acl) bool {
+		return a.perms&perm != 0 && (a.id == world || slices.ContainsFunc(caller, a.names))
+	})
+}
+
+// names tells whether an entry is about an identity.
+func (a acl) names(who id) bool {
+	return a.id == who || a.scheme == "ip" && who.scheme == "ip" && matchIP(a.id.id, who.id)
 }
 
 // masked hides the digests of a list from a caller who may not administer it.
