@@ -7,7 +7,23 @@ package jute
 import (
 	"encoding/binary"
 	"errors"
+	"io"
+	"slices"
 )
+
+// ReadBehind reads n bytes behind b, in steps that double: memory grows with what
+// really arrives, never with what a length field claims.
+func ReadBehind(r io.Reader, b []byte, n, step int) ([]byte, error) {
+	for end := len(b) + n; len(b) < end; {
+		have := len(b)
+		more := min(end-have, max(step, have))
+		b = slices.Grow(b, more)[:have+more]
+		if _, err := io.ReadFull(r, b[have:]); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
 
 // errShort is the error of a Decoder that was asked for more bytes than the
 // record has, or that met a length that cannot be.

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -204,10 +205,7 @@ func (t *tree) unindex(path string, owner int64) {
 }
 
 func sortedKeys(set map[string]struct{}) []string {
-	names := make([]string, 0, len(set))
-	for name := range set {
-		names = append(names, name)
-	}
+	names := slices.AppendSeq(make([]string, 0, len(set)), maps.Keys(set))
 	slices.Sort(names)
 	return names
 }
