@@ -62,10 +62,11 @@ type change struct {
 	path  string
 	flags int32               // of a creation
 	rest  func(*jute.Encoder) // writes the record behind its path
+	err   error               // why there can be no such change
 }
 
 func creation(code int32, r *zk.CreateRequest, ttl time.Duration) change {
-	return change{code, r.Path, r.Flags, func(e *jute.Encoder) {
+	return change{code: code, path: r.Path, flags: r.Flags, rest: func(e *jute.Encoder) {
 		e.Buffer(r.Data)
 		writeACL(e, r.Acl)
 		e.Int(r.Flags)
@@ -80,21 +81,21 @@ func removal(path string, version int32) change {
 }
 
 // changeOf takes one of go-zookeeper's requests for a multi.
-func changeOf(request any) (change, error) {
+func changeOf(request any) change {
 	switch r := request.(type) {
 	case *zk.CreateRequest:
-		return creation(jute.OpCreate, r, 0), nil
+		return creation(jute.OpCreate, r, 0)
 	case *zk.DeleteRequest:
-		return removal(r.Path, r.Version), nil
+		return removal(r.Path, r.Version)
 	case *zk.CheckVersionRequest:
-		return change{code: jute.OpCheck, path: r.Path, rest: func(e *jute.Encoder) { e.Int(r.Version) }}, nil
+		return change{code: jute.OpCheck, path: r.Path, rest: func(e *jute.Encoder) { e.Int(r.Version) }}
 	}
-	return change{}, fmt.Errorf("a multi cannot hold a %T", request)
+	return change{err: fmt.Errorf("a multi cannot hold a %T", request)}
 }
 
 func (c change) valid() error {
 	bits := c.flags < flagContainer && c.flags&zk.FlagSequence != 0
-	return ValidatePath(c.path, bits || c.flags == flagSequentialTTL)
+	return cmp.Or(c.err, ValidatePath(c.path, bits || c.flags == flagSequentialTTL))
 }
 
 func (c change) encode(e *jute.Encoder, root chroot) {
@@ -127,9 +128,13 @@ func alone(c change) op[Written] {
 	return o
 }
 
-// multi carries out all changes or none. A refusal is that of the first change
-// that could not be made.
-func multi(changes ...change) op[Written] {
+// multi carries out a change for each of a list, all or none. A refusal is that of
+// the first change that could not be made.
+func multi[T any](list []T, of func(T) change) op[Written] {
+	changes := make([]change, len(list))
+	for i, item := range list {
+		changes[i] = of(item)
+	}
 	o := changing(jute.OpMulti, changes...)
 	o.encode = func(e *jute.Encoder, root chroot) {
 		for _, c := range changes {
@@ -204,11 +209,7 @@ func create(path string, data []byte, acl []zk.ACL, mode CreateMode) op[Written]
 }
 
 func multiDelete(paths []string) op[Written] {
-	changes := make([]change, len(paths))
-	for i, p := range paths {
-		changes[i] = removal(p, -1)
-	}
-	return multi(changes...)
+	return multi(paths, func(path string) change { return removal(path, -1) })
 }
 
 func setACL(path string, acl []zk.ACL, version int32) op[*zk.Stat] {
@@ -217,13 +218,8 @@ func setACL(path string, acl []zk.ACL, version int32) op[*zk.Stat] {
 
 // setting overwrites something of a znode that has the version.
 func setting(code int32, path string, version int32, value func(*jute.Encoder)) op[*zk.Stat] {
-	o := asking(code, path, (*answer).stat)
+	o := asking(code, path, (*answer).stat, value, func(e *jute.Encoder) { e.Int(version) })
 	o.write = true
-	o.encode = func(e *jute.Encoder, root chroot) {
-		e.String(root.server(path))
-		value(e)
-		e.Int(version)
-	}
 	return o
 }
 
