@@ -36,7 +36,6 @@ type conn struct {
 	ids   []id
 	sess  *session // nil until the first frame
 	gone  bool     // no longer the server's: nothing is sent any more
-	hung  bool     // by a fault
 	stats connStats
 
 	mu      sync.Mutex // taken after the server's, never before
@@ -82,7 +81,7 @@ func (c *conn) serve() {
 		if buf, err = c.readFrame(buf); err != nil {
 			break
 		}
-		v = c.do(c.s.handle, buf)
+		v = c.do(func(c *conn, b []byte) verdict { return c.s.carryOut(c, b) }, buf)
 	}
 	c.s.mu.Lock()
 	c.s.forget(c)

@@ -22,25 +22,11 @@ func (s *Server) handle(c *conn, b []byte) verdict {
 	if c.sess.conn != c {
 		return cut // the session has moved to another connection
 	}
-	fault := s.fault(op)
-	switch {
-	case c.hung || fault == Hang:
-		c.hung = true // not even the session's clock hears of it
-		return stay
-	case fault == CutBefore:
-		return cut
-	}
 	if op != jute.OpAuth && op != jute.OpSASL { // which are no sign of life
 		s.touch(c.sess)
 	}
 	s.stats.request(c, op, xid, len(b)+4)
 	reply, v := s.reply(c, xid, op, d)
-	switch fault {
-	case DropReply:
-		return v
-	case CutAfter:
-		return cut
-	}
 	if reply != nil {
 		s.stats.reply(c, len(reply)-4, s.zxid, s.now())
 		c.send(reply)
