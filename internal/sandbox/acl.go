@@ -150,9 +150,12 @@ func (a acl) names(who id) bool {
 	return a.id == who || a.scheme == "ip" && who.scheme == "ip" && matchIP(a.id.id, who.id)
 }
 
-// masked hides the digests of a list from a caller who may not administer it.
-func masked(list []acl) []acl {
-	list = slices.Clone(list)
+// shown is the list without digests for a caller who may not administer it.
+func (l *aclList) shown(caller []id) []acl {
+	if allowed(l.entries, permAdmin, caller) {
+		return l.entries
+	}
+	list := slices.Clone(l.entries)
 	for i, a := range list {
 		if user, _, ok := strings.Cut(a.id.id, ":"); ok && a.scheme == "digest" {
 			list[i].id.id = user + ":x"

@@ -107,14 +107,10 @@ func (s *Server) multiRead(c *conn, d *jute.Decoder, e *jute.Encoder) code {
 		mark := len(e.B)
 		e.MultiHeader(r.op, false, 0)
 		switch {
-		case mark > maxReply: // one small request must not ask for gigabytes
+		case mark > maxReply, r.op == opError: // one small request must not ask for gigabytes
 			err = codeMarshalling
-		case r.op == jute.OpGetData:
-			err = s.getData(c, r, e)
-		case r.op == jute.OpGetChildren:
-			err = s.getChildren(c, r, e)
 		default:
-			err = codeMarshalling
+			err = s.answer(c, r, e)
 		}
 		if err != codeOK {
 			e.B = e.B[:mark]

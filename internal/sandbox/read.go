@@ -16,20 +16,40 @@ func readPath(d *jute.Decoder, op int32) read {
 	return r
 }
 
-// visible looks a node up and checks that the connection may read it. It leaves
+// answer carries out a read of one path, if the connection may read it. It leaves
 // the watch that was asked for.
-func (s *Server) visible(c *conn, r read, perm int32) (*node, code) {
+func (s *Server) answer(c *conn, r read, e *jute.Encoder) code {
+	if r.op == jute.OpExists {
+		return s.exists(c, r, e)
+	}
+	perm := int32(permRead)
+	if r.op == jute.OpGetACL {
+		perm |= permAdmin
+	}
 	n := s.tree.nodes[r.path]
 	switch {
 	case r.null:
-		return nil, codeMarshalling
+		return codeMarshalling
 	case n == nil:
-		return nil, codeNoNode
+		return codeNoNode
 	case !allowed(n.acl.entries, perm, c.ids):
-		return nil, codeNoAuth
+		return codeNoAuth
 	}
 	s.watch(c, r)
-	return n, codeOK
+	switch r.op {
+	case jute.OpGetData:
+		e.Buffer(n.data)
+	case jute.OpGetChildren, jute.OpGetChildren2:
+		e.Strings(sortedKeys(n.children)) // the real one's order is arbitrary, ours at least repeats
+	case jute.OpGetACL:
+		writeACL(e, n.acl.shown(c.ids))
+	case jute.OpGetAllChildrenNumber:
+		e.Int(s.tree.descendants(r.path))
+	}
+	if r.op != jute.OpGetChildren && r.op != jute.OpGetAllChildrenNumber {
+		n.encodeStat(e)
+	}
+	return codeOK
 }
 
 // watch leaves the watch that a read asks for, if it does.
@@ -57,51 +77,6 @@ func (s *Server) exists(c *conn, r read, e *jute.Encoder) code {
 		return codeNoNode
 	}
 	n.encodeStat(e)
-	return codeOK
-}
-
-func (s *Server) getData(c *conn, r read, e *jute.Encoder) code {
-	n, err := s.visible(c, r, permRead)
-	if err != codeOK {
-		return err
-	}
-	e.Buffer(n.data)
-	n.encodeStat(e)
-	return codeOK
-}
-
-// getChildren serves opcodes 8 and 12, which differ in the Stat at the end.
-func (s *Server) getChildren(c *conn, r read, e *jute.Encoder) code {
-	n, err := s.visible(c, r, permRead)
-	if err != codeOK {
-		return err
-	}
-	e.Strings(sortedKeys(n.children)) // the real one's order is arbitrary, ours at least repeats
-	if r.op == jute.OpGetChildren2 {
-		n.encodeStat(e)
-	}
-	return codeOK
-}
-
-func (s *Server) getACL(c *conn, r read, e *jute.Encoder) code {
-	n, err := s.visible(c, r, permRead|permAdmin)
-	if err != codeOK {
-		return err
-	}
-	list := n.acl.entries
-	if !allowed(list, permAdmin, c.ids) {
-		list = masked(list)
-	}
-	writeACL(e, list)
-	n.encodeStat(e)
-	return codeOK
-}
-
-func (s *Server) getAllChildrenNumber(c *conn, r read, e *jute.Encoder) code {
-	if _, err := s.visible(c, r, permRead); err != codeOK {
-		return err
-	}
-	e.Int(s.tree.descendants(r.path))
 	return codeOK
 }
 

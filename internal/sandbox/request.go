@@ -82,23 +82,15 @@ func withError(e *jute.Encoder, err code, op int32) []byte {
 	return finish(e)
 }
 
-// pathReads are the reads that ask about one path.
-var pathReads = map[int32]func(*Server, *conn, read, *jute.Encoder) code{
-	jute.OpExists: (*Server).exists, jute.OpGetData: (*Server).getData, jute.OpGetACL: (*Server).getACL,
-	jute.OpGetChildren: (*Server).getChildren, jute.OpGetChildren2: (*Server).getChildren,
-	jute.OpGetAllChildrenNumber: (*Server).getAllChildrenNumber,
-}
-
 // read carries out a request that changes nothing in the tree.
 func (s *Server) read(c *conn, op int32, d *jute.Decoder, e *jute.Encoder) code {
-	if answer := pathReads[op]; answer != nil {
+	switch op {
+	case jute.OpExists, jute.OpGetData, jute.OpGetACL, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetAllChildrenNumber:
 		r := readPath(d, op)
 		if d.Err() != nil {
 			return codeMarshalling
 		}
-		return answer(s, c, r, e)
-	}
-	switch op {
+		return s.answer(c, r, e)
 	case jute.OpMultiRead:
 		return s.multiRead(c, d, e)
 	case jute.OpSync:
