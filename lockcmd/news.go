@@ -18,47 +18,34 @@ import (
 // a command alive beyond its lock.
 type crier struct {
 	mu   sync.Mutex
-	list []func()
-	idle chan struct{} // closed when all is told; nil while nothing is
+	told chan struct{} // closed when the latest text is told; nil before the first
 }
 
 // say hands over a text to be told.
 func (c *crier) say(tell func(string), text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.list = append(c.list, func() { tell(text) })
-	if c.idle == nil {
-		c.idle = make(chan struct{})
-		go c.tell(c.idle) // ends when all is told; finish waits for it
-	}
-}
-
-func (c *crier) tell(idle chan<- struct{}) {
-	defer close(idle)
-	for {
-		c.mu.Lock()
-		if len(c.list) == 0 {
-			c.idle = nil
-			c.mu.Unlock()
-			return
+	before, told := c.told, make(chan struct{})
+	c.told = told
+	go func() { // in its turn; finish waits for the last one
+		defer close(told)
+		if before != nil {
+			<-before
 		}
-		next := c.list[0]
-		c.list = c.list[1:]
-		c.mu.Unlock()
-		next()
-	}
+		tell(text)
+	}()
 }
 
 // finish waits until all is told, or ctx ends.
 func (c *crier) finish(ctx context.Context) error {
 	c.mu.Lock()
-	idle := c.idle
+	told := c.told
 	c.mu.Unlock()
-	if idle == nil {
+	if told == nil {
 		return nil
 	}
 	select {
-	case <-idle:
+	case <-told:
 		return nil
 	case <-ctx.Done():
 		return errors.New("standard error takes no more")

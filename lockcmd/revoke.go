@@ -65,23 +65,25 @@ func ask(ctx context.Context, env *commands.Env, node string) error {
 		}
 		return err
 	}
-	return env.Screen.Print(asked{node, queue.Who(data)})
+	return env.Screen.Print(done{Asked: node, Who: queue.Who(data)})
 }
 
-// asked is the answer of revoke.
-type asked struct {
-	Node string `json:"asked"`
-	Who  string `json:"who"`
+// done is what was done to somebody's znode: the answer of revoke and of unlock
+// --force. One of the two is set.
+type done struct {
+	Asked   string `json:"asked,omitempty"`
+	Removed string `json:"removed,omitempty"`
+	Who     string `json:"who"`
 }
 
 // Text is one line.
-func (a asked) Text(w io.Writer) error { return writeDone(w, "asked", a.Node, a.Who) }
-
-// writeDone says in a line what was done to somebody's znode.
-func writeDone(w io.Writer, done, node, who string) error {
-	line := done + " " + node
-	if who != "" {
-		line += ", of " + who
+func (d done) Text(w io.Writer) error {
+	line := "asked " + d.Asked
+	if d.Removed != "" {
+		line = "removed " + d.Removed
+	}
+	if d.Who != "" {
+		line += ", of " + d.Who
 	}
 	_, err := io.WriteString(w, line+"\n")
 	return err

@@ -136,27 +136,21 @@ func (t *Table) work(f func()) bool {
 
 // Held counts the locks that are held.
 func (t *Table) Held() int {
+	return t.count(func(o *owned) bool { return len(o.leases) > 0 && !lost(o.status.State) && !o.deserted() })
+}
+
+// Guarding tells whether a command runs under a lock.
+func (t *Table) Guarding() bool { return t.count(func(o *owned) bool { return o.command != nil }) > 0 }
+
+func (t *Table) count(which func(*owned) bool) (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := 0
 	for _, o := range t.locks {
-		if len(o.leases) > 0 && !lost(o.status.State) && !o.deserted() {
+		if which(o) {
 			n++
 		}
 	}
 	return n
-}
-
-// Guarding tells whether a command runs under a lock.
-func (t *Table) Guarding() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, o := range t.locks {
-		if o.command != nil {
-			return true
-		}
-	}
-	return false
 }
 
 // Lost is an error that names each lock that was lost, or given up at somebody's

@@ -178,14 +178,5 @@ func (t *Table) force(ctx context.Context, env *commands.Env, dir, which string)
 			return err
 		}
 	}
-	return env.Screen.Print(removed{node, queue.Who(data)})
+	return env.Screen.Print(done{Removed: node, Who: queue.Who(data)})
 }
-
-// removed is the answer of unlock --force.
-type removed struct {
-	Node string `json:"removed"`
-	Who  string `json:"who"`
-}
-
-// Text is one line.
-func (r removed) Text(w io.Writer) error { return writeDone(w, "removed", r.Node, r.Who) }

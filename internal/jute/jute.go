@@ -7,7 +7,23 @@ package jute
 import (
 	"encoding/binary"
 	"errors"
+	"io"
+	"slices"
 )
+
+// ReadBehind reads n bytes behind b, in steps that double: memory grows with what
+// really arrives, never with what a length field claims.
+func ReadBehind(r io.Reader, b []byte, n, step int) ([]byte, error) {
+	for end := len(b) + n; len(b) < end; {
+		have := len(b)
+		more := min(end-have, max(step, have))
+		b = slices.Grow(b, more)[:have+more]
+		if _, err := io.ReadFull(r, b[have:]); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
 
 // errShort is the error of a Decoder that was asked for more bytes than the
 // record has, or that met a length that cannot be.
@@ -28,11 +44,26 @@ func (e *Encoder) Bool(v bool) {
 	}
 }
 
-// Int appends a 32-bit integer.
-func (e *Encoder) Int(v int32) { e.B = binary.BigEndian.AppendUint32(e.B, uint32(v)) }
+// Int appends 32-bit integers.
+func (e *Encoder) Int(values ...int32) {
+	for _, v := range values {
+		e.B = binary.BigEndian.AppendUint32(e.B, uint32(v))
+	}
+}
 
-// Long appends a 64-bit integer.
-func (e *Encoder) Long(v int64) { e.B = binary.BigEndian.AppendUint64(e.B, uint64(v)) }
+// Long appends 64-bit integers.
+func (e *Encoder) Long(values ...int64) {
+	for _, v := range values {
+		e.B = binary.BigEndian.AppendUint64(e.B, uint64(v))
+	}
+}
+
+// MultiHeader appends what stands before each part of a multi, and at its end.
+func (e *Encoder) MultiHeader(op int32, end bool, err int32) {
+	e.Int(op)
+	e.Bool(end)
+	e.Int(err)
+}
 
 // String appends a string.
 func (e *Encoder) String(s string) {
@@ -140,6 +171,14 @@ func (d *Decoder) Count(size int) int {
 		return 0
 	}
 	return int(n)
+}
+
+// MultiHeader takes the operation of a multi's next part, and whether that is the
+// end instead. The error in it says no more than the part itself.
+func (d *Decoder) MultiHeader() (op int32, end bool) {
+	op, end = d.Int(), d.Bool()
+	d.Int()
+	return op, end
 }
 
 // Strings takes a vector of strings.

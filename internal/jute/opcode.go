@@ -33,3 +33,8 @@ const (
 	OpWhoAmI               = 107
 	OpCloseSession         = -11
 )
+
+// Creates tells whether an operation makes a znode.
+func Creates(op int32) bool {
+	return op == OpCreate || op == OpCreate2 || op == OpCreateContainer || op == OpCreateTTL
+}

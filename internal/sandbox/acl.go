@@ -140,25 +140,22 @@ func allowed(list []acl, perm int32, caller []id) bool {
 			return true
 		}
 	}
-	for _, a := range list {
-		if a.perms&perm == 0 {
-			continue
-		}
-		if a.id == world {
-			return true
-		}
-		for _, who := range caller {
-			if who.scheme == a.scheme && (who.id == a.id.id || a.scheme == "ip" && matchIP(a.id.id, who.id)) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(list, func(a acl) bool {
+		return a.perms&perm != 0 && (a.id == world || slices.ContainsFunc(caller, a.names))
+	})
 }
 
-// masked hides the digests of a list from a caller who may not administer it.
-func masked(list []acl) []acl {
-	list = slices.Clone(list)
+// names tells whether an entry is about an identity.
+func (a acl) names(who id) bool {
+	return a.id == who || a.scheme == "ip" && who.scheme == "ip" && matchIP(a.id.id, who.id)
+}
+
+// shown is the list without digests for a caller who may not administer it.
+func (l *aclList) shown(caller []id) []acl {
+	if allowed(l.entries, permAdmin, caller) {
+		return l.entries
+	}
+	list := slices.Clone(l.entries)
 	for i, a := range list {
 		if user, _, ok := strings.Cut(a.id.id, ":"); ok && a.scheme == "digest" {
 			list[i].id.id = user + ":x"

@@ -94,7 +94,7 @@ func BenchmarkMemory(b *testing.B) {
 			if err != codeOK {
 				b.Fatal(path, err)
 			}
-			s.tree.apply(&x, 1, 1)
+			s.tree.apply(&jute.Encoder{}, jute.OpCreate, &x, 1, 1)
 		}
 		for i := range 100 {
 			dir := fmt.Sprintf("/directory-%03d", i)

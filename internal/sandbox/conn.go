@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/zksh/zksh/internal/jute"
 )
 
 const (
@@ -34,7 +36,6 @@ type conn struct {
 	ids   []id
 	sess  *session // nil until the first frame
 	gone  bool     // no longer the server's: nothing is sent any more
-	hung  bool     // by a fault
 	stats connStats
 
 	mu      sync.Mutex // taken after the server's, never before
@@ -80,7 +81,7 @@ func (c *conn) serve() {
 		if buf, err = c.readFrame(buf); err != nil {
 			break
 		}
-		v = c.do(c.s.handle, buf)
+		v = c.do(func(c *conn, b []byte) verdict { return c.s.carryOut(c, b) }, buf)
 	}
 	c.s.mu.Lock()
 	c.s.forget(c)
@@ -127,8 +128,7 @@ func (c *conn) do(f func(*conn, []byte) verdict, b []byte) verdict {
 	return v
 }
 
-// readFrame reads one frame, into buf if that is large enough. Memory follows
-// what arrives, not what a length announces.
+// readFrame reads one frame, into buf if that is large enough.
 func (c *conn) readFrame(buf []byte) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(c.r, head[:]); err != nil {
@@ -138,20 +138,10 @@ func (c *conn) readFrame(buf []byte) ([]byte, error) {
 	if size > maxFrame { // negative lengths too
 		return nil, io.ErrShortBuffer
 	}
-	n := int(size)
 	if cap(buf) > keepBuffer {
 		buf = nil
 	}
-	buf = buf[:0]
-	for len(buf) < n {
-		step := min(n-len(buf), keepBuffer)
-		buf = slices.Grow(buf, step)
-		if _, err := io.ReadFull(c.r, buf[len(buf):len(buf)+step]); err != nil {
-			return nil, err
-		}
-		buf = buf[:len(buf)+step]
-	}
-	return buf, nil
+	return jute.ReadBehind(c.r, buf[:0], int(size), keepBuffer)
 }
 
 // send queues a frame, with the server locked. The queue is bounded: a client

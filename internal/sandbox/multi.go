@@ -23,10 +23,10 @@ func (s *Server) multi(c *conn, d *jute.Decoder, zxid, now int64, e *jute.Encode
 		return why
 	}
 	for i := range requests {
-		switch {
+		switch op := requests[i].op; {
 		case failed < 0:
-			st := s.tree.apply(&txns[i], zxid, now)
-			writeResult(e, requests[i].op, txns[i].path, st)
+			e.MultiHeader(resultType(op), false, 0)
+			s.tree.apply(e, op, &txns[i], zxid, now)
 		case i < failed:
 			writeError(e, codeOK)
 		case i == failed:
@@ -35,7 +35,7 @@ func (s *Server) multi(c *conn, d *jute.Decoder, zxid, now int64, e *jute.Encode
 			writeError(e, codeRuntimeInconsistency)
 		}
 	}
-	multiHeader(e, -1, true, -1)
+	e.MultiHeader(-1, true, -1)
 	return codeOK
 }
 
@@ -44,14 +44,11 @@ func (s *Server) multi(c *conn, d *jute.Decoder, zxid, now int64, e *jute.Encode
 func readMulti(d *jute.Decoder) ([]request, bool) {
 	var list []request
 	for {
-		typ, done := d.Int(), d.Bool()
-		d.Int() // the header's error, meaningless in a request
+		typ, done := d.MultiHeader()
 		if d.Err() != nil || done {
 			return list, d.Err() == nil
 		}
-		switch typ {
-		case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData, jute.OpCheck:
-		default:
+		if !multiWrite(typ) {
 			return nil, false
 		}
 		r := readWrite(d, typ)
@@ -71,25 +68,21 @@ func readMulti(d *jute.Decoder) ([]request, bool) {
 	}
 }
 
-func writeResult(e *jute.Encoder, op int32, path string, st stat) {
-	switch op {
-	case jute.OpCreate:
-		multiHeader(e, jute.OpCreate, false, 0)
-		e.String(path)
-	case jute.OpCreateContainer, jute.OpCreateTTL:
-		multiHeader(e, jute.OpCreate2, false, 0)
-		e.String(path)
-		st.encode(e)
-	case jute.OpSetData:
-		multiHeader(e, jute.OpSetData, false, 0)
-		st.encode(e)
-	default:
-		multiHeader(e, op, false, 0)
+// multiWrite tells what may be in a multi.
+func multiWrite(op int32) bool {
+	return jute.Creates(op) || op == jute.OpDelete || op == jute.OpSetData || op == jute.OpCheck
+}
+
+// resultType is the opcode that the result of an operation in a multi goes by.
+func resultType(op int32) int32 {
+	if op == jute.OpCreateContainer || op == jute.OpCreateTTL {
+		return jute.OpCreate2
 	}
+	return op
 }
 
 func writeError(e *jute.Encoder, err code) {
-	multiHeader(e, opError, false, int32(err))
+	e.MultiHeader(opError, false, int32(err))
 	e.Int(int32(err))
 }
 
@@ -112,16 +105,12 @@ func (s *Server) multiRead(c *conn, d *jute.Decoder, e *jute.Encoder) code {
 	err := codeOK
 	for _, r := range reads {
 		mark := len(e.B)
-		multiHeader(e, r.op, false, 0)
+		e.MultiHeader(r.op, false, 0)
 		switch {
-		case mark > maxReply: // one small request must not ask for gigabytes
+		case mark > maxReply, r.op == opError: // one small request must not ask for gigabytes
 			err = codeMarshalling
-		case r.op == jute.OpGetData:
-			err = s.getData(c, r, e)
-		case r.op == jute.OpGetChildren:
-			err = s.getChildren(c, r, e)
 		default:
-			err = codeMarshalling
+			err = s.answer(c, r, e)
 		}
 		if err != codeOK {
 			e.B = e.B[:mark]
@@ -134,7 +123,7 @@ func (s *Server) multiRead(c *conn, d *jute.Decoder, e *jute.Encoder) code {
 			err = codeOK
 		}
 	}
-	multiHeader(e, -1, true, -1)
+	e.MultiHeader(-1, true, -1)
 	return err
 }
 
@@ -143,17 +132,16 @@ func (s *Server) multiRead(c *conn, d *jute.Decoder, e *jute.Encoder) code {
 func readMultiRead(d *jute.Decoder) ([]read, bool) {
 	var list []read
 	for {
-		typ, done := d.Int(), d.Bool()
-		d.Int()
+		typ, done := d.MultiHeader()
 		if d.Err() != nil || done {
 			return list, d.Err() == nil
 		}
 		r := read{op: typ}
-		switch typ {
-		case jute.OpGetData, jute.OpGetChildren:
+		switch {
+		case typ == jute.OpGetData || typ == jute.OpGetChildren:
 			r.path, r.null = nullString(d)
 			d.Bool() // the watch flag, which the real one passes over
-		case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData, jute.OpCheck:
+		case multiWrite(typ):
 			readWrite(d, typ)
 			r.op = opError
 		default:

@@ -88,38 +88,7 @@ func finish(e *jute.Encoder) []byte {
 // eventFrame is a watch event; the real 3.8 stamps events with zxid -1.
 func eventFrame(typ int32, path string) []byte {
 	e := frame(xidEvent, -1, codeOK)
-	e.Int(typ)
-	e.Int(stateSyncConnected)
+	e.Int(typ, stateSyncConnected)
 	e.String(path)
 	return finish(e)
-}
-
-// stat is a node's Stat as it goes over the wire.
-type stat struct {
-	czxid, mzxid, ctime, mtime int64
-	version, cversion, aver    int32
-	owner                      int64
-	dataLen, children          int32
-	pzxid                      int64
-}
-
-func (s stat) encode(e *jute.Encoder) {
-	e.Long(s.czxid)
-	e.Long(s.mzxid)
-	e.Long(s.ctime)
-	e.Long(s.mtime)
-	e.Int(s.version)
-	e.Int(s.cversion)
-	e.Int(s.aver)
-	e.Long(s.owner)
-	e.Int(s.dataLen)
-	e.Int(s.children)
-	e.Long(s.pzxid)
-}
-
-// multiHeader writes the header in front of each result of a multi.
-func multiHeader(e *jute.Encoder, typ int32, done bool, err int32) {
-	e.Int(typ)
-	e.Bool(done)
-	e.Int(err)
 }

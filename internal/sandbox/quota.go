@@ -1,6 +1,8 @@
 package sandbox
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,17 +49,11 @@ func parseQuota(data []byte) (quota, bool) {
 // bytes writes a quota the way the real one does: count, bytes, then the other
 // keys sorted.
 func (q quota) bytes() []byte {
-	b := []byte(keyCount + "=" + strconv.FormatInt(q.get(keyCount), 10) +
-		"," + keyBytes + "=" + strconv.FormatInt(q.get(keyBytes), 10))
-	var rest []string
-	for key := range q {
+	b := fmt.Appendf(nil, "%s=%d,%s=%d", keyCount, q.get(keyCount), keyBytes, q.get(keyBytes))
+	for _, key := range slices.Sorted(maps.Keys(q)) {
 		if key != keyCount && key != keyBytes {
-			rest = append(rest, key)
+			b = fmt.Appendf(b, ";%s=%d", key, q[key])
 		}
-	}
-	slices.Sort(rest)
-	for _, key := range rest {
-		b = append(b, ";"+key+"="+strconv.FormatInt(q[key], 10)...)
 	}
 	return b
 }
@@ -158,10 +154,10 @@ func (t *tree) checkQuota(path string, count, bytes int64) code {
 	if !ok || !ok2 {
 		return codeMarshalling
 	}
-	if max := limit.get(hardCount); count != 0 && max > -1 && used.get(keyCount)+count > max {
-		return codeQuotaExceeded
+	passes := func(most string, key string, more int64) bool {
+		return more != 0 && limit.get(most) > -1 && used.get(key)+more > limit.get(most)
 	}
-	if max := limit.get(hardBytes); bytes != 0 && max > -1 && used.get(keyBytes)+bytes > max {
+	if passes(hardCount, keyCount, count) || passes(hardBytes, keyBytes, bytes) {
 		return codeQuotaExceeded
 	}
 	return codeOK

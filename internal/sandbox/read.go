@@ -16,19 +16,51 @@ func readPath(d *jute.Decoder, op int32) read {
 	return r
 }
 
-// visible looks a node up and checks that the connection may read it.
-func (s *Server) visible(c *conn, r read, perm int32) (*node, code) {
-	if r.null {
-		return nil, codeMarshalling
+// answer carries out a read of one path, if the connection may read it. It leaves
+// the watch that was asked for.
+func (s *Server) answer(c *conn, r read, e *jute.Encoder) code {
+	if r.op == jute.OpExists {
+		return s.exists(c, r, e)
+	}
+	perm := int32(permRead)
+	if r.op == jute.OpGetACL {
+		perm |= permAdmin
 	}
 	n := s.tree.nodes[r.path]
-	if n == nil {
-		return nil, codeNoNode
+	switch {
+	case r.null:
+		return codeMarshalling
+	case n == nil:
+		return codeNoNode
+	case !allowed(n.acl.entries, perm, c.ids):
+		return codeNoAuth
 	}
-	if !allowed(n.acl.entries, perm, c.ids) {
-		return nil, codeNoAuth
+	s.watch(c, r)
+	switch r.op {
+	case jute.OpGetData:
+		e.Buffer(n.data)
+	case jute.OpGetChildren, jute.OpGetChildren2:
+		e.Strings(sortedKeys(n.children)) // the real one's order is arbitrary, ours at least repeats
+	case jute.OpGetACL:
+		writeACL(e, n.acl.shown(c.ids))
+	case jute.OpGetAllChildrenNumber:
+		e.Int(s.tree.descendants(r.path))
 	}
-	return n, codeOK
+	if r.op != jute.OpGetChildren && r.op != jute.OpGetAllChildrenNumber {
+		n.encodeStat(e)
+	}
+	return codeOK
+}
+
+// watch leaves the watch that a read asks for, if it does.
+func (s *Server) watch(c *conn, r read) {
+	table := dataWatches
+	if r.op == jute.OpGetChildren || r.op == jute.OpGetChildren2 {
+		table = childWatches
+	}
+	if r.watch {
+		s.tree.watches[table].add(r.path, c, watchOnce)
+	}
 }
 
 // exists is the one read that may watch a node that is not there.
@@ -39,65 +71,12 @@ func (s *Server) exists(c *conn, r read, e *jute.Encoder) code {
 	case strings.Contains(r.path, "\x00"):
 		return codeBadArguments
 	}
-	if r.watch {
-		s.tree.watches[dataWatches].add(r.path, c, watchOnce)
-	}
+	s.watch(c, r)
 	n := s.tree.nodes[r.path]
 	if n == nil {
 		return codeNoNode
 	}
-	n.stat().encode(e)
-	return codeOK
-}
-
-func (s *Server) getData(c *conn, r read, e *jute.Encoder) code {
-	n, err := s.visible(c, r, permRead)
-	if err != codeOK {
-		return err
-	}
-	if r.watch {
-		s.tree.watches[dataWatches].add(r.path, c, watchOnce)
-	}
-	e.Buffer(n.data)
-	n.stat().encode(e)
-	return codeOK
-}
-
-// getChildren serves opcodes 8 and 12, which differ in the Stat at the end.
-func (s *Server) getChildren(c *conn, r read, e *jute.Encoder) code {
-	n, err := s.visible(c, r, permRead)
-	if err != codeOK {
-		return err
-	}
-	if r.watch {
-		s.tree.watches[childWatches].add(r.path, c, watchOnce)
-	}
-	e.Strings(sortedKeys(n.children)) // the real one's order is arbitrary, ours at least repeats
-	if r.op == jute.OpGetChildren2 {
-		n.stat().encode(e)
-	}
-	return codeOK
-}
-
-func (s *Server) getACL(c *conn, r read, e *jute.Encoder) code {
-	n, err := s.visible(c, r, permRead|permAdmin)
-	if err != codeOK {
-		return err
-	}
-	list := n.acl.entries
-	if !allowed(list, permAdmin, c.ids) {
-		list = masked(list)
-	}
-	writeACL(e, list)
-	n.stat().encode(e)
-	return codeOK
-}
-
-func (s *Server) getAllChildrenNumber(c *conn, r read, e *jute.Encoder) code {
-	if _, err := s.visible(c, r, permRead); err != codeOK {
-		return err
-	}
-	e.Int(s.tree.descendants(r.path))
+	n.encodeStat(e)
 	return codeOK
 }
 
@@ -171,20 +150,21 @@ func (s *Server) watchRequest(c *conn, d *jute.Decoder, op int32) code {
 // setWatches serves opcodes 101 and 105, with which a client brings its watches
 // along after a reconnect. Null vectors are an error.
 func (s *Server) setWatches(c *conn, d *jute.Decoder, op int32) code {
-	r := rewatch{since: d.Long()}
-	lists := []*[]string{&r.data, &r.exist, &r.child, &r.plain, &r.recursive}
+	since := d.Long()
+	var lists [5][]string // data, exist, child, persistent, recursive
+	kinds := len(lists)
 	if op == jute.OpSetWatches {
-		lists = lists[:3]
+		kinds = 3
 	}
-	for _, l := range lists {
+	for i := range kinds {
 		if rest := d.Rest(); len(rest) >= 4 && rest[0]&0x80 != 0 {
 			return codeMarshalling
 		}
-		*l = d.Strings()
+		lists[i] = d.Strings()
 	}
 	if d.Err() != nil {
 		return codeMarshalling
 	}
-	s.tree.restore(c, &r)
+	s.tree.restore(c, since, lists)
 	return codeOK
 }

@@ -22,25 +22,11 @@ func (s *Server) handle(c *conn, b []byte) verdict {
 	if c.sess.conn != c {
 		return cut // the session has moved to another connection
 	}
-	fault := s.fault(op)
-	switch {
-	case c.hung || fault == Hang:
-		c.hung = true // not even the session's clock hears of it
-		return stay
-	case fault == CutBefore:
-		return cut
-	}
 	if op != jute.OpAuth && op != jute.OpSASL { // which are no sign of life
 		s.touch(c.sess)
 	}
 	s.stats.request(c, op, xid, len(b)+4)
 	reply, v := s.reply(c, xid, op, d)
-	switch fault {
-	case DropReply:
-		return v
-	case CutAfter:
-		return cut
-	}
 	if reply != nil {
 		s.stats.reply(c, len(reply)-4, s.zxid, s.now())
 		c.send(reply)
@@ -67,8 +53,10 @@ func (s *Server) reply(c *conn, xid, op int32, d *jute.Decoder) ([]byte, verdict
 	case jute.OpCloseSession:
 		s.closeSession(c.sess)
 		return finish(frame(xid, s.zxid, codeOK)), leave
-	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpDeleteContainer, jute.OpSetData, jute.OpSetACL,
-		jute.OpCheck, jute.OpMulti, jute.OpReconfig:
+	case jute.OpDelete, jute.OpDeleteContainer, jute.OpSetData, jute.OpSetACL, jute.OpCheck, jute.OpMulti, jute.OpReconfig:
+		return s.write(c, xid, op, d), stay
+	}
+	if jute.Creates(op) {
 		return s.write(c, xid, op, d), stay
 	}
 	e := frame(xid, s.zxid, codeOK)
@@ -94,23 +82,15 @@ func withError(e *jute.Encoder, err code, op int32) []byte {
 	return finish(e)
 }
 
-// pathReads are the reads that ask about one path.
-var pathReads = map[int32]func(*Server, *conn, read, *jute.Encoder) code{
-	jute.OpExists: (*Server).exists, jute.OpGetData: (*Server).getData, jute.OpGetACL: (*Server).getACL,
-	jute.OpGetChildren: (*Server).getChildren, jute.OpGetChildren2: (*Server).getChildren,
-	jute.OpGetAllChildrenNumber: (*Server).getAllChildrenNumber,
-}
-
 // read carries out a request that changes nothing in the tree.
 func (s *Server) read(c *conn, op int32, d *jute.Decoder, e *jute.Encoder) code {
-	if answer := pathReads[op]; answer != nil {
+	switch op {
+	case jute.OpExists, jute.OpGetData, jute.OpGetACL, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetAllChildrenNumber:
 		r := readPath(d, op)
 		if d.Err() != nil {
 			return codeMarshalling
 		}
-		return answer(s, c, r, e)
-	}
-	switch op {
+		return s.answer(c, r, e)
 	case jute.OpMultiRead:
 		return s.multiRead(c, d, e)
 	case jute.OpSync:
@@ -156,19 +136,9 @@ func (s *Server) write(c *conn, xid, op int32, d *jute.Decoder) []byte {
 	if err != codeOK {
 		return withError(e, err, op)
 	}
-	st := s.tree.apply(&x, s.zxid, now)
+	s.tree.apply(e, op, &x, s.zxid, now)
 	s.wakeForReaping()
-	switch op {
-	case jute.OpCreate:
-		e.String(x.path)
-	case jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
-		e.String(x.path)
-		st.encode(e)
-	case jute.OpSetData, jute.OpSetACL:
-		st.encode(e)
-	case jute.OpCheck:
-		// Outside a multi the real one fails to encode its answer, and sends
-		// none.
+	if op == jute.OpCheck { // outside a multi the real one fails to encode its answer, and sends none
 		return nil
 	}
 	return finish(e)

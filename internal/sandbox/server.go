@@ -75,7 +75,7 @@ type Server struct {
 	lastSession int64
 	conns       map[*conn]struct{}
 	listeners   map[net.Listener]struct{}
-	faults      []*Fault
+	carryOut    func(*conn, []byte) verdict // handle, which tests of faults wrap
 	stats       serverStats
 	timer       *time.Timer
 	armed       time.Time // when the timer rings; zero if it does not
@@ -101,6 +101,7 @@ func New(opt Options) *Server {
 		conns:     make(map[*conn]struct{}),
 		listeners: make(map[net.Listener]struct{}),
 	}
+	s.carryOut = s.handle
 	s.started = s.now()
 	// Clients of a former sandbox on the same port have seen smaller zxids and
 	// hold unknown sessions, so they are told that their session has expired. A
@@ -236,6 +237,18 @@ func (s *Server) Resume() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.paused = false
+}
+
+// SetSequence makes the next sequential child of a znode carry a number, as if so
+// many children had been made. It tells whether there is such a znode.
+func (s *Server) SetSequence(path string, number int32) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.tree.nodes[path]
+	if n != nil {
+		n.creates = number
+	}
+	return n != nil
 }
 
 // Close cuts every connection, stops listening, and waits until all of the

@@ -45,21 +45,17 @@ func (s *Server) connect(c *conn, b []byte) verdict {
 	} else {
 		c.sess, ok = s.reopen(sid, passwd)
 	}
-	e := &jute.Encoder{B: make([]byte, 4, 64)}
-	e.Int(0)
+	answer := &session{passwd: make([]byte, 16)} // none
 	if ok {
-		c.sess.conn = c
-		c.sess.timeout = keep
-		s.touch(c.sess)
-		s.wake(c.sess.deadline)
-		e.Int(int32(keep.Milliseconds()))
-		e.Long(c.sess.id)
-		e.Buffer(c.sess.passwd)
-	} else {
-		e.Int(0)
-		e.Long(0)
-		e.Buffer(make([]byte, 16))
+		answer = c.sess
+		answer.conn, answer.timeout = c, keep
+		s.touch(answer)
+		s.wake(answer.deadline)
 	}
+	e := &jute.Encoder{B: make([]byte, 4, 64)}
+	e.Int(0, int32(answer.timeout.Milliseconds()))
+	e.Long(answer.id)
+	e.Buffer(answer.passwd)
 	if !oldClient {
 		e.Bool(false)
 	}

@@ -2,8 +2,11 @@ package sandbox
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
+
+	"github.com/zksh/zksh/internal/jute"
 )
 
 const (
@@ -42,18 +45,18 @@ type node struct {
 	creates      int32 // children ever created: the stored cversion
 }
 
-// stat is the node's Stat as clients see it: their cversion counts creations and
-// deletions, while the node stores creations only.
-func (n *node) stat() stat {
-	s := stat{
-		czxid: n.czxid, mzxid: n.mzxid, pzxid: n.pzxid, ctime: n.ctime, mtime: n.mtime,
-		version: n.version, aver: n.aver, dataLen: int32(len(n.data)), children: int32(len(n.children)),
-	}
-	s.cversion = 2*n.creates - s.children
+// encodeStat writes the node's Stat as clients see it: their cversion counts
+// creations and deletions, while the node stores creations only.
+func (n *node) encodeStat(e *jute.Encoder) {
+	owner, children := int64(0), int32(len(n.children))
 	if isSession(n.owner) {
-		s.owner = n.owner
+		owner = n.owner
 	}
-	return s
+	e.Long(n.czxid, n.mzxid, n.ctime, n.mtime)
+	e.Int(n.version, 2*n.creates-children, n.aver)
+	e.Long(owner)
+	e.Int(int32(len(n.data)), children)
+	e.Long(n.pzxid)
 }
 
 // tree holds all nodes by path, and the indexes over them. The root is at "/" and
@@ -202,10 +205,7 @@ func (t *tree) unindex(path string, owner int64) {
 }
 
 func sortedKeys(set map[string]struct{}) []string {
-	names := make([]string, 0, len(set))
-	for name := range set {
-		names = append(names, name)
-	}
+	names := slices.AppendSeq(make([]string, 0, len(set)), maps.Keys(set))
 	slices.Sort(names)
 	return names
 }

@@ -151,47 +151,30 @@ func (t *tree) addWatch(path string, c *conn, mode watchMode) {
 // means: children, data, any.
 var tablesOf = map[int32][]int{1: {childWatches}, 2: {dataWatches}, 3: {childWatches, dataWatches}}
 
-// rewatch is the set of watches a client brings along after a reconnect.
-type rewatch struct {
-	since                                int64 // the last zxid it has seen
-	data, exist, child, plain, recursive []string
-}
-
-// restore registers a client's watches again, or tells at once what they would
-// have told in the meantime: to everybody, for it is only when an event happens
-// that the real one asks whether the watcher may read the node.
-func (t *tree) restore(c *conn, r *rewatch) {
-	for _, p := range r.data {
-		switch n := t.nodes[p]; {
-		case n == nil:
-			c.send(eventFrame(eventNodeDeleted, p))
-		case n.mzxid > r.since:
-			c.send(eventFrame(eventNodeDataChanged, p))
-		default:
-			t.watches[dataWatches].add(p, c, watchOnce)
+// restore registers a client's watches again, in the order of setWatches2, or
+// tells at once what they would have told since the zxid it has seen last: to
+// everybody, for it is only when an event happens that the real one asks whether
+// the watcher may read the node.
+func (t *tree) restore(c *conn, since int64, lists [5][]string) {
+	for kind, paths := range lists {
+		for _, p := range paths {
+			n := t.nodes[p]
+			switch {
+			case kind >= 3:
+				t.addWatch(p, c, watchPersistent+watchMode(kind-3))
+			case kind != 1 && n == nil:
+				c.send(eventFrame(eventNodeDeleted, p))
+			case kind == 0 && n.mzxid > since:
+				c.send(eventFrame(eventNodeDataChanged, p))
+			case kind == 1 && n != nil:
+				c.send(eventFrame(eventNodeCreated, p))
+			case kind == 2 && n.pzxid > since:
+				c.send(eventFrame(eventNodeChildrenChanged, p))
+			case kind == 2:
+				t.watches[childWatches].add(p, c, watchOnce)
+			default:
+				t.watches[dataWatches].add(p, c, watchOnce)
+			}
 		}
-	}
-	for _, p := range r.exist {
-		if t.nodes[p] != nil {
-			c.send(eventFrame(eventNodeCreated, p))
-		} else {
-			t.watches[dataWatches].add(p, c, watchOnce)
-		}
-	}
-	for _, p := range r.child {
-		switch n := t.nodes[p]; {
-		case n == nil:
-			c.send(eventFrame(eventNodeDeleted, p))
-		case n.pzxid > r.since:
-			c.send(eventFrame(eventNodeChildrenChanged, p))
-		default:
-			t.watches[childWatches].add(p, c, watchOnce)
-		}
-	}
-	for _, p := range r.plain {
-		t.addWatch(p, c, watchPersistent)
-	}
-	for _, p := range r.recursive {
-		t.addWatch(p, c, watchRecursive)
 	}
 }

@@ -54,9 +54,9 @@ func (s *Server) summary() string {
 		s.stats.received, s.stats.sent, len(s.conns), uint64(s.zxid), len(s.tree.nodes))
 }
 
-// sortedConns lists the connections in the order of their sessions.
-func (s *Server) sortedConns() []*conn {
-	return slices.SortedFunc(maps.Keys(s.conns), func(a, b *conn) int {
+// sortedConns lists connections in the order of their sessions.
+func sortedConns[V any](conns map[*conn]V) []*conn {
+	return slices.SortedFunc(maps.Keys(conns), func(a, b *conn) int {
 		return cmp.Or(cmp.Compare(a.sessionID(), b.sessionID()), strings.Compare(a.peer(), b.peer()))
 	})
 }
@@ -79,7 +79,7 @@ func (c *conn) queued() int {
 
 func (s *Server) connLines(full bool) string {
 	var b strings.Builder
-	for _, c := range s.sortedConns() {
+	for _, c := range sortedConns(s.conns) {
 		st := &c.stats
 		fmt.Fprintf(&b, " %s[%d](queued=%d,recved=%d,sent=%d", c.peer(), min(c.sessionID(), 1), c.queued(), st.received, st.sent)
 		if full && c.sess != nil {
@@ -117,7 +117,7 @@ func (s *Server) dump() string {
 		}
 	}
 	fmt.Fprintf(&b, "Connections dump:\nConnections Sets (%d)/(%d):\n", min(len(s.conns), 1), len(s.conns))
-	for _, c := range s.sortedConns() {
+	for _, c := range sortedConns(s.conns) {
 		fmt.Fprintf(&b, "\tip: %s sessionId: 0x%x\n", c.peer(), uint64(c.sessionID()))
 	}
 	return b.String()
@@ -133,13 +133,8 @@ func (s *Server) watchesByPath() string {
 	paths := s.tree.watches[dataWatches].paths
 	for _, path := range slices.Sorted(maps.Keys(paths)) {
 		fmt.Fprintf(&b, "%s\n", path)
-		var ids []int64
-		for c := range paths[path] {
-			ids = append(ids, c.sessionID())
-		}
-		slices.Sort(ids)
-		for _, id := range ids {
-			fmt.Fprintf(&b, "\t0x%x\n", uint64(id))
+		for _, c := range sortedConns(paths[path]) {
+			fmt.Fprintf(&b, "\t0x%x\n", uint64(c.sessionID()))
 		}
 	}
 	return b.String() + "\n"
@@ -148,13 +143,9 @@ func (s *Server) watchesByPath() string {
 func (s *Server) watchesBySession() string {
 	var b strings.Builder
 	w := &s.tree.watches[dataWatches]
-	for _, c := range s.sortedConns() {
-		paths, ok := w.conns[c]
-		if !ok {
-			continue
-		}
+	for _, c := range sortedConns(w.conns) {
 		fmt.Fprintf(&b, "0x%x\n", uint64(c.sessionID()))
-		for _, path := range sortedKeys(paths) {
+		for _, path := range sortedKeys(w.conns[c]) {
 			fmt.Fprintf(&b, "\t%s\n", path)
 		}
 	}

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -24,24 +25,29 @@ type request struct {
 func readWrite(d *jute.Decoder, op int32) request {
 	r := request{op: op, ttl: -1}
 	r.path, r.null = nullString(d)
-	switch op {
-	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
+	if jute.Creates(op) || op == jute.OpSetData {
 		r.data = d.Buffer()
+	}
+	if jute.Creates(op) || op == jute.OpSetACL {
 		r.acl = readACL(d)
-		r.flags = d.Int()
-		if op == jute.OpCreateTTL {
-			r.ttl = d.Long()
-		}
-	case jute.OpSetData:
-		r.data = d.Buffer()
+	}
+	if !jute.Creates(op) {
 		r.version = d.Int()
-	case jute.OpSetACL:
-		r.acl = readACL(d)
-		r.version = d.Int()
-	case jute.OpDelete, jute.OpCheck:
-		r.version = d.Int()
+		return r
+	}
+	r.flags = d.Int()
+	if op == jute.OpCreateTTL {
+		r.ttl = d.Long()
 	}
 	return r
+}
+
+// fits compares the version of a request with the one there is; -1 fits any.
+func (r *request) fits(version int32) code {
+	if r.version != -1 && r.version != version {
+		return codeBadVersion
+	}
+	return codeOK
 }
 
 // txn is a write that has passed its checks and cannot fail any more.
@@ -108,18 +114,16 @@ func (b *batch) permitted(path string, perm int32) (record, code) {
 	return n, codeOK
 }
 
-// prepare checks one operation.
+// prepare checks one operation. Of several faults the first in the order of the
+// checks is told.
 func (b *batch) prepare(r *request) (txn, code) {
-	switch r.op {
-	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
-		return b.create(r)
-	case jute.OpDelete:
-		return b.delete(r)
-	case jute.OpSetData, jute.OpSetACL, jute.OpCheck:
-	default:
-		return txn{}, codeMarshalling
-	}
 	switch {
+	case jute.Creates(r.op):
+		return b.create(r)
+	case r.op == jute.OpDelete:
+		return b.delete(r)
+	case r.op == opError:
+		return txn{}, codeMarshalling
 	case r.null || !validPath(r.path):
 		return txn{}, codeBadArguments
 	case r.op == jute.OpSetData:
@@ -127,26 +131,29 @@ func (b *batch) prepare(r *request) (txn, code) {
 	case r.op == jute.OpSetACL:
 		return b.setACL(r)
 	}
-	return b.check(r)
+	n, err := b.permitted(r.path, permRead) // of a check
+	return txn{op: jute.OpCheck, path: r.path}, cmp.Or(err, r.fits(n.version))
+}
+
+// hasParent checks the path of what comes to be or goes.
+func (r *request) hasParent() code {
+	switch {
+	case r.null:
+		return codeMarshalling
+	case !strings.Contains(r.path, "/") || strings.Contains(r.path, "\x00"):
+		return codeBadArguments
+	}
+	return codeOK
 }
 
 func (b *batch) create(r *request) (txn, code) {
-	if err := b.checkMode(r); err != codeOK {
+	if err := cmp.Or(b.checkMode(r), r.hasParent()); err != codeOK {
 		return txn{}, err
-	}
-	switch {
-	case r.null:
-		return txn{}, codeMarshalling
-	case !strings.Contains(r.path, "/") || strings.Contains(r.path, "\x00"):
-		return txn{}, codeBadArguments
 	}
 	list, err := fixACL(r.acl, b.caller)
-	if err != codeOK {
-		return txn{}, err
-	}
 	parentPath := parentOf(r.path)
-	parent, err := b.permitted(parentPath, permCreate)
-	if err != codeOK {
+	parent, denied := b.permitted(parentPath, permCreate)
+	if err := cmp.Or(err, denied); err != codeOK {
 		return txn{}, err
 	}
 	path := r.path
@@ -162,10 +169,8 @@ func (b *batch) create(r *request) (txn, code) {
 	if isSession(parent.owner) {
 		return txn{}, codeNoChildrenForEphs
 	}
-	if err := b.checkQuota(path, 1, int64(len(r.data))); err != codeOK {
-		return txn{}, err
-	}
-	if err := b.checkSize(int64(len(path)+len(r.data)+nodeCost), list); err != codeOK {
+	err = cmp.Or(b.checkQuota(path, 1, int64(len(r.data))), b.checkSize(int64(len(path)+len(r.data)+nodeCost), list))
+	if err != codeOK {
 		return txn{}, err
 	}
 	x := txn{op: jute.OpCreate, path: path, data: bytes.Clone(r.data), acl: list, creates: parent.creates + 1}
@@ -219,26 +224,24 @@ func (b *batch) checkSize(grow int64, list []acl) code {
 }
 
 func (b *batch) delete(r *request) (txn, code) {
-	switch {
-	case r.null:
-		return txn{}, codeMarshalling
-	case !strings.Contains(r.path, "/") || strings.Contains(r.path, "\x00"),
-		r.path == "/", r.path == zkPath, r.path == quotaPath, r.path == configPath:
+	if err := r.hasParent(); err != codeOK {
+		return txn{}, err
+	}
+	switch r.path {
+	case "/", zkPath, quotaPath, configPath:
 		return txn{}, codeBadArguments
 	}
 	parentPath := parentOf(r.path)
 	parent, err := b.permitted(parentPath, permDelete)
+	n, ok := b.record(r.path)
+	if err == codeOK && !ok {
+		err = codeNoNode
+	}
+	if err = cmp.Or(err, r.fits(n.version)); err == codeOK && n.children > 0 {
+		err = codeNotEmpty
+	}
 	if err != codeOK {
 		return txn{}, err
-	}
-	n, ok := b.record(r.path)
-	switch {
-	case !ok:
-		return txn{}, codeNoNode
-	case r.version != -1 && r.version != n.version:
-		return txn{}, codeBadVersion
-	case n.children > 0:
-		return txn{}, codeNotEmpty
 	}
 	parent.children--
 	b.put(parentPath, parent)
@@ -248,17 +251,9 @@ func (b *batch) delete(r *request) (txn, code) {
 
 func (b *batch) setData(r *request) (txn, code) {
 	n, err := b.permitted(r.path, permWrite)
-	if err != codeOK {
-		return txn{}, err
-	}
 	diff := int64(len(r.data) - len(n.data))
-	if err := b.checkQuota(r.path, 0, diff); err != codeOK {
-		return txn{}, err
-	}
-	if r.version != -1 && r.version != n.version {
-		return txn{}, codeBadVersion
-	}
-	if err := b.checkSize(diff, nil); err != codeOK {
+	err = cmp.Or(err, b.checkQuota(r.path, 0, diff), r.fits(n.version), b.checkSize(diff, nil))
+	if err != codeOK {
 		return txn{}, err
 	}
 	n.version++
@@ -269,55 +264,33 @@ func (b *batch) setData(r *request) (txn, code) {
 
 func (b *batch) setACL(r *request) (txn, code) {
 	list, err := fixACL(r.acl, b.caller)
-	if err != codeOK {
-		return txn{}, err
-	}
-	n, err := b.permitted(r.path, permAdmin)
-	if err != codeOK {
-		return txn{}, err
-	}
-	if r.version != -1 && r.version != n.aver {
-		return txn{}, codeBadVersion
-	}
-	if err := b.checkSize(0, list); err != codeOK {
-		return txn{}, err
-	}
-	return txn{op: jute.OpSetACL, path: r.path, acl: list, version: n.aver + 1}, codeOK
+	n, denied := b.permitted(r.path, permAdmin)
+	err = cmp.Or(err, denied, r.fits(n.aver), b.checkSize(0, list))
+	return txn{op: jute.OpSetACL, path: r.path, acl: list, version: n.aver + 1}, err
 }
 
-func (b *batch) check(r *request) (txn, code) {
-	n, err := b.permitted(r.path, permRead)
-	if err != codeOK {
-		return txn{}, err
-	}
-	if r.version != -1 && r.version != n.version {
-		return txn{}, codeBadVersion
-	}
-	return txn{op: jute.OpCheck, path: r.path}, codeOK
-}
-
-// apply carries a checked operation out and returns the node's Stat for the
-// reply. The Stat of a creation is taken before quotas are accounted for, since
-// the node may be the counter of its own quota.
-func (t *tree) apply(x *txn, zxid, now int64) stat {
+// apply carries a checked operation out and writes the record of the reply for
+// the opcode it came with. The Stat of a creation is taken before quotas are
+// accounted for, since the node may be the counter of its own quota.
+func (t *tree) apply(e *jute.Encoder, op int32, x *txn, zxid, now int64) {
+	n := t.nodes[x.path]
 	switch x.op {
 	case jute.OpCreate:
-		n := t.create(x, zxid, now)
-		st := n.stat()
+		n = t.create(x, zxid, now)
+		e.String(x.path)
+		if op != jute.OpCreate {
+			n.encodeStat(e)
+		}
 		t.created(x.path, n)
-		return st
 	case jute.OpDelete:
 		t.delete(x.path, zxid)
 	case jute.OpSetData:
-		n := t.nodes[x.path]
 		t.setData(x.path, n, x.data, x.version, zxid, now)
-		return n.stat()
+		n.encodeStat(e)
 	case jute.OpSetACL:
-		n := t.nodes[x.path]
 		t.setACL(n, x.acl, x.version)
-		return n.stat()
+		n.encodeStat(e)
 	}
-	return stat{}
 }
 
 // validPath follows the real server's rules for a path.
@@ -325,21 +298,6 @@ func validPath(path string) bool {
 	if path == "" || path[0] != '/' {
 		return false
 	}
-	if path == "/" {
-		return true
-	}
-	for name := range strings.SplitSeq(path[1:], "/") {
-		if name == "" || name == "." || name == ".." {
-			return false
-		}
-	}
-	for _, r := range path {
-		switch {
-		case r <= 0x1f, r >= 0x7f && r <= 0x9f,
-			r >= 0xd800 && r <= 0xf8ff, // surrogates and private use
-			r >= 0xfff0:                // and what Java writes with surrogates
-			return false
-		}
-	}
-	return true
+	_, why := jute.PathFault(path)
+	return why == "" || path == "/"
 }

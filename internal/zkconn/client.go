@@ -121,15 +121,11 @@ func (c Client) AddWatch(ctx context.Context, path string, recursive bool) error
 	if recursive {
 		kind, mode = recursiveWatch, 1
 	}
-	o := asking(jute.OpAddWatch, path, (*answer).nothing)
-	o.encode = func(e *jute.Encoder, root chroot) {
-		e.String(root.server(path))
-		e.Int(mode)
-	}
+	o := asking(jute.OpAddWatch, path, (*answer).nothing, func(e *jute.Encoder) { e.Int(mode) })
 	o.effect = func(l *link, a *answer) {
 		if a.code == codeOK { // a znode has one persistent watch of a session, of the mode set last
-			l.watches.remove(a.root.server(path), persistentWatch, recursiveWatch)
-			l.watches.add(kind, a.root.server(path))
+			l.watches.fire(a.root.server(path), persistentWatch, recursiveWatch)
+			l.watches[watchKey{kind, a.root.server(path)}] = watch{shown: true}
 		}
 	}
 	_, err := do(ctx, c, o)
@@ -142,15 +138,11 @@ func (c Client) AddWatch(ctx context.Context, path string, recursive bool) error
 func (c Client) RemoveWatches(ctx context.Context, path string, t WatcherType, local bool) error {
 	l := c.s.current()
 	server := c.root(l).server(path)
-	o := asking(jute.OpRemoveWatches, path, (*answer).nothing)
-	if o.err == nil && !look(l, func() bool { return l.watches.has(server, t.kinds()...) }) {
+	o := asking(jute.OpRemoveWatches, path, (*answer).nothing, func(e *jute.Encoder) { e.Int(int32(t)) })
+	if o.err == nil && !look(l, func() bool { return l.watches.has(true, server, t.kinds()...) }) {
 		o.err = &Error{Code: noWatcher, Path: path}
 	}
 	o.write = true
-	o.encode = func(e *jute.Encoder, root chroot) {
-		e.String(root.server(path))
-		e.Int(int32(t))
-	}
 	o.effect = func(l *link, a *answer) {
 		if a.code == codeOK {
 			l.forgetWatches(a.root.server(path), t, syncConnected)

@@ -1,7 +1,8 @@
 package zkconn
 
 import (
-	"fmt"
+	"cmp"
+	"strconv"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -33,61 +34,49 @@ const (
 	quotaExceeded           Code = -125
 )
 
-// codeNames are the texts of KeeperException.getCodeMessage, for all codes.
-var codeNames = map[Code]string{
-	codeOK:                  "ok",
-	-1:                      "SystemError",
-	runtimeInconsistency:    "RuntimeInconsistency",
-	-3:                      "DataInconsistency",
-	ConnectionLoss:          "ConnectionLoss",
-	-5:                      "MarshallingError",
-	-6:                      "Unimplemented",
-	operationTimeout:        "OperationTimeout",
-	badArguments:            "BadArguments",
-	newConfigNoQuorum:       "NewConfigNoQuorum",
-	reconfigInProgress:      "ReconfigInProgress",
-	-100:                    "APIError",
-	NoNode:                  "NoNode",
-	NoAuth:                  "NoAuth",
-	BadVersion:              "BadVersion",
-	noChildrenForEphemerals: "NoChildrenForEphemerals",
-	NodeExists:              "NodeExists",
-	NotEmpty:                "Directory not empty",
-	SessionExpired:          "Session expired",
-	invalidACL:              "InvalidACL",
-	AuthFailed:              "AuthFailed",
-	sessionMoved:            "Session moved",
-	NotReadOnly:             "Not a read-only call",
-	-120:                    "Ephemeral node on local session",
-	noWatcher:               "No such watcher",
-	-123:                    "Reconfig is disabled",
-	-124:                    "Session closed because client failed to authenticate",
-	quotaExceeded:           "Quota has exceeded",
-	-127:                    "Op throttled due to high load",
+// refusals say what is known of a code: the text of KeeperException.getCodeMessage,
+// zkCli's words where it has its own (CliWrapperException), before the path, and
+// go-zookeeper's error, for callers that know only that.
+var refusals = map[Code]struct {
+	name    string
+	zkCli   string
+	library error
+}{
+	codeOK:                  {name: "ok"},
+	-1:                      {name: "SystemError"},
+	runtimeInconsistency:    {name: "RuntimeInconsistency"},
+	-3:                      {name: "DataInconsistency"},
+	ConnectionLoss:          {"ConnectionLoss", "", zk.ErrConnectionClosed},
+	-5:                      {name: "MarshallingError"},
+	-6:                      {name: "Unimplemented"},
+	operationTimeout:        {"OperationTimeout", "", zk.ErrConnectionClosed}, // it too leaves open whether the request took effect
+	badArguments:            {"BadArguments", "Arguments are not valid : ", nil},
+	newConfigNoQuorum:       {name: "NewConfigNoQuorum"},
+	reconfigInProgress:      {name: "ReconfigInProgress"},
+	-100:                    {name: "APIError"},
+	NoNode:                  {"NoNode", "Node does not exist: ", zk.ErrNoNode},
+	NoAuth:                  {"NoAuth", "Insufficient permission : ", zk.ErrNoAuth},
+	BadVersion:              {"BadVersion", "version No is not valid : ", zk.ErrBadVersion},
+	noChildrenForEphemerals: {"NoChildrenForEphemerals", "Ephemerals cannot have children: ", zk.ErrNoChildrenForEphemerals},
+	NodeExists:              {"NodeExists", "Node already exists: ", zk.ErrNodeExists},
+	NotEmpty:                {"Directory not empty", "Node not empty: ", zk.ErrNotEmpty},
+	SessionExpired:          {"Session expired", "", zk.ErrSessionExpired},
+	invalidACL:              {"InvalidACL", "Acl is not valid : ", nil},
+	AuthFailed:              {name: "AuthFailed"},
+	sessionMoved:            {"Session moved", "", zk.ErrSessionMoved},
+	NotReadOnly:             {"Not a read-only call", "Not a read-only call: ", nil},
+	-120:                    {name: "Ephemeral node on local session"},
+	noWatcher:               {name: "No such watcher"},
+	-123:                    {name: "Reconfig is disabled"},
+	-124:                    {name: "Session closed because client failed to authenticate"},
+	quotaExceeded:           {"Quota has exceeded", "Quota has exceeded : ", nil},
+	-127:                    {name: "Op throttled due to high load"},
 }
 
 // Error is the code as KeeperException words it, without a path.
 func (c Code) Error() string {
-	if n, ok := codeNames[c]; ok {
-		return "KeeperErrorCode = " + n
-	}
-	return fmt.Sprintf("KeeperErrorCode = %d", int32(c))
-}
-
-// libraryErrors are the same refusals in go-zookeeper's words, for callers that
-// know only those.
-var libraryErrors = map[Code]error{
-	ConnectionLoss:          zk.ErrConnectionClosed,
-	operationTimeout:        zk.ErrConnectionClosed, // it too leaves open whether the request took effect
-	NoNode:                  zk.ErrNoNode,
-	NoAuth:                  zk.ErrNoAuth,
-	BadVersion:              zk.ErrBadVersion,
-	noChildrenForEphemerals: zk.ErrNoChildrenForEphemerals,
-	NodeExists:              zk.ErrNodeExists,
-	NotEmpty:                zk.ErrNotEmpty,
-	SessionExpired:          zk.ErrSessionExpired,
-	sessionMoved:            zk.ErrSessionMoved,
+	return "KeeperErrorCode = " + cmp.Or(refusals[c].name, strconv.Itoa(int(c)))
 }
 
 // Is tells whether target is go-zookeeper's error for the same code.
-func (c Code) Is(target error) bool { return libraryErrors[c] == target && target != nil }
+func (c Code) Is(target error) bool { return refusals[c].library == target && target != nil }

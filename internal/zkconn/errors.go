@@ -15,20 +15,6 @@ type Error struct {
 	Chroot string // set where it is the chroot itself that does not exist
 }
 
-// zkCliTexts are the refusals zkCli words itself (CliWrapperException).
-var zkCliTexts = map[Code]string{
-	NoNode:                  "Node does not exist: ",
-	NodeExists:              "Node already exists: ",
-	NotEmpty:                "Node not empty: ",
-	noChildrenForEphemerals: "Ephemerals cannot have children: ",
-	NoAuth:                  "Insufficient permission : ",
-	invalidACL:              "Acl is not valid : ",
-	BadVersion:              "version No is not valid : ",
-	badArguments:            "Arguments are not valid : ",
-	NotReadOnly:             "Not a read-only call: ",
-	quotaExceeded:           "Quota has exceeded : ",
-}
-
 // fixedTexts are zkCli's refusals that name no path.
 var fixedTexts = map[Code]string{
 	reconfigInProgress: "Another reconfiguration is in progress -- concurrent reconfigs not supported (yet)",
@@ -37,7 +23,7 @@ var fixedTexts = map[Code]string{
 }
 
 func (e *Error) Error() string {
-	if t, ok := zkCliTexts[e.Code]; ok {
+	if t := refusals[e.Code].zkCli; t != "" {
 		t += e.Path
 		if e.Chroot != "" {
 			t += " (the chroot " + e.Chroot + " does not exist)"

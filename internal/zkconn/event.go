@@ -1,6 +1,7 @@
 package zkconn
 
 import (
+	"cmp"
 	"strconv"
 	"sync"
 )
@@ -44,12 +45,7 @@ var eventNames = map[EventType]string{
 }
 
 // String is the Java name.
-func (t EventType) String() string {
-	if n, ok := eventNames[t]; ok {
-		return n
-	}
-	return strconv.Itoa(int(t))
-}
+func (t EventType) String() string { return cmp.Or(eventNames[t], strconv.Itoa(int(t))) }
 
 // KeeperState is the state of the session as an event tells it.
 type KeeperState string

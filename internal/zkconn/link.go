@@ -14,6 +14,9 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
+// pathSet is a set of server paths.
+type pathSet map[string]struct{}
+
 // link is one client of one ensemble, from connect to close: the library's Conn
 // and what it lacks. It lives through reconnects and, after an expiry, goes on
 // with a new session of the same ensemble.
@@ -48,15 +51,14 @@ type link struct {
 	refusals   int            // connect replies without a session since anything was answered
 	creds      []credential
 	watches    watchTable
-	ephemerals pathSet // server paths
-	wakes      wakeTable
+	ephemerals pathSet
 }
 
 func newLink(servers Servers, cfg Config, emit func(Event)) (*link, error) {
 	l := &link{
 		cfg: cfg, servers: servers, root: chroot(servers.Chroot), emit: emit,
 		changed: make(chan struct{}), ended: make(chan struct{}), over: make(chan struct{}),
-		state: StateConnecting, timeout: cfg.Timeout, ephemerals: pathSet{}, wakes: wakeTable{},
+		state: StateConnecting, timeout: cfg.Timeout, ephemerals: pathSet{}, watches: watchTable{},
 	}
 	if cfg.dial == nil {
 		l.cfg.dial = new(net.Dialer).DialContext
@@ -153,7 +155,7 @@ func (l *link) expired() bool {
 		return false
 	}
 	gone := l.root.clients(slices.Sorted(maps.Keys(l.ephemerals)))
-	l.watches, l.ephemerals, l.wakes = watchTable{}, pathSet{}, wakeTable{}
+	l.watches, l.ephemerals = watchTable{}, pathSet{}
 	l.id, l.lastZxid = 0, 0
 	l.gen++ // whoever waits for the old session must not go on in the new one
 	l.endSession()
@@ -199,8 +201,8 @@ func (l *link) sawZxid(z int64) {
 func (l *link) nodeEvent(t EventType, path string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	quiet := l.wakes.fire(path, t.uses()...) && !l.watches.sees(t, path)
-	l.watches.fired(t, path)
+	quiet := l.watches.quiet(t, path)
+	l.watches.fire(path, t.uses()...)
 	if t == eventNodeDeleted {
 		delete(l.ephemerals, path)
 	}
@@ -298,7 +300,7 @@ func (l *link) restore() []*call {
 	for _, c := range l.creds {
 		calls = append(calls, bind(l.ctx, l, "", addAuth(c)).call)
 	}
-	return append(calls, l.watches.with(l.wakes.awaited()).requests(l.ctx, l.lastZxid)...)
+	return append(calls, l.watches.requests(l.ctx, l.lastZxid)...)
 }
 
 // authFailed ends the link: a server that refuses credentials drops the

@@ -2,9 +2,10 @@ package zkconn
 
 import (
 	"errors"
-	"fmt"
+	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/zksh/zksh/internal/jute"
 )
 
 // ValidatePath checks a path by the rules of the Java client (PathUtils.validatePath)
@@ -26,59 +27,14 @@ func ValidatePath(path string, sequential bool) error {
 	if strings.HasSuffix(path, "/") {
 		return errors.New("Path must not end with / character")
 	}
-	if i, why := badRune(path); why != "" {
+	if i, why := jute.PathFault(path); why != "" {
 		if sequential {
 			path = path[:len(path)-1]
 		}
-		return fmt.Errorf("Invalid path string %q caused by %s @%d", rawQuoted(path), why, i)
+		const quote = `"` // nothing between them is escaped
+		return errors.New("Invalid path string " + quote + path + quote + " caused by " + why + " @" + strconv.Itoa(i))
 	}
 	return nil
-}
-
-// rawQuoted prints between plain double quotes, as the Java client does.
-type rawQuoted string
-
-// Format writes the string between quotes, with nothing escaped.
-func (r rawQuoted) Format(f fmt.State, _ rune) { fmt.Fprint(f, `"`+string(r)+`"`) }
-
-// badRune finds the first offending character; its position counts UTF-16 units.
-func badRune(path string) (at int, why string) {
-	at = 1    // the leading slash
-	name := 0 // length of the current node name, in characters
-	dots := true
-	for i, r := range path[1:] {
-		next := byte('/')
-		if j := 1 + i + utf8.RuneLen(r); r != utf8.RuneError && j < len(path) {
-			next = path[j]
-		}
-		switch {
-		case r == 0:
-			return at, "null character not allowed"
-		case r == '/':
-			if name == 0 {
-				return at, "empty node name specified"
-			}
-			name, dots = -1, true
-		case r == '.':
-			if dots && name <= 1 && next == '/' {
-				return at, "relative paths not allowed"
-			}
-		case invalidChar(r):
-			return at, "invalid character"
-		}
-		if r != '.' && r != '/' {
-			dots = false
-		}
-		name++
-		at++
-	}
-	return 0, ""
-}
-
-// invalidChar has the ranges of PathUtils. Characters beyond the basic plane are
-// two surrogates to Java, hence invalid; invalid UTF-8 decodes to U+FFFD.
-func invalidChar(r rune) bool {
-	return r >= 0x01 && r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
 }
 
 // Join puts a name below a path.
@@ -125,7 +81,7 @@ func (c chroot) holds(path string) bool {
 // there is no root, or none to create in, the chroot itself is missing.
 func (c chroot) refusal(code Code, op int32, path string) *Error {
 	e := &Error{Code: code, Path: path}
-	if code == NoNode && (path == "/" || creates(op) && strings.LastIndexByte(path, '/') == 0) {
+	if code == NoNode && (path == "/" || jute.Creates(op) && strings.LastIndexByte(path, '/') == 0) {
 		e.Chroot = string(c)
 	}
 	return e

@@ -120,24 +120,13 @@ func creations(reqs []*zk.CreateRequest) op[Written] {
 	if len(reqs) == 1 {
 		return alone(creation(jute.OpCreate2, reqs[0], 0))
 	}
-	changes := make([]change, len(reqs))
-	for i, r := range reqs {
-		changes[i] = creation(jute.OpCreate, r, 0)
-	}
-	return multi(changes...)
+	return multi(reqs, func(r *zk.CreateRequest) change { return creation(jute.OpCreate, r, 0) })
 }
 
 // Multi carries out all operations or none: *zk.CreateRequest (without container
 // or TTL), *zk.DeleteRequest, *zk.CheckVersionRequest.
 func (p *Pinned) Multi(ctx context.Context, ops ...any) error {
-	changes := make([]change, len(ops))
-	for i, o := range ops {
-		var err error
-		if changes[i], err = changeOf(o); err != nil {
-			return err
-		}
-	}
-	_, err := do(ctx, p, multi(changes...))
+	_, err := do(ctx, p, multi(ops, changeOf))
 	return err
 }
 
@@ -186,6 +175,6 @@ func (p *Pinned) Unwatch(path string, wake chan<- struct{}) {
 	p.l.mu.Lock()
 	defer p.l.mu.Unlock()
 	for _, kind := range []watchKind{dataWatch, existWatch, childWatch} {
-		p.l.wakes.drop(watchKey{kind, p.l.root.server(path)}, wake)
+		p.l.watches.drop(watchKey{kind, p.l.root.server(path)}, wake)
 	}
 }

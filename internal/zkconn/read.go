@@ -26,22 +26,23 @@ type Listing struct {
 	Err   error
 }
 
-// asking is an operation whose request is a path.
-func asking[T any](code int32, path string, decode func(*answer) T) op[T] {
+// asking is an operation whose request is a path and what stands behind it.
+func asking[T any](code int32, path string, decode func(*answer) T, rest ...func(*jute.Encoder)) op[T] {
 	return op[T]{
 		code: code, path: path, err: ValidatePath(path, false), decode: decode,
-		encode: func(e *jute.Encoder, root chroot) { e.String(root.server(path)) },
+		encode: func(e *jute.Encoder, root chroot) {
+			e.String(root.server(path))
+			for _, write := range rest {
+				write(e)
+			}
+		},
 	}
 }
 
 // watching is an operation whose request is a path and whether to leave a watch.
 // The watch is on the creation when exists finds no znode.
 func watching[T any](code int32, path string, w watcher, kind watchKind, decode func(*answer) T) op[T] {
-	o := asking(code, path, decode)
-	o.encode = func(e *jute.Encoder, root chroot) {
-		e.String(root.server(path))
-		e.Bool(w != nil)
-	}
+	o := asking(code, path, decode, func(e *jute.Encoder) { e.Bool(w != nil) })
 	if w == nil {
 		return o
 	}
@@ -79,16 +80,16 @@ func multiChildren(paths []string) op[[]Listing] {
 		code: jute.OpMultiRead, path: paths[0],
 		encode: func(e *jute.Encoder, root chroot) {
 			for _, path := range paths {
-				multiHeader(e, jute.OpGetChildren, false)
+				e.MultiHeader(jute.OpGetChildren, false, -1)
 				e.String(root.server(path))
 				e.Bool(false)
 			}
-			multiHeader(e, -1, true)
+			e.MultiHeader(-1, true, -1)
 		},
 		decode: func(a *answer) []Listing {
 			out := make([]Listing, len(paths))
 			for i := range out {
-				if resultKind(a) == -1 {
+				if a.refused() {
 					out[i].Err = a.root.refusal(Code(a.Int()), jute.OpGetChildren, paths[i])
 				} else {
 					out[i].Names = a.Strings()

@@ -74,7 +74,8 @@ func (k *frameConn) frame() ([]byte, error) {
 		}
 		return nil, fault(fmt.Sprintf("a reply of %d bytes, which is over the limit of %d", n, limit))
 	}
-	f, err := readFrame(k.r, head, int(n))
+	const step = 1 << 20
+	f, err := jute.ReadBehind(k.r, append(make([]byte, 0, 4+min(n, step)), head[:]...), int(n), step)
 	if err != nil {
 		return nil, err
 	}
@@ -82,28 +83,6 @@ func (k *frameConn) frame() ([]byte, error) {
 		return f, k.handshake(f[4:])
 	}
 	return k.demultiplex(f)
-}
-
-// readFrame reads n bytes behind head. Memory grows with what really arrives,
-// never with what a length field claims.
-func readFrame(r io.Reader, head [4]byte, n int) ([]byte, error) {
-	const step = 1 << 20
-	f := make([]byte, 4, 4+min(n, step))
-	copy(f, head[:])
-	for len(f) < 4+n {
-		have := len(f)
-		want := min(4+n, max(2*have, step))
-		g := f
-		if cap(g) < want {
-			g = make([]byte, want)
-			copy(g, f)
-		}
-		f = g[:want]
-		if _, err := io.ReadFull(r, f[have:]); err != nil {
-			return nil, err
-		}
-	}
-	return f, nil
 }
 
 // handshake looks at the connect reply. Everything that must precede the first

@@ -1,6 +1,7 @@
 package zkconn
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -22,19 +23,23 @@ const (
 	watchKinds
 )
 
-type pathSet map[string]struct{}
-
-// watchTable knows which watches the server holds for the session, by server
-// path, so that they can be set again on another connection. Not safe for
-// concurrent use; the link's lock guards it.
-type watchTable [watchKinds]pathSet
-
-func (w *watchTable) add(k watchKind, path string) {
-	if w[k] == nil {
-		w[k] = pathSet{}
-	}
-	w[k][path] = struct{}{}
+// watchKey is where a watch is.
+type watchKey struct {
+	kind watchKind
+	path string // the server's
 }
+
+// watch says whom an event is for. A watch that is for nobody is one that the
+// server still holds.
+type watch struct {
+	shown bool              // the user sees it
+	wakes []chan<- struct{} // each is sent a value, if there is room
+}
+
+// watchTable knows which watches the server holds for the session, so that they
+// can be set again on another connection. Not safe for concurrent use; the link's
+// lock guards it.
+type watchTable map[watchKey]watch
 
 // uses are the kinds of one-shot watches that an event uses up.
 func (t EventType) uses() []watchKind {
@@ -49,64 +54,48 @@ func (t EventType) uses() []watchKind {
 	return nil
 }
 
-// fired forgets the one-shot watches an event used up.
-func (w *watchTable) fired(t EventType, path string) {
-	for _, k := range t.uses() {
-		delete(w[k], path)
-	}
+// has tells whether there is a watch of one of these kinds on path, or, if shown
+// is true, one whose events the user sees.
+func (w watchTable) has(shown bool, path string, kinds ...watchKind) bool {
+	return slices.ContainsFunc(kinds, func(k watchKind) bool {
+		found, ok := w[watchKey{k, path}]
+		return ok && (found.shown || !shown)
+	})
 }
 
-// has tells whether there is a watch of one of these kinds on path.
-func (w *watchTable) has(path string, kinds ...watchKind) bool {
-	return slices.ContainsFunc(kinds, func(k watchKind) bool { _, ok := w[k][path]; return ok })
-}
-
-// remove forgets the watches of these kinds on path and tells which there were.
-func (w *watchTable) remove(path string, kinds ...watchKind) []watchKind {
-	var had []watchKind
+// fire forgets the watches of these kinds on path, wakes those who wait for them
+// and tells which of them were shown.
+func (w watchTable) fire(path string, kinds ...watchKind) (shown []watchKind) {
 	for _, k := range kinds {
-		if _, ok := w[k][path]; ok {
-			had = append(had, k)
-			delete(w[k], path)
+		fired := w[watchKey{k, path}]
+		delete(w, watchKey{k, path})
+		if fired.shown {
+			shown = append(shown, k)
+		}
+		for _, c := range fired.wakes {
+			select {
+			case c <- struct{}{}:
+			default: // it has not looked since the last time
+			}
 		}
 	}
-	return had
+	return shown
 }
 
-// sees tells whether an event of path is for one of these.
-func (w *watchTable) sees(t EventType, path string) bool {
-	if w.has(path, append(t.uses(), persistentWatch)...) {
-		return true
-	}
-	if t == eventNodeChildrenChanged { // a recursive watch hears of the children themselves
+// quiet tells whether an event of path is for quiet watches alone.
+func (w watchTable) quiet(t EventType, path string) bool {
+	if !w.has(false, path, t.uses()...) || w.has(true, path, append(t.uses(), persistentWatch)...) {
 		return false
 	}
+	if t == eventNodeChildrenChanged { // a recursive watch hears of the children themselves
+		return true
+	}
 	for above := path; ; above = above[:strings.LastIndexByte(above, '/')] {
-		if above == "" {
-			above = "/"
-		}
-		if _, ok := w[recursiveWatch][above]; ok || above == "/" {
-			return ok
+		above = cmp.Or(above, "/")
+		if ok := w.has(true, above, recursiveWatch); ok || above == "/" {
+			return !ok
 		}
 	}
-}
-
-// with is the table with these watches added.
-func (w *watchTable) with(more []watchKey) *watchTable {
-	both := *w
-	for _, kind := range []watchKind{dataWatch, existWatch, childWatch} {
-		both[kind] = maps.Clone(w[kind])
-	}
-	for _, k := range more {
-		both.add(k.kind, k.path)
-	}
-	return &both
-}
-
-// watchKey is one watch.
-type watchKey struct {
-	kind watchKind
-	path string // the server's
 }
 
 // watcher notes a watch that the server now holds. It runs with the link's lock
@@ -114,11 +103,11 @@ type watchKey struct {
 type watcher func(l *link, at watchKey)
 
 // shown is a watch whose event the user sees.
-func shown(watch bool) watcher {
-	if !watch {
+func shown(wanted bool) watcher {
+	if !wanted {
 		return nil
 	}
-	return func(l *link, at watchKey) { l.watches.add(at.kind, at.path) }
+	return func(l *link, at watchKey) { l.watches[at] = watch{true, l.watches[at].wakes} }
 }
 
 // waking is a quiet watch: a value is sent into wake, if there is room, and the
@@ -128,45 +117,20 @@ func waking(wake chan<- struct{}) watcher {
 		return nil
 	}
 	return func(l *link, at watchKey) {
-		if !slices.Contains(l.wakes[at], wake) {
-			l.wakes[at] = append(l.wakes[at], wake)
+		now := l.watches[at]
+		if !slices.Contains(now.wakes, wake) {
+			now.wakes = append(now.wakes, wake)
 		}
+		l.watches[at] = now
 	}
 }
-
-// wakeTable says whom quiet watches wake. An entry without anybody is a watch
-// that the server still holds and nobody waits for. The link's lock guards it.
-type wakeTable map[watchKey][]chan<- struct{}
 
 // drop takes wake off a watch. The server keeps its watch until it fires.
-func (w wakeTable) drop(at watchKey, wake chan<- struct{}) {
-	if wakes, ok := w[at]; ok {
-		w[at] = slices.DeleteFunc(wakes, func(c chan<- struct{}) bool { return c == wake })
+func (w watchTable) drop(at watchKey, wake chan<- struct{}) {
+	if now, ok := w[at]; ok {
+		now.wakes = slices.DeleteFunc(now.wakes, func(c chan<- struct{}) bool { return c == wake })
+		w[at] = now
 	}
-}
-
-// fire wakes all that wait for such an event of path, and tells whether there
-// was such a watch.
-func (w wakeTable) fire(path string, kinds ...watchKind) (had bool) {
-	for _, kind := range kinds {
-		wakes, ok := w[watchKey{kind, path}]
-		delete(w, watchKey{kind, path})
-		had = had || ok
-		for _, c := range wakes {
-			select {
-			case c <- struct{}{}:
-			default: // it has not looked since the last time
-			}
-		}
-	}
-	return had
-}
-
-// awaited are those that somebody waits for. The others are forgotten: another
-// connection does not have their watches.
-func (w wakeTable) awaited() []watchKey {
-	maps.DeleteFunc(w, func(_ watchKey, wakes []chan<- struct{}) bool { return len(wakes) == 0 })
-	return slices.Collect(maps.Keys(w))
 }
 
 // WatcherType says which watches RemoveWatches removes.
@@ -208,9 +172,8 @@ var removedEvents = map[watchKind]EventType{
 // forgetWatches is called with mu held. The server has dropped the quiet watches
 // with the user's, so those who wait for them are woken.
 func (l *link) forgetWatches(path string, t WatcherType, state KeeperState) {
-	l.wakes.fire(path, t.kinds()...)
 	var events []EventType
-	for _, k := range l.watches.remove(path, t.kinds()...) {
+	for _, k := range l.watches.fire(path, t.kinds()...) {
 		events = append(events, removedEvents[k])
 	}
 	for _, e := range slices.Compact(events) {
@@ -223,11 +186,17 @@ func (l *link) forgetWatches(path string, t WatcherType, state KeeperState) {
 const setWatchesLimit = 128 << 10
 
 // requests encodes what sets all watches again: setWatches2 only where there is
-// a persistent watch, since servers before 3.6 do not know it.
-func (w *watchTable) requests(ctx context.Context, zxid int64) []*call {
+// a persistent watch, since servers before 3.6 do not know it. Those that nobody
+// waits for are forgotten: another connection does not have them.
+func (w watchTable) requests(ctx context.Context, zxid int64) []*call {
+	maps.DeleteFunc(w, func(_ watchKey, at watch) bool { return !at.shown && len(at.wakes) == 0 })
+	var paths [watchKinds][]string
+	for at := range w {
+		paths[at.kind] = append(paths[at.kind], at.path)
+	}
 	op := int32(jute.OpSetWatches)
 	kinds := childWatch + 1
-	if len(w[persistentWatch])+len(w[recursiveWatch]) > 0 {
+	if len(paths[persistentWatch])+len(paths[recursiveWatch]) > 0 {
 		op, kinds = jute.OpSetWatches2, watchKinds
 	}
 	var calls []*call
@@ -246,7 +215,8 @@ func (w *watchTable) requests(ctx context.Context, zxid int64) []*call {
 		chunk, size = [watchKinds][]string{}, 0
 	}
 	for k := range kinds {
-		for _, p := range slices.Sorted(maps.Keys(w[k])) {
+		slices.Sort(paths[k])
+		for _, p := range paths[k] {
 			if size += 4 + len(p); size > setWatchesLimit {
 				flush()
 				size = 4 + len(p)

@@ -62,10 +62,11 @@ type change struct {
 	path  string
 	flags int32               // of a creation
 	rest  func(*jute.Encoder) // writes the record behind its path
+	err   error               // why there can be no such change
 }
 
 func creation(code int32, r *zk.CreateRequest, ttl time.Duration) change {
-	return change{code, r.Path, r.Flags, func(e *jute.Encoder) {
+	return change{code: code, path: r.Path, flags: r.Flags, rest: func(e *jute.Encoder) {
 		e.Buffer(r.Data)
 		writeACL(e, r.Acl)
 		e.Int(r.Flags)
@@ -80,30 +81,21 @@ func removal(path string, version int32) change {
 }
 
 // changeOf takes one of go-zookeeper's requests for a multi.
-func changeOf(request any) (change, error) {
+func changeOf(request any) change {
 	switch r := request.(type) {
 	case *zk.CreateRequest:
-		return creation(jute.OpCreate, r, 0), nil
+		return creation(jute.OpCreate, r, 0)
 	case *zk.DeleteRequest:
-		return removal(r.Path, r.Version), nil
+		return removal(r.Path, r.Version)
 	case *zk.CheckVersionRequest:
-		return change{code: jute.OpCheck, path: r.Path, rest: func(e *jute.Encoder) { e.Int(r.Version) }}, nil
+		return change{code: jute.OpCheck, path: r.Path, rest: func(e *jute.Encoder) { e.Int(r.Version) }}
 	}
-	return change{}, fmt.Errorf("a multi cannot hold a %T", request)
-}
-
-// creates tells whether an operation makes a znode.
-func creates(code int32) bool {
-	switch code {
-	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
-		return true
-	}
-	return false
+	return change{err: fmt.Errorf("a multi cannot hold a %T", request)}
 }
 
 func (c change) valid() error {
 	bits := c.flags < flagContainer && c.flags&zk.FlagSequence != 0
-	return ValidatePath(c.path, bits || c.flags == flagSequentialTTL)
+	return cmp.Or(c.err, ValidatePath(c.path, bits || c.flags == flagSequentialTTL))
 }
 
 func (c change) encode(e *jute.Encoder, root chroot) {
@@ -113,7 +105,7 @@ func (c change) encode(e *jute.Encoder, root chroot) {
 
 // made reads the path of a created znode, as the server knows it.
 func (c change) made(a *answer) string {
-	if !creates(c.code) {
+	if !jute.Creates(c.code) {
 		return ""
 	}
 	return a.String()
@@ -136,16 +128,20 @@ func alone(c change) op[Written] {
 	return o
 }
 
-// multi carries out all changes or none. A refusal is that of the first change
-// that could not be made.
-func multi(changes ...change) op[Written] {
+// multi carries out a change for each of a list, all or none. A refusal is that of
+// the first change that could not be made.
+func multi[T any](list []T, of func(T) change) op[Written] {
+	changes := make([]change, len(list))
+	for i, item := range list {
+		changes[i] = of(item)
+	}
 	o := changing(jute.OpMulti, changes...)
 	o.encode = func(e *jute.Encoder, root chroot) {
 		for _, c := range changes {
-			multiHeader(e, c.code, false)
+			e.MultiHeader(c.code, false, -1)
 			c.encode(e, root)
 		}
-		multiHeader(e, -1, true)
+		e.MultiHeader(-1, true, -1)
 	}
 	return o
 }
@@ -183,7 +179,7 @@ func changing(code int32, changes ...change) op[Written] {
 func results(a *answer, code int32, changes []change) []string {
 	made := make([]string, len(changes))
 	for i, c := range changes {
-		if code != jute.OpMulti || resultKind(a) != -1 {
+		if code != jute.OpMulti || !a.refused() {
 			made[i] = c.made(a)
 			continue
 		}
@@ -198,17 +194,10 @@ func results(a *answer, code int32, changes []change) []string {
 	return made
 }
 
-// multiHeader stands before each part of a multi, and at its end.
-func multiHeader(e *jute.Encoder, code int32, end bool) {
-	e.Int(code)
-	e.Bool(end)
-	e.Int(-1)
-}
-
-// resultKind reads a multiHeader of an answer: the operation, or -1 for an error.
-func resultKind(a *answer) int32 {
-	kind, _, _ := a.Int(), a.Bool(), a.Int()
-	return kind
+// refused reads the header of a part of an answer, which may be that of an error.
+func (a *answer) refused() bool {
+	op, _ := a.MultiHeader()
+	return op == -1
 }
 
 func create(path string, data []byte, acl []zk.ACL, mode CreateMode) op[Written] {
@@ -220,11 +209,7 @@ func create(path string, data []byte, acl []zk.ACL, mode CreateMode) op[Written]
 }
 
 func multiDelete(paths []string) op[Written] {
-	changes := make([]change, len(paths))
-	for i, p := range paths {
-		changes[i] = removal(p, -1)
-	}
-	return multi(changes...)
+	return multi(paths, func(path string) change { return removal(path, -1) })
 }
 
 func setACL(path string, acl []zk.ACL, version int32) op[*zk.Stat] {
@@ -233,13 +218,8 @@ func setACL(path string, acl []zk.ACL, version int32) op[*zk.Stat] {
 
 // setting overwrites something of a znode that has the version.
 func setting(code int32, path string, version int32, value func(*jute.Encoder)) op[*zk.Stat] {
-	o := asking(code, path, (*answer).stat)
+	o := asking(code, path, (*answer).stat, value, func(e *jute.Encoder) { e.Int(version) })
 	o.write = true
-	o.encode = func(e *jute.Encoder, root chroot) {
-		e.String(root.server(path))
-		value(e)
-		e.Int(version)
-	}
 	return o
 }
 

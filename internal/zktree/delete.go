@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-zookeeper/zk"
@@ -151,9 +152,7 @@ func leavesFirst(tree *Node, count int) []string {
 		}
 		level = next
 	}
-	for i, j := 0, len(paths)-1; i < j; i, j = i+1, j-1 {
-		paths[i], paths[j] = paths[j], paths[i]
-	}
+	slices.Reverse(paths)
 	return paths
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -264,10 +265,5 @@ func (c *clients) now(q *Queue) time.Time {
 
 // orphans tells whether there is a contender without a connection.
 func (q *Queue) orphans() bool {
-	for _, c := range q.Contenders {
-		if c.Client == noConnection {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(q.Contenders, func(c *Contender) bool { return c.Client == noConnection })
 }

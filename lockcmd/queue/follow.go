@@ -61,10 +61,8 @@ func (f *Follower) Update(ctx context.Context) ([]Change, error) {
 func (f *Follower) watchHolders(ctx context.Context, q *Queue) error {
 	var holders []*node
 	var paths []string
-	for _, c := range q.Contenders {
-		if c.State == holds {
-			holders, paths = append(holders, c.nodes[0]), append(paths, c.nodes[0].path)
-		}
+	for _, c := range q.holding() {
+		holders, paths = append(holders, c.nodes[0]), append(paths, c.nodes[0].path)
 	}
 	now, err := f.e.Watch(ctx, paths)
 	if err != nil {
@@ -128,12 +126,7 @@ func (q *Queue) title() string {
 	if q.Free() {
 		return q.Path + ": free"
 	}
-	holding := 0
-	for _, c := range q.Contenders {
-		if c.State == holds {
-			holding++
-		}
-	}
+	holding := len(q.holding())
 	return fmt.Sprintf("%s: %d hold, %d wait", q.Path, holding, len(q.Contenders)-holding)
 }
 

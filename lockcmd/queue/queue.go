@@ -5,6 +5,7 @@
 package queue
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -116,12 +117,15 @@ func (q *Queue) Free() bool { return len(q.Contenders) == 0 }
 // Holders lists who holds the lock by what Find knows: of each the node that its
 // client looks at, the first one.
 func (q *Queue) Holders() (nodes []string) {
-	for _, c := range q.Contenders {
-		if c.State == holds {
-			nodes = append(nodes, c.Nodes[0])
-		}
+	for _, c := range q.holding() {
+		nodes = append(nodes, c.Nodes[0])
 	}
 	return nodes
+}
+
+// holding are the contenders that hold the lock.
+func (q *Queue) holding() []*Contender {
+	return slices.DeleteFunc(slices.Clone(q.Contenders), func(c *Contender) bool { return c.State != holds })
 }
 
 // setAges tells how long each has been there by now, which is by the server's clock.

@@ -75,30 +75,28 @@ type reader struct {
 
 func (r *reader) read(ctx context.Context, dir string) (c contents, err error) {
 	r.found = map[string]*node{}
-	names, err := r.e.Children(ctx, dir)
-	if errors.Is(err, zk.ErrNoNode) {
-		return contents{missing: true}, nil
-	}
-	if err != nil {
-		return c, err
-	}
-	if c.nodes, c.ignored, err = r.nodes(ctx, dir, names); err != nil {
+	if c, err = r.below(ctx, dir); err != nil {
 		return c, err
 	}
 	return c, r.semaphores(ctx, dir, &c)
 }
 
 // semaphores reads what else belongs to Curator's and kazoo's.
-func (r *reader) semaphores(ctx context.Context, dir string, c *contents) (err error) {
+func (r *reader) semaphores(ctx context.Context, dir string, c *contents) error {
 	if slices.Contains(c.ignored, "leases") && slices.Contains(c.ignored, "locks") {
 		c.ignored = slices.DeleteFunc(c.ignored, func(n string) bool { return n == "leases" || n == "locks" })
-		if c.leases, err = r.below(ctx, path.Join(dir, "leases")); err != nil {
+		leases, err := r.below(ctx, path.Join(dir, "leases"))
+		if err != nil {
 			return err
 		}
-		c.guard, err = r.below(ctx, path.Join(dir, "locks"))
+		guard, err := r.below(ctx, path.Join(dir, "locks"))
+		if err != nil {
+			return err
+		}
+		c.leases, c.guard = leases.nodes, guard.nodes
 	}
-	if err != nil || !slices.ContainsFunc(c.nodes, func(n *node) bool { return n.Kind == kazooSemaphore }) {
-		return err
+	if !slices.ContainsFunc(c.nodes, func(n *node) bool { return n.Kind == kazooSemaphore }) {
+		return nil
 	}
 	folder, err := r.e.Nodes(ctx, []string{dir})
 	if err != nil {
@@ -108,31 +106,26 @@ func (r *reader) semaphores(ctx context.Context, dir string, c *contents) (err e
 		c.max = n
 	}
 	guard, err := r.below(ctx, dir+"-__lock__")
-	c.guard = append(c.guard, guard...)
+	c.guard = append(c.guard, guard.nodes...)
 	return err
 }
 
-// below reads the contenders of a path that may be missing.
-func (r *reader) below(ctx context.Context, dir string) ([]*node, error) {
+// below reads those children of a path that take part. Those gone by now are left
+// out.
+func (r *reader) below(ctx context.Context, dir string) (c contents, err error) {
 	names, err := r.e.Children(ctx, dir)
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil, nil
+		return contents{missing: true}, nil
 	}
 	if err != nil {
-		return nil, err
+		return c, err
 	}
-	nodes, _, err := r.nodes(ctx, dir, names)
-	return nodes, err
-}
-
-// nodes reads those children that take part. Those gone by now are left out.
-func (r *reader) nodes(ctx context.Context, dir string, names []string) (nodes []*node, ignored []string, err error) {
 	var unread []*node
 	var paths []string // of the unread
 	for _, name := range names {
 		parsed, ok := zklock.ParseName(name)
 		if !ok {
-			ignored = append(ignored, name)
+			c.ignored = append(c.ignored, name)
 			continue
 		}
 		child := path.Join(dir, name)
@@ -141,13 +134,13 @@ func (r *reader) nodes(ctx context.Context, dir string, names []string) (nodes [
 			n = &node{Name: parsed, path: child}
 			unread, paths = append(unread, n), append(paths, child)
 		}
-		nodes = append(nodes, n)
+		c.nodes = append(c.nodes, n)
 		r.found[child] = n
 	}
 	if len(unread) > 0 {
 		got, err := r.e.Nodes(ctx, paths)
 		if err != nil {
-			return nil, nil, err
+			return c, err
 		}
 		for i, n := range unread {
 			if n.Node = got[i]; n.Stat == nil {
@@ -155,7 +148,7 @@ func (r *reader) nodes(ctx context.Context, dir string, names []string) (nodes [
 			}
 		}
 	}
-	nodes = slices.DeleteFunc(nodes, func(n *node) bool { return n.Stat == nil })
-	slices.Sort(ignored)
-	return inOrder(nodes), ignored, nil
+	c.nodes = inOrder(slices.DeleteFunc(c.nodes, func(n *node) bool { return n.Stat == nil }))
+	slices.Sort(c.ignored)
+	return c, nil
 }
