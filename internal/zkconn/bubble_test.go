@@ -27,17 +27,11 @@ func bubbleWith(t *testing.T, cfg Config, serve func(n int, p *peer), test func(
 	synctest.Test(t, func(t *testing.T) {
 		cfg.Timeout = life
 		n := -1
-		cfg.dial = func(context.Context, string, string) (net.Conn, error) {
-			client, server := net.Pipe()
-			n++
-			go func(n int) { // ends with serve, which ends with the connection
-				p := &peer{Conn: server}
-				serve(n, p)
-				if !p.kept {
-					server.Close()
-				}
-			}(n)
-			return client, nil
+		if cfg.dial == nil {
+			cfg.dial = func(context.Context, string, string) (net.Conn, error) {
+				n++
+				return pipeTo(n, serve), nil
+			}
 		}
 		s, err := Open(cfg)
 		if err != nil {
@@ -51,6 +45,19 @@ func bubbleWith(t *testing.T, cfg Config, serve func(n int, p *peer), test func(
 		}()
 		test(t, s)
 	})
+}
+
+// pipeTo makes a connection that ends in serve.
+func pipeTo(n int, serve func(n int, p *peer)) net.Conn {
+	client, server := net.Pipe()
+	go func() { // ends with serve, which ends with the connection
+		p := &peer{Conn: server}
+		serve(n, p)
+		if !p.kept {
+			server.Close()
+		}
+	}()
+	return client
 }
 
 // peer is the server's end of a connection. Its methods are false once that is closed.
