@@ -66,31 +66,41 @@ type peer struct {
 	kept bool // it is not closed when serve returns
 }
 
-// request reads a frame.
-func (p *peer) request() (xid, op int32, ok bool) {
+// body reads a frame.
+func (p *peer) body() ([]byte, bool) {
 	var head [4]byte
 	if _, err := io.ReadFull(p, head[:]); err != nil {
-		return 0, 0, false
+		return nil, false
 	}
-	d := jute.NewDecoder(head[:])
-	body := make([]byte, d.Int())
-	if _, err := io.ReadFull(p, body); err != nil {
-		return 0, 0, false
-	}
-	d = jute.NewDecoder(body)
-	return d.Int(), d.Int(), true
+	body := make([]byte, jute.NewDecoder(head[:]).Int())
+	_, err := io.ReadFull(p, body)
+	return body, err == nil
 }
+
+// request reads a request's header.
+func (p *peer) request() (xid, op int32, ok bool) {
+	body, ok := p.body()
+	d := jute.NewDecoder(body)
+	return d.Int(), d.Int(), ok
+}
+
+// secret is the password of every session.
+var secret = []byte("open sesame open")
 
 // greet reads the connect request and answers it.
 func (p *peer) greet(id int64, timeout int32) bool {
-	_, _, ok := p.request()
+	_, ok := p.body()
+	return ok && p.welcome(id, timeout, false)
+}
+
+func (p *peer) welcome(id int64, timeout int32, readOnly bool) bool {
 	var e jute.Encoder
 	e.Int(0)
 	e.Int(timeout)
 	e.Long(id)
-	e.Buffer(make([]byte, 16))
-	e.Bool(false)
-	return ok && p.frame(e.B)
+	e.Buffer(secret)
+	e.Bool(readOnly)
+	return p.frame(e.B)
 }
 
 func (p *peer) frame(body []byte) bool {

@@ -34,19 +34,19 @@ func (p *Pinned) Guard() (release func()) {
 	return sync.OnceFunc(func() { p.l.guards.Add(-1) })
 }
 
-// Bounds of the time an answer may take before it counts as late. The usual round
-// trip is below 12 ms nearly everywhere, and so the bound is at its least; it is
-// above a collection of garbage and below what an eighth of a short session is.
+// What makes an answer late: it takes several times longer than usual. The least
+// is what a busy server, or a collection of garbage, takes now and then. The most
+// leaves the greater part of the session's time to its holder.
 const (
 	leastGrace  = 300 * time.Millisecond
 	extraGrace  = 200 * time.Millisecond
-	graceTrips  = 8
+	graceTrips  = 4
 	gracePart   = 16 // of the session timeout, at most
 	sampleShare = 8  // one sample counts as much as all before it by one in so many
 )
 
-// grace is how long nothing may come before another server is connected to, then
-// how long until the session moves there, and how long that may take.
+// grace is how long nothing may come before another server is connected to, and
+// then how long until the session moves there.
 func (l *link) grace(timeout time.Duration) time.Duration {
 	trips := graceTrips * time.Duration(l.rtt.Load())
 	return min(max(trips+extraGrace, leastGrace), timeout/gracePart)
@@ -168,7 +168,7 @@ func (k *frameConn) moveTo(addr string, since time.Time, grace time.Duration) bo
 		next.Close()
 		return true
 	}
-	if err := next.attach(grace); err != nil {
+	if err := next.attach(k.timeout / gracePart); err != nil {
 		next.Close()
 		k.thaw()
 		return false
