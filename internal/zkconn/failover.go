@@ -52,7 +52,8 @@ func (l *link) grace(timeout time.Duration) time.Duration {
 	return min(max(trips+extraGrace, leastGrace), timeout/gracePart)
 }
 
-// sample takes note of how long an answer took. Called with mu held.
+// sample takes note of how long an answer took, or a silence: whoever is often
+// late is waited for longer. One lost to another at the same moment does not matter.
 func (l *link) sample(took time.Duration) {
 	usual := l.rtt.Load()
 	if usual == 0 {
@@ -135,17 +136,9 @@ func (k *frameConn) failover() {
 				return
 			}
 		}
-		k.l.tookLonger(since)
+		k.l.sample(time.Since(since))
 		k.pause(grace)
 	}
-}
-
-// tookLonger counts a silence as an answer that took so long: whoever is often
-// late is waited for longer.
-func (l *link) tookLonger(since time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.sample(time.Since(since))
 }
 
 func (k *frameConn) pause(d time.Duration) {
@@ -173,7 +166,7 @@ func (k *frameConn) moveTo(addr string, since time.Time, grace time.Duration) bo
 		k.thaw()
 		return false
 	}
-	l.tookLonger(since)
+	l.sample(time.Since(since))
 	l.spare = next
 	l.hosts.offer(addr)
 	k.die(fault(fmt.Sprintf("no answer for %s; the session has moved to %s", time.Since(since).Round(time.Millisecond), addr)))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/internal/zktest/zksession"
 )
 
 // One of two servers falls silent: the guarded session goes on at the other, long
@@ -22,8 +23,8 @@ func TestFailoverInAnEnsemble(t *testing.T) {
 		proxies[p.Addr()] = p
 		list += "," + p.Addr()
 	}
-	s := open(t, zkconn.Config{Servers: list[1:], Timeout: 10 * time.Second})
-	truth := open(t, zkconn.Config{Servers: servers[2].Addr(), Timeout: zktest.Patience})
+	s := zksession.Open(t, zkconn.Config{Servers: list[1:], Timeout: 10 * time.Second})
+	truth := zksession.Open(t, zkconn.Config{Servers: servers[2].Addr(), Timeout: zktest.Patience})
 	p, err := s.Stay().Pin(zktest.Within(t))
 	if err != nil {
 		t.Fatal(err)

@@ -34,7 +34,7 @@ type link struct {
 
 	// These are for failover.go.
 	guards atomic.Int32
-	rtt    atomic.Int64  // how long an answer takes, smoothed, in nanoseconds; set under mu
+	rtt    atomic.Int64  // how long an answer takes, smoothed, in nanoseconds
 	moving chan struct{} // capacity 1, full while another server is tried
 	spare  *frameConn    // what the library's next dialing gets; who has filled moving may touch it
 
@@ -190,12 +190,12 @@ func (l *link) lost(k *frameConn) {
 
 // contact runs when a request or a ping that was sent then has been answered.
 func (l *link) contact(sent time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.refusals = 0
 	if !sent.IsZero() {
 		l.sample(time.Since(sent))
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refusals = 0
 	if sent.After(l.lastSent) {
 		l.lastSent = sent
 	}
