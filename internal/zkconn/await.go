@@ -25,7 +25,7 @@ func (l *link) awaitGen(ctx context.Context, gen int, path string, patient bool)
 		case l.gen != gen:
 			l.mu.Unlock()
 			return nil, &Error{Code: SessionExpired, Path: path}
-		case l.cur != nil:
+		case l.cur != nil && !l.cur.leaving():
 			defer l.mu.Unlock()
 			return l.cur, nil
 		case l.passes > passes && !patient:

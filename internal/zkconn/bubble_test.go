@@ -27,17 +27,11 @@ func bubbleWith(t *testing.T, cfg Config, serve func(n int, p *peer), test func(
 	synctest.Test(t, func(t *testing.T) {
 		cfg.Timeout = life
 		n := -1
-		cfg.dial = func(context.Context, string, string) (net.Conn, error) {
-			client, server := net.Pipe()
-			n++
-			go func(n int) { // ends with serve, which ends with the connection
-				p := &peer{Conn: server}
-				serve(n, p)
-				if !p.kept {
-					server.Close()
-				}
-			}(n)
-			return client, nil
+		if cfg.dial == nil {
+			cfg.dial = func(context.Context, string, string) (net.Conn, error) {
+				n++
+				return pipeTo(n, serve), nil
+			}
 		}
 		s, err := Open(cfg)
 		if err != nil {
@@ -53,37 +47,60 @@ func bubbleWith(t *testing.T, cfg Config, serve func(n int, p *peer), test func(
 	})
 }
 
+// pipeTo makes a connection that ends in serve.
+func pipeTo(n int, serve func(n int, p *peer)) net.Conn {
+	client, server := net.Pipe()
+	go func() { // ends with serve, which ends with the connection
+		p := &peer{Conn: server}
+		serve(n, p)
+		if !p.kept {
+			server.Close()
+		}
+	}()
+	return client
+}
+
 // peer is the server's end of a connection. Its methods are false once that is closed.
 type peer struct {
 	net.Conn
 	kept bool // it is not closed when serve returns
 }
 
-// request reads a frame.
-func (p *peer) request() (xid, op int32, ok bool) {
+// body reads a frame.
+func (p *peer) body() ([]byte, bool) {
 	var head [4]byte
 	if _, err := io.ReadFull(p, head[:]); err != nil {
-		return 0, 0, false
+		return nil, false
 	}
-	d := jute.NewDecoder(head[:])
-	body := make([]byte, d.Int())
-	if _, err := io.ReadFull(p, body); err != nil {
-		return 0, 0, false
-	}
-	d = jute.NewDecoder(body)
-	return d.Int(), d.Int(), true
+	body := make([]byte, jute.NewDecoder(head[:]).Int())
+	_, err := io.ReadFull(p, body)
+	return body, err == nil
 }
+
+// request reads a request's header.
+func (p *peer) request() (xid, op int32, ok bool) {
+	body, ok := p.body()
+	d := jute.NewDecoder(body)
+	return d.Int(), d.Int(), ok
+}
+
+// secret is the password of every session.
+var secret = []byte("open sesame open")
 
 // greet reads the connect request and answers it.
 func (p *peer) greet(id int64, timeout int32) bool {
-	_, _, ok := p.request()
+	_, ok := p.body()
+	return ok && p.welcome(id, timeout, false)
+}
+
+func (p *peer) welcome(id int64, timeout int32, readOnly bool) bool {
 	var e jute.Encoder
 	e.Int(0)
 	e.Int(timeout)
 	e.Long(id)
-	e.Buffer(make([]byte, 16))
-	e.Bool(false)
-	return ok && p.frame(e.B)
+	e.Buffer(secret)
+	e.Bool(readOnly)
+	return p.frame(e.B)
 }
 
 func (p *peer) frame(body []byte) bool {

@@ -2,7 +2,6 @@ package zkconn
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -11,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/zksh/zksh/internal/jute"
 )
 
 // hosts walks over the addresses of a server list, as zk.HostProvider asks. A
@@ -53,6 +54,23 @@ func (h *hosts) Connected() {
 	h.last = time.Now()
 }
 
+// others are the addresses to try instead of one, that one last: the path to it
+// may be at fault. Names are looked up for no longer than limit.
+func (h *hosts) others(ctx context.Context, limit time.Duration, than string) []string {
+	addrs := h.expand(ctx, limit)
+	if at := slices.Index(addrs, than); at >= 0 {
+		addrs = slices.Concat(addrs[at+1:], addrs[:at])
+	}
+	return append(addrs, than)
+}
+
+// offer makes an address the next one.
+func (h *hosts) offer(addr string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.pass = []string{addr}
+}
+
 // reset is Connected for a server that was there but had no session for us.
 func (h *hosts) reset() {
 	h.Connected()
@@ -76,7 +94,7 @@ func (h *hosts) Next() (server string, retry bool) {
 		retry = failed || time.Since(h.last) < tooSoon
 		h.begun = true
 		h.mu.Unlock()
-		addrs := h.expand()
+		addrs := h.expand(h.ctx, h.limit)
 		h.mu.Lock()
 		h.width = len(addrs)
 		h.pass = append(addrs, addrs...)
@@ -114,8 +132,8 @@ const lookupTimeout = 5 * time.Second
 
 // expand resolves the list, all names at once. A name that does not resolve stays
 // as it is: the dialer then reports why.
-func (h *hosts) expand() []string {
-	ctx, cancel := context.WithTimeout(h.ctx, h.limit)
+func (h *hosts) expand(ctx context.Context, limit time.Duration) []string {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	found := make([][]string, len(h.list))
 	var looking sync.WaitGroup
@@ -164,18 +182,30 @@ func plainCause(err error) error {
 	return err
 }
 
-// dial connects for the library, with our own deadline for all that comes before
-// the session is there.
+// dial connects for the library, or gives it the connection to which the session
+// has moved.
 func (l *link) dial(network, addr string, _ time.Duration) (net.Conn, error) {
+	if k := l.takeSpare(); k != nil {
+		return k, nil
+	}
 	if err := l.rest(); err != nil {
 		return nil, err
 	}
-	deadline := time.Now().Add(l.hosts.attempt(l.cfg.Timeout))
-	ctx, cancel := context.WithDeadline(l.ctx, deadline)
+	k, err := l.open(l.ctx, network, addr, l.hosts.attempt(l.cfg.Timeout))
+	if err != nil {
+		l.attemptFailed(addr, plainCause(err))
+		return nil, err
+	}
+	return k, nil
+}
+
+// open connects, with a limit for all that comes before the session is there.
+func (l *link) open(ctx context.Context, network, addr string, limit time.Duration) (*frameConn, error) {
+	deadline := time.Now().Add(limit)
+	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	c, err := l.cfg.dial(ctx, network, addr)
 	if err != nil {
-		l.attemptFailed(addr, plainCause(err))
 		return nil, err
 	}
 	if err := c.SetDeadline(deadline); err != nil {
@@ -223,25 +253,24 @@ func (l *link) passFailed() {
 	l.notify()
 }
 
-// connectRequest completes the library's: the highest zxid seen by either of us,
-// and the read-only wish, which it does not know.
-func (l *link) connectRequest(p []byte) []byte {
+// noPasswd is what goes with no session.
+var noPasswd = make([]byte, 16)
+
+// hello is the connect request, for the session there is or for a new one. It
+// takes the place of the library's, which knows neither the highest zxid that we
+// have seen nor the wish for a read-only server.
+func (l *link) hello() []byte {
 	l.mu.Lock()
-	zxid := l.lastZxid
-	l.helloSent = time.Now()
-	l.mu.Unlock()
-	q := append([]byte(nil), p...)
-	// frame length, protocol version int32, lastZxidSeen int64, timeout int32, …
-	if uint64(zxid) > binary.BigEndian.Uint64(q[8:]) {
-		binary.BigEndian.PutUint64(q[8:], uint64(zxid))
-	}
-	ro := byte(0)
-	if l.cfg.ReadOnly {
-		ro = 1
-	}
-	q = append(q, ro)
-	binary.BigEndian.PutUint32(q, uint32(len(q)-4))
-	return q
+	defer l.mu.Unlock()
+	var e jute.Encoder
+	e.Int(4 + 8 + 4 + 8 + 4 + int32(len(l.passwd)) + 1) // what follows
+	e.Int(0)                                            // protocol version
+	e.Long(l.lastZxid)
+	e.Int(int32(l.timeout.Milliseconds()))
+	e.Long(l.id)
+	e.Buffer(l.passwd)
+	e.Bool(l.cfg.ReadOnly)
+	return e.B
 }
 
 // refusedBy words a connect reply that is an error. Such a server is often one

@@ -62,7 +62,7 @@ func TestHostsResolveTogether(t *testing.T) {
 		<-ctx.Done()
 		return nil, errors.New("no answer")
 	}
-	all := h.expand()
+	all := h.expand(t.Context(), h.limit)
 	want := map[string]bool{"a:1": true, "127.0.0.1:2": true, "[::1]:2": true, "c:3": true}
 	for _, a := range all {
 		delete(want, a)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -34,15 +35,21 @@ type link struct {
 	shutOnce sync.Once
 	ended    chan struct{}
 
+	// These are for failover.go.
+	guards atomic.Int32
+	rtt    atomic.Int64  // how long an answer takes, smoothed, in nanoseconds
+	moving chan struct{} // capacity 1, full while another server is tried
+	spare  *frameConn    // what the library's next dialing gets; who has filled moving may touch it
+
 	mu         sync.Mutex
 	changed    chan struct{} // closed, and made anew, at each change below
 	state      State
 	cur        *frameConn // nil while disconnected
 	id         int64
+	passwd     []byte        // the session's, in memory only
 	gen        int           // expiries so far
 	over       chan struct{} // closed when the session is over; then made anew for the next
 	timeout    time.Duration // negotiated, or asked
-	helloSent  time.Time     // when the last connect request was sent
 	lastSent   time.Time     // when the latest answered request was sent
 	lastZxid   int64
 	passes     int            // passes over the server list that found none
@@ -59,6 +66,7 @@ func newLink(servers Servers, cfg Config, emit func(Event)) (*link, error) {
 		cfg: cfg, servers: servers, root: chroot(servers.Chroot), emit: emit,
 		changed: make(chan struct{}), ended: make(chan struct{}), over: make(chan struct{}),
 		state: StateConnecting, timeout: cfg.Timeout, ephemerals: pathSet{}, watches: watchTable{},
+		passwd: noPasswd, moving: make(chan struct{}, 1),
 	}
 	if cfg.dial == nil {
 		l.cfg.dial = new(net.Dialer).DialContext
@@ -122,14 +130,15 @@ func (l *link) notify() {
 }
 
 // established runs when a connect reply was good, before the library knows.
-func (l *link) established(k *frameConn, id int64, timeout time.Duration, readOnly bool) {
+func (l *link) established(k *frameConn, w welcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.state != StateConnecting {
 		return
 	}
-	l.id, l.timeout = id, timeout
-	l.lastSent = l.helloSent
+	l.id, l.passwd, l.timeout = w.id, w.passwd, w.timeout
+	l.lastSent = k.asked
+	l.sample(time.Since(k.asked))
 	l.attempts = nil
 	k.send(l.restore()...) // before anybody else's requests
 	if k.died() {
@@ -137,7 +146,7 @@ func (l *link) established(k *frameConn, id int64, timeout time.Duration, readOn
 	}
 	l.state = StateConnected
 	event := Event{Type: eventNone, State: syncConnected}
-	if readOnly {
+	if w.readOnly {
 		l.state, event.State = StateConnectedReadOnly, connectedReadOnly
 	}
 	l.cur = k
@@ -156,7 +165,7 @@ func (l *link) expired() bool {
 	}
 	gone := l.root.clients(slices.Sorted(maps.Keys(l.ephemerals)))
 	l.watches, l.ephemerals = watchTable{}, pathSet{}
-	l.id, l.lastZxid = 0, 0
+	l.id, l.passwd, l.lastZxid = 0, noPasswd, 0
 	l.gen++ // whoever waits for the old session must not go on in the new one
 	l.endSession()
 	l.over = make(chan struct{})
@@ -183,6 +192,9 @@ func (l *link) lost(k *frameConn) {
 
 // contact runs when a request or a ping that was sent then has been answered.
 func (l *link) contact(sent time.Time) {
+	if !sent.IsZero() {
+		l.sample(time.Since(sent))
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refusals = 0

@@ -85,21 +85,22 @@ func (k *frameConn) frame() ([]byte, error) {
 	return k.demultiplex(f)
 }
 
+// welcome is a connect reply.
+type welcome struct {
+	timeout  time.Duration
+	id       int64
+	passwd   []byte
+	readOnly bool
+}
+
 // handshake looks at the connect reply. Everything that must precede the first
 // request of this connection (credentials, watches) is queued from here.
 func (k *frameConn) handshake(body []byte) error {
-	d := jute.NewDecoder(body)
-	d.Int() // protocol version
-	timeout := time.Duration(d.Int()) * time.Millisecond
-	id := d.Long()
-	d.Buffer() // the password, which only the library needs
-	readOnly := d.Err() == nil && len(d.Rest()) > 0 && d.Bool()
+	w, err := k.l.welcomed(body)
 	switch {
-	case d.Err() != nil && len(body) == 16: // an error header instead
-		return k.l.refusedBy(Code(int32(binary.BigEndian.Uint32(body[12:]))))
-	case d.Err() != nil:
-		return notZooKeeper(body[:min(len(body), 60)])
-	case id == 0:
+	case err != nil:
+		return err
+	case w.id == 0:
 		if !k.l.expired() {
 			return errors.New("gave no session")
 		}
@@ -107,13 +108,28 @@ func (k *frameConn) handshake(body []byte) error {
 		// leaves this one open.
 		k.release()
 		return k.Conn.Close()
-	case timeout <= 0: // the library would make a ticker of it, and panic
-		return fmt.Errorf("does not speak ZooKeeper (it gave a session that lasts %s)", timeout)
 	}
-	k.live, k.timeout = true, timeout
+	k.live, k.timeout = true, w.timeout
 	k.release()
-	k.l.established(k, id, timeout, readOnly)
+	k.l.established(k, w)
 	return nil
+}
+
+// welcomed reads a connect reply; id 0 is that of a session that is over.
+func (l *link) welcomed(body []byte) (welcome, error) {
+	d := jute.NewDecoder(body)
+	d.Int() // protocol version
+	w := welcome{timeout: time.Duration(d.Int()) * time.Millisecond, id: d.Long(), passwd: d.Buffer()}
+	w.readOnly = d.Err() == nil && len(d.Rest()) > 0 && d.Bool()
+	switch {
+	case d.Err() != nil && len(body) == 16: // an error header instead
+		return w, l.refusedBy(Code(int32(binary.BigEndian.Uint32(body[12:]))))
+	case d.Err() != nil:
+		return w, notZooKeeper(body[:min(len(body), 60)])
+	case w.id != 0 && w.timeout <= 0: // the library would make a ticker of it, and panic
+		return w, fmt.Errorf("does not speak ZooKeeper (it gave a session that lasts %s)", w.timeout)
+	}
+	return w, nil
 }
 
 // The xids of replies that answer no request.

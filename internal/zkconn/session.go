@@ -124,7 +124,7 @@ func (s *Session) Info() Info {
 	defer l.mu.Unlock()
 	i := Info{ID: l.id, Timeout: l.timeout, LastContact: l.lastSent}
 	if l.cur != nil {
-		i.Addr, i.Since = l.cur.addr, l.helloSent
+		i.Addr, i.Since = l.cur.addr, l.cur.asked
 	}
 	return i
 }

@@ -30,7 +30,9 @@ type frameConn struct {
 	net.Conn
 	l      *link
 	addr   string
-	unbind func() bool // takes back that the end of dialing closes the connection; nil in tests
+	unbind func() bool     // takes back that the end of dialing closes the connection; nil in tests
+	alive  context.Context // ends when the connection is dead
+	end    context.CancelFunc
 
 	// These belong to the library's reading goroutine; see receive.go.
 	r       *bufio.Reader
@@ -39,7 +41,8 @@ type frameConn struct {
 	timeout time.Duration // negotiated
 
 	wmu     sync.Mutex // one writer at a time; taken before mu
-	greeted bool       // the connect request was written
+	greeted bool       // the library has written its connect request
+	asked   time.Time  // when the connect request was sent
 
 	mu      sync.Mutex
 	queue   []*call // not sent yet
@@ -49,11 +52,17 @@ type frameConn struct {
 	theirs  map[int32]bool // the library's unanswered requests
 	pings   []time.Time    // send times of unanswered pings
 	heard   time.Time      // when the latest answer to one of ours came, or the first of those pending was sent
+	still   time.Time      // when anything came last, or the first of what is unanswered was sent
+	alarm   *time.Timer    // runs while a guarded session waits for an answer; may be nil
+	frozen  bool           // nothing is taken out of the queue: the session is about to move
 	dead    error
 }
 
 func newFrameConn(c net.Conn, addr string, l *link) *frameConn {
-	return &frameConn{Conn: c, l: l, addr: addr, r: bufio.NewReaderSize(c, 1<<15), pending: map[int32]*call{}, theirs: map[int32]bool{}}
+	k := &frameConn{Conn: c, l: l, addr: addr, pending: map[int32]*call{}, theirs: map[int32]bool{}}
+	k.r = bufio.NewReaderSize(ear{k}, 1<<15)
+	k.alive, k.end = context.WithCancel(l.ctx)
+	return k
 }
 
 // SetReadDeadline keeps the dialer's own deadline while the handshake lasts; the
@@ -76,7 +85,10 @@ func (k *frameConn) Write(p []byte) (int, error) {
 	q := p
 	if !k.greeted {
 		k.greeted = true
-		q = k.l.connectRequest(p)
+		if !k.asked.IsZero() { // and has been answered, see attach
+			return len(p), nil
+		}
+		k.asked, q = time.Now(), k.l.hello()
 	} else if len(p) >= 8 {
 		k.expect(int32(binary.BigEndian.Uint32(p[4:])))
 	}
@@ -91,7 +103,10 @@ func (k *frameConn) expect(xid int32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if xid == xidPing {
-		k.pings = append(k.pings, time.Now())
+		now := time.Now()
+		k.sending(now)
+		k.pings = append(k.pings, now)
+		k.watch()
 	} else {
 		k.theirs[xid] = true
 	}
@@ -119,7 +134,12 @@ func (k *frameConn) send(calls ...*call) {
 			k.queue = append(k.queue, c)
 		}
 	}
-	if !k.writing && len(k.queue) > 0 {
+	k.flush()
+}
+
+// flush is called with mu held.
+func (k *frameConn) flush() {
+	if !k.writing && !k.frozen && len(k.queue) > 0 {
 		k.writing = true
 		go k.drain() // ends with the queue; its writes end by their deadline, or with the connection
 	}
@@ -160,6 +180,10 @@ func (k *frameConn) drain() {
 func (k *frameConn) take() []byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.frozen {
+		k.writing = false
+		return nil
+	}
 	var e jute.Encoder
 	now := time.Now()
 	for _, c := range k.queue {
@@ -170,6 +194,7 @@ func (k *frameConn) take() []byte {
 		if len(k.pending) == 0 {
 			k.heard = now
 		}
+		k.sending(now)
 		c.sent, c.size = now, 8+len(c.body)
 		xid := xidBase + k.next
 		k.next = (k.next + 1) & (xidBase - 1)
@@ -181,6 +206,7 @@ func (k *frameConn) take() []byte {
 		c.body = nil
 	}
 	k.queue = nil
+	k.watch()
 	k.writing = e.B != nil
 	return e.B
 }
@@ -208,7 +234,9 @@ func (k *frameConn) die(cause error) {
 	}
 	k.dead = cause
 	lost, unsent := k.pending, k.queue
-	k.pending, k.queue = nil, nil
+	k.pending, k.queue, k.pings = nil, nil, nil
+	k.end()
+	k.watch()
 	k.mu.Unlock()
 	k.l.lost(k)
 	for _, c := range lost {

@@ -1,0 +1,241 @@
+package zkconn
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// A server that falls silent is given up by the library after two thirds of the
+// session timeout, which is too late for who must act before the session is over.
+// So, while a session is guarded, an answer that is late makes the link open a
+// second connection to the next server. If something comes from the first one
+// meanwhile, it was a hiccup, and the second is closed unused. If nothing does,
+// no request leaves on the first connection any more, the session is attached to
+// the second, and only when that has worked is the first one dropped. From there
+// on it is a reconnect like any other: the library dials, and is given the
+// connection on which its connect request has been answered already.
+//
+// Attaching is what makes it safe: ZooKeeper's leader refuses the writes that
+// come later through a server which the session has left (SessionMoved), so what
+// was on its way there is as unknown as after any broken connection.
+
+// Guard makes the link leave a server that falls silent, until release is called:
+// for as long as something depends on the session that must be given up in time.
+// Silence is noticed by a request or a ping without an answer, so the caller must
+// not be without a request for long. The connection then changes as when it has
+// broken: Changed is closed, and what was sent has an unknown outcome. It changes
+// to a server of the list, or to the same one over a new connection; never to one
+// that is read-only.
+func (p *Pinned) Guard() (release func()) {
+	p.l.guards.Add(1)
+	return sync.OnceFunc(func() { p.l.guards.Add(-1) })
+}
+
+// What makes an answer late: it takes several times longer than usual. The least
+// is what a busy server, or a collection of garbage, takes now and then. The most
+// leaves the greater part of the session's time to its holder.
+const (
+	leastGrace  = 300 * time.Millisecond
+	extraGrace  = 200 * time.Millisecond
+	graceTrips  = 4
+	gracePart   = 16 // of the session timeout, at most
+	sampleShare = 8  // one sample counts as much as all before it by one in so many
+)
+
+// grace is how long nothing may come before another server is connected to, and
+// then how long until the session moves there.
+func (l *link) grace(timeout time.Duration) time.Duration {
+	trips := graceTrips * time.Duration(l.rtt.Load())
+	return min(max(trips+extraGrace, leastGrace), timeout/gracePart)
+}
+
+// sample takes note of how long an answer took, or a silence: whoever is often
+// late is waited for longer. One lost to another at the same moment does not matter.
+func (l *link) sample(took time.Duration) {
+	usual := l.rtt.Load()
+	if usual == 0 {
+		usual = int64(took)
+	}
+	l.rtt.Store(usual + (int64(took)-usual)/sampleShare)
+}
+
+// ear notes that something has come.
+type ear struct{ k *frameConn }
+
+func (e ear) Read(p []byte) (int, error) {
+	n, err := e.k.Conn.Read(p)
+	if n > 0 {
+		e.k.mu.Lock()
+		defer e.k.mu.Unlock()
+		e.k.still = time.Now()
+		e.k.watch()
+	}
+	return n, err
+}
+
+// sending runs before a request or ping is counted as sent. Called with mu held.
+func (k *frameConn) sending(now time.Time) {
+	if !k.waiting() {
+		k.still = now
+	}
+}
+
+// waiting tells whether anything is unanswered. Called with mu held.
+func (k *frameConn) waiting() bool { return len(k.pending)+len(k.pings) > 0 }
+
+// watch sets the alarm for the time when what is unanswered will be late. Called
+// with mu held.
+func (k *frameConn) watch() {
+	switch {
+	case !k.waiting() || k.l.guards.Load() == 0:
+		if k.alarm != nil {
+			k.alarm.Stop()
+		}
+	case k.alarm == nil:
+		k.alarm = time.AfterFunc(k.late(), k.failover) // stopped by die
+	default:
+		k.alarm.Reset(k.late())
+	}
+}
+
+// late is the time left until an answer is late. Called with mu held.
+func (k *frameConn) late() time.Duration {
+	return time.Until(k.still.Add(k.l.grace(k.timeout)))
+}
+
+// silent tells since when nothing has come, if an answer is late by now.
+func (k *frameConn) silent() (since time.Time, yes bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.waiting() && k.alive.Err() == nil && k.l.guards.Load() > 0 {
+		if k.late() <= 0 {
+			return k.still, true
+		}
+		k.watch() // an answer may take longer than when the alarm was set
+	}
+	return time.Time{}, false
+}
+
+// failover tries one server after the other until something comes, the session
+// has moved, or the connection is dead. It runs in the alarm's goroutine, which
+// ends with the connection at the latest, but for the one request in attach.
+func (k *frameConn) failover() {
+	k.l.moving <- struct{}{}
+	defer func() { <-k.l.moving }()
+	for {
+		since, yes := k.silent()
+		if !yes {
+			return
+		}
+		grace := k.l.grace(k.timeout)
+		for _, addr := range k.l.hosts.others(k.alive, grace, k.addr) {
+			if _, yes := k.silent(); !yes || k.moveTo(addr, since, grace) {
+				return
+			}
+		}
+		k.l.sample(time.Since(since))
+		k.pause(grace)
+	}
+}
+
+func (k *frameConn) pause(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-k.alive.Done():
+	}
+}
+
+// moveTo moves the session to another server, if that one is there and this one
+// stays silent. It is false when the next server is to be tried.
+func (k *frameConn) moveTo(addr string, since time.Time, grace time.Duration) bool {
+	l := k.l
+	next, err := l.open(k.alive, "tcp", addr, grace)
+	if err != nil {
+		return false
+	}
+	k.pause(grace)
+	if !k.freeze(since) {
+		next.Close()
+		return true
+	}
+	if err := next.attach(k.timeout / gracePart); err != nil {
+		next.Close()
+		k.thaw()
+		return false
+	}
+	l.sample(time.Since(since))
+	l.spare = next
+	l.hosts.offer(addr)
+	k.die(fault(fmt.Sprintf("no answer for %s; the session has moved to %s", time.Since(since).Round(time.Millisecond), addr)))
+	k.Conn.Close() // which the library notices, and dials
+	return true
+}
+
+// freeze keeps requests from being sent, unless something has come.
+func (k *frameConn) freeze(since time.Time) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.frozen = k.dead == nil && k.still.Equal(since)
+	return k.frozen
+}
+
+// thaw sends what has waited, after all.
+func (k *frameConn) thaw() {
+	k.mu.Lock()
+	k.frozen = false
+	k.flush()
+	k.mu.Unlock()
+	k.l.mu.Lock()
+	defer k.l.mu.Unlock()
+	k.l.notify()
+}
+
+// leaving tells whether the session is about to move elsewhere. It may be asked
+// under the link's lock.
+func (k *frameConn) leaving() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.frozen
+}
+
+// attach asks the server for the session and waits for its reply, which stays in
+// the stream for the library. The session is in force there from then on.
+func (k *frameConn) attach(limit time.Duration) error {
+	k.asked = time.Now()
+	if err := k.Conn.SetDeadline(k.asked.Add(limit)); err != nil {
+		return err
+	}
+	if _, err := k.Conn.Write(k.l.hello()); err != nil {
+		return err
+	}
+	head, err := k.r.Peek(4)
+	if err != nil {
+		return err
+	}
+	size := binary.BigEndian.Uint32(head)
+	if size > maxConnectReply {
+		return notZooKeeper(head)
+	}
+	reply, err := k.r.Peek(4 + int(size))
+	if err != nil {
+		return err
+	}
+	w, err := k.l.welcomed(reply[4:])
+	if err == nil && (w.readOnly || w.id != look(k.l, func() int64 { return k.l.id })) {
+		err = errors.New("did not take the session over")
+	}
+	return err
+}
+
+// takeSpare waits for a move that is under way and returns the connection it has
+// left, or nil.
+func (l *link) takeSpare() *frameConn {
+	l.moving <- struct{}{}
+	defer func() { <-l.moving }()
+	k := l.spare
+	l.spare = nil
+	return k
+}

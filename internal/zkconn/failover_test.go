@@ -1,0 +1,329 @@
+package zkconn
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zksh/zksh/internal/jute"
+)
+
+const two, three = "127.0.0.1:1,127.0.0.1:2", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"
+
+func TestFailoverHiccup(t *testing.T) {
+	var s *scene
+	s = &scene{others: func(_ int, p *peer) bool {
+		if _, ok := p.body(); ok {
+			s.heard <- struct{}{}
+		}
+		return false
+	}}
+	s.play(t, two, func(t *testing.T, c *Session, p *Pinned) {
+		s.late(500 * time.Millisecond)
+		if err := p.Sync(limited(t), "/"); err != nil {
+			t.Errorf("answered late: %v", err)
+		}
+		time.Sleep(life / 4)
+		if s.connections() != 2 || len(s.heard) > 0 {
+			t.Errorf("%d connections; asked for the session: %d", s.connections(), len(s.heard))
+		}
+		s.stayed(t, c)
+	})
+}
+
+// The session moves: nothing is sent on the first connection meanwhile, which is
+// dropped only then, and the next has all that the first had.
+func TestFailoverSilence(t *testing.T) {
+	var s *scene
+	var ops []int32
+	s = &scene{others: func(_ int, p *peer) bool {
+		body, ok := p.body()
+		want := new(jute.Encoder)
+		want.Int(0)
+		want.Long(1)
+		want.Int(int32(life.Milliseconds()))
+		want.Long(1)
+		want.Buffer(secret)
+		want.Bool(false)
+		if !ok || !bytes.Equal(body, want.B) {
+			s.t.Errorf("asked for the session with % x, want % x", body, want.B)
+		}
+		s.heard <- struct{}{}
+		time.Sleep(life / 32)
+		if s.dropped() {
+			s.t.Error("the first connection was dropped before the session had moved")
+		}
+		ok = ok && p.welcome(1, int32(life.Milliseconds()), false)
+		for range 2 {
+			xid, op, got := p.request()
+			ops = append(ops, op)
+			ok = ok && got && p.reply(xid, codeOK)
+		}
+		return ok
+	}}
+	s.play(t, two, func(t *testing.T, c *Session, p *Pinned) {
+		if _, err := p.Exists(limited(t), "/watched", make(chan struct{}, 1)); err != nil {
+			t.Fatal(err)
+		}
+		pipe, err := c.Pipe(limited(t), "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.late(never)
+		begin := time.Now()
+		lost := make(chan error, 1)
+		go func() { lost <- p.Delete(limited(t), "/x") }()
+		<-s.heard
+		queued := pipe.Delete("/y")
+		if err := p.Sync(limited(t), "/"); err != nil { // waits for the move
+			t.Errorf("asked meanwhile: %v", err)
+		}
+		if took := time.Since(begin); took > life/16 {
+			t.Errorf("took %s", took)
+		}
+		if _, err := queued.Wait(limited(t)); !errors.As(err, new(*UnsentError)) {
+			t.Errorf("what belongs to the first connection: %v", err)
+		}
+		err = <-lost
+		if !errors.As(err, new(*LostError)) || !strings.Contains(err.Error(), "the session has moved to 127.0.0.1:") || !strings.Contains(err.Error(), "unknown whether it took effect") {
+			t.Errorf("asked before: %v", err)
+		}
+		synctest.Wait()
+		if got := states(c); !slices.Equal(got, []KeeperState{syncConnected, disconnected, syncConnected}) || !s.dropped() {
+			t.Errorf("dropped: %t; events %v", s.dropped(), got)
+		}
+		if i := c.Info(); p.ID() != 1 || i.ID != 1 || i.Addr != s.dialed[1] || s.dialed[0] == s.dialed[1] || s.connections() != 2 {
+			t.Errorf("session %#x at %s; dialed %q", i.ID, i.Addr, s.dialed)
+		}
+		if want := []int32{jute.OpSetWatches, jute.OpSync}; !slices.Equal(ops, want) {
+			t.Errorf("asked %v, want %v", ops, want)
+		}
+	})
+}
+
+// Servers that do not take the session over leave it where it is, and who waits
+// is answered there; a request made in the meantime is sent after all.
+func TestFailoverInVain(t *testing.T) {
+	for name, s := range map[string]*scene{
+		"refused": {refuse: func(int) bool { return true }},
+		"silent":  {others: func(_ int, p *peer) bool { p.body(); p.body(); return false }},
+		"closing": {others: func(int, *peer) bool { return false }},
+		"expired": {others: func(_ int, p *peer) bool { return p.greet(0, 0) && false }},
+		"another": {others: func(_ int, p *peer) bool { return p.greet(2, 30000) && false }},
+		"no time": {others: func(_ int, p *peer) bool { return p.greet(1, 0) && false }},
+		"foreign": {others: func(_ int, p *peer) bool { p.body(); p.Write([]byte("HTTP/1.1 400 Bad Request\r\n")); return false }},
+		"short":   {others: func(_ int, p *peer) bool { p.body(); p.frame([]byte("short")); return false }},
+	} {
+		for _, piped := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				s.play(t, three, func(t *testing.T, c *Session, p *Pinned) {
+					s.late(life / 5)
+					pipe, err := c.Pipe(limited(t), "/")
+					if err != nil {
+						t.Fatal(err)
+					}
+					got := make(chan error)
+					for i := range 20 { // some of them while another server is asked
+						go func() {
+							time.Sleep(time.Duration(i) * life / 300)
+							if !piped {
+								got <- p.Sync(limited(t), "/")
+								return
+							}
+							_, err := pipe.Exists("/").Wait(limited(t))
+							got <- err
+						}()
+					}
+					first := <-got
+					s.late(time.Nanosecond)
+					for range 19 {
+						first = errors.Join(first, <-got)
+					}
+					if first != nil {
+						t.Error(first)
+					}
+					if n := s.connections(); n < 4 || n > 30 {
+						t.Errorf("%d connections", n)
+					}
+					s.stayed(t, c)
+				})
+			})
+		}
+	}
+}
+
+// A read-only server cannot keep a session alive.
+func TestFailoverReadOnly(t *testing.T) {
+	var s *scene
+	s = &scene{others: func(_ int, p *peer) bool {
+		body, ok := p.body()
+		if ok && body[len(body)-1] == 1 {
+			s.heard <- struct{}{}
+		}
+		return ok && p.welcome(1, int32(life.Milliseconds()), true)
+	}}
+	s.play(t, two, func(t *testing.T, c *Session, p *Pinned) {
+		s.late(life / 3)
+		if err := p.Sync(limited(t), "/"); err != nil || len(s.heard) == 0 {
+			t.Errorf("%v; asked %d times", err, len(s.heard))
+		}
+		s.stayed(t, c)
+	})
+}
+
+// What is queued behind a write that hangs is not sent when the server reads on
+// while the session moves.
+func TestFailoverWhileWriting(t *testing.T) {
+	s := &scene{hangs: true}
+	s.others = func(_ int, p *peer) bool {
+		if _, ok := p.body(); !ok {
+			return false
+		}
+		close(s.deaf)
+		time.Sleep(life / 300)
+		return p.welcome(1, int32(life.Milliseconds()), false)
+	}
+	s.play(t, two, func(t *testing.T, c *Session, p *Pinned) {
+		pipe, err := c.Pipe(limited(t), "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.late(never)
+		begin := time.Now()
+		var sent [3]error
+		var all [3]*Pending[Written]
+		for i := range all {
+			all[i] = pipe.Delete("/x")
+			synctest.Wait()
+		}
+		for i, a := range all {
+			_, sent[i] = a.Wait(limited(t))
+		}
+		if !errors.As(sent[0], new(*LostError)) || !errors.As(sent[1], new(*LostError)) || !errors.As(sent[2], new(*UnsentError)) {
+			t.Errorf("got %q", sent)
+		}
+		if err := p.Sync(limited(t), "/"); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(begin); took > life/20 { // the library waits no second although the connection was young
+			t.Errorf("took %s", took)
+		}
+	})
+}
+
+// The next server is silent, too.
+func TestFailoverToTheThird(t *testing.T) {
+	s := &scene{others: func(n int, p *peer) bool {
+		if n == 1 {
+			p.body()
+			p.body()
+			return false
+		}
+		return p.greeted()
+	}}
+	s.play(t, three, func(t *testing.T, c *Session, p *Pinned) {
+		s.late(never)
+		if err := p.Sync(limited(t), "/"); !errors.As(err, new(*LostError)) {
+			t.Errorf("got %v", err)
+		}
+		if err := p.Sync(limited(t), "/"); err != nil {
+			t.Error(err)
+		}
+		if i := c.Info(); i.Addr != s.dialed[2] || s.connections() != 3 {
+			t.Errorf("at %s; dialed %q", i.Addr, s.dialed)
+		}
+	})
+}
+
+// With one server the path to it may be at fault. A server closes the connection
+// that a session has left before it answers on the next one: the library, which
+// dials at once, does not compete with the move.
+func TestFailoverToTheSameServer(t *testing.T) {
+	var first *peer
+	s := &scene{}
+	s.others = func(_ int, p *peer) bool {
+		if _, ok := p.body(); !ok {
+			return false
+		}
+		first.Close()
+		time.Sleep(life / 100)
+		return p.welcome(1, int32(life.Milliseconds()), false)
+	}
+	s.first = func(p *peer) { first = p }
+	s.play(t, "127.0.0.1:1", func(t *testing.T, c *Session, p *Pinned) {
+		time.Sleep(life / 10) // or the library would wait before it dials
+		s.late(never)
+		if err := p.Sync(limited(t), "/"); !errors.As(err, new(*LostError)) {
+			t.Errorf("got %v", err)
+		}
+		if err := p.Sync(limited(t), "/"); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(life)
+		if s.connections() != 2 {
+			t.Errorf("dialed %q", s.dialed)
+		}
+		if got := states(c); !slices.Equal(got, []KeeperState{syncConnected, disconnected, syncConnected}) {
+			t.Errorf("events %v", got)
+		}
+	})
+}
+
+// Whoever is slow every time is left once or twice, not each time.
+func TestFailoverLearns(t *testing.T) {
+	slow := func(_ int, p *peer) bool {
+		p.host(func(xid, _ int32) bool { time.Sleep(700 * time.Millisecond); return p.reply(xid, codeOK) })
+		return false
+	}
+	s := &scene{others: slow}
+	s.play(t, two, func(t *testing.T, c *Session, p *Pinned) {
+		s.late(700 * time.Millisecond)
+		failed := 0
+		for range 50 {
+			if err := p.Sync(limited(t), "/"); err != nil {
+				failed++
+			}
+		}
+		if n := s.connections(); failed > 2 || n > 10 {
+			t.Errorf("%d requests failed; %d connections", failed, n)
+		}
+	})
+}
+
+// Who depends on nothing stays, and so does who does no longer.
+func TestFailoverOnlyWhileGuarded(t *testing.T) {
+	s := &scene{}
+	s.play(t, two, func(t *testing.T, c *Session, p *Pinned) {
+		another := p.Guard()
+		another()
+		another() // counts once
+		s.late(500 * time.Millisecond)
+		if err := p.Sync(limited(t), "/"); err != nil || s.connections() != 2 {
+			t.Errorf("guarded once more: %v; dialed %q", err, s.dialed)
+		}
+		s.release()
+		s.late(life / 3)
+		if err := p.Sync(limited(t), "/"); err != nil || s.connections() != 2 {
+			t.Errorf("not guarded: %v; dialed %q", err, s.dialed)
+		}
+		s.stayed(t, c)
+	})
+}
+
+// A session that is closed while it moves leaves nothing behind.
+func TestFailoverClosed(t *testing.T) {
+	var s *scene
+	s = &scene{others: func(_ int, p *peer) bool { p.body(); s.heard <- struct{}{}; p.body(); return false }}
+	s.play(t, two, func(t *testing.T, c *Session, p *Pinned) {
+		s.late(never)
+		go p.Sync(limited(t), "/")
+		<-s.heard
+		if err := c.Close(limited(t)); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,79 @@
+package zkconn_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/internal/zktest/zksession"
+)
+
+// One of two servers falls silent: the guarded session goes on at the other, long
+// before the library would notice, with all that belongs to it; and back again.
+func TestFailoverInAnEnsemble(t *testing.T) {
+	t.Parallel()
+	servers := zktest.Ensemble(t, 3)
+	proxies := map[string]*zktest.Proxy{}
+	list := ""
+	for _, s := range servers[:2] {
+		p := zktest.NewProxy(t, s.Addr())
+		proxies[p.Addr()] = p
+		list += "," + p.Addr()
+	}
+	s := zksession.Open(t, zkconn.Config{Servers: list[1:], Timeout: 10 * time.Second})
+	truth := zksession.Open(t, zkconn.Config{Servers: servers[2].Addr(), Timeout: zktest.Patience})
+	p, err := s.Stay().Pin(zktest.Within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Guard()()
+	mode := zkconn.CreateMode{Ephemeral: true}
+	if _, err := s.Create(zktest.Within(t), "/mine", nil, zkconn.OpenACL(), mode); err != nil {
+		t.Fatal(err)
+	}
+	for turn := range 4 {
+		silent := s.Info().Addr
+		wake := make(chan struct{}, 1)
+		if _, _, err := p.Get(zktest.Within(t), "/mine", wake); err != nil {
+			t.Fatal(err)
+		}
+		proxies[silent].Hold(true)
+		changed, begin := p.Changed(), time.Now()
+		err := p.Delete(zktest.Within(t), "/mine/none") // lost with the silent server
+		<-changed
+		if !errors.As(err, new(*zkconn.LostError)) {
+			t.Errorf("what was asked of the silent server: %v", err)
+		}
+		if err := p.Sync(zktest.Within(t), "/"); err != nil {
+			t.Fatal(err)
+		}
+		took := time.Since(begin)
+		t.Logf("moved in %s", took)
+		if took > p.Timeout()/2 {
+			t.Errorf("moved after %s", took)
+		}
+		if i := s.Info(); i.Addr == silent || i.ID != p.ID() {
+			t.Errorf("session %#x is at %s; it was %#x at %s", i.ID, i.Addr, p.ID(), silent)
+		}
+		if st, err := truth.Exists(zktest.Within(t), "/mine", false); err != nil || st.EphemeralOwner != p.ID() {
+			t.Errorf("the ephemeral znode: %v, %v", st, err)
+		}
+		if _, err := truth.Set(zktest.Within(t), "/mine", fmt.Append(nil, turn), -1); err != nil {
+			t.Error(err)
+		}
+		select {
+		case <-wake:
+		case <-time.After(zktest.Patience):
+			t.Error("the watch did not move along")
+		}
+		proxies[silent].Hold(false)
+	}
+	select {
+	case <-p.Ended():
+		t.Error("the session ended")
+	default:
+	}
+}
