@@ -64,11 +64,6 @@ func (p *Pinned) Timeout() time.Duration {
 	return look(p.l, func() time.Duration { return p.l.timeout })
 }
 
-// LastContact is when the latest request that was answered had been sent.
-func (p *Pinned) LastContact() time.Time {
-	return look(p.l, func() time.Time { return p.l.lastSent })
-}
-
 // Connected tells whether there is a connection to a server.
 func (p *Pinned) Connected() bool {
 	return look(p.l, func() bool { return p.l.cur != nil && p.l.gen == p.gen })

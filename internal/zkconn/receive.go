@@ -173,6 +173,9 @@ func (k *frameConn) answered(xid int32, r reply) error {
 	c := k.pending[xid]
 	delete(k.pending, xid)
 	k.heard = time.Now()
+	if c != nil {
+		k.answers.add(c.sent, k.heard, k.timeout)
+	}
 	k.mu.Unlock()
 	if c == nil {
 		return neverAsked(xid)
@@ -200,6 +203,7 @@ func (k *frameConn) pinged() (sent time.Time) {
 	defer k.mu.Unlock()
 	if len(k.pings) > 0 {
 		sent, k.pings = k.pings[0], k.pings[1:]
+		k.answers.add(sent, time.Now(), k.timeout)
 	}
 	return sent
 }

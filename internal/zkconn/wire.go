@@ -55,6 +55,9 @@ type frameConn struct {
 	still   time.Time      // when anything came last, or the first of what is unanswered was sent
 	alarm   *time.Timer    // runs while a guarded session waits for an answer; may be nil
 	frozen  bool           // nothing is taken out of the queue: the session is about to move
+	answers answers
+	known   bool // whether the server stands alone
+	alone   bool // it does
 	dead    error
 }
 

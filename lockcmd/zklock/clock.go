@@ -1,19 +1,208 @@
 package zklock
 
-import "time"
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
 
-// leaseClock tells for how long a session surely lasts, and with it a lock. It is
-// the one place that knows what extends a lease: an answered request, which
-// counts from the moment at which it was sent.
-type leaseClock struct{ s Session }
+	"github.com/go-zookeeper/zk"
+)
+
+// leaseClock tells for how long a session surely lasts, and with it a lock. It
+// runs the errands by which that is proven, and is told by nothing else: see
+// doc.go. Those who only ask may do so from any goroutine.
+type leaseClock struct {
+	s Session
+
+	mu    sync.Mutex
+	p     proof
+	alone time.Time // when the connection to a server that stands alone had begun; zero without one
+	asked time.Time // the same for one whose server was asked whether it does
+}
+
+func newLeaseClock(s Session) *leaseClock { return &leaseClock{s: s, p: newProof(s.Timeout())} }
+
+// present takes note of the present connection, and returns when it had begun;
+// zero without one. A server that stands alone proves all that it has answered.
+func (c *leaseClock) present() time.Time {
+	begun := c.s.Begun()
+	if begun.IsZero() {
+		return begun
+	}
+	heard, _ := c.s.Heard(time.Now())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.p.attach(begun)
+	if c.alone.Equal(begun) && !heard.Before(begun) {
+		c.p.prove(heard)
+	}
+	return begun
+}
 
 // left is how long the lease lasts; it is over at 0.
-func (c leaseClock) left() time.Duration {
-	return c.s.Timeout() - leaseAge(c.s.LastContact(), time.Now())
+func (c *leaseClock) left() time.Duration {
+	c.present()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.p.left(time.Now())
 }
 
 // end is when the lease is over, if nothing extends it.
-func (c leaseClock) end() time.Time { return c.s.LastContact().Add(c.s.Timeout()) }
+func (c *leaseClock) end() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.p.until()
+}
+
+// enough tells whether the lease can be extended in time by what is done while
+// the lock is held.
+func (c *leaseClock) enough() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.alone.IsZero() && c.alone.Equal(c.p.begun) || c.p.enough(time.Now())
+}
+
+// wait is how long it is until something is to be asked of the server; longer
+// than a session lasts if there is nothing.
+func (c *leaseClock) wait() time.Duration {
+	begun := c.present()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case begun.IsZero() || c.alone.Equal(begun):
+		return 2 * c.p.timeout
+	case !c.asked.Equal(begun):
+		return 0
+	}
+	_, at := c.p.next()
+	return time.Until(at)
+}
+
+// ask learns whether the server of the present connection stands alone, and
+// returns when that connection had begun.
+func (c *leaseClock) ask(ctx context.Context) (begun time.Time, err error) {
+	begun = c.present()
+	alone, err := c.s.Standalone(ctx)
+	if err == nil && (begun.IsZero() || !c.s.Begun().Equal(begun)) {
+		err = zk.ErrConnectionClosed
+	}
+	if err != nil {
+		return begun, err
+	}
+	c.mu.Lock()
+	if c.asked = begun; alone {
+		c.alone = begun
+	}
+	c.mu.Unlock()
+	c.present()
+	return begun, nil
+}
+
+// run does what is due, with the own znode, if anything is. An error is a
+// request's, which has proven nothing then.
+func (c *leaseClock) run(ctx context.Context, node string) error {
+	begun, err := c.ask(ctx)
+	sent := time.Now()
+	c.mu.Lock()
+	do, at := c.p.next()
+	idle := err != nil || c.alone.Equal(begun) || at.After(sent)
+	c.mu.Unlock()
+	switch {
+	case idle:
+		return err
+	case do == askSync:
+		err = c.s.Sync(ctx, node)
+	default:
+		err = c.s.Multi(ctx, &zk.CheckVersionRequest{Path: node, Version: -1})
+		if errors.Is(err, zk.ErrNoAuth) { // the leader has looked, and a quorum agrees to what it saw
+			err = nil
+		}
+	}
+	if ctx.Err() == nil && !c.answered(begun, sent, err) && err == nil {
+		err = zk.ErrConnectionClosed
+	}
+	return err
+}
+
+// answered takes the answer to a request that was sent when the present
+// connection was the one that had begun then. If it is another one now the answer
+// does not count, and the result is false.
+func (c *leaseClock) answered(begun, sent time.Time, err error) bool {
+	now := time.Now()
+	same := c.present().Equal(begun)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !same || begun.IsZero() || !c.p.begun.Equal(begun) {
+		return false
+	}
+	if err == nil {
+		c.p.done(sent, now)
+	} else {
+		c.p.failed(now)
+	}
+	return true
+}
+
+// secure sees to it that the lease lasts until rounds can extend it, for a lock
+// that is about to be held: if need be with requests of its own, once. made is
+// when the transaction was sent that has just made the own znode, on the present
+// connection; zero if none has.
+func (c *leaseClock) secure(ctx context.Context, made time.Time, node string) error {
+	if c.present(); c.enough() {
+		return nil
+	}
+	if _, err := c.ask(ctx); err != nil || c.enough() {
+		return err
+	}
+	from := c.hasten(made)
+	for c.stage() <= short {
+		select {
+		case <-time.After(min(c.wait(), c.p.pause())): // after a refusal; else at once
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if err := c.run(ctx, node); err != nil {
+			return err
+		}
+	}
+	for age := c.p.old(); age > c.p.pause(); age -= c.p.pause() / 2 {
+		c.lean(from.Add(-age))
+	}
+	return nil
+}
+
+// hasten prepares a hasty proof, unless a check alone will do, and returns when
+// the proof begins.
+func (c *leaseClock) hasten(made time.Time) (from time.Time) {
+	now := time.Now()
+	if from = made; made.IsZero() {
+		from = now
+	}
+	if c.stage() == short {
+		return from
+	}
+	heard, _ := c.s.Heard(from.Add(-c.p.old()))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.p.hasten(heard); !made.IsZero() {
+		c.p.done(made, now)
+	}
+	return from
+}
+
+func (c *leaseClock) lean(by time.Time) {
+	heard, came := c.s.Heard(by)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.p.lean(heard, came)
+}
+
+func (c *leaseClock) stage() stage {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.p.stage
+}
 
 // leaseAge is how long ago the server has surely heard of us. A suspended
 // machine stops the monotonic clock and a set clock moves the other; the larger

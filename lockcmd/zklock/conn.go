@@ -33,10 +33,17 @@ type Session interface {
 type Connection interface {
 	ID() int64
 	Timeout() time.Duration // negotiated
-	// LastContact is when the latest request that was answered, pings included, had
-	// been sent: from then on the server keeps the session for Timeout at least.
-	LastContact() time.Time
 	Connected() bool
+	// Begun is when the connect request of the present connection was sent; zero
+	// without a connection.
+	Begun() time.Time
+	// Heard is the latest sending on the present connection, pings included, that had
+	// been answered by a moment, and when its answer had come at the latest. It is
+	// Begun if nothing later is known.
+	Heard(by time.Time) (sent, came time.Time)
+	// Standalone tells whether the server of the present connection is known to be
+	// no member of an ensemble. It may ask it once for each connection.
+	Standalone(ctx context.Context) (bool, error)
 	Changed() <-chan struct{} // closed when the connection changes next
 	Ended() <-chan struct{}   // closed once the session is known to be over
 	// Await waits for a connection until ctx or the session ends.
@@ -49,7 +56,8 @@ type Requests interface {
 	// one round trip. It returns their paths, their czxid and dir's children. With
 	// paths and an error, the znodes were made and the list failed.
 	CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, dir string) (paths []string, czxid int64, children []string, err error)
-	// Multi carries out all operations or none: *zk.CreateRequest and *zk.DeleteRequest.
+	// Multi carries out all operations or none: *zk.CreateRequest, *zk.DeleteRequest
+	// and *zk.CheckVersionRequest.
 	Multi(ctx context.Context, ops ...any) error
 	Delete(ctx context.Context, path string) error
 	CreateContainer(ctx context.Context, path string) error

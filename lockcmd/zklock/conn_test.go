@@ -14,13 +14,12 @@ import (
 type connection struct {
 	Session
 	changed, over chan struct{}
-	contact       time.Time
 	down          bool
 }
 
-func (c *connection) LastContact() time.Time { return c.contact }
 func (c *connection) Timeout() time.Duration { return time.Minute }
 func (c *connection) Connected() bool        { return !c.down }
+func (c *connection) Begun() time.Time       { return time.Time{} }
 
 func (c *connection) Changed() <-chan struct{} { return c.changed }
 func (c *connection) Ended() <-chan struct{}   { return c.over }
@@ -84,12 +83,13 @@ func TestHeldTooLate(t *testing.T) {
 		down bool
 		want State
 	}{{0, false, Held}, {59 * time.Second, true, Suspended}, {time.Minute, false, PresumedLost}, {time.Hour, true, PresumedLost}} {
-		s := &connection{changed: make(chan struct{}), over: make(chan struct{}), contact: time.Now().Add(-c.age), down: c.down}
+		s := &connection{changed: make(chan struct{}), over: make(chan struct{}), down: c.down}
 		e := newEntry(New(nil, "/lock", Options{}), s, Exclusive)
+		e.clock.p.prove(time.Now().Add(-c.age))
 		h := newHold(e, 0)
 		lease := h.lease(Exclusive)
 		if got := lease.State().State; got != c.want || isClosed(lease.Lost()) != (c.want == PresumedLost) {
-			t.Errorf("%v after the last contact: %s, lost %v", c.age, got, isClosed(lease.Lost()))
+			t.Errorf("%v after the last proof: %s, lost %v", c.age, got, isClosed(lease.Lost()))
 		}
 		h.end()
 	}

@@ -75,10 +75,15 @@
 // A lock on an old connection. Where nothing was held there were no rounds, and a
 // lock should not wait w. There the making of the znode and a check right after it
 // prove the sending of an older request (a ping, mostly) that had been answered
-// D + w before: a round without its wait. The first full round ends D + w later.
+// D + w before: a round without its wait. The first full round ends D + w later; if
+// an answer came between that older one and the last w before the lock, the first
+// round is about that, as if it had been the first sync of a round before, and begins
+// when it is D + w old. So the lease never falls below a quarter of T meanwhile.
 //
 // A server that is known to stand alone is leader and quorum: there each answered
-// request proves its own sending.
+// request proves its own sending. It is known by its configuration
+// (/zookeeper/config), which is empty there and lists the members in an ensemble;
+// a server that does not tell counts as a member of one.
 //
 // What it costs: two syncs and a transaction each 5T/16 and the round trips; for
 // T = 30 s, 0.32 requests a second. Right before a round ends, 5T/16 of the lease

@@ -14,7 +14,6 @@ import (
 // hold is a lock that is held, by one or more leases.
 type hold struct {
 	e     *entry
-	clock leaseClock
 	delay *time.Timer        // until keep begins
 	stop  context.CancelFunc // makes keep end
 	done  chan struct{}      // closed when keep has ended
@@ -32,9 +31,9 @@ type hold struct {
 const keepAfter = 5 * time.Millisecond
 
 func newHold(e *entry, waited time.Duration) *hold {
-	h := &hold{e: e, clock: leaseClock{e.s}, request: e.request, counts: map[Mode]int{e.mode: 1},
+	h := &hold{e: e, request: e.request, counts: map[Mode]int{e.mode: 1},
 		lost: make(chan struct{}), changed: make(chan struct{})}
-	h.st = Status{State: Held, Mode: e.mode, Node: e.node(), Token: e.czxid, Waited: waited, Until: h.clock.end(), Revoke: e.request}
+	h.st = Status{State: Held, Mode: e.mode, Node: e.node(), Token: e.czxid, Waited: waited, Until: h.e.clock.end(), Revoke: e.request}
 	e.l.notify(h.st)
 	h.judge(true) // a process that was paused just before the end may come too late
 	h.start()
@@ -58,8 +57,8 @@ func (h *hold) status() Status {
 	defer h.mu.Unlock()
 	st := h.st
 	st.Path = h.e.l.path
-	if st.Left = h.clock.left(); st.State == Held {
-		st.Until = h.clock.end()
+	if st.Left = h.e.clock.left(); st.State == Held {
+		st.Until = h.e.clock.end()
 	}
 	return st
 }
@@ -80,7 +79,7 @@ func (h *hold) set(s State, change func(*Status)) {
 	wasLost := isClosed(h.lost)
 	h.st.State, h.st.Revoke, h.st.Again = s, nil, s == Held && wasLost
 	h.st.Waited = 0
-	h.st.Until, h.st.Left = h.clock.end(), h.clock.left()
+	h.st.Until, h.st.Left = h.e.clock.end(), h.e.clock.left()
 	if change != nil {
 		change(&h.st)
 	}
@@ -100,8 +99,15 @@ func (h *hold) set(s State, change func(*Status)) {
 func (h *hold) lose(why error) { h.set(Lost, func(st *Status) { st.Err = why }) }
 
 // keep watches over a held lock until ctx ends or the lock is lost: the own
-// znode, the connection, the lease.
+// znode, the connection, the lease, for which one errand at a time is run.
 func (h *hold) keep(ctx context.Context) {
+	ctx, stop := context.WithCancel(ctx)
+	var errand chan error // of the one under way; nil without one
+	defer func() {
+		if stop(); errand != nil {
+			<-errand
+		}
+	}()
 	seen := h.e.armed // the own znode is known to be there, on this connection
 	for !h.over() {
 		changed := h.e.s.Changed()
@@ -111,6 +117,13 @@ func (h *hold) keep(ctx context.Context) {
 			seen = h.look(ctx, next)
 			next = h.judge(seen)
 		}
+		if errand == nil {
+			if wait := h.e.clock.wait(); wait > 0 {
+				next = min(next, wait)
+			} else {
+				errand = h.errand(ctx)
+			}
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -119,9 +132,20 @@ func (h *hold) keep(ctx context.Context) {
 		case <-h.e.own:
 			h.e.armed = false
 		case <-changed:
+		case err := <-errand:
+			errand = nil
+			h.e.armed = h.e.armed && !errors.Is(err, zk.ErrNoNode) // the next look tells what has become of it
 		case <-time.After(next):
 		}
 	}
+}
+
+// errand begins what is due for the lease. Its end, which ctx brings about at the
+// latest, is told on the channel.
+func (h *hold) errand(ctx context.Context) chan error {
+	done, node := make(chan error, 1), h.e.node()
+	go func() { done <- h.e.clock.run(ctx, node) }() // keep waits for it
+	return done
 }
 
 // Why a lock is lost.
@@ -162,7 +186,7 @@ const lookAgain = time.Second
 
 // judge sets the state by the lease, and returns when to do so again.
 func (h *hold) judge(seen bool) time.Duration {
-	left := h.clock.left()
+	left := h.e.clock.left()
 	switch {
 	case left <= 0:
 		h.set(PresumedLost, nil)
@@ -189,7 +213,7 @@ func (h *hold) again(ctx context.Context, mode Mode) (bool, error) {
 			h.end()
 			h.lose(errSessionOver)
 			return false, nil
-		case state == PresumedLost || h.clock.left() <= 0:
+		case state == PresumedLost || h.e.clock.left() <= 0:
 			select {
 			case <-changed:
 			case <-time.After(lookAgain):

@@ -31,7 +31,7 @@ func (l *Lease) State() Status { return l.h.status() }
 // Left is how long the lock surely lasts if no server is heard of any more, by
 // the wall clock and by the monotonic one: whichever leaves less. It is no use
 // once the state is Lost.
-func (l *Lease) Left() time.Duration { return l.h.clock.left() }
+func (l *Lease) Left() time.Duration { return l.h.e.clock.left() }
 
 // Timeout is that of the session that holds the lock: what Left is at most.
 func (l *Lease) Timeout() time.Duration { return l.h.e.s.Timeout() }

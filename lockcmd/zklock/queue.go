@@ -19,6 +19,7 @@ var errPlaceLost = errors.New("the own znode was removed by somebody else")
 type entry struct {
 	l     *Lock
 	s     Session
+	clock *leaseClock
 	mode  Mode
 	guid  string
 	names []string // of the own znodes, once they are known to exist
@@ -28,6 +29,7 @@ type entry struct {
 	armed bool          // own will hear of it
 	place int           // said last
 	said  Ahead         // with it
+	made  time.Time     // when the transaction was sent that made the own znodes; zero once that is long ago
 
 	request    []byte   // to let go, that came while we waited
 	next       []string // names of the own znodes if a change to shared, whose answer is missing, took effect
@@ -37,7 +39,7 @@ type entry struct {
 }
 
 func newEntry(l *Lock, s Session, mode Mode) *entry {
-	return &entry{l: l, s: s, mode: mode, guid: newGUID(), wake: make(chan struct{}, 1), own: make(chan struct{}, 1)}
+	return &entry{l: l, s: s, clock: newLeaseClock(s), mode: mode, guid: newGUID(), wake: make(chan struct{}, 1), own: make(chan struct{}, 1)}
 }
 
 // node is the path of the first own znode, or empty.
@@ -55,6 +57,9 @@ func (e *entry) queue(ctx context.Context, wait bool) error {
 	children, err := e.enter(ctx)
 	if err == nil {
 		err = e.line(ctx, children, wait)
+	}
+	if err == nil {
+		err = insist(ctx, e.s, func() error { return placeLost(e.clock.secure(ctx, e.made, e.node())) })
 	}
 	if err != nil && !ended(e.s) {
 		err = errors.Join(err, e.withdraw(ctx))
@@ -87,6 +92,7 @@ func (e *entry) line(ctx context.Context, children []string, wait bool) error {
 			}
 		}
 		nearest, place := ahead[len(ahead)-1], owners(ahead)+1
+		e.made = time.Time{}
 		children, ahead = nil, nil // a thousand waiters must not keep a thousand names each
 		if err := e.await(ctx, e.l.child(nearest), place); err != nil {
 			return err
@@ -205,12 +211,16 @@ func (e *entry) enter(ctx context.Context) ([]string, error) {
 			Flags: zk.FlagEphemeral | zk.FlagSequence})
 	}
 	for {
+		begun, sent := e.clock.present(), time.Now()
 		paths, czxid, children, err := e.s.CreateAndList(ctx, reqs, e.l.path)
 		e.unsure = transient(err) || ctx.Err() != nil
 		switch {
 		case len(paths) > 0:
 			e.take(paths, czxid)
 			if err == nil {
+				if e.clock.answered(begun, sent, nil) {
+					e.made = sent
+				}
 				return children, nil
 			}
 			fallthrough

@@ -78,6 +78,16 @@ func (p *proof) hasten(heard time.Time) {
 	p.anchor, p.stage, p.due = heard, hasty, time.Time{}
 }
 
+// lean makes the first round after that one about a request whose answer had
+// come before the lock was asked for, if it can begin sooner then: at the time at
+// which a round may begin that follows one whose first sync was answered then.
+func (p *proof) lean(heard, came time.Time) {
+	due := came.Add(p.old())
+	if p.stage == opening && heard.After(p.proven) && due.Before(p.due) {
+		p.anchor, p.due = heard, due
+	}
+}
+
 // next tells the next errand and when it is due; the zero time is now.
 func (p *proof) next() (errand, time.Time) {
 	if p.stage == short || p.stage == proving {
@@ -134,8 +144,9 @@ func (p *proof) left(now time.Time) time.Duration {
 	return p.lasting() - leaseAge(p.proven, now)
 }
 
-// enough tells whether the lease lasts until rounds can extend it. With less, a
-// lock is not to be reported as held before it was hastened.
+// enough tells whether the lease lasts until rounds can extend it, and leaves then
+// the time that a command has to end in. With less, a lock is not to be reported
+// as held before it was hastened.
 func (p *proof) enough(now time.Time) bool {
-	return p.left(now) > p.distance()+2*p.pause()
+	return p.left(now) > p.distance()+2*p.pause()+p.timeout/6
 }

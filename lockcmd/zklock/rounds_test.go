@@ -172,3 +172,32 @@ func TestIdleCost(t *testing.T) {
 		t.Errorf("only %v left of the lease", least)
 	}
 }
+
+// TestLeanOnAnOlderAnswer: after a hasty proof the first round is about an answer
+// that came meanwhile, if that is sooner.
+func TestLeanOnAnOlderAnswer(t *testing.T) {
+	hasty := func() *script {
+		s := newScript(t)
+		s.c.attach(s.at(-100))
+		s.c.done(s.at(0), s.at(0))
+		s.c.hasten(s.at(-20))
+		s.c.done(s.at(0), s.at(0))
+		s.c.done(s.at(0), s.at(0))
+		s.leased(-20)
+		return s
+	}
+	s := hasty()
+	s.c.lean(s.at(-21), s.at(-20)) // proven already
+	s.c.lean(s.at(-1.5), s.at(-1)) // not sooner
+	s.expect(askSync, 8)
+	s.c.lean(s.at(-9), s.at(-8))
+	s.expect(askSync, 2)
+	s.c.lean(s.at(-7), s.at(-6)) // not sooner than that
+	s.expect(askSync, 2)
+	s.c.done(s.at(2), s.at(2))
+	s.c.done(s.at(4), s.at(4))
+	s.leased(-20)
+	s.c.done(s.at(4), s.at(4))
+	s.leased(-9)
+	s.expect(askSync, 12)
+}

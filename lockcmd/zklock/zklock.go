@@ -8,16 +8,13 @@
 // it, in the background if need be, until the server has confirmed it or the
 // session is over. A request of one session never runs in another.
 //
-// What is not. A lock is held by a session, and a server ends a session it has
-// not heard from for the negotiated timeout. So a lock counts as held only until
-// that timeout after the latest request the server answered had been sent: the
-// lease. Lost is closed when the lease ends, before anybody else can hold the
-// lock. Two things can still let two believe that they hold it: a process that
-// was paused learns of the end only afterwards, and a server of an ensemble that
-// is cut off from its leader goes on to answer for up to syncLimit ticks, while
-// the leader counts its sessions as silent. What must never be written by two
-// must carry the Token, which grows from holder to holder, to a store that
-// refuses an older one.
+// What is not. A lock is held by a session, and the ensemble's leader ends a session
+// it has not heard of for the negotiated timeout. So a lock counts as held only for
+// as long as the leader is proven to keep the session: the lease, told of below.
+// Lost is closed when the lease ends, before anybody else can hold the lock. What
+// stays unsafe is listed there; first of all a process that was paused learns of the
+// end only afterwards. What must never be written by two must carry the Token, which
+// grows from holder to holder, to a store that refuses an older one.
 package zklock
 
 import (

@@ -1,0 +1,75 @@
+package zkconn
+
+import (
+	"testing"
+	"time"
+)
+
+// However many answers come, those of nearly half a session's time are known,
+// none of them much older than what was asked for.
+func TestAnswersReachBack(t *testing.T) {
+	start := time.Now()
+	for _, every := range []time.Duration{time.Millisecond, life / 100, life / 20, life / 3} {
+		var a answers
+		for at := time.Duration(0); at < 3*life; at += every {
+			a.add(start.Add(at-time.Millisecond), start.Add(at), life)
+			if len(a) > maxAnswers {
+				t.Fatalf("%d are kept", len(a))
+			}
+			if at < life {
+				continue
+			}
+			by, best := start.Add(at-life*7/16), time.Time{}
+			for _, one := range a {
+				if !one.came.After(by) {
+					best = one.came
+				}
+			}
+			if age := by.Sub(best); age > max(life/16, every) {
+				t.Fatalf("an answer every %s: %s too old", every, age)
+			}
+		}
+	}
+}
+
+// What is known of a connection's answers ends with it.
+func TestHeard(t *testing.T) {
+	serve := func(_ int, p *peer) { p.host(func(xid, _ int32) bool { return p.reply(xid, codeOK) }) }
+	bubble(t, serve, func(t *testing.T, s *Session) {
+		pin, err := s.Stay().Pin(limited(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := pin.Begun()
+		if sent, _ := pin.Heard(time.Now()); !sent.Equal(begun) || begun.IsZero() {
+			t.Errorf("begun at %v, heard at first of %v", begun, sent)
+		}
+		time.Sleep(10 * life)
+		asked := time.Now()
+		if sent, came := pin.Heard(asked); asked.Sub(sent) > life/3 || came.Before(sent) || came.After(asked) {
+			t.Errorf("the last ping was sent %s ago", asked.Sub(sent))
+		}
+		if _, err := pin.Children(limited(t), "/"); err != nil {
+			t.Fatal(err)
+		}
+		if sent, _ := pin.Heard(time.Now()); !sent.Equal(asked) {
+			t.Errorf("heard of %v, want %v", sent, asked)
+		}
+		if sent, _ := pin.Heard(asked.Add(-life / 2)); asked.Sub(sent) < life/2 || asked.Sub(sent) > life {
+			t.Errorf("half a session ago: %s", asked.Sub(sent))
+		}
+		if err := s.current().cur.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if sent, _ := pin.Heard(time.Now()); !sent.IsZero() || !pin.Begun().IsZero() {
+			t.Errorf("without a connection: %v, %v", pin.Begun(), sent)
+		}
+		if err := pin.Await(limited(t)); err != nil {
+			t.Fatal(err)
+		}
+		again := pin.Begun()
+		if sent, _ := pin.Heard(time.Now()); !sent.Equal(again) || !again.After(begun) {
+			t.Errorf("the next connection began at %v, heard of %v", again, sent)
+		}
+	})
+}

@@ -1,0 +1,37 @@
+package zkconn_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/internal/zktest/zksession"
+)
+
+// A server that stands alone is told from each member of an ensemble, the leader
+// or not, with a chroot or without.
+func TestStandalone(t *testing.T) {
+	t.Parallel()
+	alone := func(server *zktest.Server) bool {
+		t.Helper()
+		s := zksession.Open(t, zkconn.Config{Servers: server.Addr() + "/not/there", Timeout: 10 * time.Second})
+		p, err := s.Stay().Pin(zktest.Within(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		yes, err := p.Standalone(zktest.Within(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return yes
+	}
+	if !alone(zktest.Shared(t)) {
+		t.Error("the server alone is taken for a member of an ensemble")
+	}
+	for _, member := range zktest.Ensemble(t, 3) {
+		if alone(member) {
+			t.Errorf("a member of an ensemble counts as alone (it leads: %t)", member.Leads())
+		}
+	}
+}
