@@ -10,6 +10,7 @@ const (
 	StatusNoServer    = 69  // no server, or the session was lost
 	StatusLockLost    = 74  // a lock was lost
 	StatusNotLocked   = 75  // a lock was not got
+	StatusUnconfirmed = 76  // the release of a lock was not confirmed
 	StatusCannotRun   = 126 // a program could not be run
 	StatusUnknown     = 127 // unknown command, or no such program
 	StatusInterrupted = 130 // Ctrl-C
@@ -33,6 +34,7 @@ func Statuses() []StatusMeaning {
 		{StatusNoServer, "no server could be reached, or the session was lost"},
 		{StatusLockLost, "a lock was lost, or may have been"},
 		{StatusNotLocked, "a lock was not got: somebody else holds it"},
+		{StatusUnconfirmed, "the release of a lock was not confirmed (with --confirm)"},
 		{StatusCannotRun, "the program under a lock could not be run"},
 		{StatusUnknown, "unknown command, or no such program under a lock"},
 		{StatusInterrupted, "interrupted by Ctrl-C"},

@@ -1,6 +1,7 @@
 package lockcmd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -12,17 +13,17 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// newCommand is a command to run under a lock. Its grace is at most a third of
-// the session timeout, because the lease of an idle, healthy session may be two
-// thirds old.
+// newCommand is a command to run under a lock. Its grace is at most a sixth of the
+// session timeout, because no more than a quarter of it may be left of the lease of
+// a healthy session.
 func newCommand(name string, grace, timeout time.Duration) *command {
-	return &command{name: name, grace: max(0, min(grace, timeout/3-killBefore)), wake: make(chan struct{}, 1)}
+	return &command{name: name, grace: max(0, min(grace, timeout/6, timeout/4-killBefore)), wake: make(chan struct{}, 1)}
 }
 
 // guard runs the command of a lease that was granted with it, and gives the lease
 // back when the command is gone. The signals that would end zksh go to the
 // command.
-func (o *owned) guard(c *command, spec child.Spec) error {
+func (o *owned) guard(ctx context.Context, c *command, spec child.Spec) error {
 	spec.Env, spec.Alert, spec.Grace = environment(o.path, c.lease), o.say, c.grace
 	spec.Left = func() time.Duration { return c.lease.Left() - killBefore }
 	stop := make(chan time.Time, 1)
@@ -36,7 +37,12 @@ func (o *owned) guard(c *command, spec child.Spec) error {
 		c.why = lossNear
 	}
 	o.with(o.ended)
-	return c.result(o.path, status, err, o.giveBackSoon(c.lease))
+	release := o.giveBackAfter(ctx, c.lease)
+	if errors.Is(release, zklock.ErrUnconfirmed) && !c.confirm {
+		o.say("lock " + release.Error())
+		release = nil
+	}
+	return c.result(o.path, status, err, release)
 }
 
 // watch has the command ended when the life says so: in time before the lease

@@ -68,12 +68,13 @@ type taken struct {
 
 // command is a program that runs, or is to run, under a lease.
 type command struct {
-	name  string
-	grace time.Duration // from TERM to KILL
-	lease *taken
-	why   reason        // why it must end; empty: it need not
-	by    time.Time     // when nothing of it may be left, if it must end
-	wake  chan struct{} // capacity 1: judge anew
+	name    string
+	grace   time.Duration // from TERM to KILL
+	confirm bool          // a release that is not confirmed has a status of its own
+	lease   *taken
+	why     reason        // why it must end; empty: it need not
+	by      time.Time     // when nothing of it may be left, if it must end
+	wake    chan struct{} // capacity 1: judge anew
 }
 
 // reason is why a command is ended, or not even started; %s is the lock's path.
@@ -251,6 +252,8 @@ func (c *command) result(path string, status int, err, release error) error {
 		err = errors.Join(fmt.Errorf("%s %s, as %w", c.name, became, c.why.on(path)), err)
 	case errors.Is(release, zklock.ErrLost):
 		err = errors.Join(fmt.Errorf("the lock on %s was lost before %s had ended", path, c.name), err)
+	case errors.Is(release, zklock.ErrUnconfirmed):
+		return errors.Join(&commands.StatusError{Status: commands.StatusUnconfirmed, Err: release}, err)
 	case status == 0 && err == nil:
 		return release
 	default:

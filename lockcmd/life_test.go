@@ -75,7 +75,7 @@ func playProgram(t *testing.T, stoic bool, pause time.Duration, order []string) 
 	go func() { // ends with the program
 		defer close(done)
 		if _, err = s.o.acquire(a, &lockFlags{}); err == nil {
-			err = s.o.guard(a.command, child.Spec{})
+			err = s.o.guard(ctx, a.command, child.Spec{})
 		}
 		over = time.Now()
 	}()

@@ -50,7 +50,7 @@ const lockHelp = "The lock is a znode below PATH, which is made if need be. Wait
 // lockFlags are the flags of a command that takes a lock.
 type lockFlags struct {
 	try, background, revocable bool
-	strict, waitGroup          bool
+	strict, waitGroup, confirm bool
 	wait, grace                duration
 	status                     int
 	note, family               string
@@ -68,6 +68,7 @@ func (f *lockFlags) declare(fs *pflag.FlagSet, k kind) {
 	fs.IntVarP(&f.status, "status", "E", commands.StatusNotLocked, "exit with this `status` if the lock is not got")
 	fs.StringVarP(&f.note, "note", "m", "", "a `note` that others see")
 	fs.VarP(&f.grace, "grace", "t", "from TERM to KILL, a command that must end has this `duration`")
+	fs.BoolVar(&f.confirm, "confirm", false, fmt.Sprintf("exit with %d if the release of the lock is not confirmed", commands.StatusUnconfirmed))
 	fs.BoolVar(&f.strict, "strict", false, "refuse a command that could go on without the lock")
 	fs.BoolVar(&f.waitGroup, "wait-group", false, "keep the lock until all of the command's process group have ended")
 	fs.StringVar(&f.family, "as", f.family, "the `family` of names: mutex, rw, kazoo or all")
@@ -85,8 +86,8 @@ func (f *lockFlags) check(c *commands.Command, argv []string) error {
 		return misuse("-n does not wait, so -b has no place beside it")
 	case f.background && len(argv) > 0:
 		return misuse("-b and a command cannot be had together; start zksh itself in the background")
-	case (f.strict || f.waitGroup) && len(argv) == 0:
-		return misuse("--strict and --wait-group are about a command: put -- and one behind the path")
+	case (f.confirm || f.strict || f.waitGroup) && len(argv) == 0:
+		return misuse("--confirm, --strict and --wait-group are about a command: put -- and one behind the path")
 	case f.status < 0 || f.status > 255:
 		return misuse("-E: %d is no exit status; they go from 0 to 255", f.status)
 	}
@@ -102,7 +103,7 @@ func (f *lockFlags) check(c *commands.Command, argv []string) error {
 func (t *Table) lockCommand(k kind) *commands.Command {
 	c := &commands.Command{
 		Name: k.command, Group: group,
-		Args:    "[-n] [-w duration] [-b] [-E status] [-m note] [-t duration] [--strict] [--wait-group] [--as family] [--revocable] path [-- command arg…]",
+		Args:    "[-n] [-w duration] [-b] [-E status] [-m note] [-t duration] [--confirm] [--strict] [--wait-group] [--as family] [--revocable] path [-- command arg…]",
 		Summary: k.summary, Help: k.help + " " + lockHelp,
 		Example: k.command + " -w 10s -m 'nightly backup' /locks/backup",
 		Params:  []commands.Param{{Name: "path"}, {Name: "command", Kind: commands.Data, Optional: true, Rest: true}},
@@ -154,6 +155,10 @@ func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlag
 	a := newAttempt(waiting, k, stop)
 	if len(argv) > 0 {
 		a.command = newCommand(argv[0], f.grace.value, timeout)
+		a.command.confirm = f.confirm
+		if cut := a.command.grace; f.grace.given && cut < f.grace.value {
+			t.crier.say(env.Screen.Note, fmt.Sprintf("-t is cut to %s: the session lasts for %s, and a sixth of that is the most", seconds(cut), timeout))
+		}
 	}
 	o, err := t.prepare(env, a, f, path)
 	if err != nil {
@@ -170,7 +175,7 @@ func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlag
 	if a.command == nil {
 		return env.Screen.Print(o.answer(l))
 	}
-	return o.guard(a.command, spec)
+	return o.guard(ctx, a.command, spec)
 }
 
 // ready waits for a session, through the end of one.

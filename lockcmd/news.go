@@ -79,7 +79,7 @@ func (o *owned) news(before zklock.State, s zklock.Status) string {
 	case s.State == zklock.Suspended:
 		return fmt.Sprintf("lock %s: no connection; it is safe for another %s", o.path, seconds(s.Left))
 	case s.State == zklock.PresumedLost:
-		return "lock " + o.path + ": presumed lost: no server was heard of for as long as the session lasts, so others may hold it"
+		return "lock " + o.path + ": presumed lost: the servers have not confirmed it for as long as a session lasts, so others may hold it"
 	case s.State == zklock.Lost:
 		return fmt.Sprintf("lock %s is lost: %s", o.path, s.Err)
 	case s.State == zklock.Releasing && s.Err != nil:

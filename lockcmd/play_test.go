@@ -44,6 +44,7 @@ type play struct {
 	slept    time.Duration // the machine, which no timer notices
 	refuse   error         // of a release
 	releases int
+	slow     time.Duration // of a release, besides what it takes anyway
 }
 
 func newPlay(t *testing.T, stoic bool) *play {
@@ -172,8 +173,11 @@ func (l *fakeLease) Unlock(ctx context.Context) error {
 		return refused
 	}
 	select {
-	case <-time.After(500 * time.Millisecond):
+	case <-time.After(500*time.Millisecond + l.s.slow):
 	case <-ctx.Done():
+		if l.State().State == zklock.Lost {
+			return zklock.ErrLost
+		}
 		return zklock.ErrUnconfirmed
 	}
 	if !l.become(zklock.Released, nil) {

@@ -13,7 +13,7 @@ import (
 // the background after that, as long as the session lasts.
 const (
 	unlockTimeout   = 10 * time.Second      // by unlock
-	releaseTimeout  = 2 * time.Second       // when a command, or the shell, has ended; it leaves time to end the session, too
+	releaseTimeout  = 2 * time.Second       // when the shell ends, or somebody wants to go on; it leaves time to end the session, too
 	withdrawTimeout = 50 * time.Millisecond // when a place in the queue was given up
 )
 
@@ -34,11 +34,29 @@ func (o *owned) giveBack(ctx context.Context, l *taken) (left int, err error) {
 	case errors.Is(err, zklock.ErrLost):
 		return left, lockLost(fmt.Errorf("%s: %w", o.path, err))
 	case errors.Is(err, zklock.ErrUnconfirmed):
-		return left, fmt.Errorf("%s: %w; at the latest the lock goes with the session, within %s", o.path, err, l.Timeout())
+		return left, fmt.Errorf("%s: %w; at the latest the lock goes with its session, which the servers end when they "+
+			"have not heard of it for %s, counted anew after a restart or an election", o.path, err, l.Timeout())
 	case err != nil:
 		return left, fmt.Errorf("%s is still locked: %w; close ends the session, and with it the lock", o.path, err)
 	}
 	return left, nil
+}
+
+// giveBackAfter is giveBack when a command has ended: through elections and
+// restarts, for as long as a session lasts. The end of ctx ends that, and if it has
+// ended before, as the person or the system ended the command, there is less time.
+func (o *owned) giveBackAfter(ctx context.Context, l *taken) error {
+	if ctx.Err() != nil {
+		return o.giveBackSoon(l)
+	}
+	late := time.AfterFunc(releaseTimeout, func() {
+		o.say(fmt.Sprintf("lock %s: the command has ended; the release is not confirmed yet, and tried for %s", o.path, l.Timeout()))
+	})
+	defer late.Stop()
+	ctx, cancel := context.WithTimeout(ctx, l.Timeout())
+	defer cancel()
+	_, err := o.giveBack(ctx, l)
+	return err
 }
 
 // giveBackSoon is giveBack for one who cannot wait long.

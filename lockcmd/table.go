@@ -175,7 +175,7 @@ func (t *Table) Lost() error {
 
 func lossError(path string, s zklock.Status) error {
 	if s.State == zklock.PresumedLost {
-		return fmt.Errorf("the lock on %s may be lost: no server was heard of for as long as a session lasts", path)
+		return fmt.Errorf("the lock on %s may be lost: the servers have not confirmed it for as long as a session lasts", path)
 	}
 	return fmt.Errorf("the lock on %s is lost: %w", path, s.Err)
 }

@@ -34,7 +34,7 @@ var (
 	ErrUpgrade     = errors.New("a shared lock cannot become exclusive: it would wait for itself; unlock first")
 	ErrNotHeld     = errors.New("the lock is not held")
 	ErrLost        = errors.New("the lock was lost")
-	ErrUnconfirmed = errors.New("the release is not confirmed yet; it is tried again in the background")
+	ErrUnconfirmed = errors.New("the release is not confirmed")
 )
 
 // Options of a lock. The zero value makes Curator's mutex, open to everybody.

@@ -1,0 +1,82 @@
+package lockcmd
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/lockcmd/child"
+)
+
+// A release is tried for as long as a session lasts after the command's end, and
+// the status is the command's own. Ctrl-C ends that; if it came before, the wait is
+// short.
+func TestReleaseWaits(t *testing.T) {
+	const never = 10 * testTimeout
+	for name, c := range map[string]struct {
+		slow    time.Duration
+		confirm bool
+		ctrlC   time.Duration // after the grant; the command lasts a second
+		status  int
+		takes   time.Duration
+	}{
+		"an election":                  {20 * time.Second, false, never, 0, 20*time.Second + 500*time.Millisecond},
+		"an election, to be confirmed": {20 * time.Second, true, never, 0, 20*time.Second + 500*time.Millisecond},
+		"never":                        {never, false, never, 0, testTimeout},
+		"never, to be confirmed":       {never, true, never, commands.StatusUnconfirmed, testTimeout},
+		"Ctrl-C":                       {never, false, 6 * time.Second, 0, 5 * time.Second},
+		"Ctrl-C before":                {never, false, time.Second / 2, 0, releaseTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newPlay(t, true)
+				s.slow = c.slow
+				ctx, cancel := context.WithCancelCause(t.Context())
+				a := s.begin(ctx, true)
+				a.command.confirm = c.confirm
+				close(s.grant)
+				if _, err := s.o.acquire(a, &lockFlags{}); err != nil {
+					t.Fatal(err)
+				}
+				time.AfterFunc(c.ctrlC, func() { cancel(errCtrlC) })
+				time.AfterFunc(time.Second, func() { close(s.finish) })
+				begin := time.Now()
+				err := s.o.guard(ctx, a.command, child.Spec{})
+				if took := time.Since(begin) - time.Second; statusOf(err) != c.status || took != c.takes {
+					t.Errorf("status %d after %s (%v), want %d after %s", statusOf(err), took, err, c.status, c.takes)
+				}
+				synctest.Wait()
+				alerts := s.screen.Alerts()
+				if told := strings.Contains(alerts, "the release is not confirmed; at the latest"); told != (c.slow == never && !c.confirm) {
+					t.Errorf("told: %s", alerts)
+				}
+				if patient := strings.Contains(alerts, "the release is not confirmed yet"); patient != (c.takes > releaseTimeout) {
+					t.Errorf("told: %s", alerts)
+				}
+				if len(s.table.locks) > 0 {
+					t.Error("the lock stays registered")
+				}
+			})
+		})
+	}
+}
+
+// A command that must end has a sixth of the session's time at most, and less
+// where that would not leave the time a signal takes.
+func TestGrace(t *testing.T) {
+	for _, c := range []struct{ asked, timeout, want time.Duration }{
+		{5 * time.Second, 30 * time.Second, 5 * time.Second},
+		{10 * time.Second, 30 * time.Second, 5 * time.Second},
+		{time.Second, 30 * time.Second, time.Second},
+		{5 * time.Second, 12 * time.Second, 2 * time.Second},
+		{5 * time.Second, time.Second, 50 * time.Millisecond},
+		{5 * time.Second, time.Millisecond, 0},
+	} {
+		if got := newCommand("program", c.asked, c.timeout).grace; got != c.want {
+			t.Errorf("%s of a session of %s: %s, want %s", c.asked, c.timeout, got, c.want)
+		}
+	}
+}
