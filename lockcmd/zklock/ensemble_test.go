@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zksh/zksh/internal/jute"
 	"github.com/zksh/zksh/internal/zktest"
@@ -129,4 +130,40 @@ func TestFollowerFrozen(t *testing.T) {
 	isOpen(t, "lost", lease.Lost())
 	a.give(lease)
 	b.give(w.got())
+}
+
+// A lock that is held for longer than a session lasts, on the leader and on a
+// follower: rounds keep it, and its lease never ends.
+func TestRoundsOnAnEnsemble(t *testing.T) {
+	t.Parallel()
+	e := newEnsemble(t)
+	for _, server := range []int{e.leader, e.follower(1)} {
+		s := newScene(t, e.servers[e.leader].Addr())
+		p := zktest.NewProxy(t, e.servers[server].Addr())
+		a := s.actor(p.Addr(), 6*time.Second, zklock.Options{})
+		a.proxy = p
+		lease := a.take(zklock.Exclusive)
+		var sent []int32
+		count := func(op int32) (n int) {
+			for _, o := range sent {
+				if o == op {
+					n++
+				}
+			}
+			return n
+		}
+		zktest.Eventually(t, "rounds for longer than a session lasts", func() bool {
+			sent = append(sent, requests(a)...)
+			return count(jute.OpMulti) > 5
+		})
+		if syncs := count(jute.OpSync); syncs < 10 || syncs > 14 {
+			t.Errorf("%d syncs for %d checks", syncs, count(jute.OpMulti))
+		}
+		isOpen(t, "lost", lease.Lost())
+		if told := a.log.states(); !slices.Equal(told, []zklock.State{zklock.Held}) {
+			t.Errorf("told %v", told)
+		}
+		a.give(lease)
+		s.end()
+	}
 }
