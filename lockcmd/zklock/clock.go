@@ -31,10 +31,11 @@ func (c *leaseClock) present() time.Time {
 		return begun
 	}
 	heard, _ := c.s.Heard(time.Now())
+	same := c.s.Begun().Equal(begun)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.p.attach(begun)
-	if c.alone.Equal(begun) && !heard.Before(begun) {
+	if same && c.alone.Equal(begun) {
 		c.p.prove(heard)
 	}
 	return begun

@@ -10,10 +10,10 @@
 //
 // What is not. A lock is held by a session, and the ensemble's leader ends a session
 // it has not heard of for the negotiated timeout. So a lock counts as held only for
-// as long as the leader is proven to keep the session: the lease, told of below.
-// Lost is closed when the lease ends, before anybody else can hold the lock. What
-// stays unsafe is listed there; first of all a process that was paused learns of the
-// end only afterwards. What must never be written by two must carry the Token, which
+// as long as the leader is proven to keep the session: see The lease. Lost is closed
+// when the lease ends, before anybody else can hold the lock. What stays unsafe is
+// listed there; besides, a process that was paused learns of the end only afterwards.
+// What must never be written by two must carry the Token, which
 // grows from holder to holder, to a store that refuses an older one.
 package zklock
 
