@@ -33,7 +33,6 @@ type stageServer struct {
 	refusal error // of checks
 	asked   []string
 	ahead   []string // children besides our own
-	wake    chan<- struct{}
 }
 
 func newStageServer(t *testing.T) *stageServer {
