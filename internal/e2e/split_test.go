@@ -216,8 +216,12 @@ func believe(t *testing.T, server string, timeout time.Duration) *contest {
 	done := make(chan struct{})
 	go func() { // ends with the lease, or with the test
 		defer close(done)
+		var last time.Time
 		for ctx.Err() == nil {
-			end := p.LastContact().Add(timeout)
+			if sent, _ := p.Heard(time.Now()); sent.After(last) {
+				last = sent
+			}
+			end := last.Add(timeout)
 			if !time.Now().Before(end) {
 				break
 			}
