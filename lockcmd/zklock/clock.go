@@ -146,9 +146,9 @@ func (c *leaseClock) answered(begun, sent time.Time, err error) bool {
 }
 
 // secure sees to it that the lease lasts until rounds can extend it, for a lock
-// that is about to be held: if need be with requests of its own, once. made is
-// when the transaction was sent that has just made the own znode, on the present
-// connection; zero if none has.
+// that is about to be held: if need be with requests of its own, once, and again
+// only if the answers took so long that nothing is left. made is when the
+// transaction was sent that has just made the own znode; zero if that is long ago.
 func (c *leaseClock) secure(ctx context.Context, made time.Time, node string) error {
 	if c.present(); c.enough() {
 		return nil
@@ -156,36 +156,41 @@ func (c *leaseClock) secure(ctx context.Context, made time.Time, node string) er
 	if _, err := c.ask(ctx); err != nil || c.enough() {
 		return err
 	}
-	from := c.hasten(made)
-	for c.stage() <= short {
-		select {
-		case <-time.After(min(c.wait(), c.p.pause())): // after a refusal; else at once
-		case <-ctx.Done():
-			return context.Cause(ctx)
+	for again := true; again; again = c.left() <= 0 {
+		from := c.hasten(made)
+		made = time.Time{}
+		for c.stage() <= short {
+			select {
+			case <-time.After(min(c.wait(), c.p.pause())): // after a refusal; else at once
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+			if err := c.run(ctx, node); err != nil {
+				return err
+			}
 		}
-		if err := c.run(ctx, node); err != nil {
-			return err
+		for age := c.p.old(); age > c.p.pause(); age -= c.p.pause() / 2 {
+			c.lean(from.Add(-age))
 		}
-	}
-	for age := c.p.old(); age > c.p.pause(); age -= c.p.pause() / 2 {
-		c.lean(from.Add(-age))
 	}
 	return nil
 }
 
-// hasten prepares a hasty proof, unless a check alone will do, and returns when
-// the proof begins.
+// hasten prepares a hasty proof, and returns when it begins. On a connection that
+// nothing is proven of yet the own znode was not made, and a check alone will do
+// if nothing has been heard for long enough since its connect request.
 func (c *leaseClock) hasten(made time.Time) (from time.Time) {
 	now := time.Now()
-	if from = made; made.IsZero() {
-		from = now
-	}
-	if c.stage() == short {
-		return from
+	fresh := c.stage() == short
+	if from = made; fresh || made.IsZero() {
+		made, from = time.Time{}, now
 	}
 	heard, _ := c.s.Heard(from.Add(-c.p.old()))
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if fresh && !heard.After(c.p.begun) {
+		return from
+	}
 	if c.p.hasten(heard); !made.IsZero() {
 		c.p.done(made, now)
 	}

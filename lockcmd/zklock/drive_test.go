@@ -237,3 +237,36 @@ func TestNotHeldWithoutAProof(t *testing.T) {
 		}
 	})
 }
+
+// One who has waited for long since he came back is in no other place than one
+// who never was away.
+func TestLockLongAfterAReconnect(t *testing.T) {
+	for age := life / 10; age < 2*life; age += life / 20 {
+		play(t, func(s *stageServer, l *Lock) {
+			e := newEntry(l, s, Exclusive)
+			if _, err := e.enter(s.Context()); err != nil {
+				s.Fatal(err)
+			}
+			s.pings(life)
+			s.disconnect()
+			s.connect()
+			s.pings(age)
+			s.requests()
+			if err := e.clock.secure(s.Context(), e.made, e.node()); err != nil {
+				s.Fatal(err)
+			}
+			if n := len(s.requests()); n > 2 {
+				s.Errorf("%d requests", n)
+			}
+			h := newHold(e, 0)
+			least := life
+			for end := time.Now().Add(2 * life); time.Now().Before(end); time.Sleep(life / 200) {
+				least = min(least, e.clock.left())
+			}
+			if least < life/4 {
+				s.Errorf("%s after the reconnect: only %s was left of the lease", age, least)
+			}
+			h.end()
+		})
+	}
+}
