@@ -46,6 +46,8 @@ type Connection interface {
 	Standalone(ctx context.Context) (bool, error)
 	Changed() <-chan struct{} // closed when the connection changes next
 	Ended() <-chan struct{}   // closed once the session is known to be over
+	// Guard makes the session leave a server that falls silent, until release is called.
+	Guard() (release func())
 	// Await waits for a connection until ctx or the session ends.
 	Await(ctx context.Context) error
 }

@@ -28,8 +28,8 @@ func TestRoundsExtendTheLease(t *testing.T) {
 		if rate > 0.33 || rate < 0.3 {
 			s.Errorf("%d requests in %s", n, hours)
 		}
-		if isClosed(lease.Lost()) || lease.State().State != Held {
-			s.Errorf("the lock is %s", lease.State().State)
+		if isClosed(lease.Lost()) || lease.State().State != Held || s.guards == 0 {
+			s.Errorf("the lock is %s, its session is guarded by %d", lease.State().State, s.guards)
 		}
 		if least < life/4 {
 			s.Errorf("only %s was left of the lease", least)
@@ -38,6 +38,9 @@ func TestRoundsExtendTheLease(t *testing.T) {
 		time.Sleep(life)
 		if last := s.requests(); !slices.Equal(last, []string{"delete"}) {
 			s.Errorf("%v were sent when nothing was held any more", last)
+		}
+		if s.guards > 0 {
+			s.Error("the session stays guarded")
 		}
 	})
 }

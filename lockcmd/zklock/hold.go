@@ -101,6 +101,7 @@ func (h *hold) lose(why error) { h.set(Lost, func(st *Status) { st.Err = why }) 
 // keep watches over a held lock until ctx ends or the lock is lost: the own
 // znode, the connection, the lease, for which one errand at a time is run.
 func (h *hold) keep(ctx context.Context) {
+	defer h.e.s.Guard()()
 	ctx, stop := context.WithCancel(ctx)
 	var errand chan error // of the one under way; nil without one
 	defer func() {
@@ -266,6 +267,7 @@ func (h *hold) release(ctx context.Context) error {
 		return err
 	}
 	h.set(Releasing, nil)
+	defer h.e.s.Guard()()
 	ours, err := h.e.remove(ctx)
 	switch {
 	case err == nil:

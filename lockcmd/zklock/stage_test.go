@@ -28,6 +28,7 @@ type stageServer struct {
 	changed chan struct{}
 	over    chan struct{}
 
+	guards  int
 	alone   bool  // no ensemble
 	cutOff  bool  // from the leader: pings and reads are answered, no sync and no transaction
 	refusal error // of checks
@@ -121,6 +122,11 @@ func (s *stageServer) Session(context.Context) (Session, error) { return s, nil 
 func (s *stageServer) ID() int64                                { return 1 }
 func (s *stageServer) Timeout() time.Duration                   { return life }
 func (s *stageServer) Ended() <-chan struct{}                   { return s.over }
+
+func (s *stageServer) Guard() func() {
+	s.with(func() { s.guards++ })
+	return func() { s.with(func() { s.guards-- }) }
+}
 
 func (s *stageServer) Connected() bool { return !s.Begun().IsZero() }
 
