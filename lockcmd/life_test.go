@@ -156,7 +156,7 @@ func playProgram(t *testing.T, stoic bool, pause time.Duration, order []string) 
 		t.Errorf("%s, and the program never ran", what)
 	case !ran && !signalled && status != commands.StatusLockLost:
 		t.Errorf("%s, and the program was not started", what)
-	case ran && s.lease.state == zklock.Lost && !lostAt.After(over) && status != commands.StatusLockLost:
+	case ran && s.lease.state == zklock.Lost && lostAt.Before(over) && status != commands.StatusLockLost:
 		t.Errorf("%s; the lock was lost, and the status is %d", what, status)
 	case ran && status == commands.StatusLockLost && revokedAt.IsZero() && lostAt.IsZero() && downAt.IsZero():
 		t.Errorf("%s, without a reason", what)
