@@ -134,18 +134,19 @@ func TestLostSession(t *testing.T) {
 func TestPresumedLost(t *testing.T) {
 	t.Parallel()
 	proxy := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
-	lease, err := dial(t, proxy.Addr(), of(silent)).Mutex(path + "/kept").Lock(zktest.Within(t))
+	c := dial(t, proxy.Addr(), of(silent))
+	lease, err := c.Mutex("/locks/by-hand").Lock(zktest.Within(t))
 	must(t, err)
-	err = dial(t, proxy.Addr(), of(silent)).Mutex(path).Do(zktest.Within(t), func(ctx context.Context, _ int64) error {
+	err = c.Mutex(path).Do(zktest.Within(t), func(ctx context.Context, _ int64) error {
 		proxy.HoldReplies(true)
-		<-ctx.Done()
+		ended(t, ctx)
+		ended(t, lease.Context())
 		proxy.HoldReplies(false)
 		return nil
 	})
 	if !errors.Is(err, zklock.ErrLost) {
 		t.Errorf("Do: %v", err)
 	}
-	ended(t, lease.Context())
 	must(t, lease.Unlock(zktest.Within(t))) // it was held all the same, as that of Do was
 }
 
