@@ -35,6 +35,7 @@ var arrows = map[string][]string{
 	"lockcmd/child":             {"internal/tty"},
 	"lockcmd/queue":             {"lockcmd/zklock", "internal/render"},
 	"lockcmd/zklock":            {},
+	"lockcmd/zklock/ensemble":   {"lockcmd/zklock", "internal/zkconn"},
 	"history":                   {"internal/userfile"},
 	"internal/jute":             {},
 	"internal/render":           {},

@@ -11,7 +11,7 @@ import (
 
 // published may export what nobody here uses: it is a library for programs that
 // are not in this tree.
-var published = []string{"lockcmd/zklock"}
+var published = []string{"lockcmd/zklock", "lockcmd/zklock/ensemble"}
 
 // export is one exported name at the top of a package.
 type export struct {

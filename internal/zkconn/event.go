@@ -81,17 +81,23 @@ func (e Event) String() string {
 	return "WatchedEvent state:" + string(e.State) + " type:" + e.Type.String() + " path:" + path
 }
 
-// eventQueue holds events until somebody takes them. It never drops one and
-// never makes the receiving goroutine wait.
+// eventQueue holds events until somebody takes them. Unless drop tells that nobody
+// will, it never drops one. It never makes the receiving goroutine wait.
 type eventQueue struct {
+	drop  bool
 	mu    sync.Mutex
 	list  []Event
 	ready chan struct{} // capacity 1: there may be events
 }
 
-func newEventQueue() *eventQueue { return &eventQueue{ready: make(chan struct{}, 1)} }
+func newEventQueue(drop bool) *eventQueue {
+	return &eventQueue{drop: drop, ready: make(chan struct{}, 1)}
+}
 
 func (q *eventQueue) put(e Event) {
+	if q.drop {
+		return
+	}
 	q.mu.Lock()
 	q.list = append(q.list, e)
 	q.mu.Unlock()

@@ -21,6 +21,7 @@ type Config struct {
 	Servers  string // connect string, see ParseServers
 	Timeout  time.Duration
 	ReadOnly bool // accept a server that lost its quorum
+	NoEvents bool // nobody takes Events: they are dropped
 
 	dial func(ctx context.Context, network, addr string) (net.Conn, error) // nil is net.Dialer's; for tests
 }
@@ -38,7 +39,7 @@ type Session struct {
 // Open starts to connect and returns at once; requests wait for the connection.
 // It fails only if the connect string is malformed.
 func Open(cfg Config) (*Session, error) {
-	s := &Session{events: newEventQueue()}
+	s := &Session{events: newEventQueue(cfg.NoEvents)}
 	s.Client = Client{s: s}
 	servers, err := ParseServers(cfg.Servers)
 	if err != nil {

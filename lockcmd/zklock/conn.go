@@ -8,7 +8,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Conn is a client of a ZooKeeper ensemble.
+// Conn is a client of a ZooKeeper ensemble, such as *ensemble.Client; that package
+// tells why a bare *zk.Conn does not do.
 type Conn interface {
 	// Session waits for a live session until ctx ends, and binds to it. Its error
 	// is final.

@@ -3,6 +3,7 @@ package zklock
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 )
 
@@ -12,12 +13,17 @@ type Lease struct {
 	mode Mode
 	lost <-chan struct{}
 	done bool // given back; guarded by the lock's turn
+
+	ctx    context.Context // see Context
+	cancel context.CancelCauseFunc
+	watch  sync.Once
 }
 
 func (h *hold) lease(mode Mode) *Lease {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return &Lease{h: h, mode: mode, lost: h.lost}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	return &Lease{h: h, mode: mode, lost: h.lost, ctx: ctx, cancel: cancel}
 }
 
 // Lost is closed when the lock is lost, or may be: when its znode or its session
@@ -71,6 +77,7 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	err := l.h.give(ctx, l.mode)
 	if err == nil || errors.Is(err, ErrLost) || errors.Is(err, ErrUnconfirmed) {
 		l.done = true
+		l.end(err)
 	}
 	if lock.hold == l.h && (l.h.over() || errors.Is(err, ErrUnconfirmed)) {
 		lock.hold = nil

@@ -1,0 +1,81 @@
+package zklock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+)
+
+// Context is cancelled when the lease ends: as Lost is closed, with ErrLost as its
+// cause, or with ErrNotHeld as the lease is given back.
+func (l *Lease) Context() context.Context {
+	l.watch.Do(func() {
+		go func() { // ends with the lease
+			select {
+			case <-l.lost:
+				l.end(cmp.Or(l.h.lostError(), ErrLost))
+			case <-l.ctx.Done():
+			}
+		}()
+	})
+	return l.ctx
+}
+
+// end cancels the lease's context, for a loss or for any other reason.
+func (l *Lease) end(why error) {
+	if !errors.Is(why, ErrLost) {
+		why = ErrNotHeld
+	}
+	l.cancel(why)
+}
+
+// Do takes the lock as Lock does, runs f, and releases the lock, also when f
+// panics. f's context ends with ctx and with the lease; token is Lease.Token. The
+// release is tried for as long as a session lasts, whatever becomes of ctx.
+//
+// The error joins those of f and of the release. It is ErrLost if the lock was lost
+// before it was released, whatever f returned, and without f if that was before it
+// could begin. A Lock is one owner's: calls of Do on one do not exclude each other.
+func (l *Lock) Do(ctx context.Context, f func(ctx context.Context, token int64) error) error {
+	return during(ctx, l.Lock, f)
+}
+
+// RDo is Do for a lock that others may hold shared at the same time.
+func (l *Lock) RDo(ctx context.Context, f func(ctx context.Context, token int64) error) error {
+	return during(ctx, l.RLock, f)
+}
+
+func during(ctx context.Context, take func(context.Context) (*Lease, error), f func(context.Context, int64) error) (err error) {
+	lease, err := take(ctx)
+	if err != nil {
+		return err
+	}
+	held, end := context.WithCancelCause(ctx)
+	defer context.AfterFunc(lease.Context(), func() { end(context.Cause(lease.Context())) })()
+	defer func() {
+		lost := isClosed(lease.Lost())
+		end(ErrNotHeld) // what f has left running shall not go on without the lock
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease.Timeout())
+		defer cancel()
+		err = withLoss(err, lease.Unlock(ctx), lost)
+	}()
+	if isClosed(lease.Lost()) {
+		return nil
+	}
+	return f(held, lease.Token())
+}
+
+// withLoss joins the errors of what was done under a lock and of the release. A
+// loss is told once.
+func withLoss(done, released error, lost bool) error {
+	switch {
+	case errors.Is(released, ErrLost) && errors.Is(done, ErrLost):
+		return done
+	case lost && !errors.Is(released, ErrLost) && !errors.Is(done, ErrLost):
+		released = errors.Join(ErrLost, released)
+	}
+	if done == nil || released == nil { // as it is, for those who compare
+		return cmp.Or(done, released)
+	}
+	return errors.Join(done, released)
+}

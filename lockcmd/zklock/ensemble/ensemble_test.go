@@ -1,0 +1,386 @@
+package ensemble_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/internal/zktest/zksession"
+	"github.com/zksh/zksh/lockcmd/zklock"
+	"github.com/zksh/zksh/lockcmd/zklock/ensemble"
+)
+
+const (
+	usual = 20 * time.Second // no test waits for it
+	short = time.Second      // for sessions that are to expire
+	// silent is for sessions that the server shall keep while no answer gets through:
+	// it is longer than the pauses between attempts to connect.
+	silent = 4 * time.Second
+	path   = "/locks/it"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func open(t *testing.T, box *zktest.Box, opt ensemble.Options) *ensemble.Client {
+	t.Helper()
+	return dial(t, box.Addr(), opt)
+}
+
+// dial closes its client when the test ends.
+func dial(t *testing.T, servers string, opt ensemble.Options) *ensemble.Client {
+	t.Helper()
+	c, err := ensemble.Dial(zktest.Within(t), servers, opt)
+	must(t, err)
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return c
+}
+
+func of(timeout time.Duration) ensemble.Options { return ensemble.Options{Timeout: timeout} }
+
+func TestClientsExcludeEachOther(t *testing.T) {
+	t.Parallel()
+	box := zktest.Sandbox(t, sandbox.Options{})
+	var inside, done atomic.Int32
+	var last int64 // guarded by the lock alone
+	var all sync.WaitGroup
+	for range 4 {
+		lock := open(t, box, of(usual)).Mutex(path)
+		all.Go(func() {
+			for range 10 {
+				err := lock.Do(zktest.Within(t), func(ctx context.Context, token int64) error {
+					if inside.Add(1) != 1 {
+						t.Error("two are inside")
+					}
+					if token <= last {
+						t.Errorf("token %#x comes after %#x", token, last)
+					}
+					last = token
+					inside.Add(-1)
+					done.Add(1)
+					return ctx.Err()
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := done.Load(); n != 40 {
+		t.Errorf("%d were inside, want 40", n)
+	}
+}
+
+// The loss ends the function's context before somebody else holds the lock, and
+// shows in Do's error whatever the function returns.
+func TestLostSession(t *testing.T) {
+	for name, f := range map[string]func(ctx context.Context) error{
+		"nil":           func(context.Context) error { return nil },
+		"cause":         context.Cause,
+		"ctx.Err()":     func(ctx context.Context) error { return ctx.Err() },
+		"another error": func(context.Context) error { return io.ErrUnexpectedEOF },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			box := zktest.Sandbox(t, sandbox.Options{})
+			proxy := zktest.NewProxy(t, box.Addr())
+			lock, next := dial(t, proxy.Addr(), of(short)).Mutex(path), open(t, box, of(usual)).Mutex(path)
+			var want error
+			err := lock.Do(zktest.Within(t), func(ctx context.Context, _ int64) error {
+				proxy.Refuse(true)
+				proxy.Cut()
+				must(t, next.Do(zktest.Within(t), func(context.Context, int64) error { return nil }))
+				if ctx.Err() == nil {
+					t.Error("somebody else held the lock before the context had ended")
+				}
+				if cause := context.Cause(ctx); !errors.Is(cause, zklock.ErrLost) {
+					t.Errorf("the context ended with %v", cause)
+				}
+				proxy.Refuse(false)
+				want = f(ctx)
+				return want
+			})
+			if !errors.Is(err, zklock.ErrLost) || want != nil && !errors.Is(err, want) {
+				t.Errorf("Do: %v", err)
+			} else if n := strings.Count(err.Error(), zklock.ErrLost.Error()); n != 1 {
+				t.Errorf("the loss is told %d times: %v", n, err)
+			}
+			must(t, lock.Do(zktest.Within(t), func(context.Context, int64) error { return nil }))
+		})
+	}
+}
+
+// Who was told of a loss may have stopped in the middle: that is no success, also
+// when the server, which the client could not hear, has kept the session.
+func TestPresumedLost(t *testing.T) {
+	t.Parallel()
+	proxy := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	c := dial(t, proxy.Addr(), of(silent))
+	lease, err := c.Mutex("/locks/by-hand").Lock(zktest.Within(t))
+	must(t, err)
+	err = c.Mutex(path).Do(zktest.Within(t), func(ctx context.Context, _ int64) error {
+		proxy.HoldReplies(true)
+		ended(t, ctx)
+		ended(t, lease.Context())
+		proxy.HoldReplies(false)
+		return nil
+	})
+	if !errors.Is(err, zklock.ErrLost) {
+		t.Errorf("Do: %v", err)
+	}
+	must(t, lease.Unlock(zktest.Within(t))) // it was held all the same, as that of Do was
+}
+
+// A process that is stopped just as it gets the lock, and goes on when the lease is
+// over, does nothing under it.
+func TestLostBeforeItBegins(t *testing.T) {
+	t.Parallel()
+	box := zktest.Sandbox(t, sandbox.Options{})
+	proxy := zktest.NewProxy(t, box.Addr())
+	next := open(t, box, of(usual)).Mutex(path)
+	stop := func(s zklock.Status) {
+		if s.State == zklock.Held {
+			proxy.Refuse(true)
+			proxy.Cut()
+			must(t, next.Do(zktest.Within(t), func(context.Context, int64) error { return nil }))
+			proxy.Refuse(false)
+		}
+	}
+	lock := zklock.New(dial(t, proxy.Addr(), of(short)), path, zklock.Options{Notify: stop})
+	err := lock.Do(zktest.Within(t), func(context.Context, int64) error { t.Error("called"); return nil })
+	if !errors.Is(err, zklock.ErrLost) {
+		t.Errorf("Do: %v", err)
+	}
+}
+
+// Whoever removes the znode takes the lock, and the cause says how it was lost.
+func TestRemovedZnode(t *testing.T) {
+	t.Parallel()
+	box := zktest.Sandbox(t, sandbox.Options{})
+	lease, err := open(t, box, of(usual)).Mutex(path).Lock(zktest.Within(t))
+	must(t, err)
+	held := lease.Context()
+	must(t, held.Err())
+	other := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: usual})
+	must(t, other.Delete(zktest.Within(t), lease.Node(), -1))
+	ended(t, held)
+	if cause := context.Cause(held); !errors.Is(cause, zklock.ErrLost) || !strings.Contains(cause.Error(), "removed by somebody else") {
+		t.Errorf("the context ended with %v", cause)
+	}
+	if lease.Context() != held {
+		t.Error("the lease has another context now")
+	}
+}
+
+func ended(t *testing.T, ctx context.Context) {
+	t.Helper()
+	select {
+	case <-ctx.Done():
+	case <-zktest.Within(t).Done():
+		t.Fatal("the context never ends")
+	}
+}
+
+// A release that finds out the loss tells it by the context, too.
+func TestReleaseFindsTheLoss(t *testing.T) {
+	t.Parallel()
+	box := zktest.Sandbox(t, sandbox.Options{})
+	other := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: usual})
+	lock := open(t, box, of(usual)).Mutex(path)
+	err := lock.Do(zktest.Within(t), func(ctx context.Context, _ int64) error {
+		names, _, err := other.Children(zktest.Within(t), path, false)
+		must(t, err)
+		must(t, other.Delete(zktest.Within(t), path+"/"+names[0], -1))
+		return nil // before or after the holder has heard of it
+	})
+	if !errors.Is(err, zklock.ErrLost) {
+		t.Errorf("Do: %v", err)
+	}
+}
+
+// What f returns comes back as it is; its context ends with the caller's, and the
+// lock is released nevertheless.
+func TestDoReturns(t *testing.T) {
+	t.Parallel()
+	box := zktest.Sandbox(t, sandbox.Options{})
+	c := open(t, box, of(usual))
+	free := func(what string) {
+		t.Helper()
+		lease, err := c.Mutex(path).TryLock(zktest.Within(t))
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		must(t, lease.Unlock(zktest.Within(t)))
+	}
+	if err := c.Mutex(path).Do(zktest.Within(t), func(context.Context, int64) error { return io.EOF }); err != io.EOF {
+		t.Errorf("got %v, want io.EOF itself", err)
+	}
+	free("after an error")
+
+	mine := errors.New("mine")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	var inner context.Context
+	err := c.Mutex(path).Do(ctx, func(ctx context.Context, _ int64) error {
+		inner = ctx
+		cancel(mine)
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+	if err != mine {
+		t.Errorf("got %v, want the caller's cause", err)
+	}
+	free("after the caller's end")
+
+	func() {
+		defer func() {
+			if recover() != "help" {
+				t.Error("the panic was swallowed")
+			}
+		}()
+		_ = c.Mutex(path).Do(t.Context(), func(ctx context.Context, _ int64) error {
+			inner = ctx
+			panic("help")
+		})
+	}()
+	free("after a panic")
+	if cause := context.Cause(inner); cause != zklock.ErrNotHeld {
+		t.Errorf("the context of a function that is over ended with %v", cause)
+	}
+	if err := c.Mutex(path).Do(ctx, func(context.Context, int64) error { t.Error("called"); return nil }); !errors.Is(err, mine) {
+		t.Errorf("with an ended context: %v", err)
+	}
+}
+
+// What a function has left running is told to end before the lock is released, not
+// after: the release here cannot end before that.
+func TestContextEndsBeforeTheRelease(t *testing.T) {
+	t.Parallel()
+	proxy := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	var left sync.WaitGroup
+	err := dial(t, proxy.Addr(), of(silent)).Mutex(path).Do(zktest.Within(t), func(ctx context.Context, _ int64) error {
+		proxy.HoldReplies(true)
+		left.Go(func() {
+			<-ctx.Done()
+			proxy.HoldReplies(false)
+		})
+		return nil
+	})
+	if err != nil {
+		t.Errorf("Do: %v", err)
+	}
+	left.Wait()
+}
+
+// The znodes have the names that other clients know.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	c := open(t, zktest.Sandbox(t, sandbox.Options{}), of(usual))
+	for _, want := range []struct {
+		mark string
+		take func(context.Context) (*zklock.Lease, error)
+	}{{"-lock-", c.Mutex(path).Lock}, {"__WRIT__", c.RWMutex(path).Lock}, {"__READ__", c.RWMutex(path).RLock}} {
+		lease, err := want.take(zktest.Within(t))
+		must(t, err)
+		if !strings.Contains(lease.Node(), want.mark) {
+			t.Errorf("%s lacks %s", lease.Node(), want.mark)
+		}
+		must(t, lease.Unlock(zktest.Within(t)))
+	}
+}
+
+func TestClose(t *testing.T) {
+	t.Parallel()
+	box := zktest.Sandbox(t, sandbox.Options{})
+	a, b := open(t, box, of(usual)), open(t, box, of(usual))
+	lease, err := a.Mutex(path).Lock(zktest.Within(t))
+	must(t, err)
+	if _, err := b.RWMutex(path).TryRLock(zktest.Within(t)); !errors.Is(err, zklock.ErrBusy) {
+		t.Errorf("while the lock is held: %v", err)
+	}
+	must(t, a.Close())
+	ended(t, lease.Context())
+	if cause := context.Cause(lease.Context()); !errors.Is(cause, zklock.ErrLost) {
+		t.Errorf("the context ended with %v", cause)
+	}
+	if _, err := b.Mutex(path).TryLock(zktest.Within(t)); err != nil {
+		t.Errorf("after the close: %v", err)
+	}
+	if _, err := a.Mutex(path).Lock(zktest.Within(t)); !errors.Is(err, ensemble.ErrClosed) {
+		t.Errorf("lock of a closed client: %v", err)
+	}
+	must(t, a.Close())
+}
+
+// Credentials go along into the next session, and the chroot is the root.
+func TestCredentialsAndChroot(t *testing.T) {
+	t.Parallel()
+	box := zktest.Sandbox(t, sandbox.Options{})
+	root := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: usual})
+	_, err := root.Create(zktest.Within(t), "/app", nil, zkconn.OpenACL(), zkconn.CreateMode{})
+	must(t, err)
+	proxy := zktest.NewProxy(t, box.Addr())
+	c := dial(t, proxy.Addr()+"/app", ensemble.Options{Timeout: short,
+		Credentials: []ensemble.Credential{{Scheme: "digest", Auth: []byte("ann:secret")}}})
+	lock := zklock.New(c, path, zklock.Options{ACL: zk.AuthACL(zk.PermAll)})
+	for range 2 {
+		lease, err := lock.Lock(zktest.Within(t))
+		must(t, err)
+		if _, _, err := root.Get(zktest.Within(t), "/app"+lease.Node(), false); !errors.Is(err, zk.ErrNoAuth) {
+			t.Errorf("somebody else reads the znode: %v", err)
+		}
+		proxy.Refuse(true)
+		proxy.Cut()
+		zktest.Eventually(t, "the session expires", func() bool {
+			_, err := root.Exists(zktest.Within(t), "/app"+lease.Node(), false)
+			return errors.Is(err, zk.ErrNoNode)
+		})
+		proxy.Refuse(false)
+	}
+}
+
+func TestDialFails(t *testing.T) {
+	t.Parallel()
+	box := zktest.Sandbox(t, sandbox.Options{})
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, c := range []struct {
+		ctx     context.Context
+		servers string
+		opt     ensemble.Options
+		want    string
+	}{
+		{t.Context(), "", of(usual), "names no host"},
+		{t.Context(), box.Addr(), of(-time.Second), "can last -1s"},
+		{t.Context(), box.Addr(), of(10000 * time.Hour), "can last 10000h"},
+		{t.Context(), "127.0.0.1:1", of(short), "no server: 127.0.0.1:1"},
+		{ended, "127.0.0.1:1", of(usual), "canceled"},
+		{t.Context(), box.Addr(), ensemble.Options{Credentials: []ensemble.Credential{{Scheme: "nonsense"}}}, "refused the credentials"},
+	} {
+		client, err := ensemble.Dial(c.ctx, c.servers, c.opt)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q %v: %v, want %s", c.servers, c.opt, err, c.want)
+		}
+		if client != nil {
+			t.Errorf("%q: a client with an error", c.servers)
+		}
+	}
+}
