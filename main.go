@@ -67,7 +67,7 @@ func run() int {
 		}
 		opts.Server = place.Addr
 	}
-	session, err := zkconn.Open(zkconn.Config{Servers: opts.Server, Timeout: opts.Timeout, ReadOnly: opts.ReadOnly})
+	session, err := zkconn.Open(zkconn.Config{Servers: opts.Server, Timeout: opts.Timeout, ReadOnly: opts.ReadOnly, Auth: opts.Auth})
 	if err != nil {
 		return refuse(err)
 	}

@@ -17,11 +17,11 @@ const permLetters = "cdrwa"
 
 var permBits = map[rune]int32{'c': zk.PermCreate, 'd': zk.PermDelete, 'r': zk.PermRead, 'w': zk.PermWrite, 'a': zk.PermAdmin}
 
-// parseACL reads zkCli's notation: a comma-separated list of scheme:id:perms,
+// ParseACL reads zkCli's notation: a comma-separated list of scheme:id:perms,
 // where the first colon ends the scheme and the last one starts the perms. What
 // zkCli skips or half accepts (AclParser) is an error here: a wrong letter in an
 // ACL could lock a znode for good.
-func parseACL(s string) ([]zk.ACL, error) {
+func ParseACL(s string) ([]zk.ACL, error) {
 	var acl []zk.ACL
 	for entry := range strings.SplitSeq(strings.TrimRight(s, ","), ",") {
 		first, last := strings.IndexByte(entry, ':'), strings.LastIndexByte(entry, ':')
@@ -110,7 +110,7 @@ var setACLCommand = &Command{
 			if err != nil {
 				return err
 			}
-			acl, err := parseACL(args[1])
+			acl, err := ParseACL(args[1])
 			if err != nil {
 				return Misuse("%s", err)
 			}

@@ -27,7 +27,7 @@ func TestParseACL(t *testing.T) {
 		"ip:10.0.0.0/8:r,world:anyone:w": {{Scheme: "ip", ID: "10.0.0.0/8", Perms: zk.PermRead}, world(zk.PermWrite)},
 		"x509:CN=a b:r":                  {{Scheme: "x509", ID: "CN=a b", Perms: zk.PermRead}},
 	} {
-		got, err := parseACL(text)
+		got, err := ParseACL(text)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("%q: %v\n%s", text, err, diff)
 		}
@@ -51,7 +51,7 @@ func TestParseACLErrors(t *testing.T) {
 		"world:anyone:r w":           "Unknown perm type:  ",
 		"world:anyone:r, ip:1:r:bad": "Unknown perm type: b",
 	} {
-		acl, err := parseACL(text)
+		acl, err := ParseACL(text)
 		if err == nil || !strings.Contains(err.Error(), want) || acl != nil {
 			t.Errorf("%q: %v, %v; want %s", text, acl, err, want)
 		}
@@ -66,7 +66,7 @@ func FuzzParseACL(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		acl, err := parseACL(text)
+		acl, err := ParseACL(text)
 		if err != nil {
 			if acl != nil {
 				t.Fatalf("%q: both %v and %v", text, acl, err)
@@ -83,7 +83,7 @@ func FuzzParseACL(f *testing.F) {
 			}
 			parts = append(parts, a.Scheme+":"+a.ID+":"+perms(a.Perms))
 		}
-		again, err := parseACL(strings.Join(parts, ","))
+		again, err := ParseACL(strings.Join(parts, ","))
 		if diff := cmp.Diff(acl, again); err != nil || diff != "" {
 			t.Fatalf("%q as %q: %v\n%s", text, parts, err, diff)
 		}

@@ -43,7 +43,7 @@ var createCommand = &Command{
 			acl := zkconn.OpenACL()
 			if len(args) > 2 {
 				var err error
-				if acl, err = parseACL(args[2]); err != nil {
+				if acl, err = ParseACL(args[2]); err != nil {
 					return Misuse("%s", err)
 				}
 			}

@@ -42,6 +42,7 @@ type life struct {
 	revocable bool
 	revoked   bool // somebody asked for the lock, which is to be honoured
 	reported  bool // the loss was an error already
+	stuckTold bool // so was a release that is refused
 }
 
 // attempt is one attempt to get the lock. Its end and the grant of the lock

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/spf13/pflag"
 
 	"github.com/zksh/zksh/commands"
@@ -44,7 +45,8 @@ const lockHelp = "The lock is a znode below PATH, which is made if need be. Wait
 	"up. The lock is kept until unlock, or the end of the shell, or the end of the session: its loss is told at once. " +
 	"A batch that does not get a lock, or loses one, ends there (zksh -k goes on).\n\n" +
 	"With a COMMAND the lock is held while that runs, and released when it is gone. It finds ZK_LOCK_PATH, ZK_LOCK_NODE, " +
-	"ZK_LOCK_TOKEN, ZK_LOCK_SESSION and ZK_LOCK_MODE in its environment. When the lock is lost, or about to be, it is " +
+	"ZK_LOCK_TOKEN, ZK_LOCK_SESSION and ZK_LOCK_MODE in its environment, and in ZK_LOCK_HELD all that is held above it; a " +
+	"lock on such a path is refused, as it would wait for itself. When the lock is lost, or about to be, it is " +
 	"ended before somebody else can hold the lock. The status is the command's own."
 
 // lockFlags are the flags of a command that takes a lock.
@@ -53,7 +55,8 @@ type lockFlags struct {
 	strict, waitGroup, confirm bool
 	wait, grace                duration
 	status                     int
-	note, family               string
+	note, family, access       string
+	acl                        []zk.ACL // what access says
 
 	limit duration // how long the lock may take
 	late  error    // the cause when that is over
@@ -67,6 +70,7 @@ func (f *lockFlags) declare(fs *pflag.FlagSet, k kind) {
 	fs.BoolVarP(&f.background, "background", "b", false, "wait in the background")
 	fs.IntVarP(&f.status, "status", "E", commands.StatusNotLocked, "exit with this `status` if the lock is not got")
 	fs.StringVarP(&f.note, "note", "m", "", "a `note` that others see")
+	fs.StringVar(&f.access, "acl", "", "the `ACL` of the lock's znode and of the parents that are made, as create has it")
 	fs.VarP(&f.grace, "grace", "t", "from TERM to KILL, a command that must end has this `duration`")
 	fs.BoolVar(&f.confirm, "confirm", false, fmt.Sprintf("exit with %d if the release of the lock is not confirmed", commands.StatusUnconfirmed))
 	fs.BoolVar(&f.strict, "strict", false, "refuse a command that could go on without the lock")
@@ -91,6 +95,12 @@ func (f *lockFlags) check(c *commands.Command, argv []string) error {
 	case f.status < 0 || f.status > 255:
 		return misuse("-E: %d is no exit status; they go from 0 to 255", f.status)
 	}
+	if f.access != "" {
+		var err error
+		if f.acl, err = commands.ParseACL(f.access); err != nil {
+			return misuse("--acl: %v", err)
+		}
+	}
 	f.try = f.try || f.wait.given && f.wait.value == 0 // as in flock
 	for _, known := range zklock.Families() {
 		if f.family == string(known) {
@@ -103,7 +113,7 @@ func (f *lockFlags) check(c *commands.Command, argv []string) error {
 func (t *Table) lockCommand(k kind) *commands.Command {
 	c := &commands.Command{
 		Name: k.command, Group: group,
-		Args:    "[-n] [-w duration] [-b] [-E status] [-m note] [-t duration] [--confirm] [--strict] [--wait-group] [--as family] [--revocable] path [-- command arg…]",
+		Args:    "[-n] [-w duration] [-b] [-E status] [-m note] [--acl acl] [-t duration] [--confirm] [--strict] [--wait-group] [--as family] [--revocable] path [-- command arg…]",
 		Summary: k.summary, Help: k.help + " " + lockHelp,
 		Example: k.command + " -w 10s -m 'nightly backup' /locks/backup",
 		Params:  []commands.Param{{Name: "path"}, {Name: "command", Kind: commands.Data, Optional: true, Rest: true}},
@@ -132,6 +142,9 @@ func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlag
 		return err
 	}
 	if err := ready(ctx, env.Session); err != nil {
+		return &commands.FinalError{Err: err}
+	}
+	if err := waitsForItself(ctx, env, k.mode, path); err != nil {
 		return &commands.FinalError{Err: err}
 	}
 	timeout := env.Session.Info().Timeout
@@ -202,13 +215,13 @@ func (t *Table) prepare(env *commands.Env, a *attempt, f *lockFlags, path string
 			return nil, err
 		}
 	default:
-		data, err := queue.Note(f.note)
+		data, err := queue.Note(f.note, t.held())
 		if err != nil {
 			return nil, err
 		}
 		o = &owned{table: t, key: at, kind: a.kind, family: zklock.Family(f.family), env: env, deserted: at.at.Closed}
 		o.path = path
-		lock := zklock.New(conn{at.at}, path, zklock.Options{Family: o.family, Data: data, Notify: o.hear})
+		lock := zklock.New(conn{at.at}, path, zklock.Options{Family: o.family, Data: data, ACL: f.acl, Notify: o.hear})
 		o.take, o.drain = taking(lock), lock.Drain
 		t.locks[at] = o
 	}
@@ -251,6 +264,8 @@ func (o *owned) mayTake(k kind, f *lockFlags) error {
 		return fmt.Errorf("this shell holds the read lock on %s: a write lock would wait for it; unlock it first", o.path)
 	case f.note != "":
 		return fmt.Errorf("this shell holds %s already, and its note stays; leave -m away", o.path)
+	case f.acl != nil:
+		return fmt.Errorf("this shell holds %s already, and its ACL stays; leave --acl away", o.path)
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func newPlay(t *testing.T, stoic bool) *play {
 	s := &play{T: t, table: New(), screen: &commandtest.Screen{}, stoic: stoic, signals: make(chan os.Signal, 16),
 		grant: make(chan struct{}), finish: make(chan struct{})}
 	s.table.run = s.run
-	s.o = &owned{table: s.table, kind: lockKinds[0], take: s.take, drain: s.drain, env: &commands.Env{Screen: s.screen},
+	s.o = &owned{table: s.table, kind: lockKinds[0], take: s.take, drain: s.drain, env: &commands.Env{Screen: s.screen, Mode: commands.ByHand},
 		deserted: func() bool { return false }}
 	s.o.path, s.o.revocable = "/l", true
 	s.table.locks[s.o.key] = s.o

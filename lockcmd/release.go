@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
@@ -37,7 +38,7 @@ func (o *owned) giveBack(ctx context.Context, l *taken) (left int, err error) {
 		return left, fmt.Errorf("%s: %w; at the latest the lock goes with its session, which the servers end when they "+
 			"have not heard of it for %s, counted anew after a restart or an election", o.path, err, l.Timeout())
 	case err != nil:
-		return left, fmt.Errorf("%s is still locked: %w; close ends the session, and with it the lock", o.path, err)
+		return left, o.stuck(err)
 	}
 	return left, nil
 }
@@ -57,6 +58,17 @@ func (o *owned) giveBackAfter(ctx context.Context, l *taken) error {
 	defer cancel()
 	_, err := o.giveBack(ctx, l)
 	return err
+}
+
+// stuck is the error of a release that is refused. A shell that ends is its own way out.
+func (o *owned) stuck(err error) error {
+	o.table.mu.Lock()
+	defer o.table.mu.Unlock()
+	o.stuckTold = true
+	if o.table.ending || o.env.Mode == commands.OneShot {
+		return fmt.Errorf("%s was not released: %w; the session ends now", o.path, err)
+	}
+	return fmt.Errorf("%s is still locked: %w; close ends the session, and with it the lock", o.path, err)
 }
 
 // giveBackSoon is giveBack for one who cannot wait long.

@@ -199,13 +199,13 @@ func (t *Table) Release(ctx context.Context) (held []string, err error) {
 	t.working.Wait() // what is waited for has been given up, and a release is bounded
 	var errs []error
 	for _, o := range t.all() {
-		told := lost(o.current().State)
+		told, refused := lost(o.current().State), o.stuckTold
 		if !told {
 			held = append(held, o.path)
 		}
 		for l := o.next(false); l != nil; l = o.next(false) {
 			_, err := o.giveBack(ctx, l)
-			if err != nil && !(told && errors.Is(err, zklock.ErrLost)) {
+			if err != nil && !(told && errors.Is(err, zklock.ErrLost)) && !(refused && stuck(err)) {
 				errs = append(errs, err)
 			}
 			if stuck(err) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/zksh/zksh/commands"
@@ -28,7 +29,14 @@ func (o *owned) acquire(a *attempt, f *lockFlags) (l *taken, err error) {
 		ctx, cancel = context.WithTimeoutCause(ctx, f.limit.value, f.late)
 		defer cancel()
 	}
+	searched, found := context.WithCancel(ctx)
+	var search sync.WaitGroup
+	if !f.try {
+		search.Go(func() { o.searchDeadlock(searched) })
+	}
 	lease, err := o.take(ctx, a.kind.mode, f.try)
+	found()
+	search.Wait()
 	if err != nil {
 		o.with(o.refused)
 		switch {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +24,10 @@ var settings = map[string]func(o *Options, value string) error{
 	},
 	"timeout": func(o *Options, v string) error { return assign(&o.Timeout, v, parseTimeout) },
 	"output":  func(o *Options, v string) error { return assign(&o.Format, v, render.ParseFormat) },
+	"auth-file": func(o *Options, v string) error {
+		o.AuthFile = v
+		return nil
+	},
 	"history": func(o *Options, v string) error {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 0 {
@@ -43,7 +48,7 @@ func assign[T any](to *T, text string, parse func(string) (T, error)) error {
 }
 
 // readConfig reads lines "key = value"; # starts a comment line. A file that is
-// not there is none.
+// not there is none. File names in it are relative to its place.
 func (o *Options) readConfig(name string) error {
 	data, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -69,6 +74,9 @@ func (o *Options) readConfig(name string) error {
 		if err := set(o, strings.TrimSpace(value)); err != nil {
 			return fmt.Errorf("%s:%d: %w", name, n, err)
 		}
+	}
+	if o.AuthFile != "" && !filepath.IsAbs(o.AuthFile) {
+		o.AuthFile = filepath.Join(filepath.Dir(name), o.AuthFile)
 	}
 	return nil
 }

@@ -24,6 +24,9 @@ type Options struct {
 	Server  string
 	Timeout time.Duration // of the session, and of connecting
 
+	AuthFile string              // with credentials; empty: none
+	Auth     []zkconn.Credential // out of it
+
 	ReadOnly bool
 	Wait     bool // -waitforconnection
 	Format   render.Format
@@ -71,6 +74,7 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	timeout, format := strconv.FormatInt(o.Timeout.Milliseconds(), 10), string(o.Format)
 	set.StringVar(&o.Server, "server", o.Server, "the servers, `host[:port][,…][/chroot]`")
 	set.StringVar(&timeout, "timeout", timeout, "session timeout in `ms`; bounds connecting as well")
+	set.StringVar(&o.AuthFile, "auth-file", o.AuthFile, "authenticate by this `file`: lines \"scheme credential\", open to nobody else")
 	set.BoolVarP(&o.ReadOnly, "readonly", "r", false, "accept a server that is cut off from its ensemble, for reading")
 	set.BoolVar(&o.Wait, "waitforconnection", false, "try to connect until the timeout before anything else")
 	set.StringVarP(&format, "output", "o", format, "output `form`: text, table or json")
@@ -171,6 +175,11 @@ func (o *Options) parse(args []string, env Environment) error {
 	}
 	if configErr != nil {
 		return configErr
+	}
+	if o.AuthFile != "" {
+		if o.Auth, err = readAuthFile(o.AuthFile); err != nil {
+			return err
+		}
 	}
 	_, err = zkconn.ParseServers(o.Server)
 	return err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -93,12 +94,55 @@ func TestBadOptions(t *testing.T) {
 		{"", []string{"-o", "xml"}, "xml"},
 		{"", []string{"-f", "x", "ls"}, "ls"},
 		{"server h:1\n", nil, "config:1"},
-		{"\nnope = 1\n", nil, "config:2: \"nope = 1\" is no setting; write KEY = VALUE with one of history, output, server, timeout"},
+		{"\nnope = 1\n", nil, "config:2: \"nope = 1\" is no setting; write KEY = VALUE with one of auth-file, history, output, server, timeout"},
 		{"timeout = x\n", nil, "config:1"},
+		{"auth-file = nowhere\n", nil, filepath.Join("zksh", "nowhere")},
 	} {
 		_, err := parse(t, c.config, "", c.args...)
 		if !errors.As(err, new(*commands.UsageError)) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q %q: %v", c.config, c.args, err)
 		}
+	}
+}
+
+// Credentials come from a file of the person's own, and no error shows them.
+func TestAuthFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "auth")
+	write := func(text string, mode os.FileMode) {
+		t.Helper()
+		if err := errors.Join(os.WriteFile(file, []byte(text), 0o600), os.Chmod(file, mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("# mine\n\n digest\tann:se cret \r\nother x\n", 0o600)
+	for _, config := range []string{"", "auth-file = " + file + "\n"} {
+		var args []string
+		if config == "" {
+			args = []string{"--auth-file", file}
+		}
+		o, err := parse(t, config, "", args...)
+		if err != nil || len(o.Auth) != 2 || o.Auth[0].Scheme != "digest" || string(o.Auth[0].Auth) != "ann:se cret" ||
+			o.Auth[1].Scheme != "other" || string(o.Auth[1].Auth) != "x" {
+			t.Errorf("%q %q: %q, %v", config, args, o.Auth, err)
+		}
+	}
+	if o, err := parse(t, "auth-file = /nowhere\n", "", "--auth-file", ""); err != nil || o.Auth != nil {
+		t.Errorf("none was asked for: %q, %v", o.Auth, err)
+	}
+	refused := func(want string) {
+		t.Helper()
+		_, err := parse(t, "", "", "--auth-file", file)
+		if !errors.As(err, new(*commands.UsageError)) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "cret") {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	write("digest ann:x\nann:secret\n", 0o600)
+	refused(file + ":2: a line is SCHEME CREDENTIAL")
+	if runtime.GOOS == "windows" {
+		return
+	}
+	for _, mode := range []os.FileMode{0o640, 0o604, 0o620, 0o610} {
+		write("digest ann:secret\n", mode)
+		refused("chmod 600 " + file)
 	}
 }

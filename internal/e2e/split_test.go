@@ -198,7 +198,7 @@ func believe(t *testing.T, server string, timeout time.Duration) *contest {
 	t.Cleanup(cancel)
 	p, err := zksession.Open(t, zkconn.Config{Servers: server, Timeout: timeout}).Stay().Pin(ctx)
 	if err == nil {
-		err = p.CreateContainer(ctx, k.path)
+		err = p.CreateContainer(ctx, k.path, zkconn.OpenACL())
 	}
 	if err != nil {
 		t.Fatal(err)

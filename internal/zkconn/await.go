@@ -19,6 +19,9 @@ func (l *link) awaitGen(ctx context.Context, gen int, path string, patient bool)
 	passes := l.passes
 	for {
 		switch {
+		case l.refused != nil:
+			defer l.mu.Unlock()
+			return nil, l.refused
 		case l.state == StateClosed || l.state == StateAuthFailed:
 			l.mu.Unlock()
 			return nil, ErrNotConnected

@@ -58,15 +58,9 @@ func (c Client) Children(ctx context.Context, path string, watch bool) (names []
 }
 
 // ACL returns a znode's access control list and its Stat.
-func (c Client) ACL(ctx context.Context, path string) (acl []zk.ACL, st *zk.Stat, err error) {
-	st, err = do(ctx, c, asking(jute.OpGetACL, path, func(a *answer) *zk.Stat {
-		acl = []zk.ACL{}
-		for range a.Count(12) {
-			acl = append(acl, zk.ACL{Perms: a.Int(), Scheme: a.String(), ID: a.String()})
-		}
-		return a.stat()
-	}))
-	return acl, st, err
+func (c Client) ACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, error) {
+	a, err := do(ctx, c, getACL(path))
+	return a.acl, a.stat, err
 }
 
 // CountChildren returns the number of a znode's descendants. Servers before 3.6

@@ -271,13 +271,13 @@ func TestMissingChroot(t *testing.T) {
 		_, _, get := s.Get(ctx, "/", false)
 		_, made := s.Create(ctx, "/a", nil, nil, CreateMode{})
 		_, list := stay.Children(ctx, "/")
-		for path, err := range map[string]error{"/": get, "/a": made, "/ ": list, "/c": stay.CreateContainer(ctx, "/c")} {
+		for path, err := range map[string]error{"/": get, "/a": made, "/ ": list, "/c": stay.CreateContainer(ctx, "/c", OpenACL())} {
 			want := "Node does not exist: " + strings.TrimSpace(path) + " (the chroot /app does not exist)"
 			if !errors.Is(err, NoNode) || err.Error() != want {
 				t.Errorf("%v; want %q", err, want)
 			}
 		}
-		for path, err := range map[string]error{"/a": s.Delete(ctx, "/a", -1), "/a/b": stay.CreateContainer(ctx, "/a/b")} {
+		for path, err := range map[string]error{"/a": s.Delete(ctx, "/a", -1), "/a/b": stay.CreateContainer(ctx, "/a/b", OpenACL())} {
 			if err == nil || err.Error() != "Node does not exist: "+path {
 				t.Errorf("%s: %v", path, err)
 			}

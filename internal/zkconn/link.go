@@ -56,7 +56,8 @@ type link struct {
 	attempts   []AttemptError // of the pass under way, or of the last one
 	failed     []AttemptError // of the last whole pass
 	refusals   int            // connect replies without a session since anything was answered
-	creds      []credential
+	creds      []Credential
+	refused    error // why a credential ended the session, if nobody waited for that
 	watches    watchTable
 	ephemerals pathSet
 }
@@ -64,7 +65,7 @@ type link struct {
 func newLink(servers Servers, cfg Config, emit func(Event)) (*link, error) {
 	l := &link{
 		cfg: cfg, servers: servers, root: chroot(servers.Chroot), emit: emit,
-		changed: make(chan struct{}), ended: make(chan struct{}), over: make(chan struct{}),
+		changed: make(chan struct{}), ended: make(chan struct{}), over: make(chan struct{}), creds: slices.Clone(cfg.Auth),
 		state: StateConnecting, timeout: cfg.Timeout, ephemerals: pathSet{}, watches: watchTable{},
 		passwd: noPasswd, moving: make(chan struct{}, 1),
 	}
@@ -277,29 +278,46 @@ func (l *link) stop(ctx context.Context) error {
 	return err
 }
 
-type credential struct {
-	scheme string
-	auth   []byte // nil: none given
+// Credential authenticates a session by one of ZooKeeper's schemes.
+type Credential struct {
+	Scheme string
+	Auth   []byte // nil: none given
 }
+
+func (c Credential) is(o Credential) bool { return o.Scheme == c.Scheme && bytes.Equal(o.Auth, c.Auth) }
+
+// refusedError says that the server did not accept a credential, which ends the
+// session. What was asked for behind the credential was not carried out.
+type refusedError struct{ scheme string }
+
+func (e refusedError) Error() string {
+	return fmt.Sprintf("%v: the server refused the credentials for scheme %q and ended the session; connect starts another",
+		AuthFailed, e.scheme)
+}
+
+// Unwrap gives AuthFailed.
+func (e refusedError) Unwrap() error { return AuthFailed }
 
 // addAuth authenticates the session. A credential that was accepted is kept for
 // the next connection.
-func addAuth(c credential) op[struct{}] {
+func addAuth(c Credential) op[struct{}] {
 	return op[struct{}]{
 		code: jute.OpAuth, decode: (*answer).nothing,
 		encode: func(e *jute.Encoder, _ chroot) {
 			e.Int(0)
-			e.String(c.scheme)
-			e.Buffer(c.auth)
+			e.String(c.Scheme)
+			e.Buffer(c.Auth)
 		},
 		effect: func(l *link, a *answer) {
-			if a.code != codeOK {
-				l.authFailed()
-				return
-			}
-			known := func(o credential) bool { return o.scheme == c.scheme && bytes.Equal(o.auth, c.auth) }
-			if !slices.ContainsFunc(l.creds, known) {
+			known := slices.ContainsFunc(l.creds, c.is)
+			switch {
+			case a.code == codeOK && !known:
 				l.creds = append(l.creds, c)
+			case a.code != codeOK && known: // sent by restore, so that nobody has its answer
+				l.refused = refusedError{c.Scheme}
+				fallthrough
+			case a.code != codeOK:
+				l.authFailed()
 			}
 		},
 	}

@@ -3,6 +3,9 @@ package zkconn
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -125,11 +128,34 @@ func (p *Pinned) Multi(ctx context.Context, ops ...any) error {
 	return err
 }
 
-// CreateContainer makes an empty container znode that everybody may use.
-func (p *Pinned) CreateContainer(ctx context.Context, path string) error {
-	_, err := do(ctx, p, create(path, []byte{}, OpenACL(), CreateMode{Container: true}))
+// CreateContainer makes an empty container znode. Without an ACL it gets that of
+// the znode above it.
+func (p *Pinned) CreateContainer(ctx context.Context, path string, acl []zk.ACL) error {
+	if err := ValidatePath(path, false); err != nil {
+		return err
+	}
+	if acl == nil {
+		above := path[:max(1, strings.LastIndexByte(path, '/'))]
+		got, err := do(ctx, p, getACL(above))
+		if err == nil && slices.ContainsFunc(got.acl, masked) {
+			err = &Error{Code: NoAuth, Path: above}
+		}
+		if errors.Is(err, NoAuth) {
+			return fmt.Errorf("%s cannot be made with the ACL of %s, which may not be read; give it an ACL of its own (--acl): %w",
+				path, above, err)
+		}
+		if err != nil {
+			return err
+		}
+		acl = got.acl
+	}
+	_, err := do(ctx, p, create(path, []byte{}, acl, CreateMode{Container: true}))
 	return err
 }
+
+// masked tells an entry that a server shows without its hash, to all who may not
+// administer the znode. In another ACL it would let nobody in.
+func masked(a zk.ACL) bool { return a.Scheme == "digest" && strings.HasSuffix(a.ID, ":x") }
 
 // Delete removes a znode, whatever its version.
 func (p *Pinned) Delete(ctx context.Context, path string) error {

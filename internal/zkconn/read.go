@@ -69,6 +69,22 @@ func getChildren(path string, w watcher) op[[]string] {
 	return watching(jute.OpGetChildren, path, w, childWatch, (*answer).Strings)
 }
 
+// access is a znode's access control list and its Stat.
+type access struct {
+	acl  []zk.ACL
+	stat *zk.Stat
+}
+
+func getACL(path string) op[access] {
+	return asking(jute.OpGetACL, path, func(a *answer) access {
+		acl := []zk.ACL{}
+		for range a.Count(12) {
+			acl = append(acl, zk.ACL{Perms: a.Int(), Scheme: a.String(), ID: a.String()})
+		}
+		return access{acl, a.stat()}
+	})
+}
+
 func syncPath(ctx context.Context, s sender, path string) error {
 	_, err := do(ctx, s, asking(jute.OpSync, path, (*answer).nothing))
 	return err

@@ -9,7 +9,6 @@ package zkconn
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"sync/atomic"
 	"time"
@@ -20,8 +19,9 @@ import (
 type Config struct {
 	Servers  string // connect string, see ParseServers
 	Timeout  time.Duration
-	ReadOnly bool // accept a server that lost its quorum
-	NoEvents bool // nobody takes Events: they are dropped
+	ReadOnly bool         // accept a server that lost its quorum
+	NoEvents bool         // nobody takes Events: they are dropped
+	Auth     []Credential // sent before anything else
 
 	dial func(ctx context.Context, network, addr string) (net.Conn, error) // nil is net.Dialer's; for tests
 }
@@ -56,13 +56,17 @@ func Open(cfg Config) (*Session, error) {
 func (s *Session) current() *link { return s.link.Load() }
 
 // Connect closes the session, if it is open, and starts a new one with the given
-// connect string, or with the current one when it is empty. Credentials and
-// watches stay behind. A malformed connect string changes nothing.
+// connect string, or with the current one when it is empty. Watches and the
+// credentials of AddAuth stay behind, and those of the Config do unless the connect
+// string stays the same. A malformed connect string changes nothing.
 func (s *Session) Connect(ctx context.Context, spec string) error {
 	last := s.current()
 	cfg := last.cfg
 	if spec != "" {
 		cfg.Servers = spec
+	}
+	if cfg.Servers != last.cfg.Servers || look(last, func() bool { return last.refused != nil }) {
+		cfg.Auth = nil
 	}
 	servers, err := ParseServers(cfg.Servers)
 	if err != nil {
@@ -140,10 +144,9 @@ func (s *Session) EventsReady() <-chan struct{} { return s.events.ready }
 // reconnects, in memory only. A nil auth sends none. When the server refuses it,
 // the session is lost: State becomes StateAuthFailed.
 func (s *Session) AddAuth(ctx context.Context, scheme string, auth []byte) error {
-	_, err := do(ctx, s.Client, addAuth(credential{scheme, auth}))
+	_, err := do(ctx, s.Client, addAuth(Credential{scheme, auth}))
 	if errors.As(err, new(*Error)) && !errors.Is(err, SessionExpired) {
-		return fmt.Errorf("%w: the server refused the credentials for scheme %q and ended the session; connect starts another",
-			AuthFailed, scheme)
+		return refusedError{scheme}
 	}
 	return err
 }

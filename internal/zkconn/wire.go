@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
+	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -242,6 +243,12 @@ func (k *frameConn) die(cause error) {
 	k.watch()
 	k.mu.Unlock()
 	k.l.lost(k)
+	if refused := look(k.l, func() error { return k.l.refused }); refused != nil {
+		for _, c := range slices.AppendSeq(unsent, maps.Values(lost)) {
+			c.done <- reply{err: refused}
+		}
+		return
+	}
 	for _, c := range lost {
 		c.done <- reply{err: &LostError{Path: c.path, Write: c.write, Size: c.size, Cause: cause}}
 	}

@@ -25,6 +25,9 @@ type note struct {
 	User  string `json:"user"`
 	Note  string `json:"note,omitempty"`
 	Start string `json:"start"` // when the lock was asked for, as RFC 3339 has it
+	// Held are the znodes of what was held then, by this process or what it runs
+	// under, by their paths on the server.
+	Held []string `json:"held,omitempty"`
 }
 
 // ownNote describes this process.
@@ -40,8 +43,13 @@ func ownNote(text string) note {
 	return n
 }
 
-// Note is the data of a znode of this process, with a text for others.
-func Note(text string) ([]byte, error) { return json.Marshal(ownNote(text)) }
+// Note is the data of a znode of this process, with a text for others, and the
+// znodes of what is held already.
+func Note(text string, held []string) ([]byte, error) {
+	n := ownNote(text)
+	n.Held = held
+	return json.Marshal(n)
+}
 
 func parseNote(data []byte) (n note, ok bool) {
 	err := json.Unmarshal(data, &n)

@@ -63,7 +63,9 @@ type Requests interface {
 	// and *zk.CheckVersionRequest.
 	Multi(ctx context.Context, ops ...any) error
 	Delete(ctx context.Context, path string) error
-	CreateContainer(ctx context.Context, path string) error
+	// CreateContainer makes an empty container znode; without an ACL it gets that of
+	// the znode above it.
+	CreateContainer(ctx context.Context, path string, acl []zk.ACL) error
 	Children(ctx context.Context, path string) ([]string, error)
 	Sync(ctx context.Context, path string) error
 	// Get and Exists read a znode. With a wake channel, a value is sent into it, if

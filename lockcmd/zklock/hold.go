@@ -151,8 +151,8 @@ func (h *hold) errand(ctx context.Context) chan error {
 
 // Why a lock is lost.
 var (
-	errSessionOver = errors.New("its session is over")
-	errRemoved     = errors.New("its znode was removed by somebody else")
+	errSessionOver error = sessionOver{}
+	errRemoved           = errors.New("its znode was removed by somebody else")
 )
 
 // look reads the own znodes, for at most so long, and leaves watches. It tells

@@ -139,7 +139,7 @@ func (e *entry) await(ctx context.Context, node string, place int) error {
 		e.armed = false
 		return nil
 	case <-e.s.Ended():
-		return zk.ErrSessionExpired
+		return errSessionOver
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -230,7 +230,7 @@ func (e *entry) enter(ctx context.Context) ([]string, error) {
 				return children, err
 			}
 		case errors.Is(err, zk.ErrNoNode):
-			if err := e.makeParents(ctx, e.l.path); err != nil {
+			if err := e.makeParents(ctx, e.l.path, err); err != nil {
 				return nil, err
 			}
 		default:
@@ -298,20 +298,21 @@ func (e *entry) find(children []string) []string {
 }
 
 // makeParents makes a path of containers, which the server removes once they
-// have been used and are empty again. One may vanish while the next is made.
-func (e *entry) makeParents(ctx context.Context, dir string) error {
+// have been used and are empty again. One may vanish while the next is made. The
+// error missing tells that there is none.
+func (e *entry) makeParents(ctx context.Context, dir string, missing error) error {
 	if dir == "/" { // a chroot is not ours to make
-		return zk.ErrNoNode
+		return missing
 	}
 	for {
-		err := insist(ctx, e.s, func() error { return e.s.CreateContainer(ctx, dir) })
+		err := insist(ctx, e.s, func() error { return e.s.CreateContainer(ctx, dir, e.l.parents) })
 		switch {
 		case err == nil || errors.Is(err, zk.ErrNodeExists):
 			return nil
 		case !errors.Is(err, zk.ErrNoNode):
 			return err
 		}
-		if err := e.makeParents(ctx, path.Dir(dir)); err != nil {
+		if err := e.makeParents(ctx, path.Dir(dir), err); err != nil {
 			return err
 		}
 	}

@@ -201,7 +201,7 @@ func (s *stageServer) Sync(ctx context.Context, _ string) error {
 	return s.request(ctx, "sync", true)
 }
 
-func (s *stageServer) CreateContainer(ctx context.Context, _ string) error {
+func (s *stageServer) CreateContainer(ctx context.Context, _ string, _ []zk.ACL) error {
 	return s.request(ctx, "container", true)
 }
 

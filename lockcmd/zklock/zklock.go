@@ -37,11 +37,20 @@ var (
 	ErrUnconfirmed = errors.New("the release is not confirmed")
 )
 
+// sessionOver is the end of a session, in the same words wherever it was noticed.
+type sessionOver struct{}
+
+func (sessionOver) Error() string { return "its session is over" }
+
+func (sessionOver) Is(target error) bool { return target == zk.ErrSessionExpired }
+
 // Options of a lock. The zero value makes Curator's mutex, open to everybody.
 type Options struct {
 	Family Family // Mutex if empty
 	Data   []byte // of the znodes: who holds the lock
-	ACL    []zk.ACL
+	// ACL is that of the znodes, and of the parents that are made for them. Without
+	// it the znodes are open to everybody, and the parents as the znode above them.
+	ACL []zk.ACL
 	// Notify is told each change, in order, by one goroutine at a time. It must
 	// not block, and must not call the lock.
 	Notify func(Status)
@@ -58,6 +67,8 @@ type Lock struct {
 	path string
 	opt  Options
 
+	parents []zk.ACL // nil: as the znode above
+
 	turn   chan struct{} // holds a value while somebody acquires or releases
 	hold   *hold         // guarded by turn; nil while nothing is held
 	sweeps background    // end with their sessions at the latest
@@ -67,13 +78,14 @@ type Lock struct {
 
 // New makes a lock on a path; nothing is sent yet.
 func New(conn Conn, path string, opt Options) *Lock {
+	l := &Lock{conn: conn, path: path, opt: opt, parents: opt.ACL, turn: make(chan struct{}, 1)}
 	if opt.Family == absent {
-		opt.Family = Mutex
+		l.opt.Family = Mutex
 	}
 	if opt.ACL == nil {
-		opt.ACL = zk.WorldACL(zk.PermAll)
+		l.opt.ACL = zk.WorldACL(zk.PermAll)
 	}
-	return &Lock{conn: conn, path: path, opt: opt, turn: make(chan struct{}, 1)}
+	return l
 }
 
 // Lock waits for the lock until ctx ends, through lost connections and lost
@@ -155,6 +167,9 @@ func (l *Lock) waitFor(ctx context.Context, mode Mode, wait bool) (*hold, error)
 			return nil, err
 		case unlisted == maxUnlisted:
 			return nil, fmt.Errorf("%d znodes were made, and the server never listed one: %w", unlisted, err)
+		}
+		if ended(s) {
+			err = errSessionOver
 		}
 		l.notify(Status{State: Requeued, Mode: mode, Node: e.node(), Err: err})
 	}

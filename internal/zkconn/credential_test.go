@@ -1,0 +1,86 @@
+package zkconn
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/zksh/zksh/internal/jute"
+)
+
+// The credentials of a Config are the first requests of every connection.
+func TestCredentialsComeFirst(t *testing.T) {
+	ops := make(chan string, 100)
+	serve := func(n int, p *peer) {
+		p.host(func(xid, op int32) bool {
+			ops <- fmt.Sprint(n, " ", op)
+			return (n > 0 || op == jute.OpAuth) && p.reply(xid, codeOK)
+		})
+	}
+	auth := []Credential{{"digest", []byte("ann:secret")}, {"other", []byte("x")}}
+	bubbleWith(t, Config{Servers: "127.0.0.1:1", Auth: auth}, serve, func(t *testing.T, s *Session) {
+		ctx := limited(t)
+		if _, err := s.Exists(ctx, "/a", false); !errors.Is(err, ConnectionLoss) {
+			t.Errorf("the first connection: %v", err)
+		}
+		if _, err := s.Exists(ctx, "/a", false); err != nil {
+			t.Error(err)
+		}
+		for _, want := range []int32{jute.OpAuth, jute.OpAuth, jute.OpExists} {
+			if got := <-ops; got != fmt.Sprint("0 ", want) {
+				t.Errorf("request %s, want %d", got, want)
+			}
+		}
+		for _, want := range []int32{jute.OpAuth, jute.OpAuth, jute.OpExists} {
+			if got := <-ops; got != fmt.Sprint("1 ", want) {
+				t.Errorf("request %s, want %d", got, want)
+			}
+		}
+	})
+}
+
+// A credential of the Config that is refused, at once or by a later connection, is
+// the error of all that is asked for behind it. A new session goes without.
+func TestRefusedCredential(t *testing.T) {
+	for good := range 2 { // connections that accept it
+		var last atomic.Int64
+		serve := func(n int, p *peer) {
+			last.Store(int64(n))
+			p.host(func(xid, op int32) bool {
+				switch {
+				case n >= good && op == jute.OpAuth:
+					return p.reply(xid, AuthFailed)
+				case n == good: // nothing behind that is answered
+					return true
+				case n < good && op != jute.OpAuth:
+					return false
+				}
+				return p.reply(xid, codeOK)
+			})
+		}
+		auth := []Credential{{"digest", []byte("ann:secret")}}
+		bubbleWith(t, Config{Servers: "127.0.0.1:1", Auth: auth}, serve, func(t *testing.T, s *Session) {
+			ctx := limited(t)
+			if good == 1 {
+				if _, err := s.Exists(ctx, "/a", false); !errors.Is(err, ConnectionLoss) {
+					t.Errorf("the first connection: %v", err)
+				}
+			}
+			const want = `the server refused the credentials for scheme "digest" and ended the session`
+			for range 2 {
+				err := s.Delete(ctx, "/a", -1)
+				if !errors.Is(err, AuthFailed) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+					t.Errorf("%d: %v", good, err)
+				}
+			}
+			if err := s.Connect(ctx, ""); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Delete(ctx, "/a", -1); err != nil || last.Load() != int64(good+1) {
+				t.Errorf("%d: %v on connection %d", good, err, last.Load())
+			}
+		})
+	}
+}

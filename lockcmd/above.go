@@ -1,0 +1,119 @@
+package lockcmd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/lockcmd/queue"
+	"github.com/zksh/zksh/lockcmd/zklock"
+)
+
+// heldName is the variable that tells a command what is held while it runs: the
+// znodes, one a line, by their paths on the server. Whether one is still there, and
+// in the ensemble that the command asks, tells its name, which is used only once.
+const heldName = "ZK_LOCK_HELD"
+
+// heldAbove lists the znodes that are held by what this program runs under.
+func heldAbove() []string {
+	return strings.FieldsFunc(os.Getenv(heldName), func(r rune) bool { return r == '\n' })
+}
+
+// held is heldAbove with what this shell itself holds. Called with the table's lock
+// held.
+func (t *Table) held() []string {
+	nodes := heldAbove()
+	for k, o := range t.locks {
+		if node := o.status.Node; len(o.leases) > 0 && node != "" && !o.deserted() {
+			nodes = append(nodes, path.Join(k.path, path.Base(node)))
+		}
+	}
+	slices.Sort(nodes)
+	return nodes
+}
+
+// heldNow is held for who does not have the table's lock.
+func (t *Table) heldNow() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.held()
+}
+
+// waitsForItself is an error if a command above this one holds what a lock would
+// wait for. What cannot be read is left to the lock, which needs it as well.
+func waitsForItself(ctx context.Context, env *commands.Env, mode zklock.Mode, dir string) error {
+	above := slices.DeleteFunc(heldAbove(), func(node string) bool { return path.Dir(node) != env.Session.ServerPath(dir) })
+	if len(above) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, env.Session.Info().Timeout)
+	defer cancel()
+	q, err := queue.Read(ctx, ensemble{env.Session}, dir)
+	if err != nil {
+		return nil
+	}
+	for _, node := range above {
+		if c := q.Contender(path.Base(node)); c != nil && c.Excludes(mode) {
+			return fmt.Errorf("%s is held by what this command runs under, %s: it would wait for itself", dir, c)
+		}
+	}
+	return nil
+}
+
+// How often a wait is searched for a deadlock: soon, and then less and less.
+const (
+	searchFirst = time.Second
+	searchLast  = 30 * time.Second
+)
+
+// searchDeadlock says, once, that a wait has no end by itself. It ends with ctx.
+func (o *owned) searchDeadlock(ctx context.Context) {
+	for pause := searchFirst; ; pause = min(2*pause, searchLast) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		if text := o.deadlock(ctx); text != "" {
+			o.say(text)
+			return
+		}
+	}
+}
+
+// deadlock tells whether one who is ahead waits for what this shell, or what it runs
+// under, holds; empty if not. What cannot be read tells nothing.
+func (o *owned) deadlock(ctx context.Context) string {
+	held := o.table.heldNow()
+	if len(held) == 0 || o.deserted() {
+		return ""
+	}
+	s := o.env.Session
+	here, err := queue.Read(ctx, ensemble{s}, o.path)
+	if err != nil {
+		return ""
+	}
+	ahead := here.Ahead(path.Base(o.current().Node))
+	for _, node := range held {
+		dir := s.ClientPath(path.Dir(node))
+		if s.ServerPath(dir) != path.Dir(node) { // outside the chroot
+			continue
+		}
+		there, err := queue.Read(ctx, ensemble{s}, dir)
+		if err != nil {
+			continue
+		}
+		for _, c := range ahead {
+			if waiter := there.Waits(path.Base(node), c, s.ServerPath(o.path)); waiter != nil {
+				return fmt.Sprintf("deadlock: this holds %s and waits for %s; %s is ahead in %s and waits for %s; Ctrl-C in one of them ends it",
+					dir, o.path, waiter, o.path, dir)
+			}
+		}
+	}
+	return ""
+}

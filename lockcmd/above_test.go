@@ -1,0 +1,81 @@
+package lockcmd
+
+import (
+	"context"
+	"path"
+	"strings"
+	"testing"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+// person is a shell of somebody's own, by hand.
+type person struct {
+	*stage
+	t     *testing.T
+	table *Table
+	bed   *bed
+}
+
+func (b *bed) person() *person {
+	p := &person{stage: newStage(open(b.t, b.addr, usual), render.Text), t: b.t.(*testing.T), table: New(), bed: b}
+	p.Mode = commands.ByHand
+	p.t.Cleanup(func() {
+		if _, err := p.table.Release(context.Background()); err != nil {
+			p.t.Error(err)
+		}
+	})
+	return p
+}
+
+// lock takes a lock, or waits for it in the background.
+func (p *person) lock(kind int, name string) {
+	p.t.Helper()
+	f := &lockFlags{family: string(lockKinds[kind].family), background: true}
+	if err := p.table.take(zktest.Within(p.t), &p.Env, lockKinds[kind], f, p.bed.root+name, nil); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *person) told(what, holds, waits string) {
+	p.t.Helper()
+	want := "deadlock: this holds " + p.bed.root + holds + " and waits for " + p.bed.root + waits + "; "
+	zktest.Eventually(p.t, what, func() bool { return strings.Contains(p.Alerts(), want) })
+	if n := strings.Count(p.Alerts(), "deadlock"); n != 1 {
+		p.t.Errorf("%s %d times: %s", what, n, p.Alerts())
+	}
+}
+
+const exclusive, shared = 0, 2 // of lockKinds
+
+// Both of a crossed pair are told, also when one has begun to wait before it held
+// what the other waits for, of which its znode tells nothing.
+func TestCrossedPair(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string) {
+		b := newBed(t, addr)
+		ann, ben := b.person(), b.person()
+		ben.lock(exclusive, "/y")
+		ann.lock(exclusive, "/y")
+		ann.lock(exclusive, "/x")
+		ben.lock(exclusive, "/x")
+		ann.told("ann is told", "/x", "/y")
+		ben.told("ben is told", "/y", "/x")
+	})
+}
+
+// A reader whose own reading, further up, is what the writer before it waits for.
+func TestReaderBehindTheWriterItHoldsUp(t *testing.T) {
+	b := newBed(t, zktest.Shared(t).Addr())
+	ann, ben, nested := b.person(), b.person(), b.person()
+	ann.lock(shared, "/l")
+	ben.lock(exclusive, "/l")
+	node := ann.table.heldNow()
+	if len(node) != 1 || path.Dir(node[0]) != b.root+"/l" {
+		t.Fatalf("held: %q", node)
+	}
+	t.Setenv(heldName, node[0])
+	nested.lock(shared, "/l")
+	nested.told("the reader is told", "/l", "/l")
+}
