@@ -4,6 +4,7 @@ SEED       ?= 1
 SEEDS      ?= 5
 RUNS       ?= 10
 OPS        ?= 10000
+SPLITS     ?= 20
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # count: what go build reads is no part of a cached result; vet: lint has done it;
@@ -11,7 +12,7 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOTEST      = go test -race -count=1 -vet=off -p 2 -timeout 20m ./...
 
 .DEFAULT_GOAL := help
-.PHONY: build run deps test soak lint bench diff kazoo fuzz docs clean help
+.PHONY: build run deps test soak lint bench diff kazoo split fuzz docs clean help
 
 build: ## build bin/zksh
 	CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/zksh .
@@ -44,6 +45,9 @@ diff: ## compare the sandbox with a real server: SEEDS sequences of OPS random o
 
 kazoo: ## run all of kazoo's own tests on the sandbox and on a real server; minutes
 	go test -count=1 -timeout 0 -v -run '^TestKazooSuite$$' ./internal/interop -kazoo
+
+split: ## cut servers off together with the holders of locks, SPLITS times each way; about a minute each
+	go test -count=1 -timeout 0 -v -run '^TestSplit$$' ./internal/e2e -split $(SPLITS)
 
 fuzz: ## run each fuzz target for FUZZTIME
 	@set -e; list=$$(go test -list '^Fuzz' ./...); \

@@ -23,7 +23,7 @@ import (
 )
 
 var splits = flag.Int("split", 0, "so often a server is cut off together with the holders of locks, in each way "+
-	"and with sessions of 10 s and of 30 s, and zksh has to stand it; 0: once, with 10 s, the control alone")
+	"and with sessions of 10 s and of 30 s, and zksh has to stand it; 0: once, with 10 s")
 
 // ZooKeeper's own defaults.
 const (
@@ -105,10 +105,7 @@ func splitOnce(t *testing.T, s *zktest.Split, c cut, timeout time.Duration) {
 		victim = (victim + 1) % 3
 	}
 	others := s.Addr((victim+1)%3) + "," + s.Addr((victim+2)%3)
-	contests := []*contest{believe(t, s.Addr(victim), timeout)}
-	if *splits > 0 {
-		contests = append(contests, trust(t, s.Addr(victim), timeout))
-	}
+	contests := []*contest{believe(t, s.Addr(victim), timeout), trust(t, s.Addr(victim), timeout)}
 	for _, k := range contests {
 		zktest.Eventually(t, "the first holds", func() bool { return k.began("first") })
 		k.second = k.zksh(t, "second", others, timeout)
