@@ -93,6 +93,9 @@ func (h *byHand) readLines(ctx context.Context) {
 			h.s.report("", err)
 			h.status = commands.StatusUsage
 			continue
+		case errors.Is(err, line.ErrHungUp): // a SIGHUP is on its way, and may come later
+			h.status = Status(errTerminated)
+			return
 		case errors.Is(err, io.EOF), ctx.Err() != nil:
 			return
 		case err != nil:

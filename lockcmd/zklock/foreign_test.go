@@ -68,6 +68,7 @@ func TestOwnPrivateACL(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
 	defer s.end()
+	s.put(s.path, zkconn.OpenACL())
 	a := s.actor("", usual, zklock.Options{ACL: zookeeper.DigestACL(zookeeper.PermAll, "user", "secret")})
 	lease := a.take(zklock.Exclusive)
 	w := s.plain().wait(zklock.Exclusive)

@@ -34,6 +34,7 @@ type Editor interface {
 // The errors of ReadLine and Ask, besides io.EOF and the context's.
 var (
 	ErrInterrupted = errors.New("interrupted")
+	ErrHungUp      = errors.New("the terminal is gone")
 	ErrTooLong     = errors.New("the terminal cuts lines of 4095 bytes and more; nothing was done: put long data into a file, for set -f or zksh -f")
 )
 

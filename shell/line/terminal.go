@@ -5,7 +5,6 @@ package line
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -108,7 +107,7 @@ func (t *terminal) wake() error {
 }
 
 // wait returns what was typed, or nothing once it was woken or, late, after the
-// timeout in milliseconds; -1 is none. The error is io.EOF when the terminal is gone.
+// timeout in milliseconds; -1 is none. The error is ErrHungUp when the terminal is gone.
 func (t *terminal) wait(timeout int) (typed string, late bool, err error) {
 	fds := []unix.PollFd{
 		{Fd: int32(t.in.Fd()), Events: unix.POLLIN},
@@ -139,7 +138,7 @@ func (t *terminal) read() (string, error) {
 	case err != nil:
 		return "", again(err)
 	case n == 0:
-		return "", io.EOF
+		return "", ErrHungUp
 	}
 	return string(b[:n]), nil
 }
@@ -150,7 +149,7 @@ func again(err error) error {
 	case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
 		return nil
 	case errors.Is(err, unix.EIO):
-		return io.EOF
+		return ErrHungUp
 	}
 	return err
 }
