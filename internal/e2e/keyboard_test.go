@@ -167,13 +167,13 @@ func TestCtrlCAtTheKeyboard(t *testing.T) {
 }
 
 // A command that does not end for being cancelled is left behind by a second
-// Ctrl-C, and the shell with it. A FIFO that nobody reads is one.
+// Ctrl-C, and the shell with it.
 func TestCtrlCLeavesAStubbornCommand(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 30)
-	zksh(t, "-server", s.server, "create", "/a", "x")
-	s.line("get -f " + fifo(t) + " /a")
-	s.wantCommand()
+	command, begun := stubborn(t, s.server)
+	s.line(command)
+	begun()
 	s.keys("C-c")
 	s.want(`^the command has not ended for 3 seconds; Ctrl-C again leaves zksh$`)
 	s.keys("C-c")
