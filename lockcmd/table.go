@@ -121,7 +121,9 @@ func (o *owned) current() zklock.Status {
 func (o *owned) leave() {
 	if len(o.leases) > 0 {
 		o.leases = nil
-		o.say("lock " + o.path + ": released, with its session")
+		if !o.table.ending { // the end of the shell has told what became of it
+			o.say("lock " + o.path + ": released, with its session")
+		}
 	}
 }
 
