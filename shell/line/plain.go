@@ -57,12 +57,15 @@ func newPlain(in io.Reader, out io.Writer, open func(before, line string) string
 	return e
 }
 
-// show prints a text and keeps the prompt, which Notify prints again from now on; nil
-// is none.
+// show prints a text and then the prompt, which Notify prints again from now on; nil
+// is none. The prompt is asked for under the lock: what Notify has told before is in it.
 func (e *plainEditor) show(text string, prompt func() Prompt) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.prompt = prompt
+	if prompt != nil {
+		text += prompt().Text
+	}
 	_, err := io.WriteString(e.out, text)
 	return err
 }
@@ -87,7 +90,7 @@ func (e *plainEditor) ReadLine(ctx context.Context, prompt func() Prompt) (strin
 
 // readOne reads a single line.
 func (e *plainEditor) readOne(ctx context.Context, prompt func() Prompt) (string, error) {
-	if err := e.show(prompt().Text, prompt); err != nil {
+	if err := e.show("", prompt); err != nil {
 		return "", err
 	}
 	if !e.reading {
