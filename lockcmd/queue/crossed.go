@@ -18,7 +18,7 @@ func (c *Contender) String() string {
 
 // Excludes tells whether who holds, or is to hold, in a mode cannot do so beside this one.
 func (c *Contender) Excludes(mode zklock.Mode) bool {
-	return c.Mode != zklock.Counted && mode != zklock.Counted && (c.Mode == zklock.Exclusive || mode == zklock.Exclusive)
+	return zklock.Conflicts(c.Mode, mode)
 }
 
 // Contender finds one by the name of a node of its; nil if there is none.

@@ -36,8 +36,8 @@ const (
 	Counted   Mode = "counted" // a semaphore's lease: some others may hold too
 )
 
-// conflicts tells whether two contenders may not hold at the same time.
-func conflicts(a, b Mode) bool {
+// Conflicts tells whether two contenders may not hold at the same time.
+func Conflicts(a, b Mode) bool {
 	return a != Counted && b != Counted && (a == Exclusive || b == Exclusive)
 }
 

@@ -85,7 +85,7 @@ func (e *entry) rivals(children []string) []rank {
 	var list []rank
 	for _, name := range children {
 		n, ok := ParseName(name)
-		if ok && n.Number != NoNumber && conflicts(e.mode, n.Mode) && !slices.Contains(e.names, name) {
+		if ok && n.Number != NoNumber && Conflicts(e.mode, n.Mode) && !slices.Contains(e.names, name) {
 			list = append(list, newRank(name, n.Number))
 		}
 	}
