@@ -76,7 +76,7 @@ func run() int {
 		Session: session, Commands: [][]*commands.Command{commands.All(), locks.Commands(), app.SandboxCommand(place)},
 		Locks: locks, Format: opts.Format, Version: versionText(),
 		Streams: streams(opts, interactive), Out: output(os.Stdout), Err: output(os.Stderr), Stdin: os.Stdin,
-		StopAtError: opts.StopAtError, GoOn: opts.GoOn, Quiet: opts.Quiet, Interrupts: interrupts,
+		StopAtError: opts.StopAtError, GoOn: opts.GoOn, Quiet: opts.Quiet, Window: opts.Window, Interrupts: interrupts,
 		Pager: os.Getenv("PAGER"), IsOption: app.IsOption,
 	}
 	if place != nil {

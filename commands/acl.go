@@ -81,7 +81,7 @@ func accessList(path string, acl []zk.ACL, stat *render.Stat) render.Answer {
 }
 
 var getACLCommand = &Command{
-	Name: "getAcl", Group: "Access", Args: "[-s] path",
+	Name: "getAcl", Group: "Access", Args: "[-s] path", OneRequest: always,
 	Summary: "print a znode's access control list",
 	Example: "getAcl /app",
 	Params:  []Param{pathParam},
@@ -94,6 +94,8 @@ var getACLCommand = &Command{
 	},
 }
 
+// setAcl is one request, but not OneRequest: a server checks a write that comes before
+// it has been carried out against the ACL of before (PrepRequestProcessor, 3.8).
 var setACLCommand = &Command{
 	Name: "setAcl", Group: "Access", Args: "[-s] [-v version] [-R] path acl [version]",
 	Summary: "write a znode's access control list",

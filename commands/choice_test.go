@@ -20,7 +20,7 @@ func TestChoice(t *testing.T) {
 		"stop": "", "GO": "", "on": `"on" is neither stop nor go`, "sto": `"sto" is neither stop nor go`, "": `"" is neither stop nor go`,
 	} {
 		ran = "not run"
-		err := c.Execute(t.Context(), &Env{}, []Word{{Text: word}, {Text: "/any"}})
+		err := execute(c, []Word{{Text: word}, {Text: "/any"}})
 		var usage *UsageError
 		switch {
 		case want == "":

@@ -22,7 +22,7 @@ func ensemble(head, config string, stat *render.Stat) render.Answer {
 }
 
 var configCommand = &Command{
-	Name: "config", Group: "Ensemble", Args: "[-c] [-w] [-s]",
+	Name: "config", Group: "Ensemble", Args: "[-c] [-w] [-s]", OneRequest: always,
 	Summary: "print the ensemble's configuration",
 	Help:    "A stand-alone server has none. With -c only what a client needs is printed: the version and the addresses.",
 	Example: "config -c",

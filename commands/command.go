@@ -31,6 +31,14 @@ type Command struct {
 	Offline bool    // works without a session
 	Sweeps  bool    // removes whole trees: no hint proposes it
 
+	// OneRequest tells whether a line with these flags sends a single request, which
+	// every server knows, and touches nothing here but the screen: then the lines
+	// behind it may be sent before it is answered. Nil: it does not.
+	OneRequest func(fs *pflag.FlagSet) bool
+	// Quota tells that a quota may refuse it, or that it may set one. Servers hold a
+	// quota against what they have carried out, not against what is under way.
+	Quota bool
+
 	// Flags declares the flags on a fresh set and returns the function that
 	// runs the command with them; it runs once for each line.
 	Flags func(fs *pflag.FlagSet) Run
@@ -43,6 +51,14 @@ type Run func(ctx context.Context, env *Env, args []string) error
 // NoFlags is the Flags of a command that has none.
 func NoFlags(run Run) func(*pflag.FlagSet) Run {
 	return func(*pflag.FlagSet) Run { return run }
+}
+
+// always is for a command whose every line is one request.
+func always(*pflag.FlagSet) bool { return true }
+
+// unless is for a command that is one request but with any of these flags.
+func unless(flags ...string) func(*pflag.FlagSet) bool {
+	return func(fs *pflag.FlagSet) bool { return !slices.ContainsFunc(flags, fs.Changed) }
 }
 
 // Kind says what a positional word is, for completion.
@@ -104,50 +120,75 @@ func newFlagSet(name string) *pflag.FlagSet {
 	return fs
 }
 
-// Execute runs the command with the words that follow its name. The error is
-// pflag.ErrHelp where they have --help or -h, and the command has no such flag.
-func (c *Command) Execute(ctx context.Context, env *Env, words []Word) error {
+// Line is a line that has been read, and can be run once.
+type Line struct {
+	c    *Command
+	fs   *pflag.FlagSet
+	run  Run
+	args []string
+}
+
+// Read takes the words that follow the command's name. The error is pflag.ErrHelp
+// where they have --help or -h, and the command has no such flag.
+func (c *Command) Read(env *Env, words []Word) (Line, error) {
 	if !c.Offline && !env.Session.Live() {
-		return zkconn.ErrNotConnected
+		return Line{}, zkconn.ErrNotConnected
 	}
-	err := c.execute(ctx, env, words)
+	l, err := c.read(words)
+	if err != nil {
+		return Line{}, c.usage(err)
+	}
+	return l, nil
+}
+
+// Run carries the line out.
+func (l Line) Run(ctx context.Context, env *Env) error { return l.c.usage(l.run(ctx, env, l.args)) }
+
+// OneRequest is what the Command says of it.
+func (l Line) OneRequest() bool { return l.c.OneRequest != nil && l.c.OneRequest(l.fs) }
+
+// Quota is what the Command says of it.
+func (l Line) Quota() bool { return l.c != nil && l.c.Quota }
+
+// usage makes misuse a UsageError of the command.
+func (c *Command) usage(err error) error {
 	if bad := misused(""); errors.As(err, &bad) {
 		return &UsageError{Command: c, Problem: string(bad)}
 	}
 	return err
 }
 
-func (c *Command) execute(ctx context.Context, env *Env, words []Word) error {
+func (c *Command) read(words []Word) (l Line, err error) {
 	fs := newFlagSet(c.Name)
 	run := c.Flags(fs)
 	words, rest := c.cutRest(words)
 	if rest != nil && len(rest) == 0 {
-		return Misuse("there is nothing behind --")
+		return l, Misuse("there is nothing behind --")
 	}
 	line, err := Reorder(fs, words, false)
 	if err == nil {
 		err = fs.Parse(line)
 	}
 	if errors.Is(err, pflag.ErrHelp) {
-		return err
+		return l, err
 	}
 	if err != nil && c.secret() { // what was typed must not show
-		return Misuse("a flag that %s does not have; put -- before data that begins with a dash", c.Name)
+		return l, Misuse("a flag that %s does not have; put -- before data that begins with a dash", c.Name)
 	}
 	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
-		return Misuse("-%s: %s", cmp.Or(bad.GetFlag().Shorthand, bad.GetFlag().Name), bad.Unwrap())
+		return l, Misuse("-%s: %s", cmp.Or(bad.GetFlag().Shorthand, bad.GetFlag().Name), bad.Unwrap())
 	}
 	if unknown := (unknownFlag{}); errors.As(err, &unknown) && unknown.nearest == "" {
-		return &UsageError{c, err.Error() + "; quote data that begins with a dash, or put -- before it", unknown.word}
+		return l, &UsageError{c, err.Error() + "; quote data that begins with a dash, or put -- before it", unknown.word}
 	}
 	if err != nil {
-		return Misuse("%s", err)
+		return l, Misuse("%s", err)
 	}
 	args := fs.Args()
 	if err := c.count(args); err != nil {
-		return err
+		return l, err
 	}
-	return run(ctx, env, append(args, rest...))
+	return Line{c, fs, run, append(args, rest...)}, nil
 }
 
 // takesRest tells whether the words behind -- go to the command as they are.

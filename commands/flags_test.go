@@ -207,8 +207,17 @@ func TestIntegerFlags(t *testing.T) {
 	}
 }
 
-// Execute counts and reads the words before anything is done.
-func TestExecute(t *testing.T) {
+// execute reads a line and runs it.
+func execute(c *Command, words []Word) error {
+	l, err := c.Read(&Env{}, words)
+	if err != nil {
+		return err
+	}
+	return l.Run(context.Background(), &Env{})
+}
+
+// A line is counted and read before anything is done.
+func TestRead(t *testing.T) {
 	var got []string
 	run := func(_ context.Context, _ *Env, args []string) error { got = args; return nil }
 	flags := func(fs *pflag.FlagSet) Run { sample(fs); int32Flag(fs, "version", "v", -1, ""); return run }
@@ -242,7 +251,7 @@ func TestExecute(t *testing.T) {
 		{rest, "/a sh", `unexpected word "sh"; put -- before the command to run`, ""},
 	} {
 		got = nil
-		err := c.c.Execute(context.Background(), &Env{}, words(c.line))
+		err := execute(c.c, words(c.line))
 		var usage *UsageError
 		switch {
 		case err == nil && strings.Join(got, " ") == c.want:
@@ -256,7 +265,7 @@ func TestExecute(t *testing.T) {
 	}
 	for _, c := range []*Command{sampled, secret, rest} {
 		for _, line := range []string{"--help", "-h", "/a --help", "/a b c -h"} {
-			if err := c.Execute(context.Background(), &Env{}, words(line)); !errors.Is(err, pflag.ErrHelp) {
+			if err := execute(c, words(line)); !errors.Is(err, pflag.ErrHelp) {
 				t.Errorf("%s %s: %v", c.Name, line, err)
 			}
 		}

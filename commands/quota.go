@@ -17,7 +17,7 @@ import (
 // The znodes in which a server keeps quotas (org.apache.zookeeper.Quotas). They
 // lie outside any chroot, because servers look for them nowhere else.
 const (
-	quotaRoot  = "/zookeeper/quota"
+	quotaRoot  = zkconn.QuotaPath
 	limitsName = "zookeeper_limits"
 	statsName  = "zookeeper_stats"
 )
@@ -78,7 +78,7 @@ func (n quotaNodes) read(ctx context.Context, node string) (quota, error) {
 }
 
 var setquotaCommand = &Command{
-	Name: "setquota", Group: "Quotas", Args: "-n|-b|-N|-B val path",
+	Name: "setquota", Group: "Quotas", Args: "-n|-b|-N|-B val path", Quota: true,
 	Summary: "limit a subtree's number of znodes or bytes of data",
 	Help: "A soft limit is only warned about in the server's log; a hard one is enforced by servers from 3.7 on that have" +
 		" enforceQuota=true. The other limits of the znode stay as they are.",

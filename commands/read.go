@@ -93,7 +93,7 @@ func (s subtree) MarshalJSON() ([]byte, error) {
 }
 
 var lsCommand = &Command{
-	Name: "ls", Group: "Reading", Args: "[-s] [-w] [-R] path",
+	Name: "ls", Group: "Reading", Args: "[-s] [-w] [-R] path", OneRequest: unless("recursive"),
 	Summary: "list a znode's children",
 	Help:    "Names are sorted. With -R every path of the subtree is printed, a line each: first a node's children, then their subtrees.",
 	Example: "ls -R /app",
@@ -152,7 +152,7 @@ func listTree(ctx context.Context, env *Env, path string, watch bool) error {
 }
 
 var ls2Command = &Command{
-	Name: "ls2", Group: "Reading", Args: "path [watch]",
+	Name: "ls2", Group: "Reading", Args: "path [watch]", OneRequest: always,
 	Summary: "list a znode's children and print its stat (3.4's name for ls -s)",
 	Example: "ls2 /app",
 	Params:  []Param{pathParam, watchParam},
@@ -178,7 +178,7 @@ func value(path string, data []byte, words, cell string, stat *render.Stat) rend
 }
 
 var getCommand = &Command{
-	Name: "get", Group: "Reading", Args: "[-s] [-w] [-b] [-x] [-j] [-f file] path",
+	Name: "get", Group: "Reading", Args: "[-s] [-w] [-b] [-x] [-j] [-f file] path", OneRequest: unless("file"),
 	Summary: "print a znode's data",
 	Help:    "A znode without data prints null. With -f the data goes into a file, byte for byte, and nothing is printed.",
 	Example: "get -s /app/config",
@@ -233,7 +233,7 @@ var getCommand = &Command{
 }
 
 var statCommand = &Command{
-	Name: "stat", Group: "Reading", Args: "[-w] [-h] path",
+	Name: "stat", Group: "Reading", Args: "[-w] [-h] path", OneRequest: always,
 	Summary: "print a znode's stat",
 	Help:    "With -w a watch is left on the znode, also on one that does not exist yet.",
 	Example: "stat /app",
@@ -259,7 +259,7 @@ var statCommand = &Command{
 }
 
 var existsCommand = &Command{
-	Name: "exists", Group: "Reading", Args: "path",
+	Name: "exists", Group: "Reading", Args: "path", OneRequest: always,
 	Summary: "tell by the exit status whether a znode exists (0 yes, 1 no)",
 	Example: "exists /app/ready",
 	Params:  []Param{pathParam},

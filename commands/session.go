@@ -53,7 +53,7 @@ var closeCommand = &Command{
 }
 
 var syncCommand = &Command{
-	Name: "sync", Group: "Session", Args: "path",
+	Name: "sync", Group: "Session", Args: "path", OneRequest: always,
 	Summary: "wait until the server has caught up with the leader",
 	Example: "sync /",
 	Params:  []Param{pathParam},

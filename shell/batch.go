@@ -17,6 +17,7 @@ type batch struct {
 	s      *Shell
 	name   string // of the file, for error messages
 	line   int    // the number of the one being run; 0 before the first
+	upTo   int    // the last one that an error is about, if that is another
 	status int    // of the first failure
 }
 
@@ -33,44 +34,61 @@ func (s *Shell) RunLines(ctx context.Context, name string, r io.Reader) int {
 }
 
 func (b *batch) run(ctx context.Context, lines <-chan batchLine) {
-	for ctx.Err() == nil {
-		var l batchLine
+	w := newWindow(ctx, b)
+	defer w.close()
+	for {
 		select {
-		case l = <-lines:
+		case l := <-lines:
+			if l.err == io.EOF || !b.take(ctx, w, l) {
+				return
+			}
+		case <-w.over:
+			return
 		case <-ctx.Done():
 			return
 		}
-		if l.err == io.EOF {
-			return
-		}
-		b.line = l.number
-		if l.err != nil {
-			b.fail("", l.err)
-			if l.last || b.over(l.err) {
-				return
-			}
-			continue
-		}
-		if blankOrComment(l.text) {
-			continue
-		}
-		// A session that is known to have expired fails the line that relies on it.
-		if err := errors.Join(b.s.showEvents(), b.s.lost()); err != nil {
-			b.fail("", err)
-			if b.over(err) {
-				return
-			}
-		}
-		cmd, err := b.s.runLine(ctx, l.text)
-		if errors.Is(err, errQuit) {
-			return
-		}
-		err = errors.Join(err, b.s.showEvents(), b.s.lost())
-		b.fail(cmd, err)
+	}
+}
+
+// take runs a line, or begins it in the window, and tells whether the batch goes on.
+func (b *batch) take(ctx context.Context, w *window, l batchLine) bool {
+	if l.err == nil && blankOrComment(l.text) {
+		return true
+	}
+	st := &step{number: l.number, err: l.err}
+	if l.err == nil {
+		b.s.number = b.s.lines.Add(l.text)
+		st.cmd, st.line, st.err = b.s.read(l.text)
+	}
+	if w.takes(st, len(l.text)) {
+		return w.begin(st)
+	}
+	if !w.drain() {
+		return false
+	}
+	b.line = l.number
+	if l.err != nil {
+		b.fail("", l.err)
+		return !l.last && !b.over(l.err)
+	}
+	// A session that is known to have expired fails the line that relies on it.
+	if err := errors.Join(b.s.showEvents(), b.s.lost()); err != nil {
+		b.fail("", err)
 		if b.over(err) {
-			return
+			return false
 		}
 	}
+	err := st.err
+	if err == nil {
+		err = run(ctx, b.s.env, st.line)
+	}
+	w.alone(st)
+	if errors.Is(err, errQuit) {
+		return false
+	}
+	err = errors.Join(err, b.s.showEvents(), b.s.lost())
+	b.fail(st.cmd, err)
+	return !b.over(err)
 }
 
 // batchLine is a line of a file or pipe, or why there is none.
@@ -137,7 +155,10 @@ func (b *batch) wording(cmd string, err error) []string {
 	if cmd != "" {
 		text = cmd + ": " + text
 	}
-	if b.line > 0 {
+	switch {
+	case b.upTo > b.line:
+		text = fmt.Sprintf("%s:%d-%d: %s", b.name, b.line, b.upTo, text)
+	case b.line > 0:
 		text = fmt.Sprintf("%s:%d: %s", b.name, b.line, text)
 	}
 	return []string{text}

@@ -35,6 +35,7 @@ func (s *Shell) builtins() []*commands.Command {
 		},
 		{
 			Name: "redo", Group: group, Args: "cmdno",
+			Quota: true, // as the line may be that runs again
 			Summary: "run a line of the history again",
 			Help:    "The history then shows that line in place of the redo.",
 			Example: "redo 3",

@@ -32,11 +32,13 @@ func (s *Shell) watchEvents(ctx context.Context) {
 // showEvents prints the events that have come in, as far as they are to be shown. Its
 // error says too that the session has expired, where a line may rely on ephemeral
 // znodes that are gone.
-func (s *Shell) showEvents() error {
+func (s *Shell) showEvents() error { return s.show(s.cfg.Session.Events) }
+
+func (s *Shell) show(take func() []zkconn.Event) error {
 	s.eventMu.Lock()
 	defer s.eventMu.Unlock()
 	var errs []error
-	for _, e := range s.cfg.Session.Events() {
+	for _, e := range take() {
 		if s.watches.Load() && s.policy.shows(e) {
 			errs = append(errs, wrapWrite(s.screen.event(event(e))))
 		}

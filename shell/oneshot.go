@@ -20,7 +20,10 @@ func (s *Shell) RunCommand(ctx context.Context, args []string) int {
 		quotedArgs[i] = quote(a)
 	}
 	s.number = s.lines.Add(strings.Join(quotedArgs, " "))
-	err := s.runWords(ctx, words)
+	l, err := s.readWords(words)
+	if err == nil {
+		err = run(ctx, s.env, l)
+	}
 	if errors.Is(err, errQuit) {
 		err = nil
 	}

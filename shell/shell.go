@@ -39,6 +39,7 @@ type Config struct {
 	StopAtError bool // -e
 	GoOn        bool // -k: also after a lock that a batch relies on
 	Quiet       bool // -q: no banner, remarks or progress
+	Window      int  // how many lines of a batch may be under way; below 2: one
 
 	History    *history.File    // where lines typed by hand are kept; may be nil
 	Interrupts <-chan os.Signal // by hand: Ctrl-C and Ctrl-\
@@ -97,6 +98,29 @@ func New(cfg Config) *Shell {
 	return s
 }
 
+// policy is what a shell does otherwise in one mode than in the others. A Shell
+// gets it when it begins to run, and keeps it.
+type policy interface {
+	mode() commands.Mode
+	// wording is what is printed for an error, a line each. The command's name is
+	// "" for an error that is of none.
+	wording(cmd string, err error) []string
+	// shows tells whether an event is printed where printwatches is on.
+	shows(e zkconn.Event) bool
+	// expired is called when a session has expired and another one took its place.
+	// What it returns is the error of the line under way.
+	expired(e expiredError) error
+	// redoing is called with a line of the history that is about to run again.
+	redoing(line string)
+	// released is the remark on locks that the end of the shell has given back.
+	released(locks string) string
+	// closed is called when the session has been closed at the end.
+	closed() error
+}
+
+// begin has a policy govern the shell.
+func (s *Shell) begin(p policy) { s.policy, s.env.Mode = p, p.mode() }
+
 // Registry is the table of all commands.
 func (s *Shell) Registry() *commands.Registry { return s.registry }
 
@@ -127,24 +151,40 @@ func (s *Shell) runLine(ctx context.Context, line string) (string, error) {
 }
 
 func (s *Shell) runText(ctx context.Context, line string) (string, error) {
+	cmd, l, err := s.read(line)
+	if err == nil {
+		err = run(ctx, s.env, l)
+	}
+	return cmd, err
+}
+
+// read takes a line apart, and names its command.
+func (s *Shell) read(line string) (cmd string, l commands.Line, err error) {
 	words, err := split(line)
 	if err != nil {
 		first, _, _ := strings.Cut(strings.TrimSpace(line), " ")
-		return first, &commands.UsageError{Problem: err.Error()}
+		return first, l, &commands.UsageError{Problem: err.Error()}
 	}
-	return words[0].Text, s.runWords(ctx, words)
+	l, err = s.readWords(words)
+	return words[0].Text, l, err
 }
 
-func (s *Shell) runWords(ctx context.Context, words []commands.Word) error {
+func (s *Shell) readWords(words []commands.Word) (commands.Line, error) {
 	name := words[0].Text
 	c := s.registry.Find(name)
 	if c == nil {
-		return unknownCommand{name, s.registry.Hint(name)}
+		return commands.Line{}, unknownCommand{name, s.registry.Hint(name)}
 	}
-	err := c.Execute(ctx, s.env, words[1:])
+	l, err := c.Read(s.env, words[1:])
 	if errors.Is(err, pflag.ErrHelp) {
-		return s.env.Screen.Print(manual{c})
+		return s.registry.Find("help").Read(s.env, []commands.Word{{Text: name}})
 	}
+	return l, err
+}
+
+// run carries a line out. What ended its context is its error.
+func run(ctx context.Context, env *commands.Env, l commands.Line) error {
+	err := l.Run(ctx, env)
 	if err != nil && context.Cause(ctx) != nil && errors.Is(err, context.Canceled) {
 		return context.Cause(ctx)
 	}

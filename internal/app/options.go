@@ -32,6 +32,7 @@ type Options struct {
 	Format   render.Format
 	File     string // commands come from here; "-" is standard input
 	HasFile  bool
+	Window   int // lines of it under way at a time
 	StopAtError,
 	GoOn,
 	Quiet,
@@ -60,9 +61,12 @@ const defaultServer = "localhost:2181"
 
 const defaultHistoryLines = 10000
 
+// A server that has 1,000 requests in hand, 500 in an ensemble of three, reads from nobody.
+const defaultWindow, maxWindow = 64, 256
+
 // defaults are the options before the command line is read.
 func defaults() Options {
-	return Options{Server: defaultServer, Timeout: 30 * time.Second, Format: render.Text, HistoryLines: defaultHistoryLines}
+	return Options{Server: defaultServer, Timeout: 30 * time.Second, Format: render.Text, Window: defaultWindow, HistoryLines: defaultHistoryLines}
 }
 
 // declare binds the program's options to o; their current values are the defaults.
@@ -81,6 +85,7 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.StringVarP(&o.File, "file", "f", "", "take the commands from this `file`; - is standard input")
 	set.BoolVarP(&o.StopAtError, "errexit", "e", false, "stop at the first error")
 	set.BoolVarP(&o.GoOn, "keep-going", "k", false, "go on also after a lock that was not got, or was lost")
+	set.IntVar(&o.Window, "window", o.Window, "how many `lines` of a file or pipe may be under way at a time; 1: each waits for the one before")
 	set.BoolVarP(&o.Quiet, "quiet", "q", false, "no banner, remarks or progress")
 	set.BoolVar(&o.Sandbox, "sandbox", false, "use an in-memory server for trying, and share it with other shells")
 	set.StringVar(&o.Listen, "listen", "", "with -sandbox: only serve it on this loopback `address`")
@@ -96,6 +101,8 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 		}
 		o.HasFile = set.Changed("file")
 		switch {
+		case o.Window < 1 || o.Window > maxWindow:
+			return fmt.Errorf("window %d is not a number of lines from 1 to %d", o.Window, maxWindow)
 		case o.Sandbox && set.Changed("server"):
 			return errors.New("-sandbox and -server were both given; a sandbox is a server of its own")
 		case set.Changed("listen") && !o.Sandbox:

@@ -174,6 +174,9 @@ func (c Client) SetACL(ctx context.Context, path string, acl []zk.ACL, version i
 	return do(ctx, c, setACL(path, acl, version))
 }
 
+// QuotaPath is where a server keeps quotas, outside any chroot.
+const QuotaPath = "/zookeeper/quota"
+
 // ConfigPath is where a server keeps the ensemble's configuration, outside any
 // chroot.
 const ConfigPath = "/zookeeper/config"

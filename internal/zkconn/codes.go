@@ -32,6 +32,7 @@ const (
 	NotReadOnly             Code = -119
 	noWatcher               Code = -121
 	quotaExceeded           Code = -125
+	Throttled               Code = -127
 )
 
 // refusals say what is known of a code: the text of KeeperException.getCodeMessage,
@@ -70,7 +71,7 @@ var refusals = map[Code]struct {
 	-123:                    {name: "Reconfig is disabled"},
 	-124:                    {name: "Session closed because client failed to authenticate"},
 	quotaExceeded:           {"Quota has exceeded", "Quota has exceeded : ", nil},
-	-127:                    {name: "Op throttled due to high load"},
+	Throttled:               {name: "Op throttled due to high load"},
 }
 
 // Error is the code as KeeperException words it, without a path.

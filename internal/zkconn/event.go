@@ -87,6 +87,7 @@ type eventQueue struct {
 	drop  bool
 	mu    sync.Mutex
 	list  []Event
+	taken int           // how many were there before those in list
 	ready chan struct{} // capacity 1: there may be events
 }
 
@@ -107,10 +108,21 @@ func (q *eventQueue) put(e Event) {
 	}
 }
 
-func (q *eventQueue) take() []Event {
+// take takes those among the first events there were, counted from the beginning,
+// that are still here.
+func (q *eventQueue) take(first int) []Event {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	l := q.list
-	q.list = nil
+	n := max(0, min(first-q.taken, len(q.list)))
+	l := q.list[:n:n]
+	q.list = q.list[n:]
+	q.taken += n
 	return l
+}
+
+// count is how many there have been.
+func (q *eventQueue) count() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.taken + len(q.list)
 }

@@ -80,7 +80,7 @@ func readAll(t *testing.T, sent []byte) {
 		_, _ = server.Write(sent)
 	}()
 	l := &link{
-		timeout: time.Second, emit: func(Event) {}, changed: make(chan struct{}), over: make(chan struct{}),
+		timeout: time.Second, out: newEventQueue(true), changed: make(chan struct{}), over: make(chan struct{}),
 		ctx: t.Context(), hosts: newHosts(t.Context(), time.Second, nil, func() {}), state: StateConnecting, ephemerals: pathSet{}, watches: watchTable{},
 	}
 	k := newFrameConn(client, "fuzz", l)

@@ -25,7 +25,7 @@ type link struct {
 	cfg     Config // what was asked for
 	servers Servers
 	root    chroot
-	emit    func(Event) // called with mu held; must not block
+	out     *eventQueue // of events, in the order in which mu was held
 
 	hosts    *hosts
 	conn     *zk.Conn
@@ -62,9 +62,9 @@ type link struct {
 	ephemerals pathSet
 }
 
-func newLink(servers Servers, cfg Config, emit func(Event)) (*link, error) {
+func newLink(servers Servers, cfg Config, out *eventQueue) (*link, error) {
 	l := &link{
-		cfg: cfg, servers: servers, root: chroot(servers.Chroot), emit: emit,
+		cfg: cfg, servers: servers, root: chroot(servers.Chroot), out: out,
 		changed: make(chan struct{}), ended: make(chan struct{}), over: make(chan struct{}), creds: slices.Clone(cfg.Auth),
 		state: StateConnecting, timeout: cfg.Timeout, ephemerals: pathSet{}, watches: watchTable{},
 		passwd: noPasswd, moving: make(chan struct{}, 1),
@@ -152,7 +152,7 @@ func (l *link) established(k *frameConn, w welcome) {
 	}
 	l.cur = k
 	l.notify()
-	l.emit(event)
+	l.out.put(event)
 }
 
 // expired runs when a server answers with no session. It is true if we had one,
@@ -172,7 +172,7 @@ func (l *link) expired() bool {
 	l.over = make(chan struct{})
 	l.notify()
 	l.hosts.reset() // a server was there: the search for one starts afresh
-	l.emit(Event{Type: eventNone, State: Expired, Gone: gone})
+	l.out.put(Event{Type: eventNone, State: Expired, Gone: gone})
 	return true
 }
 
@@ -187,7 +187,7 @@ func (l *link) lost(k *frameConn) {
 	l.notify()
 	if l.state != StateClosed && l.state != StateAuthFailed {
 		l.state = StateConnecting
-		l.emit(Event{Type: eventNone, State: disconnected})
+		l.out.put(Event{Type: eventNone, State: disconnected})
 	}
 }
 
@@ -226,7 +226,7 @@ func (l *link) nodeEvent(t EventType, path string) {
 	if l.state == StateConnectedReadOnly {
 		state = connectedReadOnly
 	}
-	l.emit(Event{Type: t, State: state, Path: l.root.client(path)})
+	l.out.put(Event{Type: t, State: state, Path: l.root.client(path)})
 }
 
 // shut ends the library's connection, once, and returns a channel that is closed
@@ -273,7 +273,7 @@ func (l *link) stop(ctx context.Context) error {
 		err = fmt.Errorf("closing the session: %w", ctx.Err())
 	}
 	if was == StateConnected || was == StateConnectedReadOnly {
-		l.emit(Event{Type: eventNone, State: eventClosed})
+		l.out.put(Event{Type: eventNone, State: eventClosed})
 	}
 	return err
 }
@@ -340,6 +340,6 @@ func (l *link) authFailed() {
 		return
 	}
 	l.end(StateAuthFailed)
-	l.emit(Event{Type: eventNone, State: eventAuthFailed})
+	l.out.put(Event{Type: eventNone, State: eventAuthFailed})
 	l.shut()
 }

@@ -64,13 +64,47 @@ func do[T any](ctx context.Context, s sender, o op[T]) (none T, err error) {
 	}
 	p := bind(ctx, k.l, root, o)
 	k.send(p.call)
+	p.call.trip.begun()
 	return p.Wait(ctx)
+}
+
+// Trip follows the request that is made with its context, for somebody who sends
+// others before it is answered. A nil one follows nothing.
+type Trip struct {
+	Sent chan struct{} // closed once the request stands behind all that were made before
+
+	// These are to be read when the request is over.
+	Size   int // of the answer, in bytes
+	events int // how many had come in before the answer
+}
+
+// NewTrip makes a Trip of one request.
+func NewTrip() *Trip { return &Trip{Sent: make(chan struct{})} }
+
+type tripKey struct{}
+
+// Context is for the request that is to be followed.
+func (t *Trip) Context(ctx context.Context) context.Context {
+	return context.WithValue(ctx, tripKey{}, t)
+}
+
+func (t *Trip) begun() {
+	if t != nil {
+		close(t.Sent)
+	}
+}
+
+func (t *Trip) ended(r reply) {
+	if t != nil {
+		t.Size, t.events = len(r.body), r.events
+	}
 }
 
 // bind makes an operation a request below a chroot, which is not sent any more
 // once ctx has ended.
 func bind[T any](ctx context.Context, l *link, root chroot, o op[T]) *Pending[T] {
 	c := &call{ctx: ctx, op: o.code, path: o.path, write: o.write, done: make(chan reply, 1)}
+	c.trip, _ = ctx.Value(tripKey{}).(*Trip)
 	if o.err != nil {
 		c.done <- reply{err: o.err}
 	} else {
@@ -123,6 +157,7 @@ type call struct {
 	body   []byte      // nil once sent
 	effect func(reply) // as op.effect; may be nil
 	done   chan reply  // capacity 1
+	trip   *Trip       // may be nil
 
 	// The connection's lock guards these.
 	k    *frameConn
@@ -137,6 +172,8 @@ type reply struct {
 	code Code
 	body []byte
 	err  error
+
+	events int // how many had come in before
 }
 
 func (r reply) answer(root chroot) *answer {
@@ -147,6 +184,7 @@ func (r reply) answer(root chroot) *answer {
 func (c *call) wait(ctx context.Context) (reply, error) {
 	select {
 	case r := <-c.done:
+		c.trip.ended(r)
 		return r, r.err
 	case <-ctx.Done():
 	}
@@ -155,6 +193,7 @@ func (c *call) wait(ctx context.Context) (reply, error) {
 	}
 	select {
 	case r := <-c.done: // it has just come, or tells that it was not sent
+		c.trip.ended(r)
 		return r, r.err
 	default:
 	}
@@ -165,4 +204,9 @@ func (c *call) wait(ctx context.Context) (reply, error) {
 }
 
 // unsent answers a call that surely stays without effect.
-func (c *call) unsent(cause error) { c.done <- reply{err: &UnsentError{c.path, cause}} }
+func (c *call) unsent(cause error) { c.end(reply{err: &UnsentError{c.path, cause}}) }
+
+func (c *call) end(r reply) {
+	r.events = c.k.l.out.count()
+	c.done <- r
+}

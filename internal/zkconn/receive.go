@@ -185,7 +185,7 @@ func (k *frameConn) answered(xid int32, r reply) error {
 	if c.effect != nil {
 		c.effect(r)
 	}
-	c.done <- r
+	c.end(r)
 	return nil
 }
 

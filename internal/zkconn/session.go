@@ -9,6 +9,7 @@ package zkconn
 import (
 	"context"
 	"errors"
+	"math"
 	"net"
 	"sync/atomic"
 	"time"
@@ -45,7 +46,7 @@ func Open(cfg Config) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := newLink(servers, cfg, s.events.put)
+	l, err := newLink(servers, cfg, s.events)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +74,7 @@ func (s *Session) Connect(ctx context.Context, spec string) error {
 		return err
 	}
 	closeErr := last.stop(ctx)
-	next, err := newLink(servers, cfg, s.events.put)
+	next, err := newLink(servers, cfg, s.events)
 	if err != nil {
 		return err
 	}
@@ -135,7 +136,10 @@ func (s *Session) Info() Info {
 }
 
 // Events takes the events that have come in, oldest first.
-func (s *Session) Events() []Event { return s.events.take() }
+func (s *Session) Events() []Event { return s.events.take(math.MaxInt) }
+
+// EventsBefore takes those that had come in before the answer of a Trip.
+func (s *Session) EventsBefore(t *Trip) []Event { return s.events.take(t.events) }
 
 // EventsReady receives a value after events have come in.
 func (s *Session) EventsReady() <-chan struct{} { return s.events.ready }

@@ -177,7 +177,7 @@ func (l *link) forgetWatches(path string, t WatcherType, state KeeperState) {
 		events = append(events, removedEvents[k])
 	}
 	for _, e := range slices.Compact(events) {
-		l.emit(Event{Type: e, State: state, Path: l.root.client(path)})
+		l.out.put(Event{Type: e, State: state, Path: l.root.client(path)})
 	}
 }
 

@@ -245,12 +245,12 @@ func (k *frameConn) die(cause error) {
 	k.l.lost(k)
 	if refused := look(k.l, func() error { return k.l.refused }); refused != nil {
 		for _, c := range slices.AppendSeq(unsent, maps.Values(lost)) {
-			c.done <- reply{err: refused}
+			c.end(reply{err: refused})
 		}
 		return
 	}
 	for _, c := range lost {
-		c.done <- reply{err: &LostError{Path: c.path, Write: c.write, Size: c.size, Cause: cause}}
+		c.end(reply{err: &LostError{Path: c.path, Write: c.write, Size: c.size, Cause: cause}})
 	}
 	for _, c := range unsent {
 		c.unsent(broken(cause))

@@ -1,0 +1,319 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
+)
+
+// window is the lines of a batch that are under way. A line that is one request is
+// begun as soon as the request of the line before it has been handed to the
+// connection, so that the server gets them in their order. What lines show is told in
+// their order too, by a goroutine of its own. All other lines run alone.
+type window struct {
+	b       *batch
+	ctx     context.Context // of the lines
+	steps   chan *step      // those begun and not told yet, oldest first
+	over    chan struct{}   // closed when the batch is not to go on
+	told    chan struct{}   // capacity 1: a step was
+	deaf    bool            // nobody takes answers any more; the teller's
+	at      zkconn.Stay     // where it is known whether there are quotas
+	quotas  bool            // whether there are
+	teller  sync.WaitGroup
+	mu      sync.Mutex // guards these
+	open    int        // how many steps have been begun and not told
+	allowed int        // how many may be, for the size of the answers
+	most    int        // how many may be at all
+}
+
+const (
+	// firstWindow is how many lines may be under way before the size of any answer is
+	// known. It doubles with each round trip.
+	firstWindow = 4
+	// maxUntold is about how many bytes of answers are kept until they can be printed.
+	maxUntold = 4 << 20
+	// maxLineInWindow is the length of a line that may be under way with others. A server
+	// drops a connection with all that is under way over a request that is too long.
+	maxLineInWindow = 512 << 10
+)
+
+func newWindow(ctx context.Context, b *batch) *window {
+	w := &window{b: b, ctx: ctx, over: make(chan struct{}), told: make(chan struct{}, 1), most: max(1, b.s.cfg.Window)}
+	if b.s.cfg.StopAtError {
+		w.most = 1
+	}
+	w.allowed = min(firstWindow, w.most)
+	w.steps = make(chan *step, w.most)
+	w.teller.Go(func() { // ends with steps, see close
+		for st := range w.steps {
+			w.tellFrom(st)
+		}
+	})
+	return w
+}
+
+// close waits for all that is under way, and tells of it.
+func (w *window) close() {
+	close(w.steps)
+	w.teller.Wait()
+}
+
+// step is a line on its way. It is its command's Screen, and keeps what is to be
+// printed.
+type step struct {
+	commands.Screen
+	number int
+	cmd    string
+	line   commands.Line
+	trip   *zkconn.Trip
+	shown  []func(*Shell) error
+	err    error
+	ended  chan struct{} // closed when the command has ended
+}
+
+// takes tells whether a line of so many bytes can be under way with others.
+func (w *window) takes(st *step, size int) bool {
+	return cap(w.steps) > 1 && st.err == nil && st.line.OneRequest() && size <= maxLineInWindow &&
+		!(st.line.Quota() && w.anyQuotas())
+}
+
+// anyQuotas asks the server, once for each ensemble, and again after alone has run what
+// may set one. Where it may not be asked, none is assumed.
+func (w *window) anyQuotas() bool {
+	session := w.b.s.cfg.Session
+	if now := session.Stay(); now != w.at {
+		names, _, err := session.Absolute().Children(w.ctx, zkconn.QuotaPath, false)
+		w.at, w.quotas = now, err == nil && len(names) > 0
+	}
+	return w.quotas
+}
+
+// alone is told of a line that has run outside the window.
+func (w *window) alone(st *step) {
+	if st.line.Quota() {
+		w.at = zkconn.Stay{}
+	}
+}
+
+// begin waits for room and then until the line's request stands behind the one
+// before. It is false if the batch does not go on.
+func (w *window) begin(st *step) bool {
+	for !w.enter() {
+		select {
+		case <-w.told:
+		case <-w.over:
+			return false
+		}
+	}
+	st.trip, st.ended = zkconn.NewTrip(), make(chan struct{})
+	w.steps <- st
+	env := *w.b.s.env
+	st.Screen, env.Screen = env.Screen, st
+	go func() { // ends with the command; waited for by tell
+		defer close(st.ended)
+		st.err = run(st.trip.Context(w.ctx), &env, st.line)
+	}()
+	select {
+	case <-st.trip.Sent:
+	case <-st.ended:
+	}
+	return true
+}
+
+func (w *window) enter() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.open >= w.allowed {
+		return false
+	}
+	w.open++
+	return true
+}
+
+// leave takes note that a step has been told. The window is as wide as answers of
+// the size of its own allow.
+func (w *window) leave(st *step) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.open--
+	switch size := st.trip.Size; {
+	case errors.Is(st.err, zkconn.Throttled): // nobody is to be sent behind one that may be refused like this
+		w.most, w.allowed = 1, 1
+	case size*w.allowed > maxUntold:
+		w.allowed = max(1, maxUntold/size)
+	default:
+		w.allowed = min(w.most, w.allowed+1)
+	}
+	select {
+	case w.told <- struct{}{}:
+	default:
+	}
+}
+
+// drain waits until all that was begun has been told. It is false if the batch does
+// not go on.
+func (w *window) drain() bool {
+	for w.busy() {
+		<-w.told
+	}
+	return !w.isOver()
+}
+
+func (w *window) busy() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.open > 0
+}
+
+func (w *window) isOver() bool {
+	select {
+	case <-w.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// tellFrom tells of a step. Of the steps that are cut off with it, if it is, it tells
+// at once.
+func (w *window) tellFrom(st *step) {
+	<-st.ended
+	together := []*step{st}
+	var next *step
+	for cutOff(st.err) && next == nil {
+		select {
+		case next = <-w.steps:
+		default:
+		}
+		if next == nil || !next.begun() {
+			break
+		}
+		if <-next.ended; cutOff(next.err) {
+			together, next = append(together, next), nil
+		}
+	}
+	err := w.tell(together)
+	w.deaf = w.deaf || errors.As(err, new(*writeError))
+	if w.b.over(err) && !w.isOver() {
+		close(w.over)
+	}
+	for _, st := range together {
+		w.leave(st)
+	}
+	if next != nil {
+		w.tellFrom(next)
+	}
+}
+
+// begun tells whether the step's request has been handed over, or never will be.
+func (st *step) begun() bool {
+	select {
+	case <-st.trip.Sent:
+	case <-st.ended:
+	default:
+		return false
+	}
+	return true
+}
+
+// sent tells of a step that has ended whether a server may have got its request.
+func (st *step) sent() bool {
+	select {
+	case <-st.trip.Sent:
+		return !errors.As(st.err, new(*zkconn.UnsentError))
+	default:
+		return false
+	}
+}
+
+// tell prints what one step has shown, after the events that came before its answer on
+// the wire, or what is known of several that were cut off.
+func (w *window) tell(together []*step) error {
+	b, last := w.b, together[len(together)-1]
+	b.line, b.upTo = together[0].number, last.number
+	defer func() { b.upTo = 0 }()
+	if w.deaf {
+		return nil
+	}
+	eventErr := b.s.show(func() []zkconn.Event { return b.s.cfg.Session.EventsBefore(last.trip) })
+	cmd, err := last.cmd, last.err
+	if len(together) > 1 {
+		cmd, err = "", newCutError(together)
+	}
+	for _, show := range last.shown {
+		err = errors.Join(err, show(b.s))
+	}
+	err = errors.Join(err, eventErr, b.s.lost())
+	b.fail(cmd, err)
+	return err
+}
+
+// cutOff tells an error that is not the answer to its request: the connection has
+// broken, or the batch is interrupted.
+func cutOff(err error) bool {
+	return errors.As(err, new(*zkconn.LostError)) || errors.As(err, new(*zkconn.AbandonedError)) ||
+		errors.As(err, new(*zkconn.UnsentError)) || errors.Is(err, errInterrupted) || errors.Is(err, errTerminated)
+}
+
+// cutError says what is known of lines whose answers have not come.
+type cutError struct {
+	before int // the first of them
+	sent   int // the last that may be done; 0: none
+	unsent int // the last of those that were not sent; 0: none
+	cause  error
+}
+
+func newCutError(steps []*step) *cutError {
+	e := &cutError{before: steps[0].number, cause: steps[0].err}
+	for _, st := range steps {
+		if st.sent() {
+			e.sent = st.number
+		} else {
+			e.unsent = st.number
+		}
+	}
+	return e
+}
+
+// Error relies on what a server does: it carries the requests of a connection out in
+// their order, and when it stops, none behind the first that it has not carried out.
+func (e *cutError) Error() string {
+	why := "the connection broke"
+	for _, end := range []error{errInterrupted, errTerminated} {
+		if errors.Is(e.cause, end) {
+			why = end.Error()
+		}
+	}
+	text := fmt.Sprintf("%s: the lines before %d are done", why, e.before)
+	if e.sent > 0 {
+		text += fmt.Sprintf(", those from %d to %d may be done, in this order and with no gap, and nothing behind them is", e.before, e.sent)
+	}
+	if e.unsent > 0 {
+		text += fmt.Sprintf("; up to %d nothing was sent", e.unsent)
+	}
+	return text
+}
+
+// Unwrap gives the first line's error.
+func (e *cutError) Unwrap() error { return e.cause }
+
+// Print is part of commands.Screen.
+func (st *step) Print(v render.Value) error {
+	st.shown = append(st.shown, func(s *Shell) error { return wrapWrite(s.screen.answer(v)) })
+	return nil
+}
+
+// Note is part of commands.Screen.
+func (st *step) Note(text string) {
+	st.shown = append(st.shown, func(s *Shell) error { s.env.Screen.Note(text); return nil })
+}
+
+// Alert is part of commands.Screen.
+func (st *step) Alert(text string) {
+	st.shown = append(st.shown, func(s *Shell) error { s.env.Screen.Alert(text); return nil })
+}
