@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"syscall"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/zkconn"
@@ -130,7 +129,7 @@ func (b *batch) over(err error) bool {
 		return b.s.cfg.StopAtError && b.status != commands.StatusOK
 	case errors.As(err, new(*commands.FinalError)) && !b.s.cfg.GoOn,
 		errors.Is(err, errInterrupted), errors.Is(err, errTerminated), errors.Is(err, context.Canceled),
-		errors.Is(err, syscall.EPIPE), errors.As(err, new(*writeError)):
+		errors.As(err, new(*writeError)):
 		return true
 	}
 	return b.s.cfg.StopAtError

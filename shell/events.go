@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/tty"
@@ -80,6 +81,13 @@ func (e *writeError) Error() string { return "cannot write the answer: " + e.cau
 
 // Unwrap gives the cause.
 func (e *writeError) Unwrap() error { return e.cause }
+
+// readerGone tells that nobody reads the answers any more. A connection to a server can
+// end with the same error of the system's.
+func readerGone(err error) bool {
+	var w *writeError
+	return errors.As(err, &w) && errors.Is(w.cause, syscall.EPIPE)
+}
 
 func wrapWrite(err error) error {
 	if err == nil {

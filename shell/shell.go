@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -211,7 +210,7 @@ func silent(err error) bool {
 	case interface{ Unwrap() []error }: // joined: each of them
 		return !slices.ContainsFunc(e.Unwrap(), func(err error) bool { return !silent(err) })
 	}
-	return errors.Is(err, syscall.EPIPE)
+	return readerGone(err)
 }
 
 // closeTimeout bounds the end of the session.

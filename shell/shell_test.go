@@ -28,6 +28,7 @@ func TestStatus(t *testing.T) {
 		{&commands.UsageError{Problem: "x"}, 2},
 		{&zkconn.NoServerError{}, 69},
 		{&zkconn.LostError{Cause: errors.New("cut")}, 69},
+		{&zkconn.LostError{Cause: syscall.EPIPE}, 69},
 		{zkconn.ErrNotConnected, 69},
 		{&zkconn.Error{Code: zkconn.SessionExpired}, 69},
 		{expiredError{}, 69},

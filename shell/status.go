@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"syscall"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/zkconn"
@@ -46,7 +45,7 @@ func Status(err error) int {
 		return commands.StatusTerminated
 	case errors.As(err, &own):
 		return own.Status
-	case errors.Is(err, syscall.EPIPE):
+	case readerGone(err):
 		return commands.StatusBrokenPipe
 	case errors.As(err, &usage):
 		return commands.StatusUsage

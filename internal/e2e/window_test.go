@@ -7,7 +7,11 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,10 +19,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/jute"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/sandbox"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/internal/zktest/zksession"
 	"github.com/zksh/zksh/lockcmd"
 	"github.com/zksh/zksh/shell"
 )
@@ -149,4 +155,112 @@ func drawLine(t *rapid.T) string {
 		"", "# remark", "nonsense", "get", "ls -Q PATH", "create PATH DATA DATA DATA DATA", `get "PATH`, "set -v x PATH DATA",
 	}).Draw(t, "form")
 	return strings.NewReplacer("PATH", path, "DATA", data).Replace(form)
+}
+
+// A connection that breaks in the middle of a window leaves lines of which nobody knows
+// whether they are done. What is said of each line is true, wherever it breaks.
+func TestCutWindow(t *testing.T) {
+	const lines = 200
+	var script strings.Builder
+	for i := range lines {
+		fmt.Fprintf(&script, "create /n%03d\n", i+1)
+	}
+	for _, c := range []struct {
+		name string
+		cut  func(p *zktest.Proxy, skip int) <-chan struct{}
+	}{
+		{"BeforeRequest", func(p *zktest.Proxy, skip int) <-chan struct{} { return p.CutBeforeSkipping(jute.OpCreate, skip) }},
+		{"BeforeAnswer", func(p *zktest.Proxy, skip int) <-chan struct{} { return p.CutAfterSkipping(jute.OpCreate, skip) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			box := zktest.Sandbox(t, sandbox.Options{})
+			client := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 30 * time.Second})
+			var together atomic.Int32
+			var runs sync.WaitGroup
+			for first := range 20 { // each waits most of the time, for another connection
+				runs.Go(func() {
+					for k := first; k < lines && !t.Failed(); k += 20 {
+						root := fmt.Sprintf("/k%d", k)
+						if _, err := client.Create(t.Context(), root, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+							t.Error(err)
+						}
+						p := zktest.NewProxy(t, box.Addr())
+						cut := c.cut(p, k)
+						got := play(t, p.Addr()+root, script.String(), shell.Config{Window: 64})
+						<-cut
+						there, _, err := client.Children(t.Context(), root, false)
+						if err != nil {
+							t.Error(err)
+						}
+						if checkCut(t, got, func(line int) bool { return slices.Contains(there, fmt.Sprintf("n%03d", line)) }, lines) {
+							together.Add(1)
+						}
+						if t.Failed() {
+							t.Errorf("cut at %d: %s\n%s", k, got, there)
+						}
+					}
+				})
+			}
+			runs.Wait()
+			if n := together.Load(); n < lines/2 {
+				t.Errorf("only %d of %d cuts met more than one line: this proves little", n, lines)
+			}
+		})
+	}
+}
+
+var (
+	cutOne  = regexp.MustCompile(`^script:(\d+): create: .* \(the connection broke (before|after) the request was sent`)
+	cutMany = regexp.MustCompile(`^script:(\d+)-(\d+): the connection broke: the lines before (\d+) are done` +
+		`(?:, those from (\d+) to (\d+) may be done, in this order and with no gap, and nothing behind them is)?` +
+		`(?:; up to (\d+) nothing was sent)?$`)
+)
+
+// checkCut holds what a batch of creates says of its lines against what is there, and
+// tells whether several were cut off together.
+func checkCut(t *testing.T, got played, there func(line int) bool, lines int) (together bool) {
+	t.Helper()
+	const done, open, undone = "done", "may be done", "not done"
+	said := make([]string, lines+1)
+	for i := range said {
+		said[i] = done
+	}
+	mark := func(from, to, what string) {
+		a, _ := strconv.Atoi(from)
+		b, _ := strconv.Atoi(to)
+		for i := a; i > 0 && i <= b; i++ {
+			said[i] = what
+		}
+	}
+	if got.status != commands.StatusNoServer {
+		t.Errorf("status %d", got.status)
+	}
+	for text := range strings.Lines(got.err) {
+		text = strings.TrimSuffix(text, "\n")
+		if m := cutOne.FindStringSubmatch(text); m != nil {
+			mark(m[1], m[1], map[string]string{"before": undone, "after": open}[m[2]])
+		} else if m := cutMany.FindStringSubmatch(text); m != nil {
+			together = true
+			mark(m[1], m[2], undone)
+			mark(m[4], m[5], open)
+		} else {
+			t.Errorf("said: %s", text)
+		}
+	}
+	gap := false
+	for i := 1; i <= lines; i++ {
+		switch is := there(i); {
+		case said[i] == done && !is, said[i] == undone && is:
+			t.Errorf("line %d is said to be %s", i, said[i])
+		case said[i] == open && is && gap:
+			t.Errorf("line %d is done, and one before it is not", i)
+		case said[i] == open:
+			gap = gap || !is
+		}
+		if answer := fmt.Sprintf("Created /n%03d\n", i); strings.Contains(got.out, answer) != (said[i] == done) {
+			t.Errorf("line %d is said to be %s; its answer is shown: %t", i, said[i], said[i] != done)
+		}
+	}
+	return together
 }

@@ -154,6 +154,12 @@ func (p *Proxy) CutBeforeRequest(opcode int32) <-chan struct{} {
 	return p.set(&trap{opcode: opcode, before: true})
 }
 
+// CutBeforeSkipping is CutBeforeRequest for a request that follows so many others
+// with the same opcode.
+func (p *Proxy) CutBeforeSkipping(opcode int32, skip int) <-chan struct{} {
+	return p.set(&trap{opcode: opcode, skip: skip, before: true})
+}
+
 func (p *Proxy) set(t *trap) <-chan struct{} {
 	t.cut = make(chan struct{})
 	p.mu.Lock()
