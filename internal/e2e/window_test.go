@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -37,6 +39,10 @@ type played struct {
 
 // play runs a script in this process.
 func play(t rapid.TB, servers, script string, cfg shell.Config) played {
+	return playUntil(context.Background(), t, servers, strings.NewReader(script), cfg)
+}
+
+func playUntil(ctx context.Context, t rapid.TB, servers string, script io.Reader, cfg shell.Config) played {
 	session, err := zkconn.Open(zkconn.Config{Servers: servers, Timeout: 30 * time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +55,7 @@ func play(t rapid.TB, servers, script string, cfg shell.Config) played {
 	if cfg.Format == "" {
 		cfg.Format = render.Text
 	}
-	status := shell.New(cfg).RunLines(context.Background(), "script", strings.NewReader(script))
+	status := shell.New(cfg).RunLines(ctx, "script", script)
 	return played{out.String(), errs.String(), status}
 }
 
@@ -193,11 +199,12 @@ func TestCutWindow(t *testing.T) {
 						if err != nil {
 							t.Error(err)
 						}
-						if checkCut(t, got, func(line int) bool { return slices.Contains(there, fmt.Sprintf("n%03d", line)) }, lines) {
+						several, wrong := checkCut(got, func(line int) bool { return slices.Contains(there, fmt.Sprintf("n%03d", line)) }, lines)
+						if several {
 							together.Add(1)
 						}
-						if t.Failed() {
-							t.Errorf("cut at %d: %s\n%s", k, got, there)
+						if len(wrong) > 0 {
+							t.Errorf("cut at %d: %s\n%s\n%s", k, strings.Join(wrong, "\n"), got, there)
 						}
 					}
 				})
@@ -217,10 +224,10 @@ var (
 		`(?:; up to (\d+) nothing was sent)?$`)
 )
 
-// checkCut holds what a batch of creates says of its lines against what is there, and
-// tells whether several were cut off together.
-func checkCut(t *testing.T, got played, there func(line int) bool, lines int) (together bool) {
-	t.Helper()
+// checkCut holds what a batch of creates says of its lines against what is there. It
+// tells whether several were cut off together, and what is wrong.
+func checkCut(got played, there func(line int) bool, lines int) (together bool, wrong []string) {
+	fail := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	const done, open, undone = "done", "may be done", "not done"
 	said := make([]string, lines+1)
 	for i := range said {
@@ -234,7 +241,7 @@ func checkCut(t *testing.T, got played, there func(line int) bool, lines int) (t
 		}
 	}
 	if got.status != commands.StatusNoServer {
-		t.Errorf("status %d", got.status)
+		fail("status %d", got.status)
 	}
 	for text := range strings.Lines(got.err) {
 		text = strings.TrimSuffix(text, "\n")
@@ -245,22 +252,97 @@ func checkCut(t *testing.T, got played, there func(line int) bool, lines int) (t
 			mark(m[1], m[2], undone)
 			mark(m[4], m[5], open)
 		} else {
-			t.Errorf("said: %s", text)
+			fail("said: %s", text)
 		}
 	}
 	gap := false
 	for i := 1; i <= lines; i++ {
 		switch is := there(i); {
 		case said[i] == done && !is, said[i] == undone && is:
-			t.Errorf("line %d is said to be %s", i, said[i])
+			fail("line %d is said to be %s", i, said[i])
 		case said[i] == open && is && gap:
-			t.Errorf("line %d is done, and one before it is not", i)
+			fail("line %d is done, and one before it is not", i)
 		case said[i] == open:
 			gap = gap || !is
 		}
 		if answer := fmt.Sprintf("Created /n%03d\n", i); strings.Contains(got.out, answer) != (said[i] == done) {
-			t.Errorf("line %d is said to be %s; its answer is shown: %t", i, said[i], said[i] != done)
+			fail("line %d is said to be %s; its answer is shown: %t", i, said[i], said[i] != done)
 		}
 	}
-	return together
+	return together, wrong
+}
+
+// Ctrl-C sends nothing more, and names the lines that may be done.
+func TestInterruptedWindow(t *testing.T) {
+	box := zktest.Sandbox(t, sandbox.Options{})
+	p := zktest.NewProxy(t, box.Addr())
+	in, out := io.Pipe()
+	ctx, interrupt := context.WithCancelCause(t.Context())
+	ended := make(chan played, 1)
+	go func() { ended <- playUntil(ctx, t, p.Addr(), in, shell.Config{Window: 64}) }()
+	for i := range 200 {
+		fmt.Fprintf(out, "create /n%d\n", i+1)
+	}
+	zktest.Eventually(t, "the first 200 are done", func() bool {
+		return strings.Contains(zksh(t, "-server", box.Addr(), "ls", "/"), "n200")
+	})
+	p.HoldReplies(true)
+	for i := range 64 {
+		fmt.Fprintf(out, "create /m%d\n", i+1)
+	}
+	zktest.Eventually(t, "64 are under way", func() bool {
+		return strings.Contains(zksh(t, "-server", box.Addr(), "ls", "/"), "m64")
+	})
+	interrupt(shell.EndedBy(os.Interrupt))
+	p.HoldReplies(false)
+	got := <-ended
+	want := "script:201-264: interrupted: the lines before 201 are done, those from 201 to 264 may be done, in this order and" +
+		" with no gap, and nothing behind them is\n"
+	if got.err != want || got.status != commands.StatusInterrupted || strings.Contains(got.out, "Created /m") {
+		t.Error(got)
+	}
+}
+
+// Answers that cannot be printed yet are bounded: a reader that takes nothing slows the
+// sending down, whatever the window.
+func TestSlowReader(t *testing.T) {
+	box := zktest.Sandbox(t, sandbox.Options{})
+	client := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 30 * time.Second})
+	const size, lines = 500 << 10, 200
+	if _, err := client.Create(t.Context(), "/big", make([]byte, size), zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+		t.Fatal(err)
+	}
+	p := zktest.NewProxy(t, box.Addr())
+	var in, out *os.File // of the shell's standard output
+	var err error
+	if in, out, err = os.Pipe(); err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	session, err := zkconn.Open(zkconn.Config{Servers: p.Addr(), Timeout: 30 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan int, 1)
+	go func() {
+		defer out.Close()
+		ended <- shell.New(shell.Config{
+			Session: session, Commands: [][]*commands.Command{commands.All()}, Format: render.Text, Window: 256,
+			Out: shell.Output{W: out}, Err: shell.Output{W: io.Discard},
+		}).RunLines(t.Context(), "script", strings.NewReader(strings.Repeat("get /big\n", lines)))
+	}()
+	gets := 0
+	zktest.Eventually(t, "no more is sent", func() bool {
+		time.Sleep(100 * time.Millisecond)
+		more := len(slices.DeleteFunc(p.Requests(), func(op int32) bool { return op != jute.OpGetData }))
+		gets += more
+		return gets > 0 && more == 0
+	})
+	if gets > 4<<20/size+1 {
+		t.Errorf("%d answers of %d bytes have been asked for, and none can be printed", gets, size)
+	}
+	n, err := io.Copy(io.Discard, in)
+	if status := <-ended; status != 0 || err != nil || n != lines*(size+1) {
+		t.Errorf("status %d, %v, %d bytes", status, err, n)
+	}
 }
