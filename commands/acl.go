@@ -100,7 +100,7 @@ var setACLCommand = &Command{
 	Help: "The ACL is a comma-separated list of scheme:id:perms with perms out of cdrwa. With a version it is written only if" +
 		" the znode still has that aclVersion. With -R the whole subtree is changed, parents last.",
 	Example: "setAcl /app auth::cdrwa,world:anyone:r",
-	Params:  []Param{pathParam, {Name: "acl", Kind: ACL}, {Name: "version", Kind: Version, Optional: true}},
+	Params:  []Param{pathParam, {Name: "acl", Kind: ACL}, {Name: "version", Kind: Data, Optional: true}},
 	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "print the znode's new stat")
 		version := int32Flag(fs, "version", "v", -1, "write only if the aclVersion is this `version`")

@@ -20,7 +20,7 @@ import (
 
 var (
 	pathParam  = Param{Name: "path", Kind: Path}
-	watchParam = Param{Name: "watch", Kind: Watch, Optional: true}
+	watchParam = Param{Name: "watch", Kind: Data, Optional: true}
 )
 
 // listing is the answer of ls.

@@ -14,7 +14,7 @@ var connectCommand = &Command{
 	Help: "Takes the same connect string as -server, and the present one when left out. The present session is closed first;" +
 		" its watches and credentials stay behind.",
 	Example: "connect zk1:2181,zk2:2181/app",
-	Params:  []Param{{Name: "host:port", Kind: Server, Optional: true}},
+	Params:  []Param{{Name: "host:port", Kind: Data, Optional: true}},
 	Offline: true,
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
 		spec := strings.Join(args, "") // one word, or none

@@ -137,7 +137,7 @@ var setCommand = &Command{
 	Help: "With a version the data is written only if the znode still has that dataVersion." +
 		" With -f the data is a file's contents; -f - is standard input, when the command is given on zksh's own command line.",
 	Example: `set -v 3 /app/config "threads=4"`,
-	Params:  []Param{pathParam, {Name: "data", Kind: Data, Optional: true}, {Name: "version", Kind: Version, Optional: true}},
+	Params:  []Param{pathParam, {Name: "data", Kind: Data, Optional: true}, {Name: "version", Kind: Data, Optional: true}},
 	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "print the znode's new stat")
 		version := int32Flag(fs, "version", "v", -1, "write only if the dataVersion is this `version`")
@@ -186,7 +186,7 @@ var deleteCommand = &Command{
 	Summary: "delete a znode that has no children",
 	Help:    "With a version the znode is deleted only if it still has that dataVersion.",
 	Example: "delete -v 3 /app/config",
-	Params:  []Param{pathParam, {Name: "version", Kind: Version, Optional: true}},
+	Params:  []Param{pathParam, {Name: "version", Kind: Data, Optional: true}},
 	Flags: func(fs *pflag.FlagSet) Run {
 		version := int32Flag(fs, "version", "v", -1, "delete only if the dataVersion is this `version`")
 		return func(ctx context.Context, env *Env, args []string) error {
