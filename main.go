@@ -58,7 +58,7 @@ func run() int {
 	defer stop()
 	var place *playground.Place
 	if opts.Sandbox {
-		if place, err = startSandbox(opts); err != nil {
+		if place, err = playground.Open(opts.SandboxDir, opts.Listen); err != nil {
 			return refuse(err)
 		}
 		defer place.Close()
@@ -103,13 +103,6 @@ func run() int {
 		return sh.RunEditor(ctx, sh.Editor(os.Stdin, os.Stdout, os.Getenv))
 	}
 	return sh.RunLines(ctx, name, in)
-}
-
-func startSandbox(opts app.Options) (*playground.Place, error) {
-	if opts.Listen != "" {
-		return playground.Serve(opts.SandboxDir, opts.Listen)
-	}
-	return playground.Open(opts.SandboxDir)
 }
 
 // serve keeps a sandbox up until a signal ends it, which is its proper end.

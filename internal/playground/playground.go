@@ -3,6 +3,7 @@
 package playground
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,35 +41,11 @@ const meetingPatience = 3 * time.Second
 const meetingPause = 20 * time.Millisecond
 
 // Open joins the sandbox of another shell of this user, or runs one on a free
-// port. dir is where shells meet; without one every shell has its own.
-func Open(dir string) (*Place, error) {
-	if dir == "" {
-		return run(nil, "127.0.0.1:0")
-	}
-	f, err := meetingFile(dir)
-	if err != nil {
-		return nil, err
-	}
-	for deadline := time.Now().Add(meetingPatience); ; time.Sleep(meetingPause) {
-		mine, err := userfile.Lock(f, false)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("sandbox: %w", err), f.Close())
-		}
-		if mine {
-			return run(f, "127.0.0.1:0")
-		}
-		if addr := meetingPoint(f); addr != "" {
-			return join(f, addr), nil
-		}
-		if time.Now().After(deadline) {
-			return nil, errors.Join(errors.New("sandbox: another shell is starting one and does not get on"), f.Close())
-		}
-	}
-}
-
-// Serve runs a sandbox on a loopback address. Shells that open one later join
-// it, unless there was one already.
-func Serve(dir, addr string) (*Place, error) {
+// port. dir is where shells meet; without one every shell has its own. With a
+// loopback address to listen on it always runs one there, which is where shells
+// that open one later go, unless there was one already.
+func Open(dir, listen string) (*Place, error) {
+	addr := cmp.Or(listen, "127.0.0.1:0")
 	if dir == "" {
 		return run(nil, addr)
 	}
@@ -76,14 +53,24 @@ func Serve(dir, addr string) (*Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	mine, err := userfile.Lock(f, false)
-	if err == nil && mine {
-		return run(f, addr)
+	for deadline := time.Now().Add(meetingPatience); ; time.Sleep(meetingPause) {
+		mine, err := userfile.Lock(f, false)
+		if err == nil && mine {
+			return run(f, addr)
+		}
+		if err != nil || listen != "" {
+			if err := errors.Join(err, f.Close()); err != nil {
+				return nil, fmt.Errorf("sandbox: %w", err)
+			}
+			return run(nil, addr)
+		}
+		if at := meetingPoint(f); at != "" {
+			return join(f, at), nil
+		}
+		if time.Now().After(deadline) {
+			return nil, errors.Join(errors.New("sandbox: another shell is starting one and does not get on"), f.Close())
+		}
 	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return nil, fmt.Errorf("sandbox: %w", err)
-	}
-	return run(nil, addr)
 }
 
 func meetingFile(dir string) (*os.File, error) {
