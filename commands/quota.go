@@ -206,12 +206,12 @@ func (n quotaNodes) noneBelow(ctx context.Context) error {
 	if err != nil {
 		return ignore(err, zkconn.NoNode)
 	}
-	return root.Walk(func(path string) error {
-		if dir, found := strings.CutSuffix(path, "/"+limitsName); found {
+	for node := range root.All() {
+		if dir, found := strings.CutSuffix(node.Path, "/"+limitsName); found {
 			return fmt.Errorf("%s has a child %s which has a quota", n.path, n.client(dir))
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // warn answers with what is above a limit already, the soft or the hard one: as in

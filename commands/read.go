@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -69,18 +70,18 @@ type subtree struct {
 
 // Text prints the paths in zkCli's order.
 func (s subtree) Text(w io.Writer) error {
-	return s.root.Walk(func(path string) error {
-		_, err := io.WriteString(w, path+"\n")
-		return err
-	})
+	for n := range s.root.All() {
+		if _, err := io.WriteString(w, n.Path+"\n"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func (s subtree) paths() []string {
-	var all []string
-	_ = s.root.Walk(func(path string) error { // the visitor has no error to give
-		all = append(all, path)
-		return nil
-	})
+func (s subtree) paths() (all []string) {
+	for n := range s.root.All() {
+		all = append(all, n.Path)
+	}
 	return all
 }
 
@@ -133,7 +134,7 @@ func list(ctx context.Context, env *Env, path string, watch, stat bool) error {
 	if err != nil {
 		return err
 	}
-	zktree.SortNames(names)
+	slices.Sort(names)
 	return env.Screen.Print(&listing{path, names, statIf(stat, st)})
 }
 

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/internal/zkconn"
-	"github.com/zksh/zksh/internal/zktree"
 )
 
 // nodeCache knows the children of the znodes whose paths are being completed. It
@@ -210,6 +209,6 @@ func (n sessionNodes) Epoch() string {
 // Names lists a znode.
 func (n sessionNodes) Names(ctx context.Context, path string) ([]string, error) {
 	names, _, err := n.s.Children(ctx, path, false)
-	zktree.SortNames(names)
+	slices.Sort(names)
 	return names, err
 }

@@ -27,7 +27,7 @@ var arrows = map[string][]string{
 		"internal/app", "internal/playground", "internal/render", "internal/tty", "internal/zkconn",
 	},
 	"internal/app":              {"commands", "internal/playground", "internal/render", "internal/zkconn"},
-	"shell":                     {"shell/line", "commands", "history", "internal/render", "internal/tty", "internal/zkconn", "internal/zktree"},
+	"shell":                     {"shell/line", "commands", "history", "internal/render", "internal/tty", "internal/zkconn"},
 	"shell/line":                {"history", "internal/render", "internal/tty"},
 	"commands":                  {"internal/render", "internal/userfile", "internal/zkconn", "internal/zktree"},
 	"commands/commandtest":      free,

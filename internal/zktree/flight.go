@@ -59,7 +59,7 @@ func inFlight[J, T any](ctx context.Context, late patience, window int,
 }
 
 // each sends one request for each path.
-func each[T any](ctx context.Context, late patience, paths []string, send func(string) *zkconn.Pending[T], take func(string, T, error)) error {
+func each[T any](ctx context.Context, late patience, paths []string, send func(string) *zkconn.Pending[T], take func(T, error)) error {
 	return inFlight(ctx, late, singleWindow,
 		func() (string, *zkconn.Pending[T]) {
 			if len(paths) == 0 {
@@ -69,7 +69,7 @@ func each[T any](ctx context.Context, late patience, paths []string, send func(s
 			paths = paths[1:]
 			return path, send(path)
 		},
-		func(path string, v T, err error) error { take(path, v, err); return nil })
+		func(_ string, v T, err error) error { take(v, err); return nil })
 }
 
 // outliving gives a context that ends some time after ctx, with its cause.

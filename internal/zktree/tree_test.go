@@ -26,11 +26,9 @@ func open(t *testing.T, root string) *zkconn.Session {
 	return s
 }
 
-func walk(t *testing.T, n *Node) []string {
-	t.Helper()
-	var all []string
-	if err := n.Walk(func(p string) error { all = append(all, p); return nil }); err != nil {
-		t.Fatal(err)
+func walk(n *Node) (all []string) {
+	for node := range n.All() {
+		all = append(all, node.Path)
 	}
 	return all
 }
@@ -47,7 +45,7 @@ func TestListOrder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := walk(t, tree); !slices.Equal(got, want) || n != len(want) {
+		if got := walk(tree); !slices.Equal(got, want) || n != len(want) {
 			t.Errorf("watch %v: %d nodes\n got %v\nwant %v", watch, n, got, want)
 		}
 	}
@@ -83,7 +81,7 @@ func TestListWhileNodesVanish(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := len(walk(t, tree)); got != n {
+		if got := len(walk(tree)); got != n {
 			t.Fatalf("%d nodes walked, %d counted", got, n)
 		}
 	}
@@ -213,7 +211,7 @@ func TestLargeTrees(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := len(walk(t, tree)); got != total || n != total {
+		if got := len(walk(tree)); got != total || n != total {
 			t.Errorf("%s: %d listed, %d counted, want %d", name, got, n, total)
 		}
 		if n, err := Delete(t.Context(), s.Client, root, DefaultBatch, nil); err != nil || n != total {
@@ -254,9 +252,9 @@ func create(t *testing.T, s *zkconn.Session, paths ...string) {
 		t.Fatal(err)
 	}
 	send := func(path string) *zkconn.Pending[zkconn.Written] { return p.Create(path, nil, zkconn.OpenACL()) }
-	err = each(t.Context(), atOnce, paths, send, func(path string, _ zkconn.Written, err error) {
-		if err != nil {
-			t.Fatalf("%s: %v", path, err)
+	err = each(t.Context(), atOnce, paths, send, func(_ zkconn.Written, err error) {
+		if err != nil { // it names the path
+			t.Fatal(err)
 		}
 	})
 	if err != nil {

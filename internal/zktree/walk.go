@@ -5,6 +5,7 @@ package zktree
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 
 	"github.com/go-zookeeper/zk"
@@ -29,6 +30,12 @@ const (
 // Progress is told how many of how many nodes are done; total grows while a tree
 // is listed. It is called often and must be quick.
 type Progress func(done, total int)
+
+func (p Progress) tell(done, total int) {
+	if p != nil {
+		p(done, total)
+	}
+}
 
 // Options of List.
 type Options struct {
@@ -88,7 +95,9 @@ func (w *walker) found(n *Node, l zkconn.Listing) error {
 		return l.Err
 	}
 	if len(l.Names) > 0 {
-		SortNames(l.Names)
+		// As Java sorts strings, by UTF-16 units: valid names have no characters beyond
+		// the basic plane, where that is the order of the bytes.
+		slices.Sort(l.Names)
 		prefix := zkconn.Join(n.Path, "")
 		nodes := make([]Node, len(l.Names))
 		n.Children = make([]*Node, len(l.Names))
@@ -99,9 +108,7 @@ func (w *walker) found(n *Node, l zkconn.Listing) error {
 		w.queue = append(w.queue, n.Children...)
 		w.total += len(l.Names)
 	}
-	if w.o.Progress != nil {
-		w.o.Progress(w.done, w.total)
-	}
+	w.o.Progress.tell(w.done, w.total)
 	return nil
 }
 
@@ -151,37 +158,27 @@ func (w *walker) next(n int) (nodes []*Node) {
 	return nodes
 }
 
-// Gone tells that a node vanished while the tree was listed.
-func (n *Node) Gone() bool { return n.Path == "" }
+// gone tells that a node vanished while the tree was listed.
+func (n *Node) gone() bool { return n.Path == "" }
 
-// SortNames sorts as Java sorts strings, by UTF-16 units. Valid names have no
-// characters beyond the basic plane, where that is the order of the bytes.
-func SortNames(names []string) { slices.Sort(names) }
-
-// Walk calls visit for each node in zkCli's order: the node itself, then for each
-// node first all its children, then their subtrees.
-func (n *Node) Walk(visit func(path string) error) error {
-	if err := visit(n.Path); err != nil {
-		return err
-	}
-	return n.below(visit)
+// All is the nodes in zkCli's order: the node itself, then for each node first all
+// its children, then their subtrees.
+func (n *Node) All() iter.Seq[*Node] {
+	return func(yield func(*Node) bool) { _ = yield(n) && n.below(yield) }
 }
 
-func (n *Node) below(visit func(path string) error) error {
+func (n *Node) below(yield func(*Node) bool) bool {
 	for _, c := range n.Children {
-		if c.Gone() {
-			continue
-		}
-		if err := visit(c.Path); err != nil {
-			return err
+		if !c.gone() && !yield(c) {
+			return false
 		}
 	}
 	for _, c := range n.Children {
-		if err := c.below(visit); err != nil {
-			return err
+		if !c.below(yield) {
+			return false
 		}
 	}
-	return nil
+	return true
 }
 
 // CountEphemerals returns how many znodes of a subtree are ephemeral. Only those
@@ -195,33 +192,23 @@ func CountEphemerals(ctx context.Context, c zkconn.Client, root string, progress
 	if err != nil {
 		return 0, err
 	}
+	var leaves []string
+	for n := range tree.All() {
+		if len(n.Children) == 0 {
+			leaves = append(leaves, n.Path)
+		}
+	}
 	var refused error
-	found, done, paths := 0, 0, leaves(tree)
-	err = each(ctx, atOnce, paths, p.Exists, func(_ string, st *zk.Stat, err error) {
+	found, done := 0, 0
+	err = each(ctx, atOnce, leaves, p.Exists, func(st *zk.Stat, err error) {
 		switch {
 		case err == nil && st.EphemeralOwner != 0:
 			found++
 		case err != nil && !errors.Is(err, zkconn.NoNode):
 			refused = err
 		}
-		if done++; progress != nil {
-			progress(done, len(paths))
-		}
+		done++
+		progress.tell(done, len(leaves))
 	})
 	return found, errors.Join(err, refused)
-}
-
-// leaves is the paths of a tree that have nothing below them.
-func leaves(n *Node) []string {
-	if n.Gone() {
-		return nil
-	}
-	if len(n.Children) == 0 {
-		return []string{n.Path}
-	}
-	var all []string
-	for _, c := range n.Children {
-		all = append(all, leaves(c)...)
-	}
-	return all
 }
