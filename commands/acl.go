@@ -103,10 +103,10 @@ var setACLCommand = &Command{
 	Params:  []Param{pathParam, {Name: "acl", Kind: ACL}, {Name: "version", Kind: Data, Optional: true}},
 	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "print the znode's new stat")
-		version := int32Flag(fs, "version", "v", -1, "write only if the aclVersion is this `version`")
+		version := numberFlag(fs, 32, "version", "v", -1, "write only if the aclVersion is this `version`")
 		recurse := fs.BoolP("recursive", "R", false, "change the whole subtree")
 		return func(ctx context.Context, env *Env, args []string) error {
-			v, err := versionArg(fs, args, 2, version())
+			v, err := versionArg(fs, args, 2, version)
 			if err != nil {
 				return err
 			}
@@ -118,10 +118,7 @@ var setACLCommand = &Command{
 				return setTreeACL(ctx, env, args[0], acl, v)
 			}
 			st, err := env.Session.SetACL(ctx, args[0], acl, v)
-			if err != nil {
-				return err
-			}
-			return env.Screen.Print(written("setAcl", args[0], st, *stat))
+			return env.answer(err, written("setAcl", args[0], st, *stat))
 		}
 	},
 }

@@ -32,14 +32,11 @@ var configCommand = &Command{
 		stat := fs.BoolP("stat", "s", false, "print its stat as well")
 		return func(ctx context.Context, env *Env, _ []string) error {
 			data, st, err := env.Session.Absolute().Get(ctx, zkconn.ConfigPath, *watch)
-			if err != nil {
-				return err
-			}
 			config := string(data)
 			if *client {
 				config = clientConfig(config)
 			}
-			return env.Screen.Print(ensemble("", config, statIf(*stat, st)))
+			return env.answer(err, ensemble("", config, statIf(*stat, st)))
 		}
 	},
 }
@@ -113,8 +110,7 @@ var reconfigCommand = &Command{
 func membersOf(name string) (string, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
-		var pathErr *fs.PathError
-		if errors.As(err, &pathErr) {
+		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 			err = pathErr.Err
 		}
 		return "", fmt.Errorf("Error processing %s (%w)", name, err)

@@ -58,16 +58,10 @@ func (e *UsageError) Error() string {
 	return fmt.Sprintf("%s (usage: %s)", e.Problem, e.Command.Usage())
 }
 
-// Unmet is the error of a command whose answer is its exit status, such as
-// exists: nothing is printed.
-type Unmet struct{}
-
-func (Unmet) Error() string { return "no" }
-
 // StatusError is an error that has an exit status of its own.
 type StatusError struct {
 	Status int
-	Err    error // nil: there is nothing to print
+	Err    error // nil: the status is the answer, and nothing is printed
 }
 
 func (e *StatusError) Error() string {

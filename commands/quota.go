@@ -87,7 +87,7 @@ var setquotaCommand = &Command{
 	Flags: func(fs *pflag.FlagSet) Run {
 		values := make([]*int64, len(limits))
 		for i, l := range limits {
-			values[i] = int64Flag(fs, l.long, l.flag, -1, l.usage)
+			values[i] = numberFlag(fs, 64, l.long, l.flag, -1, l.usage)
 		}
 		return func(ctx context.Context, env *Env, args []string) error {
 			chosen, err := oneLimit(fs, true)
@@ -256,10 +256,7 @@ var listquotaCommand = &Command{
 		if errors.Is(err, zkconn.NoNode) {
 			return fmt.Errorf("quota for %s does not exist.", args[0])
 		}
-		if err != nil {
-			return err
-		}
-		return env.Screen.Print(render.Answer{
+		return env.answer(err, render.Answer{
 			Words: fmt.Sprintf("Output quota for %s %s\nOutput stat for %s %s\n", args[0], limits, args[0], used),
 			JSON:  render.Facts{"path", args[0], "limits", limits, "stats", used},
 		})
@@ -284,12 +281,10 @@ var delquotaCommand = &Command{
 			if err != nil {
 				return err
 			}
-			if err := n.drop(ctx, chosen); errors.Is(err, zkconn.NoNode) {
-				return fmt.Errorf("Quota does not exist for %s", args[0])
-			} else if err != nil {
-				return err
+			if err = n.drop(ctx, chosen); errors.Is(err, zkconn.NoNode) {
+				err = fmt.Errorf("Quota does not exist for %s", args[0])
 			}
-			return env.Screen.Print(done("delquota", args[0]))
+			return env.answer(err, done("delquota", args[0]))
 		}
 	},
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -131,11 +130,8 @@ var lsHelp = render.Answer{Words: "usage: ls [options] path\n -?   help\n -R   r
 
 func list(ctx context.Context, env *Env, path string, watch, stat bool) error {
 	names, st, err := env.Session.Children(ctx, path, watch)
-	if err != nil {
-		return err
-	}
 	slices.Sort(names)
-	return env.Screen.Print(&listing{path, names, statIf(stat, st)})
+	return env.answer(err, &listing{path, names, statIf(stat, st)})
 }
 
 // listTree prints a subtree. With watch it leaves a data watch on the root, as
@@ -266,15 +262,10 @@ var existsCommand = &Command{
 	Params:  []Param{pathParam},
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
 		_, err := env.Session.Exists(ctx, args[0], false)
-		if err != nil && !errors.Is(err, zkconn.NoNode) {
-			return err
+		answer := render.Answer{JSON: render.Facts{"path", args[0], "exists", err == nil}}
+		if failed := env.answer(ignore(err, zkconn.NoNode), answer); failed != nil || err == nil {
+			return failed
 		}
-		if perr := env.Screen.Print(render.Answer{JSON: render.Facts{"path", args[0], "exists", err == nil}}); perr != nil {
-			return perr
-		}
-		if err != nil {
-			return Unmet{}
-		}
-		return nil
+		return &StatusError{Status: StatusFailed}
 	}),
 }

@@ -69,15 +69,12 @@ var whoamiCommand = &Command{
 	Example: "whoami",
 	Flags: NoFlags(func(ctx context.Context, env *Env, _ []string) error {
 		ids, err := env.Session.WhoAmI(ctx)
-		if err != nil {
-			return err
-		}
 		answer := render.Answer{Words: "Auth scheme: User\n", Grid: render.Grid{Header: []string{"scheme", "user"}}, JSON: ids}
 		for _, id := range ids {
 			answer.Words += id.Scheme + ": " + id.User + "\n"
 			answer.Grid.Rows = append(answer.Grid.Rows, []string{id.Scheme, id.User})
 		}
-		return env.Screen.Print(answer)
+		return env.answer(err, answer)
 	}),
 }
 

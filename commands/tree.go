@@ -21,10 +21,10 @@ var deleteallCommand = &Command{
 	Example: "deleteall /app/old",
 	Params:  []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
-		batch := int32Flag(fs, "batch", "b", zktree.DefaultBatch, "how many deletes go into one transaction; below 1: one by one")
+		batch := numberFlag(fs, 32, "batch", "b", zktree.DefaultBatch, "how many deletes go into one transaction; below 1: one by one")
 		sure := fs.BoolP("yes", "y", false, "do not ask")
 		return func(ctx context.Context, env *Env, args []string) error {
-			return deleteTree(ctx, env, "deleteall", args[0], int(batch()), *sure)
+			return deleteTree(ctx, env, "deleteall", args[0], int(*batch), *sure)
 		}
 	},
 }

@@ -43,7 +43,7 @@ func (p *pager) fits(text []byte) bool {
 func (p *pager) show(text []byte) error {
 	cmd := exec.CommandContext(p.ctx, "sh", "-c", p.command)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(text), os.Stdout, os.Stderr
-	cmd.Cancel = func() error { return endJob(cmd.Process) }
+	cmd.Cancel = func() error { return tty.EndJob(cmd.Process) }
 	cmd.WaitDelay = time.Second
 	putBack := tty.KeepModes(os.Stdout)
 	err := pagerFailure(cmd.Run())
@@ -52,9 +52,9 @@ func (p *pager) show(text []byte) error {
 
 // pagerFailure leaves of what a pager has come to what matters.
 func pagerFailure(err error) error {
-	var exit *exec.ExitError
+	exit, ended := errors.AsType[*exec.ExitError](err)
 	switch {
-	case errors.As(err, &exit) && exit.ExitCode() != commands.StatusUnknown && exit.ExitCode() != commands.StatusCannotRun:
+	case ended && exit.ExitCode() != commands.StatusUnknown && exit.ExitCode() != commands.StatusCannotRun:
 		return nil
 	case err == nil, errors.Is(err, syscall.EPIPE), errors.Is(err, exec.ErrWaitDelay), errors.Is(err, context.Canceled):
 		return nil

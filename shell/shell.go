@@ -164,8 +164,6 @@ func (s *Shell) report(cmd string, err error) {
 // silent tells an error whose exit status says it all.
 func silent(err error) bool {
 	switch e := err.(type) {
-	case commands.Unmet:
-		return true
 	case *commands.StatusError:
 		return e.Err == nil
 	case interface{ Unwrap() []error }: // joined: each of them

@@ -22,7 +22,7 @@ func TestStatus(t *testing.T) {
 		{nil, 0},
 		{errors.New("any"), 1},
 		{&zkconn.Error{Code: zkconn.NoNode}, 1},
-		{commands.Unmet{}, 1},
+		{&commands.StatusError{Status: commands.StatusFailed}, 1},
 		{&commands.FinalError{Err: &commands.StatusError{Status: commands.StatusLockLost}}, 74},
 		{&commands.FinalError{Err: &commands.StatusError{Status: commands.StatusNotLocked}}, 75},
 		{&commands.UsageError{Problem: "x"}, 2},

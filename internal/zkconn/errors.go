@@ -95,8 +95,7 @@ const usualMaxRequest = 1<<20 - 1
 
 func (e *LostError) Error() string {
 	s := (&Error{Code: ConnectionLoss, Path: e.Path}).Error()
-	var f fault
-	if errors.As(e.Cause, &f) {
+	if f, ok := errors.AsType[fault](e.Cause); ok {
 		s += " (" + string(f) + ")"
 	}
 	if e.Size > usualMaxRequest {

@@ -161,20 +161,17 @@ func (h *hosts) addresses(ctx context.Context, hp string) []string {
 
 // plainCause shortens a dial error to its reason; the address is named already.
 func plainCause(err error) error {
-	var dns *net.DNSError
-	if errors.As(err, &dns) {
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		if dns.IsNotFound {
 			return errors.New("unknown host")
 		}
 		return fmt.Errorf("name lookup failed: %s", dns.Err)
 	}
-	var op *net.OpError
-	if errors.As(err, &op) {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
 		if op.Timeout() {
 			return errors.New("connecting timed out")
 		}
-		var sys *os.SyscallError
-		if errors.As(op.Err, &sys) {
+		if sys, ok := errors.AsType[*os.SyscallError](op.Err); ok {
 			return sys.Err
 		}
 		return op.Err
