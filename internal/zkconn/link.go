@@ -286,17 +286,12 @@ type Credential struct {
 
 func (c Credential) is(o Credential) bool { return o.Scheme == c.Scheme && bytes.Equal(o.Auth, c.Auth) }
 
-// refusedError says that the server did not accept a credential, which ends the
-// session. What was asked for behind the credential was not carried out.
-type refusedError struct{ scheme string }
-
-func (e refusedError) Error() string {
-	return fmt.Sprintf("%v: the server refused the credentials for scheme %q and ended the session; connect starts another",
-		AuthFailed, e.scheme)
+// refused is the error of a credential that the server did not accept, which ends
+// the session. What was asked for behind the credential was not carried out.
+func refused(scheme string) error {
+	return fmt.Errorf("%w: the server refused the credentials for scheme %q and ended the session; connect starts another",
+		AuthFailed, scheme)
 }
-
-// Unwrap gives AuthFailed.
-func (e refusedError) Unwrap() error { return AuthFailed }
 
 // addAuth authenticates the session. A credential that was accepted is kept for
 // the next connection.
@@ -314,7 +309,7 @@ func addAuth(c Credential) op[struct{}] {
 			case a.code == codeOK && !known:
 				l.creds = append(l.creds, c)
 			case a.code != codeOK && known: // sent by restore, so that nobody has its answer
-				l.refused = refusedError{c.Scheme}
+				l.refused = refused(c.Scheme)
 				fallthrough
 			case a.code != codeOK:
 				l.authFailed()

@@ -146,7 +146,7 @@ func (s *Session) EventsReady() <-chan struct{} { return s.events.ready }
 func (s *Session) AddAuth(ctx context.Context, scheme string, auth []byte) error {
 	_, err := do(ctx, s.Client, addAuth(Credential{scheme, auth}))
 	if errors.As(err, new(*Error)) && !errors.Is(err, SessionExpired) {
-		return refusedError{scheme}
+		return refused(scheme)
 	}
 	return err
 }
