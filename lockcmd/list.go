@@ -15,7 +15,7 @@ import (
 )
 
 func (t *Table) locksCommand() *commands.Command {
-	c := &commands.Command{
+	return &commands.Command{
 		Name: "locks", Group: group, Args: "[-f] [-q] [path]",
 		Summary: "show who holds a lock and who waits for it",
 		Help: "Without a path, what this shell holds and waits for. With a path, the queue of any lock below it, " +
@@ -23,25 +23,24 @@ func (t *Table) locksCommand() *commands.Command {
 		Example: "locks /locks/backup",
 		Params:  []commands.Param{{Name: "path", Optional: true}},
 		Offline: true,
-	}
-	c.Flags = func(fs *pflag.FlagSet) commands.Run {
-		follow := fs.BoolP("follow", "f", false, "go on and show each change, until Ctrl-C")
-		quiet := fs.BoolP("quiet", "q", false, "print nothing, only set the status")
-		return func(ctx context.Context, env *commands.Env, args []string) error {
-			switch {
-			case len(args) == 0 && (*follow || *quiet):
-				return &commands.UsageError{Command: c, Problem: "-f and -q need a path"}
-			case *follow && *quiet:
-				return &commands.UsageError{Command: c, Problem: "-f shows changes and -q shows nothing"}
-			case len(args) == 0:
-				return env.Screen.Print(t.list())
-			case *quiet:
-				return probe(ctx, env, args[0])
+		Flags: func(fs *pflag.FlagSet) commands.Run {
+			follow := fs.BoolP("follow", "f", false, "go on and show each change, until Ctrl-C")
+			quiet := fs.BoolP("quiet", "q", false, "print nothing, only set the status")
+			return func(ctx context.Context, env *commands.Env, args []string) error {
+				switch {
+				case len(args) == 0 && (*follow || *quiet):
+					return commands.Misuse("-f and -q need a path")
+				case *follow && *quiet:
+					return commands.Misuse("-f shows changes and -q shows nothing")
+				case len(args) == 0:
+					return env.Screen.Print(t.list())
+				case *follow:
+					return followQueue(ctx, env, args[0])
+				}
+				return showQueue(ctx, env, args[0], *quiet)
 			}
-			return showQueue(ctx, env, args[0], *follow)
-		}
+		},
 	}
-	return c
 }
 
 // ownLock is one lock of this shell, held or waited for.

@@ -13,35 +13,25 @@ import (
 )
 
 // showQueue is the answer of locks PATH: who holds the lock and who waits. The
-// error is a StatusError without a text if there is anybody. With follow it goes
-// on to show each change until ctx ends, which is then the error.
-func showQueue(ctx context.Context, env *commands.Env, path string, follow bool) error {
-	if follow {
-		return followQueue(ctx, env, path)
+// error is a StatusError without a text if there is anybody, which is all that a
+// script wants of a quiet one.
+func showQueue(ctx context.Context, env *commands.Env, path string, quiet bool) error {
+	read := queue.Look
+	if quiet {
+		read = queue.Read
 	}
-	q, err := queue.Look(ctx, ensemble{env.Session}, path)
+	q, err := read(ctx, ensemble{env.Session}, path)
 	if err != nil {
 		return err
 	}
-	if err := env.Screen.Print(q); err != nil {
-		return err
+	if !quiet {
+		if err := env.Screen.Print(q); err != nil {
+			return err
+		}
+		for _, remark := range q.Remarks() {
+			env.Screen.Note(remark)
+		}
 	}
-	for _, remark := range q.Remarks() {
-		env.Screen.Note(remark)
-	}
-	return status(q)
-}
-
-// probe is showQueue for a script that only wants the status.
-func probe(ctx context.Context, env *commands.Env, path string) error {
-	q, err := queue.Read(ctx, ensemble{env.Session}, path)
-	if err != nil {
-		return err
-	}
-	return status(q)
-}
-
-func status(q *queue.Queue) error {
 	if q.Free() {
 		return nil
 	}
