@@ -2,6 +2,11 @@ package zkconn
 
 import (
 	"context"
+	"io"
+	"net"
+	"regexp"
+	"strconv"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -65,4 +70,45 @@ func (p *Pipe) MultiDelete(paths []string) *Pending[Written] { return add(p, mul
 // SetACL asks to write one znode's access control list.
 func (p *Pipe) SetACL(path string, acl []zk.ACL, version int32) *Pending[*zk.Stat] {
 	return add(p, setACL(path, acl, version))
+}
+
+// FourLetter sends a four-letter word (ruok, srvr, …) to a server, outside any
+// session, and returns its answer, which is cut at 1 MiB.
+func FourLetter(ctx context.Context, addr, word string) (string, error) {
+	const patience = 2 * time.Second
+	d := net.Dialer{Timeout: patience}
+	c, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	defer stop()
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		return "", err
+	}
+	if _, err := io.WriteString(c, word); err != nil {
+		return "", err
+	}
+	b, err := io.ReadAll(io.LimitReader(c, 1<<20))
+	return string(b), err
+}
+
+var versionPattern = regexp.MustCompile(`(?i)version: (\d+)\.(\d+)`)
+
+// HasMultiRead tells whether the server of this pipe knows multiRead, as servers
+// from 3.6 on do. An older one would drop the connection over it, so a server
+// whose version cannot be learnt counts as old.
+func (p *Pipe) HasMultiRead(ctx context.Context) bool {
+	answer, err := FourLetter(ctx, p.k.addr, "srvr")
+	if err != nil {
+		return false
+	}
+	m := versionPattern.FindStringSubmatch(answer)
+	if m == nil {
+		return false
+	}
+	major, _ := strconv.Atoi(m[1])
+	minor, _ := strconv.Atoi(m[2])
+	return major > 3 || major == 3 && minor >= 6
 }
