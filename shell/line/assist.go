@@ -43,9 +43,9 @@ func (e *promptEditor) suggest(d prompt.Document) []prompt.Suggest {
 	e.before = d.TextBeforeCursor()
 	switch d.LastKeyStroke() {
 	case prompt.Tab:
-		e.offer.next()
+		e.offer.step(1)
 	case prompt.BackTab:
-		e.offer.previous()
+		e.offer.step(-1)
 	default:
 		e.renew(d.TextAfterCursor())
 	}
@@ -78,19 +78,12 @@ func (e *promptEditor) renew(after string) {
 // without width, as of names that are combining characters only.
 func (p Proposal) shows() bool { return runewidth.StringWidth(p.Label) > 0 }
 
-// next does what go-prompt's menu does at Tab. While something is selected the
-// menu must stay as it is: go-prompt panics over one that shrinks.
-func (o *offer) next() {
-	if o.selected++; o.selected >= len(o.menu) {
-		o.selected = -1
-	}
-}
-
-// previous does what go-prompt's menu does at Shift-Tab.
-func (o *offer) previous() {
-	if o.selected--; o.selected < -1 {
-		o.selected = len(o.menu) - 1
-	}
+// step does what go-prompt's menu does at Tab and Shift-Tab: behind the last one, and
+// before the first, none is selected. While something is selected the menu must stay
+// as it is: go-prompt panics over one that shrinks.
+func (o *offer) step(by int) {
+	places := len(o.menu) + 1
+	o.selected = (o.selected+1+by+places)%places - 1
 }
 
 // present is what is to be drawn.
@@ -239,7 +232,7 @@ func (s *search) look(i int) {
 
 // pressInSearch changes the query. A key that means nothing to a search ends it
 // and then does what it always does.
-func (e *promptEditor) pressInSearch(key string, do action) (order string) {
+func (e *promptEditor) pressInSearch(key string, do *action) (order string) {
 	s := e.search
 	switch do {
 	case doSearch:
@@ -251,7 +244,7 @@ func (e *promptEditor) pressInSearch(key string, do action) (order string) {
 	case doEscape, doInterrupt:
 		s.line, s.cursor = s.saved.text, s.saved.cursor
 		e.finishSearch()
-	case noAction:
+	case nil:
 		if isControl(key[0]) {
 			return ""
 		}
@@ -261,7 +254,7 @@ func (e *promptEditor) pressInSearch(key string, do action) (order string) {
 		e.held = key
 		e.finishSearch()
 	}
-	return doSearch.order()
+	return doSearch.order
 }
 
 // finishSearch keeps the line; showFound has still to show it.
