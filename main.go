@@ -80,7 +80,7 @@ func run() int {
 		Pager: os.Getenv("PAGER"), IsOption: app.IsOption,
 	}
 	if place != nil {
-		cfg.Welcome, cfg.Notices = welcome(place), notices(ctx, place)
+		cfg.Welcome, cfg.Notices = welcome(place), place.Ended()
 	}
 	if interactive && opts.HistoryFile != "" && opts.HistoryLines > 0 {
 		if cfg.History, err = history.Open(opts.HistoryFile, opts.HistoryLines); err != nil {
@@ -119,21 +119,6 @@ func welcome(place *playground.Place) string {
 		return "You joined the sandbox of another terminal.\n" + playground.Notice + "\n"
 	}
 	return playground.Notice + "\nOpen a second terminal with zksh --sandbox to join.\n"
-}
-
-// notices tells when a joined sandbox has ended. It ends with ctx.
-func notices(ctx context.Context, place *playground.Place) <-chan string {
-	out := make(chan string, 1)
-	if place.Joined() {
-		go func() {
-			select {
-			case <-place.Ended():
-				out <- "the sandbox has ended with the shell that ran it; quit and start another with zksh --sandbox"
-			case <-ctx.Done():
-			}
-		}()
-	}
-	return out
 }
 
 // input is where commands come from when they are neither on the command line

@@ -75,30 +75,23 @@ func (l *List) Last(n int) []Entry {
 
 // Recall gives back lines typed earlier, in this session and in those before,
 // oldest first and numbered from 0. It holds no credentials and no line twice in
-// a row. It is for one goroutine at a time.
+// a row. The zero value has none. It is for one goroutine at a time.
 type Recall struct{ lines []string }
 
 // maxRecall bounds the lines a Recall keeps.
 const maxRecall = 20000
 
-// NewRecall starts with the lines of earlier sessions.
-func NewRecall(lines []string) *Recall {
-	r := &Recall{}
+// Add appends lines, but for those that carry credentials or are the same as the last.
+func (r *Recall) Add(lines ...string) {
 	for _, line := range lines {
-		r.Add(line)
+		if line == "" || len(line) > maxLine || secret(line) || len(r.lines) > 0 && r.lines[len(r.lines)-1] == line {
+			continue
+		}
+		if len(r.lines) >= maxRecall {
+			r.lines = append([]string(nil), r.lines[maxRecall/2:]...)
+		}
+		r.lines = append(r.lines, line)
 	}
-	return r
-}
-
-// Add appends a line, unless it carries credentials or is the same as the last.
-func (r *Recall) Add(line string) {
-	if line == "" || len(line) > maxLine || secret(line) || len(r.lines) > 0 && r.lines[len(r.lines)-1] == line {
-		return
-	}
-	if len(r.lines) >= maxRecall {
-		r.lines = append([]string(nil), r.lines[maxRecall/2:]...)
-	}
-	r.lines = append(r.lines, line)
 }
 
 // Len is the number of lines.

@@ -84,7 +84,7 @@ type Shell struct {
 
 // New makes a Shell.
 func New(cfg Config) *Shell {
-	s := &Shell{cfg: cfg, policy: oneShot{cfg.IsOption}, recall: history.NewRecall(nil)}
+	s := &Shell{cfg: cfg, policy: oneShot{cfg.IsOption}, recall: new(history.Recall)}
 	s.watches.Store(true)
 	s.screen = &screen{out: cfg.Out, err: cfg.Err,
 		printer: render.Printer{W: cfg.Out.W, Format: cfg.Format, Safe: cfg.Out.TTY}}
@@ -205,13 +205,4 @@ func (s *Shell) lost() error {
 		return nil
 	}
 	return s.cfg.Locks.Lost()
-}
-
-// plain is text that is printed as it is.
-type plain string
-
-// Text writes it.
-func (p plain) Text(w io.Writer) error {
-	_, err := io.WriteString(w, string(p))
-	return err
 }

@@ -29,7 +29,7 @@ type Place struct {
 
 	server *sandbox.Server // nil when joined
 	meet   *os.File        // the meeting file; its lock is the running shell's
-	ended  chan struct{}
+	ended  chan string
 	stop   context.CancelFunc
 	done   sync.WaitGroup
 }
@@ -83,7 +83,7 @@ func meetingFile(dir string) (*os.File, error) {
 
 // run starts a server and, if shells can meet, tells where it listens.
 func run(meet *os.File, addr string) (*Place, error) {
-	p := &Place{server: sandbox.New(sandbox.Options{}), meet: meet, ended: make(chan struct{}), stop: func() {}}
+	p := &Place{server: sandbox.New(sandbox.Options{}), meet: meet, stop: func() {}}
 	at, err := p.server.Listen(addr)
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -121,7 +121,7 @@ func meetingPoint(meet *os.File) string {
 
 func join(meet *os.File, addr string) *Place {
 	ctx, stop := context.WithCancel(context.Background())
-	p := &Place{Addr: addr, meet: meet, ended: make(chan struct{}), stop: stop}
+	p := &Place{Addr: addr, meet: meet, ended: make(chan string, 1), stop: stop}
 	p.done.Go(func() { p.watch(ctx) })
 	return p
 }
@@ -142,7 +142,7 @@ func (p *Place) watch(ctx context.Context) {
 		}
 		if free, err := userfile.Lock(p.meet, true); err != nil || free {
 			_ = userfile.Unlock(p.meet) // if it fails, Close gives the lock back
-			close(p.ended)
+			p.ended <- "the sandbox has ended with the shell that ran it; quit and start another with zksh --sandbox"
 			return
 		}
 	}
@@ -151,8 +151,8 @@ func (p *Place) watch(ctx context.Context) {
 // Joined tells whether another shell runs the sandbox.
 func (p *Place) Joined() bool { return p.server == nil }
 
-// Ended is closed when the shell that runs a joined sandbox has left.
-func (p *Place) Ended() <-chan struct{} { return p.ended }
+// Ended has a remark, once, when the shell that runs a joined sandbox has left.
+func (p *Place) Ended() <-chan string { return p.ended }
 
 // Close ends the sandbox, or leaves a joined one.
 func (p *Place) Close() error {
