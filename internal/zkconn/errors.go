@@ -19,28 +19,20 @@ type Error struct {
 	Chroot string // set where it is the chroot itself that does not exist
 }
 
-// fixedTexts are zkCli's refusals that name no path.
-var fixedTexts = map[Code]string{
-	reconfigInProgress: "Another reconfiguration is in progress -- concurrent reconfigs not supported (yet)",
-	newConfigNoQuorum: "No quorum of new config is connected and up-to-date with the leader of last committed config" +
-		" - try invoking reconfiguration after new servers are connected and synced",
-}
-
 func (e *Error) Error() string {
-	if t := refusals[e.Code].zkCli; t != "" {
-		t += e.Path
-		if e.Chroot != "" {
-			t += " (the chroot " + e.Chroot + " does not exist)"
-		}
-		return t
-	}
-	if t, ok := fixedTexts[e.Code]; ok {
-		return t
-	}
-	if e.Path == "" {
+	text := refusals[e.Code].zkCli
+	switch {
+	case text == "" && e.Path == "":
 		return e.Code.Error()
+	case text == "":
+		return e.Code.Error() + " for " + e.Path
+	case strings.HasSuffix(text, ": "):
+		text += e.Path
 	}
-	return e.Code.Error() + " for " + e.Path
+	if e.Chroot != "" {
+		text += " (the chroot " + e.Chroot + " does not exist)"
+	}
+	return text
 }
 
 // Unwrap gives the Code.
@@ -173,24 +165,26 @@ const (
 )
 
 // refusals say what is known of a code: the text of KeeperException.getCodeMessage,
-// zkCli's words where it has its own (CliWrapperException), before the path, and
-// go-zookeeper's error, for callers that know only that.
+// zkCli's words where it has its own (CliWrapperException), which end in a colon before
+// a path, and go-zookeeper's error, for callers that know only that.
 var refusals = map[Code]struct {
 	name    string
 	zkCli   string
 	library error
 }{
-	codeOK:                  {name: "ok"},
-	-1:                      {name: "SystemError"},
-	runtimeInconsistency:    {name: "RuntimeInconsistency"},
-	-3:                      {name: "DataInconsistency"},
-	ConnectionLoss:          {"ConnectionLoss", "", zk.ErrConnectionClosed},
-	-5:                      {name: "MarshallingError"},
-	-6:                      {name: "Unimplemented"},
-	operationTimeout:        {"OperationTimeout", "", zk.ErrConnectionClosed}, // it too leaves open whether the request took effect
-	badArguments:            {"BadArguments", "Arguments are not valid : ", nil},
-	newConfigNoQuorum:       {name: "NewConfigNoQuorum"},
-	reconfigInProgress:      {name: "ReconfigInProgress"},
+	codeOK:               {name: "ok"},
+	-1:                   {name: "SystemError"},
+	runtimeInconsistency: {name: "RuntimeInconsistency"},
+	-3:                   {name: "DataInconsistency"},
+	ConnectionLoss:       {"ConnectionLoss", "", zk.ErrConnectionClosed},
+	-5:                   {name: "MarshallingError"},
+	-6:                   {name: "Unimplemented"},
+	operationTimeout:     {"OperationTimeout", "", zk.ErrConnectionClosed}, // it too leaves open whether the request took effect
+	badArguments:         {"BadArguments", "Arguments are not valid : ", nil},
+	newConfigNoQuorum: {"NewConfigNoQuorum", "No quorum of new config is connected and up-to-date with the leader of" +
+		" last committed config - try invoking reconfiguration after new servers are connected and synced", nil},
+	reconfigInProgress: {"ReconfigInProgress",
+		"Another reconfiguration is in progress -- concurrent reconfigs not supported (yet)", nil},
 	-100:                    {name: "APIError"},
 	NoNode:                  {"NoNode", "Node does not exist: ", zk.ErrNoNode},
 	NoAuth:                  {"NoAuth", "Insufficient permission : ", zk.ErrNoAuth},

@@ -115,7 +115,7 @@ func decodeAny(r reply) {
 	decode(r, getChildren("/", nil))
 	decode(r, setACL("/", nil, 0))
 	decode(r, multiChildren([]string{"/a", "/b"}))
-	decode(r, multiDelete([]string{"/a", "/b"}))
+	decode(r, multi([]string{"/a", "/b"}, func(path string) change { return removal(path, -1) }))
 	decode(r, create("/a", nil, nil, CreateMode{}))
 }
 

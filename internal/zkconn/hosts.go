@@ -46,12 +46,12 @@ func (h *hosts) Init([]string) error { return nil }
 func (h *hosts) Len() int { return len(h.list) }
 
 // Connected is part of zk.HostProvider: the next pass starts without delay.
-func (h *hosts) Connected() {
+func (h *hosts) Connected() { h.connected(time.Now()) }
+
+func (h *hosts) connected(last time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.begun = false
-	h.pass = nil
-	h.last = time.Now()
+	h.begun, h.pass, h.last = false, nil, last
 }
 
 // others are the addresses to try instead of one, that one last: the path to it
@@ -72,12 +72,7 @@ func (h *hosts) offer(addr string) {
 }
 
 // reset is Connected for a server that was there but had no session for us.
-func (h *hosts) reset() {
-	h.Connected()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.last = time.Time{}
-}
+func (h *hosts) reset() { h.connected(time.Time{}) }
 
 // tooSoon is the time after a connection in which the next one has to wait: a
 // server that drops every connection must not be stormed.

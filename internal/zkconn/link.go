@@ -191,23 +191,19 @@ func (l *link) lost(k *frameConn) {
 	}
 }
 
-// contact runs when a request or a ping that was sent then has been answered.
-func (l *link) contact(sent time.Time) {
+// contact runs when a request or a ping that was sent then has been answered, at
+// this zxid, if it was told.
+func (l *link) contact(sent time.Time, zxid int64) {
 	if !sent.IsZero() {
 		l.sample(time.Since(sent))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refusals = 0
+	l.lastZxid = max(l.lastZxid, zxid)
 	if sent.After(l.lastSent) {
 		l.lastSent = sent
 	}
-}
-
-func (l *link) sawZxid(z int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lastZxid = max(l.lastZxid, z)
 }
 
 // nodeEvent passes a watch event on, unless it is for quiet watches alone.

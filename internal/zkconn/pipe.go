@@ -65,7 +65,9 @@ func (p *Pipe) Delete(path string) *Pending[Written] { return add(p, alone(remov
 
 // MultiDelete asks to remove all of these znodes or none. A refusal is that of
 // the first that could not be removed.
-func (p *Pipe) MultiDelete(paths []string) *Pending[Written] { return add(p, multiDelete(paths)) }
+func (p *Pipe) MultiDelete(paths []string) *Pending[Written] {
+	return add(p, multi(paths, func(path string) change { return removal(path, -1) }))
+}
 
 // SetACL asks to write one znode's access control list.
 func (p *Pipe) SetACL(path string, acl []zk.ACL, version int32) *Pending[*zk.Stat] {

@@ -156,7 +156,7 @@ func (k *frameConn) demultiplex(f []byte) ([]byte, error) {
 		}
 		k.l.nodeEvent(EventType(typ), path)
 	case xid == xidPing:
-		k.l.contact(k.pinged())
+		k.l.contact(k.pinged(), 0)
 	case !k.expected(xid):
 		return nil, neverAsked(xid)
 	}
@@ -180,8 +180,7 @@ func (k *frameConn) answered(xid int32, r reply) error {
 	if c == nil {
 		return neverAsked(xid)
 	}
-	k.l.contact(c.sent)
-	k.l.sawZxid(r.zxid)
+	k.l.contact(c.sent, r.zxid)
 	if c.effect != nil {
 		c.effect(r)
 	}

@@ -39,7 +39,7 @@ type Session struct {
 // Open starts to connect and returns at once; requests wait for the connection.
 // It fails only if the connect string is malformed.
 func Open(cfg Config) (*Session, error) {
-	s := &Session{events: newEventQueue(cfg.NoEvents)}
+	s := &Session{events: &eventQueue{drop: cfg.NoEvents, ready: make(chan struct{}, 1)}}
 	s.Client = Client{s: s}
 	servers, err := ParseServers(cfg.Servers)
 	if err != nil {

@@ -314,10 +314,6 @@ type eventQueue struct {
 	ready chan struct{} // capacity 1: there may be events
 }
 
-func newEventQueue(drop bool) *eventQueue {
-	return &eventQueue{drop: drop, ready: make(chan struct{}, 1)}
-}
-
 func (q *eventQueue) put(e Event) {
 	if q.drop {
 		return
