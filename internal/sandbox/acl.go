@@ -147,7 +147,7 @@ func allowed(list []acl, perm int32, caller []id) bool {
 
 // names tells whether an entry is about an identity.
 func (a acl) names(who id) bool {
-	return a.id == who || a.scheme == "ip" && who.scheme == "ip" && matchIP(a.id.id, who.id)
+	return a.id == who || a.scheme == "ip" && who.scheme == "ip" && parseIP(a.id.id).Contains(parseIP(who.id).Addr())
 }
 
 // shown is the list without digests for a caller who may not administer it.
@@ -167,11 +167,7 @@ func (l *aclList) shown(caller []id) []acl {
 // validDigest says whether an id has two parts, counting as Java's split does:
 // empty parts at the end do not count.
 func validDigest(s string) bool {
-	parts := strings.Split(s, ":")
-	for len(parts) > 0 && parts[len(parts)-1] == "" {
-		parts = parts[:len(parts)-1]
-	}
-	return len(parts) == 2
+	return strings.Count(strings.TrimRight(s, ":"), ":") == 1
 }
 
 // parseIP reads an IPv4 address with an optional prefix length.
@@ -201,8 +197,6 @@ func parseIP(s string) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4(addr), bits)
 }
 
-func matchIP(pattern, addr string) bool { return parseIP(pattern).Contains(parseIP(addr).Addr()) }
-
 // digestOf is the id that "user:password" proves.
 func digestOf(userPassword string) string {
 	user, _, _ := strings.Cut(userPassword, ":")
@@ -227,15 +221,6 @@ func (s *Server) authenticate(c *conn, scheme string, cred []byte, null bool) ([
 		return ids, true
 	}
 	return nil, false
-}
-
-// userOf is the name whoAmI shows for an identity.
-func userOf(who id) string {
-	if who.scheme == "digest" {
-		name, _, _ := strings.Cut(who.id, ":")
-		return name
-	}
-	return who.id
 }
 
 // readACL takes a list off a request; a null list is empty.

@@ -281,8 +281,11 @@ func syncRequest(d *jute.Decoder, e *jute.Encoder) code {
 func whoAmI(c *conn, e *jute.Encoder) {
 	e.Int(int32(len(c.ids)))
 	for _, who := range c.ids {
+		if who.scheme == "digest" {
+			who.id, _, _ = strings.Cut(who.id, ":")
+		}
 		e.String(who.scheme)
-		e.String(userOf(who))
+		e.String(who.id)
 	}
 }
 
