@@ -68,7 +68,7 @@ func event(e zkconn.Event) render.Answer {
 		State string   `json:"state"`
 		Path  string   `json:"path,omitempty"`
 		Gone  []string `json:"gone,omitempty"`
-	}{e.Type.String(), string(e.State), e.Path, e.Gone}}
+	}{string(e.Type), string(e.State), e.Path, e.Gone}}
 }
 
 // writeError says that answers cannot be written, which ends a batch.

@@ -156,7 +156,6 @@ func (c *conn) send(frame []byte) {
 		return
 	}
 	if len(c.out) > c.s.opt.MaxQueue || len(c.out) > 0 && c.s.queued.Load() > maxQueued {
-		c.s.log("cut off %v: it does not read", c.nc.RemoteAddr())
 		c.broken = true
 		c.forgetQueue()
 		_ = c.nc.Close()

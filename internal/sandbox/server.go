@@ -47,10 +47,6 @@ type Options struct {
 	// bubble the bubble's. With a Now of its own the server sets no timer:
 	// nothing expires until Tick is called.
 	Now func() time.Time
-	// Logf is told what the other side of the wire cannot be told; nil is
-	// silent. Like Now it is called with the server locked, and must not call
-	// the server's methods.
-	Logf func(format string, args ...any)
 }
 
 // errClosed is the error of a server that has been closed, errPaused that of
@@ -128,12 +124,6 @@ func (s *Server) now() time.Time {
 	return time.Now()
 }
 
-func (s *Server) log(format string, args ...any) {
-	if s.opt.Logf != nil {
-		s.opt.Logf(format, args...)
-	}
-}
-
 // Listen listens on a loopback address such as "127.0.0.1:0" and serves it until
 // Close. It returns the address listened on.
 func (s *Server) Listen(addr string) (net.Addr, error) {
@@ -171,9 +161,6 @@ func (s *Server) accept(ln net.Listener) {
 		case errors.Is(err, net.ErrClosed):
 			return
 		case err != nil: // out of descriptors, or so: that may pass
-			s.mu.Lock()
-			s.log("accept: %v", err)
-			s.mu.Unlock()
 			time.Sleep(50 * time.Millisecond)
 		case s.take(nc) != nil:
 			_ = nc.Close()
@@ -193,7 +180,6 @@ func (s *Server) take(nc net.Conn) error {
 	case len(s.conns) >= 2*s.opt.MaxSessions+16:
 		// Not even room for those who have not said yet what they want.
 		s.stats.rejected++
-		s.log("refused a connection: there are %d", len(s.conns))
 		return fmt.Errorf("sandbox: connection refused: there are %d", len(s.conns))
 	}
 	c := newConn(s, nc)

@@ -38,7 +38,6 @@ func (s *Server) connect(c *conn, b []byte) verdict {
 	if sid == 0 {
 		if len(s.sessions) >= s.opt.MaxSessions {
 			s.stats.rejected++
-			s.log("refused a session: there are %d, the most allowed", len(s.sessions))
 			return cut
 		}
 		c.sess = s.open(keep)
@@ -121,7 +120,6 @@ func (s *Server) expire(now time.Time) {
 
 func (s *Server) expireNow(n *session) {
 	s.stats.expired++
-	s.log("session 0x%x expired", uint64(n.id))
 	s.closeSession(n)
 	if n.conn != nil {
 		s.drop(n.conn)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -242,34 +241,25 @@ const (
 	StateAuthFailed        State = "AUTH_FAILED"
 )
 
-// EventType is what happened to a watched znode.
-type EventType int32
+// EventType is what happened to a watched znode, by its Java name.
+type EventType string
 
 // The event types of the protocol, and the local ones of removed watches.
 const (
-	eventNone                   EventType = -1
-	eventNodeCreated            EventType = 1
-	eventNodeDeleted            EventType = 2
-	eventNodeDataChanged        EventType = 3
-	eventNodeChildrenChanged    EventType = 4
-	eventDataWatchRemoved       EventType = 5
-	eventChildWatchRemoved      EventType = 6
-	eventPersistentWatchRemoved EventType = 7
+	eventNone                   EventType = "None"
+	eventNodeCreated            EventType = "NodeCreated"
+	eventNodeDeleted            EventType = "NodeDeleted"
+	eventNodeDataChanged        EventType = "NodeDataChanged"
+	eventNodeChildrenChanged    EventType = "NodeChildrenChanged"
+	eventDataWatchRemoved       EventType = "DataWatchRemoved"
+	eventChildWatchRemoved      EventType = "ChildWatchRemoved"
+	eventPersistentWatchRemoved EventType = "PersistentWatchRemoved"
 )
 
-var eventNames = map[EventType]string{
-	eventNone:                   "None",
-	eventNodeCreated:            "NodeCreated",
-	eventNodeDeleted:            "NodeDeleted",
-	eventNodeDataChanged:        "NodeDataChanged",
-	eventNodeChildrenChanged:    "NodeChildrenChanged",
-	eventDataWatchRemoved:       "DataWatchRemoved",
-	eventChildWatchRemoved:      "ChildWatchRemoved",
-	eventPersistentWatchRemoved: "PersistentWatchRemoved",
+// eventTypes are those that a server sends, by their numbers.
+var eventTypes = map[int32]EventType{
+	1: eventNodeCreated, 2: eventNodeDeleted, 3: eventNodeDataChanged, 4: eventNodeChildrenChanged,
 }
-
-// String is the Java name.
-func (t EventType) String() string { return cmp.Or(eventNames[t], strconv.Itoa(int(t))) }
 
 // KeeperState is the state of the session as an event tells it.
 type KeeperState string
@@ -302,7 +292,7 @@ func (e Event) String() string {
 	if e.Session() {
 		path = "null"
 	}
-	return "WatchedEvent state:" + string(e.State) + " type:" + e.Type.String() + " path:" + path
+	return "WatchedEvent state:" + string(e.State) + " type:" + string(e.Type) + " path:" + path
 }
 
 // eventQueue holds events until somebody takes them. Unless drop tells that nobody
