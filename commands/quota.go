@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/zksh/zksh/internal/jute"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktree"
@@ -68,7 +67,7 @@ func (env *Env) quotaNodes(path string) (quotaNodes, error) {
 func (n quotaNodes) limits() string { return zkconn.Join(n.dir, limitsName) }
 func (n quotaNodes) stats() string  { return zkconn.Join(n.dir, statsName) }
 
-func (n quotaNodes) read(ctx context.Context, node string) (quota, error) {
+func (n quotaNodes) read(ctx context.Context, node string) (jute.Quota, error) {
 	data, _, err := n.c.Get(ctx, node, false)
 	if err != nil {
 		return nil, err
@@ -143,7 +142,7 @@ func setQuota(ctx context.Context, env *Env, path, key string, v int64) error {
 	q, err := n.read(ctx, n.limits())
 	fresh := errors.Is(err, zkconn.NoNode)
 	if fresh {
-		q, err = quota{"count": -1, "bytes": -1, "byteHardLimit": -1, "countHardLimit": -1}, n.create(ctx)
+		q, err = jute.Quota{"count": -1, "bytes": -1, "byteHardLimit": -1, "countHardLimit": -1}, n.create(ctx)
 	}
 	if err != nil {
 		return err
@@ -178,7 +177,7 @@ func (n quotaNodes) create(ctx context.Context) error {
 			return err
 		}
 	}
-	zero := quota{"count": 0, "bytes": 0}
+	zero := jute.Quota{"count": 0, "bytes": 0}
 	_, err := n.c.Create(ctx, n.stats(), []byte(zero.String()), zkconn.OpenACL(), zkconn.CreateMode{})
 	return ignore(err, zkconn.NodeExists)
 }
@@ -219,7 +218,7 @@ func (n quotaNodes) noneBelow(ctx context.Context) error {
 
 // warn answers with what is above a limit already, the soft or the hard one: as in
 // zkCli there is one warning for the number of znodes, and one for their bytes.
-func (n quotaNodes) warn(ctx context.Context, q quota) error {
+func (n quotaNodes) warn(ctx context.Context, q jute.Quota) error {
 	used, err := n.read(ctx, n.stats())
 	if err := ignore(err, zkconn.NoNode); err != nil {
 		return err
@@ -227,7 +226,7 @@ func (n quotaNodes) warn(ctx context.Context, q quota) error {
 	answer := done("setquota", n.path)
 	var warnings []string
 	for i, what := range []string{"count", "bytes"} {
-		have, soft, hard := used.get(what), q.get(limits[i].key), q.get(limits[i+2].key)
+		have, soft, hard := used.Get(what), q.Get(limits[i].key), q.Get(limits[i+2].key)
 		if soft >= 0 && have > soft || hard >= 0 && have > hard {
 			warnings = append(warnings, fmt.Sprintf("the %s quota you create is less than the existing %s:%d", what, what, have))
 		}
@@ -251,7 +250,7 @@ var listquotaCommand = &Command{
 			return err
 		}
 		env.Screen.Note("absolute path is " + n.limits())
-		var used quota
+		var used jute.Quota
 		limits, err := n.read(ctx, n.limits())
 		if err == nil {
 			used, err = n.read(ctx, n.stats())
@@ -321,44 +320,9 @@ func (n quotaNodes) drop(ctx context.Context, chosen int) error {
 	return nil
 }
 
-// quota is the content of a limits or stats znode: -1 means unlimited.
-type quota map[string]int64
-
-func (q quota) get(key string) int64 {
-	if v, ok := q[key]; ok {
-		return v
-	}
-	return -1
-}
-
-// String is the form servers write from 3.7 on (StatsTrack.toString): count and
-// bytes, then any other key in sorted order. The odd "=" lets 3.4 read it.
-func (q quota) String() string {
-	s := fmt.Sprintf("count=%d,bytes=%d", q.get("count"), q.get("bytes"))
-	sep := "=;"
-	for _, k := range slices.Sorted(maps.Keys(q)) {
-		if k != "count" && k != "bytes" {
-			s += fmt.Sprintf("%s%s=%d", sep, k, q[k])
-			sep = ";"
-		}
-	}
-	return s
-}
-
-// parseQuota reads either form: fields between commas or semicolons, each
-// key=number with perhaps a trailing "=".
-func parseQuota(data []byte) (quota, error) {
-	q := quota{}
-	fields := strings.FieldsFunc(string(data), func(r rune) bool { return r == ',' || r == ';' })
-	for _, f := range fields {
-		key, text, ok := strings.Cut(strings.TrimSuffix(f, "="), "=")
-		v, err := strconv.ParseInt(text, 10, 64)
-		if !ok || err != nil {
-			return nil, fmt.Errorf("malformed quota %q", data)
-		}
-		q[key] = v
-	}
-	if len(q) == 0 {
+func parseQuota(data []byte) (jute.Quota, error) {
+	q, ok := jute.ParseQuota(data)
+	if !ok || len(q) == 0 {
 		return nil, fmt.Errorf("malformed quota %q", data)
 	}
 	return q, nil
