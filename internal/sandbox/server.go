@@ -45,12 +45,12 @@ type Options struct {
 
 	// Now is the clock; nil is the system's, and inside a testing/synctest
 	// bubble the bubble's. With a Now of its own the server sets no timer:
-	// nothing expires until Tick is called.
+	// nothing expires by itself.
 	Now func() time.Time
 }
 
-// errClosed is the error of a server that has been closed, errPaused that of
-// Dial while the server is paused.
+// errClosed is the error of a server that has been closed, errPaused that of a
+// connection while the server is paused.
 var (
 	errClosed = errors.New("sandbox: server is closed")
 	errPaused = errors.New("sandbox: connection refused: server is paused")
@@ -80,7 +80,7 @@ type Server struct {
 	closed      bool
 }
 
-// New makes a server that nobody can reach yet: see Listen, Serve and Dial.
+// New makes a server that nobody can reach yet: see Listen.
 func New(opt Options) *Server {
 	set(&opt.Tick, 2*time.Second)
 	set(&opt.MinTimeout, 2*opt.Tick)
@@ -187,24 +187,6 @@ func (s *Server) take(nc net.Conn) error {
 	s.wg.Go(c.serve)
 	return nil
 }
-
-// Dial connects to the server within the process, with no port in between.
-func (s *Server) Dial() (net.Conn, error) {
-	client, server := net.Pipe()
-	if err := s.take(pipeEnd{server}); err != nil {
-		return nil, err
-	}
-	return client, nil
-}
-
-// pipeEnd is the server's end of a Dial.
-type pipeEnd struct{ net.Conn }
-
-type pipeAddr struct{}
-
-func (pipeEnd) RemoteAddr() net.Addr { return pipeAddr{} }
-func (pipeAddr) Network() string     { return "pipe" }
-func (pipeAddr) String() string      { return "in-process" }
 
 // Pause cuts every connection and refuses new ones, as if the network had
 // failed. The tree and the sessions stay, and the sessions' clocks run: a pause

@@ -157,18 +157,6 @@ func (s *Server) reap(now time.Time) {
 	}
 }
 
-// Tick does at once what is due by the clock: expired sessions, empty containers,
-// nodes past their time to live. A server with Options.Now does it only here.
-func (s *Server) Tick() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closed {
-		now := s.now()
-		s.expire(now)
-		s.reap(now)
-	}
-}
-
 // alarm is what the timer calls.
 func (s *Server) alarm() {
 	s.mu.Lock()
