@@ -46,7 +46,12 @@ func (s *Shell) attend(shell context.Context, do func(context.Context) error) (i
 	s.interruptedLate() // what came before is not meant for this
 	ctx, cancel := context.WithCancelCause(shell)
 	defer cancel(nil)
-	w := s.start(ctx, do)
+	w := &work{ended: make(chan struct{})}
+	go func() { // ends with do; attend waits for that, or leave
+		defer s.giveBackOnPanic()
+		w.err = do(ctx)
+		close(w.ended)
+	}()
 	ends, late, mayLeave := shell.Done(), (<-chan time.Time)(nil), false
 	for {
 		select {
@@ -82,17 +87,6 @@ func (s *Shell) attend(shell context.Context, do func(context.Context) error) (i
 			}
 		}
 	}
-}
-
-// start runs do in a goroutine, which ends with it. attend waits for that, or leave.
-func (s *Shell) start(ctx context.Context, do func(context.Context) error) *work {
-	w := &work{ended: make(chan struct{})}
-	go func() {
-		defer s.giveBackOnPanic()
-		w.err = do(ctx)
-		close(w.ended)
-	}()
-	return w
 }
 
 // settling is how long work that was left may go on without a session.

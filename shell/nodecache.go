@@ -177,10 +177,8 @@ func (c *nodeCache) learn(path string, e *nodeEntry, epoch string, names []strin
 // lookAgain has whoever shows the entry ask again when it has expired; nobody
 // asks if it is shown no more, or nobody has typed for long.
 func (c *nodeCache) lookAgain(after time.Duration) {
-	timer := time.NewTimer(after + time.Millisecond)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(after + time.Millisecond):
 		if c.followed() {
 			c.changed()
 		}

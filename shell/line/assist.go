@@ -231,7 +231,7 @@ func (s *search) look(i int) {
 }
 
 // pressInSearch changes the query. A key that means nothing to a search ends it
-// and then does what it always does.
+// and then does what it always does; showFound has still to show the line.
 func (e *promptEditor) pressInSearch(key string, do *action) (order string) {
 	s := e.search
 	switch do {
@@ -243,7 +243,7 @@ func (e *promptEditor) pressInSearch(key string, do *action) (order string) {
 		s.look(s.recall.Len())
 	case doEscape, doInterrupt:
 		s.line, s.cursor = s.saved.text, s.saved.cursor
-		e.finishSearch()
+		e.found, e.search = s, nil
 	case nil:
 		if isControl(key[0]) {
 			return ""
@@ -252,14 +252,9 @@ func (e *promptEditor) pressInSearch(key string, do *action) (order string) {
 		s.look(s.recall.Len())
 	default:
 		e.held = key
-		e.finishSearch()
+		e.found, e.search = s, nil
 	}
 	return doSearch.order
-}
-
-// finishSearch keeps the line; showFound has still to show it.
-func (e *promptEditor) finishSearch() {
-	e.found, e.search = e.search, nil
 }
 
 // showFound puts what was found into the line.
