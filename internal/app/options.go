@@ -154,13 +154,13 @@ func (o *Options) parse(args []string, env Environment) error {
 		words[i] = commands.Word{Text: a}
 	}
 	line, err := commands.Reorder(set, words, true)
+	if err == nil {
+		err = set.Parse(line)
+	}
+	if err == nil {
+		err = finish()
+	}
 	if err != nil {
-		return err
-	}
-	if err := set.Parse(line); err != nil {
-		return err
-	}
-	if err := finish(); err != nil {
 		return err
 	}
 	o.Command = set.Args()
