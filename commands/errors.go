@@ -19,29 +19,24 @@ const (
 	StatusTerminated  = 143 // asked to end by SIGTERM or SIGHUP
 )
 
-// StatusMeaning is one row of the list of exit statuses.
-type StatusMeaning struct {
+// Statuses lists the exit statuses with their meaning, for --help and the README.
+var Statuses = []struct {
 	Status  int
 	Meaning string
-}
-
-// Statuses lists the exit statuses with their meaning, for --help and the README.
-func Statuses() []StatusMeaning {
-	return []StatusMeaning{
-		{StatusOK, "everything succeeded"},
-		{StatusFailed, "a command failed"},
-		{StatusUsage, "wrong usage: nothing was done"},
-		{StatusNoServer, "no server could be reached, or the session was lost"},
-		{StatusLockLost, "a lock was lost, or may have been"},
-		{StatusNotLocked, "a lock was not got: somebody else holds it"},
-		{StatusUnconfirmed, "the release of a lock was not confirmed (with --confirm)"},
-		{StatusCannotRun, "the program under a lock could not be run"},
-		{StatusUnknown, "unknown command, or no such program under a lock"},
-		{StatusInterrupted, "interrupted by Ctrl-C"},
-		{StatusQuit, "interrupted by Ctrl-\\"},
-		{StatusBrokenPipe, "the reader of the answers went away"},
-		{StatusTerminated, "ended by SIGTERM or SIGHUP"},
-	}
+}{
+	{StatusOK, "everything succeeded"},
+	{StatusFailed, "a command failed"},
+	{StatusUsage, "wrong usage: nothing was done"},
+	{StatusNoServer, "no server could be reached, or the session was lost"},
+	{StatusLockLost, "a lock was lost, or may have been"},
+	{StatusNotLocked, "a lock was not got: somebody else holds it"},
+	{StatusUnconfirmed, "the release of a lock was not confirmed (with --confirm)"},
+	{StatusCannotRun, "the program under a lock could not be run"},
+	{StatusUnknown, "unknown command, or no such program under a lock"},
+	{StatusInterrupted, "interrupted by Ctrl-C"},
+	{StatusQuit, "interrupted by Ctrl-\\"},
+	{StatusBrokenPipe, "the reader of the answers went away"},
+	{StatusTerminated, "ended by SIGTERM or SIGHUP"},
 }
 
 // UsageError is a line that cannot be meant as it stands; nothing was done.

@@ -52,7 +52,7 @@ func TestStatus(t *testing.T) {
 		}
 	}
 	listed := map[int]bool{}
-	for _, s := range commands.Statuses() {
+	for _, s := range commands.Statuses {
 		listed[s.Status] = true
 	}
 	for _, s := range []int{0, 1, 2, 69, 74, 75, 126, 127, 130, 131, 141, 143} {

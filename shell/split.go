@@ -226,15 +226,9 @@ func ansiQuote(word string) string {
 	b := []byte("$'")
 	for word != "" {
 		r, n := utf8.DecodeRuneInString(word)
-		switch {
-		case r == '\\' || r == '\'':
-			b = append(b, '\\', byte(r))
-		case r == '\n':
-			b = append(b, `\n`...)
-		case r == '\r':
-			b = append(b, `\r`...)
-		case r == '\t':
-			b = append(b, `\t`...)
+		switch i := strings.IndexRune("\n\r\t\\'", r); {
+		case i >= 0:
+			b = append(b, '\\', `nrt\'`[i])
 		case n == 1 && (r == utf8.RuneError || notPrinted(r)):
 			b = fmt.Appendf(b, `\x%02x`, word[0])
 		case !notPrinted(r):

@@ -49,9 +49,9 @@ func Open(dir, listen string) (*Place, error) {
 	if dir == "" {
 		return run(nil, addr)
 	}
-	f, err := meetingFile(dir)
+	f, err := userfile.Open(filepath.Join(dir, "zksh", "sandbox"), 0)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("sandbox: the file where shells meet: %w", err)
 	}
 	for deadline := time.Now().Add(meetingPatience); ; time.Sleep(meetingPause) {
 		mine, err := userfile.Lock(f, false)
@@ -71,14 +71,6 @@ func Open(dir, listen string) (*Place, error) {
 			return nil, errors.Join(errors.New("sandbox: another shell is starting one and does not get on"), f.Close())
 		}
 	}
-}
-
-func meetingFile(dir string) (*os.File, error) {
-	f, err := userfile.Open(filepath.Join(dir, "zksh", "sandbox"), 0)
-	if err != nil {
-		return nil, fmt.Errorf("sandbox: the file where shells meet: %w", err)
-	}
-	return f, nil
 }
 
 // run starts a server and, if shells can meet, tells where it listens.

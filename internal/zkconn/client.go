@@ -139,7 +139,7 @@ func (c Client) RemoveWatches(ctx context.Context, path string, t WatcherType, l
 	l := c.s.current()
 	server := c.root(l).server(path)
 	o := asking(jute.OpRemoveWatches, path, (*answer).nothing, func(e *jute.Encoder) { e.Int(int32(t)) })
-	if o.err == nil && !look(l, func() bool { return l.watches.has(true, server, t.kinds()...) }) {
+	if o.err == nil && !look(l, func() bool { return l.watches.has(true, server, covered[t]...) }) {
 		o.err = &Error{Code: noWatcher, Path: path}
 	}
 	o.write = true

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"log"
 	"maps"
 	"net"
 	"slices"
@@ -75,8 +77,8 @@ func newLink(servers Servers, cfg Config, emit func(Event)) (*link, error) {
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.hosts = newHosts(l.ctx, cfg.Timeout, servers.Hosts, l.passFailed)
 	conn, events, err := zk.Connect(servers.Hosts, cfg.Timeout,
-		options(zk.WithDialer(l.dial), zk.WithHostProvider(l.hosts),
-			zk.WithLogger(silent{}), zk.WithLogInfo(false))...)
+		zk.WithDialer(l.dial), zk.WithHostProvider(l.hosts),
+		zk.WithLogger(log.New(io.Discard, "", 0)), zk.WithLogInfo(false)) // what it logs reaches us as errors
 	if err != nil {
 		l.cancel()
 		return nil, fmt.Errorf("server %q: %w", servers.Spec, err)
@@ -84,14 +86,6 @@ func newLink(servers Servers, cfg Config, emit func(Event)) (*link, error) {
 	l.conn, l.events = conn, events
 	return l, nil
 }
-
-// options makes a slice of the library's option type, which it does not export.
-func options[T any](o ...T) []T { return o }
-
-// silent drops the library's log lines; what they report reaches us as errors.
-type silent struct{}
-
-func (silent) Printf(string, ...any) {}
 
 // patience is how long a write or an answer may take before the connection
 // counts as dead: two thirds of the session timeout, as in every client.
@@ -211,7 +205,7 @@ func (l *link) nodeEvent(t EventType, path string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	quiet := l.watches.quiet(t, path)
-	l.watches.fire(path, t.uses()...)
+	l.watches.fire(path, usedUp[t]...)
 	if t == eventNodeDeleted {
 		delete(l.ephemerals, path)
 	}

@@ -42,17 +42,12 @@ type watch struct {
 // lock guards it.
 type watchTable map[watchKey]watch
 
-// uses are the kinds of one-shot watches that an event uses up.
-func (t EventType) uses() []watchKind {
-	switch t {
-	case eventNodeCreated, eventNodeDataChanged:
-		return []watchKind{dataWatch, existWatch}
-	case eventNodeDeleted:
-		return []watchKind{dataWatch, existWatch, childWatch}
-	case eventNodeChildrenChanged:
-		return []watchKind{childWatch}
-	}
-	return nil
+// usedUp are the kinds of one-shot watches that an event uses up.
+var usedUp = map[EventType][]watchKind{
+	eventNodeCreated:         {dataWatch, existWatch},
+	eventNodeDataChanged:     {dataWatch, existWatch},
+	eventNodeDeleted:         {dataWatch, existWatch, childWatch},
+	eventNodeChildrenChanged: {childWatch},
 }
 
 // has tells whether there is a watch of one of these kinds on path, or, if shown
@@ -85,7 +80,7 @@ func (w watchTable) fire(path string, kinds ...watchKind) (shown []watchKind) {
 
 // quiet tells whether an event of path is for quiet watches alone.
 func (w watchTable) quiet(t EventType, path string) bool {
-	if !w.has(false, path, t.uses()...) || w.has(true, path, append(t.uses(), persistentWatch)...) {
+	if !w.has(false, path, usedUp[t]...) || w.has(true, path, append(usedUp[t], persistentWatch)...) {
 		return false
 	}
 	if t == eventNodeChildrenChanged { // a recursive watch hears of the children themselves
@@ -146,19 +141,13 @@ const (
 	RecursiveWatches  WatcherType = 5
 )
 
-// kinds are the watches a type covers, in the order in which their removal shows.
-func (t WatcherType) kinds() []watchKind {
-	switch t {
-	case ChildrenWatches:
-		return []watchKind{childWatch, persistentWatch, recursiveWatch}
-	case DataWatches:
-		return []watchKind{dataWatch, existWatch, persistentWatch, recursiveWatch}
-	case PersistentWatches:
-		return []watchKind{persistentWatch}
-	case RecursiveWatches:
-		return []watchKind{recursiveWatch}
-	}
-	return []watchKind{childWatch, dataWatch, existWatch, persistentWatch, recursiveWatch}
+// covered are the watches of each type, in the order in which their removal shows.
+var covered = map[WatcherType][]watchKind{
+	ChildrenWatches:   {childWatch, persistentWatch, recursiveWatch},
+	DataWatches:       {dataWatch, existWatch, persistentWatch, recursiveWatch},
+	AnyWatches:        {childWatch, dataWatch, existWatch, persistentWatch, recursiveWatch},
+	PersistentWatches: {persistentWatch},
+	RecursiveWatches:  {recursiveWatch},
 }
 
 // removedEvents is the event each kind of removed watch shows.
@@ -174,7 +163,7 @@ var removedEvents = map[watchKind]EventType{
 // with the user's, so those who wait for them are woken.
 func (l *link) forgetWatches(path string, t WatcherType, state KeeperState) {
 	var events []EventType
-	for _, k := range l.watches.fire(path, t.kinds()...) {
+	for _, k := range l.watches.fire(path, covered[t]...) {
 		events = append(events, removedEvents[k])
 	}
 	for _, e := range slices.Compact(events) {

@@ -38,15 +38,10 @@ func (p Progress) tell(done, total int) {
 	}
 }
 
-// Options of List.
-type Options struct {
-	Watch    bool // leave a child watch on every node
-	Progress Progress
-}
-
-// List reads a subtree breadth first. Nodes that vanish meanwhile are left out;
+// List reads a subtree breadth first. With watch it leaves a child watch on every
+// node. Nodes that vanish meanwhile are left out;
 // the root missing is an error, as is a node that may not be read.
-func List(ctx context.Context, c zkconn.Client, root string, o Options) (*Node, int, error) {
+func List(ctx context.Context, c zkconn.Client, root string, watch bool, progress Progress) (*Node, int, error) {
 	if err := zkconn.ValidatePath(root, false); err != nil {
 		return nil, 0, err
 	}
@@ -54,10 +49,10 @@ func List(ctx context.Context, c zkconn.Client, root string, o Options) (*Node, 
 	if err != nil {
 		return nil, 0, err
 	}
-	w := &walker{ctx: ctx, p: p, o: o, root: &Node{Path: root}, total: 1}
+	w := &walker{ctx: ctx, p: p, watch: watch, progress: progress, root: &Node{Path: root}, total: 1}
 	w.queue = []*Node{w.root}
 	// The first answer decides whether the rest is worth asking in batches.
-	names, err := p.Children(root, o.Watch).Wait(ctx)
+	names, err := p.Children(root, watch).Wait(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -66,7 +61,7 @@ func List(ctx context.Context, c zkconn.Client, root string, o Options) (*Node, 
 	}
 	switch {
 	case len(w.queue) == 0:
-	case !o.Watch && len(w.queue) > 1 && p.HasMultiRead(ctx):
+	case !watch && len(w.queue) > 1 && p.HasMultiRead(ctx):
 		err = w.batches()
 	default:
 		err = w.singles()
@@ -75,13 +70,14 @@ func List(ctx context.Context, c zkconn.Client, root string, o Options) (*Node, 
 }
 
 type walker struct {
-	ctx   context.Context
-	p     *zkconn.Pipe
-	o     Options
-	root  *Node
-	queue []*Node // to be asked for
-	done  int
-	total int
+	ctx      context.Context
+	p        *zkconn.Pipe
+	watch    bool
+	progress Progress
+	root     *Node
+	queue    []*Node // to be asked for
+	done     int
+	total    int
 }
 
 // found files the children of one node.
@@ -109,7 +105,7 @@ func (w *walker) found(n *Node, l zkconn.Listing) error {
 		w.queue = append(w.queue, n.Children...)
 		w.total += len(l.Names)
 	}
-	w.o.Progress.tell(w.done, w.total)
+	w.progress.tell(w.done, w.total)
 	return nil
 }
 
@@ -146,7 +142,7 @@ func (w *walker) singles() error {
 				return nil, nil
 			}
 			n := w.next(1)[0]
-			return n, w.p.Children(n.Path, w.o.Watch)
+			return n, w.p.Children(n.Path, w.watch)
 		},
 		func(n *Node, names []string, err error) error {
 			return w.found(n, zkconn.Listing{Names: names, Err: err})
@@ -185,7 +181,7 @@ func (n *Node) below(yield func(*Node) bool) bool {
 // CountEphemerals returns how many znodes of a subtree are ephemeral. Only those
 // without children are looked at: no others can be.
 func CountEphemerals(ctx context.Context, c zkconn.Client, root string, progress Progress) (int, error) {
-	tree, _, err := List(ctx, c, root, Options{})
+	tree, _, err := List(ctx, c, root, false, nil)
 	if err != nil {
 		return 0, err
 	}
