@@ -115,19 +115,15 @@ var setACLCommand = &Command{
 				return Misuse("%s", err)
 			}
 			if *recurse {
-				return setTreeACL(ctx, env, args[0], acl, v)
+				update, end := env.Screen.Progress("changed")
+				n, err := zktree.SetACL(ctx, env.Session.Client, args[0], acl, v, update)
+				end()
+				return env.answer(err, done("setAcl", args[0], "changed", n))
 			}
 			st, err := env.Session.SetACL(ctx, args[0], acl, v)
 			return env.answer(err, written("setAcl", args[0], st, *stat))
 		}
 	},
-}
-
-func setTreeACL(ctx context.Context, env *Env, path string, acl []zk.ACL, version int32) error {
-	update, end := env.Screen.Progress("changed")
-	n, err := zktree.SetACL(ctx, env.Session.Client, path, acl, version, update)
-	end()
-	return env.answer(err, done("setAcl", path, "changed", n))
 }
 
 var addauthCommand = &Command{

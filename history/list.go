@@ -52,13 +52,12 @@ func (l *List) Get(i int) (line string, ok bool) {
 // Replace puts line in the place of line i, as redo does with its own line,
 // and says whether there was one.
 func (l *List) Replace(i int, line string) bool {
-	i -= l.dropped
-	if i < 0 || i >= len(l.lines) {
-		return false
+	old, ok := l.Get(i)
+	if ok {
+		l.bytes += len(line) - len(old)
+		l.lines[i-l.dropped] = line
 	}
-	l.bytes += len(line) - len(l.lines[i])
-	l.lines[i] = line
-	return true
+	return ok
 }
 
 // Len returns the number of lines so far, which is the number the next one gets.

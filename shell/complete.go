@@ -129,8 +129,12 @@ func (c *completer) values(param commands.Param, p *partial) choices {
 			{word: "digest", about: "a user and a password, as user:password"}, {word: "sasl"}, {word: "x509"}})
 	case commands.ACL:
 		return aclEntries(p)
-	case commands.LineNumber:
-		return c.lineNumbers(p)
+	case commands.LineNumber: // the newest first
+		var list []choice
+		for _, e := range slices.Backward(c.lines.Last(maxProposals)) {
+			list = append(list, choice{word: strconv.Itoa(e.Number), about: render.Safe(history.Redacted(e.Line))})
+		}
+		return fitting(p.text, list)
 	}
 	return choices{}
 }
@@ -188,15 +192,6 @@ func aclEntries(p *partial) choices {
 	var list []choice
 	for i := 0; i < len(pairs); i += 2 {
 		list = append(list, choice{word: head + pairs[i], label: pairs[i], about: pairs[i+1], goesOn: true})
-	}
-	return fitting(p.text, list)
-}
-
-// lineNumbers proposes the lines of the history, the newest first.
-func (c *completer) lineNumbers(p *partial) choices {
-	var list []choice
-	for _, e := range slices.Backward(c.lines.Last(maxProposals)) {
-		list = append(list, choice{word: strconv.Itoa(e.Number), about: render.Safe(history.Redacted(e.Line))})
 	}
 	return fitting(p.text, list)
 }

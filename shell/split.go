@@ -201,7 +201,7 @@ func quote(word string) string {
 	switch {
 	case !printable(word):
 		return ansiQuote(word)
-	case isPlain(word):
+	case word != "" && !strings.Contains("-\"'", word[:1]) && !strings.HasPrefix(word, "$'") && !strings.ContainsAny(word, blanks):
 		return word
 	case !strings.Contains(word, `"`):
 		return `"` + word + `"`
@@ -209,11 +209,6 @@ func quote(word string) string {
 		return "'" + word + "'"
 	}
 	return ansiQuote(word)
-}
-
-func isPlain(word string) bool {
-	return word != "" && !strings.Contains("-\"'", word[:1]) &&
-		!strings.HasPrefix(word, "$'") && !strings.ContainsAny(word, blanks)
 }
 
 func printable(word string) bool {

@@ -51,20 +51,16 @@ func aclCost(list []acl) int64 {
 	return cost
 }
 
-func aclKey(list []acl) string {
-	var b strings.Builder
-	for _, a := range list {
-		fmt.Fprintf(&b, "%d %q %q ", a.perms, a.scheme, a.id.id)
-	}
-	return b.String()
-}
-
 // retain returns the shared list equal to this one, with one use more.
 func (c *aclCache) retain(list []acl) *aclList {
 	if c.lists == nil {
 		c.lists = make(map[string]*aclList)
 	}
-	key := aclKey(list)
+	var b strings.Builder
+	for _, a := range list {
+		fmt.Fprintf(&b, "%d %q %q ", a.perms, a.scheme, a.id.id)
+	}
+	key := b.String()
 	l := c.lists[key]
 	if l == nil {
 		l = &aclList{entries: slices.Clone(list), key: key}
