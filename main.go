@@ -58,7 +58,7 @@ func run() int {
 	defer stop()
 	var place *playground.Place
 	if opts.Sandbox {
-		if place, err = startSandbox(opts); err != nil {
+		if place, err = playground.Open(opts.SandboxDir, opts.Listen); err != nil {
 			return refuse(err)
 		}
 		defer place.Close()
@@ -80,7 +80,7 @@ func run() int {
 		Pager: os.Getenv("PAGER"), IsOption: app.IsOption,
 	}
 	if place != nil {
-		cfg.Welcome, cfg.Notices = welcome(place), notices(ctx, place)
+		cfg.Welcome, cfg.Notices = welcome(place), place.Ended()
 	}
 	if interactive && opts.HistoryFile != "" && opts.HistoryLines > 0 {
 		if cfg.History, err = history.Open(opts.HistoryFile, opts.HistoryLines); err != nil {
@@ -105,13 +105,6 @@ func run() int {
 	return sh.RunLines(ctx, name, in)
 }
 
-func startSandbox(opts app.Options) (*playground.Place, error) {
-	if opts.Listen != "" {
-		return playground.Serve(opts.SandboxDir, opts.Listen)
-	}
-	return playground.Open(opts.SandboxDir)
-}
-
 // serve keeps a sandbox up until a signal ends it, which is its proper end.
 func serve(ctx context.Context, place *playground.Place) int {
 	if status := show("serving the sandbox on " + place.Addr + "; Ctrl-C ends it\n" + playground.Notice + "\n"); status != commands.StatusOK {
@@ -126,21 +119,6 @@ func welcome(place *playground.Place) string {
 		return "You joined the sandbox of another terminal.\n" + playground.Notice + "\n"
 	}
 	return playground.Notice + "\nOpen a second terminal with zksh --sandbox to join.\n"
-}
-
-// notices tells when a joined sandbox has ended. It ends with ctx.
-func notices(ctx context.Context, place *playground.Place) <-chan string {
-	out := make(chan string, 1)
-	if place.Joined() {
-		go func() {
-			select {
-			case <-place.Ended():
-				out <- "the sandbox has ended with the shell that ran it; quit and start another with zksh --sandbox"
-			case <-ctx.Done():
-			}
-		}()
-	}
-	return out
 }
 
 // input is where commands come from when they are neither on the command line

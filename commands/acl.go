@@ -102,13 +102,13 @@ var setACLCommand = &Command{
 	Help: "The ACL is a comma-separated list of scheme:id:perms with perms out of cdrwa. With a version it is written only if" +
 		" the znode still has that aclVersion. With -R the whole subtree is changed, parents last.",
 	Example: "setAcl /app auth::cdrwa,world:anyone:r",
-	Params:  []Param{pathParam, {Name: "acl", Kind: ACL}, {Name: "version", Kind: Version, Optional: true}},
+	Params:  []Param{pathParam, {Name: "acl", Kind: ACL}, {Name: "version", Kind: Data, Optional: true}},
 	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "print the znode's new stat")
-		version := int32Flag(fs, "version", "v", -1, "write only if the aclVersion is this `version`")
+		version := numberFlag(fs, 32, "version", "v", -1, "write only if the aclVersion is this `version`")
 		recurse := fs.BoolP("recursive", "R", false, "change the whole subtree")
 		return func(ctx context.Context, env *Env, args []string) error {
-			v, err := versionArg(fs, args, 2, version())
+			v, err := versionArg(fs, args, 2, version)
 			if err != nil {
 				return err
 			}
@@ -117,22 +117,15 @@ var setACLCommand = &Command{
 				return Misuse("%s", err)
 			}
 			if *recurse {
-				return setTreeACL(ctx, env, args[0], acl, v)
+				update, end := env.Screen.Progress("changed")
+				n, err := zktree.SetACL(ctx, env.Session.Client, args[0], acl, v, update)
+				end()
+				return env.answer(err, done("setAcl", args[0], "changed", n))
 			}
 			st, err := env.Session.SetACL(ctx, args[0], acl, v)
-			if err != nil {
-				return err
-			}
-			return env.Screen.Print(written("setAcl", args[0], st, *stat))
+			return env.answer(err, written("setAcl", args[0], st, *stat))
 		}
 	},
-}
-
-func setTreeACL(ctx context.Context, env *Env, path string, acl []zk.ACL, version int32) error {
-	update, end := env.Screen.Progress("changed")
-	n, err := zktree.SetACL(ctx, env.Session.Client, path, acl, version, update)
-	end()
-	return env.answer(err, done("setAcl", path, "changed", n))
 }
 
 var addauthCommand = &Command{

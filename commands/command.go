@@ -67,13 +67,9 @@ type Kind int
 // The kinds of positional words.
 const (
 	Path Kind = iota
-	Data
+	Data      // anything: nothing is proposed
 	ACL
 	Scheme
-	Version
-	Watch
-	Server
-	Number
 	LineNumber // of the history
 	Choice     // one of Words, in any case
 	CommandName

@@ -197,25 +197,17 @@ func (n *integer) String() string { return "" }
 // Type is part of pflag.Value; it is the value's name in help.
 func (n *integer) Type() string { return "number" }
 
-// int32Flag declares a flag with a 32-bit number, such as a version.
-func int32Flag(fs *pflag.FlagSet, name, short string, def int32, usage string) func() int32 {
-	v := int64(def)
-	fs.VarP(&integer{value: &v, bits: 32}, name, short, usage)
-	return func() int32 { return int32(v) }
-}
-
-// int64Flag declares a flag with a 64-bit number.
-func int64Flag(fs *pflag.FlagSet, name, short string, def int64, usage string) *int64 {
-	v := def
-	fs.VarP(&integer{value: &v, bits: 64}, name, short, usage)
-	return &v
+// numberFlag declares a flag with a number of so many bits, such as a version.
+func numberFlag(fs *pflag.FlagSet, bits int, name, short string, def int64, usage string) *int64 {
+	fs.VarP(&integer{value: &def, bits: bits}, name, short, usage)
+	return &def
 }
 
 // versionArg reads the positional version of the 3.4 syntax, unless it was given
 // by its flag.
-func versionArg(fs *pflag.FlagSet, args []string, i int, flag int32) (int32, error) {
+func versionArg(fs *pflag.FlagSet, args []string, i int, flag *int64) (int32, error) {
 	if i >= len(args) {
-		return flag, nil
+		return int32(*flag), nil
 	}
 	if fs.Changed("version") {
 		return 0, Misuse("unexpected word %q: the version is given by -v already", args[i])

@@ -185,7 +185,7 @@ func TestIntegerFlags(t *testing.T) {
 		"-v 5 -v x":              `"x" is not a whole number of 32 bits`,
 	} {
 		fs := newFlagSet("sample")
-		version, bytes := int32Flag(fs, "version", "v", -1, ""), int64Flag(fs, "bytes", "b", -1, "")
+		version, bytes := numberFlag(fs, 32, "version", "v", -1, ""), numberFlag(fs, 64, "bytes", "b", -1, "")
 		line2, err := Reorder(fs, words(line), false)
 		if err != nil {
 			t.Errorf("%s: %v", line, err)
@@ -199,7 +199,7 @@ func TestIntegerFlags(t *testing.T) {
 		case err != nil:
 			t.Errorf("%s: %v", line, err)
 		default:
-			got = strings.Join([]string{fmt.Sprint(version()), fmt.Sprint(*bytes)}, " ")
+			got = strings.Join([]string{fmt.Sprint(*version), fmt.Sprint(*bytes)}, " ")
 		}
 		if got != want {
 			t.Errorf("%s: %s; want %s", line, got, want)
@@ -220,7 +220,7 @@ func execute(c *Command, words []Word) error {
 func TestRead(t *testing.T) {
 	var got []string
 	run := func(_ context.Context, _ *Env, args []string) error { got = args; return nil }
-	flags := func(fs *pflag.FlagSet) Run { sample(fs); int32Flag(fs, "version", "v", -1, ""); return run }
+	flags := func(fs *pflag.FlagSet) Run { sample(fs); numberFlag(fs, 32, "version", "v", -1, ""); return run }
 	sampled := &Command{Name: "sample", Args: "path [data]", Offline: true, Flags: flags,
 		Params: []Param{{Name: "path"}, {Name: "data", Optional: true}}}
 	secret := &Command{Name: "auth", Args: "scheme auth", Offline: true, Flags: flags,

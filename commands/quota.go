@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/zksh/zksh/internal/jute"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktree"
@@ -65,7 +67,7 @@ func (env *Env) quotaNodes(path string) (quotaNodes, error) {
 func (n quotaNodes) limits() string { return zkconn.Join(n.dir, limitsName) }
 func (n quotaNodes) stats() string  { return zkconn.Join(n.dir, statsName) }
 
-func (n quotaNodes) read(ctx context.Context, node string) (quota, error) {
+func (n quotaNodes) read(ctx context.Context, node string) (jute.Quota, error) {
 	data, _, err := n.c.Get(ctx, node, false)
 	if err != nil {
 		return nil, err
@@ -87,7 +89,7 @@ var setquotaCommand = &Command{
 	Flags: func(fs *pflag.FlagSet) Run {
 		values := make([]*int64, len(limits))
 		for i, l := range limits {
-			values[i] = int64Flag(fs, l.long, l.flag, -1, l.usage)
+			values[i] = numberFlag(fs, 64, l.long, l.flag, -1, l.usage)
 		}
 		return func(ctx context.Context, env *Env, args []string) error {
 			chosen, err := oneLimit(fs, true)
@@ -140,7 +142,7 @@ func setQuota(ctx context.Context, env *Env, path, key string, v int64) error {
 	q, err := n.read(ctx, n.limits())
 	fresh := errors.Is(err, zkconn.NoNode)
 	if fresh {
-		q, err = quota{"count": -1, "bytes": -1, "byteHardLimit": -1, "countHardLimit": -1}, n.create(ctx)
+		q, err = jute.Quota{"count": -1, "bytes": -1, "byteHardLimit": -1, "countHardLimit": -1}, n.create(ctx)
 	}
 	if err != nil {
 		return err
@@ -175,7 +177,7 @@ func (n quotaNodes) create(ctx context.Context) error {
 			return err
 		}
 	}
-	zero := quota{"count": 0, "bytes": 0}
+	zero := jute.Quota{"count": 0, "bytes": 0}
 	_, err := n.c.Create(ctx, n.stats(), []byte(zero.String()), zkconn.OpenACL(), zkconn.CreateMode{})
 	return ignore(err, zkconn.NodeExists)
 }
@@ -202,21 +204,21 @@ func (n quotaNodes) client(dir string) string {
 }
 
 func (n quotaNodes) noneBelow(ctx context.Context) error {
-	root, _, err := zktree.List(ctx, n.c, n.dir, zktree.Options{})
+	root, _, err := zktree.List(ctx, n.c, n.dir, false, nil)
 	if err != nil {
 		return ignore(err, zkconn.NoNode)
 	}
-	return root.Walk(func(path string) error {
-		if dir, found := strings.CutSuffix(path, "/"+limitsName); found {
+	for node := range root.All() {
+		if dir, found := strings.CutSuffix(node.Path, "/"+limitsName); found {
 			return fmt.Errorf("%s has a child %s which has a quota", n.path, n.client(dir))
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // warn answers with what is above a limit already, the soft or the hard one: as in
 // zkCli there is one warning for the number of znodes, and one for their bytes.
-func (n quotaNodes) warn(ctx context.Context, q quota) error {
+func (n quotaNodes) warn(ctx context.Context, q jute.Quota) error {
 	used, err := n.read(ctx, n.stats())
 	if err := ignore(err, zkconn.NoNode); err != nil {
 		return err
@@ -224,7 +226,7 @@ func (n quotaNodes) warn(ctx context.Context, q quota) error {
 	answer := done("setquota", n.path)
 	var warnings []string
 	for i, what := range []string{"count", "bytes"} {
-		have, soft, hard := used.get(what), q.get(limits[i].key), q.get(limits[i+2].key)
+		have, soft, hard := used.Get(what), q.Get(limits[i].key), q.Get(limits[i+2].key)
 		if soft >= 0 && have > soft || hard >= 0 && have > hard {
 			warnings = append(warnings, fmt.Sprintf("the %s quota you create is less than the existing %s:%d", what, what, have))
 		}
@@ -248,7 +250,7 @@ var listquotaCommand = &Command{
 			return err
 		}
 		env.Screen.Note("absolute path is " + n.limits())
-		var used quota
+		var used jute.Quota
 		limits, err := n.read(ctx, n.limits())
 		if err == nil {
 			used, err = n.read(ctx, n.stats())
@@ -256,10 +258,7 @@ var listquotaCommand = &Command{
 		if errors.Is(err, zkconn.NoNode) {
 			return fmt.Errorf("quota for %s does not exist.", args[0])
 		}
-		if err != nil {
-			return err
-		}
-		return env.Screen.Print(render.Answer{
+		return env.answer(err, render.Answer{
 			Words: fmt.Sprintf("Output quota for %s %s\nOutput stat for %s %s\n", args[0], limits, args[0], used),
 			JSON:  render.Facts{"path", args[0], "limits", limits, "stats", used},
 		})
@@ -284,12 +283,10 @@ var delquotaCommand = &Command{
 			if err != nil {
 				return err
 			}
-			if err := n.drop(ctx, chosen); errors.Is(err, zkconn.NoNode) {
-				return fmt.Errorf("Quota does not exist for %s", args[0])
-			} else if err != nil {
-				return err
+			if err = n.drop(ctx, chosen); errors.Is(err, zkconn.NoNode) {
+				err = fmt.Errorf("Quota does not exist for %s", args[0])
 			}
-			return env.Screen.Print(done("delquota", args[0]))
+			return env.answer(err, done("delquota", args[0]))
 		}
 	},
 }
@@ -319,6 +316,28 @@ func (n quotaNodes) drop(ctx context.Context, chosen int) error {
 		if err := ignore(err, zkconn.NoNode); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+func parseQuota(data []byte) (jute.Quota, error) {
+	q, ok := jute.ParseQuota(data)
+	if !ok || len(q) == 0 {
+		return nil, fmt.Errorf("malformed quota %q", data)
+	}
+	return q, nil
+}
+
+// guardQuota refuses to write what would end a real server's process (3.8.0): it
+// reads a stats znode at the next write below the path it counts, and does not
+// survive malformed text there.
+func guardQuota(env *Env, path string, data []byte) error {
+	server := env.Session.ServerPath(path)
+	if !strings.HasPrefix(server, quotaRoot+"/") || !strings.HasSuffix(server, "/"+statsName) {
+		return nil
+	}
+	if _, err := parseQuota(data); err != nil {
+		return fmt.Errorf("%s is refused for %s: a server can end over it; setquota writes well-formed quotas", strconv.Quote(string(data)), path)
 	}
 	return nil
 }

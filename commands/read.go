@@ -5,9 +5,9 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -20,7 +20,7 @@ import (
 
 var (
 	pathParam  = Param{Name: "path", Kind: Path}
-	watchParam = Param{Name: "watch", Kind: Watch, Optional: true}
+	watchParam = Param{Name: "watch", Kind: Data, Optional: true}
 )
 
 // listing is the answer of ls.
@@ -69,18 +69,18 @@ type subtree struct {
 
 // Text prints the paths in zkCli's order.
 func (s subtree) Text(w io.Writer) error {
-	return s.root.Walk(func(path string) error {
-		_, err := io.WriteString(w, path+"\n")
-		return err
-	})
+	for n := range s.root.All() {
+		if _, err := io.WriteString(w, n.Path+"\n"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func (s subtree) paths() []string {
-	var all []string
-	_ = s.root.Walk(func(path string) error { // the visitor has no error to give
-		all = append(all, path)
-		return nil
-	})
+func (s subtree) paths() (all []string) {
+	for n := range s.root.All() {
+		all = append(all, n.Path)
+	}
 	return all
 }
 
@@ -130,11 +130,8 @@ var lsHelp = render.Answer{Words: "usage: ls [options] path\n -?   help\n -R   r
 
 func list(ctx context.Context, env *Env, path string, watch, stat bool) error {
 	names, st, err := env.Session.Children(ctx, path, watch)
-	if err != nil {
-		return err
-	}
-	zktree.SortNames(names)
-	return env.Screen.Print(&listing{path, names, statIf(stat, st)})
+	slices.Sort(names)
+	return env.answer(err, &listing{path, names, statIf(stat, st)})
 }
 
 // listTree prints a subtree. With watch it leaves a data watch on the root, as
@@ -146,7 +143,7 @@ func listTree(ctx context.Context, env *Env, path string, watch bool) error {
 		}
 	}
 	update, end := env.Screen.Progress("listed")
-	root, _, err := zktree.List(ctx, env.Session.Client, path, zktree.Options{Watch: watch, Progress: update})
+	root, _, err := zktree.List(ctx, env.Session.Client, path, watch, update)
 	end()
 	return env.answer(err, subtree{root})
 }
@@ -265,15 +262,10 @@ var existsCommand = &Command{
 	Params:  []Param{pathParam},
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
 		_, err := env.Session.Exists(ctx, args[0], false)
-		if err != nil && !errors.Is(err, zkconn.NoNode) {
-			return err
+		answer := render.Answer{JSON: render.Facts{"path", args[0], "exists", err == nil}}
+		if failed := env.answer(ignore(err, zkconn.NoNode), answer); failed != nil || err == nil {
+			return failed
 		}
-		if perr := env.Screen.Print(render.Answer{JSON: render.Facts{"path", args[0], "exists", err == nil}}); perr != nil {
-			return perr
-		}
-		if err != nil {
-			return Unmet{}
-		}
-		return nil
+		return &StatusError{Status: StatusFailed}
 	}),
 }

@@ -2,7 +2,14 @@ package commands
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
 	"strings"
+
+	"github.com/spf13/pflag"
 
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
@@ -14,7 +21,7 @@ var connectCommand = &Command{
 	Help: "Takes the same connect string as -server, and the present one when left out. The present session is closed first;" +
 		" its watches and credentials stay behind.",
 	Example: "connect zk1:2181,zk2:2181/app",
-	Params:  []Param{{Name: "host:port", Kind: Server, Optional: true}},
+	Params:  []Param{{Name: "host:port", Kind: Data, Optional: true}},
 	Offline: true,
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
 		spec := strings.Join(args, "") // one word, or none
@@ -69,15 +76,12 @@ var whoamiCommand = &Command{
 	Example: "whoami",
 	Flags: NoFlags(func(ctx context.Context, env *Env, _ []string) error {
 		ids, err := env.Session.WhoAmI(ctx)
-		if err != nil {
-			return err
-		}
 		answer := render.Answer{Words: "Auth scheme: User\n", Grid: render.Grid{Header: []string{"scheme", "user"}}, JSON: ids}
 		for _, id := range ids {
 			answer.Words += id.Scheme + ": " + id.User + "\n"
 			answer.Grid.Rows = append(answer.Grid.Rows, []string{id.Scheme, id.User})
 		}
-		return env.Screen.Print(answer)
+		return env.answer(err, answer)
 	}),
 }
 
@@ -90,4 +94,116 @@ var versionCommand = &Command{
 		return env.Screen.Print(render.Answer{
 			Words: "zksh version: " + env.Version + "\n", JSON: render.Facts{"version", env.Version}})
 	}),
+}
+
+// ensemble is the answer of config and reconfig: the configuration as the server
+// keeps it.
+func ensemble(head, config string, stat *render.Stat) render.Answer {
+	return render.Answer{Words: head + config + "\n", Stat: stat, JSON: render.Facts{"config", config, "stat", stat}}
+}
+
+var configCommand = &Command{
+	Name: "config", Group: "Ensemble", Args: "[-c] [-w] [-s]", OneRequest: always,
+	Summary: "print the ensemble's configuration",
+	Help:    "A stand-alone server has none. With -c only what a client needs is printed: the version and the addresses.",
+	Example: "config -c",
+	Flags: func(fs *pflag.FlagSet) Run {
+		client := fs.BoolP("client", "c", false, "print the version and the clients' addresses")
+		watch := fs.BoolP("watch", "w", false, "leave a watch on the configuration")
+		stat := fs.BoolP("stat", "s", false, "print its stat as well")
+		return func(ctx context.Context, env *Env, _ []string) error {
+			data, st, err := env.Session.Absolute().Get(ctx, zkconn.ConfigPath, *watch)
+			config := string(data)
+			if *client {
+				config = clientConfig(config)
+			}
+			return env.answer(err, ensemble("", config, statIf(*stat, st)))
+		}
+	},
+}
+
+// clientConfig is "<version> host:port,host:port" (ConfigUtils.getClientConfigStr).
+func clientConfig(config string) string {
+	var version string
+	var addrs []string
+	for l := range strings.SplitSeq(config, "\n") {
+		key, value, _ := strings.Cut(strings.TrimSpace(l), "=")
+		switch {
+		case key == "version":
+			version = value
+		case strings.HasPrefix(key, "server."):
+			if _, addr, ok := strings.Cut(value, ";"); ok {
+				addrs = append(addrs, addr)
+			}
+		}
+	}
+	return version + " " + strings.Join(addrs, ",")
+}
+
+var reconfigCommand = &Command{
+	Name: "reconfig", Group: "Ensemble",
+	Args: "[-s] [-v version] [[-file path] | [-members serverID=host:port1:port2;port3[,...]*]] |" +
+		" [-add serverId=host:port1:port2;port3[,...]]* [-remove serverId[,...]*]",
+	Summary: "change the ensemble's members",
+	Help:    "-add and -remove change the present members, -members and -file replace them. The version is written in hexadecimal, as config prints it.",
+	Example: "reconfig -remove 3",
+	Flags: func(fs *pflag.FlagSet) Run {
+		stat := fs.BoolP("stat", "s", false, "print the new configuration's stat as well")
+		version := fs.StringP("version", "v", "", "change only the configuration of this version")
+		file := fs.String("file", "", "take all members from this file")
+		members := fs.String("members", "", "all members")
+		add := fs.StringArray("add", nil, "members to add or change")
+		remove := fs.StringArray("remove", nil, "ids of members to remove")
+		return func(ctx context.Context, env *Env, _ []string) error {
+			r := zkconn.Reconfig{
+				Joining: strings.ToLower(strings.Join(*add, ",")),
+				Leaving: strings.ToLower(strings.Join(*remove, ",")),
+				Members: strings.ToLower(*members),
+				Version: -1,
+			}
+			some := r.Joining+r.Leaving != ""
+			switch {
+			case !some && r.Members == "" && *file == "":
+				return Misuse("missing -add, -remove, -members or -file")
+			case some && (r.Members != "" || *file != ""):
+				return Misuse("Can't use -file or -members together with -add or -remove (mixing incremental and non-incremental modes is not allowed)")
+			case r.Members != "" && *file != "":
+				return Misuse("Can't use -file and -members together (conflicting non-incremental modes)")
+			}
+			var err error
+			if fs.Changed("version") {
+				if r.Version, err = strconv.ParseInt(*version, 16, 64); err != nil {
+					return Misuse("-v must be followed by a long (configuration version), not %q", *version)
+				}
+			}
+			if *file != "" {
+				if r.Members, err = membersOf(*file); err != nil {
+					return err
+				}
+			}
+			config, st, err := env.Session.Reconfig(ctx, r)
+			return env.answer(err, ensemble("Committed new configuration:\n", string(config), statIf(*stat, st)))
+		}
+	},
+}
+
+// membersOf takes the server lines out of a configuration file.
+func membersOf(name string) (string, error) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+			err = pathErr.Err
+		}
+		return "", fmt.Errorf("Error processing %s (%w)", name, err)
+	}
+	var members []string
+	for l := range strings.SplitSeq(string(data), "\n") {
+		if l = strings.TrimSpace(l); strings.HasPrefix(l, "server.") {
+			members = append(members, strings.ReplaceAll(l, " ", ""))
+		}
+	}
+	if len(members) == 0 {
+		return "", fmt.Errorf("Error processing %s (it has no line server.N=…)", name)
+	}
+	return strings.Join(members, ","), nil
 }

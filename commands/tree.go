@@ -21,10 +21,10 @@ var deleteallCommand = &Command{
 	Example: "deleteall /app/old",
 	Params:  []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
-		batch := int32Flag(fs, "batch", "b", zktree.DefaultBatch, "how many deletes go into one transaction; below 1: one by one")
+		batch := numberFlag(fs, 32, "batch", "b", zktree.DefaultBatch, "how many deletes go into one transaction; below 1: one by one")
 		sure := fs.BoolP("yes", "y", false, "do not ask")
 		return func(ctx context.Context, env *Env, args []string) error {
-			return deleteTree(ctx, env, "deleteall", args[0], int(batch()), *sure)
+			return deleteTree(ctx, env, "deleteall", args[0], int(*batch), *sure)
 		}
 	},
 }
@@ -78,29 +78,21 @@ func confirm(ctx context.Context, env *Env, path string) (bool, error) {
 	if n > 0 {
 		what = fmt.Sprintf("%d znodes", n+1)
 	}
-	eph, err := ephemeralsBelow(ctx, env, path, n)
-	if err != nil {
-		return false, err
+	eph := "too many to tell the ephemeral ones"
+	if n <= maxLooked {
+		update, end := env.Screen.Progress("looked at")
+		found, err := zktree.CountEphemerals(ctx, env.Session.Client, path, update)
+		end()
+		if err != nil {
+			return false, err
+		}
+		eph = fmt.Sprintf("%d ephemeral", found)
 	}
 	return env.Screen.Ask(ctx, fmt.Sprintf("delete %s (%s): %s? [y/N] ", what, eph, path))
 }
 
 // maxLooked is how many znodes are looked at for a question.
 const maxLooked = 10_000
-
-// ephemeralsBelow words how many znodes of a subtree are ephemeral.
-func ephemeralsBelow(ctx context.Context, env *Env, path string, below int) (string, error) {
-	if below > maxLooked {
-		return "too many to tell the ephemeral ones", nil
-	}
-	update, end := env.Screen.Progress("looked at")
-	defer end()
-	n, err := zktree.CountEphemerals(ctx, env.Session.Client, path, update)
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%d ephemeral", n), nil
-}
 
 var countCommand = &Command{
 	Name: "getAllChildrenNumber", Group: "Trees", Args: "path",
@@ -128,7 +120,7 @@ func countBelow(ctx context.Context, env *Env, path string) (int, error) {
 		return env.Session.CountChildren(ctx, path)
 	}
 	update, end := env.Screen.Progress("counted")
-	_, n, err := zktree.List(ctx, env.Session.Client, path, zktree.Options{Progress: update})
+	_, n, err := zktree.List(ctx, env.Session.Client, path, false, update)
 	end()
 	return n - 1, err
 }

@@ -53,7 +53,7 @@ var createCommand = &Command{
 			}
 			create := env.Session.Create
 			if *parents {
-				create = withParents(env.Session.Client)
+				create = withParents{env.Session.Client}.Create
 			}
 			path, err := create(ctx, args[0], data, acl, mode)
 			return env.answer(err, render.Answer{Words: "Created " + path + "\n", JSON: render.Facts{"created", path}})
@@ -75,34 +75,34 @@ func checkMode(m zkconn.CreateMode, hasTTL bool, ttl int64) error {
 	return nil
 }
 
-type createFunc func(ctx context.Context, path string, data []byte, acl []zk.ACL, mode zkconn.CreateMode) (string, error)
+// withParents is a Client that creates missing parents first.
+type withParents struct{ zkconn.Client }
 
-// withParents creates missing parents first, and removes those it made when the
-// znode itself cannot be created.
-func withParents(c zkconn.Client) createFunc {
-	return func(ctx context.Context, path string, data []byte, acl []zk.ACL, mode zkconn.CreateMode) (string, error) {
-		made, err := c.Create(ctx, path, data, acl, mode)
-		if !errors.Is(err, zkconn.NoNode) {
-			return made, err
-		}
-		var own []string
-		for i := 1; i < len(path); i++ {
-			if path[i] != '/' {
-				continue
-			}
-			switch _, err := c.Create(ctx, path[:i], nil, zkconn.OpenACL(), zkconn.CreateMode{}); {
-			case err == nil:
-				own = append(own, path[:i])
-			case !errors.Is(err, zkconn.NodeExists):
-				return "", errors.Join(err, removeOwn(ctx, c, own))
-			}
-		}
-		made, err = c.Create(ctx, path, data, acl, mode)
-		if err != nil && errors.As(err, new(*zkconn.Error)) {
-			return "", errors.Join(err, removeOwn(ctx, c, own))
-		}
+// Create removes the parents it has made when the znode itself cannot be created.
+func (c withParents) Create(
+	ctx context.Context, path string, data []byte, acl []zk.ACL, mode zkconn.CreateMode,
+) (string, error) {
+	made, err := c.Client.Create(ctx, path, data, acl, mode)
+	if !errors.Is(err, zkconn.NoNode) {
 		return made, err
 	}
+	var own []string
+	for i := 1; i < len(path); i++ {
+		if path[i] != '/' {
+			continue
+		}
+		switch _, err := c.Client.Create(ctx, path[:i], nil, zkconn.OpenACL(), zkconn.CreateMode{}); {
+		case err == nil:
+			own = append(own, path[:i])
+		case !errors.Is(err, zkconn.NodeExists):
+			return "", errors.Join(err, removeOwn(ctx, c.Client, own))
+		}
+	}
+	made, err = c.Client.Create(ctx, path, data, acl, mode)
+	if _, refused := errors.AsType[*zkconn.Error](err); refused {
+		return "", errors.Join(err, removeOwn(ctx, c.Client, own))
+	}
+	return made, err
 }
 
 // removeOwn takes back parents made for nothing. One that somebody else uses by
@@ -124,9 +124,8 @@ const cleanUp = 3 * time.Second
 
 // written is the answer of set and setAcl, which show the stat if it was asked for.
 func written(name, path string, stat *zk.Stat, show bool) render.Answer {
-	st := (*render.Stat)(stat)
-	answer := done(name, path, "stat", st)
-	if show {
+	answer := done(name, path, "stat", (*render.Stat)(stat))
+	if st := statIf(show, stat); st != nil {
 		answer.Stat, answer.Grid = st, st.Table()
 	}
 	return answer
@@ -139,10 +138,10 @@ var setCommand = &Command{
 	Help: "With a version the data is written only if the znode still has that dataVersion." +
 		" With -f the data is a file's contents; -f - is standard input, when the command is given on zksh's own command line.",
 	Example: `set -v 3 /app/config "threads=4"`,
-	Params:  []Param{pathParam, {Name: "data", Kind: Data, Optional: true}, {Name: "version", Kind: Version, Optional: true}},
+	Params:  []Param{pathParam, {Name: "data", Kind: Data, Optional: true}, {Name: "version", Kind: Data, Optional: true}},
 	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "print the znode's new stat")
-		version := int32Flag(fs, "version", "v", -1, "write only if the dataVersion is this `version`")
+		version := numberFlag(fs, 32, "version", "v", -1, "write only if the dataVersion is this `version`")
 		b64 := fs.BoolP("base64", "b", false, "the data is given in base64")
 		file := fs.StringP("file", "f", "", "take the data from this `file`")
 		return func(ctx context.Context, env *Env, args []string) error {
@@ -156,7 +155,7 @@ var setCommand = &Command{
 			case len(args) > 3:
 				return Misuse("unexpected word %q: with -f the data comes from the file", args[2])
 			}
-			v, err := versionArg(fs, args, 2, version())
+			v, err := versionArg(fs, args, 2, version)
 			if err != nil {
 				return err
 			}
@@ -175,10 +174,7 @@ var setCommand = &Command{
 				return err
 			}
 			st, err := env.Session.Set(ctx, args[0], data, v)
-			if err != nil {
-				return err
-			}
-			return env.Screen.Print(written("set", args[0], st, *stat))
+			return env.answer(err, written("set", args[0], st, *stat))
 		}
 	},
 }
@@ -188,11 +184,11 @@ var deleteCommand = &Command{
 	Summary: "delete a znode that has no children",
 	Help:    "With a version the znode is deleted only if it still has that dataVersion.",
 	Example: "delete -v 3 /app/config",
-	Params:  []Param{pathParam, {Name: "version", Kind: Version, Optional: true}},
+	Params:  []Param{pathParam, {Name: "version", Kind: Data, Optional: true}},
 	Flags: func(fs *pflag.FlagSet) Run {
-		version := int32Flag(fs, "version", "v", -1, "delete only if the dataVersion is this `version`")
+		version := numberFlag(fs, 32, "version", "v", -1, "delete only if the dataVersion is this `version`")
 		return func(ctx context.Context, env *Env, args []string) error {
-			v, err := versionArg(fs, args, 1, version())
+			v, err := versionArg(fs, args, 1, version)
 			if err != nil {
 				return err
 			}

@@ -65,7 +65,13 @@ func (h *File) Append(line string) error {
 		if h.lines <= 2*h.max && h.seen <= maxBytes {
 			return nil
 		}
-		return h.trim()
+		// A new file with the newest lines takes the place of the old one. All shells,
+		// this one too, find out when they next take the lock.
+		kept, err := h.newest()
+		if err != nil {
+			return err
+		}
+		return userfile.Replace(h.path, kept, 0o600)
 	})
 }
 
@@ -243,14 +249,4 @@ func (h *File) newest() ([]byte, error) {
 		}
 	}
 	return data[start+1:], nil
-}
-
-// trim puts a new file with the newest lines in the place of the old one. All
-// shells, this one too, find out when they next take the lock.
-func (h *File) trim() error {
-	kept, err := h.newest()
-	if err != nil {
-		return err
-	}
-	return userfile.Replace(h.path, kept, 0o600)
 }

@@ -2,6 +2,8 @@
 // and in a file for the next one, without the lines that carry a password.
 package history
 
+import "strings"
+
 // Entry is a line with its number.
 type Entry struct {
 	Number int    `json:"number"`
@@ -50,13 +52,12 @@ func (l *List) Get(i int) (line string, ok bool) {
 // Replace puts line in the place of line i, as redo does with its own line,
 // and says whether there was one.
 func (l *List) Replace(i int, line string) bool {
-	i -= l.dropped
-	if i < 0 || i >= len(l.lines) {
-		return false
+	old, ok := l.Get(i)
+	if ok {
+		l.bytes += len(line) - len(old)
+		l.lines[i-l.dropped] = line
 	}
-	l.bytes += len(line) - len(l.lines[i])
-	l.lines[i] = line
-	return true
+	return ok
 }
 
 // Len returns the number of lines so far, which is the number the next one gets.
@@ -69,4 +70,62 @@ func (l *List) Last(n int) []Entry {
 		last = append(last, Entry{l.dropped + i, l.lines[i]})
 	}
 	return last
+}
+
+// Recall gives back lines typed earlier, in this session and in those before,
+// oldest first and numbered from 0. It holds no credentials and no line twice in
+// a row. The zero value has none. It is for one goroutine at a time.
+type Recall struct{ lines []string }
+
+// maxRecall bounds the lines a Recall keeps.
+const maxRecall = 20000
+
+// Add appends lines, but for those that carry credentials or are the same as the last.
+func (r *Recall) Add(lines ...string) {
+	for _, line := range lines {
+		if line == "" || len(line) > maxLine || secret(line) || len(r.lines) > 0 && r.lines[len(r.lines)-1] == line {
+			continue
+		}
+		if len(r.lines) >= maxRecall {
+			r.lines = append([]string(nil), r.lines[maxRecall/2:]...)
+		}
+		r.lines = append(r.lines, line)
+	}
+}
+
+// Len is the number of lines.
+func (r *Recall) Len() int { return len(r.lines) }
+
+// Older returns the nearest line before line i that begins with a prefix and says
+// something else, and its number.
+func (r *Recall) Older(i int, prefix string) (line string, at int, ok bool) {
+	return r.find(i, -1, func(l string) bool { return strings.HasPrefix(l, prefix) && l != r.shown(i, prefix) })
+}
+
+// Newer returns the nearest such line after line i.
+func (r *Recall) Newer(i int, prefix string) (line string, at int, ok bool) {
+	return r.find(i, 1, func(l string) bool { return strings.HasPrefix(l, prefix) && l != r.shown(i, prefix) })
+}
+
+// Search returns the nearest line before line i that contains a text and says
+// something else than line i, and its number.
+func (r *Recall) Search(i int, text string) (line string, at int, ok bool) {
+	return r.find(i, -1, func(l string) bool { return strings.Contains(l, text) && l != r.shown(i, "") })
+}
+
+// shown is line i, or what was typed, which comes after the last.
+func (r *Recall) shown(i int, typed string) string {
+	if i < len(r.lines) {
+		return r.lines[i]
+	}
+	return typed
+}
+
+func (r *Recall) find(i, step int, fits func(string) bool) (string, int, bool) {
+	for j := i + step; j >= 0 && j < len(r.lines); j += step {
+		if fits(r.lines[j]) {
+			return r.lines[j], j, true
+		}
+	}
+	return "", i, false
 }

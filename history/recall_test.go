@@ -6,7 +6,8 @@ import (
 )
 
 func TestRecall(t *testing.T) {
-	r := NewRecall([]string{"ls /", "get /a", "get /a", "addauth digest u:p", "", "ls /b"})
+	var r Recall
+	r.Add("ls /", "get /a", "get /a", "addauth digest u:p", "", "ls /b")
 	r.Add("set /c 1")
 	if r.Len() != 4 {
 		t.Fatalf("%d lines, want 4: %q", r.Len(), r.lines)
@@ -38,7 +39,7 @@ func TestRecall(t *testing.T) {
 }
 
 func TestRecallIsBounded(t *testing.T) {
-	r := NewRecall(nil)
+	var r Recall
 	for i := range 3 * maxRecall {
 		r.Add(fmt.Sprint(i))
 	}

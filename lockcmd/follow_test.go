@@ -42,7 +42,7 @@ func spectate(t *testing.T, s *zkconn.Session, path string, format render.Format
 	env := &commands.Env{Session: s, Screen: f.screen}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	f.cancel = cancel
-	go func() { f.ended <- showQueue(ctx, env, path, true) }() // stop waits for it
+	go func() { f.ended <- followQueue(ctx, env, path) }() // stop waits for it
 	t.Cleanup(func() { cancel(errEnough) })
 	return f
 }

@@ -2,20 +2,23 @@ package lockcmd
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strconv"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/spf13/pflag"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/lockcmd/queue"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
 func (t *Table) locksCommand() *commands.Command {
-	c := &commands.Command{
+	return &commands.Command{
 		Name: "locks", Group: group, Args: "[-f] [-q] [path]",
 		Summary: "show who holds a lock and who waits for it",
 		Help: "Without a path, what this shell holds and waits for. With a path, the queue of any lock below it, " +
@@ -23,25 +26,24 @@ func (t *Table) locksCommand() *commands.Command {
 		Example: "locks /locks/backup",
 		Params:  []commands.Param{{Name: "path", Optional: true}},
 		Offline: true,
-	}
-	c.Flags = func(fs *pflag.FlagSet) commands.Run {
-		follow := fs.BoolP("follow", "f", false, "go on and show each change, until Ctrl-C")
-		quiet := fs.BoolP("quiet", "q", false, "print nothing, only set the status")
-		return func(ctx context.Context, env *commands.Env, args []string) error {
-			switch {
-			case len(args) == 0 && (*follow || *quiet):
-				return &commands.UsageError{Command: c, Problem: "-f and -q need a path"}
-			case *follow && *quiet:
-				return &commands.UsageError{Command: c, Problem: "-f shows changes and -q shows nothing"}
-			case len(args) == 0:
-				return env.Screen.Print(t.list())
-			case *quiet:
-				return probe(ctx, env, args[0])
+		Flags: func(fs *pflag.FlagSet) commands.Run {
+			follow := fs.BoolP("follow", "f", false, "go on and show each change, until Ctrl-C")
+			quiet := fs.BoolP("quiet", "q", false, "print nothing, only set the status")
+			return func(ctx context.Context, env *commands.Env, args []string) error {
+				switch {
+				case len(args) == 0 && (*follow || *quiet):
+					return commands.Misuse("-f and -q need a path")
+				case *follow && *quiet:
+					return commands.Misuse("-f shows changes and -q shows nothing")
+				case len(args) == 0:
+					return env.Screen.Print(t.list())
+				case *follow:
+					return followQueue(ctx, env, args[0])
+				}
+				return showQueue(ctx, env, args[0], *quiet)
 			}
-			return showQueue(ctx, env, args[0], *follow)
-		}
+		},
 	}
-	return c
 }
 
 // ownLock is one lock of this shell, held or waited for.
@@ -110,4 +112,94 @@ func (l ownLocks) FitText(w io.Writer, columns int) error {
 	return render.WriteGrid(w, l.Table().Fit(columns-3, // blanks are behind the last column, too
 		render.Step{Column: node, Width: 12, Cut: queue.ShortNode}, render.Step{Column: times}, render.Step{Column: token},
 		render.Step{Column: mode}, render.Step{Column: path, Width: 5}))
+}
+
+// showQueue is the answer of locks PATH: who holds the lock and who waits. The
+// error is a StatusError without a text if there is anybody, which is all that a
+// script wants of a quiet one.
+func showQueue(ctx context.Context, env *commands.Env, path string, quiet bool) error {
+	read := queue.Look
+	if quiet {
+		read = queue.Read
+	}
+	q, err := read(ctx, ensemble{env.Session}, path)
+	if err != nil {
+		return err
+	}
+	if !quiet {
+		if err := env.Screen.Print(q); err != nil {
+			return err
+		}
+		for _, remark := range q.Remarks() {
+			env.Screen.Note(remark)
+		}
+	}
+	if q.Free() {
+		return nil
+	}
+	return &commands.StatusError{Status: commands.StatusNotLocked}
+}
+
+// ensemble is what package queue reads from.
+type ensemble struct{ s *zkconn.Session }
+
+var _ queue.Ensemble = ensemble{}
+
+// Children is part of queue.Ensemble.
+func (e ensemble) Children(ctx context.Context, path string) ([]string, error) {
+	names, _, err := e.s.Children(ctx, path, false)
+	return names, err
+}
+
+// Nodes is part of queue.Ensemble. The Stats of znodes that are not for us to read
+// come in a second flight.
+func (e ensemble) Nodes(ctx context.Context, paths []string) ([]queue.Node, error) {
+	p, err := e.s.Pipe(ctx, paths[0])
+	if err != nil {
+		return nil, err
+	}
+	nodes := make([]queue.Node, len(paths))
+	gets := make([]*zkconn.Pending[zkconn.Node], len(paths))
+	stats := map[int]*zkconn.Pending[*zk.Stat]{}
+	for i, path := range paths {
+		gets[i] = p.Get(path)
+	}
+	for i, get := range gets {
+		got, err := get.Wait(ctx)
+		switch {
+		case errors.Is(err, zkconn.NoAuth):
+			nodes[i].Hidden = true
+			stats[i] = p.Exists(paths[i])
+		case err != nil && !errors.Is(err, zkconn.NoNode):
+			return nil, err
+		default:
+			nodes[i].Data, nodes[i].Stat = got.Data, got.Stat
+		}
+	}
+	for i, stat := range stats {
+		if nodes[i].Stat, err = stat.Wait(ctx); err != nil && !errors.Is(err, zkconn.NoNode) {
+			return nil, err
+		}
+	}
+	return nodes, nil
+}
+
+// Hosts is part of queue.Ensemble.
+func (e ensemble) Hosts() []string { return e.s.Servers().Hosts }
+
+// Word is part of queue.Ensemble.
+func (e ensemble) Word(ctx context.Context, addr, word string) (string, error) {
+	return zkconn.FourLetter(ctx, addr, word)
+}
+
+// Config is part of queue.Ensemble.
+func (e ensemble) Config(ctx context.Context) (string, error) {
+	config, _, err := e.s.Absolute().Get(ctx, zkconn.ConfigPath, false)
+	return string(config), err
+}
+
+// Self is part of queue.Ensemble.
+func (e ensemble) Self() (session int64, since time.Time) {
+	info := e.s.Info()
+	return info.ID, info.Since
 }

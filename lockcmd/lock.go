@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"time"
@@ -79,26 +78,23 @@ func (f *lockFlags) declare(fs *pflag.FlagSet, k kind) {
 	fs.BoolVar(&f.revocable, "revocable", false, "release when somebody asks with revoke")
 }
 
-func (f *lockFlags) check(c *commands.Command, argv []string) error {
-	misuse := func(format string, args ...any) error {
-		return &commands.UsageError{Command: c, Problem: fmt.Sprintf(format, args...)}
-	}
+func (f *lockFlags) check(argv []string) error {
 	switch {
 	case f.try && f.wait.given:
-		return misuse("-n does not wait, so -w has no place beside it")
+		return commands.Misuse("-n does not wait, so -w has no place beside it")
 	case f.try && f.background:
-		return misuse("-n does not wait, so -b has no place beside it")
+		return commands.Misuse("-n does not wait, so -b has no place beside it")
 	case f.background && len(argv) > 0:
-		return misuse("-b and a command cannot be had together; start zksh itself in the background")
+		return commands.Misuse("-b and a command cannot be had together; start zksh itself in the background")
 	case (f.confirm || f.strict || f.waitGroup) && len(argv) == 0:
-		return misuse("--confirm, --strict and --wait-group are about a command: put -- and one behind the path")
+		return commands.Misuse("--confirm, --strict and --wait-group are about a command: put -- and one behind the path")
 	case f.status < 0 || f.status > 255:
-		return misuse("-E: %d is no exit status; they go from 0 to 255", f.status)
+		return commands.Misuse("-E: %d is no exit status; they go from 0 to 255", f.status)
 	}
 	if f.access != "" {
 		var err error
 		if f.acl, err = commands.ParseACL(f.access); err != nil {
-			return misuse("--acl: %v", err)
+			return commands.Misuse("--acl: %v", err)
 		}
 	}
 	f.try = f.try || f.wait.given && f.wait.value == 0 // as in flock
@@ -107,31 +103,30 @@ func (f *lockFlags) check(c *commands.Command, argv []string) error {
 			return nil
 		}
 	}
-	return misuse("--as: there is no family %q; there are mutex, rw, kazoo and all", f.family)
+	return commands.Misuse("--as: there is no family %q; there are mutex, rw, kazoo and all", f.family)
 }
 
 func (t *Table) lockCommand(k kind) *commands.Command {
-	c := &commands.Command{
+	return &commands.Command{
 		Name: k.command, Group: group,
 		Args:    "[-n] [-w duration] [-b] [-E status] [-m note] [--acl acl] [-t duration] [--confirm] [--strict] [--wait-group] [--as family] [--revocable] path [-- command arg…]",
 		Summary: k.summary, Help: k.help + " " + lockHelp,
 		Example: k.command + " -w 10s -m 'nightly backup' /locks/backup",
 		Params:  []commands.Param{{Name: "path"}, {Name: "command", Kind: commands.Data, Optional: true, Rest: true}},
-	}
-	c.Flags = func(fs *pflag.FlagSet) commands.Run {
-		var f lockFlags
-		f.declare(fs, k)
-		return func(ctx context.Context, env *commands.Env, args []string) error {
-			if err := f.check(c, args[1:]); err != nil {
-				return err
+		Flags: func(fs *pflag.FlagSet) commands.Run {
+			var f lockFlags
+			f.declare(fs, k)
+			return func(ctx context.Context, env *commands.Env, args []string) error {
+				if err := f.check(args[1:]); err != nil {
+					return err
+				}
+				if env.Mode == commands.OneShot && len(args) == 1 {
+					return commands.Misuse("the lock would end with this program: put -- and a command behind the path")
+				}
+				return t.take(ctx, env, k, &f, args[0], args[1:])
 			}
-			if env.Mode == commands.OneShot && len(args) == 1 {
-				return &commands.UsageError{Command: c, Problem: "the lock would end with this program: put -- and a command behind the path"}
-			}
-			return t.take(ctx, env, k, &f, args[0], args[1:])
-		}
+		},
 	}
-	return c
 }
 
 // take gets a lock, and runs a command under it if there is one. The signals that
@@ -271,41 +266,20 @@ func (o *owned) mayTake(k kind, f *lockFlags) error {
 }
 
 // answer is the line of a lock that was got.
-func (o *owned) answer(l *taken) locked {
-	return locked{Path: o.path, Mode: l.kind.label, Node: l.Node(), Token: render.Hex(l.Token()), Waited: l.State().Waited.Seconds()}
-}
-
-// locked is the answer of a command that took a lock.
-type locked struct {
-	Path   string  `json:"locked"`
-	Mode   string  `json:"mode"`
-	Node   string  `json:"node"`
-	Token  string  `json:"token"`
-	Waited float64 `json:"waited"` // seconds
-}
-
-func (l locked) line() string {
-	return fmt.Sprintf("locked %s mode=%s node=%s token=%s waited=%.3fs", l.Path, l.Mode, l.Node, l.Token, l.Waited)
-}
-
-// Text is one line.
-func (l locked) Text(w io.Writer) error {
-	_, err := io.WriteString(w, l.line()+"\n")
-	return err
+func (o *owned) answer(l *taken) render.Answer {
+	mode, node, token, waited := l.kind.label, l.Node(), render.Hex(l.Token()), l.State().Waited.Seconds()
+	return render.Answer{
+		Words: fmt.Sprintf("locked %s mode=%s node=%s token=%s waited=%.3fs\n", o.path, mode, node, token, waited),
+		JSON:  render.Facts{"locked", o.path, "mode", mode, "node", node, "token", token, "waited", waited},
+	}
 }
 
 // pending is the answer of a wait in the background.
-type pending struct {
-	Path  string `json:"waiting"`
-	Mode  string `json:"mode"`
-	Node  string `json:"node"`
-	Place int    `json:"place"`
-}
-
-// Text is one line.
-func (p pending) Text(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "waiting %s mode=%s node=%s place=%d\n", p.Path, p.Mode, p.Node, p.Place)
-	return err
+func pending(path, mode, node string, place int) render.Answer {
+	return render.Answer{
+		Words: fmt.Sprintf("waiting %s mode=%s node=%s place=%d\n", path, mode, node, place),
+		JSON:  render.Facts{"waiting", path, "mode", mode, "node", node, "place", place},
+	}
 }
 
 // duration is a flag's length of time; a number alone is seconds, as in flock.
@@ -337,5 +311,3 @@ func (d *duration) String() string {
 
 // Type is part of pflag.Value.
 func (d *duration) Type() string { return "duration" }
-
-var _ render.Value = locked{}

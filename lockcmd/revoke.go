@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/lockcmd/queue"
 )
@@ -65,26 +65,15 @@ func ask(ctx context.Context, env *commands.Env, node string) error {
 		}
 		return err
 	}
-	return env.Screen.Print(done{Asked: node, Who: queue.Who(data)})
+	return env.Screen.Print(done("asked", node, queue.Who(data)))
 }
 
-// done is what was done to somebody's znode: the answer of revoke and of unlock
-// --force. One of the two is set.
-type done struct {
-	Asked   string `json:"asked,omitempty"`
-	Removed string `json:"removed,omitempty"`
-	Who     string `json:"who"`
-}
-
-// Text is one line.
-func (d done) Text(w io.Writer) error {
-	line := "asked " + d.Asked
-	if d.Removed != "" {
-		line = "removed " + d.Removed
+// done is what was done to somebody's znode, asked or removed: the answer of revoke
+// and of unlock --force.
+func done(what, node, who string) render.Answer {
+	words := what + " " + node
+	if who != "" {
+		words += ", of " + who
 	}
-	if d.Who != "" {
-		line += ", of " + d.Who
-	}
-	_, err := io.WriteString(w, line+"\n")
-	return err
+	return render.Answer{Words: words + "\n", JSON: render.Facts{what, node, "who", who}}
 }

@@ -40,7 +40,7 @@ func TestShowQueue(t *testing.T) {
 		b := newBed(t, addr)
 		st := newStage(b.Session, render.Text)
 		wantStatus(t, showQueue(zktest.Within(t), &st.Env, b.root, false), 0)
-		wantStatus(t, probe(zktest.Within(t), &st.Env, b.root), 0)
+		wantStatus(t, showQueue(zktest.Within(t), &st.Env, b.root, true), 0)
 		if st.Printed() != "free\n" {
 			t.Errorf("%q", st.Printed())
 		}
@@ -48,7 +48,7 @@ func TestShowQueue(t *testing.T) {
 		b.add(hex32 + "__lock__0000000002")
 		b.persistent("/config", "")
 		st = newStage(b.Session, render.Text)
-		wantStatus(t, probe(zktest.Within(t), &st.Env, b.root), commands.StatusNotLocked)
+		wantStatus(t, showQueue(zktest.Within(t), &st.Env, b.root, true), commands.StatusNotLocked)
 		wantStatus(t, showQueue(zktest.Within(t), &st.Env, b.root, false), commands.StatusNotLocked)
 		lines := strings.Split(st.Printed(), "\n")
 		if len(lines) != 4 || strings.Join(strings.Fields(lines[0]), " ") != "PLACE MODE STATE SESSION CLIENT AGE WHO NODE" {

@@ -166,20 +166,17 @@ func (t *Table) Lost() error {
 	for _, o := range all {
 		if len(o.leases) > 0 && lost(o.status.State) && !o.reported {
 			o.reported = true
-			errs = append(errs, lossError(o.path, o.status))
+			err := fmt.Errorf("the lock on %s is lost: %w", o.path, o.status.Err)
+			if o.status.State == zklock.PresumedLost {
+				err = fmt.Errorf("the lock on %s may be lost: the servers have not confirmed it for as long as a session lasts", o.path)
+			}
+			errs = append(errs, err)
 		}
 	}
 	if len(errs) == 0 {
 		return nil
 	}
 	return lockLost(errors.Join(errs...))
-}
-
-func lossError(path string, s zklock.Status) error {
-	if s.State == zklock.PresumedLost {
-		return fmt.Errorf("the lock on %s may be lost: the servers have not confirmed it for as long as a session lasts", path)
-	}
-	return fmt.Errorf("the lock on %s is lost: %w", path, s.Err)
 }
 
 // Release gives everything back, newest first, and names what was held. What

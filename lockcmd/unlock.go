@@ -178,5 +178,5 @@ func (t *Table) force(ctx context.Context, env *commands.Env, dir, which string)
 			return err
 		}
 	}
-	return env.Screen.Print(done{Removed: node, Who: queue.Who(data)})
+	return env.Screen.Print(done("removed", node, queue.Who(data)))
 }

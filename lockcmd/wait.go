@@ -194,7 +194,7 @@ func (o *owned) waitLater(ctx context.Context, a *attempt, f *lockFlags) error {
 			return o.env.Screen.Print(o.answer(r.l))
 		case <-placed:
 			st := o.current()
-			return o.env.Screen.Print(pending{o.path, a.kind.label, st.Node, st.Place})
+			return o.env.Screen.Print(pending(o.path, a.kind.label, st.Node, st.Place))
 		case <-ended:
 			placed, ended = nil, nil // what was granted before is held, and said
 			o.giveUp(context.Cause(ctx))
@@ -206,7 +206,7 @@ func (o *owned) waitLater(ctx context.Context, a *attempt, f *lockFlags) error {
 func (o *owned) announce(a *attempt, l *taken, err error) {
 	switch why := context.Cause(a.ctx); {
 	case err == nil:
-		o.say(o.answer(l).line())
+		o.say(strings.TrimSuffix(o.answer(l).Words, "\n"))
 	case why != errWithdrawn && why != errLeaving || a.undone != nil:
 		o.say("lock " + o.path + ": " + err.Error())
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/history"
+	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/shell/line"
 )
@@ -32,9 +33,7 @@ func (s *Shell) Editor(in, out *os.File, getenv func(string) string) line.Editor
 			s.report("", err)
 		}
 	}
-	for _, line := range earlier {
-		s.recall.Add(line)
-	}
+	s.recall.Add(earlier...)
 	return line.New(in, out, getenv, line.Assistant{Open: openQuote, Complete: s.completer.complete, Recall: s.recall}, s.cfg.Interrupts)
 }
 
@@ -78,7 +77,7 @@ func (s *Shell) RunEditor(ctx context.Context, e line.Editor) int {
 func (h *byHand) banner() {
 	text := fmt.Sprintf("Connecting to %s\nWelcome to ZooKeeper! This is zksh %s; help lists the commands.\n%s",
 		h.s.cfg.Session.Servers().Spec, h.s.cfg.Version, h.s.cfg.Welcome)
-	if err := h.s.screen.event(plain(text)); err != nil {
+	if err := h.s.screen.event(render.Answer{Words: text, JSON: text}); err != nil {
 		h.s.report("", err)
 	}
 }

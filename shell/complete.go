@@ -129,8 +129,12 @@ func (c *completer) values(param commands.Param, p *partial) choices {
 			{word: "digest", about: "a user and a password, as user:password"}, {word: "sasl"}, {word: "x509"}})
 	case commands.ACL:
 		return aclEntries(p)
-	case commands.LineNumber:
-		return c.lineNumbers(p)
+	case commands.LineNumber: // the newest first
+		var list []choice
+		for _, e := range slices.Backward(c.lines.Last(maxProposals)) {
+			list = append(list, choice{word: strconv.Itoa(e.Number), about: render.Safe(history.Redacted(e.Line))})
+		}
+		return fitting(p.text, list)
 	}
 	return choices{}
 }
@@ -192,15 +196,6 @@ func aclEntries(p *partial) choices {
 	return fitting(p.text, list)
 }
 
-// lineNumbers proposes the lines of the history, the newest first.
-func (c *completer) lineNumbers(p *partial) choices {
-	var list []choice
-	for _, e := range slices.Backward(c.lines.Last(maxProposals)) {
-		list = append(list, choice{word: strconv.Itoa(e.Number), about: render.Safe(history.Redacted(e.Line))})
-	}
-	return fitting(p.text, list)
-}
-
 // paths proposes the children of the znode that the path leads to so far. No
 // blank follows a path: it may go on.
 func (c *completer) paths(p *partial) choices {
@@ -223,4 +218,94 @@ func (c *completer) paths(p *partial) choices {
 		found.last = text[:at+1] + names[len(names)-1] // they are sorted
 	}
 	return found
+}
+
+// partial is a line that is being typed, up to the cursor.
+type partial struct {
+	words []commands.Word // those that are finished
+	from  int             // where the word under way begins, in bytes
+	text  string          // what it says so far
+	quote string          // how it is quoted: nothing, ", ' or $'
+	flag  bool            // it is a flag, and spelled as it is
+}
+
+// partialLine takes the text before the cursor apart as split would, but for the
+// word that is not finished. ok is false where nothing can be told, as after half
+// an escape. A quoted word that is followed by more goes on: so a name can be
+// added to a path that was completed in quotes.
+func partialLine(line string) (p partial, ok bool) {
+	for {
+		rest := strings.TrimLeft(line[p.from:], blanks)
+		p.from = len(line) - len(rest)
+		word := firstRaw(rest)
+		if len(word) == len(rest) {
+			break
+		}
+		done, err := split(word)
+		if err != nil {
+			return p, false
+		}
+		p.words = append(p.words, done...)
+		p.from += len(word)
+	}
+	return p, p.decode(line[p.from:])
+}
+
+// firstRaw is the first word of a line as it was typed, with all that adheres to
+// its closing quote.
+func firstRaw(line string) string {
+	_, quoted, _ := token(line)
+	if n := strings.IndexAny(line[quoted:], blanks); n >= 0 {
+		return line[:quoted+n]
+	}
+	return line
+}
+
+// decode reads the word under way.
+func (p *partial) decode(raw string) bool {
+	quote, n, closed := token(raw)
+	p.quote = quote
+	switch {
+	case quote == "":
+		p.text = raw
+	case closed && n == len(raw): // finished, and nothing adheres to it
+		return false
+	case closed:
+		word, err := split(raw[:n])
+		if err != nil {
+			return false
+		}
+		p.text = word[0].Text + raw[n:]
+	case quote == "$'":
+		word, err := split(raw + "'")
+		if err != nil {
+			return false
+		}
+		p.text = word[0].Text
+	default:
+		p.text = raw[1:]
+	}
+	return true
+}
+
+// spell writes a word the way the one under way is quoted, if that is possible.
+func (p *partial) spell(word string) string {
+	switch {
+	case p.flag:
+		return word
+	case p.quote == "":
+		return quote(word)
+	case p.quote != "$'" && printable(word) && !strings.Contains(word, p.quote):
+		return p.quote + word + p.quote
+	}
+	return ansiQuote(word)
+}
+
+// spellOpen writes what a word begins with, so that it can go on.
+func (p *partial) spellOpen(begin string) string {
+	word := p.spell(begin)
+	if quote, n, _ := token(word); quote != "" {
+		return word[:n-1]
+	}
+	return word
 }

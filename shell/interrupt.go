@@ -2,10 +2,16 @@ package shell
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/shell/line"
 )
 
 // stubborn is how long work that was cancelled may go on before it is left, and the
@@ -40,7 +46,12 @@ func (s *Shell) attend(shell context.Context, do func(context.Context) error) (i
 	s.interruptedLate() // what came before is not meant for this
 	ctx, cancel := context.WithCancelCause(shell)
 	defer cancel(nil)
-	w := s.start(ctx, do)
+	w := &work{ended: make(chan struct{})}
+	go func() { // ends with do; attend waits for that, or leave
+		defer s.giveBackOnPanic()
+		w.err = do(ctx)
+		close(w.ended)
+	}()
 	ends, late, mayLeave := shell.Done(), (<-chan time.Time)(nil), false
 	for {
 		select {
@@ -76,17 +87,6 @@ func (s *Shell) attend(shell context.Context, do func(context.Context) error) (i
 			}
 		}
 	}
-}
-
-// start runs do in a goroutine, which ends with it. attend waits for that, or leave.
-func (s *Shell) start(ctx context.Context, do func(context.Context) error) *work {
-	w := &work{ended: make(chan struct{})}
-	go func() {
-		defer s.giveBackOnPanic()
-		w.err = do(ctx)
-		close(w.ended)
-	}()
-	return w
 }
 
 // settling is how long work that was left may go on without a session.
@@ -141,4 +141,51 @@ func (s *Shell) giveBackOnPanic() {
 		}
 		panic(p)
 	}
+}
+
+// The causes with which a context is cancelled.
+var (
+	errInterrupted = line.ErrInterrupted
+	errQuitKey     = fmt.Errorf("%w by Ctrl-\\", errInterrupted)
+	errTerminated  = errors.New("terminated")
+)
+
+// unknownCommand is the error of a line whose first word is no command.
+type unknownCommand struct{ name, hint string }
+
+func (e unknownCommand) Error() string {
+	s := "unknown command " + strconv.Quote(e.name)
+	if e.hint != "" {
+		s += "; " + e.hint
+	}
+	return s + " (help lists all)"
+}
+
+// Status is the exit status an error stands for.
+func Status(err error) int {
+	var usage *commands.UsageError
+	var own *commands.StatusError
+	var unknown unknownCommand
+	switch {
+	case err == nil:
+		return commands.StatusOK
+	case errors.Is(err, errQuitKey):
+		return commands.StatusQuit
+	case errors.Is(err, errInterrupted):
+		return commands.StatusInterrupted
+	case errors.Is(err, errTerminated), errors.Is(err, context.Canceled):
+		return commands.StatusTerminated
+	case errors.As(err, &own):
+		return own.Status
+	case readerGone(err):
+		return commands.StatusBrokenPipe
+	case errors.As(err, &usage):
+		return commands.StatusUsage
+	case errors.As(err, &unknown):
+		return commands.StatusUnknown
+	case errors.Is(err, zkconn.ErrNotConnected), errors.Is(err, zkconn.ConnectionLoss),
+		errors.Is(err, zkconn.SessionExpired), errors.Is(err, zkconn.AuthFailed):
+		return commands.StatusNoServer
+	}
+	return commands.StatusFailed
 }

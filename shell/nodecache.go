@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/internal/zkconn"
-	"github.com/zksh/zksh/internal/zktree"
 )
 
 // nodeCache knows the children of the znodes whose paths are being completed. It
@@ -178,10 +177,8 @@ func (c *nodeCache) learn(path string, e *nodeEntry, epoch string, names []strin
 // lookAgain has whoever shows the entry ask again when it has expired; nobody
 // asks if it is shown no more, or nobody has typed for long.
 func (c *nodeCache) lookAgain(after time.Duration) {
-	timer := time.NewTimer(after + time.Millisecond)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(after + time.Millisecond):
 		if c.followed() {
 			c.changed()
 		}
@@ -210,6 +207,6 @@ func (n sessionNodes) Epoch() string {
 // Names lists a znode.
 func (n sessionNodes) Names(ctx context.Context, path string) ([]string, error) {
 	names, _, err := n.s.Children(ctx, path, false)
-	zktree.SortNames(names)
+	slices.Sort(names)
 	return names, err
 }

@@ -15,10 +15,11 @@ import (
 // ends its last line; one on standard error leaves the cursor behind its text, so
 // that what comes next takes its place.
 type region struct {
-	s     *screen
-	to    *Output
-	block bool
-	lines []string // cut to the window; guarded by the screen's lock
+	s      *screen
+	to     *Output
+	block  bool
+	margin int      // is left free behind the text: full lines may wrap, and behind the cursor keys are echoed
+	lines  []string // cut to the window; guarded by the screen's lock
 }
 
 // picture is what a terminal shows of all regions together.
@@ -31,9 +32,9 @@ type picture struct {
 // region begins a region; it is on the terminal from its first Draw on.
 func (s *screen) region(on commands.Stream) *region {
 	if on == commands.Answers {
-		return &region{s: s, to: &s.out, block: true}
+		return &region{s: s, to: &s.out, block: true, margin: 1}
 	}
-	return &region{s: s, to: &s.err}
+	return &region{s: s, to: &s.err, margin: 4}
 }
 
 // Size is part of commands.Region.
@@ -42,15 +43,6 @@ func (r *region) Size() (columns, rows int) {
 		return 0, 0
 	}
 	return r.to.size()
-}
-
-// margin is left free behind the text of a region: a full line wraps on some
-// terminals, and behind the cursor they echo what is typed.
-func (r *region) margin() int {
-	if r.block {
-		return 1
-	}
-	return 4
 }
 
 // Draw is part of commands.Region.
@@ -63,7 +55,7 @@ func (r *region) Draw(lines ...string) error {
 	}
 	r.lines = nil
 	for _, l := range lines[:min(len(lines), max(rows-1, 1))] {
-		r.lines = append(r.lines, render.Cut(render.Safe(l), columns-r.margin()))
+		r.lines = append(r.lines, render.Cut(render.Safe(l), columns-r.margin))
 	}
 	if !slices.Contains(r.s.regions, r) {
 		r.s.regions = append(r.s.regions, r)
@@ -173,13 +165,9 @@ func (s *screen) progress(verb string) (update func(done, total int), end func()
 	update = func(done, total int) {
 		if now := time.Now(); now.After(next) {
 			next = now.Add(progressEvery)
-			_ = r.Draw(progressLine(verb, done, total, now.Sub(start))) // the work goes on without a show
+			rate := float64(done) / now.Sub(start).Seconds()
+			_ = r.Draw(fmt.Sprintf("%s %d of %d (%d %%), %.0f/s", verb, done, total, 100*done/max(total, 1), rate)) // it goes on without a show
 		}
 	}
 	return update, func() { _ = r.Close(false) }
-}
-
-func progressLine(verb string, done, total int, took time.Duration) string {
-	rate := float64(done) / took.Seconds()
-	return fmt.Sprintf("%s %d of %d (%d %%), %.0f/s", verb, done, total, 100*done/max(total, 1), rate)
 }

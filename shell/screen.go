@@ -4,14 +4,20 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
+	"time"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/tty"
+	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/shell/line"
 )
 
@@ -209,3 +215,144 @@ func (f front) Progress(verb string) (update func(done, total int), end func()) 
 
 // Region is part of commands.Screen.
 func (f front) Region(on commands.Stream) commands.Region { return f.s.screen.region(on) }
+
+// pager shows what is longer than the screen, with the program that the person
+// has set. It has the terminal to itself meanwhile.
+type pager struct {
+	command string
+	size    func() (columns, rows int)
+	ctx     context.Context // of the shell: SIGTERM ends the pager too
+}
+
+// fits tells whether text can be read without a pager. Only the start of a long
+// text is looked at.
+func (p *pager) fits(text []byte) bool {
+	columns, rows := p.size()
+	if columns == 0 || rows == 0 { // nobody knows
+		return true
+	}
+	used := 0
+	for line := range bytes.Lines(text) {
+		if used += 1 + (len(line)-1)/columns; used >= rows {
+			return false
+		}
+	}
+	return true
+}
+
+// show runs the pager until the person leaves it, and gives the terminal back as
+// it was. A noPagerError says that nothing was shown; whether a pager was pleased
+// with its end does not matter.
+func (p *pager) show(text []byte) error {
+	cmd := exec.CommandContext(p.ctx, "sh", "-c", p.command)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(text), os.Stdout, os.Stderr
+	cmd.Cancel = func() error { return tty.EndJob(cmd.Process) }
+	cmd.WaitDelay = time.Second
+	putBack := tty.KeepModes(os.Stdout)
+	err := pagerFailure(cmd.Run())
+	return errors.Join(err, putBack())
+}
+
+// pagerFailure leaves of what a pager has come to what matters.
+func pagerFailure(err error) error {
+	exit, ended := errors.AsType[*exec.ExitError](err)
+	switch {
+	case ended && exit.ExitCode() != commands.StatusUnknown && exit.ExitCode() != commands.StatusCannotRun:
+		return nil
+	case err == nil, errors.Is(err, syscall.EPIPE), errors.Is(err, exec.ErrWaitDelay), errors.Is(err, context.Canceled):
+		return nil
+	}
+	return noPagerError{err}
+}
+
+// noPagerError says that the pager could not be run.
+type noPagerError struct{ err error }
+
+func (e noPagerError) Error() string { return "the pager cannot be run: " + e.err.Error() }
+
+// Unwrap gives the cause.
+func (e noPagerError) Unwrap() error { return e.err }
+
+// watchEvents shows events as they come while a person uses the shell, also while a
+// command under a lock has the terminal: stty tostop must not stop us then.
+func (s *Shell) watchEvents(ctx context.Context) {
+	for {
+		select {
+		case <-s.cfg.Session.EventsReady():
+			if err := tty.Quietly(s.showEvents); err != nil {
+				s.report("", err)
+			}
+			s.screen.refresh() // the state may be another one
+		case text := <-s.cfg.Notices:
+			s.screen.complain(text)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// showEvents prints the events that have come in, as far as they are to be shown. Its
+// error says too that the session has expired, where a line may rely on ephemeral
+// znodes that are gone.
+func (s *Shell) showEvents() error { return s.show(s.cfg.Session.Events) }
+
+func (s *Shell) show(take func() []zkconn.Event) error {
+	s.eventMu.Lock()
+	defer s.eventMu.Unlock()
+	var errs []error
+	for _, e := range take() {
+		if s.watches.Load() && s.policy.shows(e) {
+			errs = append(errs, wrapWrite(s.screen.event(event(e))))
+		}
+		if e.Session() && e.State == zkconn.Expired {
+			errs = append(errs, s.policy.expired(expiredError{e.Gone}))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// expiredError says that the session ended and another one took its place.
+type expiredError struct{ gone []string }
+
+func (e expiredError) Error() string {
+	also := ""
+	if len(e.gone) > 0 {
+		also = ", and so are its ephemeral znodes " + strings.Join(e.gone, ", ")
+	}
+	return "the session expired and its watches are gone" + also + "; a new session goes on"
+}
+
+// Unwrap gives the code, for the exit status.
+func (e expiredError) Unwrap() error { return zkconn.SessionExpired }
+
+// event is a watch or session event as it is printed: zkCli's block.
+func event(e zkconn.Event) render.Answer {
+	return render.Answer{Words: fmt.Sprintf("\nWATCHER::\n\n%s\n", e), JSON: struct {
+		Event string   `json:"event"`
+		State string   `json:"state"`
+		Path  string   `json:"path,omitempty"`
+		Gone  []string `json:"gone,omitempty"`
+	}{string(e.Type), string(e.State), e.Path, e.Gone}}
+}
+
+// writeError says that answers cannot be written, which ends a batch.
+type writeError struct{ cause error }
+
+func (e *writeError) Error() string { return "cannot write the answer: " + e.cause.Error() }
+
+// Unwrap gives the cause.
+func (e *writeError) Unwrap() error { return e.cause }
+
+// readerGone tells that nobody reads the answers any more. A connection to a server can
+// end with the same error of the system's.
+func readerGone(err error) bool {
+	var w *writeError
+	return errors.As(err, &w) && errors.Is(w.cause, syscall.EPIPE)
+}
+
+func wrapWrite(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &writeError{err}
+}

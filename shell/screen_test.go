@@ -26,6 +26,9 @@ func play(t *testing.T) *played {
 	return p
 }
 
+// plain is an answer that is a text.
+func plain(text string) render.Answer { return render.Answer{Words: text, JSON: text} }
+
 // writes checks what do sends to the terminal.
 func (p *played) writes(want string, do func() error) {
 	p.t.Helper()

@@ -84,7 +84,7 @@ type Shell struct {
 
 // New makes a Shell.
 func New(cfg Config) *Shell {
-	s := &Shell{cfg: cfg, policy: oneShot{cfg.IsOption}, recall: history.NewRecall(nil)}
+	s := &Shell{cfg: cfg, policy: oneShot{cfg.IsOption}, recall: new(history.Recall)}
 	s.watches.Store(true)
 	s.screen = &screen{out: cfg.Out, err: cfg.Err,
 		printer: render.Printer{W: cfg.Out.W, Format: cfg.Format, Safe: cfg.Out.TTY}}
@@ -96,29 +96,6 @@ func New(cfg Config) *Shell {
 	s.env = &commands.Env{Session: cfg.Session, Version: cfg.Version, Screen: front{s}, Streams: cfg.Streams}
 	return s
 }
-
-// policy is what a shell does otherwise in one mode than in the others. A Shell
-// gets it when it begins to run, and keeps it.
-type policy interface {
-	mode() commands.Mode
-	// wording is what is printed for an error, a line each. The command's name is
-	// "" for an error that is of none.
-	wording(cmd string, err error) []string
-	// shows tells whether an event is printed where printwatches is on.
-	shows(e zkconn.Event) bool
-	// expired is called when a session has expired and another one took its place.
-	// What it returns is the error of the line under way.
-	expired(e expiredError) error
-	// redoing is called with a line of the history that is about to run again.
-	redoing(line string)
-	// released is the remark on locks that the end of the shell has given back.
-	released(locks string) string
-	// closed is called when the session has been closed at the end.
-	closed() error
-}
-
-// begin has a policy govern the shell.
-func (s *Shell) begin(p policy) { s.policy, s.env.Mode = p, p.mode() }
 
 // Registry is the table of all commands.
 func (s *Shell) Registry() *commands.Registry { return s.registry }
@@ -203,8 +180,6 @@ func (s *Shell) report(cmd string, err error) {
 // silent tells an error whose exit status says it all.
 func silent(err error) bool {
 	switch e := err.(type) {
-	case commands.Unmet:
-		return true
 	case *commands.StatusError:
 		return e.Err == nil
 	case interface{ Unwrap() []error }: // joined: each of them
@@ -246,13 +221,4 @@ func (s *Shell) lost() error {
 		return nil
 	}
 	return s.cfg.Locks.Lost()
-}
-
-// plain is text that is printed as it is.
-type plain string
-
-// Text writes it.
-func (p plain) Text(w io.Writer) error {
-	_, err := io.WriteString(w, string(p))
-	return err
 }

@@ -22,7 +22,7 @@ func TestStatus(t *testing.T) {
 		{nil, 0},
 		{errors.New("any"), 1},
 		{&zkconn.Error{Code: zkconn.NoNode}, 1},
-		{commands.Unmet{}, 1},
+		{&commands.StatusError{Status: commands.StatusFailed}, 1},
 		{&commands.FinalError{Err: &commands.StatusError{Status: commands.StatusLockLost}}, 74},
 		{&commands.FinalError{Err: &commands.StatusError{Status: commands.StatusNotLocked}}, 75},
 		{&commands.UsageError{Problem: "x"}, 2},
@@ -53,7 +53,7 @@ func TestStatus(t *testing.T) {
 		}
 	}
 	listed := map[int]bool{}
-	for _, s := range commands.Statuses() {
+	for _, s := range commands.Statuses {
 		listed[s.Status] = true
 	}
 	for _, s := range []int{0, 1, 2, 69, 74, 75, 126, 127, 130, 131, 141, 143} {

@@ -201,7 +201,7 @@ func quote(word string) string {
 	switch {
 	case !printable(word):
 		return ansiQuote(word)
-	case isPlain(word):
+	case word != "" && !strings.Contains("-\"'", word[:1]) && !strings.HasPrefix(word, "$'") && !strings.ContainsAny(word, blanks):
 		return word
 	case !strings.Contains(word, `"`):
 		return `"` + word + `"`
@@ -209,11 +209,6 @@ func quote(word string) string {
 		return "'" + word + "'"
 	}
 	return ansiQuote(word)
-}
-
-func isPlain(word string) bool {
-	return word != "" && !strings.Contains("-\"'", word[:1]) &&
-		!strings.HasPrefix(word, "$'") && !strings.ContainsAny(word, blanks)
 }
 
 func printable(word string) bool {
@@ -226,15 +221,9 @@ func ansiQuote(word string) string {
 	b := []byte("$'")
 	for word != "" {
 		r, n := utf8.DecodeRuneInString(word)
-		switch {
-		case r == '\\' || r == '\'':
-			b = append(b, '\\', byte(r))
-		case r == '\n':
-			b = append(b, `\n`...)
-		case r == '\r':
-			b = append(b, `\r`...)
-		case r == '\t':
-			b = append(b, `\t`...)
+		switch i := strings.IndexRune("\n\r\t\\'", r); {
+		case i >= 0:
+			b = append(b, '\\', `nrt\'`[i])
 		case n == 1 && (r == utf8.RuneError || notPrinted(r)):
 			b = fmt.Appendf(b, `\x%02x`, word[0])
 		case !notPrinted(r):

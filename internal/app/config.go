@@ -3,10 +3,13 @@ package app
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,13 +60,7 @@ func (o *Options) readConfig(name string) error {
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
-	n := 0
-	for line := range strings.Lines(string(data)) {
-		n++
-		line = strings.TrimSpace(line)
-		if line == "" || line[0] == '#' {
-			continue
-		}
+	for n, line := range settingLines(data) {
 		key, value, ok := strings.Cut(line, "=")
 		key = strings.TrimSpace(key)
 		set := settings[key]
@@ -79,4 +76,53 @@ func (o *Options) readConfig(name string) error {
 		o.AuthFile = filepath.Join(filepath.Dir(name), o.AuthFile)
 	}
 	return nil
+}
+
+// settingLines are the lines of a file that say something, by their numbers from 1.
+func settingLines(data []byte) iter.Seq2[int, string] {
+	return func(yield func(int, string) bool) {
+		n := 0
+		for line := range strings.Lines(string(data)) {
+			n++
+			line = strings.TrimSpace(line)
+			if line != "" && line[0] != '#' && !yield(n, line) {
+				return
+			}
+		}
+	}
+}
+
+// readAuthFile reads credentials: lines "scheme credential"; # starts a comment
+// line. No error shows what a line says.
+func readAuthFile(name string) ([]zkconn.Credential, error) {
+	data, err := readPrivate(name)
+	if err != nil {
+		return nil, fmt.Errorf("credentials: %w", err)
+	}
+	var list []zkconn.Credential
+	for n, line := range settingLines(data) {
+		at := strings.IndexAny(line, " \t")
+		if at < 0 {
+			return nil, fmt.Errorf("%s:%d: a line is SCHEME CREDENTIAL, such as digest user:password", name, n)
+		}
+		list = append(list, zkconn.Credential{Scheme: line[:at], Auth: []byte(strings.TrimSpace(line[at:]))})
+	}
+	return list, nil
+}
+
+// readPrivate reads a file, and refuses one that others can read.
+func readPrivate(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 { // there the mode tells nothing of others
+		return nil, fmt.Errorf("%s is open to others (mode %04o); chmod 600 %s", name, info.Mode().Perm(), name)
+	}
+	return io.ReadAll(f)
 }

@@ -56,17 +56,13 @@ type Environment struct {
 	StateDir  string // for the history; may be empty
 }
 
-// defaultServer is where zkCli connects to without -server.
-const defaultServer = "localhost:2181"
-
-const defaultHistoryLines = 10000
-
 // A server that has 1,000 requests in hand, 500 in an ensemble of three, reads from nobody.
 const defaultWindow, maxWindow = 64, 256
 
-// defaults are the options before the command line is read.
+// defaults are the options before the command line is read; the server and the
+// timeout are zkCli's.
 func defaults() Options {
-	return Options{Server: defaultServer, Timeout: 30 * time.Second, Format: render.Text, Window: defaultWindow, HistoryLines: defaultHistoryLines}
+	return Options{Server: "localhost:2181", Timeout: 30 * time.Second, Format: render.Text, Window: defaultWindow, HistoryLines: 10000}
 }
 
 // declare binds the program's options to o; their current values are the defaults.
@@ -161,13 +157,13 @@ func (o *Options) parse(args []string, env Environment) error {
 		words[i] = commands.Word{Text: a}
 	}
 	line, err := commands.Reorder(set, words, true)
+	if err == nil {
+		err = set.Parse(line)
+	}
+	if err == nil {
+		err = finish()
+	}
 	if err != nil {
-		return err
-	}
-	if err := set.Parse(line); err != nil {
-		return err
-	}
-	if err := finish(); err != nil {
 		return err
 	}
 	o.Command = set.Args()
@@ -201,7 +197,7 @@ func Help() string {
 		"A ZooKeeper shell. With a command it runs that command, else it reads commands\n" +
 		"from a file, a pipe or the keyboard. Options end at the first word of the command;\n" +
 		"long ones may have one dash or two.\n\n" + set.FlagUsagesWrapped(commands.HelpWidth) + "\nExit status\n")
-	for _, s := range commands.Statuses() {
+	for _, s := range commands.Statuses {
 		fmt.Fprintf(&b, "  %3d  %s\n", s.Status, s.Meaning)
 	}
 	b.WriteString("\nThe command help lists the commands.\n")

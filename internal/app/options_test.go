@@ -34,7 +34,7 @@ func parse(t *testing.T, config, server string, args ...string) (Options, error)
 func TestOptionsPrecedence(t *testing.T) {
 	const config = "# mine\nserver = conf:1\ntimeout=5000\n output = json \nhistory = 0\n"
 	for _, c := range []struct{ config, env, arg, want string }{
-		{"", "", "", defaultServer},
+		{"", "", "", "localhost:2181"},
 		{config, "", "", "conf:1"},
 		{config, "env:2", "", "env:2"},
 		{config, "env:2", "arg:3", "arg:3"},

@@ -40,7 +40,7 @@ func generated() map[string]string {
 		fmt.Fprintf(&table, "| %s | %s |\n", name, c.Summary)
 	}
 	statuses.WriteString("| status | meaning |\n|---|---|\n")
-	for _, s := range commands.Statuses() {
+	for _, s := range commands.Statuses {
 		fmt.Fprintf(&statuses, "| %d | %s |\n", s.Status, s.Meaning)
 	}
 	return map[string]string{

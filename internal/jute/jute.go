@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
 )
 
 // ReadBehind reads n bytes behind b, in steps that double: memory grows with what
@@ -189,4 +190,75 @@ func (d *Decoder) Strings() []string {
 		v = append(v, d.String())
 	}
 	return v
+}
+
+// The opcodes of requests (ZooDefs.OpCode).
+const (
+	OpCreate               = 1
+	OpDelete               = 2
+	OpExists               = 3
+	OpGetData              = 4
+	OpSetData              = 5
+	OpGetACL               = 6
+	OpSetACL               = 7
+	OpGetChildren          = 8
+	OpSync                 = 9
+	OpPing                 = 11
+	OpGetChildren2         = 12
+	OpCheck                = 13
+	OpMulti                = 14
+	OpCreate2              = 15
+	OpReconfig             = 16
+	OpCheckWatches         = 17
+	OpRemoveWatches        = 18
+	OpCreateContainer      = 19
+	OpDeleteContainer      = 20
+	OpCreateTTL            = 21
+	OpMultiRead            = 22
+	OpAuth                 = 100
+	OpSetWatches           = 101
+	OpSASL                 = 102
+	OpGetEphemerals        = 103
+	OpGetAllChildrenNumber = 104
+	OpSetWatches2          = 105
+	OpAddWatch             = 106
+	OpWhoAmI               = 107
+	OpCloseSession         = -11
+)
+
+// Creates tells whether an operation makes a znode.
+func Creates(op int32) bool {
+	return op == OpCreate || op == OpCreate2 || op == OpCreateContainer || op == OpCreateTTL
+}
+
+// PathFault finds what is wrong with the names in a path, as clients and servers
+// see it alike, in PathUtils' words; its position counts UTF-16 units from 0. What
+// a path begins and ends with is the caller's to look at.
+func PathFault(path string) (at int, why string) {
+	at = 1 // the leading slash
+	for name := range strings.SplitSeq(path[1:], "/") {
+		switch name {
+		case "":
+			return at, "empty node name specified"
+		case ".", "..":
+			return at + len(name) - 1, "relative paths not allowed"
+		}
+		for _, r := range name {
+			switch {
+			case r == 0:
+				return at, "null character not allowed"
+			case invalidChar(r):
+				return at, "invalid character"
+			}
+			at++
+		}
+		at++
+	}
+	return 0, ""
+}
+
+// invalidChar has the ranges of PathUtils. Characters beyond the basic plane are
+// two surrogates to Java, hence invalid; invalid UTF-8 decodes to U+FFFD.
+func invalidChar(r rune) bool {
+	return r >= 0x01 && r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
 }

@@ -3,6 +3,7 @@
 package playground
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +29,7 @@ type Place struct {
 
 	server *sandbox.Server // nil when joined
 	meet   *os.File        // the meeting file; its lock is the running shell's
-	ended  chan struct{}
+	ended  chan string
 	stop   context.CancelFunc
 	done   sync.WaitGroup
 }
@@ -40,25 +41,31 @@ const meetingPatience = 3 * time.Second
 const meetingPause = 20 * time.Millisecond
 
 // Open joins the sandbox of another shell of this user, or runs one on a free
-// port. dir is where shells meet; without one every shell has its own.
-func Open(dir string) (*Place, error) {
+// port. dir is where shells meet; without one every shell has its own. With a
+// loopback address to listen on it always runs one there, which is where shells
+// that open one later go, unless there was one already.
+func Open(dir, listen string) (*Place, error) {
+	addr := cmp.Or(listen, "127.0.0.1:0")
 	if dir == "" {
-		return run(nil, "127.0.0.1:0")
+		return run(nil, addr)
 	}
-	f, err := meetingFile(dir)
+	f, err := userfile.Open(filepath.Join(dir, "zksh", "sandbox"), 0)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("sandbox: the file where shells meet: %w", err)
 	}
 	for deadline := time.Now().Add(meetingPatience); ; time.Sleep(meetingPause) {
 		mine, err := userfile.Lock(f, false)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("sandbox: %w", err), f.Close())
+		if err == nil && mine {
+			return run(f, addr)
 		}
-		if mine {
-			return run(f, "127.0.0.1:0")
+		if err != nil || listen != "" {
+			if err := errors.Join(err, f.Close()); err != nil {
+				return nil, fmt.Errorf("sandbox: %w", err)
+			}
+			return run(nil, addr)
 		}
-		if addr := meetingPoint(f); addr != "" {
-			return join(f, addr), nil
+		if at := meetingPoint(f); at != "" {
+			return join(f, at), nil
 		}
 		if time.Now().After(deadline) {
 			return nil, errors.Join(errors.New("sandbox: another shell is starting one and does not get on"), f.Close())
@@ -66,37 +73,9 @@ func Open(dir string) (*Place, error) {
 	}
 }
 
-// Serve runs a sandbox on a loopback address. Shells that open one later join
-// it, unless there was one already.
-func Serve(dir, addr string) (*Place, error) {
-	if dir == "" {
-		return run(nil, addr)
-	}
-	f, err := meetingFile(dir)
-	if err != nil {
-		return nil, err
-	}
-	mine, err := userfile.Lock(f, false)
-	if err == nil && mine {
-		return run(f, addr)
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return nil, fmt.Errorf("sandbox: %w", err)
-	}
-	return run(nil, addr)
-}
-
-func meetingFile(dir string) (*os.File, error) {
-	f, err := userfile.Open(filepath.Join(dir, "zksh", "sandbox"), 0)
-	if err != nil {
-		return nil, fmt.Errorf("sandbox: the file where shells meet: %w", err)
-	}
-	return f, nil
-}
-
 // run starts a server and, if shells can meet, tells where it listens.
 func run(meet *os.File, addr string) (*Place, error) {
-	p := &Place{server: sandbox.New(sandbox.Options{}), meet: meet, ended: make(chan struct{}), stop: func() {}}
+	p := &Place{server: sandbox.New(sandbox.Options{}), meet: meet, stop: func() {}}
 	at, err := p.server.Listen(addr)
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -134,7 +113,7 @@ func meetingPoint(meet *os.File) string {
 
 func join(meet *os.File, addr string) *Place {
 	ctx, stop := context.WithCancel(context.Background())
-	p := &Place{Addr: addr, meet: meet, ended: make(chan struct{}), stop: stop}
+	p := &Place{Addr: addr, meet: meet, ended: make(chan string, 1), stop: stop}
 	p.done.Go(func() { p.watch(ctx) })
 	return p
 }
@@ -155,7 +134,7 @@ func (p *Place) watch(ctx context.Context) {
 		}
 		if free, err := userfile.Lock(p.meet, true); err != nil || free {
 			_ = userfile.Unlock(p.meet) // if it fails, Close gives the lock back
-			close(p.ended)
+			p.ended <- "the sandbox has ended with the shell that ran it; quit and start another with zksh --sandbox"
 			return
 		}
 	}
@@ -164,8 +143,8 @@ func (p *Place) watch(ctx context.Context) {
 // Joined tells whether another shell runs the sandbox.
 func (p *Place) Joined() bool { return p.server == nil }
 
-// Ended is closed when the shell that runs a joined sandbox has left.
-func (p *Place) Ended() <-chan struct{} { return p.ended }
+// Ended has a remark, once, when the shell that runs a joined sandbox has left.
+func (p *Place) Ended() <-chan string { return p.ended }
 
 // Close ends the sandbox, or leaves a joined one.
 func (p *Place) Close() error {

@@ -30,13 +30,10 @@ func TestMeetingFileIsRefused(t *testing.T) {
 		if err := make(filepath.Join(dir, "zksh", "sandbox")); err != nil {
 			t.Fatal(err)
 		}
-		for name, open := range map[string]func() (*Place, error){
-			"Open":  func() (*Place, error) { return Open(dir) },
-			"Serve": func() (*Place, error) { return Serve(dir, "127.0.0.1:0") },
-		} {
-			p, err := open()
+		for _, listen := range []string{"", "127.0.0.1:0"} {
+			p, err := Open(dir, listen)
 			if err == nil || !strings.Contains(err.Error(), "sandbox: ") || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v; want that it %s", name, err, want)
+				t.Errorf("listening on %q: %v; want that it %s", listen, err, want)
 			}
 			if err == nil && p.Close() != nil {
 				t.Error("it cannot be closed")
@@ -51,11 +48,11 @@ func TestMeetingFileIsRefused(t *testing.T) {
 // The first one runs the sandbox, the next one joins it and learns of its end.
 func TestJoin(t *testing.T) {
 	dir := t.TempDir()
-	first, err := Open(dir)
+	first, err := Open(dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := Open(dir)
+	second, err := Open(dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-zookeeper/zk"
 )
 
 // Value is an answer. Text writes zkCli's form, byte for byte, with its final
@@ -106,3 +112,164 @@ func (p *Printer) print(w io.Writer, v Value) error {
 	}
 	return v.Text(w)
 }
+
+// Answer is a value that is put together where it is printed.
+type Answer struct {
+	Words string // the text but for the stat
+	Stat  *Stat  // printed below the text; may be nil
+	Grid  Grid   // without a header: a table is the text
+	JSON  any    // Facts, or whatever else stands for it
+}
+
+// Text is the words, and the stat block if there is one.
+func (a Answer) Text(w io.Writer) error {
+	if _, err := io.WriteString(w, a.Words); err != nil || a.Stat == nil {
+		return err
+	}
+	return a.Stat.Text(w)
+}
+
+// Table is the grid.
+func (a Answer) Table() Grid { return a.Grid }
+
+// MarshalJSON is the JSON form.
+func (a Answer) MarshalJSON() ([]byte, error) { return Marshal(a.JSON) }
+
+// Facts are names and values in turn: a JSON object that keeps their order. A Stat
+// that is nil is left out.
+type Facts []any
+
+// MarshalJSON gives the object.
+func (f Facts) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	for i := 0; i < len(f); i += 2 {
+		if stat, ok := f[i+1].(*Stat); ok && stat == nil {
+			continue
+		}
+		value, err := Marshal(f[i+1])
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(&b, ",%q:%s", f[i], value)
+	}
+	return append([]byte("{"), append(bytes.TrimPrefix(b.Bytes(), []byte(",")), '}')...), nil
+}
+
+// text has a line for each of the facts.
+func (f Facts) text() string {
+	var b strings.Builder
+	for i := 0; i < len(f); i += 2 {
+		fmt.Fprintf(&b, "%s = %v\n", f[i], f[i+1])
+	}
+	return b.String()
+}
+
+// grid has a row for each of the facts.
+func (f Facts) grid() Grid {
+	g := Grid{Header: []string{"field", "value"}}
+	for i := 0; i < len(f); i += 2 {
+		g.Rows = append(g.Rows, []string{fmt.Sprint(f[i]), fmt.Sprint(f[i+1])})
+	}
+	return g
+}
+
+// Stat is a znode's Stat; its text is zkCli's block of eleven lines.
+type Stat zk.Stat
+
+// Hex prints a zxid or a session as zkCli does.
+func Hex(v int64) string { return "0x" + strconv.FormatUint(uint64(v), 16) }
+
+// facts are the lines of the block, with times as when words them.
+func (s *Stat) facts(when func(ms int64) string) Facts {
+	return Facts{
+		"cZxid", Hex(s.Czxid),
+		"ctime", when(s.Ctime),
+		"mZxid", Hex(s.Mzxid),
+		"mtime", when(s.Mtime),
+		"pZxid", Hex(s.Pzxid),
+		"cversion", s.Cversion,
+		"dataVersion", s.Version,
+		"aclVersion", s.Aversion,
+		"ephemeralOwner", Hex(s.EphemeralOwner),
+		"dataLength", s.DataLength,
+		"numChildren", s.NumChildren,
+	}
+}
+
+// Text is zkCli's stat block.
+func (s *Stat) Text(w io.Writer) error {
+	_, err := io.WriteString(w, s.facts(javaDate).text())
+	return err
+}
+
+// Table has a row for each field.
+func (s *Stat) Table() Grid { return s.facts(javaDate).grid() }
+
+// MarshalJSON uses zkCli's field names; zxids and the session are strings in
+// hexadecimal, times are RFC 3339 in UTC with milliseconds.
+func (s *Stat) MarshalJSON() ([]byte, error) {
+	return s.facts(func(ms int64) string { return Time(time.UnixMilli(ms)) }).MarshalJSON()
+}
+
+// isoMillis is ISO 8601 with milliseconds.
+const isoMillis = "2006-01-02T15:04:05.000Z07:00"
+
+// Time is a time as JSON has it: RFC 3339 in UTC with milliseconds.
+func Time(t time.Time) string { return t.UTC().Format(isoMillis) }
+
+// Human is the Stat with times that are easier to read, told from now. Its JSON is
+// the Stat's.
+func (s *Stat) Human(now time.Time) Answer {
+	facts := s.facts(func(ms int64) string {
+		t := time.UnixMilli(ms)
+		return t.Format(isoMillis) + " (" + ago(now.Sub(t)) + ")"
+	})
+	return Answer{Words: facts.text(), Grid: facts.grid(), JSON: s}
+}
+
+// ago words how long ago something was, in its largest unit. Clocks differ, so
+// what is still to come is now.
+func ago(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d < time.Second:
+		return "now"
+	case d < time.Minute:
+		return fmt.Sprintf("%d s ago", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%d m ago", d/time.Minute)
+	case d < 2*day:
+		return fmt.Sprintf("%d h ago", d/time.Hour)
+	case d < 1000*day:
+		return fmt.Sprintf("%d days ago", d/day)
+	}
+	return fmt.Sprintf("%d years ago", d/(365*day))
+}
+
+// javaDate prints milliseconds since 1970 as java.util.Date does, in the local
+// time zone.
+func javaDate(ms int64) string {
+	t := time.UnixMilli(ms)
+	zone, _ := t.Zone()
+	if strings.HasPrefix(zone, "+") || strings.HasPrefix(zone, "-") { // a zone without a name
+		zone = "GMT" + t.Format("-07:00")
+	}
+	return t.Format("Mon Jan 02 15:04:05 ") + zone + t.Format(" 2006")
+}
+
+// Data is a znode's data. Nil is null, as distinct from empty.
+type Data []byte
+
+// MarshalJSON gives null, a string, or {"base64": …} for what is no UTF-8.
+func (d Data) MarshalJSON() ([]byte, error) {
+	switch {
+	case d == nil:
+		return []byte("null"), nil
+	case utf8.Valid(d):
+		return Marshal(string(d))
+	}
+	return Facts{"base64", []byte(d)}.MarshalJSON()
+}
+
+// JavaList is java.util.List.toString: [a, b].
+func JavaList(items []string) string { return "[" + strings.Join(items, ", ") + "]" }

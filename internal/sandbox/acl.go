@@ -51,20 +51,16 @@ func aclCost(list []acl) int64 {
 	return cost
 }
 
-func aclKey(list []acl) string {
-	var b strings.Builder
-	for _, a := range list {
-		fmt.Fprintf(&b, "%d %q %q ", a.perms, a.scheme, a.id.id)
-	}
-	return b.String()
-}
-
 // retain returns the shared list equal to this one, with one use more.
 func (c *aclCache) retain(list []acl) *aclList {
 	if c.lists == nil {
 		c.lists = make(map[string]*aclList)
 	}
-	key := aclKey(list)
+	var b strings.Builder
+	for _, a := range list {
+		fmt.Fprintf(&b, "%d %q %q ", a.perms, a.scheme, a.id.id)
+	}
+	key := b.String()
 	l := c.lists[key]
 	if l == nil {
 		l = &aclList{entries: slices.Clone(list), key: key}
@@ -147,7 +143,7 @@ func allowed(list []acl, perm int32, caller []id) bool {
 
 // names tells whether an entry is about an identity.
 func (a acl) names(who id) bool {
-	return a.id == who || a.scheme == "ip" && who.scheme == "ip" && matchIP(a.id.id, who.id)
+	return a.id == who || a.scheme == "ip" && who.scheme == "ip" && parseIP(a.id.id).Contains(parseIP(who.id).Addr())
 }
 
 // shown is the list without digests for a caller who may not administer it.
@@ -167,11 +163,7 @@ func (l *aclList) shown(caller []id) []acl {
 // validDigest says whether an id has two parts, counting as Java's split does:
 // empty parts at the end do not count.
 func validDigest(s string) bool {
-	parts := strings.Split(s, ":")
-	for len(parts) > 0 && parts[len(parts)-1] == "" {
-		parts = parts[:len(parts)-1]
-	}
-	return len(parts) == 2
+	return strings.Count(strings.TrimRight(s, ":"), ":") == 1
 }
 
 // parseIP reads an IPv4 address with an optional prefix length.
@@ -201,8 +193,6 @@ func parseIP(s string) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4(addr), bits)
 }
 
-func matchIP(pattern, addr string) bool { return parseIP(pattern).Contains(parseIP(addr).Addr()) }
-
 // digestOf is the id that "user:password" proves.
 func digestOf(userPassword string) string {
 	user, _, _ := strings.Cut(userPassword, ":")
@@ -227,15 +217,6 @@ func (s *Server) authenticate(c *conn, scheme string, cred []byte, null bool) ([
 		return ids, true
 	}
 	return nil, false
-}
-
-// userOf is the name whoAmI shows for an identity.
-func userOf(who id) string {
-	if who.scheme == "digest" {
-		name, _, _ := strings.Cut(who.id, ":")
-		return name
-	}
-	return who.id
 }
 
 // readACL takes a list off a request; a null list is empty.

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"errors"
 	"io"
+	"net"
 	"testing"
 	"testing/synctest"
 
@@ -155,5 +156,35 @@ func check(t testing.TB, s *Server) {
 		if total != w.total || recursive != w.recursive || int64(size) != w.bytes {
 			t.Fatalf("watches: counted %d, %d recursive, %d bytes; there are %d, %d, %d", w.total, w.recursive, w.bytes, total, recursive, size)
 		}
+	}
+}
+
+// Dial connects to the server within the process, with no port in between.
+func (s *Server) Dial() (net.Conn, error) {
+	client, server := net.Pipe()
+	if err := s.take(pipeEnd{server}); err != nil {
+		return nil, err
+	}
+	return client, nil
+}
+
+// pipeEnd is the server's end of a Dial.
+type pipeEnd struct{ net.Conn }
+
+type pipeAddr struct{}
+
+func (pipeEnd) RemoteAddr() net.Addr { return pipeAddr{} }
+func (pipeAddr) Network() string     { return "pipe" }
+func (pipeAddr) String() string      { return "in-process" }
+
+// Tick does at once what is due by the clock: expired sessions, empty containers,
+// nodes past their time to live.
+func (s *Server) Tick() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		now := s.now()
+		s.expire(now)
+		s.reap(now)
 	}
 }

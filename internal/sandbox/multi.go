@@ -25,7 +25,11 @@ func (s *Server) multi(c *conn, d *jute.Decoder, zxid, now int64, e *jute.Encode
 	for i := range requests {
 		switch op := requests[i].op; {
 		case failed < 0:
-			e.MultiHeader(resultType(op), false, 0)
+			result := op
+			if op == jute.OpCreateContainer || op == jute.OpCreateTTL {
+				result = jute.OpCreate2
+			}
+			e.MultiHeader(result, false, 0)
 			s.tree.apply(e, op, &txns[i], zxid, now)
 		case i < failed:
 			writeError(e, codeOK)
@@ -71,14 +75,6 @@ func readMulti(d *jute.Decoder) ([]request, bool) {
 // multiWrite tells what may be in a multi.
 func multiWrite(op int32) bool {
 	return jute.Creates(op) || op == jute.OpDelete || op == jute.OpSetData || op == jute.OpCheck
-}
-
-// resultType is the opcode that the result of an operation in a multi goes by.
-func resultType(op int32) int32 {
-	if op == jute.OpCreateContainer || op == jute.OpCreateTTL {
-		return jute.OpCreate2
-	}
-	return op
 }
 
 func writeError(e *jute.Encoder, err code) {

@@ -223,13 +223,13 @@ func TestQuotaText(t *testing.T) {
 		"bytes=2=;count=+1": "count=1,bytes=2",
 		"count=1,bytes=5=;byteHardLimit=-1;countHardLimit=10": "count=1,bytes=5;byteHardLimit=-1;countHardLimit=10",
 	} {
-		q, ok := parseQuota([]byte(text))
-		if got := string(q.bytes()); got != want || !ok {
+		q, ok := jute.ParseQuota([]byte(text))
+		if got := statsText(q); got != want || !ok {
 			t.Errorf("%q reads as %q, %v", text, got, ok)
 		}
 	}
 	for _, text := range []string{"x", "count", "count=", "count=x", "=1=x,y"} {
-		if _, ok := parseQuota([]byte(text)); ok {
+		if _, ok := jute.ParseQuota([]byte(text)); ok {
 			t.Errorf("%q is taken for a quota", text)
 		}
 	}

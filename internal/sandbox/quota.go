@@ -1,11 +1,9 @@
 package sandbox
 
 import (
-	"fmt"
-	"maps"
-	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/zksh/zksh/internal/jute"
 )
 
 const (
@@ -16,47 +14,6 @@ const (
 	hardCount  = "countHardLimit"
 	hardBytes  = "byteHardLimit"
 )
-
-// quota is the content of a limits or a stats node: numbers by key. A number
-// that is not there is -1, "no limit".
-type quota map[string]int64
-
-func (q quota) get(key string) int64 {
-	if v, ok := q[key]; ok {
-		return v
-	}
-	return -1
-}
-
-// parseQuota reads "count=3,bytes=20=;countHardLimit=5": whatever follows a
-// number's own "=" is passed over. It says whether the text was well-formed; the
-// real server dies of a stats node that is not.
-func parseQuota(data []byte) (quota, bool) {
-	q, ok := quota{}, true
-	for _, pair := range strings.FieldsFunc(string(data), func(r rune) bool { return r == ',' || r == ';' }) {
-		key, value, _ := strings.Cut(pair, "=")
-		value, _, _ = strings.Cut(value, "=")
-		n, err := strconv.ParseInt(value, 10, 64)
-		if err != nil {
-			ok = false
-			continue
-		}
-		q[key] = n
-	}
-	return q, ok
-}
-
-// bytes writes a quota the way the real one does: count, bytes, then the other
-// keys sorted.
-func (q quota) bytes() []byte {
-	b := fmt.Appendf(nil, "%s=%d,%s=%d", keyCount, q.get(keyCount), keyBytes, q.get(keyBytes))
-	for _, key := range slices.Sorted(maps.Keys(q)) {
-		if key != keyCount && key != keyBytes {
-			b = fmt.Appendf(b, ";%s=%d", key, q[key])
-		}
-	}
-	return b
-}
 
 // governed returns the nearest path at or above this one that has a quota.
 func (t *tree) governed(path string) (string, bool) {
@@ -114,15 +71,15 @@ func (t *tree) quotaAdd(path string, count, bytes int64) {
 		return
 	}
 	if n := t.nodes[quotaPath+top+"/"+statsName]; n != nil {
-		q, _ := parseQuota(n.data)
-		q[keyCount], q[keyBytes] = q.get(keyCount)+count, q.get(keyBytes)+bytes
+		q, _ := jute.ParseQuota(n.data)
+		q[keyCount], q[keyBytes] = q.Get(keyCount)+count, q.Get(keyBytes)+bytes
 		t.replaceStats(n, q)
 	}
 }
 
 // recount sets the counters of a path from the tree.
 func (t *tree) recount(path string) {
-	q := quota{keyCount: 0, keyBytes: 0}
+	q := jute.Quota{keyCount: 0, keyBytes: 0}
 	t.walk(path, func(_ string, n *node) {
 		q[keyCount]++
 		q[keyBytes] += int64(len(n.data))
@@ -132,8 +89,11 @@ func (t *tree) recount(path string) {
 	}
 }
 
-func (t *tree) replaceStats(n *node, q quota) {
-	data := q.bytes()
+// statsText is a quota's text without the odd "=", as the real one writes stats.
+func statsText(q jute.Quota) string { return strings.Replace(q.String(), "=;", ";", 1) }
+
+func (t *tree) replaceStats(n *node, q jute.Quota) {
+	data := []byte(statsText(q))
 	t.account("", 0, len(data)-len(n.data))
 	n.data = data
 }
@@ -149,13 +109,13 @@ func (t *tree) checkQuota(path string, count, bytes int64) code {
 	if limits == nil || stats == nil {
 		return codeOK
 	}
-	limit, ok := parseQuota(limits.data)
-	used, ok2 := parseQuota(stats.data)
+	limit, ok := jute.ParseQuota(limits.data)
+	used, ok2 := jute.ParseQuota(stats.data)
 	if !ok || !ok2 {
 		return codeMarshalling
 	}
 	passes := func(most string, key string, more int64) bool {
-		return more != 0 && limit.get(most) > -1 && used.get(key)+more > limit.get(most)
+		return more != 0 && limit.Get(most) > -1 && used.Get(key)+more > limit.Get(most)
 	}
 	if passes(hardCount, keyCount, count) || passes(hardBytes, keyBytes, bytes) {
 		return codeQuotaExceeded

@@ -45,16 +45,12 @@ type Options struct {
 
 	// Now is the clock; nil is the system's, and inside a testing/synctest
 	// bubble the bubble's. With a Now of its own the server sets no timer:
-	// nothing expires until Tick is called.
+	// nothing expires by itself.
 	Now func() time.Time
-	// Logf is told what the other side of the wire cannot be told; nil is
-	// silent. Like Now it is called with the server locked, and must not call
-	// the server's methods.
-	Logf func(format string, args ...any)
 }
 
-// errClosed is the error of a server that has been closed, errPaused that of
-// Dial while the server is paused.
+// errClosed is the error of a server that has been closed, errPaused that of a
+// connection while the server is paused.
 var (
 	errClosed = errors.New("sandbox: server is closed")
 	errPaused = errors.New("sandbox: connection refused: server is paused")
@@ -84,7 +80,7 @@ type Server struct {
 	closed      bool
 }
 
-// New makes a server that nobody can reach yet: see Listen, Serve and Dial.
+// New makes a server that nobody can reach yet: see Listen.
 func New(opt Options) *Server {
 	set(&opt.Tick, 2*time.Second)
 	set(&opt.MinTimeout, 2*opt.Tick)
@@ -128,12 +124,6 @@ func (s *Server) now() time.Time {
 	return time.Now()
 }
 
-func (s *Server) log(format string, args ...any) {
-	if s.opt.Logf != nil {
-		s.opt.Logf(format, args...)
-	}
-}
-
 // Listen listens on a loopback address such as "127.0.0.1:0" and serves it until
 // Close. It returns the address listened on.
 func (s *Server) Listen(addr string) (net.Addr, error) {
@@ -171,9 +161,6 @@ func (s *Server) accept(ln net.Listener) {
 		case errors.Is(err, net.ErrClosed):
 			return
 		case err != nil: // out of descriptors, or so: that may pass
-			s.mu.Lock()
-			s.log("accept: %v", err)
-			s.mu.Unlock()
 			time.Sleep(50 * time.Millisecond)
 		case s.take(nc) != nil:
 			_ = nc.Close()
@@ -193,7 +180,6 @@ func (s *Server) take(nc net.Conn) error {
 	case len(s.conns) >= 2*s.opt.MaxSessions+16:
 		// Not even room for those who have not said yet what they want.
 		s.stats.rejected++
-		s.log("refused a connection: there are %d", len(s.conns))
 		return fmt.Errorf("sandbox: connection refused: there are %d", len(s.conns))
 	}
 	c := newConn(s, nc)
@@ -201,24 +187,6 @@ func (s *Server) take(nc net.Conn) error {
 	s.wg.Go(c.serve)
 	return nil
 }
-
-// Dial connects to the server within the process, with no port in between.
-func (s *Server) Dial() (net.Conn, error) {
-	client, server := net.Pipe()
-	if err := s.take(pipeEnd{server}); err != nil {
-		return nil, err
-	}
-	return client, nil
-}
-
-// pipeEnd is the server's end of a Dial.
-type pipeEnd struct{ net.Conn }
-
-type pipeAddr struct{}
-
-func (pipeEnd) RemoteAddr() net.Addr { return pipeAddr{} }
-func (pipeAddr) Network() string     { return "pipe" }
-func (pipeAddr) String() string      { return "in-process" }
 
 // Pause cuts every connection and refuses new ones, as if the network had
 // failed. The tree and the sessions stay, and the sessions' clocks run: a pause

@@ -38,7 +38,6 @@ func (s *Server) connect(c *conn, b []byte) verdict {
 	if sid == 0 {
 		if len(s.sessions) >= s.opt.MaxSessions {
 			s.stats.rejected++
-			s.log("refused a session: there are %d, the most allowed", len(s.sessions))
 			return cut
 		}
 		c.sess = s.open(keep)
@@ -121,7 +120,6 @@ func (s *Server) expire(now time.Time) {
 
 func (s *Server) expireNow(n *session) {
 	s.stats.expired++
-	s.log("session 0x%x expired", uint64(n.id))
 	s.closeSession(n)
 	if n.conn != nil {
 		s.drop(n.conn)
@@ -156,18 +154,6 @@ func (s *Server) reap(now time.Time) {
 		}
 		s.zxid++
 		s.tree.delete(path, s.zxid)
-	}
-}
-
-// Tick does at once what is due by the clock: expired sessions, empty containers,
-// nodes past their time to live. A server with Options.Now does it only here.
-func (s *Server) Tick() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closed {
-		now := s.now()
-		s.expire(now)
-		s.reap(now)
 	}
 }
 

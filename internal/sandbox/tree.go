@@ -19,15 +19,14 @@ const (
 	nodeCost = 320
 )
 
-// ownerContainer marks a container among the owners, as ttlOwner marks a node
-// with a time to live. Neither collides with a session id, which starts with
+// ownerContainer marks a container among the owners, as ttlMask marks a node with
+// a time to live. Neither collides with a session id, which starts with
 // byte 1.
 const (
 	ownerContainer int64 = -1 << 63
 	ttlMask        int64 = -1 << 56 // 0xff in the first byte
 )
 
-func ttlOwner(ms int64) int64    { return ttlMask | ms }
 func isTTL(owner int64) bool     { return owner&ttlMask == ttlMask }
 func isSession(owner int64) bool { return owner != 0 && owner != ownerContainer && !isTTL(owner) }
 
@@ -87,7 +86,7 @@ func newTree() *tree {
 		quotas:     make(map[string]struct{}),
 	}
 	for i := range t.watches {
-		t.watches[i].init()
+		t.watches[i] = watchTable{paths: map[string]map[*conn]watchMode{}, conns: map[*conn]map[string]struct{}{}}
 	}
 	open := []acl{{perms: permAll, id: world}}
 	// The real server puts these in place without counting them as creations,
@@ -156,7 +155,8 @@ func (t *tree) delete(path string, zxid int64) {
 	}
 	parent.pzxid = max(parent.pzxid, zxid)
 	delete(t.nodes, path)
-	t.unindex(path, n.owner)
+	delete(t.reapable, path)
+	delete(t.ephemerals[n.owner], path) // an empty set stays while its session does
 	t.quotaDeleted(path, n)
 	t.account(path, -1, -len(n.data))
 	told := t.fire(dataWatches, eventNodeDeleted, path, n.acl, nil)
@@ -197,11 +197,6 @@ func (t *tree) index(path string, owner int64) {
 	case owner != 0:
 		t.reapable[path] = struct{}{}
 	}
-}
-
-func (t *tree) unindex(path string, owner int64) {
-	delete(t.reapable, path)
-	delete(t.ephemerals[owner], path) // an empty set stays while its session does
 }
 
 func sortedKeys(set map[string]struct{}) []string {

@@ -27,11 +27,6 @@ type watchTable struct {
 	bytes     int64 // about what they take
 }
 
-func (w *watchTable) init() {
-	w.paths = make(map[string]map[*conn]watchMode)
-	w.conns = make(map[*conn]map[string]struct{})
-}
-
 // add registers a watch.
 func (w *watchTable) add(path string, c *conn, mode watchMode) {
 	if w.paths[path] == nil {

@@ -180,7 +180,7 @@ func (b *batch) create(r *request) (txn, code) {
 	case r.op == jute.OpCreateContainer:
 		x.owner = ownerContainer
 	case r.op == jute.OpCreateTTL:
-		x.owner = ttlOwner(r.ttl)
+		x.owner = ttlMask | r.ttl
 	case r.flags == modeEphemeral || r.flags == modeEphemeralSeq:
 		x.owner = b.session
 	}

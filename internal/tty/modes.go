@@ -52,6 +52,15 @@ func SetForeground(f *os.File, group int) error {
 	return UnlessGone(Quietly(func() error { return unix.IoctlSetPointerInt(int(f.Fd()), unix.TIOCSPGRP, group) }))
 }
 
+// EndJob asks a program to end. Where the job is the shell's own, all of it is
+// asked, since the program may be a pipeline; the shell is leaving already then.
+func EndJob(p *os.Process) error {
+	if unix.Getpgrp() == os.Getpid() {
+		return unix.Kill(0, unix.SIGTERM)
+	}
+	return p.Signal(unix.SIGTERM)
+}
+
 // UnlessGone passes over that a terminal has hung up.
 func UnlessGone(err error) error {
 	if errors.Is(err, unix.EIO) || errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENOTTY) {

@@ -1,9 +1,13 @@
 package zkconn
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+
+	"github.com/go-zookeeper/zk"
 )
 
 // Error is a server's refusal. But for OperationTimeout and SystemError, the
@@ -15,28 +19,20 @@ type Error struct {
 	Chroot string // set where it is the chroot itself that does not exist
 }
 
-// fixedTexts are zkCli's refusals that name no path.
-var fixedTexts = map[Code]string{
-	reconfigInProgress: "Another reconfiguration is in progress -- concurrent reconfigs not supported (yet)",
-	newConfigNoQuorum: "No quorum of new config is connected and up-to-date with the leader of last committed config" +
-		" - try invoking reconfiguration after new servers are connected and synced",
-}
-
 func (e *Error) Error() string {
-	if t := refusals[e.Code].zkCli; t != "" {
-		t += e.Path
-		if e.Chroot != "" {
-			t += " (the chroot " + e.Chroot + " does not exist)"
-		}
-		return t
-	}
-	if t, ok := fixedTexts[e.Code]; ok {
-		return t
-	}
-	if e.Path == "" {
+	text := refusals[e.Code].zkCli
+	switch {
+	case text == "" && e.Path == "":
 		return e.Code.Error()
+	case text == "":
+		return e.Code.Error() + " for " + e.Path
+	case strings.HasSuffix(text, ": "):
+		text += e.Path
 	}
-	return e.Code.Error() + " for " + e.Path
+	if e.Chroot != "" {
+		text += " (the chroot " + e.Chroot + " does not exist)"
+	}
+	return text
 }
 
 // Unwrap gives the Code.
@@ -95,8 +91,7 @@ const usualMaxRequest = 1<<20 - 1
 
 func (e *LostError) Error() string {
 	s := (&Error{Code: ConnectionLoss, Path: e.Path}).Error()
-	var f fault
-	if errors.As(e.Cause, &f) {
+	if f, ok := errors.AsType[fault](e.Cause); ok {
 		s += " (" + string(f) + ")"
 	}
 	if e.Size > usualMaxRequest {
@@ -141,3 +136,80 @@ func (e *NoServerError) Unwrap() error { return ConnectionLoss }
 // ErrNotConnected is the answer of a session that was closed, or that lost its
 // server because its credentials were refused.
 var ErrNotConnected = errors.New("Not connected")
+
+// Code is an error code of ZooKeeper's protocol (KeeperException.Code).
+type Code int32
+
+// The codes that are told apart, by the names zkCli prints.
+const (
+	codeOK                  Code = 0
+	runtimeInconsistency    Code = -2
+	ConnectionLoss          Code = -4
+	operationTimeout        Code = -7
+	badArguments            Code = -8
+	newConfigNoQuorum       Code = -13
+	reconfigInProgress      Code = -14
+	NoNode                  Code = -101
+	NoAuth                  Code = -102
+	BadVersion              Code = -103
+	noChildrenForEphemerals Code = -108
+	NodeExists              Code = -110
+	NotEmpty                Code = -111
+	SessionExpired          Code = -112
+	invalidACL              Code = -114
+	AuthFailed              Code = -115
+	sessionMoved            Code = -118
+	NotReadOnly             Code = -119
+	noWatcher               Code = -121
+	quotaExceeded           Code = -125
+	Throttled               Code = -127
+)
+
+// refusals say what is known of a code: the text of KeeperException.getCodeMessage,
+// zkCli's words where it has its own (CliWrapperException), which end in a colon before
+// a path, and go-zookeeper's error, for callers that know only that.
+var refusals = map[Code]struct {
+	name    string
+	zkCli   string
+	library error
+}{
+	codeOK:               {name: "ok"},
+	-1:                   {name: "SystemError"},
+	runtimeInconsistency: {name: "RuntimeInconsistency"},
+	-3:                   {name: "DataInconsistency"},
+	ConnectionLoss:       {"ConnectionLoss", "", zk.ErrConnectionClosed},
+	-5:                   {name: "MarshallingError"},
+	-6:                   {name: "Unimplemented"},
+	operationTimeout:     {"OperationTimeout", "", zk.ErrConnectionClosed}, // it too leaves open whether the request took effect
+	badArguments:         {"BadArguments", "Arguments are not valid : ", nil},
+	newConfigNoQuorum: {"NewConfigNoQuorum", "No quorum of new config is connected and up-to-date with the leader of" +
+		" last committed config - try invoking reconfiguration after new servers are connected and synced", nil},
+	reconfigInProgress: {"ReconfigInProgress",
+		"Another reconfiguration is in progress -- concurrent reconfigs not supported (yet)", nil},
+	-100:                    {name: "APIError"},
+	NoNode:                  {"NoNode", "Node does not exist: ", zk.ErrNoNode},
+	NoAuth:                  {"NoAuth", "Insufficient permission : ", zk.ErrNoAuth},
+	BadVersion:              {"BadVersion", "version No is not valid : ", zk.ErrBadVersion},
+	noChildrenForEphemerals: {"NoChildrenForEphemerals", "Ephemerals cannot have children: ", zk.ErrNoChildrenForEphemerals},
+	NodeExists:              {"NodeExists", "Node already exists: ", zk.ErrNodeExists},
+	NotEmpty:                {"Directory not empty", "Node not empty: ", zk.ErrNotEmpty},
+	SessionExpired:          {"Session expired", "", zk.ErrSessionExpired},
+	invalidACL:              {"InvalidACL", "Acl is not valid : ", nil},
+	AuthFailed:              {name: "AuthFailed"},
+	sessionMoved:            {"Session moved", "", zk.ErrSessionMoved},
+	NotReadOnly:             {"Not a read-only call", "Not a read-only call: ", nil},
+	-120:                    {name: "Ephemeral node on local session"},
+	noWatcher:               {name: "No such watcher"},
+	-123:                    {name: "Reconfig is disabled"},
+	-124:                    {name: "Session closed because client failed to authenticate"},
+	quotaExceeded:           {"Quota has exceeded", "Quota has exceeded : ", nil},
+	Throttled:               {name: "Op throttled due to high load"},
+}
+
+// Error is the code as KeeperException words it, without a path.
+func (c Code) Error() string {
+	return "KeeperErrorCode = " + cmp.Or(refusals[c].name, strconv.Itoa(int(c)))
+}
+
+// Is tells whether target is go-zookeeper's error for the same code.
+func (c Code) Is(target error) bool { return refusals[c].library == target && target != nil }

@@ -80,7 +80,7 @@ func readAll(t *testing.T, sent []byte) {
 		_, _ = server.Write(sent)
 	}()
 	l := &link{
-		timeout: time.Second, out: newEventQueue(true), changed: make(chan struct{}), over: make(chan struct{}),
+		timeout: time.Second, out: &eventQueue{drop: true}, changed: make(chan struct{}), over: make(chan struct{}),
 		ctx: t.Context(), hosts: newHosts(t.Context(), time.Second, nil, func() {}), state: StateConnecting, ephemerals: pathSet{}, watches: watchTable{},
 	}
 	k := newFrameConn(client, "fuzz", l)
@@ -115,7 +115,7 @@ func decodeAny(r reply) {
 	decode(r, getChildren("/", nil))
 	decode(r, setACL("/", nil, 0))
 	decode(r, multiChildren([]string{"/a", "/b"}))
-	decode(r, multiDelete([]string{"/a", "/b"}))
+	decode(r, multi([]string{"/a", "/b"}, func(path string) change { return removal(path, -1) }))
 	decode(r, create("/a", nil, nil, CreateMode{}))
 }
 

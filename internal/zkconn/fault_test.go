@@ -78,7 +78,7 @@ func (f *faulty) name(e zkconn.Event) string {
 	if e.Session() {
 		return string(e.State)
 	}
-	return e.Type.String() + " " + strings.TrimPrefix(e.Path, f.root)
+	return string(e.Type) + " " + strings.TrimPrefix(e.Path, f.root)
 }
 
 // noNodeEvents wants nothing to be left but changes of the session. A round trip

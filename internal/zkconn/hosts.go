@@ -46,12 +46,12 @@ func (h *hosts) Init([]string) error { return nil }
 func (h *hosts) Len() int { return len(h.list) }
 
 // Connected is part of zk.HostProvider: the next pass starts without delay.
-func (h *hosts) Connected() {
+func (h *hosts) Connected() { h.connected(time.Now()) }
+
+func (h *hosts) connected(last time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.begun = false
-	h.pass = nil
-	h.last = time.Now()
+	h.begun, h.pass, h.last = false, nil, last
 }
 
 // others are the addresses to try instead of one, that one last: the path to it
@@ -72,12 +72,7 @@ func (h *hosts) offer(addr string) {
 }
 
 // reset is Connected for a server that was there but had no session for us.
-func (h *hosts) reset() {
-	h.Connected()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.last = time.Time{}
-}
+func (h *hosts) reset() { h.connected(time.Time{}) }
 
 // tooSoon is the time after a connection in which the next one has to wait: a
 // server that drops every connection must not be stormed.
@@ -161,20 +156,17 @@ func (h *hosts) addresses(ctx context.Context, hp string) []string {
 
 // plainCause shortens a dial error to its reason; the address is named already.
 func plainCause(err error) error {
-	var dns *net.DNSError
-	if errors.As(err, &dns) {
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		if dns.IsNotFound {
 			return errors.New("unknown host")
 		}
 		return fmt.Errorf("name lookup failed: %s", dns.Err)
 	}
-	var op *net.OpError
-	if errors.As(err, &op) {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
 		if op.Timeout() {
 			return errors.New("connecting timed out")
 		}
-		var sys *os.SyscallError
-		if errors.As(op.Err, &sys) {
+		if sys, ok := errors.AsType[*os.SyscallError](op.Err); ok {
 			return sys.Err
 		}
 		return op.Err
@@ -280,4 +272,64 @@ func (l *link) refusedBy(code Code) error {
 		return fmt.Errorf("refused the session: %w; it is read-only now, which -r accepts", code)
 	}
 	return fmt.Errorf("refused the session: %w", code)
+}
+
+// await returns the connection to send on. It waits while a server is looked
+// for: until a whole pass over the list has failed, or, if patient, until ctx
+// ends. A session that changes meanwhile is an error, so that nothing meant for
+// one session runs in the next.
+func (l *link) await(ctx context.Context, path string, patient bool) (*frameConn, error) {
+	return l.awaitGen(ctx, look(l, func() int { return l.gen }), path, patient)
+}
+
+// awaitGen is await for the session after so many expiries.
+func (l *link) awaitGen(ctx context.Context, gen int, path string, patient bool) (*frameConn, error) {
+	l.mu.Lock()
+	passes := l.passes
+	for {
+		switch {
+		case l.refused != nil:
+			defer l.mu.Unlock()
+			return nil, l.refused
+		case l.state == StateClosed || l.state == StateAuthFailed:
+			l.mu.Unlock()
+			return nil, ErrNotConnected
+		case l.gen != gen:
+			l.mu.Unlock()
+			return nil, &Error{Code: SessionExpired, Path: path}
+		case l.cur != nil && !l.cur.leaving():
+			defer l.mu.Unlock()
+			return l.cur, nil
+		case l.passes > passes && !patient:
+			defer l.mu.Unlock()
+			return nil, &NoServerError{l.failed}
+		}
+		changed := l.changed
+		l.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, l.gaveUp(ctx)
+		}
+		l.mu.Lock()
+	}
+}
+
+// gaveUp tells a deadline from a cancellation.
+func (l *link) gaveUp(ctx context.Context) error {
+	if context.Cause(ctx) != context.DeadlineExceeded {
+		return context.Cause(ctx)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, tried := range [][]AttemptError{l.attempts, l.failed} {
+		if len(tried) > 0 {
+			return &NoServerError{tried}
+		}
+	}
+	var waiting []AttemptError
+	for _, h := range l.servers.Hosts {
+		waiting = append(waiting, AttemptError{h, errors.New("no answer within the timeout")})
+	}
+	return &NoServerError{waiting}
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"log"
 	"maps"
 	"net"
 	"slices"
@@ -75,8 +77,8 @@ func newLink(servers Servers, cfg Config, out *eventQueue) (*link, error) {
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.hosts = newHosts(l.ctx, cfg.Timeout, servers.Hosts, l.passFailed)
 	conn, events, err := zk.Connect(servers.Hosts, cfg.Timeout,
-		options(zk.WithDialer(l.dial), zk.WithHostProvider(l.hosts),
-			zk.WithLogger(silent{}), zk.WithLogInfo(false))...)
+		zk.WithDialer(l.dial), zk.WithHostProvider(l.hosts),
+		zk.WithLogger(log.New(io.Discard, "", 0)), zk.WithLogInfo(false)) // what it logs reaches us as errors
 	if err != nil {
 		l.cancel()
 		return nil, fmt.Errorf("server %q: %w", servers.Spec, err)
@@ -84,14 +86,6 @@ func newLink(servers Servers, cfg Config, out *eventQueue) (*link, error) {
 	l.conn, l.events = conn, events
 	return l, nil
 }
-
-// options makes a slice of the library's option type, which it does not export.
-func options[T any](o ...T) []T { return o }
-
-// silent drops the library's log lines; what they report reaches us as errors.
-type silent struct{}
-
-func (silent) Printf(string, ...any) {}
 
 // patience is how long a write or an answer may take before the connection
 // counts as dead: two thirds of the session timeout, as in every client.
@@ -191,23 +185,19 @@ func (l *link) lost(k *frameConn) {
 	}
 }
 
-// contact runs when a request or a ping that was sent then has been answered.
-func (l *link) contact(sent time.Time) {
+// contact runs when a request or a ping that was sent then has been answered, at
+// this zxid, if it was told.
+func (l *link) contact(sent time.Time, zxid int64) {
 	if !sent.IsZero() {
 		l.sample(time.Since(sent))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refusals = 0
+	l.lastZxid = max(l.lastZxid, zxid)
 	if sent.After(l.lastSent) {
 		l.lastSent = sent
 	}
-}
-
-func (l *link) sawZxid(z int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lastZxid = max(l.lastZxid, z)
 }
 
 // nodeEvent passes a watch event on, unless it is for quiet watches alone.
@@ -215,7 +205,7 @@ func (l *link) nodeEvent(t EventType, path string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	quiet := l.watches.quiet(t, path)
-	l.watches.fire(path, t.uses()...)
+	l.watches.fire(path, usedUp[t]...)
 	if t == eventNodeDeleted {
 		delete(l.ephemerals, path)
 	}
@@ -286,17 +276,12 @@ type Credential struct {
 
 func (c Credential) is(o Credential) bool { return o.Scheme == c.Scheme && bytes.Equal(o.Auth, c.Auth) }
 
-// refusedError says that the server did not accept a credential, which ends the
-// session. What was asked for behind the credential was not carried out.
-type refusedError struct{ scheme string }
-
-func (e refusedError) Error() string {
-	return fmt.Sprintf("%v: the server refused the credentials for scheme %q and ended the session; connect starts another",
-		AuthFailed, e.scheme)
+// refused is the error of a credential that the server did not accept, which ends
+// the session. What was asked for behind the credential was not carried out.
+func refused(scheme string) error {
+	return fmt.Errorf("%w: the server refused the credentials for scheme %q and ended the session; connect starts another",
+		AuthFailed, scheme)
 }
-
-// Unwrap gives AuthFailed.
-func (e refusedError) Unwrap() error { return AuthFailed }
 
 // addAuth authenticates the session. A credential that was accepted is kept for
 // the next connection.
@@ -314,7 +299,7 @@ func addAuth(c Credential) op[struct{}] {
 			case a.code == codeOK && !known:
 				l.creds = append(l.creds, c)
 			case a.code != codeOK && known: // sent by restore, so that nobody has its answer
-				l.refused = refusedError{c.Scheme}
+				l.refused = refused(c.Scheme)
 				fallthrough
 			case a.code != codeOK:
 				l.authFailed()

@@ -1,11 +1,13 @@
 package zkconn
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 
@@ -154,9 +156,9 @@ func (k *frameConn) demultiplex(f []byte) ([]byte, error) {
 		if d.Err() != nil {
 			return nil, fault("an event that is cut short")
 		}
-		k.l.nodeEvent(EventType(typ), path)
+		k.l.nodeEvent(cmp.Or(eventTypes[typ], EventType(strconv.Itoa(int(typ)))), path)
 	case xid == xidPing:
-		k.l.contact(k.pinged())
+		k.l.contact(k.pinged(), 0)
 	case !k.expected(xid):
 		return nil, neverAsked(xid)
 	}
@@ -180,8 +182,7 @@ func (k *frameConn) answered(xid int32, r reply) error {
 	if c == nil {
 		return neverAsked(xid)
 	}
-	k.l.contact(c.sent)
-	k.l.sawZxid(r.zxid)
+	k.l.contact(c.sent, r.zxid)
 	if c.effect != nil {
 		c.effect(r)
 	}

@@ -40,7 +40,7 @@ type Session struct {
 // Open starts to connect and returns at once; requests wait for the connection.
 // It fails only if the connect string is malformed.
 func Open(cfg Config) (*Session, error) {
-	s := &Session{events: newEventQueue(cfg.NoEvents)}
+	s := &Session{events: &eventQueue{drop: cfg.NoEvents, ready: make(chan struct{}, 1)}}
 	s.Client = Client{s: s}
 	servers, err := ParseServers(cfg.Servers)
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *Session) EventsReady() <-chan struct{} { return s.events.ready }
 func (s *Session) AddAuth(ctx context.Context, scheme string, auth []byte) error {
 	_, err := do(ctx, s.Client, addAuth(Credential{scheme, auth}))
 	if errors.As(err, new(*Error)) && !errors.Is(err, SessionExpired) {
-		return refusedError{scheme}
+		return refused(scheme)
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/zksh/zksh/internal/jute"
 )
@@ -41,17 +42,12 @@ type watch struct {
 // lock guards it.
 type watchTable map[watchKey]watch
 
-// uses are the kinds of one-shot watches that an event uses up.
-func (t EventType) uses() []watchKind {
-	switch t {
-	case eventNodeCreated, eventNodeDataChanged:
-		return []watchKind{dataWatch, existWatch}
-	case eventNodeDeleted:
-		return []watchKind{dataWatch, existWatch, childWatch}
-	case eventNodeChildrenChanged:
-		return []watchKind{childWatch}
-	}
-	return nil
+// usedUp are the kinds of one-shot watches that an event uses up.
+var usedUp = map[EventType][]watchKind{
+	eventNodeCreated:         {dataWatch, existWatch},
+	eventNodeDataChanged:     {dataWatch, existWatch},
+	eventNodeDeleted:         {dataWatch, existWatch, childWatch},
+	eventNodeChildrenChanged: {childWatch},
 }
 
 // has tells whether there is a watch of one of these kinds on path, or, if shown
@@ -84,7 +80,7 @@ func (w watchTable) fire(path string, kinds ...watchKind) (shown []watchKind) {
 
 // quiet tells whether an event of path is for quiet watches alone.
 func (w watchTable) quiet(t EventType, path string) bool {
-	if !w.has(false, path, t.uses()...) || w.has(true, path, append(t.uses(), persistentWatch)...) {
+	if !w.has(false, path, usedUp[t]...) || w.has(true, path, append(usedUp[t], persistentWatch)...) {
 		return false
 	}
 	if t == eventNodeChildrenChanged { // a recursive watch hears of the children themselves
@@ -145,19 +141,13 @@ const (
 	RecursiveWatches  WatcherType = 5
 )
 
-// kinds are the watches a type covers, in the order in which their removal shows.
-func (t WatcherType) kinds() []watchKind {
-	switch t {
-	case ChildrenWatches:
-		return []watchKind{childWatch, persistentWatch, recursiveWatch}
-	case DataWatches:
-		return []watchKind{dataWatch, existWatch, persistentWatch, recursiveWatch}
-	case PersistentWatches:
-		return []watchKind{persistentWatch}
-	case RecursiveWatches:
-		return []watchKind{recursiveWatch}
-	}
-	return []watchKind{childWatch, dataWatch, existWatch, persistentWatch, recursiveWatch}
+// covered are the watches of each type, in the order in which their removal shows.
+var covered = map[WatcherType][]watchKind{
+	ChildrenWatches:   {childWatch, persistentWatch, recursiveWatch},
+	DataWatches:       {dataWatch, existWatch, persistentWatch, recursiveWatch},
+	AnyWatches:        {childWatch, dataWatch, existWatch, persistentWatch, recursiveWatch},
+	PersistentWatches: {persistentWatch},
+	RecursiveWatches:  {recursiveWatch},
 }
 
 // removedEvents is the event each kind of removed watch shows.
@@ -173,7 +163,7 @@ var removedEvents = map[watchKind]EventType{
 // with the user's, so those who wait for them are woken.
 func (l *link) forgetWatches(path string, t WatcherType, state KeeperState) {
 	var events []EventType
-	for _, k := range l.watches.fire(path, t.kinds()...) {
+	for _, k := range l.watches.fire(path, covered[t]...) {
 		events = append(events, removedEvents[k])
 	}
 	for _, e := range slices.Compact(events) {
@@ -226,4 +216,112 @@ func (w watchTable) requests(ctx context.Context, zxid int64) []*call {
 	}
 	flush()
 	return calls
+}
+
+// State is the state of a connection as the prompt shows it.
+type State string
+
+// The states of ZooKeeper.States that can be seen here.
+const (
+	StateConnecting        State = "CONNECTING"
+	StateConnected         State = "CONNECTED"
+	StateConnectedReadOnly State = "CONNECTEDREADONLY"
+	StateClosed            State = "CLOSED"
+	StateAuthFailed        State = "AUTH_FAILED"
+)
+
+// EventType is what happened to a watched znode, by its Java name.
+type EventType string
+
+// The event types of the protocol, and the local ones of removed watches.
+const (
+	eventNone                   EventType = "None"
+	eventNodeCreated            EventType = "NodeCreated"
+	eventNodeDeleted            EventType = "NodeDeleted"
+	eventNodeDataChanged        EventType = "NodeDataChanged"
+	eventNodeChildrenChanged    EventType = "NodeChildrenChanged"
+	eventDataWatchRemoved       EventType = "DataWatchRemoved"
+	eventChildWatchRemoved      EventType = "ChildWatchRemoved"
+	eventPersistentWatchRemoved EventType = "PersistentWatchRemoved"
+)
+
+// eventTypes are those that a server sends, by their numbers.
+var eventTypes = map[int32]EventType{
+	1: eventNodeCreated, 2: eventNodeDeleted, 3: eventNodeDataChanged, 4: eventNodeChildrenChanged,
+}
+
+// KeeperState is the state of the session as an event tells it.
+type KeeperState string
+
+// The states of Watcher.Event.KeeperState.
+const (
+	disconnected      KeeperState = "Disconnected"
+	syncConnected     KeeperState = "SyncConnected"
+	eventAuthFailed   KeeperState = "AuthFailed"
+	connectedReadOnly KeeperState = "ConnectedReadOnly"
+	Expired           KeeperState = "Expired"
+	eventClosed       KeeperState = "Closed"
+)
+
+// Event is a change of the session (Type eventNone, no Path) or of a watched
+// znode (Path without the chroot).
+type Event struct {
+	Type  EventType
+	State KeeperState
+	Path  string
+	Gone  []string // with Expired: the ephemeral znodes the session is known to have had, sorted
+}
+
+// Session tells whether it is about the session rather than a znode.
+func (e Event) Session() bool { return e.Type == eventNone }
+
+// String is WatchedEvent.toString of the Java client before 3.9.
+func (e Event) String() string {
+	path := e.Path
+	if e.Session() {
+		path = "null"
+	}
+	return "WatchedEvent state:" + string(e.State) + " type:" + string(e.Type) + " path:" + path
+}
+
+// eventQueue holds events until somebody takes them. Unless drop tells that nobody
+// will, it never drops one. It never makes the receiving goroutine wait.
+type eventQueue struct {
+	drop  bool
+	mu    sync.Mutex
+	list  []Event
+	taken int           // how many were there before those in list
+	ready chan struct{} // capacity 1: there may be events
+}
+
+func (q *eventQueue) put(e Event) {
+	if q.drop {
+		return
+	}
+	q.mu.Lock()
+	q.list = append(q.list, e)
+	q.mu.Unlock()
+	select {
+	case q.ready <- struct{}{}:
+	default:
+	}
+}
+
+// take takes those among the first events there were, counted from the beginning,
+// that are still here.
+func (q *eventQueue) take(first int) []Event {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := max(0, min(first-q.taken, len(q.list)))
+	l := q.list[:n:n]
+	q.list = q.list[n:]
+	q.taken += n
+	return l
+}
+
+// count is how many there have been.
+func (q *eventQueue) count() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.taken + len(q.list)
 }

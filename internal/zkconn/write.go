@@ -208,10 +208,6 @@ func create(path string, data []byte, acl []zk.ACL, mode CreateMode) op[Written]
 	return alone(creation(code, &zk.CreateRequest{Path: path, Data: data, Acl: acl, Flags: flags}, mode.TTL))
 }
 
-func multiDelete(paths []string) op[Written] {
-	return multi(paths, func(path string) change { return removal(path, -1) })
-}
-
 func setACL(path string, acl []zk.ACL, version int32) op[*zk.Stat] {
 	return setting(jute.OpSetACL, path, version, func(e *jute.Encoder) { writeACL(e, acl) })
 }

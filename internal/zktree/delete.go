@@ -20,20 +20,14 @@ const (
 	rounds       = 5 // how often nodes that appear meanwhile are gone after
 )
 
-// Failure is one node that an operation on a subtree did not reach, and why.
-type Failure struct {
-	Path string
-	Err  error
-}
-
 // PartialError says that an operation on a subtree reached only part of it.
 type PartialError struct {
 	Verb     string // past participle: deleted, changed
 	Root     string
 	Done     int
 	Total    int
-	Failures []Failure // what was refused
-	Cause    error     // why the rest was not tried, if it was not
+	Failures []error // what was refused
+	Cause    error   // why the rest was not tried, if it was not
 }
 
 // namedFailures is how many failures the message spells out.
@@ -51,7 +45,7 @@ func (e *PartialError) Error() string {
 			fmt.Fprintf(&b, "; and %d more", len(e.Failures)-i)
 			break
 		}
-		b.WriteString(sep + f.Err.Error())
+		b.WriteString(sep + f.Error())
 		sep = "; "
 	}
 	return b.String()
@@ -59,14 +53,38 @@ func (e *PartialError) Error() string {
 
 // Unwrap gives the cause, and the refusals.
 func (e *PartialError) Unwrap() []error {
-	var all []error
-	if e.Cause != nil {
-		all = append(all, e.Cause)
+	if e.Cause == nil {
+		return e.Failures
 	}
-	for _, f := range e.Failures {
-		all = append(all, f.Err)
+	return append([]error{e.Cause}, e.Failures...)
+}
+
+// job is an operation on a subtree, and what it has come to so far.
+type job struct {
+	ctx      context.Context
+	c        zkconn.Client
+	p        *zkconn.Pipe
+	progress Progress
+	so       PartialError
+}
+
+// list finds what there is to do, leaves first.
+func (j *job) list() (paths []string, err error) {
+	tree, count, err := List(j.ctx, j.c, j.so.Root, false, nil)
+	if err != nil {
+		return nil, err
 	}
-	return all
+	j.so.Total = j.so.Done + count
+	j.p, err = j.c.Pipe(j.ctx, j.so.Root)
+	return leavesFirst(tree, count), err
+}
+
+// end is an error if anything remains.
+func (j *job) end(cause error) error {
+	if j.so.Cause = cause; cause == nil && len(j.so.Failures) == 0 {
+		return nil
+	}
+	return &j.so
 }
 
 // Delete removes a subtree, leaves first, in multis of at most batch deletes
@@ -75,66 +93,40 @@ func (e *PartialError) Unwrap() []error {
 // When something remains the error is a *PartialError; when the
 // subtree could not even be listed, nothing was deleted.
 func Delete(ctx context.Context, c zkconn.Client, root string, batch int, progress Progress) (int, error) {
-	d := &deleter{ctx: ctx, c: c, root: root, batch: batch, progress: progress}
+	j := &job{ctx: ctx, c: c, progress: progress, so: PartialError{Verb: "deleted", Root: root}}
 	for round := 1; ; round++ {
-		again, err := d.round(round)
+		again, err := j.deleteRound(round, batch)
 		if err != nil || !again {
-			return d.done, err
+			return j.so.Done, err
 		}
 	}
 }
 
-type deleter struct {
-	ctx      context.Context
-	c        zkconn.Client
-	root     string
-	batch    int
-	progress Progress
-	p        *zkconn.Pipe
-	done     int
-	total    int
-}
-
-// round lists the subtree and deletes it once. It wants another round when nodes
-// appeared meanwhile.
-func (d *deleter) round(n int) (again bool, err error) {
-	tree, count, err := List(d.ctx, d.c, d.root, Options{})
+// deleteRound lists the subtree and deletes it once. It wants another round when
+// nodes appeared meanwhile.
+func (j *job) deleteRound(n, batch int) (again bool, err error) {
+	j.so.Failures = nil
+	paths, err := j.list()
 	switch {
-	case err == nil:
 	case n > 1 && errors.Is(err, zkconn.NoNode):
 		return false, nil
-	case n > 1:
-		return false, d.partial(nil, err)
-	default:
+	case n > 1 && err != nil:
+		return false, j.end(err)
+	case err != nil:
 		return false, err
 	}
-	d.total = d.done + count
-	if d.p, err = d.c.Pipe(d.ctx, d.root); err != nil {
-		return false, d.partial(nil, err)
+	if err := j.remove(paths, batch); err != nil {
+		j.so.Failures = nil
+		return false, j.end(err)
 	}
-	failed, err := d.remove(leavesFirst(tree, count))
-	if err != nil {
-		return false, d.partial(nil, err)
-	}
-	var refused []Failure
-	for _, f := range failed {
-		if !errors.Is(f.Err, zkconn.NotEmpty) {
-			refused = append(refused, f)
-		}
-	}
+	refused := slices.DeleteFunc(slices.Clone(j.so.Failures), func(err error) bool { return errors.Is(err, zkconn.NotEmpty) })
 	switch {
 	case len(refused) > 0: // the parents of what was refused are not empty because of it
-		return false, d.partial(refused, nil)
-	case len(failed) > 0 && n < rounds:
+		j.so.Failures = refused
+	case len(j.so.Failures) > 0 && n < rounds:
 		return true, nil
-	case len(failed) > 0:
-		return false, d.partial(failed, nil)
 	}
-	return false, nil
-}
-
-func (d *deleter) partial(failures []Failure, cause error) error {
-	return &PartialError{Verb: "deleted", Root: d.root, Done: d.done, Total: d.total, Failures: failures, Cause: cause}
+	return false, j.end(nil)
 }
 
 // leavesFirst is the tree's paths, each after all that is below it.
@@ -144,7 +136,7 @@ func leavesFirst(tree *Node, count int) []string {
 	for len(level) > 0 { // breadth first, turned round below
 		var next []*Node
 		for _, n := range level {
-			if n.Gone() {
+			if n.gone() {
 				continue
 			}
 			paths = append(paths, n.Path)
@@ -158,66 +150,60 @@ func leavesFirst(tree *Node, count int) []string {
 
 // remove deletes paths in order, in multis while they succeed. The server keeps
 // a session's order, so batches in flight never overtake the children's.
-func (d *deleter) remove(paths []string) ([]Failure, error) {
-	if d.batch < 1 {
-		return d.oneByOne(paths)
+func (j *job) remove(paths []string, batch int) error {
+	if batch < 1 {
+		return oneByOne(j, paths, j.p.Delete)
 	}
 	var broken []string // the paths of batches that were refused as a whole
-	err := inFlight(d.ctx, graceful, deleteWindow,
+	err := inFlight(j.ctx, graceful, deleteWindow,
 		func() ([]string, *zkconn.Pending[zkconn.Written]) {
-			n := d.cut(paths)
-			batch := paths[:n]
+			n := cut(paths, batch)
+			first := paths[:n]
 			paths = paths[n:]
 			if n == 0 {
 				return nil, nil
 			}
-			return batch, d.p.MultiDelete(batch)
+			return first, j.p.MultiDelete(first)
 		},
-		func(batch []string, _ zkconn.Written, err error) error {
+		func(paths []string, _ zkconn.Written, err error) error {
 			if err != nil {
-				broken = append(broken, batch...)
-			} else {
-				d.count(len(batch))
+				broken = append(broken, paths...)
+				return nil
 			}
+			j.so.Done += len(paths)
+			j.progress.tell(j.so.Done, j.so.Total)
 			return nil
 		})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return d.oneByOne(broken)
+	return oneByOne(j, broken, j.p.Delete)
 }
 
 // cut says how many of the paths fit into one multi.
-func (d *deleter) cut(paths []string) int {
+func cut(paths []string, batch int) int {
 	bytes := 0
 	for i, p := range paths {
-		if bytes += len(p) + 16; i == d.batch || i > 0 && bytes > batchBytes {
+		if bytes += len(p) + 16; i == batch || i > 0 && bytes > batchBytes {
 			return i
 		}
 	}
 	return len(paths)
 }
 
-func (d *deleter) count(n int) {
-	d.done += n
-	if d.progress != nil {
-		d.progress(d.done, d.total)
-	}
-}
-
-// oneByOne deletes paths by single requests, many in flight.
-func (d *deleter) oneByOne(paths []string) (failed []Failure, err error) {
-	err = each(d.ctx, graceful, paths, d.p.Delete, func(path string, _ zkconn.Written, err error) {
+// oneByOne sends a request for each path, many in flight, and keeps the count.
+func oneByOne[T any](j *job, paths []string, send func(string) *zkconn.Pending[T]) error {
+	return each(j.ctx, graceful, paths, send, func(_ T, err error) {
 		switch {
 		case err == nil:
-			d.count(1)
+			j.so.Done++
 		case errors.Is(err, zkconn.NoNode):
-			d.total-- // somebody else removed it
+			j.so.Total-- // somebody else removed it
 		default:
-			failed = append(failed, Failure{path, err})
+			j.so.Failures = append(j.so.Failures, err)
 		}
+		j.progress.tell(j.so.Done, j.so.Total)
 	})
-	return failed, err
 }
 
 // SetACL writes the access control list of every node of a subtree, parents
@@ -225,31 +211,11 @@ func (d *deleter) oneByOne(paths []string) (failed []Failure, err error) {
 // is below, and returns how many it wrote. version is each node's ACL version;
 // -1 is any. When something remains the error is a *PartialError.
 func SetACL(ctx context.Context, c zkconn.Client, root string, acl []zk.ACL, version int32, progress Progress) (int, error) {
-	tree, count, err := List(ctx, c, root, Options{})
+	j := &job{ctx: ctx, c: c, progress: progress, so: PartialError{Verb: "changed the ACL of", Root: root}}
+	paths, err := j.list()
 	if err != nil {
 		return 0, err
 	}
-	p, err := c.Pipe(ctx, root)
-	if err != nil {
-		return 0, err
-	}
-	res := &PartialError{Verb: "changed the ACL of", Root: root, Total: count}
-	send := func(path string) *zkconn.Pending[*zk.Stat] { return p.SetACL(path, acl, version) }
-	res.Cause = each(ctx, graceful, leavesFirst(tree, count), send, func(path string, _ *zk.Stat, err error) {
-		switch {
-		case err == nil:
-			res.Done++
-		case errors.Is(err, zkconn.NoNode):
-			res.Total--
-		default:
-			res.Failures = append(res.Failures, Failure{path, err})
-		}
-		if progress != nil {
-			progress(res.Done+len(res.Failures), res.Total)
-		}
-	})
-	if res.Cause != nil || len(res.Failures) > 0 {
-		return res.Done, res
-	}
-	return res.Done, nil
+	cause := oneByOne(j, paths, func(path string) *zkconn.Pending[*zk.Stat] { return j.p.SetACL(path, acl, version) })
+	return j.so.Done, j.end(cause)
 }

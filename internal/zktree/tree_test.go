@@ -26,11 +26,9 @@ func open(t *testing.T, root string) *zkconn.Session {
 	return s
 }
 
-func walk(t *testing.T, n *Node) []string {
-	t.Helper()
-	var all []string
-	if err := n.Walk(func(p string) error { all = append(all, p); return nil }); err != nil {
-		t.Fatal(err)
+func walk(n *Node) (all []string) {
+	for node := range n.All() {
+		all = append(all, node.Path)
 	}
 	return all
 }
@@ -43,11 +41,11 @@ func TestListOrder(t *testing.T) {
 	// The order of the recording c12 of zkCli's ls -R.
 	want := strings.Fields("/order /order/10 /order/9 /order/C /order/a /order/b /order/a/y /order/a/z /order/a/z/deep /order/b/x")
 	for _, watch := range []bool{false, true} { // by multiRead and by single requests
-		tree, n, err := List(t.Context(), s.Client, "/order", Options{Watch: watch})
+		tree, n, err := List(t.Context(), s.Client, "/order", watch, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := walk(t, tree); !slices.Equal(got, want) || n != len(want) {
+		if got := walk(tree); !slices.Equal(got, want) || n != len(want) {
 			t.Errorf("watch %v: %d nodes\n got %v\nwant %v", watch, n, got, want)
 		}
 	}
@@ -55,7 +53,7 @@ func TestListOrder(t *testing.T) {
 
 func TestListMissing(t *testing.T) {
 	s := open(t, "/missing")
-	_, _, err := List(t.Context(), s.Client, "/missing/none", Options{})
+	_, _, err := List(t.Context(), s.Client, "/missing/none", false, nil)
 	if !errors.Is(err, zkconn.NoNode) {
 		t.Errorf("got %v, want NoNode", err)
 	}
@@ -79,11 +77,11 @@ func TestListWhileNodesVanish(t *testing.T) {
 		}
 	})
 	for range 20 {
-		tree, n, err := List(t.Context(), s.Client, "/vanish", Options{})
+		tree, n, err := List(t.Context(), s.Client, "/vanish", false, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := len(walk(t, tree)); got != n {
+		if got := len(walk(tree)); got != n {
 			t.Fatalf("%d nodes walked, %d counted", got, n)
 		}
 	}
@@ -209,11 +207,11 @@ func TestLargeTrees(t *testing.T) {
 			create(t, s, level...)
 			total += len(level)
 		}
-		tree, n, err := List(t.Context(), s.Client, root, Options{})
+		tree, n, err := List(t.Context(), s.Client, root, false, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := len(walk(t, tree)); got != total || n != total {
+		if got := len(walk(tree)); got != total || n != total {
 			t.Errorf("%s: %d listed, %d counted, want %d", name, got, n, total)
 		}
 		if n, err := Delete(t.Context(), s.Client, root, DefaultBatch, nil); err != nil || n != total {
@@ -254,9 +252,9 @@ func create(t *testing.T, s *zkconn.Session, paths ...string) {
 		t.Fatal(err)
 	}
 	send := func(path string) *zkconn.Pending[zkconn.Written] { return p.Create(path, nil, zkconn.OpenACL()) }
-	err = each(t.Context(), atOnce, paths, send, func(path string, _ zkconn.Written, err error) {
-		if err != nil {
-			t.Fatalf("%s: %v", path, err)
+	err = each(t.Context(), atOnce, paths, send, func(_ zkconn.Written, err error) {
+		if err != nil { // it names the path
+			t.Fatal(err)
 		}
 	})
 	if err != nil {

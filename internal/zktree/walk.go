@@ -5,7 +5,9 @@ package zktree
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -30,15 +32,16 @@ const (
 // is listed. It is called often and must be quick.
 type Progress func(done, total int)
 
-// Options of List.
-type Options struct {
-	Watch    bool // leave a child watch on every node
-	Progress Progress
+func (p Progress) tell(done, total int) {
+	if p != nil {
+		p(done, total)
+	}
 }
 
-// List reads a subtree breadth first. Nodes that vanish meanwhile are left out;
+// List reads a subtree breadth first. With watch it leaves a child watch on every
+// node. Nodes that vanish meanwhile are left out;
 // the root missing is an error, as is a node that may not be read.
-func List(ctx context.Context, c zkconn.Client, root string, o Options) (*Node, int, error) {
+func List(ctx context.Context, c zkconn.Client, root string, watch bool, progress Progress) (*Node, int, error) {
 	if err := zkconn.ValidatePath(root, false); err != nil {
 		return nil, 0, err
 	}
@@ -46,10 +49,10 @@ func List(ctx context.Context, c zkconn.Client, root string, o Options) (*Node, 
 	if err != nil {
 		return nil, 0, err
 	}
-	w := &walker{ctx: ctx, p: p, o: o, root: &Node{Path: root}, total: 1}
+	w := &walker{ctx: ctx, p: p, watch: watch, progress: progress, root: &Node{Path: root}, total: 1}
 	w.queue = []*Node{w.root}
 	// The first answer decides whether the rest is worth asking in batches.
-	names, err := p.Children(root, o.Watch).Wait(ctx)
+	names, err := p.Children(root, watch).Wait(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -58,7 +61,7 @@ func List(ctx context.Context, c zkconn.Client, root string, o Options) (*Node, 
 	}
 	switch {
 	case len(w.queue) == 0:
-	case !o.Watch && len(w.queue) > 1 && p.HasMultiRead(ctx):
+	case !watch && len(w.queue) > 1 && p.HasMultiRead(ctx):
 		err = w.batches()
 	default:
 		err = w.singles()
@@ -67,13 +70,14 @@ func List(ctx context.Context, c zkconn.Client, root string, o Options) (*Node, 
 }
 
 type walker struct {
-	ctx   context.Context
-	p     *zkconn.Pipe
-	o     Options
-	root  *Node
-	queue []*Node // to be asked for
-	done  int
-	total int
+	ctx      context.Context
+	p        *zkconn.Pipe
+	watch    bool
+	progress Progress
+	root     *Node
+	queue    []*Node // to be asked for
+	done     int
+	total    int
 }
 
 // found files the children of one node.
@@ -88,7 +92,9 @@ func (w *walker) found(n *Node, l zkconn.Listing) error {
 		return l.Err
 	}
 	if len(l.Names) > 0 {
-		SortNames(l.Names)
+		// As Java sorts strings, by UTF-16 units: valid names have no characters beyond
+		// the basic plane, where that is the order of the bytes.
+		slices.Sort(l.Names)
 		prefix := zkconn.Join(n.Path, "")
 		nodes := make([]Node, len(l.Names))
 		n.Children = make([]*Node, len(l.Names))
@@ -99,9 +105,7 @@ func (w *walker) found(n *Node, l zkconn.Listing) error {
 		w.queue = append(w.queue, n.Children...)
 		w.total += len(l.Names)
 	}
-	if w.o.Progress != nil {
-		w.o.Progress(w.done, w.total)
-	}
+	w.progress.tell(w.done, w.total)
 	return nil
 }
 
@@ -138,7 +142,7 @@ func (w *walker) singles() error {
 				return nil, nil
 			}
 			n := w.next(1)[0]
-			return n, w.p.Children(n.Path, w.o.Watch)
+			return n, w.p.Children(n.Path, w.watch)
 		},
 		func(n *Node, names []string, err error) error {
 			return w.found(n, zkconn.Listing{Names: names, Err: err})
@@ -151,43 +155,33 @@ func (w *walker) next(n int) (nodes []*Node) {
 	return nodes
 }
 
-// Gone tells that a node vanished while the tree was listed.
-func (n *Node) Gone() bool { return n.Path == "" }
+// gone tells that a node vanished while the tree was listed.
+func (n *Node) gone() bool { return n.Path == "" }
 
-// SortNames sorts as Java sorts strings, by UTF-16 units. Valid names have no
-// characters beyond the basic plane, where that is the order of the bytes.
-func SortNames(names []string) { slices.Sort(names) }
-
-// Walk calls visit for each node in zkCli's order: the node itself, then for each
-// node first all its children, then their subtrees.
-func (n *Node) Walk(visit func(path string) error) error {
-	if err := visit(n.Path); err != nil {
-		return err
-	}
-	return n.below(visit)
+// All is the nodes in zkCli's order: the node itself, then for each node first all
+// its children, then their subtrees.
+func (n *Node) All() iter.Seq[*Node] {
+	return func(yield func(*Node) bool) { _ = yield(n) && n.below(yield) }
 }
 
-func (n *Node) below(visit func(path string) error) error {
+func (n *Node) below(yield func(*Node) bool) bool {
 	for _, c := range n.Children {
-		if c.Gone() {
-			continue
-		}
-		if err := visit(c.Path); err != nil {
-			return err
+		if !c.gone() && !yield(c) {
+			return false
 		}
 	}
 	for _, c := range n.Children {
-		if err := c.below(visit); err != nil {
-			return err
+		if !c.below(yield) {
+			return false
 		}
 	}
-	return nil
+	return true
 }
 
 // CountEphemerals returns how many znodes of a subtree are ephemeral. Only those
 // without children are looked at: no others can be.
 func CountEphemerals(ctx context.Context, c zkconn.Client, root string, progress Progress) (int, error) {
-	tree, _, err := List(ctx, c, root, Options{})
+	tree, _, err := List(ctx, c, root, false, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -195,33 +189,103 @@ func CountEphemerals(ctx context.Context, c zkconn.Client, root string, progress
 	if err != nil {
 		return 0, err
 	}
+	var leaves []string
+	for n := range tree.All() {
+		if len(n.Children) == 0 {
+			leaves = append(leaves, n.Path)
+		}
+	}
 	var refused error
-	found, done, paths := 0, 0, leaves(tree)
-	err = each(ctx, atOnce, paths, p.Exists, func(_ string, st *zk.Stat, err error) {
+	found, done := 0, 0
+	err = each(ctx, atOnce, leaves, p.Exists, func(st *zk.Stat, err error) {
 		switch {
 		case err == nil && st.EphemeralOwner != 0:
 			found++
 		case err != nil && !errors.Is(err, zkconn.NoNode):
 			refused = err
 		}
-		if done++; progress != nil {
-			progress(done, len(paths))
-		}
+		done++
+		progress.tell(done, len(leaves))
 	})
 	return found, errors.Join(err, refused)
 }
 
-// leaves is the paths of a tree that have nothing below them.
-func leaves(n *Node) []string {
-	if n.Gone() {
-		return nil
+// patience says how long the answers to what was sent are waited for once the
+// context has ended.
+type patience time.Duration
+
+const (
+	atOnce   patience = 0                     // what is only read is not missed
+	graceful          = patience(time.Second) // what was changed is counted
+)
+
+// inFlight keeps a window of requests under way on a pipe and takes their answers
+// in order, refusals included. next makes a request, or none (nil) while there is
+// nothing to ask for; answers may bring more to ask. Any other error than a
+// refusal breaks it off, as does one of take. ctx is the one the pipe was made
+// with, which therefore sends nothing any more once it has ended.
+func inFlight[J, T any](ctx context.Context, late patience, window int,
+	next func() (J, *zkconn.Pending[T]), take func(J, T, error) error,
+) error {
+	type flight struct {
+		job   J
+		reply *zkconn.Pending[T]
 	}
-	if len(n.Children) == 0 {
-		return []string{n.Path}
+	var air []flight
+	waiting, done := outliving(ctx, late)
+	defer done()
+	for {
+		for len(air) < window {
+			job, reply := next()
+			if reply == nil {
+				break
+			}
+			air = append(air, flight{job, reply})
+		}
+		if len(air) == 0 {
+			return nil
+		}
+		first := air[0]
+		air = air[1:]
+		v, err := first.reply.Wait(waiting)
+		switch {
+		case ctx.Err() != nil && errors.As(err, new(*zkconn.UnsentError)):
+			return context.Cause(ctx)
+		case err != nil && !errors.As(err, new(*zkconn.Error)):
+			return err
+		}
+		if err := take(first.job, v, err); err != nil {
+			return err
+		}
 	}
-	var all []string
-	for _, c := range n.Children {
-		all = append(all, leaves(c)...)
+}
+
+// each sends one request for each path.
+func each[T any](ctx context.Context, late patience, paths []string, send func(string) *zkconn.Pending[T], take func(T, error)) error {
+	return inFlight(ctx, late, singleWindow,
+		func() (string, *zkconn.Pending[T]) {
+			if len(paths) == 0 {
+				return "", nil
+			}
+			path := paths[0]
+			paths = paths[1:]
+			return path, send(path)
+		},
+		func(_ string, v T, err error) error { take(v, err); return nil })
+}
+
+// outliving gives a context that ends some time after ctx, with its cause.
+func outliving(ctx context.Context, late patience) (context.Context, func()) {
+	waiting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { // in a goroutine that ends with waiting
+		select {
+		case <-time.After(time.Duration(late)):
+			cancel(context.Cause(ctx))
+		case <-waiting.Done():
+		}
+	})
+	return waiting, func() {
+		stop()
+		cancel(nil)
 	}
-	return all
 }

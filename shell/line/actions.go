@@ -17,49 +17,71 @@ const (
 	keyBackTab = "\x1b[Z"
 )
 
-// action is what a key does. Most of them change the line, by edits; the others are
-// carried out by press.
-type action byte
+// action is what a key does: an edit of the line, which go-prompt carries out when it
+// is given the order, or what press does itself. Nil is text, or a key without a
+// meaning.
+type action struct {
+	order string // no key has it
+	edit  func(e *promptEditor, b *prompt.Buffer)
+	cuts  bool
+}
 
-const (
-	noAction action = iota // text, or a key without a meaning
-	doHome
-	doEnd
-	doLeft
-	doRight
-	doWordLeft
-	doWordRight
-	doErase
-	doDelete
-	doCutBlank // the first that cuts
-	doCutLeft
-	doCutRight
-	doCutToHome
-	doCutToEnd // the last that cuts
-	doYank
-	doInsertTab
-	doClear
-	doSuspend
-	doOlder
-	doNewer
-	doSearch
-	doEnter
-	doInterrupt
-	doEndOfInput
-	doTab
-	doBackTab
-	doEscape
-	doRefuse // the line, which the terminal has cut
+// actions are all of them. The edits run in Input, with mu held.
+var actions []*action
+
+func edits(edit func(e *promptEditor, b *prompt.Buffer)) *action {
+	actions = append(actions, &action{order: string([]byte{0, byte(len(actions) + 1)}), edit: edit})
+	return actions[len(actions)-1]
+}
+
+func cuts(edit func(e *promptEditor, b *prompt.Buffer)) *action {
+	a := edits(edit)
+	a.cuts = true
+	return a
+}
+
+var (
+	doHome      = edits(func(_ *promptEditor, b *prompt.Buffer) { b.CursorLeft(count(before(b))) })
+	doEnd       = edits(func(_ *promptEditor, b *prompt.Buffer) { b.CursorRight(count(after(b))) })
+	doLeft      = edits(func(_ *promptEditor, b *prompt.Buffer) { b.CursorLeft(1) })
+	doRight     = edits(func(_ *promptEditor, b *prompt.Buffer) { b.CursorRight(1) })
+	doWordLeft  = edits(func(_ *promptEditor, b *prompt.Buffer) { b.CursorLeft(lastWord(before(b), notInWord)) })
+	doWordRight = edits(func(_ *promptEditor, b *prompt.Buffer) { b.CursorRight(firstWord(after(b))) })
+	doErase     = edits(func(_ *promptEditor, b *prompt.Buffer) { b.DeleteBeforeCursor(1) })
+	doDelete    = edits(func(_ *promptEditor, b *prompt.Buffer) { b.Delete(min(1, count(after(b)))) })
+	doCutBlank  = cuts(func(e *promptEditor, b *prompt.Buffer) { e.cut.left(b, lastWord(before(b), unicode.IsSpace)) })
+	doCutLeft   = cuts(func(e *promptEditor, b *prompt.Buffer) { e.cut.left(b, lastWord(before(b), notInWord)) })
+	doCutRight  = cuts(func(e *promptEditor, b *prompt.Buffer) { e.cut.right(b, firstWord(after(b))) })
+	doCutToHome = cuts(func(e *promptEditor, b *prompt.Buffer) { e.cut.left(b, count(before(b))) })
+	doCutToEnd  = cuts(func(e *promptEditor, b *prompt.Buffer) { e.cut.right(b, count(after(b))) })
+	doYank      = edits(func(e *promptEditor, b *prompt.Buffer) { b.InsertText(e.cut.text, false, true) })
+	doInsertTab = edits(func(_ *promptEditor, b *prompt.Buffer) { b.InsertText("\t", false, true) })
+	doClear     = edits(func(e *promptEditor, _ *prompt.Buffer) { e.out.clear() })
+	doSuspend   = edits(func(e *promptEditor, _ *prompt.Buffer) {
+		if err := e.suspend(); err != nil {
+			e.exit = &exit{err: err}
+		} else if e.exit == nil { // the window may have changed meanwhile
+			e.exit = &exit{resize: true}
+		}
+	})
+	doInterrupt = edits((*promptEditor).drop)
+	doOlder     = edits((*promptEditor).older)
+	doNewer     = edits((*promptEditor).newer)
+	doSearch    = edits((*promptEditor).showFound)
 
 	// These are bound to no key.
-	doContinue
-	doComplete
-	doAccept
-	doDismiss
+	doContinue = edits((*promptEditor).goOn)
+	doComplete = edits((*promptEditor).complete)
+	doAccept   = edits((*promptEditor).accept)
+	doDismiss  = edits((*promptEditor).dismiss)
+
+	// These press carries out; the last one refuses the line, which the terminal has cut.
+	doEnter, doEndOfInput, doTab, doBackTab = &action{}, &action{}, &action{}, &action{}
+	doEscape, doRefuse                      = &action{}, &action{}
 )
 
 // bound says what each key does.
-var bound = map[string]action{
+var bound = map[string]*action{
 	"\x01": doHome, "\x1b[H": doHome, "\x1bOH": doHome, "\x1b[1~": doHome, "\x1b[7~": doHome,
 	"\x05": doEnd, "\x1b[F": doEnd, "\x1bOF": doEnd, "\x1b[4~": doEnd, "\x1b[8~": doEnd,
 	"\x02": doLeft, "\x1b[D": doLeft, "\x1bOD": doLeft,
@@ -80,53 +102,15 @@ var bound = map[string]action{
 	cutMark: doRefuse,
 }
 
-// edits are the actions that change the line. They run in Input, with mu held.
-var edits = map[action]func(e *promptEditor, b *prompt.Buffer){
-	doHome:      func(_ *promptEditor, b *prompt.Buffer) { b.CursorLeft(count(before(b))) },
-	doEnd:       func(_ *promptEditor, b *prompt.Buffer) { b.CursorRight(count(after(b))) },
-	doLeft:      func(_ *promptEditor, b *prompt.Buffer) { b.CursorLeft(1) },
-	doRight:     func(_ *promptEditor, b *prompt.Buffer) { b.CursorRight(1) },
-	doWordLeft:  func(_ *promptEditor, b *prompt.Buffer) { b.CursorLeft(lastWord(before(b), notInWord)) },
-	doWordRight: func(_ *promptEditor, b *prompt.Buffer) { b.CursorRight(firstWord(after(b))) },
-	doErase:     func(_ *promptEditor, b *prompt.Buffer) { b.DeleteBeforeCursor(1) },
-	doDelete:    func(_ *promptEditor, b *prompt.Buffer) { b.Delete(min(1, count(after(b)))) },
-	doCutBlank:  func(e *promptEditor, b *prompt.Buffer) { e.cut.left(b, lastWord(before(b), unicode.IsSpace)) },
-	doCutLeft:   func(e *promptEditor, b *prompt.Buffer) { e.cut.left(b, lastWord(before(b), notInWord)) },
-	doCutRight:  func(e *promptEditor, b *prompt.Buffer) { e.cut.right(b, firstWord(after(b))) },
-	doCutToHome: func(e *promptEditor, b *prompt.Buffer) { e.cut.left(b, count(before(b))) },
-	doCutToEnd:  func(e *promptEditor, b *prompt.Buffer) { e.cut.right(b, count(after(b))) },
-	doYank:      func(e *promptEditor, b *prompt.Buffer) { b.InsertText(e.cut.text, false, true) },
-	doInsertTab: func(_ *promptEditor, b *prompt.Buffer) { b.InsertText("\t", false, true) },
-	doClear:     func(e *promptEditor, _ *prompt.Buffer) { e.out.clear() },
-	doInterrupt: (*promptEditor).drop,
-	doContinue:  (*promptEditor).goOn,
-	doSuspend: func(e *promptEditor, _ *prompt.Buffer) {
-		if err := e.suspend(); err != nil {
-			e.exit = &exit{err: err}
-		} else if e.exit == nil { // the window may have changed meanwhile
-			e.exit = &exit{resize: true}
-		}
-	},
-	doOlder:    (*promptEditor).older,
-	doNewer:    (*promptEditor).newer,
-	doSearch:   (*promptEditor).showFound,
-	doAccept:   (*promptEditor).accept,
-	doDismiss:  (*promptEditor).dismiss,
-	doComplete: (*promptEditor).complete,
-}
-
-// order is what go-prompt is given for an action: no key has it.
-func (a action) order() string { return string([]byte{0, byte(a)}) }
-
 // bindings have go-prompt carry out an edit for its order.
 func (e *promptEditor) bindings() []prompt.ASCIICodeBind {
 	var all []prompt.ASCIICodeBind
-	for a, edit := range edits {
-		all = append(all, prompt.ASCIICodeBind{ASCIICode: []byte(a.order()), Fn: func(b *prompt.Buffer) {
+	for _, a := range actions {
+		all = append(all, prompt.ASCIICodeBind{ASCIICode: []byte(a.order), Fn: func(b *prompt.Buffer) {
 			e.mu.Lock()
 			defer e.mu.Unlock()
-			edit(e, b)
-			e.cut.going = doCutBlank <= a && a <= doCutToEnd
+			a.edit(e, b)
+			e.cut.going = a.cuts
 		}})
 	}
 	return all
@@ -142,13 +126,13 @@ func (e *promptEditor) press(key string) (order string) {
 		return e.pressInSearch(key, do)
 	case e.offer.selected >= 0:
 		return e.pressInMenu(key, do)
-	case do == noAction && isControl(key[0]):
+	case do == nil && isControl(key[0]):
 		return ""
 	case do != doOlder && do != doNewer:
 		e.walk = walk{}
 	}
 	switch do {
-	case noAction: // text
+	case nil: // text
 		e.cut.going = false
 		return key
 	case doEscape, doBackTab:
@@ -163,9 +147,9 @@ func (e *promptEditor) press(key string) (order string) {
 	case doEndOfInput:
 		switch {
 		case e.view.text != "":
-			return doDelete.order()
+			return doDelete.order
 		case e.reading.open != "":
-			return doInterrupt.order()
+			return doInterrupt.order
 		}
 		e.exit = &exit{err: io.EOF}
 		return nothing
@@ -181,7 +165,7 @@ func (e *promptEditor) press(key string) (order string) {
 		}
 		e.search = &search{recall: e.help.Recall, line: e.view.text, cursor: e.view.cursor, saved: e.view}
 	}
-	return do.order()
+	return do.order
 }
 
 // enter ends the line, or goes on to the next one if this one leaves something open.
@@ -194,7 +178,7 @@ func (e *promptEditor) enter() (order string) {
 	case e.tooLong:
 		e.exit = &exit{err: ErrTooLong}
 	case !e.reading.asking && e.help.Open(e.reading.open, e.view.text) != "":
-		return doContinue.order()
+		return doContinue.order
 	default:
 		e.exit = &exit{key: true}
 	}
@@ -228,7 +212,7 @@ func (e *promptEditor) drop(b *prompt.Buffer) {
 func (e *promptEditor) tab() (order string) {
 	switch p := &e.offer.proposals; {
 	case len(p.List) == 1 || p.Begin != "":
-		return doComplete.order()
+		return doComplete.order
 	case len(p.List) == 0:
 		e.tabbed = p.Pending
 		return ""
@@ -239,17 +223,17 @@ func (e *promptEditor) tab() (order string) {
 }
 
 // pressInMenu moves what is selected; any other key accepts it first.
-func (e *promptEditor) pressInMenu(key string, do action) (order string) {
+func (e *promptEditor) pressInMenu(key string, do *action) (order string) {
 	switch do {
 	case doTab, doNewer:
 		return keyTab
 	case doBackTab, doOlder:
 		return keyBackTab
 	case doEscape:
-		return doDismiss.order()
+		return doDismiss.order
 	}
 	e.held = key
-	return doAccept.order()
+	return doAccept.order
 }
 
 // cut is what was cut last.

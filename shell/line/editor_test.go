@@ -36,10 +36,12 @@ func TestMain(m *testing.M) {
 // readLines prints each line it reads. SIGUSR1 is a server's answer, SIGUSR2 an event.
 func readLines() {
 	var answered atomic.Bool
+	var recall history.Recall
+	recall.Add("first", "second \"quoted\"")
 	e := New(os.Stdin, os.Stdout, os.Getenv, Assistant{
 		Open:     openIfOdd,
 		Complete: func(before string) Proposals { return propose(before, answered.Load()) },
-		Recall:   history.NewRecall([]string{"first", "second \"quoted\""}),
+		Recall:   &recall,
 	}, nil)
 	signals := make(chan os.Signal, 10)
 	signal.Notify(signals, syscall.SIGUSR1, syscall.SIGUSR2)
