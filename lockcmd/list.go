@@ -16,10 +16,10 @@ import (
 
 func (t *Table) locksCommand() *commands.Command {
 	c := &commands.Command{
-		Name: "locks", Group: group, Args: "[-f] [-q] [path]",
+		Name: "locks", Group: group, Args: "[-f] [-q] [-R] [--deadlocks] [path]",
 		Summary: "show who holds a lock and who waits for it",
 		Help: "Without a path, what this shell holds and waits for. With a path, the queue of any lock below it, " +
-			"whichever client made it. The status is 75 if somebody holds the lock, 0 if it is free.",
+			"whichever client made it. The status is 75 if somebody holds the lock, 0 if it is free.\n\n" + wholeHelp,
 		Example: "locks /locks/backup",
 		Params:  []commands.Param{{Name: "path", Optional: true}},
 		Offline: true,
@@ -27,8 +27,17 @@ func (t *Table) locksCommand() *commands.Command {
 	c.Flags = func(fs *pflag.FlagSet) commands.Run {
 		follow := fs.BoolP("follow", "f", false, "go on and show each change, until Ctrl-C")
 		quiet := fs.BoolP("quiet", "q", false, "print nothing, only set the status")
+		all := fs.BoolP("recursive", "R", false, "show every queue below path, or of all, the longest wait first")
+		deadlocks := fs.Bool("deadlocks", false, "find who waits without end below path, or anywhere")
 		return func(ctx context.Context, env *commands.Env, args []string) error {
+			whole := *all || *deadlocks
 			switch {
+			case *all && *deadlocks, whole && (*follow || *quiet):
+				return commands.Misuse("-R and --deadlocks go with no other flag")
+			case *all:
+				return showAll(ctx, env, top(args))
+			case *deadlocks:
+				return showDeadlocks(ctx, env, top(args))
 			case len(args) == 0 && (*follow || *quiet):
 				return &commands.UsageError{Command: c, Problem: "-f and -q need a path"}
 			case *follow && *quiet:

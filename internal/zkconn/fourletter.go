@@ -2,6 +2,7 @@ package zkconn
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"regexp"
@@ -9,8 +10,12 @@ import (
 	"time"
 )
 
+// maxWord is the longest answer to a four-letter word that is taken: some hundred
+// thousand connections or ephemeral znodes.
+const maxWord = 64 << 20
+
 // FourLetter sends a four-letter word (ruok, srvr, …) to a server, outside any
-// session, and returns its answer, which is cut at 1 MiB.
+// session, and returns its answer, whole or not at all.
 func FourLetter(ctx context.Context, addr, word string) (string, error) {
 	const patience = 2 * time.Second
 	d := net.Dialer{Timeout: patience}
@@ -27,7 +32,10 @@ func FourLetter(ctx context.Context, addr, word string) (string, error) {
 	if _, err := io.WriteString(c, word); err != nil {
 		return "", err
 	}
-	b, err := io.ReadAll(io.LimitReader(c, 1<<20))
+	b, err := io.ReadAll(io.LimitReader(c, maxWord+1))
+	if err == nil && len(b) > maxWord {
+		err = fmt.Errorf("the answer of %s to %s is longer than %d MiB", addr, word, maxWord>>20)
+	}
 	return string(b), err
 }
 

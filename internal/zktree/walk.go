@@ -33,11 +33,13 @@ type Progress func(done, total int)
 // Options of List.
 type Options struct {
 	Watch    bool // leave a child watch on every node
+	Partial  bool // what is below a node that may not be read is left out
 	Progress Progress
 }
 
 // List reads a subtree breadth first. Nodes that vanish meanwhile are left out;
-// the root missing is an error, as is a node that may not be read.
+// the root missing is an error, as is a node that may not be read, unless the
+// Options let it pass.
 func List(ctx context.Context, c zkconn.Client, root string, o Options) (*Node, int, error) {
 	if err := zkconn.ValidatePath(root, false); err != nil {
 		return nil, 0, err
@@ -83,6 +85,9 @@ func (w *walker) found(n *Node, l zkconn.Listing) error {
 		if errors.Is(l.Err, zkconn.NoNode) && n != w.root {
 			n.Path = "" // vanished; swept out by the caller's order
 			w.total--
+			return nil
+		}
+		if errors.Is(l.Err, zkconn.NoAuth) && w.o.Partial {
 			return nil
 		}
 		return l.Err

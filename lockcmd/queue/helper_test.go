@@ -1,8 +1,10 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"path"
 	"strings"
 	"testing"
@@ -34,9 +36,13 @@ type fake struct {
 	znodes map[string]Node
 	zxid   int64
 	reads  []string // paths whose data was asked for since this was emptied
+	cuts   int      // how often many were listed at once
 	hosts  []string
 	config string
+	chroot string
 	word   func(ctx context.Context, addr string) (string, error) // answers cons
+	tells  bool                                                   // it answers dump and wchc
+	watch  map[int64][]string                                     // data watches, by session
 	err    error                                                  // of each request
 }
 
@@ -89,11 +95,73 @@ func (f *fake) Nodes(_ context.Context, paths []string) (nodes []Node, err error
 // Watch is part of Watched.
 func (f *fake) Watch(ctx context.Context, paths []string) ([]Node, error) { return f.Nodes(ctx, paths) }
 
+// Lists is part of Whole.
+func (f *fake) Lists(ctx context.Context, dirs []string) (lists [][]string, err error) {
+	for _, dir := range dirs {
+		names, err := f.Children(ctx, dir)
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return nil, err
+		}
+		lists = append(lists, names)
+	}
+	f.cuts++
+	return lists, nil
+}
+
+// Tree is part of Whole.
+func (f *fake) Tree(ctx context.Context, root string, found func(dir string, names []string)) error {
+	for dir := range f.znodes {
+		names, err := f.Children(ctx, dir)
+		if err != nil {
+			return err
+		}
+		if len(names) > 0 && (root == "/" || dir == root || strings.HasPrefix(dir, root+"/")) {
+			found(dir, names)
+		}
+	}
+	return nil
+}
+
+// ServerPath is part of Whole.
+func (f *fake) ServerPath(path string) string { return f.chroot + strings.TrimSuffix(path, "/") }
+
+// ClientPath is part of Whole.
+func (f *fake) ClientPath(path string) string {
+	return cmp.Or(strings.TrimPrefix(path, f.chroot), "/")
+}
+
 // Hosts is part of Ensemble.
 func (f *fake) Hosts() []string { return f.hosts }
 
 // Word is part of Ensemble.
-func (f *fake) Word(ctx context.Context, addr, _ string) (string, error) { return f.word(ctx, addr) }
+func (f *fake) Word(ctx context.Context, addr, word string) (string, error) {
+	switch {
+	case word == "cons":
+		return f.word(ctx, addr)
+	case !f.tells:
+		return word + " " + notAllowed + ".\n", nil
+	case word == "wchc":
+		return f.sections("", f.watch), nil
+	}
+	owned := map[int64][]string{}
+	for p, n := range f.znodes {
+		if n.Stat != nil && isSession(n.Stat.EphemeralOwner) {
+			owned[n.Stat.EphemeralOwner] = append(owned[n.Stat.EphemeralOwner], p)
+		}
+	}
+	return fmt.Sprintf("SessionTracker dump:\n\t0x9\nephemeral nodes dump:\nSessions with Ephemerals (%d):\n%sConnections dump:\n", len(owned), f.sections(":", owned)), nil
+}
+
+func (f *fake) sections(end string, of map[int64][]string) string {
+	var b strings.Builder
+	for session, paths := range of {
+		fmt.Fprintf(&b, "0x%x%s\n", uint64(session), end)
+		for _, p := range paths {
+			fmt.Fprintf(&b, "\t%s\n", f.chroot+p)
+		}
+	}
+	return b.String()
+}
 
 // Config is part of Ensemble.
 func (f *fake) Config(context.Context) (string, error) { return f.config, nil }
