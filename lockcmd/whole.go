@@ -53,9 +53,7 @@ func showDeadlocks(ctx context.Context, env *commands.Env, root string) error {
 	if err := env.Screen.Print(d); err != nil {
 		return err
 	}
-	for _, text := range d.NotTold {
-		env.Screen.Note("not told: " + text)
-	}
+	noteNotTold(env, d.NotTold)
 	if len(d.Findings) > 0 {
 		return commands.Unmet{}
 	}

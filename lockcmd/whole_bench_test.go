@@ -3,6 +3,7 @@ package lockcmd
 import (
 	"fmt"
 	"io"
+	"sync"
 	"testing"
 
 	"github.com/zksh/zksh/internal/render"
@@ -37,16 +38,40 @@ func crowded(b *testing.B, addr string) *bed {
 			b.Fatal(err)
 		}
 	}
-	for i := range benchSessions {
-		s := open(b, addr, usual)
-		for q := range benchQueues {
-			if at := (i + benchSessions - q%benchSessions) % benchSessions; at < benchWaiters {
-				name := fmt.Sprintf("/%d/_c_%08d-0000-4000-8000-0123456789ab-lock-%010d", q, i, i)
-				bed.create(s, name, `{"host":"web1","pid":1,"user":"ann","start":"2026-01-01T00:00:00.000Z"}`, zkconn.OpenACL(), true)
-			}
-		}
+	sessions := make([]*zkconn.Session, benchSessions)
+	for i := range sessions {
+		sessions[i] = open(b, addr, usual)
 	}
+	name := func(q, i int) string {
+		return fmt.Sprintf("/%d/_c_%08d-0000-4000-8000-0123456789ab-lock-%010d", q, i, i)
+	}
+	contend(sessions, func(s *zkconn.Session, q, i, _ int) {
+		bed.create(s, name(q, i), `{"host":"web1","pid":1,"user":"ann","start":"2026-01-01T00:00:00.000Z"}`, zkconn.OpenACL(), true)
+	})
+	contend(sessions, func(s *zkconn.Session, q, i, place int) {
+		if place == 0 {
+			return
+		}
+		if _, err := s.Exists(zktest.Within(b), bed.root+name(q, i-1), true); err != nil {
+			b.Error(err)
+		}
+	})
 	return bed
+}
+
+// contend calls do for each session in each queue that it is in, at its place.
+func contend(sessions []*zkconn.Session, do func(s *zkconn.Session, q, i, place int)) {
+	var all sync.WaitGroup
+	for i, s := range sessions {
+		all.Go(func() { // ends with its last queue
+			for q := range benchQueues {
+				if place := i - q%(benchSessions-benchWaiters); place >= 0 && place < benchWaiters {
+					do(s, q, i, place)
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 func eachServer(b *testing.B, measure func(b *testing.B, bed *bed)) {
@@ -59,7 +84,7 @@ func BenchmarkAllQueues(b *testing.B) {
 		for b.Loop() {
 			s, err := queue.LookAll(zktest.Within(b), ensemble{bed.Session}, bed.root)
 			if err != nil || len(s.Queues) != benchQueues || s.Walked != "" {
-				b.Fatal(err, s)
+				b.Fatal(err)
 			}
 			if err := (&render.Printer{W: io.Discard, Format: render.Text}).Print(s); err != nil {
 				b.Fatal(err)
@@ -72,8 +97,8 @@ func BenchmarkDeadlocks(b *testing.B) {
 	eachServer(b, func(b *testing.B, bed *bed) {
 		for b.Loop() {
 			d, err := queue.FindDeadlocks(zktest.Within(b), ensemble{bed.Session}, bed.root)
-			if err != nil || d.Queues != benchQueues {
-				b.Fatal(err, d)
+			if err != nil || d.Queues != benchQueues || len(d.Findings) > 0 {
+				b.Fatalf("%v, %d queues, %d findings", err, d.Queues, len(d.Findings))
 			}
 		}
 	})

@@ -201,10 +201,13 @@ func (q *Queue) removal(c *Contender) string {
 
 // commandWord is a word as it is typed.
 func commandWord(s string) string {
-	if strings.ContainsAny(s, " \t'\"\\#|;") {
-		return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s) + "'"
+	switch {
+	case !strings.ContainsAny(s, " \t\"'"):
+		return s
+	case !strings.Contains(s, `"`):
+		return `"` + s + `"`
 	}
-	return s
+	return "'" + s + "'"
 }
 
 // selves finds sessions that wait for themselves, each once.

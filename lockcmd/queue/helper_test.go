@@ -33,17 +33,18 @@ func named(t *testing.T, name string) *node {
 
 // fake is an ensemble of one server that keeps its znodes here.
 type fake struct {
-	znodes map[string]Node
-	zxid   int64
-	reads  []string // paths whose data was asked for since this was emptied
-	cuts   int      // how often many were listed at once
-	hosts  []string
-	config string
-	chroot string
-	word   func(ctx context.Context, addr string) (string, error) // answers cons
-	tells  bool                                                   // it answers dump and wchc
-	watch  map[int64][]string                                     // data watches, by session
-	err    error                                                  // of each request
+	znodes    map[string]Node
+	zxid      int64
+	reads     []string // paths whose data was asked for since this was emptied
+	cuts      int      // how often many were listed at once
+	hosts     []string
+	config    string
+	configErr error
+	chroot    string
+	word      func(ctx context.Context, addr string) (string, error) // answers cons
+	tells     bool                                                   // it answers dump and wchc
+	watch     map[int64][]string                                     // data watches, by session
+	err       error                                                  // of each request
 }
 
 func newFake() *fake {
@@ -62,7 +63,7 @@ func (f *fake) add(paths ...string) {
 func (f *fake) make(session int64, data string, paths ...string) {
 	f.zxid++
 	for _, p := range paths {
-		f.znodes[p] = Node{Data: []byte(data), Stat: &zk.Stat{Czxid: f.zxid, EphemeralOwner: session}}
+		f.znodes[p] = Node{Data: []byte(data), Stat: &zk.Stat{Czxid: f.zxid, Ctime: f.zxid, EphemeralOwner: session}}
 	}
 }
 
@@ -164,7 +165,7 @@ func (f *fake) sections(end string, of map[int64][]string) string {
 }
 
 // Config is part of Ensemble.
-func (f *fake) Config(context.Context) (string, error) { return f.config, nil }
+func (f *fake) Config(context.Context) (string, error) { return f.config, f.configErr }
 
 // Self is part of Ensemble.
 func (f *fake) Self() (int64, time.Time) { return 1, time.Time{} }
