@@ -45,7 +45,7 @@ func New() *Table { return &Table{locks: map[key]*owned{}, run: runChild} }
 // the ensemble with the same eyes.
 func (t *Table) Commands() []*commands.Command {
 	return []*commands.Command{t.lockCommand(lockKinds[0]), t.lockCommand(lockKinds[1]), t.lockCommand(lockKinds[2]),
-		t.unlockCommand(), t.locksCommand(), t.revokeCommand(), serversCommand}
+		t.unlockCommand(), t.locksCommand(), t.revokeCommand(), serversCommand, sessionCommand}
 }
 
 // owned does what the life of one lock decides. Whatever happens to the lock goes

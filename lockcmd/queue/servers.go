@@ -51,7 +51,7 @@ const serversLimit = 3 * time.Second
 func LookServers(ctx context.Context, e Ensemble) *Servers {
 	ctx, cancel := context.WithTimeout(ctx, serversLimit)
 	defer cancel()
-	addrs, members := findMembers(ctx, e)
+	addrs, members, _ := findMembers(ctx, e)
 	s := &Servers{Members: len(addrs), Voters: len(addrs)}
 	if len(members) > 0 {
 		s.Members, s.Voters = len(members), 0
@@ -163,33 +163,37 @@ type member struct {
 	observer bool
 }
 
+// membersNotTold is why something may be missing although all that are known answered.
+const membersNotTold = "the ensemble does not tell its members"
+
 // findMembers gives the addresses to ask: the connect string's, and the
-// configuration's members, if it tells them, that are not among these.
-func findMembers(ctx context.Context, e Ensemble) (addrs []string, members []member) {
+// configuration's members that are not among these. told is false if it does not
+// tell them; a server that stands alone has none.
+func findMembers(ctx context.Context, e Ensemble) (addrs []string, members []member, told bool) {
 	addrs = e.Hosts()
 	reading, cancel := context.WithTimeout(ctx, askLimit) // which waits for a connection
 	defer cancel()
 	config, err := e.Config(reading)
 	if err != nil {
-		return addrs, nil
+		return addrs, nil, false
 	}
 	_, port, _ := net.SplitHostPort(addrs[0])
 	members = parseMembers(config, port)
 	if len(addrs) >= len(members) {
-		return addrs, members
+		return addrs, members, true
 	}
 	known := map[string]bool{}
 	for _, a := range addrs {
-		for _, r := range resolved(ctx, a) {
+		for _, r := range resolved(reading, a) {
 			known[r] = true
 		}
 	}
 	for _, m := range members {
-		if !slices.ContainsFunc(resolved(ctx, m.addr), func(r string) bool { return known[r] }) {
+		if !slices.ContainsFunc(resolved(reading, m.addr), func(r string) bool { return known[r] }) {
 			addrs = append(addrs, m.addr)
 		}
 	}
-	return addrs, members
+	return addrs, members, true
 }
 
 // resolved is an address by its numbers, and as it is.

@@ -11,14 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// told is an ensemble whose servers answer srvr with a mode and a zxid; an empty mode
+// speaking is an ensemble whose servers answer srvr with a mode and a zxid; an empty mode
 // is a server that has no quorum.
-type told struct {
+type speaking struct {
 	*fake
 	modes map[string]string // by address
 }
 
-func (f told) Word(_ context.Context, addr, word string) (string, error) {
+func (f speaking) Word(_ context.Context, addr, word string) (string, error) {
 	mode, there := f.modes[addr]
 	switch {
 	case !there:
@@ -56,8 +56,12 @@ func TestQuorum(t *testing.T) {
 		{"no configuration", "a:1,b:1,c:1", "refused", map[string]string{"a:1": "leader 1", "b:1": "follower 1"}, true, 3, 2},
 		{"nobody", "a:1", "refused", nil, false, 1, 0},
 	} {
-		f := told{newFake(), c.modes}
-		f.hosts, f.config = strings.Split(c.hosts, ","), c.config
+		named := strings.NewReplacer("a:", "127.0.0.1:", "b:", "127.0.0.2:", "c:", "127.0.0.3:", "d:", "127.0.0.4:")
+		f := speaking{newFake(), map[string]string{}}
+		for addr, mode := range c.modes {
+			f.modes[named.Replace(addr)] = mode
+		}
+		f.hosts, f.config = strings.Split(named.Replace(c.hosts), ","), named.Replace(c.config)
 		if c.config == "refused" {
 			f.configErr = errors.New("no session")
 		}
@@ -69,7 +73,7 @@ func TestQuorum(t *testing.T) {
 }
 
 func TestServersTable(t *testing.T) {
-	f := told{newFake(), map[string]string{"a:1": "leader 200000005", "b:1": "follower 200000003", "c:1": "follower 1000000ff", "d:1": ""}}
+	f := speaking{newFake(), map[string]string{"a:1": "leader 200000005", "b:1": "follower 200000003", "c:1": "follower 1000000ff", "d:1": ""}}
 	f.hosts = []string{"a:1", "b:1", "c:1", "d:1", "e:1"}
 	s := LookServers(t.Context(), f)
 	want := [][]string{

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 )
 
 // notAllowed is what a server answers to a word that its configuration keeps to itself.
@@ -103,8 +101,14 @@ func findWatches(ctx context.Context, e Ensemble) *watches {
 	ctx, cancel := context.WithTimeout(ctx, dumpLimit)
 	defer cancel()
 	w := &watches{paths: map[int64]map[string]bool{}}
-	texts, why := askAll(ctx, e, "wchc")
-	w.why = why
+	addrs, _, all := findMembers(ctx, e)
+	texts, why := askEach(ctx, e, addrs, "wchc")
+	switch {
+	case len(why) > 0:
+		w.why = why[0]
+	case !all:
+		w.why = membersNotTold
+	}
 	for _, text := range texts {
 		for session, list := range blocks(text) {
 			if w.paths[session] == nil {
@@ -116,36 +120,4 @@ func findWatches(ctx context.Context, e Ensemble) *watches {
 		}
 	}
 	return w
-}
-
-// askAll sends a word to all servers at once. why tells, for a person, that some of
-// the ensemble did not answer; one that nobody listens at has nothing to tell.
-func askAll(ctx context.Context, e Ensemble, word string) (texts []string, why string) {
-	hosts := e.Hosts()
-	texts = make([]string, len(hosts))
-	errs := make([]error, len(hosts))
-	members := 0
-	var asking sync.WaitGroup
-	asking.Go(func() { members = countMembers(ctx, e) })
-	for i, h := range hosts {
-		asking.Go(func() { texts[i], errs[i] = ask(ctx, e, h, word) })
-	}
-	asking.Wait()
-	told := 0
-	for _, err := range errs {
-		switch {
-		case err == nil, errors.Is(err, syscall.ECONNREFUSED):
-			told++
-		case why == "":
-			why = err.Error()
-		}
-	}
-	switch {
-	case why != "":
-	case members == 0:
-		why = "the ensemble's members are not told"
-	case told < members:
-		why = fmt.Sprintf("%d of %d servers are known; name them all in the connect string", told, members)
-	}
-	return texts, why
 }
