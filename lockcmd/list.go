@@ -16,7 +16,7 @@ import (
 
 func (t *Table) locksCommand() *commands.Command {
 	c := &commands.Command{
-		Name: "locks", Group: group, Args: "[-f] [-q] [-R] [--deadlocks] [path]",
+		Name: "locks", Group: group, Args: "[-f] [--stats] [-q] [-R] [--deadlocks] [path]",
 		Summary: "show who holds a lock and who waits for it",
 		Help: "Without a path, what this shell holds and waits for. With a path, the queue of any lock below it, " +
 			"whichever client made it. The status is 75 if somebody holds the lock, 0 if it is free.\n\n" + wholeHelp,
@@ -27,11 +27,14 @@ func (t *Table) locksCommand() *commands.Command {
 	c.Flags = func(fs *pflag.FlagSet) commands.Run {
 		follow := fs.BoolP("follow", "f", false, "go on and show each change, until Ctrl-C")
 		quiet := fs.BoolP("quiet", "q", false, "print nothing, only set the status")
+		stats := fs.Bool("stats", false, "with -f, count hand-overs and notified watchers, and time who holds and waits")
 		all := fs.BoolP("recursive", "R", false, "show every queue below path, or of all, the longest wait first")
 		deadlocks := fs.Bool("deadlocks", false, "find who waits without end below path, or anywhere")
 		return func(ctx context.Context, env *commands.Env, args []string) error {
 			whole := *all || *deadlocks
 			switch {
+			case *stats && !*follow:
+				return commands.Misuse("--stats needs -f")
 			case *all && *deadlocks, whole && (*follow || *quiet):
 				return commands.Misuse("-R and --deadlocks go with no other flag")
 			case *all:
@@ -46,8 +49,10 @@ func (t *Table) locksCommand() *commands.Command {
 				return env.Screen.Print(t.list())
 			case *quiet:
 				return probe(ctx, env, args[0])
+			case *follow:
+				return followQueue(ctx, env, args[0], *stats)
 			}
-			return showQueue(ctx, env, args[0], *follow)
+			return showQueue(ctx, env, args[0])
 		}
 	}
 	return c

@@ -8,12 +8,8 @@ import (
 )
 
 // showQueue is the answer of locks PATH: who holds the lock and who waits. The
-// error is a StatusError without a text if there is anybody. With follow it goes
-// on to show each change until ctx ends, which is then the error.
-func showQueue(ctx context.Context, env *commands.Env, path string, follow bool) error {
-	if follow {
-		return followQueue(ctx, env, path)
-	}
+// error is a StatusError without a text if there is anybody.
+func showQueue(ctx context.Context, env *commands.Env, path string) error {
 	q, err := queue.Look(ctx, ensemble{env.Session}, path)
 	if err != nil {
 		return err

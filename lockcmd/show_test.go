@@ -39,7 +39,7 @@ func TestShowQueue(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
 		b := newBed(t, addr)
 		st := newStage(b.Session, render.Text)
-		wantStatus(t, showQueue(zktest.Within(t), &st.Env, b.root, false), 0)
+		wantStatus(t, showQueue(zktest.Within(t), &st.Env, b.root), 0)
 		wantStatus(t, probe(zktest.Within(t), &st.Env, b.root), 0)
 		if st.Printed() != "free\n" {
 			t.Errorf("%q", st.Printed())
@@ -49,7 +49,7 @@ func TestShowQueue(t *testing.T) {
 		b.persistent("/config", "")
 		st = newStage(b.Session, render.Text)
 		wantStatus(t, probe(zktest.Within(t), &st.Env, b.root), commands.StatusNotLocked)
-		wantStatus(t, showQueue(zktest.Within(t), &st.Env, b.root, false), commands.StatusNotLocked)
+		wantStatus(t, showQueue(zktest.Within(t), &st.Env, b.root), commands.StatusNotLocked)
 		lines := strings.Split(st.Printed(), "\n")
 		if len(lines) != 4 || strings.Join(strings.Fields(lines[0]), " ") != "PLACE MODE STATE SESSION CLIENT AGE WHO NODE" {
 			t.Fatalf("%q", lines)
@@ -64,7 +64,7 @@ func TestShowQueue(t *testing.T) {
 		}
 
 		st = newStage(b.Session, render.JSON)
-		wantStatus(t, showQueue(zktest.Within(t), &st.Env, b.root, false), commands.StatusNotLocked)
+		wantStatus(t, showQueue(zktest.Within(t), &st.Env, b.root), commands.StatusNotLocked)
 		var q struct {
 			Path, State string
 			Contenders  []map[string]any
@@ -84,7 +84,7 @@ func TestShowQueue(t *testing.T) {
 		}
 
 		st = newStage(b.Session, render.Table)
-		wantStatus(t, showQueue(zktest.Within(t), &st.Env, b.root, false), commands.StatusNotLocked)
+		wantStatus(t, showQueue(zktest.Within(t), &st.Env, b.root), commands.StatusNotLocked)
 		if !strings.Contains(st.Printed(), "ann@web1 pid 7") {
 			t.Errorf("%q", st.Printed())
 		}

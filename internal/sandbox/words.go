@@ -182,6 +182,9 @@ func (s *Server) monitor() string {
 	line("connection_rejected", s.stats.rejected)
 	line("auth_failed_count", s.stats.authFailed)
 	line("stale_sessions_expired", s.stats.expired)
+	for event := eventNodeCreated; event <= eventNodeChildrenChanged; event++ {
+		s.tree.notified[event].lines(watchCounts[event], line)
+	}
 	return b.String()
 }
 

@@ -43,6 +43,7 @@ type fake struct {
 	chroot    string
 	word      func(ctx context.Context, addr string) (string, error) // answers cons
 	tells     bool                                                   // it answers dump and wchc
+	told      map[string]int64                                       // what mntr counts; nil: it is not allowed
 	watch     map[int64][]string                                     // data watches, by session
 	err       error                                                  // of each request
 }
@@ -139,6 +140,12 @@ func (f *fake) Word(ctx context.Context, addr, word string) (string, error) {
 	switch {
 	case word == "cons":
 		return f.word(ctx, addr)
+	case word == "mntr" && f.told != nil:
+		var b strings.Builder
+		for name, n := range f.told {
+			fmt.Fprintf(&b, "%s\t%d\n", name, n)
+		}
+		return b.String(), nil
 	case !f.tells:
 		return word + " " + notAllowed + ".\n", nil
 	case word == "wchc":

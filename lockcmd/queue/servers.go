@@ -148,13 +148,18 @@ func counters(ctx context.Context, e Ensemble, addr string) (map[string]string, 
 	if err != nil {
 		return nil, err
 	}
+	return pairs(text), nil
+}
+
+// pairs reads the lines of mntr.
+func pairs(text string) map[string]string {
 	values := map[string]string{}
 	for l := range strings.Lines(text) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(l), "\t"); ok {
 			values[name] = value
 		}
 	}
-	return values, nil
+	return values
 }
 
 // member is a server as the configuration has it.
