@@ -20,6 +20,9 @@ var sessionCommand = &commands.Command{
 	Example: "session /locks/backup/_c_1b7a6e8c-0a53-4a2e-9d0f-6a1c1f3f2b11-lock-0000000000",
 	Params:  []commands.Param{{Name: "id, address or path", Optional: true}},
 	Flags: commands.NoFlags(func(ctx context.Context, env *commands.Env, args []string) error {
+		if err := ready(ctx, env.Session); err != nil {
+			return err
+		}
 		own := env.Session.Info().ID
 		id, client := own, ""
 		if len(args) > 0 {

@@ -166,7 +166,9 @@ func (s *Survey) findings(e Whole, w *watches) (list []*Finding) {
 	return list
 }
 
-// circleFinding words a circle, beginning with the oldest wait.
+// circleFinding words a circle, beginning with the oldest wait. To end it, what the
+// youngest waiter has the one before wait for is taken away: a waiter whose own znode
+// goes would only come again.
 func circleFinding(way []edge) *Finding {
 	oldest, youngest := -1, -1
 	for i, e := range way {
@@ -180,8 +182,12 @@ func circleFinding(way []edge) *Finding {
 			youngest = i
 		}
 	}
-	f := &Finding{Kind: circleFound, Problem: fmt.Sprintf("%d sessions wait for each other", len(way)),
-		Command: way[youngest].from.q.removal(way[youngest].from.c)}
+	before := way[(youngest+len(way)-1)%len(way)]
+	victim := before.to
+	if before.under {
+		victim = before.from
+	}
+	f := &Finding{Kind: circleFound, Problem: fmt.Sprintf("%d sessions wait for each other", len(way)), Command: victim.q.removal(victim.c)}
 	for _, e := range append(slices.Clone(way[oldest:]), way[:oldest]...) {
 		s := Step{Path: e.from.q.Path, Contender: e.from.c}
 		if e.under {
@@ -223,7 +229,7 @@ func (q *Queue) selves() (list []*Finding) {
 			}
 			told[c.Session] = true
 			f := &Finding{twiceFound, "one session is twice in the queue of " + q.Path + ", and waits for itself unless it has two threads there",
-				[]Step{{Path: q.Path, Contender: c, Behind: a}}, q.removal(c)}
+				[]Step{{Path: q.Path, Contender: c, Behind: a}}, q.removal(a)}
 			if a.Mode == zklock.Shared {
 				f.Kind, f.Problem = upgradeFound, "a reader of "+q.Path+" wants to write there, and waits for itself unless it has two threads"
 			}

@@ -48,17 +48,17 @@ var scenes = map[string]struct {
 		for i := range 3 {
 			f.watching(fmt.Sprintf("/q%d/%s > /q%d/%s", i, lock2, i, lock1))
 		}
-	}, circleFound, "0x2 0x1 0x3", "unlock --force " + lock2 + " /q2"},
+	}, circleFound, "0x2 0x1 0x3", "unlock --force " + lock1 + " /q0"},
 	"twice": {func(f *fake) {
 		f.make(1, "", "/l/"+lock1)
 		f.make(1, "", "/l/"+lock2)
 		f.watching("/l/" + lock2 + " > /l/" + lock1)
-	}, twiceFound, "0x1", "unlock --force " + lock2 + " /l"},
+	}, twiceFound, "0x1", "unlock --force " + lock1 + " /l"},
 	"an upgrade": {func(f *fake) {
 		f.make(1, "", "/l/"+read2)
 		f.make(1, "", "/l/"+write4)
 		f.watching("/l/" + write4 + " > /l/" + read2)
-	}, upgradeFound, "0x1", "unlock --force " + write4 + " /l"},
+	}, upgradeFound, "0x1", "unlock --force " + read2 + " /l"},
 	"unwatched": {func(f *fake) {
 		f.make(1, "", "/l/"+lock1)
 		f.make(2, "", "/l/"+lock2)
