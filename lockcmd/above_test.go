@@ -85,6 +85,10 @@ func TestCircleOfThree(t *testing.T) {
 		if strings.Contains(dan.Alerts(), "deadlock") {
 			t.Error(dan.Alerts())
 		}
+		text := printed(t, b.Session, render.Text, commands.Unmet{}, "locks", "--deadlocks", b.root).Printed()
+		if !strings.HasPrefix(text, "possible deadlock: 3 sessions wait for each other\n") || strings.Count(text, "to end it: ") != 1 {
+			t.Error(text)
+		}
 	})
 }
 

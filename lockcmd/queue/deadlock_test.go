@@ -159,7 +159,11 @@ func TestWhatPasses(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := sceneFake()
 				scenes[name].make(f)
-				time.AfterFunc(between/2, func() { meanwhile(f) })
+				time.AfterFunc(between/2, func() {
+					f.mu.Lock()
+					defer f.mu.Unlock()
+					meanwhile(f)
+				})
 				d, err := FindDeadlocks(t.Context(), f, "/")
 				if err != nil || len(d.Findings) > 0 {
 					t.Errorf("%q, %v", kinds(d), err)

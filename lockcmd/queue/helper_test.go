@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,6 +34,7 @@ func named(t *testing.T, name string) *node {
 
 // fake is an ensemble of one server that keeps its znodes here.
 type fake struct {
+	mu        sync.Mutex // for a test that changes it meanwhile
 	znodes    map[string]Node
 	zxid      int64
 	reads     []string // paths whose data was asked for since this was emptied
@@ -70,6 +72,8 @@ func (f *fake) make(session int64, data string, paths ...string) {
 
 // Children is part of Ensemble.
 func (f *fake) Children(_ context.Context, dir string) (names []string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if _, ok := f.znodes[dir]; !ok {
 		return nil, zk.ErrNoNode
 	}
@@ -83,6 +87,8 @@ func (f *fake) Children(_ context.Context, dir string) (names []string, err erro
 
 // Nodes is part of Ensemble.
 func (f *fake) Nodes(_ context.Context, paths []string) (nodes []Node, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.reads = append(f.reads, paths...)
 	for _, p := range paths {
 		n := f.znodes[p]
@@ -137,9 +143,15 @@ func (f *fake) Hosts() []string { return f.hosts }
 
 // Word is part of Ensemble.
 func (f *fake) Word(ctx context.Context, addr, word string) (string, error) {
+	f.mu.Lock()
+	cons := f.word
+	f.mu.Unlock()
+	if word == "cons" {
+		return cons(ctx, addr)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	switch {
-	case word == "cons":
-		return f.word(ctx, addr)
 	case word == "mntr" && f.told != nil:
 		var b strings.Builder
 		for name, n := range f.told {
