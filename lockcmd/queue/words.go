@@ -54,20 +54,17 @@ func blocks(text string) map[int64][]string {
 	return all
 }
 
-// ephemerals reads what dump tells of them: the paths by session.
+// ephemerals reads what dump tells of them: the paths by session. The number in their
+// head may differ a little, as sessions come and go while the server writes.
 func ephemerals(dump string) (map[int64][]string, error) {
 	_, rest, found := strings.Cut(dump, "Sessions with Ephemerals (")
 	count, rest, closed := strings.Cut(rest, ")")
-	n, err := strconv.Atoi(count)
+	_, err := strconv.Atoi(count)
 	if !found || !closed || err != nil {
 		return nil, errors.New("dump not understood")
 	}
 	rest, _, _ = strings.Cut(rest, "\nConnections dump:")
-	all := blocks(rest)
-	if len(all) != n {
-		return nil, fmt.Errorf("dump not understood: it has %d sessions, and says %d", len(all), n)
-	}
-	return all, nil
+	return blocks(rest), nil
 }
 
 // dump asks one server after another for all ephemeral znodes of the ensemble.
