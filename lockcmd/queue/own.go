@@ -115,16 +115,13 @@ func (w Wait) sentence(way []edge) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: this holds %s and %s for %s", deadlockWord(way), way[len(way)-1].from.q.Path, verb, way[0].from.q.Path)
-	for i, e := range way[:len(way)-1] {
-		next := way[i+1]
-		switch {
-		case next.under:
-			fmt.Fprintf(&b, "; %s is ahead in %s, for a command", e.to.c, e.to.q.Path)
-		case e.under:
-			fmt.Fprintf(&b, " that waits for %s as %s", next.from.q.Path, next.from.c)
-		default:
-			fmt.Fprintf(&b, "; %s is ahead in %s and waits for %s", next.from.c, e.to.q.Path, next.from.q.Path)
+	at := way[0].from.q.Path // where somebody is ahead
+	for _, e := range way[1:] {
+		if e.under { // who waits there stands for who is ahead here
+			continue
 		}
+		fmt.Fprintf(&b, "; %s is ahead in %s and waits for %s", e.from.c, at, e.from.q.Path)
+		at = e.from.q.Path
 	}
 	return render.Safe(b.String() + "; Ctrl-C in one of them ends it")
 }
