@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/sandbox"
@@ -46,6 +47,8 @@ func TestAllQueues(t *testing.T) {
 				b.persistent(dir, "")
 			}
 			b.persistent("/app/none/lock-0000000001", "is no contender")
+			b.create(b.Session, "/app/closed", "", []zk.ACL{{Perms: zk.PermCreate, Scheme: "world", ID: "anyone"}}, false)
+			b.create(b.Session, "/app/closed/"+uuid+"-lock-0000000001", "not to be listed", zkconn.OpenACL(), true)
 			b.add("other/"+uuid+"-lock-0000000001", "app/long/"+uuid+"-lock-0000000001", "app/long/"+uuid+"-lock-0000000002",
 				"app/short/"+uuid+"-lock-0000000001", "app/sem/leases/"+uuid+"-lease-0000000001")
 			b.create(b.Session, "/app/short/"+uuid+"-lock-0000000002", `{"host":"web1","pid":7,"user":"ann"}`, zkconn.OpenACL(), true)
