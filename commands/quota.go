@@ -204,7 +204,7 @@ func (n quotaNodes) client(dir string) string {
 }
 
 func (n quotaNodes) noneBelow(ctx context.Context) error {
-	root, _, err := zktree.List(ctx, n.c, n.dir, false, nil)
+	root, _, err := zktree.List(ctx, n.c, n.dir, zktree.Options{})
 	if err != nil {
 		return ignore(err, zkconn.NoNode)
 	}

@@ -143,7 +143,7 @@ func listTree(ctx context.Context, env *Env, path string, watch bool) error {
 		}
 	}
 	update, end := env.Screen.Progress("listed")
-	root, _, err := zktree.List(ctx, env.Session.Client, path, watch, update)
+	root, _, err := zktree.List(ctx, env.Session.Client, path, zktree.Options{Watch: watch, Progress: update})
 	end()
 	return env.answer(err, subtree{root})
 }

@@ -120,7 +120,7 @@ func countBelow(ctx context.Context, env *Env, path string) (int, error) {
 		return env.Session.CountChildren(ctx, path)
 	}
 	update, end := env.Screen.Progress("counted")
-	_, n, err := zktree.List(ctx, env.Session.Client, path, false, update)
+	_, n, err := zktree.List(ctx, env.Session.Client, path, zktree.Options{Progress: update})
 	end()
 	return n - 1, err
 }

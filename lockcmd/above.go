@@ -79,41 +79,36 @@ func (o *owned) searchDeadlock(ctx context.Context) {
 			return
 		case <-time.After(pause):
 		}
-		if text := o.deadlock(ctx); text != "" {
+		if text := o.deadlock(ctx, ""); text != "" {
 			o.say(text)
 			return
 		}
 	}
 }
 
-// deadlock tells whether one who is ahead waits for what this shell, or what it runs
-// under, holds; empty if not. What cannot be read tells nothing.
-func (o *owned) deadlock(ctx context.Context) string {
+// deadlock tells why a wait has no end by itself, or would have none if it began in
+// this mode; it is empty if there is an end. What cannot be read tells nothing.
+func (o *owned) deadlock(ctx context.Context, mode zklock.Mode) string {
 	held := o.table.heldNow()
 	if len(held) == 0 || o.deserted() {
 		return ""
 	}
 	s := o.env.Session
-	here, err := queue.Read(ctx, ensemble{s}, o.path)
+	text, err := queue.Wait{Session: s.Info().ID, Path: o.path, Held: held, Mode: mode}.Deadlock(ctx, ensemble{s})
 	if err != nil {
 		return ""
 	}
-	ahead := here.Ahead(path.Base(o.current().Node))
-	for _, node := range held {
-		dir := s.ClientPath(path.Dir(node))
-		if s.ServerPath(dir) != path.Dir(node) { // outside the chroot
-			continue
-		}
-		there, err := queue.Read(ctx, ensemble{s}, dir)
-		if err != nil {
-			continue
-		}
-		for _, c := range ahead {
-			if waiter := there.Waits(path.Base(node), c, s.ServerPath(o.path)); waiter != nil {
-				return fmt.Sprintf("deadlock: this holds %s and waits for %s; %s is ahead in %s and waits for %s; Ctrl-C in one of them ends it",
-					dir, o.path, waiter, o.path, dir)
-			}
-		}
+	return text
+}
+
+// foretell says, before a wait begins, that it would have no end by itself, and tells
+// whether it did. That must not take long.
+func (o *owned) foretell(ctx context.Context, mode zklock.Mode) bool {
+	ctx, cancel := context.WithTimeout(ctx, searchFirst)
+	defer cancel()
+	text := o.deadlock(ctx, mode)
+	if text != "" {
+		o.say(text)
 	}
-	return ""
+	return text != ""
 }

@@ -39,9 +39,11 @@ func (p *person) lock(kind int, name string) {
 	}
 }
 
-func (p *person) told(what, holds, waits string) {
+// told waits until the person is told of a deadlock, once: that he waits, or, if it
+// was foretold, that he would.
+func (p *person) told(what, holds, waits, lock string) {
 	p.t.Helper()
-	want := "deadlock: this holds " + p.bed.root + holds + " and waits for " + p.bed.root + waits + "; "
+	want := "deadlock: this holds " + p.bed.root + holds + " and " + waits + " for " + p.bed.root + lock + "; "
 	zktest.Eventually(p.t, what, func() bool { return strings.Contains(p.Alerts(), want) })
 	if n := strings.Count(p.Alerts(), "deadlock"); n != 1 {
 		p.t.Errorf("%s %d times: %s", what, n, p.Alerts())
@@ -50,7 +52,7 @@ func (p *person) told(what, holds, waits string) {
 
 const exclusive, shared = 0, 2 // of lockKinds
 
-// Both of a crossed pair are told, also when one has begun to wait before it held
+// Both of a crossed pair are told, the second before it waits, also when one has begun to wait before it held
 // what the other waits for, of which its znode tells nothing.
 func TestCrossedPair(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
@@ -60,8 +62,33 @@ func TestCrossedPair(t *testing.T) {
 		ann.lock(exclusive, "/y")
 		ann.lock(exclusive, "/x")
 		ben.lock(exclusive, "/x")
-		ann.told("ann is told", "/x", "/y")
-		ben.told("ben is told", "/y", "/x")
+		ann.told("ann is told", "/x", "waits", "/y")
+		ben.told("ben is told", "/y", "would wait", "/x")
+	})
+}
+
+// So are all of three, and no other.
+func TestCircleOfThree(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string) {
+		b := newBed(t, addr)
+		ann, ben, col, dan := b.person(), b.person(), b.person(), b.person()
+		for p, name := range map[*person]string{ann: "/x", ben: "/y", col: "/z", dan: "/w"} {
+			p.lock(exclusive, name)
+		}
+		dan.lock(exclusive, "/x") // waits for the circle, and is in none
+		ann.lock(exclusive, "/y")
+		ben.lock(exclusive, "/z")
+		col.lock(exclusive, "/x")
+		ann.told("ann is told", "/x", "waits", "/y")
+		ben.told("ben is told", "/y", "waits", "/z")
+		col.told("col is told", "/z", "would wait", "/x")
+		if strings.Contains(dan.Alerts(), "deadlock") {
+			t.Error(dan.Alerts())
+		}
+		text := printed(t, b.Session, render.Text, 1, "locks", "--deadlocks", b.root).Printed()
+		if !strings.HasPrefix(text, "possible deadlock: 3 sessions wait for each other\n") || strings.Count(text, "to end it: ") != 1 {
+			t.Error(text)
+		}
 	})
 }
 
@@ -77,5 +104,5 @@ func TestReaderBehindTheWriterItHoldsUp(t *testing.T) {
 	}
 	t.Setenv(heldName, node[0])
 	nested.lock(shared, "/l")
-	nested.told("the reader is told", "/l", "/l")
+	nested.told("the reader is told", "/l", "would wait", "/l")
 }

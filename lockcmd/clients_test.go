@@ -30,15 +30,17 @@ func TestEnsemble(t *testing.T) {
 	}
 }
 
+const consRefused = "cons not allowed (add it to the servers' 4lw.commands.whitelist)"
+
 func TestConsNotAllowed(t *testing.T) {
 	b := newBed(t, zktest.Start(t, zktest.Words("srvr,ruok"), zktest.Heap(64)).Addr())
 	b.add(uuid + "-lock-0000000001")
 	q := b.queue()
 	c := q.Contenders[0]
-	if q.NoClients != "cons not allowed" || c.Client != "" || c.Session != render.Hex(b.Info().ID) || c.Age == "" {
+	if q.NoClients != consRefused || c.Client != "" || c.Session != render.Hex(b.Info().ID) || c.Age == "" {
 		t.Errorf("%q %+v", q.NoClients, c)
 	}
-	if got := strings.Join(q.Remarks(), ";"); got != "client addresses: cons not allowed" {
+	if got := strings.Join(q.Remarks(), ";"); got != "client addresses: "+consRefused {
 		t.Errorf("%q", got)
 	}
 }

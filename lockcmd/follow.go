@@ -20,6 +20,7 @@ type follower struct {
 	live    commands.Region // the queue on a terminal
 	path    string
 	queue   *queue.Follower
+	stats   *queue.Stats   // as they were drawn last
 	p       *zkconn.Pinned // the present session
 	wake    chan struct{}  // receives a value after a change
 	dirs    []string       // whose children are watched
@@ -32,11 +33,15 @@ var _ queue.Watched = (*follower)(nil)
 const redrawEvery = time.Second
 
 // followQueue shows a queue again and again, through reconnects and sessions,
-// until ctx ends. The user sees nothing of its watches.
-func followQueue(ctx context.Context, env *commands.Env, path string) error {
+// until ctx ends. The user sees nothing of its watches. With stats it counts what
+// happens, and says at the end, and on a terminal always, what that comes to.
+func followQueue(ctx context.Context, env *commands.Env, path string, stats bool) error {
 	f := &follower{ensemble: ensemble{env.Session}, env: env, path: path,
 		live: env.Screen.Region(commands.Answers), wake: make(chan struct{}, 1)}
 	f.queue = queue.Follow(f, path)
+	if stats {
+		f.queue.Count(ctx)
+	}
 	for {
 		var err error
 		if f.p, err = env.Session.Stay().Pin(ctx); err == nil {
@@ -44,12 +49,25 @@ func followQueue(ctx context.Context, env *commands.Env, path string) error {
 		}
 		switch {
 		case ctx.Err() != nil:
-			return errors.Join(context.Cause(ctx), f.live.Close(true))
+			return errors.Join(context.Cause(ctx), f.live.Close(true), f.sum())
 		case !errors.Is(err, zkconn.SessionExpired):
 			return err
 		}
 	}
 }
+
+// sum prints what was counted.
+func (f *follower) sum() error {
+	ctx, cancel := context.WithTimeout(context.Background(), sumLimit)
+	defer cancel()
+	if s := f.queue.Stats(ctx); s != nil {
+		return f.env.Screen.Print(s)
+	}
+	return nil
+}
+
+// sumLimit bounds how long the servers are asked at the end.
+const sumLimit = time.Second
 
 // follow does so in one session.
 func (f *follower) follow(ctx context.Context) error {
@@ -87,6 +105,7 @@ func (f *follower) rest(ctx context.Context, tick <-chan time.Time) error {
 			connected := f.p.Connected()
 			if columns, _ := f.live.Size(); columns > 0 && connected {
 				f.queue.AskServers(ctx)
+				f.stats = f.queue.Stats(ctx)
 			}
 			if err := f.draw(connected); err != nil {
 				return err
@@ -164,5 +183,5 @@ func (f *follower) draw(connected bool) error {
 	if columns == 0 {
 		return nil
 	}
-	return f.live.Draw(f.queue.Picture(columns, rows, connected)...)
+	return f.live.Draw(f.queue.Picture(columns, rows, connected, f.stats)...)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/lockcmd/queue"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
@@ -42,7 +43,7 @@ func spectate(t *testing.T, s *zkconn.Session, path string, format render.Format
 	env := &commands.Env{Session: s, Screen: f.screen}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	f.cancel = cancel
-	go func() { f.ended <- followQueue(ctx, env, path) }() // stop waits for it
+	go func() { f.ended <- followQueue(ctx, env, path, false) }() // stop waits for it
 	t.Cleanup(func() { cancel(errEnough) })
 	return f
 }
@@ -128,6 +129,41 @@ func TestFollow(t *testing.T) {
 		want := regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z  holds  lock  ` + render.Hex(b.Info().ID) + `  127\.0\.0\.1:\d+  -  ` + uuid + `-lock-0000000001$`)
 		if !want.MatchString(first) {
 			t.Errorf("%q", first)
+		}
+	})
+}
+
+// The figures come at the end; what the servers count as notified is of this queue,
+// where nothing else happens.
+func TestFollowStats(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string) {
+		b := newBed(t, addr)
+		b.add(uuid+"-lock-0000000001", uuid+"-lock-0000000002")
+		for range 3 {
+			if _, err := open(t, addr, usual).Exists(zktest.Within(t), b.root+"/"+uuid+"-lock-0000000001", true); err != nil {
+				t.Fatal(err)
+			}
+		}
+		screen := &commandtest.Screen{Format: render.JSON}
+		env := &commands.Env{Session: open(t, addr, usual), Screen: screen}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- followQueue(ctx, env, b.root, true) }() // ends with ctx, received below
+		zktest.Eventually(t, "the waiter", func() bool { return strings.Contains(screen.Printed(), `"event":"waits"`) })
+		b.remove(uuid + "-lock-0000000001")
+		zktest.Eventually(t, "the hand-over", func() bool { return strings.Contains(screen.Printed(), `"event":"got"`) })
+		cancel(errEnough)
+		if err := <-ended; !errors.Is(err, errEnough) {
+			t.Error(err)
+		}
+		lines := strings.Split(strings.TrimSpace(screen.Printed()), "\n")
+		var s queue.Stats
+		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &s); err != nil {
+			t.Fatal(err)
+		}
+		// The three above and who follows.
+		if s.HandOvers != 1 || s.Releases != 1 || s.Notified == nil || s.Notified.Deleted != 4 || s.Notified.Children < 1 {
+			t.Errorf("%+v %+v", s, s.Notified)
 		}
 	})
 }

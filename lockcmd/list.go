@@ -2,35 +2,44 @@ package lockcmd
 
 import (
 	"context"
-	"errors"
 	"io"
 	"strconv"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/spf13/pflag"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
-	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/lockcmd/queue"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
 func (t *Table) locksCommand() *commands.Command {
 	return &commands.Command{
-		Name: "locks", Group: group, Args: "[-f] [-q] [path]",
+		Name: "locks", Group: group, Args: "[-f] [--stats] [-q] [-R] [--deadlocks] [path]",
 		Summary: "show who holds a lock and who waits for it",
 		Help: "Without a path, what this shell holds and waits for. With a path, the queue of any lock below it, " +
-			"whichever client made it. The status is 75 if somebody holds the lock, 0 if it is free.",
+			"whichever client made it. The status is 75 if somebody holds the lock, 0 if it is free.\n\n" + wholeHelp,
 		Example: "locks /locks/backup",
 		Params:  []commands.Param{{Name: "path", Optional: true}},
 		Offline: true,
 		Flags: func(fs *pflag.FlagSet) commands.Run {
 			follow := fs.BoolP("follow", "f", false, "go on and show each change, until Ctrl-C")
 			quiet := fs.BoolP("quiet", "q", false, "print nothing, only set the status")
+			stats := fs.Bool("stats", false, "with -f, count hand-overs and notified watchers, and time who holds and waits")
+			all := fs.BoolP("recursive", "R", false, "show every queue below path, or of all, the longest wait first")
+			deadlocks := fs.Bool("deadlocks", false, "find who waits without end below path, or anywhere")
 			return func(ctx context.Context, env *commands.Env, args []string) error {
+				whole := *all || *deadlocks
 				switch {
+				case *stats && !*follow:
+					return commands.Misuse("--stats needs -f")
+				case *all && *deadlocks, whole && (*follow || *quiet):
+					return commands.Misuse("-R and --deadlocks go with no other flag")
+				case *all:
+					return showAll(ctx, env, top(args))
+				case *deadlocks:
+					return showDeadlocks(ctx, env, top(args))
 				case len(args) == 0 && (*follow || *quiet):
 					return commands.Misuse("-f and -q need a path")
 				case *follow && *quiet:
@@ -38,7 +47,7 @@ func (t *Table) locksCommand() *commands.Command {
 				case len(args) == 0:
 					return env.Screen.Print(t.list())
 				case *follow:
-					return followQueue(ctx, env, args[0])
+					return followQueue(ctx, env, args[0], *stats)
 				}
 				return showQueue(ctx, env, args[0], *quiet)
 			}
@@ -138,68 +147,4 @@ func showQueue(ctx context.Context, env *commands.Env, path string, quiet bool) 
 		return nil
 	}
 	return &commands.StatusError{Status: commands.StatusNotLocked}
-}
-
-// ensemble is what package queue reads from.
-type ensemble struct{ s *zkconn.Session }
-
-var _ queue.Ensemble = ensemble{}
-
-// Children is part of queue.Ensemble.
-func (e ensemble) Children(ctx context.Context, path string) ([]string, error) {
-	names, _, err := e.s.Children(ctx, path, false)
-	return names, err
-}
-
-// Nodes is part of queue.Ensemble. The Stats of znodes that are not for us to read
-// come in a second flight.
-func (e ensemble) Nodes(ctx context.Context, paths []string) ([]queue.Node, error) {
-	p, err := e.s.Pipe(ctx, paths[0])
-	if err != nil {
-		return nil, err
-	}
-	nodes := make([]queue.Node, len(paths))
-	gets := make([]*zkconn.Pending[zkconn.Node], len(paths))
-	stats := map[int]*zkconn.Pending[*zk.Stat]{}
-	for i, path := range paths {
-		gets[i] = p.Get(path)
-	}
-	for i, get := range gets {
-		got, err := get.Wait(ctx)
-		switch {
-		case errors.Is(err, zkconn.NoAuth):
-			nodes[i].Hidden = true
-			stats[i] = p.Exists(paths[i])
-		case err != nil && !errors.Is(err, zkconn.NoNode):
-			return nil, err
-		default:
-			nodes[i].Data, nodes[i].Stat = got.Data, got.Stat
-		}
-	}
-	for i, stat := range stats {
-		if nodes[i].Stat, err = stat.Wait(ctx); err != nil && !errors.Is(err, zkconn.NoNode) {
-			return nil, err
-		}
-	}
-	return nodes, nil
-}
-
-// Hosts is part of queue.Ensemble.
-func (e ensemble) Hosts() []string { return e.s.Servers().Hosts }
-
-// Word is part of queue.Ensemble.
-func (e ensemble) Word(ctx context.Context, addr, word string) (string, error) {
-	return zkconn.FourLetter(ctx, addr, word)
-}
-
-// Config is part of queue.Ensemble.
-func (e ensemble) Config(ctx context.Context) (string, error) {
-	config, _, err := e.s.Absolute().Get(ctx, zkconn.ConfigPath, false)
-	return string(config), err
-}
-
-// Self is part of queue.Ensemble.
-func (e ensemble) Self() (session int64, since time.Time) {
-	info := e.s.Info()
-	return info.ID, info.Since
 }

@@ -41,10 +41,11 @@ type key struct {
 // New makes an empty table.
 func New() *Table { return &Table{locks: map[key]*owned{}, run: runChild} }
 
-// Commands are the lock commands, which act on this table.
+// Commands are the lock commands, which act on this table, and those that look at
+// the ensemble with the same eyes.
 func (t *Table) Commands() []*commands.Command {
 	return []*commands.Command{t.lockCommand(lockKinds[0]), t.lockCommand(lockKinds[1]), t.lockCommand(lockKinds[2]),
-		t.unlockCommand(), t.locksCommand(), t.revokeCommand()}
+		t.unlockCommand(), t.locksCommand(), t.revokeCommand(), serversCommand, sessionCommand}
 }
 
 // owned does what the life of one lock decides. Whatever happens to the lock goes

@@ -24,6 +24,8 @@ func (o *owned) acquire(a *attempt, f *lockFlags) (l *taken, err error) {
 	defer close(a.done)
 	defer a.cancel(nil)
 	ctx := a.ctx
+	fresh := o.current().State == asking
+	told := !f.try && fresh && o.env.Mode == commands.ByHand && o.foretell(ctx, a.kind.mode)
 	if f.limit.given {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, f.limit.value, f.late)
@@ -31,7 +33,7 @@ func (o *owned) acquire(a *attempt, f *lockFlags) (l *taken, err error) {
 	}
 	searched, found := context.WithCancel(ctx)
 	var search sync.WaitGroup
-	if !f.try {
+	if !f.try && !told {
 		search.Go(func() { o.searchDeadlock(searched) })
 	}
 	lease, err := o.take(ctx, a.kind.mode, f.try)

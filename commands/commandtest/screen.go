@@ -135,3 +135,16 @@ func (r *region) Close(keep bool) error {
 	}
 	return nil
 }
+
+// Run runs a line of a command, given as the words behind its name.
+func Run(ctx context.Context, c *commands.Command, env *commands.Env, words ...string) error {
+	line := make([]commands.Word, len(words))
+	for i, w := range words {
+		line[i] = commands.Word{Text: w}
+	}
+	l, err := c.Read(env, line)
+	if err != nil {
+		return err
+	}
+	return l.Run(ctx, env)
+}

@@ -31,7 +31,7 @@ var arrows = map[string][]string{
 	"shell/line":                {"history", "internal/render", "internal/tty"},
 	"commands":                  {"internal/jute", "internal/render", "internal/userfile", "internal/zkconn", "internal/zktree"},
 	"commands/commandtest":      free,
-	"lockcmd":                   {"commands", "lockcmd/child", "lockcmd/queue", "lockcmd/zklock", "internal/render", "internal/zkconn"},
+	"lockcmd":                   {"commands", "lockcmd/child", "lockcmd/queue", "lockcmd/zklock", "internal/render", "internal/zkconn", "internal/zktree"},
 	"lockcmd/child":             {"internal/tty"},
 	"lockcmd/queue":             {"lockcmd/zklock", "internal/render"},
 	"lockcmd/zklock":            {},

@@ -37,6 +37,7 @@ func TestLocks(t *testing.T) {
 func testTogether(t *testing.T, d *drivers, addr string) {
 	t.Run("Matrix", func(t *testing.T) { testMatrix(t, d, addr) })
 	t.Run("Revoke", func(t *testing.T) { testRevoke(t, d, addr) })
+	t.Run("Deadlock", func(t *testing.T) { testDeadlock(t, d, addr) })
 }
 
 // cell is a meeting of two kinds of locks on a path.

@@ -93,6 +93,9 @@ var oneLine = strings.NewReplacer("\n", `\n`, "\t", `\t`)
 
 // Safe escapes one string for a terminal, newlines and tabs included.
 func Safe(s string) string {
+	if strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) < 0 {
+		return s // as nearly all are
+	}
 	var b strings.Builder
 	w := safeWriter{w: &b}
 	_, _ = w.Write([]byte(s + "\n")) // a Builder takes everything

@@ -69,6 +69,7 @@ type tree struct {
 	bytes      int64 // about what all of this takes
 	dataBytes  int64 // paths and data, as mntr counts it
 	watches    [2]watchTable
+	notified   [eventNodeChildrenChanged + 1]spread // watchers, by the event they were told of
 }
 
 // The two watch tables: exists and getData register in one, getChildren in the

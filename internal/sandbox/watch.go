@@ -121,6 +121,9 @@ func (t *tree) fire(table int, typ int32, path string, list *aclList, told map[*
 			}
 		}
 	}
+	if len(hit) > 0 {
+		t.notified[typ].add(len(hit))
+	}
 	var event []byte
 	for c := range hit {
 		if told[c] {

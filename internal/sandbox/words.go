@@ -184,6 +184,9 @@ func (s *Server) monitor() string {
 	line("connection_rejected", s.stats.rejected)
 	line("auth_failed_count", s.stats.authFailed)
 	line("stale_sessions_expired", s.stats.expired)
+	for event := eventNodeCreated; event <= eventNodeChildrenChanged; event++ {
+		s.tree.notified[event].lines(watchCounts[event], line)
+	}
 	return b.String()
 }
 
@@ -222,6 +225,37 @@ type serverStats struct {
 	minReply, maxReply   int
 	rejected, authFailed int64
 	expired              int64
+}
+
+// spread is what mntr tells of a number that was measured again and again.
+type spread struct{ count, sum, least, most int }
+
+func (s *spread) add(n int) {
+	if s.count == 0 || n < s.least {
+		s.least = n
+	}
+	s.most = max(s.most, n)
+	s.count++
+	s.sum += n
+}
+
+// lines gives the real one's five names for a spread.
+func (s spread) lines(name string, line func(key string, value any)) {
+	average := 0.0
+	if s.count > 0 {
+		average = float64(s.sum) / float64(s.count)
+	}
+	line("avg_"+name, fmt.Sprintf("%.1f", average))
+	line("min_"+name, s.least)
+	line("max_"+name, s.most)
+	line("cnt_"+name, s.count)
+	line("sum_"+name, s.sum)
+}
+
+// watchCounts are the names of how many watchers an event has had.
+var watchCounts = [...]string{
+	eventNodeCreated: "node_created_watch_count", eventNodeDeleted: "node_deleted_watch_count",
+	eventNodeDataChanged: "node_changed_watch_count", eventNodeChildrenChanged: "node_children_watch_count",
 }
 
 // opNames are the names cons has for requests.

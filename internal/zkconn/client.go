@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"regexp"
@@ -275,8 +276,12 @@ func (p *Pipe) SetACL(path string, acl []zk.ACL, version int32) *Pending[*zk.Sta
 	return add(p, setACL(path, acl, version))
 }
 
+// maxWord is the longest answer to a four-letter word that is taken: some hundred
+// thousand connections or ephemeral znodes.
+const maxWord = 64 << 20
+
 // FourLetter sends a four-letter word (ruok, srvr, …) to a server, outside any
-// session, and returns its answer, which is cut at 1 MiB.
+// session, and returns its answer, whole or not at all.
 func FourLetter(ctx context.Context, addr, word string) (string, error) {
 	const patience = 2 * time.Second
 	d := net.Dialer{Timeout: patience}
@@ -293,7 +298,10 @@ func FourLetter(ctx context.Context, addr, word string) (string, error) {
 	if _, err := io.WriteString(c, word); err != nil {
 		return "", err
 	}
-	b, err := io.ReadAll(io.LimitReader(c, 1<<20))
+	b, err := io.ReadAll(io.LimitReader(c, maxWord+1))
+	if err == nil && len(b) > maxWord {
+		err = fmt.Errorf("the answer of %s to %s is longer than %d MiB", addr, word, maxWord>>20)
+	}
 	return string(b), err
 }
 

@@ -70,7 +70,7 @@ type job struct {
 
 // list finds what there is to do, leaves first.
 func (j *job) list() (paths []string, err error) {
-	tree, count, err := List(j.ctx, j.c, j.so.Root, false, nil)
+	tree, count, err := List(j.ctx, j.c, j.so.Root, Options{})
 	if err != nil {
 		return nil, err
 	}

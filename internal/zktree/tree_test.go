@@ -41,7 +41,7 @@ func TestListOrder(t *testing.T) {
 	// The order of the recording c12 of zkCli's ls -R.
 	want := strings.Fields("/order /order/10 /order/9 /order/C /order/a /order/b /order/a/y /order/a/z /order/a/z/deep /order/b/x")
 	for _, watch := range []bool{false, true} { // by multiRead and by single requests
-		tree, n, err := List(t.Context(), s.Client, "/order", watch, nil)
+		tree, n, err := List(t.Context(), s.Client, "/order", Options{Watch: watch})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +53,7 @@ func TestListOrder(t *testing.T) {
 
 func TestListMissing(t *testing.T) {
 	s := open(t, "/missing")
-	_, _, err := List(t.Context(), s.Client, "/missing/none", false, nil)
+	_, _, err := List(t.Context(), s.Client, "/missing/none", Options{})
 	if !errors.Is(err, zkconn.NoNode) {
 		t.Errorf("got %v, want NoNode", err)
 	}
@@ -77,7 +77,7 @@ func TestListWhileNodesVanish(t *testing.T) {
 		}
 	})
 	for range 20 {
-		tree, n, err := List(t.Context(), s.Client, "/vanish", false, nil)
+		tree, n, err := List(t.Context(), s.Client, "/vanish", Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,7 +207,7 @@ func TestLargeTrees(t *testing.T) {
 			create(t, s, level...)
 			total += len(level)
 		}
-		tree, n, err := List(t.Context(), s.Client, root, false, nil)
+		tree, n, err := List(t.Context(), s.Client, root, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -38,10 +38,17 @@ func (p Progress) tell(done, total int) {
 	}
 }
 
-// List reads a subtree breadth first. With watch it leaves a child watch on every
-// node. Nodes that vanish meanwhile are left out;
-// the root missing is an error, as is a node that may not be read.
-func List(ctx context.Context, c zkconn.Client, root string, watch bool, progress Progress) (*Node, int, error) {
+// Options of List.
+type Options struct {
+	Watch    bool // leave a child watch on every node
+	Partial  bool // what is below a node that may not be read is left out
+	Progress Progress
+}
+
+// List reads a subtree breadth first. Nodes that vanish meanwhile are left out;
+// the root missing is an error, as is a node that may not be read, unless the
+// Options let it pass.
+func List(ctx context.Context, c zkconn.Client, root string, o Options) (*Node, int, error) {
 	if err := zkconn.ValidatePath(root, false); err != nil {
 		return nil, 0, err
 	}
@@ -49,10 +56,10 @@ func List(ctx context.Context, c zkconn.Client, root string, watch bool, progres
 	if err != nil {
 		return nil, 0, err
 	}
-	w := &walker{ctx: ctx, p: p, watch: watch, progress: progress, root: &Node{Path: root}, total: 1}
+	w := &walker{ctx: ctx, p: p, o: o, root: &Node{Path: root}, total: 1}
 	w.queue = []*Node{w.root}
 	// The first answer decides whether the rest is worth asking in batches.
-	names, err := p.Children(root, watch).Wait(ctx)
+	names, err := p.Children(root, o.Watch).Wait(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -61,7 +68,7 @@ func List(ctx context.Context, c zkconn.Client, root string, watch bool, progres
 	}
 	switch {
 	case len(w.queue) == 0:
-	case !watch && len(w.queue) > 1 && p.HasMultiRead(ctx):
+	case !o.Watch && len(w.queue) > 1 && p.HasMultiRead(ctx):
 		err = w.batches()
 	default:
 		err = w.singles()
@@ -70,14 +77,13 @@ func List(ctx context.Context, c zkconn.Client, root string, watch bool, progres
 }
 
 type walker struct {
-	ctx      context.Context
-	p        *zkconn.Pipe
-	watch    bool
-	progress Progress
-	root     *Node
-	queue    []*Node // to be asked for
-	done     int
-	total    int
+	ctx   context.Context
+	p     *zkconn.Pipe
+	o     Options
+	root  *Node
+	queue []*Node // to be asked for
+	done  int
+	total int
 }
 
 // found files the children of one node.
@@ -87,6 +93,9 @@ func (w *walker) found(n *Node, l zkconn.Listing) error {
 		if errors.Is(l.Err, zkconn.NoNode) && n != w.root {
 			n.Path = "" // vanished; swept out by the caller's order
 			w.total--
+			return nil
+		}
+		if errors.Is(l.Err, zkconn.NoAuth) && w.o.Partial {
 			return nil
 		}
 		return l.Err
@@ -105,7 +114,7 @@ func (w *walker) found(n *Node, l zkconn.Listing) error {
 		w.queue = append(w.queue, n.Children...)
 		w.total += len(l.Names)
 	}
-	w.progress.tell(w.done, w.total)
+	w.o.Progress.tell(w.done, w.total)
 	return nil
 }
 
@@ -142,7 +151,7 @@ func (w *walker) singles() error {
 				return nil, nil
 			}
 			n := w.next(1)[0]
-			return n, w.p.Children(n.Path, w.watch)
+			return n, w.p.Children(n.Path, w.o.Watch)
 		},
 		func(n *Node, names []string, err error) error {
 			return w.found(n, zkconn.Listing{Names: names, Err: err})
@@ -181,7 +190,7 @@ func (n *Node) below(yield func(*Node) bool) bool {
 // CountEphemerals returns how many znodes of a subtree are ephemeral. Only those
 // without children are looked at: no others can be.
 func CountEphemerals(ctx context.Context, c zkconn.Client, root string, progress Progress) (int, error) {
-	tree, _, err := List(ctx, c, root, false, nil)
+	tree, _, err := List(ctx, c, root, Options{})
 	if err != nil {
 		return 0, err
 	}

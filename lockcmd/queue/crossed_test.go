@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/zksh/zksh/lockcmd/zklock"
@@ -8,6 +10,8 @@ import (
 
 const (
 	lock1  = uuid + "-lock-0000000001"
+	lock2  = "_c_44444444-0000-4000-8000-0123456789ab-lock-0000000002"
+	lock3  = "_c_55555555-0000-4000-8000-0123456789ab-lock-0000000003"
 	read2  = uuid + "-__READ__0000000002"
 	read3  = "_c_11111111-0000-4000-8000-0123456789ab-__READ__0000000003"
 	write4 = "_c_22222222-0000-4000-8000-0123456789ab-__WRIT__0000000004"
@@ -19,10 +23,11 @@ func TestAhead(t *testing.T) {
 	f.make(1, "", "/l/"+read2)
 	f.make(2, "", "/l/"+read3)
 	f.make(3, "", "/l/"+write4)
+	f.make(4, "", "/l/"+hex32+"__lock__0000000005")
 	q := f.read(t)
-	for name, want := range map[string]int{read2: 0, read3: 0, write4: 2, lock1: 0} {
-		if got := q.Ahead(name); len(got) != want {
-			t.Errorf("%s: %d ahead, want %d", name, len(got), want)
+	for i, want := range []int{0, 0, 2, 0} { // kazoo's takes no notice of Curator's
+		if got := q.ahead(q.Contenders[i]); len(got) != want {
+			t.Errorf("%s: %d ahead, want %d", q.Contenders[i], len(got), want)
 		}
 	}
 	for mode, want := range map[zklock.Mode]bool{zklock.Shared: false, zklock.Exclusive: true, zklock.Counted: false} {
@@ -32,37 +37,97 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// A waiter stands for another contender by its session, or by what its data tell;
-// one that waits for somebody else, or for nobody, does not count.
-func TestWaits(t *testing.T) {
-	note, err := Note("", []string{"/root/m/" + lock1})
+// ring makes a folder for each of n sessions, in which it holds and the next one waits.
+func ring(f *fake, n int) {
+	for i := range n {
+		f.make(0, "", fmt.Sprintf("/q%d", i))
+		f.make(int64(i+1), "", fmt.Sprintf("/q%d/%s", i, lock1))
+	}
+	for i := range n {
+		f.make(int64((i+1)%n+1), "", fmt.Sprintf("/q%d/%s", i, lock2))
+	}
+}
+
+// A circle of any length is told from the side of each of its sessions, also before
+// its last wait begins; where no dump is allowed, only over what is held here.
+func TestOwnCircle(t *testing.T) {
+	for n := 2; n < 6; n++ {
+		f := newFake()
+		ring(f, n)
+		w := Wait{Session: 1, Path: fmt.Sprintf("/q%d", n-1), Held: []string{"/q0/" + lock1}}
+		f.tells = true
+		want := fmt.Sprintf("possible deadlock: this holds /q0 and waits for /q%d; ", n-1)
+		got, err := w.Deadlock(t.Context(), f)
+		if err != nil || !strings.HasPrefix(got, want) || strings.Count(got, " is ahead in ") != n-1 {
+			t.Errorf("%d: %q, %v, want %q", n, got, err, want)
+		}
+		f.tells = false
+		if alone, err := w.Deadlock(t.Context(), f); err != nil || (alone == got) != (n == 2) {
+			t.Errorf("%d, no dump: %q, %v", n, alone, err)
+		}
+		f.tells = true
+		delete(f.znodes, fmt.Sprintf("/q%d/%s", n-1, lock2))
+		if got, err := w.Deadlock(t.Context(), f); got != "" || err != nil {
+			t.Errorf("%d: nobody of that session waits: %q, %v", n, got, err)
+		}
+		w.Mode = zklock.Exclusive
+		if got, err := w.Deadlock(t.Context(), f); err != nil || !strings.HasPrefix(got, strings.Replace(want, "waits", "would wait", 1)) {
+			t.Errorf("%d, foretold: %q, %v", n, got, err)
+		}
+	}
+}
+
+// What runs under a lock stands for its holder, as its note tells, and only for him.
+func TestRunsUnderALock(t *testing.T) {
+	note := func(held string) string {
+		data, err := Note("", []string{held})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	for held, want := range map[string]bool{"/root/l/" + read2: true, "/root/m/" + read2: false, "/l/" + read2: false} {
+		f := newFake()
+		f.chroot, f.tells = "/root", true
+		f.make(0, "", "/l")
+		f.make(1, note(""), "/l/"+read2)
+		f.make(2, note(""), "/l/"+write4)
+		f.make(3, note(held), "/l/_c_33333333-0000-4000-8000-0123456789ab-__READ__0000000005")
+		got, err := Wait{Session: 3, Path: "/l", Held: []string{held}}.Deadlock(t.Context(), f)
+		if err != nil || strings.HasPrefix(got, "deadlock: this holds /l and waits for /l; ") != want {
+			t.Errorf("%s: %q, %v", held, got, err)
+		}
+		if all := newGraph([]*Queue{f.read(t)}, f.ServerPath).circles(); (len(all) == 1) != want {
+			t.Errorf("%s: %d circles", held, len(all))
+		}
+	}
+}
+
+// Two circles that share no session are two; queues in one order have none.
+func TestCircles(t *testing.T) {
+	f := newFake()
+	f.tells = true
+	ring(f, 3)
+	for i, s := range []int64{11, 12} {
+		f.make(0, "", fmt.Sprintf("/r%d", i))
+		f.make(s, "", fmt.Sprintf("/r%d/%s", i, lock1))
+		f.make(23-s, "", fmt.Sprintf("/r%d/%s", i, lock2))
+		f.make(2, "", fmt.Sprintf("/r%d/%s", i, lock3)) // waits for a circle, and is in another
+	}
+	s, err := LookAll(t.Context(), f, "/")
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := &Contender{Session: "0x7", Nodes: []string{lock1}}
-	for _, c := range []struct {
-		what    string
-		session int64
-		data    string
-		waits   bool
-	}{
-		{"its session", 7, "", true},
-		{"its data", 8, string(note), true},
-		{"a stranger", 8, "", false},
-		{"other data", 8, `{"host":"h","pid":1,"held":["/m/` + lock1 + `"]}`, false},
-	} {
-		f := newFake()
-		f.make(1, "", "/l")
-		f.make(1, "", "/l/"+read2)
-		f.make(c.session, c.data, "/l/"+read3)
-		f.make(c.session, c.data, "/l/"+write4)
-		q := f.read(t)
-		got := q.Waits(read2, other, "/root/m")
-		if (got != nil) != c.waits || got != nil && got.Nodes[0] != write4 {
-			t.Errorf("%s: %v, want %v", c.what, got, c.waits)
-		}
-		if got := q.Waits(write4, other, "/root/m"); got != nil {
-			t.Errorf("%s: nobody waits behind the last, not %v", c.what, got)
-		}
+	all := newGraph(s.Queues, f.ServerPath).circles()
+	if len(all) != 2 || len(all[0])+len(all[1]) != 5 {
+		t.Errorf("%v", all)
+	}
+	delete(f.znodes, "/q0/"+lock2)
+	delete(f.znodes, "/r0/"+lock2)
+	if s, err = LookAll(t.Context(), f, "/"); err != nil {
+		t.Fatal(err)
+	}
+	if all := newGraph(s.Queues, f.ServerPath).circles(); len(all) != 0 {
+		t.Errorf("%v", all)
 	}
 }

@@ -44,6 +44,10 @@ const (
 	kazooSemaphore   = "kazoo semaphore"
 )
 
+// kazooGuard is the end of the folder where kazoo's clients wait for a lease; the
+// path before it has the leases.
+const kazooGuard = "-__lock__"
+
 // groupOf is the group of a kind; nil for one that has none.
 func groupOf(kind string) *lockGroup {
 	for _, g := range lockGroups {

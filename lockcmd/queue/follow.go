@@ -26,9 +26,17 @@ type Follower struct {
 	reader  reader
 	clients *clients // as they were told last
 	asked   time.Time
-	due     bool   // somebody has come since they were asked
-	last    *Queue // as it was read last
+	due     bool      // somebody has come since they were asked
+	last    *Queue    // as it was read last
+	count   *counting // nil: nobody wants it
 }
+
+// What happens to a contender.
+const (
+	cameEvent = "came"
+	gotEvent  = "got"
+	leftEvent = "left"
+)
 
 // askEvery is how often at most the servers are asked for their connections.
 const askEvery = time.Second
@@ -53,7 +61,23 @@ func (f *Follower) Update(ctx context.Context) ([]Change, error) {
 	q.addClients(f.connections(ctx, q))
 	before := f.last
 	f.last = q
-	return changes(before, q, time.Now()), nil
+	now := time.Now()
+	list := changes(before, q, now)
+	if f.count != nil {
+		f.count.add(list, now)
+	}
+	return list, nil
+}
+
+// Count has what happens from now on counted.
+func (f *Follower) Count(ctx context.Context) { f.count = newCounting(ctx, f.e, f.path) }
+
+// Stats is what was counted, or nil.
+func (f *Follower) Stats(ctx context.Context) *Stats {
+	if f.count == nil {
+		return nil
+	}
+	return f.count.stats(ctx, f.e)
 }
 
 // watchHolders reads what the holders' znodes say now. One that has gone meanwhile
@@ -100,8 +124,8 @@ func (f *Follower) AskServers(ctx context.Context) {
 }
 
 // Picture is the queue as it is now, or, without a connection, as it was, made to
-// fit a terminal; nil before the first reading.
-func (f *Follower) Picture(columns, rows int, connected bool) []string {
+// fit a terminal, with these figures if there are any; nil before the first reading.
+func (f *Follower) Picture(columns, rows int, connected bool, stats *Stats) []string {
 	q := f.last
 	if q == nil {
 		return nil
@@ -112,6 +136,9 @@ func (f *Follower) Picture(columns, rows int, connected bool) []string {
 		lines = append(lines, "the connection is lost: this is how it was")
 	}
 	lines = append(lines, q.Remarks()...)
+	if stats != nil {
+		lines = append(lines, stats.lines()...)
+	}
 	if len(q.Contenders) > 0 {
 		lines = append(lines, q.lines(columns)...)
 	}
@@ -156,7 +183,7 @@ func changes(before, now *Queue, at time.Time) []Change {
 		is := byNode(now)
 		for _, c := range before.Contenders {
 			if is[c.Nodes[0]] == nil {
-				add("left", c)
+				add(leftEvent, c)
 			}
 		}
 	}
@@ -167,10 +194,10 @@ func changes(before, now *Queue, at time.Time) []Change {
 			add(c.State, c)
 			continue
 		case old == nil:
-			add("came", c)
+			add(cameEvent, c)
 		}
 		if c.State == holds && (old == nil || old.State != holds) {
-			add("got", c)
+			add(gotEvent, c)
 		}
 	}
 	return list

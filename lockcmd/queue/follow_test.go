@@ -104,12 +104,12 @@ func TestFollowerReadsWhatIsNew(t *testing.T) {
 	delete(f.znodes, "/l/lock-0000000000")
 	f.make(1, "unlock", "/l/lock-0000000001")
 	update("/l/lock-0000000001")
-	if got := strings.Join(follower.Picture(80, 24, true), ";"); !strings.Contains(got, askedToLetGo) {
+	if got := strings.Join(follower.Picture(80, 24, true, nil), ";"); !strings.Contains(got, askedToLetGo) {
 		t.Errorf("the request is not shown: %s", got)
 	}
 	f.reads = nil
 	follower.AskServers(t.Context())
-	follower.Picture(80, 24, true)
+	follower.Picture(80, 24, true, nil)
 	if f.reads != nil {
 		t.Errorf("without a change it read %q", f.reads)
 	}
@@ -160,7 +160,7 @@ func TestFollowerAsksServers(t *testing.T) {
 func TestPicture(t *testing.T) {
 	f := newFake()
 	follower := Follow(f, "/l")
-	if p := follower.Picture(80, 24, true); p != nil {
+	if p := follower.Picture(80, 24, true, nil); p != nil {
 		t.Errorf("before the first reading: %q", p)
 	}
 	look := func(rows int, connected bool) []string {
@@ -168,7 +168,7 @@ func TestPicture(t *testing.T) {
 		if _, err := follower.Update(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		return follower.Picture(40, rows, connected)
+		return follower.Picture(40, rows, connected, nil)
 	}
 	if diff := cmp.Diff([]string{"/l: free"}, look(24, true)); diff != "" {
 		t.Error(diff)

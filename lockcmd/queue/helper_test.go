@@ -1,10 +1,13 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"path"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,13 +34,20 @@ func named(t *testing.T, name string) *node {
 
 // fake is an ensemble of one server that keeps its znodes here.
 type fake struct {
-	znodes map[string]Node
-	zxid   int64
-	reads  []string // paths whose data was asked for since this was emptied
-	hosts  []string
-	config string
-	word   func(ctx context.Context, addr string) (string, error) // answers cons
-	err    error                                                  // of each request
+	mu        sync.Mutex // for a test that changes it meanwhile
+	znodes    map[string]Node
+	zxid      int64
+	reads     []string // paths whose data was asked for since this was emptied
+	cuts      int      // how often many were listed at once
+	hosts     []string
+	config    string
+	configErr error
+	chroot    string
+	word      func(ctx context.Context, addr string) (string, error) // answers cons
+	tells     bool                                                   // it answers dump and wchc
+	told      map[string]int64                                       // what mntr counts; nil: it is not allowed
+	watch     map[int64][]string                                     // data watches, by session
+	err       error                                                  // of each request
 }
 
 func newFake() *fake {
@@ -56,12 +66,14 @@ func (f *fake) add(paths ...string) {
 func (f *fake) make(session int64, data string, paths ...string) {
 	f.zxid++
 	for _, p := range paths {
-		f.znodes[p] = Node{Data: []byte(data), Stat: &zk.Stat{Czxid: f.zxid, EphemeralOwner: session}}
+		f.znodes[p] = Node{Data: []byte(data), Stat: &zk.Stat{Czxid: f.zxid, Ctime: f.zxid, EphemeralOwner: session}}
 	}
 }
 
 // Children is part of Ensemble.
 func (f *fake) Children(_ context.Context, dir string) (names []string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if _, ok := f.znodes[dir]; !ok {
 		return nil, zk.ErrNoNode
 	}
@@ -75,6 +87,8 @@ func (f *fake) Children(_ context.Context, dir string) (names []string, err erro
 
 // Nodes is part of Ensemble.
 func (f *fake) Nodes(_ context.Context, paths []string) (nodes []Node, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.reads = append(f.reads, paths...)
 	for _, p := range paths {
 		n := f.znodes[p]
@@ -89,14 +103,88 @@ func (f *fake) Nodes(_ context.Context, paths []string) (nodes []Node, err error
 // Watch is part of Watched.
 func (f *fake) Watch(ctx context.Context, paths []string) ([]Node, error) { return f.Nodes(ctx, paths) }
 
+// Lists is part of Whole.
+func (f *fake) Lists(ctx context.Context, dirs []string) (lists [][]string, err error) {
+	for _, dir := range dirs {
+		names, err := f.Children(ctx, dir)
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return nil, err
+		}
+		lists = append(lists, names)
+	}
+	f.cuts++
+	return lists, nil
+}
+
+// Tree is part of Whole.
+func (f *fake) Tree(ctx context.Context, root string, found func(dir string, names []string)) error {
+	for dir := range f.znodes {
+		names, err := f.Children(ctx, dir)
+		if err != nil {
+			return err
+		}
+		if len(names) > 0 && (root == "/" || dir == root || strings.HasPrefix(dir, root+"/")) {
+			found(dir, names)
+		}
+	}
+	return nil
+}
+
+// ServerPath is part of Whole.
+func (f *fake) ServerPath(path string) string { return f.chroot + strings.TrimSuffix(path, "/") }
+
+// ClientPath is part of Whole.
+func (f *fake) ClientPath(path string) string {
+	return cmp.Or(strings.TrimPrefix(path, f.chroot), "/")
+}
+
 // Hosts is part of Ensemble.
 func (f *fake) Hosts() []string { return f.hosts }
 
 // Word is part of Ensemble.
-func (f *fake) Word(ctx context.Context, addr, _ string) (string, error) { return f.word(ctx, addr) }
+func (f *fake) Word(ctx context.Context, addr, word string) (string, error) {
+	f.mu.Lock()
+	cons := f.word
+	f.mu.Unlock()
+	if word == "cons" {
+		return cons(ctx, addr)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case word == "mntr" && f.told != nil:
+		var b strings.Builder
+		for name, n := range f.told {
+			fmt.Fprintf(&b, "%s\t%d\n", name, n)
+		}
+		return b.String(), nil
+	case !f.tells:
+		return word + " " + notAllowed + ".\n", nil
+	case word == "wchc":
+		return f.sections("", f.watch), nil
+	}
+	owned := map[int64][]string{}
+	for p, n := range f.znodes {
+		if n.Stat != nil && isSession(n.Stat.EphemeralOwner) {
+			owned[n.Stat.EphemeralOwner] = append(owned[n.Stat.EphemeralOwner], p)
+		}
+	}
+	return fmt.Sprintf("SessionTracker dump:\n\t0x9\nephemeral nodes dump:\nSessions with Ephemerals (%d):\n%sConnections dump:\n", len(owned), f.sections(":", owned)), nil
+}
+
+func (f *fake) sections(end string, of map[int64][]string) string {
+	var b strings.Builder
+	for session, paths := range of {
+		fmt.Fprintf(&b, "0x%x%s\n", uint64(session), end)
+		for _, p := range paths {
+			fmt.Fprintf(&b, "\t%s\n", f.chroot+p)
+		}
+	}
+	return b.String()
+}
 
 // Config is part of Ensemble.
-func (f *fake) Config(context.Context) (string, error) { return f.config, nil }
+func (f *fake) Config(context.Context) (string, error) { return f.config, f.configErr }
 
 // Self is part of Ensemble.
 func (f *fake) Self() (int64, time.Time) { return 1, time.Time{} }

@@ -89,8 +89,12 @@ func (q *Queue) lines(columns int) []string {
 	if columns > 0 {
 		g = q.fit(g, columns-1)
 	}
+	return aligned(g)
+}
+
+// aligned is a grid as lines of text.
+func aligned(g render.Grid) (lines []string) {
 	widths := g.Widths()
-	var lines []string
 	for _, row := range append([][]string{g.Header}, g.Rows...) {
 		var b strings.Builder
 		for i, cell := range row {

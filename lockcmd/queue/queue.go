@@ -1,6 +1,7 @@
 // Package queue observes locks: what the names and the data of a lock's znodes
 // tell, who holds it and who waits, which recipes take no notice of each other,
-// and where the clients are. It knows the locks of Curator, kazoo, go-zookeeper,
+// and where the clients are; over all queues, who waits for whom without end; and
+// what servers tell of sessions and of themselves. It knows the locks of Curator, kazoo, go-zookeeper,
 // ZooKeeper's recipes, HBase and Accumulo.
 package queue
 

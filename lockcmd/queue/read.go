@@ -13,14 +13,20 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// Ensemble is a client of ZooKeeper that can also ask its servers, one by one.
-// Errors are told apart with errors.Is and go-zookeeper's values.
-type Ensemble interface {
+// source is what a queue is read from. Errors are told apart with errors.Is and
+// go-zookeeper's values.
+type source interface {
 	// Children lists the names of a znode's children.
 	Children(ctx context.Context, path string) ([]string, error)
 	// Nodes reads znodes, all in one flight, and gives them in the order asked for.
 	Nodes(ctx context.Context, paths []string) ([]Node, error)
-	// Hosts are the servers that it knows, as host:port.
+}
+
+// Ensemble is a client of ZooKeeper that can also ask its servers, one by one.
+type Ensemble interface {
+	source
+	// Hosts are the servers that it knows, as host:port, the one it is connected to
+	// first.
 	Hosts() []string
 	// Word sends one of them a four-letter word and returns the answer.
 	Word(ctx context.Context, addr, word string) (string, error)
@@ -68,7 +74,7 @@ func Read(ctx context.Context, e Ensemble, path string) (*Queue, error) {
 
 // reader reads what is below lock paths.
 type reader struct {
-	e     Ensemble
+	e     source
 	known map[string]*node // by path: what need not be read again
 	found map[string]*node // by path: all of the present reading
 }
@@ -105,7 +111,7 @@ func (r *reader) semaphores(ctx context.Context, dir string, c *contents) error 
 	if n, err := strconv.Atoi(string(folder[0].Data)); err == nil { // else it does not say
 		c.max = n
 	}
-	guard, err := r.below(ctx, dir+"-__lock__")
+	guard, err := r.below(ctx, dir+kazooGuard)
 	c.guard = append(c.guard, guard.nodes...)
 	return err
 }

@@ -14,6 +14,8 @@ import (
 var same = []string{
 	"zk_server_state", "zk_ephemerals_count", "zk_znode_count", "zk_global_sessions", "zk_watch_count",
 	"zk_outstanding_requests", "zk_local_sessions",
+	"zk_sum_node_created_watch_count", "zk_sum_node_deleted_watch_count", "zk_sum_node_changed_watch_count", "zk_sum_node_children_watch_count",
+	"zk_cnt_node_deleted_watch_count", "zk_max_node_deleted_watch_count", "zk_min_node_children_watch_count",
 }
 
 // words compares what the four-letter words tell of the same state.

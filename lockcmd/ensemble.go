@@ -1,0 +1,170 @@
+package lockcmd
+
+import (
+	"context"
+	"errors"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktree"
+	"github.com/zksh/zksh/lockcmd/queue"
+)
+
+// ensemble is what package queue reads from.
+type ensemble struct{ s *zkconn.Session }
+
+var _ queue.Whole = ensemble{}
+
+// Children is part of queue.Ensemble.
+func (e ensemble) Children(ctx context.Context, path string) ([]string, error) {
+	names, _, err := e.s.Children(ctx, path, false)
+	return names, err
+}
+
+// Nodes is part of queue.Ensemble. The Stats of znodes that are not for us to read
+// come in a second flight.
+func (e ensemble) Nodes(ctx context.Context, paths []string) ([]queue.Node, error) {
+	p, err := e.s.Pipe(ctx, paths[0])
+	if err != nil {
+		return nil, err
+	}
+	nodes := make([]queue.Node, len(paths))
+	gets := make([]*zkconn.Pending[zkconn.Node], len(paths))
+	stats := map[int]*zkconn.Pending[*zk.Stat]{}
+	for i, path := range paths {
+		gets[i] = p.Get(path)
+	}
+	for i, get := range gets {
+		got, err := get.Wait(ctx)
+		switch {
+		case errors.Is(err, zkconn.NoAuth):
+			nodes[i].Hidden = true
+			stats[i] = p.Exists(paths[i])
+		case err != nil && !errors.Is(err, zkconn.NoNode):
+			return nil, err
+		default:
+			nodes[i].Data, nodes[i].Stat = got.Data, got.Stat
+		}
+	}
+	for i, stat := range stats {
+		if nodes[i].Stat, err = stat.Wait(ctx); err != nil && !errors.Is(err, zkconn.NoNode) {
+			return nil, err
+		}
+	}
+	return nodes, nil
+}
+
+// Hosts is part of queue.Ensemble.
+func (e ensemble) Hosts() []string {
+	hosts := slices.Clone(e.s.Servers().Hosts)
+	if i := slices.Index(hosts, e.s.Info().Addr); i > 0 {
+		hosts[0], hosts[i] = hosts[i], hosts[0]
+	}
+	return hosts
+}
+
+// ServerPath is part of queue.Whole.
+func (e ensemble) ServerPath(path string) string { return e.s.ServerPath(path) }
+
+// ClientPath is part of queue.Whole.
+func (e ensemble) ClientPath(path string) string { return e.s.ClientPath(path) }
+
+// oneCut is how many bytes of paths go into one request, well below a server's
+// frame limit of 1 MiB.
+const oneCut = 512 << 10
+
+// Lists is part of queue.Whole. A server without multiRead lists one after another.
+func (e ensemble) Lists(ctx context.Context, dirs []string) ([][]string, error) {
+	if len(dirs) == 0 {
+		return nil, nil
+	}
+	p, err := e.s.Pipe(ctx, dirs[0])
+	if err != nil {
+		return nil, err
+	}
+	ask := listSingly
+	if p.HasMultiRead(ctx) {
+		ask = listInCuts
+	}
+	var lists [][]string
+	err = ask(ctx, p, dirs, func(names []string, err error) error {
+		if errors.Is(err, zkconn.NoNode) || errors.Is(err, zkconn.NoAuth) {
+			names, err = nil, nil
+		}
+		lists = append(lists, names)
+		return err
+	})
+	return lists, err
+}
+
+func listInCuts(ctx context.Context, p *zkconn.Pipe, dirs []string, add func([]string, error) error) error {
+	for len(dirs) > 0 {
+		n, size := 0, 0
+		for ; n < len(dirs) && size < oneCut; n++ {
+			size += len(dirs[n]) + 16
+		}
+		got, err := p.MultiChildren(dirs[:n]).Wait(ctx)
+		if err != nil {
+			return err
+		}
+		for _, l := range got {
+			if err := add(l.Names, l.Err); err != nil {
+				return err
+			}
+		}
+		dirs = dirs[n:]
+	}
+	return nil
+}
+
+func listSingly(ctx context.Context, p *zkconn.Pipe, dirs []string, add func([]string, error) error) error {
+	asked := make([]*zkconn.Pending[[]string], len(dirs))
+	for i, dir := range dirs {
+		asked[i] = p.Children(dir, false)
+	}
+	for _, a := range asked {
+		if err := add(a.Wait(ctx)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Tree is part of queue.Whole.
+func (e ensemble) Tree(ctx context.Context, root string, found func(dir string, names []string)) error {
+	tree, _, err := zktree.List(ctx, e.s.Client, root, zktree.Options{Partial: true})
+	if err != nil {
+		return err
+	}
+	for n := range tree.All() {
+		var names []string
+		for _, c := range n.Children {
+			if c.Path != "" { // it has not vanished meanwhile
+				names = append(names, path.Base(c.Path))
+			}
+		}
+		found(n.Path, names)
+	}
+	return nil
+}
+
+// Word is part of queue.Ensemble.
+func (e ensemble) Word(ctx context.Context, addr, word string) (string, error) {
+	return zkconn.FourLetter(ctx, addr, word)
+}
+
+// Config is part of queue.Ensemble.
+func (e ensemble) Config(ctx context.Context) (string, error) {
+	config, _, err := e.s.Absolute().Get(ctx, zkconn.ConfigPath, false)
+	return string(config), err
+}
+
+// Self is part of queue.Ensemble.
+func (e ensemble) Self() (session int64, since time.Time) {
+	info := e.s.Info()
+	return info.ID, info.Since
+}

@@ -1,0 +1,75 @@
+package lockcmd
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/lockcmd/queue"
+)
+
+var sessionCommand = &commands.Command{
+	Name: "session", Group: ensembleGroup, Args: "[id | address | path]",
+	Summary: "show all that the servers tell of a session: where its client is, what it owns, watches, holds and waits for",
+	Help: "Without a word, this shell's own session. Else the one of that number, as locks and stat print it (0x…), of a client at that " +
+		"address (host:port, or the host alone where it has but one), or the owner of an ephemeral znode. Every server is asked, by the " +
+		"four-letter words cons, dump, wchc and conf. What is not told is said, with what allows it. Identities are told to a session " +
+		"itself alone, watches on children to nobody.",
+	Example: "session /locks/backup/_c_1b7a6e8c-0a53-4a2e-9d0f-6a1c1f3f2b11-lock-0000000000",
+	Params:  []commands.Param{{Name: "id, address or path", Optional: true}},
+	Flags: commands.NoFlags(func(ctx context.Context, env *commands.Env, args []string) error {
+		if err := ready(ctx, env.Session); err != nil {
+			return err
+		}
+		own := env.Session.Info().ID
+		id, client := own, ""
+		if len(args) > 0 {
+			var err error
+			if id, client, err = whichSession(ctx, env, args[0]); err != nil {
+				return err
+			}
+		}
+		s, err := queue.LookSession(ctx, ensemble{env.Session}, id, client)
+		if err != nil {
+			return err
+		}
+		if id == own {
+			ids, err := env.Session.WhoAmI(ctx)
+			if err != nil {
+				s.NotTold = append(s.NotTold, "identities: "+err.Error())
+			}
+			for _, i := range ids {
+				s.Identities = append(s.Identities, i.Scheme+": "+i.User)
+			}
+		}
+		if err := env.Screen.Print(s); err != nil {
+			return err
+		}
+		noteNotTold(env, s.NotTold)
+		return nil
+	}),
+}
+
+// whichSession reads what a person names a session by.
+func whichSession(ctx context.Context, env *commands.Env, word string) (id int64, client string, err error) {
+	if strings.HasPrefix(word, "/") {
+		stat, err := env.Session.Exists(ctx, word, false)
+		if err != nil {
+			return 0, "", err
+		}
+		if stat.EphemeralOwner == 0 {
+			return 0, "", fmt.Errorf("%s is not ephemeral: no session owns it", word)
+		}
+		return stat.EphemeralOwner, "", nil
+	}
+	if digits, ok := strings.CutPrefix(word, "0x"); ok {
+		n, err := strconv.ParseUint(digits, 16, 64)
+		if err != nil || n == 0 {
+			return 0, "", commands.Misuse("%q is no session; they look like 0x1a1fe2ecb8d0001", word)
+		}
+		return int64(n), "", nil
+	}
+	return 0, word, nil
+}

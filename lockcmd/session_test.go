@@ -1,0 +1,151 @@
+package lockcmd
+
+import (
+	"encoding/json"
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/commands/commandtest"
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/lockcmd/queue"
+)
+
+// facts are what a session's table tells, by name.
+func facts(t *testing.T, s *zkconn.Session, words ...string) map[string]string {
+	t.Helper()
+	st := printed(t, s, render.JSON, 0, append([]string{"session"}, words...)...)
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(st.Printed()), &all); err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]string{}
+	for name, value := range all {
+		texts[name] = strings.Trim(string(value), `"`)
+	}
+	return texts
+}
+
+// All the ways to name a session lead to the same one; what is below its chroot is
+// told by the paths of whoever asks.
+func TestSessionIsNamed(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string) {
+		b := newBed(t, addr)
+		b.persistent("/l", "")
+		first := "/l/" + uuid + "-lock-0000000001"
+		b.create(b.Session, first, "", zkconn.OpenACL(), true)
+		proxy := zktest.NewProxy(t, addr)
+		other := open(t, proxy.Addr()+b.root, usual)
+		second := "/l/" + guid + "-lock-0000000002"
+		if _, err := other.Create(zktest.Within(t), second, nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.Exists(zktest.Within(t), first, true); err != nil {
+			t.Fatal(err)
+		}
+		id := render.Hex(other.Info().ID)
+		f := facts(t, b.Session, b.root+second)
+		for name, want := range map[string]string{"session": "^" + id + "$", "state": "^connected$", "client": `^127\.0\.0\.1:\d+$`, "server": "^" + addr + "$",
+			"since": `^\d{4}-`, "timeout": "^20s$", "lastOp": "^EXIS$", "latency": `^\d+/[\d.]+/\d+$`, "ephemerals": `^\["` + b.root + second + `"\]$`,
+			"watches": `^\["` + b.root + first + `"\]$`, "answered": "^1$", "members": "^1$", "locks": `"state":"waits".*"behind":`} {
+			if !regexp.MustCompile(want).MatchString(f[name]) {
+				t.Errorf("%s is %s, want %s", name, f[name], want)
+			}
+		}
+		for _, word := range []string{id, f["client"]} {
+			if got := facts(t, b.Session, word); got["session"] != id {
+				t.Errorf("%s: %v", word, got)
+			}
+		}
+		own := facts(t, other)
+		if own["session"] != id || own["ephemerals"] != `["`+second+`"]` || !strings.Contains(own["identities"], "ip: ") {
+			t.Errorf("%v", own)
+		}
+		text := printed(t, b.Session, render.Text, 0, "session", b.root+first).Printed()
+		if !strings.Contains(text, "\nlock            holds "+b.root+"/l as lock, at place 1 for ") || !strings.Contains(text, "\ntold by         1 of 1 servers\n") {
+			t.Error(text)
+		}
+		if table := printed(t, b.Session, render.Table, 0, "session", id).Printed(); !strings.HasPrefix(table, "FIELD ") || !strings.Contains(table, "\nlatency ") {
+			t.Error(table)
+		}
+		proxy.Refuse(true)
+		proxy.Cut()
+		zktest.Eventually(t, "it has no connection", func() bool { return facts(t, b.Session, id)["state"] == "no connection" })
+		left, err := time.ParseDuration(facts(t, b.Session, id)["goneIn"])
+		if err != nil || left <= 0 || left > time.Minute {
+			t.Errorf("gone in %v, %v", left, err)
+		}
+	})
+}
+
+// Nothing is guessed at that a server keeps to itself.
+func TestSessionIsNotTold(t *testing.T) {
+	addr := zktest.Start(t, zktest.Words("srvr"), zktest.Heap(64)).Addr()
+	b := newBed(t, addr)
+	b.add(uuid + "-lock-0000000001")
+	st := printed(t, b.Session, render.Text, 0, "session", b.root+"/"+uuid+"-lock-0000000001")
+	if !strings.Contains(st.Printed(), "\nstate           not told\n") || !strings.Contains(st.Printed(), "told by         0 of 1 servers") {
+		t.Error(st.Printed())
+	}
+	for _, word := range []string{"cons", "dump", "wchc"} {
+		if !strings.Contains(st.Notes(), word+" not allowed (add it to the servers' 4lw.commands.whitelist)") {
+			t.Error(st.Notes())
+		}
+	}
+	if printed(t, b.Session, render.Text, 0, "servers"); !strings.Contains(printed(t, b.Session, render.Text, 0, "servers").Notes(), "watches: mntr not allowed") {
+		t.Error("mntr is not named")
+	}
+}
+
+// An ensemble of three, of which the connect string names one: all are asked, and lose
+// their quorum one by one.
+func TestServersOfThree(t *testing.T) {
+	servers := zktest.Ensemble(t, 3)
+	b := newBed(t, servers[0].Addr())
+	roles := func(want int) (names []string, s queue.Servers) {
+		if err := json.Unmarshal([]byte(printed(t, b.Session, render.JSON, want, "servers").Printed()), &s); err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range s.Servers {
+			names = append(names, v.Role)
+		}
+		return names, s
+	}
+	names, all := roles(0)
+	if got := strings.Join(names, " "); strings.Count(got, "follower") != 2 || strings.Count(got, "leader") != 1 || all.Answered != 3 || !all.Quorum {
+		t.Fatalf("%s: %+v", got, all)
+	}
+	for _, v := range all.Servers {
+		if v.Version != "3.8.0" || v.Watches == "" || v.Lag == "" || v.Connections == "" || v.Latency == "" {
+			t.Errorf("%+v", v)
+		}
+	}
+	elsewhere := open(t, servers[1].Addr(), usual)
+	f := facts(t, b.Session, render.Hex(elsewhere.Info().ID))
+	if f["state"] != "connected" || f["server"] != servers[1].Addr() || f["answered"] != "3" || f["members"] != "3" {
+		t.Errorf("%v", f)
+	}
+	follower := servers[1]
+	if follower.Leads() {
+		follower = servers[2]
+	}
+	follower.Stop()
+	zktest.Eventually(t, "two of three", func() bool { _, s := roles(0); return s.Answered == 2 && s.Quorum })
+	for _, s := range servers {
+		if s != follower && s != servers[0] {
+			s.Stop()
+		}
+	}
+	st := newStage(b.Session, render.Text)
+	zktest.Eventually(t, "the probe says no", func() bool {
+		return errors.As(commandtest.Run(zktest.Within(t), serversCommand, &st.Env, "-q"), new(*commands.StatusError))
+	})
+	if st.Printed()+st.Notes() != "" {
+		t.Errorf("%q %q", st.Printed(), st.Notes())
+	}
+}

@@ -1,0 +1,61 @@
+package lockcmd
+
+import (
+	"context"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/lockcmd/queue"
+)
+
+const wholeHelp = "With -R all queues below the path, of any client, the longest wait first. They are found by one question to a " +
+	"server (the four-letter word dump) where it is allowed, and by walking else.\n\n" +
+	"With --deadlocks it looks over all queues for sessions that wait for each other, a session twice in a queue, a reader that " +
+	"wants to write, a waiter that watches nobody, a holder without a connection, and recipes that ignore each other. What is " +
+	"found was seen twice, 2 s apart, and is printed with the command that ends it. A session is no thread: what looks like a " +
+	"deadlock of Curator's may be two threads. The status is 1 if anything is found, 0 if not."
+
+// top is where a command that is about a whole tree begins.
+func top(args []string) string {
+	if len(args) == 0 {
+		return "/"
+	}
+	return args[0]
+}
+
+// showAll is the answer of locks -R.
+func showAll(ctx context.Context, env *commands.Env, root string) error {
+	if err := zkconn.ValidatePath(root, false); err != nil {
+		return err
+	}
+	s, err := queue.LookAll(ctx, ensemble{env.Session}, root)
+	if err != nil {
+		return err
+	}
+	if err := env.Screen.Print(s); err != nil {
+		return err
+	}
+	for _, remark := range s.Remarks() {
+		env.Screen.Note(remark)
+	}
+	return nil
+}
+
+// showDeadlocks is the answer of locks --deadlocks.
+func showDeadlocks(ctx context.Context, env *commands.Env, root string) error {
+	if err := zkconn.ValidatePath(root, false); err != nil {
+		return err
+	}
+	d, err := queue.FindDeadlocks(ctx, ensemble{env.Session}, root)
+	if err != nil {
+		return err
+	}
+	if err := env.Screen.Print(d); err != nil {
+		return err
+	}
+	noteNotTold(env, d.NotTold)
+	if len(d.Findings) > 0 {
+		return &commands.StatusError{Status: commands.StatusFailed}
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package lockcmd
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/zksh/zksh/commands/commandtest"
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+// printed runs a command that shows something, and wants this end of it.
+func printed(t *testing.T, s *zkconn.Session, format render.Format, want int, line ...string) *stage {
+	t.Helper()
+	st := newStage(s, format)
+	for _, c := range New().Commands() {
+		if c.Name == line[0] {
+			wantStatus(t, commandtest.Run(zktest.Within(t), c, &st.Env, line[1:]...), want)
+			return st
+		}
+	}
+	t.Fatal("no such command: ", line[0])
+	return nil
+}
+
+// All queues are found, the same by a dump and by walking, with a chroot, too.
+func TestAllQueues(t *testing.T) {
+	whole := zktest.Sandbox(t, sandbox.Options{}).Addr()
+	real := zktest.Shared(t).Addr()
+	mute := zktest.Start(t, zktest.Words("srvr"), zktest.Heap(64)).Addr()
+	for name, addr := range map[string]string{"sandbox": whole, "server": real, "no dump": mute} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, addr)
+			for _, dir := range []string{"/app", "/app/short", "/app/long", "/app/sem", "/app/sem/leases", "/app/sem/locks", "/app/none", "/other"} {
+				b.persistent(dir, "")
+			}
+			b.persistent("/app/none/lock-0000000001", "is no contender")
+			b.create(b.Session, "/app/closed", "", []zk.ACL{{Perms: zk.PermCreate, Scheme: "world", ID: "anyone"}}, false)
+			b.create(b.Session, "/app/closed/"+uuid+"-lock-0000000001", "not to be listed", zkconn.OpenACL(), true)
+			b.add("other/"+uuid+"-lock-0000000001", "app/long/"+uuid+"-lock-0000000001", "app/long/"+uuid+"-lock-0000000002",
+				"app/short/"+uuid+"-lock-0000000001", "app/sem/leases/"+uuid+"-lease-0000000001")
+			b.create(b.Session, "/app/short/"+uuid+"-lock-0000000002", `{"host":"web1","pid":7,"user":"ann"}`, zkconn.OpenACL(), true)
+			s := open(t, addr+b.root, usual)
+			st := printed(t, s, render.JSON, 0, "locks", "-R", "/app")
+			var all struct {
+				Walked string
+				Queues []struct {
+					Path       string
+					Contenders []any
+				}
+			}
+			if err := json.Unmarshal([]byte(st.Printed()), &all); err != nil {
+				t.Fatal(err)
+			}
+			var found []string
+			for _, q := range all.Queues {
+				found = append(found, fmt.Sprint(q.Path, len(q.Contenders)))
+			}
+			if got := strings.Join(found, " "); got != "/app/long2 /app/short2 /app/sem1" {
+				t.Error(got)
+			}
+			if (all.Walked == "") != (addr != mute) || strings.Contains(st.Notes(), "dump not allowed (add it to") != (addr == mute) {
+				t.Errorf("%q, %q", all.Walked, st.Notes())
+			}
+			text := printed(t, s, render.Text, 0, "locks", "-R", "/app").Printed()
+			if !strings.HasPrefix(text, "/app/long: 1 hold, 1 wait, the longest for ") || !strings.Contains(text, "ann@web1 pid 7") {
+				t.Error(text)
+			}
+			table := printed(t, s, render.Table, 0, "locks", "-R").Printed()
+			if n := strings.Count(table, "\n"); n != 7 || !strings.HasPrefix(table, "PATH ") || !strings.Contains(table, "\n/other ") {
+				t.Error(table)
+			}
+			if got := printed(t, s, render.Text, 0, "locks", "-R", "/app/none").Printed(); got != "no queues below /app/none\n" {
+				t.Error(got)
+			}
+		})
+	}
+}
