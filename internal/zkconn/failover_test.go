@@ -146,7 +146,7 @@ func TestFailoverInVain(t *testing.T) {
 					if first != nil {
 						t.Error(first)
 					}
-					if n := s.connections(); n < 4 || n > 30 {
+					if n := s.connections(); n < 4 || n > 50 {
 						t.Errorf("%d connections", n)
 					}
 					s.stayed(t, c)
