@@ -1,11 +1,9 @@
 package render
 
 import (
+	"bufio"
 	"io"
-
-	"github.com/olekukonko/tablewriter"
-	"github.com/olekukonko/tablewriter/renderer"
-	"github.com/olekukonko/tablewriter/tw"
+	"strings"
 )
 
 // Tabler is a value that has a table. One without a header is none.
@@ -20,31 +18,28 @@ type Grid struct {
 	Stat   *Stat // printed as a table of its own below; may be nil
 }
 
-// WriteGrid prints a grid without borders. Cells are printed as they are, but
-// for control characters, which would break the rows.
+// WriteGrid prints a grid without borders, with blanks behind the last column, too.
+// Cells are printed as they are, but for control characters, which would break the
+// rows.
 func WriteGrid(w io.Writer, g Grid) error {
-	cell := tw.CellConfig{
-		Alignment:  tw.CellAlignment{Global: tw.AlignLeft},
-		Formatting: tw.CellFormatting{AutoFormat: tw.Off, AutoWrap: tw.WrapNone},
-		Padding:    tw.CellPadding{Global: tw.Padding{Right: "  ", Overwrite: true}},
-	}
-	t := tablewriter.NewTable(w,
-		tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{
-			Borders:  tw.BorderNone,
-			Settings: tw.Settings{Separators: tw.SeparatorsNone, Lines: tw.LinesNone},
-		})),
-		tablewriter.WithConfig(tablewriter.Config{Header: cell, Row: cell, Behavior: tw.Behavior{TrimSpace: tw.Off}}))
-	t.Header(g.Header)
+	safe := Grid{Header: g.Header}
 	for _, row := range g.Rows {
-		safe := make([]string, len(row))
+		cells := make([]string, len(row))
 		for i, c := range row {
-			safe[i] = Safe(c)
+			cells[i] = Safe(c)
 		}
-		if err := t.Append(safe); err != nil {
-			return err
-		}
+		safe.Rows = append(safe.Rows, cells)
 	}
-	if err := t.Render(); err != nil || g.Stat == nil {
+	widths := safe.Widths()
+	b := bufio.NewWriter(w)
+	for _, row := range append([][]string{safe.Header}, safe.Rows...) {
+		for i, cell := range row {
+			b.WriteString(cell)
+			b.WriteString(strings.Repeat(" ", widths[i]-Width(cell)+gap))
+		}
+		b.WriteByte('\n')
+	}
+	if err := b.Flush(); err != nil || g.Stat == nil {
 		return err
 	}
 	if _, err := io.WriteString(w, "\n"); err != nil {
