@@ -5,6 +5,7 @@ SEEDS      ?= 5
 RUNS       ?= 10
 OPS        ?= 10000
 SPLITS     ?= 20
+FAILOVERS  ?= 50
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # count: what go build reads is no part of a cached result; vet: lint has done it;
@@ -12,7 +13,7 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOTEST      = go test -race -count=1 -vet=off -p 2 -timeout 20m ./...
 
 .DEFAULT_GOAL := help
-.PHONY: build run deps test soak lint bench diff kazoo split fuzz docs clean help
+.PHONY: build run deps test soak lint bench diff kazoo split failover fuzz docs clean help
 
 build: ## build bin/zksh
 	CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/zksh .
@@ -49,6 +50,9 @@ kazoo: ## run all of kazoo's own tests on the sandbox and on a real server; minu
 split: ## cut servers off together with the holders of locks, SPLITS times each way; about a minute each
 	go test -count=1 -timeout 0 -v -run '^TestSplit$$' ./internal/e2e -split $(SPLITS)
 
+failover: ## let the server of each of FAILOVERS holders of locks fall silent; two minutes
+	go test -count=1 -timeout 0 -v -run '^TestFailover' ./internal/e2e -failovers $(FAILOVERS)
+
 fuzz: ## run each fuzz target for FUZZTIME
 	@set -e; list=$$(go test -list '^Fuzz' ./...); \
 	echo "$$list" | awk '/^Fuzz/ { f[n++] = $$1 } /^ok/ { while (n) print $$2, f[--n] }' | \
@@ -64,4 +68,4 @@ clean: ## remove what build made
 	rm -rf bin
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

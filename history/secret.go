@@ -4,26 +4,32 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
 
 // Both patterns would rather lose a harmless line than keep a password: they
 // look anywhere in the line, in any case and through quotes, so that mistyped
-// and pasted lines are caught as well.
+// and pasted lines are caught as well. They are compiled when they are needed: not
+// at each start of zksh.
 var (
 	// addauth, and the scheme if it is digest: any other word in its place may
 	// be the password itself.
-	addauth = regexp.MustCompile(`(?i)addauth["']*(?:\s*[$"']*digest["']?(?:\s|$))?\s*`)
+	addauth = pattern(`(?i)addauth["']*(?:\s*[$"']*digest["']?(?:\s|$))?\s*`)
 
 	// The superuser's name; and, if a colon follows, an ACL entry such as
 	// digest:user:hash:perms, or "digest user:password" after a mistyped
 	// command name.
-	credential = regexp.MustCompile(`(?i)(super:)|(?:digest|auth):|(?:^|[\s"'])digest[\s"']+`)
+	credential = pattern(`(?i)(super:)|(?:digest|auth):|(?:^|[\s"'])digest[\s"']+`)
 
 	// The escapes of a $'…' word, which could spell any of the above.
-	escape = regexp.MustCompile(`(?s)\\(?:x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|.)`)
+	escape = pattern(`(?s)\\(?:x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|.)`)
 )
+
+func pattern(p string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(p) })
+}
 
 const mask = "***"
 
@@ -56,11 +62,11 @@ func secretAt(line string) int {
 		return -1
 	}
 	at := len(line)
-	if m := addauth.FindStringIndex(line); m != nil {
+	if m := addauth().FindStringIndex(line); m != nil {
 		at = m[1]
 	}
 	// Later matches need not be looked at: their colon is one that follows.
-	m := credential.FindStringSubmatchIndex(line)
+	m := credential().FindStringSubmatchIndex(line)
 	if m != nil && (m[2] >= 0 || strings.Contains(line[m[1]:], ":")) {
 		at = min(at, m[1])
 	}
@@ -73,7 +79,7 @@ func secretAt(line string) int {
 // unescape undoes the escapes of $'…' all over a line, which is enough to
 // search it.
 func unescape(line string) string {
-	return escape.ReplaceAllStringFunc(line, func(e string) string {
+	return escape().ReplaceAllStringFunc(line, func(e string) string {
 		hex, base := strings.TrimLeft(e[1:], "xuU"), 16
 		if hex == e[1:] {
 			base = 8

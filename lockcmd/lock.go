@@ -151,7 +151,7 @@ func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlag
 	spec := child.Spec{Argv: argv, In: env.Streams.In, Out: env.Streams.Out, Err: env.Streams.Err, WaitGroup: f.waitGroup}
 	switch {
 	case f.background:
-		waiting = context.Background()
+		waiting = t.staying
 	case len(argv) > 0:
 		if err := t.mayEscape(env, f, argv[0]); err != nil {
 			return err

@@ -160,7 +160,8 @@ func (l *fakeLease) Left() time.Duration {
 	return time.Until(l.s.contact.Add(testTimeout)) - l.s.slept
 }
 
-// Unlock takes half a second, within which the lock may still be lost.
+// Unlock takes half a second, within which the lock may still be lost. It goes on
+// when nobody waits for it any more.
 func (l *fakeLease) Unlock(ctx context.Context) error {
 	l.s.mu.Lock()
 	l.s.releases++
@@ -172,12 +173,14 @@ func (l *fakeLease) Unlock(ctx context.Context) error {
 	if refused != nil {
 		return refused
 	}
+	end := time.Now().Add(500*time.Millisecond + l.s.slow)
 	select {
-	case <-time.After(500*time.Millisecond + l.s.slow):
+	case <-time.After(time.Until(end)):
 	case <-ctx.Done():
 		if l.State().State == zklock.Lost {
 			return zklock.ErrLost
 		}
+		time.AfterFunc(time.Until(end), func() { l.become(zklock.Released, nil) })
 		return zklock.ErrUnconfirmed
 	}
 	if !l.become(zklock.Released, nil) {

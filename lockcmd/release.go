@@ -10,10 +10,10 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// How long the server's word on a release is waited for. The removal goes on in
-// the background after that, as long as the session lasts.
+// How long the server's word on a release is waited for, if not for as long as a
+// session lasts. The removal goes on in the background after that, as long as the
+// session lasts.
 const (
-	unlockTimeout   = 10 * time.Second      // by unlock
 	releaseTimeout  = 2 * time.Second       // when the shell ends, or somebody wants to go on; it leaves time to end the session, too
 	withdrawTimeout = 50 * time.Millisecond // when a place in the queue was given up
 )
@@ -43,20 +43,29 @@ func (o *owned) giveBack(ctx context.Context, l *taken) (left int, err error) {
 	return left, nil
 }
 
-// giveBackAfter is giveBack when a command has ended: through elections and
-// restarts, for as long as a session lasts. The end of ctx ends that, and if it has
-// ended before, as the person or the system ended the command, there is less time.
-func (o *owned) giveBackAfter(ctx context.Context, l *taken) error {
-	if ctx.Err() != nil {
-		return o.giveBackSoon(l)
-	}
+// giveBackInTime is giveBack through elections and restarts, for as long as a
+// session lasts. The end of ctx ends that.
+func (o *owned) giveBackInTime(ctx context.Context, l *taken) (left int, err error) {
 	late := time.AfterFunc(releaseTimeout, func() {
-		o.say(fmt.Sprintf("lock %s: the command has ended; the release is not confirmed yet, and tried for %s", o.path, l.Timeout()))
+		o.say(fmt.Sprintf("lock %s: the release is not confirmed yet, and tried for %s", o.path, l.Timeout()))
 	})
 	defer late.Stop()
 	ctx, cancel := context.WithTimeout(ctx, l.Timeout())
 	defer cancel()
-	_, err := o.giveBack(ctx, l)
+	return o.giveBack(ctx, l)
+}
+
+// giveBackAfter is giveBackInTime for the lease of a command that has ended, or was
+// not started. If ctx has ended before, as the person or the system ended that, there
+// is less time.
+func (o *owned) giveBackAfter(ctx context.Context, l *taken) (err error) {
+	if ctx.Err() == nil {
+		_, err = o.giveBackInTime(ctx, l)
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
+	defer cancel()
+	_, err = o.giveBack(ctx, l)
 	return err
 }
 
@@ -71,19 +80,12 @@ func (o *owned) stuck(err error) error {
 	return fmt.Errorf("%s is still locked: %w; close ends the session, and with it the lock", o.path, err)
 }
 
-// giveBackSoon is giveBack for one who cannot wait long.
-func (o *owned) giveBackSoon(l *taken) error {
-	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
-	defer cancel()
-	_, err := o.giveBack(ctx, l)
-	return err
-}
-
-// releaseAll gives back all of a lock that somebody asked for.
+// releaseAll gives back all of a lock that somebody asked for. The end of the shell
+// leaves it less time.
 func (o *owned) releaseAll() {
 	gone := o.releasedForAnother()
 	for l := o.next(false); l != nil; l = o.next(false) {
-		err := o.giveBackSoon(l)
+		_, err := o.giveBackInTime(o.table.staying, l)
 		switch {
 		case errors.Is(err, zklock.ErrLost):
 			gone = err

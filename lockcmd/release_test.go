@@ -64,6 +64,69 @@ func TestReleaseWaits(t *testing.T) {
 	}
 }
 
+// Unlock, and a release because somebody asked, are tried for as long. Ctrl-C ends
+// the one and the end of the shell the other, and what is unknown is said.
+func TestReleaseWithoutACommandWaits(t *testing.T) {
+	for name, c := range map[string]struct {
+		slow    time.Duration
+		revoked bool
+		ctrlC   bool // after five seconds, or the shell ends then
+		takes   time.Duration
+	}{
+		"unlock in an election":  {slow: 20 * time.Second, takes: 20*time.Second + 500*time.Millisecond},
+		"unlock in vain":         {slow: 10 * testTimeout, takes: testTimeout},
+		"unlock and Ctrl-C":      {slow: 10 * testTimeout, ctrlC: true, takes: 5 * time.Second},
+		"revoked in an election": {slow: 20 * time.Second, revoked: true, takes: 20*time.Second + 500*time.Millisecond},
+		"revoked in vain":        {slow: 10 * testTimeout, revoked: true, takes: testTimeout},
+		"revoked, and the end":   {slow: 10 * testTimeout, revoked: true, ctrlC: true, takes: 5*time.Second + releaseTimeout/2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newPlay(t, true)
+				s.slow = c.slow
+				ctx, cancel := context.WithCancelCause(t.Context())
+				close(s.grant)
+				if _, err := s.o.acquire(s.begin(ctx, false), &lockFlags{}); err != nil {
+					t.Fatal(err)
+				}
+				begin := time.Now()
+				end := time.AfterFunc(5*time.Second, func() {
+					if !c.ctrlC {
+						return
+					}
+					if cancel(errCtrlC); c.revoked {
+						s.leave(nil)
+					}
+				})
+				var told string
+				if c.revoked {
+					s.revoke()
+					for s.table.Lost() == nil {
+						time.Sleep(time.Millisecond)
+					}
+				} else if _, err := s.o.unlock(ctx, s.o.env); err != nil {
+					told = err.Error()
+				}
+				if took := time.Since(begin).Truncate(10 * time.Millisecond); took != c.takes {
+					t.Errorf("took %s, want %s", took, c.takes)
+				}
+				synctest.Wait()
+				end.Stop()
+				told += s.screen.Alerts()
+				if !strings.Contains(told, "the release is not confirmed yet, and tried for 30s") {
+					t.Errorf("told: %s", told)
+				}
+				if unknown := strings.Contains(told, "the release is not confirmed; at the latest"); unknown != (c.slow > testTimeout) {
+					t.Errorf("told: %s", told)
+				}
+				if len(s.table.locks) > 0 {
+					t.Error("the lock stays registered")
+				}
+			})
+		})
+	}
+}
+
 // A command that must end has a sixth of the session's time at most, and less
 // where that would not leave the time a signal takes.
 func TestGrace(t *testing.T) {

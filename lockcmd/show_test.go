@@ -84,7 +84,7 @@ func TestShowQueue(t *testing.T) {
 		}
 
 		st = newStage(b.Session, render.Table)
-		wantStatus(t, showQueue(zktest.Within(t), &st.Env, b.root), commands.StatusNotLocked)
+		wantStatus(t, showQueue(zktest.Within(t), &st.Env, b.root, false), commands.StatusNotLocked)
 		if !strings.Contains(st.Printed(), "ann@web1 pid 7") {
 			t.Errorf("%q", st.Printed())
 		}

@@ -24,6 +24,9 @@ type Table struct {
 	crier crier
 	run   func(spec child.Spec, stop <-chan time.Time) (int, error) // runChild
 
+	staying context.Context // of what goes on in the background; ended by leave
+	leave   context.CancelFunc
+
 	mu      sync.Mutex
 	locks   map[key]*owned
 	seq     int     // counts what was taken, for the order of release
@@ -39,7 +42,11 @@ type key struct {
 }
 
 // New makes an empty table.
-func New() *Table { return &Table{locks: map[key]*owned{}, run: runChild} }
+func New() *Table {
+	t := &Table{locks: map[key]*owned{}, run: runChild}
+	t.staying, t.leave = context.WithCancel(context.Background())
+	return t
+}
 
 // Commands are the lock commands, which act on this table, and those that look at
 // the ensemble with the same eyes.
@@ -185,6 +192,7 @@ func (t *Table) Lost() error {
 func (t *Table) Release(ctx context.Context) (held []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
+	defer time.AfterFunc(releaseTimeout/2, t.leave).Stop() // the rest is for what it has to tell
 	t.mu.Lock()
 	t.ending = true
 	t.mu.Unlock()
@@ -196,7 +204,7 @@ func (t *Table) Release(ctx context.Context) (held []string, err error) {
 			}
 		}
 	}
-	t.working.Wait() // what is waited for has been given up, and a release is bounded
+	t.working.Wait() // what is waited for has been given up, and a release ends with staying
 	var errs []error
 	for _, o := range t.all() {
 		told, refused := lost(o.current().State), o.stuckTold

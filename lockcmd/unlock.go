@@ -21,8 +21,9 @@ func (t *Table) unlockCommand() *commands.Command {
 		Name: "unlock", Group: group, Args: "[-a] [--force node] [path]",
 		Summary: "release a lock",
 		Help: "Without a path, the one lock this shell holds. A lock that was taken twice is released by the second " +
-			"unlock; one that is held for writing and reading is kept for reading by the first. It also ends a wait in " +
-			"the background. With --force another client's place in the queue is removed, and its lock with it: that " +
+			"unlock; one that is held for writing and reading is kept for reading by the first. Unlock also ends a " +
+			"wait in the background. The server's word on the release is waited for as long as a session lasts; Ctrl-C " +
+			"ends that. With --force another client's place in the queue is removed, and its lock with it: that " +
 			"client may not notice.",
 		Example: "unlock /locks/backup",
 		Params:  []commands.Param{{Name: "path", Optional: true}},
@@ -84,6 +85,8 @@ func (t *Table) unlockAll(ctx context.Context, env *commands.Env) error {
 	if len(all) == 0 {
 		return errors.New("this shell holds no lock")
 	}
+	ctx, cancel := context.WithTimeout(ctx, env.Session.Info().Timeout) // for all together
+	defer cancel()
 	var errs []error
 	for _, o := range all {
 		for more := true; more; {
@@ -99,8 +102,6 @@ func (t *Table) unlockAll(ctx context.Context, env *commands.Env) error {
 // unlock gives one lease back, or ends the wait. It tells whether there is more
 // to be unlocked; an error is the end of that.
 func (o *owned) unlock(ctx context.Context, env *commands.Env) (more bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, unlockTimeout)
-	defer cancel()
 	if a := o.giveUp(errWithdrawn); a != nil {
 		select {
 		case <-a.done:
@@ -117,7 +118,7 @@ func (o *owned) unlock(ctx context.Context, env *commands.Env) (more bool, err e
 		return false, fmt.Errorf("this shell does not hold %s", o.path)
 	}
 	node := l.Node() // before it may become another
-	left, err := o.giveBack(ctx, l)
+	left, err := o.giveBackInTime(ctx, l)
 	if err != nil {
 		return false, err
 	}

@@ -65,7 +65,7 @@ func (o *owned) acquire(a *attempt, f *lockFlags) (l *taken, err error) {
 	default:
 		err = lockLost(o.releasedForAnother())
 	}
-	a.undone = o.giveBackSoon(l)
+	a.undone = o.giveBackAfter(a.ctx, l)
 	return nil, errors.Join(err, a.undone)
 }
 

@@ -108,7 +108,7 @@ func splitOnce(t *testing.T, s *zktest.Split, c cut, timeout time.Duration) {
 	contests := []*contest{believe(t, s.Addr(victim), timeout), trust(t, s.Addr(victim), timeout)}
 	for _, k := range contests {
 		zktest.Eventually(t, "the first holds", func() bool { return k.began("first") })
-		k.second = k.zksh(t, "second", others, timeout)
+		k.second = k.zksh(t, "second", others, timeout, "-t", "1")
 		zktest.Eventually(t, "the second waits", func() bool {
 			return strings.Count(zksh(t, "-server", others, "ls", k.path), "lock-") == 2
 		})
@@ -135,17 +135,18 @@ func splitOnce(t *testing.T, s *zktest.Split, c cut, timeout time.Duration) {
 type contest struct {
 	control   bool
 	path, dir string
+	every     string // seconds between the lines of a command
 	firstGone func() // waits until the first one's command has been ended
 	second    *exec.Cmd
 }
 
 func newContest(t *testing.T, name string) *contest {
-	return &contest{path: fmt.Sprintf("/%s-%d", name, time.Now().UnixNano()), dir: t.TempDir()}
+	return &contest{path: fmt.Sprintf("/%s-%d", name, time.Now().UnixNano()), dir: t.TempDir(), every: "0.1"}
 }
 
 // witness is a command under a lock, in the directory $0, called $1. It knows
 // nothing of ZooKeeper but the token, and takes a lock of the kernel's. It writes
-// a line as long as it runs, and TERM does not end it.
+// a line each $2 seconds as long as it runs, and TERM does not end it.
 const witness = `
 trap '' TERM
 cd "$0"
@@ -154,7 +155,7 @@ flock -n 9 || echo "$1 $ZK_LOCK_TOKEN taken" >>log
 until [ -e stop ]; do
 	now=$(exec 9>&-; date +%s%N)
 	echo "$1 $ZK_LOCK_TOKEN $now" >>log
-	sleep 0.1 9>&-
+	sleep "$2" 9>&-
 done`
 
 func (k *contest) began(name string) bool {
@@ -163,9 +164,10 @@ func (k *contest) began(name string) bool {
 }
 
 // zksh starts a zksh that waits for the lock and then runs a witness.
-func (k *contest) zksh(t *testing.T, name, servers string, timeout time.Duration) *exec.Cmd {
-	cmd := exec.Command("zksh", "-server", servers, "-timeout", strconv.FormatInt(timeout.Milliseconds(), 10),
-		"lock", "-t", "1", k.path, "--", "sh", "-c", witness, k.dir, name)
+func (k *contest) zksh(t *testing.T, name, servers string, timeout time.Duration, options ...string) *exec.Cmd {
+	args := []string{"-server", servers, "-timeout", strconv.FormatInt(timeout.Milliseconds(), 10), "lock"}
+	args = append(append(args, options...), k.path, "--", "sh", "-c", witness, k.dir, name, k.every)
+	cmd := exec.Command("zksh", args...)
 	errs := &strings.Builder{}
 	cmd.Env, cmd.Stderr = homeEnv(t.TempDir()), errs
 	if err := cmd.Start(); err != nil {
@@ -181,7 +183,7 @@ func (k *contest) zksh(t *testing.T, name, servers string, timeout time.Duration
 // trust has a zksh be the first holder.
 func trust(t *testing.T, server string, timeout time.Duration) *contest {
 	k := newContest(t, "zksh")
-	cmd := k.zksh(t, "first", server, timeout)
+	cmd := k.zksh(t, "first", server, timeout, "-t", "1")
 	k.firstGone = func() { wantExit(t, cmd, 74) }
 	return k
 }
@@ -205,7 +207,7 @@ func believe(t *testing.T, server string, timeout time.Duration) *contest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("sh", "-c", witness, k.dir, "first")
+	cmd := exec.Command("sh", "-c", witness, k.dir, "first", k.every)
 	cmd.Env = append(os.Environ(), "ZK_LOCK_TOKEN="+render.Hex(czxid))
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -235,12 +237,17 @@ func believe(t *testing.T, server string, timeout time.Duration) *contest {
 	return k
 }
 
-// finish ends the second one's command.
+// finish ends the commands, and waits for the end of the second client.
 func (k *contest) finish(t *testing.T) {
+	k.stop(t)
+	wantExit(t, k.second, 0)
+}
+
+// stop ends the commands.
+func (k *contest) stop(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(k.dir, "stop"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wantExit(t, k.second, 0)
 }
 
 // judge reads what the witnesses have written, in the order in which they wrote

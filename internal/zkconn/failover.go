@@ -35,13 +35,16 @@ func (p *Pinned) Guard() (release func()) {
 }
 
 // What makes an answer late: it takes several times longer than usual. The least
-// is what a busy server, or a collection of garbage, takes now and then. The most
-// leaves the greater part of the session's time to its holder.
+// is what a busy server, or a collection of garbage, takes now and then. The most,
+// twice, and a few round trips must fit into what a lease has left when it is about
+// to be extended (5/16 of the session timeout), without the time in which a command
+// is ended (1/6).
 const (
 	leastGrace  = 300 * time.Millisecond
 	extraGrace  = 200 * time.Millisecond
 	graceTrips  = 4
-	gracePart   = 16 // of the session timeout, at most
+	gracePart   = 32 // of the session timeout, at most
+	attachPart  = 16 // the same for the reply of the next server
 	sampleShare = 8  // one sample counts as much as all before it by one in so many
 )
 
@@ -161,7 +164,7 @@ func (k *frameConn) moveTo(addr string, since time.Time, grace time.Duration) bo
 		next.Close()
 		return true
 	}
-	if err := next.attach(k.timeout / gracePart); err != nil {
+	if err := next.attach(k.timeout / attachPart); err != nil {
 		next.Close()
 		k.thaw()
 		return false

@@ -146,7 +146,7 @@ func TestFailoverInVain(t *testing.T) {
 					if first != nil {
 						t.Error(first)
 					}
-					if n := s.connections(); n < 4 || n > 30 {
+					if n := s.connections(); n < 4 || n > 50 {
 						t.Errorf("%d connections", n)
 					}
 					s.stayed(t, c)
@@ -292,6 +292,28 @@ func TestFailoverLearns(t *testing.T) {
 			t.Errorf("%d requests failed; %d connections", failed, n)
 		}
 	})
+}
+
+// A server at some distance that stops for a second now and then is never left.
+func TestFailoverHiccups(t *testing.T) {
+	for _, usual := range []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond} {
+		t.Run(usual.String(), func(t *testing.T) {
+			s := &scene{}
+			s.play(t, two, func(t *testing.T, c *Session, p *Pinned) {
+				for range 100 {
+					for _, late := range []time.Duration{usual, usual + time.Second} {
+						s.late(late)
+						for range 1 + 9*usual/late {
+							if err := p.Sync(limited(t), "/"); err != nil {
+								t.Fatal(err)
+							}
+						}
+					}
+				}
+				s.stayed(t, c)
+			})
+		})
+	}
 }
 
 // Who depends on nothing stays, and so does who does no longer.

@@ -16,20 +16,13 @@ import (
 func TestFailoverInAnEnsemble(t *testing.T) {
 	t.Parallel()
 	servers := zktest.Ensemble(t, 3)
-	proxies := map[string]*zktest.Proxy{}
-	list := ""
-	for _, s := range servers[:2] {
-		p := zktest.NewProxy(t, s.Addr())
-		proxies[p.Addr()] = p
-		list += "," + p.Addr()
-	}
-	s := zksession.Open(t, zkconn.Config{Servers: list[1:], Timeout: 10 * time.Second})
+	list, proxies := twoProxies(t, servers)
+	s := zksession.Open(t, zkconn.Config{Servers: list, Timeout: 10 * time.Second})
 	truth := zksession.Open(t, zkconn.Config{Servers: servers[2].Addr(), Timeout: zktest.Patience})
 	p, err := s.Stay().Pin(zktest.Within(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.Guard()()
 	mode := zkconn.CreateMode{Ephemeral: true}
 	if _, err := s.Create(zktest.Within(t), "/mine", nil, zkconn.OpenACL(), mode); err != nil {
 		t.Fatal(err)
@@ -40,6 +33,7 @@ func TestFailoverInAnEnsemble(t *testing.T) {
 		if _, _, err := p.Get(zktest.Within(t), "/mine", wake); err != nil {
 			t.Fatal(err)
 		}
+		release := p.Guard()
 		proxies[silent].Hold(true)
 		changed, begin := p.Changed(), time.Now()
 		err := p.Delete(zktest.Within(t), "/mine/none") // lost with the silent server
@@ -50,6 +44,7 @@ func TestFailoverInAnEnsemble(t *testing.T) {
 		if err := p.Sync(zktest.Within(t), "/"); err != nil {
 			t.Fatal(err)
 		}
+		release()
 		took := time.Since(begin)
 		t.Logf("moved in %s", took)
 		if took > p.Timeout()/2 {
@@ -75,5 +70,51 @@ func TestFailoverInAnEnsemble(t *testing.T) {
 	case <-p.Ended():
 		t.Error("the session ended")
 	default:
+	}
+}
+
+// twoProxies is a list of two of the servers, with a proxy before each.
+func twoProxies(t *testing.T, servers []*zktest.Server) (list string, proxies map[string]*zktest.Proxy) {
+	proxies = map[string]*zktest.Proxy{}
+	for _, s := range servers[:2] {
+		p := zktest.NewProxy(t, s.Addr())
+		proxies[p.Addr()] = p
+		list += "," + p.Addr()
+	}
+	return list[1:], proxies
+}
+
+// Two servers are far away. The one in use stops for a second now and then, which
+// costs those who ask that second and nothing else.
+func TestFailoverNotAtHiccups(t *testing.T) {
+	t.Parallel()
+	servers := zktest.Ensemble(t, 3)
+	for _, delay := range []time.Duration{100 * time.Millisecond, 200 * time.Millisecond} {
+		t.Run(delay.String(), func(t *testing.T) {
+			t.Parallel()
+			list, proxies := twoProxies(t, servers)
+			for _, p := range proxies {
+				p.Delay(delay)
+			}
+			s := zksession.Open(t, zkconn.Config{Servers: list, Timeout: 30 * time.Second})
+			p, err := s.Stay().Pin(zktest.Within(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Guard()()
+			addr, changed := s.Info().Addr, p.Changed()
+			for range 3 {
+				proxies[addr].Hold(true)
+				time.AfterFunc(time.Second, func() { proxies[addr].Hold(false) })
+				if err := p.Sync(zktest.Within(t), "/"); err != nil {
+					t.Errorf("asked in a hiccup: %v", err)
+				}
+			}
+			select {
+			case <-changed:
+				t.Errorf("%s was left for %s", addr, s.Info().Addr)
+			default:
+			}
+		})
 	}
 }

@@ -108,7 +108,7 @@ func TestReconnectInARound(t *testing.T) {
 			}
 			begun := time.Now()
 			s.connect()
-			time.Sleep(5 * trip)
+			time.Sleep(trip + trip/2) // the check waits for nothing else
 			sent := s.requests()
 			if i := slices.Index(sent, "check"); i < 0 || slices.Contains(sent[:i], "sync") {
 				s.Errorf("after %s: sent %v, want a check and no sync before", at, sent)

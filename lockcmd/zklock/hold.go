@@ -114,16 +114,16 @@ func (h *hold) keep(ctx context.Context) {
 		changed := h.e.s.Changed()
 		seen = seen && h.e.s.Connected()
 		next := h.judge(seen)
-		if h.e.s.Connected() && !(seen && h.e.armed) {
-			seen = h.look(ctx, next)
-			next = h.judge(seen)
-		}
 		if errand == nil {
 			if wait := h.e.clock.wait(); wait > 0 {
 				next = min(next, wait)
 			} else {
 				errand = h.errand(ctx)
 			}
+		}
+		if h.e.s.Connected() && !(seen && h.e.armed) {
+			seen = h.look(ctx, next)
+			next = h.judge(seen)
 		}
 		select {
 		case <-ctx.Done():

@@ -59,11 +59,9 @@ type Options struct {
 	Credentials []Credential
 }
 
-// Credential is what addauth takes, such as "digest" and "user:password".
-type Credential struct {
-	Scheme string
-	Auth   []byte
-}
+// Credential is what addauth takes: a Scheme and an Auth, such as "digest" and
+// "user:password".
+type Credential = zkconn.Credential
 
 // ErrClosed is the error of locks whose Client was closed.
 var ErrClosed = zkconn.ErrNotConnected
@@ -80,17 +78,14 @@ func Dial(ctx context.Context, servers string, opt Options) (*Client, error) {
 	if ms := timeout.Milliseconds(); ms < 1 || ms > math.MaxInt32 {
 		return nil, fmt.Errorf("no session can last %s; it is from 1 to %d ms", timeout, math.MaxInt32)
 	}
-	s, err := zkconn.Open(zkconn.Config{Servers: servers, Timeout: timeout, NoEvents: true})
+	s, err := zkconn.Open(zkconn.Config{Servers: servers, Timeout: timeout, NoEvents: true, Auth: opt.Credentials})
 	if err != nil {
 		return nil, err
 	}
-	err = s.Ready(ctx)
-	for _, cred := range opt.Credentials {
-		if err == nil {
-			err = s.AddAuth(ctx, cred.Scheme, cred.Auth)
-		}
-	}
 	c := &Client{s}
+	if err = s.Ready(ctx); err == nil && len(opt.Credentials) > 0 {
+		err = s.Sync(ctx, "/") // is answered behind them
+	}
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}

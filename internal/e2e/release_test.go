@@ -1,0 +1,154 @@
+//go:build unix
+
+package e2e
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+// The server is gone as a command under a lock ends, or as unlock is asked for: the
+// release waits for it, and the status is the command's own.
+func TestReleaseOutlivesARestart(t *testing.T) {
+	t.Parallel()
+	server := zktest.Start(t, zktest.Heap(64))
+	shot, batch := releaseInAShot(t, server.Addr()), releaseInABatch(t, server.Addr())
+	hand := openRich(t, server.Addr())
+	hand.typeIn("lock /hand\r")
+	hand.expect(`locked /hand`)
+
+	server.Stop()
+	hand.typeIn("unlock\r")
+	shot.end()
+	batch.end()
+	hand.expect(`lock /hand: the release is not confirmed yet, and tried for 30s`)
+	hand.typeIn("\x03")
+	hand.expect(`/hand: the release is not confirmed; at the latest the lock goes with its session`)
+	zktest.Eventually(t, "the others wait, too", func() bool {
+		return strings.Contains(shot.said(t), "not confirmed yet") && strings.Contains(batch.said(t), "not confirmed yet")
+	})
+	server.Restart()
+
+	shot.finish(t, server.Addr(), 7)
+	batch.finish(t, server.Addr(), 0)
+	zktest.Eventually(t, "what was left by Ctrl-C is removed", func() bool {
+		return zksh(t, "-server", server.Addr(), "ls", "/hand") == "[]\n"
+	})
+}
+
+// The same with an ensemble whose leader goes for good.
+func TestReleaseOutlivesAnElection(t *testing.T) {
+	t.Parallel()
+	servers := zktest.Ensemble(t, 3, zktest.Heap(64))
+	var list []string
+	leader := servers[0]
+	for _, s := range servers {
+		list = append(list, s.Addr())
+		if s.Leads() {
+			leader = s
+		}
+	}
+	all := strings.Join(list, ",")
+	shot, batch := releaseInAShot(t, all), releaseInABatch(t, all)
+	leader.Stop()
+	shot.end()
+	batch.end()
+	shot.finish(t, all, 7)
+	batch.finish(t, all, 0)
+}
+
+// releasing is a zksh that holds a lock on /name until it is told to give it back.
+type releasing struct {
+	name string
+	cmd  *exec.Cmd
+	errs string // the file of what it says
+	end  func()
+}
+
+func startReleasing(t *testing.T, name string, in io.Reader, args ...string) *releasing {
+	t.Helper()
+	r := &releasing{name: name, cmd: exec.Command("zksh", args...), errs: filepath.Join(t.TempDir(), "errs")}
+	errs, err := os.Create(r.errs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.cmd.Env, r.cmd.Stdin, r.cmd.Stderr = homeEnv(t.TempDir()), in, errs
+	t.Cleanup(func() {
+		_ = r.cmd.Process.Kill() // it has ended, or the test has failed
+		_ = errs.Close()
+		t.Logf("%s says:\n%s", name, r.said(t))
+	})
+	return r
+}
+
+// releaseInAShot holds it while a command runs, whose status is 7.
+func releaseInAShot(t *testing.T, servers string) *releasing {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "file")
+	r := startReleasing(t, "shot", nil, "-server", servers, "-timeout", "40000",
+		"lock", "/shot", "--", "sh", "-c", `: >"$0.began"; until [ -e "$0" ]; do sleep 0.1; done; exit 7`, file)
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	zktest.Eventually(t, "the command runs", func() bool { _, err := os.Stat(file + ".began"); return err == nil })
+	r.end = func() {
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+	return r
+}
+
+// releaseInABatch holds it until unlock, behind which a line more has to be run.
+func releaseInABatch(t *testing.T, servers string) *releasing {
+	t.Helper()
+	in, lines := io.Pipe()
+	r := startReleasing(t, "batch", in, "-server", servers, "-timeout", "40000")
+	out, err := r.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	say := func(text string) {
+		if _, err := io.WriteString(lines, text); err != nil {
+			t.Error(err)
+		}
+	}
+	say("lock /batch\n")
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	r.end = func() {
+		say("unlock\ncreate /after\n")
+		lines.Close()
+	}
+	return r
+}
+
+func (r *releasing) said(t *testing.T) string {
+	text, err := os.ReadFile(r.errs)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(text)
+}
+
+// finish wants the status, and a lock that is free.
+func (r *releasing) finish(t *testing.T, servers string, status int) {
+	t.Helper()
+	wantExit(t, r.cmd, status)
+	if got := zksh(t, "-server", servers, "ls", "/"+r.name); got != "[]\n" {
+		t.Errorf("%s: the lock's znodes are %s", r.name, got)
+	}
+	if strings.Contains(r.said(t), "is not confirmed;") {
+		t.Errorf("%s: the release was given up", r.name)
+	}
+}
