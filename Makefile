@@ -5,6 +5,7 @@ SEEDS      ?= 5
 RUNS       ?= 10
 OPS        ?= 10000
 SPLITS     ?= 20
+MINUTES    ?= 10
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # count: what go build reads is no part of a cached result; vet: lint has done it;
@@ -12,7 +13,7 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOTEST      = go test -race -count=1 -vet=off -p 2 -timeout 20m ./...
 
 .DEFAULT_GOAL := help
-.PHONY: build run deps test soak lint bench diff kazoo split fuzz docs clean help
+.PHONY: build run deps test soak lint bench diff kazoo split chaos fuzz docs clean help
 
 build: ## build bin/zksh
 	CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/zksh .
@@ -48,6 +49,9 @@ kazoo: ## run all of kazoo's own tests on the sandbox and on a real server; minu
 
 split: ## cut servers off together with the holders of locks, SPLITS times each way; about a minute each
 	go test -count=1 -timeout 0 -v -run '^TestSplit$$' ./internal/e2e -split $(SPLITS)
+
+chaos: ## contend for locks for MINUTES while servers and clients are cut off, stopped and killed
+	go test -race -count=1 -timeout 0 -v -run '^TestChaos$$' ./internal/interop -chaos $(MINUTES)m
 
 fuzz: ## run each fuzz target for FUZZTIME
 	@set -e; list=$$(go test -list '^Fuzz' ./...); \

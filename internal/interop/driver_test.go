@@ -75,6 +75,16 @@ func (d *driver) kill() {
 	_ = d.cmd.Process.Kill() // it may have ended
 }
 
+// ended tells whether the program has ended.
+func (d *driver) ended() bool {
+	select {
+	case <-d.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // stop ends the input, at which the program ends.
 func (d *driver) stop() {
 	if err := d.in.Close(); err != nil {
