@@ -6,6 +6,7 @@ RUNS       ?= 10
 OPS        ?= 10000
 SPLITS     ?= 20
 FAILOVERS  ?= 50
+MINUTES    ?= 10
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # count: what go build reads is no part of a cached result; vet: lint has done it;
@@ -13,7 +14,7 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOTEST      = go test -race -count=1 -vet=off -p 2 -timeout 20m ./...
 
 .DEFAULT_GOAL := help
-.PHONY: build run deps test soak lint bench diff kazoo split failover fuzz docs clean help
+.PHONY: build run deps test soak lint bench diff kazoo split failover chaos fuzz docs clean help
 
 build: ## build bin/zksh
 	CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/zksh .
@@ -27,6 +28,7 @@ deps: ## install what the tests run against, with apt-get as root: ZooKeeper, ja
 test: deps lint ## install what the tests need, lint, run all tests
 	$(GOTEST)
 	go test -count=1 -run '^TestRoundsModel' ./lockcmd/zklock # not above: with -race it takes ten times as long
+	go test -count=1 -run '^TestWindowsAgree$$' ./internal/e2e -rapid.checks 2000 # nor this
 
 soak: deps ## run all tests RUNS times while every core is kept busy; needs them green each time
 	.ci/soak $(RUNS) $(GOTEST)
@@ -52,6 +54,9 @@ split: ## cut servers off together with the holders of locks, SPLITS times each 
 
 failover: ## let the server of each of FAILOVERS holders of locks fall silent; two minutes
 	go test -count=1 -timeout 0 -v -run '^TestFailover' ./internal/e2e -failovers $(FAILOVERS)
+
+chaos: ## contend for locks for MINUTES while servers and clients are cut off, stopped and killed
+	go test -race -count=1 -timeout 0 -v -run '^TestChaos$$' ./internal/interop -chaos $(MINUTES)m
 
 fuzz: ## run each fuzz target for FUZZTIME
 	@set -e; list=$$(go test -list '^Fuzz' ./...); \

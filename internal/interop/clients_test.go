@@ -37,7 +37,12 @@ type drivers struct {
 const jars = "/usr/share/java/curator-recipes.jar:/usr/share/java/zookeeper-recipes-lock.jar:/usr/share/java/slf4j-nop.jar"
 
 func startDrivers(t *testing.T) *drivers {
-	const python = "/usr/bin/python3" // Debian's, which has Debian's kazoo
+	curator, kazoo := driverPrograms(t)
+	return &drivers{curator: startDriver(t, curator), kazoo: startDriver(t, kazoo)}
+}
+
+// driverPrograms are the command lines of the drivers.
+func driverPrograms(t *testing.T) (curator, kazoo []string) {
 	zktest.Need(t, exec.Command(python, "-c", "import kazoo").Run() == nil, "python3-kazoo")
 	_, err := exec.LookPath("javac")
 	ok := err == nil
@@ -50,10 +55,7 @@ func startDrivers(t *testing.T) *drivers {
 	if out, err := exec.Command("javac", "-J-XX:TieredStopAtLevel=1", "-d", dir, "-cp", cp, "testdata/Locks.java").CombinedOutput(); err != nil {
 		t.Fatalf("javac: %v\n%s", err, out)
 	}
-	return &drivers{
-		curator: startDriver(t, "java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", cp, "Locks"),
-		kazoo:   startDriver(t, python, "testdata/locks.py"),
-	}
+	return []string{"java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", cp, "Locks"}, []string{python, "testdata/locks.py"}
 }
 
 // open makes a client that can take locks of a kind, see testdata/locks.txt.

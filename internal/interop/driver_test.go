@@ -25,6 +25,7 @@ type driver struct {
 	done chan struct{} // closed when there is nothing more to read
 
 	mu      sync.Mutex
+	killed  bool // as was asked for
 	in      io.WriteCloser
 	remotes map[string]*remote
 }
@@ -38,9 +39,18 @@ type remote struct {
 }
 
 // startDriver starts a driver, which ends with the test.
-func startDriver(t *testing.T, name string, args ...string) *driver {
+func startDriver(t *testing.T, args []string) *driver {
 	t.Helper()
-	d := &driver{t: t, cmd: exec.Command(name, args...), done: make(chan struct{}), remotes: map[string]*remote{}}
+	d, err := newDriver(t, args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// newDriver is startDriver for any goroutine.
+func newDriver(t *testing.T, args []string) (*driver, error) {
+	d := &driver{t: t, cmd: exec.Command(args[0], args[1:]...), done: make(chan struct{}), remotes: map[string]*remote{}}
 	d.cmd.Stderr = &d.errs
 	out, err := d.cmd.StdoutPipe()
 	if err == nil {
@@ -50,11 +60,29 @@ func startDriver(t *testing.T, name string, args ...string) *driver {
 		err = d.cmd.Start()
 	}
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	go d.read(out) // ends with the program, which stop waits for
 	t.Cleanup(d.stop)
-	return d
+	return d, nil
+}
+
+// kill ends the program as a crash would.
+func (d *driver) kill() {
+	d.mu.Lock()
+	d.killed = true
+	d.mu.Unlock()
+	_ = d.cmd.Process.Kill() // it may have ended
+}
+
+// ended tells whether the program has ended.
+func (d *driver) ended() bool {
+	select {
+	case <-d.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // stop ends the input, at which the program ends.
@@ -65,7 +93,7 @@ func (d *driver) stop() {
 	late := time.AfterFunc(zktest.Patience, func() { _ = d.cmd.Process.Kill() }) // Wait tells of it
 	defer late.Stop()
 	<-d.done
-	if err := d.cmd.Wait(); err != nil {
+	if err := d.cmd.Wait(); err != nil && !d.killed {
 		d.t.Errorf("%s: %v\n%s", d.cmd.Path, err, d.errs.Bytes())
 	}
 }
@@ -92,43 +120,55 @@ func (d *driver) read(out io.Reader) {
 	}
 }
 
-// client makes a client, which is connected until the test ends.
-func (d *driver) client(ctx context.Context, t *testing.T, name, addr string) (*remote, error) {
+// remote makes a client, which is not connected yet.
+func (d *driver) remote(name string) *remote {
 	r := &remote{d: d, name: name, answers: make(chan string, 1), asked: make(chan struct{}, 1)}
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.remotes[name] = r
-	d.mu.Unlock()
-	if err := r.ask(ctx, "ok", "open", addr); err != nil {
+	return r
+}
+
+// client makes a client, which is connected until the test ends.
+func (d *driver) client(ctx context.Context, t *testing.T, name, addr string) (*remote, error) {
+	r := d.remote(name)
+	if err := r.want(ctx, "ok", "open", addr, fmt.Sprint(sessionTimeout.Milliseconds())); err != nil {
 		return nil, err
 	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), zktest.Patience)
 		defer cancel()
-		if err := r.ask(ctx, "ok", "close"); err != nil {
+		if err := r.want(ctx, "ok", "close"); err != nil {
 			t.Error(err)
 		}
 	})
 	return r, nil
 }
 
-// ask sends a command and waits for its answer, which has to be the wanted one.
-func (r *remote) ask(ctx context.Context, want string, words ...string) error {
+// want sends a command, to which there is one good answer.
+func (r *remote) want(ctx context.Context, want string, words ...string) error {
+	answer, err := r.ask(ctx, words...)
+	if err == nil && answer != want {
+		err = fmt.Errorf("%s: %s", strings.Join(words, " "), answer)
+	}
+	return err
+}
+
+// ask sends a command and waits for its answer.
+func (r *remote) ask(ctx context.Context, words ...string) (answer string, err error) {
 	r.d.mu.Lock()
-	_, err := fmt.Fprintln(r.d.in, r.name, strings.Join(words, " "))
+	_, err = fmt.Fprintln(r.d.in, r.name, strings.Join(words, " "))
 	r.d.mu.Unlock()
 	if err != nil {
-		return err
+		return "", err
 	}
 	select {
 	case answer := <-r.answers:
-		if answer != want {
-			return fmt.Errorf("%s: %s", strings.Join(words, " "), answer)
-		}
-		return nil
+		return answer, nil
 	case <-r.d.done:
-		return errors.New("the driver has ended")
+		return "", errors.New("the driver has ended")
 	case <-ctx.Done():
-		return fmt.Errorf("%s: no answer: %w", strings.Join(words, " "), context.Cause(ctx))
+		return "", fmt.Errorf("%s: no answer: %w", strings.Join(words, " "), context.Cause(ctx))
 	}
 }
 
@@ -138,11 +178,11 @@ func (r *remote) acquire(ctx context.Context, kind, path string) (int64, error) 
 	if end, ok := ctx.Deadline(); ok {
 		wait = time.Until(end) * 9 / 10
 	}
-	return 0, r.ask(ctx, "got", "acquire", kind, path, fmt.Sprint(wait.Milliseconds()))
+	return 0, r.want(ctx, "got", "acquire", kind, path, fmt.Sprint(wait.Milliseconds()))
 }
 
-func (r *remote) release(ctx context.Context) error { return r.ask(ctx, "ok", "release") }
+func (r *remote) release(ctx context.Context) error { return r.want(ctx, "ok", "release") }
 
 func (r *remote) revoke(ctx context.Context, node string) error {
-	return r.ask(ctx, "ok", "revoke", node)
+	return r.want(ctx, "ok", "revoke", node)
 }

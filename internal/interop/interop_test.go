@@ -22,7 +22,7 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-func TestMain(m *testing.M) { zktest.Main(m) }
+func TestMain(m *testing.M) { zktest.MainWithProgram(m, "dev") }
 
 // python is Debian's, which has Debian's kazoo.
 const python = "/usr/bin/python3"

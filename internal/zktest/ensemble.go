@@ -45,27 +45,36 @@ func startMembers(tb testing.TB, c config) []*Server {
 	return servers
 }
 
+// leads is what a leader says of itself when it is asked with srvr.
+const leads = "\nMode: leader"
+
 // Leads tells whether the server is its ensemble's leader.
 func (s *Server) Leads() bool {
 	s.tb.Helper()
-	return strings.Contains(s.Ask("srvr"), "\nMode: leader")
+	return strings.Contains(s.Ask("srvr"), leads)
 }
 
 // Ask sends the server a four letter word and returns the answer.
 func (s *Server) Ask(word string) string {
 	s.tb.Helper()
-	conn, err := net.DialTimeout("tcp", s.Addr(), 5*time.Second)
+	answer, err := fourLetters(s.Addr(), word, 5*time.Second)
 	if err != nil {
 		s.tb.Fatalf("zktest: %s: %v", word, err)
 	}
+	return answer
+}
+
+// fourLetters sends a four letter word to a server, and returns what it says in time.
+func fourLetters(addr, word string, limit time.Duration) (answer string, err error) {
+	conn, err := net.DialTimeout("tcp", addr, limit)
+	if err != nil {
+		return "", err
+	}
 	defer conn.Close()
-	err = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	err = conn.SetDeadline(time.Now().Add(limit))
 	if err == nil {
 		_, err = io.WriteString(conn, word)
 	}
-	answer, readErr := io.ReadAll(conn)
-	if err := errors.Join(err, readErr); err != nil {
-		s.tb.Fatalf("zktest: %s: %v", word, err)
-	}
-	return string(answer)
+	text, readErr := io.ReadAll(conn)
+	return string(text), errors.Join(err, readErr)
 }

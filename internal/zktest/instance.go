@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -164,20 +163,15 @@ func (in *instance) logTail() []byte {
 
 // serves reports whether the server at addr takes clients, by its answer to
 // "srvr": it names no mode before.
-func serves(addr string) bool {
-	conn, err := net.DialTimeout("tcp", addr, time.Second)
-	if err != nil {
-		return false
-	}
-	defer conn.Close()
-	// Short, because a question in the wrong moment of a server's start is never
-	// answered: it fails inside, and leaves the connection open.
-	_ = conn.SetDeadline(time.Now().Add(300 * time.Millisecond)) // fails only if closed
-	if _, err := io.WriteString(conn, "srvr"); err != nil {
-		return false
-	}
-	answer, _ := io.ReadAll(conn) // a half answer is judged like a whole one
-	return bytes.Contains(answer, []byte("\nMode: "))
+func serves(addr string) bool { return says(addr, "\nMode: ") }
+
+// says asks a server with srvr, and tells whether that is in its answer. Half an
+// answer is judged like a whole one. It does not wait long, because a question in
+// the wrong moment of a server's start is never answered: it fails inside, and
+// leaves the connection open.
+func says(addr, what string) bool {
+	answer, _ := fourLetters(addr, "srvr", 300*time.Millisecond)
+	return strings.Contains(answer, what)
 }
 
 // process is a started child; done closes when it has ended and been reaped.

@@ -72,12 +72,12 @@ func (s *Split) proxy(r road) *Proxy {
 // Addr returns the address for clients of the member i, counted from 0.
 func (s *Split) Addr(i int) string { return s.servers[i].Addr() }
 
-// Leader returns which member leads. No member may be cut off.
+// Leader returns which member leads. One that is cut off may take itself for it.
 func (s *Split) Leader() (leader int) {
 	s.tb.Helper()
 	Eventually(s.tb, "a leader", func() bool {
 		for i, srv := range s.servers {
-			if srv.Leads() {
+			if says(srv.Addr(), leads) {
 				leader = i
 				return true
 			}
@@ -86,6 +86,12 @@ func (s *Split) Leader() (leader int) {
 	})
 	return leader
 }
+
+// Stop kills the member i as a crash would.
+func (s *Split) Stop(i int) { s.servers[i].Stop() }
+
+// Restart starts the member i again, and returns once it serves clients.
+func (s *Split) Restart(i int) { s.servers[i].Restart() }
 
 // Isolate cuts the member i off from the others: connections between them stay
 // open, new ones are made, and nothing passes until Heal.

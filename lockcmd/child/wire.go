@@ -3,6 +3,7 @@
 package child
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"sync"
@@ -85,17 +86,43 @@ type mouth struct {
 	file *os.File
 }
 
-// unheard is how long a message may take. There is room for hundreds of them in a
-// pipe, so that it never takes any time while somebody listens.
+// unheard is how long a message may wait for room. There is room for hundreds of
+// them in a pipe, so that none waits while somebody listens.
 const unheard = 50 * time.Millisecond
 
+// say writes a message. The deadline begins when there is no room: one that is set
+// before may be over before the write if we stand still in between, on a busy
+// machine or stopped.
 func (m *mouth) say(v any) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.file.SetWriteDeadline(time.Now().Add(unheard)); err != nil {
+	text, err := json.Marshal(v)
+	if err != nil {
 		return err
 	}
-	return json.NewEncoder(m.file).Encode(v)
+	text = append(text, '\n')
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	raw, err := m.file.SyscallConn()
+	if err == nil {
+		err = m.file.SetWriteDeadline(time.Time{})
+	}
+	if err != nil {
+		return err
+	}
+	var failed error
+	waits := false
+	err = raw.Write(func(fd uintptr) (over bool) {
+		n, err := syscall.Write(int(fd), text)
+		text = text[max(n, 0):]
+		switch {
+		case err != nil && err != syscall.EAGAIN && err != syscall.EINTR:
+			failed = err
+		case len(text) > 0 && !waits:
+			waits = true
+			failed = m.file.SetWriteDeadline(time.Now().Add(unheard))
+		}
+		return len(text) == 0 || failed != nil
+	})
+	return cmp.Or(err, failed)
 }
 
 // listenTo gives the messages that a file holds, and closes it and the channel at

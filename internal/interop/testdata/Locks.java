@@ -23,8 +23,9 @@ import org.apache.zookeeper.recipes.lock.WriteLock;
  * Clients of Curator, each with a session, and a thread that does what it is told
  * in the lines of the input and answers each:
  *
- *   CLIENT open ADDR             CLIENT ok
+ *   CLIENT open ADDR MS          CLIENT ok, with a session of so many milliseconds
  *   CLIENT acquire KIND PATH MS  CLIENT got, or busy after so many milliseconds
+ *   CLIENT node                  CLIENT NODE, of the C-mutex that it holds
  *   CLIENT release               CLIENT ok
  *   CLIENT revoke NODE           CLIENT ok
  *   CLIENT close                 CLIENT ok
@@ -59,13 +60,16 @@ public class Locks {
         String answer(String[] words) throws Exception {
             switch (words[1]) {
             case "open":
-                zk = CuratorFrameworkFactory.builder().connectString(words[2]).sessionTimeoutMs(30000)
-                    .connectionTimeoutMs(30000).retryPolicy(new RetryNTimes(50, 200)).build();
+                zk = CuratorFrameworkFactory.builder().connectString(words[2])
+                    .sessionTimeoutMs(Integer.parseInt(words[3])).connectionTimeoutMs(30000).ensembleTracker(false)
+                    .retryPolicy(new RetryNTimes(50, 200)).build();
                 zk.start();
                 return zk.blockUntilConnected(WAIT, TimeUnit.SECONDS) ? "ok" : "error no connection";
             case "acquire":
                 lock = lock(words[2], words[3]);
                 return lock.acquire(Long.parseLong(words[4]), TimeUnit.MILLISECONDS) ? "got" : "busy";
+            case "node":
+                return ((Mutex) lock).getLockPath();
             case "release":
                 lock.release();
                 return "ok";
@@ -81,7 +85,7 @@ public class Locks {
 
         InterProcessLock lock(String kind, String path) throws Exception {
             switch (kind) {
-            case "C-mutex": return new InterProcessMutex(zk, path);
+            case "C-mutex": return new Mutex(zk, path);
             case "C-write": return new InterProcessReadWriteLock(zk, path).writeLock();
             case "C-read": return new InterProcessReadWriteLock(zk, path).readLock();
             case "C-semaphore": return new InterProcessSemaphoreMutex(zk, path);
@@ -93,6 +97,13 @@ public class Locks {
             }
             throw new IllegalArgumentException(kind);
         }
+    }
+
+    /** A mutex that tells its znode. */
+    static class Mutex extends InterProcessMutex {
+        Mutex(CuratorFramework zk, String path) { super(zk, path); }
+
+        public String getLockPath() { return super.getLockPath(); }
     }
 
     /** ZooKeeper's own recipe, with Curator's methods. */

@@ -1,8 +1,9 @@
 # Clients of kazoo, each with a session, and a thread that does what it is told
 # in the lines of the input and answers each:
 #
-#   CLIENT open ADDR             CLIENT ok
+#   CLIENT open ADDR MS          CLIENT ok, with a session of so many milliseconds
 #   CLIENT acquire KIND PATH MS  CLIENT got, or busy after so many milliseconds
+#   CLIENT node                  CLIENT NODE, of the lock that it holds
 #   CLIENT release               CLIENT ok
 #   CLIENT close                 CLIENT ok
 #
@@ -39,8 +40,8 @@ class Client:
             except Exception as e:
                 say(self.name, "error", type(e).__name__, str(e).replace("\n", " "))
 
-    def open(self, addr):
-        self.zk = KazooClient(hosts=addr, timeout=30)
+    def open(self, addr, ms):
+        self.zk = KazooClient(hosts=addr, timeout=int(ms) / 1000)
         self.zk.start(timeout=WAIT)
         return "ok"
 
@@ -65,6 +66,9 @@ class Client:
         if kind == "K-read+x":
             return self.zk.ReadLock(path, extra_lock_patterns=CURATOR)
         raise ValueError(kind)
+
+    def node(self):
+        return self.lock.node
 
     def release(self):
         return "ok" if self.lock.release() else "error not released"
