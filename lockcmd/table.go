@@ -1,5 +1,6 @@
 // Package lockcmd has the lock commands: lock, rlock, wlock, unlock, locks and
-// revoke, and the table of what a shell holds. The recipe is in package zklock.
+// revoke, and the table of what a shell holds. The recipe is in package zklock,
+// lockdemo in package demo.
 package lockcmd
 
 import (
@@ -15,6 +16,7 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/lockcmd/child"
+	"github.com/zksh/zksh/lockcmd/demo"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
@@ -41,10 +43,10 @@ type key struct {
 // New makes an empty table.
 func New() *Table { return &Table{locks: map[key]*owned{}, run: runChild} }
 
-// Commands are the lock commands, which act on this table.
+// Commands are the lock commands, which act on this table, and lockdemo.
 func (t *Table) Commands() []*commands.Command {
 	return []*commands.Command{t.lockCommand(lockKinds[0]), t.lockCommand(lockKinds[1]), t.lockCommand(lockKinds[2]),
-		t.unlockCommand(), t.locksCommand(), t.revokeCommand()}
+		t.unlockCommand(), t.locksCommand(), t.revokeCommand(), demo.Command()}
 }
 
 // owned does what the life of one lock decides. Whatever happens to the lock goes

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -51,6 +52,24 @@ func Open(cfg Config) (*Session, error) {
 	}
 	s.link.Store(l)
 	return s, nil
+}
+
+// Another starts one more session with the same ensemble, as s is configured and
+// authenticated now, but for its timeout. Nobody takes its events. Each of its
+// connections goes through tap.
+func (s *Session) Another(timeout time.Duration, tap func(net.Conn) net.Conn) (*Session, error) {
+	l := s.current()
+	cfg, dial := l.cfg, l.cfg.dial
+	cfg.Timeout, cfg.NoEvents = timeout, true
+	cfg.Auth = look(l, func() []Credential { return slices.Clone(l.creds) })
+	cfg.dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return tap(c), nil
+	}
+	return Open(cfg)
 }
 
 func (s *Session) current() *link { return s.link.Load() }

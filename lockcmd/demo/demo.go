@@ -1,0 +1,85 @@
+// Package demo has the command lockdemo: the ways to lock that people write about,
+// played side by side, with what each of them costs.
+package demo
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/zkconn"
+)
+
+// plan is what is asked for.
+type plan struct {
+	rules
+	schemes []scheme
+	sizes   []int // numbers of contenders
+	yes     bool  // do not ask
+}
+
+// perform plays all scenes, if it may, and returns what they have cost.
+func (p *plan) perform(ctx context.Context, env *commands.Env) (*summary, error) {
+	if err := env.Session.Ready(ctx); err != nil {
+		return nil, err
+	}
+	if may, err := p.mayUse(ctx, env); err != nil || !may {
+		return &summary{}, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	st := &stage{rules: p.rules, env: env, root: "/zksh-lockdemo-" + strings.ToLower(rand.Text()[:8])}
+	st.show = openShow(env.Screen, cancel)
+	sum, err := p.playAll(ctx, st)
+	if err = errors.Join(err, st.strike(), st.show.close()); err != nil {
+		return nil, err
+	}
+	sum.sort()
+	return sum, nil
+}
+
+// mayUse asks before anything is done to servers that are not for playing.
+func (p *plan) mayUse(ctx context.Context, env *commands.Env) (bool, error) {
+	addr := env.Session.Info().Addr
+	text, err := zkconn.FourLetter(ctx, addr, "srvr")
+	if p.yes || err == nil && strings.Contains(text, "zksh-sandbox") {
+		return true, nil
+	}
+	if env.Mode != commands.ByHand {
+		return false, commands.Misuse("%s is no sandbox; --yes is to play there all the same", addr)
+	}
+	yes, err := env.Screen.Ask(ctx, fmt.Sprintf("%s is no sandbox; open %d sessions there, and lock below a folder that goes afterwards? [y/N] ",
+		addr, slices.Max(p.sizes)+1))
+	if err == nil && !yes {
+		env.Screen.Note("nothing was done")
+	}
+	return yes, err
+}
+
+// playAll plays each scheme with each number of contenders.
+func (p *plan) playAll(ctx context.Context, st *stage) (*summary, error) {
+	if err := st.open(ctx, slices.Max(p.sizes)+1); err != nil { // before anything begins: there may be too many
+		return nil, err
+	}
+	if err := st.build(ctx, st.root); err != nil {
+		return nil, err
+	}
+	var sum summary
+	for _, s := range p.schemes {
+		for _, n := range p.sizes {
+			if err := st.open(ctx, n+1); err != nil {
+				return nil, err
+			}
+			r, err := st.newScene(s, n).play(ctx)
+			if err != nil {
+				return nil, fmt.Errorf("%s n=%d: %w", s.name, n, err)
+			}
+			sum.Results = append(sum.Results, r)
+		}
+	}
+	return &sum, nil
+}
