@@ -136,6 +136,14 @@ func TestCounts(t *testing.T) {
 		if len(sum.Results) != 3*len(schemes) {
 			t.Errorf("%d scenes", len(sum.Results))
 		}
+		began := map[string]bool{}
+		for _, l := range b.lines(t) { // nobody holds before the starter has let go
+			scene := fmt.Sprint(l.Scheme, l.N)
+			if l.Event == releases && !began[scene] && l.Contender != 0 {
+				t.Errorf("%s: %d releases before the start", scene, l.Contender)
+			}
+			began[scene] = began[scene] || l.Event == releases
+		}
 		for _, r := range sum.Results {
 			want, name := known[r.Scheme](r.N), fmt.Sprintf("%s n=%d", r.Scheme, r.N)
 			if !within(r.Requests, want.requests) || !within(r.Notifications, want.notifications) || (r.Refused > 0) != want.refused {

@@ -94,7 +94,9 @@ func (c *contender) park() (first bool) {
 		c.is(waits)
 	}
 	c.parked = true
-	c.arrive()
+	if c.number > 0 { // the starter has to hold the lock
+		c.arrive()
+	}
 	return first
 }
 

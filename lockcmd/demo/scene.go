@@ -144,7 +144,9 @@ func (sc *scene) measure(ctx context.Context, run func()) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
+	sc.mu.Lock()
 	sc.notified = before.notifications
+	sc.mu.Unlock()
 	run()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

@@ -40,9 +40,9 @@ type seat struct {
 	client  *zkconn.Session
 	session *zkconn.Pinned
 
-	mu   sync.Mutex
-	conn *tap // the present one
-	dead bool // it does not connect again
+	guard sync.Mutex
+	conn  *tap // the present one
+	dead  bool // it does not connect again
 }
 
 // atOnce is how many sessions are opened or closed at a time.
@@ -115,8 +115,8 @@ func (s *seat) open(ctx context.Context, st *stage) (err error) {
 
 // connect takes a new connection, unless the contender is dead.
 func (s *seat) connect(t *tap) net.Conn {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.guard.Lock()
+	defer s.guard.Unlock()
 	if s.conn = t; s.dead {
 		t.Close()
 	}
@@ -126,8 +126,8 @@ func (s *seat) connect(t *tap) net.Conn {
 // die cuts the connection and does not come back, as if the process had been
 // killed: the session ends when the server has not heard of it for its timeout.
 func (s *seat) die() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.guard.Lock()
+	defer s.guard.Unlock()
 	s.dead = true
 	s.conn.Close()
 }
@@ -137,8 +137,8 @@ func (s *seat) over() bool {
 	if s.session == nil {
 		return true
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.guard.Lock()
+	defer s.guard.Unlock()
 	return s.dead || !s.client.Live()
 }
 
