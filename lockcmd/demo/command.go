@@ -24,7 +24,7 @@ func Command() *commands.Command {
 	return &commands.Command{
 		Name: "lockdemo", Group: "Locks",
 		Args: "[scheme…] [-n sizes] [--hold duration] [--poll duration] [--readers count] [--classic] [--step] [--slow factor]" +
-			" [--kill-holder] [--kill-middle] [-y]",
+			" [--kill-holder] [--kill-middle] [--record file] [--svg file] [-y]",
 		Summary: "play ways to lock side by side, and count what they cost",
 		Help: "The schemes are " + strings.Join(names, ", ") + "; without any all are played. Each contender has a session of its" +
 			" own. All queue behind one that holds the lock, and the clock starts as that one lets go. Counted are the frames on" +
@@ -59,6 +59,8 @@ type words struct {
 	slow  float64
 	step  bool
 	yes   bool
+
+	record, svg string
 }
 
 // declare declares the command's flags.
@@ -73,13 +75,15 @@ func declare(fs *pflag.FlagSet) *words {
 	fs.Float64Var(&w.slow, "slow", 1, "play slower by this `factor`")
 	fs.BoolVar(&w.rules.killHolder, "kill-holder", false, "kill the client that holds the lock in the middle of the scene")
 	fs.BoolVar(&w.rules.killMiddle, "kill-middle", false, "kill the client in the middle of those that wait")
+	fs.StringVar(&w.record, "record", "", "record the lanes in this `file`, for asciinema")
+	fs.StringVar(&w.svg, "svg", "", "draw the lanes as a picture in this `file`")
 	fs.BoolVarP(&w.yes, "yes", "y", false, "do not ask")
 	return w
 }
 
 // plan is what the words mean.
 func (w *words) plan(env *commands.Env, names []string) (*plan, error) {
-	p := &plan{rules: w.rules, yes: w.yes, schemes: chosen(names)}
+	p := &plan{rules: w.rules, yes: w.yes, record: w.record, svg: w.svg, schemes: chosen(names)}
 	if w.rules.classic {
 		w.beClassic(p)
 	}

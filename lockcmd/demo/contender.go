@@ -208,7 +208,7 @@ func (c *contender) work(ctx context.Context) error {
 	case c.diesHolding():
 		return errKilled
 	case c.step != nil:
-		return c.step(ctx)
+		return c.show.still(ctx, c.step)
 	}
 	return pause(ctx, c.hold)
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -20,6 +21,8 @@ type plan struct {
 	schemes []scheme
 	sizes   []int // numbers of contenders
 	yes     bool  // do not ask
+
+	record, svg string // files; empty: none
 }
 
 // perform plays all scenes, if it may, and returns what they have cost.
@@ -33,13 +36,21 @@ func (p *plan) perform(ctx context.Context, env *commands.Env) (*summary, error)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	st := &stage{rules: p.rules, env: env, root: "/zksh-lockdemo-" + strings.ToLower(rand.Text()[:8])}
-	st.show = openShow(env.Screen, cancel)
-	sum, err := p.playAll(ctx, st)
-	if err = errors.Join(err, st.strike(), st.show.close()); err != nil {
-		return nil, err
+	var recording *cast
+	if p.record != "" {
+		var err error
+		if recording, err = record(p.record); err != nil {
+			return nil, err
+		}
 	}
+	st.show = openShow(env.Screen, recording, cancel)
+	sum, err := p.playAll(ctx, st)
 	sum.sort()
-	return sum, nil
+	err = errors.Join(err, st.strike(), st.show.close(), recording.close(sum.Text))
+	if err == nil && p.svg != "" {
+		err = draw(p.svg, st.show.boards)
+	}
+	return sum, err
 }
 
 // mayUse asks before anything is done to servers that are not for playing.
@@ -62,24 +73,47 @@ func (p *plan) mayUse(ctx context.Context, env *commands.Env) (bool, error) {
 
 // playAll plays each scheme with each number of contenders.
 func (p *plan) playAll(ctx context.Context, st *stage) (*summary, error) {
+	sum := &summary{}
 	if err := st.open(ctx, slices.Max(p.sizes)+1); err != nil { // before anything begins: there may be too many
-		return nil, err
+		return sum, err
 	}
 	if err := st.build(ctx, st.root); err != nil {
-		return nil, err
+		return sum, err
 	}
-	var sum summary
 	for _, s := range p.schemes {
 		for _, n := range p.sizes {
 			if err := st.open(ctx, n+1); err != nil {
-				return nil, err
+				return sum, err
 			}
 			r, err := st.newScene(s, n).play(ctx)
 			if err != nil {
-				return nil, fmt.Errorf("%s n=%d: %w", s.name, n, err)
+				return sum, fmt.Errorf("%s n=%d: %w", s.name, n, err)
 			}
 			sum.Results = append(sum.Results, r)
 		}
 	}
-	return &sum, nil
+	return sum, nil
+}
+
+// slideSize is how many contenders can still be told apart on a slide.
+const slideSize = 20
+
+// draw draws one scene of each scheme: the largest that fits a slide, or the smallest.
+func draw(name string, boards []*board) error {
+	var chosen []*board
+	for _, b := range boards {
+		n := b.scene.n
+		at := slices.IndexFunc(chosen, func(o *board) bool { return o.scene.scheme.name == b.scene.scheme.name })
+		switch {
+		case at < 0:
+			chosen = append(chosen, b)
+		case n <= slideSize && (chosen[at].scene.n > slideSize || n > chosen[at].scene.n), n < chosen[at].scene.n && chosen[at].scene.n > slideSize:
+			chosen[at] = b
+		}
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(drawSVG(f, chosen), f.Close())
 }

@@ -43,6 +43,7 @@ type referee struct {
 	overtook int
 	useful   int // wake-ups that led to the lock
 
+	base     *traffic  // when all had queued; nil before
 	released time.Time // when the lock was given back last
 	notified int       // notifications until then
 	largest  int       // notifications between two releases
@@ -161,6 +162,16 @@ func (s *scene) countNotified() {
 		s.largest = max(s.largest, now-s.notified)
 	}
 	s.notified = now
+}
+
+// soFar is what has gone over the wires since all have queued.
+func (s *scene) soFar() traffic {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.base == nil {
+		return traffic{}
+	}
+	return s.wires.read().since(*s.base)
 }
 
 // diesHolding tells whether the contender is the one that dies under the lock: it

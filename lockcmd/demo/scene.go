@@ -122,6 +122,7 @@ func (sc *scene) play(ctx context.Context) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
+	sc.show.finish(r)
 	return r, sc.remove(ctx, sc.folder)
 }
 
@@ -145,7 +146,7 @@ func (sc *scene) measure(ctx context.Context, run func()) (*result, error) {
 		return nil, err
 	}
 	sc.mu.Lock()
-	sc.notified = before.notifications
+	sc.base, sc.notified = &before, before.notifications
 	sc.mu.Unlock()
 	run()
 	if ctx.Err() != nil {
