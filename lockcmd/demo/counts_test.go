@@ -25,8 +25,15 @@ const usual = 20 * time.Second
 // onBoth runs a test on a sandbox and on a real server, each for it alone: the
 // witnesses are to agree to a frame.
 func onBoth(t *testing.T, test func(t *testing.T, b *bed)) {
-	t.Run("sandbox", func(t *testing.T) { test(t, newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())) })
-	t.Run("server", func(t *testing.T) { test(t, newBed(t, zktest.Start(t).Addr())) })
+	t.Parallel()
+	t.Run("sandbox", func(t *testing.T) {
+		t.Parallel()
+		test(t, newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr()))
+	})
+	t.Run("server", func(t *testing.T) {
+		t.Parallel()
+		test(t, newBed(t, zktest.Start(t).Addr()))
+	})
 }
 
 // bed is a shell's session, and its screen.

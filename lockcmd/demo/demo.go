@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -46,7 +47,7 @@ func (p *plan) perform(ctx context.Context, env *commands.Env) (*summary, error)
 	st.show = openShow(env.Screen, recording, cancel)
 	sum, err := p.playAll(ctx, st)
 	sum.sort()
-	err = errors.Join(err, st.strike(), st.show.close(), recording.close(sum.Text))
+	err = errors.Join(err, st.strike(), st.show.close(), recording.close(func(w io.Writer) error { return sum.FitText(w, castColumns) }))
 	if err == nil && p.svg != "" {
 		err = draw(p.svg, st.show.boards)
 	}

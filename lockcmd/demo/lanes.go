@@ -30,6 +30,9 @@ func newBoard(sc *scene) *board {
 func (b *board) add(e event) {
 	b.lanes[e.Contender] = append(b.lanes[e.Contender], mark{e.at, e.Event})
 	b.total[e.Event]++
+	if e.Contender == 0 && e.Event == releases { // from here on it counts
+		b.total[vain] = 0
+	}
 	b.last = e
 }
 
@@ -113,24 +116,50 @@ func (b *board) legend() string {
 
 // picture is the scene as it is now, in a window.
 func (b *board) picture(columns, rows int) []string {
-	const words, gap = 5, 2 // lines that are no lanes; between two lanes of a line
+	const words = 5 // lines that are no lanes
 	t := b.scene.soFar()
 	lines := []string{
 		fmt.Sprintf("%s, %d contenders", b.scene.scheme.name, b.scene.n),
 		fmt.Sprintf("%d requests, %d notified, %d in vain, %d refused", t.requests, t.notifications, b.total[vain], t.refused),
 	}
-	high := max(1, min(rows-1-words, len(b.lanes)))
-	side := (len(b.lanes) + high - 1) / high
-	high = (len(b.lanes) + side - 1) / side
+	lines = append(lines, b.rows(columns-1, max(1, rows-1-words))...)
+	return append(lines, "", render.Cut(b.words(), columns-1), render.Cut(b.legend(), columns-1))
+}
+
+// rows are the lanes side by side, or, where they are too many, a sign for each
+// contender as it is now.
+func (b *board) rows(columns, most int) (rows []string) {
+	const gap, least = 2, 4 // between two lanes; of a lane that can be read
 	digits := len(fmt.Sprint(b.scene.n))
-	wide := max(1, (columns-1+gap)/side-gap-digits-1)
+	beside := (len(b.lanes)-1)/most + 1
+	high := (len(b.lanes)-1)/beside + 1
+	wide := (columns+gap)/beside - gap - digits - 1
+	if wide < least {
+		return b.crowd(columns-digits-1, digits)
+	}
 	for row := range high {
 		var line strings.Builder
 		for i := row; i < len(b.lanes); i += high {
 			strip := b.strip(b.lanes[i], wide)
 			fmt.Fprintf(&line, "%*d %s%s", digits, i, strip, strings.Repeat(" ", wide-render.Width(strip)+gap))
 		}
-		lines = append(lines, strings.TrimRight(line.String(), " "))
+		rows = append(rows, strings.TrimRight(line.String(), " "))
 	}
-	return append(lines, "", b.words(), b.legend())
+	return rows
+}
+
+// crowd has a sign for each contender, and in each row the number of the first.
+func (b *board) crowd(columns, digits int) (rows []string) {
+	var line strings.Builder
+	for i, lane := range b.lanes {
+		if i%columns == 0 {
+			fmt.Fprintf(&line, "\n%*d ", digits, i)
+		}
+		sign := " "
+		if len(lane) > 0 {
+			sign = looks[look(lane[len(lane)-1].is)].sign
+		}
+		line.WriteString(sign)
+	}
+	return strings.Split(line.String(), "\n")[1:]
 }

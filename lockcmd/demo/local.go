@@ -7,7 +7,8 @@ import (
 
 // local: a lock of the process stands in front. Of the threads of one process only
 // the one that has it queues in ZooKeeper, where so few wait. Who releases deletes
-// the first of the list, and trusts that this is its own znode.
+// the first of the list, and trusts that this is its own znode. A thread ends with
+// its part, and only then the next one of its process goes on.
 type local struct{ *contender }
 
 // threads is how many contenders make a process.
@@ -20,14 +21,7 @@ func (l local) lock(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	err := l.queue(ctx)
-	if err != nil {
-		<-l.process()
-	}
-	return err
-}
-
-func (l local) queue(ctx context.Context) error {
+	context.AfterFunc(ctx, func() { <-l.process() }) // the thread has gone: the next one's turn
 	if err := l.create(ctx, fmt.Sprintf("_c_%032x-lock-", l.session.ID()), numbered); err != nil {
 		return err
 	}
@@ -50,7 +44,6 @@ func (l local) queue(ctx context.Context) error {
 }
 
 func (l local) unlock(ctx context.Context) error {
-	defer func() { <-l.process() }()
 	names, err := l.list(ctx, unwatched)
 	if err != nil || len(names) == 0 {
 		return err

@@ -105,8 +105,11 @@ func (c *contender) park() (first bool) {
 func (c *contender) idle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.state != waits && c.state != woken || c.parked && len(c.wake) == 0
+	return !c.queues() || c.parked && len(c.wake) == 0
 }
+
+// queues tells whether it wants the lock, and has not got it yet.
+func (r *role) queues() bool { return r.state == waits || r.state == woken }
 
 // takeTicket notes the contender's place by the server's numbers.
 func (c *contender) takeTicket(n int) {
@@ -124,7 +127,7 @@ func (c *contender) enters() {
 	defer c.mu.Unlock()
 	c.broken = c.broken || slices.ContainsFunc(c.inside, c.excludes)
 	overtaken := func(o *contender) bool {
-		return c.excludes(o) && (o.state == waits || o.state == woken) && o.ticket != noTicket && o.ticket < c.ticket
+		return c.excludes(o) && o.queues() && o.ticket != noTicket && o.ticket < c.ticket
 	}
 	if slices.ContainsFunc(c.cast, overtaken) {
 		c.overtook++
@@ -187,7 +190,7 @@ func (c *contender) diesHolding() bool {
 func (s *scene) killOneWaiting() {
 	var waiting []*contender
 	for _, o := range s.cast {
-		if o.state == waits {
+		if o.queues() {
 			waiting = append(waiting, o)
 		}
 	}

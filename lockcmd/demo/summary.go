@@ -71,7 +71,7 @@ func (r *result) witnesses() string {
 	case r.fits:
 		s += ", " + r.formula
 	default:
-		s += ", NOT " + r.formula
+		s += ", but NOT " + r.formula
 	}
 	return s
 }
@@ -150,7 +150,7 @@ func (s *summary) FitText(w io.Writer, width int) error {
 	var b strings.Builder
 	most := s.Results[0].N
 	largest := slices.DeleteFunc(slices.Clone(s.Results), func(r *result) bool { return r.N < most })
-	fmt.Fprintf(&b, "Handing the lock through %d contenders, from the moment all have queued:\n\n", most)
+	fmt.Fprintf(&b, "The lock goes through %d contenders, once all have queued:\n\n", most)
 	const perHandoff, mostNotified, refused, overtakes, p99, kB, witnesses = 4, 6, 8, 9, 11, 12, 13
 	g := s.grid(largest)
 	for i, row := range g.Rows { // one size, so a column less
@@ -173,16 +173,14 @@ func (s *summary) conclusion() string {
 	if s.verdict() != nil {
 		return "NOT all is well: see the error."
 	}
-	text := "Nobody held the lock beside somebody it excludes"
-	disturbed := slices.ContainsFunc(s.Results, func(r *result) bool { return r.audit.disturbed })
-	silent := slices.ContainsFunc(s.Results, func(r *result) bool { return !r.audit.told })
+	const held = "Exclusion held in every scene.\n"
 	switch {
-	case disturbed:
-		return text + "; others used the servers meanwhile, else their counters agree with the wire."
-	case silent:
-		return text + "; the servers tell no counters to hold against the wire."
+	case slices.ContainsFunc(s.Results, func(r *result) bool { return r.audit.disturbed }):
+		return held + "The wire and the formulas agree; others have used the\nservers meanwhile, which their counters show."
+	case slices.ContainsFunc(s.Results, func(r *result) bool { return !r.audit.told }):
+		return held + "The wire and the formulas agree; the servers do not tell."
 	}
-	return text + ", and the wire, the servers' counters and the formulas agree."
+	return held + "The wire, the servers' counters and the formulas agree."
 }
 
 // writeAligned writes a grid whose first and last columns are words, and the others numbers.

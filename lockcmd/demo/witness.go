@@ -68,13 +68,13 @@ func (a audit) agrees() bool { return !a.told || a.server == a.wire || a.disturb
 func (a audit) String() string {
 	switch {
 	case !a.told:
-		return "servers do not tell"
+		return "not told"
 	case a.disturbed:
-		return fmt.Sprintf("disturbed: %d frames of others", a.server-a.wire)
+		return fmt.Sprintf("disturbed by %d", a.server-a.wire)
 	case a.server == a.wire:
-		return "= servers"
+		return "= server"
 	}
-	return fmt.Sprintf("NOT the servers' %+d", a.server-a.wire)
+	return fmt.Sprintf("NOT server (%+d)", a.server-a.wire)
 }
 
 // formula is what the recipe alone says of handing the lock through n contenders.
@@ -85,17 +85,17 @@ type formula struct {
 
 // chain is the formula of whoever watches the one before: each release is a delete,
 // a notification and a list.
-var chain = &formula{"2N+1 requests, N notified", func(n int, t traffic) bool {
+var chain = &formula{"= 2N+1", func(n int, t traffic) bool {
 	return t.requests == 2*n+1 && t.notifications == n
 }}
 
 // herd is that of whoever watches the folder: all that wait are notified, the holder
 // with them, and those that wait list again. One that is late misses some.
-var herd = &formula{"≤ N²/2 + 3N/2 + 1 requests", func(n int, t traffic) bool {
+var herd = &formula{"≤ N²/2+3N/2+1", func(n int, t traffic) bool {
 	return t.requests >= 2*n+1 && t.requests <= n*(n+3)/2+1 && t.notifications >= n && t.notifications <= n*(n+3)/2
 }}
 
 // silence is that of whoever does not watch.
-var silence = &formula{"no notification", func(n int, t traffic) bool {
+var silence = &formula{"none notified", func(n int, t traffic) bool {
 	return t.requests >= 2*n+1 && t.notifications == 0
 }}
