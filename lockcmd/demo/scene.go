@@ -32,7 +32,7 @@ var schemes = []scheme{
 	{name: "shared", recipe: func(c *contender) recipe { return shared{c} }, formula: chain, shared: true},
 	{name: "local", recipe: func(c *contender) recipe { return local{c} }},
 	{name: "curator", recipe: func(c *contender) recipe { return curator{c} }, formula: chain},
-	{name: "zksh", recipe: func(c *contender) recipe { return &own{contender: c} }, formula: chain},
+	{name: "zksh", recipe: func(c *contender) recipe { return &own{contender: c} }, formula: leased},
 }
 
 // scene is one scheme with n contenders: all queue, then the lock goes through them.
@@ -108,6 +108,11 @@ func (sc *scene) play(ctx context.Context) (*result, error) {
 			}
 			c.kill(nil)
 		})
+		playing.Go(func() { // until its part is over
+			if c.loses(own) {
+				cancel(errCutOff)
+			}
+		})
 		if c.number == 0 || !sc.classic { // the threads of the article all begin at once
 			c.await(ctx)
 		}
@@ -124,6 +129,24 @@ func (sc *scene) play(ctx context.Context) (*result, error) {
 	}
 	sc.show.finish(r)
 	return r, sc.remove(ctx, sc.folder)
+}
+
+var errCutOff = errors.New("a contender has lost its connection: nothing can be counted")
+
+// loses waits until the contender's part is over, and tells whether its connection
+// was lost before.
+func (c *contender) loses(ctx context.Context) bool {
+	for ctx.Err() == nil {
+		changed := c.session.Changed()
+		if !c.session.Connected() {
+			return !c.over()
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+	return false
 }
 
 // await is until the contender has queued.

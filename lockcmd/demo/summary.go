@@ -42,7 +42,7 @@ func (sc *scene) result(t traffic, a audit) *result {
 		Vain: max(0, t.notifications-sc.useful), Refused: t.refused, Overtakes: sc.overtook,
 		P50: quantile(sc.handoffs, 50), P99: quantile(sc.handoffs, 99), Exclusion: !sc.broken,
 		largest: sc.largest, bytes: t.bytes, audit: a, fits: true}
-	if f := sc.scheme.formula; f != nil && !sc.disrupted() && (!sc.scheme.shared || sc.readerCount() == 0) {
+	if f := sc.scheme.formula; f != nil && !sc.disrupted() && sc.readerCount() == 0 && !(f == leased && sc.holdsLong()) {
 		r.formula, r.fits = f.text, f.holds(sc.n, t)
 	}
 	r.Agree = a.agrees() && r.fits
@@ -53,6 +53,9 @@ func (sc *scene) result(t traffic, a audit) *result {
 func (sc *scene) disrupted() bool {
 	return slices.ContainsFunc(sc.cast, func(c *contender) bool { return c.state != left })
 }
+
+// holdsLong tells whether a lease has to be proven anew while the lock is held.
+func (sc *scene) holdsLong() bool { return sc.step != nil || sc.hold > sc.timeout/8 }
 
 // quantile is in milliseconds.
 func quantile(sorted []time.Duration, percent int) float64 {

@@ -89,6 +89,12 @@ var chain = &formula{"= 2N+1", func(n int, t traffic) bool {
 	return t.requests == 2*n+1 && t.notifications == n
 }}
 
+// leased is that of the recipe whose holder looks at its own znode once, if it has
+// not waited, as the starter has not.
+var leased = &formula{"= 2N+1 (+1)", func(n int, t traffic) bool {
+	return t.requests >= 2*n+1 && t.requests <= 2*n+2 && t.notifications == n
+}}
+
 // herd is that of whoever watches the folder: all that wait are notified, the holder
 // with them, and those that wait list again. One that is late misses some.
 var herd = &formula{"≤ N²/2+3N/2+1", func(n int, t traffic) bool {

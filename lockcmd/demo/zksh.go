@@ -7,7 +7,9 @@ import (
 )
 
 // own: what the command lock does, by its very recipe. It creates and lists in one
-// round trip, and watches its own znode besides the one before.
+// round trip, and watches its own znode besides the one before: a holder that has not
+// waited, such as the starter, has one request more for that. Who holds for long proves
+// now and then that the lease stands, which no formula counts.
 type own struct {
 	*contender
 	lease  *zklock.Lease
