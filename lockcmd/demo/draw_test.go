@@ -86,7 +86,8 @@ func TestLanes(t *testing.T) {
 		b := newBed(t, box)
 		b.screen = &commandtest.Screen{Columns: window[0], Rows: window[1]}
 		b.env.Screen = b.screen
-		b.play(t, "parent", "-n", "4,50,200", "--hold", "1ms")
+		b.play(t, "parent", "-n", "4,50", "--hold", "1ms")
+		b.play(t, "curator", "-n", "200", "--hold", "0")
 		sizes := map[string]bool{}
 		for _, picture := range b.screen.Drawn() {
 			widest := slices.MaxFunc(picture, func(a, b string) int { return render.Width(a) - render.Width(b) })

@@ -163,7 +163,7 @@ func (sc *scene) measure(ctx context.Context, run func()) (*result, error) {
 		return nil, err
 	}
 	var idle, open, end *ledger
-	servers, spoke := sc.servers(), sc.env.Session.Info().LastContact
+	servers, shell, begun := sc.servers(), sc.env.Session.Info(), time.Now()
 	before, err := sc.wires.cut(ctx, func() { idle, open = readLedger(ctx, servers), readLedger(ctx, servers) })
 	if err != nil {
 		return nil, err
@@ -183,10 +183,16 @@ func (sc *scene) measure(ctx context.Context, run func()) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	quiet := spoke.Equal(sc.env.Session.Info().LastContact)
 	t := after.since(before)
 	t.requests -= fences
-	return sc.result(t, newAudit(after.sent-before.sent, len(sc.seats), servers, idle, open, end, quiet)), nil
+	ours, pings := len(sc.seats), 0
+	if slices.Contains(servers, shell.Addr) {
+		ours++
+	}
+	if now := sc.env.Session.Info().LastContact; !now.Equal(shell.LastContact) { // it pings three times a timeout
+		pings = 1 + int(3*time.Since(begun)/shell.Timeout)
+	}
+	return sc.result(t, newAudit(after.sent-before.sent, ours, pings, servers, idle, open, end)), nil
 }
 
 // fence asks each contender's server for something small, and returns how many have

@@ -49,8 +49,8 @@ type audit struct {
 
 // newAudit compares. idle is what a ledger showed a moment before the first: with
 // more between them than the question, others are at work. They may be as well
-// where more than ours are connected; quiet tells that the shell itself was not.
-func newAudit(wire, ours int, servers []string, idle, before, after *ledger, quiet bool) audit {
+// where more than ours are connected. The shell itself may have sent some pings.
+func newAudit(wire, ours, pings int, servers []string, idle, before, after *ledger) audit {
 	if idle == nil || before == nil || after == nil {
 		return audit{wire: wire}
 	}
@@ -58,7 +58,13 @@ func newAudit(wire, ours int, servers []string, idle, before, after *ledger, qui
 	others := before.received - idle.received - questions
 	strangers := max(before.connections, after.connections) - ours - questions
 	a := audit{wire: wire, server: after.received - before.received - questions, told: true}
-	a.disturbed = a.server > wire && (others > 0 || strangers > 0 || !quiet)
+	switch surplus := a.server - wire; {
+	case surplus <= 0:
+	case others > 0 || strangers > 0:
+		a.disturbed = true
+	case surplus <= pings:
+		a.server = wire
+	}
 	return a
 }
 
