@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -211,4 +212,26 @@ func read(t *testing.T, name string) []byte {
 		t.Fatal(err)
 	}
 	return text
+}
+
+// TestCredentials has each contender be who the shell is.
+func TestCredentials(t *testing.T) {
+	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	ctx := zktest.Within(t)
+	if err := b.AddAuth(ctx, "digest", []byte("ann:secret")); err != nil {
+		t.Fatal(err)
+	}
+	st := &stage{rules: rules{timeout: usual}, env: b.env}
+	if err := st.open(ctx, 2); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range st.seats {
+		ids, err := s.client.WhoAmI(ctx)
+		if err != nil || !slices.Contains(ids, zkconn.Identity{Scheme: "digest", User: "ann"}) {
+			t.Errorf("%v, %v", ids, err)
+		}
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+	}
 }
