@@ -66,8 +66,8 @@ fuzz: ## run each fuzz target for FUZZTIME
 		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s "$$pkg"; \
 	done
 
-docs: ## write the README's tables from the program
-	go test -run TestReadmeTables ./internal/e2e -update
+docs: ## write the README's tables, and what lockdemo shows, from the program
+	go test -run 'TestReadmeTables|TestReadmeLockdemo' ./internal/e2e -update
 
 clean: ## remove what build made
 	rm -rf bin

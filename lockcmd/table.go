@@ -1,5 +1,6 @@
 // Package lockcmd has the lock commands: lock, rlock, wlock, unlock, locks and
-// revoke, and the table of what a shell holds. The recipe is in package zklock.
+// revoke, and the table of what a shell holds. The recipe is in package zklock,
+// lockdemo in package demo.
 package lockcmd
 
 import (
@@ -15,6 +16,7 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/lockcmd/child"
+	"github.com/zksh/zksh/lockcmd/demo"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
@@ -48,11 +50,11 @@ func New() *Table {
 	return t
 }
 
-// Commands are the lock commands, which act on this table, and those that look at
-// the ensemble with the same eyes.
+// Commands are the lock commands, which act on this table, those that look at
+// the ensemble with the same eyes, and lockdemo.
 func (t *Table) Commands() []*commands.Command {
 	return []*commands.Command{t.lockCommand(lockKinds[0]), t.lockCommand(lockKinds[1]), t.lockCommand(lockKinds[2]),
-		t.unlockCommand(), t.locksCommand(), t.revokeCommand(), serversCommand, sessionCommand}
+		t.unlockCommand(), t.locksCommand(), t.revokeCommand(), serversCommand, sessionCommand, demo.Command()}
 }
 
 // owned does what the life of one lock decides. Whatever happens to the lock goes

@@ -91,6 +91,12 @@ func (p *Pinned) connection(ctx context.Context, path string) (*frameConn, chroo
 	return k, p.l.root, err
 }
 
+// Create makes a znode and returns its real path.
+func (p *Pinned) Create(ctx context.Context, path string, data []byte, acl []zk.ACL, mode CreateMode) (string, error) {
+	w, err := do(ctx, p, create(path, data, acl, mode))
+	return strings.Join(w.Paths, ""), err
+}
+
 // CreateAndList makes the znodes, all or none, and lists dir right behind, in
 // one round trip. It returns their paths and czxid, and the names of dir's
 // children. With paths and an error, the znodes were made and the list failed.

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"math"
 	"net"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -52,6 +53,24 @@ func Open(cfg Config) (*Session, error) {
 	}
 	s.link.Store(l)
 	return s, nil
+}
+
+// Another starts one more session with the same ensemble, as s is configured and
+// authenticated now, but for its timeout. Nobody takes its events. Each of its
+// connections goes through tap.
+func (s *Session) Another(timeout time.Duration, tap func(net.Conn) net.Conn) (*Session, error) {
+	l := s.current()
+	cfg, dial := l.cfg, l.cfg.dial
+	cfg.Timeout, cfg.NoEvents = timeout, true
+	cfg.Auth = look(l, func() []Credential { return slices.Clone(l.creds) })
+	cfg.dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return tap(c), nil
+	}
+	return Open(cfg)
 }
 
 func (s *Session) current() *link { return s.link.Load() }

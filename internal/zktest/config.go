@@ -46,6 +46,12 @@ func SkipACL() Option {
 	return func(c *config) { c.lines = append(c.lines, "skipACL=yes") }
 }
 
+// MaxConnections is how many connections of one address the server takes, any
+// number by default.
+func MaxConnections(n int) Option {
+	return func(c *config) { c.lines = append(c.lines, fmt.Sprintf("maxClientCnxns=%d", n)) }
+}
+
 // Words is the list of four-letter words that the server answers, all by default.
 func Words(list string) Option {
 	return func(c *config) { c.lines = append(c.lines, "4lw.commands.whitelist="+list) }

@@ -1,0 +1,125 @@
+//go:build unix
+
+package e2e
+
+import (
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+// The lanes fit the window, also one that changes, and leave a whole terminal.
+func TestLockdemoScreen(t *testing.T) {
+	t.Parallel()
+	for _, window := range [][2]int{{60, 20}, {100, 30}, {200, 60}} {
+		t.Run(fmt.Sprint(window), func(t *testing.T) {
+			t.Parallel()
+			s := openBash(t, window[0], window[1])
+			s.line("clear; stty -a > " + s.dir + "/before")
+			s.want(`^\$$`)
+			s.server = zktest.Sandbox(t, sandbox.Options{}).Addr()
+			s.start()
+			s.line("lockdemo predecessor -n 12 --hold 400ms")
+			s.want(`(?s)^predecessor, 12 contenders\n.*^ *0 █.*^· waits .*█ holds$`)
+			s.resize(80, 24)
+			s.resize(window[0], window[1])
+			s.want(`(?s)scheme.*predecessor +25 .*^Exclusion held in every scene\.\n.* agree\.\n\[zk: \S+ 1\]$`)
+			s.line("ls /")
+			s.want(`^\[zookeeper\]$`)
+			s.keys("C-d")
+			s.want(`Closed type:None path:null\n\$$`)
+			s.line("clear; stty -a | diff " + s.dir + "/before - && echo same")
+			s.want(`^same$`)
+		})
+	}
+}
+
+// Ctrl-Z stops it, fg goes on, and Ctrl-C ends it. Nothing is left behind.
+func TestLockdemoKeys(t *testing.T) {
+	t.Parallel()
+	s := openScreen(t, 100, 30)
+	s.line("lockdemo parent -n 8 --hold 1s")
+	s.want(`(?s)^parent, 8 contenders\n.*█ holds$`)
+	s.keys("C-z")
+	s.want(`^\[1\]\+ +Stopped`)
+	s.line("clear; fg")
+	s.want(`(?s)^parent, 8 contenders\n.*█ holds$`)
+	s.wantCommand()
+	s.keys("C-c")
+	s.want(`interrupted\n\[zk: \S+ 1\]$`)
+	s.line("ls /")
+	s.want(`^\[zookeeper\]$`)
+}
+
+// The sandbox behind it is gone: it says so, and the prompt comes back.
+func TestLockdemoWithoutServer(t *testing.T) {
+	t.Parallel()
+	p := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	s := openScreenOn(t, p.Addr(), 100, 30, "-timeout", "2000")
+	s.line("lockdemo curator -n 4 --hold 1h")
+	s.want(`(?s)^curator, 4 contenders\n.*█ holds$`)
+	p.Refuse(true)
+	p.Cut()
+	s.want(`(?s)curator n=4: .*\[zk: \S+ 1\]$`)
+}
+
+// However it ends, its folder goes: at once, or, when it is killed, with its
+// sessions.
+func TestLockdemoEnds(t *testing.T) {
+	t.Parallel()
+	server := zktest.Start(t, zktest.JavaProperty("znode.container.checkIntervalMs", "300")).Addr()
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGKILL} {
+		cmd := exec.Command("zksh", "-server", server, "-timeout", "1000", "lockdemo", "zksh", "naive", "--yes", "-n", "5", "--hold", "1h")
+		cmd.Env = homeEnv(t.TempDir())
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		for buf := make([]byte, 1<<12); strings.Count(text.String(), "holds") < 2; {
+			n, err := out.Read(buf)
+			if text.Write(buf[:n]); err != nil {
+				t.Fatalf("%v: %s", err, text.String())
+			}
+		}
+		if !strings.Contains(zksh(t, "-server", server, "ls", "/"), "zksh-lockdemo-") {
+			t.Error("it has no folder")
+		}
+		if err := cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); err == nil {
+			t.Errorf("%v: it ends well", sig)
+		}
+		left := func() bool { return strings.Contains(zksh(t, "-server", server, "ls", "/"), "lockdemo") }
+		if sig != syscall.SIGKILL && left() {
+			t.Errorf("%v: its folder is left", sig)
+		}
+		zktest.Eventually(t, "its folder goes", func() bool { return !left() })
+	}
+}
+
+// Without arguments all schemes are played, and the last line is their summary.
+func TestLockdemoPipe(t *testing.T) {
+	t.Parallel()
+	out := zksh(t, "-server", zktest.Sandbox(t, sandbox.Options{}).Addr(), "-o", "json", "lockdemo", "-n", "5")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if last := lines[len(lines)-1]; strings.Count(last, `"exclusion":true,"agree":true}`) != 9 || !strings.HasPrefix(last, `{"summary":[{"scheme":"`) {
+		t.Errorf("%s", last)
+	}
+	object := regexp.MustCompile(`^\{"event":"[a-z ]+","scheme":"[a-z-]+","n":5,"contender":\d,"ms":[0-9.]+\}$`)
+	for _, line := range lines[:len(lines)-1] {
+		if !object.MatchString(line) {
+			t.Fatal(line)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+//go:build unix
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+const (
+	lockdemoMark    = "<!-- lockdemo: written by make docs -->\n"
+	lockdemoPicture = "../../testdata/lockdemo.svg"
+)
+
+// figures are what differs from run to run in what lockdemo shows, and what may if
+// the machine is slow.
+var figures = []struct {
+	pattern *regexp.Regexp
+	to      string
+}{
+	{regexp.MustCompile(`disturbed by \d+`), "= server"},
+	{regexp.MustCompile(`[▏▎▍▌▋▊▉█]+`), "▏"},
+	{regexp.MustCompile(`(?s)\nThe wire.*`), ""},
+	{regexp.MustCompile(`[0-9]+(\.[0-9]+)?`), "9"},
+	{regexp.MustCompile(` +`), " "},
+}
+
+// shape is what a summary, or a picture's titles, have in common with those of
+// another run. The order is that of the costs, some of which are near each other.
+func shape(text string) []string {
+	for _, f := range figures {
+		text = f.pattern.ReplaceAllString(text, f.to)
+	}
+	return slices.Sorted(strings.Lines(text))
+}
+
+var svgTitle = regexp.MustCompile(`<text [^>]*font-weight="bold">([^<]*)</text>`)
+
+func titles(svg string) string {
+	var b strings.Builder
+	for _, title := range svgTitle.FindAllStringSubmatch(svg, -1) {
+		b.WriteString(title[1] + "\n")
+	}
+	return b.String()
+}
+
+// TestReadmeLockdemo has the README show what lockdemo does.
+func TestReadmeLockdemo(t *testing.T) {
+	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
+	out := zksh(t, "-server", server, "lockdemo")
+	_, summary, _ := strings.Cut(out, "\nThe lock goes")
+	summary = "The lock goes" + summary
+	picture := filepath.Join(t.TempDir(), "lanes.svg")
+	zksh(t, "-server", server, "lockdemo", "naive", "poll", "parent", "predecessor", "-n", "20", "--svg", picture)
+
+	before, rest, found := strings.Cut(readFile(t, readme), lockdemoMark)
+	block, after, closed := strings.Cut(rest, "<!-- end -->")
+	if !found || !closed {
+		t.Fatalf("%s lacks %s … <!-- end -->", readme, lockdemoMark)
+	}
+	if *update {
+		text := before + lockdemoMark + "```\n" + summary + "```\n<!-- end -->" + after
+		if err := os.WriteFile(readme, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(lockdemoPicture, []byte(readFile(t, picture)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(shape("```\n"+summary+"```\n"), shape(block)); diff != "" {
+		t.Errorf("run make docs; %s differs (-want +have):\n%s", readme, diff)
+	}
+	if diff := cmp.Diff(shape(titles(readFile(t, picture))), shape(titles(readFile(t, lockdemoPicture)))); diff != "" {
+		t.Errorf("run make docs; %s differs (-want +have):\n%s", lockdemoPicture, diff)
+	}
+}

@@ -1,0 +1,100 @@
+package interop
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/commands/commandtest"
+	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/internal/zktest/zksession"
+	"github.com/zksh/zksh/lockcmd/demo"
+)
+
+// TestDemoCurator has lockdemo's curator cost what the real InterProcessMutex does,
+// frame by frame.
+func TestDemoCurator(t *testing.T) {
+	const n = 8
+	ctx := zktest.Within(t)
+	p := zktest.NewProxy(t, zktest.Shared(t).Addr())
+	drivers := startDrivers(t)
+	var clients []client
+	for range n + 1 {
+		c, err := drivers.open(ctx, t, p.Addr(), "C-mutex")
+		if err != nil {
+			t.Fatal(err)
+		}
+		clients = append(clients, c)
+	}
+	const path = "/demo-curator"
+	if _, err := clients[0].acquire(ctx, "C-mutex", path); err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan error)
+	for i, c := range clients[1:] { // one after another, each with its watch
+		go func() {
+			_, err := c.acquire(ctx, "C-mutex", path)
+			got <- err
+		}()
+		zktest.Eventually(t, "they queue", func() bool {
+			watched, err := zkconn.FourLetter(ctx, zktest.Shared(t).Addr(), "wchp")
+			return err == nil && strings.Count(watched, path+"/") == i+1
+		})
+	}
+	sent(p) // all have queued: it counts from here
+	for _, c := range clients {
+		if err := c.release(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if c != clients[n] {
+			if err := <-got; err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	cost, all := sent(p), 0
+	for _, count := range cost {
+		all += count
+	}
+	lists, deletes := cost[jute.OpGetChildren], cost[jute.OpDelete]
+	if lists != n || deletes != n+1 || all != lists+deletes {
+		t.Errorf("Curator: %d lists, %d deletes, %d requests", lists, deletes, all)
+	}
+
+	screen := &commandtest.Screen{Format: render.JSON}
+	s := zksession.Open(t, zkconn.Config{Servers: zktest.Shared(t).Addr(), Timeout: sessionTimeout})
+	env := &commands.Env{Session: s, Screen: screen}
+	if err := commandtest.Run(ctx, demo.Command(), env, "curator", "--yes", "-n", fmt.Sprint(n)); err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.Split(bytes.TrimSpace([]byte(screen.Printed())), []byte("\n"))
+	var answer struct {
+		Summary []struct{ Requests, Notifications int }
+	}
+	if err := json.Unmarshal(lines[len(lines)-1], &answer); err != nil {
+		t.Fatal(err)
+	}
+	if r := answer.Summary[0]; r.Requests != all || r.Notifications != n {
+		t.Errorf("lockdemo: %+v; Curator: %d requests, %d notifications", r, all, n)
+	}
+}
+
+// sent counts the requests since it was asked last by opcode, without pings. The two ways to list
+// are one.
+func sent(p *zktest.Proxy) map[int32]int {
+	ops := map[int32]int{}
+	for _, op := range slices.DeleteFunc(p.Requests(), func(op int32) bool { return op == jute.OpPing }) {
+		if op == jute.OpGetChildren2 {
+			op = jute.OpGetChildren
+		}
+		ops[op]++
+	}
+	return ops
+}

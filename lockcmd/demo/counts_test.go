@@ -1,0 +1,195 @@
+package demo
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/commands/commandtest"
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/internal/zktest/zksession"
+)
+
+// usual is a session timeout that no test waits for.
+const usual = 20 * time.Second
+
+// onBoth runs a test on a sandbox and on a real server, each for it alone: the
+// witnesses are to agree to a frame.
+func onBoth(t *testing.T, test func(t *testing.T, b *bed)) {
+	t.Parallel()
+	t.Run("sandbox", func(t *testing.T) {
+		t.Parallel()
+		test(t, newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr()))
+	})
+	t.Run("server", func(t *testing.T) {
+		t.Parallel()
+		test(t, newBed(t, zktest.Start(t).Addr()))
+	})
+}
+
+// bed is a shell's session, and its screen.
+type bed struct {
+	*zkconn.Session
+	screen *commandtest.Screen
+	env    *commands.Env
+}
+
+func newBed(t testing.TB, addr string) *bed {
+	b := &bed{Session: zksession.Open(t, zkconn.Config{Servers: addr, Timeout: usual}), screen: &commandtest.Screen{Format: render.JSON}}
+	b.env = &commands.Env{Session: b.Session, Screen: b.screen}
+	return b
+}
+
+// plan is what the command makes of its words.
+func (b *bed) plan(t testing.TB, line ...string) *plan {
+	t.Helper()
+	fs := pflag.NewFlagSet("lockdemo", pflag.ContinueOnError)
+	w := declare(fs)
+	err := fs.Parse(append([]string{"--yes"}, line...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := w.plan(b.env, fs.Args())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// play plays scenes, and has them leave nothing behind.
+func (b *bed) play(t testing.TB, line ...string) *summary {
+	t.Helper()
+	sum, err := b.plan(t, line...).perform(zktest.Within(t), b.env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.empty(t)
+	return sum
+}
+
+// empty fails the test if a demo has left something behind.
+func (b *bed) empty(t testing.TB) {
+	t.Helper()
+	names, _, err := b.Children(zktest.Within(t), "/", false)
+	if err != nil || slices.ContainsFunc(names, func(n string) bool { return strings.Contains(n, "lockdemo") }) {
+		t.Errorf("left behind: %q, %v", names, err)
+	}
+}
+
+// line is one printed object: an event, or the summary.
+type line struct {
+	Event     state
+	Scheme    string
+	N         int
+	Contender int
+	Summary   []result
+}
+
+// lines are what was printed.
+func (b *bed) lines(t testing.TB) (all []line) {
+	t.Helper()
+	for text := range strings.Lines(b.screen.Printed()) {
+		var l line
+		if err := json.Unmarshal([]byte(text), &l); err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// counts are what is known of a scheme: bounds of the requests and notifications.
+type counts struct {
+	requests, notifications [2]int
+	refused                 bool
+}
+
+func exactly(requests, notifications int) counts {
+	return counts{requests: [2]int{requests, requests}, notifications: [2]int{notifications, notifications}}
+}
+
+const many = 1 << 30
+
+var known = map[string]func(n int) counts{
+	"naive": func(n int) counts {
+		return counts{[2]int{2*n + 1, many}, [2]int{n, many}, true}
+	},
+	"poll": func(n int) counts { return counts{[2]int{2*n + 1, many}, [2]int{0, 0}, false} },
+	"parent": func(n int) counts {
+		return counts{[2]int{n * n / 3, n*n/2 + 2*n}, [2]int{n*n/3 + 1, n*n/2 + 2*n}, false}
+	},
+	"predecessor": func(n int) counts { return exactly(2*n+1, n) },
+	"curator":     func(n int) counts { return exactly(2*n+1, n) },
+	"zksh":        func(n int) counts { return exactly(2*n+1, n) },
+	"shared":      func(n int) counts { return counts{[2]int{n + 1, 3*n + 1}, [2]int{n / 4, 2 * n}, false} },
+	"shared-herd": func(n int) counts { return counts{[2]int{n + 1, n*n/2 + 2*n}, [2]int{n, n*n/2 + 2*n}, false} },
+	// Each contender makes its znode within the scene: 5n is the least with one that waits.
+	"local": func(n int) counts { return counts{[2]int{3 * n, 8 * n}, [2]int{1, 2 * n}, false} },
+}
+
+// TestCounts has each scheme cost what is known of it, and the witnesses agree.
+func TestCounts(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bed) {
+		sum := b.play(t)
+		if len(sum.Results) != 3*len(schemes) {
+			t.Errorf("%d scenes", len(sum.Results))
+		}
+		began := map[string]bool{}
+		for _, l := range b.lines(t) { // nobody holds before the starter has let go
+			scene := fmt.Sprint(l.Scheme, l.N)
+			if l.Event == releases && !began[scene] && l.Contender != 0 {
+				t.Errorf("%s: %d releases before the start", scene, l.Contender)
+			}
+			began[scene] = began[scene] || l.Event == releases
+		}
+		for _, r := range sum.Results {
+			want, name := known[r.Scheme](r.N), fmt.Sprintf("%s n=%d", r.Scheme, r.N)
+			if !within(r.Requests, want.requests) || !within(r.Notifications, want.notifications) || (r.Refused > 0) != want.refused {
+				t.Errorf("%s: %+v, want %+v", name, r, want)
+			}
+			if !r.audit.told || r.audit.disturbed || !r.Agree || !r.Exclusion {
+				t.Errorf("%s: %s, agree %v, exclusion %v", name, r.witnesses(), r.Agree, r.Exclusion)
+			}
+			if numbered := r.Scheme != "naive"; numbered && r.Overtakes > 0 {
+				t.Errorf("%s: %d overtook", name, r.Overtakes)
+			}
+			if r.Vain > r.Notifications || r.P50 <= 0 || r.P99 < r.P50 {
+				t.Errorf("%s: %+v", name, r)
+			}
+		}
+	})
+}
+
+func within(n int, bounds [2]int) bool { return bounds[0] <= n && n <= bounds[1] }
+
+// TestReaders has readers hold together, and one release wake those whose turn it is.
+func TestReaders(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bed) {
+		sum := b.play(t, "shared", "-n", "12", "--readers", "9", "--hold", "100ms")
+		inside, together := 0, 0
+		for _, e := range b.lines(t) {
+			switch e.Event {
+			case holds:
+				inside++
+			case releases:
+				inside--
+			}
+			together = max(together, inside)
+		}
+		if together != 3 { // between two of the three writers
+			t.Errorf("%d readers at once", together)
+		}
+		if r := sum.Results[0]; r.largest > 3 {
+			t.Errorf("one release has woken %d", r.largest)
+		}
+	})
+}

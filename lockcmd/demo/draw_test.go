@@ -1,0 +1,222 @@
+package demo
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/commands/commandtest"
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+// checkSVG has a picture be XML, with these titles, and a number for each lane.
+func checkSVG(t *testing.T, text []byte, titles []string, lanes int) {
+	t.Helper()
+	for d := xml.NewDecoder(bytes.NewReader(text)); ; {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, title := range titles {
+		if !bytes.Contains(text, []byte(">"+title)) {
+			t.Errorf("no %q", title)
+		}
+	}
+	if n := bytes.Count(text, []byte(`<text class="n"`)); n != lanes {
+		t.Errorf("%d lanes, want %d", n, lanes)
+	}
+	if bytes.Contains(text, []byte("NaN")) {
+		t.Error("no numbers")
+	}
+}
+
+// checkCast has a recording be of asciicast's version 2, its time go on, and its
+// screens fit.
+func checkCast(t *testing.T, text []byte, shows string) {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(text))
+	var header struct{ Version, Width, Height int }
+	if err := d.Decode(&header); err != nil || header.Version != 2 || header.Width != castColumns || header.Height != castRows {
+		t.Fatalf("%+v, %v", header, err)
+	}
+	last := -1.0
+	escapes := regexp.MustCompile("\x1b\\[[HJK]")
+	for {
+		var frame []any
+		if err := d.Decode(&frame); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		at, output := frame[0].(float64), escapes.ReplaceAllString(frame[2].(string), "")
+		if at < last || frame[1] != "o" {
+			t.Errorf("%v after %v", frame[:2], last)
+		}
+		last = at
+		if strings.Count(output, "\r\n") >= castRows {
+			t.Errorf("%d lines", strings.Count(output, "\r\n"))
+		}
+		for line := range strings.SplitSeq(output, "\r\n") {
+			if render.Width(line) > castColumns {
+				t.Errorf("%d columns: %q", render.Width(line), line)
+			}
+		}
+	}
+	if !bytes.Contains(text, []byte(shows)) {
+		t.Errorf("%q is not shown", shows)
+	}
+}
+
+// TestLanes has the lanes fit each window, and tell who does what.
+func TestLanes(t *testing.T) {
+	box := zktest.Sandbox(t, sandbox.Options{}).Addr()
+	for _, window := range [][2]int{{60, 20}, {100, 30}, {200, 60}} {
+		b := newBed(t, box)
+		b.screen = &commandtest.Screen{Columns: window[0], Rows: window[1]}
+		b.env.Screen = b.screen
+		b.play(t, "parent", "-n", "4,50", "--hold", "1ms")
+		b.play(t, "curator", "-n", "200", "--hold", "0")
+		sizes := map[string]bool{}
+		for _, picture := range b.screen.Drawn() {
+			widest := slices.MaxFunc(picture, func(a, b string) int { return render.Width(a) - render.Width(b) })
+			if len(picture) >= window[1] || render.Width(widest) >= window[0] {
+				t.Fatalf("%d lines and %d columns in %v: %q", len(picture), render.Width(widest), window, widest)
+			}
+			sizes[picture[0]] = true
+		}
+		if len(sizes) != 3 {
+			t.Errorf("shown: %v", sizes)
+		}
+		if out := b.screen.Printed(); strings.Contains(out, "woken\n") {
+			t.Errorf("events are printed beside the lanes: %s", out)
+		}
+	}
+}
+
+// TestStrip draws what is most striking in each column.
+func TestStrip(t *testing.T) {
+	b := &board{last: event{at: 19 * time.Millisecond}}
+	at := func(ms int, s state) mark { return mark{time.Duration(ms) * time.Millisecond, s} }
+	for want, lane := range map[string][]mark{
+		"··········": {at(0, waits)},
+		"··*!··*███": {at(0, waits), at(4, woken), at(6, vain), at(12, woken), at(14, holds)},
+		"·x··██    ": {at(0, waits), at(3, refused), at(8, holds), at(11, releases), at(11, left)},
+		"··††††††††": {at(0, waits), at(5, killed)},
+		"          ": nil,
+	} {
+		if got := b.strip(lane, 10); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	seen := map[string]bool{}
+	for _, l := range looks[3:] { // what is there to be seen has a sign of its own
+		if seen[l.sign] {
+			t.Errorf("%q has the sign of another", l.is)
+		}
+		seen[l.sign] = true
+	}
+}
+
+// TestSummary has the cheapest first, and what went wrong named.
+func TestSummary(t *testing.T) {
+	good := func(scheme string, n, requests int) *result {
+		return &result{Scheme: scheme, N: n, Requests: requests, P50: 1, P99: 2, Exclusion: true, Agree: true, fits: true,
+			audit: audit{wire: requests, server: requests, told: true}}
+	}
+	s := &summary{[]*result{good("naive", 5, 30), good("naive", 50, 2500), good("curator", 5, 11), good("curator", 50, 101)}}
+	s.sort()
+	var wide, narrow strings.Builder
+	if err := errors.Join(s.Text(&wide), s.FitText(&narrow, 60)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.verdict(); err != nil {
+		t.Error(err)
+	}
+	for _, want := range []string{
+		`\ncurator +101 +×1 `, `\nnaive +2500 +×24.8 `, `\ncurator +▏ 11 +.{3,} 101\n`, `\nExclusion held`,
+	} {
+		if !regexp.MustCompile(want).MatchString(wide.String()) {
+			t.Errorf("no %q in\n%s", want, wide.String())
+		}
+	}
+	for line := range strings.Lines(narrow.String()) {
+		if n := render.Width(strings.TrimSuffix(line, "\n")); n > 60 {
+			t.Errorf("%d columns: %q", n, line)
+		}
+	}
+	s.Results[0].Exclusion, s.Results[1].Agree = false, false
+	if err := s.verdict(); err == nil || !strings.Contains(err.Error(), "curator n=50: two held") || !strings.Contains(err.Error(), "naive n=50: the witnesses") {
+		t.Errorf("%v", err)
+	}
+	b, err := json.Marshal(&summary{[]*result{good("parent", 20, 231)}})
+	want := `{"summary":[{"scheme":"parent","n":20,"requests":231,"notifications":0,"vain":0,"refused":0,"overtakes":0,` +
+		`"handoff_p50_ms":1,"handoff_p99_ms":2,"exclusion":true,"agree":true}]}`
+	if err != nil || string(b) != want {
+		t.Errorf("%s, %v", b, err)
+	}
+}
+
+// TestReferee has two that exclude each other be caught, and who overtakes.
+func TestReferee(t *testing.T) {
+	sc := &scene{stage: &stage{show: &show{more: make(chan struct{}, 1)}}}
+	for i, reader := range []bool{false, true, true} {
+		sc.cast = append(sc.cast, &contender{scene: sc, seat: &seat{}, number: i, reader: reader, queued: make(chan struct{}), role: role{ticket: i}})
+		sc.cast[i].park()
+	}
+	writer, first, second := sc.cast[0], sc.cast[1], sc.cast[2]
+	second.enters()
+	first.enters()
+	if sc.broken || sc.overtook != 2 { // the writer by both; of readers nobody cares
+		t.Errorf("two readers: broken %v, overtook %d", sc.broken, sc.overtook)
+	}
+	writer.enters()
+	if !sc.broken {
+		t.Error("a writer beside readers is not noticed")
+	}
+}
+
+// TestFramer has frames be found however the stream is cut.
+func TestFramer(t *testing.T) {
+	long := strings.Repeat("x", 3*headSize)
+	stream := "\x00\x00\x00\x03abc\x00\x00\x03\x00" + long + "\x00\x00\x00\x01z"
+	for _, size := range []int{1, 2, 3, 5, 7, 100, len(stream)} {
+		var f framer
+		var got []string
+		total := 0
+		for rest := stream; rest != ""; rest = rest[min(size, len(rest)):] {
+			f.feed([]byte(rest[:min(size, len(rest))]), func(head []byte, n int) {
+				got = append(got, string(head))
+				total += n
+			})
+		}
+		if len(got) != 3 || got[0] != "abc" || got[1] != long[:headSize] || got[2] != "z" || total != len(stream) {
+			t.Errorf("in pieces of %d: %q, %d bytes", size, got, total)
+		}
+	}
+}
+
+// TestWords has what cannot be meant be refused before anything is done.
+func TestWords(t *testing.T) {
+	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	for _, line := range []string{"-n 0", "-n 5,x", "-n 5000", "--slow 0", "--poll 0s", "--hold -1s", "--step", "nobody", "parent --bogus"} {
+		err := commandtest.Run(zktest.Within(t), Command(), b.env, strings.Fields(line)...)
+		if bad := (*commands.UsageError)(nil); !errors.As(err, &bad) {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	if out := b.screen.Printed(); out != "" {
+		t.Error(out)
+	}
+}
