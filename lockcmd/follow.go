@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/lockcmd/queue"
@@ -20,10 +22,10 @@ type follower struct {
 	live    commands.Region // the queue on a terminal
 	path    string
 	queue   *queue.Follower
-	p       *zkconn.Pinned // the present session
-	wake    chan struct{}  // receives a value after a change
-	dirs    []string       // whose children are watched
-	holders []string       // whose data are watched, as long as they are there
+	p       *zkconn.Pinned    // the present session
+	wake    chan zk.EventType // receives a value after a change
+	dirs    []string          // whose children are watched
+	holders []string          // whose data are watched, as long as they are there
 }
 
 var _ queue.Watched = (*follower)(nil)
@@ -35,7 +37,7 @@ const redrawEvery = time.Second
 // until ctx ends. The user sees nothing of its watches.
 func followQueue(ctx context.Context, env *commands.Env, path string) error {
 	f := &follower{ensemble: ensemble{env.Session}, env: env, path: path,
-		live: env.Screen.Region(commands.Answers), wake: make(chan struct{}, 1)}
+		live: env.Screen.Region(commands.Answers), wake: make(chan zk.EventType, 1)}
 	f.queue = queue.Follow(f, path)
 	for {
 		var err error

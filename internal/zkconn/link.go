@@ -215,7 +215,7 @@ func (l *link) nodeEvent(t EventType, path string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	quiet := l.watches.quiet(t, path)
-	l.watches.fire(path, t.uses()...)
+	l.watches.fire(t, path, t.uses()...)
 	if t == eventNodeDeleted {
 		delete(l.ephemerals, path)
 	}
