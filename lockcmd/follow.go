@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/lockcmd/queue"
@@ -20,11 +22,11 @@ type follower struct {
 	live    commands.Region // the queue on a terminal
 	path    string
 	queue   *queue.Follower
-	stats   *queue.Stats   // as they were drawn last
-	p       *zkconn.Pinned // the present session
-	wake    chan struct{}  // receives a value after a change
-	dirs    []string       // whose children are watched
-	holders []string       // whose data are watched, as long as they are there
+	stats   *queue.Stats      // as they were drawn last
+	p       *zkconn.Pinned    // the present session
+	wake    chan zk.EventType // receives a value after a change
+	dirs    []string          // whose children are watched
+	holders []string          // whose data are watched, as long as they are there
 }
 
 var _ queue.Watched = (*follower)(nil)
@@ -37,7 +39,7 @@ const redrawEvery = time.Second
 // happens, and says at the end, and on a terminal always, what that comes to.
 func followQueue(ctx context.Context, env *commands.Env, path string, stats bool) error {
 	f := &follower{ensemble: ensemble{env.Session}, env: env, path: path,
-		live: env.Screen.Region(commands.Answers), wake: make(chan struct{}, 1)}
+		live: env.Screen.Region(commands.Answers), wake: make(chan zk.EventType, 1)}
 	f.queue = queue.Follow(f, path)
 	if stats {
 		f.queue.Count(ctx)

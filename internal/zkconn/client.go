@@ -125,7 +125,7 @@ func (c Client) AddWatch(ctx context.Context, path string, recursive bool) error
 	o := asking(jute.OpAddWatch, path, (*answer).nothing, func(e *jute.Encoder) { e.Int(mode) })
 	o.effect = func(l *link, a *answer) {
 		if a.code == codeOK { // a znode has one persistent watch of a session, of the mode set last
-			l.watches.fire(a.root.server(path), persistentWatch, recursiveWatch)
+			l.watches.fire(eventPersistentWatchRemoved, a.root.server(path), persistentWatch, recursiveWatch)
 			l.watches[watchKey{kind, a.root.server(path)}] = watch{shown: true}
 		}
 	}

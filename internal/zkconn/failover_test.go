@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zksh/zksh/internal/jute"
 )
 
@@ -66,7 +68,7 @@ func TestFailoverSilence(t *testing.T) {
 		return ok
 	}}
 	s.play(t, two, func(t *testing.T, c *Session, p *Pinned) {
-		if _, err := p.Exists(limited(t), "/watched", make(chan struct{}, 1)); err != nil {
+		if _, err := p.Exists(limited(t), "/watched", make(chan zk.EventType, 1)); err != nil {
 			t.Fatal(err)
 		}
 		pipe, err := c.Pipe(limited(t), "/")

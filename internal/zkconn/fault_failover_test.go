@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/internal/zktest/zksession"
@@ -29,7 +31,7 @@ func TestFailoverInAnEnsemble(t *testing.T) {
 	}
 	for turn := range 4 {
 		silent := s.Info().Addr
-		wake := make(chan struct{}, 1)
+		wake := make(chan zk.EventType, 1)
 		if _, _, err := p.Get(zktest.Within(t), "/mine", wake); err != nil {
 			t.Fatal(err)
 		}

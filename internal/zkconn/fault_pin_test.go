@@ -95,12 +95,12 @@ func TestWakesAreQuiet(t *testing.T) {
 	f := openFaulty(t, zktest.Patience)
 	p := f.pin()
 	f.must(f.create(f.truth, "/a", zkconn.CreateMode{}))
-	wake, none := make(chan struct{}, 1), make(chan struct{}, 1)
+	wake, none := make(chan zk.EventType, 1), make(chan zk.EventType, 1)
 	change := func() {
 		_, err := f.truth.Set(zktest.Within(t), f.root+"/a", []byte("x"), -1)
 		f.must(err)
 	}
-	watch := func(c chan struct{}) {
+	watch := func(c chan zk.EventType) {
 		_, _, err := p.Get(zktest.Within(t), f.root+"/a", c)
 		f.must(err)
 	}

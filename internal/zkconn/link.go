@@ -205,7 +205,7 @@ func (l *link) nodeEvent(t EventType, path string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	quiet := l.watches.quiet(t, path)
-	l.watches.fire(path, usedUp[t]...)
+	l.watches.fire(t, path, usedUp[t]...)
 	if t == eventNodeDeleted {
 		delete(l.ephemerals, path)
 	}

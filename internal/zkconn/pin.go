@@ -128,7 +128,7 @@ func creations(reqs []*zk.CreateRequest) op[Written] {
 }
 
 // Multi carries out all operations or none: *zk.CreateRequest (without container
-// or TTL), *zk.DeleteRequest, *zk.CheckVersionRequest.
+// or TTL), *zk.DeleteRequest, *zk.SetDataRequest, *zk.CheckVersionRequest.
 func (p *Pinned) Multi(ctx context.Context, ops ...any) error {
 	_, err := do(ctx, p, multi(ops, changeOf))
 	return err
@@ -179,26 +179,26 @@ func (p *Pinned) Children(ctx context.Context, path string) ([]string, error) {
 
 // WatchChildren is Children with a wake channel, as in Get, for the next change
 // of the names.
-func (p *Pinned) WatchChildren(ctx context.Context, path string, wake chan<- struct{}) ([]string, error) {
+func (p *Pinned) WatchChildren(ctx context.Context, path string, wake chan<- zk.EventType) ([]string, error) {
 	return do(ctx, p, getChildren(path, waking(wake)))
 }
 
-// Get returns a znode's data and Stat. With a wake channel, a value is sent into
-// it, if there is room, at the next change of the znode.
-func (p *Pinned) Get(ctx context.Context, path string, wake chan<- struct{}) ([]byte, *zk.Stat, error) {
+// Get returns a znode's data and Stat. With a wake channel, the event's type is
+// sent into it, if there is room, at the next change of the znode.
+func (p *Pinned) Get(ctx context.Context, path string, wake chan<- zk.EventType) ([]byte, *zk.Stat, error) {
 	n, err := do(ctx, p, getData(path, waking(wake)))
 	return n.Data, n.Stat, err
 }
 
 // Exists returns a znode's Stat, which needs no permission. With a wake channel,
 // it is as in Get; where there is no znode, its creation is the next change.
-func (p *Pinned) Exists(ctx context.Context, path string, wake chan<- struct{}) (*zk.Stat, error) {
+func (p *Pinned) Exists(ctx context.Context, path string, wake chan<- zk.EventType) (*zk.Stat, error) {
 	return do(ctx, p, exists(path, waking(wake)))
 }
 
 // Unwatch forgets what requests on path were given this wake channel for. The
 // server keeps its watches until they fire, which then shows nowhere.
-func (p *Pinned) Unwatch(path string, wake chan<- struct{}) {
+func (p *Pinned) Unwatch(path string, wake chan<- zk.EventType) {
 	p.l.mu.Lock()
 	defer p.l.mu.Unlock()
 	for _, kind := range []watchKind{dataWatch, existWatch, childWatch} {

@@ -5,12 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
 )
 
 // woken waits for a value in a wake channel.
-func woken(t *testing.T, what string, wake <-chan struct{}) {
+func woken(t *testing.T, what string, wake <-chan zk.EventType) {
 	t.Helper()
 	select {
 	case <-wake:
@@ -35,7 +37,7 @@ func TestQuietWatches(t *testing.T) {
 	f.must(err)
 	p, err := f.Stay().Pin(ctx)
 	f.must(err)
-	wake := make(chan struct{}, 1)
+	wake := make(chan zk.EventType, 1)
 	watch := func() {
 		t.Helper()
 		_, err := p.WatchChildren(ctx, f.root+"/dir", wake)

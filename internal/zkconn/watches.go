@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/zksh/zksh/internal/jute"
 )
 
@@ -33,8 +34,8 @@ type watchKey struct {
 // watch says whom an event is for. A watch that is for nobody is one that the
 // server still holds.
 type watch struct {
-	shown bool              // the user sees it
-	wakes []chan<- struct{} // each is sent a value, if there is room
+	shown bool                  // the user sees it
+	wakes []chan<- zk.EventType // each is sent what has happened, if there is room
 }
 
 // watchTable knows which watches the server holds for the session, so that they
@@ -59,9 +60,9 @@ func (w watchTable) has(shown bool, path string, kinds ...watchKind) bool {
 	})
 }
 
-// fire forgets the watches of these kinds on path, wakes those who wait for them
-// and tells which of them were shown.
-func (w watchTable) fire(path string, kinds ...watchKind) (shown []watchKind) {
+// fire forgets the watches of these kinds on path, tells those who wait for them
+// what has happened and returns which of them were shown.
+func (w watchTable) fire(what EventType, path string, kinds ...watchKind) (shown []watchKind) {
 	for _, k := range kinds {
 		fired := w[watchKey{k, path}]
 		delete(w, watchKey{k, path})
@@ -70,7 +71,7 @@ func (w watchTable) fire(path string, kinds ...watchKind) (shown []watchKind) {
 		}
 		for _, c := range fired.wakes {
 			select {
-			case c <- struct{}{}:
+			case c <- what.number():
 			default: // it has not looked since the last time
 			}
 		}
@@ -106,9 +107,9 @@ func shown(wanted bool) watcher {
 	return func(l *link, at watchKey) { l.watches[at] = watch{true, l.watches[at].wakes} }
 }
 
-// waking is a quiet watch: a value is sent into wake, if there is room, and the
-// user does not see it.
-func waking(wake chan<- struct{}) watcher {
+// waking is a quiet watch: the event's type is sent into wake, if there is room,
+// and the user does not see it.
+func waking(wake chan<- zk.EventType) watcher {
 	if wake == nil {
 		return nil
 	}
@@ -122,9 +123,9 @@ func waking(wake chan<- struct{}) watcher {
 }
 
 // drop takes wake off a watch. The server keeps its watch until it fires.
-func (w watchTable) drop(at watchKey, wake chan<- struct{}) {
+func (w watchTable) drop(at watchKey, wake chan<- zk.EventType) {
 	if now, ok := w[at]; ok {
-		now.wakes = slices.DeleteFunc(now.wakes, func(c chan<- struct{}) bool { return c == wake })
+		now.wakes = slices.DeleteFunc(now.wakes, func(c chan<- zk.EventType) bool { return c == wake })
 		w[at] = now
 	}
 }
@@ -163,7 +164,7 @@ var removedEvents = map[watchKind]EventType{
 // with the user's, so those who wait for them are woken.
 func (l *link) forgetWatches(path string, t WatcherType, state KeeperState) {
 	var events []EventType
-	for _, k := range l.watches.fire(path, covered[t]...) {
+	for _, k := range l.watches.fire(eventDataWatchRemoved, path, covered[t]...) {
 		events = append(events, removedEvents[k])
 	}
 	for _, e := range slices.Compact(events) {
@@ -248,6 +249,16 @@ const (
 // eventTypes are those that a server sends, by their numbers.
 var eventTypes = map[int32]EventType{
 	1: eventNodeCreated, 2: eventNodeDeleted, 3: eventNodeDataChanged, 4: eventNodeChildrenChanged,
+}
+
+// number is go-zookeeper's constant for an event that a server sends.
+func (t EventType) number() zk.EventType {
+	for n, name := range eventTypes {
+		if name == t {
+			return zk.EventType(n)
+		}
+	}
+	return zk.EventNotWatching
 }
 
 // KeeperState is the state of the session as an event tells it.

@@ -56,7 +56,7 @@ type Written struct {
 	Zxid  int64    // of the transaction
 }
 
-// change is one create, delete or check: alone, or one of a transaction.
+// change is one create, delete, check or new data: alone, or one of a transaction.
 type change struct {
 	code  int32
 	path  string
@@ -87,6 +87,8 @@ func changeOf(request any) change {
 		return creation(jute.OpCreate, r, 0)
 	case *zk.DeleteRequest:
 		return removal(r.Path, r.Version)
+	case *zk.SetDataRequest:
+		return change{code: jute.OpSetData, path: r.Path, rest: func(e *jute.Encoder) { e.Buffer(r.Data); e.Int(r.Version) }}
 	case *zk.CheckVersionRequest:
 		return change{code: jute.OpCheck, path: r.Path, rest: func(e *jute.Encoder) { e.Int(r.Version) }}
 	}
@@ -105,10 +107,13 @@ func (c change) encode(e *jute.Encoder, root chroot) {
 
 // made reads the path of a created znode, as the server knows it.
 func (c change) made(a *answer) string {
-	if !jute.Creates(c.code) {
-		return ""
+	switch {
+	case jute.Creates(c.code):
+		return a.String()
+	case c.code == jute.OpSetData:
+		a.stat()
 	}
-	return a.String()
+	return ""
 }
 
 // done keeps the book of the session's ephemeral znodes.

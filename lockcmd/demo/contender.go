@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
@@ -21,9 +22,9 @@ type contender struct {
 	number int  // 0 is the starter, who holds the lock until all have queued
 	reader bool // wants the lock shared
 
-	node   string        // its znode's name
-	wake   chan struct{} // capacity 1: a watch has fired
-	queued chan struct{} // closed when it waits or holds for the first time, or its part is over
+	node   string            // its znode's name
+	wake   chan zk.EventType // capacity 1: a watch has fired
+	queued chan struct{}     // closed when it waits or holds for the first time, or its part is over
 	kill   context.CancelCauseFunc
 
 	role // the referee's book of it
@@ -65,7 +66,7 @@ func (c *contender) delete(ctx context.Context, name string) error {
 // list returns the names in the folder in the order of their numbers. The watch is
 // a child watch.
 func (c *contender) list(ctx context.Context, watch bool) ([]string, error) {
-	var wake chan<- struct{}
+	var wake chan<- zk.EventType
 	if watch {
 		wake = c.wake
 	}

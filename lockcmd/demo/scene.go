@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 )
 
 // scheme is one way to lock.
@@ -51,7 +53,7 @@ func (st *stage) newScene(s scheme, n int) *scene {
 	sc := &scene{stage: st, scheme: s, n: n, folder: fmt.Sprintf("%s/%s-%d", st.root, s.name, n), opened: make(chan struct{})}
 	for i := range n + 1 {
 		sc.cast = append(sc.cast, &contender{scene: sc, seat: st.seats[i], number: i, reader: s.shared && i > 0 && sc.reads(i),
-			wake: make(chan struct{}, 1), queued: make(chan struct{}), role: role{ticket: noTicket}})
+			wake: make(chan zk.EventType, 1), queued: make(chan struct{}), role: role{ticket: noTicket}})
 	}
 	for range n/threads + 2 {
 		sc.processes = append(sc.processes, make(chan struct{}, 1))

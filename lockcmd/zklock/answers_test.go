@@ -146,7 +146,7 @@ func TestOtherAnswersLost(t *testing.T) {
 			t.Parallel()
 			s := shared(t)
 			defer s.end()
-			h := s.plain()
+			h := s.actor("", usual, zklock.Options{Family: zklock.RW}) // behind which one always lists again
 			held := h.take(zklock.Exclusive)
 			a := s.proxied(usual, zklock.Options{})
 			cut := a.proxy.CutAfterSkipping(c.op, c.skip)

@@ -169,7 +169,7 @@ func (c *leaseClock) secure(ctx context.Context, made time.Time, node string) er
 				return err
 			}
 		}
-		for age := c.p.old(); age > c.p.pause(); age -= c.p.pause() / 2 {
+		for age := c.p.old(); age > 0; age -= c.p.pause() / 2 {
 			c.lean(from.Add(-age))
 		}
 	}

@@ -59,8 +59,8 @@ type Requests interface {
 	// one round trip. It returns their paths, their czxid and dir's children. With
 	// paths and an error, the znodes were made and the list failed.
 	CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, dir string) (paths []string, czxid int64, children []string, err error)
-	// Multi carries out all operations or none: *zk.CreateRequest, *zk.DeleteRequest
-	// and *zk.CheckVersionRequest.
+	// Multi carries out all operations or none: *zk.CreateRequest, *zk.DeleteRequest,
+	// *zk.SetDataRequest and *zk.CheckVersionRequest.
 	Multi(ctx context.Context, ops ...any) error
 	Delete(ctx context.Context, path string) error
 	// CreateContainer makes an empty container znode; without an ACL it gets that of
@@ -68,12 +68,13 @@ type Requests interface {
 	CreateContainer(ctx context.Context, path string, acl []zk.ACL) error
 	Children(ctx context.Context, path string) ([]string, error)
 	Sync(ctx context.Context, path string) error
-	// Get and Exists read a znode. With a wake channel, a value is sent into it, if
-	// there is room, at the next change of the znode, also of one while the
-	// connection was down. Unwatch takes that back.
-	Get(ctx context.Context, path string, wake chan<- struct{}) ([]byte, *zk.Stat, error)
-	Exists(ctx context.Context, path string, wake chan<- struct{}) (*zk.Stat, error)
-	Unwatch(path string, wake chan<- struct{})
+	// Get and Exists read a znode. With a wake channel, the type of the next event of
+	// the znode is sent into it, if there is room, also of one while the connection
+	// was down. Events are sent in the order in which they come, those of a connection
+	// before the next one has begun. Unwatch takes that back.
+	Get(ctx context.Context, path string, wake chan<- zk.EventType) ([]byte, *zk.Stat, error)
+	Exists(ctx context.Context, path string, wake chan<- zk.EventType) (*zk.Stat, error)
+	Unwatch(path string, wake chan<- zk.EventType)
 }
 
 // transient tells an error that the next connection can cure.

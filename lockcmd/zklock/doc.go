@@ -69,16 +69,17 @@
 // which one committed check proves: then the lease is T from the sending of the
 // connect request. The attach alone proves nothing: an old leader grants it too. In
 // the same way the transaction that makes the first lock's znode proves the connect
-// request that made the session. A lease that is over is given again by a later
-// proof alone.
+// request that made the session. The first round after such a check is about its
+// sending, and begins D + w after it, as the first sync of a round does after that of
+// the round before. A lease that is over is given again by a later proof alone.
 //
 // A lock on an old connection. Where nothing was held there were no rounds, and a
 // lock should not wait w. There the making of the znode and a check right after it
 // prove the sending of an older request (a ping, mostly) that had been answered
-// D + w before: a round without its wait. The first full round ends D + w later; if
-// an answer came between that older one and the last w before the lock, the first
-// round is about that, as if it had been the first sync of a round before, and begins
-// when it is D + w old. So the lease never falls below a quarter of T meanwhile.
+// D + w before: a round without its wait. The first full round begins D + w later; if
+// an answer came between that older one and the lock, the first round is about that,
+// as if it had been the first sync of a round before, and begins when it is D + w old.
+// So the lease never falls below a quarter of T meanwhile.
 //
 // A server that is known to stand alone is leader and quorum: there each answered
 // request proves its own sending. It is known by its configuration
@@ -94,7 +95,8 @@
 // of any delay, a cut in each direction, a leader that pauses, that the rest leaves
 // noticed or not, a client that moves; it finds no state in which the lease stands
 // and the session is over. Pings, syncs or writes alone, rounds without the wait,
-// without the rest between them, or with an attach taken for a proof, reach one.
+// without the rest between them, with less of it after a check alone or before what
+// leans on an older answer, or with an attach taken for a proof, reach one.
 //
 // What it assumes. The client's clock and the leader's differ in rate by less than
 // a hundredth. The client looks at the lease each time it counts: one that stands
@@ -105,9 +107,9 @@
 //   - Two pauses of the leader with its loop not run in between, each in its place
 //     within one round, or one pause and a loop that comes w late.
 //   - For a lock on an old connection, until its first full round: one pause of
-//     the leader, two thirds of T long or so, which ends as the lock is taken. (A
-//     leader whose followers have left it by then, after syncLimit ticks, takes no
-//     lock.)
+//     the leader, two thirds of T long or so, which ends as the lock is taken, or, for
+//     a T of two ticks, a loop that comes w late just then. (A leader whose followers
+//     have left it by then, after syncLimit ticks, takes no lock.)
 //   - A check that the leader takes between the end of the session's time and the
 //     mark that says so, two statements apart (SessionTrackerImpl.run), after a pause
 //     and with the server's reply on the way until then.

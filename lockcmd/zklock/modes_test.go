@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	zookeeper "github.com/go-zookeeper/zk"
+
 	"github.com/zksh/zksh/internal/jute"
 	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/lockcmd/zklock"
@@ -109,6 +111,25 @@ func TestDowngrade(t *testing.T) {
 	}
 }
 
+// Who may not write to his own znode cannot tell those who wait that it becomes
+// shared: it stays exclusive until the last lease is given back.
+func TestDowngradeForbidden(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	defer s.end()
+	s.put(s.path, zookeeper.WorldACL(zookeeper.PermAll))
+	a := s.actor("", usual, zklock.Options{ACL: zookeeper.WorldACL(zookeeper.PermRead)})
+	d := startDowngrade(a)
+	r := s.plain().wait(zklock.Shared)
+	must(t, d.exclusive.Unlock(zktest.Within(t)))
+	if st := d.shared.State(); st.State != zklock.Held || st.Mode != zklock.Exclusive || !s.exists(d.node) {
+		t.Errorf("it is %v; children %q", st, s.children())
+	}
+	r.waits()
+	a.give(d.shared)
+	r.a.give(r.got())
+}
+
 // downgrade is a lock held both ways by one owner.
 type downgrade struct {
 	exclusive, shared *zklock.Lease
@@ -117,7 +138,13 @@ type downgrade struct {
 
 func startDowngrade(a *actor) downgrade {
 	a.s.Helper()
-	d := downgrade{exclusive: a.take(zklock.Exclusive)}
+	return a.sharing(a.take(zklock.Exclusive))
+}
+
+// sharing takes a lock shared that is held exclusively.
+func (a *actor) sharing(exclusive *zklock.Lease) downgrade {
+	a.s.Helper()
+	d := downgrade{exclusive: exclusive}
 	a.s.book.leave(d.exclusive) // the other lease stands for both
 	var err error
 	d.shared, err = a.lock.RLock(zktest.Within(a.s.T))

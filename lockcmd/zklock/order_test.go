@@ -21,7 +21,7 @@ type czxids struct {
 
 func (c czxids) Changed() <-chan struct{} { return nil }
 
-func (c czxids) Exists(_ context.Context, path string, _ chan<- struct{}) (*zk.Stat, error) {
+func (c czxids) Exists(_ context.Context, path string, _ chan<- zk.EventType) (*zk.Stat, error) {
 	if z, ok := c.made[path]; ok {
 		return &zk.Stat{Czxid: z}, nil
 	}

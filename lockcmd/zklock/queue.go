@@ -24,12 +24,12 @@ type entry struct {
 	guid  string
 	names []string // of the own znodes, once they are known to exist
 	czxid int64
-	wake  chan struct{} // capacity 1: the znode ahead has changed
-	own   chan struct{} // capacity 1: the own one has
-	armed bool          // own will hear of it
-	place int           // said last
-	said  Ahead         // with it
-	made  time.Time     // when the transaction was sent that made the own znodes; zero once that is long ago
+	own   chan zk.EventType // capacity 1: the own znode has changed
+	armed bool              // own will hear of it
+	asked time.Time         // when the connection had begun on which the last list was asked for
+	place int               // said last
+	said  Ahead             // with it
+	made  time.Time         // when the transaction was sent that made the own znodes; zero once that is long ago
 
 	request    []byte   // to let go, that came while we waited
 	next       []string // names of the own znodes if a change to shared, whose answer is missing, took effect
@@ -39,7 +39,7 @@ type entry struct {
 }
 
 func newEntry(l *Lock, s Session, mode Mode) *entry {
-	return &entry{l: l, s: s, clock: newLeaseClock(s), mode: mode, guid: newGUID(), wake: make(chan struct{}, 1), own: make(chan struct{}, 1)}
+	return &entry{l: l, s: s, clock: newLeaseClock(s), mode: mode, guid: newGUID(), own: make(chan zk.EventType, 1)}
 }
 
 // node is the path of the first own znode, or empty.
@@ -91,14 +91,15 @@ func (e *entry) line(ctx context.Context, children []string, wait bool) error {
 				e.request = data
 			}
 		}
-		nearest, place := ahead[len(ahead)-1], owners(ahead)+1
+		nearest, place, last := ahead[len(ahead)-1], owners(ahead)+1, e.last(ahead)
 		e.made = time.Time{}
 		children, ahead = nil, nil // a thousand waiters must not keep a thousand names each
-		if err := e.await(ctx, e.l.child(nearest), place); err != nil {
+		what, err := e.await(ctx, e.l.child(nearest), place)
+		if err != nil || last && e.undisturbed(what) {
 			return err
 		}
 		err = insist(ctx, e.s, func() (err error) {
-			children, err = e.s.Children(ctx, e.l.path)
+			children, err = e.list(ctx)
 			return err
 		})
 		if err != nil {
@@ -115,15 +116,17 @@ func placeLost(err error) error {
 	return err
 }
 
-// await waits until something changes at the nearest znode ahead, or at the own one.
-func (e *entry) await(ctx context.Context, node string, place int) error {
-	defer e.s.Unwatch(node, e.wake)
-	st, err := e.look(ctx, node, e.wake)
+// await waits until something changes at the nearest znode ahead, or at the own
+// one. It returns the event of the one ahead, or 0.
+func (e *entry) await(ctx context.Context, node string, place int) (zk.EventType, error) {
+	wake := make(chan zk.EventType, 1) // none of another znode's
+	defer e.s.Unwatch(node, wake)
+	st, err := e.look(ctx, node, wake)
 	if errors.Is(err, errPlaceLost) { // it was the one ahead that has gone meanwhile
-		return nil
+		return 0, nil
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
 	e.say(place, st)
 	var again <-chan time.Time
@@ -131,17 +134,17 @@ func (e *entry) await(ctx context.Context, node string, place int) error {
 		again = time.After(lookAgain)
 	}
 	select {
-	case <-e.wake:
-		return nil
+	case what := <-wake:
+		return what, nil
 	case <-again:
-		return nil
+		return 0, nil
 	case <-e.own:
 		e.armed = false
-		return nil
+		return 0, nil
 	case <-e.s.Ended():
-		return errSessionOver
+		return 0, errSessionOver
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return 0, context.Cause(ctx)
 	}
 }
 
@@ -156,7 +159,7 @@ func (e *entry) say(place int, ahead *Ahead) {
 
 // look reads a znode and leaves a watch, which reading does only on a znode that is
 // there. Where reading is forbidden there is none, and the data are nil.
-func (e *entry) look(ctx context.Context, node string, wake chan<- struct{}) (*Ahead, error) {
+func (e *entry) look(ctx context.Context, node string, wake chan<- zk.EventType) (*Ahead, error) {
 	var data []byte
 	var st *zk.Stat
 	err := insist(ctx, e.s, func() (err error) {
@@ -190,7 +193,7 @@ func (e *entry) readOwn(ctx context.Context) (data []byte, readable bool, err er
 // a watch only where the data may be read: newer servers never tell that another
 // one has fired, and on a znode that vanishes meanwhile exists would leave it for
 // good. Who gets no data looks again soon.
-func read(ctx context.Context, s Session, node string, wake chan<- struct{}) ([]byte, *zk.Stat, error) {
+func read(ctx context.Context, s Session, node string, wake chan<- zk.EventType) ([]byte, *zk.Stat, error) {
 	data, st, err := s.Get(ctx, node, wake)
 	if errors.Is(err, zk.ErrNoAuth) {
 		st, err = s.Exists(ctx, node, nil)
@@ -212,6 +215,7 @@ func (e *entry) enter(ctx context.Context) ([]string, error) {
 	}
 	for {
 		begun, sent := e.clock.present(), time.Now()
+		e.asked = begun
 		paths, czxid, children, err := e.s.CreateAndList(ctx, reqs, e.l.path)
 		e.unsure = transient(err) || ctx.Err() != nil
 		switch {
@@ -282,11 +286,17 @@ func (e *entry) recover(ctx context.Context, want int) (children []string, err e
 func (e *entry) syncAndList(ctx context.Context) (children []string, err error) {
 	err = insist(ctx, e.s, func() (err error) {
 		if err = e.s.Sync(ctx, e.l.path); err == nil {
-			children, err = e.s.Children(ctx, e.l.path)
+			children, err = e.list(ctx)
 		}
 		return err
 	})
 	return children, err
+}
+
+// list asks for the contenders, and notes on which connection.
+func (e *entry) list(ctx context.Context) ([]string, error) {
+	e.asked = e.s.Begun()
+	return e.s.Children(ctx, e.l.path)
 }
 
 // find picks the own znodes out of a list by their mark, as they were made.

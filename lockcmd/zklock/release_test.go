@@ -75,11 +75,11 @@ func (a *answering) CreateAndList(_ context.Context, reqs []*zk.CreateRequest, _
 	return paths, 1, a.names, err
 }
 
-func (a *answering) Get(context.Context, string, chan<- struct{}) ([]byte, *zk.Stat, error) {
+func (a *answering) Get(context.Context, string, chan<- zk.EventType) ([]byte, *zk.Stat, error) {
 	return nil, &zk.Stat{}, nil
 }
 
-func (a *answering) Unwatch(string, chan<- struct{}) {}
+func (a *answering) Unwatch(string, chan<- zk.EventType) {}
 
 // held is a lock with znodes of those names, that is held.
 func (a *answering) held(t *testing.T, names ...string) *Lease {

@@ -103,7 +103,7 @@ func (p *proof) done(sent, now time.Time) {
 		p.stage = short
 	case short:
 		p.prove(p.anchor)
-		p.anchor, p.stage, p.due = sent, opening, now.Add(p.distance())
+		p.anchor, p.stage, p.due = sent, opening, now.Add(p.old()) // nothing waited since the sending
 	case opening:
 		p.first, p.stage, p.due = sent, closing, now.Add(p.pause())
 	case closing:
@@ -148,5 +148,5 @@ func (p *proof) left(now time.Time) time.Duration {
 // the time that a command has to end in. With less, a lock is not to be reported
 // as held before it was hastened.
 func (p *proof) enough(now time.Time) bool {
-	return p.left(now) > p.distance()+2*p.pause()+p.timeout/6
+	return p.left(now) > p.old()+2*p.pause()+p.timeout/6
 }

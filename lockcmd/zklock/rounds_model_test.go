@@ -27,13 +27,15 @@ import (
 type rule string
 
 const (
-	rounds    rule = "rounds"             // the proof as it is
-	noPause   rule = "rounds, no pause"   // its rounds, without the time between the two syncs
-	noRest    rule = "rounds, no rest"    // its rounds, one right after the other
-	anyPing   rule = "any answered ping"  // proves its own sending, as clients everywhere take it
-	anySync   rule = "any answered sync"  // likewise
-	anyWrite  rule = "any answered write" // likewise
-	anyAttach rule = "any attach"         // the rounds, and to be let in proves the connect request
+	rounds     rule = "rounds"                // the proof as it is
+	noPause    rule = "rounds, no pause"      // its rounds, without the time between the two syncs
+	noRest     rule = "rounds, no rest"       // its rounds, one right after the other
+	anyPing    rule = "any answered ping"     // proves its own sending, as clients everywhere take it
+	anySync    rule = "any answered sync"     // likewise
+	anyWrite   rule = "any answered write"    // likewise
+	anyAttach  rule = "any attach"            // the rounds, and to be let in proves the connect request
+	leanAtOnce rule = "leaning at once"       // the rounds, and the first after a hasty proof begins right behind it
+	noWait     rule = "no wait after a check" // the rounds, and the first begins sooner after a check alone
 )
 
 // setting is what is explored: constants and what may go wrong.
@@ -45,6 +47,7 @@ type setting struct {
 	syncLimit int8 // in ticks
 	late      int8 // the leader's loop is late by at most so much
 	idle      bool // the connection is an old one: the lock is asked for at any time
+	fresh     bool // nothing is proven of the connection yet: the lock, whose znode is there, needs a check
 	pauses    int8 // of the leader, of any length
 	parts     int8 // between the leader and the rest
 	moves     int8 // of the client to another server
@@ -58,12 +61,14 @@ type setting struct {
 func (m *model) starts(f func(world)) {
 	for phase := range m.tick / 2 {
 		for _, odd := range []bool{false, true} {
-			w := world{conn: true, direct: m.direct, leads: true, odd: odd, pinged: phase, missing: m.syncLimit, left: m.timeout}
+			w := world{conn: true, came: never, direct: m.direct, leads: true, odd: odd, pinged: phase, missing: m.syncLimit, left: m.timeout}
 			c := newProof(time.Duration(m.timeout))
 			c.attach(epoch)
-			if m.idle {
+			switch {
+			case m.fresh:
+			case m.idle:
 				c.hasten(time.Time{})
-			} else { // the session was made, and the lock at once
+			default: // the session was made, and the lock at once
 				c.done(epoch, epoch)
 				w.held = true
 			}
@@ -169,6 +174,13 @@ func TestRoundsModel(t *testing.T) {
 		with("a follower, the leader's loop late", func(s *setting) { s.late, s.prompt = 1, true }),
 		with("a follower, an old connection", func(s *setting) { s.idle, s.prompt, s.eager = true, true, true }),
 		with("the leader, an old connection", func(s *setting) { s.direct, s.idle = true, true }),
+		with("a follower, after an attach", func(s *setting) { s.fresh, s.prompt = true, true }),
+		with("the leader, after an attach", func(s *setting) { s.direct, s.fresh = true, true }),
+		with("a follower, after an attach, the leader's loop late", func(s *setting) { s.fresh, s.late, s.prompt, s.eager = true, 1, true, true }),
+		with("the leader, after an attach, which pauses", func(s *setting) { s.fresh, s.direct, s.pauses, s.syncLimit, s.eager = true, true, 1, 2, true }),
+		with("the leader, an old connection, which the rest leaves", func(s *setting) { s.direct, s.idle, s.parts, s.prompt, s.eager = true, true, 1, true, true }),
+		with("the leader, after an attach, which the rest leaves", func(s *setting) { s.direct, s.fresh, s.parts, s.prompt, s.eager = true, true, 1, true, true }),
+		with("a follower, an old connection, the client moves", func(s *setting) { s.idle, s.moves, s.prompt, s.eager = true, 1, true, true }),
 		with("a follower, the client moves", func(s *setting) { s.moves, s.prompt = 1, true }),
 		with("a follower, the leader pauses", func(s *setting) { s.pauses, s.syncLimit, s.prompt, s.eager = 1, 2, true, true }),
 		with("the leader, which pauses", func(s *setting) { s.pauses, s.syncLimit, s.direct, s.eager = 1, 2, true, true }),
@@ -194,6 +206,9 @@ func TestRoundsModelBites(t *testing.T) {
 	run(t, cut(anySync), false)
 	run(t, cut(anyWrite), false)
 	run(t, cut(noRest), false)
+	run(t, with("a follower is cut off, an old connection", func(s *setting) { s.rule, s.idle, s.prompt, s.eager = leanAtOnce, true, true, true }), false)
+	run(t, with("a follower is cut off, after an attach", func(s *setting) { s.rule, s.fresh, s.prompt, s.eager = leanAtOnce, true, true, true }), false)
+	run(t, with("the leader's loop late, after an attach", func(s *setting) { s.rule, s.fresh, s.late, s.prompt, s.eager = noWait, true, 1, true, true }), false)
 	run(t, with("the rest leaves the leader", func(s *setting) { s.rule, s.parts, s.direct = anySync, 1, true }), false)
 	run(t, with("the leader pauses", func(s *setting) { s.rule, s.pauses, s.syncLimit, s.prompt, s.eager = noPause, 1, 2, true, true }), false)
 	run(t, with("the rest leaves the leader, the client moves", func(s *setting) {
@@ -205,6 +220,7 @@ func TestRoundsModelBites(t *testing.T) {
 func TestRoundsModelLimits(t *testing.T) {
 	pause := func(s *setting) { s.pauses, s.syncLimit, s.prompt, s.eager = 1, 2, true, true }
 	run(t, with("the leader pauses, a lock on an old connection", func(s *setting) { pause(s); s.idle = true }), false)
+	run(t, with("the leader's loop late, a lock on an old connection", func(s *setting) { s.idle, s.late, s.prompt, s.eager = true, 1, true, true }), false)
 	run(t, with("the leader pauses, its loop comes late afterwards", func(s *setting) { pause(s); s.late = 2 }), false)
 	run(t, with("the leader pauses twice", func(s *setting) { pause(s); s.pauses = 2 }), false)
 	if *deep {

@@ -38,11 +38,8 @@ func (m *model) client(w *world, step func(string, func(*world))) (must bool) {
 		}
 		must = m.eager
 		step("client sends a "+what, func(w *world) {
-			if what == "create" {
-				c := m.clock(w)
-				c.hasten(epoch.Add(-time.Duration(w.heard)))
-				m.keep(w, c)
-				w.heard, w.answered = 0, 0
+			if !w.held && packet != pinging && packet != leaning && (m.fresh || stage(w.stage) != short) {
+				m.ask(w)
 			}
 			w.out, w.sent = packet, 0
 			m.serve(w, packet)
@@ -56,12 +53,18 @@ func (m *model) client(w *world, step func(string, func(*world))) (must bool) {
 		if kind := m.want(w); kind != 0 {
 			send(map[stream]string{pinging: "ping", syncing: "sync", writing: "check"}[kind], kind)
 		}
-	case stage(w.stage) == short:
+	case stage(w.stage) == short && !m.fresh:
 		send("check", writing)
+	case stage(w.stage) == short:
+		send("ping to lean on", leaning)
+		send("check", writing)
+		must = false
 	default:
 		send("ping", pinging)
+		send("ping to lean on", leaning)
 		if w.answered >= m.old() {
 			send("create", writing)
+			send("sync, for its znode was made long ago", syncing)
 		}
 		must = false
 	}
@@ -69,6 +72,20 @@ func (m *model) client(w *world, step func(string, func(*world))) (must bool) {
 		step("client loses its connection", func(w *world) { w.leave(); w.moved++ })
 	}
 	return must
+}
+
+// ask is what the client does as the lock is asked for: a hasty proof, but where one
+// check proves the connect request.
+func (m *model) ask(w *world) {
+	c := m.clock(w)
+	if !m.fresh {
+		c.hasten(epoch.Add(-time.Duration(w.heard)))
+		w.heard, w.answered = 0, 0
+	}
+	if w.came > m.old() {
+		w.later, w.came = 0, never
+	}
+	m.keep(w, c)
 }
 
 // old is how old the answer must be that a lock on an old connection leans on.
@@ -96,7 +113,7 @@ func (m *model) attach(w *world, step func(string, func(*world))) {
 		if w.rest == elected && !w.over {
 			for phase := range m.tick / 2 {
 				step(fmt.Sprintf("client attaches under the new leader (itself: %t)", direct), func(w *world) {
-					*w = world{proven: w.proven, anchor: w.anchor, first: w.first, due: w.due, stage: w.stage, held: true, moved: w.moved,
+					*w = world{came: never, proven: w.proven, anchor: w.anchor, first: w.first, due: w.due, stage: w.stage, held: true, moved: w.moved,
 						pauses: w.pauses, parts: w.parts, leads: true, pinged: phase, missing: m.syncLimit}
 					attached(w, direct)
 				})
@@ -207,6 +224,10 @@ func (m *model) age(w *world) {
 	if !w.held {
 		older(&w.heard, m.timeout)
 		older(&w.answered, m.old())
+	}
+	if w.came != never {
+		older(&w.later, m.timeout)
+		older(&w.came, m.old()+1)
 	}
 	w.fresh = false
 	if w.leads {

@@ -53,7 +53,7 @@ func TestRoundsProveTheRoundBefore(t *testing.T) {
 	s.expect(askCheck, 0)
 	s.c.done(s.at(0.5), s.at(1))
 	s.leased(0)
-	s.expect(askSync, 9)
+	s.expect(askSync, 11)
 	s.c.done(s.at(10), s.at(10.5))
 	s.expect(askSync, 12.5)
 	s.c.done(s.at(12.5), s.at(13))
@@ -81,7 +81,7 @@ func TestRoundVoidOnAnotherConnection(t *testing.T) {
 	s.expect(askCheck, 0)
 	s.c.done(s.at(11), s.at(11))
 	s.leased(10.5)
-	s.expect(askSync, 19)
+	s.expect(askSync, 21)
 }
 
 func TestRoundFailedBeginsAnew(t *testing.T) {
@@ -108,13 +108,13 @@ func TestLockOnOldConnection(t *testing.T) {
 	if s.c.enough(s.at(0)) {
 		t.Fatal("a lease that is over is enough")
 	}
-	s.c.hasten(s.at(-12))
+	s.c.hasten(s.at(-11))
 	s.expect(askSync, 0)
 	s.c.done(s.at(0), s.at(0)) // the same transaction
 	s.expect(askCheck, 0)
 	s.c.done(s.at(0), s.at(1))
-	s.leased(-12)
-	s.expect(askSync, 9)
+	s.leased(-11)
+	s.expect(askSync, 11)
 	if !s.c.enough(s.at(1)) {
 		t.Error("not enough for a lock that is held")
 	}
@@ -188,8 +188,8 @@ func TestLeanOnAnOlderAnswer(t *testing.T) {
 	}
 	s := hasty()
 	s.c.lean(s.at(-21), s.at(-20)) // proven already
-	s.c.lean(s.at(-1.5), s.at(-1)) // not sooner
-	s.expect(askSync, 8)
+	s.c.lean(s.at(-0.5), s.at(0))  // not sooner
+	s.expect(askSync, 10)
 	s.c.lean(s.at(-9), s.at(-8))
 	s.expect(askSync, 2)
 	s.c.lean(s.at(-7), s.at(-6)) // not sooner than that

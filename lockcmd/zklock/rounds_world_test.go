@@ -11,6 +11,7 @@ const (
 	syncing            // a sync, there and back
 	writing            // a transaction, there and back
 	pinging            // a ping of the client, which its server answers
+	leaning            // one that the first round may lean on
 )
 
 // stream is a FIFO link, the oldest packet in the lowest bits.
@@ -43,6 +44,7 @@ type world struct {
 	out                        stream // the request that is under way, and the age of its sending
 	sent                       int8
 	heard, answered            int8 // the request that a grant leans on: since its sending, its answer
+	later, came                int8 // a later one that the first round leans on; came is never without one
 	moved                      int8
 
 	// Its server, and the link to the leader: up and down.
@@ -62,6 +64,9 @@ type world struct {
 	anew    int8 // what the new leader gives the session
 	over    bool // a leader with a quorum has ended the session
 }
+
+// never is the age of what has not been.
+const never = -1
 
 type stage8 int8
 type rest8 int8
@@ -139,15 +144,32 @@ func (m *model) hear(w *world) {
 	case w.held:
 		c.done(sent, epoch)
 	case kind == pinging:
-		w.heard, w.answered = w.sent, 0
-	case c.stage == hasty: // the own znode is made
+		w.heard, w.answered, w.later, w.came = w.sent, 0, 0, never
+	case kind == leaning:
+		w.later, w.came = w.sent, 0
+	case c.stage == hasty: // the own znode is made, or the sync of a lock that has waited is answered
 		c.done(sent, epoch)
 	default:
 		c.done(sent, epoch)
 		w.held = true
+		if m.rule == noWait {
+			c.due = epoch.Add(c.distance())
+		}
+		m.lean(w, &c)
 	}
 	m.keep(w, c)
 	w.out, w.sent = 0, 0
+}
+
+// lean makes the first round one about the later answer, if there is one.
+func (m *model) lean(w *world, c *proof) {
+	if w.came != never {
+		c.lean(epoch.Add(-time.Duration(w.later)), epoch.Add(-time.Duration(w.came)))
+		if m.rule == leanAtOnce {
+			c.due = epoch
+		}
+	}
+	w.later, w.came = 0, never
 }
 
 // serve is the server's: it takes a request of the client.
@@ -158,7 +180,7 @@ func (m *model) serve(w *world, packet stream) {
 		return
 	}
 	w.touched = true
-	if packet == pinging {
+	if packet == pinging || packet == leaning {
 		m.hear(w)
 	} else {
 		w.up.put(packet)
@@ -216,6 +238,9 @@ func (m *model) forget(w *world) {
 	} else {
 		w.anchor, w.first, w.stage, w.due = m.timeout, m.timeout, 0, 0
 	}
+	if m.fresh {
+		w.heard, w.answered = 0, 0
+	}
 	if m.parts == 0 && m.pauses == 0 {
 		w.odd, w.missing = false, m.syncLimit
 	}
@@ -223,7 +248,7 @@ func (m *model) forget(w *world) {
 
 // leave closes the client's connection, and with it all that was on the way.
 func (w *world) leave() {
-	w.conn, w.out, w.sent, w.heard, w.answered = false, 0, 0, 0, 0
+	w.conn, w.out, w.sent, w.heard, w.answered, w.later, w.came = false, 0, 0, 0, 0, 0, never
 	w.up, w.down, w.direct, w.touched, w.cutUp, w.cutDown = 0, 0, false, false, false, false
 }
 

@@ -24,8 +24,11 @@ func (h *hold) share(ctx context.Context) error {
 		names = append(names, name)
 		ops = append(ops, &zk.CreateRequest{Path: e.l.child(name), Data: e.l.opt.Data, Acl: e.l.opt.ACL, Flags: zk.FlagEphemeral})
 	}
+	var changes []any // which those who wait hear of first: see The hand-off
 	for _, name := range e.names {
-		ops = append(ops, &zk.DeleteRequest{Path: e.l.child(name), Version: -1})
+		change := &zk.SetDataRequest{Path: e.l.child(name), Data: e.l.opt.Data, Version: -1}
+		changes = append(changes, change)
+		ops = append(ops, change, &zk.DeleteRequest{Path: change.Path, Version: -1})
 	}
 	h.end()
 	defer h.start()
@@ -40,6 +43,9 @@ func (h *hold) share(ctx context.Context) error {
 		return h.lostError()
 	case ctx.Err() == nil: // refused
 		e.next = nil
+		if errors.Is(err, zk.ErrNoAuth) && errors.Is(e.s.Multi(ctx, changes...), zk.ErrNoAuth) {
+			err = nil // who may not write to his own znode cannot tell: it stays exclusive
+		}
 	}
 	e.armed = false // keep shall find out whether it has happened
 	return err

@@ -1,8 +1,10 @@
 package zklock
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -34,10 +36,16 @@ type stageServer struct {
 	refusal error // of checks
 	asked   []string
 	ahead   []string // children besides our own
+	own     string   // path of our own znode
+	number  int64    // of it, if not 9
+	gone    bool     // it has been removed
+	secret  bool     // it may not be read
+	watches map[string]chan<- zk.EventType
+	looked  func(path string) // called, if not nil, as a znode has been read
 }
 
 func newStageServer(t *testing.T) *stageServer {
-	s := &stageServer{T: t, changed: make(chan struct{}), over: make(chan struct{})}
+	s := &stageServer{T: t, changed: make(chan struct{}), over: make(chan struct{}), watches: map[string]chan<- zk.EventType{}}
 	s.connect()
 	return s
 }
@@ -176,12 +184,35 @@ func (s *stageServer) CreateAndList(ctx context.Context, reqs []*zk.CreateReques
 	if err := s.request(ctx, "create", true); err != nil {
 		return nil, 0, nil, err
 	}
-	own := reqs[0].Path + "0000000009"
-	return []string{own}, 9, append(slices.Clone(s.ahead), own[len(dir)+1:]), nil
+	s.own, s.gone = fmt.Sprintf("%s%010d", reqs[0].Path, cmp.Or(s.number, 9)), false
+	return []string{s.own}, 9, s.children(dir), nil
 }
 
-func (s *stageServer) Children(ctx context.Context, _ string) ([]string, error) {
-	return nil, errors.New("not in this play")
+func (s *stageServer) Children(ctx context.Context, dir string) ([]string, error) {
+	if err := s.request(ctx, "list", false); err != nil {
+		return nil, err
+	}
+	return s.children(dir), nil
+}
+
+func (s *stageServer) children(dir string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := slices.Clone(s.ahead)
+	if !s.gone {
+		names = append(names, s.own[len(dir)+1:])
+	}
+	return names
+}
+
+// event tells who has read a znode what happens to it.
+func (s *stageServer) event(path string, what zk.EventType) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if wake := s.watches[path]; wake != nil {
+		wake <- what
+	}
+	delete(s.watches, path)
 }
 
 func (s *stageServer) Multi(ctx context.Context, ops ...any) error {
@@ -205,21 +236,32 @@ func (s *stageServer) CreateContainer(ctx context.Context, _ string, _ []zk.ACL)
 	return s.request(ctx, "container", true)
 }
 
-func (s *stageServer) Get(ctx context.Context, _ string, _ chan<- struct{}) ([]byte, *zk.Stat, error) {
+func (s *stageServer) Get(ctx context.Context, path string, wake chan<- zk.EventType) ([]byte, *zk.Stat, error) {
 	err := s.request(ctx, "get", false)
+	if s.looked != nil {
+		defer s.looked(path)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err == nil && errors.Is(s.refusal, zk.ErrNoNode) {
+	switch {
+	case err != nil:
+	case errors.Is(s.refusal, zk.ErrNoNode):
 		err = s.refusal
+	case s.secret && path == s.own:
+		err = zk.ErrNoAuth
+	default:
+		s.watches[path] = wake
 	}
 	return nil, &zk.Stat{}, err
 }
 
-func (s *stageServer) Exists(ctx context.Context, path string, _ chan<- struct{}) (*zk.Stat, error) {
+func (s *stageServer) Exists(ctx context.Context, path string, _ chan<- zk.EventType) (*zk.Stat, error) {
 	return &zk.Stat{}, s.request(ctx, "exists", false)
 }
 
-func (s *stageServer) Unwatch(string, chan<- struct{}) {}
+func (s *stageServer) Unwatch(path string, _ chan<- zk.EventType) {
+	s.with(func() { delete(s.watches, path) })
+}
 
 // take takes the lock, and gives it back at the end.
 func (s *stageServer) take(l *Lock) *Lease {

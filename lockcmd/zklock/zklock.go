@@ -3,7 +3,8 @@
 // go-zookeeper and kazoo use, so that it can share locks with them.
 //
 // What is guaranteed. A lock is reported as held only after its own znode has
-// been seen in the list of contenders with no conflicting one before it. Waiting
+// been seen in the list of contenders with no conflicting one before it, or with one
+// that has gone since and left nobody: see The hand-off. Waiting
 // is in the order of arrival. No znode of ours stays behind: each exit removes
 // it, in the background if need be, until the server has confirmed it or the
 // session is over. A request of one session never runs in another.

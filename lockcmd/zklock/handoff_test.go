@@ -1,0 +1,92 @@
+package zklock_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	zookeeper "github.com/go-zookeeper/zk"
+
+	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/lockcmd/zklock"
+)
+
+// Case 47 under faults: two at a time, so that there is mostly one waiter, of the
+// families that are handed on without a list and of one that is not. Some become
+// shared, some give up, some lose their znode or their connection.
+func TestHandOffUnderFaults(t *testing.T) {
+	t.Parallel()
+	for _, family := range []zklock.Family{zklock.Mutex, zklock.Kazoo, zklock.RW} {
+		t.Run(string(family), func(t *testing.T) {
+			t.Parallel()
+			s := shared(t)
+			defer s.end()
+			var clients sync.WaitGroup
+			for i := range 2 {
+				a := s.proxied(usual, zklock.Options{Family: family})
+				clients.Go(func() {
+					r := rand.New(rand.NewPCG(47, uint64(i)))
+					for range 60 {
+						a.quarrel(r)
+					}
+				})
+			}
+			clients.Wait()
+		})
+	}
+}
+
+// quarrel takes the lock and gives it back, whatever happens meanwhile.
+func (a *actor) quarrel(r *rand.Rand) {
+	ctx, cancel := context.WithTimeout(a.s.Context(), zktest.Patience)
+	defer cancel()
+	switch r.IntN(24) {
+	case 0:
+		a.proxy.Cut()
+	case 1:
+		a.proxy.CutAfterRequest([]int32{jute.OpCreate2, jute.OpGetChildren, jute.OpGetData, jute.OpDelete, jute.OpMulti}[r.IntN(5)])
+	case 2, 3: // impatient
+		cancel()
+		ctx, cancel = context.WithTimeout(a.s.Context(), time.Duration(r.IntN(2000))*time.Microsecond)
+		defer cancel()
+	}
+	lease, err := a.acquire(ctx, zklock.Exclusive)
+	if err != nil {
+		if ctx.Err() == nil {
+			a.s.Error(err)
+		}
+		return
+	}
+	switch r.IntN(6) {
+	case 0, 1:
+		d := a.sharing(lease)
+		if err := d.exclusive.Unlock(zktest.Within(a.s.T)); err != nil {
+			a.s.Error(err)
+		}
+		lease = d.shared
+	case 2:
+		a.removeOthers(lease.Node())
+	}
+	time.Sleep(time.Duration(r.IntN(1000)) * time.Microsecond) // the other one comes before or after
+	a.s.book.leave(lease)
+	if err := lease.Unlock(zktest.Within(a.s.T)); err != nil && !errors.Is(err, zklock.ErrLost) {
+		a.s.Error(err)
+	}
+}
+
+// removeOthers takes away the znode of whoever waits.
+func (a *actor) removeOthers(own string) {
+	names, _, err := a.s.truth.Children(zktest.Within(a.s.T), a.s.path, false)
+	for _, name := range names {
+		if node := a.s.path + "/" + name; err == nil && node != own {
+			err = a.s.truth.Delete(zktest.Within(a.s.T), node, -1)
+		}
+	}
+	if err != nil && !errors.Is(err, zookeeper.ErrNoNode) {
+		a.s.Error(err)
+	}
+}
