@@ -61,24 +61,30 @@ func (b *batch) take(ctx context.Context, w *window, l batchLine) bool {
 		b.s.number = b.s.lines.Add(l.text)
 		st.cmd, st.line, st.err = b.s.read(l.text)
 	}
-	if w.takes(st, len(l.text)) {
-		return w.begin(st)
-	}
-	if !w.drain() {
+	together := w.takes(st, len(l.text))
+	if !together && !w.drain() {
 		return false
 	}
-	b.line = l.number
 	if l.err != nil {
+		b.line = l.number
 		b.fail("", l.err)
 		return !l.last && !b.over(l.err)
 	}
-	// A session that is known to have expired fails the line that relies on it.
-	if err := errors.Join(b.s.showEvents(), b.s.lost()); err != nil {
+	// A lock or a session that is known to be gone fails the line that relies on it.
+	if err := b.trouble(w); err != nil {
+		if !w.drain() {
+			return false
+		}
+		b.line = l.number
 		b.fail("", err)
 		if b.over(err) {
 			return false
 		}
 	}
+	if together {
+		return w.begin(st)
+	}
+	b.line = l.number
 	err := st.err
 	if err == nil {
 		err = run(ctx, b.s.env, st.line)
@@ -90,6 +96,16 @@ func (b *batch) take(ctx context.Context, w *window, l batchLine) bool {
 	err = errors.Join(err, b.s.showEvents(), b.s.lost())
 	b.fail(st.cmd, err)
 	return !b.over(err)
+}
+
+// trouble is what has gone since the line before. With lines under way the end of
+// their session shows in their answers.
+func (b *batch) trouble(w *window) error {
+	err := b.s.lost()
+	if w.busy() {
+		return err
+	}
+	return errors.Join(b.s.showEvents(), err)
 }
 
 // batchLine is a line of a file or pipe, or why there is none.

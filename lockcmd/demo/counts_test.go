@@ -129,7 +129,7 @@ var known = map[string]func(n int) counts{
 	},
 	"predecessor": func(n int) counts { return exactly(2*n+1, n) },
 	"curator":     func(n int) counts { return exactly(2*n+1, n) },
-	"zksh":        func(n int) counts { return exactly(2*n+1, n) },
+	"zksh":        func(n int) counts { return counts{[2]int{2 * n, 2*n + 2}, [2]int{n, n}, false} },
 	"shared":      func(n int) counts { return counts{[2]int{n + 1, 3*n + 1}, [2]int{n / 4, 2 * n}, false} },
 	"shared-herd": func(n int) counts { return counts{[2]int{n + 1, n*n/2 + 2*n}, [2]int{n, n*n/2 + 2*n}, false} },
 	// Each contender makes its znode within the scene: 5n is the least with one that waits.

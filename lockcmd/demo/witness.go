@@ -95,10 +95,11 @@ var chain = &formula{"= 2N+1", func(n int, t traffic) bool {
 	return t.requests == 2*n+1 && t.notifications == n
 }}
 
-// leased is that of the recipe whose holder looks at its own znode once, if it has
-// not waited, as the starter has not.
-var leased = &formula{"= 2N+1 (+1)", func(n int, t traffic) bool {
-	return t.requests >= 2*n+1 && t.requests <= 2*n+2 && t.notifications == n
+// leased is that of the recipe whose only waiter behind a holder need not list again.
+// The starter, who has not waited, looks at its own znode once, perhaps after the
+// clock has started.
+var leased = &formula{"= 2N (+2)", func(n int, t traffic) bool {
+	return t.requests >= 2*n && t.requests <= 2*n+2 && t.notifications == n
 }}
 
 // herd is that of whoever watches the folder: all that wait are notified, the holder
