@@ -193,7 +193,9 @@ func (w *window) tellFrom(st *step) {
 		if next == nil || !next.begun() {
 			break
 		}
-		if <-next.ended; cutOff(next.err) {
+		// When the batch is interrupted, an answer may still be taken that comes behind one
+		// that is not: the line counts with those before it.
+		if <-next.ended; cutOff(next.err) || w.ctx.Err() != nil {
 			together, next = append(together, next), nil
 		}
 	}

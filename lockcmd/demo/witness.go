@@ -49,7 +49,8 @@ type audit struct {
 
 // newAudit compares. idle is what a ledger showed a moment before the first: with
 // more between them than the question, others are at work. They may be as well
-// where more than ours are connected. The shell itself may have sent some pings.
+// where more than ours are connected, and where neither was seen, but more has come in
+// than the shell itself may have pinged: they came and went in between.
 func newAudit(wire, ours, pings int, servers []string, idle, before, after *ledger) audit {
 	if idle == nil || before == nil || after == nil {
 		return audit{wire: wire}
@@ -64,6 +65,8 @@ func newAudit(wire, ours, pings int, servers []string, idle, before, after *ledg
 		a.disturbed = true
 	case surplus <= pings:
 		a.server = wire
+	default:
+		a.disturbed = true
 	}
 	return a
 }
