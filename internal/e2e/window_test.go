@@ -296,9 +296,11 @@ func TestInterruptedWindow(t *testing.T) {
 	interrupt(shell.EndedBy(os.Interrupt))
 	p.HoldReplies(false)
 	got := <-ended
-	want := "script:201-264: interrupted: the lines before 201 are done, those from 201 to 264 may be done, in this order and" +
-		" with no gap, and nothing behind them is\n"
-	if got.err != want || got.status != commands.StatusInterrupted || strings.Contains(got.out, "Created /m") {
+	// Answers may still be taken as they come, all but those behind one that is not.
+	first := 201 + strings.Count(got.out, "Created /m")
+	want := fmt.Sprintf("script:%d-264: interrupted: the lines before %d are done, those from %d to 264 may be done, in this order and"+
+		" with no gap, and nothing behind them is\n", first, first, first)
+	if got.err != want || got.status != commands.StatusInterrupted || first > 263 {
 		t.Error(got)
 	}
 }
