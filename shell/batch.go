@@ -37,7 +37,7 @@ func (s *Shell) RunLines(ctx context.Context, name string, r io.Reader) int {
 func (b *batch) run(ctx context.Context, lines <-chan batchLine) {
 	w := newWindow(ctx, b)
 	defer w.close()
-	for {
+	for ctx.Err() == nil {
 		select {
 		case l := <-lines:
 			if l.err == io.EOF || !b.take(ctx, w, l) {

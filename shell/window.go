@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/zksh/zksh/commands"
@@ -236,6 +237,13 @@ func (st *step) sent() bool {
 // tell prints what one step has shown, after the events that came before its answer on
 // the wire, or what is known of several that were cut off.
 func (w *window) tell(together []*step) error {
+	if w.ctx.Err() != nil { // lines that were not sent are as if they had not been read
+		asked := slices.DeleteFunc(slices.Clone(together), func(st *step) bool { return !st.sent() })
+		if len(asked) == 0 && w.isOver() {
+			return nil
+		}
+		together = slices.Concat(asked, together)[:max(1, len(asked))]
+	}
 	b, last := w.b, together[len(together)-1]
 	b.line, b.upTo = together[0].number, last.number
 	defer func() { b.upTo = 0 }()
