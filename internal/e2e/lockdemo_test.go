@@ -27,8 +27,12 @@ func TestLockdemoScreen(t *testing.T) {
 			s.start()
 			s.line("lockdemo predecessor -n 12 --hold 400ms")
 			s.want(`(?s)^predecessor, 12 contenders\n.*^ *0 █.*^· waits .*█ holds$`)
+			// A terminal that has another size again before it is drawn on may keep lines of
+			// the picture in between.
 			s.resize(80, 24)
+			s.redrawn()
 			s.resize(window[0], window[1])
+			s.redrawn()
 			s.want(`(?s)scheme.*predecessor +25 .*^Exclusion held in every scene\.\n.* agree\.\n\[zk: \S+ 1\]$`)
 			s.line("ls /")
 			s.want(`^\[zookeeper\]$`)
@@ -37,6 +41,16 @@ func TestLockdemoScreen(t *testing.T) {
 			s.line("clear; stty -a | diff " + s.dir + "/before - && echo same")
 			s.want(`^same$`)
 		})
+	}
+}
+
+// redrawn waits until lockdemo has drawn two more events.
+func (s *screen) redrawn() {
+	s.t.Helper()
+	event := regexp.MustCompile(`(?m)^[\d.]+ ms  .*$`)
+	for range 2 {
+		last := event.FindString(s.shown())
+		s.until("nothing is drawn", func(shown string) bool { return event.FindString(shown) != last })
 	}
 }
 
