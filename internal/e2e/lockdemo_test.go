@@ -14,18 +14,18 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
+// Those on a terminal do not run beside others: their pictures are to be caught in time.
+
 // The lanes fit the window, also one that changes, and leave a whole terminal.
 func TestLockdemoScreen(t *testing.T) {
-	t.Parallel()
 	for _, window := range [][2]int{{60, 20}, {100, 30}, {200, 60}} {
 		t.Run(fmt.Sprint(window), func(t *testing.T) {
-			t.Parallel()
 			s := openBash(t, window[0], window[1])
 			s.line("clear; stty -a > " + s.dir + "/before")
 			s.want(`^\$$`)
 			s.server = zktest.Sandbox(t, sandbox.Options{}).Addr()
 			s.start()
-			s.line("lockdemo predecessor -n 12 --hold 400ms")
+			s.line("lockdemo predecessor -n 12 --hold 800ms")
 			s.want(`(?s)^predecessor, 12 contenders\n.*^ *0 █.*^· waits .*█ holds$`)
 			// A terminal that has another size again before it is drawn on may keep lines of
 			// the picture in between.
@@ -56,7 +56,6 @@ func (s *screen) redrawn() {
 
 // Ctrl-Z stops it, fg goes on, and Ctrl-C ends it. Nothing is left behind.
 func TestLockdemoKeys(t *testing.T) {
-	t.Parallel()
 	s := openScreen(t, 100, 30)
 	s.line("lockdemo parent -n 8 --hold 1s")
 	s.want(`(?s)^parent, 8 contenders\n.*█ holds$`)
@@ -73,7 +72,6 @@ func TestLockdemoKeys(t *testing.T) {
 
 // The sandbox behind it is gone: it says so, and the prompt comes back.
 func TestLockdemoWithoutServer(t *testing.T) {
-	t.Parallel()
 	p := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	s := openScreenOn(t, p.Addr(), 100, 30, "-timeout", "2000")
 	s.line("lockdemo curator -n 4 --hold 1h")
@@ -86,10 +84,9 @@ func TestLockdemoWithoutServer(t *testing.T) {
 // However it ends, its folder goes: at once, or, when it is killed, with its
 // sessions.
 func TestLockdemoEnds(t *testing.T) {
-	t.Parallel()
 	server := zktest.Start(t, zktest.JavaProperty("znode.container.checkIntervalMs", "300")).Addr()
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGKILL} {
-		cmd := exec.Command("zksh", "-server", server, "-timeout", "1000", "lockdemo", "zksh", "naive", "--yes", "-n", "5", "--hold", "1h")
+		cmd := exec.Command("zksh", "-server", server, "-timeout", "4000", "lockdemo", "zksh", "naive", "--yes", "-n", "5", "--hold", "1h")
 		cmd.Env = homeEnv(t.TempDir())
 		out, err := cmd.StdoutPipe()
 		if err == nil {

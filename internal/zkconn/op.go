@@ -3,6 +3,7 @@ package zkconn
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -66,7 +67,13 @@ func do[T any](ctx context.Context, s sender, o op[T]) (none T, err error) {
 	p := bind(ctx, k.l, root, o)
 	k.send(p.call)
 	p.call.trip.begun()
-	return p.Wait(ctx)
+	v, err := p.Wait(ctx)
+	if errors.As(err, new(*UnsentError)) && errors.Is(err, ConnectionLoss) {
+		if refused := look(k.l, func() error { return k.l.refused }); refused != nil { // that is why the connection broke
+			return none, refused
+		}
+	}
+	return v, err
 }
 
 // Trip follows the request that is made with its context, for somebody who sends
