@@ -252,11 +252,12 @@ func (w *window) tell(together []*step) error {
 	}
 	eventErr := b.s.show(func() []zkconn.Event { return b.s.cfg.Session.EventsBefore(last.trip) })
 	cmd, err := last.cmd, last.err
-	if len(together) > 1 {
+	if len(together) > 1 { // an answer among them has been counted as not taken
 		cmd, err = "", newCutError(together)
-	}
-	for _, show := range last.shown {
-		err = errors.Join(err, show(b.s))
+	} else {
+		for _, show := range last.shown {
+			err = errors.Join(err, show(b.s))
+		}
 	}
 	err = errors.Join(err, eventErr, b.s.lost())
 	b.fail(cmd, err)
