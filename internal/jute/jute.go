@@ -192,6 +192,13 @@ func (d *Decoder) Strings() []string {
 	return v
 }
 
+// The xids of frames that are neither a client's request nor the answer to one, but
+// that a ping has its own in both directions.
+const (
+	XidEvent = -1
+	XidPing  = -2
+)
+
 // The opcodes of requests (ZooDefs.OpCode).
 const (
 	OpCreate               = 1

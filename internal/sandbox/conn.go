@@ -242,8 +242,7 @@ func (c *conn) addIDs(ids []id) bool {
 
 // Marks and bounds of the client protocol; the opcodes are jute's.
 const (
-	opError   = -1 // the type of a failed result inside a multi
-	xidEvent  = -1
+	opError   = -1      // the type of a failed result inside a multi
 	maxFrame  = 0xfffff // the real one's jute.maxbuffer, 1 MiB - 1
 	maxTTL    = 1<<40 - 1
 	headerLen = 4 + 4 + 8 + 4 // length, xid, zxid, error
@@ -321,7 +320,7 @@ func finish(e *jute.Encoder) []byte {
 
 // eventFrame is a watch event; the real 3.8 stamps events with zxid -1.
 func eventFrame(typ int32, path string) []byte {
-	e := frame(xidEvent, -1, codeOK)
+	e := frame(jute.XidEvent, -1, codeOK)
 	e.Int(typ, stateSyncConnected)
 	e.String(path)
 	return finish(e)

@@ -42,7 +42,7 @@ func (s *Server) handle(c *conn, b []byte) verdict {
 func (s *Server) reply(c *conn, xid, op int32, d *jute.Decoder) ([]byte, verdict) {
 	switch op {
 	case jute.OpPing:
-		return finish(frame(-2, s.zxid, codeOK)), stay
+		return finish(frame(jute.XidPing, s.zxid, codeOK)), stay
 	case jute.OpAuth:
 		return s.auth(c, xid, d)
 	case jute.OpSASL:

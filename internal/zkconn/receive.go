@@ -134,12 +134,6 @@ func (l *link) welcomed(body []byte) (welcome, error) {
 	return w, nil
 }
 
-// The xids of replies that answer no request.
-const (
-	xidEvent = -1
-	xidPing  = -2
-)
-
 // demultiplex keeps the answers to our own requests, and passes on what is for
 // the library: answers to its requests and pings, and events, which it looks at.
 func (k *frameConn) demultiplex(f []byte) ([]byte, error) {
@@ -151,13 +145,13 @@ func (k *frameConn) demultiplex(f []byte) ([]byte, error) {
 	switch {
 	case xid >= xidBase:
 		return nil, k.answered(xid, reply{zxid: zxid, code: code, body: d.Rest()})
-	case xid == xidEvent:
+	case xid == jute.XidEvent:
 		typ, _, path := d.Int(), d.Int(), d.String() // the state is SyncConnected, always
 		if d.Err() != nil {
 			return nil, fault("an event that is cut short")
 		}
 		k.l.nodeEvent(cmp.Or(eventTypes[typ], EventType(strconv.Itoa(int(typ)))), path)
-	case xid == xidPing:
+	case xid == jute.XidPing:
 		k.l.contact(k.pinged(), 0)
 	case !k.expected(xid):
 		return nil, neverAsked(xid)

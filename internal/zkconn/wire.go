@@ -106,7 +106,7 @@ func (k *frameConn) Write(p []byte) (int, error) {
 func (k *frameConn) expect(xid int32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if xid == xidPing {
+	if xid == jute.XidPing {
 		now := time.Now()
 		k.sending(now)
 		k.pings = append(k.pings, now)

@@ -106,12 +106,6 @@ func (t *tap) Close() error {
 	return t.Conn.Close()
 }
 
-// The xids of frames that are no requests of a client.
-const (
-	xidEvent = -1
-	xidPing  = -2
-)
-
 // asked counts a frame to the server: the greeting, then xid and opcode.
 func (t *tap) asked(head []byte, size int) {
 	t.w.now.sent++
@@ -124,7 +118,7 @@ func (t *tap) asked(head []byte, size int) {
 	}
 	d := jute.NewDecoder(head)
 	xid, op := d.Int(), d.Int()
-	if xid == xidPing {
+	if xid == jute.XidPing {
 		return
 	}
 	t.w.now.requests++
@@ -142,7 +136,7 @@ func (t *tap) told(head []byte, size int) {
 	t.w.now.bytes += size
 	d := jute.NewDecoder(head)
 	xid, _, code := d.Int(), d.Long(), d.Int()
-	if xid == xidEvent {
+	if xid == jute.XidEvent {
 		_, _, path := d.Int(), d.Int(), d.String()
 		if !t.deleted[path] {
 			t.w.now.notifications++
