@@ -67,13 +67,7 @@ func do[T any](ctx context.Context, s sender, o op[T]) (none T, err error) {
 	p := bind(ctx, k.l, root, o)
 	k.send(p.call)
 	p.call.trip.begun()
-	v, err := p.Wait(ctx)
-	if errors.As(err, new(*UnsentError)) && errors.Is(err, ConnectionLoss) {
-		if refused := look(k.l, func() error { return k.l.refused }); refused != nil { // that is why the connection broke
-			return none, refused
-		}
-	}
-	return v, err
+	return p.Wait(ctx)
 }
 
 // Trip follows the request that is made with its context, for somebody who sends
@@ -192,8 +186,7 @@ func (r reply) answer(root chroot) *answer {
 func (c *call) wait(ctx context.Context) (reply, error) {
 	select {
 	case r := <-c.done:
-		c.trip.ended(r)
-		return r, r.err
+		return c.took(r)
 	case <-ctx.Done():
 	}
 	if c.k != nil {
@@ -201,14 +194,25 @@ func (c *call) wait(ctx context.Context) (reply, error) {
 	}
 	select {
 	case r := <-c.done: // it has just come, or tells that it was not sent
-		c.trip.ended(r)
-		return r, r.err
+		return c.took(r)
 	default:
 	}
 	if c.write {
 		return reply{}, &AbandonedError{Path: c.path, Cause: context.Cause(ctx)}
 	}
 	return reply{}, context.Cause(ctx)
+}
+
+// took is the reply for whoever waits for it. A connection that broke over a refused
+// credential has that for its reason.
+func (c *call) took(r reply) (reply, error) {
+	c.trip.ended(r)
+	if errors.Is(r.err, ConnectionLoss) {
+		if refused := look(c.k.l, func() error { return c.k.l.refused }); refused != nil {
+			r.err = refused
+		}
+	}
+	return r, r.err
 }
 
 // unsent answers a call that surely stays without effect.

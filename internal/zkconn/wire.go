@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
-	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -243,12 +242,6 @@ func (k *frameConn) die(cause error) {
 	k.watch()
 	k.mu.Unlock()
 	k.l.lost(k)
-	if refused := look(k.l, func() error { return k.l.refused }); refused != nil {
-		for _, c := range slices.AppendSeq(unsent, maps.Values(lost)) {
-			c.end(reply{err: refused})
-		}
-		return
-	}
 	for _, c := range lost {
 		c.end(reply{err: &LostError{Path: c.path, Write: c.write, Size: c.size, Cause: cause}})
 	}
