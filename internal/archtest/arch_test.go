@@ -33,7 +33,7 @@ var arrows = map[string][]string{
 	"commands/commandtest":      free,
 	"lockcmd":                   {"commands", "lockcmd/child", "lockcmd/demo", "lockcmd/queue", "lockcmd/zklock", "internal/render", "internal/zkconn", "internal/zktree"},
 	"lockcmd/child":             {"internal/tty"},
-	"lockcmd/demo":              {"commands", "lockcmd/zklock", "internal/jute", "internal/render", "internal/zkconn"},
+	"lockcmd/demo":              {"commands", "lockcmd/zklock", "internal/jute", "internal/render", "internal/zkconn", "internal/zktree"},
 	"lockcmd/queue":             {"lockcmd/zklock", "internal/render"},
 	"lockcmd/zklock":            {},
 	"lockcmd/zklock/ensemble":   {"lockcmd/zklock", "internal/zkconn"},

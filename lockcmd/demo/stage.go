@@ -11,6 +11,7 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktree"
 )
 
 // rules say how scenes are played.
@@ -186,13 +187,7 @@ func (st *stage) strike() error {
 
 // remove deletes a znode and all below it, whoever made them.
 func (st *stage) remove(ctx context.Context, path string) error {
-	names, _, err := st.env.Session.Children(ctx, path, false)
-	for _, name := range names {
-		err = errors.Join(err, st.remove(ctx, path+"/"+name))
-	}
-	if err == nil {
-		err = st.env.Session.Delete(ctx, path, -1)
-	}
+	_, err := zktree.Delete(ctx, st.env.Session.Client, path, zktree.DefaultBatch, nil)
 	if gone(err) {
 		return nil
 	}

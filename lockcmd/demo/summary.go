@@ -193,7 +193,7 @@ func writeAligned(b *strings.Builder, g render.Grid) {
 		var line strings.Builder
 		for i, cell := range row {
 			pad := strings.Repeat(" ", widths[i]-render.Width(cell))
-			if i == 0 || cell == g.Header[i] && g.Header[i] == "witnesses" || g.Header[i] == "witnesses" {
+			if i == 0 || g.Header[i] == "witnesses" {
 				line.WriteString(cell + pad)
 			} else {
 				line.WriteString(pad + cell)
