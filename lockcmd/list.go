@@ -136,11 +136,8 @@ func showQueue(ctx context.Context, env *commands.Env, path string, quiet bool) 
 		return err
 	}
 	if !quiet {
-		if err := env.Screen.Print(q); err != nil {
+		if err := show(env, q); err != nil {
 			return err
-		}
-		for _, remark := range q.Remarks() {
-			env.Screen.Note(remark)
 		}
 	}
 	if q.Free() {

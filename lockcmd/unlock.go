@@ -17,7 +17,7 @@ import (
 )
 
 func (t *Table) unlockCommand() *commands.Command {
-	c := &commands.Command{
+	return &commands.Command{
 		Name: "unlock", Group: group, Args: "[-a] [--force node] [path]",
 		Summary: "release a lock",
 		Help: "Without a path, the one lock this shell holds. A lock that was taken twice is released by the second " +
@@ -28,31 +28,29 @@ func (t *Table) unlockCommand() *commands.Command {
 		Example: "unlock /locks/backup",
 		Params:  []commands.Param{{Name: "path", Optional: true}},
 		Offline: true,
-	}
-	c.Flags = func(fs *pflag.FlagSet) commands.Run {
-		all := fs.BoolP("all", "a", false, "release all locks of this shell, the newest first")
-		node := fs.String("force", "", "remove this `node` of another client below path")
-		return func(ctx context.Context, env *commands.Env, args []string) error {
-			misuse := func(problem string) error { return &commands.UsageError{Command: c, Problem: problem} }
-			switch {
-			case *all && (len(args) > 0 || *node != ""):
-				return misuse("-a releases all; it takes neither a path nor --force")
-			case fs.Changed("force") && (len(args) == 0 || *node == ""):
-				return misuse("--force needs the path of the lock and the name of the node to remove; locks PATH shows both")
-			case *all:
-				return t.unlockAll(ctx, env)
-			case *node != "":
-				return t.force(ctx, env, args[0], *node)
-			}
-			o, err := t.which(env, args)
-			if err != nil {
+		Flags: func(fs *pflag.FlagSet) commands.Run {
+			all := fs.BoolP("all", "a", false, "release all locks of this shell, the newest first")
+			node := fs.String("force", "", "remove this `node` of another client below path")
+			return func(ctx context.Context, env *commands.Env, args []string) error {
+				switch {
+				case *all && (len(args) > 0 || *node != ""):
+					return commands.Misuse("-a releases all; it takes neither a path nor --force")
+				case fs.Changed("force") && (len(args) == 0 || *node == ""):
+					return commands.Misuse("--force needs the path of the lock and the name of the node to remove; locks PATH shows both")
+				case *all:
+					return t.unlockAll(ctx, env)
+				case *node != "":
+					return t.force(ctx, env, args[0], *node)
+				}
+				o, err := t.which(env, args)
+				if err != nil {
+					return err
+				}
+				_, err = o.unlock(ctx, env)
 				return err
 			}
-			_, err = o.unlock(ctx, env)
-			return err
-		}
+		},
 	}
-	return c
 }
 
 // which is the entry of a path, or the only one.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/lockcmd/queue"
 )
@@ -32,10 +33,18 @@ func showAll(ctx context.Context, env *commands.Env, root string) error {
 	if err != nil {
 		return err
 	}
-	if err := env.Screen.Print(s); err != nil {
+	return show(env, s)
+}
+
+// show prints what has remarks, and these.
+func show(env *commands.Env, v interface {
+	render.Value
+	Remarks() []string
+}) error {
+	if err := env.Screen.Print(v); err != nil {
 		return err
 	}
-	for _, remark := range s.Remarks() {
+	for _, remark := range v.Remarks() {
 		env.Screen.Note(remark)
 	}
 	return nil

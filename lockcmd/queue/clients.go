@@ -104,13 +104,7 @@ func countMembers(ctx context.Context, e Ensemble) int {
 	if err != nil {
 		return 0 // an old server, or one that keeps it to itself
 	}
-	n := 0
-	for l := range strings.Lines(config) {
-		if strings.HasPrefix(strings.TrimSpace(l), "server.") {
-			n++
-		}
-	}
-	return max(n, 1) // one that stands alone has no list
+	return max(len(parseMembers(config, "")), 1) // one that stands alone has no list
 }
 
 // answer is what one server told.

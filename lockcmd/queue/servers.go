@@ -117,12 +117,7 @@ func lookServer(ctx context.Context, e Ensemble, addr string) (s *Server, why st
 		s.Problem = err.Error()
 		return s, ""
 	}
-	facts := map[string]string{}
-	for l := range strings.Lines(text) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(l), ": "); ok {
-			facts[name] = value
-		}
-	}
+	facts := pairs(text, ": ")
 	if s.Role = facts["Mode"]; s.Role == "" {
 		first, _, _ := strings.Cut(text, "\n")
 		s.Problem = cmp.Or(render.Cut(first, 3*whoColumns), "its answer is empty: TLS, or no ZooKeeper")
@@ -148,14 +143,14 @@ func counters(ctx context.Context, e Ensemble, addr string) (map[string]string, 
 	if err != nil {
 		return nil, err
 	}
-	return pairs(text), nil
+	return pairs(text, "\t"), nil
 }
 
-// pairs reads the lines of mntr.
-func pairs(text string) map[string]string {
+// pairs reads lines of a name and a value.
+func pairs(text, between string) map[string]string {
 	values := map[string]string{}
 	for l := range strings.Lines(text) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(l), "\t"); ok {
+		if name, value, ok := strings.Cut(strings.TrimSpace(l), between); ok {
 			values[name] = value
 		}
 	}

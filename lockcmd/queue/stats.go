@@ -77,7 +77,7 @@ func sums(ctx context.Context, e Ensemble) (map[string]int64, string) {
 	}
 	all := map[string]int64{}
 	for _, text := range texts {
-		values := pairs(text)
+		values := pairs(text, "\t")
 		for _, name := range []string{toldOfDeletion, toldOfChildren} {
 			n, err := strconv.ParseInt(values[name], 10, 64)
 			if err != nil && text != "" {
