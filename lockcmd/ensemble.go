@@ -25,6 +25,10 @@ func (e ensemble) Children(ctx context.Context, path string) ([]string, error) {
 	return names, err
 }
 
+// oneReading is how many znodes are read by one multiRead. The answer stays within
+// the frame limit, 64 MiB of 256, whatever is in them.
+const oneReading = 64
+
 // Nodes is part of queue.Ensemble. The Stats of znodes that are not for us to read
 // come in a second flight.
 func (e ensemble) Nodes(ctx context.Context, paths []string) ([]queue.Node, error) {
@@ -32,23 +36,25 @@ func (e ensemble) Nodes(ctx context.Context, paths []string) ([]queue.Node, erro
 	if err != nil {
 		return nil, err
 	}
-	nodes := make([]queue.Node, len(paths))
-	gets := make([]*zkconn.Pending[zkconn.Node], len(paths))
-	stats := map[int]*zkconn.Pending[*zk.Stat]{}
-	for i, path := range paths {
-		gets[i] = p.Get(path)
+	read := readSingly
+	if len(paths) > oneReading && p.HasMultiRead(ctx) {
+		read = readInCuts
 	}
-	for i, get := range gets {
-		got, err := get.Wait(ctx)
-		switch {
-		case errors.Is(err, zkconn.NoAuth):
-			nodes[i].Hidden = true
-			stats[i] = p.Exists(paths[i])
-		case err != nil && !errors.Is(err, zkconn.NoNode):
-			return nil, err
-		default:
-			nodes[i].Data, nodes[i].Stat = got.Data, got.Stat
+	nodes := make([]queue.Node, 0, len(paths))
+	stats := map[int]*zkconn.Pending[*zk.Stat]{}
+	err = read(ctx, p, paths, func(got zkconn.Node, err error) error {
+		n := queue.Node{Data: got.Data, Stat: got.Stat}
+		if errors.Is(err, zkconn.NoAuth) {
+			n.Hidden = true
+			stats[len(nodes)] = p.Exists(paths[len(nodes)])
+		} else if err != nil && !errors.Is(err, zkconn.NoNode) {
+			return err
 		}
+		nodes = append(nodes, n)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	for i, stat := range stats {
 		if nodes[i].Stat, err = stat.Wait(ctx); err != nil && !errors.Is(err, zkconn.NoNode) {
@@ -56,6 +62,29 @@ func (e ensemble) Nodes(ctx context.Context, paths []string) ([]queue.Node, erro
 		}
 	}
 	return nodes, nil
+}
+
+func readInCuts(ctx context.Context, p *zkconn.Pipe, paths []string, add func(zkconn.Node, error) error) error {
+	var asked []*zkconn.Pending[[]zkconn.Reading]
+	for some := range slices.Chunk(paths, oneReading) {
+		asked = append(asked, p.MultiGet(some))
+	}
+	for _, a := range asked {
+		got, err := a.Wait(ctx)
+		if err != nil {
+			return err
+		}
+		for _, r := range got {
+			if err := add(r.Node, r.Err); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func readSingly(ctx context.Context, p *zkconn.Pipe, paths []string, add func(zkconn.Node, error) error) error {
+	return eachAnswer(ctx, paths, p.Get, add)
 }
 
 // Hosts is part of queue.Ensemble.
@@ -122,9 +151,14 @@ func listInCuts(ctx context.Context, p *zkconn.Pipe, dirs []string, add func([]s
 }
 
 func listSingly(ctx context.Context, p *zkconn.Pipe, dirs []string, add func([]string, error) error) error {
-	asked := make([]*zkconn.Pending[[]string], len(dirs))
-	for i, dir := range dirs {
-		asked[i] = p.Children(dir, false)
+	return eachAnswer(ctx, dirs, func(dir string) *zkconn.Pending[[]string] { return p.Children(dir, false) }, add)
+}
+
+// eachAnswer asks something of each path, all at once, and takes the answers in order.
+func eachAnswer[T any](ctx context.Context, paths []string, ask func(string) *zkconn.Pending[T], add func(T, error) error) error {
+	asked := make([]*zkconn.Pending[T], len(paths))
+	for i, path := range paths {
+		asked[i] = ask(path)
 	}
 	for _, a := range asked {
 		if err := add(a.Wait(ctx)); err != nil {

@@ -3,6 +3,7 @@ package lockcmd
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -120,24 +121,38 @@ func TestFreeAndForeign(t *testing.T) {
 }
 
 func TestDataThatIsNotForUs(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
-		b := newBed(t, addr)
-		other := open(t, addr, usual)
-		if err := other.AddAuth(zktest.Within(t), "digest", []byte("a:b")); err != nil {
-			t.Fatal(err)
+	for _, waiters := range []int{1, 2 * oneReading} { // read one by one, and in multiReads
+		t.Run(strconv.Itoa(waiters), func(t *testing.T) {
+			onBoth(t, func(t *testing.T, addr string) { oneHolderHidden(t, newBed(t, addr), waiters) })
+		})
+	}
+}
+
+func oneHolderHidden(t *testing.T, b *bed, waiters int) {
+	other := open(t, b.addr, usual)
+	if err := other.AddAuth(zktest.Within(t), "digest", []byte("a:b")); err != nil {
+		t.Fatal(err)
+	}
+	private := []zk.ACL{{Perms: zk.PermAll, Scheme: "auth"}}
+	b.create(other, "/"+uuid+"-lock-0000000001", "secret", private, true)
+	want := "lock holds 1"
+	for i := range waiters {
+		b.create(b.Session, fmt.Sprintf("/%s-lock-%010d", uuid, i+2), fmt.Sprint("waiter ", i+2), zkconn.OpenACL(), true)
+		want += fmt.Sprintf(", lock waits %d", i+2)
+	}
+	q := b.queue()
+	if got := brief(q); got != want {
+		t.Error(got)
+	}
+	c := q.Contenders[0]
+	if c.Who != "not readable" || c.Data != nil || c.Session != render.Hex(other.Info().ID) || c.Since == "" {
+		t.Errorf("%+v", c)
+	}
+	for i, c := range q.Contenders[1:] {
+		if got := string(c.Data); got != fmt.Sprint("waiter ", i+2) {
+			t.Errorf("%d: %q", i+2, got)
 		}
-		private := []zk.ACL{{Perms: zk.PermAll, Scheme: "auth"}}
-		b.create(other, "/"+uuid+"-lock-0000000001", "secret", private, true)
-		b.add(uuid + "-lock-0000000002")
-		q := b.queue()
-		if got := brief(q); got != "lock holds 1, lock waits 2" {
-			t.Error(got)
-		}
-		c := q.Contenders[0]
-		if c.Who != "not readable" || c.Data != nil || c.Session != render.Hex(other.Info().ID) || c.Since == "" {
-			t.Errorf("%+v", c)
-		}
-	})
+	}
 }
 
 func BenchmarkQueue1000(b *testing.B) {

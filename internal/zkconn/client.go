@@ -257,6 +257,11 @@ func (p *Pipe) Children(path string, watch bool) *Pending[[]string] {
 // servers from 3.6 on understand. The answer has one Listing for each path.
 func (p *Pipe) MultiChildren(paths []string) *Pending[[]Listing] { return add(p, multiChildren(paths)) }
 
+// MultiGet asks for the data and Stat of many znodes in one request, which servers
+// from 3.6 on understand. The answer has one Reading for each path; it may be as
+// long as all their data together.
+func (p *Pipe) MultiGet(paths []string) *Pending[[]Reading] { return add(p, multiGet(paths)) }
+
 // Create asks to make one persistent znode.
 func (p *Pipe) Create(path string, data []byte, acl []zk.ACL) *Pending[Written] {
 	return add(p, create(path, data, acl, CreateMode{}))

@@ -241,6 +241,12 @@ type Listing struct {
 	Err   error
 }
 
+// Reading is one znode, or why it could not be read.
+type Reading struct {
+	Node
+	Err error
+}
+
 // asking is an operation whose request is a path and what stands behind it.
 func asking[T any](code int32, path string, decode func(*answer) T, rest ...func(*jute.Encoder)) op[T] {
 	return op[T]{
@@ -307,24 +313,45 @@ func syncPath(ctx context.Context, s sender, path string) error {
 
 // multiChildren lists many znodes by one multiRead.
 func multiChildren(paths []string) op[[]Listing] {
-	return op[[]Listing]{
+	return multiRead(jute.OpGetChildren, paths, func(a *answer, err error) Listing {
+		if err != nil {
+			return Listing{Err: err}
+		}
+		return Listing{Names: a.Strings()}
+	})
+}
+
+// multiGet reads many znodes by one multiRead.
+func multiGet(paths []string) op[[]Reading] {
+	return multiRead(jute.OpGetData, paths, func(a *answer, err error) Reading {
+		if err != nil {
+			return Reading{Err: err}
+		}
+		return Reading{Node: a.node()}
+	})
+}
+
+// multiRead asks the same of many znodes in one request. one reads what became of
+// the next of them, a refusal included.
+func multiRead[T any](code int32, paths []string, one func(*answer, error) T) op[[]T] {
+	return op[[]T]{
 		code: jute.OpMultiRead, path: paths[0],
 		encode: func(e *jute.Encoder, root chroot) {
 			for _, path := range paths {
-				e.MultiHeader(jute.OpGetChildren, false, -1)
+				e.MultiHeader(code, false, -1)
 				e.String(root.server(path))
 				e.Bool(false)
 			}
 			e.MultiHeader(-1, true, -1)
 		},
-		decode: func(a *answer) []Listing {
-			out := make([]Listing, len(paths))
-			for i := range out {
+		decode: func(a *answer) []T {
+			out := make([]T, len(paths))
+			for i, path := range paths {
+				var err error
 				if a.refused() {
-					out[i].Err = a.root.refusal(Code(a.Int()), jute.OpGetChildren, paths[i])
-				} else {
-					out[i].Names = a.Strings()
+					err = a.root.refusal(Code(a.Int()), code, path)
 				}
+				out[i] = one(a, err)
 			}
 			return out
 		},
