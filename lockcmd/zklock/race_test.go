@@ -2,6 +2,7 @@ package zklock_test
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -56,39 +57,51 @@ func TestReleaseMeetsRemoval(t *testing.T) {
 	}
 }
 
-// The release, and a request to let go or a broken connection, at the same time.
+// The release, and a request to let go or a broken connection, at the same time. What
+// was cut is connected again after a second, so that several are at it.
 func TestReleaseMeetsChange(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(a *actor, node string) error{
-		"revocation": func(a *actor, node string) error {
+	const rounds = 150
+	for _, c := range []struct {
+		name   string
+		actors int
+		change func(a *actor, node string) error
+	}{
+		{"revocation", 1, func(a *actor, node string) error {
 			_, err := a.s.truth.Set(zktest.Within(a.s.T), node, []byte(zklock.RevokeMessage), -1)
 			return err
-		},
-		"cut": func(a *actor, _ string) error { a.proxy.Cut(); return nil },
+		}},
+		{"cut", 10, func(a *actor, _ string) error { a.proxy.Cut(); return nil }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := shared(t)
-			defer s.end()
-			a := s.proxied(usual, zklock.Options{})
-			for range 150 {
-				from := a.log.len()
-				lease := a.take(zklock.Exclusive)
-				var changing sync.WaitGroup
-				changing.Go(func() {
-					around()
-					if err := change(a, lease.Node()); err != nil && !errors.Is(err, zkconn.NoNode) {
-						t.Error(err)
-					}
-				})
-				around()
-				a.give(lease)
-				changing.Wait()
-				a.ended(from, nil)
-				isOpen(t, "lost", lease.Lost())
-			}
-		})
+		for i := range c.actors {
+			t.Run(fmt.Sprint(c.name, i), func(t *testing.T) {
+				t.Parallel()
+				s := shared(t)
+				defer s.end()
+				a := s.proxied(usual, zklock.Options{})
+				for range rounds / c.actors {
+					releaseMeets(t, a, c.change)
+				}
+			})
+		}
 	}
+}
+
+func releaseMeets(t *testing.T, a *actor, change func(a *actor, node string) error) {
+	from := a.log.len()
+	lease := a.take(zklock.Exclusive)
+	var changing sync.WaitGroup
+	changing.Go(func() {
+		around()
+		if err := change(a, lease.Node()); err != nil && !errors.Is(err, zkconn.NoNode) {
+			t.Error(err)
+		}
+	})
+	around()
+	a.give(lease)
+	changing.Wait()
+	a.ended(from, nil)
+	isOpen(t, "lost", lease.Lost())
 }
 
 // Sessions that are closed at any moment of a lock's life.
