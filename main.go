@@ -67,7 +67,7 @@ func run() int {
 		}
 		opts.Server = place.Addr
 	}
-	session, err := zkconn.Open(zkconn.Config{Servers: opts.Server, Timeout: opts.Timeout, ReadOnly: opts.ReadOnly, Auth: opts.Auth})
+	session, err := zkconn.Open(opts.Connection())
 	if err != nil {
 		return refuse(err)
 	}
@@ -77,7 +77,7 @@ func run() int {
 		Locks: locks, Format: opts.Format, Version: versionText(),
 		Streams: streams(opts, interactive), Out: output(os.Stdout), Err: output(os.Stderr), Stdin: os.Stdin,
 		StopAtError: opts.StopAtError, GoOn: opts.GoOn, Quiet: opts.Quiet, Window: opts.Window, Interrupts: interrupts,
-		Pager: os.Getenv("PAGER"), IsOption: app.IsOption,
+		Pager: os.Getenv("PAGER"), IsOption: app.IsOption, Clusters: opts.Clusters(), Yes: opts.Yes, Topics: map[string]string{"config": app.ConfigHelp()},
 	}
 	if place != nil {
 		cfg.Welcome, cfg.Notices = welcome(place), place.Ended()

@@ -97,7 +97,7 @@ var getACLCommand = &Command{
 // setAcl is one request, but not OneRequest: a server checks a write that comes before
 // it has been carried out against the ACL of before (PrepRequestProcessor, 3.8).
 var setACLCommand = &Command{
-	Name: "setAcl", Group: "Access", Args: "[-s] [-v version] [-R] path acl [version]",
+	Name: "setAcl", Group: "Access", Writes: true, Args: "[-s] [-v version] [-R] path acl [version]",
 	Summary: "write a znode's access control list",
 	Help: "The ACL is a comma-separated list of scheme:id:perms with perms out of cdrwa. With a version it is written only if" +
 		" the znode still has that aclVersion. With -R the whole subtree is changed, parents last.",

@@ -30,6 +30,7 @@ type Command struct {
 	Params  []Param // the positional words, in order; all but optional ones are needed
 	Offline bool    // works without a session
 	Sweeps  bool    // removes whole trees: no hint proposes it
+	Writes  bool    // may change the ensemble: not run where that is switched off
 
 	// OneRequest tells whether a line with these flags sends a single request, which
 	// every server knows, and touches nothing here but the screen: then the lines
@@ -74,6 +75,7 @@ const (
 	Choice     // one of Words, in any case
 	CommandName
 	Secret
+	Server // a connect string, or a cluster's name
 )
 
 // Param is one positional word.
@@ -142,6 +144,9 @@ func (l Line) Run(ctx context.Context, env *Env) error { return l.c.usage(l.run(
 
 // OneRequest is what the Command says of it.
 func (l Line) OneRequest() bool { return l.c.OneRequest != nil && l.c.OneRequest(l.fs) }
+
+// Writes is what the Command says of it.
+func (l Line) Writes() bool { return l.c.Writes }
 
 // Quota is what the Command says of it.
 func (l Line) Quota() bool { return l.c != nil && l.c.Quota }

@@ -80,7 +80,7 @@ func (n quotaNodes) read(ctx context.Context, node string) (jute.Quota, error) {
 }
 
 var setquotaCommand = &Command{
-	Name: "setquota", Group: "Quotas", Args: "-n|-b|-N|-B val path", Quota: true,
+	Name: "setquota", Group: "Quotas", Writes: true, Args: "-n|-b|-N|-B val path", Quota: true,
 	Summary: "limit a subtree's number of znodes or bytes of data",
 	Help: "A soft limit is only warned about in the server's log; a hard one is enforced by servers from 3.7 on that have" +
 		" enforceQuota=true. The other limits of the znode stay as they are.",
@@ -266,7 +266,7 @@ var listquotaCommand = &Command{
 }
 
 var delquotaCommand = &Command{
-	Name: "delquota", Group: "Quotas", Args: "[-n|-b|-N|-B] path",
+	Name: "delquota", Group: "Quotas", Writes: true, Args: "[-n|-b|-N|-B] path",
 	Summary: "remove a znode's quota, or one limit of it",
 	Example: "delquota -n /app",
 	Params:  []Param{pathParam},

@@ -16,16 +16,16 @@ import (
 )
 
 var connectCommand = &Command{
-	Name: "connect", Group: "Session", Args: "[host:port]",
+	Name: "connect", Group: "Session", Args: "[host:port | @cluster]",
 	Summary: "start a new session, here or with another ensemble",
-	Help: "Takes the same connect string as -server, and the present one when left out. The present session is closed first;" +
-		" its watches and credentials stay behind.",
+	Help: "Takes the same connect string as -server, or a cluster of the configuration file, and the present one when left out." +
+		" The present session is closed first; its watches and credentials stay behind.",
 	Example: "connect zk1:2181,zk2:2181/app",
-	Params:  []Param{{Name: "host:port", Kind: Data, Optional: true}},
+	Params:  []Param{{Name: "host:port", Kind: Server, Optional: true}},
 	Offline: true,
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
 		spec := strings.Join(args, "") // one word, or none
-		if spec != "" {
+		if spec != "" && !strings.HasPrefix(spec, zkconn.ClusterMark) {
 			if _, err := zkconn.ParseServers(spec); err != nil {
 				return Misuse("%s", err)
 			}
@@ -141,7 +141,7 @@ func clientConfig(config string) string {
 }
 
 var reconfigCommand = &Command{
-	Name: "reconfig", Group: "Ensemble",
+	Name: "reconfig", Group: "Ensemble", Writes: true,
 	Args: "[-s] [-v version] [[-file path] | [-members serverID=host:port1:port2;port3[,...]*]] |" +
 		" [-add serverId=host:port1:port2;port3[,...]]* [-remove serverId[,...]*]",
 	Summary: "change the ensemble's members",

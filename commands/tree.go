@@ -13,7 +13,7 @@ import (
 )
 
 var deleteallCommand = &Command{
-	Name: "deleteall", Group: "Trees", Args: "path [-b batch size] [-y]",
+	Name: "deleteall", Group: "Trees", Writes: true, Args: "path [-b batch size] [-y]",
 	Sweeps:  true,
 	Summary: "delete a znode and all below it",
 	Help: "Deletes leaves first, many at a time. Ctrl-C stops between batches and tells how far it got." +
@@ -30,7 +30,7 @@ var deleteallCommand = &Command{
 }
 
 var rmrCommand = &Command{
-	Name: "rmr", Group: "Trees", Args: "path [-y]",
+	Name: "rmr", Group: "Trees", Writes: true, Args: "path [-y]",
 	Sweeps:  true,
 	Summary: "delete a znode and all below it (3.4's name for deleteall)",
 	Example: "rmr /app/old",

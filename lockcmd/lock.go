@@ -108,7 +108,7 @@ func (f *lockFlags) check(argv []string) error {
 
 func (t *Table) lockCommand(k kind) *commands.Command {
 	return &commands.Command{
-		Name: k.command, Group: group,
+		Name: k.command, Group: group, Writes: true,
 		Args:    "[-n] [-w duration] [-b] [-E status] [-m note] [--acl acl] [-t duration] [--confirm] [--strict] [--wait-group] [--as family] [--revocable] path [-- command arg…]",
 		Summary: k.summary, Help: k.help + " " + lockHelp,
 		Example: k.command + " -w 10s -m 'nightly backup' /locks/backup",

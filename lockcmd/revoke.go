@@ -14,7 +14,7 @@ import (
 
 func (t *Table) revokeCommand() *commands.Command {
 	return &commands.Command{
-		Name: "revoke", Group: group, Args: "path [node]",
+		Name: "revoke", Group: group, Writes: true, Args: "path [node]",
 		Summary: "ask the holder of a lock to let go",
 		Help: "The request is written into the data of the holder's znode, or of the node that is named. A zksh that " +
 			"holds the lock tells its person who asks, and releases it by itself if it was taken with --revocable; " +

@@ -18,7 +18,7 @@ import (
 
 func (t *Table) unlockCommand() *commands.Command {
 	return &commands.Command{
-		Name: "unlock", Group: group, Args: "[-a] [--force node] [path]",
+		Name: "unlock", Group: group, Writes: true, Args: "[-a] [--force node] [path]",
 		Summary: "release a lock",
 		Help: "Without a path, the one lock this shell holds. A lock that was taken twice is released by the second " +
 			"unlock; one that is held for writing and reading is kept for reading by the first. Unlock also ends a " +

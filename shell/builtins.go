@@ -140,7 +140,7 @@ func (s *Shell) help(_ context.Context, env *commands.Env, args []string) error 
 	if c == nil {
 		return unknownCommand{args[0], s.registry.Hint(args[0])}
 	}
-	return env.Screen.Print(manual{c})
+	return env.Screen.Print(manual{c, s.cfg.Topics[c.Name]})
 }
 
 // overview is the answer of help: a heading for each group, whose commands are
@@ -150,7 +150,7 @@ func overview(r *commands.Registry) render.Answer {
 	manuals := []manual{}
 	for _, c := range r.All() {
 		width = max(width, len(names(c)))
-		manuals = append(manuals, manual{c})
+		manuals = append(manuals, manual{c: c})
 	}
 	var b strings.Builder
 	group := ""
@@ -171,7 +171,10 @@ func names(c *commands.Command) string {
 }
 
 // manual is the answer of help COMMAND.
-type manual struct{ c *commands.Command }
+type manual struct {
+	c     *commands.Command
+	topic string // more than its own help; may be empty
+}
 
 // Text has the usage, what it does, its flags and an example.
 func (m manual) Text(w io.Writer) error {
@@ -187,6 +190,9 @@ func (m manual) Text(w io.Writer) error {
 		b.WriteString("\nFlags\n" + usages)
 	}
 	fmt.Fprintf(&b, "\nExample\n  %s\n", m.c.Example)
+	if m.topic != "" {
+		b.WriteString("\n" + m.topic)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -222,5 +228,6 @@ func (m manual) MarshalJSON() ([]byte, error) {
 		Help    string   `json:"help,omitempty"`
 		Example string   `json:"example"`
 		Flags   []flag   `json:"flags"`
-	}{m.c.Name, m.c.Aliases, m.c.Group, m.c.Usage(), m.c.Summary, m.c.Help, m.c.Example, flags})
+		Topic   string   `json:"topic,omitempty"`
+	}{m.c.Name, m.c.Aliases, m.c.Group, m.c.Usage(), m.c.Summary, m.c.Help, m.c.Example, flags, m.topic})
 }

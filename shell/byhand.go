@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,10 +157,21 @@ func (h *byHand) prompt() line.Prompt {
 			locks = fmt.Sprintf(", %d locks", n)
 		}
 	}
+	cluster := s.cfg.Session.Cluster()
 	return line.Prompt{
-		Text:  fmt.Sprintf("[zk: %s(%s%s) %d] ", s.cfg.Session.Servers().Spec, state, locks, s.lines.Len()),
+		Text:  fmt.Sprintf("[zk: %s(%s%s) %d] ", cmp.Or(cluster, s.cfg.Session.Servers().Spec), state, locks, s.lines.Len()),
+		Color: s.colorOf(cluster),
 		Alert: state != zkconn.StateConnected,
 	}
+}
+
+func (s *Shell) colorOf(cluster string) string {
+	for _, c := range s.cfg.Clusters {
+		if c.Name == cluster {
+			return c.Color
+		}
+	}
+	return ""
 }
 
 func (*byHand) mode() commands.Mode { return commands.ByHand }

@@ -20,6 +20,7 @@ import (
 // their table.
 type completer struct {
 	registry *commands.Registry
+	clusters []Cluster
 	lines    *history.List
 	nodes    *nodeCache
 }
@@ -122,6 +123,12 @@ func (c *completer) values(param commands.Param, p *partial) choices {
 		var list []choice
 		for _, w := range param.Words {
 			list = append(list, choice{word: w})
+		}
+		return fitting(p.text, list)
+	case commands.Server:
+		var list []choice
+		for _, cluster := range c.clusters {
+			list = append(list, choice{word: cluster.Name})
 		}
 		return fitting(p.text, list)
 	case commands.Scheme:

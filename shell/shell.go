@@ -3,8 +3,10 @@
 package shell
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -45,10 +47,20 @@ type Config struct {
 
 	Locks Locks // held by commands; may be nil
 
+	Topics   map[string]string // what help adds to what it says of a command
+	Clusters []Cluster         // that can be connected to by name
+	Yes      bool              // writes need no leave where a person would be asked
+
 	Pager string // by hand: the program for what is longer than the screen; may be empty
 
 	Welcome string        // more lines of the banner, by hand
 	Notices <-chan string // remarks from outside, shown by hand as they come; may be nil
+}
+
+// Cluster is an ensemble that the configuration has a name for.
+type Cluster struct {
+	Name  string // with zkconn.ClusterMark
+	Color string // of its prompt, one of line.Colors; may be empty
 }
 
 // Locks are what commands keep from one line to the next.
@@ -92,7 +104,7 @@ func New(cfg Config) *Shell {
 		s.screen.printer.Width = func() int { columns, _ := cfg.Out.Size(); return columns }
 	}
 	s.registry = commands.NewRegistry(append(cfg.Commands, s.builtins())...)
-	s.completer = &completer{registry: s.registry, lines: &s.lines}
+	s.completer = &completer{registry: s.registry, clusters: cfg.Clusters, lines: &s.lines}
 	s.env = &commands.Env{Session: cfg.Session, Version: cfg.Version, Screen: front{s}, Streams: cfg.Streams}
 	return s
 }
@@ -129,6 +141,9 @@ func (s *Shell) runLine(ctx context.Context, line string) (string, error) {
 func (s *Shell) runText(ctx context.Context, line string) (string, error) {
 	cmd, l, err := s.read(line)
 	if err == nil {
+		err = s.leaveToWrite(ctx, line, l)
+	}
+	if err == nil {
 		err = run(ctx, s.env, l)
 	}
 	return cmd, err
@@ -155,7 +170,38 @@ func (s *Shell) readWords(words []commands.Word) (commands.Line, error) {
 	if errors.Is(err, pflag.ErrHelp) {
 		return s.registry.Find("help").Read(s.env, []commands.Word{{Text: name}})
 	}
+	if err == nil {
+		err = s.refuseWrites(l)
+	}
 	return l, err
+}
+
+// refuseWrites is an error if a line may write where that is switched off, or needs
+// the leave of a person who is not there.
+func (s *Shell) refuseWrites(l commands.Line) error {
+	where := cmp.Or(s.cfg.Session.Cluster(), "this server")
+	switch writes := s.cfg.Session.Writes(); {
+	case !l.Writes():
+	case writes == zkconn.WritesNever:
+		return fmt.Errorf("%w, on %s (writes = never, or --no-write): nothing was done", zkconn.ErrNoWrites, where)
+	case writes == zkconn.WritesAsk && !s.cfg.Yes && s.policy.mode() != commands.ByHand:
+		return fmt.Errorf("a write on %s needs leave (writes = ask), and there is nobody to ask; --yes gives it: nothing was done", where)
+	}
+	return nil
+}
+
+// leaveToWrite asks the person at the terminal before a line writes, where that is to
+// be asked.
+func (s *Shell) leaveToWrite(ctx context.Context, line string, l commands.Line) error {
+	if !l.Writes() || s.cfg.Session.Writes() != zkconn.WritesAsk || s.cfg.Yes || s.policy.mode() != commands.ByHand {
+		return nil
+	}
+	yes, err := s.env.Screen.Ask(ctx, fmt.Sprintf("%s would be run on %s. Go on? [y/N] ",
+		history.Redacted(line), cmp.Or(s.cfg.Session.Cluster(), s.cfg.Session.Servers().Spec)))
+	if err == nil && !yes {
+		err = errors.New("not run")
+	}
+	return err
 }
 
 // run carries a line out. What ended its context is its error.

@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -16,29 +15,101 @@ import (
 
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/shell/line"
 )
 
-// settings are the keys of the configuration file.
-var settings = map[string]func(o *Options, value string) error{
-	"server": func(o *Options, v string) error {
+// setting is a key of the configuration file.
+type setting struct {
+	key     string
+	value   string // how it is written
+	about   string
+	cluster bool // belongs to an ensemble: it may stand in a cluster's section
+	set     func(o *Options, value string) error
+}
+
+// settings are the keys of the configuration file, in the order of help.
+var settings = []setting{
+	{"server", "host[:port][,…][/chroot]", "the servers; in a section they are needed", true, func(o *Options, v string) error {
 		o.Server = v
+		if strings.HasPrefix(v, zkconn.ClusterMark) {
+			return nil
+		}
 		_, err := zkconn.ParseServers(v)
 		return err
-	},
-	"timeout": func(o *Options, v string) error { return assign(&o.Timeout, v, parseTimeout) },
-	"output":  func(o *Options, v string) error { return assign(&o.Format, v, render.ParseFormat) },
-	"auth-file": func(o *Options, v string) error {
+	}},
+	{"timeout", "ms", "session timeout in milliseconds", true, func(o *Options, v string) error { return assign(&o.Timeout, v, parseTimeout) }},
+	{"auth-file", "file", "credentials, lines \"scheme credential\"; beside this file if the name is relative", true, func(o *Options, v string) error {
 		o.AuthFile = v
+		if v != "" && !filepath.IsAbs(v) {
+			o.AuthFile = filepath.Join(filepath.Dir(o.configFile), v)
+		}
 		return nil
-	},
-	"history": func(o *Options, v string) error {
+	}},
+	{"writes", "allow|ask|never", "whether commands may write: ask asks by hand, and refuses elsewhere without --yes", true, func(o *Options, v string) error {
+		return assign(&o.Writes, v, parseWrites)
+	}},
+	{"colour", strings.Join(line.Colors, "|"), "of the cluster's prompt", true, func(o *Options, v string) error {
+		if !slices.Contains(line.Colors, v) {
+			return fmt.Errorf("colour %q is none of %s", v, strings.Join(line.Colors, ", "))
+		}
+		o.colour = v
+		return nil
+	}},
+	{"output", "text|table|json", "the form of answers", false, func(o *Options, v string) error { return assign(&o.Format, v, render.ParseFormat) }},
+	{"history", "n", "how many lines typed by hand are kept; 0: none", false, func(o *Options, v string) error {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 0 {
 			return fmt.Errorf("history %q is not a number of lines", v)
 		}
 		o.HistoryLines = n
 		return nil
-	},
+	}},
+}
+
+// keys names the settings, those of a section only if it is about one.
+func keys(section bool) string {
+	var names []string
+	for _, s := range settings {
+		if s.cluster || !section {
+			names = append(names, s.key)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+func findSetting(key string, section bool) *setting {
+	for i, s := range settings {
+		if s.key == key && (s.cluster || !section) {
+			return &settings[i]
+		}
+	}
+	return nil
+}
+
+// ConfigHelp explains the configuration file, for help config.
+func ConfigHelp() string {
+	width := 0
+	for _, s := range settings {
+		width = max(width, len(s.key))
+	}
+	var b strings.Builder
+	b.WriteString("The configuration file\n\nLines KEY = VALUE in zksh/config, in the user's folder for configurations.\n")
+	for _, s := range settings {
+		fmt.Fprintf(&b, "  %-*s  %s\n  %-*s  %s\n", width, s.key, s.value, width, "", s.about)
+	}
+	b.WriteString("A section [NAME] is a cluster, which zksh @NAME and connect @NAME connect to. All but\n" +
+		"output and history may stand in it; of what stands above the sections it takes\n" +
+		"timeout and writes.\n")
+	return b.String()
+}
+
+func parseWrites(v string) (zkconn.Writes, error) {
+	switch w := zkconn.Writes(v); w {
+	case zkconn.WritesAllowed, zkconn.WritesAsk, zkconn.WritesNever:
+		return w, nil
+	}
+	return "", fmt.Errorf("writes %q is none of allow, ask, never", v)
 }
 
 // assign leaves the target as it is when the text is malformed.
@@ -50,8 +121,8 @@ func assign[T any](to *T, text string, parse func(string) (T, error)) error {
 	return err
 }
 
-// readConfig reads lines "key = value"; # starts a comment line. A file that is
-// not there is none. File names in it are relative to its place.
+// readConfig reads lines "key = value", and sections of them; # starts a comment
+// line. A file that is not there is none.
 func (o *Options) readConfig(name string) error {
 	data, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -60,20 +131,34 @@ func (o *Options) readConfig(name string) error {
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
+	o.configFile = name
+	var section *cluster
 	for n, line := range settingLines(data) {
-		key, value, ok := strings.Cut(line, "=")
-		key = strings.TrimSpace(key)
-		set := settings[key]
-		if !ok || set == nil {
-			return fmt.Errorf("%s:%d: %q is no setting; write KEY = VALUE with one of %s", name, n, line,
-				strings.Join(slices.Sorted(maps.Keys(settings)), ", "))
+		at := fmt.Sprintf("%s:%d", name, n)
+		if line[0] == '[' {
+			if section, err = o.newSection(line, at); err != nil {
+				return err
+			}
+			continue
 		}
-		if err := set(o, strings.TrimSpace(value)); err != nil {
-			return fmt.Errorf("%s:%d: %w", name, n, err)
+		key, value, ok := strings.Cut(line, "=")
+		set := findSetting(strings.TrimSpace(key), section != nil)
+		if !ok || set == nil {
+			return fmt.Errorf("%s: %q is no setting%s; write KEY = VALUE with one of %s", at, line,
+				section.of(), keys(section != nil))
+		}
+		to := o
+		if section != nil {
+			to = &section.Options
+		}
+		if err := set.set(to, strings.TrimSpace(value)); err != nil {
+			return fmt.Errorf("%s: %w", at, err)
 		}
 	}
-	if o.AuthFile != "" && !filepath.IsAbs(o.AuthFile) {
-		o.AuthFile = filepath.Join(filepath.Dir(name), o.AuthFile)
+	for _, c := range o.clusters {
+		if c.Server == "" {
+			return fmt.Errorf("%s: the section %s lacks its server", c.at, c.name)
+		}
 	}
 	return nil
 }

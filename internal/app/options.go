@@ -3,10 +3,12 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,10 +24,15 @@ import (
 // from the configuration file, then from ZKSH_SERVER, then from the command line.
 type Options struct {
 	Server  string
+	Cluster string        // whose section was taken; empty: none
 	Timeout time.Duration // of the session, and of connecting
 
 	AuthFile string              // with credentials; empty: none
 	Auth     []zkconn.Credential // out of it
+
+	Writes  zkconn.Writes // empty: allowed
+	NoWrite bool          // nothing is written anywhere
+	Yes     bool          // writes need no leave
 
 	ReadOnly bool
 	Wait     bool // -waitforconnection
@@ -47,6 +54,12 @@ type Options struct {
 	SandboxDir string // where shells with a sandbox meet; empty: nowhere
 
 	Command []string // one-shot
+
+	configFile   string // empty: there is none
+	clusters     []*cluster
+	colour       string // of a cluster's prompt
+	above        above
+	timeoutGiven time.Duration // on the command line; 0: it was not
 }
 
 // Environment is what options depend on besides the command line.
@@ -75,6 +88,8 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.StringVar(&o.Server, "server", o.Server, "the servers, `host[:port][,…][/chroot]`")
 	set.StringVar(&timeout, "timeout", timeout, "session timeout in `ms`; bounds connecting as well")
 	set.StringVar(&o.AuthFile, "auth-file", o.AuthFile, "authenticate by this `file`: lines \"scheme credential\", open to nobody else")
+	set.BoolVar(&o.NoWrite, "no-write", false, "refuse every command that writes or locks, wherever it is connected to")
+	set.BoolVar(&o.Yes, "yes", false, "write without being asked, on a cluster with writes = ask")
 	set.BoolVarP(&o.ReadOnly, "readonly", "r", false, "accept a server that is cut off from its ensemble, for reading")
 	set.BoolVar(&o.Wait, "waitforconnection", false, "try to connect until the timeout before anything else")
 	set.StringVarP(&format, "output", "o", format, "output `form`: text, table or json")
@@ -96,11 +111,14 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 			return err
 		}
 		o.HasFile = set.Changed("file")
+		if set.Changed("timeout") {
+			o.timeoutGiven = o.Timeout
+		}
 		switch {
 		case o.Window < 1 || o.Window > maxWindow:
 			return fmt.Errorf("window %d is not a number of lines from 1 to %d", o.Window, maxWindow)
-		case o.Sandbox && set.Changed("server"):
-			return errors.New("-sandbox and -server were both given; a sandbox is a server of its own")
+		case o.Sandbox && (set.Changed("server") || o.Cluster != ""):
+			return errors.New("-sandbox and another server were both given; a sandbox is a server of its own")
 		case set.Changed("listen") && !o.Sandbox:
 			return errors.New("-listen needs -sandbox")
 		case set.Changed("listen") && o.Listen == "":
@@ -148,25 +166,20 @@ func (o *Options) parse(args []string, env Environment) error {
 	if env.ConfigDir != "" {
 		configErr = o.readConfig(filepath.Join(env.ConfigDir, "zksh", "config"))
 	}
+	o.above = above{o.Timeout, o.Writes}
 	if s := env.Getenv("ZKSH_SERVER"); s != "" {
 		o.Server = s
 	}
-	set, finish := declare(o)
-	words := make([]commands.Word, len(args))
-	for i, a := range args {
-		words[i] = commands.Word{Text: a}
-	}
-	line, err := commands.Reorder(set, words, true)
-	if err == nil {
-		err = set.Parse(line)
-	}
-	if err == nil {
-		err = finish()
-	}
+	args, err := o.takeCluster(args)
 	if err != nil {
+		return cmp.Or(configErr, err)
+	}
+	if o.Command, err = o.parseArgs(args); err != nil {
 		return err
 	}
-	o.Command = set.Args()
+	if o.Cluster != "" && o.Server == o.Cluster { // -server named it
+		o.Server = o.cluster(o.Cluster).Server
+	}
 	if o.HasFile && len(o.Command) > 0 {
 		return fmt.Errorf("-f gives the commands already; unexpected command %q", o.Command[0])
 	}
@@ -179,12 +192,55 @@ func (o *Options) parse(args []string, env Environment) error {
 	if configErr != nil {
 		return configErr
 	}
-	if o.AuthFile != "" {
-		if o.Auth, err = readAuthFile(o.AuthFile); err != nil {
-			return err
-		}
+	if err := o.readAuth(); err != nil {
+		return err
 	}
 	_, err = zkconn.ParseServers(o.Server)
+	return err
+}
+
+// parseArgs reads the options that stand in args, and returns what follows them.
+func (o *Options) parseArgs(args []string) (rest []string, err error) {
+	set, finish := declare(o)
+	words := make([]commands.Word, len(args))
+	for i, a := range args {
+		words[i] = commands.Word{Text: a}
+	}
+	line, err := commands.Reorder(set, words, true)
+	if err == nil {
+		err = set.Parse(line)
+	}
+	if err == nil {
+		err = finish()
+	}
+	return set.Args(), err
+}
+
+// takeCluster takes the options of the cluster that args name, by @NAME before the
+// command or as the server, and leaves of args what says more. Options of the command
+// line count for more than those of the cluster.
+func (o *Options) takeCluster(args []string) ([]string, error) {
+	first := *o
+	rest, err := first.parseArgs(args)
+	named := err == nil && len(rest) > 0 && strings.HasPrefix(rest[0], zkconn.ClusterMark)
+	switch {
+	case named && first.Server != o.Server:
+		return nil, fmt.Errorf("-server %s and %s were both given", first.Server, rest[0])
+	case named:
+		first.Server = rest[0]
+		args = slices.Concat(args[:len(args)-len(rest)], rest[1:])
+	case !strings.HasPrefix(first.Server, zkconn.ClusterMark):
+		return args, nil
+	}
+	return args, o.enter(first.Server)
+}
+
+// readAuth reads the file of credentials, if there is one.
+func (o *Options) readAuth() (err error) {
+	o.Auth = nil
+	if o.AuthFile != "" {
+		o.Auth, err = readAuthFile(o.AuthFile)
+	}
 	return err
 }
 

@@ -94,7 +94,7 @@ func TestBadOptions(t *testing.T) {
 		{"", []string{"-o", "xml"}, "xml"},
 		{"", []string{"-f", "x", "ls"}, "ls"},
 		{"server h:1\n", nil, "config:1"},
-		{"\nnope = 1\n", nil, "config:2: \"nope = 1\" is no setting; write KEY = VALUE with one of auth-file, history, output, server, timeout"},
+		{"\nnope = 1\n", nil, "config:2: \"nope = 1\" is no setting; write KEY = VALUE with one of auth-file, colour, history, output, server, timeout, writes"},
 		{"timeout = x\n", nil, "config:1"},
 		{"auth-file = nowhere\n", nil, filepath.Join("zksh", "nowhere")},
 	} {

@@ -47,6 +47,7 @@ func generated() map[string]string {
 		"<!-- commands: written by the tests, see CONTRIBUTING -->": table.String(),
 		"<!-- options -->":  "```\n" + app.Help() + "```\n",
 		"<!-- statuses -->": statuses.String(),
+		"<!-- settings -->": "```\n" + app.ConfigHelp() + "```\n",
 	}
 }
 

@@ -238,6 +238,11 @@ func Creates(op int32) bool {
 	return op == OpCreate || op == OpCreate2 || op == OpCreateContainer || op == OpCreateTTL
 }
 
+// Writes tells whether an operation may change a znode or the ensemble.
+func Writes(op int32) bool {
+	return Creates(op) || op == OpDelete || op == OpSetData || op == OpSetACL || op == OpMulti || op == OpReconfig
+}
+
 // PathFault finds what is wrong with the names in a path, as clients and servers
 // see it alike, in PathUtils' words; its position counts UTF-16 units from 0. What
 // a path begins and ends with is the caller's to look at.

@@ -235,6 +235,7 @@ func (c Client) Pipe(ctx context.Context, path string) (*Pipe, error) {
 
 // add sends a request behind those made before.
 func add[T any](p *Pipe, o op[T]) *Pending[T] {
+	o.err = cmp.Or(o.err, p.k.l.cfg.refuses(o.code))
 	a := bind(p.ctx, p.k.l, p.root, o)
 	if o.err == nil {
 		p.k.send(a.call)

@@ -61,6 +61,9 @@ func do[T any](ctx context.Context, s sender, o op[T]) (none T, err error) {
 		return none, o.err
 	}
 	k, root, err := s.connection(ctx, o.path)
+	if err == nil {
+		err = k.l.cfg.refuses(o.code)
+	}
 	if err != nil {
 		return none, err
 	}

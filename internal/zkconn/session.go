@@ -25,6 +25,12 @@ type Config struct {
 	NoEvents bool         // nobody takes Events: they are dropped
 	Auth     []Credential // sent before anything else
 
+	Cluster string // the name of the ensemble, which begins with ClusterMark; empty if it has none
+	Writes  Writes // empty: allowed
+	// Resolve gives the configuration for another connect string or cluster. Nil: the
+	// present one serves, but for its credentials, and no cluster is known.
+	Resolve func(spec string) (Config, error)
+
 	dial func(ctx context.Context, network, addr string) (net.Conn, error) // nil is net.Dialer's; for tests
 }
 
@@ -76,16 +82,17 @@ func (s *Session) Another(timeout time.Duration, tap func(net.Conn) net.Conn) (*
 func (s *Session) current() *link { return s.link.Load() }
 
 // Connect closes the session, if it is open, and starts a new one with the given
-// connect string, or with the current one when it is empty. Watches and the
-// credentials of AddAuth stay behind, and those of the Config do unless the connect
-// string stays the same. A malformed connect string changes nothing.
+// connect string or cluster, or with the current one when it is empty. Watches and
+// the credentials of AddAuth stay behind, and those of the Config do unless the
+// ensemble stays the same. A malformed connect string, or a cluster that cannot be
+// made out, changes nothing.
 func (s *Session) Connect(ctx context.Context, spec string) error {
 	last := s.current()
-	cfg := last.cfg
-	if spec != "" {
-		cfg.Servers = spec
+	cfg, err := last.cfg.to(spec)
+	if err != nil {
+		return err
 	}
-	if cfg.Servers != last.cfg.Servers || look(last, func() bool { return last.refused != nil }) {
+	if look(last, func() bool { return last.refused != nil }) && cfg.Cluster == last.cfg.Cluster && cfg.Servers == last.cfg.Servers {
 		cfg.Auth = nil
 	}
 	servers, err := ParseServers(cfg.Servers)
@@ -129,6 +136,12 @@ func (s *Session) State() State {
 	l := s.current()
 	return look(l, func() State { return l.state })
 }
+
+// Cluster is the name of the ensemble, with its ClusterMark; empty if it has none.
+func (s *Session) Cluster() string { return s.current().cfg.Cluster }
+
+// Writes says whether the ensemble may be written to.
+func (s *Session) Writes() Writes { return s.current().cfg.Writes }
 
 // Servers is the connect string in use, as it was given.
 func (s *Session) Servers() Servers { return s.current().servers }

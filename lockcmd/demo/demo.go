@@ -27,7 +27,7 @@ func Command() *commands.Command {
 		names[i] = s.name
 	}
 	return &commands.Command{
-		Name: "lockdemo", Group: "Locks",
+		Name: "lockdemo", Group: "Locks", Writes: true,
 		Args: "[scheme…] [-n sizes] [--hold duration] [--poll duration] [--readers count] [--classic] [--step] [--slow factor]" +
 			" [--kill-holder] [--kill-middle] [--record file] [--svg file] [-y]",
 		Summary: "play ways to lock side by side, and count what they cost",

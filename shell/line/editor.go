@@ -45,8 +45,12 @@ var (
 // Prompt is what stands before the line being typed.
 type Prompt struct {
 	Text  string
-	Alert bool // it tells of trouble
+	Color string // one of Colors; empty: the terminal's own
+	Alert bool   // it tells of trouble, in a color of its own
 }
+
+// Colors are those that a prompt may have.
+var Colors = []string{"black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"}
 
 // Proposals are what the text before the cursor may become.
 type Proposals struct {

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	prompt "github.com/c-bata/go-prompt"
@@ -224,10 +225,17 @@ func (w *promptWriter) draw(v view) {
 
 // dressed is a prompt as it is shown.
 func (w *promptWriter) dressed(p Prompt) string {
-	if p.Alert && w.color {
-		return alertColor + visible(p.Text) + noColor
+	text := visible(p.Text)
+	if !w.color {
+		return text
 	}
-	return visible(p.Text)
+	if p.Alert {
+		return alertColor + text + noColor
+	}
+	if i := slices.Index(Colors, p.Color); i >= 0 { // they stand in the terminal's order
+		return fmt.Sprintf("\x1b[%dm%s%s", 30+i, text, noColor)
+	}
+	return text
 }
 
 // behind is the cell behind the last one of a line.

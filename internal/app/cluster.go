@@ -1,0 +1,115 @@
+package app
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/shell"
+)
+
+// cluster is a section of the configuration file. Of its options only those that
+// belong to an ensemble are used.
+type cluster struct {
+	Options
+	name string // with the mark
+	at   string // where the section begins
+}
+
+// of says where a setting was meant to be; it may be asked of nil.
+func (c *cluster) of() string {
+	if c == nil {
+		return ""
+	}
+	return " of a cluster"
+}
+
+// newSection begins a section. It takes the timeout and the writes of what stands
+// above, and nothing that could let somebody in.
+func (o *Options) newSection(line, at string) (*cluster, error) {
+	name, closed := strings.CutSuffix(line[1:], "]")
+	if !closed || name == "" || strings.ContainsAny(name, " \t/,:[]\"'@") {
+		return nil, fmt.Errorf("%s: %q is no section; write [NAME], without blanks, quotes and the signs / , : @", at, line)
+	}
+	c := &cluster{name: zkconn.ClusterMark + name, at: at}
+	if earlier := o.cluster(c.name); earlier != nil {
+		return nil, fmt.Errorf("%s: the section [%s] is there already, at %s", at, name, earlier.at)
+	}
+	c.Timeout, c.Writes, c.configFile = o.Timeout, o.Writes, o.configFile
+	o.clusters = append(o.clusters, c)
+	return c, nil
+}
+
+func (o *Options) cluster(name string) *cluster {
+	for _, c := range o.clusters {
+		if c.name == name {
+			return c
+		}
+	}
+	return nil
+}
+
+// enter takes the options of a cluster for the program's.
+func (o *Options) enter(name string) error {
+	c := o.cluster(name)
+	if c == nil {
+		return o.unknown(name)
+	}
+	o.Cluster, o.Server, o.Timeout, o.AuthFile, o.Writes = c.name, c.Server, c.Timeout, c.AuthFile, c.Writes
+	return nil
+}
+
+func (o *Options) unknown(name string) error {
+	if len(o.clusters) == 0 {
+		return fmt.Errorf("no cluster %s is known; a section [%s] in zksh/config names one (help config)",
+			name, strings.TrimPrefix(name, zkconn.ClusterMark))
+	}
+	var names []string
+	for _, c := range o.clusters {
+		names = append(names, c.name)
+	}
+	return fmt.Errorf("no cluster %s is known; there are %s", name, strings.Join(names, ", "))
+}
+
+// Connection is the configuration of a session.
+func (o *Options) Connection() zkconn.Config {
+	cfg := zkconn.Config{Servers: o.Server, Timeout: o.Timeout, ReadOnly: o.ReadOnly, Auth: o.Auth,
+		Cluster: o.Cluster, Writes: o.Writes, Resolve: o.resolve}
+	if o.NoWrite {
+		cfg.Writes = zkconn.WritesNever
+	}
+	return cfg
+}
+
+// resolve is a zkconn.Config's Resolve: a cluster by its section, and a connect string
+// with what was said of no cluster.
+func (o *Options) resolve(spec string) (zkconn.Config, error) {
+	to := *o
+	if strings.HasPrefix(spec, zkconn.ClusterMark) {
+		if err := to.enter(spec); err != nil {
+			return zkconn.Config{}, err
+		}
+	} else {
+		to.Cluster, to.Server, to.AuthFile, to.Timeout, to.Writes = "", spec, "", o.above.timeout, o.above.writes
+	}
+	if o.timeoutGiven > 0 {
+		to.Timeout = o.timeoutGiven
+	}
+	err := to.readAuth()
+	return to.Connection(), err
+}
+
+// above is what stands above the sections, and counts for a connect string.
+type above struct {
+	timeout time.Duration
+	writes  zkconn.Writes
+}
+
+// Clusters are the names and colours of the sections.
+func (o *Options) Clusters() (list []shell.Cluster) {
+	for _, c := range o.clusters {
+		list = append(list, shell.Cluster{Name: c.name, Color: c.colour})
+	}
+	return list
+}

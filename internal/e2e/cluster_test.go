@@ -1,0 +1,96 @@
+//go:build unix
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+// A cluster that is to be asked about, by hand: its name and colour stand in the
+// prompt, and nothing is written without a yes.
+func TestClusterByHand(t *testing.T) {
+	t.Parallel()
+	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
+	s := openBash(t, 100, 30)
+	dir := filepath.Join(s.home, "config", "zksh")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	config := fmt.Sprintf("[live]\nserver = %s\nwrites = ask\ncolour = blue\n[safe]\nserver = %[1]s\nwrites = never\n", server)
+	if err := os.WriteFile(filepath.Join(dir, "config"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.line("clear; zksh -q @live")
+	s.want(`\[zk: @live\(CONNECTED\) 0\]$`)
+	if colored := s.tmux("capture-pane", "-p", "-e"); !strings.Contains(colored, "\x1b[34m[zk: @live(CONNECTED) 0]") {
+		t.Errorf("the prompt is not blue: %q", colored)
+	}
+	s.line("create /x")
+	s.want(`create /x would be run on @live\. Go on\? \[y/N\]`)
+	s.line("")
+	s.want(`^not run$`)
+	s.keys("C-l")
+	s.want(`\A\[zk: @live\(CONNECTED\) 1\]$`)
+	s.line("create /x")
+	s.want(`create /x would be run on @live\. Go on\? \[y/N\]$`)
+	s.line("y")
+	s.want(`^Created /x$`)
+	s.text("connect @")
+	s.want(`^ +@live$`)
+	s.want(`^ +@safe$`)
+	s.line("safe")
+	s.want(`\[zk: @safe\(CONNECTED\) 3\]$`)
+	s.line("delete /x")
+	s.want(`^writes are switched off here, on @safe `)
+	s.line("ls /")
+	s.want(`^\[x, zookeeper\]$`)
+}
+
+// A command that writes says so in its table, so that it is refused before it begins;
+// one that does not must have nothing to send that the connection would refuse.
+func TestCommandsThatWriteSaySo(t *testing.T) {
+	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
+	for _, c := range registry().All() {
+		cmd := exec.CommandContext(zktest.Within(t), "zksh", "-server", server, "--no-write")
+		cmd.Stdin = strings.NewReader(c.Example + "\n")
+		out, err := cmd.CombinedOutput()
+		if refused := strings.Contains(string(out), "writes are switched off"); refused != c.Writes {
+			t.Errorf("%s: writes %v, refused %v: %v, %s", c.Example, c.Writes, refused, err, out)
+		}
+	}
+}
+
+// The configuration that the README shows can be read, and its clusters be connected to.
+func TestReadmeConfiguration(t *testing.T) {
+	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
+	zksh(t, "-server", server, "create", "/app")
+	block := regexp.MustCompile("(?s)```ini\n(.*?)```").FindStringSubmatch(readFile(t, readme))
+	if block == nil {
+		t.Fatal("the README shows no configuration")
+	}
+	config := regexp.MustCompile(`zk1:2181,zk2:2181,zk3:2181|old:2181`).ReplaceAllString(block[1], server)
+	home := t.TempDir()
+	dir := filepath.Join(home, "config", "zksh")
+	err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "config"), []byte(config), 0o600),
+		os.WriteFile(filepath.Join(dir, "prod.auth"), []byte("digest ann:secret\n"), 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{"ls /": "[app, zookeeper]\n", "@prod ls /": "[]\n", "@backup ls /": "[app, zookeeper]\n"} {
+		cmd := exec.CommandContext(zktest.Within(t), "zksh", strings.Fields(args)...)
+		cmd.Env = homeEnv(home)
+		if out, err := cmd.CombinedOutput(); err != nil || string(out) != want {
+			t.Errorf("zksh %s: %q, %v", args, out, err)
+		}
+	}
+}
