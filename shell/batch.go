@@ -2,6 +2,7 @@ package shell
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ func (b *batch) run(ctx context.Context, lines <-chan batchLine) {
 	for ctx.Err() == nil {
 		select {
 		case l := <-lines:
-			if l.err == io.EOF || !b.take(ctx, w, l) {
+			if l.err == io.EOF || !b.take(ctx, w, l) || !l.more && !w.exact.flush() {
 				return
 			}
 		case <-w.over:
@@ -56,7 +57,7 @@ func (b *batch) take(ctx context.Context, w *window, l batchLine) bool {
 	if l.err == nil && blankOrComment(l.text) {
 		return true
 	}
-	st := &step{number: l.number, err: l.err}
+	st := newStep(l)
 	if l.err == nil {
 		b.s.number = b.s.lines.Add(l.text)
 		st.cmd, st.line, st.err = b.s.read(l.text)
@@ -82,7 +83,7 @@ func (b *batch) take(ctx context.Context, w *window, l batchLine) bool {
 		}
 	}
 	if together {
-		return w.begin(st)
+		return w.begin(st, len(l.text))
 	}
 	b.line = l.number
 	err := st.err
@@ -114,6 +115,7 @@ type batchLine struct {
 	number int
 	err    error
 	last   bool // nothing follows the error
+	more   bool // another line has been read
 }
 
 // readAhead reads one line ahead, so that waiting for the next one can be broken
@@ -126,6 +128,7 @@ func readAhead(ctx context.Context, r io.Reader) <-chan batchLine {
 		for {
 			var l batchLine
 			l.text, l.number, l.err = lines.Next()
+			l.more = lines.More()
 			l.last = l.err != nil && !errors.Is(l.err, errLongLine)
 			select {
 			case out <- l:
@@ -208,7 +211,16 @@ type lineReader struct {
 }
 
 func newLineReader(r io.Reader) *lineReader {
-	return &lineReader{in: bufio.NewReader(r)}
+	return &lineReader{in: bufio.NewReaderSize(r, 64<<10)}
+}
+
+// More tells whether Next has a line without waiting for input.
+func (l *lineReader) More() bool {
+	read, _ := l.in.Peek(l.in.Buffered()) // as much cannot fail
+	if l.skipLF {
+		read = bytes.TrimPrefix(read, []byte("\n"))
+	}
+	return bytes.ContainsAny(read, "\r\n")
 }
 
 // Next returns the next line without its end, and its number from 1. It
