@@ -68,6 +68,7 @@ func (b *batch) take(ctx context.Context, w *window, l batchLine) bool {
 	}
 	if l.err != nil {
 		b.line = l.number
+		b.s.spoil(l.number, l.err)
 		b.fail("", l.err)
 		return !l.last && !b.over(l.err)
 	}
@@ -77,24 +78,26 @@ func (b *batch) take(ctx context.Context, w *window, l batchLine) bool {
 			return false
 		}
 		b.line = l.number
+		b.s.spoil(l.number, err)
 		b.fail("", err)
 		if b.over(err) {
 			return false
 		}
 	}
 	if together {
-		return w.begin(st, len(l.text))
+		return w.begin(st)
 	}
 	b.line = l.number
 	err := st.err
 	if err == nil {
-		err = run(ctx, b.s.env, st.line)
+		err = b.s.carryOut(ctx, st.cmd, st.line)
 	}
 	w.alone(st)
 	if errors.Is(err, errQuit) {
 		return false
 	}
 	err = errors.Join(err, b.s.showEvents(), b.s.lost())
+	b.s.spoil(l.number, err)
 	b.fail(st.cmd, err)
 	return !b.over(err)
 }
@@ -184,6 +187,7 @@ func (b *batch) wording(cmd string, err error) []string {
 	return []string{text}
 }
 
+func (b *batch) number() int                { return b.line }
 func (*batch) shows(e zkconn.Event) bool    { return !e.Session() }
 func (*batch) expired(e expiredError) error { return e }
 func (*batch) redoing(string)               {}
@@ -196,6 +200,10 @@ func (*batch) released(locks string) string {
 // maxLine bounds a line of input. A server takes about 1 MB in one request,
 // so nothing useful is longer, and a binary file fed by mistake stays small.
 const maxLine = 4 << 20
+
+// maxRead is how much of the lines to come is read at a time: together they make no
+// request that is near a server's limit.
+const maxRead = 256 << 10
 
 // errLongLine is the error of a line that is longer than that. It was read to its
 // end, and the next line can be read.
@@ -211,7 +219,7 @@ type lineReader struct {
 }
 
 func newLineReader(r io.Reader) *lineReader {
-	return &lineReader{in: bufio.NewReaderSize(r, 64<<10)}
+	return &lineReader{in: bufio.NewReaderSize(r, maxRead)}
 }
 
 // More tells whether Next has a line without waiting for input.

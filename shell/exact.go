@@ -13,23 +13,18 @@ type exact struct {
 	steps []*step             // that have joined it, and maybe a last one that has failed before it could
 }
 
-// The bounds of such a multi: of its lines, and of their length and its own.
-const (
-	maxTogether     = 100
-	maxTogetherSize = 256 << 10
-)
+// maxTogether is how many lines go together at most. How long they may be is bounded by
+// maxRead.
+const maxTogether = 100
 
-// takes tells whether a line of so many bytes can go together with others. Events of one
-// multi all come before its answer: so with a watch left each line goes alone.
-func (e *exact) takes(st *step, size int) bool {
-	return e != nil && st.line.Joins() && size <= maxTogetherSize && !e.w.b.s.cfg.Session.Watching()
+// takes tells whether a line can go together with others. Events of one multi all come
+// before its answer: so with a watch left each line goes alone.
+func (e *exact) takes(st *step) bool {
+	return e != nil && st.line.Joins() && !e.w.b.s.cfg.Session.Watching()
 }
 
 // begin has a line join those before it. It is false if the batch does not go on.
-func (e *exact) begin(st *step, size int) bool {
-	if e.busy() && e.txn.Size()+size > maxTogetherSize && !e.flush() {
-		return false
-	}
+func (e *exact) begin(st *step) bool {
 	if e.txn == nil {
 		e.txn = e.w.b.s.cfg.Session.Begin()
 	}

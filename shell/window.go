@@ -85,7 +85,7 @@ func newStep(l batchLine) *step {
 
 // takes tells whether a line of so many bytes can be under way with others.
 func (w *window) takes(st *step, size int) bool {
-	return st.err == nil && st.line.OneRequest() && size <= maxLineInWindow && (cap(w.steps) > 1 || w.exact.takes(st, size)) &&
+	return st.err == nil && w.b.s.txn == nil && st.line.OneRequest() && size <= maxLineInWindow && (cap(w.steps) > 1 || w.exact.takes(st)) &&
 		!(st.line.Quota() && w.anyQuotas())
 }
 
@@ -109,9 +109,9 @@ func (w *window) alone(st *step) {
 
 // begin waits for room and then until the line's request stands behind the one
 // before. It is false if the batch does not go on.
-func (w *window) begin(st *step, size int) bool {
+func (w *window) begin(st *step) bool {
 	if w.exact != nil {
-		return w.exact.begin(st, size)
+		return w.exact.begin(st)
 	}
 	for !w.enter() {
 		select {

@@ -135,7 +135,6 @@ type Transaction struct {
 
 	mu    sync.Mutex
 	parts []*part
-	size  int
 	over  bool
 }
 
@@ -157,13 +156,6 @@ func (t *Transaction) Len() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.parts)
-}
-
-// Size is how long the transaction's request would be, in bytes.
-func (t *Transaction) Size() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.size
 }
 
 // join puts an operation into the transaction and waits for its end.
@@ -191,18 +183,12 @@ func join[T any](ctx context.Context, t *Transaction, s sender, o op[T]) (none T
 }
 
 func (t *Transaction) add(p *part) error {
-	var e jute.Encoder
-	for _, c := range p.alone.changes {
-		e.MultiHeader(c.code, false, -1)
-		c.encode(&e, t.root)
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.over {
 		return errOver
 	}
 	t.parts = append(t.parts, p)
-	t.size += len(e.B)
 	return nil
 }
 
@@ -221,12 +207,13 @@ func (t *Transaction) connection(ctx context.Context, path string) (*frameConn, 
 	return k, t.root, err
 }
 
-// send sends parts in one request, and returns what they are to be answered with.
-func (t *Transaction) send(ctx context.Context, parts []*part) (outcomes []outcome, err error) {
+// send sends parts as one request, alone if it may be none of several, and returns what
+// they are to be answered with.
+func (t *Transaction) send(ctx context.Context, parts []*part, alone bool) (outcomes []outcome, err error) {
 	trip := NewTrip()
 	ctx = trip.Context(ctx)
 	var answers []*answer
-	if len(parts) == 1 {
+	if alone && len(parts) == 1 {
 		var a *answer
 		a, err = do(ctx, t, parts[0].alone)
 		answers = append(answers, a)
@@ -254,7 +241,7 @@ func (t *Transaction) Commit(ctx context.Context) error {
 	if len(parts) == 0 {
 		return nil
 	}
-	outcomes, err := t.send(ctx, parts)
+	outcomes, err := t.send(ctx, parts, false)
 	for i, p := range parts {
 		p.answer(outcomes[i])
 	}
@@ -268,7 +255,7 @@ func (t *Transaction) InOrder(ctx context.Context) {
 	parts := t.end()
 	together, again := len(parts), false
 	for done := 0; done < len(parts); {
-		outcomes, err := t.send(ctx, parts[done:done+together])
+		outcomes, err := t.send(ctx, parts[done:done+together], true)
 		if together > 1 && errors.As(err, new(*Error)) { // nothing was done: the good ones again, then one by one
 			undone, ok := errors.AsType[*UndoneError](err)
 			if together = 1; ok && !again {
