@@ -8,12 +8,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/jute"
@@ -180,3 +183,48 @@ func TestInterruptedExact(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// With -e a script shows the same whether its writes go together or not.
+func TestExactAgrees(t *testing.T) {
+	clock := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	rapid.Check(t, func(rt *rapid.T) {
+		script := drawScript(rt)
+		enforce := rapid.Bool().Draw(rt, "enforce")
+		run := func(script string, cfg shell.Config) played {
+			s := sandbox.New(sandbox.Options{Now: func() time.Time { return clock }, EnforceQuota: enforce})
+			addr, err := s.Listen("127.0.0.1:0")
+			if err != nil {
+				rt.Fatal(err)
+			}
+			defer s.Close()
+			return play(rt, addr.String(), script, cfg).without(addr.String())
+		}
+		script = withoutFailures(rt, script, run(script, shell.Config{Window: 64}))
+		alone := run(script, shell.Config{Window: 1, StopAtError: true})
+		if got := run(script, shell.Config{Window: 64, StopAtError: true}); got != alone {
+			rt.Fatalf("one by one and together:\n%s", cmp.Diff(alone.String(), got.String()))
+		}
+	})
+}
+
+// withoutFailures takes lines that have failed out of a script, but for the last few:
+// one that stops at its first error then comes far.
+func withoutFailures(t *rapid.T, script string, got played) string {
+	bad := map[int]bool{}
+	for _, m := range failedLine.FindAllStringSubmatch(got.err, -1) {
+		n, _ := strconv.Atoi(m[1])
+		bad[n] = true
+	}
+	stay := rapid.IntRange(0, 5).Draw(t, "failures that stay")
+	lines := strings.Split(script, "\n")
+	for i := len(lines) - 1; i >= 0; i-- {
+		if bad[i+1] && stay > 0 {
+			stay--
+		} else if bad[i+1] {
+			lines = slices.Delete(lines, i, i+1)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+var failedLine = regexp.MustCompile(`(?m)^script:(\d+):`)
