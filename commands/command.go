@@ -36,6 +36,11 @@ type Command struct {
 	// every server knows, and touches nothing here but the screen: then the lines
 	// behind it may be sent before it is answered. Nil: it does not.
 	OneRequest func(fs *pflag.FlagSet) bool
+	// Joins tells whether a line with these flags is a single write that can be part of
+	// a transaction. Nil: it is not.
+	Joins func(fs *pflag.FlagSet) bool
+	// Aside tells that it may stand in the lines of a transaction without being part of it.
+	Aside bool
 	// Quota tells that a quota may refuse it, or that it may set one. Servers hold a
 	// quota against what they have carried out, not against what is under way.
 	Quota bool
@@ -147,6 +152,12 @@ func (l Line) OneRequest() bool { return l.c.OneRequest != nil && l.c.OneRequest
 
 // Writes is what the Command says of it.
 func (l Line) Writes() bool { return l.c.Writes }
+
+// Joins is what the Command says of it.
+func (l Line) Joins() bool { return l.c.Joins != nil && l.c.Joins(l.fs) }
+
+// Aside is what the Command says of it.
+func (l Line) Aside() bool { return l.c.Aside }
 
 // Quota is what the Command says of it.
 func (l Line) Quota() bool { return l.c != nil && l.c.Quota }

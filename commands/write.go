@@ -18,8 +18,8 @@ const maxTTL = 1<<40 - 1
 
 var createCommand = &Command{
 	Name: "create", Group: "Writing", Writes: true, Args: "[-s] [-e] [-c] [-p] [-t ttl] path [data] [acl]", Quota: true,
-	OneRequest: unless("parents", "container", "ttl"),
-	Summary:    "create a znode",
+	OneRequest: unless("parents", "container", "ttl"), Joins: unless("parents"),
+	Summary: "create a znode",
 	Help: "Without data the znode holds null; \"\" is empty data. The ACL is a comma-separated list of scheme:id:perms with perms out of cdrwa;" +
 		" without it everybody may do everything. TTL znodes need a server with extendedTypesEnabled=true.",
 	Example: `create -s -e /app/worker- "host 1"`,
@@ -133,8 +133,8 @@ func written(name, path string, stat *zk.Stat, show bool) render.Answer {
 
 var setCommand = &Command{
 	Name: "set", Group: "Writing", Writes: true, Args: "[-s] [-v version] [-b] [-f file] path [data] [version]", Quota: true,
-	OneRequest: unless("file"),
-	Summary:    "write a znode's data",
+	OneRequest: unless("file"), Joins: always,
+	Summary: "write a znode's data",
 	Help: "With a version the data is written only if the znode still has that dataVersion." +
 		" With -f the data is a file's contents; -f - is standard input, when the command is given on zksh's own command line.",
 	Example: `set -v 3 /app/config "threads=4"`,
@@ -180,7 +180,7 @@ var setCommand = &Command{
 }
 
 var deleteCommand = &Command{
-	Name: "delete", Group: "Writing", Writes: true, Args: "[-v version] path [version]", OneRequest: always,
+	Name: "delete", Group: "Writing", Writes: true, Args: "[-v version] path [version]", OneRequest: always, Joins: always,
 	Summary: "delete a znode that has no children",
 	Help:    "With a version the znode is deleted only if it still has that dataVersion.",
 	Example: "delete -v 3 /app/config",

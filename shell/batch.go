@@ -2,6 +2,7 @@ package shell
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ func (b *batch) run(ctx context.Context, lines <-chan batchLine) {
 	for ctx.Err() == nil {
 		select {
 		case l := <-lines:
-			if l.err == io.EOF || !b.take(ctx, w, l) {
+			if l.err == io.EOF || !b.take(ctx, w, l) || !l.more && !w.exact.flush() {
 				return
 			}
 		case <-w.over:
@@ -56,7 +57,7 @@ func (b *batch) take(ctx context.Context, w *window, l batchLine) bool {
 	if l.err == nil && blankOrComment(l.text) {
 		return true
 	}
-	st := &step{number: l.number, err: l.err}
+	st := newStep(l)
 	if l.err == nil {
 		b.s.number = b.s.lines.Add(l.text)
 		st.cmd, st.line, st.err = b.s.read(l.text)
@@ -67,6 +68,7 @@ func (b *batch) take(ctx context.Context, w *window, l batchLine) bool {
 	}
 	if l.err != nil {
 		b.line = l.number
+		b.s.spoil(l.number, l.err)
 		b.fail("", l.err)
 		return !l.last && !b.over(l.err)
 	}
@@ -76,6 +78,7 @@ func (b *batch) take(ctx context.Context, w *window, l batchLine) bool {
 			return false
 		}
 		b.line = l.number
+		b.s.spoil(l.number, err)
 		b.fail("", err)
 		if b.over(err) {
 			return false
@@ -87,13 +90,14 @@ func (b *batch) take(ctx context.Context, w *window, l batchLine) bool {
 	b.line = l.number
 	err := st.err
 	if err == nil {
-		err = run(ctx, b.s.env, st.line)
+		err = b.s.carryOut(ctx, st.cmd, st.line)
 	}
 	w.alone(st)
 	if errors.Is(err, errQuit) {
 		return false
 	}
 	err = errors.Join(err, b.s.showEvents(), b.s.lost())
+	b.s.spoil(l.number, err)
 	b.fail(st.cmd, err)
 	return !b.over(err)
 }
@@ -114,6 +118,7 @@ type batchLine struct {
 	number int
 	err    error
 	last   bool // nothing follows the error
+	more   bool // another line has been read
 }
 
 // readAhead reads one line ahead, so that waiting for the next one can be broken
@@ -126,6 +131,7 @@ func readAhead(ctx context.Context, r io.Reader) <-chan batchLine {
 		for {
 			var l batchLine
 			l.text, l.number, l.err = lines.Next()
+			l.more = lines.More()
 			l.last = l.err != nil && !errors.Is(l.err, errLongLine)
 			select {
 			case out <- l:
@@ -181,6 +187,7 @@ func (b *batch) wording(cmd string, err error) []string {
 	return []string{text}
 }
 
+func (b *batch) number() int                { return b.line }
 func (*batch) shows(e zkconn.Event) bool    { return !e.Session() }
 func (*batch) expired(e expiredError) error { return e }
 func (*batch) redoing(string)               {}
@@ -193,6 +200,10 @@ func (*batch) released(locks string) string {
 // maxLine bounds a line of input. A server takes about 1 MB in one request,
 // so nothing useful is longer, and a binary file fed by mistake stays small.
 const maxLine = 4 << 20
+
+// maxRead is how much of the lines to come is read at a time: together they make no
+// request that is near a server's limit.
+const maxRead = 256 << 10
 
 // errLongLine is the error of a line that is longer than that. It was read to its
 // end, and the next line can be read.
@@ -208,7 +219,16 @@ type lineReader struct {
 }
 
 func newLineReader(r io.Reader) *lineReader {
-	return &lineReader{in: bufio.NewReader(r)}
+	return &lineReader{in: bufio.NewReaderSize(r, maxRead)}
+}
+
+// More tells whether Next has a line without waiting for input.
+func (l *lineReader) More() bool {
+	read, _ := l.in.Peek(l.in.Buffered()) // as much cannot fail
+	if l.skipLF {
+		read = bytes.TrimPrefix(read, []byte("\n"))
+	}
+	return bytes.ContainsAny(read, "\r\n")
 }
 
 // Next returns the next line without its end, and its number from 1. It

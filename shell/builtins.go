@@ -28,14 +28,14 @@ func (s *Shell) builtins() []*commands.Command {
 			Summary: "list the commands, or explain one",
 			Example: "help create",
 			Params:  []commands.Param{{Name: "command", Kind: commands.CommandName, Optional: true}},
-			Offline: true, Flags: commands.NoFlags(s.help),
+			Offline: true, Aside: true, Flags: commands.NoFlags(s.help),
 		},
 		{
 			Name: "history", Group: group,
 			Summary: "print the last eleven lines with their numbers",
 			Help:    "Credentials are not shown.",
 			Example: "history",
-			Offline: true, Flags: commands.NoFlags(s.history),
+			Offline: true, Aside: true, Flags: commands.NoFlags(s.history),
 		},
 		{
 			Name: "redo", Group: group, Args: "cmdno",
@@ -44,20 +44,20 @@ func (s *Shell) builtins() []*commands.Command {
 			Help:    "The history then shows that line in place of the redo.",
 			Example: "redo 3",
 			Params:  []commands.Param{{Name: "cmdno", Kind: commands.LineNumber}},
-			Offline: true, Flags: commands.NoFlags(s.redo),
+			Offline: true, Aside: true, Flags: commands.NoFlags(s.redo),
 		},
 		{
 			Name: "printwatches", Group: group, Args: "on|off",
 			Summary: "tell whether events are printed, or turn that on or off",
 			Example: "printwatches off",
 			Params:  []commands.Param{{Name: "on|off", Kind: commands.Choice, Words: []string{"on", "off"}, Optional: true}},
-			Offline: true, Flags: commands.NoFlags(s.printwatches),
+			Offline: true, Aside: true, Flags: commands.NoFlags(s.printwatches),
 		},
 		{
 			Name: "quit", Aliases: []string{"exit"}, Group: group,
 			Summary: "close the session and leave",
 			Example: "quit",
-			Offline: true, Flags: commands.NoFlags(func(context.Context, *commands.Env, []string) error { return errQuit }),
+			Offline: true, Aside: true, Flags: commands.NoFlags(func(context.Context, *commands.Env, []string) error { return errQuit }),
 		},
 	}
 }

@@ -144,10 +144,11 @@ func (h *byHand) keep(line string) {
 }
 
 // prompt is zkCli's: the connect string, the state, the number of the next line.
-// Locks are counted behind the state once there are any.
+// Locks are counted behind the state once there are any, and so are the lines of a
+// transaction that is open.
 func (h *byHand) prompt() line.Prompt {
 	s := h.s
-	state, locks := s.cfg.Session.State(), ""
+	state, locks, txn := s.cfg.Session.State(), "", ""
 	if s.cfg.Locks != nil {
 		switch n := s.cfg.Locks.Held(); n {
 		case 0:
@@ -158,8 +159,11 @@ func (h *byHand) prompt() line.Prompt {
 		}
 	}
 	cluster := s.cfg.Session.Cluster()
+	if t := s.txn; t != nil {
+		txn = fmt.Sprintf(" (txn %d)", len(t.lines))
+	}
 	return line.Prompt{
-		Text:  fmt.Sprintf("[zk: %s(%s%s) %d] ", cmp.Or(cluster, s.cfg.Session.Servers().Spec), state, locks, s.lines.Len()),
+		Text:  fmt.Sprintf("[zk: %s(%s%s)%s %d] ", cmp.Or(cluster, s.cfg.Session.Servers().Spec), state, locks, txn, s.lines.Len()),
 		Color: s.colorOf(cluster),
 		Alert: state != zkconn.StateConnected,
 	}
@@ -187,6 +191,8 @@ func (*byHand) wording(_ string, err error) []string {
 	}
 	return []string{err.Error()}
 }
+
+func (h *byHand) number() int { return h.s.number }
 
 func (*byHand) shows(zkconn.Event) bool { return true }
 

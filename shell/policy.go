@@ -17,6 +17,8 @@ type policy interface {
 	// wording is what is printed for an error, a line each. The command's name is
 	// "" for an error that is of none.
 	wording(cmd string, err error) []string
+	// number is that of the line under way, as messages have it.
+	number() int
 	// shows tells whether an event is printed where printwatches is on.
 	shows(e zkconn.Event) bool
 	// expired is called when a session has expired and another one took its place.
@@ -45,7 +47,7 @@ func (s *Shell) RunCommand(ctx context.Context, args []string) int {
 	s.number = s.lines.Add(strings.Join(quotedArgs, " "))
 	l, err := s.readWords(words)
 	if err == nil {
-		err = run(ctx, s.env, l)
+		err = s.carryOut(ctx, words[0].Text, l)
 	}
 	if errors.Is(err, errQuit) {
 		err = nil
@@ -71,6 +73,7 @@ func (p oneShot) wording(_ string, err error) []string {
 	return []string{err.Error()}
 }
 
+func (oneShot) number() int                { return 0 }
 func (oneShot) shows(zkconn.Event) bool    { return false }
 func (oneShot) expired(expiredError) error { return nil }
 func (oneShot) redoing(string)             {}

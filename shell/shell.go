@@ -87,8 +87,9 @@ type Shell struct {
 	lines     history.List
 	recall    *history.Recall
 	completer *completer
-	number    int   // of the line being run
-	left      *work // what did not end when it was cancelled; the loop has ended then
+	number    int          // of the line being run
+	txn       *transaction // nil unless one is open
+	left      *work        // what did not end when it was cancelled; the loop has ended then
 
 	eventMu sync.Mutex  // held while events are shown: they keep their order
 	watches atomic.Bool // printwatches
@@ -103,7 +104,7 @@ func New(cfg Config) *Shell {
 	if cfg.Out.TTY && cfg.Out.Size != nil {
 		s.screen.printer.Width = func() int { columns, _ := cfg.Out.Size(); return columns }
 	}
-	s.registry = commands.NewRegistry(append(cfg.Commands, s.builtins())...)
+	s.registry = commands.NewRegistry(append(cfg.Commands, s.transactions(), s.builtins())...)
 	s.completer = &completer{registry: s.registry, clusters: cfg.Clusters, lines: &s.lines}
 	s.env = &commands.Env{Session: cfg.Session, Version: cfg.Version, Screen: front{s}, Streams: cfg.Streams}
 	return s
@@ -144,7 +145,7 @@ func (s *Shell) runText(ctx context.Context, line string) (string, error) {
 		err = s.leaveToWrite(ctx, line, l)
 	}
 	if err == nil {
-		err = run(ctx, s.env, l)
+		err = s.carryOut(ctx, cmd, l)
 	}
 	return cmd, err
 }
@@ -242,7 +243,7 @@ const closeTimeout = 3 * time.Second
 func (s *Shell) leave(status int) int {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	err := errors.Join(s.releaseLocks(ctx), s.cfg.Session.Close(ctx), s.settle(), s.policy.closed())
+	err := errors.Join(s.dropTransaction(), s.releaseLocks(ctx), s.cfg.Session.Close(ctx), s.settle(), s.policy.closed())
 	s.report("", err)
 	if status == commands.StatusOK {
 		status = Status(err)

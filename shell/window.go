@@ -30,6 +30,7 @@ type window struct {
 	open    int        // how many steps have been begun and not told
 	allowed int        // how many may be, for the size of the answers
 	most    int        // how many may be at all
+	exact   *exact     // nil unless the batch stops at its first error
 }
 
 const (
@@ -45,8 +46,8 @@ const (
 
 func newWindow(ctx context.Context, b *batch) *window {
 	w := &window{b: b, ctx: ctx, over: make(chan struct{}), told: make(chan struct{}, 1), most: max(1, b.s.cfg.Window)}
-	if b.s.cfg.StopAtError {
-		w.most = 1
+	if b.s.cfg.StopAtError && w.most > 1 {
+		w.most, w.exact = 1, &exact{w: w}
 	}
 	w.allowed = min(firstWindow, w.most)
 	w.steps = make(chan *step, w.most)
@@ -60,6 +61,7 @@ func newWindow(ctx context.Context, b *batch) *window {
 
 // close waits for all that is under way, and tells of it.
 func (w *window) close() {
+	w.exact.flush()
 	close(w.steps)
 	w.teller.Wait()
 }
@@ -77,9 +79,13 @@ type step struct {
 	ended  chan struct{} // closed when the command has ended
 }
 
+func newStep(l batchLine) *step {
+	return &step{number: l.number, err: l.err, trip: zkconn.NewTrip(), ended: make(chan struct{})}
+}
+
 // takes tells whether a line of so many bytes can be under way with others.
 func (w *window) takes(st *step, size int) bool {
-	return cap(w.steps) > 1 && st.err == nil && st.line.OneRequest() && size <= maxLineInWindow &&
+	return st.err == nil && w.b.s.txn == nil && st.line.OneRequest() && size <= maxLineInWindow && (cap(w.steps) > 1 || w.exact.takes(st)) &&
 		!(st.line.Quota() && w.anyQuotas())
 }
 
@@ -104,6 +110,9 @@ func (w *window) alone(st *step) {
 // begin waits for room and then until the line's request stands behind the one
 // before. It is false if the batch does not go on.
 func (w *window) begin(st *step) bool {
+	if w.exact != nil {
+		return w.exact.begin(st)
+	}
 	for !w.enter() {
 		select {
 		case <-w.told:
@@ -111,19 +120,24 @@ func (w *window) begin(st *step) bool {
 			return false
 		}
 	}
-	st.trip, st.ended = zkconn.NewTrip(), make(chan struct{})
 	w.steps <- st
+	w.start(w.ctx, st)
+	return true
+}
+
+// start runs a step's command, and waits until its request has been handed over, or
+// never will be.
+func (w *window) start(ctx context.Context, st *step) {
 	env := *w.b.s.env
 	st.Screen, env.Screen = env.Screen, st
-	go func() { // ends with the command; waited for by tell
+	go func() { // ends with the command; waited for by who tells of it
 		defer close(st.ended)
-		st.err = run(st.trip.Context(w.ctx), &env, st.line)
+		st.err = run(st.trip.Context(ctx), &env, st.line)
 	}()
 	select {
 	case <-st.trip.Sent:
 	case <-st.ended:
 	}
-	return true
 }
 
 func (w *window) enter() bool {
@@ -159,6 +173,7 @@ func (w *window) leave(st *step) {
 // drain waits until all that was begun has been told. It is false if the batch does
 // not go on.
 func (w *window) drain() bool {
+	w.exact.flush()
 	for w.busy() {
 		<-w.told
 	}
@@ -168,7 +183,7 @@ func (w *window) drain() bool {
 func (w *window) busy() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.open > 0
+	return w.open > 0 || w.exact.busy()
 }
 
 func (w *window) isOver() bool {
@@ -200,16 +215,21 @@ func (w *window) tellFrom(st *step) {
 			together, next = append(together, next), nil
 		}
 	}
-	err := w.tell(together)
-	w.deaf = w.deaf || errors.As(err, new(*writeError))
-	if w.b.over(err) && !w.isOver() {
-		close(w.over)
-	}
+	w.show(together)
 	for _, st := range together {
 		w.leave(st)
 	}
 	if next != nil {
 		w.tellFrom(next)
+	}
+}
+
+// show tells of steps, and ends the batch if that is what has become of them.
+func (w *window) show(together []*step) {
+	err := w.tell(together)
+	w.deaf = w.deaf || errors.As(err, new(*writeError))
+	if w.b.over(err) && !w.isOver() {
+		close(w.over)
 	}
 }
 

@@ -52,6 +52,8 @@ func help(args []string) error {
 		return t.gone(conn)
 	case "creates":
 		return t.creates(conn)
+	case "window":
+		return t.window(conn)
 	}
 	return fmt.Errorf("helper: no job %q", args[1])
 }
@@ -95,6 +97,37 @@ func (t tree) creates(conn *zk.Conn) error {
 			return err
 		}
 		if _, err := fmt.Fprintln(os.Stdout, "Created", made); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// window is the bare loop with many creates in flight, of which each is answered in its
+// turn.
+func (t tree) window(conn *zk.Conn) error {
+	type answer struct {
+		made string
+		err  error
+	}
+	answers := make(chan chan answer, inFlight-1) // with the one that is waited for
+	go func() {                                   // ends with the tree, or with the program
+		defer close(answers)
+		for i := range t.nodes {
+			a := make(chan answer, 1)
+			answers <- a
+			go func() {
+				made, err := conn.Create(childPath(t.root, i), []byte("data"), 0, zk.WorldACL(zk.PermAll))
+				a <- answer{made, err}
+			}()
+		}
+	}()
+	for a := range answers {
+		got := <-a
+		if got.err != nil {
+			return got.err
+		}
+		if _, err := fmt.Fprintln(os.Stdout, "Created", got.made); err != nil {
 			return err
 		}
 	}

@@ -1,7 +1,7 @@
 // Bench measures zksh on a real ZooKeeper server, beside zkCli.sh where it is
 // installed and beside a bare loop over go-zookeeper, and prints a table.
 //
-//	go run ./internal/bench [-quick] [-keys] [-o FILE]
+//	go run ./internal/bench [-quick] [-keys] [-scripts] [-o FILE]
 package main
 
 import (
@@ -32,11 +32,13 @@ func main() {
 	}
 	output := flag.String("o", "", "write the table into `FILE` as well")
 	quick := flag.Bool("quick", false, "a smoke run: small trees, each command once")
-	keysOnly := flag.Bool("keys", false, "measure the keyboard alone")
+	var only part
+	flag.BoolVar(&only.keys, "keys", false, "measure the keyboard alone")
+	flag.BoolVar(&only.scripts, "scripts", false, "measure scripts alone")
 	flag.Parse()
 	debug.SetGCPercent(10) // see helperArg: this process stays smaller than what it measures
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := measureAll(ctx, *output, *quick, *keysOnly)
+	err := measureAll(ctx, *output, *quick, only)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -44,7 +46,10 @@ func main() {
 	}
 }
 
-func measureAll(ctx context.Context, output string, quick, keysOnly bool) (err error) {
+// part is what alone is to be measured; none: all.
+type part struct{ keys, scripts bool }
+
+func measureAll(ctx context.Context, output string, quick bool, only part) (err error) {
 	dir, err := os.MkdirTemp("", "zksh-bench-")
 	if err != nil {
 		return err
@@ -79,7 +84,7 @@ func measureAll(ctx context.Context, output string, quick, keysOnly bool) (err e
 		s = smoke
 	}
 	list := tasks(s)
-	if keysOnly {
+	if only != (part{}) {
 		list = nil
 	} else if err := b.warmUp(s); err != nil {
 		return err
@@ -93,12 +98,23 @@ func measureAll(ctx context.Context, output string, quick, keysOnly bool) (err e
 		}
 		rows = append(rows, r...)
 	}
-	fmt.Fprintln(os.Stderr, "measuring the keyboard")
-	keys, err := b.measureKeys(ctx, quick)
-	if err != nil {
-		return fmt.Errorf("keyboard: %w", err)
+	text := report(rows, before, quick)
+	if !only.keys {
+		fmt.Fprintln(os.Stderr, "measuring scripts")
+		figures, err := b.measureScripts(ctx, quick)
+		if err != nil {
+			return fmt.Errorf("scripts: %w", err)
+		}
+		text += scriptTable(figures)
 	}
-	text := report(rows, before, quick) + keys.text()
+	if !only.scripts {
+		fmt.Fprintln(os.Stderr, "measuring the keyboard")
+		keys, err := b.measureKeys(ctx, quick)
+		if err != nil {
+			return fmt.Errorf("keyboard: %w", err)
+		}
+		text += keys.text()
+	}
 	if output != "" {
 		if err := os.WriteFile(output, []byte(text), 0o644); err != nil {
 			return err

@@ -128,7 +128,7 @@ func (c *console) run(line, answer string) string {
 }
 
 const (
-	anyPrompt = `\[zk: \S+\(\w+\) \d+\] `
+	anyPrompt = `\[zk: \S+\(\w+\)( \(txn \d+\))? \d+\] `
 	// The event has been shown, so it cannot come between a line and its answer.
 	connected = `^WatchedEvent state:SyncConnected type:None path:null\n\[zk: \S+\(CONNECTED\) \d+\] `
 )

@@ -93,17 +93,20 @@ func TestWindowsAgreeOnServer(t *testing.T) {
 	folders := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		script := drawScript(rt)
-		var alone played
-		for _, window := range []int{1, 64} {
+		run := func(cfg shell.Config) played {
 			folders++
 			root := fmt.Sprintf("/w%d", folders)
 			zksh(t, "-server", server.Addr(), "create", root)
-			got := play(rt, server.Addr()+root, script, shell.Config{Window: window}).without(root)
-			if window == 1 {
-				alone = got
-			} else if got != alone {
-				rt.Fatalf("window 1 and %d:\n%s", window, cmp.Diff(alone.String(), got.String()))
-			}
+			return play(rt, server.Addr()+root, script, cfg).without(root)
+		}
+		alone, got := run(shell.Config{Window: 1}), run(shell.Config{Window: 64})
+		if got != alone {
+			rt.Fatalf("window 1 and 64:\n%s", cmp.Diff(alone.String(), got.String()))
+		}
+		script = withoutFailures(rt, script, alone)
+		alone, got = run(shell.Config{Window: 1, StopAtError: true}), run(shell.Config{Window: 64, StopAtError: true})
+		if got != alone {
+			rt.Fatalf("with -e, one by one and together:\n%s", cmp.Diff(alone.String(), got.String()))
 		}
 	})
 }
@@ -159,6 +162,8 @@ func drawLine(t *rapid.T) string {
 		"setquota -n 2 PATH", "setquota -N 3 PATH", "setquota -B 30 PATH", "listquota PATH", "delquota PATH",
 		"lock /l", "unlock /l", "rlock /l", "rlock /m", "unlock /m", "addauth digest u:p", "connect", "close",
 		"version", "history", "redo 1", "redo 2", "redo 5", "printwatches on", "printwatches off", "help ls", "get --help",
+		"begin\ncreate PATH DATA\ncreate -s PATH DATA\ncommit", "begin\ncheck PATH 0\nset -s PATH DATA\ncommit", "begin\nset PATH DATA\nget PATH\ncommit",
+		"begin\ndelete PATH\nabort", "begin\ncreate -e PATH- DATA\ncommit", "check PATH 0", "commit",
 		"", "# remark", "nonsense", "get", "ls -Q PATH", "create PATH DATA DATA DATA DATA", `get "PATH`, "set -v x PATH DATA",
 	}).Draw(t, "form")
 	return strings.NewReplacer("PATH", path, "DATA", data).Replace(form)
@@ -200,7 +205,7 @@ func TestCutWindow(t *testing.T) {
 						if err != nil {
 							t.Error(err)
 						}
-						several, wrong := checkCut(got, func(line int) bool { return slices.Contains(there, fmt.Sprintf("n%03d", line)) }, lines)
+						several, wrong := checkCut(got, func(line int) bool { return slices.Contains(there, fmt.Sprintf("n%03d", line)) }, lines, false)
 						if several {
 							together.Add(1)
 						}
@@ -226,11 +231,12 @@ var (
 )
 
 // checkCut holds what a batch of creates says of its lines against what is there. It
-// tells whether several were cut off together, and what is wrong.
-func checkCut(got played, there func(line int) bool, lines int) (together bool, wrong []string) {
+// tells whether several were cut off together, and what is wrong. One that stops at its
+// first error has done nothing behind the lines it names.
+func checkCut(got played, there func(line int) bool, lines int, stops bool) (together bool, wrong []string) {
 	fail := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	const done, open, undone = "done", "may be done", "not done"
-	said := make([]string, lines+1)
+	said, last := make([]string, lines+1), 0
 	for i := range said {
 		said[i] = done
 	}
@@ -238,7 +244,7 @@ func checkCut(got played, there func(line int) bool, lines int) (together bool, 
 		a, _ := strconv.Atoi(from)
 		b, _ := strconv.Atoi(to)
 		for i := a; i > 0 && i <= b; i++ {
-			said[i] = what
+			said[i], last = what, max(last, i)
 		}
 	}
 	if got.status != commands.StatusNoServer {
@@ -255,6 +261,9 @@ func checkCut(got played, there func(line int) bool, lines int) (together bool, 
 		} else {
 			fail("said: %s", text)
 		}
+	}
+	if stops {
+		mark(strconv.Itoa(last+1), strconv.Itoa(lines), undone)
 	}
 	gap := false
 	for i := 1; i <= lines; i++ {

@@ -173,7 +173,13 @@ func (c Client) Delete(ctx context.Context, path string, version int32) error {
 
 // Set writes a znode's data if it has the version; -1 is any.
 func (c Client) Set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
-	return do(ctx, c, setting(jute.OpSetData, path, version, func(e *jute.Encoder) { e.Buffer(data) }))
+	return do(ctx, c, set(path, data, version))
+}
+
+// Check is refused if the znode does not have the version; -1 is any.
+func (c Client) Check(ctx context.Context, path string, version int32) error {
+	_, err := do(ctx, c, multi([]int32{version}, func(v int32) change { return check(path, v) }))
+	return err
 }
 
 // SetACL writes a znode's access control list if its ACL has the version; -1 is any.

@@ -41,12 +41,15 @@ func (e *Error) Unwrap() error { return e.Code }
 // UnsentError says that a request was not sent, and surely had no effect.
 type UnsentError struct {
 	Path  string
-	Cause error // of the context that ended, or ConnectionLoss
+	Cause error // of the context that ended, ConnectionLoss, or the refusal of what was to come first
 }
 
 func (e *UnsentError) Error() string {
 	if errors.Is(e.Cause, ConnectionLoss) {
 		return (&Error{Code: ConnectionLoss, Path: e.Path}).Error() + " (the connection broke before the request was sent)"
+	}
+	if refused, ok := errors.AsType[*Error](e.Cause); ok {
+		return "the request for " + e.Path + " was not sent, because the one before it was refused: " + refused.Error()
 	}
 	return "interrupted before the request for " + e.Path + " was sent: it had no effect"
 }

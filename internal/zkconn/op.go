@@ -18,12 +18,14 @@ import (
 // the present session), do with a Pinned (in one session or in none), and add
 // with a Pipe (many in flight on one connection).
 type op[T any] struct {
-	code   int32
-	path   string // for errors, as the user wrote it; may be empty
-	write  bool   // it may change something, so that a lost answer matters
-	err    error  // why it cannot be sent at all, such as a malformed path
-	encode func(e *jute.Encoder, root chroot)
-	decode func(a *answer) T
+	code  int32
+	path  string // for errors, as the user wrote it; may be empty
+	write bool   // it may change something, so that a lost answer matters
+	err   error  // why it cannot be sent at all, such as a malformed path
+	// changes are what a multi holds to do the same; nil if none can.
+	changes []change
+	encode  func(e *jute.Encoder, root chroot)
+	decode  func(a *answer) T
 	// effect runs in the receiving goroutine, before any later frame is looked at
 	// and with the link's lock held. It sees refusals too. It may be nil.
 	effect func(l *link, a *answer)
@@ -59,6 +61,9 @@ type sender interface {
 func do[T any](ctx context.Context, s sender, o op[T]) (none T, err error) {
 	if o.err != nil {
 		return none, o.err
+	}
+	if t, ok := ctx.Value(transactionKey{}).(*Transaction); ok {
+		return join(ctx, t, s, o)
 	}
 	k, root, err := s.connection(ctx, o.path)
 	if err == nil {
@@ -351,7 +356,7 @@ func multiRead[T any](code int32, paths []string, one func(*answer, error) T) op
 			out := make([]T, len(paths))
 			for i, path := range paths {
 				var err error
-				if a.refused() {
+				if a.part() == opError {
 					err = a.root.refusal(Code(a.Int()), code, path)
 				}
 				out[i] = one(a, err)

@@ -60,6 +60,19 @@ func (w watchTable) has(shown bool, path string, kinds ...watchKind) bool {
 	})
 }
 
+// Watching tells whether there is any watch whose events the user sees.
+func (s *Session) Watching() bool {
+	l := s.current()
+	return look(l, func() bool {
+		for _, w := range l.watches {
+			if w.shown {
+				return true
+			}
+		}
+		return false
+	})
+}
+
 // fire forgets the watches of these kinds on path, tells those who wait for them
 // what has happened and returns which of them were shown.
 func (w watchTable) fire(what EventType, path string, kinds ...watchKind) (shown []watchKind) {

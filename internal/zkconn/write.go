@@ -2,6 +2,7 @@ package zkconn
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -80,6 +81,15 @@ func removal(path string, version int32) change {
 	return change{code: jute.OpDelete, path: path, rest: func(e *jute.Encoder) { e.Int(version) }}
 }
 
+func newData(path string, data []byte, version int32) change {
+	return change{code: jute.OpSetData, path: path, rest: func(e *jute.Encoder) { e.Buffer(data); e.Int(version) }}
+}
+
+// check changes nothing, but is refused if the znode does not have the version.
+func check(path string, version int32) change {
+	return change{code: jute.OpCheck, path: path, rest: func(e *jute.Encoder) { e.Int(version) }}
+}
+
 // changeOf takes one of go-zookeeper's requests for a multi.
 func changeOf(request any) change {
 	switch r := request.(type) {
@@ -88,9 +98,9 @@ func changeOf(request any) change {
 	case *zk.DeleteRequest:
 		return removal(r.Path, r.Version)
 	case *zk.SetDataRequest:
-		return change{code: jute.OpSetData, path: r.Path, rest: func(e *jute.Encoder) { e.Buffer(r.Data); e.Int(r.Version) }}
+		return newData(r.Path, r.Data, r.Version)
 	case *zk.CheckVersionRequest:
-		return change{code: jute.OpCheck, path: r.Path, rest: func(e *jute.Encoder) { e.Int(r.Version) }}
+		return check(r.Path, r.Version)
 	}
 	return change{err: fmt.Errorf("a multi cannot hold a %T", request)}
 }
@@ -154,6 +164,9 @@ func multi[T any](list []T, of func(T) change) op[Written] {
 // changing is what alone and multi have in common.
 func changing(code int32, changes ...change) op[Written] {
 	o := op[Written]{code: code, path: changes[0].path, write: true}
+	if code != jute.OpCreate2 { // in a multi its answer lacks the Stat
+		o.changes = changes
+	}
 	for _, c := range changes {
 		o.err = cmp.Or(o.err, c.valid())
 	}
@@ -184,25 +197,46 @@ func changing(code int32, changes ...change) op[Written] {
 func results(a *answer, code int32, changes []change) []string {
 	made := make([]string, len(changes))
 	for i, c := range changes {
-		if code != jute.OpMulti || !a.refused() {
+		if code != jute.OpMulti {
 			made[i] = c.made(a)
 			continue
 		}
-		switch code := Code(a.Int()); code {
-		case codeOK, runtimeInconsistency:
+		var err error
+		switch made[i], err = c.result(a, a.part()); {
+		case errors.Is(err, runtimeInconsistency):
 			a.err = cmp.Or(a.err, error(&Error{Code: runtimeInconsistency, Path: changes[0].path}))
-		default:
-			a.err = a.root.refusal(code, c.code, c.path)
+		case err != nil:
+			a.err = err
 			return made
 		}
 	}
 	return made
 }
 
-// refused reads the header of a part of an answer, which may be that of an error.
-func (a *answer) refused() bool {
-	op, _ := a.MultiHeader()
-	return op == -1
+// result reads what became of a change in a multi, behind the operation its header
+// names: what it made, or its refusal, which is RuntimeInconsistency if another one is
+// to blame.
+func (c change) result(a *answer, op int32) (made string, err error) {
+	switch op {
+	case opError:
+		code := Code(a.Int())
+		if code == codeOK {
+			code = runtimeInconsistency
+		}
+		return "", a.root.refusal(code, c.code, c.path)
+	case jute.OpCreate2: // of containers and znodes with a TTL
+		defer a.stat()
+	}
+	return c.made(a), nil
+}
+
+// opError stands for the operation where it was refused.
+const opError = -1
+
+// part reads the header of a part of an answer.
+func (a *answer) part() (op int32) {
+	op, _ = a.MultiHeader()
+	return op
 }
 
 func create(path string, data []byte, acl []zk.ACL, mode CreateMode) op[Written] {
@@ -213,13 +247,16 @@ func create(path string, data []byte, acl []zk.ACL, mode CreateMode) op[Written]
 	return alone(creation(code, &zk.CreateRequest{Path: path, Data: data, Acl: acl, Flags: flags}, mode.TTL))
 }
 
-func setACL(path string, acl []zk.ACL, version int32) op[*zk.Stat] {
-	return setting(jute.OpSetACL, path, version, func(e *jute.Encoder) { writeACL(e, acl) })
+// set is newData with the znode's new Stat for its answer.
+func set(path string, data []byte, version int32) op[*zk.Stat] {
+	c := newData(path, data, version)
+	o := asking(c.code, path, (*answer).stat, c.rest)
+	o.write, o.changes = true, []change{c}
+	return o
 }
 
-// setting overwrites something of a znode that has the version.
-func setting(code int32, path string, version int32, value func(*jute.Encoder)) op[*zk.Stat] {
-	o := asking(code, path, (*answer).stat, value, func(e *jute.Encoder) { e.Int(version) })
+func setACL(path string, acl []zk.ACL, version int32) op[*zk.Stat] {
+	o := asking(jute.OpSetACL, path, (*answer).stat, func(e *jute.Encoder) { writeACL(e, acl); e.Int(version) })
 	o.write = true
 	return o
 }

@@ -1,0 +1,230 @@
+//go:build unix
+
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/internal/zktest/zksession"
+	"github.com/zksh/zksh/shell"
+)
+
+// exactly is how a script runs with -e, its writes together or one by one.
+func exactly(window int) shell.Config { return shell.Config{Window: window, StopAtError: true} }
+
+// creations is a script of so many lines. That of the number bad fails.
+func creations(lines, bad int) string {
+	var script strings.Builder
+	for i := 1; i <= lines; i++ {
+		n := i
+		if i == bad {
+			n = 1
+		}
+		fmt.Fprintf(&script, "create /n%03d\n", n)
+	}
+	return script.String()
+}
+
+// With -e writes that have been read go together. Nothing behind the one that fails
+// happens, and what is shown is as if each had waited for the one before.
+func TestExactScript(t *testing.T) {
+	for _, c := range []struct {
+		name, script string
+		requests     []int32 // that write
+	}{
+		{"all go", creations(250, 0), []int32{jute.OpMulti, jute.OpMulti, jute.OpMulti}},
+		{"one fails", creations(250, 150), []int32{jute.OpMulti, jute.OpMulti, jute.OpMulti, jute.OpCreate}},
+		{"the first fails", "create /none/x\ncreate /b\n", []int32{jute.OpMulti, jute.OpCreate}},
+		{"one cannot be sent", "create /a\ncreate /b\ncreate c\ncreate /d\n", []int32{jute.OpMulti}},
+		{"reads between", "create /a\ncreate /b\nget /a\ndelete /a\n", []int32{jute.OpMulti, jute.OpDelete}},
+		{"they build on each other", "create /a x\ncreate /a/b\ncreate -s /a/s-\nset -v 0 /a/b y\ndelete /a/b\ncreate -e /a/b\ncreate -s -e /a/s-\nls /a\n",
+			[]int32{jute.OpMulti}},
+		{"no child of an ephemeral", "create -e /e\ncreate /e/c\n", []int32{jute.OpMulti, jute.OpCreate, jute.OpCreate}},
+		{"twice the same version", "create /a\nset -v 0 /a x\nset -v 0 /a y\n", []int32{jute.OpMulti, jute.OpMulti, jute.OpSetData}},
+		{"with a watch each goes alone", "create /a\nstat -w /a\ncreate /b\nset /a x\ncreate /c\n",
+			[]int32{jute.OpCreate, jute.OpCreate, jute.OpSetData, jute.OpCreate}},
+		{"long lines", strings.Repeat("create -s /n "+strings.Repeat("x", 100<<10)+"\n", 3) + "create /z\n",
+			[]int32{jute.OpMulti, jute.OpMulti}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var shown []played
+			for _, window := range []int{1, 64} {
+				p := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+				got := play(t, p.Addr(), c.script, exactly(window)).without(p.Addr())
+				got.out = times.ReplaceAllString(got.out, "TIME")
+				shown = append(shown, got)
+				writes := slices.DeleteFunc(p.Requests(), func(op int32) bool {
+					return !slices.Contains([]int32{jute.OpMulti, jute.OpCreate, jute.OpSetData, jute.OpDelete}, op)
+				})
+				if window > 1 && !slices.Equal(writes, c.requests) {
+					t.Errorf("the requests are %d, not %d", writes, c.requests)
+				}
+			}
+			if shown[0] != shown[1] {
+				t.Error(cmp.Diff(shown[0].String(), shown[1].String()))
+			}
+		})
+	}
+}
+
+// Wherever the connection breaks, what is said of each line is true.
+func TestCutExact(t *testing.T) {
+	const lines, bad = 230, 150
+	box := zktest.Sandbox(t, sandbox.Options{})
+	client := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 30 * time.Second})
+	for i, cut := range []func(p *zktest.Proxy) <-chan struct{}{
+		func(p *zktest.Proxy) <-chan struct{} { return p.CutBeforeSkipping(jute.OpMulti, 0) },
+		func(p *zktest.Proxy) <-chan struct{} { return p.CutAfterSkipping(jute.OpMulti, 0) },
+		func(p *zktest.Proxy) <-chan struct{} { return p.CutBeforeSkipping(jute.OpMulti, 1) },
+		func(p *zktest.Proxy) <-chan struct{} { return p.CutAfterSkipping(jute.OpMulti, 1) },
+		func(p *zktest.Proxy) <-chan struct{} { return p.CutBeforeSkipping(jute.OpMulti, 2) }, // the good lines again
+		func(p *zktest.Proxy) <-chan struct{} { return p.CutAfterSkipping(jute.OpMulti, 2) },
+		func(p *zktest.Proxy) <-chan struct{} { return p.CutBeforeRequest(jute.OpCreate) }, // the bad one
+		func(p *zktest.Proxy) <-chan struct{} { return p.CutAfterRequest(jute.OpCreate) },
+	} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			root := fmt.Sprintf("/k%d", i)
+			if _, err := client.Create(zktest.Within(t), root, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+				t.Fatal(err)
+			}
+			p := zktest.NewProxy(t, box.Addr())
+			done := cut(p)
+			got := play(t, p.Addr()+root, creations(lines, bad), exactly(64))
+			<-done
+			there, _, err := client.Children(zktest.Within(t), root, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, wrong := checkCut(got, func(line int) bool { return slices.Contains(there, fmt.Sprintf("n%03d", line)) }, lines, true)
+			if len(wrong) > 0 {
+				t.Errorf("%s\n%s\n%s", strings.Join(wrong, "\n"), got, there)
+			}
+		})
+	}
+}
+
+// A line that somebody waits for does not wait for others.
+func TestExactCoprocess(t *testing.T) {
+	box := zktest.Sandbox(t, sandbox.Options{})
+	session, err := zkconn.Open(zkconn.Config{Servers: box.Addr(), Timeout: 30 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, ask := io.Pipe()
+	answers, out := io.Pipe()
+	ended := make(chan int, 1)
+	cfg := exactly(64)
+	cfg.Session, cfg.Commands, cfg.Format = session, [][]*commands.Command{commands.All()}, "text"
+	cfg.Out, cfg.Err = shell.Output{W: out}, shell.Output{W: io.Discard}
+	go func() { // ends with the lines
+		ended <- shell.New(cfg).RunLines(t.Context(), "script", lines)
+		out.Close()
+	}()
+	answer := bufio.NewReader(answers)
+	for i := range 5 {
+		// A remark and the beginning of another line are no reason to wait.
+		fmt.Fprintf(ask, "create /n%d\r\n# remark\r\ncrea", i)
+		if got, err := answer.ReadString('\n'); err != nil || got != fmt.Sprintf("Created /n%d\n", i) {
+			t.Fatalf("%q, %v", got, err)
+		}
+		fmt.Fprintf(ask, "te /m%d\n", i)
+		if got, err := answer.ReadString('\n'); err != nil || got != fmt.Sprintf("Created /m%d\n", i) {
+			t.Fatalf("%q, %v", got, err)
+		}
+	}
+	ask.Close()
+	if status := <-ended; status != 0 {
+		t.Errorf("status %d", status)
+	}
+}
+
+// Ctrl-C names the lines that may be done, and nothing more is sent.
+func TestInterruptedExact(t *testing.T) {
+	box := zktest.Sandbox(t, sandbox.Options{})
+	p := zktest.NewProxy(t, box.Addr())
+	in, out := io.Pipe()
+	ctx, interrupt := context.WithCancelCause(t.Context())
+	ended := make(chan played, 1)
+	go func() { ended <- playUntil(ctx, t, p.Addr(), in, exactly(64)) }()
+	there := func(name string) func() bool {
+		return func() bool { return strings.Contains(zksh(t, "-server", box.Addr(), "ls", "/"), name) }
+	}
+	fmt.Fprintln(out, "create /first")
+	zktest.Eventually(t, "the first line is done", there("first"))
+	p.HoldReplies(true)
+	fmt.Fprint(out, creations(150, 0))
+	zktest.Eventually(t, "a hundred are done", there("n100"))
+	interrupt(shell.EndedBy(os.Interrupt))
+	got := <-ended
+	p.HoldReplies(false)
+	want := played{"Created /first\n", "script:2-101: interrupted: the lines before 2 are done, those from 2 to 101 may be done, in this order and" +
+		" with no gap, and nothing behind them is\n", commands.StatusInterrupted}
+	if got != want || there("n101")() {
+		t.Error(got)
+	}
+}
+
+// With -e a script shows the same whether its writes go together or not.
+func TestExactAgrees(t *testing.T) {
+	clock := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	rapid.Check(t, func(rt *rapid.T) {
+		script := drawScript(rt)
+		enforce := rapid.Bool().Draw(rt, "enforce")
+		run := func(script string, cfg shell.Config) played {
+			s := sandbox.New(sandbox.Options{Now: func() time.Time { return clock }, EnforceQuota: enforce})
+			addr, err := s.Listen("127.0.0.1:0")
+			if err != nil {
+				rt.Fatal(err)
+			}
+			defer s.Close()
+			return play(rt, addr.String(), script, cfg).without(addr.String())
+		}
+		script = withoutFailures(rt, script, run(script, shell.Config{Window: 64}))
+		alone := run(script, shell.Config{Window: 1, StopAtError: true})
+		if got := run(script, shell.Config{Window: 64, StopAtError: true}); got != alone {
+			rt.Fatalf("one by one and together:\n%s", cmp.Diff(alone.String(), got.String()))
+		}
+	})
+}
+
+// withoutFailures takes lines that have failed out of a script, but for the last few:
+// one that stops at its first error then comes far.
+func withoutFailures(t *rapid.T, script string, got played) string {
+	bad := map[int]bool{}
+	for _, m := range failedLine.FindAllStringSubmatch(got.err, -1) {
+		n, _ := strconv.Atoi(m[1])
+		bad[n] = true
+	}
+	stay := rapid.IntRange(0, 5).Draw(t, "failures that stay")
+	lines := strings.Split(script, "\n")
+	for i := len(lines) - 1; i >= 0; i-- {
+		if bad[i+1] && stay > 0 {
+			stay--
+		} else if bad[i+1] {
+			lines = slices.Delete(lines, i, i+1)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+var failedLine = regexp.MustCompile(`(?m)^script:(\d+):`)

@@ -1,0 +1,79 @@
+//go:build unix
+
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/internal/zktest/zksession"
+)
+
+// By hand the prompt counts the lines of a transaction, and a line that is refused can
+// be typed again.
+func TestTransactionByHand(t *testing.T) {
+	t.Parallel()
+	c := openConsole(t, "-server", zktest.Sandbox(t, sandbox.Options{}).Addr())
+	c.expect(connected)
+	c.typeIn("begin" + "\r")
+	c.expect(`\(CONNECTED\) \(txn 0\) 1\] `)
+	c.typeIn("create /a x" + "\r")
+	c.expect(`\(CONNECTED\) \(txn 1\) 2\] `)
+	c.run("get /a", `^only check, create, set and delete can be part of a transaction`)
+	c.run("creat /b", `^unknown command "creat"; did you mean create\?`)
+	c.run("check /a 0", "")
+	c.typeIn("redo 1" + "\r")
+	c.expect(`create /a x`)
+	c.expect(`\(CONNECTED\) \(txn 3\) 6\] `)
+	c.typeIn("commit" + "\r")
+	c.expect(`^nothing was done, because of line 5: create: Node already exists: /a\n`)
+	c.expect(`\(CONNECTED\) 7\] `)
+	c.run("begin", "")
+	c.run("create -s /s- x", "")
+	c.run("commit", `^line 8: Created /s-0000000000\nCommitted 1\n`)
+	c.run("begin", "")
+	c.run("create /never", "")
+	c.typeIn("get\x03") // what is typed goes, the transaction stays
+	c.expect(`\(CONNECTED\) \(txn 1\) 12\] `)
+	c.run("abort", "")
+	c.run("begin", "")
+	c.run("create /never", "")
+	c.typeIn("quit\r")
+	c.expect(`^the transaction of line 13 was not committed: nothing of it is done\n`)
+	c.wantStatus(1)
+}
+
+// A transaction goes with its session, and is carried out on another connection of it.
+func TestTransactionOverCuts(t *testing.T) {
+	t.Parallel()
+	box := zktest.Sandbox(t, sandbox.Options{})
+	client := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 30 * time.Second})
+	proxy := zktest.NewProxy(t, box.Addr())
+	c := openConsole(t, "-server", proxy.Addr(), "-timeout", "4000")
+	c.expect(connected)
+	c.run("begin", "")
+	c.run("create -e /a x", "")
+	proxy.Cut()
+	c.expect(`state:Disconnected`)
+	c.expect(`state:SyncConnected`)
+	c.run("commit", `^line 1: Created /a\n`)
+	c.run("begin", "")
+	c.run("create /b x", "")
+	proxy.Refuse(true)
+	proxy.Cut()
+	zktest.Eventually(t, "the session expires", func() bool {
+		st, _ := client.Exists(zktest.Within(t), "/a", false)
+		return st == nil
+	})
+	proxy.Refuse(false)
+	c.expect(`the session expired and its watches`)
+	c.expect(`state:SyncConnected`)
+	c.run("commit", `Session expired for /b`)
+	if st, err := client.Exists(zktest.Within(t), "/b", false); st != nil {
+		t.Errorf("it was carried out in another session: %v", err)
+	}
+	c.typeIn("quit\r")
+}

@@ -1,0 +1,325 @@
+package zkconn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/internal/zktest/zksession"
+)
+
+// asked is a request and what it was answered with.
+type asked struct {
+	text  string
+	err   error
+	ended chan struct{}
+}
+
+// together asks requests in their order, each in a goroutine of its own, with all of
+// which the transaction is to end.
+func together(t *testing.T, txn *zkconn.Transaction, requests ...func(context.Context) (string, error)) []*asked {
+	t.Helper()
+	var all []*asked
+	for _, do := range requests {
+		a, trip := &asked{ended: make(chan struct{})}, zkconn.NewTrip()
+		go func() { // ends with the transaction
+			defer close(a.ended)
+			a.text, a.err = do(trip.Context(txn.Context(zktest.Within(t))))
+		}()
+		select {
+		case <-trip.Sent:
+		case <-a.ended:
+			t.Fatal(a.err)
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+// answers waits for what has been asked.
+func answers(all []*asked) (out []string) {
+	for _, a := range all {
+		<-a.ended
+		if a.err != nil {
+			out = append(out, a.err.Error())
+		} else {
+			out = append(out, a.text)
+		}
+	}
+	return out
+}
+
+// writes are requests of a session.
+type writes struct{ s *zkconn.Session }
+
+type write = func(context.Context) (string, error)
+
+func (w writes) create(path string, mode zkconn.CreateMode) write {
+	return func(ctx context.Context) (string, error) {
+		return w.s.Create(ctx, path, []byte("x"), zkconn.OpenACL(), mode)
+	}
+}
+
+func (w writes) set(path string, version int32) write {
+	return func(ctx context.Context) (string, error) {
+		st, err := w.s.Set(ctx, path, []byte("new"), version)
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprint("version ", st.Version, ", length ", st.DataLength), nil
+	}
+}
+
+func (w writes) delete(path string) write {
+	return func(ctx context.Context) (string, error) { return "deleted", w.s.Delete(ctx, path, -1) }
+}
+
+func (w writes) check(path string, version int32) write {
+	return func(ctx context.Context) (string, error) { return "as expected", w.s.Check(ctx, path, version) }
+}
+
+// everywhere runs a test against the sandbox and a real server, below a fresh chroot.
+func everywhere(t *testing.T, test func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy)) {
+	for name, addr := range map[string]func(*testing.T) string{
+		"sandbox": func(t *testing.T) string {
+			return zktest.Sandbox(t, sandbox.Options{}).Addr()
+		},
+		"server": func(t *testing.T) string { return zktest.Shared(t).Addr() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			addr := addr(t)
+			root := fmt.Sprintf("/%s-%d", strings.ReplaceAll(t.Name(), "/", "-"), time.Now().UnixNano())
+			top := zksession.Open(t, zkconn.Config{Servers: addr, Timeout: zktest.Patience})
+			if _, err := top.Create(zktest.Within(t), root, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+				t.Fatal(err)
+			}
+			p := zktest.NewProxy(t, addr)
+			below := func(addr string) *zkconn.Session {
+				return zksession.Open(t, zkconn.Config{Servers: addr + root, Timeout: zktest.Patience})
+			}
+			test(t, below(p.Addr()), below(addr), p)
+		})
+	}
+}
+
+func expect(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func names(t *testing.T, s *zkconn.Session, path string) []string {
+	t.Helper()
+	names, _, err := s.Children(zktest.Within(t), path, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// multis counts the requests of a proxy that are multis.
+func multis(p *zktest.Proxy) (n int) {
+	for _, op := range p.Requests() {
+		if op == jute.OpMulti {
+			n++
+		}
+	}
+	return n
+}
+
+// A transaction's answers are those that each request would have had alone.
+func TestCommit(t *testing.T) {
+	everywhere(t, func(t *testing.T, s, _ *zkconn.Session, p *zktest.Proxy) {
+		w, txn := writes{s}, s.Begin()
+		all := together(t, txn,
+			w.create("/a", zkconn.CreateMode{}), w.create("/a/b", zkconn.CreateMode{}),
+			w.create("/a/s-", zkconn.CreateMode{Sequential: true}), w.create("/a/s-", zkconn.CreateMode{Sequential: true, Ephemeral: true}),
+			w.create("/a/c", zkconn.CreateMode{Container: true}), w.set("/a/b", 0), w.check("/a/b", 1), w.delete("/a/b"),
+			w.create("/e", zkconn.CreateMode{Ephemeral: true}))
+		if got := names(t, s, "/"); len(got) > 0 {
+			t.Errorf("before it ends there is %s", got)
+		}
+		if txn.Len() != len(all) {
+			t.Errorf("%d have joined", txn.Len())
+		}
+		p.Requests()
+		if err := txn.Commit(zktest.Within(t)); err != nil {
+			t.Error(err)
+		}
+		expect(t, answers(all), "/a", "/a/b", "/a/s-0000000001", "/a/s-0000000002", "/a/c", "version 1, length 3", "as expected", "deleted", "/e")
+		expect(t, names(t, s, "/a"), "c", "s-0000000001", "s-0000000002")
+		if n := multis(p); n != 1 {
+			t.Errorf("%d multis", n)
+		}
+		st, err := s.Exists(zktest.Within(t), "/e", false)
+		if err != nil || st.EphemeralOwner != s.Info().ID {
+			t.Error(st, err)
+		}
+		late := zkconn.NewTrip()
+		if _, err := s.Set(late.Context(txn.Context(zktest.Within(t))), "/a", nil, -1); err == nil || !strings.Contains(err.Error(), "is over") {
+			t.Error(err)
+		}
+	})
+}
+
+// Where one is refused it is told which one, and nothing was done.
+func TestCommitRefused(t *testing.T) {
+	everywhere(t, func(t *testing.T, s, _ *zkconn.Session, p *zktest.Proxy) {
+		w, txn := writes{s}, s.Begin()
+		all := together(t, txn, w.create("/a", zkconn.CreateMode{Ephemeral: true}), w.check("/a", 0), w.check("/a", 7), w.set("/a", -1))
+		err := txn.Commit(zktest.Within(t))
+		var undone *zkconn.UndoneError
+		if !errors.As(err, &undone) || undone.Part != 2 || !errors.Is(err, zkconn.BadVersion) {
+			t.Error(err)
+		}
+		other := "not done, because operation 3 of the transaction was refused: version No is not valid : /a"
+		expect(t, answers(all), other, other, "version No is not valid : /a", other)
+		if got := names(t, s, "/"); len(got) > 0 {
+			t.Errorf("there is %s", got)
+		}
+	})
+}
+
+// What cannot be in a multi is refused, and what was begun can be left.
+func TestAbort(t *testing.T) {
+	everywhere(t, func(t *testing.T, s, _ *zkconn.Session, p *zktest.Proxy) {
+		w, txn := writes{s}, s.Begin()
+		all := together(t, txn, w.create("/a", zkconn.CreateMode{}))
+		for _, ask := range []func(context.Context) error{
+			func(ctx context.Context) error { _, _, err := s.Get(ctx, "/", false); return err },
+			func(ctx context.Context) error { _, err := s.SetACL(ctx, "/", zkconn.OpenACL(), -1); return err },
+			func(ctx context.Context) error { return s.Absolute().Delete(ctx, "/a", -1) },
+		} {
+			if err := ask(txn.Context(zktest.Within(t))); err == nil || !strings.Contains(err.Error(), "cannot be part of a transaction") {
+				t.Error(err)
+			}
+		}
+		txn.Abort(errors.New("changed my mind"))
+		expect(t, answers(all), "changed my mind")
+		if err := txn.Commit(zktest.Within(t)); err != nil { // there is nothing in it
+			t.Error(err)
+		}
+		if got := names(t, s, "/"); len(got) > 0 {
+			t.Errorf("there is %s", got)
+		}
+	})
+}
+
+// In order, all before the first that fails is done, and nothing behind it.
+func TestInOrder(t *testing.T) {
+	everywhere(t, func(t *testing.T, s, _ *zkconn.Session, p *zktest.Proxy) {
+		w := writes{s}
+		for i, c := range []struct {
+			bad    int // where it fails; -1: nowhere
+			multis int
+		}{{-1, 1}, {0, 1}, {1, 1}, {2, 2}, {4, 2}} {
+			dir := fmt.Sprintf("/%d", i)
+			if _, err := w.create(dir, zkconn.CreateMode{})(zktest.Within(t)); err != nil {
+				t.Fatal(err)
+			}
+			var requests []write
+			var want, made []string
+			for j := range 5 {
+				path := fmt.Sprintf("%s/%d", dir, j)
+				requests = append(requests, w.create(path, zkconn.CreateMode{}))
+				switch {
+				case j == c.bad:
+					requests[j] = w.delete(dir + "/none")
+					want = append(want, "Node does not exist: "+dir+"/none")
+				case c.bad >= 0 && j > c.bad:
+					want = append(want, "the request for "+path+" was not sent, because the one before it was refused: Node does not exist: "+dir+"/none")
+				default:
+					want, made = append(want, path), append(made, fmt.Sprint(j))
+				}
+			}
+			txn := s.Begin()
+			all := together(t, txn, requests...)
+			p.Requests()
+			txn.InOrder(zktest.Within(t))
+			expect(t, answers(all), want...)
+			expect(t, names(t, s, dir), made...)
+			if n := multis(p); n != c.multis {
+				t.Errorf("bad %d: %d multis", c.bad, n)
+			}
+		}
+	})
+}
+
+// Somebody else's changes in between are taken as they would be by one request after the other.
+func TestInOrderWithRival(t *testing.T) {
+	everywhere(t, func(t *testing.T, s, other *zkconn.Session, p *zktest.Proxy) {
+		w, rival := writes{s}, writes{other}
+		txn := s.Begin()
+		all := together(t, txn, w.create("/a", zkconn.CreateMode{}), w.create("/b", zkconn.CreateMode{}),
+			w.create("/c", zkconn.CreateMode{}), w.delete("/none"), w.create("/d", zkconn.CreateMode{}))
+		p.HoldReplies(true)
+		p.Requests()
+		ended := make(chan struct{})
+		go func() { defer close(ended); txn.InOrder(zktest.Within(t)) }()
+		zktest.Eventually(t, "the first try is sent", func() bool { return multis(p) > 0 })
+		// The server has refused it by the time that it answers somebody behind.
+		for _, do := range []write{rival.create("/b", zkconn.CreateMode{}), rival.create("/none", zkconn.CreateMode{})} {
+			if _, err := do(zktest.Within(t)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.HoldReplies(false)
+		<-ended
+		got := answers(all)
+		behind := func(path string) string {
+			return "the request for " + path + " was not sent, because the one before it was refused: Node already exists: /b"
+		}
+		expect(t, got, "/a", "Node already exists: /b", behind("/c"), behind("/none"), behind("/d"))
+		expect(t, names(t, s, "/"), "a", "b", "none")
+	})
+}
+
+// A transaction belongs to the session in which it was begun.
+func TestTransactionOfExpiredSession(t *testing.T) {
+	t.Parallel()
+	f := openFaulty(t, 4*time.Second)
+	txn := f.Begin()
+	all := together(t, txn, writes{f.Session}.create(f.root+"/late", zkconn.CreateMode{}))
+	f.expire()
+	f.proxy.Refuse(false)
+	f.event("Expired")
+	if err := txn.Commit(zktest.Within(t)); !errors.Is(err, zkconn.SessionExpired) {
+		t.Error(err)
+	}
+	expect(t, answers(all), "KeeperErrorCode = Session expired for "+f.root+"/late")
+}
+
+// The ephemeral znodes of a transaction are known when the session expires, those of one
+// that was rolled back are not.
+func TestEphemeralsOfTransaction(t *testing.T) {
+	t.Parallel()
+	f := openFaulty(t, 4*time.Second)
+	w := writes{f.Session}
+	eph := func(name string) write { return w.create(f.root+name, zkconn.CreateMode{Ephemeral: true}) }
+	txn := f.Begin()
+	done := together(t, txn, eph("/a"), eph("/b"), w.delete(f.root+"/a"))
+	f.must(txn.Commit(zktest.Within(t)))
+	answers(done)
+	txn = f.Begin()
+	undone := together(t, txn, eph("/c"), w.delete(f.root+"/b"), w.delete(f.root+"/b"))
+	if err := txn.Commit(zktest.Within(t)); !errors.Is(err, zkconn.NoNode) {
+		t.Error(err)
+	}
+	answers(undone)
+	f.expire()
+	f.proxy.Refuse(false)
+	if e := f.event("Expired"); !slices.Equal(e.Gone, []string{f.root + "/b", f.root + "/canary"}) {
+		t.Errorf("gone: %q", e.Gone)
+	}
+}
