@@ -83,6 +83,7 @@ type Param struct {
 	Words    []string // of a Choice
 	Optional bool
 	Rest     bool // the last one only: all words behind --, as they are
+	Many     bool // the last one only: any number of words
 }
 
 // HelpWidth is the width of help in columns.
@@ -206,6 +207,9 @@ func (c *Command) count(args []string) error {
 	params := c.Params
 	if c.takesRest() {
 		params = params[:len(params)-1]
+	}
+	if n := len(params); n > 0 && params[n-1].Many && len(args) > n {
+		args = args[:n]
 	}
 	switch {
 	case len(args) > len(params) && c.secret():
