@@ -239,7 +239,7 @@ func All() []*Command {
 	return []*Command{
 		lsCommand, ls2Command, getCommand, statCommand, existsCommand, createCommand, setCommand, deleteCommand,
 		deleteallCommand, rmrCommand, countCommand, getACLCommand, setACLCommand, addauthCommand,
-		setquotaCommand, listquotaCommand, delquotaCommand, addWatchCommand, removewatchesCommand, getEphemeralsCommand,
+		setquotaCommand, listquotaCommand, delquotaCommand, addWatchCommand, removewatchesCommand, waitCommand, watchCommand, getEphemeralsCommand,
 		connectCommand, closeCommand, syncCommand, whoamiCommand, versionCommand, configCommand, reconfigCommand,
 	}
 }
