@@ -98,7 +98,12 @@ func measureAll(ctx context.Context, output string, quick, keysOnly bool) (err e
 	if err != nil {
 		return fmt.Errorf("keyboard: %w", err)
 	}
-	text := report(rows, before, quick) + keys.text()
+	fmt.Fprintln(os.Stderr, "measuring wait")
+	waits, err := b.measureWait(quick)
+	if err != nil {
+		return fmt.Errorf("wait: %w", err)
+	}
+	text := report(rows, before, quick) + keys.text() + waits.text()
 	if output != "" {
 		if err := os.WriteFile(output, []byte(text), 0o644); err != nil {
 			return err
