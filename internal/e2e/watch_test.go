@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/sandbox"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
@@ -340,4 +341,36 @@ func TestWatchByHand(t *testing.T) {
 	r.expect(`\) 3\] `)
 	r.typeIn("quit\r")
 	r.wantRestored(0)
+}
+
+// The end of the script's own session does not end a watch; the line says so, as those
+// behind it may rely on what is gone.
+func TestExpiryInAWatch(t *testing.T) {
+	t.Parallel()
+	box := zktest.Sandbox(t, sandbox.Options{})
+	zksh(t, "-server", box.Addr(), "create", "/x")
+	p := openPipeline(t, "-server", box.Addr(), "-o", "json")
+	p.ask(t, "create -e /mine", `{"created":"/mine"}`)
+	if _, err := io.WriteString(p.in, "watch -1 /x\nget /x\n"); err != nil {
+		t.Fatal(err)
+	}
+	zktest.Eventually(t, "it watches", func() bool { return watches(t, box.Addr()) > 0 })
+	id := owner(t, box.Addr(), "/mine")
+	box.Expire(id)
+	zktest.Eventually(t, "another session beside the watch's own", func() bool {
+		cons, err := zkconn.FourLetter(zktest.Within(t), box.Addr(), "cons")
+		return err == nil && strings.Count(cons, "sid=0x") == 2 && !strings.Contains(cons, "sid="+render.Hex(id))
+	})
+	zksh(t, "-server", box.Addr(), "set", "/x", "new")
+	if got, want := p.next(t), `{"event":"NodeDataChanged","path":"/x","version":1,"size":3,"was":0}`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := p.next(t); !strings.HasPrefix(got, `{"error":"the session expired`) || !strings.Contains(got, `"code":"SessionExpired","command":"watch","line":2}`) {
+		t.Error(got)
+	}
+	if got := p.next(t); got != `{"path":"/x","data":"new"}` {
+		t.Error(got)
+	}
+	p.in.Close()
+	wantExit(t, p.cmd, 69)
 }
