@@ -90,6 +90,7 @@ type Param struct {
 	Words    []string // of a Choice
 	Optional bool
 	Rest     bool // the last one only: all words behind --, as they are
+	Many     bool // the last one only: any number of words
 }
 
 // HelpWidth is the width of help in columns.
@@ -223,6 +224,9 @@ func (c *Command) count(args []string) error {
 	if c.takesRest() {
 		params = params[:len(params)-1]
 	}
+	if n := len(params); n > 0 && params[n-1].Many && len(args) > n {
+		args = args[:n]
+	}
 	switch {
 	case len(args) > len(params) && c.secret():
 		return Misuse("too many words")
@@ -251,7 +255,7 @@ func All() []*Command {
 	return []*Command{
 		lsCommand, ls2Command, getCommand, statCommand, existsCommand, createCommand, setCommand, deleteCommand,
 		deleteallCommand, rmrCommand, countCommand, getACLCommand, setACLCommand, addauthCommand,
-		setquotaCommand, listquotaCommand, delquotaCommand, addWatchCommand, removewatchesCommand, getEphemeralsCommand,
+		setquotaCommand, listquotaCommand, delquotaCommand, addWatchCommand, removewatchesCommand, waitCommand, watchCommand, getEphemeralsCommand,
 		connectCommand, closeCommand, syncCommand, whoamiCommand, versionCommand, configCommand, reconfigCommand,
 	}
 }

@@ -93,6 +93,7 @@ const (
 	StatusNoServer    = 69  // no server, or the session was lost
 	StatusLockLost    = 74  // a lock was lost
 	StatusNotLocked   = 75  // a lock was not got
+	StatusTimeUp      = 75  // what was waited for has not come in time
 	StatusUnconfirmed = 76  // the release of a lock was not confirmed
 	StatusCannotRun   = 126 // a program could not be run
 	StatusUnknown     = 127 // unknown command, or no such program
@@ -102,24 +103,27 @@ const (
 	StatusTerminated  = 143 // asked to end by SIGTERM or SIGHUP
 )
 
-// Statuses lists the exit statuses with their meaning, for --help and the README.
+// Statuses lists the exit statuses with their meaning, for --help and the README, and the
+// codes that errors have in JSON.
 var Statuses = []struct {
 	Status  int
 	Meaning string
+	Codes   string
 }{
-	{StatusOK, "everything succeeded"},
-	{StatusFailed, "a command failed"},
-	{StatusUsage, "wrong usage: nothing was done"},
-	{StatusNoServer, "no server could be reached, or the session was lost"},
-	{StatusLockLost, "a lock was lost, or may have been"},
-	{StatusNotLocked, "a lock was not got: somebody else holds it"},
-	{StatusUnconfirmed, "the release of a lock was not confirmed (with --confirm)"},
-	{StatusCannotRun, "the program under a lock could not be run"},
-	{StatusUnknown, "unknown command, or no such program under a lock"},
-	{StatusInterrupted, "interrupted by Ctrl-C"},
-	{StatusQuit, "interrupted by Ctrl-\\"},
-	{StatusBrokenPipe, "the reader of the answers went away"},
-	{StatusTerminated, "ended by SIGTERM or SIGHUP"},
+	{StatusOK, "everything succeeded", ""},
+	{StatusFailed, "a command failed", "ZooKeeper's name of the refusal (NoNode, NoAuth, NodeExists, BadVersion, NotEmpty …), else Failed"},
+	{StatusUsage, "wrong usage: nothing was done", "Usage"},
+	{StatusNoServer, "no server could be reached, or the session was lost",
+		"NoServer, NotSent (surely without effect), ConnectionLoss (maybe not), SessionExpired, AuthFailed, NotConnected"},
+	{StatusLockLost, "a lock was lost, or may have been", "LockLost"},
+	{StatusNotLocked, "a lock was not got: somebody else holds it; or wait's time was up", "NotLocked, TimeUp"},
+	{StatusUnconfirmed, "the release of a lock was not confirmed (with --confirm)", "Unconfirmed"},
+	{StatusCannotRun, "the program under a lock, or for watch, could not be run", "CannotRun"},
+	{StatusUnknown, "unknown command, or no such program under a lock or for watch", "UnknownCommand, CannotRun"},
+	{StatusInterrupted, "interrupted by Ctrl-C", "Interrupted"},
+	{StatusQuit, "interrupted by Ctrl-\\", "Interrupted"},
+	{StatusBrokenPipe, "the reader of the answers went away", ""},
+	{StatusTerminated, "ended by SIGTERM or SIGHUP", "Terminated"},
 }
 
 // UsageError is a line that cannot be meant as it stands; nothing was done.
@@ -139,7 +143,8 @@ func (e *UsageError) Error() string {
 // StatusError is an error that has an exit status of its own.
 type StatusError struct {
 	Status int
-	Err    error // nil: the status is the answer, and nothing is printed
+	Err    error  // nil: the status is the answer, and nothing is printed
+	Code   string // for programs; empty: that of the status, or of the cause
 }
 
 func (e *StatusError) Error() string {

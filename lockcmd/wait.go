@@ -26,9 +26,9 @@ func (o *owned) acquire(a *attempt, f *lockFlags) (l *taken, err error) {
 	ctx := a.ctx
 	fresh := o.current().State == asking
 	told := !f.try && fresh && o.env.Mode == commands.ByHand && o.foretell(ctx, a.kind.mode)
-	if f.limit.given {
+	if f.limit.Given {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, f.limit.value, f.late)
+		ctx, cancel = context.WithTimeoutCause(ctx, f.limit.Value, f.late)
 		defer cancel()
 	}
 	searched, found := context.WithCancel(ctx)
@@ -83,7 +83,7 @@ func (o *owned) busy(f *lockFlags, err error) error {
 	if who := o.inTheWay(); who != "" {
 		err = fmt.Errorf("%w: %s", err, who)
 	}
-	return &commands.FinalError{Err: &commands.StatusError{Status: f.status, Err: err}}
+	return &commands.FinalError{Err: &commands.StatusError{Status: f.status, Err: err, Code: "NotLocked"}}
 }
 
 // inTheWay names the contender ahead, or, where there was no wait, the holder; it

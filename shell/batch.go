@@ -58,6 +58,7 @@ func (b *batch) take(ctx context.Context, w *window, l batchLine) bool {
 		return true
 	}
 	st := newStep(l)
+	st.gathered = b.s.gather()
 	if l.err == nil {
 		b.s.number = b.s.lines.Add(l.text)
 		st.cmd, st.line, st.err = b.s.read(l.text)
@@ -69,8 +70,9 @@ func (b *batch) take(ctx context.Context, w *window, l batchLine) bool {
 	if l.err != nil {
 		b.line = l.number
 		b.s.spoil(l.number, l.err)
-		b.fail("", l.err)
-		return !l.last && !b.over(l.err)
+		err := errors.Join(l.err, b.answer(st, l.err))
+		b.fail("", err)
+		return !l.last && !b.over(err)
 	}
 	// A lock or a session that is known to be gone fails the line that relies on it.
 	if err := b.trouble(w); err != nil {
@@ -80,7 +82,8 @@ func (b *batch) take(ctx context.Context, w *window, l batchLine) bool {
 		b.line = l.number
 		b.s.spoil(l.number, err)
 		b.fail("", err)
-		if b.over(err) {
+		if st.before = err; b.over(err) {
+			b.fail("", b.answer(st, nil))
 			return false
 		}
 	}
@@ -90,16 +93,23 @@ func (b *batch) take(ctx context.Context, w *window, l batchLine) bool {
 	b.line = l.number
 	err := st.err
 	if err == nil {
-		err = b.s.carryOut(ctx, st.cmd, st.line)
+		err = b.s.carryOut(ctx, st.gathered.in(b.s.env), st.cmd, st.line)
 	}
 	w.alone(st)
 	if errors.Is(err, errQuit) {
+		b.fail(st.cmd, b.answer(st, nil))
 		return false
 	}
 	err = errors.Join(err, b.s.showEvents(), b.s.lost())
 	b.s.spoil(l.number, err)
+	err = errors.Join(err, b.answer(st, err))
 	b.fail(st.cmd, err)
 	return !b.over(err)
+}
+
+// answer gives a line that has ended with err its one answer, where it is to have one.
+func (b *batch) answer(st *step, err error) error {
+	return b.s.conclude(st.gathered, st.cmd, st.number, errors.Join(st.before, err))
 }
 
 // trouble is what has gone since the line before. With lines under way the end of

@@ -31,6 +31,17 @@ func (s *Shell) builtins() []*commands.Command {
 			Offline: true, Aside: true, Flags: commands.NoFlags(s.help),
 		},
 		{
+			Name: "echo", Group: group, Args: "[word…]",
+			Summary: "answer with these words",
+			Help:    "Whoever talks to zksh through pipes knows by the answer that all before it is done.",
+			Example: `echo "half of it is done"`,
+			Params:  []commands.Param{{Name: "word", Kind: commands.Data, Optional: true, Many: true}},
+			Offline: true, Flags: commands.NoFlags(func(_ context.Context, env *commands.Env, args []string) error {
+				words := append([]string{}, args...) // an empty list, not null
+				return env.Screen.Print(render.Answer{Words: strings.Join(words, " ") + "\n", JSON: render.Facts{"echo", words}})
+			}),
+		},
+		{
 			Name: "history", Group: group,
 			Summary: "print the last eleven lines with their numbers",
 			Help:    "Credentials are not shown.",
@@ -75,7 +86,7 @@ func (s *Shell) history(_ context.Context, env *commands.Env, _ []string) error 
 	return env.Screen.Print(render.Answer{Words: words.String(), JSON: last})
 }
 
-func (s *Shell) redo(ctx context.Context, _ *commands.Env, args []string) error {
+func (s *Shell) redo(ctx context.Context, env *commands.Env, args []string) error {
 	n, err := javaDecode(args[0])
 	if err != nil {
 		return commands.Misuse("%q is no number of a line", args[0])
@@ -89,7 +100,7 @@ func (s *Shell) redo(ctx context.Context, _ *commands.Env, args []string) error 
 	}
 	s.lines.Replace(s.number, line)
 	s.policy.redoing(line)
-	_, err = s.runText(ctx, line)
+	_, err = s.runText(ctx, env, line)
 	return err
 }
 

@@ -45,13 +45,15 @@ func (s *Shell) RunCommand(ctx context.Context, args []string) int {
 		quotedArgs[i] = quote(a)
 	}
 	s.number = s.lines.Add(strings.Join(quotedArgs, " "))
+	g := s.gather()
 	l, err := s.readWords(words)
 	if err == nil {
-		err = s.carryOut(ctx, words[0].Text, l)
+		err = s.carryOut(ctx, g.in(s.env), words[0].Text, l)
 	}
 	if errors.Is(err, errQuit) {
 		err = nil
 	}
+	err = errors.Join(err, s.conclude(g, words[0].Text, 0, err))
 	s.report(words[0].Text, err)
 	return s.leave(Status(err))
 }

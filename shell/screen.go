@@ -129,7 +129,7 @@ func (s *screen) complain(text string) {
 	if rest, fresh := strings.CutPrefix(text, "\n"); fresh { // on a line of its own
 		start, text = "\n", rest
 	}
-	text = strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "; ")
+	text = oneLine(text)
 	if s.err.TTY {
 		text = render.Safe(text)
 	}
@@ -142,6 +142,11 @@ func (s *screen) complain(text string) {
 		return
 	}
 	_, _ = io.WriteString(s.err.W, text+"\n")
+}
+
+// oneLine is a text of several lines in one.
+func oneLine(text string) string {
+	return strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "; ")
 }
 
 // errShut is what a command gets that prints after the shell has gone on without it.

@@ -136,16 +136,16 @@ func blankOrComment(line string) bool {
 // runLine runs one line and returns the name of its command as well.
 func (s *Shell) runLine(ctx context.Context, line string) (string, error) {
 	s.number = s.lines.Add(line)
-	return s.runText(ctx, line)
+	return s.runText(ctx, s.env, line)
 }
 
-func (s *Shell) runText(ctx context.Context, line string) (string, error) {
+func (s *Shell) runText(ctx context.Context, env *commands.Env, line string) (string, error) {
 	cmd, l, err := s.read(line)
 	if err == nil {
 		err = s.leaveToWrite(ctx, line, l)
 	}
 	if err == nil {
-		err = s.carryOut(ctx, cmd, l)
+		err = s.carryOut(ctx, env, cmd, l)
 	}
 	return cmd, err
 }

@@ -187,30 +187,30 @@ func (c committed) MarshalJSON() ([]byte, error) {
 }
 
 // carryOut runs a line, or has it join the transaction that is open.
-func (s *Shell) carryOut(ctx context.Context, cmd string, l commands.Line) error {
+func (s *Shell) carryOut(ctx context.Context, env *commands.Env, cmd string, l commands.Line) error {
 	switch t := s.txn; {
 	case t == nil || l.Aside():
-		return run(ctx, s.env, l)
+		return run(ctx, env, l)
 	case !l.Joins():
 		return &commands.UsageError{Problem: fmt.Sprintf("only check, create, set and delete can be part of a transaction: commit or abort that of line %d first", t.begun)}
 	default:
-		return t.join(ctx, s, cmd, l)
+		return t.join(ctx, s, env, cmd, l)
 	}
 }
 
-func (t *transaction) join(ctx context.Context, s *Shell, cmd string, l commands.Line) error {
-	env, trip := *s.env, zkconn.NewTrip()
-	j := &joined{Screen: env.Screen, Line: s.policy.number(), Name: cmd, ended: make(chan struct{})}
-	env.Screen = j
+func (t *transaction) join(ctx context.Context, s *Shell, env *commands.Env, cmd string, l commands.Line) error {
+	own, trip := *env, zkconn.NewTrip()
+	j := &joined{Screen: own.Screen, Line: s.policy.number(), Name: cmd, ended: make(chan struct{})}
+	own.Screen = j
 	go func() { // ends with the transaction
 		defer s.giveBackOnPanic()
 		defer close(j.ended)
-		j.err = run(trip.Context(t.txn.Context(ctx)), &env, l)
+		j.err = run(trip.Context(t.txn.Context(ctx)), &own, l)
 	}()
 	select {
 	case <-trip.Sent:
 		t.lines = append(t.lines, j)
-		return s.env.Screen.Print(render.Answer{JSON: render.Facts{"joined", t.txn.Len()}})
+		return env.Screen.Print(render.Answer{JSON: render.Facts{"joined", t.txn.Len()}})
 	case <-j.ended:
 		return j.err
 	}

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,10 +74,13 @@ type step struct {
 	number int
 	cmd    string
 	line   commands.Line
+	before error // told of this line already: what had gone when it came
 	trip   *zkconn.Trip
 	shown  []func(*Shell) error
 	err    error
 	ended  chan struct{} // closed when the command has ended
+
+	gathered *gathering // nil: it answers as its command does
 }
 
 func newStep(l batchLine) *step {
@@ -130,9 +134,12 @@ func (w *window) begin(st *step) bool {
 func (w *window) start(ctx context.Context, st *step) {
 	env := *w.b.s.env
 	st.Screen, env.Screen = env.Screen, st
+	if st.gathered != nil {
+		st.gathered.Screen = st
+	}
 	go func() { // ends with the command; waited for by who tells of it
 		defer close(st.ended)
-		st.err = run(st.trip.Context(ctx), &env, st.line)
+		st.err = run(st.trip.Context(ctx), st.gathered.in(&env), st.line)
 	}()
 	select {
 	case <-st.trip.Sent:
@@ -279,7 +286,16 @@ func (w *window) tell(together []*step) error {
 			err = errors.Join(err, show(b.s))
 		}
 	}
-	err = errors.Join(err, eventErr, b.s.lost())
+	late := errors.Join(eventErr, b.s.lost())
+	var unprinted error
+	for _, st := range together {
+		own := cmp.Or(st.err, err)
+		if st == last {
+			own = errors.Join(own, late)
+		}
+		unprinted = errors.Join(unprinted, b.answer(st, own))
+	}
+	err = errors.Join(err, late, unprinted)
 	b.fail(cmd, err)
 	return err
 }

@@ -106,6 +106,12 @@ func measureAll(ctx context.Context, output string, quick bool, only part) (err 
 			return fmt.Errorf("scripts: %w", err)
 		}
 		text += scriptTable(figures)
+		fmt.Fprintln(os.Stderr, "measuring wait")
+		waits, err := b.measureWait(quick)
+		if err != nil {
+			return fmt.Errorf("wait: %w", err)
+		}
+		text += waits.text()
 	}
 	if !only.scripts {
 		fmt.Fprintln(os.Stderr, "measuring the keyboard")

@@ -39,9 +39,9 @@ func generated() map[string]string {
 		}
 		fmt.Fprintf(&table, "| %s | %s |\n", name, c.Summary)
 	}
-	statuses.WriteString("| status | meaning |\n|---|---|\n")
+	statuses.WriteString("| status | meaning | code in JSON |\n|---|---|---|\n")
 	for _, s := range commands.Statuses {
-		fmt.Fprintf(&statuses, "| %d | %s |\n", s.Status, s.Meaning)
+		fmt.Fprintf(&statuses, "| %d | %s | %s |\n", s.Status, s.Meaning, s.Codes)
 	}
 	return map[string]string{
 		"<!-- commands: written by the tests, see CONTRIBUTING -->": table.String(),

@@ -53,6 +53,7 @@ type pipeline struct {
 	cmd  *exec.Cmd
 	in   io.WriteCloser
 	out  *bufio.Reader
+	end  io.Closer // of what out reads
 	errs strings.Builder
 }
 
@@ -73,7 +74,7 @@ func openPipelineIn(t *testing.T, home string, args ...string) *pipeline {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.out = bufio.NewReader(out)
+	p.out, p.end = bufio.NewReader(out), out
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

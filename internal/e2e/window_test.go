@@ -21,6 +21,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/app"
 	"github.com/zksh/zksh/internal/jute"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/sandbox"
@@ -50,7 +51,7 @@ func playUntil(ctx context.Context, t rapid.TB, servers string, script io.Reader
 	locks := lockcmd.New()
 	var out, errs bytes.Buffer
 	cfg.Session, cfg.Locks, cfg.Version = session, locks, "dev"
-	cfg.Commands = [][]*commands.Command{commands.All(), locks.Commands()}
+	cfg.Commands = [][]*commands.Command{commands.All(), locks.Commands(), app.SandboxCommand(nil)}
 	cfg.Out, cfg.Err = shell.Output{W: &out}, shell.Output{W: &errs}
 	if cfg.Format == "" {
 		cfg.Format = render.Text
@@ -82,7 +83,26 @@ func TestWindowsAgree(t *testing.T) {
 				rt.Fatalf("window 1 and %d:\n%s", window, cmp.Diff(alone.String(), got.String()))
 			}
 		}
+		if format == render.JSON {
+			answeredOnce(rt, script, alone)
+		}
 	})
+}
+
+// answeredOnce wants one answer for each line, up to a lock that was not got.
+func answeredOnce(t rapid.TB, script string, got played) {
+	lines := 0
+	for line := range strings.Lines(script) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			lines++
+		}
+	}
+	list := answers(t, got.out)
+	ended := len(list) > 0 && len(list) < lines && fact(list[len(list)-1], "error") != nil &&
+		strings.HasSuffix(fmt.Sprint(fact(list[len(list)-1], "command")), "lock")
+	if len(list) != lines && !ended {
+		t.Fatalf("%d answers to %d lines:\n%s%s", len(list), lines, script, got)
+	}
 }
 
 // The same on a real server, which gets the requests of a window with others still
@@ -117,14 +137,14 @@ var (
 	guids   = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 	// A lock that goes with its session is told of at some time.
 	goings = regexp.MustCompile(`lock /\S+: released, with its session\n`)
-	waits  = regexp.MustCompile(`waited"?[=:]"?[0-9.]+`)
+	waits  = regexp.MustCompile(`(waited"?[=:])[0-9.]+`)
 )
 
 // without leaves out what is another one in each run.
 func (p played) without(place string) played {
 	for _, s := range []*string{&p.out, &p.err} {
 		*s = regexp.MustCompile(regexp.QuoteMeta(place)+`(\d{10})?`).ReplaceAllString(*s, "PLACE") // create -s / counts beside it
-		*s = waits.ReplaceAllString(guids.ReplaceAllString(*s, "GUID"), "WAITED")
+		*s = waits.ReplaceAllString(guids.ReplaceAllString(*s, "GUID"), "${1}0")
 		*s = goings.ReplaceAllString(*s, "")
 		*s = numbers.ReplaceAllString(*s, "NUMBER") // the end of a session is a transaction at some time
 		if strings.HasPrefix(place, "/") {
@@ -161,7 +181,7 @@ func drawLine(t *rapid.T) string {
 		"addWatch PATH", "addWatch -m PERSISTENT PATH", "removewatches PATH", "removewatches PATH -d", "getEphemerals", "whoami",
 		"setquota -n 2 PATH", "setquota -N 3 PATH", "setquota -B 30 PATH", "listquota PATH", "delquota PATH",
 		"lock /l", "unlock /l", "rlock /l", "rlock /m", "unlock /m", "addauth digest u:p", "connect", "close",
-		"version", "history", "redo 1", "redo 2", "redo 5", "printwatches on", "printwatches off", "help ls", "get --help",
+		"echo DATA", "wait -w 0 PATH", "wait --gone -w 0 PATH", "version", "history", "redo 1", "redo 2", "redo 5", "printwatches on", "printwatches off", "help ls", "get --help",
 		"begin\ncreate PATH DATA\ncreate -s PATH DATA\ncommit", "begin\ncheck PATH 0\nset -s PATH DATA\ncommit", "begin\nset PATH DATA\nget PATH\ncommit",
 		"begin\ndelete PATH\nabort", "begin\ncreate -e PATH- DATA\ncommit", "check PATH 0", "commit",
 		"", "# remark", "nonsense", "get", "ls -Q PATH", "create PATH DATA DATA DATA DATA", `get "PATH`, "set -v x PATH DATA",

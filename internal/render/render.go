@@ -23,6 +23,13 @@ type Value interface {
 	Text(w io.Writer) error
 }
 
+// Event is a Value that tells of something that happens while a command goes on, and is
+// not the command's answer. Its JSON form is an object with the key "event".
+type Event interface {
+	Value
+	IsEvent()
+}
+
 // Format is a form of output.
 type Format string
 

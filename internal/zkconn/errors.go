@@ -148,6 +148,7 @@ const (
 	codeOK                  Code = 0
 	runtimeInconsistency    Code = -2
 	ConnectionLoss          Code = -4
+	Unimplemented           Code = -6
 	operationTimeout        Code = -7
 	badArguments            Code = -8
 	newConfigNoQuorum       Code = -13
@@ -182,7 +183,7 @@ var refusals = map[Code]struct {
 	-3:                   {name: "DataInconsistency"},
 	ConnectionLoss:       {"ConnectionLoss", "", zk.ErrConnectionClosed},
 	-5:                   {name: "MarshallingError"},
-	-6:                   {name: "Unimplemented"},
+	Unimplemented:        {name: "Unimplemented"},
 	operationTimeout:     {"OperationTimeout", "", zk.ErrConnectionClosed}, // it too leaves open whether the request took effect
 	badArguments:         {"BadArguments", "Arguments are not valid : ", nil},
 	newConfigNoQuorum: {"NewConfigNoQuorum", "No quorum of new config is connected and up-to-date with the leader of" +
@@ -207,6 +208,33 @@ var refusals = map[Code]struct {
 	-124:                    {name: "Session closed because client failed to authenticate"},
 	quotaExceeded:           {"Quota has exceeded", "Quota has exceeded : ", nil},
 	Throttled:               {name: "Op throttled due to high load"},
+}
+
+// names are the codes' own, where the text is another.
+var names = map[Code]string{
+	NotEmpty: "NotEmpty", SessionExpired: "SessionExpired", sessionMoved: "SessionMoved", NotReadOnly: "NotReadOnly",
+	-120: "EphemeralOnLocalSession", noWatcher: "NoWatcher", -123: "ReconfigDisabled", -124: "SessionClosedRequireSaslAuth",
+	quotaExceeded: "QuotaExceeded", Throttled: "Throttled",
+}
+
+// Name is the code's name, as that of its KeeperException, or its number.
+func (c Code) Name() string { return cmp.Or(names[c], refusals[c].name, strconv.Itoa(int(c))) }
+
+// PathOf is the path that an error is about, as the user wrote it; empty if there is none.
+func PathOf(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Path
+	}
+	if e, ok := errors.AsType[*UnsentError](err); ok {
+		return e.Path
+	}
+	if e, ok := errors.AsType[*AbandonedError](err); ok {
+		return e.Path
+	}
+	if e, ok := errors.AsType[*LostError](err); ok {
+		return e.Path
+	}
+	return ""
 }
 
 // Error is the code as KeeperException words it, without a path.

@@ -65,10 +65,9 @@ func Open(cfg Config) (*Session, error) {
 // authenticated now, but for its timeout. Nobody takes its events. Each of its
 // connections goes through tap.
 func (s *Session) Another(timeout time.Duration, tap func(net.Conn) net.Conn) (*Session, error) {
-	l := s.current()
-	cfg, dial := l.cfg, l.cfg.dial
+	cfg := s.asNow()
+	dial := cfg.dial
 	cfg.Timeout, cfg.NoEvents = timeout, true
-	cfg.Auth = look(l, func() []Credential { return slices.Clone(l.creds) })
 	cfg.dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)
 		if err != nil {
@@ -77,6 +76,18 @@ func (s *Session) Another(timeout time.Duration, tap func(net.Conn) net.Conn) (*
 		return tap(c), nil
 	}
 	return Open(cfg)
+}
+
+// Second starts one more session, as s is configured and authenticated now, for events
+// of its own.
+func (s *Session) Second() (*Session, error) { return Open(s.asNow()) }
+
+// asNow is the Config with which s would be what it is now.
+func (s *Session) asNow() Config {
+	l := s.current()
+	cfg := l.cfg
+	cfg.Auth = look(l, func() []Credential { return slices.Clone(l.creds) })
+	return cfg
 }
 
 func (s *Session) current() *link { return s.link.Load() }

@@ -299,6 +299,11 @@ type Event struct {
 // Session tells whether it is about the session rather than a znode.
 func (e Event) Session() bool { return e.Type == eventNone }
 
+// Connected tells whether it is about a new connection.
+func (e Event) Connected() bool {
+	return e.Session() && (e.State == syncConnected || e.State == connectedReadOnly)
+}
+
 // String is WatchedEvent.toString of the Java client before 3.9.
 func (e Event) String() string {
 	path := e.Path

@@ -187,6 +187,38 @@ func (n *Node) below(yield func(*Node) bool) bool {
 	return true
 }
 
+// Stats is the Stat of every znode of a subtree by its path, but for what may not be
+// listed. Without a root there is none.
+func Stats(ctx context.Context, c zkconn.Client, root string) (map[string]*zk.Stat, error) {
+	tree, _, err := List(ctx, c, root, Options{Partial: true})
+	if errors.Is(err, zkconn.NoNode) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	p, err := c.Pipe(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for n := range tree.All() {
+		paths = append(paths, n.Path)
+	}
+	stats, done := make(map[string]*zk.Stat, len(paths)), 0
+	var refused error
+	err = each(ctx, atOnce, paths, p.Exists, func(st *zk.Stat, err error) {
+		switch {
+		case err == nil:
+			stats[paths[done]] = st
+		case !errors.Is(err, zkconn.NoNode):
+			refused = err
+		}
+		done++
+	})
+	return stats, errors.Join(err, refused)
+}
+
 // CountEphemerals returns how many znodes of a subtree are ephemeral. Only those
 // without children are looked at: no others can be.
 func CountEphemerals(ctx context.Context, c zkconn.Client, root string, progress Progress) (int, error) {

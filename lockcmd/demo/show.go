@@ -26,6 +26,9 @@ func (e event) Text(w io.Writer) error {
 	return err
 }
 
+// IsEvent is part of render.Event.
+func (event) IsEvent() {}
+
 // MarshalJSON gives one object.
 func (e event) MarshalJSON() ([]byte, error) {
 	return render.Marshal(render.Facts{"event", e.Event, "scheme", e.scene.scheme.name, "n", e.scene.n, "contender", e.Contender, "ms", ms(e.at)})

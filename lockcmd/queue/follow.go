@@ -170,6 +170,9 @@ func (c Change) Text(w io.Writer) error {
 	return err
 }
 
+// IsEvent is part of render.Event.
+func (Change) IsEvent() {}
+
 // changes is what happened between two readings: left, came, got the lock. At
 // the start everybody's state is told. Who came and left in between is not seen.
 func changes(before, now *Queue, at time.Time) []Change {

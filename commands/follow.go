@@ -1,0 +1,298 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktree"
+)
+
+var watchCommand = &Command{
+	Name: "watch", Group: "Watches", Args: "[-r] [-1] path [-- command arg…]",
+	Summary: "print each change of a znode, or run a command for it",
+	Help: "A line says what has happened, where, and has the version, the size of the data and what that was. With a COMMAND that runs" +
+		" instead, one at a time: it finds ZK_EVENT, ZK_PATH and ZK_VERSION in its environment and the data on its standard input." +
+		" Changes that come faster than they are told, or while the command runs, become one, and the last state is always told." +
+		" So is what has changed while there was no connection. It goes on through new sessions, until Ctrl-C. Its watches are those" +
+		" of a session of its own.",
+	Example: "watch -1 /app/config -- sh -c 'cat > app.conf'",
+	Params:  []Param{pathParam, {Name: "command", Kind: Data, Optional: true, Rest: true}},
+	Flags: func(fs *pflag.FlagSet) Run {
+		recurse := fs.BoolP("recursive", "r", false, "watch all below the znode, too; needs a server from 3.6 on")
+		once := fs.BoolP("once", "1", false, "end after the first change, with the command's status")
+		return func(ctx context.Context, env *Env, args []string) error {
+			if err := zkconn.ValidatePath(args[0], false); err != nil {
+				return err
+			}
+			f := &follower{env: env, path: args[0], recurse: *recurse, once: *once, argv: args[1:], isDue: map[string]bool{}}
+			return f.follow(ctx)
+		}
+	},
+}
+
+// What happens to a znode, in ZooKeeper's terms.
+const (
+	nodeCreated = "NodeCreated"
+	nodeChanged = "NodeDataChanged"
+	nodeDeleted = "NodeDeleted"
+)
+
+// nodeChange is one change of a znode.
+type nodeChange struct {
+	Event   string `json:"event"`
+	Path    string `json:"path"`
+	Version int32  `json:"version"` // the last one of a znode that is gone
+	Size    *int32 `json:"size"`    // nil: it is gone
+	Was     *int32 `json:"was"`     // nil: it was not there
+}
+
+// IsEvent is part of render.Event.
+func (*nodeChange) IsEvent() {}
+
+var _ render.Event = (*nodeChange)(nil)
+
+// Text is one line.
+func (c *nodeChange) Text(w io.Writer) error {
+	line := fmt.Sprintf("%s %s version=%d", c.Event, c.Path, c.Version)
+	if c.Size != nil {
+		line += fmt.Sprintf(" size=%d", *c.Size)
+	}
+	if c.Was != nil {
+		line += fmt.Sprintf(" was=%d", *c.Was)
+	}
+	_, err := io.WriteString(w, line+"\n")
+	return err
+}
+
+// changes is what has happened to a znode between two readings; nil is a znode that is
+// not there.
+func changes(path string, old, now *zk.Stat) []*nodeChange {
+	switch {
+	case old == nil && now == nil, old != nil && now != nil && old.Mzxid == now.Mzxid:
+		return nil
+	case old == nil:
+		return []*nodeChange{{nodeCreated, path, now.Version, &now.DataLength, nil}}
+	case now == nil:
+		return []*nodeChange{{nodeDeleted, path, old.Version, nil, &old.DataLength}}
+	case old.Czxid != now.Czxid:
+		return append(changes(path, old, nil), changes(path, nil, now)...)
+	}
+	return []*nodeChange{{nodeChanged, path, now.Version, &now.DataLength, &old.DataLength}}
+}
+
+// follower tells of the changes of a znode, or of a subtree. It has a session of its
+// own, whose watches are nobody else's. All but the command's run belongs to one
+// goroutine.
+type follower struct {
+	env           *Env
+	path          string
+	recurse, once bool
+	argv          []string // the command; empty: changes are printed
+
+	own   *zkconn.Session
+	known map[string]*zk.Stat // as it was told last
+	begun bool                // known is what there was at the start
+	stale bool                // the connection is a new one: nothing is known of what has happened meanwhile
+	due   []string            // paths to be read, oldest first
+	isDue map[string]bool     // the same
+	ran   chan error          // receives the end of the command; nil while none runs
+	lost  error               // what has become of the shell's own session meanwhile
+}
+
+// follow goes on until ctx ends, or after the first change.
+func (f *follower) follow(ctx context.Context) (err error) {
+	if f.own, err = f.env.Session.Second(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closing(ctx, f.own.Close), f.lost) }()
+	if err := f.own.Ready(ctx); err != nil && !errors.Is(err, zkconn.SessionExpired) {
+		return err
+	}
+	for {
+		told, err := f.step(ctx)
+		if err != nil || told && f.once {
+			return err
+		}
+	}
+}
+
+// step does the next thing there is to do, or waits for one. told tells that a change
+// has been told of, by the end of its command if there is one.
+func (f *follower) step(ctx context.Context) (told bool, err error) {
+	if err := f.hear(ctx); err != nil {
+		return false, err
+	}
+	switch {
+	case f.ran != nil:
+	case f.stale:
+		return false, f.unlessCut(f.lookAround(ctx))
+	case len(f.due) > 0:
+		told, err = f.tell(ctx)
+		return told, f.unlessCut(err)
+	}
+	select {
+	case <-f.own.EventsReady():
+		return false, nil
+	case err := <-f.ran:
+		f.ran = nil
+		return true, err
+	case <-ctx.Done():
+		if f.ran != nil {
+			<-f.ran // it has been told to end
+		}
+		return false, context.Cause(ctx)
+	}
+}
+
+// unlessCut passes over that the connection broke: there will be another one, on which
+// all is read anew.
+func (f *follower) unlessCut(err error) error {
+	if errors.Is(err, zkconn.ConnectionLoss) || errors.Is(err, zkconn.SessionExpired) {
+		return nil
+	}
+	return err
+}
+
+// hear takes the events that have come.
+func (f *follower) hear(ctx context.Context) error {
+	for _, e := range f.own.Events() {
+		switch {
+		case !e.Session():
+			f.read(e.Path)
+		case f.own.State() == zkconn.StateAuthFailed:
+			return f.own.Ready(ctx)
+		case e.Connected():
+			f.stale = true
+		}
+	}
+	return nil
+}
+
+// read has a znode read when it is its turn.
+func (f *follower) read(path string) {
+	if !f.isDue[path] {
+		f.isDue[path] = true
+		f.due = append(f.due, path)
+	}
+}
+
+// lookAround sets the watches of a new connection and finds by comparing what has
+// changed since the last one.
+func (f *follower) lookAround(ctx context.Context) error {
+	f.stale = false
+	if !f.begun { // the server may be behind the one that the shell's own session has written to
+		if err := f.own.Sync(ctx, f.path); err != nil {
+			return err
+		}
+	}
+	now, err := f.all(ctx)
+	if err != nil {
+		return err
+	}
+	if !f.begun {
+		f.known, f.begun = now, true
+		f.env.Screen.Note("watching " + f.path)
+		return nil
+	}
+	for _, path := range slices.Sorted(maps.Keys(union(f.known, now))) {
+		if len(changes(path, f.known[path], now[path])) > 0 {
+			f.read(path)
+		}
+	}
+	return nil
+}
+
+func union(a, b map[string]*zk.Stat) map[string]*zk.Stat {
+	both := maps.Clone(a)
+	if both == nil {
+		both = map[string]*zk.Stat{}
+	}
+	maps.Copy(both, b)
+	return both
+}
+
+// all leaves the watches and reads all that they cover.
+func (f *follower) all(ctx context.Context) (map[string]*zk.Stat, error) {
+	if !f.recurse {
+		st, _, err := f.get(ctx, f.path)
+		if st == nil {
+			return map[string]*zk.Stat{}, err
+		}
+		return map[string]*zk.Stat{f.path: st}, err
+	}
+	err := f.own.AddWatch(ctx, f.path, true)
+	if errors.Is(err, zkconn.Unimplemented) {
+		return nil, fmt.Errorf("%s cannot be watched with all below it: servers can do that from 3.6 on; without -r it is watched alone", f.path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	stats, err := zktree.Stats(ctx, f.own.Client, f.path)
+	if stats == nil {
+		stats = map[string]*zk.Stat{}
+	}
+	return stats, err
+}
+
+// get reads a znode, the data only for a command, and leaves the watch on its next
+// change where no other covers it. One that is not there has no Stat.
+func (f *follower) get(ctx context.Context, path string) (st *zk.Stat, data []byte, err error) {
+	for len(f.argv) > 0 {
+		data, st, err = f.own.Get(ctx, path, !f.recurse)
+		if !errors.Is(err, zkconn.NoNode) {
+			return st, data, err
+		}
+		if _, err = f.own.Exists(ctx, path, !f.recurse); err != nil {
+			return nil, nil, ignore(err, zkconn.NoNode)
+		}
+	}
+	st, err = f.own.Exists(ctx, path, !f.recurse)
+	if err != nil {
+		return nil, nil, ignore(err, zkconn.NoNode)
+	}
+	return st, nil, nil
+}
+
+// tell reads the znode whose turn it is and tells what has happened to it.
+func (f *follower) tell(ctx context.Context) (told bool, err error) {
+	path := f.due[0]
+	f.due = f.due[1:]
+	delete(f.isDue, path)
+	now, data, err := f.get(ctx, path)
+	if err != nil {
+		return false, err
+	}
+	list := changes(path, f.known[path], now)
+	if delete(f.known, path); now != nil {
+		f.known[path] = now
+	}
+	if len(list) > 0 && (f.once || len(f.argv) > 0) {
+		list = list[len(list)-1:]
+	}
+	switch {
+	case len(list) == 0:
+		return false, nil
+	case len(f.argv) > 0:
+		f.start(ctx, list[0], data)
+		return false, nil
+	}
+	for _, c := range list {
+		err := f.env.Screen.Print(c)
+		if errors.Is(err, zkconn.SessionExpired) { // the shell's own has: it does not matter here, but to the lines behind this one
+			f.lost, err = err, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}

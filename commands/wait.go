@@ -1,0 +1,190 @@
+package commands
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/internal/zkconn"
+)
+
+var waitCommand = &Command{
+	Name: "wait", Group: "Watches", Args: "[--gone] [--value data] [--children n] [-w duration] path",
+	Summary: "wait until a znode exists, or is as it should be",
+	Help: "Waits by watches, through lost connections and new sessions, and reads again after each; nothing is polled. The status is 0" +
+		" when it is so, and 75 when the time is up.",
+	Example: "wait -w 30s /app/ready",
+	Params:  []Param{pathParam},
+	Flags: func(fs *pflag.FlagSet) Run {
+		var w condition
+		var limit Duration
+		fs.BoolVar(&w.gone, "gone", false, "wait until the znode does not exist")
+		value := fs.String("value", "", "wait until it has this `data`")
+		fs.Var(&w.children, "children", "wait until it has `n` children; n+ is n or more")
+		fs.VarP(&limit, "wait", "w", "wait at most this `duration`, such as 5s or 2m; a number alone is seconds, 0 only looks")
+		return func(ctx context.Context, env *Env, args []string) error {
+			if fs.Changed("value") {
+				w.value = value
+			}
+			if w.gone && (w.value != nil || w.children.given) {
+				return Misuse("--gone goes with neither --value nor --children")
+			}
+			if err := zkconn.ValidatePath(args[0], false); err != nil {
+				return err
+			}
+			w.path, w.found = args[0], "no server has answered"
+			err := w.wait(ctx, env.Session, limit)
+			if errors.Is(err, errTimeUp) {
+				return &StatusError{Status: StatusTimeUp, Code: "TimeUp", Err: fmt.Errorf("%s: %w: %s", w.path, errTimeUp, w.found)}
+			}
+			return env.answer(err, done("wait", w.path))
+		}
+	},
+}
+
+// errTimeUp is the end of -w.
+var errTimeUp = errors.New("the time is up")
+
+// condition is what wait waits for: that a znode exists, unless it says otherwise.
+type condition struct {
+	path     string
+	gone     bool
+	value    *string // nil: any
+	children number
+	found    string // how it was when it was read last
+}
+
+// wait waits for at most the limit, if there is one.
+func (w *condition) wait(ctx context.Context, s *zkconn.Session, limit Duration) error {
+	once := limit.Given && limit.Value == 0
+	if once { // the answer is expected at once, but not from a server that is silent
+		limit.Value = s.Info().Timeout
+	}
+	if limit.Given {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, limit.Value, errTimeUp)
+		defer cancel()
+	}
+	if err := s.Ready(ctx); err != nil && !errors.Is(err, zkconn.SessionExpired) {
+		return cmp.Or(context.Cause(ctx), err)
+	}
+	for at := s.Stay(); ; {
+		p, err := at.Pin(ctx)
+		if err == nil {
+			err = w.waitIn(ctx, p, once)
+		}
+		if ctx.Err() != nil && err != nil {
+			return context.Cause(ctx)
+		}
+		if !errors.Is(err, zkconn.SessionExpired) {
+			return err
+		}
+	}
+}
+
+// waitIn waits in one session.
+func (w *condition) waitIn(ctx context.Context, p *zkconn.Pinned, once bool) error {
+	wake := make(chan zk.EventType, 1)
+	defer p.Unwatch(w.path, wake)
+	for {
+		changed := p.Changed() // of the connection: what was read on another one may be old
+		met, err := w.look(ctx, p, wake)
+		switch {
+		case errors.Is(err, zkconn.ConnectionLoss):
+			if err := p.Await(ctx); err != nil {
+				return err
+			}
+			continue
+		case err != nil || met:
+			return err
+		case once:
+			return errTimeUp
+		}
+		select {
+		case <-wake:
+		case <-changed:
+		case <-p.Ended():
+			return zkconn.SessionExpired
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// look reads the znode once, and has its next change wake us.
+func (w *condition) look(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.EventType) (met bool, err error) {
+	if w.value == nil && !w.children.given {
+		return w.exists(ctx, p, wake)
+	}
+	for {
+		met, err = w.compare(ctx, p, wake)
+		if !errors.Is(err, zkconn.NoNode) {
+			return met, err
+		}
+		if there, err := w.exists(ctx, p, wake); err != nil || !there {
+			return false, err
+		}
+	}
+}
+
+func (w *condition) exists(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.EventType) (met bool, err error) {
+	_, err = p.Exists(ctx, w.path, wake)
+	if ignore(err, zkconn.NoNode) != nil {
+		return false, err
+	}
+	w.found = "it exists"
+	if err != nil {
+		w.found = "it does not exist"
+	}
+	return (err != nil) == w.gone, nil
+}
+
+// compare wants a znode that exists.
+func (w *condition) compare(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.EventType) (met bool, err error) {
+	if w.children.given {
+		names, err := p.WatchChildren(ctx, w.path, wake)
+		w.found = fmt.Sprintf("it has %d children", len(names))
+		if err != nil || !w.children.fits(len(names)) {
+			return false, err
+		}
+	}
+	if w.value != nil {
+		data, _, err := p.Get(ctx, w.path, wake)
+		w.found = "it has another value"
+		if err != nil || string(data) != *w.value {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// number is a flag's number of something, or that number and any above it.
+type number struct {
+	n           int
+	more, given bool
+}
+
+func (n *number) fits(have int) bool { return have == n.n || n.more && have > n.n }
+
+// Set is part of pflag.Value.
+func (n *number) Set(s string) error {
+	digits, more := strings.CutSuffix(s, "+")
+	v, err := strconv.ParseUint(digits, 10, 31)
+	if err != nil {
+		return fmt.Errorf("%q is no number of children; write 3, or 3+ for 3 or more", s)
+	}
+	n.n, n.more, n.given = int(v), more, true
+	return nil
+}
+
+// String is part of pflag.Value.
+func (n *number) String() string { return "" }
+
+// Type is part of pflag.Value.
+func (n *number) Type() string { return "number" }

@@ -1,0 +1,86 @@
+//go:build unix
+
+package e2e
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+// A server that does not know addWatch says so and drops the connection. Then watch -r
+// says what is needed.
+func TestWatchOnOldServer(t *testing.T) {
+	t.Parallel()
+	box := zktest.Sandbox(t, sandbox.Options{})
+	for _, server := range []string{box.Addr(), zktest.Shared(t).Addr()} {
+		cmd := exec.Command("zksh", "-server", withoutAddWatch(t, server), "watch", "-r", "/zookeeper")
+		cmd.Env = homeEnv(t.TempDir())
+		var errs strings.Builder
+		cmd.Stderr = &errs
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		wantExit(t, cmd, 1)
+		want := "/zookeeper cannot be watched with all below it: servers can do that from 3.6 on; without -r it is watched alone\n"
+		if errs.String() != want {
+			t.Errorf("%q", errs.String())
+		}
+	}
+}
+
+// withoutAddWatch is in front of a server, which gets a request that it does not know in
+// place of addWatch.
+func withoutAddWatch(t *testing.T, server string) string {
+	t.Helper()
+	const unknown = 9999
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	go func() { // ends with ln
+		for {
+			client, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			target, err := net.Dial("tcp", server)
+			if err != nil {
+				client.Close()
+				continue
+			}
+			go func() { // these end with either connection
+				defer client.Close()
+				_, _ = io.Copy(client, target)
+			}()
+			go func() {
+				defer target.Close()
+				for first := true; ; first = false {
+					head := make([]byte, 4)
+					if _, err := io.ReadFull(client, head); err != nil {
+						return
+					}
+					body := make([]byte, binary.BigEndian.Uint32(head))
+					if _, err := io.ReadFull(client, body); err != nil {
+						return
+					}
+					if !first && binary.BigEndian.Uint32(body[4:]) == jute.OpAddWatch {
+						binary.BigEndian.PutUint32(body[4:], unknown)
+					}
+					if _, err := target.Write(append(head, body...)); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return ln.Addr().String()
+}
