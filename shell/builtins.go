@@ -36,7 +36,7 @@ func (s *Shell) builtins() []*commands.Command {
 			Help:    "Whoever talks to zksh through pipes knows by the answer that all before it is done.",
 			Example: `echo "half of it is done"`,
 			Params:  []commands.Param{{Name: "word", Kind: commands.Data, Optional: true, Many: true}},
-			Offline: true, Flags: commands.NoFlags(func(_ context.Context, env *commands.Env, args []string) error {
+			Offline: true, Aside: true, Flags: commands.NoFlags(func(_ context.Context, env *commands.Env, args []string) error {
 				words := append([]string{}, args...) // an empty list, not null
 				return env.Screen.Print(render.Answer{Words: strings.Join(words, " ") + "\n", JSON: render.Facts{"echo", words}})
 			}),
