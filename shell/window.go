@@ -22,6 +22,7 @@ type window struct {
 	steps   chan *step      // those begun and not told yet, oldest first
 	over    chan struct{}   // closed when the batch is not to go on
 	told    chan struct{}   // capacity 1: a step was
+	aside   []*step         // behind one that was throttled; the teller's
 	deaf    bool            // nobody takes answers any more; the teller's
 	at      zkconn.Stay     // where it is known whether there are quotas
 	quotas  bool            // whether there are
@@ -53,6 +54,9 @@ func newWindow(ctx context.Context, b *batch) *window {
 	w.teller.Go(func() { // ends with steps, see close
 		for st := range w.steps {
 			w.tellFrom(st)
+			for len(w.aside) > 0 {
+				w.tellFrom(w.next())
+			}
 		}
 	})
 	return w
@@ -111,19 +115,28 @@ func (w *window) begin(st *step) bool {
 			return false
 		}
 	}
-	st.trip, st.ended = zkconn.NewTrip(), make(chan struct{})
-	w.steps <- st
+	sent, ended := w.start(st, w.single())
+	w.steps <- st // which is the teller's from now on
+	select {
+	case <-sent:
+	case <-ended:
+	}
+	return true
+}
+
+// start runs a step's line; nothing is sent behind it if it is alone. It gives what is
+// closed when its request has been handed over, and when it has ended.
+func (w *window) start(st *step, alone bool) (sent, over <-chan struct{}) {
+	trip, ended := zkconn.NewTrip(), make(chan struct{})
+	trip.Alone = alone
+	st.trip, st.ended, st.shown, st.err = trip, ended, nil, nil
 	env := *w.b.s.env
 	st.Screen, env.Screen = env.Screen, st
 	go func() { // ends with the command; waited for by tell
-		defer close(st.ended)
-		st.err = run(st.trip.Context(w.ctx), &env, st.line)
+		defer close(ended)
+		st.err = run(trip.Context(w.ctx), &env, st.line)
 	}()
-	select {
-	case <-st.trip.Sent:
-	case <-st.ended:
-	}
-	return true
+	return trip.Sent, ended
 }
 
 func (w *window) enter() bool {
@@ -143,8 +156,6 @@ func (w *window) leave(st *step) {
 	defer w.mu.Unlock()
 	w.open--
 	switch size := st.trip.Size; {
-	case errors.Is(st.err, zkconn.Throttled): // nobody is to be sent behind one that may be refused like this
-		w.most, w.allowed = 1, 1
 	case size*w.allowed > maxUntold:
 		w.allowed = max(1, maxUntold/size)
 	default:
@@ -184,14 +195,13 @@ func (w *window) isOver() bool {
 // at once.
 func (w *window) tellFrom(st *step) {
 	<-st.ended
+	if errors.Is(st.err, zkconn.Throttled) && !st.trip.Alone && !w.isOver() {
+		w.again(st)
+	}
 	together := []*step{st}
 	var next *step
 	for cutOff(st.err) && next == nil {
-		select {
-		case next = <-w.steps:
-		default:
-		}
-		if next == nil || !next.begun() {
+		if next = w.next(); next == nil || !next.begun() {
 			break
 		}
 		// When the batch is interrupted, an answer may still be taken that comes behind one
@@ -211,6 +221,19 @@ func (w *window) tellFrom(st *step) {
 	if next != nil {
 		w.tellFrom(next)
 	}
+}
+
+// next takes the step behind those taken before, if one has been begun.
+func (w *window) next() (st *step) {
+	if len(w.aside) > 0 {
+		st, w.aside = w.aside[0], w.aside[1:]
+		return st
+	}
+	select {
+	case st = <-w.steps:
+	default:
+	}
+	return st
 }
 
 // begun tells whether the step's request has been handed over, or never will be.
