@@ -58,7 +58,7 @@ func run() int {
 	defer stop()
 	var place *playground.Place
 	if opts.Sandbox {
-		if place, err = playground.Open(opts.SandboxDir, opts.Listen); err != nil {
+		if place, err = playground.Open(opts.SandboxDir, opts.Listen, opts.As); err != nil {
 			return refuse(err)
 		}
 		defer place.Close()
@@ -107,7 +107,7 @@ func run() int {
 
 // serve keeps a sandbox up until a signal ends it, which is its proper end.
 func serve(ctx context.Context, place *playground.Place) int {
-	if status := show("serving the sandbox on " + place.Addr + "; Ctrl-C ends it\n" + playground.Notice + "\n"); status != commands.StatusOK {
+	if status := show("serving the sandbox" + place.Unusual() + " on " + place.Addr + "; Ctrl-C ends it\n" + playground.Notice + "\n"); status != commands.StatusOK {
 		return status
 	}
 	<-ctx.Done()
@@ -116,7 +116,10 @@ func serve(ctx context.Context, place *playground.Place) int {
 
 func welcome(place *playground.Place) string {
 	if place.Joined() {
-		return "You joined the sandbox of another terminal.\n" + playground.Notice + "\n"
+		return "You joined the sandbox of another terminal" + place.Unusual() + ".\n" + playground.Notice + "\n"
+	}
+	if as := place.Unusual(); as != "" {
+		return playground.Notice + "\nIt is one" + as + ". Open a second terminal with zksh --sandbox to join.\n"
 	}
 	return playground.Notice + "\nOpen a second terminal with zksh --sandbox to join.\n"
 }

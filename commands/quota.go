@@ -134,9 +134,10 @@ func setQuota(ctx context.Context, env *Env, path, key string, v int64) error {
 	if strings.HasPrefix(env.Session.ServerPath(path), quotaRoot) {
 		return errors.New("cannot set a quota under the path: " + quotaRoot)
 	}
-	if _, err := env.Session.Exists(ctx, path, false); errors.Is(err, zkconn.NoNode) {
+	switch _, err := env.Session.Exists(ctx, path, false); {
+	case errors.Is(err, zkconn.NoNode):
 		return errors.New(path + " does not exist.")
-	} else if err != nil {
+	case ignore(err, zkconn.NoAuth) != nil: // it is there, though newer servers do not tell more
 		return err
 	}
 	q, err := n.read(ctx, n.limits())
@@ -188,7 +189,7 @@ func (n quotaNodes) noneAbove(ctx context.Context) error {
 			continue
 		}
 		_, err := n.c.Exists(ctx, zkconn.Join(n.dir[:i], limitsName), false)
-		if err == nil {
+		if err == nil || errors.Is(err, zkconn.NoAuth) {
 			return fmt.Errorf("%s has a parent %s which has a quota", n.path, n.client(n.dir[:i]))
 		}
 		if err := ignore(err, zkconn.NoNode); err != nil {

@@ -113,6 +113,9 @@ var configCommand = &Command{
 		stat := fs.BoolP("stat", "s", false, "print its stat as well")
 		return func(ctx context.Context, env *Env, _ []string) error {
 			data, st, err := env.Session.Absolute().Get(ctx, zkconn.ConfigPath, *watch)
+			if errors.Is(err, zkconn.NoNode) {
+				err = fmt.Errorf("%w (config needs ZooKeeper 3.5 or later)", err)
+			}
 			config := string(data)
 			if *client {
 				config = clientConfig(config)

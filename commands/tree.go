@@ -81,12 +81,15 @@ func confirm(ctx context.Context, env *Env, path string) (bool, error) {
 	eph := "too many to tell the ephemeral ones"
 	if n <= maxLooked {
 		update, end := env.Screen.Progress("looked at")
-		found, err := zktree.CountEphemerals(ctx, env.Session.Client, path, update)
+		found, hidden, err := zktree.CountEphemerals(ctx, env.Session.Client, path, update)
 		end()
 		if err != nil {
 			return false, err
 		}
 		eph = fmt.Sprintf("%d ephemeral", found)
+		if hidden > 0 {
+			eph += fmt.Sprintf(", %d that may not be looked at", hidden)
+		}
 	}
 	return env.Screen.Ask(ctx, fmt.Sprintf("delete %s (%s): %s? [y/N] ", what, eph, path))
 }
@@ -97,7 +100,7 @@ const maxLooked = 10_000
 var countCommand = &Command{
 	Name: "getAllChildrenNumber", Group: "Trees", Args: "path",
 	Summary: "count all znodes below a znode",
-	Help:    "Servers before 3.6 cannot count; there the subtree is listed.",
+	Help:    "Servers before 3.6 cannot count; there the subtree is listed, but for what is below a znode that may not be read.",
 	Example: "getAllChildrenNumber /app",
 	Params:  []Param{pathParam},
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
@@ -120,9 +123,21 @@ func countBelow(ctx context.Context, env *Env, path string) (int, error) {
 		return env.Session.CountChildren(ctx, path)
 	}
 	update, end := env.Screen.Progress("counted")
-	_, n, err := zktree.List(ctx, env.Session.Client, path, zktree.Options{Progress: update})
+	tree, n, err := zktree.List(ctx, env.Session.Client, path, zktree.Options{Partial: true, Progress: update})
 	end()
-	return n - 1, err
+	if err != nil {
+		return 0, err
+	}
+	hidden := 0
+	for node := range tree.All() {
+		if node.Hidden {
+			hidden++
+		}
+	}
+	if hidden > 0 {
+		env.Screen.Note(fmt.Sprintf("%d znodes below %s may not be read: they are counted, what is below them is not", hidden, path))
+	}
+	return n - 1, nil
 }
 
 // ignore passes over one refusal.

@@ -35,7 +35,7 @@ var addWatchCommand = &Command{
 var removewatchesCommand = &Command{
 	Name: "removewatches", Group: "Watches", Args: "path [-c|-d|-p|-r|-a] [-l]",
 	Summary: "remove this session's watches on a znode",
-	Help:    "Without a kind all watches go. -p and -r need a server from 3.9 on.",
+	Help:    "Without a kind all watches go; -c and -d leave persistent ones. -p and -r need a server from 3.9 on.",
 	Example: "removewatches /app -d",
 	Params:  []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {

@@ -56,6 +56,9 @@ var createCommand = &Command{
 				create = withParents{env.Session.Client}.Create
 			}
 			path, err := create(ctx, args[0], data, acl, mode)
+			if errors.Is(err, zkconn.LocalSession) {
+				env.Screen.Note("Unable to create ephemeral node on a local session")
+			}
 			return env.answer(err, render.Answer{Words: "Created " + path + "\n", JSON: render.Facts{"created", path}})
 		}
 	},

@@ -57,7 +57,11 @@ func (e ensemble) Nodes(ctx context.Context, paths []string) ([]queue.Node, erro
 		return nil, err
 	}
 	for i, stat := range stats {
-		if nodes[i].Stat, err = stat.Wait(ctx); err != nil && !errors.Is(err, zkconn.NoNode) {
+		nodes[i].Stat, err = stat.Wait(ctx)
+		switch {
+		case errors.Is(err, zkconn.NoAuth):
+			nodes[i].Stat = &zk.Stat{} // it is there, which is all that a newer server tells
+		case err != nil && !errors.Is(err, zkconn.NoNode):
 			return nil, err
 		}
 	}

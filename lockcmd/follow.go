@@ -154,7 +154,10 @@ func (f *follower) watchNode(ctx context.Context, path string) (n queue.Node, er
 	n.Data, n.Stat, err = f.p.Get(ctx, path, f.wake)
 	if errors.Is(err, zkconn.NoAuth) {
 		n.Hidden = true
-		n.Stat, err = f.p.Exists(ctx, path, f.wake)
+		n.Stat, err = f.p.Exists(ctx, path, nil) // the event might never be told; that it goes, the folder tells
+	}
+	if errors.Is(err, zkconn.NoAuth) {
+		n.Stat, err = &zk.Stat{}, nil
 	}
 	if errors.Is(err, zkconn.NoNode) {
 		return queue.Node{}, nil

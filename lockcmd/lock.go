@@ -66,7 +66,7 @@ func (f *lockFlags) declare(fs *pflag.FlagSet, k kind) {
 	fs.BoolVarP(&f.try, "no-wait", "n", false, "do not wait")
 	fs.VarP(&f.wait, "wait", "w", "wait at most this `duration`, such as 5s or 2m; a number alone is seconds")
 	fs.BoolVarP(&f.background, "background", "b", false, "wait in the background")
-	fs.IntVarP(&f.status, "status", "E", commands.StatusNotLocked, "exit with this `status` if the lock is not got")
+	fs.IntVarP(&f.status, "status", "E", commands.StatusNotLocked, "exit with this `status` if somebody else holds the lock")
 	fs.StringVarP(&f.note, "note", "m", "", "a `note` that others see")
 	fs.StringVar(&f.access, "acl", "", "the `ACL` of the lock's znode and of the parents that are made, as create has it")
 	fs.VarP(&f.grace, "grace", "t", "from TERM to KILL, a command that must end has this `duration`")
@@ -170,7 +170,7 @@ func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlag
 	o, err := t.prepare(env, a, f, path)
 	if err != nil {
 		a.cancel(nil)
-		return &commands.FinalError{Err: &commands.StatusError{Status: f.status, Err: err}}
+		return &commands.FinalError{Err: err}
 	}
 	if f.background {
 		return o.waitLater(ctx, a, f)

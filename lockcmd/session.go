@@ -2,11 +2,13 @@ package lockcmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/lockcmd/queue"
 )
 
@@ -36,7 +38,7 @@ var sessionCommand = &commands.Command{
 			return err
 		}
 		if id == own {
-			ids, err := env.Session.WhoAmI(ctx)
+			ids, err := identities(ctx, env)
 			if err != nil {
 				s.NotTold = append(s.NotTold, "identities: "+err.Error())
 			}
@@ -50,6 +52,18 @@ var sessionCommand = &commands.Command{
 		noteNotTold(env, s.NotTold)
 		return nil
 	}),
+}
+
+// identities asks for this session's own, unless the server would hang up over it.
+func identities(ctx context.Context, env *commands.Env) ([]zkconn.Identity, error) {
+	p, err := env.Session.Pipe(ctx, "")
+	if err == nil && p.LacksWhoAmI(ctx) {
+		err = errors.New("servers tell them from 3.7 on")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return env.Session.WhoAmI(ctx)
 }
 
 // whichSession reads what a person names a session by.

@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/lockcmd/queue"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
@@ -42,8 +44,11 @@ func (o *owned) acquire(a *attempt, f *lockFlags) (l *taken, err error) {
 	if err != nil {
 		o.with(o.refused)
 		switch {
-		case errors.Is(err, zklock.ErrBusy), context.Cause(ctx) == errTimeUp:
-			return nil, o.busy(f, err)
+		case errors.Is(err, zklock.ErrBusy):
+			return nil, o.busy(f, err, o.inTheWay())
+		case errors.As(err, new(*zkconn.Error)): // it says why, whatever time it is
+		case context.Cause(ctx) == errTimeUp:
+			return nil, o.tooLate(f)
 		case a.ctx.Err() != nil && !f.try:
 			err = o.notWaited(a)
 		case ctx.Err() != nil:
@@ -74,20 +79,39 @@ func (o *owned) notWaited(a *attempt) error {
 	return fmt.Errorf("%w: %s is not waited for any more, and the place in the queue is given up", context.Cause(a.ctx), o.path)
 }
 
-// busy says why a lock was not got, and who is in the way.
-func (o *owned) busy(f *lockFlags, err error) error {
-	if !errors.Is(err, zklock.ErrBusy) {
-		err = errTimeUp
+// tooLate is the error of a wait that took too long: that somebody else is in the way,
+// if he is, or else what has kept us from knowing.
+func (o *owned) tooLate(f *lockFlags) error {
+	connected := o.env.Session.Info().Addr != ""
+	who := ""
+	if ahead := o.current().Ahead; ahead != nil || connected {
+		who = o.inTheWay()
 	}
+	why := "the servers have not answered in time"
+	switch {
+	case connected && who != "":
+		return o.busy(f, errTimeUp, who)
+	case !connected && who != "":
+		why = "there is no connection; it was " + who
+	case !connected:
+		why = "there is no connection"
+	}
+	return &commands.FinalError{Err: &commands.StatusError{Status: commands.StatusNoServer,
+		Err: fmt.Errorf("%s: %w: %s", o.path, errTimeUp, why)}}
+}
+
+// busy is the error of a lock that was not got because of somebody else, who is named
+// if he is known.
+func (o *owned) busy(f *lockFlags, err error, who string) error {
 	err = fmt.Errorf("%s: %w", o.path, err)
-	if who := o.inTheWay(); who != "" {
+	if who != "" {
 		err = fmt.Errorf("%w: %s", err, who)
 	}
 	return &commands.FinalError{Err: &commands.StatusError{Status: f.status, Err: err, Code: "NotLocked"}}
 }
 
-// inTheWay names the contender ahead, or, where there was no wait, the holder; it
-// is empty if that cannot be told quickly.
+// inTheWay names the contender ahead, or, where there was no wait, the holder, who is
+// another; it is empty if that cannot be told quickly.
 func (o *owned) inTheWay() string {
 	if ahead := o.current().Ahead; ahead != nil {
 		return "behind " + queue.Describe(ahead.Data, ahead.Since, ahead.Node)
@@ -95,10 +119,15 @@ func (o *owned) inTheWay() string {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	q, err := queue.Read(ctx, ensemble{o.env.Session}, o.path)
-	if err != nil || len(q.Contenders) == 0 {
+	if err != nil {
 		return ""
 	}
-	first := q.Contenders[0]
+	own := render.Hex(o.env.Session.Info().ID) // its place may not be given up yet
+	others := slices.DeleteFunc(q.Contenders, func(c *queue.Contender) bool { return c.Session == own })
+	if len(others) == 0 {
+		return ""
+	}
+	first := others[0]
 	return "held by " + render.Safe(cmp.Or(first.Who, "somebody")) + " (" + strings.Join(first.Nodes, ", ") + ")"
 }
 

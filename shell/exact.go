@@ -28,7 +28,11 @@ func (e *exact) begin(st *step) bool {
 	if e.txn == nil {
 		e.txn = e.w.b.s.cfg.Session.Begin()
 	}
-	e.w.start(e.txn.Context(e.w.ctx), st)
+	sent, ended := e.w.start(e.txn.Context(e.w.ctx), st, false)
+	select {
+	case <-sent:
+	case <-ended:
+	}
 	e.steps = append(e.steps, st)
 	if len(e.steps) == maxTogether || !st.waits() {
 		return e.flush()

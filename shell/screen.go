@@ -336,8 +336,9 @@ func event(e zkconn.Event) render.Answer {
 		Event string   `json:"event"`
 		State string   `json:"state"`
 		Path  string   `json:"path,omitempty"`
+		Zxid  int64    `json:"zxid,omitempty"`
 		Gone  []string `json:"gone,omitempty"`
-	}{string(e.Type), string(e.State), e.Path, e.Gone}}
+	}{string(e.Type), string(e.State), e.Path, e.Zxid, e.Gone}}
 }
 
 // writeError says that answers cannot be written, which ends a batch.

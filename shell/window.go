@@ -23,6 +23,7 @@ type window struct {
 	steps   chan *step      // those begun and not told yet, oldest first
 	over    chan struct{}   // closed when the batch is not to go on
 	told    chan struct{}   // capacity 1: a step was
+	aside   []*step         // behind one that was throttled; the teller's
 	deaf    bool            // nobody takes answers any more; the teller's
 	at      zkconn.Stay     // where it is known whether there are quotas
 	quotas  bool            // whether there are
@@ -55,6 +56,9 @@ func newWindow(ctx context.Context, b *batch) *window {
 	w.teller.Go(func() { // ends with steps, see close
 		for st := range w.steps {
 			w.tellFrom(st)
+			for len(w.aside) > 0 {
+				w.tellFrom(w.next())
+			}
 		}
 	})
 	return w
@@ -84,7 +88,7 @@ type step struct {
 }
 
 func newStep(l batchLine) *step {
-	return &step{number: l.number, err: l.err, trip: zkconn.NewTrip(), ended: make(chan struct{})}
+	return &step{number: l.number, err: l.err}
 }
 
 // takes tells whether a line of so many bytes can be under way with others.
@@ -124,27 +128,32 @@ func (w *window) begin(st *step) bool {
 			return false
 		}
 	}
-	w.steps <- st
-	w.start(w.ctx, st)
+	sent, ended := w.start(w.ctx, st, w.single())
+	w.steps <- st // which is the teller's from now on
+	select {
+	case <-sent:
+	case <-ended:
+	}
 	return true
 }
 
-// start runs a step's command, and waits until its request has been handed over, or
-// never will be.
-func (w *window) start(ctx context.Context, st *step) {
+// start runs a step's command; nothing is sent behind its request if it is alone. It
+// gives what is closed when the request has been handed over, and when the command has
+// ended.
+func (w *window) start(ctx context.Context, st *step, alone bool) (sent, over <-chan struct{}) {
+	trip, ended := zkconn.NewTrip(), make(chan struct{})
+	trip.Alone = alone
+	st.trip, st.ended, st.shown, st.err = trip, ended, nil, nil
 	env := *w.b.s.env
 	st.Screen, env.Screen = env.Screen, st
 	if st.gathered != nil {
 		st.gathered.Screen = st
 	}
 	go func() { // ends with the command; waited for by who tells of it
-		defer close(st.ended)
-		st.err = run(st.trip.Context(ctx), st.gathered.in(&env), st.line)
+		defer close(ended)
+		st.err = run(trip.Context(ctx), st.gathered.in(&env), st.line)
 	}()
-	select {
-	case <-st.trip.Sent:
-	case <-st.ended:
-	}
+	return trip.Sent, ended
 }
 
 func (w *window) enter() bool {
@@ -164,8 +173,6 @@ func (w *window) leave(st *step) {
 	defer w.mu.Unlock()
 	w.open--
 	switch size := st.trip.Size; {
-	case errors.Is(st.err, zkconn.Throttled): // nobody is to be sent behind one that may be refused like this
-		w.most, w.allowed = 1, 1
 	case size*w.allowed > maxUntold:
 		w.allowed = max(1, maxUntold/size)
 	default:
@@ -206,14 +213,13 @@ func (w *window) isOver() bool {
 // at once.
 func (w *window) tellFrom(st *step) {
 	<-st.ended
+	if errors.Is(st.err, zkconn.Throttled) && !st.trip.Alone && !w.isOver() {
+		w.again(st)
+	}
 	together := []*step{st}
 	var next *step
 	for cutOff(st.err) && next == nil {
-		select {
-		case next = <-w.steps:
-		default:
-		}
-		if next == nil || !next.begun() {
+		if next = w.next(); next == nil || !next.begun() {
 			break
 		}
 		// When the batch is interrupted, an answer may still be taken that comes behind one
@@ -238,6 +244,19 @@ func (w *window) show(together []*step) {
 	if w.b.over(err) && !w.isOver() {
 		close(w.over)
 	}
+}
+
+// next takes the step behind those taken before, if one has been begun.
+func (w *window) next() (st *step) {
+	if len(w.aside) > 0 {
+		st, w.aside = w.aside[0], w.aside[1:]
+		return st
+	}
+	select {
+	case st = <-w.steps:
+	default:
+	}
+	return st
 }
 
 // begun tells whether the step's request has been handed over, or never will be.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/sandbox"
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
@@ -49,9 +50,10 @@ type Options struct {
 	HistoryFile  string // empty: none is kept
 	HistoryLines int
 
-	Sandbox    bool   // use the in-memory server
-	Listen     string // with Sandbox: only serve it there
-	SandboxDir string // where shells with a sandbox meet; empty: nowhere
+	Sandbox    bool            // use the in-memory server
+	Listen     string          // with Sandbox: only serve it there
+	As         sandbox.Version // with Sandbox: what it answers as; empty: what there is, or its default
+	SandboxDir string          // where shells with a sandbox meet; empty: nowhere
 
 	Command []string // one-shot
 
@@ -84,6 +86,7 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.SetOutput(io.Discard)
 	set.SortFlags = false
 	set.Usage = func() {}
+	as := ""
 	timeout, format := strconv.FormatInt(o.Timeout.Milliseconds(), 10), string(o.Format)
 	set.StringVar(&o.Server, "server", o.Server, "the servers, `host[:port][,…][/chroot]`")
 	set.StringVar(&timeout, "timeout", timeout, "session timeout in `ms`; bounds connecting as well")
@@ -100,6 +103,7 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.BoolVarP(&o.Quiet, "quiet", "q", false, "no banner, remarks or progress")
 	set.BoolVar(&o.Sandbox, "sandbox", false, "use an in-memory server for trying, and share it with other shells")
 	set.StringVar(&o.Listen, "listen", "", "with -sandbox: only serve it on this loopback `address`")
+	set.StringVar(&as, "as", "", "with -sandbox: have it answer as ZooKeeper `version` does: "+sandbox.VersionNames()+" (default "+string(sandbox.DefaultVersion)+")")
 	set.BoolVar(&o.ShowVersion, "version", false, "print the version")
 	set.BoolVarP(&o.ShowHelp, "help", "h", false, "print this")
 	return set, func() error {
@@ -114,6 +118,11 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 		if set.Changed("timeout") {
 			o.timeoutGiven = o.Timeout
 		}
+		if set.Changed("as") {
+			if o.As, err = sandbox.ParseVersion(as); err != nil {
+				return fmt.Errorf("-as: %w", err)
+			}
+		}
 		switch {
 		case o.Window < 1 || o.Window > maxWindow:
 			return fmt.Errorf("window %d is not a number of lines from 1 to %d", o.Window, maxWindow)
@@ -121,6 +130,8 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 			return errors.New("-sandbox and another server were both given; a sandbox is a server of its own")
 		case set.Changed("listen") && !o.Sandbox:
 			return errors.New("-listen needs -sandbox")
+		case set.Changed("as") && !o.Sandbox:
+			return errors.New("-as needs -sandbox")
 		case set.Changed("listen") && o.Listen == "":
 			return errors.New("-listen needs an address, such as 127.0.0.1:2181")
 		}

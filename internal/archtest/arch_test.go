@@ -26,7 +26,7 @@ var arrows = map[string][]string{
 		"shell", "commands", "lockcmd", "lockcmd/child", "history",
 		"internal/app", "internal/playground", "internal/render", "internal/tty", "internal/zkconn",
 	},
-	"internal/app":              {"commands", "internal/playground", "internal/render", "internal/zkconn", "shell", "shell/line"},
+	"internal/app":              {"commands", "internal/playground", "internal/render", "internal/sandbox", "internal/zkconn", "shell", "shell/line"},
 	"shell":                     {"shell/line", "commands", "history", "internal/render", "internal/tty", "internal/zkconn"},
 	"shell/line":                {"history", "internal/render", "internal/tty"},
 	"commands":                  {"internal/jute", "internal/render", "internal/tty", "internal/userfile", "internal/zkconn", "internal/zktree"},

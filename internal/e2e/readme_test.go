@@ -116,7 +116,7 @@ func TestReadmeExamples(t *testing.T) {
 	run := func(script, stdin string) string {
 		cmd := exec.Command("bash", "-c", script)
 		cmd.Env = append(os.Environ(), "ZKSH_SERVER="+server.Addr(),
-			"XDG_CONFIG_HOME="+t.TempDir())
+			"XDG_CONFIG_HOME="+t.TempDir(), "XDG_STATE_HOME="+t.TempDir())
 		cmd.Dir = dir
 		cmd.Stdin = strings.NewReader(stdin)
 		var out bytes.Buffer

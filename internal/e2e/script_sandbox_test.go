@@ -23,20 +23,28 @@ var realOnly = map[string]struct{ line, why string }{
 	"restart":  {"server S", "the sandbox keeps nothing over a restart"},
 }
 
-// TestScriptsOnSandbox runs the scripts of TestScripts against the sandbox: it
-// must answer the same.
+// TestScriptsOnSandbox runs the scripts of TestScripts against the sandbox, as each
+// version that it knows: as the default one it must answer the same, as another what
+// the scripts say of that.
 func TestScriptsOnSandbox(t *testing.T) {
 	if os.Getenv("UPDATE_SCRIPTS") != "" {
 		t.Skip("what the scripts expect comes from the real server")
 	}
-	runScripts(t, sandboxScripts(t), zktest.Sandbox(t, sandbox.Options{}).Addr(), func(ts *testscript.TestScript, kind string) scriptServer {
-		opt, ok := map[string]sandbox.Options{"plain": {}, "quota": {EnforceQuota: true}}[kind]
-		if !ok {
-			ts.Fatalf("no sandbox is of kind %s; see realOnly", kind)
-		}
-		tb := ts.Value(testKey).(testing.TB)
-		return scriptBox{zktest.Sandbox(tb, opt), tb}
-	})
+	dir := sandboxScripts(t)
+	for _, as := range sandbox.Versions() {
+		t.Run(string(as), func(t *testing.T) {
+			shared := zktest.Sandbox(t, sandbox.Options{As: as}).Addr()
+			runScripts(t, dir, as, shared, func(ts *testscript.TestScript, kind string) scriptServer {
+				opt, ok := map[string]sandbox.Options{"plain": {}, "quota": {EnforceQuota: true}}[kind]
+				if !ok {
+					ts.Fatalf("no sandbox is of kind %s; see realOnly", kind)
+				}
+				opt.As = as
+				tb := ts.Value(testKey).(testing.TB)
+				return scriptBox{zktest.Sandbox(tb, opt), tb}
+			})
+		})
+	}
 }
 
 // sandboxScripts makes a directory with what the sandbox runs of the scripts.

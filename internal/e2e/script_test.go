@@ -22,6 +22,7 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/app"
+	"github.com/zksh/zksh/internal/sandbox"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/lockcmd"
@@ -40,8 +41,9 @@ import (
 //	$ZKSH_SERVER              the shared server with a chroot for this script
 //	$SERVER, $CHROOT          the two parts of it
 //	$REFUSED $SILENT $SSH $HTTP   addresses without a ZooKeeper
+//	[before:3.6]              whether the server is, or answers as, an older one
 func TestScripts(t *testing.T) {
-	runScripts(t, "../../testdata/script", zktest.Shared(t).Addr(), func(ts *testscript.TestScript, kind string) scriptServer {
+	runScripts(t, "../../testdata/script", sandbox.DefaultVersion, zktest.Shared(t).Addr(), func(ts *testscript.TestScript, kind string) scriptServer {
 		opts, ok := serverKinds[kind]
 		if !ok {
 			ts.Fatalf("no server is of kind %s", kind)
@@ -57,9 +59,9 @@ type scriptServer interface {
 	Restart()
 }
 
-// runScripts runs the scripts in dir against the server at shared, and those
-// that start makes for them.
-func runScripts(t *testing.T, dir, shared string, start func(ts *testscript.TestScript, kind string) scriptServer) {
+// runScripts runs the scripts in dir against the server at shared, which is or
+// answers as that version, and those that start makes for them.
+func runScripts(t *testing.T, dir string, as sandbox.Version, shared string, start func(ts *testscript.TestScript, kind string) scriptServer) {
 	hostile := []string{
 		"REFUSED=" + zktest.Refused(t), "SILENT=" + zktest.Silent(t), "SSH=" + zktest.SSHBanner(t), "HTTP=" + zktest.HTTP(t),
 	}
@@ -88,6 +90,9 @@ func runScripts(t *testing.T, dir, shared string, start func(ts *testscript.Test
 			"stop": onServer(scriptServer.Stop), "restart": onServer(scriptServer.Restart),
 		},
 		Condition: func(cond string) (bool, error) {
+			if version, ok := strings.CutPrefix(cond, "before:"); ok {
+				return string(as) < version, nil // they all begin with 3 and have one digit more
+			}
 			if cond != "ipv6" {
 				return false, fmt.Errorf("unknown condition %q", cond)
 			}

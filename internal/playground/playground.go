@@ -27,6 +27,7 @@ const Notice = "The sandbox is an in-memory ZooKeeper for trying, demos and test
 type Place struct {
 	Addr string // host:port, on loopback
 
+	as     sandbox.Version // what it answers as
 	server *sandbox.Server // nil when joined
 	meet   *os.File        // the meeting file; its lock is the running shell's
 	ended  chan string
@@ -43,11 +44,12 @@ const meetingPause = 20 * time.Millisecond
 // Open joins the sandbox of another shell of this user, or runs one on a free
 // port. dir is where shells meet; without one every shell has its own. With a
 // loopback address to listen on it always runs one there, which is where shells
-// that open one later go, unless there was one already.
-func Open(dir, listen string) (*Place, error) {
-	addr := cmp.Or(listen, "127.0.0.1:0")
+// that open one later go, unless there was one already. What the sandbox answers as
+// is for who runs it to say: to join one that answers otherwise is an error.
+func Open(dir, listen string, as sandbox.Version) (*Place, error) {
+	addr, own := cmp.Or(listen, "127.0.0.1:0"), cmp.Or(as, sandbox.DefaultVersion)
 	if dir == "" {
-		return run(nil, addr)
+		return run(nil, addr, own)
 	}
 	f, err := userfile.Open(filepath.Join(dir, "zksh", "sandbox"), 0)
 	if err != nil {
@@ -56,16 +58,19 @@ func Open(dir, listen string) (*Place, error) {
 	for deadline := time.Now().Add(meetingPatience); ; time.Sleep(meetingPause) {
 		mine, err := userfile.Lock(f, false)
 		if err == nil && mine {
-			return run(f, addr)
+			return run(f, addr, own)
 		}
 		if err != nil || listen != "" {
 			if err := errors.Join(err, f.Close()); err != nil {
 				return nil, fmt.Errorf("sandbox: %w", err)
 			}
-			return run(nil, addr)
+			return run(nil, addr, own)
 		}
-		if at := meetingPoint(f); at != "" {
-			return join(f, at), nil
+		switch at, its := meetingPoint(f); {
+		case at != "" && as != "" && as != its:
+			return nil, errors.Join(fmt.Errorf("sandbox: the one of another terminal answers as %s; leave --as away to join it", its), f.Close())
+		case at != "":
+			return join(f, at, its), nil
 		}
 		if time.Now().After(deadline) {
 			return nil, errors.Join(errors.New("sandbox: another shell is starting one and does not get on"), f.Close())
@@ -74,8 +79,8 @@ func Open(dir, listen string) (*Place, error) {
 }
 
 // run starts a server and, if shells can meet, tells where it listens.
-func run(meet *os.File, addr string) (*Place, error) {
-	p := &Place{server: sandbox.New(sandbox.Options{}), meet: meet, stop: func() {}}
+func run(meet *os.File, addr string, as sandbox.Version) (*Place, error) {
+	p := &Place{as: as, server: sandbox.New(sandbox.Options{As: as}), meet: meet, stop: func() {}}
 	at, err := p.server.Listen(addr)
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -86,7 +91,7 @@ func run(meet *os.File, addr string) (*Place, error) {
 	}
 	err = meet.Truncate(0)
 	if err == nil {
-		_, err = meet.WriteAt([]byte(p.Addr+"\n"), 0)
+		_, err = meet.WriteAt([]byte(p.Addr+" "+string(as)+"\n"), 0)
 	}
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -94,26 +99,28 @@ func run(meet *os.File, addr string) (*Place, error) {
 	return p, nil
 }
 
-// meetingPoint is where the running shell's sandbox listens. It is empty while
+// meetingPoint is where the running shell's sandbox listens, and what it answers as.
+// It is empty while
 // that shell is still starting, and when the file is left over: the lock may be
 // somebody's who only looks.
-func meetingPoint(meet *os.File) string {
+func meetingPoint(meet *os.File) (addr string, as sandbox.Version) {
 	b := make([]byte, 128)
 	n, err := meet.ReadAt(b, 0)
-	addr, whole := strings.CutSuffix(string(b[:n]), "\n")
+	line, whole := strings.CutSuffix(string(b[:n]), "\n")
 	if err != nil && err != io.EOF || !whole {
-		return ""
+		return "", ""
 	}
+	addr, its, _ := strings.Cut(line, " ")
 	c, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil || c.Close() != nil {
-		return ""
+		return "", ""
 	}
-	return addr
+	return addr, cmp.Or(sandbox.Version(its), sandbox.DefaultVersion)
 }
 
-func join(meet *os.File, addr string) *Place {
+func join(meet *os.File, addr string, as sandbox.Version) *Place {
 	ctx, stop := context.WithCancel(context.Background())
-	p := &Place{Addr: addr, meet: meet, ended: make(chan string, 1), stop: stop}
+	p := &Place{Addr: addr, as: as, meet: meet, ended: make(chan string, 1), stop: stop}
 	p.done.Go(func() { p.watch(ctx) })
 	return p
 }
@@ -142,6 +149,15 @@ func (p *Place) watch(ctx context.Context) {
 
 // Joined tells whether another shell runs the sandbox.
 func (p *Place) Joined() bool { return p.server == nil }
+
+// Unusual says what the sandbox answers as, to stand behind its name; it is empty
+// where that is the default.
+func (p *Place) Unusual() string {
+	if p.as == sandbox.DefaultVersion {
+		return ""
+	}
+	return " that answers as ZooKeeper " + string(p.as)
+}
 
 // Ended has a remark, once, when the shell that runs a joined sandbox has left.
 func (p *Place) Ended() <-chan string { return p.ended }

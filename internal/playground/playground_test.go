@@ -31,7 +31,7 @@ func TestMeetingFileIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, listen := range []string{"", "127.0.0.1:0"} {
-			p, err := Open(dir, listen)
+			p, err := Open(dir, listen, "")
 			if err == nil || !strings.Contains(err.Error(), "sandbox: ") || !strings.Contains(err.Error(), want) {
 				t.Errorf("listening on %q: %v; want that it %s", listen, err, want)
 			}
@@ -48,13 +48,19 @@ func TestMeetingFileIsRefused(t *testing.T) {
 // The first one runs the sandbox, the next one joins it and learns of its end.
 func TestJoin(t *testing.T) {
 	dir := t.TempDir()
-	first, err := Open(dir, "")
+	first, err := Open(dir, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := Open(dir, "")
+	second, err := Open(dir, "", "")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if _, err := Open(dir, "", "3.4"); err == nil || !strings.Contains(err.Error(), "another terminal answers as 3.8") {
+		t.Errorf("joining one that answers otherwise: %v", err)
+	}
+	if same, err := Open(dir, "", "3.8"); err != nil || same.Addr != first.Addr || same.Close() != nil {
+		t.Errorf("joining one that answers as wished: %v", err)
 	}
 	if first.Joined() || !second.Joined() || first.Addr != second.Addr {
 		t.Errorf("the first joined: %v, the second: %v; they are at %s and %s", first.Joined(), second.Joined(), first.Addr, second.Addr)

@@ -32,11 +32,12 @@ type conn struct {
 	r  *bufio.Reader
 
 	// Guarded by the server's lock.
-	ip    id
-	ids   []id
-	sess  *session // nil until the first frame
-	gone  bool     // no longer the server's: nothing is sent any more
-	stats connStats
+	ip     id
+	ids    []id
+	authed bool     // a credential was accepted
+	sess   *session // nil until the first frame
+	gone   bool     // no longer the server's: nothing is sent any more
+	stats  connStats
 
 	mu      sync.Mutex // taken after the server's, never before
 	idle    sync.Cond  // writing has become false
@@ -270,7 +271,9 @@ const (
 	codeAuthFailed           code = -115
 	codeNoWatcher            code = -121
 	codeReconfigDisabled     code = -123
+	codeSessionNoAuth        code = -124
 	codeQuotaExceeded        code = -125
+	codeThrottled            code = -127
 )
 
 // Permissions in an ACL.
@@ -318,9 +321,12 @@ func finish(e *jute.Encoder) []byte {
 	return e.B
 }
 
-// eventFrame is a watch event; the real 3.8 stamps events with zxid -1.
-func eventFrame(typ int32, path string) []byte {
-	e := frame(jute.XidEvent, -1, codeOK)
+// noZxid is that of an event which does not tell its transaction.
+const noZxid = -1
+
+// eventFrame is a watch event.
+func eventFrame(typ int32, zxid int64, path string) []byte {
+	e := frame(jute.XidEvent, zxid, codeOK)
 	e.Int(typ, stateSyncConnected)
 	e.String(path)
 	return finish(e)

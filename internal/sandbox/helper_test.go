@@ -96,7 +96,7 @@ func bubble(t *testing.T, opt Options, f func(t *testing.T, s *Server)) {
 // check looks for contradictions between the tree and the indexes over it.
 func check(t testing.TB, s *Server) {
 	t.Helper()
-	fresh := newTree()
+	fresh := newTree(s.opt.As)
 	var nodes, bytesUsed, data int
 	for path, n := range s.tree.nodes {
 		nodes++
@@ -148,7 +148,7 @@ func check(t testing.TB, s *Server) {
 				}
 				total++
 				size += len(path) + watchCost
-				if mode == watchRecursive {
+				if mode&watchRecursive != 0 {
 					recursive++
 				}
 			}

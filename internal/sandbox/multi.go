@@ -5,7 +5,7 @@ import "github.com/zksh/zksh/internal/jute"
 // multi carries out opcode 14: every operation is checked, then all are applied
 // under one zxid, or none is.
 func (s *Server) multi(c *conn, d *jute.Decoder, zxid, now int64, e *jute.Encoder) code {
-	requests, ok := readMulti(d)
+	requests, ok := readMulti(d, s.opt.As)
 	if !ok {
 		return codeMarshalling
 	}
@@ -45,14 +45,14 @@ func (s *Server) multi(c *conn, d *jute.Decoder, zxid, now int64, e *jute.Encode
 
 // readMulti takes the operations off a multi. Opcodes in a multi only say the
 // record's layout: what is created depends on the mode.
-func readMulti(d *jute.Decoder) ([]request, bool) {
+func readMulti(d *jute.Decoder, as Version) ([]request, bool) {
 	var list []request
 	for {
 		typ, done := d.MultiHeader()
 		if d.Err() != nil || done {
 			return list, d.Err() == nil
 		}
-		if !multiWrite(typ) {
+		if !multiWrite(typ) || !as.knows(typ) {
 			return nil, false
 		}
 		r := readWrite(d, typ)

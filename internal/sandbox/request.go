@@ -30,6 +30,10 @@ func (s *Server) handle(c *conn, b []byte) verdict {
 		s.touch(c.sess)
 	}
 	s.stats.request(c, op, xid, len(b)+4)
+	if s.opt.EnforceAuth && !c.authed && op != jute.OpAuth && op != jute.OpSASL {
+		c.send(finish(frame(xid, 0, codeSessionNoAuth)))
+		return leave
+	}
 	reply, v := s.reply(c, xid, op, d)
 	if reply != nil {
 		s.stats.reply(c, len(reply)-4, s.zxid, s.now())
@@ -40,6 +44,12 @@ func (s *Server) handle(c *conn, b []byte) verdict {
 
 // reply carries out one request and returns the frame to answer with.
 func (s *Server) reply(c *conn, xid, op int32, d *jute.Decoder) ([]byte, verdict) {
+	switch {
+	case !s.opt.As.knows(op), op == jute.OpCheck && s.opt.As.has(checkRefused):
+		return finish(frame(xid, -1, codeUnimplemented)), leave
+	case s.opt.Throttle != nil && throttles(op) && s.opt.Throttle(op):
+		return finish(frame(xid, s.zxid, codeThrottled)), stay
+	}
 	switch op {
 	case jute.OpPing:
 		return finish(frame(jute.XidPing, s.zxid, codeOK)), stay
@@ -72,6 +82,11 @@ func (s *Server) reply(c *conn, xid, op int32, d *jute.Decoder) ([]byte, verdict
 		return nil, cut
 	}
 	return withError(e, err, op), stay
+}
+
+// throttles tells whether a request can be refused because there are too many.
+func throttles(op int32) bool {
+	return op != jute.OpPing && op != jute.OpAuth && op != jute.OpSASL && op != jute.OpCloseSession
 }
 
 // withError completes a reply; a failed one has no body, except for multiRead.
@@ -174,6 +189,7 @@ func (s *Server) auth(c *conn, xid int32, d *jute.Decoder) ([]byte, verdict) {
 		s.stats.authFailed++
 		return finish(frame(xid, 0, codeAuthFailed)), leave
 	}
+	c.authed = true
 	return finish(frame(xid, 0, codeOK)), stay
 }
 
@@ -230,7 +246,7 @@ func (s *Server) watch(c *conn, r read) {
 		table = childWatches
 	}
 	if r.watch {
-		s.tree.watches[table].add(r.path, c, watchOnce)
+		s.tree.watch(table, r.path, c, watchOnce)
 	}
 }
 
@@ -242,8 +258,11 @@ func (s *Server) exists(c *conn, r read, e *jute.Encoder) code {
 	case strings.Contains(r.path, "\x00"):
 		return codeBadArguments
 	}
-	s.watch(c, r)
 	n := s.tree.nodes[r.path]
+	if n != nil && s.opt.As.has(guardedExists) && !allowed(n.acl.entries, permRead, c.ids) {
+		return codeNoAuth
+	}
+	s.watch(c, r)
 	if n == nil {
 		return codeNoNode
 	}
@@ -295,7 +314,7 @@ func (s *Server) addWatchRequest(c *conn, d *jute.Decoder, e *jute.Encoder) code
 	if d.Err() != nil || mode < 0 || mode > 1 {
 		return codeMarshalling
 	}
-	s.tree.addWatch(path, c, watchPersistent+watchMode(mode))
+	s.tree.addWatch(path, c, watchPersistent<<mode)
 	e.Int(0)
 	return codeOK
 }
@@ -303,18 +322,18 @@ func (s *Server) addWatchRequest(c *conn, d *jute.Decoder, e *jute.Encoder) code
 // watchRequest serves checkWatches and removeWatches.
 func (s *Server) watchRequest(c *conn, d *jute.Decoder, op int32) code {
 	path, null := nullString(d)
-	tables := tablesOf[d.Int()]
-	if d.Err() != nil || tables == nil || null && op == jute.OpCheckWatches {
+	covered := s.opt.As.removal(d.Int())
+	if d.Err() != nil || covered.tables == nil || null && op == jute.OpCheckWatches {
 		return codeMarshalling
 	}
 	result := codeNoWatcher
-	for _, i := range tables {
+	for _, i := range covered.tables {
 		w := &s.tree.watches[i]
 		if op == jute.OpCheckWatches {
-			if err := w.has(path); err != codeNoWatcher {
+			if err := w.has(path, covered.modes); err != codeNoWatcher {
 				return err
 			}
-		} else if !null && w.remove(path, c) {
+		} else if !null && w.remove(path, c, covered.modes) {
 			result = codeOK
 		}
 	}

@@ -4,7 +4,8 @@
 // it listens on loopback only.
 //
 // It follows ZooKeeper 3.8, oddities included; package difftest compares the
-// two, reply by reply. It differs on purpose where the real one would die or grow
+// two, reply by reply. Asked to, it answers as other versions do, in what version.go
+// lists. It differs on purpose where the real one would die or grow
 // without end:
 //
 //   - opcode 21 with a mode that has no time to live is BadArguments, and
@@ -39,9 +40,16 @@ type Options struct {
 	MaxTreeBytes  int64         // writes beyond it fail with SystemError; 1 GiB
 	MaxWatchBytes int64         // the connection that goes beyond it is cut off; 128 MiB
 
-	EnforceQuota    bool   // refuse writes beyond a hard quota, rather than count only
-	NoExtendedTypes bool   // refuse TTL nodes, as a real server does by default
-	SuperDigest     string // "super:<digest>" of the user who may do anything; none
+	EnforceQuota    bool    // refuse writes beyond a hard quota, rather than count only
+	As              Version // whose answers it gives; DefaultVersion
+	NoExtendedTypes bool    // refuse TTL nodes, as a real server does by default
+	SuperDigest     string  // "super:<digest>" of the user who may do anything; none
+
+	// Throttle tells, for tests, which requests are answered with ThrottledOp and not
+	// carried out. It is called with the server locked.
+	Throttle func(op int32) bool
+	// EnforceAuth hangs up on whoever asks for anything before a credential was accepted.
+	EnforceAuth bool
 
 	// Now is the clock; nil is the system's, and inside a testing/synctest
 	// bubble the bubble's. With a Now of its own the server sets no timer:
@@ -82,6 +90,7 @@ type Server struct {
 
 // New makes a server that nobody can reach yet: see Listen.
 func New(opt Options) *Server {
+	set(&opt.As, DefaultVersion)
 	set(&opt.Tick, 2*time.Second)
 	set(&opt.MinTimeout, 2*opt.Tick)
 	set(&opt.MaxTimeout, 20*opt.Tick)
@@ -92,7 +101,7 @@ func New(opt Options) *Server {
 	set(&opt.MaxWatchBytes, 128<<20)
 	s := &Server{
 		opt:       opt,
-		tree:      newTree(),
+		tree:      newTree(opt.As),
 		sessions:  make(map[int64]*session),
 		conns:     make(map[*conn]struct{}),
 		listeners: make(map[net.Listener]struct{}),
@@ -110,9 +119,9 @@ func New(opt Options) *Server {
 	return s
 }
 
-// set puts a default in place of a zero.
-func set[T int | int64 | time.Duration](v *T, def T) {
-	if *v == 0 {
+// set puts a default in place of a zero value.
+func set[T comparable](v *T, def T) {
+	if *v == *new(T) {
 		*v = def
 	}
 }

@@ -68,6 +68,7 @@ type tree struct {
 	acls       aclCache
 	bytes      int64 // about what all of this takes
 	dataBytes  int64 // paths and data, as mntr counts it
+	as         Version
 	watches    [2]watchTable
 	notified   [eventNodeChildrenChanged + 1]spread // watchers, by the event they were told of
 }
@@ -79,15 +80,16 @@ const (
 	childWatches
 )
 
-func newTree() *tree {
+func newTree(as Version) *tree {
 	t := &tree{
+		as:         as,
 		nodes:      make(map[string]*node),
 		ephemerals: make(map[int64]map[string]struct{}),
 		reapable:   make(map[string]struct{}),
 		quotas:     make(map[string]struct{}),
 	}
 	for i := range t.watches {
-		t.watches[i] = watchTable{paths: map[string]map[*conn]watchMode{}, conns: map[*conn]map[string]struct{}{}}
+		t.watches[i] = watchTable{paths: map[string]map[*conn]watchModes{}, conns: map[*conn]map[string]struct{}{}}
 	}
 	open := []acl{{perms: permAll, id: world}}
 	// The real server puts these in place without counting them as creations,
@@ -96,6 +98,9 @@ func newTree() *tree {
 	t.dataBytes = int64(len("/"))
 	t.nodes["/"], t.nodes[""] = root, root
 	for _, p := range []string{zkPath, quotaPath, configPath} {
+		if p == configPath && !as.has(configNode) {
+			continue
+		}
 		n := &node{data: []byte{}, acl: t.acls.retain(open)}
 		if p == configPath {
 			t.setACL(n, []acl{{perms: permRead, id: world}}, -1)
@@ -143,8 +148,8 @@ func (t *tree) create(x *txn, zxid, now int64) *node {
 func (t *tree) created(path string, n *node) {
 	t.quotaCreated(path, n)
 	parent := parentOf(path)
-	t.fire(dataWatches, eventNodeCreated, path, n.acl, nil)
-	t.fire(childWatches, eventNodeChildrenChanged, cmp.Or(parent, "/"), t.nodes[parent].acl, nil)
+	t.fire(dataWatches, eventNodeCreated, n.czxid, path, n.acl, nil)
+	t.fire(childWatches, eventNodeChildrenChanged, n.czxid, cmp.Or(parent, "/"), t.nodes[parent].acl, nil)
 }
 
 // delete takes a node away and fires the watches for it.
@@ -160,9 +165,9 @@ func (t *tree) delete(path string, zxid int64) {
 	delete(t.ephemerals[n.owner], path) // an empty set stays while its session does
 	t.quotaDeleted(path, n)
 	t.account(path, -1, -len(n.data))
-	told := t.fire(dataWatches, eventNodeDeleted, path, n.acl, nil)
-	t.fire(childWatches, eventNodeDeleted, path, n.acl, told)
-	t.fire(childWatches, eventNodeChildrenChanged, cmp.Or(parentOf(path), "/"), parent.acl, nil)
+	told := t.fire(dataWatches, eventNodeDeleted, zxid, path, n.acl, nil)
+	t.fire(childWatches, eventNodeDeleted, zxid, path, n.acl, told)
+	t.fire(childWatches, eventNodeChildrenChanged, zxid, cmp.Or(parentOf(path), "/"), parent.acl, nil)
 	t.acls.release(n.acl)
 }
 
@@ -172,7 +177,7 @@ func (t *tree) setData(path string, n *node, data []byte, version int32, zxid, n
 	n.data, n.version, n.mzxid, n.mtime = data, version, zxid, now
 	t.account("", 0, diff)
 	t.quotaAdd(path, 0, int64(diff))
-	t.fire(dataWatches, eventNodeDataChanged, path, n.acl, nil)
+	t.fire(dataWatches, eventNodeDataChanged, zxid, path, n.acl, nil)
 }
 
 func (t *tree) setACL(n *node, list []acl, version int32) {

@@ -13,18 +13,14 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// version is what the sandbox says it is. Clients parse it, so it starts with
-// the version it behaves like.
-const version = "3.8.0-zksh-sandbox, built on 2026-01-01 00:00 UTC"
-
 // words are the four-letter words, each a function of the locked server. The
 // texts are the real one's where it has anything to say.
 var words = map[string]func(*Server) string{
 	"ruok": func(*Server) string { return "imok" },
 	"isro": func(*Server) string { return "rw" },
-	"srvr": func(s *Server) string { return versionLine + s.summary() },
+	"srvr": func(s *Server) string { return s.versionLine() + s.summary() },
 	"stat": func(s *Server) string {
-		return versionLine + "Clients:\n" + s.connLines(false) + "\n" + s.summary() + "\n"
+		return s.versionLine() + "Clients:\n" + s.connLines(false) + "\n" + s.summary() + "\n"
 	},
 	"cons": func(s *Server) string { return s.connLines(true) + "\n" },
 	"dump": (*Server).dump,
@@ -49,7 +45,7 @@ func (s *Server) word(c *conn, b []byte) verdict {
 	return leave
 }
 
-const versionLine = "Zookeeper version: " + version + "\n"
+func (s *Server) versionLine() string { return "Zookeeper version: " + s.opt.As.words() + "\n" }
 
 func (s *Server) summary() string {
 	return fmt.Sprintf("Latency min/avg/max: 0/0.0/0\nReceived: %d\nSent: %d\nConnections: %d\nOutstanding: 0\nZxid: 0x%x\nMode: standalone\nNode count: %d\n",
@@ -161,7 +157,7 @@ func (s *Server) monitor() string {
 	for _, set := range s.tree.ephemerals {
 		ephemerals += len(set)
 	}
-	line("version", version)
+	line("version", s.opt.As.words())
 	line("server_state", "standalone")
 	line("ephemerals_count", ephemerals)
 	line("num_alive_connections", len(s.conns))
@@ -203,7 +199,7 @@ func (s *Server) configuration() string {
 func (s *Server) environment() string {
 	host, _ := os.Hostname()
 	dir, _ := os.Getwd()
-	return "Environment:\nzookeeper.version=" + version + "\nhost.name=" + host +
+	return "Environment:\nzookeeper.version=" + s.opt.As.words() + "\nhost.name=" + host +
 		"\ngo.version=" + runtime.Version() + "\nos.name=" + runtime.GOOS + "\nos.arch=" + runtime.GOARCH +
 		"\nuser.dir=" + dir + "\n"
 }

@@ -197,6 +197,8 @@ func (b *batch) checkMode(r *request) code {
 	switch {
 	case r.flags < modePersistent || r.flags > modeTTLSequential, r.flags < modeTTL && r.op == jute.OpCreateTTL:
 		return codeBadArguments
+	case r.flags >= modeContainer && !b.s.opt.As.has(newModes):
+		return codeBadArguments
 	case r.flags >= modeTTL && b.s.opt.NoExtendedTypes:
 		return codeUnimplemented
 	case r.flags >= modeTTL && (r.ttl <= 0 || r.ttl > maxTTL):

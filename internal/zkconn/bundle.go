@@ -211,6 +211,7 @@ func (t *Transaction) connection(ctx context.Context, path string) (*frameConn, 
 // they are to be answered with.
 func (t *Transaction) send(ctx context.Context, parts []*part, alone bool) (outcomes []outcome, err error) {
 	trip := NewTrip()
+	trip.Alone = true // whoever waits for a transaction sends nothing behind it
 	ctx = trip.Context(ctx)
 	var answers []*answer
 	if alone && len(parts) == 1 {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"regexp"
 	"slices"
@@ -124,9 +125,8 @@ func (c Client) AddWatch(ctx context.Context, path string, recursive bool) error
 	}
 	o := asking(jute.OpAddWatch, path, (*answer).nothing, func(e *jute.Encoder) { e.Int(mode) })
 	o.effect = func(l *link, a *answer) {
-		if a.code == codeOK { // a znode has one persistent watch of a session, of the mode set last
-			l.watches.fire(eventPersistentWatchRemoved, a.root.server(path), persistentWatch, recursiveWatch)
-			l.watches[watchKey{kind, a.root.server(path)}] = watch{shown: true}
+		if a.code == codeOK {
+			l.watches.addMode(kind, a.root.server(path))
 		}
 	}
 	_, err := do(ctx, c, o)
@@ -150,6 +150,9 @@ func (c Client) RemoveWatches(ctx context.Context, path string, t WatcherType, l
 		}
 	}
 	_, err := do(ctx, c, o)
+	if e, ok := errors.AsType[*Error](err); ok && e.Code == marshallingError && t >= PersistentWatches {
+		e.hint = "removewatches -p and -r need ZooKeeper 3.9 or later"
+	}
 	if local && errors.Is(err, ConnectionLoss) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -223,7 +226,8 @@ func (c Client) Reconfig(ctx context.Context, r Reconfig) ([]byte, *zk.Stat, err
 // TCP connection: the server carries its requests out in the order in which they
 // were made, and when the connection breaks, all that follows fails. No method
 // blocks, so whoever makes very many waits for some answers in between; and none
-// is sent once the context the Pipe was made with has ended.
+// is sent once the context the Pipe was made with has ended. One that a busy server
+// refuses is sent again by its Wait, behind what was sent meanwhile.
 type Pipe struct {
 	ctx  context.Context
 	k    *frameConn
@@ -242,11 +246,7 @@ func (c Client) Pipe(ctx context.Context, path string) (*Pipe, error) {
 // add sends a request behind those made before.
 func add[T any](p *Pipe, o op[T]) *Pending[T] {
 	o.err = cmp.Or(o.err, p.k.l.cfg.refuses(o.code))
-	a := bind(p.ctx, p.k.l, p.root, o)
-	if o.err == nil {
-		p.k.send(a.call)
-	}
-	return a
+	return begin(p.ctx, p.k, p.root, o)
 }
 
 // Get asks for a znode's data and Stat.
@@ -323,15 +323,31 @@ var versionPattern = regexp.MustCompile(`(?i)version: (\d+)\.(\d+)`)
 // from 3.6 on do. An older one would drop the connection over it, so a server
 // whose version cannot be learnt counts as old.
 func (p *Pipe) HasMultiRead(ctx context.Context) bool {
+	minor, known := p.minor(ctx)
+	return known && minor >= 6
+}
+
+// LacksWhoAmI tells whether the server of this pipe says that it is too old to know
+// whoAmI. It would drop the connection over it.
+func (p *Pipe) LacksWhoAmI(ctx context.Context) bool {
+	minor, known := p.minor(ctx)
+	return known && minor < 7
+}
+
+// minor asks the server for the second number of its version. The first has always
+// been 3; a later one counts as later than all.
+func (p *Pipe) minor(ctx context.Context) (minor int, known bool) {
 	answer, err := FourLetter(ctx, p.k.addr, "srvr")
 	if err != nil {
-		return false
+		return 0, false
 	}
 	m := versionPattern.FindStringSubmatch(answer)
 	if m == nil {
-		return false
+		return 0, false
 	}
-	major, _ := strconv.Atoi(m[1])
-	minor, _ := strconv.Atoi(m[2])
-	return major > 3 || major == 3 && minor >= 6
+	if major, err := strconv.Atoi(m[1]); err != nil || major > 3 {
+		return math.MaxInt, true
+	}
+	minor, err = strconv.Atoi(m[2])
+	return minor, err == nil
 }

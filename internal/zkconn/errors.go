@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zksh/zksh/internal/jute"
 )
 
 // Error is a server's refusal. But for OperationTimeout and SystemError, the
@@ -17,9 +19,13 @@ type Error struct {
 	Code   Code
 	Path   string // as the user wrote it, without the chroot; may be empty
 	Chroot string // set where it is the chroot itself that does not exist
+	hint   string // what to do about it, or why it is; may be empty
 }
 
 func (e *Error) Error() string {
+	if e.hint != "" {
+		return (&Error{Code: e.Code, Path: e.Path, Chroot: e.Chroot}).Error() + " (" + e.hint + ")"
+	}
 	text := refusals[e.Code].zkCli
 	switch {
 	case text == "" && e.Path == "":
@@ -148,6 +154,7 @@ const (
 	codeOK                  Code = 0
 	runtimeInconsistency    Code = -2
 	ConnectionLoss          Code = -4
+	marshallingError        Code = -5
 	Unimplemented           Code = -6
 	operationTimeout        Code = -7
 	badArguments            Code = -8
@@ -164,7 +171,9 @@ const (
 	AuthFailed              Code = -115
 	sessionMoved            Code = -118
 	NotReadOnly             Code = -119
+	LocalSession            Code = -120
 	noWatcher               Code = -121
+	sessionNoAuth           Code = -124
 	quotaExceeded           Code = -125
 	Throttled               Code = -127
 )
@@ -182,10 +191,11 @@ var refusals = map[Code]struct {
 	runtimeInconsistency: {name: "RuntimeInconsistency"},
 	-3:                   {name: "DataInconsistency"},
 	ConnectionLoss:       {"ConnectionLoss", "", zk.ErrConnectionClosed},
-	-5:                   {name: "MarshallingError"},
+	marshallingError:     {name: "MarshallingError"},
 	Unimplemented:        {name: "Unimplemented"},
 	operationTimeout:     {"OperationTimeout", "", zk.ErrConnectionClosed}, // it too leaves open whether the request took effect
 	badArguments:         {"BadArguments", "Arguments are not valid : ", nil},
+	-12:                  {name: "UnknownSession"},
 	newConfigNoQuorum: {"NewConfigNoQuorum", "No quorum of new config is connected and up-to-date with the leader of" +
 		" last committed config - try invoking reconfiguration after new servers are connected and synced", nil},
 	reconfigInProgress: {"ReconfigInProgress",
@@ -198,14 +208,16 @@ var refusals = map[Code]struct {
 	NodeExists:              {"NodeExists", "Node already exists: ", zk.ErrNodeExists},
 	NotEmpty:                {"Directory not empty", "Node not empty: ", zk.ErrNotEmpty},
 	SessionExpired:          {"Session expired", "", zk.ErrSessionExpired},
+	-113:                    {name: "InvalidCallback"},
 	invalidACL:              {"InvalidACL", "Acl is not valid : ", nil},
 	AuthFailed:              {name: "AuthFailed"},
 	sessionMoved:            {"Session moved", "", zk.ErrSessionMoved},
 	NotReadOnly:             {"Not a read-only call", "Not a read-only call: ", nil},
-	-120:                    {name: "Ephemeral node on local session"},
+	LocalSession:            {name: "Ephemeral node on local session"},
 	noWatcher:               {name: "No such watcher"},
+	-122:                    {name: "RequestTimeout"},
 	-123:                    {name: "Reconfig is disabled"},
-	-124:                    {name: "Session closed because client failed to authenticate"},
+	sessionNoAuth:           {name: "Session closed because client failed to authenticate"},
 	quotaExceeded:           {"Quota has exceeded", "Quota has exceeded : ", nil},
 	Throttled:               {name: "Op throttled due to high load"},
 }
@@ -235,6 +247,33 @@ func PathOf(err error) string {
 		return e.Path
 	}
 	return ""
+}
+
+// newer are the requests that not every server knows, by the command that makes them,
+// with the version that brought them.
+var newer = map[int32]struct{ command, version string }{
+	jute.OpRemoveWatches:        {"removewatches", "3.5"},
+	jute.OpReconfig:             {"reconfig", "3.5"},
+	jute.OpCreateContainer:      {"create -c", "3.5"},
+	jute.OpCreateTTL:            {"create -t", "3.5.3"},
+	jute.OpAddWatch:             {"addWatch", "3.6"},
+	jute.OpGetEphemerals:        {"getEphemerals", "3.6"},
+	jute.OpGetAllChildrenNumber: {"getAllChildrenNumber", "3.6"},
+	jute.OpWhoAmI:               {"whoami", "3.7"},
+}
+
+// hint says why a server does not do a request, where that can be told.
+func hint(code Code, op int32) string {
+	need, known := newer[op]
+	switch {
+	case code == marshallingError && op == jute.OpAddWatch:
+		return "a server whose watch manager is WatchManagerOptimized has no persistent watches"
+	case code != Unimplemented || !known:
+		return ""
+	case op == jute.OpCreateTTL:
+		return need.command + " needs ZooKeeper " + need.version + " or later, with extendedTypesEnabled=true"
+	}
+	return need.command + " needs ZooKeeper " + need.version + " or later"
 }
 
 // Error is the code as KeeperException words it, without a path.

@@ -191,17 +191,15 @@ func (k *frameConn) thaw() {
 	k.frozen = false
 	k.flush()
 	k.mu.Unlock()
-	k.l.mu.Lock()
-	defer k.l.mu.Unlock()
-	k.l.notify()
+	k.l.wake()
 }
 
-// leaving tells whether the session is about to move elsewhere. It may be asked
-// under the link's lock.
+// leaving tells whether requests are held back. It may be asked under the link's
+// lock.
 func (k *frameConn) leaving() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.frozen
+	return k.frozen || k.doubt
 }
 
 // attach asks the server for the session and waits for its reply, which stays in

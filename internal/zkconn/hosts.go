@@ -71,7 +71,8 @@ func (h *hosts) offer(addr string) {
 	h.pass = []string{addr}
 }
 
-// reset is Connected for a server that was there but had no session for us.
+// reset is Connected for a server that was there but had no session for us, or that
+// hung up over a request.
 func (h *hosts) reset() { h.connected(time.Time{}) }
 
 // tooSoon is the time after a connection in which the next one has to wait: a

@@ -62,6 +62,8 @@ type link struct {
 	refused    error // why a credential ended the session, if nobody waited for that
 	watches    watchTable
 	ephemerals pathSet
+
+	noContainers bool // a server of the ensemble does not know them
 }
 
 func newLink(servers Servers, cfg Config, out *eventQueue) (*link, error) {
@@ -122,6 +124,13 @@ func (l *link) end(s State) {
 func (l *link) notify() {
 	close(l.changed)
 	l.changed = make(chan struct{})
+}
+
+// wake is notify for who does not have mu.
+func (l *link) wake() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.notify()
 }
 
 // established runs when a connect reply was good, before the library knows.
@@ -200,8 +209,9 @@ func (l *link) contact(sent time.Time, zxid int64) {
 	}
 }
 
-// nodeEvent passes a watch event on, unless it is for quiet watches alone.
-func (l *link) nodeEvent(t EventType, path string) {
+// nodeEvent passes a watch event on, unless it is for quiet watches alone. Of older
+// servers its transaction is not known.
+func (l *link) nodeEvent(t EventType, path string, zxid int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	quiet := l.watches.quiet(t, path)
@@ -216,7 +226,7 @@ func (l *link) nodeEvent(t EventType, path string) {
 	if l.state == StateConnectedReadOnly {
 		state = connectedReadOnly
 	}
-	l.out.put(Event{Type: t, State: state, Path: l.root.client(path)})
+	l.out.put(Event{Type: t, State: state, Path: l.root.client(path), Zxid: max(zxid, 0)})
 }
 
 // shut ends the library's connection, once, and returns a channel that is closed
@@ -306,16 +316,6 @@ func addAuth(c Credential) op[struct{}] {
 			}
 		},
 	}
-}
-
-// restore makes the requests that give a connection what the one before had:
-// credentials, then watches. Called with mu held.
-func (l *link) restore() []*call {
-	var calls []*call
-	for _, c := range l.creds {
-		calls = append(calls, bind(l.ctx, l, "", addAuth(c)).call)
-	}
-	return append(calls, l.watches.requests(l.ctx, l.lastZxid)...)
 }
 
 // authFailed ends the link: a server that refuses credentials drops the

@@ -72,16 +72,30 @@ func do[T any](ctx context.Context, s sender, o op[T]) (none T, err error) {
 	if err != nil {
 		return none, err
 	}
-	p := bind(ctx, k.l, root, o)
-	k.send(p.call)
-	p.call.trip.begun()
+	p := begin(ctx, k, root, o)
+	trip := p.call.trip
+	if trip != nil && !trip.Alone { // its order among others is for whoever follows it to keep
+		p.renew = nil
+	}
+	trip.begun()
 	return p.Wait(ctx)
+}
+
+// begin binds an operation to a connection and sends it.
+func begin[T any](ctx context.Context, k *frameConn, root chroot, o op[T]) *Pending[T] {
+	p := bind(ctx, k.l, root, o)
+	if o.err == nil {
+		p.renew = func() *call { return bind(ctx, k.l, root, o).call }
+		k.send(p.call)
+	}
+	return p
 }
 
 // Trip follows the request that is made with its context, for somebody who sends
 // others before it is answered. A nil one follows nothing.
 type Trip struct {
-	Sent chan struct{} // closed once the request stands behind all that were made before
+	Sent  chan struct{} // closed once the request stands behind all that were made before
+	Alone bool          // no other is sent before it is answered, so that it may be sent again
 
 	// These are to be read when the request is over.
 	Size   int // of the answer, in bytes
@@ -129,7 +143,7 @@ func bind[T any](ctx context.Context, l *link, root chroot, o op[T]) *Pending[T]
 			o.effect(l, r.answer(root))
 		}
 	}
-	return &Pending[T]{c, root, o.decode}
+	return &Pending[T]{call: c, root: root, decode: o.decode}
 }
 
 // Pending is an answer that is still to come.
@@ -137,11 +151,21 @@ type Pending[T any] struct {
 	call   *call
 	root   chroot
 	decode func(*answer) T
+	renew  func() *call // makes the request once more; nil if it is not to be sent again
+	slowed bool
 }
 
 // Wait returns the answer. When ctx ends first, it tells whether the request had
-// been sent.
-func (p *Pending[T]) Wait(ctx context.Context) (none T, err error) {
+// been sent. What the server has no time for is sent again.
+func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
+	v, err := p.wait(ctx)
+	if errors.Is(err, Throttled) {
+		return p.again(ctx, v, err)
+	}
+	return v, err
+}
+
+func (p *Pending[T]) wait(ctx context.Context) (none T, err error) {
 	r, err := p.call.wait(ctx)
 	if err != nil {
 		return none, err

@@ -83,7 +83,7 @@ func (c chroot) holds(path string) bool {
 // refusal is a server's answer to an operation on a path. Where it says that
 // there is no root, or none to create in, the chroot itself is missing.
 func (c chroot) refusal(code Code, op int32, path string) *Error {
-	e := &Error{Code: code, Path: path}
+	e := &Error{Code: code, Path: path, hint: hint(code, op)}
 	if code == NoNode && (path == "/" || jute.Creates(op) && strings.LastIndexByte(path, '/') == 0) {
 		e.Chroot = string(c)
 	}
@@ -103,6 +103,9 @@ type Servers struct {
 // ParseServers reads a connect string by zkCli's rules, and also takes an IPv6
 // address without brackets when it stands without a port.
 func ParseServers(spec string) (Servers, error) {
+	if strings.HasPrefix(spec, "dns-srv://") {
+		return Servers{}, fmt.Errorf("server %q: DNS SRV records are not looked up; name the servers, host[:port][,host[:port]…][/chroot]", spec)
+	}
 	s := Servers{Spec: spec}
 	list := spec
 	if i := strings.IndexByte(spec, '/'); i >= 0 {

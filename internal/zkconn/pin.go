@@ -111,18 +111,26 @@ func (p *Pinned) CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, di
 	}
 	made, list := bind(ctx, p.l, root, making), bind(ctx, p.l, root, listing)
 	k.send(made.call, list.call)
-	names, listErr := list.Wait(ctx) // the last answer first: one wait instead of two
+	children, listErr := list.Wait(ctx) // the last answer first: one wait instead of two
 	w, err := made.Wait(ctx)
+	if errors.Is(err, Throttled) { // the list was too early
+		w, err = do(ctx, p, making)
+		listErr = Throttled
+	}
 	if err != nil {
 		return nil, 0, nil, err
 	}
-	return w.Paths, w.Zxid, names, listErr
+	if errors.Is(listErr, Throttled) {
+		children, listErr = do(ctx, p, listing)
+	}
+	return w.Paths, w.Zxid, children, listErr
 }
 
-// creations is create2 for one znode, which tells its czxid, and a multi for more.
+// creations is a create for one znode and a multi for more. Servers of all versions
+// know both, and answer at the transaction that made the znodes, which is their czxid.
 func creations(reqs []*zk.CreateRequest) op[Written] {
 	if len(reqs) == 1 {
-		return alone(creation(jute.OpCreate2, reqs[0], 0))
+		return alone(creation(jute.OpCreate, reqs[0], 0))
 	}
 	return multi(reqs, func(r *zk.CreateRequest) change { return creation(jute.OpCreate, r, 0) })
 }
@@ -134,8 +142,8 @@ func (p *Pinned) Multi(ctx context.Context, ops ...any) error {
 	return err
 }
 
-// CreateContainer makes an empty container znode. Without an ACL it gets that of
-// the znode above it.
+// CreateContainer makes an empty container znode, or a persistent one where the server
+// knows no containers, as before 3.5. Without an ACL it gets that of the znode above it.
 func (p *Pinned) CreateContainer(ctx context.Context, path string, acl []zk.ACL) error {
 	if err := ValidatePath(path, false); err != nil {
 		return err
@@ -155,8 +163,15 @@ func (p *Pinned) CreateContainer(ctx context.Context, path string, acl []zk.ACL)
 		}
 		acl = got.acl
 	}
-	_, err := do(ctx, p, create(path, []byte{}, acl, CreateMode{Container: true}))
-	return err
+	none := look(p.l, func() bool { return p.l.noContainers })
+	_, err := do(ctx, p, create(path, []byte{}, acl, CreateMode{Container: !none}))
+	if none || !errors.Is(err, Unimplemented) {
+		return err
+	}
+	p.l.mu.Lock()
+	p.l.noContainers = true // it hangs up over each request that it does not know
+	p.l.mu.Unlock()
+	return p.CreateContainer(ctx, path, acl)
 }
 
 // masked tells an entry that a server shows without its hash, to all who may not
@@ -275,9 +290,7 @@ func (p *Pinned) Standalone(ctx context.Context) (bool, error) {
 	if known {
 		return alone, nil
 	}
-	config := bind(ctx, k.l, "", getData(ConfigPath, nil))
-	k.send(config.call)
-	n, err := config.Wait(ctx)
+	n, err := begin(ctx, k, "", getData(ConfigPath, nil)).Wait(ctx)
 	if err != nil && !errors.As(err, new(*Error)) {
 		return false, err
 	}

@@ -150,7 +150,10 @@ func (k *frameConn) demultiplex(f []byte) ([]byte, error) {
 		if d.Err() != nil {
 			return nil, fault("an event that is cut short")
 		}
-		k.l.nodeEvent(cmp.Or(eventTypes[typ], EventType(strconv.Itoa(int(typ)))), path)
+		k.l.nodeEvent(cmp.Or(eventTypes[typ], EventType(strconv.Itoa(int(typ)))), path, zxid)
+	case xid == jute.XidPing && code != codeOK: // of a server that wants credentials first
+		k.refused(code)
+		return nil, fault("a ping was refused: " + code.Error())
 	case xid == jute.XidPing:
 		k.l.contact(k.pinged(), 0)
 	case !k.expected(xid):
@@ -171,6 +174,7 @@ func (k *frameConn) answered(xid int32, r reply) error {
 	k.heard = time.Now()
 	if c != nil {
 		k.answers.add(c.sent, k.heard, k.timeout)
+		k.doubtful(r.code)
 	}
 	k.mu.Unlock()
 	if c == nil {
@@ -195,10 +199,14 @@ func (k *frameConn) expected(xid int32) bool {
 // pinged takes the send time of the oldest unanswered ping; zero if there is none.
 func (k *frameConn) pinged() (sent time.Time) {
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	if len(k.pings) > 0 {
 		sent, k.pings = k.pings[0], k.pings[1:]
 		k.answers.add(sent, time.Now(), k.timeout)
+	}
+	sound := k.sound()
+	k.mu.Unlock()
+	if sound {
+		k.l.wake()
 	}
 	return sent
 }

@@ -2,14 +2,12 @@ package zkconn
 
 import (
 	"cmp"
-	"context"
-	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/zksh/zksh/internal/jute"
 )
 
 // watchKind is a family of watches on a path.
@@ -31,10 +29,13 @@ type watchKey struct {
 	path string // the server's
 }
 
+func (k watchKey) persistent() bool { return k.kind == persistentWatch || k.kind == recursiveWatch }
+
 // watch says whom an event is for. A watch that is for nobody is one that the
 // server still holds.
 type watch struct {
 	shown bool                  // the user sees it
+	older bool                  // one of another mode was added behind it, which a server up to 3.8 has in its place
 	wakes []chan<- zk.EventType // each is sent what has happened, if there is room
 }
 
@@ -117,7 +118,11 @@ func shown(wanted bool) watcher {
 	if !wanted {
 		return nil
 	}
-	return func(l *link, at watchKey) { l.watches[at] = watch{true, l.watches[at].wakes} }
+	return func(l *link, at watchKey) {
+		now := l.watches[at]
+		now.shown = true
+		l.watches[at] = now
+	}
 }
 
 // waking is a quiet watch: the event's type is sent into wake, if there is room,
@@ -157,8 +162,8 @@ const (
 
 // covered are the watches of each type, in the order in which their removal shows.
 var covered = map[WatcherType][]watchKind{
-	ChildrenWatches:   {childWatch, persistentWatch, recursiveWatch},
-	DataWatches:       {dataWatch, existWatch, persistentWatch, recursiveWatch},
+	ChildrenWatches:   {childWatch},
+	DataWatches:       {dataWatch, existWatch},
 	AnyWatches:        {childWatch, dataWatch, existWatch, persistentWatch, recursiveWatch},
 	PersistentWatches: {persistentWatch},
 	RecursiveWatches:  {recursiveWatch},
@@ -185,51 +190,17 @@ func (l *link) forgetWatches(path string, t WatcherType, state KeeperState) {
 	}
 }
 
-// setWatchesLimit bounds the paths of one setWatches request in bytes, as the
-// Java client does, well below any server's frame limit.
-const setWatchesLimit = 128 << 10
-
-// requests encodes what sets all watches again: setWatches2 only where there is
-// a persistent watch, since servers before 3.6 do not know it. Those that nobody
-// waits for are forgotten: another connection does not have them.
-func (w watchTable) requests(ctx context.Context, zxid int64) []*call {
-	maps.DeleteFunc(w, func(_ watchKey, at watch) bool { return !at.shown && len(at.wakes) == 0 })
-	var paths [watchKinds][]string
-	for at := range w {
-		paths[at.kind] = append(paths[at.kind], at.path)
-	}
-	op := int32(jute.OpSetWatches)
-	kinds := childWatch + 1
-	if len(paths[persistentWatch])+len(paths[recursiveWatch]) > 0 {
-		op, kinds = jute.OpSetWatches2, watchKinds
-	}
-	var calls []*call
-	var chunk [watchKinds][]string
-	size := 0
-	flush := func() {
-		if size == 0 {
-			return
-		}
-		var e jute.Encoder
-		e.Long(zxid)
-		for k := range kinds {
-			e.Strings(chunk[k])
-		}
-		calls = append(calls, &call{ctx: ctx, op: op, body: e.B, done: make(chan reply, 1)})
-		chunk, size = [watchKinds][]string{}, 0
-	}
-	for k := range kinds {
-		slices.Sort(paths[k])
-		for _, p := range paths[k] {
-			if size += 4 + len(p); size > setWatchesLimit {
-				flush()
-				size = 4 + len(p)
-			}
-			chunk[k] = append(chunk[k], p)
+// addMode notes a persistent watch. What another mode has left on the path stays with
+// servers from 3.9 on, and is replaced by older ones. Which it was need not be known:
+// set again in the same order, both come to the same.
+func (w watchTable) addMode(kind watchKind, path string) {
+	for _, k := range []watchKind{persistentWatch, recursiveWatch} {
+		if other, ok := w[watchKey{k, path}]; ok {
+			other.older = true
+			w[watchKey{k, path}] = other
 		}
 	}
-	flush()
-	return calls
+	w[watchKey{kind, path}] = watch{shown: true}
 }
 
 // State is the state of a connection as the prompt shows it.
@@ -293,6 +264,7 @@ type Event struct {
 	Type  EventType
 	State KeeperState
 	Path  string
+	Zxid  int64    // of the transaction it comes of, where a server tells it, from 3.9 on; else 0
 	Gone  []string // with Expired: the ephemeral znodes the session is known to have had, sorted
 }
 
@@ -304,13 +276,17 @@ func (e Event) Connected() bool {
 	return e.Session() && (e.State == syncConnected || e.State == connectedReadOnly)
 }
 
-// String is WatchedEvent.toString of the Java client before 3.9.
+// String is WatchedEvent.toString of the Java client, which has told the zxid since 3.9.
 func (e Event) String() string {
 	path := e.Path
 	if e.Session() {
 		path = "null"
 	}
-	return "WatchedEvent state:" + string(e.State) + " type:" + string(e.Type) + " path:" + path
+	text := "WatchedEvent state:" + string(e.State) + " type:" + string(e.Type) + " path:" + path
+	if e.Zxid > 0 {
+		text += " zxid: " + strconv.FormatInt(e.Zxid, 10)
+	}
+	return text
 }
 
 // eventQueue holds events until somebody takes them. Unless drop tells that nobody

@@ -55,6 +55,10 @@ type frameConn struct {
 	still   time.Time      // when anything came last, or the first of what is unanswered was sent
 	alarm   *time.Timer    // runs while a guarded session waits for an answer; may be nil
 	frozen  bool           // nothing is taken out of the queue: the session is about to move
+	doubt   bool           // nor while the server may be about to hang up
+	probe   bool           // a ping is to be sent that tells
+	until   int            // so many pings' answers from now on; 0: none will
+	barred  bool           // the server wants credentials: what is unanswered was not carried out
 	answers answers
 	known   bool // whether the server stands alone
 	alone   bool // it does
@@ -142,7 +146,7 @@ func (k *frameConn) send(calls ...*call) {
 
 // flush is called with mu held.
 func (k *frameConn) flush() {
-	if !k.writing && !k.frozen && len(k.queue) > 0 {
+	if !k.writing && !k.frozen && (k.probe || !k.doubt && len(k.queue) > 0) {
 		k.writing = true
 		go k.drain() // ends with the queue; its writes end by their deadline, or with the connection
 	}
@@ -183,12 +187,18 @@ func (k *frameConn) drain() {
 func (k *frameConn) take() []byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.frozen {
+	if k.frozen || k.doubt && !k.probe {
 		k.writing = false
 		return nil
 	}
-	var e jute.Encoder
 	now := time.Now()
+	if k.probe {
+		k.sending(now)
+		k.pings = append(k.pings, now)
+		k.watch()
+		return k.ping()
+	}
+	var e jute.Encoder
 	for _, c := range k.queue {
 		if c.ctx.Err() != nil {
 			c.unsent(context.Cause(c.ctx))
@@ -236,13 +246,21 @@ func (k *frameConn) die(cause error) {
 		return
 	}
 	k.dead = cause
-	lost, unsent := k.pending, k.queue
+	lost, unsent, barred := k.pending, k.queue, k.barred
+	hungUp := k.doubt && !barred // over one request, which the next connection has nothing to do with
 	k.pending, k.queue, k.pings = nil, nil, nil
 	k.end()
 	k.watch()
 	k.mu.Unlock()
+	if hungUp {
+		k.l.hosts.reset()
+	}
 	k.l.lost(k)
 	for _, c := range lost {
+		if barred {
+			c.end(reply{code: sessionNoAuth})
+			continue
+		}
 		c.end(reply{err: &LostError{Path: c.path, Write: c.write, Size: c.size, Cause: cause}})
 	}
 	for _, c := range unsent {

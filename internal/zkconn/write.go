@@ -173,9 +173,6 @@ func changing(code int32, changes ...change) op[Written] {
 	o.decode = func(a *answer) Written {
 		made := results(a, code, changes)
 		w := Written{Zxid: a.zxid}
-		if code == jute.OpCreate2 {
-			w.Zxid = a.stat().Czxid
-		}
 		w.Paths = a.root.clients(slices.DeleteFunc(made, func(p string) bool { return p == "" }))
 		return w
 	}

@@ -152,7 +152,7 @@ func leavesFirst(tree *Node, count int) []string {
 // a session's order, so batches in flight never overtake the children's.
 func (j *job) remove(paths []string, batch int) error {
 	if batch < 1 {
-		return oneByOne(j, paths, j.p.Delete)
+		return j.deleteEach(paths)
 	}
 	var broken []string // the paths of batches that were refused as a whole
 	err := inFlight(j.ctx, graceful, deleteWindow,
@@ -177,7 +177,25 @@ func (j *job) remove(paths []string, batch int) error {
 	if err != nil {
 		return err
 	}
-	return oneByOne(j, broken, j.p.Delete)
+	return j.deleteEach(broken)
+}
+
+// deleteEach deletes paths one by one. One whose delete has overtaken that of a child,
+// which a busy server has refused at first, is deleted once more, in its turn.
+func (j *job) deleteEach(paths []string) error {
+	if err := oneByOne(j, singleWindow, paths, j.p.Delete); err != nil {
+		return err
+	}
+	var early []string
+	j.so.Failures = slices.DeleteFunc(j.so.Failures, func(err error) bool {
+		refused, ok := errors.AsType[*zkconn.Error](err)
+		ok = ok && refused.Code == zkconn.NotEmpty
+		if ok {
+			early = append(early, refused.Path)
+		}
+		return ok
+	})
+	return oneByOne(j, 1, early, j.p.Delete)
 }
 
 // cut says how many of the paths fit into one multi.
@@ -192,8 +210,8 @@ func cut(paths []string, batch int) int {
 }
 
 // oneByOne sends a request for each path, many in flight, and keeps the count.
-func oneByOne[T any](j *job, paths []string, send func(string) *zkconn.Pending[T]) error {
-	return each(j.ctx, graceful, paths, send, func(_ T, err error) {
+func oneByOne[T any](j *job, window int, paths []string, send func(string) *zkconn.Pending[T]) error {
+	return each(j.ctx, graceful, window, paths, send, func(_ T, err error) {
 		switch {
 		case err == nil:
 			j.so.Done++
@@ -216,6 +234,6 @@ func SetACL(ctx context.Context, c zkconn.Client, root string, acl []zk.ACL, ver
 	if err != nil {
 		return 0, err
 	}
-	cause := oneByOne(j, paths, func(path string) *zkconn.Pending[*zk.Stat] { return j.p.SetACL(path, acl, version) })
+	cause := oneByOne(j, singleWindow, paths, func(path string) *zkconn.Pending[*zk.Stat] { return j.p.SetACL(path, acl, version) })
 	return j.so.Done, j.end(cause)
 }

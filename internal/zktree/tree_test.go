@@ -252,7 +252,7 @@ func create(t *testing.T, s *zkconn.Session, paths ...string) {
 		t.Fatal(err)
 	}
 	send := func(path string) *zkconn.Pending[zkconn.Written] { return p.Create(path, nil, zkconn.OpenACL()) }
-	err = each(t.Context(), atOnce, paths, send, func(_ zkconn.Written, err error) {
+	err = each(t.Context(), atOnce, singleWindow, paths, send, func(_ zkconn.Written, err error) {
 		if err != nil { // it names the path
 			t.Fatal(err)
 		}
@@ -272,11 +272,11 @@ func TestCountEphemerals(t *testing.T) {
 		}
 	}
 	for root, want := range map[string]int{"/counted": 7, "/counted/a": 7, "/counted/a/e1": 1} {
-		if got, err := CountEphemerals(ctx, s.Client, root, nil); got != want || err != nil {
+		if got, hidden, err := CountEphemerals(ctx, s.Client, root, nil); got != want || hidden != 0 || err != nil {
 			t.Errorf("%s: %d, %v; want %d", root, got, err, want)
 		}
 	}
-	if _, err := CountEphemerals(ctx, s.Client, "/none", nil); !errors.Is(err, zkconn.NoNode) {
+	if _, _, err := CountEphemerals(ctx, s.Client, "/none", nil); !errors.Is(err, zkconn.NoNode) {
 		t.Errorf("%v", err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 type Node struct {
 	Path     string
 	Children []*Node
+	Hidden   bool // they may not be read, and what is below them is not known
 }
 
 // Bounds of what is in flight. A batch is one multiRead.
@@ -96,6 +97,7 @@ func (w *walker) found(n *Node, l zkconn.Listing) error {
 			return nil
 		}
 		if errors.Is(l.Err, zkconn.NoAuth) && w.o.Partial {
+			n.Hidden = true
 			return nil
 		}
 		return l.Err
@@ -188,7 +190,7 @@ func (n *Node) below(yield func(*Node) bool) bool {
 }
 
 // Stats is the Stat of every znode of a subtree by its path, but for what may not be
-// listed. Without a root there is none.
+// seen. Without a root there is none.
 func Stats(ctx context.Context, c zkconn.Client, root string) (map[string]*zk.Stat, error) {
 	tree, _, err := List(ctx, c, root, Options{Partial: true})
 	if errors.Is(err, zkconn.NoNode) {
@@ -207,11 +209,11 @@ func Stats(ctx context.Context, c zkconn.Client, root string) (map[string]*zk.St
 	}
 	stats, done := make(map[string]*zk.Stat, len(paths)), 0
 	var refused error
-	err = each(ctx, atOnce, paths, p.Exists, func(st *zk.Stat, err error) {
+	err = each(ctx, atOnce, singleWindow, paths, p.Exists, func(st *zk.Stat, err error) {
 		switch {
 		case err == nil:
 			stats[paths[done]] = st
-		case !errors.Is(err, zkconn.NoNode):
+		case !errors.Is(err, zkconn.NoNode) && !errors.Is(err, zkconn.NoAuth): // 3.9 lets see what may be read only
 			refused = err
 		}
 		done++
@@ -219,16 +221,16 @@ func Stats(ctx context.Context, c zkconn.Client, root string) (map[string]*zk.St
 	return stats, errors.Join(err, refused)
 }
 
-// CountEphemerals returns how many znodes of a subtree are ephemeral. Only those
-// without children are looked at: no others can be.
-func CountEphemerals(ctx context.Context, c zkconn.Client, root string, progress Progress) (int, error) {
+// CountEphemerals returns how many znodes of a subtree are ephemeral, and of how many
+// that may not be known. Only those without children are looked at: no others can be.
+func CountEphemerals(ctx context.Context, c zkconn.Client, root string, progress Progress) (found, hidden int, err error) {
 	tree, _, err := List(ctx, c, root, Options{})
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	p, err := c.Pipe(ctx, root)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	var leaves []string
 	for n := range tree.All() {
@@ -237,18 +239,20 @@ func CountEphemerals(ctx context.Context, c zkconn.Client, root string, progress
 		}
 	}
 	var refused error
-	found, done := 0, 0
-	err = each(ctx, atOnce, leaves, p.Exists, func(st *zk.Stat, err error) {
+	done := 0
+	err = each(ctx, atOnce, singleWindow, leaves, p.Exists, func(st *zk.Stat, err error) {
 		switch {
 		case err == nil && st.EphemeralOwner != 0:
 			found++
+		case errors.Is(err, zkconn.NoAuth): // from 3.9.2 on, and 3.8.4
+			hidden++
 		case err != nil && !errors.Is(err, zkconn.NoNode):
 			refused = err
 		}
 		done++
 		progress.tell(done, len(leaves))
 	})
-	return found, errors.Join(err, refused)
+	return found, hidden, errors.Join(err, refused)
 }
 
 // patience says how long the answers to what was sent are waited for once the
@@ -264,7 +268,8 @@ const (
 // in order, refusals included. next makes a request, or none (nil) while there is
 // nothing to ask for; answers may bring more to ask. Any other error than a
 // refusal breaks it off, as does one of take. ctx is the one the pipe was made
-// with, which therefore sends nothing any more once it has ended.
+// with, which therefore sends nothing any more once it has ended. A server that has
+// too much to do with a window gets half of it.
 func inFlight[J, T any](ctx context.Context, late patience, window int,
 	next func() (J, *zkconn.Pending[T]), take func(J, T, error) error,
 ) error {
@@ -273,6 +278,7 @@ func inFlight[J, T any](ctx context.Context, late patience, window int,
 		reply *zkconn.Pending[T]
 	}
 	var air []flight
+	most := window
 	waiting, done := outliving(ctx, late)
 	defer done()
 	for {
@@ -289,6 +295,11 @@ func inFlight[J, T any](ctx context.Context, late patience, window int,
 		first := air[0]
 		air = air[1:]
 		v, err := first.reply.Wait(waiting)
+		if first.reply.Slowed() {
+			window = max(1, window/2)
+		} else {
+			window = min(most, window+1)
+		}
 		switch {
 		case ctx.Err() != nil && errors.As(err, new(*zkconn.UnsentError)):
 			return context.Cause(ctx)
@@ -302,8 +313,8 @@ func inFlight[J, T any](ctx context.Context, late patience, window int,
 }
 
 // each sends one request for each path.
-func each[T any](ctx context.Context, late patience, paths []string, send func(string) *zkconn.Pending[T], take func(T, error)) error {
-	return inFlight(ctx, late, singleWindow,
+func each[T any](ctx context.Context, late patience, window int, paths []string, send func(string) *zkconn.Pending[T], take func(T, error)) error {
+	return inFlight(ctx, late, window,
 		func() (string, *zkconn.Pending[T]) {
 			if len(paths) == 0 {
 				return "", nil

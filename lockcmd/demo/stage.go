@@ -167,11 +167,14 @@ func (st *stage) servers() []string {
 	return addrs
 }
 
-// build makes the folder. It is a container: if this process is killed, the servers
+// build makes the folder. It is a container, where the servers know those: if this process is killed, the servers
 // remove it once the sessions have timed out.
 func (st *stage) build(ctx context.Context, path string) error {
-	_, err := st.env.Session.Create(ctx, path, []byte{}, zkconn.OpenACL(), zkconn.CreateMode{Container: true})
-	return err
+	p, err := st.env.Session.Stay().Pin(ctx)
+	if err != nil {
+		return err
+	}
+	return p.CreateContainer(ctx, path, zkconn.OpenACL())
 }
 
 // strike ends the sessions and removes the folder, also after ctx has ended.

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -51,13 +52,13 @@ func (f *Finding) write(b *strings.Builder) {
 // lines say what a contender does, and who is in its way.
 func (s Step) lines() []string {
 	c := s.Contender
-	did := fmt.Sprintf("%s %s as %s, at place %d for %s (%s)", c.State, s.Path, c.word(), c.Place, c.Age, strings.Join(c.Nodes, ","))
+	did := fmt.Sprintf("%s %s as %s, at place %d for %s (%s)", c.State, s.Path, c.word(), c.Place, cmp.Or(c.Age, "an unknown time"), strings.Join(c.Nodes, ","))
 	if c.State == waits {
 		did = strings.Replace(did, waits, "waits for", 1)
 	}
 	lines := []string{did}
 	if a := s.Behind; a != nil {
-		lines = append(lines, fmt.Sprintf("behind %s, which %s there for %s (%s)", a.Session, a.State, a.Age, strings.Join(a.Nodes, ",")))
+		lines = append(lines, fmt.Sprintf("behind %s, which %s there for %s (%s)", a.Session, a.State, cmp.Or(a.Age, "an unknown time"), strings.Join(a.Nodes, ",")))
 	}
 	if r := s.Runs; r != nil {
 		lines = append(lines, fmt.Sprintf("and runs %s, which waits for %s (%s)", r.Session, s.RunsPath, strings.Join(r.Nodes, ",")))

@@ -29,7 +29,7 @@ func named(t *testing.T, name string) *node {
 	if !ok {
 		t.Fatalf("%s is no contender", name)
 	}
-	return &node{Name: parsed, path: "/l/" + name, Node: Node{Stat: &zk.Stat{EphemeralOwner: 1}}}
+	return &node{Name: parsed, path: "/l/" + name, Node: Node{Stat: &zk.Stat{Czxid: 1, EphemeralOwner: 1}}}
 }
 
 // fake is an ensemble of one server that keeps its znodes here.

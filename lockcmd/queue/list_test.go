@@ -15,7 +15,7 @@ func aQueue(t *testing.T) *Queue {
 	c := &clients{addrs: map[int64]string{}, all: true}
 	for i, name := range []string{uuid + "-__WRIT__0000000001", uuid + "-__READ__0000000002", hex32 + "__lock__0000000003"} {
 		n := named(t, name)
-		n.Stat.EphemeralOwner, n.Stat.Czxid, n.Stat.Ctime = 0x100001255200005+int64(i), int64(i), time.Now().UnixMilli()
+		n.Stat.EphemeralOwner, n.Stat.Czxid, n.Stat.Ctime = 0x100001255200005+int64(i), int64(i+1), time.Now().UnixMilli()
 		n.Data = []byte(`{"host":"web1.example.org","pid":4711,"user":"ann","note":"nightly backup of all"}`)
 		if i == 1 {
 			n.Data = []byte(`{"host":"web2","pid":47,"user":"李","note":"每夜備份所有的資料庫"}`)

@@ -26,6 +26,9 @@ func inOrder(nodes []*node) []*node {
 // asOne tells whether b is another name of the contender a: one transaction made
 // both, for clients of another family to see.
 func asOne(a, b *node) bool {
+	if a.Stat.Czxid == 0 { // all that is known are the names
+		return zklock.SameOwner(a.path, b.path)
+	}
 	return a.Stat.Czxid == b.Stat.Czxid && a.Stat.EphemeralOwner == b.Stat.EphemeralOwner &&
 		a.Mode == b.Mode && a.Kind != b.Kind && b.Number == a.Number+1
 }

@@ -43,8 +43,8 @@ type Contender struct {
 	State   string      `json:"state"`            // holds or waits
 	Session string      `json:"session"`          // in hexadecimal; empty: it outlives sessions
 	Client  string      `json:"client,omitempty"` // its address, or "no connection"
-	Since   string      `json:"since"`            // when its node was made, RFC 3339 in UTC
-	Age     string      `json:"age"`              // by the server's clock as far as it is known
+	Since   string      `json:"since,omitempty"`  // when its node was made, RFC 3339 in UTC
+	Age     string      `json:"age,omitempty"`    // by the server's clock as far as it is known
 	Who     string      `json:"who,omitempty"`    // what its data tells, for a person
 	Data    render.Data `json:"data"`
 	Nodes   []string    `json:"nodes"` // several when it contends in several families
@@ -58,7 +58,10 @@ type Contender struct {
 func newContender(n *node) *Contender {
 	c := &Contender{
 		Kind: n.Kind, Mode: n.Mode, Data: n.Data, Nodes: []string{n.name()}, nodes: []*node{n}, stat: n.Stat,
-		Since: render.Time(time.UnixMilli(n.Stat.Ctime)), groups: []*lockGroup{groupOf(n.Kind)},
+		groups: []*lockGroup{groupOf(n.Kind)},
+	}
+	if c.known() {
+		c.Since = render.Time(time.UnixMilli(n.Stat.Ctime))
 	}
 	if isSession(n.Stat.EphemeralOwner) {
 		c.Session = render.Hex(n.Stat.EphemeralOwner)
@@ -69,6 +72,10 @@ func newContender(n *node) *Contender {
 	}
 	return c
 }
+
+// known tells whether the servers say when a contender came, and whose it is. From
+// 3.9.2 on, and 3.8.4, they do not where its node may not be read.
+func (c *Contender) known() bool { return c.stat.Czxid != 0 }
 
 // isSession tells a session from the marks of container and TTL nodes.
 func isSession(owner int64) bool { return owner != 0 && owner != -1<<63 && uint64(owner)>>56 != 0xff }
@@ -132,6 +139,9 @@ func (q *Queue) holding() []*Contender {
 // setAges tells how long each has been there by now, which is by the server's clock.
 func (q *Queue) setAges(now time.Time) {
 	for _, c := range q.Contenders {
+		if !c.known() {
+			continue
+		}
 		c.Age = age(now.Sub(time.UnixMilli(c.stat.Ctime)))
 	}
 }

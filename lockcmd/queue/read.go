@@ -40,7 +40,7 @@ type Ensemble interface {
 type Node struct {
 	Data   []byte
 	Hidden bool     // the data is not for us to read
-	Stat   *zk.Stat // nil: the znode is gone
+	Stat   *zk.Stat // nil: the znode is gone; zero: it is there, but not for us to read either
 }
 
 // node is one child of a lock's path that takes part in the lock.

@@ -88,7 +88,7 @@ func (s *Survey) addClients(c *clients) {
 func (q *Queue) oldest(state string) int64 {
 	first := int64(math.MaxInt64)
 	for _, c := range q.Contenders {
-		if c.State == state {
+		if c.State == state && c.known() {
 			first = min(first, c.stat.Ctime)
 		}
 	}
@@ -126,7 +126,7 @@ func findQueues(ctx context.Context, e Whole, root string) (dirs []string, walke
 		return nil, "", err
 	}
 	for p, n := range nodes {
-		if n.Stat != nil && isSession(n.Stat.EphemeralOwner) {
+		if n.Stat != nil && (n.Stat.Czxid == 0 || isSession(n.Stat.EphemeralOwner)) {
 			paths[path.Dir(p)] = true
 		}
 	}
@@ -275,7 +275,7 @@ func (s *Survey) FitText(w io.Writer, columns int) error {
 
 func (q *Queue) firstWaiter() (first *Contender) {
 	for _, c := range q.Contenders {
-		if c.State == waits && (first == nil || c.stat.Ctime < first.stat.Ctime) {
+		if c.State == waits && c.known() && (first == nil || c.stat.Ctime < first.stat.Ctime) {
 			first = c
 		}
 	}

@@ -18,7 +18,7 @@ func creation(f zklock.Family) int32 {
 	if f == zklock.All {
 		return jute.OpMulti
 	}
-	return jute.OpCreate2
+	return jute.OpCreate
 }
 
 func znodes(f zklock.Family) int {
@@ -74,7 +74,7 @@ func TestCreateLost(t *testing.T) {
 	defer s.end()
 	a := s.proxied(usual, zklock.Options{})
 	a.give(a.take(zklock.Exclusive))
-	cut := a.proxy.CutBeforeRequest(jute.OpCreate2)
+	cut := a.proxy.CutBeforeRequest(jute.OpCreate)
 	w := a.begin(zklock.Exclusive)
 	isClosedSoon(t, "cut off", cut)
 	lease := w.got()
@@ -92,7 +92,7 @@ func TestCreateAnswerLostWithTheSession(t *testing.T) {
 	a := s.proxied(2*time.Second, zklock.Options{})
 	a.give(a.take(zklock.Exclusive))
 	old := a.Info().ID
-	cut := a.proxy.CutAfterRequest(jute.OpCreate2)
+	cut := a.proxy.CutAfterRequest(jute.OpCreate)
 	a.proxy.Refuse(true)
 	w := a.begin(zklock.Exclusive)
 	isClosedSoon(t, "cut off", cut)

@@ -210,7 +210,7 @@ func pause(ctx context.Context, d time.Duration) {
 
 // breakOne makes a small fault.
 func (c *chaos) breakOne(over context.Context, p *zktest.Proxy, r *rand.Rand, mending *sync.WaitGroup) {
-	ops := []int32{jute.OpCreate2, jute.OpMulti, jute.OpDelete, jute.OpGetChildren, jute.OpGetData, jute.OpSync}
+	ops := []int32{jute.OpCreate, jute.OpMulti, jute.OpDelete, jute.OpGetChildren, jute.OpGetData, jute.OpSync}
 	op := ops[r.IntN(len(ops))]
 	out := time.Duration(r.IntN(500)) * time.Millisecond
 	c.broke(out)

@@ -91,7 +91,7 @@ func TestCreateAnswerLostAndServerChanged(t *testing.T) {
 	a, proxies := s.at(e, e.follower(1))
 	a.give(a.take(zklock.Exclusive))
 	gone := proxies[e.follower(1)]
-	cut := gone.CutAfterRequest(jute.OpCreate2)
+	cut := gone.CutAfterRequest(jute.OpCreate)
 	gone.Refuse(true)
 	w := a.begin(zklock.Exclusive)
 	isClosedSoon(t, "cut off", cut)
@@ -105,7 +105,7 @@ func TestCreateAnswerLostAndServerChanged(t *testing.T) {
 			sent = append(sent, p.Requests()...)
 		}
 	}
-	sent = slices.DeleteFunc(sent, func(op int32) bool { return op != jute.OpSync && op != jute.OpGetChildren && op != jute.OpCreate2 })
+	sent = slices.DeleteFunc(sent, func(op int32) bool { return op != jute.OpSync && op != jute.OpGetChildren && op != jute.OpCreate })
 	if want := []int32{jute.OpSync, jute.OpGetChildren}; !slices.Equal(sent, want) {
 		t.Errorf("the other server was sent %v, want %v", sent, want)
 	}

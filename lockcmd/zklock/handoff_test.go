@@ -48,7 +48,7 @@ func (a *actor) quarrel(r *rand.Rand) {
 	case 0:
 		a.proxy.Cut()
 	case 1:
-		a.proxy.CutAfterRequest([]int32{jute.OpCreate2, jute.OpGetChildren, jute.OpGetData, jute.OpDelete, jute.OpMulti}[r.IntN(5)])
+		a.proxy.CutAfterRequest([]int32{jute.OpCreate, jute.OpGetChildren, jute.OpGetData, jute.OpDelete, jute.OpMulti}[r.IntN(5)])
 	case 2, 3: // impatient
 		cancel()
 		ctx, cancel = context.WithTimeout(a.s.Context(), time.Duration(r.IntN(2000))*time.Microsecond)

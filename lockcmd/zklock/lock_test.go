@@ -175,7 +175,7 @@ func TestRequestsOfAnUncontendedLock(t *testing.T) {
 	a.give(a.take(zklock.Exclusive)) // makes the parents
 	requests(a)
 	a.give(a.take(zklock.Exclusive))
-	want := []int32{jute.OpCreate2, jute.OpGetChildren, jute.OpDelete}
+	want := []int32{jute.OpCreate, jute.OpGetChildren, jute.OpDelete}
 	if sent := unwatched(a); !slices.Equal(sent, want) {
 		t.Errorf("sent %v, want %v", sent, want)
 	}

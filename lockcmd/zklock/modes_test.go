@@ -82,7 +82,7 @@ func TestUpgradeIsRefused(t *testing.T) {
 	if _, err := a.lock.Lock(zktest.Within(t)); !errors.Is(err, zklock.ErrUpgrade) {
 		t.Errorf("upgrade: %v", err)
 	}
-	if sent := requests(a); slices.Contains(sent, jute.OpCreate2) {
+	if sent := requests(a); slices.Contains(sent, jute.OpCreate) {
 		t.Errorf("sent %v", sent)
 	}
 	a.give(lease)

@@ -169,7 +169,11 @@ func (e *entry) look(ctx context.Context, node string, wake chan<- zk.EventType)
 	if err != nil {
 		return nil, placeLost(err)
 	}
-	return &Ahead{Node: node, Data: data, Since: time.UnixMilli(st.Ctime)}, nil
+	ahead := &Ahead{Node: node, Data: data}
+	if st != nil {
+		ahead.Since = time.UnixMilli(st.Ctime)
+	}
+	return ahead, nil
 }
 
 // readOwn reads the own znodes and leaves watches. It returns the data of the
@@ -189,14 +193,18 @@ func (e *entry) readOwn(ctx context.Context) (data []byte, readable bool, err er
 	return data, readable, nil
 }
 
-// read returns a znode's data, nil if they may not be read, and its Stat. It leaves
-// a watch only where the data may be read: newer servers never tell that another
+// read returns a znode's data, nil if they may not be read, and its Stat, which newer
+// servers do not tell then either: it is nil, but the znode is there. It leaves a
+// watch only where the data may be read: newer servers never tell that another
 // one has fired, and on a znode that vanishes meanwhile exists would leave it for
 // good. Who gets no data looks again soon.
 func read(ctx context.Context, s Session, node string, wake chan<- zk.EventType) ([]byte, *zk.Stat, error) {
 	data, st, err := s.Get(ctx, node, wake)
 	if errors.Is(err, zk.ErrNoAuth) {
 		st, err = s.Exists(ctx, node, nil)
+		if errors.Is(err, zk.ErrNoAuth) {
+			return nil, nil, nil
+		}
 		return nil, st, err
 	}
 	if data == nil {

@@ -229,7 +229,7 @@ type Status struct {
 type Ahead struct {
 	Node  string
 	Data  []byte    // nil if it may not be read
-	Since time.Time // its creation, by the server's clock
+	Since time.Time // its creation, by the server's clock; zero if that may not be known
 }
 
 func (s Status) String() string { return fmt.Sprintf("%s %s %s", s.Path, s.Mode, s.State) }

@@ -1,0 +1,82 @@
+//go:build unix
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/internal/zktest/zksession"
+	"github.com/zksh/zksh/shell"
+)
+
+// deep is a script of which each line needs the one before.
+func deep(lines int) (script string, want string) {
+	path := ""
+	for i := range lines {
+		path += fmt.Sprintf("/n%d", i)
+		script += "create " + path + "\n"
+		want += "Created " + path + "\n"
+	}
+	return script, want
+}
+
+// A script whose requests are refused for load goes on, in its order, where all that was
+// sent behind one was refused as well.
+func TestThrottledWindow(t *testing.T) {
+	t.Parallel()
+	var left atomic.Int32
+	box := zktest.Sandbox(t, sandbox.Options{Throttle: func(op int32) bool { return op == jute.OpCreate && left.Add(-1) >= 0 }})
+	for _, burst := range []int32{1, 5} {
+		root := fmt.Sprintf("/b%d", burst)
+		zksh(t, "-server", box.Addr(), "create", root)
+		left.Store(burst)
+		script, want := deep(40)
+		if got := play(t, box.Addr()+root, script, shell.Config{Window: 1}); got.out != want || got.err != "" || got.status != 0 {
+			t.Errorf("a window of 1, %d refused: %s", burst, got)
+		}
+	}
+	// All that is under way is refused.
+	left.Store(4)
+	script, want := deep(40)
+	if got := play(t, box.Addr(), script, shell.Config{Window: 64}); got.out != want || got.err != "" || got.status != 0 {
+		t.Errorf("a window of 64: %s", got)
+	}
+}
+
+// A line behind which another has been carried out is not sent again: it fails, and the
+// order of the others holds.
+func TestThrottledInTheMiddleOfAWindow(t *testing.T) {
+	t.Parallel()
+	var seen atomic.Int32
+	box := zktest.Sandbox(t, sandbox.Options{Throttle: func(op int32) bool {
+		n := seen.Load()
+		if op == jute.OpSetData {
+			n = seen.Add(1)
+		}
+		return op == jute.OpSetData && n%2 == 1 && n < 8
+	}})
+	script := "create /x\n"
+	for i := range 30 {
+		script += fmt.Sprintf("set /x %d\n", i+1)
+	}
+	got := play(t, box.Addr(), script, shell.Config{Window: 64})
+	if got.status != 1 || strings.Count(got.err, "\n") != strings.Count(got.err, "Op throttled due to high load for /x (not sent again, as line ") {
+		t.Fatal(got)
+	}
+	client := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 30 * time.Second})
+	data, st, err := client.Get(t.Context(), "/x", false)
+	if want := int32(30 - strings.Count(got.err, "\n")); err != nil || string(data) != "30" || st.Version != want {
+		t.Errorf("%s at version %d, want 30 at %d; %v\n%s", data, st.Version, want, err, got)
+	}
+	if got.err == "" {
+		t.Error("nothing was refused behind another line")
+	}
+}

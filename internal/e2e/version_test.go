@@ -1,0 +1,319 @@
+//go:build unix
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/internal/zktest/zksession"
+	"github.com/zksh/zksh/lockcmd/zklock"
+	"github.com/zksh/zksh/shell"
+)
+
+// asVersion starts a sandbox that answers as a version.
+func asVersion(t *testing.T, as sandbox.Version) *zktest.Box {
+	return zktest.Sandbox(t, sandbox.Options{As: as})
+}
+
+// A server hangs up over a request that it does not know. The one behind it is carried
+// out all the same, each time.
+func TestNothingIsLostBehindAnUnknownRequest(t *testing.T) {
+	for as, lines := range map[sandbox.Version][]string{
+		"3.4": {"whoami", "getEphemerals", "addWatch /", "create -c /c", "create -t 1000 /t", "removewatches /w", "reconfig -remove 1"},
+		"3.5": {"whoami", "getEphemerals", "addWatch /"},
+		"3.6": {"whoami"},
+	} {
+		t.Run(string(as), func(t *testing.T) {
+			t.Parallel()
+			box := asVersion(t, as)
+			for _, line := range lines {
+				runs := 3
+				if line == "whoami" {
+					runs = 20
+				}
+				for i := range runs {
+					script := "create /w 0\nget -w /w\n" + line + "\ncreate /x 1\nget /x\ndelete /x\ndelete /w\n"
+					got := play(t, box.Addr(), script, shell.Config{Window: 64})
+					if want := "Created /w\n0\nCreated /x\n1\n"; !strings.HasPrefix(got.out, want) || strings.Count(got.err, "\n") != 1 ||
+						!strings.Contains(got.err, "Unimplemented") || !strings.Contains(got.err, "or later") || got.status != 1 {
+						t.Fatalf("%s, run %d: %s", line, i, got)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Nor is anything unknown where a server wants credentials first: each line is refused,
+// until they are given.
+func TestEnforcedAuthentication(t *testing.T) {
+	t.Parallel()
+	box := zktest.Sandbox(t, sandbox.Options{EnforceAuth: true})
+	const refused = "KeeperErrorCode = Session closed because client failed to authenticate"
+	for _, window := range []int{1, 64} {
+		got := play(t, box.Addr(), "ls /\ncreate /x 1\nget /x\naddauth digest u:p\ncreate /x 2\nget /x\ndelete /x\n", shell.Config{Window: window})
+		want := played{"Created /x\n2\n", "script:1: ls: " + refused + " for /\nscript:2: create: " + refused + " for /x\nscript:3: get: " + refused + " for /x\n", 1}
+		if got != want {
+			t.Errorf("window %d: %s", window, cmp.Diff(want.String(), got.String()))
+		}
+	}
+}
+
+// shut is a znode that its session alone may do anything with.
+const shut = "auth::cdrwa"
+
+// What a newer server does not tell of znodes that may not be read is not needed.
+func TestZnodesThatMayNotBeRead(t *testing.T) {
+	for _, as := range sandbox.Versions() {
+		t.Run(string(as), func(t *testing.T) {
+			t.Parallel()
+			box := asVersion(t, as)
+			got := play(t, box.Addr(), "addauth digest u:p\ncreate /priv 1 "+shut+"\ncreate /open\ncreate /open/priv 1 "+shut+"\n", shell.Config{})
+			if got.status != 0 {
+				t.Fatal(got)
+			}
+			got = play(t, box.Addr(), "exists /priv\nexists /none\ngetAllChildrenNumber /open\nsetquota -n 5 /priv\n", shell.Config{})
+			remark := ""
+			if as == "3.4" || as == "3.5" {
+				remark = "1 znodes below /open may not be read: they are counted, what is below them is not\n"
+			}
+			if want := (played{"1\n", remark, 1}); got != want {
+				t.Errorf("%s", cmp.Diff(want.String(), got.String()))
+			}
+			if got := play(t, box.Addr(), "get -w /none\nexists /priv\n", shell.Config{}); strings.Count(got.err, "\n") != 1 {
+				t.Error(got)
+			}
+			stat := play(t, box.Addr(), "stat /priv\n", shell.Config{})
+			if refused := stat.err == "script:1: stat: Insufficient permission : /priv\n"; refused != (as == "3.9") {
+				t.Error(stat)
+			}
+		})
+	}
+}
+
+// A contender that may not be read is shown, and waited for; that it goes is noticed.
+func TestContenderThatMayNotBeRead(t *testing.T) {
+	for _, as := range []sandbox.Version{"3.4", "3.9"} {
+		t.Run(string(as), func(t *testing.T) {
+			t.Parallel()
+			box := asVersion(t, as)
+			cfg := zkconn.Config{Servers: box.Addr(), Timeout: 10 * time.Second}
+			owner := zksession.Open(t, cfg)
+			if err := owner.AddAuth(t.Context(), "digest", []byte("u:p")); err != nil {
+				t.Fatal(err)
+			}
+			for _, path := range []string{"/l", "/l/_c_0a1b2c3d-0000-4000-8000-0123456789ab-lock-"} {
+				acl, mode := zkconn.OpenACL(), zkconn.CreateMode{}
+				if path != "/l" {
+					acl, mode = zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true, Sequential: true}
+					acl[0].Scheme, acl[0].ID = "auth", ""
+				}
+				if _, err := owner.Create(t.Context(), path, []byte("x"), acl, mode); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := play(t, box.Addr(), "locks /l\n", shell.Config{})
+			if !strings.Contains(got.out, "not readable") || got.status != 75 {
+				t.Error(got)
+			}
+			if got := play(t, box.Addr(), "lock -w 200ms /l\n", shell.Config{}); got.status != 75 || !strings.Contains(got.err, "the time is up: behind _c_0a1b") {
+				t.Error(got)
+			}
+			if got := play(t, box.Addr(), "lock -n /l\n", shell.Config{}); got.status != 75 || !strings.Contains(got.err, "held by not readable (_c_0a1b") {
+				t.Error(got)
+			}
+			waiting := zksession.Open(t, cfg)
+			queued := make(chan struct{}, 1)
+			lock := zklock.New(rivalConn{waiting}, "/l", zklock.Options{Notify: func(s zklock.Status) {
+				if s.State == zklock.Queued {
+					queued <- struct{}{}
+				}
+			}})
+			won := make(chan error, 1)
+			go func() { // ends with the lock, or with the test
+				_, err := lock.Lock(zktest.Within(t))
+				won <- err
+			}()
+			<-queued
+			names, _, err := owner.Children(t.Context(), "/l", false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range names {
+				if strings.HasPrefix(name, "_c_0a1b") {
+					err = errors.Join(err, owner.Delete(t.Context(), "/l/"+name, -1))
+				}
+			}
+			if err := errors.Join(err, <-won); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// On a server of any version one holds a lock at a time, and tokens grow.
+func TestLocksOnEveryVersion(t *testing.T) {
+	for _, as := range sandbox.Versions() {
+		t.Run(string(as), func(t *testing.T) {
+			t.Parallel()
+			box := asVersion(t, as)
+			var holders, last, taken atomic.Int64
+			var clients sync.WaitGroup
+			for _, family := range zklock.Families() {
+				s := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 10 * time.Second})
+				clients.Go(func() {
+					lock := zklock.New(rivalConn{s}, "/locks/deep/l", zklock.Options{Family: family})
+					for range 5 {
+						err := lock.Do(zktest.Within(t), func(_ context.Context, token int64) error {
+							if n := holders.Add(1); n != 1 {
+								t.Errorf("%d hold it", n)
+							}
+							if before := last.Swap(token); before >= token {
+								t.Errorf("token %x behind %x", token, before)
+							}
+							taken.Add(1)
+							holders.Add(-1)
+							return nil
+						})
+						if err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			clients.Wait()
+			if n := taken.Load(); n != 20 {
+				t.Errorf("%d times", n)
+			}
+		})
+	}
+}
+
+// Watches of both modes on one path are what the server makes of them, before and after
+// a reconnect: both from 3.9 on, before that the later.
+func TestBothWatchModesThroughAReconnect(t *testing.T) {
+	const child, created = "NodeChildrenChanged /w", "NodeCreated /w/"
+	for _, c := range []struct {
+		as            sandbox.Version
+		recursiveLast bool
+		want          string
+	}{
+		{"3.8", true, created}, {"3.8", false, child},
+		{"3.9", true, created + " " + child}, {"3.9", false, created + " " + child},
+	} {
+		t.Run(fmt.Sprint(c.as, c.recursiveLast), func(t *testing.T) {
+			t.Parallel()
+			var throttled atomic.Int32 // the first request to set watches again
+			box := zktest.Sandbox(t, sandbox.Options{As: c.as, Throttle: func(op int32) bool {
+				return op == jute.OpSetWatches2 && throttled.Add(1) == 1
+			}})
+			s := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 10 * time.Second})
+			other := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 10 * time.Second})
+			make := func(path string) {
+				t.Helper()
+				if _, err := other.Create(zktest.Within(t), path, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			make("/w")
+			for _, recursive := range []bool{!c.recursiveLast, c.recursiveLast} {
+				if err := s.AddWatch(t.Context(), "/w", recursive); err != nil {
+					t.Fatal(err)
+				}
+			}
+			tell := func(name string) {
+				t.Helper()
+				s.Events()
+				make("/w/" + name)
+				want := strings.Replace(c.want, "/w/", "/w/"+name, 1)
+				var got []string
+				zktest.Eventually(t, want, func() bool {
+					for _, e := range s.Events() {
+						if zxids := e.Zxid > 0; zxids != (c.as == "3.9") {
+							t.Errorf("%s", e)
+						}
+						got = append(got, string(e.Type)+" "+e.Path)
+					}
+					return strings.Join(got, " ") == want
+				})
+			}
+			tell("a")
+			box.Pause()
+			zktest.Eventually(t, "disconnected", func() bool { return s.Info().Addr == "" && other.Info().Addr == "" })
+			box.Resume()
+			for _, again := range []*zkconn.Session{s, other} {
+				if err := again.WaitReady(zktest.Within(t)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			zktest.Eventually(t, "the watches are set again", func() bool { return throttled.Load() > 3 })
+			if err := s.Sync(zktest.Within(t), "/"); err != nil {
+				t.Fatal(err)
+			}
+			tell("b")
+		})
+	}
+}
+
+// What a busy server refuses is asked again, whatever it is.
+func TestThrottledEverywhere(t *testing.T) {
+	t.Parallel()
+	var n, refused atomic.Int64
+	box := zktest.Sandbox(t, sandbox.Options{Throttle: func(int32) bool {
+		some := n.Add(1)%3 == 0
+		if some {
+			refused.Add(1)
+		}
+		return some
+	}})
+	script := "create /t\n"
+	want := "Created /t\n"
+	for i := range 30 {
+		script += fmt.Sprintf("create /t/n%d\ncreate /t/n%d/a\n", i, i)
+		want += fmt.Sprintf("Created /t/n%d\nCreated /t/n%d/a\n", i, i)
+	}
+	script += "getAllChildrenNumber /t\nsetAcl -R /t world:anyone:cdrwa\nlock /l\nlocks -q /l\nunlock /l\ndeleteall /t\nls /l\n"
+	got := play(t, box.Addr(), script, shell.Config{Window: 1})
+	if got.status != 75 || got.err != "" || !strings.HasPrefix(got.out, want+"60\nlocked /l ") || !strings.HasSuffix(got.out, "\n[]\n") {
+		t.Error(got)
+	}
+	if refused.Load() < 40 {
+		t.Errorf("only %d were refused", refused.Load())
+	}
+}
+
+// A wait for a lock that ends because of something else than its holder says so, with a
+// status of its own.
+func TestWaitThatNobodyIsInTheWayOf(t *testing.T) {
+	t.Parallel()
+	var proxy atomic.Pointer[zktest.Proxy]
+	box := zktest.Sandbox(t, sandbox.Options{Throttle: func(op int32) bool {
+		if op == jute.OpCreate {
+			proxy.Load().HoldReplies(true)
+		}
+		return false
+	}})
+	proxy.Store(zktest.NewProxy(t, box.Addr()))
+	got := play(t, proxy.Load().Addr(), "lock -w 300ms /l\n", shell.Config{})
+	if got.status != 69 || !strings.Contains(got.err, "/l: the time is up: the servers have not answered in time") {
+		t.Errorf("no answer: %s", got)
+	}
+	box = zktest.Sandbox(t, sandbox.Options{Throttle: func(op int32) bool { return op == jute.OpCreate }})
+	got = play(t, box.Addr(), "lock -w 300ms /l\n", shell.Config{})
+	if got.status != 1 || !strings.Contains(got.err, "Op throttled due to high load") {
+		t.Errorf("throttled: %s", got)
+	}
+}

@@ -1,0 +1,182 @@
+package zkconn
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zksh/zksh/internal/jute"
+)
+
+// An Unimplemented behind which the connection stays costs a ping, and what was held
+// back goes on with it.
+func TestDoubtThatAPingClears(t *testing.T) {
+	var ops []int32
+	serve := func(_ int, p *peer) {
+		p.greeted()
+		for {
+			xid, op, ok := p.request()
+			if !ok {
+				return
+			}
+			ops = append(ops, op)
+			code := codeOK
+			if op == jute.OpCreateTTL {
+				code = Unimplemented
+			}
+			p.reply(xid, code)
+		}
+	}
+	bubble(t, serve, func(t *testing.T, s *Session) {
+		_, err := s.Create(limited(t), "/t", nil, OpenACL(), CreateMode{TTL: life})
+		if want := "KeeperErrorCode = Unimplemented for /t (create -t needs ZooKeeper 3.5.3 or later, with extendedTypesEnabled=true)"; err == nil || err.Error() != want {
+			t.Errorf("%v", err)
+		}
+		if _, err := s.Set(limited(t), "/x", nil, -1); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if want := []int32{jute.OpCreateTTL, jute.OpPing, jute.OpSetData}; !slices.Equal(ops, want) {
+			t.Errorf("requests %v, want %v", ops, want)
+		}
+	})
+}
+
+// While a server hangs up, what comes waits for the next connection, and nothing of it
+// is sent into the old one.
+func TestDoubtThatAHangUpEnds(t *testing.T) {
+	sets := 0
+	serve := func(n int, p *peer) {
+		p.host(func(xid, op int32) bool {
+			switch {
+			case op == jute.OpWhoAmI:
+				p.reply(xid, Unimplemented)
+				_, op, ok := p.request() // the ping
+				if ok && op != jute.OpPing {
+					t.Errorf("opcode %d behind the refusal", op)
+				}
+				return false
+			case op == jute.OpSetData:
+				sets += n
+			}
+			return p.reply(xid, codeOK)
+		})
+	}
+	bubble(t, serve, func(t *testing.T, s *Session) {
+		if _, err := s.WhoAmI(limited(t)); !errors.Is(err, Unimplemented) || !strings.Contains(err.Error(), "whoami needs ZooKeeper 3.7") {
+			t.Errorf("%v", err)
+		}
+		if _, err := s.Set(limited(t), "/x", nil, -1); err != nil || sets != 1 {
+			t.Errorf("%v; %d on the second connection", err, sets)
+		}
+	})
+}
+
+// What waits behind a refusal for want of credentials is refused with it: a server reads
+// nothing more on such a connection.
+func TestBarred(t *testing.T) {
+	serve := func(_ int, p *peer) {
+		p.greeted()
+		xid, _, _ := p.request()
+		p.request()
+		p.reply(xid, sessionNoAuth)
+	}
+	bubble(t, serve, func(t *testing.T, s *Session) {
+		p, err := s.Pipe(limited(t), "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range []*Pending[Written]{p.Create("/a", nil, OpenACL()), p.Create("/b", nil, OpenACL())} {
+			if _, err := a.Wait(limited(t)); !errors.Is(err, sessionNoAuth) {
+				t.Errorf("%v", err)
+			}
+		}
+	})
+}
+
+// A server may want credentials of pings too: it is left at the first that it refuses,
+// whether it hangs up or not.
+func TestRefusedPing(t *testing.T) {
+	serve := func(n int, p *peer) {
+		if n > 0 {
+			p.host(func(xid, _ int32) bool { return p.reply(xid, codeOK) })
+			return
+		}
+		p.greeted()
+		for {
+			xid, _, ok := p.request()
+			if !ok {
+				return
+			}
+			p.reply(xid, sessionNoAuth)
+		}
+	}
+	bubble(t, serve, func(t *testing.T, s *Session) {
+		if err := s.Ready(limited(t)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(life)
+		if _, err := s.Set(limited(t), "/x", nil, -1); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A server that answers no setWatches2 would hang up again and again: the persistent
+// watches are given up, and their user told.
+func TestPersistentWatchesGivenUp(t *testing.T) {
+	asked := 0
+	drop := make(chan struct{})
+	serve := func(n int, p *peer) {
+		if n == 0 {
+			go func() { // ends with the test
+				<-drop
+				p.Close()
+			}()
+		}
+		p.host(func(xid, op int32) bool {
+			if op == jute.OpSetWatches2 {
+				asked++
+				p.reply(xid, Unimplemented)
+				return false
+			}
+			return p.reply(xid, codeOK)
+		})
+	}
+	bubble(t, serve, func(t *testing.T, s *Session) {
+		if err := s.AddWatch(limited(t), "/w", true); err != nil {
+			t.Fatal(err)
+		}
+		close(drop)
+		synctest.Wait()
+		var told int
+		for told == 0 {
+			<-s.EventsReady()
+			for _, e := range s.Events() {
+				if e.Type == eventPersistentWatchRemoved && e.Path == "/w" {
+					told++
+				}
+			}
+		}
+		if err := s.Sync(limited(t), "/"); err != nil || asked != 1 || told != 1 {
+			t.Errorf("%v; asked %d times, told %d times", err, asked, told)
+		}
+	})
+}
+
+func TestServersByDNS(t *testing.T) {
+	if _, err := ParseServers("dns-srv://zk.example.org/app"); err == nil || !strings.Contains(err.Error(), "DNS SRV records are not looked up") {
+		t.Error(err)
+	}
+}
+
+func TestNamesOfCodes(t *testing.T) {
+	for code, want := range map[Code]string{-12: "UnknownSession", -113: "InvalidCallback", -122: "RequestTimeout"} {
+		if got := code.Error(); got != "KeeperErrorCode = "+want {
+			t.Errorf("%d: %s", code, got)
+		}
+	}
+}
