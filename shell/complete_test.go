@@ -85,7 +85,7 @@ func TestComplete(t *testing.T) {
 		"/with blank": {"child one", "child two"},
 	}), "ls /", "addauth digest user:secret", "get /app")
 	for before, want := range map[string]string{
-		"":                               "ls|ls2|get|stat|exists|create|set|delete|deleteall|rmr|getAllChildrenNumber|getAcl|setAcl|addauth|setquota|listquota|delquota|addWatch|removewatches|wait|watch|getEphemerals|connect|close|sync|whoami|version|config|reconfig|traffic|help|echo|history|redo|printwatches|quit|exit",
+		"":                               "ls|ls2|get|stat|exists|create|set|delete|deleteall|rmr|getAllChildrenNumber|getAcl|setAcl|addauth|setquota|listquota|delquota|addWatch|removewatches|wait|watch|getEphemerals|connect|close|sync|whoami|version|config|reconfig|traffic|begin|check|commit|abort|help|echo|history|redo|printwatches|quit|exit",
 		"cre":                            "create",
 		"  exi":                          "  exists|  exit",
 		"create":                         "", // it is all there

@@ -121,7 +121,7 @@ func (w *window) begin(st *step) bool {
 	if w.exact != nil {
 		return w.exact.begin(st)
 	}
-	for !w.enter() {
+	for !w.enter(st) {
 		select {
 		case <-w.told:
 		case <-w.over:
@@ -156,10 +156,16 @@ func (w *window) start(ctx context.Context, st *step, alone bool) (sent, over <-
 	return trip.Sent, ended
 }
 
-func (w *window) enter() bool {
+// enter takes a place for a step. The answer to a write is small: it need not wait until
+// the size of answers is known.
+func (w *window) enter(st *step) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.open >= w.allowed {
+	allowed := w.allowed
+	if st.line.Joins() {
+		allowed = w.most
+	}
+	if w.open >= allowed {
 		return false
 	}
 	w.open++

@@ -34,7 +34,10 @@ func ratio(what string, got float64, goal float64, least bool) figure {
 }
 
 // scriptSizes are how much there is to do, and how often.
-type scriptSizes struct{ lines, mixed, asked, rounds, slowRounds int }
+type scriptSizes struct{ lines, mixed, asked, rounds, warmUps int }
+
+// slowTurns is how many rounds there are to one turn of what is slow.
+const slowTurns = 3
 
 // measureScripts measures lines from a pipe, on a server of its own that writes each
 // transaction to the disk before it answers.
@@ -46,9 +49,9 @@ func (b *bench) measureScripts(ctx context.Context, quick bool) (all []figure, e
 	defer stop()
 	on := *b
 	on.ctx, on.addr = ctx, addr
-	n := scriptSizes{lines: 1000, mixed: 100_000, asked: 300, rounds: 15, slowRounds: 3}
+	n := scriptSizes{lines: 1000, mixed: 100_000, asked: 300, rounds: 15, warmUps: 15}
 	if quick {
-		n = scriptSizes{lines: 100, mixed: 2000, asked: 10, rounds: 1, slowRounds: 1}
+		n = scriptSizes{lines: 100, mixed: 2000, asked: 10, rounds: 1, warmUps: 1}
 	}
 	for _, measure := range []func(scriptSizes) ([]figure, error){on.pipedCreates, on.mixedLines, on.coprocess} {
 		got, err := measure(n)
@@ -72,21 +75,22 @@ func (b *bench) pipedCreates(n scriptSizes) ([]figure, error) {
 	loop := b.helperProgram("window", tree{one.root, n.lines, 1})
 	window, exact, single, cli := b.script(), b.script("-e"), b.script("--window", "1"), b.script()
 	cli.path = b.zkCli
-	for range 5 * n.slowRounds { // until java has compiled what is measured
+	for range n.warmUps { // until java has compiled what is measured
 		for _, p := range []program{window, exact, loop} {
 			if _, err := b.once(p, t); err != nil {
 				return nil, fmt.Errorf("warming up: %w", err)
 			}
 		}
 	}
-	var times [5][]time.Duration
+	var times [5][]time.Duration // of each round; 0: it had no turn
 	for i := range n.rounds {
 		order := []int{0, 1, 2, 3, 4}
 		if i%2 == 1 {
 			slices.Reverse(order)
 		}
 		for _, which := range order {
-			if which > 2 && i >= n.slowRounds || which == 4 && b.zkCli == "" {
+			if which > 2 && i%slowTurns != 0 || which == 4 && b.zkCli == "" {
+				times[which] = append(times[which], 0)
 				continue
 			}
 			s, err := b.once([]program{window, loop, exact, single, cli}[which], t)
@@ -98,20 +102,23 @@ func (b *bench) pipedCreates(n scriptSizes) ([]figure, error) {
 	}
 	over := func(above, below []time.Duration) float64 {
 		var v []float64
-		for i := range min(len(above), len(below)) {
-			v = append(v, float64(above[i])/float64(below[i]))
+		for i := range above {
+			if above[i] > 0 && below[i] > 0 {
+				v = append(v, float64(above[i])/float64(below[i]))
+			}
 		}
 		return median(v)
 	}
+	slow := slices.DeleteFunc(slices.Clone(times[3]), func(d time.Duration) bool { return d == 0 })
 	what := thousands(n.lines) + " piped creates"
 	took := fmt.Sprintf("%s, which take %s (-e: %s; one by one: %s)", what,
-		duration(median(times[0])), duration(median(times[2])), duration(median(times[3])))
+		duration(median(times[0])), duration(median(times[2])), duration(median(slow)))
 	figures := []figure{
 		ratio(took+", beside a bare loop with the same window", over(times[0], times[1]), 1.3, false),
 		ratio(what+", as fast as with `--window 1`", over(times[3], times[0]), 5, true),
 		ratio(what+" with `-e`, beside the window", over(times[2], times[0]), 1, false),
 	}
-	if len(times[4]) > 0 {
+	if b.zkCli != "" {
 		figures = append(figures, ratio(what+", as fast as `zkCli.sh`", over(times[4], times[0]), 6, true))
 	}
 	return figures, nil
