@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
@@ -141,24 +142,27 @@ func (f *fence) drop(node string) {
 
 // Refused is part of zkconn.Fence.
 func (f *fence) Refused(at zkconn.Stay, node string, code zkconn.Code) error {
-	which := "the lock that this runs under"
+	which, out := "the lock that this runs under", ""
 	t := f.table
 	t.mu.Lock()
 	for k, o := range t.locks {
 		if k.at == at && slices.Contains(o.nodes(), node) {
 			which = "the lock on " + o.path
 			o.reported = o.reported || code == zkconn.NoNode
+			if o.env.Mode == commands.ByHand {
+				out = "; unlock " + o.path + " to go on without it"
+			}
 		}
 	}
 	t.mu.Unlock()
 	switch code {
 	case zkconn.NoNode:
-		return lockLost(fmt.Errorf("%s is gone, so that nothing was written (%s)%s", which, node, f.goesOn(node)))
+		return lockLost(fmt.Errorf("nothing was written, as %s is gone (%s)%s%s", which, node, out, f.goesOn(node)))
 	case zkconn.NoAuth:
-		return fmt.Errorf("%s cannot be checked, so that nothing was written: that needs permission to read %s; "+
-			"--auth-file authenticates for it, --no-fence writes without the check", which, node)
+		return fmt.Errorf("nothing was written, as %s cannot be checked without permission to read %s; "+
+			"--auth-file gives credentials that may, --no-fence writes without the check", which, node)
 	}
-	return fmt.Errorf("%s cannot be checked, so that nothing was written (%s): %s", which, node, code)
+	return fmt.Errorf("nothing was written, as %s cannot be checked (%s): %v", which, node, code)
 }
 
 // goesOn is what a loss that is told now leads to.

@@ -149,13 +149,8 @@ func (h *byHand) prompt() line.Prompt {
 	s := h.s
 	state, locks, txn := s.cfg.Session.State(), "", ""
 	if s.cfg.Locks != nil {
-		switch n := s.cfg.Locks.Held(); n {
-		case 0:
-		case 1:
-			locks = ", 1 lock"
-		default:
-			locks = fmt.Sprintf(", %d locks", n)
-		}
+		held, gone := s.cfg.Locks.Held()
+		locks = countLocks(held, "") + countLocks(gone, " lost")
 	}
 	if t := s.txn; t != nil {
 		txn = fmt.Sprintf(" (txn %d)", len(t.lines))
@@ -164,6 +159,16 @@ func (h *byHand) prompt() line.Prompt {
 		Text:  fmt.Sprintf("[zk: %s(%s%s)%s %d] ", s.cfg.Session.Servers().Spec, state, locks, txn, s.lines.Len()),
 		Alert: state != zkconn.StateConnected,
 	}
+}
+
+func countLocks(n int, how string) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return ", 1 lock" + how
+	}
+	return fmt.Sprintf(", %d locks%s", n, how)
 }
 
 func (*byHand) mode() commands.Mode { return commands.ByHand }

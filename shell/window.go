@@ -22,7 +22,7 @@ type window struct {
 	steps   chan *step      // those begun and not told yet, oldest first
 	over    chan struct{}   // closed when the batch is not to go on
 	told    chan struct{}   // capacity 1: a step was
-	deaf    bool            // nobody takes answers any more; the teller's
+	deaf    bool            // no more is told: nobody takes it, or it is of lines that were refused with one; the teller's
 	at      zkconn.Stay     // where it is known whether there are quotas
 	quotas  bool            // whether there are
 	teller  sync.WaitGroup
@@ -86,7 +86,17 @@ func newStep(l batchLine) *step {
 // takes tells whether a line of so many bytes can be under way with others.
 func (w *window) takes(st *step, size int) bool {
 	return st.err == nil && w.b.s.txn == nil && st.line.OneRequest() && size <= maxLineInWindow && (cap(w.steps) > 1 || w.exact.takes(st)) &&
-		!(st.line.Quota() && w.anyQuotas())
+		!(st.line.Quota() && w.anyQuotas()) && !w.fenceMayFall()
+}
+
+// fenceMayFall tells whether what stands behind a line is to be written although a lock
+// is gone that the line was refused for.
+func (w *window) fenceMayFall() bool {
+	if !w.b.s.cfg.GoOn {
+		return false
+	}
+	fenced, err := w.b.s.cfg.Session.Fenced(w.ctx)
+	return fenced || err != nil
 }
 
 // anyQuotas asks the server, once for each ensemble, and again after alone has run what
@@ -235,6 +245,7 @@ func (w *window) show(together []*step) {
 	err := w.tell(together)
 	w.deaf = w.deaf || errors.As(err, new(*writeError))
 	if w.b.over(err) && !w.isOver() {
+		w.deaf = w.deaf || errors.As(err, new(*zkconn.FencedError))
 		close(w.over)
 	}
 }
