@@ -84,8 +84,7 @@ func (f *fence) lines() string {
 			lines = append(lines, p.String())
 		}
 	}
-	slices.Sort(lines)
-	return strings.Join(lines, "\n")
+	return strings.Join(slices.Compact(slices.Sorted(slices.Values(lines))), "\n")
 }
 
 // Nodes is part of zkconn.Fence.
