@@ -284,6 +284,9 @@ func (w *window) tell(together []*step) error {
 	b, last := w.b, together[len(together)-1]
 	b.line, b.upTo = together[0].number, last.number
 	defer func() { b.upTo = 0 }()
+	if w.isOver() && errors.As(last.err, new(*zkconn.FencedError)) { // as is all behind it
+		w.deaf = true
+	}
 	if w.deaf {
 		return nil
 	}

@@ -15,7 +15,8 @@ type Fence interface {
 	// Nodes are the znodes, by the server's paths, that must be there in an ensemble.
 	Nodes(ctx context.Context, at Stay) ([]string, error)
 	// Refused is the error of a write without effect, because the check of a znode was
-	// refused: by NoNode where it is gone, by NoAuth where it may not be read.
+	// refused: by NoNode where it is gone, by NoAuth where it may not be read. It must not
+	// wait for a server.
 	Refused(at Stay, node string, code Code) error
 }
 
@@ -75,15 +76,22 @@ func (g guard) checks() []change {
 	return all
 }
 
-// passed reads the answers to the checks.
-func (g guard) passed(a *answer) error {
+// failed reads the answers to the checks, and returns the znode of the one that is to
+// blame and why; without one the code is codeOK. It asks nobody: the link's lock may be
+// held.
+func (g guard) failed(a *answer) (node string, code Code) {
 	for _, c := range g.checks() {
 		_, err := c.result(a, a.part())
 		if refusal, ok := errors.AsType[*Error](err); ok && refusal.Code != runtimeInconsistency {
-			return &FencedError{g.fence.Refused(g.at, c.path, refusal.Code)}
+			return c.path, refusal.Code
 		}
 	}
-	return nil
+	return "", codeOK
+}
+
+// refusal is the error of a write that was not carried out for a check.
+func (g guard) refusal(node string, code Code) error {
+	return &FencedError{g.fence.Refused(g.at, node, code)}
 }
 
 // dispatch sends an operation, fenced if need be.
@@ -106,12 +114,12 @@ func fenced[T any](o op[T], g guard) op[T] {
 	all := multi(append(g.checks(), o.changes...), func(c change) change { return c })
 	f := op[T]{code: all.code, path: o.path, write: true, err: all.err, encode: all.encode}
 	f.decode = func(a *answer) (none T) {
-		own, err := g.behind(a, o.code)
-		switch {
-		case err != nil:
-			a.err = err
+		if node, code := g.failed(a); code != codeOK {
+			a.err = g.refusal(node, code)
 			return none
-		case own.code != codeOK:
+		}
+		own := a.own(o.code)
+		if own.code != codeOK {
 			a.err = a.root.refusal(own.code, o.code, o.path)
 			return none
 		}
@@ -124,25 +132,22 @@ func fenced[T any](o op[T], g guard) op[T] {
 			if a.code != codeOK {
 				return
 			}
-			if own, err := g.behind(a, o.code); err == nil {
-				o.effect(l, own)
+			if _, code := g.failed(a); code == codeOK {
+				o.effect(l, a.own(o.code))
 			}
 		}
 	}
 	return f
 }
 
-// behind is the answer behind those to the checks, as it would have come to an operation
-// of this code alone.
-func (g guard) behind(a *answer, code int32) (*answer, error) {
-	if err := g.passed(a); err != nil {
-		return nil, err
-	}
+// own is the answer behind those to the checks, as it would have come to an operation of
+// this code alone.
+func (a *answer) own(code int32) *answer {
 	own := &answer{Decoder: a.Decoder, zxid: a.zxid, root: a.root}
 	if code != jute.OpMulti && a.part() == opError { // alone, it has no header
 		own.code = cmp.Or(Code(a.Int()), runtimeInconsistency)
 	}
-	return own, nil
+	return own
 }
 
 // sendChecked sends an operation that no multi can hold as soon as its checks have been
@@ -153,21 +158,24 @@ func sendChecked[T any](ctx context.Context, k *frameConn, root chroot, o op[T],
 	check, p := bind(untripped(ctx), k.l, root, checks), bind(ctx, k.l, root, o)
 	p.call.k = k
 	check.call.then = func(r reply) { // where answers are received, or where it turns out that none will come
-		err := r.err
-		if err == nil && r.code != codeOK {
-			err = root.refusal(r.code, o.code, o.path)
-		} else if err == nil {
-			a := r.answer(root)
-			err = cmp.Or(g.passed(a), a.Err())
+		a := r.answer(root)
+		var node string
+		code := r.code
+		if r.err == nil && code == codeOK {
+			node, code = g.failed(a)
 		}
 		switch {
-		case err == nil:
+		case r.err != nil:
+			p.call.unsent(r.err)
+		case node != "":
+			p.call.end(reply{err: g.refusal(node, code)})
+		case code != codeOK:
+			p.call.end(reply{err: root.refusal(code, o.code, o.path)})
+		case a.Err() != nil:
+			p.call.end(reply{err: a.Err()})
+		default:
 			k.send(p.call)
 			p.call.trip.begun()
-		case r.err != nil:
-			p.call.unsent(err)
-		default:
-			p.call.end(reply{err: err})
 		}
 	}
 	k.send(check.call)
