@@ -14,7 +14,7 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOTEST      = go test -race -count=1 -vet=off -p 2 -timeout 20m ./...
 
 .DEFAULT_GOAL := help
-.PHONY: build run deps test soak lint bench diff kazoo split failover chaos fuzz docs clean help
+.PHONY: build run deps test soak lint bench diff kazoo split failover chaos fence fuzz docs clean help
 
 build: ## build bin/zksh
 	CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/zksh .
@@ -57,6 +57,9 @@ failover: ## let the server of each of FAILOVERS holders of locks fall silent; t
 
 chaos: ## contend for locks for MINUTES while servers and clients are cut off, stopped and killed
 	go test -race -count=1 -timeout 0 -v -run '^TestChaos$$' ./internal/interop -chaos $(MINUTES)m
+
+fence: ## increment a number under locks for MINUTES while those who hold them are cut off, stopped and ended
+	go test -race -count=1 -timeout 0 -v -run '^TestFence$$' ./internal/interop -fence $(MINUTES)m
 
 fuzz: ## run each fuzz target for FUZZTIME
 	@set -e; list=$$(go test -list '^Fuzz' ./...); \

@@ -72,6 +72,9 @@ func run() int {
 		return refuse(err)
 	}
 	locks := lockcmd.New()
+	if !opts.NoFence {
+		locks.Fence(session, opts.GoOn && !interactive)
+	}
 	cfg := shell.Config{
 		Session: session, Commands: [][]*commands.Command{commands.All(), locks.Commands(), app.SandboxCommand(place)},
 		Locks: locks, Format: opts.Format, Version: versionText(),

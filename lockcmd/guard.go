@@ -26,7 +26,7 @@ func newCommand(name string, grace, timeout time.Duration) *command {
 // command.
 func (o *owned) guard(ctx context.Context, c *command, spec child.Spec) error {
 	spec.Env, spec.Alert, spec.Grace = environment(o.path, c.lease), o.say, c.grace
-	spec.Env = append(spec.Env, heldName+"="+strings.Join(o.table.heldNow(), "\n"))
+	spec.Env = append(spec.Env, heldName+"="+strings.Join(o.table.heldNow(), "\n"), fenceName+"="+o.table.fence.lines())
 	spec.Left = func() time.Duration { return c.lease.Left() - killBefore }
 	stop := make(chan time.Time, 1)
 	over := make(chan struct{})

@@ -16,6 +16,7 @@ import (
 // lease is what a life needs of a zklock.Lease.
 type lease interface {
 	Node() string
+	Nodes() []string
 	Token() int64
 	SessionID() int64
 	Mode() zklock.Mode

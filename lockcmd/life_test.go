@@ -181,14 +181,14 @@ func TestRevokedAndStuck(t *testing.T) {
 		s.refuse = errors.New("no permission")
 		s.revoke()
 		synctest.Wait()
-		if s.releases != 1 || s.table.Held() != 1 || !strings.Contains(s.screen.Alerts(), "still locked: no permission") {
-			t.Errorf("released %d times, %d held: %s", s.releases, s.table.Held(), s.screen.Alerts())
+		if s.releases != 1 || s.held() != 1 || !strings.Contains(s.screen.Alerts(), "still locked: no permission") {
+			t.Errorf("released %d times, %d held: %s", s.releases, s.held(), s.screen.Alerts())
 		}
 		s.refuse = nil
 		s.revoke()
 		time.Sleep(time.Second)
-		if err := s.table.Lost(); s.releases != 2 || s.table.Held() != 0 || statusOf(err) != commands.StatusLockLost {
-			t.Errorf("released %d times, %d held: %v", s.releases, s.table.Held(), err)
+		if err := s.table.Lost(); s.releases != 2 || s.held() != 0 || statusOf(err) != commands.StatusLockLost {
+			t.Errorf("released %d times, %d held: %v", s.releases, s.held(), err)
 		}
 	})
 }

@@ -45,7 +45,9 @@ const lockHelp = "The lock is a znode below PATH, which is made if need be. Wait
 	"With a COMMAND the lock is held while that runs, and released when it is gone. It finds ZK_LOCK_PATH, ZK_LOCK_NODE, " +
 	"ZK_LOCK_TOKEN, ZK_LOCK_SESSION and ZK_LOCK_MODE in its environment, and in ZK_LOCK_HELD all that is held above it; a " +
 	"lock on such a path is refused, as it would wait for itself. When the lock is lost, or about to be, it is " +
-	"ended before somebody else can hold the lock. The status is the command's own."
+	"ended before somebody else can hold the lock. The status is the command's own.\n\n" +
+	"As long as a lock is held, here or above, what zksh writes depends on it: when it is gone ZooKeeper refuses the write " +
+	"(zksh --no-fence turns that off)."
 
 // lockFlags are the flags of a command that takes a lock.
 type lockFlags struct {

@@ -133,6 +133,11 @@ func (s *play) run(_ child.Spec, stop <-chan time.Time) (int, error) {
 	return max(status, 0), nil
 }
 
+func (s *play) held() int {
+	held, _ := s.table.Held()
+	return held
+}
+
 // fakeLease is the lease that a play grants.
 type fakeLease struct {
 	s     *play
@@ -140,6 +145,7 @@ type fakeLease struct {
 }
 
 func (l *fakeLease) Node() string           { return "/l/node" }
+func (l *fakeLease) Nodes() []string        { return []string{l.Node()} }
 func (l *fakeLease) Token() int64           { return 1 }
 func (l *fakeLease) SessionID() int64       { return 2 }
 func (l *fakeLease) Mode() zklock.Mode      { return zklock.Exclusive }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/zksh/zksh/commands"
@@ -84,6 +85,7 @@ func (o *owned) stuck(err error) error {
 // leaves it less time.
 func (o *owned) releaseAll() {
 	gone := o.releasedForAnother()
+	d := o.depart()
 	for l := o.next(false); l != nil; l = o.next(false) {
 		_, err := o.giveBackInTime(o.table.staying, l)
 		switch {
@@ -93,12 +95,28 @@ func (o *owned) releaseAll() {
 			o.say("lock " + err.Error())
 		}
 		if stuck(err) {
-			return
+			gone = nil
+			break
 		}
 	}
 	o.table.mu.Lock()
 	defer o.table.mu.Unlock()
-	o.table.gone = append(o.table.gone, gone)
+	if d.err = gone; gone == nil {
+		o.table.gone = slices.DeleteFunc(o.table.gone, func(other *departure) bool { return other == d })
+	}
+}
+
+// depart takes note that a lock begins to go. A person is told of that at once; lines of
+// a batch that are on their way rely on it.
+func (o *owned) depart() *departure {
+	o.table.mu.Lock()
+	defer o.table.mu.Unlock()
+	d := &departure{at: o.key.at}
+	if o.env.Mode == commands.Batch {
+		d.nodes = o.nodes()
+	}
+	o.table.gone = append(o.table.gone, d)
+	return d
 }
 
 func (o *owned) releasedForAnother() error {

@@ -24,6 +24,7 @@ import (
 // any goroutine; commands run one at a time.
 type Table struct {
 	crier crier
+	fence *fence                                                    // nil without one
 	run   func(spec child.Spec, stop <-chan time.Time) (int, error) // runChild
 
 	staying context.Context // of what goes on in the background; ended by leave
@@ -31,10 +32,18 @@ type Table struct {
 
 	mu      sync.Mutex
 	locks   map[key]*owned
-	seq     int     // counts what was taken, for the order of release
-	gone    []error // locks that went without unlock, and without a loss, since Lost was asked
-	ending  bool    // Release was called: nothing new is begun
+	seq     int // counts what was taken, for the order of release
+	gone    []*departure
+	ending  bool // Release was called: nothing new is begun
 	working sync.WaitGroup
+}
+
+// departure is a lock that goes without unlock, and without a loss. It counts until Lost
+// has told of it.
+type departure struct {
+	at    zkconn.Stay
+	nodes []string // that stay a fence until then
+	err   error    // what is to be told; nil as long as it is not known
 }
 
 // key is a path in one ensemble.
@@ -119,6 +128,13 @@ func (o *owned) newest() int {
 	return o.leases[len(o.leases)-1].seq
 }
 
+// toldLost tells whether it was said that the lock is lost.
+func (o *owned) toldLost() bool {
+	o.table.mu.Lock()
+	defer o.table.mu.Unlock()
+	return lost(o.status.State) || o.reported
+}
+
 // current is the latest state.
 func (o *owned) current() zklock.Status {
 	o.table.mu.Lock()
@@ -146,9 +162,11 @@ func (t *Table) work(f func()) bool {
 	return !t.ending
 }
 
-// Held counts the locks that are held.
-func (t *Table) Held() int {
-	return t.count(func(o *owned) bool { return len(o.leases) > 0 && !lost(o.status.State) && !o.deserted() })
+// Held counts the locks that are held, and those that are lost or may be.
+func (t *Table) Held() (held, gone int) {
+	has := func(o *owned) bool { return len(o.leases) > 0 && !o.deserted() }
+	gone = t.count(func(o *owned) bool { return has(o) && lost(o.status.State) })
+	return t.count(has) - gone, gone
 }
 
 // Guarding tells whether a command runs under a lock.
@@ -171,12 +189,20 @@ func (t *Table) Lost() error {
 	all := t.all()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	errs := t.gone
-	t.gone = nil
+	var errs []error
+	t.gone = slices.DeleteFunc(t.gone, func(d *departure) bool {
+		if d.err != nil {
+			errs = append(errs, fmt.Errorf("%w%s", d.err, t.fence.goesOn(d.nodes...)))
+		}
+		return d.err != nil
+	})
 	for _, o := range all {
 		if len(o.leases) > 0 && lost(o.status.State) && !o.reported {
 			o.reported = true
 			err := fmt.Errorf("the lock on %s is lost: %w", o.path, o.status.Err)
+			if o.status.State == zklock.Lost {
+				err = fmt.Errorf("%w%s", err, t.fence.goesOn(o.nodes()...))
+			}
 			if o.status.State == zklock.PresumedLost {
 				err = fmt.Errorf("the lock on %s may be lost: the servers have not confirmed it for as long as a session lasts", o.path)
 			}
@@ -209,7 +235,7 @@ func (t *Table) Release(ctx context.Context) (held []string, err error) {
 	t.working.Wait() // what is waited for has been given up, and a release ends with staying
 	var errs []error
 	for _, o := range t.all() {
-		told, refused := lost(o.current().State), o.stuckTold
+		told, refused := o.toldLost(), o.stuckTold
 		if !told {
 			held = append(held, o.path)
 		}

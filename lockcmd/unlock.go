@@ -169,11 +169,11 @@ func (t *Table) force(ctx context.Context, env *commands.Env, dir, which string)
 	if err != nil {
 		return err
 	}
-	for _, other := range rest { // a lock of all families has more of them
+	for _, other := range rest { // a lock of all families has more of them, which go with the first
 		if !zklock.SameOwner(node, other) {
 			continue
 		}
-		if err := env.Session.Delete(ctx, path.Join(folder, other), -1); err != nil && !errors.Is(err, zkconn.NoNode) {
+		if err := env.Session.Unfenced().Delete(ctx, path.Join(folder, other), -1); err != nil && !errors.Is(err, zkconn.NoNode) {
 			return err
 		}
 	}

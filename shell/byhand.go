@@ -150,13 +150,8 @@ func (h *byHand) prompt() line.Prompt {
 	s := h.s
 	state, locks, txn := s.cfg.Session.State(), "", ""
 	if s.cfg.Locks != nil {
-		switch n := s.cfg.Locks.Held(); n {
-		case 0:
-		case 1:
-			locks = ", 1 lock"
-		default:
-			locks = fmt.Sprintf(", %d locks", n)
-		}
+		held, gone := s.cfg.Locks.Held()
+		locks = countLocks(held, "") + countLocks(gone, " lost")
 	}
 	cluster := s.cfg.Session.Cluster()
 	if t := s.txn; t != nil {
@@ -176,6 +171,16 @@ func (s *Shell) colorOf(cluster string) string {
 		}
 	}
 	return ""
+}
+
+func countLocks(n int, how string) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return ", 1 lock" + how
+	}
+	return fmt.Sprintf(", %d locks%s", n, how)
 }
 
 func (*byHand) mode() commands.Mode { return commands.ByHand }

@@ -65,7 +65,7 @@ type Cluster struct {
 
 // Locks are what commands keep from one line to the next.
 type Locks interface {
-	Held() int // how many, for the prompt
+	Held() (held, gone int) // how many, for the prompt, and how many more are lost
 	// Guarding tells whether a program runs under a lock, which must not be left
 	// behind: the lock would go, and the program stay.
 	Guarding() bool

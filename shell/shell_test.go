@@ -106,6 +106,6 @@ func TestPromptCountsLocks(t *testing.T) {
 type counted struct{ held func() int }
 
 func (counted) Guarding() bool                            { return false }
-func (c counted) Held() int                               { return c.held() }
+func (c counted) Held() (held, gone int)                  { return c.held(), 0 }
 func (counted) Lost() error                               { return nil }
 func (counted) Release(context.Context) ([]string, error) { return nil, nil }

@@ -24,7 +24,7 @@ type window struct {
 	over    chan struct{}   // closed when the batch is not to go on
 	told    chan struct{}   // capacity 1: a step was
 	aside   []*step         // behind one that was throttled; the teller's
-	deaf    bool            // nobody takes answers any more; the teller's
+	deaf    bool            // no more is told: nobody takes it, or it is of lines that were refused with one; the teller's
 	at      zkconn.Stay     // where it is known whether there are quotas
 	quotas  bool            // whether there are
 	teller  sync.WaitGroup
@@ -94,7 +94,17 @@ func newStep(l batchLine) *step {
 // takes tells whether a line of so many bytes can be under way with others.
 func (w *window) takes(st *step, size int) bool {
 	return st.err == nil && w.b.s.txn == nil && st.line.OneRequest() && size <= maxLineInWindow && (cap(w.steps) > 1 || w.exact.takes(st)) &&
-		!(st.line.Quota() && w.anyQuotas())
+		!(st.line.Quota() && w.anyQuotas()) && !w.fenceMayFall()
+}
+
+// fenceMayFall tells whether what stands behind a line is to be written although a lock
+// is gone that the line was refused for.
+func (w *window) fenceMayFall() bool {
+	if !w.b.s.cfg.GoOn {
+		return false
+	}
+	fenced, err := w.b.s.cfg.Session.Fenced(w.ctx)
+	return fenced || err != nil
 }
 
 // anyQuotas asks the server, once for each ensemble, and again after alone has run what
@@ -248,6 +258,7 @@ func (w *window) show(together []*step) {
 	err := w.tell(together)
 	w.deaf = w.deaf || errors.As(err, new(*writeError))
 	if w.b.over(err) && !w.isOver() {
+		w.deaf = w.deaf || errors.As(err, new(*zkconn.FencedError))
 		close(w.over)
 	}
 }
@@ -299,6 +310,9 @@ func (w *window) tell(together []*step) error {
 	b, last := w.b, together[len(together)-1]
 	b.line, b.upTo = together[0].number, last.number
 	defer func() { b.upTo = 0 }()
+	if w.isOver() && errors.As(last.err, new(*zkconn.FencedError)) { // as is all behind it
+		w.deaf = true
+	}
 	if w.deaf {
 		return nil
 	}

@@ -41,6 +41,7 @@ type Options struct {
 	File     string // commands come from here; "-" is standard input
 	HasFile  bool
 	Window   int // lines of it under way at a time
+	NoFence  bool
 	StopAtError,
 	GoOn,
 	Quiet,
@@ -100,6 +101,7 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.BoolVarP(&o.StopAtError, "errexit", "e", false, "stop at the first error")
 	set.BoolVarP(&o.GoOn, "keep-going", "k", false, "go on also after a lock that was not got, or was lost")
 	set.IntVar(&o.Window, "window", o.Window, "how many `lines` of a file or pipe may be under way at a time; 1: each waits for the one before")
+	set.BoolVar(&o.NoFence, "no-fence", false, "write also when a lock is gone that is held, here or above")
 	set.BoolVarP(&o.Quiet, "quiet", "q", false, "no banner, remarks or progress")
 	set.BoolVar(&o.Sandbox, "sandbox", false, "use an in-memory server for trying, and share it with other shells")
 	set.StringVar(&o.Listen, "listen", "", "with -sandbox: only serve it on this loopback `address`")

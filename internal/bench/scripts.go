@@ -53,7 +53,7 @@ func (b *bench) measureScripts(ctx context.Context, quick bool) (all []figure, e
 	if quick {
 		n = scriptSizes{lines: 100, mixed: 2000, asked: 10, rounds: 1, warmUps: 1}
 	}
-	for _, measure := range []func(scriptSizes) ([]figure, error){on.pipedCreates, on.mixedLines, on.coprocess} {
+	for _, measure := range []func(scriptSizes) ([]figure, error){on.pipedCreates, on.fencedCreates, on.mixedLines, on.coprocess} {
 		got, err := measure(n)
 		if err != nil {
 			return nil, err
@@ -100,15 +100,6 @@ func (b *bench) pipedCreates(n scriptSizes) ([]figure, error) {
 			times[which] = append(times[which], s.total)
 		}
 	}
-	over := func(above, below []time.Duration) float64 {
-		var v []float64
-		for i := range above {
-			if above[i] > 0 && below[i] > 0 {
-				v = append(v, float64(above[i])/float64(below[i]))
-			}
-		}
-		return median(v)
-	}
 	slow := slices.DeleteFunc(slices.Clone(times[3]), func(d time.Duration) bool { return d == 0 })
 	what := thousands(n.lines) + " piped creates"
 	took := fmt.Sprintf("%s, which take %s (-e: %s; one by one: %s)", what,
@@ -122,6 +113,42 @@ func (b *bench) pipedCreates(n scriptSizes) ([]figure, error) {
 		figures = append(figures, ratio(what+", as fast as `zkCli.sh`", over(times[4], times[0]), 6, true))
 	}
 	return figures, nil
+}
+
+// over is the median of one over the other, of the rounds in which both had a turn.
+func over(above, below []time.Duration) float64 {
+	var v []float64
+	for i := range above {
+		if above[i] > 0 && below[i] > 0 {
+			v = append(v, float64(above[i])/float64(below[i]))
+		}
+	}
+	return median(v)
+}
+
+// fencedCreates are creates under a lock, by turns with the fence and without.
+func (b *bench) fencedCreates(n scriptSizes) ([]figure, error) {
+	one := tree{"/piped", 1, 1}
+	t := task{
+		input: "lock " + one.root + "-lock\n" + createLines(one.root, n.lines), expect: "Created " + one.root + "/", times: n.lines,
+		tree: one, each: true,
+	}
+	var fenced, free []time.Duration
+	for i := range n.rounds {
+		for turn := range 2 {
+			options, times := []string{}, &fenced
+			if (i+turn)%2 == 1 {
+				options, times = []string{"--no-fence"}, &free
+			}
+			s, err := b.once(b.script(options...), t)
+			if err != nil {
+				return nil, err
+			}
+			*times = append(*times, s.total)
+		}
+	}
+	what := fmt.Sprintf("%s creates under a lock, fenced, which take %s, beside `--no-fence`", thousands(n.lines), duration(median(fenced)))
+	return []figure{ratio(what, over(fenced, free), 1.4, false)}, nil
 }
 
 // mixedLines looks at the memory of a long script.

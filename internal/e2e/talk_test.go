@@ -54,7 +54,7 @@ var forms = map[string][]string{
 	"session": {"session"}, "wait": {"wait -w 30s /app"}, "lockdemo": {"lockdemo local -n 2"}, "exists": {"exists /app"},
 	"begin": {"begin", "abort"}, "check": {"begin", "check /app -1", "abort"}, "abort": {"begin", "abort"},
 	"commit": {"begin", "create /app/both", "delete /app/both", "commit"},
-	"wlock": {"wlock /locks/w"}, "rlock": {"rlock /locks/r"}, "getEphemerals": {"getEphemerals"}, "setAcl": {"setAcl /app world:anyone:cdrwa"},
+	"wlock":  {"wlock /locks/w"}, "rlock": {"rlock /locks/r"}, "getEphemerals": {"getEphemerals"}, "setAcl": {"setAcl /app world:anyone:cdrwa"},
 }
 
 // without are commands that cannot succeed here, with why.

@@ -49,6 +49,7 @@ func playUntil(ctx context.Context, t rapid.TB, servers string, script io.Reader
 		t.Fatal(err)
 	}
 	locks := lockcmd.New()
+	locks.Fence(session, cfg.GoOn)
 	var out, errs bytes.Buffer
 	cfg.Session, cfg.Locks, cfg.Version = session, locks, "dev"
 	cfg.Commands = [][]*commands.Command{commands.All(), locks.Commands(), app.SandboxCommand(nil)}

@@ -129,6 +129,7 @@ var (
 // transaction ends, whatever becomes of the request's own context: whoever begins a
 // transaction must end it, by Commit, InOrder or Abort.
 type Transaction struct {
+	s    *Session
 	l    *link
 	gen  int // expiries of the link before
 	root chroot
@@ -141,7 +142,7 @@ type Transaction struct {
 // Begin begins a transaction in the present session.
 func (s *Session) Begin() *Transaction {
 	l := s.current()
-	return &Transaction{l: l, gen: look(l, func() int { return l.gen }), root: l.root}
+	return &Transaction{s: s, l: l, gen: look(l, func() int { return l.gen }), root: l.root}
 }
 
 type transactionKey struct{}
@@ -207,6 +208,8 @@ func (t *Transaction) connection(ctx context.Context, path string) (*frameConn, 
 	return k, t.root, err
 }
 
+func (t *Transaction) fencedBy() Fence { return t.s.fence }
+
 // send sends parts as one request, alone if it may be none of several, and returns what
 // they are to be answered with.
 func (t *Transaction) send(ctx context.Context, parts []*part, alone bool) (outcomes []outcome, err error) {
@@ -265,7 +268,10 @@ func (t *Transaction) InOrder(ctx context.Context) {
 			again = true
 			continue
 		}
-		for i, o := range outcomes {
+		if errors.As(err, new(*FencedError)) { // of all alike, and the first is the first that fails
+			together = 1
+		}
+		for i, o := range outcomes[:together] {
 			parts[done+i].answer(o)
 		}
 		done += together

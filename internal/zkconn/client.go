@@ -27,12 +27,20 @@ import (
 type Client struct {
 	s        *Session
 	absolute bool // paths are the server's
+	unfenced bool
 }
 
 func (c Client) connection(ctx context.Context, path string) (*frameConn, chroot, error) {
 	l := c.s.current()
 	k, err := l.await(ctx, path, false)
 	return k, c.root(l), err
+}
+
+func (c Client) fencedBy() Fence {
+	if c.unfenced {
+		return nil
+	}
+	return c.s.fence
 }
 
 func (c Client) root(l *link) chroot {
@@ -232,6 +240,7 @@ type Pipe struct {
 	ctx  context.Context
 	k    *frameConn
 	root chroot
+	g    guard
 }
 
 // Pipe binds to the present connection.
@@ -240,13 +249,17 @@ func (c Client) Pipe(ctx context.Context, path string) (*Pipe, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Pipe{ctx, k, root}, nil
+	g, err := fencing(ctx, c, k.l)
+	return &Pipe{ctx, k, root, g}, err
 }
 
 // add sends a request behind those made before.
 func add[T any](p *Pipe, o op[T]) *Pending[T] {
 	o.err = cmp.Or(o.err, p.k.l.cfg.refuses(o.code))
-	return begin(p.ctx, p.k, p.root, o)
+	if o.err != nil {
+		return bind(p.ctx, p.k.l, p.root, o)
+	}
+	return dispatch(p.ctx, p.k, p.root, o, p.g)
 }
 
 // Get asks for a znode's data and Stat.

@@ -54,8 +54,8 @@ func (e *UnsentError) Error() string {
 	if errors.Is(e.Cause, ConnectionLoss) {
 		return (&Error{Code: ConnectionLoss, Path: e.Path}).Error() + " (the connection broke before the request was sent)"
 	}
-	if refused, ok := errors.AsType[*Error](e.Cause); ok {
-		return "the request for " + e.Path + " was not sent, because the one before it was refused: " + refused.Error()
+	if errors.As(e.Cause, new(*Error)) || errors.As(e.Cause, new(*FencedError)) {
+		return "the request for " + e.Path + " was not sent, because the one before it was refused: " + e.Cause.Error()
 	}
 	return "interrupted before the request for " + e.Path + " was sent: it had no effect"
 }

@@ -55,6 +55,8 @@ func (a *answer) stat() *zk.Stat {
 type sender interface {
 	// connection waits for the connection to send on. The path is for its error.
 	connection(ctx context.Context, path string) (*frameConn, chroot, error)
+	// fencedBy is what its writes depend on; nil without one.
+	fencedBy() Fence
 }
 
 // do sends one request and waits for its answer. It gives up when ctx ends.
@@ -72,12 +74,16 @@ func do[T any](ctx context.Context, s sender, o op[T]) (none T, err error) {
 	if err != nil {
 		return none, err
 	}
-	p := begin(ctx, k, root, o)
-	trip := p.call.trip
-	if trip != nil && !trip.Alone { // its order among others is for whoever follows it to keep
+	var g guard
+	if o.write {
+		if g, err = fencing(ctx, s, k.l); err != nil {
+			return none, err
+		}
+	}
+	p := dispatch(ctx, k, root, o, g)
+	if trip := p.call.trip; trip != nil && !trip.Alone { // its order among others is for whoever follows it to keep
 		p.renew = nil
 	}
-	trip.begun()
 	return p.Wait(ctx)
 }
 
@@ -110,6 +116,11 @@ type tripKey struct{}
 // Context is for the request that is to be followed.
 func (t *Trip) Context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, tripKey{}, t)
+}
+
+// untripped is for requests before the one that is followed.
+func untripped(ctx context.Context) context.Context {
+	return context.WithValue(ctx, tripKey{}, (*Trip)(nil))
 }
 
 func (t *Trip) begun() {
@@ -191,6 +202,7 @@ type call struct {
 	body   []byte      // nil once sent
 	effect func(reply) // as op.effect; may be nil
 	done   chan reply  // capacity 1
+	then   func(reply) // what follows its end; may be nil
 	trip   *Trip       // may be nil
 
 	// The connection's lock guards these.
@@ -253,6 +265,9 @@ func (c *call) unsent(cause error) { c.end(reply{err: &UnsentError{c.path, cause
 func (c *call) end(r reply) {
 	r.events = c.k.l.out.count()
 	c.done <- r
+	if c.then != nil {
+		c.then(r)
+	}
 }
 
 // Node is a znode's data and Stat.

@@ -31,6 +31,9 @@ type Stay struct{ l *link }
 // Stay binds to the present ensemble.
 func (s *Session) Stay() Stay { return Stay{s.current()} }
 
+// Servers is the connect string it is reached by.
+func (b Stay) Servers() Servers { return b.l.servers }
+
 // Closed tells whether it was left by Close or Connect.
 func (b Stay) Closed() bool {
 	return look(b.l, func() bool { return b.l.state == StateClosed })
@@ -90,6 +93,9 @@ func (p *Pinned) connection(ctx context.Context, path string) (*frameConn, chroo
 	k, err := p.l.awaitGen(ctx, p.gen, path, true)
 	return k, p.l.root, err
 }
+
+// fencedBy has what takes and gives locks depend on none.
+func (p *Pinned) fencedBy() Fence { return nil }
 
 // Create makes a znode and returns its real path.
 func (p *Pinned) Create(ctx context.Context, path string, data []byte, acl []zk.ACL, mode CreateMode) (string, error) {

@@ -40,6 +40,7 @@ type Config struct {
 type Session struct {
 	Client // requests on paths below the chroot
 
+	fence  Fence // nil without one
 	events *eventQueue
 	link   atomic.Pointer[link] // the present one
 }

@@ -134,7 +134,9 @@ func (k *frameConn) send(calls ...*call) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, c := range calls {
-		c.k = k
+		if c.k == nil { // it may have it, and be waited for, already
+			c.k = k
+		}
 		if k.dead != nil {
 			c.unsent(broken(k.dead))
 		} else {

@@ -64,6 +64,8 @@ type change struct {
 	flags int32               // of a creation
 	rest  func(*jute.Encoder) // writes the record behind its path
 	err   error               // why there can be no such change
+
+	absolute bool // the path is the server's
 }
 
 func creation(code int32, r *zk.CreateRequest, ttl time.Duration) change {
@@ -111,6 +113,9 @@ func (c change) valid() error {
 }
 
 func (c change) encode(e *jute.Encoder, root chroot) {
+	if c.absolute {
+		root = ""
+	}
 	e.String(root.server(c.path))
 	c.rest(e)
 }

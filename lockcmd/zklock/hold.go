@@ -23,6 +23,7 @@ type hold struct {
 
 	mu      sync.Mutex
 	st      Status
+	nodes   []string      // paths of the own znodes
 	lost    chan struct{} // closed when the lock is lost or presumed lost; made anew when it is held again
 	changed chan struct{} // closed, and made anew, with each change of st
 }
@@ -33,6 +34,7 @@ const keepAfter = 5 * time.Millisecond
 func newHold(e *entry, waited time.Duration) *hold {
 	h := &hold{e: e, request: e.request, counts: map[Mode]int{e.mode: 1},
 		lost: make(chan struct{}), changed: make(chan struct{})}
+	h.nodes = e.nodes()
 	h.st = Status{State: Held, Mode: e.mode, Node: e.node(), Token: e.czxid, Waited: waited, Until: h.e.clock.end(), Revoke: e.request}
 	e.l.notify(h.st)
 	h.judge(true) // a process that was paused just before the end may come too late

@@ -3,6 +3,7 @@ package zklock
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 )
@@ -47,6 +48,15 @@ func (l *Lease) Path() string { return l.h.e.l.path }
 
 // Node is the path of the own znode; of several, the first.
 func (l *Lease) Node() string { return l.h.status().Node }
+
+// Nodes are the paths of all own znodes, of which a lock of family All has several.
+// Their names are never used again: a transaction that checks them has no effect
+// once the lock is gone.
+func (l *Lease) Nodes() []string {
+	l.h.mu.Lock()
+	defer l.h.mu.Unlock()
+	return slices.Clone(l.h.nodes)
+}
 
 // Token is the fencing token: the czxid of the own znode. It grows from holder
 // to holder, over the whole ensemble, and stays when a lock becomes shared.

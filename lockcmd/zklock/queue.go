@@ -50,6 +50,15 @@ func (e *entry) node() string {
 	return e.l.child(e.names[0])
 }
 
+// nodes are the paths of all own znodes.
+func (e *entry) nodes() []string {
+	paths := make([]string, len(e.names))
+	for i, name := range e.names {
+		paths[i] = e.l.child(name)
+	}
+	return paths
+}
+
 // queue makes the own znodes and waits until nobody conflicting is ahead. When
 // it fails nothing stays behind: what cannot be removed at once is removed in
 // the background.

@@ -55,5 +55,5 @@ func (h *hold) share(ctx context.Context) error {
 func (h *hold) shared() {
 	e := h.e
 	e.names, e.next, e.mode, e.armed = e.next, nil, Shared, false
-	h.set(h.status().State, func(st *Status) { st.Mode, st.Node = Shared, e.node() })
+	h.set(h.status().State, func(st *Status) { st.Mode, st.Node, h.nodes = Shared, e.node(), e.nodes() })
 }

@@ -1,0 +1,278 @@
+package zkconn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+// posts are a fence of these znodes.
+type posts []string
+
+func (p posts) Nodes(context.Context, zkconn.Stay) ([]string, error) { return p, nil }
+
+func (p posts) Refused(_ zkconn.Stay, node string, code zkconn.Code) error {
+	return fmt.Errorf("no %s: %v", node[strings.LastIndexByte(node, '/')+1:], code)
+}
+
+const (
+	goneRefusal   = "no gone: KeeperErrorCode = NoNode"
+	hiddenRefusal = "no hidden: KeeperErrorCode = NoAuth"
+)
+
+// storing is all that a session can store, below a path, one thing after the other, with
+// the errors that it meets.
+func storing(s *zkconn.Session, at string) []write {
+	w := writes{s}
+	pipe := func(ask func(*zkconn.Pipe) *zkconn.Pending[zkconn.Written]) write {
+		return func(ctx context.Context) (string, error) {
+			p, err := s.Pipe(ctx, at)
+			if err != nil {
+				return "", err
+			}
+			got, err := ask(p).Wait(ctx)
+			return fmt.Sprint(got.Paths), err
+		}
+	}
+	return []write{
+		w.create(at, zkconn.CreateMode{}),
+		w.create(at, zkconn.CreateMode{}),
+		w.create(at+"/no/parent", zkconn.CreateMode{}),
+		w.create(at+"/e", zkconn.CreateMode{Ephemeral: true}),
+		w.create(at+"/s-", zkconn.CreateMode{Sequential: true}),
+		w.create(at+"/both-", zkconn.CreateMode{Ephemeral: true, Sequential: true}),
+		w.create(at+"/c", zkconn.CreateMode{Container: true}),
+		w.set(at, -1), w.set(at, 7), w.set(at+"/no", -1),
+		w.check(at, 1), w.check(at, 7),
+		w.delete(at), w.delete(at + "/e"), w.delete(at + "/e"),
+		func(ctx context.Context) (string, error) {
+			st, err := s.SetACL(ctx, at, zkconn.OpenACL(), -1)
+			if err != nil {
+				return "", err
+			}
+			return fmt.Sprint("ACL ", st.Aversion), nil
+		},
+		func(ctx context.Context) (string, error) {
+			_, err := s.SetACL(ctx, at, zkconn.OpenACL(), 7)
+			return "", err
+		},
+		func(ctx context.Context) (string, error) {
+			p, err := s.Pipe(ctx, at)
+			if err != nil {
+				return "", err
+			}
+			first, second := p.SetACL(at, zkconn.OpenACL(), -1), p.SetACL(at+"/c", zkconn.OpenACL(), 7)
+			st, err := first.Wait(ctx)
+			if err != nil {
+				return "", err
+			}
+			_, err = second.Wait(ctx)
+			return fmt.Sprint("ACL ", st.Aversion), err
+		},
+		pipe(func(p *zkconn.Pipe) *zkconn.Pending[zkconn.Written] { return p.Create(at+"/p", nil, zkconn.OpenACL()) }),
+		pipe(func(p *zkconn.Pipe) *zkconn.Pending[zkconn.Written] { return p.Delete(at + "/p") }),
+		pipe(func(p *zkconn.Pipe) *zkconn.Pending[zkconn.Written] { return p.Delete(at + "/p") }),
+		pipe(func(p *zkconn.Pipe) *zkconn.Pending[zkconn.Written] {
+			return p.MultiDelete([]string{at + "/s-0000000001", at + "/no"})
+		}),
+		pipe(func(p *zkconn.Pipe) *zkconn.Pending[zkconn.Written] {
+			return p.MultiDelete([]string{at + "/s-0000000001", at + "/c"})
+		}),
+	}
+}
+
+// Behind a fence that stands everything is as without one.
+func TestFenceStands(t *testing.T) {
+	everywhere(t, func(t *testing.T, s, rival *zkconn.Session, _ *zktest.Proxy) {
+		ctx := zktest.Within(t)
+		for _, name := range []string{"/post", "/other"} {
+			if _, err := rival.Create(ctx, name, nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run := func(at string) (out []string) {
+			for _, do := range storing(s, at) {
+				text, err := do(ctx)
+				out = append(out, strings.ReplaceAll(fmt.Sprint(text, " ", err), at, "/x"))
+			}
+			names, err := s.Ephemerals(ctx, at)
+			return append(out, strings.ReplaceAll(fmt.Sprint(names, err), at, "/x"))
+		}
+		want := run("/free")
+		s.SetFence(posts{s.ServerPath("/post"), s.ServerPath("/other")})
+		expect(t, run("/fenced"), want...)
+		if fenced, err := s.Fenced(ctx); !fenced || err != nil {
+			t.Error(fenced, err)
+		}
+	})
+}
+
+// Behind one that has fallen nothing is stored, in whatever way, and none of the errors
+// is taken for a refusal of the write itself.
+func TestFenceFallen(t *testing.T) {
+	everywhere(t, func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy) {
+		ctx := zktest.Within(t)
+		for _, name := range []string{"/post", "/x"} {
+			if _, err := rival.Create(ctx, name, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		hidden := []zk.ACL{{Perms: zk.PermAll &^ zk.PermRead, Scheme: "world", ID: "anyone"}}
+		if _, err := rival.Create(ctx, "/hidden", nil, hidden, zkconn.CreateMode{}); err != nil {
+			t.Fatal(err)
+		}
+		before, _, err := rival.Children(ctx, "/", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for missing, refusal := range map[string]string{"/gone": goneRefusal, "/hidden": hiddenRefusal} {
+			s.SetFence(posts{s.ServerPath("/post"), s.ServerPath(missing)})
+			p.Requests()
+			for i, do := range storing(s, "/x") {
+				_, err := do(ctx)
+				if !errors.As(err, new(*zkconn.FencedError)) || err.Error() != refusal {
+					t.Errorf("%d: %v", i, err)
+				}
+				if errors.As(err, new(*zkconn.Error)) || errors.Is(err, zkconn.NoNode) || errors.Is(err, zkconn.NoAuth) {
+					t.Errorf("%d: taken for the refusal of the write: %v", i, err)
+				}
+			}
+			for _, op := range p.Requests() {
+				if op != jute.OpMulti {
+					t.Errorf("a request of kind %d was sent", op)
+				}
+			}
+		}
+		after, _, err := rival.Children(ctx, "/", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		expect(t, after, before...)
+		if x, err := rival.Exists(ctx, "/x", false); err != nil || x.NumChildren != 0 || x.Version != 0 || x.Aversion != 0 {
+			t.Errorf("%+v, %v", x, err)
+		}
+		// What only asks, or is of the session alone, goes on, and so does who takes and gives locks.
+		if _, _, err := s.Get(ctx, "/x", true); err != nil {
+			t.Error(err)
+		}
+		if err := s.RemoveWatches(ctx, "/x", zkconn.DataWatches, false); err != nil {
+			t.Error(err)
+		}
+		if _, err := s.Unfenced().Set(ctx, "/x", nil, -1); err != nil {
+			t.Error(err)
+		}
+		pinned, err := s.Stay().Pin(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := pinned.Delete(ctx, "/x"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A transaction has the checks in front, once.
+func TestFencedTransaction(t *testing.T) {
+	everywhere(t, func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy) {
+		ctx, w := zktest.Within(t), writes{s}
+		if _, err := rival.Create(ctx, "/post", nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+			t.Fatal(err)
+		}
+		s.SetFence(posts{s.ServerPath("/post")})
+		p.Requests()
+		txn := s.Begin()
+		all := together(t, txn, w.create("/a", zkconn.CreateMode{}), w.create("/c", zkconn.CreateMode{Container: true}), w.set("/a", 0))
+		if err := txn.Commit(ctx); err != nil {
+			t.Error(err)
+		}
+		expect(t, answers(all), "/a", "/c", "version 1, length 3")
+
+		txn = s.Begin()
+		all = together(t, txn, w.create("/b", zkconn.CreateMode{}), w.set("/a", 7), w.delete("/a"))
+		undone := "not done, because operation 2 of the transaction was refused: version No is not valid : /a"
+		if err := txn.Commit(ctx); err == nil || err.Error() != undone {
+			t.Error(err)
+		}
+		expect(t, answers(all), undone, "version No is not valid : /a", undone)
+
+		txn = s.Begin()
+		all = together(t, txn, w.create("/b", zkconn.CreateMode{}), w.set("/a", 7), w.delete("/a"))
+		txn.InOrder(ctx)
+		got := answers(all)
+		expect(t, got[:2], "/b", "version No is not valid : /a")
+		if !errors.As(all[2].err, new(*zkconn.UnsentError)) {
+			t.Error(got[2])
+		}
+		for _, op := range p.Requests() {
+			if op != jute.OpMulti {
+				t.Errorf("a request of kind %d was sent", op)
+			}
+		}
+
+		s.SetFence(posts{s.ServerPath("/post"), s.ServerPath("/gone")})
+		for _, end := range []func(*zkconn.Transaction){
+			func(txn *zkconn.Transaction) {
+				if err := txn.Commit(ctx); !errors.As(err, new(*zkconn.FencedError)) {
+					t.Error(err)
+				}
+			},
+			func(txn *zkconn.Transaction) { txn.InOrder(ctx) },
+		} {
+			txn = s.Begin()
+			all = together(t, txn, w.set("/a", -1), w.delete("/b"))
+			end(txn)
+			if got := answers(all); got[0] != goneRefusal {
+				t.Errorf("%q", got)
+			}
+		}
+		if !errors.As(all[1].err, new(*zkconn.UnsentError)) || !strings.HasSuffix(all[1].err.Error(), "refused: "+goneRefusal) {
+			t.Errorf("what was not tried: %v", all[1].err)
+		}
+		if a, err := rival.Exists(ctx, "/a", false); err != nil || a.Version != 1 {
+			t.Error(a, err)
+		}
+	})
+}
+
+// What no multi can hold is sent once its checks have been answered, on the same
+// connection or not at all, and does not outlive who asked for it.
+func TestCheckedRequest(t *testing.T) {
+	everywhere(t, func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy) {
+		ctx := zktest.Within(t)
+		if _, err := rival.Create(ctx, "/post", nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+			t.Fatal(err)
+		}
+		s.SetFence(posts{s.ServerPath("/post")})
+		cut := p.CutAfterRequest(jute.OpMulti)
+		_, err := s.SetACL(ctx, "/post", zkconn.OpenACL(), -1)
+		<-cut
+		if !errors.As(err, new(*zkconn.UnsentError)) || !errors.Is(err, zkconn.ConnectionLoss) {
+			t.Errorf("the connection broke before: %v", err)
+		}
+		if err := s.WaitReady(ctx); err != nil {
+			t.Fatal(err)
+		}
+		p.HoldReplies(true)
+		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		if _, err = s.SetACL(short, "/post", zkconn.OpenACL(), -1); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("given up: %v", err)
+		}
+		p.HoldReplies(false)
+		if err := s.Sync(ctx, "/"); err != nil { // behind the answer
+			t.Fatal(err)
+		}
+		if st, err := rival.Exists(ctx, "/post", false); err != nil || st.Aversion != 0 {
+			t.Errorf("written all the same: %+v, %v", st, err)
+		}
+	})
+}

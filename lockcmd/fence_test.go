@@ -1,0 +1,246 @@
+package lockcmd
+
+import (
+	"context"
+	"errors"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/lockcmd/zklock"
+)
+
+// fenced is a person who writes under locks.
+func (b *bed) fenced(mode commands.Mode, goOn bool) *person {
+	p := b.person()
+	p.Mode = mode
+	p.table.Fence(p.Session, goOn)
+	return p
+}
+
+// write writes something, which is to be refused with this text, or to be done.
+func (p *person) write(refusal string) {
+	p.t.Helper()
+	_, err := p.Session.Set(zktest.Within(p.t), p.bed.root, []byte("written"), -1)
+	switch {
+	case refusal == "":
+		if err != nil {
+			p.t.Error(err)
+		}
+	case !errors.As(err, new(*zkconn.FencedError)) || !strings.Contains(err.Error(), refusal):
+		p.t.Errorf("%v, want %q", err, refusal)
+	}
+}
+
+// znodes are those that a person holds.
+func (p *person) znodes() (nodes []string) {
+	p.t.Helper()
+	nodes, err := p.table.fence.Nodes(zktest.Within(p.t), p.Session.Stay())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return nodes
+}
+
+func (b *bed) take(node string) {
+	b.t.Helper()
+	if err := b.Delete(zktest.Within(b.t), node, -1); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// A lock that is gone keeps who held it from writing, whether he knows already or not,
+// until he has been told, or gives it up.
+func TestFenceOfOwnLocks(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string) {
+		b := newBed(t, addr)
+		for kind := range lockKinds {
+			p := b.fenced(commands.ByHand, false)
+			name := "/" + lockKinds[kind].command
+			p.lock(kind, name)
+			p.lock(exclusive, name+"-other")
+			p.write("")
+			nodes := p.znodes()
+			if len(nodes) != 2 {
+				t.Fatalf("checked: %q", nodes)
+			}
+			for _, node := range nodes {
+				if path.Dir(node) == b.root+name {
+					b.take(node)
+				}
+			}
+			refusal := "nothing was written, as the lock on " + b.root + name + " is gone"
+			p.write(refusal)
+			p.write("; unlock " + b.root + name + " to go on without it")
+			o := p.table.find(&p.Env, b.root+name)
+			zktest.Eventually(t, "the loss is known", func() bool { return o.current().State == zklock.Lost })
+			p.write(refusal)
+			if held, gone := p.table.Held(); held != 1 || gone != 1 {
+				t.Errorf("%d are held and %d lost", held, gone)
+			}
+			if _, err := o.unlock(zktest.Within(t), &p.Env); !errors.Is(err, zklock.ErrLost) {
+				t.Error(err)
+			}
+			p.write("")
+			if nodes := p.znodes(); len(nodes) != 1 {
+				t.Errorf("checked: %q", nodes)
+			}
+		}
+	})
+}
+
+// One of several znodes is enough to be without the lock.
+func TestFenceOfAllFamilies(t *testing.T) {
+	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	for i, name := range []string{"/1", "/2", "/3"} {
+		p := b.fenced(commands.ByHand, false)
+		f := &lockFlags{family: string(zklock.All), background: true}
+		if err := p.table.take(zktest.Within(t), &p.Env, lockKinds[exclusive], f, b.root+name, nil); err != nil {
+			t.Fatal(err)
+		}
+		nodes := p.znodes()
+		if len(nodes) != 3 {
+			t.Fatalf("checked: %q", nodes)
+		}
+		p.write("")
+		b.take(nodes[i])
+		p.write("is gone (" + nodes[i] + ")")
+		if err := p.table.Lost(); err != nil {
+			t.Errorf("told twice: %v", err)
+		}
+	}
+}
+
+// With -k what follows the line that was refused is written, but not without the other
+// lock; and so it is when the loss was told before.
+func TestFenceThatFalls(t *testing.T) {
+	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	const once = "; -k goes on, and what follows is written without it"
+	p := b.fenced(commands.Batch, true)
+	p.lock(exclusive, "/one")
+	p.lock(exclusive, "/two")
+	nodes := p.znodes()
+	b.take(nodes[0])
+	p.write(once)
+	p.write("")
+	if err := p.table.Lost(); err != nil {
+		t.Errorf("told twice: %v", err)
+	}
+	if fence := p.table.fence.lines(); strings.Contains(fence, nodes[0]) || !strings.Contains(fence, nodes[1]) {
+		t.Errorf("a command is told %q", fence)
+	}
+	b.take(nodes[1])
+	var err error
+	zktest.Eventually(t, "the other loss is told", func() bool {
+		err = p.table.Lost()
+		return err != nil
+	})
+	if !strings.Contains(err.Error(), once) || statusOf(err) != commands.StatusLockLost {
+		t.Error(err)
+	}
+	p.write("")
+}
+
+// A lock that is released because somebody asked for it goes without the script's doing:
+// until that is told nothing more is written.
+func TestFenceOfARevokedLock(t *testing.T) {
+	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	for _, mode := range []commands.Mode{commands.Batch, commands.ByHand} {
+		p := b.fenced(mode, false)
+		f := &lockFlags{family: string(zklock.Mutex), background: true, revocable: true}
+		if err := p.table.take(zktest.Within(t), &p.Env, lockKinds[exclusive], f, b.root+"/l", nil); err != nil {
+			t.Fatal(err)
+		}
+		node := p.znodes()[0]
+		st := newStage(b.Session, render.Text)
+		if err := ask(zktest.Within(t), &st.Env, node); err != nil {
+			t.Fatal(err)
+		}
+		zktest.Eventually(t, "it is released", func() bool {
+			held, _ := p.table.Held()
+			return held == 0
+		})
+		if mode == commands.ByHand { // who was told at once
+			p.write("")
+			continue
+		}
+		p.write("is gone (" + node + ")")
+		zktest.Eventually(t, "it is told", func() bool { return p.table.Lost() != nil })
+		p.write("")
+	}
+}
+
+// What is held above counts in its own ensemble only: known by its servers, under
+// whatever name, or by the znode.
+func TestFenceOfLocksAbove(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string) {
+		b := newBed(t, addr)
+		holder := b.fenced(commands.ByHand, false)
+		holder.lock(exclusive, "/one")
+		holder.lock(exclusive, "/two")
+		posts := strings.Split(holder.table.fence.lines(), "\n")
+		if len(posts) != 2 || !slices.IsSorted(posts) {
+			t.Fatalf("%q", posts)
+		}
+		port := addr[strings.LastIndexByte(addr, ':'):]
+		elsewhere := func(server string) string {
+			return strings.ReplaceAll(strings.Join(posts, "\n"), addr, server)
+		}
+		start := func(environment string) *person {
+			t.Setenv(fenceName, environment)
+			return b.fenced(commands.ByHand, false)
+		}
+		byName, byZnode := start(elsewhere("localhost"+port)), start(elsewhere("127.0.0.9:1,[::2]:2"))
+		for _, p := range []*person{byName, byZnode} {
+			p.write("")
+			if got := p.table.fence.lines(); len(strings.Split(got, "\n")) != 2 {
+				t.Errorf("a command further down is told %q", got)
+			}
+		}
+		b.take(b.root + "/two/" + path.Base(posts[1]))
+		late := start(elsewhere("127.0.0.9:1"))
+		byName.write("the lock that this runs under is gone")
+		byZnode.write("the lock that this runs under is gone")
+		late.write("the lock that this runs under is gone") // the other one tells the ensemble
+
+		other := zktest.Sandbox(t, sandbox.Options{})
+		if err := byName.Session.Connect(zktest.Within(t), other.Addr()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := byName.Session.Create(zktest.Within(t), b.root, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+			t.Errorf("in another ensemble: %v", err)
+		}
+		if err := byName.Session.Connect(zktest.Within(t), addr); err != nil {
+			t.Fatal(err)
+		}
+		byName.write("the lock that this runs under is gone")
+	})
+}
+
+// While it cannot be known whether the ensemble is that of the lock, nothing is written.
+func TestFenceThatCannotBeAsked(t *testing.T) {
+	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	proxy := zktest.NewProxy(t, b.addr)
+	t.Setenv(fenceName, "127.0.0.9:1/l/"+uuid+"-lock-0000000000")
+	s := open(t, proxy.Addr(), usual)
+	New().Fence(s, false)
+	proxy.Hold(true)
+	ctx, cancel := context.WithCancel(zktest.Within(t))
+	cancel()
+	if _, err := s.Set(ctx, b.root, []byte("written"), -1); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	proxy.Hold(false)
+	if st, err := b.Exists(zktest.Within(t), b.root, false); err != nil || st.Version != 0 {
+		t.Error(st, err)
+	}
+	if _, err := s.Set(zktest.Within(t), b.root, []byte("written"), -1); err != nil {
+		t.Error(err)
+	}
+}
