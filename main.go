@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -67,16 +68,21 @@ func run() int {
 		}
 		opts.Server = place.Addr
 	}
-	session, err := zkconn.Open(zkconn.Config{Servers: opts.Server, Timeout: opts.Timeout, ReadOnly: opts.ReadOnly, Auth: opts.Auth})
+	session, err := zkconn.Open(zkconn.Config{Servers: opts.Server, Timeout: opts.Timeout, ReadOnly: opts.ReadOnly, Auth: opts.Auth, Secure: opts.Secured})
 	if err != nil {
 		return refuse(err)
+	}
+	if !opts.Quiet {
+		for _, remark := range opts.Secured.Remarks {
+			complain(errors.New(remark))
+		}
 	}
 	locks := lockcmd.New()
 	cfg := shell.Config{
 		Session: session, Commands: [][]*commands.Command{commands.All(), locks.Commands(), app.SandboxCommand(place)},
 		Locks: locks, Format: opts.Format, Version: versionText(),
 		Streams: streams(opts, interactive), Out: output(os.Stdout), Err: output(os.Stderr), Stdin: os.Stdin,
-		StopAtError: opts.StopAtError, GoOn: opts.GoOn, Quiet: opts.Quiet, Window: opts.Window, Interrupts: interrupts,
+		StopAtError: opts.StopAtError, GoOn: opts.GoOn, Quiet: opts.Quiet, Verbose: opts.Verbose, Window: opts.Window, Interrupts: interrupts,
 		Pager: os.Getenv("PAGER"), IsOption: app.IsOption,
 	}
 	if place != nil {

@@ -58,6 +58,7 @@ func (s *Shell) RunEditor(ctx context.Context, e line.Editor) int {
 	var watching sync.WaitGroup
 	watching.Go(func() { // ends with stop
 		defer s.giveBackOnPanic()
+		s.verbose(ctx)
 		s.watchEvents(ctx)
 	})
 	h.readLines(ctx)
@@ -124,6 +125,7 @@ func (h *byHand) readLines(ctx context.Context) {
 			h.editor.Discard()
 		}
 		err = errors.Join(err, h.s.showEvents())
+		h.s.warnOfCertificates()
 		h.status = Status(err)
 		h.s.report(cmd, err)
 	}
@@ -156,9 +158,13 @@ func (h *byHand) prompt() line.Prompt {
 			locks = fmt.Sprintf(", %d locks", n)
 		}
 	}
+	insecure := ""
+	if s.cfg.Session.Secure().TLS.Insecure() {
+		insecure = ", NOT VERIFIED"
+	}
 	return line.Prompt{
-		Text:  fmt.Sprintf("[zk: %s(%s%s) %d] ", s.cfg.Session.Servers().Spec, state, locks, s.lines.Len()),
-		Alert: state != zkconn.StateConnected,
+		Text:  fmt.Sprintf("[zk: %s(%s%s%s) %d] ", s.cfg.Session.Servers().Spec, state, insecure, locks, s.lines.Len()),
+		Alert: state != zkconn.StateConnected || insecure != "",
 	}
 }
 

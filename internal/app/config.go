@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/secure"
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
@@ -25,10 +26,17 @@ var settings = map[string]func(o *Options, value string) error{
 		_, err := zkconn.ParseServers(v)
 		return err
 	},
-	"timeout": func(o *Options, v string) error { return assign(&o.Timeout, v, parseTimeout) },
-	"output":  func(o *Options, v string) error { return assign(&o.Format, v, render.ParseFormat) },
-	"auth-file": func(o *Options, v string) error {
-		o.AuthFile = v
+	"timeout":              func(o *Options, v string) error { return assign(&o.Timeout, v, parseTimeout) },
+	"output":               func(o *Options, v string) error { return assign(&o.Format, v, render.ParseFormat) },
+	"auth-file":            fileIn(func(o *Options) *string { return &o.AuthFile }),
+	"tls":                  func(o *Options, v string) error { return assign(&o.Secure.TLS, v, parseTLS) },
+	"cacert":               fileIn(func(o *Options) *string { return &o.Secure.CACert }),
+	"cert":                 fileIn(func(o *Options) *string { return &o.Secure.Cert }),
+	"key":                  fileIn(func(o *Options) *string { return &o.Secure.Key }),
+	"client-configuration": fileIn(func(o *Options) *string { return &o.Secure.ClientConfiguration }),
+	"jaas":                 fileIn(func(o *Options) *string { return &o.Secure.JAAS }),
+	"tls-name": func(o *Options, v string) error {
+		o.Secure.Name = v
 		return nil
 	},
 	"history": func(o *Options, v string) error {
@@ -39,6 +47,25 @@ var settings = map[string]func(o *Options, value string) error{
 		o.HistoryLines = n
 		return nil
 	},
+}
+
+func parseTLS(v string) (bool, error) {
+	on, err := strconv.ParseBool(v)
+	if err != nil {
+		return false, fmt.Errorf("tls %q is neither true nor false", v)
+	}
+	return on, nil
+}
+
+// fileIn sets the name of a file, which is relative to the configuration's place.
+func fileIn(at func(*Options) *string) func(*Options, string) error {
+	return func(o *Options, v string) error {
+		if v != "" && !filepath.IsAbs(v) {
+			v = filepath.Join(o.configDir, v)
+		}
+		*at(o) = v
+		return nil
+	}
 }
 
 // assign leaves the target as it is when the text is malformed.
@@ -60,6 +87,7 @@ func (o *Options) readConfig(name string) error {
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
+	o.configDir = filepath.Dir(name)
 	for n, line := range settingLines(data) {
 		key, value, ok := strings.Cut(line, "=")
 		key = strings.TrimSpace(key)
@@ -71,9 +99,6 @@ func (o *Options) readConfig(name string) error {
 		if err := set(o, strings.TrimSpace(value)); err != nil {
 			return fmt.Errorf("%s:%d: %w", name, n, err)
 		}
-	}
-	if o.AuthFile != "" && !filepath.IsAbs(o.AuthFile) {
-		o.AuthFile = filepath.Join(filepath.Dir(name), o.AuthFile)
 	}
 	return nil
 }
@@ -93,21 +118,28 @@ func settingLines(data []byte) iter.Seq2[int, string] {
 }
 
 // readAuthFile reads credentials: lines "scheme credential"; # starts a comment
-// line. No error shows what a line says.
-func readAuthFile(name string) ([]zkconn.Credential, error) {
+// line. That of the scheme sasl is no request of its own, and stands apart. No error
+// shows what a line says.
+func readAuthFile(name string) (list []zkconn.Credential, sasl *secure.SASL, err error) {
 	data, err := readPrivate(name)
 	if err != nil {
-		return nil, fmt.Errorf("credentials: %w", err)
+		return nil, nil, fmt.Errorf("credentials: %w", err)
 	}
-	var list []zkconn.Credential
 	for n, line := range settingLines(data) {
 		at := strings.IndexAny(line, " \t")
 		if at < 0 {
-			return nil, fmt.Errorf("%s:%d: a line is SCHEME CREDENTIAL, such as digest user:password", name, n)
+			return nil, nil, fmt.Errorf("%s:%d: a line is SCHEME CREDENTIAL, such as digest user:password", name, n)
 		}
-		list = append(list, zkconn.Credential{Scheme: line[:at], Auth: []byte(strings.TrimSpace(line[at:]))})
+		scheme, credential := line[:at], strings.TrimSpace(line[at:])
+		if scheme != "sasl" {
+			list = append(list, zkconn.Credential{Scheme: scheme, Auth: []byte(credential)})
+			continue
+		}
+		if sasl, err = secure.ParseSASL(credential); err != nil {
+			return nil, nil, fmt.Errorf("%s:%d: %w", name, n, err)
+		}
 	}
-	return list, nil
+	return list, sasl, nil
 }
 
 // readPrivate reads a file, and refuses one that others can read.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/secure"
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
@@ -27,6 +28,9 @@ type Options struct {
 	AuthFile string              // with credentials; empty: none
 	Auth     []zkconn.Credential // out of it
 
+	Secure  secure.Settings
+	Secured secure.Config // out of these, and of the AuthFile
+
 	ReadOnly bool
 	Wait     bool // -waitforconnection
 	Format   render.Format
@@ -36,6 +40,7 @@ type Options struct {
 	StopAtError,
 	GoOn,
 	Quiet,
+	Verbose,
 	ShowVersion,
 	ShowHelp bool
 
@@ -47,6 +52,8 @@ type Options struct {
 	SandboxDir string // where shells with a sandbox meet; empty: nowhere
 
 	Command []string // one-shot
+
+	configDir string // of the configuration file being read
 }
 
 // Environment is what options depend on besides the command line.
@@ -75,6 +82,14 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.StringVar(&o.Server, "server", o.Server, "the servers, `host[:port][,…][/chroot]`")
 	set.StringVar(&timeout, "timeout", timeout, "session timeout in `ms`; bounds connecting as well")
 	set.StringVar(&o.AuthFile, "auth-file", o.AuthFile, "authenticate by this `file`: lines \"scheme credential\", open to nobody else")
+	set.BoolVar(&o.Secure.TLS, "tls", o.Secure.TLS, "connect by TLS; the next five imply it")
+	set.StringVar(&o.Secure.CACert, "cacert", o.Secure.CACert, "the authorities to trust: a `file` in PEM, PKCS12 or JKS; otherwise the system's")
+	set.StringVar(&o.Secure.Cert, "cert", o.Secure.Cert, "the client's certificate, and its key if -key does not give it: such a `file`")
+	set.StringVar(&o.Secure.Key, "key", o.Secure.Key, "the client's key: such a `file`")
+	set.StringVar(&o.Secure.Name, "tls-name", o.Secure.Name, "the `name` in the servers' certificates, instead of that in the connect string")
+	set.BoolVar(&o.Secure.Insecure, "tls-insecure", false, "do not verify who the servers are")
+	set.StringVar(&o.Secure.ClientConfiguration, "client-configuration", o.Secure.ClientConfiguration, "zkCli's `file` of properties, or Kafka's, for TLS and SASL")
+	set.StringVar(&o.Secure.JAAS, "jaas", o.Secure.JAAS, "authenticate by SASL as the section Client of this JAAS `file` says")
 	set.BoolVarP(&o.ReadOnly, "readonly", "r", false, "accept a server that is cut off from its ensemble, for reading")
 	set.BoolVar(&o.Wait, "waitforconnection", false, "try to connect until the timeout before anything else")
 	set.StringVarP(&format, "output", "o", format, "output `form`: text, table or json")
@@ -83,6 +98,7 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.BoolVarP(&o.GoOn, "keep-going", "k", false, "go on also after a lock that was not got, or was lost")
 	set.IntVar(&o.Window, "window", o.Window, "how many `lines` of a file or pipe may be under way at a time; 1: each waits for the one before")
 	set.BoolVarP(&o.Quiet, "quiet", "q", false, "no banner, remarks or progress")
+	set.BoolVar(&o.Verbose, "verbose", false, "tell what a connection by TLS has agreed on")
 	set.BoolVar(&o.Sandbox, "sandbox", false, "use an in-memory server for trying, and share it with other shells")
 	set.StringVar(&o.Listen, "listen", "", "with -sandbox: only serve it on this loopback `address`")
 	set.BoolVar(&o.ShowVersion, "version", false, "print the version")
@@ -105,6 +121,8 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 			return errors.New("-listen needs -sandbox")
 		case set.Changed("listen") && o.Listen == "":
 			return errors.New("-listen needs an address, such as 127.0.0.1:2181")
+		case o.Sandbox && (set.Changed("tls") || set.Changed("tls-insecure") || set.Changed("client-configuration")):
+			return errors.New("-sandbox is on this machine alone, and has no TLS")
 		}
 		return nil
 	}
@@ -179,9 +197,18 @@ func (o *Options) parse(args []string, env Environment) error {
 	if configErr != nil {
 		return configErr
 	}
-	if o.AuthFile != "" {
-		if o.Auth, err = readAuthFile(o.AuthFile); err != nil {
+	if !o.Sandbox {
+		if o.Secured, err = o.Secure.Load(env.Getenv); err != nil {
 			return err
+		}
+	}
+	if o.AuthFile != "" {
+		var sasl *secure.SASL
+		if o.Auth, sasl, err = readAuthFile(o.AuthFile); err != nil {
+			return err
+		}
+		if sasl != nil && !o.Sandbox {
+			o.Secured.SASL = sasl
 		}
 	}
 	_, err = zkconn.ParseServers(o.Server)

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/zksh/zksh/internal/secure"
 )
 
 // Config says how to connect. Timeout is the session timeout asked for; it also
@@ -24,8 +26,10 @@ type Config struct {
 	ReadOnly bool         // accept a server that lost its quorum
 	NoEvents bool         // nobody takes Events: they are dropped
 	Auth     []Credential // sent before anything else
+	Secure   secure.Config
 
 	dial func(ctx context.Context, network, addr string) (net.Conn, error) // nil is net.Dialer's; for tests
+	tap  func(net.Conn) net.Conn                                           // nil: none; above TLS
 }
 
 // Session is the shell's one connection to one ensemble at a time. It outlives
@@ -60,16 +64,9 @@ func Open(cfg Config) (*Session, error) {
 // connections goes through tap.
 func (s *Session) Another(timeout time.Duration, tap func(net.Conn) net.Conn) (*Session, error) {
 	l := s.current()
-	cfg, dial := l.cfg, l.cfg.dial
-	cfg.Timeout, cfg.NoEvents = timeout, true
+	cfg := l.cfg
+	cfg.Timeout, cfg.NoEvents, cfg.tap = timeout, true, tap
 	cfg.Auth = look(l, func() []Credential { return slices.Clone(l.creds) })
-	cfg.dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		c, err := dial(ctx, network, addr)
-		if err != nil {
-			return nil, err
-		}
-		return tap(c), nil
-	}
 	return Open(cfg)
 }
 
@@ -77,8 +74,9 @@ func (s *Session) current() *link { return s.link.Load() }
 
 // Connect closes the session, if it is open, and starts a new one with the given
 // connect string, or with the current one when it is empty. Watches and the
-// credentials of AddAuth stay behind, and those of the Config do unless the connect
-// string stays the same. A malformed connect string changes nothing.
+// credentials of AddAuth stay behind, and those of the Config, SASL's as well, do
+// unless the connect string stays the same. What the Config says of TLS holds for
+// every ensemble. A malformed connect string changes nothing.
 func (s *Session) Connect(ctx context.Context, spec string) error {
 	last := s.current()
 	cfg := last.cfg
@@ -86,7 +84,7 @@ func (s *Session) Connect(ctx context.Context, spec string) error {
 		cfg.Servers = spec
 	}
 	if cfg.Servers != last.cfg.Servers || look(last, func() bool { return last.refused != nil }) {
-		cfg.Auth = nil
+		cfg.Auth, cfg.Secure.SASL = nil, nil
 	}
 	servers, err := ParseServers(cfg.Servers)
 	if err != nil {
@@ -130,6 +128,9 @@ func (s *Session) State() State {
 	return look(l, func() State { return l.state })
 }
 
+// Secure is how the session connects.
+func (s *Session) Secure() secure.Config { return s.current().cfg.Secure }
+
 // Servers is the connect string in use, as it was given.
 func (s *Session) Servers() Servers { return s.current().servers }
 
@@ -140,6 +141,8 @@ type Info struct {
 	Addr        string        // of the server; empty while disconnected
 	Since       time.Time     // when the connection to it was asked for
 	LastContact time.Time     // when the latest request that was answered had been sent
+
+	Agreed *secure.Agreed // nil without TLS, and while disconnected
 }
 
 // Info describes the session.
@@ -149,7 +152,7 @@ func (s *Session) Info() Info {
 	defer l.mu.Unlock()
 	i := Info{ID: l.id, Timeout: l.timeout, LastContact: l.lastSent}
 	if l.cur != nil {
-		i.Addr, i.Since = l.cur.addr, l.cur.asked
+		i.Addr, i.Since, i.Agreed = l.cur.addr, l.cur.asked, l.cur.agreed
 	}
 	return i
 }

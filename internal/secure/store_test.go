@@ -1,0 +1,185 @@
+package secure
+
+import (
+	"crypto/x509"
+	"encoding/asn1"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The files of testdata are keytool's and openssl's, for one key of CN=fixture; the
+// password is changeit where there is one.
+const password = "changeit"
+
+func fixture(t testing.TB, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func environment(vars map[string]string) func(string) string {
+	return func(name string) string { return vars[name] }
+}
+
+// Stores are told apart by what is in them: none of these has an extension.
+func TestStores(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		files   string // one after the other
+		key     bool
+		trusted int
+	}{
+		{"key.p12", true, 1},
+		{"key.jks", true, 1},
+		{"openssl.p12", true, 1},
+		{"trust.p12", false, 1},
+		{"trust.jks", false, 1},
+		{"cert.pem", false, 1},
+		{"cert.der", false, 1},
+		{"cert.pem key.pem", true, 1},
+		{"key.pem cert.pem", true, 1},
+		{"ec.pem cert.pem", true, 1},
+		{"locked.pem cert.pem cert.pem", true, 2},
+	} {
+		var data []byte
+		for f := range strings.FieldsSeq(c.files) {
+			data = append(data, fixture(t, f)...)
+		}
+		file := filepath.Join(dir, "store")
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := store{file: file, password: password, env: keyPasswordName}
+		trusted, err := s.certificates(environment(nil))
+		if err != nil || len(trusted) != c.trusted || trusted[0].Subject.CommonName != "fixture" {
+			t.Errorf("%s: trusts %d, %v", c.files, len(trusted), err)
+		}
+		id, err := s.identity("", environment(nil))
+		if c.key != (err == nil) || c.key && (id.Leaf.Subject.CommonName != "fixture" || id.PrivateKey == nil) {
+			t.Errorf("%s: identity %v, %v", c.files, id != nil, err)
+		}
+	}
+}
+
+func TestPasswords(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "password")
+	if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := environment(map[string]string{keyPasswordName: password})
+	for _, s := range []store{
+		{password: password},
+		{passwordFile: file},
+		{passwordFile: file, password: "of no account, as to Java"},
+		{},
+	} {
+		s.file, s.env = "testdata/key.p12", keyPasswordName
+		if _, err := s.identity("", env); err != nil {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
+	// Java takes the certificates of a JKS store without a password.
+	if _, err := (store{file: "testdata/trust.jks"}).certificates(environment(nil)); err != nil {
+		t.Error(err)
+	}
+}
+
+// Each way a store can fail names the file and the way out, and never the password.
+func TestBadStores(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, data []byte) string {
+		t.Helper()
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	bcfks, err := asn1.Marshal(struct{ A, B struct{ N int } }{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	jks := fixture(t, "key.jks")
+	const wrong = "s3cr3t-but-wrong"
+	for _, c := range []struct {
+		file, key, password, want string
+	}{
+		{"testdata/nowhere", "", "", "there is no file testdata/nowhere"},
+		{"testdata", "", "", "testdata is a directory"},
+		{"testdata/key.p12", "", wrong, "testdata/key.p12: wrong password, or a damaged file; the password is in the client configuration"},
+		{"testdata/key.jks", "", wrong, "testdata/key.jks: wrong password"},
+		{"testdata/trust.p12", "", wrong, "wrong password"},
+		{"testdata/key.p12", "", "", "testdata/key.p12: it needs a password; give it in the environment as ZKSH_KEYSTORE_PASSWORD"},
+		{"testdata/key.jks", "", "", "needs a password"},
+		{"testdata/cert.pem", "testdata/locked.pem", wrong, "testdata/locked.pem: wrong password"},
+		{"testdata/cert.pem", "testdata/locked.pem", "", "testdata/locked.pem: it needs a password"},
+		{"testdata/cert.pem", "testdata/old.pem", password, "openssl pkcs8 -topk8"},
+		{"testdata/cert.pem", "testdata/older.pem", password, "openssl pkcs8 -topk8"},
+		{"testdata/cert.pem", "testdata/cert.pem", "", "testdata/cert.pem: has no key; -key names the file that has it"},
+		{"testdata/cert.pem", "", "", "has no key"},
+		{"testdata/key.pem", "", "", "has no certificate"},
+		{"testdata/key.jceks", "", password, "keytool -importkeystore -srckeystore FILE -srcstoretype JCEKS"},
+		{write("bcfks", bcfks), "", password, "keytool -importkeystore -srckeystore FILE -srcstoretype BCFKS"},
+		{write("garbage", []byte("garbage")), "", "", "is no PEM, PKCS12 or JKS"},
+		{write("empty", nil), "", "", "is no PEM, PKCS12 or JKS"},
+		{write("cut", jks[:len(jks)/2]), "", password, "damaged"},
+		{write("odd.pem", []byte("-----BEGIN NONSENSE-----\nAAAA\n-----END NONSENSE-----\n")), "", "", "has neither a certificate nor a key in PEM"},
+		{write("large", make([]byte, maxFile+1)), "", "", "no such file has more than"},
+	} {
+		s := store{file: c.file, password: c.password, env: keyPasswordName}
+		_, err := s.identity(c.key, environment(nil))
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), wrong) {
+			t.Errorf("%s %s: %v", c.file, c.key, err)
+		}
+	}
+}
+
+// A file whose keys would take minutes to derive is refused at once.
+func TestIterationBombs(t *testing.T) {
+	for _, name := range []string{"key.p12", "openssl.p12", "trust.p12"} {
+		data := fixture(t, name)
+		bombs := 0
+		for i := 0; i+4 < len(data); i++ {
+			// INTEGER of two bytes behind a salt: 10000 or 2048 rounds
+			if data[i] != asn1.TagInteger || data[i+1] != 2 || data[i+2] != 0x27 && data[i+2] != 0x08 {
+				continue
+			}
+			left := maxRounds
+			if err := boundRounds(data, &left, 0); err != nil || left == maxRounds {
+				t.Fatalf("%s: %v, %d left", name, err, left)
+			}
+			bombs++
+		}
+		if bombs == 0 {
+			t.Errorf("%s has no rounds to change", name)
+		}
+	}
+	// The same structure as a MacData has.
+	bomb, err := asn1.Marshal(struct {
+		Version int
+		Mac     struct {
+			Digest []byte
+			Salt   []byte
+			Rounds int
+		}
+	}{3, struct {
+		Digest []byte
+		Salt   []byte
+		Rounds int
+	}{[]byte("x"), []byte("salt"), 1 << 40}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readStore(bomb, password); err == nil || !strings.Contains(err.Error(), "rounds of hashing") {
+		t.Errorf("%v", err)
+	}
+	if _, err := x509.ParseCertificate(fixture(t, "cert.der")); err != nil {
+		t.Error(err)
+	}
+}
