@@ -1,7 +1,7 @@
 // Bench measures zksh on a real ZooKeeper server, beside zkCli.sh where it is
 // installed and beside a bare loop over go-zookeeper, and prints a table.
 //
-//	go run ./internal/bench [-quick] [-keys] [-o FILE]
+//	go run ./internal/bench [-quick] [-keys] [-tls] [-o FILE]
 package main
 
 import (
@@ -33,10 +33,11 @@ func main() {
 	output := flag.String("o", "", "write the table into `FILE` as well")
 	quick := flag.Bool("quick", false, "a smoke run: small trees, each command once")
 	keysOnly := flag.Bool("keys", false, "measure the keyboard alone")
+	secureOnly := flag.Bool("tls", false, "measure TLS alone")
 	flag.Parse()
 	debug.SetGCPercent(10) // see helperArg: this process stays smaller than what it measures
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := measureAll(ctx, *output, *quick, *keysOnly)
+	err := measureAll(ctx, *output, *quick, *keysOnly, *secureOnly)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -44,7 +45,7 @@ func main() {
 	}
 }
 
-func measureAll(ctx context.Context, output string, quick, keysOnly bool) (err error) {
+func measureAll(ctx context.Context, output string, quick, keysOnly, secureOnly bool) (err error) {
 	dir, err := os.MkdirTemp("", "zksh-bench-")
 	if err != nil {
 		return err
@@ -62,6 +63,13 @@ func measureAll(ctx context.Context, output string, quick, keysOnly bool) (err e
 	}
 	if _, err := os.Stat(zkCliPath); err == nil {
 		b.zkCli = zkCliPath
+	}
+	if secureOnly {
+		text, err := b.measureSecure(quick)
+		if err == nil {
+			_, err = io.WriteString(os.Stdout, text)
+		}
+		return err
 	}
 	addr, stop, err := zktest.Serve(filepath.Join(dir, "server"), zktest.Heap(heapMB))
 	if err != nil {
@@ -98,7 +106,12 @@ func measureAll(ctx context.Context, output string, quick, keysOnly bool) (err e
 	if err != nil {
 		return fmt.Errorf("keyboard: %w", err)
 	}
-	text := report(rows, before, quick) + keys.text()
+	stop() // before the other server starts
+	secured, err := b.measureSecure(quick)
+	if err != nil {
+		return fmt.Errorf("TLS: %w", err)
+	}
+	text := report(rows, before, quick) + keys.text() + secured
 	if output != "" {
 		if err := os.WriteFile(output, []byte(text), 0o644); err != nil {
 			return err
