@@ -93,7 +93,10 @@ func (k *frameConn) exchange(xid int32, token []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", secure.ErrRefused, code)
 	}
 	answer := d.Buffer()
-	return answer, d.Err()
+	if d.Err() != nil {
+		return nil, fault("an answer to SASL that is cut short")
+	}
+	return answer, nil
 }
 
 // maxWord is the longest answer to a four-letter word that is taken: some hundred
