@@ -251,6 +251,35 @@ func TestTLSHolds(t *testing.T) {
 	}
 }
 
+// The connection to which a guarded session moves is by TLS, too.
+func TestTLSFailover(t *testing.T) {
+	t.Parallel()
+	k := newKeep(t)
+	front := "127.0.0.1:" + k.front(k.issue(k.ca, zktest.Cert{DNS: []string{"localhost"}}), nil)
+	proxies := []*zktest.Proxy{zktest.NewProxy(t, front), zktest.NewProxy(t, front)}
+	s := open(t, "localhost:"+port(proxies[0].Addr())+",localhost:"+port(proxies[1].Addr()),
+		k.load(secure.Settings{CACert: k.ca.File, Cert: k.client.File}), zktest.Patience)
+	p, err := s.Stay().Pin(zktest.Within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Guard()()
+	before := s.Info()
+	for _, proxy := range proxies {
+		if proxy.Addr() == before.Addr {
+			proxy.Hold(true)
+			defer proxy.Hold(false)
+		}
+	}
+	if err := p.Sync(zktest.Within(t), "/"); !errors.Is(err, zkconn.ConnectionLoss) {
+		t.Errorf("the request on the silent connection: %v", err)
+	}
+	zktest.Eventually(t, "the session has moved", func() bool { return s.Info().Agreed != nil && s.Info().Addr != before.Addr })
+	if err := p.Sync(zktest.Within(t), "/"); err != nil || s.Info().ID != before.ID {
+		t.Errorf("there: %v, session %#x after %#x", err, s.Info().ID, before.ID)
+	}
+}
+
 // alerting answers what is no TLS with an alert, as some servers do.
 func alerting(t *testing.T) string {
 	t.Helper()
