@@ -45,7 +45,9 @@ func (s *Shell) RunCommand(ctx context.Context, args []string) int {
 	s.number = s.lines.Add(strings.Join(quotedArgs, " "))
 	l, err := s.readWords(words)
 	if err == nil {
-		s.verbose(ctx)
+		if !l.Offline() {
+			s.verbose(ctx)
+		}
 		err = run(ctx, s.env, l)
 	}
 	if errors.Is(err, errQuit) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -121,12 +122,15 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 			return errors.New("-listen needs -sandbox")
 		case set.Changed("listen") && o.Listen == "":
 			return errors.New("-listen needs an address, such as 127.0.0.1:2181")
-		case o.Sandbox && (set.Changed("tls") || set.Changed("tls-insecure") || set.Changed("client-configuration")):
-			return errors.New("-sandbox is on this machine alone, and has no TLS")
+		case o.Sandbox && slices.ContainsFunc(secureOptions, set.Changed):
+			return errors.New("-sandbox is on this machine alone: it has no TLS, and no SASL")
 		}
 		return nil
 	}
 }
+
+// secureOptions are of no use to a sandbox.
+var secureOptions = []string{"tls", "cacert", "cert", "key", "tls-name", "tls-insecure", "client-configuration", "jaas"}
 
 // IsOption tells a word that is an option of the program, perhaps with its value.
 func IsOption(word string) bool {

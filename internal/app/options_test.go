@@ -194,7 +194,7 @@ func TestSecureOptions(t *testing.T) {
 		{"jaas = jaas.conf\n", nil, filepath.Join("zksh", "jaas.conf")},
 		{"tls = perhaps\n", nil, `config:1: tls "perhaps" is neither true nor false`},
 		{"", []string{"--cacert", "nowhere"}, "there is no file nowhere"},
-		{"", []string{"--sandbox", "--tls"}, "has no TLS"},
+		{"", []string{"--sandbox", "--tls"}, "it has no TLS"},
 		{"", []string{"--auth-file", write("odd", "sasl secret\n")}, "odd:1: a credential of the scheme sasl is USER:PASSWORD"},
 		{"", []string{"--password", "secret"}, "password"},
 	} {

@@ -2,6 +2,7 @@ package secure
 
 import (
 	"context"
+	"io"
 	"net"
 	"runtime"
 	"testing"
@@ -105,8 +106,9 @@ func FuzzRecords(f *testing.F) {
 			done := make(chan struct{})
 			go func() { // ends when the client closes the pipe
 				defer close(done)
-				buf := make([]byte, 4096)
-				_, _ = theirs.Read(buf)
+				go func() { // ends with the pipe, which the other goroutine closes
+					_, _ = io.Copy(io.Discard, theirs)
+				}()
 				_, _ = theirs.Write(said)
 				theirs.Close()
 			}()

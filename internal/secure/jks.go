@@ -120,12 +120,12 @@ func (e *entries) addJKS(r *jksReader, kind, version uint64, password string) er
 			}
 			chain = append(chain, c)
 		}
-		if r.cut || e.key != nil || len(chain) == 0 {
+		if r.cut || len(chain) == 0 {
 			return nil
 		}
 		e.trusted = append(e.trusted, chain[0])
-		if password == "" {
-			return errPassword
+		if e.locked = password == ""; e.locked || e.key != nil {
+			return nil
 		}
 		der, err := unlockJKS(locked, password)
 		if err != nil {

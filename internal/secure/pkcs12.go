@@ -25,9 +25,6 @@ func readPKCS12(data []byte, password string) (entries, error) {
 	}
 	trusted, err := pkcs12.DecodeTrustStore(data, password)
 	if err != nil {
-		if password == "" && keyErr.Error() == "pkcs12: no MAC in data" {
-			return entries{}, errPassword
-		}
 		return entries{}, fmt.Errorf("neither a key (%w) nor certificates that are marked as trusted (%w) can be read in it", keyErr, err)
 	}
 	return entries{trusted: trusted}, nil

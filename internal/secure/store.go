@@ -14,6 +14,7 @@ import (
 // entries are what a store has.
 type entries struct {
 	key     crypto.PrivateKey   // nil: none
+	locked  bool                // there is one, whose password was not given
 	chain   []*x509.Certificate // of the key, its own certificate first
 	trusted []*x509.Certificate
 }
@@ -175,6 +176,8 @@ func (s store) identity(keyFile string, getenv func(string) string) (*tls.Certif
 		key = s
 	}
 	switch {
+	case e.locked:
+		return nil, s.of(errPassword, "")
 	case len(e.chain) == 0:
 		return nil, s.of(errors.New("has no certificate of a client"), "")
 	case e.key == nil:

@@ -84,8 +84,10 @@ func TestPasswords(t *testing.T) {
 		}
 	}
 	// Java takes the certificates of a JKS store without a password.
-	if _, err := (store{file: "testdata/trust.jks"}).certificates(environment(nil)); err != nil {
-		t.Error(err)
+	for _, file := range []string{"testdata/trust.jks", "testdata/key.jks"} {
+		if trusted, err := (store{file: file}).certificates(environment(nil)); err != nil || len(trusted) != 1 {
+			t.Errorf("%s: %d, %v", file, len(trusted), err)
+		}
 	}
 }
 

@@ -44,7 +44,7 @@ func (a *asked) versions() (lowest, highest uint16, err error) {
 // when the connection is there. Names that are left out narrow what is allowed.
 func (t *TLS) limit(names []string) (remark string, err error) {
 	var lacking []string
-	old, new := false, false
+	before, since := false, false // TLS 1.3
 	for _, name := range names {
 		if name == "TLS_EMPTY_RENEGOTIATION_INFO_SCSV" { // a mark, and no suite
 			continue
@@ -56,9 +56,9 @@ func (t *TLS) limit(names []string) (remark string, err error) {
 		}
 		t.allowed = append(t.allowed, s.ID)
 		if slices.Contains(s.SupportedVersions, tls.VersionTLS13) {
-			new = true
+			since = true
 		} else {
-			old = true
+			before = true
 			t.suites = append(t.suites, s.ID)
 		}
 	}
@@ -68,11 +68,11 @@ func (t *TLS) limit(names []string) (remark string, err error) {
 	switch {
 	case len(names) == 0:
 		return "", nil
-	case !old && !new:
+	case !before && !since:
 		return "", fmt.Errorf("zksh knows none of the cipher suites %s", strings.Join(names, ", "))
-	case !old:
+	case !before:
 		t.min = tls.VersionTLS13
-	case !new:
+	case !since:
 		t.max = min(t.max, tls.VersionTLS12)
 	}
 	if t.min > t.max {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 )
@@ -18,7 +19,7 @@ import (
 // verify looks at the server's certificate: its chain, and that it has one of these
 // names.
 func (t *TLS) verify(cs tls.ConnectionState, names []string) error {
-	if len(t.allowed) > 0 && !contains(t.allowed, cs.CipherSuite) {
+	if len(t.allowed) > 0 && !slices.Contains(t.allowed, cs.CipherSuite) {
 		return problem("the server chose the cipher suite "+tls.CipherSuiteName(cs.CipherSuite)+", which the client configuration does not allow", nil)
 	}
 	if t.insecure {
@@ -51,15 +52,6 @@ func (t *TLS) verify(cs tls.ConnectionState, names []string) error {
 		}
 	}
 	return nameProblem(leaf, names)
-}
-
-func contains(list []uint16, id uint16) bool {
-	for _, x := range list {
-		if x == id {
-			return true
-		}
-	}
-	return false
 }
 
 // chainProblem words why a chain is not trusted, and the way out.
