@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -168,18 +169,22 @@ func (a *asked) loadSASL() (*SASL, error) {
 const maxFile = 4 << 20
 
 func readFile(name string) ([]byte, error) {
-	info, err := os.Stat(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("there is no file %s", name)
-	case err != nil:
-		return nil, err
-	case info.IsDir():
-		return nil, fmt.Errorf("%s is a directory", name)
-	case info.Size() > maxFile:
-		return nil, fmt.Errorf("%s has %d bytes; no such file has more than %d", name, info.Size(), maxFile)
 	}
-	return os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("%s is a directory", name)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1)) // it may be a pipe, or a device
+	if err == nil && len(b) > maxFile {
+		err = fmt.Errorf("%s is too large; no such file has more than %d bytes", name, maxFile)
+	}
+	return b, err
 }
 
 // pass finds the store's password; none is empty.
