@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -71,6 +72,11 @@ func run() int {
 	if err != nil {
 		return refuse(err)
 	}
+	if !opts.Quiet {
+		for _, remark := range opts.Secured.Remarks {
+			complain(errors.New(remark))
+		}
+	}
 	locks := lockcmd.New()
 	if !opts.NoFence {
 		locks.Fence(session, opts.GoOn && !interactive)
@@ -79,7 +85,7 @@ func run() int {
 		Session: session, Commands: [][]*commands.Command{commands.All(), locks.Commands(), app.SandboxCommand(place)},
 		Locks: locks, Format: opts.Format, Version: versionText(),
 		Streams: streams(opts, interactive), Out: output(os.Stdout), Err: output(os.Stderr), Stdin: os.Stdin,
-		StopAtError: opts.StopAtError, GoOn: opts.GoOn, Quiet: opts.Quiet, Window: opts.Window, Interrupts: interrupts,
+		StopAtError: opts.StopAtError, GoOn: opts.GoOn, Quiet: opts.Quiet, Verbose: opts.Verbose, Window: opts.Window, Interrupts: interrupts,
 		Pager: os.Getenv("PAGER"), IsOption: app.IsOption, Clusters: opts.Clusters(), Yes: opts.Yes, Topics: map[string]string{"config": app.ConfigHelp()},
 	}
 	if place != nil {

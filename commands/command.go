@@ -145,6 +145,9 @@ func (c *Command) Read(env *Env, words []Word) (Line, error) {
 	return l, nil
 }
 
+// Offline tells whether the line works without a session.
+func (l Line) Offline() bool { return l.c.Offline }
+
 // Run carries the line out.
 func (l Line) Run(ctx context.Context, env *Env) error { return l.c.usage(l.run(ctx, env, l.args)) }
 

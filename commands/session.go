@@ -19,7 +19,9 @@ var connectCommand = &Command{
 	Name: "connect", Group: "Session", Args: "[host:port | @cluster]",
 	Summary: "start a new session, here or with another ensemble",
 	Help: "Takes the same connect string as -server, or a cluster of the configuration file, and the present one when left out." +
-		" The present session is closed first; its watches and credentials stay behind.",
+		" The present session is closed first; its watches and credentials stay behind, and what was said of TLS holds on, but for a" +
+		" cluster, which has its own. By TLS it tells what was agreed on: the protocol, the cipher, the server, and until when its" +
+		" certificate is valid.",
 	Example: "connect zk1:2181,zk2:2181/app",
 	Params:  []Param{{Name: "host:port", Kind: Server, Optional: true}},
 	Offline: true,
@@ -33,8 +35,19 @@ var connectCommand = &Command{
 		if err := closing(ctx, func(ctx context.Context) error { return env.Session.Connect(ctx, spec) }); err != nil {
 			return err
 		}
-		return env.answer(env.Session.Ready(ctx), connection(env.Session, "connect"))
+		if err := env.Session.Ready(ctx); err != nil {
+			return err
+		}
+		NoteAgreed(env)
+		return env.Screen.Print(connection(env.Session, "connect"))
 	}),
+}
+
+// NoteAgreed remarks what the connection has agreed on by TLS, if it has.
+func NoteAgreed(env *Env) {
+	if agreed := env.Session.Info().Agreed; agreed != nil {
+		env.Screen.Note(agreed.String())
+	}
 }
 
 // closing bounds the end of a session, also after Ctrl-C: half a close is none.
@@ -47,7 +60,11 @@ func closing(ctx context.Context, f func(context.Context) error) error {
 // connection is the answer of connect and close, which has no text: the session's
 // events tell.
 func connection(s *zkconn.Session, cmd string) render.Answer {
-	return render.Answer{JSON: render.Facts{"done", cmd, "server", s.Servers().Spec, "state", string(s.State())}}
+	facts := render.Facts{"done", cmd, "server", s.Servers().Spec, "state", string(s.State())}
+	if agreed := s.Info().Agreed; agreed != nil {
+		facts = append(facts, "tls", agreed)
+	}
+	return render.Answer{JSON: facts}
 }
 
 var closeCommand = &Command{

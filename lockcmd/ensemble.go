@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path"
+	"regexp"
 	"slices"
 	"time"
 
@@ -192,14 +193,21 @@ func (e ensemble) Tree(ctx context.Context, root string, found func(dir string, 
 
 // Word is part of queue.Ensemble.
 func (e ensemble) Word(ctx context.Context, addr, word string) (string, error) {
-	return zkconn.FourLetter(ctx, addr, word)
+	return e.s.FourLetter(ctx, addr, word)
 }
 
 // Config is part of queue.Ensemble.
 func (e ensemble) Config(ctx context.Context) (string, error) {
 	config, _, err := e.s.Absolute().Get(ctx, zkconn.ConfigPath, false)
-	return string(config), err
+	if e.s.Secure().TLS == nil {
+		return string(config), err
+	}
+	return plainPort.ReplaceAllString(string(config), ""), err
 }
+
+// plainPort is what a member's line says of the port without TLS, the only one that it
+// can tell. With TLS the port is that of the connect string for all members.
+var plainPort = regexp.MustCompile(`(?m);(.*:)?\d+$`)
 
 // Self is part of queue.Ensemble.
 func (e ensemble) Self() (session int64, since time.Time) {

@@ -28,6 +28,7 @@ type batch struct {
 func (s *Shell) RunLines(ctx context.Context, name string, r io.Reader) int {
 	b := &batch{s: s, name: name}
 	s.begin(b)
+	s.verbose(ctx)
 	b.run(ctx, readAhead(ctx, r))
 	if err := context.Cause(ctx); err != nil && b.status == commands.StatusOK {
 		b.fail("", err)

@@ -59,6 +59,7 @@ func (s *Shell) RunEditor(ctx context.Context, e line.Editor) int {
 	var watching sync.WaitGroup
 	watching.Go(func() { // ends with stop
 		defer s.giveBackOnPanic()
+		s.verbose(ctx)
 		s.watchEvents(ctx)
 	})
 	h.readLines(ctx)
@@ -125,6 +126,7 @@ func (h *byHand) readLines(ctx context.Context) {
 			h.editor.Discard()
 		}
 		err = errors.Join(err, h.s.showEvents())
+		h.s.warnOfCertificates()
 		h.status = Status(err)
 		h.s.report(cmd, err)
 	}
@@ -157,10 +159,14 @@ func (h *byHand) prompt() line.Prompt {
 	if t := s.txn; t != nil {
 		txn = fmt.Sprintf(" (txn %d)", len(t.lines))
 	}
+	insecure := ""
+	if s.cfg.Session.Secure().TLS.Insecure() {
+		insecure = ", NOT VERIFIED"
+	}
 	return line.Prompt{
-		Text:  fmt.Sprintf("[zk: %s(%s%s)%s %d] ", cmp.Or(cluster, s.cfg.Session.Servers().Spec), state, locks, txn, s.lines.Len()),
+		Text:  fmt.Sprintf("[zk: %s(%s%s%s)%s %d] ", cmp.Or(cluster, s.cfg.Session.Servers().Spec), state, insecure, locks, txn, s.lines.Len()),
 		Color: s.colorOf(cluster),
-		Alert: state != zkconn.StateConnected,
+		Alert: state != zkconn.StateConnected || insecure != "",
 	}
 }
 

@@ -48,6 +48,9 @@ func (s *Shell) RunCommand(ctx context.Context, args []string) int {
 	g := s.gather()
 	l, err := s.readWords(words)
 	if err == nil {
+		if !l.Offline() {
+			s.verbose(ctx)
+		}
 		err = s.carryOut(ctx, g.in(s.env), words[0].Text, l)
 	}
 	if errors.Is(err, errQuit) {

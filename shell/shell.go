@@ -40,6 +40,7 @@ type Config struct {
 	StopAtError bool // -e
 	GoOn        bool // -k: also after a lock that a batch relies on
 	Quiet       bool // -q: no banner, remarks or progress
+	Verbose     bool // tell what TLS has agreed on
 	Window      int  // how many lines of a batch may be under way; below 2: one
 
 	History    *history.File    // where lines typed by hand are kept; may be nil
@@ -90,6 +91,8 @@ type Shell struct {
 	number    int          // of the line being run
 	txn       *transaction // nil unless one is open
 	left      *work        // what did not end when it was cancelled; the loop has ended then
+
+	warned zkconn.Stay // the session whose certificates have been looked at
 
 	eventMu sync.Mutex  // held while events are shown: they keep their order
 	watches atomic.Bool // printwatches
@@ -243,6 +246,7 @@ const closeTimeout = 3 * time.Second
 func (s *Shell) leave(status int) int {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
+	s.warnOfCertificates()
 	err := errors.Join(s.dropTransaction(), s.releaseLocks(ctx), s.cfg.Session.Close(ctx), s.settle(), s.policy.closed())
 	s.report("", err)
 	if status == commands.StatusOK {

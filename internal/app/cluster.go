@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zksh/zksh/internal/secure"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/shell"
 )
@@ -56,7 +57,8 @@ func (o *Options) enter(name string) error {
 	if c == nil {
 		return o.unknown(name)
 	}
-	o.Cluster, o.Server, o.Timeout, o.AuthFile, o.Writes = c.name, c.Server, c.Timeout, c.AuthFile, c.Writes
+	o.Cluster, o.Server, o.Timeout, o.Writes = c.name, c.Server, c.Timeout, c.Writes
+	o.AuthFile, o.Secure = c.AuthFile, c.Secure
 	return nil
 }
 
@@ -74,7 +76,7 @@ func (o *Options) unknown(name string) error {
 
 // Connection is the configuration of a session.
 func (o *Options) Connection() zkconn.Config {
-	cfg := zkconn.Config{Servers: o.Server, Timeout: o.Timeout, ReadOnly: o.ReadOnly, Auth: o.Auth,
+	cfg := zkconn.Config{Servers: o.Server, Timeout: o.Timeout, ReadOnly: o.ReadOnly, Auth: o.Auth, Secure: o.Secured,
 		Cluster: o.Cluster, Writes: o.Writes, Resolve: o.resolve}
 	if o.NoWrite {
 		cfg.Writes = zkconn.WritesNever
@@ -83,20 +85,27 @@ func (o *Options) Connection() zkconn.Config {
 }
 
 // resolve is a zkconn.Config's Resolve: a cluster by its section, and a connect string
-// with what was said of no cluster.
+// with what was said of no cluster. To such a one nobody is let in by SASL.
 func (o *Options) resolve(spec string) (zkconn.Config, error) {
 	to := *o
+	to.Sandbox = false
 	if strings.HasPrefix(spec, zkconn.ClusterMark) {
 		if err := to.enter(spec); err != nil {
 			return zkconn.Config{}, err
 		}
 	} else {
 		to.Cluster, to.Server, to.AuthFile, to.Timeout, to.Writes = "", spec, "", o.above.timeout, o.above.writes
+		if o.Cluster != "" {
+			to.Secure = o.above.secure
+		}
 	}
 	if o.timeoutGiven > 0 {
 		to.Timeout = o.timeoutGiven
 	}
-	err := to.readAuth()
+	err := to.readSecrets()
+	if to.Cluster == "" {
+		to.Secured.SASL = nil
+	}
 	return to.Connection(), err
 }
 
@@ -104,6 +113,7 @@ func (o *Options) resolve(spec string) (zkconn.Config, error) {
 type above struct {
 	timeout time.Duration
 	writes  zkconn.Writes
+	secure  secure.Settings
 }
 
 // Clusters are the names and colours of the sections.

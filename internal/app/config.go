@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/secure"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/shell/line"
 )
@@ -38,13 +39,19 @@ var settings = []setting{
 		return err
 	}},
 	{"timeout", "ms", "session timeout in milliseconds", true, func(o *Options, v string) error { return assign(&o.Timeout, v, parseTimeout) }},
-	{"auth-file", "file", "credentials, lines \"scheme credential\"; beside this file if the name is relative", true, func(o *Options, v string) error {
-		o.AuthFile = v
-		if v != "" && !filepath.IsAbs(v) {
-			o.AuthFile = filepath.Join(filepath.Dir(o.configFile), v)
-		}
+	{"auth-file", "file", "credentials, lines \"scheme credential\"; beside this file if the name is relative, as all below", true,
+		fileIn(func(o *Options) *string { return &o.AuthFile })},
+	{"tls", "true|false", "connect by TLS; the next five imply it", true, func(o *Options, v string) error { return assign(&o.Secure.TLS, v, parseTLS) }},
+	{"cacert", "file", "the authorities to trust, in PEM, PKCS12 or JKS", true, fileIn(func(o *Options) *string { return &o.Secure.CACert })},
+	{"cert", "file", "the client's certificate, and perhaps its key", true, fileIn(func(o *Options) *string { return &o.Secure.Cert })},
+	{"key", "file", "the client's key", true, fileIn(func(o *Options) *string { return &o.Secure.Key })},
+	{"tls-name", "name", "the name in the servers' certificates", true, func(o *Options, v string) error {
+		o.Secure.Name = v
 		return nil
 	}},
+	{"client-configuration", "file", "zkCli's properties, or Kafka's, for TLS and SASL", true,
+		fileIn(func(o *Options) *string { return &o.Secure.ClientConfiguration })},
+	{"jaas", "file", "a JAAS file whose section Client authenticates by SASL", true, fileIn(func(o *Options) *string { return &o.Secure.JAAS })},
 	{"writes", "allow|ask|never", "whether commands may write: ask asks by hand, and refuses elsewhere without --yes", true, func(o *Options, v string) error {
 		return assign(&o.Writes, v, parseWrites)
 	}},
@@ -110,6 +117,25 @@ func parseWrites(v string) (zkconn.Writes, error) {
 		return w, nil
 	}
 	return "", fmt.Errorf("writes %q is none of allow, ask, never", v)
+}
+
+func parseTLS(v string) (bool, error) {
+	on, err := strconv.ParseBool(v)
+	if err != nil {
+		return false, fmt.Errorf("tls %q is neither true nor false", v)
+	}
+	return on, nil
+}
+
+// fileIn sets the name of a file, which is relative to the configuration's place.
+func fileIn(at func(*Options) *string) func(*Options, string) error {
+	return func(o *Options, v string) error {
+		if v != "" && !filepath.IsAbs(v) {
+			v = filepath.Join(filepath.Dir(o.configFile), v)
+		}
+		*at(o) = v
+		return nil
+	}
 }
 
 // assign leaves the target as it is when the text is malformed.
@@ -178,21 +204,28 @@ func settingLines(data []byte) iter.Seq2[int, string] {
 }
 
 // readAuthFile reads credentials: lines "scheme credential"; # starts a comment
-// line. No error shows what a line says.
-func readAuthFile(name string) ([]zkconn.Credential, error) {
+// line. That of the scheme sasl is no request of its own, and stands apart. No error
+// shows what a line says.
+func readAuthFile(name string) (list []zkconn.Credential, sasl *secure.SASL, err error) {
 	data, err := readPrivate(name)
 	if err != nil {
-		return nil, fmt.Errorf("credentials: %w", err)
+		return nil, nil, fmt.Errorf("credentials: %w", err)
 	}
-	var list []zkconn.Credential
 	for n, line := range settingLines(data) {
 		at := strings.IndexAny(line, " \t")
 		if at < 0 {
-			return nil, fmt.Errorf("%s:%d: a line is SCHEME CREDENTIAL, such as digest user:password", name, n)
+			return nil, nil, fmt.Errorf("%s:%d: a line is SCHEME CREDENTIAL, such as digest user:password", name, n)
 		}
-		list = append(list, zkconn.Credential{Scheme: line[:at], Auth: []byte(strings.TrimSpace(line[at:]))})
+		scheme, credential := line[:at], strings.TrimSpace(line[at:])
+		if scheme != "sasl" {
+			list = append(list, zkconn.Credential{Scheme: scheme, Auth: []byte(credential)})
+			continue
+		}
+		if sasl, err = secure.ParseSASL(credential); err != nil {
+			return nil, nil, fmt.Errorf("%s:%d: %w", name, n, err)
+		}
 	}
-	return list, nil
+	return list, sasl, nil
 }
 
 // readPrivate reads a file, and refuses one that others can read.

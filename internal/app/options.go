@@ -18,6 +18,7 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/secure"
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
@@ -35,6 +36,9 @@ type Options struct {
 	NoWrite bool          // nothing is written anywhere
 	Yes     bool          // writes need no leave
 
+	Secure  secure.Settings
+	Secured secure.Config // out of these, and of the AuthFile
+
 	ReadOnly bool
 	Wait     bool // -waitforconnection
 	Format   render.Format
@@ -45,6 +49,7 @@ type Options struct {
 	StopAtError,
 	GoOn,
 	Quiet,
+	Verbose,
 	ShowVersion,
 	ShowHelp bool
 
@@ -63,6 +68,7 @@ type Options struct {
 	colour       string // of a cluster's prompt
 	above        above
 	timeoutGiven time.Duration // on the command line; 0: it was not
+	getenv       func(string) string
 }
 
 // Environment is what options depend on besides the command line.
@@ -94,6 +100,14 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.StringVar(&o.AuthFile, "auth-file", o.AuthFile, "authenticate by this `file`: lines \"scheme credential\", open to nobody else")
 	set.BoolVar(&o.NoWrite, "no-write", false, "refuse every command that writes or locks, wherever it is connected to")
 	set.BoolVar(&o.Yes, "yes", false, "write without being asked, on a cluster with writes = ask")
+	set.BoolVar(&o.Secure.TLS, "tls", o.Secure.TLS, "connect by TLS; the next five imply it")
+	set.StringVar(&o.Secure.CACert, "cacert", o.Secure.CACert, "the authorities to trust: a `file` in PEM, PKCS12 or JKS; otherwise the system's")
+	set.StringVar(&o.Secure.Cert, "cert", o.Secure.Cert, "the client's certificate, and its key if -key does not give it: such a `file`")
+	set.StringVar(&o.Secure.Key, "key", o.Secure.Key, "the client's key: such a `file`")
+	set.StringVar(&o.Secure.Name, "tls-name", o.Secure.Name, "the `name` in the servers' certificates, instead of that in the connect string")
+	set.BoolVar(&o.Secure.Insecure, "tls-insecure", false, "do not verify who the servers are")
+	set.StringVar(&o.Secure.ClientConfiguration, "client-configuration", o.Secure.ClientConfiguration, "zkCli's `file` of properties, or Kafka's, for TLS and SASL")
+	set.StringVar(&o.Secure.JAAS, "jaas", o.Secure.JAAS, "authenticate by SASL as the section Client of this JAAS `file` says")
 	set.BoolVarP(&o.ReadOnly, "readonly", "r", false, "accept a server that is cut off from its ensemble, for reading")
 	set.BoolVar(&o.Wait, "waitforconnection", false, "try to connect until the timeout before anything else")
 	set.StringVarP(&format, "output", "o", format, "output `form`: text, table or json")
@@ -103,6 +117,7 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.IntVar(&o.Window, "window", o.Window, "how many `lines` of a file or pipe may be under way at a time; 1: each waits for the one before")
 	set.BoolVar(&o.NoFence, "no-fence", false, "write also when a lock is gone that is held, here or above")
 	set.BoolVarP(&o.Quiet, "quiet", "q", false, "no banner, remarks or progress")
+	set.BoolVar(&o.Verbose, "verbose", false, "tell what a connection by TLS has agreed on")
 	set.BoolVar(&o.Sandbox, "sandbox", false, "use an in-memory server for trying, and share it with other shells")
 	set.StringVar(&o.Listen, "listen", "", "with -sandbox: only serve it on this loopback `address`")
 	set.StringVar(&as, "as", "", "with -sandbox: have it answer as ZooKeeper `version` does: "+sandbox.VersionNames()+" (default "+string(sandbox.DefaultVersion)+")")
@@ -136,10 +151,15 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 			return errors.New("-as needs -sandbox")
 		case set.Changed("listen") && o.Listen == "":
 			return errors.New("-listen needs an address, such as 127.0.0.1:2181")
+		case o.Sandbox && slices.ContainsFunc(secureOptions, set.Changed):
+			return errors.New("-sandbox is on this machine alone: it has no TLS, and no SASL")
 		}
 		return nil
 	}
 }
+
+// secureOptions are of no use to a sandbox.
+var secureOptions = []string{"tls", "cacert", "cert", "key", "tls-name", "tls-insecure", "client-configuration", "jaas"}
 
 // IsOption tells a word that is an option of the program, perhaps with its value.
 func IsOption(word string) bool {
@@ -179,7 +199,7 @@ func (o *Options) parse(args []string, env Environment) error {
 	if env.ConfigDir != "" {
 		configErr = o.readConfig(filepath.Join(env.ConfigDir, "zksh", "config"))
 	}
-	o.above = above{o.Timeout, o.Writes}
+	o.above, o.getenv = above{o.Timeout, o.Writes, o.Secure}, env.Getenv
 	if s := env.Getenv("ZKSH_SERVER"); s != "" {
 		o.Server = s
 	}
@@ -205,7 +225,7 @@ func (o *Options) parse(args []string, env Environment) error {
 	if configErr != nil {
 		return configErr
 	}
-	if err := o.readAuth(); err != nil {
+	if err := o.readSecrets(); err != nil {
 		return err
 	}
 	_, err = zkconn.ParseServers(o.Server)
@@ -248,11 +268,20 @@ func (o *Options) takeCluster(args []string) ([]string, error) {
 	return args, o.enter(first.Server)
 }
 
-// readAuth reads the file of credentials, if there is one.
-func (o *Options) readAuth() (err error) {
-	o.Auth = nil
-	if o.AuthFile != "" {
-		o.Auth, err = readAuthFile(o.AuthFile)
+// readSecrets reads what the options name for being let in: stores, credentials.
+func (o *Options) readSecrets() (err error) {
+	o.Auth, o.Secured = nil, secure.Config{}
+	if !o.Sandbox {
+		if o.Secured, err = o.Secure.Load(o.getenv); err != nil {
+			return err
+		}
+	}
+	if o.AuthFile == "" {
+		return nil
+	}
+	var sasl *secure.SASL
+	if o.Auth, sasl, err = readAuthFile(o.AuthFile); err == nil && sasl != nil && !o.Sandbox {
+		o.Secured.SASL = sasl
 	}
 	return err
 }

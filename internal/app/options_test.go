@@ -94,7 +94,7 @@ func TestBadOptions(t *testing.T) {
 		{"", []string{"-o", "xml"}, "xml"},
 		{"", []string{"-f", "x", "ls"}, "ls"},
 		{"server h:1\n", nil, "config:1"},
-		{"\nnope = 1\n", nil, "config:2: \"nope = 1\" is no setting; write KEY = VALUE with one of auth-file, colour, history, output, server, timeout, writes"},
+		{"\nnope = 1\n", nil, "config:2: \"nope = 1\" is no setting; write KEY = VALUE with one of auth-file, cacert, cert, client-configuration, colour, history, jaas, key, output, server, timeout, tls, tls-name, writes"},
 		{"timeout = x\n", nil, "config:1"},
 		{"auth-file = nowhere\n", nil, filepath.Join("zksh", "nowhere")},
 	} {
@@ -144,5 +144,63 @@ func TestAuthFile(t *testing.T) {
 	for _, mode := range []os.FileMode{0o640, 0o604, 0o620, 0o610} {
 		write("digest ann:secret\n", mode)
 		refused("chmod 600 " + file)
+	}
+}
+
+// What is asked of TLS comes from the configuration, whose files lie beside it, and
+// from the command line. Passwords are no options.
+func TestSecureOptions(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	properties := write("prod.properties", "zookeeper.client.secure=true\n")
+	auth := write("auth", "digest ann:secret\nsasl bob:secret\n")
+	for _, c := range []struct {
+		config    string
+		args      []string
+		tls, sasl bool
+	}{
+		{"", nil, false, false},
+		{"tls = true\n", nil, true, false},
+		{"", []string{"-tls"}, true, false},
+		{"tls = false\n", nil, false, false},
+		{"tls-name = zk\n", nil, true, false},
+		{"", []string{"--tls-insecure"}, true, false},
+		{"client-configuration = " + properties + "\n", nil, true, false},
+		{"", []string{"-client-configuration", properties}, true, false},
+		{"auth-file = " + auth + "\n", nil, false, true},
+		{"tls = true\nauth-file = " + auth + "\n", []string{"--sandbox"}, false, false}, // which has neither
+	} {
+		o, err := parse(t, c.config, "", c.args...)
+		if err != nil || (o.Secured.TLS != nil) != c.tls || (o.Secured.SASL != nil) != c.sasl {
+			t.Errorf("%q %q: %+v, %v", c.config, c.args, o.Secured, err)
+		}
+		if c.sasl && (len(o.Auth) != 1 || o.Auth[0].Scheme != "digest") {
+			t.Errorf("%q", o.Auth)
+		}
+	}
+	for _, c := range []struct {
+		config string
+		args   []string
+		want   string
+	}{
+		{"cacert = ca.pem\n", nil, filepath.Join("zksh", "ca.pem")},
+		{"jaas = jaas.conf\n", nil, filepath.Join("zksh", "jaas.conf")},
+		{"tls = perhaps\n", nil, `config:1: tls "perhaps" is neither true nor false`},
+		{"", []string{"--cacert", "nowhere"}, "there is no file nowhere"},
+		{"", []string{"--sandbox", "--tls"}, "it has no TLS"},
+		{"", []string{"--auth-file", write("odd", "sasl secret\n")}, "odd:1: a credential of the scheme sasl is USER:PASSWORD"},
+		{"", []string{"--password", "secret"}, "password"},
+	} {
+		_, err := parse(t, c.config, "", c.args...)
+		if !errors.As(err, new(*commands.UsageError)) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q %q: %v", c.config, c.args, err)
+		}
 	}
 }

@@ -1,7 +1,7 @@
 // Bench measures zksh on a real ZooKeeper server, beside zkCli.sh where it is
 // installed and beside a bare loop over go-zookeeper, and prints a table.
 //
-//	go run ./internal/bench [-quick] [-keys] [-scripts] [-o FILE]
+//	go run ./internal/bench [-quick] [-keys] [-scripts] [-tls] [-o FILE]
 package main
 
 import (
@@ -35,6 +35,7 @@ func main() {
 	var only part
 	flag.BoolVar(&only.keys, "keys", false, "measure the keyboard alone")
 	flag.BoolVar(&only.scripts, "scripts", false, "measure scripts alone")
+	flag.BoolVar(&only.secure, "tls", false, "measure TLS alone")
 	flag.Parse()
 	debug.SetGCPercent(10) // see helperArg: this process stays smaller than what it measures
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -47,7 +48,7 @@ func main() {
 }
 
 // part is what alone is to be measured; none: all.
-type part struct{ keys, scripts bool }
+type part struct{ keys, scripts, secure bool }
 
 func measureAll(ctx context.Context, output string, quick bool, only part) (err error) {
 	dir, err := os.MkdirTemp("", "zksh-bench-")
@@ -67,6 +68,13 @@ func measureAll(ctx context.Context, output string, quick bool, only part) (err 
 	}
 	if _, err := os.Stat(zkCliPath); err == nil {
 		b.zkCli = zkCliPath
+	}
+	if only.secure {
+		text, err := b.measureSecure(quick)
+		if err == nil {
+			_, err = io.WriteString(os.Stdout, text)
+		}
+		return err
 	}
 	addr, stop, err := zktest.Serve(filepath.Join(dir, "server"), zktest.Heap(heapMB))
 	if err != nil {
@@ -120,6 +128,14 @@ func measureAll(ctx context.Context, output string, quick bool, only part) (err 
 			return fmt.Errorf("keyboard: %w", err)
 		}
 		text += keys.text()
+	}
+	if only == (part{}) {
+		stop() // before the other server starts
+		secured, err := b.measureSecure(quick)
+		if err != nil {
+			return fmt.Errorf("TLS: %w", err)
+		}
+		text += secured
 	}
 	if output != "" {
 		if err := os.WriteFile(output, []byte(text), 0o644); err != nil {

@@ -4,15 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"math"
-	"net"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -301,35 +297,6 @@ func (p *Pipe) SetACL(path string, acl []zk.ACL, version int32) *Pending[*zk.Sta
 	return add(p, setACL(path, acl, version))
 }
 
-// maxWord is the longest answer to a four-letter word that is taken: some hundred
-// thousand connections or ephemeral znodes.
-const maxWord = 64 << 20
-
-// FourLetter sends a four-letter word (ruok, srvr, …) to a server, outside any
-// session, and returns its answer, whole or not at all.
-func FourLetter(ctx context.Context, addr, word string) (string, error) {
-	const patience = 2 * time.Second
-	d := net.Dialer{Timeout: patience}
-	c, err := d.DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return "", err
-	}
-	defer c.Close()
-	stop := context.AfterFunc(ctx, func() { c.Close() })
-	defer stop()
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
-		return "", err
-	}
-	if _, err := io.WriteString(c, word); err != nil {
-		return "", err
-	}
-	b, err := io.ReadAll(io.LimitReader(c, maxWord+1))
-	if err == nil && len(b) > maxWord {
-		err = fmt.Errorf("the answer of %s to %s is longer than %d MiB", addr, word, maxWord>>20)
-	}
-	return string(b), err
-}
-
 var versionPattern = regexp.MustCompile(`(?i)version: (\d+)\.(\d+)`)
 
 // HasMultiRead tells whether the server of this pipe knows multiRead, as servers
@@ -350,7 +317,7 @@ func (p *Pipe) LacksWhoAmI(ctx context.Context) bool {
 // minor asks the server for the second number of its version. The first has always
 // been 3; a later one counts as later than all.
 func (p *Pipe) minor(ctx context.Context) (minor int, known bool) {
-	answer, err := FourLetter(ctx, p.k.addr, "srvr")
+	answer, err := p.k.l.fourLetter(ctx, p.k.addr, "srvr")
 	if err != nil {
 		return 0, false
 	}

@@ -39,11 +39,11 @@ func (c Config) to(spec string) (Config, error) {
 		if next, err = c.Resolve(spec); err != nil {
 			return c, err
 		}
-		next.NoEvents, next.dial = c.NoEvents, c.dial
+		next.NoEvents, next.dial, next.tap = c.NoEvents, c.dial, c.tap
 	case strings.HasPrefix(spec, ClusterMark):
 		return c, fmt.Errorf("no cluster %s is known", spec)
 	default:
-		next.Servers, next.Auth = spec, nil
+		next.Servers, next.Auth, next.Secure.SASL = spec, nil, nil
 	}
 	return next, nil
 }

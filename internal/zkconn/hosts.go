@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/secure"
 )
 
 // hosts walks over the addresses of a server list, as zk.HostProvider asks. A
@@ -26,17 +27,18 @@ type hosts struct {
 	onFailed func() // a whole pass found no server
 
 	mu    sync.Mutex
-	pass  []string  // addresses not tried yet in this pass
-	width int       // addresses in a pass
-	short bool      // the last one handed out is to be tried for a short while
-	begun bool      // a pass is under way or has failed since the last connection
-	last  time.Time // of the last connection
+	names map[string][]string // of addresses, in the list
+	pass  []string            // addresses not tried yet in this pass
+	width int                 // addresses in a pass
+	short bool                // the last one handed out is to be tried for a short while
+	begun bool                // a pass is under way or has failed since the last connection
+	last  time.Time           // of the last connection
 }
 
 func newHosts(ctx context.Context, limit time.Duration, list []string, onFailed func()) *hosts {
 	l := append([]string(nil), list...)
 	rand.Shuffle(len(l), func(i, j int) { l[i], l[j] = l[j], l[i] })
-	return &hosts{ctx: ctx, limit: min(limit, lookupTimeout), list: l, resolve: net.DefaultResolver.LookupHost, onFailed: onFailed}
+	return &hosts{ctx: ctx, names: map[string][]string{}, limit: min(limit, lookupTimeout), list: l, resolve: net.DefaultResolver.LookupHost, onFailed: onFailed}
 }
 
 // Init is part of zk.HostProvider; the list came with newHosts.
@@ -149,14 +151,36 @@ func (h *hosts) addresses(ctx context.Context, hp string) []string {
 	if err != nil || len(addrs) == 0 {
 		return []string{hp}
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	for i, a := range addrs {
 		addrs[i] = net.JoinHostPort(a, port)
+		if !slices.Contains(h.names[addrs[i]], host) {
+			h.names[addrs[i]] = append(h.names[addrs[i]], host)
+		}
 	}
 	return addrs
 }
 
+// namesOf are what a server at this address may be called: as in the list.
+func (h *hosts) namesOf(addr string) []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if names := h.names[addr]; len(names) > 0 {
+		return slices.Clone(names)
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		host = addr
+	}
+	return []string{host}
+}
+
 // plainCause shortens a dial error to its reason; the address is named already.
 func plainCause(err error) error {
+	if _, ok := errors.AsType[*secure.Error](err); ok {
+		return err
+	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		if dns.IsNotFound {
 			return errors.New("unknown host")
@@ -201,11 +225,19 @@ func (l *link) open(ctx context.Context, network, addr string, limit time.Durati
 	if err != nil {
 		return nil, err
 	}
+	c, agreed, err := l.secured(ctx, c, addr)
+	if err != nil {
+		return nil, err
+	}
+	if l.cfg.tap != nil {
+		c = l.cfg.tap(c)
+	}
 	if err := c.SetDeadline(deadline); err != nil {
 		c.Close()
 		return nil, err
 	}
 	k := newFrameConn(c, addr, l)
+	k.agreed = agreed
 	k.unbind = context.AfterFunc(l.ctx, func() { c.Close() }) // until the session is there
 	return k, nil
 }

@@ -78,6 +78,8 @@ func newLink(servers Servers, cfg Config, out *eventQueue) (*link, error) {
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.hosts = newHosts(l.ctx, cfg.Timeout, servers.Hosts, l.passFailed)
+	l.mu.Lock() // a connection may end the link before Connect has returned
+	defer l.mu.Unlock()
 	conn, events, err := zk.Connect(servers.Hosts, cfg.Timeout,
 		zk.WithDialer(l.dial), zk.WithHostProvider(l.hosts),
 		zk.WithLogger(log.New(io.Discard, "", 0)), zk.WithLogInfo(false)) // what it logs reaches us as errors

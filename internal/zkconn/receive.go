@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/secure"
 )
 
 // Limits on incoming frames, in bytes. A connect reply has 41; whoever answers
@@ -28,7 +29,7 @@ func (k *frameConn) Read(p []byte) (int, error) {
 		f, err := k.frame()
 		if err != nil {
 			if !k.live {
-				k.l.attemptFailed(k.addr, handshakeCause(err))
+				k.l.attemptFailed(k.addr, handshakeCause(err, k.agreed == nil))
 			}
 			k.die(err)
 			return 0, err
@@ -42,15 +43,22 @@ func (k *frameConn) Read(p []byte) (int, error) {
 
 // notZooKeeper is the error of a peer that answers in another protocol.
 func notZooKeeper(said []byte) error {
+	if secure.SpeaksTLS(said) {
+		return errors.New("is a port with TLS, which -tls is for")
+	}
 	s, _, _ := strings.Cut(strings.ToValidUTF8(string(said), "?"), "\n")
 	return fmt.Errorf("does not speak ZooKeeper (it answered %q)", strings.TrimRight(s, "\r"))
 }
 
-func handshakeCause(err error) error {
+func handshakeCause(err error, plain bool) error {
 	var timeout net.Error
 	switch {
+	case errors.As(err, new(*secure.Error)):
+		return err
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return errors.New("accepted the connection but did not answer in time")
+	case plain && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)):
+		return errors.New("closed the connection without an answer; a port with TLS does that (-tls)")
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("closed the connection without an answer")
 	}
@@ -110,6 +118,9 @@ func (k *frameConn) handshake(body []byte) error {
 		// leaves this one open.
 		k.release()
 		return k.Conn.Close()
+	}
+	if err := k.authenticate(); err != nil {
+		return err
 	}
 	k.live, k.timeout = true, w.timeout
 	k.release()

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/zksh/zksh/internal/secure"
 )
 
 // Config says how to connect. Timeout is the session timeout asked for; it also
@@ -24,6 +26,7 @@ type Config struct {
 	ReadOnly bool         // accept a server that lost its quorum
 	NoEvents bool         // nobody takes Events: they are dropped
 	Auth     []Credential // sent before anything else
+	Secure   secure.Config
 
 	Cluster string // the name of the ensemble, which begins with ClusterMark; empty if it has none
 	Writes  Writes // empty: allowed
@@ -32,6 +35,7 @@ type Config struct {
 	Resolve func(spec string) (Config, error)
 
 	dial func(ctx context.Context, network, addr string) (net.Conn, error) // nil is net.Dialer's; for tests
+	tap  func(net.Conn) net.Conn                                           // nil: none; above TLS
 }
 
 // Session is the shell's one connection to one ensemble at a time. It outlives
@@ -67,15 +71,7 @@ func Open(cfg Config) (*Session, error) {
 // connections goes through tap.
 func (s *Session) Another(timeout time.Duration, tap func(net.Conn) net.Conn) (*Session, error) {
 	cfg := s.asNow()
-	dial := cfg.dial
-	cfg.Timeout, cfg.NoEvents = timeout, true
-	cfg.dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		c, err := dial(ctx, network, addr)
-		if err != nil {
-			return nil, err
-		}
-		return tap(c), nil
-	}
+	cfg.Timeout, cfg.NoEvents, cfg.tap = timeout, true, tap
 	return Open(cfg)
 }
 
@@ -95,9 +91,10 @@ func (s *Session) current() *link { return s.link.Load() }
 
 // Connect closes the session, if it is open, and starts a new one with the given
 // connect string or cluster, or with the current one when it is empty. Watches and
-// the credentials of AddAuth stay behind, and those of the Config do unless the
-// ensemble stays the same. A malformed connect string, or a cluster that cannot be
-// made out, changes nothing.
+// the credentials of AddAuth stay behind, and those of the Config, SASL's as well, do
+// unless the ensemble stays the same. What the Config says of TLS holds for other
+// connect strings, but not for a cluster, which has its own. A malformed connect
+// string, or a cluster that cannot be made out, changes nothing.
 func (s *Session) Connect(ctx context.Context, spec string) error {
 	last := s.current()
 	cfg, err := last.cfg.to(spec)
@@ -105,7 +102,7 @@ func (s *Session) Connect(ctx context.Context, spec string) error {
 		return err
 	}
 	if look(last, func() bool { return last.refused != nil }) && cfg.Cluster == last.cfg.Cluster && cfg.Servers == last.cfg.Servers {
-		cfg.Auth = nil
+		cfg.Auth, cfg.Secure.SASL = nil, nil
 	}
 	servers, err := ParseServers(cfg.Servers)
 	if err != nil {
@@ -155,6 +152,9 @@ func (s *Session) Cluster() string { return s.current().cfg.Cluster }
 // Writes says whether the ensemble may be written to.
 func (s *Session) Writes() Writes { return s.current().cfg.Writes }
 
+// Secure is how the session connects.
+func (s *Session) Secure() secure.Config { return s.current().cfg.Secure }
+
 // Servers is the connect string in use, as it was given.
 func (s *Session) Servers() Servers { return s.current().servers }
 
@@ -165,6 +165,8 @@ type Info struct {
 	Addr        string        // of the server; empty while disconnected
 	Since       time.Time     // when the connection to it was asked for
 	LastContact time.Time     // when the latest request that was answered had been sent
+
+	Agreed *secure.Agreed // nil without TLS, and while disconnected
 }
 
 // Info describes the session.
@@ -174,7 +176,7 @@ func (s *Session) Info() Info {
 	defer l.mu.Unlock()
 	i := Info{ID: l.id, Timeout: l.timeout, LastContact: l.lastSent}
 	if l.cur != nil {
-		i.Addr, i.Since = l.cur.addr, l.cur.asked
+		i.Addr, i.Since, i.Agreed = l.cur.addr, l.cur.asked, l.cur.agreed
 	}
 	return i
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/secure"
 )
 
 // go-zookeeper writes one whole frame per Write, reads with io.ReadFull and
@@ -30,6 +31,7 @@ type frameConn struct {
 	net.Conn
 	l      *link
 	addr   string
+	agreed *secure.Agreed  // nil without TLS
 	unbind func() bool     // takes back that the end of dialing closes the connection; nil in tests
 	alive  context.Context // ends when the connection is dead
 	end    context.CancelFunc

@@ -18,6 +18,7 @@ type config struct {
 	members  int      // of the ensemble
 	quorum   bool
 	readOnly bool
+	secure   bool // a port with TLS as well
 
 	// view is how one member sees another: its ports. Nil: as they are.
 	view func(self, other member) member
@@ -40,6 +41,27 @@ func EnforceQuota() Option {
 // Quorum makes the server a replicated ensemble of one, with reconfiguration
 // enabled. Add SkipACL to reconfigure without the super user.
 func Quorum() Option { return func(c *config) { c.quorum = true } }
+
+// Secure gives the server another port, with TLS, which Server.Secure names. It shows
+// the certificate of one PEM file, with its key, and wants one of the authority in
+// another.
+func Secure(own, authority string) Option {
+	return func(c *config) {
+		c.secure = true
+		c.lines = append(c.lines,
+			"serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
+			"authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider",
+			"ssl.keyStore.location="+own, "ssl.keyStore.type=PEM",
+			"ssl.trustStore.location="+authority, "ssl.trustStore.type=PEM",
+			"ssl.enabledProtocols=TLSv1.2,TLSv1.3", "ssl.protocol=TLSv1.3",
+			"ssl.ciphersuites=TLS_AES_128_GCM_SHA256,TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256")
+	}
+}
+
+// Line adds a line to zoo.cfg.
+func Line(line string) Option {
+	return func(c *config) { c.lines = append(c.lines, line) }
+}
 
 // SkipACL makes the server check no ACL.
 func SkipACL() Option {
@@ -101,13 +123,31 @@ func (c config) javaArgs(cfgPath string) []string {
 	for _, p := range c.props {
 		args = append(args, "-D"+p)
 	}
-	return append(args, "-cp", classPath, "org.apache.zookeeper.server.quorum.QuorumPeerMain", cfgPath)
+	return append(args, "-cp", c.classPath(), "org.apache.zookeeper.server.quorum.QuorumPeerMain", cfgPath)
 }
+
+// nettyJars are what TLS needs; the server's manifest does not name all of them.
+var nettyJars = strings.Fields("buffer codec common handler resolver transport transport-native-epoll transport-native-unix-common")
+
+func nettyJar(name string) string { return "/usr/share/java/netty-" + name + ".jar" }
+
+func (c config) classPath() string {
+	path := classPath
+	if c.secure {
+		for _, jar := range nettyJars {
+			path += ":" + nettyJar(jar)
+		}
+	}
+	return path
+}
+
+// ZkCliPath is the class path of zkCli, ready for TLS.
+func ZkCliPath() string { return config{secure: true}.classPath() }
 
 // member is one server's place in an ensemble.
 type member struct {
-	id                       int
-	client, quorum, election int // ports
+	id                               int
+	client, quorum, election, secure int // ports
 }
 
 // zooCfg returns the text of zoo.cfg for the member self of an ensemble, with
@@ -142,6 +182,9 @@ func (c config) zooCfg(dir string, self member, all []member) string {
 		// Without a majority only local sessions can be made. Upgrading lets
 		// them own ephemeral nodes once there is one.
 		lines = append(lines, "localSessionsEnabled=true", "localSessionsUpgradingEnabled=true")
+	}
+	if c.secure {
+		lines = append(lines, "secureClientPortAddress=127.0.0.1", fmt.Sprintf("secureClientPort=%d", self.secure))
 	}
 	return strings.Join(append(lines, c.lines...), "\n") + "\n"
 }

@@ -22,7 +22,7 @@ func Ensemble(tb testing.TB, members int, opts ...Option) []*Server {
 // startMembers starts all the servers of an ensemble.
 func startMembers(tb testing.TB, c config) []*Server {
 	tb.Helper()
-	if err := installed(); err != nil {
+	if err := installed(config{}); err != nil {
 		giveUp(tb, err)
 	}
 	made, err := prepare(tb.TempDir(), c)

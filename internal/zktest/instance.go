@@ -23,7 +23,7 @@ const (
 	startLimit = 60 * time.Second
 )
 
-var errNotInstalled = errors.New("no ZooKeeper server and java here: apt-get install zookeeper")
+var errNotInstalled = errors.New("no ZooKeeper server and java here: apt-get install zookeeper libnetty-java")
 
 // instance is one server: its directory, its address, and its process if it runs.
 type instance struct {
@@ -31,11 +31,16 @@ type instance struct {
 	addr string
 	args []string // of java
 
+	secure string // the address with TLS, if it has one
+
 	mu   sync.Mutex
 	proc *process // nil when stopped
 }
 
-func installed() error {
+func installed(c config) error {
+	if _, err := os.Stat(nettyJar("codec")); c.secure && err != nil {
+		return errNotInstalled
+	}
 	if _, err := os.Stat(serverJar); err != nil {
 		return errNotInstalled
 	}
@@ -48,10 +53,10 @@ func installed() error {
 // launch starts a server with its files below dir. The second instance is the
 // peer of a read-only ensemble, not started; nil otherwise.
 func launch(dir string, opts []Option) (*instance, *instance, error) {
-	if err := installed(); err != nil {
+	c := newConfig(opts)
+	if err := installed(c); err != nil {
 		return nil, nil, err
 	}
-	c := newConfig(opts)
 	// A port that was free a moment ago can be taken when the server binds it.
 	for try := 1; ; try++ {
 		made, err := prepare(filepath.Join(dir, strconv.Itoa(try)), c)
@@ -76,7 +81,7 @@ func prepare(dir string, c config) ([]*instance, error) {
 	var all []member
 	for id := 1; id <= c.members; id++ {
 		m := member{id: id}
-		for _, port := range []*int{&m.client, &m.quorum, &m.election} {
+		for _, port := range []*int{&m.client, &m.quorum, &m.election, &m.secure} {
 			var err error
 			if *port, err = freePort(); err != nil {
 				return nil, err
@@ -98,7 +103,7 @@ func prepare(dir string, c config) ([]*instance, error) {
 		if err := os.WriteFile(cfg, []byte(c.zooCfg(home, m, all)), 0o600); err != nil {
 			return nil, err
 		}
-		made = append(made, &instance{dir: home, addr: loopback(m.client), args: c.javaArgs(cfg)})
+		made = append(made, &instance{dir: home, addr: loopback(m.client), secure: loopback(m.secure), args: c.javaArgs(cfg)})
 	}
 	return made, nil
 }

@@ -1,7 +1,6 @@
 package zktest
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 )
@@ -11,12 +10,31 @@ import (
 // allows, it also ends with the caller's process. Unlike a test's server it has
 // java's own choice of compiler and collector, as one that lives for weeks.
 func Serve(dir string, opts ...Option) (addr string, stop func(), err error) {
-	if _, err := os.Stat(serverJar); err != nil {
-		return "", nil, errNotInstalled
-	}
-	made, err := prepare(filepath.Join(dir, "1"), newConfig(opts))
+	inst, err := serveProgram(dir, opts)
 	if err != nil {
 		return "", nil, err
+	}
+	return inst.addr, inst.stop, nil
+}
+
+// ServeSecure is Serve for a server with the option Secure, whose address with TLS it
+// returns as well.
+func ServeSecure(dir string, opts ...Option) (addr, secure string, stop func(), err error) {
+	inst, err := serveProgram(dir, opts)
+	if err != nil {
+		return "", "", nil, err
+	}
+	return inst.addr, inst.secure, inst.stop, nil
+}
+
+func serveProgram(dir string, opts []Option) (*instance, error) {
+	c := newConfig(opts)
+	if err := installed(c); err != nil {
+		return nil, err
+	}
+	made, err := prepare(filepath.Join(dir, "1"), c)
+	if err != nil {
+		return nil, err
 	}
 	inst := made[0]
 	inst.args = slices.DeleteFunc(inst.args, func(arg string) bool {
@@ -24,7 +42,7 @@ func Serve(dir string, opts ...Option) (addr string, stop func(), err error) {
 	})
 	if err := inst.start(); err != nil {
 		inst.stop()
-		return "", nil, err
+		return nil, err
 	}
-	return inst.addr, inst.stop, nil
+	return inst, nil
 }

@@ -47,6 +47,9 @@ func Start(tb testing.TB, opts ...Option) *Server {
 // same over Stop and Restart.
 func (s *Server) Addr() string { return s.inst.addr }
 
+// Secure returns the address with TLS, which Secure has asked for.
+func (s *Server) Secure() string { return s.inst.secure }
+
 // Stop kills the server as a crash would. Its data stay for Restart.
 func (s *Server) Stop() { s.inst.stop() }
 
@@ -160,7 +163,7 @@ func Main(m *testing.M) { M{m}.Run() }
 // giveUp ends a test that cannot have its server.
 func giveUp(tb testing.TB, err error) {
 	tb.Helper()
-	Need(tb, !errors.Is(err, errNotInstalled), "zookeeper")
+	Need(tb, !errors.Is(err, errNotInstalled), "zookeeper libnetty-java")
 	tb.Fatalf("zktest: %v", err)
 }
 

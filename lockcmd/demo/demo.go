@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/zksh/zksh/commands"
-	"github.com/zksh/zksh/internal/zkconn"
 )
 
 // Command is lockdemo.
@@ -214,7 +213,7 @@ func (p *plan) perform(ctx context.Context, env *commands.Env) (*summary, error)
 // mayUse asks before anything is done to servers that are not for playing.
 func (p *plan) mayUse(ctx context.Context, env *commands.Env) (bool, error) {
 	addr := env.Session.Info().Addr
-	text, err := zkconn.FourLetter(ctx, addr, "srvr")
+	text, err := env.Session.FourLetter(ctx, addr, "srvr")
 	if p.yes || err == nil && strings.Contains(text, "zksh-sandbox") {
 		return true, nil
 	}

@@ -165,8 +165,9 @@ func (sc *scene) measure(ctx context.Context, run func()) (*result, error) {
 		return nil, err
 	}
 	var idle, open, end *ledger
-	servers, shell, begun := sc.servers(), sc.env.Session.Info(), time.Now()
-	before, err := sc.wires.cut(ctx, func() { idle, open = readLedger(ctx, servers), readLedger(ctx, servers) })
+	s := sc.env.Session
+	servers, shell, begun := sc.servers(), s.Info(), time.Now()
+	before, err := sc.wires.cut(ctx, func() { idle, open = readLedger(ctx, s, servers), readLedger(ctx, s, servers) })
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +182,7 @@ func (sc *scene) measure(ctx context.Context, run func()) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	after, err := sc.wires.cut(ctx, func() { end = readLedger(ctx, servers) })
+	after, err := sc.wires.cut(ctx, func() { end = readLedger(ctx, s, servers) })
 	if err != nil {
 		return nil, err
 	}

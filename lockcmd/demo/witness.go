@@ -19,10 +19,10 @@ var ledgerLines = regexp.MustCompile(`(?m)^(Received|Connections): (\d+)$`)
 
 // readLedger asks the servers by srvr, which they allow by default. It is nil if
 // one of them does not tell.
-func readLedger(ctx context.Context, servers []string) *ledger {
+func readLedger(ctx context.Context, s *zkconn.Session, servers []string) *ledger {
 	var sum ledger
 	for _, addr := range servers {
-		text, err := zkconn.FourLetter(ctx, addr, "srvr")
+		text, err := s.FourLetter(ctx, addr, "srvr")
 		found := ledgerLines.FindAllStringSubmatch(text, -1)
 		if err != nil || len(found) != 2 {
 			return nil

@@ -43,8 +43,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"time"
 
+	"github.com/zksh/zksh/internal/secure"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
@@ -57,7 +59,16 @@ type Options struct {
 	Timeout time.Duration
 	// Credentials authenticate the session, and each that follows it.
 	Credentials []Credential
+	// Secure is for an ensemble that lets clients in by TLS or SASL. Secure is an
+	// option of Dial alone: a zksh that the program starts has its own.
+	Secure Secure
 }
+
+// Secure says by which files to connect, as zksh's options of these names do: TLS,
+// CACert, Cert, Key, Name, Insecure, ClientConfiguration and JAAS. Passwords of
+// stores come from the client configuration, or from the environment as
+// ZKSH_KEYSTORE_PASSWORD and ZKSH_TRUSTSTORE_PASSWORD.
+type Secure = secure.Settings
 
 // Credential is what addauth takes: a Scheme and an Auth, such as "digest" and
 // "user:password".
@@ -78,7 +89,11 @@ func Dial(ctx context.Context, servers string, opt Options) (*Client, error) {
 	if ms := timeout.Milliseconds(); ms < 1 || ms > math.MaxInt32 {
 		return nil, fmt.Errorf("no session can last %s; it is from 1 to %d ms", timeout, math.MaxInt32)
 	}
-	s, err := zkconn.Open(zkconn.Config{Servers: servers, Timeout: timeout, NoEvents: true, Auth: opt.Credentials})
+	secured, err := opt.Secure.Load(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	s, err := zkconn.Open(zkconn.Config{Servers: servers, Timeout: timeout, NoEvents: true, Auth: opt.Credentials, Secure: secured})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,207 @@
+//go:build unix
+
+package e2e
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+// secret is the credential that is looked for where it must not be.
+const secret = "Tr0ub4dor-and-3"
+
+// gate is a real server that talks to nobody who is not authenticated.
+type gate struct {
+	server *zktest.Server
+	dir    string
+}
+
+func newGate(t *testing.T) *gate {
+	t.Helper()
+	g := &gate{dir: t.TempDir()}
+	jaas := g.write(t, "server.conf", `Server { org.apache.zookeeper.server.auth.DigestLoginModule required user_bob="`+secret+`"; };`)
+	g.server = zktest.Start(t,
+		zktest.JavaProperty("java.security.auth.login.config", jaas),
+		zktest.JavaProperty("zookeeper.enforce.auth.enabled", "true"),
+		zktest.JavaProperty("zookeeper.enforce.auth.schemes", "digest,sasl"),
+		zktest.Line("authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider"))
+	return g
+}
+
+func (g *gate) write(t *testing.T, name, text string) string {
+	t.Helper()
+	file := filepath.Join(g.dir, name)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestEnforced is what a real server that enforces authentication is to zksh:
+// credentials are the first frames of every connection, or nothing is answered.
+func TestEnforced(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	t.Run("in", func(t *testing.T) { g.letsIn(t) })
+	t.Run("out", func(t *testing.T) { g.keepsOut(t) })
+	t.Run("again", func(t *testing.T) { g.again(t) })
+	t.Run("by hand", func(t *testing.T) { g.byHand(t) })
+	t.Run("readme", func(t *testing.T) {
+		runReadme(t, "sasl", g.dir, "localhost:2181", g.server.Addr())
+	})
+}
+
+// ways are the options that let one in, with what whoami then says.
+func (g *gate) ways(t *testing.T) map[string][]string {
+	t.Helper()
+	client := g.write(t, "client.conf", `Client { org.apache.zookeeper.server.auth.DigestLoginModule required username="bob" password="`+secret+`"; };
+		Other { org.apache.zookeeper.server.auth.DigestLoginModule required username="bob" password="`+secret+`"; };`)
+	return map[string][]string{
+		"digest": {"--auth-file", g.write(t, "digest.auth", "digest ann:"+secret+"\n")},
+		"sasl":   {"--auth-file", g.write(t, "sasl.auth", "sasl bob:"+secret+"\n")},
+		"jaas":   {"--jaas", client},
+		"properties": {"-client-configuration", g.write(t, "sasl.properties",
+			"zookeeper.sasl.client=true\nzookeeper.sasl.clientconfig=Other\njava.security.auth.login.config="+client+"\n")},
+		"both": {"--jaas", client, "--auth-file", g.write(t, "both.auth", "digest ann:"+secret+"\n")},
+	}
+}
+
+func (g *gate) letsIn(t *testing.T) {
+	for way, options := range g.ways(t) {
+		r := runProgram(t, "whoami\nls /\n", append([]string{"-server", g.server.Addr()}, options...)...)
+		if r.status != 0 || r.err != "" || !strings.HasSuffix(r.out, "[zookeeper]\n") {
+			t.Errorf("%s: %+v", way, r)
+		}
+		if strings.Contains(r.out, "sasl: bob") != (way != "digest") || strings.Contains(r.out, "digest: ann") != (way == "digest" || way == "both") {
+			t.Errorf("%s: %s", way, r.out)
+		}
+	}
+}
+
+func (g *gate) keepsOut(t *testing.T) {
+	for _, c := range []struct {
+		options []string
+		want    string
+		status  int
+	}{
+		{nil, "Session closed because client failed to authenticate", commands.StatusFailed},
+		{[]string{"--auth-file", g.write(t, "wrong.auth", "sasl bob:wrong-"+secret+"\n")}, "the server refused the SASL credentials of bob", commands.StatusNoServer},
+		{[]string{"--jaas", g.write(t, "kerberos.conf", "Client { com.sun.security.auth.module.Krb5LoginModule required; };")},
+			"Kerberos (GSSAPI), which zksh does not support", commands.StatusUsage},
+	} {
+		r := runProgram(t, "", append(append([]string{"-server", g.server.Addr(), "-timeout", "10000"}, c.options...), "ls", "/")...)
+		if r.status != c.status || !strings.Contains(r.err, c.want) || strings.Count(r.err, "\n") != 1 || strings.Contains(r.err, secret) {
+			t.Errorf("%q: %+v, want %s", c.options, r, c.want)
+		}
+	}
+	// This one has no Server section, as one in FIPS mode has none that it would use.
+	r := runProgram(t, "", "-server", zktest.Shared(t).Addr(), "--jaas", g.ways(t)["jaas"][1], "ls", "/")
+	if r.status != commands.StatusNoServer || !strings.Contains(r.err, "or is in FIPS mode, in which it refuses the mechanism itself") || r.out != "" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// again sees that it is the same for connections after the first, for a lock's and for
+// that of connect.
+func (g *gate) again(t *testing.T) {
+	for way, options := range g.ways(t) {
+		proxy := zktest.NewProxy(t, g.server.Addr())
+		begun, end := filepath.Join(g.dir, way+".begun"), filepath.Join(g.dir, way+".end")
+		p := openPipeline(t, append(append([]string{"-server", proxy.Addr()}, options...), "lock", "/"+way, "--",
+			"sh", "-c", "touch "+begun+"; while ! [ -e "+end+" ]; do sleep 0.05; done")...)
+		zktest.Eventually(t, "the lock is held", func() bool { return exists(begun) })
+		proxy.Cut()
+		r := runProgram(t, "connect\nlocks /"+way+"\n", append([]string{"-server", g.server.Addr()}, options...)...)
+		if !strings.Contains(r.out, "holds") || r.err != "" || r.status != commands.StatusNotLocked {
+			t.Errorf("%s: %+v", way, r)
+		}
+		if err := os.WriteFile(end, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p.in.Close()
+		if err := p.cmd.Wait(); err != nil || strings.Contains(p.errs.String(), secret) {
+			t.Errorf("%s: %v\n%s", way, err, p.errs.String())
+		}
+	}
+}
+
+// byHand completes, looks at what is kept on disk and what others can see of the
+// processes: nowhere is the credential.
+func (g *gate) byHand(t *testing.T) {
+	options := append([]string{"-server", g.server.Addr(), "--verbose"}, g.ways(t)["both"]...)
+	s := openBash(t, 160, 40)
+	s.line("clear; zksh " + strings.Join(options, " "))
+	s.want(`\(CONNECTED\) 0\]$`)
+	s.text("get /zookeeper/co")
+	s.keys("Tab")
+	s.want(`\] get /zookeeper/config ?$`)
+	s.keys("Enter")
+	s.line("addauth digest eve:" + secret)
+	s.line("whoami")
+	s.want(`digest: eve`)
+	s.line("clear")
+	s.keys("C-l")
+	s.line("history")
+	s.want(`addauth`)
+	s.line(`lock /byhand -- sh -c 'tr "\0" " " < /proc/$$/cmdline; tr "\0" " " < /proc/$PPID/cmdline; env; ps -ef'`)
+	s.line("servers")
+	shown := s.want(`quorum: 1 of 1 servers answer`)
+	if strings.Contains(shown, secret) {
+		t.Errorf("the credential is shown:\n%s", shown)
+	}
+	s.keys("C-d")
+	s.wantEnd("$")
+	home := s.home
+	err := filepath.WalkDir(home, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if strings.Contains(string(text), secret) {
+			t.Errorf("%s has the credential", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	for _, form := range []string{"text", "table", "json"} {
+		r := runProgram(t, "whoami\nhistory\nconnect\nlocks\naddauth digest\nget /none\n", append(options, "-o", form)...)
+		if strings.Contains(r.out+r.err, secret) {
+			t.Errorf("%s: %+v", form, r)
+		}
+	}
+}
+
+// runReadme runs the README's blocks of a kind, in which a server has another address.
+func runReadme(t *testing.T, kind, dir, address, real string) {
+	t.Helper()
+	_, text, found := strings.Cut(readFile(t, readme), "```console "+kind+"\n")
+	if !found {
+		t.Fatalf("%s has no block %s", readme, kind)
+	}
+	for ; found; _, text, found = strings.Cut(text, "```console "+kind+"\n") {
+		block, _, _ := strings.Cut(text, "```\n")
+		for example := range strings.SplitSeq(strings.TrimPrefix(block, "$ "), "\n$ ") {
+			command, want, _ := strings.Cut(strings.TrimSuffix(example, "\n"), "\n")
+			if name, ok := strings.CutPrefix(command, "cat "); ok {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(want+"\n"), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cmd := exec.Command("sh", "-c", strings.ReplaceAll(command, address, real)+" 2>&1")
+			cmd.Dir = dir
+			r := runCommand(t, "", cmd)
+			if got := strings.ReplaceAll(strings.TrimSuffix(r.out, "\n"), port(real), port(address)); dates.ReplaceAllString(got, "DATE") != dates.ReplaceAllString(want, "DATE") {
+				t.Errorf("$ %s\nREADME: %q\nzksh:   %q", command, want, got)
+			}
+		}
+	}
+}

@@ -1,0 +1,291 @@
+//go:build unix
+
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+// castle is a real server that takes clients by TLS alone, on the port that matters,
+// and wants their certificates.
+type castle struct {
+	server     *zktest.Server
+	at         string // localhost:port, with TLS
+	dir        string
+	ca         *zktest.Authority
+	alice, bob string // PEM files
+}
+
+func newCastle(t *testing.T) *castle {
+	t.Helper()
+	c := &castle{dir: t.TempDir()}
+	var err error
+	if c.ca, err = zktest.NewAuthority(c.dir, "ca"); err != nil {
+		t.Fatal(err)
+	}
+	own := c.issue(t, zktest.Cert{Name: "zk", DNS: []string{"localhost"}, IPs: []net.IP{net.ParseIP("127.0.0.1")}})
+	c.alice, c.bob = c.issue(t, zktest.Cert{Name: "alice"}), c.issue(t, zktest.Cert{Name: "bob"})
+	c.server = zktest.Start(t, zktest.Secure(own, c.ca.File))
+	c.at = "localhost:" + port(c.server.Secure())
+	return c
+}
+
+func port(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
+
+func (c *castle) issue(t *testing.T, cert zktest.Cert) string {
+	t.Helper()
+	i, err := c.ca.Issue(cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i.File
+}
+
+// write makes a file in the castle's directory.
+func (c *castle) write(t *testing.T, name, text string) string {
+	t.Helper()
+	file := filepath.Join(c.dir, name)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// asAlice are the options of a client that is let in.
+func (c *castle) asAlice(args ...string) []string {
+	return append([]string{"-server", c.at, "--cacert", c.ca.File, "--cert", c.alice}, args...)
+}
+
+// ran is what a run of the program has come to.
+type ran struct {
+	out, err string
+	status   int
+}
+
+func runProgram(t *testing.T, stdin string, args ...string) ran {
+	t.Helper()
+	return runCommand(t, stdin, exec.CommandContext(zktest.Within(t), "zksh", args...))
+}
+
+func runCommand(t *testing.T, stdin string, cmd *exec.Cmd) ran {
+	t.Helper()
+	cmd.Env = append(homeEnv(t.TempDir()), cmd.Env...)
+	var out, errs bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errs
+	err := cmd.Run()
+	if err != nil && !errors.As(err, new(*exec.ExitError)) {
+		t.Fatal(err)
+	}
+	return ran{out.String(), errs.String(), cmd.ProcessState.ExitCode()}
+}
+
+// TestSecured is what a real server with TLS, that wants certificates, is to zksh.
+func TestSecured(t *testing.T) {
+	t.Parallel()
+	c := newCastle(t)
+	t.Run("who", func(t *testing.T) { c.who(t) })
+	t.Run("failures", func(t *testing.T) { c.failures(t) })
+	t.Run("zkCli", func(t *testing.T) { c.besideZkCli(t) })
+	t.Run("lock", func(t *testing.T) { c.lockWhileCut(t) })
+	t.Run("by hand", func(t *testing.T) { c.byHand(t) })
+	t.Run("readme", func(t *testing.T) { c.readme(t) })
+}
+
+// who sees that the certificate is who one is, in ACLs too, and that everything that
+// talks to the server does it by TLS.
+func (c *castle) who(t *testing.T) {
+	r := runProgram(t, "", c.asAlice("--verbose", "whoami")...)
+	if r.out != "Auth scheme: User\nip: 127.0.0.1\nx509: CN=alice\n" || r.status != 0 {
+		t.Errorf("%+v", r)
+	}
+	agreed := regexp.MustCompile(`\ATLS 1\.3, TLS_AES_128_GCM_SHA256; the server is CN=zk, valid until \d{4}-\d\d-\d\d; we are CN=alice, valid until \d{4}-\d\d-\d\d\n\z`)
+	if !agreed.MatchString(r.err) {
+		t.Errorf("--verbose: %q", r.err)
+	}
+	r = runProgram(t, "create /mine data x509:CN=alice:cdrwa\nget /mine\nls -R /\nconnect\n", c.asAlice()...)
+	if r.out != "Created /mine\ndata\n/\n/mine\n/zookeeper\n/zookeeper/config\n/zookeeper/quota\n" || !agreed.MatchString(r.err) || r.status != 0 {
+		t.Errorf("%+v", r)
+	}
+	r = runProgram(t, "", "-server", c.at, "--cacert", c.ca.File, "--cert", c.bob, "get", "/mine")
+	if r.err != "Insufficient permission : /mine\n" || r.status != commands.StatusFailed {
+		t.Errorf("as bob: %+v", r)
+	}
+	r = runProgram(t, "", c.asAlice("-o", "json", "connect")...)
+	if !strings.Contains(r.out, `"tls":{"protocol":"TLS 1.3","cipher":"TLS_AES_128_GCM_SHA256","peer":"CN=zk",`) {
+		t.Errorf("connect: %+v", r)
+	}
+	if r = runProgram(t, "", c.asAlice("servers")...); r.status != 0 || !strings.Contains(r.out, "standalone") {
+		t.Errorf("servers: %+v", r)
+	}
+	r = runProgram(t, "lock /held\nlocks /held\n", c.asAlice()...)
+	if !regexp.MustCompile(`lock +holds +0x[0-9a-f]+ +127\.0\.0\.1:\d+`).MatchString(r.out) {
+		t.Errorf("locks does not know the client's address: %+v", r)
+	}
+	soon := c.issue(t, zktest.Cert{Name: "soon", Until: time.Now().Add(3*24*time.Hour + time.Hour)})
+	r = runProgram(t, "", "-server", c.at, "--cacert", c.ca.File, "--cert", soon, "exists", "/mine")
+	if !regexp.MustCompile(`\Awarning: the client's certificate, CN=soon, expires on \S+, in 3 days\n\z`).MatchString(r.err) || r.status != 0 {
+		t.Errorf("a certificate that ends soon: %+v", r)
+	}
+}
+
+// failures sees how Netty fails; the others are tried with crypto/tls, in zkconn.
+func (c *castle) failures(t *testing.T) {
+	for _, f := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-server", c.at}, "closed the connection without an answer; a port with TLS does that (-tls)"},
+		{[]string{"-server", c.at, "--cacert", c.ca.File}, "the server wants a client certificate and none was given"},
+		{[]string{"-server", c.server.Addr(), "--cacert", c.ca.File, "--cert", c.alice}, "is this a plain port?"},
+		{c.asAlice("-client-configuration", c.write(t, "old", "zookeeper.client.secure=true\nzookeeper.ssl.protocol=TLSv1.1\n")),
+			"no TLS protocol in common: we speak TLS 1.1, and the server does not"},
+		{c.asAlice("-client-configuration", c.write(t, "suite", "zookeeper.client.secure=true\nzookeeper.ssl.ciphersuites=TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256\n")),
+			"no cipher suite in common"},
+		{c.asAlice("-client-configuration", c.write(t, "two", "zookeeper.client.secure=true\nzookeeper.ssl.protocol=TLSv1.2\n"), "--cert", c.stranger(t)),
+			"the server refuses our certificate, CN=alice, of CN=stranger"},
+		{c.asAlice("--cert", c.stranger(t)), "the server refuses our certificate, CN=alice, of CN=stranger"},
+	} {
+		r := runProgram(t, "", append(f.args, "-timeout", "10000", "ls", "/")...)
+		if r.status != commands.StatusNoServer || !strings.Contains(r.err, f.want) || strings.Count(r.err, "\n") != 1 || r.out != "" {
+			t.Errorf("%q: %+v, want %s", f.args, r, f.want)
+		}
+	}
+	// What the files say is found before anything is connected to.
+	r := runProgram(t, "", c.asAlice("--cacert", "nowhere", "ls", "/")...)
+	if r.status != commands.StatusUsage || r.err != "zksh: trusted certificates: there is no file nowhere\n" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// stranger is a certificate of another authority.
+func (c *castle) stranger(t *testing.T) string {
+	t.Helper()
+	ca, err := zktest.NewAuthority(t.TempDir(), "stranger")
+	if err != nil {
+		t.Fatal(err)
+	}
+	i, err := ca.Issue(zktest.Cert{Name: "alice"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i.File
+}
+
+// besideZkCli gives the same file to zkCli and to zksh.
+func (c *castle) besideZkCli(t *testing.T) {
+	store, trust := filepath.Join(c.dir, "alice.p12"), filepath.Join(c.dir, "trust.jks")
+	for _, script := range []string{
+		"openssl pkcs12 -export -in " + c.alice + " -out " + store + " -passout pass:changeit",
+		"keytool -importcert -noprompt -alias ca -file " + c.ca.File + " -keystore " + trust + " -storetype JKS -storepass changeit",
+	} {
+		if out, err := exec.Command("sh", "-c", script).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", script, err, out)
+		}
+	}
+	password := c.write(t, "password", "changeit\n")
+	const netty = "zookeeper.client.secure=true\nzookeeper.clientCnxnSocket=org.apache.zookeeper.ClientCnxnSocketNetty\n"
+	pem := c.write(t, "pem.properties", netty+"zookeeper.ssl.keyStore.location="+c.alice+"\nzookeeper.ssl.trustStore.location="+c.ca.File+"\n")
+	stores := c.write(t, "stores.properties", netty+"zookeeper.ssl.keyStore.location="+store+"\nzookeeper.ssl.keyStore.passwordPath="+password+
+		"\nzookeeper.ssl.trustStore.location="+trust+"\nzookeeper.ssl.trustStore.password = changei\\\n  t\nzookeeper.ssl.hostnameVerification=true\n")
+	for _, args := range [][]string{
+		{"-client-configuration", pem, "whoami"},
+		{"-client-configuration", stores, "whoami"},
+		{"-client-configuration", stores, "get", "/mine"},
+	} {
+		args = append([]string{"-server", c.at}, args...)
+		ours := runProgram(t, "", args...)
+		java := exec.CommandContext(zktest.Within(t), "java", append([]string{"-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-XX:TieredStopAtLevel=1",
+			"-cp", zktest.ZkCliPath(), "org.apache.zookeeper.ZooKeeperMain"}, args...)...)
+		theirs := runCommand(t, "", java)
+		// zkCli prints its connecting first, and names in no order.
+		_, answer, _ := strings.Cut(theirs.out, "type:None path:null\n")
+		if ours.status != 0 || theirs.status != 0 || ours.err != "" || sorted(ours.out) != sorted(answer) {
+			t.Errorf("%q\nzksh  %+v\nzkCli %+v", args, ours, theirs)
+		}
+	}
+}
+
+func sorted(text string) string {
+	lines := strings.Split(text, "\n")
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// lockWhileCut holds a lock over a connection that is cut again and again.
+func (c *castle) lockWhileCut(t *testing.T) {
+	proxy := zktest.NewProxy(t, c.server.Secure())
+	begun, end := filepath.Join(c.dir, "begun"), filepath.Join(c.dir, "end")
+	cmd := exec.Command("zksh", "-server", "localhost:"+port(proxy.Addr()), "--cacert", c.ca.File, "--cert", c.alice,
+		"lock", "/cut", "--", "sh", "-c", "touch "+begun+"; while ! [ -e "+end+" ]; do sleep 0.05; done")
+	cmd.Env = homeEnv(t.TempDir())
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended unless the test has failed
+	zktest.Eventually(t, "the lock is held", func() bool { return exists(begun) })
+	for range 3 {
+		proxy.Cut()
+		if r := runProgram(t, "", c.asAlice("lock", "-n", "/cut", "--", "true")...); r.status != commands.StatusNotLocked {
+			t.Errorf("somebody else's attempt: %+v", r)
+		}
+	}
+	if err := os.WriteFile(end, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the program under the lock: %v\n%s", err, out.String())
+	}
+	if r := runProgram(t, "", c.asAlice("lock", "-n", "/cut", "--", "true")...); r.status != 0 {
+		t.Errorf("the lock is not free afterwards: %+v", r)
+	}
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// byHand sees the prompt and completion.
+func (c *castle) byHand(t *testing.T) {
+	s := openBash(t, 160, 30)
+	s.line("clear; zksh -server " + c.at + " --cert " + c.alice + " --tls-insecure --verbose")
+	s.want(`NOT VERIFIED; we are CN=alice`)
+	s.want(`\(CONNECTED, NOT VERIFIED\) 0\]$`)
+	s.text("get /mi")
+	s.keys("Tab")
+	s.want(`\] get /mine ?$`)
+	s.keys("Enter")
+	s.want(`^data\n`)
+	s.keys("C-d")
+}
+
+// dates are what differs from year to year in what is said of certificates.
+var dates = regexp.MustCompile(`\d{4}-\d\d-\d\d`)
+
+// readme runs the README's examples with TLS.
+func (c *castle) readme(t *testing.T) {
+	dir := t.TempDir()
+	for name, file := range map[string]string{"ca.pem": c.ca.File, "alice.pem": c.alice, "alice.p12": filepath.Join(c.dir, "alice.p12"),
+		"trust.jks": filepath.Join(c.dir, "trust.jks"), "password": filepath.Join(c.dir, "password")} {
+		if err := os.Symlink(file, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runReadme(t, "tls", dir, "localhost:2281", c.at)
+}

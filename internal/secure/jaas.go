@@ -1,0 +1,178 @@
+package secure
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// readJAAS takes who to be from a section of a JAAS file:
+//
+//	Client {
+//	  org.apache.zookeeper.server.auth.DigestLoginModule required
+//	  username="bob"
+//	  password="secret";
+//	};
+//
+// No error shows a word of the file but names of sections and modules.
+func readJAAS(text, section string) (*SASL, error) {
+	tokens, err := jaasTokens(text)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for len(tokens) > 0 {
+		name := tokens[0]
+		if len(tokens) < 2 || name.mark || !tokens[1].is("{") {
+			return nil, fmt.Errorf("line %d: a section is NAME { MODULE FLAG OPTION=VALUE …; };", name.line)
+		}
+		names = append(names, name.text)
+		modules, rest, err := jaasSection(tokens[2:], name.line)
+		if err != nil {
+			return nil, err
+		}
+		if name.text == section {
+			return login(modules, section)
+		}
+		tokens = rest
+	}
+	return nil, fmt.Errorf("it has no section %s, only %s; zookeeper.sasl.client=false goes without SASL",
+		section, strings.Join(append(names, "")[:max(1, len(names))], ", "))
+}
+
+// module is one login module of a section.
+type module struct {
+	class   string
+	options map[string]string
+}
+
+// jaasSection reads modules up to the end of the section.
+func jaasSection(tokens []token, line int) (modules []module, rest []token, err error) {
+	bad := func(t token) error {
+		return fmt.Errorf("line %d: the section that begins in line %d is not MODULE FLAG OPTION=VALUE …; };", t.line, line)
+	}
+	for {
+		switch {
+		case len(tokens) == 0:
+			return nil, nil, fmt.Errorf("the section that begins in line %d has no end", line)
+		case tokens[0].is("}"):
+			tokens = tokens[1:]
+			if len(tokens) > 0 && tokens[0].is(";") {
+				tokens = tokens[1:]
+			}
+			return modules, tokens, nil
+		case len(tokens) < 3 || tokens[0].mark || tokens[1].mark: // class, flag, and something
+			return nil, nil, bad(tokens[0])
+		}
+		m := module{class: tokens[0].text, options: map[string]string{}}
+		tokens = tokens[2:]
+		for len(tokens) > 0 && !tokens[0].is(";") {
+			if len(tokens) < 4 || tokens[0].mark || !tokens[1].is("=") || tokens[2].mark {
+				return nil, nil, bad(tokens[0])
+			}
+			m.options[tokens[0].text] = tokens[2].text
+			tokens = tokens[3:]
+		}
+		if len(tokens) > 0 {
+			tokens = tokens[1:]
+		}
+		modules = append(modules, m)
+	}
+}
+
+// login is who the first module says to be.
+func login(modules []module, section string) (*SASL, error) {
+	if len(modules) == 0 {
+		return nil, fmt.Errorf("the section %s has no login module", section)
+	}
+	m := modules[0]
+	switch {
+	case strings.HasSuffix(m.class, "Krb5LoginModule"):
+		return nil, fmt.Errorf("the section %s is for Kerberos (GSSAPI), which zksh does not support", section)
+	case !strings.HasSuffix(m.class, "DigestLoginModule"):
+		return nil, fmt.Errorf("the section %s has the login module %q; zksh supports ZooKeeper's DigestLoginModule", section, m.class)
+	case m.options["username"] == "":
+		return nil, fmt.Errorf("the section %s has no username", section)
+	}
+	return &SASL{m.options["username"], m.options["password"]}, nil
+}
+
+// token is a word, or one of the marks { } ; =.
+type token struct {
+	text string
+	line int
+	mark bool
+}
+
+func (t token) is(mark string) bool { return t.mark && t.text == mark }
+
+var errQuote = errors.New("a quotation mark is not closed")
+
+const jaasMarks = "{};="
+
+// jaasTokens takes a file apart as Java does: comments of C, C++ and shells, quoted
+// words with escapes.
+func jaasTokens(text string) (tokens []token, err error) {
+	line := 1
+	for i := 0; i < len(text); {
+		c := text[i]
+		switch {
+		case c == '\n':
+			line++
+			i++
+		case c <= ' ':
+			i++
+		case c == '#', strings.HasPrefix(text[i:], "//"):
+			if n := strings.IndexByte(text[i:], '\n'); n >= 0 {
+				i += n
+			} else {
+				i = len(text)
+			}
+		case strings.HasPrefix(text[i:], "/*"):
+			n := strings.Index(text[i+2:], "*/")
+			if n < 0 {
+				return nil, fmt.Errorf("line %d: a comment is not closed", line)
+			}
+			line += strings.Count(text[i:i+2+n], "\n")
+			i += 2 + n + 2
+		case strings.IndexByte(jaasMarks, c) >= 0:
+			tokens = append(tokens, token{string(c), line, true})
+			i++
+		case c == '"' || c == '\'':
+			word, n, ok := quotedWord(text[i:])
+			if !ok {
+				return nil, fmt.Errorf("line %d: %w", line, errQuote)
+			}
+			tokens = append(tokens, token{text: word, line: line})
+			i += n
+		default:
+			n := strings.IndexAny(text[i:], jaasMarks+" \t\r\n\"'")
+			if n < 0 {
+				n = len(text) - i
+			}
+			tokens = append(tokens, token{text: text[i : i+n], line: line})
+			i += n
+		}
+	}
+	return tokens, nil
+}
+
+// quotedWord reads a word up to its closing mark, in the same line, and tells how
+// many bytes it has with both.
+func quotedWord(s string) (word string, size int, ok bool) {
+	var b strings.Builder
+	for i := 1; i < len(s) && s[i] != '\n'; i++ {
+		switch {
+		case s[i] == s[0]:
+			return b.String(), i + 1, true
+		case s[i] == '\\' && i+1 < len(s) && s[i+1] != '\n':
+			i++
+			if r, known := escapes[s[i]]; known {
+				b.WriteRune(r)
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return "", 0, false
+}

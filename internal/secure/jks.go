@@ -1,0 +1,187 @@
+package secure
+
+import (
+	"crypto/sha1"
+	"crypto/subtle"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"unicode/utf16"
+)
+
+var (
+	jksMagic   = []byte{0xfe, 0xed, 0xfe, 0xed}
+	jceksMagic = []byte{0xce, 0xce, 0xce, 0xce}
+
+	errCut = errors.New("is cut short, or damaged")
+)
+
+// The kinds of a JKS store's entries.
+const (
+	jksKey     = 1
+	jksTrusted = 2
+)
+
+// jksReader takes a JKS store apart: big-endian numbers, and bytes behind their length.
+type jksReader struct {
+	rest []byte
+	cut  bool
+}
+
+func (r *jksReader) take(n uint64) []byte {
+	if n > uint64(len(r.rest)) {
+		r.cut, r.rest = true, nil
+		return nil
+	}
+	b := r.rest[:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+func (r *jksReader) number(size uint64) uint64 {
+	var b [8]byte
+	copy(b[8-size:], r.take(size))
+	return binary.BigEndian.Uint64(b[:])
+}
+
+func (r *jksReader) text() string { return string(r.take(r.number(2))) }
+
+func (r *jksReader) certificate(version uint64) (*x509.Certificate, error) {
+	kind := "X.509"
+	if version == 2 {
+		kind = r.text()
+	}
+	der := r.take(r.number(4))
+	switch {
+	case r.cut:
+		return nil, errCut
+	case kind != "X.509":
+		return nil, fmt.Errorf("has a certificate of kind %q", kind)
+	}
+	c, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, fmt.Errorf("a certificate in it cannot be read: %w", err)
+	}
+	return c, nil
+}
+
+// readJKS reads Java's own format. Without a password the certificates are taken as
+// they are, as Java does; with one, the digest at the end has to agree.
+func readJKS(data []byte, password string) (entries, error) {
+	if password != "" {
+		body := data[:max(0, len(data)-sha1.Size)]
+		h := sha1.New()
+		h.Write(javaChars(password))
+		h.Write([]byte("Mighty Aphrodite"))
+		h.Write(body)
+		if subtle.ConstantTimeCompare(h.Sum(nil), data[len(body):]) != 1 {
+			return entries{}, errPassword
+		}
+	}
+	r := &jksReader{rest: data[len(jksMagic):]}
+	version, count := r.number(4), r.number(4)
+	if version != 1 && version != 2 {
+		return entries{}, fmt.Errorf("is JKS of version %d, which nobody knows", version)
+	}
+	var e entries
+	for ; count > 0 && !r.cut; count-- {
+		kind := r.number(4)
+		r.text()    // alias
+		r.number(8) // when it was made
+		if err := e.addJKS(r, kind, version, password); err != nil {
+			return entries{}, err
+		}
+	}
+	if r.cut {
+		return entries{}, errCut
+	}
+	return e, nil
+}
+
+// addJKS reads one entry. Of several keys the first is taken.
+func (e *entries) addJKS(r *jksReader, kind, version uint64, password string) error {
+	switch kind {
+	case jksTrusted:
+		c, err := r.certificate(version)
+		if err == nil {
+			e.trusted = append(e.trusted, c)
+		}
+		return err
+	case jksKey:
+		locked := r.take(r.number(4))
+		var chain []*x509.Certificate
+		for n := r.number(4); n > 0 && !r.cut; n-- {
+			c, err := r.certificate(version)
+			if err != nil {
+				return err
+			}
+			chain = append(chain, c)
+		}
+		if r.cut || len(chain) == 0 {
+			return nil
+		}
+		e.trusted = append(e.trusted, chain[0])
+		if e.locked = password == ""; e.locked || e.key != nil {
+			return nil
+		}
+		der, err := unlockJKS(locked, password)
+		if err != nil {
+			return err
+		}
+		if e.key, err = x509.ParsePKCS8PrivateKey(der); err != nil {
+			return fmt.Errorf("its key cannot be read: %w", err)
+		}
+		e.chain = chain
+		return nil
+	}
+	if r.cut {
+		return errCut
+	}
+	return fmt.Errorf("has an entry of kind %d, which nobody knows", kind)
+}
+
+var oidJKSProtector = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 42, 2, 17, 1, 1}
+
+// unlockJKS takes a key out of the encryption of sun.security.provider.KeyProtector:
+// salt, the key under a stream of SHA-1, and a digest.
+func unlockJKS(der []byte, password string) ([]byte, error) {
+	var info struct {
+		Algorithm pkix.AlgorithmIdentifier
+		Data      []byte
+	}
+	if _, err := asn1.Unmarshal(der, &info); err != nil {
+		return nil, errCut
+	}
+	if !info.Algorithm.Algorithm.Equal(oidJKSProtector) {
+		return nil, errors.New("its key is protected in a way that JKS does not have")
+	}
+	n := len(info.Data) - 2*sha1.Size
+	if n < 0 {
+		return nil, errCut
+	}
+	chars := javaChars(password)
+	digest := info.Data[:sha1.Size]
+	key := make([]byte, n)
+	for at := 0; at < n; at += sha1.Size {
+		sum := sha1.Sum(append(chars[:len(chars):len(chars)], digest...))
+		digest = sum[:]
+		subtle.XORBytes(key[at:], info.Data[sha1.Size+at:sha1.Size+n], digest)
+	}
+	sum := sha1.Sum(append(chars[:len(chars):len(chars)], key...))
+	if subtle.ConstantTimeCompare(sum[:], info.Data[sha1.Size+n:]) != 1 {
+		return nil, errors.New("its key has a password of its own, other than the store's, which ZooKeeper does not take either")
+	}
+	return key, nil
+}
+
+// javaChars is a password as Java's chars, two bytes each.
+func javaChars(password string) []byte {
+	var b []byte
+	for _, u := range utf16.Encode([]rune(password)) {
+		b = binary.BigEndian.AppendUint16(b, u)
+	}
+	return b
+}

@@ -1,0 +1,70 @@
+package secure
+
+import (
+	"crypto/x509"
+	"encoding/asn1"
+	"errors"
+	"fmt"
+
+	"software.sslmate.com/src/go-pkcs12"
+)
+
+// readPKCS12 reads a store with a key or one with certificates: each is refused by
+// what reads the other.
+func readPKCS12(data []byte, password string) (entries, error) {
+	work := maxRounds
+	if err := boundRounds(data, &work, 0); err != nil {
+		return entries{}, err
+	}
+	key, leaf, more, keyErr := pkcs12.DecodeChain(data, password)
+	if keyErr == nil {
+		return entries{key: key, chain: append([]*x509.Certificate{leaf}, more...), trusted: []*x509.Certificate{leaf}}, nil
+	}
+	if errors.Is(keyErr, pkcs12.ErrIncorrectPassword) || errors.Is(keyErr, pkcs12.ErrDecryption) {
+		return entries{}, errPassword
+	}
+	trusted, err := pkcs12.DecodeTrustStore(data, password)
+	if err != nil {
+		return entries{}, fmt.Errorf("neither a key (%w) nor certificates that are marked as trusted (%w) can be read in it", keyErr, err)
+	}
+	return entries{trusted: trusted}, nil
+}
+
+// maxRounds bounds the rounds of hashing that the keys of a file may take, all in all:
+// a second or two. keytool has 10,000 for each, and OpenSSL 2,048.
+const maxRounds = 3_000_000
+
+// maxDepth is how deep the elements of a file may lie in each other.
+const maxDepth = 32
+
+// boundRounds refuses a file whose keys would take too long to derive. A number of
+// rounds follows a salt, wherever it stands.
+func boundRounds(der []byte, left *int, depth int) error {
+	if depth > maxDepth {
+		return errors.New("its elements lie too deep in each other")
+	}
+	salt := false
+	for len(der) > 0 {
+		var v asn1.RawValue
+		rest, err := asn1.Unmarshal(der, &v)
+		if err != nil {
+			return nil // no DER: encrypted, or for those who read it to refuse
+		}
+		der = rest
+		universal := v.Class == asn1.ClassUniversal
+		if universal && v.Tag == asn1.TagInteger && salt {
+			var n int
+			if _, err := asn1.Unmarshal(v.FullBytes, &n); err != nil || n > *left {
+				return fmt.Errorf("its keys take more than %d rounds of hashing", maxRounds)
+			}
+			*left -= max(n, 0)
+		}
+		salt = universal && v.Tag == asn1.TagOctetString
+		if v.IsCompound || salt {
+			if err := boundRounds(v.Bytes, left, depth+1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package secure
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// The example of RFC 2831, section 4.
+func TestDigests(t *testing.T) {
+	s := &SASL{"chris", "secret"}
+	response, proof := s.digests("elwood.innosoft.com", "OA6MG9tEQGm2hh", "OA6MHXh6VqTrRk", "imap/elwood.innosoft.com")
+	if response != "d388dad90d4bbd760a152321f2143af7" || proof != "ea40f60335c427b5527b84dbabcdfffd" {
+		t.Errorf("%s %s", response, proof)
+	}
+	if latin1("é") != "\xe9" || latin1("é中") != "é中" {
+		t.Error("latin1")
+	}
+}
+
+const challenge = `realm="zk-sasl-md5",nonce="abc\"d",charset=utf-8,algorithm=md5-sess,qop="auth,auth-int"`
+
+// server answers as a ZooKeeper does, for a user with a password.
+func server(user, password string) func([]byte) ([]byte, error) {
+	first := true
+	return func(token []byte) ([]byte, error) {
+		if first {
+			first = false
+			return []byte(challenge), nil
+		}
+		d := directives(string(token))
+		response, proof := (&SASL{user, password}).digests(d["realm"], d["nonce"], d["cnonce"], d["digest-uri"])
+		if d["username"] != user || d["response"] != response || d["nc"] != "00000001" {
+			return nil, fmt.Errorf("%w: AuthFailed", ErrRefused)
+		}
+		return []byte("rspauth=" + proof), nil
+	}
+}
+
+func TestAuthenticate(t *testing.T) {
+	broken := errors.New("broken")
+	says := func(answers ...any) func([]byte) ([]byte, error) {
+		return func([]byte) ([]byte, error) {
+			a := answers[0]
+			answers = answers[1:]
+			if err, ok := a.(error); ok {
+				return nil, err
+			}
+			return []byte(a.(string)), nil
+		}
+	}
+	for _, c := range []struct {
+		send func([]byte) ([]byte, error)
+		want string
+	}{
+		{server(`b"o\b`, "secret"), "<nil>"},
+		{server(`b"o\b`, "other"), `the server refused the SASL credentials of b\"o\\b`},
+		{says(""), "it has no Server section in a JAAS file, or is in FIPS mode"},
+		{says(ErrRefused), "Kerberos (GSSAPI), that is not supported here"},
+		{says("\x60\x01\x02"), "Kerberos (GSSAPI) is not supported here"},
+		{says(`nonce="x",algorithm=other`), "not of DIGEST-MD5"},
+		{says(`nonce="x",qop="auth-conf"`), "asks for SASL with auth-conf"},
+		{says(challenge, "rspauth=0"), "has not proved"},
+		{says(broken), "broken"},
+		{says(challenge, broken), "broken"},
+	} {
+		err := (&SASL{`b"o\b`, "secret"}).Authenticate(c.send)
+		if !strings.Contains(fmt.Sprint(err), c.want) || strings.Contains(fmt.Sprint(err), "secret") {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+		if is := errors.As(err, new(*Error)); is == (c.want == "broken" || err == nil) {
+			t.Errorf("%v: final %t", err, is)
+		}
+	}
+}
+
+func TestJAAS(t *testing.T) {
+	for text, want := range map[string]string{
+		`Client { org.apache.zookeeper.server.auth.DigestLoginModule required username="bob" password="se cret"; };`:                                     "bob:se cret",
+		"/* a\n */ // b\n# c\nServer { X required user_a=\"b\"; };\nClient {\n  DigestLoginModule\n required\n username='b\\'b'\n password=secret\n;\n}": "b'b:secret",
+		`Client { DigestLoginModule required username="a" password="\"\\\t"; Other optional; };`:                                                         "a:\"\\\t",
+		`Client { DigestLoginModule required username="a"; };`:                                                                                           "a:",
+		`Client { com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true; };`:                                                              "is for Kerberos (GSSAPI), which zksh does not support",
+		`Client { PlainLoginModule required; };`:                                                                                                         `has the login module "PlainLoginModule"`,
+		`Client { };`:                                                                                                                                    "the section Client has no login module",
+		`Client { DigestLoginModule required password="secret"; };`:                                                                                      "has no username",
+		`Server { X required; };`:                                                                                                                        "it has no section Client, only Server; zookeeper.sasl.client=false goes without SASL",
+		``:                                                                                                                                               "it has no section Client",
+		`Client`:                                                                                                                                         "line 1: a section is NAME",
+		"\n{":                                                                                                                                            "line 2: a section is NAME",
+		`Client { X required`:                                                                                                                            "begins in line 1",
+		`Client { X required a`:                                                                                                                          "begins in line 1",
+		"Client {\nX required secret = ;}":                                                                                                               "line 2: the section that begins in line 1",
+		`Client { X "secret`:                                                                                                                             "line 1: a quotation mark is not closed",
+		"\n/* secret":                                                                                                                                    "line 2: a comment is not closed",
+	} {
+		s, err := readJAAS(text, "Client")
+		have := fmt.Sprint(err)
+		if err == nil {
+			have = s.user + ":" + s.password
+		} else if strings.Contains(have, "secret") {
+			t.Errorf("%s: %v", text, err)
+		}
+		if have != want && (err == nil || !strings.Contains(have, want)) {
+			t.Errorf("%s: %q, want %q", text, have, want)
+		}
+	}
+}

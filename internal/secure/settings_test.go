@@ -1,0 +1,192 @@
+package secure
+
+import (
+	"crypto/tls"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestProperties(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                   "",
+		"a=b":                                "1 a=b",
+		"a = b c \n":                         "1 a=b c ",
+		"a:b\r\nc d\re":                      "1 a=b|2 c=d|3 e=",
+		"# no\n! no\n\n \t a=b":              "4 a=b",
+		"a=b\\\n   c\\\r\n d":                "1 a=bcd",
+		"a=b\\\\\nc=d":                       `1 a=b\|2 c=d`,
+		"a=b\\\n# c":                         "1 a=b# c",
+		`a\=\:\ b=c\t\n\u0041\ud83d\ude00\q`: "1 a=: b=c\t\nA😀q",
+		"a==b":                               "1 a==b",
+		"a = = b":                            "1 a== b",
+		"a=\xe4":                             "1 a=ä",
+		"a=b\\":                              "1 a=b",
+		`a=\u12`:                             "1: \\u needs four hexadecimal digits",
+		"\n\na=\\uzzzz":                      "3: \\u needs four hexadecimal digits",
+	} {
+		var got []string
+		for p, err := range properties([]byte(text)) {
+			if err != nil {
+				got = append(got, err.Error())
+			} else {
+				got = append(got, fmt.Sprintf("%d %s=%s", p.line, p.key, p.value))
+			}
+		}
+		if have := strings.Join(got, "|"); have != want {
+			t.Errorf("%q: %q, want %q", text, have, want)
+		}
+	}
+}
+
+func load(t *testing.T, config string, s Settings) (Config, error) {
+	t.Helper()
+	if config != "" {
+		s.ClientConfiguration = filepath.Join(t.TempDir(), "client.properties")
+		if err := os.WriteFile(s.ClientConfiguration, []byte(config), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s.Load(environment(map[string]string{keyPasswordName: password, trustPasswordName: password}))
+}
+
+// zkCli's spelling and Kafka's mean the same.
+func TestClientConfigurations(t *testing.T) {
+	const zkCli = `zookeeper.client.secure=true
+zookeeper.clientCnxnSocket=org.apache.zookeeper.ClientCnxnSocketNetty
+zookeeper.ssl.keyStore.location=testdata/key.p12
+zookeeper.ssl.keyStore.password=changeit
+zookeeper.ssl.keyStore.type=PKCS12
+zookeeper.ssl.trustStore.location=testdata/trust.jks
+zookeeper.ssl.trustStore.password=changeit
+zookeeper.ssl.hostnameVerification=false
+zookeeper.ssl.protocol=TLSv1.3
+zookeeper.ssl.enabledProtocols=TLSv1.2
+zookeeper.ssl.ciphersuites=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
+zookeeper.ssl.crl=false
+zookeeper.ssl.ocsp=false
+zookeeper.ssl.handshakeDetectionTimeoutMillis=5000
+`
+	const kafka = `zookeeper.connect=zk1:2182
+zookeeper.ssl.client.enable=true
+zookeeper.clientCnxnSocket=org.apache.zookeeper.ClientCnxnSocketNetty
+zookeeper.ssl.keystore.location=testdata/key.p12
+zookeeper.ssl.keystore.password=changeit
+zookeeper.ssl.keystore.type=PKCS12
+zookeeper.ssl.truststore.location=testdata/trust.jks
+zookeeper.ssl.truststore.password=changeit
+zookeeper.ssl.truststore.type=JKS
+zookeeper.ssl.endpoint.identification.algorithm=
+zookeeper.ssl.protocol=TLSv1.3
+zookeeper.ssl.enabled.protocols=TLSv1.2
+zookeeper.ssl.cipher.suites=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
+zookeeper.ssl.crl.enable=false
+zookeeper.ssl.ocsp.enable=false
+`
+	a, errA := load(t, zkCli, Settings{})
+	b, errB := load(t, kafka, Settings{})
+	if errA != nil || errB != nil {
+		t.Fatal(errA, errB)
+	}
+	if !reflect.DeepEqual(a, b) {
+		t.Errorf("zkCli's: %+v\nKafka's: %+v", a.TLS, b.TLS)
+	}
+	if x := a.TLS; x.own == nil || len(x.trusted) != 1 || !x.anyName || x.insecure || x.min != tls.VersionTLS12 || x.max != tls.VersionTLS12 || len(x.suites) != 1 {
+		t.Errorf("%+v", x)
+	}
+	// Options stand before the file's keys.
+	c, err := load(t, zkCli, Settings{CACert: "testdata/cert.pem", Cert: "testdata/cert.pem", Key: "testdata/locked.pem", Name: "zk"})
+	if err != nil || c.TLS.name != "zk" || c.TLS.own == nil {
+		t.Errorf("%+v, %v", c.TLS, err)
+	}
+	// A plain connection stays what it is, with a remark if that may surprise.
+	if c, err := load(t, "zookeeper.request.timeout=1\n", Settings{}); err != nil || c.TLS != nil || c.Remarks != nil {
+		t.Errorf("%+v, %v", c, err)
+	}
+	c, err = load(t, strings.Replace(zkCli, "secure=true", "secure=false", 1), Settings{})
+	if err != nil || c.TLS != nil || len(c.Remarks) != 1 || !strings.Contains(c.Remarks[0], "the connection is plain") {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if c, err := load(t, "", Settings{}); err != nil || !reflect.DeepEqual(c, Config{}) {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+func TestBadSettings(t *testing.T) {
+	const on = "zookeeper.client.secure=true\n"
+	for _, c := range []struct {
+		config string
+		s      Settings
+		want   string
+	}{
+		{"", Settings{ClientConfiguration: "nowhere"}, "client configuration: there is no file nowhere"},
+		{on + "zookeeper.ssl.nonsense=1", Settings{}, "client.properties:2: zookeeper.ssl.nonsense is no key that zksh knows"},
+		{"zookeeper.ssl.keyStore.Location=x", Settings{}, "did you mean zookeeper.ssl.keyStore.location?"},
+		{on + "zookeeper.ssl.crl=true", Settings{}, "client.properties:2: zookeeper.ssl.crl: zksh does not look whether certificates were revoked"},
+		{on + "zookeeper.ssl.ocsp.enable=TRUE", Settings{}, "zookeeper.ssl.ocsp.enable: zksh does not look"},
+		{"zookeeper.ssl.keyStore.type=BCFKS", Settings{}, "keytool -importkeystore"},
+		{"zookeeper.ssl.keyStore.type=X", Settings{}, `"X" is no type of key stores`},
+		{"zookeeper.ssl.context.supplier.class=a.B", Settings{}, "Java class a.B"},
+		{on + "zookeeper.ssl.protocol=SSLv3", Settings{}, `"SSLv3" is no protocol`},
+		{on + "zookeeper.ssl.enabledProtocols=TLSv1.3,TLSv1.1", Settings{}, "leave out TLS 1.2"},
+		{on + "zookeeper.ssl.ciphersuites=TLS_NULL,X", Settings{}, "knows none of the cipher suites TLS_NULL, X"},
+		{on + "zookeeper.ssl.protocol=TLSv1.2\nzookeeper.ssl.ciphersuites=TLS_AES_128_GCM_SHA256", Settings{}, "do not go with the protocols"},
+		{on + "zookeeper.ssl.trustStore.location=nowhere", Settings{}, "trusted certificates: there is no file nowhere"},
+		{on + "zookeeper.ssl.keyStore.location=nowhere", Settings{}, "client certificate: there is no file nowhere"},
+		{on + "zookeeper.ssl.keyStore.location=testdata/key.p12\nzookeeper.ssl.keyStore.passwordPath=nowhere", Settings{}, "password: there is no file nowhere"},
+		{"a=\\u1", Settings{}, "client.properties:1: \\u needs"},
+		{"", Settings{Key: "testdata/key.pem"}, "which -cert gives"},
+		{"", Settings{CACert: "testdata/key.pem"}, "testdata/key.pem: has no certificate to trust"},
+		{"", Settings{JAAS: "nowhere"}, "JAAS: there is no file nowhere"},
+		{"java.security.auth.login.config=testdata/cert.pem", Settings{}, "JAAS: testdata/cert.pem: line 1: a section is"},
+		{"zookeeper.fips-mode=true\njava.security.auth.login.config=x", Settings{}, "zookeeper.fips-mode=true, which forbids"},
+	} {
+		if _, err := load(t, c.config, c.s); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q %+v: %v", c.config, c.s, err)
+		}
+	}
+}
+
+// Java's default list has suites that crypto/tls lacks: they are named, and left out.
+func TestSuites(t *testing.T) {
+	c, err := load(t, "zookeeper.client.secure=true\nzookeeper.ssl.ciphersuites="+
+		"TLS_AES_256_GCM_SHA384,TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA384,SSL_RSA_WITH_3DES_EDE_CBC_SHA,TLS_EMPTY_RENEGOTIATION_INFO_SCSV", Settings{})
+	if err != nil || len(c.Remarks) != 1 || c.Remarks[0] != "cipher suites that zksh lacks are left out: TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA384" {
+		t.Errorf("%q, %v", c.Remarks, err)
+	}
+	if !reflect.DeepEqual(c.TLS.suites, []uint16{tls.TLS_RSA_WITH_3DES_EDE_CBC_SHA}) || len(c.TLS.allowed) != 2 {
+		t.Errorf("%+v", c.TLS)
+	}
+}
+
+func TestSASLSettings(t *testing.T) {
+	jaas := filepath.Join(t.TempDir(), "jaas.conf")
+	text := `Client { o.DigestLoginModule required username="bob" password="secret"; };
+		Other { o.DigestLoginModule required username="ann" password="secret"; };`
+	if err := os.WriteFile(jaas, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		config string
+		s      Settings
+		want   string
+	}{
+		{"java.security.auth.login.config=" + jaas, Settings{}, "SASL as bob"},
+		{"zookeeper.sasl.clientconfig=Other\njava.security.auth.login.config=" + jaas, Settings{}, "SASL as ann"},
+		{"zookeeper.sasl.clientconfig=Other", Settings{JAAS: jaas}, "SASL as ann"},
+		{"zookeeper.sasl.client=false\njava.security.auth.login.config=" + jaas, Settings{}, "<nil>"},
+		{"", Settings{JAAS: jaas}, "SASL as bob"},
+	} {
+		got, err := load(t, c.config, c.s)
+		have := "<nil>"
+		if got.SASL != nil {
+			have = fmt.Sprintf("%v", got.SASL)
+		}
+		if err != nil || have != c.want || strings.Contains(fmt.Sprintf("%v %+v %#v", got.SASL, got.SASL, got.SASL), "secret") {
+			t.Errorf("%q: %s, %v", c.config, have, err)
+		}
+	}
+}

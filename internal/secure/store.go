@@ -1,0 +1,212 @@
+package secure
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/asn1"
+	"encoding/pem"
+	"errors"
+	"fmt"
+)
+
+// entries are what a store has.
+type entries struct {
+	key     crypto.PrivateKey   // nil: none
+	locked  bool                // there is one, whose password was not given
+	chain   []*x509.Certificate // of the key, its own certificate first
+	trusted []*x509.Certificate
+}
+
+var (
+	errPassword = errors.New("wrong password, or a damaged file")
+	errBCFKS    = errors.New("BCFKS is Bouncy Castle's own format; keytool -importkeystore -srckeystore FILE -srcstoretype BCFKS" +
+		" -providerclass org.bouncycastle.jcajce.provider.BouncyCastleFipsProvider -providerpath bc-fips.jar" +
+		" -destkeystore FILE.p12 -deststoretype PKCS12 converts it")
+	errJCEKS = errors.New("JCEKS stores are not read; keytool -importkeystore -srckeystore FILE -srcstoretype JCEKS" +
+		" -destkeystore FILE.p12 -deststoretype PKCS12 converts it")
+	errNoStore = errors.New("is no PEM, PKCS12 or JKS")
+)
+
+// readStore tells by the content what a store is, and reads it.
+func readStore(data []byte, password string) (entries, error) {
+	switch {
+	case bytes.HasPrefix(data, jksMagic):
+		return readJKS(data, password)
+	case bytes.HasPrefix(data, jceksMagic):
+		return entries{}, errJCEKS
+	case bytes.Contains(data, []byte("-----BEGIN ")):
+		return readPEM(data, password)
+	}
+	if c, err := x509.ParseCertificate(data); err == nil {
+		return entries{trusted: []*x509.Certificate{c}}, nil
+	}
+	var outer, first asn1.RawValue
+	if _, err := asn1.Unmarshal(data, &outer); err != nil || outer.Tag != asn1.TagSequence {
+		return entries{}, errNoStore
+	}
+	if _, err := asn1.Unmarshal(outer.Bytes, &first); err != nil {
+		return entries{}, errNoStore
+	}
+	if first.Class == asn1.ClassUniversal && first.Tag == asn1.TagSequence {
+		return entries{}, errBCFKS
+	}
+	return readPKCS12(data, password)
+}
+
+// readPEM takes the certificates, and the key if there is one, in any order. To
+// those who trust, each certificate is one to be trusted.
+func readPEM(data []byte, password string) (entries, error) {
+	var e entries
+	for {
+		var b *pem.Block
+		if b, data = pem.Decode(data); b == nil {
+			break
+		}
+		switch {
+		case b.Type == "CERTIFICATE" || b.Type == "TRUSTED CERTIFICATE" || b.Type == "X509 CERTIFICATE":
+			c, err := x509.ParseCertificate(b.Bytes)
+			if err != nil {
+				return e, fmt.Errorf("a certificate in it cannot be read: %w", err)
+			}
+			e.chain, e.trusted = append(e.chain, c), append(e.trusted, c)
+		case e.key == nil:
+			key, err := pemKey(b, password)
+			if err != nil {
+				return e, err
+			}
+			e.key = key
+		}
+	}
+	if e.key == nil && len(e.chain) == 0 {
+		return e, errors.New("has neither a certificate nor a key in PEM")
+	}
+	return e, nil
+}
+
+// pemKey is the key of a block, or nil if it has something else.
+func pemKey(b *pem.Block, password string) (key crypto.PrivateKey, err error) {
+	switch {
+	case b.Headers["DEK-Info"] != "":
+		return nil, errors.New("its key is encrypted in openssl's old way; openssl pkcs8 -topk8 -in FILE -out FILE.new makes one that is read")
+	case b.Type == "ENCRYPTED PRIVATE KEY":
+		der, err := decryptPKCS8(b.Bytes, password)
+		if err != nil {
+			return nil, err
+		}
+		key, err = x509.ParsePKCS8PrivateKey(der)
+		if err != nil {
+			return nil, errPassword // what a wrong key has made passed for a padding by chance
+		}
+		return key, nil
+	case b.Type == "PRIVATE KEY":
+		key, err = x509.ParsePKCS8PrivateKey(b.Bytes)
+	case b.Type == "RSA PRIVATE KEY":
+		key, err = x509.ParsePKCS1PrivateKey(b.Bytes)
+	case b.Type == "EC PRIVATE KEY":
+		key, err = x509.ParseECPrivateKey(b.Bytes)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("its key cannot be read: %w", err)
+	}
+	return key, nil
+}
+
+// of puts the name of the file before what is wrong with it, and the way out behind.
+func (s store) of(err error, password string) error {
+	if !errors.Is(err, errPassword) {
+		return fmt.Errorf("%s: %w", s.file, err)
+	}
+	if password == "" {
+		return fmt.Errorf("%s: it needs a password; give it in the environment as %s, or in the client configuration", s.file, s.env)
+	}
+	return fmt.Errorf("%s: %w; the password is in %s", s.file, err, s.where())
+}
+
+// where says where the password came from.
+func (s store) where() string {
+	switch {
+	case s.passwordFile != "":
+		return s.passwordFile
+	case s.password != "":
+		return "the client configuration"
+	}
+	return "the environment's " + s.env
+}
+
+// certificates are those to trust.
+func (s store) certificates(getenv func(string) string) ([]*x509.Certificate, error) {
+	data, password, err := s.read(getenv)
+	if err != nil {
+		return nil, err
+	}
+	e, err := readStore(data, password)
+	if err == nil && len(e.trusted) == 0 {
+		err = errors.New("has no certificate to trust")
+	}
+	if err != nil {
+		return nil, s.of(err, password)
+	}
+	return e.trusted, nil
+}
+
+// identity is the own certificate with its chain and its key, which may be in a file
+// of its own.
+func (s store) identity(keyFile string, getenv func(string) string) (*tls.Certificate, error) {
+	data, password, err := s.read(getenv)
+	if err != nil {
+		return nil, err
+	}
+	e, err := readStore(data, password)
+	if err != nil {
+		return nil, s.of(err, password)
+	}
+	key := store{file: keyFile, password: s.password, passwordFile: s.passwordFile, env: s.env}
+	if keyFile != "" {
+		if data, err = readFile(keyFile); err != nil {
+			return nil, err
+		}
+		other, err := readStore(data, password)
+		if err != nil {
+			return nil, key.of(err, password)
+		}
+		e.key = other.key
+	} else {
+		key = s
+	}
+	switch {
+	case e.locked:
+		return nil, s.of(errPassword, "")
+	case len(e.chain) == 0:
+		return nil, s.of(errors.New("has no certificate of a client"), "")
+	case e.key == nil:
+		return nil, key.of(errors.New("has no key; -key names the file that has it"), "")
+	}
+	return pair(e, s.file)
+}
+
+// pair puts the certificate of the key first.
+func pair(e entries, file string) (*tls.Certificate, error) {
+	signer, ok := e.key.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("%s: a key of this kind cannot sign", file)
+	}
+	public, ok := signer.Public().(interface{ Equal(crypto.PublicKey) bool })
+	if !ok {
+		return nil, fmt.Errorf("%s: a key of this kind is not known", file)
+	}
+	c := &tls.Certificate{PrivateKey: e.key}
+	for _, cert := range e.chain {
+		if c.Leaf == nil && public.Equal(cert.PublicKey) {
+			c.Leaf = cert
+			c.Certificate = append([][]byte{cert.Raw}, c.Certificate...)
+		} else {
+			c.Certificate = append(c.Certificate, cert.Raw)
+		}
+	}
+	if c.Leaf == nil {
+		return nil, fmt.Errorf("%s: the key is that of another certificate", file)
+	}
+	return c, nil
+}

@@ -1,0 +1,172 @@
+package secure
+
+import (
+	"encoding/asn1"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The files of testdata are keytool's and openssl's, for one key of CN=fixture; the
+// password is changeit where there is one.
+const password = "changeit"
+
+func fixture(t testing.TB, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func environment(vars map[string]string) func(string) string {
+	return func(name string) string { return vars[name] }
+}
+
+// Stores are told apart by what is in them: none of these has an extension.
+func TestStores(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		files   string // one after the other
+		key     bool
+		trusted int
+	}{
+		{"key.p12", true, 1},
+		{"key.jks", true, 1},
+		{"openssl.p12", true, 1},
+		{"trust.p12", false, 1},
+		{"trust.jks", false, 1},
+		{"cert.pem", false, 1},
+		{"cert.der", false, 1},
+		{"cert.pem key.pem", true, 1},
+		{"key.pem cert.pem", true, 1},
+		{"ec.pem cert.pem", true, 1},
+		{"locked.pem cert.pem cert.pem", true, 2},
+	} {
+		var data []byte
+		for f := range strings.FieldsSeq(c.files) {
+			data = append(data, fixture(t, f)...)
+		}
+		file := filepath.Join(dir, "store")
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := store{file: file, password: password, env: keyPasswordName}
+		trusted, err := s.certificates(environment(nil))
+		if err != nil || len(trusted) != c.trusted || trusted[0].Subject.CommonName != "fixture" {
+			t.Errorf("%s: trusts %d, %v", c.files, len(trusted), err)
+		}
+		id, err := s.identity("", environment(nil))
+		if c.key != (err == nil) || c.key && (id.Leaf.Subject.CommonName != "fixture" || id.PrivateKey == nil) {
+			t.Errorf("%s: identity %v, %v", c.files, id != nil, err)
+		}
+	}
+}
+
+func TestPasswords(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "password")
+	if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := environment(map[string]string{keyPasswordName: password})
+	for _, s := range []store{
+		{password: password},
+		{passwordFile: file},
+		{passwordFile: file, password: "of no account, as to Java"},
+		{},
+	} {
+		s.file, s.env = "testdata/key.p12", keyPasswordName
+		if _, err := s.identity("", env); err != nil {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
+	// Java takes the certificates of a JKS store without a password.
+	for _, file := range []string{"testdata/trust.jks", "testdata/key.jks"} {
+		if trusted, err := (store{file: file}).certificates(environment(nil)); err != nil || len(trusted) != 1 {
+			t.Errorf("%s: %d, %v", file, len(trusted), err)
+		}
+	}
+}
+
+// Each way a store can fail names the file and the way out, and never the password.
+func TestBadStores(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, data []byte) string {
+		t.Helper()
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	bcfks, err := asn1.Marshal(struct{ A, B struct{ N int } }{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	jks := fixture(t, "key.jks")
+	const wrong = "s3cr3t-but-wrong"
+	for _, c := range []struct {
+		file, key, password, want string
+	}{
+		{"testdata/nowhere", "", "", "there is no file testdata/nowhere"},
+		{"testdata", "", "", "testdata is a directory"},
+		{"testdata/key.p12", "", wrong, "testdata/key.p12: wrong password, or a damaged file; the password is in the client configuration"},
+		{"testdata/key.jks", "", wrong, "testdata/key.jks: wrong password"},
+		{"testdata/trust.p12", "", wrong, "wrong password"},
+		{"testdata/key.p12", "", "", "testdata/key.p12: it needs a password; give it in the environment as ZKSH_KEYSTORE_PASSWORD"},
+		{"testdata/key.jks", "", "", "needs a password"},
+		{"testdata/cert.pem", "testdata/locked.pem", wrong, "testdata/locked.pem: wrong password"},
+		{"testdata/cert.pem", "testdata/locked.pem", "", "testdata/locked.pem: it needs a password"},
+		{"testdata/cert.pem", "testdata/old.pem", password, "openssl pkcs8 -topk8"},
+		{"testdata/cert.pem", "testdata/older.pem", password, "openssl pkcs8 -topk8"},
+		{"testdata/cert.pem", "testdata/cert.pem", "", "testdata/cert.pem: has no key; -key names the file that has it"},
+		{"testdata/cert.pem", "", "", "has no key"},
+		{"testdata/key.pem", "", "", "has no certificate"},
+		{"testdata/key.jceks", "", password, "keytool -importkeystore -srckeystore FILE -srcstoretype JCEKS"},
+		{write("bcfks", bcfks), "", password, "keytool -importkeystore -srckeystore FILE -srcstoretype BCFKS"},
+		{write("garbage", []byte("garbage")), "", "", "is no PEM, PKCS12 or JKS"},
+		{write("empty", nil), "", "", "is no PEM, PKCS12 or JKS"},
+		{write("cut", jks[:len(jks)/2]), "", password, "damaged"},
+		{write("odd.pem", []byte("-----BEGIN NONSENSE-----\nAAAA\n-----END NONSENSE-----\n")), "", "", "has neither a certificate nor a key in PEM"},
+		{write("large", make([]byte, maxFile+1)), "", "", "no such file has more than"},
+	} {
+		s := store{file: c.file, password: c.password, env: keyPasswordName}
+		_, err := s.identity(c.key, environment(nil))
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), wrong) {
+			t.Errorf("%s %s: %v", c.file, c.key, err)
+		}
+	}
+}
+
+// bomb has what a store has before its contents: a number of rounds behind a salt.
+func bomb(t testing.TB, rounds int) []byte {
+	t.Helper()
+	type mac struct {
+		Digest, Salt []byte
+		Rounds       int
+	}
+	b, err := asn1.Marshal(struct {
+		Version int
+		Mac     mac
+	}{3, mac{[]byte("x"), []byte("salt"), rounds}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// A file whose keys would take minutes to derive is refused at once.
+func TestIterationBombs(t *testing.T) {
+	for _, name := range []string{"key.p12", "openssl.p12", "trust.p12"} {
+		left := 2000 // keytool has 10,000, openssl 2,048
+		if err := boundRounds(fixture(t, name), &left, 0); err == nil {
+			t.Errorf("%s: the rounds were not found", name)
+		}
+	}
+	if _, err := readStore(bomb(t, 1<<40), password); err == nil || !strings.Contains(err.Error(), "rounds of hashing") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,94 @@
+package secure
+
+import (
+	"crypto/tls"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// versionNames are Java's names of protocols.
+var versionNames = map[string]uint16{
+	"TLSv1": tls.VersionTLS10, "TLSv1.1": tls.VersionTLS11, "TLSv1.2": tls.VersionTLS12, "TLSv1.3": tls.VersionTLS13,
+}
+
+// versions are the lowest and the highest protocol: TLS 1.2 and 1.3 unless the client
+// configuration has others.
+func (a *asked) versions() (lowest, highest uint16, err error) {
+	names := a.protocols
+	if len(names) == 0 && a.protocol != "" && a.protocol != "TLS" && a.protocol != "Default" {
+		names = []string{a.protocol}
+	}
+	if len(names) == 0 {
+		return tls.VersionTLS12, tls.VersionTLS13, nil
+	}
+	var have []uint16
+	for _, n := range names {
+		v, known := versionNames[n]
+		if !known {
+			return 0, 0, fmt.Errorf("%s: %q is no protocol that zksh speaks; there are TLSv1.2 and TLSv1.3, and TLSv1 and TLSv1.1 for old servers", a.source, n)
+		}
+		have = append(have, v)
+	}
+	lowest, highest = slices.Min(have), slices.Max(have)
+	for v := lowest; v <= highest; v++ {
+		if !slices.Contains(have, v) {
+			return 0, 0, fmt.Errorf("%s: the protocols leave out %s between others, which zksh cannot do", a.source, tls.VersionName(v))
+		}
+	}
+	return lowest, highest, nil
+}
+
+// limit allows the named cipher suites alone, if there are any. Those of TLS 1.3 are
+// not to be chosen from in crypto/tls: whether one of them was agreed on is looked at
+// when the connection is there. Names that are left out narrow what is allowed.
+func (t *TLS) limit(names []string) (remark string, err error) {
+	var lacking []string
+	before, since := false, false // TLS 1.3
+	for _, name := range names {
+		if name == "TLS_EMPTY_RENEGOTIATION_INFO_SCSV" { // a mark, and no suite
+			continue
+		}
+		s := findSuite(name)
+		if s == nil {
+			lacking = append(lacking, name)
+			continue
+		}
+		t.allowed = append(t.allowed, s.ID)
+		if slices.Contains(s.SupportedVersions, tls.VersionTLS13) {
+			since = true
+		} else {
+			before = true
+			t.suites = append(t.suites, s.ID)
+		}
+	}
+	if len(lacking) > 0 {
+		remark = "cipher suites that zksh lacks are left out: " + strings.Join(lacking, ", ")
+	}
+	switch {
+	case len(names) == 0:
+		return "", nil
+	case !before && !since:
+		return "", fmt.Errorf("zksh knows none of the cipher suites %s", strings.Join(names, ", "))
+	case !before:
+		t.min = tls.VersionTLS13
+	case !since:
+		t.max = min(t.max, tls.VersionTLS12)
+	}
+	if t.min > t.max {
+		return "", fmt.Errorf("the cipher suites %s do not go with the protocols", strings.Join(names, ", "))
+	}
+	return remark, nil
+}
+
+// findSuite knows a suite by its name, which is Java's as well, but for SSL_ where that
+// is older than TLS.
+func findSuite(name string) *tls.CipherSuite {
+	name = "TLS_" + strings.TrimPrefix(strings.TrimPrefix(name, "SSL_"), "TLS_")
+	for _, s := range slices.Concat(tls.CipherSuites(), tls.InsecureCipherSuites()) {
+		if s.Name == name {
+			return s
+		}
+	}
+	return nil
+}

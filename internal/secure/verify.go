@@ -1,0 +1,171 @@
+package secure
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+)
+
+// crypto/tls does not verify names that stand in the subject alone, but Java does, and
+// ZooKeeper's own guide makes such certificates. So verify does all of it, and
+// InsecureSkipVerify is set only to have crypto/tls leave it to us.
+
+// verify looks at the server's certificate: its chain, and that it has one of these
+// names.
+func (t *TLS) verify(cs tls.ConnectionState, names []string) error {
+	if len(t.allowed) > 0 && !slices.Contains(t.allowed, cs.CipherSuite) {
+		return problem("the server chose the cipher suite "+tls.CipherSuiteName(cs.CipherSuite)+", which the client configuration does not allow", nil)
+	}
+	if t.insecure {
+		return nil
+	}
+	if len(cs.PeerCertificates) == 0 {
+		return problem("the server shows no certificate", nil)
+	}
+	leaf := cs.PeerCertificates[0]
+	now := time.Now()
+	opts := x509.VerifyOptions{CurrentTime: now, Intermediates: x509.NewCertPool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+	for _, c := range cs.PeerCertificates[1:] {
+		opts.Intermediates.AddCert(c)
+	}
+	if t.trusted != nil { // otherwise the system's
+		opts.Roots = x509.NewCertPool()
+		for _, c := range t.trusted {
+			opts.Roots.AddCert(c)
+		}
+	}
+	if _, err := leaf.Verify(opts); err != nil {
+		return t.chainProblem(leaf, cs.PeerCertificates, now, err)
+	}
+	if t.anyName {
+		return nil
+	}
+	for _, name := range names {
+		if named(leaf, name) {
+			return nil
+		}
+	}
+	return nameProblem(leaf, names)
+}
+
+// chainProblem words why a chain is not trusted, and the way out.
+func (t *TLS) chainProblem(leaf *x509.Certificate, chain []*x509.Certificate, now time.Time, err error) error {
+	whose := "the server's certificate, " + subject(leaf) + ","
+	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok && e.Reason == x509.Expired && e.Cert != nil {
+		if !bytes.Equal(e.Cert.Raw, leaf.Raw) {
+			whose = "the authority of the server's certificate, " + subject(e.Cert) + ","
+		}
+		return problem(whose+" "+outOfTime(e.Cert, now), err)
+	}
+	if errors.As(err, new(x509.UnknownAuthorityError)) {
+		top := chain[len(chain)-1]
+		for _, c := range t.trusted {
+			if bytes.Equal(c.RawSubject, top.RawIssuer) && (now.After(c.NotAfter) || now.Before(c.NotBefore)) {
+				return problem("the authority of the server's certificate, "+subject(c)+", "+outOfTime(c, now), err)
+			}
+		}
+		by := "it has signed itself"
+		if !bytes.Equal(leaf.RawIssuer, leaf.RawSubject) {
+			by = "it was issued by " + name(top.Issuer.String())
+		}
+		return problem(whose+" is of no authority that is trusted ("+by+"); -cacert FILE names the right one", err)
+	}
+	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok && e.Reason == x509.IncompatibleUsage {
+		return problem(whose+" is not meant for servers (extended key usage); the server needs another", err)
+	}
+	return problem(whose+" is not accepted: "+strings.TrimPrefix(err.Error(), "x509: "), err)
+}
+
+func outOfTime(c *x509.Certificate, now time.Time) string {
+	if now.Before(c.NotBefore) {
+		return "is not valid before " + c.NotBefore.UTC().Format(time.DateTime) + " UTC; is the clock here right?"
+	}
+	return "expired on " + c.NotAfter.UTC().Format(time.DateTime) + " UTC; the server needs a new one"
+}
+
+func nameProblem(leaf *x509.Certificate, names []string) error {
+	has := alternatives(leaf)
+	for i, n := range has {
+		has[i] = name(n)
+	}
+	if len(has) == 0 && !hasAlternatives(leaf) {
+		has = []string{name(leaf.Subject.CommonName)}
+	}
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = name(n)
+	}
+	text := "the server's certificate is for " + strings.Join(has, ", ")
+	if strings.Join(has, "") == "" {
+		text = "the server's certificate has no name"
+	}
+	return problem(text+", not for "+strings.Join(quoted, " or ")+"; -tls-name NAME connects to it all the same", nil)
+}
+
+// name makes what a certificate says printable.
+func name(s string) string {
+	q := fmt.Sprintf("%q", s)
+	return q[1 : len(q)-1]
+}
+
+func subject(c *x509.Certificate) string { return name(c.Subject.String()) }
+
+// alternatives are the names and addresses in a certificate's extension.
+func alternatives(c *x509.Certificate) []string {
+	all := append([]string(nil), c.DNSNames...)
+	for _, ip := range c.IPAddresses {
+		all = append(all, ip.String())
+	}
+	return all
+}
+
+// hasAlternatives is true as well for a certificate that has names of other kinds.
+func hasAlternatives(c *x509.Certificate) bool {
+	return len(c.DNSNames)+len(c.IPAddresses)+len(c.EmailAddresses)+len(c.URIs) > 0
+}
+
+// named tells whether a certificate is for a host, as ZooKeeper's ZKHostnameVerifier
+// does: by the alternative names, and only if there are none by the common name.
+func named(c *x509.Certificate, host string) bool {
+	host = strings.TrimSuffix(host, ".")
+	if ip := net.ParseIP(host); ip != nil {
+		if !hasAlternatives(c) {
+			return c.Subject.CommonName == host
+		}
+		for _, own := range c.IPAddresses {
+			if own.Equal(ip) {
+				return true
+			}
+		}
+		return false
+	}
+	if !hasAlternatives(c) {
+		return matches(host, c.Subject.CommonName)
+	}
+	for _, own := range c.DNSNames {
+		if matches(host, own) {
+			return true
+		}
+	}
+	return false
+}
+
+// matches compares a name with a pattern, in which one star stands for a part of a
+// name without a dot.
+func matches(host, pattern string) bool {
+	host, pattern = strings.ToLower(host), strings.ToLower(pattern)
+	before, after, star := strings.Cut(pattern, "*")
+	if !star {
+		return host == pattern && host != ""
+	}
+	if len(host) < len(before)+len(after) || !strings.HasPrefix(host, before) || !strings.HasSuffix(host, after) {
+		return false
+	}
+	return !strings.Contains(host[len(before):len(host)-len(after)], ".")
+}
