@@ -35,6 +35,9 @@ var connectCommand = &Command{
 		if err := closing(ctx, func(ctx context.Context) error { return env.Session.Connect(ctx, spec) }); err != nil {
 			return err
 		}
+		for _, remark := range env.Session.Secure().Remarks {
+			env.Screen.Note(remark)
+		}
 		if err := env.Session.Ready(ctx); err != nil {
 			return err
 		}

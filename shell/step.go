@@ -1,0 +1,116 @@
+package shell
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
+)
+
+// step is a line on its way. It is its command's Screen, and keeps what is to be
+// printed.
+type step struct {
+	commands.Screen
+	number int
+	cmd    string
+	line   commands.Line
+	before error // told of this line already: what had gone when it came
+	trip   *zkconn.Trip
+	shown  []func(*Shell) error
+	err    error
+	ended  chan struct{} // closed when the command has ended
+
+	gathered *gathering // nil: it answers as its command does
+}
+
+func newStep(l batchLine) *step {
+	return &step{number: l.number, err: l.err}
+}
+
+// begun tells whether the step's request has been handed over, or never will be.
+func (st *step) begun() bool {
+	select {
+	case <-st.trip.Sent:
+	case <-st.ended:
+	default:
+		return false
+	}
+	return true
+}
+
+// sent tells of a step that has ended whether a server may have got its request.
+func (st *step) sent() bool {
+	select {
+	case <-st.trip.Sent:
+		return !errors.As(st.err, new(*zkconn.UnsentError))
+	default:
+		return false
+	}
+}
+
+// cutOff tells an error that is not the answer to its request: the connection has
+// broken, or the batch is interrupted.
+func cutOff(err error) bool {
+	return errors.As(err, new(*zkconn.LostError)) || errors.As(err, new(*zkconn.AbandonedError)) ||
+		errors.As(err, new(*zkconn.UnsentError)) || errors.Is(err, errInterrupted) || errors.Is(err, errTerminated)
+}
+
+// cutError says what is known of lines whose answers have not come.
+type cutError struct {
+	before int // the first of them
+	sent   int // the last that may be done; 0: none
+	unsent int // the last of those that were not sent; 0: none
+	cause  error
+}
+
+func newCutError(steps []*step) *cutError {
+	e := &cutError{before: steps[0].number, cause: steps[0].err}
+	for _, st := range steps {
+		if st.sent() {
+			e.sent = st.number
+		} else {
+			e.unsent = st.number
+		}
+	}
+	return e
+}
+
+// Error relies on what a server does: it carries the requests of a connection out in
+// their order, and when it stops, none behind the first that it has not carried out.
+func (e *cutError) Error() string {
+	why := "the connection broke"
+	for _, end := range []error{errInterrupted, errTerminated} {
+		if errors.Is(e.cause, end) {
+			why = end.Error()
+		}
+	}
+	text := fmt.Sprintf("%s: the lines before %d are done", why, e.before)
+	if e.sent > 0 {
+		text += fmt.Sprintf(", those from %d to %d may be done, in this order and with no gap, and nothing behind them is", e.before, e.sent)
+	}
+	if e.unsent > 0 {
+		text += fmt.Sprintf("; up to %d nothing was sent", e.unsent)
+	}
+	return text
+}
+
+// Unwrap gives the first line's error.
+func (e *cutError) Unwrap() error { return e.cause }
+
+// Print is part of commands.Screen.
+func (st *step) Print(v render.Value) error {
+	st.shown = append(st.shown, func(s *Shell) error { return wrapWrite(s.screen.answer(v)) })
+	return nil
+}
+
+// Note is part of commands.Screen.
+func (st *step) Note(text string) {
+	st.shown = append(st.shown, func(s *Shell) error { s.env.Screen.Note(text); return nil })
+}
+
+// Alert is part of commands.Screen.
+func (st *step) Alert(text string) {
+	st.shown = append(st.shown, func(s *Shell) error { s.env.Screen.Alert(text); return nil })
+}
