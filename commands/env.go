@@ -111,7 +111,7 @@ var Statuses = []struct {
 	Codes   string
 }{
 	{StatusOK, "everything succeeded", ""},
-	{StatusFailed, "a command failed", "ZooKeeper's name of the refusal (NoNode, NoAuth, NodeExists, BadVersion, NotEmpty …), else Failed"},
+	{StatusFailed, "a command failed", "ZooKeeper's name of the refusal (NoNode, NoAuth, NodeExists, BadVersion, NotEmpty …), NoWrites (switched off there), else Failed"},
 	{StatusUsage, "wrong usage: nothing was done", "Usage"},
 	{StatusNoServer, "no server could be reached, or the session was lost",
 		"NoServer, NotSent (surely without effect), ConnectionLoss (maybe not), SessionExpired, AuthFailed, NotConnected"},

@@ -184,14 +184,18 @@ func (s *Shell) readWords(words []commands.Word) (commands.Line, error) {
 // the leave of a person who is not there.
 func (s *Shell) refuseWrites(l commands.Line) error {
 	where := cmp.Or(s.cfg.Session.Cluster(), "this server")
+	var err error
 	switch writes := s.cfg.Session.Writes(); {
 	case !l.Writes():
+		return nil
 	case writes == zkconn.WritesNever:
-		return fmt.Errorf("%w, on %s (writes = never, or --no-write): nothing was done", zkconn.ErrNoWrites, where)
+		err = fmt.Errorf("%w, on %s (writes = never, or --no-write): nothing was done", zkconn.ErrNoWrites, where)
 	case writes == zkconn.WritesAsk && !s.cfg.Yes && s.policy.mode() != commands.ByHand:
-		return fmt.Errorf("a write on %s needs leave (writes = ask), and there is nobody to ask; --yes gives it: nothing was done", where)
+		err = fmt.Errorf("a write on %s needs leave (writes = ask), and there is nobody to ask; --yes gives it: nothing was done", where)
+	default:
+		return nil
 	}
-	return nil
+	return &commands.StatusError{Status: commands.StatusFailed, Code: "NoWrites", Err: err}
 }
 
 // leaveToWrite asks the person at the terminal before a line writes, where that is to
