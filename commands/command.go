@@ -66,8 +66,10 @@ type Kind int
 
 // The kinds of positional words.
 const (
-	Path Kind = iota
-	Data      // anything: nothing is proposed
+	Path     Kind = iota
+	Folder        // a path that the command itself takes as relative
+	ClientID      // a path, or another name of a session
+	Data          // anything: nothing is proposed
 	ACL
 	Scheme
 	LineNumber // of the history
@@ -122,6 +124,7 @@ type Line struct {
 	fs   *pflag.FlagSet
 	run  Run
 	args []string
+	own  int // how many of the args stood before --
 }
 
 // Read takes the words that follow the command's name. The error is pflag.ErrHelp
@@ -139,6 +142,17 @@ func (c *Command) Read(env *Env, words []Word) (Line, error) {
 
 // Run carries the line out.
 func (l Line) Run(ctx context.Context, env *Env) error { return l.c.usage(l.run(ctx, env, l.args)) }
+
+// At is the line with its paths as resolve gives them.
+func (l Line) At(resolve func(path string) string) Line {
+	l.args = slices.Clone(l.args)
+	for i := range l.own {
+		if l.c.Params[i].Kind == Path {
+			l.args[i] = resolve(l.args[i])
+		}
+	}
+	return l
+}
 
 // OneRequest is what the Command says of it.
 func (l Line) OneRequest() bool { return l.c.OneRequest != nil && l.c.OneRequest(l.fs) }
@@ -184,7 +198,7 @@ func (c *Command) read(words []Word) (l Line, err error) {
 	if err := c.count(args); err != nil {
 		return l, err
 	}
-	return Line{c, fs, run, append(args, rest...)}, nil
+	return Line{c, fs, run, append(args, rest...), len(args)}, nil
 }
 
 // takesRest tells whether the words behind -- go to the command as they are.

@@ -142,8 +142,12 @@ func (h *byHand) keep(line string) {
 	}
 }
 
+// shownFolder is how much of the folder stands in the prompt, in columns.
+const shownFolder = 24
+
 // prompt is zkCli's: the connect string, the state, the number of the next line.
-// Locks are counted behind the state once there are any.
+// Locks are counted behind the state once there are any, and then comes the folder
+// unless it is the root.
 func (h *byHand) prompt() line.Prompt {
 	s := h.s
 	state, locks := s.cfg.Session.State(), ""
@@ -156,8 +160,14 @@ func (h *byHand) prompt() line.Prompt {
 			locks = fmt.Sprintf(", %d locks", n)
 		}
 	}
+	folder, moved := s.folder.here()
+	if moved && folder != "/" {
+		folder = " " + render.CutMiddle(render.Safe(folder), shownFolder, shownFolder/2)
+	} else {
+		folder = ""
+	}
 	return line.Prompt{
-		Text:  fmt.Sprintf("[zk: %s(%s%s) %d] ", s.cfg.Session.Servers().Spec, state, locks, s.lines.Len()),
+		Text:  fmt.Sprintf("[zk: %s(%s%s)%s %d] ", s.cfg.Session.Servers().Spec, state, locks, folder, s.lines.Len()),
 		Alert: state != zkconn.StateConnected,
 	}
 }

@@ -22,6 +22,7 @@ type completer struct {
 	registry *commands.Registry
 	lines    *history.List
 	nodes    *nodeCache
+	folder   *folder
 }
 
 // maxProposals is how many proposals a menu offers.
@@ -114,8 +115,12 @@ func (c *completer) propose(p *partial) choices {
 // values proposes positional words.
 func (c *completer) values(param commands.Param, p *partial) choices {
 	switch param.Kind {
-	case commands.Path:
-		return c.paths(p)
+	case commands.Path, commands.ClientID:
+		here, moved := c.folder.here()
+		return c.paths(p, here, moved && param.Kind == commands.Path)
+	case commands.Folder:
+		here, _ := c.folder.here()
+		return c.paths(p, here, true)
 	case commands.CommandName:
 		return c.commandNames(p)
 	case commands.Choice:
@@ -196,26 +201,41 @@ func aclEntries(p *partial) choices {
 	return fitting(p.text, list)
 }
 
-// paths proposes the children of the znode that the path leads to so far. No
-// blank follows a path: it may go on.
-func (c *completer) paths(p *partial) choices {
+// paths proposes the children of the znode that the path leads to so far, from here if
+// it is relative and may be. No blank follows a path: it may go on.
+func (c *completer) paths(p *partial, here string, relative bool) choices {
 	text := p.text
-	if text == "" {
+	switch {
+	case text == "" && here == "/" || text == "" && !relative:
 		text = "/"
+	case relative && (text == "~" || text == ".." || text != "" && text[0] != '/' && strings.HasSuffix(text, "/..")):
+		return choices{list: []choice{{word: text + "/", goesOn: true}}}
 	}
 	at := strings.LastIndexByte(text, '/')
-	if at < 0 || text[0] != '/' {
+	head, prefix := text[:at+1], text[at+1:]
+	parent := strings.TrimSuffix(head, "/")
+	switch {
+	case text != "" && text[0] == '/':
+		parent = text[:max(at, 1)]
+	case !relative:
 		return choices{}
+	case at < 0:
+		parent = here
+	default:
+		parent = below(here, parent)
 	}
-	parent, prefix := text[:max(at, 1)], text[at+1:]
 	names, known := c.nodes.children(parent, prefix)
 	found := choices{pending: !known}
 	for _, name := range names[:min(len(names), maxProposals)] {
-		found.list = append(found.list, choice{word: text[:at+1] + name, label: render.Safe(name), goesOn: true})
+		word := head + name
+		if word == "~" { // alone it is the root
+			word = "./~"
+		}
+		found.list = append(found.list, choice{word: word, label: render.Safe(name), goesOn: true})
 	}
 	if more := len(names) - len(found.list); more > 0 {
 		found.list[0].about = fmt.Sprintf("and %d more", more)
-		found.last = text[:at+1] + names[len(names)-1] // they are sorted
+		found.last = head + names[len(names)-1] // they are sorted
 	}
 	return found
 }

@@ -85,7 +85,7 @@ func TestComplete(t *testing.T) {
 		"/with blank": {"child one", "child two"},
 	}), "ls /", "addauth digest user:secret", "get /app")
 	for before, want := range map[string]string{
-		"":                               "ls|ls2|get|stat|exists|create|set|delete|deleteall|rmr|getAllChildrenNumber|getAcl|setAcl|addauth|setquota|listquota|delquota|addWatch|removewatches|getEphemerals|connect|close|sync|whoami|version|config|reconfig|traffic|help|history|redo|printwatches|quit|exit",
+		"":                               "ls|ls2|get|stat|exists|create|set|delete|deleteall|rmr|getAllChildrenNumber|getAcl|setAcl|addauth|setquota|listquota|delquota|addWatch|removewatches|getEphemerals|connect|close|sync|whoami|version|config|reconfig|traffic|help|history|redo|printwatches|quit|exit|cd|pwd",
 		"cre":                            "create",
 		"  exi":                          "  exists|  exit",
 		"create":                         "", // it is all there
@@ -345,4 +345,35 @@ func TestNodeCacheTires(t *testing.T) {
 	if !cache.followed() {
 		t.Error("it does not go on after a key")
 	}
+}
+
+func TestBelow(t *testing.T) {
+	for _, c := range [][3]string{
+		{"/a", "b", "/a/b"}, {"/", "b", "/b"}, {"/a", "b/", "/a/b/"}, {"/a", ".", "/a"}, {"/a", "./b", "/a/b"},
+		{"/a/b", "..", "/a"}, {"/a/b", "../c", "/a/c"}, {"/a", "../../..", "/"}, {"/a", "../", "/"}, {"/a", "b/..", "/a"},
+		{"/a", "~", "/"}, {"/a", "~/b", "/b"}, {"/a", "~b", "/a/~b"}, {"/a", "./~", "/a/~"},
+		{"/a", "", ""}, {"/a", "/b/../c", "/b/../c"}, {"/a", "b//c", "/a/b//c"}, {"/a", "...", "/a/..."}, {"/a", "文 件", "/a/文 件"},
+	} {
+		if got := below(c[0], c[1]); got != c[2] {
+			t.Errorf("below(%q, %q) = %q, want %q", c[0], c[1], got, c[2])
+		}
+	}
+}
+
+func TestCompletesFromAFolder(t *testing.T) {
+	c := newCompletion(t, newNodes(map[string][]string{"/": {"f", "g"}, "/f": {"a", "文 件", "~"}, "/f/a": {"x"}}))
+	servers := "one"
+	c.folder.servers = func() string { return servers }
+	eventually(t, c, "cd /", "cd /f|cd /g")
+	eventually(t, c, "cd f", "") // there is nothing to add
+	eventually(t, c, "ls f", "")
+	c.folder.move("/f")
+	eventually(t, c, "ls ", `ls a|ls ./~|ls "文 件"`)
+	eventually(t, c, "cd a/", "cd a/x")
+	eventually(t, c, "get ..", "get ../")
+	eventually(t, c, "get ../", "get ../f|get ../g")
+	eventually(t, c, "get ~/f/a/", "get ~/f/a/x")
+	eventually(t, c, "get /f/a/", "get /f/a/x")
+	servers = "another"
+	eventually(t, c, "ls ", "ls /f|ls /g")
 }

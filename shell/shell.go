@@ -75,6 +75,7 @@ type Shell struct {
 	lines     history.List
 	recall    *history.Recall
 	completer *completer
+	folder    folder
 	number    int   // of the line being run
 	left      *work // what did not end when it was cancelled; the loop has ended then
 
@@ -91,8 +92,9 @@ func New(cfg Config) *Shell {
 	if cfg.Out.TTY && cfg.Out.Size != nil {
 		s.screen.printer.Width = func() int { columns, _ := cfg.Out.Size(); return columns }
 	}
-	s.registry = commands.NewRegistry(append(cfg.Commands, s.builtins())...)
-	s.completer = &completer{registry: s.registry, lines: &s.lines}
+	s.registry = commands.NewRegistry(append(cfg.Commands, s.builtins(), s.folderCommands())...)
+	s.folder.servers = func() string { return cfg.Session.Servers().Spec }
+	s.completer = &completer{registry: s.registry, lines: &s.lines, folder: &s.folder}
 	s.env = &commands.Env{Session: cfg.Session, Version: cfg.Version, Screen: front{s}, Streams: cfg.Streams}
 	return s
 }
@@ -155,7 +157,10 @@ func (s *Shell) readWords(words []commands.Word) (commands.Line, error) {
 	if errors.Is(err, pflag.ErrHelp) {
 		return s.registry.Find("help").Read(s.env, []commands.Word{{Text: name}})
 	}
-	return l, err
+	if err != nil {
+		return l, err
+	}
+	return l.At(s.folder.resolve), nil
 }
 
 // run carries a line out. What ended its context is its error.
