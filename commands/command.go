@@ -154,6 +154,23 @@ func (l Line) At(resolve func(path string) string) Line {
 	return l
 }
 
+// Do carries a line out.
+type Do func(ctx context.Context, env *Env) error
+
+// Around carries a line out in a way of its own, by do.
+type Around func(ctx context.Context, env *Env, do Do) error
+
+// Within is the line carried out by around. It runs alone.
+func (l Line) Within(around Around) Line {
+	inner := l
+	l.c = &Command{Name: l.c.Name, Args: l.c.Args, Example: l.c.Example, Params: l.c.Params, Quota: l.c.Quota}
+	l.run = func(ctx context.Context, env *Env, _ []string) error { return around(ctx, env, inner.Run) }
+	return l
+}
+
+// Program tells whether the line has a program to run behind --.
+func (l Line) Program() bool { return len(l.args) > l.own }
+
 // OneRequest is what the Command says of it.
 func (l Line) OneRequest() bool { return l.c.OneRequest != nil && l.c.OneRequest(l.fs) }
 

@@ -75,7 +75,7 @@ func (s *Shell) history(_ context.Context, env *commands.Env, _ []string) error 
 	return env.Screen.Print(render.Answer{Words: words.String(), JSON: last})
 }
 
-func (s *Shell) redo(ctx context.Context, _ *commands.Env, args []string) error {
+func (s *Shell) redo(ctx context.Context, env *commands.Env, args []string) error {
 	n, err := javaDecode(args[0])
 	if err != nil {
 		return commands.Misuse("%q is no number of a line", args[0])
@@ -84,12 +84,13 @@ func (s *Shell) redo(ctx context.Context, _ *commands.Env, args []string) error 
 	if !ok || n >= s.number {
 		return errors.New("Command index out of range")
 	}
-	if words, err := split(line); err == nil && words[0].Text == "redo" {
+	command, _, _ := cutOutlet(line)
+	if words, err := split(command); err == nil && len(words) > 0 && words[0].Text == "redo" {
 		return errors.New("No redoing redos")
 	}
 	s.lines.Replace(s.number, line)
 	s.policy.redoing(line)
-	_, err = s.runText(ctx, line)
+	_, err = s.runText(ctx, env, line)
 	return err
 }
 

@@ -279,6 +279,9 @@ func (s *Shell) watchEvents(ctx context.Context) {
 	for {
 		select {
 		case <-s.cfg.Session.EventsReady():
+			if s.lent.Load() { // they are shown when the line has ended
+				continue
+			}
 			if err := tty.Quietly(s.showEvents); err != nil {
 				s.report("", err)
 			}

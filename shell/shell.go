@@ -81,6 +81,7 @@ type Shell struct {
 
 	eventMu sync.Mutex  // held while events are shown: they keep their order
 	watches atomic.Bool // printwatches
+	lent    atomic.Bool // by hand: a program has the terminal, and events wait
 }
 
 // New makes a Shell.
@@ -125,25 +126,35 @@ func blankOrComment(line string) bool {
 // runLine runs one line and returns the name of its command as well.
 func (s *Shell) runLine(ctx context.Context, line string) (string, error) {
 	s.number = s.lines.Add(line)
-	return s.runText(ctx, line)
+	return s.runText(ctx, s.env, line)
 }
 
-func (s *Shell) runText(ctx context.Context, line string) (string, error) {
+func (s *Shell) runText(ctx context.Context, env *commands.Env, line string) (string, error) {
 	cmd, l, err := s.read(line)
 	if err == nil {
-		err = run(ctx, s.env, l)
+		err = run(ctx, env, l)
 	}
 	return cmd, err
 }
 
 // read takes a line apart, and names its command.
 func (s *Shell) read(line string) (cmd string, l commands.Line, err error) {
+	line, mark, rest := cutOutlet(line)
 	words, err := split(line)
 	if err != nil {
 		first, _, _ := strings.Cut(strings.TrimSpace(line), " ")
 		return first, l, &commands.UsageError{Problem: err.Error()}
 	}
+	if len(words) == 0 {
+		return mark, l, &commands.UsageError{Problem: "there is no command before it"}
+	}
 	l, err = s.readWords(words)
+	switch usage, misused := errors.AsType[*commands.UsageError](err); {
+	case err == nil && mark != "":
+		l, err = s.redirect(l, mark, rest)
+	case misused && slices.ContainsFunc(words, clings):
+		usage.Problem += "; | and > need blanks around them"
+	}
 	return words[0].Text, l, err
 }
 

@@ -2,7 +2,10 @@
 
 package tty
 
-import "os"
+import (
+	"os"
+	"os/exec"
+)
 
 // Quietly is for terminals that stop those who write from the background.
 func Quietly(do func() error) error { return do() }
@@ -12,3 +15,9 @@ func EndJob(p *os.Process) error { return p.Kill() }
 
 // KeepModes is for terminals as Unix has them.
 func KeepModes(*os.File) (putBack func() error) { return func() error { return nil } }
+
+// RunJob runs a program made by exec.CommandContext until it has ended.
+func RunJob(cmd *exec.Cmd) error { return cmd.Run() }
+
+// ExitStatus is that of a program that has ended.
+func ExitStatus(cmd *exec.Cmd) int { return cmd.ProcessState.ExitCode() }
