@@ -42,6 +42,8 @@ type Command struct {
 	// Flags declares the flags on a fresh set and returns the function that
 	// runs the command with them; it runs once for each line.
 	Flags func(fs *pflag.FlagSet) Run
+	// Over is Flags for a command that has a line of another one behind its flags.
+	Over func(fs *pflag.FlagSet) Around
 }
 
 // Run carries out a command. args are the positional words, already counted
@@ -74,6 +76,7 @@ const (
 	Scheme
 	LineNumber // of the history
 	Choice     // one of Words, in any case
+	File       // on this machine
 	CommandName
 	Secret
 )
@@ -106,7 +109,11 @@ func Misuse(format string, args ...any) error { return misused(fmt.Sprintf(forma
 // FlagSet declares the command's flags, for help and completion.
 func (c *Command) FlagSet() *pflag.FlagSet {
 	fs := newFlagSet(c.Name)
-	c.Flags(fs)
+	if c.Over != nil {
+		c.Over(fs)
+	} else {
+		c.Flags(fs)
+	}
 	return fs
 }
 
@@ -143,34 +150,6 @@ func (c *Command) Read(env *Env, words []Word) (Line, error) {
 // Run carries the line out.
 func (l Line) Run(ctx context.Context, env *Env) error { return l.c.usage(l.run(ctx, env, l.args)) }
 
-// At is the line with its paths as resolve gives them.
-func (l Line) At(resolve func(path string) string) Line {
-	l.args = slices.Clone(l.args)
-	for i := range l.own {
-		if l.c.Params[i].Kind == Path {
-			l.args[i] = resolve(l.args[i])
-		}
-	}
-	return l
-}
-
-// Do carries a line out.
-type Do func(ctx context.Context, env *Env) error
-
-// Around carries a line out in a way of its own, by do.
-type Around func(ctx context.Context, env *Env, do Do) error
-
-// Within is the line carried out by around. It runs alone.
-func (l Line) Within(around Around) Line {
-	inner := l
-	l.c = &Command{Name: l.c.Name, Args: l.c.Args, Example: l.c.Example, Params: l.c.Params, Quota: l.c.Quota}
-	l.run = func(ctx context.Context, env *Env, _ []string) error { return around(ctx, env, inner.Run) }
-	return l
-}
-
-// Program tells whether the line has a program to run behind --.
-func (l Line) Program() bool { return len(l.args) > l.own }
-
 // OneRequest is what the Command says of it.
 func (l Line) OneRequest() bool { return l.c.OneRequest != nil && l.c.OneRequest(l.fs) }
 
@@ -192,30 +171,38 @@ func (c *Command) read(words []Word) (l Line, err error) {
 	if rest != nil && len(rest) == 0 {
 		return l, Misuse("there is nothing behind --")
 	}
-	line, err := Reorder(fs, words, false)
-	if err == nil {
-		err = fs.Parse(line)
-	}
-	if errors.Is(err, pflag.ErrHelp) {
+	if err := c.parse(fs, words); err != nil {
 		return l, err
-	}
-	if err != nil && c.secret() { // what was typed must not show
-		return l, Misuse("a flag that %s does not have; put -- before data that begins with a dash", c.Name)
-	}
-	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
-		return l, Misuse("-%s: %s", cmp.Or(bad.GetFlag().Shorthand, bad.GetFlag().Name), bad.Unwrap())
-	}
-	if unknown := (unknownFlag{}); errors.As(err, &unknown) && unknown.nearest == "" {
-		return l, &UsageError{c, err.Error() + "; quote data that begins with a dash, or put -- before it", unknown.word}
-	}
-	if err != nil {
-		return l, Misuse("%s", err)
 	}
 	args := fs.Args()
 	if err := c.count(args); err != nil {
 		return l, err
 	}
 	return Line{c, fs, run, append(args, rest...), len(args)}, nil
+}
+
+// parse reads the flags.
+func (c *Command) parse(fs *pflag.FlagSet, words []Word) error {
+	line, err := Reorder(fs, words, false)
+	if err == nil {
+		err = fs.Parse(line)
+	}
+	if errors.Is(err, pflag.ErrHelp) {
+		return err
+	}
+	if err != nil && c.secret() { // what was typed must not show
+		return Misuse("a flag that %s does not have; put -- before data that begins with a dash", c.Name)
+	}
+	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
+		return Misuse("-%s: %s", cmp.Or(bad.GetFlag().Shorthand, bad.GetFlag().Name), bad.Unwrap())
+	}
+	if unknown := (unknownFlag{}); errors.As(err, &unknown) && unknown.nearest == "" {
+		return &UsageError{c, err.Error() + "; quote data that begins with a dash, or put -- before it", unknown.word}
+	}
+	if err != nil {
+		return Misuse("%s", err)
+	}
+	return nil
 }
 
 // takesRest tells whether the words behind -- go to the command as they are.

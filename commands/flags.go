@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 )
@@ -231,3 +232,33 @@ func watchArg(env *Env, args []string, i int, flag bool, old, now string) (bool,
 	}
 	return false, Misuse("unexpected word %q after the path (a watch is asked for with -w)", args[i])
 }
+
+// Duration is a flag's length of time; a number alone is seconds, as in flock.
+type Duration struct {
+	Value time.Duration
+	Given bool
+}
+
+// Set is part of pflag.Value.
+func (d *Duration) Set(s string) error {
+	v, err := time.ParseDuration(s)
+	if n, numErr := strconv.ParseFloat(s, 64); numErr == nil {
+		v, err = time.Duration(n*float64(time.Second)), nil
+	}
+	if err != nil || v < 0 {
+		return fmt.Errorf("%q is no length of time; write 5s, 2m or a number of seconds", s)
+	}
+	d.Value, d.Given = v, true
+	return nil
+}
+
+// String is part of pflag.Value.
+func (d *Duration) String() string {
+	if d.Value == 0 {
+		return ""
+	}
+	return d.Value.String()
+}
+
+// Type is part of pflag.Value.
+func (d *Duration) Type() string { return "duration" }

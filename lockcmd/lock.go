@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -52,17 +51,17 @@ const lockHelp = "The lock is a znode below PATH, which is made if need be. Wait
 type lockFlags struct {
 	try, background, revocable bool
 	strict, waitGroup, confirm bool
-	wait, grace                duration
+	wait, grace                commands.Duration
 	status                     int
 	note, family, access       string
 	acl                        []zk.ACL // what access says
 
-	limit duration // how long the lock may take
-	late  error    // the cause when that is over
+	limit commands.Duration // how long the lock may take
+	late  error             // the cause when that is over
 }
 
 func (f *lockFlags) declare(fs *pflag.FlagSet, k kind) {
-	f.grace.value = 5 * time.Second
+	f.grace.Value = 5 * time.Second
 	f.family = string(k.family)
 	fs.BoolVarP(&f.try, "no-wait", "n", false, "do not wait")
 	fs.VarP(&f.wait, "wait", "w", "wait at most this `duration`, such as 5s or 2m; a number alone is seconds")
@@ -80,7 +79,7 @@ func (f *lockFlags) declare(fs *pflag.FlagSet, k kind) {
 
 func (f *lockFlags) check(argv []string) error {
 	switch {
-	case f.try && f.wait.given:
+	case f.try && f.wait.Given:
 		return commands.Misuse("-n does not wait, so -w has no place beside it")
 	case f.try && f.background:
 		return commands.Misuse("-n does not wait, so -b has no place beside it")
@@ -97,7 +96,7 @@ func (f *lockFlags) check(argv []string) error {
 			return commands.Misuse("--acl: %v", err)
 		}
 	}
-	f.try = f.try || f.wait.given && f.wait.value == 0 // as in flock
+	f.try = f.try || f.wait.Given && f.wait.Value == 0 // as in flock
 	for _, known := range zklock.Families() {
 		if f.family == string(known) {
 			return nil
@@ -145,7 +144,7 @@ func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlag
 	timeout := env.Session.Info().Timeout
 	f.limit, f.late = f.wait, errTimeUp
 	if f.try { // the answer is expected at once, but not from a server that is silent
-		f.limit, f.late = duration{timeout, true}, fmt.Errorf("%w: no answer", zkconn.ConnectionLoss)
+		f.limit, f.late = commands.Duration{Value: timeout, Given: true}, fmt.Errorf("%w: no answer", zkconn.ConnectionLoss)
 	}
 	waiting, stop := ctx, func() {}
 	spec := child.Spec{Argv: argv, In: env.Streams.In, Out: env.Streams.Out, Err: env.Streams.Err, WaitGroup: f.waitGroup}
@@ -162,9 +161,9 @@ func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlag
 	}
 	a := newAttempt(waiting, k, stop)
 	if len(argv) > 0 {
-		a.command = newCommand(argv[0], f.grace.value, timeout)
+		a.command = newCommand(argv[0], f.grace.Value, timeout)
 		a.command.confirm = f.confirm
-		if cut := a.command.grace; f.grace.given && cut < f.grace.value {
+		if cut := a.command.grace; f.grace.Given && cut < f.grace.Value {
 			t.crier.say(env.Screen.Note, fmt.Sprintf("-t is cut to %s: the session lasts for %s, and a sixth of that is the most", seconds(cut), timeout))
 		}
 	}
@@ -281,33 +280,3 @@ func pending(path, mode, node string, place int) render.Answer {
 		JSON:  render.Facts{"waiting", path, "mode", mode, "node", node, "place", place},
 	}
 }
-
-// duration is a flag's length of time; a number alone is seconds, as in flock.
-type duration struct {
-	value time.Duration
-	given bool
-}
-
-// Set is part of pflag.Value.
-func (d *duration) Set(s string) error {
-	v, err := time.ParseDuration(s)
-	if n, numErr := strconv.ParseFloat(s, 64); numErr == nil {
-		v, err = time.Duration(n*float64(time.Second)), nil
-	}
-	if err != nil || v < 0 {
-		return fmt.Errorf("%q is no length of time; write 5s, 2m or a number of seconds", s)
-	}
-	d.value, d.given = v, true
-	return nil
-}
-
-// String is part of pflag.Value.
-func (d *duration) String() string {
-	if d.value == 0 {
-		return ""
-	}
-	return d.value.String()
-}
-
-// Type is part of pflag.Value.
-func (d *duration) Type() string { return "duration" }

@@ -26,9 +26,9 @@ func (o *owned) acquire(a *attempt, f *lockFlags) (l *taken, err error) {
 	ctx := a.ctx
 	fresh := o.current().State == asking
 	told := !f.try && fresh && o.env.Mode == commands.ByHand && o.foretell(ctx, a.kind.mode)
-	if f.limit.given {
+	if f.limit.Given {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, f.limit.value, f.late)
+		ctx, cancel = context.WithTimeoutCause(ctx, f.limit.Value, f.late)
 		defer cancel()
 	}
 	searched, found := context.WithCancel(ctx)

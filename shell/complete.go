@@ -99,6 +99,12 @@ func (c *completer) propose(p *partial) choices {
 	if cmd == nil {
 		return choices{}
 	}
+	if cmd.Over != nil {
+		if _, inner := cmd.CutOver(p.words[1:]); len(inner) > 0 {
+			p.words = inner
+			return c.propose(p)
+		}
+	}
 	at, flag, flagsEnded := cmd.Position(p.words[1:])
 	switch {
 	case flag != nil:

@@ -77,23 +77,24 @@ type Shell struct {
 	completer *completer
 	folder    folder
 	number    int   // of the line being run
+	sources   int   // files whose lines are being run
 	left      *work // what did not end when it was cancelled; the loop has ended then
 
-	eventMu sync.Mutex  // held while events are shown: they keep their order
-	watches atomic.Bool // printwatches
-	lent    atomic.Bool // by hand: a program has the terminal, and events wait
+	eventMu sync.Mutex   // held while events are shown: they keep their order
+	watches atomic.Int32 // an eventForm
+	lent    atomic.Bool  // by hand: a program has the terminal, and events wait
 }
 
 // New makes a Shell.
 func New(cfg Config) *Shell {
 	s := &Shell{cfg: cfg, policy: oneShot{cfg.IsOption}, recall: new(history.Recall)}
-	s.watches.Store(true)
+	s.watches.Store(int32(eventsOn))
 	s.screen = &screen{out: cfg.Out, err: cfg.Err,
 		printer: render.Printer{W: cfg.Out.W, Format: cfg.Format, Safe: cfg.Out.TTY}}
 	if cfg.Out.TTY && cfg.Out.Size != nil {
 		s.screen.printer.Width = func() int { columns, _ := cfg.Out.Size(); return columns }
 	}
-	s.registry = commands.NewRegistry(append(cfg.Commands, s.builtins(), s.folderCommands())...)
+	s.registry = commands.NewRegistry(append(cfg.Commands, s.builtins(), s.folderCommands(), s.handy())...)
 	s.folder.servers = func() string { return cfg.Session.Servers().Spec }
 	s.completer = &completer{registry: s.registry, lines: &s.lines, folder: &s.folder}
 	s.env = &commands.Env{Session: cfg.Session, Version: cfg.Version, Screen: front{s}, Streams: cfg.Streams}
@@ -164,7 +165,7 @@ func (s *Shell) readWords(words []commands.Word) (commands.Line, error) {
 	if c == nil {
 		return commands.Line{}, unknownCommand{name, s.registry.Hint(name)}
 	}
-	l, err := c.Read(s.env, words[1:])
+	l, err := s.readAs(c, words[1:])
 	if errors.Is(err, pflag.ErrHelp) {
 		return s.registry.Find("help").Read(s.env, []commands.Word{{Text: name}})
 	}
@@ -172,6 +173,13 @@ func (s *Shell) readWords(words []commands.Word) (commands.Line, error) {
 		return l, err
 	}
 	return l.At(s.folder.resolve), nil
+}
+
+func (s *Shell) readAs(c *commands.Command, words []commands.Word) (commands.Line, error) {
+	if c.Over != nil {
+		return c.ReadOver(words, s.readWords)
+	}
+	return c.Read(s.env, words)
 }
 
 // run carries a line out. What ended its context is its error.
@@ -184,11 +192,13 @@ func run(ctx context.Context, env *commands.Env, l commands.Line) error {
 }
 
 // report is the only place that prints an error.
-func (s *Shell) report(cmd string, err error) {
+func (s *Shell) report(cmd string, err error) { s.reportAs(s.policy.wording, cmd, err) }
+
+func (s *Shell) reportAs(wording func(cmd string, err error) []string, cmd string, err error) {
 	if err == nil || silent(err) {
 		return
 	}
-	for _, line := range s.policy.wording(cmd, err) {
+	for _, line := range wording(cmd, err) {
 		s.screen.complain(line)
 	}
 }
@@ -198,6 +208,8 @@ func silent(err error) bool {
 	switch e := err.(type) {
 	case *commands.StatusError:
 		return e.Err == nil
+	case *commands.FinalError:
+		return silent(e.Err)
 	case interface{ Unwrap() []error }: // joined: each of them
 		return !slices.ContainsFunc(e.Unwrap(), func(err error) bool { return !silent(err) })
 	}

@@ -62,6 +62,11 @@ func (s *Screen) Ask(_ context.Context, question string) (bool, error) {
 	return s.Answer(question)
 }
 
+// AskUnseen is part of commands.Screen.
+func (s *Screen) AskUnseen(context.Context, string) (string, error) {
+	return "", errors.New("there is nobody to ask")
+}
+
 // Progress is part of commands.Screen; it shows nothing.
 func (s *Screen) Progress(string) (update func(done, total int), end func()) {
 	return func(int, int) {}, func() {}

@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // modes is how the terminal is set.
@@ -112,5 +115,75 @@ func oneShot(t *testing.T, server string, args ...string) {
 	t.Helper()
 	if out, err := exec.Command("zksh", append([]string{"-server", server}, args...)...).CombinedOutput(); err != nil {
 		t.Fatalf("zksh %q: %v: %s", args, err, out)
+	}
+}
+
+// TestRepeatInPlace counts on one line of the screen, between those above and below.
+func TestRepeatInPlace(t *testing.T) {
+	for _, columns := range []int{60, 200} {
+		s := openScreen(t, columns, 24)
+		s.line("create /名 值")
+		s.want(`^Created /名$`)
+		before := s.modes()
+		s.line("repeat -i 50ms get -s /名")
+		s.want(`^every 50ms, \d+\. time, \d\d:\d\d:\d\d$`)
+		s.want(`^值$`)
+		oneShot(t, s.server, "set", "/名", "new")
+		s.want(`^new$`)
+		s.want(`^every 50ms, [2-9]\d\. time`)
+		s.keys("C-c")
+		s.want("^interrupted$")
+		s.wantModes(before)
+		if shown := s.shown(); strings.Count(shown, "every 50ms") != 1 || strings.Count(shown, "dataVersion") != 1 {
+			t.Errorf("it was not drawn in place:\n%s", shown)
+		}
+		s.line("repeat -n 2 -i 1ms time get /名")
+		s.want(`^time: 0\.\d+ s$`)
+		s.text("repeat -n 2 get /")
+		s.keys("Tab")
+		s.want(`repeat -n 2 get /(名|\S*)$`)
+		s.keys("C-c")
+		s.line("clear")
+		s.until("the screen is not cleared", func(shown string) bool { return bare(shown) == bare(s.prompt(4)) })
+	}
+}
+
+// TestUnseenCredential types one that shows nowhere.
+func TestUnseenCredential(t *testing.T) {
+	for _, term := range []string{"tmux", "dumb"} {
+		s := openBash(t, 80, 24)
+		s.server = zktest.Sandbox(t, sandbox.Options{}).Addr()
+		s.line("export TERM=" + term)
+		s.start()
+		before := s.modes()
+		s.line("addauth digest")
+		s.want(`^user:password, which is not shown:$`)
+		s.text("hand:geheim")
+		s.keys("Enter")
+		s.until("no prompt", func(shown string) bool { return strings.HasSuffix(shown, s.prompt(1)) })
+		s.wantModes(before)
+		s.line("create /mine x auth::cdrwa")
+		s.want(`^Created /mine$`)
+		s.line("getAcl /mine")
+		s.want(`^'digest,'hand:`)
+		s.line("addauth digest")
+		s.until("no question", func(shown string) bool { return strings.HasSuffix(shown, "which is not shown:") })
+		s.text("halb")
+		s.keys("C-c")
+		s.until("no prompt", func(shown string) bool { return strings.HasSuffix(shown, s.prompt(4)) })
+		s.wantModes(before)
+		s.line("addauth digest")
+		s.until("no question", func(shown string) bool { return strings.HasSuffix(shown, "which is not shown:") })
+		s.keys("Enter")
+		s.want("^missing auth$")
+		s.line("history")
+		s.want("^5 - history$")
+		s.line("quit")
+		s.want(`^\$$`)
+		s.line("grep -r -e geheim -e halb " + s.home)
+		s.wantEnd("$")
+		if all := s.tmux("capture-pane", "-p", "-S", "-"); strings.Contains(strings.ReplaceAll(all, "-e geheim -e halb", ""), "geheim") {
+			t.Errorf("%s: the credential shows:\n%s", term, all)
+		}
 	}
 }
