@@ -77,6 +77,7 @@ const (
 	LineNumber // of the history
 	Choice     // one of Words, in any case
 	File       // on this machine
+	HeldLock   // the path of a lock of this shell
 	CommandName
 	Secret
 )

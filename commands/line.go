@@ -3,17 +3,49 @@ package commands
 import (
 	"context"
 	"slices"
+
+	"github.com/spf13/pflag"
 )
 
 // At is the line with its paths as resolve gives them.
 func (l Line) At(resolve func(path string) string) Line {
 	l.args = slices.Clone(l.args)
 	for i := range l.own {
-		if l.c.Params[i].Kind == Path {
+		if k := l.c.Params[i].Kind; k == Path || k == HeldLock {
 			l.args[i] = resolve(l.args[i])
 		}
 	}
 	return l
+}
+
+// The annotations of a flag whose values are known.
+const (
+	flagWords = "words"
+	flagFile  = "file"
+)
+
+// FlagWords says which values a flag takes, for completion.
+func FlagWords(fs *pflag.FlagSet, name string, words ...string) { annotate(fs, name, flagWords, words) }
+
+// FlagFile says that a flag's value is a file on this machine, for completion.
+func FlagFile(fs *pflag.FlagSet, name string) { annotate(fs, name, flagFile, nil) }
+
+// annotate panics over a flag that the set does not have: a mistake in the program.
+func annotate(fs *pflag.FlagSet, name, what string, words []string) {
+	if err := fs.SetAnnotation(name, what, words); err != nil {
+		panic(err)
+	}
+}
+
+// FlagParam is what a flag's value is, as if it were a positional word.
+func FlagParam(f *pflag.Flag) Param {
+	if words := f.Annotations[flagWords]; words != nil {
+		return Param{Kind: Choice, Words: words}
+	}
+	if _, is := f.Annotations[flagFile]; is {
+		return Param{Kind: File}
+	}
+	return Param{Kind: Data}
 }
 
 // Do carries a line out.

@@ -74,6 +74,11 @@ func (f *lockFlags) declare(fs *pflag.FlagSet, k kind) {
 	fs.BoolVar(&f.strict, "strict", false, "refuse a command that could go on without the lock")
 	fs.BoolVar(&f.waitGroup, "wait-group", false, "keep the lock until all of the command's process group have ended")
 	fs.StringVar(&f.family, "as", f.family, "the `family` of names: mutex, rw, kazoo or all")
+	var families []string
+	for _, known := range zklock.Families() {
+		families = append(families, string(known))
+	}
+	commands.FlagWords(fs, "as", families...)
 	fs.BoolVar(&f.revocable, "revocable", false, "release when somebody asks with revoke")
 }
 

@@ -3,6 +3,8 @@ package shell
 import (
 	"cmp"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +25,7 @@ type completer struct {
 	lines    *history.List
 	nodes    *nodeCache
 	folder   *folder
+	locks    Locks // may be nil
 }
 
 // maxProposals is how many proposals a menu offers.
@@ -95,6 +98,12 @@ func (c *completer) propose(p *partial) choices {
 	if len(p.words) == 0 {
 		return c.commandNames(p)
 	}
+	if at := slices.IndexFunc(p.words, isOutlet); at >= 0 { // behind it are a file, or another shell's words
+		if at == len(p.words)-1 && p.words[at].Text != "|" {
+			return files(p)
+		}
+		return choices{}
+	}
 	cmd := c.registry.Find(p.words[0].Text)
 	if cmd == nil {
 		return choices{}
@@ -108,7 +117,7 @@ func (c *completer) propose(p *partial) choices {
 	at, flag, flagsEnded := cmd.Position(p.words[1:])
 	switch {
 	case flag != nil:
-		return choices{}
+		return c.values(commands.FlagParam(flag), p)
 	case p.quote == "" && strings.HasPrefix(p.text, "-") && !flagsEnded:
 		p.flag = true
 		return flagNames(cmd, p)
@@ -127,6 +136,19 @@ func (c *completer) values(param commands.Param, p *partial) choices {
 	case commands.Folder:
 		here, _ := c.folder.here()
 		return c.paths(p, here, true)
+	case commands.HeldLock:
+		if c.locks != nil {
+			var list []choice
+			for _, path := range c.locks.Paths() {
+				list = append(list, choice{word: path, label: render.Safe(path)})
+			}
+			if held := fitting(p.text, list); len(held.list) > 0 {
+				return held
+			}
+		}
+		return c.values(commands.Param{Kind: commands.Path}, p)
+	case commands.File:
+		return files(p)
 	case commands.CommandName:
 		return c.commandNames(p)
 	case commands.Choice:
@@ -243,6 +265,38 @@ func (c *completer) paths(p *partial, here string, relative bool) choices {
 		found.list[0].about = fmt.Sprintf("and %d more", more)
 		found.last = head + names[len(names)-1] // they are sorted
 	}
+	return found
+}
+
+// mostFiles is how many files of a folder are looked at.
+const mostFiles = 5000
+
+// files proposes the files of the folder that the word leads to so far. Hidden ones are
+// proposed to who asks for them.
+func files(p *partial) choices {
+	head, prefix := filepath.Split(p.text)
+	dir, err := os.Open(cmp.Or(head, "."))
+	if err != nil {
+		return choices{}
+	}
+	defer dir.Close()
+	entries, _ := dir.ReadDir(mostFiles) // what cannot be read is not proposed
+	var found choices
+	for _, e := range entries {
+		name := e.Name()
+		if !strings.HasPrefix(name, prefix) || strings.HasPrefix(name, ".") && prefix == "" {
+			continue
+		}
+		x := choice{word: head + name, label: render.Safe(name)}
+		if info, err := os.Stat(x.word); err == nil && info.IsDir() {
+			x = choice{word: x.word + "/", label: x.label + "/", goesOn: true}
+		}
+		found.list = append(found.list, x)
+		if len(found.list) == maxProposals {
+			break
+		}
+	}
+	slices.SortFunc(found.list, func(a, b choice) int { return strings.Compare(a.word, b.word) })
 	return found
 }
 

@@ -3,6 +3,8 @@ package shell
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -378,4 +380,44 @@ func TestCompletesFromAFolder(t *testing.T) {
 	eventually(t, c, "get /f/a/", "get /f/a/x")
 	servers = "another"
 	eventually(t, c, "ls ", "ls /f|ls /g")
+}
+
+func TestCompletesFilesAndValues(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"data", "date 文", ".hidden", "sub/inner"} {
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := newCompletion(t, newNodes(map[string][]string{"/": {"f"}}))
+	for before, want := range map[string]string{
+		"get -f ":       `get -f data|get -f "date 文"|get -f sub/`,
+		"get -f .":      "get -f .hidden",
+		"set -f sub/":   "set -f sub/inner",
+		"get -f none/":  "",
+		"source da":     `source data|source "date 文"`,
+		"ls / > s":      "ls / > sub/",
+		"ls / >> sub/i": "ls / >> sub/inner",
+		"ls / > data ":  "",
+		"ls / | da":     "",
+		"addWatch -m ":  "addWatch -m PERSISTENT|addWatch -m PERSISTENT_RECURSIVE",
+		"set -v ":       "",
+	} {
+		eventually(t, c, before, want)
+	}
+	if begin := c.complete("get -f d").Begin; begin != "dat" {
+		t.Errorf("files begin with %q", begin)
+	}
+	c.locks = counted{}
+	p := &partial{}
+	if held := c.values(commands.Param{Kind: commands.HeldLock}, p); len(held.list) != 2 || held.list[1].word != "/locks/文 b" {
+		t.Errorf("held locks: %+v", held)
+	}
+	zktest.Eventually(t, "another path is completed", func() bool {
+		other := c.values(commands.Param{Kind: commands.HeldLock}, &partial{text: "/f"})
+		return len(other.list) == 1 && other.list[0].word == "/f"
+	})
 }

@@ -31,11 +31,16 @@ func cutOutlet(line string) (command, mark, rest string) {
 		switch {
 		case !closed:
 			return line, "", ""
-		case apart && (word == "|" || word == ">" || word == ">>"):
+		case apart && isOutlet(commands.Word{Text: word}):
 			return line[:at], word, line[at+n:]
 		}
 		i = at + n
 	}
+}
+
+// isOutlet tells a word that is a bar or an arrow.
+func isOutlet(w commands.Word) bool {
+	return !w.Quoted && (w.Text == "|" || w.Text == ">" || w.Text == ">>")
 }
 
 // clings tells a word with a bar or an arrow that may have been meant as one.

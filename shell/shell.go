@@ -53,7 +53,8 @@ type Config struct {
 
 // Locks are what commands keep from one line to the next.
 type Locks interface {
-	Held() int // how many, for the prompt
+	Held() int       // how many, for the prompt
+	Paths() []string // of those held or waited for, for completion
 	// Guarding tells whether a program runs under a lock, which must not be left
 	// behind: the lock would go, and the program stay.
 	Guarding() bool
@@ -96,7 +97,7 @@ func New(cfg Config) *Shell {
 	}
 	s.registry = commands.NewRegistry(append(cfg.Commands, s.builtins(), s.folderCommands(), s.handy())...)
 	s.folder.servers = func() string { return cfg.Session.Servers().Spec }
-	s.completer = &completer{registry: s.registry, lines: &s.lines, folder: &s.folder}
+	s.completer = &completer{registry: s.registry, lines: &s.lines, folder: &s.folder, locks: cfg.Locks}
 	s.env = &commands.Env{Session: cfg.Session, Version: cfg.Version, Screen: front{s}, Streams: cfg.Streams}
 	return s
 }

@@ -112,5 +112,6 @@ type counted struct{ held func() int }
 
 func (counted) Guarding() bool                            { return false }
 func (c counted) Held() int                               { return c.held() }
+func (counted) Paths() []string                           { return []string{"/locks/a", "/locks/文 b"} }
 func (counted) Lost() error                               { return nil }
 func (counted) Release(context.Context) ([]string, error) { return nil, nil }

@@ -187,3 +187,17 @@ func TestUnseenCredential(t *testing.T) {
 		}
 	}
 }
+
+// TestHeldLockCompletes takes a lock, and has its name typed by Tab.
+func TestHeldLockCompletes(t *testing.T) {
+	s := openScreen(t, 60, 24)
+	s.line("lock --as k")
+	s.want("^unknown family|^missing path")
+	s.line("lock /锁/作业")
+	s.want("^locked")
+	s.text("unlock ")
+	s.keys("Tab")
+	s.until("the lock is not completed", func(shown string) bool { return strings.HasSuffix(bare(shown), "unlock/锁/作业") })
+	s.keys("Enter")
+	s.want("^unlocked")
+}

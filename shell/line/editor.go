@@ -99,10 +99,10 @@ var errShown = errors.New("what is typed here cannot be hidden")
 type plainEditor struct {
 	out        io.Writer
 	hide       func() (show func() error, err error) // has the terminal not show what is typed
-	open       func(before, line string) string // of the Assistant
-	wanted     chan struct{}                    // has the goroutine read one more line
-	lines      chan plainLine                   // has what it has read
-	reading    bool                             // a line is wanted and has not come; only readOne uses it
+	open       func(before, line string) string      // of the Assistant
+	wanted     chan struct{}                         // has the goroutine read one more line
+	lines      chan plainLine                        // has what it has read
+	reading    bool                                  // a line is wanted and has not come; only readOne uses it
 	interrupts <-chan os.Signal
 
 	mu     sync.Mutex
