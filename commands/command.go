@@ -252,7 +252,7 @@ func (c *Command) secret() bool {
 // All is zkCli's command set.
 func All() []*Command {
 	return []*Command{
-		lsCommand, ls2Command, getCommand, statCommand, existsCommand, createCommand, setCommand, deleteCommand,
+		lsCommand, ls2Command, getCommand, statCommand, existsCommand, createCommand, setCommand, editCommand, deleteCommand,
 		deleteallCommand, rmrCommand, countCommand, getACLCommand, setACLCommand, addauthCommand,
 		setquotaCommand, listquotaCommand, delquotaCommand, addWatchCommand, removewatchesCommand, getEphemeralsCommand,
 		connectCommand, closeCommand, syncCommand, whoamiCommand, versionCommand, configCommand, reconfigCommand,

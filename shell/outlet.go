@@ -230,11 +230,8 @@ func (o *outlet) await(err error) error {
 	if closed := o.to.Close(); err == nil {
 		err = closed
 	}
-	if o.env.Mode == commands.ByHand {
-		o.s.screen.paging.Store(true)
-		defer o.s.screen.paging.Store(false)
-	}
-	ran := <-o.ran
+	var ran error
+	_ = o.Screen.Lend(func() error { ran = <-o.ran; return nil })
 	switch {
 	case err != nil:
 		return err

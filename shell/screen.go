@@ -207,6 +207,15 @@ func (f front) AskUnseen(ctx context.Context, question string) (string, error) {
 	return answer, err
 }
 
+// Lend is part of commands.Screen.
+func (f front) Lend(do func() error) error {
+	f.s.lent.Store(true)
+	defer f.s.lent.Store(false)
+	f.s.screen.paging.Store(true)
+	defer f.s.screen.paging.Store(false)
+	return do()
+}
+
 // Ask is part of commands.Screen. The answer is no unless it is yes.
 func (f front) Ask(ctx context.Context, question string) (bool, error) {
 	if f.s.screen.editor == nil || f.s.screen.isShut() {

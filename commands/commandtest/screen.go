@@ -62,6 +62,9 @@ func (s *Screen) Ask(_ context.Context, question string) (bool, error) {
 	return s.Answer(question)
 }
 
+// Lend is part of commands.Screen.
+func (s *Screen) Lend(do func() error) error { return do() }
+
 // AskUnseen is part of commands.Screen.
 func (s *Screen) AskUnseen(context.Context, string) (string, error) {
 	return "", errors.New("there is nobody to ask")

@@ -29,7 +29,7 @@ var arrows = map[string][]string{
 	"internal/app":              {"commands", "internal/playground", "internal/render", "internal/zkconn"},
 	"shell":                     {"shell/line", "commands", "history", "internal/render", "internal/tty", "internal/zkconn"},
 	"shell/line":                {"history", "internal/render", "internal/tty"},
-	"commands":                  {"internal/jute", "internal/render", "internal/userfile", "internal/zkconn", "internal/zktree"},
+	"commands":                  {"internal/jute", "internal/render", "internal/tty", "internal/userfile", "internal/zkconn", "internal/zktree"},
 	"commands/commandtest":      free,
 	"lockcmd":                   {"commands", "lockcmd/child", "lockcmd/demo", "lockcmd/queue", "lockcmd/zklock", "internal/render", "internal/zkconn", "internal/zktree"},
 	"lockcmd/child":             {"internal/tty"},

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -200,4 +201,41 @@ func TestHeldLockCompletes(t *testing.T) {
 	s.until("the lock is not completed", func(shown string) bool { return strings.HasSuffix(bare(shown), "unlock/锁/作业") })
 	s.keys("Enter")
 	s.want("^unlocked")
+}
+
+// TestEditByHand has an editor that takes the terminal for itself, and Ctrl-C as a key.
+func TestEditByHand(t *testing.T) {
+	for _, columns := range []int{60, 80} {
+		s := openBash(t, columns, 24)
+		s.server = zktest.Sandbox(t, sandbox.Options{}).Addr()
+		editor := filepath.Join(s.dir, "ed.sh")
+		const script = `trap 'echo no' INT; echo ready; stty -echo; read a; read b; echo "$b" >> "$1"`
+		if err := os.WriteFile(editor, []byte(script), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.line("export EDITOR='sh " + editor + "' TMPDIR=" + s.dir)
+		s.start()
+		s.line("create /文 $'甲\\n'")
+		s.want("^Created /文$")
+		s.line("get -w /文")
+		s.until("no prompt", func(shown string) bool { return strings.HasSuffix(shown, s.prompt(2)) })
+		before := s.modes()
+		s.line("edit /文")
+		s.want("^ready$")
+		s.keys("C-c")
+		s.want("no$")
+		s.line("乙")
+		s.want(`^  甲$\n^\+ 乙$`)
+		s.wantModes(before)
+		s.until("the event is not shown", func(shown string) bool {
+			return strings.HasSuffix(bare(shown), bare("type:NodeDataChanged path:/文 甲 + 乙"+s.prompt(3)))
+		})
+		s.line("quit")
+		s.want(`^\$$`)
+		s.line("clear; ls " + s.dir)
+		s.want("^ed.sh  ?home")
+		if shown := s.shown(); strings.Contains(shown, "zksh-") {
+			t.Errorf("a file is left:\n%s", shown)
+		}
+	}
 }
