@@ -79,11 +79,13 @@ func (s *Shell) history(_ context.Context, env *commands.Env, args []string) err
 	}
 	last := s.lines.Last(count)
 	var words strings.Builder
+	g := render.Grid{Header: []string{"number", "line"}}
 	for i := range last {
 		last[i].Line = history.Redacted(last[i].Line)
 		fmt.Fprintf(&words, "%d - %s\n", last[i].Number, last[i].Line)
+		g.Rows = append(g.Rows, []string{strconv.Itoa(last[i].Number), last[i].Line})
 	}
-	return env.Screen.Print(render.Answer{Words: words.String(), JSON: last})
+	return env.Screen.Print(render.Answer{Words: words.String(), Grid: g, JSON: last})
 }
 
 func (s *Shell) redo(ctx context.Context, env *commands.Env, args []string) error {

@@ -195,7 +195,7 @@ func TestHeldLockCompletes(t *testing.T) {
 	s.line("lock --as k")
 	s.want("^unknown family|^missing path")
 	s.line("lock /锁/作业")
-	s.want("^locked")
+	s.want(`^locked /锁/作业 mode=\w+ node=…lock…0+ token=`) // no more would fit
 	s.text("unlock ")
 	s.keys("Tab")
 	s.until("the lock is not completed", func(shown string) bool { return strings.HasSuffix(bare(shown), "unlock/锁/作业") })
