@@ -53,7 +53,6 @@ func (r *Registry) About(word string) []*Command {
 
 // elsewhere are names that other tools give to what a command here does.
 var elsewhere = map[string]string{
-	"?":     "did you mean help?",
 	".":     "did you mean source?",
 	"cat":   "did you mean get?",
 	"dir":   "did you mean ls?",
