@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
@@ -53,7 +54,7 @@ func run() int {
 		return refuse(err)
 	}
 	defer in.Close()
-	interactive := len(opts.Command) == 0 && !opts.HasFile && tty.Is(os.Stdin) && tty.Is(os.Stdout)
+	interactive := len(opts.Command) == 0 && len(opts.Lines) == 0 && !opts.HasFile && tty.Is(os.Stdin) && tty.Is(os.Stdout)
 
 	ctx, interrupts, stop := signals(interactive)
 	defer stop()
@@ -136,6 +137,9 @@ func welcome(place *playground.Place) string {
 // input is where commands come from when they are neither on the command line
 // nor typed, with the name error messages give it.
 func input(opts app.Options) (io.ReadCloser, string, error) {
+	if len(opts.Lines) > 0 {
+		return io.NopCloser(strings.NewReader(strings.Join(opts.Lines, "\n"))), "-c", nil
+	}
 	if !opts.HasFile || opts.File == "-" {
 		return io.NopCloser(os.Stdin), "stdin", nil
 	}
@@ -222,7 +226,7 @@ func output(f *os.File) shell.Output {
 // the shell's own lines come from it.
 func streams(opts app.Options, interactive bool) commands.Streams {
 	s := commands.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
-	if len(opts.Command) == 0 && !interactive && (!opts.HasFile || opts.File == "-") {
+	if len(opts.Command) == 0 && len(opts.Lines) == 0 && !interactive && (!opts.HasFile || opts.File == "-") {
 		s.In = nil
 	}
 	return s

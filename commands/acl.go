@@ -132,7 +132,7 @@ var addauthCommand = &Command{
 	Name: "addauth", Group: "Access", Args: "scheme auth",
 	Summary: "authenticate the session",
 	Help: "The credential lives as long as this connection: it is sent again after a reconnect, never to another ensemble," +
-		" and is not written to the history. A server that refuses it ends the session; connect starts another.",
+		" and is not written to the history. By hand, addauth digest asks for it, and does not show it. A server that refuses it ends the session; connect starts another.",
 	Example: "addauth digest user:password",
 	Params:  []Param{{Name: "scheme", Kind: Scheme}, {Name: "auth", Kind: Secret, Optional: true}},
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
@@ -140,6 +140,14 @@ var addauthCommand = &Command{
 		switch {
 		case len(args) > 1:
 			auth = []byte(args[1])
+		case args[0] == "digest" && env.Mode == ByHand:
+			answer, err := env.Screen.AskUnseen(ctx, "user:password, which is not shown: ")
+			if err != nil {
+				return err
+			}
+			if auth = []byte(answer); len(auth) == 0 {
+				return Misuse("missing auth")
+			}
 		case args[0] == "digest":
 			return Misuse("missing auth")
 		}

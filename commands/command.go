@@ -48,6 +48,8 @@ type Command struct {
 	// Flags declares the flags on a fresh set and returns the function that
 	// runs the command with them; it runs once for each line.
 	Flags func(fs *pflag.FlagSet) Run
+	// Over is Flags for a command that has a line of another one behind its flags.
+	Over func(fs *pflag.FlagSet) Around
 }
 
 // Run carries out a command. args are the positional words, already counted
@@ -72,12 +74,16 @@ type Kind int
 
 // The kinds of positional words.
 const (
-	Path Kind = iota
-	Data      // anything: nothing is proposed
+	Path     Kind = iota
+	Folder        // a path that the command itself takes as relative
+	ClientID      // a path, or another name of a session
+	Data          // anything: nothing is proposed
 	ACL
 	Scheme
 	LineNumber // of the history
 	Choice     // one of Words, in any case
+	File       // on this machine
+	HeldLock   // the path of a lock of this shell
 	CommandName
 	Secret
 	Server // a connect string, or a cluster's name
@@ -112,7 +118,11 @@ func Misuse(format string, args ...any) error { return misused(fmt.Sprintf(forma
 // FlagSet declares the command's flags, for help and completion.
 func (c *Command) FlagSet() *pflag.FlagSet {
 	fs := newFlagSet(c.Name)
-	c.Flags(fs)
+	if c.Over != nil {
+		c.Over(fs)
+	} else {
+		c.Flags(fs)
+	}
 	return fs
 }
 
@@ -130,6 +140,9 @@ type Line struct {
 	fs   *pflag.FlagSet
 	run  Run
 	args []string
+	own  int // how many of the args stood before --
+
+	writes bool // it, or the line that it is over, may change the ensemble
 }
 
 // Read takes the words that follow the command's name. The error is pflag.ErrHelp
@@ -154,8 +167,9 @@ func (l Line) Run(ctx context.Context, env *Env) error { return l.c.usage(l.run(
 // OneRequest is what the Command says of it.
 func (l Line) OneRequest() bool { return l.c.OneRequest != nil && l.c.OneRequest(l.fs) }
 
-// Writes is what the Command says of it.
-func (l Line) Writes() bool { return l.c.Writes }
+// Writes tells whether it may change the ensemble, by what the Command says of it, or of
+// the line that it is over.
+func (l Line) Writes() bool { return l.writes }
 
 // Joins is what the Command says of it.
 func (l Line) Joins() bool { return l.c.Joins != nil && l.c.Joins(l.fs) }
@@ -181,30 +195,38 @@ func (c *Command) read(words []Word) (l Line, err error) {
 	if rest != nil && len(rest) == 0 {
 		return l, Misuse("there is nothing behind --")
 	}
-	line, err := Reorder(fs, words, false)
-	if err == nil {
-		err = fs.Parse(line)
-	}
-	if errors.Is(err, pflag.ErrHelp) {
+	if err := c.parse(fs, words); err != nil {
 		return l, err
-	}
-	if err != nil && c.secret() { // what was typed must not show
-		return l, Misuse("a flag that %s does not have; put -- before data that begins with a dash", c.Name)
-	}
-	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
-		return l, Misuse("-%s: %s", cmp.Or(bad.GetFlag().Shorthand, bad.GetFlag().Name), bad.Unwrap())
-	}
-	if unknown := (unknownFlag{}); errors.As(err, &unknown) && unknown.nearest == "" {
-		return l, &UsageError{c, err.Error() + "; quote data that begins with a dash, or put -- before it", unknown.word}
-	}
-	if err != nil {
-		return l, Misuse("%s", err)
 	}
 	args := fs.Args()
 	if err := c.count(args); err != nil {
 		return l, err
 	}
-	return Line{c, fs, run, append(args, rest...)}, nil
+	return Line{c, fs, run, append(args, rest...), len(args), c.Writes}, nil
+}
+
+// parse reads the flags.
+func (c *Command) parse(fs *pflag.FlagSet, words []Word) error {
+	line, err := Reorder(fs, words, false)
+	if err == nil {
+		err = fs.Parse(line)
+	}
+	if errors.Is(err, pflag.ErrHelp) {
+		return err
+	}
+	if err != nil && c.secret() { // what was typed must not show
+		return Misuse("a flag that %s does not have; put -- before data that begins with a dash", c.Name)
+	}
+	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
+		return Misuse("-%s: %s", cmp.Or(bad.GetFlag().Shorthand, bad.GetFlag().Name), bad.Unwrap())
+	}
+	if unknown := (unknownFlag{}); errors.As(err, &unknown) && unknown.nearest == "" {
+		return &UsageError{c, err.Error() + "; quote data that begins with a dash, or put -- before it", unknown.word}
+	}
+	if err != nil {
+		return Misuse("%s", err)
+	}
+	return nil
 }
 
 // takesRest tells whether the words behind -- go to the command as they are.
@@ -256,7 +278,7 @@ func (c *Command) secret() bool {
 // All is zkCli's command set.
 func All() []*Command {
 	return []*Command{
-		lsCommand, ls2Command, getCommand, statCommand, existsCommand, createCommand, setCommand, deleteCommand,
+		lsCommand, ls2Command, getCommand, statCommand, existsCommand, createCommand, setCommand, editCommand, deleteCommand,
 		deleteallCommand, rmrCommand, countCommand, getACLCommand, setACLCommand, addauthCommand,
 		setquotaCommand, listquotaCommand, delquotaCommand, addWatchCommand, removewatchesCommand, waitCommand, watchCommand, getEphemeralsCommand,
 		connectCommand, closeCommand, syncCommand, whoamiCommand, versionCommand, configCommand, reconfigCommand,

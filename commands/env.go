@@ -43,6 +43,11 @@ type Screen interface {
 	// Ask puts a question to the person at the terminal, whose answer is yes or no.
 	// It is an error to ask where nobody is, which is in every Mode but ByHand.
 	Ask(ctx context.Context, question string) (yes bool, err error)
+	// AskUnseen is Ask for a secret, which does not show as it is typed.
+	AskUnseen(ctx context.Context, question string) (answer string, err error)
+	// Lend leaves the terminal to a program that do runs: Ctrl-C is the program's, and
+	// events wait.
+	Lend(do func() error) error
 	// Progress shows how far a long piece of work is, if there is a terminal to show
 	// it on and the shell is not asked to be quiet. end takes the show away.
 	Progress(verb string) (update func(done, total int), end func())

@@ -284,7 +284,7 @@ func TestHint(t *testing.T) {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
 	}
-	for _, name := range []string{"grep", "clear"} {
+	for _, name := range []string{"grep", "less"} {
 		if r.Hint(name) == "" {
 			t.Errorf("%q: no hint", name)
 		}
@@ -307,6 +307,22 @@ func TestDistance(t *testing.T) {
 	}{{"", "", 0}, {"", "ab", 2}, {"get", "get", 0}, {"gte", "get", 1}, {"gett", "get", 1}, {"et", "get", 1}, {"got", "get", 1}, {"teg", "get", 2}} {
 		if got, back := distance(c.a, c.b), distance(c.b, c.a); got != c.want || back != c.want {
 			t.Errorf("from %q to %q %d, back %d; want %d", c.a, c.b, got, back, c.want)
+		}
+	}
+}
+
+func TestAbout(t *testing.T) {
+	r := NewRegistry(All())
+	for word, want := range map[string]string{
+		"quota": "setquota listquota delquota", "QUOTA": "setquota listquota delquota", "authent": "addauth whoami",
+		"rm": "", "a": "", "": "", "znoise": "",
+	} {
+		var names []string
+		for _, c := range r.About(word) {
+			names = append(names, c.Name)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%q is about %q, want %q", word, got, want)
 		}
 	}
 }

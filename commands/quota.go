@@ -259,7 +259,16 @@ var listquotaCommand = &Command{
 		if errors.Is(err, zkconn.NoNode) {
 			return fmt.Errorf("quota for %s does not exist.", args[0])
 		}
+		g := render.Grid{Header: []string{"what", "used", "limit", "hard limit"}}
+		for _, kind := range [][2]string{{"count", "countHardLimit"}, {"bytes", "byteHardLimit"}} {
+			row := kind[:1:1]
+			for _, n := range []int64{used.Get(kind[0]), limits.Get(kind[0]), limits.Get(kind[1])} {
+				row = append(row, strconv.FormatInt(n, 10))
+			}
+			g.Rows = append(g.Rows, row)
+		}
 		return env.answer(err, render.Answer{
+			Grid:  g,
 			Words: fmt.Sprintf("Output quota for %s %s\nOutput stat for %s %s\n", args[0], limits, args[0], used),
 			JSON:  render.Facts{"path", args[0], "limits", limits, "stats", used},
 		})

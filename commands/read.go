@@ -187,6 +187,7 @@ var getCommand = &Command{
 		hex := fs.BoolP("hex", "x", false, "print a hex dump of the data")
 		pretty := fs.BoolP("json", "j", false, "print data that is JSON indented; anything else is refused")
 		file := fs.StringP("file", "f", "", "write the data into this file, byte for byte; - is standard output")
+		FlagFile(fs, "file")
 		return func(ctx context.Context, env *Env, args []string) error {
 			w, err := watchArg(env, args, 1, *watch, "get path [watch]", "get [-s] [-w] path")
 			if err != nil {

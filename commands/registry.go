@@ -34,17 +34,45 @@ func (r *Registry) Find(name string) *Command { return r.byName[name] }
 // All returns the commands in the order of their registration.
 func (r *Registry) All() []*Command { return r.list }
 
+// About returns the commands whose name has this word in it, or whose summary has a word
+// that begins like it. What removes whole trees is not looked for by accident.
+func (r *Registry) About(word string) []*Command {
+	word = strings.ToLower(word)
+	apart := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
+	begins := func(w string) bool { return strings.HasPrefix(w, word) }
+	var found []*Command
+	for _, c := range r.list {
+		words := strings.FieldsFunc(strings.ToLower(c.Summary), apart)
+		named := strings.Contains(strings.ToLower(c.Name), word) && !c.Sweeps
+		if len(word) > 1 && (named || slices.ContainsFunc(words, begins)) {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
 // elsewhere are names that other tools give to what a command here does.
 var elsewhere = map[string]string{
+	".":     "did you mean source?",
 	"cat":   "did you mean get?",
-	"clear": "Ctrl-L clears the screen",
+	"dir":   "did you mean ls?",
 	"find":  "did you mean ls -R?",
-	"grep":  "zksh ls -R / | grep … searches for names",
+	"grep":  "ls -R / | grep … searches for names",
+	"head":  "get /PATH | head shows the start of an answer",
+	"less":  "get /PATH | less shows an answer page by page",
+	"ll":    "did you mean ls -s?",
 	"lsr":   "did you mean ls -R?",
+	"man":   "did you mean help?",
 	"mkdir": "did you mean create?",
+	"more":  "get /PATH | less shows an answer page by page",
+	"nano":  "did you mean edit?",
+	"q":     "did you mean quit?",
 	"rm":    "did you mean delete?",
 	"rmdir": "did you mean delete?",
+	"tail":  "get /PATH | tail shows the end of an answer",
 	"touch": "did you mean create?",
+	"vi":    "did you mean edit?",
+	"vim":   "did you mean edit?",
 }
 
 // Hint says what a name that no command has could stand for, or nothing.

@@ -174,6 +174,7 @@ var reconfigCommand = &Command{
 		stat := fs.BoolP("stat", "s", false, "print the new configuration's stat as well")
 		version := fs.StringP("version", "v", "", "change only the configuration of this version")
 		file := fs.String("file", "", "take all members from this file")
+		FlagFile(fs, "file")
 		members := fs.String("members", "", "all members")
 		add := fs.StringArray("add", nil, "members to add or change")
 		remove := fs.StringArray("remove", nil, "ids of members to remove")

@@ -18,6 +18,7 @@ var addWatchCommand = &Command{
 	Params:  []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		mode := fs.StringP("mode", "m", "PERSISTENT_RECURSIVE", "PERSISTENT or PERSISTENT_RECURSIVE, in any case")
+		FlagWords(fs, "mode", "PERSISTENT", "PERSISTENT_RECURSIVE")
 		return func(ctx context.Context, env *Env, args []string) error {
 			var recursive bool
 			switch strings.ToUpper(*mode) {

@@ -147,6 +147,7 @@ var setCommand = &Command{
 		version := numberFlag(fs, 32, "version", "v", -1, "write only if the dataVersion is this `version`")
 		b64 := fs.BoolP("base64", "b", false, "the data is given in base64")
 		file := fs.StringP("file", "f", "", "take the data from this `file`")
+		FlagFile(fs, "file")
 		return func(ctx context.Context, env *Env, args []string) error {
 			fromFile := fs.Changed("file")
 			if fromFile { // the data word is missing

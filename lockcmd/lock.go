@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/zksh/zksh/commands"
-	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/lockcmd/child"
 	"github.com/zksh/zksh/lockcmd/queue"
@@ -76,6 +75,11 @@ func (f *lockFlags) declare(fs *pflag.FlagSet, k kind) {
 	fs.BoolVar(&f.strict, "strict", false, "refuse a command that could go on without the lock")
 	fs.BoolVar(&f.waitGroup, "wait-group", false, "keep the lock until all of the command's process group have ended")
 	fs.StringVar(&f.family, "as", f.family, "the `family` of names: mutex, rw, kazoo or all")
+	var families []string
+	for _, known := range zklock.Families() {
+		families = append(families, string(known))
+	}
+	commands.FlagWords(fs, "as", families...)
 	fs.BoolVar(&f.revocable, "revocable", false, "release when somebody asks with revoke")
 }
 
@@ -264,21 +268,4 @@ func (o *owned) mayTake(k kind, f *lockFlags) error {
 		return fmt.Errorf("this shell holds %s already, and its ACL stays; leave --acl away", o.path)
 	}
 	return nil
-}
-
-// answer is the line of a lock that was got.
-func (o *owned) answer(l *taken) render.Answer {
-	mode, node, token, waited := l.kind.label, l.Node(), render.Hex(l.Token()), l.State().Waited.Seconds()
-	return render.Answer{
-		Words: fmt.Sprintf("locked %s mode=%s node=%s token=%s waited=%.3fs\n", o.path, mode, node, token, waited),
-		JSON:  render.Facts{"locked", o.path, "mode", mode, "node", node, "token", token, "waited", waited},
-	}
-}
-
-// pending is the answer of a wait in the background.
-func pending(path, mode, node string, place int) render.Answer {
-	return render.Answer{
-		Words: fmt.Sprintf("waiting %s mode=%s node=%s place=%d\n", path, mode, node, place),
-		JSON:  render.Facts{"waiting", path, "mode", mode, "node", node, "place", place},
-	}
 }

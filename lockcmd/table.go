@@ -169,6 +169,20 @@ func (t *Table) Held() (held, gone int) {
 	return t.count(has) - gone, gone
 }
 
+// Paths are those of the locks that are held or waited for, for completion.
+func (t *Table) Paths() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var paths []string
+	for _, o := range t.locks {
+		if !o.deserted() {
+			paths = append(paths, o.path)
+		}
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}
+
 // Guarding tells whether a command runs under a lock.
 func (t *Table) Guarding() bool { return t.count(func(o *owned) bool { return o.command != nil }) > 0 }
 

@@ -26,7 +26,7 @@ func (t *Table) unlockCommand() *commands.Command {
 			"ends that. With --force another client's place in the queue is removed, and its lock with it: that " +
 			"client may not notice.",
 		Example: "unlock /locks/backup",
-		Params:  []commands.Param{{Name: "path", Optional: true}},
+		Params:  []commands.Param{{Name: "path", Kind: commands.HeldLock, Optional: true}},
 		Offline: true,
 		Flags: func(fs *pflag.FlagSet) commands.Run {
 			all := fs.BoolP("all", "a", false, "release all locks of this shell, the newest first")

@@ -237,7 +237,7 @@ func (o *owned) waitLater(ctx context.Context, a *attempt, f *lockFlags) error {
 func (o *owned) announce(a *attempt, l *taken, err error) {
 	switch why := context.Cause(a.ctx); {
 	case err == nil:
-		o.say(strings.TrimSuffix(o.answer(l).Words, "\n"))
+		o.say(o.answer(l).line(0))
 	case why != errWithdrawn && why != errLeaving || a.undone != nil:
 		o.say("lock " + o.path + ": " + err.Error())
 	}

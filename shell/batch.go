@@ -175,7 +175,7 @@ func (b *batch) fail(cmd string, err error) {
 	if err == nil {
 		return
 	}
-	b.s.report(cmd, err)
+	b.s.reportAs(b.wording, cmd, err)
 	if b.status == commands.StatusOK {
 		b.status = Status(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -26,6 +27,7 @@ func (s *Shell) builtins() []*commands.Command {
 		{
 			Name: "help", Group: group, Args: "[command]",
 			Summary: "list the commands, or explain one",
+			Help:    "A word that is no command's name lists the commands that are about it.",
 			Example: "help create",
 			Params:  []commands.Param{{Name: "command", Kind: commands.CommandName, Optional: true}},
 			Offline: true, Aside: true, Flags: commands.NoFlags(s.help),
@@ -42,10 +44,11 @@ func (s *Shell) builtins() []*commands.Command {
 			}),
 		},
 		{
-			Name: "history", Group: group,
-			Summary: "print the last eleven lines with their numbers",
+			Name: "history", Group: group, Args: "[count]",
+			Summary: "print the last eleven lines, or so many, with their numbers",
 			Help:    "Credentials are not shown.",
-			Example: "history",
+			Example: "history 50",
+			Params:  []commands.Param{{Name: "count", Kind: commands.Data, Optional: true}},
 			Offline: true, Aside: true, Flags: commands.NoFlags(s.history),
 		},
 		{
@@ -58,10 +61,10 @@ func (s *Shell) builtins() []*commands.Command {
 			Offline: true, Aside: true, Flags: commands.NoFlags(s.redo),
 		},
 		{
-			Name: "printwatches", Group: group, Args: "on|off",
-			Summary: "tell whether events are printed, or turn that on or off",
+			Name: "printwatches", Group: group, Args: "on|off|short",
+			Summary: "tell whether events are printed, or turn that on or off; short is one line each",
 			Example: "printwatches off",
-			Params:  []commands.Param{{Name: "on|off", Kind: commands.Choice, Words: []string{"on", "off"}, Optional: true}},
+			Params:  []commands.Param{{Name: "on|off|short", Kind: commands.Choice, Words: []string{"on", "off", "short"}, Optional: true}},
 			Offline: true, Aside: true, Flags: commands.NoFlags(s.printwatches),
 		},
 		{
@@ -73,17 +76,27 @@ func (s *Shell) builtins() []*commands.Command {
 	}
 }
 
-// shownLines is how many lines history prints, itself included, as zkCli does.
+// shownLines is how many lines history prints unless told otherwise, itself included, as
+// zkCli does.
 const shownLines = 11
 
-func (s *Shell) history(_ context.Context, env *commands.Env, _ []string) error {
-	last := s.lines.Last(shownLines)
+func (s *Shell) history(_ context.Context, env *commands.Env, args []string) error {
+	count := shownLines
+	if len(args) > 0 {
+		var err error
+		if count, err = strconv.Atoi(args[0]); err != nil || count < 1 {
+			return commands.Misuse("%q is no number of lines", args[0])
+		}
+	}
+	last := s.lines.Last(count)
 	var words strings.Builder
+	g := render.Grid{Header: []string{"number", "line"}}
 	for i := range last {
 		last[i].Line = history.Redacted(last[i].Line)
 		fmt.Fprintf(&words, "%d - %s\n", last[i].Number, last[i].Line)
+		g.Rows = append(g.Rows, []string{strconv.Itoa(last[i].Number), last[i].Line})
 	}
-	return env.Screen.Print(render.Answer{Words: words.String(), JSON: last})
+	return env.Screen.Print(render.Answer{Words: words.String(), Grid: g, JSON: last})
 }
 
 func (s *Shell) redo(ctx context.Context, env *commands.Env, args []string) error {
@@ -95,7 +108,8 @@ func (s *Shell) redo(ctx context.Context, env *commands.Env, args []string) erro
 	if !ok || n >= s.number {
 		return errors.New("Command index out of range")
 	}
-	if words, err := split(line); err == nil && words[0].Text == "redo" {
+	command, _, _ := cutOutlet(line)
+	if words, err := split(command); err == nil && len(words) > 0 && words[0].Text == "redo" {
 		return errors.New("No redoing redos")
 	}
 	s.lines.Replace(s.number, line)
@@ -127,45 +141,61 @@ func javaDecode(s string) (int, error) {
 	return int(n), err
 }
 
+// eventForm is how events are printed, as printwatches names it.
+type eventForm int32
+
+const (
+	eventsOff eventForm = iota
+	eventsOn
+	eventsShort
+)
+
+var eventForms = []string{"off", "on", "short"}
+
 // printwatches shows or drops first what came in under the old setting.
 func (s *Shell) printwatches(_ context.Context, env *commands.Env, args []string) error {
+	var words string
 	if len(args) == 0 {
-		on := s.watches.Load()
-		word := map[bool]string{true: "on", false: "off"}[on]
-		return env.Screen.Print(render.Answer{Words: "printwatches is " + word + "\n", JSON: render.Facts{"printwatches", on}})
+		words = "printwatches is " + eventForms[s.watches.Load()] + "\n"
+	} else {
+		if err := s.showEvents(); err != nil {
+			return err
+		}
+		s.watches.Store(int32(slices.Index(eventForms, strings.ToLower(args[0]))))
 	}
-	if err := s.showEvents(); err != nil {
-		return err
+	var facts any = "short"
+	if form := eventForm(s.watches.Load()); form != eventsShort {
+		facts = form == eventsOn
 	}
-	on := strings.EqualFold(args[0], "on")
-	s.watches.Store(on)
-	return env.Screen.Print(render.Answer{JSON: render.Facts{"printwatches", on}})
+	return env.Screen.Print(render.Answer{Words: words, JSON: render.Facts{"printwatches", facts}})
 }
 
 // help lists the commands or explains one.
 func (s *Shell) help(_ context.Context, env *commands.Env, args []string) error {
 	if len(args) == 0 {
-		return env.Screen.Print(overview(s.registry))
+		return env.Screen.Print(overview(s.registry.All()))
 	}
-	c := s.registry.Find(args[0])
-	if c == nil {
-		return unknownCommand{args[0], s.registry.Hint(args[0])}
+	if c := s.registry.Find(args[0]); c != nil {
+		return env.Screen.Print(manual{c, s.cfg.Topics[c.Name]})
 	}
-	return env.Screen.Print(manual{c, s.cfg.Topics[c.Name]})
+	if found := s.registry.About(args[0]); len(found) > 0 {
+		return env.Screen.Print(overview(found))
+	}
+	return unknownCommand{args[0], s.registry.Hint(args[0])}
 }
 
 // overview is the answer of help: a heading for each group, whose commands are
 // registered one after the other, and a line for each command.
-func overview(r *commands.Registry) render.Answer {
+func overview(all []*commands.Command) render.Answer {
 	width := 0
 	manuals := []manual{}
-	for _, c := range r.All() {
+	for _, c := range all {
 		width = max(width, len(names(c)))
 		manuals = append(manuals, manual{c: c})
 	}
 	var b strings.Builder
 	group := ""
-	for _, c := range r.All() {
+	for _, c := range all {
 		if c.Group != group {
 			group = c.Group
 			b.WriteString(group + "\n")

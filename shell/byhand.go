@@ -145,9 +145,12 @@ func (h *byHand) keep(line string) {
 	}
 }
 
+// shownFolder is how much of the folder stands in the prompt, in columns.
+const shownFolder = 24
+
 // prompt is zkCli's: the connect string, the state, the number of the next line.
 // Locks are counted behind the state once there are any, and so are the lines of a
-// transaction that is open.
+// transaction that is open; then comes the folder unless it is the root.
 func (h *byHand) prompt() line.Prompt {
 	s := h.s
 	state, locks, txn := s.cfg.Session.State(), "", ""
@@ -163,8 +166,14 @@ func (h *byHand) prompt() line.Prompt {
 	if s.cfg.Session.Secure().TLS.Insecure() {
 		insecure = ", NOT VERIFIED"
 	}
+	folder, moved := s.folder.here()
+	if moved && folder != "/" {
+		folder = " " + render.CutMiddle(render.Safe(folder), shownFolder, shownFolder/2)
+	} else {
+		folder = ""
+	}
 	return line.Prompt{
-		Text:  fmt.Sprintf("[zk: %s(%s%s%s)%s %d] ", cmp.Or(cluster, s.cfg.Session.Servers().Spec), state, insecure, locks, txn, s.lines.Len()),
+		Text:  fmt.Sprintf("[zk: %s(%s%s%s)%s%s %d] ", cmp.Or(cluster, s.cfg.Session.Servers().Spec), state, insecure, locks, txn, folder, s.lines.Len()),
 		Color: s.colorOf(cluster),
 		Alert: state != zkconn.StateConnected || insecure != "",
 	}

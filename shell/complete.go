@@ -3,6 +3,8 @@ package shell
 import (
 	"cmp"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +25,8 @@ type completer struct {
 	clusters []Cluster
 	lines    *history.List
 	nodes    *nodeCache
+	folder   *folder
+	locks    Locks // may be nil
 }
 
 // maxProposals is how many proposals a menu offers.
@@ -95,14 +99,26 @@ func (c *completer) propose(p *partial) choices {
 	if len(p.words) == 0 {
 		return c.commandNames(p)
 	}
+	if at := slices.IndexFunc(p.words, isOutlet); at >= 0 { // behind it are a file, or another shell's words
+		if at == len(p.words)-1 && p.words[at].Text != "|" {
+			return files(p)
+		}
+		return choices{}
+	}
 	cmd := c.registry.Find(p.words[0].Text)
 	if cmd == nil {
 		return choices{}
 	}
+	if cmd.Over != nil {
+		if _, inner := cmd.CutOver(p.words[1:]); len(inner) > 0 {
+			p.words = inner
+			return c.propose(p)
+		}
+	}
 	at, flag, flagsEnded := cmd.Position(p.words[1:])
 	switch {
 	case flag != nil:
-		return choices{}
+		return c.values(commands.FlagParam(flag), p)
 	case p.quote == "" && strings.HasPrefix(p.text, "-") && !flagsEnded:
 		p.flag = true
 		return flagNames(cmd, p)
@@ -115,8 +131,25 @@ func (c *completer) propose(p *partial) choices {
 // values proposes positional words.
 func (c *completer) values(param commands.Param, p *partial) choices {
 	switch param.Kind {
-	case commands.Path:
-		return c.paths(p)
+	case commands.Path, commands.ClientID:
+		here, moved := c.folder.here()
+		return c.paths(p, here, moved && param.Kind == commands.Path)
+	case commands.Folder:
+		here, _ := c.folder.here()
+		return c.paths(p, here, true)
+	case commands.HeldLock:
+		if c.locks != nil {
+			var list []choice
+			for _, path := range c.locks.Paths() {
+				list = append(list, choice{word: path, label: render.Safe(path)})
+			}
+			if held := fitting(p.text, list); len(held.list) > 0 {
+				return held
+			}
+		}
+		return c.values(commands.Param{Kind: commands.Path}, p)
+	case commands.File:
+		return files(p)
 	case commands.CommandName:
 		return c.commandNames(p)
 	case commands.Choice:
@@ -203,27 +236,74 @@ func aclEntries(p *partial) choices {
 	return fitting(p.text, list)
 }
 
-// paths proposes the children of the znode that the path leads to so far. No
-// blank follows a path: it may go on.
-func (c *completer) paths(p *partial) choices {
+// paths proposes the children of the znode that the path leads to so far, from here if
+// it is relative and may be. No blank follows a path: it may go on.
+func (c *completer) paths(p *partial, here string, relative bool) choices {
 	text := p.text
-	if text == "" {
+	switch {
+	case text == "" && here == "/" || text == "" && !relative:
 		text = "/"
+	case relative && (text == "~" || text == ".." || text != "" && text[0] != '/' && strings.HasSuffix(text, "/..")):
+		return choices{list: []choice{{word: text + "/", goesOn: true}}}
 	}
 	at := strings.LastIndexByte(text, '/')
-	if at < 0 || text[0] != '/' {
+	head, prefix := text[:at+1], text[at+1:]
+	parent := strings.TrimSuffix(head, "/")
+	switch {
+	case text != "" && text[0] == '/':
+		parent = text[:max(at, 1)]
+	case !relative:
 		return choices{}
+	case at < 0:
+		parent = here
+	default:
+		parent = below(here, parent)
 	}
-	parent, prefix := text[:max(at, 1)], text[at+1:]
 	names, known := c.nodes.children(parent, prefix)
 	found := choices{pending: !known}
 	for _, name := range names[:min(len(names), maxProposals)] {
-		found.list = append(found.list, choice{word: text[:at+1] + name, label: render.Safe(name), goesOn: true})
+		word := head + name
+		if word == "~" { // alone it is the root
+			word = "./~"
+		}
+		found.list = append(found.list, choice{word: word, label: render.Safe(name), goesOn: true})
 	}
 	if more := len(names) - len(found.list); more > 0 {
 		found.list[0].about = fmt.Sprintf("and %d more", more)
-		found.last = text[:at+1] + names[len(names)-1] // they are sorted
+		found.last = head + names[len(names)-1] // they are sorted
 	}
+	return found
+}
+
+// mostFiles is how many files of a folder are looked at.
+const mostFiles = 5000
+
+// files proposes the files of the folder that the word leads to so far. Hidden ones are
+// proposed to who asks for them.
+func files(p *partial) choices {
+	head, prefix := filepath.Split(p.text)
+	dir, err := os.Open(cmp.Or(head, "."))
+	if err != nil {
+		return choices{}
+	}
+	defer dir.Close()
+	entries, _ := dir.ReadDir(mostFiles) // what cannot be read is not proposed
+	var found choices
+	for _, e := range entries {
+		name := e.Name()
+		if !strings.HasPrefix(name, prefix) || strings.HasPrefix(name, ".") && prefix == "" {
+			continue
+		}
+		x := choice{word: head + name, label: render.Safe(name)}
+		if info, err := os.Stat(x.word); err == nil && info.IsDir() {
+			x = choice{word: x.word + "/", label: x.label + "/", goesOn: true}
+		}
+		found.list = append(found.list, x)
+		if len(found.list) == maxProposals {
+			break
+		}
+	}
+	slices.SortFunc(found.list, func(a, b choice) int { return strings.Compare(a.word, b.word) })
 	return found
 }
 

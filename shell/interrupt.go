@@ -75,7 +75,7 @@ func (s *Shell) attend(shell context.Context, do func(context.Context) error) (i
 		case <-late:
 			late = nil
 			switch {
-			case s.guarding():
+			case s.guarding(), s.screen.paging.Load():
 				late = time.After(stubborn)
 			case shell.Err() != nil:
 				s.left = w

@@ -32,6 +32,7 @@ func newAttended() *attended {
 }
 
 func (a *attended) Held() (held, gone int)                        { return 0, 0 }
+func (a *attended) Paths() []string                               { return nil }
 func (a *attended) Guarding() bool                                { return time.Since(a.begun) < a.guarded }
 func (a *attended) Lost() error                                   { return nil }
 func (a *attended) Release(context.Context) (_ []string, _ error) { return nil, nil }

@@ -73,8 +73,8 @@ func (c *nodeCache) close() {
 	c.pending.Wait()
 }
 
-// children returns the names below a path that begin with a prefix, and whether they
-// are an answer: it does not wait. What it does not know, or no longer for sure, it
+// children returns the names below a path that begin with a prefix, and whether no
+// answer is awaited that may have others: it does not wait. What it does not know, or no longer for sure, it
 // asks for, and tells by changed.
 func (c *nodeCache) children(path, prefix string) (names []string, known bool) {
 	epoch := c.source.Epoch()
@@ -101,7 +101,7 @@ func (c *nodeCache) children(path, prefix string) (names []string, known bool) {
 	}
 	first := sort.SearchStrings(e.names, prefix)
 	n := sort.Search(len(e.names)-first, func(i int) bool { return !strings.HasPrefix(e.names[first+i], prefix) })
-	return e.names[first : first+n], e.known
+	return e.names[first : first+n], e.known && !e.asking
 }
 
 // doubt has everything asked for anew, after a command that may have changed it.

@@ -197,10 +197,34 @@ func (f front) Alert(text string) {
 	})
 }
 
+// errNobody is what a command gets that asks where nobody is.
+var errNobody = errors.New("there is nobody to ask")
+
+// AskUnseen is part of commands.Screen.
+func (f front) AskUnseen(ctx context.Context, question string) (string, error) {
+	if f.s.screen.editor == nil || f.s.screen.isShut() {
+		return "", errNobody
+	}
+	answer, err := f.s.screen.editor.AskUnseen(ctx, render.Safe(question))
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return answer, err
+}
+
+// Lend is part of commands.Screen.
+func (f front) Lend(do func() error) error {
+	f.s.lent.Store(true)
+	defer f.s.lent.Store(false)
+	f.s.screen.paging.Store(true)
+	defer f.s.screen.paging.Store(false)
+	return do()
+}
+
 // Ask is part of commands.Screen. The answer is no unless it is yes.
 func (f front) Ask(ctx context.Context, question string) (bool, error) {
 	if f.s.screen.editor == nil || f.s.screen.isShut() {
-		return false, errors.New("there is nobody to ask")
+		return false, errNobody
 	}
 	answer, err := f.s.screen.editor.Ask(ctx, render.Safe(question))
 	if errors.Is(err, io.EOF) {
@@ -284,6 +308,9 @@ func (s *Shell) watchEvents(ctx context.Context) {
 	for {
 		select {
 		case <-s.cfg.Session.EventsReady():
+			if s.lent.Load() { // they are shown when the line has ended
+				continue
+			}
 			if err := tty.Quietly(s.showEvents); err != nil {
 				s.report("", err)
 			}
@@ -306,8 +333,8 @@ func (s *Shell) show(take func() []zkconn.Event) error {
 	defer s.eventMu.Unlock()
 	var errs []error
 	for _, e := range take() {
-		if s.watches.Load() && s.policy.shows(e) {
-			errs = append(errs, wrapWrite(s.screen.event(event(e))))
+		if form := eventForm(s.watches.Load()); form != eventsOff && s.policy.shows(e) {
+			errs = append(errs, wrapWrite(s.screen.event(event(e, form))))
 		}
 		if e.Session() && e.State == zkconn.Expired {
 			errs = append(errs, s.policy.expired(expiredError{e.Gone}))
@@ -330,9 +357,16 @@ func (e expiredError) Error() string {
 // Unwrap gives the code, for the exit status.
 func (e expiredError) Unwrap() error { return zkconn.SessionExpired }
 
-// event is a watch or session event as it is printed: zkCli's block.
-func event(e zkconn.Event) render.Answer {
-	return render.Answer{Words: fmt.Sprintf("\nWATCHER::\n\n%s\n", e), JSON: struct {
+// event is a watch or session event as it is printed: zkCli's block, or a line.
+func event(e zkconn.Event, form eventForm) render.Answer {
+	words := fmt.Sprintf("\nWATCHER::\n\n%s\n", e)
+	switch {
+	case form == eventsShort && e.Session():
+		words = fmt.Sprintf("WATCHER:: %s\n", e.State)
+	case form == eventsShort:
+		words = fmt.Sprintf("WATCHER:: %s %s\n", e.Type, e.Path)
+	}
+	return render.Answer{Words: words, JSON: struct {
 		Event string   `json:"event"`
 		State string   `json:"state"`
 		Path  string   `json:"path,omitempty"`

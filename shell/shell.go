@@ -67,6 +67,7 @@ type Cluster struct {
 // Locks are what commands keep from one line to the next.
 type Locks interface {
 	Held() (held, gone int) // how many, for the prompt, and how many more are lost
+	Paths() []string        // of those held or waited for, for completion
 	// Guarding tells whether a program runs under a lock, which must not be left
 	// behind: the lock would go, and the program stay.
 	Guarding() bool
@@ -88,27 +89,31 @@ type Shell struct {
 	lines     history.List
 	recall    *history.Recall
 	completer *completer
+	folder    folder
 	number    int          // of the line being run
+	sources   int          // files whose lines are being run
 	txn       *transaction // nil unless one is open
 	left      *work        // what did not end when it was cancelled; the loop has ended then
 
 	warned zkconn.Stay // the session whose certificates have been looked at
 
-	eventMu sync.Mutex  // held while events are shown: they keep their order
-	watches atomic.Bool // printwatches
+	eventMu sync.Mutex   // held while events are shown: they keep their order
+	watches atomic.Int32 // an eventForm
+	lent    atomic.Bool  // by hand: a program has the terminal, and events wait
 }
 
 // New makes a Shell.
 func New(cfg Config) *Shell {
 	s := &Shell{cfg: cfg, policy: oneShot{cfg.IsOption}, recall: new(history.Recall)}
-	s.watches.Store(true)
+	s.watches.Store(int32(eventsOn))
 	s.screen = &screen{out: cfg.Out, err: cfg.Err,
 		printer: render.Printer{W: cfg.Out.W, Format: cfg.Format, Safe: cfg.Out.TTY}}
 	if cfg.Out.TTY && cfg.Out.Size != nil {
 		s.screen.printer.Width = func() int { columns, _ := cfg.Out.Size(); return columns }
 	}
-	s.registry = commands.NewRegistry(append(cfg.Commands, s.transactions(), s.builtins())...)
-	s.completer = &completer{registry: s.registry, clusters: cfg.Clusters, lines: &s.lines}
+	s.registry = commands.NewRegistry(append(cfg.Commands, s.transactions(), s.builtins(), s.folderCommands(), s.handy())...)
+	s.folder.servers = func() string { return cfg.Session.Servers().Spec }
+	s.completer = &completer{registry: s.registry, clusters: cfg.Clusters, lines: &s.lines, folder: &s.folder, locks: cfg.Locks}
 	s.env = &commands.Env{Session: cfg.Session, Version: cfg.Version, Screen: front{s}, Streams: cfg.Streams}
 	return s
 }
@@ -155,12 +160,22 @@ func (s *Shell) runText(ctx context.Context, env *commands.Env, line string) (st
 
 // read takes a line apart, and names its command.
 func (s *Shell) read(line string) (cmd string, l commands.Line, err error) {
+	line, mark, rest := cutOutlet(line)
 	words, err := split(line)
 	if err != nil {
 		first, _, _ := strings.Cut(strings.TrimSpace(line), " ")
 		return first, l, &commands.UsageError{Problem: err.Error()}
 	}
+	if len(words) == 0 {
+		return mark, l, &commands.UsageError{Problem: "there is no command before it"}
+	}
 	l, err = s.readWords(words)
+	switch usage, misused := errors.AsType[*commands.UsageError](err); {
+	case err == nil && mark != "":
+		l, err = s.redirect(l, mark, rest)
+	case misused && slices.ContainsFunc(words, clings):
+		usage.Problem += "; | and > need blanks around them"
+	}
 	return words[0].Text, l, err
 }
 
@@ -170,14 +185,24 @@ func (s *Shell) readWords(words []commands.Word) (commands.Line, error) {
 	if c == nil {
 		return commands.Line{}, unknownCommand{name, s.registry.Hint(name)}
 	}
-	l, err := c.Read(s.env, words[1:])
+	l, err := s.readAs(c, words[1:])
 	if errors.Is(err, pflag.ErrHelp) {
 		return s.registry.Find("help").Read(s.env, []commands.Word{{Text: name}})
 	}
 	if err == nil {
 		err = s.refuseWrites(l)
 	}
-	return l, err
+	if err != nil {
+		return l, err
+	}
+	return l.At(s.folder.resolve), nil
+}
+
+func (s *Shell) readAs(c *commands.Command, words []commands.Word) (commands.Line, error) {
+	if c.Over != nil {
+		return c.ReadOver(words, s.readWords)
+	}
+	return c.Read(s.env, words)
 }
 
 // refuseWrites is an error if a line may write where that is switched off, or needs
@@ -222,11 +247,13 @@ func run(ctx context.Context, env *commands.Env, l commands.Line) error {
 }
 
 // report is the only place that prints an error.
-func (s *Shell) report(cmd string, err error) {
+func (s *Shell) report(cmd string, err error) { s.reportAs(s.policy.wording, cmd, err) }
+
+func (s *Shell) reportAs(wording func(cmd string, err error) []string, cmd string, err error) {
 	if err == nil || silent(err) {
 		return
 	}
-	for _, line := range s.policy.wording(cmd, err) {
+	for _, line := range wording(cmd, err) {
 		s.screen.complain(line)
 	}
 }
@@ -236,6 +263,8 @@ func silent(err error) bool {
 	switch e := err.(type) {
 	case *commands.StatusError:
 		return e.Err == nil
+	case *commands.FinalError:
+		return silent(e.Err)
 	case interface{ Unwrap() []error }: // joined: each of them
 		return !slices.ContainsFunc(e.Unwrap(), func(err error) bool { return !silent(err) })
 	}

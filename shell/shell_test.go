@@ -97,8 +97,13 @@ func TestPromptCountsLocks(t *testing.T) {
 		}
 	}
 	s.cfg.Locks = nil
-	if got := (&byHand{s: s}).prompt().Text; got != "[zk: 127.0.0.1:1(CONNECTING) 0] " {
-		t.Errorf("%q", got)
+	for folder, want := range map[string]string{
+		"/": "", "/app": " /app", "/a\x1b[2J": ` /a\x1b[2J`, "/long/names/of/folders/and/文件": " /long/names…ers/and/文件",
+	} {
+		s.folder.move(folder)
+		if got := (&byHand{s: s}).prompt().Text; got != "[zk: 127.0.0.1:1(CONNECTING)"+want+" 0] " {
+			t.Errorf("%q in %s", got, folder)
+		}
 	}
 }
 
@@ -107,5 +112,6 @@ type counted struct{ held func() int }
 
 func (counted) Guarding() bool                            { return false }
 func (c counted) Held() (held, gone int)                  { return c.held(), 0 }
+func (counted) Paths() []string                           { return []string{"/locks/a", "/locks/文 b"} }
 func (counted) Lost() error                               { return nil }
 func (counted) Release(context.Context) ([]string, error) { return nil, nil }

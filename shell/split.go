@@ -84,7 +84,8 @@ func openQuote(before, line string) string {
 	if before == "" && blankOrComment(line) {
 		return ""
 	}
-	for rest := before + line; rest != ""; rest = strings.TrimLeft(rest, blanks) {
+	command, _, _ := cutOutlet(before + line)
+	for rest := command; rest != ""; rest = strings.TrimLeft(rest, blanks) {
 		quote, n, closed := token(rest)
 		if !closed {
 			return quote

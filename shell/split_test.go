@@ -274,3 +274,34 @@ func FuzzSplit(f *testing.F) {
 		}
 	})
 }
+
+func TestCutOutlet(t *testing.T) {
+	for line, want := range map[string][3]string{
+		"ls / | grep 'a b' > c":    {"ls / ", "|", " grep 'a b' > c"},
+		"get /a > f":               {"get /a ", ">", " f"},
+		"get /a\t>>\tf":            {"get /a\t", ">>", "\tf"},
+		`set /a "|" | cat`:         {`set /a "|" `, "|", " cat"},
+		`set /a $'x\'| y' > f`:     {`set /a $'x\'| y' `, ">", " f"},
+		"| cat":                    {"", "|", " cat"},
+		"get /a |":                 {"get /a ", "|", ""},
+		`ls / | awk "{print \"x`:   {"ls / ", "|", ` awk "{print \"x`},
+		`set /a '|'`:               {`set /a '|'`, "", ""},
+		`set /a "x"| y`:            {`set /a "x"| y`, "", ""},
+		"ls /a |grep x":            {"ls /a |grep x", "", ""},
+		"set /a a|b":               {"set /a a|b", "", ""},
+		"set /a ->":                {"set /a ->", "", ""},
+		"set /a ||":                {"set /a ||", "", ""},
+		`set /a "open | cat`:       {`set /a "open | cat`, "", ""},
+		"set /a \u00a0|\u00a0 cat": {"set /a \u00a0|\u00a0 cat", "", ""},
+	} {
+		command, mark, rest := cutOutlet(line)
+		if got := [3]string{command, mark, rest}; got != want {
+			t.Errorf("%q is cut into %q", line, got)
+		}
+	}
+	for _, line := range []string{`ls / | awk "{`, "ls / | it's", "get /a > 'x"} {
+		if open := openQuote("", line); open != "" {
+			t.Errorf("%q leaves %q open", line, open)
+		}
+	}
+}

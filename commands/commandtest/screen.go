@@ -62,6 +62,14 @@ func (s *Screen) Ask(_ context.Context, question string) (bool, error) {
 	return s.Answer(question)
 }
 
+// Lend is part of commands.Screen.
+func (s *Screen) Lend(do func() error) error { return do() }
+
+// AskUnseen is part of commands.Screen.
+func (s *Screen) AskUnseen(context.Context, string) (string, error) {
+	return "", errors.New("there is nobody to ask")
+}
+
 // Progress is part of commands.Screen; it shows nothing.
 func (s *Screen) Progress(string) (update func(done, total int), end func()) {
 	return func(int, int) {}, func() {}

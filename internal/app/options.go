@@ -44,7 +44,8 @@ type Options struct {
 	Format   render.Format
 	File     string // commands come from here; "-" is standard input
 	HasFile  bool
-	Window   int // lines of it under way at a time
+	Lines    []string // commands, if there are any
+	Window   int      // lines of it under way at a time
 	NoFence  bool
 	StopAtError,
 	GoOn,
@@ -112,6 +113,7 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.BoolVar(&o.Wait, "waitforconnection", false, "try to connect until the timeout before anything else")
 	set.StringVarP(&format, "output", "o", format, "output `form`: text, table or json")
 	set.StringVarP(&o.File, "file", "f", "", "take the commands from this `file`; - is standard input")
+	set.StringArrayVarP(&o.Lines, "command", "c", nil, "run this `line`; given several times, these lines")
 	set.BoolVarP(&o.StopAtError, "errexit", "e", false, "stop at the first error")
 	set.BoolVarP(&o.GoOn, "keep-going", "k", false, "go on also after a lock that was not got, or was lost")
 	set.IntVar(&o.Window, "window", o.Window, "how many `lines` of a file or pipe may be under way at a time; 1: each waits for the one before")
@@ -212,6 +214,9 @@ func (o *Options) parse(args []string, env Environment) error {
 	}
 	if o.Cluster != "" && o.Server == o.Cluster { // -server named it
 		o.Server = o.cluster(o.Cluster).Server
+	}
+	if len(o.Lines) > 0 && (o.HasFile || len(o.Command) > 0 || o.Listen != "") {
+		return errors.New("-c gives the commands already, so neither -f, -listen nor a command has a place beside it")
 	}
 	if o.HasFile && len(o.Command) > 0 {
 		return fmt.Errorf("-f gives the commands already; unexpected command %q", o.Command[0])

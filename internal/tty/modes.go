@@ -40,6 +40,17 @@ func KeepModes(f *os.File) (putBack func() error) {
 	return func() error { return PutBack(f, modes) }
 }
 
+// HideTyped has a terminal not show what is typed, but for the ends of lines.
+func HideTyped(f *os.File) (show func() error, err error) {
+	modes, err := GetModes(f)
+	if err != nil {
+		return nil, err
+	}
+	show = KeepModes(f)
+	modes.Lflag = modes.Lflag&^unix.ECHO | unix.ECHONL
+	return show, SetModes(f, modes)
+}
+
 // Foreground is the process group that has the terminal. It fails for a file that
 // is not the terminal which controls this process.
 func Foreground(f *os.File) (group int, err error) {

@@ -3,6 +3,7 @@
 package tty
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 )
@@ -12,6 +13,11 @@ func Quietly(do func() error) error { return do() }
 
 // EndJob ends a program.
 func EndJob(p *os.Process) error { return p.Kill() }
+
+// HideTyped is for terminals as Unix has them.
+func HideTyped(*os.File) (show func() error, err error) {
+	return nil, errors.New("typing cannot be hidden on this system")
+}
 
 // KeepModes is for terminals as Unix has them.
 func KeepModes(*os.File) (putBack func() error) { return func() error { return nil } }

@@ -81,6 +81,8 @@ func declare(fs *pflag.FlagSet) *words {
 	fs.BoolVar(&w.rules.killMiddle, "kill-middle", false, "kill the client in the middle of those that wait")
 	fs.StringVar(&w.record, "record", "", "record the lanes in this `file`, for asciinema")
 	fs.StringVar(&w.svg, "svg", "", "draw the lanes as a picture in this `file`")
+	commands.FlagFile(fs, "record")
+	commands.FlagFile(fs, "svg")
 	fs.BoolVarP(&w.yes, "yes", "y", false, "do not ask")
 	return w
 }

@@ -95,6 +95,9 @@ func (e *promptEditor) present(d prompt.Document) view {
 	case e.search != nil:
 		v.prompt = e.search.prompt()
 	}
+	if e.reading.unseen {
+		v.text, v.cursor = "", 0
+	}
 	e.view.prompt = v.prompt // the menu's place depends on it
 	v.menu = e.menuColumn()
 	return v

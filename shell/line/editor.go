@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/zksh/zksh/history"
+	"github.com/zksh/zksh/internal/tty"
 )
 
 // Editor reads lines from a person. It is the seam behind which another editor
@@ -24,6 +25,8 @@ type Editor interface {
 	ReadLine(ctx context.Context, prompt func() Prompt) (string, error)
 	// Ask is ReadLine for an answer: nothing is completed, recalled or kept.
 	Ask(ctx context.Context, question string) (string, error)
+	// AskUnseen is Ask for what must not show as it is typed.
+	AskUnseen(ctx context.Context, question string) (string, error)
 	// Notify prints whole lines at any time, without hurting the line being typed.
 	Notify(text string) error
 	// Refresh shows at any time what has become of the prompt and the completions.
@@ -88,16 +91,22 @@ func New(in, out *os.File, getenv func(string) string, help Assistant, interrupt
 			return e
 		}
 	}
-	return newPlain(in, out, help.Open, interrupts)
+	e := newPlain(in, out, help.Open, interrupts)
+	e.hide = func() (func() error, error) { return tty.HideTyped(in) }
+	return e
 }
+
+// errShown is the error of a secret that would show.
+var errShown = errors.New("what is typed here cannot be hidden")
 
 // plainEditor reads from a terminal that does its own line editing.
 type plainEditor struct {
 	out        io.Writer
-	open       func(before, line string) string // of the Assistant
-	wanted     chan struct{}                    // has the goroutine read one more line
-	lines      chan plainLine                   // has what it has read
-	reading    bool                             // a line is wanted and has not come; only readOne uses it
+	hide       func() (show func() error, err error) // has the terminal not show what is typed
+	open       func(before, line string) string      // of the Assistant
+	wanted     chan struct{}                         // has the goroutine read one more line
+	lines      chan plainLine                        // has what it has read
+	reading    bool                                  // a line is wanted and has not come; only readOne uses it
 	interrupts <-chan os.Signal
 
 	mu     sync.Mutex
@@ -115,8 +124,8 @@ type plainLine struct {
 
 // newPlain reads lines from in and prompts on out. Ctrl-C arrives through
 // interrupts while a line is being read.
-func newPlain(in io.Reader, out io.Writer, open func(before, line string) string, interrupts <-chan os.Signal) Editor {
-	e := &plainEditor{out: out, open: open, wanted: make(chan struct{}, 1), lines: make(chan plainLine, 1), interrupts: interrupts}
+func newPlain(in io.Reader, out io.Writer, open func(before, line string) string, interrupts <-chan os.Signal) *plainEditor {
+	e := &plainEditor{out: out, hide: func() (func() error, error) { return nil, errShown }, open: open, wanted: make(chan struct{}, 1), lines: make(chan plainLine, 1), interrupts: interrupts}
 	// A read of a terminal cannot be broken off, so this goroutine ends with the
 	// process. It reads only when a line is wanted: what is typed while a command
 	// runs may be meant for a program which that has started. It goes on after an
@@ -208,6 +217,16 @@ func (e *plainEditor) Notify(text string) error {
 // Ask is part of Editor.
 func (e *plainEditor) Ask(ctx context.Context, question string) (string, error) {
 	return e.readOne(ctx, func() Prompt { return Prompt{Text: question} })
+}
+
+// AskUnseen is part of Editor.
+func (e *plainEditor) AskUnseen(ctx context.Context, question string) (answer string, err error) {
+	show, err := e.hide()
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, show()) }()
+	return e.Ask(ctx, question)
 }
 
 // Refresh is part of Editor; what stands there cannot be drawn anew.

@@ -66,6 +66,7 @@ type promptEditor struct {
 type reading struct {
 	prompt func() Prompt
 	asking bool     // for an answer, not for a command
+	unseen bool     // the answer must not show
 	shown  bool     // what is typed now is typed for it
 	above  []string // the lines that this one goes on with
 	open   string   // what they leave open; empty if there are none
@@ -150,6 +151,11 @@ func (e *promptEditor) ReadLine(ctx context.Context, prompt func() Prompt) (stri
 // Ask is part of Editor.
 func (e *promptEditor) Ask(ctx context.Context, question string) (string, error) {
 	return e.read(ctx, &reading{prompt: func() Prompt { return Prompt{Text: question} }, asking: true})
+}
+
+// AskUnseen is part of Editor.
+func (e *promptEditor) AskUnseen(ctx context.Context, question string) (string, error) {
+	return e.read(ctx, &reading{prompt: func() Prompt { return Prompt{Text: question} }, asking: true, unseen: true})
 }
 
 // read reads a line, or several that belong together. A new size of the window ends

@@ -1,0 +1,200 @@
+package commands
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/tty"
+	"github.com/zksh/zksh/internal/zkconn"
+)
+
+var editCommand = &Command{
+	Name: "edit", Group: "Writing", Writes: true, Args: "[-j] path", Quota: true,
+	Summary: "edit a znode's data with $VISUAL or $EDITOR",
+	Help: "What has changed is written, if the znode still has the version that was read, and shown. If somebody else has changed it " +
+		"meanwhile nothing is written: both changes are shown, and the edited text is kept in a file, whose name is told. So it is after any " +
+		"other failure. With -j JSON is indented for the editor, and written without that if it had no line breaks.",
+	Example: "edit -j /app/config",
+	Params:  []Param{pathParam},
+	Flags: func(fs *pflag.FlagSet) Run {
+		pretty := fs.BoolP("json", "j", false, "indent JSON for the editor; anything else is refused")
+		return func(ctx context.Context, env *Env, args []string) error {
+			data, stat, err := env.Session.Get(ctx, args[0], false)
+			if err != nil {
+				return err
+			}
+			e := &edit{path: args[0], data: data, stat: stat, json: *pretty}
+			if err := e.prepare(); err != nil {
+				return err
+			}
+			err = e.run(ctx, env)
+			return errors.Join(err, e.tidy(err))
+		}
+	},
+}
+
+// edit is one znode's data on its way through an editor.
+type edit struct {
+	path string
+	data []byte
+	stat *zk.Stat
+	json bool
+
+	before string // what the editor was given
+	after  string // what it left
+	file   string // where it is
+}
+
+// prepare turns the data into text.
+func (e *edit) prepare() error {
+	binary := func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' }
+	if !utf8.Valid(e.data) || bytes.ContainsFunc(e.data, binary) {
+		return fmt.Errorf("the data of %s is not text; get -f FILE %s writes it into a file, and set -f FILE %s takes it from there",
+			e.path, e.path, e.path)
+	}
+	e.before = string(e.data)
+	if e.json {
+		if !json.Valid(e.data) {
+			return fmt.Errorf("the data of %s is no JSON; without -j it is edited as it is", e.path)
+		}
+		e.before = reform(e.before, func(b *bytes.Buffer, data []byte) error { return json.Indent(b, data, "", "  ") })
+	}
+	return nil
+}
+
+// reform is valid JSON in another form.
+func reform(text string, form func(*bytes.Buffer, []byte) error) string {
+	var b bytes.Buffer
+	if err := form(&b, []byte(text)); err != nil {
+		return text
+	}
+	return b.String()
+}
+
+func (e *edit) run(ctx context.Context, env *Env) error {
+	if err := e.editFile(ctx, env); err != nil {
+		return err
+	}
+	if e.after == e.before {
+		env.Screen.Note("nothing has changed")
+		return env.Screen.Print(render.Answer{JSON: done("edit", e.path, "changed", false)})
+	}
+	data := []byte(e.after)
+	if e.json {
+		if !json.Valid(data) {
+			return errors.New("the text is no JSON; nothing was written")
+		}
+		if !strings.Contains(strings.TrimSpace(string(e.data)), "\n") {
+			data = []byte(reform(e.after, json.Compact))
+		}
+	}
+	if err := guardQuota(env, e.path, data); err != nil {
+		return err
+	}
+	stat, err := env.Session.Set(ctx, e.path, data, e.stat.Version)
+	if errors.Is(err, zkconn.BadVersion) {
+		return e.conflict(ctx, env, err)
+	}
+	return env.answer(err, render.Answer{Words: textDiff(e.before, e.after),
+		JSON: done("edit", e.path, "changed", true, "stat", (*render.Stat)(stat))})
+}
+
+// editFile has the text edited in a file that nobody else can read.
+func (e *edit) editFile(ctx context.Context, env *Env) error {
+	name := "zksh-*.txt"
+	if e.json {
+		name = "zksh-*.json"
+	}
+	f, err := os.CreateTemp("", name) // mode 0600
+	if err != nil {
+		return err
+	}
+	e.file = f.Name()
+	_, err = f.WriteString(e.before)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	e.after = e.before // until it is known otherwise
+	err = env.Screen.Lend(func() error { return runEditor(ctx, env, e.file) })
+	text, readErr := os.ReadFile(e.file)
+	if readErr != nil {
+		return errors.Join(err, readErr)
+	}
+	e.after = string(text)
+	if !strings.HasSuffix(e.before, "\n") { // most editors end the last line
+		e.after = strings.TrimSuffix(e.after, "\n")
+	}
+	return err
+}
+
+// editorGrace is how long an editor that is told to end may take for that.
+const editorGrace = 5 * time.Second
+
+func runEditor(ctx context.Context, env *Env, file string) error {
+	editor := cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi")
+	// What Ctrl-C means to an editor is not the end of the sh that runs it.
+	cmd := exec.CommandContext(ctx, "sh", "-c", "trap : INT; "+editor+` "$1"`, "sh", file)
+	cmd.WaitDelay = editorGrace
+	if s := env.Streams; s.In != nil {
+		cmd.Stdin = s.In
+	}
+	if s := env.Streams; s.Out != nil && s.Err != nil {
+		cmd.Stdout, cmd.Stderr = s.Out, s.Err
+	}
+	err := tty.RunJob(cmd)
+	if cmd.ProcessState == nil {
+		return &StatusError{Status: StatusCannotRun, Err: fmt.Errorf("no editor can be run: %w", err)}
+	}
+	switch status := tty.ExitStatus(cmd); status {
+	case StatusOK:
+		return nil
+	case StatusCannotRun, StatusUnknown:
+		return &StatusError{Status: status, Err: fmt.Errorf("the editor %s cannot be run; VISUAL or EDITOR names another", editor)}
+	default:
+		return fmt.Errorf("the editor ended with status %d; nothing was written", status)
+	}
+}
+
+// conflict shows what somebody else has made of the data, and what was to be made of it.
+func (e *edit) conflict(ctx context.Context, env *Env, refusal error) error {
+	now, stat, err := env.Session.Get(ctx, e.path, false)
+	if err != nil {
+		return errors.Join(refusal, err)
+	}
+	theirs := string(now)
+	if e.json && json.Valid(now) {
+		theirs = reform(theirs, func(b *bytes.Buffer, data []byte) error { return json.Indent(b, data, "", "  ") })
+	}
+	words := fmt.Sprintf("changed meanwhile (version %d is now %d):\n%sand by you:\n%s",
+		e.stat.Version, stat.Version, textDiff(e.before, theirs), textDiff(e.before, e.after))
+	if err := env.Screen.Print(render.Answer{Words: words, JSON: render.Facts{"path", e.path, "before", e.before, "theirs", theirs,
+		"yours", e.after, "version", stat.Version}}); err != nil {
+		return err
+	}
+	return fmt.Errorf("somebody else has changed %s, and nothing was written (%w)", e.path, refusal)
+}
+
+// tidy removes the file, unless a change would be lost with it.
+func (e *edit) tidy(failure error) error {
+	switch {
+	case e.file == "":
+		return nil
+	case failure != nil && e.after != e.before:
+		return fmt.Errorf("the edited text is in %s", e.file)
+	}
+	return os.Remove(e.file)
+}

@@ -1,0 +1,111 @@
+package commands
+
+import (
+	"context"
+	"slices"
+
+	"github.com/spf13/pflag"
+)
+
+// At is the line with its paths as resolve gives them.
+func (l Line) At(resolve func(path string) string) Line {
+	l.args = slices.Clone(l.args)
+	for i := range l.own {
+		if k := l.c.Params[i].Kind; k == Path || k == HeldLock {
+			l.args[i] = resolve(l.args[i])
+		}
+	}
+	return l
+}
+
+// The annotations of a flag whose values are known.
+const (
+	flagWords = "words"
+	flagFile  = "file"
+)
+
+// FlagWords says which values a flag takes, for completion.
+func FlagWords(fs *pflag.FlagSet, name string, words ...string) { annotate(fs, name, flagWords, words) }
+
+// FlagFile says that a flag's value is a file on this machine, for completion.
+func FlagFile(fs *pflag.FlagSet, name string) { annotate(fs, name, flagFile, nil) }
+
+// annotate panics over a flag that the set does not have: a mistake in the program.
+func annotate(fs *pflag.FlagSet, name, what string, words []string) {
+	if err := fs.SetAnnotation(name, what, words); err != nil {
+		panic(err)
+	}
+}
+
+// FlagParam is what a flag's value is, as if it were a positional word.
+func FlagParam(f *pflag.Flag) Param {
+	if words := f.Annotations[flagWords]; words != nil {
+		return Param{Kind: Choice, Words: words}
+	}
+	if _, is := f.Annotations[flagFile]; is {
+		return Param{Kind: File}
+	}
+	return Param{Kind: Data}
+}
+
+// Do carries a line out.
+type Do func(ctx context.Context, env *Env) error
+
+// Around carries a line out in a way of its own, by do.
+type Around func(ctx context.Context, env *Env, do Do) error
+
+// Within is the line carried out by around. It runs alone.
+func (l Line) Within(around Around) Line {
+	inner := l
+	l.c = &Command{Name: l.c.Name, Args: l.c.Args, Example: l.c.Example, Params: l.c.Params, Quota: l.c.Quota}
+	l.run = func(ctx context.Context, env *Env, _ []string) error { return around(ctx, env, inner.Run) }
+	return l
+}
+
+// Program tells whether the line has a program to run behind --.
+func (l Line) Program() bool { return len(l.args) > l.own }
+
+// ReadOver is Read for a command that is Over another line, which read reads: now, and
+// each time it is carried out.
+func (c *Command) ReadOver(words []Word, read func(words []Word) (Line, error)) (l Line, err error) {
+	fs := newFlagSet(c.Name)
+	around := c.Over(fs)
+	own, inner := c.CutOver(words)
+	if err := c.parse(fs, own); err != nil {
+		return l, c.usage(err)
+	}
+	if len(inner) == 0 {
+		return l, c.usage(Misuse("missing %s", c.Params[0].Name))
+	}
+	over, err := read(inner)
+	if err != nil {
+		return l, err
+	}
+	l = Line{c: c, fs: fs, writes: over.writes, run: func(ctx context.Context, env *Env, _ []string) error {
+		return around(ctx, env, func(ctx context.Context, env *Env) error {
+			l, err := read(inner)
+			if err != nil {
+				return err
+			}
+			return l.Run(ctx, env)
+		})
+	}}
+	return l, nil
+}
+
+// CutOver cuts the words of a command that is Over another line, before that line.
+func (c *Command) CutOver(words []Word) (own, inner []Word) {
+	fs := c.FlagSet()
+	for i := 0; i < len(words); i++ {
+		switch {
+		case words[i].Text == "--" && !words[i].Quoted:
+			return words[:i], words[i+1:]
+		case isData(fs, words[i]):
+			return words[:i], words[i:]
+		}
+		if _, wants, err := canonical(fs, words[i].Text); err == nil && wants {
+			i++
+		}
+	}
+	return words, nil
+}

@@ -1,0 +1,241 @@
+//go:build unix
+
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+// modes is how the terminal is set.
+func (s *screen) modes() string {
+	s.t.Helper()
+	out, err := exec.Command("stty", "-F", strings.TrimSpace(s.tmux("display-message", "-p", "#{pane_tty}")), "-a").CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("stty: %v: %s", err, out)
+	}
+	return string(out)
+}
+
+// wantModes waits until the terminal is set as it was.
+func (s *screen) wantModes(before string) {
+	s.t.Helper()
+	s.until("the terminal is set in another way", func(string) bool { return s.modes() == before })
+}
+
+// TestCd goes about in windows of several widths, by Tab, and among Chinese names.
+func TestCd(t *testing.T) {
+	for _, columns := range []int{60, 80, 200} {
+		s := openScreen(t, columns, 24)
+		s.line("create /app")
+		s.line("create /app/配置 1")
+		s.want(`^Created /app/配置$`)
+		s.text("cd ap")
+		s.keys("Tab")
+		s.until("the only child is not taken", func(shown string) bool { return strings.HasSuffix(bare(shown), "2]cdapp") })
+		s.keys("Enter")
+		want := func(folder, n string) {
+			t.Helper()
+			s.until("no prompt with "+folder, func(shown string) bool {
+				return strings.HasSuffix(bare(shown), bare("[zk: "+s.server+"(CONNECTED)"+folder+n+"]"))
+			})
+		}
+		want("/app", "3")
+		s.text("get ")
+		s.keys("Tab")
+		s.until("the only child is not taken", func(shown string) bool { return strings.HasSuffix(bare(shown), "3]get配置") })
+		s.keys("Enter")
+		want("/app", "4")
+		s.line("cd 配置")
+		want("/app/配置", "5")
+		s.line("cd -")
+		want("/app", "6")
+		s.line("cd ~")
+		want("", "7")
+		s.line("pwd")
+		s.want(`^/$`)
+	}
+}
+
+// TestOutletsByHand sends answers to programs that have the terminal, and to those that
+// do not heed anything.
+func TestOutletsByHand(t *testing.T) {
+	for _, columns := range []int{60, 200} {
+		s := openScreen(t, columns, 24)
+		s.line("create /文件")
+		s.want(`^Created /文件$`)
+		before := s.modes()
+		s.line("ls / | tr -d '[]' | cat -n")
+		s.want(`^ +1\s+zookeeper, 文件$`)
+		s.wantModes(before)
+
+		// less reads keys, and Ctrl-C is its own; what happens meanwhile waits.
+		s.line("get -w /文件")
+		s.line("history | LESS= less -P ready")
+		s.want("^ready")
+		oneShot(t, s.server, "set", "/文件", "2")
+		s.keys("C-c")
+		s.want("^ready")
+		s.keys("q")
+		s.until("the event is not shown", func(shown string) bool {
+			return strings.Contains(bare(shown), "type:NodeDataChangedpath:/文件")
+		})
+		s.wantModes(before)
+
+		// Ctrl-C ends the program, and not the shell.
+		s.line("get /文件 | sh -c 'echo started; stty -echo < /dev/tty; sleep 1000'")
+		s.want("^started$")
+		s.keys("C-c")
+		s.want("^interrupted$")
+		s.wantModes(before)
+
+		// It ends a command that goes on as well.
+		s.line("locks -f / | cat")
+		s.wantCommand()
+		s.keys("C-c")
+		s.until("the command goes on", func(shown string) bool { return strings.HasSuffix(bare(shown), "^Cinterrupted"+bare(s.prompt(6))) })
+		file := filepath.Join(s.dir, "out")
+		s.line("get /文件 > " + file)
+		s.line("get /文件 >> " + file)
+		s.line("get / | cat")
+		s.until("no prompt", func(shown string) bool { return strings.HasSuffix(bare(shown), "cat"+bare(s.prompt(9))) })
+		s.line("quit")
+		s.want(`^\$$`)
+		s.line("cat " + file)
+		s.wantEnd("2", "2", "$")
+	}
+}
+
+func oneShot(t *testing.T, server string, args ...string) {
+	t.Helper()
+	if out, err := exec.Command("zksh", append([]string{"-server", server}, args...)...).CombinedOutput(); err != nil {
+		t.Fatalf("zksh %q: %v: %s", args, err, out)
+	}
+}
+
+// TestRepeatInPlace counts on one line of the screen, between those above and below.
+func TestRepeatInPlace(t *testing.T) {
+	for _, columns := range []int{60, 200} {
+		s := openScreen(t, columns, 24)
+		s.line("create /名 值")
+		s.want(`^Created /名$`)
+		before := s.modes()
+		s.line("repeat -i 50ms get -s /名")
+		s.want(`^every 50ms, \d+\. time, \d\d:\d\d:\d\d$`)
+		s.want(`^值$`)
+		oneShot(t, s.server, "set", "/名", "new")
+		s.want(`^new$`)
+		s.want(`^every 50ms, [2-9]\d\. time`)
+		s.keys("C-c")
+		s.want("^interrupted$")
+		s.wantModes(before)
+		if shown := s.shown(); strings.Count(shown, "every 50ms") != 1 || strings.Count(shown, "dataVersion") != 1 {
+			t.Errorf("it was not drawn in place:\n%s", shown)
+		}
+		s.line("repeat -n 2 -i 1ms time get /名")
+		s.want(`^time: 0\.\d+ s$`)
+		s.text("repeat -n 2 get /")
+		s.keys("Tab")
+		s.want(`repeat -n 2 get /(名|\S*)$`)
+		s.keys("C-c")
+		s.line("clear")
+		s.until("the screen is not cleared", func(shown string) bool { return bare(shown) == bare(s.prompt(4)) })
+	}
+}
+
+// TestUnseenCredential types one that shows nowhere.
+func TestUnseenCredential(t *testing.T) {
+	for _, term := range []string{"tmux", "dumb"} {
+		s := openBash(t, 80, 24)
+		s.server = zktest.Sandbox(t, sandbox.Options{}).Addr()
+		s.line("export TERM=" + term)
+		s.start()
+		before := s.modes()
+		s.line("addauth digest")
+		s.want(`^user:password, which is not shown:$`)
+		s.text("hand:geheim")
+		s.keys("Enter")
+		s.until("no prompt", func(shown string) bool { return strings.HasSuffix(shown, s.prompt(1)) })
+		s.wantModes(before)
+		s.line("create /mine x auth::cdrwa")
+		s.want(`^Created /mine$`)
+		s.line("getAcl /mine")
+		s.want(`^'digest,'hand:`)
+		s.line("addauth digest")
+		s.until("no question", func(shown string) bool { return strings.HasSuffix(shown, "which is not shown:") })
+		s.text("halb")
+		s.keys("C-c")
+		s.until("no prompt", func(shown string) bool { return strings.HasSuffix(shown, s.prompt(4)) })
+		s.wantModes(before)
+		s.line("addauth digest")
+		s.until("no question", func(shown string) bool { return strings.HasSuffix(shown, "which is not shown:") })
+		s.keys("Enter")
+		s.want("^missing auth$")
+		s.line("history")
+		s.want("^5 - history$")
+		s.line("quit")
+		s.want(`^\$$`)
+		s.line("grep -r -e geheim -e halb " + s.home)
+		s.wantEnd("$")
+		if all := s.tmux("capture-pane", "-p", "-S", "-"); strings.Contains(strings.ReplaceAll(all, "-e geheim -e halb", ""), "geheim") {
+			t.Errorf("%s: the credential shows:\n%s", term, all)
+		}
+	}
+}
+
+// TestHeldLockCompletes takes a lock, and has its name typed by Tab.
+func TestHeldLockCompletes(t *testing.T) {
+	s := openScreen(t, 60, 24)
+	s.line("lock --as k")
+	s.want("^unknown family|^missing path")
+	s.line("lock /锁/作业")
+	s.want(`^locked /锁/作业 mode=\w+ node=…lock…0+ token=`) // no more would fit
+	s.text("unlock ")
+	s.keys("Tab")
+	s.until("the lock is not completed", func(shown string) bool { return strings.HasSuffix(bare(shown), "unlock/锁/作业") })
+	s.keys("Enter")
+	s.want("^unlocked")
+}
+
+// TestEditByHand has an editor that takes the terminal for itself, and Ctrl-C as a key.
+func TestEditByHand(t *testing.T) {
+	for _, columns := range []int{60, 80} {
+		s := openBash(t, columns, 24)
+		s.server = zktest.Sandbox(t, sandbox.Options{}).Addr()
+		editor := filepath.Join(s.dir, "ed.sh")
+		const script = `trap 'echo no' INT; echo ready; stty -echo; read a; read b; echo "$b" >> "$1"`
+		if err := os.WriteFile(editor, []byte(script), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.line("export EDITOR='sh " + editor + "' TMPDIR=" + s.dir)
+		s.start()
+		s.line("create /文 $'甲\\n'")
+		s.want("^Created /文$")
+		s.line("get -w /文")
+		s.until("no prompt", func(shown string) bool { return strings.HasSuffix(shown, s.prompt(2)) })
+		before := s.modes()
+		s.line("edit /文")
+		s.want("^ready$")
+		s.keys("C-c")
+		s.want("no$")
+		s.line("乙")
+		s.want(`^  甲$\n^\+ 乙$`)
+		s.wantModes(before)
+		s.until("the event is not shown", func(shown string) bool {
+			return strings.HasSuffix(bare(shown), bare("type:NodeDataChanged path:/文 甲 + 乙"+s.prompt(3)))
+		})
+		s.line("quit")
+		s.want(`^\$$`)
+		s.line("clear; ls " + s.dir)
+		s.want("^ed.sh  ?home")
+		if shown := s.shown(); strings.Contains(shown, "zksh-") {
+			t.Errorf("a file is left:\n%s", shown)
+		}
+	}
+}

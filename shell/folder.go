@@ -1,0 +1,133 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"path"
+	"strings"
+	"sync"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/render"
+)
+
+// folder is the znode where relative paths begin, once somebody has gone to one by
+// cd. Until then there are none. Another ensemble, or chroot, has folders of its own.
+type folder struct {
+	servers func() string // the connect string
+
+	mu           sync.Mutex // guards these; the prompt and the completions ask at any time
+	of           string     // the connect string that these belong to
+	path, before string     // empty: nobody has gone anywhere
+}
+
+// here is the folder, and whether somebody has gone there.
+func (f *folder) here() (path string, moved bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.path != "" && f.of != f.servers() {
+		f.path, f.before = "", ""
+	}
+	if f.path == "" {
+		return "/", false
+	}
+	return f.path, true
+}
+
+// last is the folder before this one, or empty.
+func (f *folder) last() string {
+	if _, moved := f.here(); !moved {
+		return ""
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.before
+}
+
+func (f *folder) move(to string) {
+	from, _ := f.here()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.of, f.path, f.before = f.servers(), to, from
+}
+
+// resolve makes a relative path absolute. Any other one stays as it is, and so does
+// every one before somebody has gone anywhere: it is refused as it was typed.
+func (f *folder) resolve(path string) string {
+	if here, moved := f.here(); moved {
+		return below(here, path)
+	}
+	return path
+}
+
+// below is where a path leads to from a folder: ~ is the root, .. is the znode above.
+// What is wrong with the path otherwise is left to be refused.
+func below(at, rel string) string {
+	if rel == "" || rel[0] == '/' {
+		return rel
+	}
+	if rest, ok := strings.CutPrefix(rel, "~/"); ok || rel == "~" {
+		at, rel = "/", strings.TrimPrefix(rest, "~")
+	}
+	stepped := false // the part before was a step, and no name
+	for part := range strings.SplitSeq(rel, "/") {
+		switch {
+		case part == "..":
+			at = path.Dir(at)
+		case part == ".", part == "" && stepped:
+		case at == "/":
+			at += part
+		default:
+			at += "/" + part
+		}
+		stepped = part == "." || part == ".."
+	}
+	return at
+}
+
+// folderCommands are those that go from folder to folder.
+func (s *Shell) folderCommands() []*commands.Command {
+	const group = "Shell"
+	return []*commands.Command{
+		{
+			Name: "cd", Group: group, Args: "[path]",
+			Summary: "go to a znode, where relative paths begin from then on",
+			Help: "Without a path it goes to /. In a path .. is the znode above and ~ is /; cd - goes back to the folder before." +
+				" Before the first cd a relative path is refused, as zkCli does, and so it is after connect to other servers.",
+			Example: "cd /app",
+			Params:  []commands.Param{{Name: "path", Kind: commands.Folder, Optional: true}},
+			Flags:   commands.NoFlags(s.cd),
+		},
+		{
+			Name: "pwd", Group: group,
+			Summary: "print where relative paths begin",
+			Example: "pwd",
+			Offline: true, Flags: commands.NoFlags(func(_ context.Context, env *commands.Env, _ []string) error {
+				here, _ := s.folder.here()
+				return env.Screen.Print(render.Answer{Words: here + "\n", JSON: render.Facts{"path", here}})
+			}),
+		},
+	}
+}
+
+func (s *Shell) cd(ctx context.Context, env *commands.Env, args []string) error {
+	here, _ := s.folder.here()
+	to := strings.Join(args, "") // one word, or none
+	switch to {
+	case "":
+		to = "/"
+	case "-":
+		if to = s.folder.last(); to == "" {
+			return errors.New("there is no folder before this one")
+		}
+	default:
+		if to = below(here, to); len(to) > 1 {
+			to = strings.TrimSuffix(to, "/") // as completion leaves it
+		}
+	}
+	if _, err := env.Session.Exists(ctx, to, false); err != nil {
+		return err
+	}
+	s.folder.move(to)
+	return env.Screen.Print(render.Answer{JSON: render.Facts{"done", "cd", "path", to}})
+}

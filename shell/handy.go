@@ -1,0 +1,193 @@
+package shell
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/render"
+)
+
+// handy are the shell's commands for working with commands.
+func (s *Shell) handy() []*commands.Command {
+	const group = "Shell"
+	line := []commands.Param{{Name: "command", Kind: commands.CommandName}}
+	return []*commands.Command{
+		{
+			Name: "time", Group: group, Args: "command",
+			Summary: "run a command, and tell how long it took",
+			Help:    "The time is told on standard error. The status is the command's.",
+			Example: "time ls -R /app",
+			Params:  line, Offline: true, Quota: true,
+			Over: func(*pflag.FlagSet) commands.Around { return timed },
+		},
+		{
+			Name: "repeat", Group: group, Args: "[-n count] [-i time] command",
+			Summary: "run a command again and again, in place on a terminal",
+			Help:    "It ends when the command fails, with its status, or by Ctrl-C.",
+			Example: "repeat -i 5s get /app/leader",
+			Params:  line, Offline: true, Quota: true,
+			Over: s.repeat,
+		},
+		{
+			Name: "source", Group: group, Args: "file",
+			Summary: "run the lines of a file, one after the other",
+			Help:    "An error names the line in the file. The status is that of the first failure.",
+			Example: "source setup.zk",
+			Params:  []commands.Param{{Name: "file", Kind: commands.File}},
+			Offline: true, Quota: true, Flags: commands.NoFlags(s.source),
+		},
+		{
+			Name: "clear", Group: group,
+			Summary: "clear the terminal, as Ctrl-L does",
+			Example: "clear",
+			Offline: true, Flags: commands.NoFlags(func(context.Context, *commands.Env, []string) error { return s.screen.clear() }),
+		},
+	}
+}
+
+func timed(ctx context.Context, env *commands.Env, do commands.Do) error {
+	begun := time.Now()
+	err := do(ctx, env)
+	took := time.Since(begun)
+	env.Screen.Alert(fmt.Sprintf("time: %.3f s", took.Seconds()))
+	return err
+}
+
+// repeat is the Over of the command.
+func (s *Shell) repeat(fs *pflag.FlagSet) commands.Around {
+	times := fs.IntP("count", "n", 0, "how often; without it, until Ctrl-C")
+	every := commands.Duration{Value: time.Second}
+	fs.VarP(&every, "interval", "i", "how long to wait in between")
+	return func(ctx context.Context, env *commands.Env, do commands.Do) error {
+		if *times < 0 || fs.Changed("count") && *times == 0 {
+			return commands.Misuse("-n %d is no number of times", *times)
+		}
+		show := &shownInPlace{Screen: env.Screen, region: env.Screen.Region(commands.Answers)}
+		if columns, _ := show.region.Size(); columns > 0 {
+			own := *env
+			own.Screen = show
+			show.printer = s.screen.printer.To(&show.text)
+			show.printer.Safe = false // the region is
+			env = &own
+		}
+		err := again(ctx, *times, every.Value, func(n int) error {
+			show.text.Reset()
+			if err := do(ctx, env); err != nil {
+				return err
+			}
+			head := fmt.Sprintf("every %s, %d. time, %s", every.Value, n, time.Now().Format(time.TimeOnly))
+			return show.region.Draw(append([]string{head}, strings.Split(strings.TrimSuffix(show.text.String(), "\n"), "\n")...)...)
+		})
+		return errors.Join(err, show.region.Close(true))
+	}
+}
+
+// again does something so many times, or without end.
+func again(ctx context.Context, times int, every time.Duration, do func(n int) error) error {
+	for n := 1; ; n++ {
+		if err := do(n); err != nil || n == times {
+			return err
+		}
+		select {
+		case <-time.After(every):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// shownInPlace is a Screen that keeps answers for a region.
+type shownInPlace struct {
+	commands.Screen
+	region  commands.Region
+	text    bytes.Buffer
+	printer *render.Printer
+}
+
+// Print is part of commands.Screen.
+func (p *shownInPlace) Print(v render.Value) error { return p.printer.Print(v) }
+
+// Region is part of commands.Screen.
+func (p *shownInPlace) Region(commands.Stream) commands.Region { return noRegion{} }
+
+// maxSources is how deep files may run one another.
+const maxSources = 16
+
+// source runs the lines of a file as those of a batch, but one at a time, and with the
+// Env of its own line.
+func (s *Shell) source(ctx context.Context, env *commands.Env, args []string) error {
+	if s.sources++; s.sources > maxSources {
+		s.sources = 0
+		return fmt.Errorf("%d files run one another; does %s run itself?", maxSources, args[0])
+	}
+	depth := s.sources
+	defer func() { s.sources = min(s.sources, depth-1) }()
+	f, err := os.Open(args[0])
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	b := &batch{s: s, name: args[0]}
+	lines := readAhead(ctx, f)
+	for {
+		var l batchLine
+		select {
+		case l = <-lines:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		err := b.runOne(ctx, env, l)
+		final := errors.As(err, new(*commands.FinalError)) && !s.cfg.GoOn
+		switch {
+		case errors.Is(err, errQuit), context.Cause(ctx) != nil && err != nil, errors.As(err, new(*writeError)):
+			return err
+		case final:
+			return &commands.FinalError{Err: &commands.StatusError{Status: b.status}}
+		case l.last || err != nil && s.cfg.StopAtError:
+			if b.status == commands.StatusOK {
+				return nil
+			}
+			return &commands.StatusError{Status: b.status}
+		}
+	}
+}
+
+// runOne runs a line of a file, and reports what came of it unless that ends the file.
+func (b *batch) runOne(ctx context.Context, env *commands.Env, l batchLine) error {
+	if l.err == io.EOF || l.err == nil && blankOrComment(l.text) {
+		return nil
+	}
+	cmd, err := "", l.err
+	if err == nil {
+		cmd, err = b.s.runText(ctx, env, l.text)
+	}
+	if errors.Is(err, errQuit) || context.Cause(ctx) != nil {
+		return err
+	}
+	err = errors.Join(err, b.s.showEvents(), b.s.lost())
+	b.line = l.number
+	b.fail(cmd, err)
+	return err
+}
+
+// clear clears the terminal, if there is one that can be cleared.
+func (s *screen) clear() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if term := os.Getenv("TERM"); !s.out.TTY || term == "" || term == "dumb" {
+		return nil
+	}
+	_, err := io.WriteString(s.out.W, "\x1b[H\x1b[2J\x1b[3J")
+	return wrapWrite(err)
+}
