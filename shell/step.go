@@ -20,6 +20,7 @@ type step struct {
 	trip   *zkconn.Trip
 	shown  []func(*Shell) error
 	err    error
+	stale  bool          // it is to be run again, as one before it is
 	ended  chan struct{} // closed when the command has ended
 
 	gathered *gathering // nil: it answers as its command does

@@ -135,7 +135,7 @@ func (w *window) start(ctx context.Context, st *step, alone bool) (sent, over <-
 	env := *w.b.s.env
 	st.Screen, env.Screen = env.Screen, st
 	if st.gathered != nil {
-		st.gathered.Screen = st
+		st.gathered.Screen, st.gathered.values = st, nil
 	}
 	go func() { // ends with the command; waited for by who tells of it
 		defer close(ended)
@@ -207,7 +207,7 @@ func (w *window) isOver() bool {
 // at once.
 func (w *window) tellFrom(st *step) {
 	<-st.ended
-	if errors.Is(st.err, zkconn.Throttled) && !st.trip.Alone && !w.isOver() {
+	if (st.stale || errors.Is(st.err, zkconn.Throttled)) && !st.trip.Alone && !w.isOver() {
 		w.again(st)
 	}
 	together := []*step{st}
@@ -298,8 +298,9 @@ func (w *window) tell(together []*step) error {
 
 // A server that has too much to do refuses a line's request with Throttled, and may
 // carry out those of the lines behind it. To send it again would change their order, so
-// that is done only while none of those has been carried out. From then on each line
-// waits for the one before, and is sent again until it is answered.
+// that is done only while none of those has been carried out; what they were refused for
+// may then be no more, and they are sent again as well. From then on each line waits for
+// the one before, and is sent again until it is answered.
 
 // single tells whether nothing is sent behind a step that is begun now.
 func (w *window) single() bool {
@@ -308,8 +309,8 @@ func (w *window) single() bool {
 	return w.most == 1
 }
 
-// again runs a step once more that was throttled, if it can keep its place. It waits
-// for all behind it, which are put aside. The teller's.
+// again runs a step once more that was throttled, or stands behind one that was, if it
+// can keep its place. It waits for all behind it, which are put aside. The teller's.
 func (w *window) again(st *step) {
 	w.mu.Lock()
 	w.most, w.allowed = 1, 1
@@ -325,10 +326,16 @@ func (w *window) again(st *step) {
 		st.err = fmt.Errorf("%w (not sent again, as line %d behind it is done)", st.err, w.aside[i].number)
 		return
 	}
+	for _, next := range w.aside {
+		next.stale = true
+	}
 	w.start(w.ctx, st, true)
 	<-st.ended
 }
 
 // mayBeDone tells of a step that has ended whether its request may have been carried
 // out.
-func (st *step) mayBeDone() bool { return st.sent() && !errors.Is(st.err, zkconn.Throttled) }
+func (st *step) mayBeDone() bool {
+	refusal, refused := errors.AsType[*zkconn.Error](st.err)
+	return st.sent() && !(refused && refusal.Code.Sure())
+}

@@ -145,8 +145,10 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 		switch {
 		case o.Window < 1 || o.Window > maxWindow:
 			return fmt.Errorf("window %d is not a number of lines from 1 to %d", o.Window, maxWindow)
-		case o.Sandbox && (set.Changed("server") || o.Cluster != ""):
-			return errors.New("-sandbox and another server were both given; a sandbox is a server of its own")
+		case o.Sandbox && set.Changed("server"):
+			return errors.New("-sandbox and -server were both given; a sandbox is a server of its own")
+		case o.Sandbox && o.Cluster != "":
+			return fmt.Errorf("-sandbox and %s were both given; a sandbox is a server of its own", o.Cluster)
 		case set.Changed("listen") && !o.Sandbox:
 			return errors.New("-listen needs -sandbox")
 		case set.Changed("as") && !o.Sandbox:

@@ -288,7 +288,7 @@ func TestLossEndsABatch(t *testing.T) {
 		write("create /after\n")
 		in.Close()
 		wantExit(t, cmd, 74)
-		if want := "stdin:2: the lock on /l is lost: its znode was removed by somebody else\n"; !strings.Contains(said("err"), want) {
+		if want := "stdin:2: the lock on /l is lost: its znode was removed by somebody else"; !strings.Contains(said("err"), want) {
 			t.Errorf("%s: told %q, want %q in it", flag, said("err"), want)
 		}
 		if made := strings.Contains(zksh(t, "-server", server, "ls", "/"), "after"); made != (flag == "-k") {

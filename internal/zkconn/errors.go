@@ -281,5 +281,8 @@ func (c Code) Error() string {
 	return "KeeperErrorCode = " + cmp.Or(refusals[c].name, strconv.Itoa(int(c)))
 }
 
+// Sure tells of the code of a refusal whether the request surely had no effect.
+func (c Code) Sure() bool { return refusals[c].library != zk.ErrConnectionClosed }
+
 // Is tells whether target is go-zookeeper's error for the same code.
 func (c Code) Is(target error) bool { return refusals[c].library == target && target != nil }
