@@ -52,6 +52,7 @@ var forms = map[string][]string{
 	"set": {"set /app/config threads=4"}, "delete": {"delete /app/config"}, "deleteall": {"create /app/old", "deleteall /app/old"},
 	"rmr": {"create /app/old", "rmr /app/old"}, "unlock": {"lock /locks/backup", "unlock /locks/backup"},
 	"session": {"session"}, "wait": {"wait -w 30s /app"}, "lockdemo": {"lockdemo local -n 2"}, "exists": {"exists /app"},
+	"repeat": {"repeat -n 2 -i 0 get /app"}, "source": {"source /dev/null"},
 	"begin": {"begin", "abort"}, "check": {"begin", "check /app -1", "abort"}, "abort": {"begin", "abort"},
 	"commit": {"begin", "create /app/both", "delete /app/both", "commit"},
 	"wlock":  {"wlock /locks/w"}, "rlock": {"rlock /locks/r"}, "getEphemerals": {"getEphemerals"}, "setAcl": {"setAcl /app world:anyone:cdrwa"},
@@ -60,6 +61,7 @@ var forms = map[string][]string{
 // without are commands that cannot succeed here, with why.
 var without = map[string]string{
 	"reconfig": "the sandbox is alone", "sandbox": "this shell has none", "revoke": "nobody holds a lock",
+	"edit":  "nobody has an editor",
 	"watch": "nothing changes; TestWatchIsAnswered has it",
 }
 
