@@ -11,7 +11,7 @@ import (
 func (l Line) At(resolve func(path string) string) Line {
 	l.args = slices.Clone(l.args)
 	for i := range l.own {
-		if k := l.c.Params[i].Kind; k == Path || k == HeldLock {
+		if k := l.c.Params[min(i, len(l.c.Params)-1)].Kind; k == Path || k == HeldLock {
 			l.args[i] = resolve(l.args[i])
 		}
 	}

@@ -180,7 +180,7 @@ func TestCompletionOfManyChildren(t *testing.T) {
 // Typing mistakes get a hint.
 func TestHints(t *testing.T) {
 	t.Parallel()
-	s := openScreen(t, 100, 70)
+	s := openScreen(t, 100, 120)
 	s.line("gte /a")
 	s.want(`^unknown command "gte"; did you mean get\? \(help lists all\)$`)
 	s.line("ls -r /")

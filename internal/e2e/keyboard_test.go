@@ -301,7 +301,7 @@ func TestNoColor(t *testing.T) {
 	s.line("export NO_COLOR=1")
 	s.start()
 	s.text("printwatches ")
-	s.want(`^ +on\n +off$`)
+	s.want(`^ +on\n +off\n +short$`)
 	s.keys("Tab", "Tab")
 	s.want(`\] printwatches on$`)
 	shown := s.tmux("capture-pane", "-p", "-e")

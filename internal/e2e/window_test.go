@@ -138,16 +138,17 @@ var (
 	guids   = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 	// A lock that goes with its session is told of at some time.
 	goings = regexp.MustCompile(`lock /\S+: released, with its session\n`)
-	waits  = regexp.MustCompile(`(waited"?[=:])[0-9.]+`)
+	waits  = regexp.MustCompile(`((?:waited"?[=:])|NUMBER  )\d+\.\d+`) // a table has it behind the token
 )
 
 // without leaves out what is another one in each run.
 func (p played) without(place string) played {
 	for _, s := range []*string{&p.out, &p.err} {
 		*s = regexp.MustCompile(regexp.QuoteMeta(place)+`(\d{10})?`).ReplaceAllString(*s, "PLACE") // create -s / counts beside it
-		*s = waits.ReplaceAllString(guids.ReplaceAllString(*s, "GUID"), "${1}0")
+		*s = guids.ReplaceAllString(*s, "GUID")
 		*s = goings.ReplaceAllString(*s, "")
 		*s = numbers.ReplaceAllString(*s, "NUMBER") // the end of a session is a transaction at some time
+		*s = waits.ReplaceAllString(*s, "${1}0")
 		if strings.HasPrefix(place, "/") {
 			*s = times.ReplaceAllString(*s, "TIME")
 		}
