@@ -28,7 +28,7 @@ deps: ## install what the tests run against, with apt-get as root: ZooKeeper, ja
 test: deps lint ## install what the tests need, lint, run all tests
 	$(GOTEST)
 	go test -count=1 -run '^TestRoundsModel' ./lockcmd/zklock # not above: with -race it takes ten times as long
-	go test -count=1 -run '^TestWindowsAgree$$' ./internal/e2e -rapid.checks 2000 # nor this
+	go test -count=1 -run '^(TestWindowsAgree|TestExactAgrees|TestScriptsOnSandbox)$$' ./internal/e2e -rapid.checks 2000 -versions # nor these
 
 soak: deps ## run all tests RUNS times while every core is kept busy; needs them green each time
 	.ci/soak $(RUNS) $(GOTEST)
