@@ -109,6 +109,9 @@ func (w *window) begin(st *step) bool {
 	if w.exact != nil {
 		return w.exact.begin(st)
 	}
+	if w.isOver() { // and a line had been read
+		return false
+	}
 	for !w.enter(st) {
 		select {
 		case <-w.told:
