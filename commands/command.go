@@ -41,6 +41,11 @@ type Command struct {
 	Joins func(fs *pflag.FlagSet) bool
 	// Aside tells that it may stand in the lines of a transaction without being part of it.
 	Aside bool
+	// Lines tells that what stands behind -- is a line of this shell, not a program.
+	Lines bool
+	// Streams tells that it answers with one render.Stream, if with any, unless it has a
+	// line behind --.
+	Streams bool
 	// Quota tells that a quota may refuse it, or that it may set one. Servers hold a
 	// quota against what they have carried out, not against what is under way.
 	Quota bool
@@ -279,7 +284,7 @@ func (c *Command) secret() bool {
 func All() []*Command {
 	return []*Command{
 		lsCommand, ls2Command, getCommand, statCommand, existsCommand, createCommand, setCommand, editCommand, deleteCommand,
-		deleteallCommand, rmrCommand, countCommand, getACLCommand, setACLCommand, addauthCommand,
+		treeCommand, findCommand, duCommand, deleteallCommand, rmrCommand, countCommand, getACLCommand, setACLCommand, addauthCommand,
 		setquotaCommand, listquotaCommand, delquotaCommand, addWatchCommand, removewatchesCommand, waitCommand, watchCommand, getEphemeralsCommand,
 		connectCommand, closeCommand, syncCommand, whoamiCommand, versionCommand, configCommand, reconfigCommand,
 	}

@@ -18,6 +18,8 @@ type Env struct {
 	Mode    Mode
 	Stdin   io.Reader // one-shot only, else nil
 	Version string    // of zksh
+	// Run runs another command, given as its words, in an Env.
+	Run func(ctx context.Context, env *Env, words []Word) error
 }
 
 // answer shows what a command answers, unless it has failed.

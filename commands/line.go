@@ -63,7 +63,29 @@ func (l Line) Within(around Around) Line {
 }
 
 // Program tells whether the line has a program to run behind --.
-func (l Line) Program() bool { return len(l.args) > l.own }
+func (l Line) Program() bool { return l.rest() && !l.c.Lines }
+
+// rest tells whether there are words behind --.
+func (l Line) rest() bool { return len(l.args) > l.own }
+
+// Checked has read read the line behind -- once, if there is one: it may write if that
+// does, and what is wrong with it is wrong before anything is done.
+func (l Line) Checked(read func(words []Word) (Line, error)) (Line, error) {
+	if !l.c.Lines || !l.rest() {
+		return l, nil
+	}
+	var words []Word
+	for _, text := range l.args[l.own:] {
+		words = append(words, Word{Text: text})
+	}
+	inner, err := read(words)
+	l.writes = l.writes || inner.writes
+	return l, err
+}
+
+// Streams tells whether its answer is one that can be printed as it comes, and no other
+// follows it.
+func (l Line) Streams() bool { return l.c.Streams && !l.rest() }
 
 // ReadOver is Read for a command that is Over another line, which read reads: now, and
 // each time it is carried out.

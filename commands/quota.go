@@ -205,13 +205,22 @@ func (n quotaNodes) client(dir string) string {
 }
 
 func (n quotaNodes) noneBelow(ctx context.Context) error {
-	root, _, err := zktree.List(ctx, n.c, n.dir, zktree.Options{})
+	src, err := zktree.OnServer(ctx, n.c, n.dir, false)
+	if err != nil {
+		return err
+	}
+	walk, err := zktree.Begin(ctx, src, n.dir, zktree.Options{})
 	if err != nil {
 		return ignore(err, zkconn.NoNode)
 	}
-	for node := range root.All() {
-		if dir, found := strings.CutSuffix(node.Path, "/"+limitsName); found {
-			return fmt.Errorf("%s has a child %s which has a quota", n.path, n.client(dir))
+	for st, err := range walk.Steps() {
+		switch {
+		case err != nil:
+			return err
+		case st.Err != nil:
+			return st.Err
+		case st.Kind == zktree.Enter && st.Depth > 0 && st.Name == limitsName:
+			return fmt.Errorf("%s has a child %s which has a quota", n.path, n.client(strings.TrimSuffix(st.Path(), "/"+limitsName)))
 		}
 	}
 	return nil

@@ -6,16 +6,17 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/spf13/pflag"
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/htmlindex"
 
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/unpack"
 	"github.com/zksh/zksh/internal/zkconn"
-	"github.com/zksh/zksh/internal/zktree"
 )
 
 var (
@@ -23,144 +24,12 @@ var (
 	watchParam = Param{Name: "watch", Kind: Data, Optional: true}
 )
 
-// listing is the answer of ls.
-type listing struct {
-	Path     string       `json:"path"`
-	Children []string     `json:"children"`
-	Stat     *render.Stat `json:"stat,omitempty"`
-}
-
-// Text is zkCli's list, and the stat block if there is one.
-func (l *listing) Text(w io.Writer) error {
-	return render.Answer{Words: render.JavaList(l.Children) + "\n", Stat: l.Stat}.Text(w)
-}
-
 // statIf is the stat of an answer that has one only if that is wished.
 func statIf(wished bool, st *zk.Stat) *render.Stat {
 	if !wished {
 		return nil
 	}
 	return (*render.Stat)(st)
-}
-
-// Columns is the list for a terminal: it is laid out once it fills a line.
-func (l *listing) Columns() ([]string, *render.Stat) { return l.Children, l.Stat }
-
-// Table has a row for each child.
-func (l *listing) Table() render.Grid {
-	g := column("child", l.Children)
-	g.Stat = l.Stat
-	return g
-}
-
-// column is a table of one column.
-func column(header string, items []string) render.Grid {
-	g := render.Grid{Header: []string{header}}
-	for _, i := range items {
-		g.Rows = append(g.Rows, []string{i})
-	}
-	return g
-}
-
-// subtree is the answer of ls -R: one path a line.
-type subtree struct {
-	root *zktree.Node
-}
-
-// Text prints the paths in zkCli's order.
-func (s subtree) Text(w io.Writer) error {
-	for n := range s.root.All() {
-		if _, err := io.WriteString(w, n.Path+"\n"); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s subtree) paths() (all []string) {
-	for n := range s.root.All() {
-		all = append(all, n.Path)
-	}
-	return all
-}
-
-// Table has a row for each path.
-func (s subtree) Table() render.Grid { return column("path", s.paths()) }
-
-// MarshalJSON gives {"path": …, "paths": […]}, the root first.
-func (s subtree) MarshalJSON() ([]byte, error) {
-	return render.Facts{"path", s.root.Path, "paths", s.paths()}.MarshalJSON()
-}
-
-var lsCommand = &Command{
-	Name: "ls", Group: "Reading", Args: "[-s] [-w] [-R] path", OneRequest: unless("recursive"),
-	Summary: "list a znode's children",
-	Help:    "Names are sorted. With -R every path of the subtree is printed, a line each: first a node's children, then their subtrees.",
-	Example: "ls -R /app",
-	Params:  []Param{{Name: "path", Kind: Path, Optional: true}, watchParam},
-	Flags: func(fs *pflag.FlagSet) Run {
-		stat := fs.BoolP("stat", "s", false, "print the znode's stat as well")
-		watch := fs.BoolP("watch", "w", false, "leave a watch on the children")
-		recurse := fs.BoolP("recursive", "R", false, "list the whole subtree")
-		help := fs.BoolP("help", "?", false, "print zkCli's help for ls first")
-		return func(ctx context.Context, env *Env, args []string) error {
-			if *help {
-				if err := env.Screen.Print(lsHelp); err != nil {
-					return err
-				}
-			}
-			if len(args) == 0 {
-				return Misuse("missing path")
-			}
-			w, err := watchArg(env, args, 1, *watch, "ls path [watch]", "ls [-w] path")
-			if err != nil {
-				return err
-			}
-			if *recurse {
-				return listTree(ctx, env, args[0], w)
-			}
-			return list(ctx, env, args[0], w, *stat)
-		}
-	},
-}
-
-// lsHelp is what zkCli's ls -? prints.
-var lsHelp = render.Answer{Words: "usage: ls [options] path\n -?   help\n -R   recurse\n -s   stat\n -w   watch\n",
-	JSON: render.Facts{"usage", "ls [-s] [-w] [-R] path"}}
-
-func list(ctx context.Context, env *Env, path string, watch, stat bool) error {
-	names, st, err := env.Session.Children(ctx, path, watch)
-	slices.Sort(names)
-	return env.answer(err, &listing{path, names, statIf(stat, st)})
-}
-
-// listTree prints a subtree. With watch it leaves a data watch on the root, as
-// zkCli does, and a child watch on every node.
-func listTree(ctx context.Context, env *Env, path string, watch bool) error {
-	if watch {
-		if _, err := env.Session.Exists(ctx, path, true); err != nil {
-			return err
-		}
-	}
-	update, end := env.Screen.Progress("listed")
-	root, _, err := zktree.List(ctx, env.Session.Client, path, zktree.Options{Watch: watch, Progress: update})
-	end()
-	return env.answer(err, subtree{root})
-}
-
-var ls2Command = &Command{
-	Name: "ls2", Group: "Reading", Args: "path [watch]", OneRequest: always,
-	Summary: "list a znode's children and print its stat (3.4's name for ls -s)",
-	Example: "ls2 /app",
-	Params:  []Param{pathParam, watchParam},
-	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
-		env.Screen.Note("'ls2' has been deprecated. Please use 'ls [-s] path' instead.")
-		w, err := watchArg(env, args, 1, false, "ls2 path [watch]", "ls [-s] [-w] path")
-		if err != nil {
-			return err
-		}
-		return list(ctx, env, args[0], w, true)
-	}),
 }
 
 // value is the answer of get. Its words and its cell stand for the data in the text
@@ -175,9 +44,12 @@ func value(path string, data []byte, words, cell string, stat *render.Stat) rend
 }
 
 var getCommand = &Command{
-	Name: "get", Group: "Reading", Args: "[-s] [-w] [-b] [-x] [-j] [-f file] path", OneRequest: unless("file"),
+	Name: "get", Group: "Reading", Args: "[-s] [-w] [-b] [-x] [-j] [-d] [--charset name] [-f file] path", OneRequest: unless("file"),
 	Summary: "print a znode's data",
-	Help:    "A znode without data prints null. With -f the data goes into a file, byte for byte, and nothing is printed.",
+	Help: "A znode without data prints null. With -f the data goes into a file, byte for byte, and nothing is printed.\n\n" +
+		"With -d gzip, zlib, snappy and base64 are taken off, one inside the other too, where the data begins as they do;" +
+		" base64 where it stands for one of the others or for text. A remark names them. At most 16 MiB may come of it." +
+		" --charset is that of the text that is left: gbk, shift_jis, utf-16le, windows-1252 and the others that web pages have.",
 	Example: "get -s /app/config",
 	Params:  []Param{pathParam, watchParam},
 	Flags: func(fs *pflag.FlagSet) Run {
@@ -186,6 +58,8 @@ var getCommand = &Command{
 		b64 := fs.BoolP("base64", "b", false, "print the data in base64")
 		hex := fs.BoolP("hex", "x", false, "print a hex dump of the data")
 		pretty := fs.BoolP("json", "j", false, "print data that is JSON indented; anything else is refused")
+		decode := fs.BoolP("decode", "d", false, "take off what the data is packed in")
+		charset := fs.String("charset", "", "the text is in this character set")
 		file := fs.StringP("file", "f", "", "write the data into this file, byte for byte; - is standard output")
 		FlagFile(fs, "file")
 		return func(ctx context.Context, env *Env, args []string) error {
@@ -193,7 +67,17 @@ var getCommand = &Command{
 			if err != nil {
 				return err
 			}
+			charset, err := charsetNamed(*charset)
+			if err != nil {
+				return err
+			}
 			data, st, err := env.Session.Get(ctx, args[0], w)
+			if err == nil && *decode {
+				data, err = unpacked(env, args[0], data)
+			}
+			if err == nil && charset != nil && data != nil {
+				data, err = charset.NewDecoder().Bytes(data)
+			}
 			if err != nil {
 				return err
 			}
@@ -228,6 +112,30 @@ var getCommand = &Command{
 			return env.Screen.Print(value(args[0], data, words, cell, statIf(*stat, st)))
 		}
 	},
+}
+
+// unpacked takes off what data is packed in.
+func unpacked(env *Env, path string, data []byte) ([]byte, error) {
+	plain, forms, err := unpack.All(data)
+	if err != nil {
+		return nil, fmt.Errorf("the data of %s %w; without -d it is printed as it is", path, err)
+	}
+	if len(forms) > 0 {
+		env.Screen.Note("taken off: " + strings.Join(forms, ", "))
+	}
+	return plain, nil
+}
+
+// charsetNamed finds a character set; without a name it is none.
+func charsetNamed(name string) (encoding.Encoding, error) {
+	if name == "" {
+		return nil, nil
+	}
+	e, err := htmlindex.Get(name)
+	if err != nil {
+		return nil, Misuse("--charset: %q is not known; examples are gbk, big5, shift_jis, euc-kr, utf-16le and windows-1252", name)
+	}
+	return e, nil
 }
 
 var statCommand = &Command{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 
 	"github.com/spf13/pflag"
 
@@ -16,7 +17,7 @@ var deleteallCommand = &Command{
 	Name: "deleteall", Group: "Trees", Writes: true, Args: "path [-b batch size] [-y]",
 	Sweeps:  true,
 	Summary: "delete a znode and all below it",
-	Help: "Deletes leaves first, many at a time. Ctrl-C stops between batches and tells how far it got." +
+	Help: "Deletes leaves first, many at a time, while it still reads the rest. Ctrl-C stops between batches and tells how many are gone." +
 		" / and /zookeeper are refused. By hand it first tells how many znodes there are, and asks.",
 	Example: "deleteall /app/old",
 	Params:  []Param{pathParam},
@@ -122,22 +123,20 @@ func countBelow(ctx context.Context, env *Env, path string) (int, error) {
 	if p.HasMultiRead(ctx) {
 		return env.Session.CountChildren(ctx, path)
 	}
-	update, end := env.Screen.Progress("counted")
-	tree, n, err := zktree.List(ctx, env.Session.Client, path, zktree.Options{Partial: true, Progress: update})
-	end()
+	s, err := surveyOf(ctx, env, path, false, zktree.Options{Shut: true})
 	if err != nil {
 		return 0, err
 	}
-	hidden := 0
-	for node := range tree.All() {
-		if node.Hidden {
-			hidden++
+	n := -1 // without the root
+	for st := range s.steps("counted") {
+		if st.Kind == zktree.Enter {
+			n++
 		}
 	}
-	if hidden > 0 {
-		env.Screen.Note(fmt.Sprintf("%d znodes below %s may not be read: they are counted, what is below them is not", hidden, path))
+	if s.shut.N > 0 {
+		env.Screen.Note(fmt.Sprintf("%d znodes below %s may not be read: they are counted, what is below them is not", s.shut.N, path))
 	}
-	return n - 1, nil
+	return n, s.err
 }
 
 // ignore passes over one refusal.
@@ -148,4 +147,102 @@ func ignore(err error, codes ...zkconn.Code) error {
 		}
 	}
 	return err
+}
+
+// survey is a walk over a subtree that is shown as it goes.
+type survey struct {
+	env    *Env
+	src    zktree.Source
+	walk   *zktree.Walk
+	update func(done, total int)
+	shut   zktree.UnreadError // what may not be read
+	err    error              // what broke it off
+}
+
+// surveyOf reads the root of a subtree of the server. With watch, each list of children
+// leaves a watch.
+func surveyOf(ctx context.Context, env *Env, path string, watch bool, o zktree.Options) (*survey, error) {
+	src, err := zktree.OnServer(ctx, env.Session.Client, path, watch)
+	if err != nil {
+		return nil, err
+	}
+	s := &survey{env: env, src: src, shut: zktree.UnreadError{Root: path}}
+	o.Progress = func(done, total int) {
+		if s.update != nil {
+			s.update(done, total)
+		}
+	}
+	s.walk, err = zktree.Begin(ctx, src, path, o)
+	return s, err
+}
+
+// steps are those of the walk, and keeps what goes wrong. verb is for the progress.
+func (s *survey) steps(verb string) iter.Seq[*zktree.Step] {
+	return func(yield func(*zktree.Step) bool) {
+		update, end := s.env.Screen.Progress(verb)
+		s.update = update
+		defer end()
+		for st, err := range s.walk.Steps() {
+			if err != nil {
+				s.err = err
+				return
+			}
+			if st.Err != nil && st.Kind == zktree.Enter {
+				s.shut.Add(st.Err)
+			}
+			if !yield(st) {
+				return
+			}
+		}
+	}
+}
+
+// items makes items of the steps; of tells whether the loop goes on.
+func (s *survey) items(verb string, of func(*zktree.Step, func(render.Item) bool) bool) iter.Seq[render.Item] {
+	return func(yield func(render.Item) bool) {
+		for st := range s.steps(verb) {
+			if st.Kind == zktree.Pause && !yield(nil) || st.Kind != zktree.Pause && !of(st, yield) {
+				return
+			}
+		}
+	}
+}
+
+// print shows a stream that is made of the survey.
+func (s *survey) print(v *render.Stream) error {
+	v.End = s.end
+	if err := s.env.Screen.Print(v); err != nil {
+		return err
+	}
+	return s.end()
+}
+
+// end is the error of a survey that has not seen all.
+func (s *survey) end() error {
+	if s.shut.N > 0 {
+		return errors.Join(s.err, &s.shut)
+	}
+	return s.err
+}
+
+// pathItem is a path in an answer.
+type pathItem struct {
+	path   string
+	decode bool // for people
+}
+
+// Cells is part of render.Item.
+func (p pathItem) Cells() []string {
+	if p.decode {
+		return []string{decoded(p.path)}
+	}
+	return []string{p.path}
+}
+
+// JSON is part of render.Item.
+func (p pathItem) JSON() any { return p.path }
+
+// pathStream is an answer that is a path a line.
+func pathStream(root string, items iter.Seq[render.Item]) *render.Stream {
+	return &render.Stream{Open: render.Facts{"path", root}, List: "paths", Columns: []render.Column{{Header: "path"}}, Bare: true, Items: items}
 }

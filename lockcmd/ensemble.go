@@ -3,7 +3,6 @@ package lockcmd
 import (
 	"context"
 	"errors"
-	"path"
 	"regexp"
 	"slices"
 	"time"
@@ -175,18 +174,21 @@ func eachAnswer[T any](ctx context.Context, paths []string, ask func(string) *zk
 
 // Tree is part of queue.Whole.
 func (e ensemble) Tree(ctx context.Context, root string, found func(dir string, names []string)) error {
-	tree, _, err := zktree.List(ctx, e.s.Client, root, zktree.Options{Partial: true})
+	src, err := zktree.OnServer(ctx, e.s.Client, root, false)
 	if err != nil {
 		return err
 	}
-	for n := range tree.All() {
-		var names []string
-		for _, c := range n.Children {
-			if c.Path != "" { // it has not vanished meanwhile
-				names = append(names, path.Base(c.Path))
-			}
+	walk, err := zktree.Begin(ctx, src, root, zktree.Options{Shut: true})
+	if err != nil {
+		return err
+	}
+	for s, err := range walk.Steps() {
+		if err != nil {
+			return err
 		}
-		found(n.Path, names)
+		if s.Kind == zktree.Enter {
+			found(s.Path(), s.Names)
+		}
 	}
 	return nil
 }

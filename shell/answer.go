@@ -1,6 +1,8 @@
 package shell
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"sync"
 
@@ -10,10 +12,16 @@ import (
 )
 
 // gathering is the Screen of a line whose answer is one JSON value, whatever becomes of
-// it: it keeps what is printed until the line has ended. Events are no answers, and are
+// it: it keeps what is printed until the line has ended, unless it can be sure that no
+// more will come. Events are no answers, and are
 // shown as they come.
 type gathering struct {
 	commands.Screen
+	cmd    string
+	number int  // of the line; 0: it is none of a script
+	atOnce bool // a Stream is all that the line answers with, unless something came before
+	told   bool // and has been printed as it came
+
 	mu     sync.Mutex
 	values []render.Value
 }
@@ -27,11 +35,13 @@ func (s *Shell) gather() *gathering {
 	return &gathering{Screen: s.env.Screen}
 }
 
-// in is the environment of the line.
-func (g *gathering) in(env *commands.Env) *commands.Env {
+// in is the environment of a line of this number, or 0, before which something had gone
+// already if before is an error.
+func (g *gathering) in(env *commands.Env, cmd string, number int, l commands.Line, before error) *commands.Env {
 	if g == nil {
 		return env
 	}
+	g.cmd, g.number, g.atOnce = cmd, number, l.Streams() && before == nil
 	own := *env
 	own.Screen = g
 	return &own
@@ -39,8 +49,18 @@ func (g *gathering) in(env *commands.Env) *commands.Env {
 
 // Print is part of commands.Screen.
 func (g *gathering) Print(v render.Value) error {
-	if _, is := v.(render.Event); is {
+	switch value := v.(type) {
+	case render.Event:
 		return g.Screen.Print(v)
+	case *render.Stream:
+		if g.passes(value) {
+			return g.Screen.Print(v)
+		}
+		kept, err := keep(value)
+		if err != nil || kept == nil {
+			return err
+		}
+		v = kept
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -48,10 +68,35 @@ func (g *gathering) Print(v render.Value) error {
 	return nil
 }
 
+// passes tells whether a Stream is the line's one answer, which then has the line's
+// failure, too. What fails afterwards, such as a lock that is gone, is only on standard
+// error. A Raw one has no place for a failure.
+func (g *gathering) passes(v *render.Stream) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.atOnce || v.Raw || g.told || len(g.values) > 0 {
+		return false
+	}
+	g.told = true
+	v.Failed = func(err error) render.Facts { return broken(g.cmd, g.number, err) }
+	return true
+}
+
+// keep is a Stream whole; nil if it was broken off where that leaves no JSON. How it has
+// ended is for its line to say.
+func keep(v *render.Stream) (render.Value, error) {
+	v.End = nil
+	var b bytes.Buffer
+	if err := (&render.Printer{W: &b, Format: render.JSON}).Print(v); err != nil || !json.Valid(b.Bytes()) {
+		return nil, err
+	}
+	return render.Answer{JSON: json.RawMessage(bytes.TrimSpace(b.Bytes()))}, nil
+}
+
 // conclude prints the one answer of a line that has ended with err. The number is 0 for
 // a command that is no line of a script. Its error is that of printing.
 func (s *Shell) conclude(g *gathering, cmd string, number int, err error) error {
-	if g == nil {
+	if g == nil || g.told {
 		return nil
 	}
 	return wrapWrite(s.screen.answer(render.Answer{JSON: g.answer(cmd, number, err)}))
@@ -79,18 +124,24 @@ func (g *gathering) answer(cmd string, number int, err error) any {
 
 // failure is the answer of a line that failed. It has what the line said nevertheless.
 func failure(cmd string, number int, err error, said any) render.Facts {
+	facts := broken(cmd, number, err)
+	if path := zkconn.PathOf(err); path != "" {
+		facts = append(facts, "path", path)
+	}
+	if said != nil {
+		facts = append(facts, "answer", said)
+	}
+	return facts
+}
+
+// broken is what a line's failure is, but for where and what it said.
+func broken(cmd string, number int, err error) render.Facts {
 	facts := render.Facts{"error", oneLine(err.Error()), "code", Code(err)}
 	if cmd != "" {
 		facts = append(facts, "command", cmd)
 	}
 	if number > 0 {
 		facts = append(facts, "line", number)
-	}
-	if path := zkconn.PathOf(err); path != "" {
-		facts = append(facts, "path", path)
-	}
-	if said != nil {
-		facts = append(facts, "answer", said)
 	}
 	return facts
 }

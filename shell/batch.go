@@ -94,7 +94,7 @@ func (b *batch) take(ctx context.Context, w *window, l batchLine) bool {
 	b.line = l.number
 	err := st.err
 	if err == nil {
-		err = b.s.carryOut(ctx, st.gathered.in(b.s.env), st.cmd, st.line)
+		err = b.s.carryOut(ctx, st.gathered.in(b.s.env, st.cmd, l.number, st.line, st.before), st.cmd, st.line)
 	}
 	w.alone(st)
 	if errors.Is(err, errQuit) {

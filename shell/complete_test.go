@@ -85,14 +85,14 @@ func TestComplete(t *testing.T) {
 		"/with blank": {"child one", "child two"},
 	}), "ls /", "addauth digest user:secret", "get /app")
 	for before, want := range map[string]string{
-		"":                               "ls|ls2|get|stat|exists|create|set|edit|delete|deleteall|rmr|getAllChildrenNumber|getAcl|setAcl|addauth|setquota|listquota|delquota|addWatch|removewatches|wait|watch|getEphemerals|connect|close|sync|whoami|version|config|reconfig|traffic|begin|check|commit|abort|help|echo|history|redo|printwatches|quit|exit|cd|pwd|time|repeat|source|clear",
+		"":                               "ls|ls2|get|stat|exists|create|set|edit|delete|tree|find|du|deleteall|rmr|getAllChildrenNumber|getAcl|setAcl|addauth|setquota|listquota|delquota|addWatch|removewatches|wait|watch|getEphemerals|connect|close|sync|whoami|version|config|reconfig|traffic|begin|check|commit|abort|help|echo|history|redo|printwatches|quit|exit|cd|pwd|time|repeat|source|clear",
 		"cre":                            "create",
 		"  exi":                          "  exists|  exit",
 		"create":                         "", // it is all there
 		"bogus /":                        "",
 		"help ge":                        "help get|help getAllChildrenNumber|help getAcl|help getEphemerals",
-		"get -":                          "get -s|get -w|get -b|get -x|get -j|get -f",
-		"get -s -":                       "get -s -w|get -s -b|get -s -x|get -s -j|get -s -f",
+		"get -":                          "get -s|get -w|get -b|get -x|get -j|get -d|get --charset|get -f",
+		"get -s -":                       "get -s -w|get -s -b|get -s -x|get -s -j|get -s -d|get -s --charset|get -s -f",
 		"get --st":                       "get --stat",
 		"get -- -":                       "",
 		"set /app -v ":                   "",

@@ -51,7 +51,7 @@ func (s *Shell) RunCommand(ctx context.Context, args []string) int {
 		if !l.Offline() {
 			s.verbose(ctx)
 		}
-		err = s.carryOut(ctx, g.in(s.env), words[0].Text, l)
+		err = s.carryOut(ctx, g.in(s.env, words[0].Text, 0, l, nil), words[0].Text, l)
 	}
 	if errors.Is(err, errQuit) {
 		err = nil

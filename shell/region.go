@@ -161,13 +161,20 @@ const (
 func (s *screen) progress(verb string) (update func(done, total int), end func()) {
 	start := time.Now()
 	next := start.Add(progressAfter)
-	r := s.region(commands.Remarks)
+	r, drawn := s.region(commands.Remarks), false
 	update = func(done, total int) {
+		if s.out.TTY && s.flowing.Load() { // what comes shows it
+			return
+		}
 		if now := time.Now(); now.After(next) {
-			next = now.Add(progressEvery)
+			next, drawn = now.Add(progressEvery), true
 			rate := float64(done) / now.Sub(start).Seconds()
 			_ = r.Draw(fmt.Sprintf("%s %d of %d (%d %%), %.0f/s", verb, done, total, 100*done/max(total, 1), rate)) // it goes on without a show
 		}
 	}
-	return update, func() { _ = r.Close(false) }
+	return update, func() {
+		if drawn { // else there is nothing to take away, and a pager may have the screen
+			_ = r.Close(false)
+		}
+	}
 }

@@ -6,13 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
@@ -49,6 +46,7 @@ type screen struct {
 	editor   line.Editor // nil unless by hand: it knows the line being typed
 	pager    *pager      // nil unless by hand, by the person's wish
 	paging   atomic.Bool // the pager has the terminal
+	flowing  atomic.Bool // an answer is printed as it comes
 	shut     bool        // commands have no screen any more
 
 	regions []*region // those that have drawn, from top to bottom; a region belongs to its command
@@ -58,7 +56,12 @@ type screen struct {
 // answer prints a value on standard output. Without its pager it is an answer all
 // the same.
 func (s *screen) answer(v render.Value) error {
-	err := s.printOrPage(v)
+	var err error
+	if stream, ok := v.(*render.Stream); ok {
+		err = s.stream(stream)
+	} else {
+		err = s.printOrPage(v)
+	}
 	if failed := (noPagerError{}); errors.As(err, &failed) {
 		s.complain(failed.Error())
 		return nil
@@ -176,7 +179,12 @@ func (f front) Print(v render.Value) error {
 	if f.s.screen.isShut() {
 		return errShut
 	}
-	return errors.Join(f.s.showEvents(), wrapWrite(f.s.screen.answer(v)))
+	events := f.s.showEvents()
+	if _, ok := v.(*render.Stream); ok && f.s.cfg.Format == render.JSON { // which is one value: events wait for its end
+		f.s.eventMu.Lock()
+		defer f.s.eventMu.Unlock()
+	}
+	return errors.Join(events, wrapWrite(f.s.screen.answer(v)))
 }
 
 // Note is part of commands.Screen.
@@ -244,63 +252,6 @@ func (f front) Progress(verb string) (update func(done, total int), end func()) 
 
 // Region is part of commands.Screen.
 func (f front) Region(on commands.Stream) commands.Region { return f.s.screen.region(on) }
-
-// pager shows what is longer than the screen, with the program that the person
-// has set. It has the terminal to itself meanwhile.
-type pager struct {
-	command string
-	size    func() (columns, rows int)
-	ctx     context.Context // of the shell: SIGTERM ends the pager too
-}
-
-// fits tells whether text can be read without a pager. Only the start of a long
-// text is looked at.
-func (p *pager) fits(text []byte) bool {
-	columns, rows := p.size()
-	if columns == 0 || rows == 0 { // nobody knows
-		return true
-	}
-	used := 0
-	for line := range bytes.Lines(text) {
-		if used += 1 + (len(line)-1)/columns; used >= rows {
-			return false
-		}
-	}
-	return true
-}
-
-// show runs the pager until the person leaves it, and gives the terminal back as
-// it was. A noPagerError says that nothing was shown; whether a pager was pleased
-// with its end does not matter.
-func (p *pager) show(text []byte) error {
-	cmd := exec.CommandContext(p.ctx, "sh", "-c", p.command)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(text), os.Stdout, os.Stderr
-	cmd.Cancel = func() error { return tty.EndJob(cmd.Process) }
-	cmd.WaitDelay = time.Second
-	putBack := tty.KeepModes(os.Stdout)
-	err := pagerFailure(cmd.Run())
-	return errors.Join(err, putBack())
-}
-
-// pagerFailure leaves of what a pager has come to what matters.
-func pagerFailure(err error) error {
-	exit, ended := errors.AsType[*exec.ExitError](err)
-	switch {
-	case ended && exit.ExitCode() != commands.StatusUnknown && exit.ExitCode() != commands.StatusCannotRun:
-		return nil
-	case err == nil, errors.Is(err, syscall.EPIPE), errors.Is(err, exec.ErrWaitDelay), errors.Is(err, context.Canceled):
-		return nil
-	}
-	return noPagerError{err}
-}
-
-// noPagerError says that the pager could not be run.
-type noPagerError struct{ err error }
-
-func (e noPagerError) Error() string { return "the pager cannot be run: " + e.err.Error() }
-
-// Unwrap gives the cause.
-func (e noPagerError) Unwrap() error { return e.err }
 
 // watchEvents shows events as they come while a person uses the shell, also while a
 // command under a lock has the terminal: stty tostop must not stop us then.

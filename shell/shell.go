@@ -114,7 +114,7 @@ func New(cfg Config) *Shell {
 	s.registry = commands.NewRegistry(append(cfg.Commands, s.transactions(), s.builtins(), s.folderCommands(), s.handy())...)
 	s.folder.servers = func() string { return cfg.Session.Servers().Spec }
 	s.completer = &completer{registry: s.registry, clusters: cfg.Clusters, lines: &s.lines, folder: &s.folder, locks: cfg.Locks}
-	s.env = &commands.Env{Session: cfg.Session, Version: cfg.Version, Screen: front{s}, Streams: cfg.Streams}
+	s.env = &commands.Env{Session: cfg.Session, Version: cfg.Version, Screen: front{s}, Streams: cfg.Streams, Run: s.runWords}
 	return s
 }
 
@@ -134,6 +134,26 @@ func (s *Shell) Wait(ctx context.Context, timeout time.Duration) int {
 		return s.leave(Status(err))
 	}
 	return commands.StatusOK
+}
+
+// verbose waits for the connection and tells what it has agreed on by TLS. Why there
+// is none is told by whoever needs it.
+func (s *Shell) verbose(ctx context.Context) {
+	if s.cfg.Verbose && s.cfg.Session.Ready(ctx) == nil {
+		commands.NoteAgreed(s.env)
+	}
+}
+
+// warnOfCertificates tells, once for each session, of certificates that end soon.
+func (s *Shell) warnOfCertificates() {
+	agreed, now := s.cfg.Session.Info().Agreed, s.cfg.Session.Stay()
+	if agreed == nil || now == s.warned {
+		return
+	}
+	s.warned = now
+	for _, w := range agreed.Warnings(time.Now()) {
+		s.env.Screen.Note("warning: " + w)
+	}
 }
 
 func blankOrComment(line string) bool {
@@ -202,7 +222,11 @@ func (s *Shell) readAs(c *commands.Command, words []commands.Word) (commands.Lin
 	if c.Over != nil {
 		return c.ReadOver(words, s.readWords)
 	}
-	return c.Read(s.env, words)
+	l, err := c.Read(s.env, words)
+	if err != nil {
+		return l, err
+	}
+	return l.Checked(s.readWords)
 }
 
 // refuseWrites is an error if a line may write where that is switched off, or needs
@@ -235,6 +259,16 @@ func (s *Shell) leaveToWrite(ctx context.Context, line string, l commands.Line) 
 		err = errors.New("not run")
 	}
 	return err
+}
+
+// runWords runs a line that a command makes. There is leave for it if there was for that
+// of the command.
+func (s *Shell) runWords(ctx context.Context, env *commands.Env, words []commands.Word) error {
+	l, err := s.readWords(words)
+	if err != nil {
+		return err
+	}
+	return s.carryOut(ctx, env, words[0].Text, l)
 }
 
 // run carries a line out. What ended its context is its error.

@@ -142,7 +142,7 @@ func (w *window) start(ctx context.Context, st *step, alone bool) (sent, over <-
 	}
 	go func() { // ends with the command; waited for by who tells of it
 		defer close(ended)
-		st.err = run(trip.Context(ctx), st.gathered.in(&env), st.line)
+		st.err = run(trip.Context(ctx), st.gathered.in(&env, st.cmd, st.number, st.line, st.before), st.line)
 	}()
 	return trip.Sent, ended
 }

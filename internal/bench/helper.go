@@ -28,6 +28,9 @@ func (t tree) args(verb string) []string {
 
 // help does one of the helper's jobs: SERVER VERB ROOT NODES FAN.
 func help(args []string) error {
+	if len(args) == 1 && args[0] == "sandbox" {
+		return serveSandbox()
+	}
 	if len(args) != 5 {
 		return fmt.Errorf("helper: wrong arguments %q", args)
 	}

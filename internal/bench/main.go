@@ -1,7 +1,7 @@
 // Bench measures zksh on a real ZooKeeper server, beside zkCli.sh where it is
 // installed and beside a bare loop over go-zookeeper, and prints a table.
 //
-//	go run ./internal/bench [-quick] [-keys] [-scripts] [-tls] [-o FILE]
+//	go run ./internal/bench [-quick] [-keys] [-scripts] [-tls] [-trees] [-o FILE]
 package main
 
 import (
@@ -36,6 +36,7 @@ func main() {
 	flag.BoolVar(&only.keys, "keys", false, "measure the keyboard alone")
 	flag.BoolVar(&only.scripts, "scripts", false, "measure scripts alone")
 	flag.BoolVar(&only.secure, "tls", false, "measure TLS alone")
+	flag.BoolVar(&only.trees, "trees", false, "measure trees of a million znodes alone")
 	flag.Parse()
 	debug.SetGCPercent(10) // see helperArg: this process stays smaller than what it measures
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -48,7 +49,7 @@ func main() {
 }
 
 // part is what alone is to be measured; none: all.
-type part struct{ keys, scripts, secure bool }
+type part struct{ keys, scripts, secure, trees bool }
 
 func measureAll(ctx context.Context, output string, quick bool, only part) (err error) {
 	dir, err := os.MkdirTemp("", "zksh-bench-")
@@ -75,6 +76,13 @@ func measureAll(ctx context.Context, output string, quick bool, only part) (err 
 			_, err = io.WriteString(os.Stdout, text)
 		}
 		return err
+	}
+	if only.trees {
+		text, err := b.measureTrees(quick)
+		if err != nil {
+			return err
+		}
+		return tell(text, output)
 	}
 	addr, stop, err := zktest.Serve(filepath.Join(dir, "server"), zktest.Heap(heapMB))
 	if err != nil {
@@ -137,11 +145,24 @@ func measureAll(ctx context.Context, output string, quick bool, only part) (err 
 		}
 		text += secured
 	}
+	if only == (part{}) {
+		fmt.Fprintln(os.Stderr, "measuring trees of a million znodes")
+		trees, err := b.measureTrees(quick)
+		if err != nil {
+			return fmt.Errorf("trees: %w", err)
+		}
+		text += trees
+	}
+	return tell(text, output)
+}
+
+// tell prints the report, and writes it into a file if there is to be one.
+func tell(text, output string) error {
 	if output != "" {
 		if err := os.WriteFile(output, []byte(text), 0o644); err != nil {
 			return err
 		}
 	}
-	_, err = io.WriteString(os.Stdout, text)
+	_, err := io.WriteString(os.Stdout, text)
 	return err
 }

@@ -56,6 +56,8 @@ var forms = map[string][]string{
 	"begin": {"begin", "abort"}, "check": {"begin", "check /app -1", "abort"}, "abort": {"begin", "abort"},
 	"commit": {"begin", "create /app/both", "delete /app/both", "commit"},
 	"wlock":  {"wlock /locks/w"}, "rlock": {"rlock /locks/r"}, "getEphemerals": {"getEphemerals"}, "setAcl": {"setAcl /app world:anyone:cdrwa"},
+	"ls": {"ls /app", "ls -R /", "ls -? -R /", "time ls -R /"}, "du": {"du /", "du --ncdu /", "repeat -n 2 -i 0 du -top 2 /"},
+	"find": {"find /locks -ephemeral", "find / -name config -- get {}", "find / -name app -- ls -R {}", "find / -name none -- get {}"},
 }
 
 // without are commands that cannot succeed here, with why.

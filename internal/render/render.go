@@ -92,6 +92,9 @@ func Marshal(v any) ([]byte, error) {
 }
 
 func (p *Printer) print(w io.Writer, v Value) error {
+	if s, ok := v.(*Stream); ok {
+		return s.print(w, p.Format)
+	}
 	switch p.Format {
 	case JSON:
 		e := json.NewEncoder(w)

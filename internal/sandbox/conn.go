@@ -125,8 +125,26 @@ func (c *conn) do(f func(*conn, []byte) verdict, b []byte) verdict {
 	if v == leave {
 		_ = c.nc.SetWriteDeadline(time.Now().Add(handshakeTime))
 	}
-	c.drain()
+	if v != stay || !c.another() {
+		c.drain()
+	}
 	return v
+}
+
+// another tells whether the next frame is here already, whole: then the answers to both
+// can go together, unless they get long.
+func (c *conn) another() bool {
+	here := c.r.Buffered()
+	if here < 4 {
+		return false
+	}
+	head, err := c.r.Peek(4)
+	if err != nil || uint64(here) < 4+uint64(binary.BigEndian.Uint32(head)) {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.out) < keepBuffer && !c.broken
 }
 
 // readFrame reads one frame, into buf if that is large enough.

@@ -258,6 +258,15 @@ func add[T any](p *Pipe, o op[T]) *Pending[T] {
 	return dispatch(p.ctx, p.k, p.root, o, p.g)
 }
 
+// Together hands the requests that ask makes to the connection at once, which spares
+// both sides a system call for each. What others ask for meanwhile waits as well, so ask
+// must not.
+func (p *Pipe) Together(ask func()) {
+	p.k.gather(true)
+	defer p.k.gather(false)
+	ask()
+}
+
 // Get asks for a znode's data and Stat.
 func (p *Pipe) Get(path string) *Pending[Node] { return add(p, getData(path, nil)) }
 
@@ -267,6 +276,27 @@ func (p *Pipe) Exists(path string) *Pending[*zk.Stat] { return add(p, exists(pat
 // Children asks for the names of a znode's children. With watch, a child watch is left.
 func (p *Pipe) Children(path string, watch bool) *Pending[[]string] {
 	return add(p, getChildren(path, shown(watch)))
+}
+
+// Listed is a znode's children and its Stat.
+type Listed struct {
+	Names []string
+	Stat  *zk.Stat
+}
+
+// List asks for the names of a znode's children and its Stat.
+func (p *Pipe) List(path string) *Pending[Listed] {
+	return add(p, asking(jute.OpGetChildren2, path, func(a *answer) Listed {
+		names := a.Strings()
+		return Listed{names, a.stat()}
+	}, func(e *jute.Encoder) { e.Bool(false) }))
+}
+
+// ACL asks for a znode's access control list.
+func (p *Pipe) ACL(path string) *Pending[[]zk.ACL] {
+	o := getACL(path)
+	return add(p, op[[]zk.ACL]{code: o.code, path: path, err: o.err, encode: o.encode,
+		decode: func(a *answer) []zk.ACL { return o.decode(a).acl }})
 }
 
 // MultiChildren asks for the children of many znodes in one request, which

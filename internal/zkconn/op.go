@@ -166,6 +166,10 @@ type Pending[T any] struct {
 	slowed bool
 }
 
+// Ready tells that the answer is there, or that there will be none. Where it is that the
+// server has too much to do, Wait waits for another one.
+func (p *Pending[T]) Ready() bool { return len(p.call.done) > 0 }
+
 // Wait returns the answer. When ctx ends first, it tells whether the request had
 // been sent. What the server has no time for is sent again.
 func (p *Pending[T]) Wait(ctx context.Context) (T, error) {

@@ -57,6 +57,7 @@ type frameConn struct {
 	still   time.Time      // when anything came last, or the first of what is unanswered was sent
 	alarm   *time.Timer    // runs while a guarded session waits for an answer; may be nil
 	frozen  bool           // nothing is taken out of the queue: the session is about to move
+	gathers int            // nor while so many make requests that are to go together
 	doubt   bool           // nor while the server may be about to hang up
 	probe   bool           // a ping is to be sent that tells
 	until   int            // so many pings' answers from now on; 0: none will
@@ -148,9 +149,21 @@ func (k *frameConn) send(calls ...*call) {
 	k.flush()
 }
 
+// gather begins or ends to make requests that are to go together.
+func (k *frameConn) gather(begin bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if begin {
+		k.gathers++
+		return
+	}
+	k.gathers--
+	k.flush()
+}
+
 // flush is called with mu held.
 func (k *frameConn) flush() {
-	if !k.writing && !k.frozen && (k.probe || !k.doubt && len(k.queue) > 0) {
+	if !k.writing && !k.frozen && k.gathers == 0 && (k.probe || !k.doubt && len(k.queue) > 0) {
 		k.writing = true
 		go k.drain() // ends with the queue; its writes end by their deadline, or with the connection
 	}
@@ -191,7 +204,7 @@ func (k *frameConn) drain() {
 func (k *frameConn) take() []byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.frozen || k.doubt && !k.probe {
+	if k.frozen || k.gathers > 0 || k.doubt && !k.probe {
 		k.writing = false
 		return nil
 	}

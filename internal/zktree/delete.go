@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/go-zookeeper/zk"
@@ -20,43 +19,71 @@ const (
 	rounds       = 5 // how often nodes that appear meanwhile are gone after
 )
 
+// Refusals are what a server has refused: how often, and the first of them.
+type Refusals struct {
+	First []error
+	N     int
+}
+
+// namedRefusals is how many refusals are kept and spelt out.
+const namedRefusals = 20
+
+// Add takes note of one.
+func (r *Refusals) Add(err error) {
+	if r.N++; r.N <= namedRefusals {
+		r.First = append(r.First, err)
+	}
+}
+
+// Error names them.
+func (r *Refusals) Error() string {
+	var b strings.Builder
+	for i, f := range r.First {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(f.Error())
+	}
+	if more := r.N - len(r.First); more > 0 {
+		fmt.Fprintf(&b, "; and %d more", more)
+	}
+	return b.String()
+}
+
+// Unwrap gives those that are kept.
+func (r *Refusals) Unwrap() []error { return r.First }
+
 // PartialError says that an operation on a subtree reached only part of it.
 type PartialError struct {
 	Verb     string // past participle: deleted, changed
 	Root     string
 	Done     int
-	Total    int
-	Failures []error // what was refused
-	Cause    error   // why the rest was not tried, if it was not
+	Total    int  // that were found
+	Whole    bool // there are no more than that
+	Failures Refusals
+	Cause    error // why the rest was not tried, if it was not
 }
 
-// namedFailures is how many failures the message spells out.
-const namedFailures = 20
-
 func (e *PartialError) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s %d of %d znodes of %s", e.Verb, e.Done, e.Total, e.Root)
+	text := fmt.Sprintf("%s %d of %d znodes of %s", e.Verb, e.Done, e.Total, e.Root)
+	if !e.Whole {
+		text = fmt.Sprintf("%s %d znodes of %s, and it has more", e.Verb, e.Done, e.Root)
+	}
 	if e.Cause != nil {
-		fmt.Fprintf(&b, ": %v", e.Cause)
+		text += ": " + e.Cause.Error()
 	}
-	sep := ": "
-	for i, f := range e.Failures {
-		if i == namedFailures {
-			fmt.Fprintf(&b, "; and %d more", len(e.Failures)-i)
-			break
-		}
-		b.WriteString(sep + f.Error())
-		sep = "; "
+	if e.Failures.N > 0 {
+		text += ": " + e.Failures.Error()
 	}
-	return b.String()
+	return text
 }
 
 // Unwrap gives the cause, and the refusals.
 func (e *PartialError) Unwrap() []error {
 	if e.Cause == nil {
-		return e.Failures
+		return e.Failures.First
 	}
-	return append([]error{e.Cause}, e.Failures...)
+	return append([]error{e.Cause}, e.Failures.First...)
 }
 
 // job is an operation on a subtree, and what it has come to so far.
@@ -66,32 +93,62 @@ type job struct {
 	p        *zkconn.Pipe
 	progress Progress
 	so       PartialError
+	before   int      // done in rounds before this one
+	found    int      // in this round
+	gone     int      // of those, by somebody else
+	busy     Refusals // of znodes that were not empty
 }
 
-// list finds what there is to do, leaves first.
-func (j *job) list() (paths []string, err error) {
-	tree, count, err := List(j.ctx, j.c, j.so.Root, Options{})
-	if err != nil {
-		return nil, err
-	}
-	j.so.Total = j.so.Done + count
-	j.p, err = j.c.Pipe(j.ctx, j.so.Root)
-	return leavesFirst(tree, count), err
+// target is a znode to be done something to.
+type target struct {
+	path string
+	shut error // why what is below it could not be read
 }
+
+// leavesFirst goes over the subtree, each znode after all that is below it.
+func (j *job) leavesFirst(do func(target) error) error {
+	j.so.Whole = false
+	src, err := OnServer(j.ctx, j.c, j.so.Root, false)
+	if err != nil {
+		return err
+	}
+	if j.p, err = j.c.Pipe(j.ctx, j.so.Root); err != nil {
+		return err
+	}
+	w, err := Begin(j.ctx, src, j.so.Root, Options{Progress: func(_, total int) { j.found = total }})
+	if err != nil {
+		return err
+	}
+	for s, err := range w.Steps() {
+		if err == nil && (s.Kind == Leave || s.Kind == Enter && len(s.Names) == 0) {
+			err = do(target{s.Path(), s.Err})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	j.so.Whole = true
+	return nil
+}
+
+func (j *job) tell() { j.progress.tell(j.so.Done, j.total()) }
+
+func (j *job) total() int { return j.before + j.found - j.gone }
 
 // end is an error if anything remains.
 func (j *job) end(cause error) error {
-	if j.so.Cause = cause; cause == nil && len(j.so.Failures) == 0 {
+	j.so.Total = j.total()
+	if j.so.Cause = cause; cause == nil && j.so.Failures.N == 0 {
 		return nil
 	}
 	return &j.so
 }
 
-// Delete removes a subtree, leaves first, in multis of at most batch deletes
-// (one by one if batch is below 1), and returns how many znodes it removed.
-// Nodes that vanish meanwhile do not matter; nodes that appear are removed too.
-// When something remains the error is a *PartialError; when the
-// subtree could not even be listed, nothing was deleted.
+// Delete removes a subtree, leaves first and while it is still being read, in multis
+// of at most batch deletes (one by one if batch is below 1), and returns how many
+// znodes it removed. Nodes that vanish meanwhile do not matter; nodes that appear are
+// removed too. When something remains the error is a *PartialError, unless
+// the root itself could not be read.
 func Delete(ctx context.Context, c zkconn.Client, root string, batch int, progress Progress) (int, error) {
 	j := &job{ctx: ctx, c: c, progress: progress, so: PartialError{Verb: "deleted", Root: root}}
 	for round := 1; ; round++ {
@@ -102,138 +159,172 @@ func Delete(ctx context.Context, c zkconn.Client, root string, batch int, progre
 	}
 }
 
-// deleteRound lists the subtree and deletes it once. It wants another round when
-// nodes appeared meanwhile.
+// deleteRound goes over the subtree once. It wants another round when nodes appeared
+// meanwhile.
 func (j *job) deleteRound(n, batch int) (again bool, err error) {
-	j.so.Failures = nil
-	paths, err := j.list()
+	j.before, j.found, j.gone, j.busy = j.so.Done, 0, 0, Refusals{}
+	err = j.remove(batch)
 	switch {
-	case n > 1 && errors.Is(err, zkconn.NoNode):
+	case n > 1 && j.found == 0 && errors.Is(err, zkconn.NoNode):
 		return false, nil
-	case n > 1 && err != nil:
-		return false, j.end(err)
-	case err != nil:
+	case n == 1 && j.found == 0 && err != nil: // not even the root
 		return false, err
-	}
-	if err := j.remove(paths, batch); err != nil {
-		j.so.Failures = nil
+	case err != nil, j.so.Failures.N > 0: // the parents of what was refused are not empty because of it
 		return false, j.end(err)
-	}
-	refused := slices.DeleteFunc(slices.Clone(j.so.Failures), func(err error) bool { return errors.Is(err, zkconn.NotEmpty) })
-	switch {
-	case len(refused) > 0: // the parents of what was refused are not empty because of it
-		j.so.Failures = refused
-	case len(j.so.Failures) > 0 && n < rounds:
+	case j.busy.N > 0 && n < rounds:
 		return true, nil
 	}
+	j.so.Failures = j.busy
 	return false, j.end(nil)
 }
 
-// leavesFirst is the tree's paths, each after all that is below it.
-func leavesFirst(tree *Node, count int) []string {
-	paths := make([]string, 0, count)
-	level := []*Node{tree}
-	for len(level) > 0 { // breadth first, turned round below
-		var next []*Node
-		for _, n := range level {
-			if n.gone() {
-				continue
-			}
-			paths = append(paths, n.Path)
-			next = append(next, n.Children...)
-		}
-		level = next
-	}
-	slices.Reverse(paths)
-	return paths
-}
-
-// remove deletes paths in order, in multis while they succeed. The server keeps
-// a session's order, so batches in flight never overtake the children's.
-func (j *job) remove(paths []string, batch int) error {
-	if batch < 1 {
-		return j.deleteEach(paths)
-	}
-	var broken []string // the paths of batches that were refused as a whole
-	err := inFlight(j.ctx, graceful, deleteWindow,
-		func() ([]string, *zkconn.Pending[zkconn.Written]) {
-			n := cut(paths, batch)
-			first := paths[:n]
-			paths = paths[n:]
-			if n == 0 {
-				return nil, nil
-			}
-			return first, j.p.MultiDelete(first)
-		},
-		func(paths []string, _ zkconn.Written, err error) error {
-			if err != nil {
-				broken = append(broken, paths...)
-				return nil
-			}
-			j.so.Done += len(paths)
-			j.progress.tell(j.so.Done, j.so.Total)
+// remove deletes the subtree, in multis while they succeed. The server keeps a
+// session's order, so batches in flight never overtake the children's, but for those
+// that a busy server has refused at first: what overtakes them is refused and goes one by
+// one.
+func (j *job) remove(batch int) error {
+	size := 0
+	var next []target
+	air := inFlight(j.ctx, graceful, deleteWindow, j.removed)
+	defer air.close()
+	flush := func() error {
+		if len(next) == 0 {
 			return nil
-		})
-	if err != nil {
+		}
+		paths := make([]string, len(next))
+		for i, t := range next {
+			paths[i] = t.path
+		}
+		err := air.add(next, j.p.MultiDelete(paths))
+		next, size = nil, 0
 		return err
 	}
-	return j.deleteEach(broken)
-}
-
-// deleteEach deletes paths one by one. One whose delete has overtaken that of a child,
-// which a busy server has refused at first, is deleted once more, in its turn.
-func (j *job) deleteEach(paths []string) error {
-	if err := oneByOne(j, singleWindow, paths, j.p.Delete); err != nil {
-		return err
+	if batch < 1 {
+		single := j.oneByOne()
+		defer single.close()
+		err := j.leavesFirst(func(t target) error { return single.add(t, j.p.Delete(t.path)) })
+		return first(err, single.rest())
 	}
-	var early []string
-	j.so.Failures = slices.DeleteFunc(j.so.Failures, func(err error) bool {
-		refused, ok := errors.AsType[*zkconn.Error](err)
-		ok = ok && refused.Code == zkconn.NotEmpty
-		if ok {
-			early = append(early, refused.Path)
+	err := j.leavesFirst(func(t target) error {
+		if size += len(t.path) + 16; len(next) == batch || len(next) > 0 && size > batchBytes {
+			if err := flush(); err != nil {
+				return err
+			}
+			size = len(t.path) + 16
 		}
-		return ok
+		next = append(next, t)
+		return nil
 	})
-	return oneByOne(j, 1, early, j.p.Delete)
+	if err == nil {
+		err = flush()
+	}
+	return first(err, air.rest())
 }
 
-// cut says how many of the paths fit into one multi.
-func cut(paths []string, batch int) int {
-	bytes := 0
-	for i, p := range paths {
-		if bytes += len(p) + 16; i == batch || i > 0 && bytes > batchBytes {
-			return i
+// first is the first of two errors that is one.
+func first(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// removed takes the answer to a multi. Those of one that was refused go one by one.
+func (j *job) removed(batch []target, _ zkconn.Written, err error) error {
+	if err == nil {
+		j.so.Done += len(batch)
+		j.tell()
+		return nil
+	}
+	single := j.oneByOne()
+	defer single.close()
+	for _, t := range batch {
+		if err := single.add(t, j.p.Delete(t.path)); err != nil {
+			return err
 		}
 	}
-	return len(paths)
+	return single.rest()
 }
 
-// oneByOne sends a request for each path, many in flight, and keeps the count.
-func oneByOne[T any](j *job, window int, paths []string, send func(string) *zkconn.Pending[T]) error {
-	return each(j.ctx, graceful, window, paths, send, func(_ T, err error) {
-		switch {
-		case err == nil:
-			j.so.Done++
-		case errors.Is(err, zkconn.NoNode):
-			j.so.Total-- // somebody else removed it
-		default:
-			j.so.Failures = append(j.so.Failures, err)
+// oneByOne is a window for deletes of one znode each. One whose delete may have overtaken
+// that of a child, which a busy server has refused at first, is deleted once more, in its
+// turn.
+func (j *job) oneByOne() *flights[target, zkconn.Written] {
+	var f *flights[target, zkconn.Written]
+	f = inFlight(j.ctx, graceful, singleWindow, func(t target, _ zkconn.Written, refusal error) error {
+		if f.slowed && errors.Is(refusal, zkconn.NotEmpty) {
+			var err error
+			if _, refusal, err = f.wait(j.p.Delete(t.path)); err != nil {
+				return err
+			}
 		}
-		j.progress.tell(j.so.Done, j.so.Total)
+		j.one(t, refusal)
+		return nil
 	})
+	return f
+}
+
+// one takes note of what has become of the delete of one znode. One that is not empty
+// because nobody may see what is below it is refused for that.
+func (j *job) one(t target, err error) {
+	switch {
+	case err == nil:
+		j.so.Done++
+	case errors.Is(err, zkconn.NoNode): // somebody else removed it
+		j.gone++
+	case errors.Is(err, zkconn.NotEmpty) && t.shut == nil:
+		j.busy.Add(err)
+	case errors.Is(err, zkconn.NotEmpty):
+		j.so.Failures.Add(t.shut)
+	default:
+		j.so.Failures.Add(err)
+	}
+	j.tell()
 }
 
 // SetACL writes the access control list of every node of a subtree, parents
 // last, so that a list which shuts its writer out does not cut it off from what
 // is below, and returns how many it wrote. version is each node's ACL version;
-// -1 is any. When something remains the error is a *PartialError.
+// -1 is any. When something remains the error is a *PartialError, unless the root
+// itself could not be read.
 func SetACL(ctx context.Context, c zkconn.Client, root string, acl []zk.ACL, version int32, progress Progress) (int, error) {
 	j := &job{ctx: ctx, c: c, progress: progress, so: PartialError{Verb: "changed the ACL of", Root: root}}
-	paths, err := j.list()
-	if err != nil {
+	air := inFlight(ctx, graceful, singleWindow, j.changed)
+	defer air.close()
+	err := j.leavesFirst(func(t target) error { return air.add(t, j.p.SetACL(t.path, acl, version)) })
+	if err != nil && j.found == 0 {
 		return 0, err
 	}
-	cause := oneByOne(j, singleWindow, paths, func(path string) *zkconn.Pending[*zk.Stat] { return j.p.SetACL(path, acl, version) })
-	return j.so.Done, j.end(cause)
+	return j.so.Done, j.end(first(err, air.rest()))
+}
+
+// changed takes the answer to a new ACL of one znode. If nobody could see what is below
+// it, that has not been changed.
+func (j *job) changed(t target, st *zk.Stat, err error) error {
+	switch {
+	case err == nil:
+		if j.so.Done++; t.shut != nil && st.NumChildren > 0 {
+			j.so.Failures.Add(t.shut)
+		}
+	case errors.Is(err, zkconn.NoNode):
+		j.gone++
+	default:
+		j.so.Failures.Add(err)
+	}
+	j.tell()
+	return nil
+}
+
+// UnreadError says that some znodes of a subtree may not be read.
+type UnreadError struct {
+	Root string
+	Refusals
+}
+
+func (e *UnreadError) Error() string {
+	what := fmt.Sprintf("%d znodes", e.N)
+	if e.N == 1 {
+		what = "1 znode"
+	}
+	return fmt.Sprintf("%s of %s could not be read: %s", what, e.Root, e.Refusals.Error())
 }

@@ -1,5 +1,6 @@
-// Package zktree lists, deletes and changes whole subtrees with many requests in
-// flight, on trees of any size that fits in memory.
+// Package zktree goes over whole subtrees with many requests in flight, on trees of
+// any size: what it keeps are the names of the folders on the way, and a bounded
+// number of answers to what comes next.
 package zktree
 
 import (
@@ -7,30 +8,14 @@ import (
 	"errors"
 	"iter"
 	"slices"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// Node is one znode of a listed tree. Children are sorted by name.
-type Node struct {
-	Path     string
-	Children []*Node
-	Hidden   bool // they may not be read, and what is below them is not known
-}
-
-// Bounds of what is in flight. A batch is one multiRead.
-const (
-	listBatch    = 256       // paths in one multiRead
-	listWindow   = 8         // multiReads in flight
-	singleWindow = 512       // single requests in flight
-	batchBytes   = 256 << 10 // of paths in one multi, well below a server's frame limit of 1 MiB
-)
-
 // Progress is told how many of how many nodes are done; total grows while a tree
-// is listed. It is called often and must be quick.
+// is walked. It is called often and must be quick.
 type Progress func(done, total int)
 
 func (p Progress) tell(done, total int) {
@@ -39,305 +24,338 @@ func (p Progress) tell(done, total int) {
 	}
 }
 
-// Options of List.
+// Options of Walk.
 type Options struct {
-	Watch    bool // leave a child watch on every node
-	Partial  bool // what is below a node that may not be read is left out
+	Stat     bool // each Step has the Stat
+	Depth    int  // how far below the root the walk goes; 0: to the ground
+	Shut     bool // that the root may not be read is told in its Step, and no error
 	Progress Progress
 }
 
-// List reads a subtree breadth first. Nodes that vanish meanwhile are left out;
-// the root missing is an error, as is a node that may not be read, unless the
-// Options let it pass.
-func List(ctx context.Context, c zkconn.Client, root string, o Options) (*Node, int, error) {
-	if err := zkconn.ValidatePath(root, false); err != nil {
-		return nil, 0, err
-	}
-	p, err := c.Pipe(ctx, root)
-	if err != nil {
-		return nil, 0, err
-	}
-	w := &walker{ctx: ctx, p: p, o: o, root: &Node{Path: root}, total: 1}
-	w.queue = []*Node{w.root}
-	// The first answer decides whether the rest is worth asking in batches.
-	names, err := p.Children(root, o.Watch).Wait(ctx)
-	if err != nil {
-		return nil, 0, err
-	}
-	if err := w.found(w.next(1)[0], zkconn.Listing{Names: names}); err != nil {
-		return nil, 0, err
-	}
+// Step is a znode that a walk has come to.
+type Step struct {
+	Kind  StepKind
+	Depth int // below the root
+	Name  string
+	Last  bool     // of its siblings
+	Names []string // of its children, sorted; at the depth where a walk ends it has none
+	Stat  *zk.Stat // nil where it may not be known, too
+	Err   error    // why it may not be read
+
+	dir, own *folder
+	root     string
+}
+
+// Path is where the znode is.
+func (s *Step) Path() string {
 	switch {
-	case len(w.queue) == 0:
-	case !o.Watch && len(w.queue) > 1 && p.HasMultiRead(ctx):
-		err = w.batches()
-	default:
-		err = w.singles()
+	case s.own != nil:
+		return s.own.path
+	case s.dir != nil:
+		return s.dir.child(s.Name)
 	}
-	return w.root, w.total, err
+	return s.root
 }
 
-type walker struct {
-	ctx   context.Context
-	p     *zkconn.Pipe
-	o     Options
-	root  *Node
-	queue []*Node // to be asked for
-	done  int
-	total int
+// StepKind says what a Step is about.
+type StepKind int
+
+// The kinds of steps.
+const (
+	Enter StepKind = iota // a znode; what is below it follows
+	Leave                 // a znode with children, once all that is below it has been entered and left
+	Pause                 // no znode: the walk is about to wait for an answer
+)
+
+// Walk is the way over a subtree: each znode before what is below it, siblings by
+// name. Its memory are the folders whose lists are known and that have not been left:
+// those on the way to where it is, and some that come next.
+type Walk struct {
+	ctx     context.Context
+	src     Source
+	o       Options
+	root    string
+	start   *known // the root
+	yield   func(*Step, error) bool
+	step    Step // is used again for each step
+	air     []request
+	window  int // how many requests there may be
+	unasked unasked
+	ahead   ahead
+	done    int
+	total   int
 }
 
-// found files the children of one node.
-func (w *walker) found(n *Node, l zkconn.Listing) error {
+// Begin reads the root of a subtree. Its absence is an error, and so is that it may not
+// be read unless that is wished otherwise.
+func Begin(ctx context.Context, src Source, root string, o Options) (*Walk, error) {
+	if err := zkconn.ValidatePath(root, false); err != nil {
+		return nil, err
+	}
+	w := &Walk{ctx: ctx, src: src, o: o, root: root, window: window, ahead: ahead{most: aheadBytes}, total: 1}
+	entries, err := src.Ask([]string{root}, w.want(0)).Wait(ctx)
+	if err == nil {
+		err = entries[0].Err
+	}
+	if err != nil && !(o.Shut && errors.Is(err, zkconn.NoAuth)) {
+		return nil, w.cause(err)
+	}
+	if w.start = w.learn(nil, 0, entries[0]); w.start != nil {
+		w.start.cost = 0 // it was not asked for ahead
+	}
+	return w, nil
+}
+
+// Steps goes over the subtree, once. Znodes that vanish meanwhile are left out; that
+// one may not be read is told in its Step, and any other failure is an error, which
+// comes last. Nothing is asked for any more once the loop is left. A Step is only good
+// until the next.
+func (w *Walk) Steps() iter.Seq2[*Step, error] {
+	return func(yield func(*Step, error) bool) {
+		w.yield = yield
+		if err := w.all(); err != nil && !errors.Is(err, errLeft) {
+			yield(nil, err)
+		}
+	}
+}
+
+// folder is a znode whose children are known.
+type folder struct {
+	up     *folder
+	at     int // its place among its siblings
+	path   string
+	depth  int
+	names  []string
+	stat   *zk.Stat
+	asked  int      // so many of the children have been asked for
+	known  []*known // answers about children the walk has not come to; nil is one without children
+	next   int      // the child that the walk comes to next
+	ground bool     // its children are not asked for
+}
+
+func (f *folder) child(name string) string { return zkconn.Join(f.path, name) }
+
+// known is what there is to say of a child.
+type known struct {
+	own  *folder // if it has children
+	stat *zk.Stat
+	err  error
+	cost int
+}
+
+// vanished is known of a child that is gone.
+var vanished = &known{}
+
+// request is some children that were asked for together.
+type request struct {
+	parts  []part
+	want   Want
+	reply  Answer
+	budget int // what its answer may cost
+}
+
+// part is a run of children of one folder.
+type part struct {
+	f     *folder
+	count int
+}
+
+// errLeft says that nobody wants the rest of the walk.
+var errLeft = errors.New("the loop over the walk was left")
+
+func (w *Walk) all() error {
+	cur, err := w.enter(nil, "", true, w.start)
+	for err == nil && cur != nil {
+		switch {
+		case cur.next == len(cur.names):
+			err = w.say(Step{Kind: Leave, Depth: cur.depth, Names: cur.names, Stat: cur.stat, own: cur})
+			cur = cur.up
+		case !cur.ground && len(cur.known) == 0:
+			err = w.receive()
+		default:
+			cur, err = w.visit(cur)
+		}
+	}
+	return err
+}
+
+// visit comes to the next child of a folder, and returns where to go on.
+func (w *Walk) visit(f *folder) (*folder, error) {
+	var k *known
+	if !f.ground {
+		k, f.known = f.known[0], f.known[1:]
+	}
+	name := f.names[f.next]
+	f.next++
+	if k == vanished {
+		return f, nil
+	}
+	return w.enter(f, name, f.next == len(f.names), k)
+}
+
+// enter tells of a znode and goes on with its children, if it has any.
+func (w *Walk) enter(dir *folder, name string, last bool, k *known) (*folder, error) {
+	s := Step{Kind: Enter, Name: name, Last: last, dir: dir, root: w.root}
+	if dir != nil {
+		s.Depth = dir.depth + 1
+	}
+	next := dir
+	if k != nil {
+		s.Stat, s.Err, s.own = k.stat, k.err, k.own
+		w.ahead.left(k.cost)
+		if k.own != nil {
+			s.Names, next = k.own.names, k.own
+		}
+	}
 	w.done++
-	if l.Err != nil {
-		if errors.Is(l.Err, zkconn.NoNode) && n != w.root {
-			n.Path = "" // vanished; swept out by the caller's order
-			w.total--
-			return nil
-		}
-		if errors.Is(l.Err, zkconn.NoAuth) && w.o.Partial {
-			n.Hidden = true
-			return nil
-		}
-		return l.Err
-	}
-	if len(l.Names) > 0 {
-		// As Java sorts strings, by UTF-16 units: valid names have no characters beyond
-		// the basic plane, where that is the order of the bytes.
-		slices.Sort(l.Names)
-		prefix := zkconn.Join(n.Path, "")
-		nodes := make([]Node, len(l.Names))
-		n.Children = make([]*Node, len(l.Names))
-		for i, name := range l.Names {
-			nodes[i].Path = prefix + name
-			n.Children[i] = &nodes[i]
-		}
-		w.queue = append(w.queue, n.Children...)
-		w.total += len(l.Names)
-	}
 	w.o.Progress.tell(w.done, w.total)
+	if err := w.say(s); err != nil {
+		return nil, err
+	}
+	if next != dir { // there may be room for more now
+		w.ask()
+	}
+	return next, nil
+}
+
+func (w *Walk) say(s Step) error {
+	w.step = s
+	if !w.yield(&w.step, nil) {
+		return errLeft
+	}
 	return nil
 }
 
-// batches lists the queue by multiRead.
-func (w *walker) batches() error {
-	return inFlight(w.ctx, atOnce, listWindow,
-		func() ([]*Node, *zkconn.Pending[[]zkconn.Listing]) {
-			var paths []string
-			for bytes := 0; len(paths) < min(len(w.queue), listBatch) && bytes < batchBytes; {
-				path := w.queue[len(paths)].Path
-				paths = append(paths, path)
-				bytes += len(path)
-			}
-			if paths == nil {
-				return nil, nil
-			}
-			return w.next(len(paths)), w.p.MultiChildren(paths)
-		},
-		func(nodes []*Node, answers []zkconn.Listing, err error) error {
-			for i, l := range answers {
-				if err == nil {
-					err = w.found(nodes[i], l)
-				}
-			}
-			return err
-		})
+// want is what is asked of the znodes that deep below the root.
+func (w *Walk) want(depth int) Want {
+	return Want{Names: w.o.Depth == 0 || depth < w.o.Depth, Stat: w.o.Stat}
 }
 
-// singles lists the queue one request a node, many in flight.
-func (w *walker) singles() error {
-	return inFlight(w.ctx, atOnce, singleWindow,
-		func() (*Node, *zkconn.Pending[[]string]) {
-			if len(w.queue) == 0 {
-				return nil, nil
-			}
-			n := w.next(1)[0]
-			return n, w.p.Children(n.Path, w.o.Watch)
-		},
-		func(n *Node, names []string, err error) error {
-			return w.found(n, zkconn.Listing{Names: names, Err: err})
-		})
+// ask fills the window with what the walk comes to next.
+func (w *Walk) ask() {
+	for len(w.air) < w.window {
+		r, paths := w.gather()
+		if paths == nil {
+			return
+		}
+		r.reply = w.src.Ask(paths, r.want)
+		w.air = append(w.air, r)
+	}
 }
 
-// next takes nodes off the queue.
-func (w *walker) next(n int) (nodes []*Node) {
-	nodes, w.queue = w.queue[:n], w.queue[n:]
-	return nodes
+// gather takes children that were not asked for yet, in the order in which the walk
+// comes to them, as many as fit into a request and are allowed. One always is if
+// nothing is under way: the walk waits for it.
+func (w *Walk) gather() (r request, paths []string) {
+	size := 0
+	for f := w.unasked.first(); f != nil; f = w.unasked.first() {
+		want := w.want(f.depth + 1)
+		if paths == nil {
+			r.want = want
+		} else if want != r.want {
+			break
+		}
+		n := min(len(f.names)-f.asked, w.batch(want)-len(paths), w.ahead.allowed(f.depth+1))
+		if n <= 0 && paths == nil && len(w.air) == 0 {
+			n = 1
+		}
+		count := 0
+		for ; count < n && size < batchBytes; count++ {
+			path := f.child(f.names[f.asked+count])
+			paths = append(paths, path)
+			size += len(path)
+		}
+		if count == 0 {
+			break
+		}
+		r.budget += w.ahead.asked(f.depth+1, count)
+		r.parts = append(r.parts, part{f, count})
+		if f.asked += count; f.asked == len(f.names) {
+			w.unasked.drop()
+		}
+	}
+	return r, paths
 }
 
-// gone tells that a node vanished while the tree was listed.
-func (n *Node) gone() bool { return n.Path == "" }
+// batch is how many paths go into a request. A server that has too much to do gets fewer
+// requests, and smaller ones.
+func (w *Walk) batch(want Want) int { return max(1, w.src.Batch(want)*w.window/window) }
 
-// All is the nodes in zkCli's order: the node itself, then for each node first all
-// its children, then their subtrees.
-func (n *Node) All() iter.Seq[*Node] {
-	return func(yield func(*Node) bool) { _ = yield(n) && n.below(yield) }
-}
-
-func (n *Node) below(yield func(*Node) bool) bool {
-	for _, c := range n.Children {
-		if !c.gone() && !yield(c) {
-			return false
-		}
+// receive takes the answer to the oldest request, and asks for more.
+func (w *Walk) receive() error {
+	if w.ask(); len(w.air) == 0 {
+		return errors.New("zktree: the walk waits for nothing")
 	}
-	for _, c := range n.Children {
-		if !c.below(yield) {
-			return false
-		}
-	}
-	return true
-}
-
-// Stats is the Stat of every znode of a subtree by its path, but for what may not be
-// seen. Without a root there is none.
-func Stats(ctx context.Context, c zkconn.Client, root string) (map[string]*zk.Stat, error) {
-	tree, _, err := List(ctx, c, root, Options{Partial: true})
-	if errors.Is(err, zkconn.NoNode) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	p, err := c.Pipe(ctx, root)
-	if err != nil {
-		return nil, err
-	}
-	var paths []string
-	for n := range tree.All() {
-		paths = append(paths, n.Path)
-	}
-	stats, done := make(map[string]*zk.Stat, len(paths)), 0
-	var refused error
-	err = each(ctx, atOnce, singleWindow, paths, p.Exists, func(st *zk.Stat, err error) {
-		switch {
-		case err == nil:
-			stats[paths[done]] = st
-		case !errors.Is(err, zkconn.NoNode) && !errors.Is(err, zkconn.NoAuth): // 3.9 lets see what may be read only
-			refused = err
-		}
-		done++
-	})
-	return stats, errors.Join(err, refused)
-}
-
-// CountEphemerals returns how many znodes of a subtree are ephemeral, and of how many
-// that may not be known. Only those without children are looked at: no others can be.
-func CountEphemerals(ctx context.Context, c zkconn.Client, root string, progress Progress) (found, hidden int, err error) {
-	tree, _, err := List(ctx, c, root, Options{})
-	if err != nil {
-		return 0, 0, err
-	}
-	p, err := c.Pipe(ctx, root)
-	if err != nil {
-		return 0, 0, err
-	}
-	var leaves []string
-	for n := range tree.All() {
-		if len(n.Children) == 0 {
-			leaves = append(leaves, n.Path)
-		}
-	}
-	var refused error
-	done := 0
-	err = each(ctx, atOnce, singleWindow, leaves, p.Exists, func(st *zk.Stat, err error) {
-		switch {
-		case err == nil && st.EphemeralOwner != 0:
-			found++
-		case errors.Is(err, zkconn.NoAuth): // from 3.9.2 on, and 3.8.4
-			hidden++
-		case err != nil && !errors.Is(err, zkconn.NoNode):
-			refused = err
-		}
-		done++
-		progress.tell(done, len(leaves))
-	})
-	return found, hidden, errors.Join(err, refused)
-}
-
-// patience says how long the answers to what was sent are waited for once the
-// context has ended.
-type patience time.Duration
-
-const (
-	atOnce   patience = 0                     // what is only read is not missed
-	graceful          = patience(time.Second) // what was changed is counted
-)
-
-// inFlight keeps a window of requests under way on a pipe and takes their answers
-// in order, refusals included. next makes a request, or none (nil) while there is
-// nothing to ask for; answers may bring more to ask. Any other error than a
-// refusal breaks it off, as does one of take. ctx is the one the pipe was made
-// with, which therefore sends nothing any more once it has ended. A server that has
-// too much to do with a window gets half of it.
-func inFlight[J, T any](ctx context.Context, late patience, window int,
-	next func() (J, *zkconn.Pending[T]), take func(J, T, error) error,
-) error {
-	type flight struct {
-		job   J
-		reply *zkconn.Pending[T]
-	}
-	var air []flight
-	most := window
-	waiting, done := outliving(ctx, late)
-	defer done()
-	for {
-		for len(air) < window {
-			job, reply := next()
-			if reply == nil {
-				break
-			}
-			air = append(air, flight{job, reply})
-		}
-		if len(air) == 0 {
-			return nil
-		}
-		first := air[0]
-		air = air[1:]
-		v, err := first.reply.Wait(waiting)
-		if first.reply.Slowed() {
-			window = max(1, window/2)
-		} else {
-			window = min(most, window+1)
-		}
-		switch {
-		case ctx.Err() != nil && errors.As(err, new(*zkconn.UnsentError)):
-			return context.Cause(ctx)
-		case err != nil && !errors.As(err, new(*zkconn.Error)):
-			return err
-		}
-		if err := take(first.job, v, err); err != nil {
+	r := w.air[0]
+	if !r.reply.Ready() {
+		if err := w.say(Step{Kind: Pause}); err != nil {
 			return err
 		}
 	}
-}
-
-// each sends one request for each path.
-func each[T any](ctx context.Context, late patience, window int, paths []string, send func(string) *zkconn.Pending[T], take func(T, error)) error {
-	return inFlight(ctx, late, window,
-		func() (string, *zkconn.Pending[T]) {
-			if len(paths) == 0 {
-				return "", nil
-			}
-			path := paths[0]
-			paths = paths[1:]
-			return path, send(path)
-		},
-		func(_ string, v T, err error) error { take(v, err); return nil })
-}
-
-// outliving gives a context that ends some time after ctx, with its cause.
-func outliving(ctx context.Context, late patience) (context.Context, func()) {
-	waiting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { // in a goroutine that ends with waiting
-		select {
-		case <-time.After(time.Duration(late)):
-			cancel(context.Cause(ctx))
-		case <-waiting.Done():
-		}
-	})
-	return waiting, func() {
-		stop()
-		cancel(nil)
+	entries, err := r.reply.Wait(w.ctx)
+	if err != nil {
+		return w.cause(err)
 	}
+	w.air = w.air[1:]
+	w.window = pace(w.window, window, r.reply.Slowed())
+	w.ahead.answered(r.budget)
+	for _, p := range r.parts {
+		cost := 0
+		for _, e := range entries[:p.count] {
+			at := p.f.next + len(p.f.known)
+			if refusal := e.Err; refusal != nil && !errors.Is(refusal, zkconn.NoNode) && !errors.Is(refusal, zkconn.NoAuth) {
+				return refusal
+			}
+			k := w.learn(p.f, at, e)
+			p.f.known = append(p.f.known, k)
+			if k != nil {
+				cost += k.cost
+			}
+		}
+		entries = entries[p.count:]
+		w.ahead.learnt(p.f.depth+1, p.count, cost)
+	}
+	w.ask()
+	return nil
+}
+
+// learn takes note of an answer about a folder's child, or the root.
+func (w *Walk) learn(up *folder, at int, e Entry) *known {
+	if errors.Is(e.Err, zkconn.NoNode) {
+		w.total--
+		return vanished
+	}
+	if len(e.Names) == 0 && e.Stat == nil && e.Err == nil {
+		return nil
+	}
+	k := &known{stat: e.Stat, err: e.Err, cost: entryCost}
+	if len(e.Names) == 0 {
+		return k
+	}
+	// As Java sorts strings, by UTF-16 units: valid names have no characters beyond
+	// the basic plane, where that is the order of the bytes.
+	slices.Sort(e.Names)
+	f := &folder{up: up, at: at, path: w.root, names: e.Names, stat: e.Stat}
+	if up != nil {
+		f.path, f.depth = up.child(up.names[at]), up.depth+1
+	}
+	for _, name := range e.Names {
+		k.cost += nameCost + len(name)
+	}
+	w.total += len(e.Names)
+	k.own = f
+	if below := w.want(f.depth + 1); below == (Want{}) {
+		f.ground = true
+	} else {
+		w.unasked.add(f)
+	}
+	return k
+}
+
+// cause is the error of a walk that was broken off: that of its context, if it is that.
+func (w *Walk) cause(err error) error {
+	if w.ctx.Err() != nil && errors.As(err, new(*zkconn.UnsentError)) {
+		return context.Cause(w.ctx)
+	}
+	return err
 }

@@ -1,0 +1,388 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktree"
+)
+
+var findCommand = &Command{
+	Name: "find", Group: "Trees",
+	Args: "path [-name glob] [-path glob] [-data regex] [-size ±n] [-newer 10m|path] [-ephemeral] [-owner session]" +
+		" [-children ±n] [-acl regex] [-- command {}]",
+	Summary: "find znodes below a path, and run a command for each",
+	Quota:   true, // as the command may be
+	Lines:   true, Streams: true,
+	Help: "A line for each znode of the subtree, path itself included, of which all is true that is asked for." +
+		" In a glob * is any text, ? any character and [a-z] one of those; -name holds it against the name, -path against the whole path," +
+		" / included. A number alone is exact, +n is more, -n is less.\n\n" +
+		"What follows -- is a command of this shell, run for each hit with its path for every {}; no words are split." +
+		" Where it fails find goes on, and tells at the end. Programs are not run: zksh find … | xargs does that.",
+	Example: "find /locks -ephemeral -newer 10m",
+	Params:  []Param{pathParam, {Name: "command", Kind: Data, Optional: true, Rest: true}},
+	Flags: func(fs *pflag.FlagSet) Run {
+		f := &finder{now: time.Now()}
+		fs.Var(&f.name, "name", "the name is like this")
+		fs.Var(&f.path, "path", "the whole path is like this")
+		fs.Var(&f.data, "data", "something in the data matches")
+		fs.Var(&f.size, "size", "bytes of data; with k or M behind, KiB or MiB")
+		newer := fs.String("newer", "", "written in this `time`, by this machine's clock, or after that of a path")
+		fs.BoolVar(&f.ephemeral, "ephemeral", false, "it goes with its session")
+		owner := fs.String("owner", "", "it goes with this `session`")
+		fs.Var(&f.children, "children", "how many children it has")
+		fs.Var(&f.acl, "acl", "an entry of the access control list, written scheme:id:perms, matches")
+		return func(ctx context.Context, env *Env, args []string) error {
+			if fs.Changed("owner") {
+				session, err := strconv.ParseUint(strings.TrimPrefix(strings.ToLower(*owner), "0x"), 16, 64)
+				if err != nil {
+					return Misuse("-owner: %q is no session; write it as stat shows it, 0x…", *owner)
+				}
+				f.owner = int64(session)
+				f.owned = true
+			}
+			if err := f.since(ctx, env, *newer); err != nil {
+				return err
+			}
+			return f.run(ctx, env, args[0], args[1:])
+		}
+	},
+}
+
+// finder is what find looks for.
+type finder struct {
+	now       time.Time
+	name      globFlag
+	path      globFlag
+	data      regexFlag
+	acl       regexFlag
+	size      comparison
+	children  comparison
+	ephemeral bool
+	owned     bool
+	owner     int64
+	mtime     int64 // not before; in ms; 0: any time
+	mzxid     int64 // after
+}
+
+// since reads -newer.
+func (f *finder) since(ctx context.Context, env *Env, newer string) error {
+	if strings.HasPrefix(newer, "/") {
+		st, err := env.Session.Exists(ctx, newer, false)
+		if err == nil {
+			f.mzxid = st.Mzxid
+		}
+		return err
+	}
+	if newer == "" {
+		return nil
+	}
+	text, days := strings.CutSuffix(newer, "d")
+	if days {
+		text += "h"
+	}
+	d, err := time.ParseDuration(text)
+	if days {
+		d *= 24
+	}
+	if err != nil || d <= 0 {
+		return Misuse("-newer: %q is neither a path nor a length of time such as 90s, 10m, 12h or 7d", newer)
+	}
+	f.mtime = f.now.Add(-d).UnixMilli()
+	return nil
+}
+
+// needsStat tells whether names do not say enough.
+func (f *finder) needsStat() bool {
+	return f.size.sign != 0 || f.ephemeral || f.owned || f.mtime != 0 || f.mzxid != 0 || f.data.re != nil
+}
+
+// run finds, and prints or runs the command.
+func (f *finder) run(ctx context.Context, env *Env, root string, command []string) error {
+	s, err := surveyOf(ctx, env, root, false, zktree.Options{Stat: f.needsStat()})
+	if err != nil {
+		return err
+	}
+	hits := &sifter{ctx: ctx, f: f, s: s}
+	if len(command) == 0 {
+		return s.print(pathStream(root, hits.items()))
+	}
+	failed := zktree.Refusals{}
+	for item := range hits.items() {
+		if item == nil {
+			continue
+		}
+		hit := item.(pathItem).path
+		words := make([]Word, len(command))
+		for i, w := range command {
+			words[i] = Word{Text: strings.ReplaceAll(w, "{}", hit)}
+		}
+		err := env.Run(ctx, env, words)
+		if ends(err) || ctx.Err() != nil {
+			return err
+		}
+		if err != nil {
+			if !strings.Contains(err.Error(), hit) {
+				err = fmt.Errorf("%s: %w", hit, err)
+			}
+			failed.Add(err)
+		}
+	}
+	if err := s.end(); failed.N == 0 || err != nil {
+		return err
+	}
+	return fmt.Errorf("%s failed for %d of those found: %w", command[0], failed.N, &failed)
+}
+
+// ends tells that no other hit would fare better: only what a server refuses is about
+// one znode.
+func ends(err error) bool {
+	switch {
+	case err == nil:
+		return false
+	case errors.As(err, new(*zkconn.FencedError)), errors.As(err, new(*FinalError)):
+		return true
+	}
+	return !errors.As(err, new(*zkconn.Error)) && !errors.As(err, new(*StatusError)) && !errors.As(err, new(*zktree.PartialError))
+}
+
+// maybe tells whether a znode is wanted, as far as the walk knows it.
+func (f *finder) maybe(st *zktree.Step, root string) bool {
+	name := st.Name
+	if st.Depth == 0 {
+		name = path.Base(root)
+	}
+	return f.name.matches(name) &&
+		(f.children.sign == 0 || st.Err == nil && f.children.holds(int64(len(st.Names)))) &&
+		(!f.needsStat() || st.Stat != nil && f.maybeBy((*render.Stat)(st.Stat))) &&
+		(f.path == "" || f.path.matches(st.Path()))
+}
+
+func (f *finder) maybeBy(st *render.Stat) bool {
+	return (f.size.sign == 0 || f.size.holds(int64(st.DataLength))) &&
+		(!f.ephemeral || st.EphemeralOwner != 0) &&
+		(!f.owned || st.EphemeralOwner == f.owner && f.owner != 0) &&
+		st.Mtime >= f.mtime && (f.mzxid == 0 || st.Mzxid > f.mzxid)
+}
+
+// sifter finds, in the order of the walk. Znodes that may be hits for all that the walk
+// says of them are asked for their data and access control lists, some at a time.
+type sifter struct {
+	ctx  context.Context
+	f    *finder
+	s    *survey
+	next handful   // is not asked for yet
+	air  []handful // that are
+}
+
+// handful is some znodes that may be hits.
+type handful struct {
+	paths []string
+	shut  []bool // it is known already that they may not be read
+	bytes int
+	data  zktree.Answer // nil if the data does not matter
+	acl   zktree.Answer // nil if the access control list does not
+}
+
+// Bounds of a handful, of which two are kept.
+const (
+	handfulSize  = 64
+	handfulBytes = 4 << 20 // unless a single znode has more
+)
+
+// items are the hits.
+func (s *sifter) items() iter.Seq[render.Item] {
+	return func(yield func(render.Item) bool) {
+		deep := s.f.data.re != nil || s.f.acl.re != nil
+		for item := range s.s.items("looked at", func(st *zktree.Step, yield func(render.Item) bool) bool {
+			if st.Kind != zktree.Enter || !s.f.maybe(st, s.s.shut.Root) {
+				return true
+			}
+			if !deep {
+				return yield(pathItem{path: st.Path()})
+			}
+			return s.add(st, yield)
+		}) {
+			if item == nil && !s.ask(yield) || !yield(item) {
+				return
+			}
+		}
+		if s.ask(yield) {
+			for len(s.air) > 0 && s.s.err == nil && s.settle(yield) {
+			}
+		}
+	}
+}
+
+// add puts a znode into the next handful.
+func (s *sifter) add(st *zktree.Step, yield func(render.Item) bool) bool {
+	if s.f.data.re != nil && st.Err != nil { // it is told of already
+		return true
+	}
+	size := 0
+	if st.Stat != nil {
+		size = int(st.Stat.DataLength)
+	}
+	if full := len(s.next.paths) == handfulSize || s.next.bytes+size > handfulBytes; full && !s.ask(yield) {
+		return false
+	}
+	s.next.paths = append(s.next.paths, st.Path())
+	s.next.shut = append(s.next.shut, st.Err != nil)
+	s.next.bytes += size
+	return true
+}
+
+// ask asks for the next handful, and takes the answer about the one before it.
+func (s *sifter) ask(yield func(render.Item) bool) bool {
+	if len(s.next.paths) == 0 {
+		return true
+	}
+	if s.f.data.re != nil {
+		s.next.data = s.s.src.Ask(s.next.paths, zktree.Want{Data: true})
+	}
+	if s.f.acl.re != nil {
+		s.next.acl = s.s.src.Ask(s.next.paths, zktree.Want{ACL: true})
+	}
+	s.air = append(s.air, s.next)
+	s.next = handful{}
+	return len(s.air) < 2 || s.settle(yield)
+}
+
+// settle takes the answer about the oldest handful. It is false where the search ends.
+func (s *sifter) settle(yield func(render.Item) bool) bool {
+	old := s.air[0]
+	s.air = s.air[1:]
+	hit := make([]bool, len(old.paths))
+	for i := range hit {
+		hit[i] = true
+	}
+	for _, part := range []struct {
+		answer zktree.Answer
+		holds  func(zktree.Entry) bool
+	}{{old.data, s.f.inData}, {old.acl, s.f.inACL}} {
+		if part.answer == nil {
+			continue
+		}
+		entries, err := part.answer.Wait(s.ctx)
+		if err != nil {
+			s.s.err = err
+			return false
+		}
+		for i, e := range entries {
+			if hit[i] = hit[i] && e.Err == nil && part.holds(e); e.Err != nil && !errors.Is(e.Err, zkconn.NoNode) && !old.shut[i] {
+				s.s.shut.Add(e.Err)
+				old.shut[i] = true
+			}
+		}
+	}
+	for i, is := range hit {
+		if is && !yield(pathItem{path: old.paths[i]}) {
+			return false
+		}
+	}
+	return true
+}
+
+func (f *finder) inData(e zktree.Entry) bool { return f.data.re.Match(e.Data) }
+
+func (f *finder) inACL(e zktree.Entry) bool {
+	for _, a := range e.ACL {
+		if f.acl.re.MatchString(a.Scheme + ":" + a.ID + ":" + permString(a.Perms)) {
+			return true
+		}
+	}
+	return false
+}
+
+// globFlag is a pattern as shells have it; empty is none.
+type globFlag string
+
+// Set is part of pflag.Value.
+func (g *globFlag) Set(s string) error {
+	*g = globFlag(slashless.Replace(strings.ReplaceAll(s, "[!", "[^")))
+	if _, err := path.Match(string(*g), ""); err != nil || s == "" {
+		return fmt.Errorf("%q is no pattern; a [ has its ], and \\ takes a character as it is", s)
+	}
+	return nil
+}
+
+// slashless hides slashes from path.Match, whose * stops at them. No path has the
+// character they become.
+var slashless = strings.NewReplacer("/", "\x01")
+
+// matches tells whether a name or path is like the pattern.
+func (g *globFlag) matches(s string) bool {
+	if *g == "" {
+		return true
+	}
+	is, err := path.Match(string(*g), slashless.Replace(s))
+	return is && err == nil
+}
+
+// String is part of pflag.Value.
+func (g *globFlag) String() string { return "" }
+
+// Type is part of pflag.Value; it is the value's name in help.
+func (g *globFlag) Type() string { return "glob" }
+
+// regexFlag is a regular expression, as Go has them.
+type regexFlag struct{ re *regexp.Regexp }
+
+// Set is part of pflag.Value.
+func (r *regexFlag) Set(s string) (err error) {
+	r.re, err = regexp.Compile(s)
+	return err
+}
+
+// String is part of pflag.Value.
+func (r *regexFlag) String() string { return "" }
+
+// Type is part of pflag.Value; it is the value's name in help.
+func (r *regexFlag) Type() string { return "regex" }
+
+// comparison is a flag's number: exact, or with + what is more, or with - what is less.
+type comparison struct {
+	sign byte // '+', '-', '=', or 0: any number
+	than int64
+}
+
+func (c *comparison) holds(n int64) bool {
+	return c.sign == '=' && n == c.than || c.sign == '+' && n > c.than || c.sign == '-' && n < c.than
+}
+
+// Set is part of pflag.Value.
+func (c *comparison) Set(s string) error {
+	sign, digits := byte('='), s
+	if s != "" && (s[0] == '+' || s[0] == '-') {
+		sign, digits = s[0], s[1:]
+	}
+	unit := int64(1)
+	if cut, is := strings.CutSuffix(digits, "k"); is {
+		digits, unit = cut, 1<<10
+	} else if cut, is := strings.CutSuffix(digits, "M"); is {
+		digits, unit = cut, 1<<20
+	}
+	n, err := strconv.ParseUint(digits, 10, 32)
+	if err != nil {
+		return fmt.Errorf("%q is no number; write n, +n for more or -n for less", s)
+	}
+	c.sign, c.than = sign, int64(n)*unit
+	return nil
+}
+
+// String is part of pflag.Value.
+func (c *comparison) String() string { return "" }
+
+// Type is part of pflag.Value; it is the value's name in help.
+func (c *comparison) Type() string { return "n" }

@@ -1,0 +1,305 @@
+package commands
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zktree"
+)
+
+var treeCommand = &Command{
+	Name: "tree", Group: "Trees", Streams: true, Args: "[-L depth] [-s] path",
+	Summary: "draw a subtree",
+	Help:    "It is drawn while it is read. What may not be read is named at the end. With -s each znode has the bytes of its data in front.",
+	Example: "tree -L 2 /app",
+	Params:  []Param{pathParam},
+	Flags: func(fs *pflag.FlagSet) Run {
+		depth := numberFlag(fs, 32, "depth", "L", 0, "how many levels below the path are shown; 0: all")
+		sizes := fs.BoolP("size", "s", false, "show how many bytes of data each znode has")
+		return func(ctx context.Context, env *Env, args []string) error {
+			if *depth < 0 {
+				return Misuse("-L: there is no depth %d", *depth)
+			}
+			s, err := surveyOf(ctx, env, args[0], false, zktree.Options{Stat: *sizes, Depth: int(*depth)})
+			if err != nil {
+				return err
+			}
+			v := &render.Stream{Open: render.Facts{"path", args[0]}, List: "znodes", Bare: true, Columns: []render.Column{{Header: "znode"}}}
+			if *sizes {
+				v.Columns = append([]render.Column{{Header: "bytes", Width: 7, Right: true}}, v.Columns...)
+			}
+			var lines []bool // of the folders on the way: whether more of their siblings follow
+			v.Items = s.items("listed", func(st *zktree.Step, yield func(render.Item) bool) bool {
+				if st.Kind != zktree.Enter {
+					return true
+				}
+				item := &treeItem{path: st.Path(), depth: st.Depth, name: args[0], sized: *sizes}
+				if st.Depth > 0 {
+					lines = append(lines[:st.Depth-1], !st.Last)
+					item.name = branches(lines) + st.Name
+				}
+				if st.Stat != nil {
+					item.bytes = &st.Stat.DataLength
+				}
+				return yield(item)
+			})
+			return s.print(v)
+		}
+	},
+}
+
+// branches draws what leads to a znode.
+func branches(lines []bool) string {
+	var b strings.Builder
+	for i, more := range lines {
+		switch {
+		case i == len(lines)-1 && more:
+			b.WriteString("├── ")
+		case i == len(lines)-1:
+			b.WriteString("└── ")
+		case more:
+			b.WriteString("│   ")
+		default:
+			b.WriteString("    ")
+		}
+	}
+	return b.String()
+}
+
+// treeItem is a znode of a tree.
+type treeItem struct {
+	path  string
+	depth int
+	name  string // with what leads to it
+	sized bool
+	bytes *int32 // nil: it may not be known
+}
+
+// Cells is part of render.Item.
+func (t *treeItem) Cells() []string {
+	switch {
+	case !t.sized:
+		return []string{t.name}
+	case t.bytes == nil:
+		return []string{"-", t.name}
+	}
+	return []string{strconv.Itoa(int(*t.bytes)), t.name}
+}
+
+// JSON is part of render.Item.
+func (t *treeItem) JSON() any {
+	facts := render.Facts{"path", t.path, "depth", t.depth}
+	if t.sized {
+		facts = append(facts, "bytes", t.bytes)
+	}
+	return facts
+}
+
+var duCommand = &Command{
+	Name: "du", Group: "Trees", Streams: true, Args: "[-L depth] [-top number] [--ncdu] path",
+	Summary: "count the bytes and znodes of subtrees",
+	Help: "A line for each child of path with all that is below it, as soon as it is counted, and one for path itself at the end." +
+		" Bytes are those of data, without names and stats. With -top the biggest subtrees at any depth, the biggest first." +
+		" With --ncdu what ncdu -f reads, whatever the program's -o says.",
+	Example: "du -top 10 /",
+	Params:  []Param{pathParam},
+	Flags: func(fs *pflag.FlagSet) Run {
+		depth := numberFlag(fs, 32, "depth", "L", 1, "how many levels below the path have lines of their own")
+		top := numberFlag(fs, 32, "top", "", 0, "only so many subtrees, the biggest")
+		ncdu := fs.Bool("ncdu", false, "answer in ncdu's format")
+		return func(ctx context.Context, env *Env, args []string) error {
+			switch {
+			case *depth < 0:
+				return Misuse("-L: there is no depth %d", *depth)
+			case fs.Changed("top") && *top < 1:
+				return Misuse("-top: %d is none", *top)
+			case fs.Changed("top") && fs.Changed("depth"), *ncdu && (fs.Changed("top") || fs.Changed("depth")):
+				return Misuse("only one of -L, -top and --ncdu has a meaning")
+			}
+			s, err := surveyOf(ctx, env, args[0], false, zktree.Options{Stat: true})
+			if err != nil {
+				return err
+			}
+			if *ncdu {
+				return s.print(&render.Stream{Raw: true, Items: s.items("counted", ncduItems(args[0], env.Version))})
+			}
+			u := &usage{depth: int(*depth), top: biggest{most: int(*top)}}
+			v := &render.Stream{
+				Open: render.Facts{"path", args[0]}, List: "subtrees",
+				Columns: []render.Column{{Header: "bytes", Width: 12, Right: true}, {Header: "znodes", Width: 9, Right: true}, {Header: "path"}},
+				Items:   s.items("counted", u.step),
+			}
+			if *top > 0 {
+				v.Items = u.top.items(v.Items)
+			}
+			return s.print(v)
+		}
+	},
+}
+
+// sum is what a subtree comes to.
+type sum struct {
+	Bytes  int64
+	Znodes int
+}
+
+// usage adds subtrees up.
+type usage struct {
+	depth int     // down to which they have lines
+	top   biggest // takes them instead, if it has room for any
+	open  []sum   // of the folders on the way
+}
+
+// step takes a step of the walk, and yields the subtree that ends with it.
+func (u *usage) step(st *zktree.Step, yield func(render.Item) bool) bool {
+	if st.Kind == zktree.Enter {
+		u.open = append(u.open, sum{int64(dataLength(st)), 1})
+		if len(st.Names) > 0 {
+			return true
+		}
+	}
+	last := len(u.open) - 1
+	whole := u.open[last]
+	if u.open = u.open[:last]; last > 0 {
+		u.open[last-1].Bytes += whole.Bytes
+		u.open[last-1].Znodes += whole.Znodes
+	}
+	switch {
+	case u.top.most > 0:
+		u.top.add(whole, st)
+	case st.Depth <= u.depth:
+		return yield(&duItem{st.Path(), whole})
+	}
+	return true
+}
+
+// dataLength is how many bytes of data a znode has, as far as that may be known.
+func dataLength(st *zktree.Step) int32 {
+	if st.Stat == nil {
+		return 0
+	}
+	return st.Stat.DataLength
+}
+
+// duItem is a subtree in du.
+type duItem struct {
+	path string
+	sum
+}
+
+// Cells is part of render.Item.
+func (d *duItem) Cells() []string {
+	return []string{strconv.FormatInt(d.Bytes, 10), strconv.Itoa(d.Znodes), d.path}
+}
+
+// JSON is part of render.Item.
+func (d *duItem) JSON() any {
+	return render.Facts{"path", d.path, "bytes", d.Bytes, "znodes", d.Znodes}
+}
+
+// biggest are the biggest subtrees so far, the smallest of them first.
+type biggest struct {
+	most int
+	kept []*duItem
+}
+
+func (b *biggest) add(s sum, st *zktree.Step) {
+	if len(b.kept) == b.most && bySize(s, b.kept[0].sum) <= 0 {
+		return
+	}
+	if heap.Push(b, &duItem{st.Path(), s}); len(b.kept) > b.most {
+		heap.Pop(b)
+	}
+}
+
+func bySize(a, b sum) int {
+	return cmp.Or(cmp.Compare(a.Bytes, b.Bytes), cmp.Compare(a.Znodes, b.Znodes))
+}
+
+// items are the biggest, once all items have been gone through.
+func (b *biggest) items(all func(func(render.Item) bool)) func(func(render.Item) bool) {
+	return func(yield func(render.Item) bool) {
+		left := false
+		all(func(pause render.Item) bool {
+			left = !yield(pause)
+			return !left
+		})
+		slices.SortFunc(b.kept, func(x, y *duItem) int { return cmp.Or(bySize(y.sum, x.sum), cmp.Compare(x.path, y.path)) })
+		for _, d := range b.kept {
+			if left || !yield(d) {
+				return
+			}
+		}
+	}
+}
+
+// Len is part of heap.Interface.
+func (b *biggest) Len() int { return len(b.kept) }
+
+// Less is part of heap.Interface.
+func (b *biggest) Less(i, j int) bool { return bySize(b.kept[i].sum, b.kept[j].sum) < 0 }
+
+// Swap is part of heap.Interface.
+func (b *biggest) Swap(i, j int) { b.kept[i], b.kept[j] = b.kept[j], b.kept[i] }
+
+// Push is part of heap.Interface.
+func (b *biggest) Push(d any) { b.kept = append(b.kept, d.(*duItem)) }
+
+// Pop is part of heap.Interface.
+func (b *biggest) Pop() any {
+	last := b.kept[len(b.kept)-1]
+	b.kept = b.kept[:len(b.kept)-1]
+	return last
+}
+
+// ncduItems makes the lines of ncdu's format: nested arrays for znodes with children,
+// and objects for others. The root has its whole path for a name.
+func ncduItems(root, version string) func(*zktree.Step, func(render.Item) bool) bool {
+	return func(st *zktree.Step, yield func(render.Item) bool) bool {
+		if st.Kind == zktree.Leave {
+			return yield(rawLine("]")) && (st.Depth > 0 || yield(rawLine("]")))
+		}
+		name, start := st.Name, ","
+		if st.Depth == 0 {
+			now := time.Now().Unix()
+			head, err := render.Marshal(render.Facts{"progname", "zksh", "progver", version, "timestamp", now})
+			if err != nil || !yield(rawLine("[1,2,"+string(head))) {
+				return false
+			}
+			name = root
+		}
+		facts := render.Facts{"name", name, "asize", dataLength(st), "dsize", dataLength(st)}
+		end := ""
+		if st.Err != nil {
+			facts = append(facts, "read_error", true)
+		}
+		if len(st.Names) > 0 || st.Err != nil || st.Depth == 0 {
+			start += "["
+		}
+		if len(st.Names) == 0 && start == ",[" {
+			end = "]"
+		}
+		if st.Depth == 0 && end != "" {
+			end = "]\n]"
+		}
+		info, err := render.Marshal(facts)
+		return err == nil && yield(rawLine(start+string(info)+end))
+	}
+}
+
+// rawLine is a line that is the same in every form.
+type rawLine string
+
+// Cells is part of render.Item.
+func (r rawLine) Cells() []string { return []string{string(r)} }
+
+// JSON is part of render.Item; nobody asks for it.
+func (r rawLine) JSON() any { return string(r) }

@@ -1,0 +1,258 @@
+package commands
+
+import (
+	"context"
+	"io"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktree"
+)
+
+// listing is the answer of ls.
+type listing struct {
+	Path     string       `json:"path"`
+	Children []string     `json:"children"`
+	Decoded  []string     `json:"decoded,omitempty"`
+	Stat     *render.Stat `json:"stat,omitempty"`
+}
+
+// shown are the names as people are to see them.
+func (l *listing) shown() []string {
+	if l.Decoded != nil {
+		return l.Decoded
+	}
+	return l.Children
+}
+
+// Text is zkCli's list, and the stat block if there is one.
+func (l *listing) Text(w io.Writer) error {
+	return render.Answer{Words: render.JavaList(l.shown()) + "\n", Stat: l.Stat}.Text(w)
+}
+
+// Columns is the list for a terminal: it is laid out once it fills a line.
+func (l *listing) Columns() ([]string, *render.Stat) { return l.shown(), l.Stat }
+
+// Table has a row for each child.
+func (l *listing) Table() render.Grid {
+	g := column("child", l.shown())
+	g.Stat = l.Stat
+	return g
+}
+
+// column is a table of one column.
+func column(header string, items []string) render.Grid {
+	g := render.Grid{Header: []string{header}}
+	for _, i := range items {
+		g.Rows = append(g.Rows, []string{i})
+	}
+	return g
+}
+
+var lsCommand = &Command{
+	Name: "ls", Group: "Reading", Streams: true, Args: "[-s] [-w] [-R] [-l] [-u] path", OneRequest: unless("recursive", "long"),
+	Summary: "list a znode's children",
+	Help: "Names are sorted. With -R every path of the subtree is printed, a line each: first a node's children, then their subtrees." +
+		" They come as the server lists them; what appears or vanishes meanwhile is no error, and what may not be read is named at the end.\n\n" +
+		"With -l each child has a line: its kind, the version of its data, how many children and bytes it has, how long ago" +
+		" its data was written by this machine's clock, the session an ephemeral one belongs to, and its name.",
+	Example: "ls -R /app",
+	Params:  []Param{{Name: "path", Kind: Path, Optional: true}, watchParam},
+	Flags: func(fs *pflag.FlagSet) Run {
+		stat := fs.BoolP("stat", "s", false, "print the znode's stat as well")
+		watch := fs.BoolP("watch", "w", false, "leave a watch on the children")
+		recurse := fs.BoolP("recursive", "R", false, "list the whole subtree")
+		long := fs.BoolP("long", "l", false, "a line for each child with what its stat says")
+		decode := fs.BoolP("unescape", "u", false, "show names that are escaped as in URLs, such as Dubbo's, as what they stand for")
+		help := fs.BoolP("help", "?", false, "print zkCli's help for ls first")
+		return func(ctx context.Context, env *Env, args []string) error {
+			if *help {
+				if err := env.Screen.Print(lsHelp); err != nil {
+					return err
+				}
+			}
+			if len(args) == 0 {
+				return Misuse("missing path")
+			}
+			w, err := watchArg(env, args, 1, *watch, "ls path [watch]", "ls [-w] path")
+			if err != nil {
+				return err
+			}
+			switch {
+			case *long && (*recurse || *stat || w):
+				return Misuse("-l goes with -u alone")
+			case *long:
+				return listLong(ctx, env, args[0], *decode)
+			case *recurse:
+				return listTree(ctx, env, args[0], w, *decode)
+			}
+			return list(ctx, env, args[0], w, *stat, *decode)
+		}
+	},
+}
+
+// lsHelp is what zkCli's ls -? prints.
+var lsHelp = render.Answer{Words: "usage: ls [options] path\n -?   help\n -R   recurse\n -s   stat\n -w   watch\n",
+	JSON: render.Facts{"usage", "ls [-s] [-w] [-R] path"}}
+
+func list(ctx context.Context, env *Env, path string, watch, stat, decode bool) error {
+	names, st, err := env.Session.Children(ctx, path, watch)
+	slices.Sort(names)
+	l := &listing{Path: path, Children: names, Stat: statIf(stat, st)}
+	if decode {
+		l.Decoded = make([]string, len(names))
+		for i, name := range names {
+			l.Decoded[i] = decoded(name)
+		}
+	}
+	return env.answer(err, l)
+}
+
+// decoded is a name, or path, without the escapes of URLs. One that has none, or what is
+// none, stays as it is. Line ends that come of it are escaped, for a name is in one line.
+func decoded(name string) string {
+	if !strings.Contains(name, "%") {
+		return name
+	}
+	plain, err := url.QueryUnescape(name)
+	if err != nil || !utf8.ValidString(plain) {
+		return name
+	}
+	return strings.NewReplacer("\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(plain)
+}
+
+// listTree prints a subtree. With watch it leaves a data watch on the root, as
+// zkCli does, and a child watch on every node.
+func listTree(ctx context.Context, env *Env, path string, watch, decode bool) error {
+	if watch {
+		if _, err := env.Session.Exists(ctx, path, true); err != nil {
+			return err
+		}
+	}
+	s, err := surveyOf(ctx, env, path, watch, zktree.Options{})
+	if err != nil {
+		return err
+	}
+	return s.print(pathStream(path, s.items("listed", func(st *zktree.Step, yield func(render.Item) bool) bool {
+		if st.Depth == 0 && st.Kind == zktree.Enter && !yield(pathItem{path, decode}) {
+			return false
+		}
+		if st.Kind == zktree.Leave || len(st.Names) == 0 {
+			return true
+		}
+		below := zkconn.Join(st.Path(), "")
+		for _, name := range st.Names {
+			if !yield(pathItem{below + name, decode}) {
+				return false
+			}
+		}
+		return true
+	})))
+}
+
+var ls2Command = &Command{
+	Name: "ls2", Group: "Reading", Args: "path [watch]", OneRequest: always,
+	Summary: "list a znode's children and print its stat (3.4's name for ls -s)",
+	Example: "ls2 /app",
+	Params:  []Param{pathParam, watchParam},
+	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
+		env.Screen.Note("'ls2' has been deprecated. Please use 'ls [-s] path' instead.")
+		w, err := watchArg(env, args, 1, false, "ls2 path [watch]", "ls [-s] [-w] path")
+		if err != nil {
+			return err
+		}
+		return list(ctx, env, args[0], w, true, false)
+	}),
+}
+
+// listLong prints the children of a znode with what their Stats say.
+func listLong(ctx context.Context, env *Env, path string, decode bool) error {
+	s, err := surveyOf(ctx, env, path, false, zktree.Options{Stat: true, Depth: 1})
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	return s.print(&render.Stream{
+		Open: render.Facts{"path", path}, List: "children",
+		Columns: []render.Column{
+			{Header: "kind", Width: 10}, {Header: "version", Width: 7, Right: true}, {Header: "children", Width: 8, Right: true},
+			{Header: "bytes", Width: 7, Right: true}, {Header: "age", Width: 4, Right: true}, {Header: "owner", Width: 18}, {Header: "name"},
+		},
+		Items: s.items("listed", func(st *zktree.Step, yield func(render.Item) bool) bool {
+			return st.Kind != zktree.Enter || st.Depth == 0 || yield(&longItem{st.Name, (*render.Stat)(st.Stat), now, decode})
+		}),
+	})
+}
+
+// longItem is a child in ls -l.
+type longItem struct {
+	name   string
+	stat   *render.Stat // nil: it may not be known
+	now    time.Time
+	decode bool
+}
+
+// Kinds of znodes. Servers tell only the ephemeral ones apart; a container and one with
+// a TTL look persistent from outside.
+const (
+	kindPersistent = "persistent"
+	kindEphemeral  = "ephemeral"
+)
+
+func (l *longItem) kind() (kind, owner string) {
+	if l.stat.EphemeralOwner == 0 {
+		return kindPersistent, "-"
+	}
+	return kindEphemeral, render.Hex(l.stat.EphemeralOwner)
+}
+
+// Cells is part of render.Item.
+func (l *longItem) Cells() []string {
+	name := l.name
+	if l.decode {
+		name = decoded(name)
+	}
+	if l.stat == nil {
+		return []string{"-", "-", "-", "-", "-", "-", name}
+	}
+	kind, owner := l.kind()
+	return []string{kind, strconv.Itoa(int(l.stat.Version)), strconv.Itoa(int(l.stat.NumChildren)),
+		strconv.Itoa(int(l.stat.DataLength)), age(l.now.Sub(time.UnixMilli(l.stat.Mtime))), owner, name}
+}
+
+// JSON is part of render.Item.
+func (l *longItem) JSON() any {
+	facts := render.Facts{"name", l.name, "stat", l.stat}
+	if l.stat != nil {
+		kind, _ := l.kind()
+		facts = render.Facts{"name", l.name, "kind", kind, "stat", l.stat}
+	}
+	if l.decode {
+		facts = append(facts, "decoded", decoded(l.name))
+	}
+	return facts
+}
+
+// age is a length of time in its largest unit. Clocks differ, so what is still to come
+// is 0s.
+func age(d time.Duration) string {
+	const day = 24 * time.Hour
+	units := []struct {
+		of   time.Duration
+		name string
+	}{{365 * day, "y"}, {day, "d"}, {time.Hour, "h"}, {time.Minute, "m"}}
+	for _, u := range units {
+		if d >= u.of {
+			return strconv.Itoa(int(d/u.of)) + u.name
+		}
+	}
+	return strconv.Itoa(int(max(d, 0)/time.Second)) + "s"
+}

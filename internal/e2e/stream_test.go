@@ -1,0 +1,121 @@
+//go:build unix
+
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+// received is how many requests a server has got.
+func received(t *testing.T, addr string) int {
+	t.Helper()
+	answer, err := zkconn.FourLetter(t.Context(), addr, "srvr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^Received: (\d+)$`).FindStringSubmatch(answer)
+	if m == nil {
+		t.Fatalf("srvr says %q", answer)
+	}
+	n, err := strconv.Atoi(m[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A reader that has seen enough ends a walk at once: what the server is asked for then
+// is a small part of the tree.
+func TestHeadEndsAWalk(t *testing.T) {
+	t.Parallel()
+	const znodes = 50_000
+	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
+	plant(t, server, znodes)
+	for _, line := range []string{"ls -R /tree", "find /tree -size 0", "tree -s /tree", "du -L 9 /tree"} {
+		before := received(t, server)
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", "{ zksh -server "+server+" "+line+"; echo $? >&3; } | head -3")
+		status, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.ExtraFiles = []*os.File{w}
+		out, err := cmd.Output()
+		w.Close()
+		if err != nil || strings.Count(string(out), "\n") != 3 {
+			t.Errorf("%s: %q, %v", line, out, err)
+		}
+		code, err := bufio.NewReader(status).ReadString('\n')
+		if code != "141\n" || err != nil {
+			t.Errorf("%s ended with %q, %v", line, code, err)
+		}
+		status.Close()
+		// A pipe holds some thousand lines.
+		if n := received(t, server) - before; n > znodes/3 {
+			t.Errorf("%s: the server was asked %d times", line, n)
+		}
+	}
+}
+
+// The pager gets a long answer while it is still coming, and whoever leaves it has the
+// prompt again.
+func TestPagerOfALongWalk(t *testing.T) {
+	t.Parallel()
+	s := openBash(t, 60, 10)
+	s.server = zktest.Sandbox(t, sandbox.Options{}).Addr()
+	plant(t, s.server, 30_000)
+	for pager, end := range map[string]string{"tail -n 1": "/tree/n0000029999", "head -n 1": "/tree", "no-such-pager": "the pager cannot be run: exit status 127"} {
+		s.line("export PAGER='" + pager + "'")
+		s.start()
+		s.line("ls -R /tree")
+		s.want(`^` + end + `\n\[zk: \S+ 1\]$`)
+		s.keys("C-d")
+		s.wantEnd("$")
+	}
+}
+
+// deleteall deletes while it reads, and tells how many are gone when it is interrupted.
+func TestDeleteallInterrupted(t *testing.T) {
+	t.Parallel()
+	const znodes = 60_000
+	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
+	plant(t, server, znodes)
+	cmd := exec.Command("zksh", "-server", server, "deleteall", "-b", "10", "/tree")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	before := received(t, server)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	zktest.Eventually(t, "it deletes", func() bool { return received(t, server)-before > 500 })
+	err := errors.Join(cmd.Process.Signal(os.Interrupt), cmd.Wait())
+	m := regexp.MustCompile(`^deleted (\d+) znodes of /tree, and it has more: interrupted\n$`).FindStringSubmatch(out.String())
+	if err == nil || cmd.ProcessState.ExitCode() != 130 || m == nil {
+		t.Fatalf("%q, %v", out.String(), err)
+	}
+	left := zksh(t, "-server", server, "getAllChildrenNumber", "/tree")
+	if want := fmt.Sprintln(znodes - atoi(t, m[1])); left != want {
+		t.Errorf("%s gone, and left are %s", m[1], left)
+	}
+}
+
+func atoi(t *testing.T, s string) int {
+	t.Helper()
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

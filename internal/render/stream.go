@@ -1,0 +1,194 @@
+package render
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+
+	"github.com/mattn/go-runewidth"
+)
+
+// Stream is an answer of many items that is printed as they come, so that nobody
+// has to keep them. It can be printed once. In JSON it is an object: the facts of
+// Open, the list of the items, and what Failed makes of an error.
+type Stream struct {
+	Open    Facts
+	List    string   // the list's name
+	Columns []Column // of the table
+	Bare    bool     // the text has no header
+	Raw     bool     // its items are JSON in every form, a line each unless JSON is wished
+	Items   iter.Seq[Item]
+	// End is asked once the items have ended, and gives the error if they are not all
+	// that there are; may be nil.
+	End func() error
+	// Failed words such an error for JSON; nil: it stands under "error".
+	Failed func(error) Facts
+}
+
+// Column is one of a table whose rows are printed as they come, so that its width does
+// not come from them.
+type Column struct {
+	Header string
+	Width  int // in columns of a terminal; what is wider pushes the rest
+	Right  bool
+}
+
+// Item is one of a Stream. Nil is none: nothing comes for now, and those before it
+// are to be shown.
+type Item interface {
+	// Cells are what its row has in the table, and in the text.
+	Cells() []string
+	// JSON is what stands for it in JSON.
+	JSON() any
+}
+
+// Text has a line for each item.
+func (s *Stream) Text(w io.Writer) error { return s.rows(w, !s.Bare, false) }
+
+// print writes it in one of the forms.
+func (s *Stream) print(w io.Writer, f Format) error {
+	switch {
+	case s.Raw && f == JSON:
+		return s.oneLine(w)
+	case s.Raw:
+		return s.rows(w, false, false)
+	case f == JSON:
+		return s.json(w)
+	case f == Table:
+		return s.rows(w, true, true)
+	}
+	return s.Text(w)
+}
+
+// rows prints the items, with the cells made harmless if they are to be safe.
+func (s *Stream) rows(w io.Writer, header, safe bool) error {
+	if header {
+		names := make([]string, len(s.Columns))
+		for i, c := range s.Columns {
+			names[i] = c.Header
+		}
+		if err := s.row(w, names); err != nil {
+			return err
+		}
+	}
+	for item := range s.Items {
+		if item == nil {
+			if err := flush(w); err != nil {
+				return err
+			}
+			continue
+		}
+		cells := item.Cells()
+		for i := range cells {
+			if safe {
+				cells[i] = Safe(cells[i])
+			}
+		}
+		if err := s.row(w, cells); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Stream) row(w io.Writer, cells []string) error {
+	for i, c := range cells {
+		if i < len(cells)-1 {
+			c = s.Columns[i].pad(c)
+		}
+		if _, err := io.WriteString(w, c); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}
+
+// oneLine prints the items of a Raw stream as one value in one line.
+func (s *Stream) oneLine(w io.Writer) error {
+	for item := range s.Items {
+		if item == nil {
+			if err := flush(w); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, c := range item.Cells() {
+			if _, err := io.WriteString(w, strings.ReplaceAll(c, "\n", "")); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}
+
+// pad fills a cell up, with a gap behind it.
+func (c Column) pad(cell string) string {
+	blanks := strings.Repeat(" ", max(0, c.Width-runewidth.StringWidth(cell)))
+	if c.Right {
+		return blanks + cell + "  "
+	}
+	return cell + blanks + "  "
+}
+
+// flush shows what a Printer has not written yet.
+func flush(w io.Writer) error {
+	if b, ok := w.(*bufio.Writer); ok {
+		return b.Flush()
+	}
+	return nil
+}
+
+// json writes the object.
+func (s *Stream) json(w io.Writer) error {
+	open, err := s.Open.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	sep := ","
+	if len(s.Open) == 0 {
+		sep = ""
+	}
+	if _, err := fmt.Fprintf(w, "%s%s%q:[", strings.TrimSuffix(string(open), "}"), sep, s.List); err != nil {
+		return err
+	}
+	sep = ""
+	for item := range s.Items {
+		if item == nil {
+			if err := flush(w); err != nil {
+				return err
+			}
+			continue
+		}
+		b, err := Marshal(item.JSON())
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(w, "%s%s", sep, b); err != nil {
+			return err
+		}
+		sep = ","
+	}
+	end := "]}\n"
+	if s.End != nil {
+		if failed := s.End(); failed != nil {
+			b, err := s.failure(failed).MarshalJSON()
+			if err != nil {
+				return err
+			}
+			end = "]," + string(b[1:]) + "\n"
+		}
+	}
+	_, err = io.WriteString(w, end)
+	return err
+}
+
+func (s *Stream) failure(err error) Facts {
+	if s.Failed != nil {
+		return s.Failed(err)
+	}
+	return Facts{"error", err.Error()}
+}

@@ -1,0 +1,86 @@
+package render
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// word is an Item of a test.
+type word string
+
+func (w word) Cells() []string { return []string{"1", string(w)} }
+func (w word) JSON() any       { return string(w) }
+
+func words(items ...Item) *Stream {
+	return &Stream{
+		Open: Facts{"path", "/a"}, List: "words", Items: slices.Values(items),
+		Columns: []Column{{Header: "n", Width: 3, Right: true}, {Header: "word"}},
+		End:     func() error { return errors.New("broken off") },
+	}
+}
+
+func TestStreamForms(t *testing.T) {
+	for format, want := range map[Format]string{
+		Text:  "  n  word\n  1  a\"b\n  1  c\x1b\n",
+		Table: "  n  word\n  1  a\"b\n  1  c\\x1b\n",
+		JSON:  `{"path":"/a","words":["a\"b","c\u001b"],"error":"broken off"}` + "\n",
+	} {
+		var b bytes.Buffer
+		p := &Printer{W: &b, Format: format}
+		if err := p.Print(words(word(`a"b`), word("c\x1b"))); err != nil || b.String() != want {
+			t.Errorf("%s: %q, %v; want %q", format, b.String(), err, want)
+		}
+	}
+	bare, raw := words(word("a")), words(word("a"))
+	bare.Bare, raw.Raw = true, true
+	own := words(word("a"))
+	own.Failed = func(err error) Facts { return Facts{"error", err.Error(), "code", "Failed"} }
+	var b bytes.Buffer
+	p := &Printer{W: &b, Format: JSON}
+	if err := errors.Join(bare.Text(&b), p.Print(raw), p.Print(own), p.Print(&Stream{List: "none", Items: slices.Values([]Item{})})); err != nil {
+		t.Error(err)
+	}
+	if want := "  1  a\n1a\n{\"path\":\"/a\",\"words\":[\"a\"],\"error\":\"broken off\",\"code\":\"Failed\"}\n{\"none\":[]}\n"; b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
+	}
+}
+
+// TestStreamShowsWhatIsThere looks at what is written when nothing comes for now.
+func TestStreamShowsWhatIsThere(t *testing.T) {
+	var b strings.Builder
+	var shown []string
+	s := words()
+	s.Items = func(yield func(Item) bool) {
+		_ = yield(word("a")) && yield(nil)
+		shown = append(shown, b.String())
+		_ = yield(word("b"))
+	}
+	p := &Printer{W: &b, Format: Text}
+	if err := p.Print(s); err != nil || shown[0] != "  n  word\n  1  a\n" {
+		t.Errorf("%q, %v", shown, err)
+	}
+}
+
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("full") }
+
+// TestStreamEndsWithItsReader has a reader that goes away: no more items are asked for.
+func TestStreamEndsWithItsReader(t *testing.T) {
+	for _, format := range []Format{Text, Table, JSON} {
+		after := 0
+		s := words()
+		s.Items = func(yield func(Item) bool) {
+			if yield(word("a")) && yield(nil) {
+				after++
+			}
+		}
+		p := &Printer{W: fullDisk{}, Format: format}
+		if err := p.Print(s); err == nil || after > 0 {
+			t.Errorf("%s: %v, and it went on", format, err)
+		}
+	}
+}

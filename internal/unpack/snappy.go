@@ -1,0 +1,141 @@
+package unpack
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+)
+
+// errSnappy is the error of snappy data that is none.
+var errSnappy = errors.New("it is broken")
+
+// unframe reads snappy's framing format: chunks of a type, a length and a checksum.
+func unframe(in []byte) (out []byte, err error) {
+	castagnoli := crc32.MakeTable(crc32.Castagnoli)
+	for len(in) > 0 {
+		if len(in) < 4 {
+			return nil, errSnappy
+		}
+		kind, n := in[0], int(in[1])|int(in[2])<<8|int(in[3])<<16
+		if in = in[4:]; n > len(in) {
+			return nil, errSnappy
+		}
+		chunk := in[:n]
+		in = in[n:]
+		switch {
+		case kind > 1 && kind < 0x80:
+			return nil, errors.New("it has chunks of a kind that is not known")
+		case kind > 1: // padding, and what may be passed over
+			continue
+		case n < 4:
+			return nil, errSnappy
+		}
+		start := len(out)
+		if kind == 0 {
+			out, err = appendBlock(out, chunk[4:])
+		} else {
+			out = append(out, chunk[4:]...)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(out) > limit {
+			return nil, errTooMuch
+		}
+		sum := crc32.Checksum(out[start:], castagnoli)
+		if sum>>15|sum<<17 != binary.LittleEndian.Uint32(chunk)-0xa282ead8 {
+			return nil, errors.New("its checksum is wrong")
+		}
+	}
+	return out, nil
+}
+
+// javaHeader is the length of the header of snappy-java's format: the mark, and two
+// versions.
+const javaHeader = len(javaSnappy) + 8
+
+// unblock reads snappy-java's format: blocks, each behind its length.
+func unblock(in []byte) (out []byte, err error) {
+	if len(in) < javaHeader {
+		return nil, errSnappy
+	}
+	for in = in[javaHeader:]; len(in) > 0; {
+		if len(in) < 4 {
+			return nil, errSnappy
+		}
+		n := binary.BigEndian.Uint32(in)
+		if in = in[4:]; uint64(n) > uint64(len(in)) {
+			return nil, errSnappy
+		}
+		if out, err = appendBlock(out, in[:n]); err != nil {
+			return nil, err
+		}
+		in = in[n:]
+	}
+	return out, nil
+}
+
+// appendBlock unpacks one block of snappy: its length, and then literals, and copies of
+// what has come before.
+func appendBlock(out, in []byte) ([]byte, error) {
+	size, n := binary.Uvarint(in)
+	if n <= 0 {
+		return nil, errSnappy
+	}
+	in = in[n:]
+	start := len(out)
+	if size > limit || start+int(size) > limit {
+		return nil, errTooMuch
+	}
+	for len(in) > 0 {
+		tag := in[0]
+		in = in[1:]
+		length, extra, from := elementOf(tag)
+		if extra > len(in) {
+			return nil, errSnappy
+		}
+		var more [4]byte
+		copy(more[:], in[:extra])
+		number := int(binary.LittleEndian.Uint32(more[:]))
+		in = in[extra:]
+		if tag&3 == 0 { // a literal
+			if extra > 0 {
+				length = number + 1
+			}
+			if length > len(in) || len(out)-start+length > int(size) {
+				return nil, errSnappy
+			}
+			out, in = append(out, in[:length]...), in[length:]
+			continue
+		}
+		offset := from | number
+		if offset == 0 || offset > len(out)-start || len(out)-start+length > int(size) {
+			return nil, errSnappy
+		}
+		for range length { // the copy may overlap with what it makes
+			out = append(out, out[len(out)-offset])
+		}
+	}
+	if len(out)-start != int(size) {
+		return nil, errSnappy
+	}
+	return out, nil
+}
+
+// elementOf reads a tag: how long the element is, by how many bytes its number follows,
+// and the upper bits of the number if it has them.
+func elementOf(tag byte) (length, extra, upper int) {
+	switch tag & 3 {
+	case 0:
+		if length = int(tag>>2) + 1; length > 60 {
+			extra = length - 60
+		}
+	case 1:
+		length, extra, upper = 4+int(tag>>2&7), 1, int(tag>>5)<<8
+	case 2:
+		length, extra = 1+int(tag>>2), 2
+	default:
+		length, extra = 1+int(tag>>2), 4
+	}
+	return length, extra, upper
+}

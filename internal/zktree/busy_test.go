@@ -1,0 +1,88 @@
+package zktree
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/internal/zktest/zksession"
+)
+
+// A server that refuses many requests as it has too much to do gets its tree walked,
+// changed and deleted all the same, however its refusals change the order of deletes.
+func TestBusyServer(t *testing.T) {
+	var on atomic.Bool
+	var n atomic.Int32
+	box := zktest.Sandbox(t, sandbox.Options{Throttle: func(int32) bool { return on.Load() && n.Add(1)%7 < 2 }})
+	s := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 30 * time.Second})
+	for _, batch := range []int{0, 1, 10, DefaultBatch} {
+		on.Store(false)
+		var paths []string
+		for _, d := range []string{"/t", "/t/a", "/t/b", "/t/a/c"} {
+			paths = append(paths, d)
+			for i := range 20 {
+				paths = append(paths, fmt.Sprintf("%s/n%02d", d, i), fmt.Sprintf("%s/n%02d/below", d, i))
+			}
+		}
+		create(t, s, paths...)
+		slices.Sort(paths)
+		on.Store(true)
+		for name, w := range map[string]*Walk{
+			"multiRead": begin(t, s, "/t", false, Options{}),
+			"watches":   begin(t, s, "/t", true, Options{}),
+			"stats":     begin(t, s, "/t", false, Options{Stat: true}),
+		} {
+			got, shut := listed(t, w)
+			if slices.Sort(got); !slices.Equal(got, paths) || shut > 0 {
+				t.Errorf("by %s: %d znodes, %d of them shut", name, len(got), shut)
+			}
+		}
+		if n, err := SetACL(t.Context(), s.Client, "/t", zkconn.OpenACL(), 0, nil); n != len(paths) || err != nil {
+			t.Errorf("the ACL of %d changed: %v", n, err)
+		}
+		if n, err := Delete(t.Context(), s.Client, "/t", batch, nil); n != len(paths) || err != nil {
+			t.Errorf("in batches of %d: %d deleted: %v", batch, n, err)
+		}
+		if _, err := s.Exists(t.Context(), "/t", false); !errors.Is(err, zkconn.NoNode) {
+			t.Error(err)
+		}
+	}
+}
+
+// A busy server gets fewer and smaller requests, and the full width again later.
+func TestWalkOfABusySource(t *testing.T) {
+	names := make([]string, 5000)
+	for i := range names {
+		names[i] = fmt.Sprintf("n%04d", i)
+	}
+	for _, slow := range []bool{true, false} {
+		src := &trial{slow: slow, children: func(p string) ([]string, error) {
+			if p == "/r" {
+				return names, nil
+			}
+			return nil, nil
+		}}
+		w, err := Begin(t.Context(), src, "/r", Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		smallest := src.Batch(Want{})
+		for s, err := range w.Steps() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Kind == Enter && s.Depth > 0 && s.Name < "n4000" {
+				smallest = min(smallest, src.last)
+			}
+		}
+		if slow && (w.window != 1 || smallest > src.Batch(Want{})/window) || !slow && w.window != window {
+			t.Errorf("slow %v: a window of %d, the smallest request of %d", slow, w.window, smallest)
+		}
+	}
+}

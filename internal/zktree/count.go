@@ -1,0 +1,74 @@
+package zktree
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zksh/zksh/internal/zkconn"
+)
+
+// Stats is the Stat of every znode of a subtree by its path, but for what may not be
+// seen. Without a root there is none.
+func Stats(ctx context.Context, c zkconn.Client, root string) (map[string]*zk.Stat, error) {
+	src, err := OnServer(ctx, c, root, false)
+	if err != nil {
+		return nil, err
+	}
+	w, err := Begin(ctx, src, root, Options{Stat: true, Shut: true})
+	if errors.Is(err, zkconn.NoNode) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	stats := map[string]*zk.Stat{}
+	for s, err := range w.Steps() {
+		if err != nil {
+			return nil, err
+		}
+		if s.Kind == Enter && s.Stat != nil {
+			stats[s.Path()] = s.Stat
+		}
+	}
+	return stats, nil
+}
+
+// CountEphemerals returns how many znodes of a subtree are ephemeral, and of how many
+// that may not be known. Only those without children are looked at: no others can be.
+func CountEphemerals(ctx context.Context, c zkconn.Client, root string, progress Progress) (found, hidden int, err error) {
+	src, err := OnServer(ctx, c, root, false)
+	if err != nil {
+		return 0, 0, err
+	}
+	w, err := Begin(ctx, src, root, Options{Shut: true, Progress: progress})
+	if err != nil {
+		return 0, 0, err
+	}
+	p, err := c.Pipe(ctx, root)
+	if err != nil {
+		return 0, 0, err
+	}
+	air := inFlight(ctx, atOnce, singleWindow, func(_ struct{}, st *zk.Stat, err error) error {
+		switch {
+		case err == nil && st.EphemeralOwner != 0:
+			found++
+		case errors.Is(err, zkconn.NoAuth): // from 3.9.2 on, and 3.8.4
+			hidden++
+		case err != nil && !errors.Is(err, zkconn.NoNode):
+			return err
+		}
+		return nil
+	})
+	defer air.close()
+	for s, err := range w.Steps() {
+		if err == nil && s.Kind == Enter && len(s.Names) == 0 {
+			err = air.add(struct{}{}, p.Exists(s.Path()))
+		}
+		if err != nil {
+			return found, hidden, err
+		}
+	}
+	return found, hidden, air.rest()
+}
