@@ -58,9 +58,9 @@ var getCommand = &Command{
 		b64 := fs.BoolP("base64", "b", false, "print the data in base64")
 		hex := fs.BoolP("hex", "x", false, "print a hex dump of the data")
 		pretty := fs.BoolP("json", "j", false, "print data that is JSON indented; anything else is refused")
+		file := fs.StringP("file", "f", "", "write the data into this file, byte for byte; - is standard output")
 		decode := fs.BoolP("decode", "d", false, "take off what the data is packed in")
 		charset := fs.String("charset", "", "the text is in this character set")
-		file := fs.StringP("file", "f", "", "write the data into this file, byte for byte; - is standard output")
 		FlagFile(fs, "file")
 		return func(ctx context.Context, env *Env, args []string) error {
 			w, err := watchArg(env, args, 1, *watch, "get path [watch]", "get [-s] [-w] path")

@@ -302,7 +302,7 @@ func TestNoColor(t *testing.T) {
 	s.start()
 	s.text("printwatches ")
 	s.want(`^ +on\n +off\n +short$`)
-	s.keys("Tab", "Tab")
+	s.keys("Tab")
 	s.want(`\] printwatches on$`)
 	shown := s.tmux("capture-pane", "-p", "-e")
 	if !regexp.MustCompile(`\x1b\[7m +on `).MatchString(shown) {
