@@ -114,7 +114,8 @@ func (h *hold) keep(ctx context.Context) {
 	seen := h.e.armed // the own znode is known to be there, on this connection
 	for !h.over() {
 		changed := h.e.s.Changed()
-		seen = seen && h.e.s.Connected()
+		connected := h.e.s.Connected() // one that comes from here on has its turn next: the errand is not to wait for a look
+		seen = seen && connected
 		next := h.judge(seen)
 		if errand == nil {
 			if wait := h.e.clock.wait(); wait > 0 {
@@ -123,7 +124,7 @@ func (h *hold) keep(ctx context.Context) {
 				errand = h.errand(ctx)
 			}
 		}
-		if h.e.s.Connected() && !(seen && h.e.armed) {
+		if connected && !(seen && h.e.armed) {
 			seen = h.look(ctx, next)
 			next = h.judge(seen)
 		}
