@@ -39,7 +39,9 @@ func partOf[T any](o op[T]) *part {
 func (p *part) answer(o outcome) {
 	switch e := o.err.(type) {
 	case *Error:
-		o.err = &Error{Code: e.Code, Path: p.alone.path, Chroot: e.Chroot}
+		own := *e
+		own.Path = p.alone.path
+		o.err = &own
 	case *UnsentError:
 		o.err = &UnsentError{p.alone.path, e.Cause}
 	case *AbandonedError:
@@ -176,11 +178,7 @@ func join[T any](ctx context.Context, t *Transaction, s sender, o op[T]) (none T
 		return none, end.err
 	}
 	trip.ended(reply{events: end.events, body: end.a.Rest()})
-	v := o.decode(end.a)
-	if err := cmp.Or(end.a.err, end.a.Err()); err != nil {
-		return none, err
-	}
-	return v, nil
+	return read(end.a, o.decode)
 }
 
 func (t *Transaction) add(p *part) error {

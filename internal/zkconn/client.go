@@ -62,11 +62,8 @@ func (c Client) Exists(ctx context.Context, path string, watch bool) (*zk.Stat, 
 // Children returns the names of a znode's children, in the server's order, and
 // its Stat. With watch, a child watch is left.
 func (c Client) Children(ctx context.Context, path string, watch bool) (names []string, st *zk.Stat, err error) {
-	st, err = do(ctx, c, watching(jute.OpGetChildren2, path, shown(watch), childWatch, func(a *answer) *zk.Stat {
-		names = a.Strings()
-		return a.stat()
-	}))
-	return names, st, err
+	l, err := do(ctx, c, list(path, shown(watch)))
+	return l.Names, l.Stat, err
 }
 
 // ACL returns a znode's access control list and its Stat.
@@ -251,7 +248,6 @@ func (c Client) Pipe(ctx context.Context, path string) (*Pipe, error) {
 
 // add sends a request behind those made before.
 func add[T any](p *Pipe, o op[T]) *Pending[T] {
-	o.err = cmp.Or(o.err, p.k.l.cfg.refuses(o.code))
 	if o.err != nil {
 		return bind(p.ctx, p.k.l, p.root, o)
 	}
@@ -278,19 +274,8 @@ func (p *Pipe) Children(path string, watch bool) *Pending[[]string] {
 	return add(p, getChildren(path, shown(watch)))
 }
 
-// Listed is a znode's children and its Stat.
-type Listed struct {
-	Names []string
-	Stat  *zk.Stat
-}
-
 // List asks for the names of a znode's children and its Stat.
-func (p *Pipe) List(path string) *Pending[Listed] {
-	return add(p, asking(jute.OpGetChildren2, path, func(a *answer) Listed {
-		names := a.Strings()
-		return Listed{names, a.stat()}
-	}, func(e *jute.Encoder) { e.Bool(false) }))
-}
+func (p *Pipe) List(path string) *Pending[Listed] { return add(p, list(path, nil)) }
 
 // ACL asks for a znode's access control list.
 func (p *Pipe) ACL(path string) *Pending[[]zk.ACL] {
@@ -344,13 +329,38 @@ func (p *Pipe) LacksWhoAmI(ctx context.Context) bool {
 	return known && minor < 7
 }
 
-// minor asks the server for the second number of its version. The first has always
-// been 3; a later one counts as later than all.
+// minor is the second number of the server's version, which is asked for once a
+// connection.
 func (p *Pipe) minor(ctx context.Context) (minor int, known bool) {
-	answer, err := p.k.l.fourLetter(ctx, p.k.addr, "srvr")
-	if err != nil {
-		return 0, false
+	k := p.k
+	k.mu.Lock()
+	v := k.version
+	k.mu.Unlock()
+	if v == nil {
+		answer, err := k.l.fourLetter(ctx, k.addr, "srvr")
+		if ctx.Err() != nil {
+			return 0, false
+		}
+		v = new(version)
+		if err == nil {
+			v.minor, v.known = minorOf(answer)
+		}
+		k.mu.Lock()
+		k.version = v
+		k.mu.Unlock()
 	}
+	return v.minor, v.known
+}
+
+// version is what a server tells of its own; known is false if it does not.
+type version struct {
+	minor int
+	known bool
+}
+
+// minorOf takes the second number out of the answer to srvr. The first has always been
+// 3; a later one counts as later than all.
+func minorOf(answer string) (minor int, known bool) {
 	m := versionPattern.FindStringSubmatch(answer)
 	if m == nil {
 		return 0, false
@@ -358,6 +368,6 @@ func (p *Pipe) minor(ctx context.Context) (minor int, known bool) {
 	if major, err := strconv.Atoi(m[1]); err != nil || major > 3 {
 		return math.MaxInt, true
 	}
-	minor, err = strconv.Atoi(m[2])
+	minor, err := strconv.Atoi(m[2])
 	return minor, err == nil
 }

@@ -24,8 +24,13 @@ type Error struct {
 
 func (e *Error) Error() string {
 	if e.hint != "" {
-		return (&Error{Code: e.Code, Path: e.Path, Chroot: e.Chroot}).Error() + " (" + e.hint + ")"
+		return e.text() + " (" + e.hint + ")"
 	}
+	return e.text()
+}
+
+// text is zkCli's, where it has one.
+func (e *Error) text() string {
 	text := refusals[e.Code].zkCli
 	switch {
 	case text == "" && e.Path == "":
@@ -54,7 +59,7 @@ func (e *UnsentError) Error() string {
 	if errors.Is(e.Cause, ConnectionLoss) {
 		return (&Error{Code: ConnectionLoss, Path: e.Path}).Error() + " (the connection broke before the request was sent)"
 	}
-	if errors.As(e.Cause, new(*Error)) || errors.As(e.Cause, new(*FencedError)) {
+	if errors.As(e.Cause, new(*Error)) || errors.As(e.Cause, new(*FencedError)) || errors.Is(e.Cause, ErrNoWrites) {
 		return "the request for " + e.Path + " was not sent, because the one before it was refused: " + e.Cause.Error()
 	}
 	return "interrupted before the request for " + e.Path + " was sent: it had no effect"
@@ -225,7 +230,7 @@ var refusals = map[Code]struct {
 // names are the codes' own, where the text is another.
 var names = map[Code]string{
 	NotEmpty: "NotEmpty", SessionExpired: "SessionExpired", sessionMoved: "SessionMoved", NotReadOnly: "NotReadOnly",
-	-120: "EphemeralOnLocalSession", noWatcher: "NoWatcher", -123: "ReconfigDisabled", -124: "SessionClosedRequireSaslAuth",
+	LocalSession: "EphemeralOnLocalSession", noWatcher: "NoWatcher", -123: "ReconfigDisabled", sessionNoAuth: "SessionClosedRequireSaslAuth",
 	quotaExceeded: "QuotaExceeded", Throttled: "Throttled",
 }
 

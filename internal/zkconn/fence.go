@@ -62,9 +62,7 @@ func fencing(ctx context.Context, s sender, l *link) (g guard, err error) {
 }
 
 // guards tells whether an operation is fenced: whether it changes what is stored.
-func (g guard) guards(write bool, code int32) bool {
-	return len(g.nodes) > 0 && write && code != jute.OpRemoveWatches
-}
+func (g guard) guards(code int32) bool { return len(g.nodes) > 0 && jute.Writes(code) }
 
 // checks are the first changes of a multi that is fenced.
 func (g guard) checks() []change {
@@ -97,7 +95,7 @@ func (g guard) refusal(node string, code Code) error {
 // dispatch sends an operation, fenced if need be.
 func dispatch[T any](ctx context.Context, k *frameConn, root chroot, o op[T], g guard) *Pending[T] {
 	switch {
-	case !g.guards(o.write, o.code):
+	case !g.guards(o.code):
 	case o.changes == nil:
 		return sendChecked(ctx, k, root, o, g)
 	default:

@@ -68,14 +68,11 @@ func do[T any](ctx context.Context, s sender, o op[T]) (none T, err error) {
 		return join(ctx, t, s, o)
 	}
 	k, root, err := s.connection(ctx, o.path)
-	if err == nil {
-		err = k.l.cfg.refuses(o.code)
-	}
 	if err != nil {
 		return none, err
 	}
 	var g guard
-	if o.write {
+	if jute.Writes(o.code) {
 		if g, err = fencing(ctx, s, k.l); err != nil {
 			return none, err
 		}
@@ -188,8 +185,12 @@ func (p *Pending[T]) wait(ctx context.Context) (none T, err error) {
 	if r.code != codeOK {
 		return none, p.root.refusal(r.code, p.call.op, p.call.path)
 	}
-	a := r.answer(p.root)
-	v := p.decode(a)
+	return read(r.answer(p.root), p.decode)
+}
+
+// read decodes an answer, which may itself be a refusal, or malformed.
+func read[T any](a *answer, decode func(*answer) T) (none T, err error) {
+	v := decode(a)
 	if err := cmp.Or(a.err, a.Err()); err != nil {
 		return none, err
 	}

@@ -75,6 +75,19 @@ func getChildren(path string, w watcher) op[[]string] {
 	return watching(jute.OpGetChildren, path, w, childWatch, (*answer).Strings)
 }
 
+// Listed is a znode's children and its Stat.
+type Listed struct {
+	Names []string
+	Stat  *zk.Stat
+}
+
+func list(path string, w watcher) op[Listed] {
+	return watching(jute.OpGetChildren2, path, w, childWatch, func(a *answer) Listed {
+		names := a.Strings()
+		return Listed{names, a.stat()}
+	})
+}
+
 // access is a znode's access control list and its Stat.
 type access struct {
 	acl  []zk.ACL

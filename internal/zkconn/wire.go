@@ -63,8 +63,9 @@ type frameConn struct {
 	until   int            // so many pings' answers from now on; 0: none will
 	barred  bool           // the server wants credentials: what is unanswered was not carried out
 	answers answers
-	known   bool // whether the server stands alone
-	alone   bool // it does
+	known   bool     // whether the server stands alone
+	alone   bool     // it does
+	version *version // nil until somebody has asked
 	dead    error
 }
 
@@ -132,7 +133,7 @@ func (k *frameConn) write(p []byte) error {
 }
 
 // send queues calls and returns at once. They go out in this order, and behind
-// all that was queued before.
+// all that was queued before. What the Config has nobody ask is answered at once.
 func (k *frameConn) send(calls ...*call) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -140,7 +141,9 @@ func (k *frameConn) send(calls ...*call) {
 		if c.k == nil { // it may have it, and be waited for, already
 			c.k = k
 		}
-		if k.dead != nil {
+		if err := k.l.cfg.refuses(c.op); err != nil {
+			c.end(reply{err: err})
+		} else if k.dead != nil {
 			c.unsent(broken(k.dead))
 		} else {
 			k.queue = append(k.queue, c)

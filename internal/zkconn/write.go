@@ -168,18 +168,13 @@ func multi[T any](list []T, of func(T) change) op[Written] {
 
 // changing is what alone and multi have in common.
 func changing(code int32, changes ...change) op[Written] {
-	o := op[Written]{code: code, path: changes[0].path, write: true}
-	if code != jute.OpCreate2 { // in a multi its answer lacks the Stat
-		o.changes = changes
-	}
+	o := op[Written]{code: code, path: changes[0].path, write: true, changes: changes}
 	for _, c := range changes {
 		o.err = cmp.Or(o.err, c.valid())
 	}
 	o.decode = func(a *answer) Written {
-		made := results(a, code, changes)
-		w := Written{Zxid: a.zxid}
-		w.Paths = a.root.clients(slices.DeleteFunc(made, func(p string) bool { return p == "" }))
-		return w
+		made := slices.DeleteFunc(results(a, code, changes), func(p string) bool { return p == "" })
+		return Written{Paths: a.root.clients(made), Zxid: a.zxid}
 	}
 	o.effect = func(l *link, a *answer) {
 		gone := a.code == NoNode && code == jute.OpDelete // the answer to an earlier delete was lost

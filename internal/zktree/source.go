@@ -60,7 +60,6 @@ type Server struct {
 	ctx   context.Context
 	p     *zkconn.Pipe
 	watch bool
-	multi *bool // whether the server knows multiRead; nil until somebody needs to know
 }
 
 // OnServer reads from the server that c is connected to. With watch, each list of
@@ -98,7 +97,7 @@ func (s *Server) Ask(paths []string, want Want) Answer {
 		return &group[[]zk.ACL]{replies: each(s, paths, s.p.ACL), entry: func(acl []zk.ACL, err error) Entry {
 			return Entry{ACL: acl, Err: err}
 		}}
-	case len(paths) > 1 && !s.watch && s.hasMultiRead():
+	case len(paths) > 1 && !s.watch && s.p.HasMultiRead(s.ctx):
 		return &listings{s, paths, s.p.MultiChildren(paths)}
 	}
 	return s.lists(paths)
@@ -118,14 +117,6 @@ func (s *Server) stats(paths []string) Answer {
 	return &group[*zk.Stat]{replies: each(s, paths, s.p.Exists), entry: func(st *zk.Stat, err error) Entry {
 		return Entry{Stat: st, Err: err}
 	}}
-}
-
-// hasMultiRead asks the server once, and only where it is worth a request.
-func (s *Server) hasMultiRead() bool {
-	if s.multi == nil {
-		s.multi = new(s.p.HasMultiRead(s.ctx))
-	}
-	return *s.multi
 }
 
 // listings is the answer to a multiRead.

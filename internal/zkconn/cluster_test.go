@@ -1,0 +1,35 @@
+package zkconn_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/internal/zktest/zksession"
+)
+
+// Where nothing is to be written no request that would is sent, by whatever sender.
+func TestNoWrites(t *testing.T) {
+	box := zktest.Sandbox(t, sandbox.Options{})
+	s := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: zktest.Patience, Writes: zkconn.WritesNever})
+	for i, w := range storing(s, "/x") {
+		if _, err := w(zktest.Within(t)); !errors.Is(err, zkconn.ErrNoWrites) {
+			t.Errorf("write %d: %v", i, err)
+		}
+	}
+	pin, err := s.Stay().Pin(zktest.Within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := []*zk.CreateRequest{{Path: "/lock", Acl: zkconn.OpenACL()}}
+	if _, _, _, err := pin.CreateAndList(zktest.Within(t), made, "/"); !errors.Is(err, zkconn.ErrNoWrites) {
+		t.Errorf("the znode of a lock: %v", err)
+	}
+	if names, _, err := s.Children(zktest.Within(t), "/", false); err != nil || len(names) != 1 {
+		t.Errorf("there is %v, %v", names, err)
+	}
+}
