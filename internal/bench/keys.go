@@ -86,21 +86,14 @@ func (b *bench) measureKeys(ctx context.Context, quick bool) (k keyboard, err er
 // text is the section of the report.
 func (k keyboard) text() string {
 	sorted := slices.Sorted(slices.Values(k.keys))
-	met := func(ok bool) string {
-		if ok {
-			return "yes"
-		}
-		return "**no**"
-	}
 	late := sorted[len(sorted)*99/100]
 	return "\n## At the keyboard\n\n" +
 		fmt.Sprintf("On a terminal of 100 columns, with a server that answers after %s; %d keys, %s to %s apart.\n\n",
 			duration(serverDelay), len(sorted), duration(keyPause), duration(2*keyPause)) +
-		"| what | zksh | goal | met |\n| --- | --: | --: | --- |\n" +
-		fmt.Sprintf("| from a key to the line with it, median | %s | ≤ %s | %s |\n", duration(median(sorted)), duration(keyGoal), met(median(sorted) <= keyGoal)) +
-		fmt.Sprintf("| the slowest key in a hundred | %s | ≤ %s | %s |\n", duration(late), duration(keyGoal), met(late <= keyGoal)) +
-		fmt.Sprintf("| the slowest key | %s | – | – |\n", duration(sorted[len(sorted)-1])) +
-		fmt.Sprintf("| processor while idle, of one core | %.2f %% | ≤ %.0f %% | %s |\n", 100*k.idle, 100*idleGoal, met(k.idle <= idleGoal))
+		table("zksh", atMost("from a key to the line with it, median", median(sorted), keyGoal),
+			atMost("the slowest key in a hundred", late, keyGoal),
+			figure{what: "the slowest key", got: duration(sorted[len(sorted)-1])},
+			figure{"processor while idle, of one core", fmt.Sprintf("%.2f %%", 100*k.idle), fmt.Sprintf("≤ %.0f %%", 100*idleGoal), k.idle <= idleGoal})
 }
 
 // typed is zksh on a terminal that is typed into.

@@ -23,6 +23,35 @@ type row struct {
 	cliFailed       bool // zkCli.sh without the task's JVM flag
 }
 
+// figure is one thing that was measured, beside what it was to be.
+type figure struct {
+	what, got string
+	goal      string // empty: there is none
+	met       bool
+}
+
+// table has a row for each figure; measured is the heading of what came out.
+func table(measured string, figures ...figure) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "| what | %s | goal | met |\n| --- | --: | --: | --- |\n", measured)
+	for _, f := range figures {
+		met := "**no**"
+		switch {
+		case f.goal == "":
+			f.goal, met = "–", "–"
+		case f.met:
+			met = "yes"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", f.what, f.got, f.goal, met)
+	}
+	return b.String()
+}
+
+// atMost is the figure of a time that has a goal.
+func atMost(what string, got, goal time.Duration) figure {
+	return figure{what, duration(got), "≤ " + duration(goal), got <= goal}
+}
+
 func total(s sample) time.Duration { return s.total }
 
 // firstResult and untilExit split a task that has two rows; the memory is told once.

@@ -19,12 +19,6 @@ import (
 // inFlight is zksh's default window, which the bare loop has as well.
 const inFlight = 64
 
-// figure is one thing that was measured of scripts.
-type figure struct {
-	what, got, goal string
-	met             bool
-}
-
 // ratio is the figure of so many times something, at most or at least the goal.
 func ratio(what string, got float64, goal float64, least bool) figure {
 	if least {
@@ -254,14 +248,5 @@ func (a *asked) kill() { _ = a.cmd.Process.Kill() }
 
 // scriptTable is the part of the report on scripts.
 func scriptTable(figures []figure) string {
-	var b strings.Builder
-	b.WriteString("\n## Scripts\n\nWith fsync, on a server of its own; ratios are medians over rounds by turns.\n\n| what | measured | goal | met |\n| --- | --: | --: | --- |\n")
-	for _, f := range figures {
-		met := "yes"
-		if !f.met {
-			met = "no"
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", f.what, f.got, f.goal, met)
-	}
-	return b.String()
+	return "\n## Scripts\n\nWith fsync, on a server of its own; ratios are medians over rounds by turns.\n\n" + table("measured", figures...)
 }

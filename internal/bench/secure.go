@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/zksh/zksh/internal/zktest"
@@ -80,18 +79,12 @@ func (b *bench) measureSecure(quick bool) (string, error) {
 		return "", err
 	}
 	faster := float64(medianTime(theirs)) / float64(medianTime(ours))
-	var text strings.Builder
-	fmt.Fprintf(&text, "\n## By TLS\n\n`go run ./internal/bench -tls`. Certificates on both sides, TLS 1.3, on a server with Netty and fsync; zkCli is java alone, without its script.\n\n"+
-		"| what | measured | goal | met |\n| --- | --: | --: | --- |\n")
-	line := func(what, measured, goal string, met bool) {
-		fmt.Fprintf(&text, "| %s | %s | %s | %s |\n", what, measured, goal, map[bool]string{true: "yes", false: "no"}[met])
-	}
-	line("`ls /`, one-shot, until its end", duration(medianTime(ours)), "≤ "+duration(secureTime), medianTime(ours) <= secureTime)
-	line("zkCli's time for it", fmt.Sprintf("%s, %.0f ×", duration(medianTime(theirs)), faster), fmt.Sprintf("≥ %.0f ×", secureFaster), faster >= secureFaster)
-	line("1,000 piped creates", fmt.Sprintf("%s = %.2f × the plain ones' %s", duration(medianTime(with)), r.bareRatio(), duration(medianTime(without))),
-		fmt.Sprintf("≤ %.1f ×", secureRatio), r.bareRatio() <= secureRatio)
-	fmt.Fprintf(&text, "\nThe program has %s.\n", mebibytes(size.Size()))
-	return text.String(), nil
+	return "\n## By TLS\n\n`go run ./internal/bench -tls`. Certificates on both sides, TLS 1.3, on a server with Netty and fsync; zkCli is java alone, without its script.\n\n" +
+		table("measured", atMost("`ls /`, one-shot, until its end", medianTime(ours), secureTime),
+			figure{"zkCli's time for it", fmt.Sprintf("%s, %.0f ×", duration(medianTime(theirs)), faster), fmt.Sprintf("≥ %.0f ×", secureFaster), faster >= secureFaster},
+			figure{"1,000 piped creates", fmt.Sprintf("%s = %.2f × the plain ones' %s", duration(medianTime(with)), r.bareRatio(), duration(medianTime(without))),
+				fmt.Sprintf("≤ %.1f ×", secureRatio), r.bareRatio() <= secureRatio}) +
+		fmt.Sprintf("\nThe program has %s.\n", mebibytes(size.Size())), nil
 }
 
 // certify makes an authority, and a certificate for each side.

@@ -68,14 +68,9 @@ func (w waits) text() string {
 	slices.Sort(w.sent)
 	slices.Sort(w.done)
 	late := w.done[len(w.done)*95/100]
-	met := "yes"
-	if late > waitGoal {
-		met = "**no**"
-	}
 	return "\n## Waiting\n\nOne zksh waits for the value that another one sets; " + fmt.Sprint(len(w.sent)) + " times.\n\n" +
-		"| what | zksh | goal | met |\n| --- | --: | --: | --- |\n" +
-		fmt.Sprintf("| from the sending of `set` to the end of `wait`, median | %s | – | – |\n", duration(median(w.sent))) +
-		fmt.Sprintf("| `wait` has seen the change, 95 of 100 | %s later | ≤ %s | %s |\n", duration(late), duration(waitGoal), met)
+		table("zksh", figure{what: "from the sending of `set` to the end of `wait`, median", got: duration(median(w.sent))},
+			atMost("`wait` has seen the change so much later, 95 of 100", late, waitGoal))
 }
 
 // talk is zksh between two pipes.
