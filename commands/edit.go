@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -71,10 +70,13 @@ func (e *edit) prepare() error {
 		if !json.Valid(e.data) {
 			return fmt.Errorf("the data of %s is no JSON; without -j it is edited as it is", e.path)
 		}
-		e.before = reform(e.before, func(b *bytes.Buffer, data []byte) error { return json.Indent(b, data, "", "  ") })
+		e.before = reform(e.before, indent)
 	}
 	return nil
 }
+
+// indent is the form that people read JSON in.
+func indent(b *bytes.Buffer, data []byte) error { return json.Indent(b, data, "", "  ") }
 
 // reform is valid JSON in another form.
 func reform(text string, form func(*bytes.Buffer, []byte) error) string {
@@ -141,19 +143,13 @@ func (e *edit) editFile(ctx context.Context, env *Env) error {
 	return err
 }
 
-// editorGrace is how long an editor that is told to end may take for that.
-const editorGrace = 5 * time.Second
-
 func runEditor(ctx context.Context, env *Env, file string) error {
 	editor := cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi")
 	// What Ctrl-C means to an editor is not the end of the sh that runs it.
 	cmd := exec.CommandContext(ctx, "sh", "-c", "trap : INT; "+editor+` "$1"`, "sh", file)
-	cmd.WaitDelay = editorGrace
-	if s := env.Streams; s.In != nil {
-		cmd.Stdin = s.In
-	}
-	if s := env.Streams; s.Out != nil && s.Err != nil {
-		cmd.Stdout, cmd.Stderr = s.Out, s.Err
+	env.Streams.Lead(cmd)
+	if in := env.Streams.In; in != nil {
+		cmd.Stdin = in
 	}
 	err := tty.RunJob(cmd)
 	if cmd.ProcessState == nil {
@@ -177,7 +173,7 @@ func (e *edit) conflict(ctx context.Context, env *Env, refusal error) error {
 	}
 	theirs := string(now)
 	if e.json && json.Valid(now) {
-		theirs = reform(theirs, func(b *bytes.Buffer, data []byte) error { return json.Indent(b, data, "", "  ") })
+		theirs = reform(theirs, indent)
 	}
 	words := fmt.Sprintf("changed meanwhile (version %d is now %d):\n%sand by you:\n%s",
 		e.stat.Version, stat.Version, textDiff(e.before, theirs), textDiff(e.before, e.after))

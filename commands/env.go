@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"time"
 
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
@@ -81,6 +83,20 @@ const (
 
 // Streams are what a program started by a command gets as its own; nil is none.
 type Streams struct{ In, Out, Err *os.File }
+
+// programGrace is how long a program that is told to end may take for that.
+const programGrace = 5 * time.Second
+
+// Lead has a program write to these streams, and gives it some time for its end.
+func (s Streams) Lead(cmd *exec.Cmd) {
+	if s.Out != nil {
+		cmd.Stdout = s.Out
+	}
+	if s.Err != nil {
+		cmd.Stderr = s.Err
+	}
+	cmd.WaitDelay = programGrace
+}
 
 // Mode is how the shell gets its lines.
 type Mode int

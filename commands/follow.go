@@ -203,21 +203,14 @@ func (f *follower) lookAround(ctx context.Context) error {
 		f.env.Screen.Note("watching " + f.path)
 		return nil
 	}
-	for _, path := range slices.Sorted(maps.Keys(union(f.known, now))) {
+	both := maps.Clone(f.known)
+	maps.Copy(both, now)
+	for _, path := range slices.Sorted(maps.Keys(both)) {
 		if len(changes(path, f.known[path], now[path])) > 0 {
 			f.read(path)
 		}
 	}
 	return nil
-}
-
-func union(a, b map[string]*zk.Stat) map[string]*zk.Stat {
-	both := maps.Clone(a)
-	if both == nil {
-		both = map[string]*zk.Stat{}
-	}
-	maps.Copy(both, b)
-	return both
 }
 
 // all leaves the watches and reads all that they cover.
@@ -236,11 +229,7 @@ func (f *follower) all(ctx context.Context) (map[string]*zk.Stat, error) {
 	if err != nil {
 		return nil, err
 	}
-	stats, err := zktree.Stats(ctx, f.own.Client, f.path)
-	if stats == nil {
-		stats = map[string]*zk.Stat{}
-	}
-	return stats, err
+	return zktree.Stats(ctx, f.own.Client, f.path)
 }
 
 // get reads a znode, the data only for a command, and leaves the watch on its next

@@ -8,13 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"syscall"
-	"time"
 
 	"github.com/zksh/zksh/internal/tty"
 )
-
-// programGrace is how long a program that is told to end may take for that.
-const programGrace = 5 * time.Second
 
 // start runs the command for a change, with the data on its standard input. It is told
 // to end when ctx ends.
@@ -22,13 +18,7 @@ func (f *follower) start(ctx context.Context, c *nodeChange, data []byte) {
 	cmd := exec.CommandContext(ctx, f.argv[0], f.argv[1:]...)
 	cmd.Env = append(os.Environ(), "ZK_EVENT="+c.Event, "ZK_PATH="+c.Path, fmt.Sprintf("ZK_VERSION=%d", c.Version))
 	cmd.Stdin = bytes.NewReader(data)
-	if out := f.env.Streams.Out; out != nil {
-		cmd.Stdout = out
-	}
-	if errs := f.env.Streams.Err; errs != nil {
-		cmd.Stderr = errs
-	}
-	cmd.WaitDelay = programGrace
+	f.env.Streams.Lead(cmd)
 	ran := make(chan error, 1)
 	f.ran = ran
 	go func() { ran <- f.ended(ctx, cmd, tty.RunJob(cmd)) }() // ends with the command; step waits for that

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -96,11 +95,7 @@ var getCommand = &Command{
 			case *pretty && !json.Valid(data):
 				return fmt.Errorf("the data of %s is no JSON; without -j it is printed as it is", args[0])
 			case *pretty:
-				var b bytes.Buffer
-				if err := json.Indent(&b, data, "", "  "); err != nil {
-					return err
-				}
-				words = b.String()
+				words = reform(cell, indent)
 			case *hex:
 				words = hexDump([]byte(cell))
 			case *b64:

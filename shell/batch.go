@@ -58,8 +58,7 @@ func (b *batch) take(ctx context.Context, w *window, l batchLine) bool {
 	if l.err == nil && blankOrComment(l.text) {
 		return true
 	}
-	st := newStep(l)
-	st.gathered = b.s.gather()
+	st := &step{number: l.number, err: l.err, gathered: b.s.gather()}
 	if l.err == nil {
 		b.s.number = b.s.lines.Add(l.text)
 		st.cmd, st.line, st.err = b.s.read(l.text)

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
@@ -186,9 +185,6 @@ func (o *outlet) begin() error {
 	return nil
 }
 
-// programGrace is how long a program that is told to end may take for that.
-const programGrace = 5 * time.Second
-
 // start runs the program. It ends with the shell; Ctrl-C by hand reaches it as it
 // reaches us, and is for it to heed.
 func (o *outlet) start() error {
@@ -204,13 +200,8 @@ func (o *outlet) start() error {
 	})
 	o.to, o.ran = to, make(chan error, 1)
 	o.cmd = exec.CommandContext(ctx, "sh", "-c", o.program)
-	o.cmd.Stdin, o.cmd.WaitDelay = in, programGrace
-	if f := o.env.Streams.Out; f != nil {
-		o.cmd.Stdout = f
-	}
-	if f := o.env.Streams.Err; f != nil {
-		o.cmd.Stderr = f
-	}
+	o.cmd.Stdin = in
+	o.env.Streams.Lead(o.cmd)
 	go func() { // ends with the program; await waits for that
 		defer o.s.giveBackOnPanic()
 		err := tty.RunJob(o.cmd)

@@ -234,12 +234,10 @@ func (s *Shell) readAs(c *commands.Command, words []commands.Word) (commands.Lin
 func (s *Shell) refuseWrites(l commands.Line) error {
 	where := cmp.Or(s.cfg.Session.Cluster(), "this server")
 	var err error
-	switch writes := s.cfg.Session.Writes(); {
-	case !l.Writes():
-		return nil
-	case writes == zkconn.WritesNever:
+	switch {
+	case l.Writes() && s.cfg.Session.Writes() == zkconn.WritesNever:
 		err = fmt.Errorf("%w, on %s (writes = never, or --no-write): nothing was done", zkconn.ErrNoWrites, where)
-	case writes == zkconn.WritesAsk && !s.cfg.Yes && s.policy.mode() != commands.ByHand:
+	case s.needsLeave(l) && s.policy.mode() != commands.ByHand:
 		err = fmt.Errorf("a write on %s needs leave (writes = ask), and there is nobody to ask; --yes gives it: nothing was done", where)
 	default:
 		return nil
@@ -247,10 +245,15 @@ func (s *Shell) refuseWrites(l commands.Line) error {
 	return &commands.StatusError{Status: commands.StatusFailed, Code: "NoWrites", Err: err}
 }
 
+// needsLeave tells whether a line writes where a person is to be asked.
+func (s *Shell) needsLeave(l commands.Line) bool {
+	return l.Writes() && s.cfg.Session.Writes() == zkconn.WritesAsk && !s.cfg.Yes
+}
+
 // leaveToWrite asks the person at the terminal before a line writes, where that is to
 // be asked.
 func (s *Shell) leaveToWrite(ctx context.Context, line string, l commands.Line) error {
-	if !l.Writes() || s.cfg.Session.Writes() != zkconn.WritesAsk || s.cfg.Yes || s.policy.mode() != commands.ByHand {
+	if !s.needsLeave(l) || s.policy.mode() != commands.ByHand {
 		return nil
 	}
 	yes, err := s.env.Screen.Ask(ctx, fmt.Sprintf("%s would be run on %s. Go on? [y/N] ",

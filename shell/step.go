@@ -26,10 +26,6 @@ type step struct {
 	gathered *gathering // nil: it answers as its command does
 }
 
-func newStep(l batchLine) *step {
-	return &step{number: l.number, err: l.err}
-}
-
 // begun tells whether the step's request has been handed over, or never will be.
 func (st *step) begun() bool {
 	select {

@@ -73,20 +73,27 @@ func (s *Stream) rows(w io.Writer, header, safe bool) error {
 			return err
 		}
 	}
-	for item := range s.Items {
-		if item == nil {
-			if err := flush(w); err != nil {
-				return err
-			}
-			continue
-		}
+	return s.each(w, func(item Item) error {
 		cells := item.Cells()
 		for i := range cells {
 			if safe {
 				cells[i] = Safe(cells[i])
 			}
 		}
-		if err := s.row(w, cells); err != nil {
+		return s.row(w, cells)
+	})
+}
+
+// each goes over the items, and shows those before a pause.
+func (s *Stream) each(w io.Writer, do func(Item) error) error {
+	for item := range s.Items {
+		var err error
+		if item == nil {
+			err = flush(w)
+		} else {
+			err = do(item)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -108,20 +115,18 @@ func (s *Stream) row(w io.Writer, cells []string) error {
 
 // oneLine prints the items of a Raw stream as one value in one line.
 func (s *Stream) oneLine(w io.Writer) error {
-	for item := range s.Items {
-		if item == nil {
-			if err := flush(w); err != nil {
-				return err
-			}
-			continue
-		}
+	err := s.each(w, func(item Item) error {
 		for _, c := range item.Cells() {
 			if _, err := io.WriteString(w, strings.ReplaceAll(c, "\n", "")); err != nil {
 				return err
 			}
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	_, err := io.WriteString(w, "\n")
+	_, err = io.WriteString(w, "\n")
 	return err
 }
 
@@ -156,21 +161,17 @@ func (s *Stream) json(w io.Writer) error {
 		return err
 	}
 	sep = ""
-	for item := range s.Items {
-		if item == nil {
-			if err := flush(w); err != nil {
-				return err
-			}
-			continue
-		}
+	err = s.each(w, func(item Item) error {
 		b, err := Marshal(item.JSON())
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(w, "%s%s", sep, b); err != nil {
-			return err
-		}
+		_, err = fmt.Fprintf(w, "%s%s", sep, b)
 		sep = ","
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	end := "]}\n"
 	if s.End != nil {

@@ -10,20 +10,20 @@ import (
 )
 
 // Stats is the Stat of every znode of a subtree by its path, but for what may not be
-// seen. Without a root there is none.
+// seen. Without a root there are none.
 func Stats(ctx context.Context, c zkconn.Client, root string) (map[string]*zk.Stat, error) {
 	src, err := OnServer(ctx, c, root, false)
 	if err != nil {
 		return nil, err
 	}
 	w, err := Begin(ctx, src, root, Options{Stat: true, Shut: true})
+	stats := map[string]*zk.Stat{}
 	if errors.Is(err, zkconn.NoNode) {
-		return nil, nil
+		return stats, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	stats := map[string]*zk.Stat{}
 	for s, err := range w.Steps() {
 		if err != nil {
 			return nil, err

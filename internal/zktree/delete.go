@@ -1,6 +1,7 @@
 package zktree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -203,7 +204,7 @@ func (j *job) remove(batch int) error {
 		single := j.oneByOne()
 		defer single.close()
 		err := j.leavesFirst(func(t target) error { return single.add(t, j.p.Delete(t.path)) })
-		return first(err, single.rest())
+		return cmp.Or(err, single.rest())
 	}
 	err := j.leavesFirst(func(t target) error {
 		if size += len(t.path) + 16; len(next) == batch || len(next) > 0 && size > batchBytes {
@@ -218,15 +219,7 @@ func (j *job) remove(batch int) error {
 	if err == nil {
 		err = flush()
 	}
-	return first(err, air.rest())
-}
-
-// first is the first of two errors that is one.
-func first(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
+	return cmp.Or(err, air.rest())
 }
 
 // removed takes the answer to a multi. Those of one that was refused go one by one.
@@ -295,7 +288,7 @@ func SetACL(ctx context.Context, c zkconn.Client, root string, acl []zk.ACL, ver
 	if err != nil && j.found == 0 {
 		return 0, err
 	}
-	return j.so.Done, j.end(first(err, air.rest()))
+	return j.so.Done, j.end(cmp.Or(err, air.rest()))
 }
 
 // changed takes the answer to a new ACL of one znode. If nobody could see what is below
