@@ -10,6 +10,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/go-zookeeper/zk"
 )
 
 // ReadBehind reads n bytes behind b, in steps that double: memory grows with what
@@ -172,6 +174,24 @@ func (d *Decoder) Count(size int) int {
 		return 0
 	}
 	return int(n)
+}
+
+// Stat decodes what a server tells of a znode.
+func (d *Decoder) Stat() *zk.Stat {
+	return &zk.Stat{
+		Czxid: d.Long(), Mzxid: d.Long(), Ctime: d.Long(), Mtime: d.Long(),
+		Version: d.Int(), Cversion: d.Int(), Aversion: d.Int(),
+		EphemeralOwner: d.Long(), DataLength: d.Int(), NumChildren: d.Int(), Pzxid: d.Long(),
+	}
+}
+
+// ACL decodes an access control list, which is never nil.
+func (d *Decoder) ACL() []zk.ACL {
+	acl := []zk.ACL{}
+	for range d.Count(12) {
+		acl = append(acl, zk.ACL{Perms: d.Int(), Scheme: d.String(), ID: d.String()})
+	}
+	return acl
 }
 
 // MultiHeader takes the operation of a multi's next part, and whether that is the

@@ -165,8 +165,8 @@ func (f Facts) MarshalJSON() ([]byte, error) {
 	return append([]byte("{"), append(bytes.TrimPrefix(b.Bytes(), []byte(",")), '}')...), nil
 }
 
-// text has a line for each of the facts.
-func (f Facts) text() string {
+// Text has a line for each of the facts.
+func (f Facts) Text() string {
 	var b strings.Builder
 	for i := 0; i < len(f); i += 2 {
 		fmt.Fprintf(&b, "%s = %v\n", f[i], f[i+1])
@@ -208,7 +208,7 @@ func (s *Stat) facts(when func(ms int64) string) Facts {
 
 // Text is zkCli's stat block.
 func (s *Stat) Text(w io.Writer) error {
-	_, err := io.WriteString(w, s.facts(javaDate).text())
+	_, err := io.WriteString(w, s.facts(javaDate).Text())
 	return err
 }
 
@@ -234,7 +234,7 @@ func (s *Stat) Human(now time.Time) Answer {
 		t := time.UnixMilli(ms)
 		return t.Format(isoMillis) + " (" + ago(now.Sub(t)) + ")"
 	})
-	return Answer{Words: facts.text(), Grid: facts.grid(), JSON: s}
+	return Answer{Words: facts.Text(), Grid: facts.grid(), JSON: s}
 }
 
 // ago words how long ago something was, in its largest unit. Clocks differ, so

@@ -117,5 +117,54 @@ func CutMiddle(line string, columns, end int) string {
 	return runewidth.Truncate(line, columns-1-Width(tail), "") + "…" + tail
 }
 
+// Wrap breaks a line between words, so that no more than one word of each of its lines
+// is wider than so many columns of a terminal; below 1 they are not known, and it stays.
+// All lines but the first begin with indent.
+func Wrap(line string, columns int, indent string) string {
+	if Width(line) <= columns || columns < 1 {
+		return line
+	}
+	var b strings.Builder
+	at, begun := 0, false // the column, and whether the line has a word
+	for line != "" {
+		word := strings.TrimLeft(line, " ")
+		gap := line[:len(line)-len(word)]
+		if end := strings.IndexByte(word, ' '); end >= 0 {
+			word = word[:end]
+		}
+		line = line[len(gap)+len(word):]
+		if begun && at+len(gap)+Width(word) > columns {
+			b.WriteString("\n")
+			gap, at = indent, 0
+		}
+		b.WriteString(gap + word)
+		at, begun = at+len(gap)+Width(word), true
+	}
+	return b.String()
+}
+
+// WrapText is Wrap for each line of a text. Where a line has two columns, what is broken
+// off goes on in the second.
+func WrapText(text string, columns int) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = Wrap(line, columns, strings.Repeat(" ", hang(line, columns)))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// hang is how far the second column of a line is from its start, or where there is none,
+// or too little room for it, the first one.
+func hang(line string, columns int) int {
+	first := len(line) - len(strings.TrimLeft(line, " "))
+	if gap := strings.Index(line[first:], "  "); gap > 0 {
+		rest := strings.TrimLeft(line[first+gap:], " ")
+		if second := Width(line[:len(line)-len(rest)]); rest != "" && second <= columns/2 {
+			return second
+		}
+	}
+	return first
+}
+
 // Width is how many columns of a terminal a line takes.
 func Width(line string) int { return runewidth.StringWidth(line) }

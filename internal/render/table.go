@@ -77,12 +77,7 @@ func (g Grid) Fit(columns int, steps ...Step) Grid {
 	widths := g.Widths()
 	cuts := make([]func(string, int) string, len(widths))
 	for _, s := range steps {
-		over := -gap - columns
-		for _, w := range widths {
-			if w > 0 {
-				over += w + gap
-			}
-		}
+		over := taken(widths) - columns
 		if over <= 0 {
 			break
 		}
@@ -108,6 +103,19 @@ func (g Grid) Fit(columns int, steps ...Step) Grid {
 		fitted.Rows = append(fitted.Rows, fit(row))
 	}
 	return fitted
+}
+
+// Width is how many columns of a terminal the grid takes, with a gap of two between its own.
+func (g Grid) Width() int { return taken(g.Widths()) }
+
+func taken(widths []int) int {
+	sum := -gap
+	for _, w := range widths {
+		if w > 0 {
+			sum += w + gap
+		}
+	}
+	return sum
 }
 
 // Widths is how many columns of a terminal each column of the grid takes.

@@ -1,9 +1,11 @@
 package unpack
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"io"
 )
 
 // errSnappy is the error of snappy data that is none.
@@ -54,25 +56,71 @@ func unframe(in []byte) (out []byte, err error) {
 // versions.
 const javaHeader = len(javaSnappy) + 8
 
-// unblock reads snappy-java's format: blocks, each behind its length.
-func unblock(in []byte) (out []byte, err error) {
-	if len(in) < javaHeader {
+// unblock reads snappy-java's format.
+func unblock(in []byte) ([]byte, error) {
+	r, err := JavaSnappy(bytes.NewReader(in))
+	if err != nil {
+		return nil, err
+	}
+	out, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if len(out) > limit {
+		return nil, errTooMuch
+	}
+	return out, err
+}
+
+// JavaSnappy reads what snappy-java packs: blocks, each behind its length.
+func JavaSnappy(in io.Reader) (io.Reader, error) {
+	head := make([]byte, javaHeader)
+	if _, err := io.ReadFull(in, head); err != nil || !IsJavaSnappy(head) {
 		return nil, errSnappy
 	}
-	for in = in[javaHeader:]; len(in) > 0; {
-		if len(in) < 4 {
-			return nil, errSnappy
+	return &blocks{r: in}, nil
+}
+
+// IsJavaSnappy tells what snappy-java has packed by its beginning.
+func IsJavaSnappy(b []byte) bool { return bytes.HasPrefix(b, []byte(javaSnappy)) }
+
+// blocks reads block after block.
+type blocks struct {
+	r    io.Reader
+	in   bytes.Buffer
+	out  []byte
+	left []byte // of out
+}
+
+// Read is part of io.Reader.
+func (b *blocks) Read(p []byte) (int, error) {
+	for len(b.left) == 0 {
+		var size [4]byte
+		if _, err := io.ReadFull(b.r, size[:]); err != nil { // io.EOF between blocks is the end
+			return 0, cutShort(err)
 		}
-		n := binary.BigEndian.Uint32(in)
-		if in = in[4:]; uint64(n) > uint64(len(in)) {
-			return nil, errSnappy
+		n := int64(binary.BigEndian.Uint32(size[:]))
+		if n > limit {
+			return 0, errTooMuch
 		}
-		if out, err = appendBlock(out, in[:n]); err != nil {
-			return nil, err
+		b.in.Reset()
+		if _, err := io.CopyN(&b.in, b.r, n); err != nil {
+			return 0, errSnappy
 		}
-		in = in[n:]
+		var err error
+		if b.out, err = appendBlock(b.out[:0], b.in.Bytes()); err != nil {
+			return 0, err
+		}
+		b.left = b.out
 	}
-	return out, nil
+	n := copy(p, b.left)
+	b.left = b.left[n:]
+	return n, nil
+}
+
+// cutShort is what an end within something means.
+func cutShort(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return errSnappy
+	}
+	return err
 }
 
 // appendBlock unpacks one block of snappy: its length, and then literals, and copies of

@@ -1,16 +1,26 @@
-//go:build !unix || aix || solaris
+//go:build (!unix && !windows) || aix || solaris
 
 package userfile
 
-import "os"
+import (
+	"errors"
+	"os"
+)
 
 const noFollow = 0
 
-// Lock always succeeds: there is no flock here, and shells that write at the same
-// moment may disturb each other.
-func Lock(*os.File, bool) (taken bool, err error) { return true, nil }
+// Lock is for systems where a file can be locked.
+func Lock(*os.File, bool) (taken bool, err error) {
+	return false, errors.New("files cannot be locked on this system")
+}
 
 // Unlock has nothing to release.
 func Unlock(*os.File) error { return nil }
 
 func owner(os.FileInfo) (uid uint32, other bool) { return 0, false }
+
+// rename puts the file from, which holds data, in the place of another.
+func rename(from, to string, _ []byte) error { return os.Rename(from, to) }
+
+// SyncDir is for systems that keep the names of files apart from what is in them.
+func SyncDir(string) error { return nil }

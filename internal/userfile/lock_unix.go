@@ -38,3 +38,16 @@ func owner(info os.FileInfo) (uid uint32, other bool) {
 	}
 	return stat.Uid, int(stat.Uid) != os.Geteuid()
 }
+
+// rename puts the file from, which holds data, in the place of another.
+func rename(from, to string, _ []byte) error { return os.Rename(from, to) }
+
+// SyncDir has the names of the files in a folder on the disk, as File.Sync has what is in
+// them.
+func SyncDir(name string) error {
+	dir, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

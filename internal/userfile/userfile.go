@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // Open opens the file at path for reading and writing, or creates it for the user
@@ -41,6 +42,16 @@ func Open(path string, flag int) (*os.File, error) {
 	return f, nil
 }
 
+// Check is an error if what is at path, and was not opened here, could belong to somebody
+// else, as Open has it.
+func Check(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	return check(path, info)
+}
+
 func check(path string, info os.FileInfo) error {
 	switch {
 	case info.Mode().Type() == os.ModeSymlink:
@@ -56,20 +67,52 @@ func check(path string, info os.FileInfo) error {
 	return nil
 }
 
+// A lock that LockSoon takes is held for a moment only, so a longer wait means that its
+// holder was stopped in the middle; a shell must not hang because of that.
+const (
+	lockPatience = 3 * time.Second
+	lockRetry    = 2 * time.Millisecond
+)
+
+// LockSoon takes the lock on an open file for this descriptor alone, and waits for it
+// if need be.
+func LockSoon(f *os.File) error {
+	for end := time.Now().Add(lockPatience); ; time.Sleep(lockRetry) {
+		taken, err := Lock(f, false)
+		switch {
+		case err != nil:
+			return fmt.Errorf("lock %s: %w", f.Name(), err)
+		case taken:
+			return nil
+		case time.Now().After(end):
+			return fmt.Errorf("lock %s: another process has held it for %v", f.Name(), lockPatience)
+		}
+	}
+}
+
 // Replace puts a file in the place of the one at path, or leaves that as it was.
 func Replace(path string, data []byte, mode os.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // for the user alone
 	if err != nil {
-		return err
+		return NamedAs(path, err)
 	}
 	if _, err = f.Write(data); err == nil {
 		err = f.Sync() // or a crash could leave an empty file under the name
 	}
 	if err = errors.Join(err, f.Chmod(mode), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
+		err = rename(f.Name(), path, data)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
+}
+
+// NamedAs is an error of a file that goes by a name of ours until it is whole, with the
+// name that it is to have.
+func NamedAs(path string, err error) error {
+	if e, ok := errors.AsType[*os.PathError](err); ok {
+		return &os.PathError{Op: e.Op, Path: path, Err: e.Err}
+	}
+	return err
 }

@@ -1,0 +1,8 @@
+//go:build !windows
+
+package tty
+
+import "os"
+
+// TakeEscapes is for consoles that are to be asked to take escape sequences.
+func TakeEscapes(*os.File) error { return nil }
