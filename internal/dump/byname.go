@@ -1,0 +1,220 @@
+package dump
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// Two programs keep a tree as one JSON object with the paths as names: zoocreeper, and
+// zk_shell, whose entries have no Stat and no kind.
+type byName struct {
+	w     io.Writer
+	form  Form
+	buf   []byte
+	count int
+}
+
+func (n *byName) begin(Header) error {
+	_, err := io.WriteString(n.w, "{")
+	return err
+}
+
+func (n *byName) znode(z *Znode) error {
+	b := n.buf[:0]
+	if n.count++; n.count > 1 {
+		b = append(b, ',')
+	}
+	b = append(appendString(append(b, '\n'), z.Path), ':')
+	if n.form == Zoocreep {
+		b = appendZoocreeper(b, z)
+	} else {
+		b = appendZkShell(b, z)
+	}
+	n.buf = b
+	_, err := n.w.Write(b)
+	return err
+}
+
+func (n *byName) end(Trailer) error {
+	_, err := io.WriteString(n.w, "\n}\n")
+	return err
+}
+
+// appendZoocreeper writes an entry; its reader wants ephemeralOwner, data and acls.
+func appendZoocreeper(b []byte, z *Znode) []byte {
+	st := z.Stat
+	if st == nil {
+		st = &zk.Stat{}
+	}
+	for i, f := range []struct {
+		name  string
+		value int64
+	}{
+		{"aversion", int64(st.Aversion)}, {"ctime", st.Ctime}, {"cversion", int64(st.Cversion)}, {"czxid", st.Czxid},
+		{"ephemeralOwner", st.EphemeralOwner}, {"mtime", st.Mtime}, {"mzxid", st.Mzxid}, {"pzxid", st.Pzxid}, {"version", int64(st.Version)},
+	} {
+		b = appendNumber(b, i == 0, f.name, f.value)
+	}
+	b = appendBase64(append(b, `,"data":`...), z.Data)
+	b = appendList(append(b, `,"acls":`...), z.ACL, func(b []byte, a zk.ACL) []byte {
+		b = appendString(append(b, `{"id":`...), a.ID)
+		b = appendString(append(b, `,"scheme":`...), a.Scheme)
+		return append(strconv.AppendInt(append(b, `,"perms":`...), int64(a.Perms), 10), '}')
+	})
+	return append(b, '}')
+}
+
+func appendZkShell(b []byte, z *Znode) []byte {
+	b = appendBase64(append(b, `{"content":`...), z.Data)
+	b = appendList(append(b, `,"acls":`...), z.ACL, func(b []byte, a zk.ACL) []byte {
+		b = strconv.AppendInt(append(b, `{"perms":`...), int64(a.Perms), 10)
+		b = appendString(append(b, `,"id":{"scheme":`...), a.Scheme)
+		return append(appendString(append(b, `,"id":`...), a.ID), "}}"...)
+	})
+	return append(b, '}')
+}
+
+// named is an entry of either.
+type named struct {
+	Data    []byte         `json:"data"`
+	Content *[]byte        `json:"content"`
+	ACLs    list[namedACL] `json:"acls"`
+	*stats
+}
+
+// namedACL has an id that is a string, or an object with the scheme in it.
+type namedACL struct {
+	Perms  int32           `json:"perms"`
+	Scheme string          `json:"scheme"`
+	ID     json.RawMessage `json:"id"`
+}
+
+func (a namedACL) acl() (zk.ACL, error) {
+	acl := zk.ACL{Perms: a.Perms, Scheme: a.Scheme}
+	if len(a.ID) == 0 || a.ID[0] != '{' {
+		return acl, json.Unmarshal(a.ID, &acl.ID)
+	}
+	var id struct{ Scheme, ID string }
+	err := json.Unmarshal(a.ID, &id)
+	acl.Scheme, acl.ID = id.Scheme, id.ID
+	return acl, err
+}
+
+// readByName reads such an object. Which program wrote it, its first entry tells.
+func readByName(in *input) (t *Tree, err error) {
+	m := &meter{r: in, left: maxEntry}
+	d := json.NewDecoder(m)
+	if _, err := d.Token(); err != nil {
+		return nil, err
+	}
+	b := newBuilder("", in.file)
+	defer func() {
+		if err != nil {
+			err = errors.Join(jsonCut(err), b.t.Close())
+		}
+	}()
+	for m.left = maxEntry; d.More(); m.left = maxEntry {
+		token, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		path, _ := token.(string) // it is a name
+		var raw json.RawMessage
+		if err := d.Decode(&raw); err != nil {
+			return nil, err
+		}
+		z, form, err := readNamed(path, raw)
+		if err == nil && b.t.Form != "" && form != b.t.Form {
+			err = errors.New("is not in the form of those before it")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", shorten(path), err)
+		}
+		b.t.Form = form
+		if err := b.add(z); err != nil {
+			return nil, err
+		}
+	}
+	if err := endJSON(d, m); err != nil {
+		return nil, err
+	}
+	if t, err = b.done(true); err == nil {
+		t.Header.Root = t.Root()
+	}
+	return t, err
+}
+
+func readNamed(path string, raw []byte) (*Znode, Form, error) {
+	var fields struct{ ACLs, Data, Content, EphemeralOwner json.RawMessage }
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return nil, "", errors.New("it is no entry of a znode")
+	}
+	form := Zoocreep
+	if fields.Content != nil {
+		form = ZkShell
+	}
+	if fields.ACLs == nil || form == Zoocreep && (fields.Data == nil || fields.EphemeralOwner == nil) {
+		return nil, "", errors.New("it has neither what zoocreeper writes, nor what zk_shell does")
+	}
+	e := named{stats: &stats{}}
+	if err := json.Unmarshal(raw, &e); err != nil {
+		return nil, "", err
+	}
+	z := &Znode{Path: path, Data: e.Data}
+	if e.Content != nil {
+		z.Data = *e.Content
+	}
+	for _, a := range e.ACLs { // without any, the list is unknown
+		acl, err := a.acl()
+		if err != nil {
+			return nil, "", fmt.Errorf("its access control list: %w", err)
+		}
+		z.ACL = append(z.ACL, acl)
+	}
+	if form == Zoocreep {
+		z.Stat = (*zk.Stat)(e.stats)
+		z.Kind, z.TTL = kindOf(z.Stat.EphemeralOwner)
+	}
+	return z, form, nil
+}
+
+// meter bounds how much of a file stands for one znode: a decoder has it in memory.
+type meter struct {
+	r    io.Reader
+	left int
+}
+
+// Read is part of io.Reader.
+func (m *meter) Read(p []byte) (int, error) {
+	if m.left <= 0 {
+		return 0, fmt.Errorf("a single znode takes more than %d bytes", maxEntry)
+	}
+	n, err := m.r.Read(p[:min(len(p), m.left)])
+	m.left -= n
+	return n, err
+}
+
+// endJSON reads what closes a value, behind which nothing follows.
+func endJSON(d *json.Decoder, m *meter) error {
+	if _, err := d.Token(); err != nil {
+		return err
+	}
+	m.left = maxEntry
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("there is more behind its end")
+	}
+	return nil
+}
+
+// jsonCut makes out what the end of a file in the middle means.
+func jsonCut(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

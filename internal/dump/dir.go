@@ -1,0 +1,207 @@
+package dump
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// A folder has tree.json, which is our own form but that it has the SHA-256 of data in
+// their place, behind a line that says so; and below data a folder for each znode, with
+// its data, if it has any, in a file named content.
+const (
+	dirTree = "tree.json"
+	dirMark = `{"zksh":"dir","version":1}` + "\n"
+	dirData = "data"
+	dirFile = "content"
+)
+
+// folder writes it.
+type folder struct {
+	root  *os.Root
+	tree  *os.File
+	out   *bufio.Writer
+	lines *lines
+}
+
+// createDir begins a folder, which gets its name at the end.
+func createDir(name string, h Header) (*Writer, error) {
+	if left, err := os.ReadDir(name); err == nil && len(left) > 0 {
+		return nil, fmt.Errorf("%s is there already, and not empty", name)
+	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	temp, err := os.MkdirTemp(filepath.Dir(filepath.Clean(name)), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return nil, err
+	}
+	f, err := beginFolder(temp)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(temp))
+	}
+	d := &Writer{enc: f, out: f.out}
+	d.abort = func() error { return errors.Join(f.close(), os.RemoveAll(temp)) }
+	d.close = func() error {
+		err := errors.Join(f.tree.Sync(), f.close())
+		if err == nil {
+			err = os.Rename(temp, name)
+		}
+		if err != nil {
+			return errors.Join(err, os.RemoveAll(temp))
+		}
+		return nil
+	}
+	if err := f.begin(h); err != nil {
+		return nil, errors.Join(err, d.abort())
+	}
+	return d, nil
+}
+
+func beginFolder(name string) (*folder, error) {
+	root, err := os.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := root.OpenFile(dirTree, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	out := bufio.NewWriter(tree)
+	return &folder{root, tree, out, newLines(out)}, nil
+}
+
+func (f *folder) close() error { return errors.Join(f.tree.Close(), f.root.Close()) }
+
+func (f *folder) begin(h Header) error {
+	if _, err := f.out.WriteString(dirMark); err != nil {
+		return err
+	}
+	return f.lines.begin(h)
+}
+
+func (f *folder) znode(z *Znode) error {
+	listed := *z
+	if z.Data != nil {
+		sum := sha256.Sum256(z.Data)
+		listed.Data = sum[:]
+		if err := f.write(z); err != nil {
+			return fmt.Errorf("%s: %w", z.Path, err)
+		}
+	}
+	return f.lines.znode(&listed)
+}
+
+func (f *folder) write(z *Znode) error {
+	name := fileOf(z.Path)
+	if err := f.root.MkdirAll(path.Dir(name), 0o700); err != nil {
+		return err
+	}
+	file, err := f.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return errors.New("this file system does not tell its name from another one")
+	}
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(z.Data)
+	return errors.Join(err, file.Close())
+}
+
+func (f *folder) end(t Trailer) error { return f.lines.end(t) }
+
+// fileOf is where the data of a znode are. What file systems do not like in names, and
+// what stands for something else here, is escaped as in URLs.
+func fileOf(znode string) string {
+	name := dirData
+	for part := range strings.SplitSeq(strings.Trim(znode, "/"), "/") {
+		if part == "" {
+			continue
+		}
+		var b strings.Builder
+		for i, c := range []byte(part) {
+			if strings.IndexByte(`%<>:"\|?*`, c) >= 0 || i == 0 && c == '.' || i == 0 && part == dirFile || i == len(part)-1 && (c == '.' || c == ' ') {
+				fmt.Fprintf(&b, "%%%02X", c)
+			} else {
+				b.WriteByte(c)
+			}
+		}
+		name = path.Join(name, b.String())
+	}
+	return path.Join(name, dirFile)
+}
+
+// readDir reads it.
+func readDir(ctx context.Context, name string) (t *Tree, err error) {
+	root, err := os.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	tree, err := root.Open(dirTree)
+	if err != nil {
+		return nil, errors.New("it is a folder, but none that export has written: it has no " + dirTree)
+	}
+	defer func() { err = errors.Join(err, tree.Close()) }()
+	file := &counted{ctx: ctx, r: tree}
+	r := newBuffered(file)
+	if mark, err := r.ReadString('\n'); err != nil || mark != dirMark {
+		return nil, errors.New(dirTree + " is none of a folder that this zksh knows")
+	}
+	listed, err := readLines(&input{r, file})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dirTree, err)
+	}
+	defer func() { err = errors.Join(err, listed.Close()) }()
+	b := newBuilder(Dir, file)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.t.Close())
+		}
+	}()
+	b.t.Header, b.t.Trailer = listed.Header, listed.Trailer
+	for z, err := range listed.Znodes(listed.Root()) {
+		if err == nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		if err == nil && z.Data != nil {
+			z.Data, err = readContent(root, fileOf(z.Path), z.Data)
+		}
+		if err == nil {
+			err = b.add(z)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return b.done(false)
+}
+
+// readContent reads the data of a znode, which have the checksum.
+func readContent(root *os.Root, name string, want []byte) ([]byte, error) {
+	info, err := root.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", name)
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxData+1))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	if sum := sha256.Sum256(data); string(sum[:]) != string(want) {
+		return nil, fmt.Errorf("%s is not as it was exported", name)
+	}
+	return data, nil
+}

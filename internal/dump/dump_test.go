@@ -1,0 +1,234 @@
+package dump
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/google/go-cmp/cmp"
+)
+
+// sample is a tree with all that is hard to keep, in the order of a walk.
+func sample() []*Znode {
+	open := zk.WorldACL(zk.PermAll)
+	at := func(z Znode, children int32) *Znode {
+		z.Stat = &zk.Stat{
+			Czxid: 0x100000001, Mzxid: 0x100000002, Ctime: 1700000000001, Mtime: 1700000000002, Version: 3, Cversion: 4, Aversion: 5,
+			DataLength: int32(len(z.Data)), NumChildren: children, Pzxid: 0x100000003,
+		}
+		if z.ACL == nil {
+			z.ACL = open
+		}
+		return &z
+	}
+	eph := at(Znode{Path: "/app/eph", Kind: Ephemeral, Data: []byte("mine")}, 0)
+	eph.Stat.EphemeralOwner = 0x100200300400500
+	return []*Znode{
+		at(Znode{Path: "/app"}, 9),
+		at(Znode{Path: "/app/%2F %", Data: []byte{}}, 0),
+		at(Znode{Path: "/app/.hidden", Data: []byte("x")}, 0),
+		at(Znode{Path: "/app/a b", Data: []byte("line\nline\ttab\x00\xff\xfe")}, 1),
+		at(Znode{Path: "/app/a b/content", Data: []byte("\"quoted\"")}, 0),
+		at(Znode{Path: "/app/a\"b'c\\d", Data: bytes.Repeat([]byte{0, 1, 254, 255}, 1<<18)}, 0),
+		at(Znode{Path: "/app/big", Data: []byte("null")}, 0),
+		at(Znode{Path: "/app/container", Kind: Container}, 0),
+		eph,
+		at(Znode{Path: "/app/ttl", Kind: TTL, TTL: 90 * time.Second, ACL: []zk.ACL{
+			{Perms: zk.PermRead, Scheme: "ip", ID: "10.0.0.0/8"},
+			{Perms: zk.PermAll, Scheme: "digest", ID: "user:b64+/=="},
+			{Perms: 31, Scheme: "sasl", ID: "kafka/host@REALM"},
+			{Perms: 31, Scheme: "x509", ID: `CN="a,b",O=ü`},
+		}}, 0),
+		at(Znode{Path: "/app/配置", Data: []byte("值")}, 0),
+	}
+}
+
+// written is a dump of these znodes.
+func written(t testing.TB, form Form, znodes []*Znode) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := NewWriter(&b, form, Header{Root: znodes[0].Path, Server: "zk1:2181", Zxid: 0x100000002, Time: time.UnixMilli(1700000001000)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, z := range znodes {
+		if err := w.Write(z); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(Trailer{Zxid: 0x100000009}); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// all are the znodes of a tree.
+func all(t testing.TB, tree *Tree) []*Znode {
+	t.Helper()
+	var znodes []*Znode
+	for z, err := range tree.Znodes(tree.Root()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		znodes = append(znodes, z)
+	}
+	return znodes
+}
+
+// differences tell null from empty.
+func differences(want, got []*Znode) string {
+	return cmp.Diff(want, got, cmp.Comparer(func(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) }))
+}
+
+func read(t testing.TB, b []byte) *Tree {
+	t.Helper()
+	tree, err := Read(t.Context(), bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := tree.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return tree
+}
+
+func TestLines(t *testing.T) {
+	tree := read(t, written(t, Lines, sample()))
+	if diff := differences(sample(), all(t, tree)); diff != "" {
+		t.Error(diff)
+	}
+	want := Header{Root: "/app", Server: "zk1:2181", Zxid: 0x100000002, Time: time.UnixMilli(1700000001000).UTC()}
+	if diff := cmp.Diff(want, tree.Header); diff != "" {
+		t.Error(diff)
+	}
+	if tree.Trailer.Zxid != 0x100000009 || tree.Len() != len(sample()) {
+		t.Errorf("%+v, %d znodes", tree.Trailer, tree.Len())
+	}
+	if names, _ := tree.Names("/app/a b"); !slices.Equal(names, []string{"content"}) {
+		t.Errorf("the children of /app/a b are %q", names)
+	}
+	if below, is := tree.Has("/app"); below != len(sample())-1 || !is {
+		t.Errorf("%d below /app", below)
+	}
+	if z, err := tree.Znode("/app/none", true); err != ErrNone {
+		t.Errorf("%v, %v", z, err)
+	}
+}
+
+// A dump of which a bit was changed, or a part is missing, is refused.
+func TestDamagedLines(t *testing.T) {
+	small := sample()[6:9]
+	small = append([]*Znode{sample()[0]}, small...)
+	whole := written(t, Lines, small)
+	refused := func(what string, b []byte) {
+		t.Helper()
+		tree, err := Read(t.Context(), bytes.NewReader(b))
+		if err == nil {
+			t.Errorf("%s: %d znodes", what, tree.Len())
+		}
+	}
+	for i := range whole {
+		b := bytes.Clone(whole)
+		b[i] ^= 1 << (i % 8)
+		refused("a changed bit", b)
+		refused("cut", whole[:i])
+	}
+	refused("one byte more", append(bytes.Clone(whole), '\n'))
+	lines := bytes.SplitAfter(whole, []byte("\n"))
+	for i := range lines[:len(lines)-1] {
+		refused("a line less", bytes.Join(slices.Delete(slices.Clone(lines), i, i+1), nil))
+	}
+}
+
+// Dumps behind each other are one tree, in which the first that has a znode says what it
+// was. One that was cut short is told from those before.
+func TestLinesBehindEachOther(t *testing.T) {
+	one := written(t, Lines, []*Znode{{Path: "/a/x", Data: []byte("old")}})
+	two := written(t, Lines, []*Znode{{Path: "/a", Data: []byte("a")}, {Path: "/a/x", Data: []byte("new")}, {Path: "/a/x/y"}})
+	other := written(t, Lines, []*Znode{{Path: "/b/c"}})
+	all := slices.Concat(one, two, other)
+	tree, err := Read(t.Context(), bytes.NewReader(all))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.Close()
+	var got []string
+	for z, err := range tree.Znodes("/") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, z.Path+"="+string(z.Data))
+	}
+	if want := []string{"/=", "/a=a", "/a/x=old", "/a/x/y=", "/b=", "/b/c="}; !slices.Equal(got, want) || madeUp(tree) != 2 {
+		t.Errorf("%q, %d made up; want %q", got, madeUp(tree), want)
+	}
+	for i := len(one) + len(two) + 1; i < len(all); i++ {
+		_, err := Read(t.Context(), bytes.NewReader(all[:i]))
+		if err == nil || !strings.Contains(err.Error(), "head -n 10 ") {
+			t.Fatalf("cut at %d: %v", i, err)
+		}
+	}
+}
+
+func TestCreate(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"plain.json", "packed.json.gz"} {
+		name = filepath.Join(dir, name)
+		w, err := Create(name, Lines, Header{Root: "/app"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, z := range sample() {
+			if err := w.Write(z); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := os.Stat(name); !os.IsNotExist(err) {
+			t.Errorf("half of a dump has its name: %v", err)
+		}
+		if err := w.Close(Trailer{}); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(name)
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%v, %v", info, err)
+		}
+		tree, err := Open(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := differences(sample(), all(t, tree)); diff != "" {
+			t.Error(diff)
+		}
+		if err := tree.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	w, err := Create(filepath.Join(dir, "never"), Lines, Header{Root: "/app"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Abort(); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
+		t.Errorf("%v, %v", left, err)
+	}
+}
+
+func TestOrder(t *testing.T) {
+	want := strings.Fields("/ /a /a/b /a/b/c /a/c /a! /a-b /a-b/x /aa")
+	got := slices.Clone(want)
+	slices.Reverse(got)
+	slices.SortFunc(got, InOrder)
+	if !slices.Equal(got, want) {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,222 @@
+package dump
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/google/go-cmp/cmp"
+)
+
+// Every form gives back what it keeps.
+func TestForms(t *testing.T) {
+	for _, name := range Written() {
+		form := Form(name)
+		file := filepath.Join(t.TempDir(), "dump")
+		var want []*Znode
+		w, err := Create(file, form, Header{Root: "/app"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, z := range sample() {
+			if z.Kind == Ephemeral && !form.TellsEphemeral() {
+				continue
+			}
+			if err := w.Write(z); err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, kept(form, z))
+		}
+		if err := w.Close(Trailer{}); err != nil {
+			t.Fatal(err)
+		}
+		tree, err := Open(t.Context(), file)
+		if err != nil {
+			t.Fatalf("%s: %v", form, err)
+		}
+		if diff := differences(want, all(t, tree)); diff != "" || tree.Form != form || tree.Header.Root != "/app" {
+			t.Errorf("%s, %q of %q: %s", form, tree.Form, tree.Header.Root, diff)
+		}
+		if err := tree.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// kept is what a form keeps of a znode.
+func kept(form Form, z *Znode) *Znode {
+	if form == Lines || form == Dir {
+		return z
+	}
+	if z.Kind != Ephemeral {
+		z.Kind, z.TTL = Persistent, 0
+	}
+	if form == Zoocreep {
+		return z
+	}
+	z.Stat = nil
+	if form == Navigator && z.Data == nil {
+		z.Data = []byte{}
+	}
+	return z
+}
+
+// The entries of zoocreeper and zk_shell, as others read them.
+func TestOthersRead(t *testing.T) {
+	var creeper map[string]struct {
+		EphemeralOwner *int64  `json:"ephemeralOwner"`
+		Data           *string `json:"data"`
+		Mzxid          int64   `json:"mzxid"`
+		ACLs           []struct {
+			ID, Scheme string
+			Perms      int32
+		} `json:"acls"`
+	}
+	var shell map[string]struct {
+		Content *string `json:"content"`
+		ACLs    []struct {
+			Perms int32
+			ID    struct{ Scheme, ID string }
+		} `json:"acls"`
+	}
+	for form, into := range map[Form]any{Zoocreep: &creeper, ZkShell: &shell} {
+		if err := json.Unmarshal(written(t, form, sample()), into); err != nil {
+			t.Fatal(form, err)
+		}
+	}
+	for _, z := range sample() {
+		c, s := creeper[z.Path], shell[z.Path]
+		var aclC, aclS []zk.ACL
+		for _, a := range c.ACLs {
+			aclC = append(aclC, zk.ACL{Perms: a.Perms, Scheme: a.Scheme, ID: a.ID})
+		}
+		for _, a := range s.ACLs {
+			aclS = append(aclS, zk.ACL{Perms: a.Perms, Scheme: a.ID.Scheme, ID: a.ID.ID})
+		}
+		if diff := cmp.Diff(z.ACL, aclC) + cmp.Diff(z.ACL, aclS); diff != "" {
+			t.Errorf("%s: %s", z.Path, diff)
+		}
+		if c.EphemeralOwner == nil || *c.EphemeralOwner != z.Stat.EphemeralOwner || c.Mzxid != z.Stat.Mzxid {
+			t.Errorf("%s: %+v", z.Path, c)
+		}
+		for _, text := range []*string{c.Data, s.Content} {
+			if (text == nil) != (z.Data == nil) {
+				t.Fatalf("%s: %v", z.Path, text)
+			}
+			if text == nil {
+				continue
+			}
+			if data, err := base64.StdEncoding.DecodeString(*text); err != nil || !bytes.Equal(data, z.Data) {
+				t.Errorf("%s: %q, %v", z.Path, data, err)
+			}
+		}
+	}
+}
+
+// What others write, in other orders and layouts.
+func TestOthersWrote(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"zk_shell": {`{
+    "/a/b/c": {"content": "eA==", "acls": [{"perms": 31, "id": {"scheme": "world", "id": "anyone"}}]},
+    "/a/b": {"acls": [], "content": null}, "/a/d": {"acls": [], "content": ""}
+}`, "/a= /a/b= /a/b/c=x /a/d= 1"},
+		"zoocreeper": {`{"/":{"aversion":0,"ephemeralOwner":0,"data":null,"acls":[]},"/z!":{"ephemeralOwner":0,"data":"eA==","acls":[]},"/z":{"ephemeralOwner":72057594037927936,"data":"eQ==","acls":[{"id":"anyone","scheme":"world","perms":31}]}}`, "/= /z=y /z!=x 0"},
+		"ZooNavigator": {`[{"h":{"acl":[{"id":"anyone","scheme":"world","permissions":["read","admin"]}],"path":"/a/x","data":"eA=="},"t":[{"t":[],"h":{"acl":[],"path":"/a/x/y","data":""}}]},
+{"h":{"acl":[],"path":"/a/w","data":"dw=="},"t":[]}]`, "/a= /a/w=w /a/x=x /a/x/y= 1"},
+	} {
+		tree := read(t, []byte(c.text))
+		var got []string
+		for _, z := range all(t, tree) {
+			got = append(got, z.Path+"="+string(z.Data))
+		}
+		if text := strings.Join(got, " ") + " " + string(rune('0'+madeUp(tree))); text != c.want {
+			t.Errorf("%s: %s; want %s", name, text, c.want)
+		}
+	}
+}
+
+// Whatever is cut short, or is no dump, is refused with a reason.
+func TestRefused(t *testing.T) {
+	small := []*Znode{{Path: "/a", Data: []byte("x"), ACL: zk.WorldACL(31)}, {Path: "/a/b", ACL: zk.WorldACL(31)}, {Path: "/a/b/c"}}
+	for _, form := range []Form{Zoocreep, ZkShell, Navigator} {
+		whole := bytes.TrimSpace(written(t, form, small))
+		for i := range whole {
+			if tree, err := Read(t.Context(), bytes.NewReader(whole[:i])); err == nil {
+				t.Errorf("%s cut at %d: %d znodes", form, i, tree.Len())
+			}
+		}
+		if _, err := Read(t.Context(), bytes.NewReader(append(whole, whole...))); err == nil {
+			t.Errorf("%s twice", form)
+		}
+	}
+	for text, want := range map[string]string{
+		"":                                     "it is empty",
+		"hello":                                "it is no dump",
+		"{}":                                   "it has no znodes",
+		"[]":                                   "it has no znodes",
+		"[[]]":                                 "it has no trees",
+		`["h"]`:                                "it has no trees",
+		`[{"h":1}]`:                            "cannot unmarshal",
+		`{"/a":{}}`:                            "it has neither what zoocreeper writes",
+		`{"a":{"content":"","acls":[]}}`:       "cannot be the path of a znode",
+		`{"/a/../b":{"content":"","acls":[]}}`: "relative paths",
+		`{"/a":{"content":"","acls":[]},"/a":{"content":"","acls":[]}}`:                 "/a is there twice",
+		`{"/a":{"content":"","acls":[]},"/b":{"data":"","ephemeralOwner":0,"acls":[]}}`: "not in the form of those before",
+		"ZKLG\x00\x00\x00\x02":                                 "it is a log of transactions",
+		"ZKSN\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00\x00": "version 3",
+	} {
+		_, err := Read(t.Context(), strings.NewReader(text))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40q: %v; want %q", text, err, want)
+		}
+	}
+}
+
+// A folder is refused once one of its files has been changed.
+func TestChangedDir(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "dir")
+	w, err := Create(dir, Dir, Header{Root: "/a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Write(&Znode{Path: "/a", Data: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(Trailer{}); err != nil {
+		t.Fatal(err)
+	}
+	content := filepath.Join(dir, "data", "a", "content")
+	for _, change := range []func() error{
+		func() error { return os.WriteFile(content, []byte("y"), 0o600) },
+		func() error { return os.Remove(content) },
+		func() error { return os.Symlink("/etc/passwd", content) },
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(t.Context(), dir); err == nil {
+			t.Error("a changed folder was read")
+		}
+	}
+	if _, err := Create(dir, Dir, Header{}); err == nil || !strings.Contains(err.Error(), "not empty") {
+		t.Error(err)
+	}
+	if _, err := Open(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), "no tree.json") {
+		t.Error(err)
+	}
+}
+
+// madeUp is how many znodes of a tree were not in its file.
+func madeUp(t *Tree) (n int) {
+	for _, z := range t.nodes {
+		if z.at < 0 {
+			n++
+		}
+	}
+	return n
+}

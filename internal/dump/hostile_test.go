@@ -1,0 +1,196 @@
+package dump
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/internal/jute"
+)
+
+// repeated is text many times over, without being in memory.
+func repeated(text string, n int) io.Reader {
+	return io.LimitReader(&endless{text: text}, int64(len(text)*n))
+}
+
+type endless struct {
+	text string
+	at   int
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = e.text[e.at]
+		e.at = (e.at + 1) % len(e.text)
+	}
+	return len(p), nil
+}
+
+// packed is gzipped.
+func packed(t *testing.T, parts ...io.Reader) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := io.Copy(w, io.MultiReader(parts...)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// summed are lines with their checksum behind.
+func summed(lines string) string {
+	return lines + fmt.Sprintf("{\"sha256\":\"%x\"}\n", sha256.Sum256([]byte(lines)))
+}
+
+const headLine = `{"zksh":"dump","version":1,"root":"/a","time":"2024-01-01T00:00:00Z"}` + "\n"
+
+// Small files that stand for much are refused before they fill the memory.
+func TestSmallFilesThatStandForMuch(t *testing.T) {
+	deep := func(n int) string { return strings.Repeat("/a", n) }
+	many := func(head string, name func(i int) string, n int) io.Reader {
+		r, w := io.Pipe()
+		go func() { // ends with the last one, or the reader
+			_, err := io.WriteString(w, head)
+			for i := 0; i < n && err == nil; i++ {
+				_, err = io.WriteString(w, name(i))
+			}
+			_ = w.CloseWithError(err)
+		}()
+		return r
+	}
+	snapshot := jute.Encoder{B: []byte("ZKSN")}
+	snapshot.Int(2)
+	snapshot.Long(0)
+	snapshot.Int(0, 1<<30)
+	var lists jute.Encoder
+	lists.Long(0)
+	lists.Int(1, 31)
+	lists.String("world")
+	lists.String("anyone")
+	list := string(lists.B)
+	for name, b := range map[string][]byte{
+		"entries of an ACL": packed(t, strings.NewReader(headLine+`{"path":"/a","kind":"persistent","data":null,"stat":null,"acl":[{}`),
+			repeated(",{}", 2_000_000), strings.NewReader("]}\n")),
+		"words of what was left out": packed(t, strings.NewReader(headLine+`{"end":{"znodes":0,"unread":[""`), repeated(`,""`, 2_000_000), strings.NewReader("]}}\n")),
+		"fields of an entry":         packed(t, many(`{"/a":{"acls":[],"content":null`, func(i int) string { return fmt.Sprintf(`,"%x":0`, i) }, 1_000_000), strings.NewReader("}}")),
+		"a deep path":                []byte(`{"` + deep(400_000) + `":{"content":"","acls":[]}}`),
+		"deep paths": packed(t, many(`{"/x":{"content":"","acls":[]}`, func(i int) string {
+			return fmt.Sprintf(`,"/%d%s":{"content":"","acls":[]}`, i, deep(9000))
+		}, 100), strings.NewReader("}")),
+		"nesting":      packed(t, strings.NewReader("["), repeated(`{"t":[`, 2_000_000)),
+		"paths":        packed(t, many("{", func(i int) string { return fmt.Sprintf(`"/%01000d":{"content":null,"acls":[]},`, i) }, 100_000)),
+		"lists":        packed(t, bytes.NewReader(snapshot.B), repeated("\x00\x00\x00\x00"+list[4:], 2_000_000)),
+		"a list's own": packed(t, bytes.NewReader(snapshot.B), strings.NewReader(list[:8]+"\x7f\xff\xff\xff"), repeated(list[12:], 2_000_000)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			most := peak(t, func() {
+				tree, err := Read(t.Context(), bytes.NewReader(b))
+				if err == nil {
+					err = tree.Close()
+				} else if errors.Is(err, io.ErrUnexpectedEOF) || strings.Contains(err.Error(), "cut short") {
+					t.Errorf("it was read to its end: %v", err)
+				}
+				if err == nil != (name == "fields of an entry") {
+					t.Errorf("it ended with %v", err)
+				}
+			})
+			if most > 64<<20+roomPerByte*uint64(len(b)) {
+				t.Errorf("%d bytes took %d MiB", len(b), most>>20)
+			}
+		})
+	}
+}
+
+// peak is about how much memory doing something takes at a time.
+func peak(t *testing.T, do func()) uint64 {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.GC()
+	debug.FreeOSMemory()
+	runtime.ReadMemStats(&before)
+	defer debug.SetGCPercent(debug.SetGCPercent(10))
+	done := make(chan struct{})
+	go func() { defer close(done); do() }()
+	most := uint64(0)
+	for {
+		runtime.ReadMemStats(&after)
+		if after.HeapAlloc > before.HeapAlloc {
+			most = max(most, after.HeapAlloc-before.HeapAlloc)
+		}
+		select {
+		case <-done:
+			return most
+		default:
+			time.Sleep(time.Millisecond) // between two looks
+		}
+	}
+}
+
+// What blocks, and what is long, ends with its context.
+func TestReadIsCancelled(t *testing.T) {
+	why := errors.New("enough")
+	blocked, w := io.Pipe()
+	defer w.Close()
+	for name, in := range map[string]io.Reader{
+		"blocked": blocked,
+		"endless": io.MultiReader(strings.NewReader(`[`), &endless{text: `{"h":{"path":"/a"},"t":[]},`}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			if name == "blocked" {
+				cancel(why)
+			} else {
+				in = io.TeeReader(in, after(1<<20, func() { cancel(why) }))
+			}
+			if _, err := Read(ctx, in); !errors.Is(err, why) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	if _, err := Open(ctx, filepath.Join(t.TempDir(), "none")); err == nil {
+		t.Error("opened")
+	}
+}
+
+// after calls do once so many bytes have been written.
+func after(n int, do func()) io.Writer { return &afterWriter{n, do} }
+
+type afterWriter struct {
+	n  int
+	do func()
+}
+
+func (a *afterWriter) Write(p []byte) (int, error) {
+	if a.n -= len(p); a.n < 0 {
+		a.do()
+	}
+	return len(p), nil
+}
+
+// What could not be read when a file was made is remembered, in all of its parts.
+func TestLacks(t *testing.T) {
+	whole := written(t, Lines, []*Znode{{Path: "/a"}})
+	if err := read(t, whole).Lacks(); err != nil {
+		t.Error(err)
+	}
+	part := summed(headLine + `{"path":"/a","kind":"persistent","data":null,"acl":null,"stat":null}` + "\n" +
+		`{"end":{"znodes":1,"unread":["NoAuth: /a/b"],"missed":2}}` + "\n")
+	if err := read(t, []byte(string(whole)+part)).Lacks(); err == nil || !strings.Contains(err.Error(), "2 znodes") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,351 @@
+package dump
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// Our own form is a line of JSON for the header, one for each znode, one that says how it
+// ended, and one with the checksum of all lines before it.
+type header struct {
+	Mark    string       `json:"zksh"` // "dump"
+	Version int          `json:"version"`
+	Root    string       `json:"root"`
+	Server  string       `json:"server,omitempty"`
+	Zxid    int64        `json:"zxid,omitempty"`
+	Time    time.Time    `json:"time"`
+	LeftOut list[string] `json:"left_out,omitempty"`
+}
+
+// list is one in a line that is small, but for a znode's data.
+type list[T any] []T
+
+// maxList is how many bytes stand for one.
+const maxList = 1 << 20
+
+// UnmarshalJSON is for JSON.
+func (l *list[T]) UnmarshalJSON(b []byte) error {
+	if len(b) > maxList {
+		return fmt.Errorf("a list takes %d bytes", len(b))
+	}
+	return json.Unmarshal(b, (*[]T)(l))
+}
+
+const (
+	linesMark    = "dump"
+	linesVersion = 1
+)
+
+// record is a line of a znode, or the last one.
+type record struct {
+	Path *string     `json:"path"`
+	Kind Kind        `json:"kind"`
+	TTL  int64       `json:"ttl_ms"`
+	Data []byte      `json:"data"`
+	ACL  list[entry] `json:"acl"`
+	Stat *stats      `json:"stat"`
+
+	End *trailer `json:"end"`
+}
+
+type trailer struct {
+	Znodes int          `json:"znodes"`
+	Zxid   int64        `json:"zxid,omitempty"`
+	Fuzzy  int          `json:"fuzzy,omitempty"` // znodes that changed after the start
+	Unread list[string] `json:"unread,omitempty"`
+	Missed int          `json:"missed,omitempty"`
+}
+
+// sumLine is the last line.
+func sumLine(sum hash.Hash) string { return fmt.Sprintf("{\"sha256\":\"%x\"}\n", sum.Sum(nil)) }
+
+type entry struct {
+	Scheme string `json:"scheme"`
+	ID     string `json:"id"`
+	Perms  int32  `json:"perms"`
+}
+
+type stats struct {
+	Czxid          int64 `json:"czxid"`
+	Mzxid          int64 `json:"mzxid"`
+	Ctime          int64 `json:"ctime"`
+	Mtime          int64 `json:"mtime"`
+	Version        int32 `json:"version"`
+	Cversion       int32 `json:"cversion"`
+	Aversion       int32 `json:"aversion"`
+	EphemeralOwner int64 `json:"ephemeralOwner"`
+	DataLength     int32 `json:"dataLength"`
+	NumChildren    int32 `json:"numChildren"`
+	Pzxid          int64 `json:"pzxid"`
+}
+
+// lines writes it.
+type lines struct {
+	w     io.Writer
+	sum   hash.Hash
+	buf   []byte
+	start int64
+	count int
+	fuzzy int
+}
+
+func newLines(w io.Writer) *lines { return &lines{w: w, sum: sha256.New()} }
+
+func (l *lines) line(b []byte) error {
+	l.sum.Write(b)
+	_, err := l.w.Write(b)
+	return err
+}
+
+func (l *lines) begin(h Header) error {
+	l.start = h.Zxid
+	b, err := json.Marshal(header{linesMark, linesVersion, h.Root, h.Server, h.Zxid, h.Time.UTC(), h.LeftOut})
+	if err != nil {
+		return err
+	}
+	return l.line(append(b, '\n'))
+}
+
+func (l *lines) znode(z *Znode) error {
+	l.count++
+	if st := z.Stat; st != nil && l.start > 0 && max(st.Czxid, st.Mzxid, st.Pzxid) > l.start {
+		l.fuzzy++
+	}
+	l.buf = appendZnode(l.buf[:0], z)
+	return l.line(l.buf)
+}
+
+// appendZnode writes a znode's line, as recordReader reads it.
+func appendZnode(b []byte, z *Znode) []byte {
+	b = appendString(append(b, `{"path":`...), z.Path)
+	b = appendString(append(b, `,"kind":`...), z.Kind.String())
+	if z.Kind == TTL {
+		b = strconv.AppendInt(append(b, `,"ttl_ms":`...), z.TTL.Milliseconds(), 10)
+	}
+	b = appendBase64(append(b, `,"data":`...), z.Data)
+	b = appendACL(append(b, `,"acl":`...), z.ACL)
+	b = appendStat(append(b, `,"stat":`...), z.Stat)
+	return append(b, "}\n"...)
+}
+
+func (l *lines) end(t Trailer) error {
+	b, err := json.Marshal(map[string]trailer{
+		"end": {l.count, t.Zxid, l.fuzzy, t.Unread, t.Missed},
+	})
+	if err == nil {
+		err = l.line(append(b, '\n'))
+	}
+	if err == nil {
+		_, err = io.WriteString(l.w, sumLine(l.sum))
+	}
+	return err
+}
+
+func appendBase64(b, data []byte) []byte {
+	if data == nil {
+		return append(b, "null"...)
+	}
+	b = base64.StdEncoding.AppendEncode(append(b, '"'), data)
+	return append(b, '"')
+}
+
+func appendACL(b []byte, acl []zk.ACL) []byte {
+	if acl == nil {
+		return append(b, "null"...)
+	}
+	return appendList(b, acl, func(b []byte, a zk.ACL) []byte {
+		b = appendString(append(b, `{"scheme":`...), a.Scheme)
+		b = appendString(append(b, `,"id":`...), a.ID)
+		return append(strconv.AppendInt(append(b, `,"perms":`...), int64(a.Perms), 10), '}')
+	})
+}
+
+// appendList writes a JSON array.
+func appendList[T any](b []byte, all []T, one func([]byte, T) []byte) []byte {
+	b = append(b, '[')
+	for i, x := range all {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = one(b, x)
+	}
+	return append(b, ']')
+}
+
+func appendStat(b []byte, st *zk.Stat) []byte {
+	if st == nil {
+		return append(b, "null"...)
+	}
+	open := byte('{')
+	for _, f := range statFields {
+		value := int64(0)
+		if f.long != nil {
+			value = *f.long(st)
+		} else {
+			value = int64(*f.int(st))
+		}
+		b = strconv.AppendInt(append(append(b, open), f.mark...), value, 10)
+		open = ','
+	}
+	return append(b, '}')
+}
+
+// appendNumber writes a field of an object, which begins with the first.
+func appendNumber(b []byte, first bool, name string, value int64) []byte {
+	open := `,"`
+	if first {
+		open = `{"`
+	}
+	b = append(append(append(b, open...), name...), `":`...)
+	return strconv.AppendInt(b, value, 10)
+}
+
+// appendString writes a JSON string.
+func appendString(b []byte, s string) []byte {
+	const digits = "0123456789abcdef"
+	b = append(b, '"')
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c < utf8.RuneSelf {
+			switch {
+			case c == '"' || c == '\\':
+				b = append(b, '\\', c)
+			case c < ' ' || c == 0x7f:
+				b = append(b, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
+			default:
+				b = append(b, c)
+			}
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(s[i:])
+		b = utf8.AppendRune(b, r)
+		i += size
+	}
+	return append(b, '"')
+}
+
+// readLines reads our own form. There may be several dumps behind each other, as --undo
+// writes them: of a znode that is in more than one, the first says what it was.
+func readLines(in *input) (t *Tree, err error) {
+	r := &lineReader{r: in.Reader, sum: sha256.New()}
+	b := newBuilder(Lines, in.file)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.t.Close())
+		}
+	}()
+	parts := 0
+	for more := true; more; parts++ {
+		before := r.count
+		if err := readPart(r, b, parts == 0); err != nil {
+			if parts > 0 {
+				err = fmt.Errorf("%w; the dumps before that one are whole: head -n %d leaves them", err, before)
+			}
+			return nil, err
+		}
+		if more, err = r.more(); err != nil {
+			return nil, err
+		}
+	}
+	if parts > 1 {
+		b.first()
+	}
+	t, err = b.done(parts > 1)
+	if err == nil && parts == 1 && t.Root() != b.t.Header.Root {
+		err = fmt.Errorf("its header says it is of %s, but its first znode is %s", shorten(b.t.Header.Root), t.Root())
+	}
+	return t, err
+}
+
+// readPart reads one dump. The Header is that of the first.
+func readPart(r *lineReader, b *builder, first bool) error {
+	line, err := r.next()
+	if err != nil {
+		return err
+	}
+	var h header
+	if err := json.Unmarshal(line, &h); err != nil || h.Mark != linesMark {
+		return fmt.Errorf("line %d is no header of a dump", r.count)
+	}
+	if h.Version != linesVersion {
+		return fmt.Errorf("it has version %d of this form; this zksh reads version %d", h.Version, linesVersion)
+	}
+	if first {
+		b.t.Header = Header{Root: h.Root, Server: h.Server, Zxid: h.Zxid, Time: h.Time, LeftOut: h.LeftOut}
+	}
+	var records recordReader
+	for before := len(b.t.nodes); ; {
+		line, err := r.next()
+		if err != nil {
+			return err
+		}
+		if z, ok := records.znode(line); ok {
+			if err := b.add(z); err != nil {
+				return fmt.Errorf("line %d: %w", r.count, err)
+			}
+			continue
+		}
+		rec, err := readRecord(line)
+		if err != nil {
+			return fmt.Errorf("line %d: %w", r.count, err)
+		}
+		if end, t := rec.End, &b.t.Trailer; end != nil {
+			if end.Znodes != len(b.t.nodes)-before {
+				return errChanged
+			}
+			t.Zxid, t.Missed = end.Zxid, t.Missed+max(end.Missed, len(end.Unread))
+			if first {
+				t.Unread = end.Unread
+			}
+			return r.end()
+		}
+		if err := b.add(rec.znode()); err != nil {
+			return fmt.Errorf("line %d: %w", r.count, err)
+		}
+	}
+}
+
+// readRecord reads a line. A word of JSON that is not known would be lost.
+func readRecord(line []byte) (*record, error) {
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	var rec record
+	if err := d.Decode(&rec); err != nil {
+		return nil, fmt.Errorf("it is no line of a dump: %w", err)
+	}
+	if (rec.Path == nil) == (rec.End == nil) || d.More() {
+		return nil, errors.New("it is no line of a dump")
+	}
+	if rec.TTL < 0 || rec.TTL > maxTTL || (rec.TTL > 0) != (rec.Kind == TTL) {
+		return nil, fmt.Errorf("%s has a time to live of %d ms", rec.Kind, rec.TTL)
+	}
+	return &rec, nil
+}
+
+func (rec *record) znode() *Znode {
+	return &Znode{Path: *rec.Path, Kind: rec.Kind, TTL: time.Duration(rec.TTL) * time.Millisecond, Data: rec.Data,
+		ACL: accessList(rec.ACL), Stat: (*zk.Stat)(rec.Stat)}
+}
+
+func accessList(entries []entry) []zk.ACL {
+	if entries == nil {
+		return nil
+	}
+	acl := make([]zk.ACL, len(entries))
+	for i, e := range entries {
+		acl[i] = zk.ACL{Perms: e.Perms, Scheme: e.Scheme, ID: e.ID}
+	}
+	return acl
+}

@@ -1,0 +1,175 @@
+package dump
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// ZooNavigator keeps trees as an array of them, each an object with h, its topmost znode,
+// and t, an array of the trees below that. It knows no null data.
+type navigator struct {
+	w    io.Writer
+	buf  []byte
+	way  []string // of the trees that are open
+	next bool     // of siblings
+}
+
+var permissionNames = []struct {
+	name string
+	perm int32
+}{
+	{"create", zk.PermCreate}, {"read", zk.PermRead}, {"write", zk.PermWrite}, {"delete", zk.PermDelete}, {"admin", zk.PermAdmin},
+}
+
+func (n *navigator) begin(Header) error {
+	_, err := io.WriteString(n.w, "[")
+	return err
+}
+
+func (n *navigator) znode(z *Znode) error {
+	b := n.close(n.buf[:0], z.Path)
+	if n.next {
+		b = append(b, ',')
+	}
+	b = appendList(append(b, `{"h":{"acl":`...), z.ACL, func(b []byte, a zk.ACL) []byte {
+		b = appendString(append(b, `{"id":`...), a.ID)
+		b = appendString(append(b, `,"scheme":`...), a.Scheme)
+		var granted []string
+		for _, p := range permissionNames {
+			if a.Perms&p.perm != 0 {
+				granted = append(granted, p.name)
+			}
+		}
+		return append(appendList(append(b, `,"permissions":`...), granted, appendString), '}')
+	})
+	b = appendString(append(b, `,"path":`...), z.Path)
+	data := z.Data
+	if data == nil {
+		data = []byte{}
+	}
+	n.buf = append(appendBase64(append(b, `,"data":`...), data), `},"t":[`...)
+	n.way, n.next = append(n.way, z.Path), false
+	_, err := n.w.Write(n.buf)
+	return err
+}
+
+// close ends the trees that a path is not in; of "" all of them.
+func (n *navigator) close(b []byte, path string) []byte {
+	for len(n.way) > 0 && (path == "" || !Within(path, n.way[len(n.way)-1])) {
+		b = append(b, "]}"...)
+		n.way, n.next = n.way[:len(n.way)-1], true
+	}
+	return b
+}
+
+func (n *navigator) end(Trailer) error {
+	_, err := n.w.Write(append(n.close(n.buf[:0], ""), "]\n"...))
+	return err
+}
+
+// head is the topmost znode of a tree.
+type head struct {
+	Path *string            `json:"path"`
+	Data []byte             `json:"data"`
+	ACL  list[navigatorACL] `json:"acl"`
+}
+
+type navigatorACL struct {
+	ID          string   `json:"id"`
+	Scheme      string   `json:"scheme"`
+	Permissions []string `json:"permissions"`
+}
+
+func (h *head) znode() (*Znode, error) {
+	if h.Path == nil {
+		return nil, errors.New("a znode has no path")
+	}
+	z := &Znode{Path: *h.Path, Data: h.Data}
+	for _, a := range h.ACL {
+		acl := zk.ACL{Scheme: a.Scheme, ID: a.ID}
+		for _, name := range a.Permissions {
+			bit := int32(0)
+			for _, p := range permissionNames {
+				if p.name == name {
+					bit = p.perm
+				}
+			}
+			if bit == 0 {
+				return nil, fmt.Errorf("%s: %q is no permission", shorten(z.Path), shorten(name))
+			}
+			acl.Perms |= bit
+		}
+		z.ACL = append(z.ACL, acl)
+	}
+	return z, nil
+}
+
+// readNavigator reads such trees. They may be nested deeply, so it does not call itself.
+func readNavigator(in *input) (t *Tree, err error) {
+	m := &meter{r: in, left: maxEntry}
+	d := json.NewDecoder(m)
+	b := newBuilder(Navigator, in.file)
+	defer func() {
+		if err != nil {
+			err = errors.Join(jsonCut(err), b.t.Close())
+		}
+	}()
+	var open []json.Delim // what has begun
+	for first := true; first || len(open) > 0; first = false {
+		m.left = maxEntry
+		token, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		inTree := len(open) > 0 && open[len(open)-1] == '{'
+		switch v := token.(type) {
+		case json.Delim:
+			switch {
+			case v == ']' || v == '}':
+				open = open[:len(open)-1]
+			case (v == '[') != (inTree || first):
+				return nil, errNoTrees
+			case len(open) > 2*maxLevels:
+				return nil, fmt.Errorf("it is more than %d levels deep", maxLevels)
+			default:
+				open = append(open, v)
+			}
+		case string:
+			if !inTree {
+				return nil, errNoTrees
+			}
+			if v == "t" {
+				continue
+			}
+			var h head
+			if err := d.Decode(&h); err != nil {
+				return nil, err
+			}
+			if v != "h" {
+				return nil, errNoTrees
+			}
+			z, err := h.znode()
+			if err == nil {
+				err = b.add(z)
+			}
+			if err != nil {
+				return nil, err
+			}
+		default:
+			return nil, errNoTrees
+		}
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("there is more behind its end")
+	}
+	if t, err = b.done(true); err == nil {
+		t.Header.Root = t.Root()
+	}
+	return t, err
+}
+
+var errNoTrees = errors.New("it has no trees as ZooNavigator writes them")

@@ -1,0 +1,133 @@
+package dump
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/zksh/zksh/internal/unpack"
+	"github.com/zksh/zksh/internal/userfile"
+)
+
+func newBuffered(r io.Reader) *bufio.Reader { return bufio.NewReaderSize(r, 256<<10) }
+
+// input is a file while it is read, unpacked.
+type input struct {
+	*bufio.Reader
+	file *counted
+}
+
+// counted is a file as it is, of which bytes are read until ctx ends.
+type counted struct {
+	ctx   context.Context
+	r     io.Reader
+	bytes int64
+}
+
+// Read is part of io.Reader.
+func (c *counted) Read(p []byte) (int, error) {
+	if c.ctx.Err() != nil {
+		return 0, context.Cause(c.ctx)
+	}
+	n, err := c.r.Read(p)
+	c.bytes += int64(n)
+	return n, err
+}
+
+// Open reads a file in any of the forms, which is known by what is in it.
+func Open(ctx context.Context, name string) (*Tree, error) {
+	return userfile.UnlessLeft(ctx, func() (*Tree, error) { return open(ctx, name) })
+}
+
+func open(ctx context.Context, name string) (*Tree, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	var t *Tree
+	if info.IsDir() {
+		t, err = readDir(ctx, name)
+	} else {
+		t, err = readAny(ctx, f)
+	}
+	if closed := f.Close(); err == nil && closed != nil {
+		return nil, errors.Join(closed, t.Close())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if t.Form == Snapshot {
+		t.Header.Zxid = zxidOf(name, "snapshot")
+	}
+	return t, nil
+}
+
+// Read is Open for what is no file.
+func Read(ctx context.Context, in io.Reader) (*Tree, error) {
+	return userfile.UnlessLeft(ctx, func() (*Tree, error) { return readAny(ctx, in) })
+}
+
+func readAny(ctx context.Context, in io.Reader) (*Tree, error) {
+	r, err := unpacked(ctx, in)
+	if err != nil {
+		return nil, cutShort(err)
+	}
+	start, err := r.Peek(64)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, cutShort(err)
+	}
+	var t *Tree
+	switch {
+	case len(start) == 0:
+		return nil, errors.New("it is empty")
+	case bytes.HasPrefix(start, []byte(`{"zksh":`)):
+		t, err = readLines(r)
+	case start[0] == '{':
+		t, err = readByName(r)
+	case start[0] == '[':
+		t, err = readNavigator(r)
+	case isMark(start, "ZKSN"):
+		t, err = readSnapshot(r)
+	case isMark(start, "ZKLG"):
+		return nil, errors.New("it is a log of transactions, not a tree; the command log shows it")
+	default:
+		return nil, errors.New("it is no dump of a tree in a form that is known, nor a snapshot of ZooKeeper")
+	}
+	return t, cutShort(err)
+}
+
+// cutShort words the end of a file in the middle.
+func cutShort(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("it is cut short")
+	}
+	return err
+}
+
+// unpacked takes off what a file is packed in.
+func unpacked(ctx context.Context, in io.Reader) (*input, error) {
+	file := &counted{ctx: ctx, r: in}
+	r := newBuffered(file)
+	mark, err := r.Peek(16)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	switch {
+	case bytes.HasPrefix(mark, []byte("\x1f\x8b")):
+		inner, err := gzip.NewReader(r)
+		return &input{newBuffered(inner), file}, err
+	case unpack.IsJavaSnappy(mark):
+		inner, err := unpack.JavaSnappy(r)
+		return &input{newBuffered(inner), file}, err
+	}
+	return &input{r, file}, nil
+}

@@ -1,0 +1,133 @@
+package dump_test
+
+import (
+	"bytes"
+	"cmp"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/zksh/zksh/internal/dump"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/internal/zktest/zksession"
+)
+
+// odd are the ends of names that are hard to keep.
+var odd = []string{"plain", "with blank", `quote"s'`, "%2F%", "配置", ".hidden", `back\slash`, "a:b", "content"}
+
+// fill makes a tree with every kind of znode, and every kind of data.
+func fill(t *testing.T, s *zkconn.Session) {
+	t.Helper()
+	make := func(path string, data []byte, acl []zk.ACL, mode zkconn.CreateMode) {
+		t.Helper()
+		if acl == nil {
+			acl = zkconn.OpenACL()
+		}
+		if _, err := s.Create(t.Context(), path, data, acl, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	make("/t", nil, nil, zkconn.CreateMode{})
+	for i, name := range odd {
+		make("/t/"+name, []byte(strings.Repeat(name, i)), nil, zkconn.CreateMode{})
+		make("/t/"+name+"/below", []byte{}, nil, zkconn.CreateMode{})
+	}
+	make("/t/big", bytes.Repeat([]byte{0, 0xff, '\n'}, 300_000), nil, zkconn.CreateMode{})
+	make("/t/eph", []byte("e"), nil, zkconn.CreateMode{Ephemeral: true})
+	make("/t/cont", nil, nil, zkconn.CreateMode{Container: true})
+	make("/t/cont/in", nil, nil, zkconn.CreateMode{})
+	make("/t/ttl", []byte("t"), nil, zkconn.CreateMode{TTL: time.Hour})
+	make("/t/shared", nil, []zk.ACL{
+		{Perms: zk.PermRead, Scheme: "world", ID: "anyone"}, {Perms: zk.PermAll, Scheme: "ip", ID: "127.0.0.1"},
+		{Perms: zk.PermAll, Scheme: "digest", ID: "u:aW52YWxpZA=="},
+	}, zkconn.CreateMode{})
+	for range 3 { // counters
+		if _, err := s.Set(t.Context(), "/t/plain", []byte("new"), -1); err != nil {
+			t.Fatal(err)
+		}
+		make("/t/plain/gone", nil, nil, zkconn.CreateMode{})
+		if err := s.Delete(t.Context(), "/t/plain/gone", -1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.SetACL(t.Context(), "/t/plain", zk.WorldACL(zk.PermAll&^zk.PermDelete), -1); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// served is what a server says of a znode, and of all below it.
+func served(t *testing.T, s *zkconn.Session, path string) (all []*dump.Znode) {
+	t.Helper()
+	data, st, err := s.Get(t.Context(), path, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	acl, _, err := s.ACL(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, _, err := s.Children(t.Context(), path, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all = append(all, &dump.Znode{Path: path, Kind: dump.KindOf(st), Data: data, ACL: acl, Stat: st})
+	slices.Sort(names)
+	for _, name := range names {
+		all = append(all, served(t, s, zkconn.Join(path, name))...)
+	}
+	return all
+}
+
+// A snapshot of a real server has what the server serves, and besides that which znodes
+// are containers, and which have a TTL.
+func TestSnapshots(t *testing.T) {
+	for _, method := range []string{"", "gz", "snappy"} {
+		t.Run(cmp.Or(method, "plain"), func(t *testing.T) {
+			t.Parallel()
+			server := zktest.Start(t, zktest.JavaProperty("zookeeper.snapshot.compression.method", method))
+			s := zksession.Open(t, zkconn.Config{Servers: server.Addr(), Timeout: 20 * time.Second})
+			fill(t, s)
+			server.Restart() // which writes a snapshot
+			want := served(t, s, "/")
+			files, err := filepath.Glob(filepath.Join(server.Snapshots(), "snapshot.*"+method))
+			if err != nil || len(files) < 2 {
+				t.Fatalf("%v, %v", files, err)
+			}
+			slices.SortFunc(files, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+			tree, err := dump.Open(t.Context(), files[len(files)-1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tree.Close()
+			kinds := map[string]string{}
+			var got []*dump.Znode
+			for z, err := range tree.Znodes("/") {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if z.Kind != dump.Persistent {
+					kinds[z.Path] = z.Kind.String() + z.TTL.String()
+					z.Kind, z.TTL = dump.KindOf(z.Stat), 0
+				}
+				got = append(got, z)
+			}
+			wantKinds := map[string]string{"/t/eph": "ephemeral0s", "/t/cont": "container0s", "/t/ttl": "ttl1h0m0s"}
+			if diff := gocmp.Diff(wantKinds, kinds); diff != "" {
+				t.Error(diff)
+			}
+			equal := gocmp.Comparer(func(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) })
+			if diff := gocmp.Diff(want, got, equal); diff != "" {
+				t.Error(diff)
+			}
+			if tree.Header.Zxid == 0 || tree.Trailer.Zxid < tree.Header.Zxid {
+				t.Errorf("%+v %+v", tree.Header, tree.Trailer)
+			}
+		})
+	}
+}

@@ -1,0 +1,154 @@
+package dump_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/zksh/zksh/internal/dump"
+	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/internal/zktest/zksession"
+)
+
+// readLog reads all of a log's transactions.
+func readLog(t testing.TB, name string) (all []*dump.Txn, err error) {
+	t.Helper()
+	l, err := dump.OpenLog(t.Context(), name)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	for txn, err := range l.Txns() {
+		if err != nil {
+			return all, err
+		}
+		all = append(all, txn)
+	}
+	return all, nil
+}
+
+// told is a transaction in a word or two.
+func told(t *dump.Txn) string {
+	what := fmt.Sprintf("%d:%d %s", t.Type, t.Part, t.Path)
+	switch {
+	case t.Type == jute.OpSetACL:
+		what += fmt.Sprint(" ", t.ACL)
+	case t.Kind != dump.Persistent:
+		what += fmt.Sprint(" ", t.Kind, t.TTL)
+	case t.Type == dump.TxnError:
+		what += fmt.Sprint(t.Err)
+	case t.Data != nil:
+		what += " " + string(t.Data)
+	}
+	return strings.TrimSpace(what + " " + strings.Join(t.Gone, ","))
+}
+
+// The log of a real server tells all that was done, by whom and when.
+func TestLog(t *testing.T) {
+	server := zktest.Start(t)
+	s := zksession.Open(t, zkconn.Config{Servers: server.Addr(), Timeout: 20 * time.Second})
+	var did []error
+	do := func(_ any, err error) { did = append(did, err) }
+	create := func(path, data string, mode zkconn.CreateMode) {
+		do(s.Create(t.Context(), path, []byte(data), zkconn.OpenACL(), mode))
+	}
+	before := time.Now().Add(-time.Minute)
+	create("/a", "x", zkconn.CreateMode{})
+	create("/a/e", "", zkconn.CreateMode{Ephemeral: true})
+	create("/a/c", "", zkconn.CreateMode{Container: true})
+	create("/a/t", "", zkconn.CreateMode{TTL: time.Hour})
+	do(s.Set(t.Context(), "/a", []byte("配置"), -1))
+	do(s.SetACL(t.Context(), "/a", zk.WorldACL(zk.PermAll), -1))
+	create("/a/gone", "", zkconn.CreateMode{})
+	do(nil, s.Delete(t.Context(), "/a/gone", -1))
+	tx := s.Begin()
+	done := make(chan error, 2)
+	go func() {
+		_, err := s.Create(tx.Context(t.Context()), "/m", nil, zkconn.OpenACL(), zkconn.CreateMode{})
+		done <- err
+	}()
+	zktest.Eventually(t, "a part joins", func() bool { return tx.Len() == 1 })
+	go func() { _, err := s.Set(tx.Context(t.Context()), "/a", []byte("m"), -1); done <- err }()
+	zktest.Eventually(t, "a part joins", func() bool { return tx.Len() == 2 })
+	did = append(did, tx.Commit(t.Context()), <-done, <-done)
+	other := zksession.Open(t, zkconn.Config{Servers: server.Addr(), Timeout: 20 * time.Second})
+	do(other.Create(t.Context(), "/mine", nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true}))
+	do(nil, other.Close(t.Context()))
+	if err := errors.Join(did...); err != nil {
+		t.Fatal(err)
+	}
+	id := s.Info().ID
+	server.Stop()
+	files, err := filepath.Glob(filepath.Join(server.Logs(), "log.*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%v %v", files, err)
+	}
+	all, err := readLog(t, files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, txn := range all {
+		if got = append(got, told(txn)); txn.Time.Before(before) || txn.Time.After(time.Now().Add(time.Minute)) || txn.Zxid == 0 || txn.Session == 0 {
+			t.Errorf("%+v", txn)
+		}
+		if mine := txn.Session == id; mine != (len(got) < 12) {
+			t.Errorf("%s: by %#x, and ours is %#x", got[len(got)-1], txn.Session, id)
+		}
+	}
+	want := []string{"-10:0", "1:0 /a x", "1:0 /a/e ephemeral 0s", "19:0 /a/c container 0s", "21:0 /a/t ttl 1h0m0s", "5:0 /a 配置", "7:0 /a [{31 world anyone}]",
+		"1:0 /a/gone", "2:0 /a/gone", "1:1 /m", "5:2 /a m", "-10:0", "1:0 /mine ephemeral 0s", "-11:0  /mine"}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	damageLog(t, files[0], all)
+}
+
+// damageLog cuts and changes a log: all before that is told, and nothing else.
+func damageLog(t *testing.T, name string, all []*dump.Txn) {
+	t.Helper()
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole = append(bytes.TrimRight(whole, "\x00"), 0, 0, 0)
+	file := filepath.Join(t.TempDir(), "log.1")
+	try := func(b []byte) ([]*dump.Txn, error) {
+		if err := os.WriteFile(file, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return readLog(t, file)
+	}
+	torn, changed := 0, 0
+	for i := 16; i < len(whole)-3; i++ {
+		got, err := try(whole[:i])
+		if text := new(dump.TornError); errors.As(err, &text) {
+			torn++
+		} else if err != nil {
+			t.Fatalf("cut at %d: %v", i, err)
+		}
+		if !slices.EqualFunc(got, all[:len(got)], func(a, b *dump.Txn) bool { return told(a) == told(b) }) {
+			t.Fatalf("cut at %d: %d transactions of others", i, len(got))
+		}
+		bad := bytes.Clone(whole)
+		bad[i] ^= 1 << (i % 8)
+		if got, err = try(bad); err == nil || len(got) >= len(all) {
+			t.Fatalf("byte %d changed: %d transactions, %v", i, len(got), err)
+		}
+		changed++
+	}
+	if torn < changed/2 {
+		t.Errorf("of %d ends only %d are in the middle of a record", changed, torn)
+	}
+}

@@ -1,0 +1,112 @@
+package dump
+
+import (
+	"bufio"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/zksh/zksh/internal/userfile"
+)
+
+// Writer writes a tree in one form.
+type Writer struct {
+	enc   encoder
+	out   *bufio.Writer
+	close func() error // puts what was written where it belongs
+	abort func() error // removes it
+}
+
+// encoder is the writing half of a form.
+type encoder interface {
+	begin(h Header) error
+	znode(z *Znode) error
+	end(t Trailer) error
+}
+
+// compressed tells whether a file of this name is gzipped.
+func compressed(name string) bool { return strings.HasSuffix(name, ".gz") }
+
+// NewWriter writes to w. Close does not close it.
+func NewWriter(w io.Writer, form Form, h Header) (*Writer, error) {
+	d := &Writer{out: bufio.NewWriterSize(w, 256<<10), close: func() error { return nil }, abort: func() error { return nil }}
+	switch form {
+	case Lines:
+		d.enc = newLines(d.out)
+	case Zoocreep, ZkShell:
+		d.enc = &byName{w: d.out, form: form}
+	case Navigator:
+		d.enc = &navigator{w: d.out}
+	default:
+		return nil, fmt.Errorf("trees cannot be written in the form %s there", form)
+	}
+	return d, d.enc.begin(h)
+}
+
+// Create writes a file, gzipped by its name, for the user alone. It gets its name when
+// all is written, in the place of one that had it.
+func Create(name string, form Form, h Header) (*Writer, error) {
+	if form == Dir {
+		return createDir(name, h)
+	}
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", name)
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return nil, userfile.NamedAs(name, err)
+	}
+	abort := func() error { return errors.Join(f.Close(), os.Remove(f.Name())) }
+	var pack *gzip.Writer
+	w := io.Writer(f)
+	if compressed(name) || form == Navigator {
+		pack = gzip.NewWriter(f)
+		w = pack
+	}
+	d, err := NewWriter(w, form, h)
+	if err != nil {
+		return nil, errors.Join(err, abort())
+	}
+	d.abort = abort
+	d.close = func() error {
+		if pack != nil {
+			if err := pack.Close(); err != nil {
+				return errors.Join(err, abort())
+			}
+		}
+		if err := f.Sync(); err != nil {
+			return errors.Join(err, abort())
+		}
+		err := f.Close()
+		if err == nil {
+			err = os.Rename(f.Name(), name)
+		}
+		if err != nil {
+			return errors.Join(err, os.Remove(f.Name()))
+		}
+		return nil
+	}
+	return d, nil
+}
+
+// Write takes a znode, after the one above it.
+func (d *Writer) Write(z *Znode) error { return d.enc.znode(z) }
+
+// Close ends the dump; only now it is one.
+func (d *Writer) Close(t Trailer) error {
+	err := d.enc.end(t)
+	if err == nil {
+		err = d.out.Flush()
+	}
+	if err != nil {
+		return errors.Join(err, d.abort())
+	}
+	return d.close()
+}
+
+// Abort ends the writing of a file, of which nothing stays.
+func (d *Writer) Abort() error { return d.abort() }
