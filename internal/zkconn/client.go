@@ -69,13 +69,13 @@ func (c Client) Children(ctx context.Context, path string, watch bool) (names []
 // ACL returns a znode's access control list and its Stat.
 func (c Client) ACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, error) {
 	a, err := do(ctx, c, getACL(path))
-	return a.acl, a.stat, err
+	return a.ACL, a.Stat, err
 }
 
 // CountChildren returns the number of a znode's descendants. Servers before 3.6
 // answer Unimplemented and drop the connection.
 func (c Client) CountChildren(ctx context.Context, path string) (int, error) {
-	n, err := do(ctx, c, asking(jute.OpGetAllChildrenNumber, path, (*answer).Int))
+	n, err := do(ctx, c, asking(jute.OpGetAllChildrenNumber, path, (*answer).Int, nil))
 	return int(n), err
 }
 
@@ -87,7 +87,7 @@ func (c Client) Ephemerals(ctx context.Context, prefix string) ([]string, error)
 		paths := slices.DeleteFunc(a.Strings(), func(p string) bool { return !a.root.holds(p) })
 		slices.Sort(a.root.clients(paths))
 		return paths
-	}))
+	}, nil))
 }
 
 // Identity is one authentication of the session.
@@ -112,6 +112,19 @@ func (c Client) WhoAmI(ctx context.Context) ([]Identity, error) {
 		return cmp.Or(strings.Compare(x.Scheme, y.Scheme), strings.Compare(x.User, y.User))
 	})
 	return ids, err
+}
+
+// Zxid is that of the latest transaction which the server knows, or knew a moment ago.
+func (c Client) Zxid(ctx context.Context) (int64, error) {
+	c.absolute = true
+	o := exists("/", nil)
+	return do(ctx, c, op[int64]{code: o.code, path: o.path, encode: o.encode, decode: func(a *answer) int64 { return a.zxid }})
+}
+
+// Multi carries out all of these changes or none. A refusal is that of the first that
+// could not be made.
+func (c Client) Multi(ctx context.Context, changes []Change) (Written, error) {
+	return do(ctx, c, multiOf(changes))
 }
 
 // Sync waits until the server has caught up with the leader.
@@ -254,35 +267,40 @@ func add[T any](p *Pipe, o op[T]) *Pending[T] {
 	return dispatch(p.ctx, p.k, p.root, o, p.g)
 }
 
-// Together hands the requests that ask makes to the connection at once, which spares
-// both sides a system call for each. What others ask for meanwhile waits as well, so ask
-// must not.
-func (p *Pipe) Together(ask func()) {
-	p.k.gather(true)
-	defer p.k.gather(false)
-	ask()
-}
-
 // Get asks for a znode's data and Stat.
 func (p *Pipe) Get(path string) *Pending[Node] { return add(p, getData(path, nil)) }
 
 // Exists asks for a znode's Stat, which needs no permission.
 func (p *Pipe) Exists(path string) *Pending[*zk.Stat] { return add(p, exists(path, nil)) }
 
-// Children asks for the names of a znode's children. With watch, a child watch is left.
-func (p *Pipe) Children(path string, watch bool) *Pending[[]string] {
-	return add(p, getChildren(path, shown(watch)))
+// Children asks for the names of a znode's children.
+func (p *Pipe) Children(path string) *Pending[[]string] { return add(p, getChildren(path, nil)) }
+
+// ACL asks for a znode's access control list and its Stat.
+func (p *Pipe) ACL(path string) *Pending[Access] { return add(p, getACL(path)) }
+
+// EachGet is Get for many znodes.
+func (p *Pipe) EachGet(paths []string) *Several[Node] {
+	return severally(p, paths, func(path string) op[Node] { return getData(path, nil) })
 }
 
-// List asks for the names of a znode's children and its Stat.
-func (p *Pipe) List(path string) *Pending[Listed] { return add(p, list(path, nil)) }
-
-// ACL asks for a znode's access control list.
-func (p *Pipe) ACL(path string) *Pending[[]zk.ACL] {
-	o := getACL(path)
-	return add(p, op[[]zk.ACL]{code: o.code, path: path, err: o.err, encode: o.encode,
-		decode: func(a *answer) []zk.ACL { return o.decode(a).acl }})
+// EachExists is Exists for many znodes.
+func (p *Pipe) EachExists(paths []string) *Several[*zk.Stat] {
+	return severally(p, paths, func(path string) op[*zk.Stat] { return exists(path, nil) })
 }
+
+// EachChildren is Children for many znodes. With watch, child watches are left.
+func (p *Pipe) EachChildren(paths []string, watch bool) *Several[[]string] {
+	return severally(p, paths, func(path string) op[[]string] { return getChildren(path, shown(watch)) })
+}
+
+// EachList asks for the names of the children of many znodes and their Stats.
+func (p *Pipe) EachList(paths []string) *Several[Listed] {
+	return severally(p, paths, func(path string) op[Listed] { return list(path, nil) })
+}
+
+// EachACL is ACL for many znodes.
+func (p *Pipe) EachACL(paths []string) *Several[Access] { return severally(p, paths, getACL) }
 
 // MultiChildren asks for the children of many znodes in one request, which
 // servers from 3.6 on understand. The answer has one Listing for each path.
@@ -306,6 +324,10 @@ func (p *Pipe) Delete(path string) *Pending[Written] { return add(p, alone(remov
 func (p *Pipe) MultiDelete(paths []string) *Pending[Written] {
 	return add(p, multi(paths, func(path string) change { return removal(path, -1) }))
 }
+
+// Multi asks to carry out all of these changes or none. A refusal is that of the first
+// that could not be made.
+func (p *Pipe) Multi(changes []Change) *Pending[Written] { return add(p, multiOf(changes)) }
 
 // SetACL asks to write one znode's access control list.
 func (p *Pipe) SetACL(path string, acl []zk.ACL, version int32) *Pending[*zk.Stat] {

@@ -75,6 +75,9 @@ func TestRefusedCredential(t *testing.T) {
 					t.Errorf("%d: %v", good, err)
 				}
 			}
+			if err := s.Gone(); !errors.Is(err, AuthFailed) { // which a command asks before it begins
+				t.Errorf("%d: gone by %v", good, err)
+			}
 			if err := s.Connect(ctx, ""); err != nil {
 				t.Fatal(err)
 			}

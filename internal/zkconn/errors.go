@@ -172,7 +172,7 @@ const (
 	NodeExists              Code = -110
 	NotEmpty                Code = -111
 	SessionExpired          Code = -112
-	invalidACL              Code = -114
+	InvalidACL              Code = -114
 	AuthFailed              Code = -115
 	sessionMoved            Code = -118
 	NotReadOnly             Code = -119
@@ -214,7 +214,7 @@ var refusals = map[Code]struct {
 	NotEmpty:                {"Directory not empty", "Node not empty: ", zk.ErrNotEmpty},
 	SessionExpired:          {"Session expired", "", zk.ErrSessionExpired},
 	-113:                    {name: "InvalidCallback"},
-	invalidACL:              {"InvalidACL", "Acl is not valid : ", nil},
+	InvalidACL:              {"InvalidACL", "Acl is not valid : ", nil},
 	AuthFailed:              {name: "AuthFailed"},
 	sessionMoved:            {"Session moved", "", zk.ErrSessionMoved},
 	NotReadOnly:             {"Not a read-only call", "Not a read-only call: ", nil},

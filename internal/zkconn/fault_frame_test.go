@@ -86,7 +86,7 @@ func readAll(t *testing.T, sent []byte) {
 	k := newFrameConn(client, "fuzz", l)
 	p := &Pipe{ctx: t.Context(), k: k}
 	calls := []*call{
-		p.Children("/", true).call, p.MultiChildren([]string{"/a", "/b"}).call,
+		p.EachChildren([]string{"/a", "/b"}, true).pending.call, p.MultiChildren([]string{"/a", "/b"}).call,
 		p.MultiDelete([]string{"/a", "/b"}).call, p.Delete("/a").call,
 	}
 	buf := make([]byte, 1000)

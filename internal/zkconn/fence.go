@@ -18,10 +18,12 @@ type Fence interface {
 	// refused: by NoNode where it is gone, by NoAuth where it may not be read. It must not
 	// wait for a server.
 	Refused(at Stay, node string, code Code) error
+	// For is the fence of another session of this program.
+	For(s *Session) Fence
 }
 
 // SetFence fences all that is written through Client, Pipe and Transaction. It is called
-// before anything is sent. Neither what is Pinned is fenced nor Another session.
+// before anything is sent. Neither what is Pinned is fenced nor Another session or a Second one.
 func (s *Session) SetFence(f Fence) { s.fence = f }
 
 // Unfenced gives requests that are not fenced.

@@ -24,6 +24,8 @@ func (p posts) Refused(_ zkconn.Stay, node string, code zkconn.Code) error {
 	return fmt.Errorf("no %s: %v", node[strings.LastIndexByte(node, '/')+1:], code)
 }
 
+func (p posts) For(*zkconn.Session) zkconn.Fence { return p }
+
 const (
 	goneRefusal   = "no gone: KeeperErrorCode = NoNode"
 	hiddenRefusal = "no hidden: KeeperErrorCode = NoAuth"

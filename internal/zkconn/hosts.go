@@ -275,6 +275,10 @@ func (l *link) passFailed() {
 	defer l.mu.Unlock()
 	l.passes++
 	l.failed, l.attempts = l.attempts, nil
+	if !l.searching && l.state == StateConnecting {
+		l.searching, l.unreached = true, &NoServerError{l.failed}
+		l.out.wake()
+	}
 	l.notify()
 }
 
@@ -320,13 +324,11 @@ func (l *link) awaitGen(ctx context.Context, gen int, path string, patient bool)
 	l.mu.Lock()
 	passes := l.passes
 	for {
+		gone := l.gone()
 		switch {
-		case l.refused != nil:
-			defer l.mu.Unlock()
-			return nil, l.refused
-		case l.state == StateClosed || l.state == StateAuthFailed:
+		case gone != nil:
 			l.mu.Unlock()
-			return nil, ErrNotConnected
+			return nil, gone
 		case l.gen != gen:
 			l.mu.Unlock()
 			return nil, &Error{Code: SessionExpired, Path: path}

@@ -57,6 +57,8 @@ type link struct {
 	passes     int            // passes over the server list that found none
 	attempts   []AttemptError // of the pass under way, or of the last one
 	failed     []AttemptError // of the last whole pass
+	unreached  error          // the first failed pass since there was a connection, until somebody takes it
+	searching  bool           // there was such a pass
 	refusals   int            // connect replies without a session since anything was answered
 	creds      []Credential
 	refused    error // why a credential ended the session, if nobody waited for that
@@ -145,7 +147,7 @@ func (l *link) established(k *frameConn, w welcome) {
 	l.id, l.passwd, l.timeout = w.id, w.passwd, w.timeout
 	l.lastSent = k.asked
 	l.sample(time.Since(k.asked))
-	l.attempts = nil
+	l.attempts, l.unreached, l.searching = nil, nil, false
 	k.send(l.restore()...) // before anybody else's requests
 	if k.died() {
 		return
@@ -318,6 +320,17 @@ func addAuth(c Credential) op[struct{}] {
 			}
 		},
 	}
+}
+
+// gone is why the link has ended, or nil. Called with mu held.
+func (l *link) gone() error {
+	switch {
+	case l.refused != nil:
+		return l.refused
+	case l.state == StateClosed || l.state == StateAuthFailed:
+		return ErrNotConnected
+	}
+	return nil
 }
 
 // authFailed ends the link: a server that refuses credentials drops the

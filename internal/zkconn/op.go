@@ -3,10 +3,9 @@ package zkconn
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"time"
-
-	"github.com/go-zookeeper/zk"
 
 	"github.com/zksh/zksh/internal/jute"
 )
@@ -35,21 +34,14 @@ type op[T any] struct {
 // paths in it begin with.
 type answer struct {
 	*jute.Decoder
-	code Code
-	zxid int64
-	root chroot
-	err  error // of an answer that is itself a refusal, such as a multi's
+	code  Code
+	zxid  int64
+	root  chroot
+	parts []reply // of several
+	err   error   // of an answer that is itself a refusal, such as a multi's
 }
 
 func (a *answer) nothing() struct{} { return struct{}{} }
-
-func (a *answer) stat() *zk.Stat {
-	return &zk.Stat{
-		Czxid: a.Long(), Mzxid: a.Long(), Ctime: a.Long(), Mtime: a.Long(),
-		Version: a.Int(), Cversion: a.Int(), Aversion: a.Int(),
-		EphemeralOwner: a.Long(), DataLength: a.Int(), NumChildren: a.Int(), Pzxid: a.Long(),
-	}
-}
 
 // sender is what a single request goes through.
 type sender interface {
@@ -135,23 +127,32 @@ func (t *Trip) ended(r reply) {
 // bind makes an operation a request below a chroot, which is not sent any more
 // once ctx has ended.
 func bind[T any](ctx context.Context, l *link, root chroot, o op[T]) *Pending[T] {
-	c := &call{ctx: ctx, op: o.code, path: o.path, write: o.write, done: make(chan reply, 1)}
+	c := &call{ctx: ctx, op: o.code, path: o.path, write: o.write, done: make(chan reply, 1), left: 1}
 	c.trip, _ = ctx.Value(tripKey{}).(*Trip)
 	if o.err != nil {
 		c.done <- reply{err: o.err}
 	} else {
-		var e jute.Encoder
-		o.encode(&e, root)
-		c.body = e.B
+		c.frames = o.frame(nil, root)
 	}
 	if o.effect != nil {
-		c.effect = func(r reply) {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			o.effect(l, r.answer(root))
-		}
+		c.effect = func(_ int, r reply) { o.affect(l, r.answer(root)) }
 	}
 	return &Pending[T]{call: c, root: root, decode: o.decode}
+}
+
+// frame appends an operation's request, but for the xid.
+func (o *op[T]) frame(b []byte, root chroot) []byte {
+	e := jute.Encoder{B: b}
+	e.Int(0, 0, o.code)
+	o.encode(&e, root)
+	binary.BigEndian.PutUint32(e.B[len(b):], uint32(len(e.B)-len(b)-4))
+	return e.B
+}
+
+func (o *op[T]) affect(l *link, a *answer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	o.effect(l, a)
 }
 
 // Pending is an answer that is still to come.
@@ -197,23 +198,38 @@ func read[T any](a *answer, decode func(*answer) T) (none T, err error) {
 	return v, nil
 }
 
-// call is one request on its way: made by bind, queued by frameConn.send, and
-// answered through done exactly once, whatever happens.
+// call is one request on its way, or several that go together: made by bind or
+// severally, queued by frameConn.send, and answered through done exactly once, whatever
+// happens.
 type call struct {
 	ctx    context.Context // once it has ended the call is not sent any more
 	op     int32
 	path   string
 	write  bool
-	body   []byte      // nil once sent
-	effect func(reply) // as op.effect; may be nil
-	done   chan reply  // capacity 1
-	then   func(reply) // what follows its end; may be nil
-	trip   *Trip       // may be nil
+	frames []byte           // nil once sent
+	effect func(int, reply) // as op.effect, of the request at that place; may be nil
+	done   chan reply       // capacity 1
+	then   func(reply)      // what follows its end; may be nil
+	trip   *Trip            // may be nil
 
 	// The connection's lock guards these.
-	k    *frameConn
-	size int       // of the request's frame in bytes, once sent
-	sent time.Time // when it was sent
+	k     *frameConn
+	size  int       // of the request in bytes, once sent; of several the longest
+	sent  time.Time // when it was sent
+	first int32     // its xid; those of several follow each other
+	left  int       // requests without an answer
+	parts []reply   // the answers to several; nil of one
+}
+
+// put takes the answer to the request with an xid, and tells its place. With the last
+// one the call is answered.
+func (c *call) put(xid int32, r reply) (at int) {
+	c.left--
+	at = int((xid - c.first) & (xidBase - 1))
+	if c.parts != nil {
+		c.parts[at] = r
+	}
+	return at
 }
 
 // reply is what came back for a call: the server's code and the record behind
@@ -224,11 +240,12 @@ type reply struct {
 	body []byte
 	err  error
 
-	events int // how many had come in before
+	parts  []reply // of several requests; each has its own code and body
+	events int     // how many had come in before
 }
 
 func (r reply) answer(root chroot) *answer {
-	return &answer{Decoder: jute.NewDecoder(r.body), code: r.code, zxid: r.zxid, root: root}
+	return &answer{Decoder: jute.NewDecoder(r.body), code: r.code, zxid: r.zxid, root: root, parts: r.parts}
 }
 
 // wait returns the reply, or the error of a call that has none.

@@ -157,7 +157,7 @@ func (p *Pinned) CreateContainer(ctx context.Context, path string, acl []zk.ACL)
 	if acl == nil {
 		above := path[:max(1, strings.LastIndexByte(path, '/'))]
 		got, err := do(ctx, p, getACL(above))
-		if err == nil && slices.ContainsFunc(got.acl, masked) {
+		if err == nil && slices.ContainsFunc(got.ACL, Masked) {
 			err = &Error{Code: NoAuth, Path: above}
 		}
 		if errors.Is(err, NoAuth) {
@@ -167,7 +167,7 @@ func (p *Pinned) CreateContainer(ctx context.Context, path string, acl []zk.ACL)
 		if err != nil {
 			return err
 		}
-		acl = got.acl
+		acl = got.ACL
 	}
 	none := look(p.l, func() bool { return p.l.noContainers })
 	_, err := do(ctx, p, create(path, []byte{}, acl, CreateMode{Container: !none}))
@@ -180,9 +180,9 @@ func (p *Pinned) CreateContainer(ctx context.Context, path string, acl []zk.ACL)
 	return p.CreateContainer(ctx, path, acl)
 }
 
-// masked tells an entry that a server shows without its hash, to all who may not
+// Masked tells an entry that a server shows without its hash, to all who may not
 // administer the znode. In another ACL it would let nobody in.
-func masked(a zk.ACL) bool { return a.Scheme == "digest" && strings.HasSuffix(a.ID, ":x") }
+func Masked(a zk.ACL) bool { return a.Scheme == "digest" && strings.HasSuffix(a.ID, ":x") }
 
 // Delete removes a znode, whatever its version.
 func (p *Pinned) Delete(ctx context.Context, path string) error {

@@ -1,7 +1,9 @@
 package zkconn
 
 import (
+	"cmp"
 	"context"
+	"errors"
 
 	"github.com/go-zookeeper/zk"
 
@@ -16,7 +18,7 @@ type Node struct {
 
 func (a *answer) node() Node {
 	n := Node{Data: a.Buffer()}
-	n.Stat = a.stat()
+	n.Stat = a.Stat()
 	return n
 }
 
@@ -32,26 +34,30 @@ type Reading struct {
 	Err error
 }
 
-// asking is an operation whose request is a path and what stands behind it.
-func asking[T any](code int32, path string, decode func(*answer) T, rest ...func(*jute.Encoder)) op[T] {
+// asking is an operation whose request is a path and what stands behind it, which may
+// be nil.
+func asking[T any](code int32, path string, decode func(*answer) T, rest func(*jute.Encoder)) op[T] {
 	return op[T]{
 		code: code, path: path, err: ValidatePath(path, false), decode: decode,
 		encode: func(e *jute.Encoder, root chroot) {
 			e.String(root.server(path))
-			for _, write := range rest {
-				write(e)
+			if rest != nil {
+				rest(e)
 			}
 		},
 	}
 }
 
+func watched(e *jute.Encoder)   { e.Bool(true) }
+func unwatched(e *jute.Encoder) { e.Bool(false) }
+
 // watching is an operation whose request is a path and whether to leave a watch.
 // The watch is on the creation when exists finds no znode.
 func watching[T any](code int32, path string, w watcher, kind watchKind, decode func(*answer) T) op[T] {
-	o := asking(code, path, decode, func(e *jute.Encoder) { e.Bool(w != nil) })
 	if w == nil {
-		return o
+		return asking(code, path, decode, unwatched)
 	}
+	o := asking(code, path, decode, watched)
 	o.effect = func(l *link, a *answer) {
 		switch {
 		case a.code == codeOK:
@@ -68,7 +74,7 @@ func getData(path string, w watcher) op[Node] {
 }
 
 func exists(path string, w watcher) op[*zk.Stat] {
-	return watching(jute.OpExists, path, w, dataWatch, (*answer).stat)
+	return watching(jute.OpExists, path, w, dataWatch, (*answer).Stat)
 }
 
 func getChildren(path string, w watcher) op[[]string] {
@@ -84,28 +90,24 @@ type Listed struct {
 func list(path string, w watcher) op[Listed] {
 	return watching(jute.OpGetChildren2, path, w, childWatch, func(a *answer) Listed {
 		names := a.Strings()
-		return Listed{names, a.stat()}
+		return Listed{names, a.Stat()}
 	})
 }
 
-// access is a znode's access control list and its Stat.
-type access struct {
-	acl  []zk.ACL
-	stat *zk.Stat
+// Access is a znode's access control list and its Stat.
+type Access struct {
+	ACL  []zk.ACL
+	Stat *zk.Stat
 }
 
-func getACL(path string) op[access] {
-	return asking(jute.OpGetACL, path, func(a *answer) access {
-		acl := []zk.ACL{}
-		for range a.Count(12) {
-			acl = append(acl, zk.ACL{Perms: a.Int(), Scheme: a.String(), ID: a.String()})
-		}
-		return access{acl, a.stat()}
-	})
+func getACL(path string) op[Access] {
+	return asking(jute.OpGetACL, path, func(a *answer) Access {
+		return Access{a.ACL(), a.Stat()}
+	}, nil)
 }
 
 func syncPath(ctx context.Context, s sender, path string) error {
-	_, err := do(ctx, s, asking(jute.OpSync, path, (*answer).nothing))
+	_, err := do(ctx, s, asking(jute.OpSync, path, (*answer).nothing, nil))
 	return err
 }
 
@@ -154,4 +156,85 @@ func multiRead[T any](code int32, paths []string, one func(*answer, error) T) op
 			return out
 		},
 	}
+}
+
+// Several are requests that go together and are waited for together. That costs much less
+// than one by one: they share what keeps the books of a request, and wake who waits once.
+type Several[T any] struct {
+	pending *Pending[[]reply]
+	ops     []op[T]
+	slowed  bool
+}
+
+// Outcome is the answer to one of several requests, or why it was refused.
+type Outcome[T any] struct {
+	Value T
+	Err   error
+}
+
+// severally sends several requests behind those made before.
+func severally[T any](p *Pipe, paths []string, ask func(path string) op[T]) *Several[T] {
+	s := &Several[T]{ops: make([]op[T], len(paths))}
+	all := op[[]reply]{path: paths[0], decode: func(a *answer) []reply { return a.parts }}
+	for i, path := range paths {
+		s.ops[i] = ask(path)
+		all.code, all.err = s.ops[i].code, cmp.Or(all.err, s.ops[i].err)
+	}
+	all.encode = func(*jute.Encoder, chroot) {}
+	s.pending = bind(p.ctx, p.k.l, p.root, all)
+	if all.err != nil {
+		return s
+	}
+	c := s.pending.call
+	c.frames, c.left, c.parts = nil, len(paths), make([]reply, len(paths))
+	for i := range s.ops {
+		c.frames = s.ops[i].frame(c.frames, p.root)
+	}
+	c.effect = func(at int, r reply) {
+		if o := &s.ops[at]; o.effect != nil {
+			o.affect(p.k.l, r.answer(p.root))
+		}
+	}
+	p.k.send(c)
+	return s
+}
+
+// Ready is that of Pending.
+func (s *Several[T]) Ready() bool { return s.pending.Ready() }
+
+// Slowed is that of Pending, of any of them.
+func (s *Several[T]) Slowed() bool { return s.slowed }
+
+// Wait returns the answers to all. When ctx ends first, it tells whether they had been
+// sent. What the server has no time for is sent again.
+func (s *Several[T]) Wait(ctx context.Context) ([]Outcome[T], error) {
+	replies, err := s.pending.Wait(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Outcome[T], len(replies))
+	for i, r := range replies {
+		v, err := s.one(ctx, &s.ops[i], r)
+		if err != nil && !errors.As(err, new(*Error)) {
+			return nil, err
+		}
+		out[i] = Outcome[T]{v, err}
+	}
+	return out, nil
+}
+
+// one reads an answer, or has the request sent again alone.
+func (s *Several[T]) one(ctx context.Context, o *op[T], r reply) (none T, err error) {
+	if r.code == codeOK {
+		return read(r.answer(s.pending.root), o.decode)
+	}
+	err = s.pending.root.refusal(r.code, o.code, o.path)
+	if r.code != Throttled {
+		return none, err
+	}
+	c := s.pending.call
+	alone := &Pending[T]{call: c, root: s.pending.root, decode: o.decode}
+	alone.renew = func() *call { return bind(c.ctx, c.k.l, s.pending.root, *o).call }
+	s.slowed = true
+	return alone.again(ctx, none, err)
 }

@@ -29,7 +29,7 @@ func (k *frameConn) Read(p []byte) (int, error) {
 		f, err := k.frame()
 		if err != nil {
 			if !k.live {
-				k.l.attemptFailed(k.addr, handshakeCause(err, k.agreed == nil))
+				k.l.attemptFailed(k.addr, k.handshakeCause(err))
 			}
 			k.die(err)
 			return 0, err
@@ -50,17 +50,26 @@ func notZooKeeper(said []byte) error {
 	return fmt.Errorf("does not speak ZooKeeper (it answered %q)", strings.TrimRight(s, "\r"))
 }
 
-func handshakeCause(err error, plain bool) error {
+// handshakeCause words why a server gave no answer to the connect request, and what
+// might help.
+func (k *frameConn) handshakeCause(err error) error {
+	const hungUp = "closed the connection without an answer"
+	plain, readOnly := k.agreed == nil, k.l.cfg.ReadOnly
+	closed := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 	var timeout net.Error
 	switch {
 	case errors.As(err, new(*secure.Error)):
 		return err
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return errors.New("accepted the connection but did not answer in time")
-	case plain && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)):
-		return errors.New("closed the connection without an answer; a port with TLS does that (-tls)")
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("closed the connection without an answer")
+	case closed && plain && readOnly:
+		return errors.New(hungUp + "; a port with TLS does that (-tls)")
+	case closed && plain:
+		return errors.New(hungUp + "; a port with TLS does that (-tls), and a server without a majority (-r)")
+	case closed && !readOnly:
+		return errors.New(hungUp + "; a server without a majority does that (-r)")
+	case closed:
+		return errors.New(hungUp)
 	}
 	return plainCause(err)
 }
@@ -183,17 +192,26 @@ func (k *frameConn) answered(xid int32, r reply) error {
 	c := k.pending[xid]
 	delete(k.pending, xid)
 	k.heard = time.Now()
+	at, left := 0, 0
 	if c != nil {
 		k.answers.add(c.sent, k.heard, k.timeout)
 		k.doubtful(r.code)
+		at = c.put(xid, r)
+		left = c.left
 	}
 	k.mu.Unlock()
 	if c == nil {
 		return neverAsked(xid)
 	}
-	k.l.contact(c.sent, r.zxid)
 	if c.effect != nil {
-		c.effect(r)
+		c.effect(at, r)
+	}
+	if left > 0 {
+		return nil
+	}
+	k.l.contact(c.sent, r.zxid)
+	if c.parts != nil {
+		r = reply{zxid: r.zxid, parts: c.parts}
 	}
 	c.end(r)
 	return nil

@@ -92,12 +92,13 @@ func watchLists(paths [][]string, zxid int64) iter.Seq[[]byte] {
 // is throttled is sent again, and with it what must come behind it. A
 // server that does not know it, as one of an ensemble of several versions may not, would
 // hang up each time: then the persistent watches are given up, and their user told.
-func (l *link) settingWatches(op int32, body []byte, behind func() []*call) *call {
+func (l *link) settingWatches(code int32, body []byte, behind func() []*call) *call {
 	var pause pauses
 	var again func() *call
+	setting := op[struct{}]{code: code, encode: func(e *jute.Encoder, _ chroot) { e.B = append(e.B, body...) }}
 	again = func() *call {
-		c := &call{ctx: l.ctx, op: op, body: body, done: make(chan reply, 1)}
-		c.effect = func(r reply) {
+		c := bind(l.ctx, l, l.root, setting).call
+		c.effect = func(_ int, r reply) {
 			switch {
 			case r.code == Throttled:
 				go func() { // ends with its pause, or the connection
@@ -110,7 +111,7 @@ func (l *link) settingWatches(op int32, body []byte, behind func() []*call) *cal
 					}
 					c.k.send(calls...)
 				}()
-			case r.code == Unimplemented && op == jute.OpSetWatches2:
+			case r.code == Unimplemented && code == jute.OpSetWatches2:
 				l.mu.Lock()
 				defer l.mu.Unlock()
 				l.forgetPersistent()

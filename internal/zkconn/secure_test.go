@@ -209,7 +209,7 @@ func TestWrongPort(t *testing.T) {
 		secure  secure.Config
 		want    string
 	}{
-		{tlsPort, secure.Config{}, "closed the connection without an answer; a port with TLS does that (-tls)"},
+		{tlsPort, secure.Config{}, "closed the connection without an answer; a port with TLS does that (-tls), and a server without a majority (-r)"},
 		{alerting(t), secure.Config{}, "is a port with TLS, which -tls is for"},
 		{k.box, mutual, "closed the connection in the TLS handshake; is this a plain port?"},
 		{zktest.SSHBanner(t), mutual, `does not speak TLS (it answered "SSH-2"); is this a plain port?`},

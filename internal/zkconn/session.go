@@ -77,7 +77,26 @@ func (s *Session) Another(timeout time.Duration, tap func(net.Conn) net.Conn) (*
 
 // Second starts one more session, as s is configured and authenticated now, for events
 // of its own.
-func (s *Session) Second() (*Session, error) { return Open(s.asNow()) }
+func (s *Session) Second() (*Session, error) {
+	cfg := s.asNow()
+	cfg.NoEvents = false
+	return Open(cfg)
+}
+
+// Elsewhere starts one more session: with what a connect string or a cluster names, as
+// Connect would. Its writes are fenced as those of s are, and nobody takes its events.
+func (s *Session) Elsewhere(spec string) (*Session, error) {
+	cfg, err := s.asNow().to(spec)
+	if err != nil {
+		return nil, err
+	}
+	cfg.NoEvents = true
+	next, err := Open(cfg)
+	if err == nil && s.fence != nil {
+		next.fence = s.fence.For(next)
+	}
+	return next, err
+}
 
 // asNow is the Config with which s would be what it is now.
 func (s *Session) asNow() Config {
@@ -140,6 +159,14 @@ func (s *Session) Live() bool {
 	return st != StateClosed && st != StateAuthFailed
 }
 
+// Gone is why Live is false, which is what a request would be answered; nil if it is true.
+func (s *Session) Gone() error {
+	l := s.current()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.gone()
+}
+
 // State is the state as the prompt shows it.
 func (s *Session) State() State {
 	l := s.current()
@@ -186,6 +213,17 @@ func (s *Session) Events() []Event { return s.events.take(math.MaxInt) }
 
 // EventsBefore takes those that had come in before the answer of a Trip.
 func (s *Session) EventsBefore(t *Trip) []Event { return s.events.take(t.events) }
+
+// Unreached is why no server has been reached since there was a connection, once, if
+// none can be: the session goes on trying. EventsReady tells of it as well.
+func (s *Session) Unreached() error {
+	l := s.current()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err := l.unreached
+	l.unreached = nil
+	return err
+}
 
 // EventsReady receives a value after events have come in.
 func (s *Session) EventsReady() <-chan struct{} { return s.events.ready }

@@ -306,6 +306,11 @@ func (q *eventQueue) put(e Event) {
 	q.mu.Lock()
 	q.list = append(q.list, e)
 	q.mu.Unlock()
+	q.wake()
+}
+
+// wake has whoever waits for events look whether there are any.
+func (q *eventQueue) wake() {
 	select {
 	case q.ready <- struct{}{}:
 	default:

@@ -57,7 +57,6 @@ type frameConn struct {
 	still   time.Time      // when anything came last, or the first of what is unanswered was sent
 	alarm   *time.Timer    // runs while a guarded session waits for an answer; may be nil
 	frozen  bool           // nothing is taken out of the queue: the session is about to move
-	gathers int            // nor while so many make requests that are to go together
 	doubt   bool           // nor while the server may be about to hang up
 	probe   bool           // a ping is to be sent that tells
 	until   int            // so many pings' answers from now on; 0: none will
@@ -152,21 +151,9 @@ func (k *frameConn) send(calls ...*call) {
 	k.flush()
 }
 
-// gather begins or ends to make requests that are to go together.
-func (k *frameConn) gather(begin bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if begin {
-		k.gathers++
-		return
-	}
-	k.gathers--
-	k.flush()
-}
-
 // flush is called with mu held.
 func (k *frameConn) flush() {
-	if !k.writing && !k.frozen && k.gathers == 0 && (k.probe || !k.doubt && len(k.queue) > 0) {
+	if !k.writing && !k.frozen && (k.probe || !k.doubt && len(k.queue) > 0) {
 		k.writing = true
 		go k.drain() // ends with the queue; its writes end by their deadline, or with the connection
 	}
@@ -207,7 +194,7 @@ func (k *frameConn) drain() {
 func (k *frameConn) take() []byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.frozen || k.gathers > 0 || k.doubt && !k.probe {
+	if k.frozen || k.doubt && !k.probe {
 		k.writing = false
 		return nil
 	}
@@ -218,7 +205,7 @@ func (k *frameConn) take() []byte {
 		k.watch()
 		return k.ping()
 	}
-	var e jute.Encoder
+	var frames []byte
 	for _, c := range k.queue {
 		if c.ctx.Err() != nil {
 			c.unsent(context.Cause(c.ctx))
@@ -228,20 +215,27 @@ func (k *frameConn) take() []byte {
 			k.heard = now
 		}
 		k.sending(now)
-		c.sent, c.size = now, 8+len(c.body)
-		xid := xidBase + k.next
-		k.next = (k.next + 1) & (xidBase - 1)
-		k.pending[xid] = c
-		e.Int(int32(c.size))
-		e.Int(xid)
-		e.Int(c.op)
-		e.B = append(e.B, c.body...)
-		c.body = nil
+		c.sent, c.first = now, xidBase+k.next
+		for at := 0; at < len(c.frames); {
+			size := int(binary.BigEndian.Uint32(c.frames[at:]))
+			xid := xidBase + k.next
+			k.next = (k.next + 1) & (xidBase - 1)
+			k.pending[xid] = c
+			binary.BigEndian.PutUint32(c.frames[at+4:], uint32(xid))
+			c.size = max(c.size, size)
+			at += 4 + size
+		}
+		if frames == nil {
+			frames = c.frames // which are nobody's any more
+		} else {
+			frames = append(frames, c.frames...)
+		}
+		c.frames = nil
 	}
 	k.queue = nil
 	k.watch()
-	k.writing = e.B != nil
-	return e.B
+	k.writing = frames != nil
+	return frames
 }
 
 // release unbinds the connection from the end of dialing.
@@ -277,6 +271,9 @@ func (k *frameConn) die(cause error) {
 	}
 	k.l.lost(k)
 	for _, c := range lost {
+		if c.left--; c.left > 0 { // there is another entry for it
+			continue
+		}
 		if barred {
 			c.end(reply{code: sessionNoAuth})
 			continue

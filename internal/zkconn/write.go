@@ -126,7 +126,7 @@ func (c change) made(a *answer) string {
 	case jute.Creates(c.code):
 		return a.String()
 	case c.code == jute.OpSetData:
-		a.stat()
+		a.Stat()
 	}
 	return ""
 }
@@ -222,7 +222,7 @@ func (c change) result(a *answer, op int32) (made string, err error) {
 		}
 		return "", a.root.refusal(code, c.code, c.path)
 	case jute.OpCreate2: // of containers and znodes with a TTL
-		defer a.stat()
+		defer a.Stat()
 	}
 	return c.made(a), nil
 }
@@ -236,6 +236,29 @@ func (a *answer) part() (op int32) {
 	return op
 }
 
+// Change is one of the changes of a multi.
+type Change struct{ change }
+
+// Creation makes a znode.
+func Creation(path string, data []byte, acl []zk.ACL, mode CreateMode) Change {
+	code, flags, err := mode.flags()
+	c := creation(code, &zk.CreateRequest{Path: path, Data: data, Acl: acl, Flags: flags}, mode.TTL)
+	c.err = err
+	return Change{c}
+}
+
+// Removal deletes a znode if it has the version; -1 is any.
+func Removal(path string, version int32) Change { return Change{removal(path, version)} }
+
+// NewData writes a znode's data if it has the version; -1 is any.
+func NewData(path string, data []byte, version int32) Change {
+	return Change{newData(path, data, version)}
+}
+
+func multiOf(changes []Change) op[Written] {
+	return multi(changes, func(c Change) change { return c.change })
+}
+
 func create(path string, data []byte, acl []zk.ACL, mode CreateMode) op[Written] {
 	code, flags, err := mode.flags()
 	if err != nil {
@@ -247,13 +270,13 @@ func create(path string, data []byte, acl []zk.ACL, mode CreateMode) op[Written]
 // set is newData with the znode's new Stat for its answer.
 func set(path string, data []byte, version int32) op[*zk.Stat] {
 	c := newData(path, data, version)
-	o := asking(c.code, path, (*answer).stat, c.rest)
+	o := asking(c.code, path, (*answer).Stat, c.rest)
 	o.write, o.changes = true, []change{c}
 	return o
 }
 
 func setACL(path string, acl []zk.ACL, version int32) op[*zk.Stat] {
-	o := asking(jute.OpSetACL, path, (*answer).stat, func(e *jute.Encoder) { writeACL(e, acl); e.Int(version) })
+	o := asking(jute.OpSetACL, path, (*answer).Stat, func(e *jute.Encoder) { writeACL(e, acl); e.Int(version) })
 	o.write = true
 	return o
 }
