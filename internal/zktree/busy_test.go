@@ -26,7 +26,7 @@ func TestBusyServer(t *testing.T) {
 		var paths []string
 		for _, d := range []string{"/t", "/t/a", "/t/b", "/t/a/c"} {
 			paths = append(paths, d)
-			for i := range 20 {
+			for i := range 8 {
 				paths = append(paths, fmt.Sprintf("%s/n%02d", d, i), fmt.Sprintf("%s/n%02d/below", d, i))
 			}
 		}

@@ -248,7 +248,7 @@ func (j *job) oneByOne() *flights[target, zkconn.Written] {
 		if f.slowed && errors.Is(refusal, zkconn.NotEmpty) {
 			var err error
 			if _, refusal, err = f.wait(j.p.Delete(t.path)); err != nil {
-				return err
+				return interrupted(j.ctx, err)
 			}
 		}
 		j.one(t, refusal)
@@ -315,9 +315,21 @@ type UnreadError struct {
 }
 
 func (e *UnreadError) Error() string {
-	what := fmt.Sprintf("%d znodes", e.N)
-	if e.N == 1 {
-		what = "1 znode"
+	return fmt.Sprintf("%s of %s could not be read: %s", Znodes(e.N), e.Root, e.Refusals.Error())
+}
+
+// OrNil is the error, if there is something that could not be read.
+func (e *UnreadError) OrNil() error {
+	if e.N == 0 {
+		return nil
 	}
-	return fmt.Sprintf("%s of %s could not be read: %s", what, e.Root, e.Refusals.Error())
+	return e
+}
+
+// Znodes is so many of them in words.
+func Znodes(n int) string {
+	if n == 1 {
+		return "1 znode"
+	}
+	return fmt.Sprintf("%d znodes", n)
 }

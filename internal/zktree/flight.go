@@ -28,6 +28,7 @@ type flights[J, T any] struct {
 	window  int
 	slowed  bool // a request was sent again, behind what was sent after it
 	take    func(J, T, error) error
+	lost    func(J, error) // what could not be answered any more; may be nil
 	air     []flight[J, T]
 }
 
@@ -58,10 +59,12 @@ func (f *flights[J, T]) down(left int) error {
 		first := f.air[0]
 		f.air = f.air[1:]
 		v, refusal, err := f.wait(first.reply)
-		if err == nil {
-			err = f.take(first.job, v, refusal)
-		}
 		if err != nil {
+			f.abandon(first.job, err)
+			return interrupted(f.ctx, err)
+		}
+		if err := f.take(first.job, v, refusal); err != nil {
+			f.abandonRest()
 			return err
 		}
 		left = min(left, f.window-1)
@@ -69,15 +72,38 @@ func (f *flights[J, T]) down(left int) error {
 	return nil
 }
 
+// abandon takes what has been answered nevertheless, once one has not been.
+func (f *flights[J, T]) abandon(job J, err error) {
+	if f.lost != nil {
+		f.lost(job, err)
+	}
+	f.abandonRest()
+}
+
+// abandonRest ends the window. Refusals do not matter any more.
+func (f *flights[J, T]) abandonRest() {
+	rest := f.air
+	f.air = nil
+	for _, next := range rest {
+		if f.lost == nil {
+			return
+		}
+		v, refusal, err := f.wait(next.reply)
+		switch {
+		case err != nil:
+			f.lost(next.job, err)
+		case refusal == nil:
+			_ = f.take(next.job, v, nil) // of what succeeded it only takes note
+		}
+	}
+}
+
 // wait takes an answer, or a refusal.
 func (f *flights[J, T]) wait(reply *zkconn.Pending[T]) (v T, refusal, err error) {
 	v, err = reply.Wait(f.waiting)
 	f.window = pace(f.window, f.most, reply.Slowed())
 	f.slowed = f.slowed || reply.Slowed()
-	switch {
-	case f.ctx.Err() != nil && errors.As(err, new(*zkconn.UnsentError)):
-		return v, nil, context.Cause(f.ctx)
-	case err != nil && !errors.As(err, new(*zkconn.Error)):
+	if err != nil && !errors.As(err, new(*zkconn.Error)) {
 		return v, nil, err
 	}
 	return v, err, nil

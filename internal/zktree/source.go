@@ -3,10 +3,11 @@ package zktree
 import (
 	"context"
 	"errors"
-	"slices"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zksh/zksh/internal/dump"
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
@@ -21,7 +22,8 @@ type Source interface {
 
 // Answer is what a Source says, which may still be to come.
 type Answer interface {
-	// Ready tells that Wait would not wait.
+	// Ready tells that Wait would not wait. An answer that takes a second question asks it
+	// as soon as it can.
 	Ready() bool
 	Wait(ctx context.Context) ([]Entry, error)
 	// Slowed tells of an answer that is there whether the source had too much to do at
@@ -33,8 +35,9 @@ type Answer interface {
 type Want struct {
 	Names bool // of its children
 	Stat  bool
-	Data  bool // alone
-	ACL   bool // alone
+	Data  bool // alone, with the Stat
+	Small bool // of Data: there is little of it, so that all may come in one answer
+	ACL   bool // alone or with the Names, with the Stat
 }
 
 // Entry is a znode as a Source has it.
@@ -43,7 +46,9 @@ type Entry struct {
 	Stat  *zk.Stat
 	Data  []byte
 	ACL   []zk.ACL
-	Err   error // NoNode, or why it may not be read; of the latter older servers tell the Stat nevertheless
+	Kind  dump.Kind     // if the Stat is known; of servers only that it is ephemeral
+	TTL   time.Duration // of that Kind
+	Err   error         // NoNode, or why it may not be read; of the latter older servers tell the Stat nevertheless
 }
 
 // Bounds of what is in flight. A batch is one multiRead, or single requests.
@@ -74,7 +79,7 @@ func OnServer(ctx context.Context, c zkconn.Client, root string, watch bool) (*S
 
 // Batch is part of Source.
 func (s *Server) Batch(want Want) int {
-	if s.watch || want.Stat {
+	if s.watch || want.Stat || want.ACL {
 		return singleBatch
 	}
 	return listBatch
@@ -83,30 +88,35 @@ func (s *Server) Batch(want Want) int {
 // Ask is part of Source. A multiRead leaves no watches and has no Stats.
 func (s *Server) Ask(paths []string, want Want) Answer {
 	switch {
+	case want.Names && want.ACL:
+		return &folders{s: s, paths: paths, first: s.Ask(paths, Want{ACL: true})}
 	case want.Names && want.Stat:
-		return &group[zkconn.Listed]{s: s, paths: paths, stat: true, replies: each(s, paths, s.p.List), entry: func(l zkconn.Listed, err error) Entry {
+		return &group[zkconn.Listed]{s: s, paths: paths, stat: true, reply: s.p.EachList(paths), entry: func(l zkconn.Listed, err error) Entry {
 			return Entry{Names: l.Names, Stat: l.Stat, Err: err}
 		}}
 	case want.Stat:
 		return s.stats(paths)
-	case want.Data:
-		return &group[zkconn.Node]{replies: each(s, paths, s.p.Get), entry: func(n zkconn.Node, err error) Entry {
-			return Entry{Data: n.Data, Stat: n.Stat, Err: err}
+	case want.Small && len(paths) > 1 && s.p.HasMultiRead(s.ctx):
+		return &together[zkconn.Reading]{s.p.MultiGet(paths), func() Answer { return s.data(paths) }, func(r zkconn.Reading) Entry {
+			return dataEntry(r.Node, r.Err)
 		}}
+	case want.Data:
+		return s.data(paths)
 	case want.ACL:
-		return &group[[]zk.ACL]{replies: each(s, paths, s.p.ACL), entry: func(acl []zk.ACL, err error) Entry {
-			return Entry{ACL: acl, Err: err}
+		return &group[zkconn.Access]{reply: s.p.EachACL(paths), entry: func(a zkconn.Access, err error) Entry {
+			return Entry{ACL: a.ACL, Stat: a.Stat, Kind: dump.KindOf(a.Stat), Err: err}
 		}}
 	case len(paths) > 1 && !s.watch && s.p.HasMultiRead(s.ctx):
-		return &listings{s, paths, s.p.MultiChildren(paths)}
+		return &together[zkconn.Listing]{s.p.MultiChildren(paths), func() Answer { return s.lists(paths) }, func(l zkconn.Listing) Entry {
+			return Entry{Names: l.Names, Err: l.Err}
+		}}
 	}
 	return s.lists(paths)
 }
 
 // lists asks for the children of each of the paths.
 func (s *Server) lists(paths []string) Answer {
-	ask := func(path string) *zkconn.Pending[[]string] { return s.p.Children(path, s.watch) }
-	return &group[[]string]{replies: each(s, paths, ask), entry: func(names []string, err error) Entry {
+	return &group[[]string]{reply: s.p.EachChildren(paths, s.watch), entry: func(names []string, err error) Entry {
 		return Entry{Names: names, Err: err}
 	}}
 }
@@ -114,79 +124,76 @@ func (s *Server) lists(paths []string) Answer {
 // stats asks for the Stat of each of the paths. Newer servers tell it to whoever may
 // read, older ones to all.
 func (s *Server) stats(paths []string) Answer {
-	return &group[*zk.Stat]{replies: each(s, paths, s.p.Exists), entry: func(st *zk.Stat, err error) Entry {
+	return &group[*zk.Stat]{reply: s.p.EachExists(paths), entry: func(st *zk.Stat, err error) Entry {
 		return Entry{Stat: st, Err: err}
 	}}
 }
 
-// listings is the answer to a multiRead.
-type listings struct {
-	s     *Server
-	paths []string
-	reply *zkconn.Pending[[]zkconn.Listing]
+// data asks for the data of each of the paths.
+func (s *Server) data(paths []string) Answer {
+	return &group[zkconn.Node]{reply: s.p.EachGet(paths), entry: dataEntry}
+}
+
+func dataEntry(n zkconn.Node, err error) Entry {
+	return Entry{Data: n.Data, Stat: n.Stat, Kind: dump.KindOf(n.Stat), Err: err}
+}
+
+// together is the answer to a multiRead.
+type together[T any] struct {
+	reply  *zkconn.Pending[[]T]
+	singly func() Answer
+	entry  func(T) Entry
 }
 
 // Ready is part of Answer.
-func (l *listings) Ready() bool { return l.reply.Ready() }
+func (t *together[T]) Ready() bool { return t.reply.Ready() }
 
 // Slowed is part of Answer.
-func (l *listings) Slowed() bool { return l.reply.Slowed() }
+func (t *together[T]) Slowed() bool { return t.reply.Slowed() }
 
 // Wait is part of Answer. A server may refuse a multiRead whose answer gets too long;
-// then each list has an answer of its own.
-func (l *listings) Wait(ctx context.Context) ([]Entry, error) {
-	got, err := l.reply.Wait(ctx)
+// then each znode has an answer of its own.
+func (t *together[T]) Wait(ctx context.Context) ([]Entry, error) {
+	got, err := t.reply.Wait(ctx)
 	if errors.As(err, new(*zkconn.Error)) {
-		return l.s.lists(l.paths).Wait(ctx)
+		return t.singly().Wait(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
 	entries := make([]Entry, len(got))
 	for i, g := range got {
-		entries[i] = Entry{Names: g.Names, Err: g.Err}
+		entries[i] = t.entry(g)
 	}
 	return entries, nil
 }
 
 // group is the answer to single requests.
 type group[T any] struct {
-	s       *Server
-	paths   []string
-	replies []*zkconn.Pending[T]
-	entry   func(T, error) Entry
-	stat    bool // it is wished, and only who may read gets it
+	s     *Server
+	paths []string
+	reply *zkconn.Several[T]
+	entry func(T, error) Entry
+	stat  bool // it is wished, and only who may read gets it
 }
 
-func each[T any](s *Server, paths []string, ask func(string) *zkconn.Pending[T]) []*zkconn.Pending[T] {
-	replies := make([]*zkconn.Pending[T], len(paths))
-	s.p.Together(func() {
-		for i, path := range paths {
-			replies[i] = ask(path)
-		}
-	})
-	return replies
-}
-
-// Ready is part of Answer: a connection's answers come in order.
-func (g *group[T]) Ready() bool { return g.replies[len(g.replies)-1].Ready() }
+// Ready is part of Answer.
+func (g *group[T]) Ready() bool { return g.reply.Ready() }
 
 // Slowed is part of Answer.
-func (g *group[T]) Slowed() bool {
-	return slices.ContainsFunc(g.replies, (*zkconn.Pending[T]).Slowed)
-}
+func (g *group[T]) Slowed() bool { return g.reply.Slowed() }
 
 // Wait is part of Answer. The Stats of znodes that may not be listed come in a second
 // flight.
 func (g *group[T]) Wait(ctx context.Context) ([]Entry, error) {
-	entries := make([]Entry, len(g.replies))
+	got, err := g.reply.Wait(ctx)
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]Entry, len(got))
 	var shut []int
-	for i, reply := range g.replies {
-		v, err := reply.Wait(ctx)
-		if err != nil && !errors.As(err, new(*zkconn.Error)) {
-			return nil, err
-		}
-		if entries[i] = g.entry(v, err); g.stat && errors.Is(err, zkconn.NoAuth) {
+	for i, o := range got {
+		if entries[i] = g.entry(o.Value, o.Err); g.stat && errors.Is(o.Err, zkconn.NoAuth) {
 			shut = append(shut, i)
 		}
 	}
@@ -204,4 +211,61 @@ func (g *group[T]) Wait(ctx context.Context) ([]Entry, error) {
 		}
 	}
 	return entries, err
+}
+
+// folders is the answer about ACLs and about the names of children, for which those are
+// asked that have any: the Stat that comes with an ACL tells.
+type folders struct {
+	s       *Server
+	paths   []string
+	first   Answer
+	entries []Entry // nil until they are there
+	err     error
+	at      []int // of those with children
+	names   Answer
+}
+
+// Ready is part of Answer.
+func (f *folders) Ready() bool {
+	if !f.first.Ready() {
+		return false
+	}
+	f.ask(f.s.ctx)
+	return f.names == nil || f.names.Ready()
+}
+
+// Slowed is part of Answer.
+func (f *folders) Slowed() bool { return f.first.Slowed() || f.names != nil && f.names.Slowed() }
+
+// Wait is part of Answer.
+func (f *folders) Wait(ctx context.Context) ([]Entry, error) {
+	if f.ask(ctx); f.err != nil || f.names == nil {
+		return f.entries, f.err
+	}
+	names, err := f.names.Wait(ctx)
+	for i, e := range names {
+		if e.Err != nil { // nothing is said of a subtree that may not be seen
+			f.entries[f.at[i]] = e
+		} else {
+			f.entries[f.at[i]].Names = e.Names
+		}
+	}
+	return f.entries, err
+}
+
+// ask takes the first answer and asks for the names.
+func (f *folders) ask(ctx context.Context) {
+	if f.entries != nil || f.err != nil {
+		return
+	}
+	f.entries, f.err = f.first.Wait(ctx)
+	var paths []string
+	for i, e := range f.entries {
+		if e.Err == nil && e.Stat.NumChildren > 0 {
+			f.at, paths = append(f.at, i), append(paths, f.paths[i])
+		}
+	}
+	if paths != nil {
+		f.names = f.s.Ask(paths, Want{Names: true})
+	}
 }

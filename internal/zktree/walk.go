@@ -8,9 +8,11 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zksh/zksh/internal/dump"
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
@@ -27,6 +29,7 @@ func (p Progress) tell(done, total int) {
 // Options of Walk.
 type Options struct {
 	Stat     bool // each Step has the Stat
+	Access   bool // and the ACL and the kind
 	Depth    int  // how far below the root the walk goes; 0: to the ground
 	Shut     bool // that the root may not be read is told in its Step, and no error
 	Progress Progress
@@ -40,7 +43,10 @@ type Step struct {
 	Last  bool     // of its siblings
 	Names []string // of its children, sorted; at the depth where a walk ends it has none
 	Stat  *zk.Stat // nil where it may not be known, too
-	Err   error    // why it may not be read
+	ACL   []zk.ACL
+	Type  dump.Kind     // only with the ACL
+	TTL   time.Duration // of that Type
+	Err   error         // why it may not be read
 
 	dir, own *folder
 	root     string
@@ -98,7 +104,7 @@ func Begin(ctx context.Context, src Source, root string, o Options) (*Walk, erro
 		err = entries[0].Err
 	}
 	if err != nil && !(o.Shut && errors.Is(err, zkconn.NoAuth)) {
-		return nil, w.cause(err)
+		return nil, interrupted(w.ctx, err)
 	}
 	if w.start = w.learn(nil, 0, entries[0]); w.start != nil {
 		w.start.cost = 0 // it was not asked for ahead
@@ -139,6 +145,9 @@ func (f *folder) child(name string) string { return zkconn.Join(f.path, name) }
 type known struct {
 	own  *folder // if it has children
 	stat *zk.Stat
+	acl  []zk.ACL
+	kind dump.Kind
+	ttl  time.Duration
 	err  error
 	cost int
 }
@@ -201,7 +210,7 @@ func (w *Walk) enter(dir *folder, name string, last bool, k *known) (*folder, er
 	}
 	next := dir
 	if k != nil {
-		s.Stat, s.Err, s.own = k.stat, k.err, k.own
+		s.Stat, s.ACL, s.Type, s.TTL, s.Err, s.own = k.stat, k.acl, k.kind, k.ttl, k.err, k.own
 		w.ahead.left(k.cost)
 		if k.own != nil {
 			s.Names, next = k.own.names, k.own
@@ -228,7 +237,7 @@ func (w *Walk) say(s Step) error {
 
 // want is what is asked of the znodes that deep below the root.
 func (w *Walk) want(depth int) Want {
-	return Want{Names: w.o.Depth == 0 || depth < w.o.Depth, Stat: w.o.Stat}
+	return Want{Names: w.o.Depth == 0 || depth < w.o.Depth, Stat: w.o.Stat, ACL: w.o.Access}
 }
 
 // ask fills the window with what the walk comes to next.
@@ -294,9 +303,12 @@ func (w *Walk) receive() error {
 	}
 	entries, err := r.reply.Wait(w.ctx)
 	if err != nil {
-		return w.cause(err)
+		return interrupted(w.ctx, err)
 	}
 	w.air = w.air[1:]
+	for _, next := range w.air { // which may have something to ask for itself
+		next.reply.Ready()
+	}
 	w.window = pace(w.window, window, r.reply.Slowed())
 	w.ahead.answered(r.budget)
 	for _, p := range r.parts {
@@ -328,7 +340,7 @@ func (w *Walk) learn(up *folder, at int, e Entry) *known {
 	if len(e.Names) == 0 && e.Stat == nil && e.Err == nil {
 		return nil
 	}
-	k := &known{stat: e.Stat, err: e.Err, cost: entryCost}
+	k := &known{stat: e.Stat, acl: e.ACL, kind: e.Kind, ttl: e.TTL, err: e.Err, cost: entryCost}
 	if len(e.Names) == 0 {
 		return k
 	}
@@ -350,12 +362,4 @@ func (w *Walk) learn(up *folder, at int, e Entry) *known {
 		w.unasked.add(f)
 	}
 	return k
-}
-
-// cause is the error of a walk that was broken off: that of its context, if it is that.
-func (w *Walk) cause(err error) error {
-	if w.ctx.Err() != nil && errors.As(err, new(*zkconn.UnsentError)) {
-		return context.Cause(w.ctx)
-	}
-	return err
 }

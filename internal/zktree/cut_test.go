@@ -1,0 +1,96 @@
+package zktree
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zksh/zksh/internal/dump"
+	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/internal/zktest/zksession"
+)
+
+// TestWriterCut cuts the connection before and behind each multi of a Writer. What it says
+// is done is done, and no more than what it says may be.
+func TestWriterCut(t *testing.T) {
+	box := zktest.Sandbox(t, sandbox.Options{})
+	watching := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 10 * time.Second})
+	n := 0
+	trial := func(prepare func(*zktest.Proxy)) (cut bool) {
+		n++
+		root := fmt.Sprint("/cut", n)
+		all := randomTree(rand.New(rand.NewPCG(uint64(n), 7)), root, 500)
+		for _, z := range all {
+			z.ACL = anyone
+			z.Data = make([]byte, 5000)
+		}
+		proxy := zktest.NewProxy(t, box.Addr())
+		s := zksession.Open(t, zkconn.Config{Servers: proxy.Addr(), Timeout: 10 * time.Second})
+		prepare(proxy)
+		w, err := NewWriter(t.Context(), s.Client, root, Refuse, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, z := range all {
+			if err = w.Create(z); err != nil {
+				break
+			}
+		}
+		done, err := w.Close(err)
+		there, statErr := Stats(t.Context(), watching.Client, root)
+		if statErr != nil {
+			t.Fatal(statErr)
+		}
+		so, _ := errors.AsType[*WriteError](err)
+		switch {
+		case err == nil && (len(there) != len(all) || done.Created != len(all)):
+			t.Errorf("%d: %d of %d are there, and %d said to be", n, len(there), len(all), done.Created)
+		case err == nil:
+			return false
+		case so == nil && len(there) > 0:
+			t.Errorf("%d: %d are there: %v", n, len(there), err)
+		case so != nil && (done.Created > len(there) || len(there) > done.Created+so.Unsure):
+			t.Errorf("%d: %d are there, %d said to be and %d that may be", n, len(there), done.Created, so.Unsure)
+		}
+		return true
+	}
+	for skip := 0; trial(func(p *zktest.Proxy) { p.CutBeforeSkipping(jute.OpMulti, skip) }); skip++ {
+		trial(func(p *zktest.Proxy) { p.CutAfterSkipping(jute.OpMulti, skip) })
+	}
+	if n < 10 {
+		t.Errorf("only %d multis were cut", n/2)
+	}
+}
+
+// An ACL that is refused is told, with the others done.
+func TestWriterRefusals(t *testing.T) {
+	box := zktest.Sandbox(t, sandbox.Options{})
+	s := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 10 * time.Second})
+	create(t, s, "/r", "/r/there")
+	w, err := NewWriter(t.Context(), s.Client, "/r", Skip, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := []zk.ACL{{Perms: 31, Scheme: "none", ID: "x"}}
+	for _, path := range []string{"/r/a", "/r/bad", "/r/bad/below", "/r/there", "/r/z"} {
+		acl := anyone
+		if path == "/r/bad" {
+			acl = bad
+		}
+		if err := w.Create(&dump.Znode{Path: path, ACL: acl}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	done, err := w.Close(nil)
+	so, _ := errors.AsType[*WriteError](err)
+	if so == nil || so.N != 1 || so.Below != 1 || done.Created != 2 || done.Skipped != 1 || !errors.Is(err, zkconn.InvalidACL) {
+		t.Errorf("%+v, %v", done, err)
+	}
+}

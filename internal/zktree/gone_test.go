@@ -1,0 +1,39 @@
+package zktree
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/zksh/zksh/internal/zkconn"
+)
+
+// vanishing is a znode that is there when it is first asked for, and then no more.
+type vanishing struct{ asked int }
+
+func (v *vanishing) Batch(Want) int { return 1 }
+
+func (v *vanishing) Ask([]string, Want) Answer { v.asked++; return v }
+
+func (v *vanishing) Ready() bool { return true }
+
+func (v *vanishing) Slowed() bool { return false }
+
+func (v *vanishing) Wait(context.Context) ([]Entry, error) {
+	if v.asked > 1 {
+		return []Entry{{Err: zkconn.NoNode}}, nil
+	}
+	return []Entry{{}}, nil
+}
+
+// A root that goes while it is read is an error, and no empty tree: who makes another one
+// like it would delete that.
+func TestNodesOfARootThatGoes(t *testing.T) {
+	for z, err := range Nodes(t.Context(), &vanishing{}, "/r", nil) {
+		if z != nil || !errors.Is(err, zkconn.NoNode) {
+			t.Errorf("%v, %v", z, err)
+		}
+		return
+	}
+	t.Error("an empty tree")
+}

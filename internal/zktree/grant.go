@@ -1,0 +1,87 @@
+package zktree
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zksh/zksh/internal/dump"
+)
+
+// grant is a new ACL for a znode.
+type grant struct {
+	path    string
+	acl     []zk.ACL
+	version int32
+	ours    bool // until then the znode has our identity in its ACL
+	counted bool // the znode is, for what was done to it before
+}
+
+// SetACL writes a znode's access control list if that has the version; -1 is any. It is
+// done in the end, for what is deeper first.
+func (w *Writer) SetACL(path string, acl []zk.ACL, version int32) error {
+	w.acls = append(w.acls, grant{path: path, acl: acl, version: version})
+	w.asked++
+	return nil
+}
+
+// Open is SetACL, done before what is asked for next.
+func (w *Writer) Open(path string, acl []zk.ACL, version int32) error {
+	if err := cmp.Or(w.flush(), w.air.rest()); err != nil {
+		return err
+	}
+	last := w.acls
+	w.acls = nil
+	w.asked++
+	err := w.grant([]grant{{path: path, acl: acl, version: version}})
+	w.acls = last
+	return err
+}
+
+// ShutsOut tells whether a znode's ACL may not let us create what is below it.
+func ShutsOut(z *dump.Znode) bool {
+	if z.ACL == nil || z.Stat != nil && z.Stat.NumChildren == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(z.ACL, func(a zk.ACL) bool {
+		return a.Scheme == "world" && a.ID == "anyone" && a.Perms&zk.PermCreate != 0
+	})
+}
+
+// setACLs writes the ACLs that were left for the end.
+func (w *Writer) setACLs() error {
+	left := w.acls
+	w.acls = nil
+	return w.grant(left)
+}
+
+// grant writes ACLs, the last one first, and keeps in mind those it could not write.
+func (w *Writer) grant(left []grant) error {
+	f := inFlight(w.ctx, graceful, singleWindow, func(t grant, _ *zk.Stat, refusal error) error {
+		switch {
+		case refusal != nil:
+			w.so.Add(refusal)
+			w.acls = append(w.acls, t)
+		case !t.counted:
+			w.so.Done.Changed++
+		}
+		return nil
+	})
+	f.lost = func(t grant, err error) {
+		w.acls = append(w.acls, t)
+		if !t.counted {
+			w.lost(make([]write, 1), err)
+		}
+	}
+	defer f.close()
+	for len(left) > 0 {
+		t := left[len(left)-1]
+		left = left[:len(left)-1]
+		if err := f.add(t, w.p.SetACL(t.path, t.acl, t.version)); err != nil {
+			w.acls = append(w.acls, left...)
+			return err
+		}
+	}
+	return f.rest()
+}

@@ -1,0 +1,90 @@
+package zktree
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zksh/zksh/internal/dump"
+	"github.com/zksh/zksh/internal/zkconn"
+)
+
+// Kept is the Source that a kept tree is.
+type Kept struct{ t *dump.Tree }
+
+// OnFile reads from a kept tree.
+func OnFile(t *dump.Tree) *Kept { return &Kept{t} }
+
+// keptBatch is how many paths are looked up together.
+const keptBatch = 256
+
+// Batch is part of Source.
+func (k *Kept) Batch(Want) int { return keptBatch }
+
+// Ask is part of Source. Nothing is read before somebody waits for it.
+func (k *Kept) Ask(paths []string, want Want) Answer { return &keptAnswer{k, paths, want} }
+
+// keptAnswer is an answer that is there when it is waited for.
+type keptAnswer struct {
+	k     *Kept
+	paths []string
+	want  Want
+}
+
+// Ready is part of Answer.
+func (a *keptAnswer) Ready() bool { return true }
+
+// Slowed is part of Answer.
+func (a *keptAnswer) Slowed() bool { return false }
+
+// Wait is part of Answer.
+func (a *keptAnswer) Wait(ctx context.Context) ([]Entry, error) {
+	entries := make([]Entry, len(a.paths))
+	for i, path := range a.paths {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		e, err := a.k.entry(path, a.want)
+		if err != nil && !errors.Is(err, zkconn.NoNode) {
+			return nil, err
+		}
+		e.Err = err
+		entries[i] = e
+	}
+	return entries, nil
+}
+
+func (k *Kept) entry(path string, want Want) (e Entry, err error) {
+	names, is := k.t.Names(path)
+	if !is {
+		return e, &zkconn.Error{Code: zkconn.NoNode, Path: path}
+	}
+	if want.Names {
+		e.Names = names
+	}
+	if !want.Stat && !want.Data && !want.ACL {
+		return e, nil
+	}
+	z, err := k.t.Znode(path, want.Data)
+	if err != nil {
+		return e, err
+	}
+	e.Data, e.ACL, e.Stat, e.Kind, e.TTL = z.Data, z.ACL, z.Stat, z.Kind, z.TTL
+	if e.Stat == nil && want.Stat { // what it is counted by is known
+		if z, err = k.t.Znode(path, true); err != nil {
+			return e, err
+		}
+		e.Stat = &zk.Stat{DataLength: int32(len(z.Data)), NumChildren: int32(len(names))}
+	}
+	return e, nil
+}
+
+// Get is a znode with its data.
+func (k *Kept) Get(path string) (*dump.Znode, error) {
+	z, err := k.t.Znode(path, true)
+	if errors.Is(err, dump.ErrNone) {
+		err = &zkconn.Error{Code: zkconn.NoNode, Path: path}
+	}
+	return z, err
+}
