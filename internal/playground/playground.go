@@ -20,8 +20,8 @@ import (
 )
 
 // Notice says what the sandbox is, wherever one is shown.
-const Notice = "The sandbox is an in-memory ZooKeeper for trying, demos and tests, never for production:\n" +
-	"nothing in it outlives the shell that runs it."
+const Notice = "The sandbox is an in-memory ZooKeeper for trying, demos and tests, " +
+	"never for production: nothing in it outlives the shell that runs it."
 
 // Place is a sandbox this process runs or has joined.
 type Place struct {
@@ -118,6 +118,22 @@ func meetingPoint(meet *os.File) (addr string, as sandbox.Version) {
 	return addr, cmp.Or(sandbox.Version(its), sandbox.DefaultVersion)
 }
 
+// Running is where a sandbox listens that a shell of this user runs, or empty. It starts
+// none, and leaves the file where shells meet as it is.
+func Running(dir string) string {
+	name := filepath.Join(dir, "zksh", "sandbox")
+	if info, err := os.Lstat(name); dir == "" || err != nil || !info.Mode().IsRegular() { // userfile.Open would make it
+		return ""
+	}
+	f, err := userfile.Open(name, 0)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	addr, _ := meetingPoint(f)
+	return addr
+}
+
 func join(meet *os.File, addr string, as sandbox.Version) *Place {
 	ctx, stop := context.WithCancel(context.Background())
 	p := &Place{Addr: addr, as: as, meet: meet, ended: make(chan string, 1), stop: stop}
@@ -141,7 +157,7 @@ func (p *Place) watch(ctx context.Context) {
 		}
 		if free, err := userfile.Lock(p.meet, true); err != nil || free {
 			_ = userfile.Unlock(p.meet) // if it fails, Close gives the lock back
-			p.ended <- "the sandbox has ended with the shell that ran it; quit and start another with zksh --sandbox"
+			p.ended <- "the sandbox has ended with the shell that ran it; quit and start another"
 			return
 		}
 	}

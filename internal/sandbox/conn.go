@@ -21,6 +21,7 @@ const (
 	maxCredential = 4096             // bytes of one
 	maxQueued     = 256 << 20        // bytes waiting in all queues before one is cut
 	keepBuffer    = 64 << 10         // a larger buffer is not kept for the next use
+	spareBuffer   = 16 << 10         // nor is a larger one while there is nothing to send
 )
 
 // conn is one client connection. A goroutine of its own reads and carries out
@@ -42,9 +43,10 @@ type conn struct {
 	mu      sync.Mutex // taken after the server's, never before
 	idle    sync.Cond  // writing has become false
 	out     []byte
-	serving bool // its own goroutine carries out a request, and will flush
-	writing bool // out is being sent, or will be by the goroutine above
-	broken  bool // the other side is gone, or too slow
+	spare   []byte // what out is written into next; may be nil
+	serving bool   // its own goroutine carries out a request, and will flush
+	writing bool   // out is being sent, or will be by the goroutine above
+	broken  bool   // the other side is gone, or too slow
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -191,18 +193,17 @@ func (c *conn) send(frame []byte) {
 
 // flush sends what is queued, until nothing is.
 func (c *conn) flush() {
-	var spare []byte
 	c.mu.Lock()
 	for len(c.out) > 0 && !c.broken {
 		b := c.out
-		c.out = spare[:0]
+		c.out = c.spare[:0]
 		c.mu.Unlock()
 		_, err := c.nc.Write(b)
 		c.s.queued.Add(-int64(len(b)))
-		if spare = b; cap(spare) > keepBuffer {
-			spare = nil
-		}
 		c.mu.Lock()
+		if c.spare = b; cap(b) > spareBuffer {
+			c.spare = nil
+		}
 		if err != nil {
 			c.broken = true
 			_ = c.nc.Close()
@@ -326,11 +327,16 @@ const (
 
 // frame starts a reply: room for the length, then the header.
 func frame(xid int32, zxid int64, err code) *jute.Encoder {
-	e := &jute.Encoder{B: make([]byte, 4, 128)}
-	e.Int(xid)
+	e := &jute.Encoder{B: make([]byte, 0, 128)}
+	begin(e, xid, zxid, err)
+	return e
+}
+
+// begin is frame in a buffer that is there already.
+func begin(e *jute.Encoder, xid int32, zxid int64, err code) {
+	e.Int(0, xid)
 	e.Long(zxid)
 	e.Int(int32(err))
-	return e
 }
 
 // finish writes the length in front of a frame and returns the frame.

@@ -73,8 +73,13 @@ func (s *Server) reply(c *conn, xid, op int32, d *jute.Decoder) ([]byte, verdict
 	if jute.Creates(op) {
 		return s.write(c, xid, op, d), stay
 	}
-	e := frame(xid, s.zxid, codeOK)
+	e := &s.scratch
+	e.B = e.B[:0]
+	begin(e, xid, s.zxid, codeOK)
 	err := s.read(c, op, d, e)
+	if cap(e.B) > keepBuffer {
+		defer func() { e.B = nil }()
+	}
 	if err == codeUnimplemented {
 		return finish(frame(xid, -1, err)), leave
 	}

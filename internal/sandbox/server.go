@@ -26,6 +26,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/zksh/zksh/internal/jute"
 )
 
 // Options shape a server. The zero value is a server like a freshly installed
@@ -81,6 +83,7 @@ type Server struct {
 	listeners   map[net.Listener]struct{}
 	carryOut    func(*conn, []byte) verdict // handle, which tests of faults wrap
 	stats       serverStats
+	scratch     jute.Encoder // of the answer to a read, until it is queued
 	timer       *time.Timer
 	armed       time.Time // when the timer rings; zero if it does not
 	nextReap    time.Time
