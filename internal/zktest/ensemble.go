@@ -2,8 +2,12 @@ package zktest
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -25,24 +29,42 @@ func startMembers(tb testing.TB, c config) []*Server {
 	if err := installed(config{}); err != nil {
 		giveUp(tb, err)
 	}
-	made, err := prepare(tb.TempDir(), c)
+	made, err := launchAll(tb.TempDir(), c)
 	if err != nil {
 		giveUp(tb, err)
 	}
-	servers := make([]*Server, c.members)
-	errs := make([]error, c.members)
-	var starting sync.WaitGroup
-	for i, inst := range made {
-		servers[i] = &Server{tb: tb, inst: inst}
+	var servers []*Server
+	for _, inst := range made {
+		servers = append(servers, &Server{tb: tb, inst: inst})
 		tb.Cleanup(inst.stop)
 		logIfFailed(tb, inst)
-		starting.Go(func() { errs[i] = inst.start() })
-	}
-	starting.Wait()
-	if err := errors.Join(errs...); err != nil {
-		giveUp(tb, err)
 	}
 	return servers
+}
+
+// launchAll starts all the members of an ensemble, with other ports if one was taken.
+func launchAll(dir string, c config) ([]*instance, error) {
+	for try := 1; ; try++ {
+		made, err := prepare(filepath.Join(dir, strconv.Itoa(try)), c)
+		if err != nil {
+			return nil, err
+		}
+		errs := make([]error, len(made))
+		var starting sync.WaitGroup
+		for i, inst := range made {
+			starting.Go(func() { errs[i] = inst.start() })
+		}
+		starting.Wait()
+		if err = errors.Join(errs...); err == nil {
+			return made, nil
+		}
+		for _, inst := range made {
+			inst.stop()
+		}
+		if try == 3 || !slices.ContainsFunc(made, (*instance).portTaken) {
+			return nil, fmt.Errorf("%w\n%s", err, made[0].logTail())
+		}
+	}
 }
 
 // leads is what a leader says of itself when it is asked with srvr.

@@ -57,7 +57,7 @@ func launch(dir string, opts []Option) (*instance, *instance, error) {
 	if err := installed(c); err != nil {
 		return nil, nil, err
 	}
-	// A port that was free a moment ago can be taken when the server binds it.
+	// A program that is no test can take a port before the server binds it.
 	for try := 1; ; try++ {
 		made, err := prepare(filepath.Join(dir, strconv.Itoa(try)), c)
 		if err != nil {
@@ -69,8 +69,8 @@ func launch(dir string, opts []Option) (*instance, *instance, error) {
 			return inst, append(made, nil)[1], nil
 		}
 		inst.stop()
-		if log := inst.logTail(); try == 3 || !bytes.Contains(log, []byte("BindException")) {
-			return nil, nil, fmt.Errorf("%w\n%s", err, log)
+		if try == 3 || !inst.portTaken() {
+			return nil, nil, fmt.Errorf("%w\n%s", err, inst.logTail())
 		}
 	}
 }
@@ -159,6 +159,9 @@ func (in *instance) signal(do func(*os.Process) error) error {
 }
 
 func (in *instance) logPath() string { return filepath.Join(in.dir, "server.log") }
+
+// portTaken tells whether somebody else listened on a port of the server's.
+func (in *instance) portTaken() bool { return bytes.Contains(in.logTail(), []byte("BindException")) }
 
 // logTail returns the last 4 KiB of the log.
 func (in *instance) logTail() []byte {

@@ -12,37 +12,62 @@ import (
 // outgoing connections from. Otherwise a client that dials a stopped server
 // again and again is some day given the server's own port and connects to
 // itself, and the server cannot come back.
+//
+// They come in blocks. Each process with tests has its own: it listens on the first
+// port of a block for as long as it lives. A port that was free a moment ago can so
+// be taken only by programs that are no tests.
 const (
 	lowestPort = 20000
-	portCount  = 12000
+	blockSize  = 200
+	blockCount = 60
 )
 
-var handedOut = struct {
+// portBlocks are those of this process.
+type portBlocks struct {
 	sync.Mutex
-	ports map[int]bool
-}{ports: map[int]bool{}}
+	next, end int            // of the latest block: what has not been handed out
+	marks     []net.Listener // what keeps others from the blocks
+}
+
+var ports portBlocks
 
 // freePort returns a loopback port that nobody listens on, never the same twice
 // in one process.
-func freePort() (int, error) {
-	handedOut.Lock()
-	defer handedOut.Unlock()
-	for range 1000 {
-		port := lowestPort + rand.IntN(portCount)
-		if handedOut.ports[port] {
-			continue
+func freePort() (int, error) { return ports.free() }
+
+func (b *portBlocks) free() (int, error) {
+	b.Lock()
+	defer b.Unlock()
+	for {
+		if b.next == b.end {
+			if err := b.take(); err != nil {
+				return 0, err
+			}
 		}
+		port := b.next
+		b.next++
 		ln, err := net.Listen("tcp", loopback(port))
 		if err != nil {
-			continue // somebody else's
+			continue // a stranger's
 		}
-		if err := ln.Close(); err != nil {
-			return 0, err
-		}
-		handedOut.ports[port] = true
-		return port, nil
+		return port, ln.Close()
 	}
-	return 0, errors.New("no free port on loopback")
+}
+
+// take makes one more block the process's own. Called with the lock held.
+func (b *portBlocks) take() error {
+	start := rand.IntN(blockCount)
+	for i := range blockCount {
+		first := lowestPort + (start+i)%blockCount*blockSize
+		mark, err := net.Listen("tcp", loopback(first))
+		if err != nil {
+			continue // another process's, or ours
+		}
+		b.marks = append(b.marks, mark)
+		b.next, b.end = first+1, first+blockSize
+		return nil
+	}
+	return errors.New("no free ports on loopback")
 }
 
 // listen listens on a free loopback port.

@@ -78,6 +78,8 @@ func TestProxyDropReplies(t *testing.T) {
 	c := dialRaw(t, p.Addr(), false)
 	p.DropReplies(true)
 	c.create("/dropped")
+	direct := dialRaw(t, s.Addr(), false)
+	Eventually(t, "the request passes", func() bool { return direct.wantReply(direct.exists("/dropped")) == 0 })
 	c.wantNothing()
 	p.DropReplies(false)
 	if code := c.wantReply(c.exists("/dropped")); code != 0 {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"testing"
@@ -49,6 +50,12 @@ func (s *Server) Addr() string { return s.inst.addr }
 
 // Secure returns the address with TLS, which Secure has asked for.
 func (s *Server) Secure() string { return s.inst.secure }
+
+// Snapshots is the directory of the server's snapshots.
+func (s *Server) Snapshots() string { return filepath.Join(s.inst.dir, "data", "version-2") }
+
+// Logs is the directory of the server's transaction logs.
+func (s *Server) Logs() string { return filepath.Join(s.inst.dir, "log", "version-2") }
 
 // Stop kills the server as a crash would. Its data stay for Restart.
 func (s *Server) Stop() { s.inst.stop() }

@@ -1,0 +1,60 @@
+package zktest
+
+import (
+	"net"
+	"sync"
+	"testing"
+)
+
+// Processes with tests that run side by side are never given the same port, though
+// neither listens there yet.
+func TestPortsOfProcesses(t *testing.T) {
+	processes := make([]portBlocks, 3)
+	given := make([][]int, len(processes))
+	var asking sync.WaitGroup
+	for i := range processes {
+		t.Cleanup(func() {
+			for _, mark := range processes[i].marks {
+				_ = mark.Close() // nobody else has it
+			}
+		})
+		asking.Go(func() {
+			for range blockSize + 10 {
+				port, err := processes[i].free()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				given[i] = append(given[i], port)
+			}
+		})
+	}
+	asking.Wait()
+	seen := map[int]bool{}
+	for _, ports := range given {
+		for _, port := range ports {
+			if seen[port] {
+				t.Errorf("port %d was given twice", port)
+			}
+			seen[port] = true
+		}
+	}
+}
+
+// A port that a stranger listens on is left out.
+func TestPortOfAStranger(t *testing.T) {
+	var b portBlocks
+	first, err := b.free()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.marks[0].Close()
+	stranger, err := net.Listen("tcp", loopback(first+1))
+	if err != nil {
+		t.Skipf("another stranger was quicker: %v", err)
+	}
+	defer stranger.Close()
+	if next, err := b.free(); err != nil || next <= first+1 {
+		t.Errorf("port %d, %v, behind %d", next, err, first+1)
+	}
+}
