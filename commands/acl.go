@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-zookeeper/zk"
@@ -44,6 +45,21 @@ func ParseACL(s string) ([]zk.ACL, error) {
 	return acl, nil
 }
 
+// FormatACL writes an access control list as ParseACL reads it. ok tells that it does:
+// an id with a comma, or an entry that grants nothing, has no such form.
+func FormatACL(acl []zk.ACL) (text string, ok bool) {
+	parts := make([]string, len(acl))
+	for i, a := range acl {
+		parts[i] = formatEntry(a)
+	}
+	text = strings.Join(parts, ",")
+	again, err := ParseACL(text)
+	return text, err == nil && slices.Equal(again, acl)
+}
+
+// formatEntry writes an entry as scheme:id:perms.
+func formatEntry(a zk.ACL) string { return a.Scheme + ":" + a.ID + ":" + permString(a.Perms) }
+
 // masked names an entry by its scheme alone: what follows may be a password.
 func masked(entry string) string {
 	if scheme, _, ok := strings.Cut(entry, ":"); ok {
@@ -81,23 +97,23 @@ func accessList(path string, acl []zk.ACL, stat *render.Stat) render.Answer {
 }
 
 var getACLCommand = &Command{
-	Name: "getAcl", Group: "Access", Args: "[-s] path", OneRequest: always,
+	Name: "getAcl", Group: "Access", Args: "[-s] [--in file] path", OneRequest: unless(inFlag),
 	Summary: "print a znode's access control list",
 	Example: "getAcl /app",
 	Params:  []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "print the znode's stat as well")
-		return func(ctx context.Context, env *Env, args []string) error {
-			acl, st, err := env.Session.ACL(ctx, args[0])
+		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
+			acl, st, err := from.ACL(ctx, args[0])
 			return env.answer(err, accessList(args[0], acl, statIf(*stat, st)))
-		}
+		})
 	},
 }
 
 // setAcl is one request, but not OneRequest: a server checks a write that comes before
 // it has been carried out against the ACL of before (PrepRequestProcessor, 3.8).
 var setACLCommand = &Command{
-	Name: "setAcl", Group: "Access", Writes: true, Args: "[-s] [-v version] [-R] path acl [version]",
+	Name: "setAcl", Group: "Access", Writes: true, Destroys: true, Args: "[-s] [-v version] [-R] path acl [version]",
 	Summary: "write a znode's access control list",
 	Help: "The ACL is a comma-separated list of scheme:id:perms with perms out of cdrwa. With a version it is written only if" +
 		" the znode still has that aclVersion. With -R the whole subtree is changed, parents last.",
@@ -117,12 +133,22 @@ var setACLCommand = &Command{
 				return Misuse("%s", err)
 			}
 			if *recurse {
-				update, end := env.Screen.Progress("changed")
-				n, err := zktree.SetACL(ctx, env.Session.Client, args[0], acl, v, update)
-				end()
+				n := 0
+				loss := Loss{Command: "setAcl -R", Path: args[0], Of: LostACLs, Version: v}
+				err := env.Losing(ctx, loss, func(ctx context.Context, version int32) (err error) {
+					update, end := env.Screen.Progress("changed")
+					defer end()
+					n, err = zktree.SetACL(ctx, env.Session.Client, args[0], acl, version, update)
+					return err
+				})
 				return env.answer(err, done("setAcl", args[0], "changed", n))
 			}
-			st, err := env.Session.SetACL(ctx, args[0], acl, v)
+			var st *zk.Stat
+			loss := Loss{Command: "setAcl", Path: args[0], Of: LostACL, Version: v}
+			err = env.Losing(ctx, loss, func(ctx context.Context, version int32) (err error) {
+				st, err = env.Session.SetACL(ctx, args[0], acl, version)
+				return err
+			})
 			return env.answer(err, written("setAcl", args[0], st, *stat))
 		}
 	},

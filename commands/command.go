@@ -15,22 +15,22 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/zksh/zksh/internal/render"
-	"github.com/zksh/zksh/internal/zkconn"
 )
 
 // Command describes one command of the shell.
 type Command struct {
 	Name    string
 	Aliases []string
-	Group   string  // heading in help
-	Args    string  // zkCli's usage line without the name; every flag is in it
-	Summary string  // one line
-	Help    string  // more, in paragraphs; may be empty
-	Example string  // one line that can be typed
-	Params  []Param // the positional words, in order; all but optional ones are needed
-	Offline bool    // works without a session
-	Sweeps  bool    // removes whole trees: no hint proposes it
-	Writes  bool    // may change the ensemble: not run where that is switched off
+	Group   string   // heading in help
+	Args    string   // zkCli's usage line without the name; every flag is in it
+	Summary string   // one line
+	Help    string   // more, in paragraphs; may be empty
+	Example string   // one line that can be typed
+	Params  []Param  // the positional words, in order; all but optional ones are needed
+	Offline bool     // works without a session
+	Sweeps  bool     // removes whole trees: no hint proposes it
+	Writes  bool     // may change the ensemble: not run where that is switched off
+	Dry     []string // flags with which it does not
 
 	// OneRequest tells whether a line with these flags sends a single request, which
 	// every server knows, and touches nothing here but the screen: then the lines
@@ -39,6 +39,8 @@ type Command struct {
 	// Joins tells whether a line with these flags is a single write that can be part of
 	// a transaction. Nil: it is not.
 	Joins func(fs *pflag.FlagSet) bool
+	// Destroys tells that it destroys what may have to be kept first.
+	Destroys bool
 	// Aside tells that it may stand in the lines of a transaction without being part of it.
 	Aside bool
 	// Lines tells that what stands behind -- is a line of this shell, not a program.
@@ -49,6 +51,10 @@ type Command struct {
 	// Quota tells that a quota may refuse it, or that it may set one. Servers hold a
 	// quota against what they have carried out, not against what is under way.
 	Quota bool
+
+	// Elsewhere tells whether a line with these words writes to another ensemble alone. It
+	// sees to it itself whether that may be. Nil: it does not.
+	Elsewhere func(args []string) bool
 
 	// Flags declares the flags on a fresh set and returns the function that
 	// runs the command with them; it runs once for each line.
@@ -91,7 +97,9 @@ const (
 	HeldLock   // the path of a lock of this shell
 	CommandName
 	Secret
-	Server // a connect string, or a cluster's name
+	Server    // a connect string, or a cluster's name
+	WholeLine // a line of this shell, in one word
+	Side      // a path, maybe in another ensemble, or a file; see Place
 )
 
 // Param is one positional word.
@@ -104,8 +112,16 @@ type Param struct {
 	Many     bool // the last one only: any number of words
 }
 
-// HelpWidth is the width of help in columns.
-const HelpWidth = 78
+// helpWidth is the width of help in columns.
+const helpWidth = 78
+
+// HelpWidthIn is how wide help is on a terminal of so many columns; 0: on none.
+func HelpWidthIn(columns int) int {
+	if columns < 1 {
+		return helpWidth
+	}
+	return min(columns, helpWidth)
+}
 
 // Usage is the command's line in zkCli's usage screen.
 func (c *Command) Usage() string {
@@ -153,10 +169,12 @@ type Line struct {
 // Read takes the words that follow the command's name. The error is pflag.ErrHelp
 // where they have --help or -h, and the command has no such flag.
 func (c *Command) Read(env *Env, words []Word) (Line, error) {
-	if !c.Offline && !env.Session.Live() {
-		return Line{}, zkconn.ErrNotConnected
-	}
 	l, err := c.read(words)
+	if !c.Offline && (err != nil || !l.Offline()) {
+		if gone := env.Session.Gone(); gone != nil {
+			return Line{}, gone
+		}
+	}
 	if err != nil {
 		return Line{}, c.usage(err)
 	}
@@ -164,7 +182,7 @@ func (c *Command) Read(env *Env, words []Word) (Line, error) {
 }
 
 // Offline tells whether the line works without a session.
-func (l Line) Offline() bool { return l.c.Offline }
+func (l Line) Offline() bool { return l.c.Offline || l.fs != nil && l.fs.Changed(inFlag) }
 
 // Run carries the line out.
 func (l Line) Run(ctx context.Context, env *Env) error { return l.c.usage(l.run(ctx, env, l.args)) }
@@ -181,6 +199,9 @@ func (l Line) Joins() bool { return l.c.Joins != nil && l.c.Joins(l.fs) }
 
 // Aside is what the Command says of it.
 func (l Line) Aside() bool { return l.c.Aside }
+
+// Destroys is what the Command says of it.
+func (l Line) Destroys() bool { return l.c != nil && l.c.Destroys }
 
 // Quota is what the Command says of it.
 func (l Line) Quota() bool { return l.c != nil && l.c.Quota }
@@ -207,7 +228,9 @@ func (c *Command) read(words []Word) (l Line, err error) {
 	if err := c.count(args); err != nil {
 		return l, err
 	}
-	return Line{c, fs, run, append(args, rest...), len(args), c.Writes}, nil
+	set := func(name string) bool { return fs.Lookup(name).Value.String() == "true" }
+	writes := c.Writes && !slices.ContainsFunc(c.Dry, set) && (c.Elsewhere == nil || !c.Elsewhere(args))
+	return Line{c, fs, run, append(args, rest...), len(args), writes}, nil
 }
 
 // parse reads the flags.

@@ -22,7 +22,7 @@ import (
 )
 
 var editCommand = &Command{
-	Name: "edit", Group: "Writing", Writes: true, Args: "[-j] path", Quota: true,
+	Name: "edit", Group: "Writing", Writes: true, Destroys: true, Args: "[-j] path", Quota: true,
 	Summary: "edit a znode's data with $VISUAL or $EDITOR",
 	Help: "What has changed is written, if the znode still has the version that was read, and shown. If somebody else has changed it " +
 		"meanwhile nothing is written: both changes are shown, and the edited text is kept in a file, whose name is told. So it is after any " +
@@ -60,8 +60,7 @@ type edit struct {
 
 // prepare turns the data into text.
 func (e *edit) prepare() error {
-	binary := func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' }
-	if !utf8.Valid(e.data) || bytes.ContainsFunc(e.data, binary) {
+	if !IsText(e.data) {
 		return fmt.Errorf("the data of %s is not text; get -f FILE %s writes it into a file, and set -f FILE %s takes it from there",
 			e.path, e.path, e.path)
 	}
@@ -107,7 +106,7 @@ func (e *edit) run(ctx context.Context, env *Env) error {
 	if err := guardQuota(env, e.path, data); err != nil {
 		return err
 	}
-	stat, err := env.Session.Set(ctx, e.path, data, e.stat.Version)
+	stat, err := env.Overwrite(ctx, "edit", e.path, data, e.stat.Version)
 	if errors.Is(err, zkconn.BadVersion) {
 		return e.conflict(ctx, env, err)
 	}
@@ -227,6 +226,21 @@ func textDiff(before, after string) string {
 		return diff
 	}
 	return "only the end of the last line has changed\n"
+}
+
+// DataDiff is what makes one znode's data of another's, if both are text that people can
+// read.
+func DataDiff(before, after []byte) string {
+	if !IsText(before) || !IsText(after) {
+		return ""
+	}
+	return textDiff(string(before), string(after))
+}
+
+// IsText tells data that people can read.
+func IsText(data []byte) bool {
+	binary := func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' }
+	return utf8.Valid(data) && !bytes.ContainsFunc(data, binary)
 }
 
 // textLines cuts a text into lines.

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -20,6 +21,7 @@ type Env struct {
 	Mode    Mode
 	Stdin   io.Reader // one-shot only, else nil
 	Version string    // of zksh
+	Keeper  Keeper    // of what is destroyed; nil: nothing is kept
 	// Run runs another command, given as its words, in an Env.
 	Run func(ctx context.Context, env *Env, words []Word) error
 }
@@ -30,6 +32,55 @@ func (env *Env) answer(err error, v render.Value) error {
 		return err
 	}
 	return env.Screen.Print(v)
+}
+
+// Leave asks the person at the terminal whether to go on. It is an error if that is not
+// wished.
+func (env *Env) Leave(ctx context.Context, what string) error {
+	yes, err := env.Screen.Ask(ctx, what+". Go on? [y/N] ")
+	if err == nil && !yes {
+		err = errors.New("not run")
+	}
+	return err
+}
+
+// Keeper keeps what commands destroy, before they do, so that it can be brought back.
+type Keeper interface {
+	// Around keeps what a Loss takes, has destroy do it, and takes note of what has become of it.
+	Around(ctx context.Context, env *Env, l Loss, destroy Destroy) error
+}
+
+// Destroy is the part of a command that destroys. Of a single znode it demands the version.
+type Destroy func(ctx context.Context, version int32) error
+
+// Loss is what a command is about to destroy.
+type Loss struct {
+	Command string
+	Path    string
+	Of      Lost
+	Version int32  // that the command demands; -1: any
+	Data    []byte // that is written instead, of LostData
+}
+
+// Lost says what of a znode, or of all of a subtree.
+type Lost string
+
+// What can be lost.
+const (
+	LostData  Lost = "data"  // of one znode
+	LostNode  Lost = "node"  // all of it
+	LostTree  Lost = "tree"  // all of a subtree
+	LostParts Lost = "parts" // znodes, data and ACLs of a subtree
+	LostACL   Lost = "acl"   // of one znode; the version is the aclVersion
+	LostACLs  Lost = "acls"  // of a subtree
+)
+
+// Losing has what is about to be destroyed kept first, where it is to be kept.
+func (env *Env) Losing(ctx context.Context, l Loss, destroy Destroy) error {
+	if env.Keeper == nil {
+		return destroy(ctx, l.Version)
+	}
+	return env.Keeper.Around(ctx, env, l, destroy)
 }
 
 // Screen is where a command shows what it has to say. Its methods may be called

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -10,15 +11,140 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
+	"github.com/go-zookeeper/zk"
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/internal/dump"
+	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/userfile"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktree"
 )
 
-// saveFile writes all of the data, or leaves a regular file as it was. A link is
-// followed and a file keeps its mode; what is no regular file (a terminal, a
+// reader is where znodes are looked at: a session, or a kept tree.
+type reader interface {
+	Get(ctx context.Context, path string, watch bool) ([]byte, *zk.Stat, error)
+	Exists(ctx context.Context, path string, watch bool) (*zk.Stat, error)
+	Children(ctx context.Context, path string, watch bool) ([]string, *zk.Stat, error)
+	ACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, error)
+}
+
+// DryRun is the flag of commands that write, with which they write nothing.
+const DryRun = "dry-run"
+
+// inFlag names the file that takes the place of the server.
+const inFlag = "in"
+
+// looking declares --in, and has run look where it says.
+func looking(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, from reader, args []string) error) Run {
+	name := fs.String(inFlag, "", "look into this `file`, a dump or a snapshot of ZooKeeper's, and not at the server")
+	FlagFile(fs, inFlag)
+	return func(ctx context.Context, env *Env, args []string) error {
+		if !fs.Changed(inFlag) {
+			return run(ctx, env, env.Session, args)
+		}
+		if fs.Changed("watch") {
+			return Misuse("-w: what is in a file does not change")
+		}
+		t, err := dump.Open(ctx, *name)
+		if err != nil {
+			return err
+		}
+		return cmp.Or(run(ctx, env, &keptReader{zktree.OnFile(t), t, *name}, args), t.Close())
+	}
+}
+
+// keptReader looks into a kept tree.
+type keptReader struct {
+	*zktree.Kept
+	tree *dump.Tree
+	name string
+}
+
+// Get is part of reader.
+func (k *keptReader) Get(_ context.Context, path string, _ bool) ([]byte, *zk.Stat, error) {
+	z, err := k.znode(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	return z.Data, z.Stat, nil
+}
+
+// Exists is part of reader. A form may keep no Stats.
+func (k *keptReader) Exists(_ context.Context, path string, _ bool) (*zk.Stat, error) {
+	z, err := k.znode(path)
+	if err != nil {
+		return nil, err
+	}
+	return z.Stat, nil
+}
+
+// Children is part of reader.
+func (k *keptReader) Children(_ context.Context, path string, _ bool) ([]string, *zk.Stat, error) {
+	z, err := k.znode(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	names, _ := k.tree.Names(path)
+	return names, z.Stat, nil
+}
+
+// ACL is part of reader.
+func (k *keptReader) ACL(_ context.Context, path string) ([]zk.ACL, *zk.Stat, error) {
+	z, err := k.znode(path)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case z.ACL == nil:
+		return nil, nil, fmt.Errorf("%s does not tell the access control list of %s", k.name, path)
+	}
+	return z.ACL, z.Stat, nil
+}
+
+// printStat is stat's answer: what the file knows of a znode besides its Stat comes
+// first.
+func (k *keptReader) printStat(env *Env, path string, human bool) error {
+	z, err := k.znode(path)
+	if err != nil {
+		return err
+	}
+	facts := render.Facts{"kind", z.Kind.String()}
+	if z.Kind == dump.TTL {
+		facts = append(facts, "ttl", z.TTL.Milliseconds())
+	}
+	a := render.Answer{Words: facts.Text(), Stat: (*render.Stat)(z.Stat), JSON: append(facts, "stat", (*render.Stat)(z.Stat))}
+	if human && z.Stat != nil {
+		a.Words, a.Stat = a.Words+(*render.Stat)(z.Stat).Human(time.Now()).Words, nil
+	}
+	if z.Stat == nil {
+		env.Screen.Note(k.name + " does not keep stats")
+	}
+	return env.Screen.Print(a)
+}
+
+func (k *keptReader) znode(path string) (*dump.Znode, error) {
+	if err := zkconn.ValidatePath(path, false); err != nil {
+		return nil, err
+	}
+	z, err := k.Kept.Get(path)
+	return z, k.explain(err)
+}
+
+// explain says of which tree it is that a znode is not in.
+func (k *keptReader) explain(err error) error {
+	if errors.Is(err, zkconn.NoNode) {
+		return fmt.Errorf("%w (%s has %s and what is below it)", err, k.name, k.tree.Root())
+	}
+	return err
+}
+
+// SaveFile writes all of the data, or leaves a regular file as it was. A new file is for
+// the user alone. A link is followed and a file keeps its mode; what is no regular file (a terminal, a
 // FIFO) is written to.
-func saveFile(name string, data []byte) error {
-	mode := os.FileMode(0o644)
+func SaveFile(name string, data []byte) error {
+	mode := os.FileMode(0o600)
 	switch info, err := os.Stat(name); {
 	case errors.Is(err, os.ErrNotExist):
 	case err != nil:
@@ -43,7 +169,8 @@ func saveFile(name string, data []byte) error {
 // megabyte unless its jute.maxbuffer is raised.
 const maxInput = 64 << 20
 
-func loadFile(ctx context.Context, env *Env, name string) ([]byte, error) {
+// LoadFile reads a file, or with - the standard input of a program that runs one command.
+func LoadFile(ctx context.Context, env *Env, name string) ([]byte, error) {
 	open := func() (io.Reader, error) { return os.Open(name) }
 	if name == "-" {
 		if env.Stdin == nil {
@@ -58,33 +185,19 @@ func loadFile(ctx context.Context, env *Env, name string) ([]byte, error) {
 	return data, err
 }
 
-// readInput reads all there is, until ctx ends: opening and reading a FIFO or a
-// terminal can block for ever, and the goroutine that does it then ends with the
-// process.
+// readInput reads all there is, until ctx ends.
 func readInput(ctx context.Context, open func() (io.Reader, error)) ([]byte, error) {
-	type result struct {
-		data []byte
-		err  error
-	}
-	got := make(chan result, 1)
-	go func() {
+	return userfile.UnlessLeft(ctx, func() ([]byte, error) {
 		r, err := open()
 		if err != nil {
-			got <- result{nil, err}
-			return
+			return nil, err
 		}
 		data, err := io.ReadAll(io.LimitReader(r, maxInput+1))
 		if f, ok := r.(*os.File); ok && f != os.Stdin {
 			err = errors.Join(err, f.Close())
 		}
-		got <- result{data, err}
-	}()
-	select {
-	case r := <-got:
-		return r.data, r.err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
+		return data, err
+	})
 }
 
 // decodeBase64 reads the standard alphabet; padding may be missing, and line

@@ -23,7 +23,7 @@ func TestSaveFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{link, fresh} {
-		if err := saveFile(name, []byte("after")); err != nil {
+		if err := SaveFile(name, []byte("after")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -38,7 +38,7 @@ func TestSaveFile(t *testing.T) {
 	if info, err := os.Stat(target); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the mode changed: %v %v", info, err)
 	}
-	if err := saveFile(filepath.Join(dir, "no", "such"), nil); !errors.Is(err, os.ErrNotExist) {
+	if err := SaveFile(filepath.Join(dir, "no", "such"), nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v, want ErrNotExist", err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 3 {
@@ -56,7 +56,7 @@ func TestSaveFileIntoFIFO(t *testing.T) {
 		b, _ := os.ReadFile(name)
 		got <- b
 	}()
-	if err := saveFile(name, []byte("data")); err != nil {
+	if err := SaveFile(name, []byte("data")); err != nil {
 		t.Fatal(err)
 	}
 	if b := <-got; string(b) != "data" {

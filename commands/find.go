@@ -21,7 +21,7 @@ import (
 var findCommand = &Command{
 	Name: "find", Group: "Trees",
 	Args: "path [-name glob] [-path glob] [-data regex] [-size ±n] [-newer 10m|path] [-ephemeral] [-owner session]" +
-		" [-children ±n] [-acl regex] [-- command {}]",
+		" [-children ±n] [-acl regex] [--in file] [-- command {}]",
 	Summary: "find znodes below a path, and run a command for each",
 	Quota:   true, // as the command may be
 	Lines:   true, Streams: true,
@@ -43,7 +43,7 @@ var findCommand = &Command{
 		owner := fs.String("owner", "", "it goes with this `session`")
 		fs.Var(&f.children, "children", "how many children it has")
 		fs.Var(&f.acl, "acl", "an entry of the access control list, written scheme:id:perms, matches")
-		return func(ctx context.Context, env *Env, args []string) error {
+		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			if fs.Changed("owner") {
 				session, err := strconv.ParseUint(strings.TrimPrefix(strings.ToLower(*owner), "0x"), 16, 64)
 				if err != nil {
@@ -52,11 +52,11 @@ var findCommand = &Command{
 				f.owner = int64(session)
 				f.owned = true
 			}
-			if err := f.since(ctx, env, *newer); err != nil {
+			if err := f.since(ctx, from, *newer); err != nil {
 				return err
 			}
-			return f.run(ctx, env, args[0], args[1:])
-		}
+			return f.run(ctx, env, from, args[0], args[1:])
+		})
 	},
 }
 
@@ -77,9 +77,12 @@ type finder struct {
 }
 
 // since reads -newer.
-func (f *finder) since(ctx context.Context, env *Env, newer string) error {
+func (f *finder) since(ctx context.Context, from reader, newer string) error {
 	if strings.HasPrefix(newer, "/") {
-		st, err := env.Session.Exists(ctx, newer, false)
+		st, err := from.Exists(ctx, newer, false)
+		if err == nil && st == nil {
+			err = fmt.Errorf("-newer: the file does not tell when %s was written", newer)
+		}
 		if err == nil {
 			f.mzxid = st.Mzxid
 		}
@@ -109,8 +112,8 @@ func (f *finder) needsStat() bool {
 }
 
 // run finds, and prints or runs the command.
-func (f *finder) run(ctx context.Context, env *Env, root string, command []string) error {
-	s, err := surveyOf(ctx, env, root, false, zktree.Options{Stat: f.needsStat()})
+func (f *finder) run(ctx context.Context, env *Env, from reader, root string, command []string) error {
+	s, err := surveyOf(ctx, env, from, root, false, zktree.Options{Stat: f.needsStat()})
 	if err != nil {
 		return err
 	}
@@ -298,7 +301,7 @@ func (f *finder) inData(e zktree.Entry) bool { return f.data.re.Match(e.Data) }
 
 func (f *finder) inACL(e zktree.Entry) bool {
 	for _, a := range e.ACL {
-		if f.acl.re.MatchString(a.Scheme + ":" + a.ID + ":" + permString(a.Perms)) {
+		if f.acl.re.MatchString(formatEntry(a)) {
 			return true
 		}
 	}

@@ -276,7 +276,7 @@ func TestHint(t *testing.T) {
 	r := NewRegistry(All())
 	for name, want := range map[string]string{
 		"gte": "get", "lss": "ls", "getACL": "getAcl", "setquote": "setquota",
-		"rm": "delete", "RMDIR": "delete", "cat": "get", "touch": "create", "mkdir": "create", "lsr": "ls -R", "find": "ls -R",
+		"rm": "delete", "RMDIR": "delete", "cat": "get", "touch": "create", "mkdir": "create", "lsr": "ls -R", "dump": "export -R", "rename": "mv",
 		"delteall": "", "deletall": "", "rmrr": "", "x": "", "": "", "5": "", "/a": "", "世界": "",
 	} {
 		got := strings.TrimSuffix(strings.TrimPrefix(r.Hint(name), "did you mean "), "?")

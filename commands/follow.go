@@ -113,7 +113,7 @@ func (f *follower) follow(ctx context.Context) (err error) {
 	if f.own, err = f.env.Session.Second(); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closing(ctx, f.own.Close), f.lost) }()
+	defer func() { err = errors.Join(err, Closing(ctx, f.own.Close), f.lost) }()
 	if err := f.own.Ready(ctx); err != nil && !errors.Is(err, zkconn.SessionExpired) {
 		return err
 	}

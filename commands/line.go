@@ -2,26 +2,69 @@ package commands
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/internal/render"
 )
+
+// Blanks are the bytes that separate words: what \s means to zkCli. Wider
+// Unicode spaces are data, as node names may hold them.
+const Blanks = " \t\n\v\f\r"
 
 // At is the line with its paths as resolve gives them.
 func (l Line) At(resolve func(path string) string) Line {
 	l.args = slices.Clone(l.args)
 	for i := range l.own {
-		if k := l.c.Params[min(i, len(l.c.Params)-1)].Kind; k == Path || k == HeldLock {
+		if k := l.c.Params[min(i, len(l.c.Params)-1)].Kind; k == Path || k == HeldLock || k == Side && ParsePlace(l.args[i]).Here() {
 			l.args[i] = resolve(l.args[i])
 		}
 	}
 	return l
 }
 
+// Place is what a word of Kind Side says: a path here, one of another ensemble, or a
+// file, whole or from a path on.
+type Place struct {
+	Spec string // a cluster or a connect string
+	File string
+	Path string // empty: all of the file
+}
+
+// fileMark begins a file's name that could be taken for something else.
+const fileMark = "file:"
+
+// ParsePlace reads the word. A file begins with ./ or ../, or with file: before its name;
+// what has :/ in it and does not begin with a slash is of another ensemble.
+func ParsePlace(word string) Place {
+	name, named := strings.CutPrefix(word, fileMark)
+	front, path := name, ""
+	if at := strings.LastIndex(name, ":/"); at > 0 {
+		front, path = name[:at], name[at+1:]
+	}
+	switch {
+	case named || strings.HasPrefix(word, "./") || strings.HasPrefix(word, "../"):
+		return Place{File: front, Path: path}
+	case strings.HasPrefix(word, "/") || path == "":
+		return Place{Path: word}
+	}
+	at := strings.Index(word, ":/")
+	return Place{Spec: word[:at], Path: word[at+1:]}
+}
+
+// Here tells whether it is a path of the shell's own ensemble.
+func (p Place) Here() bool { return p.Spec == "" && p.File == "" }
+
 // The annotations of a flag whose values are known.
 const (
 	flagWords = "words"
 	flagFile  = "file"
+	flagLine  = "line"
 )
 
 // FlagWords says which values a flag takes, for completion.
@@ -29,6 +72,9 @@ func FlagWords(fs *pflag.FlagSet, name string, words ...string) { annotate(fs, n
 
 // FlagFile says that a flag's value is a file on this machine, for completion.
 func FlagFile(fs *pflag.FlagSet, name string) { annotate(fs, name, flagFile, nil) }
+
+// FlagLine says that a flag's value is a line of this shell, for completion.
+func FlagLine(fs *pflag.FlagSet, name string) { annotate(fs, name, flagLine, nil) }
 
 // annotate panics over a flag that the set does not have: a mistake in the program.
 func annotate(fs *pflag.FlagSet, name, what string, words []string) {
@@ -44,6 +90,9 @@ func FlagParam(f *pflag.Flag) Param {
 	}
 	if _, is := f.Annotations[flagFile]; is {
 		return Param{Kind: File}
+	}
+	if _, is := f.Annotations[flagLine]; is {
+		return Param{Kind: WholeLine}
 	}
 	return Param{Kind: Data}
 }
@@ -130,4 +179,53 @@ func (c *Command) CutOver(words []Word) (own, inner []Word) {
 		}
 	}
 	return words, nil
+}
+
+// Quote writes a word so that the shell reads it back as one word, the plainest
+// way that works. A word that could be taken for a flag is quoted, and so is
+// the empty one. Whatever does not print is escaped, so that the result is
+// one line and harmless on a terminal.
+func Quote(word string) string {
+	switch {
+	case !Printable(word):
+		return Escape(word)
+	case word == "|" || word == ">" || word == ">>": // they would part the line
+		return `"` + word + `"`
+	case word != "" && !strings.Contains("-\"'", word[:1]) && !strings.HasPrefix(word, "$'") && !strings.ContainsAny(word, Blanks):
+		return word
+	case !strings.Contains(word, `"`):
+		return `"` + word + `"`
+	case !strings.Contains(word, "'"):
+		return "'" + word + "'"
+	}
+	return Escape(word)
+}
+
+// Printable tells whether a word can be shown as it is.
+func Printable(word string) bool {
+	return utf8.ValidString(word) && strings.IndexFunc(word, notPrinted) < 0
+}
+
+func notPrinted(r rune) bool { return !unicode.IsPrint(r) || render.Hidden(r) }
+
+// Escape writes a word as $'…'.
+func Escape(word string) string {
+	b := []byte("$'")
+	for word != "" {
+		r, n := utf8.DecodeRuneInString(word)
+		switch i := strings.IndexRune("\n\r\t\\'", r); {
+		case i >= 0:
+			b = append(b, '\\', `nrt\'`[i])
+		case n == 1 && (r == utf8.RuneError || notPrinted(r)):
+			b = fmt.Appendf(b, `\x%02x`, word[0])
+		case !notPrinted(r):
+			b = append(b, word[:n]...)
+		case r <= 0xFFFF:
+			b = fmt.Appendf(b, `\u%04x`, r)
+		default:
+			b = fmt.Appendf(b, `\U%08x`, r)
+		}
+		word = word[n:]
+	}
+	return string(append(b, '\''))
 }

@@ -16,7 +16,7 @@ import (
 )
 
 var treeCommand = &Command{
-	Name: "tree", Group: "Trees", Streams: true, Args: "[-L depth] [-s] path",
+	Name: "tree", Group: "Trees", Streams: true, Args: "[-L depth] [-s] [--in file] path",
 	Summary: "draw a subtree",
 	Help:    "It is drawn while it is read. What may not be read is named at the end. With -s each znode has the bytes of its data in front.",
 	Example: "tree -L 2 /app",
@@ -24,11 +24,11 @@ var treeCommand = &Command{
 	Flags: func(fs *pflag.FlagSet) Run {
 		depth := numberFlag(fs, 32, "depth", "L", 0, "how many levels below the path are shown; 0: all")
 		sizes := fs.BoolP("size", "s", false, "show how many bytes of data each znode has")
-		return func(ctx context.Context, env *Env, args []string) error {
+		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			if *depth < 0 {
 				return Misuse("-L: there is no depth %d", *depth)
 			}
-			s, err := surveyOf(ctx, env, args[0], false, zktree.Options{Stat: *sizes, Depth: int(*depth)})
+			s, err := surveyOf(ctx, env, from, args[0], false, zktree.Options{Stat: *sizes, Depth: int(*depth)})
 			if err != nil {
 				return err
 			}
@@ -52,7 +52,7 @@ var treeCommand = &Command{
 				return yield(item)
 			})
 			return s.print(v)
-		}
+		})
 	},
 }
 
@@ -104,7 +104,7 @@ func (t *treeItem) JSON() any {
 }
 
 var duCommand = &Command{
-	Name: "du", Group: "Trees", Streams: true, Args: "[-L depth] [-top number] [--ncdu] path",
+	Name: "du", Group: "Trees", Streams: true, Args: "[-L depth] [-top number] [--ncdu] [--in file] path",
 	Summary: "count the bytes and znodes of subtrees",
 	Help: "A line for each child of path with all that is below it, as soon as it is counted, and one for path itself at the end." +
 		" Bytes are those of data, without names and stats. With -top the biggest subtrees at any depth, the biggest first." +
@@ -115,7 +115,7 @@ var duCommand = &Command{
 		depth := numberFlag(fs, 32, "depth", "L", 1, "how many levels below the path have lines of their own")
 		top := numberFlag(fs, 32, "top", "", 0, "only so many subtrees, the biggest")
 		ncdu := fs.Bool("ncdu", false, "answer in ncdu's format")
-		return func(ctx context.Context, env *Env, args []string) error {
+		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			switch {
 			case *depth < 0:
 				return Misuse("-L: there is no depth %d", *depth)
@@ -124,7 +124,7 @@ var duCommand = &Command{
 			case fs.Changed("top") && fs.Changed("depth"), *ncdu && (fs.Changed("top") || fs.Changed("depth")):
 				return Misuse("only one of -L, -top and --ncdu has a meaning")
 			}
-			s, err := surveyOf(ctx, env, args[0], false, zktree.Options{Stat: true})
+			s, err := surveyOf(ctx, env, from, args[0], false, zktree.Options{Stat: true})
 			if err != nil {
 				return err
 			}
@@ -141,7 +141,7 @@ var duCommand = &Command{
 				v.Items = u.top.items(v.Items)
 			}
 			return s.print(v)
-		}
+		})
 	},
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/zksh/zksh/internal/dump"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktree"
@@ -58,7 +59,7 @@ func column(header string, items []string) render.Grid {
 }
 
 var lsCommand = &Command{
-	Name: "ls", Group: "Reading", Streams: true, Args: "[-s] [-w] [-R] [-l] [-u] path", OneRequest: unless("recursive", "long"),
+	Name: "ls", Group: "Reading", Streams: true, Args: "[-s] [-w] [-R] [-l] [-u] [--in file] path", OneRequest: unless("recursive", "long", inFlag),
 	Summary: "list a znode's children",
 	Help: "Names are sorted. With -R every path of the subtree is printed, a line each: first a node's children, then their subtrees." +
 		" They come as the server lists them; what appears or vanishes meanwhile is no error, and what may not be read is named at the end.\n\n" +
@@ -73,7 +74,7 @@ var lsCommand = &Command{
 		long := fs.BoolP("long", "l", false, "a line for each child with what its stat says")
 		decode := fs.BoolP("unescape", "u", false, "show names that are escaped as in URLs, such as Dubbo's, as what they stand for")
 		help := fs.BoolP("help", "?", false, "print zkCli's help for ls first")
-		return func(ctx context.Context, env *Env, args []string) error {
+		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			if *help {
 				if err := env.Screen.Print(lsHelp); err != nil {
 					return err
@@ -90,12 +91,12 @@ var lsCommand = &Command{
 			case *long && (*recurse || *stat || w):
 				return Misuse("-l goes with -u alone")
 			case *long:
-				return listLong(ctx, env, args[0], *decode)
+				return listLong(ctx, env, from, args[0], *decode)
 			case *recurse:
-				return listTree(ctx, env, args[0], w, *decode)
+				return listTree(ctx, env, from, args[0], w, *decode)
 			}
-			return list(ctx, env, args[0], w, *stat, *decode)
-		}
+			return list(ctx, env, from, args[0], w, *stat, *decode)
+		})
 	},
 }
 
@@ -103,8 +104,8 @@ var lsCommand = &Command{
 var lsHelp = render.Answer{Words: "usage: ls [options] path\n -?   help\n -R   recurse\n -s   stat\n -w   watch\n",
 	JSON: render.Facts{"usage", "ls [-s] [-w] [-R] path"}}
 
-func list(ctx context.Context, env *Env, path string, watch, stat, decode bool) error {
-	names, st, err := env.Session.Children(ctx, path, watch)
+func list(ctx context.Context, env *Env, from reader, path string, watch, stat, decode bool) error {
+	names, st, err := from.Children(ctx, path, watch)
 	slices.Sort(names)
 	l := &listing{Path: path, Children: names, Stat: statIf(stat, st)}
 	if decode {
@@ -131,13 +132,13 @@ func decoded(name string) string {
 
 // listTree prints a subtree. With watch it leaves a data watch on the root, as
 // zkCli does, and a child watch on every node.
-func listTree(ctx context.Context, env *Env, path string, watch, decode bool) error {
+func listTree(ctx context.Context, env *Env, from reader, path string, watch, decode bool) error {
 	if watch {
-		if _, err := env.Session.Exists(ctx, path, true); err != nil {
+		if _, err := from.Exists(ctx, path, true); err != nil {
 			return err
 		}
 	}
-	s, err := surveyOf(ctx, env, path, watch, zktree.Options{})
+	s, err := surveyOf(ctx, env, from, path, watch, zktree.Options{})
 	if err != nil {
 		return err
 	}
@@ -169,13 +170,13 @@ var ls2Command = &Command{
 		if err != nil {
 			return err
 		}
-		return list(ctx, env, args[0], w, true, false)
+		return list(ctx, env, env.Session, args[0], w, true, false)
 	}),
 }
 
 // listLong prints the children of a znode with what their Stats say.
-func listLong(ctx context.Context, env *Env, path string, decode bool) error {
-	s, err := surveyOf(ctx, env, path, false, zktree.Options{Stat: true, Depth: 1})
+func listLong(ctx context.Context, env *Env, from reader, path string, decode bool) error {
+	s, err := surveyOf(ctx, env, from, path, false, zktree.Options{Stat: true, Depth: 1})
 	if err != nil {
 		return err
 	}
@@ -187,7 +188,19 @@ func listLong(ctx context.Context, env *Env, path string, decode bool) error {
 			{Header: "bytes", Width: 7, Right: true}, {Header: "age", Width: 4, Right: true}, {Header: "owner", Width: 18}, {Header: "name"},
 		},
 		Items: s.items("listed", func(st *zktree.Step, yield func(render.Item) bool) bool {
-			return st.Kind != zktree.Enter || st.Depth == 0 || yield(&longItem{st.Name, (*render.Stat)(st.Stat), now, decode})
+			if st.Kind != zktree.Enter || st.Depth == 0 {
+				return true
+			}
+			item := &longItem{st.Name, dump.KindOf(st.Stat), (*render.Stat)(st.Stat), now, decode}
+			if k, kept := from.(*keptReader); kept {
+				z, err := k.tree.Znode(st.Path(), false)
+				if err != nil {
+					s.err = err
+					return false
+				}
+				item.kind, item.stat = z.Kind, (*render.Stat)(z.Stat)
+			}
+			return yield(item)
 		}),
 	})
 }
@@ -195,23 +208,17 @@ func listLong(ctx context.Context, env *Env, path string, decode bool) error {
 // longItem is a child in ls -l.
 type longItem struct {
 	name   string
+	kind   dump.Kind
 	stat   *render.Stat // nil: it may not be known
 	now    time.Time
 	decode bool
 }
 
-// Kinds of znodes. Servers tell only the ephemeral ones apart; a container and one with
-// a TTL look persistent from outside.
-const (
-	kindPersistent = "persistent"
-	kindEphemeral  = "ephemeral"
-)
-
-func (l *longItem) kind() (kind, owner string) {
+func (l *longItem) owner() string {
 	if l.stat.EphemeralOwner == 0 {
-		return kindPersistent, "-"
+		return "-"
 	}
-	return kindEphemeral, render.Hex(l.stat.EphemeralOwner)
+	return render.Hex(l.stat.EphemeralOwner)
 }
 
 // Cells is part of render.Item.
@@ -223,17 +230,15 @@ func (l *longItem) Cells() []string {
 	if l.stat == nil {
 		return []string{"-", "-", "-", "-", "-", "-", name}
 	}
-	kind, owner := l.kind()
-	return []string{kind, strconv.Itoa(int(l.stat.Version)), strconv.Itoa(int(l.stat.NumChildren)),
-		strconv.Itoa(int(l.stat.DataLength)), age(l.now.Sub(time.UnixMilli(l.stat.Mtime))), owner, name}
+	return []string{l.kind.String(), strconv.Itoa(int(l.stat.Version)), strconv.Itoa(int(l.stat.NumChildren)),
+		strconv.Itoa(int(l.stat.DataLength)), Age(l.now.Sub(time.UnixMilli(l.stat.Mtime))), l.owner(), name}
 }
 
 // JSON is part of render.Item.
 func (l *longItem) JSON() any {
 	facts := render.Facts{"name", l.name, "stat", l.stat}
 	if l.stat != nil {
-		kind, _ := l.kind()
-		facts = render.Facts{"name", l.name, "kind", kind, "stat", l.stat}
+		facts = render.Facts{"name", l.name, "kind", l.kind.String(), "stat", l.stat}
 	}
 	if l.decode {
 		facts = append(facts, "decoded", decoded(l.name))
@@ -241,9 +246,9 @@ func (l *longItem) JSON() any {
 	return facts
 }
 
-// age is a length of time in its largest unit. Clocks differ, so what is still to come
+// Age is a length of time in its largest unit. Clocks differ, so what is still to come
 // is 0s.
-func age(d time.Duration) string {
+func Age(d time.Duration) string {
 	const day = 24 * time.Hour
 	units := []struct {
 		of   time.Duration

@@ -43,7 +43,7 @@ func value(path string, data []byte, words, cell string, stat *render.Stat) rend
 }
 
 var getCommand = &Command{
-	Name: "get", Group: "Reading", Args: "[-s] [-w] [-b] [-x] [-j] [-d] [--charset name] [-f file] path", OneRequest: unless("file"),
+	Name: "get", Group: "Reading", Args: "[-s] [-w] [-b] [-x] [-j] [-d] [--charset name] [-f file] [--in file] path", OneRequest: unless("file", inFlag),
 	Summary: "print a znode's data",
 	Help: "A znode without data prints null. With -f the data goes into a file, byte for byte, and nothing is printed.\n\n" +
 		"With -d gzip, zlib, snappy and base64 are taken off, one inside the other too, where the data begins as they do;" +
@@ -61,7 +61,7 @@ var getCommand = &Command{
 		decode := fs.BoolP("decode", "d", false, "take off what the data is packed in")
 		charset := fs.String("charset", "", "the text is in this character set")
 		FlagFile(fs, "file")
-		return func(ctx context.Context, env *Env, args []string) error {
+		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			w, err := watchArg(env, args, 1, *watch, "get path [watch]", "get [-s] [-w] path")
 			if err != nil {
 				return err
@@ -70,7 +70,7 @@ var getCommand = &Command{
 			if err != nil {
 				return err
 			}
-			data, st, err := env.Session.Get(ctx, args[0], w)
+			data, st, err := from.Get(ctx, args[0], w)
 			if err == nil && *decode {
 				data, err = unpacked(env, args[0], data)
 			}
@@ -84,7 +84,7 @@ var getCommand = &Command{
 				if *file == "-" {
 					return env.Screen.Print(render.Answer{Words: string(data), JSON: render.Data(data)})
 				}
-				return env.answer(saveFile(*file, data), done("get", args[0]))
+				return env.answer(SaveFile(*file, data), done("get", args[0]))
 			}
 			cell := string(data)
 			if data == nil {
@@ -105,7 +105,7 @@ var getCommand = &Command{
 				}
 			}
 			return env.Screen.Print(value(args[0], data, words, cell, statIf(*stat, st)))
-		}
+		})
 	},
 }
 
@@ -134,44 +134,50 @@ func charsetNamed(name string) (encoding.Encoding, error) {
 }
 
 var statCommand = &Command{
-	Name: "stat", Group: "Reading", Args: "[-w] [-h] path", OneRequest: always,
+	Name: "stat", Group: "Reading", Args: "[-w] [-h] [--in file] path", OneRequest: unless(inFlag),
 	Summary: "print a znode's stat",
-	Help:    "With -w a watch is left on the znode, also on one that does not exist yet.",
+	Help: "With -w a watch is left on the znode, also on one that does not exist yet. In a snapshot it is known whether a znode" +
+		" is a container or has a time to live, which servers do not tell: a line says so.",
 	Example: "stat /app",
 	Params:  []Param{pathParam, watchParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		watch := fs.BoolP("watch", "w", false, "leave a watch on the znode or its creation")
 		human := fs.BoolP("human", "h", false, "print times as ISO 8601 and how long ago they were, by this machine's clock")
-		return func(ctx context.Context, env *Env, args []string) error {
+		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			w, err := watchArg(env, args, 1, *watch, "stat path [watch]", "stat [-w] path")
 			if err != nil {
 				return err
 			}
-			st, err := env.Session.Exists(ctx, args[0], w)
+			st, err := from.Exists(ctx, args[0], w)
 			if err != nil {
 				return err
+			}
+			if k, kept := from.(*keptReader); kept {
+				return k.printStat(env, args[0], *human)
 			}
 			if *human {
 				return env.Screen.Print((*render.Stat)(st).Human(time.Now()))
 			}
 			return env.Screen.Print((*render.Stat)(st))
-		}
+		})
 	},
 }
 
 var existsCommand = &Command{
-	Name: "exists", Group: "Reading", Args: "path", OneRequest: always,
+	Name: "exists", Group: "Reading", Args: "[--in file] path", OneRequest: unless(inFlag),
 	Summary: "tell by the exit status whether a znode exists (0 yes, 1 no)",
 	Help:    "A znode that may not be read exists all the same.",
 	Example: "exists /app/ready",
 	Params:  []Param{pathParam},
-	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
-		_, err := env.Session.Exists(ctx, args[0], false)
-		err = ignore(err, zkconn.NoAuth) // it is asked for only where there is a znode
-		answer := render.Answer{JSON: render.Facts{"path", args[0], "exists", err == nil}}
-		if failed := env.answer(ignore(err, zkconn.NoNode), answer); failed != nil || err == nil {
-			return failed
-		}
-		return &StatusError{Status: StatusFailed}
-	}),
+	Flags: func(fs *pflag.FlagSet) Run {
+		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
+			_, err := from.Exists(ctx, args[0], false)
+			err = ignore(err, zkconn.NoAuth) // it is asked for only where there is a znode
+			answer := render.Answer{JSON: render.Facts{"path", args[0], "exists", err == nil}}
+			if failed := env.answer(ignore(err, zkconn.NoNode), answer); failed != nil || err == nil {
+				return failed
+			}
+			return &StatusError{Status: StatusFailed}
+		})
+	},
 }

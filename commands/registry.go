@@ -12,8 +12,8 @@ type Registry struct {
 	byName map[string]*Command
 }
 
-// NewRegistry collects commands. A name used twice is an error in the program
-// and panics.
+// NewRegistry collects commands, those of a group together, whoever brings them. A name
+// used twice is an error in the program and panics.
 func NewRegistry(lists ...[]*Command) *Registry {
 	r := &Registry{byName: map[string]*Command{}}
 	for _, c := range slices.Concat(lists...) {
@@ -25,54 +25,72 @@ func NewRegistry(lists ...[]*Command) *Registry {
 		}
 		r.list = append(r.list, c)
 	}
+	first := map[string]int{}
+	for i, c := range r.list {
+		if _, seen := first[c.Group]; !seen {
+			first[c.Group] = i
+		}
+	}
+	slices.SortStableFunc(r.list, func(a, b *Command) int { return first[a.Group] - first[b.Group] })
 	return r
 }
 
 // Find returns the command of that name or alias, or nil.
 func (r *Registry) Find(name string) *Command { return r.byName[name] }
 
-// All returns the commands in the order of their registration.
+// All returns the commands, a group after the other.
 func (r *Registry) All() []*Command { return r.list }
 
 // About returns the commands whose name has this word in it, or whose summary has a word
-// that begins like it. What removes whole trees is not looked for by accident.
+// that begins like it, or else those whose help has one. What removes whole trees is not
+// looked for by accident.
 func (r *Registry) About(word string) []*Command {
 	word = strings.ToLower(word)
 	apart := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 	begins := func(w string) bool { return strings.HasPrefix(w, word) }
-	var found []*Command
+	var found, mentioned []*Command
 	for _, c := range r.list {
 		words := strings.FieldsFunc(strings.ToLower(c.Summary), apart)
 		named := strings.Contains(strings.ToLower(c.Name), word) && !c.Sweeps
 		if len(word) > 1 && (named || slices.ContainsFunc(words, begins)) {
 			found = append(found, c)
 		}
+		if words = strings.FieldsFunc(strings.ToLower(c.Help), apart); len(word) > 3 && !c.Sweeps && slices.ContainsFunc(words, begins) {
+			mentioned = append(mentioned, c)
+		}
+	}
+	if found == nil {
+		return mentioned
 	}
 	return found
 }
 
 // elsewhere are names that other tools give to what a command here does.
 var elsewhere = map[string]string{
-	".":     "did you mean source?",
-	"cat":   "did you mean get?",
-	"dir":   "did you mean ls?",
-	"find":  "did you mean ls -R?",
-	"grep":  "ls -R / | grep … searches for names",
-	"head":  "get /PATH | head shows the start of an answer",
-	"less":  "get /PATH | less shows an answer page by page",
-	"ll":    "did you mean ls -s?",
-	"lsr":   "did you mean ls -R?",
-	"man":   "did you mean help?",
-	"mkdir": "did you mean create?",
-	"more":  "get /PATH | less shows an answer page by page",
-	"nano":  "did you mean edit?",
-	"q":     "did you mean quit?",
-	"rm":    "did you mean delete?",
-	"rmdir": "did you mean delete?",
-	"tail":  "get /PATH | tail shows the end of an answer",
-	"touch": "did you mean create?",
-	"vi":    "did you mean edit?",
-	"vim":   "did you mean edit?",
+	".":          "did you mean source?",
+	"cat":        "did you mean get?",
+	"backup":     "did you mean export -R?",
+	"dir":        "did you mean ls?",
+	"dump":       "did you mean export -R?",
+	"grep":       "find / -name … searches for names, find / -data … for data",
+	"head":       "get /PATH | head shows the start of an answer",
+	"less":       "get /PATH | less shows an answer page by page",
+	"ll":         "did you mean ls -l?",
+	"lsr":        "did you mean ls -R?",
+	"man":        "did you mean help? zksh man, outside of this shell, writes the manual page",
+	"completion": "zksh completion is for another shell: it is no command of this one",
+	"mkdir":      "did you mean create?",
+	"more":       "get /PATH | less shows an answer page by page",
+	"nano":       "did you mean edit?",
+	"q":          "did you mean quit?",
+	"rename":     "did you mean mv?",
+	"restore":    "import -R brings back what export -R has written, and undo what was destroyed by hand",
+	"rm":         "did you mean delete?",
+	"rmdir":      "did you mean delete?",
+	"tail":       "get /PATH | tail shows the end of an answer",
+	"touch":      "did you mean create?",
+	"vi":         "did you mean edit?",
+	"vim":        "did you mean edit?",
 }
 
 // Hint says what a name that no command has could stand for, or nothing.

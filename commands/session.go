@@ -32,7 +32,7 @@ var connectCommand = &Command{
 				return Misuse("%s", err)
 			}
 		}
-		if err := closing(ctx, func(ctx context.Context) error { return env.Session.Connect(ctx, spec) }); err != nil {
+		if err := Closing(ctx, func(ctx context.Context) error { return env.Session.Connect(ctx, spec) }); err != nil {
 			return err
 		}
 		for _, remark := range env.Session.Secure().Remarks {
@@ -53,8 +53,8 @@ func NoteAgreed(env *Env) {
 	}
 }
 
-// closing bounds the end of a session, also after Ctrl-C: half a close is none.
-func closing(ctx context.Context, f func(context.Context) error) error {
+// Closing bounds what ends a session, or tidies up, also after Ctrl-C: half a close is none.
+func Closing(ctx context.Context, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
 	defer cancel()
 	return f(ctx)
@@ -75,7 +75,7 @@ var closeCommand = &Command{
 	Summary: "close the session; its ephemeral znodes vanish",
 	Example: "close",
 	Flags: NoFlags(func(ctx context.Context, env *Env, _ []string) error {
-		return env.answer(closing(ctx, env.Session.Close), connection(env.Session, "close"))
+		return env.answer(Closing(ctx, env.Session.Close), connection(env.Session, "close"))
 	}),
 }
 

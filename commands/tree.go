@@ -14,24 +14,28 @@ import (
 )
 
 var deleteallCommand = &Command{
-	Name: "deleteall", Group: "Trees", Writes: true, Args: "path [-b batch size] [-y]",
-	Sweeps:  true,
+	Name: "deleteall", Group: "Trees", Writes: true, Destroys: true, Args: "path [-b batch size] [-y] [-n]",
+	Sweeps: true, Streams: true, Dry: []string{DryRun},
 	Summary: "delete a znode and all below it",
 	Help: "Deletes leaves first, many at a time, while it still reads the rest. Ctrl-C stops between batches and tells how many are gone." +
-		" / and /zookeeper are refused. By hand it first tells how many znodes there are, and asks.",
+		" / and /zookeeper are refused. By hand it first tells how many znodes there are, and asks. With -n nothing is deleted: what would go is listed.",
 	Example: "deleteall /app/old",
 	Params:  []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		batch := numberFlag(fs, 32, "batch", "b", zktree.DefaultBatch, "how many deletes go into one transaction; below 1: one by one")
 		sure := fs.BoolP("yes", "y", false, "do not ask")
+		dry := fs.BoolP(DryRun, "n", false, "delete nothing, and list what would go")
 		return func(ctx context.Context, env *Env, args []string) error {
+			if *dry {
+				return wouldDelete(ctx, env, "deleteall", args[0])
+			}
 			return deleteTree(ctx, env, "deleteall", args[0], int(*batch), *sure)
 		}
 	},
 }
 
 var rmrCommand = &Command{
-	Name: "rmr", Group: "Trees", Writes: true, Args: "path [-y]",
+	Name: "rmr", Group: "Trees", Writes: true, Destroys: true, Args: "path [-y]",
 	Sweeps:  true,
 	Summary: "delete a znode and all below it (3.4's name for deleteall)",
 	Example: "rmr /app/old",
@@ -45,12 +49,44 @@ var rmrCommand = &Command{
 	},
 }
 
-func deleteTree(ctx context.Context, env *Env, name, path string, batch int, sure bool) error {
+// sweepable is an error for a subtree that is never removed as a whole.
+func sweepable(env *Env, name, path string) error {
 	if err := zkconn.ValidatePath(path, false); err != nil {
 		return err
 	}
 	if server := env.Session.ServerPath(path); path == "/" || server == "/zookeeper" {
 		return fmt.Errorf("%s is refused for %s; name what is to go below it", name, path)
+	}
+	return nil
+}
+
+// wouldDelete lists what deleteTree would remove.
+func wouldDelete(ctx context.Context, env *Env, name, path string) error {
+	if err := sweepable(env, name, path); err != nil {
+		return err
+	}
+	s, err := surveyOf(ctx, env, env.Session, path, false, zktree.Options{Stat: true})
+	if err != nil {
+		return err
+	}
+	found, eph := 0, 0
+	err = s.print(pathStream(path, s.items("listed", func(st *zktree.Step, yield func(render.Item) bool) bool {
+		if st.Kind != zktree.Enter {
+			return true
+		}
+		found++
+		if st.Stat != nil && st.Stat.EphemeralOwner != 0 {
+			eph++
+		}
+		return yield(pathItem{path: st.Path()})
+	})))
+	env.Screen.Note(fmt.Sprintf("%s would go, %d ephemeral; nothing was deleted", zktree.Znodes(found), eph))
+	return err
+}
+
+func deleteTree(ctx context.Context, env *Env, name, path string, batch int, sure bool) error {
+	if err := sweepable(env, name, path); err != nil {
+		return err
 	}
 	if !sure && env.Mode == ByHand {
 		yes, err := confirm(ctx, env, path)
@@ -62,22 +98,23 @@ func deleteTree(ctx context.Context, env *Env, name, path string, batch int, sur
 			return nil
 		}
 	}
-	update, end := env.Screen.Progress("deleted")
-	n, err := zktree.Delete(ctx, env.Session.Client, path, batch, update)
-	end()
+	n := 0
+	loss := Loss{Command: name, Path: path, Of: LostTree, Version: -1}
+	err := env.Losing(ctx, loss, func(ctx context.Context, _ int32) (err error) {
+		update, end := env.Screen.Progress("deleted")
+		defer end()
+		n, err = zktree.Delete(ctx, env.Session.Client, path, batch, update)
+		return err
+	})
 	return env.answer(err, done(name, path, "deleted", n))
 }
 
 // confirm tells what would be deleted, and asks. The server counts where it can;
 // for how many are ephemeral the subtree is looked through, up to a bound.
 func confirm(ctx context.Context, env *Env, path string) (bool, error) {
-	n, err := countBelow(ctx, env, path)
+	n, err := countBelow(ctx, env, env.Session, path)
 	if err != nil {
 		return false, err
-	}
-	what := "1 znode"
-	if n > 0 {
-		what = fmt.Sprintf("%d znodes", n+1)
 	}
 	eph := "too many to tell the ephemeral ones"
 	if n <= maxLooked {
@@ -92,29 +129,36 @@ func confirm(ctx context.Context, env *Env, path string) (bool, error) {
 			eph += fmt.Sprintf(", %d that may not be looked at", hidden)
 		}
 	}
-	return env.Screen.Ask(ctx, fmt.Sprintf("delete %s (%s): %s? [y/N] ", what, eph, path))
+	return env.Screen.Ask(ctx, fmt.Sprintf("delete %s (%s): %s? [y/N] ", zktree.Znodes(n+1), eph, path))
 }
 
 // maxLooked is how many znodes are looked at for a question.
 const maxLooked = 10_000
 
 var countCommand = &Command{
-	Name: "getAllChildrenNumber", Group: "Trees", Args: "path",
+	Name: "getAllChildrenNumber", Group: "Trees", Args: "[--in file] path",
 	Summary: "count all znodes below a znode",
 	Help:    "Servers before 3.6 cannot count; there the subtree is listed, but for what is below a znode that may not be read.",
 	Example: "getAllChildrenNumber /app",
 	Params:  []Param{pathParam},
-	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
-		n, err := countBelow(ctx, env, args[0])
-		return env.answer(err, render.Answer{Words: fmt.Sprintln(n), JSON: render.Facts{"path", args[0], "count", n}})
-	}),
+	Flags: func(fs *pflag.FlagSet) Run {
+		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
+			n, err := countBelow(ctx, env, from, args[0])
+			return env.answer(err, render.Answer{Words: fmt.Sprintln(n), JSON: render.Facts{"path", args[0], "count", n}})
+		})
+	},
 }
 
 // countBelow asks the server to count, or lists where the server may be too old
 // to know the request: it would drop the connection over it.
-func countBelow(ctx context.Context, env *Env, path string) (int, error) {
+func countBelow(ctx context.Context, env *Env, from reader, path string) (int, error) {
 	if err := zkconn.ValidatePath(path, false); err != nil {
 		return 0, err
+	}
+	if k, kept := from.(*keptReader); kept {
+		_, err := k.znode(path)
+		n, _ := k.tree.Has(path)
+		return n, err
 	}
 	p, err := env.Session.Pipe(ctx, path)
 	if err != nil {
@@ -123,7 +167,7 @@ func countBelow(ctx context.Context, env *Env, path string) (int, error) {
 	if p.HasMultiRead(ctx) {
 		return env.Session.CountChildren(ctx, path)
 	}
-	s, err := surveyOf(ctx, env, path, false, zktree.Options{Shut: true})
+	s, err := surveyOf(ctx, env, from, path, false, zktree.Options{Shut: true})
 	if err != nil {
 		return 0, err
 	}
@@ -159,10 +203,9 @@ type survey struct {
 	err    error              // what broke it off
 }
 
-// surveyOf reads the root of a subtree of the server. With watch, each list of children
-// leaves a watch.
-func surveyOf(ctx context.Context, env *Env, path string, watch bool, o zktree.Options) (*survey, error) {
-	src, err := zktree.OnServer(ctx, env.Session.Client, path, watch)
+// surveyOf reads the root of a subtree. With watch, each list of children leaves a watch.
+func surveyOf(ctx context.Context, env *Env, from reader, path string, watch bool, o zktree.Options) (*survey, error) {
+	src, err := sourceOf(ctx, env, from, path, watch)
 	if err != nil {
 		return nil, err
 	}
@@ -172,8 +215,19 @@ func surveyOf(ctx context.Context, env *Env, path string, watch bool, o zktree.O
 			s.update(done, total)
 		}
 	}
-	s.walk, err = zktree.Begin(ctx, src, path, o)
+	if s.walk, err = zktree.Begin(ctx, src, path, o); err != nil {
+		if k, kept := from.(*keptReader); kept {
+			err = k.explain(err)
+		}
+	}
 	return s, err
+}
+
+func sourceOf(ctx context.Context, env *Env, from reader, path string, watch bool) (zktree.Source, error) {
+	if k, kept := from.(*keptReader); kept {
+		return k, nil
+	}
+	return zktree.OnServer(ctx, env.Session.Client, path, watch)
 }
 
 // steps are those of the walk, and keeps what goes wrong. verb is for the progress.
@@ -219,10 +273,7 @@ func (s *survey) print(v *render.Stream) error {
 
 // end is the error of a survey that has not seen all.
 func (s *survey) end() error {
-	if s.shut.N > 0 {
-		return errors.Join(s.err, &s.shut)
-	}
-	return s.err
+	return errors.Join(s.err, s.shut.OrNil())
 }
 
 // pathItem is a path in an answer.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -17,7 +18,7 @@ import (
 const maxTTL = 1<<40 - 1
 
 var createCommand = &Command{
-	Name: "create", Group: "Writing", Writes: true, Args: "[-s] [-e] [-c] [-p] [-t ttl] path [data] [acl]", Quota: true,
+	Name: "create", Group: "Writing", Writes: true, Args: "[-s] [-e] [-c] [-p] [-b] [-t ttl] path [data] [acl]", Quota: true,
 	OneRequest: unless("parents", "container", "ttl"), Joins: unless("parents"),
 	Summary: "create a znode",
 	Help: "Without data the znode holds null; \"\" is empty data. The ACL is a comma-separated list of scheme:id:perms with perms out of cdrwa;" +
@@ -29,6 +30,7 @@ var createCommand = &Command{
 		eph := fs.BoolP("ephemeral", "e", false, "let the znode vanish with the session")
 		container := fs.BoolP("container", "c", false, "let the server remove the znode after its last child")
 		parents := fs.BoolP("parents", "p", false, "create missing parents, without data and open to everybody")
+		b64 := fs.BoolP("base64", "b", false, "the data is given in base64")
 		var ttl int64
 		fs.VarP(&integer{value: &ttl, bits: 64, bad: "-t argument must be a long value"}, "ttl", "t",
 			"let the server remove the znode when unchanged and childless for so many milliseconds")
@@ -41,9 +43,14 @@ var createCommand = &Command{
 			if len(args) > 1 {
 				data = []byte(args[1])
 			}
+			var err error
+			if *b64 {
+				if data, err = decodeBase64(string(data)); err != nil {
+					return Misuse("the data is no base64: %s", err)
+				}
+			}
 			acl := zkconn.OpenACL()
 			if len(args) > 2 {
-				var err error
 				if acl, err = ParseACL(args[2]); err != nil {
 					return Misuse("%s", err)
 				}
@@ -111,15 +118,15 @@ func (c withParents) Create(
 // removeOwn takes back parents made for nothing. One that somebody else uses by
 // now stays.
 func removeOwn(ctx context.Context, c zkconn.Client, own []string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
-	defer cancel()
-	for i := len(own) - 1; i >= 0; i-- {
-		err := ignore(c.Delete(ctx, own[i], 0), zkconn.NotEmpty, zkconn.NoNode, zkconn.BadVersion)
-		if err != nil {
-			return fmt.Errorf("removing the parent made for it: %w", err)
+	return Closing(ctx, func(ctx context.Context) error {
+		for _, path := range slices.Backward(own) {
+			err := ignore(c.Delete(ctx, path, 0), zkconn.NotEmpty, zkconn.NoNode, zkconn.BadVersion)
+			if err != nil {
+				return fmt.Errorf("removing the parent made for it: %w", err)
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // cleanUp bounds work done after a command's own context has ended.
@@ -135,7 +142,7 @@ func written(name, path string, stat *zk.Stat, show bool) render.Answer {
 }
 
 var setCommand = &Command{
-	Name: "set", Group: "Writing", Writes: true, Args: "[-s] [-v version] [-b] [-f file] path [data] [version]", Quota: true,
+	Name: "set", Group: "Writing", Writes: true, Destroys: true, Args: "[-s] [-v version] [-b] [-f file] [--null] path [data] [version]", Quota: true,
 	OneRequest: unless("file"), Joins: always,
 	Summary: "write a znode's data",
 	Help: "With a version the data is written only if the znode still has that dataVersion." +
@@ -148,24 +155,31 @@ var setCommand = &Command{
 		b64 := fs.BoolP("base64", "b", false, "the data is given in base64")
 		file := fs.StringP("file", "f", "", "take the data from this `file`")
 		FlagFile(fs, "file")
+		null := fs.Bool("null", false, "let the znode have no data at all, which is not the same as empty data")
 		return func(ctx context.Context, env *Env, args []string) error {
 			fromFile := fs.Changed("file")
-			if fromFile { // the data word is missing
+			if *null && (fromFile || *b64) {
+				return Misuse("--null is data already")
+			}
+			if fromFile || *null { // the data word is missing
 				args = append(args[:1:1], append([]string{""}, args[1:]...)...)
 			}
 			switch {
 			case len(args) < 2:
 				return Misuse("missing data")
 			case len(args) > 3:
-				return Misuse("unexpected word %q: with -f the data comes from the file", args[2])
+				return Misuse("unexpected word %q: the data is given by a flag already", args[2])
 			}
 			v, err := versionArg(fs, args, 2, version)
 			if err != nil {
 				return err
 			}
 			data := []byte(args[1])
+			if *null {
+				data = nil
+			}
 			if fromFile {
-				if data, err = loadFile(ctx, env, *file); err != nil {
+				if data, err = LoadFile(ctx, env, *file); err != nil {
 					return err
 				}
 			}
@@ -177,14 +191,24 @@ var setCommand = &Command{
 			if err := guardQuota(env, args[0], data); err != nil {
 				return err
 			}
-			st, err := env.Session.Set(ctx, args[0], data, v)
+			st, err := env.Overwrite(ctx, "set", args[0], data, v)
 			return env.answer(err, written("set", args[0], st, *stat))
 		}
 	},
 }
 
+// Overwrite writes a znode's data, for a command, and has those before kept.
+func (env *Env) Overwrite(ctx context.Context, command, path string, data []byte, version int32) (st *zk.Stat, err error) {
+	loss := Loss{Command: command, Path: path, Of: LostData, Version: version, Data: data}
+	err = env.Losing(ctx, loss, func(ctx context.Context, version int32) (err error) {
+		st, err = env.Session.Set(ctx, path, data, version)
+		return err
+	})
+	return st, err
+}
+
 var deleteCommand = &Command{
-	Name: "delete", Group: "Writing", Writes: true, Args: "[-v version] path [version]", OneRequest: always, Joins: always,
+	Name: "delete", Group: "Writing", Writes: true, Destroys: true, Args: "[-v version] path [version]", OneRequest: always, Joins: always,
 	Summary: "delete a znode that has no children",
 	Help:    "With a version the znode is deleted only if it still has that dataVersion.",
 	Example: "delete -v 3 /app/config",
@@ -199,7 +223,11 @@ var deleteCommand = &Command{
 			if len(args) > 1 {
 				env.Screen.Note("'delete path [version]' has been deprecated. Please use 'delete [-v version] path' instead.")
 			}
-			return env.answer(env.Session.Delete(ctx, args[0], v), done("delete", args[0]))
+			loss := Loss{Command: "delete", Path: args[0], Of: LostNode, Version: v}
+			err = env.Losing(ctx, loss, func(ctx context.Context, version int32) error {
+				return env.Session.Delete(ctx, args[0], version)
+			})
+			return env.answer(err, done("delete", args[0]))
 		}
 	},
 }

@@ -1,0 +1,234 @@
+package keep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/dump"
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktree"
+)
+
+var diffCommand = &commands.Command{
+	Name: "diff", Group: "Trees", Streams: true, Args: "[-u | --script] a b",
+	Summary: "tell in what two subtrees differ, here, in another ensemble or in a file",
+	Help: "A line for each difference: - is only in A, + only in B, ~ differs in what is named. Data, ACL and whether a znode is" +
+		" ephemeral count; versions and times do not, nor does /zookeeper." + sideHelp + " A dump or one of ZooKeeper's snapshots is ./FILE or" +
+		" file:FILE, and file:FILE:/path something in it. With --script the answer is the commands that make A like B, to be" +
+		" looked at and then run: zksh -e < FILE. They are refused where A has changed since." +
+		" Status 0: no difference; 1: some; 2: it cannot be told.",
+	Example: "diff /app @staging:/app",
+	Params:  []commands.Param{{Name: "a", Kind: commands.Side}, {Name: "b", Kind: commands.Side}},
+	Flags: func(fs *pflag.FlagSet) commands.Run {
+		unified := fs.BoolP("unified", "u", false, "show the lines in which data that is text differs")
+		script := fs.Bool("script", false, "answer with the commands that make A like B")
+		return func(ctx context.Context, env *commands.Env, args []string) error {
+			if *unified && *script {
+				return commands.Misuse("only one of -u and --script has a meaning")
+			}
+			return troubled(within(ctx, env, args, func(list []*side) error {
+				d := &comparison{env: env, a: list[0], b: list[1], unified: *unified, script: *script}
+				return d.show(ctx)
+			}))
+		}
+	},
+}
+
+// errDiffer is the status of two trees that are not the same.
+var errDiffer = &commands.StatusError{Status: commands.StatusFailed}
+
+// troubled has a comparison that was not made another status than one that found a
+// difference, unless its error has one of its own.
+func troubled(err error) error {
+	own := []error{context.Canceled, syscall.EPIPE, zkconn.ConnectionLoss, zkconn.SessionExpired, zkconn.AuthFailed, zkconn.ErrNotConnected}
+	if err == nil || errors.As(err, new(*commands.StatusError)) ||
+		slices.ContainsFunc(own, func(status error) bool { return errors.Is(err, status) }) {
+		return err
+	}
+	code := "Failed"
+	if refusal, is := errors.AsType[zkconn.Code](err); is {
+		code = refusal.Name()
+	}
+	return &commands.StatusError{Status: commands.StatusUsage, Code: code, Err: err}
+}
+
+// comparison is of two sides.
+type comparison struct {
+	env             *commands.Env
+	a, b            *side
+	unified, script bool
+	made            bool // A is, if it is not there
+
+	n      int // differences
+	unread zktree.UnreadError
+	lacks  error // of a file that does not have all
+	err    error
+}
+
+func (d *comparison) show(ctx context.Context) error {
+	if d.lacks = errors.Join(d.a.lacks(), d.b.lacks()); d.lacks != nil && d.script {
+		return fmt.Errorf("%w: a script could delete those", d.lacks)
+	}
+	update, end := d.env.Screen.Progress("compared")
+	defer end()
+	differences, tree, err := d.differences(ctx, update)
+	if err != nil {
+		return err
+	}
+	v := &render.Stream{Open: render.Facts{"a", d.a.word, "b", d.b.word}, List: "differences", Bare: true, End: d.end,
+		Columns: []render.Column{{Header: " ", Width: 1}, {Header: "path"}, {Header: "differs"}}}
+	if v.Items = d.items(differences); d.script {
+		v.List, v.Columns = "commands", []render.Column{{Header: "command"}}
+		v.Items = d.lines(scriptLines(steps(differences, tree)))
+	}
+	err = d.env.Screen.Print(v)
+	switch {
+	case err != nil:
+		return err
+	case d.end() != nil:
+		return d.end()
+	case d.n > 0:
+		return errDiffer
+	}
+	return nil
+}
+
+// end is the error of a comparison that is not whole.
+func (d *comparison) end() error {
+	return errors.Join(d.err, d.unread.OrNil(), d.lacks)
+}
+
+// differences are those of the sides, and counts them.
+func (d *comparison) differences(ctx context.Context, update zktree.Progress) (iter.Seq2[zktree.Difference, error], zktree.Tree, error) {
+	d.unread.Root = d.a.word + " and " + d.b.word
+	a, err := d.a.nodes(ctx, update)
+	if err != nil {
+		return nil, a, err
+	}
+	b, err := d.b.nodes(ctx, nil)
+	if err != nil {
+		return nil, a, err
+	}
+	if d.made {
+		a.Nodes = orNone(a.Nodes)
+	}
+	return func(yield func(zktree.Difference, error) bool) {
+		for x, err := range zktree.Compare(a, b) {
+			if d.n++; x.Err != nil {
+				d.unread.Add(x.Err)
+			}
+			if !yield(x, err) {
+				return
+			}
+		}
+	}, a, nil
+}
+
+func (d *comparison) items(differences iter.Seq2[zktree.Difference, error]) iter.Seq[render.Item] {
+	return func(yield func(render.Item) bool) {
+		for x, err := range differences {
+			if d.err = err; err != nil || !yield(difference{x, d.unified}) {
+				return
+			}
+		}
+	}
+}
+
+func (d *comparison) lines(lines iter.Seq2[string, error]) iter.Seq[render.Item] {
+	return func(yield func(render.Item) bool) {
+		head := line(fmt.Sprintf("# makes %s like %s: zksh -e < this file, where %s is",
+			commands.Quote(d.a.word), commands.Quote(d.b.word), commands.Quote(d.a.word)))
+		for text, err := range lines {
+			if d.err = err; err != nil || head != "" && !yield(head) || !yield(line(text)) {
+				return
+			}
+			head = ""
+		}
+	}
+}
+
+// line is one of a script.
+type line string
+
+// Cells is part of render.Item.
+func (l line) Cells() []string { return []string{string(l)} }
+
+// JSON is part of render.Item.
+func (l line) JSON() any { return string(l) }
+
+// difference is one in an answer.
+type difference struct {
+	zktree.Difference
+	unified bool
+}
+
+// what is the difference: a mark, and words.
+func (d difference) what() (mark string, words []string) {
+	switch {
+	case d.Err != nil:
+		return "?", []string{d.Err.Error()}
+	case d.B == nil:
+		return "-", nil
+	case d.A == nil:
+		return "+", nil
+	}
+	for _, x := range []struct {
+		a    zktree.Aspect
+		name string
+	}{{zktree.DataDiffers, "data"}, {zktree.ACLDiffers, "acl"}, {zktree.KindDiffers, "ephemeral"}} {
+		if d.Aspect&x.a != 0 {
+			words = append(words, x.name)
+		}
+	}
+	return "~", words
+}
+
+// path is the place below both roots.
+func (d difference) path() string {
+	if d.Below == "" {
+		return "/"
+	}
+	return d.Below
+}
+
+// Cells is part of render.Item.
+func (d difference) Cells() []string {
+	mark, words := d.what()
+	cells := []string{mark, d.path()}
+	if words != nil {
+		cells = append(cells, strings.Join(words, ", "))
+	}
+	if d.unified && d.Aspect&zktree.DataDiffers != 0 {
+		cells[len(cells)-1] += strings.TrimSuffix("\n"+commands.DataDiff(d.A.Data, d.B.Data), "\n")
+	}
+	return cells
+}
+
+// JSON is part of render.Item.
+func (d difference) JSON() any {
+	facts := render.Facts{"path", d.path()}
+	if _, words := d.what(); d.Err != nil {
+		return append(facts, "unread", d.Err.Error())
+	} else if words != nil {
+		facts = append(facts, "differs", words)
+	}
+	return append(facts, "a", sideOf(d.A), "b", sideOf(d.B))
+}
+
+// sideOf is a znode of one of the sides in JSON; null where it is not there.
+func sideOf(z *dump.Znode) any {
+	if z == nil {
+		return nil
+	}
+	acl, _ := commands.FormatACL(z.ACL)
+	return render.Facts{"data", render.Data(z.Data), "acl", acl, "kind", z.Kind.String()}
+}

@@ -1,0 +1,236 @@
+package keep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/dump"
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktree"
+)
+
+var exportCommand = &commands.Command{
+	Name: "export", Group: "Trees", Args: "[-s] [-w] [-R] [--format name] path [file]",
+	Summary: "write a znode's data, or a subtree, into a file",
+	Help: "Without -R the file gets the data of one znode, byte for byte. With -R it gets all of the subtree: data, access control lists, kinds" +
+		" and stats, as import -R reads them, gzipped if the name ends in .gz. Without a file, or with -, it goes to standard output." +
+		" The file has its name once all is written, and is for you alone.\n\n" +
+		"Lines of JSON are written, with a checksum at the end, unless --format is zoocreeper, zkshell, zoonavigator (always gzipped) or" +
+		" dir, a new folder with a file for each znode. zkshell and zoonavigator cannot tell ephemeral znodes from others and leave them out." +
+		" So is /zookeeper left out, unless the path is there. What changes meanwhile is kept as it was when it was read;" +
+		" the zxids at the start and the end are noted. What may not be read is named, and all else is written.",
+	Example: "export -R /app app.json.gz",
+	Params:  []commands.Param{{Name: "path", Kind: commands.Path}, {Name: "file", Kind: commands.File, Optional: true}},
+	Flags: func(fs *pflag.FlagSet) commands.Run {
+		stat := fs.BoolP("stat", "s", false, "print the znode's stat as well")
+		watch := fs.BoolP("watch", "w", false, "leave a watch on the data")
+		recurse := fs.BoolP("recursive", "R", false, "write the whole subtree")
+		format := fs.String("format", string(dump.Lines), "the `form` of the subtree")
+		commands.FlagWords(fs, "format", dump.Written()...)
+		return func(ctx context.Context, env *commands.Env, args []string) error {
+			root, file := args[0], "-"
+			if len(args) > 1 {
+				file = args[1]
+			}
+			if !strings.HasPrefix(root, "/") && strings.HasPrefix(file, "/") {
+				return commands.Misuse("%s is no path; the znode comes first, then the file", root)
+			}
+			if !*recurse {
+				if fs.Changed("format") {
+					return commands.Misuse("--format goes with -R")
+				}
+				return exportOne(ctx, env, root, file, *stat, *watch)
+			}
+			if *stat || *watch {
+				return commands.Misuse("-s and -w do not go with -R")
+			}
+			form, err := dump.ParseForm(*format)
+			if err != nil {
+				return commands.Misuse("--format: %s", err)
+			}
+			if file == "-" && (form == dump.Dir || form == dump.Navigator) {
+				return commands.Misuse("--format %s needs the name of a file", form)
+			}
+			return exportTree(ctx, env, root, file, form)
+		}
+	},
+}
+
+// exportOne writes the data of one znode.
+func exportOne(ctx context.Context, env *commands.Env, path, file string, stat, watch bool) error {
+	data, st, err := env.Session.Get(ctx, path, watch)
+	if err != nil {
+		return err
+	}
+	a := render.Answer{JSON: render.Facts{"done", "export", "path", path, "file", file, "bytes", len(data)}}
+	if stat {
+		a.Stat = (*render.Stat)(st)
+		a.JSON = append(a.JSON.(render.Facts), "stat", a.Stat)
+	}
+	if file == "-" {
+		a.Words, a.JSON = string(data), render.Data(data)
+	} else if err := commands.SaveFile(file, data); err != nil {
+		return err
+	}
+	return env.Screen.Print(a)
+}
+
+// exportTree writes a subtree.
+func exportTree(ctx context.Context, env *commands.Env, path, file string, form dump.Form) (err error) {
+	x := &exporting{env: env, root: path, form: form, unread: zktree.UnreadError{Root: path}}
+	h := dump.Header{Root: path, Server: env.Session.Servers().Spec, Time: time.Now(), LeftOut: x.leavesOut()}
+	if h.Zxid, err = env.Session.Zxid(ctx); err != nil {
+		return err
+	}
+	if file == "-" {
+		return errors.Join(env.Screen.Print(&streamed{x, func(w io.Writer) error {
+			return x.write(ctx, nil, func() (*dump.Writer, error) { return dump.NewWriter(w, form, h) })
+		}}), x.end())
+	}
+	update, end := env.Screen.Progress("exported")
+	err = x.write(ctx, update, func() (*dump.Writer, error) { return dump.Create(file, form, h) })
+	end()
+	if err != nil {
+		return err
+	}
+	env.Screen.Note(fmt.Sprintf("wrote %s of %s to %s%s", zktree.Znodes(x.written), path, file, x.omitted()))
+	facts := render.Facts{"done", "export", "path", path, "file", file, "format", form, "znodes", x.written, "left_out", x.ephemerals}
+	return errors.Join(env.Screen.Print(render.Answer{JSON: facts}), x.end())
+}
+
+// exporting is a subtree on its way into a file.
+type exporting struct {
+	env        *commands.Env
+	root       string
+	form       dump.Form
+	written    int
+	ephemerals int // left out
+	unread     zktree.UnreadError
+	masked     int // with an ACL that is not as it is
+}
+
+// leavesOut says what is left out on purpose.
+func (x *exporting) leavesOut() []string {
+	var out []string
+	if !x.form.TellsEphemeral() {
+		out = append(out, "ephemeral znodes")
+	}
+	if x.env.Session.ServerPath(x.root) == "/" {
+		out = append(out, reserved)
+	}
+	return out
+}
+
+// omitted tells how many ephemeral znodes were left out.
+func (x *exporting) omitted() string {
+	if x.ephemerals == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; left out %s, which this form cannot tell from others", ephemeral(x.ephemerals))
+}
+
+// write writes it, to what create makes as soon as the root has been read.
+func (x *exporting) write(ctx context.Context, update zktree.Progress, create func() (*dump.Writer, error)) (err error) {
+	var w *dump.Writer
+	defer func() {
+		if err != nil && w != nil {
+			err = errors.Join(err, w.Abort())
+		}
+	}()
+	for z, err := range x.rooted(onServer(ctx, x.env.Session, x.root, update)) {
+		if err != nil {
+			return err
+		}
+		if w == nil {
+			if w, err = create(); err != nil {
+				return err
+			}
+		}
+		if err := w.Write(z); err != nil {
+			return err
+		}
+		x.written++
+		if slices.ContainsFunc(z.ACL, zkconn.Masked) {
+			x.masked++
+		}
+	}
+	if w == nil {
+		return x.end()
+	}
+	zxid, err := x.env.Session.Zxid(ctx)
+	if err != nil {
+		return err
+	}
+	t := dump.Trailer{Zxid: zxid, Missed: x.unread.N}
+	for _, refusal := range x.unread.First {
+		t.Unread = append(t.Unread, refusal.Error())
+	}
+	last := w
+	w = nil // Close removes what it cannot end
+	return last.Close(t)
+}
+
+// end is an error if something could not be read, or not as it is.
+func (x *exporting) end() error {
+	errs := []error{x.unread.OrNil()}
+	if x.masked > 0 {
+		errs = append(errs, fmt.Errorf("the ACLs of %s are shown without the passwords' hashes, as this session may not administer them (addauth): import makes neither those nor what is below them",
+			zktree.Znodes(x.masked)))
+	}
+	return errors.Join(errs...)
+}
+
+// rooted are the znodes that have the one above them in the dump too: not what is below
+// one that was left out, nor what has come with one that was made anew meanwhile.
+func (x *exporting) rooted(nodes iter.Seq2[*dump.Znode, error]) iter.Seq2[*dump.Znode, error] {
+	return func(yield func(*dump.Znode, error) bool) {
+		var way []string // the folders to the last znode
+		for z, err := range nodes {
+			if z == nil {
+				yield(nil, err)
+				return
+			}
+			for len(way) > 0 && !dump.Within(z.Path, way[len(way)-1]) {
+				way = way[:len(way)-1]
+			}
+			switch {
+			case err != nil:
+				x.unread.Add(err)
+			case z.Path != x.root && (len(way) == 0 || way[len(way)-1] != path.Dir(z.Path)):
+			case z.Path != x.root && x.env.Session.ServerPath(z.Path) == reserved:
+			case z.Kind == dump.Ephemeral && !x.form.TellsEphemeral():
+				x.ephemerals++
+			default:
+				way = append(way, z.Path)
+				if !yield(z, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// streamed is a dump on standard output.
+type streamed struct {
+	x     *exporting
+	write func(w io.Writer) error
+}
+
+// Text is the dump.
+func (s *streamed) Text(w io.Writer) error { return s.write(w) }
+
+// MarshalJSON refuses: a dump is lines, or a value of its own form.
+func (s *streamed) MarshalJSON() ([]byte, error) {
+	return nil, errors.New("with -o json a dump goes into a file; name one")
+}

@@ -1,0 +1,300 @@
+package keep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/dump"
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktree"
+)
+
+var importCommand = &commands.Command{
+	Name: "import", Group: "Trees", Writes: true, Destroys: true, Streams: true, Dry: []string{commands.DryRun},
+	Args:    "[-R] [-n] [--skip] [--overwrite] [--prune] [--only path] [-e] [-y] path file",
+	Summary: "write a file into a znode, or bring a subtree back from a file",
+	Help: "Without -R the znode gets the bytes of the file, and is made if it is not there; the words may also come the other way round," +
+		" if the file's name does not begin with /.\n\n" +
+		"import -R file [path] makes the tree of a file again, where it was or at path. The file is a dump of export in any form," +
+		" of zoocreeper, zk_shell or ZooNavigator, or a snapshot of ZooKeeper's; it is known by what is in it, and one that is damaged or cut" +
+		" short is refused before anything is written. --only takes a subtree of it. -n tells what would be done.\n\n" +
+		"Where there is a znode already nothing is done, unless --skip leaves what is there and adds the rest, which also goes on with" +
+		" an import that was broken off; --overwrite makes data and access control lists those of the file; and --prune also deletes what" +
+		" the file does not have. Ephemeral znodes are left out, there and here; -e makes persistent copies of them." +
+		" Zxids, times, versions and the counters of sequences begin anew, and /zookeeper stays as it is.",
+	Example: "import -R app.json.gz",
+	Params: []commands.Param{
+		{Name: "path", Kind: commands.File}, {Name: "file", Kind: commands.File, Optional: true}, // either may be the file
+	},
+	Flags: func(fs *pflag.FlagSet) commands.Run {
+		recurse := fs.BoolP("recursive", "R", false, "bring a subtree back")
+		dry := fs.BoolP(commands.DryRun, "n", false, "change nothing, and tell what would be done")
+		skip := fs.Bool("skip", false, "leave the znodes that are there as they are")
+		overwrite := fs.Bool("overwrite", false, "give the znodes that are there the file's data and access control lists")
+		prune := fs.Bool("prune", false, "the same, and delete what is not in the file")
+		only := fs.String("only", "", "this `path` of the file, and what is below it")
+		ephemeral := fs.BoolP("ephemeral", "e", false, "make persistent copies of ephemeral znodes")
+		sure := fs.BoolP("yes", "y", false, "do not ask")
+		return func(ctx context.Context, env *commands.Env, args []string) error {
+			if !*recurse {
+				for _, name := range []string{commands.DryRun, "skip", "overwrite", "prune", "only", "ephemeral"} {
+					if fs.Changed(name) {
+						return commands.Misuse("--%s goes with -R", name)
+					}
+				}
+				return importOne(ctx, env, args)
+			}
+			im := &importing{env: env, only: *only, ephemeral: *ephemeral, dry: *dry, sure: *sure, file: args[0]}
+			for policy, set := range map[policy]bool{skips: *skip, overwrites: *overwrite, prunes: *prune} {
+				if set && im.policy != refuses {
+					return commands.Misuse("only one of --skip, --overwrite and --prune has a meaning")
+				}
+				if set {
+					im.policy = policy
+				}
+			}
+			if len(args) > 1 {
+				if im.to = args[1]; !strings.HasPrefix(im.to, "/") {
+					im.file, im.to = im.to, im.file
+				}
+				if err := zkconn.ValidatePath(im.to, false); err != nil {
+					return err
+				}
+			}
+			return im.run(ctx)
+		}
+	},
+}
+
+// importOne writes the bytes of a file into a znode.
+func importOne(ctx context.Context, env *commands.Env, args []string) error {
+	if len(args) < 2 {
+		return commands.Misuse("missing file; import -R file brings a subtree back")
+	}
+	at, file := args[0], args[1]
+	if !strings.HasPrefix(at, "/") {
+		at, file = file, at
+	}
+	data, err := commands.LoadFile(ctx, env, file)
+	if err != nil {
+		return err
+	}
+	_, err = env.Overwrite(ctx, "import", at, data, -1)
+	made := errors.Is(err, zkconn.NoNode)
+	if made {
+		_, err = env.Session.Create(ctx, at, data, zkconn.OpenACL(), zkconn.CreateMode{})
+	}
+	if err != nil {
+		return err
+	}
+	return env.Screen.Print(render.Answer{JSON: render.Facts{"done", "import", "path", at, "file", file, "bytes", len(data), "created", made}})
+}
+
+// policy says what becomes of what is there.
+type policy int
+
+const (
+	refuses policy = iota
+	skips
+	overwrites
+	prunes
+)
+
+// importing is a tree on its way back.
+type importing struct {
+	env       *commands.Env
+	file      string
+	only, to  string // the root in the file, and here; empty: that of the file
+	policy    policy
+	ephemeral bool
+	dry, sure bool
+
+	tree  *dump.Tree
+	empty bool // there is nothing at the target
+	count tally
+}
+
+// tally is what an import comes to, besides what is written.
+type tally struct {
+	steps      map[deed]int
+	seen       int // znodes of the file that can come back
+	ephemerals int // left out
+	copies     int // of ephemeral znodes
+	open       int // get an open ACL, for want of one in the file
+	unread     zktree.UnreadError
+	missing    zktree.Refusals // of the file, and cannot be made
+}
+
+func (im *importing) run(ctx context.Context) (err error) {
+	if im.tree, err = openDump(ctx, im.env, im.file); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, im.tree.Close()) }()
+	if im.only == "" {
+		im.only = im.tree.Root()
+	}
+	if _, is := im.tree.Has(im.only); !is {
+		return fmt.Errorf("%s has no %s; it has %s and what is below", im.file, im.only, im.tree.Root())
+	}
+	if im.to == "" {
+		im.to = im.only
+	}
+	if err := im.tree.Lacks(); err != nil && im.policy == prunes {
+		return fmt.Errorf("%s: %w: --prune could delete those, and nothing was done; --overwrite leaves what the file does not have", im.file, err)
+	}
+	if err := im.target(ctx); err != nil {
+		return err
+	}
+	switch {
+	case im.dry:
+		return im.print(ctx)
+	case im.empty || im.policy < overwrites:
+		return im.write(ctx)
+	}
+	if yes, err := im.ask(ctx); err != nil || !yes {
+		return err
+	}
+	loss := commands.Loss{Command: "import", Path: im.to, Of: commands.LostParts, Version: -1}
+	return im.env.Losing(ctx, loss, func(ctx context.Context, _ int32) error { return im.write(ctx) })
+}
+
+// openDump reads a file, or standard input.
+func openDump(ctx context.Context, env *commands.Env, name string) (*dump.Tree, error) {
+	if name != "-" {
+		return dump.Open(ctx, name)
+	}
+	if env.Stdin == nil {
+		return nil, commands.Misuse("- reads standard input, which the commands come from here; name a file")
+	}
+	return dump.Read(ctx, env.Stdin)
+}
+
+// target sees whether there is something already.
+func (im *importing) target(ctx context.Context) (err error) {
+	here := &side{Place: commands.Place{Path: im.to}, word: im.to, session: im.env.Session}
+	if im.empty, err = free(ctx, here); err == nil && !im.empty && im.policy == refuses {
+		err = occupied(im.to, ": nothing was done; --skip adds what is missing, --overwrite changes it, and --prune also deletes what is not in the file")
+	}
+	return err
+}
+
+// ask asks before much is changed.
+func (im *importing) ask(ctx context.Context) (bool, error) {
+	if im.sure || im.env.Mode != commands.ByHand {
+		return true, nil
+	}
+	if err := im.look(ctx); err != nil {
+		return false, err
+	}
+	changed, removed := im.count.steps[sets]+im.count.steps[setsACL], im.count.steps[deletes]
+	if changed+removed <= fewChanges {
+		return true, nil
+	}
+	yes, err := im.env.Screen.Ask(ctx, fmt.Sprintf("change %s and delete %d at and below %s? [y/N] ", zktree.Znodes(changed), removed, im.to))
+	if err == nil && !yes {
+		im.env.Screen.Note("nothing was changed")
+	}
+	return yes, err
+}
+
+// fewChanges are not asked about.
+const fewChanges = 10
+
+// look goes over the steps.
+func (im *importing) look(ctx context.Context) error {
+	update, end := im.env.Screen.Progress("compared")
+	defer end()
+	for _, err := range im.steps(ctx, update) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write carries out the steps. What is to be deleted comes last.
+func (im *importing) write(ctx context.Context) error {
+	exists := zktree.Overwrite
+	switch im.policy {
+	case refuses:
+		exists = zktree.Refuse
+	case skips:
+		exists = zktree.Skip
+	}
+	update, end := im.env.Screen.Progress("imported")
+	done, err := zktree.Write(ctx, im.env.Session.Client, im.to, exists, update, func(w *zktree.Writer) error {
+		var gone []step
+		for s, err := range im.steps(ctx, nil) {
+			switch {
+			case err != nil:
+			case s.does == deletes:
+				gone = append(gone, s)
+			case s.does != leaves:
+				err = s.write(w)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return remove(w, gone)
+	})
+	end()
+	if err != nil {
+		if im.policy <= skips && brokenOff(err) {
+			err = fmt.Errorf("%w; import -R --skip goes on with what is missing", err)
+		}
+		return err
+	}
+	im.env.Screen.Note(im.summary("made", done))
+	facts := render.Facts{"done", "import", "path", im.to, "file", im.file, "created", done.Created, "changed", done.Changed,
+		"deleted", done.Deleted, "unchanged", im.unchanged(done), "left_out", im.count.ephemerals}
+	return errors.Join(im.env.Screen.Print(render.Answer{JSON: facts}), im.end())
+}
+
+// end is an error if something there may not be read, which stays as it is, or something
+// of the file cannot be made.
+func (im *importing) end() error {
+	errs := []error{im.count.unread.OrNil()}
+	if n := im.count.missing.N; n > 0 {
+		errs = append(errs, fmt.Errorf("%s of the file cannot be made: %s", zktree.Znodes(n), im.count.missing.Error()))
+	}
+	return errors.Join(errs...)
+}
+
+// brokenOff tells that znodes were being made, and some are.
+func brokenOff(err error) bool {
+	w, ok := errors.AsType[*zktree.WriteError](err)
+	return ok && w.Cause != nil && w.Done.Created > 0
+}
+
+// unchanged is how many znodes of the file are there as they were.
+func (im *importing) unchanged(done zktree.Counts) int {
+	return max(0, im.count.seen-done.Created-done.Changed-im.count.missing.N)
+}
+
+// summary says what was done, and what cannot come back.
+func (im *importing) summary(verb string, done zktree.Counts) string {
+	text := fmt.Sprintf("%s %s at and below %s", verb, zktree.Znodes(done.Created), im.to)
+	more := func(n int, format string) {
+		if n > 0 {
+			text += fmt.Sprintf("; "+format, n)
+		}
+	}
+	more(done.Changed, "%d changed")
+	more(done.Deleted, "%d deleted")
+	more(im.unchanged(done), "%d stay as they are")
+	more(im.count.ephemerals, "ephemeral and left out: %d")
+	more(im.count.copies, "%d of them are persistent copies of ephemeral ones")
+	more(im.count.open, "%d are open to everybody, as the file does not have their access control lists")
+	more(im.count.steps[leaves]-im.count.missing.N, "%d differ and are left alone")
+	if err := im.tree.Lacks(); err != nil {
+		text += "; " + err.Error() + ", and are not in the file"
+	}
+	return text + "; zxids, times, versions and sequence counters begin anew"
+}

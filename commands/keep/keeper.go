@@ -1,0 +1,336 @@
+package keep
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"iter"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/dump"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktree"
+)
+
+// Keeper keeps what commands destroy: in the user's store by hand, or in a file.
+type Keeper struct {
+	shelf shelf
+	queue func(name string) bool // names of the znodes of lock queues
+}
+
+// ByHand keeps it in the folder dir, for undo. queue tells the names of znodes that are
+// of a lock's queue and must not come back when their sessions have gone.
+func ByHand(dir string, queue func(name string) bool) *Keeper {
+	return &Keeper{&store{dir}, queue}
+}
+
+// shelf is where a Keeper puts operations.
+type shelf interface {
+	begin() (draft, error)
+	update(e *entry) error // what has become of it
+	remove(n int) error    // it has destroyed nothing
+	whole() bool           // all of each znode is to be kept, as the shelf is for import
+}
+
+// draft is an operation that is being kept. It ends with keep or drop.
+type draft interface {
+	Write(p []byte) (int, error)
+	keep(e *entry) error
+	drop() error
+}
+
+// Around is part of commands.Keeper. A single znode is destroyed in the version that was
+// kept: when somebody else is quicker it is read again, unless the command demands a
+// version of its own. A subtree is kept as it was read.
+func (k *Keeper) Around(ctx context.Context, env *commands.Env, l commands.Loss, destroy commands.Destroy) error {
+	for synced := false; ; {
+		e, version, err := k.keep(ctx, env, l)
+		if stale, is := errors.AsType[*staleError](err); is && !synced {
+			if err := env.Session.Sync(ctx, l.Path); err != nil {
+				return err
+			}
+			synced = true
+			continue
+		} else if is {
+			return stale.cause
+		}
+		if err != nil {
+			return err
+		}
+		err = destroy(ctx, version)
+		if noteErr := k.settle(ctx, env, e, err); noteErr != nil {
+			env.Screen.Note(fmt.Sprintf("it is not noted for undo how that has ended: %s", noteErr))
+		}
+		if version == l.Version || !errors.Is(err, zkconn.BadVersion) {
+			return err
+		}
+	}
+}
+
+// keep reads what is to be destroyed and keeps it. There is no entry if there is nothing,
+// or if the person at the terminal wants it destroyed without one.
+func (k *Keeper) keep(ctx context.Context, env *commands.Env, l commands.Loss) (e *entry, version int32, err error) {
+	servers := env.Session.Servers()
+	g := &keeping{Loss: l, k: k, env: env, version: l.Version, shut: zktree.UnreadError{Root: l.Path}, entry: entry{
+		Command: l.Command, Path: l.Path, Of: l.Of, Servers: servers.Hosts, Chroot: servers.Chroot, Cluster: env.Session.Cluster(), Time: time.Now(),
+	}}
+	if l.Of == commands.LostData {
+		g.entry.Wrote = hashed(l.Data)
+	}
+	kept, err := g.keep(ctx, servers.Spec)
+	if err != nil || !kept {
+		return nil, l.Version, err
+	}
+	return &g.entry, g.version, nil
+}
+
+// keeping is an operation on its way into the shelf.
+type keeping struct {
+	commands.Loss
+	k       *Keeper
+	env     *commands.Env
+	draft   draft
+	entry   entry
+	version int32              // of a single znode, as it was read
+	shut    zktree.UnreadError // what may not be read
+}
+
+// errNothing says that there is nothing to be kept.
+var errNothing = errors.New("nothing to be kept")
+
+// staleError is that of a znode which is not there, or not in the version that is
+// demanded, by what a server says that may lag behind.
+type staleError struct{ cause error }
+
+func (e *staleError) Error() string { return e.cause.Error() }
+
+// finalError is one that ends the command as well.
+type finalError struct{ cause error }
+
+func (e *finalError) Error() string { return e.cause.Error() }
+
+// keep puts it there. Without an error it may be destroyed, also if it is not kept.
+func (g *keeping) keep(ctx context.Context, server string) (kept bool, err error) {
+	if g.draft, err = g.k.shelf.begin(); err != nil {
+		return false, g.unkept(ctx, err)
+	}
+	err = g.write(ctx, server)
+	if err == nil && g.shut.N > 0 {
+		err = g.without(ctx, &g.shut)
+	}
+	if err == nil {
+		err = g.draft.keep(&g.entry)
+	} else {
+		err = errors.Join(err, g.draft.drop())
+	}
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, errNothing):
+		return false, nil
+	case errors.As(err, new(*staleError)):
+		return false, err
+	}
+	return false, g.unkept(ctx, err)
+}
+
+// unkept is the error of a command that does not go on after a failure to keep.
+func (g *keeping) unkept(ctx context.Context, err error) error {
+	if !errors.As(err, new(*finalError)) {
+		err = g.without(ctx, err)
+	}
+	if final, is := errors.AsType[*finalError](err); is {
+		return final.cause
+	}
+	return err
+}
+
+// without asks whether to destroy what cannot be kept.
+func (g *keeping) without(ctx context.Context, why error) error {
+	if g.env.Mode != commands.ByHand {
+		return &finalError{fmt.Errorf("nothing was done, because not all of %s can be kept: %w", g.Path, why)}
+	}
+	if err := g.env.Leave(ctx, fmt.Sprintf("not all of %s can be kept for undo: %s", g.Path, why)); err != nil {
+		return &finalError{err}
+	}
+	return nil
+}
+
+// write writes what is to be destroyed as a dump.
+func (g *keeping) write(ctx context.Context, server string) error {
+	w, err := dump.NewWriter(g.draft, dump.Lines, dump.Header{Root: g.Path, Server: server, Time: g.entry.Time})
+	if err != nil {
+		return err
+	}
+	var end dump.Trailer
+	left := "" // what begins with it is left out
+	for z, err := range g.read(ctx) {
+		switch {
+		case z == nil && errors.Is(err, zkconn.NoNode):
+			return &staleError{err}
+		case z == nil:
+			return &finalError{err}
+		case left != "" && strings.HasPrefix(z.Path, left):
+			continue
+		case err != nil && (z.ACL == nil || !aclsOnly(g.Of) || g.k.shelf.whole()):
+			g.shut.Add(err)
+			continue
+		case slices.ContainsFunc(z.ACL, zkconn.Masked):
+			if z.ACL = nil; g.Of != commands.LostData { // with another ACL it had better not come back
+				g.shut.Add(fmt.Errorf("the ACL of %s is shown without the password's hash", z.Path))
+				left = z.Path + "/"
+				continue
+			}
+		}
+		if !g.comesBack(z) {
+			left = z.Path + "/"
+			continue
+		}
+		if err := w.Write(z); err != nil {
+			return err
+		}
+		if st := z.Stat; st != nil {
+			g.entry.Seen = max(g.entry.Seen, st.Czxid, st.Mzxid, st.Pzxid)
+		}
+		g.entry.Znodes++
+	}
+	switch e := &g.entry; {
+	case e.Znodes == 0 && g.shut.N > 0:
+		return &g.shut
+	case g.Version != -1 && g.version != g.Version:
+		return &staleError{&zkconn.Error{Code: zkconn.BadVersion, Path: g.Path}}
+	case e.Znodes == 0 && (e.Queued == 0 || g.k.shelf.whole()):
+		return errNothing
+	}
+	end.Missed = g.shut.N
+	return w.Close(end)
+}
+
+// comesBack counts the znodes that undo does not bring back, and tells those of lock
+// queues, which are not even kept.
+func (g *keeping) comesBack(z *dump.Znode) bool {
+	switch g.Of {
+	case commands.LostData, commands.LostNode:
+		g.version = z.Stat.Version
+	case commands.LostACL:
+		g.version = z.Stat.Aversion
+	}
+	switch {
+	case g.Of == commands.LostData || aclsOnly(g.Of): // they are not gone
+	case z.Kind == dump.Ephemeral:
+		g.entry.Ephemeral++
+	case g.k.queue(path.Base(z.Path)):
+		g.entry.Queued++
+		return false
+	}
+	return true
+}
+
+// read gives the znodes of a Loss, each before those below it, as zktree.Nodes does.
+func (g *keeping) read(ctx context.Context) iter.Seq2[*dump.Znode, error] {
+	if g.Of == commands.LostTree || g.Of == commands.LostParts || g.Of == commands.LostACLs {
+		return func(yield func(*dump.Znode, error) bool) {
+			if err := g.env.Session.Sync(ctx, g.Path); err != nil { // what others have just written is to be kept as well
+				yield(nil, err)
+				return
+			}
+			subtree(ctx, g.env, g.Path, "kept")(yield)
+		}
+	}
+	return func(yield func(*dump.Znode, error) bool) {
+		yield(readOne(ctx, g.env.Session.Client, g.Path, g.Of != commands.LostData || g.k.shelf.whole()))
+	}
+}
+
+// readOne reads a znode in one flight. That it may not be read is an error of its own,
+// which comes with it.
+func readOne(ctx context.Context, c zkconn.Client, path string, access bool) (*dump.Znode, error) {
+	p, err := c.Pipe(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	z := &dump.Znode{Path: path}
+	data := p.Get(path)
+	if access {
+		a, err := p.ACL(path).Wait(ctx) // and behind it comes the data
+		if err != nil {
+			return shut(z, err)
+		}
+		z.ACL, z.Stat = a.ACL, a.Stat
+	}
+	n, err := data.Wait(ctx)
+	if err != nil {
+		return shut(z, err)
+	}
+	z.Kind, z.Data, z.Stat = dump.KindOf(n.Stat), n.Data, n.Stat
+	return z, nil
+}
+
+// shut is a znode that may not be read; without one it is another failure.
+func shut(z *dump.Znode, err error) (*dump.Znode, error) {
+	if errors.Is(err, zkconn.NoAuth) {
+		return z, err
+	}
+	return nil, err
+}
+
+// subtree gives the znodes of a subtree of the server, and shows how far that is.
+func subtree(ctx context.Context, env *commands.Env, root, verb string) iter.Seq2[*dump.Znode, error] {
+	return func(yield func(*dump.Znode, error) bool) {
+		update, end := env.Screen.Progress(verb)
+		defer end()
+		onServer(ctx, env.Session, root, update)(yield)
+	}
+}
+
+// settle notes what has become of an operation.
+func (k *Keeper) settle(ctx context.Context, env *commands.Env, e *entry, err error) (failed error) {
+	switch {
+	case e == nil:
+		return nil
+	case e.undoneBy(err):
+		return k.shelf.remove(e.N)
+	case err == nil || errors.As(err, new(*zktree.PartialError)):
+		e.State = done
+	}
+	switch {
+	case err != nil || k.shelf.whole():
+	case e.Of == commands.LostParts:
+		e.Zxid, failed = env.Session.Zxid(ctx)
+	case aclsOnly(e.Of) && !e.ofUndo():
+		if e.Left, _, failed = env.Session.ACL(ctx, e.Path); errors.Is(failed, zkconn.NoAuth) {
+			failed = nil
+		}
+	}
+	return errors.Join(failed, k.shelf.update(e))
+}
+
+// undoneBy tells whether an operation that ended with this error has surely destroyed
+// nothing.
+func (e *entry) undoneBy(err error) bool {
+	if partial, ok := errors.AsType[*zktree.PartialError](err); ok {
+		return partial.Done == 0 && partial.Cause == nil
+	}
+	if partial, ok := errors.AsType[*zktree.WriteError](err); ok {
+		return partial.Done.Total() == 0 && partial.Unsure == 0
+	}
+	if refusal, ok := errors.AsType[*zkconn.Error](err); ok {
+		return refusal.Code.Sure()
+	}
+	return errors.As(err, new(*zkconn.UnsentError)) || errors.As(err, new(*zkconn.FencedError)) ||
+		errors.As(err, new(*zkconn.NoServerError)) || errors.Is(err, zkconn.ErrNoWrites) || errors.Is(err, zkconn.ErrNotConnected)
+}
+
+// aclsOnly tells whether nothing but access control lists is lost.
+func aclsOnly(of commands.Lost) bool { return of == commands.LostACL || of == commands.LostACLs }
+
+func hashed(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}

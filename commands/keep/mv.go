@@ -1,0 +1,236 @@
+package keep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/dump"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktree"
+)
+
+var mvCommand = &commands.Command{
+	Name: "mv", Group: "Trees", Writes: true, Destroys: true, Elsewhere: bothElsewhere, Args: "src dst",
+	Summary: "move a znode with all below it, here or to another ensemble",
+	Help: "In one ensemble a tree that fits into one transaction is moved by one: it is at one place or at the other, and what has" +
+		" changed meanwhile is not lost. Any other is copied, the copy is compared, and only then is the source deleted, as far as" +
+		" nothing in it has changed; that is said." + sideHelp + " Nothing is moved if DST is there, or if something in SRC is ephemeral" +
+		" or may not be read. A change of an ACL alone cannot be told in between. Sequence counters begin anew, and quotas stay where they are.",
+	Example: "mv /app/old /archive/app",
+	Params:  []commands.Param{srcParam, dstParam},
+	Flags: commands.NoFlags(func(ctx context.Context, env *commands.Env, args []string) error {
+		if err := live("mv", args...); err != nil {
+			return err
+		}
+		return within(ctx, env, args, func(list []*side) error {
+			m := &moving{copying{env: env, all: true}}
+			return m.mv(ctx, list[0], list[1])
+		})
+	}),
+}
+
+// The bounds of a move by one transaction, well below a server's limit for a request.
+const (
+	moveBytes  = 700 << 10
+	moveZnodes = 4000
+)
+
+// moving is a copy whose source goes.
+type moving struct{ copying }
+
+func (m *moving) mv(ctx context.Context, src, dst *side) error {
+	if err := m.begin(ctx, "mv", src, dst); err != nil {
+		return err
+	}
+	if err := mayWrite(ctx, m.env, "mv", src); err != nil {
+		return err
+	}
+	how, n, moved := "in one transaction", 0, false
+	there := *m.env
+	there.Session = m.src.session
+	err := there.Losing(ctx, commands.Loss{Command: "mv", Path: src.Path, Of: commands.LostTree, Version: -1}, func(ctx context.Context, _ int32) (err error) {
+		if n, moved, err = m.atOnce(ctx); err == nil && !moved {
+			how = "copied, compared and deleted"
+			n, err = m.slowly(ctx)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	m.remarkNumbers()
+	return answer(m.env, fmt.Sprintf("Moved %s to %s (%s)", zktree.Znodes(n), dst.word, how),
+		"done", "mv", "src", src.word, "dst", dst.word, "moved", n, "transaction", moved)
+}
+
+// atOnce moves by one transaction what one can hold. moved is false if it cannot.
+func (m *moving) atOnce(ctx context.Context) (n int, moved bool, err error) {
+	if m.src.session != m.dst.session {
+		return 0, false, nil
+	}
+	all, fits, err := m.some(ctx)
+	if err != nil || !fits {
+		return 0, false, err
+	}
+	var changes []zkconn.Change
+	for _, z := range all {
+		to := zktree.Tree{Root: m.dst.Path}.At(zktree.Tree{Root: m.src.Path}.Below(z.Path))
+		changes = append(changes, zkconn.Creation(to, z.Data, z.ACL, zkconn.CreateMode{}))
+	}
+	for _, z := range slices.Backward(all) {
+		changes = append(changes, zkconn.Removal(z.Path, z.Stat.Version))
+	}
+	_, err = m.src.session.Multi(ctx, changes)
+	switch {
+	case errors.Is(err, zkconn.BadVersion), errors.Is(err, zkconn.NotEmpty), errors.Is(err, zkconn.NoNode) && dump.Within(zkconn.PathOf(err), m.src.Path):
+		err = fmt.Errorf("%s changed meanwhile, and nothing was moved: %w", m.src.word, err)
+	case errors.As(err, new(*zkconn.LostError)), errors.As(err, new(*zkconn.AbandonedError)):
+		err = fmt.Errorf("all of it is still at %s, or all of it at %s: %w", m.src.word, m.dst.word, err)
+	case errors.As(err, new(*zkconn.Error)):
+		err = fmt.Errorf("nothing was moved: %w", m.src.wrap(err))
+	}
+	return len(all), err == nil, err
+}
+
+// some reads all of the source, if it fits into one transaction: no folder may keep us
+// from making what is below it.
+func (m *moving) some(ctx context.Context) (all []*dump.Znode, fits bool, err error) {
+	update, end := m.env.Screen.Progress("read")
+	defer end()
+	t, err := m.src.nodes(ctx, update)
+	if err != nil {
+		return nil, false, err
+	}
+	size := 0
+	errBig := errors.New("too much")
+	err = m.each(t, m.look, func(z *dump.Znode) error {
+		size += len(z.Data) + 2*len(z.Path) + len(m.dst.Path) + 128
+		for _, a := range z.ACL {
+			size += len(a.ID) + len(a.Scheme) + 16
+		}
+		if all = append(all, z); size > moveBytes || len(all) > moveZnodes || zktree.ShutsOut(z) {
+			return errBig
+		}
+		return nil
+	})
+	if errors.Is(err, errBig) {
+		return nil, false, nil
+	}
+	return all, err == nil, err
+}
+
+// look is that of a copy, but that all must be there.
+func (m *moving) look(z *dump.Znode, refusal error) (bool, error) {
+	switch drop, err := m.copying.look(z, refusal); {
+	case err != nil:
+		return false, err
+	case drop && m.unread.N > 0:
+		return false, fmt.Errorf("nothing was moved: %w", &m.unread)
+	case drop:
+		return false, fmt.Errorf("nothing was moved: %s is ephemeral, and would be so no more; cp -e copies it", z.Path)
+	}
+	return false, nil
+}
+
+// slowly copies, compares and deletes. Nothing is deleted of what could not be seen to be
+// the same in both places.
+func (m *moving) slowly(ctx context.Context) (int, error) {
+	t, err := m.src.nodes(ctx, nil)
+	if err == nil {
+		err = m.each(t, m.look, func(*dump.Znode) error { return nil }) // before anything is made
+	}
+	if err != nil {
+		return 0, err
+	}
+	m.env.Screen.Note(fmt.Sprintf("%s does not go to %s in one transaction: it is copied, the copy is compared, and then the source is deleted",
+		m.src.word, m.dst.word))
+	partial := func(err error) error {
+		return fmt.Errorf("nothing was deleted at %s, and the copy %s is not complete (deleteall takes it away): %w", m.src.word, m.dst.word, err)
+	}
+	if err := m.copy(ctx); err != nil || m.unread.N+m.left > 0 {
+		return 0, partial(errors.Join(err, m.incomplete()))
+	}
+	zxid, err := m.src.session.Zxid(ctx)
+	if err == nil {
+		err = m.compare(ctx)
+	}
+	if err != nil {
+		return 0, partial(err)
+	}
+	n, err := m.remove(ctx, zxid)
+	if err != nil {
+		return n, fmt.Errorf("the copy %s is complete; of the source %s: %w", m.dst.word, zktree.Znodes(n)+" were deleted", m.src.wrap(err))
+	}
+	return n, nil
+}
+
+// incomplete is the error of a source of which something was left out while it was copied.
+func (m *moving) incomplete() error {
+	if m.left > 0 {
+		return fmt.Errorf("%s appeared meanwhile", ephemeral(m.left))
+	}
+	return nil
+}
+
+// compare is an error unless the copy is the same as the source.
+func (m *moving) compare(ctx context.Context) error {
+	src, err := m.src.nodes(ctx, nil)
+	if err != nil {
+		return err
+	}
+	dst, err := m.dst.nodes(ctx, nil)
+	if err != nil {
+		return err
+	}
+	for d, err := range zktree.Compare(src, dst) {
+		switch {
+		case err != nil:
+			return err
+		case d.Err != nil:
+			return d.Err
+		default:
+			return fmt.Errorf("%s is not the same at both places: it changed meanwhile", src.At(d.Below))
+		}
+	}
+	return nil
+}
+
+// remove deletes the source, leaves first, as far as nothing has changed since zxid.
+func (m *moving) remove(ctx context.Context, zxid int64) (int, error) {
+	update, end := m.env.Screen.Progress("deleted")
+	defer end()
+	src, err := zktree.OnServer(ctx, m.src.session.Client, m.src.Path, false)
+	if err != nil {
+		return 0, err
+	}
+	walk, err := zktree.Begin(ctx, src, m.src.Path, zktree.Options{Stat: true})
+	if err != nil {
+		return 0, err
+	}
+	done, err := zktree.Write(ctx, m.src.session.Client, m.src.word, zktree.Refuse, update, func(w *zktree.Writer) error {
+		return m.removeBy(walk, w, zxid)
+	})
+	return done.Deleted, err
+}
+
+func (m *moving) removeBy(walk *zktree.Walk, w *zktree.Writer, zxid int64) error {
+	for s, err := range walk.Steps() {
+		switch {
+		case err != nil:
+			return err
+		case s.Kind == zktree.Pause || s.Kind == zktree.Enter && len(s.Names) > 0:
+			continue
+		case s.Err != nil:
+			return s.Err
+		case s.Stat == nil || max(s.Stat.Czxid, s.Stat.Mzxid) > zxid:
+			return fmt.Errorf("%s changed meanwhile, and stays with what is above it", s.Path())
+		}
+		if err := w.Delete(s.Path(), s.Stat.Version); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,298 @@
+package keep
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/userfile"
+)
+
+// What a store keeps at most.
+const (
+	maxOperations = 50
+	maxOperation  = 64 << 20  // bytes of one
+	maxStore      = 256 << 20 // bytes of all
+	maxNumber     = 1 << 30   // of an operation; what has a higher one is no file of ours
+)
+
+// store is a folder of operations that destroyed something: of each what was there as a
+// dump, N.dump, and an entry about it, N.json. Several shells may share one. Numbers are
+// given, entries are written and old ones removed by who has the lock on a file there.
+//
+// While an operation is being kept its dump is N.part, locked by who writes it. It is an
+// operation once it has an entry, and only then anything is destroyed: what a shell that
+// was killed leaves behind before is of no use, and is removed.
+type store struct{ dir string }
+
+// entry is what is known of an operation besides what it destroyed.
+type entry struct {
+	N       int           `json:"-"`
+	Command string        `json:"command"`
+	Path    string        `json:"path"` // below the chroot
+	Of      commands.Lost `json:"of"`
+	Servers []string      `json:"servers"` // host:port each
+	Chroot  string        `json:"chroot,omitempty"`
+	Cluster string        `json:"cluster,omitempty"` // its name, if it has one
+	Time    time.Time     `json:"time"`
+	Znodes  int           `json:"znodes"`
+	Bytes   int64         `json:"bytes"` // of the file
+	State   state         `json:"state"`
+
+	// Ephemeral and Queued are how many znodes are not brought back, because they were
+	// ephemeral or of a lock's queue.
+	Ephemeral int `json:"ephemeral,omitempty"`
+	Queued    int `json:"queued,omitempty"`
+
+	// Seen is that of the last change in what was kept.
+	Seen int64 `json:"seen,omitempty"`
+	// Zxid is of LostParts: that of the server's last change when it had ended.
+	Zxid int64 `json:"zxid,omitempty"`
+	// Wrote is of LostData: the hash of what was to be written.
+	Wrote string `json:"wrote,omitempty"`
+	// Left is of LostACLs: that of the root when it had ended, and so of all; nil: unknown.
+	Left []zk.ACL `json:"left,omitempty"`
+}
+
+// state is how far an operation is known to have come.
+type state string
+
+const (
+	begun  state = "begun"  // all of it may have been done, or nothing
+	done   state = "done"   // all of it, or what was not refused
+	undone state = "undone" // it was taken back
+)
+
+func (s *store) file(n int, kind string) string {
+	return filepath.Join(s.dir, strconv.Itoa(n)+kind)
+}
+
+// The files of an operation.
+const (
+	partFile  = ".part"
+	dumpFile  = ".dump"
+	entryFile = ".json"
+)
+
+// locked runs do while no other shell does.
+func (s *store) locked(do func() error) error {
+	f, err := userfile.Open(filepath.Join(s.dir, "lock"), 0)
+	if err != nil {
+		return err
+	}
+	if err = os.Chmod(s.dir, 0o700); err == nil { // nobody else puts there what undo would bring back
+		err = userfile.LockSoon(f)
+	}
+	if err == nil {
+		err = do()
+	}
+	return errors.Join(err, f.Close()) // which releases the lock
+}
+
+// numbers are those of the files of a kind, in their order.
+func (s *store) numbers(kinds ...string) ([]int, error) {
+	files, err := os.ReadDir(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var found []int
+	for _, f := range files {
+		name, isOurs := f.Name(), slices.Contains(kinds, filepath.Ext(f.Name()))
+		n, notOne := strconv.Atoi(strings.TrimSuffix(name, filepath.Ext(name)))
+		if isOurs && notOne == nil && n > 0 && n < maxNumber {
+			found = append(found, n)
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found), err
+}
+
+// begin makes room for one more operation, and a file for what it destroys.
+func (s *store) begin() (draft, error) {
+	d := &storeDraft{s: s}
+	return d, s.locked(func() error {
+		all, err := s.numbers(partFile, dumpFile, entryFile)
+		if err != nil {
+			return err
+		}
+		d.n = 1
+		if len(all) > 0 {
+			d.n = all[len(all)-1] + 1
+		}
+		if d.f, err = userfile.Open(s.file(d.n, partFile), os.O_EXCL); err != nil {
+			return err
+		}
+		if _, err = userfile.Lock(d.f, false); err != nil {
+			err = errors.Join(err, d.drop())
+		}
+		return err
+	})
+}
+
+// storeDraft is the file of an operation that is being kept.
+type storeDraft struct {
+	s     *store
+	n     int
+	f     *os.File
+	bytes int64
+}
+
+// errTooLarge is that of an operation which is not kept for its size.
+var errTooLarge = fmt.Errorf("it is more than %d MiB", maxOperation>>20)
+
+// Write is part of io.Writer.
+func (d *storeDraft) Write(p []byte) (int, error) {
+	if d.bytes += int64(len(p)); d.bytes > maxOperation {
+		return 0, errTooLarge
+	}
+	return d.f.Write(p)
+}
+
+// drop removes it.
+func (d *storeDraft) drop() error {
+	return errors.Join(d.f.Close(), os.Remove(d.f.Name()))
+}
+
+// keep makes an operation of it, and removes what is too old by now.
+func (d *storeDraft) keep(e *entry) error {
+	e.N, e.Bytes, e.State = d.n, d.bytes, begun
+	if err := d.f.Sync(); err != nil {
+		return errors.Join(err, d.drop())
+	}
+	return d.s.locked(func() error {
+		err := errors.Join(d.f.Close(), os.Rename(d.f.Name(), d.s.file(d.n, dumpFile)))
+		if err != nil {
+			return errors.Join(err, os.Remove(d.f.Name()))
+		}
+		if err = d.s.write(e); err == nil {
+			err = userfile.SyncDir(d.s.dir)
+		}
+		if err == nil {
+			err = d.s.trim(e.N)
+		}
+		if err != nil {
+			return errors.Join(err, d.s.discard(d.n))
+		}
+		return nil
+	})
+}
+
+// write writes the entry of an operation.
+func (s *store) write(e *entry) error {
+	data, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	return userfile.Replace(s.file(e.N, entryFile), append(data, '\n'), 0o600)
+}
+
+// update writes what has become of an operation that may have been removed meanwhile.
+func (s *store) update(e *entry) error {
+	return s.locked(func() error {
+		if _, err := os.Lstat(s.file(e.N, entryFile)); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return s.write(e)
+	})
+}
+
+// remove forgets an operation. Its entry goes first: without one a dump is none.
+func (s *store) remove(n int) error {
+	return s.locked(func() error { return s.discard(n) })
+}
+
+func (s *store) discard(n int) error {
+	err := os.Remove(s.file(n, entryFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	gone := os.Remove(s.file(n, dumpFile))
+	if errors.Is(gone, fs.ErrNotExist) {
+		gone = nil
+	}
+	return errors.Join(err, gone)
+}
+
+// trim removes operations, oldest first, until the rest is within the bounds, and what
+// shells that were killed have left behind. The newest stays.
+func (s *store) trim(newest int) error {
+	entries, err := s.list()
+	if err != nil {
+		return err
+	}
+	total, stay := int64(0), map[int]bool{newest: true}
+	for i, e := range entries { // newest first
+		if total += e.Bytes; i < maxOperations && total <= maxStore {
+			stay[e.N] = true
+		}
+	}
+	dumps, err := s.numbers(dumpFile, entryFile)
+	for _, n := range dumps {
+		if !stay[n] {
+			err = errors.Join(err, s.discard(n))
+		}
+	}
+	return errors.Join(err, s.sweep())
+}
+
+// sweep removes what was being kept by shells that are no more.
+func (s *store) sweep() error {
+	parts, err := s.numbers(partFile)
+	for _, n := range parts {
+		f, openErr := userfile.Open(s.file(n, partFile), 0)
+		if openErr != nil {
+			err = errors.Join(err, openErr)
+			continue
+		}
+		free, lockErr := userfile.Lock(f, false)
+		err = errors.Join(err, lockErr, f.Close()) // first: Windows removes no open file
+		if free {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}
+	return err
+}
+
+// whole is part of shelf: undo needs to know no more than what was lost.
+func (s *store) whole() bool { return false }
+
+// list are the operations, newest first. One whose entry is damaged is no operation.
+func (s *store) list() ([]*entry, error) {
+	all, err := s.numbers(entryFile)
+	var list []*entry
+	for _, n := range slices.Backward(all) {
+		if e, err := s.entry(n); err == nil {
+			list = append(list, e)
+		}
+	}
+	return list, err
+}
+
+func (s *store) entry(n int) (*entry, error) {
+	err := userfile.Check(s.file(n, entryFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no operation %d; undo -l lists them", n)
+	}
+	if err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(s.file(n, entryFile))
+	if err != nil {
+		return nil, err
+	}
+	e := &entry{N: n}
+	if err := json.Unmarshal(data, e); err != nil {
+		return nil, fmt.Errorf("what is known of operation %d is damaged: %w", n, err)
+	}
+	return e, nil
+}

@@ -1,0 +1,321 @@
+package keep
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/dump"
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/lockcmd"
+)
+
+// put keeps an operation of some bytes.
+func put(t *testing.T, s *store, bytes int) *entry {
+	t.Helper()
+	d, err := s.begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Write(make([]byte, bytes)); err != nil {
+		t.Fatal(err)
+	}
+	e := &entry{Command: "delete", Path: "/a", Time: time.Now()}
+	if err := d.keep(e); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// files are those of a store, by name.
+func (s *store) files(t *testing.T) (names []string) {
+	t.Helper()
+	all, err := os.ReadDir(s.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range all {
+		if f.Name() != "lock" {
+			names = append(names, f.Name())
+		}
+		if info, err := f.Info(); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", f.Name(), info.Mode(), err)
+		}
+	}
+	return names
+}
+
+func (s *store) wantNumbers(t *testing.T, want ...int) {
+	t.Helper()
+	list, err := s.list()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []int
+	for _, e := range list {
+		got = append(got, e.N)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("operations %d, want %d", got, want)
+	}
+}
+
+func TestStoreIsBounded(t *testing.T) {
+	s := &store{filepath.Join(t.TempDir(), "a", "undo")}
+	s.wantNumbers(t)
+	for range maxOperations + 3 {
+		put(t, s, 1)
+	}
+	if list, err := s.list(); err != nil || len(list) != maxOperations || list[0].N != maxOperations+3 || len(s.files(t)) != 2*maxOperations {
+		t.Errorf("%d operations, %v", len(list), err)
+	}
+
+	// What they say they take counts, so that the test need not.
+	s = &store{t.TempDir()}
+	for range 4 {
+		e := put(t, s, 1)
+		e.Bytes = 60 << 20
+		if err := s.update(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, s, 1)
+	s.wantNumbers(t, 5, 4, 3, 2, 1)
+	put(t, s, 17<<20)
+	s.wantNumbers(t, 6, 5, 4, 3, 2)
+
+	d, err := s.begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Write(make([]byte, maxOperation)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Write([]byte{0}); !errors.Is(err, errTooLarge) {
+		t.Errorf("%v", err)
+	}
+	if err := d.drop(); err != nil {
+		t.Fatal(err)
+	}
+	s.wantNumbers(t, 6, 5, 4, 3, 2)
+}
+
+// Shells that share a store get numbers of their own, and one that still writes is left
+// alone.
+func TestStoreIsShared(t *testing.T) {
+	dir := t.TempDir()
+	a, b := &store{dir}, &store{dir}
+	slow, err := a.begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := put(t, b, 1); e.N != 2 {
+		t.Errorf("number %d", e.N)
+	}
+	if _, err := slow.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := slow.keep(&entry{}); err != nil {
+		t.Fatal(err)
+	}
+	a.wantNumbers(t, 2, 1)
+
+	var all sync.WaitGroup
+	numbers := make(chan int, 40)
+	for _, s := range []*store{a, b, {dir}, {dir}} {
+		all.Go(func() {
+			for range cap(numbers) / 4 {
+				numbers <- put(t, s, 10).N
+			}
+		})
+	}
+	all.Wait()
+	close(numbers)
+	seen := map[int]bool{}
+	for n := range numbers {
+		if seen[n] {
+			t.Errorf("%d was given twice", n)
+		}
+		seen[n] = true
+	}
+}
+
+// What a shell leaves that is killed before an operation is one, is no operation, and is
+// removed by the next.
+func TestStoreAfterKill(t *testing.T) {
+	s := &store{t.TempDir()}
+	put(t, s, 1)
+	for name, text := range map[string]string{
+		"2.part": "half a dump", "3.dump": "a dump without an entry", "4.json": "{", "5.json.123": "{}", "x.json": "{}", "-3.dump": "x",
+	} {
+		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.wantNumbers(t, 1)
+	if _, err := s.entry(4); err == nil || !strings.Contains(err.Error(), "operation 4 is damaged") {
+		t.Errorf("%v", err)
+	}
+	if e := put(t, s, 1); e.N != 5 {
+		t.Errorf("number %d", e.N)
+	}
+	s.wantNumbers(t, 5, 1)
+	if got, want := s.files(t), []string{"-3.dump", "1.dump", "1.json", "5.dump", "5.json", "5.json.123", "x.json"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	// One that was removed by another shell is not written again.
+	e, err := s.entry(5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.remove(5), s.remove(5)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.update(e); err != nil {
+		t.Fatal(err)
+	}
+	s.wantNumbers(t, 1)
+}
+
+// A store that somebody else could read, or that is damaged, is told of.
+func TestStoreOfOthers(t *testing.T) {
+	h := sandboxed(t)
+	h.do("create /a one", "set /a two")
+	dump := h.store.file(1, dumpFile)
+	data, err := os.ReadFile(dump)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/2] ^= 1
+	if err := os.WriteFile(dump, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.fails("undo", dump)
+	if err := os.Remove(dump); err != nil {
+		t.Fatal(err)
+	}
+	h.fails("undo", dump)
+	if err := os.Remove(filepath.Join(h.store.dir, "lock")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/etc/passwd", filepath.Join(h.store.dir, "lock")); err != nil {
+		t.Fatal(err)
+	}
+	h.fails("set /a three", "not run")
+	if len(h.asked) != 1 || !strings.Contains(h.asked[0], "lock is a symbolic link") {
+		t.Errorf("asked %q", h.asked)
+	}
+}
+
+// Two shells at once: each takes back what was the last, also of the other; elsewhere is
+// elsewhere.
+func TestTwoShells(t *testing.T) {
+	addr, dir := zktest.Sandbox(t, sandbox.Options{}).Addr(), t.TempDir()
+	a, b := newHand(t, addr, dir), newHand(t, addr, dir)
+	a.do("create /app", "create /app/x one", "set /app/x two")
+	b.do("set /app/x three", "undo")
+	a.do("undo")
+	a.wantTree("/app/x", map[string]string{"/app/x": `"one" false [{31 world anyone}] persistent`})
+
+	below := newHand(t, addr+"/app", dir)
+	below.fails("undo", "nothing left to undo; undo -l lists what was kept")
+	below.do("delete /x")
+	a.fails("undo", fmt.Sprintf("nothing left to undo here (operation 5 was on %s/app)", addr))
+	a.fails("undo 5", fmt.Sprintf("operation 5 was on %s/app, and this is %s: connect %s/app, and then undo 5", addr, addr, addr))
+	elsewhere := newHand(t, zktest.Sandbox(t, sandbox.Options{}).Addr(), dir)
+	elsewhere.fails("undo 5", "connect "+addr+"/app")
+	below.do("undo")
+	// One server in common is the same ensemble.
+	more := newHand(t, zktest.Refused(t)+","+addr+"/app", dir)
+	more.do("delete /x")
+	below.do("undo")
+	below.wantTree("/x", map[string]string{"/x": `"one" false [{31 world anyone}] persistent`})
+}
+
+func TestList(t *testing.T) {
+	h := sandboxed(t)
+	h.do("undo -l", "create /app", "create -e /app/e x", "deleteall /app", "undo", "create /配置 一", "set /配置 二", "undo -l")
+	lines := strings.Split(h.screen.Printed(), "\n")
+	if got, want := strings.Join(lines[len(lines)-4:], "\n"), "  2    0s  set             1       "; !strings.HasPrefix(got[strings.Index(got, "\n")+1:], want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for _, line := range lines {
+		if len([]rune(line)) > 60 {
+			t.Errorf("%q does not fit into 60 columns", line)
+		}
+	}
+	h.fails("undo -l 3", "-l goes alone")
+	h.store = &store{}
+	h.fails("undo", "nothing is kept: there is no folder")
+}
+
+// In a script what is destroyed goes to a file that import brings all back from.
+func TestToFile(t *testing.T) {
+	h := sandboxed(t)
+	file := filepath.Join(t.TempDir(), "lost")
+	keeper, err := ToFile(file, lockcmd.InQueue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.env.Mode, h.env.Keeper = commands.Batch, keeper
+	h.do("create /t", "create /t/a one", "create /t/b two", "create /t/b/c deep", "create -e /e", "create /read-0000000001")
+	before := h.tree("/t")
+	h.fails("delete /t", "Node not empty")
+	h.fails("set -v 5 /t/a x", "version No is not valid")
+	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file for nothing: %v", err)
+	}
+	h.do("set /t/a new", "set /t/a newer", "delete /t/b/c", "delete /e", "delete /read-0000000001", "deleteall /t")
+	h.fails("delete /none", "does not exist")
+	h.env.Keeper = nil
+	h.do("create /t x", "create /t/shut", "setAcl /t/shut world:anyone:cdwa")
+	h.env.Keeper = keeper
+	h.fails("deleteall /t", "nothing was done, because not all of /t can be kept: 1 znode of /t could not be read")
+	h.env.Keeper = nil
+	h.do("setAcl /t/shut world:anyone:cdrwa", "deleteall /t", "import -R --overwrite "+file)
+	h.wantTree("/t", before)
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if _, err := ToFile(file, nil); err == nil || !strings.Contains(err.Error(), "is there already") {
+		t.Errorf("%v", err)
+	}
+	tree, err := dump.Open(t.Context(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.Close()
+	if _, is := tree.Has("/read-0000000001"); is {
+		t.Error("a place in a lock's queue is there")
+	}
+}
+
+// Another ensemble that has got the name of the servers, such as a sandbox that is started
+// again, gets nothing of what was lost on the first.
+func TestOtherEnsembleOfTheSameName(t *testing.T) {
+	h := sandboxed(t)
+	h.do("create /a", "create /a/b old", "set /a/b new", "deleteall /a")
+	next := newHand(t, zktest.Sandbox(t, sandbox.Options{}).Addr(), h.store.dir)
+	for n := 1; n <= 2; n++ {
+		e, err := next.store.entry(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Servers = next.env.Session.Servers().Hosts
+		if err := next.store.write(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, line := range []string{"undo", "undo -n", "undo -s", "undo 1"} {
+		next.fails(line, "which import -R reads")
+	}
+	next.wantTree("/a", map[string]string{})
+}
