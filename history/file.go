@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/zksh/zksh/internal/userfile"
 )
@@ -123,32 +122,11 @@ func (h *File) locked(do func() error) (err error) {
 	return do()
 }
 
-// The lock is held for a moment only, so a longer wait means that its holder
-// was stopped in the middle; a shell must not hang because of that.
-const (
-	lockPatience = 3 * time.Second
-	lockRetry    = 2 * time.Millisecond
-)
-
-func lock(f *os.File) error {
-	for end := time.Now().Add(lockPatience); ; time.Sleep(lockRetry) {
-		taken, err := userfile.Lock(f, false)
-		switch {
-		case err != nil:
-			return fmt.Errorf("lock %s: %w", f.Name(), err)
-		case taken:
-			return nil
-		case time.Now().After(end):
-			return fmt.Errorf("lock %s: another process has held it for %v", f.Name(), lockPatience)
-		}
-	}
-}
-
 // lockCurrent locks the open file and, if another shell has meanwhile put a
 // trimmed one in its place, goes on to that one.
 func (h *File) lockCurrent() error {
 	for range 1000 {
-		if err := lock(h.f); err != nil {
+		if err := userfile.LockSoon(h.f); err != nil {
 			return err
 		}
 		ours, err := h.f.Stat()

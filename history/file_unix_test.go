@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/zksh/zksh/internal/userfile"
 	"golang.org/x/sys/unix"
@@ -261,20 +260,69 @@ func TestFIFO(t *testing.T) {
 func TestLockWaitsOnlySoLong(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history")
 	f, g := mustOpen(t, path, 1), mustOpen(t, path, 1)
-	if err := lock(g.f); err != nil {
+	if err := userfile.LockSoon(g.f); err != nil {
 		t.Fatal(err)
 	}
-	start := time.Now()
 	err := f.Append("ls /")
 	if err == nil || !strings.Contains(err.Error(), "another process has held it") {
 		t.Errorf("Append: %v", err)
-	}
-	if waited := time.Since(start); waited < lockPatience || waited > 4*lockPatience {
-		t.Errorf("waited %v", waited)
 	}
 	if err := userfile.Unlock(g.f); err != nil {
 		t.Fatal(err)
 	}
 	mustAppend(t, f, "ls /")
 	expect(t, g, "ls /")
+}
+
+func TestFileIsReplacedUnderneath(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history")
+	f := mustOpen(t, path, 10)
+	mustAppend(t, f, "one")
+	if err := os.Truncate(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, f, "one")
+	expect(t, f, "one")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, f, "one")
+	expect(t, f, "one")
+	if err := os.Rename(path, path+"2"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(path+"2", path); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Append("two"); err == nil || !strings.Contains(err.Error(), "is a symbolic link") {
+		t.Errorf("Append through a symbolic link: %v", err)
+	}
+	if got := content(t, path+"2"); got != "one\n" {
+		t.Errorf("the file behind the link holds %q", got)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	dir := t.TempDir()
+	file, link, sub := filepath.Join(dir, "file"), filepath.Join(dir, "link"), filepath.Join(dir, "sub")
+	mustAppend(t, mustOpen(t, file, 1), "ls /")
+	if err := errors.Join(os.Symlink(file, link), os.Mkdir(sub, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		link:                              "is a symbolic link",
+		sub:                               "is a directory",
+		os.DevNull:                        "is not a regular file",
+		filepath.Join(file, "x"):          "not a directory",
+		filepath.Join(file, "x", "y"):     "not a directory",
+		filepath.Join(dir, "nul\x00", ""): "invalid argument",
+	} {
+		f, err := Open(path, 1)
+		if err == nil || !strings.Contains(err.Error(), want) || f != nil {
+			t.Errorf("Open(%q) = %v, %v; want an error with %q", path, f, err, want)
+		}
+	}
+	if f, err := Open(file, 0); err == nil || f != nil {
+		t.Errorf("Open for no lines = %v, %v", f, err)
+	}
 }
