@@ -155,7 +155,7 @@ func listInCuts(ctx context.Context, p *zkconn.Pipe, dirs []string, add func([]s
 }
 
 func listSingly(ctx context.Context, p *zkconn.Pipe, dirs []string, add func([]string, error) error) error {
-	return eachAnswer(ctx, dirs, func(dir string) *zkconn.Pending[[]string] { return p.Children(dir, false) }, add)
+	return eachAnswer(ctx, dirs, func(dir string) *zkconn.Pending[[]string] { return p.Children(dir) }, add)
 }
 
 // eachAnswer asks something of each path, all at once, and takes the answers in order.

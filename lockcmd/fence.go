@@ -50,9 +50,25 @@ func (t *Table) Fence(s *zkconn.Session, goOn bool) {
 	s.SetFence(t.fence)
 }
 
+// For is part of zkconn.Fence: to another session the locks that are held here are ones
+// that it runs under, as they are to a program.
+func (f *fence) For(s *zkconn.Session) zkconn.Fence {
+	above := postsOf(f.lines())
+	f.table.mu.Lock()
+	defer f.table.mu.Unlock()
+	for _, d := range f.table.gone {
+		for _, node := range d.nodes {
+			above = append(above, post{d.at.Servers().Hosts, node})
+		}
+	}
+	return &fence{table: f.table, session: s, goOn: f.goOn, above: above}
+}
+
 // fencedAbove reads what a command above this program has put into its environment.
-func fencedAbove() (posts []post) {
-	for line := range strings.Lines(os.Getenv(fenceName)) {
+func fencedAbove() []post { return postsOf(os.Getenv(fenceName)) }
+
+func postsOf(lines string) (posts []post) {
+	for line := range strings.Lines(lines) {
 		servers, err := zkconn.ParseServers(strings.TrimSuffix(line, "\n"))
 		if err == nil && servers.Chroot != "" {
 			posts = append(posts, post{servers.Hosts, servers.Chroot})

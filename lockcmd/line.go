@@ -55,13 +55,14 @@ func (l lockLine) Text(w io.Writer) error {
 // leastNode is the shortest form of a node that still tells its mode and number.
 const leastNode = 12
 
-// FitText is part of render.Fitter. Only the node gets shorter.
+// FitText is part of render.Fitter. Only the node gets shorter; what does not fit then
+// goes on in a line of its own.
 func (l lockLine) FitText(w io.Writer, columns int) error {
 	node := 0
-	if whole := render.Width(render.Safe(l.line(0))); whole > columns {
+	if whole := render.Width(render.Safe(l.line(0))); whole > columns && len(l) > 5 {
 		node = max(leastNode, columns-(whole-render.Width(l.cell(5))))
 	}
-	_, err := io.WriteString(w, l.line(node)+"\n")
+	_, err := io.WriteString(w, render.Wrap(render.Safe(l.line(node)), columns, "  ")+"\n")
 	return err
 }
 

@@ -23,7 +23,12 @@ func TestLockLineFits(t *testing.T) {
 			if err := l.FitText(&b, columns); err != nil {
 				t.Fatal(err)
 			}
-			line := strings.TrimSuffix(b.String(), "\n")
+			for part := range strings.Lines(b.String()) {
+				if width := render.Width(strings.TrimSuffix(part, "\n")); width > columns {
+					t.Errorf("in %d columns it has %d: %q", columns, width, part)
+				}
+			}
+			line := strings.ReplaceAll(strings.TrimSuffix(b.String(), "\n"), "\n  ", " ")
 			head, rest, _ := strings.Cut(line, " node=")
 			short, tail, _ := strings.Cut(rest, " ")
 			if columns == 200 && b.String() != whole.String() || !strings.HasPrefix(whole.String(), head+" node=") ||

@@ -183,6 +183,7 @@ func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlag
 	}
 	l, err := o.waitHere(a, f)
 	if err != nil {
+		_ = commands.Closing(ctx, t.crier.finish) // what was said before comes first, if somebody takes it
 		return err
 	}
 	if a.command == nil {

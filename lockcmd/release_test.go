@@ -9,6 +9,9 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/lockcmd/child"
+
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
 // A release is tried for as long as a session lasts after the command's end, and
@@ -123,6 +126,39 @@ func TestReleaseWithoutACommandWaits(t *testing.T) {
 					t.Error("the lock stays registered")
 				}
 			})
+		})
+	}
+}
+
+// A wait whose session was left just before the end of the shell tells that, however
+// late it hears of it; one that goes on for ever is given up in silence.
+func TestWaitThatWasLeftTellsItAtTheEnd(t *testing.T) {
+	for late, want := range map[time.Duration]string{time.Second: "lock /l: Not connected", time.Hour: ""} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newPlay(t, false)
+			s.o.deserted = func() bool { return true }
+			s.o.take = func(ctx context.Context, _ zklock.Mode, _ bool) (lease, error) {
+				select {
+				case <-time.After(late):
+					return nil, zkconn.ErrNotConnected
+				case <-ctx.Done():
+					return nil, context.Cause(ctx)
+				}
+			}
+			a := s.begin(t.Context(), false)
+			s.table.mu.Lock()
+			s.table.work(func() {
+				l, err := s.o.acquire(a, &lockFlags{try: true})
+				s.o.announce(a, l, err)
+			})
+			s.table.mu.Unlock()
+			begin := time.Now()
+			if _, err := s.table.Release(t.Context()); err != nil || time.Since(begin) > releaseTimeout {
+				t.Errorf("%v after %s", err, time.Since(begin))
+			}
+			if told := strings.TrimSuffix(s.screen.Alerts(), "\n"); told != want {
+				t.Errorf("told %q, want %q", told, want)
+			}
 		})
 	}
 }

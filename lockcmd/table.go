@@ -239,12 +239,7 @@ func (t *Table) Release(ctx context.Context) (held []string, err error) {
 	t.ending = true
 	t.mu.Unlock()
 	for _, o := range t.all() {
-		if a := o.giveUp(errLeaving); a != nil {
-			select {
-			case <-a.done:
-			case <-ctx.Done():
-			}
-		}
+		o.endAttempt(ctx)
 	}
 	t.working.Wait() // what is waited for has been given up, and a release ends with staying
 	var errs []error
@@ -269,4 +264,30 @@ func (t *Table) Release(ctx context.Context) (held []string, err error) {
 	return held, errors.Join(append(errs, t.crier.finish(ctx))...)
 }
 
+// endAttempt ends what is waited for, and waits until it has ended, or ctx has. A wait
+// whose session the person has left ends by itself, and has to tell that.
+func (o *owned) endAttempt(ctx context.Context) {
+	o.table.mu.Lock()
+	a := o.attempt
+	o.table.mu.Unlock()
+	if a == nil {
+		return
+	}
+	if !o.deserted() {
+		a.cancel(errLeaving)
+	}
+	select {
+	case <-a.done:
+	case <-ctx.Done():
+		a.cancel(errLeaving)
+	}
+}
+
 var errLeaving = errors.New("the shell ends")
+
+// InQueue tells whether a znode's name is that of a place in a lock's queue, which must
+// not outlive the session that has asked for it.
+func InQueue(name string) bool {
+	n, ok := zklock.ParseName(name)
+	return ok && n.Number != zklock.NoNumber
+}

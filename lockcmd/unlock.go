@@ -132,16 +132,20 @@ type unlocked struct {
 }
 
 // Text is one line.
-func (u unlocked) Text(w io.Writer) error {
-	line := "unlocked " + u.Path
+func (u unlocked) Text(w io.Writer) error { return u.line().Text(w) }
+
+// FitText is part of render.Fitter.
+func (u unlocked) FitText(w io.Writer, columns int) error { return u.line().FitText(w, columns) }
+
+func (u unlocked) line() lockLine {
+	l := lockLine{"unlocked", u.Path}
 	if u.Mode != "" {
-		line += fmt.Sprintf(" mode=%s node=%s", u.Mode, u.Node)
+		l = append(l, "mode", u.Mode, "node", u.Node)
 	}
 	if u.Left > 0 {
-		line += fmt.Sprintf(" left=%d", u.Left)
+		l = append(l, "left", u.Left)
 	}
-	_, err := io.WriteString(w, line+"\n")
-	return err
+	return l
 }
 
 // force removes another client's znodes.

@@ -66,7 +66,7 @@ func Run(spec Spec, stop <-chan time.Time) (status int, err error) {
 	cmd.Args, cmd.Env = spec.Argv, append(os.Environ(), spec.Env...)
 	files, closeFiles, err := spec.open()
 	if err != nil {
-		return 0, cannotRun(spec.Argv[0], err)
+		return 0, &StartError{spec.Argv[0], errors.New(err.Error())} // that there is no /dev/null says nothing of the program
 	}
 	defer closeFiles()
 	return supervise(cmd, files, spec, stop)

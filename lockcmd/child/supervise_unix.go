@@ -86,7 +86,7 @@ func exitStatus(s syscall.WaitStatus) int {
 func (c *child) start(cmd *exec.Cmd, files []*os.File) (<-chan report, error) {
 	self, err := executable()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("its keeper cannot be found: %v", err) // and not that the program cannot
 	}
 	ordersEnd, orders, err := os.Pipe()
 	if err != nil {

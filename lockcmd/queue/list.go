@@ -109,7 +109,9 @@ func aligned(g render.Grid) (lines []string) {
 // lock matters most: names of nodes get shorter, session and client go before. The
 // mode may go where a short name still tells it.
 func (q *Queue) fit(g render.Grid, columns int) render.Grid {
-	g.Header[colPlace] = "#"
+	if g.Width() > columns {
+		g.Header[colPlace] = "#"
+	}
 	other := colClient
 	if q.NoClients == "" {
 		other = colSession
