@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 
@@ -186,25 +185,39 @@ func (s *Shell) help(_ context.Context, env *commands.Env, args []string) error 
 
 // overview is the answer of help: a heading for each group, whose commands are
 // registered one after the other, and a line for each command.
-func overview(all []*commands.Command) render.Answer {
+type overview []*commands.Command
+
+// Text has all the lines as wide as they are.
+func (o overview) Text(w io.Writer) error { return o.FitText(w, 0) }
+
+// FitText is part of render.Fitter.
+func (o overview) FitText(w io.Writer, columns int) error {
 	width := 0
-	manuals := []manual{}
-	for _, c := range all {
+	for _, c := range o {
 		width = max(width, len(names(c)))
-		manuals = append(manuals, manual{c: c})
 	}
 	var b strings.Builder
 	group := ""
-	for _, c := range all {
+	for _, c := range o {
 		if c.Group != group {
 			group = c.Group
 			b.WriteString(group + "\n")
 		}
 		fmt.Fprintf(&b, "  %-*s  %s\n", width, names(c), c.Summary)
 	}
-	b.WriteString("\nhelp COMMAND explains one, and so does COMMAND --help. Blanks separate words; \"…\" and '…' keep them,\n" +
-		"and $'…' also takes \\n \\t \\' \\\\ \\xHH \\uHHHH.\n")
-	return render.Answer{Words: b.String(), JSON: manuals}
+	b.WriteString("\n" + render.Wrap("help COMMAND explains one, and so does COMMAND --help. Blanks separate words; \"…\" and '…' keep them, "+
+		"and $'…' also takes \\n \\t \\' \\\\ \\xHH \\uHHHH.", commands.HelpWidthIn(columns), "") + "\n")
+	_, err := io.WriteString(w, render.WrapText(b.String(), columns))
+	return err
+}
+
+// MarshalJSON gives what help says of each.
+func (o overview) MarshalJSON() ([]byte, error) {
+	manuals := []manual{}
+	for _, c := range o {
+		manuals = append(manuals, manual{c: c})
+	}
+	return render.Marshal(manuals)
 }
 
 func names(c *commands.Command) string {
@@ -218,37 +231,29 @@ type manual struct {
 }
 
 // Text has the usage, what it does, its flags and an example.
-func (m manual) Text(w io.Writer) error {
+func (m manual) Text(w io.Writer) error { return m.FitText(w, 0) }
+
+// FitText is part of render.Fitter. On a wide terminal the lines are no longer than
+// elsewhere, but for those that are one piece.
+func (m manual) FitText(w io.Writer, columns int) error {
+	width := commands.HelpWidthIn(columns)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n  %s\n", m.c.Usage(), m.c.Summary)
 	if len(m.c.Aliases) > 0 {
 		fmt.Fprintf(&b, "  also: %s\n", strings.Join(m.c.Aliases, ", "))
 	}
 	if m.c.Help != "" {
-		fmt.Fprintf(&b, "\n%s\n", wrap(m.c.Help))
+		fmt.Fprintf(&b, "\n%s\n", render.Wrap(strings.Join(strings.Fields(m.c.Help), " "), width, ""))
 	}
-	if usages := m.c.FlagSet().FlagUsagesWrapped(commands.HelpWidth); usages != "" {
+	if usages := m.c.FlagSet().FlagUsagesWrapped(width); usages != "" {
 		b.WriteString("\nFlags\n" + usages)
 	}
 	fmt.Fprintf(&b, "\nExample\n  %s\n", m.c.Example)
 	if m.topic != "" {
-		b.WriteString("\n" + m.topic)
+		b.WriteString("\n" + render.WrapText(m.topic, width))
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, render.WrapText(b.String(), columns))
 	return err
-}
-
-// wrap breaks a paragraph into lines.
-func wrap(text string) string {
-	var lines []string
-	for word := range strings.FieldsSeq(text) {
-		if n := len(lines); n > 0 && utf8.RuneCountInString(lines[n-1]+" "+word) <= commands.HelpWidth {
-			lines[n-1] += " " + word
-		} else {
-			lines = append(lines, word)
-		}
-	}
-	return strings.Join(lines, "\n")
 }
 
 // MarshalJSON gives the same facts.

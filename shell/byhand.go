@@ -79,6 +79,7 @@ func (s *Shell) RunEditor(ctx context.Context, e line.Editor) int {
 func (h *byHand) banner() {
 	text := fmt.Sprintf("Connecting to %s\nWelcome to ZooKeeper! This is zksh %s; help lists the commands.\n%s",
 		h.s.cfg.Session.Servers().Spec, h.s.cfg.Version, h.s.cfg.Welcome)
+	text = render.WrapText(text, commands.HelpWidthIn(h.s.screen.out.columns()))
 	if err := h.s.screen.event(render.Answer{Words: text, JSON: text}); err != nil {
 		h.s.report("", err)
 	}
@@ -110,6 +111,7 @@ func (h *byHand) readLines(ctx context.Context) {
 		text = onOneLine(text) // as the history has it
 		h.keep(text)
 		var cmd string
+		h.s.busy.Store(true)
 		interrupted, err := h.s.attend(ctx, func(ctx context.Context) (err error) {
 			cmd, err = h.s.runLine(ctx, text)
 			return err
@@ -129,6 +131,19 @@ func (h *byHand) readLines(ctx context.Context) {
 		h.s.warnOfCertificates()
 		h.status = Status(err)
 		h.s.report(cmd, err)
+		if after := h.s.cfg.AfterLine; after != nil {
+			_, err := h.s.attend(ctx, func(ctx context.Context) error { return after(ctx, h.s.env, cmd, err) })
+			h.s.report("", err)
+		}
+		h.s.busy.Store(false)
+	}
+}
+
+// tellUnreached tells, once after each loss of the connection and at the start, why no
+// server can be reached, unless the error of a line has just told it.
+func (s *Shell) tellUnreached(told error) {
+	if why := s.cfg.Session.Unreached(); why != nil && !errors.As(told, new(*zkconn.NoServerError)) {
+		s.env.Screen.Note(why.Error() + "; it is tried again and again" + s.cfg.NoServer)
 	}
 }
 

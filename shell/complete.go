@@ -2,19 +2,20 @@ package shell
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/history"
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/shell/line"
 )
 
@@ -59,6 +60,7 @@ type choices struct {
 	list    []choice
 	last    string // one more, which is not offered; may be empty
 	pending bool   // the server has not answered yet
+	files   bool   // they are names of files
 }
 
 type choice struct {
@@ -83,42 +85,43 @@ func (c choices) begin() string {
 	return begin
 }
 
-// commonPrefix is what two words begin with, in whole characters.
-func commonPrefix(a, b string) string {
-	n := 0
-	for n < len(a) && n < len(b) && a[n] == b[n] {
-		n++
-	}
-	for n > 0 && n < len(a) && !utf8.RuneStart(a[n]) {
-		n--
-	}
-	return a[:n]
-}
-
 func (c *completer) propose(p *partial) choices {
-	if len(p.words) == 0 {
-		return c.commandNames(p)
-	}
 	if at := slices.IndexFunc(p.words, isOutlet); at >= 0 { // behind it are a file, or another shell's words
 		if at == len(p.words)-1 && p.words[at].Text != "|" {
 			return files(p)
 		}
 		return choices{}
 	}
-	cmd := c.registry.Find(p.words[0].Text)
-	if cmd == nil {
-		return choices{}
+	return c.words(p)
+}
+
+// words proposes words of a command, or its name.
+func (c *completer) words(p *partial) choices {
+	if len(p.words) == 0 {
+		return c.commandNames(p)
 	}
+	if cmd := c.registry.Find(p.words[0].Text); cmd != nil {
+		return c.behind(cmd, p)
+	}
+	return choices{}
+}
+
+// behind proposes words of this command, whose name is the first one.
+func (c *completer) behind(cmd *commands.Command, p *partial) choices {
 	if cmd.Over != nil {
 		if _, inner := cmd.CutOver(p.words[1:]); len(inner) > 0 {
 			p.words = inner
-			return c.propose(p)
+			return c.words(p)
 		}
 	}
 	at, flag, flagsEnded := cmd.Position(p.words[1:])
+	name, value, joined := strings.Cut(p.text, "=")
 	switch {
 	case flag != nil:
 		return c.values(commands.FlagParam(flag), p)
+	case p.quote == "" && strings.HasPrefix(p.text, "-") && joined && !flagsEnded:
+		p.flag = true
+		return c.joinedValues(cmd, name, value, p)
 	case p.quote == "" && strings.HasPrefix(p.text, "-") && !flagsEnded:
 		p.flag = true
 		return flagNames(cmd, p)
@@ -128,12 +131,34 @@ func (c *completer) propose(p *partial) choices {
 	return c.values(cmd.Params[at], p)
 }
 
+// joinedValues proposes values of a flag that stand in one word with its name.
+func (c *completer) joinedValues(cmd *commands.Command, name, value string, p *partial) choices {
+	_, flag, _ := cmd.Position(append(slices.Clone(p.words[1:]), commands.Word{Text: name}))
+	if flag == nil {
+		return choices{}
+	}
+	found := c.values(commands.FlagParam(flag), &partial{text: value})
+	for i, x := range found.list {
+		found.list[i].label, found.list[i].word = cmp.Or(x.label, x.word), name+"="+x.word
+	}
+	found.list = slices.DeleteFunc(found.list, func(x choice) bool { return strings.ContainsAny(x.word, commands.Blanks) }) // no quotes help there
+	return found
+}
+
 // values proposes positional words.
 func (c *completer) values(param commands.Param, p *partial) choices {
 	switch param.Kind {
 	case commands.Path, commands.ClientID:
 		here, moved := c.folder.here()
 		return c.paths(p, here, moved && param.Kind == commands.Path)
+	case commands.Side:
+		switch place := commands.ParsePlace(p.text); {
+		case strings.HasPrefix(p.text, ".") || place.File != "":
+			return files(p)
+		case strings.HasPrefix(p.text, zkconn.ClusterMark):
+			return c.values(commands.Param{Kind: commands.Server}, p)
+		}
+		return c.values(commands.Param{Kind: commands.Path}, p)
 	case commands.Folder:
 		here, _ := c.folder.here()
 		return c.paths(p, here, true)
@@ -150,6 +175,8 @@ func (c *completer) values(param commands.Param, p *partial) choices {
 		return c.values(commands.Param{Kind: commands.Path}, p)
 	case commands.File:
 		return files(p)
+	case commands.WholeLine:
+		return c.wholeLines(p.text)
 	case commands.CommandName:
 		return c.commandNames(p)
 	case commands.Choice:
@@ -179,6 +206,16 @@ func (c *completer) values(param commands.Param, p *partial) choices {
 	return choices{}
 }
 
+// wholeLines proposes a line of the shell that is one word elsewhere.
+func (c *completer) wholeLines(text string) choices {
+	inner := c.complete(text)
+	found := choices{pending: inner.Pending}
+	for _, x := range inner.List {
+		found.list = append(found.list, choice{word: text[:inner.From] + x.Text, about: x.About, goesOn: true})
+	}
+	return found
+}
+
 // fitting is those whose words begin with a text.
 func fitting(text string, list []choice) choices {
 	return choices{list: slices.DeleteFunc(list, func(x choice) bool { return !strings.HasPrefix(x.word, text) })}
@@ -200,8 +237,11 @@ func flagNames(cmd *commands.Command, p *partial) choices {
 	var list []choice
 	cmd.FlagSet().VisitAll(func(f *pflag.Flag) {
 		name := "-" + f.Shorthand
-		if f.Shorthand == "" || strings.HasPrefix(p.text, "--") {
+		switch {
+		case strings.HasPrefix(p.text, "--"), f.Shorthand == "" && len(p.text) < 2:
 			name = "--" + f.Name
+		case f.Shorthand == "":
+			name = "-" + f.Name
 		}
 		given := slices.ContainsFunc(p.words, func(w commands.Word) bool {
 			return !w.Quoted && (w.Text == "-"+f.Shorthand || strings.TrimLeft(w.Text, "-") == f.Name && w.Text[0] == '-')
@@ -281,14 +321,14 @@ const mostFiles = 5000
 // files proposes the files of the folder that the word leads to so far. Hidden ones are
 // proposed to who asks for them.
 func files(p *partial) choices {
+	found := choices{files: true}
 	head, prefix := filepath.Split(p.text)
 	dir, err := os.Open(cmp.Or(head, "."))
 	if err != nil {
-		return choices{}
+		return found
 	}
 	defer dir.Close()
 	entries, _ := dir.ReadDir(mostFiles) // what cannot be read is not proposed
-	var found choices
 	for _, e := range entries {
 		name := e.Name()
 		if !strings.HasPrefix(name, prefix) || strings.HasPrefix(name, ".") && prefix == "" {
@@ -307,92 +347,42 @@ func files(p *partial) choices {
 	return found
 }
 
-// partial is a line that is being typed, up to the cursor.
-type partial struct {
-	words []commands.Word // those that are finished
-	from  int             // where the word under way begins, in bytes
-	text  string          // what it says so far
-	quote string          // how it is quoted: nothing, ", ' or $'
-	flag  bool            // it is a flag, and spelled as it is
+// Offer is a word that is proposed outside of the shell.
+type Offer struct {
+	Word, About string
+	GoesOn      bool // more may be added to it
 }
 
-// partialLine takes the text before the cursor apart as split would, but for the
-// word that is not finished. ok is false where nothing can be told, as after half
-// an escape. A quoted word that is followed by more goes on: so a name can be
-// added to a path that was completed in quotes.
-func partialLine(line string) (p partial, ok bool) {
+// Propose proposes what text, a word of a command line of zksh, may become behind the words
+// that are finished; program is zksh as a command that is over another. names lists a znode.
+// Of files it says no more than that they are what fits. It takes no longer than ctx.
+func (s *Shell) Propose(ctx context.Context, program *commands.Command, words []commands.Word, text string,
+	names func(ctx context.Context, path string) ([]string, error)) (list []Offer, files bool) {
+	came := make(chan struct{}, 1)
+	changed := func() {
+		select {
+		case came <- struct{}{}:
+		default:
+		}
+	}
+	c := *s.completer
+	c.nodes = newNodeCache(namesOf(names), changed, func() {})
+	defer c.nodes.close()
 	for {
-		rest := strings.TrimLeft(line[p.from:], blanks)
-		p.from = len(line) - len(rest)
-		word := firstRaw(rest)
-		if len(word) == len(rest) {
-			break
+		found := c.behind(program, &partial{words: append([]commands.Word{{Text: program.Name}}, words...), text: text})
+		if found.pending {
+			select {
+			case <-came:
+				continue
+			case <-ctx.Done():
+				return nil, false
+			}
 		}
-		done, err := split(word)
-		if err != nil {
-			return p, false
+		for _, x := range found.list {
+			if commands.Printable(x.word) { // else it can be typed in no shell's way
+				list = append(list, Offer{x.word, x.about, x.goesOn})
+			}
 		}
-		p.words = append(p.words, done...)
-		p.from += len(word)
+		return list, found.files
 	}
-	return p, p.decode(line[p.from:])
-}
-
-// firstRaw is the first word of a line as it was typed, with all that adheres to
-// its closing quote.
-func firstRaw(line string) string {
-	_, quoted, _ := token(line)
-	if n := strings.IndexAny(line[quoted:], blanks); n >= 0 {
-		return line[:quoted+n]
-	}
-	return line
-}
-
-// decode reads the word under way.
-func (p *partial) decode(raw string) bool {
-	quote, n, closed := token(raw)
-	p.quote = quote
-	switch {
-	case quote == "":
-		p.text = raw
-	case closed && n == len(raw): // finished, and nothing adheres to it
-		return false
-	case closed:
-		word, err := split(raw[:n])
-		if err != nil {
-			return false
-		}
-		p.text = word[0].Text + raw[n:]
-	case quote == "$'":
-		word, err := split(raw + "'")
-		if err != nil {
-			return false
-		}
-		p.text = word[0].Text
-	default:
-		p.text = raw[1:]
-	}
-	return true
-}
-
-// spell writes a word the way the one under way is quoted, if that is possible.
-func (p *partial) spell(word string) string {
-	switch {
-	case p.flag:
-		return word
-	case p.quote == "":
-		return quote(word)
-	case p.quote != "$'" && printable(word) && !strings.Contains(word, p.quote):
-		return p.quote + word + p.quote
-	}
-	return ansiQuote(word)
-}
-
-// spellOpen writes what a word begins with, so that it can go on.
-func (p *partial) spellOpen(begin string) string {
-	word := p.spell(begin)
-	if quote, n, _ := token(word); quote != "" {
-		return word[:n-1]
-	}
-	return word
 }

@@ -72,5 +72,6 @@ func (e *exact) flush() bool {
 		e.w.show(steps[:n])
 		steps = steps[n:]
 	}
+	e.w.pour()
 	return !e.w.isOver()
 }

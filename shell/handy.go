@@ -185,7 +185,7 @@ func (b *batch) runOne(ctx context.Context, env *commands.Env, l batchLine) erro
 func (s *screen) clear() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if term := os.Getenv("TERM"); !s.out.TTY || term == "" || term == "dumb" {
+	if !s.out.TTY || s.out.Dumb {
 		return nil
 	}
 	_, err := io.WriteString(s.out.W, "\x1b[H\x1b[2J\x1b[3J")

@@ -210,3 +210,12 @@ func (n sessionNodes) Names(ctx context.Context, path string) ([]string, error) 
 	slices.Sort(names)
 	return names, err
 }
+
+// namesOf is a source in one session, which it begins when it is asked.
+type namesOf func(ctx context.Context, path string) ([]string, error)
+
+// Epoch is always the same.
+func (namesOf) Epoch() string { return "1" }
+
+// Names lists a znode.
+func (n namesOf) Names(ctx context.Context, path string) ([]string, error) { return n(ctx, path) }

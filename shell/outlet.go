@@ -20,7 +20,7 @@ import (
 // not quoted. What follows is not ours to split: a program's words are its shell's.
 func cutOutlet(line string) (command, mark, rest string) {
 	for i := 0; ; {
-		at := len(line) - len(strings.TrimLeft(line[i:], blanks))
+		at := len(line) - len(strings.TrimLeft(line[i:], commands.Blanks))
 		apart := at > i || at == 0
 		if at == len(line) {
 			return line, "", ""
@@ -54,7 +54,7 @@ func (s *Shell) redirect(l commands.Line, mark, rest string) (commands.Line, err
 		return l, wrongOutlet("%s behind -- would be for zksh, not for the program; write -- sh -c '… %s …', or quote it", mark, mark)
 	}
 	if mark == "|" {
-		if o.program = strings.Trim(rest, blanks); o.program == "" {
+		if o.program = strings.Trim(rest, commands.Blanks); o.program == "" {
 			return l, wrongOutlet("there is no program behind |; quote it where it is data")
 		}
 		return l.Within(o.run), nil

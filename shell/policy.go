@@ -42,7 +42,7 @@ func (s *Shell) RunCommand(ctx context.Context, args []string) int {
 	quotedArgs := make([]string, len(args))
 	for i, a := range args {
 		words[i] = commands.Word{Text: a}
-		quotedArgs[i] = quote(a)
+		quotedArgs[i] = commands.Quote(a)
 	}
 	s.number = s.lines.Add(strings.Join(quotedArgs, " "))
 	g := s.gather()
@@ -65,6 +65,7 @@ func (s *Shell) RunCommand(ctx context.Context, args []string) int {
 // is printed. A shell that has not begun has it as well.
 type oneShot struct {
 	isOption func(word string) bool // of the program; may be nil
+	noServer string                 // as in Config
 }
 
 func (oneShot) mode() commands.Mode { return commands.OneShot }
@@ -74,6 +75,9 @@ func (p oneShot) wording(_ string, err error) []string {
 	if p.isOption != nil && errors.As(err, &usage) && usage.Flag != "" && p.isOption(usage.Flag) {
 		return []string{fmt.Sprintf("unknown flag %s; as an option of zksh it goes before the command (usage: %s)",
 			usage.Flag, usage.Command.Usage())}
+	}
+	if errors.As(err, new(*zkconn.NoServerError)) {
+		return []string{err.Error() + p.noServer}
 	}
 	return []string{err.Error()}
 }

@@ -39,7 +39,7 @@ func (s *screen) region(on commands.Stream) *region {
 
 // Size is part of commands.Region.
 func (r *region) Size() (columns, rows int) {
-	if !r.to.TTY || r.block && r.s.printer.Format == render.JSON {
+	if !r.to.TTY || r.to.Dumb || r.block && r.s.printer.Format == render.JSON {
 		return 0, 0
 	}
 	return r.to.size()
@@ -161,9 +161,9 @@ const (
 func (s *screen) progress(verb string) (update func(done, total int), end func()) {
 	start := time.Now()
 	next := start.Add(progressAfter)
-	r, drawn := s.region(commands.Remarks), false
+	r, drawn, ended := s.region(commands.Remarks), false, false
 	update = func(done, total int) {
-		if s.out.TTY && s.flowing.Load() { // what comes shows it
+		if ended || s.out.TTY && s.flowing.Load() { // what comes shows it
 			return
 		}
 		if now := time.Now(); now.After(next) {
@@ -173,7 +173,7 @@ func (s *screen) progress(verb string) (update func(done, total int), end func()
 		}
 	}
 	return update, func() {
-		if drawn { // else there is nothing to take away, and a pager may have the screen
+		if ended = true; drawn { // else there is nothing to take away, and a pager may have the screen
 			_ = r.Close(false)
 		}
 	}

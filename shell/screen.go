@@ -22,6 +22,7 @@ import (
 type Output struct {
 	W    io.Writer
 	TTY  bool                       // it is a terminal
+	Dumb bool                       // one that knows no control sequences
 	Size func() (columns, rows int) // of the terminal; nil or zeros: not known
 }
 
@@ -36,12 +37,22 @@ func (o *Output) size() (columns, rows int) {
 	return columns, rows
 }
 
+// columns is how many the terminal is known to have; 0: not known.
+func (o *Output) columns() int {
+	if !o.TTY || o.Size == nil {
+		return 0
+	}
+	columns, _ := o.Size()
+	return columns
+}
+
 // screen is the only writer of standard output and standard error. Each of its
 // writes is whole, so that answers, events, errors and regions never run into each
 // other. Where both streams are terminals they are taken for one and the same.
 type screen struct {
 	mu       sync.Mutex // guards all that is written, and the fields below but paging
 	out, err Output
+	answers  answers // out's
 	printer  render.Printer
 	editor   line.Editor // nil unless by hand: it knows the line being typed
 	pager    *pager      // nil unless by hand, by the person's wish
@@ -126,7 +137,8 @@ func (s *screen) refresh() {
 	}
 }
 
-// complain prints a line on standard error. Nothing is left to do when that fails.
+// complain prints a line on standard error, broken between words where a terminal would
+// break it within one. Nothing is left to do when that fails.
 func (s *screen) complain(text string) {
 	start := ""
 	if rest, fresh := strings.CutPrefix(text, "\n"); fresh { // on a line of its own
@@ -134,11 +146,12 @@ func (s *screen) complain(text string) {
 	}
 	text = oneLine(text)
 	if s.err.TTY {
-		text = render.Safe(text)
+		text = render.Wrap(render.Safe(text), s.err.columns(), "")
 	}
 	text = start + text
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.answers.pour()
 	defer s.makeWay(s.err)()
 	if s.editor != nil && s.err.TTY {
 		_ = s.editor.Notify(text + "\n")
@@ -264,6 +277,9 @@ func (s *Shell) watchEvents(ctx context.Context) {
 			}
 			if err := tty.Quietly(s.showEvents); err != nil {
 				s.report("", err)
+			}
+			if !s.busy.Load() {
+				s.tellUnreached(nil)
 			}
 			s.screen.refresh() // the state may be another one
 		case text := <-s.cfg.Notices:

@@ -182,6 +182,8 @@ func TestProgress(t *testing.T) {
 				update(done, 10)
 			}
 			end()
+			time.Sleep(time.Second)
+			update(9, 10) // what ends late leaves nothing behind
 			want := "deleted 5 of 10 (50 %), 9/s" + "\rdeleted 7 of 10 (70 %), 10/s\x1b[K\x1b[J" + "\r\x1b[J"
 			if quiet {
 				want = ""

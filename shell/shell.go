@@ -48,14 +48,20 @@ type Config struct {
 
 	Locks Locks // held by commands; may be nil
 
+	Keeper commands.Keeper // of what commands destroy; may be nil
+
 	Topics   map[string]string // what help adds to what it says of a command
 	Clusters []Cluster         // that can be connected to by name
-	Yes      bool              // writes need no leave where a person would be asked
 
 	Pager string // by hand: the program for what is longer than the screen; may be empty
 
+	NoServer string // is said behind an error of no server, by hand and for one command; may be empty
+
 	Welcome string        // more lines of the banner, by hand
 	Notices <-chan string // remarks from outside, shown by hand as they come; may be nil
+	// AfterLine is called by hand when a line of this command has ended, with its error;
+	// may be nil.
+	AfterLine func(ctx context.Context, env *commands.Env, cmd string, err error) error
 }
 
 // Cluster is an ensemble that the configuration has a name for.
@@ -100,21 +106,23 @@ type Shell struct {
 	eventMu sync.Mutex   // held while events are shown: they keep their order
 	watches atomic.Int32 // an eventForm
 	lent    atomic.Bool  // by hand: a program has the terminal, and events wait
+	busy    atomic.Bool  // by hand: a line is under way
 }
 
 // New makes a Shell.
 func New(cfg Config) *Shell {
-	s := &Shell{cfg: cfg, policy: oneShot{cfg.IsOption}, recall: new(history.Recall)}
+	to := &screen{answers: answers{w: cfg.Out.W}, err: cfg.Err}
+	cfg.Out.W = &to.answers
+	to.out, to.printer = cfg.Out, render.Printer{W: cfg.Out.W, Format: cfg.Format, Safe: cfg.Out.TTY}
+	s := &Shell{cfg: cfg, screen: to, policy: oneShot{cfg.IsOption, cfg.NoServer}, recall: new(history.Recall)}
 	s.watches.Store(int32(eventsOn))
-	s.screen = &screen{out: cfg.Out, err: cfg.Err,
-		printer: render.Printer{W: cfg.Out.W, Format: cfg.Format, Safe: cfg.Out.TTY}}
 	if cfg.Out.TTY && cfg.Out.Size != nil {
-		s.screen.printer.Width = func() int { columns, _ := cfg.Out.Size(); return columns }
+		s.screen.printer.Width = cfg.Out.columns
 	}
 	s.registry = commands.NewRegistry(append(cfg.Commands, s.transactions(), s.builtins(), s.folderCommands(), s.handy())...)
 	s.folder.servers = func() string { return cfg.Session.Servers().Spec }
 	s.completer = &completer{registry: s.registry, clusters: cfg.Clusters, lines: &s.lines, folder: &s.folder, locks: cfg.Locks}
-	s.env = &commands.Env{Session: cfg.Session, Version: cfg.Version, Screen: front{s}, Streams: cfg.Streams, Run: s.runWords}
+	s.env = &commands.Env{Session: cfg.Session, Version: cfg.Version, Screen: front{s}, Streams: cfg.Streams, Run: s.runWords, Keeper: cfg.Keeper}
 	return s
 }
 
@@ -247,7 +255,7 @@ func (s *Shell) refuseWrites(l commands.Line) error {
 
 // needsLeave tells whether a line writes where a person is to be asked.
 func (s *Shell) needsLeave(l commands.Line) bool {
-	return l.Writes() && s.cfg.Session.Writes() == zkconn.WritesAsk && !s.cfg.Yes
+	return l.Writes() && s.cfg.Session.Writes() == zkconn.WritesAsk
 }
 
 // leaveToWrite asks the person at the terminal before a line writes, where that is to
@@ -256,12 +264,8 @@ func (s *Shell) leaveToWrite(ctx context.Context, line string, l commands.Line) 
 	if !s.needsLeave(l) || s.policy.mode() != commands.ByHand {
 		return nil
 	}
-	yes, err := s.env.Screen.Ask(ctx, fmt.Sprintf("%s would be run on %s. Go on? [y/N] ",
+	return s.env.Leave(ctx, fmt.Sprintf("%s would be run on %s",
 		history.Redacted(line), cmp.Or(s.cfg.Session.Cluster(), s.cfg.Session.Servers().Spec)))
-	if err == nil && !yes {
-		err = errors.New("not run")
-	}
-	return err
 }
 
 // runWords runs a line that a command makes. There is leave for it if there was for that

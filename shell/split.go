@@ -4,16 +4,10 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/zksh/zksh/commands"
-	"github.com/zksh/zksh/internal/render"
 )
-
-// blanks are the bytes that separate words: what \s means to zkCli. Wider
-// Unicode spaces are data, as node names may hold them.
-const blanks = " \t\n\v\f\r"
 
 // split cuts a line into words the way zkCli does: blanks separate, "…" and
 // '…' hold anything but their own quote, a closing quote ends the word, a
@@ -26,7 +20,7 @@ const blanks = " \t\n\v\f\r"
 func split(line string) ([]commands.Word, error) {
 	var words []commands.Word
 	for i := 0; ; {
-		i = len(line) - len(strings.TrimLeft(line[i:], blanks))
+		i = len(line) - len(strings.TrimLeft(line[i:], commands.Blanks))
 		if i == len(line) {
 			return words, nil
 		}
@@ -72,7 +66,7 @@ func token(line string) (quote string, length int, closed bool) {
 		}
 		return line[:1], len(line), false
 	}
-	if n := strings.IndexAny(line, blanks); n >= 0 {
+	if n := strings.IndexAny(line, commands.Blanks); n >= 0 {
 		return "", n, true
 	}
 	return "", len(line), true
@@ -85,7 +79,7 @@ func openQuote(before, line string) string {
 		return ""
 	}
 	command, _, _ := cutOutlet(before + line)
-	for rest := command; rest != ""; rest = strings.TrimLeft(rest, blanks) {
+	for rest := command; rest != ""; rest = strings.TrimLeft(rest, commands.Blanks) {
 		quote, n, closed := token(rest)
 		if !closed {
 			return quote
@@ -111,7 +105,7 @@ func onOneLine(line string) string {
 		case quote == "$'":
 			b.WriteString(ansiBreaks.Replace(word))
 		case strings.Contains(word, "\n"):
-			b.WriteString(ansiQuote(word[1 : n-1]))
+			b.WriteString(commands.Escape(word[1 : n-1]))
 		default:
 			b.WriteString(word)
 		}
@@ -194,47 +188,104 @@ func digits(s string, from, limit, base int) int {
 	return end
 }
 
-// quote writes a word so that split gives it back as one word, the plainest
-// way that works. A word that could be taken for a flag is quoted, and so is
-// the empty one. Whatever does not print is escaped, so that the result is
-// one line and harmless on a terminal.
-func quote(word string) string {
-	switch {
-	case !printable(word):
-		return ansiQuote(word)
-	case word != "" && !strings.Contains("-\"'", word[:1]) && !strings.HasPrefix(word, "$'") && !strings.ContainsAny(word, blanks):
-		return word
-	case !strings.Contains(word, `"`):
-		return `"` + word + `"`
-	case !strings.Contains(word, "'"):
-		return "'" + word + "'"
+// commonPrefix is what two words begin with, in whole characters.
+func commonPrefix(a, b string) string {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
 	}
-	return ansiQuote(word)
+	for n > 0 && n < len(a) && !utf8.RuneStart(a[n]) {
+		n--
+	}
+	return a[:n]
 }
 
-func printable(word string) bool {
-	return utf8.ValidString(word) && strings.IndexFunc(word, notPrinted) < 0
+// partial is a line that is being typed, up to the cursor.
+type partial struct {
+	words []commands.Word // those that are finished
+	from  int             // where the word under way begins, in bytes
+	text  string          // what it says so far
+	quote string          // how it is quoted: nothing, ", ' or $'
+	flag  bool            // it is a flag, and spelled as it is
 }
 
-func notPrinted(r rune) bool { return !unicode.IsPrint(r) || render.Hidden(r) }
-
-func ansiQuote(word string) string {
-	b := []byte("$'")
-	for word != "" {
-		r, n := utf8.DecodeRuneInString(word)
-		switch i := strings.IndexRune("\n\r\t\\'", r); {
-		case i >= 0:
-			b = append(b, '\\', `nrt\'`[i])
-		case n == 1 && (r == utf8.RuneError || notPrinted(r)):
-			b = fmt.Appendf(b, `\x%02x`, word[0])
-		case !notPrinted(r):
-			b = append(b, word[:n]...)
-		case r <= 0xFFFF:
-			b = fmt.Appendf(b, `\u%04x`, r)
-		default:
-			b = fmt.Appendf(b, `\U%08x`, r)
+// partialLine takes the text before the cursor apart as split would, but for the
+// word that is not finished. ok is false where nothing can be told, as after half
+// an escape. A quoted word that is followed by more goes on: so a name can be
+// added to a path that was completed in quotes.
+func partialLine(line string) (p partial, ok bool) {
+	for {
+		rest := strings.TrimLeft(line[p.from:], commands.Blanks)
+		p.from = len(line) - len(rest)
+		word := firstRaw(rest)
+		if len(word) == len(rest) {
+			break
 		}
-		word = word[n:]
+		done, err := split(word)
+		if err != nil {
+			return p, false
+		}
+		p.words = append(p.words, done...)
+		p.from += len(word)
 	}
-	return string(append(b, '\''))
+	return p, p.decode(line[p.from:])
+}
+
+// firstRaw is the first word of a line as it was typed, with all that adheres to
+// its closing quote.
+func firstRaw(line string) string {
+	_, quoted, _ := token(line)
+	if n := strings.IndexAny(line[quoted:], commands.Blanks); n >= 0 {
+		return line[:quoted+n]
+	}
+	return line
+}
+
+// decode reads the word under way.
+func (p *partial) decode(raw string) bool {
+	quote, n, closed := token(raw)
+	p.quote = quote
+	switch {
+	case quote == "":
+		p.text = raw
+	case closed && n == len(raw): // finished, and nothing adheres to it
+		return false
+	case closed:
+		word, err := split(raw[:n])
+		if err != nil {
+			return false
+		}
+		p.text = word[0].Text + raw[n:]
+	case quote == "$'":
+		word, err := split(raw + "'")
+		if err != nil {
+			return false
+		}
+		p.text = word[0].Text
+	default:
+		p.text = raw[1:]
+	}
+	return true
+}
+
+// spell writes a word the way the one under way is quoted, if that is possible.
+func (p *partial) spell(word string) string {
+	switch {
+	case p.flag:
+		return word
+	case p.quote == "":
+		return commands.Quote(word)
+	case p.quote != "$'" && commands.Printable(word) && !strings.Contains(word, p.quote):
+		return p.quote + word + p.quote
+	}
+	return commands.Escape(word)
+}
+
+// spellOpen writes what a word begins with, so that it can go on.
+func (p *partial) spellOpen(begin string) string {
+	word := p.spell(begin)
+	if quote, n, _ := token(word); quote != "" {
+		return word[:n-1]
+	}
+	return word
 }

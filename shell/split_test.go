@@ -193,8 +193,8 @@ func TestQuote(t *testing.T) {
 		"a\u200bb":     `$'a\u200bb'`,
 		"a\u3164b":     `$'a\u3164b'`,
 	} {
-		if got := quote(word); got != want {
-			t.Errorf("quote(%q) = %s; want %s", word, got, want)
+		if got := commands.Quote(word); got != want {
+			t.Errorf("commands.Quote(%q) = %s; want %s", word, got, want)
 		}
 	}
 }
@@ -215,9 +215,9 @@ func TestQuoteRoundTrip(t *testing.T) {
 func checkRoundTrip(t rapid.TB, words []string) {
 	quoted := make([]string, len(words))
 	for i, word := range words {
-		quoted[i] = quote(word)
-		if !printable(quoted[i]) {
-			t.Fatalf("quote(%q) = %q does not print", word, quoted[i])
+		quoted[i] = commands.Quote(word)
+		if !commands.Printable(quoted[i]) {
+			t.Fatalf("commands.Quote(%q) = %q does not print", word, quoted[i])
 		}
 	}
 	got, err := split(strings.Join(quoted, " "))
@@ -262,7 +262,7 @@ func FuzzSplit(f *testing.F) {
 		}
 		// A line without our additions means the same to zkCli.
 		var want []commands.Word
-		for _, m := range zkCliWord.FindAllStringSubmatch(strings.TrimLeft(line, blanks), -1) {
+		for _, m := range zkCliWord.FindAllStringSubmatch(strings.TrimLeft(line, commands.Blanks), -1) {
 			if word := m[1]; word[0] == '"' || word[0] == '\'' {
 				want = append(want, data(word[1:len(word)-1]))
 			} else {

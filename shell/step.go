@@ -3,6 +3,7 @@ package shell
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
@@ -110,4 +111,56 @@ func (st *step) Note(text string) {
 // Alert is part of commands.Screen.
 func (st *step) Alert(text string) {
 	st.shown = append(st.shown, func(s *Shell) error { s.env.Screen.Alert(text); return nil })
+}
+
+// answers is standard output. Those that come close together can go out in one write.
+type answers struct {
+	w    io.Writer
+	hold bool
+	kept []byte
+	err  error // of a write that nobody has been told of
+}
+
+// mostKept is how many bytes of answers wait for others at most.
+const mostKept = 32 << 10
+
+// Write writes at once, or keeps a part for pour.
+func (a *answers) Write(p []byte) (int, error) {
+	if !a.hold {
+		return a.w.Write(p)
+	}
+	if a.kept = append(a.kept, p...); len(a.kept) > mostKept {
+		a.pour()
+	}
+	return len(p), a.told()
+}
+
+// pour writes what is kept.
+func (a *answers) pour() {
+	if len(a.kept) > 0 && a.err == nil {
+		_, a.err = a.w.Write(a.kept)
+	}
+	a.kept = a.kept[:0]
+}
+
+// told gives the error of a write, once.
+func (a *answers) told() (err error) {
+	err, a.err = a.err, nil
+	return err
+}
+
+// hold has answers wait until pour, or until something else is printed.
+func (s *screen) hold() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers.hold = true
+}
+
+// pour prints the answers that wait.
+func (s *screen) pour() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers.hold = false
+	s.answers.pour()
+	return s.answers.told()
 }

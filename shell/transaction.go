@@ -200,6 +200,13 @@ func (s *Shell) carryOut(ctx context.Context, env *commands.Env, cmd string, l c
 
 func (t *transaction) join(ctx context.Context, s *Shell, env *commands.Env, cmd string, l commands.Line) error {
 	own, trip := *env, zkconn.NewTrip()
+	if own.Keeper != nil && l.Destroys() {
+		if env.Mode != commands.ByHand {
+			return &commands.UsageError{Problem: "what a transaction destroys cannot be kept, so with --undo it can only check and create"}
+		}
+		env.Screen.Note("what a transaction destroys is not kept: undo will not bring it back")
+		own.Keeper = nil
+	}
 	j := &joined{Screen: own.Screen, Line: s.policy.number(), Name: cmd, ended: make(chan struct{})}
 	own.Screen = j
 	go func() { // ends with the transaction

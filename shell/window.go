@@ -23,6 +23,7 @@ type window struct {
 	told    chan struct{}   // capacity 1: a step was
 	aside   []*step         // behind one that was throttled; the teller's
 	deaf    bool            // no more is told: nobody takes it, or it is of lines that were refused with one; the teller's
+	held    []*step         // told, but for what pour does; the teller's
 	at      zkconn.Stay     // where it is known whether there are quotas
 	quotas  bool            // whether there are
 	teller  sync.WaitGroup
@@ -51,15 +52,53 @@ func newWindow(ctx context.Context, b *batch) *window {
 	}
 	w.allowed = min(firstWindow, w.most)
 	w.steps = make(chan *step, w.most)
+	if w.exact != nil { // it tells of its lines itself
+		return w
+	}
 	w.teller.Go(func() { // ends with steps, see close
-		for st := range w.steps {
+		for st := w.take(); st != nil; st = w.take() {
 			w.tellFrom(st)
 			for len(w.aside) > 0 {
 				w.tellFrom(w.next())
 			}
 		}
+		w.pour()
 	})
 	return w
+}
+
+// take gives the next step, and nil when there will be none.
+func (w *window) take() *step {
+	select {
+	case st := <-w.steps:
+		return st
+	default:
+		w.pour()
+		return <-w.steps
+	}
+}
+
+// await waits for the end of a step's command, and has what was told before it seen.
+func (w *window) await(st *step) {
+	select {
+	case <-st.ended:
+	default:
+		w.pour()
+		<-st.ended
+	}
+}
+
+// pour has all be seen that was told: the answers that are there at the same time go
+// out in one write.
+func (w *window) pour() {
+	if err := wrapWrite(w.b.s.screen.pour()); err != nil {
+		w.b.fail("", err)
+		w.end(err)
+	}
+	for _, st := range w.held {
+		w.leave(st)
+	}
+	w.held = nil
 }
 
 // close waits for all that is under way, and tells of it.
@@ -72,7 +111,8 @@ func (w *window) close() {
 // takes tells whether a line of so many bytes can be under way with others.
 func (w *window) takes(st *step, size int) bool {
 	return st.err == nil && w.b.s.txn == nil && st.line.OneRequest() && size <= maxLineInWindow && (cap(w.steps) > 1 || w.exact.takes(st)) &&
-		!(st.line.Quota() && w.anyQuotas()) && !w.fenceMayFall()
+		!(st.line.Quota() && w.anyQuotas()) && !w.fenceMayFall() &&
+		!(st.line.Destroys() && w.b.s.env.Keeper != nil)
 }
 
 // fenceMayFall tells whether what stands behind a line is to be written although a lock
@@ -209,8 +249,9 @@ func (w *window) isOver() bool {
 // tellFrom tells of a step. Of the steps that are cut off with it, if it is, it tells
 // at once.
 func (w *window) tellFrom(st *step) {
-	<-st.ended
+	w.await(st)
 	if (st.stale || errors.Is(st.err, zkconn.Throttled)) && !st.trip.Alone && !w.isOver() {
+		w.pour()
 		w.again(st)
 	}
 	together := []*step{st}
@@ -221,22 +262,23 @@ func (w *window) tellFrom(st *step) {
 		}
 		// When the batch is interrupted, an answer may still be taken that comes behind one
 		// that is not: the line counts with those before it.
-		if <-next.ended; cutOff(next.err) || w.ctx.Err() != nil {
+		if w.await(next); cutOff(next.err) || w.ctx.Err() != nil {
 			together, next = append(together, next), nil
 		}
 	}
 	w.show(together)
-	for _, st := range together {
-		w.leave(st)
-	}
+	w.held = append(w.held, together...)
 	if next != nil {
 		w.tellFrom(next)
 	}
 }
 
-// show tells of steps, and ends the batch if that is what has become of them.
-func (w *window) show(together []*step) {
-	err := w.tell(together)
+// show tells of steps, and ends the batch if that is what has become of them. What they
+// print may be seen only when pour has been called.
+func (w *window) show(together []*step) { w.end(w.tell(together)) }
+
+// end ends the batch if that is what becomes of an error.
+func (w *window) end(err error) {
 	w.deaf = w.deaf || errors.As(err, new(*writeError))
 	if w.b.over(err) && !w.isOver() {
 		w.deaf = w.deaf || errors.As(err, new(*zkconn.FencedError))
@@ -276,6 +318,7 @@ func (w *window) tell(together []*step) error {
 	if w.deaf {
 		return nil
 	}
+	b.s.screen.hold()
 	eventErr := b.s.show(func() []zkconn.Event { return b.s.cfg.Session.EventsBefore(last.trip) })
 	cmd, err := last.cmd, last.err
 	if len(together) > 1 { // an answer among them has been counted as not taken

@@ -93,6 +93,7 @@ func New(in, out *os.File, getenv func(string) string, help Assistant, interrupt
 	}
 	e := newPlain(in, out, help.Open, interrupts)
 	e.hide = func() (func() error, error) { return tty.HideTyped(in) }
+	e.keep = func() func() error { return tty.KeepModes(in) }
 	return e
 }
 
@@ -103,6 +104,8 @@ var errShown = errors.New("what is typed here cannot be hidden")
 type plainEditor struct {
 	out        io.Writer
 	hide       func() (show func() error, err error) // has the terminal not show what is typed
+	keep       func() (putBack func() error)         // notes the terminal's modes; nil: there is none
+	putBack    func() error                          // undoes what the last line's programs did to them; may be nil
 	open       func(before, line string) string      // of the Assistant
 	wanted     chan struct{}                         // has the goroutine read one more line
 	lines      chan plainLine                        // has what it has read
@@ -162,6 +165,14 @@ func (e *plainEditor) show(text string, prompt func() Prompt) error {
 
 // ReadLine is part of Editor.
 func (e *plainEditor) ReadLine(ctx context.Context, prompt func() Prompt) (string, error) {
+	if e.putBack != nil {
+		if err := e.putBack(); err != nil {
+			return "", err
+		}
+	}
+	if e.keep != nil {
+		defer func() { e.putBack = e.keep() }()
+	}
 	text, err := e.readOne(ctx, prompt)
 	for open := e.open("", text); open != "" && err == nil; {
 		var line string
@@ -235,5 +246,5 @@ func (e *plainEditor) Refresh() {}
 // Discard is part of Editor; the terminal itself drops the lines it still holds.
 func (e *plainEditor) Discard() {}
 
-// Close is part of Editor; the terminal was not touched.
+// Close is part of Editor; we have not touched the terminal.
 func (e *plainEditor) Close() error { return nil }
