@@ -8,18 +8,19 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
+	"runtime"
 	"runtime/debug"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/commands/keep"
 	"github.com/zksh/zksh/history"
 	"github.com/zksh/zksh/internal/app"
 	"github.com/zksh/zksh/internal/playground"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/tty"
+	"github.com/zksh/zksh/internal/tutorial"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/lockcmd"
 	"github.com/zksh/zksh/lockcmd/child"
@@ -38,27 +39,40 @@ func main() {
 
 // run is the program without its exit, so that everything deferred happens.
 func run() int {
-	opts, err := app.ParseOptions(os.Args[1:], environment())
+	if len(os.Args) > 1 && os.Args[1] == app.CompleteWord {
+		_, _ = io.WriteString(os.Stdout, app.Complete(os.Args[2:], app.Surroundings(), idle())) // it says nothing of what goes wrong
+		return commands.StatusOK
+	}
+	opts, err := app.ParseOptions(os.Args[1:], app.Surroundings())
 	if err != nil {
 		return refuse(err)
 	}
 	switch {
 	case opts.ShowHelp:
-		return show(app.Help())
+		return show(app.Help(columns(os.Stdout)))
 	case opts.ShowVersion:
 		return show("zksh " + versionText() + "\n")
 	}
+	if text, is, err := app.Page(opts.Command, versionText(), idle); is {
+		if err != nil {
+			return refuse(err)
+		}
+		return show(text)
+	}
 
-	in, name, err := input(opts)
+	in, name, err := opts.Source()
 	if err != nil {
 		return refuse(err)
 	}
 	defer in.Close()
-	interactive := len(opts.Command) == 0 && len(opts.Lines) == 0 && !opts.HasFile && tty.Is(os.Stdin) && tty.Is(os.Stdout)
-
+	interactive := opts.FromStdin() && !opts.HasFile && tty.Is(os.Stdin) && tty.Is(os.Stdout)
+	if opts.FromStdin() && !interactive && !opts.Quiet && tty.Is(os.Stdin) && tty.Is(os.Stderr) {
+		complain(errors.New("lines are read from the terminal as they are typed, and there is no prompt; Ctrl-D ends them"))
+	}
 	ctx, interrupts, stop := signals(interactive)
 	defer stop()
 	var place *playground.Place
+	addr := "" // of the sandbox
 	if opts.Sandbox {
 		if place, err = playground.Open(opts.SandboxDir, opts.Listen, opts.As); err != nil {
 			return refuse(err)
@@ -67,7 +81,7 @@ func run() int {
 		if opts.Listen != "" {
 			return serve(ctx, place)
 		}
-		opts.Server = place.Addr
+		addr, opts.Server = place.Addr, place.Addr
 	}
 	session, err := zkconn.Open(opts.Connection())
 	if err != nil {
@@ -78,19 +92,26 @@ func run() int {
 			complain(errors.New(remark))
 		}
 	}
-	locks := lockcmd.New()
+	locks, guide := lockcmd.New(), tutorial.New(addr)
+	defer guide.Close()
 	if !opts.NoFence {
 		locks.Fence(session, opts.GoOn && !interactive)
 	}
 	cfg := shell.Config{
-		Session: session, Commands: [][]*commands.Command{commands.All(), locks.Commands(), app.SandboxCommand(place)},
+		Session: session, Commands: table(opts.UndoDir, locks, guide, place), AfterLine: guide.AfterLine,
 		Locks: locks, Format: opts.Format, Version: versionText(),
 		Streams: streams(opts, interactive), Out: output(os.Stdout), Err: output(os.Stderr), Stdin: os.Stdin,
 		StopAtError: opts.StopAtError, GoOn: opts.GoOn, Quiet: opts.Quiet, Verbose: opts.Verbose, Window: opts.Window, Interrupts: interrupts,
-		Pager: os.Getenv("PAGER"), IsOption: app.IsOption, Clusters: opts.Clusters(), Yes: opts.Yes, Topics: map[string]string{"config": app.ConfigHelp()},
+		Pager: os.Getenv("PAGER"), IsOption: app.IsOption, Clusters: opts.Clusters(), Topics: map[string]string{"config": app.ConfigHelp()},
+	}
+	if cfg.Keeper, err = keeper(opts, interactive); err != nil {
+		return refuse(err)
+	}
+	if opts.Server == app.DefaultServer {
+		cfg.NoServer = "; -server names another, and --sandbox needs none"
 	}
 	if place != nil {
-		cfg.Welcome, cfg.Notices = welcome(place), place.Ended()
+		cfg.Welcome, cfg.Notices = app.Welcome(place, os.Args[0]), place.Ended()
 	}
 	if interactive && opts.HistoryFile != "" && opts.HistoryLines > 0 {
 		if cfg.History, err = history.Open(opts.HistoryFile, opts.HistoryLines); err != nil {
@@ -115,36 +136,35 @@ func run() int {
 	return sh.RunLines(ctx, name, in)
 }
 
+// table has the commands besides the shell's own.
+func table(undoDir string, locks *lockcmd.Table, guide *tutorial.Guide, place *playground.Place) [][]*commands.Command {
+	return [][]*commands.Command{commands.All(), keep.Commands(undoDir), locks.Commands(), app.SandboxCommand(place), guide.Commands()}
+}
+
+// idle is the table of commands that are looked at, and not run.
+func idle() [][]*commands.Command { return table("", lockcmd.New(), tutorial.New(""), nil) }
+
+// keeper keeps what commands destroy: by hand in the user's store, if there is a place
+// for it, and otherwise in a file that is asked for.
+func keeper(opts app.Options, interactive bool) (commands.Keeper, error) {
+	switch {
+	case opts.Undo != "" && interactive:
+		return nil, errors.New("-undo is for scripts: by hand the command undo brings back what was destroyed")
+	case opts.Undo != "":
+		return keep.ToFile(opts.Undo, lockcmd.InQueue)
+	case interactive && opts.UndoDir != "":
+		return keep.ByHand(opts.UndoDir, lockcmd.InQueue), nil
+	}
+	return nil, nil
+}
+
 // serve keeps a sandbox up until a signal ends it, which is its proper end.
 func serve(ctx context.Context, place *playground.Place) int {
-	if status := show("serving the sandbox" + place.Unusual() + " on " + place.Addr + "; Ctrl-C ends it\n" + playground.Notice + "\n"); status != commands.StatusOK {
+	if status := show(app.Serving(place)); status != commands.StatusOK {
 		return status
 	}
 	<-ctx.Done()
 	return commands.StatusOK
-}
-
-func welcome(place *playground.Place) string {
-	if place.Joined() {
-		return "You joined the sandbox of another terminal" + place.Unusual() + ".\n" + playground.Notice + "\n"
-	}
-	if as := place.Unusual(); as != "" {
-		return playground.Notice + "\nIt is one" + as + ". Open a second terminal with zksh --sandbox to join.\n"
-	}
-	return playground.Notice + "\nOpen a second terminal with zksh --sandbox to join.\n"
-}
-
-// input is where commands come from when they are neither on the command line
-// nor typed, with the name error messages give it.
-func input(opts app.Options) (io.ReadCloser, string, error) {
-	if len(opts.Lines) > 0 {
-		return io.NopCloser(strings.NewReader(strings.Join(opts.Lines, "\n"))), "-c", nil
-	}
-	if !opts.HasFile || opts.File == "-" {
-		return io.NopCloser(os.Stdin), "stdin", nil
-	}
-	f, err := os.Open(opts.File)
-	return f, opts.File, err
 }
 
 // signals gives a context that ends with SIGTERM or SIGHUP, and by Ctrl-C and Ctrl-\
@@ -196,18 +216,6 @@ func signals(interactive bool) (context.Context, <-chan os.Signal, func()) {
 // given back by then. Later it ends the program at once.
 const leaveGrace = time.Second
 
-func environment() app.Environment {
-	env := app.Environment{Getenv: os.Getenv}
-	if dir, err := os.UserConfigDir(); err == nil {
-		env.ConfigDir = dir
-	}
-	env.StateDir = os.Getenv("XDG_STATE_HOME")
-	if home, err := os.UserHomeDir(); env.StateDir == "" && err == nil {
-		env.StateDir = filepath.Join(home, ".local", "state")
-	}
-	return env
-}
-
 func versionText() string {
 	if version != "" {
 		return version
@@ -219,14 +227,21 @@ func versionText() string {
 }
 
 func output(f *os.File) shell.Output {
-	return shell.Output{W: f, TTY: tty.Is(f), Size: func() (columns, rows int) { return tty.Size(f) }}
+	terminal := tty.Is(f)
+	if terminal {
+		if err := tty.TakeEscapes(f); err != nil {
+			complain(fmt.Errorf("the console shows escape sequences as they are: %w", err))
+		}
+	}
+	term := os.Getenv("TERM")
+	return shell.Output{W: f, TTY: terminal, Dumb: term == "dumb" || term == "" && runtime.GOOS != "windows", Size: func() (columns, rows int) { return tty.Size(f) }}
 }
 
 // streams are for programs that commands start. They get no standard input where
 // the shell's own lines come from it.
 func streams(opts app.Options, interactive bool) commands.Streams {
 	s := commands.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
-	if len(opts.Command) == 0 && len(opts.Lines) == 0 && !interactive && (!opts.HasFile || opts.File == "-") {
+	if opts.FromStdin() && !interactive {
 		s.In = nil
 	}
 	return s
@@ -235,11 +250,17 @@ func streams(opts app.Options, interactive bool) commands.Streams {
 // complain prints what goes wrong before there is a shell to report it. Its words may
 // be those of the command line.
 func complain(err error) {
-	text := err.Error()
+	text := "zksh: " + err.Error()
 	if tty.Is(os.Stderr) {
-		text = render.Safe(text)
+		text = render.Wrap(render.Safe(text), columns(os.Stderr), "")
 	}
-	fmt.Fprintln(os.Stderr, "zksh:", text)
+	fmt.Fprintln(os.Stderr, text)
+}
+
+// columns is how many a terminal has; 0: it is none.
+func columns(f *os.File) int {
+	columns, _ := tty.Size(f)
+	return columns
 }
 
 func refuse(err error) int {

@@ -67,19 +67,25 @@ func (o *Options) unknown(name string) error {
 		return fmt.Errorf("no cluster %s is known; a section [%s] in zksh/config names one (help config)",
 			name, strings.TrimPrefix(name, zkconn.ClusterMark))
 	}
-	var names []string
+	return fmt.Errorf("no cluster %s is known; there are %s", name, strings.Join(o.clusterNames(), ", "))
+}
+
+func (o *Options) clusterNames() (names []string) {
 	for _, c := range o.clusters {
 		names = append(names, c.name)
 	}
-	return fmt.Errorf("no cluster %s is known; there are %s", name, strings.Join(names, ", "))
+	return names
 }
 
 // Connection is the configuration of a session.
 func (o *Options) Connection() zkconn.Config {
 	cfg := zkconn.Config{Servers: o.Server, Timeout: o.Timeout, ReadOnly: o.ReadOnly, Auth: o.Auth, Secure: o.Secured,
 		Cluster: o.Cluster, Writes: o.Writes, Resolve: o.resolve}
-	if o.NoWrite {
+	switch {
+	case o.NoWrite:
 		cfg.Writes = zkconn.WritesNever
+	case o.Yes && cfg.Writes == zkconn.WritesAsk:
+		cfg.Writes = zkconn.WritesAllowed
 	}
 	return cfg
 }

@@ -55,7 +55,7 @@ var settings = []setting{
 	{"writes", "allow|ask|never", "whether commands may write: ask asks by hand, and refuses elsewhere without --yes", true, func(o *Options, v string) error {
 		return assign(&o.Writes, v, parseWrites)
 	}},
-	{"colour", strings.Join(line.Colors, "|"), "of the cluster's prompt", true, func(o *Options, v string) error {
+	{"colour", strings.Join(line.Colors, " | "), "of the cluster's prompt", true, func(o *Options, v string) error {
 		if !slices.Contains(line.Colors, v) {
 			return fmt.Errorf("colour %q is none of %s", v, strings.Join(line.Colors, ", "))
 		}
@@ -105,9 +105,8 @@ func ConfigHelp() string {
 	for _, s := range settings {
 		fmt.Fprintf(&b, "  %-*s  %s\n  %-*s  %s\n", width, s.key, s.value, width, "", s.about)
 	}
-	b.WriteString("A section [NAME] is a cluster, which zksh @NAME and connect @NAME connect to. All but\n" +
-		"output and history may stand in it; of what stands above the sections it takes\n" +
-		"timeout and writes.\n")
+	b.WriteString("A section [NAME] is a cluster, which zksh @NAME and connect @NAME connect to. All but " +
+		"output and history may stand in it; of what stands above the sections it takes timeout and writes.\n")
 	return b.String()
 }
 
@@ -179,6 +178,9 @@ func (o *Options) readConfig(name string) error {
 		}
 		if err := set.set(to, strings.TrimSpace(value)); err != nil {
 			return fmt.Errorf("%s: %w", at, err)
+		}
+		if section != nil && strings.HasPrefix(section.Server, zkconn.ClusterMark) {
+			return fmt.Errorf("%s: the server of a section is %s, not the name of another section", at, settings[0].value)
 		}
 	}
 	for _, c := range o.clusters {

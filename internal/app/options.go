@@ -1,5 +1,6 @@
-// Package app has what main alone needs: the program's options, its configuration
-// file, and the command that belongs to its wiring.
+// Package app has what main alone needs: the program's options, its configuration file and
+// surroundings, what other shells complete its words by, its manual page, and the command
+// that belongs to its wiring.
 package app
 
 import (
@@ -54,6 +55,9 @@ type Options struct {
 	ShowVersion,
 	ShowHelp bool
 
+	Undo    string // the file that what commands destroy is kept in; empty: none
+	UndoDir string // where it is kept by hand; empty: nowhere
+
 	HistoryFile  string // empty: none is kept
 	HistoryLines int
 
@@ -76,16 +80,19 @@ type Options struct {
 type Environment struct {
 	Getenv    func(string) string
 	ConfigDir string // of the user; may be empty
-	StateDir  string // for the history; may be empty
+	StateDir  string // for the history, and what undo brings back; may be empty
 }
 
 // A server that has 1,000 requests in hand, 500 in an ensemble of three, reads from nobody.
 const defaultWindow, maxWindow = 64, 256
 
+// DefaultServer is where zksh connects to if nobody says where.
+const DefaultServer = "localhost:2181"
+
 // defaults are the options before the command line is read; the server and the
 // timeout are zkCli's.
 func defaults() Options {
-	return Options{Server: "localhost:2181", Timeout: 30 * time.Second, Format: render.Text, Window: defaultWindow, HistoryLines: 10000}
+	return Options{Server: DefaultServer, Timeout: 30 * time.Second, Format: render.Text, Window: defaultWindow, HistoryLines: 10000}
 }
 
 // declare binds the program's options to o; their current values are the defaults.
@@ -117,6 +124,7 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.BoolVarP(&o.StopAtError, "errexit", "e", false, "stop at the first error")
 	set.BoolVarP(&o.GoOn, "keep-going", "k", false, "go on also after a lock that was not got, or was lost")
 	set.IntVar(&o.Window, "window", o.Window, "how many `lines` of a file or pipe may be under way at a time; 1: each waits for the one before")
+	set.StringVar(&o.Undo, "undo", "", "keep what commands destroy, before they do, in this new `file`, which import -R reads")
 	set.BoolVar(&o.NoFence, "no-fence", false, "write also when a lock is gone that is held, here or above")
 	set.BoolVarP(&o.Quiet, "quiet", "q", false, "no banner, remarks or progress")
 	set.BoolVar(&o.Verbose, "verbose", false, "tell what a connection by TLS has agreed on")
@@ -125,6 +133,13 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.StringVar(&as, "as", "", "with -sandbox: have it answer as ZooKeeper `version` does: "+sandbox.VersionNames()+" (default "+string(sandbox.DefaultVersion)+")")
 	set.BoolVar(&o.ShowVersion, "version", false, "print the version")
 	set.BoolVarP(&o.ShowHelp, "help", "h", false, "print this")
+	for _, name := range []string{"auth-file", "cacert", "cert", "key", "client-configuration", "jaas", "file"} {
+		commands.FlagFile(set, name)
+	}
+	commands.FlagWords(set, "output", string(render.Text), string(render.Table), string(render.JSON))
+	commands.FlagWords(set, "as", strings.Split(sandbox.VersionNames(), ", ")...)
+	commands.FlagWords(set, "server", o.clusterNames()...)
+	commands.FlagLine(set, "command")
 	return set, func() error {
 		var err error
 		if o.Timeout, err = parseTimeout(timeout); err != nil {
@@ -149,6 +164,8 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 			return errors.New("-sandbox and -server were both given; a sandbox is a server of its own")
 		case o.Sandbox && o.Cluster != "":
 			return fmt.Errorf("-sandbox and %s were both given; a sandbox is a server of its own", o.Cluster)
+		case set.Changed("undo") && o.Undo == "":
+			return errors.New("-undo needs the name of a file")
 		case set.Changed("listen") && !o.Sandbox:
 			return errors.New("-listen needs -sandbox")
 		case set.Changed("as") && !o.Sandbox:
@@ -191,6 +208,7 @@ func ParseOptions(args []string, env Environment) (Options, error) {
 	if env.StateDir != "" {
 		o.HistoryFile = filepath.Join(env.StateDir, "zksh", "history")
 		o.SandboxDir = env.StateDir
+		o.UndoDir = filepath.Join(env.StateDir, "zksh", "undo")
 	}
 	if err := o.parse(args, env); err != nil {
 		return o, &commands.UsageError{Problem: err.Error()}
@@ -226,7 +244,7 @@ func (o *Options) parse(args []string, env Environment) error {
 	if o.Listen != "" && (o.HasFile || len(o.Command) > 0) {
 		return errors.New("-listen only serves; give commands to another shell")
 	}
-	if o.ShowHelp || o.ShowVersion {
+	if o.ShowHelp || o.ShowVersion || len(o.Command) > 0 && findPage(o.Command[0]) != nil {
 		return nil
 	}
 	if configErr != nil {
@@ -247,10 +265,10 @@ func (o *Options) parseArgs(args []string) (rest []string, err error) {
 		words[i] = commands.Word{Text: a}
 	}
 	line, err := commands.Reorder(set, words, true)
-	if err == nil {
-		err = set.Parse(line)
+	if err != nil {
+		return nil, fmt.Errorf("%w; zksh --help lists the options", err)
 	}
-	if err == nil {
+	if err = set.Parse(line); err == nil {
 		err = finish()
 	}
 	return set.Args(), err
@@ -293,18 +311,23 @@ func (o *Options) readSecrets() (err error) {
 	return err
 }
 
-// Help is the text of --help.
-func Help() string {
+// Help is the text of --help, for a terminal of so many columns if it has less than help
+// is wide; 0: for none.
+func Help(columns int) string {
 	o := defaults()
 	set, _ := declare(&o)
+	width := commands.HelpWidthIn(columns)
 	var b strings.Builder
-	b.WriteString("usage: zksh [options] [command args…]\n\n" +
-		"A ZooKeeper shell. With a command it runs that command, else it reads commands\n" +
-		"from a file, a pipe or the keyboard. Options end at the first word of the command;\n" +
-		"long ones may have one dash or two.\n\n" + set.FlagUsagesWrapped(commands.HelpWidth) + "\nExit status\n")
+	b.WriteString("usage: zksh [options] [command args…]\n\n" + render.Wrap("A ZooKeeper shell. With a command it runs that command, "+
+		"else it reads commands from a file, a pipe or the keyboard. Options end at the first word of the command; "+
+		"long ones may have one dash or two.", width, "") + "\n\n" + set.FlagUsagesWrapped(width) + "\nExit status\n")
 	for _, s := range commands.Statuses {
 		fmt.Fprintf(&b, "  %3d  %s\n", s.Status, s.Meaning)
 	}
+	b.WriteString("\nBesides commands there are\n")
+	for _, p := range pages {
+		fmt.Fprintf(&b, "  zksh %-25s %s\n", p.usage(), p.about)
+	}
 	b.WriteString("\nThe command help lists the commands.\n")
-	return b.String()
+	return render.WrapText(b.String(), columns)
 }

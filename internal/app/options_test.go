@@ -96,6 +96,7 @@ func TestBadOptions(t *testing.T) {
 		{"server h:1\n", nil, "config:1"},
 		{"\nnope = 1\n", nil, "config:2: \"nope = 1\" is no setting; write KEY = VALUE with one of auth-file, cacert, cert, client-configuration, colour, history, jaas, key, output, server, timeout, tls, tls-name, writes"},
 		{"timeout = x\n", nil, "config:1"},
+		{"[a]\nserver = h:1\n[b]\ntls = true\nserver = @a\n", nil, "config:5: the server of a section is host[:port][,…][/chroot], not the name of another section"},
 		{"auth-file = nowhere\n", nil, filepath.Join("zksh", "nowhere")},
 	} {
 		_, err := parse(t, c.config, "", c.args...)

@@ -15,7 +15,7 @@ func SandboxCommand(place *playground.Place) []*commands.Command {
 	return []*commands.Command{{
 		Name: "sandbox", Group: "Sandbox", Args: "pause|resume",
 		Summary: "cut everybody off from the sandbox, or let them back",
-		Help: strings.ReplaceAll(playground.Notice, "\n", " ") + " zksh --sandbox starts one, or joins the one another terminal runs;" +
+		Help: playground.Notice + " zksh --sandbox starts one, or joins the one another terminal runs;" +
 			" with -listen 127.0.0.1:2181 it only serves, for any client. A pause shows connection loss, and, when it is" +
 			" longer than the session timeout, expiry: the sessions' clocks go on.",
 		Example: "sandbox pause",
@@ -32,4 +32,22 @@ func SandboxCommand(place *playground.Place) []*commands.Command {
 			return env.Screen.Print(render.Answer{Words: "sandbox " + word + "d\n", JSON: render.Facts{"sandbox", word + "d"}})
 		}),
 	}}
+}
+
+// Serving is what a zksh says that only keeps a sandbox up.
+func Serving(place *playground.Place) string {
+	return "serving the sandbox" + place.Unusual() + " on " + place.Addr + "; Ctrl-C ends it\n" + playground.Notice + "\n"
+}
+
+// Welcome is what the banner of a shell on a sandbox says of it; program is what zksh was
+// called as.
+func Welcome(place *playground.Place, program string) string {
+	if place.Joined() {
+		return "You joined the sandbox of another terminal" + place.Unusual() + ".\n" + playground.Notice + "\n"
+	}
+	text := playground.Notice + "\n"
+	if as := place.Unusual(); as != "" {
+		text += "It is one" + as + ". "
+	}
+	return text + render.Safe(program) + " --sandbox in a second terminal joins it; tutorial shows you around.\n"
 }
