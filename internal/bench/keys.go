@@ -15,12 +15,15 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+
+	"github.com/zksh/zksh/internal/app"
 )
 
 // Goals of the shell at the keyboard.
 const (
 	keyGoal  = 20 * time.Millisecond
 	idleGoal = 0.02 // of a core
+	tabGoal  = 200 * time.Millisecond
 )
 
 // What is measured at the keyboard, and how.
@@ -28,6 +31,7 @@ const (
 	serverDelay = 500 * time.Millisecond // until an answer
 	keyPause    = 60 * time.Millisecond  // between keys, as a fast typist makes, and up to as much again
 	idleTime    = 10 * time.Second
+	tabs        = 21 // in another shell
 )
 
 // typing is what a person types; paths are completed meanwhile.
@@ -36,14 +40,52 @@ var typing = []string{
 	"set /zookeeper/config 你好世界", "deleteall /nested/node-00002", "redo 1", "help create",
 }
 
+// typingBelow is what he types below a folder with so many children, where relative
+// paths begin.
+var typingBelow = []string{
+	"get node-01234", "create node-new 你好世界", "ls -R ../folder", "set -v 1 node-04321 some-data", "cd node-00042",
+}
+
+const (
+	folder   = "/folder"
+	children = 5000
+)
+
 // keyboard is what was measured at the keyboard.
 type keyboard struct {
-	keys []time.Duration // from a key to the line drawn with it
-	idle float64         // of a core
+	keys  []time.Duration // from a key to the line drawn with it
+	below []time.Duration // the same below the folder
+	idle  float64         // of a core
+
+	tabs, vain time.Duration // until another shell knows a znode's name; until it is told nothing, as no server answers
+}
+
+// measureTabs completes a line of another shell.
+func (b *bench) measureTabs(server string, t task) (time.Duration, error) {
+	p := program{path: b.zksh, args: []string{app.CompleteWord, "zsh"}, env: "COMP_LINE=zksh -server " + server + " get /zoo"}
+	var all []time.Duration
+	for range tabs {
+		s, err := b.run(p, t)
+		if err != nil {
+			return 0, err
+		}
+		all = append(all, s.total)
+	}
+	return median(all), nil
 }
 
 // measureKeys types into zksh, whose server answers late, and then leaves it alone.
 func (b *bench) measureKeys(ctx context.Context, quick bool) (k keyboard, err error) {
+	var plant strings.Builder
+	fmt.Fprintln(&plant, "create", folder)
+	for i := range children {
+		fmt.Fprintf(&plant, "create %s/node-%05d\n", folder, i)
+	}
+	planting := exec.CommandContext(ctx, b.zksh, "-server", b.addr, "-q")
+	planting.Env, planting.Stdin = b.environment(), strings.NewReader(plant.String())
+	if err := planting.Run(); err != nil {
+		return k, fmt.Errorf("%s: %w", folder, err)
+	}
 	relay, err := newRelay(b.addr, serverDelay)
 	if err != nil {
 		return k, err
@@ -54,23 +96,21 @@ func (b *bench) measureKeys(ctx context.Context, quick bool) (k keyboard, err er
 		return k, err
 	}
 	defer func() { err = errors.Join(err, t.close()) }()
-	lines, idle := typing, idleTime
+	lines, below, idle := typing, typingBelow, idleTime
 	if quick {
-		lines, idle = typing[:2], time.Second
+		lines, below, idle = typing[:2], typingBelow[:1], time.Second
 	}
-	for _, line := range lines {
-		for i, r := range line {
-			took, err := t.key(string(r), line[:i]+string(r))
-			if err != nil {
-				return k, err
-			}
-			k.keys = append(k.keys, took)
-			// Not in step with the editor's own clock.
-			time.Sleep(keyPause + rand.N(keyPause))
-		}
-		if _, err := t.key("\x15", ""); err != nil { // Ctrl-U empties the line
-			return k, err
-		}
+	if k.keys, err = t.lines(lines); err != nil {
+		return k, err
+	}
+	if _, err := io.WriteString(t.tty, "cd "+folder+"\r"); err != nil {
+		return k, err
+	}
+	if err := t.until(" " + folder + " 1] "); err != nil {
+		return k, err
+	}
+	if k.below, err = t.lines(below); err != nil {
+		return k, err
 	}
 	time.Sleep(serverDelay * 4) // until the last answers are there
 	before, err := cpuTime(t.cmd.Process.Pid)
@@ -79,20 +119,56 @@ func (b *bench) measureKeys(ctx context.Context, quick bool) (k keyboard, err er
 	}
 	time.Sleep(idle)
 	after, err := cpuTime(t.cmd.Process.Pid)
+	if err != nil {
+		return k, err
+	}
 	k.idle = float64(after-before) / float64(idle)
+	if k.tabs, err = b.measureTabs(b.addr, task{expect: "/zookeeper", times: 1}); err != nil {
+		return k, err
+	}
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return k, err
+	}
+	defer silent.Close()
+	k.vain, err = b.measureTabs(silent.Addr().String(), task{})
 	return k, err
+}
+
+// lines types lines, and empties each instead of ending it.
+func (t *typed) lines(lines []string) (took []time.Duration, err error) {
+	for _, line := range lines {
+		for i, r := range line {
+			one, err := t.key(string(r), line[:i]+string(r))
+			if err != nil {
+				return nil, err
+			}
+			took = append(took, one)
+			// Not in step with the editor's own clock.
+			time.Sleep(keyPause + rand.N(keyPause))
+		}
+		if _, err := t.key("\x15", ""); err != nil { // Ctrl-U empties the line
+			return nil, err
+		}
+	}
+	return took, nil
 }
 
 // text is the section of the report.
 func (k keyboard) text() string {
-	sorted := slices.Sorted(slices.Values(k.keys))
-	late := sorted[len(sorted)*99/100]
+	all, below := slices.Sorted(slices.Values(k.keys)), slices.Sorted(slices.Values(k.below))
+	hundredth := func(sorted []time.Duration) time.Duration { return sorted[len(sorted)*99/100] }
 	return "\n## At the keyboard\n\n" +
-		fmt.Sprintf("On a terminal of 100 columns, with a server that answers after %s; %d keys, %s to %s apart.\n\n",
-			duration(serverDelay), len(sorted), duration(keyPause), duration(2*keyPause)) +
-		table("zksh", atMost("from a key to the line with it, median", median(sorted), keyGoal),
-			atMost("the slowest key in a hundred", late, keyGoal),
-			figure{what: "the slowest key", got: duration(sorted[len(sorted)-1])},
+		fmt.Sprintf("On a terminal of 100 columns, with a server that answers after %s; %d keys, %s to %s apart, and %d after `cd` to a folder with %d children.\n\n",
+			duration(serverDelay), len(all), duration(keyPause), duration(2*keyPause), len(below), children) +
+		table("zksh", atMost("from a key to the line with it, median", median(all), keyGoal),
+			atMost("the slowest key in a hundred", hundredth(all), keyGoal),
+			figure{what: "the slowest key", got: duration(all[len(all)-1])},
+			atMost("below the folder, median", median(below), keyGoal),
+			atMost("below the folder, the slowest key in a hundred", hundredth(below), keyGoal),
+			figure{what: "below the folder, the slowest key", got: duration(below[len(below)-1])},
+			atMost("from Tab in another shell to a znode's name, median", k.tabs, tabGoal),
+			atMost("the same until it gives up, as no server answers", k.vain, tabGoal),
 			figure{"processor while idle, of one core", fmt.Sprintf("%.2f %%", 100*k.idle), fmt.Sprintf("≤ %.0f %%", 100*idleGoal), k.idle <= idleGoal})
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"time"
 
@@ -49,26 +50,11 @@ func walks(t tree, runs int) []task {
 // measureTrees measures walks over a tree of a million znodes, in a sandbox that is a
 // process of its own.
 func (b *bench) measureTrees(quick bool) (text string, err error) {
-	host := exec.CommandContext(b.ctx, b.self, helperArg, "sandbox")
-	host.Stderr = os.Stderr
-	in, err := host.StdinPipe()
+	on, stop, err := b.onSandbox()
 	if err != nil {
 		return "", err
 	}
-	out, err := host.StdoutPipe()
-	if err != nil {
-		return "", err
-	}
-	if err := host.Start(); err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, in.Close(), host.Wait()) }()
-	addr, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		return "", err
-	}
-	on := *b
-	on.addr = strings.TrimSpace(addr)
+	defer func() { err = errors.Join(err, stop()) }()
 	t := bigTree(quick)
 	if err := on.helper("make", t); err != nil {
 		return "", err
@@ -92,7 +78,75 @@ func (b *bench) measureTrees(quick bool) (text string, err error) {
 		}
 		table.WriteString(walkRow(w, t, all))
 	}
-	return table.String(), on.helper("gone", t)
+	if err := on.helper("gone", t); err != nil {
+		return "", err
+	}
+	copied, err := on.measureCopy(quick)
+	if err != nil {
+		return "", err
+	}
+	kept, err := on.measureDumps(quick)
+	return table.String() + copied + kept, err
+}
+
+// onSandbox is b on a sandbox that is a process of its own until stop ends it.
+func (b *bench) onSandbox() (on *bench, stop func() error, err error) {
+	host := exec.CommandContext(b.ctx, b.self, helperArg, "sandbox")
+	host.Stderr = os.Stderr
+	in, err := host.StdinPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	out, err := host.StdoutPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := host.Start(); err != nil {
+		return nil, nil, err
+	}
+	stop = func() error { return errors.Join(in.Close(), host.Wait()) }
+	addr, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		return nil, nil, errors.Join(err, stop())
+	}
+	other := *b
+	other.addr = strings.TrimSpace(addr)
+	return &other, stop, nil
+}
+
+// copyGoal is for copying 10,000 znodes to another server.
+const copyGoal = 2 * time.Second
+
+// measureCopy measures a copy from this server to another one.
+func (b *bench) measureCopy(quick bool) (text string, err error) {
+	other, stop, err := b.onSandbox()
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	t, runs := tree{"/copied", 10_000, fan}, 5
+	if quick {
+		runs = 1
+	}
+	if err := b.helper("make", t); err != nil {
+		return "", err
+	}
+	var all []sample
+	for i := range runs {
+		dst := fmt.Sprintf("%s:/copy%d", other.addr, i)
+		w := task{what: "cp", command: []string{"cp", "-R", t.root, dst}, expect: "Copied " + strconv.Itoa(t.nodes) + " znodes", times: 1}
+		s, err := b.run(b.shell(b.zksh, w), w)
+		if err != nil {
+			return "", err
+		}
+		all = append(all, s)
+	}
+	took, met := medianTime(all), "yes"
+	if took > copyGoal {
+		met = "**no**"
+	}
+	return fmt.Sprintf("\n| what | time | goal | met |\n| --- | --: | --: | --- |\n| `cp -R`, %s znodes to another server | %s | ≤ %s | %s |\n",
+		thousands(t.nodes), duration(took), duration(copyGoal), met), nil
 }
 
 // walkRow is a row of the table. deleteall prints nothing.
