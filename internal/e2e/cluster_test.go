@@ -60,11 +60,17 @@ func TestClusterByHand(t *testing.T) {
 // one that does not must have nothing to send that the connection would refuse.
 func TestCommandsThatWriteSaySo(t *testing.T) {
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
+	home := t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(home, "zksh"), 0o700), // with the clusters of the examples
+		os.WriteFile(filepath.Join(home, "zksh", "config"), []byte("[staging]\nserver = "+server+"\n[standby]\nserver = "+server+"\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range registry().All() {
 		if c.Name == "watch" || c.Name == "wait" { // they go on for long, and send nothing but what reads
 			continue
 		}
 		cmd := exec.CommandContext(zktest.Within(t), "zksh", "-server", server, "--no-write")
+		cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+home)
 		cmd.Stdin = strings.NewReader(c.Example + "\n")
 		out, err := cmd.CombinedOutput()
 		if refused := strings.Contains(string(out), "writes are switched off"); refused != c.Writes {

@@ -184,7 +184,7 @@ func TestHints(t *testing.T) {
 	s.line("gte /a")
 	s.want(`^unknown command "gte"; did you mean get\? \(help lists all\)$`)
 	s.line("ls -r /")
-	s.want(`^unknown flag -r; did you mean -R\?\nusage: ls \[-s\] \[-w\] \[-R\] \[-l\] \[-u\] path\nexample: ls -R /app$`)
+	s.want(`^unknown flag -r; did you mean -R\?\nusage: ls \[-s\] \[-w\] \[-R\] \[-l\] \[-u\] \[--in file\] path\nexample: ls -R /app$`)
 	s.line("get")
 	s.want(`^missing path\nusage: get .*\nexample: get -s /app/config$`)
 	s.keys("C-l")

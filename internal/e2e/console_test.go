@@ -142,6 +142,14 @@ func (c *console) wantStatus(want int) {
 
 func wantExit(t *testing.T, cmd *exec.Cmd, want int) {
 	t.Helper()
+	if got := exitStatus(t, cmd); got != want {
+		t.Errorf("exit status %d, want %d", got, want)
+	}
+}
+
+// exitStatus waits for the end of a program; one that does not end is an error.
+func exitStatus(t *testing.T, cmd *exec.Cmd) int {
+	t.Helper()
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	select {
@@ -150,14 +158,12 @@ func wantExit(t *testing.T, cmd *exec.Cmd, want int) {
 		if err != nil && !errors.As(err, &exit) {
 			t.Fatal(err)
 		}
-		if got := cmd.ProcessState.ExitCode(); got != want {
-			t.Errorf("exit status %d, want %d", got, want)
-		}
 	case <-time.After(zktest.Patience):
 		_ = cmd.Process.Kill()
-		t.Errorf("zksh does not end; want status %d", want)
+		t.Error("zksh does not end")
 		<-ended
 	}
+	return cmd.ProcessState.ExitCode()
 }
 
 // place makes a znode of its own on the shared server and returns the connect

@@ -218,13 +218,18 @@ func TestPipeOnOneSide(t *testing.T) {
 	env := append(homeEnv(t.TempDir()), "TERM=xterm-256color")
 
 	cmd := exec.Command("zksh", "-server", server)
-	cmd.Env, cmd.Stdin = env, slave
+	var out strings.Builder
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, slave, &out, slave // as zksh | tee log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if _, err := master.WriteString("ls /\nquit\n"); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := cmd.Output(); err != nil || string(out) != "[zookeeper]\n" {
-		t.Errorf("to a pipe: %q, %v", out, err)
+	if err := cmd.Run(); err != nil || out.String() != "[zookeeper]\n" {
+		t.Errorf("to a pipe: %q, %v", out.String(), err)
+	}
+	if got := shownBy(t, master, "ends them\r\n"); !strings.Contains(got, "zksh: lines are read from the terminal as they are typed, and there is no prompt") ||
+		strings.Contains(got, "\x1b") {
+		t.Errorf("beside a pipe: %q", got)
 	}
 
 	cmd = exec.Command("zksh", "-server", server)
@@ -232,19 +237,25 @@ func TestPipeOnOneSide(t *testing.T) {
 	if err := cmd.Run(); err != nil {
 		t.Fatal(err)
 	}
+	if got := shownBy(t, master, "keeper]\r\n"); !strings.HasSuffix(got, "[zookeeper]\r\n") || strings.Contains(got, "\x1b") {
+		t.Errorf("from a pipe: %q", got)
+	}
+}
+
+// shownBy is what a terminal shows until it ends in this.
+func shownBy(t *testing.T, master *os.File, end string) string {
+	t.Helper()
 	if err := master.SetReadDeadline(time.Now().Add(zktest.Patience)); err != nil {
 		t.Fatal(err)
 	}
-	buf := make([]byte, 1000)
-	n, err := master.Read(buf)
-	for err == nil && !strings.Contains(string(buf[:n]), "keeper]") {
-		var more int
-		more, err = master.Read(buf[n:])
-		n += more
+	var shown []byte
+	for buf := make([]byte, 1000); !strings.HasSuffix(string(shown), end); {
+		n, err := master.Read(buf)
+		if shown = append(shown, buf[:n]...); err != nil {
+			t.Fatalf("%q, %v", shown, err)
+		}
 	}
-	if got := string(buf[:n]); err != nil || !strings.HasSuffix(got, "[zookeeper]\r\n") || strings.Contains(got, "\x1b") {
-		t.Errorf("from a pipe: %q, %v", got, err)
-	}
+	return string(shown)
 }
 
 // stubborn is a command that does not end for being cancelled: it writes more into a

@@ -45,7 +45,7 @@ func generated() map[string]string {
 	}
 	return map[string]string{
 		"<!-- commands: written by the tests, see CONTRIBUTING -->": table.String(),
-		"<!-- options -->":  "```\n" + app.Help() + "```\n",
+		"<!-- options -->":  "```\n" + app.Help(0) + "```\n",
 		"<!-- statuses -->": statuses.String(),
 		"<!-- settings -->": "```\n" + app.ConfigHelp() + "```\n",
 	}

@@ -49,7 +49,8 @@ func (p *pipeline) leave(t *testing.T, status int) {
 func TestSandboxTellsOthersThatItEnds(t *testing.T) {
 	t.Parallel()
 	first := openConsole(t, "--sandbox")
-	first.expect(`never for production`)
+	first.expect(`in-memory ZooKeeper`)
+	first.expect(`^zksh --sandbox in a second terminal joins it; tutorial shows you around\.\n`)
 	first.expect(connected)
 	first.run("create /a", `^Created /a\n`)
 	second := openConsoleIn(t, first.home, "--sandbox")

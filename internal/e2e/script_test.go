@@ -21,8 +21,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/commands/keep"
 	"github.com/zksh/zksh/internal/app"
 	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/tutorial"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/lockcmd"
@@ -196,10 +198,15 @@ func onServer(do func(scriptServer)) func(*testscript.TestScript, bool, []string
 	}
 }
 
+// everyCommand is all that main gives to a shell.
+func everyCommand(locks *lockcmd.Table) [][]*commands.Command {
+	return [][]*commands.Command{commands.All(), keep.Commands(""), locks.Commands(), app.SandboxCommand(nil), tutorial.New("").Commands()}
+}
+
 // registry has all commands that zksh has.
 func registry() *commands.Registry {
 	return shell.New(shell.Config{
-		Commands: [][]*commands.Command{commands.All(), lockcmd.New().Commands(), app.SandboxCommand(nil)},
+		Commands: everyCommand(lockcmd.New()),
 	}).Registry()
 }
 

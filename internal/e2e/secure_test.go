@@ -148,7 +148,7 @@ func (c *castle) failures(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"-server", c.at}, "closed the connection without an answer; a port with TLS does that (-tls)"},
+		{[]string{"-server", c.at}, "closed the connection without an answer; a port with TLS does that (-tls), and a server without a majority (-r)"},
 		{[]string{"-server", c.at, "--cacert", c.ca.File}, "the server wants a client certificate and none was given"},
 		{[]string{"-server", c.server.Addr(), "--cacert", c.ca.File, "--cert", c.alice}, "is this a plain port?"},
 		{c.asAlice("-client-configuration", c.write(t, "old", "zookeeper.client.secure=true\nzookeeper.ssl.protocol=TLSv1.1\n")),

@@ -57,13 +57,16 @@ var forms = map[string][]string{
 	"commit": {"begin", "create /app/both", "delete /app/both", "commit"},
 	"wlock":  {"wlock /locks/w"}, "rlock": {"rlock /locks/r"}, "getEphemerals": {"getEphemerals"}, "setAcl": {"setAcl /app world:anyone:cdrwa"},
 	"ls": {"ls /app", "ls -R /", "ls -? -R /", "time ls -R /"}, "du": {"du /", "du --ncdu /", "repeat -n 2 -i 0 du -top 2 /"},
+	"export": {"export /app"},
+	"cp":     {"cp -R /app /copied"}, "mv": {"create /app/from", "mv /app/from /to"}, "diff": {"diff /app /app"}, "mirror": {"mirror /app /mirrored"},
 	"find": {"find /locks -ephemeral", "find / -name config -- get {}", "find / -name app -- ls -R {}", "find / -name none -- get {}"},
 }
 
 // without are commands that cannot succeed here, with why.
 var without = map[string]string{
 	"reconfig": "the sandbox is alone", "sandbox": "this shell has none", "revoke": "nobody holds a lock",
-	"edit":  "nobody has an editor",
+	"edit": "nobody has an editor", "tutorial": "nobody is at the keyboard", "undo": "nothing is kept",
+	"import": "there is no dump; its script has one", "log": "there is no log; its script has one",
 	"watch": "nothing changes; TestWatchIsAnswered has it",
 }
 

@@ -21,7 +21,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/zksh/zksh/commands"
-	"github.com/zksh/zksh/internal/app"
 	"github.com/zksh/zksh/internal/jute"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/sandbox"
@@ -44,21 +43,25 @@ func play(t rapid.TB, servers, script string, cfg shell.Config) played {
 }
 
 func playUntil(ctx context.Context, t rapid.TB, servers string, script io.Reader, cfg shell.Config) played {
+	var out, errs bytes.Buffer
+	status := playTo(ctx, t, servers, script, cfg, &out, &errs)
+	return played{out.String(), errs.String(), status}
+}
+
+func playTo(ctx context.Context, t rapid.TB, servers string, script io.Reader, cfg shell.Config, out, errs io.Writer) (status int) {
 	session, err := zkconn.Open(zkconn.Config{Servers: servers, Timeout: 30 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
 	locks := lockcmd.New()
 	locks.Fence(session, cfg.GoOn)
-	var out, errs bytes.Buffer
 	cfg.Session, cfg.Locks, cfg.Version = session, locks, "dev"
-	cfg.Commands = [][]*commands.Command{commands.All(), locks.Commands(), app.SandboxCommand(nil)}
-	cfg.Out, cfg.Err = shell.Output{W: &out}, shell.Output{W: &errs}
+	cfg.Commands = everyCommand(locks)
+	cfg.Out, cfg.Err = shell.Output{W: out}, shell.Output{W: errs}
 	if cfg.Format == "" {
 		cfg.Format = render.Text
 	}
-	status := shell.New(cfg).RunLines(ctx, "script", script)
-	return played{out.String(), errs.String(), status}
+	return shell.New(cfg).RunLines(ctx, "script", script)
 }
 
 // A script shows the same whatever the width of the window.

@@ -3,11 +3,14 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/zksh/zksh/internal/jute"
 	"github.com/zksh/zksh/internal/sandbox"
@@ -78,5 +81,28 @@ func TestThrottledInTheMiddleOfAWindow(t *testing.T) {
 	}
 	if got.err == "" {
 		t.Error("nothing was refused behind another line")
+	}
+}
+
+// Answers that are written together stay in their place among complaints.
+func TestWindowsAgreeOnOrder(t *testing.T) {
+	var script strings.Builder
+	for i := range 300 {
+		fmt.Fprintf(&script, "%s /n%d\n", []string{"create", "get", "delete", "stat", "whoami"}[i*i%5], i%7)
+	}
+	var alone played
+	for _, window := range []int{1, 3, 64, 256} {
+		var both bytes.Buffer // the shell's writes come one at a time
+		addr := zktest.Sandbox(t, sandbox.Options{Now: func() time.Time { return time.Unix(0, 0) }}).Addr()
+		status := playTo(t.Context(), t, addr, strings.NewReader(script.String()), shell.Config{Window: window}, &both, &both)
+		got := played{both.String(), "", status}.without(addr)
+		if window == 1 {
+			alone = got
+		} else if got != alone {
+			t.Errorf("window 1 and %d:\n%s", window, cmp.Diff(alone.String(), got.String()))
+		}
+	}
+	if strings.Count(alone.out, "Created ") == 0 || strings.Count(alone.out, "script:") < 100 {
+		t.Errorf("the script shows too little:\n%s", alone.out)
 	}
 }

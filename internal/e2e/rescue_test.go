@@ -1,0 +1,53 @@
+//go:build unix
+
+package e2e
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/internal/zktest/zksession"
+)
+
+// The README's story of a tree that is brought back from a server's snapshot.
+func TestReadmeRescue(t *testing.T) {
+	server := zktest.Start(t, zktest.Heap(64))
+	s := zksession.Open(t, zkconn.Config{Servers: server.Addr(), Timeout: 20 * time.Second})
+	for _, z := range []struct{ path, data string }{
+		{"/shop", ""}, {"/shop/orders", ""}, {"/shop/orders/7", "3 apples"}, {"/shop/orders/8", "12 pears"}, {"/shop/carts", ""}, {"/shop/carts/17", ""},
+	} {
+		mode := zkconn.CreateMode{Ephemeral: z.path == "/shop/carts/17"}
+		if _, err := s.Create(t.Context(), z.path, []byte(z.data), zkconn.OpenACL(), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server.Restart() // it writes a snapshot
+	dir := t.TempDir()
+	copySnapshot(t, server, filepath.Join(dir, "version-2", "snapshot.a3f"))
+	if r := runProgram(t, "", "-server", server.Addr(), "-q", "deleteall", "/shop"); r.status != 0 {
+		t.Fatal(r)
+	}
+	runReadme(t, "rescue", dir, "zksh ", "zksh -server "+server.Addr()+" ") // which the README does not name
+}
+
+// copySnapshot copies the last snapshot of a server.
+func copySnapshot(t *testing.T, server *zktest.Server, name string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(server.Snapshots(), "snapshot.*"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	last := slices.MaxFunc(files, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	if err := os.Mkdir(filepath.Dir(name), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(readFile(t, last)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

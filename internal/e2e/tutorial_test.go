@@ -1,0 +1,141 @@
+//go:build unix
+
+package e2e
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+// nextLine is what the tutorial says is to be typed.
+var nextLine = regexp.MustCompile(`(?m)^    (\S.*)\n\n`)
+
+// said waits for the n-th prompt, and returns what stands between it and the line before, with
+// what is to be typed next; that is empty at the end. What comes in the background may have
+// the prompt shown again.
+func (s *screen) said(n int) (text, next string) {
+	s.t.Helper()
+	s.until(fmt.Sprintf("nothing is said before prompt %d", n), func(shown string) bool {
+		prompt := strings.LastIndex(shown, "[zk: ")
+		if prompt < 0 || !strings.HasSuffix(shown, fmt.Sprintf(" %d]", n)) {
+			return false
+		}
+		line := strings.LastIndex(shown[:prompt], fmt.Sprintf(" %d] ", n-1))
+		text, next = shown[max(0, line):prompt], ""
+		if found := nextLine.FindStringSubmatch(text); found != nil {
+			next = found[1]
+		}
+		return next != "" || strings.Contains(text, "That was it.")
+	})
+	return text, next
+}
+
+// TestTutorial types what the tutorial says, and nothing else, in windows of several widths,
+// and as the plain reader has it.
+func TestTutorial(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		columns int
+		env     string
+	}{{60, "NO_COLOR=1"}, {200, "TERM=dumb"}} {
+		s := openBash(t, c.columns, 50)
+		s.line("clear; " + c.env + " zksh -q --sandbox")
+		s.want(`\(CONNECTED\) 0\]$`)
+		before := s.modes()
+		line, steps, seen := "tutorial", 0, ""
+		for n := 1; line != ""; n++ {
+			s.line(line)
+			if strings.HasPrefix(line, "deleteall /") {
+				s.want(`\[y/N\]`)
+				s.line("y")
+			}
+			shown, next := s.said(n)
+			seen += shown
+			if regexp.MustCompile(fmt.Sprintf(`(?m)^Step %d of 10: `, steps+1)).MatchString(shown) {
+				steps++
+			}
+			if strings.Contains(shown, "Tutorial: ") {
+				t.Fatalf("%q was not enough:\n%s", line, shown)
+			}
+			line = next
+		}
+		if steps != 10 || !strings.Contains(seen, "That was it.") {
+			t.Errorf("%d steps; the end:\n%s", steps, s.shown())
+		}
+		patterns := []string{`1 +lock +holds`, `2 +lock +waits`, `(?m)^waiting `, `(?m)^locked /tutorial/lock `, `NodeDataChanged`}
+		if c.columns > 100 { // there is room for the notes
+			patterns = append(patterns, `lock +holds .*learning`, `lock +waits .*Ben`, `lock +holds .*Ben`)
+		}
+		for _, pattern := range patterns {
+			if !regexp.MustCompile(pattern).MatchString(seen) {
+				t.Errorf("%d columns: nothing has shown %s", c.columns, pattern)
+			}
+		}
+		s.wantModes(before)
+		s.line("ls /")
+		s.want(`^\[zookeeper\]$`)
+		s.line("getEphemerals")
+		s.want(`^\[\]$`)
+		s.line("quit")
+		s.want(`^\$$`)
+	}
+}
+
+// Lines that are something else get a hint, and nothing is lost by them; it can be shown
+// again, gone on with and ended, and begun anew beside what is there.
+func TestTutorialIsPatient(t *testing.T) {
+	t.Parallel()
+	c := openConsole(t, "--sandbox")
+	c.expect(`tutorial shows you around`)
+	c.expect(connected)
+	c.run("tutorial --end", `^no tutorial is under way; tutorial begins one\n`)
+	c.run("tutorial", `^Step 1 of 10: make a znode\n(.*\n)*    create /tutorial "hello"\n`)
+	c.run("ls /", `^\[zookeeper\]\n\nTutorial: there is no /tutorial yet\. \(tutorial --skip leaves it out\)\n\n    create /tutorial "hello"\n`)
+	c.run("gte /", `^Tutorial: there is no /tutorial yet`)
+	c.run("tutorial", `^Step 1 of 10`)
+	c.typeIn("sandbox pause\r")
+	c.expect(`^Tutorial: the sandbox does not answer`)
+	c.typeIn("sandbox resume\r")
+	c.expect(`^sandbox resumed\n`)
+	c.expect(`\(CONNECTED\) 7\] `)
+	c.run("create /tutorial", `^Created /tutorial\n\nStep 2 of 10`)
+	c.run("tutorial --skip", `^Step 3 of 10`)
+	c.run("set /tutorial x", `^Now the same once more`) // it is another line that does the same
+	c.run("set -v 1 /tutorial y", `^Tutorial: a write for version 0 is to be refused\.`)
+	c.run("set -v 0 /tutorial z", `^version No is not valid : /tutorial\n\nStep 4 of 10`)
+	for range 6 {
+		c.run("tutorial --skip", `^    \S.*\n`)
+	}
+	c.run("tutorial", `^Step 7 of 10`)
+	c.run("tutorial --skip", `^Step 8 of 10`) // Ben has the lock for himself
+	c.run("locks /tutorial/lock", `holds .*Ben deploys(.*\n)*Step 9 of 10`)
+	if got := c.run("tutorial --end", `^The tutorial has ended\.`); strings.Contains(got, "Step") {
+		t.Error(got)
+	}
+	c.run("locks /tutorial/lock", `\n`)
+	if got := c.run("ls /tutorial/lock", `^\[\]\n`); strings.Contains(got, "Tutorial") {
+		t.Error(got)
+	}
+	c.run("tutorial", `^    create /tutorial-2 "hello"\n`)
+
+	// Elsewhere it is silent, and its command tells the way back.
+	other := zktest.Sandbox(t, sandbox.Options{}).Addr()
+	c.typeIn("connect " + other + "\r")
+	c.expect(connected)
+	if got := c.run("create /tutorial-2", `^Created /tutorial-2\n`); strings.Contains(got, "Step") || strings.Contains(got, "Tutorial") {
+		t.Error(got)
+	}
+	c.run("tutorial", `^the tutorial is on the sandbox: connect 127\.0\.0\.1:\d+ goes back there\n`)
+	c.typeIn("\x04")
+	c.wantStatus(1)
+
+	c = openConsole(t, "-server", other)
+	c.expect(connected)
+	c.run("tutorial", `^the tutorial writes, so it is for a sandbox alone: quit, start zksh --sandbox, and type tutorial there\n`)
+	c.run("ls /", `^\[tutorial-2, zookeeper\]\n`)
+}

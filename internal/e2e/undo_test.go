@@ -1,0 +1,181 @@
+//go:build unix
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+func TestUndoByHand(t *testing.T) {
+	t.Parallel()
+	server, home := zktest.Sandbox(t, sandbox.Options{}).Addr(), t.TempDir()
+	c := openConsoleIn(t, home, "-q", "-server", server)
+	c.expect(connected)
+	c.run("create /app old", `^Created /app\n`)
+	c.run("create /app/x x", `^Created /app/x\n`)
+	c.run("create -e /app/e", `^Created /app/e\n`)
+	c.run("set /app new", "")
+	c.run("deleteall -y /app", "")
+	d := openConsoleIn(t, home, "-q", "-server", server) // another shell, with what the first has kept
+	d.expect(connected)
+	d.run("undo", `^undid 2: deleteall /app: 2 created\n`)
+	c.run("undo", `^undid 1: set /app: 1 changed\n`)
+	c.run("get /app", `^old\n`)
+	c.run("undo", `^there is nothing left to undo; undo -l lists what was kept\n`)
+	d.run("undo 3", `^undid 3: undo 1 /app: 1 changed\n`)
+	d.run("get /app", `^new\n`)
+
+	// What has changed since is shown, and what a transaction destroys is not kept.
+	c.run("delete /app/x", "")
+	c.run("create /app/x other", `^Created /app/x\n`)
+	c.run("undo", `^/app/x: its data \(version 0, 5 bytes\) are others than were lost \(1 bytes\)\n- other\n\+ x\nnothing was done, because 1 changed since operation 5; `)
+	c.run("begin", "")
+	c.run("delete /app/x", "") // the remark is not shown with -q
+	c.run("commit", `^Committed 1\n`)
+	c.run("undo", `^undid 5: delete /app/x: 1 created\n`)
+	for _, c := range []*console{c, d} {
+		c.typeIn("\x04")
+		c.wantStatus(0)
+	}
+	files, err := filepath.Glob(filepath.Join(home, "state/zksh/undo/*"))
+	if err != nil || len(files) != 11 {
+		t.Fatalf("%q, %v", files, err)
+	}
+	for _, file := range append(files, filepath.Dir(files[0])) {
+		if info, err := os.Stat(file); err != nil || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s: %v, %v", file, info.Mode(), err)
+		}
+	}
+}
+
+// A shell is killed while it deletes, or writes: the next one brings all back.
+func TestUndoAfterKill(t *testing.T) {
+	t.Parallel()
+	box := zktest.Sandbox(t, sandbox.Options{})
+	p := zktest.NewProxy(t, box.Addr())
+	home := t.TempDir()
+	var tree strings.Builder
+	tree.WriteString("create /app\n")
+	for i := range 30 {
+		fmt.Fprintf(&tree, "create /app/%02d\n", i)
+		for j := range 4 {
+			fmt.Fprintf(&tree, "create /app/%02d/%d data\n", i, j)
+		}
+	}
+	lines(t, box.Addr(), tree.String())
+	all := zksh(t, "-server", box.Addr(), "ls", "-R", "/app")
+	for _, line := range []string{"deleteall -y -b 20 /app", "set /app/03 other"} {
+		for _, cut := range []func(int32, int) <-chan struct{}{p.CutBeforeSkipping, p.CutAfterSkipping} {
+			c := openConsoleIn(t, home, "-q", "-server", p.Addr())
+			c.expect(connected)
+			op, skip := int32(jute.OpMulti), 3
+			if strings.HasPrefix(line, "set") {
+				op, skip = jute.OpSetData, 0
+			}
+			over := cut(op, skip)
+			c.typeIn(line + "\r")
+			<-over
+			if err := c.cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = c.cmd.Wait() // it was killed
+			c = openConsoleIn(t, home, "-q", "-server", p.Addr())
+			c.expect(connected)
+			// Its loss of the connection may have been told before the end.
+			c.run("undo -l", `\n +\d+ +\d+s  (deleteall|set) +\d+ +\d+  (maybe|-) +/app`)
+			c.run("undo", `^undid \d+: (deleteall|set) /app`)
+			c.typeIn("\x04")
+			c.wantStatus(0)
+			if got := zksh(t, "-server", box.Addr(), "ls", "-R", "/app"); got != all {
+				t.Errorf("%s: there is\n%s", line, got)
+			}
+			if got := zksh(t, "-server", box.Addr(), "get", "/app/03/2"); got != "data\n" {
+				t.Errorf("%s: %q", line, got)
+			}
+		}
+	}
+}
+
+// lines runs a script that has to succeed.
+func lines(t *testing.T, server, script string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	zksh(t, "-server", server, "-e", "-f", file)
+}
+
+// On a full disk, which a limit on files' sizes is here, nothing is destroyed unasked.
+// What there is to undo is a table that fits into a narrow window.
+func TestUndoInWindows(t *testing.T) {
+	for _, columns := range []int{60, 80} {
+		server := zktest.Sandbox(t, sandbox.Options{}).Addr()
+		s := openBash(t, columns, 24)
+		s.server = server
+		lines(t, server, "create /应用\ncreate /应用/大 "+strings.Repeat("x", 3000)+"\ncreate /应用/小 一")
+		s.line("trap '' XFSZ; ulimit -f 1")
+		s.start()
+		s.line("delete /应用/大")
+		asked := func(shown string) bool {
+			shown = bare(shown)
+			return strings.Contains(shown, bare("not all of /应用/大 can be kept for undo: write")) &&
+				strings.HasSuffix(shown, bare("1.part: file too large. Go on? [y/N]"))
+		}
+		s.until("nothing is asked", asked)
+		s.line("n")
+		s.want(`^not run$`)
+		s.line("delete /应用/大")
+		s.until("nothing is asked again", asked)
+		s.line("y")
+		s.until("it was not deleted", func(shown string) bool { return strings.HasSuffix(bare(shown), bare(s.prompt(2))) })
+		s.line("set /应用/小 二")
+		s.line("delete /应用/小")
+		s.line("clear")
+		s.line("undo -l")
+		s.want(`^ no   age  command    znodes     bytes  state   path\n +2 +\d+s  delete +1 +\d+  -       /应用/小\n +1 +\d+s  set +1 +\d+  -       /应用/小$`)
+		s.line("undo")
+		s.want(`^undid 2: delete /应用/小: 1 created$`)
+		s.line("undo")
+		s.want(`^undid 1: set /应用/小: 1 changed$`)
+		s.line("ls /应用 | cat")
+		s.want(`^\[小\]$`)
+		s.line("get /应用/小")
+		s.want(`^一$`)
+	}
+}
+
+// handFence is the README's block that is typed by hand.
+var handFence = regexp.MustCompile("(?ms)^```zksh hand\n(.*?)^```$")
+
+func TestReadmeByHand(t *testing.T) {
+	t.Parallel()
+	text := handFence.FindStringSubmatch(readFile(t, readme))[1]
+	lines := promptPattern.FindAllStringSubmatch(text, -1)
+	c := openConsole(t, "-server", zktest.Sandbox(t, sandbox.Options{}).Addr())
+	c.expect(connected)
+	for _, l := range lines {
+		c.run(l[1], "")
+	}
+	c.typeIn("\x04")
+	c.wantStatus(0)
+	_, shown, _ := strings.Cut(c.shown(), "path:null\n")
+	shown, _, _ = strings.Cut(shown, fmt.Sprintf("(CONNECTED) %d] ", len(lines)))
+	shown = shown[:strings.LastIndex(shown, "[")]
+	sizes := regexp.MustCompile(`  \d{3}  `) // with zxids and times
+	plain := func(text string) string { return steady(sizes.ReplaceAllString(text, "  N  ")) }
+	if diff := cmp.Diff(plain(text), plain(shown)); diff != "" {
+		t.Errorf("example differs (-README +zksh):\n%s", diff)
+	}
+}
