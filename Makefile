@@ -7,28 +7,47 @@ OPS        ?= 10000
 SPLITS     ?= 20
 FAILOVERS  ?= 50
 MINUTES    ?= 10
+# What cross vets besides the system at hand.
+SYSTEMS     = linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # count: what go build reads is no part of a cached result; vet: lint has done it;
-# p: the servers and terminals of more packages at a time would make each other late.
-GOTEST      = go test -race -count=1 -vet=off -p 2 -timeout 20m ./...
+# p: the servers and terminals of more packages at a time would make each other late;
+# skip: alone and scripts, below, have them; the longest begin first.
+GOTEST      = go test -race -count=1 -vet=off -p 2 -timeout 20m -skip '$(ALONE)' $(LONG) ./...
+LONG        = ./internal/e2e ./lockcmd/zklock ./internal/interop
+ALONE       = ^(TestScriptsOnSandbox|TestSmallFilesThatStandForMuch|TestLog)$$
 
 .DEFAULT_GOAL := help
-.PHONY: build run deps test soak lint bench diff kazoo split failover chaos fence fuzz docs clean help
+.PHONY: build dist dist-check run deps test alone scripts soak lint cross bench diff kazoo split failover chaos fence fuzz docs clean help
 
 build: ## build bin/zksh
 	CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/zksh .
 
-run: build ## build, and open a shell on an in-memory server, the sandbox
-	exec bin/zksh --sandbox
+dist: ## make all that is published in dist: archives, packages, image, SBOM, checksums, signed if MINISIGN_KEY_FILE names a key
+	go -C internal/dist run . -version $(VERSION)
 
-deps: ## install what the tests run against, with apt-get as root: ZooKeeper, java, tmux, kazoo, Curator
+dist-check: ## make all that twice, the second time from another folder and compiled anew, and compare each byte; minutes
+	CI=$${CI:-true} go -C internal/dist test -count=1 -timeout 0 -v . -all
+
+# The status of a shell is that of its last line: no failure of make.
+run: build ## build, and open a shell on an in-memory server, the sandbox
+	bin/zksh --sandbox || :
+
+deps: ## install what the tests run against, with apt-get as root: ZooKeeper, java, tmux, kazoo, Curator, zsh, fish, groff
 	.ci/install-zookeeper
 
 test: deps lint ## install what the tests need, lint, run all tests
 	$(GOTEST)
-	go test -count=1 -run '^TestRoundsModel' ./lockcmd/zklock # not above: with -race it takes ten times as long
-	go test -count=1 -run '^(TestWindowsAgree|TestExactAgrees|TestScriptsOnSandbox)$$' ./internal/e2e -rapid.checks 2000 -versions # nor these
+	go -C internal/dist test -count=1 .
+	@$(MAKE) --no-print-directory alone scripts
+
+# One goroutine has all the work of these: under the race detector it takes ten times as long.
+alone:
+	go test -count=1 -run '^TestRoundsModel' ./lockcmd/zklock
+	go test -count=1 -run '$(ALONE)' ./internal/dump
+scripts:
+	go test -count=1 -run '^(TestWindowsAgree|TestExactAgrees|TestScriptsOnSandbox)$$' ./internal/e2e -rapid.checks 2000 -versions
 
 soak: deps ## run all tests RUNS times while every core is kept busy; needs them green each time
 	.ci/soak $(RUNS) $(GOTEST)
@@ -38,6 +57,13 @@ lint: ## check the format, vet, staticcheck, go.mod
 	go vet ./...
 	go run $(STATICCHECK) -checks inherit,-ST1005 ./... # ST1005: zkCli's own words begin with capitals
 	go mod tidy -diff
+	cd internal/dist && go vet ./... && go run $(STATICCHECK) -checks inherit,-ST1005 ./... && go mod tidy -diff
+
+cross: ## vet all of it, the tests too, for the systems that are not at hand
+	@set -e; for system in $(SYSTEMS); do \
+		echo "go vet for $$system"; \
+		GOOS=$${system%/*} GOARCH=$${system#*/} go vet ./...; \
+	done
 
 bench: ## measure against a real server: zksh, then the sandbox and the locks
 	go run ./internal/bench
@@ -69,11 +95,11 @@ fuzz: ## run each fuzz target for FUZZTIME
 		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s "$$pkg"; \
 	done
 
-docs: ## write the README's tables, and what lockdemo shows, from the program
-	go test -run 'TestReadmeTables|TestReadmeLockdemo' ./internal/e2e -update
+docs: ## write the README's tables, what lockdemo shows, and the pictures of screens, from the program
+	go test -run 'TestReadmeTables|TestReadmeLockdemo|TestPictures' ./internal/e2e -update
 
 clean: ## remove what build made
-	rm -rf bin
+	rm -rf bin dist .dist-*
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
