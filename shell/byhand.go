@@ -111,7 +111,7 @@ func (h *byHand) readLines(ctx context.Context) {
 		text = onOneLine(text) // as the history has it
 		h.keep(text)
 		var cmd string
-		h.s.busy.Store(true)
+		h.s.lineBegins()
 		interrupted, err := h.s.attend(ctx, func(ctx context.Context) (err error) {
 			cmd, err = h.s.runLine(ctx, text)
 			return err
@@ -135,12 +135,27 @@ func (h *byHand) readLines(ctx context.Context) {
 			_, err := h.s.attend(ctx, func(ctx context.Context) error { return after(ctx, h.s.env, cmd, err) })
 			h.s.report("", err)
 		}
-		h.s.busy.Store(false)
+		h.s.lineEnds(err)
 	}
 }
 
+// lineBegins lets only the line tell of what happens to it, until lineEnds.
+func (s *Shell) lineBegins() {
+	s.eventMu.Lock()
+	defer s.eventMu.Unlock()
+	s.busy = true
+}
+
+// lineEnds is behind a line that told this error: why no server can be reached is not told again then.
+func (s *Shell) lineEnds(told error) {
+	s.eventMu.Lock()
+	defer s.eventMu.Unlock()
+	s.tellUnreached(told)
+	s.busy = false
+}
+
 // tellUnreached tells, once after each loss of the connection and at the start, why no
-// server can be reached, unless the error of a line has just told it.
+// server can be reached, unless this error has just told it. The caller holds eventMu.
 func (s *Shell) tellUnreached(told error) {
 	if why := s.cfg.Session.Unreached(); why != nil && !errors.As(told, new(*zkconn.NoServerError)) {
 		s.env.Screen.Note(why.Error() + "; it is tried again and again" + s.cfg.NoServer)

@@ -278,9 +278,11 @@ func (s *Shell) watchEvents(ctx context.Context) {
 			if err := tty.Quietly(s.showEvents); err != nil {
 				s.report("", err)
 			}
-			if !s.busy.Load() {
+			s.eventMu.Lock()
+			if !s.busy {
 				s.tellUnreached(nil)
 			}
+			s.eventMu.Unlock()
 			s.screen.refresh() // the state may be another one
 		case text := <-s.cfg.Notices:
 			s.screen.complain(text)

@@ -106,7 +106,7 @@ type Shell struct {
 	eventMu sync.Mutex   // held while events are shown: they keep their order
 	watches atomic.Int32 // an eventForm
 	lent    atomic.Bool  // by hand: a program has the terminal, and events wait
-	busy    atomic.Bool  // by hand: a line is under way
+	busy    bool         // by hand: a line is under way; under eventMu
 }
 
 // New makes a Shell.
