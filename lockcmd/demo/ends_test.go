@@ -153,20 +153,22 @@ func TestAudit(t *testing.T) {
 	for _, c := range []struct {
 		what                string
 		idle, before, after *ledger
-		pings               int
+		pings, unheard      int
 		agrees, disturbed   bool
 	}{
-		{"equal", at(10, 7), at(11, 7), at(53, 7), 0, true, false},
-		{"fewer than were sent", at(10, 7), at(11, 7), at(52, 7), 1, false, false},
-		{"fewer, with others", at(10, 9), at(11, 9), at(52, 9), 1, false, false},
-		{"more, from nowhere", at(10, 7), at(11, 7), at(54, 7), 0, true, true},
-		{"more, by a ping", at(10, 7), at(11, 7), at(54, 7), 1, true, false},
-		{"more than the ping", at(10, 7), at(11, 7), at(55, 7), 1, true, true},
-		{"more, with others", at(10, 8), at(11, 8), at(54, 8), 0, true, true},
-		{"more, as before", at(10, 7), at(15, 7), at(58, 7), 0, true, true},
-		{"not told", nil, at(15, 7), at(58, 7), 0, true, false},
+		{"equal", at(10, 7), at(11, 7), at(53, 7), 0, 0, true, false},
+		{"fewer than were sent", at(10, 7), at(11, 7), at(52, 7), 1, 0, false, false},
+		{"fewer, by one of a client that died", at(10, 7), at(11, 7), at(52, 7), 0, 1, true, false},
+		{"fewer than that", at(10, 7), at(11, 7), at(51, 7), 0, 1, false, false},
+		{"fewer, with others", at(10, 9), at(11, 9), at(52, 9), 1, 0, false, false},
+		{"more, from nowhere", at(10, 7), at(11, 7), at(54, 7), 0, 0, true, true},
+		{"more, by a ping", at(10, 7), at(11, 7), at(54, 7), 1, 0, true, false},
+		{"more than the ping", at(10, 7), at(11, 7), at(55, 7), 1, 0, true, true},
+		{"more, with others", at(10, 8), at(11, 8), at(54, 8), 0, 0, true, true},
+		{"more, as before", at(10, 7), at(15, 7), at(58, 7), 0, 0, true, true},
+		{"not told", nil, at(15, 7), at(58, 7), 0, 0, true, false},
 	} {
-		a := newAudit(41, 6, c.pings, []string{"one"}, c.idle, c.before, c.after)
+		a := newAudit(traffic{sent: 41, unheard: c.unheard}, 6, c.pings, []string{"one"}, c.idle, c.before, c.after)
 		if a.agrees() != c.agrees || a.disturbed != c.disturbed {
 			t.Errorf("%s: %+v, agrees %v", c.what, a, a.agrees())
 		}

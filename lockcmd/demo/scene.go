@@ -195,7 +195,7 @@ func (sc *scene) measure(ctx context.Context, run func()) (*result, error) {
 	if now := sc.env.Session.Info().LastContact; !now.Equal(shell.LastContact) { // it pings three times a timeout
 		pings = 1 + int(3*time.Since(begun)/shell.Timeout)
 	}
-	return sc.result(t, newAudit(after.sent-before.sent, ours, pings, servers, idle, open, end)), nil
+	return sc.result(t, newAudit(after.since(before), ours, pings, servers, idle, open, end)), nil
 }
 
 // fence asks each contender's server for something small, and returns how many have

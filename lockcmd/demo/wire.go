@@ -26,11 +26,12 @@ type traffic struct {
 	notifications int // but those of a znode that the contender itself has deleted: nobody waits for them
 	refused       int // writes that were answered with an error
 	bytes         int // both ways
+	unheard       int // frames sent that were not answered when their connection was closed: the server may have read them
 }
 
 func (t traffic) since(before traffic) traffic {
 	return traffic{t.sent - before.sent, t.came - before.came, t.requests - before.requests,
-		t.notifications - before.notifications, t.refused - before.refused, t.bytes - before.bytes}
+		t.notifications - before.notifications, t.refused - before.refused, t.bytes - before.bytes, t.unheard - before.unheard}
 }
 
 func (w *wires) read() traffic {
@@ -101,6 +102,7 @@ func (t *tap) Read(p []byte) (int, error) {
 func (t *tap) Close() error {
 	t.w.mu.Lock()
 	t.w.open -= t.open
+	t.w.now.unheard += t.open
 	t.open = 0
 	t.w.mu.Unlock()
 	return t.Conn.Close()

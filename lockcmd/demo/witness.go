@@ -51,15 +51,19 @@ type audit struct {
 // more between them than the question, others are at work. They may be as well
 // where more than ours are connected, and where neither was seen, but more has come in
 // than the shell itself may have pinged: they came and went in between.
-func newAudit(wire, ours, pings int, servers []string, idle, before, after *ledger) audit {
+// A frame of a client that died may have come in or not.
+func newAudit(ours traffic, connections, pings int, servers []string, idle, before, after *ledger) audit {
+	wire := ours.sent
 	if idle == nil || before == nil || after == nil {
 		return audit{wire: wire}
 	}
 	questions := len(servers)
 	others := before.received - idle.received - questions
-	strangers := max(before.connections, after.connections) - ours - questions
+	strangers := max(before.connections, after.connections) - connections - questions
 	a := audit{wire: wire, server: after.received - before.received - questions, told: true}
 	switch surplus := a.server - wire; {
+	case surplus < 0 && -surplus <= ours.unheard:
+		a.server = wire
 	case surplus <= 0:
 	case others > 0 || strangers > 0:
 		a.disturbed = true

@@ -31,7 +31,7 @@ func newEnsemble(t *testing.T) ensemble {
 func (e ensemble) follower(n int) int { return (e.leader + n) % len(e.servers) }
 
 // at makes an actor that knows all servers and is connected to one of them, with
-// a proxy before each.
+// a proxy before each. Until open it reaches no other: on a busy machine it may look for one.
 func (s *scene) at(e ensemble, server int) (*actor, []*zktest.Proxy) {
 	s.Helper()
 	var proxies []*zktest.Proxy
@@ -41,11 +41,15 @@ func (s *scene) at(e ensemble, server int) (*actor, []*zktest.Proxy) {
 		p.Refuse(i != server)
 		proxies, addrs = append(proxies, p), append(addrs, p.Addr())
 	}
-	a := s.actor(strings.Join(addrs, ","), usual, zklock.Options{})
-	for _, p := range proxies {
+	s.shut = append(s.shut, proxies...)
+	return s.actor(strings.Join(addrs, ","), usual, zklock.Options{}), proxies
+}
+
+// open lets all actors reach all servers.
+func (s *scene) open() {
+	for _, p := range s.shut {
 		p.Refuse(false)
 	}
-	return a, proxies
 }
 
 // The leader is killed while a lock is held, and while it is waited for: by
@@ -63,6 +67,7 @@ func TestLeaderKilled(t *testing.T) {
 	w2 := second.wait(zklock.Exclusive)
 	node := lease.Node()
 
+	s.open()
 	e.servers[e.leader].Stop()
 	holder.log.state(t, zklock.Suspended)
 	holder.after(1, zklock.Held)
@@ -90,6 +95,7 @@ func TestCreateAnswerLostAndServerChanged(t *testing.T) {
 	defer s.end()
 	a, proxies := s.at(e, e.follower(1))
 	a.give(a.take(zklock.Exclusive))
+	s.open()
 	gone := proxies[e.follower(1)]
 	cut := gone.CutAfterRequest(jute.OpCreate)
 	gone.Refuse(true)
@@ -123,6 +129,7 @@ func TestFollowerFrozen(t *testing.T) {
 	b, _ := s.at(e, e.leader)
 	lease := a.take(zklock.Exclusive)
 	w := b.wait(zklock.Exclusive)
+	s.open()
 	frozen.Pause()
 	a.log.state(t, zklock.Suspended)
 	a.after(1, zklock.Held)

@@ -73,6 +73,7 @@ type scene struct {
 	path  string
 	start []string // children that were there before
 	book  book
+	shut  []*zktest.Proxy // see open
 
 	mu    sync.Mutex
 	locks []*zklock.Lock
