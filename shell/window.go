@@ -20,6 +20,7 @@ type window struct {
 	ctx     context.Context // of the lines
 	steps   chan *step      // those begun and not told yet, oldest first
 	over    chan struct{}   // closed when the batch is not to go on
+	jobs    chan func()     // for the goroutines of lines
 	told    chan struct{}   // capacity 1: a step was
 	aside   []*step         // behind one that was throttled; the teller's
 	deaf    bool            // no more is told: nobody takes it, or it is of lines that were refused with one; the teller's
@@ -46,7 +47,7 @@ const (
 )
 
 func newWindow(ctx context.Context, b *batch) *window {
-	w := &window{b: b, ctx: ctx, over: make(chan struct{}), told: make(chan struct{}, 1), most: max(1, b.s.cfg.Window)}
+	w := &window{b: b, ctx: ctx, over: make(chan struct{}), jobs: make(chan func()), told: make(chan struct{}, 1), most: max(1, b.s.cfg.Window)}
 	if b.s.cfg.StopAtError && w.most > 1 {
 		w.most, w.exact = 1, &exact{w: w}
 	}
@@ -106,6 +107,7 @@ func (w *window) close() {
 	w.exact.flush()
 	close(w.steps)
 	w.teller.Wait()
+	close(w.jobs)
 }
 
 // takes tells whether a line of so many bytes can be under way with others.
@@ -180,11 +182,25 @@ func (w *window) start(ctx context.Context, st *step, alone bool) (sent, over <-
 	if st.gathered != nil {
 		st.gathered.Screen, st.gathered.values = st, nil
 	}
-	go func() { // ends with the command; waited for by who tells of it
+	w.work(func() { // waited for by who tells of it
 		defer close(ended)
 		st.err = run(trip.Context(ctx), st.gathered.in(&env, st.cmd, st.number, st.line, st.before), st.line)
-	}()
+	})
 	return trip.Sent, ended
+}
+
+// work does something beside all else, in a goroutine that has done so before if one is
+// free: its stack has grown then. They end with close.
+func (w *window) work(do func()) {
+	select {
+	case w.jobs <- do:
+	default:
+		go func() {
+			for ; do != nil; do = <-w.jobs {
+				do()
+			}
+		}()
+	}
 }
 
 // enter takes a place for a step. The answer to a write is small: it need not wait until

@@ -132,13 +132,16 @@ func bind[T any](ctx context.Context, l *link, root chroot, o op[T]) *Pending[T]
 	if o.err != nil {
 		c.done <- reply{err: o.err}
 	} else {
-		c.frames = o.frame(nil, root)
+		c.frames = o.frame(make([]byte, 0, usualFrame+len(o.path)), root)
 	}
 	if o.effect != nil {
 		c.effect = func(_ int, r reply) { o.affect(l, r.answer(root)) }
 	}
 	return &Pending[T]{call: c, root: root, decode: o.decode}
 }
+
+// usualFrame has room for most requests but for their path.
+const usualFrame = 96
 
 // frame appends an operation's request, but for the xid.
 func (o *op[T]) frame(b []byte, root chroot) []byte {
