@@ -83,6 +83,38 @@ func TestDeb(t *testing.T) {
 	nothingLeft(t, root)
 }
 
+// In CI, whose machine is nobody's, the package is installed on the machine itself.
+func TestDebHere(t *testing.T) {
+	if os.Getenv("CI") == "" {
+		t.Skip("a package is installed on the machine itself in CI only")
+	}
+	need(t, "dpkg")
+	asRoot(t)
+	const program = "/usr/bin/zksh"
+	if _, err := os.Lstat(program); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("%s is there already: %v", program, err)
+	}
+	dpkg := func(args ...string) string {
+		t.Helper()
+		out, err := run("", nil, "dpkg", args...)
+		if err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return string(out)
+	}
+	t.Cleanup(func() {
+		dpkg("--purge", "zksh")
+		if _, err := os.Lstat(program); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is left: %v", program, err)
+		}
+	})
+	dpkg("--install", only(t, here+".deb"))
+	if changed := dpkg("--verify", "zksh"); changed != "" {
+		t.Errorf("not as it was packed:\n%s", changed)
+	}
+	tellsVersion(t, exec.CommandContext(t.Context(), program))
+}
+
 func TestRPM(t *testing.T) {
 	need(t, "rpm")
 	root := t.TempDir()
