@@ -11,6 +11,9 @@ MINUTES    ?= 10
 SYSTEMS     = linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
+# What one clone has compiled serves the next one, too.
+export GOFLAGS := $(strip -trimpath $(GOFLAGS))
+
 # count: what go build reads is no part of a cached result; vet: lint has done it;
 # p: the servers and terminals of more packages at a time would make each other late;
 # skip: alone and scripts, below, have them; the longest begin first.
