@@ -187,8 +187,9 @@ func (d *Decoder) Stat() *zk.Stat {
 
 // ACL decodes an access control list, which is never nil.
 func (d *Decoder) ACL() []zk.ACL {
-	acl := []zk.ACL{}
-	for range d.Count(12) {
+	n := d.Count(12)
+	acl := make([]zk.ACL, 0, n)
+	for range n {
 		acl = append(acl, zk.ACL{Perms: d.Int(), Scheme: d.String(), ID: d.String()})
 	}
 	return acl

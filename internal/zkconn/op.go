@@ -7,6 +7,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zksh/zksh/internal/jute"
 )
 
@@ -24,6 +26,7 @@ type op[T any] struct {
 	// changes are what a multi holds to do the same; nil if none can.
 	changes []change
 	encode  func(e *jute.Encoder, root chroot)
+	rest    func(e *jute.Encoder) // without encode: what stands behind the path; may be nil
 	decode  func(a *answer) T
 	// effect runs in the receiving goroutine, before any later frame is looked at
 	// and with the link's lock held. It sees refusals too. It may be nil.
@@ -39,7 +42,13 @@ type answer struct {
 	root  chroot
 	parts []reply // of several
 	err   error   // of an answer that is itself a refusal, such as a multi's
+
+	acl      []zk.ACL // the latest that was read
+	aclBytes []byte   // which it was read from
 }
+
+// read goes on with another record.
+func (a *answer) read(b []byte) { *a.Decoder = *jute.NewDecoder(b) }
 
 func (a *answer) nothing() struct{} { return struct{}{} }
 
@@ -132,7 +141,9 @@ func bind[T any](ctx context.Context, l *link, root chroot, o op[T]) *Pending[T]
 	if o.err != nil {
 		c.done <- reply{err: o.err}
 	} else {
-		c.frames = o.frame(nil, root)
+		var e jute.Encoder
+		o.frame(&e, root)
+		c.frames = e.B
 	}
 	if o.effect != nil {
 		c.effect = func(_ int, r reply) { o.affect(l, r.answer(root)) }
@@ -141,12 +152,18 @@ func bind[T any](ctx context.Context, l *link, root chroot, o op[T]) *Pending[T]
 }
 
 // frame appends an operation's request, but for the xid.
-func (o *op[T]) frame(b []byte, root chroot) []byte {
-	e := jute.Encoder{B: b}
+func (o *op[T]) frame(e *jute.Encoder, root chroot) {
+	start := len(e.B)
 	e.Int(0, 0, o.code)
-	o.encode(&e, root)
-	binary.BigEndian.PutUint32(e.B[len(b):], uint32(len(e.B)-len(b)-4))
-	return e.B
+	if o.encode != nil {
+		o.encode(e, root)
+	} else {
+		e.String(root.server(o.path))
+		if o.rest != nil {
+			o.rest(e)
+		}
+	}
+	binary.BigEndian.PutUint32(e.B[start:], uint32(len(e.B)-start-4))
 }
 
 func (o *op[T]) affect(l *link, a *answer) {
