@@ -187,16 +187,15 @@ func appendStat(b []byte, st *zk.Stat) []byte {
 	if st == nil {
 		return append(b, "null"...)
 	}
-	open := byte('{')
-	for _, f := range statFields {
-		value := int64(0)
-		if f.long != nil {
-			value = *f.long(st)
-		} else {
-			value = int64(*f.int(st))
+	for i, value := range [...]int64{ // as statFields has them
+		st.Czxid, st.Mzxid, st.Ctime, st.Mtime, int64(st.Version), int64(st.Cversion), int64(st.Aversion),
+		st.EphemeralOwner, int64(st.DataLength), int64(st.NumChildren), st.Pzxid,
+	} {
+		open := byte(',')
+		if i == 0 {
+			open = '{'
 		}
-		b = strconv.AppendInt(append(append(b, open), f.mark...), value, 10)
-		open = ','
+		b = strconv.AppendInt(append(append(b, open), statFields[i].mark...), value, 10)
 	}
 	return append(b, '}')
 }

@@ -40,7 +40,7 @@ type answer struct {
 	code  Code
 	zxid  int64
 	root  chroot
-	parts []reply // of several
+	parts []piece // of several
 	err   error   // of an answer that is itself a refusal, such as a multi's
 
 	acl      []zk.ACL // the latest that was read
@@ -235,7 +235,7 @@ type call struct {
 	sent  time.Time // when it was sent
 	first int32     // its xid; those of several follow each other
 	left  int       // requests without an answer
-	parts []reply   // the answers to several; nil of one
+	parts []piece   // the answers to several; nil of one
 }
 
 // put takes the answer to the request with an xid, and tells its place. With the last
@@ -244,7 +244,7 @@ func (c *call) put(xid int32, r reply) (at int) {
 	c.left--
 	at = int((xid - c.first) & (xidBase - 1))
 	if c.parts != nil {
-		c.parts[at] = r
+		c.parts[at] = piece{r.code, r.body}
 	}
 	return at
 }
@@ -257,8 +257,14 @@ type reply struct {
 	body []byte
 	err  error
 
-	parts  []reply // of several requests; each has its own code and body
+	parts  []piece // of several requests
 	events int     // how many had come in before
+}
+
+// piece is what came back for one of several requests.
+type piece struct {
+	code Code
+	body []byte
 }
 
 func (r reply) answer(root chroot) *answer {

@@ -173,7 +173,7 @@ func multiRead[T any](code int32, paths []string, one func(*answer, error) T) op
 // Several are requests that go together and are waited for together. That costs much less
 // than one by one: they share what keeps the books of a request, and wake who waits once.
 type Several[T any] struct {
-	pending *Pending[[]reply]
+	pending *Pending[[]piece]
 	paths   []string
 	ask     func(path string) op[T]
 	slowed  bool
@@ -188,7 +188,7 @@ type Outcome[T any] struct {
 // severally sends several requests behind those made before.
 func severally[T any](p *Pipe, paths []string, ask func(path string) op[T]) *Several[T] {
 	s := &Several[T]{paths: paths, ask: ask}
-	all := op[[]reply]{path: paths[0], decode: func(a *answer) []reply { return a.parts }}
+	all := op[[]piece]{path: paths[0], decode: func(a *answer) []piece { return a.parts }}
 	size := 0
 	for _, path := range paths {
 		size += len(path) + len(p.root) + 17
@@ -205,7 +205,7 @@ func severally[T any](p *Pipe, paths []string, ask func(path string) op[T]) *Sev
 		return s
 	}
 	c := s.pending.call
-	c.frames, c.left, c.parts = frames.B, len(paths), make([]reply, len(paths))
+	c.frames, c.left, c.parts = frames.B, len(paths), make([]piece, len(paths))
 	if effects {
 		c.effect = func(at int, r reply) {
 			if o := ask(paths[at]); o.effect != nil {
@@ -243,10 +243,10 @@ func (s *Several[T]) Wait(ctx context.Context) ([]Outcome[T], error) {
 }
 
 // one reads an answer by way of a, or has the request sent again alone.
-func (s *Several[T]) one(ctx context.Context, a *answer, at int, r reply) (none T, err error) {
+func (s *Several[T]) one(ctx context.Context, a *answer, at int, r piece) (none T, err error) {
 	o := s.ask(s.paths[at])
 	if r.code == codeOK {
-		a.zxid, a.err = r.zxid, nil
+		a.err = nil
 		a.read(r.body)
 		return read(a, o.decode)
 	}
