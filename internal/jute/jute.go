@@ -178,12 +178,21 @@ func (d *Decoder) Count(size int) int {
 
 // Stat decodes what a server tells of a znode.
 func (d *Decoder) Stat() *zk.Stat {
-	return &zk.Stat{
-		Czxid: d.Long(), Mzxid: d.Long(), Ctime: d.Long(), Mtime: d.Long(),
-		Version: d.Int(), Cversion: d.Int(), Aversion: d.Int(),
-		EphemeralOwner: d.Long(), DataLength: d.Int(), NumChildren: d.Int(), Pzxid: d.Long(),
+	st := &zk.Stat{}
+	p := d.take(statLen)
+	if p == nil {
+		return st
 	}
+	long := func(at int) int64 { return int64(binary.BigEndian.Uint64(p[at:])) }
+	short := func(at int) int32 { return int32(binary.BigEndian.Uint32(p[at:])) }
+	st.Czxid, st.Mzxid, st.Ctime, st.Mtime = long(0), long(8), long(16), long(24)
+	st.Version, st.Cversion, st.Aversion = short(32), short(36), short(40)
+	st.EphemeralOwner, st.DataLength, st.NumChildren, st.Pzxid = long(44), short(52), short(56), long(60)
+	return st
 }
+
+// statLen is how many bytes a Stat has.
+const statLen = 6*8 + 5*4
 
 // ACL decodes an access control list, which is never nil.
 func (d *Decoder) ACL() []zk.ACL {

@@ -176,6 +176,7 @@ type Several[T any] struct {
 	pending *Pending[[]piece]
 	paths   []string
 	ask     func(path string) op[T]
+	decode  func(*answer) T
 	slowed  bool
 }
 
@@ -198,7 +199,7 @@ func severally[T any](p *Pipe, paths []string, ask func(path string) op[T]) *Sev
 		o := ask(path)
 		o.frame(&frames, p.root)
 		effects = effects || o.effect != nil
-		all.code, all.err = o.code, cmp.Or(all.err, o.err)
+		all.code, all.err, s.decode = o.code, cmp.Or(all.err, o.err), o.decode
 	}
 	s.pending = bind(p.ctx, p.k.l, p.root, all)
 	if all.err != nil {
@@ -244,12 +245,12 @@ func (s *Several[T]) Wait(ctx context.Context) ([]Outcome[T], error) {
 
 // one reads an answer by way of a, or has the request sent again alone.
 func (s *Several[T]) one(ctx context.Context, a *answer, at int, r piece) (none T, err error) {
-	o := s.ask(s.paths[at])
 	if r.code == codeOK {
 		a.err = nil
 		a.read(r.body)
-		return read(a, o.decode)
+		return read(a, s.decode)
 	}
+	o := s.ask(s.paths[at])
 	err = s.pending.root.refusal(r.code, o.code, o.path)
 	if r.code != Throttled {
 		return none, err

@@ -201,7 +201,7 @@ func (k *frameConn) answered(xid int32, r reply) error {
 	k.mu.Lock()
 	c := k.pending[xid]
 	delete(k.pending, xid)
-	k.heard = time.Now()
+	k.heard = k.still // when it was read, or a part of it
 	at, left := 0, 0
 	if c != nil {
 		k.answers.add(c.sent, k.heard, k.timeout)
