@@ -277,6 +277,9 @@ func Writes(op int32) bool {
 // see it alike, in PathUtils' words; its position counts UTF-16 units from 0. What
 // a path begins and ends with is the caller's to look at.
 func PathFault(path string) (at int, why string) {
+	if plain(path) {
+		return 0, ""
+	}
 	at = 1 // the leading slash
 	for name := range strings.SplitSeq(path[1:], "/") {
 		switch name {
@@ -297,6 +300,20 @@ func PathFault(path string) (at int, why string) {
 		at++
 	}
 	return 0, ""
+}
+
+// plain tells of most paths that nothing can be wrong with them: they have printable ASCII
+// alone, and no name is empty or begins with a dot.
+func plain(path string) bool {
+	var last byte
+	for i := range len(path) {
+		c := path[i]
+		if c < ' ' || c > '~' || last == '/' && (c == '/' || c == '.') {
+			return false
+		}
+		last = c
+	}
+	return last != '/'
 }
 
 // invalidChar has the ranges of PathUtils. Characters beyond the basic plane are

@@ -180,12 +180,6 @@ type Several[T any] struct {
 	slowed  bool
 }
 
-// Outcome is the answer to one of several requests, or why it was refused.
-type Outcome[T any] struct {
-	Value T
-	Err   error
-}
-
 // severally sends several requests behind those made before.
 func severally[T any](p *Pipe, paths []string, ask func(path string) op[T]) *Several[T] {
 	s := &Several[T]{paths: paths, ask: ask}
@@ -224,23 +218,26 @@ func (s *Several[T]) Ready() bool { return s.pending.Ready() }
 // Slowed is that of Pending, of any of them.
 func (s *Several[T]) Slowed() bool { return s.slowed }
 
-// Wait returns the answers to all. When ctx ends first, it tells whether they had been
-// sent. What the server has no time for is sent again.
-func (s *Several[T]) Wait(ctx context.Context) ([]Outcome[T], error) {
+// Len is how many there are.
+func (s *Several[T]) Len() int { return len(s.paths) }
+
+// Each waits for the answers to all, and has take note each in its turn, or why it was
+// refused. When ctx ends first, it tells whether they had been sent. What the server has
+// no time for is sent again.
+func (s *Several[T]) Each(ctx context.Context, take func(v T, refusal error)) error {
 	replies, err := s.pending.Wait(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	out := make([]Outcome[T], len(replies))
 	a := reply{}.answer(s.pending.root)
 	for i, r := range replies {
 		v, err := s.one(ctx, a, i, r)
 		if err != nil && !errors.As(err, new(*Error)) {
-			return nil, err
+			return err
 		}
-		out[i] = Outcome[T]{v, err}
+		take(v, err)
 	}
-	return out, nil
+	return nil
 }
 
 // one reads an answer by way of a, or has the request sent again alone.

@@ -186,16 +186,16 @@ func (g *group[T]) Slowed() bool { return g.reply.Slowed() }
 // Wait is part of Answer. The Stats of znodes that may not be listed come in a second
 // flight.
 func (g *group[T]) Wait(ctx context.Context) ([]Entry, error) {
-	got, err := g.reply.Wait(ctx)
+	entries := make([]Entry, 0, g.reply.Len())
+	var shut []int
+	err := g.reply.Each(ctx, func(v T, refusal error) {
+		if g.stat && errors.Is(refusal, zkconn.NoAuth) {
+			shut = append(shut, len(entries))
+		}
+		entries = append(entries, g.entry(v, refusal))
+	})
 	if err != nil {
 		return nil, err
-	}
-	entries := make([]Entry, len(got))
-	var shut []int
-	for i, o := range got {
-		if entries[i] = g.entry(o.Value, o.Err); g.stat && errors.Is(o.Err, zkconn.NoAuth) {
-			shut = append(shut, i)
-		}
 	}
 	if shut == nil {
 		return entries, nil
