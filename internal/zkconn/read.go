@@ -102,9 +102,11 @@ func (a *answer) accessList() []zk.ACL {
 		a.read(b[len(a.aclBytes):])
 		return a.acl
 	}
-	a.acl = a.ACL()
-	a.aclBytes = b[:len(b)-len(a.Rest())]
-	return a.acl
+	acl := a.ACL()
+	if a.Err() == nil {
+		a.acl, a.aclBytes = acl, b[:len(b)-len(a.Rest())]
+	}
+	return acl
 }
 
 func getACL(path string) op[Access] {
