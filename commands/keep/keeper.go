@@ -163,11 +163,16 @@ func (g *keeping) without(ctx context.Context, why error) error {
 }
 
 // write writes what is to be destroyed as a dump.
-func (g *keeping) write(ctx context.Context, server string) error {
+func (g *keeping) write(ctx context.Context, server string) (err error) {
 	w, err := dump.NewWriter(g.draft, dump.Lines, dump.Header{Root: g.Path, Server: server, Time: g.entry.Time})
 	if err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil { // nothing is written to the draft any more
+			err = errors.Join(err, w.Abort())
+		}
+	}()
 	var end dump.Trailer
 	left := "" // what begins with it is left out
 	for z, err := range g.read(ctx) {

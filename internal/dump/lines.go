@@ -187,16 +187,15 @@ func appendStat(b []byte, st *zk.Stat) []byte {
 	if st == nil {
 		return append(b, "null"...)
 	}
-	open := byte('{')
-	for _, f := range statFields {
-		value := int64(0)
-		if f.long != nil {
-			value = *f.long(st)
-		} else {
-			value = int64(*f.int(st))
+	for i, value := range [...]int64{ // as statFields has them
+		st.Czxid, st.Mzxid, st.Ctime, st.Mtime, int64(st.Version), int64(st.Cversion), int64(st.Aversion),
+		st.EphemeralOwner, int64(st.DataLength), int64(st.NumChildren), st.Pzxid,
+	} {
+		open := byte(',')
+		if i == 0 {
+			open = '{'
 		}
-		b = strconv.AppendInt(append(append(b, open), f.mark...), value, 10)
-		open = ','
+		b = strconv.AppendInt(append(append(b, open), statFields[i].mark...), value, 10)
 	}
 	return append(b, '}')
 }
@@ -215,25 +214,26 @@ func appendNumber(b []byte, first bool, name string, value int64) []byte {
 func appendString(b []byte, s string) []byte {
 	const digits = "0123456789abcdef"
 	b = append(b, '"')
+	plain := 0 // where what is written as it is begins
 	for i := 0; i < len(s); {
-		c := s[i]
-		if c < utf8.RuneSelf {
-			switch {
-			case c == '"' || c == '\\':
-				b = append(b, '\\', c)
-			case c < ' ' || c == 0x7f:
-				b = append(b, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
-			default:
-				b = append(b, c)
-			}
+		c, size := s[i], 1
+		switch {
+		case c >= utf8.RuneSelf:
+			var r rune
+			r, size = utf8.DecodeRuneInString(s[i:])
+			b = utf8.AppendRune(append(b, s[plain:i]...), r)
+		case c == '"' || c == '\\':
+			b = append(append(b, s[plain:i]...), '\\', c)
+		case c < ' ' || c == 0x7f:
+			b = append(append(b, s[plain:i]...), '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
+		default:
 			i++
 			continue
 		}
-		r, size := utf8.DecodeRuneInString(s[i:])
-		b = utf8.AppendRune(b, r)
 		i += size
+		plain = i
 	}
-	return append(b, '"')
+	return append(append(b, s[plain:]...), '"')
 }
 
 // readLines reads our own form. There may be several dumps behind each other, as --undo

@@ -13,13 +13,26 @@ import (
 	"github.com/zksh/zksh/internal/userfile"
 )
 
-// Writer writes a tree in one form.
+// Writer writes a tree in one form. What it takes is encoded and written behind the
+// caller's back, by a goroutine that Close or Abort waits for: one of them ends each Writer.
 type Writer struct {
-	enc   encoder
-	out   *bufio.Writer
-	close func() error // puts what was written where it belongs
-	abort func() error // removes it
+	enc    encoder
+	out    *bufio.Writer
+	close  func() error // puts what was written where it belongs
+	abort  func() error // removes it
+	taken  []*Znode     // not handed over yet
+	size   int          // of their data
+	behind chan []*Znode
+	ended  chan struct{} // closed when the goroutine has ended
+	err    error         // why it ended early; good once ended is closed
 }
+
+// Bounds of what is handed over together, and how often that may be ahead.
+const (
+	takenZnodes  = 64
+	takenBytes   = 128 << 10 // of data
+	takenBatches = 2
+)
 
 // encoder is the writing half of a form.
 type encoder interface {
@@ -93,12 +106,65 @@ func Create(name string, form Form, h Header) (*Writer, error) {
 	return d, nil
 }
 
-// Write takes a znode, after the one above it.
-func (d *Writer) Write(z *Znode) error { return d.enc.znode(z) }
+// Write takes a znode, after the one above it, which is not to be changed any more. An
+// error may be about one before.
+func (d *Writer) Write(z *Znode) error {
+	d.taken = append(d.taken, z)
+	if d.size += len(z.Data); len(d.taken) < takenZnodes && d.size < takenBytes {
+		return nil
+	}
+	if d.behind == nil {
+		d.behind, d.ended = make(chan []*Znode, takenBatches), make(chan struct{})
+		go d.follow() // ends with join, or at the first error
+	}
+	taken := d.taken
+	d.taken, d.size = make([]*Znode, 0, takenZnodes), 0
+	select {
+	case d.behind <- taken:
+		return nil
+	case <-d.ended:
+		return d.err
+	}
+}
+
+// follow encodes what is handed over.
+func (d *Writer) follow() {
+	defer close(d.ended)
+	for taken := range d.behind {
+		if d.err = d.encode(taken); d.err != nil {
+			return
+		}
+	}
+}
+
+func (d *Writer) encode(taken []*Znode) error {
+	for _, z := range taken {
+		if err := d.enc.znode(z); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// join waits for what was handed over.
+func (d *Writer) join() error {
+	if d.behind != nil {
+		close(d.behind)
+		<-d.ended
+		d.behind = nil
+	}
+	return d.err
+}
 
 // Close ends the dump; only now it is one.
 func (d *Writer) Close(t Trailer) error {
-	err := d.enc.end(t)
+	err := d.join()
+	if err == nil {
+		err = d.encode(d.taken)
+	}
+	if err == nil {
+		err = d.enc.end(t)
+	}
 	if err == nil {
 		err = d.out.Flush()
 	}
@@ -108,5 +174,9 @@ func (d *Writer) Close(t Trailer) error {
 	return d.close()
 }
 
-// Abort ends the writing of a file, of which nothing stays.
-func (d *Writer) Abort() error { return d.abort() }
+// Abort ends the writing of a file, of which nothing stays. Why it could not be written
+// has been told.
+func (d *Writer) Abort() error {
+	_ = d.join()
+	return d.abort()
+}

@@ -178,17 +178,27 @@ func (d *Decoder) Count(size int) int {
 
 // Stat decodes what a server tells of a znode.
 func (d *Decoder) Stat() *zk.Stat {
-	return &zk.Stat{
-		Czxid: d.Long(), Mzxid: d.Long(), Ctime: d.Long(), Mtime: d.Long(),
-		Version: d.Int(), Cversion: d.Int(), Aversion: d.Int(),
-		EphemeralOwner: d.Long(), DataLength: d.Int(), NumChildren: d.Int(), Pzxid: d.Long(),
+	st := &zk.Stat{}
+	p := d.take(statLen)
+	if p == nil {
+		return st
 	}
+	long := func(at int) int64 { return int64(binary.BigEndian.Uint64(p[at:])) }
+	short := func(at int) int32 { return int32(binary.BigEndian.Uint32(p[at:])) }
+	st.Czxid, st.Mzxid, st.Ctime, st.Mtime = long(0), long(8), long(16), long(24)
+	st.Version, st.Cversion, st.Aversion = short(32), short(36), short(40)
+	st.EphemeralOwner, st.DataLength, st.NumChildren, st.Pzxid = long(44), short(52), short(56), long(60)
+	return st
 }
+
+// statLen is how many bytes a Stat has.
+const statLen = 6*8 + 5*4
 
 // ACL decodes an access control list, which is never nil.
 func (d *Decoder) ACL() []zk.ACL {
-	acl := []zk.ACL{}
-	for range d.Count(12) {
+	n := d.Count(12)
+	acl := make([]zk.ACL, 0, n)
+	for range n {
 		acl = append(acl, zk.ACL{Perms: d.Int(), Scheme: d.String(), ID: d.String()})
 	}
 	return acl
@@ -267,6 +277,9 @@ func Writes(op int32) bool {
 // see it alike, in PathUtils' words; its position counts UTF-16 units from 0. What
 // a path begins and ends with is the caller's to look at.
 func PathFault(path string) (at int, why string) {
+	if plain(path) {
+		return 0, ""
+	}
 	at = 1 // the leading slash
 	for name := range strings.SplitSeq(path[1:], "/") {
 		switch name {
@@ -287,6 +300,20 @@ func PathFault(path string) (at int, why string) {
 		at++
 	}
 	return 0, ""
+}
+
+// plain tells of most paths that nothing can be wrong with them: they have printable ASCII
+// alone, and no name is empty or begins with a dot.
+func plain(path string) bool {
+	var last byte
+	for i := range len(path) {
+		c := path[i]
+		if c < ' ' || c > '~' || last == '/' && (c == '/' || c == '.') {
+			return false
+		}
+		last = c
+	}
+	return last != '/'
 }
 
 // invalidChar has the ranges of PathUtils. Characters beyond the basic plane are

@@ -85,8 +85,7 @@ func writeError(e *jute.Encoder, err code) {
 // read is one operation of a multiRead, or of a request of its own.
 type read struct {
 	op    int32
-	path  string
-	null  bool
+	path  []byte // part of the request; nil if that has a null
 	watch bool
 }
 
@@ -94,12 +93,12 @@ type read struct {
 // error. Where the real one stumbles half way, it sends what it has so far
 // along with the error, and so does this.
 func (s *Server) multiRead(c *conn, d *jute.Decoder, e *jute.Encoder) code {
-	reads, ok := readMultiRead(d)
-	if !ok {
+	whole := *d
+	if !validMultiRead(&whole) {
 		return codeMarshalling
 	}
 	err := codeOK
-	for _, r := range reads {
+	for r, more, _ := nextRead(d); more; r, more, _ = nextRead(d) {
 		mark := len(e.B)
 		e.MultiHeader(r.op, false, 0)
 		switch {
@@ -123,29 +122,36 @@ func (s *Server) multiRead(c *conn, d *jute.Decoder, e *jute.Encoder) code {
 	return err
 }
 
-// readMultiRead takes the operations off a multiRead. Writes can be read too,
-// as long as all are, though none will be carried out.
-func readMultiRead(d *jute.Decoder) ([]read, bool) {
-	var list []read
-	for {
-		typ, done := d.MultiHeader()
-		if d.Err() != nil || done {
-			return list, d.Err() == nil
+// validMultiRead looks at all operations of a multiRead. Writes can be read too, as long
+// as all are, though none will be carried out.
+func validMultiRead(d *jute.Decoder) bool {
+	first, more, ok := nextRead(d)
+	for r := first; more; r, more, ok = nextRead(d) {
+		if (r.op == opError) != (first.op == opError) {
+			return false
 		}
-		r := read{op: typ}
-		switch {
-		case typ == jute.OpGetData || typ == jute.OpGetChildren:
-			r.path, r.null = nullString(d)
-			d.Bool() // the watch flag, which the real one passes over
-		case multiWrite(typ):
-			readWrite(d, typ)
-			r.op = opError
-		default:
-			return nil, false
-		}
-		if d.Err() != nil || len(list) > 0 && (r.op == opError) != (list[0].op == opError) {
-			return nil, false
-		}
-		list = append(list, r)
 	}
+	return ok
+}
+
+// nextRead takes the next operation off a multiRead. There is no more behind one that
+// is not ok.
+func nextRead(d *jute.Decoder) (r read, more, ok bool) {
+	typ, done := d.MultiHeader()
+	if d.Err() != nil || done {
+		return r, false, d.Err() == nil
+	}
+	r.op = typ
+	switch {
+	case typ == jute.OpGetData || typ == jute.OpGetChildren:
+		r.path = d.Buffer()
+		d.Bool() // the watch flag, which the real one passes over
+	case multiWrite(typ):
+		readWrite(d, typ)
+		r.op = opError
+	default:
+		return r, false, false
+	}
+	ok = d.Err() == nil
+	return r, ok, ok
 }

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"bytes"
 	"strings"
 
 	"github.com/zksh/zksh/internal/jute"
@@ -26,8 +27,9 @@ func (s *Server) handle(c *conn, b []byte) verdict {
 	if c.sess.conn != c {
 		return cut // the session has moved to another connection
 	}
+	now := s.now()
 	if op != jute.OpAuth && op != jute.OpSASL { // which are no sign of life
-		s.touch(c.sess)
+		s.touch(c.sess, now)
 	}
 	s.stats.request(c, op, xid, len(b)+4)
 	if s.opt.EnforceAuth && !c.authed && op != jute.OpAuth && op != jute.OpSASL {
@@ -36,7 +38,7 @@ func (s *Server) handle(c *conn, b []byte) verdict {
 	}
 	reply, v := s.reply(c, xid, op, d)
 	if reply != nil {
-		s.stats.reply(c, len(reply)-4, s.zxid, s.now())
+		s.stats.reply(c, len(reply)-4, s.zxid, now)
 		c.send(reply)
 	}
 	return v
@@ -201,7 +203,7 @@ func (s *Server) auth(c *conn, xid int32, d *jute.Decoder) ([]byte, verdict) {
 // readPath takes the path and the watch flag that most reads consist of.
 func readPath(d *jute.Decoder, op int32) read {
 	r := read{op: op}
-	r.path, r.null = nullString(d)
+	r.path = d.Buffer()
 	if op != jute.OpGetACL && op != jute.OpGetAllChildrenNumber {
 		r.watch = d.Bool()
 	}
@@ -218,9 +220,9 @@ func (s *Server) answer(c *conn, r read, e *jute.Encoder) code {
 	if r.op == jute.OpGetACL {
 		perm |= permAdmin
 	}
-	n := s.tree.nodes[r.path]
+	n := s.tree.nodes[string(r.path)]
 	switch {
-	case r.null:
+	case r.path == nil:
 		return codeMarshalling
 	case n == nil:
 		return codeNoNode
@@ -236,7 +238,7 @@ func (s *Server) answer(c *conn, r read, e *jute.Encoder) code {
 	case jute.OpGetACL:
 		writeACL(e, n.acl.shown(c.ids))
 	case jute.OpGetAllChildrenNumber:
-		e.Int(s.tree.descendants(r.path))
+		e.Int(s.tree.descendants(string(r.path)))
 	}
 	if r.op != jute.OpGetChildren && r.op != jute.OpGetAllChildrenNumber {
 		n.encodeStat(e)
@@ -251,19 +253,19 @@ func (s *Server) watch(c *conn, r read) {
 		table = childWatches
 	}
 	if r.watch {
-		s.tree.watch(table, r.path, c, watchOnce)
+		s.tree.watch(table, string(r.path), c, watchOnce)
 	}
 }
 
 // exists is the one read that may watch a node that is not there.
 func (s *Server) exists(c *conn, r read, e *jute.Encoder) code {
 	switch {
-	case r.null:
+	case r.path == nil:
 		return codeMarshalling
-	case strings.Contains(r.path, "\x00"):
+	case bytes.IndexByte(r.path, 0) >= 0:
 		return codeBadArguments
 	}
-	n := s.tree.nodes[r.path]
+	n := s.tree.nodes[string(r.path)]
 	if n != nil && s.opt.As.has(guardedExists) && !allowed(n.acl.entries, permRead, c.ids) {
 		return codeNoAuth
 	}

@@ -48,7 +48,7 @@ func (s *Server) connect(c *conn, b []byte) verdict {
 	if ok {
 		answer = c.sess
 		answer.conn, answer.timeout = c, keep
-		s.touch(answer)
+		s.touch(answer, s.now())
 		s.wake(answer.deadline)
 	}
 	e := &jute.Encoder{B: make([]byte, 4, 64)}
@@ -94,8 +94,8 @@ func (s *Server) reopen(sid int64, passwd []byte) (*session, bool) {
 
 // touch puts a session's end off. Expiry goes by whole ticks: a session ends
 // between its timeout and one tick more after the last sign of life.
-func (s *Server) touch(n *session) {
-	ends := s.now().Sub(s.started) + n.timeout
+func (s *Server) touch(n *session, now time.Time) {
+	ends := now.Sub(s.started) + n.timeout
 	n.deadline = s.started.Add((ends/s.opt.Tick + 1) * s.opt.Tick)
 }
 

@@ -118,7 +118,7 @@ func (c Client) WhoAmI(ctx context.Context) ([]Identity, error) {
 func (c Client) Zxid(ctx context.Context) (int64, error) {
 	c.absolute = true
 	o := exists("/", nil)
-	return do(ctx, c, op[int64]{code: o.code, path: o.path, encode: o.encode, decode: func(a *answer) int64 { return a.zxid }})
+	return do(ctx, c, op[int64]{code: o.code, path: o.path, rest: o.rest, decode: func(a *answer) int64 { return a.zxid }})
 }
 
 // Multi carries out all of these changes or none. A refusal is that of the first that

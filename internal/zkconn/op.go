@@ -7,6 +7,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zksh/zksh/internal/jute"
 )
 
@@ -24,6 +26,7 @@ type op[T any] struct {
 	// changes are what a multi holds to do the same; nil if none can.
 	changes []change
 	encode  func(e *jute.Encoder, root chroot)
+	rest    func(e *jute.Encoder) // without encode: what stands behind the path; may be nil
 	decode  func(a *answer) T
 	// effect runs in the receiving goroutine, before any later frame is looked at
 	// and with the link's lock held. It sees refusals too. It may be nil.
@@ -37,9 +40,15 @@ type answer struct {
 	code  Code
 	zxid  int64
 	root  chroot
-	parts []reply // of several
+	parts []piece // of several
 	err   error   // of an answer that is itself a refusal, such as a multi's
+
+	acl      []zk.ACL // the latest that was read
+	aclBytes []byte   // which it was read from
 }
+
+// read goes on with another record.
+func (a *answer) read(b []byte) { *a.Decoder = *jute.NewDecoder(b) }
 
 func (a *answer) nothing() struct{} { return struct{}{} }
 
@@ -132,7 +141,9 @@ func bind[T any](ctx context.Context, l *link, root chroot, o op[T]) *Pending[T]
 	if o.err != nil {
 		c.done <- reply{err: o.err}
 	} else {
-		c.frames = o.frame(make([]byte, 0, usualFrame+len(o.path)), root)
+		e := jute.Encoder{B: make([]byte, 0, usualFrame+len(o.path))}
+		o.frame(&e, root)
+		c.frames = e.B
 	}
 	if o.effect != nil {
 		c.effect = func(_ int, r reply) { o.affect(l, r.answer(root)) }
@@ -144,12 +155,18 @@ func bind[T any](ctx context.Context, l *link, root chroot, o op[T]) *Pending[T]
 const usualFrame = 96
 
 // frame appends an operation's request, but for the xid.
-func (o *op[T]) frame(b []byte, root chroot) []byte {
-	e := jute.Encoder{B: b}
+func (o *op[T]) frame(e *jute.Encoder, root chroot) {
+	start := len(e.B)
 	e.Int(0, 0, o.code)
-	o.encode(&e, root)
-	binary.BigEndian.PutUint32(e.B[len(b):], uint32(len(e.B)-len(b)-4))
-	return e.B
+	if o.encode != nil {
+		o.encode(e, root)
+	} else {
+		e.String(root.server(o.path))
+		if o.rest != nil {
+			o.rest(e)
+		}
+	}
+	binary.BigEndian.PutUint32(e.B[start:], uint32(len(e.B)-start-4))
 }
 
 func (o *op[T]) affect(l *link, a *answer) {
@@ -221,7 +238,7 @@ type call struct {
 	sent  time.Time // when it was sent
 	first int32     // its xid; those of several follow each other
 	left  int       // requests without an answer
-	parts []reply   // the answers to several; nil of one
+	parts []piece   // the answers to several; nil of one
 }
 
 // put takes the answer to the request with an xid, and tells its place. With the last
@@ -230,7 +247,7 @@ func (c *call) put(xid int32, r reply) (at int) {
 	c.left--
 	at = int((xid - c.first) & (xidBase - 1))
 	if c.parts != nil {
-		c.parts[at] = r
+		c.parts[at] = piece{r.code, r.body}
 	}
 	return at
 }
@@ -243,8 +260,14 @@ type reply struct {
 	body []byte
 	err  error
 
-	parts  []reply // of several requests; each has its own code and body
+	parts  []piece // of several requests
 	events int     // how many had come in before
+}
+
+// piece is what came back for one of several requests.
+type piece struct {
+	code Code
+	body []byte
 }
 
 func (r reply) answer(root chroot) *answer {

@@ -1,9 +1,11 @@
 package zkconn
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
 
@@ -37,15 +39,7 @@ type Reading struct {
 // asking is an operation whose request is a path and what stands behind it, which may
 // be nil.
 func asking[T any](code int32, path string, decode func(*answer) T, rest func(*jute.Encoder)) op[T] {
-	return op[T]{
-		code: code, path: path, err: ValidatePath(path, false), decode: decode,
-		encode: func(e *jute.Encoder, root chroot) {
-			e.String(root.server(path))
-			if rest != nil {
-				rest(e)
-			}
-		},
-	}
+	return op[T]{code: code, path: path, err: ValidatePath(path, false), decode: decode, rest: rest}
 }
 
 func watched(e *jute.Encoder)   { e.Bool(true) }
@@ -94,15 +88,30 @@ func list(path string, w watcher) op[Listed] {
 	})
 }
 
-// Access is a znode's access control list and its Stat.
+// Access is a znode's access control list, which is not to be changed, and its Stat.
 type Access struct {
 	ACL  []zk.ACL
 	Stat *zk.Stat
 }
 
+// accessList is that of the answer. Answers that are read one after the other share equal
+// lists: nearly all znodes of a tree have one of a few.
+func (a *answer) accessList() []zk.ACL {
+	b := a.Rest()
+	if a.acl != nil && bytes.HasPrefix(b, a.aclBytes) {
+		a.read(b[len(a.aclBytes):])
+		return a.acl
+	}
+	acl := a.ACL()
+	if a.Err() == nil {
+		a.acl, a.aclBytes = acl, b[:len(b)-len(a.Rest())]
+	}
+	return acl
+}
+
 func getACL(path string) op[Access] {
 	return asking(jute.OpGetACL, path, func(a *answer) Access {
-		return Access{a.ACL(), a.Stat()}
+		return Access{a.accessList(), a.Stat()}
 	}, nil)
 }
 
@@ -137,6 +146,11 @@ func multiRead[T any](code int32, paths []string, one func(*answer, error) T) op
 	return op[[]T]{
 		code: jute.OpMultiRead, path: paths[0],
 		encode: func(e *jute.Encoder, root chroot) {
+			size := 0
+			for _, path := range paths {
+				size += len(path) + len(root) + 14
+			}
+			e.B = slices.Grow(e.B, size+9)
 			for _, path := range paths {
 				e.MultiHeader(code, false, -1)
 				e.String(root.server(path))
@@ -161,38 +175,39 @@ func multiRead[T any](code int32, paths []string, one func(*answer, error) T) op
 // Several are requests that go together and are waited for together. That costs much less
 // than one by one: they share what keeps the books of a request, and wake who waits once.
 type Several[T any] struct {
-	pending *Pending[[]reply]
-	ops     []op[T]
+	pending *Pending[[]piece]
+	paths   []string
+	ask     func(path string) op[T]
+	decode  func(*answer) T
 	slowed  bool
-}
-
-// Outcome is the answer to one of several requests, or why it was refused.
-type Outcome[T any] struct {
-	Value T
-	Err   error
 }
 
 // severally sends several requests behind those made before.
 func severally[T any](p *Pipe, paths []string, ask func(path string) op[T]) *Several[T] {
-	s := &Several[T]{ops: make([]op[T], len(paths))}
-	all := op[[]reply]{path: paths[0], decode: func(a *answer) []reply { return a.parts }}
-	for i, path := range paths {
-		s.ops[i] = ask(path)
-		all.code, all.err = s.ops[i].code, cmp.Or(all.err, s.ops[i].err)
+	s := &Several[T]{paths: paths, ask: ask}
+	all := op[[]piece]{path: paths[0], decode: func(a *answer) []piece { return a.parts }}
+	size := 0
+	for _, path := range paths {
+		size += len(path) + len(p.root) + 17
 	}
-	all.encode = func(*jute.Encoder, chroot) {}
+	frames, effects := jute.Encoder{B: make([]byte, 0, size)}, false
+	for _, path := range paths {
+		o := ask(path)
+		o.frame(&frames, p.root)
+		effects = effects || o.effect != nil
+		all.code, all.err, s.decode = o.code, cmp.Or(all.err, o.err), o.decode
+	}
 	s.pending = bind(p.ctx, p.k.l, p.root, all)
 	if all.err != nil {
 		return s
 	}
 	c := s.pending.call
-	c.frames, c.left, c.parts = nil, len(paths), make([]reply, len(paths))
-	for i := range s.ops {
-		c.frames = s.ops[i].frame(c.frames, p.root)
-	}
-	c.effect = func(at int, r reply) {
-		if o := &s.ops[at]; o.effect != nil {
-			o.affect(p.k.l, r.answer(p.root))
+	c.frames, c.left, c.parts = frames.B, len(paths), make([]piece, len(paths))
+	if effects {
+		c.effect = func(at int, r reply) {
+			if o := ask(paths[at]); o.effect != nil {
+				o.affect(p.k.l, r.answer(p.root))
+			}
 		}
 	}
 	p.k.send(c)
@@ -205,36 +220,43 @@ func (s *Several[T]) Ready() bool { return s.pending.Ready() }
 // Slowed is that of Pending, of any of them.
 func (s *Several[T]) Slowed() bool { return s.slowed }
 
-// Wait returns the answers to all. When ctx ends first, it tells whether they had been
-// sent. What the server has no time for is sent again.
-func (s *Several[T]) Wait(ctx context.Context) ([]Outcome[T], error) {
+// Len is how many there are.
+func (s *Several[T]) Len() int { return len(s.paths) }
+
+// Each waits for the answers to all, and has take note each in its turn, or why it was
+// refused. When ctx ends first, it tells whether they had been sent. What the server has
+// no time for is sent again.
+func (s *Several[T]) Each(ctx context.Context, take func(v T, refusal error)) error {
 	replies, err := s.pending.Wait(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	out := make([]Outcome[T], len(replies))
+	a := reply{}.answer(s.pending.root)
 	for i, r := range replies {
-		v, err := s.one(ctx, &s.ops[i], r)
+		v, err := s.one(ctx, a, i, r)
 		if err != nil && !errors.As(err, new(*Error)) {
-			return nil, err
+			return err
 		}
-		out[i] = Outcome[T]{v, err}
+		take(v, err)
 	}
-	return out, nil
+	return nil
 }
 
-// one reads an answer, or has the request sent again alone.
-func (s *Several[T]) one(ctx context.Context, o *op[T], r reply) (none T, err error) {
+// one reads an answer by way of a, or has the request sent again alone.
+func (s *Several[T]) one(ctx context.Context, a *answer, at int, r piece) (none T, err error) {
 	if r.code == codeOK {
-		return read(r.answer(s.pending.root), o.decode)
+		a.err = nil
+		a.read(r.body)
+		return read(a, s.decode)
 	}
+	o := s.ask(s.paths[at])
 	err = s.pending.root.refusal(r.code, o.code, o.path)
 	if r.code != Throttled {
 		return none, err
 	}
 	c := s.pending.call
 	alone := &Pending[T]{call: c, root: s.pending.root, decode: o.decode}
-	alone.renew = func() *call { return bind(c.ctx, c.k.l, s.pending.root, *o).call }
+	alone.renew = func() *call { return bind(c.ctx, c.k.l, s.pending.root, o).call }
 	s.slowed = true
 	return alone.again(ctx, none, err)
 }

@@ -74,13 +74,23 @@ func (k *frameConn) handshakeCause(err error) error {
 	return plainCause(err)
 }
 
+// cutShort is what io.ReadFull says of a length that ends after some of its bytes.
+func cutShort(err error, some int) error {
+	if some > 0 && errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
 // frame reads one frame and returns what of it is meant for the library: all of
 // it with its length, or nothing.
 func (k *frameConn) frame() ([]byte, error) {
-	var head [4]byte
-	if _, err := io.ReadFull(k.r, head[:]); err != nil {
-		return nil, err
+	peeked, err := k.r.Peek(4)
+	if err != nil {
+		return nil, cutShort(err, len(peeked))
 	}
+	head := [4]byte(peeked)
+	k.r.Discard(4) // which are there
 	n := int64(binary.BigEndian.Uint32(head[:]))
 	limit := int64(maxFrame)
 	if !k.live {
@@ -191,7 +201,7 @@ func (k *frameConn) answered(xid int32, r reply) error {
 	k.mu.Lock()
 	c := k.pending[xid]
 	delete(k.pending, xid)
-	k.heard = time.Now()
+	k.heard = k.still // when it was read, or a part of it
 	at, left := 0, 0
 	if c != nil {
 		k.answers.add(c.sent, k.heard, k.timeout)

@@ -3,6 +3,8 @@ package zkconn
 import (
 	"errors"
 	"testing"
+
+	"github.com/go-zookeeper/zk"
 )
 
 // Each answer is for its own request, in whatever order they come; and those to a part of
@@ -35,19 +37,21 @@ func TestSeveral(t *testing.T) {
 			t.Fatal(err)
 		}
 		paths := []string{"/a", "/b", "/c"}
-		got, err := p.EachExists(paths).Wait(limited(t))
-		if err != nil || len(got) != 3 {
+		var got []error
+		note := func(_ *zk.Stat, refusal error) { got = append(got, refusal) }
+		if err := p.EachExists(paths).Each(limited(t), note); err != nil || len(got) != 3 {
 			t.Fatalf("%v, %v", got, err)
 		}
-		for i, o := range got {
-			if e, ok := errors.AsType[*Error](o.Err); !ok || e.Code != codes[i] || e.Path != paths[i] {
-				t.Errorf("%s: %v", paths[i], o.Err)
+		for i, refusal := range got {
+			if e, ok := errors.AsType[*Error](refusal); !ok || e.Code != codes[i] || e.Path != paths[i] {
+				t.Errorf("%s: %v", paths[i], refusal)
 			}
 		}
-		if got, err := p.EachExists(paths).Wait(limited(t)); !errors.As(err, new(*LostError)) {
+		got = nil
+		if err := p.EachExists(paths).Each(limited(t), note); !errors.As(err, new(*LostError)) || got != nil {
 			t.Errorf("%v, %v", got, err)
 		}
-		if got, err := p.EachExists([]string{"/a", "no path"}).Wait(limited(t)); err == nil {
+		if err := p.EachExists([]string{"/a", "no path"}).Each(limited(t), note); err == nil || got != nil {
 			t.Errorf("a path without a slash: %v", got)
 		}
 	})

@@ -23,6 +23,9 @@ import (
 // request was sent, and in which session.
 const xidBase = 0x40000000
 
+// keptFrames is how large a buffer is kept for what is sent next.
+const keptFrames = 256 << 10
+
 // frameConn is one TCP connection to one server. The library owns it: it reads,
 // writes its own frames, and closes it. Requests of ours are queued by send and
 // written by a goroutine that lives while there are any, so that a socket which
@@ -45,6 +48,7 @@ type frameConn struct {
 	wmu     sync.Mutex // one writer at a time; taken before mu
 	greeted bool       // the library has written its connect request
 	asked   time.Time  // when the connect request was sent
+	frames  []byte     // what several calls were put together in, for the next ones
 
 	mu      sync.Mutex
 	queue   []*call // not sent yet
@@ -206,6 +210,7 @@ func (k *frameConn) take() []byte {
 		return k.ping()
 	}
 	var frames []byte
+	alone := len(k.queue) == 1
 	for _, c := range k.queue {
 		if c.ctx.Err() != nil {
 			c.unsent(context.Cause(c.ctx))
@@ -225,14 +230,19 @@ func (k *frameConn) take() []byte {
 			c.size = max(c.size, size)
 			at += 4 + size
 		}
-		if frames == nil {
+		switch {
+		case alone:
 			frames = c.frames // which are nobody's any more
-		} else {
+		case frames == nil:
+			frames = append(k.frames[:0], c.frames...)
+		default:
 			frames = append(frames, c.frames...)
 		}
 		c.frames = nil
 	}
-	k.queue = nil
+	if k.queue = nil; !alone && cap(frames) <= keptFrames {
+		k.frames = frames
+	}
 	k.watch()
 	k.writing = frames != nil
 	return frames

@@ -54,7 +54,7 @@ type Entry struct {
 // Bounds of what is in flight. A batch is one multiRead, or single requests.
 const (
 	listBatch    = 256       // paths in one multiRead
-	singleBatch  = 64        // single requests that are waited for together
+	singleBatch  = 128       // single requests that are waited for together
 	window       = 8         // batches in flight
 	singleWindow = 512       // single requests in flight
 	batchBytes   = 256 << 10 // of paths in one request, well below a server's frame limit of 1 MiB
@@ -186,16 +186,16 @@ func (g *group[T]) Slowed() bool { return g.reply.Slowed() }
 // Wait is part of Answer. The Stats of znodes that may not be listed come in a second
 // flight.
 func (g *group[T]) Wait(ctx context.Context) ([]Entry, error) {
-	got, err := g.reply.Wait(ctx)
+	entries := make([]Entry, 0, g.reply.Len())
+	var shut []int
+	err := g.reply.Each(ctx, func(v T, refusal error) {
+		if g.stat && errors.Is(refusal, zkconn.NoAuth) {
+			shut = append(shut, len(entries))
+		}
+		entries = append(entries, g.entry(v, refusal))
+	})
 	if err != nil {
 		return nil, err
-	}
-	entries := make([]Entry, len(got))
-	var shut []int
-	for i, o := range got {
-		if entries[i] = g.entry(o.Value, o.Err); g.stat && errors.Is(o.Err, zkconn.NoAuth) {
-			shut = append(shut, i)
-		}
 	}
 	if shut == nil {
 		return entries, nil

@@ -49,7 +49,7 @@ type Step struct {
 	Err   error         // why it may not be read
 
 	dir, own *folder
-	root     string
+	path     string // if it is known without dir
 }
 
 // Path is where the znode is.
@@ -57,10 +57,10 @@ func (s *Step) Path() string {
 	switch {
 	case s.own != nil:
 		return s.own.path
-	case s.dir != nil:
-		return s.dir.child(s.Name)
+	case s.path != "":
+		return s.path
 	}
-	return s.root
+	return s.dir.child(s.Name)
 }
 
 // StepKind says what a Step is about.
@@ -106,7 +106,7 @@ func Begin(ctx context.Context, src Source, root string, o Options) (*Walk, erro
 	if err != nil && !(o.Shut && errors.Is(err, zkconn.NoAuth)) {
 		return nil, interrupted(w.ctx, err)
 	}
-	if w.start = w.learn(nil, 0, entries[0]); w.start != nil {
+	if w.start = w.learn(nil, 0, root, entries[0]); w.start != nil {
 		w.start.cost = 0 // it was not asked for ahead
 	}
 	return w, nil
@@ -144,6 +144,7 @@ func (f *folder) child(name string) string { return zkconn.Join(f.path, name) }
 // known is what there is to say of a child.
 type known struct {
 	own  *folder // if it has children
+	path string
 	stat *zk.Stat
 	acl  []zk.ACL
 	kind dump.Kind
@@ -158,6 +159,7 @@ var vanished = &known{}
 // request is some children that were asked for together.
 type request struct {
 	parts  []part
+	paths  []string
 	want   Want
 	reply  Answer
 	budget int // what its answer may cost
@@ -204,13 +206,15 @@ func (w *Walk) visit(f *folder) (*folder, error) {
 
 // enter tells of a znode and goes on with its children, if it has any.
 func (w *Walk) enter(dir *folder, name string, last bool, k *known) (*folder, error) {
-	s := Step{Kind: Enter, Name: name, Last: last, dir: dir, root: w.root}
+	s := Step{Kind: Enter, Name: name, Last: last, dir: dir}
 	if dir != nil {
 		s.Depth = dir.depth + 1
+	} else {
+		s.path = w.root
 	}
 	next := dir
 	if k != nil {
-		s.Stat, s.ACL, s.Type, s.TTL, s.Err, s.own = k.stat, k.acl, k.kind, k.ttl, k.err, k.own
+		s.path, s.Stat, s.ACL, s.Type, s.TTL, s.Err, s.own = k.path, k.stat, k.acl, k.kind, k.ttl, k.err, k.own
 		w.ahead.left(k.cost)
 		if k.own != nil {
 			s.Names, next = k.own.names, k.own
@@ -243,11 +247,11 @@ func (w *Walk) want(depth int) Want {
 // ask fills the window with what the walk comes to next.
 func (w *Walk) ask() {
 	for len(w.air) < w.window {
-		r, paths := w.gather()
-		if paths == nil {
+		r := w.gather()
+		if r.paths == nil {
 			return
 		}
-		r.reply = w.src.Ask(paths, r.want)
+		r.reply = w.src.Ask(r.paths, r.want)
 		w.air = append(w.air, r)
 	}
 }
@@ -255,23 +259,23 @@ func (w *Walk) ask() {
 // gather takes children that were not asked for yet, in the order in which the walk
 // comes to them, as many as fit into a request and are allowed. One always is if
 // nothing is under way: the walk waits for it.
-func (w *Walk) gather() (r request, paths []string) {
+func (w *Walk) gather() (r request) {
 	size := 0
 	for f := w.unasked.first(); f != nil; f = w.unasked.first() {
 		want := w.want(f.depth + 1)
-		if paths == nil {
+		if r.paths == nil {
 			r.want = want
 		} else if want != r.want {
 			break
 		}
-		n := min(len(f.names)-f.asked, w.batch(want)-len(paths), w.ahead.allowed(f.depth+1))
-		if n <= 0 && paths == nil && len(w.air) == 0 {
+		n := min(len(f.names)-f.asked, w.batch(want)-len(r.paths), w.ahead.allowed(f.depth+1))
+		if n <= 0 && r.paths == nil && len(w.air) == 0 {
 			n = 1
 		}
 		count := 0
 		for ; count < n && size < batchBytes; count++ {
 			path := f.child(f.names[f.asked+count])
-			paths = append(paths, path)
+			r.paths = append(r.paths, path)
 			size += len(path)
 		}
 		if count == 0 {
@@ -283,7 +287,7 @@ func (w *Walk) gather() (r request, paths []string) {
 			w.unasked.drop()
 		}
 	}
-	return r, paths
+	return r
 }
 
 // batch is how many paths go into a request. A server that has too much to do gets fewer
@@ -313,18 +317,18 @@ func (w *Walk) receive() error {
 	w.ahead.answered(r.budget)
 	for _, p := range r.parts {
 		cost := 0
-		for _, e := range entries[:p.count] {
+		for i, e := range entries[:p.count] {
 			at := p.f.next + len(p.f.known)
 			if refusal := e.Err; refusal != nil && !errors.Is(refusal, zkconn.NoNode) && !errors.Is(refusal, zkconn.NoAuth) {
 				return refusal
 			}
-			k := w.learn(p.f, at, e)
+			k := w.learn(p.f, at, r.paths[i], e)
 			p.f.known = append(p.f.known, k)
 			if k != nil {
 				cost += k.cost
 			}
 		}
-		entries = entries[p.count:]
+		entries, r.paths = entries[p.count:], r.paths[p.count:]
 		w.ahead.learnt(p.f.depth+1, p.count, cost)
 	}
 	w.ask()
@@ -332,7 +336,7 @@ func (w *Walk) receive() error {
 }
 
 // learn takes note of an answer about a folder's child, or the root.
-func (w *Walk) learn(up *folder, at int, e Entry) *known {
+func (w *Walk) learn(up *folder, at int, path string, e Entry) *known {
 	if errors.Is(e.Err, zkconn.NoNode) {
 		w.total--
 		return vanished
@@ -340,16 +344,16 @@ func (w *Walk) learn(up *folder, at int, e Entry) *known {
 	if len(e.Names) == 0 && e.Stat == nil && e.Err == nil {
 		return nil
 	}
-	k := &known{stat: e.Stat, acl: e.ACL, kind: e.Kind, ttl: e.TTL, err: e.Err, cost: entryCost}
+	k := &known{path: path, stat: e.Stat, acl: e.ACL, kind: e.Kind, ttl: e.TTL, err: e.Err, cost: entryCost}
 	if len(e.Names) == 0 {
 		return k
 	}
 	// As Java sorts strings, by UTF-16 units: valid names have no characters beyond
 	// the basic plane, where that is the order of the bytes.
 	slices.Sort(e.Names)
-	f := &folder{up: up, at: at, path: w.root, names: e.Names, stat: e.Stat}
+	f := &folder{up: up, at: at, path: path, names: e.Names, stat: e.Stat}
 	if up != nil {
-		f.path, f.depth = up.child(up.names[at]), up.depth+1
+		f.depth = up.depth + 1
 	}
 	for _, name := range e.Names {
 		k.cost += nameCost + len(name)
