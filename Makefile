@@ -36,6 +36,7 @@ run: build ## build, and open a shell on an in-memory server, the sandbox
 
 deps: ## install what the tests run against, with apt-get as root: ZooKeeper, java, tmux, kazoo, Curator, zsh, fish, groff
 	.ci/install-zookeeper
+	.ci/archive-classes
 
 test: deps lint ## install what the tests need, lint, run all tests
 	$(GOTEST)
