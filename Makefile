@@ -13,8 +13,9 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # count: what go build reads is no part of a cached result; vet: lint has done it;
 # p: the servers and terminals of more packages at a time would make each other late;
-# skip: alone and scripts, below, have them; the longest begin first.
-GOTEST      = go test -race -count=1 -vet=off -p 2 -timeout 20m -skip '$(ALONE)' $(LONG) ./...
+# skip: alone and scripts, below, have them; the longest begin first;
+# GORACE: the detector would have every package wait for a second at its end.
+GOTEST      = env GORACE=atexit_sleep_ms=100 go test -race -count=1 -vet=off -p 2 -timeout 20m -skip '$(ALONE)' $(LONG) ./...
 LONG        = ./internal/e2e ./lockcmd/zklock ./internal/interop
 ALONE       = ^(TestScriptsOnSandbox|TestSmallFilesThatStandForMuch|TestLog)$$
 
@@ -47,6 +48,7 @@ test: deps lint ## install what the tests need, lint, run all tests
 alone:
 	go test -count=1 -run '^TestRoundsModel' ./lockcmd/zklock
 	go test -count=1 -run '$(ALONE)' ./internal/dump
+	go test -count=1 -run '^TestDeepAndWide$$' ./internal/zktree
 scripts:
 	go test -count=1 -run '^(TestWindowsAgree|TestExactAgrees|TestScriptsOnSandbox)$$' ./internal/e2e -rapid.checks 2000 -versions
 
