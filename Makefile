@@ -46,9 +46,7 @@ test: deps lint ## install what the tests need, lint, run all tests
 
 # One goroutine has all the work of these: under the race detector it takes ten times as long.
 alone:
-	go test -count=1 -run '^TestRoundsModel' ./lockcmd/zklock
-	go test -count=1 -run '$(ALONE)' ./internal/dump
-	go test -count=1 -run '^TestDeepAndWide$$' ./internal/zktree
+	go test -count=1 -run '^TestRoundsModel|^TestDeepAndWide$$|$(ALONE)' ./lockcmd/zklock ./internal/dump ./internal/zktree
 scripts:
 	go test -count=1 -run '^(TestWindowsAgree|TestExactAgrees|TestScriptsOnSandbox)$$' ./internal/e2e -rapid.checks 2000 -versions
 
