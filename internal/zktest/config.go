@@ -132,7 +132,7 @@ func (c config) javaArgs(cfgPath string) []string {
 	return append(args, "-cp", c.classPath(), "org.apache.zookeeper.server.quorum.QuorumPeerMain", cfgPath)
 }
 
-// classArchive is the file of .ci/archive-classes, which spares a server a third of its
+// classArchive is the file of .ci/archive-classes, which spares a server a fourth of its
 // start; "" if there is none.
 var classArchive = sync.OnceValue(func() string {
 	dir, err := os.UserCacheDir()
