@@ -16,8 +16,9 @@ export GOFLAGS := $(strip -trimpath $(GOFLAGS))
 
 # count: what go build reads is no part of a cached result; vet: lint has done it;
 # p: the servers and terminals of more packages at a time would make each other late;
-# skip: alone and scripts, below, have them; the longest begin first.
-GOTEST      = go test -race -count=1 -vet=off -p 2 -timeout 20m -skip '$(ALONE)' $(LONG) ./...
+# skip: alone and scripts, below, have them; the longest begin first;
+# GORACE: the detector would have every package wait for a second at its end.
+GOTEST      = env GORACE=atexit_sleep_ms=100 go test -race -count=1 -vet=off -p 2 -timeout 20m -skip '$(ALONE)' $(LONG) ./...
 LONG        = ./internal/e2e ./lockcmd/zklock ./internal/interop
 ALONE       = ^(TestScriptsOnSandbox|TestSmallFilesThatStandForMuch|TestLog)$$
 
@@ -39,6 +40,7 @@ run: build ## build, and open a shell on an in-memory server, the sandbox
 
 deps: ## install what the tests run against, with apt-get as root: ZooKeeper, java, tmux, kazoo, Curator, zsh, fish, groff
 	.ci/install-zookeeper
+	.ci/archive-classes
 
 test: deps lint ## install what the tests need, lint, run all tests
 	$(GOTEST)
@@ -47,8 +49,7 @@ test: deps lint ## install what the tests need, lint, run all tests
 
 # One goroutine has all the work of these: under the race detector it takes ten times as long.
 alone:
-	go test -count=1 -run '^TestRoundsModel' ./lockcmd/zklock
-	go test -count=1 -run '$(ALONE)' ./internal/dump
+	go test -count=1 -run '^TestRoundsModel|^TestDeepAndWide$$|$(ALONE)' ./lockcmd/zklock ./internal/dump ./internal/zktree
 scripts:
 	go test -count=1 -run '^(TestWindowsAgree|TestExactAgrees|TestScriptsOnSandbox)$$' ./internal/e2e -rapid.checks 2000 -versions
 

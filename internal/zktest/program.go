@@ -45,7 +45,7 @@ func build(version string) (dir string, err error) {
 		return "", err
 	}
 	args := []string{"build", "-ldflags", "-X main.version=" + version, "-o", filepath.Join(dir, "zksh")}
-	if underRace() {
+	if UnderRace() {
 		args = append(args, "-race")
 	}
 	if out, err := exec.Command("go", append(args, root)...).CombinedOutput(); err != nil {
@@ -55,8 +55,9 @@ func build(version string) (dir string, err error) {
 	return dir, nil
 }
 
-// underRace tells whether this test runs under the race detector.
-func underRace() bool {
+// UnderRace tells whether this test runs under the race detector, with which all that
+// the test itself computes takes ten times as long.
+func UnderRace() bool {
 	info, ok := debug.ReadBuildInfo()
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }

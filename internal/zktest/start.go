@@ -3,6 +3,7 @@ package zktest
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // Serve starts a server for a program that is not a test, with its files below
@@ -38,7 +39,7 @@ func serveProgram(dir string, opts []Option) (*instance, error) {
 	}
 	inst := made[0]
 	inst.args = slices.DeleteFunc(inst.args, func(arg string) bool {
-		return arg == "-XX:+UseSerialGC" || arg == "-XX:TieredStopAtLevel=1"
+		return arg == "-XX:+UseSerialGC" || arg == "-XX:TieredStopAtLevel=1" || strings.HasPrefix(arg, "-XX:SharedArchiveFile=")
 	})
 	if err := inst.start(); err != nil {
 		inst.stop()

@@ -137,6 +137,9 @@ func tell(way []string) string {
 
 func run(t *testing.T, s setting, safe bool) {
 	t.Run(s.name+": "+string(s.rule), func(t *testing.T) {
+		if !*deep { // one at a time has all the memory
+			t.Parallel()
+		}
 		start := time.Now()
 		m := model{s}
 		states, extended, way := m.explore(t)
