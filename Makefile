@@ -47,7 +47,7 @@ alone:
 	go test -count=1 -run '^TestRoundsModel' ./lockcmd/zklock
 	go test -count=1 -run '$(ALONE)' ./internal/dump
 scripts:
-	go test -count=1 -run '^(TestWindowsAgree|TestExactAgrees|TestScriptsOnSandbox)$$' ./internal/e2e -rapid.checks 2000 -versions
+	go test -count=1 -run '^(TestWindowsAgree|TestExactAgrees|TestScriptsOnSandbox|TestCutWindow)$$' ./internal/e2e -rapid.checks 2000 -versions -cuts
 
 soak: deps ## run all tests RUNS times while every core is kept busy; needs them green each time
 	.ci/soak $(RUNS) $(GOTEST)

@@ -47,6 +47,8 @@ func TestResize(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 30)
 	const data = "一二三四五六七八九十一二三四五六七八九十"
+	s.keys("C-l") // a prompt from before the connection, if that was slow, is no part of this
+	s.wantEnd(s.prompt(0))
 	s.text("create /wide " + data)
 	s.want(`九十$`)
 	at := s.cursor()
