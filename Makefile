@@ -51,7 +51,7 @@ test: deps lint ## install what the tests need, lint, run all tests
 alone:
 	go test -count=1 -run '^TestRoundsModel|^TestDeepAndWide$$|$(ALONE)' ./lockcmd/zklock ./internal/dump ./internal/zktree
 scripts:
-	go test -count=1 -run '^(TestWindowsAgree|TestExactAgrees|TestScriptsOnSandbox)$$' ./internal/e2e -rapid.checks 2000 -versions
+	go test -count=1 -run '^(TestWindowsAgree|TestExactAgrees|TestScriptsOnSandbox|TestCutWindow)$$' ./internal/e2e -rapid.checks 2000 -versions -cuts
 
 soak: deps ## run all tests RUNS times while every core is kept busy; needs them green each time
 	.ci/soak $(RUNS) $(GOTEST)

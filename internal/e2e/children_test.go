@@ -27,7 +27,7 @@ func TestClosedWindow(t *testing.T) {
 	r.expect(`CONNECTED\) 1\] `)
 	r.slave.Close()
 	r.tty.Close()
-	zktest.Eventually(t, "the ephemeral znode is gone", func() bool { return zksh(t, "-server", server, "ls", "/") == "[zookeeper]\n" })
+	zktest.Eventually(t, "the ephemeral znode is gone", func() bool { return at(t, server, "ls", "/") == "[zookeeper]\n" })
 }
 
 // SIGTERM ends the pager with the shell, a pipeline too, and leaves the terminal as

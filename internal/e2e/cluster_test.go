@@ -59,6 +59,7 @@ func TestClusterByHand(t *testing.T) {
 // A command that writes says so in its table, so that it is refused before it begins;
 // one that does not must have nothing to send that the connection would refuse.
 func TestCommandsThatWriteSaySo(t *testing.T) {
+	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	home := t.TempDir()
 	if err := errors.Join(os.Mkdir(filepath.Join(home, "zksh"), 0o700), // with the clusters of the examples
@@ -81,8 +82,9 @@ func TestCommandsThatWriteSaySo(t *testing.T) {
 
 // The configuration that the README shows can be read, and its clusters be connected to.
 func TestReadmeConfiguration(t *testing.T) {
+	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
-	zksh(t, "-server", server, "create", "/app")
+	at(t, server, "create", "/app")
 	block := regexp.MustCompile("(?s)```ini\n(.*?)```").FindStringSubmatch(readFile(t, readme))
 	if block == nil {
 		t.Fatal("the README shows no configuration")

@@ -16,7 +16,7 @@ func TestCompletionMenu(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 40)
 	for _, path := range []string{"/app", "/app/with blank", "/app/with blank/deep", "/app/中文"} {
-		zksh(t, "-server", s.server, "create", path)
+		at(t, s.server, "create", path)
 	}
 	s.text("ex")
 	s.want(`^ +exists +tell by the exit status`)
@@ -82,7 +82,7 @@ func TestCompletionMenu(t *testing.T) {
 	// The menu follows what others do.
 	s.text("ls /app/")
 	s.want(`^ +中文$`)
-	zksh(t, "-server", s.server, "create", "/app/another")
+	at(t, s.server, "create", "/app/another")
 	s.want(`^ +another$`)
 }
 
@@ -90,7 +90,7 @@ func TestCompletionInAChroot(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	for _, path := range []string{"/root", "/root/inside", "/outside"} {
-		zksh(t, "-server", server, "create", path)
+		at(t, server, "create", path)
 	}
 	s := openScreenOn(t, server+"/root", 100, 30)
 	s.text("get /")
@@ -105,8 +105,8 @@ func TestCompletionAfterConnect(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 30)
 	other := zktest.Sandbox(t, sandbox.Options{}).Addr()
-	zksh(t, "-server", s.server, "create", "/old")
-	zksh(t, "-server", other, "create", "/new")
+	at(t, s.server, "create", "/old")
+	at(t, other, "create", "/new")
 	s.text("get /")
 	s.want(`^ +old$`)
 	s.keys("C-u")
@@ -123,7 +123,7 @@ func TestCompletionAfterConnect(t *testing.T) {
 func TestCompletionFromASlowServer(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
-	zksh(t, "-server", server, "create", "/slow")
+	at(t, server, "create", "/slow")
 	proxy := zktest.NewProxy(t, server)
 	s := openScreenOn(t, proxy.Addr(), 100, 30)
 	proxy.Delay(300 * time.Millisecond)
@@ -147,7 +147,7 @@ func TestTabBeforeTheAnswer(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	for _, path := range []string{"/far", "/far/alone", "/far/alone/x-1", "/far/alone/x-2"} {
-		zksh(t, "-server", server, "create", path)
+		at(t, server, "create", path)
 	}
 	proxy := zktest.NewProxy(t, server)
 	s := openScreenOn(t, proxy.Addr(), 100, 30)

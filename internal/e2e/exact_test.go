@@ -46,6 +46,7 @@ func creations(lines, bad int) string {
 // With -e writes that have been read go together. Nothing behind the one that fails
 // happens, and what is shown is as if each had waited for the one before.
 func TestExactScript(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, script string
 		requests     []int32 // that write
@@ -88,6 +89,7 @@ func TestExactScript(t *testing.T) {
 
 // Wherever the connection breaks, what is said of each line is true.
 func TestCutExact(t *testing.T) {
+	t.Parallel()
 	const lines, bad = 230, 150
 	box := zktest.Sandbox(t, sandbox.Options{})
 	client := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 30 * time.Second})
@@ -125,6 +127,7 @@ func TestCutExact(t *testing.T) {
 
 // A line that somebody waits for does not wait for others.
 func TestExactCoprocess(t *testing.T) {
+	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
 	session, err := zkconn.Open(zkconn.Config{Servers: box.Addr(), Timeout: 30 * time.Second})
 	if err != nil {
@@ -160,6 +163,7 @@ func TestExactCoprocess(t *testing.T) {
 
 // Ctrl-C names the lines that may be done, and nothing more is sent.
 func TestInterruptedExact(t *testing.T) {
+	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
 	p := zktest.NewProxy(t, box.Addr())
 	in, out := io.Pipe()
@@ -167,7 +171,7 @@ func TestInterruptedExact(t *testing.T) {
 	ended := make(chan played, 1)
 	go func() { ended <- playUntil(ctx, t, p.Addr(), in, exactly(64)) }()
 	there := func(name string) func() bool {
-		return func() bool { return strings.Contains(zksh(t, "-server", box.Addr(), "ls", "/"), name) }
+		return func() bool { return strings.Contains(at(t, box.Addr(), "ls", "/"), name) }
 	}
 	fmt.Fprintln(out, "create /first")
 	zktest.Eventually(t, "the first line is done", there("first"))
@@ -186,6 +190,7 @@ func TestInterruptedExact(t *testing.T) {
 
 // With -e a script shows the same whether its writes go together or not.
 func TestExactAgrees(t *testing.T) {
+	t.Parallel()
 	clock := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	rapid.Check(t, func(rt *rapid.T) {
 		script := drawScript(rt)

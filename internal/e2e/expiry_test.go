@@ -38,7 +38,7 @@ func TestExpiryBetweenLines(t *testing.T) {
 		if !strings.Contains(p.errs.String(), "stdin:2: the session expired") || !strings.Contains(p.errs.String(), "/lock") {
 			t.Errorf("%s: told %q", flag, p.errs.String())
 		}
-		made := zksh(t, "-server", server.Addr(), "ls", "/")
+		made := at(t, server.Addr(), "ls", "/")
 		if want := flag == "-q"; strings.Contains(made, "after") != want {
 			t.Errorf("%s: the line ran: %v, want %v", flag, !want, want)
 		}
@@ -48,7 +48,7 @@ func TestExpiryBetweenLines(t *testing.T) {
 // owner is the session an ephemeral znode belongs to.
 func owner(t *testing.T, server, path string) int64 {
 	t.Helper()
-	for line := range strings.Lines(zksh(t, "-server", server, "stat", path)) {
+	for line := range strings.Lines(at(t, server, "stat", path)) {
 		if hex, ok := strings.CutPrefix(strings.TrimSpace(line), "ephemeralOwner = 0x"); ok {
 			id, err := strconv.ParseUint(hex, 16, 64)
 			if err != nil {

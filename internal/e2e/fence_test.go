@@ -61,7 +61,7 @@ func TestFenceShowsNothingOnServer(t *testing.T) {
 		for _, node := range []string{"", "/zookeeper"} {
 			folders++
 			root := fmt.Sprintf("/fence%d-%d", folders, time.Now().UnixNano())
-			zksh(t, "-server", server, "--no-fence", "create", root)
+			at(t, server, "create", root)
 			fenceBy(t, server, node)
 			got := play(rt, server+root, script, shell.Config{Window: 64}).without(root)
 			if node == "" {
@@ -82,7 +82,7 @@ func TestLossInTheWindow(t *testing.T) {
 			t.Run(name+"/"+flag, func(t *testing.T) {
 				t.Parallel()
 				root := fmt.Sprintf("/loss-%d", time.Now().UnixNano())
-				zksh(t, "-server", addr, "create", root)
+				at(t, addr, "create", root)
 				rival := zksession.Open(t, zkconn.Config{Servers: addr + root, Timeout: zktest.Patience})
 				p := openPipeline(t, flag, "-server", addr+root)
 				if _, err := io.WriteString(p.in, "create /n\nlock /l\n"); err != nil {

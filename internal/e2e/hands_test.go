@@ -31,6 +31,7 @@ func (s *screen) wantModes(before string) {
 
 // TestCd goes about in windows of several widths, by Tab, and among Chinese names.
 func TestCd(t *testing.T) {
+	t.Parallel()
 	for _, columns := range []int{60, 80, 200} {
 		s := openScreen(t, columns, 24)
 		s.line("create /app")
@@ -66,6 +67,7 @@ func TestCd(t *testing.T) {
 // TestOutletsByHand sends answers to programs that have the terminal, and to those that
 // do not heed anything.
 func TestOutletsByHand(t *testing.T) {
+	t.Parallel()
 	for _, columns := range []int{60, 200} {
 		s := openScreen(t, columns, 24)
 		s.line("create /文件")
@@ -124,6 +126,7 @@ func oneShot(t *testing.T, server string, args ...string) {
 
 // TestRepeatInPlace counts on one line of the screen, between those above and below.
 func TestRepeatInPlace(t *testing.T) {
+	t.Parallel()
 	for _, columns := range []int{60, 200} {
 		s := openScreen(t, columns, 24)
 		s.line("create /名 值")
@@ -154,6 +157,7 @@ func TestRepeatInPlace(t *testing.T) {
 
 // TestUnseenCredential types one that shows nowhere.
 func TestUnseenCredential(t *testing.T) {
+	t.Parallel()
 	for _, term := range []string{"tmux", "dumb"} {
 		s := openBash(t, 80, 24)
 		s.server = zktest.Sandbox(t, sandbox.Options{}).Addr()
@@ -194,6 +198,7 @@ func TestUnseenCredential(t *testing.T) {
 
 // TestHeldLockCompletes takes a lock, and has its name typed by Tab.
 func TestHeldLockCompletes(t *testing.T) {
+	t.Parallel()
 	s := openScreen(t, 60, 24)
 	s.line("lock --as k")
 	s.want("^unknown family|^missing path")
@@ -208,6 +213,7 @@ func TestHeldLockCompletes(t *testing.T) {
 
 // TestEditByHand has an editor that takes the terminal for itself, and Ctrl-C as a key.
 func TestEditByHand(t *testing.T) {
+	t.Parallel()
 	for _, columns := range []int{60, 80} {
 		s := openBash(t, columns, 24)
 		s.server = zktest.Sandbox(t, sandbox.Options{}).Addr()

@@ -45,16 +45,16 @@ func TestEventsAboveTheLine(t *testing.T) {
 		t.Run(fmt.Sprint(columns), func(t *testing.T) {
 			t.Parallel()
 			s := openScreen(t, columns, 30)
-			zksh(t, "-server", s.server, "create", "/w")
+			at(t, s.server, "create", "/w")
 			s.line("addWatch /w")
 			s.wantEnd(s.prompt(1))
 			const typed = "create /数据 你好世界一二三四五六七八九十甲乙丙丁"
 			s.text(typed)
 			s.want(`丙丁$`)
 			s.keys("Home", "M-f", "Right", "Right")
-			zksh(t, "-server", s.server, "set", "/w", "1")
+			at(t, s.server, "set", "/w", "1")
 			s.want(`type:NodeDataChanged path:\s*/\s*w$`)
-			zksh(t, "-server", s.server, "delete", "/w")
+			at(t, s.server, "delete", "/w")
 			shown := s.want(`type:NodeDeleted path:\s*/\s*w$`)
 			if n := strings.Count(shown, "(CONNECTED) 1]"); n != 1 {
 				t.Errorf("the prompt is there %d times:\n%s", n, shown)
@@ -66,7 +66,7 @@ func TestEventsAboveTheLine(t *testing.T) {
 			})
 			s.keys("Enter")
 			s.want(`^Created /X数据$`)
-			if got := zksh(t, "-server", s.server, "get", "/X数据"); got != "你好世界一二三四五六七八九十甲乙丙丁\n" {
+			if got := at(t, s.server, "get", "/X数据"); got != "你好世界一二三四五六七八九十甲乙丙丁\n" {
 				t.Errorf("stored %q", got)
 			}
 		})
@@ -78,20 +78,20 @@ func TestEventsAboveTheLine(t *testing.T) {
 func TestEventWhileChoosing(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 30)
-	zksh(t, "-server", s.server, "create", "/alpha")
-	zksh(t, "-server", s.server, "create", "/beta")
+	at(t, s.server, "create", "/alpha")
+	at(t, s.server, "create", "/beta")
 	s.line("addWatch /beta")
 	s.wantEnd(s.prompt(1))
 	s.text("get /")
 	s.want(`^ +beta$`)
 	s.keys("Tab", "Tab")
 	s.want(`\] get /beta$`)
-	zksh(t, "-server", s.server, "set", "/beta", "1")
+	at(t, s.server, "set", "/beta", "1")
 	s.want(`type:NodeDataChanged path:/beta$`)
 	s.want(`\] get /beta$`)
 	s.keys("Tab") // the last one
 	s.want(`\] get /zookeeper$`)
-	zksh(t, "-server", s.server, "set", "/beta", "2")
+	at(t, s.server, "set", "/beta", "2")
 	s.want(`path:/beta\n[\s\S]*path:/beta\n\[zk: \S+ 1\] get /zookeeper$`)
 	s.keys("BTab")
 	s.want(`\] get /beta$`)
@@ -196,7 +196,7 @@ func TestPaste(t *testing.T) {
 	s.paste(b.String())
 	s.want(`^198$`)
 	s.want(`CONNECTED\) 200\]$`)
-	if got := zksh(t, "-server", s.server, "get", "/pasted/n0000000197"); got != "a\tb\n" {
+	if got := at(t, s.server, "get", "/pasted/n0000000197"); got != "a\tb\n" {
 		t.Errorf("stored %q", got)
 	}
 	s.paste("ls /pas")
@@ -286,7 +286,7 @@ func TestRecallOfManyLines(t *testing.T) {
 	s.want(`0\] set /many \$'it\\'s\\n中 文\\nend\.'$`)
 	s.keys("Enter")
 	s.wantEnd(s.prompt(1))
-	if got := zksh(t, "-server", s.server, "get", "/many"); got != "it's\n中 文\nend.\n" {
+	if got := at(t, s.server, "get", "/many"); got != "it's\n中 文\nend.\n" {
 		t.Errorf("stored %q", got)
 	}
 	s.line("history")
@@ -339,7 +339,7 @@ func TestLineLongerThanTheScreen(t *testing.T) {
 	s.want(`\(CONNECTED\) 0\] create /long 0123`)
 	s.keys("Enter")
 	s.want(`^Created /long$`)
-	if got := zksh(t, "-server", s.server, "get", "/long"); got != data+"\n" {
+	if got := at(t, s.server, "get", "/long"); got != data+"\n" {
 		t.Errorf("stored %d bytes, want %d", len(got)-1, len(data))
 	}
 }

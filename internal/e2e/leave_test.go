@@ -168,7 +168,7 @@ func TestLostTerminal(t *testing.T) {
 	r.slave.Close()
 	r.tty.Close()
 	wantExit(t, r.cmd, 143) // the system sends SIGHUP
-	if got := zksh(t, "-server", server, "ls", "/"); got != "[zookeeper]\n" {
+	if got := at(t, server, "ls", "/"); got != "[zookeeper]\n" {
 		t.Errorf("left behind: %s", got)
 	}
 }
@@ -262,7 +262,7 @@ func shownBy(t *testing.T, master *os.File, end string) string {
 // FIFO than fits, and nobody takes it. begun waits until it is at that.
 func stubborn(t *testing.T, server string) (command string, begun func()) {
 	t.Helper()
-	zksh(t, "-server", server, "create", "/a", strings.Repeat("x", 100<<10))
+	at(t, server, "create", "/a", strings.Repeat("x", 100<<10))
 	name := filepath.Join(t.TempDir(), "fifo")
 	if err := unix.Mkfifo(name, 0o600); err != nil {
 		t.Fatal(err)

@@ -14,12 +14,14 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// Those on a terminal do not run beside others: their pictures are to be caught in time.
+// Those on a terminal run beside nothing but each other: their pictures are to be caught in
+// time.
 
 // The lanes fit the window, also one that changes, and leave a whole terminal.
 func TestLockdemoScreen(t *testing.T) {
 	for _, window := range [][2]int{{60, 20}, {100, 30}, {200, 60}} {
 		t.Run(fmt.Sprint(window), func(t *testing.T) {
+			t.Parallel()
 			s := openBash(t, window[0], window[1])
 			s.line("clear; stty -a > " + s.dir + "/before")
 			s.want(`^\$$`)
@@ -84,10 +86,12 @@ func TestLockdemoWithoutServer(t *testing.T) {
 // However it ends, its folder goes: at once, or, when it is killed, with its
 // sessions.
 func TestLockdemoEnds(t *testing.T) {
+	t.Parallel()
 	server := zktest.Start(t, zktest.JavaProperty("znode.container.checkIntervalMs", "300")).Addr()
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGKILL} {
 		cmd := exec.Command("zksh", "-server", server, "-timeout", "4000", "lockdemo", "zksh", "naive", "--yes", "-n", "5", "--hold", "1h")
-		cmd.Env = homeEnv(t.TempDir())
+		var errs strings.Builder
+		cmd.Env, cmd.Stderr = homeEnv(t.TempDir()), &errs
 		out, err := cmd.StdoutPipe()
 		if err == nil {
 			err = cmd.Start()
@@ -99,10 +103,10 @@ func TestLockdemoEnds(t *testing.T) {
 		for buf := make([]byte, 1<<12); strings.Count(text.String(), "holds") < 2; {
 			n, err := out.Read(buf)
 			if text.Write(buf[:n]); err != nil {
-				t.Fatalf("%v: %s", err, text.String())
+				t.Fatalf("%v, %v: %s%s", err, cmd.Wait(), text.String(), errs.String())
 			}
 		}
-		if !strings.Contains(zksh(t, "-server", server, "ls", "/"), "zksh-lockdemo-") {
+		if !strings.Contains(at(t, server, "ls", "/"), "zksh-lockdemo-") {
 			t.Error("it has no folder")
 		}
 		if err := cmd.Process.Signal(sig); err != nil {
@@ -111,7 +115,7 @@ func TestLockdemoEnds(t *testing.T) {
 		if err := cmd.Wait(); err == nil {
 			t.Errorf("%v: it ends well", sig)
 		}
-		left := func() bool { return strings.Contains(zksh(t, "-server", server, "ls", "/"), "lockdemo") }
+		left := func() bool { return strings.Contains(at(t, server, "ls", "/"), "lockdemo") }
 		if sig != syscall.SIGKILL && left() {
 			t.Errorf("%v: its folder is left", sig)
 		}

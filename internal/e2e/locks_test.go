@@ -217,7 +217,7 @@ func TestSignalsGoToTheCommand(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantExit(t, g.cmd, 42)
-		if got := zksh(t, "-server", server, "ls", "/l"); got != "[]\n" {
+		if got := at(t, server, "ls", "/l"); got != "[]\n" {
 			t.Errorf("%v: left behind: %s", sig, got)
 		}
 	}
@@ -236,12 +236,12 @@ func TestSignalWhileWaitingForALock(t *testing.T) {
 		if err := waiter.Start(); err != nil {
 			t.Fatal(err)
 		}
-		zktest.Eventually(t, "two are in the queue", func() bool { return strings.Count(zksh(t, "-server", server, "ls", "/l"), "lock-") == 2 })
+		zktest.Eventually(t, "two are in the queue", func() bool { return strings.Count(at(t, server, "ls", "/l"), "lock-") == 2 })
 		if err := waiter.Process.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
 		wantExit(t, waiter, want)
-		if n := strings.Count(zksh(t, "-server", server, "ls", "/l"), "lock-"); n != 1 {
+		if n := strings.Count(at(t, server, "ls", "/l"), "lock-"); n != 1 {
 			t.Errorf("%v: %d in the queue, want the holder alone", sig, n)
 		}
 	}
@@ -283,7 +283,7 @@ func TestLossEndsABatch(t *testing.T) {
 		zktest.Eventually(t, "it is locked", func() bool { return strings.HasSuffix(said("out"), "s\n") })
 		_, node, _ := strings.Cut(said("out"), "node=")
 		node, _, _ = strings.Cut(node, " ")
-		zksh(t, "-server", server, "delete", node)
+		at(t, server, "delete", node)
 		zktest.Eventually(t, "the loss is told", func() bool { return strings.Contains(said("err"), "is lost") })
 		write("create /after\n")
 		in.Close()
@@ -291,7 +291,7 @@ func TestLossEndsABatch(t *testing.T) {
 		if want := "stdin:2: the lock on /l is lost: its znode was removed by somebody else"; !strings.Contains(said("err"), want) {
 			t.Errorf("%s: told %q, want %q in it", flag, said("err"), want)
 		}
-		if made := strings.Contains(zksh(t, "-server", server, "ls", "/"), "after"); made != (flag == "-k") {
+		if made := strings.Contains(at(t, server, "ls", "/"), "after"); made != (flag == "-k") {
 			t.Errorf("%s: the next line ran: %v", flag, made)
 		}
 	}
@@ -318,14 +318,14 @@ func TestHangupKeepsTheLockOfACommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	stubborn.wantRestored(143)
-	if n := strings.Count(zksh(t, "-server", server, "ls", "/l"), "lock-"); n != 1 {
+	if n := strings.Count(at(t, server, "ls", "/l"), "lock-"); n != 1 {
 		t.Errorf("%d hold the lock while the command runs, want 1", n)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c.wantStatus(143)
-	if got := zksh(t, "-server", server, "ls", "/l"); got != "[]\n" {
+	if got := at(t, server, "ls", "/l"); got != "[]\n" {
 		t.Errorf("left behind: %s", got)
 	}
 }
@@ -370,8 +370,8 @@ func TestNestedCommand(t *testing.T) {
 		_, err = fmt.Sscan(string(text), &child, &background)
 		return err == nil
 	})
-	name := strings.Trim(zksh(t, "-server", server, "ls", "/a"), "[]\n")
-	zksh(t, "-server", server, "delete", "/a/"+name)
+	name := strings.Trim(at(t, server, "ls", "/a"), "[]\n")
+	at(t, server, "delete", "/a/"+name)
 	wantExit(t, cmd, 74)
 	if running(child) || running(background) {
 		t.Errorf("the command runs: %t; its child: %t; it said %q", running(child), running(background), errs.String())

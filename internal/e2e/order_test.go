@@ -39,7 +39,7 @@ func TestThrottledWindow(t *testing.T) {
 	box := zktest.Sandbox(t, sandbox.Options{Throttle: func(op int32) bool { return op == jute.OpCreate && left.Add(-1) >= 0 }})
 	for _, burst := range []int32{1, 5} {
 		root := fmt.Sprintf("/b%d", burst)
-		zksh(t, "-server", box.Addr(), "create", root)
+		at(t, box.Addr(), "create", root)
 		left.Store(burst)
 		script, want := deep(40)
 		if got := play(t, box.Addr()+root, script, shell.Config{Window: 1}); got.out != want || got.err != "" || got.status != 0 {
@@ -86,6 +86,7 @@ func TestThrottledInTheMiddleOfAWindow(t *testing.T) {
 
 // Answers that are written together stay in their place among complaints.
 func TestWindowsAgreeOnOrder(t *testing.T) {
+	t.Parallel()
 	var script strings.Builder
 	for i := range 300 {
 		fmt.Fprintf(&script, "%s /n%d\n", []string{"create", "get", "delete", "stat", "whoami"}[i*i%5], i%7)

@@ -87,9 +87,9 @@ func TestLongLineTypedAhead(t *testing.T) {
 func TestNamesWithoutWidth(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
-	zksh(t, "-server", server, "create", "/w")
+	at(t, server, "create", "/w")
 	for n := range 11 {
-		zksh(t, "-server", server, "create", "/w/"+strings.Repeat("\u0301", n+1))
+		at(t, server, "create", "/w/"+strings.Repeat("\u0301", n+1))
 	}
 	r := openRich(t, server)
 	r.typeIn("ls /w/")
@@ -112,7 +112,7 @@ func TestPastedValueOfManyLines(t *testing.T) {
 		s.paste("create /json '" + value + "'\nls /\nget /json\n")
 		s.want("^'> +2\\]\n'> }'\nCreated /json\n")
 		s.want(`^ +2\]\n}\n\[zk: \S+ 3\]$`)
-		if got := zksh(t, "-server", s.server, "get", "/json"); got != value+"\n" {
+		if got := at(t, s.server, "get", "/json"); got != value+"\n" {
 			t.Errorf("stored %q, want %q", got, value)
 		}
 	}
@@ -128,7 +128,7 @@ func TestValueOfManyLinesOnAPlainTerminal(t *testing.T) {
 	c.expect(`Created /json\n`)
 	c.expect(`\[json, zookeeper\]\n`)
 	c.expect(`\(CONNECTED\) 2\] `)
-	if got := zksh(t, "-server", server, "get", "/json"); got != "{\n 'a': [1,\n 2]}\n" {
+	if got := at(t, server, "get", "/json"); got != "{\n 'a': [1,\n 2]}\n" {
 		t.Errorf("stored %q", got)
 	}
 	c.typeIn("create /never 'x\r")

@@ -87,6 +87,7 @@ func (s *screen) waiting() int {
 
 // TestPictures has the pictures show what the screen shows.
 func TestPictures(t *testing.T) {
+	t.Parallel()
 	for _, p := range pictures {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()

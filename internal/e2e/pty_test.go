@@ -3,17 +3,20 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/internal/zktest/zksession"
 )
 
 func TestPromptAndQuit(t *testing.T) {
@@ -93,19 +96,19 @@ func TestEventsWhileIdle(t *testing.T) {
 	c.expect(connected)
 	c.run("create /a", `^Created /a\n`)
 	c.run("addWatch -m PERSISTENT /a", `\n`)
-	zksh(t, "-server", server, "set", "/a", "x")
+	at(t, server, "set", "/a", "x")
 	got := c.expect(`\(CONNECTED\) 2\] `)
 	if want := "\nWATCHER::\n\nWatchedEvent state:SyncConnected type:NodeDataChanged path:/a\n[zk: "; !strings.Contains(got, want) {
 		t.Errorf("got %q, want %q in it", got, want)
 	}
 	c.typeIn("get ")
 	c.expect("get ") // echoed
-	zksh(t, "-server", server, "set", "/a", "y")
+	at(t, server, "set", "/a", "y")
 	c.expect(`^WatchedEvent .*path:/a\n`)
 	c.expect(`\(CONNECTED\) 2\] `)
 	c.run("/a", `^y\n`)
 	c.run("printwatches off", `\n`)
-	zksh(t, "-server", server, "set", "/a", "z")
+	at(t, server, "set", "/a", "z")
 	if got := c.run("get /a", `^z\n`); strings.Contains(got, "WATCHER") {
 		t.Errorf("an event in %q", got)
 	}
@@ -184,8 +187,10 @@ func TestCtrlCWhileDeleting(t *testing.T) {
 	c.expect(connected)
 	p.Delay(200 * time.Millisecond)
 	c.typeIn("deleteall /tree -b 100 -y\r")
+	client := zksession.Open(t, zkconn.Config{Servers: zktest.Shared(t).Addr() + chroot, Timeout: zktest.Patience})
 	zktest.Eventually(t, "some are deleted", func() bool {
-		return zksh(t, "-server", zktest.Shared(t).Addr()+chroot, "getAllChildrenNumber", "/tree") != "3000\n"
+		st, err := client.Exists(zktest.Within(t), "/tree", false)
+		return err == nil && st.NumChildren < 3000
 	})
 	c.typeIn("\x03")
 	c.expect(`deleted \d+ (of 3001 znodes of /tree|znodes of /tree, and it has more): interrupted\n`)
@@ -205,14 +210,15 @@ func TestCtrlCWhileDeleting(t *testing.T) {
 // plant makes /tree with so many children.
 func plant(t *testing.T, server string, n int) {
 	t.Helper()
-	lines := []string{"create /tree"}
-	for range n {
-		lines = append(lines, "create -s /tree/n")
+	client := zksession.Open(t, zkconn.Config{Servers: server, Timeout: zktest.Patience})
+	all := []zkconn.Change{zkconn.Creation("/tree", nil, zkconn.OpenACL(), zkconn.CreateMode{})}
+	for i := range n {
+		all = append(all, zkconn.Creation(fmt.Sprintf("/tree/n%010d", i), nil, zkconn.OpenACL(), zkconn.CreateMode{}))
 	}
-	cmd := exec.Command("zksh", "-server", server)
-	cmd.Env, cmd.Stdin = homeEnv(t.TempDir()), strings.NewReader(strings.Join(lines, "\n"))
-	if err := cmd.Run(); err != nil {
-		t.Fatal(err)
+	for some := range slices.Chunk(all, 1000) {
+		if _, err := client.Multi(zktest.Within(t), some); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -240,7 +246,7 @@ func TestLossAndExpiryByHand(t *testing.T) {
 	p.Cut()
 	c.expect(`^WatchedEvent state:Disconnected type:None path:null\n`) // else the request may still be on its way
 	c.run("ls /", `no server: `+regexp.QuoteMeta(p.Addr())+`: connection refused\n`)
-	zktest.Eventually(t, "the session expires", func() bool { return zksh(t, "-server", direct, "ls", "/") == "[]\n" })
+	zktest.Eventually(t, "the session expires", func() bool { return at(t, direct, "ls", "/") == "[]\n" })
 	p.Refuse(false)
 	got := c.expect(`the session expired[^\n]*\n`)
 	if !strings.Contains(got, "WatchedEvent state:Expired type:None path:null\n") || !strings.Contains(got, " /mine;") {
@@ -306,7 +312,7 @@ func TestTerminatedByHand(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.wantStatus(143)
-		if got := zksh(t, "-server", server, "ls", "/"); got != "[]\n" {
+		if got := at(t, server, "ls", "/"); got != "[]\n" {
 			t.Errorf("left behind: %s", got)
 		}
 	}

@@ -17,7 +17,7 @@ func TestColumns(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 60, 30)
 	plant(t, s.server, 9)
-	zksh(t, "-server", s.server, "create", "/tree/中文中文")
+	at(t, s.server, "create", "/tree/中文中文")
 	s.line("ls /")
 	s.want(`^\[tree, zookeeper\]$`)
 	s.line("ls /tree")

@@ -19,6 +19,7 @@ var goFence = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
 
 // The Go program of the README compiles, and does what its lines say.
 func TestReadmeGoProgram(t *testing.T) {
+	t.Parallel()
 	programs := goFence.FindAllStringSubmatch(readFile(t, readme), -1)
 	if len(programs) != 1 {
 		t.Fatalf("%s has %d Go programs, want one", readme, len(programs))

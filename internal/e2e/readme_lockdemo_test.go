@@ -55,6 +55,7 @@ func titles(svg string) string {
 
 // TestReadmeLockdemo has the README show what lockdemo does.
 func TestReadmeLockdemo(t *testing.T) {
+	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	out := zksh(t, "-server", server, "lockdemo")
 	_, summary, _ := strings.Cut(out, "\nThe lock goes")

@@ -111,6 +111,7 @@ func steady(text string) string {
 
 // TestReadmeExamples runs every example in order against one server.
 func TestReadmeExamples(t *testing.T) {
+	t.Parallel()
 	server := zktest.Start(t)
 	dir := t.TempDir()
 	run := func(script, stdin string) string {

@@ -38,7 +38,7 @@ func TestReleaseOutlivesARestart(t *testing.T) {
 	shot.finish(t, server.Addr(), 7)
 	batch.finish(t, server.Addr(), 0)
 	zktest.Eventually(t, "what was left by Ctrl-C is removed", func() bool {
-		return zksh(t, "-server", server.Addr(), "ls", "/hand") == "[]\n"
+		return at(t, server.Addr(), "ls", "/hand") == "[]\n"
 	})
 }
 
@@ -145,7 +145,7 @@ func (r *releasing) said(t *testing.T) string {
 func (r *releasing) finish(t *testing.T, servers string, status int) {
 	t.Helper()
 	wantExit(t, r.cmd, status)
-	if got := zksh(t, "-server", servers, "ls", "/"+r.name); got != "[]\n" {
+	if got := at(t, servers, "ls", "/"+r.name); got != "[]\n" {
 		t.Errorf("%s: the lock's znodes are %s", r.name, got)
 	}
 	if strings.Contains(r.said(t), "is not confirmed;") {

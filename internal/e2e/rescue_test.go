@@ -17,6 +17,7 @@ import (
 
 // The README's story of a tree that is brought back from a server's snapshot.
 func TestReadmeRescue(t *testing.T) {
+	t.Parallel()
 	server := zktest.Start(t, zktest.Heap(64))
 	s := zksession.Open(t, zkconn.Config{Servers: server.Addr(), Timeout: 20 * time.Second})
 	for _, z := range []struct{ path, data string }{

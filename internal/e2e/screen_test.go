@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zksh/zksh/internal/sandbox"
 	"github.com/zksh/zksh/internal/zktest"
@@ -152,7 +153,10 @@ func (s *screen) wantEnd(lines ...string) string {
 func (s *screen) until(problem string, ok func(shown string) bool) string {
 	s.t.Helper()
 	var shown string
+	pause := time.Duration(0) // each look is a program of tmux's: who waits long looks less often
 	zktest.Eventually(s.t, problem, func() bool {
+		time.Sleep(pause)
+		pause = min(pause+5*time.Millisecond, 50*time.Millisecond)
 		shown = s.shown()
 		return ok(shown)
 	})

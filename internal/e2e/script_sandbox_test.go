@@ -31,6 +31,7 @@ var allVersions = flag.Bool("versions", false, "the sandbox answers as every ver
 // version that it knows: as the default one it must answer the same, as another what
 // the scripts say of that.
 func TestScriptsOnSandbox(t *testing.T) {
+	t.Parallel()
 	if os.Getenv("UPDATE_SCRIPTS") != "" {
 		t.Skip("what the scripts expect comes from the real server")
 	}
@@ -40,6 +41,7 @@ func TestScriptsOnSandbox(t *testing.T) {
 			continue
 		}
 		t.Run(string(as), func(t *testing.T) {
+			t.Parallel()
 			shared := zktest.Sandbox(t, sandbox.Options{As: as}).Addr()
 			runScripts(t, dir, as, shared, func(ts *testscript.TestScript, kind string) scriptServer {
 				opt, ok := map[string]sandbox.Options{"plain": {}, "quota": {EnforceQuota: true}}[kind]

@@ -106,7 +106,7 @@ func TestSignalWhileWaitingForInput(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantExit(t, p.cmd, want)
-		if got := zksh(t, "-server", server, "ls", "/"); got != "[]\n" {
+		if got := at(t, server, "ls", "/"); got != "[]\n" {
 			t.Errorf("%v: left behind: %s", sig, got)
 		}
 	}
@@ -156,7 +156,7 @@ func TestSignalInABatch(t *testing.T) {
 			t.Errorf("%v: %q", sig, p.errs.String())
 		}
 	}
-	if got := zksh(t, "-server", zktest.Shared(t).Addr()+chroot, "ls", "/"); got != "[]\n" {
+	if got := at(t, zktest.Shared(t).Addr()+chroot, "ls", "/"); got != "[]\n" {
 		t.Errorf("made after the signal: %s", got)
 	}
 }

@@ -110,7 +110,7 @@ func splitOnce(t *testing.T, s *zktest.Split, c cut, timeout time.Duration) {
 		zktest.Eventually(t, "the first holds", func() bool { return k.began("first") })
 		k.second = k.zksh(t, "second", others, timeout, "-t", "1")
 		zktest.Eventually(t, "the second waits", func() bool {
-			return strings.Count(zksh(t, "-server", others, "ls", k.path), "lock-") == 2
+			return strings.Count(at(t, others, "ls", k.path), "lock-") == 2
 		})
 	}
 	begin := time.Now()

@@ -105,7 +105,7 @@ func TestDeleteallInterrupted(t *testing.T) {
 	if err == nil || cmd.ProcessState.ExitCode() != 130 || m == nil {
 		t.Fatalf("%q, %v", out.String(), err)
 	}
-	left := zksh(t, "-server", server, "getAllChildrenNumber", "/tree")
+	left := at(t, server, "getAllChildrenNumber", "/tree")
 	if want := fmt.Sprintln(znodes - atoi(t, m[1])); left != want {
 		t.Errorf("%s gone, and left are %s", m[1], left)
 	}

@@ -232,7 +232,7 @@ func TestCutLinesAreAnswered(t *testing.T) {
 		if len(list) != lines {
 			t.Fatalf("%d answers\n%s", len(list), got)
 		}
-		there := zksh(t, "-server", box.Addr(), "ls", "/")
+		there := at(t, box.Addr(), "ls", "/")
 		lost := 0
 		for i, answer := range list {
 			is := strings.Contains(there, fmt.Sprintf("n%02d", i+1))
@@ -263,7 +263,7 @@ func TestInterruptedLinesAreAnswered(t *testing.T) {
 	for i := range 100 {
 		fmt.Fprintf(out, "create /n%d\n", i+1)
 	}
-	list := func() string { return zksh(t, "-server", box.Addr(), "ls", "/") }
+	list := func() string { return at(t, box.Addr(), "ls", "/") }
 	zktest.Eventually(t, "the first are done", func() bool { return strings.Contains(list(), "n100") })
 	p.HoldReplies(true)
 	for i := range 5 {
@@ -305,7 +305,7 @@ func TestLossBetweenLinesIsAnswered(t *testing.T) {
 	if err != nil || !strings.HasPrefix(node, "/l/") {
 		t.Fatalf("%s%v", answer, err)
 	}
-	zksh(t, "-server", box.Addr(), "delete", node)
+	at(t, box.Addr(), "delete", node)
 	zktest.Eventually(t, "the loss is known", func() bool {
 		_, err := io.WriteString(p.in, "locks\n")
 		if err != nil {

@@ -74,7 +74,7 @@ func TestUndoAfterKill(t *testing.T) {
 		}
 	}
 	lines(t, box.Addr(), tree.String())
-	all := zksh(t, "-server", box.Addr(), "ls", "-R", "/app")
+	all := at(t, box.Addr(), "ls", "-R", "/app")
 	for _, line := range []string{"deleteall -y -b 20 /app", "set /app/03 other"} {
 		for _, cut := range []func(int32, int) <-chan struct{}{p.CutBeforeSkipping, p.CutAfterSkipping} {
 			c := openConsoleIn(t, home, "-q", "-server", p.Addr())
@@ -97,29 +97,20 @@ func TestUndoAfterKill(t *testing.T) {
 			c.run("undo", `^undid \d+: (deleteall|set) /app`)
 			c.typeIn("\x04")
 			c.wantStatus(0)
-			if got := zksh(t, "-server", box.Addr(), "ls", "-R", "/app"); got != all {
+			if got := at(t, box.Addr(), "ls", "-R", "/app"); got != all {
 				t.Errorf("%s: there is\n%s", line, got)
 			}
-			if got := zksh(t, "-server", box.Addr(), "get", "/app/03/2"); got != "data\n" {
+			if got := at(t, box.Addr(), "get", "/app/03/2"); got != "data\n" {
 				t.Errorf("%s: %q", line, got)
 			}
 		}
 	}
 }
 
-// lines runs a script that has to succeed.
-func lines(t *testing.T, server, script string) {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "script")
-	if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	zksh(t, "-server", server, "-e", "-f", file)
-}
-
 // On a full disk, which a limit on files' sizes is here, nothing is destroyed unasked.
 // What there is to undo is a table that fits into a narrow window.
 func TestUndoInWindows(t *testing.T) {
+	t.Parallel()
 	for _, columns := range []int{60, 80} {
 		server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 		s := openBash(t, columns, 24)

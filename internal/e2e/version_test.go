@@ -31,6 +31,7 @@ func asVersion(t *testing.T, as sandbox.Version) *zktest.Box {
 // A server hangs up over a request that it does not know. The one behind it is carried
 // out all the same, each time.
 func TestNothingIsLostBehindAnUnknownRequest(t *testing.T) {
+	t.Parallel()
 	for as, lines := range map[sandbox.Version][]string{
 		"3.4": {"whoami", "getEphemerals", "addWatch /", "create -c /c", "create -t 1000 /t", "removewatches /w", "reconfig -remove 1"},
 		"3.5": {"whoami", "getEphemerals", "addWatch /"},
@@ -77,6 +78,7 @@ const shut = "auth::cdrwa"
 
 // What a newer server does not tell of znodes that may not be read is not needed.
 func TestZnodesThatMayNotBeRead(t *testing.T) {
+	t.Parallel()
 	for _, as := range sandbox.Versions() {
 		t.Run(string(as), func(t *testing.T) {
 			t.Parallel()
@@ -106,6 +108,7 @@ func TestZnodesThatMayNotBeRead(t *testing.T) {
 
 // A contender that may not be read is shown, and waited for; that it goes is noticed.
 func TestContenderThatMayNotBeRead(t *testing.T) {
+	t.Parallel()
 	for _, as := range []sandbox.Version{"3.4", "3.9"} {
 		t.Run(string(as), func(t *testing.T) {
 			t.Parallel()
@@ -166,6 +169,7 @@ func TestContenderThatMayNotBeRead(t *testing.T) {
 
 // On a server of any version one holds a lock at a time, and tokens grow.
 func TestLocksOnEveryVersion(t *testing.T) {
+	t.Parallel()
 	for _, as := range sandbox.Versions() {
 		t.Run(string(as), func(t *testing.T) {
 			t.Parallel()
@@ -205,6 +209,7 @@ func TestLocksOnEveryVersion(t *testing.T) {
 // Watches of both modes on one path are what the server makes of them, before and after
 // a reconnect: both from 3.9 on, before that the later.
 func TestBothWatchModesThroughAReconnect(t *testing.T) {
+	t.Parallel()
 	const child, created = "NodeChildrenChanged /w", "NodeCreated /w/"
 	for _, c := range []struct {
 		as            sandbox.Version

@@ -49,7 +49,7 @@ func waitThrough(t *testing.T, fault string) {
 		path := fmt.Sprintf("/%d", i)
 		do := func(line string) {
 			if line != "" {
-				zksh(t, append([]string{"-server", box.Addr()}, strings.Fields(fmt.Sprintf(line, path))...)...)
+				at(t, box.Addr(), strings.Fields(fmt.Sprintf(line, path))...)
 			}
 		}
 		do(c.before)
@@ -79,7 +79,7 @@ func TestWaitDoesNotPoll(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
 	proxy := zktest.NewProxy(t, box.Addr())
-	zksh(t, "-server", box.Addr(), "create", "/x", "0")
+	at(t, box.Addr(), "create", "/x", "0")
 	p := openPipeline(t, "-server", proxy.Addr(), "-timeout", "900", "wait", "--value", "3", "/x")
 	var all []int32
 	gets := func() int {
@@ -88,7 +88,7 @@ func TestWaitDoesNotPoll(t *testing.T) {
 	}
 	for i := range 3 {
 		zktest.Eventually(t, "it has looked", func() bool { return gets() == i+1 })
-		zksh(t, "-server", box.Addr(), "set", "/x", fmt.Sprint(i+1))
+		at(t, box.Addr(), "set", "/x", fmt.Sprint(i+1))
 	}
 	wantExit(t, p.cmd, 0)
 	gets()

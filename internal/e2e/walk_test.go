@@ -85,6 +85,7 @@ var walk = []struct{ line, want, key string }{
 // and on a terminal that knows no escape sequences. What is laid out fits the window,
 // and after each line the terminal is set as before it.
 func TestWalk(t *testing.T) {
+	t.Parallel()
 	for _, columns := range []int{60, 80, 200} {
 		for _, env := range []string{"TERM=dumb", "NO_COLOR=1"} {
 			t.Run(fmt.Sprintf("%d %s", columns, env), func(t *testing.T) {

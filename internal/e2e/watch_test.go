@@ -45,8 +45,29 @@ func expireAll(t *testing.T, box *zktest.Box) {
 // answers.
 func watching(t *testing.T, server string, words ...string) *pipeline {
 	t.Helper()
-	p := &pipeline{cmd: exec.Command("zksh", append([]string{"-server", server, "watch"}, words...)...)}
+	p := openTogether(t, append([]string{"-server", server, "watch"}, words...)...)
+	p.watches(t)
+	return p
+}
+
+// watches waits until a watch is in place: one of many znodes is when they have been
+// read, which is after its watch is set.
+func (p *pipeline) watches(t *testing.T) {
+	t.Helper()
+	if got := p.next(t); !strings.HasPrefix(got, "watching ") {
+		t.Fatal(got)
+	}
+}
+
+// openTogether opens a pipeline whose errors come among its answers.
+func openTogether(t *testing.T, args ...string) *pipeline {
+	t.Helper()
+	p := &pipeline{cmd: exec.Command("zksh", args...)}
 	p.cmd.Env = homeEnv(t.TempDir())
+	var err error
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -56,9 +77,6 @@ func watching(t *testing.T, server string, words ...string) *pipeline {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.cmd.Process.Kill() }) // it has ended, or the test has failed
-	if got := p.next(t); !strings.HasPrefix(got, "watching ") {
-		t.Fatal(got)
-	}
 	return p
 }
 
@@ -234,7 +252,7 @@ func TestWatchFlood(t *testing.T) {
 func TestWatchEnds(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
-	zksh(t, "-server", box.Addr(), "create", "/x")
+	at(t, box.Addr(), "create", "/x")
 	for sig, want := range signalStatuses {
 		p := watching(t, box.Addr(), "/x")
 		if err := p.cmd.Process.Signal(sig); err != nil {
@@ -244,7 +262,7 @@ func TestWatchEnds(t *testing.T) {
 
 		// sleep is a child of the command: the whole job ends.
 		p = watching(t, box.Addr(), "/x", "--", "sh", "-c", "echo begun; sleep 1000; true")
-		zksh(t, "-server", box.Addr(), "set", "/x", "new")
+		at(t, box.Addr(), "set", "/x", "new")
 		p.next(t)
 		if err := p.cmd.Process.Signal(sig); err != nil {
 			t.Fatal(err)
@@ -257,7 +275,7 @@ func TestWatchEnds(t *testing.T) {
 
 	// One that does not heed that is killed, and so is what it has started.
 	deaf := watching(t, box.Addr(), "/x", "--", "sh", "-c", "trap '' TERM; echo begun; sleep 1000; true")
-	zksh(t, "-server", box.Addr(), "set", "/x", "new")
+	at(t, box.Addr(), "set", "/x", "new")
 	deaf.next(t)
 	if err := deaf.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -272,7 +290,7 @@ func TestWatchEnds(t *testing.T) {
 	if err := p.end.Close(); err != nil {
 		t.Fatal(err)
 	}
-	zksh(t, "-server", box.Addr(), "set", "/x", "newer")
+	at(t, box.Addr(), "set", "/x", "newer")
 	wantExit(t, p.cmd, 141)
 	zktest.Eventually(t, "no watch is left", func() bool { return watches(t, box.Addr()) == 0 })
 }
@@ -282,17 +300,17 @@ func TestWatchEnds(t *testing.T) {
 func TestWatchIsAnswered(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
-	zksh(t, "-server", box.Addr(), "create", "/x")
-	zksh(t, "-server", box.Addr(), "create", "/own")
-	p := openPipeline(t, "-server", box.Addr(), "-o", "json")
+	at(t, box.Addr(), "create", "/x")
+	at(t, box.Addr(), "create", "/own")
+	p := openTogether(t, "-server", box.Addr(), "-o", "json")
 	p.ask(t, "addWatch -m PERSISTENT /x", `{"done":"addWatch","path":"/x"}`)
 	own := watches(t, box.Addr())
 	for _, line := range []string{"watch -1 /x", "watch -1 -r /x", "watch -1 /x -- cat"} {
 		if _, err := io.WriteString(p.in, line+"\n"); err != nil {
 			t.Fatal(err)
 		}
-		zktest.Eventually(t, "both watch", func() bool { return watches(t, box.Addr()) > own })
-		zksh(t, "-server", box.Addr(), "set", "/x", "new\n")
+		p.watches(t)
+		at(t, box.Addr(), "set", "/x", "new\n")
 		var got []string
 		for !slices.Contains(got, `{"done":"watch","status":0}`) {
 			got = append(got, p.next(t))
@@ -317,11 +335,11 @@ func TestWatchIsAnswered(t *testing.T) {
 func TestWatchByHand(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
-	zksh(t, "-server", box.Addr(), "create", "/x")
+	at(t, box.Addr(), "create", "/x")
 	r := openRich(t, box.Addr())
 	change := func() { // once it is watched
 		zktest.Eventually(t, "it watches", func() bool { return watches(t, box.Addr()) > 0 })
-		zksh(t, "-server", box.Addr(), "set", "/x", "new")
+		at(t, box.Addr(), "set", "/x", "new")
 	}
 	r.typeIn("watch /x\r")
 	change()
@@ -348,7 +366,7 @@ func TestWatchByHand(t *testing.T) {
 func TestExpiryInAWatch(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
-	zksh(t, "-server", box.Addr(), "create", "/x")
+	at(t, box.Addr(), "create", "/x")
 	p := openPipeline(t, "-server", box.Addr(), "-o", "json")
 	p.ask(t, "create -e /mine", `{"created":"/mine"}`)
 	if _, err := io.WriteString(p.in, "watch -1 /x\nget /x\n"); err != nil {
@@ -361,7 +379,7 @@ func TestExpiryInAWatch(t *testing.T) {
 		cons, err := zkconn.FourLetter(zktest.Within(t), box.Addr(), "cons")
 		return err == nil && strings.Count(cons, "sid=0x") == 2 && !strings.Contains(cons, "sid="+render.Hex(id))
 	})
-	zksh(t, "-server", box.Addr(), "set", "/x", "new")
+	at(t, box.Addr(), "set", "/x", "new")
 	if got, want := p.next(t), `{"event":"NodeDataChanged","path":"/x","version":1,"size":3,"was":0}`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

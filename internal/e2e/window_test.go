@@ -3,8 +3,8 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -27,45 +27,12 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/internal/zktest/zksession"
-	"github.com/zksh/zksh/lockcmd"
 	"github.com/zksh/zksh/shell"
 )
 
-// played is all that a script shows for itself.
-type played struct {
-	out, err string
-	status   int
-}
-
-// play runs a script in this process.
-func play(t rapid.TB, servers, script string, cfg shell.Config) played {
-	return playUntil(context.Background(), t, servers, strings.NewReader(script), cfg)
-}
-
-func playUntil(ctx context.Context, t rapid.TB, servers string, script io.Reader, cfg shell.Config) played {
-	var out, errs bytes.Buffer
-	status := playTo(ctx, t, servers, script, cfg, &out, &errs)
-	return played{out.String(), errs.String(), status}
-}
-
-func playTo(ctx context.Context, t rapid.TB, servers string, script io.Reader, cfg shell.Config, out, errs io.Writer) (status int) {
-	session, err := zkconn.Open(zkconn.Config{Servers: servers, Timeout: 30 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	locks := lockcmd.New()
-	locks.Fence(session, cfg.GoOn)
-	cfg.Session, cfg.Locks, cfg.Version = session, locks, "dev"
-	cfg.Commands = everyCommand(locks)
-	cfg.Out, cfg.Err = shell.Output{W: out}, shell.Output{W: errs}
-	if cfg.Format == "" {
-		cfg.Format = render.Text
-	}
-	return shell.New(cfg).RunLines(ctx, "script", script)
-}
-
 // A script shows the same whatever the width of the window.
 func TestWindowsAgree(t *testing.T) {
+	t.Parallel()
 	clock := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	rapid.Check(t, func(rt *rapid.T) {
 		script := drawScript(rt)
@@ -120,7 +87,7 @@ func TestWindowsAgreeOnServer(t *testing.T) {
 		run := func(cfg shell.Config) played {
 			folders++
 			root := fmt.Sprintf("/w%d", folders)
-			zksh(t, "-server", server.Addr(), "create", root)
+			at(t, server.Addr(), "create", root)
 			return play(rt, server.Addr()+root, script, cfg).without(root)
 		}
 		alone, got := run(shell.Config{Window: 1}), run(shell.Config{Window: 64})
@@ -194,10 +161,18 @@ func drawLine(t *rapid.T) string {
 	return strings.NewReplacer("PATH", path, "DATA", data).Replace(form)
 }
 
+var everyCut = flag.Bool("cuts", false, "TestCutWindow cuts a window at each of its lines, not at every ninth alone; "+
+	"make test has them all, without the race detector, under which each is five times as much work")
+
 // A connection that breaks in the middle of a window leaves lines of which nobody knows
 // whether they are done. What is said of each line is true, wherever it breaks.
 func TestCutWindow(t *testing.T) {
+	t.Parallel()
 	const lines = 200
+	step := 9
+	if *everyCut {
+		step = 1
+	}
 	var script strings.Builder
 	for i := range lines {
 		fmt.Fprintf(&script, "create /n%03d\n", i+1)
@@ -213,11 +188,12 @@ func TestCutWindow(t *testing.T) {
 			t.Parallel()
 			box := zktest.Sandbox(t, sandbox.Options{})
 			client := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 30 * time.Second})
-			var together atomic.Int32
+			var cuts, together atomic.Int32
 			var runs sync.WaitGroup
 			for first := range 20 { // each waits most of the time, for another connection
 				runs.Go(func() {
-					for k := first; k < lines && !t.Failed(); k += 20 {
+					for k := first * step; k < lines && !t.Failed(); k += 20 * step {
+						cuts.Add(1)
 						root := fmt.Sprintf("/k%d", k)
 						if _, err := client.Create(t.Context(), root, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
 							t.Error(err)
@@ -241,8 +217,8 @@ func TestCutWindow(t *testing.T) {
 				})
 			}
 			runs.Wait()
-			if n := together.Load(); n < lines/2 {
-				t.Errorf("only %d of %d cuts met more than one line: this proves little", n, lines)
+			if n, of := together.Load(), cuts.Load(); n < of/2 || of < lines/int32(step) {
+				t.Errorf("only %d of %d cuts met more than one line: this proves little", n, of)
 			}
 		})
 	}
@@ -309,6 +285,7 @@ func checkCut(got played, there func(line int) bool, lines int, stops bool) (tog
 
 // Ctrl-C sends nothing more, and names the lines that may be done.
 func TestInterruptedWindow(t *testing.T) {
+	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
 	p := zktest.NewProxy(t, box.Addr())
 	in, out := io.Pipe()
@@ -319,14 +296,14 @@ func TestInterruptedWindow(t *testing.T) {
 		fmt.Fprintf(out, "create /n%d\n", i+1)
 	}
 	zktest.Eventually(t, "the first 200 are done", func() bool {
-		return strings.Contains(zksh(t, "-server", box.Addr(), "ls", "/"), "n200")
+		return strings.Contains(at(t, box.Addr(), "ls", "/"), "n200")
 	})
 	p.HoldReplies(true)
 	for i := range 64 {
 		fmt.Fprintf(out, "create /m%d\n", i+1)
 	}
 	zktest.Eventually(t, "64 are under way", func() bool {
-		return strings.Contains(zksh(t, "-server", box.Addr(), "ls", "/"), "m64")
+		return strings.Contains(at(t, box.Addr(), "ls", "/"), "m64")
 	})
 	interrupt(shell.EndedBy(os.Interrupt))
 	p.HoldReplies(false)
@@ -343,6 +320,7 @@ func TestInterruptedWindow(t *testing.T) {
 // Answers that cannot be printed yet are bounded: a reader that takes nothing slows the
 // sending down, whatever the window.
 func TestSlowReader(t *testing.T) {
+	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
 	client := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 30 * time.Second})
 	const size, lines = 500 << 10, 200

@@ -56,7 +56,7 @@ func planted(t *testing.T) string {
 	t.Helper()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	for _, path := range []string{"/app", "/app/with blank", "/app/a:b=c@d", "/app/it's", "/app/中文", "/app/\u200bhidden", "/alone"} {
-		zksh(t, "-server", server, "create", path)
+		at(t, server, "create", path)
 	}
 	return server
 }
@@ -181,7 +181,7 @@ func TestCompleteClosesItsSession(t *testing.T) {
 	if asked := proxy.Requests(); len(asked) > 0 {
 		t.Errorf("requests %d for what no server knows", asked)
 	}
-	zksh(t, "-server", box.Addr(), "create", "/a")
+	at(t, box.Addr(), "create", "/a")
 	wantProposed(t, env, "zksh get /a", "more\n/a\n", "zsh")
 	asked := proxy.Requests()
 	if slices.Sort(asked); !slices.Equal(slices.Compact(asked), []int32{jute.OpCloseSession, jute.OpGetChildren2}) {

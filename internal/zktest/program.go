@@ -35,7 +35,7 @@ func MainWithProgram(m *testing.M, version string) {
 func ProgramEnv() []string { return []string{"GORACE=atexit_sleep_ms=0", "GODEBUG=netdns=go"} }
 
 // build makes the program at the root of the module, two levels up from a test's
-// directory, under the race detector if the test is.
+// directory: under the race detector if the test is, or else without C, as it is published.
 func build(version string) (dir string, err error) {
 	const root = "../.."
 	if err := lookAtSources(root); err != nil {
@@ -45,10 +45,13 @@ func build(version string) (dir string, err error) {
 		return "", err
 	}
 	args := []string{"build", "-ldflags", "-X main.version=" + version, "-o", filepath.Join(dir, "zksh")}
+	c := "CGO_ENABLED=0"
 	if UnderRace() {
-		args = append(args, "-race")
+		args, c = append(args, "-race"), "CGO_ENABLED=1"
 	}
-	if out, err := exec.Command("go", append(args, root)...).CombinedOutput(); err != nil {
+	cmd := exec.Command("go", append(args, root)...)
+	cmd.Env = append(os.Environ(), c)
+	if out, err := cmd.CombinedOutput(); err != nil {
 		os.RemoveAll(dir)
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}

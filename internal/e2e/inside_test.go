@@ -1,0 +1,88 @@
+//go:build unix
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/lockcmd"
+	"github.com/zksh/zksh/shell"
+)
+
+// Here shells run inside of the test's own process. It costs a tenth of what the program
+// costs under the race detector, which touches megabytes of memory before main begins.
+
+// played is all that a script shows for itself.
+type played struct {
+	out, err string
+	status   int
+}
+
+// play runs a script in this process.
+func play(t rapid.TB, servers, script string, cfg shell.Config) played {
+	return playUntil(context.Background(), t, servers, strings.NewReader(script), cfg)
+}
+
+func playUntil(ctx context.Context, t rapid.TB, servers string, script io.Reader, cfg shell.Config) played {
+	var out, errs bytes.Buffer
+	status := playTo(ctx, t, servers, script, cfg, &out, &errs)
+	return played{out.String(), errs.String(), status}
+}
+
+func playTo(ctx context.Context, t rapid.TB, servers string, script io.Reader, cfg shell.Config, out, errs io.Writer) (status int) {
+	locks := lockcmd.New()
+	cfg.Session = sessionOf(t, servers)
+	locks.Fence(cfg.Session, cfg.GoOn)
+	return shellOf(cfg, locks, out, errs).RunLines(ctx, "script", script)
+}
+
+// at runs one command beside the program that a test is about: what makes or changes
+// znodes for that to see, or looks at what it has made. It has to succeed, and no fence
+// is asked for.
+func at(t *testing.T, servers string, args ...string) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cfg := shell.Config{Session: sessionOf(t, servers)}
+	if status := shellOf(cfg, lockcmd.New(), &out, &errs).RunCommand(zktest.Within(t), args); status != 0 {
+		t.Fatalf("%q: status %d: %s", args, status, errs.String())
+	}
+	return out.String()
+}
+
+// lines runs a script that has to succeed, as at does a command.
+func lines(t *testing.T, servers, script string) {
+	t.Helper()
+	if got := play(t, servers, script, shell.Config{StopAtError: true, Window: 64}); got.status != 0 {
+		t.Fatal(got)
+	}
+}
+
+// sessionOf opens the session of a shell, which closes it at its end.
+func sessionOf(t rapid.TB, servers string) *zkconn.Session {
+	session, err := zkconn.Open(zkconn.Config{Servers: servers, Timeout: 30 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return session
+}
+
+// shellOf makes a shell with all commands.
+func shellOf(cfg shell.Config, locks *lockcmd.Table, out, errs io.Writer) *shell.Shell {
+	cfg.Locks, cfg.Version = locks, "dev"
+	cfg.Commands = everyCommand(locks)
+	cfg.Out, cfg.Err = shell.Output{W: out}, shell.Output{W: errs}
+	if cfg.Format == "" {
+		cfg.Format = render.Text
+	}
+	return shell.New(cfg)
+}
