@@ -27,11 +27,8 @@ type outcome struct {
 // partOf makes an operation that has changes a part.
 func partOf[T any](o op[T]) *part {
 	return &part{
-		alone: op[*answer]{
-			code: o.code, path: o.path, write: o.write, changes: o.changes, encode: o.encode, effect: o.effect,
-			decode: func(a *answer) *answer { return a },
-		},
-		done: make(chan outcome, 1),
+		alone: reread(o, func(a *answer) *answer { return a }),
+		done:  make(chan outcome, 1),
 	}
 }
 

@@ -117,8 +117,7 @@ func (c Client) WhoAmI(ctx context.Context) ([]Identity, error) {
 // Zxid is that of the latest transaction which the server knows, or knew a moment ago.
 func (c Client) Zxid(ctx context.Context) (int64, error) {
 	c.absolute = true
-	o := exists("/", nil)
-	return do(ctx, c, op[int64]{code: o.code, path: o.path, rest: o.rest, decode: func(a *answer) int64 { return a.zxid }})
+	return do(ctx, c, reread(exists("/", nil), func(a *answer) int64 { return a.zxid }))
 }
 
 // Multi carries out all of these changes or none. A refusal is that of the first that

@@ -33,6 +33,11 @@ type op[T any] struct {
 	effect func(l *link, a *answer)
 }
 
+// reread is the same request, of whose answer something else is taken.
+func reread[T, U any](o op[T], decode func(*answer) U) op[U] {
+	return op[U]{o.code, o.path, o.write, o.err, o.changes, o.encode, o.rest, decode, o.effect}
+}
+
 // answer is a reply while it is read: the record behind its header, and what the
 // paths in it begin with.
 type answer struct {
