@@ -15,11 +15,11 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 export GOFLAGS := $(strip -trimpath $(GOFLAGS))
 
 # count: what go build reads is no part of a cached result; vet: lint has done it;
-# p: the servers and terminals of more packages at a time would make each other late;
-# skip: alone and scripts, below, have them; the longest begin first;
+# p: those that wait for sessions to end leave the processor to others, and begin first,
+# as the longest do; skip: alone and scripts, below, have them;
 # GORACE: the detector would have every package wait for a second at its end.
-GOTEST      = env GORACE=atexit_sleep_ms=100 go test -race -count=1 -vet=off -p 2 -timeout 20m -skip '$(ALONE)' $(LONG) ./...
-LONG        = ./internal/e2e ./lockcmd/zklock ./internal/interop
+GOTEST      = env GORACE=atexit_sleep_ms=100 go test -race -count=1 -vet=off -p 3 -timeout 20m -skip '$(ALONE)' $(LONG) ./...
+LONG        = ./internal/e2e ./lockcmd/zklock ./lockcmd/demo ./lockcmd ./internal/interop ./commands/keep
 ALONE       = ^(TestScriptsOnSandbox|TestSmallFilesThatStandForMuch|TestLog)$$
 
 .DEFAULT_GOAL := help

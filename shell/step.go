@@ -27,6 +27,20 @@ type step struct {
 	gathered *gathering // nil: it answers as its command does
 }
 
+// work does something beside all else, in a goroutine that has done so before if one is
+// free: its stack has grown then. They end with close.
+func (w *window) work(do func()) {
+	select {
+	case w.jobs <- do:
+	default:
+		go func() {
+			for ; do != nil; do = <-w.jobs {
+				do()
+			}
+		}()
+	}
+}
+
 // begun tells whether the step's request has been handed over, or never will be.
 func (st *step) begun() bool {
 	select {

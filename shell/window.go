@@ -189,20 +189,6 @@ func (w *window) start(ctx context.Context, st *step, alone bool) (sent, over <-
 	return trip.Sent, ended
 }
 
-// work does something beside all else, in a goroutine that has done so before if one is
-// free: its stack has grown then. They end with close.
-func (w *window) work(do func()) {
-	select {
-	case w.jobs <- do:
-	default:
-		go func() {
-			for ; do != nil; do = <-w.jobs {
-				do()
-			}
-		}()
-	}
-}
-
 // enter takes a place for a step. The answer to a write is small: it need not wait until
 // the size of answers is known.
 func (w *window) enter(st *step) bool {
