@@ -59,7 +59,7 @@ func (s *screen) redrawn() {
 // Ctrl-Z stops it, fg goes on, and Ctrl-C ends it. Nothing is left behind.
 func TestLockdemoKeys(t *testing.T) {
 	s := openScreen(t, 100, 30)
-	s.line("lockdemo parent -n 8 --hold 1s")
+	s.line("lockdemo parent -n 8 --hold 1h")
 	s.want(`(?s)^parent, 8 contenders\n.*█ holds$`)
 	s.keys("C-z")
 	s.want(`^\[1\]\+ +Stopped`)
