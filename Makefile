@@ -18,7 +18,7 @@ export GOFLAGS := $(strip -trimpath $(GOFLAGS))
 # p: those that wait for sessions to end leave the processor to others, and begin first,
 # as the longest do; skip: alone and scripts, below, have them;
 # GORACE: the detector would have every package wait for a second at its end.
-GOTEST      = env GORACE=atexit_sleep_ms=100 go test -race -count=1 -vet=off -p 3 -timeout 20m -skip '$(ALONE)' $(LONG) ./...
+GOTEST      = env GORACE=atexit_sleep_ms=100 go test -race -count=1 -vet=off -p 2 -timeout 20m -skip '$(ALONE)' $(LONG) ./...
 LONG        = ./internal/e2e ./lockcmd/zklock ./lockcmd/demo ./lockcmd ./internal/interop ./commands/keep
 ALONE       = ^(TestScriptsOnSandbox|TestSmallFilesThatStandForMuch|TestLog)$$
 
