@@ -179,7 +179,7 @@ func (d *Decoder) Count(size int) int {
 // Stat decodes what a server tells of a znode.
 func (d *Decoder) Stat() *zk.Stat {
 	st := &zk.Stat{}
-	p := d.take(statLen)
+	p := d.take(StatLen)
 	if p == nil {
 		return st
 	}
@@ -191,8 +191,8 @@ func (d *Decoder) Stat() *zk.Stat {
 	return st
 }
 
-// statLen is how many bytes a Stat has.
-const statLen = 6*8 + 5*4
+// StatLen is how many bytes a Stat has.
+const StatLen = 6*8 + 5*4
 
 // ACL decodes an access control list, which is never nil.
 func (d *Decoder) ACL() []zk.ACL {

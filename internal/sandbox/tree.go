@@ -51,7 +51,7 @@ func (n *node) encodeStat(e *jute.Encoder) {
 	if isSession(n.owner) {
 		owner = n.owner
 	}
-	e.B = slices.Grow(e.B, 6*8+5*4)
+	e.B = slices.Grow(e.B, jute.StatLen)
 	e.Long(n.czxid, n.mzxid, n.ctime, n.mtime)
 	e.Int(n.version, 2*n.creates-children, n.aver)
 	e.Long(owner)
