@@ -14,16 +14,20 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # What one clone has compiled serves the next one, too.
 export GOFLAGS := $(strip -trimpath $(GOFLAGS))
 
+# Of the tests, most run under the race detector, RACE, and beside them what needs no waiting,
+# PLAIN: one goroutine has all the work there, or the program is begun a thousand times, and
+# either takes ten times as long under the detector. full has those begun under it, too.
 # count: what go build reads is no part of a cached result; vet: lint has done it;
 # p: those that wait for sessions to end leave the processor to others, and begin first,
-# as the longest do; skip: alone and scripts, below, have them;
-# GORACE: the detector would have every package wait for a second at its end.
-GOTEST      = env GORACE=atexit_sleep_ms=100 go test -race -count=1 -vet=off -p 2 -timeout 20m -skip '$(ALONE)' $(LONG) ./...
+# as the longest do; GORACE: the detector would have every package wait for a second at its end.
+RACE        = env GORACE=atexit_sleep_ms=100 go test -race -count=1 -vet=off -p 2 -timeout 20m -skip '$(ALONE)' $(LONG) ./...
 LONG        = ./internal/e2e ./lockcmd/zklock ./lockcmd/demo ./lockcmd ./internal/interop ./commands/keep
-ALONE       = ^(TestScriptsOnSandbox|TestSmallFilesThatStandForMuch|TestLog)$$
+PLAIN       = go test -count=1 -vet=off -timeout 20m -run '$(ALONE)|^TestRoundsModel|^TestDeepAndWide$$' \
+              ./internal/e2e ./lockcmd/zklock ./internal/sandbox/difftest ./internal/dump ./internal/zktree
+ALONE       = ^(TestScripts|TestScriptsOnSandbox|TestSmallFilesThatStandForMuch|TestLog|TestDiff)$$
 
 .DEFAULT_GOAL := help
-.PHONY: build dist dist-check run deps test alone scripts soak lint cross bench diff kazoo split failover chaos fence fuzz docs clean help
+.PHONY: build dist dist-check run deps test race plain full soak lint cross bench diff kazoo split failover chaos fence fuzz docs clean help
 
 build: ## build bin/zksh
 	CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/zksh .
@@ -42,19 +46,23 @@ deps: ## install what the tests run against, with apt-get as root: ZooKeeper, ja
 	.ci/install-zookeeper
 	.ci/archive-classes
 
-test: deps lint ## install what the tests need, lint, run all tests
-	$(GOTEST)
-	go -C internal/dist test -count=1 .
-	@$(MAKE) --no-print-directory alone scripts
+test: deps lint ## install what the tests need, lint, run every test
+	@$(MAKE) --no-print-directory -j2 race plain
 
-# One goroutine has all the work of these: under the race detector it takes ten times as long.
-alone:
-	go test -count=1 -run '^TestRoundsModel|^TestDeepAndWide$$|$(ALONE)' ./lockcmd/zklock ./internal/dump ./internal/zktree
-scripts:
+race:
+	$(RACE)
+
+# Niced, as nothing there is in a hurry, and what waits in race is.
+plain:
+	nice $(PLAIN)
+	nice go -C internal/dist test -count=1 .
+
+full: deps ## run at full size what make test has a part of, and scripts under the race detector; minutes
 	go test -count=1 -run '^(TestWindowsAgree|TestExactAgrees|TestScriptsOnSandbox|TestCutWindow)$$' ./internal/e2e -rapid.checks 2000 -versions -cuts
+	go test -race -count=1 -run '^TestScripts$$' ./internal/e2e
 
-soak: deps ## run all tests RUNS times while every core is kept busy; needs them green each time
-	.ci/soak $(RUNS) $(GOTEST)
+soak: deps ## run every test RUNS times while every core is kept busy; needs them green each time
+	.ci/soak $(RUNS) $(MAKE) --no-print-directory -j2 race plain
 
 lint: ## check the format, vet, staticcheck, go.mod
 	@unformatted=$$(gofmt -l .) && { test -z "$$unformatted" || { echo "gofmt -w these:" $$unformatted; exit 1; }; }

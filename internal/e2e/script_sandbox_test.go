@@ -25,7 +25,7 @@ var realOnly = map[string]struct{ line, why string }{
 }
 
 var allVersions = flag.Bool("versions", false, "the sandbox answers as every version, not as the oldest and the default one alone; "+
-	"make test has them all")
+	"make full has them all")
 
 // TestScriptsOnSandbox runs the scripts of TestScripts against the sandbox, as each
 // version that it knows: as the default one it must answer the same, as another what

@@ -162,7 +162,7 @@ func drawLine(t *rapid.T) string {
 }
 
 var everyCut = flag.Bool("cuts", false, "TestCutWindow cuts a window at each of its lines, not at every ninth alone; "+
-	"make test has them all, without the race detector, under which each is five times as much work")
+	"make full has them all, without the race detector, under which each is five times as much work")
 
 // A connection that breaks in the middle of a window leaves lines of which nobody knows
 // whether they are done. What is said of each line is true, wherever it breaks.

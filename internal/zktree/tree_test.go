@@ -288,7 +288,7 @@ func TestLargeTrees(t *testing.T) {
 }
 
 // TestDeepAndWide has a chain of a thousand znodes, and a folder of 200,000; of 20,000
-// under the race detector: make alone has all of it.
+// under the race detector; make test runs it without, too.
 func TestDeepAndWide(t *testing.T) {
 	s := zksession.Open(t, zkconn.Config{Servers: zktest.Sandbox(t, sandbox.Options{}).Addr(), Timeout: 20 * time.Second})
 	create(t, s, "/deep", "/wide")
