@@ -52,10 +52,9 @@ test: deps lint ## install what the tests need, lint, run every test
 race:
 	$(RACE)
 
-# Niced, as nothing there is in a hurry, and what waits in race is.
 plain:
-	nice $(PLAIN)
-	nice go -C internal/dist test -count=1 .
+	$(PLAIN)
+	go -C internal/dist test -count=1 .
 
 full: deps ## run at full size what make test has a part of, and scripts under the race detector; minutes
 	go test -count=1 -run '^(TestWindowsAgree|TestExactAgrees|TestScriptsOnSandbox|TestCutWindow)$$' ./internal/e2e -rapid.checks 2000 -versions -cuts
