@@ -82,6 +82,7 @@ func TestSuspendWithoutJobControl(t *testing.T) {
 	c.expect("/ha")
 	c.typeIn("\x1alf\r")
 	c.expect(`Created /half\r\n`)
+	c.expect(anyPrompt) // before, the terminal itself would take a Ctrl-D
 	c.typeIn("\x04")
 	c.wantRestored(0)
 }
