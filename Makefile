@@ -59,7 +59,8 @@ plain:
 full: deps ## run at full size what make test has a part of, and scripts under the race detector; minutes
 	go test -count=1 -run '^(TestWindowsAgree|TestExactAgrees|TestScriptsOnSandbox|TestCutWindow)$$' ./internal/e2e -rapid.checks 2000 -versions -cuts
 	go test -race -count=1 -run '^TestScripts$$' ./internal/e2e
-	go test -race -count=1 -run '^TestFence$$' ./internal/interop -fence 1m
+	go test -race -count=1 -run '^(TestFence|TestChaos)$$' ./internal/interop -fence 1m -chaos 1m
+	go test -race -count=1 -run '^TestChaos$$' ./lockcmd/zklock -chaos 1m
 
 soak: deps ## run every test RUNS times while every core is kept busy; needs them green each time
 	.ci/soak $(RUNS) $(MAKE) --no-print-directory -j2 race plain

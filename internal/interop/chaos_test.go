@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	chaosTime = flag.Duration("chaos", time.Minute, "how long TestChaos makes faults")
+	chaosTime = flag.Duration("chaos", 20*time.Second, "how long TestChaos makes faults; a minute in make full")
 	chaosSeed = flag.Uint64("chaosseed", 0, "of TestChaos's faults; 0 takes one by chance")
 )
 

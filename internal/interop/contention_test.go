@@ -12,7 +12,7 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-var contend = flag.Duration("contend", 10*time.Second, "how long each group of clients contends for a lock; all groups at once")
+var contend = flag.Duration("contend", 5*time.Second, "how long each group of clients contends for a lock; all groups at once")
 
 // groups are clients that contend for one lock.
 var groups = []struct {

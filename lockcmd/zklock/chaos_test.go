@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"math/rand/v2"
-	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,17 +16,9 @@ import (
 )
 
 var (
-	chaosTime = flag.Duration("chaos", usualChaos(), "how long TestChaos makes faults")
+	chaosTime = flag.Duration("chaos", 20*time.Second, "how long TestChaos makes faults; a minute in make full")
 	chaosSeed = flag.Uint64("chaosseed", 0, "of TestChaos's faults; 0 takes one by chance")
 )
-
-// usualChaos is short where somebody waits for the result.
-func usualChaos() time.Duration {
-	if os.Getenv("CI") != "" {
-		return time.Minute
-	}
-	return 20 * time.Second
-}
 
 const (
 	chaosClients = 6
