@@ -21,8 +21,12 @@ const (
 	maxCredential = 4096             // bytes of one
 	maxQueued     = 256 << 20        // bytes waiting in all queues before one is cut
 	keepBuffer    = 64 << 10         // a larger buffer is not kept for the next use
-	spareBuffer   = 16 << 10         // nor is a larger one while there is nothing to send
+	fewRequests   = 2 << 10          // bytes that are read at once
+	manyRequests  = 16 << 10         // of a client that sends so much together that those are full
 )
+
+// queues are what answers were queued in, for the next ones of any connection.
+var queues = sync.Pool{New: func() any { return new([]byte) }}
 
 // conn is one client connection. A goroutine of its own reads and carries out
 // its requests; what it has to be sent waits in out, so that nobody else is
@@ -42,15 +46,14 @@ type conn struct {
 
 	mu      sync.Mutex // taken after the server's, never before
 	idle    sync.Cond  // writing has become false
-	out     []byte
-	spare   []byte // what out is written into next; may be nil
+	out     []byte // nil while there is nothing
 	serving bool   // its own goroutine carries out a request, and will flush
 	writing bool   // out is being sent, or will be by the goroutine above
 	broken  bool   // the other side is gone, or too slow
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{s: s, nc: nc, r: bufio.NewReaderSize(nc, 2048), ip: id{"ip", hostOf(nc)}}
+	c := &conn{s: s, nc: nc, r: bufio.NewReaderSize(nc, fewRequests), ip: id{"ip", hostOf(nc)}}
 	c.idle.L = &c.mu
 	c.ids = []id{c.ip}
 	c.stats.since = s.now()
@@ -151,11 +154,15 @@ func (c *conn) another() bool {
 
 // readFrame reads one frame, into buf if that is large enough.
 func (c *conn) readFrame(buf []byte) ([]byte, error) {
-	var head [4]byte
-	if _, err := io.ReadFull(c.r, head[:]); err != nil {
+	head, err := c.r.Peek(4)
+	if err != nil {
 		return nil, err
 	}
-	size := binary.BigEndian.Uint32(head[:])
+	size := binary.BigEndian.Uint32(head)
+	if c.r.Buffered() == fewRequests {
+		c.r = bufio.NewReaderSize(c.r, manyRequests)
+	}
+	_, _ = c.r.Discard(4) // which are there
 	if size > maxFrame { // negative lengths too
 		return nil, io.ErrShortBuffer
 	}
@@ -182,6 +189,9 @@ func (c *conn) send(frame []byte) {
 		_ = c.nc.Close()
 		return
 	}
+	if c.out == nil {
+		c.out = (*queues.Get().(*[]byte))[:0]
+	}
 	c.out = append(c.out, frame...)
 	c.s.queued.Add(int64(len(frame)))
 	if c.writing || c.serving {
@@ -196,14 +206,14 @@ func (c *conn) flush() {
 	c.mu.Lock()
 	for len(c.out) > 0 && !c.broken {
 		b := c.out
-		c.out = c.spare[:0]
+		c.out = nil
 		c.mu.Unlock()
 		_, err := c.nc.Write(b)
 		c.s.queued.Add(-int64(len(b)))
-		c.mu.Lock()
-		if c.spare = b; cap(b) > spareBuffer {
-			c.spare = nil
+		if cap(b) <= 2*keepBuffer { // which it reaches while it grows
+			queues.Put(&b)
 		}
+		c.mu.Lock()
 		if err != nil {
 			c.broken = true
 			_ = c.nc.Close()
