@@ -46,10 +46,10 @@ type conn struct {
 
 	mu      sync.Mutex // taken after the server's, never before
 	idle    sync.Cond  // writing has become false
-	out     []byte // nil while there is nothing
-	serving bool   // its own goroutine carries out a request, and will flush
-	writing bool   // out is being sent, or will be by the goroutine above
-	broken  bool   // the other side is gone, or too slow
+	out     []byte     // nil while there is nothing
+	serving bool       // its own goroutine carries out a request, and will flush
+	writing bool       // out is being sent, or will be by the goroutine above
+	broken  bool       // the other side is gone, or too slow
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -163,7 +163,7 @@ func (c *conn) readFrame(buf []byte) ([]byte, error) {
 		c.r = bufio.NewReaderSize(c.r, manyRequests)
 	}
 	_, _ = c.r.Discard(4) // which are there
-	if size > maxFrame { // negative lengths too
+	if size > maxFrame {  // negative lengths too
 		return nil, io.ErrShortBuffer
 	}
 	if cap(buf) > keepBuffer {

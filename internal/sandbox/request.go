@@ -220,7 +220,7 @@ func (s *Server) answer(c *conn, r read, e *jute.Encoder) code {
 	if r.op == jute.OpGetACL {
 		perm |= permAdmin
 	}
-	n := s.tree.nodes[string(r.path)]
+	n := s.tree.find(r.path)
 	switch {
 	case r.path == nil:
 		return codeMarshalling
@@ -265,7 +265,7 @@ func (s *Server) exists(c *conn, r read, e *jute.Encoder) code {
 	case bytes.IndexByte(r.path, 0) >= 0:
 		return codeBadArguments
 	}
-	n := s.tree.nodes[string(r.path)]
+	n := s.tree.find(r.path)
 	if n != nil && s.opt.As.has(guardedExists) && !allowed(n.acl.entries, permRead, c.ids) {
 		return codeNoAuth
 	}

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"bytes"
 	"cmp"
 	"maps"
 	"slices"
@@ -34,7 +35,7 @@ func isSession(owner int64) bool { return owner != 0 && owner != ownerContainer 
 type node struct {
 	data         []byte // nil is a null, which the protocol keeps apart from empty
 	acl          *aclList
-	children     map[string]struct{} // nil until the first one
+	children     map[string]*node // nil until the first one
 	czxid, mzxid int64
 	pzxid        int64
 	ctime, mtime int64
@@ -66,6 +67,8 @@ type tree struct {
 	ephemerals map[int64]map[string]struct{} // by session
 	reapable   map[string]struct{}           // containers and nodes with a TTL
 	quotas     map[string]struct{}           // paths that have a limits node
+	last       *node                         // the parent of what was found last; nil if there is none any more
+	lastPath   []byte                        // of that
 	acls       aclCache
 	bytes      int64 // about what all of this takes
 	dataBytes  int64 // paths and data, as mntr counts it
@@ -107,7 +110,7 @@ func newTree(as Version) *tree {
 			t.setACL(n, []acl{{perms: permRead, id: world}}, -1)
 		}
 		t.nodes[p] = n
-		t.nodes[parentOf(p)].addChild(nameOf(p))
+		t.nodes[parentOf(p)].addChild(nameOf(p), n)
 		t.dataBytes += int64(len(p))
 	}
 	return t
@@ -119,11 +122,27 @@ func parentOf(path string) string { return path[:max(strings.LastIndexByte(path,
 // nameOf returns the last name of a path.
 func nameOf(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
-func (n *node) addChild(name string) {
+func (n *node) addChild(name string, child *node) {
 	if n.children == nil {
-		n.children = make(map[string]struct{})
+		n.children = make(map[string]*node)
 	}
-	n.children[name] = struct{}{}
+	n.children[name] = child
+}
+
+// find is nodes[path] for who reads much: who goes over a tree asks for siblings one
+// after the other, and finds them in the small map of the last one's parent.
+func (t *tree) find(path []byte) *node {
+	at := bytes.LastIndexByte(path, '/')
+	if at < 2 { // the root, its children, and what is no path
+		return t.nodes[string(path)]
+	}
+	if t.last == nil || !bytes.Equal(t.lastPath, path[:at]) {
+		t.last, t.lastPath = t.nodes[string(path[:at])], append(t.lastPath[:0], path[:at]...)
+	}
+	if t.last == nil {
+		return nil
+	}
+	return t.last.children[string(path[at+1:])]
 }
 
 // create puts a new node in place and fires the watches for it. The caller has
@@ -135,7 +154,7 @@ func (t *tree) create(x *txn, zxid, now int64) *node {
 		czxid: zxid, mzxid: zxid, pzxid: zxid, ctime: now, mtime: now,
 	}
 	t.nodes[x.path] = n
-	parent.addChild(nameOf(x.path))
+	parent.addChild(nameOf(x.path), n)
 	if x.creates > parent.creates {
 		parent.creates, parent.pzxid = x.creates, zxid
 	}
@@ -162,6 +181,9 @@ func (t *tree) delete(path string, zxid int64) {
 	}
 	parent.pzxid = max(parent.pzxid, zxid)
 	delete(t.nodes, path)
+	if n == t.last {
+		t.last = nil
+	}
 	delete(t.reapable, path)
 	delete(t.ephemerals[n.owner], path) // an empty set stays while its session does
 	t.quotaDeleted(path, n)
@@ -206,7 +228,7 @@ func (t *tree) index(path string, owner int64) {
 	}
 }
 
-func sortedKeys(set map[string]struct{}) []string {
+func sortedKeys[V any](set map[string]V) []string {
 	names := slices.AppendSeq(make([]string, 0, len(set)), maps.Keys(set))
 	slices.Sort(names)
 	return names
