@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -98,6 +99,9 @@ type lines struct {
 	start int64
 	count int
 	fuzzy int
+
+	acl     []zk.ACL // of the znode before: most have the same
+	aclText []byte
 }
 
 func newLines(w io.Writer) *lines { return &lines{w: w, sum: sha256.New()} }
@@ -122,19 +126,22 @@ func (l *lines) znode(z *Znode) error {
 	if st := z.Stat; st != nil && l.start > 0 && max(st.Czxid, st.Mzxid, st.Pzxid) > l.start {
 		l.fuzzy++
 	}
-	l.buf = appendZnode(l.buf[:0], z)
+	l.buf = l.append(l.buf[:0], z)
 	return l.line(l.buf)
 }
 
-// appendZnode writes a znode's line, as recordReader reads it.
-func appendZnode(b []byte, z *Znode) []byte {
+// append writes a znode's line, as recordReader reads it.
+func (l *lines) append(b []byte, z *Znode) []byte {
 	b = appendString(append(b, `{"path":`...), z.Path)
 	b = appendString(append(b, `,"kind":`...), z.Kind.String())
 	if z.Kind == TTL {
 		b = strconv.AppendInt(append(b, `,"ttl_ms":`...), z.TTL.Milliseconds(), 10)
 	}
 	b = appendBase64(append(b, `,"data":`...), z.Data)
-	b = appendACL(append(b, `,"acl":`...), z.ACL)
+	if l.aclText == nil || !slices.Equal(z.ACL, l.acl) || (z.ACL == nil) != (l.acl == nil) {
+		l.acl, l.aclText = z.ACL, appendACL(l.aclText[:0], z.ACL)
+	}
+	b = append(append(b, `,"acl":`...), l.aclText...)
 	b = appendStat(append(b, `,"stat":`...), z.Stat)
 	return append(b, "}\n"...)
 }
@@ -183,19 +190,35 @@ func appendList[T any](b []byte, all []T, one func([]byte, T) []byte) []byte {
 	return append(b, ']')
 }
 
+// appendStat leaves out what is 0. Most znodes have been changed neither in their data nor
+// in their children, so that what they have of zxids and times is the same twice or more.
 func appendStat(b []byte, st *zk.Stat) []byte {
 	if st == nil {
 		return append(b, "null"...)
 	}
+	var room [2][20]byte
+	zxid, time := strconv.AppendInt(room[0][:0], st.Czxid, 10), strconv.AppendInt(room[1][:0], st.Ctime, 10)
+	open := byte('{')
 	for i, value := range [...]int64{ // as statFields has them
 		st.Czxid, st.Mzxid, st.Ctime, st.Mtime, int64(st.Version), int64(st.Cversion), int64(st.Aversion),
 		st.EphemeralOwner, int64(st.DataLength), int64(st.NumChildren), st.Pzxid,
 	} {
-		open := byte(',')
-		if i == 0 {
-			open = '{'
+		if value == 0 {
+			continue
 		}
-		b = strconv.AppendInt(append(append(b, open), statFields[i].mark...), value, 10)
+		b = append(append(b, open), statFields[i].mark...)
+		open = ','
+		switch value {
+		case st.Czxid:
+			b = append(b, zxid...)
+		case st.Ctime:
+			b = append(b, time...)
+		default:
+			b = strconv.AppendInt(b, value, 10)
+		}
+	}
+	if open == '{' {
+		b = append(b, open)
 	}
 	return append(b, '}')
 }

@@ -151,14 +151,20 @@ func (r *recordReader) stat() *zk.Stat {
 	st := &zk.Stat{}
 	open := "{"
 	for _, f := range statFields {
-		r.word(open)
-		r.word(f.mark)
+		before := r.b
+		if !r.is(open) || !r.is(f.mark) {
+			r.b = before
+			continue // it is 0
+		}
 		if f.long != nil {
 			*f.long(st) = r.number(math.MaxInt64)
 		} else {
 			*f.int(st) = int32(r.number(math.MaxInt32))
 		}
 		open = ","
+	}
+	if open == "{" {
+		r.word(open)
 	}
 	r.word("}")
 	return st

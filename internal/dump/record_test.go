@@ -32,8 +32,10 @@ func TestRecordReader(t *testing.T) {
 		{Path: "/字", Kind: TTL, TTL: time.Hour, Data: []byte("\x00\xff"), ACL: []zk.ACL{{Perms: 31, Scheme: "world", ID: "anyone"}}},
 		{Path: "/c", Kind: Ephemeral, Data: []byte("x"), ACL: []zk.ACL{{Perms: 31, Scheme: "world", ID: "anyone"}, {Perms: -1, Scheme: "digest", ID: "a:b="}},
 			Stat: &zk.Stat{Czxid: 1 << 62, Mzxid: -1 << 63, Version: 1<<31 - 1, Cversion: -1 << 31, Pzxid: 7, NumChildren: 3}},
+		{Path: "/d", Data: []byte("x"), Stat: &zk.Stat{Czxid: 5, Mzxid: 5, Ctime: 6, Mtime: 6, DataLength: 1, Pzxid: 5}},
+		{Path: "/e", Stat: &zk.Stat{}},
 	} {
-		line := string(appendZnode(nil, z))
+		line := string(newLines(nil).append(nil, z))
 		if !same(line) {
 			t.Errorf("not read: %s", line)
 		}
@@ -45,7 +47,7 @@ func TestRecordReader(t *testing.T) {
 			}
 		}
 	}
-	if same(string(appendZnode(nil, &Znode{Path: `/"`}))) {
+	if same(string(newLines(nil).append(nil, &Znode{Path: `/"`}))) {
 		t.Error("a path with an escape was not left to the JSON package")
 	}
 }

@@ -29,7 +29,7 @@ type Writer struct {
 
 // Bounds of what is handed over together, and how often that may be ahead.
 const (
-	takenZnodes  = 64
+	takenZnodes  = 256
 	takenBytes   = 128 << 10 // of data
 	takenBatches = 2
 )
