@@ -241,20 +241,23 @@ type call struct {
 	k     *frameConn
 	size  int       // of the request in bytes, once sent; of several the longest
 	sent  time.Time // when it was sent
-	first int32     // its xid; those of several follow each other
+	first int32     // its xid above xidBase; those of several follow each other
 	left  int       // requests without an answer
 	parts []piece   // the answers to several; nil of one
 }
 
-// put takes the answer to the request with an xid, and tells its place. With the last
-// one the call is answered.
-func (c *call) put(xid int32, r reply) (at int) {
+// awaits tells whether an answer is one to this call, and the place of its request.
+func (c *call) awaits(xid int32) (at int, is bool) {
+	at = int((xid - xidBase - c.first) & (xidBase - 1))
+	return at, at == 0 && c.parts == nil || at < len(c.parts) && !c.parts[at].here
+}
+
+// put takes the answer to the request at a place. With the last one the call is answered.
+func (c *call) put(at int, r reply) {
 	c.left--
-	at = int((xid - c.first) & (xidBase - 1))
 	if c.parts != nil {
-		c.parts[at] = piece{r.code, r.body}
+		c.parts[at] = piece{true, r.code, r.body}
 	}
-	return at
 }
 
 // reply is what came back for a call: the server's code and the record behind
@@ -271,6 +274,7 @@ type reply struct {
 
 // piece is what came back for one of several requests.
 type piece struct {
+	here bool // it has come
 	code Code
 	body []byte
 }

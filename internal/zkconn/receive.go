@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -104,7 +105,7 @@ func (k *frameConn) frame() ([]byte, error) {
 		return nil, fault(fmt.Sprintf("a reply of %d bytes, which is over the limit of %d", n, limit))
 	}
 	const step = 1 << 20
-	f, err := jute.ReadBehind(k.r, append(make([]byte, 0, 4+min(n, step)), head[:]...), int(n), step)
+	f, err := jute.ReadBehind(k.r, append(k.roomFor(4+int(min(n, step))), head[:]...), int(n), step)
 	if err != nil {
 		return nil, err
 	}
@@ -112,6 +113,26 @@ func (k *frameConn) frame() ([]byte, error) {
 		return f, k.handshake(f[4:])
 	}
 	return k.demultiplex(f)
+}
+
+// Frames of up to shortFrame bytes share memory, roomBytes at a time.
+const (
+	shortFrame = 256
+	roomBytes  = 8 << 10
+)
+
+// roomFor is memory for a frame, or for its beginning. Most frames are short, and there
+// are many of them.
+func (k *frameConn) roomFor(n int) []byte {
+	if n > shortFrame {
+		return make([]byte, 0, n)
+	}
+	if len(k.room) < n {
+		k.room = make([]byte, roomBytes)
+	}
+	f := k.room[:0:n]
+	k.room = k.room[n:]
+	return f
 }
 
 // welcome is a connect reply.
@@ -199,20 +220,21 @@ func neverAsked(xid int32) error {
 // answered gives the reply to the call it is for.
 func (k *frameConn) answered(xid int32, r reply) error {
 	k.mu.Lock()
-	c := k.pending[xid]
-	delete(k.pending, xid)
-	k.heard = k.still // when it was read, or a part of it
-	at, left := 0, 0
-	if c != nil {
-		k.answers.add(c.sent, k.heard, k.timeout)
-		k.doubtful(r.code)
-		at = c.put(xid, r)
-		left = c.left
-	}
-	k.mu.Unlock()
-	if c == nil {
+	i, at := k.awaited(xid)
+	if i < 0 {
+		k.mu.Unlock()
 		return neverAsked(xid)
 	}
+	c := k.pending[i]
+	k.heard = k.still // when it was read, or a part of it
+	k.answers.add(c.sent, k.heard, k.timeout)
+	k.doubtful(r.code)
+	c.put(at, r)
+	left := c.left
+	if left == 0 {
+		k.pending = slices.Delete(k.pending, i, i+1)
+	}
+	k.mu.Unlock()
 	if c.effect != nil {
 		c.effect(at, r)
 	}
@@ -225,6 +247,17 @@ func (k *frameConn) answered(xid int32, r reply) error {
 	}
 	c.end(r)
 	return nil
+}
+
+// awaited is where the call stands that an answer is to, which nearly always is the first
+// one, and the place of its request; -1 if there is none. Called with mu held.
+func (k *frameConn) awaited(xid int32) (i, at int) {
+	for i, c := range k.pending {
+		if at, is := c.awaits(xid); is {
+			return i, at
+		}
+	}
+	return -1, 0
 }
 
 // expected takes note of the answer to a request of the library, if there was one.

@@ -41,6 +41,7 @@ type frameConn struct {
 
 	// These belong to the library's reading goroutine; see receive.go.
 	r       *bufio.Reader
+	room    []byte        // for the next short frames
 	out     []byte        // the frame the library is reading
 	live    bool          // the connect reply was good
 	timeout time.Duration // negotiated
@@ -51,10 +52,10 @@ type frameConn struct {
 	frames  []byte     // what several calls were put together in, for the next ones
 
 	mu      sync.Mutex
-	queue   []*call // not sent yet
-	writing bool    // a goroutine is at the queue
-	next    int32   // of our xids
-	pending map[int32]*call
+	queue   []*call        // not sent yet
+	writing bool           // a goroutine is at the queue
+	next    int32          // of our xids
+	pending []*call        // sent and not answered, in the order in which that was done
 	theirs  map[int32]bool // the library's unanswered requests
 	pings   []time.Time    // send times of unanswered pings
 	heard   time.Time      // when the latest answer to one of ours came, or the first of those pending was sent
@@ -73,7 +74,7 @@ type frameConn struct {
 }
 
 func newFrameConn(c net.Conn, addr string, l *link) *frameConn {
-	k := &frameConn{Conn: c, l: l, addr: addr, pending: map[int32]*call{}, theirs: map[int32]bool{}}
+	k := &frameConn{Conn: c, l: l, addr: addr, theirs: map[int32]bool{}}
 	k.r = bufio.NewReaderSize(ear{k}, 1<<15)
 	k.alive, k.end = context.WithCancel(l.ctx)
 	return k
@@ -220,13 +221,12 @@ func (k *frameConn) take() []byte {
 			k.heard = now
 		}
 		k.sending(now)
-		c.sent, c.first = now, xidBase+k.next
+		c.sent, c.first = now, k.next
+		k.pending = append(k.pending, c)
 		for at := 0; at < len(c.frames); {
 			size := int(binary.BigEndian.Uint32(c.frames[at:]))
-			xid := xidBase + k.next
+			binary.BigEndian.PutUint32(c.frames[at+4:], uint32(xidBase+k.next))
 			k.next = (k.next + 1) & (xidBase - 1)
-			k.pending[xid] = c
-			binary.BigEndian.PutUint32(c.frames[at+4:], uint32(xid))
 			c.size = max(c.size, size)
 			at += 4 + size
 		}
@@ -281,9 +281,6 @@ func (k *frameConn) die(cause error) {
 	}
 	k.l.lost(k)
 	for _, c := range lost {
-		if c.left--; c.left > 0 { // there is another entry for it
-			continue
-		}
 		if barred {
 			c.end(reply{code: sessionNoAuth})
 			continue
