@@ -277,7 +277,7 @@ func (s *sifter) settle(yield func(render.Item) bool) bool {
 		if part.answer == nil {
 			continue
 		}
-		entries, err := part.answer.Wait(s.ctx)
+		entries, err := part.answer.Wait(s.ctx, nil)
 		if err != nil {
 			s.s.err = err
 			return false

@@ -243,7 +243,7 @@ func (u *undoing) lostACLs(ctx context.Context, src zktree.Source, batch []*dump
 	for i, z := range batch {
 		paths[i] = z.Path
 	}
-	entries, err := src.Ask(paths, zktree.Want{ACL: true}).Wait(ctx)
+	entries, err := src.Ask(paths, zktree.Want{ACL: true}).Wait(ctx, nil)
 	if err != nil {
 		return nil, err
 	}

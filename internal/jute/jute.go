@@ -179,16 +179,21 @@ func (d *Decoder) Count(size int) int {
 // Stat decodes what a server tells of a znode.
 func (d *Decoder) Stat() *zk.Stat {
 	st := &zk.Stat{}
+	d.StatTo(st)
+	return st
+}
+
+// StatTo is Stat for who has room for it, which is to be empty.
+func (d *Decoder) StatTo(st *zk.Stat) {
 	p := d.take(StatLen)
 	if p == nil {
-		return st
+		return
 	}
 	long := func(at int) int64 { return int64(binary.BigEndian.Uint64(p[at:])) }
 	short := func(at int) int32 { return int32(binary.BigEndian.Uint32(p[at:])) }
 	st.Czxid, st.Mzxid, st.Ctime, st.Mtime = long(0), long(8), long(16), long(24)
 	st.Version, st.Cversion, st.Aversion = short(32), short(36), short(40)
 	st.EphemeralOwner, st.DataLength, st.NumChildren, st.Pzxid = long(44), short(52), short(56), long(60)
-	return st
 }
 
 // StatLen is how many bytes a Stat has.

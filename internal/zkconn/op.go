@@ -48,12 +48,29 @@ type answer struct {
 	parts []piece // of several
 	err   error   // of an answer that is itself a refusal, such as a multi's
 
-	acl      []zk.ACL // the latest that was read
-	aclBytes []byte   // which it was read from
+	more     int       // how many are about to be read, at most, together with this one
+	stats    []zk.Stat // for them
+	acl      []zk.ACL  // the latest that was read
+	aclBytes []byte    // which it was read from
 }
 
 // read goes on with another record.
 func (a *answer) read(b []byte) { *a.Decoder = *jute.NewDecoder(b) }
+
+// Stat is that of the answer. Those of answers that are read one after the other are made
+// together.
+func (a *answer) Stat() *zk.Stat {
+	if len(a.stats) == 0 {
+		a.stats = make([]zk.Stat, max(1, min(a.more, maxStats)))
+	}
+	st := &a.stats[0]
+	a.stats = a.stats[1:]
+	a.StatTo(st)
+	return st
+}
+
+// maxStats is how many Stats are made together.
+const maxStats = 64
 
 func (a *answer) nothing() struct{} { return struct{}{} }
 

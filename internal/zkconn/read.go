@@ -160,6 +160,7 @@ func multiRead[T any](code int32, paths []string, one func(*answer, error) T) op
 		},
 		decode: func(a *answer) []T {
 			out := make([]T, len(paths))
+			a.more = len(paths)
 			for i, path := range paths {
 				var err error
 				if a.part() == opError {
@@ -232,6 +233,7 @@ func (s *Several[T]) Each(ctx context.Context, take func(v T, refusal error)) er
 		return err
 	}
 	a := reply{}.answer(s.pending.root)
+	a.more = len(replies)
 	for i, r := range replies {
 		v, err := s.one(ctx, a, i, r)
 		if err != nil && !errors.As(err, new(*Error)) {

@@ -19,7 +19,7 @@ func (v *vanishing) Ready() bool { return true }
 
 func (v *vanishing) Slowed() bool { return false }
 
-func (v *vanishing) Wait(context.Context) ([]Entry, error) {
+func (v *vanishing) Wait(context.Context, []Entry) ([]Entry, error) {
 	if v.asked > 1 {
 		return []Entry{{Err: zkconn.NoNode}}, nil
 	}

@@ -3,6 +3,7 @@ package zktree
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
 
@@ -39,9 +40,9 @@ func (a *keptAnswer) Ready() bool { return true }
 func (a *keptAnswer) Slowed() bool { return false }
 
 // Wait is part of Answer.
-func (a *keptAnswer) Wait(ctx context.Context) ([]Entry, error) {
-	entries := make([]Entry, len(a.paths))
-	for i, path := range a.paths {
+func (a *keptAnswer) Wait(ctx context.Context, room []Entry) ([]Entry, error) {
+	entries := slices.Grow(room[:0], len(a.paths))
+	for _, path := range a.paths {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -50,7 +51,7 @@ func (a *keptAnswer) Wait(ctx context.Context) ([]Entry, error) {
 			return nil, err
 		}
 		e.Err = err
-		entries[i] = e
+		entries = append(entries, e)
 	}
 	return entries, nil
 }

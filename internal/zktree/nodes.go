@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 
 	"github.com/zksh/zksh/internal/dump"
 	"github.com/zksh/zksh/internal/zkconn"
@@ -40,21 +41,16 @@ type reader struct {
 	done     int
 	total    int
 
-	window int        // batches in flight
-	sized  []*reading // whose data has not been asked for
-	bytes  int        // of that
-	data   []batch
-	flying int // bytes of data asked for
-}
-
-// reading is a znode on its way.
-type reading struct {
-	dump.Znode
-	err error // why it may not be read; NoNode once it has vanished
+	window  int      // batches in flight
+	sized   []*known // whose data has not been asked for
+	bytes   int      // of that
+	data    []batch
+	flying  int     // bytes of data asked for
+	entries []Entry // of the answer before; used again for each
 }
 
 // size is about what the znode's data takes.
-func (n *reading) size() int {
+func (n *known) size() int {
 	size := entryCost
 	if n.Stat != nil {
 		size += int(n.Stat.DataLength)
@@ -64,8 +60,8 @@ func (n *reading) size() int {
 
 // batch is znodes of which some, or none, were asked for together.
 type batch struct {
-	of    []*reading
-	asked []*reading
+	of    []*known
+	asked []*known
 	reply Answer
 	bytes int
 }
@@ -77,7 +73,7 @@ func (r *reader) all() error {
 	}
 	for s, err := range w.Steps() {
 		if err == nil && s.Kind == Enter {
-			err = r.add(&reading{dump.Znode{Path: s.Path(), Kind: s.Type, TTL: s.TTL, ACL: s.ACL, Stat: s.Stat}, s.Err})
+			err = r.add(s.known)
 		}
 		if err != nil {
 			return err
@@ -89,7 +85,7 @@ func (r *reader) all() error {
 
 // add takes a znode that the walk has come to, and asks for the data of as many as fit
 // into one answer.
-func (r *reader) add(n *reading) error {
+func (r *reader) add(n *known) error {
 	if len(r.sized) == listBatch || len(r.sized) > 0 && r.bytes+n.size() > dataBatch {
 		r.askData()
 	}
@@ -99,33 +95,37 @@ func (r *reader) add(n *reading) error {
 }
 
 // ask asks for those that may be read, for all that is known.
-func (r *reader) ask(of []*reading, want Want) batch {
-	b := batch{of: of}
-	var paths []string
-	for _, n := range of {
-		if n.err == nil {
-			b.asked, paths = append(b.asked, n), append(paths, n.Path)
-		}
+func (r *reader) ask(of []*known, want Want) batch {
+	b := batch{of: of, asked: of}
+	shut := func(n *known) bool { return n.err != nil }
+	if slices.ContainsFunc(of, shut) {
+		b.asked = slices.DeleteFunc(slices.Clone(of), shut)
 	}
-	if paths != nil {
-		b.reply = r.src.Ask(paths, want)
+	if len(b.asked) == 0 {
+		return b
 	}
+	paths := make([]string, len(b.asked))
+	for i, n := range b.asked {
+		paths[i] = n.Path
+	}
+	b.reply = r.src.Ask(paths, want)
 	return b
 }
 
 // take waits for the answer to a batch, and has learn note each. Refusals are the
 // znode's own.
-func (r *reader) take(b batch, learn func(*reading, Entry)) error {
+func (r *reader) take(b batch, learn func(*known, *Entry)) error {
 	if b.reply == nil {
 		return nil
 	}
-	entries, err := b.reply.Wait(r.ctx)
+	entries, err := b.reply.Wait(r.ctx, r.entries)
 	if err != nil {
 		return interrupted(r.ctx, err)
 	}
+	r.entries = entries
 	r.window = pace(r.window, window, b.reply.Slowed())
-	for i, e := range entries {
-		switch {
+	for i := range entries {
+		switch e := &entries[i]; {
 		case e.Err == nil:
 			learn(b.asked[i], e)
 		case errors.Is(e.Err, zkconn.NoNode), errors.Is(e.Err, zkconn.NoAuth):
@@ -142,7 +142,7 @@ func (r *reader) askData() {
 	b.bytes = r.bytes
 	r.data = append(r.data, b)
 	r.flying += b.bytes
-	r.sized, r.bytes = nil, 0
+	r.sized, r.bytes = make([]*known, 0, len(r.sized)), 0
 }
 
 // takeData gives out znodes until only so many batches, and bytes, are under way.
@@ -151,7 +151,7 @@ func (r *reader) takeData(batches, bytes int) error {
 		b := r.data[0]
 		r.data = r.data[1:]
 		stale := false
-		err := r.take(b, func(n *reading, e Entry) {
+		err := r.take(b, func(n *known, e *Entry) {
 			stale = stale || e.Stat != nil && n.Stat != nil && e.Stat.Aversion != n.Stat.Aversion
 			n.Data, n.Stat = e.Data, e.Stat
 		})
@@ -167,16 +167,17 @@ func (r *reader) takeData(batches, bytes int) error {
 				return err
 			}
 		}
+		r.progress.tell(r.done, r.total)
 	}
 	return nil
 }
 
 // settle reads the ACLs once more of znodes of which one got a new one meanwhile.
-func (r *reader) settle(some []*reading) error {
-	return r.take(r.ask(some, Want{ACL: true}), func(n *reading, e Entry) { n.ACL = e.ACL })
+func (r *reader) settle(some []*known) error {
+	return r.take(r.ask(some, Want{ACL: true}), func(n *known, e *Entry) { n.ACL = e.ACL })
 }
 
-func (r *reader) give(n *reading) error {
+func (r *reader) give(n *known) error {
 	switch gone := errors.Is(n.err, zkconn.NoNode); {
 	case gone && n.Path == r.root:
 		return n.err
@@ -184,7 +185,6 @@ func (r *reader) give(n *reading) error {
 		return nil
 	}
 	r.done++
-	r.progress.tell(r.done, r.total)
 	if !r.yield(&n.Znode, n.err) {
 		return errLeft
 	}

@@ -3,6 +3,7 @@ package zktree
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -25,7 +26,8 @@ type Answer interface {
 	// Ready tells that Wait would not wait. An answer that takes a second question asks it
 	// as soon as it can.
 	Ready() bool
-	Wait(ctx context.Context) ([]Entry, error)
+	// Wait may put the entries where those of an answer were that nobody needs any more.
+	Wait(ctx context.Context, room []Entry) ([]Entry, error)
 	// Slowed tells of an answer that is there whether the source had too much to do at
 	// first.
 	Slowed() bool
@@ -153,17 +155,17 @@ func (t *together[T]) Slowed() bool { return t.reply.Slowed() }
 
 // Wait is part of Answer. A server may refuse a multiRead whose answer gets too long;
 // then each znode has an answer of its own.
-func (t *together[T]) Wait(ctx context.Context) ([]Entry, error) {
+func (t *together[T]) Wait(ctx context.Context, room []Entry) ([]Entry, error) {
 	got, err := t.reply.Wait(ctx)
 	if errors.As(err, new(*zkconn.Error)) {
-		return t.singly().Wait(ctx)
+		return t.singly().Wait(ctx, room)
 	}
 	if err != nil {
 		return nil, err
 	}
-	entries := make([]Entry, len(got))
-	for i, g := range got {
-		entries[i] = t.entry(g)
+	entries := slices.Grow(room[:0], len(got))
+	for _, g := range got {
+		entries = append(entries, t.entry(g))
 	}
 	return entries, nil
 }
@@ -185,8 +187,8 @@ func (g *group[T]) Slowed() bool { return g.reply.Slowed() }
 
 // Wait is part of Answer. The Stats of znodes that may not be listed come in a second
 // flight.
-func (g *group[T]) Wait(ctx context.Context) ([]Entry, error) {
-	entries := make([]Entry, 0, g.reply.Len())
+func (g *group[T]) Wait(ctx context.Context, room []Entry) ([]Entry, error) {
+	entries := slices.Grow(room[:0], g.reply.Len())
 	var shut []int
 	err := g.reply.Each(ctx, func(v T, refusal error) {
 		if g.stat && errors.Is(refusal, zkconn.NoAuth) {
@@ -204,7 +206,7 @@ func (g *group[T]) Wait(ctx context.Context) ([]Entry, error) {
 	for i, at := range shut {
 		paths[i] = g.paths[at]
 	}
-	stats, err := g.s.stats(paths).Wait(ctx)
+	stats, err := g.s.stats(paths).Wait(ctx, nil)
 	for i, st := range stats {
 		if entries[shut[i]].Stat = st.Stat; st.Err != nil {
 			entries[shut[i]].Err = st.Err
@@ -238,11 +240,11 @@ func (f *folders) Ready() bool {
 func (f *folders) Slowed() bool { return f.first.Slowed() || f.names != nil && f.names.Slowed() }
 
 // Wait is part of Answer.
-func (f *folders) Wait(ctx context.Context) ([]Entry, error) {
+func (f *folders) Wait(ctx context.Context, _ []Entry) ([]Entry, error) {
 	if f.ask(ctx); f.err != nil || f.names == nil {
 		return f.entries, f.err
 	}
-	names, err := f.names.Wait(ctx)
+	names, err := f.names.Wait(ctx, nil)
 	for i, e := range names {
 		if e.Err != nil { // nothing is said of a subtree that may not be seen
 			f.entries[f.at[i]] = e
@@ -258,7 +260,7 @@ func (f *folders) ask(ctx context.Context) {
 	if f.entries != nil || f.err != nil {
 		return
 	}
-	f.entries, f.err = f.first.Wait(ctx)
+	f.entries, f.err = f.first.Wait(ctx, nil)
 	var paths []string
 	for i, e := range f.entries {
 		if e.Err == nil && e.Stat.NumChildren > 0 {

@@ -49,7 +49,8 @@ type Step struct {
 	Err   error         // why it may not be read
 
 	dir, own *folder
-	path     string // if it is known without dir
+	known    *known // of an Enter, if that says more
+	path     string // of the root
 }
 
 // Path is where the znode is.
@@ -57,6 +58,8 @@ func (s *Step) Path() string {
 	switch {
 	case s.own != nil:
 		return s.own.path
+	case s.known != nil:
+		return s.known.Path
 	case s.path != "":
 		return s.path
 	}
@@ -85,7 +88,8 @@ type Walk struct {
 	yield   func(*Step, error) bool
 	step    Step // is used again for each step
 	air     []request
-	window  int // how many requests there may be
+	window  int     // how many requests there may be
+	entries []Entry // of the answer before; used again for each
 	unasked unasked
 	ahead   ahead
 	done    int
@@ -99,7 +103,7 @@ func Begin(ctx context.Context, src Source, root string, o Options) (*Walk, erro
 		return nil, err
 	}
 	w := &Walk{ctx: ctx, src: src, o: o, root: root, window: window, ahead: ahead{most: aheadBytes}, total: 1}
-	entries, err := src.Ask([]string{root}, w.want(0)).Wait(ctx)
+	entries, err := src.Ask([]string{root}, w.want(0)).Wait(ctx, nil)
 	if err == nil {
 		err = entries[0].Err
 	}
@@ -141,15 +145,11 @@ type folder struct {
 
 func (f *folder) child(name string) string { return zkconn.Join(f.path, name) }
 
-// known is what there is to say of a child.
+// known is what there is to say of a child, and its data once that has been asked for.
 type known struct {
+	dump.Znode
 	own  *folder // if it has children
-	path string
-	stat *zk.Stat
-	acl  []zk.ACL
-	kind dump.Kind
-	ttl  time.Duration
-	err  error
+	err  error   // why it may not be read
 	cost int
 }
 
@@ -214,7 +214,7 @@ func (w *Walk) enter(dir *folder, name string, last bool, k *known) (*folder, er
 	}
 	next := dir
 	if k != nil {
-		s.path, s.Stat, s.ACL, s.Type, s.TTL, s.Err, s.own = k.path, k.stat, k.acl, k.kind, k.ttl, k.err, k.own
+		s.known, s.Stat, s.ACL, s.Type, s.TTL, s.Err = k, k.Stat, k.ACL, k.Kind, k.TTL, k.err
 		w.ahead.left(k.cost)
 		if k.own != nil {
 			s.Names, next = k.own.names, k.own
@@ -273,6 +273,7 @@ func (w *Walk) gather() (r request) {
 			n = 1
 		}
 		count := 0
+		r.paths = slices.Grow(r.paths, max(n, 0))
 		for ; count < n && size < batchBytes; count++ {
 			path := f.child(f.names[f.asked+count])
 			r.paths = append(r.paths, path)
@@ -305,10 +306,11 @@ func (w *Walk) receive() error {
 			return err
 		}
 	}
-	entries, err := r.reply.Wait(w.ctx)
+	entries, err := r.reply.Wait(w.ctx, w.entries)
 	if err != nil {
 		return interrupted(w.ctx, err)
 	}
+	w.entries = entries
 	w.air = w.air[1:]
 	for _, next := range w.air { // which may have something to ask for itself
 		next.reply.Ready()
@@ -341,10 +343,10 @@ func (w *Walk) learn(up *folder, at int, path string, e Entry) *known {
 		w.total--
 		return vanished
 	}
-	if len(e.Names) == 0 && e.Stat == nil && e.Err == nil {
+	if len(e.Names) == 0 && e.Stat == nil && e.Err == nil && !w.o.Access {
 		return nil
 	}
-	k := &known{path: path, stat: e.Stat, acl: e.ACL, kind: e.Kind, ttl: e.TTL, err: e.Err, cost: entryCost}
+	k := &known{Znode: dump.Znode{Path: path, Kind: e.Kind, TTL: e.TTL, ACL: e.ACL, Stat: e.Stat}, err: e.Err, cost: entryCost}
 	if len(e.Names) == 0 {
 		return k
 	}

@@ -49,9 +49,9 @@ func (a trialAnswer) Ready() bool { return a.s.batches%2 == 0 }
 
 func (a trialAnswer) Slowed() bool { return a.s.slow }
 
-func (a trialAnswer) Wait(context.Context) ([]Entry, error) {
+func (a trialAnswer) Wait(_ context.Context, room []Entry) ([]Entry, error) {
 	a.s.open--
-	var entries []Entry
+	entries := room[:0]
 	for _, p := range a.paths {
 		var e Entry
 		if a.want.Names {
