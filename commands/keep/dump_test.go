@@ -109,7 +109,7 @@ func TestImportBrokenOff(t *testing.T) {
 	// And so an export leaves nothing behind.
 	ctx, stop = context.WithCancelCause(t.Context())
 	left := filepath.Join(t.TempDir(), "half")
-	if err := command(ctx, s, &breaking{left: 500, cancel: func() { stop(errStopped) }}, "export", "-R", "/t", left); !errors.Is(err, errStopped) {
+	if err := command(ctx, s, &breaking{left: 5, cancel: func() { stop(errStopped) }}, "export", "-R", "/t", left); !errors.Is(err, errStopped) {
 		t.Error(err)
 	}
 	if found, err := filepath.Glob(filepath.Join(filepath.Dir(left), "*")); err != nil || len(found) > 0 {
