@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -87,6 +88,9 @@ func exportOne(ctx context.Context, env *commands.Env, path, file string, stat, 
 
 // exportTree writes a subtree.
 func exportTree(ctx context.Context, env *commands.Env, path, file string, form dump.Form) (err error) {
+	// What is read is written and done with at once, so that little memory is needed to look for
+	// such half as often.
+	defer debug.SetGCPercent(debug.SetGCPercent(200))
 	x := &exporting{env: env, root: path, form: form, unread: zktree.UnreadError{Root: path}}
 	h := dump.Header{Root: path, Server: env.Session.Servers().Spec, Time: time.Now(), LeftOut: x.leavesOut()}
 	if h.Zxid, err = env.Session.Zxid(ctx); err != nil {

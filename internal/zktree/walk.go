@@ -194,7 +194,9 @@ func (w *Walk) all() error {
 func (w *Walk) visit(f *folder) (*folder, error) {
 	var k *known
 	if !f.ground {
-		k, f.known = f.known[0], f.known[1:]
+		k = f.known[0]
+		f.known[0] = nil // what it gets of data is not kept for as long as the folder is
+		f.known = f.known[1:]
 	}
 	name := f.names[f.next]
 	f.next++
