@@ -237,7 +237,7 @@ func (c *conn) forgetQueue() {
 // not read its replies from asking for more. A pipe, as in tests, has no buffer, so
 // there the other side may be writing still: replies have to be sent on the side.
 func (c *conn) begin() {
-	if _, tcp := c.nc.(*net.TCPConn); !tcp {
+	if _, tcp := c.nc.(*net.TCPConn); !tcp || c.serving { // which nobody else changes
 		return
 	}
 	c.mu.Lock()
