@@ -8,8 +8,10 @@ import (
 	"errors"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/zksh/zksh/history"
 	"github.com/zksh/zksh/internal/tty"
@@ -94,8 +96,15 @@ func New(in, out *os.File, getenv func(string) string, help Assistant, interrupt
 	e := newPlain(in, out, help.Open, interrupts)
 	e.hide = func() (func() error, error) { return tty.HideTyped(in) }
 	e.keep = func() func() error { return tty.KeepModes(in) }
+	if runtime.GOOS == "windows" {
+		e.broken = breakGrace
+	}
 	return e
 }
+
+// breakGrace is how long Windows may take to tell of the Ctrl-C that has ended a read.
+// The person's own end, Ctrl-Z, takes as long.
+const breakGrace = 300 * time.Millisecond
 
 // errShown is the error of a secret that would show.
 var errShown = errors.New("what is typed here cannot be hidden")
@@ -111,6 +120,8 @@ type plainEditor struct {
 	lines      chan plainLine                        // has what it has read
 	reading    bool                                  // a line is wanted and has not come; only readOne uses it
 	interrupts <-chan os.Signal
+	broken     time.Duration // Ctrl-C ends the read as well, at most so long before it is told of; 0: it does not
+	cut        bool          // it has come since the read began; only readOne uses it
 
 	mu     sync.Mutex
 	prompt func() Prompt // nil but while a line is being read
@@ -194,22 +205,35 @@ func (e *plainEditor) readOne(ctx context.Context, prompt func() Prompt) (string
 	if err := e.show("", prompt); err != nil {
 		return "", err
 	}
-	if !e.reading {
-		e.reading = true
-		e.wanted <- struct{}{}
-	}
-	select {
-	case l := <-e.lines:
-		e.reading = false
-		end := ""
-		if l.err != nil { // Ctrl-D leaves the cursor behind the prompt
-			end = "\n"
+	for {
+		if !e.reading {
+			e.reading, e.cut = true, false
+			e.wanted <- struct{}{}
 		}
-		return l.text, errors.Join(l.err, e.show(end, nil))
-	case <-e.interrupts:
-		return "", errors.Join(ErrInterrupted, e.show("\n", nil))
-	case <-ctx.Done():
-		return "", errors.Join(context.Cause(ctx), e.show("\n", nil))
+		select {
+		case l := <-e.lines:
+			e.reading = false
+			if l.err == io.EOF && e.broken > 0 {
+				if e.cut { // by the Ctrl-C of a line before
+					continue
+				}
+				select {
+				case <-e.interrupts:
+					return "", errors.Join(ErrInterrupted, e.show("\n", nil))
+				case <-time.After(e.broken):
+				}
+			}
+			end := ""
+			if l.err != nil { // Ctrl-D leaves the cursor behind the prompt
+				end = "\n"
+			}
+			return l.text, errors.Join(l.err, e.show(end, nil))
+		case <-e.interrupts:
+			e.cut = true
+			return "", errors.Join(ErrInterrupted, e.show("\n", nil))
+		case <-ctx.Done():
+			return "", errors.Join(context.Cause(ctx), e.show("\n", nil))
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/zksh/zksh/internal/zktest"
 )
@@ -136,3 +137,51 @@ func TestPlainInterrupted(t *testing.T) {
 	stop(stopped)
 	want("", stopped)
 }
+
+// A console's Ctrl-C also ends the read under way, as if the person had left, before it is
+// told of or after; one that does not end it leaves what comes next alone.
+func TestPlainCtrlCEndsTheRead(t *testing.T) {
+	read, keyboard := make(chan string), make(chan struct{})
+	t.Cleanup(func() { close(keyboard) })
+	in := consoleFunc(func(b []byte) (int, error) {
+		select {
+		case text := <-read:
+			if text == "" {
+				return 0, io.EOF
+			}
+			return copy(b, text), nil
+		case <-keyboard:
+			return 0, io.EOF
+		}
+	})
+	interrupts := make(chan os.Signal, 1)
+	e := newPlain(in, io.Discard, openIfOdd, interrupts)
+	e.broken = 20 * time.Second
+	want := func(text string, err error) {
+		t.Helper()
+		if got, e := e.ReadLine(zktest.Within(t), sharp); got != text || !errors.Is(e, err) {
+			t.Errorf("%q, %v; want %q, %v", got, e, text, err)
+		}
+	}
+	types := func(do func()) { go do() } // ends with the line, which is waited for
+	types(func() { read <- ""; interrupts <- os.Interrupt })
+	want("", ErrInterrupted)
+	types(func() { read <- "ls\n" })
+	want("ls", nil)
+	interrupts <- os.Interrupt
+	want("", ErrInterrupted)
+	types(func() { read <- ""; read <- "pwd\n" })
+	want("pwd", nil)
+	interrupts <- os.Interrupt
+	want("", ErrInterrupted)
+	types(func() { read <- "stat\n" })
+	want("stat", nil)
+	e.broken = time.Millisecond
+	types(func() { read <- "" })
+	want("", io.EOF)
+}
+
+// consoleFunc is what reading from a console comes to.
+type consoleFunc func([]byte) (int, error)
+
+func (f consoleFunc) Read(b []byte) (int, error) { return f(b) }
