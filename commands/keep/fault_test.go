@@ -214,13 +214,13 @@ func TestNoPlace(t *testing.T) {
 	h := newHand(t, addr, t.TempDir())
 	before := h.plant()
 	for name, shelf := range map[string]shelf{
-		"no space left on device": full{}, "no space left": full{1 << 20}, "not a directory": &store{filepath.Join(file, "undo")},
+		"no space left on device": full{}, "no space left": full{1 << 20}, file + ": ": &store{filepath.Join(file, "undo")},
 	} {
 		h.env.Keeper = &Keeper{shelf, lockcmd.InQueue}
 		for _, line := range destroyers {
 			h.asked, h.yes = nil, false
 			h.fails(line, "not run")
-			if len(h.asked) != 1 || !strings.HasPrefix(h.asked[0], "not all of /t") || !strings.Contains(h.asked[0], name) {
+			if len(h.asked) != 1 || !strings.HasPrefix(h.asked[0], "not all of /t") || !strings.Contains(h.asked[0], name) || strings.Contains(h.asked[0], "..") {
 				t.Errorf("%s: asked %q", line, h.asked)
 			}
 			h.env.Mode = commands.Batch

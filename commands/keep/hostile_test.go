@@ -93,7 +93,7 @@ func TestExportedFileIsPrivate(t *testing.T) {
 	must(t, addr, strings.ReplaceAll("create /a x\nexport /a DIR/one\nget -f DIR/two /a\nexport -R /a DIR/three\nexport -R --format dir /a DIR/four", "DIR", dir))
 	for _, name := range []string{"one", "two", "three", "four", "four/tree.json", "four/data", "four/data/a/content"} {
 		info, err := os.Stat(filepath.Join(dir, name))
-		if err != nil || info.Mode().Perm()&0o077 != 0 {
+		if err != nil || !zktest.Private(info) {
 			t.Errorf("%s: %v, %v", name, info, err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -46,8 +47,8 @@ func (s *store) files(t *testing.T) (names []string) {
 		if f.Name() != "lock" {
 			names = append(names, f.Name())
 		}
-		if info, err := f.Info(); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s: %v, %v", f.Name(), info.Mode(), err)
+		if info, err := f.Info(); err != nil || !zktest.Private(info) {
+			t.Errorf("%s: %v, %v", f.Name(), info, err)
 		}
 	}
 	return names
@@ -203,6 +204,9 @@ func TestStoreOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.fails("undo", dump)
+	if runtime.GOOS == "windows" {
+		return // who may make links there is another matter
+	}
 	if err := os.Remove(filepath.Join(h.store.dir, "lock")); err != nil {
 		t.Fatal(err)
 	}
@@ -260,17 +264,22 @@ func TestList(t *testing.T) {
 // In a script what is destroyed goes to a file that import brings all back from.
 func TestToFile(t *testing.T) {
 	h := sandboxed(t)
-	file := filepath.Join(t.TempDir(), "lost")
-	keeper, err := ToFile(file, lockcmd.InQueue)
+	lost := filepath.Join(t.TempDir(), "lost")
+	keeper, err := ToFile(lost, lockcmd.InQueue)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { // Windows removes no open file
+		if err := keeper.shelf.(*file).f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	h.env.Mode, h.env.Keeper = commands.Batch, keeper
 	h.do("create /t", "create /t/a one", "create /t/b two", "create /t/b/c deep", "create -e /e", "create /read-0000000001")
 	before := h.tree("/t")
 	h.fails("delete /t", "Node not empty")
 	h.fails("set -v 5 /t/a x", "version No is not valid")
-	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(lost); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file for nothing: %v", err)
 	}
 	h.do("set /t/a new", "set /t/a newer", "delete /t/b/c", "delete /e", "delete /read-0000000001", "deleteall /t")
@@ -280,15 +289,15 @@ func TestToFile(t *testing.T) {
 	h.env.Keeper = keeper
 	h.fails("deleteall /t", "nothing was done, because not all of /t can be kept: 1 znode of /t could not be read")
 	h.env.Keeper = nil
-	h.do("setAcl /t/shut world:anyone:cdrwa", "deleteall /t", "import -R --overwrite "+file)
+	h.do("setAcl /t/shut world:anyone:cdrwa", "deleteall /t", "import -R --overwrite "+lost)
 	h.wantTree("/t", before)
-	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(lost); err != nil || !zktest.Private(info) {
 		t.Errorf("%v, %v", info, err)
 	}
-	if _, err := ToFile(file, nil); err == nil || !strings.Contains(err.Error(), "is there already") {
+	if _, err := ToFile(lost, nil); err == nil || !strings.Contains(err.Error(), "is there already") {
 		t.Errorf("%v", err)
 	}
-	tree, err := dump.Open(t.Context(), file)
+	tree, err := dump.Open(t.Context(), lost)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // sample is a tree with all that is hard to keep, in the order of a walk.
@@ -197,7 +199,7 @@ func TestCreate(t *testing.T) {
 			t.Fatal(err)
 		}
 		info, err := os.Stat(name)
-		if err != nil || info.Mode().Perm() != 0o600 {
+		if err != nil || !zktest.Private(info) {
 			t.Errorf("%v, %v", info, err)
 		}
 		tree, err := Open(t.Context(), name)

@@ -163,7 +163,7 @@ func TestSuites(t *testing.T) {
 }
 
 func TestSASLSettings(t *testing.T) {
-	jaas := filepath.Join(t.TempDir(), "jaas.conf")
+	jaas := filepath.ToSlash(filepath.Join(t.TempDir(), "jaas.conf")) // properties take a backslash for an escape
 	text := `Client { o.DigestLoginModule required username="bob" password="secret"; };
 		Other { o.DigestLoginModule required username="ann" password="secret"; };`
 	if err := os.WriteFile(jaas, []byte(text), 0o600); err != nil {

@@ -7,8 +7,10 @@ package zktest
 import (
 	"errors"
 	"flag"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"sync"
 	"testing"
@@ -195,4 +197,10 @@ func logIfFailed(tb testing.TB, inst *instance) {
 			tb.Logf("end of the server's log:\n%s", inst.logTail())
 		}
 	})
+}
+
+// Private tells whether a file is for its user alone, as far as a mode can tell: on Windows
+// the folder says who may read.
+func Private(info fs.FileInfo) bool {
+	return runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0
 }
