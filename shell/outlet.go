@@ -9,9 +9,9 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/peer"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/tty"
 )
@@ -250,7 +250,7 @@ func (o *outlet) Print(v render.Value) error {
 		return err
 	}
 	err := o.printer.Print(v)
-	if o.program != "" && errors.Is(err, syscall.EPIPE) {
+	if o.program != "" && peer.Gone(err) {
 		return errReaderEnded
 	}
 	return err

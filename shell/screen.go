@@ -9,9 +9,9 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/peer"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/tty"
 	"github.com/zksh/zksh/internal/zkconn"
@@ -356,7 +356,7 @@ func (e *writeError) Unwrap() error { return e.cause }
 // end with the same error of the system's.
 func readerGone(err error) bool {
 	var w *writeError
-	return errors.As(err, &w) && errors.Is(w.cause, syscall.EPIPE)
+	return errors.As(err, &w) && peer.Gone(w.cause)
 }
 
 func wrapWrite(err error) error {

@@ -7,10 +7,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"syscall"
 	"time"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/peer"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/tty"
 )
@@ -222,7 +222,7 @@ func pagerFailure(err error) error {
 	switch {
 	case ended && exit.ExitCode() != commands.StatusUnknown && exit.ExitCode() != commands.StatusCannotRun:
 		return nil
-	case err == nil, errors.Is(err, syscall.EPIPE), errors.Is(err, exec.ErrWaitDelay), errors.Is(err, context.Canceled):
+	case err == nil, peer.Gone(err), errors.Is(err, exec.ErrWaitDelay), errors.Is(err, context.Canceled):
 		return nil
 	}
 	return noPagerError{err}

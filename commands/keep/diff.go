@@ -7,12 +7,12 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/pflag"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/dump"
+	"github.com/zksh/zksh/internal/peer"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktree"
@@ -49,8 +49,8 @@ var errDiffer = &commands.StatusError{Status: commands.StatusFailed}
 // troubled has a comparison that was not made another status than one that found a
 // difference, unless its error has one of its own.
 func troubled(err error) error {
-	own := []error{context.Canceled, syscall.EPIPE, zkconn.ConnectionLoss, zkconn.SessionExpired, zkconn.AuthFailed, zkconn.ErrNotConnected}
-	if err == nil || errors.As(err, new(*commands.StatusError)) ||
+	own := []error{context.Canceled, zkconn.ConnectionLoss, zkconn.SessionExpired, zkconn.AuthFailed, zkconn.ErrNotConnected}
+	if err == nil || peer.Gone(err) || errors.As(err, new(*commands.StatusError)) ||
 		slices.ContainsFunc(own, func(status error) bool { return errors.Is(err, status) }) {
 		return err
 	}

@@ -8,7 +8,8 @@ import (
 	"net"
 	"os"
 	"strings"
-	"syscall"
+
+	"github.com/zksh/zksh/internal/peer"
 )
 
 // Error is why a server and we do not come together, and the way out.
@@ -65,7 +66,7 @@ func (c *Conn) explain(err error) error {
 	if e, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return problem("does not speak TLS (it answered "+quoted(e.RecordHeader[:])+"); is this a plain port?", err)
 	}
-	ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || peer.Gone(err)
 	switch {
 	case ended && c.shown.Load() && c.t.own == nil:
 		return problem(noCertificate, err)

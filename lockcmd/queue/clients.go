@@ -12,8 +12,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/zksh/zksh/internal/peer"
 )
 
 // Look is Read with what the servers tell of the clients, who are asked meanwhile.
@@ -124,7 +125,7 @@ type connection struct {
 func askHost(ctx context.Context, e Ensemble, addr, admin string) answer {
 	text, err := ask(ctx, e, addr, "cons")
 	switch {
-	case errors.Is(err, syscall.ECONNREFUSED):
+	case peer.Refused(err):
 		return answer{} // nobody is there, and so nobody is connected
 	case ctx.Err() != nil:
 		return answer{err: err}

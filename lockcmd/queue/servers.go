@@ -3,7 +3,6 @@ package queue
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
+	"github.com/zksh/zksh/internal/peer"
 	"github.com/zksh/zksh/internal/render"
 )
 
@@ -110,7 +109,7 @@ func lookServer(ctx context.Context, e Ensemble, addr string) (s *Server, why st
 	s = &Server{Addr: addr}
 	text, err := ask(ctx, e, addr, "srvr")
 	switch {
-	case errors.Is(err, syscall.ECONNREFUSED):
+	case peer.Refused(err):
 		s.Problem = "nobody listens there"
 		return s, ""
 	case err != nil:

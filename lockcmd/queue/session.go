@@ -3,7 +3,6 @@ package queue
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -12,9 +11,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
+	"github.com/zksh/zksh/internal/peer"
 	"github.com/zksh/zksh/internal/render"
 )
 
@@ -106,7 +105,7 @@ func askEach(ctx context.Context, e Ensemble, addrs []string, word string) (text
 	}
 	asking.Wait()
 	for _, err := range errs {
-		if err != nil && !errors.Is(err, syscall.ECONNREFUSED) {
+		if err != nil && !peer.Refused(err) {
 			why = append(why, err.Error())
 		}
 	}

@@ -1,0 +1,14 @@
+package peer
+
+import (
+	"syscall"
+
+	"golang.org/x/sys/windows"
+)
+
+// Windows has these, and syscall's are its own inventions.
+var (
+	refused = []error{windows.WSAECONNREFUSED, syscall.ECONNREFUSED}
+	gone    = []error{windows.WSAECONNRESET, windows.WSAECONNABORTED, windows.ERROR_BROKEN_PIPE, windows.ERROR_NO_DATA,
+		syscall.ECONNRESET, syscall.EPIPE}
+)
