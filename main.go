@@ -17,6 +17,7 @@ import (
 	"github.com/zksh/zksh/commands/keep"
 	"github.com/zksh/zksh/history"
 	"github.com/zksh/zksh/internal/app"
+	"github.com/zksh/zksh/internal/peer"
 	"github.com/zksh/zksh/internal/playground"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/tty"
@@ -269,7 +270,11 @@ func refuse(err error) int {
 }
 
 func show(text string) int {
-	if _, err := io.WriteString(os.Stdout, text); err != nil {
+	_, err := io.WriteString(os.Stdout, text)
+	switch {
+	case peer.Gone(err): // where no SIGPIPE has ended us
+		return commands.StatusBrokenPipe
+	case err != nil:
 		return refuse(err)
 	}
 	return commands.StatusOK

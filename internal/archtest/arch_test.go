@@ -24,7 +24,7 @@ const (
 var arrows = map[string][]string{
 	".": {
 		"shell", "commands", "commands/keep", "lockcmd", "lockcmd/child", "history",
-		"internal/app", "internal/playground", "internal/render", "internal/tty", "internal/tutorial", "internal/zkconn",
+		"internal/app", "internal/peer", "internal/playground", "internal/render", "internal/tty", "internal/tutorial", "internal/zkconn",
 	},
 	"internal/app":              {"commands", "internal/playground", "internal/render", "internal/sandbox", "internal/secure", "internal/zkconn", "shell", "shell/line"},
 	"internal/tutorial":         {"commands", "lockcmd/queue", "lockcmd/zklock", "lockcmd/zklock/ensemble", "internal/render", "internal/zkconn"},
