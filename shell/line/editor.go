@@ -93,7 +93,7 @@ func New(in, out *os.File, getenv func(string) string, help Assistant, interrupt
 			return e
 		}
 	}
-	e := newPlain(in, out, help.Open, interrupts)
+	e := newPlain(in, out, func() error { return tty.AwaitKey(in) }, help.Open, interrupts)
 	e.hide = func() (func() error, error) { return tty.HideTyped(in) }
 	e.keep = func() func() error { return tty.KeepModes(in) }
 	if runtime.GOOS == "windows" {
@@ -136,9 +136,9 @@ type plainLine struct {
 	err  error
 }
 
-// newPlain reads lines from in and prompts on out. Ctrl-C arrives through
-// interrupts while a line is being read.
-func newPlain(in io.Reader, out io.Writer, open func(before, line string) string, interrupts <-chan os.Signal) *plainEditor {
+// newPlain reads lines from in, once await has ended, and prompts on out. Ctrl-C arrives
+// through interrupts while a line is being read.
+func newPlain(in io.Reader, out io.Writer, await func() error, open func(before, line string) string, interrupts <-chan os.Signal) *plainEditor {
 	e := &plainEditor{out: out, hide: func() (func() error, error) { return nil, errShown }, open: open, wanted: make(chan struct{}, 1), lines: make(chan plainLine, 1), interrupts: interrupts}
 	// A read of a terminal cannot be broken off, so this goroutine ends with the
 	// process. It reads only when a line is wanted: what is typed while a command
@@ -147,7 +147,14 @@ func newPlain(in io.Reader, out io.Writer, open func(before, line string) string
 	go func() {
 		r := bufio.NewReader(in)
 		for range e.wanted {
-			text, err := r.ReadString('\n')
+			var text string
+			var err error
+			if r.Buffered() == 0 {
+				err = await()
+			}
+			if err == nil {
+				text, err = r.ReadString('\n')
+			}
 			text = strings.TrimRight(text, "\r\n")
 			switch {
 			case err == io.EOF && text != "":

@@ -54,7 +54,7 @@ func TestPlain(t *testing.T) {
 		{"a \"b\n" + long + "\nls\n", "# \"> \n# # \n", []string{ErrTooLong.Error(), "ls", "EOF"}},
 	} {
 		var out output
-		e := newPlain(strings.NewReader(c.typed), &out, openIfOdd, nil)
+		e := newPlain(strings.NewReader(c.typed), &out, atOnce, openIfOdd, nil)
 		for _, want := range c.want {
 			got, err := e.ReadLine(zktest.Within(t), sharp)
 			if err != nil {
@@ -80,7 +80,7 @@ func TestPlainInterrupted(t *testing.T) {
 	defer keyboard.Close()
 	var out output
 	interrupts := make(chan os.Signal)
-	e := newPlain(in, &out, openIfOdd, interrupts)
+	e := newPlain(in, &out, atOnce, openIfOdd, interrupts)
 	type result struct {
 		line string
 		err  error
@@ -155,7 +155,7 @@ func TestPlainCtrlCEndsTheRead(t *testing.T) {
 		}
 	})
 	interrupts := make(chan os.Signal, 1)
-	e := newPlain(in, io.Discard, openIfOdd, interrupts)
+	e := newPlain(in, io.Discard, atOnce, openIfOdd, interrupts)
 	e.broken = 20 * time.Second
 	want := func(text string, err error) {
 		t.Helper()
@@ -180,6 +180,34 @@ func TestPlainCtrlCEndsTheRead(t *testing.T) {
 	types(func() { read <- "" })
 	want("", io.EOF)
 }
+
+// A line is not read before its first key, so that a message does not come between where
+// a console has it begin and where the prompt stands.
+func TestPlainAwaitsTheFirstKey(t *testing.T) {
+	key, pressed := make(chan struct{}), false
+	in := consoleFunc(func(b []byte) (int, error) {
+		if !pressed {
+			t.Error("it was read too early")
+		}
+		return copy(b, "ls\n"), nil
+	})
+	var out output
+	e := newPlain(in, &out, func() error { <-key; return nil }, openIfOdd, nil)
+	go func() { // ends with the key, which the line waits for
+		zktest.Eventually(t, "the prompt", func() bool { return out.shown() == "# " })
+		if err := e.Notify("an event\n"); err != nil {
+			t.Error(err)
+		}
+		pressed = true
+		close(key)
+	}()
+	if line, err := e.ReadLine(zktest.Within(t), sharp); line != "ls" || err != nil || out.shown() != "# \nan event\n# " {
+		t.Errorf("%q, %v: %q", line, err, out.shown())
+	}
+}
+
+// atOnce is a terminal whose lines may be read at any time.
+func atOnce() error { return nil }
 
 // consoleFunc is what reading from a console comes to.
 type consoleFunc func([]byte) (int, error)
