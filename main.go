@@ -272,7 +272,7 @@ func refuse(err error) int {
 func show(text string) int {
 	_, err := io.WriteString(os.Stdout, text)
 	switch {
-	case peer.Gone(err): // where no SIGPIPE has ended us
+	case peer.Unread(err): // where no SIGPIPE has ended us
 		return commands.StatusBrokenPipe
 	case err != nil:
 		return refuse(err)

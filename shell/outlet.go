@@ -11,7 +11,6 @@ import (
 	"sync"
 
 	"github.com/zksh/zksh/commands"
-	"github.com/zksh/zksh/internal/peer"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/tty"
 )
@@ -250,7 +249,7 @@ func (o *outlet) Print(v render.Value) error {
 		return err
 	}
 	err := o.printer.Print(v)
-	if o.program != "" && peer.Gone(err) {
+	if o.program != "" && unread(err) {
 		return errReaderEnded
 	}
 	return err

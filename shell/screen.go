@@ -352,12 +352,16 @@ func (e *writeError) Error() string { return "cannot write the answer: " + e.cau
 // Unwrap gives the cause.
 func (e *writeError) Unwrap() error { return e.cause }
 
-// readerGone tells that nobody reads the answers any more. A connection to a server can
-// end with the same error of the system's.
+// readerGone tells that nobody reads the answers any more.
 func readerGone(err error) bool {
 	var w *writeError
-	return errors.As(err, &w) && peer.Gone(w.cause)
+	return errors.As(err, &w) && unread(w.cause)
 }
+
+// unread tells of an error of printing that nobody reads it. What is read from a server
+// while it is printed fails there, too, and a connection can end with the same error of the
+// system's.
+func unread(err error) bool { return peer.Unread(err) && !errors.Is(err, zkconn.ConnectionLoss) }
 
 func wrapWrite(err error) error {
 	if err == nil {

@@ -45,6 +45,8 @@ func TestStatus(t *testing.T) {
 		{errLongLine, 2},
 		{&commands.StatusError{Status: commands.StatusCannotRun}, 126},
 		{wrapWrite(fmt.Errorf("write: %w", syscall.EPIPE)), 141},
+		{wrapWrite(&zkconn.LostError{Cause: syscall.EPIPE}), 69},
+		{wrapWrite(&zkconn.LostError{Cause: syscall.ECONNRESET}), 69},
 		{errTerminated, 143},
 		{context.Canceled, 143},
 	} {

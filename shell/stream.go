@@ -222,7 +222,7 @@ func pagerFailure(err error) error {
 	switch {
 	case ended && exit.ExitCode() != commands.StatusUnknown && exit.ExitCode() != commands.StatusCannotRun:
 		return nil
-	case err == nil, peer.Gone(err), errors.Is(err, exec.ErrWaitDelay), errors.Is(err, context.Canceled):
+	case err == nil, peer.Unread(err), errors.Is(err, exec.ErrWaitDelay), errors.Is(err, context.Canceled):
 		return nil
 	}
 	return noPagerError{err}

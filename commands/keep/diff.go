@@ -50,7 +50,7 @@ var errDiffer = &commands.StatusError{Status: commands.StatusFailed}
 // difference, unless its error has one of its own.
 func troubled(err error) error {
 	own := []error{context.Canceled, zkconn.ConnectionLoss, zkconn.SessionExpired, zkconn.AuthFailed, zkconn.ErrNotConnected}
-	if err == nil || peer.Gone(err) || errors.As(err, new(*commands.StatusError)) ||
+	if err == nil || peer.Unread(err) || errors.As(err, new(*commands.StatusError)) ||
 		slices.ContainsFunc(own, func(status error) bool { return errors.Is(err, status) }) {
 		return err
 	}

@@ -3,13 +3,17 @@
 package e2e
 
 import (
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/jute"
 	"github.com/zksh/zksh/internal/sandbox"
 	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/shell"
 )
 
 // A dump comes whole on a terminal, however long its server takes: progress that is drawn
@@ -24,5 +28,27 @@ func TestExportOnATerminal(t *testing.T) {
 	wantExit(t, r.cmd, 0)
 	if shown := r.shown(); !strings.HasPrefix(shown, `{"zksh":"dump"`) {
 		t.Errorf("beside the dump: %q", shown)
+	}
+}
+
+// A server that goes away in the middle is not taken for a reader of the dump that did,
+// although both ends look alike to the system.
+func TestExportOfServerThatEnds(t *testing.T) {
+	t.Parallel()
+	p := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	var script strings.Builder
+	script.WriteString("create /app\n")
+	for i := range 2000 {
+		fmt.Fprintf(&script, "create /app/%d\n", i)
+	}
+	lines(t, p.Addr(), script.String())
+	p.Reset()
+	for _, line := range []string{"export -R /app", "export -R /app | cat"} {
+		cut := p.CutAfterSkipping(jute.OpGetACL, 1000)
+		got := play(t, p.Addr(), line+"\n", shell.Config{Window: 64})
+		<-cut
+		if got.status != commands.StatusNoServer || !strings.Contains(got.err, "ConnectionLoss") || strings.Contains(got.out, `{"end"`) {
+			t.Errorf("%s: status %d: %s", line, got.status, got.err)
+		}
 	}
 }

@@ -6,5 +6,6 @@ import "syscall"
 
 var (
 	refused = []error{syscall.ECONNREFUSED}
-	gone    = []error{syscall.ECONNRESET, syscall.EPIPE}
+	cut     = []error{syscall.ECONNRESET, syscall.EPIPE}
+	unread  = []error{syscall.EPIPE}
 )

@@ -9,6 +9,6 @@ import (
 // Windows has these, and syscall's are its own inventions.
 var (
 	refused = []error{windows.WSAECONNREFUSED, syscall.ECONNREFUSED}
-	gone    = []error{windows.WSAECONNRESET, windows.WSAECONNABORTED, windows.ERROR_BROKEN_PIPE, windows.ERROR_NO_DATA, windows.ERROR_PIPE_NOT_CONNECTED,
-		syscall.ECONNRESET, syscall.EPIPE}
+	cut     = []error{windows.WSAECONNRESET, windows.WSAECONNABORTED, syscall.ECONNRESET}
+	unread  = []error{windows.ERROR_BROKEN_PIPE, windows.ERROR_NO_DATA, windows.ERROR_PIPE_NOT_CONNECTED, syscall.EPIPE}
 )

@@ -18,15 +18,15 @@ func TestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = net.Dial("tcp", l.Addr().String())
-	if !Refused(fmt.Errorf("no server: %w", err)) || Gone(err) {
+	if !Refused(fmt.Errorf("no server: %w", err)) || Cut(err) || Unread(err) {
 		t.Errorf("%v", err)
 	}
-	if Refused(nil) || Gone(nil) || Refused(io.EOF) || Gone(io.EOF) {
+	if Refused(nil) || Cut(nil) || Unread(nil) || Refused(io.EOF) || Cut(io.EOF) || Unread(io.EOF) {
 		t.Error("others are")
 	}
 }
 
-func TestGone(t *testing.T) {
+func TestUnread(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -35,13 +35,15 @@ func TestGone(t *testing.T) {
 	if err := errors.Join(err, r.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.WriteString("x"); !Gone(err) || Refused(err) {
+	if _, err := w.WriteString("x"); !Unread(err) || Refused(err) {
 		t.Errorf("a pipe: %v", err)
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
 
+func TestCut(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +61,7 @@ func TestGone(t *testing.T) {
 	if err := errors.Join(server.(*net.TCPConn).SetLinger(0), server.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Read(make([]byte, 1)); !Gone(err) || Refused(err) {
+	if _, err := c.Read(make([]byte, 1)); !Cut(err) || Unread(err) || Refused(err) {
 		t.Errorf("a connection: %v", err)
 	}
 }

@@ -66,7 +66,7 @@ func (c *Conn) explain(err error) error {
 	if e, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return problem("does not speak TLS (it answered "+quoted(e.RecordHeader[:])+"); is this a plain port?", err)
 	}
-	ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || peer.Gone(err)
+	ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || peer.Cut(err)
 	switch {
 	case ended && c.shown.Load() && c.t.own == nil:
 		return problem(noCertificate, err)

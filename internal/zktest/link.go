@@ -24,6 +24,7 @@ type link struct {
 	client *net.TCPConn
 	ctx    context.Context // ends when the link is cut
 	cancel context.CancelFunc
+	reset  bool // when it is cut
 
 	mu      sync.Mutex
 	server  *net.TCPConn // nil until there is one
@@ -31,8 +32,9 @@ type link struct {
 	trapXid int32        // of the request that sprang it
 }
 
+// newLink is called with the proxy's mu held.
 func newLink(p *Proxy, client *net.TCPConn) *link {
-	l := &link{p: p, client: client}
+	l := &link{p: p, client: client, reset: p.resets}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
 }
@@ -82,6 +84,9 @@ func (l *link) dial() net.Conn {
 // cut closes both connections, which wakes whoever reads or writes them.
 func (l *link) cut() {
 	l.cancel()
+	if l.reset {
+		_ = l.client.SetLinger(0) // one that is closed needs none
+	}
 	_ = l.client.Close()
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -27,6 +27,7 @@ type Proxy struct {
 	all         gate
 	replies     gate
 	dropReplies bool
+	resets      bool
 	delay       time.Duration
 	trap        *trap // nil when there is no request to wait for
 	requests    []int32
@@ -71,6 +72,14 @@ func (p *Proxy) Cut() {
 	for l := range p.links {
 		l.cut()
 	}
+}
+
+// Reset has each cut of a later connection be a reset for the client, as when a server
+// ends that has not read all.
+func (p *Proxy) Reset() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.resets = true
 }
 
 // Refuse(true) makes new connections fail with "connection refused" until
