@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zksh/zksh/history"
@@ -121,7 +122,8 @@ type plainEditor struct {
 	reading    bool                                  // a line is wanted and has not come; only readOne uses it
 	interrupts <-chan os.Signal
 	broken     time.Duration // Ctrl-C ends the read as well, at most so long before it is told of; 0: it does not
-	cut        bool          // it has come since the read began; only readOne uses it
+	began      atomic.Bool   // the read has, and not only the wait for its first key
+	cut        bool          // Ctrl-C has come since then; only readOne uses it
 
 	mu     sync.Mutex
 	prompt func() Prompt // nil but while a line is being read
@@ -153,6 +155,7 @@ func newPlain(in io.Reader, out io.Writer, await func() error, open func(before,
 				err = await()
 			}
 			if err == nil {
+				e.began.Store(true)
 				text, err = r.ReadString('\n')
 			}
 			text = strings.TrimRight(text, "\r\n")
@@ -215,6 +218,7 @@ func (e *plainEditor) readOne(ctx context.Context, prompt func() Prompt) (string
 	for {
 		if !e.reading {
 			e.reading, e.cut = true, false
+			e.began.Store(false)
 			e.wanted <- struct{}{}
 		}
 		select {
@@ -236,7 +240,7 @@ func (e *plainEditor) readOne(ctx context.Context, prompt func() Prompt) (string
 			}
 			return l.text, errors.Join(l.err, e.show(end, nil))
 		case <-e.interrupts:
-			e.cut = true
+			e.cut = e.began.Load()
 			return "", errors.Join(ErrInterrupted, e.show("\n", nil))
 		case <-ctx.Done():
 			return "", errors.Join(context.Cause(ctx), e.show("\n", nil))

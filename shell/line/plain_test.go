@@ -168,17 +168,39 @@ func TestPlainCtrlCEndsTheRead(t *testing.T) {
 	want("", ErrInterrupted)
 	types(func() { read <- "ls\n" })
 	want("ls", nil)
-	interrupts <- os.Interrupt
+	types(func() { whenBegun(e); interrupts <- os.Interrupt })
 	want("", ErrInterrupted)
 	types(func() { read <- ""; read <- "pwd\n" })
 	want("pwd", nil)
-	interrupts <- os.Interrupt
+	types(func() { whenBegun(e); interrupts <- os.Interrupt })
 	want("", ErrInterrupted)
 	types(func() { read <- "stat\n" })
 	want("stat", nil)
 	e.broken = time.Millisecond
 	types(func() { read <- "" })
 	want("", io.EOF)
+}
+
+// whenBegun returns once a read has, which it has to within the time of a test.
+func whenBegun(e *plainEditor) {
+	for !e.began.Load() {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// A Ctrl-C before the first key ends no read, and the end of input behind it is one.
+func TestPlainCtrlCBeforeTheFirstKey(t *testing.T) {
+	key, interrupts := make(chan struct{}), make(chan os.Signal, 1)
+	e := newPlain(strings.NewReader(""), io.Discard, func() error { <-key; return nil }, openIfOdd, interrupts)
+	e.broken = time.Millisecond
+	interrupts <- os.Interrupt
+	if _, err := e.ReadLine(zktest.Within(t), sharp); !errors.Is(err, ErrInterrupted) {
+		t.Error(err)
+	}
+	close(key)
+	if _, err := e.ReadLine(zktest.Within(t), sharp); !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
 }
 
 // A line is not read before its first key, so that a message does not come between where
@@ -194,12 +216,12 @@ func TestPlainAwaitsTheFirstKey(t *testing.T) {
 	var out output
 	e := newPlain(in, &out, func() error { <-key; return nil }, openIfOdd, nil)
 	go func() { // ends with the key, which the line waits for
+		defer close(key)
 		zktest.Eventually(t, "the prompt", func() bool { return out.shown() == "# " })
 		if err := e.Notify("an event\n"); err != nil {
 			t.Error(err)
 		}
 		pressed = true
-		close(key)
 	}()
 	if line, err := e.ReadLine(zktest.Within(t), sharp); line != "ls" || err != nil || out.shown() != "# \nan event\n# " {
 		t.Errorf("%q, %v: %q", line, err, out.shown())
