@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -68,18 +69,20 @@ func openShow(screen commands.Screen, c *cast, fail func(error)) *show {
 		defer close(s.done)
 		tick := time.NewTicker(frameEvery)
 		defer tick.Stop()
-		for {
+		for goOn := true; goOn; {
 			var err error
+			var do func() error
 			select {
 			case <-s.more:
 				err = s.take()
 			case <-tick.C:
 				err = s.draw()
-			case do, goOn := <-s.requests:
-				if !goOn {
-					return
+			case do, goOn = <-s.requests:
+				if goOn {
+					err = do()
+				} else { // here, or a tick could draw what was taken away
+					err = errors.Join(s.take(), s.region.Close(false))
 				}
-				err = do()
 			}
 			if err != nil && s.err == nil {
 				s.err = err
@@ -90,9 +93,8 @@ func openShow(screen commands.Screen, c *cast, fail func(error)) *show {
 	return s
 }
 
-// close ends the show.
+// close ends the show, once all events have been shown.
 func (s *show) close() error {
-	s.do(func() error { return s.region.Close(false) })
 	close(s.requests)
 	<-s.done
 	return s.err
