@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -167,19 +168,26 @@ func (s *screen) until(problem string, ok func(shown string) bool) string {
 func (s *screen) resize(columns, rows int) {
 	s.t.Helper()
 	s.tmux("resize-window", "-x", strconv.Itoa(columns), "-y", strconv.Itoa(rows))
+	want := fmt.Sprintf("%d %d\n", rows, columns)
+	s.until("the terminal does not get the size "+want, func(string) bool { return s.stty("size") == want })
+}
+
+// stty is what it says of the terminal.
+func (s *screen) stty(what string) string {
+	s.t.Helper()
+	tty := strings.TrimSpace(s.tmux("display-message", "-p", "#{pane_tty}"))
+	out, err := exec.Command("stty", "-F", tty, what).CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("stty: %v: %s", err, out)
+	}
+	return string(out)
 }
 
 // wantCommand waits until a command has the terminal: Ctrl-C is a signal then.
 func (s *screen) wantCommand() {
 	s.t.Helper()
-	tty := strings.TrimSpace(s.tmux("display-message", "-p", "#{pane_tty}"))
-	s.until("no command runs", func(string) bool {
-		out, err := exec.Command("stty", "-F", tty, "-a").CombinedOutput()
-		if err != nil {
-			s.t.Fatalf("stty: %v: %s", err, out)
-		}
-		return regexp.MustCompile(`(?m)(^|\s)isig\b`).Match(out)
-	})
+	isig := regexp.MustCompile(`(?m)(^|\s)isig\b`)
+	s.until("no command runs", func(string) bool { return isig.MatchString(s.stty("-a")) })
 }
 
 // bare is text without blanks and line ends, which a screen adds and drops.
