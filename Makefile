@@ -16,7 +16,7 @@ export GOFLAGS := $(strip -trimpath $(GOFLAGS))
 
 # Of the tests, most run under the race detector, RACE, and beside them what needs no waiting,
 # PLAIN: one goroutine has all the work there, or the program is begun a thousand times, and
-# either takes ten times as long under the detector. full has those begun under it, too.
+# either takes ten times as long under the detector. full has scripts and TestDiff under it.
 # count: what go build reads is no part of a cached result; vet: lint has done it;
 # p: those that wait for sessions to end leave the processor to others, and begin first,
 # as the longest do; GORACE: the detector would have every package wait for a second at its end.
@@ -56,11 +56,12 @@ plain:
 	$(PLAIN)
 	go -C internal/dist test -count=1 .
 
-full: deps ## run at full size what make test has a part of, and scripts under the race detector; minutes
-	go test -count=1 -run '^(TestWindowsAgree|TestExactAgrees|TestScriptsOnSandbox|TestCutWindow)$$' ./internal/e2e -rapid.checks 2000 -versions -cuts
-	go test -race -count=1 -run '^TestScripts$$' ./internal/e2e
-	go test -race -count=1 -run '^(TestFence|TestChaos)$$' ./internal/interop -fence 1m -chaos 1m
-	go test -race -count=1 -run '^TestChaos$$' ./lockcmd/zklock -chaos 1m
+full: deps ## run at full size what make test has a part of, and what it has without the race detector under it; minutes
+	go test -count=1 -timeout 20m -run '^(TestWindowsAgree|TestExactAgrees|TestScriptsOnSandbox|TestCutWindow)$$' ./internal/e2e -rapid.checks 2000 -versions -cuts
+	go test -race -count=1 -timeout 20m -run '^TestScripts$$' ./internal/e2e
+	go test -race -count=1 -timeout 20m -run '^TestDiff$$' ./internal/sandbox/difftest
+	go test -race -count=1 -timeout 20m -run '^(TestFence|TestChaos|TestLocks)$$' ./internal/interop -fence 1m -chaos 1m -contend 10s
+	go test -race -count=1 -timeout 20m -run '^TestChaos$$' ./lockcmd/zklock -chaos 1m
 
 soak: deps ## run every test RUNS times while every core is kept busy; needs them green each time
 	.ci/soak $(RUNS) $(MAKE) --no-print-directory -j2 race plain

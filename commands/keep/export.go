@@ -86,11 +86,21 @@ func exportOne(ctx context.Context, env *commands.Env, path, file string, stat, 
 	return env.Screen.Print(a)
 }
 
+// seldomCollected has garbage looked for half as often, if nobody has asked for less, and
+// gives what ends that. What an export reads is written and done with at once, so that
+// little memory is needed for it.
+func seldomCollected() (end func()) {
+	const half = 200 // per cent
+	usual := debug.SetGCPercent(half)
+	if usual < 0 || usual > half {
+		debug.SetGCPercent(usual)
+	}
+	return func() { debug.SetGCPercent(usual) }
+}
+
 // exportTree writes a subtree.
 func exportTree(ctx context.Context, env *commands.Env, path, file string, form dump.Form) (err error) {
-	// What is read is written and done with at once, so that little memory is needed to look for
-	// such half as often.
-	defer debug.SetGCPercent(debug.SetGCPercent(200))
+	defer seldomCollected()()
 	x := &exporting{env: env, root: path, form: form, unread: zktree.UnreadError{Root: path}}
 	h := dump.Header{Root: path, Server: env.Session.Servers().Spec, Time: time.Now(), LeftOut: x.leavesOut()}
 	if h.Zxid, err = env.Session.Zxid(ctx); err != nil {

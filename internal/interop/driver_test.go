@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,6 +24,8 @@ type driver struct {
 	cmd  *exec.Cmd
 	errs bytes.Buffer
 	done chan struct{} // closed when there is nothing more to read
+
+	again atomic.Int32 // locks that were got by looking a second time
 
 	mu      sync.Mutex
 	killed  bool // as was asked for
@@ -178,7 +181,14 @@ func (r *remote) acquire(ctx context.Context, kind, path string) (int64, error) 
 	if end, ok := ctx.Deadline(); ok {
 		wait = time.Until(end) * 9 / 10
 	}
-	return 0, r.want(ctx, "got", "acquire", kind, path, fmt.Sprint(wait.Milliseconds()))
+	answer, err := r.ask(ctx, "acquire", kind, path, fmt.Sprint(wait.Milliseconds()))
+	switch {
+	case err == nil && answer == "got again":
+		r.d.again.Add(1)
+	case err == nil && answer != "got":
+		err = fmt.Errorf("acquire %s %s: %s", kind, path, answer)
+	}
+	return 0, err
 }
 
 func (r *remote) release(ctx context.Context) error { return r.want(ctx, "ok", "release") }

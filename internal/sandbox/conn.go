@@ -22,7 +22,7 @@ const (
 	maxQueued     = 256 << 20        // bytes waiting in all queues before one is cut
 	keepBuffer    = 64 << 10         // a larger buffer is not kept for the next use
 	fewRequests   = 2 << 10          // bytes that are read at once
-	manyRequests  = 16 << 10         // of a client that sends so much together that those are full
+	manyRequests  = 16 << 10         // of a client that has filled that once
 )
 
 // queues are what answers were queued in, for the next ones of any connection.

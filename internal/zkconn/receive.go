@@ -1,6 +1,7 @@
 package zkconn
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -172,7 +173,7 @@ func (k *frameConn) handshake(body []byte) error {
 func (l *link) welcomed(body []byte) (welcome, error) {
 	d := jute.NewDecoder(body)
 	d.Int() // protocol version
-	w := welcome{timeout: time.Duration(d.Int()) * time.Millisecond, id: d.Long(), passwd: d.Buffer()}
+	w := welcome{timeout: time.Duration(d.Int()) * time.Millisecond, id: d.Long(), passwd: bytes.Clone(d.Buffer())}
 	w.readOnly = d.Err() == nil && len(d.Rest()) > 0 && d.Bool()
 	switch {
 	case d.Err() != nil && len(body) == 16: // an error header instead

@@ -199,8 +199,12 @@ func logIfFailed(tb testing.TB, inst *instance) {
 	})
 }
 
-// Private tells whether a file is for its user alone, as far as a mode can tell: on Windows
-// the folder says who may read.
+// Private tells whether a file, or a folder, is its user's to read and to write, and nobody
+// else's, as far as a mode can tell: on Windows the folder says who may read.
 func Private(info fs.FileInfo) bool {
-	return runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0
+	want := fs.FileMode(0o600)
+	if info.IsDir() {
+		want = 0o700
+	}
+	return runtime.GOOS == "windows" || info.Mode().Perm() == want
 }

@@ -86,6 +86,7 @@ func (r *reader) all() error {
 // add takes a znode that the walk has come to, and asks for the data of as many as fit
 // into one answer.
 func (r *reader) add(n *known) error {
+	n.own = nil // the walk has done with it, and who keeps the znode is not to keep its folder
 	if len(r.sized) == listBatch || len(r.sized) > 0 && r.bytes+n.size() > dataBatch {
 		r.askData()
 	}
@@ -123,6 +124,7 @@ func (r *reader) take(b batch, learn func(*known, *Entry)) error {
 		return interrupted(r.ctx, err)
 	}
 	r.entries = entries
+	defer clear(entries) // what is learnt is kept by those who need it
 	r.window = pace(r.window, window, b.reply.Slowed())
 	for i := range entries {
 		switch e := &entries[i]; {

@@ -313,6 +313,7 @@ func (w *Walk) receive() error {
 		return interrupted(w.ctx, err)
 	}
 	w.entries = entries
+	defer clear(w.entries) // or the names of a folder that was left stay behind a shorter answer
 	w.air = w.air[1:]
 	for _, next := range w.air { // which may have something to ask for itself
 		next.reply.Ready()

@@ -24,7 +24,8 @@ import org.apache.zookeeper.recipes.lock.WriteLock;
  * in the lines of the input and answers each:
  *
  *   CLIENT open ADDR MS          CLIENT ok, with a session of so many milliseconds
- *   CLIENT acquire KIND PATH MS  CLIENT got, or busy after so many milliseconds
+ *   CLIENT acquire KIND PATH MS  CLIENT got, or busy after so many milliseconds, or
+ *                                got again, if it had to look a second time
  *   CLIENT node                  CLIENT NODE, of the C-mutex that it holds
  *   CLIENT release               CLIENT ok
  *   CLIENT revoke NODE           CLIENT ok
@@ -67,7 +68,10 @@ public class Locks {
                 return zk.blockUntilConnected(WAIT, TimeUnit.SECONDS) ? "ok" : "error no connection";
             case "acquire":
                 lock = lock(words[2], words[3]);
-                return lock.acquire(Long.parseLong(words[4]), TimeUnit.MILLISECONDS) ? "got" : "busy";
+                if (!lock.acquire(Long.parseLong(words[4]), TimeUnit.MILLISECONDS)) {
+                    return "busy";
+                }
+                return lock instanceof Recipe && ((Recipe) lock).again ? "got again" : "got";
             case "node":
                 return ((Mutex) lock).getLockPath();
             case "release":
@@ -110,6 +114,7 @@ public class Locks {
     static class Recipe implements InterProcessLock, LockListener {
         final CountDownLatch acquired = new CountDownLatch(1);
         final WriteLock lock;
+        boolean again;
 
         Recipe(ZooKeeper zk, String path) { lock = new WriteLock(zk, path, ZooDefs.Ids.OPEN_ACL_UNSAFE, this); }
 
@@ -121,10 +126,13 @@ public class Locks {
         public boolean acquire(long time, TimeUnit unit) throws Exception {
             // It has no watch on one before it that goes while it looks about, and would
             // wait forever: it has to look again.
-            for (long end = System.nanoTime() + unit.toNanos(time); System.nanoTime() < end;) {
+            for (long end = System.nanoTime() + unit.toNanos(time);; again = true) {
                 lock.lock();
-                if (acquired.await(1, TimeUnit.SECONDS)) {
+                if (acquired.await(10, TimeUnit.SECONDS)) {
                     return true;
+                }
+                if (System.nanoTime() > end) {
+                    break;
                 }
             }
             lock.unlock();
