@@ -56,7 +56,7 @@ type Entry struct {
 // Bounds of what is in flight. A batch is one multiRead, or single requests.
 const (
 	listBatch    = 256       // paths in one multiRead
-	singleBatch  = 128       // single requests that are waited for together
+	singleBatch  = 512       // single requests that are waited for together
 	window       = 8         // batches in flight
 	singleWindow = 512       // single requests in flight
 	batchBytes   = 256 << 10 // of paths in one request, well below a server's frame limit of 1 MiB
