@@ -20,7 +20,7 @@ func (b *bench) measureDumps(quick bool) (text string, err error) {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	t, runs := tree{"/kept", 100_000, 1000}, 5
+	t, runs := tree{"/kept", 100_000, 1000}, 9
 	if quick {
 		t.nodes, runs = 10_000, 1
 	}
