@@ -6,6 +6,8 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"syscall"
+	"time"
 )
 
 // The ports handed out lie below the range that systems take the ports of
@@ -79,6 +81,17 @@ func listen() (net.Listener, error) {
 		}
 		ln, err := net.Listen("tcp", loopback(port))
 		if err == nil || try == 3 {
+			return ln, err
+		}
+	}
+}
+
+// listenAgain listens where a listener was closed. A program that is being started has what
+// this process has open until it has begun, and with it the port.
+func listenAgain(addr string) (net.Listener, error) {
+	for end := time.Now().Add(Patience); ; time.Sleep(time.Millisecond) {
+		ln, err := net.Listen("tcp", addr)
+		if !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(end) {
 			return ln, err
 		}
 	}

@@ -1,9 +1,11 @@
 package zktest
 
 import (
+	"errors"
 	"net"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Processes with tests that run side by side are never given the same port, though
@@ -56,5 +58,33 @@ func TestPortOfAStranger(t *testing.T) {
 	defer stranger.Close()
 	if next, err := b.free(); err != nil || next <= first+1 {
 		t.Errorf("port %d, %v, behind %d", next, err, first+1)
+	}
+}
+
+// A program that is being started holds a port for a moment longer than its listener.
+func TestListenAgain(t *testing.T) {
+	ln, err := listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := ln.(*net.TCPListener).File()
+	if err != nil {
+		t.Skip(err) // on Windows programs do not have it
+	}
+	if err := ln.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := net.Listen("tcp", ln.Addr().String()); err == nil {
+		_ = again.Close()
+		t.Error("the port is free at once: nothing is proven")
+	}
+	released := make(chan error)
+	time.AfterFunc(20*time.Millisecond, func() { released <- held.Close() })
+	again, err := listenAgain(ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(again.Close(), <-released); err != nil {
+		t.Error(err)
 	}
 }

@@ -96,7 +96,7 @@ func (p *Proxy) Refuse(on bool) {
 		p.listener = nil
 		return
 	}
-	ln, err := net.Listen("tcp", p.addr)
+	ln, err := listenAgain(p.addr)
 	if err != nil {
 		p.tb.Errorf("zktest: proxy: %v", err)
 		return
