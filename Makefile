@@ -20,7 +20,7 @@ export GOFLAGS := $(strip -trimpath $(GOFLAGS))
 # count: what go build reads is no part of a cached result; vet: lint has done it;
 # p: those that wait for sessions to end leave the processor to others, and begin first,
 # as the longest do; GORACE: the detector would have every package wait for a second at its end.
-RACE        = env GORACE=atexit_sleep_ms=100 go test -race -count=1 -vet=off -p 3 -timeout 20m -skip '$(ALONE)' $(LONG) ./...
+RACE        = env GORACE=atexit_sleep_ms=100 go test -race -count=1 -vet=off -p 2 -timeout 20m -skip '$(ALONE)' $(LONG) ./...
 LONG        = ./internal/e2e ./lockcmd/zklock ./lockcmd/demo ./lockcmd ./internal/interop ./commands/keep
 PLAIN       = go test -count=1 -vet=off -timeout 20m -run '$(ALONE)|^TestRoundsModel|^TestDeepAndWide$$' \
               ./internal/e2e ./lockcmd/zklock ./internal/sandbox/difftest ./internal/dump ./internal/zktree

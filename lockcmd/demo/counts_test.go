@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -68,7 +69,11 @@ func (b *bed) plan(t testing.TB, line ...string) *plan {
 // play plays scenes, and has them leave nothing behind.
 func (b *bed) play(t testing.TB, line ...string) *summary {
 	t.Helper()
-	sum, err := b.plan(t, line...).perform(zktest.Within(t), b.env)
+	p := b.plan(t, line...)
+	scenes := time.Duration(len(p.schemes) * len(p.sizes))
+	ctx, cancel := context.WithTimeout(t.Context(), zktest.Patience+scenes*zktest.Patience/10)
+	defer cancel()
+	sum, err := p.perform(ctx, b.env)
 	if err != nil {
 		t.Fatal(err)
 	}
