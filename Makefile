@@ -14,20 +14,20 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # What one clone has compiled serves the next one, too.
 export GOFLAGS := $(strip -trimpath $(GOFLAGS))
 
-# Of the tests, most run under the race detector, RACE, and beside them what needs no waiting,
-# PLAIN: one goroutine has all the work there, or the program is begun a thousand times, and
-# either takes ten times as long under the detector. full has scripts and TestDiff under it.
-# count: what go build reads is no part of a cached result; vet: lint has done it;
-# p: those that wait for sessions to end leave the processor to others, and begin first,
-# as the longest do; GORACE: the detector would have every package wait for a second at its end.
-RACE        = env GORACE=atexit_sleep_ms=100 go test -race -count=1 -vet=off -p 2 -timeout 20m -skip '$(ALONE)' $(LONG) ./...
+# Tests run under the race detector, RACE, but for those in which one goroutine has all the
+# work, or that begin the program a thousand times, PLAIN: either takes ten times as long
+# under it. full has scripts and TestDiff under it. The packages that wait for sessions to
+# end, LONG, run beside all others, to which they leave the processor.
+# count: what go build reads is no part of a cached result; vet: lint does it;
+# GORACE: the detector would have every package wait for a second at its end.
+RACE        = env GORACE=atexit_sleep_ms=100 go test -race -count=1 -vet=off -p 2 -timeout 20m -skip '$(ALONE)'
 LONG        = ./internal/e2e ./lockcmd/zklock ./lockcmd/demo ./lockcmd ./internal/interop ./commands/keep
 PLAIN       = go test -count=1 -vet=off -timeout 20m -run '$(ALONE)|^TestRoundsModel|^TestDeepAndWide$$' \
               ./internal/e2e ./lockcmd/zklock ./internal/sandbox/difftest ./internal/dump ./internal/zktree
 ALONE       = ^(TestScripts|TestScriptsOnSandbox|TestSmallFilesThatStandForMuch|TestLog|TestDiff)$$
 
 .DEFAULT_GOAL := help
-.PHONY: build dist dist-check run deps test race plain full soak lint cross bench diff kazoo split failover chaos fence fuzz docs clean help
+.PHONY: build dist dist-check run deps test long rest full soak lint cross bench diff kazoo split failover chaos fence fuzz docs clean help
 
 build: ## build bin/zksh
 	CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/zksh .
@@ -47,14 +47,15 @@ deps: ## install what the tests run against, with apt-get as root: ZooKeeper, ja
 	.ci/archive-classes
 
 test: deps ## install what the tests need, lint, run every test
-	@$(MAKE) --no-print-directory -j3 lint race plain
+	@$(MAKE) --no-print-directory -j3 lint long rest
 
-race:
-	$(RACE)
+long:
+	$(RACE) $(LONG)
 
-plain:
+rest:
 	$(PLAIN)
 	go -C internal/dist test -count=1 .
+	others=$$(go list ./... | grep -vxF "$$(go list $(LONG))") && $(RACE) $$others
 
 full: deps ## run at full size what make test has a part of, and what it has without the race detector under it; minutes
 	go test -count=1 -timeout 20m -run '^(TestWindowsAgree|TestExactAgrees|TestScriptsOnSandbox|TestCutWindow)$$' ./internal/e2e -rapid.checks 2000 -versions -cuts
@@ -64,7 +65,7 @@ full: deps ## run at full size what make test has a part of, and what it has wit
 	go test -race -count=1 -timeout 20m -run '^TestChaos$$' ./lockcmd/zklock -chaos 1m
 
 soak: deps ## run every test RUNS times while every core is kept busy; needs them green each time
-	.ci/soak $(RUNS) $(MAKE) --no-print-directory -j2 race plain
+	.ci/soak $(RUNS) $(MAKE) --no-print-directory -j2 long rest
 
 lint: ## check the format, vet, staticcheck, go.mod
 	@unformatted=$$(gofmt -l .) && { test -z "$$unformatted" || { echo "gofmt -w these:" $$unformatted; exit 1; }; }
