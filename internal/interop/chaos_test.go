@@ -215,7 +215,7 @@ func (c *chaos) judge() {
 		c.t.Logf("%s: statuses %v", o.path, statuses)
 	}
 	c.t.Logf("faults: %v", c.faults)
-	if lost == 0 {
+	if lost == 0 && *chaosTime >= time.Minute { // in less there may be faults of other kinds alone
 		c.t.Error("no lock was lost, and no holder killed: it was not chaos")
 	}
 }
