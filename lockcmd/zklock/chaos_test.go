@@ -76,7 +76,8 @@ func TestChaos(t *testing.T) {
 	if limit := c.outage + chaosTimeout + zktest.Patience; c.history.gap > limit {
 		t.Errorf("nobody got the lock for %v", c.history.gap)
 	}
-	if c.lost.Load() == 0 || c.history.last < *chaosTime/2 {
+	whole := *chaosTime >= time.Minute // in less there may be faults that cost nobody his lock
+	if c.lost.Load() == 0 && whole || c.history.last < *chaosTime/2 {
 		t.Errorf("it was not chaos: %d locks lost, the last got after %v", c.lost.Load(), c.history.last)
 	}
 }
