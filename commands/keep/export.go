@@ -220,7 +220,7 @@ func (x *exporting) rooted(nodes iter.Seq2[*dump.Znode, error]) iter.Seq2[*dump.
 			switch {
 			case err != nil:
 				x.unread.Add(err)
-			case z.Path != x.root && (len(way) == 0 || way[len(way)-1] != z.Path[:max(1, strings.LastIndexByte(z.Path, '/'))]):
+			case z.Path != x.root && (len(way) == 0 || way[len(way)-1] != dump.Parent(z.Path)):
 			case z.Path != x.root && x.env.Session.ServerPath(z.Path) == reserved:
 			case z.Kind == dump.Ephemeral && !x.form.TellsEphemeral():
 				x.ephemerals++

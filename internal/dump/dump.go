@@ -152,8 +152,8 @@ func shorten(s string) string {
 	return s
 }
 
-// parent is the path above another; "" above the root.
-func parent(path string) string {
+// Parent is the path above another; "" above the root.
+func Parent(path string) string {
 	switch at := strings.LastIndexByte(path, '/'); {
 	case path == "/":
 		return ""

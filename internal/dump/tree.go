@@ -312,7 +312,7 @@ func (b *builder) fill() error {
 	nodes := b.t.nodes
 	top := nodes[0].path
 	for last := nodes[len(nodes)-1].path; !Within(last, top); {
-		top = parent(top)
+		top = Parent(top)
 	}
 	// The folders on the way to the znode before are all there.
 	way := []string{}
@@ -322,7 +322,7 @@ func (b *builder) fill() error {
 			way = way[:len(way)-1]
 		}
 		var lack []string
-		for up := parent(n.path); up != "" && Within(up, top) && (len(way) == 0 || way[len(way)-1] != up); up = parent(up) {
+		for up := Parent(n.path); up != "" && Within(up, top) && (len(way) == 0 || way[len(way)-1] != up); up = Parent(up) {
 			lack = append(lack, up)
 		}
 		for _, up := range slices.Backward(lack) {
@@ -355,7 +355,7 @@ func (t *Tree) index() error {
 			return fmt.Errorf("%s is there twice", n.path)
 		}
 		leave(i, n.path)
-		if i > 0 && (len(way) == 0 || t.nodes[way[len(way)-1]].path != parent(n.path)) {
+		if i > 0 && (len(way) == 0 || t.nodes[way[len(way)-1]].path != Parent(n.path)) {
 			return fmt.Errorf("%s is there, but not the znode above it", n.path)
 		}
 		way = append(way, i)
