@@ -42,9 +42,15 @@ const (
 	watched, unwatched = true, false
 )
 
-// create makes the contender's ephemeral znode in the folder.
+// create makes the contender's ephemeral znode in the folder. If the servers have
+// removed that while it was empty, it is made again.
 func (c *contender) create(ctx context.Context, name string, sequential bool) error {
-	made, err := c.session.Create(ctx, c.path(name), nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true, Sequential: sequential})
+	made, err := c.make(ctx, name, sequential)
+	for gone(err) { // again and again: it can be filled, emptied and removed in between
+		if err = c.buildBy(ctx, c.session, c.folder); err == nil {
+			made, err = c.make(ctx, name, sequential)
+		}
+	}
 	if errors.Is(err, zkconn.NodeExists) {
 		c.tell(refused)
 	}
@@ -54,6 +60,10 @@ func (c *contender) create(ctx context.Context, name string, sequential bool) er
 	c.node = path.Base(made)
 	c.takeTicket(number(made))
 	return nil
+}
+
+func (c *contender) make(ctx context.Context, name string, sequential bool) (path string, err error) {
+	return c.session.Create(ctx, c.path(name), nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true, Sequential: sequential})
 }
 
 // unlock deletes the own znode, as most of the schemes release the lock.

@@ -184,6 +184,17 @@ func TestMany(t *testing.T) {
 	}
 }
 
+// TestFolderGoes has a server that removes each container the moment it is empty: with
+// one znode for all, that is at each release, and the root goes between two scenes.
+func TestFolderGoes(t *testing.T) {
+	b := newBed(t, zktest.Sandbox(t, sandbox.Options{ReapEvery: time.Microsecond}).Addr())
+	sum := b.play(t, "naive", "curator", "-n", "3,9,30")
+	if err := sum.verdict(); err != nil {
+		t.Error(err)
+	}
+	b.empty(t)
+}
+
 // TestStep goes on by Enter.
 func TestStep(t *testing.T) {
 	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())

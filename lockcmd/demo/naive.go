@@ -18,11 +18,11 @@ func (l naive) lock(ctx context.Context) error {
 			return err
 		}
 		names, err := l.list(ctx, watched)
+		if gone(err) || err == nil && len(names) == 0 { // it has gone since, before there was a watch; maybe the folder, too
+			continue
+		}
 		if err != nil {
 			return err
-		}
-		if len(names) == 0 { // it has gone since, before there was a watch
-			continue
 		}
 		if err := l.wait(ctx); err != nil {
 			return err

@@ -167,14 +167,30 @@ func (st *stage) servers() []string {
 	return addrs
 }
 
-// build makes the folder. It is a container, where the servers know those: if this process is killed, the servers
-// remove it once the sessions have timed out.
+// build makes a folder.
 func (st *stage) build(ctx context.Context, path string) error {
 	p, err := st.env.Session.Stay().Pin(ctx)
 	if err != nil {
 		return err
 	}
-	return p.CreateContainer(ctx, path, zkconn.OpenACL())
+	return st.buildBy(ctx, p, path)
+}
+
+// buildBy makes a folder by somebody's session. It is a container, where the servers know those: if this process is
+// killed, the servers remove it once the sessions have timed out. They do so too whenever they look and it has lost
+// its last child, so that the root may be gone between two scenes.
+func (st *stage) buildBy(ctx context.Context, p *zkconn.Pinned, path string) error {
+	err := p.CreateContainer(ctx, path, zkconn.OpenACL())
+	if gone(err) && path != st.root {
+		if err := st.buildBy(ctx, p, st.root); err != nil {
+			return err
+		}
+		err = p.CreateContainer(ctx, path, zkconn.OpenACL())
+	}
+	if errors.Is(err, zkconn.NodeExists) { // somebody else was faster
+		return nil
+	}
+	return err
 }
 
 // strike ends the sessions and removes the folder, also after ctx has ended.
