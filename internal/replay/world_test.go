@@ -27,11 +27,8 @@ type batch struct {
 	before  map[string]func(*testing.T, *zk.Conn) // what a case finds
 }
 
-// neverExpire keeps the TTL znodes of one case, for others count znodes.
-var neverExpire = zktest.JavaProperty("znode.container.checkIntervalMs", "3600000")
-
 var batches = []batch{
-	{name: "first", cases: `^(c[0-5]\d|c6[0-2]|o\d\d)_`, options: []zktest.Option{neverExpire}, before: map[string]func(*testing.T, *zk.Conn){
+	{name: "first", cases: `^(c[0-5]\d|c6[0-2]|o\d\d)_`, before: map[string]func(*testing.T, *zk.Conn){
 		// Recordings that were not kept had left these.
 		"c04_create_basic": znodes("/c08", "/c10", "/c13", "/c19", "/c21"),
 		"c25_getAllChildrenNumber": both(without("/c22"), znodes("/c24", "/c24/1", "/c24/2", "/c24/3", "/c24/4",

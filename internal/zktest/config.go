@@ -116,6 +116,9 @@ func (c config) javaArgs(cfgPath string) []string {
 		"-Dzookeeper.admin.enableServer=false",
 		"-Dzookeeper.forceSync=no",
 		"-Dzookeeper.preAllocSize=64", // KiB; 64 MiB for each log by default
+		// By default it looks each minute for containers to remove, and comes once in a
+		// while between a test's release of a lock and its look at the lock's folder.
+		"-Dznode.container.checkIntervalMs=3600000",
 		"-Dorg.slf4j.simpleLogger.showDateTime=true",
 		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 	}

@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -13,10 +14,11 @@ type Box struct {
 	addr string
 }
 
-// Sandbox starts a sandbox with the timings of the real servers here. It ends
-// with tb.
+// Sandbox starts a sandbox with the timings of the real servers here, also that of
+// containers' end, unless opt has one. It ends with tb.
 func Sandbox(tb testing.TB, opt sandbox.Options) *Box {
 	tb.Helper()
+	opt.ReapEvery = cmp.Or(opt.ReapEvery, time.Hour)
 	opt.Tick, opt.MinTimeout, opt.MaxTimeout = 500*time.Millisecond, 500*time.Millisecond, time.Minute
 	s := sandbox.New(opt)
 	tb.Cleanup(func() { _ = s.Close() })

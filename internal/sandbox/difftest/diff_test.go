@@ -54,13 +54,12 @@ func TestDiff(t *testing.T) {
 
 func diff(t *testing.T, seed uint64, enforce bool) {
 	real := []zktest.Option{
-		zktest.JavaProperty("znode.container.checkIntervalMs", "3600000"),
 		zktest.JavaProperty("zookeeper.DigestAuthenticationProvider.superDigest", digest(super)),
 	}
 	if enforce {
 		real = append(real, zktest.EnforceQuota())
 	}
-	box := zktest.Sandbox(t, sandbox.Options{ReapEvery: time.Hour, SuperDigest: digest(super), EnforceQuota: enforce})
+	box := zktest.Sandbox(t, sandbox.Options{SuperDigest: digest(super), EnforceQuota: enforce})
 	p := &pair{t: t, sides: [2]*side{newSide("real", zktest.Start(t, real...).Addr()), newSide("sandbox", box.Addr())}}
 	p.gen = &gen{Rand: rand.New(rand.NewPCG(seed, 0)), calm: enforce}
 	for i := range users + 1 {
