@@ -159,6 +159,11 @@ func (k *frameConn) moveTo(addr string, since time.Time, grace time.Duration) bo
 	if err != nil {
 		return false
 	}
+	if addr == k.addr {
+		// A server that only pauses answers on both connections or on neither: the other
+		// one helps if the path is broken, and costs what is under way if it is not.
+		grace = time.Until(since.Add(2 * k.timeout / gracePart))
+	}
 	k.pause(grace)
 	if !k.freeze(since) {
 		next.Close()

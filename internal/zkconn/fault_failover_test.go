@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zksh/zksh/internal/sandbox"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/internal/zktest/zksession"
@@ -86,8 +87,8 @@ func twoProxies(t *testing.T, servers []*zktest.Server) (list string, proxies ma
 	return list[1:], proxies
 }
 
-// Two servers are far away. The one in use stops for a second now and then, which
-// costs those who ask that second and nothing else.
+// Two servers are far away. The one in use stops for a moment now and then, which
+// costs those who ask that moment and nothing else.
 func TestFailoverNotAtHiccups(t *testing.T) {
 	t.Parallel()
 	servers := zktest.Ensemble(t, 3)
@@ -107,7 +108,7 @@ func TestFailoverNotAtHiccups(t *testing.T) {
 			addr, changed := s.Info().Addr, p.Changed()
 			for range 3 {
 				proxies[addr].Hold(true)
-				time.AfterFunc(time.Second, func() { proxies[addr].Hold(false) })
+				time.AfterFunc(600*time.Millisecond, func() { proxies[addr].Hold(false) })
 				if err := p.Sync(zktest.Within(t), "/"); err != nil {
 					t.Errorf("asked in a hiccup: %v", err)
 				}
@@ -118,5 +119,29 @@ func TestFailoverNotAtHiccups(t *testing.T) {
 			default:
 			}
 		})
+	}
+}
+
+// Where there is one server only, a longer pause of it is no reason to leave it: that
+// would cost what is under way, and the session has time.
+func TestFailoverNotToTheOnlyServer(t *testing.T) {
+	t.Parallel()
+	proxy := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	s := zksession.Open(t, zkconn.Config{Servers: proxy.Addr(), Timeout: time.Minute})
+	p, err := s.Stay().Pin(zktest.Within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Guard()()
+	changed := p.Changed()
+	proxy.Hold(true)
+	time.AfterFunc(1200*time.Millisecond, func() { proxy.Hold(false) })
+	if err := p.Sync(zktest.Within(t), "/"); err != nil {
+		t.Errorf("asked in a pause: %v", err)
+	}
+	select {
+	case <-changed:
+		t.Error("the connection was left")
+	default:
 	}
 }

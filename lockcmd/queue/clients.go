@@ -47,7 +47,7 @@ const noConnection = "no connection"
 
 // Bounds of asking: the addresses are an extra that nobody shall wait for.
 const (
-	askLimit  = 500 * time.Millisecond
+	askLimit  = time.Second
 	adminPort = "8080"   // of the AdminServer, by default
 	maxAnswer = 16 << 20 // of an AdminServer
 )
