@@ -4,10 +4,8 @@ package e2e
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -166,20 +164,17 @@ func TestInterruptedExact(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
 	p := zktest.NewProxy(t, box.Addr())
-	in, out := io.Pipe()
-	ctx, interrupt := context.WithCancelCause(t.Context())
-	ended := make(chan played, 1)
-	go func() { ended <- playUntil(ctx, t, p.Addr(), in, exactly(64)) }()
+	d := openDialogue(t, p.Addr(), exactly(64))
 	there := func(name string) func() bool {
 		return func() bool { return strings.Contains(at(t, box.Addr(), "ls", "/"), name) }
 	}
-	fmt.Fprintln(out, "create /first")
-	zktest.Eventually(t, "the first line is done", there("first"))
+	fmt.Fprintln(d, "create /first")
+	d.until(t, "Created /first\n")
 	p.HoldReplies(true)
-	fmt.Fprint(out, creations(150, 0))
+	fmt.Fprint(d, creations(150, 0))
 	zktest.Eventually(t, "a hundred are done", there("n100"))
-	interrupt(shell.EndedBy(os.Interrupt))
-	got := <-ended
+	d.interrupt()
+	got := <-d.ended
 	p.HoldReplies(false)
 	want := played{"Created /first\n", "script:2-101: interrupted: the lines before 2 are done, those from 2 to 101 may be done, in this order and" +
 		" with no gap, and nothing behind them is\n", commands.StatusInterrupted}

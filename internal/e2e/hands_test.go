@@ -137,7 +137,7 @@ func TestRepeatInPlace(t *testing.T) {
 		s.want(`^值$`)
 		oneShot(t, s.server, "set", "/名", "new")
 		s.want(`^new$`)
-		s.want(`^every 50ms, [2-9]\d\. time`)
+		s.want(`^every 50ms, \d{2,}\. time`)
 		s.keys("C-c")
 		s.want("^interrupted$")
 		s.wantModes(before)
@@ -145,7 +145,7 @@ func TestRepeatInPlace(t *testing.T) {
 			t.Errorf("it was not drawn in place:\n%s", shown)
 		}
 		s.line("repeat -n 2 -i 1ms time get /名")
-		s.want(`^time: 0\.\d+ s$`)
+		s.want(`^time: \d+\.\d+ s$`)
 		s.text("repeat -n 2 get /")
 		s.keys("Tab")
 		s.want(`repeat -n 2 get /(名|\S*)$`)

@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -37,6 +39,49 @@ func playUntil(ctx context.Context, t rapid.TB, servers string, script io.Reader
 	var out, errs bytes.Buffer
 	status := playTo(ctx, t, servers, script, cfg, &out, &errs)
 	return played{out.String(), errs.String(), status}
+}
+
+// dialogue is a script that comes line by line and is answered meanwhile.
+type dialogue struct {
+	io.Writer // the lines
+	interrupt func()
+	ended     chan played
+
+	mu  sync.Mutex
+	out strings.Builder
+}
+
+func openDialogue(t *testing.T, servers string, cfg shell.Config) *dialogue {
+	in, lines := io.Pipe()
+	t.Cleanup(func() { lines.Close() }) // which ends the script, if nothing has
+	ctx, interrupt := context.WithCancelCause(t.Context())
+	d := &dialogue{Writer: lines, interrupt: func() { interrupt(shell.EndedBy(os.Interrupt)) }, ended: make(chan played, 1)}
+	go func() {
+		var errs bytes.Buffer
+		status := playTo(ctx, t, servers, in, cfg, answersOf{d}, &errs)
+		d.ended <- played{d.shown(), errs.String(), status}
+	}()
+	return d
+}
+
+type answersOf struct{ d *dialogue }
+
+func (a answersOf) Write(p []byte) (int, error) {
+	a.d.mu.Lock()
+	defer a.d.mu.Unlock()
+	return a.d.out.Write(p)
+}
+
+func (d *dialogue) shown() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.out.String()
+}
+
+// until waits for an answer: what it answers to is not only done, but known to be.
+func (d *dialogue) until(t *testing.T, answer string) {
+	t.Helper()
+	zktest.Eventually(t, "the answer "+answer, func() bool { return strings.Contains(d.shown(), answer) })
 }
 
 func playTo(ctx context.Context, t rapid.TB, servers string, script io.Reader, cfg shell.Config, out, errs io.Writer) (status int) {

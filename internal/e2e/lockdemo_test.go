@@ -27,7 +27,7 @@ func TestLockdemoScreen(t *testing.T) {
 			s.want(`^\$$`)
 			s.server = zktest.Sandbox(t, sandbox.Options{}).Addr()
 			s.start()
-			s.line("lockdemo predecessor -n 12 --hold 800ms")
+			s.line("lockdemo predecessor -n 12 --hold 1500ms")
 			s.want(`(?s)^predecessor, 12 contenders\n.*^ *0 [ ·]*█.*^· waits .*█ holds$`)
 			// A terminal that has another size again before it is drawn on may keep lines of
 			// the picture in between.
@@ -75,7 +75,7 @@ func TestLockdemoKeys(t *testing.T) {
 // The sandbox behind it is gone: it says so, and the prompt comes back.
 func TestLockdemoWithoutServer(t *testing.T) {
 	p := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
-	s := openScreenOn(t, p.Addr(), 100, 30, "-timeout", "2000")
+	s := openScreenOn(t, p.Addr(), 100, 30, "-timeout", "6000")
 	s.line("lockdemo curator -n 4 --hold 1h")
 	s.want(`(?s)^curator, 4 contenders\n.*█ holds$`)
 	p.Refuse(true)

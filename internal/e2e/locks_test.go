@@ -64,7 +64,7 @@ func guard(t *testing.T, server, traps, script string, flags ...string) *guarded
 func startGuard(t *testing.T, errs io.Writer, server, traps, script string, flags ...string) *guarded {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pid")
-	args := append([]string{"-server", server, "-timeout", "6000", "lock"}, flags...)
+	args := append([]string{"-server", server, "-timeout", "10000", "lock"}, flags...)
 	args = append(args, "/l", "--", "sh", "-c", traps+"\necho $$ > "+file+".new; mv "+file+".new "+file+"; "+script)
 	g := &guarded{cmd: exec.Command("zksh", args...)}
 	g.cmd.Env, g.cmd.Stderr = homeEnv(t.TempDir()), &g.errs
@@ -86,16 +86,6 @@ func startGuard(t *testing.T, errs io.Writer, server, traps, script string, flag
 	return g
 }
 
-// running tells whether a process is there and no zombie.
-func running(pid int) bool {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if errors.Is(err, os.ErrNotExist) {
-		return false
-	}
-	_, state, _ := strings.Cut(string(stat), ") ")
-	return !strings.HasPrefix(state, "Z")
-}
-
 // A command under a lock is gone before anybody else can hold the lock, though
 // it ignores TERM, when no server can be heard of.
 func TestCommandEndsBeforeTheLease(t *testing.T) {
@@ -105,7 +95,7 @@ func TestCommandEndsBeforeTheLease(t *testing.T) {
 	g := guard(t, proxy.Addr()+chroot, "trap '' TERM", "while :; do sleep 0.1; done", "-t", "1")
 	proxy.Hold(true)
 	newRival(t, server+chroot).lock(t, "/l")
-	if running(g.child) {
+	if zktest.Runs(g.child) {
 		t.Error("the command still runs while another client holds the lock")
 	}
 	proxy.Hold(false)
@@ -132,7 +122,7 @@ func TestBlockedTerminalKeepsNoCommandAlive(t *testing.T) {
 	w.Close()
 	proxy.Hold(true)
 	newRival(t, server+chroot).lock(t, "/l")
-	if running(g.child) {
+	if zktest.Runs(g.child) {
 		t.Error("the command still runs while another client holds the lock")
 	}
 	proxy.Hold(false)
@@ -184,7 +174,7 @@ func TestKilledHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = g.cmd.Wait() // killed, as was asked for
-	zktest.Eventually(t, "the command is gone", func() bool { return !running(g.child) })
+	zktest.Eventually(t, "the command is gone", func() bool { return !zktest.Runs(g.child) })
 	newRival(t, server).lock(t, "/l")
 }
 
@@ -202,7 +192,7 @@ func TestHolderAsleep(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantExit(t, g.cmd, 74)
-	if running(g.child) {
+	if zktest.Runs(g.child) {
 		t.Error("the command still runs")
 	}
 }
@@ -373,8 +363,8 @@ func TestNestedCommand(t *testing.T) {
 	name := strings.Trim(at(t, server, "ls", "/a"), "[]\n")
 	at(t, server, "delete", "/a/"+name)
 	wantExit(t, cmd, 74)
-	if running(child) || running(background) {
-		t.Errorf("the command runs: %t; its child: %t; it said %q", running(child), running(background), errs.String())
+	if zktest.Runs(child) || zktest.Runs(background) {
+		t.Errorf("the command runs: %t; its child: %t; it said %q", zktest.Runs(child), zktest.Runs(background), errs.String())
 	}
 }
 
@@ -387,7 +377,7 @@ func TestHolderAsleepEndsItsCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	newRival(t, server).lock(t, "/l")
-	if running(g.child) {
+	if zktest.Runs(g.child) {
 		t.Error("the command still runs while another client holds the lock")
 	}
 	if err := g.cmd.Process.Signal(syscall.SIGCONT); err != nil {

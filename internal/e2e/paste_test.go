@@ -29,8 +29,8 @@ func TestPasteThatStops(t *testing.T) {
 	r := openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	r.typeIn("\x1b[200~create /ab")
 	r.expect("/ab")
-	time.Sleep(1500 * time.Millisecond) // the silence that ends it
-	r.typeIn("\x15create /aa\x08b\r")   // in a paste, control characters are nothing
+	time.Sleep(4 * time.Second)       // the silence that ends it
+	r.typeIn("\x15create /aa\x08b\r") // in a paste, control characters are nothing
 	r.expect(`Created /ab\r\n`)
 }
 
@@ -74,7 +74,7 @@ func TestLongLineTypedAhead(t *testing.T) {
 	r.typeIn("\n") // for read
 	r.expect(`over`)
 	r.expect(`CONNECTED\) 1\] `)
-	r.typeIn("lock /l -- sh -c 'echo begun; sleep 1'\r")
+	r.typeIn("lock /l -- sh -c 'echo begun; sleep 5'\r")
 	r.expect(`begun\r\n`)
 	r.typeIn("create /long " + strings.Repeat("x", 5000) + "\n")
 	r.expect(`the terminal cuts lines of 4095 bytes`)

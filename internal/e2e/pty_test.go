@@ -227,7 +227,7 @@ func TestLossAndExpiryByHand(t *testing.T) {
 	chroot := place(t)
 	direct := zktest.Shared(t).Addr() + chroot
 	p := zktest.NewProxy(t, zktest.Shared(t).Addr())
-	c := openConsole(t, "-server", p.Addr()+chroot, "-timeout", "2000")
+	c := openConsole(t, "-server", p.Addr()+chroot, "-timeout", "6000")
 	c.expect(connected)
 	c.run("create -e /mine", `^Created /mine\n`)
 

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -168,10 +169,10 @@ func TestSandboxRefuses(t *testing.T) {
 // A pause shows connection loss, and expiry if it is long.
 func TestSandboxPause(t *testing.T) {
 	t.Parallel()
-	const timeout = 4 * time.Second // the shortest the sandbox grants
+	const timeout = 10 * time.Second
 	first := openConsole(t, "--sandbox")
 	first.expect(connected)
-	second := openConsoleIn(t, first.home, "--sandbox", "-timeout", "4000")
+	second := openConsoleIn(t, first.home, "--sandbox", "-timeout", strconv.Itoa(int(timeout.Milliseconds())))
 	second.expect(connected)
 	second.run("create -e /mine", `^Created /mine\n`)
 

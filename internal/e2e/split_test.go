@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
@@ -237,10 +238,13 @@ func believe(t *testing.T, server string, timeout time.Duration) *contest {
 	return k
 }
 
-// finish ends the commands, and waits for the end of the second client.
+// finish ends the commands, and waits for the end of the second client. That may have
+// lost the lock again, if its servers elected for longer than its session lasts.
 func (k *contest) finish(t *testing.T) {
 	k.stop(t)
-	wantExit(t, k.second, 0)
+	if status := exitStatus(t, k.second); status != 0 && status != commands.StatusLockLost {
+		t.Errorf("%s: the second ends with status %d", k.path, status)
+	}
 }
 
 // stop ends the commands.

@@ -255,23 +255,18 @@ func TestInterruptedLinesAreAnswered(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
 	p := zktest.NewProxy(t, box.Addr())
-	in, out := io.Pipe()
-	defer out.Close()
-	ctx, interrupt := context.WithCancelCause(t.Context())
-	ended := make(chan played, 1)
-	go func() { ended <- playUntil(ctx, t, p.Addr(), in, shell.Config{Window: 64, Format: render.JSON}) }()
+	d := openDialogue(t, p.Addr(), shell.Config{Window: 64, Format: render.JSON})
 	for i := range 100 {
-		fmt.Fprintf(out, "create /n%d\n", i+1)
+		fmt.Fprintf(d, "create /n%d\n", i+1)
 	}
-	list := func() string { return at(t, box.Addr(), "ls", "/") }
-	zktest.Eventually(t, "the first are done", func() bool { return strings.Contains(list(), "n100") })
+	d.until(t, `"/n100"`)
 	p.HoldReplies(true)
 	for i := range 5 {
-		fmt.Fprintf(out, "create /m%d\n", i+1)
+		fmt.Fprintf(d, "create /m%d\n", i+1)
 	}
-	zktest.Eventually(t, "five are under way", func() bool { return strings.Contains(list(), "m5") })
-	interrupt(shell.EndedBy(os.Interrupt))
-	got := <-ended
+	zktest.Eventually(t, "five are under way", func() bool { return strings.Contains(at(t, box.Addr(), "ls", "/"), "m5") })
+	d.interrupt()
+	got := <-d.ended
 	p.HoldReplies(false)
 	all := answers(t, got.out)
 	if len(all) != 105 || fact(all[99], "created") != "/n100" || fact(all[104], "code") != "Interrupted" || fact(all[104], "line") != 105.0 {

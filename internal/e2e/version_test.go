@@ -132,7 +132,7 @@ func TestContenderThatMayNotBeRead(t *testing.T) {
 			if !strings.Contains(got.out, "not readable") || got.status != 75 {
 				t.Error(got)
 			}
-			if got := play(t, box.Addr(), "lock -w 200ms /l\n", shell.Config{}); got.status != 75 || !strings.Contains(got.err, "the time is up: behind _c_0a1b") {
+			if got := play(t, box.Addr(), "lock -w 2s /l\n", shell.Config{}); got.status != 75 || !strings.Contains(got.err, "the time is up: behind _c_0a1b") {
 				t.Error(got)
 			}
 			if got := play(t, box.Addr(), "lock -n /l\n", shell.Config{}); got.status != 75 || !strings.Contains(got.err, "held by not readable (_c_0a1b") {

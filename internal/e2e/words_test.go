@@ -196,7 +196,7 @@ func (s *screen) tab(pattern string) {
 	re := regexp.MustCompile("(?m)" + pattern)
 	pressed := time.Time{}
 	s.until("Tab does not lead to "+pattern, func(shown string) bool {
-		if !re.MatchString(shown) && time.Since(pressed) > time.Second {
+		if !re.MatchString(shown) && time.Since(pressed) > 5*time.Second {
 			pressed = time.Now()
 			s.keys("Tab")
 		}

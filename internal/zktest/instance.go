@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -103,7 +104,11 @@ func prepare(dir string, c config) ([]*instance, error) {
 		if err := os.WriteFile(cfg, []byte(c.zooCfg(home, m, all)), 0o600); err != nil {
 			return nil, err
 		}
-		made = append(made, &instance{dir: home, addr: loopback(m.client), secure: loopback(m.secure), args: c.javaArgs(cfg)})
+		in := &instance{dir: home, addr: loopback(m.client), args: c.javaArgs(cfg)}
+		if c.secure {
+			in.secure = loopback(m.secure)
+		}
+		made = append(made, in)
 	}
 	return made, nil
 }
@@ -125,7 +130,7 @@ func (in *instance) start() error {
 		return err
 	}
 	deadline := time.Now().Add(startLimit)
-	for !serves(in.addr) {
+	for !serves(in.addr) || in.secure != "" && !listens(in.secure) { // there a little later
 		if time.Now().After(deadline) {
 			return fmt.Errorf("the server does not serve after %s", startLimit)
 		}
@@ -172,6 +177,15 @@ func (in *instance) logTail() []byte {
 // serves reports whether the server at addr takes clients, by its answer to
 // "srvr": it names no mode before.
 func serves(addr string) bool { return says(addr, "\nMode: ") }
+
+// listens tells whether somebody takes connections at addr.
+func listens(addr string) bool {
+	c, err := net.DialTimeout("tcp", addr, 300*time.Millisecond)
+	if err == nil {
+		c.Close()
+	}
+	return err == nil
+}
 
 // says asks a server with srvr, and tells whether that is in its answer. Half an
 // answer is judged like a whole one. It does not wait long, because a question in

@@ -162,7 +162,7 @@ func TestProxyHoldReplies(t *testing.T) {
 
 // Many frames delayed together arrive together.
 func TestProxyDelay(t *testing.T) {
-	const delay, frames = 40 * time.Millisecond, 20
+	const delay, frames = 200 * time.Millisecond, 20
 	p := NewProxy(t, Shared(t).Addr())
 	c := dialRaw(t, p.Addr(), false)
 	p.Delay(delay)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -52,6 +53,45 @@ func stopped(pid int) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// Runs tells whether a process still does something: it is there, it has not ended, and
+// is not about to. A busy machine lists what was killed for a while.
+func Runs(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	var state string
+	var flags uint64
+	var other int
+	// state, ppid, pgrp, session, tty, its group, flags
+	if _, err := fmt.Sscan(rest, &state, &other, &other, &other, &other, &other, &flags); err != nil {
+		return false
+	}
+	const exiting = 0x4 // PF_EXITING
+	return state != "Z" && state != "X" && flags&exiting == 0 && !killed(pid)
+}
+
+// killed tells whether a KILL is under way to a process, which runs nothing of its own
+// any more.
+func killed(pid int) bool {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return true // gone since
+	}
+	for line := range strings.Lines(string(status)) {
+		name, value, _ := strings.Cut(line, ":")
+		if name != "SigPnd" && name != "ShdPnd" {
+			continue
+		}
+		set, err := strconv.ParseUint(strings.TrimSpace(value), 16, 64)
+		if err == nil && set&(1<<(syscall.SIGKILL-1)) != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func resumeProcess(p *os.Process) error { return p.Signal(syscall.SIGCONT) }

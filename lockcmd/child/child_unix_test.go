@@ -119,22 +119,12 @@ func (s *script) pids(n int) []int {
 		}
 		pids = append(pids, pid)
 		s.t.Cleanup(func() {
-			if alive(pid) { // the test has failed
+			if zktest.Runs(pid) { // the test has failed
 				_ = syscall.Kill(pid, syscall.SIGKILL) // it may end by itself just now
 			}
 		})
 	}
 	return pids
-}
-
-// alive tells whether a process still does something.
-func alive(pid int) bool {
-	if runtime.GOOS == "linux" {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		_, rest, _ := strings.Cut(string(stat), ") ")
-		return err == nil && !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
-	}
-	return syscall.Kill(pid, 0) == nil
 }
 
 func TestChildStatus(t *testing.T) {
@@ -258,7 +248,7 @@ func TestStopReachesTheGroup(t *testing.T) {
 			t.Errorf("%s: status %d", name, got)
 		}
 		for _, pid := range pids {
-			if alive(pid) {
+			if zktest.Runs(pid) {
 				t.Errorf("%s: process %d of %v goes on", name, pid, pids)
 			}
 		}
@@ -268,8 +258,8 @@ func TestStopReachesTheGroup(t *testing.T) {
 func TestDaemonIsLeftAlone(t *testing.T) {
 	s := newScript(t, "sleep 1000 & echo $!").start()
 	daemon := s.pids(1)[0]
-	if got := s.wait(); got != 0 || !alive(daemon) || !strings.Contains(s.told(), "of its group go") {
-		t.Errorf("status %d, daemon alive: %t, told %q", got, alive(daemon), s.told())
+	if got := s.wait(); got != 0 || !zktest.Runs(daemon) || !strings.Contains(s.told(), "of its group go") {
+		t.Errorf("status %d, daemon alive: %t, told %q", got, zktest.Runs(daemon), s.told())
 	}
 }
 
@@ -284,8 +274,8 @@ func TestTermIsIgnored(t *testing.T) {
 		ordered := time.Now()
 		s.stop <- ordered.Add(c.deadline)
 		got := s.wait()
-		if took := time.Since(ordered); got != 137 || took < short || alive(pid) {
-			t.Errorf("%s: status %d after %s, alive: %t", name, got, took, alive(pid))
+		if took := time.Since(ordered); got != 137 || took < short || zktest.Runs(pid) {
+			t.Errorf("%s: status %d after %s, alive: %t", name, got, took, zktest.Runs(pid))
 		}
 		if !strings.Contains(s.printed(), "term\n") {
 			t.Errorf("%s: no TERM came first", name)
@@ -358,7 +348,7 @@ func TestDeathKillsTheChild(t *testing.T) {
 	}
 	s := &script{t: t, spec: Spec{Out: out}}
 	pid := s.pids(1)[0]
-	if !alive(pid) {
+	if !zktest.Runs(pid) {
 		t.Fatal("the child is not there")
 	}
 	if err := cmd.Process.Kill(); err != nil {
@@ -367,5 +357,5 @@ func TestDeathKillsTheChild(t *testing.T) {
 	if err := cmd.Wait(); err == nil {
 		t.Error("the helper ended by itself")
 	}
-	zktest.Eventually(t, "the child's death", func() bool { return !alive(pid) })
+	zktest.Eventually(t, "the child's death", func() bool { return !zktest.Runs(pid) })
 }

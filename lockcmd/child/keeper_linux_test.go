@@ -95,7 +95,7 @@ func (h *holder) signal(sig syscall.Signal) {
 func allGone(t *testing.T, pids []int) {
 	t.Helper()
 	for i, pid := range pids {
-		zktest.Eventually(t, "the end of process "+strconv.Itoa(i), func() bool { return !alive(pid) })
+		zktest.Eventually(t, "the end of process "+strconv.Itoa(i), func() bool { return !zktest.Runs(pid) })
 	}
 }
 
@@ -121,7 +121,7 @@ func TestKilledHolderOfAnotherUser(t *testing.T) {
 // While the holder stands still its keeper ends the program with the lease.
 func TestStoppedHolder(t *testing.T) {
 	asRoot(t)
-	h := hold(t, fugitives, 4, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, leaseName+"=2s") })
+	h := hold(t, fugitives, 4, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, leaseName+"=5s") })
 	h.signal(syscall.SIGSTOP)
 	allGone(t, h.pids)
 	h.signal(syscall.SIGCONT)
@@ -142,7 +142,7 @@ func TestStopReachesAll(t *testing.T) {
 		t.Errorf("status %d", got)
 	}
 	for i, pid := range pids {
-		if alive(pid) {
+		if zktest.Runs(pid) {
 			t.Errorf("process %d is alive", i)
 		}
 	}
@@ -154,8 +154,8 @@ func TestSweepReachesAll(t *testing.T) {
 	s := newScript(t, `(setsid sleep 1000 & echo $!); echo $$; exec sleep 1000`).start()
 	pids := s.pids(2)
 	s.stop <- later()
-	if got := s.wait(); got != 143 || alive(pids[0]) {
-		t.Errorf("status %d, alive: %t", got, alive(pids[0]))
+	if got := s.wait(); got != 143 || zktest.Runs(pids[0]) {
+		t.Errorf("status %d, alive: %t", got, zktest.Runs(pids[0]))
 	}
 }
 
@@ -206,8 +206,8 @@ func TestWaitGroup(t *testing.T) {
 	if err := os.WriteFile(goOn, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.wait(); got != 3 || alive(pid) || strings.Contains(s.told(), "without the lock") {
-		t.Errorf("status %d, alive: %t, told %q", got, alive(pid), s.told())
+	if got := s.wait(); got != 3 || zktest.Runs(pid) || strings.Contains(s.told(), "without the lock") {
+		t.Errorf("status %d, alive: %t, told %q", got, zktest.Runs(pid), s.told())
 	}
 }
 
@@ -218,8 +218,8 @@ func TestWaitGroupIsEnded(t *testing.T) {
 	pid := s.start().pids(1)[0]
 	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(s.told(), "the lock is kept") })
 	s.stop <- time.Now()
-	if got := s.wait(); got != 3 || alive(pid) {
-		t.Errorf("status %d, alive: %t", got, alive(pid))
+	if got := s.wait(); got != 3 || zktest.Runs(pid) {
+		t.Errorf("status %d, alive: %t", got, zktest.Runs(pid))
 	}
 }
 
@@ -255,7 +255,7 @@ func TestKillAfterSleep(t *testing.T) {
 	}
 	due := at(later())
 	k.due = &due
-	if k.check(); !alive(cmd.Process.Pid) {
+	if k.check(); !zktest.Runs(cmd.Process.Pid) {
 		t.Error("it was killed before its time")
 	}
 	slept = 2 * time.Hour

@@ -35,7 +35,7 @@ func TestKill(t *testing.T) {
 func testKill(t *testing.T, b *bed, scheme string) {
 	for _, who := range []string{"--kill-holder", "--kill-middle"} {
 		p := b.plan(t, scheme, "-n", "6", who)
-		p.timeout = 6 * time.Second // what has to be outlasted, also on a slow machine
+		p.timeout = 10 * time.Second // what has to be outlasted, also on a slow machine
 		sum, err := p.perform(zktest.Within(t), b.env)
 		if err != nil {
 			t.Fatalf("%s: %v", who, err)

@@ -147,7 +147,7 @@ func TestRoundsOnAnEnsemble(t *testing.T) {
 	for _, server := range []int{e.leader, e.follower(1)} {
 		s := newScene(t, e.servers[e.leader].Addr())
 		p := zktest.NewProxy(t, e.servers[server].Addr())
-		a := s.actor(p.Addr(), 6*time.Second, zklock.Options{})
+		a := s.actor(p.Addr(), 15*time.Second, zklock.Options{})
 		a.proxy = p
 		lease := a.take(zklock.Exclusive)
 		var sent []int32

@@ -78,7 +78,6 @@ func TestBlackHole(t *testing.T) {
 	w := s.plain().wait(zklock.Exclusive)
 	a.proxy.Hold(true)
 	a.log.state(t, zklock.PresumedLost)
-	w.waits()
 	other := w.got()
 	a.lost(lease)
 	a.proxy.Hold(false)
@@ -152,7 +151,7 @@ func TestWaiterExpires(t *testing.T) {
 	defer s.end()
 	a, b := s.plain(), s.proxied(time.Second, zklock.Options{})
 	held := a.take(zklock.Exclusive)
-	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second)
 	defer cancel()
 	done := make(chan error)
 	go func() { // ends with ctx

@@ -129,7 +129,7 @@ func TestKilledHolder(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
 	defer s.end()
-	h := s.process(2 * time.Second)
+	h := s.process(6 * time.Second)
 	b := s.plain()
 	w := b.wait(zklock.Exclusive)
 	h.signal(syscall.SIGKILL)

@@ -16,7 +16,7 @@ func TestPausedHolder(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
 	defer s.end()
-	h := s.process(2 * time.Second)
+	h := s.process(6 * time.Second)
 	b := s.plain()
 	w := b.wait(zklock.Exclusive)
 	h.signal(syscall.SIGSTOP)
