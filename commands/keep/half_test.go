@@ -257,6 +257,32 @@ func TestMirrorOfARoot(t *testing.T) {
 	}
 }
 
+// A root is the same znode as any other of which all else is below: it is compared with
+// one that has a name, copied from and to it, and never deleted.
+func TestRootBesideANamedOne(t *testing.T) {
+	addr := zktest.Sandbox(t, sandbox.Options{}).Addr()
+	file := t.TempDir() + "/dump"
+	must(t, addr, "create /app a\ncreate /app/x 1\ncreate /app/x/y 2\ncreate /other b\ncreate /other/z 3\n")
+	root := addr + "/app"
+	must(t, root, "diff / "+addr+":/app\ndiff "+addr+":/app /\nexport -R / "+file+"\ndiff / file:"+file+"\n")
+	must(t, addr, "diff /app file:"+file+"\ndiff file:"+file+" "+addr+":/app\n")
+
+	must(t, addr, "cp -R "+root+":/ /copied\nimport -R "+file+" /imported\nmirror "+root+":/ /mirrored\nmirror file:"+file+" /restored\n")
+	for _, path := range []string{"/copied", "/imported", "/mirrored", "/restored"} {
+		must(t, addr, "diff /app "+path+"\n")
+	}
+	before := must(t, addr, "stat /other\n")
+	if _, script, _ := run(t.Context(), open(t, addr+"/other"), "diff --script / "+addr+":/app\n"); !strings.Contains(script.String(), "\nset -v 0 / a\n") ||
+		strings.Contains(script.String(), "delete -v 0 /\n") {
+		t.Errorf("%s", script)
+	}
+	must(t, addr+"/other", "mirror "+addr+":/app /\n")
+	must(t, addr, "diff /app /other\n")
+	if after := must(t, addr, "stat /other\n"); strings.SplitN(after, "\n", 2)[0] != strings.SplitN(before, "\n", 2)[0] {
+		t.Errorf("it has been made anew:\n%s%s", before, after)
+	}
+}
+
 // public is a random tree that everybody may do everything with.
 func public(seed uint64, root string) []*dump.Znode {
 	all := randomTree(rand.New(rand.NewPCG(seed, 5)), root, 15)

@@ -20,6 +20,9 @@ type Tree struct {
 
 // Below is the path of a znode without that of the tree's root, for which it is empty.
 func (t Tree) Below(path string) string {
+	if path == t.Root { // also "/", which is all of its own prefix but the end
+		return ""
+	}
 	return strings.TrimPrefix(path, strings.TrimSuffix(t.Root, "/"))
 }
 
