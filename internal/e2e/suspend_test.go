@@ -11,10 +11,15 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// Ctrl-Z suspends, and fg comes back to the line that was being typed.
+// Ctrl-Z suspends, also behind a program under a lock, which it must not, and fg comes
+// back to the line that was being typed.
 func TestSuspend(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 30)
+	s.line("lock /l -- echo under it")
+	s.want(`^under it$`)
+	s.line("clear")
+	s.until("the screen is not cleared", func(shown string) bool { return bare(shown) == bare(s.prompt(2)) })
 	s.text("create /half")
 	s.want(`/half$`)
 	s.keys("C-z")
@@ -22,7 +27,7 @@ func TestSuspend(t *testing.T) {
 	s.line("stty -a | tr ' ' '\\n' | grep -x -e icanon -e echo")
 	s.want(`^icanon\necho$`)
 	s.line("fg")
-	s.want(`^\[zk: \S+ 0\] create /half$`)
+	s.want(`^\[zk: \S+ 2\] create /half$`)
 	s.text("way")
 	s.keys("Enter")
 	s.want(`^Created /halfway$`)

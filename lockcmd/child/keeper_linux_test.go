@@ -160,9 +160,13 @@ func TestSweepReachesAll(t *testing.T) {
 }
 
 func TestKilledKeeper(t *testing.T) {
-	s := newScript(t, "sleep 1000 & echo $!; echo $$; echo $PPID; wait")
+	s := newScript(t, "trap 'echo heard' USR1; sleep 1000 & echo $!; echo $$; echo $PPID; while :; do wait $!; done")
 	s.fails = true
 	pids := s.start().prints(3)
+	if err := syscall.Kill(os.Getpid(), syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	s.prints(4) // what passes the signal on knows of the program
 	keeper, err := strconv.Atoi(pids[2])
 	if err != nil {
 		t.Fatal(err)
@@ -262,5 +266,34 @@ func TestKillAfterSleep(t *testing.T) {
 	k.check()
 	if err := cmd.Wait(); err == nil || err.Error() != "signal: killed" {
 		t.Errorf("it ended with %v", err)
+	}
+}
+
+// While a program runs Ctrl-Z is ours to refuse, and afterwards the shell's again, also
+// the second time.
+func TestStopKeyComesBack(t *testing.T) {
+	caught := func() bool {
+		status, err := os.ReadFile("/proc/self/status")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, mask, _ := strings.Cut(string(status), "\nSigCgt:")
+		set, err := strconv.ParseUint(strings.Fields(mask)[0], 16, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set&(1<<(syscall.SIGTSTP-1)) != 0
+	}
+	for i := range 2 {
+		s := newScript(t, "echo begun; while :; do sleep 0.02; done").start()
+		s.prints(1)
+		if !caught() {
+			t.Errorf("program %d: Ctrl-Z would stop who holds its lock", i)
+		}
+		s.stop <- time.Now()
+		s.wait()
+		if caught() {
+			t.Errorf("behind program %d Ctrl-Z does nothing", i)
+		}
 	}
 }

@@ -50,11 +50,15 @@ func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time
 	handOver := term.ours() && isControlling(files[0]) && isControlling(files[1])
 	// Asleep, we would lose the session and the program would run on without its
 	// lock, so Ctrl-Z is taken where it reaches us.
-	spec.Signals.add(syscall.SIGTSTP)
+	c := &child{spec: spec, tty: term}
+	leaveStops, err := takeStops(spec.Signals)
+	if err != nil {
+		return 0, cannotRun(spec.Argv[0], err)
+	}
+	defer func() { c.complain(leaveStops()) }()
 	if sig := spec.Signals.early(); sig != nil {
 		return notStarted(spec.Argv[0], sig)
 	}
-	c := &child{spec: spec, tty: term}
 	reports, err := c.start(cmd, files)
 	if err != nil {
 		return 0, cannotRun(spec.Argv[0], err)
@@ -130,7 +134,7 @@ func (c *child) start(cmd *exec.Cmd, files []*os.File) (<-chan report, error) {
 	}
 	switch {
 	case !ok:
-		err = errKeeper
+		err = fmt.Errorf("%w; it may have begun, and may go on", errKeeper)
 	case first.Failed != nil:
 		err = first.Failed.err()
 	}
