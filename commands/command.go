@@ -4,12 +4,12 @@
 package commands
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -108,6 +108,7 @@ type Param struct {
 	Kind     Kind
 	Words    []string // of a Choice
 	Optional bool
+	Here     bool // the first one only: where it is missing it is the folder that cd has gone to
 	Rest     bool // the last one only: all words behind --, as they are
 	Many     bool // the last one only: any number of words
 }
@@ -163,7 +164,8 @@ type Line struct {
 	args []string
 	own  int // how many of the args stood before --
 
-	writes bool // it, or the line that it is over, may change the ensemble
+	writes   bool // it, or the line that it is over, may change the ensemble
+	joinsNot bool // a transaction, as it would but for where its answers go
 }
 
 // Read takes the words that follow the command's name. The error is pflag.ErrHelp
@@ -230,7 +232,23 @@ func (c *Command) read(words []Word) (l Line, err error) {
 	}
 	set := func(name string) bool { return fs.Lookup(name).Value.String() == "true" }
 	writes := c.Writes && !slices.ContainsFunc(c.Dry, set) && (c.Elsewhere == nil || !c.Elsewhere(args))
-	return Line{c, fs, run, append(args, rest...), len(args), writes}, nil
+	return Line{c: c, fs: fs, run: run, args: append(args, rest...), own: len(args), writes: writes}, nil
+}
+
+// invalidValue names the flag and its value.
+func invalidValue(bad *pflag.InvalidValueError) error {
+	name := "--" + bad.GetFlag().Name
+	if short := bad.GetFlag().Shorthand; short != "" {
+		name = "-" + short
+	}
+	why := strings.TrimPrefix(bad.Unwrap().Error(), "time: ")
+	if _, is := errors.AsType[*strconv.NumError](bad.Unwrap()); is {
+		why = strconv.Quote(bad.GetValue()) + " is no number"
+	}
+	if strings.HasPrefix(why, name+" ") { // zkCli's words name it
+		return Misuse("%s", why)
+	}
+	return Misuse("%s: %s", name, why)
 }
 
 // parse reads the flags.
@@ -246,7 +264,7 @@ func (c *Command) parse(fs *pflag.FlagSet, words []Word) error {
 		return Misuse("a flag that %s does not have; put -- before data that begins with a dash", c.Name)
 	}
 	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
-		return Misuse("-%s: %s", cmp.Or(bad.GetFlag().Shorthand, bad.GetFlag().Name), bad.Unwrap())
+		return invalidValue(bad)
 	}
 	if unknown := (unknownFlag{}); errors.As(err, &unknown) && unknown.nearest == "" {
 		return &UsageError{c, err.Error() + "; quote data that begins with a dash, or put -- before it", unknown.word}

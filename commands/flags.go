@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -182,7 +181,7 @@ func (n *integer) Set(s string) error {
 	v, err := strconv.ParseInt(s, 10, n.bits)
 	if err != nil {
 		if n.bad != "" {
-			return errors.New(n.bad)
+			return fmt.Errorf("%s, not %q", n.bad, s)
 		}
 		return fmt.Errorf("%q is not a whole number of %d bits", s, n.bits)
 	}
@@ -229,6 +228,9 @@ func watchArg(env *Env, args []string, i int, flag bool, old, now string) (bool,
 	case "watch", "true", "1":
 		env.Screen.Note("'" + old + "' has been deprecated. Please use '" + now + "' instead.")
 		return true, nil
+	}
+	if strings.HasPrefix(args[i], ">") || strings.HasPrefix(args[i], "|") {
+		return false, Misuse("unexpected word %q after the path; | and > need blanks around them", args[i])
 	}
 	return false, Misuse("unexpected word %q after the path (a watch is asked for with -w)", args[i])
 }

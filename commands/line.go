@@ -106,10 +106,17 @@ type Around func(ctx context.Context, env *Env, do Do) error
 // Within is the line carried out by around. It runs alone.
 func (l Line) Within(around Around) Line {
 	inner := l
+	l.joinsNot = inner.Joins()
 	l.c = &Command{Name: l.c.Name, Args: l.c.Args, Example: l.c.Example, Params: l.c.Params, Quota: l.c.Quota}
 	l.run = func(ctx context.Context, env *Env, _ []string) error { return around(ctx, env, inner.Run) }
 	return l
 }
+
+// Bare tells whether the line has no word besides flags.
+func (l Line) Bare() bool { return l.own == 0 }
+
+// Redirected tells whether the answers of a line that could join a transaction go elsewhere.
+func (l Line) Redirected() bool { return l.joinsNot }
 
 // Program tells whether the line has a program to run behind --.
 func (l Line) Program() bool { return l.rest() && !l.c.Lines }

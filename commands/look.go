@@ -20,7 +20,7 @@ var treeCommand = &Command{
 	Summary: "draw a subtree",
 	Help:    "It is drawn while it is read. What may not be read is named at the end. With -s each znode has the bytes of its data in front.",
 	Example: "tree -L 2 /app",
-	Params:  []Param{pathParam},
+	Params:  []Param{hereParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		depth := numberFlag(fs, 32, "depth", "L", 0, "how many levels below the path are shown; 0: all")
 		sizes := fs.BoolP("size", "s", false, "show how many bytes of data each znode has")
@@ -110,7 +110,7 @@ var duCommand = &Command{
 		" Bytes are those of data, without names and stats. With -top the biggest subtrees at any depth, the biggest first." +
 		" With --ncdu what ncdu -f reads, whatever the program's -o says.",
 	Example: "du -top 10 /",
-	Params:  []Param{pathParam},
+	Params:  []Param{hereParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		depth := numberFlag(fs, 32, "depth", "L", 1, "how many levels below the path have lines of their own")
 		top := numberFlag(fs, 32, "top", "", 0, "only so many subtrees, the biggest")

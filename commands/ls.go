@@ -66,7 +66,7 @@ var lsCommand = &Command{
 		"With -l each child has a line: its kind, the version of its data, how many children and bytes it has, how long ago" +
 		" its data was written by this machine's clock, the session an ephemeral one belongs to, and its name.",
 	Example: "ls -R /app",
-	Params:  []Param{{Name: "path", Kind: Path, Optional: true}, watchParam},
+	Params:  []Param{{Name: "path", Kind: Path, Optional: true, Here: true}, watchParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "print the znode's stat as well")
 		watch := fs.BoolP("watch", "w", false, "leave a watch on the children")

@@ -20,6 +20,7 @@ import (
 
 var (
 	pathParam  = Param{Name: "path", Kind: Path}
+	hereParam  = Param{Name: "path", Kind: Path, Here: true}
 	watchParam = Param{Name: "watch", Kind: Data, Optional: true}
 )
 
@@ -139,7 +140,7 @@ var statCommand = &Command{
 	Help: "With -w a watch is left on the znode, also on one that does not exist yet. In a snapshot it is known whether a znode" +
 		" is a container or has a time to live, which servers do not tell: a line says so.",
 	Example: "stat /app",
-	Params:  []Param{pathParam, watchParam},
+	Params:  []Param{hereParam, watchParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		watch := fs.BoolP("watch", "w", false, "leave a watch on the znode or its creation")
 		human := fs.BoolP("human", "h", false, "print times as ISO 8601 and how long ago they were, by this machine's clock")

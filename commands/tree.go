@@ -140,7 +140,7 @@ var countCommand = &Command{
 	Summary: "count all znodes below a znode",
 	Help:    "Servers before 3.6 cannot count; there the subtree is listed, but for what is below a znode that may not be read.",
 	Example: "getAllChildrenNumber /app",
-	Params:  []Param{pathParam},
+	Params:  []Param{hereParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			n, err := countBelow(ctx, env, from, args[0])

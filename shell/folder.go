@@ -93,6 +93,7 @@ func (s *Shell) folderCommands() []*commands.Command {
 			Name: "cd", Group: group, Args: "[path]",
 			Summary: "go to a znode, where relative paths begin from then on",
 			Help: "Without a path it goes to /. In a path .. is the znode above and ~ is /; cd - goes back to the folder before." +
+				" ls, tree, find, du, stat and getAllChildrenNumber mean the folder where they have no path." +
 				" Before the first cd a relative path is refused, as zkCli does, and so it is after connect to other servers.",
 			Example: "cd /app",
 			Params:  []commands.Param{{Name: "path", Kind: commands.Folder, Optional: true}},

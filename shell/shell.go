@@ -231,10 +231,28 @@ func (s *Shell) readAs(c *commands.Command, words []commands.Word) (commands.Lin
 		return c.ReadOver(words, s.readWords)
 	}
 	l, err := c.Read(s.env, words)
+	if err != nil || l.Bare() {
+		if here, is := s.readHere(c, words); is {
+			return here, nil
+		}
+	}
 	if err != nil {
 		return l, err
 	}
 	return l.Checked(s.readWords)
+}
+
+// readHere reads a line that lacks nothing but its path, which is the folder that somebody
+// has gone to.
+func (s *Shell) readHere(c *commands.Command, words []commands.Word) (l commands.Line, is bool) {
+	if _, moved := s.folder.here(); !moved || len(c.Params) == 0 || !c.Params[0].Here {
+		return l, false
+	}
+	l, err := c.Read(s.env, append([]commands.Word{{Text: "."}}, words...))
+	if err == nil {
+		l, err = l.Checked(s.readWords)
+	}
+	return l, err == nil
 }
 
 // refuseWrites is an error if a line may write where that is switched off, or needs

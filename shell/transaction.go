@@ -191,6 +191,8 @@ func (s *Shell) carryOut(ctx context.Context, env *commands.Env, cmd string, l c
 	switch t := s.txn; {
 	case t == nil || l.Aside():
 		return run(ctx, env, l)
+	case l.Redirected():
+		return &commands.UsageError{Problem: "the answers of a transaction come with commit: a line of it cannot go to a program or a file; leave out | and >, or quote them"}
 	case !l.Joins():
 		return &commands.UsageError{Problem: fmt.Sprintf("only check, create, set and delete can be part of a transaction: commit or abort that of line %d first", t.begun)}
 	default:

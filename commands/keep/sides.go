@@ -143,7 +143,8 @@ func within(ctx context.Context, env *commands.Env, words []string, do func(list
 func live(command string, words ...string) error {
 	for _, word := range words {
 		if commands.ParsePlace(word).File != "" {
-			return commands.Misuse("%s works on znodes, and %s is a file; import writes what is in one", command, word)
+			return commands.Misuse("%s works on znodes, and %s is a file; import writes what is in one; a znode's path begins with /, or after cd with its name",
+				command, word)
 		}
 	}
 	return nil

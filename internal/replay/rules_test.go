@@ -164,7 +164,7 @@ var rules = []rule{
 		return d.r.old() && (slices.Equal(split(normal(joined(predicted.out))), d.got.out) &&
 			complaints(predicted.err) == d.gotErr() || silent && d.refused(2))
 	}},
-	{"clear-error", "a bad path is named as it was typed, not as the znode zkCli looked for", func(d difference) bool {
+	{"clear-error", "a bad path is refused in the same words by every command; zkCli looks for another znode", func(d difference) bool {
 		quota := strings.HasSuffix(d.command(), "quota") && (strings.Contains(d.gotErr(), "Path must ") ||
 			strings.Contains(d.gotErr(), ": / cannot have a quota"))
 		file := strings.HasPrefix(d.recErr(), "Error processing ") && strings.Contains(d.gotErr(), ": Error processing /nonexistent (")
