@@ -48,7 +48,7 @@ func looking(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, from rea
 		if fs.Changed("watch") {
 			return Misuse("-w: what is in a file does not change")
 		}
-		t, err := dump.Open(ctx, *name)
+		t, err := dump.Open(ctx, userfile.Home(*name))
 		if err != nil {
 			return err
 		}
@@ -144,6 +144,7 @@ func (k *keptReader) explain(err error) error {
 // the user alone. A link is followed and a file keeps its mode; what is no regular file (a terminal, a
 // FIFO) is written to.
 func SaveFile(name string, data []byte) error {
+	name = userfile.Home(name)
 	mode := os.FileMode(0o600)
 	switch info, err := os.Stat(name); {
 	case errors.Is(err, os.ErrNotExist):
@@ -171,7 +172,7 @@ const maxInput = 64 << 20
 
 // LoadFile reads a file, or with - the standard input of a program that runs one command.
 func LoadFile(ctx context.Context, env *Env, name string) ([]byte, error) {
-	open := func() (io.Reader, error) { return os.Open(name) }
+	open := func() (io.Reader, error) { return os.Open(userfile.Home(name)) }
 	if name == "-" {
 		if env.Stdin == nil {
 			return nil, Misuse("-f - reads standard input, which the commands come from here; name a file")

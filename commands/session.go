@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/userfile"
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
@@ -213,7 +214,7 @@ var reconfigCommand = &Command{
 
 // membersOf takes the server lines out of a configuration file.
 func membersOf(name string) (string, error) {
-	data, err := os.ReadFile(name)
+	data, err := os.ReadFile(userfile.Home(name))
 	if err != nil {
 		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 			err = pathErr.Err

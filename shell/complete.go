@@ -15,6 +15,7 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/history"
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/userfile"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/shell/line"
 )
@@ -323,7 +324,7 @@ const mostFiles = 5000
 func files(p *partial) choices {
 	found := choices{files: true}
 	head, prefix := filepath.Split(p.text)
-	dir, err := os.Open(cmp.Or(head, "."))
+	dir, err := os.Open(cmp.Or(userfile.Home(head), "."))
 	if err != nil {
 		return found
 	}
@@ -335,7 +336,7 @@ func files(p *partial) choices {
 			continue
 		}
 		x := choice{word: head + name, label: render.Safe(name)}
-		if info, err := os.Stat(x.word); err == nil && info.IsDir() {
+		if info, err := os.Stat(userfile.Home(x.word)); err == nil && info.IsDir() {
 			x = choice{word: x.word + "/", label: x.label + "/", goesOn: true}
 		}
 		found.list = append(found.list, x)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/userfile"
 )
 
 // handy are the shell's commands for working with commands.
@@ -131,7 +132,7 @@ func (s *Shell) source(ctx context.Context, env *commands.Env, args []string) er
 	}
 	depth := s.sources
 	defer func() { s.sources = min(s.sources, depth-1) }()
-	f, err := os.Open(args[0])
+	f, err := os.Open(userfile.Home(args[0]))
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/tty"
+	"github.com/zksh/zksh/internal/userfile"
 )
 
 // cutOutlet cuts a line before the first bar or arrow that is a word of its own, and is
@@ -68,6 +69,9 @@ func (s *Shell) redirect(l commands.Line, mark, rest string) (commands.Line, err
 		return l, wrongOutlet("unexpected word %q behind the file; quote %s where it is data", words[1].Text, mark)
 	}
 	o.file, o.appends = words[0].Text, mark == ">>"
+	if !words[0].Quoted {
+		o.file = userfile.Home(o.file)
+	}
 	return l.Within(o.run), nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/dump"
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/userfile"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktree"
 )
@@ -41,7 +42,7 @@ var exportCommand = &commands.Command{
 		return func(ctx context.Context, env *commands.Env, args []string) error {
 			root, file := args[0], "-"
 			if len(args) > 1 {
-				file = args[1]
+				file = userfile.Home(args[1])
 			}
 			if !strings.HasPrefix(root, "/") && strings.HasPrefix(file, "/") {
 				return commands.Misuse("%s is no path; the znode comes first, then the file", root)

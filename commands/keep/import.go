@@ -11,6 +11,7 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/dump"
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/userfile"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktree"
 )
@@ -167,7 +168,7 @@ func (im *importing) run(ctx context.Context) (err error) {
 // openDump reads a file, or standard input.
 func openDump(ctx context.Context, env *commands.Env, name string) (*dump.Tree, error) {
 	if name != "-" {
-		return dump.Open(ctx, name)
+		return dump.Open(ctx, userfile.Home(name))
 	}
 	if env.Stdin == nil {
 		return nil, commands.Misuse("- reads standard input, which the commands come from here; name a file")

@@ -12,6 +12,7 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/dump"
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/userfile"
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
@@ -49,7 +50,7 @@ func (ss *sides) open(ctx context.Context, words ...string) ([]*side, error) {
 }
 
 func (ss *sides) read(ctx context.Context, s *side) (err error) {
-	if s.tree, err = dump.Open(ctx, s.File); err != nil {
+	if s.tree, err = dump.Open(ctx, userfile.Home(s.File)); err != nil {
 		return err
 	}
 	ss.trees = append(ss.trees, s.tree)

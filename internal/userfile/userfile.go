@@ -1,5 +1,5 @@
 // Package userfile opens files that are for one user alone, and that all shells of
-// that user share, and puts new files in the place of old ones.
+// that user share, puts new files in the place of old ones, and knows where ~ is.
 package userfile
 
 import (
@@ -7,8 +7,23 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
+
+// Home is a file's name as people type it: ~/ is the user's own directory, as in a shell,
+// which has not read the name here.
+func Home(name string) string {
+	below, is := strings.CutPrefix(name, "~/")
+	if !is {
+		return name
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return name // there is none: ~ is a directory like others
+	}
+	return filepath.Join(home, below)
+}
 
 // Open opens the file at path for reading and writing, or creates it for the user
 // alone, and the directories above it if need be. It narrows wider permissions, and

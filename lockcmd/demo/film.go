@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/userfile"
 )
 
 // The measures of the picture, in pixels.
@@ -132,7 +133,7 @@ func draw(name string, boards []*board) error {
 			chosen[at] = b
 		}
 	}
-	f, err := os.Create(name)
+	f, err := os.Create(userfile.Home(name))
 	if err != nil {
 		return err
 	}
@@ -152,7 +153,7 @@ type cast struct {
 const castColumns, castRows = 80, 24
 
 func record(name string) (*cast, error) {
-	f, err := os.Create(name)
+	f, err := os.Create(userfile.Home(name))
 	if err != nil {
 		return nil, err
 	}
