@@ -4,6 +4,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -235,11 +236,11 @@ func (c *Command) read(words []Word) (l Line, err error) {
 	return Line{c: c, fs: fs, run: run, args: append(args, rest...), own: len(args), writes: writes}, nil
 }
 
-// invalidValue names the flag and its value.
-func invalidValue(bad *pflag.InvalidValueError) error {
-	name := "--" + bad.GetFlag().Name
-	if short := bad.GetFlag().Shorthand; short != "" {
-		name = "-" + short
+// invalidValue names the flag, as the command's usage does, and its value.
+func (c *Command) invalidValue(bad *pflag.InvalidValueError) error {
+	name := "-" + cmp.Or(bad.GetFlag().Shorthand, bad.GetFlag().Name)
+	if long := "-" + name; strings.Contains(c.Args, long) {
+		name = long
 	}
 	why := strings.TrimPrefix(bad.Unwrap().Error(), "time: ")
 	if _, is := errors.AsType[*strconv.NumError](bad.Unwrap()); is {
@@ -264,7 +265,7 @@ func (c *Command) parse(fs *pflag.FlagSet, words []Word) error {
 		return Misuse("a flag that %s does not have; put -- before data that begins with a dash", c.Name)
 	}
 	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
-		return invalidValue(bad)
+		return c.invalidValue(bad)
 	}
 	if unknown := (unknownFlag{}); errors.As(err, &unknown) && unknown.nearest == "" {
 		return &UsageError{c, err.Error() + "; quote data that begins with a dash, or put -- before it", unknown.word}
