@@ -182,11 +182,14 @@ func TestCompleteClosesItsSession(t *testing.T) {
 		t.Errorf("requests %d for what no server knows", asked)
 	}
 	at(t, box.Addr(), "create", "/a")
-	wantProposed(t, env, "zksh get /a", "more\n/a\n", "zsh")
-	asked := proxy.Requests()
-	if slices.Sort(asked); !slices.Equal(slices.Compact(asked), []int32{jute.OpCloseSession, jute.OpGetChildren2}) {
-		t.Errorf("requests %d", asked)
-	}
+	// The answer is there first; what a busy machine leaves no time for ends by itself.
+	zktest.Eventually(t, "it asks for the children alone, and closes its session", func() bool {
+		proxy.Requests()
+		answer := proposed(t, env, "zksh get /a", "zsh")
+		asked := proxy.Requests()
+		slices.Sort(asked)
+		return answer == "more\n/a\n" && slices.Equal(slices.Compact(asked), []int32{jute.OpCloseSession, jute.OpGetChildren2})
+	})
 }
 
 // tab presses Tab until the screen shows a pattern: on a busy machine an answer may come
