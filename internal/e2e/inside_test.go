@@ -32,12 +32,8 @@ type played struct {
 
 // play runs a script in this process.
 func play(t rapid.TB, servers, script string, cfg shell.Config) played {
-	return playUntil(context.Background(), t, servers, strings.NewReader(script), cfg)
-}
-
-func playUntil(ctx context.Context, t rapid.TB, servers string, script io.Reader, cfg shell.Config) played {
 	var out, errs bytes.Buffer
-	status := playTo(ctx, t, servers, script, cfg, &out, &errs)
+	status := playTo(context.Background(), t, servers, strings.NewReader(script), cfg, &out, &errs)
 	return played{out.String(), errs.String(), status}
 }
 

@@ -48,9 +48,9 @@ func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time
 	term := openTerminal()
 	defer term.close()
 	handOver := term.ours() && isControlling(files[0]) && isControlling(files[1])
+	c := &child{spec: spec, tty: term}
 	// Asleep, we would lose the session and the program would run on without its
 	// lock, so Ctrl-Z is taken where it reaches us.
-	c := &child{spec: spec, tty: term}
 	leaveStops, err := takeStops(spec.Signals)
 	if err != nil {
 		return 0, cannotRun(spec.Argv[0], err)
