@@ -100,6 +100,7 @@ func TestTutorialIsPatient(t *testing.T) {
 	c.run("tutorial", `^Step 1 of 10`)
 	c.typeIn("sandbox pause\r")
 	c.expect(`^Tutorial: the sandbox does not answer`)
+	c.expect(anyPrompt)
 	c.typeIn("sandbox resume\r")
 	c.expect(`^sandbox resumed\n`)
 	c.expect(`\(CONNECTED\) 7\] `)
