@@ -321,7 +321,12 @@ func (w *window) tell(together []*step) error {
 		return nil
 	}
 	b.s.screen.hold()
-	eventErr := b.s.show(func() []zkconn.Event { return b.s.cfg.Session.EventsBefore(last.trip) })
+	eventErr := b.s.show(func() []zkconn.Event {
+		if errors.Is(last.err, zkconn.SessionExpired) { // no answer: what is gone with the session is told with it
+			return b.s.cfg.Session.Events()
+		}
+		return b.s.cfg.Session.EventsBefore(last.trip)
+	})
 	cmd, err := last.cmd, last.err
 	if len(together) > 1 { // an answer among them has been counted as not taken
 		cmd, err = "", newCutError(together)

@@ -3,13 +3,20 @@
 package e2e
 
 import (
+	"bytes"
+	"io"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/zksh/zksh/internal/sandbox"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/lockcmd"
+	"github.com/zksh/zksh/shell"
 )
 
 // A session that expires while a batch waits for its next line fails that line
@@ -21,11 +28,7 @@ func TestExpiryBetweenLines(t *testing.T) {
 		server := zktest.Sandbox(t, sandbox.Options{})
 		p := openPipeline(t, flag, "-server", server.Addr())
 		p.ask(t, "create -e /lock", "Created /lock")
-		id := owner(t, server.Addr(), "/lock")
-		if !server.Expire(id) {
-			t.Fatal("the sandbox knows no such session")
-		}
-		untilAnotherSession(t, server.Addr(), id)
+		expire(t, server, owner(t, server.Addr(), "/lock"))
 		if flag == "-e" {
 			if _, err := p.in.Write([]byte("create /after\n")); err != nil {
 				t.Fatal(err)
@@ -61,15 +64,64 @@ func owner(t *testing.T, server, path string) int64 {
 	return 0
 }
 
-// untilAnotherSession waits until the server has exactly one session, not this one.
-func untilAnotherSession(t *testing.T, server string, old int64) {
+// expire ends a session, and waits until whoever had it has another one. Nobody else is
+// to begin one meanwhile.
+func expire(t *testing.T, box *zktest.Box, id int64) {
 	t.Helper()
-	mine := "sid=0x" + strconv.FormatUint(uint64(old), 16)
+	before := sessions(t, box)
+	if !box.Expire(id) {
+		t.Fatalf("the sandbox knows no session %#x", id)
+	}
 	zktest.Eventually(t, "another session", func() bool {
-		cons, err := zkconn.FourLetter(zktest.Within(t), server, "cons")
+		return slices.ContainsFunc(sessions(t, box), func(id int64) bool { return !slices.Contains(before, id) })
+	})
+}
+
+// sessions are those of all who are connected to a sandbox, perhaps about to close.
+func sessions(t *testing.T, box *zktest.Box) (ids []int64) {
+	t.Helper()
+	for _, m := range regexp.MustCompile(`sid=0x([0-9a-f]+)`).FindAllStringSubmatch(zktest.Ask(t, box.Addr(), "cons"), -1) {
+		id, err := strconv.ParseUint(m[1], 16, 64)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return strings.Contains(cons, "sid=0x") && !strings.Contains(cons, mine)
-	})
+		ids = append(ids, int64(id))
+	}
+	return ids
+}
+
+// A line that waits for the connection when the session turns out to have expired is not
+// run in the next one, and says what went with the session although nothing follows it.
+func TestExpiryMeetsALine(t *testing.T) {
+	t.Parallel()
+	for _, cfg := range []shell.Config{{Window: 64}, {Window: 64, StopAtError: true}, {Window: 1}} {
+		box := zktest.Sandbox(t, sandbox.Options{})
+		proxy := zktest.NewProxy(t, box.Addr())
+		cfg.Session = sessionOf(t, proxy.Addr())
+		in, lines := io.Pipe()
+		var out, errs bytes.Buffer
+		status := make(chan int)
+		go func() { status <- shellOf(cfg, lockcmd.New(), &out, &errs).RunLines(t.Context(), "script", in) }()
+		if _, err := io.WriteString(lines, "create -e /mine\n"); err != nil {
+			t.Fatal(err)
+		}
+		zktest.Eventually(t, "it is made", func() bool { return strings.Contains(at(t, box.Addr(), "ls", "/"), "mine") })
+		proxy.HoldReplies(true)
+		box.Expire(cfg.Session.Info().ID)
+		proxy.Cut()
+		zktest.Eventually(t, "it has no connection", func() bool { return cfg.Session.State() == zkconn.StateConnecting })
+		if _, err := io.WriteString(lines, "create /after\n"); err != nil {
+			t.Fatal(err)
+		}
+		lines.Close()
+		time.Sleep(100 * time.Millisecond) // the line waits, most often; what is wanted is the same
+		proxy.HoldReplies(false)
+		if got := <-status; got != 69 || !strings.Contains(errs.String(), "script:2: ") ||
+			!strings.Contains(errs.String(), "the session expired and its watches are gone, and so are its ephemeral znodes /mine;") {
+			t.Errorf("status %d, told %q", got, errs.String())
+		}
+		if got := at(t, box.Addr(), "ls", "/"); cfg.StopAtError && strings.Contains(got, "after") {
+			t.Errorf("the line has run: %s", got)
+		}
+	}
 }
