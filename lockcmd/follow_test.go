@@ -292,10 +292,7 @@ func TestFollowHiddenHolder(t *testing.T) {
 // received is how many requests a server has had from a session.
 func received(t *testing.T, s *zkconn.Session, addr string) int {
 	t.Helper()
-	cons, err := zkconn.FourLetter(zktest.Within(t), addr, "cons")
-	if err != nil {
-		t.Fatal(err)
-	}
+	cons := zktest.Ask(t, addr, "cons")
 	for l := range strings.Lines(cons) {
 		if !strings.Contains(l, "sid="+render.Hex(s.Info().ID)+",") {
 			continue
@@ -343,8 +340,7 @@ func TestFollowThroughExpiry(t *testing.T) {
 	b.add(uuid + "-lock-0000000002")
 	own := render.Hex(old)
 	zktest.Eventually(t, "the end of the session", func() bool {
-		dump, err := zkconn.FourLetter(zktest.Within(t), b.addr, "dump")
-		return err == nil && !strings.Contains(dump, own+"\n")
+		return !strings.Contains(zktest.Ask(t, b.addr, "dump"), own+"\n")
 	})
 	proxy.Refuse(false)
 	f.expect("holds 1, came 2")

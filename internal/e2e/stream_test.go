@@ -15,19 +15,13 @@ import (
 	"testing"
 
 	"github.com/zksh/zksh/internal/sandbox"
-	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
 )
 
 // received is how many requests a server has got.
 func received(t *testing.T, addr string) int {
 	t.Helper()
-	var answer string
-	zktest.Eventually(t, "srvr is answered", func() (ok bool) { // a busy machine is late, and the words are not asked again
-		var err error
-		answer, err = zkconn.FourLetter(t.Context(), addr, "srvr")
-		return err == nil
-	})
+	answer := zktest.Ask(t, addr, "srvr")
 	m := regexp.MustCompile(`(?m)^Received: (\d+)$`).FindStringSubmatch(answer)
 	if m == nil {
 		t.Fatalf("srvr says %q", answer)

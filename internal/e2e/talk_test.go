@@ -281,11 +281,7 @@ func TestLossBetweenLinesIsAnswered(t *testing.T) {
 	box := zktest.Sandbox(t, sandbox.Options{})
 	p := openPipeline(t, "-server", box.Addr(), "-o", "json")
 	p.ask(t, "create -e /mine", `{"created":"/mine"}`)
-	id := owner(t, box.Addr(), "/mine")
-	if !box.Expire(id) {
-		t.Fatal("the sandbox knows no such session")
-	}
-	untilAnotherSession(t, box.Addr(), id)
+	expire(t, box, owner(t, box.Addr(), "/mine"))
 	p.ask(t, "create /after", `{"error":"the session expired and its watches are gone, and so are its ephemeral znodes /mine; a new session goes on",`+
 		`"code":"SessionExpired","command":"create","line":2,"answer":{"created":"/after"}}`)
 	p.in.Close()

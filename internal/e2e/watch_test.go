@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/sandbox"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
@@ -28,16 +27,8 @@ import (
 // expireAll ends the sessions of all who are connected to a sandbox.
 func expireAll(t *testing.T, box *zktest.Box) {
 	t.Helper()
-	cons, err := zkconn.FourLetter(zktest.Within(t), box.Addr(), "cons")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range regexp.MustCompile(`sid=0x([0-9a-f]+)`).FindAllStringSubmatch(cons, -1) {
-		id, err := strconv.ParseUint(m[1], 16, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		box.Expire(int64(id))
+	for _, id := range sessions(t, box) {
+		box.Expire(id)
 	}
 }
 
@@ -85,11 +76,7 @@ var watchCount = regexp.MustCompile(`\nzk_watch_count\t(\d+)\n`)
 // watches is how many there are on a server; a persistent one counts twice.
 func watches(t *testing.T, server string) int {
 	t.Helper()
-	text, err := zkconn.FourLetter(zktest.Within(t), server, "mntr")
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := strconv.Atoi(watchCount.FindStringSubmatch(text)[1])
+	n, err := strconv.Atoi(watchCount.FindStringSubmatch(zktest.Ask(t, server, "mntr"))[1])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -379,12 +366,7 @@ func TestExpiryInAWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	zktest.Eventually(t, "it watches", func() bool { return watches(t, box.Addr()) > 0 })
-	id := owner(t, box.Addr(), "/mine")
-	box.Expire(id)
-	zktest.Eventually(t, "another session beside the watch's own", func() bool {
-		cons, err := zkconn.FourLetter(zktest.Within(t), box.Addr(), "cons")
-		return err == nil && strings.Count(cons, "sid=0x") == 2 && !strings.Contains(cons, "sid="+render.Hex(id))
-	})
+	expire(t, box, owner(t, box.Addr(), "/mine"))
 	at(t, box.Addr(), "set", "/x", "new")
 	if got, want := p.next(t), `{"event":"NodeDataChanged","path":"/x","version":1,"size":3,"was":0}`; got != want {
 		t.Errorf("%s, want %s", got, want)

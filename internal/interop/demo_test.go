@@ -44,8 +44,7 @@ func TestDemoCurator(t *testing.T) {
 			got <- err
 		}()
 		zktest.Eventually(t, "they queue", func() bool {
-			watched, err := zkconn.FourLetter(ctx, zktest.Shared(t).Addr(), "wchp")
-			return err == nil && strings.Count(watched, path+"/") == i+1
+			return strings.Count(zktest.Ask(t, zktest.Shared(t).Addr(), "wchp"), path+"/") == i+1
 		})
 	}
 	sent(p) // all have queued: it counts from here

@@ -73,15 +73,15 @@ const leads = "\nMode: leader"
 // Leads tells whether the server is its ensemble's leader.
 func (s *Server) Leads() bool {
 	s.tb.Helper()
-	return strings.Contains(s.Ask("srvr"), leads)
+	return strings.Contains(Ask(s.tb, s.Addr(), "srvr"), leads)
 }
 
-// Ask sends the server a four letter word and returns the answer.
-func (s *Server) Ask(word string) string {
-	s.tb.Helper()
-	answer, err := fourLetters(s.Addr(), word, 5*time.Second)
+// Ask sends a server a four letter word and returns the answer, however late that is.
+func Ask(tb testing.TB, addr, word string) string {
+	tb.Helper()
+	answer, err := fourLetters(addr, word, Patience)
 	if err != nil {
-		s.tb.Fatalf("zktest: %s: %v", word, err)
+		tb.Fatalf("zktest: %s: %v", word, err)
 	}
 	return answer
 }

@@ -124,9 +124,7 @@ func (s *scene) exists(path string) bool {
 // watches counts the watched znodes of the lock.
 func (s *scene) watches() int {
 	s.Helper()
-	answer, err := zkconn.FourLetter(zktest.Within(s.T), s.addr, "wchp")
-	must(s.T, err)
-	return strings.Count(answer, s.path+"/")
+	return strings.Count(zktest.Ask(s.T, s.addr, "wchp"), s.path+"/")
 }
 
 // put makes a znode for everybody, and its parents.
