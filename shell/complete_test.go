@@ -330,6 +330,35 @@ func TestNodeCacheFollows(t *testing.T) {
 	zktest.Eventually(t, "no names", func() bool { return names() == "" })
 }
 
+// An answer that was under way when a command may have changed what it tells is asked
+// for once more.
+func TestNodeCacheDoubtsWhatIsUnderWay(t *testing.T) {
+	answers := make(chan string)
+	cache := newNodeCache(namesOf(func(ctx context.Context, _ string) ([]string, error) {
+		select {
+		case name := <-answers:
+			return []string{name}, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}), func() {}, func() {})
+	defer cache.close()
+	cache.children("/", "")
+	cache.doubt()
+	answers <- "old"
+	zktest.Eventually(t, "the new name", func() bool {
+		names, known := cache.children("/", "")
+		if known && names[0] == "old" {
+			t.Fatal("the old answer passes for the new one")
+		}
+		select {
+		case answers <- "new":
+		default:
+		}
+		return known && names[0] == "new"
+	})
+}
+
 // Nobody is told to look again when nobody has typed for long; drawing the same line
 // anew is not typing.
 func TestNodeCacheTires(t *testing.T) {

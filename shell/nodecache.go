@@ -47,6 +47,7 @@ type nodeEntry struct {
 	asked   time.Time // when it was last asked for, by a person
 	expires time.Time
 	asking  bool
+	doubted bool // since it was asked for: the answer may be older than the doubt
 }
 
 // Bounds of a cache.
@@ -109,7 +110,7 @@ func (c *nodeCache) doubt() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, e := range c.entries {
-		e.expires = time.Time{}
+		e.expires, e.doubted = time.Time{}, e.asking
 	}
 }
 
@@ -165,8 +166,11 @@ func (c *nodeCache) learn(path string, e *nodeEntry, epoch string, names []strin
 	e.known = true
 	c.names += len(names) - len(e.names)
 	e.names = names
-	ttl := max(nodeTTL, nodeShare*took)
+	ttl := min(max(nodeTTL, nodeShare*took), nodeFollow/2) // or nobody would look again
 	e.expires = time.Now().Add(ttl)
+	if e.doubted {
+		e.doubted, e.expires, news = false, time.Time{}, true
+	}
 	c.pending.Go(func() {
 		defer c.guard()
 		c.lookAgain(ttl)
