@@ -99,13 +99,14 @@ func TestExpiryMeetsALine(t *testing.T) {
 		proxy := zktest.NewProxy(t, box.Addr())
 		cfg.Session = sessionOf(t, proxy.Addr())
 		in, lines := io.Pipe()
-		var out, errs bytes.Buffer
+		var errs bytes.Buffer
+		d := &dialogue{}
 		status := make(chan int)
-		go func() { status <- shellOf(cfg, lockcmd.New(), &out, &errs).RunLines(t.Context(), "script", in) }()
+		go func() { status <- shellOf(cfg, lockcmd.New(), answersOf{d}, &errs).RunLines(t.Context(), "script", in) }()
 		if _, err := io.WriteString(lines, "create -e /mine\n"); err != nil {
 			t.Fatal(err)
 		}
-		zktest.Eventually(t, "it is made", func() bool { return strings.Contains(at(t, box.Addr(), "ls", "/"), "mine") })
+		d.until(t, "Created /mine\n")
 		proxy.HoldReplies(true)
 		box.Expire(cfg.Session.Info().ID)
 		proxy.Cut()

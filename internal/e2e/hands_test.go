@@ -71,7 +71,7 @@ func TestOutletsByHand(t *testing.T) {
 	for _, columns := range []int{60, 200} {
 		s := openScreen(t, columns, 24)
 		s.line("create /文件")
-		s.want(`^Created /文件$`)
+		s.wantEnd("Created /文件", s.prompt(1))
 		before := s.modes()
 		s.line("ls / | tr -d '[]' | cat -n")
 		s.want(`^ +1\s+zookeeper, 文件$`)
@@ -101,8 +101,8 @@ func TestOutletsByHand(t *testing.T) {
 		s.wantModes(before)
 
 		// It ends a command that goes on as well.
-		s.line("locks -f / | cat")
-		s.wantCommand()
+		s.line("repeat -i 1h echo begun | cat")
+		s.want(`^begun$`)
 		s.keys("C-c")
 		s.until("the command goes on", func(shown string) bool { return strings.HasSuffix(bare(shown), "^Cinterrupted"+bare(s.prompt(6))) })
 		file := filepath.Join(s.dir, "out")
@@ -130,7 +130,7 @@ func TestRepeatInPlace(t *testing.T) {
 	for _, columns := range []int{60, 200} {
 		s := openScreen(t, columns, 24)
 		s.line("create /名 值")
-		s.want(`^Created /名$`)
+		s.wantEnd("Created /名", s.prompt(1))
 		before := s.modes()
 		s.line("repeat -i 50ms get -s /名")
 		s.want(`^every 50ms, \d+\. time, \d\d:\d\d:\d\d$`)
@@ -171,7 +171,7 @@ func TestUnseenCredential(t *testing.T) {
 		s.until("no prompt", func(shown string) bool { return strings.HasSuffix(shown, s.prompt(1)) })
 		s.wantModes(before)
 		s.line("create /mine x auth::cdrwa")
-		s.want(`^Created /mine$`)
+		s.wantEnd("Created /mine", s.prompt(2))
 		s.line("getAcl /mine")
 		s.want(`^'digest,'hand:`)
 		s.line("addauth digest")

@@ -326,7 +326,7 @@ func TestAlertWithTostop(t *testing.T) {
 	t.Parallel()
 	server, chroot := zktest.Shared(t).Addr(), place(t)
 	proxy := zktest.NewProxy(t, server)
-	c := openConsole(t, "-server", proxy.Addr()+chroot, "-timeout", "6000", "lock", "/l", "--",
+	c := openConsole(t, "-server", proxy.Addr()+chroot, "lock", "/l", "--",
 		"sh", "-c", "stty tostop; echo running; read x; exit 7")
 	c.expect(`running\n`)
 	proxy.Cut()

@@ -334,18 +334,23 @@ func TestWatchByHand(t *testing.T) {
 		zktest.Eventually(t, "it watches", func() bool { return watches(t, box.Addr()) > 0 })
 		at(t, box.Addr(), "set", "/x", "new")
 	}
+	gone := func() { // the one before, which goes with a session of its own
+		zktest.Eventually(t, "its watch is gone", func() bool { return watches(t, box.Addr()) == 0 })
+	}
 	r.typeIn("watch /x\r")
 	change()
 	r.expect(`NodeDataChanged /x version=1 size=3 was=0`)
 	r.typeIn("\x03")
 	r.expect(`interrupted`)
 	r.expect(`\) 1\] `)
+	gone()
 	r.typeIn("watch /x -- sh -c 'stty -echo -icanon </dev/tty; echo run $ZK_VERSION; sleep 1000'\r")
 	change()
 	r.expect(`run 2\r\n`)
 	r.typeIn("\x03")
 	r.expect(`interrupted`)
 	r.expect(`\) 2\] `)
+	gone()
 	r.typeIn("watch -1 /x -- sh -c 'stty -a </dev/tty; cat; echo , shown'\r")
 	change()
 	r.expect(`[^-]icanon[\s\S]*[^-]echo\b[\s\S]*new, shown\r\n`)
