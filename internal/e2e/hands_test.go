@@ -94,7 +94,7 @@ func TestOutletsByHand(t *testing.T) {
 		s.wantModes(before)
 
 		// Ctrl-C ends the program, and not the shell.
-		s.line("get /文件 | sh -c 'stty -echo < /dev/tty; echo started; read x < /dev/tty'")
+		s.line("get /文件 | stty -echo < /dev/tty; echo started; read x < /dev/tty")
 		s.want("^started$")
 		s.keys("C-c")
 		s.want("^interrupted$")

@@ -19,7 +19,8 @@ import (
 
 // walk is what a person types in turn, with a pattern of the answer, and perhaps a key that
 // is pressed then: a program that waits for it does so by itself, as sh may lose a signal
-// that comes while it begins another one. EDITOR puts a line behind the data, FILE and
+// that comes while it begins another one, and by the sh that zksh waits for, as what that has
+// begun may end later, and read the next line. EDITOR puts a line behind the data, FILE and
 // SOURCE are names of files, the second with lines to run.
 var walk = []struct{ line, want, key string }{
 	{"create /應用 x", `Created /應用`, ""},
@@ -45,8 +46,8 @@ var walk = []struct{ line, want, key string }{
 	{"source SOURCE", `does\s+not\s+exist:\s+/none`, ""},
 	{"wait -w 5s 配置", ``, ""},
 	{"wait -w 1ms --gone 配置", `time`, ""},
-	{"get 配置 | sh -c 'stty raw -echo isig < /dev/tty; echo begun; read x < /dev/tty'", `begun\r?\n`, "\x03"},
-	{"get 配置 | sh -c 'stty -echo < /dev/tty; echo begun; read x < /dev/tty'", `begun\r?\n`, "\x1c"},
+	{"get 配置 | stty raw -echo isig < /dev/tty; echo begun; read x < /dev/tty", `begun\r?\n`, "\x03"},
+	{"get 配置 | stty -echo < /dev/tty; echo begun; read x < /dev/tty", `begun\r?\n`, "\x1c"},
 	{"lock /鎖/三 -- sh -c 'stty -echo; echo begun; read x'", `begun\r?\n`, "\x03"},
 	{"repeat -i 1ms time wait -w 0 配置", `time: 0`, "\x03"},
 	{"repeat -i 1ms get -s 配置", `mZxid[\s\S]*mZxid`, "\x03"},
