@@ -20,8 +20,9 @@ const (
 	hex32 = "0123456789abcdef0123456789abcdef"
 )
 
-// usual is a session timeout that no test waits for.
-const usual = 20 * time.Second
+// usual is a session timeout that no test waits for. A silence of two 32nds of it moves a
+// session with a lock.
+const usual = 40 * time.Second
 
 // bed is a session and a root of its own on one server.
 type bed struct {

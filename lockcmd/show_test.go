@@ -47,6 +47,7 @@ func TestShowQueue(t *testing.T) {
 		b.create(b.Session, "/"+uuid+"-lock-0000000001", `{"host":"web1","pid":7,"user":"ann"}`, zkconn.OpenACL(), true)
 		b.add(hex32 + "__lock__0000000002")
 		b.persistent("/config", "")
+		zktest.Eventually(t, "the servers tell of clients", func() bool { return b.queue().NoClients == "" }) // busy, they may be late
 		st = newStage(b.Session, render.Text)
 		wantStatus(t, showQueue(zktest.Within(t), &st.Env, b.root, true), commands.StatusNotLocked)
 		wantStatus(t, showQueue(zktest.Within(t), &st.Env, b.root, false), commands.StatusNotLocked)

@@ -288,7 +288,7 @@ func TestInOrderWithRival(t *testing.T) {
 // A transaction belongs to the session in which it was begun.
 func TestTransactionOfExpiredSession(t *testing.T) {
 	t.Parallel()
-	f := openFaulty(t, 4*time.Second)
+	f := openFaulty(t, 6*time.Second)
 	txn := f.Begin()
 	all := together(t, txn, writes{f.Session}.create(f.root+"/late", zkconn.CreateMode{}))
 	f.expire()
@@ -304,7 +304,7 @@ func TestTransactionOfExpiredSession(t *testing.T) {
 // that was rolled back are not.
 func TestEphemeralsOfTransaction(t *testing.T) {
 	t.Parallel()
-	f := openFaulty(t, 4*time.Second)
+	f := openFaulty(t, 6*time.Second)
 	w := writes{f.Session}
 	eph := func(name string) write { return w.create(f.root+name, zkconn.CreateMode{Ephemeral: true}) }
 	txn := f.Begin()

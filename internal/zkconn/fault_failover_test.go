@@ -107,9 +107,15 @@ func TestFailoverNotAtHiccups(t *testing.T) {
 			defer p.Guard()()
 			addr, changed := s.Info().Addr, p.Changed()
 			for range 3 {
+				held := time.Now()
 				proxies[addr].Hold(true)
 				time.AfterFunc(600*time.Millisecond, func() { proxies[addr].Hold(false) })
-				if err := p.Sync(zktest.Within(t), "/"); err != nil {
+				err := p.Sync(zktest.Within(t), "/")
+				if time.Since(held) > 1500*time.Millisecond {
+					t.Logf("a busy machine made %s of it: that was no hiccup", time.Since(held))
+					return
+				}
+				if err != nil {
 					t.Errorf("asked in a hiccup: %v", err)
 				}
 			}

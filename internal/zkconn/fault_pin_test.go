@@ -23,7 +23,7 @@ func (f *faulty) pin() *zkconn.Pinned {
 // Who asks for a session while one expires unnoticed gets the next one.
 func TestPinWaitsThroughAnExpiry(t *testing.T) {
 	t.Parallel()
-	f := openFaulty(t, 2*time.Second)
+	f := openFaulty(t, 6*time.Second)
 	old := f.pin()
 	f.expire()
 	got := make(chan *zkconn.Pinned)
@@ -135,7 +135,7 @@ func TestWakesAreQuiet(t *testing.T) {
 // An ephemeral znode is forgotten although the answer to its removal was lost.
 func TestEphemeralRemovedWithoutAnswer(t *testing.T) {
 	t.Parallel()
-	f := openFaulty(t, 2*time.Second)
+	f := openFaulty(t, 6*time.Second)
 	f.must(f.create(f.Session, "/gone", zkconn.CreateMode{Ephemeral: true}))
 	f.proxy.CutAfterRequest(jute.OpDelete)
 	if err := f.Delete(zktest.Within(t), f.root+"/gone", -1); !errors.As(err, new(*zkconn.LostError)) {

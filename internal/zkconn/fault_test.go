@@ -197,7 +197,7 @@ func TestAbandonedWrite(t *testing.T) {
 
 func TestWaitingRequestDiesWithItsSession(t *testing.T) {
 	t.Parallel()
-	f := openFaulty(t, 2*time.Second)
+	f := openFaulty(t, 6*time.Second)
 	f.expire()
 	// While connections hang nothing tells a request to give up.
 	f.proxy.Hold(true)
@@ -229,7 +229,7 @@ func TestWaitingRequestDiesWithItsSession(t *testing.T) {
 // What is asked after the expiry was told belongs to the new session.
 func TestRequestAfterExpiry(t *testing.T) {
 	t.Parallel()
-	f := openFaulty(t, 2*time.Second)
+	f := openFaulty(t, 6*time.Second)
 	f.expire()
 	f.proxy.Delay(100 * time.Millisecond) // there is a while without a session
 	f.proxy.Refuse(false)
@@ -241,7 +241,7 @@ func TestRequestAfterExpiry(t *testing.T) {
 
 func TestEphemeralsKnownGone(t *testing.T) {
 	t.Parallel()
-	f := openFaulty(t, 2*time.Second)
+	f := openFaulty(t, 6*time.Second)
 	f.must(f.create(f.Session, "/stays", zkconn.CreateMode{}))
 	f.must(f.create(f.Session, "/b", zkconn.CreateMode{Ephemeral: true}))
 	f.must(f.create(f.Session, "/a-", zkconn.CreateMode{Ephemeral: true, Sequential: true}))

@@ -98,7 +98,7 @@ func TestPersistentWatchesSurvive(t *testing.T) {
 
 func TestWatchesDieWithTheirSession(t *testing.T) {
 	t.Parallel()
-	f := openFaulty(t, 2*time.Second)
+	f := openFaulty(t, 6*time.Second)
 	f.must(f.create(f.truth, "/a", zkconn.CreateMode{}))
 	f.must(f.AddWatch(zktest.Within(t), f.root+"/a", false))
 	f.expire()
@@ -115,7 +115,7 @@ func TestWatchesDieWithTheirSession(t *testing.T) {
 
 func TestCredentialsSurvive(t *testing.T) {
 	t.Parallel()
-	f := openFaulty(t, 2*time.Second)
+	f := openFaulty(t, 6*time.Second)
 	ctx := zktest.Within(t)
 	f.must(f.AddAuth(ctx, "digest", []byte("user:secret")))
 	has := func() {

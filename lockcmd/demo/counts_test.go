@@ -20,8 +20,9 @@ import (
 	"github.com/zksh/zksh/internal/zktest/zksession"
 )
 
-// usual is a session timeout that no test waits for.
-const usual = 20 * time.Second
+// usual is a session timeout that no test waits for. A silence of two 32nds of it moves a
+// session with a lock.
+const usual = 40 * time.Second
 
 // onBoth runs a test on a sandbox and on a real server, each for it alone: the
 // witnesses are to agree to a frame.

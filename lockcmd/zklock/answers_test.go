@@ -113,7 +113,7 @@ func TestSessionExpiresBeforeTheFirstRequest(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
 	defer s.end()
-	a := s.proxied(time.Second, zklock.Options{})
+	a := s.proxied(4*time.Second, zklock.Options{})
 	old := a.Info().ID
 	s.put(s.path, zkconn.OpenACL())
 	mark, err := a.Create(zktest.Within(t), s.path+"/mark", nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true})

@@ -35,8 +35,9 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	// usual is a session timeout that no test waits for.
-	usual = 10 * time.Second
+	// usual is a session timeout that no test waits for. A silence of two 32nds of it moves
+	// a session with a lock.
+	usual = 40 * time.Second
 	// tick is that of zktest's servers: a session expires up to so much late.
 	tick = 500 * time.Millisecond
 )

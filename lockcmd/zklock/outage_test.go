@@ -221,7 +221,7 @@ func TestNextServerIsTriedInTime(t *testing.T) {
 	s := shared(t)
 	defer s.end()
 	one, two := zktest.NewProxy(t, s.addr), zktest.NewProxy(t, s.addr)
-	a := s.actor(one.Addr()+","+two.Addr(), 6*time.Second, zklock.Options{})
+	a := s.actor(one.Addr()+","+two.Addr(), 20*time.Second, zklock.Options{})
 	lease := a.take(zklock.Exclusive)
 	here := one
 	if a.Info().Addr == two.Addr() {
