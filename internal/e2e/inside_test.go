@@ -110,7 +110,7 @@ func lines(t *testing.T, servers, script string) {
 
 // sessionOf opens the session of a shell, which closes it at its end.
 func sessionOf(t rapid.TB, servers string) *zkconn.Session {
-	session, err := zkconn.Open(zkconn.Config{Servers: servers, Timeout: 30 * time.Second})
+	session, err := zkconn.Open(zkconn.Config{Servers: servers, Timeout: time.Minute}) // with a lock it is moved by a silence of a sixteenth of that
 	if err != nil {
 		t.Fatal(err)
 	}

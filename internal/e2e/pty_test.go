@@ -78,7 +78,7 @@ func TestUnreachedIsToldAtOnce(t *testing.T) {
 	c.expect(`^WatchedEvent state:Disconnected type:None path:null\n`)
 	c.expect(why)
 	p.Refuse(false)
-	c.expect(`^WatchedEvent state:SyncConnected type:None path:null\n`)
+	c.expect(connected)
 	c.run("connect "+zktest.Refused(t), `^no server: .*: connection refused\n`)
 	c.typeIn("\x04")
 	c.wantStatus(69)
@@ -185,15 +185,15 @@ func TestCtrlCWhileDeleting(t *testing.T) {
 	plant(t, zktest.Shared(t).Addr()+chroot, 3000)
 	c := openConsole(t, "-server", p.Addr()+chroot)
 	c.expect(connected)
-	p.Delay(200 * time.Millisecond)
-	c.typeIn("deleteall /tree -b 100 -y\r")
 	client := zksession.Open(t, zkconn.Config{Servers: zktest.Shared(t).Addr() + chroot, Timeout: zktest.Patience})
+	p.Delay(200 * time.Millisecond)
+	c.typeIn("deleteall /tree -b 10 -y\r")
 	zktest.Eventually(t, "some are deleted", func() bool {
 		st, err := client.Exists(zktest.Within(t), "/tree", false)
 		return err == nil && st.NumChildren < 3000
 	})
 	c.typeIn("\x03")
-	c.expect(`deleted \d+ (of 3001 znodes of /tree|znodes of /tree, and it has more): interrupted\n`)
+	c.expect(`deleted \d+ (of 3001 znodes of /tree|znodes of /tree, and it has more): interrupted( while waiting .*)?\n`)
 	c.expect(anyPrompt)
 	p.Delay(0)
 	p.Hold(true)
@@ -227,7 +227,7 @@ func TestLossAndExpiryByHand(t *testing.T) {
 	chroot := place(t)
 	direct := zktest.Shared(t).Addr() + chroot
 	p := zktest.NewProxy(t, zktest.Shared(t).Addr())
-	c := openConsole(t, "-server", p.Addr()+chroot, "-timeout", "6000")
+	c := openConsole(t, "-server", p.Addr()+chroot, "-timeout", "12000")
 	c.expect(connected)
 	c.run("create -e /mine", `^Created /mine\n`)
 
@@ -312,8 +312,6 @@ func TestTerminatedByHand(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.wantStatus(143)
-		if got := at(t, server, "ls", "/"); got != "[]\n" {
-			t.Errorf("left behind: %s", got)
-		}
+		zktest.Eventually(t, "nothing is left behind", func() bool { return at(t, server, "ls", "/") == "[]\n" })
 	}
 }

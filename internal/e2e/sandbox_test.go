@@ -187,7 +187,7 @@ func TestSandboxPause(t *testing.T) {
 	first.run("create /a", `Created /a\n`)
 
 	first.run("sandbox pause", `sandbox paused\n`)
-	time.Sleep(timeout + 2500*time.Millisecond) // it ends on a whole tick of 2 s
+	time.Sleep(timeout + 5*time.Second) // it ends on a whole tick of 2 s
 	first.run("sandbox resume", `sandbox resumed\n`)
 	got := second.expect(`^the session expired[^\n]*\n`)
 	if !strings.Contains(got, "WatchedEvent state:Expired type:None path:null\n") || !strings.Contains(got, " /mine;") {

@@ -106,9 +106,7 @@ func TestSignalWhileWaitingForInput(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantExit(t, p.cmd, want)
-		if got := at(t, server, "ls", "/"); got != "[]\n" {
-			t.Errorf("%v: left behind: %s", sig, got)
-		}
+		zktest.Eventually(t, "nothing is left behind", func() bool { return at(t, server, "ls", "/") == "[]\n" })
 	}
 }
 
@@ -152,7 +150,8 @@ func TestSignalInABatch(t *testing.T) {
 		}
 		wantExit(t, p.cmd, want)
 		proxy.Hold(false)
-		if n := strings.Count(p.errs.String(), "\n"); n != 1 || !strings.HasPrefix(p.errs.String(), "stdin:") {
+		first, rest, _ := strings.Cut(p.errs.String(), "\n")
+		if !strings.HasPrefix(first, "stdin:") || rest != "" && !strings.HasPrefix(rest, "closing the session") { // there may be no time for that
 			t.Errorf("%v: %q", sig, p.errs.String())
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
@@ -97,13 +96,14 @@ func TestDeleteallInterrupted(t *testing.T) {
 	}
 	zktest.Eventually(t, "it deletes", func() bool { return received(t, server)-before > 500 })
 	err := errors.Join(cmd.Process.Signal(os.Interrupt), cmd.Wait())
-	m := regexp.MustCompile(`^deleted (\d+) znodes of /tree, and it has more: interrupted\n$`).FindStringSubmatch(out.String())
+	m := regexp.MustCompile(`^deleted (\d+) znodes of /tree, and it has more: interrupted( while waiting .*)?\n$`).FindStringSubmatch(out.String())
 	if err == nil || cmd.ProcessState.ExitCode() != 130 || m == nil {
 		t.Fatalf("%q, %v", out.String(), err)
 	}
-	left := at(t, server, "getAllChildrenNumber", "/tree")
-	if want := fmt.Sprintln(znodes - atoi(t, m[1])); left != want {
-		t.Errorf("%s gone, and left are %s", m[1], left)
+	// What was under way and had no answer in time is not counted: eight times ten at most.
+	left := atoi(t, strings.TrimSpace(at(t, server, "getAllChildrenNumber", "/tree")))
+	if more := znodes - atoi(t, m[1]) - left; more < 0 || more > 80 || more > 0 && m[2] == "" {
+		t.Errorf("%s gone, and left are %d", m[1], left)
 	}
 }
 

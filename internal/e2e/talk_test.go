@@ -287,7 +287,7 @@ func TestLossBetweenLinesIsAnswered(t *testing.T) {
 	p.in.Close()
 	wantExit(t, p.cmd, 69)
 
-	p = openPipeline(t, "-server", box.Addr(), "-o", "json", "-timeout", "3000")
+	p = openPipeline(t, "-server", box.Addr(), "-o", "json", "-timeout", "20000")
 	if _, err := io.WriteString(p.in, "lock /l\n"); err != nil {
 		t.Fatal(err)
 	}

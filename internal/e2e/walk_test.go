@@ -109,7 +109,11 @@ func walkThrough(t *testing.T, columns int, env string) {
 	r.expect(`\(CONNECTED\) 0\] `)
 	r.setSize(uint16(columns), 50)
 	files := strings.NewReplacer("FILE", filepath.Join(dir, "out"), "SOURCE", source)
-	before := r.terminalModes()
+	var before string // the editor begins again for the new size
+	zktest.Eventually(t, "the editor has the terminal", func() bool {
+		before = r.terminalModes()
+		return env == "TERM=dumb" || strings.Contains(before, "-icanon")
+	})
 	for n, step := range walk {
 		begun := len(r.shown())
 		r.typeIn(files.Replace(step.line) + "\r")

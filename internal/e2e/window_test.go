@@ -39,7 +39,7 @@ func TestWindowsAgree(t *testing.T) {
 		var alone played
 		for _, window := range []int{1, 2, 64, 256} {
 			// Each has a server that was never used.
-			s := sandbox.New(sandbox.Options{Now: func() time.Time { return clock }, EnforceQuota: true})
+			s := sandbox.New(sandbox.Options{Now: func() time.Time { return clock }, EnforceQuota: true, MaxTimeout: time.Minute})
 			addr, err := s.Listen("127.0.0.1:0")
 			if err != nil {
 				rt.Fatal(err)

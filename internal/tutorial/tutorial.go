@@ -111,7 +111,7 @@ func (g *Guide) begin(ctx context.Context, env *commands.Env) error {
 
 // lookWithin is for how long a check keeps a person from the next line, which may be the one
 // that lets the sandbox go on.
-const lookWithin = time.Second
+const lookWithin = 3 * time.Second
 
 // AfterLine is called when a line of this command has ended that was typed by hand, with its
 // error.

@@ -22,7 +22,7 @@ import (
 
 const (
 	usual = 20 * time.Second // no test waits for it
-	short = 4 * time.Second      // for sessions that are to expire
+	short = 4 * time.Second  // for sessions that are to expire
 	// silent is for sessions that the server shall keep while no answer gets through:
 	// it is longer than the pauses between attempts to connect.
 	silent = 10 * time.Second
