@@ -51,7 +51,7 @@ func unprivileged(t *testing.T) (self, becomesRoot string) {
 func asNobody(self string) func(*exec.Cmd) {
 	return func(cmd *exec.Cmd) {
 		cmd.Path = self
-		cmd.Env = append(cmd.Env, leaseName+"=15s")
+		cmd.Env = append(cmd.Env, leaseName+"=8s")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	}
 }

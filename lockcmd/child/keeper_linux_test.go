@@ -121,7 +121,7 @@ func TestKilledHolderOfAnotherUser(t *testing.T) {
 // While the holder stands still its keeper ends the program with the lease.
 func TestStoppedHolder(t *testing.T) {
 	asRoot(t)
-	h := hold(t, fugitives, 4, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, leaseName+"=15s") })
+	h := hold(t, fugitives, 4, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, leaseName+"=8s") })
 	h.signal(syscall.SIGSTOP)
 	allGone(t, h.pids)
 	h.signal(syscall.SIGCONT)

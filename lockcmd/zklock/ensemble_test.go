@@ -144,34 +144,41 @@ func TestFollowerFrozen(t *testing.T) {
 func TestRoundsOnAnEnsemble(t *testing.T) {
 	t.Parallel()
 	e := newEnsemble(t)
-	for _, server := range []int{e.leader, e.follower(1)} {
-		s := newScene(t, e.servers[e.leader].Addr())
-		p := zktest.NewProxy(t, e.servers[server].Addr())
-		a := s.actor(p.Addr(), 15*time.Second, zklock.Options{})
-		a.proxy = p
-		lease := a.take(zklock.Exclusive)
-		var sent []int32
-		count := func(op int32) (n int) {
-			for _, o := range sent {
-				if o == op {
-					n++
-				}
-			}
-			return n
-		}
-		zktest.Eventually(t, "rounds for longer than a session lasts", func() bool {
-			sent = append(sent, requests(a)...)
-			return count(jute.OpMulti) > 5
+	for name, server := range map[string]int{"leader": e.leader, "follower": e.follower(1)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			keepsItsLock(t, e, server)
 		})
-		isOpen(t, "lost", lease.Lost())
-		told := a.log.states() // a busy ensemble may be silent for so long that the session moves
-		if syncs := count(jute.OpSync); len(told) == 1 && (syncs < 10 || syncs > 14) {
-			t.Errorf("%d syncs for %d checks", syncs, count(jute.OpMulti))
-		}
-		if slices.ContainsFunc(told, func(s zklock.State) bool { return s != zklock.Held && s != zklock.Suspended }) {
-			t.Errorf("told %v", told)
-		}
-		a.give(lease)
-		s.end()
 	}
+}
+
+func keepsItsLock(t *testing.T, e ensemble, server int) {
+	s := newScene(t, e.servers[e.leader].Addr())
+	p := zktest.NewProxy(t, e.servers[server].Addr())
+	a := s.actor(p.Addr(), 15*time.Second, zklock.Options{})
+	a.proxy = p
+	lease := a.take(zklock.Exclusive)
+	var sent []int32
+	count := func(op int32) (n int) {
+		for _, o := range sent {
+			if o == op {
+				n++
+			}
+		}
+		return n
+	}
+	zktest.Eventually(t, "rounds for longer than a session lasts", func() bool {
+		sent = append(sent, requests(a)...)
+		return count(jute.OpMulti) > 5
+	})
+	isOpen(t, "lost", lease.Lost())
+	told := a.log.states() // a busy ensemble may be silent for so long that the session moves
+	if syncs := count(jute.OpSync); len(told) == 1 && (syncs < 10 || syncs > 14) {
+		t.Errorf("%d syncs for %d checks", syncs, count(jute.OpMulti))
+	}
+	if slices.ContainsFunc(told, func(s zklock.State) bool { return s != zklock.Held && s != zklock.Suspended }) {
+		t.Errorf("told %v", told)
+	}
+	a.give(lease)
+	s.end()
 }
