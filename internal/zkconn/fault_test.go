@@ -293,5 +293,6 @@ func TestConnectAndCloseLeakNothing(t *testing.T) {
 	if err := s.Close(zktest.Within(t)); err != nil {
 		t.Error(err)
 	}
-	goleak.VerifyNone(t, ignore)
+	// The library's Close has a second, which may begin late.
+	zktest.Eventually(t, "nothing goes on behind a close", func() bool { return goleak.Find(ignore) == nil })
 }
