@@ -231,6 +231,10 @@ func TestOracle(t *testing.T) {
 		if v := o.judge(t); !v.late[section{"first", 1}] || !v.late[section{"second", 1}] {
 			t.Errorf("two that were there together are not seen: %q", v.overlaps)
 		}
+		by, err := os.ReadFile(filepath.Join(o.dir, "taken"))
+		if err != nil || !strings.Contains(string(by), "witness.sh") || !strings.Contains(string(by), "beat") {
+			t.Errorf("who was there is not told: %q, %v", by, err)
+		}
 	})
 	t.Run("Stale", func(t *testing.T) {
 		o := newOracle(t, "/l")

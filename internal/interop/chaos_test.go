@@ -7,7 +7,9 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"testing"
@@ -187,6 +189,9 @@ func (c *chaos) judge() {
 		v := o.judge(c.t)
 		for _, overlap := range v.overlaps {
 			c.t.Errorf("%s: %s", o.path, overlap)
+		}
+		if by, err := os.ReadFile(filepath.Join(o.dir, "taken")); err == nil { // there is none if nobody found it so
+			c.t.Logf("%s: found taken:\n%s", o.path, by)
 		}
 		held, late := map[string]int{}, map[string]int{}
 		for s, last := range v.last {
