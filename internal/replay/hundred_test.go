@@ -54,20 +54,25 @@ var (
 	banner  = regexp.MustCompile(`^(Connecting to .*|Welcome to ZooKeeper!|JLine support is .*)$`)
 	varying = regexp.MustCompile(`0x[0-9a-f]+|^[cm]time = .*`)
 	prefix  = regexp.MustCompile(`^stdin:\d+: \w+: `)
+	// event is each of the two texts of one. zkCli has a thread for them, so that they can
+	// stand in the middle of a line of an answer.
+	event = regexp.MustCompile(`\n(WATCHER::|WatchedEvent .*)\n`)
 )
 
 // told sorts what a shell printed: zkCli prints events whenever they come and
 // "Created" on standard error, zksh has a prefix on its errors and no banner.
 func told(out, errs string) map[string][]string {
 	m := map[string][]string{}
+	out = event.ReplaceAllStringFunc(out, func(text string) string {
+		if l := strings.TrimSpace(text); l != "WATCHER::" && !strings.Contains(l, "type:None") {
+			m["events"] = append(m["events"], l)
+		}
+		return ""
+	})
 	for _, l := range strings.Split(out+errs, "\n") {
 		l = varying.ReplaceAllString(prefix.ReplaceAllString(l, ""), "…")
 		switch {
-		case l == "" || l == "WATCHER::" || banner.MatchString(l) || strings.HasPrefix(l, "SLF4J:"):
-		case strings.HasPrefix(l, "WatchedEvent "): // zkCli's may stand in the middle of an answer
-			if !strings.Contains(l, "type:None") {
-				m["events"] = append(m["events"], l)
-			}
+		case l == "" || banner.MatchString(l) || strings.HasPrefix(l, "SLF4J:"):
 		case strings.HasPrefix(l, "Created "):
 			m["created"] = append(m["created"], l)
 		default:

@@ -163,7 +163,10 @@ func TestPlainCtrlCEndsTheRead(t *testing.T) {
 			t.Errorf("%q, %v; want %q, %v", got, e, text, err)
 		}
 	}
-	types := func(do func()) { go do() } // ends with the line, which is waited for
+	types := func(do func()) { // ends with the line, which is waited for
+		e.began.Store(false) // which it may be of the line before
+		go do()
+	}
 	types(func() { read <- ""; interrupts <- os.Interrupt })
 	want("", ErrInterrupted)
 	types(func() { read <- "ls\n" })
