@@ -110,7 +110,7 @@ func TestFenceOfAllFamilies(t *testing.T) {
 		}
 		p.write("")
 		b.take(nodes[i])
-		p.write("is gone (" + nodes[i] + ")")
+		p.write("is gone (" + b.root + name + "/") // this one, or another that is given back for it by now
 		if err := p.table.Lost(); err != nil {
 			t.Errorf("told twice: %v", err)
 		}
