@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -185,31 +186,33 @@ func TestCompleteCommonBeginning(t *testing.T) {
 // Before the first answer it is said that there is one to come, and every first
 // answer is told, an empty one as well.
 func TestCompletionIsPending(t *testing.T) {
-	n := newNodes(map[string][]string{"/": {"app"}})
-	n.answer = make(chan struct{})
-	c := newCompletion(t, n)
-	told := make(chan struct{}, 10)
-	c.nodes.changed = func() { told <- struct{}{} }
-	for _, before := range []string{"ls /", "ls /none/"} {
-		if p := c.complete(before); !p.Pending || p.List != nil {
-			t.Errorf("%q before the answer: %+v", before, p)
+	synctest.Test(t, func(t *testing.T) {
+		n := newNodes(map[string][]string{"/": {"app"}})
+		n.answer = make(chan struct{})
+		c := newCompletion(t, n)
+		told := make(chan struct{}, 10)
+		c.nodes.changed = func() { told <- struct{}{} }
+		for _, before := range []string{"ls /", "ls /none/"} {
+			if p := c.complete(before); !p.Pending || p.List != nil {
+				t.Errorf("%q before the answer: %+v", before, p)
+			}
+			n.answer <- struct{}{}
+			select {
+			case <-told:
+			case <-zktest.Within(t).Done():
+				t.Fatalf("%q: the answer is not told", before)
+			}
+			if p := c.complete(before); p.Pending {
+				t.Errorf("%q after the answer: %+v", before, p)
+			}
 		}
-		n.answer <- struct{}{}
-		select {
-		case <-told:
-		case <-zktest.Within(t).Done():
-			t.Fatalf("%q: the answer is not told", before)
+		close(n.answer)
+		for _, before := range []string{"", "l", "printwatches ", "ls x"} {
+			if c.complete(before).Pending {
+				t.Errorf("%q waits for a server", before)
+			}
 		}
-		if p := c.complete(before); p.Pending {
-			t.Errorf("%q after the answer: %+v", before, p)
-		}
-	}
-	close(n.answer)
-	for _, before := range []string{"", "l", "printwatches ", "ls x"} {
-		if c.complete(before).Pending {
-			t.Errorf("%q waits for a server", before)
-		}
-	}
+	})
 }
 
 func TestCompleteManyNodes(t *testing.T) {
@@ -320,8 +323,11 @@ func TestNodeCacheFollows(t *testing.T) {
 		list, _ := cache.children("/", "")
 		return strings.Join(list, " ")
 	}
-	zktest.Eventually(t, "the first names", func() bool { return names() == "a1 a2" })
-	before := news.Load()
+	var before int64 // which the only hint must not be in that comes when nobody looks
+	zktest.Eventually(t, "the first names", func() bool {
+		before = news.Load()
+		return names() == "a1 a2"
+	})
 	n.tree.Store(map[string][]string{"/": {"a2", "a3"}})
 	zktest.Eventually(t, "a hint to look again", func() bool { return news.Load() > before }) // told to look again
 	zktest.Eventually(t, "the new names", func() bool { return names() == "a2 a3" })

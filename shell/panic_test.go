@@ -16,6 +16,7 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/shell/line"
 )
 
@@ -45,7 +46,7 @@ func TestPanicRestoresTheTerminal(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			late := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
+			late := time.AfterFunc(zktest.Patience, func() { _ = cmd.Process.Kill() })
 			defer late.Stop()
 			shown := make(chan string, 1)
 			go func() { // ends with the terminal

@@ -37,7 +37,7 @@ type Place struct {
 
 // meetingPatience is how long a joining shell waits for the running one to say
 // where it listens.
-const meetingPatience = 3 * time.Second
+const meetingPatience = 10 * time.Second
 
 const meetingPause = 20 * time.Millisecond
 
