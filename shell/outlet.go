@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
@@ -215,6 +216,11 @@ func (o *outlet) start() error {
 	return nil
 }
 
+// keyIsOurs is how long is waited for the signal of a key that has ended the program: it
+// is for us, too, and what comes late would end the next line's command. It does not
+// come where something else has sent it.
+const keyIsOurs = 3 * time.Second
+
 // await waits for the program, and says what has become of the line: a failure of the
 // command, or else the program's status.
 func (o *outlet) await(err error) error {
@@ -226,6 +232,12 @@ func (o *outlet) await(err error) error {
 	}
 	var ran error
 	_ = o.Screen.Lend(func() error { ran = <-o.ran; return nil })
+	if o.env.Mode == commands.ByHand && tty.EndedByKey(o.cmd) {
+		select {
+		case <-o.ctx.Done():
+		case <-time.After(keyIsOurs):
+		}
+	}
 	switch {
 	case err != nil:
 		return err

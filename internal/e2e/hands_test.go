@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -209,6 +210,22 @@ func TestHeldLockCompletes(t *testing.T) {
 	s.until("the lock is not completed", func(shown string) bool { return strings.HasSuffix(bare(shown), "unlock/锁/作业") })
 	s.keys("Enter")
 	s.want("^unlocked")
+}
+
+// A key that has ended a program is zksh's to hear of as well, and where that is late it
+// does not end what the next line does.
+func TestKeyThatIsToldLate(t *testing.T) {
+	t.Parallel()
+	r := openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	for n, key := range []string{"INT", "QUIT"} {
+		r.typeIn("ls / | (sleep 0.3; kill -" + key + " $PPID) & kill -" + key + " $$\r")
+		r.expect(fmt.Sprintf(`CONNECTED\) %d\] `, 2*n+1))
+		r.typeIn("wait -w 1s /none\r")
+		r.expect(`/none: the time is up`)
+		r.expect(fmt.Sprintf(`CONNECTED\) %d\] `, 2*n+2))
+	}
+	r.typeIn("quit\r")
+	wantExit(t, r.cmd, 75) // of the last line
 }
 
 // TestEditByHand has an editor that takes the terminal for itself, and Ctrl-C as a key.

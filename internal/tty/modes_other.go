@@ -27,3 +27,6 @@ func RunJob(cmd *exec.Cmd) error { return cmd.Run() }
 
 // ExitStatus is that of a program that has ended.
 func ExitStatus(cmd *exec.Cmd) int { return cmd.ProcessState.ExitCode() }
+
+// EndedByKey is for systems where keys send signals.
+func EndedByKey(*exec.Cmd) bool { return false }
