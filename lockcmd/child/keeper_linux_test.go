@@ -185,14 +185,49 @@ func TestKilledKeeper(t *testing.T) {
 func TestStoppedKeeper(t *testing.T) {
 	s := newScript(t, `trap "" TERM; echo $PPID; while :; do sleep 0.02; done`).start()
 	keeper := s.pids(1)[0]
-	for range 2 { // the second time when it has just been woken for the order
+	for _, due := range []time.Time{later(), time.Now()} { // the second time when it has just been woken for the order
 		if err := syscall.Kill(keeper, syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
-		s.stop <- time.Now()
+		s.stop <- due
 	}
 	if got := s.wait(); got != 137 {
 		t.Errorf("status %d", got)
+	}
+}
+
+// A keeper that is stopped when it has nothing more to do but to end is not waited for
+// without an end.
+func TestDismissWakes(t *testing.T) {
+	ordersEnd, orders, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reports, reportsEnd, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &child{keeper: exec.Command("cat")} // it ends with its orders, too
+	c.keeper.Stdin, c.keeper.Stdout, c.orders.file = ordersEnd, reportsEnd, orders
+	if err := c.keeper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ordersEnd.Close()
+	reportsEnd.Close()
+	if err := c.keeper.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { // ends with the keeper
+		defer close(done)
+		c.dismiss(listenTo[report](reports))
+	}()
+	select {
+	case <-done:
+	case <-zktest.Within(t).Done():
+		_ = c.keeper.Process.Kill() // for which it is seen
+		t.Error("a stopped keeper is waited for")
+		<-done
 	}
 }
 

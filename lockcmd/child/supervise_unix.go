@@ -152,10 +152,16 @@ var errKeeper = textError("the process that was to keep it has ended")
 // has ended, that is heard of.
 func (c *child) wake() { _ = c.keeper.Process.Signal(syscall.SIGCONT) }
 
-// dismiss lets the keeper end, and waits for that.
+// dismiss lets the keeper end, and waits for that, which somebody may have stopped it
+// before.
 func (c *child) dismiss(reports <-chan report) {
 	c.orders.file.Close()
-	for range reports { // until it ends
+	for ends := true; ends; {
+		select {
+		case _, ends = <-reports:
+		case <-time.After(lookAgain):
+			c.wake()
+		}
 	}
 	_ = c.keeper.Wait() // its status says nothing
 }
