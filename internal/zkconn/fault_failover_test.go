@@ -20,7 +20,7 @@ func TestFailoverInAnEnsemble(t *testing.T) {
 	t.Parallel()
 	servers := zktest.Ensemble(t, 3)
 	list, proxies := twoProxies(t, servers)
-	s := zksession.Open(t, zkconn.Config{Servers: list, Timeout: 10 * time.Second})
+	s := zksession.Open(t, zkconn.Config{Servers: list, Timeout: 30 * time.Second})
 	truth := zksession.Open(t, zkconn.Config{Servers: servers[2].Addr(), Timeout: zktest.Patience})
 	p, err := s.Stay().Pin(zktest.Within(t))
 	if err != nil {
@@ -37,8 +37,8 @@ func TestFailoverInAnEnsemble(t *testing.T) {
 			t.Fatal(err)
 		}
 		release := p.Guard()
-		proxies[silent].Hold(true)
 		changed, begin := p.Changed(), time.Now()
+		proxies[silent].Hold(true)
 		err := p.Delete(zktest.Within(t), "/mine/none") // lost with the silent server
 		<-changed
 		if !errors.As(err, new(*zkconn.LostError)) {

@@ -274,7 +274,11 @@ func (l *link) stop(ctx context.Context) error {
 	select {
 	case <-ended:
 	case <-ctx.Done():
-		err = fmt.Errorf("closing the session: %w", ctx.Err())
+		select {
+		case <-ended: // as well, and seen late
+		default:
+			err = fmt.Errorf("closing the session: %w", ctx.Err())
+		}
 	}
 	if was == StateConnected || was == StateConnectedReadOnly {
 		l.out.put(Event{Type: eventNone, State: eventClosed})

@@ -202,7 +202,7 @@ func TestTLS(t *testing.T) {
 func TestWrongPort(t *testing.T) {
 	t.Parallel()
 	k := newKeep(t)
-	tlsPort := "127.0.0.1:" + k.front(k.issue(k.ca, zktest.Cert{Name: "zk"}), nil)
+	silent, tlsPort := zktest.Silent(t), "127.0.0.1:"+k.front(k.issue(k.ca, zktest.Cert{Name: "zk"}), nil)
 	mutual := k.load(secure.Settings{CACert: k.ca.File, Cert: k.client.File})
 	for _, c := range []struct {
 		servers string
@@ -213,9 +213,13 @@ func TestWrongPort(t *testing.T) {
 		{alerting(t), secure.Config{}, "is a port with TLS, which -tls is for"},
 		{k.box, mutual, "closed the connection in the TLS handshake; is this a plain port?"},
 		{zktest.SSHBanner(t), mutual, `does not speak TLS (it answered "SSH-2"); is this a plain port?`},
-		{zktest.Silent(t), mutual, "no answer in the TLS handshake in time; is this a port with TLS?"},
+		{silent, mutual, "no answer in the TLS handshake in time; is this a port with TLS?"},
 	} {
-		s := open(t, c.servers, c.secure, time.Second)
+		timeout := 20 * time.Second
+		if c.servers == silent {
+			timeout = time.Second
+		}
+		s := open(t, c.servers, c.secure, timeout)
 		if err := s.Ready(zktest.Within(t)); !errors.Is(err, zkconn.ConnectionLoss) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}

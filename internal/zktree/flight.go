@@ -12,10 +12,9 @@ import (
 // context has ended.
 type patience time.Duration
 
-const (
-	atOnce   patience = 0                     // what is only read is not missed
-	graceful          = patience(time.Second) // what was changed is counted
-)
+const atOnce patience = 0 // what is only read is not missed
+
+var graceful = patience(time.Second) // what was changed is counted; a test's servers have longer
 
 // flights keeps a window of requests under way on a pipe and takes their answers
 // in order, refusals included. A server that has too much to do with a window gets half

@@ -18,7 +18,10 @@ import (
 	"github.com/zksh/zksh/internal/zktest/zksession"
 )
 
-func TestMain(m *testing.M) { zktest.Main(m) }
+func TestMain(m *testing.M) {
+	graceful = patience(10 * time.Second)
+	zktest.Main(m)
+}
 
 func open(t *testing.T, root string) *zkconn.Session {
 	t.Helper()
