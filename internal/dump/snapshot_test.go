@@ -94,9 +94,10 @@ func TestSnapshots(t *testing.T) {
 			s := zksession.Open(t, zkconn.Config{Servers: server.Addr(), Timeout: 20 * time.Second})
 			fill(t, s)
 			server.Restart() // which writes a snapshot
-			if err := s.WaitReady(zktest.Within(t)); err != nil {
-				t.Fatal(err)
-			}
+			zktest.Eventually(t, "the session is back", func() bool {
+				_, err := s.Exists(t.Context(), "/", false)
+				return err == nil
+			})
 			want := served(t, s, "/")
 			files, err := filepath.Glob(filepath.Join(server.Snapshots(), "snapshot.*"+method))
 			if err != nil || len(files) < 2 {

@@ -88,6 +88,11 @@ func TestLog(t *testing.T) {
 	if err := errors.Join(did...); err != nil {
 		t.Fatal(err)
 	}
+	// Close does not wait long for a busy server.
+	zktest.Eventually(t, "the session has ended", func() bool {
+		_, err := s.Exists(t.Context(), "/mine", false)
+		return errors.Is(err, zkconn.NoNode)
+	})
 	id := s.Info().ID
 	server.Stop()
 	files, err := filepath.Glob(filepath.Join(server.Logs(), "log.*"))

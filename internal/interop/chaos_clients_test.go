@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -68,7 +67,7 @@ func (z *contestant) section() section {
 func (z *contestant) mark() string { return z.o.dir + "/" + z.name }
 
 // stays is a file that keeps the client in its section.
-func (z *contestant) stays() string { return filepath.Join(z.o.dir, "stay-"+z.name) }
+func (z *contestant) stays() string { return z.o.stay(z.name) }
 
 // servers is a connect string, of one server or of all.
 func (z *contestant) servers(all bool) string {
@@ -205,7 +204,7 @@ func (z *contestant) arrived(t *trip, cmd *exec.Cmd) {
 	case t.killed:
 		end = end.Add(chaosTimeout)
 	case z.o.saw(last, "end"), z.o.saw(last, "term"):
-		end = end.Add(time.Second)
+		end = end.Add(10 * time.Second)
 	}
 	for {
 		if t.left = survivors(z.c.t, z.mark()); len(t.left) == 0 || time.Now().After(end) {

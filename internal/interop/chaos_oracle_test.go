@@ -4,6 +4,7 @@ package interop
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -204,7 +205,7 @@ func survivors(t *testing.T, who string) (left []string) {
 	}
 	for _, file := range all {
 		env, err := os.ReadFile(file)
-		if err != nil {
+		if pid, numErr := strconv.Atoi(filepath.Base(filepath.Dir(file))); err != nil || numErr == nil && !zktest.Runs(pid) {
 			continue // it has ended, or is not ours
 		}
 		text := "\x00" + string(env)
@@ -253,6 +254,7 @@ func TestOracle(t *testing.T) {
 			t.Errorf("readers exclude each other: %q", v.overlaps)
 		}
 		writer := o.start(t, "writer", exclusive, 6)
+		o.waitFor(t, "writer", "beat")
 		o.wantEnds(t, append(readers, writer)...)
 		if v := o.judge(t); !v.late[section{"writer", 1}] || !v.late[section{"first", 1}] {
 			t.Errorf("a writer among readers is not seen: %q", v.overlaps)
@@ -300,11 +302,14 @@ func TestOracle(t *testing.T) {
 	})
 }
 
-// start runs a witness with a znode that no server has.
+// start runs a witness with a znode that no server has, which stays until wantEnds.
 func (o *oracle) start(t *testing.T, name string, m mode, number int) *exec.Cmd {
-	cmd := exec.Command("sh", o.witness(t, section{name, 1}, m, time.Second, 0, false)...)
+	cmd := exec.Command("sh", o.witness(t, section{name, 1}, m, 100*time.Millisecond, 0, false)...)
 	cmd.Env = append(os.Environ(), fmt.Sprintf("ZK_LOCK_NODE=%s/x-lock-%010d", o.path, number), fmt.Sprintf("ZK_LOCK_TOKEN=%#x", number),
 		markName+"="+o.dir+"/"+name)
+	if err := os.WriteFile(o.stay(name), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -328,7 +333,17 @@ func (o *oracle) waitFor(t *testing.T, name, what string) {
 	zktest.Eventually(t, name+" "+what, func() bool { return o.saw(section{name, 1}, what) })
 }
 
+// stay is a file that keeps a client in its section.
+func (o *oracle) stay(name string) string { return filepath.Join(o.dir, "stay-"+name) }
+
 func (o *oracle) wantEnds(t *testing.T, cmds ...*exec.Cmd) {
+	names, err := filepath.Glob(o.stay("*"))
+	for _, name := range names {
+		err = errors.Join(err, os.Remove(name))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, cmd := range cmds {
 		if err := cmd.Wait(); err != nil {
 			t.Error(err)

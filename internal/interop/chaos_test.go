@@ -151,15 +151,15 @@ func (c *chaos) await(running *sync.WaitGroup) {
 	<-done
 }
 
-// wantNothingLeft wants the queues to be empty when all clients have ended, within
-// the time of a session, and no command to run.
+// wantNothingLeft wants the queues to be empty when all clients have ended, at the
+// latest with their sessions, and no command to run.
 func (c *chaos) wantNothingLeft() {
 	s := zksession.Open(c.t, zkconn.Config{Servers: c.split.Addr(0), Timeout: chaosTimeout})
 	if err := s.Sync(zktest.Within(c.t), "/"); err != nil {
 		c.t.Fatal(err)
 	}
 	for _, o := range c.locks {
-		late := time.Now().Add(chaosTimeout + 2*chaosTick)
+		late := time.Now().Add(zktest.Patience)
 		for {
 			names, _, err := s.Children(zktest.Within(c.t), o.path, false)
 			if err != nil {

@@ -95,10 +95,11 @@ func newWorld(t *testing.T, b batch) *world {
 		// A name that fails without anybody being asked.
 		"nohost.invalid", "nohost..invalid",
 	}
-	config, _, err := conn.Get("/zookeeper/config")
-	if err != nil {
-		t.Fatal(err)
-	}
+	var config []byte
+	zktest.Eventually(t, "a session", func() bool { // a new server's first connection may not last
+		config, _, err = conn.Get("/zookeeper/config")
+		return err == nil
+	})
 	if m := regexp.MustCompile(`server\.1=(127\.0\.0\.1:\d+:\d+):`).FindSubmatch(config); m != nil {
 		pairs = append(pairs, "127.0.0.1:21888:21889", string(m[1]))
 	}

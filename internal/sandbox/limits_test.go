@@ -60,6 +60,7 @@ func TestMaxSessions(t *testing.T) {
 				t.Error(err)
 			}
 		}
+		synctest.Wait()
 		if len(s.conns) > 2*2+16 {
 			t.Errorf("%d connections", len(s.conns))
 		}
@@ -239,7 +240,7 @@ func TestConcurrentSessions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := rawzk.Connect(nc, rawzk.Session{Timeout: asked}, 0)
+		c, err := rawzk.Connect(nc, rawzk.Session{Timeout: 4 * asked}, 0) // which nobody pings
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,6 +27,7 @@ type Proxy struct {
 	all         gate
 	replies     gate
 	dropReplies bool
+	dropped     int // parts of replies, so far
 	resets      bool
 	delay       time.Duration
 	trap        *trap // nil when there is no request to wait for
@@ -252,10 +253,13 @@ func (p *Proxy) latency() time.Duration {
 	return p.delay
 }
 
-// dropping reports whether replies are swallowed at present.
+// dropping reports whether replies are swallowed at present, as one is then.
 func (p *Proxy) dropping() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.dropReplies {
+		p.dropped++
+	}
 	return p.dropReplies
 }
 

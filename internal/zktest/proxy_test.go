@@ -80,6 +80,11 @@ func TestProxyDropReplies(t *testing.T) {
 	c.create("/dropped")
 	direct := dialRaw(t, s.Addr(), false)
 	Eventually(t, "the request passes", func() bool { return direct.wantReply(direct.exists("/dropped")) == 0 })
+	Eventually(t, "the answer is dropped", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.dropped > 0
+	})
 	c.wantNothing()
 	p.DropReplies(false)
 	if code := c.wantReply(c.exists("/dropped")); code != 0 {
@@ -162,7 +167,7 @@ func TestProxyHoldReplies(t *testing.T) {
 
 // Many frames delayed together arrive together.
 func TestProxyDelay(t *testing.T) {
-	const delay, frames = 200 * time.Millisecond, 20
+	const delay, frames = 200 * time.Millisecond, 100
 	p := NewProxy(t, Shared(t).Addr())
 	c := dialRaw(t, p.Addr(), false)
 	p.Delay(delay)

@@ -58,6 +58,9 @@ func stopped(pid int) (bool, error) {
 // Runs tells whether a process still does something: it is there, it has not ended, and
 // is not about to. A busy machine lists what was killed for a while.
 func Runs(pid int) bool {
+	if killed(pid) { // asked first: once it is over, nothing says so any more
+		return false
+	}
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return false
@@ -71,7 +74,7 @@ func Runs(pid int) bool {
 		return false
 	}
 	const exiting = 0x4 // PF_EXITING
-	return state != "Z" && state != "X" && flags&exiting == 0 && !killed(pid)
+	return state != "Z" && state != "X" && flags&exiting == 0
 }
 
 // killed tells whether a KILL is under way to a process, which runs nothing of its own

@@ -180,7 +180,7 @@ func within(n int, bounds [2]int) bool { return bounds[0] <= n && n <= bounds[1]
 // TestReaders has readers hold together, and one release wake those whose turn it is.
 func TestReaders(t *testing.T) {
 	onBoth(t, func(t *testing.T, b *bed) {
-		sum := b.play(t, "shared", "-n", "12", "--readers", "9", "--hold", "100ms")
+		sum := b.play(t, "shared", "-n", "12", "--readers", "9", "--hold", "500ms")
 		inside, together := 0, 0
 		for _, e := range b.lines(t) {
 			switch e.Event {

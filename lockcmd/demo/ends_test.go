@@ -139,7 +139,7 @@ func TestStrangers(t *testing.T) {
 			_, _ = other.Exists(ctx, "/", false)
 		}
 	}()
-	r := b.play(t, "predecessor", "-n", "20").Results[0]
+	r := b.play(t, "predecessor", "-n", "20", "--hold", "100ms").Results[0]
 	stop()
 	<-ended
 	if !r.audit.disturbed || !r.Agree || r.Requests != 41 {

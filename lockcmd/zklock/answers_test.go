@@ -89,7 +89,7 @@ func TestCreateAnswerLostWithTheSession(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
 	defer s.end()
-	a := s.proxied(2*time.Second, zklock.Options{})
+	a := s.proxied(4*time.Second, zklock.Options{})
 	a.give(a.take(zklock.Exclusive))
 	old := a.Info().ID
 	cut := a.proxy.CutAfterRequest(jute.OpCreate)
@@ -295,7 +295,7 @@ func TestDowngradeWhenTheSessionEnds(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
 	defer s.end()
-	a := s.proxied(time.Second, zklock.Options{})
+	a := s.proxied(4*time.Second, zklock.Options{})
 	d := startDowngrade(a)
 	a.cutOff()
 	a.away(0)
