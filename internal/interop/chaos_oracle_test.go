@@ -204,14 +204,22 @@ func survivors(t *testing.T, who string) (left []string) {
 		t.Fatal(err)
 	}
 	for _, file := range all {
+		dir := filepath.Dir(file)
 		env, err := os.ReadFile(file)
-		if pid, numErr := strconv.Atoi(filepath.Base(filepath.Dir(file))); err != nil || numErr == nil && !zktest.Runs(pid) {
+		if err != nil {
 			continue // it has ended, or is not ours
 		}
 		text := "\x00" + string(env)
 		if strings.Contains(text, "\x00ZK_LOCK_NODE=") && strings.Contains(text, "\x00"+markName+"="+who+"\x00") {
-			cmdline, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline")) // it may end just now
-			left = append(left, filepath.Base(filepath.Dir(file))+" "+strings.ReplaceAll(string(cmdline), "\x00", " "))
+			pid, err := strconv.Atoi(filepath.Base(dir))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !zktest.Runs(pid) {
+				continue // it has been killed
+			}
+			cmdline, _ := os.ReadFile(filepath.Join(dir, "cmdline")) // it may end just now
+			left = append(left, filepath.Base(dir)+" "+strings.ReplaceAll(string(cmdline), "\x00", " "))
 		}
 	}
 	return left
