@@ -40,7 +40,7 @@ func (p *part) answer(o outcome) {
 		own.Path = p.alone.path
 		o.err = &own
 	case *UnsentError:
-		o.err = &UnsentError{p.alone.path, e.Cause}
+		o.err = &UnsentError{p.alone.path, e.Write, e.Cause}
 	case *AbandonedError:
 		o.err = &AbandonedError{p.alone.path, e.Cause}
 	case *LostError:
@@ -271,7 +271,7 @@ func (t *Transaction) InOrder(ctx context.Context) {
 		}
 		done += together
 		if err != nil {
-			abort(parts[done:], &UnsentError{Cause: err})
+			abort(parts[done:], &UnsentError{Write: true, Cause: err})
 			return
 		}
 		together = 1

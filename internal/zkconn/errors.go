@@ -52,6 +52,7 @@ func (e *Error) Unwrap() error { return e.Code }
 // UnsentError says that a request was not sent, and surely had no effect.
 type UnsentError struct {
 	Path  string
+	Write bool
 	Cause error // of the context that ended, ConnectionLoss, or the refusal of what was to come first
 }
 
@@ -61,6 +62,9 @@ func (e *UnsentError) Error() string {
 	}
 	if errors.As(e.Cause, new(*Error)) || errors.As(e.Cause, new(*FencedError)) || errors.Is(e.Cause, ErrNoWrites) {
 		return "the request for " + e.Path + " was not sent, because the one before it was refused: " + e.Cause.Error()
+	}
+	if !e.Write { // as if it had been sent
+		return e.Cause.Error()
 	}
 	return "interrupted before the request for " + e.Path + " was sent: it had no effect"
 }

@@ -334,7 +334,7 @@ func (c *call) took(r reply) (reply, error) {
 }
 
 // unsent answers a call that surely stays without effect.
-func (c *call) unsent(cause error) { c.end(reply{err: &UnsentError{c.path, cause}}) }
+func (c *call) unsent(cause error) { c.end(reply{err: &UnsentError{c.path, c.write, cause}}) }
 
 func (c *call) end(r reply) {
 	r.events = c.k.l.out.count()

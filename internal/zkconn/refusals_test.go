@@ -1,9 +1,13 @@
 package zkconn
 
 import (
+	"context"
 	"errors"
+	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,6 +99,104 @@ func TestBarred(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Nor is what has not been sent by then told anything else, but for a credential and what
+// stands behind it.
+func TestBarredBeforeItIsSent(t *testing.T) {
+	serve := func(n int, p *peer) {
+		if n > 0 {
+			p.host(func(xid, _ int32) bool { return p.reply(xid, codeOK) })
+			return
+		}
+		p.greeted()
+		xid, _, _ := p.request()
+		time.Sleep(time.Second) // until all are queued
+		p.reply(xid, sessionNoAuth)
+	}
+	bubble(t, serve, func(t *testing.T, s *Session) {
+		p, err := s.Pipe(limited(t), "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		answered := func(w *Pending[Written]) error { _, err := w.Wait(limited(t)); return err }
+		asked := func(path string) *Pending[Written] { return p.Create(path, nil, OpenACL()) }
+		first := asked("/a")
+		synctest.Wait()
+		second := asked("/b") // its write has begun, and does not end
+		synctest.Wait()
+		third := asked("/c")
+		credential := add(p, addAuth(Credential{"digest", []byte("u:p")}))
+		behind := asked("/d")
+		time.Sleep(2 * time.Second)
+		for path, w := range map[string]*Pending[Written]{"/a": first, "/b": second, "/c": third, "/e": asked("/e")} {
+			if err := answered(w); !errors.Is(err, sessionNoAuth) || !strings.HasSuffix(err.Error(), "for "+path) {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+		_, err = credential.Wait(limited(t))
+		for _, err := range []error{err, answered(behind)} {
+			if !errors.As(err, new(*UnsentError)) || !errors.Is(err, ConnectionLoss) {
+				t.Errorf("%v", err)
+			}
+		}
+	})
+}
+
+// What a server said before it hung up is heard, although nothing can be written any more.
+func TestAnswersBeforeTheHangUp(t *testing.T) {
+	serve := func(n int, p *peer) {
+		if n > 0 {
+			p.host(func(xid, _ int32) bool { return p.reply(xid, codeOK) })
+			return
+		}
+		p.greeted()
+		xid, _, _ := p.request()
+		time.Sleep(time.Second)
+		p.reply(xid, codeOK)
+	}
+	n := -1
+	broken := func(context.Context, string, string) (net.Conn, error) {
+		n++
+		return &halfConn{Conn: pipeTo(n, serve)}, nil
+	}
+	bubbleWith(t, Config{Servers: "127.0.0.1:1", dial: broken}, serve, func(t *testing.T, s *Session) {
+		p, err := s.Pipe(limited(t), "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.k.Conn.(*halfConn).left.Store(1)
+		first := p.Create("/a", nil, OpenACL())
+		synctest.Wait()
+		second := p.Create("/b", nil, OpenACL()) // whose write fails
+		synctest.Wait()
+		third := p.Create("/c", nil, OpenACL())
+		if _, err := first.Wait(limited(t)); err != nil {
+			t.Error(err)
+		}
+		if _, err := second.Wait(limited(t)); !errors.As(err, new(*LostError)) {
+			t.Error(err)
+		}
+		if _, err := third.Wait(limited(t)); !errors.As(err, new(*UnsentError)) {
+			t.Error(err)
+		}
+	})
+}
+
+// halfConn is a connection to which nothing can be written any more after some writes.
+type halfConn struct {
+	net.Conn
+	left atomic.Int32 // 0: as many as one likes
+}
+
+func (c *halfConn) Write(p []byte) (int, error) {
+	if c.left.Load() < 0 {
+		return 0, &net.OpError{Op: "write", Err: syscall.EPIPE}
+	}
+	if c.left.Load() > 0 && c.left.Add(-1) == 0 {
+		c.left.Store(-1)
+	}
+	return c.Conn.Write(p)
 }
 
 // A server may want credentials of pings too: it is left at the first that it refuses,

@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/zksh/zksh/internal/jute"
@@ -148,7 +150,7 @@ func (k *frameConn) send(calls ...*call) {
 		if err := k.l.cfg.refuses(c.op); err != nil {
 			c.end(reply{err: err})
 		} else if k.dead != nil {
-			c.unsent(broken(k.dead))
+			c.late(k.dead, k.barred && c.op != jute.OpAuth)
 		} else {
 			k.queue = append(k.queue, c)
 		}
@@ -175,7 +177,8 @@ func (k *frameConn) withdraw(c *call, cause error) {
 }
 
 // drain writes what is queued, as much at once as there is. When that fails the
-// connection is closed, and the reading side ends with it.
+// connection is closed, and the reading side ends with it; but where the server has
+// hung up, what it said before is still to be read, and tells what became of requests.
 func (k *frameConn) drain() {
 	for {
 		k.wmu.Lock()
@@ -186,11 +189,19 @@ func (k *frameConn) drain() {
 		}
 		err := k.write(frames)
 		k.wmu.Unlock()
-		if err != nil {
+		switch {
+		case hungUp(err):
+			return // as if it went on writing, so that nobody else does
+		case err != nil:
 			k.die(err)
 			k.Conn.Close()
 		}
 	}
+}
+
+// hungUp tells a failed write to somebody who has closed the connection.
+func hungUp(err error) bool {
+	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.ErrClosedPipe)
 }
 
 // take makes frames of the queue; from now on its calls count as sent. Without
@@ -271,12 +282,12 @@ func (k *frameConn) die(cause error) {
 	}
 	k.dead = cause
 	lost, unsent, barred := k.pending, k.queue, k.barred
-	hungUp := k.doubt && !barred // over one request, which the next connection has nothing to do with
+	over := k.doubt && !barred // over one request, which the next connection has nothing to do with
 	k.pending, k.queue, k.pings = nil, nil, nil
 	k.end()
 	k.watch()
 	k.mu.Unlock()
-	if hungUp {
+	if over {
 		k.l.hosts.reset()
 	}
 	k.l.lost(k)
@@ -288,6 +299,17 @@ func (k *frameConn) die(cause error) {
 		c.end(reply{err: &LostError{Path: c.path, Write: c.write, Size: c.size, Cause: cause}})
 	}
 	for _, c := range unsent {
+		barred = barred && c.op != jute.OpAuth // nor would what stands behind a credential be refused
+		c.late(cause, barred)
+	}
+}
+
+// late answers a call that was not sent before its connection ended. On a barred one it
+// would have been refused, as those before it were.
+func (c *call) late(cause error, barred bool) {
+	if barred {
+		c.end(reply{code: sessionNoAuth})
+	} else {
 		c.unsent(broken(cause))
 	}
 }
