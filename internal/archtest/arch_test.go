@@ -50,7 +50,7 @@ var arrows = map[string][]string{
 	"internal/unpack":           {},
 	"internal/userfile":         {},
 	"internal/secure":           {"internal/peer"},
-	"internal/zkconn":           {"internal/jute", "internal/secure"},
+	"internal/zkconn":           {"internal/jute", "internal/peer", "internal/secure"},
 	"internal/zktree":           {"internal/dump", "internal/zkconn"},
 	"internal/archtest":         free,
 	"internal/sandbox/difftest": free,

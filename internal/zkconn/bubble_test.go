@@ -2,9 +2,11 @@ package zkconn
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,12 +19,12 @@ const life = 30 * time.Second
 
 // bubble runs a test in virtual time, with a session whose connections end in
 // serve, which is called with their number from 0 on.
-func bubble(t *testing.T, serve func(n int, p *peer), test func(t *testing.T, s *Session)) {
+func bubble(t *testing.T, serve func(n int, p *remote), test func(t *testing.T, s *Session)) {
 	t.Helper()
 	bubbleWith(t, Config{Servers: "127.0.0.1:1"}, serve, test)
 }
 
-func bubbleWith(t *testing.T, cfg Config, serve func(n int, p *peer), test func(t *testing.T, s *Session)) {
+func bubbleWith(t *testing.T, cfg Config, serve func(n int, p *remote), test func(t *testing.T, s *Session)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		cfg.Timeout = life
@@ -48,26 +50,41 @@ func bubbleWith(t *testing.T, cfg Config, serve func(n int, p *peer), test func(
 }
 
 // pipeTo makes a connection that ends in serve.
-func pipeTo(n int, serve func(n int, p *peer)) net.Conn {
+func pipeTo(n int, serve func(n int, p *remote)) net.Conn {
 	client, server := net.Pipe()
 	go func() { // ends with serve, which ends with the connection
-		p := &peer{Conn: server}
+		p := &remote{Conn: server}
 		serve(n, p)
 		if !p.kept {
 			server.Close()
 		}
 	}()
-	return client
+	return &pipeEnd{Conn: client}
 }
 
-// peer is the server's end of a connection. Its methods are false once that is closed.
-type peer struct {
+// pipeEnd tells of a hang-up as a connection does.
+type pipeEnd struct {
+	net.Conn
+	cut atomic.Bool // nothing can be written, what was said before can be read
+}
+
+func (c *pipeEnd) Write(p []byte) (n int, err error) {
+	if !c.cut.Load() {
+		if n, err = c.Conn.Write(p); !errors.Is(err, io.ErrClosedPipe) {
+			return n, err
+		}
+	}
+	return n, &net.OpError{Op: "write", Err: syscall.ECONNRESET}
+}
+
+// remote is the server's end of a connection. Its methods are false once that is closed.
+type remote struct {
 	net.Conn
 	kept bool // it is not closed when serve returns
 }
 
 // body reads a frame.
-func (p *peer) body() ([]byte, bool) {
+func (p *remote) body() ([]byte, bool) {
 	var head [4]byte
 	if _, err := io.ReadFull(p, head[:]); err != nil {
 		return nil, false
@@ -78,7 +95,7 @@ func (p *peer) body() ([]byte, bool) {
 }
 
 // request reads a request's header.
-func (p *peer) request() (xid, op int32, ok bool) {
+func (p *remote) request() (xid, op int32, ok bool) {
 	body, ok := p.body()
 	d := jute.NewDecoder(body)
 	return d.Int(), d.Int(), ok
@@ -88,12 +105,12 @@ func (p *peer) request() (xid, op int32, ok bool) {
 var secret = []byte("open sesame open")
 
 // greet reads the connect request and answers it.
-func (p *peer) greet(id int64, timeout int32) bool {
+func (p *remote) greet(id int64, timeout int32) bool {
 	_, ok := p.body()
 	return ok && p.welcome(id, timeout, false)
 }
 
-func (p *peer) welcome(id int64, timeout int32, readOnly bool) bool {
+func (p *remote) welcome(id int64, timeout int32, readOnly bool) bool {
 	var e jute.Encoder
 	e.Int(0)
 	e.Int(timeout)
@@ -103,12 +120,12 @@ func (p *peer) welcome(id int64, timeout int32, readOnly bool) bool {
 	return p.frame(e.B)
 }
 
-func (p *peer) frame(body []byte) bool {
+func (p *remote) frame(body []byte) bool {
 	_, err := p.Write(frameOf(body...))
 	return err == nil
 }
 
-func (p *peer) reply(xid int32, code Code) bool {
+func (p *remote) reply(xid int32, code Code) bool {
 	var e jute.Encoder
 	e.Int(xid)
 	e.Long(1)
@@ -118,7 +135,7 @@ func (p *peer) reply(xid int32, code Code) bool {
 }
 
 // host answers pings and the library, and gives other requests to answer.
-func (p *peer) host(answer func(xid, op int32) bool) {
+func (p *remote) host(answer func(xid, op int32) bool) {
 	for p.greeted() {
 		for {
 			xid, op, ok := p.request()
@@ -137,7 +154,7 @@ func (p *peer) host(answer func(xid, op int32) bool) {
 	}
 }
 
-func (p *peer) greeted() bool { return p.greet(1, int32(life.Milliseconds())) }
+func (p *remote) greeted() bool { return p.greet(1, int32(life.Milliseconds())) }
 
 // limited ends long after anything should have happened, so that what hangs fails.
 func limited(t *testing.T) context.Context {
@@ -148,8 +165,8 @@ func limited(t *testing.T) context.Context {
 
 // deaf is a server that greets and then reads nothing until it hangs up.
 func deaf(t *testing.T, test func(t *testing.T, s *Session, hangUp func() error)) {
-	var end atomic.Pointer[peer]
-	serve := func(n int, p *peer) {
+	var end atomic.Pointer[remote]
+	serve := func(n int, p *remote) {
 		end.Store(p)
 		if n == 0 && p.greeted() {
 			p.kept = true

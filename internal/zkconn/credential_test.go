@@ -13,7 +13,7 @@ import (
 // The credentials of a Config are the first requests of every connection.
 func TestCredentialsComeFirst(t *testing.T) {
 	ops := make(chan string, 100)
-	serve := func(n int, p *peer) {
+	serve := func(n int, p *remote) {
 		p.host(func(xid, op int32) bool {
 			ops <- fmt.Sprint(n, " ", op)
 			return (n > 0 || op == jute.OpAuth) && p.reply(xid, codeOK)
@@ -46,7 +46,7 @@ func TestCredentialsComeFirst(t *testing.T) {
 func TestRefusedCredential(t *testing.T) {
 	for good := range 2 { // connections that accept it
 		var last atomic.Int64
-		serve := func(n int, p *peer) {
+		serve := func(n int, p *remote) {
 			last.Store(int64(n))
 			p.host(func(xid, op int32) bool {
 				switch {

@@ -15,9 +15,9 @@ import (
 // answers late, or not at all.
 type scene struct {
 	t      *testing.T
-	others func(n int, p *peer) bool // what the nth connection does before it serves; false: it ends
+	others func(n int, p *remote) bool // what the nth connection does before it serves; false: it ends
 	refuse func(n int) bool
-	first  func(p *peer) // sees the first connection; may be nil
+	first  func(p *remote) // sees the first connection; may be nil
 	hangs  bool          // the first reads no further while it does not answer, until deaf is closed
 
 	release func() // of the guard
@@ -64,7 +64,7 @@ func (s *scene) play(t *testing.T, servers string, test func(t *testing.T, c *Se
 	})
 }
 
-func (s *scene) serve(n int, p *peer) {
+func (s *scene) serve(n int, p *remote) {
 	switch {
 	case n > 0:
 		if s.others != nil && !s.others(n, p) {

@@ -18,7 +18,7 @@ const two, three = "127.0.0.1:1,127.0.0.1:2", "127.0.0.1:1,127.0.0.1:2,127.0.0.1
 
 func TestFailoverHiccup(t *testing.T) {
 	var s *scene
-	s = &scene{others: func(_ int, p *peer) bool {
+	s = &scene{others: func(_ int, p *remote) bool {
 		if _, ok := p.body(); ok {
 			s.heard <- struct{}{}
 		}
@@ -42,7 +42,7 @@ func TestFailoverHiccup(t *testing.T) {
 func TestFailoverSilence(t *testing.T) {
 	var s *scene
 	var ops []int32
-	s = &scene{others: func(_ int, p *peer) bool {
+	s = &scene{others: func(_ int, p *remote) bool {
 		body, ok := p.body()
 		want := new(jute.Encoder)
 		want.Int(0)
@@ -112,13 +112,13 @@ func TestFailoverSilence(t *testing.T) {
 func TestFailoverInVain(t *testing.T) {
 	for name, s := range map[string]*scene{
 		"refused": {refuse: func(int) bool { return true }},
-		"silent":  {others: func(_ int, p *peer) bool { p.body(); p.body(); return false }},
-		"closing": {others: func(int, *peer) bool { return false }},
-		"expired": {others: func(_ int, p *peer) bool { return p.greet(0, 0) && false }},
-		"another": {others: func(_ int, p *peer) bool { return p.greet(2, 30000) && false }},
-		"no time": {others: func(_ int, p *peer) bool { return p.greet(1, 0) && false }},
-		"foreign": {others: func(_ int, p *peer) bool { p.body(); p.Write([]byte("HTTP/1.1 400 Bad Request\r\n")); return false }},
-		"short":   {others: func(_ int, p *peer) bool { p.body(); p.frame([]byte("short")); return false }},
+		"silent":  {others: func(_ int, p *remote) bool { p.body(); p.body(); return false }},
+		"closing": {others: func(int, *remote) bool { return false }},
+		"expired": {others: func(_ int, p *remote) bool { return p.greet(0, 0) && false }},
+		"another": {others: func(_ int, p *remote) bool { return p.greet(2, 30000) && false }},
+		"no time": {others: func(_ int, p *remote) bool { return p.greet(1, 0) && false }},
+		"foreign": {others: func(_ int, p *remote) bool { p.body(); p.Write([]byte("HTTP/1.1 400 Bad Request\r\n")); return false }},
+		"short":   {others: func(_ int, p *remote) bool { p.body(); p.frame([]byte("short")); return false }},
 	} {
 		for _, piped := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
@@ -161,7 +161,7 @@ func TestFailoverInVain(t *testing.T) {
 // A read-only server cannot keep a session alive.
 func TestFailoverReadOnly(t *testing.T) {
 	var s *scene
-	s = &scene{others: func(_ int, p *peer) bool {
+	s = &scene{others: func(_ int, p *remote) bool {
 		body, ok := p.body()
 		if ok && body[len(body)-1] == 1 {
 			s.heard <- struct{}{}
@@ -181,7 +181,7 @@ func TestFailoverReadOnly(t *testing.T) {
 // while the session moves.
 func TestFailoverWhileWriting(t *testing.T) {
 	s := &scene{hangs: true}
-	s.others = func(_ int, p *peer) bool {
+	s.others = func(_ int, p *remote) bool {
 		if _, ok := p.body(); !ok {
 			return false
 		}
@@ -219,7 +219,7 @@ func TestFailoverWhileWriting(t *testing.T) {
 
 // The next server is silent, too.
 func TestFailoverToTheThird(t *testing.T) {
-	s := &scene{others: func(n int, p *peer) bool {
+	s := &scene{others: func(n int, p *remote) bool {
 		if n == 1 {
 			p.body()
 			p.body()
@@ -245,9 +245,9 @@ func TestFailoverToTheThird(t *testing.T) {
 // that a session has left before it answers on the next one: the library, which
 // dials at once, does not compete with the move.
 func TestFailoverToTheSameServer(t *testing.T) {
-	var first *peer
+	var first *remote
 	s := &scene{}
-	s.others = func(_ int, p *peer) bool {
+	s.others = func(_ int, p *remote) bool {
 		if _, ok := p.body(); !ok {
 			return false
 		}
@@ -255,7 +255,7 @@ func TestFailoverToTheSameServer(t *testing.T) {
 		time.Sleep(life / 100)
 		return p.welcome(1, int32(life.Milliseconds()), false)
 	}
-	s.first = func(p *peer) { first = p }
+	s.first = func(p *remote) { first = p }
 	s.play(t, "127.0.0.1:1", func(t *testing.T, c *Session, p *Pinned) {
 		time.Sleep(life / 10) // or the library would wait before it dials
 		s.late(never)
@@ -277,7 +277,7 @@ func TestFailoverToTheSameServer(t *testing.T) {
 
 // Whoever is slow every time is left once or twice, not each time.
 func TestFailoverLearns(t *testing.T) {
-	slow := func(_ int, p *peer) bool {
+	slow := func(_ int, p *remote) bool {
 		p.host(func(xid, _ int32) bool { time.Sleep(700 * time.Millisecond); return p.reply(xid, codeOK) })
 		return false
 	}
@@ -341,7 +341,7 @@ func TestFailoverOnlyWhileGuarded(t *testing.T) {
 // A session that is closed while it moves leaves nothing behind.
 func TestFailoverClosed(t *testing.T) {
 	var s *scene
-	s = &scene{others: func(_ int, p *peer) bool { p.body(); s.heard <- struct{}{}; p.body(); return false }}
+	s = &scene{others: func(_ int, p *remote) bool { p.body(); s.heard <- struct{}{}; p.body(); return false }}
 	s.play(t, two, func(t *testing.T, c *Session, p *Pinned) {
 		s.late(never)
 		go p.Sync(limited(t), "/")

@@ -16,7 +16,7 @@ import (
 
 func TestSessionWithoutTime(t *testing.T) {
 	for _, timeout := range []int32{0, -1, -5, math.MinInt32} {
-		bubble(t, func(_ int, p *peer) { p.greet(7, timeout) }, func(t *testing.T, s *Session) {
+		bubble(t, func(_ int, p *remote) { p.greet(7, timeout) }, func(t *testing.T, s *Session) {
 			err := s.Ready(limited(t))
 			if !errors.As(err, new(*NoServerError)) || !strings.Contains(err.Error(), "does not speak ZooKeeper") {
 				t.Errorf("%d ms: %v", timeout, err)
@@ -27,7 +27,7 @@ func TestSessionWithoutTime(t *testing.T) {
 
 // A server that answers pings alone is given up after the time a session lasts.
 func TestUnansweredRequest(t *testing.T) {
-	bubble(t, func(_ int, p *peer) { p.host(func(int32, int32) bool { return true }) }, func(t *testing.T, s *Session) {
+	bubble(t, func(_ int, p *remote) { p.host(func(int32, int32) bool { return true }) }, func(t *testing.T, s *Session) {
 		begin := time.Now()
 		_, _, err := s.Get(limited(t), "/x", false)
 		if !errors.As(err, new(*LostError)) || !strings.Contains(err.Error(), "/x (no answer to a request within 30s, although pings are answered)") {
@@ -42,7 +42,7 @@ func TestUnansweredRequest(t *testing.T) {
 // Whoever answers one request after the other is not given up, however long all
 // of them take; nor is one that has been asked nothing for long.
 func TestSlowProgress(t *testing.T) {
-	serve := func(_ int, p *peer) {
+	serve := func(_ int, p *remote) {
 		late := make(chan int32, 10)
 		defer close(late)
 		go func() { // ends with the channel
@@ -73,7 +73,7 @@ func TestSlowProgress(t *testing.T) {
 
 func TestReplyNobodyAskedFor(t *testing.T) {
 	for _, xid := range []int32{0, 5, -3, -4, xidBase - 1, xidBase + 99} {
-		bubble(t, func(_ int, p *peer) { p.host(func(int32, int32) bool { return p.reply(xid, codeOK) }) }, func(t *testing.T, s *Session) {
+		bubble(t, func(_ int, p *remote) { p.host(func(int32, int32) bool { return p.reply(xid, codeOK) }) }, func(t *testing.T, s *Session) {
 			_, err := s.Set(limited(t), "/x", nil, -1)
 			if !errors.As(err, new(*LostError)) || !strings.Contains(err.Error(), fmt.Sprintf("never sent, xid %d", xid)) {
 				t.Errorf("%d: %v", xid, err)
@@ -86,7 +86,7 @@ func TestReplyNobodyAskedFor(t *testing.T) {
 }
 
 func TestReplyOverTheLimit(t *testing.T) {
-	serve := func(_ int, p *peer) {
+	serve := func(_ int, p *remote) {
 		p.host(func(int32, int32) bool {
 			_, err := p.Write([]byte{0x12, 0xc0, 0, 0}) // 300 MiB
 			return err == nil
@@ -104,7 +104,7 @@ func TestReplyOverTheLimit(t *testing.T) {
 // session that never was is said to have expired.
 func TestNeverASession(t *testing.T) {
 	var tries atomic.Int64
-	bubble(t, func(_ int, p *peer) { tries.Add(1); p.greet(0, 0) }, func(t *testing.T, s *Session) {
+	bubble(t, func(_ int, p *remote) { tries.Add(1); p.greet(0, 0) }, func(t *testing.T, s *Session) {
 		err := s.Ready(limited(t))
 		if !errors.As(err, new(*NoServerError)) || !strings.Contains(err.Error(), "gave no session") {
 			t.Errorf("got %v", err)
@@ -122,7 +122,7 @@ func TestNeverASession(t *testing.T) {
 // Nor is one stormed that gives sessions and forgets them at once.
 func TestSessionsForgottenAtOnce(t *testing.T) {
 	expired := 0
-	serve := func(n int, p *peer) { p.greet(int64(1-n%2), int32(life.Milliseconds())) }
+	serve := func(n int, p *remote) { p.greet(int64(1-n%2), int32(life.Milliseconds())) }
 	bubble(t, serve, func(t *testing.T, s *Session) {
 		time.Sleep(5 * time.Minute)
 		for _, e := range s.Events() {
@@ -139,7 +139,7 @@ func TestSessionsForgottenAtOnce(t *testing.T) {
 // After an expiry of a session that worked nothing is waited for, however many
 // there have been.
 func TestExpiryCostsNoTime(t *testing.T) {
-	serve := func(n int, p *peer) {
+	serve := func(n int, p *remote) {
 		if n%2 == 1 {
 			p.greet(0, 0)
 			return
@@ -167,7 +167,7 @@ func TestExpiryCostsNoTime(t *testing.T) {
 }
 
 func TestReadOnlyHint(t *testing.T) {
-	refuse := func(_ int, p *peer) {
+	refuse := func(_ int, p *remote) {
 		if _, _, ok := p.request(); ok {
 			var e jute.Encoder
 			e.Int(0)
@@ -261,7 +261,7 @@ func TestBrokenWhileQueued(t *testing.T) {
 }
 
 func TestMissingChroot(t *testing.T) {
-	serve := func(_ int, p *peer) { p.host(func(xid, _ int32) bool { return p.reply(xid, NoNode) }) }
+	serve := func(_ int, p *remote) { p.host(func(xid, _ int32) bool { return p.reply(xid, NoNode) }) }
 	bubbleWith(t, Config{Servers: "127.0.0.1:1/app"}, serve, func(t *testing.T, s *Session) {
 		ctx := limited(t)
 		stay, err := s.Stay().Pin(ctx)

@@ -34,7 +34,7 @@ func TestAnswersReachBack(t *testing.T) {
 
 // What is known of a connection's answers ends with it.
 func TestHeard(t *testing.T) {
-	serve := func(_ int, p *peer) { p.host(func(xid, _ int32) bool { return p.reply(xid, codeOK) }) }
+	serve := func(_ int, p *remote) { p.host(func(xid, _ int32) bool { return p.reply(xid, codeOK) }) }
 	bubble(t, serve, func(t *testing.T, s *Session) {
 		pin, err := s.Stay().Pin(limited(t))
 		if err != nil {

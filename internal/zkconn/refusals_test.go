@@ -1,13 +1,9 @@
 package zkconn
 
 import (
-	"context"
 	"errors"
-	"net"
 	"slices"
 	"strings"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,7 +15,7 @@ import (
 // back goes on with it.
 func TestDoubtThatAPingClears(t *testing.T) {
 	var ops []int32
-	serve := func(_ int, p *peer) {
+	serve := func(_ int, p *remote) {
 		p.greeted()
 		for {
 			xid, op, ok := p.request()
@@ -53,7 +49,7 @@ func TestDoubtThatAPingClears(t *testing.T) {
 // is sent into the old one.
 func TestDoubtThatAHangUpEnds(t *testing.T) {
 	sets := 0
-	serve := func(n int, p *peer) {
+	serve := func(n int, p *remote) {
 		p.host(func(xid, op int32) bool {
 			switch {
 			case op == jute.OpWhoAmI:
@@ -82,7 +78,7 @@ func TestDoubtThatAHangUpEnds(t *testing.T) {
 // What waits behind a refusal for want of credentials is refused with it: a server reads
 // nothing more on such a connection.
 func TestBarred(t *testing.T) {
-	serve := func(_ int, p *peer) {
+	serve := func(_ int, p *remote) {
 		p.greeted()
 		xid, _, _ := p.request()
 		p.request()
@@ -101,20 +97,25 @@ func TestBarred(t *testing.T) {
 	})
 }
 
-// Nor is what has not been sent by then told anything else, but for a credential and what
-// stands behind it.
-func TestBarredBeforeItIsSent(t *testing.T) {
-	serve := func(n int, p *peer) {
+// answersOne is a server that answers one request, after a second, and hangs up. Its
+// other connections stay.
+func answersOne(code Code) func(n int, p *remote) {
+	return func(n int, p *remote) {
 		if n > 0 {
 			p.host(func(xid, _ int32) bool { return p.reply(xid, codeOK) })
 			return
 		}
 		p.greeted()
 		xid, _, _ := p.request()
-		time.Sleep(time.Second) // until all are queued
-		p.reply(xid, sessionNoAuth)
+		time.Sleep(time.Second)
+		p.reply(xid, code)
 	}
-	bubble(t, serve, func(t *testing.T, s *Session) {
+}
+
+// Nor is what has not been sent by then told anything else, but for a credential and what
+// stands behind it.
+func TestBarredBeforeItIsSent(t *testing.T) {
+	bubble(t, answersOne(sessionNoAuth), func(t *testing.T, s *Session) {
 		p, err := s.Pipe(limited(t), "/")
 		if err != nil {
 			t.Fatal(err)
@@ -145,29 +146,14 @@ func TestBarredBeforeItIsSent(t *testing.T) {
 
 // What a server said before it hung up is heard, although nothing can be written any more.
 func TestAnswersBeforeTheHangUp(t *testing.T) {
-	serve := func(n int, p *peer) {
-		if n > 0 {
-			p.host(func(xid, _ int32) bool { return p.reply(xid, codeOK) })
-			return
-		}
-		p.greeted()
-		xid, _, _ := p.request()
-		time.Sleep(time.Second)
-		p.reply(xid, codeOK)
-	}
-	n := -1
-	broken := func(context.Context, string, string) (net.Conn, error) {
-		n++
-		return &halfConn{Conn: pipeTo(n, serve)}, nil
-	}
-	bubbleWith(t, Config{Servers: "127.0.0.1:1", dial: broken}, serve, func(t *testing.T, s *Session) {
+	bubble(t, answersOne(codeOK), func(t *testing.T, s *Session) {
 		p, err := s.Pipe(limited(t), "/")
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.k.Conn.(*halfConn).left.Store(1)
 		first := p.Create("/a", nil, OpenACL())
 		synctest.Wait()
+		p.k.Conn.(*pipeEnd).cut.Store(true)
 		second := p.Create("/b", nil, OpenACL()) // whose write fails
 		synctest.Wait()
 		third := p.Create("/c", nil, OpenACL())
@@ -183,26 +169,10 @@ func TestAnswersBeforeTheHangUp(t *testing.T) {
 	})
 }
 
-// halfConn is a connection to which nothing can be written any more after some writes.
-type halfConn struct {
-	net.Conn
-	left atomic.Int32 // 0: as many as one likes
-}
-
-func (c *halfConn) Write(p []byte) (int, error) {
-	if c.left.Load() < 0 {
-		return 0, &net.OpError{Op: "write", Err: syscall.EPIPE}
-	}
-	if c.left.Load() > 0 && c.left.Add(-1) == 0 {
-		c.left.Store(-1)
-	}
-	return c.Conn.Write(p)
-}
-
 // A server may want credentials of pings too: it is left at the first that it refuses,
 // whether it hangs up or not.
 func TestRefusedPing(t *testing.T) {
-	serve := func(n int, p *peer) {
+	serve := func(n int, p *remote) {
 		if n > 0 {
 			p.host(func(xid, _ int32) bool { return p.reply(xid, codeOK) })
 			return
@@ -232,7 +202,7 @@ func TestRefusedPing(t *testing.T) {
 func TestPersistentWatchesGivenUp(t *testing.T) {
 	asked := 0
 	drop := make(chan struct{})
-	serve := func(n int, p *peer) {
+	serve := func(n int, p *remote) {
 		if n == 0 {
 			go func() { // ends with the test
 				<-drop

@@ -13,7 +13,7 @@ import (
 )
 
 // token answers a SASL request.
-func (p *peer) token(xid int32, code Code, text []byte) bool {
+func (p *remote) token(xid int32, code Code, text []byte) bool {
 	var e jute.Encoder
 	e.Int(xid)
 	e.Long(1)
@@ -27,22 +27,22 @@ func (p *peer) token(xid int32, code Code, text []byte) bool {
 // the next connection may go better.
 func TestSASLAnswers(t *testing.T) {
 	for _, c := range []struct {
-		answer func(p *peer, xid int32) bool
+		answer func(p *remote, xid int32) bool
 		final  bool
 		want   string
 	}{
-		{func(p *peer, xid int32) bool { return p.token(xid, AuthFailed, nil) }, true, "Kerberos (GSSAPI), that is not supported here"},
-		{func(p *peer, xid int32) bool { return p.token(xid, codeOK, nil) }, true, "or is in FIPS mode, in which it refuses the mechanism itself"},
-		{func(p *peer, xid int32) bool { return p.token(xid, codeOK, []byte{}) }, true, "or is in FIPS mode"},
-		{func(p *peer, xid int32) bool { return p.token(xid, codeOK, []byte("x")) }, true, "not of DIGEST-MD5"},
-		{func(p *peer, xid int32) bool { return p.token(xid+1, codeOK, nil) }, false, "a reply to a request that was never sent"},
-		{func(p *peer, _ int32) bool { return p.frame([]byte{1, 2}) }, false, "an answer to SASL that is cut short"},
-		{func(p *peer, _ int32) bool { _, err := p.Write([]byte{0x7f, 0, 0, 0}); return err == nil }, false, "does not speak ZooKeeper"},
-		{func(*peer, int32) bool { return true }, false, "did not answer in time"},
-		{func(*peer, int32) bool { return false }, false, "closed the connection"},
+		{func(p *remote, xid int32) bool { return p.token(xid, AuthFailed, nil) }, true, "Kerberos (GSSAPI), that is not supported here"},
+		{func(p *remote, xid int32) bool { return p.token(xid, codeOK, nil) }, true, "or is in FIPS mode, in which it refuses the mechanism itself"},
+		{func(p *remote, xid int32) bool { return p.token(xid, codeOK, []byte{}) }, true, "or is in FIPS mode"},
+		{func(p *remote, xid int32) bool { return p.token(xid, codeOK, []byte("x")) }, true, "not of DIGEST-MD5"},
+		{func(p *remote, xid int32) bool { return p.token(xid+1, codeOK, nil) }, false, "a reply to a request that was never sent"},
+		{func(p *remote, _ int32) bool { return p.frame([]byte{1, 2}) }, false, "an answer to SASL that is cut short"},
+		{func(p *remote, _ int32) bool { _, err := p.Write([]byte{0x7f, 0, 0, 0}); return err == nil }, false, "does not speak ZooKeeper"},
+		{func(*remote, int32) bool { return true }, false, "did not answer in time"},
+		{func(*remote, int32) bool { return false }, false, "closed the connection"},
 	} {
 		var others atomic.Int64
-		serve := func(_ int, p *peer) {
+		serve := func(_ int, p *remote) {
 			p.host(func(xid, op int32) bool {
 				if op != jute.OpSASL {
 					others.Add(1)
@@ -73,7 +73,7 @@ func TestSASLAnswers(t *testing.T) {
 // SASL's credential is left behind as the others are.
 func TestSASLStaysBehind(t *testing.T) {
 	var seen atomic.Int64
-	serve := func(_ int, p *peer) {
+	serve := func(_ int, p *remote) {
 		p.host(func(xid, op int32) bool {
 			if op == jute.OpSASL {
 				seen.Add(1)

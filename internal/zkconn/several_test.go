@@ -11,7 +11,7 @@ import (
 // several requests are none when the connection breaks.
 func TestSeveral(t *testing.T) {
 	codes := []Code{NoNode, NoAuth, BadVersion}
-	serve := func(n int, p *peer) {
+	serve := func(n int, p *remote) {
 		var xids []int32
 		p.host(func(xid, _ int32) bool {
 			xids = append(xids, xid)

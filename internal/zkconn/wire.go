@@ -4,15 +4,14 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
-	"errors"
 	"io"
 	"net"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/peer"
 	"github.com/zksh/zksh/internal/secure"
 )
 
@@ -190,18 +189,13 @@ func (k *frameConn) drain() {
 		err := k.write(frames)
 		k.wmu.Unlock()
 		switch {
-		case hungUp(err):
+		case peer.Cut(err):
 			return // as if it went on writing, so that nobody else does
 		case err != nil:
 			k.die(err)
 			k.Conn.Close()
 		}
 	}
-}
-
-// hungUp tells a failed write to somebody who has closed the connection.
-func hungUp(err error) bool {
-	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.ErrClosedPipe)
 }
 
 // take makes frames of the queue; from now on its calls count as sent. Without
@@ -282,12 +276,12 @@ func (k *frameConn) die(cause error) {
 	}
 	k.dead = cause
 	lost, unsent, barred := k.pending, k.queue, k.barred
-	over := k.doubt && !barred // over one request, which the next connection has nothing to do with
+	hungUp := k.doubt && !barred // over one request, which the next connection has nothing to do with
 	k.pending, k.queue, k.pings = nil, nil, nil
 	k.end()
 	k.watch()
 	k.mu.Unlock()
-	if over {
+	if hungUp {
 		k.l.hosts.reset()
 	}
 	k.l.lost(k)
