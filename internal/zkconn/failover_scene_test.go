@@ -18,7 +18,7 @@ type scene struct {
 	others func(n int, p *remote) bool // what the nth connection does before it serves; false: it ends
 	refuse func(n int) bool
 	first  func(p *remote) // sees the first connection; may be nil
-	hangs  bool          // the first reads no further while it does not answer, until deaf is closed
+	hangs  bool            // the first reads no further while it does not answer, until deaf is closed
 
 	release func() // of the guard
 
