@@ -145,22 +145,26 @@ func askHost(ctx context.Context, e Ensemble, addr, admin string) answer {
 // parseCons reads lines like
 //
 //	/127.0.0.1:51234[1](queued=0,recved=9,sent=9,sid=0x1000…,lop=PING,est=1795188561000,…)
+//
+// of which other servers write neither "/" nor "[1]" nor "queued=0,".
 func parseCons(text string) answer {
 	var a answer
 	for l := range strings.Lines(text) {
-		addr, fields, ok := strings.Cut(strings.TrimSpace(l), "](")
+		addr, fields, ok := strings.Cut(strings.TrimSpace(l), "(")
 		sid, err := strconv.ParseUint(field(fields, "sid=0x"), 16, 64)
 		if !ok || err != nil { // a connection without a session yet, such as ours that asks
 			continue
 		}
-		addr, _, _ = strings.Cut(addr, "[")
+		if strings.HasSuffix(addr, "]") {
+			addr = addr[:max(strings.LastIndexByte(addr, '['), 0)]
+		}
 		c := connection{session: int64(sid), addr: strings.TrimPrefix(addr, "/")}
 		if ms, err := strconv.ParseInt(field(fields, "est="), 10, 64); err == nil {
 			c.since = time.UnixMilli(ms)
 		}
 		a.conns = append(a.conns, c)
 	}
-	if len(a.conns) == 0 && !strings.Contains(text, "(queued=") {
+	if len(a.conns) == 0 && !strings.Contains(text, "(queued=") && !strings.Contains(text, "(recved=") {
 		a.err = errors.New("cons not understood")
 	}
 	return a

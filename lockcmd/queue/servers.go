@@ -29,7 +29,8 @@ type Servers struct {
 // Server is one member.
 type Server struct {
 	Addr        string `json:"server"`
-	Role        string `json:"role"` // leader, follower, observer, standalone, read-only; empty without an answer
+	Role        string `json:"role"`              // leader, follower, observer, standalone, read-only; empty without an answer
+	Product     string `json:"product,omitempty"` // if it is not ZooKeeper
 	Version     string `json:"version,omitempty"`
 	Zxid        string `json:"zxid,omitempty"`
 	Lag         string `json:"lag,omitempty"`     // transactions behind the furthest one, or "an epoch"
@@ -122,11 +123,11 @@ func lookServer(ctx context.Context, e Ensemble, addr string) (s *Server, why st
 		s.Problem = cmp.Or(render.Cut(first, 3*whoColumns), "its answer is empty: TLS, or no ZooKeeper")
 		return s, ""
 	}
-	s.Version, _, _ = strings.Cut(facts["Zookeeper version"], ",")
-	s.Version, _, _ = strings.Cut(s.Version, "-")
+	s.Product, s.Version = productOf(text)
 	s.Zxid, s.Latency, s.Connections = facts["Zxid"], facts["Latency min/avg/max"], facts["Connections"]
-	if n, err := strconv.ParseUint(strings.TrimPrefix(s.Zxid, "0x"), 16, 64); err == nil {
+	if n, err := strconv.ParseUint(s.Zxid, 0, 64); err == nil { // other servers have decimals
 		s.zxid = int64(n)
+		s.Zxid = render.Hex(s.zxid)
 	}
 	counters, err := counters(ctx, e, addr)
 	if err != nil {
@@ -134,6 +135,23 @@ func lookServer(ctx context.Context, e Ensemble, addr string) (s *Server, why st
 	}
 	s.Watches = counters["zk_watch_count"]
 	return s, ""
+}
+
+// productOf reads the first line of srvr: what the server is, unless that is ZooKeeper, and its
+// version.
+func productOf(text string) (product, version string) {
+	first, _, _ := strings.Cut(text, "\n")
+	product, version, found := strings.Cut(strings.TrimSpace(first), " version: ")
+	if !found {
+		return "", ""
+	}
+	version = strings.TrimPrefix(version, product+" ")
+	version, _, _ = strings.Cut(version, ",")
+	version, _, _ = strings.Cut(version, "-")
+	if strings.EqualFold(product, "zookeeper") {
+		product = ""
+	}
+	return product, version
 }
 
 // counters are what mntr tells of a server, by name.
@@ -241,7 +259,7 @@ func parseMembers(config, port string) (members []member) {
 func (s *Servers) Table() render.Grid {
 	g := render.Grid{Header: []string{"SERVER", "ROLE", "VERSION", "ZXID", "LAG", "LATENCY", "CONNECTIONS", "WATCHES"}}
 	for _, v := range s.Servers {
-		row := []string{v.Addr, cmp.Or(v.Role, v.Problem), v.Version, v.Zxid, v.Lag, v.Latency, v.Connections, v.Watches}
+		row := []string{v.Addr, cmp.Or(v.Role, v.Problem), strings.TrimSpace(v.Product + " " + v.Version), v.Zxid, v.Lag, v.Latency, v.Connections, v.Watches}
 		for i, cell := range row {
 			row[i] = cmp.Or(render.Safe(cell), "-")
 		}
