@@ -67,6 +67,21 @@ func Check(path string) error {
 	return check(path, info)
 }
 
+// CheckDir returns an error if path is no directory of this user: a symbolic link, too, could
+// lead to somebody else's.
+func CheckDir(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case err != nil:
+		return err
+	case info.Mode().Type() == os.ModeSymlink:
+		return fmt.Errorf("%s is a symbolic link", path)
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a directory", path)
+	}
+	return checkOwner(path, info)
+}
+
 func check(path string, info os.FileInfo) error {
 	switch {
 	case info.Mode().Type() == os.ModeSymlink:
@@ -76,6 +91,10 @@ func check(path string, info os.FileInfo) error {
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%s is not a regular file", path)
 	}
+	return checkOwner(path, info)
+}
+
+func checkOwner(path string, info os.FileInfo) error {
 	if uid, other := owner(info); other {
 		return fmt.Errorf("%s belongs to another user (uid %d)", path, uid)
 	}

@@ -1,0 +1,75 @@
+package userfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// openPatience is how long opening a FIFO waits for a writer, and readPatience how long
+// reading a small file that is a pipe or a device may take.
+const (
+	openPatience = 3 * time.Second
+	readPatience = 30 * time.Second
+)
+
+// OpenToRead opens a file for reading. Opening a FIFO blocks until somebody opens it for
+// writing: after three seconds that is an error. Process substitution has its writer.
+func OpenToRead(name string) (*os.File, error) { return openToRead(name, openPatience) }
+
+func openToRead(name string, patience time.Duration) (*os.File, error) {
+	if info, err := os.Stat(name); err != nil || info.Mode().Type() != os.ModeNamedPipe {
+		return os.Open(name)
+	}
+	type opened struct {
+		f   *os.File
+		err error
+	}
+	got := make(chan opened, 1)
+	go func() { // ends when a writer comes, or with the process
+		f, err := os.Open(name)
+		got <- opened{f, err}
+	}()
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case o := <-got:
+		return o.f, o.err
+	case <-late.C:
+		go func() { // ends after the one above
+			if o := <-got; o.err == nil {
+				_ = o.f.Close()
+			}
+		}()
+		return nil, fmt.Errorf("%s is a FIFO that nobody has opened for writing in %v; start its writer first, or name a regular file", name, patience)
+	}
+}
+
+// ReadSmall reads an open file of at most so many bytes. What comes from a pipe or a device
+// must have come within half a minute.
+func ReadSmall(f *os.File, most int64) ([]byte, error) { return readSmall(f, most, readPatience) }
+
+func readSmall(f *os.File, most int64, patience time.Duration) ([]byte, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		return nil, fmt.Errorf("%s is a directory", f.Name())
+	}
+	if !info.Mode().IsRegular() {
+		if err := f.SetReadDeadline(time.Now().Add(patience)); err != nil && !errors.Is(err, os.ErrNoDeadline) {
+			return nil, err
+		}
+	}
+	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, fmt.Errorf("%s is no regular file, and its end did not come in %v", f.Name(), patience)
+	case int64(len(b)) > most:
+		return nil, fmt.Errorf("%s is too large; no such file has more than %d bytes", f.Name(), most)
+	}
+	return b, err
+}

@@ -1,0 +1,61 @@
+//go:build unix
+
+package userfile
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A FIFO without a writer, and one whose writer writes nothing, are errors that name it.
+func TestFIFOs(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const soon = 50 * time.Millisecond
+	if f, err := openToRead(name, soon); err == nil || !strings.Contains(err.Error(), name+" is a FIFO that nobody has opened for writing") {
+		t.Fatalf("%v, %v", f, err)
+	}
+	w, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	f, err := OpenToRead(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := w.WriteString("ab"); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := readSmall(f, 10, soon); err == nil || !strings.Contains(err.Error(), name+" is no regular file, and its end did not come") {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+// A FIFO that is written and closed is read like a file, as is process substitution.
+func TestWrittenFIFO(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wrote := make(chan error, 1)
+	go func() { wrote <- os.WriteFile(name, []byte("text"), 0) }() // ends once the file is read
+	f, err := OpenToRead(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if b, err := ReadSmall(f, 4); err != nil || string(b) != "text" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if err := <-wrote; err != nil {
+		t.Error(err)
+	}
+}
