@@ -24,7 +24,7 @@ import (
 const inTerminal = "ZKSH_TEST_TERMINAL"
 
 func TestMain(m *testing.M) {
-	do := map[string]func() error{"shell": runJob, "job": changeJobs}[os.Getenv(inTerminal)]
+	do := map[string]func() error{"shell": runJob, "job": changeJobs, "session": printSession}[os.Getenv(inTerminal)]
 	if do == nil {
 		os.Exit(m.Run())
 	}
