@@ -90,7 +90,7 @@ func openPrompt(open string) Prompt { return Prompt{Text: open + "> "} }
 // sequences, unless the terminal cannot do with them.
 func New(in, out *os.File, getenv func(string) string, help Assistant, interrupts <-chan os.Signal) Editor {
 	if term := getenv("TERM"); term != "" && term != "dumb" {
-		if e, err := newPrompt(in, out, help, getenv("NO_COLOR") == ""); err == nil {
+		if e, err := newPrompt(in, out, help, getenv("NO_COLOR") == "", interrupts); err == nil {
 			return e
 		}
 	}

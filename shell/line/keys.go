@@ -62,7 +62,16 @@ func (k *keyBuffer) next(flush bool) string {
 // pastedLine is the next line of a paste, if all of it has come, and what is behind
 // it. k itself stays as it is.
 func (k keyBuffer) pastedLine() (line string, rest keyBuffer, ok bool) {
-	for k.pasting {
+	if !k.pasting {
+		return "", k, false
+	}
+	return k.line()
+}
+
+// line is the text up to the next Enter, if all of it has come and no key in it edits, and
+// what is behind it. k itself stays as it is.
+func (k keyBuffer) line() (line string, rest keyBuffer, ok bool) {
+	for {
 		switch key := k.next(false); {
 		case key == "\r":
 			return line, k, true
@@ -74,7 +83,6 @@ func (k keyBuffer) pastedLine() (line string, rest keyBuffer, ok bool) {
 			line += key
 		}
 	}
-	return "", k, false
 }
 
 // interrupted takes all keys up to a Ctrl-C, if there is one.

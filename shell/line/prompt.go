@@ -31,20 +31,22 @@ type promptEditor struct {
 	out  *promptWriter
 	help Assistant
 
-	windows chan os.Signal // the window has another size
-	ended   sync.WaitGroup // of the goroutine that waits for those
+	windows    chan os.Signal // the window has another size
+	interrupts <-chan os.Signal
+	ended      sync.WaitGroup // of the goroutine that waits for those
 
 	mu     sync.Mutex // guards all that follows; suggest and the edits, which run in Input, take it
 	closed bool
 
 	// What was typed, and what becomes of it.
-	keys    keyBuffer
-	later   keyBuffer // what was typed before a question, for after it
-	tooLong bool      // the terminal has cut the line being typed
-	held    string    // a key that waits until go-prompt has done what must come before it
-	tabbed  bool      // the last key was Tab, and waits for a server's answer
-	queued  string    // an order for go-prompt that comes before any key
-	busy    bool      // go-prompt has an order that it has not carried out
+	keys      keyBuffer
+	later     keyBuffer // what was typed before a question, for after it
+	tookAhead bool      // what was typed before the terminal was raw has been taken
+	tooLong   bool      // the terminal has cut the line being typed
+	held      string    // a key that waits until go-prompt has done what must come before it
+	tabbed    bool      // the last key was Tab, and waits for a server's answer
+	queued    string    // an order for go-prompt that comes before any key
+	busy      bool      // go-prompt has an order that it has not carried out
 
 	// What is to be shown.
 	dirty    bool            // something has changed that is not a key's doing
@@ -93,7 +95,7 @@ type exit struct {
 }
 
 // newPrompt fails where go-prompt would panic: without a terminal to control.
-func newPrompt(in, out *os.File, help Assistant, color bool) (Editor, error) {
+func newPrompt(in, out *os.File, help Assistant, color bool, interrupts <-chan os.Signal) (Editor, error) {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
@@ -105,7 +107,7 @@ func newPrompt(in, out *os.File, help Assistant, color bool) (Editor, error) {
 		// As for wcwidth: quotes and dots take one cell in a Chinese locale, too.
 		runewidth.DefaultCondition.EastAsianWidth = false
 	}
-	e := &promptEditor{help: help, windows: make(chan os.Signal, 1)}
+	e := &promptEditor{help: help, interrupts: interrupts, windows: make(chan os.Signal, 1)}
 	if e.tty, err = openTerminal(in, out); err != nil {
 		return nil, err
 	}
@@ -162,6 +164,10 @@ func (e *promptEditor) AskUnseen(ctx context.Context, question string) (string, 
 // Input, and begins it again with the line as it was.
 func (e *promptEditor) read(ctx context.Context, r *reading) (string, error) {
 	e.begin(r)
+	if text, ok, err := e.readAhead(ctx, r); ok {
+		return text, errors.Join(err, e.end())
+	}
+	defer e.forgetInterrupts()
 	stop := context.AfterFunc(ctx, func() { e.leave(r, &exit{err: context.Cause(ctx)}) })
 	defer stop()
 	x := &exit{resize: true}
@@ -175,6 +181,14 @@ func (e *promptEditor) read(ctx context.Context, r *reading) (string, error) {
 	return x.line, errors.Join(x.err, e.end())
 }
 
+// forgetInterrupts forgets signals that came while the terminal was raw: no key sent them.
+func (e *promptEditor) forgetInterrupts() {
+	select {
+	case <-e.interrupts:
+	default:
+	}
+}
+
 // begin forgets all that belonged to the line before. What was typed so far was not
 // typed for a question that nobody has seen.
 func (e *promptEditor) begin(r *reading) {
@@ -182,12 +196,13 @@ func (e *promptEditor) begin(r *reading) {
 	defer e.mu.Unlock()
 	e.reading, e.exit, e.held, e.queued = r, nil, "", ""
 	e.walk, e.search, e.offer = walk{}, nil, offer{selected: -1}
-	e.tooLong, e.tabbed = false, false
+	e.tooLong, e.tabbed, e.tookAhead = false, false, false
 	if r.asking {
 		e.later, e.keys = e.keys, keyBuffer{}
 	}
 	e.view, e.before = view{prompt: r.prompt()}, ""
 	e.out.fresh()
+	e.out.unsure = !r.asking
 }
 
 // result is what a call of Input has come to.

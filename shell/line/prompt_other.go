@@ -8,6 +8,6 @@ import (
 )
 
 // newPrompt is for terminals as Unix has them.
-func newPrompt(_, _ *os.File, _ Assistant, _ bool) (Editor, error) {
+func newPrompt(*os.File, *os.File, Assistant, bool, <-chan os.Signal) (Editor, error) {
 	return nil, errors.New("line editing is not available on this system")
 }

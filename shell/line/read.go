@@ -23,7 +23,10 @@ func (k promptKeys) Setup() error {
 		k.e.exit = &exit{err: cmp.Or(again(err), err)}
 		return err
 	}
-	k.e.takeAhead()
+	if !k.e.tookAhead {
+		k.e.takeAhead()
+	}
+	k.e.tookAhead = false
 	return nil
 }
 
@@ -137,6 +140,9 @@ const mostAhead = 256
 // long first one is cut. Of that nothing is an answer to a question yet to be shown.
 func (e *promptEditor) takeAhead() {
 	typed := e.tty.ready()
+	if typed != "" && !strings.ContainsAny(typed[len(typed)-1:], "\r\n") { // it is what the terminal has shown there
+		e.out.unsure = false
+	}
 	if wasCut(typed) {
 		typed = cutMark + typed
 	}

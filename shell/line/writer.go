@@ -46,6 +46,7 @@ type promptWriter struct {
 	at     place // of the cursor
 	end    place // of the text
 	target place // of the cursor when all is drawn
+	unsure bool  // output may have left the cursor behind the beginning of its row
 	stage  stage
 	err    error // of the last write
 }
@@ -80,11 +81,30 @@ func (w *promptWriter) HideCursor() {
 	messages, v := w.frame()
 	w.lookAtSize()
 	w.b.WriteString(hideCursor)
+	w.above(messages)
+	w.draw(v)
+}
+
+// noNewline marks output that has no newline at its end.
+const noNewline = reversed + "%" + noColor
+
+// newLine goes to the next row if output has left the cursor in the middle of one, and
+// marks that. Nobody can say where the cursor is, so a mark and blanks fill as many cells as a
+// row has: they end at the end of this row, where the prompt will cover the mark, or wrap.
+func (w *promptWriter) newLine() {
+	if w.unsure && w.width > 1 {
+		w.b.WriteString(noNewline + strings.Repeat(" ", w.width-1) + "\r")
+	}
+	w.unsure = false
+}
+
+// above writes messages where the line begins, which is drawn below them.
+func (w *promptWriter) above(messages string) {
+	w.newLine()
 	w.home()
 	if messages != "" {
 		w.b.WriteString(eraseBelow + messages)
 	}
-	w.draw(v)
 }
 
 // ScrollDown begins the menu, which makes room for itself below the line.
