@@ -9,25 +9,14 @@ import (
 	"testing"
 )
 
-const (
-	mostFiles = 20  // in a room, tests not counted
-	mostLines = 400 // in a file, tests too
-)
+// maxLines is the most lines that a Go file may have. Tests count, too.
+const maxLines = 400
 
-func TestSizes(t *testing.T) {
+func TestFileSizes(t *testing.T) {
 	fset := token.NewFileSet()
-	files := map[string]int{}
 	for _, src := range goFiles(t, fset) {
-		if !src.test() {
-			files[src.dir]++
-		}
-		if n := fset.File(src.file.Pos()).LineCount(); n > mostLines {
-			t.Errorf("%s/%s has %d lines, and may have %d", src.dir, src.name, n, mostLines)
-		}
-	}
-	for dir, n := range files {
-		if n > mostFiles {
-			t.Errorf("%s has %d files, and may have %d", dir, n, mostFiles)
+		if n := fset.File(src.file.Pos()).LineCount(); n > maxLines {
+			t.Errorf("%s/%s has %d lines; the limit is %d", src.dir, src.name, n, maxLines)
 		}
 	}
 }
