@@ -210,11 +210,15 @@ func (d *Decoder) ACL() []zk.ACL {
 }
 
 // MultiHeader takes the operation of a multi's next part, and whether that is the
-// end instead. The error in it says no more than the part itself.
+// end instead. The error in it says no more than the part itself, in what ZooKeeper sends.
 func (d *Decoder) MultiHeader() (op int32, end bool) {
-	op, end = d.Int(), d.Bool()
-	d.Int()
+	op, end, _ = d.MultiPart()
 	return op, end
+}
+
+// MultiPart is MultiHeader with the error.
+func (d *Decoder) MultiPart() (op int32, end bool, err int32) {
+	return d.Int(), d.Bool(), d.Int()
 }
 
 // Strings takes a vector of strings.

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -171,6 +172,9 @@ func (p *Place) Joined() bool { return p.server == nil }
 func (p *Place) Unusual() string {
 	if p.as == sandbox.DefaultVersion {
 		return ""
+	}
+	if slices.Contains(sandbox.Products(), p.as) {
+		return " that answers as " + string(p.as)
 	}
 	return " that answers as ZooKeeper " + string(p.as)
 }

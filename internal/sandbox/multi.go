@@ -9,6 +9,10 @@ func (s *Server) multi(c *conn, d *jute.Decoder, zxid, now int64, e *jute.Encode
 	if !ok {
 		return codeMarshalling
 	}
+	if s.opt.MovedParts {
+		moved(e, len(requests))
+		return codeOK
+	}
 	b := batch{s: s, caller: c.ids, session: c.sess.id, records: make(map[string]record)}
 	txns := make([]txn, len(requests))
 	failed, why := -1, codeOK
@@ -114,7 +118,7 @@ func (s *Server) multiRead(c *conn, d *jute.Decoder, e *jute.Encoder) code {
 			break
 		}
 		if err != codeOK {
-			writeError(e, err)
+			s.writeReadError(e, r.op, err)
 			err = codeOK
 		}
 	}

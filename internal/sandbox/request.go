@@ -36,6 +36,9 @@ func (s *Server) handle(c *conn, b []byte) verdict {
 		c.send(finish(frame(xid, 0, codeSessionNoAuth)))
 		return leave
 	}
+	if v, done := s.react(c, xid, op); done {
+		return v
+	}
 	reply, v := s.reply(c, xid, op, d)
 	if reply != nil {
 		s.stats.reply(c, len(reply)-4, s.zxid, now)
@@ -46,7 +49,10 @@ func (s *Server) handle(c *conn, b []byte) verdict {
 
 // reply carries out one request and returns the frame to answer with.
 func (s *Server) reply(c *conn, xid, op int32, d *jute.Decoder) ([]byte, verdict) {
+	_, compatible := s.opt.As.product()
 	switch {
+	case compatible && (!s.opt.As.knows(op) || !knownOp(op)):
+		return nil, leave
 	case !s.opt.As.knows(op), op == jute.OpCheck && s.opt.As.has(checkRefused):
 		return finish(frame(xid, -1, codeUnimplemented)), leave
 	case s.opt.Throttle != nil && throttles(op) && s.opt.Throttle(op):
@@ -68,6 +74,9 @@ func (s *Server) reply(c *conn, xid, op int32, d *jute.Decoder) ([]byte, verdict
 		return finish(e), stay
 	case jute.OpCloseSession:
 		s.closeSession(c.sess)
+		if compatible { // "We do not need send anything for close request to client" (sendResponse)
+			return nil, leave
+		}
 		return finish(frame(xid, s.zxid, codeOK)), leave
 	case jute.OpDelete, jute.OpDeleteContainer, jute.OpSetData, jute.OpSetACL, jute.OpCheck, jute.OpMulti, jute.OpReconfig:
 		return s.write(c, xid, op, d), stay

@@ -5,7 +5,7 @@
 //
 // It follows ZooKeeper 3.8, oddities included; package difftest compares the
 // two, reply by reply. Asked to, it answers as other versions do, in what version.go
-// lists. It differs on purpose where the real one would die or grow
+// lists, or as servers of others, in what product.go lists. It differs on purpose where the real one would die or grow
 // without end:
 //
 //   - opcode 21 with a mode that has no time to live is BadArguments, and
@@ -53,6 +53,8 @@ type Options struct {
 	// EnforceAuth hangs up on whoever asks for anything before a credential was accepted.
 	EnforceAuth bool
 
+	Quirks
+
 	// Now is the clock; nil is the system's, and inside a testing/synctest
 	// bubble the bubble's. With a Now of its own the server sets no timer:
 	// nothing expires by itself.
@@ -89,12 +91,16 @@ type Server struct {
 	nextReap    time.Time
 	paused      bool
 	closed      bool
+	leaderless  bool // see SetLeaderless
 }
 
 // New makes a server that nobody can reach yet: see Listen.
 func New(opt Options) *Server {
 	set(&opt.As, DefaultVersion)
 	set(&opt.Tick, 2*time.Second)
+	if _, ok := opt.As.product(); ok {
+		set(&opt.MinTimeout, productMinTimeout)
+	}
 	set(&opt.MinTimeout, 2*opt.Tick)
 	set(&opt.MaxTimeout, 20*opt.Tick)
 	set(&opt.ReapEvery, time.Minute)
@@ -266,5 +272,6 @@ func (s *Server) forget(c *conn) {
 	}
 	if c.sess != nil && c.sess.conn == c {
 		c.sess.conn = nil
+		s.endWithConnection(c.sess)
 	}
 }

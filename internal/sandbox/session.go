@@ -34,6 +34,13 @@ func (s *Server) connect(c *conn, b []byte) verdict {
 		return cut
 	}
 	keep := min(max(time.Duration(timeout)*time.Millisecond, s.opt.MinTimeout), s.opt.MaxTimeout)
+	_, compatible := s.opt.As.product()
+	if s.leaderless {
+		return s.reject(c, s.opt.As.noSession(), keep)
+	}
+	if s.newSessions() {
+		sid = 0
+	}
 	ok := true
 	if sid == 0 {
 		if len(s.sessions) >= s.opt.MaxSessions {
@@ -43,6 +50,12 @@ func (s *Server) connect(c *conn, b []byte) verdict {
 		c.sess = s.open(keep)
 	} else {
 		c.sess, ok = s.reopen(sid, passwd)
+	}
+	switch {
+	case s.opt.Deny && sid != 0:
+		return s.withoutSession(c, 0, sid, -time.Millisecond)
+	case !ok && compatible:
+		return s.reject(c, sid, keep)
 	}
 	answer := &session{passwd: make([]byte, 16)} // none
 	if ok {
@@ -55,7 +68,7 @@ func (s *Server) connect(c *conn, b []byte) verdict {
 	e.Int(0, int32(answer.timeout.Milliseconds()))
 	e.Long(answer.id)
 	e.Buffer(answer.passwd)
-	if !oldClient {
+	if !oldClient && !compatible { // SERVER_HANDSHAKE_LENGTH is 36 in both products
 		e.Bool(false)
 	}
 	s.stats.reply(c, len(e.B)-4, s.zxid, s.now())
@@ -71,7 +84,9 @@ func (s *Server) open(timeout time.Duration) *session {
 	s.zxid++
 	s.lastSession++
 	n := &session{id: s.lastSession, passwd: make([]byte, 16), timeout: timeout}
-	_, _ = rand.Read(n.passwd) // never fails
+	if _, compatible := s.opt.As.product(); !compatible { // which send 16 zeros, and check none (sendHandshake)
+		_, _ = rand.Read(n.passwd) // never fails
+	}
 	s.sessions[n.id] = n
 	return n
 }

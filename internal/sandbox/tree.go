@@ -43,6 +43,7 @@ type node struct {
 	version      int32
 	aver         int32
 	creates      int32 // children ever created: the stored cversion
+	sets         int32 // how often a child's data was set, where that counts into the cversion
 }
 
 // encodeStat writes the node's Stat as clients see it: their cversion counts
@@ -54,7 +55,7 @@ func (n *node) encodeStat(e *jute.Encoder) {
 	}
 	e.B = slices.Grow(e.B, jute.StatLen)
 	e.Long(n.czxid, n.mzxid, n.ctime, n.mtime)
-	e.Int(n.version, 2*n.creates-children, n.aver)
+	e.Int(n.version, 2*n.creates-children+n.sets, n.aver)
 	e.Long(owner)
 	e.Int(int32(len(n.data)), children)
 	e.Long(n.pzxid)
@@ -96,22 +97,24 @@ func newTree(as Version) *tree {
 		t.watches[i] = watchTable{paths: map[string]map[*conn]watchModes{}, conns: map[*conn]map[string]struct{}{}}
 	}
 	open := []acl{{perms: permAll, id: world}}
+	if _, ok := as.product(); ok {
+		open = nil // theirs have empty lists, which let everybody do everything (KeeperStorage::checkACL)
+	}
 	// The real server puts these in place without counting them as creations,
 	// so that a fresh root's cversion is -1 and /zookeeper's -2.
 	root := &node{data: []byte{}, acl: t.acls.retain(open)}
 	t.dataBytes = int64(len("/"))
 	t.nodes["/"], t.nodes[""] = root, root
-	for _, p := range []string{zkPath, quotaPath, configPath} {
-		if p == configPath && !as.has(configNode) {
-			continue
-		}
-		n := &node{data: []byte{}, acl: t.acls.retain(open)}
+	paths, data := as.systemNodes()
+	for _, p := range paths {
+		n := &node{data: []byte(data[p]), acl: t.acls.retain(open)}
 		if p == configPath {
 			t.setACL(n, []acl{{perms: permRead, id: world}}, -1)
 		}
 		t.nodes[p] = n
 		t.nodes[parentOf(p)].addChild(nameOf(p), n)
-		t.dataBytes += int64(len(p))
+		t.dataBytes += int64(len(p) + len(data[p]))
+		t.bytes += int64(len(data[p]))
 	}
 	return t
 }
@@ -198,6 +201,11 @@ func (t *tree) delete(path string, zxid int64) {
 func (t *tree) setData(path string, n *node, data []byte, version int32, zxid, now int64) {
 	diff := len(data) - len(n.data)
 	n.data, n.version, n.mzxid, n.mtime = data, version, zxid, now
+	if _, ok := t.as.product(); ok { // KeeperStorageSetRequestProcessor: parent.cversion++
+		if parent := t.nodes[parentOf(path)]; path != "/" {
+			parent.sets++
+		}
+	}
 	t.account("", 0, diff)
 	t.quotaAdd(path, 0, int64(diff))
 	t.fire(dataWatches, eventNodeDataChanged, zxid, path, n.acl, nil)

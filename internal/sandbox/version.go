@@ -7,7 +7,7 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// Version is a line of ZooKeeper's releases that a sandbox can answer as.
+// Version is what a sandbox can answer as: a line of ZooKeeper's releases, or one of Products.
 type Version string
 
 // DefaultVersion is the one that a real server can be compared with.
@@ -20,7 +20,7 @@ var lines = []struct {
 	release string
 }{{"3.4", "3.4.14"}, {"3.5", "3.5.10"}, {"3.6", "3.6.4"}, {"3.8", "3.8.0"}, {"3.9", "3.9.5"}}
 
-// ParseVersion reads a line of releases, such as "3.4".
+// ParseVersion reads a line of releases, such as "3.4", or the name of a product.
 func ParseVersion(s string) (Version, error) {
 	if v := Version(s); v.index() >= 0 {
 		return v, nil
@@ -31,13 +31,13 @@ func ParseVersion(s string) (Version, error) {
 // VersionNames lists what a sandbox can answer as, for a person.
 func VersionNames() string {
 	var names []string
-	for _, v := range Versions() {
+	for _, v := range append(Versions(), Products()...) {
 		names = append(names, string(v))
 	}
 	return strings.Join(names, ", ")
 }
 
-// Versions lists what a sandbox can answer as, oldest first.
+// Versions lists the lines of ZooKeeper's releases that a sandbox can answer as, oldest first.
 func Versions() []Version {
 	list := make([]Version, len(lines))
 	for i, l := range lines {
@@ -46,7 +46,11 @@ func Versions() []Version {
 	return list
 }
 
+// index is the place among lines. A product has that of the oldest, which it follows.
 func (v Version) index() int {
+	if _, ok := v.product(); ok {
+		return 0
+	}
 	for i, l := range lines {
 		if l.line == v {
 			return i
@@ -91,6 +95,9 @@ func (v Version) has(t trait) bool { return v.index() >= since[t].index() }
 
 // knows tells whether this version has an opcode, on its own or in a multi.
 func (v Version) knows(op int32) bool {
+	if p, ok := v.product(); ok {
+		return p.knows(op)
+	}
 	first, ok := opSince[op]
 	return !ok || v.index() >= first.index()
 }
@@ -98,6 +105,9 @@ func (v Version) knows(op int32) bool {
 // words is what a server of this version says of itself. Clients parse it, so it
 // begins with the release that it behaves like.
 func (v Version) words() string {
+	if p, ok := v.product(); ok {
+		return p.release
+	}
 	release := lines[v.index()].release
 	return release + "-zksh-sandbox, built on 2026-01-01 00:00 UTC"
 }

@@ -45,9 +45,18 @@ func (s *Server) word(c *conn, b []byte) verdict {
 	return leave
 }
 
-func (s *Server) versionLine() string { return "Zookeeper version: " + s.opt.As.words() + "\n" }
+func (s *Server) versionLine() string {
+	name := "Zookeeper"
+	if p, ok := s.opt.As.product(); ok {
+		name = p.name
+	}
+	return name + " version: " + s.opt.As.words() + "\n"
+}
 
 func (s *Server) summary() string {
+	if p, ok := s.opt.As.product(); ok {
+		return p.summary(s)
+	}
 	return fmt.Sprintf("Latency min/avg/max: 0/0.0/0\nReceived: %d\nSent: %d\nConnections: %d\nOutstanding: 0\nZxid: 0x%x\nMode: standalone\nNode count: %d\n",
 		s.stats.received, s.stats.sent, len(s.conns), uint64(s.zxid), len(s.tree.nodes))
 }
@@ -77,9 +86,14 @@ func (c *conn) queued() int {
 
 func (s *Server) connLines(full bool) string {
 	var b strings.Builder
+	_, compatible := s.opt.As.product()
 	for _, c := range sortedConns(s.conns) {
 		st := &c.stats
-		fmt.Fprintf(&b, " %s[%d](queued=%d,recved=%d,sent=%d", c.peer(), min(c.sessionID(), 1), c.queued(), st.received, st.sent)
+		if compatible { // KeeperTCPHandler::dumpStats
+			fmt.Fprintf(&b, " %s(recved=%d,sent=%d", strings.TrimPrefix(c.peer(), "/"), st.received, st.sent)
+		} else {
+			fmt.Fprintf(&b, " %s[%d](queued=%d,recved=%d,sent=%d", c.peer(), min(c.sessionID(), 1), c.queued(), st.received, st.sent)
+		}
 		if full && c.sess != nil {
 			fmt.Fprintf(&b, ",sid=0x%x,lop=%s,est=%d,to=%d", uint64(c.sess.id), cmp.Or(st.lastOp, "SESS"), st.since.UnixMilli(), c.sess.timeout.Milliseconds())
 			fmt.Fprintf(&b, ",lcxid=0x%x,lzxid=0x%x,lresp=%d,llat=0,minlat=0,avglat=0,maxlat=0",
@@ -94,6 +108,9 @@ func (s *Server) connLines(full bool) string {
 const javaDate = "Mon Jan 02 15:04:05 MST 2006"
 
 func (s *Server) dump() string {
+	if p, ok := s.opt.As.product(); ok {
+		return p.dump(s)
+	}
 	var b strings.Builder
 	byEnd := map[time.Time][]int64{}
 	for _, id := range s.sessionIDs() {
@@ -107,18 +124,24 @@ func (s *Server) dump() string {
 			fmt.Fprintf(&b, "\t0x%x\n", uint64(id))
 		}
 	}
-	fmt.Fprintf(&b, "ephemeral nodes dump:\nSessions with Ephemerals (%d):\n", len(s.tree.ephemerals))
-	for _, id := range slices.Sorted(maps.Keys(s.tree.ephemerals)) {
-		fmt.Fprintf(&b, "0x%x:\n", uint64(id))
-		for _, path := range sortedKeys(s.tree.ephemerals[id]) {
-			fmt.Fprintf(&b, "\t%s\n", path)
-		}
-	}
+	b.WriteString("ephemeral nodes dump:\n")
+	s.ephemeralsDump(&b)
 	fmt.Fprintf(&b, "Connections dump:\nConnections Sets (%d)/(%d):\n", min(len(s.conns), 1), len(s.conns))
 	for _, c := range sortedConns(s.conns) {
 		fmt.Fprintf(&b, "\tip: %s sessionId: 0x%x\n", c.peer(), uint64(c.sessionID()))
 	}
 	return b.String()
+}
+
+// ephemeralsDump is the part of dump that lists ephemeral znodes by session.
+func (s *Server) ephemeralsDump(b *strings.Builder) {
+	fmt.Fprintf(b, "Sessions with Ephemerals (%d):\n", len(s.tree.ephemerals))
+	for _, id := range slices.Sorted(maps.Keys(s.tree.ephemerals)) {
+		fmt.Fprintf(b, "0x%x:\n", uint64(id))
+		for _, path := range sortedKeys(s.tree.ephemerals[id]) {
+			fmt.Fprintf(b, "\t%s\n", path)
+		}
+	}
 }
 
 // sessionIDs lists the sessions, oldest first.

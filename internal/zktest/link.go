@@ -185,6 +185,9 @@ func (l *link) checkRequest(p parcel) bool {
 	if l.p.stream != nil {
 		l.p.stream(p.bytes)
 	}
+	if p.header == nil {
+		l.p.forgetSession(p.bytes)
+	}
 	if len(p.header) < 8 || l.sprung() != nil {
 		return true
 	}

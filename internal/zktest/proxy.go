@@ -29,10 +29,17 @@ type Proxy struct {
 	dropReplies bool
 	dropped     int // parts of replies, so far
 	resets      bool
+	forgets     bool // see Forget
 	delay       time.Duration
 	trap        *trap // nil when there is no request to wait for
 	requests    []int32
 }
+
+// AnyRequest stands for the opcode of any request but a ping.
+const (
+	AnyRequest int32 = -1000
+	pingOpcode int32 = 11
+)
 
 // trap waits for a request with an opcode; cut closes when its connection has
 // been cut.
@@ -270,7 +277,7 @@ func (p *Proxy) spring(opcode int32) *trap {
 	defer p.mu.Unlock()
 	p.requests = append(p.requests, opcode)
 	t := p.trap
-	if t == nil || t.opcode != opcode {
+	if t == nil || t.opcode != opcode && (t.opcode != AnyRequest || opcode == pingOpcode) {
 		return nil
 	}
 	if t.skip--; t.skip >= 0 {

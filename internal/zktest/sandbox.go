@@ -15,11 +15,12 @@ type Box struct {
 }
 
 // Sandbox starts a sandbox with the timings of the real servers here, also that of
-// containers' end, unless opt has one. It ends with tb.
+// containers' end, unless opt has one. It ends with tb. The products of others have their
+// own shortest timeout only if opt has it: tests would wait for it.
 func Sandbox(tb testing.TB, opt sandbox.Options) *Box {
 	tb.Helper()
 	opt.ReapEvery = cmp.Or(opt.ReapEvery, time.Hour)
-	opt.Tick, opt.MinTimeout, opt.MaxTimeout = 500*time.Millisecond, 500*time.Millisecond, time.Minute
+	opt.Tick, opt.MinTimeout, opt.MaxTimeout = 500*time.Millisecond, cmp.Or(opt.MinTimeout, 500*time.Millisecond), time.Minute
 	s := sandbox.New(opt)
 	tb.Cleanup(func() { _ = s.Close() })
 	addr, err := s.Listen("127.0.0.1:0")

@@ -1,0 +1,88 @@
+package zktest
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/sandbox"
+)
+
+// Faulty starts a sandbox that misbehaves as a mode says:
+//
+//	newid       a reconnect gets another session; the old one ended with its connection
+//	newidkeep   the same, but the old session's ephemerals stay until its timeout
+//	expired     a reconnect is answered with the timeout -1 and the id it asked for
+//	leaderless  each connect request is answered with protocol version 42
+//	moved       a multi fails with SessionMoved in its parts, and the connection stays
+//	hangop:N,N  closes the connection instead of answering these opcodes
+//	ignore:N,N  never answers these opcodes
+//	code:N      answers each request but pings and closes with this error
+//	silent      answers connect requests only
+//	pings       answers connect requests and pings only
+//	clickhouse, raftkeeper   as the sandbox imitates them
+//
+// Its timings are those of Sandbox. Cut cuts its connections.
+func Faulty(tb testing.TB, mode string) *Box {
+	tb.Helper()
+	var opt sandbox.Options
+	kind, list, _ := strings.Cut(mode, ":")
+	var numbers []int32
+	for s := range strings.SplitSeq(list, ",") {
+		if n, err := strconv.ParseInt(s, 10, 32); err == nil {
+			numbers = append(numbers, int32(n))
+		}
+	}
+	some := func(r sandbox.Reaction) func(int32) sandbox.Reaction {
+		return func(op int32) sandbox.Reaction {
+			if slices.Contains(numbers, op) {
+				return r
+			}
+			return sandbox.Serve
+		}
+	}
+	switch kind {
+	case "newid", "newidkeep":
+		opt.NewSessions, opt.OldStay = true, kind == "newidkeep"
+	case "expired":
+		opt.Deny = true
+	case "leaderless", "clickhouse":
+		opt.As = sandbox.ClickHouse
+	case "raftkeeper":
+		opt.As = sandbox.RaftKeeper
+	case "moved":
+		opt.MovedParts = true
+	case "hangop":
+		opt.React = some(sandbox.HangUp)
+	case "ignore":
+		opt.React = some(sandbox.Ignore)
+	case "silent":
+		opt.React = func(int32) sandbox.Reaction { return sandbox.Ignore }
+	case "pings", "code":
+		opt.React = func(op int32) sandbox.Reaction {
+			switch {
+			case op == jute.OpPing || kind == "code" && op == jute.OpCloseSession:
+				return sandbox.Serve
+			case kind == "pings":
+				return sandbox.Ignore
+			}
+			return sandbox.Reaction(numbers[0])
+		}
+	default:
+		tb.Fatalf("zktest: no mode %q", mode)
+	}
+	if (kind == "hangop" || kind == "ignore" || kind == "code") && numbers == nil {
+		tb.Fatalf("zktest: the mode %q lacks a number", mode)
+	}
+	box := Sandbox(tb, opt)
+	box.SetLeaderless(kind == "leaderless")
+	return box
+}
+
+// Cut cuts all connections to the sandbox. It takes new ones at once.
+func (b *Box) Cut() {
+	b.Pause()
+	b.Resume()
+}
