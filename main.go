@@ -84,7 +84,9 @@ func run() int {
 		}
 		addr, opts.Server = place.Addr, place.Addr
 	}
-	session, err := zkconn.Open(opts.Connection())
+	connection := opts.Connection()
+	connection.WaitOnce = !interactive && len(opts.Command) == 0
+	session, err := zkconn.Open(connection)
 	if err != nil {
 		return refuse(err)
 	}
@@ -98,14 +100,15 @@ func run() int {
 	if !opts.NoFence {
 		locks.Fence(session, opts.GoOn && !interactive)
 	}
+	log := undoLog(opts, interactive)
 	cfg := shell.Config{
-		Session: session, Commands: table(opts.UndoDir, locks, guide, place), AfterLine: guide.AfterLine,
+		Session: session, Commands: table(log, locks, guide, place), AfterLine: guide.AfterLine,
 		Locks: locks, Format: opts.Format, Version: versionText(),
 		Streams: streams(opts, interactive), Out: output(os.Stdout), Err: output(os.Stderr), Stdin: os.Stdin,
 		StopAtError: opts.StopAtError, GoOn: opts.GoOn, Quiet: opts.Quiet, Verbose: opts.Verbose, Window: opts.Window, Interrupts: interrupts,
 		Pager: os.Getenv("PAGER"), IsOption: app.IsOption, Clusters: opts.Clusters(), Topics: map[string]string{"config": app.ConfigHelp()},
 	}
-	if cfg.Keeper, err = keeper(opts, interactive); err != nil {
+	if cfg.Keeper, cfg.Saved, err = keeper(opts, log, interactive); err != nil {
 		return refuse(err)
 	}
 	if opts.Server == app.DefaultServer {
@@ -138,25 +141,45 @@ func run() int {
 }
 
 // table has the commands besides the shell's own.
-func table(undoDir string, locks *lockcmd.Table, guide *tutorial.Guide, place *playground.Place) [][]*commands.Command {
-	return [][]*commands.Command{commands.All(), keep.Commands(undoDir), locks.Commands(), app.SandboxCommand(place), guide.Commands()}
+func table(log keep.UndoLog, locks *lockcmd.Table, guide *tutorial.Guide, place *playground.Place) [][]*commands.Command {
+	return [][]*commands.Command{commands.All(), keep.Commands(log), locks.Commands(), app.SandboxCommand(place), guide.Commands()}
 }
 
 // idle is the table of commands that are looked at, and not run.
-func idle() [][]*commands.Command { return table("", lockcmd.New(), tutorial.New(""), nil) }
+func idle() [][]*commands.Command { return table(keep.UndoLog{}, lockcmd.New(), tutorial.New(""), nil) }
 
-// keeper keeps what commands destroy: by hand in the user's store, if there is a place
-// for it, and otherwise in a file that is asked for.
-func keeper(opts app.Options, interactive bool) (commands.Keeper, error) {
+// undoLog is the user's undo log, as this program uses it.
+func undoLog(opts app.Options, interactive bool) keep.UndoLog {
+	log := keep.UndoLog{Dir: opts.UndoDir, Queue: lockcmd.InQueue}
+	if interactive {
+		log.By = keep.AtPrompt(tty.Name(os.Stdin))
+		return log
+	}
+	log.By = keep.OnCommandLine(tty.Session(), tty.Name(os.Stderr))
+	options := os.Args[1 : len(os.Args)-len(opts.Command)] // they name the ensemble, and the credentials
+	log.Again = append(append([]string{"zksh"}, options...), "undo")
+	return log
+}
+
+// keeper saves what commands destroy: in a file that is asked for, or in the undo log, at the
+// prompt and for a command that a person types in another shell. saved is the last words of
+// such a command; nil for all others.
+func keeper(opts app.Options, log keep.UndoLog, interactive bool) (k commands.Keeper, saved func(*commands.Env) string, err error) {
 	switch {
 	case opts.Undo != "" && interactive:
-		return nil, errors.New("-undo is for scripts: by hand the command undo brings back what was destroyed")
+		return nil, nil, errors.New("-undo is for scripts: at the prompt the command undo restores what was destroyed")
 	case opts.Undo != "":
-		return keep.ToFile(opts.Undo, lockcmd.InQueue)
-	case interactive && opts.UndoDir != "":
-		return keep.ByHand(opts.UndoDir, lockcmd.InQueue), nil
+		k, err = keep.ToFile(opts.Undo, lockcmd.InQueue)
+		return k, nil, err
+	case opts.UndoDir == "":
+		return nil, nil, nil
+	case interactive:
+		return log.Keeper(), nil, nil
+	case len(opts.Command) > 0 && tty.Is(os.Stderr):
+		s := log.Summary()
+		return s, s.Text, nil
 	}
-	return nil, nil
+	return nil, nil, nil
 }
 
 // serve keeps a sandbox up until a signal ends it, which is its proper end.

@@ -97,7 +97,7 @@ func accessList(path string, acl []zk.ACL, stat *render.Stat) render.Answer {
 }
 
 var getACLCommand = &Command{
-	Name: "getAcl", Group: "Access", Args: "[-s] [--in file] path", OneRequest: unless(inFlag),
+	Name: "getAcl", Group: "Access", Args: "[-s] [--in file] [--max-size MiB] path", OneRequest: unless(inFlag),
 	Summary: "print a znode's access control list",
 	Example: "getAcl /app",
 	Params:  []Param{pathParam},

@@ -32,6 +32,9 @@ var editCommand = &Command{
 	Flags: func(fs *pflag.FlagSet) Run {
 		pretty := fs.BoolP("json", "j", false, "indent JSON for the editor; anything else is refused")
 		return func(ctx context.Context, env *Env, args []string) error {
+			if editorOf() == "" && !env.Streams.atTerminal() {
+				return &UsageError{Problem: "standard input is no terminal for an editor; set EDITOR to a program that needs none, or use get -f and set -f"}
+			}
 			data, stat, err := env.Session.Get(ctx, args[0], false)
 			if err != nil {
 				return err
@@ -142,13 +145,23 @@ func (e *edit) editFile(ctx context.Context, env *Env) error {
 	return err
 }
 
+// editorOf returns the editor that the user wants, or "".
+func editorOf() string { return cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR")) }
+
+// atTerminal reports whether a program can read from the terminal.
+func (s Streams) atTerminal() bool { return s.In != nil && tty.Is(s.In) }
+
+// runEditor runs the editor. Without a terminal it reads nothing, as standard input may be
+// a script, and what it prints is no answer.
 func runEditor(ctx context.Context, env *Env, file string) error {
-	editor := cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi")
+	editor := cmp.Or(editorOf(), "vi")
 	// What Ctrl-C means to an editor is not the end of the sh that runs it.
 	cmd := exec.CommandContext(ctx, "sh", "-c", "trap : INT; "+editor+` "$1"`, "sh", file)
 	env.Streams.Lead(cmd)
-	if in := env.Streams.In; in != nil {
-		cmd.Stdin = in
+	if env.Streams.atTerminal() {
+		cmd.Stdin = env.Streams.In
+	} else if env.Streams.Err != nil {
+		cmd.Stdout = env.Streams.Err
 	}
 	err := tty.RunJob(cmd)
 	if cmd.ProcessState == nil {

@@ -20,9 +20,11 @@ type Env struct {
 	Screen  Screen
 	Streams Streams // for programs a command starts
 	Mode    Mode
-	Stdin   io.Reader // one-shot only, else nil
-	Version string    // of zksh
-	Keeper  Keeper    // of what is destroyed; nil: nothing is kept
+	Format  render.Format // of answers
+	Stdin   io.Reader     // one-shot only, else nil
+	Version string        // of zksh
+	Keeper  Keeper        // of what is destroyed; nil: nothing is kept
+	Script  string        // the file whose lines source runs; empty: none
 	// Run runs another command, given as its words, in an Env.
 	Run func(ctx context.Context, env *Env, words []Word) error
 }
@@ -49,6 +51,8 @@ func (env *Env) Leave(ctx context.Context, what string) error {
 type Keeper interface {
 	// Around keeps what a Loss takes, has destroy do it, and takes note of what has become of it.
 	Around(ctx context.Context, env *Env, l Loss, destroy Destroy) error
+	// Demanded reports whether nothing may be destroyed that is not saved.
+	Demanded() bool
 }
 
 // Destroy is the part of a command that destroys. Of a single znode it demands the version.
@@ -186,7 +190,7 @@ var Statuses = []struct {
 	Codes   string
 }{
 	{StatusOK, "everything succeeded", ""},
-	{StatusFailed, "a command failed", "ZooKeeper's name of the refusal (NoNode, NoAuth, NodeExists, BadVersion, NotEmpty …), NoWrites (switched off there), else Failed"},
+	{StatusFailed, "a command failed", "ZooKeeper's name of the refusal (NoNode, NoAuth, NodeExists, BadVersion, NotEmpty …), TooLarge (surely without effect), NoWrites (switched off there), else Failed"},
 	{StatusUsage, "wrong usage: nothing was done", "Usage"},
 	{StatusNoServer, "no server could be reached, or the session was lost",
 		"NoServer, NotSent (surely without effect), ConnectionLoss (maybe not), SessionExpired, AuthFailed, NotConnected"},

@@ -41,6 +41,7 @@ const inFlag = "in"
 func looking(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, from reader, args []string) error) Run {
 	name := fs.String(inFlag, "", "look into this `file`, a dump or a snapshot of ZooKeeper's, and not at the server")
 	FlagFile(fs, inFlag)
+	most := FlagMaxSize(fs)
 	return func(ctx context.Context, env *Env, args []string) error {
 		if !fs.Changed(inFlag) {
 			return run(ctx, env, env.Session, args)
@@ -48,12 +49,18 @@ func looking(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, from rea
 		if fs.Changed("watch") {
 			return Misuse("-w: what is in a file does not change")
 		}
-		t, err := dump.Open(ctx, userfile.Home(*name))
+		t, err := dump.Open(ctx, userfile.Home(*name), most())
 		if err != nil {
 			return err
 		}
 		return cmp.Or(run(ctx, env, &keptReader{zktree.OnFile(t), t, *name}, args), t.Close())
 	}
+}
+
+// FlagMaxSize declares --max-size, which raises the limit of what a dump may expand to.
+func FlagMaxSize(fs *pflag.FlagSet) func() dump.Option {
+	mib := fs.Uint32("max-size", 0, "let a dump expand to so many `MiB`, in memory and on disk each; otherwise the limit goes by the file's size")
+	return func() dump.Option { return dump.MaxSize(int64(*mib) << 20) }
 }
 
 // keptReader looks into a kept tree.
@@ -172,7 +179,7 @@ const maxInput = 64 << 20
 
 // LoadFile reads a file, or with - the standard input of a program that runs one command.
 func LoadFile(ctx context.Context, env *Env, name string) ([]byte, error) {
-	open := func() (io.Reader, error) { return os.Open(userfile.Home(name)) }
+	open := func() (io.Reader, error) { return userfile.OpenToRead(userfile.Home(name)) }
 	if name == "-" {
 		if env.Stdin == nil {
 			return nil, Misuse("-f - reads standard input, which the commands come from here; name a file")

@@ -21,7 +21,7 @@ import (
 var findCommand = &Command{
 	Name: "find", Group: "Trees",
 	Args: "path [-name glob] [-path glob] [-data regex] [-size ±n] [-newer 10m|path] [-ephemeral] [-owner session]" +
-		" [-children ±n] [-acl regex] [--in file] [-- command {}]",
+		" [-children ±n] [-acl regex] [--in file] [--max-size MiB] [-- command {}]",
 	Summary: "find znodes below a path, and run a command for each",
 	Quota:   true, // as the command may be
 	Lines:   true, Streams: true,

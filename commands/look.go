@@ -16,7 +16,7 @@ import (
 )
 
 var treeCommand = &Command{
-	Name: "tree", Group: "Trees", Streams: true, Args: "[-L depth] [-s] [--in file] path",
+	Name: "tree", Group: "Trees", Streams: true, Args: "[-L depth] [-s] [--in file] [--max-size MiB] path",
 	Summary: "draw a subtree",
 	Help:    "It is drawn while it is read. What may not be read is named at the end. With -s each znode has the bytes of its data in front.",
 	Example: "tree -L 2 /app",
@@ -104,7 +104,7 @@ func (t *treeItem) JSON() any {
 }
 
 var duCommand = &Command{
-	Name: "du", Group: "Trees", Streams: true, Args: "[-L depth] [-top number] [--ncdu] [--in file] path",
+	Name: "du", Group: "Trees", Streams: true, Args: "[-L depth] [-top number] [--ncdu] [--in file] [--max-size MiB] path",
 	Summary: "count the bytes and znodes of subtrees",
 	Help: "A line for each child of path with all that is below it, as soon as it is counted, and one for path itself at the end." +
 		" Bytes are those of data, without names and stats. With -top the biggest subtrees at any depth, the biggest first." +

@@ -59,7 +59,7 @@ func column(header string, items []string) render.Grid {
 }
 
 var lsCommand = &Command{
-	Name: "ls", Group: "Reading", Streams: true, Args: "[-s] [-w] [-R] [-l] [-u] [--in file] path", OneRequest: unless("recursive", "long", inFlag),
+	Name: "ls", Group: "Reading", Streams: true, Args: "[-s] [-w] [-R] [-l] [-u] [--in file] [--max-size MiB] path", OneRequest: unless("recursive", "long", inFlag),
 	Summary: "list a znode's children",
 	Help: "Names are sorted. With -R every path of the subtree is printed, a line each: first a node's children, then their subtrees." +
 		" They come as the server lists them; what appears or vanishes meanwhile is no error, and what may not be read is named at the end.\n\n" +

@@ -44,7 +44,7 @@ func value(path string, data []byte, words, cell string, stat *render.Stat) rend
 }
 
 var getCommand = &Command{
-	Name: "get", Group: "Reading", Args: "[-s] [-w] [-b] [-x] [-j] [-d] [--charset name] [-f file] [--in file] path", OneRequest: unless("file", inFlag),
+	Name: "get", Group: "Reading", Args: "[-s] [-w] [-b] [-x] [-j] [-d] [--charset name] [-f file] [--in file] [--max-size MiB] path", OneRequest: unless("file", inFlag),
 	Summary: "print a znode's data",
 	Help: "A znode without data prints null. With -f the data goes into a file, byte for byte, and nothing is printed.\n\n" +
 		"With -d gzip, zlib, snappy and base64 are taken off, one inside the other too, where the data begins as they do;" +
@@ -135,7 +135,7 @@ func charsetNamed(name string) (encoding.Encoding, error) {
 }
 
 var statCommand = &Command{
-	Name: "stat", Group: "Reading", Args: "[-w] [-h] [--in file] path", OneRequest: unless(inFlag),
+	Name: "stat", Group: "Reading", Args: "[-w] [-h] [--in file] [--max-size MiB] path", OneRequest: unless(inFlag),
 	Summary: "print a znode's stat",
 	Help: "With -w a watch is left on the znode, also on one that does not exist yet. In a snapshot it is known whether a znode" +
 		" is a container or has a time to live, which servers do not tell: a line says so.",
@@ -165,7 +165,7 @@ var statCommand = &Command{
 }
 
 var existsCommand = &Command{
-	Name: "exists", Group: "Reading", Args: "[--in file] path", OneRequest: unless(inFlag),
+	Name: "exists", Group: "Reading", Args: "[--in file] [--max-size MiB] path", OneRequest: unless(inFlag),
 	Summary: "tell by the exit status whether a znode exists (0 yes, 1 no)",
 	Help:    "A znode that may not be read exists all the same.",
 	Example: "exists /app/ready",

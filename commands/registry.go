@@ -84,7 +84,7 @@ var elsewhere = map[string]string{
 	"nano":       "did you mean edit?",
 	"q":          "did you mean quit?",
 	"rename":     "did you mean mv?",
-	"restore":    "import -R brings back what export -R has written, and undo what was destroyed by hand",
+	"restore":    "import -R brings back what export -R has written, and undo what a command has destroyed",
 	"rm":         "did you mean delete?",
 	"rmdir":      "did you mean delete?",
 	"tail":       "get /PATH | tail shows the end of an answer",

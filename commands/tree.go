@@ -136,7 +136,7 @@ func confirm(ctx context.Context, env *Env, path string) (bool, error) {
 const maxLooked = 10_000
 
 var countCommand = &Command{
-	Name: "getAllChildrenNumber", Group: "Trees", Args: "[--in file] path",
+	Name: "getAllChildrenNumber", Group: "Trees", Args: "[--in file] [--max-size MiB] path",
 	Summary: "count all znodes below a znode",
 	Help:    "Servers before 3.6 cannot count; there the subtree is listed, but for what is below a znode that may not be read.",
 	Example: "getAllChildrenNumber /app",
@@ -164,8 +164,11 @@ func countBelow(ctx context.Context, env *Env, from reader, path string) (int, e
 	if err != nil {
 		return 0, err
 	}
-	if p.HasMultiRead(ctx) {
-		return env.Session.CountChildren(ctx, path)
+	if p.HasMultiRead(ctx) { // as do those, nearly, that know getAllChildrenNumber
+		n, err := env.Session.CountChildren(ctx, path)
+		if !errors.Is(err, zkconn.Unimplemented) {
+			return n, err
+		}
 	}
 	s, err := surveyOf(ctx, env, from, path, false, zktree.Options{Shut: true})
 	if err != nil {

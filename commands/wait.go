@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/spf13/pflag"
@@ -92,11 +93,16 @@ func (w *condition) wait(ctx context.Context, s *zkconn.Session, limit Duration)
 func (w *condition) waitIn(ctx context.Context, p *zkconn.Pinned, once bool) error {
 	wake := make(chan zk.EventType, 1)
 	defer p.Unwatch(w.path, wake)
-	for {
+	for pause := firstPause; ; pause = min(2*pause, longPause) {
 		changed := p.Changed() // of the connection: what was read on another one may be old
 		met, err := w.look(ctx, p, wake)
 		switch {
 		case errors.Is(err, zkconn.ConnectionLoss):
+			select {
+			case <-changed:
+			case <-time.After(pause): // the server has answered so, and keeps the connection
+			case <-ctx.Done():
+			}
 			if err := p.Await(ctx); err != nil {
 				return err
 			}
@@ -106,6 +112,7 @@ func (w *condition) waitIn(ctx context.Context, p *zkconn.Pinned, once bool) err
 		case once:
 			return errTimeUp
 		}
+		pause = firstPause
 		select {
 		case <-wake:
 		case <-changed:
@@ -116,6 +123,12 @@ func (w *condition) waitIn(ctx context.Context, p *zkconn.Pinned, once bool) err
 		}
 	}
 }
+
+// The pauses before a znode is read again on the same connection.
+const (
+	firstPause = 5 * time.Millisecond
+	longPause  = time.Second
+)
 
 // look reads the znode once, and has its next change wake us.
 func (w *condition) look(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.EventType) (met bool, err error) {

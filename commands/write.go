@@ -108,8 +108,10 @@ func (c withParents) Create(
 			return "", errors.Join(err, removeOwn(ctx, c.Client, own))
 		}
 	}
-	made, err = c.Client.Create(ctx, path, data, acl, mode)
-	if _, refused := errors.AsType[*zkconn.Error](err); refused {
+	trip := zkconn.NewTrip()
+	trip.Alone = true
+	made, err = c.Client.Create(trip.Context(ctx), path, data, acl, mode)
+	if err != nil && !trip.Outcome.MayHaveHappened() {
 		return "", errors.Join(err, removeOwn(ctx, c.Client, own))
 	}
 	return made, err

@@ -2,109 +2,102 @@ package lockcmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// fenceName is the variable that tells every zksh below a command what its writes are
-// fenced by: the znodes of the locks that are held while the command runs, one a line,
-// each behind its servers, as in a connect string.
+// fenceName is the environment variable that names to every zksh below a command the locks
+// that are held while the command runs: one post in each line.
 const fenceName = "ZK_LOCK_FENCE"
 
 // fence makes what a shell writes depend on the locks it holds, and on those it runs
 // under. A lock that was given back is no part of it; one that is lost, or went without
 // the script's doing, stays until somebody has been told.
 type fence struct {
-	table   *Table
-	session *zkconn.Session
-	goOn    bool   // a loss that was told ends nothing, and what follows is written without that lock
-	above   []post // what this program runs under
+	table    *Table
+	session  *zkconn.Session
+	goOn     bool          // a loss that was told ends nothing, and what follows is written without that lock
+	above    []post        // what this program runs under
+	deciding chan struct{} // capacity 1, full while a goroutine identifies an ensemble
 
-	mu  sync.Mutex
-	at  zkconn.Stay // where ours is known
-	own []string    // the znodes above that are there
-	off []string    // a znode of each lock that does not count any more
+	mu    sync.Mutex
+	known bool         // at and own are set
+	at    zkconn.Epoch // the session whose ensemble was identified last
+	own   []string     // the znodes of above that are in that ensemble
+	off   []string     // a znode of each lock that does not count any more
 }
 
-// post is a line of ZK_LOCK_FENCE.
-type post struct {
-	hosts []string // host:port each
-	node  string
+func newFence(t *Table, s *zkconn.Session, goOn bool, above []post) *fence {
+	return &fence{table: t, session: s, goOn: goOn, above: above, deciding: make(chan struct{}, 1)}
 }
 
 // Fence has a session write nothing without the locks that are held, here and above. With
 // goOn a loss that was told does not keep it from going on without that lock.
 func (t *Table) Fence(s *zkconn.Session, goOn bool) {
-	t.fence = &fence{table: t, session: s, goOn: goOn, above: fencedAbove()}
+	t.fence = newFence(t, s, goOn, postsOf(os.Getenv(fenceName)))
 	s.SetFence(t.fence)
 }
 
 // For is part of zkconn.Fence: to another session the locks that are held here are ones
 // that it runs under, as they are to a program.
 func (f *fence) For(s *zkconn.Session) zkconn.Fence {
-	above := postsOf(f.lines())
+	above := f.posts()
 	f.table.mu.Lock()
 	defer f.table.mu.Unlock()
 	for _, d := range f.table.gone {
 		for _, node := range d.nodes {
-			above = append(above, post{d.at.Servers().Hosts, node})
+			above = append(above, post{hosts: d.at.Servers().Hosts, node: node, home: d.at})
 		}
 	}
-	return &fence{table: f.table, session: s, goOn: f.goOn, above: above}
+	return newFence(f.table, s, f.goOn, above)
 }
 
-// fencedAbove reads what a command above this program has put into its environment.
-func fencedAbove() []post { return postsOf(os.Getenv(fenceName)) }
-
-func postsOf(lines string) (posts []post) {
-	for line := range strings.Lines(lines) {
-		servers, err := zkconn.ParseServers(strings.TrimSuffix(line, "\n"))
-		if err == nil && servers.Chroot != "" {
-			posts = append(posts, post{servers.Hosts, servers.Chroot})
-		}
-	}
-	return posts
-}
-
-func (p post) String() string { return strings.Join(p.hosts, ",") + p.node }
-
-// lines are what a command's environment says of the fence.
-func (f *fence) lines() string {
-	if f == nil {
-		return ""
-	}
+// posts returns all locks that count: those held here and those above.
+func (f *fence) posts() []post {
 	posts := slices.Clone(f.above)
+	for i := range posts {
+		if posts[i].home == (zkconn.Stay{}) {
+			posts[i].home = f.session.Stay()
+		}
+	}
 	f.table.mu.Lock()
 	for k, o := range f.table.locks {
-		for _, node := range o.nodes() {
-			posts = append(posts, post{k.at.Servers().Hosts, node})
+		servers, cluster := k.at.Servers(), k.at.Cluster()
+		for _, l := range o.leases {
+			for _, node := range o.nodesOf(l) {
+				posts = append(posts, post{hosts: servers.Hosts, node: node, cluster: cluster, home: k.at, session: l.SessionID()})
+			}
 		}
 	}
 	f.table.mu.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return slices.DeleteFunc(posts, func(p post) bool { return f.without(p.node) })
+}
+
+// lines returns the value of ZK_LOCK_FENCE for a command. With an error, some lines have no marks.
+func (f *fence) lines(ctx context.Context) (string, error) {
+	if f == nil {
+		return "", nil
+	}
+	posts, err := withMarks(ctx, f.posts())
 	var lines []string
 	for _, p := range posts {
-		if !f.without(p.node) {
-			lines = append(lines, p.String())
-		}
+		lines = append(lines, p.String())
 	}
-	return strings.Join(slices.Compact(slices.Sorted(slices.Values(lines))), "\n")
+	return strings.Join(slices.Compact(slices.Sorted(slices.Values(lines))), "\n"), err
 }
 
 // Nodes is part of zkconn.Fence.
-func (f *fence) Nodes(ctx context.Context, at zkconn.Stay) ([]string, error) {
+func (f *fence) Nodes(ctx context.Context, at zkconn.Epoch) ([]string, error) {
 	nodes, err := f.aboveAt(ctx, at)
 	if err != nil {
 		return nil, err
@@ -112,12 +105,12 @@ func (f *fence) Nodes(ctx context.Context, at zkconn.Stay) ([]string, error) {
 	t := f.table
 	t.mu.Lock()
 	for k, o := range t.locks {
-		if k.at == at {
+		if k.at == at.Stay {
 			nodes = append(nodes, o.nodes()...)
 		}
 	}
 	for _, d := range t.gone {
-		if d.at == at {
+		if d.at == at.Stay {
 			nodes = append(nodes, d.nodes...)
 		}
 	}
@@ -131,9 +124,15 @@ func (f *fence) Nodes(ctx context.Context, at zkconn.Stay) ([]string, error) {
 // lock held.
 func (o *owned) nodes() (nodes []string) {
 	for _, l := range o.leases {
-		for _, node := range l.Nodes() {
-			nodes = append(nodes, path.Join(o.key.path, path.Base(node)))
-		}
+		nodes = append(nodes, o.nodesOf(l)...)
+	}
+	return nodes
+}
+
+// nodesOf are those of one lease.
+func (o *owned) nodesOf(l *taken) (nodes []string) {
+	for _, node := range l.Nodes() {
+		nodes = append(nodes, path.Join(o.key.path, path.Base(node)))
 	}
 	return nodes
 }
@@ -189,80 +188,4 @@ func (f *fence) goesOn(nodes ...string) string {
 		f.drop(node)
 	}
 	return "; -k goes on, and what follows is written without it"
-}
-
-// aboveAt are the znodes above that are in an ensemble, told by its servers. One that is
-// known by other servers only is asked for the znode: it has no other's of that name.
-func (f *fence) aboveAt(ctx context.Context, at zkconn.Stay) ([]string, error) {
-	f.mu.Lock()
-	known, own := f.at == at, slices.Clone(f.own)
-	f.mu.Unlock()
-	if known || len(f.above) == 0 {
-		return own, nil
-	}
-	own = nil
-	groups := map[string][]string{} // by their servers
-	for _, p := range f.above {
-		servers := strings.Join(p.hosts, ",")
-		groups[servers] = append(groups[servers], p.node)
-	}
-	for servers, nodes := range groups {
-		here, err := f.here(ctx, at, strings.Split(servers, ","), nodes)
-		if err != nil {
-			return nil, err
-		}
-		if here {
-			own = append(own, nodes...)
-		}
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.at, f.own = at, own
-	return slices.Clone(own), nil
-}
-
-// here tells whether znodes are in an ensemble, from what they are known by.
-func (f *fence) here(ctx context.Context, at zkconn.Stay, hosts, nodes []string) (bool, error) {
-	ours := at.Servers().Hosts
-	if overlap(ours, hosts) || overlap(addresses(ctx, ours), addresses(ctx, hosts)) {
-		return true, nil
-	}
-	server := f.session.Absolute()
-	if err := server.Sync(ctx, "/"); err != nil { // this server may lag behind the one that made them
-		return false, err
-	}
-	for _, node := range nodes {
-		if _, err := server.Exists(ctx, node, false); err == nil || !errors.Is(err, zkconn.NoNode) {
-			return err == nil, err
-		}
-	}
-	return false, nil
-}
-
-func overlap(a, b []string) bool {
-	return slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
-}
-
-// lookupTimeout bounds how long names are looked up. What a server is not known by then,
-// its znodes tell.
-const lookupTimeout = 2 * time.Second
-
-// addresses are the numbers behind the names of servers, of those that can be looked up.
-func addresses(ctx context.Context, hosts []string) (all []string) {
-	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
-	defer cancel()
-	for _, h := range hosts {
-		host, port, err := net.SplitHostPort(h)
-		if err != nil {
-			continue
-		}
-		numbers, err := net.DefaultResolver.LookupHost(ctx, host)
-		if err != nil {
-			continue
-		}
-		for _, n := range numbers {
-			all = append(all, net.JoinHostPort(n, port))
-		}
-	}
-	return all
 }

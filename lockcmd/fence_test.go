@@ -42,11 +42,21 @@ func (p *person) write(refusal string, or ...string) {
 // znodes are those that a person holds.
 func (p *person) znodes() (nodes []string) {
 	p.t.Helper()
-	nodes, err := p.table.fence.Nodes(zktest.Within(p.t), p.Session.Stay())
+	nodes, err := p.table.fence.Nodes(zktest.Within(p.t), p.Session.Stay().Epoch())
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	return nodes
+}
+
+// lines are what a program that a person starts finds in its environment.
+func (p *person) lines() string {
+	p.t.Helper()
+	lines, err := p.table.fence.lines(zktest.Within(p.t))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return lines
 }
 
 func (b *bed) take(node string) {
@@ -137,7 +147,7 @@ func TestFenceThatFalls(t *testing.T) {
 	if err := p.table.Lost(); err != nil {
 		t.Errorf("told twice: %v", err)
 	}
-	if fence := p.table.fence.lines(); strings.Contains(fence, nodes[0]) || !strings.Contains(fence, nodes[1]) {
+	if fence := p.lines(); strings.Contains(fence, nodes[0]) || !strings.Contains(fence, nodes[1]) {
 		t.Errorf("a command is told %q", fence)
 	}
 	b.take(nodes[1])
@@ -189,7 +199,7 @@ func TestFenceOfLocksAbove(t *testing.T) {
 		holder := b.fenced(commands.ByHand, false)
 		holder.lock(exclusive, "/one")
 		holder.lock(exclusive, "/two")
-		posts := strings.Split(holder.table.fence.lines(), "\n")
+		posts := strings.Split(holder.lines(), "\n")
 		if len(posts) != 2 || !slices.IsSorted(posts) {
 			t.Fatalf("%q", posts)
 		}
@@ -204,11 +214,12 @@ func TestFenceOfLocksAbove(t *testing.T) {
 		byName, byZnode := start(elsewhere("localhost"+port)), start(elsewhere("127.0.0.9:1,[::2]:2"))
 		for _, p := range []*person{byName, byZnode} {
 			p.write("")
-			if got := p.table.fence.lines(); len(strings.Split(got, "\n")) != 2 {
+			if got := p.lines(); len(strings.Split(got, "\n")) != 2 {
 				t.Errorf("a command further down is told %q", got)
 			}
 		}
-		b.take(b.root + "/two/" + path.Base(posts[1]))
+		name, _, _ := strings.Cut(path.Base(posts[1]), "@")
+		b.take(b.root + "/two/" + name)
 		late := start(elsewhere("127.0.0.9:1"))
 		byName.write("the lock that this runs under is gone")
 		byZnode.write("the lock that this runs under is gone")
@@ -228,13 +239,13 @@ func TestFenceOfLocksAbove(t *testing.T) {
 	})
 }
 
-// While it cannot be known whether the ensemble is that of the lock, nothing is written.
+// While it cannot be asked whether the ensemble is that of the lock, nothing is written.
 func TestFenceThatCannotBeAsked(t *testing.T) {
 	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	holder := b.fenced(commands.ByHand, false)
+	holder.lock(exclusive, "/l")
 	proxy := zktest.NewProxy(t, b.addr)
-	t.Setenv(fenceName, "127.0.0.9:1/l/"+uuid+"-lock-0000000000")
-	s := open(t, proxy.Addr(), usual)
-	New().Fence(s, false)
+	s := below(t, proxy.Addr(), holder.lines())
 	proxy.Hold(true)
 	ctx, cancel := context.WithCancel(zktest.Within(t))
 	cancel()
@@ -245,7 +256,5 @@ func TestFenceThatCannotBeAsked(t *testing.T) {
 	if st, err := b.Exists(zktest.Within(t), b.root, false); err != nil || st.Version != 0 {
 		t.Error(st, err)
 	}
-	if _, err := s.Set(zktest.Within(t), b.root, []byte("written"), -1); err != nil {
-		t.Error(err)
-	}
+	write(t, s, b.root, "")
 }

@@ -14,11 +14,12 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// newCommand is a command to run under a lock. Its grace is at most a sixth of the
-// session timeout, because no more than a quarter of it may be left of the lease of
-// a healthy session.
+// newCommand returns a command to run under a lock. Its grace is at most an eighth of the
+// session timeout. A healthy lease may be down to 5/16 of the timeout before it is
+// extended. The rest is the time for which a server may be gone without the command
+// having to end: 1.5 s with a timeout of 10 s.
 func newCommand(name string, grace, timeout time.Duration) *command {
-	return &command{name: name, grace: max(0, min(grace, timeout/6, timeout/4-killBefore)), wake: make(chan struct{}, 1)}
+	return &command{name: name, grace: max(0, min(grace, timeout/8, timeout/4-killBefore)), wake: make(chan struct{}, 1)}
 }
 
 // guard runs the command of a lease that was granted with it, and gives the lease
@@ -26,7 +27,7 @@ func newCommand(name string, grace, timeout time.Duration) *command {
 // command.
 func (o *owned) guard(ctx context.Context, c *command, spec child.Spec) error {
 	spec.Env, spec.Alert, spec.Grace = environment(o.path, c.lease), o.say, c.grace
-	spec.Env = append(spec.Env, heldName+"="+strings.Join(o.table.heldNow(), "\n"), fenceName+"="+o.table.fence.lines())
+	spec.Env = append(spec.Env, heldName+"="+strings.Join(o.table.heldNow(), "\n"), fenceName+"="+o.fenceOf(ctx, c.lease))
 	spec.Left = func() time.Duration { return c.lease.Left() - killBefore }
 	stop := make(chan time.Time, 1)
 	over := make(chan struct{})
@@ -45,6 +46,21 @@ func (o *owned) guard(ctx context.Context, c *command, spec child.Spec) error {
 		release = nil
 	}
 	return c.result(o.path, status, err, release)
+}
+
+// marksTimeout bounds how long the start of a command waits for the marks of its fence.
+const marksTimeout = 2 * time.Second
+
+// fenceOf returns ZK_LOCK_FENCE for a command that runs under a lease. If the marks cannot be
+// read in time, the command starts without them: a zksh below it then writes less, not more.
+func (o *owned) fenceOf(ctx context.Context, l *taken) string {
+	ctx, cancel := context.WithTimeout(ctx, min(marksTimeout, l.Left()/4))
+	defer cancel()
+	lines, err := o.table.fence.lines(ctx)
+	if err != nil {
+		o.say(fmt.Sprintf("lock %s: zksh below the command can write only through the same server names: %v", o.path, err))
+	}
+	return lines
 }
 
 // watch has the command ended when the life says so: in time before the lease

@@ -159,7 +159,10 @@ func (c *command) judge(revoked bool, now time.Time) (again time.Duration) {
 	by := now.Add(left)
 	switch {
 	case state == zklock.Lost: // others may hold it already, or nobody
-		c.why, by = lossNear, now.Add(c.grace)
+		c.why = lossNear
+		if limit := now.Add(c.grace); limit.Before(by) {
+			by = limit
+		}
 	case left <= c.grace || state == zklock.PresumedLost:
 		c.why = lossNear
 	case revoked || c.why != "":

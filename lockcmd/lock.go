@@ -46,7 +46,9 @@ const lockHelp = "The lock is a znode below PATH, which is made if need be. Wait
 	"lock on such a path is refused, as it would wait for itself. When the lock is lost, or about to be, it is " +
 	"ended before somebody else can hold the lock. The status is the command's own.\n\n" +
 	"As long as a lock is held, here or above, what zksh writes depends on it: when it is gone ZooKeeper refuses the write " +
-	"(zksh --no-fence turns that off)."
+	"(zksh --no-fence turns that off). A COMMAND finds these locks in ZK_LOCK_FENCE, one in a line: the servers, the lock's znode, and what " +
+	"identifies the ensemble by any name of a server. Each zksh below reads it. It writes freely to an ensemble that is surely another " +
+	"one, and writes nothing, with status 74, where it cannot know that."
 
 // lockFlags are the flags of a command that takes a lock.
 type lockFlags struct {
@@ -170,7 +172,7 @@ func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlag
 		a.command = newCommand(argv[0], f.grace.Value, timeout)
 		a.command.confirm = f.confirm
 		if cut := a.command.grace; f.grace.Given && cut < f.grace.Value {
-			t.crier.say(env.Screen.Note, fmt.Sprintf("-t is cut to %s: the session lasts for %s, and a sixth of that is the most", seconds(cut), timeout))
+			t.crier.say(env.Screen.Note, fmt.Sprintf("-t is cut to %s: the session lasts for %s, and an eighth of that is the most", seconds(cut), timeout))
 		}
 	}
 	o, err := t.prepare(env, a, f, path)

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/lockcmd/queue"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
@@ -78,6 +77,8 @@ func (o *owned) news(before zklock.State, s zklock.Status) string {
 		return fmt.Sprintf("lock %s: lost its place in the queue (%s); it queues up again", o.path, s.Err)
 	case s.State == zklock.Suspended:
 		return fmt.Sprintf("lock %s: no connection; it is safe for another %s", o.path, seconds(s.Left))
+	case s.State == zklock.PresumedLost && s.Err != nil:
+		return fmt.Sprintf("lock %s: presumed lost: %s, so others may hold it", o.path, s.Err)
 	case s.State == zklock.PresumedLost:
 		return "lock " + o.path + ": presumed lost: the servers have not confirmed it for as long as a session lasts, so others may hold it"
 	case s.State == zklock.Lost:
@@ -110,12 +111,13 @@ func (o *owned) request(data []byte) string {
 	return asks(data) + "; unlock " + o.path + " does"
 }
 
-// waitLine says at which place the lock waits, behind whom, and for how long.
-func (o *owned) waitLine(waited time.Duration) string {
+// waitLine says at which place the lock waits, behind whom, and for how long, or that
+// there is no connection.
+func (o *owned) waitLine(waited time.Duration, alone bool) string {
 	s := o.current()
 	line := fmt.Sprintf("waiting for %s, %s: ", o.path, waited.Round(time.Second))
 	switch {
-	case o.env.Session.State() == zkconn.StateConnecting:
+	case alone:
 		return line + "no connection"
 	case s.State != zklock.Queued || s.Ahead == nil:
 		return ""

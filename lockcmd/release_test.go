@@ -163,14 +163,14 @@ func TestWaitThatWasLeftTellsItAtTheEnd(t *testing.T) {
 	}
 }
 
-// A command that must end has a sixth of the session's time at most, and less
+// A command that must end has an eighth of the session's time at most, and less
 // where that would not leave the time a signal takes.
 func TestGrace(t *testing.T) {
 	for _, c := range []struct{ asked, timeout, want time.Duration }{
-		{5 * time.Second, 30 * time.Second, 5 * time.Second},
-		{10 * time.Second, 30 * time.Second, 5 * time.Second},
+		{5 * time.Second, 40 * time.Second, 5 * time.Second},
+		{10 * time.Second, 30 * time.Second, 3750 * time.Millisecond},
 		{time.Second, 30 * time.Second, time.Second},
-		{5 * time.Second, 12 * time.Second, 2 * time.Second},
+		{5 * time.Second, 12 * time.Second, 1500 * time.Millisecond},
 		{5 * time.Second, time.Second, 50 * time.Millisecond},
 		{5 * time.Second, time.Millisecond, 0},
 	} {

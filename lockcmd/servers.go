@@ -16,7 +16,7 @@ var serversCommand = &commands.Command{
 	Name: "servers", Group: ensembleGroup, Args: "[-q]",
 	Summary: "show each server's role, version and state, and whether a quorum answers",
 	Help: "Asks every member by the four-letter words srvr and mntr, whether there is a session or not. The members are those of the " +
-		"connect string, and those that the ensemble's configuration has besides. LAG is in transactions. The status is 0 only if more " +
+		"connect string, and those that the ensemble's configuration has besides. LAG is in transactions. VERSION begins with the product if that is not ZooKeeper. The status is 0 only if more " +
 		"than half of the voters serve, one of them as the leader (weights and groups are not looked at), and 1 if not.",
 	Example: "servers -q",
 	Offline: true,

@@ -58,7 +58,7 @@ var sessionCommand = &commands.Command{
 func identities(ctx context.Context, env *commands.Env) ([]zkconn.Identity, error) {
 	p, err := env.Session.Pipe(ctx, "")
 	if err == nil && p.LacksWhoAmI(ctx) {
-		err = errors.New("servers tell them from 3.7 on")
+		err = errors.New("ZooKeeper reports them from 3.7 on, and other servers do not")
 	}
 	if err != nil {
 		return nil, err

@@ -217,7 +217,9 @@ func (t *Table) Lost() error {
 			if o.status.State == zklock.Lost {
 				err = fmt.Errorf("%w%s", err, t.fence.goesOn(o.nodes()...))
 			}
-			if o.status.State == zklock.PresumedLost {
+			if o.status.State == zklock.PresumedLost && o.status.Err != nil {
+				err = fmt.Errorf("the lock on %s may be lost: %w", o.path, o.status.Err)
+			} else if o.status.State == zklock.PresumedLost {
 				err = fmt.Errorf("the lock on %s may be lost: the servers have not confirmed it for as long as a session lasts", o.path)
 			}
 			errs = append(errs, err)

@@ -149,6 +149,10 @@ func (o *owned) waitHere(a *attempt, f *lockFlags) (*taken, error) {
 // drawEvery is how often the line of a wait is drawn anew.
 const drawEvery = 200 * time.Millisecond
 
+// settled is how long there must be no connection before a wait says so: a server that
+// rejects the client closes the connection before the rejection is known.
+const settled = time.Second
+
 // showWait keeps one line on the terminal that says what is waited for, until
 // end is called. Elsewhere that is remarked once. A terminal that takes nothing
 // must not keep the lock from its use, so end waits for the last line, but not long.
@@ -163,13 +167,20 @@ func (o *owned) showWait() (end func()) {
 		defer live.Close(false)
 		columns, _ := live.Size()
 		said := false
+		var lost time.Time // since when there is no connection; zero while there is one
 		for {
 			select {
 			case <-done:
 				return
 			case <-tick.C:
 			}
-			text := o.waitLine(time.Since(start))
+			switch connecting := o.env.Session.State() == zkconn.StateConnecting; {
+			case !connecting:
+				lost = time.Time{}
+			case lost.IsZero():
+				lost = time.Now()
+			}
+			text := o.waitLine(time.Since(start), !lost.IsZero() && time.Since(lost) >= settled)
 			switch {
 			case text == "" || said:
 			case columns > 0:

@@ -93,7 +93,7 @@ func (b *batch) take(ctx context.Context, w *window, l batchLine) bool {
 	b.line = l.number
 	err := st.err
 	if err == nil {
-		err = b.s.carryOut(ctx, st.gathered.in(b.s.env, st.cmd, l.number, st.line, st.before), st.cmd, st.line)
+		err = ending(l.number, b.s.carryOut(ctx, st.gathered.in(b.s.env, st.cmd, l.number, st.line, st.before), st.cmd, st.line))
 	}
 	w.alone(st)
 	if errors.Is(err, errQuit) {
@@ -137,7 +137,7 @@ type batchLine struct {
 func readAhead(ctx context.Context, r io.Reader) <-chan batchLine {
 	out := make(chan batchLine)
 	go func() {
-		lines := newLineReader(r)
+		lines := newScriptReader(r)
 		for {
 			var l batchLine
 			l.text, l.number, l.err = lines.Next()
@@ -161,7 +161,7 @@ func (b *batch) over(err error) bool {
 	switch {
 	case err == nil:
 		return b.s.cfg.StopAtError && b.status != commands.StatusOK
-	case errors.As(err, new(*commands.FinalError)) && !b.s.cfg.GoOn,
+	case errors.As(err, new(*commands.FinalError)) && !b.s.cfg.GoOn, ends(err),
 		errors.Is(err, errInterrupted), errors.Is(err, errTerminated), errors.Is(err, context.Canceled),
 		errors.As(err, new(*writeError)):
 		return true
@@ -186,6 +186,9 @@ func (*batch) mode() commands.Mode { return commands.Batch }
 func (b *batch) wording(cmd string, err error) []string {
 	text := err.Error()
 	if cmd != "" {
+		if !commands.Printable(cmd) { // a word that is no command
+			cmd = commands.Escape(cmd)
+		}
 		text = cmd + ": " + text
 	}
 	switch {
@@ -224,7 +227,9 @@ var errLongLine = &commands.UsageError{Problem: fmt.Sprintf("the line is longer 
 type lineReader struct {
 	in     *bufio.Reader
 	number int
-	skipLF bool // the last line ended in \r; a \n right after it belongs to it
+	skipLF bool         // the last line ended in \r; a \n right after it belongs to it
+	open   string       // the quote that is open where the next line begins
+	quotes quoteScanner // of the last line, if that was too long
 	err    error
 }
 
@@ -232,13 +237,13 @@ func newLineReader(r io.Reader) *lineReader {
 	return &lineReader{in: bufio.NewReaderSize(r, maxRead)}
 }
 
-// More tells whether Next has a line without waiting for input.
-func (l *lineReader) More() bool {
+// buffered returns what has been read of the lines to come. It is valid until Next.
+func (l *lineReader) buffered() []byte {
 	read, _ := l.in.Peek(l.in.Buffered()) // as much cannot fail
 	if l.skipLF {
 		read = bytes.TrimPrefix(read, []byte("\n"))
 	}
-	return bytes.ContainsAny(read, "\r\n")
+	return read
 }
 
 // Next returns the next line without its end, and its number from 1. It
@@ -285,8 +290,15 @@ func (l *lineReader) read() (line string, long bool) {
 		case c == '\n' || c == '\r':
 			return string(kept), long
 		case len(kept) == maxLine:
-			kept, long = nil, true
-		case !long:
+			l.quotes, long = scanQuotes(l.open), true
+			for _, c := range kept {
+				l.quotes.add(c)
+			}
+			l.quotes.add(c)
+			kept = nil
+		case long:
+			l.quotes.add(c)
+		default:
 			kept = append(kept, c)
 		}
 	}

@@ -112,7 +112,7 @@ func (h *byHand) readLines(ctx context.Context) {
 		h.keep(text)
 		var cmd string
 		h.s.lineBegins()
-		interrupted, err := h.s.attend(ctx, func(ctx context.Context) (err error) {
+		interrupted, err := h.s.attendLine(ctx, func(ctx context.Context) (err error) {
 			cmd, err = h.s.runLine(ctx, text)
 			return err
 		})
@@ -192,9 +192,9 @@ func (h *byHand) prompt() line.Prompt {
 	if t := s.txn; t != nil {
 		txn = fmt.Sprintf(" (txn %d)", len(t.lines))
 	}
-	insecure := ""
-	if s.cfg.Session.Secure().TLS.Insecure() {
-		insecure = ", NOT VERIFIED"
+	insecure := s.cfg.Session.Secure().TLS.Gap()
+	if insecure != "" {
+		insecure = ", " + insecure
 	}
 	folder, moved := s.folder.here()
 	if moved && folder != "/" {

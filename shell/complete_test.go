@@ -92,8 +92,8 @@ func TestComplete(t *testing.T) {
 		"create":                         "", // it is all there
 		"bogus /":                        "",
 		"help ge":                        "help get|help getAllChildrenNumber|help getAcl|help getEphemerals",
-		"get -":                          "get -s|get -w|get -b|get -x|get -j|get -f|get -d|get --charset|get --in",
-		"get -s -":                       "get -s -w|get -s -b|get -s -x|get -s -j|get -s -f|get -s -d|get -s --charset|get -s --in",
+		"get -":                          "get -s|get -w|get -b|get -x|get -j|get -f|get -d|get --charset|get --in|get --max-size",
+		"get -s -":                       "get -s -w|get -s -b|get -s -x|get -s -j|get -s -f|get -s -d|get -s --charset|get -s --in|get -s --max-size",
 		"get --st":                       "get --stat",
 		"get -- -":                       "",
 		"set /app -v ":                   "",

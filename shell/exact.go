@@ -58,7 +58,7 @@ func (e *exact) flush() bool {
 	if !e.busy() {
 		return true
 	}
-	e.txn.InOrder(e.w.ctx)
+	e.txn.CommitEach(e.w.ctx)
 	steps := e.steps
 	e.txn, e.steps = nil, nil
 	for _, st := range steps {
@@ -66,7 +66,7 @@ func (e *exact) flush() bool {
 	}
 	for len(steps) > 0 && !e.w.isOver() {
 		n := 1
-		for cutOff(steps[0].err) && n < len(steps) && cutOff(steps[n].err) {
+		for steps[0].cutOff() && n < len(steps) && steps[n].cutOff() {
 			n++
 		}
 		e.w.show(steps[:n])

@@ -139,6 +139,12 @@ func (s *Shell) source(ctx context.Context, env *commands.Env, args []string) er
 	defer f.Close()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	own := *env
+	own.Script = args[0]
+	if env.Mode == commands.OneShot && own.Keeper != nil && !own.Keeper.Demanded() { // a script, as with -f
+		own.Keeper = nil
+	}
+	env = &own
 	b := &batch{s: s, name: args[0]}
 	lines := readAhead(ctx, f)
 	for {
@@ -149,7 +155,7 @@ func (s *Shell) source(ctx context.Context, env *commands.Env, args []string) er
 			return context.Cause(ctx)
 		}
 		err := b.runOne(ctx, env, l)
-		final := errors.As(err, new(*commands.FinalError)) && !s.cfg.GoOn
+		final := errors.As(err, new(*commands.FinalError)) && !s.cfg.GoOn || ends(err)
 		switch {
 		case errors.Is(err, errQuit), context.Cause(ctx) != nil && err != nil, errors.As(err, new(*writeError)):
 			return err
@@ -172,6 +178,7 @@ func (b *batch) runOne(ctx context.Context, env *commands.Env, l batchLine) erro
 	cmd, err := "", l.err
 	if err == nil {
 		cmd, err = b.s.runText(ctx, env, l.text)
+		err = ending(l.number, err)
 	}
 	if errors.Is(err, errQuit) || context.Cause(ctx) != nil {
 		return err

@@ -44,6 +44,11 @@ func (leftError) Unwrap() error { return errInterrupted }
 // and the lock is to be kept until it is gone.
 func (s *Shell) attend(shell context.Context, do func(context.Context) error) (interrupted bool, err error) {
 	s.interruptedLate() // what came before is not meant for this
+	return s.attendLine(shell, do)
+}
+
+// attendLine is attend for a line that an editor has read: Ctrl-C since then is meant for it.
+func (s *Shell) attendLine(shell context.Context, do func(context.Context) error) (interrupted bool, err error) {
 	ctx, cancel := context.WithCancelCause(shell)
 	defer cancel(nil)
 	w := &work{ended: make(chan struct{})}

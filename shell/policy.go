@@ -58,6 +58,11 @@ func (s *Shell) RunCommand(ctx context.Context, args []string) int {
 	}
 	err = errors.Join(err, s.conclude(g, words[0].Text, 0, err))
 	s.report(words[0].Text, err)
+	if s.cfg.Saved != nil {
+		if remark := s.cfg.Saved(s.env); remark != "" {
+			s.env.Screen.Note(remark)
+		}
+	}
 	return s.leave(Status(err))
 }
 

@@ -49,6 +49,9 @@ type Config struct {
 	Locks Locks // held by commands; may be nil
 
 	Keeper commands.Keeper // of what commands destroy; may be nil
+	// Saved is for one command that a person types in another shell: it returns a remark on what
+	// the Keeper has saved for undo, or "". It is nil otherwise.
+	Saved func(env *commands.Env) string
 
 	Topics   map[string]string // what help adds to what it says of a command
 	Clusters []Cluster         // that can be connected to by name
@@ -122,7 +125,7 @@ func New(cfg Config) *Shell {
 	s.registry = commands.NewRegistry(append(cfg.Commands, s.transactions(), s.builtins(), s.folderCommands(), s.handy())...)
 	s.folder.servers = func() string { return cfg.Session.Servers().Spec }
 	s.completer = &completer{registry: s.registry, clusters: cfg.Clusters, lines: &s.lines, folder: &s.folder, locks: cfg.Locks}
-	s.env = &commands.Env{Session: cfg.Session, Version: cfg.Version, Screen: front{s}, Streams: cfg.Streams, Run: s.runWords, Keeper: cfg.Keeper}
+	s.env = &commands.Env{Session: cfg.Session, Version: cfg.Version, Format: cfg.Format, Screen: front{s}, Streams: cfg.Streams, Run: s.runWords, Keeper: cfg.Keeper}
 	return s
 }
 

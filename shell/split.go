@@ -75,7 +75,7 @@ func token(line string) (quote string, length int, closed bool) {
 // openQuote is the quote that is open at the end of a line, which begins inside of
 // the one that was open before it. It is a line.Assistant's Open.
 func openQuote(before, line string) string {
-	if before == "" && blankOrComment(line) {
+	if before == "" && (!strings.ContainsAny(line, `"'`) || blankOrComment(line)) {
 		return ""
 	}
 	command, _, _ := cutOutlet(before + line)

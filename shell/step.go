@@ -52,21 +52,13 @@ func (st *step) begun() bool {
 	return true
 }
 
-// sent tells of a step that has ended whether a server may have got its request.
-func (st *step) sent() bool {
-	select {
-	case <-st.trip.Sent:
-		return !errors.As(st.err, new(*zkconn.UnsentError))
-	default:
-		return false
-	}
-}
+// sent reports whether a server may have received the request of a step that has ended.
+func (st *step) sent() bool { return st.trip.Outcome.Sent() }
 
-// cutOff tells an error that is not the answer to its request: the connection has
-// broken, or the batch is interrupted.
-func cutOff(err error) bool {
-	return errors.As(err, new(*zkconn.LostError)) || errors.As(err, new(*zkconn.AbandonedError)) ||
-		errors.As(err, new(*zkconn.UnsentError)) || errors.Is(err, errInterrupted) || errors.Is(err, errTerminated)
+// cutOff reports whether a step that has ended got no answer to its request: the
+// connection was lost, or the batch was interrupted.
+func (st *step) cutOff() bool {
+	return st.trip.Cut || errors.Is(st.err, errInterrupted) || errors.Is(st.err, errTerminated)
 }
 
 // cutError says what is known of lines whose answers have not come.

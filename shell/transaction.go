@@ -138,15 +138,19 @@ func (s *Shell) commit(ctx context.Context, env *commands.Env, _ []string) error
 		t.drop()
 		return fmt.Errorf("nothing was done, because line %d of the transaction has failed", t.bad)
 	}
-	err := t.txn.Commit(ctx)
+	outcome, err := t.txn.Commit(ctx)
 	t.wait()
 	undone, refused := errors.AsType[*zkconn.UndoneError](err)
 	switch {
 	case refused:
 		j := t.lines[undone.Part]
 		return fmt.Errorf("nothing was done, because of line %d: %s: %w", j.Line, j.Name, undone.Err)
+	case errors.As(err, new(*zkconn.FencedError)): // which says that nothing was written
+		return err
+	case err != nil && !outcome.MayHaveHappened():
+		return fmt.Errorf("nothing was done: %w", err)
 	case err != nil && len(t.lines) > 1:
-		return fmt.Errorf("%w (the %d lines of the transaction are done all or none)", err, len(t.lines))
+		return fmt.Errorf("%w (either all %d lines of the transaction took effect, or none)", err, len(t.lines))
 	case err != nil:
 		return err
 	}

@@ -184,7 +184,7 @@ func (w *window) start(ctx context.Context, st *step, alone bool) (sent, over <-
 	}
 	w.work(func() { // waited for by who tells of it
 		defer close(ended)
-		st.err = run(trip.Context(ctx), st.gathered.in(&env, st.cmd, st.number, st.line, st.before), st.line)
+		st.err = ending(st.number, run(trip.Context(ctx), st.gathered.in(&env, st.cmd, st.number, st.line, st.before), st.line))
 	})
 	return trip.Sent, ended
 }
@@ -258,13 +258,13 @@ func (w *window) tellFrom(st *step) {
 	}
 	together := []*step{st}
 	var next *step
-	for cutOff(st.err) && next == nil {
+	for st.cutOff() && next == nil {
 		if next = w.next(); next == nil || !next.begun() {
 			break
 		}
 		// When the batch is interrupted, an answer may still be taken that comes behind one
 		// that is not: the line counts with those before it.
-		if w.await(next); cutOff(next.err) || w.ctx.Err() != nil {
+		if w.await(next); next.cutOff() || w.ctx.Err() != nil {
 			together, next = append(together, next), nil
 		}
 	}
@@ -283,7 +283,7 @@ func (w *window) show(together []*step) { w.end(w.tell(together)) }
 func (w *window) end(err error) {
 	w.deaf = w.deaf || errors.As(err, new(*writeError))
 	if w.b.over(err) && !w.isOver() {
-		w.deaf = w.deaf || errors.As(err, new(*zkconn.FencedError))
+		w.deaf = w.deaf || errors.As(err, new(*zkconn.FencedError)) || ends(err)
 		close(w.over)
 	}
 }
@@ -349,11 +349,11 @@ func (w *window) tell(together []*step) error {
 	return err
 }
 
-// A server that has too much to do refuses a line's request with Throttled, and may
-// carry out those of the lines behind it. To send it again would change their order, so
-// that is done only while none of those has been carried out; what they were refused for
-// may then be no more, and they are sent again as well. From then on each line waits for
-// the one before, and is sent again until it is answered.
+// An overloaded server answers a request with Throttled and may carry out those behind it.
+// To send the request again changes its order among them. So it is sent again only if
+// every line behind it that was carried out commutes with it. Lines behind it that failed
+// may have failed because of that; they are sent again as well, by the same rule. From
+// then on each line waits for the one before and is sent again until it is answered.
 
 // single tells whether nothing is sent behind a step that is begun now.
 func (w *window) single() bool {
@@ -375,20 +375,19 @@ func (w *window) again(st *step) {
 	for _, next := range w.aside {
 		<-next.ended
 	}
-	if i := slices.IndexFunc(w.aside, (*step).mayBeDone); i >= 0 {
-		st.err = fmt.Errorf("%w (not sent again, as line %d behind it is done)", st.err, w.aside[i].number)
-		return
+	for _, next := range w.aside {
+		if next.mayBeDone() && !next.trip.Commutes(st.trip) {
+			st.err = fmt.Errorf("%w (not sent again, as line %d behind it is done)", st.err, next.number)
+			return
+		}
 	}
 	for _, next := range w.aside {
-		next.stale = true
+		next.stale = !next.mayBeDone()
 	}
 	w.start(w.ctx, st, true)
 	<-st.ended
 }
 
-// mayBeDone tells of a step that has ended whether its request may have been carried
+// mayBeDone reports whether the request of a step that has ended may have been carried
 // out.
-func (st *step) mayBeDone() bool {
-	refusal, refused := errors.AsType[*zkconn.Error](st.err)
-	return st.sent() && !(refused && refusal.Code.Sure())
-}
+func (st *step) mayBeDone() bool { return st.trip.Outcome.MayHaveHappened() }

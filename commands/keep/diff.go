@@ -19,7 +19,7 @@ import (
 )
 
 var diffCommand = &commands.Command{
-	Name: "diff", Group: "Trees", Streams: true, Args: "[-u | --script] a b",
+	Name: "diff", Group: "Trees", Streams: true, Args: "[-u | --script] [--max-size MiB] a b",
 	Summary: "tell in what two subtrees differ, here, in another ensemble or in a file",
 	Help: "A line for each difference: - is only in A, + only in B, ~ differs in what is named. Data, ACL and whether a znode is" +
 		" ephemeral count; versions and times do not, nor does /zookeeper." + sideHelp + " A dump or one of ZooKeeper's snapshots is ./FILE or" +
@@ -31,6 +31,7 @@ var diffCommand = &commands.Command{
 	Flags: func(fs *pflag.FlagSet) commands.Run {
 		unified := fs.BoolP("unified", "u", false, "show the lines in which data that is text differs")
 		script := fs.Bool("script", false, "answer with the commands that make A like B")
+		most := commands.FlagMaxSize(fs)
 		return func(ctx context.Context, env *commands.Env, args []string) error {
 			if *unified && *script {
 				return commands.Misuse("only one of -u and --script has a meaning")
@@ -38,7 +39,7 @@ var diffCommand = &commands.Command{
 			return troubled(within(ctx, env, args, func(list []*side) error {
 				d := &comparison{env: env, a: list[0], b: list[1], unified: *unified, script: *script}
 				return d.show(ctx)
-			}))
+			}, most()))
 		}
 	},
 }

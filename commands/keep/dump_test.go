@@ -119,7 +119,7 @@ func TestImportBrokenOff(t *testing.T) {
 
 // command runs one command.
 func command(ctx context.Context, s *zkconn.Session, screen commands.Screen, words ...string) error {
-	for _, c := range keep.Commands("") {
+	for _, c := range keep.Commands(keep.UndoLog{}) {
 		if c.Name == words[0] {
 			return commandtest.Run(ctx, c, &commands.Env{Session: s, Screen: screen}, words[1:]...)
 		}

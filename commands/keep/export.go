@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -60,8 +59,11 @@ var exportCommand = &commands.Command{
 			if err != nil {
 				return commands.Misuse("--format: %s", err)
 			}
-			if file == "-" && (form == dump.Dir || form == dump.Navigator) {
+			switch {
+			case file == "-" && (form == dump.Dir || form == dump.Navigator):
 				return commands.Misuse("--format %s needs the name of a file", form)
+			case file == "-" && env.Format == render.JSON: // a dump is lines, or a value of its own form
+				return commands.Misuse("with -o json a dump goes into a file; name one")
 			}
 			return exportTree(ctx, env, root, file, form)
 		}
@@ -87,21 +89,8 @@ func exportOne(ctx context.Context, env *commands.Env, path, file string, stat, 
 	return env.Screen.Print(a)
 }
 
-// seldomCollected has garbage looked for half as often, if nobody has asked for less, and
-// gives what ends that. What an export reads is written and done with at once, so that
-// little memory is needed for it.
-func seldomCollected() (end func()) {
-	const half = 200 // per cent
-	usual := debug.SetGCPercent(half)
-	if usual < 0 || usual > half {
-		debug.SetGCPercent(usual)
-	}
-	return func() { debug.SetGCPercent(usual) }
-}
-
 // exportTree writes a subtree.
 func exportTree(ctx context.Context, env *commands.Env, path, file string, form dump.Form) (err error) {
-	defer seldomCollected()()
 	x := &exporting{env: env, root: path, form: form, unread: zktree.UnreadError{Root: path}}
 	h := dump.Header{Root: path, Server: env.Session.Servers().Spec, Time: time.Now(), LeftOut: x.leavesOut()}
 	if h.Zxid, err = env.Session.Zxid(ctx); err != nil {
@@ -243,8 +232,3 @@ type streamed struct {
 
 // Text is the dump.
 func (s *streamed) Text(w io.Writer) error { return s.write(w) }
-
-// MarshalJSON refuses: a dump is lines, or a value of its own form.
-func (s *streamed) MarshalJSON() ([]byte, error) {
-	return nil, errors.New("with -o json a dump goes into a file; name one")
-}

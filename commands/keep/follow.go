@@ -50,10 +50,10 @@ func (m *mirror) follow(ctx context.Context) (err error) {
 	}
 	switch {
 	case m.env.Keeper == nil:
-	case m.env.Mode != commands.ByHand:
+	case m.env.Keeper.Demanded():
 		return commands.Misuse("what --watch destroys cannot be kept, so with --undo it is refused")
 	default:
-		m.env.Screen.Note("what mirror --watch destroys is not kept: undo will not bring it back")
+		m.env.Screen.Note("mirror --watch saves nothing: undo will not restore what it destroys")
 	}
 	events, err := m.src.session.Second()
 	if err != nil {

@@ -121,7 +121,7 @@ func (b *breaking) Progress(string) (func(done, total int), func()) {
 // TestMoveInterrupted interrupts moves wherever they show their progress.
 func TestMoveInterrupted(t *testing.T) {
 	var mv *commands.Command
-	for _, c := range keep.Commands("") {
+	for _, c := range keep.Commands(keep.UndoLog{}) {
 		if c.Name == "mv" {
 			mv = c
 		}

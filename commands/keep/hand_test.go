@@ -26,13 +26,14 @@ type hand struct {
 	env    *commands.Env
 	screen *commandtest.Screen
 	store  *store
+	by     By
 	asked  []string
 	yes    bool // to every question but whether to delete, which is always yes
 }
 
 func newHand(t *testing.T, addr, dir string) *hand {
 	t.Helper()
-	h := &hand{t: t, screen: &commandtest.Screen{}, store: &store{dir}}
+	h := &hand{t: t, screen: &commandtest.Screen{}, store: &store{dir}, by: AtPrompt("")}
 	h.screen.Answer = func(question string) (bool, error) {
 		if strings.HasPrefix(question, "delete ") {
 			return true, nil
@@ -40,10 +41,13 @@ func newHand(t *testing.T, addr, dir string) *hand {
 		h.asked = append(h.asked, question)
 		return h.yes, nil
 	}
-	h.env = &commands.Env{Screen: h.screen, Mode: commands.ByHand, Keeper: ByHand(dir, lockcmd.InQueue),
+	h.env = &commands.Env{Screen: h.screen, Mode: commands.ByHand, Keeper: h.log().Keeper(),
 		Session: zksession.Open(t, zkconn.Config{Servers: addr, Timeout: 20 * time.Second})}
 	return h
 }
+
+// log is the undo log as that shell uses it.
+func (h *hand) log() UndoLog { return UndoLog{Dir: h.store.dir, By: h.by, Queue: lockcmd.InQueue} }
 
 func sandboxed(t *testing.T) *hand {
 	t.Helper()
@@ -58,7 +62,7 @@ func (h *hand) try(line string) error {
 
 func (h *hand) run(ctx context.Context, words []string) error {
 	h.t.Helper()
-	for _, c := range slices.Concat(commands.All(), Commands(h.store.dir)) {
+	for _, c := range slices.Concat(commands.All(), Commands(h.log())) {
 		if c.Name == words[0] {
 			return commandtest.Run(ctx, c, h.env, words[1:]...)
 		}
@@ -151,7 +155,7 @@ func TestSingleZnodes(t *testing.T) {
 	h.fails("undo", "nothing left to undo")
 	h.do(fmt.Sprintf("undo %d", h.lastOf("undo 5"))) // which was that of undo
 	h.wantTree("/a", before)
-	h.fails("undo 5", "taken back already")
+	h.fails("undo 5", "is undone already")
 	h.fails("undo 17", "there is no operation 17; undo -l lists them")
 	h.fails("undo x", `"x" is no number of an operation`)
 
@@ -201,14 +205,14 @@ func TestKeptIsDestroyed(t *testing.T) {
 func TestConflicts(t *testing.T) {
 	h := sandboxed(t)
 	h.do("create /a one", "set /a two", "set /a three")
-	h.fails("undo 1", "1 changed since operation 1")
+	h.fails("undo 1", "1 of 1 znode has changed since operation 1")
 	if want := "- three\n+ one\n"; !strings.Contains(h.screen.Printed(), want) {
 		t.Errorf("%q is not in %q", want, h.screen.Printed())
 	}
 	h.do("delete /a")
-	h.fails("undo 2", "1 changed since")
+	h.fails("undo 2", "1 of 1 znode has changed since")
 	h.do("create /a one")
-	h.fails("undo", "1 changed since") // the delete
+	h.fails("undo", "1 of 1 znode has changed since") // the delete
 	if want := "- one\n+ three\n"; !strings.Contains(h.screen.Printed(), want) {
 		t.Errorf("%q is not in %q", want, h.screen.Printed())
 	}
@@ -217,8 +221,8 @@ func TestConflicts(t *testing.T) {
 	before := h.tree("/t")
 	h.do("deleteall /t", "create /t", "create /t/x other", "create /t/new", "setAcl /t world:anyone:cdrw")
 	undo := fmt.Sprintf("undo %d", h.lastOf("deleteall"))
-	h.fails(undo, "2 changed since")
-	for _, want := range []string{"/t: its ACL is another than was lost\n", "/t/x: its data", "- other\n+ x\n"} {
+	h.fails(undo, "2 of 5 znodes have changed since")
+	for _, want := range []string{"/t has changed since: its ACL is another\n", "/t/x has changed since: it now holds 5 bytes (version 0); undo would restore the saved 1 byte:\n- other\n+ x\n"} {
 		if !strings.Contains(h.screen.Printed(), want) {
 			t.Errorf("%q is not in %q", want, h.screen.Printed())
 		}
@@ -243,7 +247,7 @@ func TestWhatDoesNotComeBack(t *testing.T) {
 	if got := h.tree("/t"); len(got) != 2 {
 		t.Errorf("there is %v", got)
 	}
-	if want := "not brought back: 2 ephemeral, 1 of lock queues, with what is below"; h.screen.Notes() != want {
+	if want := "not restored: 2 ephemeral, 1 of lock queues, with what is below"; h.screen.Notes() != want {
 		t.Errorf("%q; want %q", h.screen.Notes(), want)
 	}
 	h.do("create -e /e", "delete /e")
@@ -262,7 +266,7 @@ func TestACLs(t *testing.T) {
 	h.yes = true
 	h.do("undo")
 	h.wantTree("/t", before)
-	if len(h.asked) != 1 || !strings.Contains(h.asked[0], "not all of /t can be kept for undo") {
+	if len(h.asked) != 1 || !strings.Contains(h.asked[0], "not all of /t can be saved for undo") {
 		t.Errorf("asked %q", h.asked) // for undo's own
 	}
 
@@ -272,7 +276,7 @@ func TestACLs(t *testing.T) {
 	h.do("setAcl -R /t/b world:anyone:cdra")
 	h.env.Keeper = nil
 	h.do("setAcl /t/b/c world:anyone:ra")
-	h.fails("undo", "1 changed since")
+	h.fails("undo", "has changed since")
 	h.do("undo -s")
 	after := h.tree("/t")
 	if after["/t/b"] != before["/t/b"] || after["/t/b/c"] == before["/t/b/c"] {
@@ -298,7 +302,7 @@ func TestImport(t *testing.T) {
 	h.wantTree("/t", after)
 
 	h.do("set /t/a new", "import -R --overwrite "+file, "set /t/a newer")
-	h.fails(fmt.Sprintf("undo %d", h.lastOf("import")), "1 changed since")
+	h.fails(fmt.Sprintf("undo %d", h.lastOf("import")), "has changed since")
 }
 
 // What mv takes away comes back, and its copy stays.

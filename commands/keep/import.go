@@ -18,7 +18,7 @@ import (
 
 var importCommand = &commands.Command{
 	Name: "import", Group: "Trees", Writes: true, Destroys: true, Streams: true, Dry: []string{commands.DryRun},
-	Args:    "[-R] [-n] [--skip] [--overwrite] [--prune] [--only path] [-e] [-y] path file",
+	Args:    "[-R] [-n] [--skip] [--overwrite] [--prune] [--only path] [-e] [-y] [--max-size MiB] path file",
 	Summary: "write a file into a znode, or bring a subtree back from a file",
 	Help: "Without -R the znode gets the bytes of the file, and is made if it is not there; the words may also come the other way round," +
 		" if the file's name does not begin with /.\n\n" +
@@ -42,16 +42,17 @@ var importCommand = &commands.Command{
 		only := fs.String("only", "", "this `path` of the file, and what is below it")
 		ephemeral := fs.BoolP("ephemeral", "e", false, "make persistent copies of ephemeral znodes")
 		sure := fs.BoolP("yes", "y", false, "do not ask")
+		most := commands.FlagMaxSize(fs)
 		return func(ctx context.Context, env *commands.Env, args []string) error {
 			if !*recurse {
-				for _, name := range []string{commands.DryRun, "skip", "overwrite", "prune", "only", "ephemeral"} {
+				for _, name := range []string{commands.DryRun, "skip", "overwrite", "prune", "only", "ephemeral", "max-size"} {
 					if fs.Changed(name) {
 						return commands.Misuse("--%s goes with -R", name)
 					}
 				}
 				return importOne(ctx, env, args)
 			}
-			im := &importing{env: env, only: *only, ephemeral: *ephemeral, dry: *dry, sure: *sure, file: args[0]}
+			im := &importing{env: env, only: *only, ephemeral: *ephemeral, dry: *dry, sure: *sure, most: most(), file: args[0]}
 			for policy, set := range map[policy]bool{skips: *skip, overwrites: *overwrite, prunes: *prune} {
 				if set && im.policy != refuses {
 					return commands.Misuse("only one of --skip, --overwrite and --prune has a meaning")
@@ -115,6 +116,7 @@ type importing struct {
 	policy    policy
 	ephemeral bool
 	dry, sure bool
+	most      dump.Option // how far the file may expand
 
 	tree  *dump.Tree
 	empty bool // there is nothing at the target
@@ -133,7 +135,7 @@ type tally struct {
 }
 
 func (im *importing) run(ctx context.Context) (err error) {
-	if im.tree, err = openDump(ctx, im.env, im.file); err != nil {
+	if im.tree, err = openDump(ctx, im.env, im.file, im.most); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, im.tree.Close()) }()
@@ -166,14 +168,14 @@ func (im *importing) run(ctx context.Context) (err error) {
 }
 
 // openDump reads a file, or standard input.
-func openDump(ctx context.Context, env *commands.Env, name string) (*dump.Tree, error) {
+func openDump(ctx context.Context, env *commands.Env, name string, most dump.Option) (*dump.Tree, error) {
 	if name != "-" {
-		return dump.Open(ctx, userfile.Home(name))
+		return dump.Open(ctx, userfile.Home(name), most)
 	}
 	if env.Stdin == nil {
 		return nil, commands.Misuse("- reads standard input, which the commands come from here; name a file")
 	}
-	return dump.Read(ctx, env.Stdin)
+	return dump.Read(ctx, env.Stdin, most)
 }
 
 // target sees whether there is something already.

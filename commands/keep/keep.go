@@ -4,8 +4,7 @@ package keep
 
 import "github.com/zksh/zksh/commands"
 
-// Commands are those of this room. What is destroyed by hand is kept in the folder undo,
-// if there is one.
-func Commands(undo string) []*commands.Command {
-	return []*commands.Command{undoCommand(&store{undo}), cpCommand, mvCommand, diffCommand, mirrorCommand, exportCommand, importCommand, logCommand}
+// Commands are those of this package.
+func Commands(log UndoLog) []*commands.Command {
+	return []*commands.Command{undoCommand(log), cpCommand, mvCommand, diffCommand, mirrorCommand, exportCommand, importCommand, logCommand}
 }

@@ -57,7 +57,7 @@ func (o *out) String() string {
 // run runs lines as a script does that stops at its first error. The session is closed.
 func run(ctx context.Context, s *zkconn.Session, lines string) (status int, answers, remarks *out) {
 	answers, remarks = &out{}, &out{}
-	sh := shell.New(shell.Config{Session: s, Commands: [][]*commands.Command{commands.All(), keep.Commands("")}, Format: render.Text,
+	sh := shell.New(shell.Config{Session: s, Commands: [][]*commands.Command{commands.All(), keep.Commands(keep.UndoLog{})}, Format: render.Text,
 		Out: shell.Output{W: answers}, Err: shell.Output{W: remarks}, StopAtError: true, Window: 100})
 	return sh.RunLines(ctx, "test", strings.NewReader(lines)), answers, remarks
 }

@@ -18,16 +18,11 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// Keeper keeps what commands destroy: in the user's store by hand, or in a file.
+// Keeper saves what commands destroy: in the user's undo log, or in a file.
 type Keeper struct {
 	shelf shelf
 	queue func(name string) bool // names of the znodes of lock queues
-}
-
-// ByHand keeps it in the folder dir, for undo. queue tells the names of znodes that are
-// of a lock's queue and must not come back when their sessions have gone.
-func ByHand(dir string, queue func(name string) bool) *Keeper {
-	return &Keeper{&store{dir}, queue}
+	by    By
 }
 
 // shelf is where a Keeper puts operations.
@@ -63,8 +58,9 @@ func (k *Keeper) Around(ctx context.Context, env *commands.Env, l commands.Loss,
 		if err != nil {
 			return err
 		}
-		err = destroy(ctx, version)
-		if noteErr := k.settle(ctx, env, e, err); noteErr != nil {
+		var recorder zkconn.Recorder
+		err = destroy(recorder.Context(ctx), version)
+		if noteErr := k.settle(ctx, env, e, recorder.Outcome()); noteErr != nil {
 			env.Screen.Note(fmt.Sprintf("it is not noted for undo how that has ended: %s", noteErr))
 		}
 		if version == l.Version || !errors.Is(err, zkconn.BadVersion) {
@@ -72,6 +68,9 @@ func (k *Keeper) Around(ctx context.Context, env *commands.Env, l commands.Loss,
 		}
 	}
 }
+
+// Demanded implements commands.Keeper: who names a file for it relies on that file.
+func (k *Keeper) Demanded() bool { return k.shelf.whole() }
 
 // keep reads what is to be destroyed and keeps it. There is no entry if there is nothing,
 // or if the person at the terminal wants it destroyed without one.
@@ -83,7 +82,14 @@ func (k *Keeper) keep(ctx context.Context, env *commands.Env, l commands.Loss) (
 	if l.Of == commands.LostData {
 		g.entry.Wrote = hashed(l.Data)
 	}
+	if by := k.by; by.ID != "" {
+		by.Script = env.Script
+		g.entry.By = &by
+	}
 	kept, err := g.keep(ctx, servers.Spec)
+	if err != nil && context.Cause(ctx) != nil {
+		env.Screen.Alert(fmt.Sprintf("nothing was done: %s was still being saved for undo", l.Path))
+	}
 	if err != nil || !kept {
 		return nil, l.Version, err
 	}
@@ -151,15 +157,34 @@ func (g *keeping) unkept(ctx context.Context, err error) error {
 	return err
 }
 
-// without asks whether to destroy what cannot be kept.
+// without decides whether to destroy what cannot be saved: a person is asked; a command that
+// was typed in another shell goes on, as nobody is there to ask; and with --undo FILE, nothing
+// is destroyed.
 func (g *keeping) without(ctx context.Context, why error) error {
-	if g.env.Mode != commands.ByHand {
-		return &finalError{fmt.Errorf("nothing was done, because not all of %s can be kept: %w", g.Path, why)}
+	switch {
+	case g.k.Demanded():
+		return &finalError{fmt.Errorf("nothing was done, because not all of %s can be saved: %w", g.Path, why)}
+	case g.env.Mode != commands.ByHand:
+		g.env.Screen.Alert(g.unsaved(why) + "; going on all the same")
+		return nil
 	}
-	if err := g.env.Leave(ctx, fmt.Sprintf("not all of %s can be kept for undo: %s", g.Path, why)); err != nil {
+	if err := g.env.Leave(ctx, g.unsaved(why)); err != nil {
 		return &finalError{err}
 	}
 	return nil
+}
+
+// unsaved words why something cannot be saved.
+func (g *keeping) unsaved(why error) string {
+	if g.ofOne() && g.entry.Znodes == 0 && g.shut.N > 0 && errors.Is(why, zkconn.NoAuth) {
+		return fmt.Sprintf("no permission to read %s, so undo could not restore it", g.Path)
+	}
+	return fmt.Sprintf("not all of %s can be saved for undo: %s", g.Path, why)
+}
+
+// ofOne reports whether the operation destroys something of a single znode.
+func (g *keeping) ofOne() bool {
+	return g.Of == commands.LostData || g.Of == commands.LostNode || g.Of == commands.LostACL
 }
 
 // write writes what is to be destroyed as a dump.
@@ -204,6 +229,7 @@ func (g *keeping) write(ctx context.Context, server string) (err error) {
 			g.entry.Seen = max(g.entry.Seen, st.Czxid, st.Mzxid, st.Pzxid)
 		}
 		g.entry.Znodes++
+		g.entry.Data += int64(len(z.Data))
 	}
 	switch e := &g.entry; {
 	case e.Znodes == 0 && g.shut.N > 0:
@@ -239,7 +265,7 @@ func (g *keeping) comesBack(z *dump.Znode) bool {
 
 // read gives the znodes of a Loss, each before those below it, as zktree.Nodes does.
 func (g *keeping) read(ctx context.Context) iter.Seq2[*dump.Znode, error] {
-	if g.Of == commands.LostTree || g.Of == commands.LostParts || g.Of == commands.LostACLs {
+	if !g.ofOne() {
 		return func(yield func(*dump.Znode, error) bool) {
 			if err := g.env.Session.Sync(ctx, g.Path); err != nil { // what others have just written is to be kept as well
 				yield(nil, err)
@@ -294,42 +320,43 @@ func subtree(ctx context.Context, env *commands.Env, root, verb string) iter.Seq
 	}
 }
 
-// settle notes what has become of an operation.
-func (k *Keeper) settle(ctx context.Context, env *commands.Env, e *entry, err error) (failed error) {
+// settle notes what became of an operation. The saved copy goes if, and only if, the
+// operation is known to have destroyed nothing.
+func (k *Keeper) settle(ctx context.Context, env *commands.Env, e *entry, outcome zkconn.Outcome) error {
 	switch {
 	case e == nil:
 		return nil
-	case e.undoneBy(err):
+	case !outcome.MayHaveHappened():
 		return k.shelf.remove(e.N)
-	case err == nil || errors.As(err, new(*zktree.PartialError)):
+	case outcome.Unknown == 0:
 		e.State = done
 	}
-	switch {
-	case err != nil || k.shelf.whole():
-	case e.Of == commands.LostParts:
-		e.Zxid, failed = env.Session.Zxid(ctx)
-	case aclsOnly(e.Of) && !e.ofUndo():
-		if e.Left, _, failed = env.Session.ACL(ctx, e.Path); errors.Is(failed, zkconn.NoAuth) {
-			failed = nil
-		}
+	if k.shelf.whole() {
+		return k.shelf.update(e)
 	}
+	failed := commands.Closing(ctx, func(ctx context.Context) error { return e.markEnd(ctx, env.Session) })
 	return errors.Join(failed, k.shelf.update(e))
 }
 
-// undoneBy tells whether an operation that ended with this error has surely destroyed
-// nothing.
-func (e *entry) undoneBy(err error) bool {
-	if partial, ok := errors.AsType[*zktree.PartialError](err); ok {
-		return partial.Done == 0 && partial.Cause == nil
+// markEnd notes what tells the operation's own changes from later ones. Once the server
+// has answered a sync in the same session, or in a later one, nothing of the operation can
+// take effect any more.
+func (e *entry) markEnd(ctx context.Context, s *zkconn.Session) (err error) {
+	switch {
+	case e.Of == commands.LostParts:
+		if err := s.WaitReady(ctx); err != nil {
+			return err
+		}
+		if err := s.Absolute().Sync(ctx, "/"); err != nil {
+			return err
+		}
+		e.Zxid, err = s.Zxid(ctx)
+	case aclsOnly(e.Of) && !e.ofUndo() && e.State == done:
+		if e.Left, _, err = s.ACL(ctx, e.Path); errors.Is(err, zkconn.NoAuth) || errors.Is(err, zkconn.NoNode) {
+			err = nil
+		}
 	}
-	if partial, ok := errors.AsType[*zktree.WriteError](err); ok {
-		return partial.Done.Total() == 0 && partial.Unsure == 0
-	}
-	if refusal, ok := errors.AsType[*zkconn.Error](err); ok {
-		return refusal.Code.Sure()
-	}
-	return errors.As(err, new(*zkconn.UnsentError)) || errors.As(err, new(*zkconn.FencedError)) ||
-		errors.As(err, new(*zkconn.NoServerError)) || errors.Is(err, zkconn.ErrNoWrites) || errors.Is(err, zkconn.ErrNotConnected)
+	return err
 }
 
 // aclsOnly tells whether nothing but access control lists is lost.

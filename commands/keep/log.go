@@ -21,7 +21,8 @@ var logCommand = &commands.Command{
 	Help: "file is one of ZooKeeper's log.* in its dataLogDir. With a path only what was done to that znode and those below it; the end of a" +
 		" session is shown where the server noted the ephemeral znodes that went with it, since 3.6. Nothing needs a server. With -d what was" +
 		" written is shown as well.\n\n" +
-		"Each record's checksum is verified. A log of a running server, or of one that was killed, may end in the middle of a record: a remark says so.",
+		"Each record's checksum is verified. A log of a running server, or of one that was killed, may end in the middle of a record: a remark says so." +
+		" A damaged record is an error, which says whether intact records follow; those are not shown.",
 	Example: "log /var/lib/zookeeper/version-2/log.100000001 /app",
 	Params:  []commands.Param{{Name: "file", Kind: commands.File}, {Name: "path", Kind: commands.Path, Optional: true}},
 	Flags: func(fs *pflag.FlagSet) commands.Run {

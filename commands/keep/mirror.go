@@ -13,7 +13,7 @@ import (
 )
 
 var mirrorCommand = &commands.Command{
-	Name: "mirror", Group: "Trees", Writes: true, Destroys: true, Elsewhere: writesTo, Sweeps: true, Dry: []string{commands.DryRun}, Args: "[-n] [-y] [--watch] src dst",
+	Name: "mirror", Group: "Trees", Writes: true, Destroys: true, Elsewhere: writesTo, Sweeps: true, Dry: []string{commands.DryRun}, Args: "[-n] [-y] [--watch] [--max-size MiB] src dst",
 	Summary: "make a subtree like another one, here or in another ensemble",
 	Help: "What diff finds is applied: what DST lacks is made, what differs is written, and what SRC does not have is deleted, as far as" +
 		" nothing has changed since it was read. By hand it first asks before it deletes. Ephemeral znodes are left alone, and so is" +
@@ -25,6 +25,7 @@ var mirrorCommand = &commands.Command{
 	Flags: func(fs *pflag.FlagSet) commands.Run {
 		plan := fs.BoolP(commands.DryRun, "n", false, "tell the differences, and do nothing")
 		sure := fs.BoolP("yes", "y", false, "do not ask")
+		most := commands.FlagMaxSize(fs)
 		watch := fs.Bool("watch", false, "go on with each change of SRC; needs a server from 3.6 on")
 		return func(ctx context.Context, env *commands.Env, args []string) error {
 			if *plan && *watch {
@@ -49,7 +50,7 @@ var mirrorCommand = &commands.Command{
 					return m.follow(ctx)
 				}
 				return losing(ctx, env, "mirror", m.dst, m.once)
-			})
+			}, most())
 		}
 	},
 }

@@ -83,13 +83,14 @@ func (m *moving) atOnce(ctx context.Context) (n int, moved bool, err error) {
 	for _, z := range slices.Backward(all) {
 		changes = append(changes, zkconn.Removal(z.Path, z.Stat.Version))
 	}
-	_, err = m.src.session.Multi(ctx, changes)
+	outcome, err := m.src.session.Multi(ctx, changes)
 	switch {
+	case err == nil:
 	case errors.Is(err, zkconn.BadVersion), errors.Is(err, zkconn.NotEmpty), errors.Is(err, zkconn.NoNode) && dump.Within(zkconn.PathOf(err), m.src.Path):
 		err = fmt.Errorf("%s changed meanwhile, and nothing was moved: %w", m.src.word, err)
-	case errors.As(err, new(*zkconn.LostError)), errors.As(err, new(*zkconn.AbandonedError)):
+	case outcome.MayHaveHappened():
 		err = fmt.Errorf("all of it is still at %s, or all of it at %s: %w", m.src.word, m.dst.word, err)
-	case errors.As(err, new(*zkconn.Error)):
+	default:
 		err = fmt.Errorf("nothing was moved: %w", m.src.wrap(err))
 	}
 	return len(all), err == nil, err

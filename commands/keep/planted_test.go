@@ -22,7 +22,7 @@ func TestPlantedInTheStore(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"9223372036854775807.json", "4.json"} {
-		if err := os.WriteFile(filepath.Join(h.store.dir, name), []byte(`{"znodes":1}`), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(h.store.dir, name), []byte(`{"znodes":1,"command":"set","path":"/"}`), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -38,6 +38,11 @@ func TestPlantedInTheStore(t *testing.T) {
 	}
 	h.fails("undo 4", "not a regular file")
 	h.do("set /a two", "undo 5")
+	for _, name := range []string{"3.json", "4.dump"} { // the only copy, perhaps, of something
+		if _, err := os.Lstat(filepath.Join(h.store.dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
 	if info, err := os.Stat(h.store.dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", info, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/dump"
@@ -23,13 +24,13 @@ func (u *undoing) data(ctx context.Context) error {
 	data, st, err := u.env.Session.Get(ctx, u.Path, false)
 	switch {
 	case errors.Is(err, zkconn.NoNode):
-		u.conflicts = append(u.conflicts, conflict{path: u.Path, what: "it has been deleted"})
+		u.conflicts = append(u.conflicts, deleted(u.Path))
 		return u.refuse()
 	case err != nil:
 		return err
 	case zktree.SameData(data, was.Data): // whoever has written it
 		return nil
-	case hashed(data) != u.Wrote:
+	case hashed(data) != u.Wrote && !u.overwrite:
 		u.differs(zktree.Difference{A: was, B: &dump.Znode{Path: u.Path, Data: data, Stat: st}, Aspect: zktree.DataDiffers})
 		return u.refuse()
 	}
@@ -39,35 +40,58 @@ func (u *undoing) data(ctx context.Context) error {
 	}
 	loss := commands.Loss{Command: u.name(), Path: u.Path, Of: commands.LostData, Version: st.Version, Data: was.Data}
 	u.counts.Changed = 1
-	return u.env.Losing(ctx, loss, func(ctx context.Context, version int32) error {
+	return u.losing(ctx, loss, func(ctx context.Context, version int32) error {
 		_, err := u.env.Session.Set(ctx, u.Path, was.Data, version)
 		return err
 	})
 }
 
-// name is that of the operation that takes this one back.
+// deleted is the conflict of a znode that has to exist for a part of it to be restored.
+func deleted(path string) conflict {
+	return conflict{path: path, what: path + " has been deleted since; create it to restore the rest of it", final: true}
+}
+
+// losing saves what undo itself writes over, also in scripts: undo has the log at hand.
+func (u *undoing) losing(ctx context.Context, l commands.Loss, destroy commands.Destroy) error {
+	env := *u.env
+	if env.Keeper == nil {
+		env.Keeper = u.log.Keeper()
+	}
+	return env.Losing(ctx, l, destroy)
+}
+
+// name is that of the operation that undoes this one.
 func (u *undoing) name() string { return fmt.Sprintf("%s %d", undoName, u.N) }
 
 // tree brings back the znodes that are gone, and what was written over.
 func (u *undoing) tree(ctx context.Context) error {
 	var gone, over []zktree.Difference
+	var hidden []string // saved znodes that may not be read now
 	kept := u.lasting()
 	for d, err := range zktree.Compare(kept, u.now(ctx)) {
 		switch {
 		case err != nil:
 			return err
+		case d.Err != nil && d.A == nil: // unreadable before the operation, too, so nothing of it was saved
 		case d.Err != nil:
-			u.conflicts = append(u.conflicts, conflict{path: kept.At(d.Below), what: d.Err.Error()})
+			hidden = append(hidden, kept.At(d.Below))
 		case d.B == nil:
 			gone = append(gone, light(d))
 			u.plan = append(u.plan, "create "+d.A.Path)
 		case d.A == nil: // what is new there is nobody's loss
-		case u.wroteOver(d):
+		case u.wroteOver(d), u.overwrite && d.Aspect&zktree.KindDiffers == 0:
 			over = append(over, light(d))
 			u.plan = append(u.plan, "change "+d.A.Path)
 		default:
 			u.differs(d)
 		}
+	}
+	for _, path := range hidden {
+		more, changed, err := u.hidden(ctx, path)
+		if err != nil {
+			return err
+		}
+		gone, over = append(gone, more...), append(over, changed...)
 	}
 	if err := u.refuse(); err != nil {
 		return err
@@ -79,7 +103,7 @@ func (u *undoing) tree(ctx context.Context) error {
 		return u.bring(ctx, gone, nil)
 	}
 	loss := commands.Loss{Command: u.name(), Path: u.Path, Of: commands.LostParts, Version: -1}
-	return u.env.Losing(ctx, loss, func(ctx context.Context, _ int32) error { return u.bring(ctx, gone, over) })
+	return u.losing(ctx, loss, func(ctx context.Context, _ int32) error { return u.bring(ctx, gone, over) })
 }
 
 // light is a difference without the data.
@@ -94,7 +118,7 @@ func light(d zktree.Difference) zktree.Difference {
 // wroteOver tells whether a znode has changed once, in each way, since it was kept, and
 // that as long as the operation lasted.
 func (u *undoing) wroteOver(d zktree.Difference) bool {
-	if u.Of != commands.LostParts || u.State != done || d.A.Stat == nil || d.A.Stat.Czxid != d.B.Stat.Czxid || d.Aspect&zktree.KindDiffers != 0 {
+	if u.Of != commands.LostParts || u.Zxid == 0 || d.A.Stat == nil || d.A.Stat.Czxid != d.B.Stat.Czxid || d.Aspect&zktree.KindDiffers != 0 {
 		return false
 	}
 	data, acl := d.Aspect&zktree.DataDiffers != 0, d.Aspect&zktree.ACLDiffers != 0
@@ -109,7 +133,7 @@ func (u *undoing) bring(ctx context.Context, gone, over []zktree.Difference) err
 
 // bringBack writes each of what an operation has taken.
 func bringBack[T any](ctx context.Context, u *undoing, all []T, write func(*zktree.Writer, T) error) (err error) {
-	update, end := u.env.Screen.Progress("brought back")
+	update, end := u.env.Screen.Progress("restored")
 	defer end()
 	u.counts, err = zktree.Write(ctx, u.env.Session.Client, u.Path, zktree.Refuse, update, func(w *zktree.Writer) error {
 		for _, one := range all {
@@ -165,27 +189,33 @@ func orNone(nodes iter.Seq2[*dump.Znode, error]) iter.Seq2[*dump.Znode, error] {
 	}
 }
 
-// differs takes note of a znode that is there, and is not as it was.
+// differs adds the conflict of a znode that exists, and is not as it was.
 func (u *undoing) differs(d zktree.Difference) {
-	c := conflict{path: d.A.Path}
-	if d.Aspect&zktree.DataDiffers != 0 {
-		c.what = fmt.Sprintf("its data (version %d, %d bytes) are others than were lost (%d bytes)", d.B.Stat.Version, len(d.B.Data), len(d.A.Data))
-		c.diff = commands.DataDiff(d.B.Data, d.A.Data)
+	c := conflict{path: d.A.Path, final: d.Aspect&zktree.KindDiffers != 0}
+	var parts []string
+	if d.Aspect&zktree.KindDiffers != 0 {
+		parts = append(parts, "it is "+d.B.Kind.String()+" now")
 	}
 	if d.Aspect&zktree.ACLDiffers != 0 {
-		c.add("its ACL is another than was lost")
+		parts = append(parts, "its ACL is another")
 	}
-	if d.Aspect&zktree.KindDiffers != 0 {
-		c.add("it is " + d.B.Kind.String() + " now")
+	if d.Aspect&zktree.DataDiffers != 0 {
+		parts = append(parts, fmt.Sprintf("it now holds %s (version %d); undo would restore the saved %s", inBytes(len(d.B.Data)), d.B.Stat.Version, inBytes(len(d.A.Data))))
+		c.diff = commands.DataDiff(d.B.Data, d.A.Data)
+	}
+	c.what = fmt.Sprintf("%s has changed since: %s", c.path, strings.Join(parts, "; "))
+	if c.diff != "" {
+		c.what += ":"
 	}
 	u.conflicts = append(u.conflicts, c)
 }
 
-func (c *conflict) add(what string) {
-	if c.what != "" {
-		c.what += "; "
+// inBytes words a size.
+func inBytes(n int) string {
+	if n == 1 {
+		return "1 byte"
 	}
-	c.what += what
+	return fmt.Sprintf("%d bytes", n)
 }
 
 // aclBatch is how many access control lists are asked for in one flight.
@@ -233,7 +263,7 @@ func (u *undoing) acls(ctx context.Context) error {
 		return nil
 	}
 	loss := commands.Loss{Command: u.name(), Path: u.Path, Of: commands.LostACLs, Version: -1}
-	return u.env.Losing(ctx, loss, func(ctx context.Context, _ int32) error { return u.writeACLs(ctx, lost) })
+	return u.losing(ctx, loss, func(ctx context.Context, _ int32) error { return u.writeACLs(ctx, lost) })
 }
 
 // lostACLs finds those of a batch that are to be written. Of a znode that may not be read
@@ -253,15 +283,15 @@ func (u *undoing) lostACLs(ctx context.Context, src zktree.Source, batch []*dump
 			z.Stat.Aversion++
 			lost = append(lost, z)
 		case errors.Is(now.Err, zkconn.NoNode):
-			u.conflicts = append(u.conflicts, conflict{path: z.Path, what: "it has been deleted"})
+			u.conflicts = append(u.conflicts, deleted(z.Path))
 		case now.Err != nil:
 			return nil, now.Err
 		case zktree.SameACL(now.ACL, z.ACL):
-		case now.Stat.Czxid == z.Stat.Czxid && now.Stat.Aversion == z.Stat.Aversion+1, u.Left != nil && zktree.SameACL(now.ACL, u.Left):
+		case u.overwrite, now.Stat.Czxid == z.Stat.Czxid && now.Stat.Aversion == z.Stat.Aversion+1, u.Left != nil && zktree.SameACL(now.ACL, u.Left):
 			z.Stat.Aversion = now.Stat.Aversion
 			lost = append(lost, z)
 		default:
-			u.conflicts = append(u.conflicts, conflict{path: z.Path, what: "its ACL is another than the operation left"})
+			u.conflicts = append(u.conflicts, conflict{path: z.Path, what: z.Path + " has changed since: its ACL is not the one that the operation left"})
 		}
 	}
 	return lost, nil

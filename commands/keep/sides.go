@@ -30,6 +30,8 @@ type sides struct {
 	env    *commands.Env
 	opened map[string]*zkconn.Session
 	trees  []*dump.Tree
+
+	options []dump.Option // for reading files
 }
 
 // open makes sides of words. Whoever does closes them, whatever the error.
@@ -50,7 +52,7 @@ func (ss *sides) open(ctx context.Context, words ...string) ([]*side, error) {
 }
 
 func (ss *sides) read(ctx context.Context, s *side) (err error) {
-	if s.tree, err = dump.Open(ctx, userfile.Home(s.File)); err != nil {
+	if s.tree, err = dump.Open(ctx, userfile.Home(s.File), ss.options...); err != nil {
 		return err
 	}
 	ss.trees = append(ss.trees, s.tree)
@@ -126,8 +128,8 @@ func (ss *sides) close(ctx context.Context) error {
 }
 
 // within has do work on the sides that the words say, and closes them.
-func within(ctx context.Context, env *commands.Env, words []string, do func(list []*side) error) (err error) {
-	ss := &sides{env: env}
+func within(ctx context.Context, env *commands.Env, words []string, do func(list []*side) error, options ...dump.Option) (err error) {
+	ss := &sides{env: env, options: options}
 	defer func() {
 		if closed := ss.close(ctx); closed != nil {
 			err = errors.Join(err, closed)

@@ -30,9 +30,10 @@ const (
 // dump, N.dump, and an entry about it, N.json. Several shells may share one. Numbers are
 // given, entries are written and old ones removed by who has the lock on a file there.
 //
-// While an operation is being kept its dump is N.part, locked by who writes it. It is an
-// operation once it has an entry, and only then anything is destroyed: what a shell that
-// was killed leaves behind before is of no use, and is removed.
+// While an operation is being saved its dump is N.part, locked by its writer. Nothing is
+// destroyed before both the entry and the dump are on the disk, so a .part file whose writer
+// is gone is of no use, and is removed. Nothing else is removed unless its entry could be
+// read: what cannot be read may be the only copy of a tree.
 type store struct{ dir string }
 
 // entry is what is known of an operation besides what it destroyed.
@@ -46,8 +47,11 @@ type entry struct {
 	Cluster string        `json:"cluster,omitempty"` // its name, if it has one
 	Time    time.Time     `json:"time"`
 	Znodes  int           `json:"znodes"`
+	Data    int64         `json:"data"`  // bytes of the znodes' data
 	Bytes   int64         `json:"bytes"` // of the file
 	State   state         `json:"state"`
+	Partly  bool          `json:"partly,omitempty"` // undone but for what had changed since
+	By      *By           `json:"by,omitempty"`     // nil: an older zksh wrote the entry
 
 	// Ephemeral and Queued are how many znodes are not brought back, because they were
 	// ephemeral or of a lock's queue.
@@ -70,7 +74,14 @@ type state string
 const (
 	begun  state = "begun"  // all of it may have been done, or nothing
 	done   state = "done"   // all of it, or what was not refused
-	undone state = "undone" // it was taken back
+	undone state = "undone" // it was undone
+)
+
+// stateJSON is the state in JSON of an operation whose entry is partly undone, and of an
+// entry that cannot be read.
+const (
+	partlyUndone = "partly undone"
+	unreadable   = "unreadable"
 )
 
 func (s *store) file(n int, kind string) string {
@@ -86,6 +97,9 @@ const (
 
 // locked runs do while no other shell does.
 func (s *store) locked(do func() error) error {
+	if err := s.check(); err != nil {
+		return err
+	}
 	f, err := userfile.Open(filepath.Join(s.dir, "lock"), 0)
 	if err != nil {
 		return err
@@ -99,8 +113,21 @@ func (s *store) locked(do func() error) error {
 	return errors.Join(err, f.Close()) // which releases the lock
 }
 
+// check returns an error if the folder is one that somebody else could have put there. One
+// that does not exist yet is fine.
+func (s *store) check() error {
+	err := userfile.CheckDir(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
 // numbers are those of the files of a kind, in their order.
 func (s *store) numbers(kinds ...string) ([]int, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
 	files, err := os.ReadDir(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -139,6 +166,9 @@ func (s *store) begin() (draft, error) {
 	})
 }
 
+// whole is part of shelf: undo needs to know no more than what was lost.
+func (s *store) whole() bool { return false }
+
 // storeDraft is the file of an operation that is being kept.
 type storeDraft struct {
 	s     *store
@@ -170,18 +200,21 @@ func (d *storeDraft) keep(e *entry) error {
 		return errors.Join(err, d.drop())
 	}
 	return d.s.locked(func() error {
-		err := errors.Join(d.f.Close(), os.Rename(d.f.Name(), d.s.file(d.n, dumpFile)))
-		if err != nil {
-			return errors.Join(err, os.Remove(d.f.Name()))
+		err := d.f.Close()
+		if err == nil { // the entry first: trim can remove one without a dump, and never a dump without one
+			err = d.s.write(e)
 		}
-		if err = d.s.write(e); err == nil {
+		if err == nil {
+			err = os.Rename(d.f.Name(), d.s.file(d.n, dumpFile))
+		}
+		if err == nil {
 			err = userfile.SyncDir(d.s.dir)
 		}
 		if err == nil {
 			err = d.s.trim(e.N)
 		}
 		if err != nil {
-			return errors.Join(err, d.s.discard(d.n))
+			return errors.Join(err, absent(os.Remove(d.f.Name())), d.s.discard(d.n))
 		}
 		return nil
 	})
@@ -206,43 +239,51 @@ func (s *store) update(e *entry) error {
 	})
 }
 
-// remove forgets an operation. Its entry goes first: without one a dump is none.
+// remove forgets an operation.
 func (s *store) remove(n int) error {
 	return s.locked(func() error { return s.discard(n) })
 }
 
+// discard removes the files of an operation. The dump goes first: after a crash in between,
+// trim finds the entry and goes on.
 func (s *store) discard(n int) error {
-	err := os.Remove(s.file(n, entryFile))
+	return errors.Join(absent(os.Remove(s.file(n, dumpFile))), absent(os.Remove(s.file(n, entryFile))))
+}
+
+// absent is err, or nil if there is no such file.
+func absent(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
+		return nil
 	}
-	gone := os.Remove(s.file(n, dumpFile))
-	if errors.Is(gone, fs.ErrNotExist) {
-		gone = nil
-	}
-	return errors.Join(err, gone)
+	return err
 }
 
 // trim removes operations, oldest first, until the rest is within the bounds, and what
-// shells that were killed have left behind. The newest stays.
+// shells that were killed have left behind. The newest stays, and so does each whose entry
+// or size cannot be read.
 func (s *store) trim(newest int) error {
-	entries, err := s.list()
+	all, _, err := s.read()
 	if err != nil {
 		return err
 	}
-	total, stay := int64(0), map[int]bool{newest: true}
-	for i, e := range entries { // newest first
-		if total += e.Bytes; i < maxOperations && total <= maxStore {
-			stay[e.N] = true
-		}
-	}
-	dumps, err := s.numbers(dumpFile, entryFile)
-	for _, n := range dumps {
-		if !stay[n] {
-			err = errors.Join(err, s.discard(n))
+	total := int64(0)
+	for i, e := range all { // newest first
+		size, sizeErr := s.size(e.N)
+		total += size
+		if sizeErr == nil && e.N != newest && (i >= maxOperations || total > maxStore) {
+			err = errors.Join(err, s.discard(e.N))
 		}
 	}
 	return errors.Join(err, s.sweep())
+}
+
+// size is that of an operation's dump; 0: it has none.
+func (s *store) size(n int) (int64, error) {
+	info, err := os.Lstat(s.file(n, dumpFile))
+	if err != nil {
+		return 0, absent(err)
+	}
+	return info.Size(), nil
 }
 
 // sweep removes what was being kept by shells that are no more.
@@ -263,36 +304,88 @@ func (s *store) sweep() error {
 	return err
 }
 
-// whole is part of shelf: undo needs to know no more than what was lost.
-func (s *store) whole() bool { return false }
-
-// list are the operations, newest first. One whose entry is damaged is no operation.
+// list are the operations whose entries can be read, newest first.
 func (s *store) list() ([]*entry, error) {
-	all, err := s.numbers(entryFile)
-	var list []*entry
-	for _, n := range slices.Backward(all) {
-		if e, err := s.entry(n); err == nil {
-			list = append(list, e)
-		}
-	}
-	return list, err
+	all, _, err := s.read()
+	return all, err
 }
 
+// damaged is an operation whose entry cannot be read.
+type damaged struct {
+	n     int
+	why   error
+	entry string // the file; empty: there is none
+	dump  string // the same
+}
+
+// read returns the operations, newest first, and those whose entries cannot be read.
+func (s *store) read() (all []*entry, bad []*damaged, err error) {
+	entries, err := s.numbers(entryFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, n := range slices.Backward(entries) {
+		switch e, err := s.entry(n); {
+		case err == nil:
+			all = append(all, e)
+		case errors.Is(err, fs.ErrNotExist): // another shell has removed it meanwhile
+		default:
+			bad = append(bad, &damaged{n: n, why: err, entry: s.file(n, entryFile), dump: s.dumpOf(n)})
+		}
+	}
+	dumps, err := s.numbers(dumpFile)
+	for _, n := range dumps {
+		if _, err := os.Lstat(s.file(n, entryFile)); errors.Is(err, fs.ErrNotExist) && s.dumpOf(n) != "" {
+			bad = append(bad, &damaged{n: n, why: fmt.Errorf("%s is missing", s.file(n, entryFile)), dump: s.dumpOf(n)})
+		}
+	}
+	slices.SortFunc(bad, func(a, b *damaged) int { return b.n - a.n })
+	return all, bad, err
+}
+
+// dumpOf is the file of an operation's dump, or empty if there is none.
+func (s *store) dumpOf(n int) string {
+	if _, err := os.Lstat(s.file(n, dumpFile)); errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	return s.file(n, dumpFile)
+}
+
+// noOperation is the error of a number that has no entry.
+type noOperation int
+
+func (n noOperation) Error() string {
+	return fmt.Sprintf("there is no operation %d; undo -l lists them", int(n))
+}
+
+// Is reports whether target is that of a file that does not exist.
+func (noOperation) Is(target error) bool { return target == fs.ErrNotExist }
+
 func (s *store) entry(n int) (*entry, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
 	err := userfile.Check(s.file(n, entryFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no operation %d; undo -l lists them", n)
+		return nil, noOperation(n)
 	}
 	if err != nil {
 		return nil, err
 	}
 	data, err := os.ReadFile(s.file(n, entryFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, noOperation(n)
+	}
 	if err != nil {
 		return nil, err
 	}
 	e := &entry{N: n}
-	if err := json.Unmarshal(data, e); err != nil {
-		return nil, fmt.Errorf("what is known of operation %d is damaged: %w", n, err)
+	err = json.Unmarshal(data, e)
+	if err == nil && (e.Command == "" || e.Path == "") {
+		err = errors.New("it names no command, or no path")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s is damaged: %w", s.file(n, entryFile), err)
 	}
 	return e, nil
 }

@@ -80,12 +80,11 @@ func TestStoreIsBounded(t *testing.T) {
 		t.Errorf("%d operations, %v", len(list), err)
 	}
 
-	// What they say they take counts, so that the test need not.
+	// Files with holes take no room.
 	s = &store{t.TempDir()}
 	for range 4 {
 		e := put(t, s, 1)
-		e.Bytes = 60 << 20
-		if err := s.update(e); err != nil {
+		if err := os.Truncate(s.file(e.N, dumpFile), 60<<20); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -125,7 +124,7 @@ func TestStoreIsShared(t *testing.T) {
 	if _, err := slow.Write([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	if err := slow.keep(&entry{}); err != nil {
+	if err := slow.keep(&entry{Command: "set", Path: "/"}); err != nil {
 		t.Fatal(err)
 	}
 	a.wantNumbers(t, 2, 1)
@@ -150,8 +149,8 @@ func TestStoreIsShared(t *testing.T) {
 	}
 }
 
-// What a shell leaves that is killed before an operation is one, is no operation, and is
-// removed by the next.
+// What a shell was still writing when it was killed is removed by the next one. Nothing else is
+// that cannot be read: it may be the only copy of a tree.
 func TestStoreAfterKill(t *testing.T) {
 	s := &store{t.TempDir()}
 	put(t, s, 1)
@@ -163,14 +162,14 @@ func TestStoreAfterKill(t *testing.T) {
 		}
 	}
 	s.wantNumbers(t, 1)
-	if _, err := s.entry(4); err == nil || !strings.Contains(err.Error(), "operation 4 is damaged") {
+	if _, err := s.entry(4); err == nil || !strings.Contains(err.Error(), "4.json is damaged") {
 		t.Errorf("%v", err)
 	}
 	if e := put(t, s, 1); e.N != 5 {
 		t.Errorf("number %d", e.N)
 	}
 	s.wantNumbers(t, 5, 1)
-	if got, want := s.files(t), []string{"-3.dump", "1.dump", "1.json", "5.dump", "5.json", "5.json.123", "x.json"}; !slices.Equal(got, want) {
+	if got, want := s.files(t), []string{"-3.dump", "1.dump", "1.json", "3.dump", "4.json", "5.dump", "5.json", "5.json.123", "x.json"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	// One that was removed by another shell is not written again.
@@ -204,7 +203,8 @@ func TestStoreOfOthers(t *testing.T) {
 	if err := os.Remove(dump); err != nil {
 		t.Fatal(err)
 	}
-	h.fails("undo", dump)
+	h.fails("undo 1", dump)
+	h.fails("undo", "nothing left to undo")
 	if runtime.GOOS == "windows" {
 		return // who may make links there is another matter
 	}
@@ -220,36 +220,53 @@ func TestStoreOfOthers(t *testing.T) {
 	}
 }
 
-// Two shells at once: each takes back what was the last, also of the other; elsewhere is
-// elsewhere.
+// Two shells at once: each undoes what it has done itself, and asks before it undoes what
+// another one has; elsewhere is elsewhere.
 func TestTwoShells(t *testing.T) {
 	addr, dir := zktest.Sandbox(t, sandbox.Options{}).Addr(), t.TempDir()
 	a, b := newHand(t, addr, dir), newHand(t, addr, dir)
-	a.do("create /app", "create /app/x one", "set /app/x two")
-	b.do("set /app/x three", "undo")
-	a.do("undo")
+	a.do("create /app", "create /app/x one", "create /app/y one", "set /app/x two")
+	b.do("set /app/y two")
+	a.do("undo") // not the latest
 	a.wantTree("/app/x", map[string]string{"/app/x": `"one" false [{31 world anyone}] persistent`})
+	a.wantTree("/app/y", map[string]string{"/app/y": `"two" false [{31 world anyone}] persistent`})
+	a.fails("undo", "not run")
+	ask := regexp.MustCompile(`^this shell has nothing left to undo; the latest operation is 2: set /app/y, \d+s ago, by the shell \(pid \d+\)\. Undo it\? \[y/N\] $`)
+	if len(a.asked) != 1 || !ask.MatchString(a.asked[0]) {
+		t.Errorf("asked %q", a.asked)
+	}
+	a.do("undo -n")
+	a.wantTree("/app/y", map[string]string{"/app/y": `"two" false [{31 world anyone}] persistent`})
+	a.yes = true
+	a.do("undo")
+	a.wantTree("/app/y", map[string]string{"/app/y": `"one" false [{31 world anyone}] persistent`})
+	b.do("set /app/x three", "undo")
 
 	below := newHand(t, addr+"/app", dir)
-	below.fails("undo", "nothing left to undo; undo -l lists what was kept")
+	below.fails("undo", "nothing left to undo; undo -l lists what was saved")
 	below.do("delete /x")
-	a.fails("undo", fmt.Sprintf("nothing left to undo here (operation 5 was on %s/app)", addr))
-	a.fails("undo 5", fmt.Sprintf("operation 5 was on %s/app, and this is %s: connect %s/app, and then undo 5", addr, addr, addr))
+	n := below.last().N
+	a.fails("undo", fmt.Sprintf("nothing left to undo here (operation %d was on %s/app)", n, addr))
+	undo := fmt.Sprintf("undo %d", n)
+	a.fails(undo, fmt.Sprintf("operation %d was on %s/app, and this is %s: connect %s/app, and then undo %d", n, addr, addr, addr, n))
 	elsewhere := newHand(t, zktest.Sandbox(t, sandbox.Options{}).Addr(), dir)
-	elsewhere.fails("undo 5", "connect "+addr+"/app")
+	elsewhere.fails(undo, "connect "+addr+"/app")
 	below.do("undo")
 	// One server in common is the same ensemble.
 	more := newHand(t, zktest.Refused(t)+","+addr+"/app", dir)
 	more.do("delete /x")
-	below.do("undo")
+	below.do(fmt.Sprintf("undo %d", below.last().N)) // a number needs no question
 	below.wantTree("/x", map[string]string{"/x": `"one" false [{31 world anyone}] persistent`})
+	if len(below.asked) > 0 {
+		t.Errorf("asked %q", below.asked)
+	}
 }
 
 func TestList(t *testing.T) {
 	h := sandboxed(t)
 	h.do("undo -l", "create /app", "create -e /app/e x", "deleteall /app", "undo", "create /配置 一", "set /配置 二", "undo -l")
 	lines := strings.Split(h.screen.Printed(), "\n")
-	if got, want := lines[len(lines)-3], regexp.MustCompile(`^  2 +\d+s  set             1       `); !want.MatchString(got) {
+	if got, want := lines[len(lines)-3], regexp.MustCompile(`^  2 +\d+s  set             1       3  here     /配置$`); !want.MatchString(got) {
 		t.Errorf("%q, want %s", got, want)
 	}
 	for _, line := range lines {
@@ -259,7 +276,7 @@ func TestList(t *testing.T) {
 	}
 	h.fails("undo -l 3", "-l goes alone")
 	h.store = &store{}
-	h.fails("undo", "nothing is kept: there is no folder")
+	h.fails("undo", "nothing is saved for undo: there is no folder")
 }
 
 // In a script what is destroyed goes to a file that import brings all back from.
@@ -288,7 +305,7 @@ func TestToFile(t *testing.T) {
 	h.env.Keeper = nil
 	h.do("create /t x", "create /t/shut", "setAcl /t/shut world:anyone:cdwa")
 	h.env.Keeper = keeper
-	h.fails("deleteall /t", "nothing was done, because not all of /t can be kept: 1 znode of /t could not be read")
+	h.fails("deleteall /t", "nothing was done, because not all of /t can be saved: 1 znode of /t could not be read")
 	h.env.Keeper = nil
 	h.do("setAcl /t/shut world:anyone:cdrwa", "deleteall /t", "import -R --overwrite "+lost)
 	h.wantTree("/t", before)
@@ -318,6 +335,7 @@ func TestOtherEnsembleOfTheSameName(t *testing.T) {
 	}
 	h.do("create /a", "create /a/b old", "set /a/b new", "deleteall /a")
 	next := newHand(t, other.Addr(), h.store.dir)
+	next.yes = true
 	for n := 1; n <= 2; n++ {
 		e, err := next.store.entry(n)
 		if err != nil {

@@ -10,14 +10,14 @@ import (
 )
 
 // ToFile keeps what is destroyed in a file that is made for it, and that import reads: one
-// dump for each operation, behind each other. queue is as in ByHand.
+// dump for each operation, behind each other. queue is as in UndoLog.
 func ToFile(name string, queue func(name string) bool) (*Keeper, error) {
 	if _, err := os.Lstat(name); err == nil {
 		return nil, fmt.Errorf("%s is there already; give -undo a file that is not", name)
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	return &Keeper{&file{name: name}, queue}, nil
+	return &Keeper{shelf: &file{name: name}, queue: queue}, nil
 }
 
 // file is a shelf of one process. It is made when there is something to be kept.

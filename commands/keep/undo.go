@@ -5,9 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
+	"math"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -22,120 +21,55 @@ import (
 // undo alone goes further back each time.
 const undoName = "undo"
 
-func undoCommand(s *store) *commands.Command {
+func undoCommand(log UndoLog) *commands.Command {
 	return &commands.Command{
-		Name: undoName, Group: "Trees", Args: "[-l] [-n] [-s] [number]", Writes: true, Streams: true, Destroys: true, Dry: []string{"list", commands.DryRun},
-		Summary: "bring back what was destroyed by hand",
-		Help: "By hand set, edit, delete, deleteall, rmr, mv, setAcl, import, mirror and cp --overwrite keep what they destroy before they do, for the last" +
-			" 50 times, at most 64 MiB each and 256 MiB together. Without a number the last one is taken back that was not, and with" +
-			" one that of undo -l. undo is kept as well, and taken back by its number.\n\n" +
-			"What has changed since is not overwritten: the difference is shown, and nothing is done. With -s all else is brought back." +
-			" Ephemeral znodes and those of lock queues do not come back, nor do containers, times to live, sequence counters, zxids and times." +
-			" What appears while a subtree is kept and deleted is not kept.",
+		Name: undoName, Group: "Trees", Args: "[-l] [-n] [-s] [--overwrite] [number]", Writes: true, Streams: true, Destroys: true, Dry: []string{"list", commands.DryRun},
+		Summary: "restore what was destroyed",
+		Help: "Without a number, undo the latest operation of this shell that is not undone yet; with a number, that operation, whoever did it" +
+			" (undo -l lists them). If this shell has nothing left to undo, undo names the latest operation of another one, and asks." +
+			" An undo can itself be undone, by its number.\n\n" +
+			"At the prompt set, edit, delete, deleteall, rmr, mv, setAcl, import, mirror and cp --overwrite save what they destroy before" +
+			" they destroy it. If something cannot be saved (too large, disk full, no permission to read it), zksh asks first." +
+			" A single command does the same if its standard error is a terminal, as when it is typed in another shell: it says at its end" +
+			" what it has saved, and zksh undo, in the same terminal, restores it. It never asks: what it cannot save, it names and destroys all the same." +
+			" Scripts save nothing, unless --undo names a file.\n\n" +
+			"If a znode has changed since, undo shows the difference and does nothing. With --overwrite it restores the saved state over" +
+			" the changes; these are saved, too. With -s it leaves what has changed as it is, and restores the rest; the operation is then" +
+			" partly undone, and undo without a number goes on to the one before.\n\n" +
+			"Limits: the log holds the last 50 operations, at most 64 MiB each and 256 MiB together. Ephemeral znodes and those of lock queues" +
+			" do not come back, nor do containers, times to live, sequence counters, zxids and times." +
+			" What appears while a subtree is saved and deleted is not saved.",
 		Example: "undo",
 		Params:  []commands.Param{{Name: "number", Kind: commands.Data, Optional: true}},
 		Flags: func(fs *pflag.FlagSet) commands.Run {
-			list := fs.BoolP("list", "l", false, "list what can be brought back, the last first")
-			dry := fs.BoolP(commands.DryRun, "n", false, "change nothing, and tell what would be done")
-			skip := fs.BoolP("skip", "s", false, "leave what has changed since as it is, and bring the rest back")
+			list := fs.BoolP("list", "l", false, "list the operations, the latest first")
+			dry := fs.BoolP(commands.DryRun, "n", false, "change nothing, and print what would be done")
+			skip := fs.BoolP("skip", "s", false, "leave what has changed since as it is, and restore the rest")
+			overwrite := fs.Bool("overwrite", false, "restore the saved state over what has changed since")
 			return func(ctx context.Context, env *commands.Env, args []string) error {
-				if s.dir == "" {
-					return errors.New("nothing is kept: there is no folder for that (XDG_STATE_HOME, or the home)")
+				if log.Dir == "" {
+					return errors.New("nothing is saved for undo: there is no folder for it (XDG_STATE_HOME, or the home)")
 				}
 				if *list {
-					if len(args) > 0 || *dry || *skip {
+					if len(args) > 0 || *dry || *skip || *overwrite {
 						return commands.Misuse("-l goes alone")
 					}
-					return s.print(env)
+					return log.print(env)
 				}
-				e, err := s.pick(env, args)
+				e, err := log.pick(ctx, env, args, *dry)
 				if err != nil {
 					return err
 				}
-				return (&undoing{entry: e, s: s, env: env, dry: *dry, skip: *skip}).run(ctx)
+				return (&undoing{entry: e, log: log, s: &store{log.Dir}, env: env, dry: *dry, skip: *skip, overwrite: *overwrite}).run(ctx)
 			}
 		},
 	}
-}
-
-// pick finds the operation that is meant. Without a number it is one of this ensemble:
-// those of shells elsewhere are not in its way.
-func (s *store) pick(env *commands.Env, args []string) (*entry, error) {
-	if len(args) > 0 {
-		n, err := strconv.Atoi(args[0])
-		if err != nil || n < 1 {
-			return nil, commands.Misuse("%q is no number of an operation; undo -l lists them", args[0])
-		}
-		return s.entry(n)
-	}
-	all, err := s.list()
-	if err != nil {
-		return nil, err
-	}
-	far := ""
-	for _, e := range all {
-		switch {
-		case e.State == undone || e.ofUndo():
-		case e.elsewhere(env) == nil:
-			return e, nil
-		case far == "":
-			far = fmt.Sprintf(" here (operation %d was on %s)", e.N, e.place())
-		}
-	}
-	return nil, fmt.Errorf("there is nothing left to undo%s; undo -l lists what was kept", far)
-}
-
-// print lists the operations.
-func (s *store) print(env *commands.Env) error {
-	all, err := s.list()
-	if err != nil {
-		return err
-	}
-	now := time.Now()
-	return env.Screen.Print(&render.Stream{
-		List: "operations",
-		Columns: []render.Column{
-			{Header: "no", Width: 3, Right: true}, {Header: "age", Width: 4, Right: true}, {Header: "command", Width: 9},
-			{Header: "znodes", Width: 6, Right: true}, {Header: "bytes", Width: 8, Right: true}, {Header: "state", Width: 6}, {Header: "path"},
-		},
-		Items: func(yield func(render.Item) bool) {
-			for _, e := range all {
-				if !yield(&listed{e, now, e.elsewhere(env) != nil}) {
-					return
-				}
-			}
-		},
-	})
-}
-
-// listed is an operation in undo -l.
-type listed struct {
-	*entry
-	now time.Time
-	far bool // on another ensemble, or below another chroot
-}
-
-// Cells is part of render.Item.
-func (l *listed) Cells() []string {
-	states := map[state]string{begun: "maybe", done: "-", undone: "undone"}
-	at := l.Path
-	if l.far {
-		at += " on " + l.place()
-	}
-	return []string{strconv.Itoa(l.N), commands.Age(l.now.Sub(l.Time)), l.Command, strconv.Itoa(l.Znodes), strconv.FormatInt(l.Bytes, 10),
-		states[l.State], at}
-}
-
-// JSON is part of render.Item.
-func (l *listed) JSON() any {
-	return render.Facts{"number", l.N, "time", render.Time(l.Time), "command", l.Command, "path", l.Path, "servers", l.Servers, "chroot", l.Chroot,
-		"znodes", l.Znodes, "bytes", l.Bytes, "state", l.State}
 }
 
 // place is the cluster, or the connect string, of where an operation was.
 func (e *entry) place() string { return cmp.Or(e.Cluster, strings.Join(e.Servers, ",")+e.Chroot) }
 
-// ofUndo tells whether it has taken another one back.
+// ofUndo reports whether the operation has undone another one.
 func (e *entry) ofUndo() bool { return strings.HasPrefix(e.Command, undoName) }
 
 // elsewhere is an error if the operation was on another ensemble, or below another
@@ -149,13 +83,15 @@ func (e *entry) elsewhere(env *commands.Env) error {
 	return fmt.Errorf("operation %d was on %s, and this is %s: connect %s, and then undo %d", e.N, e.place(), here.Spec, e.place(), e.N)
 }
 
-// undoing is an operation that is being taken back.
+// undoing is an operation that is being undone.
 type undoing struct {
 	*entry
-	s    *store
-	env  *commands.Env
-	dry  bool
-	skip bool
+	log       UndoLog
+	s         *store
+	env       *commands.Env
+	dry       bool
+	skip      bool
+	overwrite bool
 
 	kept      *dump.Tree
 	conflicts []conflict
@@ -165,9 +101,10 @@ type undoing struct {
 
 // conflict is a znode that is not as the operation has left it.
 type conflict struct {
-	path string
-	what string
-	diff string // of text; may be empty
+	path  string
+	what  string
+	diff  string // of text; may be empty
+	final bool   // --overwrite cannot write over it either
 }
 
 func (u *undoing) run(ctx context.Context) (err error) {
@@ -175,7 +112,7 @@ func (u *undoing) run(ctx context.Context) (err error) {
 		return err
 	}
 	if u.State == undone {
-		return fmt.Errorf("operation %d was taken back already", u.N)
+		return fmt.Errorf("operation %d is undone already", u.N)
 	}
 	if err := u.behind(ctx); err != nil {
 		return err
@@ -186,7 +123,7 @@ func (u *undoing) run(ctx context.Context) (err error) {
 	if err := userfile.Check(u.s.file(u.N, dumpFile)); err != nil {
 		return err
 	}
-	if u.kept, err = dump.Open(ctx, u.s.file(u.N, dumpFile)); err != nil {
+	if u.kept, err = dump.Open(ctx, u.s.file(u.N, dumpFile), dump.MaxSize(math.MaxInt64)); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, u.kept.Close()) }()
@@ -240,19 +177,22 @@ func (e *entry) lost() string {
 	return strings.Join(parts, ", ")
 }
 
-// finish notes that the operation was taken back, and tells of it.
+// finish writes to the log that the operation is undone, and prints what was done.
 func (u *undoing) finish() error {
-	if !u.dry && len(u.conflicts) == 0 {
-		u.State = undone
+	if !u.dry {
+		if len(u.conflicts) == 0 {
+			u.State = undone
+		}
+		u.Partly = len(u.conflicts) > 0
 		if err := u.s.update(u.entry); err != nil {
-			return fmt.Errorf("all is brought back, but that is not noted: %w", err)
+			return fmt.Errorf("operation %d is undone, but the undo log could not be updated: %w", u.N, err)
 		}
 	}
 	if lost := u.lost(); lost != "" {
-		u.env.Screen.Note("not brought back: " + lost)
+		u.env.Screen.Note("not restored: " + lost)
 	}
-	if len(u.conflicts) > 0 {
-		u.env.Screen.Note(fmt.Sprintf("%d changed since, and left as they are", len(u.conflicts)))
+	if n := len(u.conflicts); n > 0 {
+		u.env.Screen.Note(fmt.Sprintf("%s changed since, and left as it is now", zktree.Znodes(n)))
 	}
 	return u.env.Screen.Print(u.answer())
 }
@@ -273,27 +213,29 @@ func (u *undoing) answer() render.Answer {
 			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.what))
 		}
 	}
-	switch {
-	case parts == nil && len(u.conflicts) > 0:
-		parts = []string{"nothing"}
-	case parts == nil:
-		parts = []string{"it is as it was already"}
+	words := fmt.Sprintf("undid %d: %s %s: %s\n", u.N, u.Command, u.Path, cmp.Or(strings.Join(parts, ", "), "it is as it was already"))
+	if parts == nil && len(u.conflicts) > 0 {
+		words = fmt.Sprintf("nothing was left to undo of %d (%s %s)\n", u.N, u.Command, u.Path)
 	}
-	return render.Answer{Words: fmt.Sprintf("undid %d: %s %s: %s\n", u.N, u.Command, u.Path, strings.Join(parts, ", ")),
+	return render.Answer{Words: words,
 		JSON: append(render.Facts{"done", undoName}, append(facts, "created", u.counts.Created, "changed", u.counts.Changed)...)}
 }
 
-// refuse shows what has changed since, and is an error, unless that is to be left as it is.
+// refuse shows what has changed since, and returns an error unless that is to be left as it
+// is. What --overwrite can write over is no conflict with it.
 func (u *undoing) refuse() error {
 	if len(u.conflicts) == 0 || u.skip {
 		return nil
 	}
 	var words strings.Builder
-	paths := []string{}
+	paths, final := []string{}, 0
 	for i, c := range u.conflicts {
 		paths = append(paths, c.path)
+		if c.final {
+			final++
+		}
 		if i < maxShown {
-			fmt.Fprintf(&words, "%s: %s\n%s", c.path, c.what, c.diff)
+			fmt.Fprintf(&words, "%s\n%s", c.what, c.diff)
 		}
 	}
 	if more := len(u.conflicts) - maxShown; more > 0 {
@@ -302,8 +244,32 @@ func (u *undoing) refuse() error {
 	if err := u.env.Screen.Print(render.Answer{Words: words.String(), JSON: render.Facts{"number", u.N, "changedSince", paths}}); err != nil {
 		return err
 	}
-	return fmt.Errorf("nothing was done, because %d changed since operation %d; undo -s %d brings the rest back, and what was there is in %s, which import -R reads",
-		len(u.conflicts), u.N, u.N, u.s.file(u.N, dumpFile))
+	return u.changedSince(len(u.conflicts), final)
+}
+
+// changedSince is the error of an undo that has done nothing because some znodes, of which
+// --overwrite cannot restore so many, have changed since.
+func (u *undoing) changedSince(changed, final int) error {
+	all := max(u.comesBack(), changed)
+	have := "have"
+	if changed == 1 {
+		have = "has"
+	}
+	text := fmt.Sprintf("nothing was done: %d of %s %s changed since operation %d", changed, zktree.Znodes(all), have, u.N)
+	skip := fmt.Sprintf("undo -s %d", u.N)
+	if final < changed && !u.overwrite {
+		text += fmt.Sprintf("; to overwrite the changes: undo --overwrite %d", u.N)
+	}
+	if final > 0 && final < changed || u.overwrite {
+		text += fmt.Sprintf("; %d cannot be overwritten", final)
+		skip = fmt.Sprintf("undo --overwrite -s %d", u.N)
+	}
+	if all > changed {
+		text += "; to restore only the rest: " + skip
+	} else {
+		text += "; to go on to the operation before: " + skip
+	}
+	return errors.New(text)
 }
 
 // maxShown is how many conflicts are spelt out.

@@ -58,7 +58,7 @@ func (o *Options) enter(name string) error {
 		return o.unknown(name)
 	}
 	o.Cluster, o.Server, o.Timeout, o.Writes = c.name, c.Server, c.Timeout, c.Writes
-	o.AuthFile, o.Secure = c.AuthFile, c.Secure
+	o.AuthFile, o.Secure, o.MaxRequest = c.AuthFile, c.Secure, c.MaxRequest
 	return nil
 }
 
@@ -80,7 +80,10 @@ func (o *Options) clusterNames() (names []string) {
 // Connection is the configuration of a session.
 func (o *Options) Connection() zkconn.Config {
 	cfg := zkconn.Config{Servers: o.Server, Timeout: o.Timeout, ReadOnly: o.ReadOnly, Auth: o.Auth, Secure: o.Secured,
-		Cluster: o.Cluster, Writes: o.Writes, Resolve: o.resolve}
+		Cluster: o.Cluster, Writes: o.Writes, Resolve: o.resolve, MaxRequest: o.MaxRequest}
+	if cfg.MaxRequest == 0 { // the client configuration's is of what is read as well, and may be small
+		cfg.MaxRequest = max(o.Secured.MaxRequest, zkconn.UsualMaxRequest)
+	}
 	switch {
 	case o.NoWrite:
 		cfg.Writes = zkconn.WritesNever
@@ -101,12 +104,16 @@ func (o *Options) resolve(spec string) (zkconn.Config, error) {
 		}
 	} else {
 		to.Cluster, to.Server, to.AuthFile, to.Timeout, to.Writes = "", spec, "", o.above.timeout, o.above.writes
+		to.MaxRequest = o.above.maxRequest
 		if o.Cluster != "" {
 			to.Secure = o.above.secure
 		}
 	}
 	if o.timeoutGiven > 0 {
 		to.Timeout = o.timeoutGiven
+	}
+	if o.maxRequestGiven > 0 {
+		to.MaxRequest = o.maxRequestGiven
 	}
 	err := to.readSecrets()
 	if to.Cluster == "" {
@@ -120,6 +127,8 @@ type above struct {
 	timeout time.Duration
 	writes  zkconn.Writes
 	secure  secure.Settings
+
+	maxRequest int
 }
 
 // Clusters are the names and colours of the sections.

@@ -3,10 +3,8 @@ package app
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"iter"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/secure"
+	"github.com/zksh/zksh/internal/userfile"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/shell/line"
 )
@@ -39,6 +38,9 @@ var settings = []setting{
 		return err
 	}},
 	{"timeout", "ms", "session timeout in milliseconds", true, func(o *Options, v string) error { return assign(&o.Timeout, v, parseTimeout) }},
+	{"max-request", "bytes", "the largest request that is sent, where the servers' jute.maxbuffer was raised", true, func(o *Options, v string) error {
+		return assign(&o.MaxRequest, v, parseMaxRequest)
+	}},
 	{"auth-file", "file", "credentials, lines \"scheme credential\"; beside this file if the name is relative, as all below", true,
 		fileIn(func(o *Options) *string { return &o.AuthFile })},
 	{"tls", "true|false", "connect by TLS; the next five imply it", true, func(o *Options, v string) error { return assign(&o.Secure.TLS, v, parseTLS) }},
@@ -49,7 +51,7 @@ var settings = []setting{
 		o.Secure.Name = v
 		return nil
 	}},
-	{"client-configuration", "file", "zkCli's properties, or Kafka's, for TLS and SASL", true,
+	{"client-configuration", "file", "zkCli's properties, or Kafka's, for TLS, SASL and jute.maxbuffer", true,
 		fileIn(func(o *Options) *string { return &o.Secure.ClientConfiguration })},
 	{"jaas", "file", "a JAAS file whose section Client authenticates by SASL", true, fileIn(func(o *Options) *string { return &o.Secure.JAAS })},
 	{"writes", "allow|ask|never", "whether commands may write: ask asks by hand, and refuses elsewhere without --yes", true, func(o *Options, v string) error {
@@ -146,13 +148,21 @@ func assign[T any](to *T, text string, parse func(string) (T, error)) error {
 	return err
 }
 
+// maxConfig bounds the bytes of a configuration file, and of a file with credentials.
+const maxConfig = 1 << 20
+
 // readConfig reads lines "key = value", and sections of them; # starts a comment
 // line. A file that is not there is none.
 func (o *Options) readConfig(name string) error {
-	data, err := os.ReadFile(name)
+	f, err := userfile.OpenToRead(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	if err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	defer f.Close()
+	data, err := userfile.ReadSmall(f, maxConfig)
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
@@ -232,7 +242,7 @@ func readAuthFile(name string) (list []zkconn.Credential, sasl *secure.SASL, err
 
 // readPrivate reads a file, and refuses one that others can read.
 func readPrivate(name string) ([]byte, error) {
-	f, err := os.Open(name)
+	f, err := userfile.OpenToRead(name)
 	if err != nil {
 		return nil, err
 	}
@@ -244,5 +254,5 @@ func readPrivate(name string) ([]byte, error) {
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 { // there the mode tells nothing of others
 		return nil, fmt.Errorf("%s is open to others (mode %04o); chmod 600 %s", name, info.Mode().Perm(), name)
 	}
-	return io.ReadAll(f)
+	return userfile.ReadSmall(f, maxConfig)
 }

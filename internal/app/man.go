@@ -22,6 +22,8 @@ var variables = []struct{ name, about string }{
 	{"TERM", "dumb: lines are read without editing, completion and colour"},
 	{"ZK_LOCK_PATH, ZK_LOCK_NODE, ZK_LOCK_TOKEN", "for a program that runs under a lock: where that is"},
 	{"ZK_LOCK_SESSION, ZK_LOCK_MODE, ZK_LOCK_HELD", "for such a program: whose lock it is, of which kind, and all that are held above it"},
+	{"ZK_LOCK_FENCE", "for such a program: the locks without which no zksh below it writes, one in a line: servers, path of the lock's znode, " +
+		"and what identifies the ensemble. It is read as well; --no-fence takes no notice of it"},
 	{"ZK_EVENT, ZK_PATH, ZK_VERSION", "for a program that watch runs: what has happened"},
 }
 
@@ -29,7 +31,7 @@ var variables = []struct{ name, about string }{
 var userFiles = []struct{ name, about string }{
 	{"~/.config/zksh/config", "the configuration"},
 	{"~/.local/state/zksh/history", "the lines typed by hand, without those that have credentials; for the user alone"},
-	{"~/.local/state/zksh/undo", "what was destroyed by hand, for the command undo; for the user alone"},
+	{"~/.local/state/zksh/undo", "what commands have destroyed, for the command undo; for the user alone"},
 	{"~/.local/state/zksh/sandbox", "where shells with a sandbox meet; for the user alone"},
 }
 

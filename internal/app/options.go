@@ -33,6 +33,8 @@ type Options struct {
 	AuthFile string              // with credentials; empty: none
 	Auth     []zkconn.Credential // out of it
 
+	MaxRequest int // size in bytes of the largest request; 0: not given
+
 	Writes  zkconn.Writes // empty: allowed
 	NoWrite bool          // nothing is written anywhere
 	Yes     bool          // writes need no leave
@@ -74,6 +76,8 @@ type Options struct {
 	above        above
 	timeoutGiven time.Duration // on the command line; 0: it was not
 	getenv       func(string) string
+
+	maxRequestGiven int // as timeoutGiven
 }
 
 // Environment is what options depend on besides the command line.
@@ -103,8 +107,11 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.Usage = func() {}
 	as := ""
 	timeout, format := strconv.FormatInt(o.Timeout.Milliseconds(), 10), string(o.Format)
+	maxRequest := "" // the default depends on what else is read
 	set.StringVar(&o.Server, "server", o.Server, "the servers, `host[:port][,…][/chroot]`")
 	set.StringVar(&timeout, "timeout", timeout, "session timeout in `ms`; bounds connecting as well")
+	set.StringVar(&maxRequest, "max-request", maxRequest, "send requests of up to so many `bytes`, for servers whose jute.maxbuffer was raised (default "+
+		strconv.Itoa(zkconn.UsualMaxRequest)+")")
 	set.StringVar(&o.AuthFile, "auth-file", o.AuthFile, "authenticate by this `file`: lines \"scheme credential\", open to nobody else")
 	set.BoolVar(&o.NoWrite, "no-write", false, "refuse every command that writes or locks, wherever it is connected to")
 	set.BoolVar(&o.Yes, "yes", false, "write without being asked, on a cluster with writes = ask")
@@ -114,7 +121,7 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.StringVar(&o.Secure.Key, "key", o.Secure.Key, "the client's key: such a `file`")
 	set.StringVar(&o.Secure.Name, "tls-name", o.Secure.Name, "the `name` in the servers' certificates, instead of that in the connect string")
 	set.BoolVar(&o.Secure.Insecure, "tls-insecure", false, "do not verify who the servers are")
-	set.StringVar(&o.Secure.ClientConfiguration, "client-configuration", o.Secure.ClientConfiguration, "zkCli's `file` of properties, or Kafka's, for TLS and SASL")
+	set.StringVar(&o.Secure.ClientConfiguration, "client-configuration", o.Secure.ClientConfiguration, "zkCli's `file` of properties, or Kafka's, for TLS, SASL and jute.maxbuffer")
 	set.StringVar(&o.Secure.JAAS, "jaas", o.Secure.JAAS, "authenticate by SASL as the section Client of this JAAS `file` says")
 	set.BoolVarP(&o.ReadOnly, "readonly", "r", false, "accept a server that is cut off from its ensemble, for reading")
 	set.BoolVar(&o.Wait, "waitforconnection", false, "try to connect until the timeout before anything else")
@@ -130,7 +137,7 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.BoolVar(&o.Verbose, "verbose", false, "tell what a connection by TLS has agreed on")
 	set.BoolVar(&o.Sandbox, "sandbox", false, "use an in-memory server for trying, and share it with other shells")
 	set.StringVar(&o.Listen, "listen", "", "with -sandbox: only serve it on this loopback `address`")
-	set.StringVar(&as, "as", "", "with -sandbox: have it answer as ZooKeeper `version` does: "+sandbox.VersionNames()+" (default "+string(sandbox.DefaultVersion)+")")
+	set.StringVar(&as, "as", "", "with -sandbox: make it answer as this `version` of ZooKeeper or this server of others: "+sandbox.VersionNames()+" (default "+string(sandbox.DefaultVersion)+")")
 	set.BoolVar(&o.ShowVersion, "version", false, "print the version")
 	set.BoolVarP(&o.ShowHelp, "help", "h", false, "print this")
 	for _, name := range []string{"auth-file", "cacert", "cert", "key", "client-configuration", "jaas", "file"} {
@@ -149,6 +156,12 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 			return err
 		}
 		o.HasFile = set.Changed("file")
+		if set.Changed("max-request") {
+			if o.MaxRequest, err = parseMaxRequest(maxRequest); err != nil {
+				return err
+			}
+			o.maxRequestGiven = o.MaxRequest
+		}
 		if set.Changed("timeout") {
 			o.timeoutGiven = o.Timeout
 		}
@@ -190,7 +203,7 @@ func IsOption(word string) bool {
 	return err == nil
 }
 
-// maxTimeout keeps a timeout within the protocol's 32 bits of milliseconds.
+// maxTimeout keeps a number within the protocol's 32 bits.
 const maxTimeout = 1<<31 - 1
 
 func parseTimeout(s string) (time.Duration, error) {
@@ -199,6 +212,15 @@ func parseTimeout(s string) (time.Duration, error) {
 		return 0, fmt.Errorf("timeout %q is not a number of milliseconds from 1 to %d", s, maxTimeout)
 	}
 	return time.Duration(ms) * time.Millisecond, nil
+}
+
+// parseMaxRequest reads a number of bytes. No server takes less than is usual.
+func parseMaxRequest(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < zkconn.UsualMaxRequest || n > maxTimeout {
+		return 0, fmt.Errorf("max-request %q is not a number of bytes from %d to %d", s, zkconn.UsualMaxRequest, maxTimeout)
+	}
+	return n, nil
 }
 
 // ParseOptions reads the configuration file, the environment and the command
@@ -221,7 +243,7 @@ func (o *Options) parse(args []string, env Environment) error {
 	if env.ConfigDir != "" {
 		configErr = o.readConfig(filepath.Join(env.ConfigDir, "zksh", "config"))
 	}
-	o.above, o.getenv = above{o.Timeout, o.Writes, o.Secure}, env.Getenv
+	o.above, o.getenv = above{o.Timeout, o.Writes, o.Secure, o.MaxRequest}, env.Getenv
 	if s := env.Getenv("ZKSH_SERVER"); s != "" {
 		o.Server = s
 	}

@@ -94,10 +94,11 @@ func TestBadOptions(t *testing.T) {
 		{"", []string{"-o", "xml"}, "xml"},
 		{"", []string{"-f", "x", "ls"}, "ls"},
 		{"server h:1\n", nil, "config:1"},
-		{"\nnope = 1\n", nil, "config:2: \"nope = 1\" is no setting; write KEY = VALUE with one of auth-file, cacert, cert, client-configuration, colour, history, jaas, key, output, server, timeout, tls, tls-name, writes"},
+		{"\nnope = 1\n", nil, "config:2: \"nope = 1\" is no setting; write KEY = VALUE with one of auth-file, cacert, cert, client-configuration, colour, history, jaas, key, max-request, output, server, timeout, tls, tls-name, writes"},
 		{"timeout = x\n", nil, "config:1"},
 		{"[a]\nserver = h:1\n[b]\ntls = true\nserver = @a\n", nil, "config:5: the server of a section is host[:port][,…][/chroot], not the name of another section"},
 		{"auth-file = nowhere\n", nil, filepath.Join("zksh", "nowhere")},
+		{strings.Repeat("#\n", maxConfig/2+1), nil, "config is too large; no such file has more than 1048576 bytes"},
 	} {
 		_, err := parse(t, c.config, "", c.args...)
 		if !errors.As(err, new(*commands.UsageError)) || !strings.Contains(err.Error(), c.want) {
@@ -137,6 +138,8 @@ func TestAuthFile(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
+	write("digest ann:se"+strings.Repeat("cret", maxConfig/4), 0o600)
+	refused(file + " is too large")
 	write("digest ann:x\nann:secret\n", 0o600)
 	refused(file + ":2: a line is SCHEME CREDENTIAL")
 	if runtime.GOOS == "windows" {

@@ -138,7 +138,7 @@ func fileOf(znode string) string {
 }
 
 // readDir reads it.
-func readDir(ctx context.Context, name string) (t *Tree, err error) {
+func readDir(ctx context.Context, name string, options []Option) (t *Tree, err error) {
 	root, err := os.OpenRoot(name)
 	if err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func readDir(ctx context.Context, name string) (t *Tree, err error) {
 		return nil, errors.New("it is a folder, but none that export has written: it has no " + dirTree)
 	}
 	defer func() { err = errors.Join(err, tree.Close()) }()
-	file := &counted{ctx: ctx, r: tree}
+	file := newCounted(ctx, tree, options)
 	r := newBuffered(file)
 	if mark, err := r.ReadString('\n'); err != nil || mark != dirMark {
 		return nil, errors.New(dirTree + " is none of a folder that this zksh knows")
@@ -172,6 +172,7 @@ func readDir(ctx context.Context, name string) (t *Tree, err error) {
 		}
 		if err == nil && z.Data != nil {
 			z.Data, err = readContent(root, fileOf(z.Path), z.Data)
+			file.bytes += int64(len(z.Data)) // the folder has these as they are
 		}
 		if err == nil {
 			err = b.add(z)

@@ -114,6 +114,26 @@ func TestSmallFilesThatStandForMuch(t *testing.T) {
 	}
 }
 
+// A small file is refused before it fills the disk, unless its reader says how much it may take.
+func TestSmallFilesFillNoDisk(t *testing.T) {
+	data := strings.Repeat("A", 1<<20)
+	var entries []io.Reader
+	for i := range 64 {
+		entries = append(entries, strings.NewReader(fmt.Sprintf(`,"/x/%d":{"content":"%s","acls":[]}`, i, data)))
+	}
+	b := packed(t, append(append([]io.Reader{strings.NewReader(`{"/x":{"content":"","acls":[]}`)}, entries...), strings.NewReader("}"))...)
+	if _, err := Read(t.Context(), bytes.NewReader(b)); err == nil || !strings.Contains(err.Error(), "MiB in a temporary file") || !strings.Contains(err.Error(), "--max-size") {
+		t.Errorf("%d bytes: %v", len(b), err)
+	}
+	tree, err := Read(t.Context(), bytes.NewReader(b), MaxSize(100<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tree.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // peak is about how much memory doing something takes at a time.
 func peak(t *testing.T, do func()) uint64 {
 	t.Helper()
@@ -188,9 +208,11 @@ func TestLacks(t *testing.T) {
 	if err := read(t, whole).Lacks(); err != nil {
 		t.Error(err)
 	}
-	part := summed(headLine + `{"path":"/a","kind":"persistent","data":null,"acl":null,"stat":null}` + "\n" +
-		`{"end":{"znodes":1,"unread":["NoAuth: /a/b"],"missed":2}}` + "\n")
-	if err := read(t, []byte(string(whole)+part)).Lacks(); err == nil || !strings.Contains(err.Error(), "2 znodes") {
-		t.Error(err)
+	for missed, want := range map[int]string{1: "1 znode, and what is below it, could", 2: "2 znodes, and what is below them, could"} {
+		part := summed(headLine + `{"path":"/a","kind":"persistent","data":null,"acl":null,"stat":null}` + "\n" +
+			fmt.Sprintf(`{"end":{"znodes":1,"unread":["NoAuth: /a/b"],"missed":%d}}`, missed) + "\n")
+		if err := read(t, []byte(string(whole)+part)).Lacks(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d missed: %v", missed, err)
+		}
 	}
 }

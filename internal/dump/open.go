@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/zksh/zksh/internal/unpack"
 	"github.com/zksh/zksh/internal/userfile"
@@ -27,6 +26,22 @@ type counted struct {
 	ctx   context.Context
 	r     io.Reader
 	bytes int64
+	most  int64 // that the tree may take, in memory and on disk; 0: as room has it
+}
+
+// An Option changes how a file is read.
+type Option func(*counted)
+
+// MaxSize lets a tree take so many bytes, in memory and in a temporary file each, instead
+// of what is usual for a file of its size; 0 changes nothing.
+func MaxSize(bytes int64) Option { return func(c *counted) { c.most = bytes } }
+
+func newCounted(ctx context.Context, r io.Reader, options []Option) *counted {
+	c := &counted{ctx: ctx, r: r}
+	for _, set := range options {
+		set(c)
+	}
+	return c
 }
 
 // Read is part of io.Reader.
@@ -40,12 +55,12 @@ func (c *counted) Read(p []byte) (int, error) {
 }
 
 // Open reads a file in any of the forms, which is known by what is in it.
-func Open(ctx context.Context, name string) (*Tree, error) {
-	return userfile.UnlessLeft(ctx, func() (*Tree, error) { return open(ctx, name) })
+func Open(ctx context.Context, name string, options ...Option) (*Tree, error) {
+	return userfile.UnlessLeft(ctx, func() (*Tree, error) { return open(ctx, name, options) })
 }
 
-func open(ctx context.Context, name string) (*Tree, error) {
-	f, err := os.Open(name)
+func open(ctx context.Context, name string, options []Option) (*Tree, error) {
+	f, err := userfile.OpenToRead(name)
 	if err != nil {
 		return nil, err
 	}
@@ -55,9 +70,9 @@ func open(ctx context.Context, name string) (*Tree, error) {
 	}
 	var t *Tree
 	if info.IsDir() {
-		t, err = readDir(ctx, name)
+		t, err = readDir(ctx, name, options)
 	} else {
-		t, err = readAny(ctx, f)
+		t, err = readAny(ctx, f, options)
 	}
 	if closed := f.Close(); err == nil && closed != nil {
 		return nil, errors.Join(closed, t.Close())
@@ -72,12 +87,12 @@ func open(ctx context.Context, name string) (*Tree, error) {
 }
 
 // Read is Open for what is no file.
-func Read(ctx context.Context, in io.Reader) (*Tree, error) {
-	return userfile.UnlessLeft(ctx, func() (*Tree, error) { return readAny(ctx, in) })
+func Read(ctx context.Context, in io.Reader, options ...Option) (*Tree, error) {
+	return userfile.UnlessLeft(ctx, func() (*Tree, error) { return readAny(ctx, in, options) })
 }
 
-func readAny(ctx context.Context, in io.Reader) (*Tree, error) {
-	r, err := unpacked(ctx, in)
+func readAny(ctx context.Context, in io.Reader, options []Option) (*Tree, error) {
+	r, err := unpacked(ctx, in, options)
 	if err != nil {
 		return nil, cutShort(err)
 	}
@@ -114,8 +129,8 @@ func cutShort(err error) error {
 }
 
 // unpacked takes off what a file is packed in.
-func unpacked(ctx context.Context, in io.Reader) (*input, error) {
-	file := &counted{ctx: ctx, r: in}
+func unpacked(ctx context.Context, in io.Reader, options []Option) (*input, error) {
+	file := newCounted(ctx, in, options)
 	r := newBuffered(file)
 	mark, err := r.Peek(16)
 	if err != nil && !errors.Is(err, io.EOF) {

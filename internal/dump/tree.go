@@ -44,10 +44,14 @@ func (t *Tree) Len() int { return len(t.nodes) }
 // Lacks is an error if something could not be read when the file was made: of what the
 // file does not have nobody can say that it was not there.
 func (t *Tree) Lacks() error {
-	if t.Trailer.Missed == 0 {
+	switch n := t.Trailer.Missed; n {
+	case 0:
 		return nil
+	case 1:
+		return errors.New("1 znode, and what is below it, could not be read when it was made")
+	default:
+		return fmt.Errorf("%d znodes, and what is below them, could not be read when it was made", n)
 	}
-	return fmt.Errorf("%d znodes, and what is below them, could not be read when it was made", t.Trailer.Missed)
 }
 
 // Close lets go of the temporary file.
@@ -181,21 +185,16 @@ func newBuilder(form Form, file *counted) *builder {
 	return &builder{t: &Tree{Form: form}, acls: map[string]int32{}, sorted: true, file: file}
 }
 
-// What a Tree may take in memory: that grows with its file, and far less with one that is
-// compressed than compression can make of it.
+// What an index takes of a znode and of an entry of an access control list, besides text.
 const (
-	roomAtLeast = 32 << 20
-	roomPerByte = 50
-	nodeSize    = 32
-	aclSize     = 40
+	nodeSize = 32
+	aclSize  = 40
 )
 
 // hold takes note of what stays in memory.
 func (b *builder) hold(bytes int) error {
-	if b.held += int64(bytes); b.held > roomAtLeast+roomPerByte*b.file.bytes {
-		return fmt.Errorf("it stands for more than any tree: paths and access control lists of %d MiB in a file of %d bytes", b.held>>20, b.file.bytes)
-	}
-	return nil
+	b.held += int64(bytes)
+	return b.file.room(b.held, roomAtMost, "in memory")
 }
 
 // sizeOf is about what an access control list takes.
@@ -240,6 +239,9 @@ func (b *builder) add(z *Znode) error {
 	e.Long(st.EphemeralOwner)
 	e.Int(int32(len(z.Data)), 0) // children are counted
 	e.Long(st.Pzxid)
+	if err := b.file.room(b.t.spool.size+int64(fixed+len(z.Data)), spoolAtMost, "in a temporary file"); err != nil {
+		return err
+	}
 	size := int32(len(z.Data))
 	if z.Data == nil {
 		size = -1

@@ -3,6 +3,7 @@ package dump
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/adler32"
@@ -54,11 +55,11 @@ func OpenLog(ctx context.Context, name string) (*Log, error) {
 }
 
 func openLog(ctx context.Context, name string) (*Log, error) {
-	f, err := os.Open(name)
+	f, err := userfile.OpenToRead(name)
 	if err != nil {
 		return nil, err
 	}
-	r, err := unpacked(ctx, f)
+	r, err := unpacked(ctx, f, nil)
 	if err == nil {
 		var start []byte
 		if start, err = r.Peek(4); err == nil && !isMark(start, "ZKLG") || errors.Is(err, io.EOF) {
@@ -94,7 +95,7 @@ func (l *Log) Txns() iter.Seq2[*Txn, error] {
 		for {
 			record, err := l.j.record()
 			switch {
-			case errors.Is(err, io.ErrUnexpectedEOF):
+			case errors.Is(err, errTorn):
 				yield(nil, &TornError{last})
 				return
 			case err != nil:
@@ -119,21 +120,85 @@ func (l *Log) Txns() iter.Seq2[*Txn, error] {
 // maxRecord bounds a record, of which a multi may have many znodes.
 const maxRecord = maxData + 1<<20
 
-// record is the next one, verified; nil at the end.
+// recordHead is the checksum and the length before a record.
+const recordHead = 8 + 4
+
+// record returns the next record, verified; nil at the end.
 func (j *juteReader) record() ([]byte, error) {
-	if _, err := j.r.Peek(1); errors.Is(err, io.EOF) {
-		return nil, nil
+	var raw bytes.Buffer
+	if _, err := io.CopyN(&raw, j.r, recordHead); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
 	}
-	sum := j.long()
-	b := j.buffer(maxRecord)
-	if len(b) == 0 && sum == 0 && (j.err == nil || errors.Is(j.err, io.ErrUnexpectedEOF)) {
+	if len(bytes.Trim(raw.Bytes(), "\x00")) == 0 { // the end, perhaps padded
 		return nil, j.padding()
 	}
-	end := j.take(1)
-	if j.err == nil && (len(b) == 0 || end[0] != 'B' || int64(adler32.Checksum(b)) != sum) {
-		j.err = errSum
+	size := int64(-1)
+	if raw.Len() == recordHead {
+		size = int64(int32(binary.BigEndian.Uint32(raw.Bytes()[8:])))
 	}
-	return b, j.err
+	if size > 0 && size <= maxRecord {
+		if _, err := io.CopyN(&raw, j.r, size+1); err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		if b, ok := recordAt(raw.Bytes()); ok {
+			return b, nil
+		}
+	}
+	rest, err := io.ReadAll(io.LimitReader(j.r, maxScan))
+	if err != nil {
+		return nil, err
+	}
+	possible := size > 0 && size <= maxRecord
+	short := raw.Len() < recordHead || possible && int64(raw.Len()) < recordHead+size+1
+	raw.Write(rest)
+	b := raw.Bytes()
+	switch {
+	case recordBehind(b):
+		return nil, errors.New("a record is damaged, and intact records follow, which are not shown")
+	case short, possible && len(bytes.Trim(b[recordHead+size:], "\x00")) == 0:
+		return nil, errTorn
+	}
+	return nil, errors.New("a record is damaged, and no intact one follows")
+}
+
+// errTorn is a record whose end was never written: the file ends in it, or its padding
+// begins there.
+var errTorn = errors.New("the record is torn")
+
+// Bounds of the search for intact records behind a damaged one: bytes read, and bytes
+// whose checksum is computed.
+const (
+	maxScan   = 32 << 20
+	maxSummed = 256 << 20
+)
+
+// recordBehind reports whether an intact record begins behind the first byte of b.
+func recordBehind(b []byte) bool {
+	summed := 0
+	for i := 1; i+recordHead < len(b) && summed < maxSummed; i++ {
+		if binary.BigEndian.Uint32(b[i:]) != 0 { // the checksum has four bytes, in eight
+			continue
+		}
+		size := int(int32(binary.BigEndian.Uint32(b[i+8:])))
+		if size <= 0 || size > maxRecord || size >= len(b)-i-recordHead || b[i+recordHead+size] != 'B' {
+			continue
+		}
+		summed += size
+		if _, ok := recordAt(b[i:]); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// recordAt returns the record at the beginning of b, if all of it is there and intact.
+func recordAt(b []byte) ([]byte, bool) {
+	sum, size := binary.BigEndian.Uint64(b), int(int32(binary.BigEndian.Uint32(b[8:])))
+	if len(b) < recordHead+size+1 || b[recordHead+size] != 'B' {
+		return nil, false
+	}
+	record := b[recordHead : recordHead+size]
+	return record, uint64(adler32.Checksum(record)) == sum
 }
 
 // padding reads zeros up to the end.
@@ -143,7 +208,7 @@ func (j *juteReader) padding() error {
 		n, err := j.r.Read(b)
 		switch {
 		case len(bytes.Trim(b[:n], "\x00")) > 0:
-			return errSum
+			return errors.New("zeros stand where a record should, and more follows")
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:

@@ -2,6 +2,7 @@ package dump_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -81,7 +82,8 @@ func TestLog(t *testing.T) {
 	zktest.Eventually(t, "a part joins", func() bool { return tx.Len() == 1 })
 	go func() { _, err := s.Set(tx.Context(t.Context()), "/a", []byte("m"), -1); done <- err }()
 	zktest.Eventually(t, "a part joins", func() bool { return tx.Len() == 2 })
-	did = append(did, tx.Commit(t.Context()), <-done, <-done)
+	_, err := tx.Commit(t.Context())
+	did = append(did, err, <-done, <-done)
 	other := zksession.Open(t, zkconn.Config{Servers: server.Addr(), Timeout: 20 * time.Second})
 	do(other.Create(t.Context(), "/mine", nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true}))
 	do(nil, other.Close(t.Context()))
@@ -152,6 +154,15 @@ func damageLog(t *testing.T, name string, all []*dump.Txn) {
 			t.Fatalf("byte %d changed: %d transactions, %v", i, len(got), err)
 		}
 		changed++
+	}
+	// A flipped bit in a length in the middle is damage, and no killed server's end.
+	second := 16 + 12 + int(binary.BigEndian.Uint32(whole[24:])) + 1
+	for bit := range 25 {
+		bad := bytes.Clone(whole)
+		bad[second+8+3-bit/8] ^= 1 << (bit % 8)
+		if _, err := try(bad); err == nil || errors.As(err, new(*dump.TornError)) || !strings.Contains(err.Error(), "intact records follow") {
+			t.Errorf("bit %d of a length: %v", bit, err)
+		}
 	}
 	if torn < changed/2 {
 		t.Errorf("of %d ends only %d are in the middle of a record", changed, torn)

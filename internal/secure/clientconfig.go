@@ -1,14 +1,16 @@
 package secure
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 // keys are the properties of zkCli and, where Kafka spells them otherwise, Kafka's.
 var keys = map[string]func(a *asked, v string) error{
-	"zookeeper.client.secure":                       func(a *asked, v string) error { a.tls = isTrue(v); return nil },
+	"zookeeper.client.secure":                       func(a *asked, v string) error { return readBool(v, &a.tls) },
 	"zookeeper.ssl.keyStore.location":               func(a *asked, v string) error { a.key.file = v; return nil },
 	"zookeeper.ssl.keyStore.password":               func(a *asked, v string) error { a.key.password = v; return nil },
 	"zookeeper.ssl.keyStore.passwordPath":           func(a *asked, v string) error { a.key.passwordFile = v; return nil },
@@ -17,7 +19,7 @@ var keys = map[string]func(a *asked, v string) error{
 	"zookeeper.ssl.trustStore.password":             func(a *asked, v string) error { a.trust.password = v; return nil },
 	"zookeeper.ssl.trustStore.passwordPath":         func(a *asked, v string) error { a.trust.passwordFile = v; return nil },
 	"zookeeper.ssl.trustStore.type":                 storeType,
-	"zookeeper.ssl.hostnameVerification":            func(a *asked, v string) error { a.anyName = !isTrue(v); return nil },
+	"zookeeper.ssl.hostnameVerification":            func(a *asked, v string) error { return readNegated(v, &a.anyName) },
 	"zookeeper.ssl.protocol":                        func(a *asked, v string) error { a.protocol = v; return nil },
 	"zookeeper.ssl.enabledProtocols":                func(a *asked, v string) error { a.protocols = list(v); return nil },
 	"zookeeper.ssl.ciphersuites":                    func(a *asked, v string) error { a.suites = list(v); return nil },
@@ -31,10 +33,12 @@ var keys = map[string]func(a *asked, v string) error{
 	"zookeeper.ssl.sslProvider":                     ignored,
 	"zookeeper.ssl.allowReverseDnsLookup":           ignored, // never done here
 
-	"zookeeper.sasl.client":           func(a *asked, v string) error { a.saslOff = !isTrue(v); return nil },
+	"zookeeper.sasl.client":           func(a *asked, v string) error { return readNegated(v, &a.saslOff) },
 	"zookeeper.sasl.clientconfig":     func(a *asked, v string) error { a.section = v; return nil },
 	"java.security.auth.login.config": func(a *asked, v string) error { a.jaas = v; return nil },
-	"zookeeper.fips-mode":             func(a *asked, v string) error { a.fips = isTrue(v); return nil },
+	"zookeeper.fips-mode":             func(a *asked, v string) error { return readBool(v, &a.fips) },
+
+	"jute.maxbuffer": maxBuffer,
 }
 
 // kafkas are the keys that Kafka spells otherwise.
@@ -77,7 +81,10 @@ func (a *asked) readProperties(name string, data []byte) error {
 		set := keys[key]
 		switch {
 		case key == kafkasNames:
-			a.anyName = p.value == ""
+			v := strings.TrimSpace(p.value)
+			if a.anyName = v == ""; !a.anyName && !strings.EqualFold(v, "https") {
+				return fmt.Errorf("%s:%d: %s: %q is neither HTTPS nor empty", name, p.line, p.key, v)
+			}
 		case set != nil:
 			if err := set(a, strings.TrimSpace(p.value)); err != nil {
 				return fmt.Errorf("%s:%d: %s: %w", name, p.line, p.key, err)
@@ -109,8 +116,28 @@ func alike(key string) string {
 	return "; did you mean " + found[0] + "?"
 }
 
-// isTrue is Java's Boolean.parseBoolean.
-func isTrue(v string) bool { return strings.EqualFold(v, "true") }
+// readBool reads true or false, in any case. Java takes every other word for false, so
+// that a typing error would switch protection off without a word.
+func readBool(v string, to *bool) error {
+	switch {
+	case strings.EqualFold(v, "true"):
+		*to = true
+	case strings.EqualFold(v, "false"):
+		*to = false
+	default:
+		return fmt.Errorf("%q is neither true nor false", v)
+	}
+	return nil
+}
+
+// readNegated reads a key that has the opposite sense of the field.
+func readNegated(v string, to *bool) error {
+	err := readBool(v, to)
+	if err == nil {
+		*to = !*to
+	}
+	return err
+}
 
 func list(v string) []string {
 	return strings.FieldsFunc(v, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' })
@@ -130,9 +157,21 @@ func storeType(_ *asked, v string) error {
 }
 
 func revocation(_ *asked, v string) error {
-	if isTrue(v) {
-		return fmt.Errorf("zksh does not look whether certificates were revoked; set it to false to connect all the same")
+	var on bool
+	err := readBool(v, &on)
+	if on {
+		err = errors.New("zksh does not look whether certificates were revoked; set it to false to connect all the same")
 	}
+	return err
+}
+
+// maxBuffer reads a number of bytes as Java does.
+func maxBuffer(a *asked, v string) error {
+	n, err := strconv.ParseInt(v, 0, 32)
+	if err != nil || n < 1 {
+		return fmt.Errorf("%q is not a number of bytes", v)
+	}
+	a.maxBuffer = int(n)
 	return nil
 }
 

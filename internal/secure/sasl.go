@@ -38,13 +38,14 @@ func (s *SASL) Authenticate(send func(token []byte) ([]byte, error)) error {
 	challenge, err := send(nil)
 	if err != nil {
 		if errors.Is(err, ErrRefused) {
-			return problem("the server refused SASL DIGEST-MD5 before it asked anything; if it asks for Kerberos (GSSAPI), that is not supported here", err)
+			return problem("the server refused SASL DIGEST-MD5 before it asked anything: it is in FIPS mode, which forbids the mechanism"+
+				" (from 3.10 by default; zookeeper.fips-mode=false there allows it), or it asks for Kerberos (GSSAPI), which is not supported here", err)
 		}
 		return err
 	}
 	if len(challenge) == 0 {
 		return problem("the server does no SASL DIGEST-MD5: it has no Server section in a JAAS file,"+
-			" or is in FIPS mode, in which it refuses the mechanism itself (from 3.9 by default; zookeeper.fips-mode=false there allows it)", nil)
+			" or is in FIPS mode, which forbids the mechanism (from 3.10 by default; zookeeper.fips-mode=false there allows it)", nil)
 	}
 	answer, proof, err := s.respond(string(challenge), hex.EncodeToString(random[:]))
 	if err != nil {

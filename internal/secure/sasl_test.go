@@ -56,8 +56,9 @@ func TestAuthenticate(t *testing.T) {
 	}{
 		{server(`b"o\b`, "secret"), "<nil>"},
 		{server(`b"o\b`, "other"), `the server refused the SASL credentials of b\"o\\b`},
-		{says(""), "it has no Server section in a JAAS file, or is in FIPS mode"},
-		{says(ErrRefused), "Kerberos (GSSAPI), that is not supported here"},
+		{says(""), "it has no Server section in a JAAS file, or is in FIPS mode, which forbids the mechanism (from 3.10 by default"},
+		{says(ErrRefused), "before it asked anything: it is in FIPS mode, which forbids the mechanism (from 3.10 by default"},
+		{says(ErrRefused), "Kerberos (GSSAPI), which is not supported here"},
 		{says("\x60\x01\x02"), "Kerberos (GSSAPI) is not supported here"},
 		{says(`nonce="x",algorithm=other`), "not of DIGEST-MD5"},
 		{says(`nonce="x",qop="auth-conf"`), "asks for SASL with auth-conf"},

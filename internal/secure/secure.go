@@ -7,11 +7,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"strings"
 	"time"
+
+	"github.com/zksh/zksh/internal/userfile"
 )
 
 // Config is what one ensemble asks of its clients. The zero value is a plain
@@ -19,6 +19,8 @@ import (
 type Config struct {
 	TLS  *TLS  // nil: none
 	SASL *SASL // nil: none
+
+	MaxRequest int // jute.maxbuffer of the client configuration; 0: it has none
 
 	// Remarks are for who gave the settings: what could not be taken as it stands,
 	// and does not make the connection weaker.
@@ -69,7 +71,9 @@ type asked struct {
 	jaas    string // a file
 	section string // of it
 	fips    bool
-	source  string // the client configuration, for errors
+
+	maxBuffer int
+	source    string // the client configuration, for errors
 }
 
 // Load reads the files. An error names what is wrong and the way out, and never shows
@@ -82,9 +86,10 @@ func (s Settings) Load(getenv func(string) string) (Config, error) {
 		if err := a.readClientConfiguration(s.ClientConfiguration); err != nil {
 			return c, err
 		}
+		c.MaxRequest = a.maxBuffer
 		if !a.tls && a.key.file+a.trust.file != "" && !s.wantsTLS() {
-			c.Remarks = append(c.Remarks, "the connection is plain: "+s.ClientConfiguration+
-				" has key stores, but not zookeeper.client.secure=true")
+			return c, fmt.Errorf("%s has TLS stores, but not zookeeper.client.secure=true: set it, or remove the stores to connect without TLS",
+				s.ClientConfiguration)
 		}
 	}
 	a.override(s)
@@ -169,7 +174,7 @@ func (a *asked) loadSASL() (*SASL, error) {
 const maxFile = 4 << 20
 
 func readFile(name string) ([]byte, error) {
-	f, err := os.Open(name)
+	f, err := userfile.OpenToRead(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("there is no file %s", name)
 	}
@@ -177,14 +182,7 @@ func readFile(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, fmt.Errorf("%s is a directory", name)
-	}
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1)) // it may be a pipe, or a device
-	if err == nil && len(b) > maxFile {
-		err = fmt.Errorf("%s is too large; no such file has more than %d bytes", name, maxFile)
-	}
-	return b, err
+	return userfile.ReadSmall(f, maxFile)
 }
 
 // pass finds the store's password; none is empty.
@@ -217,9 +215,10 @@ const warnBefore = 14 * 24 * time.Hour
 type Agreed struct {
 	Protocol string    `json:"protocol"`
 	Cipher   string    `json:"cipher"`
-	Peer     string    `json:"peer"`     // the subject of the server's certificate
-	Until    time.Time `json:"until"`    // when that ends
-	Verified bool      `json:"verified"` // false with -tls-insecure
+	Peer     string    `json:"peer"`              // the subject of the server's certificate
+	Until    time.Time `json:"until"`             // when that ends
+	Verified bool      `json:"verified"`          // the certificate's chain; false with -tls-insecure
+	AnyName  bool      `json:"anyName,omitempty"` // the certificate's name was not compared with the server's
 	Own      string    `json:"own,omitempty"`
 	OwnUntil time.Time `json:"ownUntil,omitzero"`
 }
@@ -229,8 +228,11 @@ const day = "2006-01-02"
 // String is a line for people.
 func (a *Agreed) String() string {
 	s := fmt.Sprintf("%s, %s; the server is %s, valid until %s", a.Protocol, a.Cipher, a.Peer, a.Until.UTC().Format(day))
-	if !a.Verified {
-		s += ", NOT VERIFIED"
+	switch {
+	case !a.Verified:
+		s += ", " + notVerified
+	case a.AnyName:
+		s += ", " + nameNotVerified
 	}
 	if a.Own != "" {
 		s += fmt.Sprintf("; we are %s, valid until %s", a.Own, a.OwnUntil.UTC().Format(day))
@@ -256,7 +258,7 @@ func (a *Agreed) Warnings(now time.Time) (list []string) {
 }
 
 func newAgreed(cs tls.ConnectionState, t *TLS, shown bool) *Agreed {
-	a := &Agreed{Protocol: tls.VersionName(cs.Version), Cipher: tls.CipherSuiteName(cs.CipherSuite), Verified: !t.insecure}
+	a := &Agreed{Protocol: tls.VersionName(cs.Version), Cipher: tls.CipherSuiteName(cs.CipherSuite), Verified: !t.insecure, AnyName: t.anyName}
 	if len(cs.PeerCertificates) > 0 {
 		leaf := cs.PeerCertificates[0]
 		a.Peer, a.Until = subject(leaf), leaf.NotAfter

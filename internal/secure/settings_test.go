@@ -102,16 +102,49 @@ zookeeper.ssl.ocsp.enable=false
 	if err != nil || c.TLS.name != "zk" || c.TLS.own == nil {
 		t.Errorf("%+v, %v", c.TLS, err)
 	}
-	// A plain connection stays what it is, with a remark if that may surprise.
+	// Without TLS settings the connection has no TLS.
 	if c, err := load(t, "zookeeper.request.timeout=1\n", Settings{}); err != nil || c.TLS != nil || c.Remarks != nil {
 		t.Errorf("%+v, %v", c, err)
 	}
-	c, err = load(t, strings.Replace(zkCli, "secure=true", "secure=false", 1), Settings{})
-	if err != nil || c.TLS != nil || len(c.Remarks) != 1 || !strings.Contains(c.Remarks[0], "the connection is plain") {
+	// An option asks for TLS as well as the file does.
+	if c, err = load(t, strings.Replace(zkCli, "secure=true", "secure=false", 1), Settings{TLS: true}); err != nil || c.TLS == nil {
 		t.Errorf("%+v, %v", c, err)
 	}
 	if c, err := load(t, "", Settings{}); err != nil || !reflect.DeepEqual(c, Config{}) {
 		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// A connection that does not verify the server, or its name, says so.
+func TestGap(t *testing.T) {
+	const on = "zookeeper.client.secure=true\n"
+	for _, c := range []struct {
+		config string
+		s      Settings
+		want   string
+	}{
+		{on, Settings{}, ""},
+		{on + "zookeeper.ssl.hostnameVerification=True", Settings{}, ""},
+		{on + "zookeeper.ssl.hostnameVerification=false", Settings{}, nameNotVerified},
+		{on + "zookeeper.ssl.endpoint.identification.algorithm=", Settings{}, nameNotVerified},
+		{on + "zookeeper.ssl.endpoint.identification.algorithm=https ", Settings{}, ""},
+		{on + "zookeeper.ssl.hostnameVerification=false", Settings{Insecure: true}, notVerified},
+	} {
+		got, err := load(t, c.config, c.s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		agreed := newAgreed(tls.ConnectionState{}, got.TLS, false).String()
+		said := strings.HasSuffix(agreed, ", "+c.want)
+		if c.want == "" {
+			said = !strings.Contains(agreed, notVerified)
+		}
+		if got.TLS.Gap() != c.want || !said {
+			t.Errorf("%q %+v: %q, %s", c.config, c.s, got.TLS.Gap(), agreed)
+		}
+	}
+	if gap := (*TLS)(nil).Gap(); gap != "" {
+		t.Errorf("without TLS: %q", gap)
 	}
 }
 
@@ -143,6 +176,15 @@ func TestBadSettings(t *testing.T) {
 		{"", Settings{JAAS: "nowhere"}, "JAAS: there is no file nowhere"},
 		{"java.security.auth.login.config=testdata/cert.pem", Settings{}, "JAAS: testdata/cert.pem: line 1: a section is"},
 		{"zookeeper.fips-mode=true\njava.security.auth.login.config=x", Settings{}, "zookeeper.fips-mode=true, which forbids"},
+		{"zookeeper.client.secure=yes", Settings{}, `client.properties:1: zookeeper.client.secure: "yes" is neither true nor false`},
+		{on + "zookeeper.ssl.hostnameVerification=on", Settings{}, `client.properties:2: zookeeper.ssl.hostnameVerification: "on" is neither`},
+		{on + "zookeeper.ssl.hostnameVerification=", Settings{}, `client.properties:2: zookeeper.ssl.hostnameVerification: "" is neither`},
+		{"zookeeper.sasl.client=0", Settings{}, `zookeeper.sasl.client: "0" is neither`},
+		{"zookeeper.fips-mode=1", Settings{}, `zookeeper.fips-mode: "1" is neither`},
+		{"zookeeper.ssl.crl=ture", Settings{}, `zookeeper.ssl.crl: "ture" is neither`},
+		{"zookeeper.ssl.client.enable=TRUE\nzookeeper.ssl.endpoint.identification.algorithm=none", Settings{}, `algorithm: "none" is neither HTTPS nor empty`},
+		{"zookeeper.ssl.trustStore.location=testdata/trust.jks", Settings{}, "has TLS stores, but not zookeeper.client.secure=true"},
+		{"zookeeper.client.secure=false\nzookeeper.ssl.keyStore.location=testdata/key.p12", Settings{}, "has TLS stores, but not zookeeper.client.secure=true"},
 	} {
 		if _, err := load(t, c.config, c.s); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q %+v: %v", c.config, c.s, err)

@@ -21,8 +21,24 @@ type TLS struct {
 	allowed  []uint16 // nil: all
 }
 
-// Insecure tells whether the servers' certificates are not looked at.
-func (t *TLS) Insecure() bool { return t != nil && t.insecure }
+// The gaps in the verification of servers, as the prompt and --verbose show them.
+const (
+	notVerified     = "NOT VERIFIED"
+	nameNotVerified = "NAME NOT VERIFIED" // any server whose certificate a trusted authority has signed is accepted
+)
+
+// Gap returns notVerified, nameNotVerified, or "" if servers are verified or there is no TLS.
+func (t *TLS) Gap() string {
+	switch {
+	case t == nil:
+		return ""
+	case t.insecure:
+		return notVerified
+	case t.anyName:
+		return nameNotVerified
+	}
+	return ""
+}
 
 // Conn is a connection with TLS. It words what ends it.
 type Conn struct {

@@ -156,16 +156,15 @@ func named(c *x509.Certificate, host string) bool {
 	return false
 }
 
-// matches compares a name with a pattern, in which one star stands for a part of a
-// name without a dot.
+// matches compares a host name with a pattern as crypto/x509 does it: a star stands for
+// the whole leftmost label, and only if other labels follow it. ZKHostnameVerifier accepts
+// a star anywhere, even alone, where it stands for every name without a dot; that is more
+// than the authority of such a certificate can have meant.
 func matches(host, pattern string) bool {
 	host, pattern = strings.ToLower(host), strings.ToLower(pattern)
-	before, after, star := strings.Cut(pattern, "*")
-	if !star {
-		return host == pattern && host != ""
+	if rest, star := strings.CutPrefix(pattern, "*."); star {
+		label, parent, _ := strings.Cut(host, ".")
+		return label != "" && rest != "" && parent == rest && !strings.Contains(rest, "*")
 	}
-	if len(host) < len(before)+len(after) || !strings.HasPrefix(host, before) || !strings.HasSuffix(host, after) {
-		return false
-	}
-	return !strings.Contains(host[len(before):len(host)-len(after)], ".")
+	return host == pattern && host != "" && !strings.Contains(pattern, "*")
 }

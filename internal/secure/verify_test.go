@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Names are compared as ZKHostnameVerifier does it, but for stars in addresses.
+// Names are compared as ZKHostnameVerifier does it, except that a star stands only for the
+// whole leftmost label, as crypto/x509 has it.
 func TestNamed(t *testing.T) {
 	cn := func(name string) *x509.Certificate { return &x509.Certificate{Subject: pkix.Name{CommonName: name}} }
 	alt := func(dns ...string) *x509.Certificate {
@@ -33,12 +34,20 @@ func TestNamed(t *testing.T) {
 		{alt("*.example.com"), "zk1.example.com", true},
 		{alt("*.example.com"), "a.zk1.example.com", false},
 		{alt("*.example.com"), "example.com", false},
-		{alt("zk*.example.com"), "zk12.example.com", true},
-		{alt("zk*.example.com"), "kz1.example.com", false},
-		{alt("zk*k.example.com"), "zk.example.com", false}, // the parts may not overlap
-		{alt("*"), "localhost", true},
-		{alt("*"), "a.b", false},
+		{alt("*.example.com"), "*.example.com", true}, // a label like others
+		{alt("*.example.com"), ".example.com", false},
+		{alt("*.EXAMPLE.com"), "ZK1.example.COM", true},
+		{alt("*.com"), "example.com", true},
+		{alt("zk*.example.com"), "zk12.example.com", false},
+		{alt("*k.example.com"), "zk.example.com", false},
+		{alt("zk.*.com"), "zk.example.com", false},
+		{alt("zk.*"), "zk.example", false},
+		{alt("*"), "localhost", false},
+		{alt("*."), "localhost", false},
+		{alt("*"), "*", false},
 		{alt("*.*.com"), "a.b.com", false},
+		{alt("*.*.com"), "a.*.com", false},
+		{cn("*"), "zk1", false},
 		{alt("10.0.0.1"), "10.0.0.1", false}, // an address is no name
 		{uri, "zk1", false},
 		{ips, "10.0.0.1", true},

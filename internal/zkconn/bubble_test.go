@@ -111,8 +111,18 @@ func (p *remote) greet(id int64, timeout int32) bool {
 }
 
 func (p *remote) welcome(id int64, timeout int32, readOnly bool) bool {
+	return p.connectReply(0, id, timeout, readOnly)
+}
+
+// answerConnect is greet with another protocol version.
+func (p *remote) answerConnect(version int32, id int64, timeout int32) bool {
+	_, ok := p.body()
+	return ok && p.connectReply(version, id, timeout, false)
+}
+
+func (p *remote) connectReply(version int32, id int64, timeout int32, readOnly bool) bool {
 	var e jute.Encoder
-	e.Int(0)
+	e.Int(version)
 	e.Int(timeout)
 	e.Long(id)
 	e.Buffer(secret)

@@ -10,43 +10,45 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// part is an operation on its way through a transaction. Whoever asked for it gets an
+// part is an operation that has joined a transaction. Whoever asked for it gets an
 // answer of its own, as if it had been sent alone.
 type part struct {
-	alone op[*answer] // the request that it is by itself
-	done  chan outcome
+	alone  op[*answer] // the request that it is by itself
+	answer chan partAnswer
 }
 
-// outcome is what a part is answered with.
-type outcome struct {
-	a      *answer
-	events int // how many had come in before
-	err    error
+// partAnswer is what a part is answered with.
+type partAnswer struct {
+	a       *answer
+	err     error
+	outcome Outcome
+	cut     bool // as in Trip
+	events  int  // number of events received before the answer
 }
 
-// partOf makes an operation that has changes a part.
+// partOf makes a part of an operation that has changes.
 func partOf[T any](o op[T]) *part {
 	return &part{
-		alone: reread(o, func(a *answer) *answer { return a }),
-		done:  make(chan outcome, 1),
+		alone:  reread(o, func(a *answer) *answer { return a }),
+		answer: make(chan partAnswer, 1),
 	}
 }
 
-// answer gives the part what it waits for. An error is about its own path.
-func (p *part) answer(o outcome) {
-	switch e := o.err.(type) {
+// end answers the part. The error is about the part's own path.
+func (p *part) end(with partAnswer) {
+	switch e := with.err.(type) {
 	case *Error:
 		own := *e
 		own.Path = p.alone.path
-		o.err = &own
+		with.err = &own
 	case *UnsentError:
-		o.err = &UnsentError{p.alone.path, e.Write, e.Cause}
+		with.err = &UnsentError{p.alone.path, e.Write, e.Cause}
 	case *AbandonedError:
-		o.err = &AbandonedError{p.alone.path, e.Cause}
+		with.err = &AbandonedError{p.alone.path, e.Cause}
 	case *LostError:
-		o.err = &LostError{p.alone.path, e.Write, e.Size, e.Cause}
+		with.err = &LostError{p.alone.path, e.Write, e.Size, e.Cause}
 	}
-	p.done <- o
+	p.answer <- with
 }
 
 // bundle carries out all parts or none, as one multi. It gives each its own answer, and
@@ -123,14 +125,14 @@ var (
 	errOver   = errors.New("the transaction is over")
 )
 
-// Transaction is requests of one session that are to be carried out together. One that
-// is made with its context joins it instead of being sent, and is answered when the
-// transaction ends, whatever becomes of the request's own context: whoever begins a
-// transaction must end it, by Commit, InOrder or Abort.
+// Transaction is requests of one session that are carried out together. A request
+// that is made with its Context joins it instead of being sent, and is answered when
+// the transaction ends, whatever becomes of the request's own context. Whoever begins
+// a transaction must end it, by Commit, CommitEach or Abort.
 type Transaction struct {
 	s    *Session
 	l    *link
-	gen  int // expiries of the link before
+	in   epoch // of the session in which it began
 	root chroot
 
 	mu    sync.Mutex
@@ -141,7 +143,8 @@ type Transaction struct {
 // Begin begins a transaction in the present session.
 func (s *Session) Begin() *Transaction {
 	l := s.current()
-	return &Transaction{s: s, l: l, gen: look(l, func() int { return l.gen }), root: l.root}
+	l.relying.Add(1) // until end
+	return &Transaction{s: s, l: l, in: look(l, func() epoch { return l.epoch }), root: l.root}
 }
 
 type transactionKey struct{}
@@ -169,7 +172,8 @@ func join[T any](ctx context.Context, t *Transaction, s sender, o op[T]) (none T
 	}
 	trip, _ := ctx.Value(tripKey{}).(*Trip)
 	trip.begun()
-	end := <-p.done
+	end := <-p.answer
+	trip.cameTo(end.outcome, end.cut)
 	if end.err != nil {
 		trip.ended(reply{events: end.events})
 		return none, end.err
@@ -193,21 +197,24 @@ func (t *Transaction) end() []*part {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	parts := t.parts
+	if !t.over {
+		t.l.relying.Add(-1)
+	}
 	t.parts, t.over = nil, true
 	return parts
 }
 
 // connection makes it a sender of its session.
 func (t *Transaction) connection(ctx context.Context, path string) (*frameConn, chroot, error) {
-	k, err := t.l.awaitGen(ctx, t.gen, path, false)
+	k, err := t.l.awaitIn(ctx, t.in, path, false)
 	return k, t.root, err
 }
 
 func (t *Transaction) fencedBy() Fence { return t.s.fence }
 
-// send sends parts as one request, alone if it may be none of several, and returns what
-// they are to be answered with.
-func (t *Transaction) send(ctx context.Context, parts []*part, alone bool) (outcomes []outcome, err error) {
+// send sends parts as one request: as a multi, or a single part alone if alone is true.
+// It returns the outcome of all of them and what each is to be answered with.
+func (t *Transaction) send(ctx context.Context, parts []*part, alone bool) (outcome Outcome, ends []partAnswer, err error) {
 	trip := NewTrip()
 	trip.Alone = true // whoever waits for a transaction sends nothing behind it
 	ctx = trip.Context(ctx)
@@ -219,43 +226,47 @@ func (t *Transaction) send(ctx context.Context, parts []*part, alone bool) (outc
 	} else {
 		answers, err = do(ctx, t, bundle(parts))
 	}
-	outcomes = make([]outcome, len(parts))
-	for i := range outcomes {
-		outcomes[i] = outcome{err: err, events: trip.events}
+	ends = make([]partAnswer, len(parts))
+	for i, p := range parts {
+		ends[i] = partAnswer{err: err, events: trip.events, cut: trip.Cut, outcome: trip.Outcome.share(p.alone.size())}
 		if err == nil {
-			outcomes[i].a = answers[i]
+			ends[i].a = answers[i]
 		}
 	}
 	if undone, ok := errors.AsType[*UndoneError](err); ok {
-		outcomes[undone.Part].err = undone.Err
+		ends[undone.Part].err = undone.Err
 	}
-	return outcomes, err
+	return trip.Outcome, ends, err
 }
 
 // Commit carries out all that has joined, or nothing of it. The error is an
-// *UndoneError if one was refused, which then gets its refusal for its own answer, and
-// all others the UndoneError.
-func (t *Transaction) Commit(ctx context.Context) error {
+// *UndoneError if one request was rejected; that one is answered with its refusal, and
+// all others with the UndoneError.
+func (t *Transaction) Commit(ctx context.Context) (Outcome, error) {
 	parts := t.end()
 	if len(parts) == 0 {
-		return nil
+		return Outcome{}, nil
 	}
-	outcomes, err := t.send(ctx, parts, false)
+	outcome, ends, err := t.send(ctx, parts, false)
 	for i, p := range parts {
-		p.answer(outcomes[i])
+		p.end(ends[i])
 	}
-	return err
+	return outcome, err
 }
 
-// InOrder carries out what has joined as if each had been sent alone, once the one
-// before had succeeded, up to the first that fails. All that stand behind that one get
-// an *UnsentError.
-func (t *Transaction) InOrder(ctx context.Context) {
+// CommitEach carries out what has joined as if each request had been sent alone, once
+// the one before had succeeded, up to the first that fails. All behind that one get an
+// *UnsentError.
+//
+// It sends as many as it can in one multi. When that is known to have had no effect, it
+// sends the requests before the rejected one together again, and then one by one. A
+// multi whose outcome is unknown is never sent again.
+func (t *Transaction) CommitEach(ctx context.Context) {
 	parts := t.end()
 	together, again := len(parts), false
-	for done := 0; done < len(parts); {
-		outcomes, err := t.send(ctx, parts[done:done+together], true)
-		if together > 1 && errors.As(err, new(*Error)) { // nothing was done: the good ones again, then one by one
+	for sent := 0; sent < len(parts); {
+		outcome, ends, err := t.send(ctx, parts[sent:sent+together], true)
+		if together > 1 && outcome.Rejected > 0 && !errors.As(err, new(*FencedError)) {
 			undone, ok := errors.AsType[*UndoneError](err)
 			if together = 1; ok && !again {
 				together = max(1, undone.Part)
@@ -263,15 +274,15 @@ func (t *Transaction) InOrder(ctx context.Context) {
 			again = true
 			continue
 		}
-		if errors.As(err, new(*FencedError)) { // of all alike, and the first is the first that fails
+		if together > 1 && !ends[0].cut && err != nil { // all fail alike, and the first is the first that fails
 			together = 1
 		}
-		for i, o := range outcomes[:together] {
-			parts[done+i].answer(o)
+		for i, end := range ends[:together] {
+			parts[sent+i].end(end)
 		}
-		done += together
+		sent += together
 		if err != nil {
-			abort(parts[done:], &UnsentError{Write: true, Cause: err})
+			abort(parts[sent:], partAnswer{err: &UnsentError{Write: true, Cause: err}, cut: ends[0].cut})
 			return
 		}
 		together = 1
@@ -279,10 +290,11 @@ func (t *Transaction) InOrder(ctx context.Context) {
 }
 
 // Abort answers all that has joined with cause. Nothing is sent.
-func (t *Transaction) Abort(cause error) { abort(t.end(), cause) }
+func (t *Transaction) Abort(cause error) { abort(t.end(), partAnswer{err: cause}) }
 
-func abort(parts []*part, cause error) {
+func abort(parts []*part, with partAnswer) {
 	for _, p := range parts {
-		p.answer(outcome{err: cause})
+		with.outcome = notSent.of(p.alone.size())
+		p.end(with)
 	}
 }

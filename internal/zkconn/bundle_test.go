@@ -154,7 +154,7 @@ func TestCommit(t *testing.T) {
 			t.Errorf("%d have joined", txn.Len())
 		}
 		p.Requests()
-		if err := txn.Commit(zktest.Within(t)); err != nil {
+		if _, err := txn.Commit(zktest.Within(t)); err != nil {
 			t.Error(err)
 		}
 		expect(t, answers(all), "/a", "/a/b", "/a/s-0000000001", "/a/s-0000000002", "/a/c", "version 1, length 3", "as expected", "deleted", "/e")
@@ -178,7 +178,7 @@ func TestCommitRefused(t *testing.T) {
 	everywhere(t, func(t *testing.T, s, _ *zkconn.Session, p *zktest.Proxy) {
 		w, txn := writes{s}, s.Begin()
 		all := together(t, txn, w.create("/a", zkconn.CreateMode{Ephemeral: true}), w.check("/a", 0), w.check("/a", 7), w.set("/a", -1))
-		err := txn.Commit(zktest.Within(t))
+		_, err := txn.Commit(zktest.Within(t))
 		var undone *zkconn.UndoneError
 		if !errors.As(err, &undone) || undone.Part != 2 || !errors.Is(err, zkconn.BadVersion) {
 			t.Error(err)
@@ -207,7 +207,7 @@ func TestAbort(t *testing.T) {
 		}
 		txn.Abort(errors.New("changed my mind"))
 		expect(t, answers(all), "changed my mind")
-		if err := txn.Commit(zktest.Within(t)); err != nil { // there is nothing in it
+		if _, err := txn.Commit(zktest.Within(t)); err != nil { // there is nothing in it
 			t.Error(err)
 		}
 		if got := names(t, s, "/"); len(got) > 0 {
@@ -217,7 +217,7 @@ func TestAbort(t *testing.T) {
 }
 
 // In order, all before the first that fails is done, and nothing behind it.
-func TestInOrder(t *testing.T) {
+func TestCommitEach(t *testing.T) {
 	everywhere(t, func(t *testing.T, s, _ *zkconn.Session, p *zktest.Proxy) {
 		w := writes{s}
 		for i, c := range []struct {
@@ -246,7 +246,7 @@ func TestInOrder(t *testing.T) {
 			txn := s.Begin()
 			all := together(t, txn, requests...)
 			p.Requests()
-			txn.InOrder(zktest.Within(t))
+			txn.CommitEach(zktest.Within(t))
 			expect(t, answers(all), want...)
 			expect(t, names(t, s, dir), made...)
 			if n := multis(p); n != c.multis {
@@ -257,7 +257,7 @@ func TestInOrder(t *testing.T) {
 }
 
 // Somebody else's changes in between are taken as they would be by one request after the other.
-func TestInOrderWithRival(t *testing.T) {
+func TestCommitEachWithRival(t *testing.T) {
 	everywhere(t, func(t *testing.T, s, other *zkconn.Session, p *zktest.Proxy) {
 		w, rival := writes{s}, writes{other}
 		txn := s.Begin()
@@ -266,7 +266,7 @@ func TestInOrderWithRival(t *testing.T) {
 		p.HoldReplies(true)
 		p.Requests()
 		ended := make(chan struct{})
-		go func() { defer close(ended); txn.InOrder(zktest.Within(t)) }()
+		go func() { defer close(ended); txn.CommitEach(zktest.Within(t)) }()
 		zktest.Eventually(t, "the first try is sent", func() bool { return multis(p) > 0 })
 		// The server has refused it by the time that it answers somebody behind.
 		for _, do := range []write{rival.create("/b", zkconn.CreateMode{}), rival.create("/none", zkconn.CreateMode{})} {
@@ -294,7 +294,7 @@ func TestTransactionOfExpiredSession(t *testing.T) {
 	f.expire()
 	f.proxy.Refuse(false)
 	f.event("Expired")
-	if err := txn.Commit(zktest.Within(t)); !errors.Is(err, zkconn.SessionExpired) {
+	if _, err := txn.Commit(zktest.Within(t)); !errors.Is(err, zkconn.SessionExpired) {
 		t.Error(err)
 	}
 	expect(t, answers(all), "KeeperErrorCode = Session expired for "+f.root+"/late")
@@ -309,11 +309,12 @@ func TestEphemeralsOfTransaction(t *testing.T) {
 	eph := func(name string) write { return w.create(f.root+name, zkconn.CreateMode{Ephemeral: true}) }
 	txn := f.Begin()
 	done := together(t, txn, eph("/a"), eph("/b"), w.delete(f.root+"/a"))
-	f.must(txn.Commit(zktest.Within(t)))
+	_, err := txn.Commit(zktest.Within(t))
+	f.must(err)
 	answers(done)
 	txn = f.Begin()
 	undone := together(t, txn, eph("/c"), w.delete(f.root+"/b"), w.delete(f.root+"/b"))
-	if err := txn.Commit(zktest.Within(t)); !errors.Is(err, zkconn.NoNode) {
+	if _, err := txn.Commit(zktest.Within(t)); !errors.Is(err, zkconn.NoNode) {
 		t.Error(err)
 	}
 	answers(undone)

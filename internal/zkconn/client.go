@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/go-zookeeper/zk"
@@ -120,10 +117,13 @@ func (c Client) Zxid(ctx context.Context) (int64, error) {
 	return do(ctx, c, reread(exists("/", nil), func(a *answer) int64 { return a.zxid }))
 }
 
-// Multi carries out all of these changes or none. A refusal is that of the first that
-// could not be made.
-func (c Client) Multi(ctx context.Context, changes []Change) (Written, error) {
-	return do(ctx, c, multiOf(changes))
+// Multi carries out all of these changes or none, and returns what became of them. A
+// refusal is that of the first that could not be made.
+func (c Client) Multi(ctx context.Context, changes []Change) (Outcome, error) {
+	trip := NewTrip()
+	trip.Alone = true
+	_, err := do(trip.Context(ctx), c, multiOf(changes))
+	return trip.Outcome, err
 }
 
 // Sync waits until the server has caught up with the leader.
@@ -243,6 +243,7 @@ func (c Client) Reconfig(ctx context.Context, r Reconfig) ([]byte, *zk.Stat, err
 // refuses is sent again by its Wait, behind what was sent meanwhile.
 type Pipe struct {
 	ctx  context.Context
+	c    Client
 	k    *frameConn
 	root chroot
 	g    guard
@@ -255,7 +256,7 @@ func (c Client) Pipe(ctx context.Context, path string) (*Pipe, error) {
 		return nil, err
 	}
 	g, err := fencing(ctx, c, k.l)
-	return &Pipe{ctx, k, root, g}, err
+	return &Pipe{ctx, c, k, root, g}, err
 }
 
 // add sends a request behind those made before.
@@ -333,62 +334,39 @@ func (p *Pipe) SetACL(path string, acl []zk.ACL, version int32) *Pending[*zk.Sta
 	return add(p, setACL(path, acl, version))
 }
 
-var versionPattern = regexp.MustCompile(`(?i)version: (\d+)\.(\d+)`)
-
-// HasMultiRead tells whether the server of this pipe knows multiRead, as servers
-// from 3.6 on do. An older one would drop the connection over it, so a server
-// whose version cannot be learnt counts as old.
+// HasMultiRead reports whether the server of this pipe knows multiRead, as ZooKeeper
+// from 3.6 on does. Others might drop the connection over it, so a server of another
+// product or without a known version counts as old. One that drops the connection although
+// it claims to know multiRead costs the pipe's connection: the pipe goes on with the next
+// one, so all that was asked for before must have been answered, and nothing may depend
+// on its being the same.
 func (p *Pipe) HasMultiRead(ctx context.Context) bool {
-	minor, known := p.minor(ctx)
-	return known && minor >= 6
+	if look(p.k.l, func() bool { return p.k.l.hangUps[jute.OpMultiRead] > 0 }) {
+		return false
+	}
+	v, err := p.k.serverVersion(ctx)
+	if err != nil || !v.atLeast(6) {
+		return false
+	}
+	p.k.mu.Lock()
+	passed := p.k.passed[jute.OpMultiRead]
+	p.k.mu.Unlock()
+	if passed {
+		return true
+	}
+	_, err = begin(untripped(ctx), p.k, p.root, multiChildren([]string{"/"})).Wait(ctx)
+	if _, hungUp := errors.AsType[*hangUp](err); !hungUp {
+		return !errors.Is(err, Unimplemented)
+	}
+	if k, _, err := p.c.connection(ctx, ""); err == nil && k.l == p.k.l {
+		p.k = k
+	}
+	return false
 }
 
-// LacksWhoAmI tells whether the server of this pipe says that it is too old to know
-// whoAmI. It would drop the connection over it.
+// LacksWhoAmI reports whether the server of this pipe says that it is too old to know
+// whoAmI, or not ZooKeeper. It might drop the connection over it, and end the session.
 func (p *Pipe) LacksWhoAmI(ctx context.Context) bool {
-	minor, known := p.minor(ctx)
-	return known && minor < 7
-}
-
-// minor is the second number of the server's version, which is asked for once a
-// connection.
-func (p *Pipe) minor(ctx context.Context) (minor int, known bool) {
-	k := p.k
-	k.mu.Lock()
-	v := k.version
-	k.mu.Unlock()
-	if v == nil {
-		answer, err := k.l.fourLetter(ctx, k.addr, "srvr")
-		if ctx.Err() != nil {
-			return 0, false
-		}
-		v = new(version)
-		if err == nil {
-			v.minor, v.known = minorOf(answer)
-		}
-		k.mu.Lock()
-		k.version = v
-		k.mu.Unlock()
-	}
-	return v.minor, v.known
-}
-
-// version is what a server tells of its own; known is false if it does not.
-type version struct {
-	minor int
-	known bool
-}
-
-// minorOf takes the second number out of the answer to srvr. The first has always been
-// 3; a later one counts as later than all.
-func minorOf(answer string) (minor int, known bool) {
-	m := versionPattern.FindStringSubmatch(answer)
-	if m == nil {
-		return 0, false
-	}
-	if major, err := strconv.Atoi(m[1]); err != nil || major > 3 {
-		return math.MaxInt, true
-	}
-	minor, err := strconv.Atoi(m[2])
-	return minor, err == nil
+	v, err := p.k.serverVersion(ctx)
+	return err == nil && v.product != "" && !v.atLeast(7)
 }

@@ -6,15 +6,16 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// Error is a server's refusal. But for OperationTimeout and SystemError, the
-// request surely had no effect.
-// errors.Is(err, NoNode) tells which refusal it was.
+// Error is an error code that a server answered a request with. Most codes mean that
+// the request had no effect; the Outcome of the request says so, not the error.
+// errors.Is(err, NoNode) reports whether the code is NoNode.
 type Error struct {
 	Code   Code
 	Path   string // as the user wrote it, without the chroot; may be empty
@@ -103,21 +104,26 @@ func (f fault) Error() string { return string(f) }
 // broken is the cause of a call that was not sent because the connection broke.
 func broken(cause error) error { return fmt.Errorf("%w: %w", ConnectionLoss, cause) }
 
-// usualMaxRequest is the frame limit of a server with default settings
-// (jute.maxbuffer). A larger request makes it drop the connection, every time.
-const usualMaxRequest = 1<<20 - 1
-
 func (e *LostError) Error() string {
 	s := (&Error{Code: ConnectionLoss, Path: e.Path}).Error()
+	if h, ok := errors.AsType[*hangUp](e.Cause); ok {
+		s += " (" + h.Error() + ")"
+	}
+	if f, ok := errors.AsType[silence](e.Cause); ok {
+		s += " (" + f.Error() + ")"
+	}
 	if f, ok := errors.AsType[fault](e.Cause); ok {
 		s += " (" + string(f) + ")"
 	}
-	if e.Size > usualMaxRequest {
-		s += fmt.Sprintf(" (the request has %d bytes; a server drops the connection above %d unless its jute.maxbuffer is raised)",
-			e.Size, usualMaxRequest)
+	var after string
+	if e.Size > UsualMaxRequest {
+		after = fmt.Sprintf("; the request has %d bytes, which may be more than the server's jute.maxbuffer allows", e.Size)
 	}
-	if e.Write {
-		s += " (the connection broke after the request was sent: it is unknown whether it took effect)"
+	switch {
+	case e.Write:
+		s += " (the connection broke after the request was sent: it is unknown whether it took effect" + after + ")"
+	case after != "":
+		s += " (the connection broke after the request was sent" + after + ")"
 	}
 	return s
 }
@@ -129,6 +135,12 @@ func (e *LostError) Unwrap() []error { return []error{ConnectionLoss, e.Cause} }
 // was surely not sent.
 type NoServerError struct {
 	Attempts []AttemptError // one for each address tried, in order
+
+	// Final is set with Config.WaitOnce: a request has waited for a server for as long as a
+	// session lasts, or there never was one. All further requests fail with the same error,
+	// whether or not a server comes back, so that none is made after others are left out.
+	Final  bool
+	Waited time.Duration // for the server to come back; 0 if there never was one
 }
 
 // AttemptError is one failed attempt to connect.
@@ -144,6 +156,9 @@ func (e *NoServerError) Error() string {
 	}
 	if len(parts) == 0 {
 		parts = []string{"no connection within the timeout"}
+	}
+	if e.Waited > 0 {
+		parts = append(parts, "waited "+e.Waited.String()+" for it to come back")
 	}
 	return "no server: " + strings.Join(parts, "; ")
 }
@@ -161,7 +176,9 @@ type Code int32
 // The codes that are told apart, by the names zkCli prints.
 const (
 	codeOK                  Code = 0
+	systemError             Code = -1
 	runtimeInconsistency    Code = -2
+	dataInconsistency       Code = -3
 	ConnectionLoss          Code = -4
 	marshallingError        Code = -5
 	Unimplemented           Code = -6
@@ -169,6 +186,7 @@ const (
 	badArguments            Code = -8
 	newConfigNoQuorum       Code = -13
 	reconfigInProgress      Code = -14
+	apiError                Code = -100
 	NoNode                  Code = -101
 	NoAuth                  Code = -102
 	BadVersion              Code = -103
@@ -178,13 +196,16 @@ const (
 	SessionExpired          Code = -112
 	InvalidACL              Code = -114
 	AuthFailed              Code = -115
-	sessionMoved            Code = -118
+	SessionMoved            Code = -118
 	NotReadOnly             Code = -119
 	LocalSession            Code = -120
 	noWatcher               Code = -121
+	requestTimeout          Code = -122
 	sessionNoAuth           Code = -124
 	quotaExceeded           Code = -125
 	Throttled               Code = -127
+
+	requestTooLarge Code = 1 // of this side alone: no server has positive codes
 )
 
 // refusals say what is known of a code: the text of KeeperException.getCodeMessage,
@@ -196,9 +217,9 @@ var refusals = map[Code]struct {
 	library error
 }{
 	codeOK:               {name: "ok"},
-	-1:                   {name: "SystemError"},
+	systemError:          {name: "SystemError"},
 	runtimeInconsistency: {name: "RuntimeInconsistency"},
-	-3:                   {name: "DataInconsistency"},
+	dataInconsistency:    {name: "DataInconsistency"},
 	ConnectionLoss:       {"ConnectionLoss", "", zk.ErrConnectionClosed},
 	marshallingError:     {name: "MarshallingError"},
 	Unimplemented:        {name: "Unimplemented"},
@@ -209,7 +230,7 @@ var refusals = map[Code]struct {
 		" last committed config - try invoking reconfiguration after new servers are connected and synced", nil},
 	reconfigInProgress: {"ReconfigInProgress",
 		"Another reconfiguration is in progress -- concurrent reconfigs not supported (yet)", nil},
-	-100:                    {name: "APIError"},
+	apiError:                {name: "APIError"},
 	NoNode:                  {"NoNode", "Node does not exist: ", zk.ErrNoNode},
 	NoAuth:                  {"NoAuth", "Insufficient permission : ", zk.ErrNoAuth},
 	BadVersion:              {"BadVersion", "version No is not valid : ", zk.ErrBadVersion},
@@ -220,20 +241,28 @@ var refusals = map[Code]struct {
 	-113:                    {name: "InvalidCallback"},
 	InvalidACL:              {"InvalidACL", "Acl is not valid : ", nil},
 	AuthFailed:              {name: "AuthFailed"},
-	sessionMoved:            {"Session moved", "", zk.ErrSessionMoved},
+	SessionMoved:            {"Session moved", "", zk.ErrSessionMoved},
 	NotReadOnly:             {"Not a read-only call", "Not a read-only call: ", nil},
 	LocalSession:            {name: "Ephemeral node on local session"},
 	noWatcher:               {name: "No such watcher"},
-	-122:                    {name: "RequestTimeout"},
+	requestTimeout:          {name: "RequestTimeout"},
 	-123:                    {name: "Reconfig is disabled"},
 	sessionNoAuth:           {name: "Session closed because client failed to authenticate"},
 	quotaExceeded:           {"Quota has exceeded", "Quota has exceeded : ", nil},
 	Throttled:               {name: "Op throttled due to high load"},
+	requestTooLarge:         {"TooLarge", "The request is too large: ", nil},
+}
+
+// inconclusive has the codes with which a server does not say whether the request took
+// effect. A part of a multi never has one: ZooKeeper rolls the multi back.
+var inconclusive = map[Code]bool{
+	systemError: true, runtimeInconsistency: true, dataInconsistency: true, ConnectionLoss: true,
+	operationTimeout: true, apiError: true, requestTimeout: true,
 }
 
 // names are the codes' own, where the text is another.
 var names = map[Code]string{
-	NotEmpty: "NotEmpty", SessionExpired: "SessionExpired", sessionMoved: "SessionMoved", NotReadOnly: "NotReadOnly",
+	NotEmpty: "NotEmpty", SessionExpired: "SessionExpired", SessionMoved: "SessionMoved", NotReadOnly: "NotReadOnly",
 	LocalSession: "EphemeralOnLocalSession", noWatcher: "NoWatcher", -123: "ReconfigDisabled", sessionNoAuth: "SessionClosedRequireSaslAuth",
 	quotaExceeded: "QuotaExceeded", Throttled: "Throttled",
 }
@@ -258,17 +287,28 @@ func PathOf(err error) string {
 	return ""
 }
 
-// newer are the requests that not every server knows, by the command that makes them,
-// with the version that brought them.
-var newer = map[int32]struct{ command, version string }{
-	jute.OpRemoveWatches:        {"removewatches", "3.5"},
-	jute.OpReconfig:             {"reconfig", "3.5"},
-	jute.OpCreateContainer:      {"create -c", "3.5"},
-	jute.OpCreateTTL:            {"create -t", "3.5.3"},
-	jute.OpAddWatch:             {"addWatch", "3.6"},
-	jute.OpGetEphemerals:        {"getEphemerals", "3.6"},
-	jute.OpGetAllChildrenNumber: {"getAllChildrenNumber", "3.6"},
-	jute.OpWhoAmI:               {"whoami", "3.7"},
+// newRequest is a request that not every server knows: its name in the protocol, the
+// command that makes it, and the version that brought it.
+type newRequest struct{ name, command, version string }
+
+// minor is the second number of the version.
+func (n newRequest) minor() int {
+	minor, _ := strconv.Atoi(strings.Split(n.version, ".")[1]) // which are all digits
+	return minor
+}
+
+// newer are the requests that servers of 3.4 do not know.
+var newer = map[int32]newRequest{
+	jute.OpRemoveWatches:        {"removeWatches", "removewatches", "3.5"},
+	jute.OpReconfig:             {"reconfig", "reconfig", "3.5"},
+	jute.OpCreateContainer:      {"createContainer", "create -c", "3.5"},
+	jute.OpCreateTTL:            {"createTTL", "create -t", "3.5.3"},
+	jute.OpAddWatch:             {"addWatch", "addWatch", "3.6"},
+	jute.OpGetEphemerals:        {"getEphemerals", "getEphemerals", "3.6"},
+	jute.OpGetAllChildrenNumber: {"getAllChildrenNumber", "getAllChildrenNumber", "3.6"},
+	jute.OpWhoAmI:               {"whoAmI", "whoami", "3.7"},
+	jute.OpMultiRead:            {"multiRead", "reading many znodes at once", "3.6"},
+	jute.OpSetWatches2:          {"setWatches2", "a persistent watch", "3.6"},
 }
 
 // hint says why a server does not do a request, where that can be told.
@@ -277,9 +317,11 @@ func hint(code Code, op int32) string {
 	switch {
 	case code == marshallingError && op == jute.OpAddWatch:
 		return "a server whose watch manager is WatchManagerOptimized has no persistent watches"
+	case code == marshallingError && (op == jute.OpCreateContainer || op == jute.OpCreateTTL): // in a multi
 	case code != Unimplemented || !known:
 		return ""
-	case op == jute.OpCreateTTL:
+	}
+	if op == jute.OpCreateTTL {
 		return need.command + " needs ZooKeeper " + need.version + " or later, with extendedTypesEnabled=true"
 	}
 	return need.command + " needs ZooKeeper " + need.version + " or later"
@@ -289,9 +331,6 @@ func hint(code Code, op int32) string {
 func (c Code) Error() string {
 	return "KeeperErrorCode = " + cmp.Or(refusals[c].name, strconv.Itoa(int(c)))
 }
-
-// Sure tells of the code of a refusal whether the request surely had no effect.
-func (c Code) Sure() bool { return refusals[c].library != zk.ErrConnectionClosed }
 
 // Is tells whether target is go-zookeeper's error for the same code.
 func (c Code) Is(target error) bool { return refusals[c].library == target && target != nil }

@@ -31,6 +31,7 @@ import (
 // that is read-only.
 func (p *Pinned) Guard() (release func()) {
 	p.l.guards.Add(1)
+	p.l.hosts.expedite()
 	return sync.OnceFunc(func() { p.l.guards.Add(-1) })
 }
 
@@ -38,7 +39,7 @@ func (p *Pinned) Guard() (release func()) {
 // is what a busy server, or a collection of garbage, takes now and then. The most,
 // twice, and a few round trips must fit into what a lease has left when it is about
 // to be extended (5/16 of the session timeout), without the time in which a command
-// is ended (1/6).
+// is ended (1/8).
 const (
 	leastGrace  = 300 * time.Millisecond
 	extraGrace  = 200 * time.Millisecond
@@ -93,7 +94,7 @@ func (k *frameConn) waiting() bool { return len(k.pending)+len(k.pings) > 0 }
 // with mu held.
 func (k *frameConn) watch() {
 	switch {
-	case !k.waiting() || k.l.guards.Load() == 0:
+	case !k.waiting() || !k.guarded():
 		if k.alarm != nil {
 			k.alarm.Stop()
 		}
@@ -104,6 +105,10 @@ func (k *frameConn) watch() {
 	}
 }
 
+// guarded reports whether to leave a silent server: not for nothing, nor where no server
+// takes the session over.
+func (k *frameConn) guarded() bool { return k.l.guards.Load() > 0 && !k.l.tied.Load() }
+
 // late is the time left until an answer is late. Called with mu held.
 func (k *frameConn) late() time.Duration {
 	return time.Until(k.still.Add(k.l.grace(k.timeout)))
@@ -113,7 +118,7 @@ func (k *frameConn) late() time.Duration {
 func (k *frameConn) silent() (since time.Time, yes bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.waiting() && k.alive.Err() == nil && k.l.guards.Load() > 0 {
+	if k.waiting() && k.alive.Err() == nil && k.guarded() {
 		if k.late() <= 0 {
 			return k.still, true
 		}
@@ -214,7 +219,9 @@ func (k *frameConn) attach(limit time.Duration) error {
 	if err := k.Conn.SetDeadline(k.asked.Add(limit)); err != nil {
 		return err
 	}
-	if _, err := k.Conn.Write(k.l.hello()); err != nil {
+	hello, id := k.l.hello()
+	k.session = id
+	if _, err := k.Conn.Write(hello); err != nil {
 		return err
 	}
 	head, err := k.r.Peek(4)
@@ -229,8 +236,8 @@ func (k *frameConn) attach(limit time.Duration) error {
 	if err != nil {
 		return err
 	}
-	w, err := k.l.welcomed(reply[4:])
-	if err == nil && (w.readOnly || w.id != look(k.l, func() int64 { return k.l.id })) {
+	w, err := k.l.welcomed(reply[4:], id)
+	if err == nil && (w.readOnly || w.id != id || id != look(k.l, func() int64 { return k.l.id })) {
 		err = errors.New("did not take the session over")
 	}
 	return err

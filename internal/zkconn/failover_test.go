@@ -111,14 +111,16 @@ func TestFailoverSilence(t *testing.T) {
 // is answered there; a request made in the meantime is sent after all.
 func TestFailoverInVain(t *testing.T) {
 	for name, s := range map[string]*scene{
-		"refused": {refuse: func(int) bool { return true }},
-		"silent":  {others: func(_ int, p *remote) bool { p.body(); p.body(); return false }},
-		"closing": {others: func(int, *remote) bool { return false }},
-		"expired": {others: func(_ int, p *remote) bool { return p.greet(0, 0) && false }},
-		"another": {others: func(_ int, p *remote) bool { return p.greet(2, 30000) && false }},
-		"no time": {others: func(_ int, p *remote) bool { return p.greet(1, 0) && false }},
-		"foreign": {others: func(_ int, p *remote) bool { p.body(); p.Write([]byte("HTTP/1.1 400 Bad Request\r\n")); return false }},
-		"short":   {others: func(_ int, p *remote) bool { p.body(); p.frame([]byte("short")); return false }},
+		"refused":   {refuse: func(int) bool { return true }},
+		"silent":    {others: func(_ int, p *remote) bool { p.body(); p.body(); return false }},
+		"closing":   {others: func(int, *remote) bool { return false }},
+		"expired":   {others: func(_ int, p *remote) bool { return p.greet(0, 0) && false }},
+		"another":   {others: func(_ int, p *remote) bool { return p.greet(2, 30000) && false }},
+		"no leader": {others: func(_ int, p *remote) bool { return p.answerConnect(rejecting, 2, 30000) && false }},
+		"dead":      {others: func(_ int, p *remote) bool { return p.answerConnect(rejecting, 1, -1) && false }},
+		"no time":   {others: func(_ int, p *remote) bool { return p.greet(1, 0) && false }},
+		"foreign":   {others: func(_ int, p *remote) bool { p.body(); p.Write([]byte("HTTP/1.1 400 Bad Request\r\n")); return false }},
+		"short":     {others: func(_ int, p *remote) bool { p.body(); p.frame([]byte("short")); return false }},
 	} {
 		for _, piped := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {

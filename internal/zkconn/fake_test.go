@@ -18,7 +18,7 @@ func TestSessionWithoutTime(t *testing.T) {
 	for _, timeout := range []int32{0, -1, -5, math.MinInt32} {
 		bubble(t, func(_ int, p *remote) { p.greet(7, timeout) }, func(t *testing.T, s *Session) {
 			err := s.Ready(limited(t))
-			if !errors.As(err, new(*NoServerError)) || !strings.Contains(err.Error(), "does not speak ZooKeeper") {
+			if !errors.As(err, new(*NoServerError)) || !strings.Contains(err.Error(), "gave no session") {
 				t.Errorf("%d ms: %v", timeout, err)
 			}
 		})
@@ -281,6 +281,43 @@ func TestMissingChroot(t *testing.T) {
 			if err == nil || err.Error() != "Node does not exist: "+path {
 				t.Errorf("%s: %v", path, err)
 			}
+		}
+	})
+}
+
+// A server that never answers a request of a new kind, although it answers pings, is given
+// up twice; then it is known not to know it.
+func TestUnansweredNewRequest(t *testing.T) {
+	asked := 0
+	serve := func(_ int, p *remote) {
+		p.host(func(xid, op int32) bool {
+			if op == jute.OpWhoAmI || op == jute.OpCreateContainer {
+				asked++
+				return true
+			}
+			return p.reply(xid, codeOK)
+		})
+	}
+	bubble(t, serve, func(t *testing.T, s *Session) {
+		for range 3 {
+			_, err := s.WhoAmI(t.Context())
+			if !errors.Is(err, Unimplemented) || !strings.Contains(err.Error(), "127.0.0.1:1 does not answer whoAmI; it does not know it") {
+				t.Errorf("got %v", err)
+			}
+		}
+		if asked != 2 {
+			t.Errorf("it was asked %d times", asked)
+		}
+		pin, err := s.Stay().Pin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		if err := pin.CreateContainer(t.Context(), "/c", OpenACL()); err != nil && !strings.Contains(err.Error(), "cut short") {
+			t.Error(err)
+		}
+		if took := time.Since(begin); asked != 3 || took > 2*life {
+			t.Errorf("a container was asked for %d times, for %s", asked-2, took)
 		}
 	})
 }

@@ -81,7 +81,7 @@ func readAll(t *testing.T, sent []byte) {
 	}()
 	l := &link{
 		timeout: time.Second, out: &eventQueue{drop: true}, changed: make(chan struct{}), over: make(chan struct{}),
-		ctx: t.Context(), hosts: newHosts(t.Context(), time.Second, nil, func() {}), state: StateConnecting, ephemerals: pathSet{}, watches: watchTable{},
+		ctx: t.Context(), hosts: newHosts(t.Context(), time.Second, nil, func() {}, notUrgent), state: StateConnecting, ephemerals: pathSet{}, watches: watchTable{},
 	}
 	k := newFrameConn(client, "fuzz", l)
 	p := &Pipe{ctx: t.Context(), k: k}

@@ -224,10 +224,13 @@ func TestLargeReplies(t *testing.T) {
 	if err != nil || !bytes.Equal(got, big) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
-	// A request that is too large says so.
+	// One that is too large is not sent.
 	_, err = f.Set(ctx, f.root, make([]byte, 1<<20), -1)
-	var lost *zkconn.LostError
-	if !errors.As(err, &lost) || !strings.Contains(err.Error(), "jute.maxbuffer") {
+	var tooLarge *zkconn.TooLargeError
+	if !errors.As(err, &tooLarge) || !strings.Contains(err.Error(), "jute.maxbuffer") {
 		t.Errorf("got %v", err)
+	}
+	if err := f.Ready(ctx); err != nil {
+		t.Errorf("the connection is gone: %v", err)
 	}
 }

@@ -12,8 +12,9 @@ import (
 // znodes are checked in one transaction with the write. Its methods may be called from
 // any goroutine.
 type Fence interface {
-	// Nodes are the znodes, by the server's paths, that must be there in an ensemble.
-	Nodes(ctx context.Context, at Stay) ([]string, error)
+	// Nodes returns the znodes, by the server's paths, that must be there in the ensemble
+	// of a session. With a *FencedError nothing may be written.
+	Nodes(ctx context.Context, at Epoch) ([]string, error)
 	// Refused is the error of a write without effect, because the check of a znode was
 	// refused: by NoNode where it is gone, by NoAuth where it may not be read. It must not
 	// wait for a server.
@@ -40,7 +41,7 @@ func (s *Session) Fenced(ctx context.Context) (bool, error) {
 
 // FencedError says that a write was not carried out because of the Fence.
 type FencedError struct {
-	Err error // what Fence.Refused says
+	Err error // what Fence.Refused says, or why Fence.Nodes cannot name the znodes
 }
 
 func (e *FencedError) Error() string { return e.Err.Error() }
@@ -58,7 +59,7 @@ type guard struct {
 // fencing is what guards the writes of a sender now.
 func fencing(ctx context.Context, s sender, l *link) (g guard, err error) {
 	if g.fence, g.at = s.fencedBy(), (Stay{l}); g.fence != nil {
-		g.nodes, err = g.fence.Nodes(untripped(ctx), g.at)
+		g.nodes, err = g.fence.Nodes(untripped(ctx), g.at.Epoch()) // if the epoch has changed meanwhile, the sender's connection is dead
 	}
 	return g, err
 }
@@ -111,10 +112,10 @@ func dispatch[T any](ctx context.Context, k *frameConn, root chroot, o op[T], g 
 // fenced is an operation in one transaction with its checks.
 func fenced[T any](o op[T], g guard) op[T] {
 	all := multi(append(g.checks(), o.changes...), func(c change) change { return c })
-	f := op[T]{code: all.code, path: o.path, write: true, err: all.err, encode: all.encode}
+	f := op[T]{code: all.code, path: o.path, write: true, err: all.err, changes: o.changes, encode: all.encode}
 	f.decode = func(a *answer) (none T) {
 		if node, code := g.failed(a); code != codeOK {
-			a.err = g.refusal(node, code)
+			a.err, a.fenced = g.refusal(node, code), true
 			return none
 		}
 		own := a.own(o.code)
@@ -167,11 +168,11 @@ func sendChecked[T any](ctx context.Context, k *frameConn, root chroot, o op[T],
 		case r.err != nil:
 			p.call.unsent(r.err)
 		case node != "":
-			p.call.end(reply{err: g.refusal(node, code)})
+			p.call.end(reply{err: g.refusal(node, code), fate: rejected})
 		case code != codeOK:
-			p.call.end(reply{err: root.refusal(code, o.code, o.path)})
+			p.call.end(reply{err: root.refusal(code, o.code, o.path), fate: notSent})
 		case a.Err() != nil:
-			p.call.end(reply{err: a.Err()})
+			p.call.end(reply{err: a.Err(), fate: notSent})
 		default:
 			k.send(p.call)
 			p.call.trip.begun()

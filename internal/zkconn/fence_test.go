@@ -18,7 +18,7 @@ import (
 // posts are a fence of these znodes.
 type posts []string
 
-func (p posts) Nodes(context.Context, zkconn.Stay) ([]string, error) { return p, nil }
+func (p posts) Nodes(context.Context, zkconn.Epoch) ([]string, error) { return p, nil }
 
 func (p posts) Refused(_ zkconn.Stay, node string, code zkconn.Code) error {
 	return fmt.Errorf("no %s: %v", node[strings.LastIndexByte(node, '/')+1:], code)
@@ -193,7 +193,7 @@ func TestFencedTransaction(t *testing.T) {
 		p.Requests()
 		txn := s.Begin()
 		all := together(t, txn, w.create("/a", zkconn.CreateMode{}), w.create("/c", zkconn.CreateMode{Container: true}), w.set("/a", 0))
-		if err := txn.Commit(ctx); err != nil {
+		if _, err := txn.Commit(ctx); err != nil {
 			t.Error(err)
 		}
 		expect(t, answers(all), "/a", "/c", "version 1, length 3")
@@ -201,14 +201,14 @@ func TestFencedTransaction(t *testing.T) {
 		txn = s.Begin()
 		all = together(t, txn, w.create("/b", zkconn.CreateMode{}), w.set("/a", 7), w.delete("/a"))
 		undone := "not done, because operation 2 of the transaction was refused: version No is not valid : /a"
-		if err := txn.Commit(ctx); err == nil || err.Error() != undone {
+		if _, err := txn.Commit(ctx); err == nil || err.Error() != undone {
 			t.Error(err)
 		}
 		expect(t, answers(all), undone, "version No is not valid : /a", undone)
 
 		txn = s.Begin()
 		all = together(t, txn, w.create("/b", zkconn.CreateMode{}), w.set("/a", 7), w.delete("/a"))
-		txn.InOrder(ctx)
+		txn.CommitEach(ctx)
 		got := answers(all)
 		expect(t, got[:2], "/b", "version No is not valid : /a")
 		if !errors.As(all[2].err, new(*zkconn.UnsentError)) {
@@ -223,11 +223,11 @@ func TestFencedTransaction(t *testing.T) {
 		s.SetFence(posts{s.ServerPath("/post"), s.ServerPath("/gone")})
 		for _, end := range []func(*zkconn.Transaction){
 			func(txn *zkconn.Transaction) {
-				if err := txn.Commit(ctx); !errors.As(err, new(*zkconn.FencedError)) {
+				if _, err := txn.Commit(ctx); !errors.As(err, new(*zkconn.FencedError)) {
 					t.Error(err)
 				}
 			},
-			func(txn *zkconn.Transaction) { txn.InOrder(ctx) },
+			func(txn *zkconn.Transaction) { txn.CommitEach(ctx) },
 		} {
 			txn = s.Begin()
 			all = together(t, txn, w.set("/a", -1), w.delete("/b"))

@@ -24,21 +24,26 @@ type hosts struct {
 	ctx      context.Context // of looking up names
 	limit    time.Duration   // of looking them all up
 	resolve  func(ctx context.Context, host string) ([]string, error)
-	onFailed func() // a whole pass found no server
+	onFailed func()        // a whole pass found no server
+	urgent   func() bool   // reports whether a connection is wanted without delay
+	hurry    chan struct{} // capacity 1: full when urgent may have become true
 
-	mu    sync.Mutex
-	names map[string][]string // of addresses, in the list
-	pass  []string            // addresses not tried yet in this pass
-	width int                 // addresses in a pass
-	short bool                // the last one handed out is to be tried for a short while
-	begun bool                // a pass is under way or has failed since the last connection
-	last  time.Time           // of the last connection
+	mu     sync.Mutex
+	names  map[string][]string // of addresses, in the list
+	pass   []string            // addresses not tried yet in this pass
+	width  int                 // addresses in a pass
+	short  bool                // the last one handed out is to be tried for a short while
+	begun  bool                // a pass is under way or has failed since the last connection
+	last   time.Time           // of the last connection
+	failed int                 // passes since the last connection that found none
+	brief  int                 // connections in a row that did not last
 }
 
-func newHosts(ctx context.Context, limit time.Duration, list []string, onFailed func()) *hosts {
+func newHosts(ctx context.Context, limit time.Duration, list []string, onFailed func(), urgent func() bool) *hosts {
 	l := append([]string(nil), list...)
 	rand.Shuffle(len(l), func(i, j int) { l[i], l[j] = l[j], l[i] })
-	return &hosts{ctx: ctx, names: map[string][]string{}, limit: min(limit, lookupTimeout), list: l, resolve: net.DefaultResolver.LookupHost, onFailed: onFailed}
+	return &hosts{ctx: ctx, names: map[string][]string{}, limit: min(limit, lookupTimeout), list: l, resolve: net.DefaultResolver.LookupHost,
+		onFailed: onFailed, urgent: urgent, hurry: make(chan struct{}, 1)}
 }
 
 // Init is part of zk.HostProvider; the list came with newHosts.
@@ -53,7 +58,7 @@ func (h *hosts) Connected() { h.connected(time.Now()) }
 func (h *hosts) connected(last time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.begun, h.pass, h.last = false, nil, last
+	h.begun, h.pass, h.last, h.failed = false, nil, last, 0
 }
 
 // others are the addresses to try instead of one, that one last: the path to it
@@ -77,33 +82,36 @@ func (h *hosts) offer(addr string) {
 // hung up over a request.
 func (h *hosts) reset() { h.connected(time.Time{}) }
 
-// tooSoon is the time after a connection in which the next one has to wait: a
-// server that drops every connection must not be stormed.
-const tooSoon = time.Second
-
-// Next is part of zk.HostProvider. It reports retry, which makes the library wait
-// a second, at the start of a pass that follows a failed one, or a connection
-// that did not last.
+// Next is part of zk.HostProvider. The pauses are its own: the library knows only one, of
+// a second, for which retry asks. While the library pauses it also notices its end, so
+// retry is true once the context has ended.
 func (h *hosts) Next() (server string, retry bool) {
 	h.mu.Lock()
-	failed := false
 	if len(h.pass) == 0 {
-		failed = h.begun
-		retry = failed || time.Since(h.last) < tooSoon
+		failed := h.begun
+		switch {
+		case failed:
+			h.failed++
+		case time.Since(h.last) < tooSoon:
+			h.brief++
+		default:
+			h.brief = 0
+		}
 		h.begun = true
 		h.mu.Unlock()
+		if failed {
+			h.onFailed()
+		}
+		h.pause()
 		addrs := h.expand(h.ctx, h.limit)
 		h.mu.Lock()
 		h.width = len(addrs)
 		h.pass = append(addrs, addrs...)
 	}
+	defer h.mu.Unlock()
 	h.short = len(h.pass) > h.width
 	server, h.pass = h.pass[0], h.pass[1:]
-	h.mu.Unlock()
-	if failed {
-		h.onFailed()
-	}
-	return server, retry
+	return server, h.ctx.Err() != nil
 }
 
 // Bounds of one attempt to connect: TCP and ZooKeeper's handshake.
@@ -273,10 +281,12 @@ func (l *link) attemptFailed(addr string, cause error) {
 func (l *link) passFailed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.passes++
+	if now := time.Now(); now.Sub(l.counted) >= longPause-pauseJitter { // a request waits as long, however short the pauses are
+		l.passes, l.counted = l.passes+1, now
+	}
 	l.failed, l.attempts = l.attempts, nil
 	if !l.searching && l.state == StateConnecting {
-		l.searching, l.unreached = true, &NoServerError{l.failed}
+		l.searching, l.unreached = true, &NoServerError{Attempts: l.failed}
 		l.out.wake()
 	}
 	l.notify()
@@ -285,10 +295,11 @@ func (l *link) passFailed() {
 // noPasswd is what goes with no session.
 var noPasswd = make([]byte, 16)
 
-// hello is the connect request, for the session there is or for a new one. It
+// hello is the connect request, for the session there is or for a new one, and the id
+// of that session; 0 for a new one. It
 // takes the place of the library's, which knows neither the highest zxid that we
 // have seen nor the wish for a read-only server.
-func (l *link) hello() []byte {
+func (l *link) hello() (frame []byte, id int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var e jute.Encoder
@@ -299,7 +310,7 @@ func (l *link) hello() []byte {
 	e.Long(l.id)
 	e.Buffer(l.passwd)
 	e.Bool(l.cfg.ReadOnly)
-	return e.B
+	return e.B, l.id
 }
 
 // refusedBy words a connect reply that is an error. Such a server is often one
@@ -309,62 +320,4 @@ func (l *link) refusedBy(code Code) error {
 		return fmt.Errorf("refused the session: %w; it is read-only now, which -r accepts", code)
 	}
 	return fmt.Errorf("refused the session: %w", code)
-}
-
-// await returns the connection to send on. It waits while a server is looked
-// for: until a whole pass over the list has failed, or, if patient, until ctx
-// ends. A session that changes meanwhile is an error, so that nothing meant for
-// one session runs in the next.
-func (l *link) await(ctx context.Context, path string, patient bool) (*frameConn, error) {
-	return l.awaitGen(ctx, look(l, func() int { return l.gen }), path, patient)
-}
-
-// awaitGen is await for the session after so many expiries.
-func (l *link) awaitGen(ctx context.Context, gen int, path string, patient bool) (*frameConn, error) {
-	l.mu.Lock()
-	passes := l.passes
-	for {
-		gone := l.gone()
-		switch {
-		case gone != nil:
-			l.mu.Unlock()
-			return nil, gone
-		case l.gen != gen:
-			l.mu.Unlock()
-			return nil, &Error{Code: SessionExpired, Path: path}
-		case l.cur != nil && !l.cur.leaving():
-			defer l.mu.Unlock()
-			return l.cur, nil
-		case l.passes > passes && !patient:
-			defer l.mu.Unlock()
-			return nil, &NoServerError{l.failed}
-		}
-		changed := l.changed
-		l.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil, l.gaveUp(ctx)
-		}
-		l.mu.Lock()
-	}
-}
-
-// gaveUp tells a deadline from a cancellation.
-func (l *link) gaveUp(ctx context.Context) error {
-	if context.Cause(ctx) != context.DeadlineExceeded {
-		return context.Cause(ctx)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, tried := range [][]AttemptError{l.attempts, l.failed} {
-		if len(tried) > 0 {
-			return &NoServerError{tried}
-		}
-	}
-	var waiting []AttemptError
-	for _, h := range l.servers.Hosts {
-		waiting = append(waiting, AttemptError{h, errors.New("no answer within the timeout")})
-	}
-	return &NoServerError{waiting}
 }

@@ -3,58 +3,114 @@ package zkconn
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
-// next takes servers until it has asked for n, and tells how often the library
-// would have waited.
-func next(h *hosts, n int) (waits int) {
+// next takes servers until it has asked for n, and returns how long that took.
+func next(t *testing.T, h *hosts, n int) time.Duration {
+	t.Helper()
+	begin := time.Now()
 	for range n {
 		if _, retry := h.Next(); retry {
-			waits++
+			t.Error("the library was asked to pause")
 		}
 	}
-	return waits
+	return time.Since(begin)
 }
+
+func wantPause(t *testing.T, what string, got, longest time.Duration) {
+	t.Helper()
+	if got > longest || got < longest-pauseJitter {
+		t.Errorf("%s: paused for %s, want at most %s and hardly less", what, got, longest)
+	}
+}
+
+func notUrgent() bool { return false }
 
 func TestHostsTryEachTwice(t *testing.T) {
-	failed := 0
-	h := newHosts(t.Context(), time.Second, []string{"127.0.0.1:1", "127.0.0.1:2"}, func() { failed++ })
-	if waits := next(h, 4); waits != 0 || failed != 0 {
-		t.Errorf("the first pass waited %d times and failed %d times", waits, failed)
-	}
-	if short := h.attempt(time.Minute); short >= maxAttempt {
-		t.Errorf("an attempt may take %s", short)
-	}
-	if waits := next(h, 4); waits != 1 || failed != 1 {
-		t.Errorf("the second pass waited %d times, after %d failed", waits, failed)
+	synctest.Test(t, func(t *testing.T) {
+		failed := 0
+		h := newHosts(t.Context(), time.Second, []string{"127.0.0.1:1", "127.0.0.1:2"}, func() { failed++ }, notUrgent)
+		if paused := next(t, h, 4); paused != 0 || failed != 0 {
+			t.Errorf("the first pass paused for %s and failed %d times", paused, failed)
+		}
+		if short := h.attempt(time.Minute); short >= maxAttempt {
+			t.Errorf("an attempt may take %s", short)
+		}
+		if paused := next(t, h, 4); paused == 0 || failed != 1 {
+			t.Errorf("the second pass paused for %s, after %d failed", paused, failed)
+		}
+	})
+}
+
+// While no server can be reached the pauses grow to a second, but stay short while a
+// connection is urgent, also if it becomes so in the middle of a pause.
+func TestHostsPauseBetweenPasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var urgent atomic.Bool
+		h := newHosts(t.Context(), time.Second, []string{"127.0.0.1:1"}, func() {}, urgent.Load)
+		next(t, h, 2)
+		for _, longest := range []time.Duration{shortPause, 2 * shortPause, 4 * shortPause, longPause, longPause} {
+			wantPause(t, "no hurry", next(t, h, 2), longest)
+		}
+		timer := time.AfterFunc(shortPause, func() { urgent.Store(true); h.expedite() })
+		if paused := next(t, h, 2); paused > shortPause {
+			t.Errorf("paused for %s although it was urgent after %s", paused, shortPause)
+		}
+		timer.Stop()
+		for range 20 {
+			wantPause(t, "urgent", next(t, h, 2), shortPause)
+		}
+	})
+}
+
+// After connections that broke at once the pauses grow, however urgent the next one
+// is; after one that lasted, or an expiry, there is none.
+func TestHostsAreNotStormed(t *testing.T) {
+	for _, urgent := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			failed := 0
+			h := newHosts(t.Context(), time.Second, []string{"127.0.0.1:1"}, func() { failed++ }, func() bool { return urgent })
+			next(t, h, 1)
+			for _, longest := range []time.Duration{shortPause, 2 * shortPause, 4 * shortPause, longPause, longPause} {
+				h.Connected()
+				wantPause(t, "a brief connection", next(t, h, 1), longest)
+			}
+			h.Connected()
+			time.Sleep(tooSoon)
+			if paused := next(t, h, 1); paused != 0 {
+				t.Errorf("paused for %s after a connection that lasted", paused)
+			}
+			h.Connected()
+			next(t, h, 1)
+			h.reset()
+			if paused := next(t, h, 1); paused != 0 || failed != 0 {
+				t.Errorf("paused for %s after an expiry, %d failed", paused, failed)
+			}
+		})
 	}
 }
 
-// TestHostsAreNotStormed: after a connection that broke at once the library has
-// to wait, though no pass has failed; after one that lasted, or an expiry, not.
-func TestHostsAreNotStormed(t *testing.T) {
-	failed := 0
-	h := newHosts(t.Context(), time.Second, []string{"127.0.0.1:1"}, func() { failed++ })
-	next(h, 1)
-	h.Connected()
-	if waits := next(h, 1); waits != 1 || failed != 0 {
-		t.Errorf("waited %d times, %d failed", waits, failed)
-	}
-	h.Connected()
-	h.last = h.last.Add(-2 * tooSoon)
-	if waits := next(h, 1); waits != 0 {
-		t.Error("waited after a connection that lasted")
-	}
-	h.reset()
-	if waits := next(h, 1); waits != 0 {
-		t.Error("waited after an expiry")
-	}
+// The library looks whether it is to end only while it pauses itself.
+func TestHostsEndWithTheirContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		h := newHosts(ctx, time.Second, []string{"127.0.0.1:1"}, func() {}, notUrgent)
+		next(t, h, 2)
+		timer := time.AfterFunc(pauseJitter/2, cancel)
+		defer timer.Stop()
+		begin := time.Now()
+		if _, retry := h.Next(); !retry || time.Since(begin) != pauseJitter/2 {
+			t.Errorf("retry is %v after %s", retry, time.Since(begin))
+		}
+	})
 }
 
 func TestHostsResolveTogether(t *testing.T) {
-	h := newHosts(t.Context(), 200*time.Millisecond, []string{"a:1", "b:2", "c:3"}, func() {})
+	h := newHosts(t.Context(), 200*time.Millisecond, []string{"a:1", "b:2", "c:3"}, func() {}, notUrgent)
 	h.resolve = func(ctx context.Context, host string) ([]string, error) {
 		if host == "b" {
 			return []string{"127.0.0.1", "::1"}, nil

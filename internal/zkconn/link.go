@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -39,9 +38,13 @@ type link struct {
 
 	// These are for failover.go.
 	guards atomic.Int32
+	tied   atomic.Bool   // the ensemble is known to end a session with its connection
 	rtt    atomic.Int64  // how long an answer takes, smoothed, in nanoseconds
 	moving chan struct{} // capacity 1, full while another server is tried
 	spare  *frameConn    // what the library's next dialing gets; who has filled moving may touch it
+
+	relying  atomic.Int32 // open transactions
+	awaiting atomic.Int32 // requests that wait for a connection
 
 	mu         sync.Mutex
 	changed    chan struct{} // closed, and made anew, at each change below
@@ -49,12 +52,14 @@ type link struct {
 	cur        *frameConn // nil while disconnected
 	id         int64
 	passwd     []byte        // the session's, in memory only
-	gen        int           // expiries so far
+	epoch      epoch         // grows with each session that ends
 	over       chan struct{} // closed when the session is over; then made anew for the next
 	timeout    time.Duration // negotiated, or asked
 	lastSent   time.Time     // when the latest answered request was sent
 	lastZxid   int64
-	passes     int            // passes over the server list that found none
+	passes     int            // passes over the server list that found none, counted once a second at most
+	givenUp    *NoServerError // of the request that has found no server, with Config.WaitOnce
+	counted    time.Time      // when passes was increased since the last connection; zero if it was not
 	attempts   []AttemptError // of the pass under way, or of the last one
 	failed     []AttemptError // of the last whole pass
 	unreached  error          // the first failed pass since there was a connection, until somebody takes it
@@ -65,7 +70,9 @@ type link struct {
 	watches    watchTable
 	ephemerals pathSet
 
-	noContainers bool // a server of the ensemble does not know them
+	noContainers bool          // a server of the ensemble does not know them
+	hangUps      map[int32]int // trials over which servers hung up; see trial.go
+	hungUpBy     string        // the latest to do so, and how
 }
 
 func newLink(servers Servers, cfg Config, out *eventQueue) (*link, error) {
@@ -79,7 +86,7 @@ func newLink(servers Servers, cfg Config, out *eventQueue) (*link, error) {
 		l.cfg.dial = new(net.Dialer).DialContext
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	l.hosts = newHosts(l.ctx, cfg.Timeout, servers.Hosts, l.passFailed)
+	l.hosts = newHosts(l.ctx, cfg.Timeout, servers.Hosts, l.passFailed, l.urgent)
 	l.mu.Lock() // a connection may end the link before Connect has returned
 	defer l.mu.Unlock()
 	conn, events, err := zk.Connect(servers.Hosts, cfg.Timeout,
@@ -144,10 +151,11 @@ func (l *link) established(k *frameConn, w welcome) {
 	if l.state != StateConnecting {
 		return
 	}
+	l.replaced(w)
 	l.id, l.passwd, l.timeout = w.id, w.passwd, w.timeout
 	l.lastSent = k.asked
 	l.sample(time.Since(k.asked))
-	l.attempts, l.unreached, l.searching = nil, nil, false
+	l.attempts, l.unreached, l.searching, l.counted = nil, nil, false, time.Time{}
 	k.send(l.restore()...) // before anybody else's requests
 	if k.died() {
 		return
@@ -160,27 +168,6 @@ func (l *link) established(k *frameConn, w welcome) {
 	l.cur = k
 	l.notify()
 	l.out.put(event)
-}
-
-// expired runs when a server answers with no session. It is true if we had one,
-// which that server no longer knows.
-func (l *link) expired() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.refusals++
-	if l.id == 0 {
-		return false
-	}
-	gone := l.root.clients(slices.Sorted(maps.Keys(l.ephemerals)))
-	l.watches, l.ephemerals = watchTable{}, pathSet{}
-	l.id, l.passwd, l.lastZxid = 0, noPasswd, 0
-	l.gen++ // whoever waits for the old session must not go on in the new one
-	l.endSession()
-	l.over = make(chan struct{})
-	l.notify()
-	l.hosts.reset() // a server was there: the search for one starts afresh
-	l.out.put(Event{Type: eventNone, State: Expired, Gone: gone})
-	return true
 }
 
 // lost runs when a connection has ended.

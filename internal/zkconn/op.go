@@ -48,6 +48,8 @@ type answer struct {
 	parts []piece // of several
 	err   error   // of an answer that is itself a refusal, such as a multi's
 
+	fenced bool // err is that of the Fence
+
 	more     int       // how many are about to be read, at most, together with this one
 	stats    []zk.Stat // for them
 	acl      []zk.ACL  // the latest that was read
@@ -82,26 +84,30 @@ type sender interface {
 	fencedBy() Fence
 }
 
-// do sends one request and waits for its answer. It gives up when ctx ends.
-func do[T any](ctx context.Context, s sender, o op[T]) (none T, err error) {
+// once sends one request and waits for its answer. It gives up when ctx ends.
+func once[T any](ctx context.Context, s sender, o op[T]) (none T, err error) {
 	if o.err != nil {
 		return none, o.err
 	}
 	if t, ok := ctx.Value(transactionKey{}).(*Transaction); ok {
 		return join(ctx, t, s, o)
 	}
+	trip, _ := ctx.Value(tripKey{}).(*Trip)
 	k, root, err := s.connection(ctx, o.path)
+	err = admitted(ctx, k, &o, err)
 	if err != nil {
+		trip.cameTo(notSent.of(o.size()), false)
 		return none, err
 	}
 	var g guard
 	if jute.Writes(o.code) {
 		if g, err = fencing(ctx, s, k.l); err != nil {
+			trip.cameTo(notSent.of(o.size()), false)
 			return none, err
 		}
 	}
 	p := dispatch(ctx, k, root, o, g)
-	if trip := p.call.trip; trip != nil && !trip.Alone { // its order among others is for whoever follows it to keep
+	if trip != nil && !trip.Alone { // its order among others is for whoever follows it to keep
 		p.renew = nil
 	}
 	return p.Wait(ctx)
@@ -117,60 +123,29 @@ func begin[T any](ctx context.Context, k *frameConn, root chroot, o op[T]) *Pend
 	return p
 }
 
-// Trip follows the request that is made with its context, for somebody who sends
-// others before it is answered. A nil one follows nothing.
-type Trip struct {
-	Sent  chan struct{} // closed once the request stands behind all that were made before
-	Alone bool          // no other is sent before it is answered, so that it may be sent again
-
-	// These are to be read when the request is over.
-	Size   int // of the answer, in bytes
-	events int // how many had come in before the answer
-}
-
-// NewTrip makes a Trip of one request.
-func NewTrip() *Trip { return &Trip{Sent: make(chan struct{})} }
-
-type tripKey struct{}
-
-// Context is for the request that is to be followed.
-func (t *Trip) Context(ctx context.Context) context.Context {
-	return context.WithValue(ctx, tripKey{}, t)
-}
-
-// untripped is for requests before the one that is followed.
-func untripped(ctx context.Context) context.Context {
-	return context.WithValue(ctx, tripKey{}, (*Trip)(nil))
-}
-
-func (t *Trip) begun() {
-	if t != nil {
-		close(t.Sent)
-	}
-}
-
-func (t *Trip) ended(r reply) {
-	if t != nil {
-		t.Size, t.events = len(r.body), r.events
-	}
-}
-
 // bind makes an operation a request below a chroot, which is not sent any more
 // once ctx has ended.
 func bind[T any](ctx context.Context, l *link, root chroot, o op[T]) *Pending[T] {
 	c := &call{ctx: ctx, op: o.code, path: o.path, write: o.write, done: make(chan reply, 1), left: 1}
-	c.trip, _ = ctx.Value(tripKey{}).(*Trip)
+	if c.trip, _ = ctx.Value(tripKey{}).(*Trip); c.trip != nil {
+		c.trip.footprint = o.footprint()
+	}
 	if o.err != nil {
-		c.done <- reply{err: o.err}
+		c.done <- reply{err: o.err, fate: notSent}
 	} else {
 		e := jute.Encoder{B: make([]byte, 0, usualFrame+len(o.path))}
 		o.frame(&e, root)
 		c.frames = e.B
+		c.trialOp = o.trialOp()
 	}
 	if o.effect != nil {
 		c.effect = func(_ int, r reply) { o.affect(l, r.answer(root)) }
 	}
-	return &Pending[T]{call: c, root: root, decode: o.decode}
+	if n := o.destroys(); o.err == nil && n > 0 {
+		recorder, _ := ctx.Value(recorderKey{}).(*Recorder)
+		c.record = recorder.open(n)
+	}
+	return &Pending[T]{call: c, root: root, decode: o.decode, newest: o.newest(), changes: o.size()}
 }
 
 // usualFrame has room for most requests but for their path.
@@ -204,7 +179,20 @@ type Pending[T any] struct {
 	decode func(*answer) T
 	renew  func() *call // makes the request once more; nil if it is not to be sent again
 	slowed bool
+
+	newest   change // the first that old servers do not know; without one, the request's code and path
+	changes  int    // number of changes in the request; 1 for a read
+	fate     fate
+	answered bool
 }
+
+// Outcome returns what became of the request's changes. It may be called once Wait has
+// returned; before that, they are Unknown.
+func (p *Pending[T]) Outcome() Outcome { return p.fate.of(p.changes) }
+
+// Answered reports whether Wait has returned the answer to this very request: a value, the
+// server's refusal, or that the request is too large.
+func (p *Pending[T]) Answered() bool { return p.answered }
 
 // Ready tells that the answer is there, or that there will be none. Where it is that the
 // server has too much to do, Wait waits for another one.
@@ -220,15 +208,22 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 	return v, err
 }
 
-func (p *Pending[T]) wait(ctx context.Context) (none T, err error) {
+func (p *Pending[T]) wait(ctx context.Context) (v T, err error) {
 	r, err := p.call.wait(ctx)
-	if err != nil {
-		return none, err
+	switch {
+	case err != nil:
+		p.fate, p.answered = r.fate, r.refusal
+	case r.code != codeOK:
+		p.fate, p.answered = r.code.fate(), true
+		err = p.root.refusal(r.code, p.newest.code, p.newest.path)
+	default:
+		a := r.answer(p.root)
+		v, err = read(a, p.decode)
+		p.fate, p.answered = fateOf(a), !a.fenced
 	}
-	if r.code != codeOK {
-		return none, p.root.refusal(r.code, p.call.op, p.call.path)
-	}
-	return read(r.answer(p.root), p.decode)
+	p.call.record.settle(p.fate)
+	p.call.trip.cameTo(p.Outcome(), r.cut)
+	return v, err
 }
 
 // read decodes an answer, which may itself be a refusal, or malformed.
@@ -253,6 +248,9 @@ type call struct {
 	done   chan reply       // capacity 1
 	then   func(reply)      // what follows its end; may be nil
 	trip   *Trip            // may be nil
+	record *record          // may be nil
+
+	trialOp int32 // the opcode newer than 3.4 that it needs; 0 if none
 
 	// The connection's lock guards these.
 	k     *frameConn
@@ -261,6 +259,16 @@ type call struct {
 	first int32     // its xid above xidBase; those of several follow each other
 	left  int       // requests without an answer
 	parts []piece   // the answers to several; nil of one
+}
+
+// longest is the size in bytes of the longest of its requests.
+func (c *call) longest() (longest int) {
+	for at := 0; at < len(c.frames); {
+		size := int(binary.BigEndian.Uint32(c.frames[at:]))
+		longest = max(longest, size)
+		at += 4 + size
+	}
+	return longest
 }
 
 // awaits tells whether an answer is one to this call, and the place of its request.
@@ -280,10 +288,13 @@ func (c *call) put(at int, r reply) {
 // reply is what came back for a call: the server's code and the record behind
 // the header, or err when there was none.
 type reply struct {
-	zxid int64
-	code Code
-	body []byte
-	err  error
+	zxid    int64
+	code    Code
+	body    []byte
+	err     error
+	fate    fate // of a reply with an err
+	cut     bool // err is the end of the connection, or of the wait, before an answer came
+	refusal bool // err is about this very request, like a server's refusal
 
 	parts  []piece // of several requests
 	events int     // how many had come in before
@@ -316,9 +327,9 @@ func (c *call) wait(ctx context.Context) (reply, error) {
 	default:
 	}
 	if c.write {
-		return reply{}, &AbandonedError{Path: c.path, Cause: context.Cause(ctx)}
+		return reply{fate: unknown, cut: true}, &AbandonedError{Path: c.path, Cause: context.Cause(ctx)}
 	}
-	return reply{}, context.Cause(ctx)
+	return reply{fate: unknown, cut: true}, context.Cause(ctx)
 }
 
 // took is the reply for whoever waits for it. A connection that broke over a refused
@@ -334,9 +345,14 @@ func (c *call) took(r reply) (reply, error) {
 }
 
 // unsent answers a call that surely stays without effect.
-func (c *call) unsent(cause error) { c.end(reply{err: &UnsentError{c.path, c.write, cause}}) }
+func (c *call) unsent(cause error) {
+	c.end(reply{err: &UnsentError{c.path, c.write, cause}, fate: notSent, cut: true})
+}
 
 func (c *call) end(r reply) {
+	if r.err != nil {
+		c.record.settle(r.fate)
+	}
 	r.events = c.k.l.out.count()
 	c.done <- r
 	if c.then != nil {

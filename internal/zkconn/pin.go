@@ -1,6 +1,7 @@
 package zkconn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,10 +19,11 @@ import (
 // a close. Requests wait for a connection until their context ends, and are sent
 // once. Paths are without the chroot. It is what package zklock calls a Session.
 type Pinned struct {
-	l     *link
-	gen   int // expiries of the link before this session
-	id    int64
-	ended <-chan struct{}
+	l       *link
+	in      epoch
+	id      int64
+	timeout time.Duration // as it was when it was pinned
+	ended   <-chan struct{}
 }
 
 // Stay is the ensemble a Session is connected to now. What Connect puts in its
@@ -59,7 +61,7 @@ func (b Stay) pinned() *Pinned {
 	if b.l.cur == nil {
 		return nil
 	}
-	return &Pinned{l: b.l, gen: b.l.gen, id: b.l.id, ended: b.l.over}
+	return &Pinned{l: b.l, in: b.l.epoch, id: b.l.id, timeout: b.l.timeout, ended: b.l.over}
 }
 
 // ID is the session's id.
@@ -67,12 +69,12 @@ func (p *Pinned) ID() int64 { return p.id }
 
 // Timeout is the negotiated session timeout.
 func (p *Pinned) Timeout() time.Duration {
-	return look(p.l, func() time.Duration { return p.l.timeout })
+	return p.l.timeoutIn(p.in, p.timeout)
 }
 
 // Connected tells whether there is a connection to a server.
 func (p *Pinned) Connected() bool {
-	return look(p.l, func() bool { return p.l.cur != nil && p.l.gen == p.gen })
+	return look(p.l, func() bool { return p.l.cur != nil && p.l.epoch == p.in })
 }
 
 // Changed is closed when the connection changes next.
@@ -90,7 +92,7 @@ func (p *Pinned) Await(ctx context.Context) error {
 }
 
 func (p *Pinned) connection(ctx context.Context, path string) (*frameConn, chroot, error) {
-	k, err := p.l.awaitGen(ctx, p.gen, path, true)
+	k, err := p.l.awaitIn(ctx, p.in, path, true)
 	return k, p.l.root, err
 }
 
@@ -105,7 +107,8 @@ func (p *Pinned) Create(ctx context.Context, path string, data []byte, acl []zk.
 
 // CreateAndList makes the znodes, all or none, and lists dir right behind, in
 // one round trip. It returns their paths and czxid, and the names of dir's
-// children. With paths and an error, the znodes were made and the list failed.
+// children. With paths and an error, the znodes were made and the list failed. What is to
+// be known of a server that holds something is asked in the same round trip.
 func (p *Pinned) CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, dir string) (paths []string, czxid int64, children []string, err error) {
 	making, listing := creations(reqs), getChildren(dir, nil)
 	if err := errors.Join(making.err, listing.err); err != nil {
@@ -117,7 +120,8 @@ func (p *Pinned) CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, di
 	}
 	made, list := bind(ctx, p.l, root, making), bind(ctx, p.l, root, listing)
 	k.send(made.call, list.call)
-	children, listErr := list.Wait(ctx) // the last answer first: one wait instead of two
+	unknown := k.inquire(ctx).learn(ctx) // the last answer first: one wait instead of several
+	children, listErr := list.Wait(ctx)
 	w, err := made.Wait(ctx)
 	if errors.Is(err, Throttled) { // the list was too early
 		w, err = do(ctx, p, making)
@@ -129,7 +133,7 @@ func (p *Pinned) CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, di
 	if errors.Is(listErr, Throttled) {
 		children, listErr = do(ctx, p, listing)
 	}
-	return w.Paths, w.Zxid, children, listErr
+	return w.Paths, w.Zxid, children, cmp.Or(listErr, unknown)
 }
 
 // creations is a create for one znode and a multi for more. Servers of all versions
@@ -169,15 +173,34 @@ func (p *Pinned) CreateContainer(ctx context.Context, path string, acl []zk.ACL)
 		}
 		acl = got.ACL
 	}
-	none := look(p.l, func() bool { return p.l.noContainers })
-	_, err := do(ctx, p, create(path, []byte{}, acl, CreateMode{Container: !none}))
-	if none || !errors.Is(err, Unimplemented) {
+	none, err := p.lacksContainers(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = once(ctx, p, create(path, []byte{}, acl, CreateMode{Container: !none}))
+	_, hungUp := errors.AsType[*hangUp](err)
+	if none || !hungUp && !errors.Is(err, Unimplemented) {
 		return err
 	}
 	p.l.mu.Lock()
-	p.l.noContainers = true // it hangs up over each request that it does not know
+	p.l.noContainers = true // it hangs up over each request that it does not know, with an answer or without
 	p.l.mu.Unlock()
 	return p.CreateContainer(ctx, path, acl)
+}
+
+// lacksContainers reports whether the server is known not to know containers. It might
+// close the connection over one, and end the session with it. So it is asked for its
+// version, once for each connection; one that does not tell is tried.
+func (p *Pinned) lacksContainers(ctx context.Context) (bool, error) {
+	if look(p.l, func() bool { return p.l.noContainers }) {
+		return true, nil
+	}
+	k, _, err := p.connection(ctx, "")
+	if err != nil {
+		return false, err
+	}
+	v, err := k.serverVersion(ctx)
+	return v.product != "" && !v.atLeast(newer[jute.OpCreateContainer].minor()), err
 }
 
 // Masked tells an entry that a server shows without its hash, to all who may not
@@ -254,7 +277,7 @@ func (a *answers) add(sent, came time.Time, timeout time.Duration) {
 // Begun is when the present connection had been asked for; zero without one.
 func (p *Pinned) Begun() time.Time {
 	return look(p.l, func() (begun time.Time) {
-		if p.l.cur != nil && p.l.gen == p.gen {
+		if p.l.cur != nil && p.l.epoch == p.in {
 			begun = p.l.cur.asked
 		}
 		return begun
@@ -268,7 +291,7 @@ func (p *Pinned) Heard(by time.Time) (sent, came time.Time) {
 	p.l.mu.Lock()
 	defer p.l.mu.Unlock()
 	k := p.l.cur
-	if k == nil || p.l.gen != p.gen {
+	if k == nil || p.l.epoch != p.in {
 		return sent, came
 	}
 	k.mu.Lock()
@@ -280,28 +303,4 @@ func (p *Pinned) Heard(by time.Time) (sent, came time.Time) {
 		}
 	}
 	return sent, came
-}
-
-// Standalone tells whether the server of the present connection is one without
-// others: those of an ensemble keep their list in the configuration. It is asked
-// once for each connection. Where the answer is a refusal it is no.
-func (p *Pinned) Standalone(ctx context.Context) (bool, error) {
-	k, _, err := p.connection(ctx, "")
-	if err != nil {
-		return false, err
-	}
-	k.mu.Lock()
-	known, alone := k.known, k.alone
-	k.mu.Unlock()
-	if known {
-		return alone, nil
-	}
-	n, err := begin(ctx, k, "", getData(ConfigPath, nil)).Wait(ctx)
-	if err != nil && !errors.As(err, new(*Error)) {
-		return false, err
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.known, k.alone = true, err == nil && len(n.Data) == 0
-	return k.alone, nil
 }

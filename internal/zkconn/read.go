@@ -163,8 +163,11 @@ func multiRead[T any](code int32, paths []string, one func(*answer, error) T) op
 			a.more = len(paths)
 			for i, path := range paths {
 				var err error
-				if a.part() == opError {
+				switch op, _, failed := a.MultiPart(); {
+				case op == opError:
 					err = a.root.refusal(Code(a.Int()), code, path)
+				case failed != 0: // servers of others keep the type, and have no body
+					err = a.root.refusal(Code(failed), code, path)
 				}
 				out[i] = one(a, err)
 			}

@@ -147,11 +147,15 @@ type welcome struct {
 // handshake looks at the connect reply. Everything that must precede the first
 // request of this connection (credentials, watches) is queued from here.
 func (k *frameConn) handshake(body []byte) error {
-	w, err := k.l.welcomed(body)
+	if k.session != look(k.l, func() int64 { return k.l.id }) {
+		return errBygone
+	}
+	w, err := k.l.welcomed(body, k.session)
 	switch {
 	case err != nil:
 		return err
 	case w.id == 0:
+		clear(body[4:16]) // the timeout and the id: the library knows no other form of an expiry
 		if !k.l.expired() {
 			return errors.New("gave no session")
 		}
@@ -169,10 +173,10 @@ func (k *frameConn) handshake(body []byte) error {
 	return nil
 }
 
-// welcomed reads a connect reply; id 0 is that of a session that is over.
-func (l *link) welcomed(body []byte) (welcome, error) {
+// welcomed reads the reply to a request for a session; id 0 is that of one that is over.
+func (l *link) welcomed(body []byte, asked int64) (welcome, error) {
 	d := jute.NewDecoder(body)
-	d.Int() // protocol version
+	version := d.Int()
 	w := welcome{timeout: time.Duration(d.Int()) * time.Millisecond, id: d.Long(), passwd: bytes.Clone(d.Buffer())}
 	w.readOnly = d.Err() == nil && len(d.Rest()) > 0 && d.Bool()
 	switch {
@@ -180,10 +184,8 @@ func (l *link) welcomed(body []byte) (welcome, error) {
 		return w, l.refusedBy(Code(int32(binary.BigEndian.Uint32(body[12:]))))
 	case d.Err() != nil:
 		return w, notZooKeeper(body[:min(len(body), 60)])
-	case w.id != 0 && w.timeout <= 0: // the library would make a ticker of it, and panic
-		return w, fmt.Errorf("does not speak ZooKeeper (it gave a session that lasts %s)", w.timeout)
 	}
-	return w, nil
+	return w.judged(version, asked)
 }
 
 // demultiplex keeps the answers to our own requests, and passes on what is for
@@ -231,23 +233,46 @@ func (k *frameConn) answered(xid int32, r reply) error {
 	k.answers.add(c.sent, k.heard, k.timeout)
 	k.doubtful(r.code)
 	c.put(at, r)
-	left := c.left
-	if left == 0 {
+	left, moved := c.left, movedAway(c.op, r)
+	if left == 0 && !moved {
 		k.pending = slices.Delete(k.pending, i, i+1)
 	}
 	k.mu.Unlock()
+	if moved {
+		return k.moved(c, r)
+	}
 	if c.effect != nil {
 		c.effect(at, r)
+	}
+	if r.code == SessionExpired {
+		return k.sessionOver(c, left, r)
 	}
 	if left > 0 {
 		return nil
 	}
 	k.l.contact(c.sent, r.zxid)
+	k.tried(c, r.code)
 	if c.parts != nil {
 		r = reply{zxid: r.zxid, parts: c.parts}
 	}
 	c.end(r)
 	return nil
+}
+
+// sessionOver ends the session when an answer says that it is over, and the connection:
+// a server closes it, and one that does not would answer each request alike. A call
+// without answers that are left has been taken out of those that wait.
+func (k *frameConn) sessionOver(c *call, left int, r reply) error {
+	why := fault("the server says that the session has expired")
+	current := look(k.l, func() bool { return k.l.cur == k }) // until this goroutine returns there is no other
+	k.die(why)
+	if current {
+		k.l.expired()
+	}
+	if left == 0 {
+		c.end(r)
+	}
+	return why
 }
 
 // awaited is where the call stands that an answer is to, which nearly always is the first
@@ -294,5 +319,12 @@ func (k *frameConn) stalled() error {
 	if len(k.pending) == 0 || time.Since(k.heard) < k.timeout {
 		return nil
 	}
-	return fault(fmt.Sprintf("no answer to a request within %s, although pings are answered", k.timeout))
+	return silence{k.timeout}
+}
+
+// silence is why a connection was given up on which pings alone are answered.
+type silence struct{ time.Duration }
+
+func (s silence) Error() string {
+	return fmt.Sprintf("no answer to a request within %s, although pings are answered", s.Duration)
 }

@@ -31,8 +31,8 @@ func TestSASLAnswers(t *testing.T) {
 		final  bool
 		want   string
 	}{
-		{func(p *remote, xid int32) bool { return p.token(xid, AuthFailed, nil) }, true, "Kerberos (GSSAPI), that is not supported here"},
-		{func(p *remote, xid int32) bool { return p.token(xid, codeOK, nil) }, true, "or is in FIPS mode, in which it refuses the mechanism itself"},
+		{func(p *remote, xid int32) bool { return p.token(xid, AuthFailed, nil) }, true, "Kerberos (GSSAPI), which is not supported here"},
+		{func(p *remote, xid int32) bool { return p.token(xid, codeOK, nil) }, true, "or is in FIPS mode, which forbids the mechanism"},
 		{func(p *remote, xid int32) bool { return p.token(xid, codeOK, []byte{}) }, true, "or is in FIPS mode"},
 		{func(p *remote, xid int32) bool { return p.token(xid, codeOK, []byte("x")) }, true, "not of DIGEST-MD5"},
 		{func(p *remote, xid int32) bool { return p.token(xid+1, codeOK, nil) }, false, "a reply to a request that was never sent"},

@@ -25,11 +25,14 @@ type Config struct {
 	Timeout  time.Duration
 	ReadOnly bool         // accept a server that lost its quorum
 	NoEvents bool         // nobody takes Events: they are dropped
+	WaitOnce bool         // requests wait longer for a lost server, see NoServerError.Final
 	Auth     []Credential // sent before anything else
 	Secure   secure.Config
 
 	Cluster string // the name of the ensemble, which begins with ClusterMark; empty if it has none
 	Writes  Writes // empty: allowed
+
+	MaxRequest int // size in bytes of the largest request that is sent; 0: UsualMaxRequest
 	// Resolve gives the configuration for another connect string or cluster. Nil: the
 	// present one serves, but for its credentials, and no cluster is known.
 	Resolve func(spec string) (Config, error)
@@ -103,6 +106,7 @@ func (s *Session) asNow() Config {
 	l := s.current()
 	cfg := l.cfg
 	cfg.Auth = look(l, func() []Credential { return slices.Clone(l.creds) })
+	cfg.WaitOnce = false // which is the Session's own
 	return cfg
 }
 

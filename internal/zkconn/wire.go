@@ -50,6 +50,7 @@ type frameConn struct {
 	wmu     sync.Mutex // one writer at a time; taken before mu
 	greeted bool       // the library has written its connect request
 	asked   time.Time  // when the connect request was sent
+	session int64      // the session it asked for; 0: a new one
 	frames  []byte     // what several calls were put together in, for the next ones
 
 	mu      sync.Mutex
@@ -68,14 +69,16 @@ type frameConn struct {
 	until   int            // so many pings' answers from now on; 0: none will
 	barred  bool           // the server wants credentials: what is unanswered was not carried out
 	answers answers
-	known   bool     // whether the server stands alone
-	alone   bool     // it does
-	version *version // nil until somebody has asked
+	known   bool           // whether the server stands alone
+	alone   bool           // it does
+	version *version       // nil until somebody has asked
+	trial   *call          // sent alone, and not answered; may be nil
+	passed  map[int32]bool // the requests newer than 3.4 that were answered
 	dead    error
 }
 
 func newFrameConn(c net.Conn, addr string, l *link) *frameConn {
-	k := &frameConn{Conn: c, l: l, addr: addr, theirs: map[int32]bool{}}
+	k := &frameConn{Conn: c, l: l, addr: addr, theirs: map[int32]bool{}, passed: map[int32]bool{}}
 	k.r = bufio.NewReaderSize(ear{k}, 1<<15)
 	k.alive, k.end = context.WithCancel(l.ctx)
 	return k
@@ -104,7 +107,8 @@ func (k *frameConn) Write(p []byte) (int, error) {
 		if !k.asked.IsZero() { // and has been answered, see attach
 			return len(p), nil
 		}
-		k.asked, q = time.Now(), k.l.hello()
+		k.asked = time.Now()
+		q, k.session = k.l.hello()
 	} else if len(p) >= 8 {
 		k.expect(int32(binary.BigEndian.Uint32(p[4:])))
 	}
@@ -147,7 +151,9 @@ func (k *frameConn) send(calls ...*call) {
 			c.k = k
 		}
 		if err := k.l.cfg.refuses(c.op); err != nil {
-			c.end(reply{err: err})
+			c.end(reply{err: err, fate: notSent})
+		} else if err := k.l.cfg.tooLarge(c); err != nil {
+			c.end(reply{err: err, fate: rejected, refusal: true})
 		} else if k.dead != nil {
 			c.late(k.dead, k.barred && c.op != jute.OpAuth)
 		} else {
@@ -159,7 +165,7 @@ func (k *frameConn) send(calls ...*call) {
 
 // flush is called with mu held.
 func (k *frameConn) flush() {
-	if !k.writing && !k.frozen && (k.probe || !k.doubt && len(k.queue) > 0) {
+	if !k.writing && !k.frozen && (k.probe || !k.doubt && k.sendable() > 0) {
 		k.writing = true
 		go k.drain() // ends with the queue; its writes end by their deadline, or with the connection
 	}
@@ -173,6 +179,10 @@ func (k *frameConn) withdraw(c *call, cause error) {
 		k.queue = slices.Delete(k.queue, i, i+1)
 		c.unsent(cause)
 	}
+	if c == k.trial { // a server that does not answer it holds nobody else up
+		k.trial = nil
+	}
+	k.flush()
 }
 
 // drain writes what is queued, as much at once as there is. When that fails the
@@ -215,13 +225,18 @@ func (k *frameConn) take() []byte {
 		k.watch()
 		return k.ping()
 	}
-	var frames []byte
-	alone := len(k.queue) == 1
-	for _, c := range k.queue {
-		if c.ctx.Err() != nil {
+	k.queue = slices.DeleteFunc(k.queue, func(c *call) bool {
+		ended := c.ctx.Err() != nil
+		if ended {
 			c.unsent(context.Cause(c.ctx))
-			continue
 		}
+		return ended
+	})
+	var frames []byte
+	some := k.sendable()
+	alone := some == 1
+	for _, c := range k.queue[:some] {
+		k.begins(c)
 		if len(k.pending) == 0 {
 			k.heard = now
 		}
@@ -245,7 +260,10 @@ func (k *frameConn) take() []byte {
 		}
 		c.frames = nil
 	}
-	if k.queue = nil; !alone && cap(frames) <= keptFrames {
+	if k.queue = k.queue[some:]; len(k.queue) == 0 {
+		k.queue = nil
+	}
+	if !alone && cap(frames) <= keptFrames {
 		k.frames = frames
 	}
 	k.watch()
@@ -277,6 +295,7 @@ func (k *frameConn) die(cause error) {
 	k.dead = cause
 	lost, unsent, barred := k.pending, k.queue, k.barred
 	hungUp := k.doubt && !barred // over one request, which the next connection has nothing to do with
+	over := k.lostTrial(cause)
 	k.pending, k.queue, k.pings = nil, nil, nil
 	k.end()
 	k.watch()
@@ -284,13 +303,20 @@ func (k *frameConn) die(cause error) {
 	if hungUp {
 		k.l.hosts.reset()
 	}
+	if over != nil {
+		k.l.hungUp(over)
+	}
 	k.l.lost(k)
 	for _, c := range lost {
+		cause := cause
+		if over != nil { // then this is the only one
+			cause = over
+		}
 		if barred {
 			c.end(reply{code: sessionNoAuth})
 			continue
 		}
-		c.end(reply{err: &LostError{Path: c.path, Write: c.write, Size: c.size, Cause: cause}})
+		c.end(reply{err: &LostError{Path: c.path, Write: c.write, Size: c.size, Cause: cause}, fate: unknown, cut: true})
 	}
 	for _, c := range unsent {
 		barred = barred && c.op != jute.OpAuth // nor would what stands behind a credential be refused

@@ -56,8 +56,8 @@ func TestWriterCut(t *testing.T) {
 			return false
 		case so == nil && len(there) > 0:
 			t.Errorf("%d: %d are there: %v", n, len(there), err)
-		case so != nil && (done.Created > len(there) || len(there) > done.Created+so.Unsure):
-			t.Errorf("%d: %d are there, %d said to be and %d that may be", n, len(there), done.Created, so.Unsure)
+		case so != nil && (done.Created > len(there) || len(there) > done.Created+so.Outcome.Unknown):
+			t.Errorf("%d: %d are there, %d said to be and %d that may be", n, len(there), done.Created, so.Outcome.Unknown)
 		}
 		return true
 	}

@@ -54,11 +54,11 @@ func (r *Refusals) Error() string {
 // Unwrap gives those that are kept.
 func (r *Refusals) Unwrap() []error { return r.First }
 
-// PartialError says that an operation on a subtree reached only part of it.
+// PartialError reports that an operation on a subtree reached only part of it.
 type PartialError struct {
-	Verb     string // past participle: deleted, changed
-	Root     string
-	Done     int
+	Verb string // past participle: deleted, changed
+	Root string
+	zkconn.Outcome
 	Total    int  // that were found
 	Whole    bool // there are no more than that
 	Failures Refusals
@@ -69,6 +69,9 @@ func (e *PartialError) Error() string {
 	text := fmt.Sprintf("%s %d of %d znodes of %s", e.Verb, e.Done, e.Total, e.Root)
 	if !e.Whole {
 		text = fmt.Sprintf("%s %d znodes of %s, and it has more", e.Verb, e.Done, e.Root)
+	}
+	if e.Unknown > 0 {
+		text += fmt.Sprintf("; of %d it is unknown", e.Unknown)
 	}
 	if e.Cause != nil {
 		text += ": " + e.Cause.Error()
@@ -187,6 +190,7 @@ func (j *job) remove(batch int) error {
 	size := 0
 	var next []target
 	air := inFlight(j.ctx, graceful, deleteWindow, j.removed)
+	air.lost = func(_ []target, outcome zkconn.Outcome) { j.tally(outcome) }
 	defer air.close()
 	flush := func() error {
 		if len(next) == 0 {
@@ -247,15 +251,21 @@ func (j *job) oneByOne() *flights[target, zkconn.Written] {
 	f = inFlight(j.ctx, graceful, singleWindow, func(t target, _ zkconn.Written, refusal error) error {
 		if f.slowed && errors.Is(refusal, zkconn.NotEmpty) {
 			var err error
-			if _, refusal, err = f.wait(j.p.Delete(t.path)); err != nil {
+			var outcome zkconn.Outcome
+			if _, refusal, outcome, err = f.wait(j.p.Delete(t.path)); err != nil {
+				j.tally(outcome)
 				return interrupted(j.ctx, err)
 			}
 		}
 		j.one(t, refusal)
 		return nil
 	})
+	f.lost = func(_ target, outcome zkconn.Outcome) { j.tally(outcome) }
 	return f
 }
+
+// tally counts changes without a conclusive answer.
+func (j *job) tally(outcome zkconn.Outcome) { j.so.Outcome = j.so.Outcome.Plus(outcome) }
 
 // one takes note of what has become of the delete of one znode. One that is not empty
 // because nobody may see what is below it is refused for that.
@@ -268,11 +278,17 @@ func (j *job) one(t target, err error) {
 	case errors.Is(err, zkconn.NotEmpty) && t.shut == nil:
 		j.busy.Add(err)
 	case errors.Is(err, zkconn.NotEmpty):
-		j.so.Failures.Add(t.shut)
+		j.refused(t.shut)
 	default:
-		j.so.Failures.Add(err)
+		j.refused(err)
 	}
 	j.tell()
+}
+
+// refused counts a znode that stays as it is.
+func (j *job) refused(why error) {
+	j.so.Rejected++
+	j.so.Failures.Add(why)
 }
 
 // SetACL writes the access control list of every node of a subtree, parents
@@ -283,6 +299,7 @@ func (j *job) one(t target, err error) {
 func SetACL(ctx context.Context, c zkconn.Client, root string, acl []zk.ACL, version int32, progress Progress) (int, error) {
 	j := &job{ctx: ctx, c: c, progress: progress, so: PartialError{Verb: "changed the ACL of", Root: root}}
 	air := inFlight(ctx, graceful, singleWindow, j.changed)
+	air.lost = func(_ target, outcome zkconn.Outcome) { j.tally(outcome) }
 	defer air.close()
 	err := j.leavesFirst(func(t target) error { return air.add(t, j.p.SetACL(t.path, acl, version)) })
 	if err != nil && j.found == 0 {
@@ -302,7 +319,7 @@ func (j *job) changed(t target, st *zk.Stat, err error) error {
 	case errors.Is(err, zkconn.NoNode):
 		j.gone++
 	default:
-		j.so.Failures.Add(err)
+		j.refused(err)
 	}
 	j.tell()
 	return nil

@@ -2,7 +2,6 @@ package zktree
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/zksh/zksh/internal/zkconn"
@@ -27,7 +26,7 @@ type flights[J, T any] struct {
 	window  int
 	slowed  bool // a request was sent again, behind what was sent after it
 	take    func(J, T, error) error
-	lost    func(J, error) // what could not be answered any more; may be nil
+	lost    func(J, zkconn.Outcome) // takes a job without a conclusive answer; may be nil
 	air     []flight[J, T]
 }
 
@@ -43,7 +42,7 @@ func inFlight[J, T any](ctx context.Context, late patience, window int, take fun
 }
 
 // add puts a request into the window, for which the answers of others may have to be
-// taken. Any other error than a refusal breaks it off, as does one of take.
+// taken. A request that gets no conclusive answer breaks it off, as does an error of take.
 func (f *flights[J, T]) add(job J, reply *zkconn.Pending[T]) error {
 	f.air = append(f.air, flight[J, T]{job, reply})
 	return f.down(f.window - 1)
@@ -57,9 +56,9 @@ func (f *flights[J, T]) down(left int) error {
 	for len(f.air) > left {
 		first := f.air[0]
 		f.air = f.air[1:]
-		v, refusal, err := f.wait(first.reply)
+		v, refusal, outcome, err := f.wait(first.reply)
 		if err != nil {
-			f.abandon(first.job, err)
+			f.abandon(first.job, outcome)
 			return interrupted(f.ctx, err)
 		}
 		if err := f.take(first.job, v, refusal); err != nil {
@@ -72,9 +71,9 @@ func (f *flights[J, T]) down(left int) error {
 }
 
 // abandon takes what has been answered nevertheless, once one has not been.
-func (f *flights[J, T]) abandon(job J, err error) {
+func (f *flights[J, T]) abandon(job J, outcome zkconn.Outcome) {
 	if f.lost != nil {
-		f.lost(job, err)
+		f.lost(job, outcome)
 	}
 	f.abandonRest()
 }
@@ -87,25 +86,27 @@ func (f *flights[J, T]) abandonRest() {
 		if f.lost == nil {
 			return
 		}
-		v, refusal, err := f.wait(next.reply)
+		v, refusal, outcome, err := f.wait(next.reply)
 		switch {
 		case err != nil:
-			f.lost(next.job, err)
+			f.lost(next.job, outcome)
 		case refusal == nil:
 			_ = f.take(next.job, v, nil) // of what succeeded it only takes note
 		}
 	}
 }
 
-// wait takes an answer, or a refusal.
-func (f *flights[J, T]) wait(reply *zkconn.Pending[T]) (v T, refusal, err error) {
+// wait takes an answer. A refusal is an error with which the server says that the request
+// had no effect; with any other error there is no conclusive answer.
+func (f *flights[J, T]) wait(reply *zkconn.Pending[T]) (v T, refusal error, outcome zkconn.Outcome, err error) {
 	v, err = reply.Wait(f.waiting)
 	f.window = pace(f.window, f.most, reply.Slowed())
 	f.slowed = f.slowed || reply.Slowed()
-	if err != nil && !errors.As(err, new(*zkconn.Error)) {
-		return v, nil, err
+	outcome = reply.Outcome()
+	if err != nil && reply.Answered() && outcome.Rejected > 0 {
+		return v, err, outcome, nil
 	}
-	return v, err, nil
+	return v, nil, outcome, err
 }
 
 // pace is how wide a window is after an answer.

@@ -7,6 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zksh/zksh/internal/dump"
+	"github.com/zksh/zksh/internal/zkconn"
 )
 
 // grant is a new ACL for a znode.
@@ -68,10 +69,10 @@ func (w *Writer) grant(left []grant) error {
 		}
 		return nil
 	})
-	f.lost = func(t grant, err error) {
+	f.lost = func(t grant, outcome zkconn.Outcome) {
 		w.acls = append(w.acls, t)
 		if !t.counted {
-			w.lost(make([]write, 1), err)
+			w.tally(outcome)
 		}
 	}
 	defer f.close()

@@ -49,6 +49,7 @@ type Writer struct {
 	air    *flights[[]write, zkconn.Written]
 	over   []write // what is there already, to be overwritten
 	acls   []grant // new ACLs, which come last: they may shut us out
+	later  []write // new data that the old ACL forbids, to be written after the new ACLs
 	nobody bool    // the session is authenticated as nobody
 
 	asked   int
@@ -76,24 +77,24 @@ const (
 	deletes
 )
 
-// WriteError says that not all could be written.
+// WriteError reports that not all could be written.
 type WriteError struct {
 	Root     string
 	Done     Counts
-	Refusals       // each with its path
-	Below    int   // are missing because what they belong below was refused
-	Unsure   int   // were sent and not answered
-	Open     int   // still let this session's identity in, besides whom they should
-	Cause    error // why it was broken off, if it was
+	Outcome  zkconn.Outcome // of the writes that were tried
+	Refusals                // each with its path
+	Below    int            // number of znodes missing because one above them was rejected
+	Open     int            // number of znodes whose ACL still has this session's identity added
+	Cause    error          // why the rest was not tried; nil if it was
 }
 
 func (e *WriteError) Error() string {
-	if e.N == 1 && e.Done == (Counts{}) && e.Unsure+e.Open == 0 && e.Cause == nil { // all of it was below that
+	if e.N == 1 && e.Done == (Counts{}) && e.Outcome.Unknown+e.Open == 0 && e.Cause == nil { // all of it was below that
 		return fmt.Sprintf("nothing of %s was written: %s", e.Root, e.Refusals.Error())
 	}
 	text := fmt.Sprintf("wrote %s of %s", Znodes(e.Done.Total()-e.Done.Skipped), e.Root)
-	if e.Unsure > 0 {
-		text += fmt.Sprintf(", and maybe %d more", e.Unsure)
+	if e.Outcome.Unknown > 0 {
+		text += fmt.Sprintf(", and maybe %d more", e.Outcome.Unknown)
 	}
 	if e.Below > 0 {
 		text += fmt.Sprintf("; %d are missing because what they belong below was refused", e.Below)
@@ -112,7 +113,7 @@ func (e *WriteError) Error() string {
 
 // nothing tells that there is nothing to tell but the cause.
 func (e *WriteError) nothing() bool {
-	return e.Done == Counts{} && e.Below+e.Unsure+e.Open+e.N == 0
+	return e.Done == Counts{} && e.Below+e.Outcome.Unknown+e.Open+e.N == 0
 }
 
 // Unwrap gives the cause, and the refusals.
@@ -132,7 +133,7 @@ func NewWriter(ctx context.Context, c zkconn.Client, root string, exists Policy,
 	}
 	w := &Writer{ctx: ctx, p: p, exists: exists, progress: progress, so: WriteError{Root: root}, missing: map[string]bool{}}
 	w.air = inFlight(ctx, graceful, deleteWindow, w.written)
-	w.air.lost = w.lost
+	w.air.lost = func(_ []write, outcome zkconn.Outcome) { w.tally(outcome) }
 	return w, nil
 }
 
@@ -225,9 +226,6 @@ func (w *Writer) written(batch []write, _ zkconn.Written, refusal error) error {
 		w.did(batch...)
 		return nil
 	}
-	if err := w.unsure(batch, refusal); err != nil {
-		return err
-	}
 	if err := w.singly(batch); err != nil {
 		return err
 	}
@@ -236,22 +234,13 @@ func (w *Writer) written(batch []write, _ zkconn.Written, refusal error) error {
 	return w.singly(over)
 }
 
-// unsure is an error if a refused request may have taken effect nevertheless.
-func (w *Writer) unsure(batch []write, refusal error) error {
-	if e, ok := errors.AsType[*zkconn.Error](refusal); ok && e.Code.Sure() {
-		return nil
-	}
-	w.so.Unsure += len(batch)
-	return refusal
-}
-
 // singly does writes one by one, with many in flight.
 func (w *Writer) singly(batch []write) error {
 	var f *flights[write, zkconn.Written]
 	f = inFlight(w.ctx, graceful, singleWindow, func(t write, _ zkconn.Written, refusal error) error {
 		return w.alone(f, t, refusal)
 	})
-	f.lost = func(t write, err error) { w.lost([]write{t}, err) }
+	f.lost = func(_ write, outcome zkconn.Outcome) { w.tally(outcome) }
 	defer f.close()
 	for _, t := range batch {
 		if err := f.add(t, w.send(t)); err != nil {
@@ -264,8 +253,9 @@ func (w *Writer) singly(batch []write) error {
 // alone takes the answer to one write.
 func (w *Writer) alone(f *flights[write, zkconn.Written], t write, refusal error) error {
 	again := func() (err error) {
-		if _, refusal, err = f.wait(w.send(t)); err != nil {
-			w.lost([]write{t}, err)
+		var outcome zkconn.Outcome
+		if _, refusal, outcome, err = f.wait(w.send(t)); err != nil {
+			w.tally(outcome)
 		}
 		f.slowed = true // what was sent behind it came too early
 		return interrupted(w.ctx, err)
@@ -282,10 +272,11 @@ func (w *Writer) alone(f *flights[write, zkconn.Written], t write, refusal error
 		}
 	}
 	if t.does == creates && w.exists != Refuse && errors.Is(refusal, zkconn.NoAuth) { // it is refused even if there is nothing to create
-		switch _, err := w.p.Exists(t.path).Wait(f.waiting); {
+		look := w.p.Exists(t.path)
+		switch _, err := look.Wait(f.waiting); {
 		case err == nil:
 			return w.there(t)
-		case !errors.As(err, new(*zkconn.Error)):
+		case !look.Answered():
 			return interrupted(w.ctx, err)
 		}
 	}
@@ -313,11 +304,14 @@ func (w *Writer) there(t write) error {
 	return nil
 }
 
-// refused takes note of what cannot be written.
+// refused takes note of what cannot be written. New data is tried once more after the new
+// ACL of its znode, which may allow it.
 func (w *Writer) refused(t write, refusal error) error {
-	if err := w.unsure([]write{t}, refusal); err != nil {
-		return err
+	if t.does == setsData && errors.Is(refusal, zkconn.NoAuth) && slices.ContainsFunc(w.acls, func(g grant) bool { return g.path == t.path }) {
+		w.later = append(w.later, t)
+		return nil
 	}
+	w.so.Outcome.Rejected++
 	below := t.does == creates && w.missing[path.Dir(t.path)] && errors.Is(refusal, zkconn.NoNode)
 	if t.does == creates {
 		w.missing[t.path] = true
@@ -333,8 +327,9 @@ func (w *Writer) refused(t write, refusal error) error {
 	return nil
 }
 
-// did takes note of what was written.
+// did counts what was written.
 func (w *Writer) did(batch ...write) {
+	w.so.Outcome.Done += len(batch)
 	for _, t := range batch {
 		switch t.does {
 		case creates:
@@ -353,11 +348,14 @@ func (w *Writer) did(batch ...write) {
 	w.tell()
 }
 
-// lost takes note of what was not answered.
-func (w *Writer) lost(batch []write, err error) {
-	if !errors.As(err, new(*zkconn.UnsentError)) && !errors.As(err, new(*zkconn.FencedError)) {
-		w.so.Unsure += len(batch)
-	}
+// tally counts writes without a conclusive answer.
+func (w *Writer) tally(outcome zkconn.Outcome) { w.so.Outcome = w.so.Outcome.Plus(outcome) }
+
+// setLate writes the data that waited for the new ACLs.
+func (w *Writer) setLate() error {
+	late := w.later
+	w.later = nil
+	return w.singly(late)
 }
 
 func (w *Writer) tell() { w.progress.tell(w.so.Done.Total(), w.asked) }
@@ -368,7 +366,7 @@ func (w *Writer) tell() { w.progress.tell(w.so.Done.Total(), w.asked) }
 func (w *Writer) Close(cause error) (Counts, error) {
 	defer w.air.close()
 	err := cause
-	for _, do := range []func() error{w.flush, w.air.rest, w.setACLs} {
+	for _, do := range []func() error{w.flush, w.air.rest, w.setACLs, w.setLate} {
 		if err == nil {
 			err = do()
 		}

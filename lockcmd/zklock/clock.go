@@ -24,9 +24,15 @@ type leaseClock struct {
 func newLeaseClock(s Session) *leaseClock { return &leaseClock{s: s, p: newProof(s.Timeout())} }
 
 // present takes note of the present connection, and returns when it had begun;
-// zero without one. A server that stands alone proves all that it has answered.
+// zero without one. A server that stands alone proves all that it has answered. Where
+// the session ends with its connection, so does the lease.
 func (c *leaseClock) present() time.Time {
 	begun := c.s.Begun()
+	if c.s.EndsWithConnection() {
+		c.mu.Lock()
+		c.p.leave(begun)
+		c.mu.Unlock()
+	}
 	if begun.IsZero() {
 		return begun
 	}
@@ -61,7 +67,8 @@ func (c *leaseClock) end() time.Time {
 func (c *leaseClock) enough() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.alone.IsZero() && c.alone.Equal(c.p.begun) || c.p.enough(time.Now())
+	now := time.Now()
+	return !c.alone.IsZero() && c.alone.Equal(c.p.begun) && c.p.left(now) > 0 || c.p.enough(now)
 }
 
 // wait is how long it is until something is to be asked of the server; longer

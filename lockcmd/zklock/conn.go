@@ -45,6 +45,10 @@ type Connection interface {
 	// Standalone tells whether the server of the present connection is known to be
 	// no member of an ensemble. It may ask it once for each connection.
 	Standalone(ctx context.Context) (bool, error)
+	// EndsWithConnection reports whether the session is known to end with its
+	// connection, as that of a ClickHouse Keeper does. It asks nobody; it is to be
+	// known when CreateAndList has made a znode.
+	EndsWithConnection() bool
 	Changed() <-chan struct{} // closed when the connection changes next
 	Ended() <-chan struct{}   // closed once the session is known to be over
 	// Guard makes the session leave a server that falls silent, until release is called.
@@ -96,7 +100,7 @@ func isClosed(c <-chan struct{}) bool {
 // insist repeats a request until its answer is known: nil, or an error that is
 // not transient, or the end of ctx or of the session.
 func insist(ctx context.Context, s Session, request func() error) error {
-	for {
+	for pause := firstPause; ; pause = longer(pause) {
 		changed := s.Changed()
 		err := request()
 		switch {
@@ -107,6 +111,8 @@ func insist(ctx context.Context, s Session, request func() error) error {
 			}
 		case !transient(err):
 			return err
+		default:
+			calmDown(ctx, changed, pause)
 		}
 		if ctx.Err() != nil {
 			return err
@@ -114,6 +120,26 @@ func insist(ctx context.Context, s Session, request func() error) error {
 		if err := s.Await(ctx); err != nil {
 			return err
 		}
+	}
+}
+
+// The pauses before a request is made again on the same connection.
+const (
+	firstPause = 5 * time.Millisecond
+	longPause  = time.Second
+)
+
+func longer(pause time.Duration) time.Duration { return min(2*pause, longPause) }
+
+// calmDown waits for so long, or until the connection changes: a server that answers
+// with an error of connections, and keeps this one, is not to be asked without end.
+func calmDown(ctx context.Context, changed <-chan struct{}, pause time.Duration) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-changed:
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 

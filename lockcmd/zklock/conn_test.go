@@ -17,10 +17,11 @@ type connection struct {
 	down          bool
 }
 
-func (c *connection) Timeout() time.Duration { return time.Minute }
-func (c *connection) Connected() bool        { return !c.down }
-func (c *connection) Begun() time.Time       { return time.Time{} }
-func (c *connection) Guard() func()          { return func() {} }
+func (c *connection) Timeout() time.Duration   { return time.Minute }
+func (c *connection) Connected() bool          { return !c.down }
+func (c *connection) Begun() time.Time         { return time.Time{} }
+func (c *connection) EndsWithConnection() bool { return false }
+func (c *connection) Guard() func()            { return func() {} }
 
 func (c *connection) Changed() <-chan struct{} { return c.changed }
 func (c *connection) Ended() <-chan struct{}   { return c.over }

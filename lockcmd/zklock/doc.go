@@ -86,6 +86,18 @@
 // (/zookeeper/config), which is empty there and lists the members in an ensemble;
 // a server that does not tell counts as a member of one.
 //
+// A server that ends a session with its connection. ClickHouse Keeper does: it never
+// restores a session, and deletes its ephemeral znodes when it notices the disconnect. So
+// nothing that was proven outlives the connection there. The lease is over at the
+// disconnect, and with it the time that a command has to end in. Others may get the lock
+// at the same moment: nothing that the client does can be sooner. The server is recognized
+// in the round trip that makes the lock's znode, or by a reconnect that brings another
+// session: from then on all sessions of that ensemble count as such.
+//
+// A reconnect that brings another session, or none, ends the old one. What is answered in
+// the new session proves nothing of the old one: its lease stays where it was, and the
+// lock is lost, whatever is left of it.
+//
 // What it costs: two syncs and a transaction each 5T/16 and the round trips; for
 // T = 30 s, 0.32 requests a second. Right before a round ends, 5T/16 of the lease
 // is left, less a hundredth of T. Nothing is sent while nothing is held. Ask for

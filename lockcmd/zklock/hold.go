@@ -81,6 +81,9 @@ func (h *hold) set(s State, change func(*Status)) {
 	wasLost := isClosed(h.lost)
 	h.st.State, h.st.Revoke, h.st.Again = s, nil, s == Held && wasLost
 	h.st.Waited = 0
+	if s != was {
+		h.st.Err = nil
+	}
 	h.st.Until, h.st.Left = h.e.clock.end(), h.e.clock.left()
 	if change != nil {
 		change(&h.st)
@@ -114,6 +117,10 @@ func (h *hold) keep(ctx context.Context) {
 	seen := h.e.armed // the own znode is known to be there, on this connection
 	for !h.over() {
 		changed := h.e.s.Changed()
+		if ended(h.e.s) { // before the lease is judged: what the server says is certain
+			h.lose(errSessionOver)
+			return
+		}
 		connected := h.e.s.Connected() // one that comes from here on has its turn next: the errand is not to wait for a look
 		seen = seen && connected
 		next := h.judge(seen)
@@ -154,8 +161,9 @@ func (h *hold) errand(ctx context.Context) chan error {
 
 // Why a lock is lost.
 var (
-	errSessionOver error = sessionOver{}
-	errRemoved           = errors.New("its znode was removed by somebody else")
+	errSessionOver  error = sessionOver{}
+	errRemoved            = errors.New("its znode was removed by somebody else")
+	errDisconnected       = errors.New("the connection is lost, and the server ends a session with its connection")
 )
 
 // look reads the own znodes, for at most so long, and leaves watches. It tells
@@ -193,7 +201,10 @@ func (h *hold) judge(seen bool) time.Duration {
 	left := h.e.clock.left()
 	switch {
 	case left <= 0:
-		h.set(PresumedLost, nil)
+		if why := h.disconnected(); why != nil {
+			h.set(PresumedLost, func(st *Status) { st.Err = why })
+		}
+		h.set(PresumedLost, nil) // which changes nothing more
 		return lookAgain
 	case !h.e.s.Connected() && h.status().State != PresumedLost:
 		h.set(Suspended, nil)
@@ -201,6 +212,14 @@ func (h *hold) judge(seen bool) time.Duration {
 		h.set(Held, nil)
 	}
 	return min(left, lookAgain)
+}
+
+// disconnected is why the lease ended with the connection, if it has just done so.
+func (h *hold) disconnected() error {
+	if h.e.s.EndsWithConnection() && !h.e.s.Connected() && h.status().State != PresumedLost {
+		return errDisconnected
+	}
+	return nil
 }
 
 // again takes the lock once more for its owner, or tells that it is lost. While

@@ -230,7 +230,8 @@ func (e *entry) enter(ctx context.Context) ([]string, error) {
 		reqs = append(reqs, &zk.CreateRequest{Path: e.l.child(prefix), Data: e.l.opt.Data, Acl: e.l.opt.ACL,
 			Flags: zk.FlagEphemeral | zk.FlagSequence})
 	}
-	for {
+	for pause := firstPause; ; pause = longer(pause) {
+		changed := e.s.Changed()
 		begun, sent := e.clock.present(), time.Now()
 		e.asked = begun
 		paths, czxid, children, err := e.s.CreateAndList(ctx, reqs, e.l.path)
@@ -250,6 +251,7 @@ func (e *entry) enter(ctx context.Context) ([]string, error) {
 			if err != nil || len(e.names) > 0 {
 				return children, err
 			}
+			calmDown(ctx, changed, pause)
 		case errors.Is(err, zk.ErrNoNode):
 			if err := e.makeParents(ctx, e.l.path, err); err != nil {
 				return nil, err

@@ -69,6 +69,14 @@ func (p *proof) attach(begun time.Time) {
 	}
 }
 
+// leave tells of the connection in use where a session ends with its connection: what was
+// proven on another one counts no more. Without a connection begun is zero.
+func (p *proof) leave(begun time.Time) {
+	if !p.begun.IsZero() && !p.begun.Equal(begun) {
+		p.proven = time.Time{}
+	}
+}
+
 // hasten makes a lock that was taken on an old connection known to be held
 // sooner than a round would: one sync, one check and no wait prove the sending of
 // a request whose answer is old by the time the sync is sent. The transaction that
@@ -139,8 +147,11 @@ func (p *proof) lasting() time.Duration { return p.timeout - p.timeout/100 }
 // until is the end of the lease.
 func (p *proof) until() time.Time { return p.proven.Add(p.lasting()) }
 
-// left is how long the lease lasts, by both clocks.
+// left is how long the lease lasts, by both clocks; 0 if nothing is proven.
 func (p *proof) left(now time.Time) time.Duration {
+	if p.proven.IsZero() {
+		return 0
+	}
 	return p.lasting() - leaseAge(p.proven, now)
 }
 

@@ -32,6 +32,7 @@ type stageServer struct {
 
 	guards  int
 	alone   bool  // no ensemble
+	tied    bool  // the session ends with its connection
 	cutOff  bool  // from the leader: pings and reads are answered, no sync and no transaction
 	refusal error // of checks
 	asked   []string
@@ -167,6 +168,12 @@ func (s *stageServer) Standalone(context.Context) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.alone, nil
+}
+
+func (s *stageServer) EndsWithConnection() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tied
 }
 
 func (s *stageServer) Await(ctx context.Context) error {

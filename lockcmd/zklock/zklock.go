@@ -222,7 +222,7 @@ type Status struct {
 	Waited time.Duration // Held for the first time: since the lock was asked for
 	Again  bool          // Held after it had been presumed lost
 	Revoke []byte        // Held: what asks us to let go
-	Err    error         // Requeued, Lost: why
+	Err    error         // Requeued, Lost: why; PresumedLost: why, if the lease did not simply run out
 }
 
 // Ahead is a contender that is waited for.

@@ -20,9 +20,11 @@
 // The context ends with the lease, not before, and stops nothing by itself: whoever
 // does not look at it, or is in the middle of a call, acts on without the lock. So
 // does a process that was stopped, or a machine that was asleep, until it looks; so
-// does a packet on its way. Lease.Left tells how much time there surely is. What must
-// never be written by two belongs under the token, which grows from holder to
-// holder, in a store that refuses an older one.
+// does a packet on its way. A ClickHouse Keeper ends a session with its connection: there
+// the context ends as the disconnect is noticed, and others may hold the lock by then.
+// Lease.Left tells how much time there surely is. What must never be written by two
+// belongs under the token, which grows from holder to holder, in a store that refuses an
+// older one.
 //
 // A zklock.Lock is one owner's: goroutines that share one are in it together.
 // Those that are to exclude each other need a Lock each, and may share the Client.

@@ -1,0 +1,193 @@
+package keep
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/zksh/zksh/commands"
+)
+
+// UndoLog is the user's undo log, as one program uses it.
+type UndoLog struct {
+	Dir string // the folder; empty: there is none
+	By  By     // the program
+	// Queue reports whether a name is that of a znode in a lock's queue, which must not come
+	// back when its session is gone.
+	Queue func(name string) bool
+	// Again is the command line, in words, that undoes what a command has destroyed. It is empty
+	// at the prompt.
+	Again []string
+}
+
+// Keeper saves in the undo log what commands destroy.
+func (l UndoLog) Keeper() *Keeper {
+	return &Keeper{shelf: &store{l.Dir}, queue: l.Queue, by: l.By}
+}
+
+// By is who did an operation. Without a number, undo undoes what has the same ID.
+type By struct {
+	ID       string `json:"id"` // of a shell, or of all commands that are typed in one terminal session
+	Kind     kind   `json:"kind"`
+	Script   string `json:"script,omitempty"` // the file that source ran
+	PID      int    `json:"pid"`
+	Host     string `json:"host,omitempty"`
+	Terminal string `json:"terminal,omitempty"`
+}
+
+// kind says how commands reach a program.
+type kind string
+
+const (
+	prompt      kind = "prompt"
+	commandLine kind = "command"
+)
+
+// AtPrompt is a shell with a prompt in a terminal of that name, which may be empty. Each shell
+// has an ID of its own.
+func AtPrompt(terminal string) By { return here(prompt, rand.Text(), terminal) }
+
+// OnCommandLine is a program that runs a command, or a script, in a terminal session. All of
+// one session share an ID; if session is empty, each program has its own.
+func OnCommandLine(session, terminal string) By {
+	by := here(commandLine, rand.Text(), terminal)
+	if session != "" {
+		sum := sha256.Sum256([]byte(by.Host + " " + session))
+		by.ID = hex.EncodeToString(sum[:12])
+	}
+	return by
+}
+
+func here(k kind, id, terminal string) By {
+	host, _ := os.Hostname() // without a name, none is shown
+	return By{ID: id, Kind: k, PID: os.Getpid(), Host: host, Terminal: terminal}
+}
+
+// is reports whether two are the same shell, or the same terminal session.
+func (b *By) is(other By) bool { return b != nil && b.ID != "" && b.ID == other.ID }
+
+// elsewhere reports whether b is known to be on another machine.
+func (b *By) elsewhere(here By) bool { return b.Host != "" && b.Host != here.Host }
+
+// cell is b in a column.
+func (b *By) cell(here By) string {
+	switch {
+	case b == nil:
+		return "-"
+	case b.is(here):
+		return "here"
+	}
+	text := b.Terminal
+	switch {
+	case b.Script != "":
+		text = filepath.Base(b.Script)
+	case b.Kind == commandLine:
+		text = string(commandLine)
+	case text == "":
+		text = "pid " + strconv.Itoa(b.PID)
+	}
+	if b.elsewhere(here) {
+		text += "@" + b.Host
+	}
+	return text
+}
+
+// words is b in a sentence.
+func (b *By) words(here By) string {
+	if b == nil {
+		return "by an older zksh"
+	}
+	text := "by a command"
+	if b.Kind == prompt {
+		text = "by the shell"
+	}
+	if b.Terminal != "" {
+		text += " in " + b.Terminal
+	}
+	if b.elsewhere(here) {
+		text += " on " + b.Host
+	}
+	if b.Kind == prompt {
+		text += fmt.Sprintf(" (pid %d)", b.PID)
+	}
+	if b.Script != "" {
+		text += ", from " + b.Script
+	}
+	return text
+}
+
+// facts is b in JSON.
+func (b *By) facts(here By) any {
+	if b == nil {
+		return nil
+	}
+	return struct {
+		*By
+		Here bool `json:"here"`
+	}{b, b.is(here)}
+}
+
+// pick finds the operation that is meant. Without a number, it is the latest one of this
+// shell, or of this terminal, that is left to undo on this ensemble.
+func (l UndoLog) pick(ctx context.Context, env *commands.Env, args []string, dry bool) (*entry, error) {
+	s := &store{l.Dir}
+	if len(args) > 0 {
+		n, err := strconv.Atoi(args[0])
+		if err != nil || n < 1 {
+			return nil, commands.Misuse("%q is no number of an operation; undo -l lists them", args[0])
+		}
+		return s.entry(n)
+	}
+	all, err := s.list()
+	if err != nil {
+		return nil, err
+	}
+	far, latest := "", (*entry)(nil)
+	for _, e := range all {
+		switch {
+		case !s.open(e):
+		case e.elsewhere(env) != nil:
+			if far == "" {
+				far = fmt.Sprintf(" here (operation %d was on %s)", e.N, e.place())
+			}
+		case e.By.is(l.By):
+			return e, nil
+		case latest == nil:
+			latest = e
+		}
+	}
+	if latest == nil {
+		return nil, fmt.Errorf("there is nothing left to undo%s; undo -l lists what was saved", far)
+	}
+	return latest, l.others(ctx, env, latest, dry)
+}
+
+// open reports whether an operation is left to undo by one without a number.
+func (s *store) open(e *entry) bool {
+	return e.State != undone && !e.Partly && !e.ofUndo() && s.dumpOf(e.N) != ""
+}
+
+// others decides whether to undo an operation of somebody else without its number. At the
+// prompt, the person decides. A command may undo that of a command, and no shell's.
+func (l UndoLog) others(ctx context.Context, env *commands.Env, e *entry, dry bool) error {
+	what := fmt.Sprintf("%d: %s %s, %s ago, %s", e.N, e.Command, e.Path, commands.Age(time.Since(e.Time)), e.By.words(l.By))
+	switch {
+	case dry || env.Mode != commands.ByHand && e.By != nil && e.By.Kind == commandLine:
+		env.Screen.Note("the latest operation is " + what)
+		return nil
+	case env.Mode != commands.ByHand:
+		return fmt.Errorf("nothing is left to undo of this terminal; the latest operation is %s; undo %d undoes it", what, e.N)
+	}
+	yes, err := env.Screen.Ask(ctx, "this shell has nothing left to undo; the latest operation is "+what+". Undo it? [y/N] ")
+	if err == nil && !yes {
+		err = errors.New("not run")
+	}
+	return err
+}

@@ -1,0 +1,25 @@
+package dump
+
+import "fmt"
+
+// What a Tree may take, in memory and, separately, in the temporary file: that grows with
+// its file, and far less with one that is compressed than compression can make of it.
+const (
+	roomAtLeast = 32 << 20
+	roomPerByte = 50
+	roomAtMost  = 96 << 20 // in memory
+	spoolAtMost = 16 << 30 // in the temporary file
+)
+
+// room is an error if a tree takes more bytes than its file may.
+func (c *counted) room(taken, atMost int64, where string) error {
+	most := min(atMost, roomAtLeast+roomPerByte*c.bytes)
+	if c.most > 0 {
+		most = c.most
+	}
+	if taken <= most {
+		return nil
+	}
+	return fmt.Errorf("it expands to more than %d MiB %s, the limit after %d bytes of the file; if you trust it, --max-size raises the limit",
+		most>>20, where, c.bytes)
+}

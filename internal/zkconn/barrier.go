@@ -1,0 +1,72 @@
+package zkconn
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// An Epoch is one session of a Stay. A fact about the ensemble holds for that session only:
+// the next session may be with other servers that have taken over the names.
+type Epoch struct {
+	Stay
+	in epoch
+}
+
+// Epoch returns the present session, or the one that is about to begin.
+func (b Stay) Epoch() Epoch { return Epoch{b, look(b.l, func() epoch { return b.l.epoch })} }
+
+// EpochOf returns the present session, and reports whether it has this id.
+func (b Stay) EpochOf(id int64) (e Epoch, present bool) {
+	b.l.mu.Lock()
+	defer b.l.mu.Unlock()
+	return Epoch{b, b.l.epoch}, id != 0 && b.l.id == id && b.l.gone() == nil
+}
+
+// Cluster returns the name of the ensemble, with its ClusterMark; empty if it has none.
+func (b Stay) Cluster() string { return b.l.cfg.Cluster }
+
+func (e Epoch) connection(ctx context.Context, path string) (*frameConn, chroot, error) {
+	k, err := e.l.awaitIn(ctx, e.in, path, false)
+	return k, "", err
+}
+
+// fencedBy returns nil: an Epoch changes nothing.
+func (e Epoch) fencedBy() Fence { return nil }
+
+// barrierPath is a znode that nobody creates: below /zookeeper only the server does.
+const barrierPath = "/zookeeper/none"
+
+// Barrier sends a transaction that changes nothing and returns when the ensemble has agreed
+// on it. What this session reads afterwards includes every change that anybody could read
+// before the call. A sync does not guarantee that: a leader that the other members have left
+// answers a sync alone, but cannot commit a transaction.
+func (e Epoch) Barrier(ctx context.Context) error {
+	o := multi([]string{barrierPath}, func(path string) change { return check(path, -1) })
+	o.write = false // it has no effect, so an error never leaves one in doubt
+	_, err := do(ctx, e, o)
+	if errors.Is(err, NoNode) {
+		return nil
+	}
+	return err
+}
+
+// Stats returns the Stat of each of these znodes, by the server's paths; nil where there is none.
+func (e Epoch) Stats(ctx context.Context, paths []string) ([]*zk.Stat, error) {
+	k, _, err := e.connection(ctx, paths[0])
+	if err != nil {
+		return nil, err
+	}
+	pending := make([]*Pending[*zk.Stat], len(paths))
+	for i, path := range paths {
+		pending[i] = begin(ctx, k, "", exists(path, nil))
+	}
+	stats := make([]*zk.Stat, len(paths))
+	for i, p := range pending {
+		if stats[i], err = p.Wait(ctx); err != nil && !errors.Is(err, NoNode) {
+			return nil, err
+		}
+	}
+	return stats, nil
+}

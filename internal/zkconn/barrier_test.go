@@ -1,0 +1,65 @@
+package zkconn_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+// A barrier is a transaction, which a server that is cut off cannot make, and changes
+// nothing. A fence does not keep from it.
+func TestBarrier(t *testing.T) {
+	everywhere(t, func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy) {
+		ctx := zktest.Within(t)
+		if _, err := rival.Create(ctx, "/x", nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+			t.Fatal(err)
+		}
+		s.SetFence(posts{s.ServerPath("/gone")})
+		if err := s.Sync(ctx, "/"); err != nil {
+			t.Fatal(err)
+		}
+		before, err := s.Zxid(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := s.Stay().Epoch()
+		if err := at.Barrier(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if after, err := s.Zxid(ctx); err != nil || after <= before {
+			t.Errorf("from %#x to %#x, %v", before, after, err)
+		}
+		stats, err := at.Stats(ctx, []string{s.ServerPath("/x"), s.ServerPath("/gone"), "/zookeeper"})
+		if err != nil || len(stats) != 3 || stats[0] == nil || stats[1] != nil || stats[2] == nil {
+			t.Errorf("%v, %v", stats, err)
+		}
+		if now, present := s.Stay().EpochOf(s.Info().ID); now != at || !present {
+			t.Error("another session than a moment ago")
+		}
+		if _, present := s.Stay().EpochOf(rival.Info().ID); present {
+			t.Error("the rival's session is ours")
+		}
+
+		p.HoldReplies(true) // whoever gives up learns nothing, and nothing is left in doubt
+		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		if err := at.Barrier(short); !errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(*zkconn.AbandonedError)) {
+			t.Errorf("given up: %v", err)
+		}
+		p.HoldReplies(false)
+
+		if err := s.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := at.Barrier(ctx); !errors.Is(err, zkconn.ErrNotConnected) {
+			t.Errorf("after the session: %v", err)
+		}
+		if _, present := s.Stay().EpochOf(s.Info().ID); present {
+			t.Error("a session that was closed is there")
+		}
+	})
+}

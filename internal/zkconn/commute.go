@@ -1,0 +1,70 @@
+package zkconn
+
+import (
+	"path"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zksh/zksh/internal/jute"
+)
+
+// footprint is what a request reads or changes. The zero value stands for a request of
+// which that is not known.
+type footprint struct {
+	path string
+	kind int
+}
+
+// The kinds of footprints.
+const (
+	otherFootprint    int = iota // may concern anything
+	readFootprint                // data, ACL, Stat or children of one znode
+	contentFootprint             // new data of one znode
+	lifeFootprint                // a create or delete of one znode
+	sequenceFootprint            // a create that takes the next number of its parent
+)
+
+// footprint returns that of an operation. Reads that leave a watch, and multis, count as
+// unknown.
+func (o *op[T]) footprint() footprint {
+	kind, code := otherFootprint, o.code
+	if code == jute.OpMulti && len(o.changes) == 1 { // with the checks of a Fence
+		code = o.changes[0].code
+	}
+	switch code {
+	case jute.OpGetData, jute.OpExists, jute.OpGetACL, jute.OpGetChildren, jute.OpGetChildren2:
+		if o.effect == nil {
+			kind = readFootprint
+		}
+	case jute.OpSetData:
+		kind = contentFootprint
+	case jute.OpDelete:
+		kind = lifeFootprint
+	case jute.OpCreate:
+		kind = lifeFootprint
+		if len(o.changes) != 1 || o.changes[0].flags&zk.FlagSequence != 0 {
+			kind = sequenceFootprint
+		}
+	}
+	return footprint{o.path, kind}
+}
+
+// Commutes reports whether two requests have the same effects and the same answers
+// in either order, if both succeed. Zxids and times do not count.
+func (t *Trip) Commutes(other *Trip) bool { return t.footprint.commutes(other.footprint) }
+
+func (f footprint) commutes(g footprint) bool {
+	switch {
+	case f.kind == otherFootprint || g.kind == otherFootprint:
+		return false
+	case f.kind == readFootprint && g.kind == readFootprint:
+		return true
+	case f.path == g.path:
+		return false
+	case f.kind >= lifeFootprint && path.Dir(f.path) == g.path, g.kind >= lifeFootprint && path.Dir(g.path) == f.path:
+		return false // the parent's Stat and children change
+	case f.kind == sequenceFootprint && g.kind >= lifeFootprint, g.kind == sequenceFootprint && f.kind >= lifeFootprint:
+		return path.Dir(f.path) != path.Dir(g.path)
+	}
+	return true
+}

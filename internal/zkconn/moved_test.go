@@ -1,0 +1,182 @@
+package zkconn
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zksh/zksh/internal/jute"
+)
+
+// movedParts answers a multi as ZooKeeper 3.4 does if the session has moved: the first
+// part fails for that, the others with it, and the connection stays open.
+func (p *remote) movedParts(xid int32, parts int) bool {
+	var e jute.Encoder
+	e.Int(xid)
+	e.Long(1)
+	e.Int(0)
+	code := int32(SessionMoved)
+	for range parts {
+		e.MultiHeader(opError, false, code)
+		e.Int(code)
+		code = int32(runtimeInconsistency)
+	}
+	e.MultiHeader(opError, true, -1)
+	return p.frame(e.B)
+}
+
+// fenceOf is a fence of one znode. A check that fails is not to be blamed on it here.
+type fenceOf struct{ t *testing.T }
+
+func (f fenceOf) Nodes(context.Context, Epoch) ([]string, error) { return []string{"/lock/node"}, nil }
+func (f fenceOf) For(*Session) Fence                             { return f }
+
+func (f fenceOf) Refused(_ Stay, node string, code Code) error {
+	f.t.Errorf("%s is blamed: %v", node, code)
+	return code
+}
+
+// An answer that says that the session has moved, as a whole or in the parts of a multi,
+// ends the connection; the request was rejected, and the same session goes on.
+func TestMovedSessionLeavesTheConnection(t *testing.T) {
+	changes := []Change{NewData("/a", nil, -1), NewData("/b", nil, -1)}
+	for name, test := range map[string]struct {
+		fenced bool
+		write  func(ctx context.Context, s *Session) error
+	}{
+		"multi":         {false, func(ctx context.Context, s *Session) error { _, err := s.Multi(ctx, changes); return err }},
+		"fenced multi":  {true, func(ctx context.Context, s *Session) error { _, err := s.Multi(ctx, changes); return err }},
+		"set":           {false, func(ctx context.Context, s *Session) error { _, err := s.Set(ctx, "/a", nil, -1); return err }},
+		"fenced set":    {true, func(ctx context.Context, s *Session) error { _, err := s.Set(ctx, "/a", nil, -1); return err }},
+		"fenced setAcl": {true, func(ctx context.Context, s *Session) error { _, err := s.SetACL(ctx, "/a", OpenACL(), -1); return err }},
+		"transaction": {false, func(ctx context.Context, s *Session) error {
+			open := s.Begin()
+			done := make(chan error)
+			go func() { _, err := s.Set(open.Context(ctx), "/a", nil, -1); done <- err }()
+			go func() { _, err := s.Set(open.Context(ctx), "/b", nil, -1); done <- err }()
+			synctest.Wait()
+			_, err := open.Commit(ctx)
+			return errors.Join(err, <-done, <-done)
+		}},
+		"pipe": {false, func(ctx context.Context, s *Session) error {
+			p, err := s.Pipe(ctx, "/")
+			if err != nil {
+				return err
+			}
+			_, err = p.MultiDelete([]string{"/a", "/b"}).Wait(ctx)
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			connections := 0
+			serve := func(n int, p *remote) {
+				connections = n + 1
+				p.host(func(xid, op int32) bool {
+					switch {
+					case n > 0 || op == jute.OpSync:
+						return p.reply(xid, codeOK)
+					case op == jute.OpMulti:
+						return p.movedParts(xid, 3)
+					}
+					return p.reply(xid, SessionMoved)
+				})
+			}
+			bubble(t, serve, func(t *testing.T, s *Session) {
+				if test.fenced {
+					s.SetFence(fenceOf{t})
+				}
+				ctx := limited(t)
+				old, err := s.Stay().Pin(ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var recorder Recorder
+				err = test.write(recorder.Context(ctx), s)
+				refusal, ok := errors.AsType[*Error](err)
+				if !ok || refusal.Code != SessionMoved || recorder.Outcome().MayHaveHappened() || errors.As(err, new(*LostError)) || errors.As(err, new(*UndoneError)) {
+					t.Errorf("the write: %v", err)
+				}
+				if s.State() == StateConnected && connections == 1 {
+					t.Error("whoever was answered could send on the same connection")
+				}
+				if err := s.Sync(ctx, "/"); err != nil {
+					t.Errorf("the next request: %v", err)
+				}
+				time.Sleep(2 * tooSoon)
+				synctest.Wait()
+				if got, want := states(s), []KeeperState{syncConnected, disconnected, syncConnected}; !slices.Equal(got, want) || connections != 2 {
+					t.Errorf("%d connections, events %v, want %v", connections, got, want)
+				}
+				if isClosed(old.Ended()) || s.Info().ID != 1 {
+					t.Errorf("the session has ended: %t; now it is %#x", isClosed(old.Ended()), s.Info().ID)
+				}
+			})
+		})
+	}
+}
+
+// What was sent behind it on the same connection has an unknown outcome.
+func TestSentBehindAMovedRequest(t *testing.T) {
+	serve := func(n int, p *remote) {
+		first := int32(0)
+		p.host(func(xid, op int32) bool {
+			switch {
+			case n > 0:
+				return p.reply(xid, codeOK)
+			case first == 0:
+				first = xid
+				return true
+			}
+			return p.movedParts(first, 2)
+		})
+	}
+	bubble(t, serve, func(t *testing.T, s *Session) {
+		ctx := limited(t)
+		p, err := s.Pipe(ctx, "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, second := p.MultiDelete([]string{"/a", "/b"}), p.Delete("/c")
+		if _, err := first.Wait(ctx); !errors.Is(err, SessionMoved) {
+			t.Errorf("the first: %v", err)
+		}
+		if _, err := second.Wait(ctx); !errors.As(err, new(*LostError)) {
+			t.Errorf("the second: %v", err)
+		}
+	})
+}
+
+// Of several reads that go together, some of the answers are missing then.
+func TestMovedAmongSeveral(t *testing.T) {
+	for last := range 2 {
+		serve := func(n int, p *remote) {
+			seen := 0
+			p.host(func(xid, op int32) bool {
+				code := codeOK
+				if n == 0 && op == jute.OpExists {
+					if seen == last {
+						code = SessionMoved
+					}
+					seen++
+				}
+				return p.reply(xid, code)
+			})
+		}
+		bubble(t, serve, func(t *testing.T, s *Session) {
+			ctx := limited(t)
+			p, err := s.Pipe(ctx, "/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = p.EachExists([]string{"/a", "/b"}).Each(ctx, func(*zk.Stat, error) {})
+			if !errors.As(err, new(*LostError)) {
+				t.Errorf("place %d: %v", last, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,182 @@
+package zkconn
+
+import (
+	"context"
+	"sync"
+
+	"github.com/zksh/zksh/internal/jute"
+)
+
+// An Outcome reports what became of the changes of a request. A create, delete,
+// set or setACL is one change; a multi has as many as it has operations; a read
+// counts as one. Only this package makes an Outcome of a request, where the reply
+// arrives or the wait for it ends. Nobody derives one from an error.
+type Outcome struct {
+	Done     int // the server confirmed them
+	Rejected int // they had no effect: the server, the Fence or the limit on the size rejected them
+	NotSent  int // they had no effect: they never left this program
+	Unknown  int // they were sent, and no answer says what became of them
+}
+
+// MayHaveHappened reports whether any of the changes took effect or may have.
+func (o Outcome) MayHaveHappened() bool { return o.Done+o.Unknown > 0 }
+
+// Sent reports whether a server may have received any of the changes.
+func (o Outcome) Sent() bool { return o.Done+o.Rejected+o.Unknown > 0 }
+
+// Plus returns the sum of two outcomes.
+func (o Outcome) Plus(p Outcome) Outcome {
+	return Outcome{o.Done + p.Done, o.Rejected + p.Rejected, o.NotSent + p.NotSent, o.Unknown + p.Unknown}
+}
+
+// share returns the outcome of so many of the changes of a request. The changes of one
+// request always share their fate.
+func (o Outcome) share(n int) Outcome {
+	switch {
+	case o.Done > 0:
+		return Outcome{Done: n}
+	case o.Rejected > 0:
+		return Outcome{Rejected: n}
+	case o.NotSent > 0:
+		return Outcome{NotSent: n}
+	}
+	return Outcome{Unknown: n}
+}
+
+// fate is what became of one request.
+type fate int
+
+const (
+	unknown fate = iota // the zero value claims nothing
+	done
+	rejected
+	notSent
+)
+
+// of returns the Outcome of so many changes that share a fate.
+func (f fate) of(n int) Outcome {
+	switch f {
+	case done:
+		return Outcome{Done: n}
+	case rejected:
+		return Outcome{Rejected: n}
+	case notSent:
+		return Outcome{NotSent: n}
+	}
+	return Outcome{Unknown: n}
+}
+
+// fate returns what a reply with this code says about its request. With
+// SystemError, OperationTimeout, ConnectionLoss, RequestTimeout and with every code
+// that is not in the table, the server does not say whether it took effect.
+func (c Code) fate() fate {
+	if c == codeOK {
+		return done
+	}
+	if _, known := refusals[c]; known && !inconclusive[c] {
+		return rejected
+	}
+	return unknown
+}
+
+// fateOf returns the fate of a request whose answer has been decoded.
+func fateOf(a *answer) fate {
+	switch {
+	case a.fenced:
+		return rejected
+	case a.err != nil: // a multi's own refusal: ZooKeeper rolled all of it back
+		return rejected
+	case a.Err() != nil: // malformed
+		return unknown
+	}
+	return a.code.fate()
+}
+
+// A Recorder adds up the outcomes of the changes that destroy something and that
+// are sent with its Context: new data, a delete, a new ACL. A create or a check
+// destroys nothing. A change counts as Unknown from the moment when it is handed to
+// a connection until its fate is known, so a change that nobody waits for stays
+// Unknown.
+type Recorder struct {
+	mu        sync.Mutex
+	destroyed Outcome
+}
+
+type recorderKey struct{}
+
+// Context returns a context whose requests r records.
+func (r *Recorder) Context(ctx context.Context) context.Context {
+	return context.WithValue(ctx, recorderKey{}, r)
+}
+
+// Outcome returns the sum so far.
+func (r *Recorder) Outcome() Outcome {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.destroyed
+}
+
+// record is the entry of one request in a Recorder.
+type record struct {
+	r       *Recorder
+	n       int  // changes that destroy something
+	settled bool // guarded by r.mu
+}
+
+// open records a request that is about to be sent. It returns nil if there is
+// nothing to record.
+func (r *Recorder) open(n int) *record {
+	if r == nil || n == 0 {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.destroyed.Unknown += n
+	return &record{r: r, n: n}
+}
+
+// settle records the fate of the request. Only the first call counts.
+func (e *record) settle(f fate) {
+	if e == nil {
+		return
+	}
+	e.r.mu.Lock()
+	defer e.r.mu.Unlock()
+	if e.settled {
+		return
+	}
+	e.settled = true
+	e.r.destroyed.Unknown -= e.n
+	e.r.destroyed = e.r.destroyed.Plus(f.of(e.n))
+}
+
+// size returns how many changes an operation has: 1 unless it is a multi.
+func (o *op[T]) size() int { return max(1, len(o.changes)) }
+
+// destroys returns how many of an operation's changes replace or remove something.
+func (o *op[T]) destroys() (n int) {
+	if o.changes == nil && destroys(o.code) {
+		return 1
+	}
+	for _, c := range o.changes {
+		if destroys(c.code) {
+			n++
+		}
+	}
+	return n
+}
+
+// newest returns the change that a server may be too old for.
+func (o *op[T]) newest() change {
+	for _, c := range o.changes {
+		if c.code == jute.OpCreateContainer || c.code == jute.OpCreateTTL {
+			return change{code: c.code, path: c.path}
+		}
+	}
+	return change{code: o.code, path: o.path}
+}
+
+// destroys reports whether an operation of this code replaces or removes something.
+func destroys(code int32) bool {
+	return code == jute.OpDelete || code == jute.OpSetData || code == jute.OpSetACL
+}

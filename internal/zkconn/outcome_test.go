@@ -1,0 +1,170 @@
+package zkconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/zksh/zksh/internal/jute"
+)
+
+// Every code that a server can answer with, and codes that are in no table.
+func TestOutcomeOfCode(t *testing.T) {
+	conclusive := map[Code]fate{codeOK: done}
+	for code := range refusals {
+		if code != codeOK {
+			conclusive[code] = rejected
+		}
+	}
+	for _, code := range []Code{-1, -2, -3, -4, -7, -100, -122, 5, -999, -128} {
+		conclusive[code] = unknown
+	}
+	for code, want := range conclusive {
+		if got := code.fate(); got != want {
+			t.Errorf("%s (%d): %d; want %d", code.Name(), code, got, want)
+		}
+	}
+}
+
+// A write comes to what the server answered, or to what can be known without an answer.
+func TestOutcomeOfWrite(t *testing.T) {
+	type serve = func(p *remote, xid, op int32) bool
+	for name, c := range map[string]struct {
+		serve   serve
+		outcome Outcome
+		cut     bool
+	}{
+		"refused":        {func(p *remote, xid, _ int32) bool { return p.reply(xid, BadVersion) }, Outcome{Rejected: 1}, false},
+		"system error":   {func(p *remote, xid, _ int32) bool { return p.reply(xid, systemError) }, Outcome{Unknown: 1}, false},
+		"timeout":        {func(p *remote, xid, _ int32) bool { return p.reply(xid, operationTimeout) }, Outcome{Unknown: 1}, false},
+		"unheard of":     {func(p *remote, xid, _ int32) bool { return p.reply(xid, -999) }, Outcome{Unknown: 1}, false},
+		"malformed":      {func(p *remote, xid, _ int32) bool { return p.frame(shortAnswer(xid)) }, Outcome{Unknown: 1}, false},
+		"no answer":      {func(p *remote, xid, op int32) bool { p.Close(); return false }, Outcome{Unknown: 1}, true},
+		"another's xid":  {func(p *remote, xid, _ int32) bool { return p.reply(xid+1, codeOK) }, Outcome{Unknown: 1}, true},
+		"wants identity": {func(p *remote, xid, _ int32) bool { return p.reply(xid, sessionNoAuth) && p.Close() == nil }, Outcome{Rejected: 1}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := func(_ int, p *remote) { p.host(func(xid, op int32) bool { return c.serve(p, xid, op) }) }
+			bubble(t, answer, func(t *testing.T, s *Session) {
+				var recorder Recorder
+				trip := NewTrip()
+				_, err := s.Set(trip.Context(recorder.Context(limited(t))), "/x", nil, -1)
+				if err == nil || trip.Outcome != c.outcome || trip.Cut != c.cut || recorder.Outcome() != c.outcome {
+					t.Errorf("%v: %+v, cut %v, recorded %+v; want %+v", err, trip.Outcome, trip.Cut, recorder.Outcome(), c.outcome)
+				}
+				if got, want := c.outcome.MayHaveHappened(), c.outcome.Unknown > 0; got != want {
+					t.Errorf("may have happened: %v", got)
+				}
+			})
+		})
+	}
+}
+
+// shortAnswer is a good answer whose Stat is cut short.
+func shortAnswer(xid int32) []byte {
+	var e jute.Encoder
+	e.Int(xid)
+	e.Long(1)
+	e.Int(0, 7)
+	return e.B
+}
+
+// What never reached a connection, or was withdrawn from it, surely has no effect. What
+// was sent, and is not waited for any more, may.
+func TestOutcomeWithoutAnswer(t *testing.T) {
+	silent := func(_ int, p *remote) { p.host(func(int32, int32) bool { return true }) }
+	bubble(t, silent, func(t *testing.T, s *Session) {
+		if err := s.Ready(limited(t)); err != nil {
+			t.Fatal(err)
+		}
+		var recorder Recorder
+		over, cancel := context.WithCancel(limited(t))
+		p, err := s.Pipe(recorder.Context(over), "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent := p.Delete("/sent")
+		synctest.Wait()
+		cancel()
+		late := p.Delete("/late")
+		if got := recorder.Outcome(); got != (Outcome{Unknown: 2}) {
+			t.Errorf("on the way: %+v", got)
+		}
+		for _, w := range []*Pending[Written]{sent, late} {
+			if _, err := w.Wait(over); err == nil {
+				t.Error("there was an answer")
+			}
+		}
+		if sent.Outcome() != (Outcome{Unknown: 1}) || late.Outcome() != (Outcome{NotSent: 1}) {
+			t.Errorf("%+v, %+v", sent.Outcome(), late.Outcome())
+		}
+		if got := recorder.Outcome(); got != (Outcome{Unknown: 1, NotSent: 1}) {
+			t.Errorf("recorded: %+v", got)
+		}
+	})
+}
+
+// Only what destroys something is recorded.
+func TestRecorderCountsDestruction(t *testing.T) {
+	changes := []Change{Creation("/a", nil, OpenACL(), CreateMode{}), NewData("/b", nil, -1), Removal("/c", -1), {check("/d", 1)}}
+	o := multiOf(changes)
+	if o.size() != 4 || o.destroys() != 2 {
+		t.Errorf("%d changes, of which %d destroy", o.size(), o.destroys())
+	}
+	acl, made, read := setACL("/a", OpenACL(), -1), create("/a", nil, OpenACL(), CreateMode{}), getData("/a", nil)
+	if acl.destroys() != 1 || made.destroys() != 0 || read.destroys() != 0 || read.size() != 1 {
+		t.Errorf("setACL %d, create %d, get %d of %d", acl.destroys(), made.destroys(), read.destroys(), read.size())
+	}
+}
+
+// A group of -e whose outcome is unknown is not sent again: create -s would make two.
+func TestUnknownGroupIsNotSentAgain(t *testing.T) {
+	for _, code := range []Code{systemError, operationTimeout, -999} {
+		multis := 0
+		serve := func(_ int, p *remote) {
+			p.host(func(xid, op int32) bool {
+				if op == jute.OpMulti || op == jute.OpCreate {
+					multis++
+				}
+				return p.reply(xid, code)
+			})
+		}
+		bubble(t, serve, func(t *testing.T, s *Session) {
+			txn := s.Begin()
+			ended := make(chan error)
+			for i := range 3 {
+				go func() { // answered by CommitEach
+					_, err := s.Create(txn.Context(limited(t)), fmt.Sprintf("/n%d-", i), nil, OpenACL(), CreateMode{Sequential: true})
+					ended <- err
+				}()
+			}
+			synctest.Wait() // until all have joined
+			txn.CommitEach(limited(t))
+			refusals := 0
+			for range 3 {
+				if err := <-ended; errors.Is(err, code) {
+					refusals++
+				}
+			}
+			if multis != 1 || refusals != 3 {
+				t.Errorf("%s: %d requests, %d refusals", code.Name(), multis, refusals)
+			}
+		})
+	}
+}
+
+// A request of a kind that the ensemble is found not to know had no effect.
+func TestOutcomeOfHangUp(t *testing.T) {
+	serve := func(_ int, p *remote) {
+		p.host(func(xid, op int32) bool { return op != jute.OpCreateContainer && p.reply(xid, codeOK) })
+	}
+	bubble(t, serve, func(t *testing.T, s *Session) {
+		trip := NewTrip()
+		_, err := s.Create(trip.Context(limited(t)), "/c", nil, OpenACL(), CreateMode{Container: true})
+		if !errors.Is(err, Unimplemented) || trip.Outcome != (Outcome{Rejected: 1}) || trip.Cut {
+			t.Errorf("%v: %+v, cut %v", err, trip.Outcome, trip.Cut)
+		}
+	})
+}

@@ -1,0 +1,62 @@
+package zkconn
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/internal/jute"
+)
+
+// An answer that says that the session has expired ends it, also on a server that keeps
+// the connection.
+func TestExpiredAnswerEndsTheSession(t *testing.T) {
+	serve := func(n int, p *remote) {
+		if !p.greet(int64(n+1), int32(life.Milliseconds())) {
+			return
+		}
+		for {
+			xid, op, ok := p.request()
+			code := codeOK
+			if n == 0 && op == jute.OpExists {
+				code = SessionExpired
+			}
+			if !ok || !p.reply(xid, code) {
+				return
+			}
+		}
+	}
+	bubble(t, serve, func(t *testing.T, s *Session) {
+		first, err := s.Stay().Pin(limited(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := first.Exists(limited(t), "/a", nil); !errors.Is(err, SessionExpired) {
+			t.Errorf("got %v", err)
+		}
+		select {
+		case <-first.Ended():
+		case <-time.After(time.Second):
+			t.Error("the session goes on")
+		}
+		if _, _, err := first.Get(limited(t), "/a", nil); !errors.Is(err, SessionExpired) {
+			t.Errorf("another request in that session: %v", err)
+		}
+		next, err := s.Stay().Pin(limited(t))
+		if err != nil || next.ID() == first.ID() {
+			t.Fatalf("session %v, %v", next, err)
+		}
+		if _, err := next.Exists(limited(t), "/a", nil); err != nil {
+			t.Error(err)
+		}
+		var expired int
+		for _, e := range s.Events() {
+			if e.State == Expired {
+				expired++
+			}
+		}
+		if expired != 1 {
+			t.Errorf("told %d times of the expiry", expired)
+		}
+	})
+}

@@ -1,0 +1,166 @@
+package zkconn
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// away is a server that can be made unreachable.
+type away struct {
+	gone  atomic.Bool
+	tries atomic.Int32 // while it is gone
+	conn  atomic.Pointer[net.Conn]
+}
+
+func (a *away) dial(context.Context, string, string) (net.Conn, error) {
+	if a.gone.Load() {
+		a.tries.Add(1)
+		return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	}
+	c := pipeTo(0, func(_ int, p *remote) {
+		p.host(func(xid, _ int32) bool { return p.reply(xid, codeOK) })
+	})
+	a.conn.Store(&c)
+	return c, nil
+}
+
+// leaveFor makes the server unreachable for a while.
+func (a *away) leaveFor(d time.Duration) {
+	a.gone.Store(true)
+	(*a.conn.Load()).Close()
+	time.AfterFunc(d, func() { a.gone.Store(false) })
+}
+
+// withAway runs a test with a session whose connection has lasted.
+func withAway(t *testing.T, test func(t *testing.T, s *Session, a *away)) {
+	a := new(away)
+	bubbleWith(t, Config{Servers: "127.0.0.1:1", dial: a.dial}, nil, func(t *testing.T, s *Session) {
+		if err := s.Ready(limited(t)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * tooSoon)
+		test(t, s, a)
+	})
+}
+
+// backAfter waits for the next connection.
+func backAfter(t *testing.T, s *Session) time.Duration {
+	t.Helper()
+	begin := time.Now()
+	for s.Info().Addr != "" { // the loss is noticed at once, but not by this goroutine
+		time.Sleep(time.Millisecond)
+	}
+	for s.Info().Addr == "" {
+		time.Sleep(time.Millisecond)
+		if time.Since(begin) > life {
+			t.Fatal("there is no connection any more")
+		}
+	}
+	return time.Since(begin)
+}
+
+// What relies on the session is connected again at most a short pause after the server
+// is back; where nothing does, the pauses grow.
+func TestReconnectIsUrgent(t *testing.T) {
+	const gone, slack = 5300 * time.Millisecond, 10 * time.Millisecond
+	for name, rely := range map[string]func(t *testing.T, s *Session) (end func()){
+		"a lock": func(t *testing.T, s *Session) func() {
+			p, err := s.Stay().Pin(limited(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p.Guard()
+		},
+		"a watch": func(t *testing.T, s *Session) func() {
+			if _, err := s.Exists(limited(t), "/a", true); err != nil {
+				t.Fatal(err)
+			}
+			return func() {}
+		},
+		"an ephemeral znode": func(t *testing.T, s *Session) func() {
+			l := s.current()
+			look(l, func() error { l.ephemerals["/a"] = struct{}{}; return nil })
+			return func() {}
+		},
+		"a transaction": func(_ *testing.T, s *Session) func() {
+			txn := s.Begin()
+			return func() { txn.Abort(errOver); txn.Abort(errOver) }
+		},
+		"a request that waits": func(t *testing.T, s *Session) func() {
+			p, err := s.Stay().Pin(limited(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan error)
+			wait := time.AfterFunc(gone/2, func() { done <- p.Await(limited(t)) })
+			return func() {
+				if wait.Stop() {
+					t.Error("nobody has waited")
+				} else if err := <-done; err != nil {
+					t.Error(err)
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withAway(t, func(t *testing.T, s *Session, a *away) {
+				end := rely(t, s)
+				a.leaveFor(gone)
+				if took := backAfter(t, s); took < gone || took > gone+shortPause+slack {
+					t.Errorf("connected again after %s, the server was away for %s", took, gone)
+				}
+				end()
+				if l := s.current(); l.relying.Load() != 0 || l.guards.Load() != 0 || l.awaiting.Load() != 0 {
+					t.Error("something relies on the session still")
+				}
+			})
+		})
+	}
+	withAway(t, func(t *testing.T, s *Session, a *away) {
+		a.leaveFor(gone)
+		backAfter(t, s)
+		if tries := a.tries.Load() / 2; tries > 3+int32(gone/(longPause-pauseJitter)) { // each pass tries twice
+			t.Errorf("an idle shell has tried %d times in %s", tries, gone)
+		}
+	})
+}
+
+// A server that is gone for longer than a session lasts is tried less often.
+func TestReconnectIsNotUrgentForEver(t *testing.T) {
+	withAway(t, func(t *testing.T, s *Session, a *away) {
+		p, err := s.Stay().Pin(limited(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Guard()()
+		a.leaveFor(10 * life)
+		time.Sleep(life)
+		before := a.tries.Load()
+		time.Sleep(life)
+		if tries := (a.tries.Load() - before) / 2; tries > int32(life/(longPause-pauseJitter))+1 {
+			t.Errorf("tried %d times in %s", tries, life)
+		}
+	})
+}
+
+// However short the pauses are, a request is not given up sooner than before: it waits
+// for nearly a second.
+func TestRequestWaitsForAServer(t *testing.T) {
+	withAway(t, func(t *testing.T, s *Session, a *away) {
+		a.leaveFor(longPause * 3 / 4)
+		time.Sleep(shortPause / 2) // the first pass has failed
+		if _, err := s.Exists(limited(t), "/a", false); err != nil {
+			t.Errorf("the server was away for %s: %v", longPause*3/4, err)
+		}
+		a.leaveFor(life)
+		time.Sleep(2 * longPause)
+		begin := time.Now()
+		if _, err := s.Exists(limited(t), "/a", false); err == nil || time.Since(begin) > longPause+shortPause {
+			t.Errorf("%v after %s", err, time.Since(begin))
+		}
+	})
+}

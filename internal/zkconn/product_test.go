@@ -1,0 +1,156 @@
+package zkconn
+
+import (
+	"context"
+	"io"
+	"net"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zksh/zksh/internal/jute"
+)
+
+// A ClickHouse Keeper is recognized by its znode, where ZooKeeper's configuration is
+// missing, or by its srvr. Each connection is asked once, and not before something is
+// about to be held.
+func TestKeeperIsRecognized(t *testing.T) {
+	const zookeeper, clickhouse = "Zookeeper version: 3.4.14-x, built on y\nMode: standalone\n", "ClickHouse Keeper version: v24.8.4.13-stable-x\nMode: leader\n"
+	for name, test := range map[string]struct {
+		keeper, config Code
+		srvr           string // none: it is not answered
+		tied, asked    bool
+	}{
+		"ZooKeeper":                  {NoNode, codeOK, clickhouse, false, false},
+		"forbidden configuration":    {NoNode, NoAuth, clickhouse, false, false},
+		"Keeper":                     {codeOK, NoNode, clickhouse, true, true},
+		"Keeper without srvr":        {codeOK, NoNode, "", true, true},
+		"RaftKeeper":                 {codeOK, NoNode, "RaftKeeper version: v2.1\n", false, true},
+		"Keeper with ZooKeeper's":    {codeOK, codeOK, clickhouse, true, true},
+		"ZooKeeper with Keeper's":    {codeOK, codeOK, zookeeper, false, true},
+		"ZooKeeper 3.4":              {NoNode, NoNode, zookeeper, false, true},
+		"old Keeper":                 {NoNode, NoNode, clickhouse, true, true},
+		"another":                    {NoNode, NoNode, "RaftKeeper version: v2.1\n", false, true},
+		"without an answer":          {NoNode, NoNode, "", false, true},
+		"one that mentions a Keeper": {NoNode, NoNode, "Zookeeper version: 3\nClickHouse Keeper version: 1\n", false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			addr, words := srvrPort(t, test.srvr)
+			var reads atomic.Int32
+			cfg := Config{Servers: addr, Timeout: life}
+			cfg.dial = func(context.Context, string, string) (net.Conn, error) {
+				return pipeTo(0, func(_ int, p *remote) {
+					p.host(func(xid, op int32) bool {
+						reads.Add(1)
+						switch op {
+						case jute.OpGetData:
+							return p.reply(xid, test.config)
+						case jute.OpExists:
+							return p.reply(xid, test.keeper)
+						}
+						return p.reply(xid, codeOK)
+					})
+				}), nil
+			}
+			s, err := Open(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx := limited(t)
+			defer func() { _ = s.Close(ctx); <-s.current().ended }()
+			p, err := s.Stay().Pin(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Sync(ctx, "/"); err != nil {
+				t.Fatal(err)
+			}
+			if p.EndsWithConnection() || words.Load() > 0 || reads.Load() != 1 {
+				t.Errorf("asked before: %d reads, %d times srvr", reads.Load()-1, words.Load())
+			}
+			for range 3 {
+				alone, err := p.Standalone(ctx)
+				if err != nil || alone != (test.config == codeOK) {
+					t.Fatalf("alone: %t, %v", alone, err)
+				}
+			}
+			if got := p.EndsWithConnection(); got != test.tied {
+				t.Errorf("its sessions end with their connections: %t", got)
+			}
+			if n := words.Load(); n > 1 || (n == 1) != test.asked {
+				t.Errorf("srvr was asked %d times", n)
+			}
+			if n := reads.Load(); n != 3 {
+				t.Errorf("%d reads in all", n)
+			}
+		})
+	}
+}
+
+// srvrPort answers four-letter commands with text, or closes the connection.
+func srvrPort(t *testing.T, text string) (addr string, asked *atomic.Int32) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked = new(atomic.Int32)
+	ended := make(chan struct{})
+	go func() { // ends with the listener
+		defer close(ended)
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			asked.Add(1)
+			_ = c.SetDeadline(time.Now().Add(life)) // a test that hangs fails by itself
+			if _, err := io.ReadFull(c, make([]byte, 4)); err == nil {
+				_, _ = io.WriteString(c, text) // who asked is gone, or sees that it is cut short
+			}
+			c.Close()
+		}
+	}()
+	t.Cleanup(func() { ln.Close(); <-ended })
+	return ln.Addr().String(), asked
+}
+
+// Whoever makes a lock's znode knows with the answer how long it can last.
+func TestKeeperIsRecognizedInTime(t *testing.T) {
+	var asked requests
+	serve := func(_ int, p *remote) {
+		p.hostAs(1, life, &asked, func(xid, op int32) bool {
+			switch op {
+			case jute.OpGetData:
+				return p.reply(xid, NoNode)
+			case jute.OpCreate:
+				return p.made(xid, "/l/n-1")
+			}
+			return p.reply(xid, codeOK)
+		})
+	}
+	bubble(t, serve, func(t *testing.T, s *Session) {
+		ctx := limited(t)
+		p, err := s.Stay().Pin(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req := &zk.CreateRequest{Path: "/l/n-", Acl: OpenACL(), Flags: zk.FlagEphemeral | zk.FlagSequence}
+		for range 2 {
+			if _, _, _, err := p.CreateAndList(ctx, []*zk.CreateRequest{req}, "/l"); err != nil {
+				t.Fatal(err)
+			}
+			if !p.EndsWithConnection() {
+				t.Error("the znode was made on a server that is not recognized")
+			}
+		}
+		want := []int32{jute.OpCreate, jute.OpGetChildren, jute.OpGetData, jute.OpExists, jute.OpCreate, jute.OpGetChildren}
+		if got := asked.all(); !slices.Equal(got, want) {
+			t.Errorf("asked %v, want %v", got, want)
+		}
+	})
+}

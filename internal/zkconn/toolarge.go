@@ -1,0 +1,51 @@
+package zkconn
+
+import (
+	"fmt"
+
+	"github.com/zksh/zksh/internal/jute"
+)
+
+// UsualMaxRequest is the size in bytes of the largest request that a server with default
+// settings takes (jute.maxbuffer). Over a larger one it closes the connection.
+const UsualMaxRequest = 1<<20 - 1
+
+// TooLargeError says that a request was rejected on this side, as the server would close
+// the connection over it. It was not sent, and surely had no effect.
+type TooLargeError struct {
+	Path  string
+	Size  int // of the request in bytes
+	Limit int // Config.MaxRequest
+}
+
+func (e *TooLargeError) Error() string {
+	text := "the request"
+	if e.Path != "" {
+		text += " for " + e.Path
+	}
+	text += fmt.Sprintf(" has %d bytes and was not sent: ", e.Size)
+	if e.Limit > UsualMaxRequest {
+		return text + fmt.Sprintf("the limit is %d, by --max-request or jute.maxbuffer", e.Limit)
+	}
+	return text + fmt.Sprintf("servers take at most %d; where jute.maxbuffer was raised, give --max-request", e.Limit)
+}
+
+// Unwrap makes it a rejection, for those who go on after one.
+func (e *TooLargeError) Unwrap() error { return &Error{Code: requestTooLarge, Path: e.Path} }
+
+// tooLarge is an error if a server would close the connection over one of the requests
+// of a call. What restores a session is not looked at: nobody would hear of it.
+func (c Config) tooLarge(of *call) error {
+	limit := c.MaxRequest
+	if limit == 0 {
+		limit = UsualMaxRequest
+	}
+	switch of.op {
+	case jute.OpAuth, jute.OpSetWatches, jute.OpSetWatches2:
+		return nil
+	}
+	if size := of.longest(); size > limit {
+		return &TooLargeError{of.path, size, limit}
+	}
+	return nil
+}

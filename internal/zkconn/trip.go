@@ -1,0 +1,51 @@
+package zkconn
+
+import "context"
+
+// Trip follows the request that is made with its context, for somebody who sends
+// others before it is answered. A nil one follows nothing.
+type Trip struct {
+	Sent  chan struct{} // closed once the request stands behind all that were made before
+	Alone bool          // no other is sent before it is answered, so that it may be sent again
+
+	// These may be read when the request is over.
+	Outcome Outcome
+	Cut     bool // the connection was lost, or the wait given up, before an answer came
+	Size    int  // of the answer, in bytes
+	events  int  // number of events received before the answer
+
+	footprint footprint
+}
+
+// NewTrip makes a Trip of one request.
+func NewTrip() *Trip { return &Trip{Sent: make(chan struct{})} }
+
+type tripKey struct{}
+
+// Context is for the request that is to be followed.
+func (t *Trip) Context(ctx context.Context) context.Context {
+	return context.WithValue(ctx, tripKey{}, t)
+}
+
+// untripped is for requests before the one that is followed.
+func untripped(ctx context.Context) context.Context {
+	return context.WithValue(ctx, tripKey{}, (*Trip)(nil))
+}
+
+func (t *Trip) begun() {
+	if t != nil {
+		close(t.Sent)
+	}
+}
+
+func (t *Trip) ended(r reply) {
+	if t != nil {
+		t.Size, t.events = len(r.body), r.events
+	}
+}
+
+func (t *Trip) cameTo(o Outcome, cut bool) {
+	if t != nil {
+		t.Outcome, t.Cut = o, cut
+	}
+}

@@ -1,0 +1,399 @@
+package lockcmd
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/internal/zktest/zksession"
+)
+
+const (
+	fenceGone    = "nothing was written, as the lock that this runs under is gone"
+	fenceUnknown = "nothing was written, as this may be the ensemble of the lock that this runs under"
+)
+
+// below is a session of a program under a fence.
+func below(t *testing.T, servers, lines string) *zkconn.Session {
+	t.Helper()
+	t.Setenv(fenceName, lines)
+	s := open(t, servers, usual)
+	New().Fence(s, false)
+	return s
+}
+
+// write writes a znode, which is to be refused with this text and status 74, or to be done.
+func write(t *testing.T, s *zkconn.Session, node, refusal string) {
+	t.Helper()
+	_, err := s.Set(zktest.Within(t), node, []byte("written"), -1)
+	switch {
+	case refusal == "":
+		if err != nil {
+			t.Error(err)
+		}
+	case !errors.As(err, new(*zkconn.FencedError)) || !strings.Contains(err.Error(), refusal) || statusOf(err) != commands.StatusLockLost:
+		t.Errorf("%v, want %q", err, refusal)
+	case refusal == fenceUnknown && !strings.Contains(err.Error(), "--no-fence writes without the check"):
+		t.Errorf("it names no way out: %v", err)
+	}
+}
+
+// removeAll removes a znode that has nothing but locks below it.
+func (b *bed) removeAll(node string) {
+	b.t.Helper()
+	names, _, err := b.Children(zktest.Within(b.t), node, false)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, name := range names {
+		b.removeAll(zkconn.Join(node, name))
+	}
+	b.take(node)
+}
+
+// plain are lines as zksh 0.1 has written them.
+func plain(lines string) string {
+	var all []string
+	for line := range strings.Lines(lines) {
+		p, err := parsePost(strings.TrimSpace(line))
+		if err != nil {
+			return err.Error()
+		}
+		all = append(all, p.place())
+	}
+	return strings.Join(all, "\n")
+}
+
+// Whatever a program calls the servers, it is fenced by the lock that it runs under, also
+// if it first asks when that is gone.
+func TestFenceByAnyName(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string) {
+		b := newBed(t, addr)
+		b.persistent("/w", "")
+		holder := b.fenced(commands.ByHand, false)
+		holder.lock(exclusive, "/locks/total")
+		lines := holder.lines()
+		names := map[string]struct{ servers, node string }{
+			"the same name":       {addr, b.root + "/w"},
+			"a proxy":             {zktest.NewProxy(t, addr).Addr(), b.root + "/w"},
+			"a proxy, and chroot": {zktest.NewProxy(t, addr).Addr() + b.root, "/w"},
+		}
+		for name, by := range names {
+			t.Run(name, func(t *testing.T) {
+				early, old := below(t, by.servers, lines), below(t, by.servers, plain(lines))
+				write(t, early, by.node, "")
+				write(t, old, by.node, "")
+			})
+		}
+		node := holder.znodes()[0]
+		b.take(node)
+		for name, by := range names {
+			t.Run(name+", and the lock is gone", func(t *testing.T) {
+				write(t, below(t, by.servers, lines), by.node, fenceGone)
+				old := fenceUnknown
+				if by.servers == addr {
+					old = fenceGone
+				}
+				write(t, below(t, by.servers, plain(lines)), by.node, old)
+			})
+		}
+		b.removeAll(b.root + "/locks")
+		for name, by := range names {
+			t.Run(name+", and its folders are gone", func(t *testing.T) {
+				write(t, below(t, by.servers, lines), by.node, fenceGone)
+			})
+		}
+		if st, err := b.Exists(zktest.Within(t), b.root+"/w", false); err != nil || st.Version != 6 {
+			t.Errorf("written all the same: %+v, %v", st, err)
+		}
+	})
+}
+
+// Where nothing is left of the lock's path, nothing shows which ensemble it is.
+func TestFenceWithNothingLeft(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string) {
+		b := newBed(t, addr)
+		other := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+		holder := b.fenced(commands.ByHand, false)
+		holder.lock(exclusive, "/l")
+		lines := holder.lines()
+		b.removeAll(b.root)
+		write(t, below(t, zktest.NewProxy(t, addr).Addr(), lines), "/", fenceUnknown)
+		write(t, below(t, other.addr, lines), other.root, fenceUnknown)
+		write(t, below(t, addr, lines), "/", fenceGone)
+	})
+}
+
+// What is surely another ensemble is not fenced: both are seen, and one has what the other
+// one has not.
+func TestFenceOfAnotherEnsemble(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string) {
+		b := newBed(t, addr)
+		proxy := zktest.NewProxy(t, addr)
+		holder := &bed{Session: open(t, proxy.Addr(), usual), t: t, addr: addr, root: b.root}
+		hand := holder.fenced(commands.ByHand, false)
+		hand.lock(exclusive, "/locks/total")
+		lines := strings.ReplaceAll(hand.lines(), addr, proxy.Addr())
+		twin := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+		for _, node := range []string{b.root, b.root + "/locks", b.root + "/locks/total"} { // by the same names
+			if _, err := twin.Create(zktest.Within(t), node, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(t, below(t, twin.addr, lines), twin.root, "")
+		write(t, below(t, twin.addr, plain(lines)), twin.root, fenceUnknown)
+
+		s := below(t, zktest.NewProxy(t, addr).Addr(), lines)
+		write(t, s, b.root, "")
+		if err := s.Connect(zktest.Within(t), twin.addr); err != nil {
+			t.Fatal(err)
+		}
+		write(t, s, twin.root, "")
+		b.take(hand.znodes()[0])
+		write(t, s, twin.root, "")
+		write(t, below(t, twin.addr, lines), twin.root, "")
+		if err := s.Connect(zktest.Within(t), zktest.NewProxy(t, addr).Addr()); err != nil {
+			t.Fatal(err)
+		}
+		write(t, s, b.root, fenceGone)
+
+		proxy.Refuse(true)
+		late := below(t, twin.addr, lines)
+		write(t, late, twin.root, fenceUnknown)
+		write(t, late, twin.root, "connection refused")
+		proxy.Refuse(false)
+		write(t, late, twin.root, "")
+	})
+}
+
+// The servers that have the names of the lock's may be others, which show nothing.
+func TestFenceOfOthersByTheName(t *testing.T) {
+	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	twin := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	third := zktest.Sandbox(t, sandbox.Options{}).Addr()
+	holder := b.fenced(commands.ByHand, false)
+	holder.lock(exclusive, "/l")
+	lines := strings.ReplaceAll(holder.lines(), b.addr, third)
+	write(t, below(t, twin.addr, lines), twin.root, fenceUnknown)
+	write(t, below(t, b.addr, lines), b.root, "")
+	b.take(holder.znodes()[0])
+	write(t, below(t, b.addr, lines), b.root, fenceGone)
+
+	// Of two locks each has to be seen where it is, and one of them is not.
+	holder.lock(exclusive, "/other")
+	both := strings.ReplaceAll(holder.lines(), b.addr, third) + "\n" + strings.ReplaceAll(holder.lines(), b.addr, twin.addr)
+	fourth := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	write(t, below(t, fourth.addr, both), fourth.root, fenceUnknown)
+}
+
+// The locks of this program fence what it writes in other sessions, by whatever name, and
+// not what it writes to another ensemble.
+func TestFenceOfOtherSessions(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string) {
+		b := newBed(t, addr)
+		other := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+		p := b.fenced(commands.ByHand, false)
+		p.lock(exclusive, "/l")
+		elsewhere := func(spec string) *zkconn.Session {
+			t.Helper()
+			s, err := p.Session.Elsewhere(spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Close(context.Background()) })
+			return s
+		}
+		proxy := zktest.NewProxy(t, addr)
+		write(t, elsewhere(other.addr), other.root, "")
+		write(t, elsewhere(proxy.Addr()), b.root, "")
+		early := elsewhere(proxy.Addr())
+		write(t, early, b.root, "")
+		before := elsewhere(other.addr)
+		b.take(p.znodes()[0])
+		write(t, early, b.root, fenceGone)
+		write(t, elsewhere(proxy.Addr()), b.root, fenceGone)
+		write(t, before, other.root, "")
+	})
+}
+
+// Another session with a server of the same name may be in another ensemble: it is looked
+// at anew.
+func TestFenceAfterTheSession(t *testing.T) {
+	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	twin := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	holder := b.fenced(commands.ByHand, false)
+	holder.lock(exclusive, "/l")
+	lines := holder.lines()
+	b.take(holder.znodes()[0])
+	if _, err := twin.Create(zktest.Within(t), b.root, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+		t.Fatal(err)
+	}
+	road := zktest.NewProxy(t, twin.addr)
+	s := below(t, road.Addr(), lines)
+	write(t, s, b.root, "")
+
+	road.Refuse(true)
+	pass(t, road.Addr(), b.addr)
+	road.Cut()
+	var err error
+	zktest.Eventually(t, "there is a session in the lock's ensemble", func() bool {
+		_, err = s.Set(zktest.Within(t), b.root, []byte("written"), -1)
+		return !errors.Is(err, zkconn.SessionExpired) && !errors.Is(err, zkconn.ConnectionLoss)
+	})
+	if !errors.As(err, new(*zkconn.FencedError)) || !strings.Contains(err.Error(), fenceGone) {
+		t.Errorf("%v", err)
+	}
+}
+
+// pass has an address lead to a server.
+func pass(t *testing.T, from, to string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var open []net.Conn
+	var passing sync.WaitGroup
+	passing.Go(func() { // ends with the listener
+		for {
+			in, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", to)
+			if err != nil {
+				in.Close()
+				continue
+			}
+			mu.Lock()
+			open = append(open, in, out)
+			mu.Unlock()
+			for _, way := range [][2]net.Conn{{in, out}, {out, in}} {
+				passing.Go(func() { // ends with either
+					_, _ = io.Copy(way[0], way[1])
+					way[0].Close()
+				})
+			}
+		}
+	})
+	t.Cleanup(func() {
+		ln.Close()
+		mu.Lock()
+		for _, c := range open {
+			c.Close()
+		}
+		mu.Unlock()
+		passing.Wait()
+	})
+}
+
+// By a name of the lock's own servers nothing is asked but what is written, and by another
+// one it is asked once.
+func TestFenceAsksOnce(t *testing.T) {
+	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	proxy := zktest.NewProxy(t, b.addr)
+	holder := b.fenced(commands.ByHand, false)
+	holder.lock(exclusive, "/l")
+	for lines, want := range map[string][]int32{
+		holder.lines(): {jute.OpMulti, jute.OpExists, jute.OpExists, jute.OpExists, jute.OpMulti, jute.OpMulti},
+		strings.ReplaceAll(holder.lines(), b.addr, proxy.Addr()): {jute.OpMulti, jute.OpMulti},
+	} {
+		s := below(t, proxy.Addr(), lines)
+		if err := s.Ready(zktest.Within(t)); err != nil {
+			t.Fatal(err)
+		}
+		proxy.Requests()
+		write(t, s, b.root, "")
+		write(t, s, b.root, "")
+		if got := proxy.Requests(); !slices.Equal(got, want) {
+			t.Errorf("%s: asked %v, want %v", lines, got, want)
+		}
+	}
+}
+
+// A command starts although what identifies the ensemble cannot be read in time. Then only
+// the names of the servers do.
+func TestFenceWithoutMarks(t *testing.T) {
+	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	proxy := zktest.NewProxy(t, b.addr)
+	holder := &bed{Session: open(t, proxy.Addr(), usual), t: t, addr: proxy.Addr(), root: b.root}
+	p := holder.fenced(commands.ByHand, false)
+	p.lock(exclusive, "/l")
+	o := p.table.find(&p.Env, b.root+"/l")
+	node := p.znodes()[0]
+	proxy.Hold(true)
+	ctx, cancel := context.WithTimeout(zktest.Within(t), 50*time.Millisecond)
+	defer cancel()
+	if got := o.fenceOf(ctx, o.leases[0]); got != proxy.Addr()+node {
+		t.Errorf("a command finds %q", got)
+	}
+	zktest.Eventually(t, "the person hears of it", func() bool {
+		return strings.Contains(p.Alerts(), "can write only through the same server names")
+	})
+	proxy.Hold(false)
+	if got := o.fenceOf(zktest.Within(t), o.leases[0]); !strings.HasPrefix(got, proxy.Addr()+node+"@") {
+		t.Errorf("a command finds %q", got)
+	}
+}
+
+// By another member of a real ensemble it is the same one, also by a leader that the others
+// have left and that has not heard of the lock.
+func TestFenceByAnotherMember(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts an ensemble")
+	}
+	split := zktest.StartSplit(t, zktest.Heap(64), zktest.Ticks(500, 10, 2))
+	old := split.Leader()
+	b := newBed(t, split.Addr((old+1)%3))
+	stale := zksession.Open(t, zkconn.Config{Servers: split.Addr(old), Timeout: usual / 2})
+	if err := stale.Ready(zktest.Within(t)); err != nil {
+		t.Fatal(err)
+	}
+	holder := b.fenced(commands.ByHand, false)
+	holder.lock(exclusive, "/l")
+	lines := holder.lines()
+	third := split.Addr((old + 2) % 3)
+	write(t, below(t, third, lines), b.root, "")
+	b.take(holder.znodes()[0])
+	write(t, below(t, third, lines), b.root, fenceGone)
+
+	split.Isolate(old)
+	zktest.Eventually(t, "the others have another leader", func() bool {
+		_, err := b.Create(zktest.Within(t), "/late", nil, zkconn.OpenACL(), zkconn.CreateMode{})
+		return err == nil || errors.Is(err, zkconn.NodeExists)
+	})
+	t.Setenv(fenceName, "")
+	late := &bed{Session: b.Session, t: t, addr: b.addr, root: "/late"}
+	hand := late.fenced(commands.ByHand, false)
+	hand.lock(exclusive, "/l")
+	t.Setenv(fenceName, hand.lines())
+	New().Fence(stale, false)
+	if _, err := stale.Set(zktest.Within(t), b.root, []byte("stale"), -1); err == nil {
+		t.Error("a leader without others has written")
+	}
+	split.Heal()
+	late.take(hand.znodes()[0])
+	var err error
+	zktest.Eventually(t, "the old leader is back", func() bool {
+		_, err = stale.Set(zktest.Within(t), b.root, []byte("stale"), -1)
+		return err == nil || errors.As(err, new(*zkconn.FencedError))
+	})
+	if err == nil || !strings.Contains(err.Error(), fenceGone) {
+		t.Errorf("written without the lock: %v", err)
+	}
+	if data, _, err := b.Get(zktest.Within(t), b.root, false); err != nil || string(data) != "written" {
+		t.Errorf("%q, %v", data, err)
+	}
+}

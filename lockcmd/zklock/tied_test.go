@@ -1,0 +1,150 @@
+package zklock
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// told are the states that a lock was notified of.
+type told struct {
+	mu  sync.Mutex
+	all []Status
+}
+
+func (n *told) note(s Status) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.all = append(n.all, s)
+}
+
+func (n *told) states() (states []State) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, s := range n.all {
+		states = append(states, s.State)
+	}
+	return states
+}
+
+func (n *told) last() Status {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.all[len(n.all)-1]
+}
+
+// playTold is play with a lock that has been held for a while, on an ensemble that does or
+// does not end sessions with their connections.
+func playTold(t *testing.T, tied, alone bool, test func(s *stageServer, lease *Lease, n *told)) {
+	t.Helper()
+	play(t, func(s *stageServer, _ *Lock) {
+		n := &told{}
+		s.tied, s.alone = tied, alone
+		lease := s.take(New(s, "/lock", Options{Notify: n.note}))
+		s.pings(life)
+		test(s, lease, n)
+	})
+}
+
+// Where a session ends with its connection, the lock is presumed lost at the disconnect:
+// at that moment, not as the lease would end.
+func TestDisconnectEndsTheLease(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		playTold(t, true, alone, func(s *stageServer, lease *Lease, n *told) {
+			if lease.Left() < life/4 {
+				t.Fatalf("before, the lease has %v left", lease.Left())
+			}
+			s.disconnect()
+			if left := lease.Left(); left != 0 {
+				t.Errorf("right after the disconnect the lease has %v left", left)
+			}
+			synctest.Wait()
+			st := n.last()
+			if st.State != PresumedLost || !errors.Is(st.Err, errDisconnected) || !isClosed(lease.Lost()) || st.Left != 0 {
+				t.Errorf("at the disconnect: %+v, lost %t", st, isClosed(lease.Lost()))
+			}
+			time.Sleep(10 * time.Second)
+			close(s.over) // the reconnect has brought another session
+			synctest.Wait()
+			if st := n.last(); st.State != Lost || !errors.Is(st.Err, zk.ErrSessionExpired) || lease.Left() != 0 {
+				t.Errorf("at the reconnect: %+v", st)
+			}
+			if want := []State{Held, PresumedLost, Lost}; !slices.Equal(n.states(), want) {
+				t.Errorf("told %v, want %v", n.states(), want)
+			}
+			s.over = make(chan struct{}) // for the end of play
+		})
+	}
+}
+
+// If such a session comes back all the same, the lock is held again only once its znode
+// was checked on the new connection.
+func TestSessionThatWasKeptAfterAll(t *testing.T) {
+	playTold(t, true, false, func(s *stageServer, lease *Lease, n *told) {
+		s.disconnect()
+		synctest.Wait()
+		time.Sleep(time.Second)
+		s.requests()
+		s.connect()
+		if left := lease.Left(); left != 0 {
+			t.Errorf("nothing is proven yet, and the lease has %v left", left)
+		}
+		time.Sleep(lookAgain + 20*trip)
+		synctest.Wait()
+		st := n.last()
+		if st.State != Held || !st.Again || st.Err != nil || !slices.Contains(s.requests(), "check") {
+			t.Errorf("on the next connection: %+v", st)
+		}
+		if left := lease.Left(); left <= 0 || left > life {
+			t.Errorf("the lease has %v left", left)
+		}
+	})
+}
+
+// Where a session outlives its connection, the lease does, too.
+func TestDisconnectKeepsTheLease(t *testing.T) {
+	playTold(t, false, false, func(s *stageServer, lease *Lease, n *told) {
+		before := lease.Left()
+		s.disconnect()
+		synctest.Wait()
+		if st := n.last(); st.State != Suspended || lease.Left() != before || isClosed(lease.Lost()) {
+			t.Errorf("at the disconnect: %+v, %v left of %v", st, lease.Left(), before)
+		}
+	})
+}
+
+// The first reconnect that brings another session shows how the ensemble ends them: then
+// the lock is lost, and nothing of its lease is left.
+func TestAnotherSessionLeavesNothingOfTheLease(t *testing.T) {
+	playTold(t, false, false, func(s *stageServer, lease *Lease, n *told) {
+		s.disconnect()
+		synctest.Wait()
+		s.with(func() { s.tied = true; close(s.over); s.notify() })
+		if left := lease.Left(); left != 0 {
+			t.Errorf("the lease has %v left", left)
+		}
+		synctest.Wait()
+		if want := []State{Held, Suspended, Lost}; !slices.Equal(n.states(), want) || !isClosed(lease.Lost()) {
+			t.Errorf("told %v, want %v", n.states(), want)
+		}
+		s.over = make(chan struct{}) // for the end of play
+	})
+}
+
+// A session that is known to be over is not reported as one without a connection, however
+// close together both are.
+func TestLostAtOnce(t *testing.T) {
+	playTold(t, false, false, func(s *stageServer, lease *Lease, n *told) {
+		s.with(func() { s.begun = time.Time{}; s.notify(); close(s.over) })
+		synctest.Wait()
+		if want := []State{Held, Lost}; !slices.Equal(n.states(), want) {
+			t.Errorf("told %v, want %v", n.states(), want)
+		}
+		s.over = make(chan struct{}) // for the end of play
+	})
+}

@@ -1,0 +1,137 @@
+package shell
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/zksh/zksh/commands"
+)
+
+// readScript returns each line of a script behind its number, and the errors.
+func readScript(r io.Reader) (all []string) {
+	for in := newScriptReader(r); ; {
+		line, number, err := in.Next()
+		switch {
+		case err == io.EOF:
+			return all
+		case err != nil:
+			line = "error: " + err.Error()
+		}
+		all = append(all, fmt.Sprintf("%d %s", number, line))
+	}
+}
+
+// An open quote goes on in the next line, which is data.
+func TestQuotesOverSeveralLines(t *testing.T) {
+	for _, c := range []struct{ input, want string }{
+		{"create /d \"a\ndelete /x\n\"\nls /\n", `1 create /d $'a\ndelete /x\n'|4 ls /`},
+		{"set /a '{\r\n \"b\": 1\r\n}'\r\nls /", `1 set /a $'{\n "b": 1\n}'|4 ls /`},
+		{"set /a $'x\ny'\r\rls /", `1 set /a $'x\ny'|3 |4 ls /`},
+		{"set /a $'x\\'\ny'\nls /", `1 set /a $'x\'\ny'|3 ls /`},
+		{"set /a \"x\ny\" 'b\n# c'\n# d \"\nls /", `1 set /a $'x\ny' $'b\n# c'|4 # d "|5 ls /`},
+		{"set /a \"x\n\n# y\"\nls /", `1 set /a $'x\n\n# y'|4 ls /`},
+		{"# it's\nset /a don't\nset /b x\" y\n", `1 # it's|2 set /a don't|3 set /b x" y`},
+		{"get /a | sed 's/a\nls /", `1 get /a | sed 's/a|2 ls /`},
+		{"set /a \"b", `1 set /a "b`},
+		{"set /a \"b\n", `1 set /a "b`},
+		{"ls /\nset /a \"b\ndelete /a", `1 ls /|2 error: unclosed " at column 8; close it, or write the word as $'…'; lines 2-3 were not run`},
+		{"set /a $'b\ndelete /a\n\n", `1 error: unclosed $' at column 8; close it with '; lines 1-3 were not run`},
+	} {
+		for name, r := range map[string]io.Reader{
+			"whole":        strings.NewReader(c.input),
+			"byte by byte": iotest.OneByteReader(strings.NewReader(c.input)),
+		} {
+			if got := readScript(r); strings.Join(got, "|") != c.want {
+				t.Errorf("%q, %s:\n%s, want\n%s", c.input, name, strings.Join(got, "|"), c.want)
+			}
+		}
+	}
+}
+
+// An unclosed quote is misuse.
+func TestUnclosedQuoteIsAUsageError(t *testing.T) {
+	_, _, err := newScriptReader(strings.NewReader("a \"\nb")).Next()
+	if Status(err) != commands.StatusUsage {
+		t.Errorf("%v has status %d", err, Status(err))
+	}
+}
+
+// A line that is too long is not run, and neither is what its quotes hold, whether one of
+// its lines is too long or all of them together.
+func TestQuotedLineTooLong(t *testing.T) {
+	full := strings.Repeat("x", maxLine)
+	tooLong := "1 error: " + errLongLine.Error()
+	for _, c := range []struct{ name, input, want string }{
+		{"together", "set /a \"" + full[20:] + "\ndelete /a\ndelete /b\"\nls /", tooLong + "|4 ls /"},
+		{"its first line", "set /a \"" + full + "\ndelete /a\"\nls /", tooLong + "|3 ls /"},
+		{"its second line", "set /a \"\n" + full + "\"\nls /", tooLong + "|3 ls /"},
+		{"its third line", "set /a $'\n\n" + full + "\\'\ndelete /a'\nls /", tooLong + "|5 ls /"},
+		{"a plain line", "set /a " + full + "'\"\nls /", tooLong + "|2 ls /"},
+		{"a comment", "# " + full + " \"\nls /", tooLong + "|2 ls /"},
+		{"unclosed", "set /a '" + full + "\nls /", tooLong},
+	} {
+		if got := strings.Join(readScript(strings.NewReader(c.input)), "|"); got != c.want {
+			t.Errorf("%s: %.200q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// A script that cannot be read further runs nothing of a line that is not all there.
+func TestQuotedLineCutByAnError(t *testing.T) {
+	broken := errors.New("input broken")
+	in := newScriptReader(io.MultiReader(strings.NewReader("a \"\ndelete /a\n"), iotest.ErrReader(broken)))
+	for range 2 {
+		if line, number, err := in.Next(); line != "" || number != 3 || !errors.Is(err, broken) {
+			t.Errorf("%q, %d, %v", line, number, err)
+		}
+	}
+}
+
+// More waits for all lines of a quote.
+func TestMoreWithQuotes(t *testing.T) {
+	for input, want := range map[string]bool{
+		"a\nb\n":            true,
+		"a\nb":              false,
+		"a\nb \"\n":         false,
+		"a\nb \"\nc\n":      false,
+		"a\nb \"\nc\"\n":    true,
+		"a\r\nb '\r\nc'":    false,
+		"a\r\nb '\r\nc'\r":  true,
+		"a\n# b '\nc":       true,
+		"a\nb $'\\'\nc\n":   false,
+		"a\nb $'\\'\nc' \n": true,
+	} {
+		in := newScriptReader(strings.NewReader(input))
+		if line, _, err := in.Next(); err != nil || line != "a" {
+			t.Fatalf("%q: %q, %v", input, line, err)
+		}
+		if got := in.More(); got != want {
+			t.Errorf("%q: More is %t", input, got)
+		}
+	}
+}
+
+// A long line's quotes are those of any line.
+func FuzzQuoteScanner(f *testing.F) {
+	for _, s := range []string{`a "b`, ` # "`, `a > "b`, `a "b"> "c`, `a >>> 'b`, `$'\'`, `a$'b`, `a "b"$'c`, `| '`} {
+		f.Add("", s)
+		f.Add(`"`, s)
+		f.Add("$'", s)
+	}
+	f.Fuzz(func(t *testing.T, before, line string) {
+		if before != "" && before != `"` && before != "'" && before != "$'" || strings.ContainsAny(line, "\r\n") {
+			t.Skip()
+		}
+		q := scanQuotes(before)
+		for i := range len(line) {
+			q.add(line[i])
+		}
+		if want := openQuote(before, line); q.open != want {
+			t.Errorf("%q in %q: %q, want %q", line, before, q.open, want)
+		}
+	})
+}
