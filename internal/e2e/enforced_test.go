@@ -101,9 +101,16 @@ func (g *gate) keepsOut(t *testing.T) {
 			t.Errorf("%q: %+v, want %s", c.options, r, c.want)
 		}
 	}
+	// A lock is rejected at once, without a word of a wait.
+	for _, flag := range [][]string{{"-n"}, {}} {
+		r := runProgram(t, "", append([]string{"-server", g.server.Addr(), "-timeout", "10000", "lock"}, append(flag, "/el", "--", "true")...)...)
+		if r.status == commands.StatusOK || strings.Contains(r.err, "waiting") || !strings.Contains(r.err, "authenticate") {
+			t.Errorf("lock %s: %+v", flag, r)
+		}
+	}
 	// This one has no Server section, as one in FIPS mode has none that it would use.
 	r := runProgram(t, "", "-server", zktest.Shared(t).Addr(), "--jaas", g.ways(t)["jaas"][1], "ls", "/")
-	if r.status != commands.StatusNoServer || !strings.Contains(r.err, "or is in FIPS mode, in which it refuses the mechanism itself") || r.out != "" {
+	if r.status != commands.StatusNoServer || !strings.Contains(r.err, "or is in FIPS mode, which forbids the mechanism") || r.out != "" {
 		t.Errorf("%+v", r)
 	}
 }

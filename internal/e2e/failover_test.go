@@ -32,7 +32,7 @@ func TestFailoverKeepsTheCommand(t *testing.T) {
 		return
 	}
 	noticed := desert(t, servers, truth, 6, 12*time.Second, 14*time.Second)
-	if len(noticed) > 0 { // the machine may be too busy for a sixth of such a session, in which all has to be done
+	if len(noticed) > 0 { // the machine may be too busy for an eighth of such a session, in which all has to be done
 		t.Logf("once more, with sessions that last longer, as: %s", noticed)
 		noticed = desert(t, servers, truth, 6, 36*time.Second, 40*time.Second)
 	}

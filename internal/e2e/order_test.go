@@ -54,8 +54,43 @@ func TestThrottledWindow(t *testing.T) {
 	}
 }
 
-// A line behind which another has been carried out is not sent again: it fails, and the
-// order of the others holds.
+// Whatever an overloaded server refuses first, lines that do not depend on each other's
+// order come to the same as one after the other.
+func TestThrottledLinesThatCommute(t *testing.T) {
+	t.Parallel()
+	var script strings.Builder
+	for i := range 400 {
+		fmt.Fprintf(&script, "create /n%d x\ncreate /n%d/a\nset /n%d y\n", i, i, i+1000)
+	}
+	for _, every := range []int64{2, 7} {
+		var seen, refused atomic.Int64
+		throttle := func(int32) bool {
+			n := seen.Add(1)
+			some := n < 300 && n%every == 0
+			if some {
+				refused.Add(1)
+			}
+			return some
+		}
+		var alone played
+		for _, window := range []int{1, 64, 256} {
+			seen.Store(0)
+			box := zktest.Sandbox(t, sandbox.Options{Throttle: throttle})
+			got := play(t, box.Addr(), script.String(), shell.Config{Window: window})
+			if window == 1 {
+				alone = got
+			} else if got != alone {
+				t.Errorf("each %d refused, window 1 and %d:\n%s", every, window, cmp.Diff(alone.String(), got.String()))
+			}
+		}
+		if refused.Load() < 30 || strings.Count(alone.out, "Created ") != 800 {
+			t.Errorf("%d refused: %s", refused.Load(), alone)
+		}
+	}
+}
+
+// A line behind which another has been carried out that concerns the same znode is not
+// sent again: it fails, and the order of the others holds.
 func TestThrottledInTheMiddleOfAWindow(t *testing.T) {
 	t.Parallel()
 	var seen atomic.Int32

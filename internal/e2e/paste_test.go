@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -169,4 +170,54 @@ func TestCtrlCInAPastedValue(t *testing.T) {
 	r.expect(`\[zookeeper\]\r\n`)
 	r.typeIn("\x04")
 	r.wantRestored(0)
+}
+
+// A long paste takes no pauses of the line editor for its lines, which made it 30 ms for
+// each: the bound is a sixth of that. The screen shows each line behind its prompt, and what
+// it has answered.
+func TestLongPaste(t *testing.T) {
+	t.Parallel()
+	for name, marks := range map[string][2]string{"bracketed": {"\x1b[200~", "\x1b[201~"}, "plain": {}} {
+		t.Run(name, func(t *testing.T) {
+			r := openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+			const lines = 1000
+			var paste strings.Builder
+			for n := range lines {
+				fmt.Fprintf(&paste, "echo v%d\r", n)
+			}
+			begun := time.Now()
+			go func() { _, _ = r.tty.WriteString(marks[0] + paste.String() + marks[1]) }() // ends when all of it is read
+			for n := range lines {
+				r.expect(fmt.Sprintf(`echo v%d\D`, n))
+				r.expect(fmt.Sprintf(`2004lv%d\r\n`, n))
+				r.expect(fmt.Sprintf(`CONNECTED\) %d\] `, n+1))
+			}
+			if took := time.Since(begun); took > lines*5*time.Millisecond {
+				t.Errorf("%d lines took %v", lines, took)
+			} else {
+				t.Logf("%d lines took %v", lines, took)
+			}
+			r.typeIn("create /\x7f/after\r")
+			r.expect(`Created /after\r\n`)
+			r.typeIn("\x04")
+			r.wantRestored(0)
+		})
+	}
+}
+
+// The prompt leaves output that has no newline at its end on the screen, with a mark, also
+// where that fills a row. It marks no other output.
+func TestPromptBehindUnfinishedOutput(t *testing.T) {
+	t.Parallel()
+	s := openScreen(t, 60, 24)
+	s.line("lock -n /l -- printf hello")
+	s.want(`^hello%\n\[zk: \S+ 1\]$`)
+	s.line("create /v abcdef")
+	s.want(`^Created /v\n\[zk: \S+ 2\]$`)
+	s.line("get /v | head -c 4")
+	s.want(`^abcd%\n\[zk: \S+ 3\]$`)
+	s.line("get /v | printf %060d 7")
+	s.want(`^0{59}7\n\[zk: \S+ 4\]$`)
+	s.line("get /v")
+	s.want(`^abcdef\n\[zk: \S+ 5\]$`)
 }

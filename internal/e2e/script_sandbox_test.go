@@ -56,6 +56,37 @@ func TestScriptsOnSandbox(t *testing.T) {
 	}
 }
 
+// lockScripts are those that the servers of others run: what they are for is locks.
+var lockScripts = []string{"lock", "rlock", "wlock", "unlock", "locks", "revoke", "deadlocks", "fence", "session", "servers", "lockdemo"}
+
+// TestLockScriptsOnProducts runs the scripts about locks against the sandbox as ClickHouse
+// Keeper and as RaftKeeper. [product] before a line says where they differ.
+func TestLockScriptsOnProducts(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("UPDATE_SCRIPTS") != "" {
+		t.Skip("what the scripts expect comes from the real server")
+	}
+	all, dir := sandboxScripts(t), t.TempDir()
+	for _, name := range lockScripts {
+		if err := os.Rename(filepath.Join(all, name+".txtar"), filepath.Join(dir, name+".txtar")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, as := range sandbox.Products() {
+		t.Run(string(as), func(t *testing.T) {
+			t.Parallel()
+			shared := zktest.Sandbox(t, sandbox.Options{As: as}).Addr()
+			runScripts(t, dir, as, shared, func(ts *testscript.TestScript, kind string) scriptServer {
+				if kind != "plain" {
+					ts.Fatalf("no sandbox is of kind %s here", kind)
+				}
+				tb := ts.Value(testKey).(testing.TB)
+				return scriptBox{zktest.Sandbox(tb, sandbox.Options{As: as}), tb}
+			})
+		})
+	}
+}
+
 // sandboxScripts makes a directory with what the sandbox runs of the scripts.
 func sandboxScripts(t *testing.T) string {
 	dir, cut := t.TempDir(), 0

@@ -44,6 +44,7 @@ import (
 //	$SERVER, $CHROOT          the two parts of it
 //	$REFUSED $SILENT $SSH $HTTP   addresses without a ZooKeeper
 //	[before:3.6]              whether the server is, or answers as, an older one
+//	[product]                 whether it answers as a server of others
 func TestScripts(t *testing.T) {
 	runScripts(t, "../../testdata/script", sandbox.DefaultVersion, zktest.Shared(t).Addr(), func(ts *testscript.TestScript, kind string) scriptServer {
 		opts, ok := serverKinds[kind]
@@ -93,7 +94,11 @@ func runScripts(t *testing.T, dir string, as sandbox.Version, shared string, sta
 		},
 		Condition: func(cond string) (bool, error) {
 			if version, ok := strings.CutPrefix(cond, "before:"); ok {
-				return string(as) < version, nil // they all begin with 3 and have one digit more
+				// They all begin with 3 and have one digit more; the products follow the oldest.
+				return isProduct(as) || string(as) < version, nil
+			}
+			if cond == "product" {
+				return isProduct(as), nil
 			}
 			if cond != "ipv6" {
 				return false, fmt.Errorf("unknown condition %q", cond)
@@ -102,6 +107,8 @@ func runScripts(t *testing.T, dir string, as sandbox.Version, shared string, sta
 		},
 	})
 }
+
+func isProduct(as sandbox.Version) bool { return slices.Contains(sandbox.Products(), as) }
 
 type key int
 
@@ -200,7 +207,7 @@ func onServer(do func(scriptServer)) func(*testscript.TestScript, bool, []string
 
 // everyCommand is all that main gives to a shell.
 func everyCommand(locks *lockcmd.Table) [][]*commands.Command {
-	return [][]*commands.Command{commands.All(), keep.Commands(""), locks.Commands(), app.SandboxCommand(nil), tutorial.New("").Commands()}
+	return [][]*commands.Command{commands.All(), keep.Commands(keep.UndoLog{}), locks.Commands(), app.SandboxCommand(nil), tutorial.New("").Commands()}
 }
 
 // registry has all commands that zksh has.

@@ -276,6 +276,11 @@ func (c *castle) byHand(t *testing.T) {
 	s.keys("Enter")
 	s.want(`^data\n`)
 	s.keys("C-d")
+	anyName := c.write(t, "anyname", "zookeeper.client.secure=true\nzookeeper.ssl.hostnameVerification=false\n")
+	s.line("clear; zksh -server " + c.at + " --cert " + c.alice + " --cacert " + c.ca.File + " --verbose -client-configuration " + anyName)
+	s.want(`NAME NOT VERIFIED; we are CN=alice`)
+	s.want(`\(CONNECTED, NAME NOT VERIFIED\) 0\]$`)
+	s.keys("C-d")
 }
 
 // dates are what differs from year to year in what is said of certificates.

@@ -319,7 +319,7 @@ func TestCodesAreListed(t *testing.T) {
 		&commands.StatusError{Status: commands.StatusLockLost, Err: io.EOF}, &commands.StatusError{Status: commands.StatusNotLocked, Err: io.EOF},
 		&commands.StatusError{Status: commands.StatusTimeUp, Code: "TimeUp", Err: io.EOF}, &commands.StatusError{Status: commands.StatusUnconfirmed, Err: io.EOF},
 		&commands.StatusError{Status: commands.StatusCannotRun, Err: io.EOF}, &commands.StatusError{Status: commands.StatusUnknown, Err: io.EOF},
-		shell.EndedBy(os.Interrupt), context.Canceled, &zkconn.Error{Code: zkconn.NoNode}, &zkconn.Error{Code: zkconn.NotEmpty},
+		shell.EndedBy(os.Interrupt), context.Canceled, &zkconn.Error{Code: zkconn.NoNode}, &zkconn.Error{Code: zkconn.NotEmpty}, &zkconn.TooLargeError{},
 	} {
 		status, code := shell.Status(err), shell.Code(err)
 		if !slices.ContainsFunc(commands.Statuses, func(s struct {

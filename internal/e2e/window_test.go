@@ -155,7 +155,7 @@ func drawLine(t *rapid.T) string {
 		"echo DATA", "wait -w 0 PATH", "wait --gone -w 0 PATH", "version", "history", "redo 1", "redo 2", "redo 5", "printwatches on", "printwatches off", "help ls", "get --help",
 		"begin\ncreate PATH DATA\ncreate -s PATH DATA\ncommit", "begin\ncheck PATH 0\nset -s PATH DATA\ncommit", "begin\nset PATH DATA\nget PATH\ncommit",
 		"stat -w PATH\ncreate -s /w DATA\nset PATH DATA", "begin\ndelete PATH\nabort", "begin\ncreate -e PATH- DATA\ncommit", "check PATH 0", "commit",
-		"", "# remark", "nonsense", "get", "ls -Q PATH", "create PATH DATA DATA DATA DATA", `get "PATH`, "set -v x PATH DATA",
+		"", "# remark", "nonsense", "get", "ls -Q PATH", "create PATH DATA DATA DATA DATA", `get "PATH" extra`, "set -v x PATH DATA",
 	}).Draw(t, "form")
 	return strings.NewReplacer("PATH", path, "DATA", data).Replace(form)
 }

@@ -218,7 +218,8 @@ func (r *recording) lastStatus(row *row, answers []answer) string {
 		last--
 	}
 	_, rules := predict(r, last)
-	moved := slices.Contains(rules, softFailure) || slices.Contains(rules, statusNoServer)
+	ended := slices.ContainsFunc(row.steps, func(s tableStep) bool { return s.rule == "script-ends" })
+	moved := ended || slices.Contains(rules, softFailure) || slices.Contains(rules, statusNoServer)
 	if row.step(last+1) != nil || moved || r.old() || strconv.Itoa(answers[last].status) == r.status {
 		return ""
 	}

@@ -74,7 +74,7 @@ var (
 	badValue      = regexp.MustCompile(`^NumberFormatException happens|^the (num|bytes) quota must be`)
 	badACL        = regexp.MustCompile(`does not have the form scheme:id:perm|Unknown perm type: `)
 	offline       = regexp.MustCompile(`^(history|printwatches|version|redo)$`)
-	serverSays    = regexp.MustCompile(`: (Node does not exist: |Insufficient permission : |version No is not valid : |no server: )`)
+	serverSays    = regexp.MustCompile(`: (Node does not exist: |Insufficient permission : |version No is not valid : |no server: |KeeperErrorCode = No such watcher)`)
 )
 
 const usageScreen = "ZooKeeper -server host:port "
@@ -101,6 +101,11 @@ var rules = []rule{
 			strings.Contains(text, ": unclosed ") ||
 			d.command() == "printwatches" && d.recErr() == "" ||
 			d.command() == "addauth" && d.recErr() == "" && strings.Contains(text, "missing auth"))
+	}},
+	{"open-quote", "an open quote goes on in the next line, which is data", func(d difference) bool {
+		begins, ends := openQuotes(d.r.steps[:d.i]), openQuotes(d.r.steps[:d.i+1])
+		quiet := len(d.got.out)+len(d.got.err) == 0
+		return ends && quiet || begins && d.refused(2, 127)
 	}},
 	{"usage", "exit status 2: usage", func(d difference) bool {
 		rec := d.recErr()
@@ -146,6 +151,13 @@ var rules = []rule{
 		return d.refused(69) && strings.Contains(d.gotErr(), "no server: ") &&
 			(strings.Contains(d.recErr(), "ConnectionLoss") || d.command() == "connect" && d.recErr() == "")
 	}},
+	{"script-ends", "a script whose server is gone ends; the lines behind are not run", func(d difference) bool {
+		return slices.Contains(d.earlier, "unreachable") && len(d.got.out)+len(d.got.err) == 0 && d.got.status == 0
+	}},
+	{"script-waits", "a script waits for a server that was lost; its lines are answered when that is back", func(d difference) bool {
+		quiet := len(d.got.out)+len(d.got.err) == 0 && d.got.status == 0
+		return quiet && (strings.Contains(d.recErr(), "ConnectionLoss") || slices.Contains(d.earlier, "script-waits"))
+	}},
 	{"one-message", "errors as FILE:LINE: command: message", func(d difference) bool {
 		return d.refused(1) && len(d.rec().err) == 2 && strings.HasSuffix(d.gotErr(), ": "+d.rec().err[1])
 	}},
@@ -156,7 +168,7 @@ var rules = []rule{
 		return strings.HasSuffix(d.command(), "quota") && d.chrooted() && d.got.status == 0
 	}},
 	{"large-reply", "replies over 1 MB included", func(d difference) bool {
-		return strings.Contains(d.recErr(), "ConnectionLoss") && d.got.status == 0
+		return strings.Contains(d.recErr(), "ConnectionLoss") && d.got.status == 0 && (len(d.got.out) > 0 || d.command() == "deleteall")
 	}},
 	{"newer-form", "both syntaxes; the text is that of 3.5–3.9 where 3.4 has another", func(d difference) bool {
 		predicted, _ := predict(d.r, d.i)
@@ -174,19 +186,48 @@ var rules = []rule{
 		root := len(d.rec().err) == 1 && d.rec().err[0] == "Created " && slices.Equal(d.got.out, []string{"Created /"})
 		return d.chrooted() && (root || d.command() == "getEphemerals" && d.got.status == 0)
 	}},
+	{"missing-chroot", "where the chroot itself does not exist, the error says so", func(d difference) bool {
+		if !d.chrooted() {
+			return false
+		}
+		_, chroot, _ := strings.Cut(d.r.args[len(d.r.args)-1], "/")
+		predicted, _ := predict(d.r, d.i)
+		return d.refused(1) && strings.HasPrefix(d.recErr(), "Node does not exist: ") &&
+			d.gotErr() == complaints(predicted.err)+" (the chroot /"+chroot+" does not exist)"
+	}},
 	{"one-shot-history", "the history of a single command is that command", func(d difference) bool {
 		return slices.Equal(d.rec().out, []string{"0 - null"}) && slices.Equal(d.got.out, []string{"0 - history"})
 	}},
 	{"consequence", "follows from a differing line before it", func(d difference) bool {
-		plain := d.gotErr() == "" || serverSays.MatchString(d.gotErr()) && d.refused(1, 69)
+		waited := slices.Contains(d.earlier, "script-waits") && d.got.status == 1
+		plain := d.gotErr() == "" || serverSays.MatchString(d.gotErr()) && (waited || d.refused(1, 69))
 		return plain && slices.ContainsFunc(d.earlier, func(rule string) bool { return slices.Contains(changing, rule) })
 	}},
+}
+
+// openQuotes reports whether the last of these lines leaves a quote open: one at the begin
+// of a word, or right behind another quote.
+func openQuotes(lines []step) bool {
+	var open rune
+	for _, l := range lines {
+		before := ' '
+		for _, c := range l.line + "\n" {
+			switch {
+			case c == open:
+				open, c = 0, ' ' // the next word may begin
+			case open == 0 && (c == '"' || c == '\'') && strings.ContainsRune(" \n", before):
+				open = c
+			}
+			before = c
+		}
+	}
+	return open != 0
 }
 
 // changing are the rules after which a session or a znode is not what it was in
 // the recording.
 var changing = []string{
-	"crash-input", "extra-words", "positional-version", "silent-wrong", "all-versions", "quota-chroot", "large-reply", "unreachable",
+	"crash-input", "extra-words", "positional-version", "silent-wrong", "all-versions", "quota-chroot", "large-reply", "unreachable", "open-quote", "script-waits",
 }
 
 // explain says why a rule does not cover a difference; empty if it does.

@@ -1,0 +1,201 @@
+//go:build unix
+
+package e2e
+
+import (
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+// replace takes a connection away from its client, whose reconnect is answered with
+// another session, and waits for that. Nobody else is to begin one meanwhile.
+func replace(t *testing.T, box *zktest.Box, proxy *zktest.Proxy) {
+	t.Helper()
+	before := sessions(t, box)
+	proxy.Forget()
+	proxy.Cut()
+	zktest.Eventually(t, "another session", func() bool {
+		return slices.ContainsFunc(sessions(t, box), func(id int64) bool { return !slices.Contains(before, id) })
+	})
+}
+
+// A reconnect with another session is an expiry to a script: the line after it fails, says
+// which ephemeral znodes went with the session, and is not run with -e.
+func TestAnotherSessionBetweenLines(t *testing.T) {
+	t.Parallel()
+	for _, flag := range []string{"-e", "-q"} {
+		box := zktest.Sandbox(t, sandbox.Options{})
+		proxy := zktest.NewProxy(t, box.Addr())
+		p := openPipeline(t, flag, "-server", proxy.Addr())
+		p.ask(t, "create -e /mine", "Created /mine")
+		replace(t, box, proxy)
+		if flag == "-e" {
+			if _, err := io.WriteString(p.in, "create /after\n"); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			p.ask(t, "create /after", "Created /after")
+			p.in.Close()
+		}
+		wantExit(t, p.cmd, 69)
+		if want := "stdin:2: the session expired and its watches are gone, and so are its ephemeral znodes /mine; a new session goes on"; !strings.Contains(p.errs.String(), want) {
+			t.Errorf("%s: told %q, want %q", flag, p.errs.String(), want)
+		}
+		if made := at(t, box.Addr(), "ls", "/"); strings.Contains(made, "after") != (flag == "-q") {
+			t.Errorf("%s: there are %s", flag, made)
+		}
+	}
+}
+
+// A transaction of one session is not committed in another, in a script and at the prompt.
+func TestAnotherSessionInATransaction(t *testing.T) {
+	t.Parallel()
+	box := zktest.Sandbox(t, sandbox.Options{})
+	at(t, box.Addr(), "create", "/q", "0")
+	proxy := zktest.NewProxy(t, box.Addr())
+	p := openPipeline(t, "-server", proxy.Addr())
+	p.ask(t, "create -e /mine", "Created /mine")
+	if _, err := io.WriteString(p.in, "begin\nset /q 1\n"); err != nil {
+		t.Fatal(err)
+	}
+	replace(t, box, proxy)
+	if _, err := io.WriteString(p.in, "commit\n"); err != nil {
+		t.Fatal(err)
+	}
+	p.in.Close()
+	wantExit(t, p.cmd, 69)
+	if told := p.errs.String(); !strings.Contains(told, "the session expired") || !strings.Contains(told, "commit: nothing was done") {
+		t.Errorf("told %q", p.errs.String())
+	}
+
+	c := openConsole(t, "-server", proxy.Addr())
+	c.expect(connected)
+	c.run("begin", "")
+	c.run("set /q 2", "")
+	proxy.Cut()
+	c.expect(`the session expired and its watches are gone`)
+	c.expect(`\(CONNECTED\) \(txn 1\) \d+\] `)
+	c.run("commit", `Session expired for /q`)
+	c.typeIn("quit\r")
+	if got := strings.TrimSpace(at(t, box.Addr(), "get", "/q")); got != "0" {
+		t.Errorf("/q is %q", got)
+	}
+}
+
+// watch, wait and locks -f go on in the new session.
+func TestAnotherSessionWhileWaiting(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ line, change, want string }{
+		{"watch -1 /x", "set /x new", `"event":"NodeDataChanged"`},
+		{"wait /y", "create /y", `"path":"/y"`},
+		{"locks -f /l", "create /l/lock-0000000001", `lock-0000000001`},
+	} {
+		box := zktest.Sandbox(t, sandbox.Options{})
+		lines(t, box.Addr(), "create /x\ncreate /l\n")
+		proxy := zktest.NewProxy(t, box.Addr())
+		p := openPipeline(t, "-server", proxy.Addr(), "-o", "json")
+		p.ask(t, "create -e /mine", `{"created":"/mine"}`)
+		if _, err := io.WriteString(p.in, c.line+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		zktest.Eventually(t, "it watches", func() bool { return watches(t, box.Addr()) > 0 })
+		replace(t, box, proxy)
+		zktest.Eventually(t, "it watches again", func() bool { return watches(t, box.Addr()) > 0 })
+		at(t, box.Addr(), strings.Fields(c.change)...)
+		late := time.AfterFunc(zktest.Patience, func() { _ = p.cmd.Process.Kill() }) // which ends the reads below
+		for got := ""; !strings.Contains(got, c.want); {
+			var err error
+			if got, err = p.out.ReadString('\n'); err != nil {
+				t.Fatalf("%s: %v", c.line, err)
+			}
+		}
+		late.Stop()
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait() // it was killed
+	}
+}
+
+// A reconnect with another session loses the lock: the command, which ignores TERM, is
+// terminated before another client can get it, and what is answered in the new session
+// gives it no more time.
+func TestAnotherSessionEndsTheCommand(t *testing.T) {
+	t.Parallel()
+	server, chroot := zktest.Shared(t).Addr(), place(t)
+	proxy := zktest.NewProxy(t, server)
+	g := guard(t, proxy.Addr()+chroot, "trap '' TERM", "while :; do sleep 0.1; done")
+	proxy.Forget()
+	proxy.Cut()
+	newRival(t, server+chroot).lock(t, "/l")
+	if zktest.Runs(g.child) {
+		t.Error("the command still runs while another client holds the lock")
+	}
+	wantExit(t, g.cmd, 74)
+	if want := "lock /l is lost: its session is over"; !strings.Contains(g.errs.String(), want) {
+		t.Errorf("%q is not told: %s", want, g.errs.String())
+	}
+	if strings.Contains(g.errs.String(), "still held") {
+		t.Errorf("told %s", g.errs.String())
+	}
+}
+
+// Who waits for a lock queues up again, behind those who came meanwhile.
+func TestAnotherSessionOfAWaiter(t *testing.T) {
+	t.Parallel()
+	server, chroot := zktest.Shared(t).Addr(), place(t)
+	holder := newRival(t, server+chroot)
+	holder.lock(t, "/l")
+	proxy := zktest.NewProxy(t, server)
+	waiter := exec.Command("zksh", "-server", proxy.Addr()+chroot, "-timeout", "4000", "lock", "/l", "--", "echo", "mine")
+	var out, errs strings.Builder
+	waiter.Env, waiter.Stdout, waiter.Stderr = homeEnv(t.TempDir()), &out, &errs
+	if err := waiter.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = waiter.Process.Kill() }) // it has ended, or the test has failed
+	queued := func() int { return len(strings.Split(at(t, server+chroot, "ls", "/l"), ",")) }
+	zktest.Eventually(t, "it waits", func() bool { return queued() == 2 })
+	proxy.Forget()
+	proxy.Cut()
+	zktest.Eventually(t, "it queues up again", func() bool { return queued() == 3 })
+	if err := holder.Close(zktest.Within(t)); err != nil {
+		t.Fatal(err)
+	}
+	wantExit(t, waiter, 0)
+	if !strings.Contains(errs.String(), "lost its place in the queue (its session is over); it queues up again") || out.String() != "mine\n" {
+		t.Errorf("told %q, printed %q", errs.String(), out.String())
+	}
+}
+
+// Where a session ends with its connection, as ClickHouse Keeper's does, the lock counts as
+// lost at the disconnect: the command has neither the rest of the lease nor its grace.
+func TestDisconnectFromAKeeperEndsTheCommand(t *testing.T) {
+	t.Parallel()
+	box := zktest.Sandbox(t, sandbox.Options{As: "clickhouse"})
+	proxy := zktest.NewProxy(t, box.Addr())
+	g := guard(t, proxy.Addr(), "trap '' TERM", "while :; do sleep 0.1; done", "-t", "1h")
+	proxy.Refuse(true)
+	cut := time.Now()
+	proxy.Cut()
+	zktest.Eventually(t, "the command is gone", func() bool { return !zktest.Runs(g.child) })
+	if took := time.Since(cut); took > 1500*time.Millisecond { // its grace alone is longer, and 8 s of the lease were left
+		t.Errorf("the command was there for %v after the disconnect", took)
+	}
+	proxy.Refuse(false)
+	wantExit(t, g.cmd, 74)
+	for _, want := range []string{"presumed lost: the connection is lost, and the server ends a session with its connection, so others may hold it",
+		"lock /l is lost: its session is over", "sh was ended, as the lock on /l was lost"} {
+		if !strings.Contains(g.errs.String(), want) {
+			t.Errorf("%q is not told: %s", want, g.errs.String())
+		}
+	}
+	if strings.Contains(g.errs.String(), "it is safe for another") {
+		t.Errorf("told %s", g.errs.String())
+	}
+}

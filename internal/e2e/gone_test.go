@@ -1,0 +1,198 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/internal/zktest/zksession"
+)
+
+// goneLines is how many lines a script has whose server goes away.
+const goneLines = 400
+
+// script runs a script of goneLines creates through a proxy, which closes the connection
+// after some of them and then refuses new ones for a while; 0: for ever. It returns what
+// the script has said, its status, how long it took, and which znodes there are.
+func script(t *testing.T, away time.Duration, asFile bool, options ...string) (said string, status int, took time.Duration, made []string) {
+	t.Helper()
+	server := zktest.Shared(t).Addr()
+	truth := zksession.Open(t, zkconn.Config{Servers: server, Timeout: zktest.Patience})
+	root := fmt.Sprintf("/gone-%d", time.Now().UnixNano())
+	if _, err := truth.Create(zktest.Within(t), root, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+		t.Fatal(err)
+	}
+	proxy := zktest.NewProxy(t, server)
+	cut := proxy.CutAfterSkipping(jute.OpCreate, 50)
+	go func() { // ends with the cut, or with the test
+		select {
+		case <-cut:
+			proxy.Refuse(true)
+			if away > 0 {
+				time.Sleep(away)
+				proxy.Refuse(false)
+			}
+		case <-t.Context().Done():
+		}
+	}()
+	var lines strings.Builder
+	for i := range goneLines {
+		fmt.Fprintf(&lines, "create /n%04d\n", i+1)
+	}
+	args := append([]string{"-server", proxy.Addr() + root, "-timeout", "4000"}, options...)
+	dir := t.TempDir()
+	if asFile {
+		if err := os.WriteFile(filepath.Join(dir, "lines"), []byte(lines.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "-f", "lines")
+	}
+	cmd := exec.Command("zksh", args...)
+	var errs, out strings.Builder
+	cmd.Dir, cmd.Env, cmd.Stderr, cmd.Stdout = dir, homeEnv(dir), &errs, &out
+	if !asFile {
+		cmd.Stdin = strings.NewReader(lines.String())
+	}
+	begin := time.Now()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	status = exitStatus(t, cmd)
+	took = time.Since(begin)
+	made, _, err := truth.Children(zktest.Within(t), root, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(made)
+	return errs.String() + out.String(), status, took, made
+}
+
+var notRun = regexp.MustCompile(`no server: .*waited 4s for it to come back; lines from (\d+) on were not run`)
+
+// A script whose server is gone waits for it once, for as long as a session lasts. Then it
+// ends: each line that was run comes before all that were not.
+func TestScriptEndsWithItsServer(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		file    bool
+		options []string
+	}{
+		{false, nil},
+		{true, []string{"-window", "1"}},
+		{true, []string{"-o", "json", "-k"}},
+		{false, []string{"-window", "1", "-o", "json"}},
+	} {
+		t.Run(fmt.Sprintf("%v %v", c.file, c.options), func(t *testing.T) {
+			t.Parallel()
+			said, status, took, made := script(t, 0, c.file, c.options...)
+			found := notRun.FindAllStringSubmatch(said, -1)
+			json := slices.Contains(c.options, "json")
+			if want := 1; status != 69 || (len(found) != want && !json) || json && len(found) != 2 || took > 4*time.Second+zktest.Patience/2 {
+				t.Fatalf("status %d after %s: %s", status, took, said)
+			}
+			var from int
+			if _, err := fmt.Sscan(found[0][1], &from); err != nil {
+				t.Fatal(err)
+			}
+			if len(made) == 0 || made[len(made)-1] != fmt.Sprintf("n%04d", len(made)) || len(made) >= from {
+				t.Errorf("%d znodes, the last is %s, and lines from %d on were not run", len(made), made[len(made)-1], from)
+			}
+		})
+	}
+}
+
+// It goes on where the server comes back in time: what is missing then is said.
+func TestScriptGoesOnWithItsServer(t *testing.T) {
+	t.Parallel()
+	for _, window := range []string{"1", "64"} {
+		said, status, _, made := script(t, 2*time.Second, true, "-window", window)
+		if status != 69 || strings.Contains(said, "not run") || made[len(made)-1] != fmt.Sprintf("n%04d", goneLines) {
+			t.Errorf("window %s: status %d, the last znode is %s: %s", window, status, made[len(made)-1], said)
+		}
+		if missing := goneLines - len(made); missing > 64 {
+			t.Errorf("window %s: %d are missing: %s", window, missing, said)
+		}
+	}
+}
+
+// With -e a script ends at its first error as it is. Where that is no lost request, as
+// the loss was noticed before, it waits as well.
+func TestScriptThatStopsWaitsForItsServer(t *testing.T) {
+	t.Parallel()
+	for _, away := range []time.Duration{0, 2 * time.Second} {
+		var status int
+		var said string
+		zktest.Eventually(t, "the loss is noticed before the next line", func() bool {
+			status, said = stopsWithout(t, away)
+			return !strings.Contains(said, "ConnectionLoss")
+		})
+		switch {
+		case away > 0 && (status != 0 || said != ""),
+			away == 0 && (status != 69 || !strings.HasPrefix(said, "stdin:2: exists: no server: ") || len(notRun.FindAllString(said, -1)) != 1):
+			t.Errorf("away for %s: status %d: %s", away, status, said)
+		}
+	}
+}
+
+// stopsWithout runs a script with -e that loses its server between two lines, for a while
+// or for ever.
+func stopsWithout(t *testing.T, away time.Duration) (status int, said string) {
+	proxy := zktest.NewProxy(t, zktest.Shared(t).Addr())
+	path := fmt.Sprintf("/gone-%d", time.Now().UnixNano())
+	p := openPipeline(t, "-server", proxy.Addr(), "-timeout", "4000", "-e")
+	p.ask(t, "create "+path, "Created "+path)
+	proxy.Refuse(true)
+	proxy.Cut()
+	if away > 0 {
+		back := time.AfterFunc(away, func() { proxy.Refuse(false) })
+		defer back.Stop()
+	}
+	time.Sleep(20 * time.Millisecond) // it shows nowhere whether zksh has noticed
+	if _, err := fmt.Fprintf(p.in, "exists %[1]s\nset %[1]s x\nset %[1]s y\n", path); err != nil {
+		t.Fatal(err)
+	}
+	p.in.Close()
+	status = exitStatus(t, p.cmd)
+	return status, p.errs.String()
+}
+
+// Where there never was a server a script ends at the first line that needs it; lines
+// before that are run, such as one that connects elsewhere.
+func TestScriptWithoutAServer(t *testing.T) {
+	t.Parallel()
+	server := zktest.Shared(t).Addr()
+	for _, options := range [][]string{nil, {"-window", "1"}, {"-e"}, {"-k"}} {
+		for lines, says := range map[string]string{
+			strings.Repeat("exists /\n", 12):                                 "stdin:1: exists: no server: REFUSED: connection refused; lines from 1 on were not run\n",
+			"echo one\nexists /\necho two\n":                                 "stdin:2: exists: no server: REFUSED: connection refused; lines from 2 on were not run\none\n",
+			"connect " + server + "\nexists /zookeeper\nsync /\necho done\n": "",
+			"begin\ncreate /never\ncommit\necho two\n":                       "stdin:3: commit: nothing was done: no server: REFUSED: connection refused; lines from 4 on were not run\n",
+		} {
+			refused := zktest.Refused(t)
+			cmd := exec.Command("zksh", append([]string{"-server", refused, "-timeout", "20000"}, options...)...)
+			var errs, out strings.Builder
+			cmd.Env, cmd.Stdin, cmd.Stderr, cmd.Stdout = homeEnv(t.TempDir()), strings.NewReader(lines), &errs, &out
+			begin := time.Now()
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			status := exitStatus(t, cmd)
+			if took := time.Since(begin); took > 15*time.Second {
+				t.Errorf("took %s", took)
+			}
+			said := strings.ReplaceAll(errs.String()+out.String(), refused, "REFUSED")
+			if says == "" && (status != 0 || errs.Len() > 0) || says != "" && (status != 69 || said != says) {
+				t.Errorf("%v: %q: status %d: %s", options, lines, status, said)
+			}
+		}
+	}
+}

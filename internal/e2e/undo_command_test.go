@@ -1,0 +1,114 @@
+//go:build linux
+
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+// A command that is typed in bash saves what it destroys, says how to undo it, and asks nothing.
+// Its undo is for the same terminal, and never for what another shell has done at its prompt.
+func TestUndoOfCommands(t *testing.T) {
+	t.Parallel()
+	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
+	lines(t, server, "create /one\ncreate /one/大 一\ncreate /b 1\ncreate /c 1")
+	for _, columns := range []int{60, 100} {
+		s := openBash(t, columns, 40)
+		s.line("export ZKSH_SERVER=" + server + "; clear")
+		s.line("zksh deleteall /one; echo status $?")
+		s.until("it does not say how to undo it", func(shown string) bool {
+			return strings.HasSuffix(bare(shown), bare("deleteall /one: 2 znodes are saved; zksh undo restores them status 0 $"))
+		})
+		s.line("zksh undo")
+		s.want(`^undid 1: deleteall /one: 2 created$`)
+		// A script that runs in the terminal is of the same session, and goes on.
+		s.line("sh -c 'zksh -q set /b 2; zksh set /b 3 2>/dev/null; zksh get /b'")
+		s.want(`^3$`)
+		s.line("zksh undo -l; clear; zksh undo; zksh undo --overwrite; zksh get /b")
+		s.until("the set with -q is not undone", func(shown string) bool {
+			return strings.Contains(bare(shown), bare("nothing was done: 1 of 1 znode has changed since operation 2; to overwrite the changes: undo --overwrite 2;")) &&
+				strings.Contains(bare(shown), bare("undid 2: set /b: 1 changed undo 2 /b: the old data is saved; zksh undo 3 restores it")) && strings.HasSuffix(shown, "\n1\n$")
+		})
+
+		// A shell beside it: each of the two undoes its own.
+		home := s.home
+		d := openConsoleIn(t, home, "-q", "-server", server)
+		d.expect(connected)
+		s.line("clear; zksh -server " + server + " delete /one/大")
+		s.until("it is not deleted", func(shown string) bool {
+			return strings.HasSuffix(bare(shown), bare("delete /one/大: 1 znode is saved; zksh -server "+server+" undo restores it $"))
+		})
+		d.run("set /c 2", "")
+		s.line("clear; zksh undo")
+		s.want(`^undid 4: delete /one/大: 1 created$`)
+		s.line("clear; zksh undo")
+		s.until("it undoes what is not its own", func(shown string) bool {
+			return strings.Contains(bare(shown), bare("nothing is left to undo of this terminal; the latest operation is 5: set /c,"))
+		})
+		d.run("undo", `^undid 5: set /c: 1 changed\n`)
+		d.typeIn("\x04")
+		d.wantStatus(0)
+	}
+}
+
+// A command that is typed in bash and cannot save what it destroys says so, also with -q, and
+// goes on: nobody is there to ask, and scripts that run in a terminal rely on it.
+func TestCommandThatCannotSave(t *testing.T) {
+	t.Parallel()
+	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
+	lines(t, server, "create /a 1\ncreate /shut 1\nsetAcl /shut world:anyone:cdwa")
+	s := openBash(t, 100, 24)
+	s.line("export ZKSH_SERVER=" + server + "; clear")
+	s.line("zksh -q delete /shut; echo status $?")
+	s.want(`^no permission to read /shut, so undo could not restore it; going on all the same$\nstatus 0$`)
+	undo := filepath.Join(s.home, "state/zksh/undo")
+	if err := os.RemoveAll(undo); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(t.TempDir(), undo); err != nil {
+		t.Fatal(err)
+	}
+	s.line("clear; zksh delete /a; echo status $?")
+	s.until("the link is not named", func(shown string) bool {
+		return strings.HasSuffix(bare(shown), bare("not all of /a can be saved for undo: "+undo+" is a symbolic link; going on all the same status 0 $"))
+	})
+	if got := at(t, server, "ls", "/"); strings.Contains(got, "a,") || strings.Contains(got, "shut") {
+		t.Errorf("there is %s", got)
+	}
+}
+
+// A script is not what a person types: neither source nor -f nor a pipe saves anything, and
+// transactions work there as before.
+func TestScriptsInTerminalsSaveNothing(t *testing.T) {
+	t.Parallel()
+	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
+	lines(t, server, "create /a 1\ncreate /b 1")
+	s := openBash(t, 100, 24)
+	file := filepath.Join(s.dir, "script")
+	if err := os.WriteFile(file, []byte("begin\nset /a 2\ndelete /b\ncreate /b 2\ncommit\nset /a 3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sourced := filepath.Join(s.dir, "sourced")
+	if err := os.WriteFile(sourced, []byte("set /a 2\ndelete /b\ncreate /b 2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.line("export ZKSH_SERVER=" + server + "; clear")
+	for run, answer := range map[string]string{"zksh source " + sourced: "Created /b", "zksh -f " + file: "Committed 3", "zksh <" + file: "Committed 3"} {
+		s.line("clear; " + run + "; echo status $?; zksh undo -l")
+		s.wantEnd(answer, "status 0", " no   age  command    znodes   bytes  by       path", "$")
+	}
+	cmd := exec.Command("zksh", "set", "/a", "4") // without a terminal
+	cmd.Env = append(homeEnv(s.home), "ZKSH_SERVER="+server)
+	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%v: %s", err, out)
+	}
+	s.line("clear; zksh undo -l")
+	s.wantEnd(" no   age  command    znodes   bytes  by       path", "$")
+}
