@@ -6,6 +6,7 @@ RUNS       ?= 10
 OPS        ?= 10000
 SPLITS     ?= 20
 FAILOVERS  ?= 50
+OUTAGES    ?= 40
 MINUTES    ?= 10
 # What cross vets besides the system at hand.
 SYSTEMS     = linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
@@ -27,7 +28,7 @@ PLAIN       = go test -count=1 -vet=off -timeout 20m -run '$(ALONE)|^TestRoundsM
 ALONE       = ^(TestScripts|TestScriptsOnSandbox|TestSmallFilesThatStandForMuch|TestLog|TestDiff)$$
 
 .DEFAULT_GOAL := help
-.PHONY: build dist dist-check run deps test long rest full soak lint cross bench diff kazoo split failover chaos fence fuzz docs clean help
+.PHONY: build dist dist-check run deps test long rest full soak lint cross bench diff kazoo split failover outage chaos fence fuzz docs clean help
 
 build: ## build bin/zksh
 	CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/zksh .
@@ -58,11 +59,12 @@ rest:
 	others=$$(go list ./... | grep -vxF "$$(go list $(LONG))") && $(RACE) $$others
 
 full: deps ## run at full size what make test has a part of, and what it has without the race detector under it; minutes
-	go test -count=1 -timeout 20m -run '^(TestWindowsAgree|TestExactAgrees|TestScriptsOnSandbox|TestCutWindow)$$' ./internal/e2e -rapid.checks 2000 -versions -cuts
+	go test -count=1 -timeout 20m -run '^(TestWindowsAgree|TestExactAgrees|TestScriptsOnSandbox|TestCutWindow|TestFaultyServers)$$' ./internal/e2e -rapid.checks 2000 -versions -cuts -faults
 	go test -race -count=1 -timeout 20m -run '^TestScripts$$' ./internal/e2e
 	go test -race -count=1 -timeout 20m -run '^TestDiff$$' ./internal/sandbox/difftest
 	go test -race -count=1 -timeout 20m -run '^(TestFence|TestChaos|TestLocks)$$' ./internal/interop -fence 1m -chaos 1m -contend 10s
 	go test -race -count=1 -timeout 20m -run '^TestChaos$$' ./lockcmd/zklock -chaos 1m
+	go test -count=1 -timeout 20m -run '^TestUndoBringsBack$$' ./commands/keep -rapid.checks 2000
 
 soak: deps ## run every test RUNS times while every core is kept busy; needs them green each time
 	.ci/soak $(RUNS) $(MAKE) --no-print-directory -j2 long rest
@@ -95,6 +97,9 @@ split: ## cut servers off together with the holders of locks, SPLITS times each 
 
 failover: ## let the server of each of FAILOVERS holders of locks fall silent; two minutes
 	go test -count=1 -timeout 0 -v -run '^TestFailover' ./internal/e2e -failovers $(FAILOVERS)
+
+outage: ## take the server away from each of OUTAGES holders of locks for a moment; two minutes
+	go test -count=1 -timeout 0 -v -run '^TestOutage' ./internal/e2e -outages $(OUTAGES)
 
 chaos: ## contend for locks for MINUTES while servers and clients are cut off, stopped and killed
 	go test -race -count=1 -timeout 0 -v -run '^TestChaos$$' ./internal/interop -chaos $(MINUTES)m
