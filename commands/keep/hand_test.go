@@ -319,3 +319,28 @@ func TestMove(t *testing.T) {
 		t.Errorf("%v is kept for nothing", e)
 	}
 }
+
+// A new ACL that lets everybody create may forbid to write, which the one before it allowed.
+func TestImportOpensLast(t *testing.T) {
+	w := newWorld(t)
+	a := w.admin
+	a.do("create /s new", "create /s/x new", "create /s/x/y y", "setAcl /s/x world:anyone:rwda", "create /d old", "create /d/x old world:anyone:crda")
+	for _, root := range []string{"/s", "/d"} {
+		a.do("export -R " + root + " " + w.files + root)
+	}
+	a.do("import -R -y --overwrite " + w.files + "/s /d")
+	if text := a.screen.Notes(); !strings.Contains(text, "made 1 znode at and below /d; 2 changed;") {
+		t.Error(text)
+	}
+	a.do("import -R -y --overwrite " + w.files + "/d /d")
+	want := map[string]string{
+		"/d":     `"old" false [{31 world anyone}] persistent`,
+		"/d/x":   `"old" false [{29 world anyone}] persistent`,
+		"/d/x/y": `"y" false [{31 world anyone}] persistent`,
+	}
+	for path, text := range a.tree("/d") {
+		if text != want[path] {
+			t.Errorf("%s is %s; want %s", path, text, want[path])
+		}
+	}
+}

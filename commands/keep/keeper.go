@@ -344,19 +344,31 @@ func (k *Keeper) settle(ctx context.Context, env *commands.Env, e *entry, outcom
 func (e *entry) markEnd(ctx context.Context, s *zkconn.Session) (err error) {
 	switch {
 	case e.Of == commands.LostParts:
-		if err := s.WaitReady(ctx); err != nil {
-			return err
-		}
-		if err := s.Absolute().Sync(ctx, "/"); err != nil {
-			return err
-		}
-		e.Zxid, err = s.Zxid(ctx)
+		e.Zxid, err = endZxid(ctx, s)
 	case aclsOnly(e.Of) && !e.ofUndo() && e.State == done:
 		if e.Left, _, err = s.ACL(ctx, e.Path); errors.Is(err, zkconn.NoAuth) || errors.Is(err, zkconn.NoNode) {
 			err = nil
 		}
 	}
 	return err
+}
+
+// endZxid returns the newest zxid behind all that the session has sent. If the connection is
+// lost it asks again: neither request changes anything.
+func endZxid(ctx context.Context, s *zkconn.Session) (zxid int64, err error) {
+	const tries = 3
+	for range tries {
+		if err = s.WaitReady(ctx); err != nil {
+			return 0, err
+		}
+		if err = s.Absolute().Sync(ctx, "/"); err == nil {
+			zxid, err = s.Zxid(ctx)
+		}
+		if !errors.Is(err, zkconn.ConnectionLoss) {
+			break
+		}
+	}
+	return zxid, err
 }
 
 // aclsOnly tells whether nothing but access control lists is lost.

@@ -122,7 +122,10 @@ func (p *planner) next(d zktree.Difference) (all []step) {
 		}
 		if zktree.ShutsOut(d.A) && !zktree.ShutsOut(d.B) {
 			acl.does = opens
-			return append(append(p.gone(), acl), all...)
+			if zktree.WorldMay(d.B, zk.PermWrite) {
+				return append(append(p.gone(), acl), all...)
+			}
+			return append(append(p.gone(), all...), acl)
 		}
 		p.acls = append(p.acls, acl)
 	}

@@ -16,18 +16,19 @@ type grant struct {
 	acl     []zk.ACL
 	version int32
 	ours    bool // until then the znode has our identity in its ACL
-	counted bool // the znode is, for what was done to it before
+	counted bool // its znode is counted as changed already
 }
 
 // SetACL writes a znode's access control list if that has the version; -1 is any. It is
 // done in the end, for what is deeper first.
 func (w *Writer) SetACL(path string, acl []zk.ACL, version int32) error {
-	w.acls = append(w.acls, grant{path: path, acl: acl, version: version})
+	w.acls = append(w.acls, grant{path: path, acl: acl, version: version, counted: path == w.lastSet})
 	w.asked++
 	return nil
 }
 
-// Open is SetACL, done before what is asked for next.
+// Open writes a znode's access control list before the writes that come after it, and after
+// those that came before it.
 func (w *Writer) Open(path string, acl []zk.ACL, version int32) error {
 	if err := cmp.Or(w.flush(), w.air.rest()); err != nil {
 		return err
@@ -35,7 +36,7 @@ func (w *Writer) Open(path string, acl []zk.ACL, version int32) error {
 	last := w.acls
 	w.acls = nil
 	w.asked++
-	err := w.grant([]grant{{path: path, acl: acl, version: version}})
+	err := w.grant([]grant{{path: path, acl: acl, version: version, counted: path == w.lastSet}})
 	w.acls = last
 	return err
 }
@@ -45,8 +46,13 @@ func ShutsOut(z *dump.Znode) bool {
 	if z.ACL == nil || z.Stat != nil && z.Stat.NumChildren == 0 {
 		return false
 	}
-	return !slices.ContainsFunc(z.ACL, func(a zk.ACL) bool {
-		return a.Scheme == "world" && a.ID == "anyone" && a.Perms&zk.PermCreate != 0
+	return !WorldMay(z, zk.PermCreate)
+}
+
+// WorldMay reports whether a znode's ACL gives everybody a permission.
+func WorldMay(z *dump.Znode, perm int32) bool {
+	return slices.ContainsFunc(z.ACL, func(a zk.ACL) bool {
+		return a.Scheme == "world" && a.ID == "anyone" && a.Perms&perm != 0
 	})
 }
 

@@ -44,13 +44,15 @@ type Writer struct {
 	exists   Policy
 	progress Progress
 
-	next   []write
-	size   int
-	air    *flights[[]write, zkconn.Written]
-	over   []write // what is there already, to be overwritten
-	acls   []grant // new ACLs, which come last: they may shut us out
-	later  []write // new data that the old ACL forbids, to be written after the new ACLs
-	nobody bool    // the session is authenticated as nobody
+	next    []write
+	size    int
+	air     *flights[[]write, zkconn.Written]
+	over    []write // what is there already, to be overwritten
+	acls    []grant // new ACLs, which come last: they may shut us out
+	later   []write // new data that the old ACL forbids, to be written after the new ACLs
+	late    bool    // these are being written
+	lastSet string  // path of the last Set
+	nobody  bool    // the session is authenticated as nobody
 
 	asked   int
 	so      WriteError
@@ -163,6 +165,7 @@ func (w *Writer) Create(z *dump.Znode) error {
 
 // Set writes a znode's data if it has the version; -1 is any.
 func (w *Writer) Set(path string, data []byte, version int32) error {
+	w.lastSet = path
 	return w.add(write{does: setsData, path: path, data: data, version: version})
 }
 
@@ -304,10 +307,10 @@ func (w *Writer) there(t write) error {
 	return nil
 }
 
-// refused takes note of what cannot be written. New data is tried once more after the new
-// ACL of its znode, which may allow it.
+// refused takes note of what cannot be written. New data is tried once more after all new
+// ACLs, one of which may allow it.
 func (w *Writer) refused(t write, refusal error) error {
-	if t.does == setsData && errors.Is(refusal, zkconn.NoAuth) && slices.ContainsFunc(w.acls, func(g grant) bool { return g.path == t.path }) {
+	if t.does == setsData && !w.late && errors.Is(refusal, zkconn.NoAuth) {
 		w.later = append(w.later, t)
 		return nil
 	}
@@ -353,9 +356,8 @@ func (w *Writer) tally(outcome zkconn.Outcome) { w.so.Outcome = w.so.Outcome.Plu
 
 // setLate writes the data that waited for the new ACLs.
 func (w *Writer) setLate() error {
-	late := w.later
-	w.later = nil
-	return w.singly(late)
+	w.late = true
+	return w.singly(w.later)
 }
 
 func (w *Writer) tell() { w.progress.tell(w.so.Done.Total(), w.asked) }
