@@ -64,7 +64,7 @@ full: deps ## run at full size what make test has a part of, and what it has wit
 	go test -race -count=1 -timeout 20m -run '^TestDiff$$' ./internal/sandbox/difftest
 	go test -race -count=1 -timeout 20m -run '^(TestFence|TestChaos|TestLocks)$$' ./internal/interop -fence 1m -chaos 1m -contend 10s
 	go test -race -count=1 -timeout 20m -run '^TestChaos$$' ./lockcmd/zklock -chaos 1m
-	go test -count=1 -timeout 20m -run '^TestUndoBringsBack$$' ./commands/keep -rapid.checks 2000
+	go test -count=1 -timeout 20m -run '^TestUndoBringsBack$$' ./commands/keep -rapid.checks 250 -worlds 8 -parallel 8
 
 soak: deps ## run every test RUNS times while every core is kept busy; needs them green each time
 	.ci/soak $(RUNS) $(MAKE) --no-print-directory -j2 long rest

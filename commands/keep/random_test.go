@@ -1,6 +1,7 @@
 package keep
 
 import (
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -66,14 +67,9 @@ func newWorld(t *testing.T) *world {
 	w.admin.env = &commands.Env{Screen: w.admin.screen, Mode: commands.ByHand,
 		Session: zksession.Open(t, zkconn.Config{Servers: server, Timeout: 20 * time.Second})}
 	w.admin.do("addauth digest admin:all", "addauth digest u:p")
-	write := func(name, text string, mode os.FileMode) {
-		if err := os.WriteFile(filepath.Join(w.files, name), []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.WriteFile(filepath.Join(w.files, plainFile), []byte("plain"), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	write(plainFile, "plain", 0o600)
-	write("editor", "#!/bin/sh\nprintf edited > \"$1\"\n", 0o700)
-	t.Setenv("VISUAL", filepath.Join(w.files, "editor"))
 	return w
 }
 
@@ -127,9 +123,20 @@ func fill(line string, at map[string]string) []string {
 // the copy is there if and only if something was destroyed, or may have been, and undo
 // restores exactly that.
 func TestUndoBringsBack(t *testing.T) {
-	w := newWorld(t)
-	rapid.Check(t, w.oneCase)
+	editor := filepath.Join(t.TempDir(), "editor")
+	if err := os.WriteFile(editor, []byte("#!/bin/sh\nprintf edited > \"$1\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("VISUAL", editor)
+	for i := range *worlds {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, newWorld(t).oneCase)
+		})
+	}
 }
+
+var worlds = flag.Int("worlds", 1, "number of servers that TestUndoBringsBack uses at the same time; each gets all cases of -rapid.checks")
 
 func (w *world) oneCase(rt *rapid.T) {
 	w.cases++
