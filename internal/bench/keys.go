@@ -21,9 +21,10 @@ import (
 
 // Goals of the shell at the keyboard.
 const (
-	keyGoal  = 20 * time.Millisecond
-	idleGoal = 0.02 // of a core
-	tabGoal  = 200 * time.Millisecond
+	keyGoal   = 20 * time.Millisecond
+	idleGoal  = 0.02 // of a core
+	tabGoal   = 200 * time.Millisecond
+	pasteGoal = 500 * time.Millisecond
 )
 
 // What is measured at the keyboard, and how.
@@ -32,7 +33,8 @@ const (
 	keyPause    = 60 * time.Millisecond  // between keys, as a fast typist makes, and up to as much again
 	typings     = 4                      // of each line, so that the slowest in a hundred is not the slowest of all
 	idleTime    = 10 * time.Second
-	tabs        = 21 // in another shell
+	tabs        = 21  // in another shell
+	pasted      = 200 // lines
 )
 
 // typing is what a person types; paths are completed meanwhile.
@@ -57,6 +59,7 @@ type keyboard struct {
 	keys  []time.Duration // from a key to the line drawn with it
 	below []time.Duration // the same below the folder
 	idle  float64         // of a core
+	paste time.Duration   // from the first key of a paste to the prompt after its last line
 
 	tabs, vain time.Duration // until another shell knows a znode's name; until it is told nothing, as no server answers
 }
@@ -124,6 +127,9 @@ func (b *bench) measureKeys(ctx context.Context, quick bool) (k keyboard, err er
 		return k, err
 	}
 	k.idle = float64(after-before) / float64(idle)
+	if k.paste, err = t.paste(); err != nil {
+		return k, err
+	}
 	if k.tabs, err = b.measureTabs(b.addr, task{expect: "/zookeeper", times: 1}); err != nil {
 		return k, err
 	}
@@ -134,6 +140,16 @@ func (b *bench) measureKeys(ctx context.Context, quick bool) (k keyboard, err er
 	defer silent.Close()
 	k.vain, err = b.measureTabs(silent.Addr().String(), task{})
 	return k, err
+}
+
+// paste pastes lines that need no server, and waits for the prompt after the last one.
+func (t *typed) paste() (time.Duration, error) {
+	begun := time.Now()
+	if _, err := io.WriteString(t.tty, "\x1b[200~"+strings.Repeat("echo pasted\r", pasted)+"\x1b[201~"); err != nil {
+		return 0, err
+	}
+	err := t.until(fmt.Sprintf(" %s %d] ", folder, 1+pasted)) // the line before was cd
+	return time.Since(begun), err
 }
 
 // lines types lines, and empties each instead of ending it.
@@ -168,6 +184,7 @@ func (k keyboard) text() string {
 			atMost("below the folder, median", median(below), keyGoal),
 			atMost("below the folder, the slowest key in a hundred", hundredth(below), keyGoal),
 			figure{what: "below the folder, the slowest key", got: duration(below[len(below)-1])},
+			atMost(fmt.Sprintf("a paste of %d lines", pasted), k.paste, pasteGoal),
 			atMost("from Tab in another shell to a znode's name, median", k.tabs, tabGoal),
 			atMost("the same until it gives up, as no server answers", k.vain, tabGoal),
 			figure{"processor while idle, of one core", fmt.Sprintf("%.2f %%", 100*k.idle), fmt.Sprintf("≤ %.0f %%", 100*idleGoal), k.idle <= idleGoal})
