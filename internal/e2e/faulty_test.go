@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -142,6 +143,7 @@ func (r *faultyRun) do(way string) {
 	switch status := cmd.ProcessState.ExitCode(); {
 	case ctx.Err() != nil:
 		r.t.Errorf("%s: has not ended after %s:\n%s", r.name, limit, tail(text))
+	case way == "terminal" && r.c.Name == "watch" && interrupted(cmd): // a Ctrl-C while it quits ends it at once
 	case err != nil && !errors.As(err, &exit), status < 0:
 		r.t.Errorf("%s: %v\n%s", r.name, err, tail(text))
 	case strings.Contains(text, "panic:") || strings.Contains(text, "goroutine "):
@@ -153,6 +155,12 @@ func (r *faultyRun) do(way string) {
 		stop()
 		r.verify(text)
 	}
+}
+
+// interrupted reports whether a program was terminated by SIGINT.
+func interrupted(cmd *exec.Cmd) bool {
+	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGINT
 }
 
 func tail(text string) string { return text[max(0, len(text)-1500):] }
