@@ -232,9 +232,12 @@ func (k *frameConn) take() []byte {
 		}
 		return ended
 	})
-	var frames []byte
 	some := k.sendable()
 	alone := some == 1
+	var frames []byte
+	if !alone && some > 0 {
+		frames = slices.Grow(k.frames[:0], sizeOf(k.queue[:some]))
+	}
 	for _, c := range k.queue[:some] {
 		k.begins(c)
 		if len(k.pending) == 0 {
@@ -250,12 +253,9 @@ func (k *frameConn) take() []byte {
 			c.size = max(c.size, size)
 			at += 4 + size
 		}
-		switch {
-		case alone:
+		if alone {
 			frames = c.frames // which are nobody's any more
-		case frames == nil:
-			frames = append(k.frames[:0], c.frames...)
-		default:
+		} else {
 			frames = append(frames, c.frames...)
 		}
 		c.frames = nil
@@ -269,6 +269,14 @@ func (k *frameConn) take() []byte {
 	k.watch()
 	k.writing = frames != nil
 	return frames
+}
+
+// sizeOf returns the number of bytes that calls send.
+func sizeOf(calls []*call) (n int) {
+	for _, c := range calls {
+		n += len(c.frames)
+	}
+	return n
 }
 
 // release unbinds the connection from the end of dialing.

@@ -67,6 +67,7 @@ type Server struct {
 	ctx   context.Context
 	p     *zkconn.Pipe
 	watch bool
+	spare [][]Entry // memory for the entries of the next answers of folders
 }
 
 // OnServer reads from the server that c is connected to. With watch, each list of
@@ -239,8 +240,9 @@ func (f *folders) Ready() bool {
 // Slowed is part of Answer.
 func (f *folders) Slowed() bool { return f.first.Slowed() || f.names != nil && f.names.Slowed() }
 
-// Wait is part of Answer.
-func (f *folders) Wait(ctx context.Context, _ []Entry) ([]Entry, error) {
+// Wait is part of Answer. Its entries are there already, so an answer to come gets the room.
+func (f *folders) Wait(ctx context.Context, room []Entry) ([]Entry, error) {
+	f.s.spare = append(f.s.spare, room)
 	if f.ask(ctx); f.err != nil || f.names == nil {
 		return f.entries, f.err
 	}
@@ -260,7 +262,11 @@ func (f *folders) ask(ctx context.Context) {
 	if f.entries != nil || f.err != nil {
 		return
 	}
-	f.entries, f.err = f.first.Wait(ctx, nil)
+	var room []Entry
+	if n := len(f.s.spare); n > 0 {
+		room, f.s.spare = f.s.spare[n-1], f.s.spare[:n-1]
+	}
+	f.entries, f.err = f.first.Wait(ctx, room)
 	var paths []string
 	for i, e := range f.entries {
 		if e.Err == nil && e.Stat.NumChildren > 0 {
