@@ -68,19 +68,25 @@ const (
 )
 
 // FlagWords says which values a flag takes, for completion.
-func FlagWords(fs *pflag.FlagSet, name string, words ...string) { annotate(fs, name, flagWords, words) }
+func FlagWords(fs *pflag.FlagSet, name string, words ...string) {
+	annotate(fs, name, map[string][]string{flagWords: words})
+}
+
+// Annotations that every flag of a kind shares: each line declares its flags anew.
+var (
+	fileFlag = map[string][]string{flagFile: nil}
+	lineFlag = map[string][]string{flagLine: nil}
+)
 
 // FlagFile says that a flag's value is a file on this machine, for completion.
-func FlagFile(fs *pflag.FlagSet, name string) { annotate(fs, name, flagFile, nil) }
+func FlagFile(fs *pflag.FlagSet, name string) { annotate(fs, name, fileFlag) }
 
 // FlagLine says that a flag's value is a line of this shell, for completion.
-func FlagLine(fs *pflag.FlagSet, name string) { annotate(fs, name, flagLine, nil) }
+func FlagLine(fs *pflag.FlagSet, name string) { annotate(fs, name, lineFlag) }
 
 // annotate panics over a flag that the set does not have: a mistake in the program.
-func annotate(fs *pflag.FlagSet, name, what string, words []string) {
-	if err := fs.SetAnnotation(name, what, words); err != nil {
-		panic(err)
-	}
+func annotate(fs *pflag.FlagSet, name string, annotations map[string][]string) {
+	fs.Lookup(name).Annotations = annotations
 }
 
 // FlagParam is what a flag's value is, as if it were a positional word.

@@ -180,8 +180,8 @@ type Pending[T any] struct {
 	renew  func() *call // makes the request once more; nil if it is not to be sent again
 	slowed bool
 
-	newest   change // the first that old servers do not know; without one, the request's code and path
-	changes  int    // number of changes in the request; 1 for a read
+	newest   kind // the first change that old servers do not know; without one, the request itself
+	changes  int  // number of changes in the request; 1 for a read
 	fate     fate
 	answered bool
 }

@@ -166,14 +166,20 @@ func (o *op[T]) destroys() (n int) {
 	return n
 }
 
+// A kind names a request or a change in an error.
+type kind struct {
+	code int32
+	path string
+}
+
 // newest returns the change that a server may be too old for.
-func (o *op[T]) newest() change {
+func (o *op[T]) newest() kind {
 	for _, c := range o.changes {
 		if c.code == jute.OpCreateContainer || c.code == jute.OpCreateTTL {
-			return change{code: c.code, path: c.path}
+			return kind{c.code, c.path}
 		}
 	}
-	return change{code: o.code, path: o.path}
+	return kind{o.code, o.path}
 }
 
 // destroys reports whether an operation of this code replaces or removes something.
