@@ -174,15 +174,11 @@ func (a *asked) loadSASL() (*SASL, error) {
 const maxFile = 4 << 20
 
 func readFile(name string) ([]byte, error) {
-	f, err := userfile.OpenToRead(name)
+	data, err := userfile.ReadSmallFile(name, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("there is no file %s", name)
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return userfile.ReadSmall(f, maxFile)
+	return data, err
 }
 
 // pass finds the store's password; none is empty.
