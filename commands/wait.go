@@ -65,7 +65,7 @@ type condition struct {
 func (w *condition) wait(ctx context.Context, s *zkconn.Session, limit Duration) error {
 	once := limit.Given && limit.Value == 0
 	if once { // the answer is expected at once, but not from a server that is silent
-		limit.Value = s.Info().Timeout
+		limit.Value = s.Info().Patience
 	}
 	if limit.Given {
 		var cancel context.CancelFunc

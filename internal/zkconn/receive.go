@@ -168,6 +168,7 @@ func (k *frameConn) handshake(body []byte) error {
 		return err
 	}
 	k.live, k.timeout = true, w.timeout
+	binary.BigEndian.PutUint32(body[4:], uint32(k.l.bounded(w.timeout).Milliseconds())) // by which the library pings and waits
 	k.release()
 	k.l.established(k, w)
 	return nil
@@ -316,10 +317,11 @@ func (k *frameConn) pinged() (sent time.Time) {
 func (k *frameConn) stalled() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.pending) == 0 || time.Since(k.heard) < k.timeout {
+	patience := k.l.bounded(k.timeout)
+	if len(k.pending) == 0 || time.Since(k.heard) < patience {
 		return nil
 	}
-	return silence{k.timeout}
+	return silence{patience}
 }
 
 // silence is why a connection was given up on which pings alone are answered.
