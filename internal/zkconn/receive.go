@@ -64,6 +64,8 @@ func (k *frameConn) handshakeCause(err error) error {
 		return err
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return errors.New("accepted the connection but did not answer in time")
+	case closed && errors.Is(err, errDuringSASL):
+		return errors.New("closed the connection during SASL; ZooKeeper 3.4 does that when it rejects the credentials")
 	case closed && plain && readOnly:
 		return errors.New(hungUp + "; a port with TLS does that (-tls)")
 	case closed && plain:
