@@ -75,7 +75,7 @@ func run() int {
 	var place *playground.Place
 	addr := "" // of the sandbox
 	if opts.Sandbox {
-		if place, err = playground.Open(opts.SandboxDir, opts.Listen, opts.As); err != nil {
+		if place, err = playground.Open(opts.SandboxDir, opts.Listen, opts.As, len(opts.Command) > 0); err != nil {
 			return refuse(err)
 		}
 		defer place.Close()

@@ -158,7 +158,7 @@ func SaveFile(name string, data []byte) error {
 	case err != nil:
 		return err
 	case !info.Mode().IsRegular():
-		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		f, err := userfile.OpenToWrite(name, 0, 0)
 		if err != nil {
 			return err
 		}

@@ -245,6 +245,9 @@ func (f *follower) get(ctx context.Context, path string) (st *zk.Stat, data []by
 		}
 	}
 	st, err = f.own.Exists(ctx, path, !f.recurse)
+	if errors.Is(err, zkconn.NoAuth) {
+		return nil, nil, fmt.Errorf("%w (ZooKeeper 3.8.4, 3.9.2 and later report the changes of a znode only to those who may read it)", err)
+	}
 	if err != nil {
 		return nil, nil, ignore(err, zkconn.NoNode)
 	}

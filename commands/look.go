@@ -44,7 +44,7 @@ var treeCommand = &Command{
 				item := &treeItem{path: st.Path(), depth: st.Depth, name: args[0], sized: *sizes}
 				if st.Depth > 0 {
 					lines = append(lines[:st.Depth-1], !st.Last)
-					item.name = branches(lines) + st.Name
+					item.name = branches(lines) + render.OneLine(st.Name)
 				}
 				if st.Stat != nil {
 					item.bytes = &st.Stat.DataLength
@@ -197,7 +197,7 @@ type duItem struct {
 
 // Cells is part of render.Item.
 func (d *duItem) Cells() []string {
-	return []string{strconv.FormatInt(d.Bytes, 10), strconv.Itoa(d.Znodes), d.path}
+	return []string{strconv.FormatInt(d.Bytes, 10), strconv.Itoa(d.Znodes), render.OneLine(d.path)}
 }
 
 // JSON is part of render.Item.

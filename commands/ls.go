@@ -223,7 +223,7 @@ func (l *longItem) owner() string {
 
 // Cells is part of render.Item.
 func (l *longItem) Cells() []string {
-	name := l.name
+	name := render.OneLine(l.name)
 	if l.decode {
 		name = decoded(name)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"strconv"
 	"strings"
 
@@ -212,9 +211,12 @@ var reconfigCommand = &Command{
 	},
 }
 
+// maxConfiguration bounds the bytes of a server's configuration file.
+const maxConfiguration = 1 << 20
+
 // membersOf takes the server lines out of a configuration file.
 func membersOf(name string) (string, error) {
-	data, err := os.ReadFile(userfile.Home(name))
+	data, err := userfile.ReadSmallFile(userfile.Home(name), maxConfiguration)
 	if err != nil {
 		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 			err = pathErr.Err

@@ -290,7 +290,7 @@ func (p pathItem) Cells() []string {
 	if p.decode {
 		return []string{decoded(p.path)}
 	}
-	return []string{p.path}
+	return []string{render.OneLine(p.path)}
 }
 
 // JSON is part of render.Item.

@@ -18,7 +18,8 @@ import (
 var waitCommand = &Command{
 	Name: "wait", Group: "Watches", Args: "[--gone] [--value data] [--children n] [-w duration] path",
 	Summary: "wait until a znode exists, or is as it should be",
-	Help: "Waits by watches, through lost connections and new sessions, and reads again after each; nothing is polled. The status is 0" +
+	Help: "Waits by watches, through lost connections and new sessions, and reads again after each. Only a znode" +
+		" that may not be read is asked for once a second: newer servers report none of its changes. The status is 0" +
 		" when it is so, and 75 when the time is up.",
 	Example: "wait -w 30s /app/ready",
 	Params:  []Param{pathParam},
@@ -59,13 +60,14 @@ type condition struct {
 	value    *string // nil: any
 	children number
 	found    string // how it was when it was read last
+	blind    bool   // it may not be read, so the server may report no change
 }
 
 // wait waits for at most the limit, if there is one.
 func (w *condition) wait(ctx context.Context, s *zkconn.Session, limit Duration) error {
 	once := limit.Given && limit.Value == 0
 	if once { // the answer is expected at once, but not from a server that is silent
-		limit.Value = s.Info().Timeout
+		limit.Value = s.Info().Patience
 	}
 	if limit.Given {
 		var cancel context.CancelFunc
@@ -112,8 +114,13 @@ func (w *condition) waitIn(ctx context.Context, p *zkconn.Pinned, once bool) err
 		case once:
 			return errTimeUp
 		}
+		var again <-chan time.Time
+		if w.blind {
+			again = time.After(longPause)
+		}
 		pause = firstPause
 		select {
+		case <-again:
 		case <-wake:
 		case <-changed:
 		case <-p.Ended():
@@ -148,7 +155,14 @@ func (w *condition) look(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.E
 
 func (w *condition) exists(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.EventType) (met bool, err error) {
 	_, err = p.Exists(ctx, w.path, wake)
-	if ignore(err, zkconn.NoNode) != nil {
+	// ZooKeeper 3.8.4, 3.9.2 and later ask for the permission to read a znode, but only where
+	// there is one.
+	w.blind = errors.Is(err, zkconn.NoAuth)
+	if err == nil && w.gone { // servers before these leave a watch, but from 3.8 on withhold its event
+		_, _, unread := p.Get(ctx, w.path, nil)
+		w.blind = errors.Is(unread, zkconn.NoAuth)
+	}
+	if err = ignore(err, zkconn.NoAuth); ignore(err, zkconn.NoNode) != nil {
 		return false, err
 	}
 	w.found = "it exists"

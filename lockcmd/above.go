@@ -51,7 +51,7 @@ func waitsForItself(ctx context.Context, env *commands.Env, mode zklock.Mode, di
 	if len(above) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, env.Session.Info().Timeout)
+	ctx, cancel := context.WithTimeout(ctx, env.Session.Info().Patience)
 	defer cancel()
 	q, err := queue.Read(ctx, ensemble{env.Session}, dir)
 	if err != nil {

@@ -152,7 +152,7 @@ func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlag
 	timeout := env.Session.Info().Timeout
 	f.limit, f.late = f.wait, errTimeUp
 	if f.try { // the answer is expected at once, but not from a server that is silent
-		f.limit, f.late = commands.Duration{Value: timeout, Given: true}, fmt.Errorf("%w: no answer", zkconn.ConnectionLoss)
+		f.limit, f.late = commands.Duration{Value: env.Session.Info().Patience, Given: true}, fmt.Errorf("%w: no answer", zkconn.ConnectionLoss)
 	}
 	waiting, stop := ctx, func() {}
 	spec := child.Spec{Argv: argv, In: env.Streams.In, Out: env.Streams.Out, Err: env.Streams.Err, WaitGroup: f.waitGroup}

@@ -15,6 +15,7 @@ import (
 // session lasts. The removal goes on in the background after that, as long as the
 // session lasts.
 const (
+	longestRelease  = 2 * time.Minute       // whatever session timeout the server has granted
 	releaseTimeout  = 2 * time.Second       // when the shell ends, or somebody wants to go on; it leaves time to end the session, too
 	withdrawTimeout = 50 * time.Millisecond // when a place in the queue was given up
 )
@@ -47,11 +48,12 @@ func (o *owned) giveBack(ctx context.Context, l *taken) (left int, err error) {
 // giveBackInTime is giveBack through elections and restarts, for as long as a
 // session lasts. The end of ctx ends that.
 func (o *owned) giveBackInTime(ctx context.Context, l *taken) (left int, err error) {
+	limit := min(l.Timeout(), longestRelease)
 	late := time.AfterFunc(releaseTimeout, func() {
-		o.say(fmt.Sprintf("lock %s: the release is not confirmed yet, and tried for %s", o.path, l.Timeout()))
+		o.say(fmt.Sprintf("lock %s: the release is not confirmed yet, and tried for %s", o.path, limit))
 	})
 	defer late.Stop()
-	ctx, cancel := context.WithTimeout(ctx, l.Timeout())
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return o.giveBack(ctx, l)
 }

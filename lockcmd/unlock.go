@@ -83,7 +83,7 @@ func (t *Table) unlockAll(ctx context.Context, env *commands.Env) error {
 	if len(all) == 0 {
 		return errors.New("this shell holds no lock")
 	}
-	ctx, cancel := context.WithTimeout(ctx, env.Session.Info().Timeout) // for all together
+	ctx, cancel := context.WithTimeout(ctx, env.Session.Info().Patience) // for all together
 	defer cancel()
 	var errs []error
 	for _, o := range all {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -132,7 +131,7 @@ func (s *Shell) source(ctx context.Context, env *commands.Env, args []string) er
 	}
 	depth := s.sources
 	defer func() { s.sources = min(s.sources, depth-1) }()
-	f, err := os.Open(userfile.Home(args[0]))
+	f, err := userfile.OpenToRead(userfile.Home(args[0]))
 	if err != nil {
 		return err
 	}

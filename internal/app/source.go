@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"github.com/zksh/zksh/internal/userfile"
 )
 
 // FromStdin tells whether commands are read from standard input, be it a pipe or a keyboard.
@@ -22,7 +24,7 @@ func (o *Options) Source() (io.ReadCloser, string, error) {
 	if !o.HasFile || o.File == "-" {
 		return io.NopCloser(os.Stdin), "stdin", nil
 	}
-	f, err := os.Open(o.File)
+	f, err := userfile.OpenToRead(o.File)
 	return f, o.File, err
 }
 

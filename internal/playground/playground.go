@@ -46,8 +46,10 @@ const meetingPause = 20 * time.Millisecond
 // port. dir is where shells meet; without one every shell has its own. With a
 // loopback address to listen on it always runs one there, which is where shells
 // that open one later go, unless there was one already. What the sandbox answers as
-// is for who runs it to say: to join one that answers otherwise is an error.
-func Open(dir, listen string, as sandbox.Version) (*Place, error) {
+// is for who runs it to say: to join one that answers otherwise is an error. With brief
+// nobody can join a sandbox that is run here: it ends with one command, and would be gone
+// in the middle of somebody else's work.
+func Open(dir, listen string, as sandbox.Version, brief bool) (*Place, error) {
 	addr, own := cmp.Or(listen, "127.0.0.1:0"), cmp.Or(as, sandbox.DefaultVersion)
 	if dir == "" {
 		return run(nil, addr, own)
@@ -58,10 +60,10 @@ func Open(dir, listen string, as sandbox.Version) (*Place, error) {
 	}
 	for deadline := time.Now().Add(meetingPatience); ; time.Sleep(meetingPause) {
 		mine, err := userfile.Lock(f, false)
-		if err == nil && mine {
+		if err == nil && mine && !brief {
 			return run(f, addr, own)
 		}
-		if err != nil || listen != "" {
+		if err != nil || mine || listen != "" {
 			if err := errors.Join(err, f.Close()); err != nil {
 				return nil, fmt.Errorf("sandbox: %w", err)
 			}

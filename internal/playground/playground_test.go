@@ -8,18 +8,18 @@ import (
 // The first one runs the sandbox, the next one joins it and learns of its end.
 func TestJoin(t *testing.T) {
 	dir := t.TempDir()
-	first, err := Open(dir, "", "")
+	first, err := Open(dir, "", "", false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := Open(dir, "", "")
+	second, err := Open(dir, "", "", false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir, "", "3.4"); err == nil || !strings.Contains(err.Error(), "another terminal answers as 3.8") {
+	if _, err := Open(dir, "", "3.4", false); err == nil || !strings.Contains(err.Error(), "another terminal answers as 3.8") {
 		t.Errorf("joining one that answers otherwise: %v", err)
 	}
-	if same, err := Open(dir, "", "3.8"); err != nil || same.Addr != first.Addr || same.Close() != nil {
+	if same, err := Open(dir, "", "3.8", false); err != nil || same.Addr != first.Addr || same.Close() != nil {
 		t.Errorf("joining one that answers as wished: %v", err)
 	}
 	if first.Joined() || !second.Joined() || first.Addr != second.Addr {
@@ -34,5 +34,33 @@ func TestJoin(t *testing.T) {
 	<-second.Ended()
 	if err := second.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// The sandbox of a single command is not for others, which would lose it when that
+// command ends. It joins the one that is there.
+func TestBriefSandboxIsNotJoined(t *testing.T) {
+	dir := t.TempDir()
+	brief, err := Open(dir, "", "", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer brief.Close()
+	lasting, err := Open(dir, "", "", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lasting.Close()
+	if brief.Joined() || lasting.Joined() || Running(dir) != lasting.Addr {
+		t.Errorf("the brief one joined: %t, the lasting one: %t; the one that is offered is at %q, not %s",
+			brief.Joined(), lasting.Joined(), Running(dir), lasting.Addr)
+	}
+	another, err := Open(dir, "", "", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer another.Close()
+	if !another.Joined() || another.Addr != lasting.Addr {
+		t.Errorf("a command joined: %t, at %s", another.Joined(), another.Addr)
 	}
 }

@@ -31,7 +31,7 @@ func TestMeetingFileIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, listen := range []string{"", "127.0.0.1:0"} {
-			p, err := Open(dir, listen, "")
+			p, err := Open(dir, listen, "", false)
 			if err == nil || !strings.Contains(err.Error(), "sandbox: ") || !strings.Contains(err.Error(), want) {
 				t.Errorf("listening on %q: %v; want that it %s", listen, err, want)
 			}

@@ -282,4 +282,4 @@ func (d Data) MarshalJSON() ([]byte, error) {
 }
 
 // JavaList is java.util.List.toString: [a, b].
-func JavaList(items []string) string { return "[" + strings.Join(items, ", ") + "]" }
+func JavaList(items []string) string { return "[" + OneLine(strings.Join(items, ", ")) + "]" }

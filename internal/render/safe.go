@@ -102,6 +102,11 @@ func Safe(s string) string {
 	return oneLine.Replace(strings.TrimSuffix(b.String(), "\n"))
 }
 
+// OneLine escapes the line breaks of a name. ZooKeeper rejects names that have one, but
+// other servers may not, and a name must not look like two, in a pipe as little as on a
+// terminal.
+func OneLine(name string) string { return strings.ReplaceAll(name, "\n", `\n`) }
+
 // Cut shortens a line to so many columns of a terminal.
 func Cut(line string, columns int) string {
 	return runewidth.Truncate(line, max(columns, 0), "…")

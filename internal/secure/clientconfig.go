@@ -1,6 +1,7 @@
 package secure
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -79,6 +80,9 @@ func (a *asked) readProperties(name string, data []byte) error {
 			key = zookeepers
 		}
 		set := keys[key]
+		if meansTLS(key) && strings.TrimSpace(p.value) != "" {
+			a.tlsKey = cmp.Or(a.tlsKey, p.key)
+		}
 		switch {
 		case key == kafkasNames:
 			v := strings.TrimSpace(p.value)
@@ -94,6 +98,16 @@ func (a *asked) readProperties(name string, data []byte) error {
 		}
 	}
 	return nil
+}
+
+// meansTLS reports whether a key says that its author wants TLS. Passwords and types do so
+// with a store; the keys that are ignored are a server's.
+func meansTLS(key string) bool {
+	switch strings.TrimPrefix(key, "zookeeper.ssl.") {
+	case "keyStore.location", "trustStore.location", "hostnameVerification", "protocol", "enabledProtocols", "ciphersuites":
+		return true
+	}
+	return key == kafkasNames
 }
 
 // alike names a key that differs in its case alone.

@@ -58,6 +58,7 @@ type store struct {
 // asked is what the settings come to.
 type asked struct {
 	tls        bool
+	tlsKey     string // the first key of the client configuration that means nothing without TLS
 	key, trust store
 	keyFile    string // PEM, besides key
 	name       string
@@ -87,9 +88,9 @@ func (s Settings) Load(getenv func(string) string) (Config, error) {
 			return c, err
 		}
 		c.MaxRequest = a.maxBuffer
-		if !a.tls && a.key.file+a.trust.file != "" && !s.wantsTLS() {
-			return c, fmt.Errorf("%s has TLS stores, but not zookeeper.client.secure=true: set it, or remove the stores to connect without TLS",
-				s.ClientConfiguration)
+		if !a.tls && a.tlsKey != "" && !s.wantsTLS() {
+			return c, fmt.Errorf("%s has %s, but not zookeeper.client.secure=true: set it, or remove the TLS settings to connect without TLS",
+				s.ClientConfiguration, a.tlsKey)
 		}
 	}
 	a.override(s)
@@ -174,15 +175,11 @@ func (a *asked) loadSASL() (*SASL, error) {
 const maxFile = 4 << 20
 
 func readFile(name string) ([]byte, error) {
-	f, err := userfile.OpenToRead(name)
+	data, err := userfile.ReadSmallFile(name, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("there is no file %s", name)
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return userfile.ReadSmall(f, maxFile)
+	return data, err
 }
 
 // pass finds the store's password; none is empty.

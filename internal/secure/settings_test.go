@@ -183,8 +183,13 @@ func TestBadSettings(t *testing.T) {
 		{"zookeeper.fips-mode=1", Settings{}, `zookeeper.fips-mode: "1" is neither`},
 		{"zookeeper.ssl.crl=ture", Settings{}, `zookeeper.ssl.crl: "ture" is neither`},
 		{"zookeeper.ssl.client.enable=TRUE\nzookeeper.ssl.endpoint.identification.algorithm=none", Settings{}, `algorithm: "none" is neither HTTPS nor empty`},
-		{"zookeeper.ssl.trustStore.location=testdata/trust.jks", Settings{}, "has TLS stores, but not zookeeper.client.secure=true"},
-		{"zookeeper.client.secure=false\nzookeeper.ssl.keyStore.location=testdata/key.p12", Settings{}, "has TLS stores, but not zookeeper.client.secure=true"},
+		{"zookeeper.ssl.trustStore.location=testdata/trust.jks", Settings{}, "client.properties has zookeeper.ssl.trustStore.location, but not zookeeper.client.secure=true: set it"},
+		{"zookeeper.client.secure=false\nzookeeper.ssl.keyStore.location=testdata/key.p12", Settings{}, "has zookeeper.ssl.keyStore.location, but not zookeeper.client.secure=true"},
+		{"zookeeper.ssl.hostnameVerification=true", Settings{}, "has zookeeper.ssl.hostnameVerification, but not"},
+		{"zookeeper.ssl.endpoint.identification.algorithm=HTTPS", Settings{}, "has zookeeper.ssl.endpoint.identification.algorithm, but not"},
+		{"zookeeper.ssl.client.enable=false\nzookeeper.ssl.enabled.protocols=TLSv1.3", Settings{}, "has zookeeper.ssl.enabled.protocols, but not"},
+		{"zookeeper.ssl.protocol=TLSv1.3", Settings{}, "has zookeeper.ssl.protocol, but not"},
+		{"zookeeper.ssl.ciphersuites=TLS_AES_128_GCM_SHA256", Settings{}, "has zookeeper.ssl.ciphersuites, but not"},
 	} {
 		if _, err := load(t, c.config, c.s); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q %+v: %v", c.config, c.s, err)

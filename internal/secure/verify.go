@@ -130,41 +130,18 @@ func hasAlternatives(c *x509.Certificate) bool {
 	return len(c.DNSNames)+len(c.IPAddresses)+len(c.EmailAddresses)+len(c.URIs) > 0
 }
 
-// named tells whether a certificate is for a host, as ZooKeeper's ZKHostnameVerifier
-// does: by the alternative names, and only if there are none by the common name.
+// named reports whether a certificate is for a host: by its alternative names, and only if
+// there are none by the common name, as ZooKeeper's ZKHostnameVerifier does. A star stands
+// for the whole leftmost label, as crypto/x509 has it. ZKHostnameVerifier accepts a star
+// anywhere, even alone, where it stands for every name without a dot; that is more than the
+// authority of such a certificate can have meant.
 func named(c *x509.Certificate, host string) bool {
 	host = strings.TrimSuffix(host, ".")
-	if ip := net.ParseIP(host); ip != nil {
-		if !hasAlternatives(c) {
+	if !hasAlternatives(c) {
+		if net.ParseIP(host) != nil {
 			return c.Subject.CommonName == host
 		}
-		for _, own := range c.IPAddresses {
-			if own.Equal(ip) {
-				return true
-			}
-		}
-		return false
+		c = &x509.Certificate{DNSNames: []string{c.Subject.CommonName}}
 	}
-	if !hasAlternatives(c) {
-		return matches(host, c.Subject.CommonName)
-	}
-	for _, own := range c.DNSNames {
-		if matches(host, own) {
-			return true
-		}
-	}
-	return false
-}
-
-// matches compares a host name with a pattern as crypto/x509 does it: a star stands for
-// the whole leftmost label, and only if other labels follow it. ZKHostnameVerifier accepts
-// a star anywhere, even alone, where it stands for every name without a dot; that is more
-// than the authority of such a certificate can have meant.
-func matches(host, pattern string) bool {
-	host, pattern = strings.ToLower(host), strings.ToLower(pattern)
-	if rest, star := strings.CutPrefix(pattern, "*."); star {
-		label, parent, _ := strings.Cut(host, ".")
-		return label != "" && rest != "" && parent == rest && !strings.Contains(rest, "*")
-	}
-	return host == pattern && host != "" && !strings.Contains(pattern, "*")
+	return c.VerifyHostname(host) == nil
 }

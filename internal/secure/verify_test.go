@@ -35,7 +35,7 @@ func TestNamed(t *testing.T) {
 		{alt("*.example.com"), "a.zk1.example.com", false},
 		{alt("*.example.com"), "example.com", false},
 		{alt("*.example.com"), "*.example.com", true}, // a label like others
-		{alt("*.example.com"), ".example.com", false},
+		{alt("*.example.com"), "..example.com", false},
 		{alt("*.EXAMPLE.com"), "ZK1.example.COM", true},
 		{alt("*.com"), "example.com", true},
 		{alt("zk*.example.com"), "zk12.example.com", false},
@@ -44,10 +44,11 @@ func TestNamed(t *testing.T) {
 		{alt("zk.*"), "zk.example", false},
 		{alt("*"), "localhost", false},
 		{alt("*."), "localhost", false},
-		{alt("*"), "*", false},
+		{alt("*"), "zk1.", false},
 		{alt("*.*.com"), "a.b.com", false},
-		{alt("*.*.com"), "a.*.com", false},
+		{alt("*.*.com"), "a.b.com.", false},
 		{cn("*"), "zk1", false},
+		{cn("z\u212a1"), "zk1", false},       // the sign for kelvin
 		{alt("10.0.0.1"), "10.0.0.1", false}, // an address is no name
 		{uri, "zk1", false},
 		{ips, "10.0.0.1", true},

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// openPatience is how long opening a FIFO waits for a writer, and readPatience how long
-// reading a small file that is a pipe or a device may take.
+// openPatience is how long opening a FIFO waits for its other end, and readPatience how
+// long reading a small file that is a pipe or a device may take.
 const (
 	openPatience = 3 * time.Second
 	readPatience = 30 * time.Second
@@ -17,19 +17,28 @@ const (
 
 // OpenToRead opens a file for reading. Opening a FIFO blocks until somebody opens it for
 // writing: after three seconds that is an error. Process substitution has its writer.
-func OpenToRead(name string) (*os.File, error) { return openToRead(name, openPatience) }
+func OpenToRead(name string) (*os.File, error) {
+	return openPatiently(name, "for writing in %v; start its writer", openPatience, func() (*os.File, error) { return os.Open(name) })
+}
 
-func openToRead(name string, patience time.Duration) (*os.File, error) {
+// OpenToWrite opens a file for writing, with the flags and mode of os.OpenFile. Opening a
+// FIFO blocks until somebody opens it for reading: after three seconds that is an error.
+func OpenToWrite(name string, flag int, mode os.FileMode) (*os.File, error) {
+	return openPatiently(name, "for reading in %v; start its reader", openPatience, func() (*os.File, error) { return os.OpenFile(name, os.O_WRONLY|flag, mode) })
+}
+
+// openPatiently opens a file, and waits for the other end of a FIFO only for so long.
+func openPatiently(name, missing string, patience time.Duration, open func() (*os.File, error)) (*os.File, error) {
 	if info, err := os.Stat(name); err != nil || info.Mode().Type() != os.ModeNamedPipe {
-		return os.Open(name)
+		return open()
 	}
 	type opened struct {
 		f   *os.File
 		err error
 	}
 	got := make(chan opened, 1)
-	go func() { // ends when a writer comes, or with the process
-		f, err := os.Open(name)
+	go func() { // ends when the other end comes, or with the process
+		f, err := open()
 		got <- opened{f, err}
 	}()
 	late := time.NewTimer(patience)
@@ -43,8 +52,18 @@ func openToRead(name string, patience time.Duration) (*os.File, error) {
 				_ = o.f.Close()
 			}
 		}()
-		return nil, fmt.Errorf("%s is a FIFO that nobody has opened for writing in %v; start its writer first, or name a regular file", name, patience)
+		return nil, fmt.Errorf("%s is a FIFO that nobody has opened "+missing+" first, or name a regular file", name, patience)
 	}
+}
+
+// ReadSmallFile opens and reads a file of at most so many bytes, as OpenToRead and ReadSmall do.
+func ReadSmallFile(name string, most int64) ([]byte, error) {
+	f, err := OpenToRead(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return ReadSmall(f, most)
 }
 
 // ReadSmall reads an open file of at most so many bytes. What comes from a pipe or a device

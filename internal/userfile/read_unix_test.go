@@ -13,13 +13,17 @@ import (
 
 // A FIFO without a writer, and one whose writer writes nothing, are errors that name it.
 func TestFIFOs(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "fifo")
-	if err := syscall.Mkfifo(name, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	const soon = 50 * time.Millisecond
-	if f, err := openToRead(name, soon); err == nil || !strings.Contains(err.Error(), name+" is a FIFO that nobody has opened for writing") {
-		t.Fatalf("%v, %v", f, err)
+	name := ""
+	for _, flag := range []int{os.O_RDONLY, os.O_WRONLY} {
+		name = filepath.Join(t.TempDir(), "fifo") // a new one: the goroutine that opens the other is still there
+		if err := syscall.Mkfifo(name, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := openPatiently(name, "so in %v; start it", soon, func() (*os.File, error) { return os.OpenFile(name, flag, 0) })
+		if err == nil || err.Error() != name+" is a FIFO that nobody has opened so in 50ms; start it first, or name a regular file" {
+			t.Fatalf("%v, %v", f, err)
+		}
 	}
 	w, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {

@@ -24,7 +24,7 @@ func (l *link) awaitIn(ctx context.Context, in epoch, path string, patient bool)
 		defer l.awaiting.Add(-1)
 		l.hosts.expedite()
 		if once && !l.lastSent.IsZero() { // there was a server
-			timer := time.NewTimer(l.timeout)
+			timer := time.NewTimer(l.bounded(l.timeout))
 			defer timer.Stop()
 			late, patient = timer.C, true
 		}
@@ -59,7 +59,7 @@ func (l *link) awaitIn(ctx context.Context, in epoch, path string, patient bool)
 		case <-late:
 			l.mu.Lock()
 			if l.cur == nil || l.cur.leaving() {
-				l.giveUp(&NoServerError{Attempts: l.lately(), Final: true, Waited: l.timeout})
+				l.giveUp(&NoServerError{Attempts: l.lately(), Final: true, Waited: l.bounded(l.timeout)})
 			}
 			continue
 		case <-ctx.Done():

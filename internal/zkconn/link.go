@@ -103,7 +103,17 @@ func newLink(servers Servers, cfg Config, out *eventQueue) (*link, error) {
 // patience is how long a write or an answer may take before the connection
 // counts as dead: two thirds of the session timeout, as in every client.
 func (l *link) patience() time.Duration {
-	return look(l, func() time.Duration { return l.timeout }) * 2 / 3
+	return l.bounded(look(l, func() time.Duration { return l.timeout })) * 2 / 3
+}
+
+// usualMinimum is longer than the minimum of the session timeout that servers have unless
+// somebody raised it: 4 s on ZooKeeper, 10 s on ClickHouse Keeper.
+const usualMinimum = 20 * time.Second
+
+// bounded is how long zksh waits for a server that grants a session timeout: no longer than
+// the user asked for, or than a server's usual minimum. A server can grant 24 days.
+func (l *link) bounded(timeout time.Duration) time.Duration {
+	return min(timeout, max(l.cfg.Timeout, usualMinimum))
 }
 
 // look reads something of a link under its lock.

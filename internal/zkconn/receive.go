@@ -64,6 +64,8 @@ func (k *frameConn) handshakeCause(err error) error {
 		return err
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return errors.New("accepted the connection but did not answer in time")
+	case closed && errors.Is(err, errDuringSASL):
+		return errors.New("closed the connection during SASL; ZooKeeper 3.4 does that when it rejects the credentials")
 	case closed && plain && readOnly:
 		return errors.New(hungUp + "; a port with TLS does that (-tls)")
 	case closed && plain:
@@ -168,6 +170,7 @@ func (k *frameConn) handshake(body []byte) error {
 		return err
 	}
 	k.live, k.timeout = true, w.timeout
+	binary.BigEndian.PutUint32(body[4:], uint32(k.l.bounded(w.timeout).Milliseconds())) // by which the library pings and waits
 	k.release()
 	k.l.established(k, w)
 	return nil
@@ -316,10 +319,11 @@ func (k *frameConn) pinged() (sent time.Time) {
 func (k *frameConn) stalled() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.pending) == 0 || time.Since(k.heard) < k.timeout {
+	patience := k.l.bounded(k.timeout)
+	if len(k.pending) == 0 || time.Since(k.heard) < patience {
 		return nil
 	}
-	return silence{k.timeout}
+	return silence{patience}
 }
 
 // silence is why a connection was given up on which pings alone are answered.

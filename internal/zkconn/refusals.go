@@ -43,7 +43,7 @@ func (p *pauses) wait(ctx context.Context, k *frameConn) bool {
 func (p *Pending[T]) again(ctx context.Context, v T, err error) (T, error) {
 	var pause pauses
 	k := p.call.k
-	limit := time.Now().Add(look(k.l, func() time.Duration { return k.l.timeout }))
+	limit := time.Now().Add(k.l.bounded(look(k.l, func() time.Duration { return k.l.timeout })))
 	for p.renew != nil && errors.Is(err, Throttled) && time.Now().Before(limit) && pause.wait(ctx, k) {
 		p.slowed = true
 		p.call = p.renew()

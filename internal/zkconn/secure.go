@@ -53,6 +53,9 @@ func (k *frameConn) authenticate() error {
 	return err
 }
 
+// errDuringSASL marks the error of a connection that ended while SASL was going on.
+var errDuringSASL = errors.New("during SASL")
+
 // exchange sends a token and waits for the server's, until the time for connecting is
 // over.
 func (k *frameConn) exchange(xid int32, token []byte) ([]byte, error) {
@@ -72,7 +75,7 @@ func (k *frameConn) exchange(xid int32, token []byte) ([]byte, error) {
 	}
 	var head [4]byte
 	if _, err := io.ReadFull(k.r, head[:]); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errDuringSASL, err)
 	}
 	size := jute.NewDecoder(head[:]).Int()
 	if size < 0 || size > maxSASL {

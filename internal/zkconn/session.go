@@ -193,6 +193,7 @@ func (s *Session) Servers() Servers { return s.current().servers }
 type Info struct {
 	ID          int64
 	Timeout     time.Duration // negotiated; asked for, before the first connection
+	Patience    time.Duration // how long to wait for an answer that is expected at once
 	Addr        string        // of the server; empty while disconnected
 	Since       time.Time     // when the connection to it was asked for
 	LastContact time.Time     // when the latest request that was answered had been sent
@@ -205,7 +206,7 @@ func (s *Session) Info() Info {
 	l := s.current()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	i := Info{ID: l.id, Timeout: l.timeout, LastContact: l.lastSent}
+	i := Info{ID: l.id, Timeout: l.timeout, Patience: l.bounded(l.timeout), LastContact: l.lastSent}
 	if l.cur != nil {
 		i.Addr, i.Since, i.Agreed = l.cur.addr, l.cur.asked, l.cur.agreed
 	}

@@ -239,14 +239,18 @@ func (h *hangUp) find(ctx context.Context, path string, lost error) (fate, error
 		return unknown, lost
 	}
 	k, err := h.l.await(ctx, path, false)
-	if err != nil || h.l.admit(ctx, k, h.op, path) != nil {
-		return h.verdict(path, lost)
+	if err == nil && h.l.admit(ctx, k, h.op, path) == nil {
+		_, err = begin(ctx, k, "", harmless).Wait(ctx)
+		if _, again := errors.AsType[*hangUp](err); !again {
+			return unknown, lost
+		}
 	}
-	_, err = begin(ctx, k, "", harmless).Wait(ctx)
-	if _, again := errors.AsType[*hangUp](err); again {
-		return h.verdict(path, lost)
+	// A single hang-up may be an accident behind a write that took effect. Where it is enough
+	// to send no more of them, it says nothing of this one.
+	if look(h.l, func() int { return h.l.hangUps[h.op] }) < 2 {
+		return unknown, lost
 	}
-	return unknown, lost
+	return h.verdict(path, lost)
 }
 
 // verdict returns that the request was rejected, if the ensemble is known not to know its

@@ -183,6 +183,29 @@ func TestNoTrialWhileALockIsHeld(t *testing.T) {
 	}
 }
 
+// On a server that ends a session with its connection one hang-up is enough to ask no more,
+// but proves nothing of the request itself: its znode may be there.
+func TestLostContainerWhereSessionsEnd(t *testing.T) {
+	t.Parallel()
+	box := zktest.Sandbox(t, sandbox.Options{Quirks: sandbox.Quirks{NewSessions: true}})
+	proxy := zktest.NewProxy(t, box.Addr())
+	s := zksession.Open(t, zkconn.Config{Servers: proxy.Addr(), Timeout: zktest.Patience})
+	first := s.Info().ID
+	proxy.Cut()
+	zktest.Eventually(t, "another session", func() bool { i := s.Info(); return i.ID != first && i.ID != 0 && i.Addr != "" })
+	cut := proxy.CutAfterRequest(jute.OpCreateContainer)
+	trip := zkconn.NewTrip()
+	err := creating("/c", zkconn.CreateMode{Container: true})(trip.Context(zktest.Within(t)), s)
+	<-cut
+	zktest.Eventually(t, "the znode is there", func() bool {
+		_, err := s.Exists(zktest.Within(t), "/c", false)
+		return err == nil
+	})
+	if trip.Outcome != (zkconn.Outcome{Unknown: 1}) || !errors.As(err, new(*zkconn.LostError)) || errors.Is(err, zkconn.Unimplemented) {
+		t.Errorf("%+v, %v", trip.Outcome, err)
+	}
+}
+
 // A lock in a folder that does not exist needs no containers: the first hang-up over one is
 // the last.
 func TestHangUpOverContainer(t *testing.T) {

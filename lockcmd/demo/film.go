@@ -133,7 +133,7 @@ func draw(name string, boards []*board) error {
 			chosen[at] = b
 		}
 	}
-	f, err := os.Create(userfile.Home(name))
+	f, err := userfile.OpenToWrite(userfile.Home(name), os.O_CREATE|os.O_TRUNC, 0o666)
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ type cast struct {
 const castColumns, castRows = 80, 24
 
 func record(name string) (*cast, error) {
-	f, err := os.Create(userfile.Home(name))
+	f, err := userfile.OpenToWrite(userfile.Home(name), os.O_CREATE|os.O_TRUNC, 0o666)
 	if err != nil {
 		return nil, err
 	}

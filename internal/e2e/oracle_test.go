@@ -1,0 +1,106 @@
+//go:build unix
+
+package e2e
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+var oracleTime = flag.Duration("oracle", 5*time.Second, "how long TestLocksOverCuts cuts the connections to each server")
+
+// oracle is the command under a lock. Who holds the lock of the file is known to the
+// system: flock fails if somebody else has it, and ends with the last process that has the
+// file open.
+const oracle = `exec 9>>held
+flock -n "-$1" 9 || echo double >>log
+echo in >>log
+sleep "$2"
+echo out >>log`
+
+// Two shells take a lock in turns while their connections are cut at random moments, one at
+// a time or both. The oracle never sees two that exclude each other.
+func TestLocksOverCuts(t *testing.T) {
+	zktest.Need(t, exec.Command("flock", "--version").Run() == nil, "util-linux")
+	for mode, server := range map[string]struct {
+		every time.Duration // at most, between two cuts
+		both  bool          // a cut of one alone may let the other in at once
+	}{
+		"raftkeeper": {every: 600 * time.Millisecond},
+		"clickhouse": {every: 600 * time.Millisecond, both: true},
+		"newidkeep":  {every: 4 * time.Second},
+		"expired":    {every: 4 * time.Second},
+	} {
+		t.Run(mode, func(t *testing.T) {
+			box, dir := zktest.Faulty(t, mode), t.TempDir()
+			ctx, stop := context.WithTimeout(t.Context(), *oracleTime)
+			defer stop()
+			var shells sync.WaitGroup
+			var proxies []*zktest.Proxy
+			for range 2 {
+				p := zktest.NewProxy(t, box.Addr())
+				proxies = append(proxies, p)
+				shells.Go(func() { takeTurns(ctx, t, dir, p.Addr()) })
+			}
+			cuts := 0
+			for ctx.Err() == nil {
+				select {
+				case <-time.After(rand.N(server.every)):
+				case <-ctx.Done():
+					continue
+				}
+				if cuts++; server.both || rand.N(2) == 0 {
+					box.Cut()
+				} else {
+					proxies[rand.N(2)].Cut()
+				}
+			}
+			shells.Wait()
+			log, err := os.ReadFile(filepath.Join(dir, "log"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			count := func(word string) int { return strings.Count(string(log), word+"\n") }
+			t.Logf("%d acquisitions, of which %d were not cut short; %d cuts; %d double holders", count("in"), count("out"), cuts, count("double"))
+			if count("double") > 0 || count("out") == 0 || cuts == 0 {
+				t.Error("two held the lock at a time, or nobody held it")
+			}
+		})
+	}
+}
+
+// takeTurns runs shells, one after the other, that take the lock of /l in a random way again
+// and again.
+func takeTurns(ctx context.Context, t *testing.T, dir, server string) {
+	for ctx.Err() == nil {
+		var script strings.Builder
+		for range 1000 {
+			kind := []string{"lock", "wlock", "rlock"}[rand.N(3)]
+			how := "x"
+			if kind == "rlock" {
+				how = "s"
+			}
+			fmt.Fprintf(&script, "%s -w 20s /l -- sh oracle.sh %s 0.%03d\n", kind, how, rand.N(150))
+		}
+		if err := os.WriteFile(filepath.Join(dir, "oracle.sh"), []byte(oracle), 0o600); err != nil {
+			t.Error(err)
+			return
+		}
+		shell := exec.CommandContext(ctx, "zksh", "-k", "-q", "-server", server, "-timeout", "2000")
+		shell.Cancel = func() error { return shell.Process.Signal(syscall.SIGTERM) }
+		shell.Dir, shell.Env, shell.Stdin = dir, homeEnv(dir), strings.NewReader(script.String())
+		_ = shell.Run() // its status is that of a lock that was lost, or of the signal
+	}
+}

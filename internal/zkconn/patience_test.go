@@ -1,0 +1,37 @@
+package zkconn
+
+import (
+	"errors"
+	"math"
+	"testing"
+	"time"
+)
+
+// A server that grants a session timeout of 24 days and then answers nothing, or pings
+// alone, makes nobody wait for longer than the timeout that was asked for.
+func TestPatienceIsNotGranted(t *testing.T) {
+	for name, pings := range map[string]bool{"silent": false, "pings": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(_ int, p *remote) {
+				if !p.greet(7, math.MaxInt32) {
+					return
+				}
+				for {
+					xid, _, ok := p.request()
+					if !ok || pings && xid == -2 && !p.reply(xid, codeOK) {
+						return
+					}
+				}
+			}, func(t *testing.T, s *Session) {
+				begin := time.Now()
+				_, err := s.Exists(t.Context(), "/x", false)
+				if took := time.Since(begin); !errors.Is(err, ConnectionLoss) || took > life+life/2 {
+					t.Errorf("%v after %s", err, took)
+				}
+				if i := s.Info(); i.Timeout != math.MaxInt32*time.Millisecond || i.Patience != life {
+					t.Errorf("%+v", i)
+				}
+			})
+		})
+	}
+}
