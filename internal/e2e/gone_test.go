@@ -32,11 +32,10 @@ func script(t *testing.T, away time.Duration, asFile bool, options ...string) (s
 		t.Fatal(err)
 	}
 	proxy := zktest.NewProxy(t, server)
-	cut := proxy.CutAfterSkipping(jute.OpCreate, 50)
+	cut := proxy.CutAfterAndRefuse(jute.OpCreate, 50)
 	go func() { // ends with the cut, or with the test
 		select {
 		case <-cut:
-			proxy.Refuse(true)
 			if away > 0 {
 				time.Sleep(away)
 				proxy.Refuse(false)

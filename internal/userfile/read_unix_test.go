@@ -14,9 +14,9 @@ import (
 // A FIFO without a writer, and one whose writer writes nothing, are errors that name it.
 func TestFIFOs(t *testing.T) {
 	const soon = 50 * time.Millisecond
-	name := ""
+	var last string
 	for _, flag := range []int{os.O_RDONLY, os.O_WRONLY} {
-		name = filepath.Join(t.TempDir(), "fifo") // a new one: the goroutine that opens the other is still there
+		name := filepath.Join(t.TempDir(), "fifo") // a new one: the goroutine that opens the other is still there
 		if err := syscall.Mkfifo(name, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -24,7 +24,9 @@ func TestFIFOs(t *testing.T) {
 		if err == nil || err.Error() != name+" is a FIFO that nobody has opened so in 50ms; start it first, or name a regular file" {
 			t.Fatalf("%v, %v", f, err)
 		}
+		last = name
 	}
+	name := last
 	w, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)

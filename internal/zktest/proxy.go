@@ -47,6 +47,7 @@ type trap struct {
 	opcode int32
 	skip   int  // so many pass before
 	before bool // the request itself is not passed
+	refuse bool // new connections fail from then on
 	cut    chan struct{}
 }
 
@@ -100,8 +101,7 @@ func (p *Proxy) Refuse(on bool) {
 		return
 	}
 	if on {
-		_ = p.listener.Close() // an error would leave nothing to undo
-		p.listener = nil
+		p.stopListening()
 		return
 	}
 	ln, err := listenAgain(p.addr)
@@ -177,6 +177,12 @@ func (p *Proxy) CutBeforeSkipping(opcode int32, skip int) <-chan struct{} {
 	return p.set(&trap{opcode: opcode, skip: skip, before: true})
 }
 
+// CutAfterAndRefuse is CutAfterSkipping. When the client learns of the cut, the proxy refuses
+// new connections already, until Refuse(false).
+func (p *Proxy) CutAfterAndRefuse(opcode int32, skip int) <-chan struct{} {
+	return p.set(&trap{opcode: opcode, skip: skip, refuse: true})
+}
+
 func (p *Proxy) set(t *trap) <-chan struct{} {
 	t.cut = make(chan struct{})
 	p.mu.Lock()
@@ -201,6 +207,14 @@ func (p *Proxy) Delay(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.delay = d
+}
+
+// stopListening makes new connections fail. Called with mu held.
+func (p *Proxy) stopListening() {
+	if p.listener != nil {
+		_ = p.listener.Close() // an error would leave nothing to undo
+		p.listener = nil
+	}
 }
 
 // accept takes clients from ln until it is closed. The caller holds mu, or is
@@ -284,5 +298,8 @@ func (p *Proxy) spring(opcode int32) *trap {
 		return nil
 	}
 	p.trap = nil
+	if t.refuse {
+		p.stopListening()
+	}
 	return t
 }
