@@ -98,9 +98,9 @@ func accessList(path string, acl []zk.ACL, stat *render.Stat) render.Answer {
 
 var getACLCommand = &Command{
 	Name: "getAcl", Group: "Access", Args: "[-s] [--in file] [--max-size MiB] path", OneRequest: unless(inFlag),
-	Summary: "print a znode's access control list",
-	Example: "getAcl /app",
-	Params:  []Param{pathParam},
+	Summary:  "print a znode's access control list",
+	Examples: []string{"getAcl /app"},
+	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "print the znode's stat as well")
 		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
@@ -117,8 +117,8 @@ var setACLCommand = &Command{
 	Summary: "write a znode's access control list",
 	Help: "The ACL is a comma-separated list of scheme:id:perms with perms out of cdrwa. With a version it is written only if" +
 		" the znode still has that aclVersion. With -R the whole subtree is changed, parents last.",
-	Example: "setAcl /app auth::cdrwa,world:anyone:r",
-	Params:  []Param{pathParam, {Name: "acl", Kind: ACL}, {Name: "version", Kind: Data, Optional: true}},
+	Examples: []string{"setAcl /app auth::cdrwa,world:anyone:r"},
+	Params:   []Param{pathParam, {Name: "acl", Kind: ACL}, {Name: "version", Kind: Data, Optional: true}},
 	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "print the znode's new stat")
 		version := numberFlag(fs, 32, "version", "v", -1, "write only if the aclVersion is this `version`")
@@ -159,8 +159,8 @@ var addauthCommand = &Command{
 	Summary: "authenticate the session",
 	Help: "The credential lives as long as this connection: it is sent again after a reconnect, never to another ensemble," +
 		" and is not written to the history. By hand, addauth digest asks for it, and does not show it. A server that refuses it ends the session; connect starts another.",
-	Example: "addauth digest user:password",
-	Params:  []Param{{Name: "scheme", Kind: Scheme}, {Name: "auth", Kind: Secret, Optional: true}},
+	Examples: []string{"addauth digest user:password"},
+	Params:   []Param{{Name: "scheme", Kind: Scheme}, {Name: "auth", Kind: Secret, Optional: true}},
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
 		var auth []byte
 		switch {

@@ -22,16 +22,18 @@ import (
 type Command struct {
 	Name    string
 	Aliases []string
-	Group   string   // heading in help
-	Args    string   // zkCli's usage line without the name; every flag is in it
-	Summary string   // one line
-	Help    string   // more, in paragraphs; may be empty
-	Example string   // one line that can be typed
-	Params  []Param  // the positional words, in order; all but optional ones are needed
-	Offline bool     // works without a session
-	Sweeps  bool     // removes whole trees: no hint proposes it
-	Writes  bool     // may change the ensemble: not run where that is switched off
-	Dry     []string // flags with which it does not
+	Group   string // heading in help
+	Args    string // zkCli's usage line without the name; every flag is in it
+	Summary string // an imperative phrase of at most 60 characters
+
+	Help     string   // behaviour, in paragraphs that a blank line separates; may be empty
+	Limits   []string // sentences for the list at the end of its help; may be empty
+	Examples []string // lines that can be typed; at least one
+	Params   []Param  // the positional words, in order; all but optional ones are needed
+	Offline  bool     // works without a session
+	Sweeps   bool     // removes whole trees: no hint proposes it
+	Writes   bool     // may change the ensemble: not run where that is switched off
+	Dry      []string // flags with which it does not
 
 	// OneRequest tells whether a line with these flags sends a single request, which
 	// every server knows, and touches nothing here but the screen: then the lines
@@ -128,6 +130,16 @@ func HelpWidthIn(columns int) int {
 // Usage is the command's line in zkCli's usage screen.
 func (c *Command) Usage() string {
 	return strings.TrimRight(c.Name+" "+c.Args, " ")
+}
+
+// Paragraphs returns the paragraphs of Help, each as one line.
+func (c *Command) Paragraphs() (list []string) {
+	for p := range strings.SplitSeq(c.Help, "\n\n") {
+		if p = strings.Join(strings.Fields(p), " "); p != "" {
+			list = append(list, p)
+		}
+	}
+	return list
 }
 
 type misused string

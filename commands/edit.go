@@ -27,8 +27,8 @@ var editCommand = &Command{
 	Help: "What has changed is written, if the znode still has the version that was read, and shown. If somebody else has changed it " +
 		"meanwhile nothing is written: both changes are shown, and the edited text is kept in a file, whose name is told. So it is after any " +
 		"other failure. With -j JSON is indented for the editor, and written without that if it had no line breaks.",
-	Example: "edit -j /app/config",
-	Params:  []Param{pathParam},
+	Examples: []string{"edit -j /app/config"},
+	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		pretty := fs.BoolP("json", "j", false, "indent JSON for the editor; anything else is refused")
 		return func(ctx context.Context, env *Env, args []string) error {

@@ -30,8 +30,8 @@ var findCommand = &Command{
 		" / included. A number alone is exact, +n is more, -n is less.\n\n" +
 		"What follows -- is a command of this shell, run for each hit with its path for every {}; no words are split." +
 		" Where it fails find goes on, and tells at the end. Programs are not run: zksh find … | xargs does that.",
-	Example: "find /locks -ephemeral -newer 10m",
-	Params:  []Param{hereParam, {Name: "command", Kind: Data, Optional: true, Rest: true}},
+	Examples: []string{"find /locks -ephemeral -newer 10m"},
+	Params:   []Param{hereParam, {Name: "command", Kind: Data, Optional: true, Rest: true}},
 	Flags: func(fs *pflag.FlagSet) Run {
 		f := &finder{now: time.Now()}
 		fs.Var(&f.name, "name", "the name is like this")

@@ -24,8 +24,8 @@ var watchCommand = &Command{
 		" Changes that come faster than they are told, or while the command runs, become one, and the last state is always told." +
 		" So is what has changed while there was no connection. It goes on through new sessions, until Ctrl-C. Its watches are those" +
 		" of a session of its own.",
-	Example: "watch -1 /app/config -- sh -c 'cat > app.conf'",
-	Params:  []Param{pathParam, {Name: "command", Kind: Data, Optional: true, Rest: true}},
+	Examples: []string{"watch -1 /app/config -- sh -c 'cat > app.conf'"},
+	Params:   []Param{pathParam, {Name: "command", Kind: Data, Optional: true, Rest: true}},
 	Flags: func(fs *pflag.FlagSet) Run {
 		recurse := fs.BoolP("recursive", "r", false, "watch all below the znode, too; needs a server from 3.6 on")
 		once := fs.BoolP("once", "1", false, "end after the first change, with the command's status")

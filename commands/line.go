@@ -113,7 +113,7 @@ type Around func(ctx context.Context, env *Env, do Do) error
 func (l Line) Within(around Around) Line {
 	inner := l
 	l.joinsNot = inner.Joins()
-	l.c = &Command{Name: l.c.Name, Args: l.c.Args, Example: l.c.Example, Params: l.c.Params, Quota: l.c.Quota}
+	l.c = &Command{Name: l.c.Name, Args: l.c.Args, Examples: l.c.Examples, Params: l.c.Params, Quota: l.c.Quota}
 	l.run = func(ctx context.Context, env *Env, _ []string) error { return around(ctx, env, inner.Run) }
 	return l
 }

@@ -17,10 +17,10 @@ import (
 
 var treeCommand = &Command{
 	Name: "tree", Group: "Trees", Streams: true, Args: "[-L depth] [-s] [--in file] [--max-size MiB] path",
-	Summary: "draw a subtree",
-	Help:    "It is drawn while it is read. What may not be read is named at the end. With -s each znode has the bytes of its data in front.",
-	Example: "tree -L 2 /app",
-	Params:  []Param{hereParam},
+	Summary:  "draw a subtree",
+	Help:     "It is drawn while it is read. What may not be read is named at the end. With -s each znode has the bytes of its data in front.",
+	Examples: []string{"tree -L 2 /app"},
+	Params:   []Param{hereParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		depth := numberFlag(fs, 32, "depth", "L", 0, "how many levels below the path are shown; 0: all")
 		sizes := fs.BoolP("size", "s", false, "show how many bytes of data each znode has")
@@ -109,8 +109,8 @@ var duCommand = &Command{
 	Help: "A line for each child of path with all that is below it, as soon as it is counted, and one for path itself at the end." +
 		" Bytes are those of data, without names and stats. With -top the biggest subtrees at any depth, the biggest first." +
 		" With --ncdu what ncdu -f reads, whatever the program's -o says.",
-	Example: "du -top 10 /",
-	Params:  []Param{hereParam},
+	Examples: []string{"du -top 10 /"},
+	Params:   []Param{hereParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		depth := numberFlag(fs, 32, "depth", "L", 1, "how many levels below the path have lines of their own")
 		top := numberFlag(fs, 32, "top", "", 0, "only so many subtrees, the biggest")

@@ -65,8 +65,8 @@ var lsCommand = &Command{
 		" They come as the server lists them; what appears or vanishes meanwhile is no error, and what may not be read is named at the end.\n\n" +
 		"With -l each child has a line: its kind, the version of its data, how many children and bytes it has, how long ago" +
 		" its data was written by this machine's clock, the session an ephemeral one belongs to, and its name.",
-	Example: "ls -R /app",
-	Params:  []Param{{Name: "path", Kind: Path, Optional: true, Here: true}, watchParam},
+	Examples: []string{"ls -R /app"},
+	Params:   []Param{{Name: "path", Kind: Path, Optional: true, Here: true}, watchParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "print the znode's stat as well")
 		watch := fs.BoolP("watch", "w", false, "leave a watch on the children")
@@ -161,9 +161,9 @@ func listTree(ctx context.Context, env *Env, from reader, path string, watch, de
 
 var ls2Command = &Command{
 	Name: "ls2", Group: "Reading", Args: "path [watch]", OneRequest: always,
-	Summary: "list a znode's children and print its stat (3.4's name for ls -s)",
-	Example: "ls2 /app",
-	Params:  []Param{pathParam, watchParam},
+	Summary:  "list a znode's children and print its stat (3.4's name for ls -s)",
+	Examples: []string{"ls2 /app"},
+	Params:   []Param{pathParam, watchParam},
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
 		env.Screen.Note("'ls2' has been deprecated. Please use 'ls [-s] path' instead.")
 		w, err := watchArg(env, args, 1, false, "ls2 path [watch]", "ls [-s] [-w] path")

@@ -84,8 +84,8 @@ var setquotaCommand = &Command{
 	Summary: "limit a subtree's number of znodes or bytes of data",
 	Help: "A soft limit is only warned about in the server's log; a hard one is enforced by servers from 3.7 on that have" +
 		" enforceQuota=true. The other limits of the znode stay as they are.",
-	Example: "setquota -n 1000 /app",
-	Params:  []Param{pathParam},
+	Examples: []string{"setquota -n 1000 /app"},
+	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		values := make([]*int64, len(limits))
 		for i, l := range limits {
@@ -250,10 +250,10 @@ func (n quotaNodes) warn(ctx context.Context, q jute.Quota) error {
 
 var listquotaCommand = &Command{
 	Name: "listquota", Group: "Quotas", Args: "path",
-	Summary: "print a znode's quota and what is used of it",
-	Help:    "count is the number of znodes, the znode itself included; bytes is their data. -1 means unlimited.",
-	Example: "listquota /app",
-	Params:  []Param{pathParam},
+	Summary:  "print a znode's quota and what is used of it",
+	Help:     "count is the number of znodes, the znode itself included; bytes is their data. -1 means unlimited.",
+	Examples: []string{"listquota /app"},
+	Params:   []Param{pathParam},
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
 		n, err := env.quotaNodes(args[0])
 		if err != nil {
@@ -286,9 +286,9 @@ var listquotaCommand = &Command{
 
 var delquotaCommand = &Command{
 	Name: "delquota", Group: "Quotas", Writes: true, Args: "[-n|-b|-N|-B] path",
-	Summary: "remove a znode's quota, or one limit of it",
-	Example: "delquota -n /app",
-	Params:  []Param{pathParam},
+	Summary:  "remove a znode's quota, or one limit of it",
+	Examples: []string{"delquota -n /app"},
+	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		for _, l := range limits {
 			fs.BoolP(l.long, l.flag, false, "remove only the "+l.usage)

@@ -50,8 +50,8 @@ var getCommand = &Command{
 		"With -d gzip, zlib, snappy and base64 are taken off, one inside the other too, where the data begins as they do;" +
 		" base64 where it stands for one of the others or for text. A remark names them. At most 16 MiB may come of it." +
 		" --charset is that of the text that is left: gbk, shift_jis, utf-16le, windows-1252 and the others that web pages have.",
-	Example: "get -s /app/config",
-	Params:  []Param{pathParam, watchParam},
+	Examples: []string{"get -s /app/config"},
+	Params:   []Param{pathParam, watchParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "print the znode's stat as well")
 		watch := fs.BoolP("watch", "w", false, "leave a watch on the data")
@@ -139,8 +139,8 @@ var statCommand = &Command{
 	Summary: "print a znode's stat",
 	Help: "With -w a watch is left on the znode, also on one that does not exist yet. In a snapshot it is known whether a znode" +
 		" is a container or has a time to live, which servers do not tell: a line says so.",
-	Example: "stat /app",
-	Params:  []Param{hereParam, watchParam},
+	Examples: []string{"stat /app"},
+	Params:   []Param{hereParam, watchParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		watch := fs.BoolP("watch", "w", false, "leave a watch on the znode or its creation")
 		human := fs.BoolP("human", "h", false, "print times as ISO 8601 and how long ago they were, by this machine's clock")
@@ -166,10 +166,10 @@ var statCommand = &Command{
 
 var existsCommand = &Command{
 	Name: "exists", Group: "Reading", Args: "[--in file] [--max-size MiB] path", OneRequest: unless(inFlag),
-	Summary: "tell by the exit status whether a znode exists (0 yes, 1 no)",
-	Help:    "A znode that may not be read exists all the same.",
-	Example: "exists /app/ready",
-	Params:  []Param{pathParam},
+	Summary:  "tell by the exit status whether a znode exists (0 yes, 1 no)",
+	Help:     "A znode that may not be read exists all the same.",
+	Examples: []string{"exists /app/ready"},
+	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			_, err := from.Exists(ctx, args[0], false)

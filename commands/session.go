@@ -22,9 +22,9 @@ var connectCommand = &Command{
 		" The present session is closed first; its watches and credentials stay behind, and what was said of TLS holds on, but for a" +
 		" cluster, which has its own. By TLS it tells what was agreed on: the protocol, the cipher, the server, and until when its" +
 		" certificate is valid.",
-	Example: "connect zk1:2181,zk2:2181/app",
-	Params:  []Param{{Name: "host:port", Kind: Server, Optional: true}},
-	Offline: true,
+	Examples: []string{"connect zk1:2181,zk2:2181/app"},
+	Params:   []Param{{Name: "host:port", Kind: Server, Optional: true}},
+	Offline:  true,
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
 		spec := strings.Join(args, "") // one word, or none
 		if spec != "" && !strings.HasPrefix(spec, zkconn.ClusterMark) {
@@ -72,8 +72,8 @@ func connection(s *zkconn.Session, cmd string) render.Answer {
 
 var closeCommand = &Command{
 	Name: "close", Group: "Session", Args: "",
-	Summary: "close the session; its ephemeral znodes vanish",
-	Example: "close",
+	Summary:  "close the session; its ephemeral znodes vanish",
+	Examples: []string{"close"},
 	Flags: NoFlags(func(ctx context.Context, env *Env, _ []string) error {
 		return env.answer(Closing(ctx, env.Session.Close), connection(env.Session, "close"))
 	}),
@@ -81,9 +81,9 @@ var closeCommand = &Command{
 
 var syncCommand = &Command{
 	Name: "sync", Group: "Session", Args: "path", OneRequest: always,
-	Summary: "wait until the server has caught up with the leader",
-	Example: "sync /",
-	Params:  []Param{pathParam},
+	Summary:  "wait until the server has caught up with the leader",
+	Examples: []string{"sync /"},
+	Params:   []Param{pathParam},
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
 		return env.answer(env.Session.Sync(ctx, args[0]), render.Answer{Words: "Sync is OK\n", JSON: done("sync", args[0])})
 	}),
@@ -91,9 +91,9 @@ var syncCommand = &Command{
 
 var whoamiCommand = &Command{
 	Name: "whoami", Group: "Session", Args: "",
-	Summary: "print whom the session is authenticated as",
-	Help:    "Servers from 3.7 on.",
-	Example: "whoami",
+	Summary:  "print whom the session is authenticated as",
+	Help:     "Servers from 3.7 on.",
+	Examples: []string{"whoami"},
 	Flags: NoFlags(func(ctx context.Context, env *Env, _ []string) error {
 		ids, err := env.Session.WhoAmI(ctx)
 		answer := render.Answer{Words: "Auth scheme: User\n", Grid: render.Grid{Header: []string{"scheme", "user"}}, JSON: ids}
@@ -107,9 +107,9 @@ var whoamiCommand = &Command{
 
 var versionCommand = &Command{
 	Name: "version", Group: "Session", Args: "",
-	Summary: "print the version of zksh",
-	Example: "version",
-	Offline: true,
+	Summary:  "print the version of zksh",
+	Examples: []string{"version"},
+	Offline:  true,
 	Flags: NoFlags(func(_ context.Context, env *Env, _ []string) error {
 		return env.Screen.Print(render.Answer{
 			Words: "zksh version: " + env.Version + "\n", JSON: render.Facts{"version", env.Version}})
@@ -124,9 +124,9 @@ func ensemble(head, config string, stat *render.Stat) render.Answer {
 
 var configCommand = &Command{
 	Name: "config", Group: "Ensemble", Args: "[-c] [-w] [-s]", OneRequest: always,
-	Summary: "print the ensemble's configuration",
-	Help:    "A stand-alone server has none. With -c only what a client needs is printed: the version and the addresses.",
-	Example: "config -c",
+	Summary:  "print the ensemble's configuration",
+	Help:     "A stand-alone server has none. With -c only what a client needs is printed: the version and the addresses.",
+	Examples: []string{"config -c"},
 	Flags: func(fs *pflag.FlagSet) Run {
 		client := fs.BoolP("client", "c", false, "print the version and the clients' addresses")
 		watch := fs.BoolP("watch", "w", false, "leave a watch on the configuration")
@@ -167,9 +167,9 @@ var reconfigCommand = &Command{
 	Name: "reconfig", Group: "Ensemble", Writes: true,
 	Args: "[-s] [-v version] [[-file path] | [-members serverID=host:port1:port2;port3[,...]*]] |" +
 		" [-add serverId=host:port1:port2;port3[,...]]* [-remove serverId[,...]*]",
-	Summary: "change the ensemble's members",
-	Help:    "-add and -remove change the present members, -members and -file replace them. The version is written in hexadecimal, as config prints it.",
-	Example: "reconfig -remove 3",
+	Summary:  "change the ensemble's members",
+	Help:     "-add and -remove change the present members, -members and -file replace them. The version is written in hexadecimal, as config prints it.",
+	Examples: []string{"reconfig -remove 3"},
 	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "print the new configuration's stat as well")
 		version := fs.StringP("version", "v", "", "change only the configuration of this version")

@@ -19,8 +19,8 @@ var deleteallCommand = &Command{
 	Summary: "delete a znode and all below it",
 	Help: "Deletes leaves first, many at a time, while it still reads the rest. Ctrl-C stops between batches and tells how many are gone." +
 		" / and /zookeeper are refused. By hand it first tells how many znodes there are, and asks. With -n nothing is deleted: what would go is listed.",
-	Example: "deleteall /app/old",
-	Params:  []Param{pathParam},
+	Examples: []string{"deleteall /app/old"},
+	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		batch := numberFlag(fs, 32, "batch", "b", zktree.DefaultBatch, "how many deletes go into one transaction; below 1: one by one")
 		sure := fs.BoolP("yes", "y", false, "do not ask")
@@ -36,10 +36,10 @@ var deleteallCommand = &Command{
 
 var rmrCommand = &Command{
 	Name: "rmr", Group: "Trees", Writes: true, Destroys: true, Args: "path [-y]",
-	Sweeps:  true,
-	Summary: "delete a znode and all below it (3.4's name for deleteall)",
-	Example: "rmr /app/old",
-	Params:  []Param{pathParam},
+	Sweeps:   true,
+	Summary:  "delete a znode and all below it (3.4's name for deleteall)",
+	Examples: []string{"rmr /app/old"},
+	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		sure := fs.BoolP("yes", "y", false, "do not ask")
 		return func(ctx context.Context, env *Env, args []string) error {
@@ -137,10 +137,10 @@ const maxLooked = 10_000
 
 var countCommand = &Command{
 	Name: "getAllChildrenNumber", Group: "Trees", Args: "[--in file] [--max-size MiB] path",
-	Summary: "count all znodes below a znode",
-	Help:    "Servers before 3.6 cannot count; there the subtree is listed, but for what is below a znode that may not be read.",
-	Example: "getAllChildrenNumber /app",
-	Params:  []Param{hereParam},
+	Summary:  "count all znodes below a znode",
+	Help:     "Servers before 3.6 cannot count; there the subtree is listed, but for what is below a znode that may not be read.",
+	Examples: []string{"getAllChildrenNumber /app"},
+	Params:   []Param{hereParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			n, err := countBelow(ctx, env, from, args[0])

@@ -21,8 +21,8 @@ var waitCommand = &Command{
 	Help: "Waits by watches, through lost connections and new sessions, and reads again after each. Only a znode" +
 		" that may not be read is asked for once a second: newer servers report none of its changes. The status is 0" +
 		" when it is so, and 75 when the time is up.",
-	Example: "wait -w 30s /app/ready",
-	Params:  []Param{pathParam},
+	Examples: []string{"wait -w 30s /app/ready"},
+	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		var w condition
 		var limit Duration

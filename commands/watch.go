@@ -12,10 +12,10 @@ import (
 
 var addWatchCommand = &Command{
 	Name: "addWatch", Group: "Watches", Args: "[-m mode] path",
-	Summary: "leave a watch that stays after it fires",
-	Help:    "A recursive watch covers the whole subtree. Servers from 3.6 on.",
-	Example: "addWatch -m PERSISTENT /app",
-	Params:  []Param{pathParam},
+	Summary:  "leave a watch that stays after it fires",
+	Help:     "A recursive watch covers the whole subtree. Servers from 3.6 on.",
+	Examples: []string{"addWatch -m PERSISTENT /app"},
+	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		mode := fs.StringP("mode", "m", "PERSISTENT_RECURSIVE", "PERSISTENT or PERSISTENT_RECURSIVE, in any case")
 		FlagWords(fs, "mode", "PERSISTENT", "PERSISTENT_RECURSIVE")
@@ -35,10 +35,10 @@ var addWatchCommand = &Command{
 
 var removewatchesCommand = &Command{
 	Name: "removewatches", Group: "Watches", Args: "path [-c|-d|-p|-r|-a] [-l]",
-	Summary: "remove this session's watches on a znode",
-	Help:    "Without a kind all watches go; -c and -d leave persistent ones. -p and -r need a server from 3.9 on.",
-	Example: "removewatches /app -d",
-	Params:  []Param{pathParam},
+	Summary:  "remove this session's watches on a znode",
+	Help:     "Without a kind all watches go; -c and -d leave persistent ones. -p and -r need a server from 3.9 on.",
+	Examples: []string{"removewatches /app -d"},
+	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		children := fs.BoolP("children", "c", false, "the watches on the children")
 		data := fs.BoolP("data", "d", false, "the watches on the data")
@@ -65,10 +65,10 @@ var removewatchesCommand = &Command{
 
 var getEphemeralsCommand = &Command{
 	Name: "getEphemerals", Group: "Watches", Args: "[path]",
-	Summary: "list this session's ephemeral znodes",
-	Help:    "Only those whose path begins with the given text. Servers from 3.6 on.",
-	Example: "getEphemerals /app",
-	Params:  []Param{{Name: "path", Kind: Path, Optional: true}},
+	Summary:  "list this session's ephemeral znodes",
+	Help:     "Only those whose path begins with the given text. Servers from 3.6 on.",
+	Examples: []string{"getEphemerals /app"},
+	Params:   []Param{{Name: "path", Kind: Path, Optional: true}},
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
 		prefix := "/"
 		if len(args) > 0 {

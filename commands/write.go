@@ -23,8 +23,8 @@ var createCommand = &Command{
 	Summary: "create a znode",
 	Help: "Without data the znode holds null; \"\" is empty data. The ACL is a comma-separated list of scheme:id:perms with perms out of cdrwa;" +
 		" without it everybody may do everything. TTL znodes need a server with extendedTypesEnabled=true.",
-	Example: `create -s -e /app/worker- "host 1"`,
-	Params:  []Param{pathParam, {Name: "data", Kind: Data, Optional: true}, {Name: "acl", Kind: ACL, Optional: true}},
+	Examples: []string{`create -s -e /app/worker- "host 1"`},
+	Params:   []Param{pathParam, {Name: "data", Kind: Data, Optional: true}, {Name: "acl", Kind: ACL, Optional: true}},
 	Flags: func(fs *pflag.FlagSet) Run {
 		seq := fs.BoolP("sequential", "s", false, "append the parent's next sequence number to the name")
 		eph := fs.BoolP("ephemeral", "e", false, "let the znode vanish with the session")
@@ -149,8 +149,8 @@ var setCommand = &Command{
 	Summary: "write a znode's data",
 	Help: "With a version the data is written only if the znode still has that dataVersion." +
 		" With -f the data is a file's contents; -f - is standard input, when the command is given on zksh's own command line.",
-	Example: `set -v 3 /app/config "threads=4"`,
-	Params:  []Param{pathParam, {Name: "data", Kind: Data, Optional: true}, {Name: "version", Kind: Data, Optional: true}},
+	Examples: []string{`set -v 3 /app/config "threads=4"`},
+	Params:   []Param{pathParam, {Name: "data", Kind: Data, Optional: true}, {Name: "version", Kind: Data, Optional: true}},
 	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "print the znode's new stat")
 		version := numberFlag(fs, 32, "version", "v", -1, "write only if the dataVersion is this `version`")
@@ -211,10 +211,10 @@ func (env *Env) Overwrite(ctx context.Context, command, path string, data []byte
 
 var deleteCommand = &Command{
 	Name: "delete", Group: "Writing", Writes: true, Destroys: true, Args: "[-v version] path [version]", OneRequest: always, Joins: always,
-	Summary: "delete a znode that has no children",
-	Help:    "With a version the znode is deleted only if it still has that dataVersion.",
-	Example: "delete -v 3 /app/config",
-	Params:  []Param{pathParam, {Name: "version", Kind: Data, Optional: true}},
+	Summary:  "delete a znode that has no children",
+	Help:     "With a version the znode is deleted only if it still has that dataVersion.",
+	Examples: []string{"delete -v 3 /app/config"},
+	Params:   []Param{pathParam, {Name: "version", Kind: Data, Optional: true}},
 	Flags: func(fs *pflag.FlagSet) Run {
 		version := numberFlag(fs, 32, "version", "v", -1, "delete only if the dataVersion is this `version`")
 		return func(ctx context.Context, env *Env, args []string) error {

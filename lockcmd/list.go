@@ -20,9 +20,9 @@ func (t *Table) locksCommand() *commands.Command {
 		Summary: "show who holds a lock and who waits for it",
 		Help: "Without a path, what this shell holds and waits for. With a path, the queue of any lock below it, " +
 			"whichever client made it. The status is 75 if somebody holds the lock, 0 if it is free.\n\n" + wholeHelp,
-		Example: "locks /locks/backup",
-		Params:  []commands.Param{{Name: "path", Optional: true}},
-		Offline: true,
+		Examples: []string{"locks /locks/backup"},
+		Params:   []commands.Param{{Name: "path", Optional: true}},
+		Offline:  true,
 		Flags: func(fs *pflag.FlagSet) commands.Run {
 			follow := fs.BoolP("follow", "f", false, "go on and show each change, until Ctrl-C")
 			quiet := fs.BoolP("quiet", "q", false, "print nothing, only set the status")

@@ -118,8 +118,8 @@ func (t *Table) lockCommand(k kind) *commands.Command {
 		Name: k.command, Group: group, Writes: true,
 		Args:    "[-n] [-w duration] [-b] [-E status] [-m note] [--acl acl] [-t duration] [--confirm] [--strict] [--wait-group] [--as family] [--revocable] path [-- command arg…]",
 		Summary: k.summary, Help: k.help + " " + lockHelp,
-		Example: k.command + " -w 10s -m 'nightly backup' /locks/backup",
-		Params:  []commands.Param{{Name: "path"}, {Name: "command", Kind: commands.Data, Optional: true, Rest: true}},
+		Examples: []string{k.command + " -w 10s -m 'nightly backup' /locks/backup"},
+		Params:   []commands.Param{{Name: "path"}, {Name: "command", Kind: commands.Data, Optional: true, Rest: true}},
 		Flags: func(fs *pflag.FlagSet) commands.Run {
 			var f lockFlags
 			f.declare(fs, k)

@@ -19,9 +19,9 @@ func (t *Table) revokeCommand() *commands.Command {
 		Help: "The request is written into the data of the holder's znode, or of the node that is named. A zksh that " +
 			"holds the lock tells its person who asks, and releases it by itself if it was taken with --revocable; " +
 			"Curator tells programs that made the lock revocable. Other clients take no notice.",
-		Example: "revoke /locks/backup",
-		Params:  []commands.Param{{Name: "path"}, {Name: "node", Kind: commands.Data, Optional: true}},
-		Flags:   commands.NoFlags(revoke),
+		Examples: []string{"revoke /locks/backup"},
+		Params:   []commands.Param{{Name: "path"}, {Name: "node", Kind: commands.Data, Optional: true}},
+		Flags:    commands.NoFlags(revoke),
 	}
 }
 

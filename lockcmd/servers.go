@@ -18,8 +18,8 @@ var serversCommand = &commands.Command{
 	Help: "Asks every member by the four-letter words srvr and mntr, whether there is a session or not. The members are those of the " +
 		"connect string, and those that the ensemble's configuration has besides. LAG is in transactions. VERSION begins with the product if that is not ZooKeeper. The status is 0 only if more " +
 		"than half of the voters serve, one of them as the leader (weights and groups are not looked at), and 1 if not.",
-	Example: "servers -q",
-	Offline: true,
+	Examples: []string{"servers -q"},
+	Offline:  true,
 	Flags: func(fs *pflag.FlagSet) commands.Run {
 		quiet := fs.BoolP("quiet", "q", false, "print nothing, only set the status")
 		return func(ctx context.Context, env *commands.Env, _ []string) error {

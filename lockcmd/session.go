@@ -19,8 +19,8 @@ var sessionCommand = &commands.Command{
 		"address (host:port, or the host alone where it has but one), or the owner of an ephemeral znode. Every server is asked, by the " +
 		"four-letter words cons, dump, wchc and conf. What is not told is said, with what allows it. Identities are told to a session " +
 		"itself alone, watches on children to nobody.",
-	Example: "session /locks/backup/_c_1b7a6e8c-0a53-4a2e-9d0f-6a1c1f3f2b11-lock-0000000000",
-	Params:  []commands.Param{{Name: "id, address or path", Kind: commands.ClientID, Optional: true}},
+	Examples: []string{"session /locks/backup/_c_1b7a6e8c-0a53-4a2e-9d0f-6a1c1f3f2b11-lock-0000000000"},
+	Params:   []commands.Param{{Name: "id, address or path", Kind: commands.ClientID, Optional: true}},
 	Flags: commands.NoFlags(func(ctx context.Context, env *commands.Env, args []string) error {
 		if err := ready(ctx, env.Session); err != nil {
 			return err

@@ -25,9 +25,9 @@ func (t *Table) unlockCommand() *commands.Command {
 			"wait in the background. The server's word on the release is waited for as long as a session lasts; Ctrl-C " +
 			"ends that. With --force another client's place in the queue is removed, and its lock with it: that " +
 			"client may not notice.",
-		Example: "unlock /locks/backup",
-		Params:  []commands.Param{{Name: "path", Kind: commands.HeldLock, Optional: true}},
-		Offline: true,
+		Examples: []string{"unlock /locks/backup"},
+		Params:   []commands.Param{{Name: "path", Kind: commands.HeldLock, Optional: true}},
+		Offline:  true,
 		Flags: func(fs *pflag.FlagSet) commands.Run {
 			all := fs.BoolP("all", "a", false, "release all locks of this shell, the newest first")
 			node := fs.String("force", "", "remove this `node` of another client below path")

@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/spf13/pflag"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/history"
@@ -25,52 +22,52 @@ func (s *Shell) builtins() []*commands.Command {
 	return []*commands.Command{
 		{
 			Name: "help", Group: group, Args: "[command]",
-			Summary: "list the commands, or explain one",
-			Help:    "A word that is no command's name lists the commands that are about it.",
-			Example: "help create",
-			Params:  []commands.Param{{Name: "command", Kind: commands.CommandName, Optional: true}},
-			Offline: true, Aside: true, Flags: commands.NoFlags(s.help),
+			Summary:  "list the commands, or explain one",
+			Help:     "A word that is no command's name lists the commands that are about it.",
+			Examples: []string{"help create"},
+			Params:   []commands.Param{{Name: "command", Kind: commands.CommandName, Optional: true}},
+			Offline:  true, Aside: true, Flags: commands.NoFlags(s.help),
 		},
 		{
 			Name: "echo", Group: group, Args: "[word…]",
-			Summary: "answer with these words",
-			Help:    "Whoever talks to zksh through pipes knows by the answer that all before it is done.",
-			Example: `echo "half of it is done"`,
-			Params:  []commands.Param{{Name: "word", Kind: commands.Data, Optional: true, Many: true}},
-			Offline: true, Aside: true, Flags: commands.NoFlags(func(_ context.Context, env *commands.Env, args []string) error {
+			Summary:  "answer with these words",
+			Help:     "Whoever talks to zksh through pipes knows by the answer that all before it is done.",
+			Examples: []string{`echo "half of it is done"`},
+			Params:   []commands.Param{{Name: "word", Kind: commands.Data, Optional: true, Many: true}},
+			Offline:  true, Aside: true, Flags: commands.NoFlags(func(_ context.Context, env *commands.Env, args []string) error {
 				words := append([]string{}, args...) // an empty list, not null
 				return env.Screen.Print(render.Answer{Words: strings.Join(words, " ") + "\n", JSON: render.Facts{"echo", words}})
 			}),
 		},
 		{
 			Name: "history", Group: group, Args: "[count]",
-			Summary: "print the last eleven lines, or so many, with their numbers",
-			Help:    "Credentials are not shown.",
-			Example: "history 50",
-			Params:  []commands.Param{{Name: "count", Kind: commands.Data, Optional: true}},
-			Offline: true, Aside: true, Flags: commands.NoFlags(s.history),
+			Summary:  "print the last eleven lines, or so many, with their numbers",
+			Help:     "Credentials are not shown.",
+			Examples: []string{"history 50"},
+			Params:   []commands.Param{{Name: "count", Kind: commands.Data, Optional: true}},
+			Offline:  true, Aside: true, Flags: commands.NoFlags(s.history),
 		},
 		{
 			Name: "redo", Group: group, Args: "cmdno",
-			Quota:   true, // as the line may be that runs again
-			Summary: "run a line of the history again",
-			Help:    "The history then shows that line in place of the redo.",
-			Example: "redo 3",
-			Params:  []commands.Param{{Name: "cmdno", Kind: commands.LineNumber}},
-			Offline: true, Aside: true, Flags: commands.NoFlags(s.redo),
+			Quota:    true, // as the line may be that runs again
+			Summary:  "run a line of the history again",
+			Help:     "The history then shows that line in place of the redo.",
+			Examples: []string{"redo 3"},
+			Params:   []commands.Param{{Name: "cmdno", Kind: commands.LineNumber}},
+			Offline:  true, Aside: true, Flags: commands.NoFlags(s.redo),
 		},
 		{
 			Name: "printwatches", Group: group, Args: "on|off|short",
-			Summary: "tell whether events are printed, or turn that on or off; short is one line each",
-			Example: "printwatches off",
-			Params:  []commands.Param{{Name: "on|off|short", Kind: commands.Choice, Words: []string{"on", "off", "short"}, Optional: true}},
-			Offline: true, Aside: true, Flags: commands.NoFlags(s.printwatches),
+			Summary:  "tell whether events are printed, or turn that on or off; short is one line each",
+			Examples: []string{"printwatches off"},
+			Params:   []commands.Param{{Name: "on|off|short", Kind: commands.Choice, Words: []string{"on", "off", "short"}, Optional: true}},
+			Offline:  true, Aside: true, Flags: commands.NoFlags(s.printwatches),
 		},
 		{
 			Name: "quit", Aliases: []string{"exit"}, Group: group,
-			Summary: "close the session and leave",
-			Example: "quit",
-			Offline: true, Aside: true, Flags: commands.NoFlags(func(context.Context, *commands.Env, []string) error { return errQuit }),
+			Summary:  "close the session and leave",
+			Examples: []string{"quit"},
+			Offline:  true, Aside: true, Flags: commands.NoFlags(func(context.Context, *commands.Env, []string) error { return errQuit }),
 		},
 	}
 }
@@ -167,113 +164,4 @@ func (s *Shell) printwatches(_ context.Context, env *commands.Env, args []string
 		facts = form == eventsOn
 	}
 	return env.Screen.Print(render.Answer{Words: words, JSON: render.Facts{"printwatches", facts}})
-}
-
-// help lists the commands or explains one.
-func (s *Shell) help(_ context.Context, env *commands.Env, args []string) error {
-	if len(args) == 0 {
-		return env.Screen.Print(overview(s.registry.All()))
-	}
-	if c := s.registry.Find(args[0]); c != nil {
-		return env.Screen.Print(manual{c, s.cfg.Topics[c.Name]})
-	}
-	if found := s.registry.About(args[0]); len(found) > 0 {
-		return env.Screen.Print(overview(found))
-	}
-	return unknownCommand{args[0], s.registry.Hint(args[0])}
-}
-
-// overview is the answer of help: a heading for each group, whose commands are
-// registered one after the other, and a line for each command.
-type overview []*commands.Command
-
-// Text has all the lines as wide as they are.
-func (o overview) Text(w io.Writer) error { return o.FitText(w, 0) }
-
-// FitText is part of render.Fitter.
-func (o overview) FitText(w io.Writer, columns int) error {
-	width := 0
-	for _, c := range o {
-		width = max(width, len(names(c)))
-	}
-	var b strings.Builder
-	group := ""
-	for _, c := range o {
-		if c.Group != group {
-			group = c.Group
-			b.WriteString(group + "\n")
-		}
-		fmt.Fprintf(&b, "  %-*s  %s\n", width, names(c), c.Summary)
-	}
-	b.WriteString("\n" + render.Wrap("help COMMAND explains one, and so does COMMAND --help. Blanks separate words; \"…\" and '…' keep them, "+
-		"and $'…' also takes \\n \\t \\' \\\\ \\xHH \\uHHHH.", commands.HelpWidthIn(columns), "") + "\n")
-	_, err := io.WriteString(w, render.WrapText(b.String(), columns))
-	return err
-}
-
-// MarshalJSON gives what help says of each.
-func (o overview) MarshalJSON() ([]byte, error) {
-	manuals := []manual{}
-	for _, c := range o {
-		manuals = append(manuals, manual{c: c})
-	}
-	return render.Marshal(manuals)
-}
-
-func names(c *commands.Command) string {
-	return strings.Join(append([]string{c.Name}, c.Aliases...), ", ")
-}
-
-// manual is the answer of help COMMAND.
-type manual struct {
-	c     *commands.Command
-	topic string // more than its own help; may be empty
-}
-
-// Text has the usage, what it does, its flags and an example.
-func (m manual) Text(w io.Writer) error { return m.FitText(w, 0) }
-
-// FitText is part of render.Fitter. On a wide terminal the lines are no longer than
-// elsewhere, but for those that are one piece.
-func (m manual) FitText(w io.Writer, columns int) error {
-	width := commands.HelpWidthIn(columns)
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n  %s\n", m.c.Usage(), m.c.Summary)
-	if len(m.c.Aliases) > 0 {
-		fmt.Fprintf(&b, "  also: %s\n", strings.Join(m.c.Aliases, ", "))
-	}
-	if m.c.Help != "" {
-		fmt.Fprintf(&b, "\n%s\n", render.Wrap(strings.Join(strings.Fields(m.c.Help), " "), width, ""))
-	}
-	if usages := m.c.FlagSet().FlagUsagesWrapped(width); usages != "" {
-		b.WriteString("\nFlags\n" + usages)
-	}
-	fmt.Fprintf(&b, "\nExample\n  %s\n", m.c.Example)
-	if m.topic != "" {
-		b.WriteString("\n" + render.WrapText(m.topic, width))
-	}
-	_, err := io.WriteString(w, render.WrapText(b.String(), columns))
-	return err
-}
-
-// MarshalJSON gives the same facts.
-func (m manual) MarshalJSON() ([]byte, error) {
-	type flag struct {
-		Short string `json:"short,omitempty"`
-		Long  string `json:"long"`
-		Usage string `json:"usage"`
-	}
-	flags := []flag{}
-	m.c.FlagSet().VisitAll(func(f *pflag.Flag) { flags = append(flags, flag{f.Shorthand, f.Name, f.Usage}) })
-	return render.Marshal(struct {
-		Name    string   `json:"name"`
-		Aliases []string `json:"aliases,omitempty"`
-		Group   string   `json:"group"`
-		Usage   string   `json:"usage"`
-		Summary string   `json:"summary"`
-		Help    string   `json:"help,omitempty"`
-		Example string   `json:"example"`
-		Flags   []flag   `json:"flags"`
-		Topic   string   `json:"topic,omitempty"`
-	}{m.c.Name, m.c.Aliases, m.c.Group, m.c.Usage(), m.c.Summary, m.c.Help, m.c.Example, flags, m.topic})
 }

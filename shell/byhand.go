@@ -237,7 +237,7 @@ func (*byHand) wording(_ string, err error) []string {
 	case errors.Is(err, errInterrupted):
 		return []string{"\n" + err.Error()} // the terminal has echoed the key
 	case errors.As(err, &usage) && usage.Command != nil:
-		return []string{usage.Problem, "usage: " + usage.Command.Usage(), "example: " + usage.Command.Example}
+		return []string{usage.Problem, "usage: " + usage.Command.Usage(), "example: " + usage.Command.Examples[0]}
 	}
 	return []string{err.Error()}
 }

@@ -95,15 +95,15 @@ func (s *Shell) folderCommands() []*commands.Command {
 			Help: "Without a path it goes to /. In a path .. is the znode above and ~ is /; cd - goes back to the folder before." +
 				" ls, tree, find, du, stat and getAllChildrenNumber mean the folder where they have no path." +
 				" Before the first cd a relative path is refused, as zkCli does, and so it is after connect to other servers.",
-			Example: "cd /app",
-			Params:  []commands.Param{{Name: "path", Kind: commands.Folder, Optional: true}},
-			Flags:   commands.NoFlags(s.cd),
+			Examples: []string{"cd /app"},
+			Params:   []commands.Param{{Name: "path", Kind: commands.Folder, Optional: true}},
+			Flags:    commands.NoFlags(s.cd),
 		},
 		{
 			Name: "pwd", Group: group,
-			Summary: "print where relative paths begin",
-			Example: "pwd",
-			Offline: true, Flags: commands.NoFlags(func(_ context.Context, env *commands.Env, _ []string) error {
+			Summary:  "print where relative paths begin",
+			Examples: []string{"pwd"},
+			Offline:  true, Flags: commands.NoFlags(func(_ context.Context, env *commands.Env, _ []string) error {
 				here, _ := s.folder.here()
 				return env.Screen.Print(render.Answer{Words: here + "\n", JSON: render.Facts{"path", here}})
 			}),

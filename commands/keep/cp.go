@@ -33,8 +33,8 @@ var cpCommand = &commands.Command{
 	Help: "Data and ACLs are copied exactly; versions, times and sequence numbers cannot be." + sideHelp + " DST must not be there" +
 		" unless --skip or --overwrite say what becomes of a znode that is. Ephemeral znodes are left out, and said; with -e they" +
 		" become persistent ones. What may not be read is named and left out with all below it: status 1.",
-	Example: "cp -R /app @staging:/app",
-	Params:  []commands.Param{srcParam, dstParam},
+	Examples: []string{"cp -R /app @staging:/app"},
+	Params:   []commands.Param{srcParam, dstParam},
 	Flags: func(fs *pflag.FlagSet) commands.Run {
 		all := fs.BoolP("recursive", "R", false, "copy all below the znode, too")
 		ephemerals := fs.BoolP("ephemeral", "e", false, "make persistent copies of ephemeral znodes")

@@ -26,8 +26,8 @@ var diffCommand = &commands.Command{
 		" file:FILE, and file:FILE:/path something in it. With --script the answer is the commands that make A like B, to be" +
 		" looked at and then run: zksh -e < FILE. They are refused where A has changed since." +
 		" Status 0: no difference; 1: some; 2: it cannot be told.",
-	Example: "diff /app @staging:/app",
-	Params:  []commands.Param{{Name: "a", Kind: commands.Side}, {Name: "b", Kind: commands.Side}},
+	Examples: []string{"diff /app @staging:/app"},
+	Params:   []commands.Param{{Name: "a", Kind: commands.Side}, {Name: "b", Kind: commands.Side}},
 	Flags: func(fs *pflag.FlagSet) commands.Run {
 		unified := fs.BoolP("unified", "u", false, "show the lines in which data that is text differs")
 		script := fs.Bool("script", false, "answer with the commands that make A like B")

@@ -30,8 +30,8 @@ var exportCommand = &commands.Command{
 		" dir, a new folder with a file for each znode. zkshell and zoonavigator cannot tell ephemeral znodes from others and leave them out." +
 		" So is /zookeeper left out, unless the path is there. What changes meanwhile is kept as it was when it was read;" +
 		" the zxids at the start and the end are noted. What may not be read is named, and all else is written.",
-	Example: "export -R /app app.json.gz",
-	Params:  []commands.Param{{Name: "path", Kind: commands.Path}, {Name: "file", Kind: commands.File, Optional: true}},
+	Examples: []string{"export -R /app app.json.gz"},
+	Params:   []commands.Param{{Name: "path", Kind: commands.Path}, {Name: "file", Kind: commands.File, Optional: true}},
 	Flags: func(fs *pflag.FlagSet) commands.Run {
 		stat := fs.BoolP("stat", "s", false, "print the znode's stat as well")
 		watch := fs.BoolP("watch", "w", false, "leave a watch on the data")

@@ -29,7 +29,7 @@ var importCommand = &commands.Command{
 		" an import that was broken off; --overwrite makes data and access control lists those of the file; and --prune also deletes what" +
 		" the file does not have. Ephemeral znodes are left out, there and here; -e makes persistent copies of them." +
 		" Zxids, times, versions and the counters of sequences begin anew, and /zookeeper stays as it is.",
-	Example: "import -R app.json.gz",
+	Examples: []string{"import -R app.json.gz"},
 	Params: []commands.Param{
 		{Name: "path", Kind: commands.File}, {Name: "file", Kind: commands.File, Optional: true}, // either may be the file
 	},

@@ -23,8 +23,8 @@ var logCommand = &commands.Command{
 		" written is shown as well.\n\n" +
 		"Each record's checksum is verified. A log of a running server, or of one that was killed, may end in the middle of a record: a remark says so." +
 		" A damaged record is an error, which says whether intact records follow; those are not shown.",
-	Example: "log /var/lib/zookeeper/version-2/log.100000001 /app",
-	Params:  []commands.Param{{Name: "file", Kind: commands.File}, {Name: "path", Kind: commands.Path, Optional: true}},
+	Examples: []string{"log /var/lib/zookeeper/version-2/log.100000001 /app"},
+	Params:   []commands.Param{{Name: "file", Kind: commands.File}, {Name: "path", Kind: commands.Path, Optional: true}},
 	Flags: func(fs *pflag.FlagSet) commands.Run {
 		data := fs.BoolP("data", "d", false, "show the data that was written")
 		return func(ctx context.Context, env *commands.Env, args []string) (err error) {

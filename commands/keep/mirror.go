@@ -20,8 +20,8 @@ var mirrorCommand = &commands.Command{
 		" what is below a znode that may not be read." + sideHelp + " SRC may be a file, as in diff. With -n the differences are told," +
 		" and nothing is done. With --watch it goes on, through new connections, until Ctrl-C: a change of an ACL alone shows no event," +
 		" and is seen when there is a new connection.",
-	Example: "mirror /app @standby:/app",
-	Params:  []commands.Param{srcParam, dstParam},
+	Examples: []string{"mirror /app @standby:/app"},
+	Params:   []commands.Param{srcParam, dstParam},
 	Flags: func(fs *pflag.FlagSet) commands.Run {
 		plan := fs.BoolP(commands.DryRun, "n", false, "tell the differences, and do nothing")
 		sure := fs.BoolP("yes", "y", false, "do not ask")

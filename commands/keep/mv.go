@@ -19,8 +19,8 @@ var mvCommand = &commands.Command{
 		" changed meanwhile is not lost. Any other is copied, the copy is compared, and only then is the source deleted, as far as" +
 		" nothing in it has changed; that is said." + sideHelp + " Nothing is moved if DST is there, or if something in SRC is ephemeral" +
 		" or may not be read. A change of an ACL alone cannot be told in between. Sequence counters begin anew, and quotas stay where they are.",
-	Example: "mv /app/old /archive/app",
-	Params:  []commands.Param{srcParam, dstParam},
+	Examples: []string{"mv /app/old /archive/app"},
+	Params:   []commands.Param{srcParam, dstParam},
 	Flags: commands.NoFlags(func(ctx context.Context, env *commands.Env, args []string) error {
 		if err := live("mv", args...); err != nil {
 			return err

@@ -39,8 +39,8 @@ func undoCommand(log UndoLog) *commands.Command {
 			"Limits: the log holds the last 50 operations, at most 64 MiB each and 256 MiB together. Ephemeral znodes and those of lock queues" +
 			" do not come back, nor do containers, times to live, sequence counters, zxids and times." +
 			" What appears while a subtree is saved and deleted is not saved.",
-		Example: "undo",
-		Params:  []commands.Param{{Name: "number", Kind: commands.Data, Optional: true}},
+		Examples: []string{"undo"},
+		Params:   []commands.Param{{Name: "number", Kind: commands.Data, Optional: true}},
 		Flags: func(fs *pflag.FlagSet) commands.Run {
 			list := fs.BoolP("list", "l", false, "list the operations, the latest first")
 			dry := fs.BoolP(commands.DryRun, "n", false, "change nothing, and print what would be done")

@@ -139,13 +139,20 @@ func (r *roff) command(c *commands.Command) {
 		r.WriteString(".RE\n")
 	}
 	r.WriteString(".IP\n")
-	for paragraph := range strings.SplitSeq(c.Help, "\n\n") {
-		if paragraph != "" {
-			r.text(paragraph)
-			r.WriteString(".IP\n")
-		}
+	for _, paragraph := range c.Paragraphs() {
+		r.text(paragraph)
+		r.WriteString(".IP\n")
 	}
-	r.literal("Example: " + c.Example)
+	if len(c.Limits) > 0 {
+		r.literal("Limits:")
+	}
+	for _, limit := range c.Limits {
+		fmt.Fprintf(r, ".IP \\(bu 2\n%s\n", inRoff(limit))
+	}
+	if len(c.Limits) > 0 {
+		r.WriteString(".IP\n")
+	}
+	r.literal("Examples:\n" + strings.Join(c.Examples, "\n"))
 }
 
 // inRoff is text that roff prints as it is: also a dash, or a quote, which may be typed.

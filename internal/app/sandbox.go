@@ -18,9 +18,9 @@ func SandboxCommand(place *playground.Place) []*commands.Command {
 		Help: playground.Notice + " zksh --sandbox starts one, or joins the one another terminal runs;" +
 			" with -listen 127.0.0.1:2181 it only serves, for any client. A pause shows connection loss, and, when it is" +
 			" longer than the session timeout, expiry: the sessions' clocks go on.",
-		Example: "sandbox pause",
-		Params:  []commands.Param{{Name: "pause|resume", Kind: commands.Choice, Words: []string{"pause", "resume"}}},
-		Offline: true,
+		Examples: []string{"sandbox pause"},
+		Params:   []commands.Param{{Name: "pause|resume", Kind: commands.Choice, Words: []string{"pause", "resume"}}},
+		Offline:  true,
 		Flags: commands.NoFlags(func(_ context.Context, env *commands.Env, args []string) error {
 			if place == nil {
 				return errors.New("there is no sandbox here; zksh --sandbox starts one")

@@ -72,10 +72,10 @@ func TestCommandsThatWriteSaySo(t *testing.T) {
 		}
 		cmd := exec.CommandContext(zktest.Within(t), "zksh", "-server", server, "--no-write")
 		cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+home)
-		cmd.Stdin = strings.NewReader(c.Example + "\n")
+		cmd.Stdin = strings.NewReader(c.Examples[0] + "\n")
 		out, err := cmd.CombinedOutput()
 		if refused := strings.Contains(string(out), "writes are switched off"); refused != c.Writes {
-			t.Errorf("%s: writes %v, refused %v: %v, %s", c.Example, c.Writes, refused, err, out)
+			t.Errorf("%s: writes %v, refused %v: %v, %s", c.Examples[0], c.Writes, refused, err, out)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func TestFaultyServers(t *testing.T) {
 				lines = forms[c.Name]
 			}
 			if lines == nil {
-				lines = []string{c.Example}
+				lines = []string{c.Examples[0]}
 			}
 			for _, way := range []string{"one-shot", "pipe", "terminal"} {
 				if nth++; !*everyFault && nth%61 != 0 || c.Name == "quit" && way == "terminal" {

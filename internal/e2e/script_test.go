@@ -261,7 +261,7 @@ func TestUsageNamesEachFlag(t *testing.T) {
 		if !slices.Equal(named, declared) {
 			t.Errorf("%s: the usage line %q names the flags %q, declared are %q", c.Name, c.Args, named, declared)
 		}
-		if c.Summary == "" || c.Example == "" || c.Group == "" || !strings.HasPrefix(c.Example, c.Name) {
+		if c.Summary == "" || c.Examples[0] == "" || c.Group == "" || !strings.HasPrefix(c.Examples[0], c.Name) {
 			t.Errorf("%s lacks a summary, a group, or an example that begins with its name", c.Name)
 		}
 	}

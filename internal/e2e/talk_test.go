@@ -87,7 +87,7 @@ func TestLineIsAnswered(t *testing.T) {
 			if without[c.Name] == "" {
 				lines := forms[c.Name]
 				if lines == nil {
-					lines = []string{c.Example}
+					lines = []string{c.Examples[0]}
 				}
 				for _, line := range lines {
 					say(line)
@@ -99,7 +99,7 @@ func TestLineIsAnswered(t *testing.T) {
 		closed := len(script)
 		for _, c := range registry().All() {
 			if !c.Offline {
-				say(c.Example)
+				say(c.Examples[0])
 			}
 		}
 		say("connect", "quit")

@@ -344,7 +344,7 @@ func TestManualPage(t *testing.T) {
 		has(c.Usage())
 		has(c.Summary)
 		has(c.Help)
-		has("Example: " + c.Example)
+		has(strings.Join(c.Examples, " "))
 		c.FlagSet().VisitAll(func(f *pflag.Flag) {
 			_, about := pflag.UnquoteUsage(f)
 			has("--" + f.Name)

@@ -52,8 +52,8 @@ func (g *Guide) Commands() []*commands.Command {
 		Summary: "learn ZooKeeper and zksh in ten steps, on the sandbox, in five minutes",
 		Help: "It says what to type, and why, and goes on when that is done. Any other line may be typed in between." +
 			" Without a flag it begins, or shows the step again.",
-		Example: "tutorial",
-		Offline: true,
+		Examples: []string{"tutorial"},
+		Offline:  true,
 		Flags: func(fs *pflag.FlagSet) commands.Run {
 			skip := fs.Bool("skip", false, "leave the line out that is next")
 			end := fs.Bool("end", false, "end it")

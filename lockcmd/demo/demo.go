@@ -36,8 +36,8 @@ func Command() *commands.Command {
 			" status is 1 if they do not, or if two held the lock that exclude each other.\n\n" +
 			"It plays on a sandbox at once, and elsewhere when asked to, below a folder of its own that goes afterwards. A server" +
 			" takes 60 connections of one address by default, so elsewhere -n goes to 57.",
-		Example: "lockdemo parent predecessor -n 20",
-		Params:  slices.Repeat([]commands.Param{{Name: "scheme", Kind: commands.Choice, Words: names, Optional: true}}, len(names)),
+		Examples: []string{"lockdemo parent predecessor -n 20"},
+		Params:   slices.Repeat([]commands.Param{{Name: "scheme", Kind: commands.Choice, Words: names, Optional: true}}, len(names)),
 		Flags: func(fs *pflag.FlagSet) commands.Run {
 			w := declare(fs)
 			return func(ctx context.Context, env *commands.Env, args []string) error {
