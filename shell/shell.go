@@ -201,11 +201,15 @@ func (s *Shell) read(line string) (cmd string, l commands.Line, err error) {
 		return mark, l, &commands.UsageError{Problem: "there is no command before it"}
 	}
 	l, err = s.readWords(words)
-	switch usage, misused := errors.AsType[*commands.UsageError](err); {
-	case err == nil && mark != "":
+	mistake := s.mistakeIn(line, words)
+	if err != nil {
+		return words[0].Text, l, mistake.explain(err)
+	}
+	if mistake != nil {
+		l = l.Explained(mistake.explain)
+	}
+	if mark != "" {
 		l, err = s.redirect(l, mark, rest)
-	case misused && slices.ContainsFunc(words, clings):
-		usage.Problem += "; | and > need blanks around them"
 	}
 	return words[0].Text, l, err
 }
