@@ -5,6 +5,7 @@ package shell
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -175,7 +176,9 @@ func blankOrComment(line string) bool {
 // runLine runs one line and returns the name of its command as well.
 func (s *Shell) runLine(ctx context.Context, line string) (string, error) {
 	s.number = s.lines.Add(line)
-	return s.runText(ctx, s.env, line)
+	env := *s.env
+	env.Line = rand.Text()
+	return s.runText(ctx, &env, line)
 }
 
 func (s *Shell) runText(ctx context.Context, env *commands.Env, line string) (string, error) {
