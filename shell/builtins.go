@@ -57,10 +57,10 @@ func (s *Shell) builtins() []*commands.Command {
 			Offline:  true, Aside: true, Flags: commands.NoFlags(s.redo),
 		},
 		{
-			Name: "printwatches", Group: group, Args: "on|off|short",
-			Summary:  "tell whether events are printed, or turn that on or off; short is one line each",
+			Name: "printwatches", Group: group, Args: "on|off|short|time",
+			Summary:  "tell whether events are printed, or turn that on or off; short is one line each, time has the time in it",
 			Examples: []string{"printwatches off"},
-			Params:   []commands.Param{{Name: "on|off|short", Kind: commands.Choice, Words: []string{"on", "off", "short"}, Optional: true}},
+			Params:   []commands.Param{{Name: "on|off|short|time", Kind: commands.Choice, Words: eventForms[:], Optional: true}},
 			Offline:  true, Aside: true, Flags: commands.NoFlags(s.printwatches),
 		},
 		{
@@ -144,9 +144,10 @@ const (
 	eventsOff eventForm = iota
 	eventsOn
 	eventsShort
+	eventsTimed // short, with the time
 )
 
-var eventForms = []string{"off", "on", "short"}
+var eventForms = [...]string{eventsOff: "off", eventsOn: "on", eventsShort: "short", eventsTimed: "time"}
 
 // printwatches shows or drops first what came in under the old setting.
 func (s *Shell) printwatches(_ context.Context, env *commands.Env, args []string) error {
@@ -157,11 +158,14 @@ func (s *Shell) printwatches(_ context.Context, env *commands.Env, args []string
 		if err := s.showEvents(); err != nil {
 			return err
 		}
-		s.watches.Store(int32(slices.Index(eventForms, strings.ToLower(args[0]))))
+		s.watches.Store(int32(slices.Index(eventForms[:], strings.ToLower(args[0]))))
 	}
-	var facts any = "short"
-	if form := eventForm(s.watches.Load()); form != eventsShort {
+	var facts any
+	switch form := eventForm(s.watches.Load()); form {
+	case eventsOff, eventsOn:
 		facts = form == eventsOn
+	default:
+		facts = eventForms[form]
 	}
 	return env.Screen.Print(render.Answer{Words: words, JSON: render.Facts{"printwatches", facts}})
 }
