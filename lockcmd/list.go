@@ -20,7 +20,6 @@ func (t *Table) locksCommand() *commands.Command {
 		Summary: "show who holds a lock and who waits for it",
 		Help: "Without a path, locks lists the locks that this shell holds or waits for. With a path, it shows the queue of the lock " +
 			"at that path, whichever client created it. The exit status is 75 if somebody holds the lock, and 0 if it is free.\n\n" +
-			"" +
 			wholeHelp,
 		Limits: []string{
 			"--deadlocks sees sessions, not threads. A deadlock of Curator's may be two threads of one program.",

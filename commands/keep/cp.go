@@ -30,10 +30,7 @@ const sideHelp = "A path in another ensemble is written @cluster:/path or host:p
 var cpCommand = &commands.Command{
 	Name: "cp", Group: "Trees", Writes: true, Destroys: true, Elsewhere: writesTo, Args: "[-R] [-e] [--skip | --overwrite] src dst",
 	Summary: "copy a znode or subtree, also to another ensemble",
-	Help: "cp copies data and ACLs exactly. DST must not exist, unless --skip or --overwrite says how to treat existing znodes.\n\n" +
-		"" +
-		sideHelp +
-		"\n\n" +
+	Help: "cp copies data and ACLs exactly. DST must not exist, unless --skip or --overwrite says how to treat existing znodes.\n\n" + sideHelp + "\n\n" +
 		"Ephemeral znodes are left out, and cp says so; with -e, it makes persistent copies of them. Unreadable znodes are " +
 		"listed and left out, with everything below them; the exit status is then 1.",
 	Limits:   []string{"Versions, times and sequence numbers cannot be copied."},

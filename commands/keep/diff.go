@@ -23,10 +23,7 @@ var diffCommand = &commands.Command{
 	Summary: "compare two subtrees, each on a server or in a file",
 	Help: "diff prints one line per difference: - is only in A, + is only in B, and ~ is in both but differs in the parts that " +
 		"the line names. diff compares data, ACLs and whether a znode is ephemeral. It does not compare versions, times and " +
-		"/zookeeper.\n\n" +
-		"" +
-		sideHelp +
-		"\n\n" +
+		"/zookeeper.\n\n" + sideHelp + "\n\n" +
 		"A file is an export or a ZooKeeper snapshot. Write ./FILE or file:FILE; file:FILE:/path is a path inside it.\n\n" +
 		"With --script, diff prints the commands that make A like B. Review them, then run them: zksh -e < FILE. Where A has " +
 		"changed since, they fail.\n\n" +

@@ -17,9 +17,8 @@ var mirrorCommand = &commands.Command{
 	Summary: "make a subtree equal to another, also across ensembles",
 	Help: "mirror makes DST equal to SRC: it creates missing znodes, overwrites different ones and deletes extra ones, unless " +
 		"they changed after zksh read them. At the prompt, it asks before it deletes.\n\n" +
-		"" +
 		sideHelp +
-		"SRC may also be a file, as in diff.\n\n" +
+		" SRC may also be a file, as in diff.\n\n" +
 		"With -n, mirror only prints the differences. With --watch, it goes on with each change of SRC, through new " +
 		"connections, until Ctrl-C.",
 	Limits: []string{

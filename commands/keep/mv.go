@@ -18,7 +18,6 @@ var mvCommand = &commands.Command{
 	Help: "Within one ensemble, a tree that fits into one transaction moves atomically, and concurrent changes are not lost.\n\n" +
 		"mv copies a larger tree, and any tree that goes to another ensemble. It compares the copy with the source and only " +
 		"then deletes the source, except for znodes that changed meanwhile. mv says which way it took.\n\n" +
-		"" +
 		sideHelp,
 	Limits: []string{
 		"Nothing is moved if DST exists, or if SRC contains an ephemeral or unreadable znode.",
