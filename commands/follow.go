@@ -19,16 +19,17 @@ import (
 var watchCommand = &Command{
 	Name: "watch", Group: "Watches", Args: "[-r] [-1] path [-- command arg…]",
 	Summary: "print each change of a znode, or run a command for it",
-	Help: "A line says what has happened, where, and has the version, the size of the data and what that was. With a COMMAND that runs" +
-		" instead, one at a time: it finds ZK_EVENT, ZK_PATH and ZK_VERSION in its environment and the data on its standard input." +
-		" Changes that come faster than they are told, or while the command runs, become one, and the last state is always told." +
-		" So is what has changed while there was no connection. It goes on through new sessions, until Ctrl-C. Its watches are those" +
-		" of a session of its own.",
-	Examples: []string{"watch -1 /app/config -- sh -c 'cat > app.conf'"},
+	Help: "Each line has the event, the path, the new version, the size of the data and its previous size. watch continues " +
+		"through new sessions, until Ctrl-C. Its watches belong to a session of its own.\n\n" +
+		"With a command, watch runs it for each change instead, one run at a time. The command finds ZK_EVENT, ZK_PATH and " +
+		"ZK_VERSION in its environment and the data on its standard input.\n\n" +
+		"Changes that come faster than watch prints them, or while the command runs, are combined into one. The last state is " +
+		"always reported, also if the znode changed while there was no connection.",
+	Examples: []string{"watch -1 /app/config -- sh -c 'cat > app.conf'", "watch -r /app"},
 	Params:   []Param{pathParam, {Name: "command", Kind: Data, Optional: true, Rest: true}},
 	Flags: func(fs *pflag.FlagSet) Run {
-		recurse := fs.BoolP("recursive", "r", false, "watch all below the znode, too; needs a server from 3.6 on")
-		once := fs.BoolP("once", "1", false, "end after the first change, with the command's status")
+		recurse := fs.BoolP("recursive", "r", false, "watch the entire subtree; needs ZooKeeper 3.6 or later")
+		once := fs.BoolP("once", "1", false, "exit after the first change, with the command's exit status")
 		return func(ctx context.Context, env *Env, args []string) error {
 			if err := zkconn.ValidatePath(args[0], false); err != nil {
 				return err

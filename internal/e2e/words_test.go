@@ -265,7 +265,7 @@ func TestZshCompletes(t *testing.T) {
 		{"zksh -c 'get /al", `^> zksh -c 'get /alone$`},
 		{"zksh --output=j", `^> zksh --output=json$`},
 		{"zksh -f /etc/host.c", `^> zksh -f /etc/host.conf$`},
-		{"zksh ex", `^exists  -- tell by the exit status`},
+		{"zksh ex", `^exists  -- report in the exit status`},
 	} {
 		s.text(c.typed)
 		s.tab(c.want)
@@ -331,8 +331,10 @@ func TestManualPage(t *testing.T) {
 	}
 	narrow := exec.Command("groff", "-man", "-ww", "-Tutf8", "-rLL=60n")
 	narrow.Stdin = strings.NewReader(page)
-	if out, err := narrow.CombinedOutput(); err != nil || bytes.Contains(out, []byte("warning")) {
-		t.Errorf("in a narrow window: %v: %s", err, out)
+	var errs bytes.Buffer
+	narrow.Stderr = &errs
+	if err := narrow.Run(); err != nil || bytes.Contains(errs.Bytes(), []byte("warning")) {
+		t.Errorf("in a narrow window: %v: %s", err, errs.String())
 	}
 	has := func(text string) {
 		t.Helper()
