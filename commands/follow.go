@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/spf13/pflag"
@@ -17,7 +18,7 @@ import (
 )
 
 var watchCommand = &Command{
-	Name: "watch", Group: "Watches", Args: "[-r] [-1] path [-- command arg…]",
+	Name: "watch", Group: "Watches", Args: "[-r] [-1] [-t] path [-- command arg…]",
 	Summary: "print each change of a znode, or run a command for it",
 	Help: "Each line has the event, the path, the new version, the size of the data and its previous size. watch continues " +
 		"through new sessions, until Ctrl-C. Its watches belong to a session of its own.\n\n" +
@@ -30,11 +31,15 @@ var watchCommand = &Command{
 	Flags: func(fs *pflag.FlagSet) Run {
 		recurse := fs.BoolP("recursive", "r", false, "watch the entire subtree; needs ZooKeeper 3.6 or later")
 		once := fs.BoolP("once", "1", false, "exit after the first change, with the command's exit status")
+		timed := fs.BoolP("time", "t", false, "begin each line with the date and the time of day")
 		return func(ctx context.Context, env *Env, args []string) error {
 			if err := zkconn.ValidatePath(args[0], false); err != nil {
 				return err
 			}
-			f := &follower{env: env, path: args[0], recurse: *recurse, once: *once, argv: args[1:], isDue: map[string]bool{}}
+			if *timed && len(args) > 1 {
+				return Misuse("-t is for the lines that watch prints; a command has the time by itself")
+			}
+			f := &follower{env: env, timed: *timed, path: args[0], recurse: *recurse, once: *once, argv: args[1:], isDue: map[string]bool{}}
 			return f.follow(ctx)
 		}
 	},
@@ -54,6 +59,9 @@ type nodeChange struct {
 	Version int32  `json:"version"` // the last one of a znode that is gone
 	Size    *int32 `json:"size"`    // nil: it is gone
 	Was     *int32 `json:"was"`     // nil: it was not there
+	Time    string `json:"time"`    // when it was seen
+
+	seen time.Time // in words as well; zero: not there
 }
 
 // IsEvent is part of render.Event.
@@ -70,6 +78,9 @@ func (c *nodeChange) Text(w io.Writer) error {
 	if c.Was != nil {
 		line += fmt.Sprintf(" was=%d", *c.Was)
 	}
+	if !c.seen.IsZero() {
+		line = c.seen.Format(time.DateTime) + " " + line
+	}
 	_, err := io.WriteString(w, line+"\n")
 	return err
 }
@@ -81,13 +92,13 @@ func changes(path string, old, now *zk.Stat) []*nodeChange {
 	case old == nil && now == nil, old != nil && now != nil && old.Mzxid == now.Mzxid:
 		return nil
 	case old == nil:
-		return []*nodeChange{{nodeCreated, path, now.Version, &now.DataLength, nil}}
+		return []*nodeChange{{Event: nodeCreated, Path: path, Version: now.Version, Size: &now.DataLength}}
 	case now == nil:
-		return []*nodeChange{{nodeDeleted, path, old.Version, nil, &old.DataLength}}
+		return []*nodeChange{{Event: nodeDeleted, Path: path, Version: old.Version, Was: &old.DataLength}}
 	case old.Czxid != now.Czxid:
 		return append(changes(path, old, nil), changes(path, nil, now)...)
 	}
-	return []*nodeChange{{nodeChanged, path, now.Version, &now.DataLength, &old.DataLength}}
+	return []*nodeChange{{Event: nodeChanged, Path: path, Version: now.Version, Size: &now.DataLength, Was: &old.DataLength}}
 }
 
 // follower tells of the changes of a znode, or of a subtree. It has a session of its
@@ -97,6 +108,7 @@ type follower struct {
 	env           *Env
 	path          string
 	recurse, once bool
+	timed         bool     // lines have the time
 	argv          []string // the command; empty: changes are printed
 
 	own   *zkconn.Session
@@ -278,7 +290,11 @@ func (f *follower) tell(ctx context.Context) (told bool, err error) {
 		f.start(ctx, list[0], data)
 		return false, nil
 	}
+	seen := time.Now()
 	for _, c := range list {
+		if c.Time = render.Time(seen); f.timed {
+			c.seen = seen
+		}
 		err := f.env.Screen.Print(c)
 		if errors.Is(err, zkconn.SessionExpired) { // the shell's own has: it does not matter here, but to the lines behind this one
 			f.lost, err = err, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -57,7 +58,11 @@ var createCommand = &Command{
 			}
 			acl := zkconn.OpenACL()
 			if len(args) > 2 {
-				if acl, err = ParseACL(args[2]); err != nil {
+				acl, err = ParseACL(args[2])
+				switch {
+				case err != nil && !strings.Contains(args[2], ":"):
+					return Misuse("%s; quote data that has spaces", err)
+				case err != nil:
 					return Misuse("%s", err)
 				}
 			}

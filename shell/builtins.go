@@ -59,12 +59,12 @@ func (s *Shell) builtins() []*commands.Command {
 			Offline:  true, Aside: true, Flags: commands.NoFlags(s.redo),
 		},
 		{
-			Name: "printwatches", Group: group, Args: "on|off|short",
+			Name: "printwatches", Group: group, Args: "on|off|short|time",
 			Summary: "show or change how watch events are printed",
 			Help: "Without an argument, printwatches prints the current setting. on prints events in full, short prints each on one line, " +
-				"and off does not print them.",
+				"time does so with the time of day, and off does not print them.",
 			Examples: []string{"printwatches off", "printwatches short", "printwatches"},
-			Params:   []commands.Param{{Name: "on|off|short", Kind: commands.Choice, Words: []string{"on", "off", "short"}, Optional: true}},
+			Params:   []commands.Param{{Name: "on|off|short|time", Kind: commands.Choice, Words: eventForms[:], Optional: true}},
 			Offline:  true, Aside: true, Flags: commands.NoFlags(s.printwatches),
 		},
 		{
@@ -148,9 +148,10 @@ const (
 	eventsOff eventForm = iota
 	eventsOn
 	eventsShort
+	eventsTimed // short, with the time
 )
 
-var eventForms = []string{"off", "on", "short"}
+var eventForms = [...]string{eventsOff: "off", eventsOn: "on", eventsShort: "short", eventsTimed: "time"}
 
 // printwatches shows or drops first what came in under the old setting.
 func (s *Shell) printwatches(_ context.Context, env *commands.Env, args []string) error {
@@ -161,11 +162,14 @@ func (s *Shell) printwatches(_ context.Context, env *commands.Env, args []string
 		if err := s.showEvents(); err != nil {
 			return err
 		}
-		s.watches.Store(int32(slices.Index(eventForms, strings.ToLower(args[0]))))
+		s.watches.Store(int32(slices.Index(eventForms[:], strings.ToLower(args[0]))))
 	}
-	var facts any = "short"
-	if form := eventForm(s.watches.Load()); form != eventsShort {
+	var facts any
+	switch form := eventForm(s.watches.Load()); form {
+	case eventsOff, eventsOn:
 		facts = form == eventsOn
+	default:
+		facts = eventForms[form]
 	}
 	return env.Screen.Print(render.Answer{Words: words, JSON: render.Facts{"printwatches", facts}})
 }

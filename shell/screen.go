@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/peer"
@@ -329,11 +330,15 @@ func (e expiredError) Unwrap() error { return zkconn.SessionExpired }
 // event is a watch or session event as it is printed: zkCli's block, or a line.
 func event(e zkconn.Event, form eventForm) render.Answer {
 	words := fmt.Sprintf("\nWATCHER::\n\n%s\n", e)
-	switch {
-	case form == eventsShort && e.Session():
-		words = fmt.Sprintf("WATCHER:: %s\n", e.State)
-	case form == eventsShort:
-		words = fmt.Sprintf("WATCHER:: %s %s\n", e.Type, e.Path)
+	if form == eventsShort || form == eventsTimed {
+		at := ""
+		if form == eventsTimed {
+			at = e.Received.Format(time.DateTime) + " "
+		}
+		words = fmt.Sprintf("WATCHER:: %s%s %s\n", at, e.Type, e.Path)
+		if e.Session() {
+			words = fmt.Sprintf("WATCHER:: %s%s\n", at, e.State)
+		}
 	}
 	return render.Answer{Words: words, JSON: struct {
 		Event string   `json:"event"`
@@ -341,7 +346,8 @@ func event(e zkconn.Event, form eventForm) render.Answer {
 		Path  string   `json:"path,omitempty"`
 		Zxid  int64    `json:"zxid,omitempty"`
 		Gone  []string `json:"gone,omitempty"`
-	}{string(e.Type), string(e.State), e.Path, e.Zxid, e.Gone}}
+		Time  string   `json:"time"`
+	}{string(e.Type), string(e.State), e.Path, e.Zxid, e.Gone, render.Time(e.Received)}}
 }
 
 // writeError says that answers cannot be written, which ends a batch.

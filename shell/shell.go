@@ -5,6 +5,7 @@ package shell
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -175,7 +176,9 @@ func blankOrComment(line string) bool {
 // runLine runs one line and returns the name of its command as well.
 func (s *Shell) runLine(ctx context.Context, line string) (string, error) {
 	s.number = s.lines.Add(line)
-	return s.runText(ctx, s.env, line)
+	env := *s.env
+	env.Line = rand.Text()
+	return s.runText(ctx, &env, line)
 }
 
 func (s *Shell) runText(ctx context.Context, env *commands.Env, line string) (string, error) {
@@ -201,11 +204,15 @@ func (s *Shell) read(line string) (cmd string, l commands.Line, err error) {
 		return mark, l, &commands.UsageError{Problem: "there is no command before it"}
 	}
 	l, err = s.readWords(words)
-	switch usage, misused := errors.AsType[*commands.UsageError](err); {
-	case err == nil && mark != "":
+	mistake := s.mistakeIn(line, words)
+	if err != nil {
+		return words[0].Text, l, mistake.explain(err)
+	}
+	if mistake != nil {
+		l = l.Explained(mistake.explain)
+	}
+	if mark != "" {
 		l, err = s.redirect(l, mark, rest)
-	case misused && slices.ContainsFunc(words, clings):
-		usage.Problem += "; | and > need blanks around them"
 	}
 	return words[0].Text, l, err
 }

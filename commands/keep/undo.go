@@ -27,7 +27,8 @@ func undoCommand(log UndoLog) *commands.Command {
 		Summary: "undo an operation that overwrote or deleted znodes",
 		Help: "Without a number, undo reverts the latest operation of this shell that is not undone yet. If there is none, it names " +
 			"the latest operation of another shell, and asks. With a number, it reverts that operation, whoever did it; undo -l " +
-			"lists them. An undo can itself be undone, by its number.\n\n" +
+			"lists them. If one line did several operations, as find with a command does, undo without a number reverts all of " +
+			"them, the latest first. An undo can itself be undone, by its number.\n\n" +
 			"At the prompt, set, edit, delete, deleteall, rmr, mv, setAcl, import, mirror and cp --overwrite save the old state " +
 			"before they destroy it. If something cannot be saved (too large, disk full, no permission to read it), zksh asks " +
 			"first.\n\n" +
@@ -61,11 +62,11 @@ func undoCommand(log UndoLog) *commands.Command {
 					}
 					return log.print(env)
 				}
-				e, err := log.pick(ctx, env, args, *dry)
+				line, err := log.pick(ctx, env, args, *dry)
 				if err != nil {
 					return err
 				}
-				return (&undoing{entry: e, log: log, s: &store{log.Dir}, env: env, dry: *dry, skip: *skip, overwrite: *overwrite}).run(ctx)
+				return line.undo(ctx, undoing{log: log, s: &store{log.Dir}, env: env, dry: *dry, skip: *skip, overwrite: *overwrite})
 			}
 		},
 	}
@@ -112,6 +113,14 @@ type conflict struct {
 	final bool   // --overwrite cannot write over it either
 }
 
+// undo restores what the operation has destroyed, and notes in the log that it is undone.
+func (u *undoing) undo(ctx context.Context) error {
+	if err := u.run(ctx); err != nil {
+		return err
+	}
+	return u.note()
+}
+
 func (u *undoing) run(ctx context.Context) (err error) {
 	if err := u.elsewhere(u.env); err != nil {
 		return err
@@ -142,10 +151,7 @@ func (u *undoing) run(ctx context.Context) (err error) {
 	default:
 		err = fmt.Errorf("operation %d is of a kind that this zksh does not know", u.N)
 	}
-	if err != nil {
-		return err
-	}
-	return u.finish()
+	return err
 }
 
 // behind is an error if the ensemble has not come as far as what was kept: another one has
@@ -182,8 +188,8 @@ func (e *entry) lost() string {
 	return strings.Join(parts, ", ")
 }
 
-// finish writes to the log that the operation is undone, and prints what was done.
-func (u *undoing) finish() error {
+// note writes to the log that the operation is undone, and remarks on what is not restored.
+func (u *undoing) note() error {
 	if !u.dry {
 		if len(u.conflicts) == 0 {
 			u.State = undone
@@ -199,7 +205,7 @@ func (u *undoing) finish() error {
 	if n := len(u.conflicts); n > 0 {
 		u.env.Screen.Note(fmt.Sprintf("%s changed since, and left as it is now", zktree.Znodes(n)))
 	}
-	return u.env.Screen.Print(u.answer())
+	return nil
 }
 
 // answer tells what was done, or would be.
@@ -209,21 +215,27 @@ func (u *undoing) answer() render.Answer {
 		words := fmt.Sprintf("would undo %d: %s %s\n%s", u.N, u.Command, u.Path, strings.Join(append(u.plan, ""), "\n"))
 		return render.Answer{Words: words, JSON: append(facts, "plan", append([]string{}, u.plan...))}
 	}
-	var parts []string
-	for _, c := range []struct {
-		n    int
-		what string
-	}{{u.counts.Created, "created"}, {u.counts.Changed, "changed"}} {
-		if c.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.what))
-		}
-	}
-	words := fmt.Sprintf("undid %d: %s %s: %s\n", u.N, u.Command, u.Path, cmp.Or(strings.Join(parts, ", "), "it is as it was already"))
-	if parts == nil && len(u.conflicts) > 0 {
+	did := restored(u.counts)
+	words := fmt.Sprintf("undid %d: %s %s: %s\n", u.N, u.Command, u.Path, cmp.Or(did, "it is as it was already"))
+	if did == "" && len(u.conflicts) > 0 {
 		words = fmt.Sprintf("nothing was left to undo of %d (%s %s)\n", u.N, u.Command, u.Path)
 	}
 	return render.Answer{Words: words,
 		JSON: append(render.Facts{"done", undoName}, append(facts, "created", u.counts.Created, "changed", u.counts.Changed)...)}
+}
+
+// restored words what was restored; empty: nothing.
+func restored(c zktree.Counts) string {
+	var parts []string
+	for _, p := range []struct {
+		n    int
+		what string
+	}{{c.Created, "created"}, {c.Changed, "changed"}} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // refuse shows what has changed since, and returns an error unless that is to be left as it
