@@ -198,14 +198,14 @@ func (s *Shell) read(line string) (cmd string, l commands.Line, err error) {
 		return first, l, &commands.UsageError{Problem: err.Error()}
 	}
 	if len(words) == 0 {
-		return mark, l, &commands.UsageError{Problem: "there is no command before it"}
+		return mark, l, &commands.UsageError{Problem: "there is no command before " + mark}
 	}
 	l, err = s.readWords(words)
 	switch usage, misused := errors.AsType[*commands.UsageError](err); {
 	case err == nil && mark != "":
 		l, err = s.redirect(l, mark, rest)
 	case misused && slices.ContainsFunc(words, clings):
-		usage.Problem += "; | and > need blanks around them"
+		usage.Problem += "; | and > need spaces around them"
 	}
 	return words[0].Text, l, err
 }
@@ -265,9 +265,9 @@ func (s *Shell) refuseWrites(l commands.Line) error {
 	var err error
 	switch {
 	case l.Writes() && s.cfg.Session.Writes() == zkconn.WritesNever:
-		err = fmt.Errorf("%w, on %s (writes = never, or --no-write): nothing was done", zkconn.ErrNoWrites, where)
+		err = fmt.Errorf("nothing was done: %w (writes = never on %s, or --no-write)", zkconn.ErrNoWrites, where)
 	case s.needsLeave(l) && s.policy.mode() != commands.ByHand:
-		err = fmt.Errorf("a write on %s needs leave (writes = ask), and there is nobody to ask; --yes gives it: nothing was done", where)
+		err = fmt.Errorf("nothing was done: writes on %s need a confirmation (writes = ask); add --yes", where)
 	default:
 		return nil
 	}
