@@ -20,16 +20,17 @@ import (
 var watchCommand = &Command{
 	Name: "watch", Group: "Watches", Args: "[-r] [-1] [-t] path [-- command arg…]",
 	Summary: "print each change of a znode, or run a command for it",
-	Help: "A line says what has happened, where, and has the version, the size of the data and what that was. With a COMMAND that runs" +
-		" instead, one at a time: it finds ZK_EVENT, ZK_PATH and ZK_VERSION in its environment and the data on its standard input." +
-		" Changes that come faster than they are told, or while the command runs, become one, and the last state is always told." +
-		" So is what has changed while there was no connection. It goes on through new sessions, until Ctrl-C. Its watches are those" +
-		" of a session of its own.",
-	Examples: []string{"watch -1 /app/config -- sh -c 'cat > app.conf'"},
+	Help: "Each line has the event, the path, the new version, the size of the data and its previous size. watch continues " +
+		"through new sessions, until Ctrl-C. Its watches belong to a session of its own.\n\n" +
+		"With a command, watch runs it for each change instead, one run at a time. The command finds ZK_EVENT, ZK_PATH and " +
+		"ZK_VERSION in its environment and the data on its standard input.\n\n" +
+		"Changes that come faster than watch prints them, or while the command runs, are combined into one. The last state is " +
+		"always reported, also if the znode changed while there was no connection.",
+	Examples: []string{"watch -1 /app/config -- sh -c 'cat > app.conf'", "watch -r /app"},
 	Params:   []Param{pathParam, {Name: "command", Kind: Data, Optional: true, Rest: true}},
 	Flags: func(fs *pflag.FlagSet) Run {
-		recurse := fs.BoolP("recursive", "r", false, "watch all below the znode, too; needs a server from 3.6 on")
-		once := fs.BoolP("once", "1", false, "end after the first change, with the command's status")
+		recurse := fs.BoolP("recursive", "r", false, "watch the entire subtree; needs ZooKeeper 3.6 or later")
+		once := fs.BoolP("once", "1", false, "exit after the first change, with the command's exit status")
 		timed := fs.BoolP("time", "t", false, "begin each line with the date and the time of day")
 		return func(ctx context.Context, env *Env, args []string) error {
 			if err := zkconn.ValidatePath(args[0], false); err != nil {
@@ -236,7 +237,7 @@ func (f *follower) all(ctx context.Context) (map[string]*zk.Stat, error) {
 	}
 	err := f.own.AddWatch(ctx, f.path, true)
 	if errors.Is(err, zkconn.Unimplemented) {
-		return nil, fmt.Errorf("%s cannot be watched with all below it: servers can do that from 3.6 on; without -r it is watched alone", f.path)
+		return nil, fmt.Errorf("cannot watch %s recursively: needs ZooKeeper 3.6 or later; omit -r to watch only the znode itself", f.path)
 	}
 	if err != nil {
 		return nil, err
@@ -258,7 +259,7 @@ func (f *follower) get(ctx context.Context, path string) (st *zk.Stat, data []by
 	}
 	st, err = f.own.Exists(ctx, path, !f.recurse)
 	if errors.Is(err, zkconn.NoAuth) {
-		return nil, nil, fmt.Errorf("%w (ZooKeeper 3.8.4, 3.9.2 and later report the changes of a znode only to those who may read it)", err)
+		return nil, nil, fmt.Errorf("%w (ZooKeeper 3.8.4, 3.9.2 and later report changes only to clients that may read the znode)", err)
 	}
 	if err != nil {
 		return nil, nil, ignore(err, zkconn.NoNode)

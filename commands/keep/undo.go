@@ -24,28 +24,34 @@ const undoName = "undo"
 func undoCommand(log UndoLog) *commands.Command {
 	return &commands.Command{
 		Name: undoName, Group: "Trees", Args: "[-l] [-n] [-s] [--overwrite] [number]", Writes: true, Streams: true, Destroys: true, Dry: []string{"list", commands.DryRun},
-		Summary: "restore what was destroyed",
-		Help: "Without a number, undo the latest operation of this shell that is not undone yet; with a number, that operation, whoever did it" +
-			" (undo -l lists them). If a line did several, as find with a command does, undo without a number undoes all of them, the last one first. If this shell has nothing left to undo, undo names the latest operation of another one, and asks." +
-			" An undo can itself be undone, by its number.\n\n" +
-			"At the prompt set, edit, delete, deleteall, rmr, mv, setAcl, import, mirror and cp --overwrite save what they destroy before" +
-			" they destroy it. If something cannot be saved (too large, disk full, no permission to read it), zksh asks first." +
-			" A single command does the same if its standard error is a terminal, as when it is typed in another shell: it says at its end" +
-			" what it has saved, and zksh undo, in the same terminal, restores it. It never asks: what it cannot save, it names and destroys all the same." +
-			" Scripts save nothing, unless --undo names a file.\n\n" +
-			"If a znode has changed since, undo shows the difference and does nothing. With --overwrite it restores the saved state over" +
-			" the changes; these are saved, too. With -s it leaves what has changed as it is, and restores the rest; the operation is then" +
-			" partly undone, and undo without a number goes on to the one before.\n\n" +
-			"Limits: the log holds the last 50 operations, at most 64 MiB each and 256 MiB together. Ephemeral znodes and those of lock queues" +
-			" do not come back, nor do containers, times to live, sequence counters, zxids and times." +
-			" What appears while a subtree is saved and deleted is not saved.",
-		Examples: []string{"undo"},
+		Summary: "undo an operation that overwrote or deleted znodes",
+		Help: "Without a number, undo reverts the latest operation of this shell that is not undone yet. If there is none, it names " +
+			"the latest operation of another shell, and asks. With a number, it reverts that operation, whoever did it; undo -l " +
+			"lists them. If one line did several operations, as find with a command does, undo without a number reverts all of " +
+			"them, the latest first. An undo can itself be undone, by its number.\n\n" +
+			"At the prompt, set, edit, delete, deleteall, rmr, mv, setAcl, import, mirror and cp --overwrite save the old state " +
+			"before they destroy it. If something cannot be saved (too large, disk full, no permission to read it), zksh asks " +
+			"first.\n\n" +
+			"A single command, as typed in another shell, saves the old state, too, if its standard error is a terminal. It prints " +
+			"at its end what it has saved, and zksh undo, in the same terminal, restores it. It never asks: if it cannot save " +
+			"something, it says so and destroys it all the same. Scripts save nothing, unless --undo names a file.\n\n" +
+			"If a znode has changed since, undo prints the difference and does nothing. With --overwrite, it restores the saved " +
+			"state over the changes; these are saved, too. With -s, it leaves changed znodes as they are and restores the rest. The " +
+			"operation is then partly undone, and undo without a number continues with the previous one.",
+		Limits: []string{
+			"The log holds the last 50 operations, at most 64 MiB each and 256 MiB together.",
+			"Ephemeral znodes and those of lock queues are not restored.",
+			"Containers and znodes with a time to live come back as persistent znodes.",
+			"Sequence counters, zxids, versions and times start again.",
+			"Znodes and data that others write while a subtree is saved and deleted are not saved.",
+		},
+		Examples: []string{"undo", "undo -l", "undo -n 3"},
 		Params:   []commands.Param{{Name: "number", Kind: commands.Data, Optional: true}},
 		Flags: func(fs *pflag.FlagSet) commands.Run {
 			list := fs.BoolP("list", "l", false, "list the operations, the latest first")
-			dry := fs.BoolP(commands.DryRun, "n", false, "change nothing, and print what would be done")
-			skip := fs.BoolP("skip", "s", false, "leave what has changed since as it is, and restore the rest")
-			overwrite := fs.Bool("overwrite", false, "restore the saved state over what has changed since")
+			dry := fs.BoolP(commands.DryRun, "n", false, "change nothing; print what would be done")
+			skip := fs.BoolP("skip", "s", false, "leave znodes that changed since as they are, and restore the rest")
+			overwrite := fs.Bool("overwrite", false, "restore the saved state over later changes")
 			return func(ctx context.Context, env *commands.Env, args []string) error {
 				if log.Dir == "" {
 					return errors.New("nothing is saved for undo: there is no folder for it (XDG_STATE_HOME, or the home)")
