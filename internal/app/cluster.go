@@ -64,7 +64,7 @@ func (o *Options) enter(name string) error {
 
 func (o *Options) unknown(name string) error {
 	if len(o.clusters) == 0 {
-		return fmt.Errorf("no cluster %s is known; a section [%s] in zksh/config names one (help config)",
+		return fmt.Errorf("no cluster %s is known; a section [%s] in zksh/config names one (help configuration)",
 			name, strings.TrimPrefix(name, zkconn.ClusterMark))
 	}
 	return fmt.Errorf("no cluster %s is known; there are %s", name, strings.Join(o.clusterNames(), ", "))
