@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/peer"
@@ -166,7 +167,7 @@ func oneLine(text string) string {
 }
 
 // errShut is what a command gets that prints after the shell has gone on without it.
-var errShut = errors.New("the shell has gone on without this command")
+var errShut = errors.New("the shell no longer waits for this command")
 
 // shutOut takes the screen from commands. What they print later is not shown, and
 // what they have drawn in place is taken away.
@@ -219,7 +220,7 @@ func (f front) Alert(text string) {
 }
 
 // errNobody is what a command gets that asks where nobody is.
-var errNobody = errors.New("there is nobody to ask")
+var errNobody = errors.New("cannot ask for input outside the interactive shell")
 
 // AskUnseen is part of commands.Screen.
 func (f front) AskUnseen(ctx context.Context, question string) (string, error) {
@@ -316,11 +317,11 @@ func (s *Shell) show(take func() []zkconn.Event) error {
 type expiredError struct{ gone []string }
 
 func (e expiredError) Error() string {
-	also := ""
+	gone := "its watches"
 	if len(e.gone) > 0 {
-		also = ", and so are its ephemeral znodes " + strings.Join(e.gone, ", ")
+		gone += " and its ephemeral znodes " + strings.Join(e.gone, ", ")
 	}
-	return "the session expired and its watches are gone" + also + "; a new session goes on"
+	return "the session expired, and " + gone + " are gone; zksh continues in a new session"
 }
 
 // Unwrap gives the code, for the exit status.
@@ -329,11 +330,15 @@ func (e expiredError) Unwrap() error { return zkconn.SessionExpired }
 // event is a watch or session event as it is printed: zkCli's block, or a line.
 func event(e zkconn.Event, form eventForm) render.Answer {
 	words := fmt.Sprintf("\nWATCHER::\n\n%s\n", e)
-	switch {
-	case form == eventsShort && e.Session():
-		words = fmt.Sprintf("WATCHER:: %s\n", e.State)
-	case form == eventsShort:
-		words = fmt.Sprintf("WATCHER:: %s %s\n", e.Type, e.Path)
+	if form == eventsShort || form == eventsTimed {
+		at := ""
+		if form == eventsTimed {
+			at = e.Received.Format(time.DateTime) + " "
+		}
+		words = fmt.Sprintf("WATCHER:: %s%s %s\n", at, e.Type, e.Path)
+		if e.Session() {
+			words = fmt.Sprintf("WATCHER:: %s%s\n", at, e.State)
+		}
 	}
 	return render.Answer{Words: words, JSON: struct {
 		Event string   `json:"event"`
@@ -341,13 +346,14 @@ func event(e zkconn.Event, form eventForm) render.Answer {
 		Path  string   `json:"path,omitempty"`
 		Zxid  int64    `json:"zxid,omitempty"`
 		Gone  []string `json:"gone,omitempty"`
-	}{string(e.Type), string(e.State), e.Path, e.Zxid, e.Gone}}
+		Time  string   `json:"time"`
+	}{string(e.Type), string(e.State), e.Path, e.Zxid, e.Gone, render.Time(e.Received)}}
 }
 
 // writeError says that answers cannot be written, which ends a batch.
 type writeError struct{ cause error }
 
-func (e *writeError) Error() string { return "cannot write the answer: " + e.cause.Error() }
+func (e *writeError) Error() string { return "cannot write the output: " + e.cause.Error() }
 
 // Unwrap gives the cause.
 func (e *writeError) Unwrap() error { return e.cause }

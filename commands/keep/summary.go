@@ -49,6 +49,9 @@ func (s *Summary) Text(env *commands.Env) string {
 		if len(saved) < len(all) {
 			count = fmt.Sprintf("the last %d of %d operations", len(saved), len(all))
 		}
+		if last.Line != "" && !last.ofUndo() {
+			return fmt.Sprintf("%s are saved; %s undoes them, and %s lists them", count, again, list)
+		}
 		return fmt.Sprintf("%s are saved; %s lists them, and %s undoes the last (%s %s)", count, list, again, last.Command, last.Path)
 	}
 	what, it := last.what()

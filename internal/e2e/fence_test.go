@@ -166,7 +166,7 @@ func TestFenceByHand(t *testing.T) {
 	s.want(`^1\n\[zk: \S+\(CONNECTED, 1 lock lost\) 3\]$`)
 	for n, line := range []string{"set /w 2", "create /x"} {
 		s.line(line)
-		s.want(fmt.Sprintf(`^nothing was written: the lock on /l is lost: znode /l/_c_\S+ is gone; to write without it: unlock /l\n\[zk: \S+\(CONNECTED, 1 lock lost\) %d\]$`, n+4))
+		s.want(fmt.Sprintf(`^nothing was written: the lock on /l is lost: znode /l/_c_\S+ is gone; to write without it:\s+unlock /l\n\[zk: \S+\(CONNECTED, 1 lock lost\) %d\]$`, n+4))
 	}
 	s.line("unlock /l")
 	s.want(`\(CONNECTED\) 6\]$`)

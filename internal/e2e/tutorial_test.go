@@ -94,8 +94,8 @@ func TestTutorialIsPatient(t *testing.T) {
 	c.expect(`tutorial shows you around`)
 	c.expect(connected)
 	c.run("tutorial --end", `^no tutorial is under way; tutorial begins one\n`)
-	c.run("tutorial", `^Step 1 of 10: make a znode\n(.*\n)*    create /tutorial "hello"\n`)
-	c.run("ls /", `^\[zookeeper\]\n\nTutorial: there is no /tutorial yet\. \(tutorial --skip leaves it out\)\n\n    create /tutorial "hello"\n`)
+	c.run("tutorial", `^Step 1 of 10: create a znode\n(.*\n)*    create /tutorial "hello"\n`)
+	c.run("ls /", `^\[zookeeper\]\n\nTutorial: there is no /tutorial yet\. \(tutorial --skip skips this line\)\n\n    create /tutorial "hello"\n`)
 	c.run("gte /", `^Tutorial: there is no /tutorial yet`)
 	c.run("tutorial", `^Step 1 of 10`)
 	c.typeIn("sandbox pause\r")
@@ -106,8 +106,8 @@ func TestTutorialIsPatient(t *testing.T) {
 	c.expect(`\(CONNECTED\) 7\] `)
 	c.run("create /tutorial", `^Created /tutorial\n\nStep 2 of 10`)
 	c.run("tutorial --skip", `^Step 3 of 10`)
-	c.run("set /tutorial x", `^Now the same once more`) // it is another line that does the same
-	c.run("set -v 1 /tutorial y", `^Tutorial: a write for version 0 is to be refused\.`)
+	c.run("set /tutorial x", `^Now write for version 0 once more`) // it is another line that does the same
+	c.run("set -v 1 /tutorial y", `^Tutorial: this step needs a write for version 0, which ZooKeeper rejects\.`)
 	c.run("set -v 0 /tutorial z", `^version No is not valid : /tutorial\n\nStep 4 of 10`)
 	for range 6 {
 		c.run("tutorial --skip", `^    \S.*\n`)

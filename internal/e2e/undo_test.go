@@ -44,12 +44,19 @@ func TestUndoByHand(t *testing.T) {
 	c.run("delete /app/x", "") // the remark is not shown with -q
 	c.run("commit", `^Committed 1\n`)
 	c.run("undo", `^undid 5: delete /app/x: 1 created\n`)
+
+	// One line is undone as one, also if it has run many.
+	c.run("find /app -name x -- set {} 1", "")
+	c.run("create /app/x2 2", `\n`)
+	c.run("find /app -name x* -- delete {}", "")
+	c.run("undo", `^undid 7-8, the 2 operations of one line: delete /app/x to delete /app/x2: 2 created\n`)
+	c.run("undo", `^undid 6: set /app/x: 1 changed\n`)
 	for _, c := range []*console{c, d} {
 		c.typeIn("\x04")
 		c.wantStatus(0)
 	}
 	files, err := filepath.Glob(filepath.Join(home, "state/zksh/undo/*"))
-	if err != nil || len(files) != 11 {
+	if err != nil || len(files) != 19 {
 		t.Fatalf("%q, %v", files, err)
 	}
 	for _, file := range append(files, filepath.Dir(files[0])) {
