@@ -70,9 +70,10 @@ type link struct {
 	watches    watchTable
 	ephemerals pathSet
 
-	noContainers bool          // a server of the ensemble does not know them
-	hangUps      map[int32]int // trials over which servers hung up; see trial.go
-	hungUpBy     string        // the latest to do so, and how
+	noContainers bool           // a server of the ensemble does not know them
+	hangUps      map[int32]int  // trials over which servers hung up; see trial.go
+	claimed      map[int32]bool // those that a ZooKeeper says it knows
+	hungUpBy     string         // the latest to do so, and how
 }
 
 func newLink(servers Servers, cfg Config, out *eventQueue) (*link, error) {
