@@ -38,7 +38,7 @@ func ParseACL(s string) ([]zk.ACL, error) {
 			perms |= bit
 		}
 		if perms == 0 {
-			return nil, fmt.Errorf("%q grants nothing; give letters out of %s after the last colon", masked(entry), permLetters)
+			return nil, fmt.Errorf("%q grants no permission; add letters out of %s after the last colon", masked(entry), permLetters)
 		}
 		acl = append(acl, zk.ACL{Perms: perms, Scheme: entry[:first], ID: entry[first+1 : last]})
 	}
@@ -170,7 +170,7 @@ var addauthCommand = &Command{
 		case len(args) > 1:
 			auth = []byte(args[1])
 		case args[0] == "digest" && env.Mode == ByHand:
-			answer, err := env.Screen.AskUnseen(ctx, "user:password, which is not shown: ")
+			answer, err := env.Screen.AskUnseen(ctx, "user:password (not shown): ")
 			if err != nil {
 				return err
 			}

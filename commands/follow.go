@@ -237,7 +237,7 @@ func (f *follower) all(ctx context.Context) (map[string]*zk.Stat, error) {
 	}
 	err := f.own.AddWatch(ctx, f.path, true)
 	if errors.Is(err, zkconn.Unimplemented) {
-		return nil, fmt.Errorf("%s cannot be watched with all below it: servers can do that from 3.6 on; without -r it is watched alone", f.path)
+		return nil, fmt.Errorf("cannot watch %s recursively: needs ZooKeeper 3.6 or later; omit -r to watch only the znode itself", f.path)
 	}
 	if err != nil {
 		return nil, err
@@ -259,7 +259,7 @@ func (f *follower) get(ctx context.Context, path string) (st *zk.Stat, data []by
 	}
 	st, err = f.own.Exists(ctx, path, !f.recurse)
 	if errors.Is(err, zkconn.NoAuth) {
-		return nil, nil, fmt.Errorf("%w (ZooKeeper 3.8.4, 3.9.2 and later report the changes of a znode only to those who may read it)", err)
+		return nil, nil, fmt.Errorf("%w (ZooKeeper 3.8.4, 3.9.2 and later report changes only to clients that may read the znode)", err)
 	}
 	if err != nil {
 		return nil, nil, ignore(err, zkconn.NoNode)

@@ -27,7 +27,7 @@ var treeCommand = &Command{
 		sizes := fs.BoolP("size", "s", false, "print the size of each znode's data in bytes")
 		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			if *depth < 0 {
-				return Misuse("-L: there is no depth %d", *depth)
+				return Misuse("-L: %d is negative; 0 is any depth", *depth)
 			}
 			s, err := surveyOf(ctx, env, from, args[0], false, zktree.Options{Stat: *sizes, Depth: int(*depth)})
 			if err != nil {
@@ -120,11 +120,11 @@ var duCommand = &Command{
 		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			switch {
 			case *depth < 0:
-				return Misuse("-L: there is no depth %d", *depth)
+				return Misuse("-L: %d is negative; 0 is any depth", *depth)
 			case fs.Changed("top") && *top < 1:
-				return Misuse("-top: %d is none", *top)
+				return Misuse("-top: %d is not a positive number", *top)
 			case fs.Changed("top") && fs.Changed("depth"), *ncdu && (fs.Changed("top") || fs.Changed("depth")):
-				return Misuse("only one of -L, -top and --ncdu has a meaning")
+				return Misuse("use only one of -L, -top and --ncdu")
 			}
 			s, err := surveyOf(ctx, env, from, args[0], false, zktree.Options{Stat: true})
 			if err != nil {

@@ -91,7 +91,7 @@ var lsCommand = &Command{
 			}
 			switch {
 			case *long && (*recurse || *stat || w):
-				return Misuse("-l goes with -u alone")
+				return Misuse("-l can only be combined with -u")
 			case *long:
 				return listLong(ctx, env, from, args[0], *decode)
 			case *recurse:

@@ -101,7 +101,7 @@ var setquotaCommand = &Command{
 			case v < l.least:
 				return Misuse("%s, not %d", l.tooSmall, v)
 			case v > l.most:
-				return Misuse("%d is too large for -%s: it is a number of 32 bits", v, l.flag)
+				return Misuse("%d is too large for -%s: the maximum is %d", v, l.flag, l.most)
 			}
 			return setQuota(ctx, env, args[0], l.key, v)
 		}
@@ -356,7 +356,7 @@ func guardQuota(env *Env, path string, data []byte) error {
 		return nil
 	}
 	if _, err := parseQuota(data); err != nil {
-		return fmt.Errorf("%s is refused for %s: a server can end over it; setquota writes well-formed quotas", strconv.Quote(string(data)), path)
+		return fmt.Errorf("cannot write %s to %s: a malformed quota can crash the server; use setquota", strconv.Quote(string(data)), path)
 	}
 	return nil
 }

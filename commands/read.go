@@ -95,7 +95,7 @@ var getCommand = &Command{
 			words := cell
 			switch {
 			case *pretty && !json.Valid(data):
-				return fmt.Errorf("the data of %s is no JSON; without -j it is printed as it is", args[0])
+				return fmt.Errorf("the data of %s is not valid JSON; omit -j to print it as it is", args[0])
 			case *pretty:
 				words = reform(cell, indent)
 			case *hex:
@@ -115,10 +115,10 @@ var getCommand = &Command{
 func unpacked(env *Env, path string, data []byte) ([]byte, error) {
 	plain, forms, err := unpack.All(data)
 	if err != nil {
-		return nil, fmt.Errorf("the data of %s %w; without -d it is printed as it is", path, err)
+		return nil, fmt.Errorf("the data of %s %w; omit -d to print it as it is", path, err)
 	}
 	if len(forms) > 0 {
-		env.Screen.Note("taken off: " + strings.Join(forms, ", "))
+		env.Screen.Note("unpacked: " + strings.Join(forms, ", "))
 	}
 	return plain, nil
 }
@@ -130,7 +130,7 @@ func charsetNamed(name string) (encoding.Encoding, error) {
 	}
 	e, err := htmlindex.Get(name)
 	if err != nil {
-		return nil, Misuse("--charset: %q is not known; examples are gbk, big5, shift_jis, euc-kr, utf-16le and windows-1252", name)
+		return nil, Misuse("--charset: unknown character set %q; examples are gbk, big5, shift_jis, euc-kr, utf-16le and windows-1252", name)
 	}
 	return e, nil
 }

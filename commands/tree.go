@@ -58,7 +58,7 @@ func sweepable(env *Env, name, path string) error {
 		return err
 	}
 	if server := env.Session.ServerPath(path); path == "/" || server == "/zookeeper" {
-		return fmt.Errorf("%s is refused for %s; name what is to go below it", name, path)
+		return fmt.Errorf("%s never deletes %s; name a znode below it", name, path)
 	}
 	return nil
 }
@@ -83,7 +83,7 @@ func wouldDelete(ctx context.Context, env *Env, name, path string) error {
 		}
 		return yield(pathItem{path: st.Path()})
 	})))
-	env.Screen.Note(fmt.Sprintf("%s would go, %d ephemeral; nothing was deleted", zktree.Znodes(found), eph))
+	env.Screen.Note(fmt.Sprintf("%s would be deleted (%d ephemeral); nothing was deleted", zktree.Znodes(found), eph))
 	return err
 }
 
@@ -119,9 +119,9 @@ func confirm(ctx context.Context, env *Env, path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	eph := "too many to tell the ephemeral ones"
+	eph := "too many to count the ephemeral ones"
 	if n <= maxLooked {
-		update, end := env.Screen.Progress("looked at")
+		update, end := env.Screen.Progress("examined")
 		found, hidden, err := zktree.CountEphemerals(ctx, env.Session.Client, path, update)
 		end()
 		if err != nil {
@@ -129,7 +129,7 @@ func confirm(ctx context.Context, env *Env, path string) (bool, error) {
 		}
 		eph = fmt.Sprintf("%d ephemeral", found)
 		if hidden > 0 {
-			eph += fmt.Sprintf(", %d that may not be looked at", hidden)
+			eph += fmt.Sprintf(", %d unreadable", hidden)
 		}
 	}
 	return env.Screen.Ask(ctx, fmt.Sprintf("delete %s (%s): %s? [y/N] ", zktree.Znodes(n+1), eph, path))
@@ -185,7 +185,7 @@ func countBelow(ctx context.Context, env *Env, from reader, path string) (int, e
 		}
 	}
 	if s.shut.N > 0 {
-		env.Screen.Note(fmt.Sprintf("%d znodes below %s may not be read: they are counted, what is below them is not", s.shut.N, path))
+		env.Screen.Note(fmt.Sprintf("no permission to read %s below %s; descendants of unreadable znodes are not counted", zktree.Znodes(s.shut.N), path))
 	}
 	return n, s.err
 }

@@ -36,7 +36,7 @@ var waitCommand = &Command{
 				w.value = value
 			}
 			if w.gone && (w.value != nil || w.children.given) {
-				return Misuse("--gone goes with neither --value nor --children")
+				return Misuse("--gone cannot be combined with --value or --children")
 			}
 			if err := zkconn.ValidatePath(args[0], false); err != nil {
 				return err
@@ -184,7 +184,7 @@ func (w *condition) compare(ctx context.Context, p *zkconn.Pinned, wake chan<- z
 	}
 	if w.value != nil {
 		data, _, err := p.Get(ctx, w.path, wake)
-		w.found = "it has another value"
+		w.found = "its value is different"
 		if err != nil || string(data) != *w.value {
 			return false, err
 		}
@@ -205,7 +205,7 @@ func (n *number) Set(s string) error {
 	digits, more := strings.CutSuffix(s, "+")
 	v, err := strconv.ParseUint(digits, 10, 31)
 	if err != nil {
-		return fmt.Errorf("%q is no number of children; write 3, or 3+ for 3 or more", s)
+		return fmt.Errorf("%q is not a number of children; write 3, or 3+ for 3 or more", s)
 	}
 	n.n, n.more, n.given = int(v), more, true
 	return nil

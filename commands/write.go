@@ -53,7 +53,7 @@ var createCommand = &Command{
 			var err error
 			if *b64 {
 				if data, err = decodeBase64(string(data)); err != nil {
-					return Misuse("the data is no base64: %s", err)
+					return Misuse("the data is not valid base64: %s", err)
 				}
 			}
 			acl := zkconn.OpenACL()
@@ -135,7 +135,7 @@ func removeOwn(ctx context.Context, c zkconn.Client, own []string) error {
 		for _, path := range slices.Backward(own) {
 			err := ignore(c.Delete(ctx, path, 0), zkconn.NotEmpty, zkconn.NoNode, zkconn.BadVersion)
 			if err != nil {
-				return fmt.Errorf("removing the parent made for it: %w", err)
+				return fmt.Errorf("removing the parent that was created for it: %w", err)
 			}
 		}
 		return nil
@@ -172,7 +172,7 @@ var setCommand = &Command{
 		return func(ctx context.Context, env *Env, args []string) error {
 			fromFile := fs.Changed("file")
 			if *null && (fromFile || *b64) {
-				return Misuse("--null is data already")
+				return Misuse("--null cannot be combined with data, -f or -b")
 			}
 			if fromFile || *null { // the data word is missing
 				args = append(args[:1:1], append([]string{""}, args[1:]...)...)
@@ -181,7 +181,7 @@ var setCommand = &Command{
 			case len(args) < 2:
 				return Misuse("missing data")
 			case len(args) > 3:
-				return Misuse("unexpected word %q: the data is given by a flag already", args[2])
+				return Misuse("unexpected argument %q: a flag already gives the data", args[2])
 			}
 			v, err := versionArg(fs, args, 2, version)
 			if err != nil {
@@ -198,7 +198,7 @@ var setCommand = &Command{
 			}
 			if *b64 {
 				if data, err = decodeBase64(string(data)); err != nil {
-					return Misuse("the data is no base64: %s", err)
+					return Misuse("the data is not valid base64: %s", err)
 				}
 			}
 			if err := guardQuota(env, args[0], data); err != nil {

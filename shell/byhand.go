@@ -158,7 +158,7 @@ func (s *Shell) lineEnds(told error) {
 // server can be reached, unless this error has just told it. The caller holds eventMu.
 func (s *Shell) tellUnreached(told error) {
 	if why := s.cfg.Session.Unreached(); why != nil && !errors.As(told, new(*zkconn.NoServerError)) {
-		s.env.Screen.Note(why.Error() + "; it is tried again and again" + s.cfg.NoServer)
+		s.env.Screen.Note(why.Error() + "; zksh keeps trying" + s.cfg.NoServer)
 	}
 }
 
@@ -170,7 +170,7 @@ func (h *byHand) keep(line string) {
 		return
 	}
 	if err := s.cfg.History.Append(line); err != nil {
-		s.report("", fmt.Errorf("the history is no longer kept: %w", err))
+		s.report("", fmt.Errorf("the history is no longer saved: %w", err))
 		s.cfg.History = nil
 	}
 }

@@ -29,7 +29,7 @@ type work struct {
 type leftError struct{}
 
 func (leftError) Error() string {
-	return "left while a command was under way: it is unknown whether it took effect"
+	return "zksh ended while a command was running; the outcome is unknown"
 }
 
 // Unwrap gives the exit status.
@@ -88,7 +88,7 @@ func (s *Shell) attendLine(shell context.Context, do func(context.Context) error
 			default:
 				s.interruptedLate() // those that came meanwhile do not count
 				mayLeave = true
-				s.screen.complain(fmt.Sprintf("\nthe command has not ended for %d seconds; Ctrl-C again leaves zksh", stubborn/time.Second))
+				s.screen.complain(fmt.Sprintf("\nthe command has not stopped for %d seconds; press Ctrl-C again to leave zksh", stubborn/time.Second))
 			}
 		}
 	}

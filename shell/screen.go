@@ -167,7 +167,7 @@ func oneLine(text string) string {
 }
 
 // errShut is what a command gets that prints after the shell has gone on without it.
-var errShut = errors.New("the shell has gone on without this command")
+var errShut = errors.New("the shell no longer waits for this command")
 
 // shutOut takes the screen from commands. What they print later is not shown, and
 // what they have drawn in place is taken away.
@@ -220,7 +220,7 @@ func (f front) Alert(text string) {
 }
 
 // errNobody is what a command gets that asks where nobody is.
-var errNobody = errors.New("there is nobody to ask")
+var errNobody = errors.New("cannot ask for input outside the interactive shell")
 
 // AskUnseen is part of commands.Screen.
 func (f front) AskUnseen(ctx context.Context, question string) (string, error) {
@@ -317,11 +317,11 @@ func (s *Shell) show(take func() []zkconn.Event) error {
 type expiredError struct{ gone []string }
 
 func (e expiredError) Error() string {
-	also := ""
+	gone := "its watches"
 	if len(e.gone) > 0 {
-		also = ", and so are its ephemeral znodes " + strings.Join(e.gone, ", ")
+		gone += " and its ephemeral znodes " + strings.Join(e.gone, ", ")
 	}
-	return "the session expired and its watches are gone" + also + "; a new session goes on"
+	return "the session expired, and " + gone + " are gone; zksh continues in a new session"
 }
 
 // Unwrap gives the code, for the exit status.
@@ -353,7 +353,7 @@ func event(e zkconn.Event, form eventForm) render.Answer {
 // writeError says that answers cannot be written, which ends a batch.
 type writeError struct{ cause error }
 
-func (e *writeError) Error() string { return "cannot write the answer: " + e.cause.Error() }
+func (e *writeError) Error() string { return "cannot write the output: " + e.cause.Error() }
 
 // Unwrap gives the cause.
 func (e *writeError) Unwrap() error { return e.cause }

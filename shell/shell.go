@@ -201,7 +201,7 @@ func (s *Shell) read(line string) (cmd string, l commands.Line, err error) {
 		return first, l, &commands.UsageError{Problem: err.Error()}
 	}
 	if len(words) == 0 {
-		return mark, l, &commands.UsageError{Problem: "there is no command before it"}
+		return mark, l, &commands.UsageError{Problem: "there is no command before " + mark}
 	}
 	l, err = s.readWords(words)
 	mistake := s.mistakeIn(line, words)
@@ -272,9 +272,9 @@ func (s *Shell) refuseWrites(l commands.Line) error {
 	var err error
 	switch {
 	case l.Writes() && s.cfg.Session.Writes() == zkconn.WritesNever:
-		err = fmt.Errorf("%w, on %s (writes = never, or --no-write): nothing was done", zkconn.ErrNoWrites, where)
+		err = fmt.Errorf("nothing was done: %w (writes = never on %s, or --no-write)", zkconn.ErrNoWrites, where)
 	case s.needsLeave(l) && s.policy.mode() != commands.ByHand:
-		err = fmt.Errorf("a write on %s needs leave (writes = ask), and there is nobody to ask; --yes gives it: nothing was done", where)
+		err = fmt.Errorf("nothing was done: writes on %s need a confirmation (writes = ask); add --yes", where)
 	default:
 		return nil
 	}

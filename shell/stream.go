@@ -231,7 +231,7 @@ func pagerFailure(err error) error {
 // noPagerError says that the pager could not be run.
 type noPagerError struct{ err error }
 
-func (e noPagerError) Error() string { return "the pager cannot be run: " + e.err.Error() }
+func (e noPagerError) Error() string { return "cannot run the pager: " + e.err.Error() }
 
 // Unwrap gives the cause.
 func (e noPagerError) Unwrap() error { return e.err }

@@ -285,11 +285,11 @@ func mayWrite(ctx context.Context, env *commands.Env, command string, s *side) e
 	}
 	switch {
 	case slices.Contains(writes, zkconn.WritesNever):
-		return denied("%w, on %s (writes = never, or --no-write): nothing was done", zkconn.ErrNoWrites, s.Spec)
+		return denied("nothing was done: %w (writes = never on %s, or --no-write)", zkconn.ErrNoWrites, s.Spec)
 	case !slices.Contains(writes, zkconn.WritesAsk):
 		return nil
 	case env.Mode != commands.ByHand:
-		return denied("a write on %s needs leave (writes = ask), and there is nobody to ask; --yes gives it: nothing was done", s.Spec)
+		return denied("nothing was done: writes on %s need a confirmation (writes = ask); add --yes", s.Spec)
 	}
 	return env.Leave(ctx, fmt.Sprintf("%s would write to %s", command, s.word))
 }

@@ -59,7 +59,7 @@ var settings = []setting{
 	}},
 	{"colour", strings.Join(line.Colors, " | "), "of the cluster's prompt", true, func(o *Options, v string) error {
 		if !slices.Contains(line.Colors, v) {
-			return fmt.Errorf("colour %q is none of %s", v, strings.Join(line.Colors, ", "))
+			return fmt.Errorf("colour %q is not one of %s", v, strings.Join(line.Colors, ", "))
 		}
 		o.colour = v
 		return nil
@@ -117,7 +117,7 @@ func parseWrites(v string) (zkconn.Writes, error) {
 	case zkconn.WritesAllowed, zkconn.WritesAsk, zkconn.WritesNever:
 		return w, nil
 	}
-	return "", fmt.Errorf("writes %q is none of allow, ask, never", v)
+	return "", fmt.Errorf("writes %q is not one of allow, ask, never", v)
 }
 
 func parseTLS(v string) (bool, error) {
@@ -179,7 +179,7 @@ func (o *Options) readConfig(name string) error {
 		key, value, ok := strings.Cut(line, "=")
 		set := findSetting(strings.TrimSpace(key), section != nil)
 		if !ok || set == nil {
-			return fmt.Errorf("%s: %q is no setting%s; write KEY = VALUE with one of %s", at, line,
+			return fmt.Errorf("%s: %q is not a setting%s; write KEY = VALUE with one of %s", at, line,
 				section.of(), keys(section != nil))
 		}
 		to := o
@@ -190,12 +190,12 @@ func (o *Options) readConfig(name string) error {
 			return fmt.Errorf("%s: %w", at, err)
 		}
 		if section != nil && strings.HasPrefix(section.Server, zkconn.ClusterMark) {
-			return fmt.Errorf("%s: the server of a section is %s, not the name of another section", at, settings[0].value)
+			return fmt.Errorf("%s: server must be %s, not the name of another section", at, settings[0].value)
 		}
 	}
 	for _, c := range o.clusters {
 		if c.Server == "" {
-			return fmt.Errorf("%s: the section %s lacks its server", c.at, c.name)
+			return fmt.Errorf("%s: section %s has no server", c.at, c.name)
 		}
 	}
 	return nil
@@ -226,7 +226,7 @@ func readAuthFile(name string) (list []zkconn.Credential, sasl *secure.SASL, err
 	for n, line := range settingLines(data) {
 		at := strings.IndexAny(line, " \t")
 		if at < 0 {
-			return nil, nil, fmt.Errorf("%s:%d: a line is SCHEME CREDENTIAL, such as digest user:password", name, n)
+			return nil, nil, fmt.Errorf("%s:%d: write SCHEME CREDENTIAL, such as digest user:password", name, n)
 		}
 		scheme, credential := line[:at], strings.TrimSpace(line[at:])
 		if scheme != "sasl" {
@@ -252,7 +252,7 @@ func readPrivate(name string) ([]byte, error) {
 		return nil, err
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 { // there the mode tells nothing of others
-		return nil, fmt.Errorf("%s is open to others (mode %04o); chmod 600 %s", name, info.Mode().Perm(), name)
+		return nil, fmt.Errorf("%s is accessible to other users (mode %04o); run chmod 600 %s", name, info.Mode().Perm(), name)
 	}
 	return userfile.ReadSmall(f, maxConfig)
 }

@@ -167,26 +167,26 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 		}
 		if set.Changed("as") {
 			if o.As, err = sandbox.ParseVersion(as); err != nil {
-				return fmt.Errorf("-as: %w", err)
+				return fmt.Errorf("--as: %w", err)
 			}
 		}
 		switch {
 		case o.Window < 1 || o.Window > maxWindow:
 			return fmt.Errorf("window %d is not a number of lines from 1 to %d", o.Window, maxWindow)
 		case o.Sandbox && set.Changed("server"):
-			return errors.New("-sandbox and -server were both given; a sandbox is a server of its own")
+			return errors.New("--sandbox and --server were both given; a sandbox is a server of its own")
 		case o.Sandbox && o.Cluster != "":
-			return fmt.Errorf("-sandbox and %s were both given; a sandbox is a server of its own", o.Cluster)
+			return fmt.Errorf("--sandbox and %s were both given; a sandbox is a server of its own", o.Cluster)
 		case set.Changed("undo") && o.Undo == "":
-			return errors.New("-undo needs the name of a file")
+			return errors.New("--undo needs the name of a file")
 		case set.Changed("listen") && !o.Sandbox:
-			return errors.New("-listen needs -sandbox")
+			return errors.New("--listen needs --sandbox")
 		case set.Changed("as") && !o.Sandbox:
-			return errors.New("-as needs -sandbox")
+			return errors.New("--as needs --sandbox")
 		case set.Changed("listen") && o.Listen == "":
-			return errors.New("-listen needs an address, such as 127.0.0.1:2181")
+			return errors.New("--listen needs an address, such as 127.0.0.1:2181")
 		case o.Sandbox && slices.ContainsFunc(secureOptions, set.Changed):
-			return errors.New("-sandbox is on this machine alone: it has no TLS, and no SASL")
+			return errors.New("--sandbox listens on this machine only, and supports neither TLS nor SASL")
 		}
 		return nil
 	}
@@ -258,13 +258,13 @@ func (o *Options) parse(args []string, env Environment) error {
 		o.Server = o.cluster(o.Cluster).Server
 	}
 	if len(o.Lines) > 0 && (o.HasFile || len(o.Command) > 0 || o.Listen != "") {
-		return errors.New("-c gives the commands already, so neither -f, -listen nor a command has a place beside it")
+		return errors.New("-c cannot be combined with -f, --listen or a command")
 	}
 	if o.HasFile && len(o.Command) > 0 {
-		return fmt.Errorf("-f gives the commands already; unexpected command %q", o.Command[0])
+		return fmt.Errorf("-f cannot be combined with a command: %q", o.Command[0])
 	}
 	if o.Listen != "" && (o.HasFile || len(o.Command) > 0) {
-		return errors.New("-listen only serves; give commands to another shell")
+		return errors.New("--listen only serves; run commands in another zksh")
 	}
 	if o.ShowHelp || o.ShowVersion || len(o.Command) > 0 && findPage(o.Command[0]) != nil {
 		return nil
@@ -305,7 +305,7 @@ func (o *Options) takeCluster(args []string) ([]string, error) {
 	named := err == nil && len(rest) > 0 && strings.HasPrefix(rest[0], zkconn.ClusterMark)
 	switch {
 	case named && first.Server != o.Server:
-		return nil, fmt.Errorf("-server %s and %s were both given", first.Server, rest[0])
+		return nil, fmt.Errorf("--server %s and %s were both given; name one of them", first.Server, rest[0])
 	case named:
 		first.Server = rest[0]
 		args = slices.Concat(args[:len(args)-len(rest)], rest[1:])

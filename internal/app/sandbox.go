@@ -25,7 +25,7 @@ func SandboxCommand(place *playground.Place) []*commands.Command {
 		Offline:  true,
 		Flags: commands.NoFlags(func(_ context.Context, env *commands.Env, args []string) error {
 			if place == nil {
-				return errors.New("there is no sandbox here; zksh --sandbox starts one")
+				return errors.New("this shell has no sandbox; zksh --sandbox starts one")
 			}
 			word := strings.ToLower(args[0])
 			if err := place.Pause(word == "pause"); err != nil {

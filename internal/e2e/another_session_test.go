@@ -45,7 +45,7 @@ func TestAnotherSessionBetweenLines(t *testing.T) {
 			p.in.Close()
 		}
 		wantExit(t, p.cmd, 69)
-		if want := "stdin:2: the session expired and its watches are gone, and so are its ephemeral znodes /mine; a new session goes on"; !strings.Contains(p.errs.String(), want) {
+		if want := "stdin:2: the session expired, and its watches and its ephemeral znodes /mine are gone; zksh continues in a new session"; !strings.Contains(p.errs.String(), want) {
 			t.Errorf("%s: told %q, want %q", flag, p.errs.String(), want)
 		}
 		if made := at(t, box.Addr(), "ls", "/"); strings.Contains(made, "after") != (flag == "-q") {
@@ -80,7 +80,7 @@ func TestAnotherSessionInATransaction(t *testing.T) {
 	c.run("begin", "")
 	c.run("set /q 2", "")
 	proxy.Cut()
-	c.expect(`the session expired and its watches are gone`)
+	c.expect(`the session expired, and its watches`)
 	c.expect(`\(CONNECTED\) \(txn 1\) \d+\] `)
 	c.run("commit", `Session expired for /q`)
 	c.typeIn("quit\r")

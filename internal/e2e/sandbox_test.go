@@ -147,11 +147,11 @@ func TestSandboxRefuses(t *testing.T) {
 		{"--sandbox -listen 192.0.2.1:2181", 1, "loopback addresses only"},
 		{"--sandbox -listen :2181", 1, "loopback addresses only"},
 		{"--sandbox -listen nonsense", 1, "missing port"},
-		{"-sandbox -server 127.0.0.1:2181", 2, "-sandbox and -server"},
-		{"-listen 127.0.0.1:0", 2, "-listen needs -sandbox"},
-		{"--sandbox -listen 127.0.0.1:0 ls /", 2, "-listen"},
-		{"sandbox pause", 1, "there is no sandbox here"},
-		{"--sandbox sandbox stop", 2, "neither pause nor resume"},
+		{"-sandbox -server 127.0.0.1:2181", 2, "--sandbox and --server"},
+		{"-listen 127.0.0.1:0", 2, "--listen needs --sandbox"},
+		{"--sandbox -listen 127.0.0.1:0 ls /", 2, "--listen"},
+		{"sandbox pause", 1, "this shell has no sandbox"},
+		{"--sandbox sandbox stop", 2, "not one of pause, resume"},
 	} {
 		cmd := exec.Command("zksh", strings.Fields(c.args)...)
 		cmd.Env = homeEnv(t.TempDir())

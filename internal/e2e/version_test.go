@@ -90,7 +90,7 @@ func TestZnodesThatMayNotBeRead(t *testing.T) {
 			got = play(t, box.Addr(), "exists /priv\nexists /none\ngetAllChildrenNumber /open\nsetquota -n 5 /priv\n", shell.Config{})
 			remark := ""
 			if as == "3.4" || as == "3.5" {
-				remark = "1 znodes below /open may not be read: they are counted, what is below them is not\n"
+				remark = "no permission to read 1 znode below /open; descendants of unreadable znodes are not counted\n"
 			}
 			if want := (played{"1\n", remark, 1}); got != want {
 				t.Errorf("%s", cmp.Diff(want.String(), got.String()))

@@ -225,9 +225,9 @@ func TestCutWindow(t *testing.T) {
 
 var (
 	cutOne  = regexp.MustCompile(`^script:(\d+): create: .* \(the connection broke (before|after) the request was sent`)
-	cutMany = regexp.MustCompile(`^script:(\d+)-(\d+): the connection broke: the lines before (\d+) are done` +
-		`(?:, those from (\d+) to (\d+) may be done, in this order and with no gap, and nothing behind them is)?` +
-		`(?:; up to (\d+) nothing was sent)?$`)
+	cutMany = regexp.MustCompile(`^script:(\d+)-(\d+): the connection was lost: lines before (\d+) are done` +
+		`(?:; lines (\d+) to (\d+) may be done, in this order and without gaps, and no line after them)?` +
+		`(?:; the following lines, up to (\d+), were not sent)?$`)
 )
 
 // checkCut holds what a batch of creates says of its lines against what is there. It
@@ -302,8 +302,8 @@ func TestInterruptedWindow(t *testing.T) {
 	d.interrupt()
 	got := <-d.ended
 	p.HoldReplies(false)
-	const want = "script:201-264: interrupted: the lines before 201 are done, those from 201 to 264 may be done, in this order and" +
-		" with no gap, and nothing behind them is\n"
+	const want = "script:201-264: interrupted: lines before 201 are done; lines 201 to 264 may be done, in this order and" +
+		" without gaps, and no line after them\n"
 	if butUnclosed(got.err) != want || got.status != commands.StatusInterrupted {
 		t.Error(got)
 	}
