@@ -13,15 +13,15 @@ import (
 // titles are those of the steps.
 var titles = []string{
 	"make a znode",
-	"read it, and its stat",
-	"write it, by its version",
-	"make a tree, and go about in it",
+	"read it and its stat",
+	"write it, if its version matches",
+	"make a tree and walk through it",
 	"watch for a change",
-	"znodes that go, and number themselves",
+	"ephemeral and sequential znodes",
 	"take a lock",
 	"see who holds and who waits",
-	"let go, and wait yourself",
-	"find your way, and tidy up",
+	"release it, and wait for it",
+	"get help, undo and tidy up",
 }
 
 // task is a line that a step wants. {} is the tutorial's folder.
@@ -35,67 +35,68 @@ type task struct {
 	after func(g *Guide, ctx context.Context) error // what happens when it is done, or left out; may be nil
 }
 
-const farewell = "That was it. From here: help lists all commands, help WORD those that are about something, and COMMAND --help explains" +
-	" one. lockdemo plays nine ways to lock side by side. zksh --sandbox in a second terminal joins this sandbox, and sandbox" +
-	" pause shows what a lost connection does. With a cluster of your own it is zksh -server HOST:2181."
+const farewell = "This is the end of the tutorial. What next? help lists all commands, help WORD lists the commands about a subject, and" +
+	" COMMAND --help explains one. lockdemo compares nine ways to lock. zksh --sandbox in a second terminal joins this" +
+	" sandbox, and sandbox pause shows the effect of a lost connection. To use a cluster of your own, run zksh --server HOST:2181."
 
 var tasks = []task{
-	{1, "ZooKeeper keeps a tree of znodes, small pieces of data that all its clients see alike. Make one; Tab completes what" +
-		" you type, commands and paths.\n\nYou may type any other line at any time, too. tutorial shows where you are, and tutorial --end ends it. Type:",
-		`create {} "hello"`, "there is no {} yet.", there("{}"), nil},
+	{1, "ZooKeeper stores a tree of znodes: small pieces of data that all its clients share. Create one. Tab completes commands" +
+		" and paths.\n\nYou can type any other line at any time. tutorial shows the current step again, and tutorial --end ends the" +
+		" tutorial. Type:",
+		`create {} "hello"`, "{} does not exist yet.", there("{}"), nil},
 
-	{2, "Read its data. With -s you also see its stat: when it was made and changed, by which transaction (zxid), and the" +
+	{2, "Read its data. With -s you also see its stat: when and by which transaction (zxid) it was created and changed, and the" +
 		" dataVersion, which counts the writes.",
-		"get -s {}", "get reads a znode, and -s shows its stat.", command("get"), nil},
+		"get -s {}", "get reads a znode, and -s adds its stat.", command("get"), nil},
 
-	{3, "A write can name the version that it is meant for. If somebody else has been faster, it is refused, and nothing is lost.",
-		`set -v 0 {} "good day"`, "the data is still of version 0.", version("{}", 1), nil},
-	{3, "Now the same once more: you play somebody who has not seen the first write. It is refused, as the version is 1 by now. Up" +
-		" recalls the line, and Ctrl-R searches the history.",
-		`set -v 0 {} "good night"`, "a write for version 0 is to be refused.", refused("set", zkconn.BadVersion), nil},
+	{3, "A write can demand a version. If another client wrote first, ZooKeeper rejects your write, and nothing is lost.",
+		`set -v 0 {} "good day"`, "{} still has version 0.", version("{}", 1), nil},
+	{3, "Now try the same again, as a client that has not seen the first write. ZooKeeper rejects the write, because the version" +
+		" is now 1. The Up key recalls the line, and Ctrl-R searches the history.",
+		`set -v 0 {} "good night"`, "this step needs a write that demands version 0.", refused("set", zkconn.BadVersion), nil},
 
-	{4, "A znode has data and children at once. After cd relative paths work, and the prompt shows where you are.",
-		"cd {}", "cd goes to a znode.", command("cd"), nil},
-	{4, "Make a child here.",
-		`create config "threads=4"`, "there is no {}/config yet; cd {} goes there.", there("{}/config"), nil},
-	{4, "And look at all of it.",
-		"tree {}", "tree draws what is below a znode.", command("tree"), nil},
+	{4, "A znode can have both data and children. After cd you can use relative paths, and the prompt shows the current folder.",
+		"cd {}", "cd changes the current folder.", command("cd"), nil},
+	{4, "Create a child here.",
+		`create config "threads=4"`, "{}/config does not exist yet; if you left {}, cd {} returns to it.", there("{}/config"), nil},
+	{4, "Now look at the whole tree.",
+		"tree {}", "tree draws a znode and its descendants.", command("tree"), nil},
 
-	{5, "Nobody has to ask again and again: a watch tells of the next change, once. With -w get leaves one.",
-		"get -w {}/config", "-w leaves a watch, as in the line below.", watching, nil},
-	{5, "Now change it. The event stands above your next prompt; it would as well if another client had written.",
-		`set {}/config "threads=8"`, "config has not changed yet.", version("{}/config", 1), nil},
+	{5, "A client does not have to poll: a watch reports the next change, once. get -w leaves a watch.",
+		"get -w {}/config", "there is no watch yet; -w leaves one.", watching, nil},
+	{5, "Now change the data. The event appears above your next prompt, whichever client wrote.",
+		`set {}/config "threads=8"`, "{}/config has not changed yet.", version("{}/config", 1), nil},
 
-	{6, "An ephemeral znode (-e) goes when its session ends, so it tells who is alive. A sequential one (-s) gets a number that" +
-		" nobody else gets, so it tells who came first. Locks are made of both.",
-		`create -e -s {}/worker- "me"`, "no ephemeral znode of yours is below {} yet.", ownBelow("{}"), nil},
+	{6, "ZooKeeper deletes an ephemeral znode (-e) when its session ends, so it shows which clients are alive. The name of a" +
+		" sequential znode (-s) ends in a unique number, so it shows who came first. Locks use both.",
+		`create -e -s {}/worker- "me"`, "you have no ephemeral znode below {} yet.", ownBelow("{}"), nil},
 
-	{7, "A lock is a queue of such znodes: the first one holds it. Curator's and kazoo's clients use the same, so you exclude" +
-		" them, too. The note (-m) is for others to see.",
+	{7, "A lock is a queue of such znodes; the owner of the first one holds the lock. Apache Curator uses the same names, so zksh" +
+		" and Curator exclude each other. (For kazoo, add --as kazoo.) Other users see your note (-m).",
 		`lock -m "learning" {}/lock`, "you do not hold the lock yet.", ownBelow("{}/lock"), (*Guide).invite},
 
-	{8, "Meanwhile Ben, a client of the tutorial's, wants the lock, too, and queues behind you. See who holds it and who waits. The" +
-		" status is 75 as somebody holds it, for scripts.",
+	{8, "Meanwhile Ben, a client that the tutorial started, waits for the lock, too. See who holds it and who waits. For scripts," +
+		" the exit status of locks is 75 while somebody holds the lock.",
 		"locks {}/lock", "locks shows the queue of a lock.", command("locks"), nil},
 
-	{9, "Let go, and Ben has it at once: his watch told him. Had your program died, the lock would have gone with its session.",
+	{9, "Release the lock, and Ben gets it at once: his watch reported the release. If your program died, ZooKeeper would release the lock when its session ends.",
 		"unlock {}/lock", "you still hold the lock.", noneBelow("{}/lock"), nil},
-	{9, "Now you are the one who waits; -b does it in the background, so that you can go on typing. (Without it Ctrl-C gives up.)",
-		"lock -b {}/lock", "you do not wait for the lock yet.", ownBelow("{}/lock"), nil},
-	{9, "Look at the queue again. (In scripts -n does not wait at all, and -w 5s not for longer.)",
+	{9, "Now you wait for the lock. With -b you wait in the background and can go on typing. (Without -b, Ctrl-C ends the wait.)",
+		"lock -b {}/lock", "you are not waiting for the lock yet.", ownBelow("{}/lock"), nil},
+	{9, "Look at the queue again. (In scripts, lock -n does not wait, and lock -w 5s waits for at most 5 seconds.)",
 		"locks {}/lock", "locks shows the queue of a lock.", command("locks"), (*Guide).sendOff},
-	{9, "Ben has let go, and you hold it: the prompt counts your locks. Give it back. In scripts lock PATH -- COMMAND does all" +
-		" of it: the command runs under the lock, and is ended before the lock can be lost.",
+	{9, "Ben has released the lock, and you get it: the prompt counts your locks. Release it. In scripts, lock PATH -- COMMAND" +
+		" does all of this: it runs the command under the lock, and terminates it before the lock can be lost.",
 		"unlock {}/lock", "you still hold the lock.", noneBelow("{}/lock"), nil},
 
 	{10, "Each command explains itself.",
 		"help lock", "help explains a command.", command("help"), nil},
-	{10, "deleteall tells what would go, and asks. Answer y.",
-		"deleteall {}", "{} is still there.", gone("{}"), nil},
-	{10, "What you destroy by hand is kept before it goes. Bring it back; undo -l lists what can be.",
-		"undo", "{} is not back yet.", there("{}"), nil},
-	{10, "Tidy up, this time without the question.",
-		"deleteall -y {}", "{} is still there.", gone("{}"), nil},
+	{10, "deleteall counts the znodes and asks before it deletes them. Answer y.",
+		"deleteall {}", "{} still exists.", gone("{}"), nil},
+	{10, "At the prompt, zksh saves what you delete or overwrite. Restore the tree; undo -l lists what you can undo.",
+		"undo", "{} is not restored yet.", there("{}"), nil},
+	{10, "Delete it again, this time without the question.",
+		"deleteall -y {}", "{} still exists.", gone("{}"), nil},
 }
 
 // line is a line that has ended.
