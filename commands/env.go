@@ -25,6 +25,7 @@ type Env struct {
 	Version string        // of zksh
 	Keeper  Keeper        // of what is destroyed; nil: nothing is kept
 	Script  string        // the file whose lines source runs; empty: none
+	Line    string        // identifies the line that a person has typed, which may run others; empty: there is none
 	// Run runs another command, given as its words, in an Env.
 	Run func(ctx context.Context, env *Env, words []Word) error
 }

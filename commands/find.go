@@ -22,27 +22,32 @@ var findCommand = &Command{
 	Name: "find", Group: "Trees",
 	Args: "path [-name glob] [-path glob] [-data regex] [-size ±n] [-newer 10m|path] [-ephemeral] [-owner session]" +
 		" [-children ±n] [-acl regex] [--in file] [--max-size MiB] [-- command {}]",
-	Summary: "find znodes below a path, and run a command for each",
-	Quota:   true, // as the command may be
-	Lines:   true, Streams: true,
-	Help: "A line for each znode of the subtree, path itself included, of which all is true that is asked for." +
-		" In a glob * is any text, ? any character and [a-z] one of those; -name holds it against the name, -path against the whole path," +
-		" / included. A number alone is exact, +n is more, -n is less.\n\n" +
-		"What follows -- is a command of this shell, run for each hit with its path for every {}; no words are split." +
-		" Where it fails find goes on, and tells at the end. Programs are not run: zksh find … | xargs does that.",
-	Examples: []string{"find /locks -ephemeral -newer 10m"},
-	Params:   []Param{hereParam, {Name: "command", Kind: Data, Optional: true, Rest: true}},
+	Summary: "find znodes in a subtree, and run a command for each",
+	Help: "find prints one line for each znode of the subtree, including path itself, that matches all conditions.\n\n" +
+		"In a glob, * matches any text, ? any character and [a-z] one character of that range. -name compares the glob with the " +
+		"name, -path with the full path, where * and ? also match /. A number alone is exact; +n is more, -n is less.\n\n" +
+		"Write a command of this shell after --. find runs it for each match and replaces every {} with the path; a path is " +
+		"never split into words. If the command fails, find continues and reports the failures at the end. To run programs " +
+		"instead, use zksh find … | xargs.",
+	Examples: []string{
+		"find /locks -ephemeral -newer 10m",
+		`find /app -name "*.json" -size +10k`,
+		"find /app -data password -- getAcl {}",
+	},
+	Quota: true, // as the command may be
+	Lines: true, Streams: true,
+	Params: []Param{hereParam, {Name: "command", Kind: Data, Optional: true, Rest: true}},
 	Flags: func(fs *pflag.FlagSet) Run {
 		f := &finder{now: time.Now()}
-		fs.Var(&f.name, "name", "the name is like this")
-		fs.Var(&f.path, "path", "the whole path is like this")
-		fs.Var(&f.data, "data", "something in the data matches")
-		fs.Var(&f.size, "size", "bytes of data; with k or M behind, KiB or MiB")
-		newer := fs.String("newer", "", "written in this `time`, by this machine's clock, or after that of a path")
-		fs.BoolVar(&f.ephemeral, "ephemeral", false, "it goes with its session")
-		owner := fs.String("owner", "", "it goes with this `session`")
-		fs.Var(&f.children, "children", "how many children it has")
-		fs.Var(&f.acl, "acl", "an entry of the access control list, written scheme:id:perms, matches")
+		fs.Var(&f.name, "name", "match the name against this glob")
+		fs.Var(&f.path, "path", "match the full path against this glob")
+		fs.Var(&f.data, "data", "match any part of the data against this regular expression")
+		fs.Var(&f.size, "size", "match the size of the data: bytes, or KiB or MiB with k or M after the number")
+		newer := fs.String("newer", "", "match znodes written within this `time` by this machine's clock, or later than the znode at this path")
+		fs.BoolVar(&f.ephemeral, "ephemeral", false, "match ephemeral znodes")
+		owner := fs.String("owner", "", "match the ephemeral znodes of this `session`")
+		fs.Var(&f.children, "children", "match the number of children")
+		fs.Var(&f.acl, "acl", "match an ACL entry, written scheme:id:perms, against this regular expression")
 		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			if fs.Changed("owner") {
 				session, err := strconv.ParseUint(strings.TrimPrefix(strings.ToLower(*owner), "0x"), 16, 64)

@@ -17,14 +17,16 @@ var deleteallCommand = &Command{
 	Name: "deleteall", Group: "Trees", Writes: true, Destroys: true, Args: "path [-b batch size] [-y] [-n]",
 	Sweeps: true, Streams: true, Dry: []string{DryRun},
 	Summary: "delete a znode and all below it",
-	Help: "Deletes leaves first, many at a time, while it still reads the rest. Ctrl-C stops between batches and tells how many are gone." +
-		" / and /zookeeper are refused. By hand it first tells how many znodes there are, and asks. With -n nothing is deleted: what would go is listed.",
-	Examples: []string{"deleteall /app/old"},
+	Help: "At the prompt, deleteall first counts the znodes and asks. It deletes leaves first, in batches, while it is still " +
+		"reading the rest. Ctrl-C stops between batches and prints how many znodes were deleted.\n\n" +
+		"With -n, deleteall only lists the znodes that it would delete.",
+	Limits:   []string{"/ and /zookeeper cannot be deleted."},
+	Examples: []string{"deleteall /app/old", "deleteall -n /app/old"},
 	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
-		batch := numberFlag(fs, 32, "batch", "b", zktree.DefaultBatch, "how many deletes go into one transaction; below 1: one by one")
+		batch := numberFlag(fs, 32, "batch", "b", zktree.DefaultBatch, "send this many deletes in one transaction; below 1: one by one")
 		sure := fs.BoolP("yes", "y", false, "do not ask")
-		dry := fs.BoolP(DryRun, "n", false, "delete nothing, and list what would go")
+		dry := fs.BoolP(DryRun, "n", false, "delete nothing; list the znodes that would be deleted")
 		return func(ctx context.Context, env *Env, args []string) error {
 			if *dry {
 				return wouldDelete(ctx, env, "deleteall", args[0])
@@ -37,8 +39,9 @@ var deleteallCommand = &Command{
 var rmrCommand = &Command{
 	Name: "rmr", Group: "Trees", Writes: true, Destroys: true, Args: "path [-y]",
 	Sweeps:   true,
-	Summary:  "delete a znode and all below it (3.4's name for deleteall)",
-	Examples: []string{"rmr /app/old"},
+	Summary:  "delete a znode and all below it (old name of deleteall)",
+	Help:     "rmr is the name of deleteall in ZooKeeper 3.4.",
+	Examples: []string{"rmr /app/old", "rmr /app/old -y"},
 	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		sure := fs.BoolP("yes", "y", false, "do not ask")
@@ -138,8 +141,9 @@ const maxLooked = 10_000
 var countCommand = &Command{
 	Name: "getAllChildrenNumber", Group: "Trees", Args: "[--in file] [--max-size MiB] path",
 	Summary:  "count all znodes below a znode",
-	Help:     "Servers before 3.6 cannot count; there the subtree is listed, but for what is below a znode that may not be read.",
-	Examples: []string{"getAllChildrenNumber /app"},
+	Help:     "Servers before 3.6 have no such request, so zksh walks the subtree instead.",
+	Limits:   []string{"On servers before 3.6, znodes below an unreadable one are not counted."},
+	Examples: []string{"getAllChildrenNumber /app", "getAllChildrenNumber / --in snapshot.a3f"},
 	Params:   []Param{hereParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {

@@ -14,13 +14,22 @@ import (
 
 var sessionCommand = &commands.Command{
 	Name: "session", Group: ensembleGroup, Args: "[id | address | path]",
-	Summary: "show all that the servers tell of a session: where its client is, what it owns, watches, holds and waits for",
-	Help: "Without a word, this shell's own session. Else the one of that number, as locks and stat print it (0x…), of a client at that " +
-		"address (host:port, or the host alone where it has but one), or the owner of an ephemeral znode. Every server is asked, by the " +
-		"four-letter words cons, dump, wchc and conf. What is not told is said, with what allows it. Identities are told to a session " +
-		"itself alone, watches on children to nobody.",
-	Examples: []string{"session /locks/backup/_c_1b7a6e8c-0a53-4a2e-9d0f-6a1c1f3f2b11-lock-0000000000"},
-	Params:   []commands.Param{{Name: "id, address or path", Kind: commands.ClientID, Optional: true}},
+	Summary: "show a session's client, znodes, watches and locks",
+	Help: "Without an argument, session shows this shell's own session. Otherwise it shows the session with that id (0x…, as " +
+		"locks and stat print it), of the client at that address (host:port, or only the host if it has a single client), or of " +
+		"the owner of that ephemeral znode.\n\n" +
+		"session asks every server with the four-letter words cons, dump, wchc and conf. If a server does not report something, " +
+		"session says so, and names the setting that allows it.",
+	Limits: []string{
+		"Identities are shown only for this shell's own session.",
+		"Servers do not report watches on children.",
+	},
+	Examples: []string{
+		"session /locks/backup/_c_1b7a6e8c-0a53-4a2e-9d0f-6a1c1f3f2b11-lock-0000000000",
+		"session",
+		"session 0x1a1fe2ecb8d0001",
+	},
+	Params: []commands.Param{{Name: "id, address or path", Kind: commands.ClientID, Optional: true}},
 	Flags: commands.NoFlags(func(ctx context.Context, env *commands.Env, args []string) error {
 		if err := ready(ctx, env.Session); err != nil {
 			return err

@@ -20,12 +20,12 @@ func (t *Table) unlockCommand() *commands.Command {
 	return &commands.Command{
 		Name: "unlock", Group: group, Writes: true, Args: "[-a] [--force node] [path]",
 		Summary: "release a lock",
-		Help: "Without a path, the one lock this shell holds. A lock that was taken twice is released by the second " +
-			"unlock; one that is held for writing and reading is kept for reading by the first. Unlock also ends a " +
-			"wait in the background. The server's word on the release is waited for as long as a session lasts; Ctrl-C " +
-			"ends that. With --force another client's place in the queue is removed, and its lock with it: that " +
-			"client may not notice.",
-		Examples: []string{"unlock /locks/backup"},
+		Help: "Without a path, unlock releases the lock of this shell, if it holds only one. A lock that was taken twice is released " +
+			"by the second unlock. After a lock was taken for writing and for reading, the first unlock leaves the read lock. " +
+			"unlock also cancels a wait in the background.\n\n" +
+			"unlock waits until a server confirms the release, at most as long as a session lasts; Ctrl-C stops the wait.\n\n" +
+			"With --force, unlock removes another client's place in the queue, and with it its lock. That client may not notice.",
+		Examples: []string{"unlock /locks/backup", "unlock -a"},
 		Params:   []commands.Param{{Name: "path", Kind: commands.HeldLock, Optional: true}},
 		Offline:  true,
 		Flags: func(fs *pflag.FlagSet) commands.Run {

@@ -43,9 +43,10 @@ func isOutlet(w commands.Word) bool {
 	return !w.Quoted && (w.Text == "|" || w.Text == ">" || w.Text == ">>")
 }
 
-// clings tells a word with a bar or an arrow that may have been meant as one.
+// clings reports whether a word has a bar or an arrow that may have been meant as one.
 func clings(w commands.Word) bool {
-	return !w.Quoted && (strings.HasPrefix(w.Text, "|") || strings.HasPrefix(w.Text, ">") || strings.HasSuffix(w.Text, "|"))
+	return !w.Quoted && (strings.HasPrefix(w.Text, "|") || strings.HasPrefix(w.Text, ">") || strings.HasSuffix(w.Text, "|") ||
+		strings.HasPrefix(w.Text, "/") && strings.ContainsAny(w.Text, "|>"))
 }
 
 // redirect has the answers of a line go where the mark and what stands behind it say.

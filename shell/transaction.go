@@ -47,29 +47,30 @@ func (s *Shell) transactions() []*commands.Command {
 	return []*commands.Command{
 		{
 			Name: "begin", Group: group,
-			Summary: "begin a transaction: what follows is done as a whole by commit, or not at all",
-			Help: "check, create, set and delete can be part of it. Their answers come with commit, each with its line. If one of them is" +
-				" refused, nothing is done. In a script no line may fail before commit, and a transaction that is open at the end is dropped.",
+			Summary: "begin a transaction, which commit applies atomically",
+			Help: "check, create, set and delete can be part of a transaction. Their answers come with commit, each with the number of " +
+				"its line. If ZooKeeper rejects one of them, nothing is done.\n\n" +
+				"In a script, every line before commit must succeed. A transaction that is still open at the end is dropped.",
 			Examples: []string{"begin"},
 			Aside:    true, Flags: commands.NoFlags(s.beginTransaction),
 		},
 		{
 			Name: "check", Group: group, Args: "path version",
-			Summary:  "have the transaction refused unless the znode has this dataVersion",
-			Help:     "Version -1 asks only that the znode exists.",
-			Examples: []string{"check /app/config 3"},
+			Summary:  "make the transaction fail unless the version matches",
+			Help:     "The version is the znode's dataVersion. -1 only requires that the znode exists.",
+			Examples: []string{"check /app/config 3", "check /app/config -1"},
 			Params:   []commands.Param{{Name: "path", Kind: commands.Path}, {Name: "version", Kind: commands.Data}},
 			Joins:    func(*pflag.FlagSet) bool { return true }, Flags: commands.NoFlags(s.check),
 		},
 		{
 			Name: "commit", Group: group,
-			Summary:  "carry out the transaction, all of it or nothing",
+			Summary:  "apply all lines of the transaction, or none",
 			Examples: []string{"commit"},
 			Aside:    true, Flags: commands.NoFlags(s.commit),
 		},
 		{
 			Name: "abort", Group: group,
-			Summary:  "drop the transaction: nothing of it is done",
+			Summary:  "drop the transaction without applying it",
 			Examples: []string{"abort"},
 			Aside:    true, Offline: true, Flags: commands.NoFlags(s.abort),
 		},

@@ -23,23 +23,24 @@ var (
 	dstParam = commands.Param{Name: "dst", Kind: commands.Side}
 )
 
-// sideHelp says what a side may be.
-const sideHelp = " Each is a path, or in another ensemble @cluster:/path or host:port[,host:port…]:/path, which gets a session of its own" +
-	" with that cluster's own TLS, credentials and writes."
+// sideHelp explains how to name a source or destination.
+const sideHelp = "A path in another ensemble is written @cluster:/path or host:port[,host:port…]:/path. zksh opens a session of " +
+	"its own for it, with that cluster's own TLS, credentials and writes setting."
 
 var cpCommand = &commands.Command{
 	Name: "cp", Group: "Trees", Writes: true, Destroys: true, Elsewhere: writesTo, Args: "[-R] [-e] [--skip | --overwrite] src dst",
-	Summary: "copy a znode, or all below it too, here or to another ensemble",
-	Help: "Data and ACLs are copied exactly; versions, times and sequence numbers cannot be." + sideHelp + " DST must not be there" +
-		" unless --skip or --overwrite say what becomes of a znode that is. Ephemeral znodes are left out, and said; with -e they" +
-		" become persistent ones. What may not be read is named and left out with all below it: status 1.",
-	Examples: []string{"cp -R /app @staging:/app"},
+	Summary: "copy a znode or subtree, also to another ensemble",
+	Help: "cp copies data and ACLs exactly. DST must not exist, unless --skip or --overwrite says how to treat existing znodes.\n\n" + sideHelp + "\n\n" +
+		"Ephemeral znodes are left out, and cp says so; with -e, it makes persistent copies of them. Unreadable znodes are " +
+		"listed and left out, with everything below them; the exit status is then 1.",
+	Limits:   []string{"Versions, times and sequence numbers cannot be copied."},
+	Examples: []string{"cp -R /app @staging:/app", "cp /app/config /app/config.old", "cp -R --skip zk1:2181:/app /app"},
 	Params:   []commands.Param{srcParam, dstParam},
 	Flags: func(fs *pflag.FlagSet) commands.Run {
-		all := fs.BoolP("recursive", "R", false, "copy all below the znode, too")
+		all := fs.BoolP("recursive", "R", false, "copy the entire subtree")
 		ephemerals := fs.BoolP("ephemeral", "e", false, "make persistent copies of ephemeral znodes")
-		skip := fs.Bool("skip", false, "leave znodes that are there as they are")
-		overwrite := fs.Bool("overwrite", false, "write data and ACL of znodes that are there")
+		skip := fs.Bool("skip", false, "leave existing znodes as they are")
+		overwrite := fs.Bool("overwrite", false, "overwrite data and ACLs of existing znodes")
 		return func(ctx context.Context, env *commands.Env, args []string) error {
 			if *skip && *overwrite {
 				return commands.Misuse("use only one of --skip and --overwrite")

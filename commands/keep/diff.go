@@ -20,17 +20,19 @@ import (
 
 var diffCommand = &commands.Command{
 	Name: "diff", Group: "Trees", Streams: true, Args: "[-u | --script] [--max-size MiB] a b",
-	Summary: "tell in what two subtrees differ, here, in another ensemble or in a file",
-	Help: "A line for each difference: - is only in A, + only in B, ~ differs in what is named. Data, ACL and whether a znode is" +
-		" ephemeral count; versions and times do not, nor does /zookeeper." + sideHelp + " A dump or one of ZooKeeper's snapshots is ./FILE or" +
-		" file:FILE, and file:FILE:/path something in it. With --script the answer is the commands that make A like B, to be" +
-		" looked at and then run: zksh -e < FILE. They are refused where A has changed since." +
-		" Status 0: no difference; 1: some; 2: it cannot be told.",
-	Examples: []string{"diff /app @staging:/app"},
+	Summary: "compare two subtrees, each on a server or in a file",
+	Help: "diff prints one line per difference: - is only in A, + is only in B, and ~ is in both but differs in the parts that " +
+		"the line names. diff compares data, ACLs and whether a znode is ephemeral. It does not compare versions, times and " +
+		"/zookeeper.\n\n" + sideHelp + "\n\n" +
+		"A file is an export or a ZooKeeper snapshot. Write ./FILE or file:FILE; file:FILE:/path is a path inside it.\n\n" +
+		"With --script, diff prints the commands that make A like B. Review them, then run them: zksh -e < FILE. Where A has " +
+		"changed since, they fail.\n\n" +
+		"The exit status is 0 if there is no difference, 1 if there is one, and 2 if diff cannot tell.",
+	Examples: []string{"diff /app @staging:/app", "diff -u /app /app.new", "diff --script /app ./app.json.gz > review.zk"},
 	Params:   []commands.Param{{Name: "a", Kind: commands.Side}, {Name: "b", Kind: commands.Side}},
 	Flags: func(fs *pflag.FlagSet) commands.Run {
-		unified := fs.BoolP("unified", "u", false, "show the lines in which data that is text differs")
-		script := fs.Bool("script", false, "answer with the commands that make A like B")
+		unified := fs.BoolP("unified", "u", false, "for data that is text, show the lines that differ")
+		script := fs.Bool("script", false, "print the commands that make A like B")
 		most := commands.FlagMaxSize(fs)
 		return func(ctx context.Context, env *commands.Env, args []string) error {
 			if *unified && *script {

@@ -19,27 +19,32 @@ import (
 var importCommand = &commands.Command{
 	Name: "import", Group: "Trees", Writes: true, Destroys: true, Streams: true, Dry: []string{commands.DryRun},
 	Args:    "[-R] [-n] [--skip] [--overwrite] [--prune] [--only path] [-e] [-y] [--max-size MiB] path file",
-	Summary: "write a file into a znode, or bring a subtree back from a file",
-	Help: "Without -R the znode gets the bytes of the file, and is made if it is not there; the words may also come the other way round," +
-		" if the file's name does not begin with /.\n\n" +
-		"import -R file [path] makes the tree of a file again, where it was or at path. The file is a dump of export in any form," +
-		" of zoocreeper, zk_shell or ZooNavigator, or a snapshot of ZooKeeper's; it is known by what is in it, and one that is damaged or cut" +
-		" short is refused before anything is written. --only takes a subtree of it. -n tells what would be done.\n\n" +
-		"Where there is a znode already nothing is done, unless --skip leaves what is there and adds the rest, which also goes on with" +
-		" an import that was broken off; --overwrite makes data and access control lists those of the file; and --prune also deletes what" +
-		" the file does not have. Ephemeral znodes are left out, there and here; -e makes persistent copies of them." +
-		" Zxids, times, versions and the counters of sequences begin anew, and /zookeeper stays as it is.",
-	Examples: []string{"import -R app.json.gz"},
+	Summary: "write a file to a znode, or restore a subtree from a file",
+	Help: "Without -R, import writes the bytes of the file to the znode, and creates it if necessary. The arguments may come in " +
+		"either order if the file's name does not begin with /.\n\n" +
+		"import -R file [path] restores the tree in the file, at its original path or at the given one. The file is an export " +
+		"in any format, also one of zoocreeper, zk_shell or ZooNavigator, or a ZooKeeper snapshot. import recognizes the format " +
+		"by the contents. It rejects a damaged or truncated file before it writes anything. --only selects a subtree of the " +
+		"file. With -n, import only prints what it would do.\n\n" +
+		"If one of the znodes exists already, import does nothing, unless you choose: --skip leaves existing znodes as they are " +
+		"and adds the rest, which also completes an interrupted import. --overwrite replaces data and ACLs by those of the " +
+		"file. --prune does the same, and also deletes znodes that are not in the file.",
+	Limits: []string{
+		"Ephemeral znodes are left out, those of the file and those on the server. -e makes persistent copies of them.",
+		"Zxids, times, versions and sequence counters start again.",
+		"/zookeeper stays as it is.",
+	},
+	Examples: []string{"import -R app.json.gz", "import /app/config config.json", "import -R -n --only /app snapshot.a3f"},
 	Params: []commands.Param{
 		{Name: "path", Kind: commands.File}, {Name: "file", Kind: commands.File, Optional: true}, // either may be the file
 	},
 	Flags: func(fs *pflag.FlagSet) commands.Run {
-		recurse := fs.BoolP("recursive", "R", false, "bring a subtree back")
-		dry := fs.BoolP(commands.DryRun, "n", false, "change nothing, and tell what would be done")
-		skip := fs.Bool("skip", false, "leave the znodes that are there as they are")
-		overwrite := fs.Bool("overwrite", false, "give the znodes that are there the file's data and access control lists")
-		prune := fs.Bool("prune", false, "the same, and delete what is not in the file")
-		only := fs.String("only", "", "this `path` of the file, and what is below it")
+		recurse := fs.BoolP("recursive", "R", false, "restore a subtree")
+		dry := fs.BoolP(commands.DryRun, "n", false, "change nothing; print what would be done")
+		skip := fs.Bool("skip", false, "leave existing znodes as they are")
+		overwrite := fs.Bool("overwrite", false, "overwrite data and ACLs of existing znodes")
+		prune := fs.Bool("prune", false, "like --overwrite, and also delete znodes that are not in the file")
+		only := fs.String("only", "", "restore only the subtree at this `path` of the file")
 		ephemeral := fs.BoolP("ephemeral", "e", false, "make persistent copies of ephemeral znodes")
 		sure := fs.BoolP("yes", "y", false, "do not ask")
 		most := commands.FlagMaxSize(fs)

@@ -23,6 +23,8 @@ type Keeper struct {
 	shelf shelf
 	queue func(name string) bool // names of the znodes of lock queues
 	by    By
+
+	parts parts
 }
 
 // shelf is where a Keeper puts operations.
@@ -86,7 +88,13 @@ func (k *Keeper) keep(ctx context.Context, env *commands.Env, l commands.Loss) (
 		by.Script = env.Script
 		g.entry.By = &by
 	}
+	if env.Line != "" {
+		g.entry.Line, g.entry.Part = env.Line, k.parts.count(env.Line, 1)
+	}
 	kept, err := g.keep(ctx, servers.Spec)
+	if err != nil || !kept {
+		k.parts.count(env.Line, -1)
+	}
 	if err != nil && context.Cause(ctx) != nil {
 		env.Screen.Alert(fmt.Sprintf("nothing was done: %s was still being saved for undo", l.Path))
 	}
@@ -327,6 +335,7 @@ func (k *Keeper) settle(ctx context.Context, env *commands.Env, e *entry, outcom
 	case e == nil:
 		return nil
 	case !outcome.MayHaveHappened():
+		k.parts.count(e.Line, -1)
 		return k.shelf.remove(e.N)
 	case outcome.Unknown == 0:
 		e.State = done

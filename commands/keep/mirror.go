@@ -14,19 +14,24 @@ import (
 
 var mirrorCommand = &commands.Command{
 	Name: "mirror", Group: "Trees", Writes: true, Destroys: true, Elsewhere: writesTo, Sweeps: true, Dry: []string{commands.DryRun}, Args: "[-n] [-y] [--watch] [--max-size MiB] src dst",
-	Summary: "make a subtree like another one, here or in another ensemble",
-	Help: "What diff finds is applied: what DST lacks is made, what differs is written, and what SRC does not have is deleted, as far as" +
-		" nothing has changed since it was read. By hand it first asks before it deletes. Ephemeral znodes are left alone, and so is" +
-		" what is below a znode that may not be read." + sideHelp + " SRC may be a file, as in diff. With -n the differences are told," +
-		" and nothing is done. With --watch it goes on, through new connections, until Ctrl-C: a change of an ACL alone shows no event," +
-		" and is seen when there is a new connection.",
-	Examples: []string{"mirror /app @standby:/app"},
+	Summary: "make a subtree equal to another, also across ensembles",
+	Help: "mirror makes DST equal to SRC: it creates missing znodes, overwrites different ones and deletes extra ones, unless " +
+		"they changed after zksh read them. At the prompt, it asks before it deletes.\n\n" +
+		sideHelp +
+		" SRC may also be a file, as in diff.\n\n" +
+		"With -n, mirror only prints the differences. With --watch, it goes on with each change of SRC, through new " +
+		"connections, until Ctrl-C.",
+	Limits: []string{
+		"Ephemeral znodes, and everything below an unreadable znode, are left alone.",
+		"With --watch, a change of only an ACL causes no event. mirror sees it when it has a new connection.",
+	},
+	Examples: []string{"mirror /app @standby:/app", "mirror -n ./app.json.gz /app", "mirror --watch /app @standby:/app"},
 	Params:   []commands.Param{srcParam, dstParam},
 	Flags: func(fs *pflag.FlagSet) commands.Run {
-		plan := fs.BoolP(commands.DryRun, "n", false, "tell the differences, and do nothing")
+		plan := fs.BoolP(commands.DryRun, "n", false, "print the differences and change nothing")
 		sure := fs.BoolP("yes", "y", false, "do not ask")
 		most := commands.FlagMaxSize(fs)
-		watch := fs.Bool("watch", false, "go on with each change of SRC; needs a server from 3.6 on")
+		watch := fs.Bool("watch", false, "go on with each change of SRC; needs ZooKeeper 3.6 or later")
 		return func(ctx context.Context, env *commands.Env, args []string) error {
 			if *plan && *watch {
 				return commands.Misuse("-n cannot be combined with --watch")

@@ -14,12 +14,17 @@ import (
 
 var mvCommand = &commands.Command{
 	Name: "mv", Group: "Trees", Writes: true, Destroys: true, Elsewhere: bothElsewhere, Args: "src dst",
-	Summary: "move a znode with all below it, here or to another ensemble",
-	Help: "In one ensemble a tree that fits into one transaction is moved by one: it is at one place or at the other, and what has" +
-		" changed meanwhile is not lost. Any other is copied, the copy is compared, and only then is the source deleted, as far as" +
-		" nothing in it has changed; that is said." + sideHelp + " Nothing is moved if DST is there, or if something in SRC is ephemeral" +
-		" or may not be read. A change of an ACL alone cannot be told in between. Sequence counters begin anew, and quotas stay where they are.",
-	Examples: []string{"mv /app/old /archive/app"},
+	Summary: "move a subtree, also to another ensemble",
+	Help: "Within one ensemble, a tree that fits into one transaction moves atomically, and concurrent changes are not lost.\n\n" +
+		"mv copies a larger tree, and any tree that goes to another ensemble. It compares the copy with the source and only " +
+		"then deletes the source, except for znodes that changed meanwhile. mv says which way it took.\n\n" +
+		sideHelp,
+	Limits: []string{
+		"Nothing is moved if DST exists, or if SRC contains an ephemeral or unreadable znode.",
+		"A change of only an ACL during the move is not noticed.",
+		"Sequence counters start again, and quotas stay where they are.",
+	},
+	Examples: []string{"mv /app/old /archive/app", "mv /app @standby:/app"},
 	Params:   []commands.Param{srcParam, dstParam},
 	Flags: commands.NoFlags(func(ctx context.Context, env *commands.Env, args []string) error {
 		if err := live("mv", args...); err != nil {

@@ -20,7 +20,8 @@ import (
 
 // What a store keeps at most.
 const (
-	maxOperations = 50
+	maxOperations = 50        // lines whose operations are kept
+	maxEntries    = 1000      // operations of all lines
 	maxOperation  = 64 << 20  // bytes of one
 	maxStore      = 256 << 20 // bytes of all
 	maxNumber     = 1 << 30   // of an operation; what has a higher one is no file of ours
@@ -52,6 +53,10 @@ type entry struct {
 	State   state         `json:"state"`
 	Partly  bool          `json:"partly,omitempty"` // undone but for what had changed since
 	By      *By           `json:"by,omitempty"`     // nil: an older zksh wrote the entry
+
+	// Line is that of the typed line, and Part counts the operations of it from 1.
+	Line string `json:"line,omitempty"`
+	Part int    `json:"part,omitempty"`
 
 	// Ephemeral and Queued are how many znodes are not brought back, because they were
 	// ephemeral or of a lock's queue.
@@ -211,7 +216,7 @@ func (d *storeDraft) keep(e *entry) error {
 			err = userfile.SyncDir(d.s.dir)
 		}
 		if err == nil {
-			err = d.s.trim(e.N)
+			err = d.s.trimAfter(e)
 		}
 		if err != nil {
 			return errors.Join(err, absent(os.Remove(d.f.Name())), d.s.discard(d.n))
@@ -266,11 +271,15 @@ func (s *store) trim(newest int) error {
 	if err != nil {
 		return err
 	}
-	total := int64(0)
+	total, lines, seen := int64(0), 0, map[string]bool{}
 	for i, e := range all { // newest first
 		size, sizeErr := s.size(e.N)
 		total += size
-		if sizeErr == nil && e.N != newest && (i >= maxOperations || total > maxStore) {
+		if e.Line == "" || !seen[e.Line] {
+			lines++
+		}
+		seen[e.Line] = true
+		if sizeErr == nil && e.N != newest && (lines > maxOperations || i >= maxEntries || total > maxStore) {
 			err = errors.Join(err, s.discard(e.N))
 		}
 	}

@@ -30,7 +30,7 @@ func (s *screen) said(n int) (text, next string) {
 		if found := nextLine.FindStringSubmatch(text); found != nil {
 			next = found[1]
 		}
-		return next != "" || strings.Contains(text, "This is the end of the tutorial.")
+		return next != "" || strings.Contains(text, "That was it.")
 	})
 	return text, next
 }
@@ -64,7 +64,7 @@ func TestTutorial(t *testing.T) {
 			}
 			line = next
 		}
-		if steps != 10 || !strings.Contains(seen, "This is the end of the tutorial.") {
+		if steps != 10 || !strings.Contains(seen, "That was it.") {
 			t.Errorf("%d steps; the end:\n%s", steps, s.shown())
 		}
 		patterns := []string{`1 +lock +holds`, `2 +lock +waits`, `(?m)^waiting `, `(?m)^locked /tutorial/lock `, `NodeDataChanged`}
@@ -94,9 +94,9 @@ func TestTutorialIsPatient(t *testing.T) {
 	c.expect(`tutorial shows you around`)
 	c.expect(connected)
 	c.run("tutorial --end", `^no tutorial is running; tutorial starts one\n`)
-	c.run("tutorial", `^Step 1 of 10: make a znode\n(.*\n)*    create /tutorial "hello"\n`)
-	c.run("ls /", `^\[zookeeper\]\n\nTutorial: /tutorial does not exist yet\. \(tutorial --skip skips this line\)\n\n    create /tutorial "hello"\n`)
-	c.run("gte /", `^Tutorial: /tutorial does not exist yet`)
+	c.run("tutorial", `^Step 1 of 10: create a znode\n(.*\n)*    create /tutorial "hello"\n`)
+	c.run("ls /", `^\[zookeeper\]\n\nTutorial: there is no /tutorial yet\. \(tutorial --skip skips this line\)\n\n    create /tutorial "hello"\n`)
+	c.run("gte /", `^Tutorial: there is no /tutorial yet`)
 	c.run("tutorial", `^Step 1 of 10`)
 	c.typeIn("sandbox pause\r")
 	const hint, event = `Tutorial: the sandbox does not answer(.*\n)*`, `WatchedEvent state:Disconnected(.*\n)*`
@@ -106,8 +106,8 @@ func TestTutorialIsPatient(t *testing.T) {
 	c.expect(`\(CONNECTED\) 7\] `)
 	c.run("create /tutorial", `^Created /tutorial\n\nStep 2 of 10`)
 	c.run("tutorial --skip", `^Step 3 of 10`)
-	c.run("set /tutorial x", `^Now try the same again`) // it is another line that does the same
-	c.run("set -v 1 /tutorial y", `^Tutorial: this step needs a write that demands version 0\.`)
+	c.run("set /tutorial x", `^Now write for version 0 once more`) // it is another line that does the same
+	c.run("set -v 1 /tutorial y", `^Tutorial: this step needs a write for version 0, which ZooKeeper rejects\.`)
 	c.run("set -v 0 /tutorial z", `^version No is not valid : /tutorial\n\nStep 4 of 10`)
 	for range 6 {
 		c.run("tutorial --skip", `^    \S.*\n`)

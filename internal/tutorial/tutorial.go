@@ -49,14 +49,15 @@ func (g *Guide) end() error {
 func (g *Guide) Commands() []*commands.Command {
 	return []*commands.Command{{
 		Name: "tutorial", Group: "Sandbox", Args: "[--skip] [--end]",
-		Summary: "learn ZooKeeper and zksh in ten steps, on the sandbox, in five minutes",
-		Help: "It says what to type, and why, and goes on when that is done. Any other line may be typed in between." +
-			" Without a flag it begins, or shows the step again.",
-		Examples: []string{"tutorial"},
+		Summary: "learn ZooKeeper and zksh in ten steps, on the sandbox",
+		Help: "The tutorial takes five minutes. It says what to type, and why, and continues when you have done it. You may type any " +
+			"other line in between.\n\n" +
+			"Without a flag, tutorial starts, or shows the current step again.",
+		Examples: []string{"tutorial", "tutorial --skip", "tutorial --end"},
 		Offline:  true,
 		Flags: func(fs *pflag.FlagSet) commands.Run {
-			skip := fs.Bool("skip", false, "leave the line out that is next")
-			end := fs.Bool("end", false, "end it")
+			skip := fs.Bool("skip", false, "skip the next line")
+			end := fs.Bool("end", false, "end the tutorial")
 			return func(ctx context.Context, env *commands.Env, _ []string) error {
 				if *skip && *end {
 					return commands.Misuse("--skip and --end cannot be combined")
@@ -80,7 +81,7 @@ func (g *Guide) command(ctx context.Context, env *commands.Env, skip, end bool) 
 	case g.folder == "" && (skip || end):
 		return errors.New("no tutorial is running; tutorial starts one")
 	case end:
-		return errors.Join(g.end(), env.Screen.Print(page{event: "end", say: "The tutorial has ended. The znodes that you created still exist."}))
+		return errors.Join(g.end(), env.Screen.Print(page{event: "end", say: "The tutorial has ended. The znodes that you created are still there."}))
 	case skip:
 		return g.next(ctx, env)
 	case g.folder == "":

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -266,6 +267,8 @@ type Event struct {
 	Path  string
 	Zxid  int64    // of the transaction it comes of, where a server tells it, from 3.9 on; else 0
 	Gone  []string // with Expired: the ephemeral znodes the session is known to have had, sorted
+
+	Received time.Time // by this machine's clock
 }
 
 // Session tells whether it is about the session rather than a znode.
@@ -303,6 +306,7 @@ func (q *eventQueue) put(e Event) {
 	if q.drop {
 		return
 	}
+	e.Received = time.Now()
 	q.mu.Lock()
 	q.list = append(q.list, e)
 	q.mu.Unlock()
