@@ -1,6 +1,6 @@
 // Package commands has the contract of a shell command and zkCli's command set.
 // A command is data and one function; help, completion, usage errors and the
-// README's table all come out of the data.
+// manual's table all come out of the data.
 package commands
 
 import (
@@ -99,6 +99,7 @@ const (
 	File       // on this machine
 	HeldLock   // the path of a lock of this shell
 	CommandName
+	HelpName // a command, or a topic of the manual
 	Secret
 	Server    // a connect string, or a cluster's name
 	WholeLine // a line of this shell, in one word
@@ -315,9 +316,9 @@ func (c *Command) count(args []string) error {
 	case len(args) > len(params) && c.secret():
 		return Misuse("too many arguments")
 	case len(args) > len(params) && c.takesRest():
-		return Misuse("unexpected argument %q; put -- before the command to run", args[len(params)])
+		return Misuse("unexpected word %q; put -- before the command to run", args[len(params)])
 	case len(args) > len(params):
-		return Misuse("unexpected argument %q; quote a value that contains spaces", args[len(params)])
+		return Misuse("unexpected word %q; quote a value that contains spaces", args[len(params)])
 	case len(args) < len(params) && !params[len(args)].Optional:
 		return Misuse("missing %s", params[len(args)].Name)
 	}

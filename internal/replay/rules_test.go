@@ -59,7 +59,7 @@ var mechanicalRules = []string{
 	firstFailureStatus, // a batch exits with the status of its first failure
 }
 
-// rule is a deliberate difference, as the README lists them. holds says whether it can
+// rule is a deliberate difference, as the manual lists them in differences.md. holds says whether it can
 // explain one: no rule covers for a change of another kind.
 type rule struct {
 	name  string
