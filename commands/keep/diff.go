@@ -206,7 +206,7 @@ func (d difference) path() string {
 // Cells is part of render.Item.
 func (d difference) Cells() []string {
 	mark, words := d.what()
-	cells := []string{mark, d.path()}
+	cells := []string{mark, render.OneLine(d.path())}
 	if words != nil {
 		cells = append(cells, strings.Join(words, ", "))
 	}
