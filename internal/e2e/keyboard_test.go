@@ -192,6 +192,18 @@ func TestTypedAheadOfAWait(t *testing.T) {
 	s.wantEnd("[]", s.prompt(2)+" get /n", "data", s.prompt(3)+" get /no")
 }
 
+// A question that is wider than the terminal is broken between words.
+func TestLongQuestion(t *testing.T) {
+	t.Parallel()
+	s := openScreen(t, 80, 30)
+	s.line("create /n data")
+	s.wantEnd("Created /n", s.prompt(1))
+	s.line("setAcl /n world:anyone:r")
+	s.wantEnd("with this ACL you cannot change the ACL of /n again, and undo cannot restore", "it. Go on? [y/N]")
+	s.line("n")
+	s.wantEnd("not run", s.prompt(2))
+}
+
 // A command that does not end for being cancelled is left behind by a second
 // Ctrl-C, and the shell with it.
 func TestCtrlCLeavesAStubbornCommand(t *testing.T) {
