@@ -99,7 +99,7 @@ func (l lineOperations) undo(ctx context.Context, how undoing) error {
 	for i, u := range each {
 		if err := u.undo(ctx); err != nil {
 			if i > 0 {
-				err = fmt.Errorf("%w (%d of the %d operations of this line are undone; undo goes on with the others)", err, i, len(each))
+				err = fmt.Errorf("%w (undid %d of the %d operations of this line; undo again to undo the others)", err, i, len(each))
 			}
 			return err
 		}
@@ -109,7 +109,7 @@ func (l lineOperations) undo(ctx context.Context, how undoing) error {
 		if l.gone > 1 {
 			what = fmt.Sprintf("%d earlier operations", l.gone)
 		}
-		how.env.Screen.Note("not restored: the log does not hold " + what + " of this line any more")
+		how.env.Screen.Note("not restored: " + what + " of this line, which the log no longer contains")
 	}
 	return how.env.Screen.Print(l.answer(each))
 }
@@ -147,7 +147,7 @@ func (l lineOperations) answer(each []*undoing) render.Answer {
 	}
 	did := restored(counts)
 	if did == "" {
-		did = "it is as it was already"
+		did = "it already is in the saved state"
 	}
 	return render.Answer{Words: "undid " + l.words() + ": " + did + "\n", JSON: render.Facts{"done", undoName, "operations", all}}
 }
