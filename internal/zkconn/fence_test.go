@@ -200,7 +200,7 @@ func TestFencedTransaction(t *testing.T) {
 
 		txn = s.Begin()
 		all = together(t, txn, w.create("/b", zkconn.CreateMode{}), w.set("/a", 7), w.delete("/a"))
-		undone := "not done, because operation 2 of the transaction was refused: version No is not valid : /a"
+		undone := "not applied, because operation 2 of the transaction failed: version No is not valid : /a"
 		if _, err := txn.Commit(ctx); err == nil || err.Error() != undone {
 			t.Error(err)
 		}

@@ -95,7 +95,7 @@ func (h *hangUp) Error() string {
 	if h.silent() {
 		return h.host + " did not answer " + newer[h.op].name
 	}
-	return h.host + " hung up on " + newer[h.op].name
+	return h.host + " closed the connection on " + newer[h.op].name
 }
 
 func (h *hangUp) silent() bool { return errors.As(h.cause, new(silence)) }
@@ -122,7 +122,7 @@ func (l *link) hungUp(h *hangUp) {
 		l.hangUps = map[int32]int{}
 	}
 	l.hangUps[op]++
-	l.hungUpBy = h.host + " hangs up on"
+	l.hungUpBy = h.host + " closes the connection on"
 	if h.silent() {
 		l.hungUpBy = h.host + " does not answer"
 	}
@@ -140,7 +140,7 @@ func (l *link) lacks(op int32, path string) error {
 	if n := l.hangUps[op]; n == 0 || n == 1 && !l.tied.Load() {
 		return nil
 	}
-	return &Error{Code: Unimplemented, Path: path, hint: fmt.Sprintf("%s %s; it does not know it", l.hungUpBy, newer[op].name)}
+	return &Error{Code: Unimplemented, Path: path, hint: fmt.Sprintf("%s %s, which it does not support", l.hungUpBy, newer[op].name)}
 }
 
 // admit is the error of a request that is not to be sent: one that the ensemble is known
@@ -181,7 +181,7 @@ func (l *link) admit(ctx context.Context, k *frameConn, op int32, path string) e
 		what = fmt.Sprintf("ZooKeeper %d.%d", v.major, v.minor)
 	}
 	return &Error{Code: Unimplemented, Path: path, hint: fmt.Sprintf(
-		"not sent while %s: %s, %s, is not known to know %s, and may end the session over it", while, k.addr, what, newer[op].name)}
+		"not sent while %s: %s, %s, may not support %s and may end the session over it", while, k.addr, what, newer[op].name)}
 }
 
 // do is once, but if the server hangs up over a request newer than 3.4 it finds out whether

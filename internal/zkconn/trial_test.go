@@ -60,7 +60,7 @@ func TestHangUpOverUnknownRequest(t *testing.T) {
 			s, asked := counted(t, r.op, 1000)
 			for range 3 {
 				err := r.do(zktest.Within(t), s)
-				if !errors.Is(err, zkconn.Unimplemented) || !strings.Contains(err.Error(), "127.0.0.1:") || !strings.Contains(err.Error(), " hangs up on "+name+"; it does not know it") {
+				if !errors.Is(err, zkconn.Unimplemented) || !strings.Contains(err.Error(), "127.0.0.1:") || !strings.Contains(err.Error(), " closes the connection on "+name+", which it does not support") {
 					t.Errorf("got %v", err)
 				}
 				if errors.Is(err, zkconn.ConnectionLoss) {
