@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"runtime"
 	"runtime/debug"
@@ -74,6 +75,7 @@ func run() int {
 	defer stop()
 	var place *playground.Place
 	addr := "" // of the sandbox
+	boundGarbage(opts.Sandbox)
 	if opts.Sandbox {
 		if place, err = playground.Open(opts.SandboxDir, opts.Listen, opts.As, len(opts.Command) > 0); err != nil {
 			return refuse(err)
@@ -106,7 +108,7 @@ func run() int {
 		Locks: locks, Format: opts.Format, Version: versionText(),
 		Streams: streams(opts, interactive), Out: output(os.Stdout), Err: output(os.Stderr), Stdin: os.Stdin,
 		StopAtError: opts.StopAtError, GoOn: opts.GoOn, Quiet: opts.Quiet, Verbose: opts.Verbose, Window: opts.Window, Interrupts: interrupts,
-		Pager: os.Getenv("PAGER"), IsOption: app.IsOption, Clusters: opts.Clusters(), Topics: map[string]string{"config": app.ConfigHelp()},
+		Pager: os.Getenv("PAGER"), IsOption: app.IsOption, Clusters: opts.Clusters(), ManualPager: manualPager(),
 	}
 	if cfg.Keeper, cfg.Saved, err = keeper(opts, log, interactive); err != nil {
 		return refuse(err)
@@ -138,6 +140,16 @@ func run() int {
 		return sh.RunEditor(ctx, sh.Editor(os.Stdin, os.Stdout, os.Getenv))
 	}
 	return sh.RunLines(ctx, name, in)
+}
+
+// boundGarbage makes the collector work harder when the program takes much memory, so that
+// garbage adds little to what a large reply takes. It is not for a sandbox, which has a
+// tree of any size in memory, nor where the environment says otherwise.
+func boundGarbage(sandbox bool) {
+	const usual = 192 << 20
+	if !sandbox && os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(usual)
+	}
 }
 
 // table has the commands besides the shell's own.
@@ -258,7 +270,19 @@ func output(f *os.File) shell.Output {
 		}
 	}
 	term := os.Getenv("TERM")
-	return shell.Output{W: f, TTY: terminal, Dumb: term == "dumb" || term == "" && runtime.GOOS != "windows", Size: func() (columns, rows int) { return tty.Size(f) }}
+	return shell.Output{W: f, TTY: terminal, Plain: os.Getenv("NO_COLOR") != "", Dumb: term == "dumb" || term == "" && runtime.GOOS != "windows", Size: func() (columns, rows int) { return tty.Size(f) }}
+}
+
+// manualPager returns the program for long pages of the manual: PAGER, which may be set to
+// nothing, or less.
+func manualPager() string {
+	if pager, set := os.LookupEnv("PAGER"); set {
+		return pager
+	}
+	if _, err := exec.LookPath("less"); err != nil {
+		return ""
+	}
+	return "less"
 }
 
 // streams are for programs that commands start. They get no standard input where

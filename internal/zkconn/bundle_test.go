@@ -167,7 +167,7 @@ func TestCommit(t *testing.T) {
 			t.Error(st, err)
 		}
 		late := zkconn.NewTrip()
-		if _, err := s.Set(late.Context(txn.Context(zktest.Within(t))), "/a", nil, -1); err == nil || !strings.Contains(err.Error(), "is over") {
+		if _, err := s.Set(late.Context(txn.Context(zktest.Within(t))), "/a", nil, -1); err == nil || !strings.Contains(err.Error(), "has ended") {
 			t.Error(err)
 		}
 	})

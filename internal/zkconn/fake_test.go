@@ -94,7 +94,7 @@ func TestReplyOverTheLimit(t *testing.T) {
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
 		_, _, err := s.Get(limited(t), "/big", false)
-		if err == nil || !strings.Contains(err.Error(), "/big (the server sent a reply of 314572800 bytes, more than the limit of 268435456)") {
+		if err == nil || !strings.Contains(err.Error(), "/big (the server sent a reply of 314572800 bytes, which is over the limit of 268435456)") {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -236,7 +236,7 @@ func TestFencedTransaction(t *testing.T) {
 				t.Errorf("%q", got)
 			}
 		}
-		if !errors.As(all[1].err, new(*zkconn.UnsentError)) || !strings.HasSuffix(all[1].err.Error(), "refused: "+goneRefusal) {
+		if !errors.As(all[1].err, new(*zkconn.UnsentError)) || !strings.HasSuffix(all[1].err.Error(), "rejected: "+goneRefusal) {
 			t.Errorf("what was not tried: %v", all[1].err)
 		}
 		if a, err := rival.Exists(ctx, "/a", false); err != nil || a.Version != 1 {

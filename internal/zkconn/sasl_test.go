@@ -31,7 +31,7 @@ func TestSASLAnswers(t *testing.T) {
 		final  bool
 		want   string
 	}{
-		{func(p *remote, xid int32) bool { return p.token(xid, AuthFailed, nil) }, true, "Kerberos (GSSAPI), which is not supported here"},
+		{func(p *remote, xid int32) bool { return p.token(xid, AuthFailed, nil) }, true, "Kerberos (GSSAPI), which zksh does not support"},
 		{func(p *remote, xid int32) bool { return p.token(xid, codeOK, nil) }, true, "or it is in FIPS mode, which forbids the mechanism"},
 		{func(p *remote, xid int32) bool { return p.token(xid, codeOK, []byte{}) }, true, "or is in FIPS mode"},
 		{func(p *remote, xid int32) bool { return p.token(xid, codeOK, []byte("x")) }, true, "not of DIGEST-MD5"},

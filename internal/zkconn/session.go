@@ -7,6 +7,7 @@
 package zkconn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -39,6 +40,8 @@ type Config struct {
 
 	dial func(ctx context.Context, network, addr string) (net.Conn, error) // nil is net.Dialer's; for tests
 	tap  func(net.Conn) net.Conn                                           // nil: none; above TLS
+
+	waiting *waiting // the replies in memory, of all sessions that begin with this one
 }
 
 // Session is the shell's one connection to one ensemble at a time. It outlives
@@ -57,6 +60,7 @@ type Session struct {
 func Open(cfg Config) (*Session, error) {
 	s := &Session{events: &eventQueue{drop: cfg.NoEvents, ready: make(chan struct{}, 1)}}
 	s.Client = Client{s: s}
+	cfg.waiting = cmp.Or(cfg.waiting, new(waiting))
 	servers, err := ParseServers(cfg.Servers)
 	if err != nil {
 		return nil, err
@@ -124,7 +128,7 @@ func (s *Session) Connect(ctx context.Context, spec string) error {
 	if err != nil {
 		return err
 	}
-	if look(last, func() bool { return last.refused != nil }) && cfg.Cluster == last.cfg.Cluster && cfg.Servers == last.cfg.Servers {
+	if look(last, func() bool { return errors.Is(last.refused, AuthFailed) }) && cfg.Cluster == last.cfg.Cluster && cfg.Servers == last.cfg.Servers {
 		cfg.Auth, cfg.Secure.SASL = nil, nil
 	}
 	servers, err := ParseServers(cfg.Servers)
