@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"runtime"
 	"runtime/debug"
@@ -106,7 +107,7 @@ func run() int {
 		Locks: locks, Format: opts.Format, Version: versionText(),
 		Streams: streams(opts, interactive), Out: output(os.Stdout), Err: output(os.Stderr), Stdin: os.Stdin,
 		StopAtError: opts.StopAtError, GoOn: opts.GoOn, Quiet: opts.Quiet, Verbose: opts.Verbose, Window: opts.Window, Interrupts: interrupts,
-		Pager: os.Getenv("PAGER"), IsOption: app.IsOption, Clusters: opts.Clusters(), Topics: map[string]string{"config": app.ConfigHelp()},
+		Pager: os.Getenv("PAGER"), IsOption: app.IsOption, Clusters: opts.Clusters(), ManualPager: manualPager(),
 	}
 	if cfg.Keeper, cfg.Saved, err = keeper(opts, log, interactive); err != nil {
 		return refuse(err)
@@ -258,7 +259,19 @@ func output(f *os.File) shell.Output {
 		}
 	}
 	term := os.Getenv("TERM")
-	return shell.Output{W: f, TTY: terminal, Dumb: term == "dumb" || term == "" && runtime.GOOS != "windows", Size: func() (columns, rows int) { return tty.Size(f) }}
+	return shell.Output{W: f, TTY: terminal, Plain: os.Getenv("NO_COLOR") != "", Dumb: term == "dumb" || term == "" && runtime.GOOS != "windows", Size: func() (columns, rows int) { return tty.Size(f) }}
+}
+
+// manualPager returns the program for long pages of the manual: PAGER, which may be set to
+// nothing, or less.
+func manualPager() string {
+	if pager, set := os.LookupEnv("PAGER"); set {
+		return pager
+	}
+	if _, err := exec.LookPath("less"); err != nil {
+		return ""
+	}
+	return "less"
 }
 
 // streams are for programs that commands start. They get no standard input where

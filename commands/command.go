@@ -1,6 +1,6 @@
 // Package commands has the contract of a shell command and zkCli's command set.
 // A command is data and one function; help, completion, usage errors and the
-// README's table all come out of the data.
+// manual's table all come out of the data.
 package commands
 
 import (
@@ -99,6 +99,7 @@ const (
 	File       // on this machine
 	HeldLock   // the path of a lock of this shell
 	CommandName
+	HelpName // a command, or a topic of the manual
 	Secret
 	Server    // a connect string, or a cluster's name
 	WholeLine // a line of this shell, in one word

@@ -21,12 +21,14 @@ func (s *Shell) builtins() []*commands.Command {
 	const group = "Shell"
 	return []*commands.Command{
 		{
-			Name: "help", Group: group, Args: "[command]",
-			Summary:  "list the commands, or explain one",
-			Help:     "Given a word that is not a command, help lists the commands related to it.",
-			Examples: []string{"help create", "help quota", "help"},
-			Params:   []commands.Param{{Name: "command", Kind: commands.CommandName, Optional: true}},
-			Offline:  true, Aside: true, Flags: commands.NoFlags(s.help),
+			Name: "help", Group: group, Args: "[-t] [command | topic | word]",
+			Summary: "list commands and topics, or explain one",
+			Help: "A command's name prints the help of the command, and a topic prints that page of the manual. Any other word lists the " +
+				"commands and the pages about it. On a terminal a page that is longer than the screen goes through $PAGER, or through " +
+				"less if PAGER is not set.",
+			Examples: []string{"help create", "help quota", "help -t locks", "help"},
+			Params:   []commands.Param{{Name: "name", Kind: commands.HelpName, Optional: true}},
+			Offline:  true, Aside: true, Flags: s.help,
 		},
 		{
 			Name: "echo", Group: group, Args: "[word…]",

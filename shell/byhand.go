@@ -53,9 +53,7 @@ func (s *Shell) RunEditor(ctx context.Context, e line.Editor) int {
 		h.banner()
 	}
 	ctx, stop := context.WithCancelCause(ctx)
-	if s.cfg.Pager != "" && s.cfg.Out.TTY && s.cfg.Out.Size != nil {
-		s.screen.pager = &pager{command: s.cfg.Pager, size: s.cfg.Out.Size, ctx: ctx}
-	}
+	s.screen.pager, s.screen.manuals = s.newPager(ctx, s.cfg.Pager), s.newPager(ctx, s.cfg.ManualPager)
 	var watching sync.WaitGroup
 	watching.Go(func() { // ends with stop
 		defer s.giveBackOnPanic()

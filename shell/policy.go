@@ -39,6 +39,7 @@ func (s *Shell) begin(p policy) { s.policy, s.env.Mode = p, p.mode() }
 // RunCommand runs one command given as words and returns the exit status.
 func (s *Shell) RunCommand(ctx context.Context, args []string) int {
 	s.env.Stdin, s.env.Line = s.cfg.Stdin, rand.Text()
+	s.screen.manuals = s.newPager(ctx, s.cfg.ManualPager)
 	words := make([]commands.Word, len(args))
 	quotedArgs := make([]string, len(args))
 	for i, a := range args {

@@ -25,6 +25,8 @@ type Output struct {
 	TTY  bool                       // it is a terminal
 	Dumb bool                       // one that knows no control sequences
 	Size func() (columns, rows int) // of the terminal; nil or zeros: not known
+
+	Plain bool // no bold text
 }
 
 // size is that of the terminal; one that does not know its size counts as 80 by 24.
@@ -57,6 +59,7 @@ type screen struct {
 	printer  render.Printer
 	editor   line.Editor // nil unless by hand: it knows the line being typed
 	pager    *pager      // nil unless by hand, by the person's wish
+	manuals  *pager      // for pages of the manual; may be nil
 	paging   atomic.Bool // the pager has the terminal
 	flowing  atomic.Bool // an answer is printed as it comes
 	shut     bool        // commands have no screen any more
@@ -85,26 +88,39 @@ func (s *screen) printOrPage(v render.Value) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.makeWay(s.out)()
-	if s.pager == nil {
+	pager := s.pager
+	_, styled := v.(render.Styled)
+	if styled {
+		pager = s.manuals
+	}
+	if pager == nil {
 		return s.printer.Print(v)
 	}
 	var b bytes.Buffer
-	if err := s.printer.To(&b).Print(v); err != nil {
+	to := s.printer.To(&b)
+	if err := to.Print(v); err != nil {
 		return err
 	}
-	if s.pager.fits(b.Bytes()) {
+	if pager.fits(b.Bytes()) {
 		_, err := s.out.W.Write(b.Bytes())
 		return err
 	}
-	return s.page(b.Bytes())
+	if styled && to.Bold != nil {
+		b.Reset()
+		to.Bold = render.Overstrike // every pager knows it
+		if err := to.Print(v); err != nil {
+			return err
+		}
+	}
+	return s.page(pager, b.Bytes())
 }
 
 // page shows a text with the pager, and without it if that cannot be run. It is
 // called with mu held.
-func (s *screen) page(text []byte) error {
+func (s *screen) page(p *pager, text []byte) error {
 	s.paging.Store(true)
 	defer s.paging.Store(false)
-	err := s.pager.show(text)
+	err := p.show(text)
 	if failed := (noPagerError{}); errors.As(err, &failed) {
 		if _, err := s.out.W.Write(text); err != nil {
 			return err

@@ -54,10 +54,10 @@ type Config struct {
 	// the Keeper has saved for undo, or "". It is nil otherwise.
 	Saved func(env *commands.Env) string
 
-	Topics   map[string]string // what help adds to what it says of a command
-	Clusters []Cluster         // that can be connected to by name
+	Clusters []Cluster // that can be connected to by name
 
-	Pager string // by hand: the program for what is longer than the screen; may be empty
+	Pager       string // by hand: the program for what is longer than the screen; may be empty
+	ManualPager string // the program for a page of the manual that is longer; may be empty
 
 	NoServer string // is said behind an error of no server, by hand and for one command; may be empty
 
@@ -122,6 +122,9 @@ func New(cfg Config) *Shell {
 	s.watches.Store(int32(eventsOn))
 	if cfg.Out.TTY && cfg.Out.Size != nil {
 		s.screen.printer.Width = cfg.Out.columns
+	}
+	if cfg.Out.TTY && !cfg.Out.Dumb && !cfg.Out.Plain {
+		s.screen.printer.Bold = render.Bold
 	}
 	s.registry = commands.NewRegistry(append(cfg.Commands, s.transactions(), s.builtins(), s.folderCommands(), s.handy())...)
 	s.folder.servers = func() string { return cfg.Session.Servers().Spec }

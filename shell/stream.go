@@ -182,6 +182,14 @@ type pager struct {
 	ctx     context.Context // of the shell: SIGTERM ends the pager too
 }
 
+// newPager returns the pager that a command line starts, or nil if there is none or no terminal.
+func (s *Shell) newPager(ctx context.Context, command string) *pager {
+	if command == "" || !s.cfg.Out.TTY || s.cfg.Out.Size == nil {
+		return nil
+	}
+	return &pager{command: command, size: s.cfg.Out.Size, ctx: ctx}
+}
+
 // fits tells whether text can be read without a pager. Only the start of a long
 // text is looked at.
 func (p *pager) fits(text []byte) bool {

@@ -64,7 +64,7 @@ func (o *Options) enter(name string) error {
 
 func (o *Options) unknown(name string) error {
 	if len(o.clusters) == 0 {
-		return fmt.Errorf("unknown cluster %s; define it in a section [%s] of zksh/config (help config)",
+		return fmt.Errorf("unknown cluster %s; define it in a section [%s] of zksh/config (help configuration)",
 			name, strings.TrimPrefix(name, zkconn.ClusterMark))
 	}
 	return fmt.Errorf("unknown cluster %s; the clusters are %s", name, strings.Join(o.clusterNames(), ", "))

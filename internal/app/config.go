@@ -96,20 +96,15 @@ func findSetting(key string, section bool) *setting {
 	return nil
 }
 
-// ConfigHelp explains the configuration file, for help config.
-func ConfigHelp() string {
-	width := 0
+// A Setting is a key of the configuration file, as documents show it.
+type Setting struct{ Key, Value, About string }
+
+// Settings returns the keys of the configuration file.
+func Settings() (list []Setting) {
 	for _, s := range settings {
-		width = max(width, len(s.key))
+		list = append(list, Setting{s.key, s.value, s.about})
 	}
-	var b strings.Builder
-	b.WriteString("The configuration file\n\nLines KEY = VALUE in zksh/config, in the user's folder for configurations.\n")
-	for _, s := range settings {
-		fmt.Fprintf(&b, "  %-*s  %s\n  %-*s  %s\n", width, s.key, s.value, width, "", s.about)
-	}
-	b.WriteString("A section [NAME] is a cluster, which zksh @NAME and connect @NAME connect to. All but " +
-		"output and history may stand in it; of what stands above the sections it takes timeout and writes.\n")
-	return b.String()
+	return list
 }
 
 func parseWrites(v string) (zkconn.Writes, error) {

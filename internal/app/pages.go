@@ -53,7 +53,7 @@ func Page(words []string, version string, table func() [][]*commands.Command) (t
 	case len(args) > wanted:
 		return "", true, p.misused(fmt.Sprintf("unexpected argument %q", args[wanted]))
 	case wanted == 0:
-		return manual(version, shell.New(shell.Config{Commands: table()}).Registry()), true, nil
+		return manPage(version, shell.New(shell.Config{Commands: table()}).Registry()), true, nil
 	case !slices.Contains(p.words, args[0]):
 		return "", true, p.misused(fmt.Sprintf("%q is not one of %s", args[0], strings.Join(p.words, ", ")))
 	}

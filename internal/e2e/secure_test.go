@@ -102,7 +102,7 @@ func TestSecured(t *testing.T) {
 	t.Run("zkCli", func(t *testing.T) { c.besideZkCli(t) })
 	t.Run("lock", func(t *testing.T) { c.lockWhileCut(t) })
 	t.Run("by hand", func(t *testing.T) { c.byHand(t) })
-	t.Run("readme", func(t *testing.T) { c.readme(t) })
+	eachDoc(t, "console tls", c.document)
 }
 
 // who sees that the certificate is who one is, in ACLs too, and that everything that
@@ -286,8 +286,8 @@ func (c *castle) byHand(t *testing.T) {
 // dates are what differs from year to year in what is said of certificates.
 var dates = regexp.MustCompile(`\d{4}-\d\d-\d\d`)
 
-// readme runs the README's examples with TLS.
-func (c *castle) readme(t *testing.T) {
+// document runs a document's examples with TLS.
+func (c *castle) document(t *testing.T, blocks []fenced) {
 	dir := t.TempDir()
 	for name, file := range map[string]string{"ca.pem": c.ca.File, "alice.pem": c.alice, "alice.p12": filepath.Join(c.dir, "alice.p12"),
 		"trust.jks": filepath.Join(c.dir, "trust.jks"), "password": filepath.Join(c.dir, "password")} {
@@ -295,5 +295,5 @@ func (c *castle) readme(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	runReadme(t, "tls", dir, "localhost:2281", c.at)
+	runDoc(t, blocks, dir, "localhost:2281", c.at)
 }

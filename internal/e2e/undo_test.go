@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -156,12 +155,18 @@ func TestUndoInWindows(t *testing.T) {
 	}
 }
 
-// handFence is the README's block that is typed by hand.
-var handFence = regexp.MustCompile("(?ms)^```zksh hand\n(.*?)^```$")
-
-func TestReadmeByHand(t *testing.T) {
+// Blocks that are typed by hand show what a person sees.
+func TestDocByHand(t *testing.T) {
 	t.Parallel()
-	text := handFence.FindStringSubmatch(readFile(t, readme))[1]
+	eachDoc(t, "zksh hand", func(t *testing.T, blocks []fenced) {
+		t.Parallel()
+		for _, b := range blocks {
+			typeByHand(t, b.text)
+		}
+	})
+}
+
+func typeByHand(t *testing.T, text string) {
 	lines := promptPattern.FindAllStringSubmatch(text, -1)
 	c := openConsole(t, "-server", zktest.Sandbox(t, sandbox.Options{}).Addr())
 	c.expect(connected)
@@ -174,6 +179,6 @@ func TestReadmeByHand(t *testing.T) {
 	shown, _, _ = strings.Cut(shown, fmt.Sprintf("(CONNECTED) %d] ", len(lines)))
 	shown = shown[:strings.LastIndex(shown, "[")]
 	if diff := cmp.Diff(steady(text), steady(shown)); diff != "" {
-		t.Errorf("example differs (-README +zksh):\n%s", diff)
+		t.Errorf("example differs (-document +zksh):\n%s", diff)
 	}
 }

@@ -13,9 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/pflag"
-
-	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/app"
 	"github.com/zksh/zksh/internal/jute"
 	"github.com/zksh/zksh/internal/sandbox"
@@ -207,14 +204,17 @@ func (s *screen) tab(pattern string) {
 	})
 }
 
-// installLine is what the README has somebody write into a shell's own file.
+// installLine is what a document tells somebody to write into a shell's own file.
 func installLine(t *testing.T, shell string) string {
 	t.Helper()
-	row := regexp.MustCompile("(?m)^\\| " + shell + " \\| `(.*?)` \\|").FindStringSubmatch(readFile(t, readme))
-	if row == nil {
-		t.Fatalf("%s does not say how %s is told", readme, shell)
+	pattern := regexp.MustCompile("(?m)^\\| " + shell + " \\| `(.*?)` \\|")
+	for _, file := range docs(t) {
+		if row := pattern.FindStringSubmatch(readFile(t, file)); row != nil {
+			return strings.ReplaceAll(row[1], `\|`, "|")
+		}
 	}
-	return strings.ReplaceAll(row[1], `\|`, "|")
+	t.Fatalf("no document says how %s loads the completion", shell)
+	return ""
 }
 
 // The shells themselves load what zksh writes for them, and ask.
@@ -309,63 +309,6 @@ func TestFishCompletes(t *testing.T) {
 			}
 			return string(out) == want
 		})
-	}
-}
-
-// The manual page has all there is, and groff nothing to say of it.
-func TestManualPage(t *testing.T) {
-	t.Parallel()
-	_, err := exec.LookPath("groff")
-	zktest.Need(t, err == nil, "groff-base")
-	page := zksh(t, "man")
-	shown := map[string]string{}
-	for _, device := range []string{"utf8", "ascii"} {
-		cmd := exec.Command("groff", "-man", "-ww", "-T"+device, "-P-cbou", "-rLL=200n", "-rHY=0")
-		cmd.Stdin = strings.NewReader(page)
-		var out, errs bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &errs
-		if err := cmd.Run(); err != nil || errs.Len() > 0 {
-			t.Fatalf("groff: %v: %s", err, errs.String())
-		}
-		shown[device] = regexp.MustCompile(`\s+`).ReplaceAllString(out.String(), " ")
-	}
-	narrow := exec.Command("groff", "-man", "-ww", "-Tutf8", "-rLL=60n")
-	narrow.Stdin = strings.NewReader(page)
-	var errs bytes.Buffer
-	narrow.Stderr = &errs
-	if err := narrow.Run(); err != nil || bytes.Contains(errs.Bytes(), []byte("warning")) {
-		t.Errorf("in a narrow window: %v: %s", err, errs.String())
-	}
-	has := func(text string) {
-		t.Helper()
-		if want := strings.Join(strings.Fields(strings.ReplaceAll(text, "…", "...")), " "); !strings.Contains(shown["utf8"], want) {
-			t.Errorf("the manual lacks %q", want)
-		}
-	}
-	for _, c := range registry().All() {
-		has(c.Usage())
-		has(c.Summary)
-		has(c.Help)
-		has(strings.Join(c.Examples, " "))
-		c.FlagSet().VisitAll(func(f *pflag.Flag) {
-			_, about := pflag.UnquoteUsage(f)
-			has("--" + f.Name)
-			has(about)
-		})
-	}
-	for _, s := range commands.Statuses {
-		has(s.Meaning)
-	}
-	for option := range strings.Lines(app.Help(0)) {
-		if name := regexp.MustCompile(`--[a-z-]+`).FindString(option); strings.HasPrefix(strings.TrimSpace(option), "-") {
-			has(name)
-		}
-	}
-	has("ZKSH_SERVER")
-	has("/.local/state/zksh/history")
-	has("whether commands may write")
-	if !strings.Contains(shown["utf8"], "--server host[:port][,...][/chroot]") {
-		t.Error("a dash is none that can be typed")
 	}
 }
 
