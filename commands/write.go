@@ -77,6 +77,9 @@ var createCommand = &Command{
 			if errors.Is(err, zkconn.LocalSession) {
 				env.Screen.Note("Unable to create ephemeral node on a local session")
 			}
+			if err == nil {
+				noteNoHash(env, acl)
+			}
 			return env.answer(err, render.Answer{Words: "Created " + path + "\n", JSON: render.Facts{"created", path}})
 		}
 	},

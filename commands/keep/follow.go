@@ -96,8 +96,8 @@ func (f *following) step(ctx context.Context) error {
 		switch {
 		case !e.Session():
 			f.due = append(f.due, e.Path)
-		case f.events.State() == zkconn.StateAuthFailed:
-			return f.src.wrap(f.events.Ready(ctx))
+		case f.events.Gone() != nil:
+			return f.src.wrap(f.events.Gone())
 		case e.Connected():
 			f.stale = true
 		}

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/dump"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zktree"
 )
@@ -118,7 +119,7 @@ func (l lineOperations) undo(ctx context.Context, how undoing) error {
 func (l lineOperations) try(ctx context.Context, how undoing) error {
 	var later []string
 	for _, e := range l.operations {
-		related := slices.ContainsFunc(later, func(path string) bool { return inside(path, e.Path) || inside(e.Path, path) })
+		related := slices.ContainsFunc(later, func(path string) bool { return dump.Within(path, e.Path) || dump.Within(e.Path, path) })
 		if later = append(later, e.Path); related {
 			continue
 		}
@@ -149,9 +150,4 @@ func (l lineOperations) answer(each []*undoing) render.Answer {
 		did = "it is as it was already"
 	}
 	return render.Answer{Words: "undid " + l.words() + ": " + did + "\n", JSON: render.Facts{"done", undoName, "operations", all}}
-}
-
-// inside reports whether a path is another one, or below it.
-func inside(path, root string) bool {
-	return path == root || strings.HasPrefix(path, strings.TrimSuffix(root, "/")+"/")
 }

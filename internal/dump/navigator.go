@@ -7,6 +7,8 @@ import (
 	"io"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zksh/zksh/internal/jute"
 )
 
 // ZooNavigator keeps trees as an array of them, each an object with h, its topmost znode,
@@ -133,8 +135,8 @@ func readNavigator(in *input) (t *Tree, err error) {
 				open = open[:len(open)-1]
 			case (v == '[') != (inTree || first):
 				return nil, errNoTrees
-			case len(open) > 2*maxLevels:
-				return nil, fmt.Errorf("it is more than %d levels deep", maxLevels)
+			case len(open) > 2*jute.MaxLevels:
+				return nil, fmt.Errorf("it is more than %d levels deep", jute.MaxLevels)
 			default:
 				open = append(open, v)
 			}

@@ -230,7 +230,7 @@ func txnsOf(record []byte) iter.Seq2[*Txn, error] {
 			yield(&t, nil)
 			return
 		}
-		for i := range d.Count(8) {
+		for i := range d.Count(8, 8) {
 			part := t
 			part.Type, part.Part = d.Int(), i+1
 			if err := part.body(jute.NewDecoder(d.Buffer())); err != nil {
