@@ -108,7 +108,7 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	as := ""
 	timeout, format := strconv.FormatInt(o.Timeout.Milliseconds(), 10), string(o.Format)
 	maxRequest := "" // the default depends on what else is read
-	set.StringVar(&o.Server, "server", o.Server, "the servers; `host[:port][,…][/chroot]`, or @NAME for a cluster of the configuration file")
+	set.StringVar(&o.Server, "server", o.Server, "the servers; written `host[:port][,…][/chroot]`, or @NAME for a cluster of the configuration file")
 	set.StringVar(&timeout, "timeout", timeout, "session timeout in `ms`; it limits how long connecting takes, too")
 	set.StringVar(&maxRequest, "max-request", maxRequest, "largest request in `bytes` (default "+strconv.Itoa(zkconn.UsualMaxRequest)+"); for servers whose"+
 		" jute.maxbuffer was raised")
@@ -122,8 +122,8 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.StringVar(&o.Secure.Name, "tls-name", o.Secure.Name, "expect this `name` in the servers' certificates; by default the name in the connect string")
 	set.BoolVar(&o.Secure.Insecure, "tls-insecure", false, "do not verify the identity of the servers")
 	set.StringVar(&o.Secure.ClientConfiguration, "client-configuration", o.Secure.ClientConfiguration, "zkCli's or Kafka's properties `file`; it sets TLS, SASL and jute.maxbuffer; with zookeeper.client.secure=true it turns TLS on")
-	set.StringVar(&o.Secure.JAAS, "jaas", o.Secure.JAAS, "authenticate by SASL with this JAAS `file`; its section Client counts")
-	set.BoolVarP(&o.ReadOnly, "readonly", "r", false, "accept a read-only server; it is cut off from its ensemble")
+	set.StringVar(&o.Secure.JAAS, "jaas", o.Secure.JAAS, "authenticate by SASL with this JAAS `file`; zksh reads its section Client")
+	set.BoolVarP(&o.ReadOnly, "readonly", "r", false, "accept a read-only server; such a server is cut off from its ensemble")
 	set.BoolVar(&o.Wait, "waitforconnection", false, "first try to connect, until the timeout")
 	set.StringVarP(&format, "output", "o", format, "output `format`: text, table or json")
 	set.StringVarP(&o.File, "file", "f", "", "read the commands from this `file`; - is standard input")
@@ -131,7 +131,7 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.BoolVarP(&o.StopAtError, "errexit", "e", false, "stop at the first error")
 	set.BoolVarP(&o.GoOn, "keep-going", "k", false, "continue after a lock was lost or not acquired")
 	set.IntVar(&o.Window, "window", o.Window, "keep up to this many `lines` in flight; for files and pipes; 1: each line waits for the previous one")
-	set.StringVar(&o.Undo, "undo", "", "save what commands destroy to this new `file`; before they destroy it; import -R reads the file")
+	set.StringVar(&o.Undo, "undo", "", "save what commands destroy to this new `file`; zksh saves it first; import -R restores it")
 	set.BoolVar(&o.NoFence, "no-fence", false, "write even after a lock was lost; a lock of this shell or of a parent process")
 	set.BoolVarP(&o.Quiet, "quiet", "q", false, "print no banner, remarks or progress")
 	set.BoolVar(&o.Verbose, "verbose", false, "print what a TLS connection negotiated")
