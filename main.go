@@ -75,6 +75,7 @@ func run() int {
 	defer stop()
 	var place *playground.Place
 	addr := "" // of the sandbox
+	boundGarbage(opts.Sandbox)
 	if opts.Sandbox {
 		if place, err = playground.Open(opts.SandboxDir, opts.Listen, opts.As, len(opts.Command) > 0); err != nil {
 			return refuse(err)
@@ -139,6 +140,16 @@ func run() int {
 		return sh.RunEditor(ctx, sh.Editor(os.Stdin, os.Stdout, os.Getenv))
 	}
 	return sh.RunLines(ctx, name, in)
+}
+
+// boundGarbage makes the collector work harder when the program takes much memory, so that
+// garbage adds little to what a large reply takes. It is not for a sandbox, which has a
+// tree of any size in memory, nor where the environment says otherwise.
+func boundGarbage(sandbox bool) {
+	const usual = 192 << 20
+	if !sandbox && os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(usual)
+	}
 }
 
 // table has the commands besides the shell's own.

@@ -181,8 +181,8 @@ func (f *follower) hear(ctx context.Context) error {
 		switch {
 		case !e.Session():
 			f.read(e.Path)
-		case f.own.State() == zkconn.StateAuthFailed:
-			return f.own.Ready(ctx)
+		case f.own.Gone() != nil:
+			return f.own.Gone()
 		case e.Connected():
 			f.stale = true
 		}

@@ -238,7 +238,7 @@ func TestFollowOnATerminal(t *testing.T) {
 	if _, err := b.Set(zktest.Within(t), b.root+"/"+uuid+"-lock-0000000000", []byte(zklock.RevokeMessage), -1); err != nil {
 		t.Fatal(err)
 	}
-	zktest.Eventually(t, "the request to let go", func() bool { return strings.Contains(f.shows(), "asked to let go") })
+	zktest.Eventually(t, "the request to let go", func() bool { return strings.Contains(f.shows(), "release requested") })
 	f.stop()
 	if f.screen.Kept() == nil {
 		t.Error("the picture was not left")
@@ -285,7 +285,7 @@ func TestFollowHiddenHolder(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.expect("holds 1, came 2, left 1, got 2")
-		if first, _, _ := strings.Cut(f.printed(), "\n"); !strings.Contains(first, "  not readable  ") {
+		if first, _, _ := strings.Cut(f.printed(), "\n"); !strings.Contains(first, "  unreadable  ") {
 			t.Errorf("%q", first)
 		}
 		f.stop()

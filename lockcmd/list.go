@@ -40,7 +40,7 @@ func (t *Table) locksCommand() *commands.Command {
 				case *stats && !*follow:
 					return commands.Misuse("--stats needs -f")
 				case *all && *deadlocks, whole && (*follow || *quiet):
-					return commands.Misuse("-R and --deadlocks go with no other flag")
+					return commands.Misuse("-R and --deadlocks cannot be combined with other flags")
 				case *all:
 					return showAll(ctx, env, top(args))
 				case *deadlocks:
@@ -48,7 +48,7 @@ func (t *Table) locksCommand() *commands.Command {
 				case len(args) == 0 && (*follow || *quiet):
 					return commands.Misuse("-f and -q need a path")
 				case *follow && *quiet:
-					return commands.Misuse("-f shows changes and -q shows nothing")
+					return commands.Misuse("-f cannot be combined with -q")
 				case len(args) == 0:
 					return env.Screen.Print(t.list())
 				case *follow:

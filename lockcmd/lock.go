@@ -94,15 +94,15 @@ func (f *lockFlags) declare(fs *pflag.FlagSet, k kind) {
 func (f *lockFlags) check(argv []string) error {
 	switch {
 	case f.try && f.wait.Given:
-		return commands.Misuse("-n does not wait, so -w has no place beside it")
+		return commands.Misuse("-n does not wait, so it cannot be combined with -w")
 	case f.try && f.background:
-		return commands.Misuse("-n does not wait, so -b has no place beside it")
+		return commands.Misuse("-n does not wait, so it cannot be combined with -b")
 	case f.background && len(argv) > 0:
-		return commands.Misuse("-b and a command cannot be had together; start zksh itself in the background")
+		return commands.Misuse("-b cannot be combined with a command; start zksh itself in the background")
 	case (f.confirm || f.strict || f.waitGroup) && len(argv) == 0:
-		return commands.Misuse("--confirm, --strict and --wait-group are about a command: put -- and one behind the path")
+		return commands.Misuse("--confirm, --strict and --wait-group need a command; add it after the path: -- COMMAND")
 	case f.status < 0 || f.status > 255:
-		return commands.Misuse("-E: %d is no exit status; they go from 0 to 255", f.status)
+		return commands.Misuse("-E: %d is not an exit status (0 to 255)", f.status)
 	}
 	if f.access != "" {
 		var err error
@@ -116,7 +116,7 @@ func (f *lockFlags) check(argv []string) error {
 			return nil
 		}
 	}
-	return commands.Misuse("--as: there is no family %q; there are mutex, rw, kazoo and all", f.family)
+	return commands.Misuse("--as: unknown family %q; the families are mutex, rw, kazoo and all", f.family)
 }
 
 func (t *Table) lockCommand(k kind) *commands.Command {
@@ -139,7 +139,7 @@ func (t *Table) lockCommand(k kind) *commands.Command {
 					return err
 				}
 				if env.Mode == commands.OneShot && len(args) == 1 {
-					return commands.Misuse("the lock would end with this program: put -- and a command behind the path")
+					return commands.Misuse("zksh would exit at once and release the lock; add the command to run: zksh %s PATH -- COMMAND", k.command)
 				}
 				return t.take(ctx, env, k, &f, args[0], args[1:])
 			}
@@ -183,7 +183,7 @@ func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlag
 		a.command = newCommand(argv[0], f.grace.Value, timeout)
 		a.command.confirm = f.confirm
 		if cut := a.command.grace; f.grace.Given && cut < f.grace.Value {
-			t.crier.say(env.Screen.Note, fmt.Sprintf("-t is cut to %s: the session lasts for %s, and an eighth of that is the most", seconds(cut), timeout))
+			t.crier.say(env.Screen.Note, fmt.Sprintf("-t is limited to %s by the session timeout of %s", seconds(cut), timeout))
 		}
 	}
 	o, err := t.prepare(env, a, f, path)
@@ -271,15 +271,15 @@ func taking(l *zklock.Lock) func(context.Context, zklock.Mode, bool) (lease, err
 func (o *owned) mayTake(k kind, f *lockFlags) error {
 	switch {
 	case o.attempt != nil:
-		return fmt.Errorf("this shell waits for %s already; unlock %s gives up", o.path, o.path)
+		return fmt.Errorf("this shell already waits for %s; to stop waiting: unlock %s", o.path, o.path)
 	case o.family != zklock.Family(f.family):
-		return fmt.Errorf("this shell holds %s already, as %s; unlock it first", o.path, o.leases[0].kind.command)
+		return fmt.Errorf("this shell already holds %s, taken with %s; unlock it first", o.path, o.leases[0].kind.command)
 	case k.mode == zklock.Exclusive && !slices.ContainsFunc(o.leases, func(l *taken) bool { return l.Mode() == zklock.Exclusive }):
-		return fmt.Errorf("this shell holds the read lock on %s: a write lock would wait for it; unlock it first", o.path)
+		return fmt.Errorf("this shell holds the read lock on %s, and a write lock would wait for it; unlock it first", o.path)
 	case f.note != "":
-		return fmt.Errorf("this shell holds %s already, and its note stays; leave -m away", o.path)
+		return fmt.Errorf("this shell already holds %s, and its note cannot be changed; omit -m", o.path)
 	case f.acl != nil:
-		return fmt.Errorf("this shell holds %s already, and its ACL stays; leave --acl away", o.path)
+		return fmt.Errorf("this shell already holds %s, and its ACL cannot be changed; omit --acl", o.path)
 	}
 	return nil
 }

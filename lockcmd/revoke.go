@@ -37,10 +37,10 @@ func revoke(ctx context.Context, env *commands.Env, args []string) error {
 	}
 	switch len(which) {
 	case 0:
-		return fmt.Errorf("nobody holds %s", dir)
+		return fmt.Errorf("%s: nobody holds the lock", dir)
 	case 1:
 	default:
-		return fmt.Errorf("%s has several holders; name the one to ask: %s", dir, strings.Join(which, ", "))
+		return fmt.Errorf("%s has several holders; name one of them: %s", dir, strings.Join(which, ", "))
 	}
 	node, err := q.Find(which[0])
 	if err != nil {
@@ -62,19 +62,19 @@ func ask(ctx context.Context, env *commands.Env, node string) error {
 	}
 	if _, err := env.Session.Unfenced().Set(ctx, node, message, stat.Version); err != nil {
 		if errors.Is(err, zkconn.BadVersion) {
-			return fmt.Errorf("%s has changed just now; try again", node)
+			return fmt.Errorf("%s changed meanwhile; try again", node)
 		}
 		return err
 	}
-	return env.Screen.Print(done("asked", node, queue.Who(data)))
+	return env.Screen.Print(done("asked for the release of", "asked", node, queue.Who(data)))
 }
 
 // done is what was done to somebody's znode, asked or removed: the answer of revoke
 // and of unlock --force.
-func done(what, node, who string) render.Answer {
+func done(what, key, node, who string) render.Answer {
 	words := what + " " + node
 	if who != "" {
-		words += ", of " + who
+		words += " (" + who + ")"
 	}
-	return render.Answer{Words: words + "\n", JSON: render.Facts{what, node, "who", who}}
+	return render.Answer{Words: words + "\n", JSON: render.Facts{key, node, "who", who}}
 }

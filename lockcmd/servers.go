@@ -47,6 +47,6 @@ var serversCommand = &commands.Command{
 // noteNotTold remarks what servers keep to themselves.
 func noteNotTold(env *commands.Env, list []string) {
 	for _, text := range list {
-		env.Screen.Note("not told: " + text)
+		env.Screen.Note("not reported: " + text)
 	}
 }

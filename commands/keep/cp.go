@@ -43,7 +43,7 @@ var cpCommand = &commands.Command{
 		overwrite := fs.Bool("overwrite", false, "overwrite data and ACLs of existing znodes")
 		return func(ctx context.Context, env *commands.Env, args []string) error {
 			if *skip && *overwrite {
-				return commands.Misuse("only one of --skip and --overwrite has a meaning")
+				return commands.Misuse("use only one of --skip and --overwrite")
 			}
 			c := &copying{env: env, all: *all, ephemerals: *ephemerals}
 			switch {
@@ -89,7 +89,7 @@ func (c *copying) cp(ctx context.Context, src, dst *side) error {
 		c.remark()
 	}
 	if c.exists != zktree.Overwrite && brokenOff(err) {
-		err = fmt.Errorf("%w; cp -R --skip goes on with what is missing", err)
+		err = fmt.Errorf("%w; cp -R --skip copies the rest", err)
 	}
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (c *copying) cp(ctx context.Context, src, dst *side) error {
 func (c *copying) begin(ctx context.Context, command string, src, dst *side) error {
 	c.src, c.dst = src, dst
 	c.unread.Root = src.word
-	if err := cmp.Or(notOwn(command, src), notOwn(command, dst)); err != nil {
+	if err := cmp.Or(notOwn(src), notOwn(dst)); err != nil {
 		return err
 	}
 	if err := mayWrite(ctx, c.env, command, dst); err != nil {
@@ -116,9 +116,9 @@ func (c *copying) begin(ctx context.Context, command string, src, dst *side) err
 	if err := apart(ctx, command, src, dst); err != nil {
 		return err
 	}
-	out := "; name another place"
+	out := "; choose another destination"
 	if command == "cp" {
-		out += ", or say --skip or --overwrite"
+		out += ", or add --skip or --overwrite"
 	}
 	free, err := free(ctx, dst)
 	if err == nil && !free && c.exists == zktree.Refuse {
@@ -135,7 +135,7 @@ func free(ctx context.Context, s *side) (bool, error) {
 	}
 	_, err = s.session.Exists(ctx, path.Dir(s.Path), false)
 	if err = unlessHidden(err); err != nil {
-		return true, fmt.Errorf("%s cannot be made: %w", s.word, s.wrap(err))
+		return true, fmt.Errorf("cannot create %s: %w", s.word, s.wrap(err))
 	}
 	return true, nil
 }
@@ -151,7 +151,7 @@ func unlessHidden(err error) error {
 
 // occupied is the error of something that is to be made, and is there; out is the way out.
 func occupied(word, out string) error {
-	return &commands.StatusError{Status: commands.StatusFailed, Code: "NodeExists", Err: fmt.Errorf("%s is there already%s", word, out)}
+	return &commands.StatusError{Status: commands.StatusFailed, Code: "NodeExists", Err: fmt.Errorf("%s already exists%s", word, out)}
 }
 
 // tree is what is to be copied.
@@ -211,7 +211,7 @@ func (c *copying) each(t zktree.Tree, look lookFunc, do func(*dump.Znode) error)
 // look drops what cannot be copied, and counts it.
 func (c *copying) look(z *dump.Znode, refusal error) (drop bool, err error) {
 	if refusal == nil && slices.ContainsFunc(z.ACL, zkconn.Masked) {
-		refusal = fmt.Errorf("%s: its ACL is shown without the password's hash, as this session may not administer it (addauth)", z.Path)
+		refusal = fmt.Errorf("%s: the server hides the password hash in its ACL; run addauth as an admin of the znode", z.Path)
 	}
 	switch {
 	case refusal != nil && z.Path == c.src.Path:
@@ -236,21 +236,21 @@ func (c *copying) look(z *dump.Znode, refusal error) (drop bool, err error) {
 // remark says what is not as it was.
 func (c *copying) remark() {
 	if c.left > 0 {
-		c.env.Screen.Note(fmt.Sprintf("%s left out; -e copies such as persistent ones", ephemeral(c.left)))
+		c.env.Screen.Note(fmt.Sprintf("%s left out; -e copies them as persistent znodes", ephemeral(c.left)))
 	}
 	if c.kept > 0 {
 		c.env.Screen.Note(fmt.Sprintf("%s of %s became persistent in %s", ephemeral(c.kept), c.src.word, c.dst.word))
 	}
 	c.remarkNumbers()
 	if c.below > 0 {
-		c.env.Screen.Note(fmt.Sprintf("%s has children, which were not copied; -R copies all", c.src.word))
+		c.env.Screen.Note(fmt.Sprintf("the children of %s were not copied; -R copies them, too", c.src.word))
 	}
 }
 
 // remarkNumbers says that sequences do not go on.
 func (c *copying) remarkNumbers() {
 	if c.numbered {
-		c.env.Screen.Note(fmt.Sprintf("sequence counters begin anew in %s: create -s may find its name taken there", c.dst.word))
+		c.env.Screen.Note(fmt.Sprintf("sequence counters start over in %s; create -s may fail there, because the name already exists", c.dst.word))
 	}
 }
 

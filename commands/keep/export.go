@@ -49,16 +49,16 @@ var exportCommand = &commands.Command{
 				file = userfile.Home(args[1])
 			}
 			if !strings.HasPrefix(root, "/") && strings.HasPrefix(file, "/") {
-				return commands.Misuse("%s is no path; the znode comes first, then the file", root)
+				return commands.Misuse("%s is not a path; the znode comes first, then the file", root)
 			}
 			if !*recurse {
 				if fs.Changed("format") {
-					return commands.Misuse("--format goes with -R")
+					return commands.Misuse("--format needs -R")
 				}
 				return exportOne(ctx, env, root, file, *stat, *watch)
 			}
 			if *stat || *watch {
-				return commands.Misuse("-s and -w do not go with -R")
+				return commands.Misuse("-s and -w cannot be combined with -R")
 			}
 			form, err := dump.ParseForm(*format)
 			if err != nil {
@@ -66,9 +66,9 @@ var exportCommand = &commands.Command{
 			}
 			switch {
 			case file == "-" && (form == dump.Dir || form == dump.Navigator):
-				return commands.Misuse("--format %s needs the name of a file", form)
+				return commands.Misuse("--format %s cannot write to standard output; name a file", form)
 			case file == "-" && env.Format == render.JSON: // a dump is lines, or a value of its own form
-				return commands.Misuse("with -o json a dump goes into a file; name one")
+				return commands.Misuse("with -o json, export -R cannot write to standard output; name a file")
 			}
 			return exportTree(ctx, env, root, file, form)
 		}
@@ -145,7 +145,7 @@ func (x *exporting) omitted() string {
 	if x.ephemerals == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; left out %s, which this form cannot tell from others", ephemeral(x.ephemerals))
+	return fmt.Sprintf("; left out %s: this format cannot mark them as ephemeral", ephemeral(x.ephemerals))
 }
 
 // write writes it, to what create makes as soon as the root has been read.
@@ -193,7 +193,7 @@ func (x *exporting) write(ctx context.Context, update zktree.Progress, create fu
 func (x *exporting) end() error {
 	errs := []error{x.unread.OrNil()}
 	if x.masked > 0 {
-		errs = append(errs, fmt.Errorf("the ACLs of %s are shown without the passwords' hashes, as this session may not administer them (addauth): import makes neither those nor what is below them",
+		errs = append(errs, fmt.Errorf("the server hides the password hashes in the ACLs of %s, so import cannot create such znodes or their descendants; run addauth as an admin and export again",
 			zktree.Znodes(x.masked)))
 	}
 	return errors.Join(errs...)

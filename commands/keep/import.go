@@ -52,7 +52,7 @@ var importCommand = &commands.Command{
 			if !*recurse {
 				for _, name := range []string{commands.DryRun, "skip", "overwrite", "prune", "only", "ephemeral", "max-size"} {
 					if fs.Changed(name) {
-						return commands.Misuse("--%s goes with -R", name)
+						return commands.Misuse("--%s needs -R", name)
 					}
 				}
 				return importOne(ctx, env, args)
@@ -60,7 +60,7 @@ var importCommand = &commands.Command{
 			im := &importing{env: env, only: *only, ephemeral: *ephemeral, dry: *dry, sure: *sure, most: most(), file: args[0]}
 			for policy, set := range map[policy]bool{skips: *skip, overwrites: *overwrite, prunes: *prune} {
 				if set && im.policy != refuses {
-					return commands.Misuse("only one of --skip, --overwrite and --prune has a meaning")
+					return commands.Misuse("use only one of --skip, --overwrite and --prune")
 				}
 				if set {
 					im.policy = policy
@@ -82,7 +82,7 @@ var importCommand = &commands.Command{
 // importOne writes the bytes of a file into a znode.
 func importOne(ctx context.Context, env *commands.Env, args []string) error {
 	if len(args) < 2 {
-		return commands.Misuse("missing file; import -R file brings a subtree back")
+		return commands.Misuse("missing file; import -R file restores a subtree")
 	}
 	at, file := args[0], args[1]
 	if !strings.HasPrefix(at, "/") {
@@ -148,13 +148,13 @@ func (im *importing) run(ctx context.Context) (err error) {
 		im.only = im.tree.Root()
 	}
 	if _, is := im.tree.Has(im.only); !is {
-		return fmt.Errorf("%s has no %s; it has %s and what is below", im.file, im.only, im.tree.Root())
+		return fmt.Errorf("%s does not contain %s, but %s and its descendants", im.file, im.only, im.tree.Root())
 	}
 	if im.to == "" {
 		im.to = im.only
 	}
 	if err := im.tree.Lacks(); err != nil && im.policy == prunes {
-		return fmt.Errorf("%s: %w: --prune could delete those, and nothing was done; --overwrite leaves what the file does not have", im.file, err)
+		return fmt.Errorf("nothing was done: %s: %w; --prune could delete them, --overwrite deletes nothing", im.file, err)
 	}
 	if err := im.target(ctx); err != nil {
 		return err
@@ -178,7 +178,7 @@ func openDump(ctx context.Context, env *commands.Env, name string, most dump.Opt
 		return dump.Open(ctx, userfile.Home(name), most)
 	}
 	if env.Stdin == nil {
-		return nil, commands.Misuse("- reads standard input, which the commands come from here; name a file")
+		return nil, commands.Misuse("- cannot read standard input, because the commands come from there; name a file")
 	}
 	return dump.Read(ctx, env.Stdin, most)
 }
@@ -187,7 +187,7 @@ func openDump(ctx context.Context, env *commands.Env, name string, most dump.Opt
 func (im *importing) target(ctx context.Context) (err error) {
 	here := &side{Place: commands.Place{Path: im.to}, word: im.to, session: im.env.Session}
 	if im.empty, err = free(ctx, here); err == nil && !im.empty && im.policy == refuses {
-		err = occupied(im.to, ": nothing was done; --skip adds what is missing, --overwrite changes it, and --prune also deletes what is not in the file")
+		err = occupied(im.to, "; nothing was done: --skip adds missing znodes, --overwrite also changes existing ones, and --prune also deletes those that are not in the file")
 	}
 	return err
 }
@@ -255,11 +255,11 @@ func (im *importing) write(ctx context.Context) error {
 	end()
 	if err != nil {
 		if im.policy <= skips && brokenOff(err) {
-			err = fmt.Errorf("%w; import -R --skip goes on with what is missing", err)
+			err = fmt.Errorf("%w; import -R --skip imports the rest", err)
 		}
 		return err
 	}
-	im.env.Screen.Note(im.summary("made", done))
+	im.env.Screen.Note(im.summary("created", done))
 	facts := render.Facts{"done", "import", "path", im.to, "file", im.file, "created", done.Created, "changed", done.Changed,
 		"deleted", done.Deleted, "unchanged", im.unchanged(done), "left_out", im.count.ephemerals}
 	return errors.Join(im.env.Screen.Print(render.Answer{JSON: facts}), im.end())
@@ -270,7 +270,7 @@ func (im *importing) write(ctx context.Context) error {
 func (im *importing) end() error {
 	errs := []error{im.count.unread.OrNil()}
 	if n := im.count.missing.N; n > 0 {
-		errs = append(errs, fmt.Errorf("%s of the file cannot be made: %s", zktree.Znodes(n), im.count.missing.Error()))
+		errs = append(errs, fmt.Errorf("%s of the file cannot be created: %s", zktree.Znodes(n), im.count.missing.Error()))
 	}
 	return errors.Join(errs...)
 }
@@ -296,13 +296,13 @@ func (im *importing) summary(verb string, done zktree.Counts) string {
 	}
 	more(done.Changed, "%d changed")
 	more(done.Deleted, "%d deleted")
-	more(im.unchanged(done), "%d stay as they are")
-	more(im.count.ephemerals, "ephemeral and left out: %d")
+	more(im.unchanged(done), "%d unchanged")
+	more(im.count.ephemerals, "%d ephemeral, left out")
 	more(im.count.copies, "%d of them are persistent copies of ephemeral ones")
-	more(im.count.open, "%d are open to everybody, as the file does not have their access control lists")
-	more(im.count.steps[leaves]-im.count.missing.N, "%d differ and are left alone")
+	more(im.count.open, "%d are open to everybody, because the file does not contain their ACLs")
+	more(im.count.steps[leaves]-im.count.missing.N, "%d differ and are left as they are")
 	if err := im.tree.Lacks(); err != nil {
-		text += "; " + err.Error() + ", and are not in the file"
+		text += "; " + err.Error() + ", and are not in it"
 	}
-	return text + "; zxids, times, versions and sequence counters begin anew"
+	return text + "; zxids, times, versions and sequence counters start over"
 }

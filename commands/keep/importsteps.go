@@ -42,7 +42,7 @@ func (im *importing) print(ctx context.Context) error {
 		return errors.Join(err, failed)
 	}
 	n := im.count.steps
-	im.env.Screen.Note(im.summary("nothing was done; it would make", zktree.Counts{Created: n[creates], Changed: n[sets] + n[setsACL], Deleted: n[deletes]}))
+	im.env.Screen.Note(im.summary("nothing was done; import would create", zktree.Counts{Created: n[creates], Changed: n[sets] + n[setsACL], Deleted: n[deletes]}))
 	return im.end()
 }
 

@@ -34,7 +34,7 @@ var mirrorCommand = &commands.Command{
 		watch := fs.Bool("watch", false, "go on with each change of SRC; needs ZooKeeper 3.6 or later")
 		return func(ctx context.Context, env *commands.Env, args []string) error {
 			if *plan && *watch {
-				return commands.Misuse("-n with --watch would tell what is over")
+				return commands.Misuse("-n cannot be combined with --watch")
 			}
 			if err := live("mirror", args[1]); err != nil {
 				return err
@@ -75,7 +75,7 @@ type mirror struct {
 
 // begin looks whether it may be. A destination that is not there is made, empty.
 func (m *mirror) begin(ctx context.Context) error {
-	if err := notOwn("mirror", m.dst); err != nil {
+	if err := notOwn(m.dst); err != nil {
 		return err
 	}
 	if !m.plan {
@@ -85,11 +85,11 @@ func (m *mirror) begin(ctx context.Context) error {
 	}
 	if m.src.tree != nil {
 		if err := m.src.lacks(); err != nil {
-			return fmt.Errorf("%w: nothing was done, as those could be deleted; import -R --overwrite leaves what the file does not have", err)
+			return fmt.Errorf("nothing was done: %w; mirror could delete them, import -R --overwrite deletes nothing", err)
 		}
 		return nil
 	}
-	if err := notOwn("mirror", m.src); err != nil {
+	if err := notOwn(m.src); err != nil {
 		return err
 	}
 	return apart(ctx, "mirror", m.src, m.dst)
@@ -103,7 +103,7 @@ func (m *mirror) once(ctx context.Context) error {
 	}
 	words := fmt.Sprintf("%s is like %s: %s", m.dst.word, m.src.word, changes(done))
 	if m.alone > 0 {
-		words += fmt.Sprintf(", %d left alone", m.alone)
+		words += fmt.Sprintf(", %d left as they are", m.alone)
 	}
 	return answer(m.env, words, "done", "mirror", "src", m.src.word, "dst", m.dst.word,
 		"created", done.Created, "changed", done.Changed, "deleted", done.Deleted, "left_alone", m.alone)
@@ -209,7 +209,7 @@ func (m *mirror) leave(ctx context.Context, gone []step) (bool, error) {
 	if m.sure {
 		return true, nil
 	}
-	yes, err := m.env.Screen.Ask(ctx, fmt.Sprintf("delete %s of %s that %s does not have, such as %s? [y/N] ",
+	yes, err := m.env.Screen.Ask(ctx, fmt.Sprintf("delete %s of %s that %s does not contain, for example %s? [y/N] ",
 		zktree.Znodes(len(gone)), m.dst.word, m.src.word, gone[len(gone)-1].path))
 	if err == nil && !yes {
 		m.declined = true

@@ -54,11 +54,11 @@ func undoCommand(log UndoLog) *commands.Command {
 			overwrite := fs.Bool("overwrite", false, "restore the saved state over later changes")
 			return func(ctx context.Context, env *commands.Env, args []string) error {
 				if log.Dir == "" {
-					return errors.New("nothing is saved for undo: there is no folder for it (XDG_STATE_HOME, or the home)")
+					return errors.New("nothing is saved for undo: there is neither XDG_STATE_HOME nor a home directory")
 				}
 				if *list {
 					if len(args) > 0 || *dry || *skip || *overwrite {
-						return commands.Misuse("-l goes alone")
+						return commands.Misuse("-l cannot be combined with other flags or a number")
 					}
 					return log.print(env)
 				}
@@ -86,7 +86,7 @@ func (e *entry) elsewhere(env *commands.Env) error {
 	if share(e.Servers, here.Hosts) && here.Chroot == e.Chroot {
 		return nil
 	}
-	return fmt.Errorf("operation %d was on %s, and this is %s: connect %s, and then undo %d", e.N, e.place(), here.Spec, e.place(), e.N)
+	return fmt.Errorf("operation %d was on %s, but this shell is on %s; run connect %s, then undo %d", e.N, e.place(), here.Spec, e.place(), e.N)
 }
 
 // undoing is an operation that is being undone.
@@ -126,13 +126,13 @@ func (u *undoing) run(ctx context.Context) (err error) {
 		return err
 	}
 	if u.State == undone {
-		return fmt.Errorf("operation %d is undone already", u.N)
+		return fmt.Errorf("operation %d is already undone", u.N)
 	}
 	if err := u.behind(ctx); err != nil {
 		return err
 	}
 	if u.comesBack() == 0 {
-		return fmt.Errorf("operation %d, %s %s, took only what does not come back: %s", u.N, u.Command, u.Path, u.lost())
+		return fmt.Errorf("operation %d (%s %s) deleted only znodes that cannot be restored: %s", u.N, u.Command, u.Path, u.lost())
 	}
 	if err := userfile.Check(u.s.file(u.N, dumpFile)); err != nil {
 		return err
@@ -149,7 +149,7 @@ func (u *undoing) run(ctx context.Context) (err error) {
 	case commands.LostACL, commands.LostACLs:
 		err = u.acls(ctx)
 	default:
-		err = fmt.Errorf("operation %d is of a kind that this zksh does not know", u.N)
+		err = fmt.Errorf("operation %d is of a kind that this version of zksh does not know", u.N)
 	}
 	return err
 }
@@ -164,7 +164,7 @@ func (u *undoing) behind(ctx context.Context) error {
 	if err != nil || zxid >= u.Seen {
 		return err
 	}
-	return fmt.Errorf("operation %d was on another ensemble, or this one was set back: its last change, %#x, came before that of what was kept, %#x; what was lost is in %s, which import -R reads",
+	return fmt.Errorf("operation %d was on another ensemble, or this one was restored from a backup: its last zxid %#x is older than the saved %#x; import -R can read the saved znodes from %s",
 		u.N, zxid, u.Seen, u.s.file(u.N, dumpFile))
 }
 
@@ -183,7 +183,7 @@ func (e *entry) lost() string {
 		parts = append(parts, fmt.Sprintf("%d ephemeral", e.Ephemeral))
 	}
 	if e.Queued > 0 {
-		parts = append(parts, fmt.Sprintf("%d of lock queues, with what is below", e.Queued))
+		parts = append(parts, fmt.Sprintf("%d of lock queues, with their descendants", e.Queued))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -203,7 +203,7 @@ func (u *undoing) note() error {
 		u.env.Screen.Note("not restored: " + lost)
 	}
 	if n := len(u.conflicts); n > 0 {
-		u.env.Screen.Note(fmt.Sprintf("%s changed since, and left as it is now", zktree.Znodes(n)))
+		u.env.Screen.Note(fmt.Sprintf("%s changed since, and not restored", zktree.Znodes(n)))
 	}
 	return nil
 }
@@ -216,7 +216,7 @@ func (u *undoing) answer() render.Answer {
 		return render.Answer{Words: words, JSON: append(facts, "plan", append([]string{}, u.plan...))}
 	}
 	did := restored(u.counts)
-	words := fmt.Sprintf("undid %d: %s %s: %s\n", u.N, u.Command, u.Path, cmp.Or(did, "it is as it was already"))
+	words := fmt.Sprintf("undid %d: %s %s: %s\n", u.N, u.Command, u.Path, cmp.Or(did, "it already is in the saved state"))
 	if did == "" && len(u.conflicts) > 0 {
 		words = fmt.Sprintf("nothing was left to undo of %d (%s %s)\n", u.N, u.Command, u.Path)
 	}
@@ -284,7 +284,7 @@ func (u *undoing) changedSince(changed, final int) error {
 	if all > changed {
 		text += "; to restore only the rest: " + skip
 	} else {
-		text += "; to go on to the operation before: " + skip
+		text += "; to skip this operation: " + skip
 	}
 	return errors.New(text)
 }

@@ -141,7 +141,7 @@ func (l UndoLog) pick(ctx context.Context, env *commands.Env, args []string, dry
 	if len(args) > 0 {
 		n, err := strconv.Atoi(args[0])
 		if err != nil || n < 1 {
-			return lineOperations{}, commands.Misuse("%q is no number of an operation; undo -l lists them", args[0])
+			return lineOperations{}, commands.Misuse("%q is not the number of an operation; undo -l lists the operations", args[0])
 		}
 		e, err := s.entry(n)
 		return lineOperations{operations: []*entry{e}}, err
@@ -186,7 +186,7 @@ func (l UndoLog) others(ctx context.Context, env *commands.Env, all lineOperatio
 		env.Screen.Note("the latest operation is " + what)
 		return nil
 	case env.Mode != commands.ByHand:
-		return fmt.Errorf("nothing is left to undo of this terminal; the latest operation is %s; undo %d undoes it", what, e.N)
+		return fmt.Errorf("this terminal has nothing left to undo; the latest operation is %s; undo %d undoes it", what, e.N)
 	}
 	yes, err := env.Screen.Ask(ctx, "this shell has nothing left to undo; the latest operation is "+what+". Undo it? [y/N] ")
 	if err == nil && !yes {

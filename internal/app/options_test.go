@@ -98,7 +98,7 @@ func TestBadOptions(t *testing.T) {
 		{"timeout = x\n", nil, "config:1"},
 		{"[a]\nserver = h:1\n[b]\ntls = true\nserver = @a\n", nil, "config:5: server must be host[:port][,…][/chroot], not the name of another section"},
 		{"auth-file = nowhere\n", nil, filepath.Join("zksh", "nowhere")},
-		{strings.Repeat("#\n", maxConfig/2+1), nil, "config is too large; no such file has more than 1048576 bytes"},
+		{strings.Repeat("#\n", maxConfig/2+1), nil, "config is too large: the limit is 1048576 bytes"},
 	} {
 		_, err := parse(t, c.config, "", c.args...)
 		if !errors.As(err, new(*commands.UsageError)) || !strings.Contains(err.Error(), c.want) {

@@ -47,7 +47,7 @@ func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 func (k *Kind) UnmarshalText(text []byte) error {
 	i := slices.Index(kindNames, string(text))
 	if i < 0 {
-		return fmt.Errorf("%q is no kind of znode", text)
+		return fmt.Errorf("%q is not a kind of znode", text)
 	}
 	*k = Kind(i)
 	return nil
@@ -101,7 +101,7 @@ func ParseForm(name string) (Form, error) {
 	if slices.Contains(Written(), name) {
 		return Form(name), nil
 	}
-	return "", fmt.Errorf("%q is none of %s", name, strings.Join(Written(), ", "))
+	return "", fmt.Errorf("%q is not one of %s", name, strings.Join(Written(), ", "))
 }
 
 // TellsEphemeral tells whether the form has which znodes are ephemeral.
@@ -117,13 +117,6 @@ const maxData = 16 << 20
 // maxEntry bounds how much of a file stands for a single znode.
 const maxEntry = maxData/3*4 + 1<<20
 
-// Bounds of a path, which a request to a server has to hold: how long it is, and how deep
-// the znode is.
-const (
-	maxPath   = 1 << 20
-	maxLevels = 10_000
-)
-
 // checkPath tells what is wrong with a znode's path.
 func checkPath(path string) error {
 	if path == "/" {
@@ -132,9 +125,9 @@ func checkPath(path string) error {
 	why := "it does not begin with /"
 	switch {
 	case !strings.HasPrefix(path, "/"):
-	case len(path) > maxPath:
+	case len(path) > jute.MaxPath:
 		why = fmt.Sprintf("it has %d bytes", len(path))
-	case strings.Count(path, "/") > maxLevels:
+	case strings.Count(path, "/") > jute.MaxLevels:
 		why = fmt.Sprintf("it is %d levels deep", strings.Count(path, "/"))
 	default:
 		if _, why = jute.PathFault(path); why == "" {

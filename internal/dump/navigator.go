@@ -7,6 +7,8 @@ import (
 	"io"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zksh/zksh/internal/jute"
 )
 
 // ZooNavigator keeps trees as an array of them, each an object with h, its topmost znode,
@@ -99,7 +101,7 @@ func (h *head) znode() (*Znode, error) {
 				}
 			}
 			if bit == 0 {
-				return nil, fmt.Errorf("%s: %q is no permission", shorten(z.Path), shorten(name))
+				return nil, fmt.Errorf("%s: %q is not a permission", shorten(z.Path), shorten(name))
 			}
 			acl.Perms |= bit
 		}
@@ -133,8 +135,8 @@ func readNavigator(in *input) (t *Tree, err error) {
 				open = open[:len(open)-1]
 			case (v == '[') != (inTree || first):
 				return nil, errNoTrees
-			case len(open) > 2*maxLevels:
-				return nil, fmt.Errorf("it is more than %d levels deep", maxLevels)
+			case len(open) > 2*jute.MaxLevels:
+				return nil, fmt.Errorf("it is more than %d levels deep", jute.MaxLevels)
 			default:
 				open = append(open, v)
 			}
@@ -164,7 +166,7 @@ func readNavigator(in *input) (t *Tree, err error) {
 		}
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there is more behind its end")
+		return nil, errors.New("there is data after its end")
 	}
 	if t, err = b.done(true); err == nil {
 		t.Header.Root = t.Root()
@@ -172,4 +174,4 @@ func readNavigator(in *input) (t *Tree, err error) {
 	return t, err
 }
 
-var errNoTrees = errors.New("it has no trees as ZooNavigator writes them")
+var errNoTrees = errors.New("it is not a ZooNavigator export: it contains no trees")

@@ -113,9 +113,9 @@ func readAny(ctx context.Context, in io.Reader, options []Option) (*Tree, error)
 	case isMark(start, "ZKSN"):
 		t, err = readSnapshot(r)
 	case isMark(start, "ZKLG"):
-		return nil, errors.New("it is a log of transactions, not a tree; the command log shows it")
+		return nil, errors.New("it is a transaction log, not a tree; use the command log to read it")
 	default:
-		return nil, errors.New("it is no dump of a tree in a form that is known, nor a snapshot of ZooKeeper")
+		return nil, errors.New("it is neither a dump in a known format nor a ZooKeeper snapshot")
 	}
 	return t, cutShort(err)
 }
@@ -123,7 +123,7 @@ func readAny(ctx context.Context, in io.Reader, options []Option) (*Tree, error)
 // cutShort words the end of a file in the middle.
 func cutShort(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("it is cut short")
+		return errors.New("it is truncated")
 	}
 	return err
 }

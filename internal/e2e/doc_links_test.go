@@ -20,9 +20,8 @@ import (
 	"github.com/zksh/zksh/shell/manual"
 )
 
-// maxReadme is the most that the README may have. It becomes 12 KB as soon as the reference is in
-// the manual alone.
-const maxReadme = 82_000
+// maxReadme is the most bytes that the README may have: the reference is in the manual.
+const maxReadme = 12 << 10
 
 // tablePages are the pages that only have generated tables.
 var tablePages = []string{"commands", "options", "statuses"}

@@ -193,7 +193,7 @@ func TestCtrlCWhileDeleting(t *testing.T) {
 		return err == nil && st.NumChildren < 3000
 	})
 	c.typeIn("\x03")
-	c.expect(`deleted \d+ (of 3001 znodes of /tree|znodes of /tree, and it has more): interrupted( while waiting .*)?\n`)
+	c.expect(`deleted \d+ (of 3001 znodes of /tree|znodes of /tree; more are left): interrupted( while waiting .*)?\n`)
 	c.expect(anyPrompt)
 	p.Delay(0)
 	p.Hold(true)

@@ -5,22 +5,25 @@
 package jute
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/go-zookeeper/zk"
 )
 
-// ReadBehind reads n bytes behind b, in steps that double: memory grows with what
-// really arrives, never with what a length field claims.
+// ReadBehind reads n bytes behind b, in steps of four times what is there: memory grows
+// with what really arrives, never with what a length field claims.
 func ReadBehind(r io.Reader, b []byte, n, step int) ([]byte, error) {
 	for end := len(b) + n; len(b) < end; {
 		have := len(b)
-		more := min(end-have, max(step, have))
-		b = slices.Grow(b, more)[:have+more]
+		more := min(end-have, max(step, 3*have))
+		if cap(b) < have+more {
+			b = append(make([]byte, 0, have+more), b...)
+		}
+		b = b[:have+more]
 		if _, err := io.ReadFull(r, b[have:]); err != nil {
 			return nil, err
 		}
@@ -31,6 +34,9 @@ func ReadBehind(r io.Reader, b []byte, n, step int) ([]byte, error) {
 // errShort is the error of a Decoder that was asked for more bytes than the
 // record has, or that met a length that cannot be.
 var errShort = errors.New("jute: record is cut short or malformed")
+
+// ErrTooMany is the error of a Decoder with a limit whose lists have too many elements.
+var ErrTooMany = errors.New("jute: record has lists of too many elements")
 
 // Encoder appends values to B.
 type Encoder struct{ B []byte }
@@ -96,14 +102,23 @@ func (e *Encoder) Strings(v []string) {
 // further call returns a zero value, so that a record can be read whole and Err
 // looked at once. It never allocates more than the record it was given.
 type Decoder struct {
-	b   []byte
-	err error
+	b     []byte
+	err   error
+	room  int // bytes that elements of lists may still take
+	tight bool
 }
 
 // NewDecoder reads from b, which it keeps.
 func NewDecoder(b []byte) *Decoder { return &Decoder{b: b} }
 
-// Err is nil, or errShort once the record has turned out malformed.
+// Limit bounds how many bytes the elements of all lists may take in memory, besides those
+// that are in the record. A string takes 16, and may have as few as 4 in the record.
+func (d *Decoder) Limit(bytes int) { d.room, d.tight = bytes, true }
+
+// Next goes on with another record. The limit stays for both together.
+func (d *Decoder) Next(b []byte) { d.b, d.err = b, nil }
+
+// Err is nil, or errShort once the record has turned out malformed, or ErrTooMany.
 func (d *Decoder) Err() error { return d.err }
 
 // Rest returns the bytes not read yet.
@@ -111,7 +126,7 @@ func (d *Decoder) Rest() []byte { return d.b }
 
 func (d *Decoder) take(n int) []byte {
 	if d.err != nil || n < 0 || n > len(d.b) {
-		d.err = errShort
+		d.err = cmp.Or(d.err, errShort)
 		d.b = nil
 		return nil
 	}
@@ -160,19 +175,26 @@ func (d *Decoder) Buffer() []byte {
 // String takes a string; null reads as "".
 func (d *Decoder) String() string { return string(d.Buffer()) }
 
-// Count takes the length of a vector whose elements have at least size bytes
-// each; a null vector has none. A count the record cannot hold is an error, so
-// the caller may allocate by it.
-func (d *Decoder) Count(size int) int {
+// Count takes the length of a vector whose elements have at least size bytes each in the
+// record, and take cost bytes in memory; a null vector has none. A count that the record
+// cannot hold, or that is over the limit, is an error, so the caller may allocate by it.
+func (d *Decoder) Count(size, cost int) int {
 	n := d.Int()
 	if d.err != nil || n == -1 {
 		return 0
 	}
-	if n < 0 || int(n) > len(d.b)/size {
-		d.err = errShort
-		d.b = nil
+	err := error(nil)
+	switch {
+	case n < 0 || int(n) > len(d.b)/size:
+		err = errShort
+	case d.tight && int(n) > d.room/cost:
+		err = ErrTooMany
+	}
+	if err != nil {
+		d.err, d.b = err, nil
 		return 0
 	}
+	d.room -= int(n) * cost
 	return int(n)
 }
 
@@ -201,7 +223,8 @@ const StatLen = 6*8 + 5*4
 
 // ACL decodes an access control list, which is never nil.
 func (d *Decoder) ACL() []zk.ACL {
-	n := d.Count(12)
+	const cost = 40
+	n := d.Count(12, cost)
 	acl := make([]zk.ACL, 0, n)
 	for range n {
 		acl = append(acl, zk.ACL{Perms: d.Int(), Scheme: d.String(), ID: d.String()})
@@ -221,12 +244,27 @@ func (d *Decoder) MultiPart() (op int32, end bool, err int32) {
 	return d.Int(), d.Bool(), d.Int()
 }
 
-// Strings takes a vector of strings.
+// StringCost is how many bytes a string takes in memory besides its own.
+const StringCost = 16
+
+// Strings takes a vector of strings. They share memory: each keeps all.
 func (d *Decoder) Strings() []string {
-	n := d.Count(4)
+	n := d.Count(4, StringCost)
+	behind := *d
+	for range n {
+		behind.Buffer()
+	}
+	if behind.err != nil {
+		d.err, d.b = behind.err, nil
+		return make([]string, 0)
+	}
+	all := string(d.b[:len(d.b)-len(behind.b)])
 	v := make([]string, 0, n)
 	for range n {
-		v = append(v, d.String())
+		size := max(0, int(d.Int()))
+		all = all[4:]
+		v = append(v, all[:size])
+		d.b, all = d.b[size:], all[size:]
 	}
 	return v
 }
@@ -281,6 +319,13 @@ func Creates(op int32) bool {
 func Writes(op int32) bool {
 	return Creates(op) || op == OpDelete || op == OpSetData || op == OpSetACL || op == OpMulti || op == OpReconfig
 }
+
+// Limits of a path that a znode can have: a request to a server must hold it, in bytes,
+// and the levels are as many as anybody has use for.
+const (
+	MaxPath   = 1 << 20
+	MaxLevels = 10_000
+)
 
 // PathFault finds what is wrong with the names in a path, as clients and servers
 // see it alike, in PathUtils' words; its position counts UTF-16 units from 0. What

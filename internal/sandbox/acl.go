@@ -221,7 +221,7 @@ func (s *Server) authenticate(c *conn, scheme string, cred []byte, null bool) ([
 
 // readACL takes a list off a request; a null list is empty.
 func readACL(d *jute.Decoder) []acl {
-	list := make([]acl, 0, d.Count(12))
+	list := make([]acl, 0, d.Count(12, 40))
 	for range cap(list) {
 		a := acl{perms: d.Int()}
 		a.scheme = d.String()

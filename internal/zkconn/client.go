@@ -99,7 +99,7 @@ func (c Client) WhoAmI(ctx context.Context) ([]Identity, error) {
 	ids, err := do(ctx, c, op[[]Identity]{
 		code: jute.OpWhoAmI, encode: func(*jute.Encoder, chroot) {},
 		decode: func(a *answer) (ids []Identity) {
-			for range a.Count(8) {
+			for range a.Count(8, 2*jute.StringCost) {
 				ids = append(ids, Identity{Scheme: a.String(), User: a.String()})
 			}
 			return ids

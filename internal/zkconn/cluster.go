@@ -39,7 +39,7 @@ func (c Config) to(spec string) (Config, error) {
 		if next, err = c.Resolve(spec); err != nil {
 			return c, err
 		}
-		next.NoEvents, next.WaitOnce, next.dial, next.tap = c.NoEvents, c.WaitOnce, c.dial, c.tap
+		next.NoEvents, next.WaitOnce, next.dial, next.tap, next.waiting = c.NoEvents, c.WaitOnce, c.dial, c.tap, c.waiting
 	case strings.HasPrefix(spec, ClusterMark):
 		return c, fmt.Errorf("no cluster %s is known", spec)
 	default:

@@ -66,13 +66,14 @@ type link struct {
 	searching  bool           // there was such a pass
 	refusals   int            // connect replies without a session since anything was answered
 	creds      []Credential
-	refused    error // why a credential ended the session, if nobody waited for that
+	refused    error // why the session ended, if it was neither closed nor expired: a credential, or too many events
 	watches    watchTable
 	ephemerals pathSet
 
-	noContainers bool          // a server of the ensemble does not know them
-	hangUps      map[int32]int // trials over which servers hung up; see trial.go
-	hungUpBy     string        // the latest to do so, and how
+	noContainers bool           // a server of the ensemble does not know them
+	hangUps      map[int32]int  // trials over which servers hung up; see trial.go
+	claimed      map[int32]bool // those that a ZooKeeper says it knows
+	hungUpBy     string         // the latest to do so, and how
 }
 
 func newLink(servers Servers, cfg Config, out *eventQueue) (*link, error) {
@@ -210,24 +211,42 @@ func (l *link) contact(sent time.Time, zxid int64) {
 	}
 }
 
-// nodeEvent passes a watch event on, unless it is for quiet watches alone. Of older
-// servers its transaction is not known.
-func (l *link) nodeEvent(t EventType, path string, zxid int64) {
+// nodeEvent passes a watch event on to the user, if they watch the znode. Like Java's
+// client, zksh drops an event that no watch asked for. Older servers do not send the zxid
+// of the transaction. The error is that of a connection to be given up.
+func (l *link) nodeEvent(t EventType, path string, zxid int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	quiet := l.watches.quiet(t, path)
+	seen := l.watches.seen(t, path)
 	l.watches.fire(t, path, usedUp[t]...)
 	if t == eventNodeDeleted {
 		delete(l.ephemerals, path)
 	}
-	if quiet {
-		return
+	if !seen {
+		return nil
 	}
 	state := syncConnected
 	if l.state == StateConnectedReadOnly {
 		state = connectedReadOnly
 	}
-	l.out.put(Event{Type: t, State: state, Path: l.root.client(path), Zxid: max(zxid, 0)})
+	if l.out.put(Event{Type: t, State: state, Path: l.root.client(path), Zxid: max(zxid, 0)}) {
+		return nil
+	}
+	return l.overflowed()
+}
+
+// overflowed ends the link when nobody takes the events of the user's watches: to drop
+// some would hide changes from them. Called with mu held.
+func (l *link) overflowed() error {
+	if l.refused == nil {
+		l.refused = errOverflow
+	}
+	if l.state != StateClosed && l.state != StateAuthFailed {
+		l.end(StateClosed)
+		l.out.put(Event{Type: eventNone, State: eventClosed})
+		l.shut()
+	}
+	return fault(errOverflow.Error())
 }
 
 // shut ends the library's connection, once, and returns a channel that is closed

@@ -57,7 +57,11 @@ type answer struct {
 }
 
 // read goes on with another record.
-func (a *answer) read(b []byte) { *a.Decoder = *jute.NewDecoder(b) }
+func (a *answer) read(b []byte) { a.Next(b) }
+
+// maxLists is how many bytes the elements of lists in an answer may take, besides their
+// own: those of two million names.
+const maxLists = 32 << 20
 
 // Stat is that of the answer. Those of answers that are read one after the other are made
 // together.
@@ -250,6 +254,7 @@ type call struct {
 	trip   *Trip            // may be nil
 	record *record          // may be nil
 
+	again   bool  // it was sent before, and answered with Throttled
 	trialOp int32 // the opcode newer than 3.4 that it needs; 0 if none
 
 	// The connection's lock guards these.
@@ -308,7 +313,9 @@ type piece struct {
 }
 
 func (r reply) answer(root chroot) *answer {
-	return &answer{Decoder: jute.NewDecoder(r.body), code: r.code, zxid: r.zxid, root: root, parts: r.parts}
+	d := jute.NewDecoder(r.body)
+	d.Limit(maxLists)
+	return &answer{Decoder: d, code: r.code, zxid: r.zxid, root: root, parts: r.parts}
 }
 
 // wait returns the reply, or the error of a call that has none.

@@ -5,7 +5,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/go-zookeeper/zk"
 
@@ -22,6 +24,19 @@ func (a *answer) node() Node {
 	n := Node{Data: a.Buffer()}
 	n.Stat = a.Stat()
 	return n
+}
+
+// names is the names of a znode's children. One that no child can have is an error: it
+// would lead to another znode, or to none.
+func (a *answer) names() []string {
+	names := a.Strings()
+	for _, name := range names {
+		if name == "" || name == "." || name == ".." || strings.IndexByte(name, '/') >= 0 {
+			a.err = fmt.Errorf("malformed reply: %.200q cannot be the name of a child", name)
+			return nil
+		}
+	}
+	return names
 }
 
 // Listing is the children of one znode, or why they could not be read.
@@ -72,7 +87,7 @@ func exists(path string, w watcher) op[*zk.Stat] {
 }
 
 func getChildren(path string, w watcher) op[[]string] {
-	return watching(jute.OpGetChildren, path, w, childWatch, (*answer).Strings)
+	return watching(jute.OpGetChildren, path, w, childWatch, (*answer).names)
 }
 
 // Listed is a znode's children and its Stat.
@@ -83,7 +98,7 @@ type Listed struct {
 
 func list(path string, w watcher) op[Listed] {
 	return watching(jute.OpGetChildren2, path, w, childWatch, func(a *answer) Listed {
-		names := a.Strings()
+		names := a.names()
 		return Listed{names, a.Stat()}
 	})
 }
@@ -126,7 +141,7 @@ func multiChildren(paths []string) op[[]Listing] {
 		if err != nil {
 			return Listing{Err: err}
 		}
-		return Listing{Names: a.Strings()}
+		return Listing{Names: a.names()}
 	})
 }
 
@@ -238,6 +253,7 @@ func (s *Several[T]) Each(ctx context.Context, take func(v T, refusal error)) er
 	a := reply{}.answer(s.pending.root)
 	a.more = len(replies)
 	for i, r := range replies {
+		replies[i].body = nil // which has been read when the next one is
 		v, err := s.one(ctx, a, i, r)
 		if err != nil && !errors.As(err, new(*Error)) {
 			return err

@@ -17,13 +17,9 @@ import (
 	"github.com/zksh/zksh/internal/secure"
 )
 
-// Limits on incoming frames, in bytes. A connect reply has 41; whoever answers
-// with more is no ZooKeeper server. Later replies may exceed ZooKeeper's own
-// 1 MiB limit many times: a node with a million children has a list of 40 MiB.
-const (
-	maxConnectReply = 1024
-	maxFrame        = 256 << 20
-)
+// maxConnectReply is the longest connect reply, in bytes. It has 41; whoever answers with
+// more is no ZooKeeper server.
+const maxConnectReply = 1024
 
 // Read gives the library its frames and keeps ours.
 func (k *frameConn) Read(p []byte) (int, error) {
@@ -96,21 +92,22 @@ func (k *frameConn) frame() ([]byte, error) {
 	head := [4]byte(peeked)
 	k.r.Discard(4) // which are there
 	n := int64(binary.BigEndian.Uint32(head[:]))
-	limit := int64(maxFrame)
-	if !k.live {
-		limit = maxConnectReply
-	}
-	if n > limit {
-		if !k.live {
-			more, _ := k.r.Peek(min(k.r.Buffered(), 60))
-			return nil, notZooKeeper(append(head[:], more...))
+	switch {
+	case !k.live && n > maxConnectReply:
+		more, _ := k.r.Peek(min(k.r.Buffered(), 60))
+		return nil, notZooKeeper(append(head[:], more...))
+	case k.live && n > uncounted:
+		if admitted, err := k.admit(int(n)); !admitted {
+			return nil, err
 		}
-		return nil, fault(fmt.Sprintf("a reply of %d bytes, which is over the limit of %d", n, limit))
 	}
 	const step = 1 << 20
 	f, err := jute.ReadBehind(k.r, append(k.roomFor(4+int(min(n, step))), head[:]...), int(n), step)
 	if err != nil {
 		return nil, err
+	}
+	if k.live && n > uncounted {
+		k.l.cfg.waiting.hold(f)
 	}
 	if !k.live {
 		return f, k.handshake(f[4:])
@@ -207,7 +204,12 @@ func (k *frameConn) demultiplex(f []byte) ([]byte, error) {
 		if d.Err() != nil {
 			return nil, fault("an event that is cut short")
 		}
-		k.l.nodeEvent(cmp.Or(eventTypes[typ], EventType(strconv.Itoa(int(typ)))), path, zxid)
+		if len(path) > jute.MaxPath {
+			return nil, fault(fmt.Sprintf("an event of a path of %d bytes", len(path)))
+		}
+		if err := k.l.nodeEvent(cmp.Or(eventTypes[typ], EventType(strconv.Itoa(int(typ)))), path, zxid); err != nil {
+			return nil, err
+		}
 	case xid == jute.XidPing && code != codeOK: // of a server that wants credentials first
 		k.refused(code)
 		return nil, fault("a ping was refused: " + code.Error())

@@ -47,6 +47,7 @@ func (p *Pending[T]) again(ctx context.Context, v T, err error) (T, error) {
 	for p.renew != nil && errors.Is(err, Throttled) && time.Now().Before(limit) && pause.wait(ctx, k) {
 		p.slowed = true
 		p.call = p.renew()
+		p.call.again = true
 		k.send(p.call)
 		v, err = p.wait(ctx)
 	}

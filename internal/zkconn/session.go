@@ -7,11 +7,15 @@
 package zkconn
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha1"
+	"encoding/base64"
 	"errors"
 	"math"
 	"net"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -39,6 +43,8 @@ type Config struct {
 
 	dial func(ctx context.Context, network, addr string) (net.Conn, error) // nil is net.Dialer's; for tests
 	tap  func(net.Conn) net.Conn                                           // nil: none; above TLS
+
+	waiting *waiting // the replies in memory, of all sessions that begin with this one
 }
 
 // Session is the shell's one connection to one ensemble at a time. It outlives
@@ -57,6 +63,7 @@ type Session struct {
 func Open(cfg Config) (*Session, error) {
 	s := &Session{events: &eventQueue{drop: cfg.NoEvents, ready: make(chan struct{}, 1)}}
 	s.Client = Client{s: s}
+	cfg.waiting = cmp.Or(cfg.waiting, new(waiting))
 	servers, err := ParseServers(cfg.Servers)
 	if err != nil {
 		return nil, err
@@ -112,6 +119,18 @@ func (s *Session) asNow() Config {
 
 func (s *Session) current() *link { return s.link.Load() }
 
+// Digests returns the ids, user:hash, of the digest credentials that the session has.
+func (s *Session) Digests() (ids []string) {
+	l := s.current()
+	for _, c := range look(l, func() []Credential { return slices.Clone(l.creds) }) {
+		if user, _, ok := strings.Cut(string(c.Auth), ":"); ok && c.Scheme == "digest" {
+			sum := sha1.Sum(c.Auth)
+			ids = append(ids, user+":"+base64.StdEncoding.EncodeToString(sum[:]))
+		}
+	}
+	return ids
+}
+
 // Connect closes the session, if it is open, and starts a new one with the given
 // connect string or cluster, or with the current one when it is empty. Watches and
 // the credentials of AddAuth stay behind, and those of the Config, SASL's as well, do
@@ -124,7 +143,7 @@ func (s *Session) Connect(ctx context.Context, spec string) error {
 	if err != nil {
 		return err
 	}
-	if look(last, func() bool { return last.refused != nil }) && cfg.Cluster == last.cfg.Cluster && cfg.Servers == last.cfg.Servers {
+	if look(last, func() bool { return errors.Is(last.refused, AuthFailed) }) && cfg.Cluster == last.cfg.Cluster && cfg.Servers == last.cfg.Servers {
 		cfg.Auth, cfg.Secure.SASL = nil, nil
 	}
 	servers, err := ParseServers(cfg.Servers)

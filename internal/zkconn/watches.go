@@ -2,6 +2,7 @@ package zkconn
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -94,18 +95,22 @@ func (w watchTable) fire(what EventType, path string, kinds ...watchKind) (shown
 	return shown
 }
 
-// quiet tells whether an event of path is for quiet watches alone.
-func (w watchTable) quiet(t EventType, path string) bool {
-	if !w.has(false, path, usedUp[t]...) || w.has(true, path, append(usedUp[t], persistentWatch)...) {
-		return false
+// seen reports whether the user sees an event of path: whether one of their watches asked
+// for it.
+func (w watchTable) seen(t EventType, path string) bool {
+	if w.has(true, path, append(usedUp[t], persistentWatch)...) {
+		return true
 	}
 	if t == eventNodeChildrenChanged { // a recursive watch hears of the children themselves
-		return true
+		return false
 	}
 	for above := path; ; above = above[:strings.LastIndexByte(above, '/')] {
 		above = cmp.Or(above, "/")
-		if ok := w.has(true, above, recursiveWatch); ok || above == "/" {
-			return !ok
+		if w.has(true, above, recursiveWatch) {
+			return true
+		}
+		if above == "/" || !strings.Contains(above, "/") {
+			return false
 		}
 	}
 }
@@ -292,26 +297,44 @@ func (e Event) String() string {
 	return text
 }
 
-// eventQueue holds events until somebody takes them. Unless drop tells that nobody
-// will, it never drops one. It never makes the receiving goroutine wait.
+// maxEvents is how many bytes of events are kept until somebody takes them: those of some
+// 200,000 changes.
+const maxEvents = 32 << 20
+
+// errOverflow is why a session ends whose events nobody takes.
+var errOverflow = fmt.Errorf("%w: the server sent more events than were taken, and zksh closed the session when more than %d MiB were waiting; connect starts another",
+	ErrNotConnected, maxEvents>>20)
+
+// eventQueue holds events until somebody takes them. Unless drop says that nobody
+// will, it never drops one that it took. It never makes the receiving goroutine wait.
 type eventQueue struct {
 	drop  bool
 	mu    sync.Mutex
 	list  []Event
+	size  int           // of those in list, in bytes
 	taken int           // how many were there before those in list
 	ready chan struct{} // capacity 1: there may be events
 }
 
-func (q *eventQueue) put(e Event) {
+// put adds an event, unless it is one of a znode and too many are waiting.
+func (q *eventQueue) put(e Event) bool {
 	if q.drop {
-		return
+		return true
 	}
 	e.Received = time.Now()
 	q.mu.Lock()
-	q.list = append(q.list, e)
+	room := e.Session() || q.size+e.size() <= maxEvents
+	if room {
+		q.list = append(q.list, e)
+		q.size += e.size()
+	}
 	q.mu.Unlock()
 	q.wake()
+	return room
 }
+
+// size is about how many bytes an event takes.
+func (e Event) size() int { return 128 + len(e.Path) }
 
 // wake has whoever waits for events look whether there are any.
 func (q *eventQueue) wake() {
@@ -330,6 +353,9 @@ func (q *eventQueue) take(first int) []Event {
 	l := q.list[:n:n]
 	q.list = q.list[n:]
 	q.taken += n
+	for _, e := range l {
+		q.size -= e.size()
+	}
 	return l
 }
 

@@ -1,0 +1,123 @@
+package zkconn
+
+import (
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/zksh/zksh/internal/jute"
+)
+
+// Limits of what a server's replies may take in memory, in bytes. ZooKeeper bounds what a
+// client sends, but not what it gets: a znode with a million children has a list of 44 MB.
+// A larger Config.MaxRequest raises the first two, as jute.maxbuffer does for Java's client.
+const (
+	maxReply   = 48 << 20  // of one reply
+	maxData    = 16 << 20  // of the data of one znode
+	maxWaiting = 64 << 20  // of several replies, until those who asked have done with them
+	maxFrame   = 256 << 20 // of a multiRead's reply, which may be passed over
+	uncounted  = 4 << 10   // replies of up to so much always have room
+)
+
+// waiting counts the bytes of replies that are in memory.
+type waiting struct{ bytes atomic.Int64 }
+
+// hold counts a reply for as long as anything refers to it.
+func (w *waiting) hold(f []byte) {
+	n := int64(len(f))
+	w.bytes.Add(n)
+	runtime.AddCleanup(&f[0], func(n int64) { w.bytes.Add(-n) }, n)
+}
+
+// room reports whether there is room for so many bytes. What nobody refers to any more is
+// only known after a collection of garbage. So before it says no it makes some, and gives
+// those who asked a moment to be done.
+func (w *waiting) room(n int) bool {
+	const collections, moment = 5, 20 // moments are in milliseconds
+	for i := range collections * moment {
+		if w.bytes.Load()+int64(n) <= maxWaiting {
+			return true
+		}
+		if i%moment == 0 {
+			runtime.GC()
+		}
+		time.Sleep(time.Millisecond) // cleanups run in goroutines of their own
+	}
+	return false
+}
+
+// admit looks at the header of a reply of n bytes, and reports whether it is to be read.
+// One that is not has been passed over, and its request has an answer, or the error is
+// that of the connection.
+//
+// A reply that is too large for itself ends the connection, but for a multiRead's, which
+// asks for many replies at once: its sender asks for each. One for which there is no room
+// beside those before it is answered with Throttled, as from a server with too much to
+// do: its sender asks for it again alone, and for less at a time.
+func (k *frameConn) admit(n int) (bool, error) {
+	if n > maxFrame {
+		return false, tooLong(n, maxFrame)
+	}
+	head, err := k.r.Peek(4 + 8 + 4)
+	if err != nil {
+		return false, cutShort(err, 1)
+	}
+	d := jute.NewDecoder(head)
+	xid, zxid := d.Int(), d.Long()
+	c, size := k.asking(xid)
+	switch limit, raise := k.mostFor(c, size); {
+	case c == nil && xid >= xidBase:
+		return false, neverAsked(xid)
+	case n > limit && c != nil && c.op == jute.OpMultiRead:
+		return false, k.passOver(n, xid, reply{zxid: zxid, code: marshallingError})
+	case n > limit:
+		return false, fault(tooLong(n, limit).Error() + raise)
+	case c == nil || jute.Writes(c.op) || c.again || c.trip != nil && c.trip.Alone || k.l.cfg.waiting.room(n):
+		return true, nil
+	}
+	return false, k.passOver(n, xid, reply{zxid: zxid, code: Throttled})
+}
+
+// asking is the call that an answer is to, and the size of its request; nil if it is to
+// none of ours.
+func (k *frameConn) asking(xid int32) (c *call, size int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if xid < xidBase {
+		return nil, 0
+	}
+	if i, _ := k.awaited(xid); i >= 0 {
+		return k.pending[i], k.pending[i].size
+	}
+	return nil, 0
+}
+
+// mostFor is how long the reply to a call may be, and what raises that. Of no call it is
+// an event.
+func (k *frameConn) mostFor(c *call, size int) (limit int, raise string) {
+	const option = "; --max-request raises it"
+	switch {
+	case c == nil:
+		return jute.MaxPath + uncounted, ""
+	case c.op == jute.OpReconfig: // the new configuration
+		return 2 << 20, ""
+	case jute.Writes(c.op): // a path and a Stat for each change
+		return 4*size + 1<<16, ""
+	case c.op == jute.OpGetData:
+		return max(maxData, k.l.cfg.MaxRequest) + uncounted, option
+	}
+	return max(maxReply, k.l.cfg.MaxRequest), option
+}
+
+func tooLong(n, limit int) fault {
+	return fault(fmt.Sprintf("a reply of %d bytes, which is over the limit of %d", n, limit))
+}
+
+// passOver reads a reply and keeps nothing of it. Its request is answered with r.
+func (k *frameConn) passOver(n int, xid int32, r reply) error {
+	if _, err := k.r.Discard(n); err != nil {
+		return cutShort(err, 1)
+	}
+	return k.answered(xid, r)
+}

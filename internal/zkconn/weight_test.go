@@ -1,0 +1,139 @@
+package zkconn
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/zksh/zksh/internal/jute"
+)
+
+// answer answers a request with a body behind the header.
+func (p *remote) answer(xid int32, body []byte) bool {
+	var e jute.Encoder
+	e.Int(xid)
+	e.Long(1)
+	e.Int(0)
+	return p.frame(append(e.B, body...))
+}
+
+// A name that no child can have is a malformed reply: it would lead elsewhere.
+func TestNamesOfNoChild(t *testing.T) {
+	for _, name := range []string{"", ".", "..", "a/b", "/", "/a"} {
+		serve := func(_ int, p *remote) {
+			p.host(func(xid, op int32) bool {
+				var e jute.Encoder
+				if op == jute.OpMultiRead {
+					e.MultiHeader(jute.OpGetChildren, false, 0)
+				}
+				e.Strings([]string{"good", name})
+				return p.answer(xid, append(e.B, make([]byte, 100)...))
+			})
+		}
+		bubble(t, serve, func(t *testing.T, s *Session) {
+			p, err := s.Pipe(limited(t), "/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = p.Children("/a").Wait(limited(t))
+			_, _, listed := s.Children(limited(t), "/a", false)
+			_, together := p.MultiChildren([]string{"/a"}).Wait(limited(t))
+			each := p.EachList([]string{"/a"}).Each(limited(t), func(Listed, error) { t.Error("it was taken") })
+			for _, err := range []error{err, listed, together, each} {
+				if want := fmt.Sprintf("malformed reply: %q cannot be", name); err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%q: %v", name, err)
+				}
+			}
+		})
+	}
+}
+
+// What a list takes in memory is bounded, however short its elements are in the reply.
+func TestListsOfTooMany(t *testing.T) {
+	const n = maxLists/jute.StringCost + 1
+	list := func(size int) []byte {
+		var e jute.Encoder
+		e.Int(n)
+		return append(e.B, make([]byte, n*size)...)
+	}
+	r := reply{body: list(12)}
+	for name, got := range map[string]error{
+		"children":   second(read(r.answer(""), getChildren("/", nil).decode)),
+		"ACL":        second(read(r.answer(""), getACL("/").decode)),
+		"multiRead":  second(read(reply{body: append(make([]byte, 9), r.body...)}.answer(""), multiChildren([]string{"/"}).decode)),
+		"ephemerals": second(read(r.answer(""), (*answer).Strings)),
+	} {
+		if !errors.Is(got, jute.ErrTooMany) {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	few := jute.Encoder{}
+	few.Strings(make([]string, n/4))
+	a := reply{body: few.B}.answer("")
+	for i := range 5 { // of several replies together
+		a.read(few.B)
+		if a.Strings(); errors.Is(a.Err(), jute.ErrTooMany) != (i == 4) {
+			t.Errorf("list %d: %v", i, a.Err())
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// Replies for which there is no room beside others are asked for again, and none is lost.
+func TestRepliesThatHaveNoRoom(t *testing.T) {
+	const size, n = 9 << 20, 12
+	asked := 0
+	var e jute.Encoder
+	e.Strings([]string{strings.Repeat("n", size)})
+	serve := func(_ int, p *remote) {
+		p.host(func(xid, op int32) bool { asked++; return p.answer(xid, e.B) })
+	}
+	bubble(t, serve, func(t *testing.T, s *Session) {
+		p, err := s.Pipe(limited(t), "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		paths := make([]string, n)
+		for i := range paths {
+			paths[i] = fmt.Sprintf("/%d", i)
+		}
+		several := p.EachChildren(paths, false)
+		took := 0
+		err = several.Each(limited(t), func(names []string, refusal error) {
+			if refusal != nil || len(names) != 1 || len(names[0]) != size {
+				t.Errorf("%d names, %v", len(names), refusal)
+			}
+			took++
+		})
+		if err != nil || took != n || !several.Slowed() || asked <= n {
+			t.Errorf("%d of %d replies, after %d requests: %v", took, n, asked, err)
+		}
+		if held := s.current().cfg.waiting.bytes.Load(); held > maxWaiting+maxReply {
+			t.Errorf("%d MiB are held", held>>20)
+		}
+	})
+}
+
+// A reply to a write, and an event, may only have what belongs there.
+func TestLongAnswersToWrites(t *testing.T) {
+	serve := func(_ int, p *remote) {
+		p.host(func(xid, op int32) bool { return p.answer(xid, make([]byte, 100<<10)) })
+	}
+	bubble(t, serve, func(t *testing.T, s *Session) {
+		err := s.Delete(limited(t), "/a", -1)
+		if err == nil || !strings.Contains(err.Error(), "which is over the limit") || !strings.Contains(err.Error(), "unknown whether it took effect") {
+			t.Errorf("got %v", err)
+		}
+	})
+	serve = func(_ int, p *remote) {
+		p.host(func(xid, op int32) bool { return p.event("/" + strings.Repeat("e", jute.MaxPath+1<<13)) })
+	}
+	bubble(t, serve, func(t *testing.T, s *Session) {
+		_, err := s.Exists(limited(t), "/a", false)
+		if err == nil || !strings.Contains(err.Error(), "which is over the limit") {
+			t.Errorf("got %v", err)
+		}
+	})
+}

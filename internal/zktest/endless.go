@@ -1,0 +1,272 @@
+package zktest
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/zksh/zksh/internal/jute"
+)
+
+// Endless starts a server that tries to fill the memory of its client. It says that it
+// is ZooKeeper 3.9, takes every session, and answers everything else as a mode says:
+//
+//	events        changes of a znode that nobody watches, without end
+//	watched       the same, of the znode that the client watches, from then on
+//	over          each reply has 250 MiB
+//	empty         lists of 11 million empty names, 45 MiB like those that follow
+//	short, long   lists of 9 million names of one character, of 200,000 of 230
+//	many          lists of 2 million names of 19
+//	million       lists of a million names of 40 characters, which is no attack
+//	slash, dots   lists of one name, which is a/b or ..
+//	acl           access control lists of 4 million entries
+//	identities    6 million identities, of a client that asks who it is
+//	data          45 MiB of data
+//	claim         a length of 200 MiB, and nothing behind it
+//	deep          every znode has one child
+//	heavy         every znode has one child, whose name has 4000 characters
+//	wide          every znode has 10,000 children
+//	crowded       every znode has 400,000 children, 20 MB of names, and the version is 3.4
+//	words         four-letter commands are answered without end
+//
+// It ends with tb, and each connection with its client.
+func Endless(tb testing.TB, mode string) string {
+	tb.Helper()
+	s := &endless{mode: mode}
+	var e jute.Encoder
+	switch mode {
+	case "deep":
+		e.Strings([]string{"a"})
+	case "heavy":
+		e.Strings([]string{strings.Repeat("h", 4000)})
+	case "slash":
+		e.Strings([]string{"a/b"})
+	case "dots":
+		e.Strings([]string{".."})
+	case "wide", "crowded":
+		names := make([]string, 10_000)
+		if mode == "crowded" {
+			names = make([]string, 400_000)
+		}
+		for i := range names {
+			names[i] = base26(i, len(names)/10_000)
+		}
+		e.Strings(names)
+	case "events", "watched", "over", "empty", "short", "long", "many", "million", "acl", "identities", "data", "claim", "words":
+	default:
+		tb.Fatalf("zktest: no mode %q", mode)
+	}
+	s.children = e.B
+	return serve(tb, s.talk)
+}
+
+// base26 is a name for a number: four letters, and a tail.
+func base26(n, tail int) string {
+	b := []byte("aaaa" + strings.Repeat("t", tail))
+	for i := 3; i >= 0; i-- {
+		b[i] += byte(n % 26)
+		n /= 26
+	}
+	return string(b)
+}
+
+type endless struct {
+	mode     string
+	children []byte // of every znode, but for modes of which it would be too long
+}
+
+// talk serves one client until it leaves.
+func (s *endless) talk(c net.Conn) {
+	r, w := bufio.NewReader(c), bufio.NewWriterSize(c, 1<<16)
+	if first, err := r.Peek(4); err != nil || first[0] != 0 { // letters
+		s.word(c, err)
+		return
+	}
+	for n := 0; ; n++ {
+		request, err := frameFrom(r)
+		if err != nil {
+			return
+		}
+		if n == 0 {
+			e := jute.Encoder{}
+			e.Int(0, 30000)
+			e.Long(7)
+			e.Buffer(make([]byte, 16))
+			e.Bool(false)
+			err = frameTo(w, piece{e.B, 1})
+			if s.mode == "events" {
+				err = flood(w, "/"+strings.Repeat("x", 899))
+			}
+		} else {
+			err = s.answer(w, request)
+		}
+		if err == nil && r.Buffered() == 0 {
+			err = w.Flush()
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// word answers a four-letter command.
+func (s *endless) word(c net.Conn, err error) {
+	if err != nil {
+		return
+	}
+	version := "3.9.3"
+	if s.mode == "crowded" { // of which a multiRead would be too long
+		version = "3.4.14"
+	}
+	text := "Zookeeper version: " + version + "-0, built on 2024-01-01\nLatency min/avg/max: 0/0/0\nMode: standalone\nNode count: 5\n"
+	if s.mode == "words" {
+		for block := strings.Repeat(" /127.0.0.1:4000[1](queued=0,recved=1,sent=0)\n", 1<<10); err == nil; {
+			_, err = io.WriteString(c, block)
+		}
+		return
+	}
+	say(c, text)
+	_ = c.Close()
+}
+
+// answer answers a request. Nothing long is put together in memory: to the kernel, a
+// program has taken at least as much as the one that started it.
+func (s *endless) answer(w *bufio.Writer, request []byte) error {
+	const most = 45 << 20 // bytes of an answer
+	d := jute.NewDecoder(request)
+	xid, op := d.Int(), d.Int()
+	var e jute.Encoder
+	e.Int(xid)
+	e.Long(1)
+	e.Int(0)
+	many := func(unit string, n int) error {
+		e.Int(int32(n))
+		return frameTo(w, piece{e.B, 1}, piece{[]byte(unit), n}, piece{s.stat(), 1})
+	}
+	switch op {
+	case jute.OpPing, jute.OpSync, jute.OpAuth, jute.OpCloseSession, jute.OpSetWatches, jute.OpSetWatches2, jute.OpDelete:
+		return frameTo(w, piece{e.B, 1})
+	case jute.OpMulti:
+		e.MultiHeader(-1, true, -1)
+		return frameTo(w, piece{e.B, 1})
+	case jute.OpAddWatch:
+		if err := frameTo(w, piece{e.B, 1}); err != nil || s.mode != "watched" {
+			return err
+		}
+		return flood(w, d.String())
+	}
+	switch {
+	case s.mode == "claim":
+		_, err := w.Write(binary.BigEndian.AppendUint32(nil, 200<<20))
+		return err
+	case s.mode == "over":
+		return many("o", 250<<20)
+	case s.mode == "data" && op == jute.OpGetData:
+		return many("d", most)
+	case s.mode == "acl" && op == jute.OpGetACL:
+		return many(strings.Repeat("\x00", 12), most/12)
+	case s.mode == "identities" && op == jute.OpWhoAmI:
+		return many(strings.Repeat("\x00", 8), most/8)
+	case s.mode == "empty":
+		return many(strings.Repeat("\x00", 4), most/4)
+	case s.mode == "short":
+		return many("\x00\x00\x00\x01s", most/5)
+	case s.mode == "many":
+		return many("\x00\x00\x00\x13"+strings.Repeat("n", 19), most/23)
+	case s.mode == "long":
+		return many("\x00\x00\x00\xe6"+strings.Repeat("l", 230), most/234)
+	case s.mode == "million" && (op == jute.OpGetChildren || op == jute.OpGetChildren2):
+		return many("\x00\x00\x00\x28"+strings.Repeat("m", 40), 1e6)
+	case op == jute.OpMultiRead:
+		return s.multiRead(w, e.B, d)
+	case op == jute.OpGetData:
+		e.Buffer(nil)
+	case op == jute.OpGetACL:
+		e.Int(1, 31)
+		e.String("world")
+		e.String("anyone")
+	case op != jute.OpExists: // lists, of children above all
+		return frameTo(w, piece{e.B, 1}, piece{s.children, 1}, piece{s.stat(), 1})
+	}
+	return frameTo(w, piece{e.B, 1}, piece{s.stat(), 1})
+}
+
+// multiRead answers with the children of every znode that is asked for.
+func (s *endless) multiRead(w *bufio.Writer, head []byte, d *jute.Decoder) error {
+	var part, end jute.Encoder
+	n := 0
+	for _, last := d.MultiHeader(); !last && d.Err() == nil; _, last = d.MultiHeader() {
+		_, _ = d.String(), d.Bool()
+		n++
+	}
+	part.MultiHeader(jute.OpGetChildren, false, 0)
+	end.MultiHeader(-1, true, -1)
+	pieces := []piece{{head, 1}}
+	for range n {
+		pieces = append(pieces, piece{part.B, 1}, piece{s.children, 1})
+	}
+	return frameTo(w, append(pieces, piece{end.B, 1})...)
+}
+
+// stat is that of a znode with children.
+func (s *endless) stat() []byte {
+	b := make([]byte, jute.StatLen)
+	b[jute.StatLen-9] = 1 // the number of its children
+	return b
+}
+
+// flood tells of changes of a znode until the client leaves.
+func flood(w *bufio.Writer, path string) error {
+	var e jute.Encoder
+	e.Int(jute.XidEvent)
+	e.Long(-1)
+	e.Int(0, 3, 3)
+	e.String(path)
+	block := bytes.Repeat(append(binary.BigEndian.AppendUint32(nil, uint32(len(e.B))), e.B...), 100)
+	for {
+		if _, err := w.Write(block); err != nil {
+			return err
+		}
+	}
+}
+
+// piece is bytes of a frame, n times over.
+type piece struct {
+	bytes []byte
+	n     int
+}
+
+func frameTo(w *bufio.Writer, pieces ...piece) error {
+	length := 0
+	for _, p := range pieces {
+		length += len(p.bytes) * p.n
+	}
+	if _, err := w.Write(binary.BigEndian.AppendUint32(nil, uint32(length))); err != nil {
+		return err
+	}
+	for _, p := range pieces {
+		block, some := p.bytes, 1
+		if p.n > 1<<10 {
+			block, some = bytes.Repeat(p.bytes, 1<<10), 1<<10
+		}
+		for n := p.n; n > 0; n -= some {
+			if _, err := w.Write(block[:min(n, some)*len(p.bytes)]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// frameFrom reads a frame.
+func frameFrom(r io.Reader) ([]byte, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, err
+	}
+	return jute.ReadBehind(r, nil, int(binary.BigEndian.Uint32(head[:])), 1<<16)
+}
