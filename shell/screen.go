@@ -352,7 +352,7 @@ func event(e zkconn.Event, form eventForm) render.Answer {
 		if form == eventsTimed {
 			at = e.Received.Format(time.DateTime) + " "
 		}
-		words = fmt.Sprintf("WATCHER:: %s%s %s\n", at, e.Type, e.Path)
+		words = fmt.Sprintf("WATCHER:: %s%s %s\n", at, e.Type, render.OneLine(e.Path))
 		if e.Session() {
 			words = fmt.Sprintf("WATCHER:: %s%s\n", at, e.State)
 		}

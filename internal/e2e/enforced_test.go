@@ -92,7 +92,7 @@ func (g *gate) keepsOut(t *testing.T) {
 		status  int
 	}{
 		{nil, "Session closed because client failed to authenticate", commands.StatusFailed},
-		{[]string{"--auth-file", g.write(t, "wrong.auth", "sasl bob:wrong-"+secret+"\n")}, "the server refused the SASL credentials of bob", commands.StatusNoServer},
+		{[]string{"--auth-file", g.write(t, "wrong.auth", "sasl bob:wrong-"+secret+"\n")}, "the server rejected the SASL credentials of bob", commands.StatusNoServer},
 		{[]string{"--jaas", g.write(t, "kerberos.conf", "Client { com.sun.security.auth.module.Krb5LoginModule required; };")},
 			"Kerberos (GSSAPI), which zksh does not support", commands.StatusUsage},
 	} {
@@ -110,7 +110,7 @@ func (g *gate) keepsOut(t *testing.T) {
 	}
 	// This one has no Server section, as one in FIPS mode has none that it would use.
 	r := runProgram(t, "", "-server", zktest.Shared(t).Addr(), "--jaas", g.ways(t)["jaas"][1], "ls", "/")
-	if r.status != commands.StatusNoServer || !strings.Contains(r.err, "or is in FIPS mode, which forbids the mechanism") || r.out != "" {
+	if r.status != commands.StatusNoServer || !strings.Contains(r.err, "or it is in FIPS mode, which forbids the mechanism") || r.out != "" {
 		t.Errorf("%+v", r)
 	}
 }

@@ -182,11 +182,11 @@ func TestTypedAheadOfAWait(t *testing.T) {
 	s.line("create /n data")
 	s.wantEnd("Created /n", s.prompt(1))
 	s.line("repeat -n 3 -i 1s ls /n")
-	s.want(`^every 1s, 1\. time, `)
+	s.want(`^every 1s, run 1, `)
 	s.text("get /n")
 	s.keys("Enter")
 	s.text("get /no")
-	if shown := s.want(`^every 1s, 3\. time, `); strings.Contains(shown, "get /n") && !strings.Contains(shown, s.prompt(2)) {
+	if shown := s.want(`^every 1s, run 3, `); strings.Contains(shown, "get /n") && !strings.Contains(shown, s.prompt(2)) {
 		t.Errorf("it was shown too early: %s", shown)
 	}
 	s.wantEnd("[]", s.prompt(2)+" get /n", "data", s.prompt(3)+" get /no")

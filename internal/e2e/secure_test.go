@@ -148,16 +148,16 @@ func (c *castle) failures(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"-server", c.at}, "closed the connection without an answer; a port with TLS does that (-tls), and a server without a majority (-r)"},
-		{[]string{"-server", c.at, "--cacert", c.ca.File}, "the server wants a client certificate and none was given"},
-		{[]string{"-server", c.server.Addr(), "--cacert", c.ca.File, "--cert", c.alice}, "is this a plain port?"},
+		{[]string{"-server", c.at}, "closed the connection without an answer; perhaps the port expects TLS (--tls), or the server has no quorum (-r)"},
+		{[]string{"-server", c.at, "--cacert", c.ca.File}, "the server requires a client certificate"},
+		{[]string{"-server", c.server.Addr(), "--cacert", c.ca.File, "--cert", c.alice}, "is this a port without TLS?"},
 		{c.asAlice("-client-configuration", c.write(t, "old", "zookeeper.client.secure=true\nzookeeper.ssl.protocol=TLSv1.1\n")),
-			"no TLS protocol in common: we speak TLS 1.1, and the server does not"},
+			"no TLS version in common: the server rejected TLS 1.1"},
 		{c.asAlice("-client-configuration", c.write(t, "suite", "zookeeper.client.secure=true\nzookeeper.ssl.ciphersuites=TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256\n")),
 			"no cipher suite in common"},
 		{c.asAlice("-client-configuration", c.write(t, "two", "zookeeper.client.secure=true\nzookeeper.ssl.protocol=TLSv1.2\n"), "--cert", c.stranger(t)),
-			"the server refuses our certificate, CN=alice, of CN=stranger"},
-		{c.asAlice("--cert", c.stranger(t)), "the server refuses our certificate, CN=alice, of CN=stranger"},
+			"the server rejected the client certificate, CN=alice, issued by CN=stranger"},
+		{c.asAlice("--cert", c.stranger(t)), "the server rejected the client certificate, CN=alice, issued by CN=stranger"},
 	} {
 		r := runProgram(t, "", append(f.args, "-timeout", "10000", "ls", "/")...)
 		if r.status != commands.StatusNoServer || !strings.Contains(r.err, f.want) || strings.Count(r.err, "\n") != 1 || r.out != "" {
@@ -166,7 +166,7 @@ func (c *castle) failures(t *testing.T) {
 	}
 	// What the files say is found before anything is connected to.
 	r := runProgram(t, "", c.asAlice("--cacert", "nowhere", "ls", "/")...)
-	if r.status != commands.StatusUsage || r.err != "zksh: trusted certificates: there is no file nowhere\n" {
+	if r.status != commands.StatusUsage || r.err != "zksh: trusted certificates: file nowhere does not exist\n" {
 		t.Errorf("%+v", r)
 	}
 }

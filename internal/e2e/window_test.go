@@ -224,7 +224,7 @@ func TestCutWindow(t *testing.T) {
 }
 
 var (
-	cutOne  = regexp.MustCompile(`^script:(\d+): create: .* \(the connection broke (before|after) the request was sent`)
+	cutOne  = regexp.MustCompile(`^script:(\d+): create: .* \(the request was (not sent|sent)\b`)
 	cutMany = regexp.MustCompile(`^script:(\d+)-(\d+): the connection was lost: lines before (\d+) are done` +
 		`(?:; lines (\d+) to (\d+) may be done, in this order and without gaps, and no line after them)?` +
 		`(?:; the following lines, up to (\d+), were not sent)?$`)
@@ -253,7 +253,7 @@ func checkCut(got played, there func(line int) bool, lines int, stops bool) (tog
 	for text := range strings.Lines(got.err) {
 		text = strings.TrimSuffix(text, "\n")
 		if m := cutOne.FindStringSubmatch(text); m != nil {
-			mark(m[1], m[1], map[string]string{"before": undone, "after": open}[m[2]])
+			mark(m[1], m[1], map[string]string{"not sent": undone, "sent": open}[m[2]])
 		} else if m := cutMany.FindStringSubmatch(text); m != nil {
 			together = true
 			mark(m[1], m[2], undone)

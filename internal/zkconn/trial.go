@@ -96,7 +96,7 @@ func (h *hangUp) Error() string {
 	if h.silent() {
 		return h.host + " did not answer " + newer[h.op].name
 	}
-	return h.host + " hung up on " + newer[h.op].name
+	return h.host + " closed the connection on " + newer[h.op].name
 }
 
 func (h *hangUp) silent() bool { return errors.As(h.cause, new(silence)) }
@@ -123,7 +123,7 @@ func (l *link) hungUp(h *hangUp) {
 		l.hangUps = map[int32]int{}
 	}
 	l.hangUps[op]++
-	l.hungUpBy = h.host + " hangs up on"
+	l.hungUpBy = h.host + " closes the connection on"
 	if h.silent() {
 		l.hungUpBy = h.host + " does not answer"
 	}
@@ -155,7 +155,7 @@ func (l *link) lacks(op int32, path string) error {
 	if l.hangUps[op] < enough {
 		return nil
 	}
-	return &Error{Code: Unimplemented, Path: path, hint: fmt.Sprintf("%s %s; it does not know it", l.hungUpBy, newer[op].name)}
+	return &Error{Code: Unimplemented, Path: path, hint: fmt.Sprintf("%s %s, which it does not support", l.hungUpBy, newer[op].name)}
 }
 
 // admit is the error of a request that is not to be sent: one that the ensemble is known
@@ -196,7 +196,7 @@ func (l *link) admit(ctx context.Context, k *frameConn, op int32, path string) e
 		what = fmt.Sprintf("ZooKeeper %d.%d", v.major, v.minor)
 	}
 	return &Error{Code: Unimplemented, Path: path, hint: fmt.Sprintf(
-		"not sent while %s: %s, %s, is not known to know %s, and may end the session over it", while, k.addr, what, newer[op].name)}
+		"not sent while %s: %s, %s, may not support %s and may end the session over it", while, k.addr, what, newer[op].name)}
 }
 
 // claim notes whether the server says that it is a ZooKeeper which knows a request. The

@@ -76,7 +76,7 @@ func testHangUpOver(t *testing.T, name string, as sandbox.Version, most int32) {
 	s, asked := countedAs(t, as, r.op, 1000)
 	for range 3 {
 		err := r.do(zktest.Within(t), s)
-		if !errors.Is(err, zkconn.Unimplemented) || !strings.Contains(err.Error(), "127.0.0.1:") || !strings.Contains(err.Error(), " hangs up on "+name+"; it does not know it") {
+		if !errors.Is(err, zkconn.Unimplemented) || !strings.Contains(err.Error(), "127.0.0.1:") || !strings.Contains(err.Error(), " closes the connection on "+name+", which it does not support") {
 			t.Errorf("as %s: got %v", as, err)
 		}
 		if errors.Is(err, zkconn.ConnectionLoss) {
