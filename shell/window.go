@@ -208,6 +208,7 @@ func (w *window) enter(st *step) bool {
 // leave takes note that a step has been told. The window is as wide as answers of
 // the size of its own allow.
 func (w *window) leave(st *step) {
+	st.trip.Printed()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.open--

@@ -13,6 +13,7 @@ type Trip struct {
 	Cut     bool // the connection was lost, or the wait given up, before an answer came
 	Size    int  // of the answer, in bytes
 	events  int  // number of events received before the answer
+	answer  []byte
 
 	footprint footprint
 }
@@ -40,9 +41,13 @@ func (t *Trip) begun() {
 
 func (t *Trip) ended(r reply) {
 	if t != nil {
-		t.Size, t.events = len(r.body), r.events
+		t.Size, t.events, t.answer = len(r.body), r.events, r.body
 	}
 }
+
+// Printed says that the answer is not needed any more. Until then it counts as one that
+// waits, see maxWaiting: what was made of it takes about as much.
+func (t *Trip) Printed() { t.answer = nil }
 
 func (t *Trip) cameTo(o Outcome, cut bool) {
 	if t != nil {

@@ -16,6 +16,7 @@ const (
 	maxReply   = 48 << 20  // of one reply
 	maxData    = 16 << 20  // of the data of one znode
 	maxWaiting = 64 << 20  // of several replies, until those who asked have done with them
+	maxSeveral = 96 << 20  // of all replies to requests that go together
 	maxFrame   = 256 << 20 // of a multiRead's reply, which may be passed over
 	uncounted  = 4 << 10   // replies of up to so much always have room
 )
