@@ -32,35 +32,46 @@ type attack struct {
 	only  bool   // only with -hostile
 }
 
+// What errors say.
+const (
+	tooLong   = "over the limit"
+	tooMany   = "too many elements"
+	malformed = "malformed reply"
+	tooDeep   = "too deep"
+)
+
 // attacks are grouped by what the server does.
 var attacks = []attack{
 	{mode: "events", line: "ls /", fine: true},
 	{mode: "events", line: "watch /a", says: "terminated", lasts: true, only: true},
 	{mode: "watched", line: "addWatch /" + strings.Repeat("w", 2000) + "\nwait -w 4s /b\n", says: "more events than were taken"},
 	{mode: "million", line: "ls /", fine: true},
+	{mode: "many", line: strings.Repeat("ls /\n", 6), fine: true},
+	{mode: "data", line: strings.Repeat("get /a\n", 6), says: "the connection broke"},
+	{mode: "wide", line: "ls -R /\nls /\n", lasts: true, only: true},
 	{mode: "many", line: "ls /", fine: true},
 	{mode: "many", line: "-o json ls /", fine: true, only: true},
 	{mode: "long", line: "-o table ls /", fine: true, only: true},
-	{mode: "over", line: "ls /", says: "over the limit"},
-	{mode: "over", line: "getAcl /a", says: "over the limit", only: true},
-	{mode: "over", line: "stat /a", says: "over the limit"},
-	{mode: "over", line: "set /a b", says: "over the limit"},
-	{mode: "over", line: "whoami", says: "over the limit", only: true},
+	{mode: "over", line: "ls /", says: tooLong},
+	{mode: "over", line: "getAcl /a", says: tooLong, only: true},
+	{mode: "over", line: "stat /a", says: tooLong},
+	{mode: "over", line: "set /a b", says: tooLong},
+	{mode: "over", line: "whoami", says: tooLong, only: true},
 	{mode: "claim", line: "ls /"},
-	{mode: "empty", line: "ls /", says: "too many elements"},
-	{mode: "empty", line: "getEphemerals", says: "too many elements"},
-	{mode: "short", line: "ls /", says: "too many elements"},
-	{mode: "short", line: "-o json ls -l /", says: "too many elements", only: true},
-	{mode: "acl", line: "getAcl /a", says: "too many elements"},
-	{mode: "identities", line: "whoami", says: "too many elements"},
-	{mode: "data", line: "get /a", says: "over the limit"},
-	{mode: "data", line: "-o json get /a", says: "over the limit", only: true},
-	{mode: "slash", line: "ls /", says: "malformed reply"},
-	{mode: "dots", line: "ls -R /", says: "malformed reply"},
-	{mode: "nameless", line: "tree /", says: "malformed reply"},
-	{mode: "slash", line: "deleteall -y /a", says: "malformed reply", only: true},
-	{mode: "deep", line: "ls -R /", says: "too deep"},
-	{mode: "deep", line: "deleteall -y /a", says: "too deep"},
+	{mode: "empty", line: "ls /", says: tooMany},
+	{mode: "empty", line: "getEphemerals", says: tooMany},
+	{mode: "short", line: "ls /", says: tooMany},
+	{mode: "short", line: "-o json ls -l /", says: tooMany, only: true},
+	{mode: "acl", line: "getAcl /a", says: tooMany},
+	{mode: "identities", line: "whoami", says: tooMany},
+	{mode: "data", line: "get /a", says: tooLong},
+	{mode: "data", line: "-o json get /a", says: tooLong, only: true},
+	{mode: "slash", line: "ls /", says: malformed},
+	{mode: "dots", line: "ls -R /", says: malformed},
+	{mode: "nameless", line: "tree /", says: malformed},
+	{mode: "slash", line: "deleteall -y /a", says: malformed, only: true},
+	{mode: "deep", line: "ls -R /", says: tooDeep},
+	{mode: "deep", line: "deleteall -y /a", says: tooDeep},
 	{mode: "deep", line: "tree /", only: true},
 	{mode: "deep", line: "du /", only: true},
 	{mode: "deep", line: "find / -name x", only: true},
@@ -72,7 +83,7 @@ var attacks = []attack{
 	{mode: "deep", line: "diff /a /b", only: true},
 	{mode: "deep", line: "watch -r /", only: true},
 	{mode: "deep", line: "mirror -y /a /b", only: true},
-	{mode: "heavy", line: "du /", says: "too deep"},
+	{mode: "heavy", line: "du /", says: tooDeep},
 	{mode: "wide", line: "ls -R /", lasts: true},
 	{mode: "wide", line: "tree /", only: true},
 	{mode: "wide", line: "du /", only: true},

@@ -74,9 +74,15 @@ func (k *frameConn) admit(n int) (bool, error) {
 		return false, k.passOver(n, xid, reply{zxid: zxid, code: marshallingError})
 	case n > limit:
 		return false, fault(tooLong(n, limit).Error() + raise)
-	case c == nil || jute.Writes(c.op) || c.again || c.trip != nil && c.trip.Alone || k.l.cfg.waiting.room(n):
+	case c == nil || jute.Writes(c.op):
+		return true, nil
+	case c.again || c.trip != nil && c.trip.Alone:
+		k.crowded = false
+		return true, nil
+	case !(k.crowded && c.trip != nil) && k.l.cfg.waiting.room(n):
 		return true, nil
 	}
+	k.crowded = true // the lines behind this one are printed after it: their answers would wait
 	return false, k.passOver(n, xid, reply{zxid: zxid, code: Throttled})
 }
 
