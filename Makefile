@@ -115,8 +115,8 @@ fuzz: ## run each fuzz target for FUZZTIME
 		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s "$$pkg"; \
 	done
 
-docs: ## write the README's tables, what lockdemo shows, and the pictures of screens, from the program
-	go test -run 'TestReadmeTables|TestReadmeLockdemo|TestPictures' ./internal/e2e -update
+docs: ## write the generated parts of the manual, what lockdemo shows, and the pictures of screens, from the program
+	go test -run 'TestDocTables|TestDocLockdemo|TestPictures' ./internal/e2e -update
 
 clean: ## remove what build made
 	rm -rf bin dist .dist-*

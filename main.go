@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"runtime"
 	"runtime/debug"
@@ -68,7 +69,7 @@ func run() int {
 	defer in.Close()
 	interactive := opts.FromStdin() && !opts.HasFile && tty.Is(os.Stdin) && tty.Is(os.Stdout)
 	if opts.FromStdin() && !interactive && !opts.Quiet && tty.Is(os.Stdin) && tty.Is(os.Stderr) {
-		complain(errors.New("lines are read from the terminal as they are typed, and there is no prompt; Ctrl-D ends them"))
+		complain(errors.New("reading commands from the terminal, without a prompt; Ctrl-D ends the input"))
 	}
 	ctx, interrupts, stop := signals(interactive)
 	defer stop()
@@ -107,20 +108,20 @@ func run() int {
 		Locks: locks, Format: opts.Format, Version: versionText(),
 		Streams: streams(opts, interactive), Out: output(os.Stdout), Err: output(os.Stderr), Stdin: os.Stdin,
 		StopAtError: opts.StopAtError, GoOn: opts.GoOn, Quiet: opts.Quiet, Verbose: opts.Verbose, Window: opts.Window, Interrupts: interrupts,
-		Pager: os.Getenv("PAGER"), IsOption: app.IsOption, Clusters: opts.Clusters(), Topics: map[string]string{"config": app.ConfigHelp()},
+		Pager: os.Getenv("PAGER"), IsOption: app.IsOption, Clusters: opts.Clusters(), ManualPager: manualPager(),
 	}
 	if cfg.Keeper, cfg.Saved, err = keeper(opts, log, interactive); err != nil {
 		return refuse(err)
 	}
 	if opts.Server == app.DefaultServer {
-		cfg.NoServer = "; -server names another, and --sandbox needs none"
+		cfg.NoServer = "; --server names another server, and --sandbox needs none"
 	}
 	if place != nil {
 		cfg.Welcome, cfg.Notices = app.Welcome(place, os.Args[0]), place.Ended()
 	}
 	if interactive && opts.HistoryFile != "" && opts.HistoryLines > 0 {
 		if cfg.History, err = history.Open(opts.HistoryFile, opts.HistoryLines); err != nil {
-			complain(fmt.Errorf("no history is kept: %w", err))
+			complain(fmt.Errorf("the history is not saved: %w", err))
 			cfg.History = nil
 		} else {
 			defer cfg.History.Close()
@@ -178,7 +179,7 @@ func undoLog(opts app.Options, interactive bool) keep.UndoLog {
 func keeper(opts app.Options, log keep.UndoLog, interactive bool) (k commands.Keeper, saved func(*commands.Env) string, err error) {
 	switch {
 	case opts.Undo != "" && interactive:
-		return nil, nil, errors.New("-undo is for scripts: at the prompt the command undo restores what was destroyed")
+		return nil, nil, errors.New("--undo is for scripts; at the prompt, use the command undo")
 	case opts.Undo != "":
 		k, err = keep.ToFile(opts.Undo, lockcmd.InQueue)
 		return k, nil, err
@@ -265,11 +266,23 @@ func output(f *os.File) shell.Output {
 	terminal := tty.Is(f)
 	if terminal {
 		if err := tty.TakeEscapes(f); err != nil {
-			complain(fmt.Errorf("the console shows escape sequences as they are: %w", err))
+			complain(fmt.Errorf("the console does not interpret escape sequences: %w", err))
 		}
 	}
 	term := os.Getenv("TERM")
-	return shell.Output{W: f, TTY: terminal, Dumb: term == "dumb" || term == "" && runtime.GOOS != "windows", Size: func() (columns, rows int) { return tty.Size(f) }}
+	return shell.Output{W: f, TTY: terminal, Plain: os.Getenv("NO_COLOR") != "", Dumb: term == "dumb" || term == "" && runtime.GOOS != "windows", Size: func() (columns, rows int) { return tty.Size(f) }}
+}
+
+// manualPager returns the program for long pages of the manual: PAGER, which may be set to
+// nothing, or less.
+func manualPager() string {
+	if pager, set := os.LookupEnv("PAGER"); set {
+		return pager
+	}
+	if _, err := exec.LookPath("less"); err != nil {
+		return ""
+	}
+	return "less"
 }
 
 // streams are for programs that commands start. They get no standard input where

@@ -38,7 +38,7 @@ func ParseACL(s string) ([]zk.ACL, error) {
 			perms |= bit
 		}
 		if perms == 0 {
-			return nil, fmt.Errorf("%q grants nothing; give letters out of %s after the last colon", masked(entry), permLetters)
+			return nil, fmt.Errorf("%q grants no permission; add letters out of %s after the last colon", masked(entry), permLetters)
 		}
 		acl = append(acl, zk.ACL{Perms: perms, Scheme: entry[:first], ID: entry[first+1 : last]})
 	}
@@ -99,10 +99,10 @@ func accessList(path string, acl []zk.ACL, stat *render.Stat) render.Answer {
 var getACLCommand = &Command{
 	Name: "getAcl", Group: "Access", Args: "[-s] [--in file] [--max-size MiB] path", OneRequest: unless(inFlag),
 	Summary:  "print a znode's access control list",
-	Examples: []string{"getAcl /app"},
+	Examples: []string{"getAcl /app", "getAcl -s /app"},
 	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
-		stat := fs.BoolP("stat", "s", false, "print the znode's stat as well")
+		stat := fs.BoolP("stat", "s", false, "print the znode's stat, too")
 		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			acl, st, err := from.ACL(ctx, args[0])
 			return env.answer(err, accessList(args[0], acl, statIf(*stat, st)))
@@ -115,14 +115,15 @@ var getACLCommand = &Command{
 var setACLCommand = &Command{
 	Name: "setAcl", Group: "Access", Writes: true, Destroys: true, Args: "[-s] [-v version] [-R] path acl [version]",
 	Summary: "write a znode's access control list",
-	Help: "The ACL is a comma-separated list of scheme:id:perms with perms out of cdrwa. With a version it is written only if" +
-		" the znode still has that aclVersion. With -R the whole subtree is changed, parents last.",
-	Examples: []string{"setAcl /app auth::cdrwa,world:anyone:r"},
+	Help: "The ACL is a comma-separated list of scheme:id:perms; perms are letters out of cdrwa. With a version, setAcl writes it " +
+		"only if the znode still has that aclVersion.\n\n" +
+		"With -R, setAcl changes the entire subtree, parents last.",
+	Examples: []string{"setAcl /app auth::cdrwa,world:anyone:r", "setAcl -R /app world:anyone:cdrwa"},
 	Params:   []Param{pathParam, {Name: "acl", Kind: ACL}, {Name: "version", Kind: Data, Optional: true}},
 	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "print the znode's new stat")
 		version := numberFlag(fs, 32, "version", "v", -1, "write only if the aclVersion is this `version`")
-		recurse := fs.BoolP("recursive", "R", false, "change the whole subtree")
+		recurse := fs.BoolP("recursive", "R", false, "change the entire subtree")
 		return func(ctx context.Context, env *Env, args []string) error {
 			v, err := versionArg(fs, args, 2, version)
 			if err != nil {
@@ -131,6 +132,9 @@ var setACLCommand = &Command{
 			acl, err := ParseACL(args[1])
 			if err != nil {
 				return Misuse("%s", err)
+			}
+			if err := askLockOut(ctx, env, args[0], acl, v); err != nil {
+				return err
 			}
 			if *recurse {
 				n := 0
@@ -141,6 +145,9 @@ var setACLCommand = &Command{
 					n, err = zktree.SetACL(ctx, env.Session.Client, args[0], acl, version, update)
 					return err
 				})
+				if err == nil {
+					noteNoHash(env, acl)
+				}
 				return env.answer(err, done("setAcl", args[0], "changed", n))
 			}
 			var st *zk.Stat
@@ -149,6 +156,9 @@ var setACLCommand = &Command{
 				st, err = env.Session.SetACL(ctx, args[0], acl, version)
 				return err
 			})
+			if err == nil {
+				noteNoHash(env, acl)
+			}
 			return env.answer(err, written("setAcl", args[0], st, *stat))
 		}
 	},
@@ -157,9 +167,11 @@ var setACLCommand = &Command{
 var addauthCommand = &Command{
 	Name: "addauth", Group: "Access", Args: "scheme auth",
 	Summary: "authenticate the session",
-	Help: "The credential lives as long as this connection: it is sent again after a reconnect, never to another ensemble," +
-		" and is not written to the history. By hand, addauth digest asks for it, and does not show it. A server that refuses it ends the session; connect starts another.",
-	Examples: []string{"addauth digest user:password"},
+	Help: "The credential is valid for the current connection to an ensemble: zksh sends it again after a reconnect, never to " +
+		"another ensemble, and does not write it to the history. At the prompt, addauth digest without a credential asks for it " +
+		"and does not show it.\n\n" +
+		"A server that rejects the credential ends the session; connect starts another one.",
+	Examples: []string{"addauth digest user:password", "addauth digest"},
 	Params:   []Param{{Name: "scheme", Kind: Scheme}, {Name: "auth", Kind: Secret, Optional: true}},
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
 		var auth []byte
@@ -167,7 +179,7 @@ var addauthCommand = &Command{
 		case len(args) > 1:
 			auth = []byte(args[1])
 		case args[0] == "digest" && env.Mode == ByHand:
-			answer, err := env.Screen.AskUnseen(ctx, "user:password, which is not shown: ")
+			answer, err := env.Screen.AskUnseen(ctx, "user:password (not shown): ")
 			if err != nil {
 				return err
 			}

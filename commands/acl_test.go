@@ -44,7 +44,7 @@ func TestParseACLErrors(t *testing.T) {
 		"world:anyone:r,foo":         `"foo" does not have the form scheme:id:perm`,
 		"world:anyone:r,,ip:1:r":     `"" does not have the form scheme:id:perm`,
 		",world:anyone:r":            `"" does not have the form scheme:id:perm`,
-		"world:anyone:":              "grants nothing",
+		"world:anyone:":              "grants no permission",
 		"world:anyone:x":             "Unknown perm type: x",
 		"world:anyone:rx":            "Unknown perm type: x",
 		"world:anyone:R":             "Unknown perm type: R",

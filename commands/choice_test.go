@@ -17,7 +17,7 @@ func TestChoice(t *testing.T) {
 		return nil
 	})
 	for word, want := range map[string]string{
-		"stop": "", "GO": "", "on": `"on" is neither stop nor go`, "sto": `"sto" is neither stop nor go`, "": `"" is neither stop nor go`,
+		"stop": "", "GO": "", "on": `"on" is not one of stop, go`, "sto": `"sto" is not one of stop, go`, "": `"" is not one of stop, go`,
 	} {
 		ran = "not run"
 		err := execute(c, []Word{{Text: word}, {Text: "/any"}})

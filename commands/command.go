@@ -1,6 +1,6 @@
 // Package commands has the contract of a shell command and zkCli's command set.
 // A command is data and one function; help, completion, usage errors and the
-// README's table all come out of the data.
+// manual's table all come out of the data.
 package commands
 
 import (
@@ -99,6 +99,7 @@ const (
 	File       // on this machine
 	HeldLock   // the path of a lock of this shell
 	CommandName
+	HelpName // a command, or a topic of the manual
 	Secret
 	Server    // a connect string, or a cluster's name
 	WholeLine // a line of this shell, in one word
@@ -234,7 +235,7 @@ func (c *Command) read(words []Word) (l Line, err error) {
 	run := c.Flags(fs)
 	words, rest := c.cutRest(words)
 	if rest != nil && len(rest) == 0 {
-		return l, Misuse("there is nothing behind --")
+		return l, Misuse("missing command after --")
 	}
 	if err := c.parse(fs, words); err != nil {
 		return l, err
@@ -256,7 +257,7 @@ func (c *Command) invalidValue(bad *pflag.InvalidValueError) error {
 	}
 	why := strings.TrimPrefix(bad.Unwrap().Error(), "time: ")
 	if _, is := errors.AsType[*strconv.NumError](bad.Unwrap()); is {
-		why = strconv.Quote(bad.GetValue()) + " is no number"
+		why = strconv.Quote(bad.GetValue()) + " is not a number"
 	}
 	if strings.HasPrefix(why, name+" ") { // zkCli's words name it
 		return Misuse("%s", why)
@@ -274,13 +275,13 @@ func (c *Command) parse(fs *pflag.FlagSet, words []Word) error {
 		return err
 	}
 	if err != nil && c.secret() { // what was typed must not show
-		return Misuse("a flag that %s does not have; put -- before data that begins with a dash", c.Name)
+		return Misuse("unknown flag (not shown, as it may be a credential); put -- before an argument that begins with a dash")
 	}
 	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
 		return c.invalidValue(bad)
 	}
 	if unknown := (unknownFlag{}); errors.As(err, &unknown) && unknown.nearest == "" {
-		return &UsageError{c, err.Error() + "; quote data that begins with a dash, or put -- before it", unknown.word}
+		return &UsageError{c, err.Error() + "; quote an argument that begins with a dash, or put -- before it", unknown.word}
 	}
 	if err != nil {
 		return Misuse("%s", err)
@@ -313,17 +314,17 @@ func (c *Command) count(args []string) error {
 	}
 	switch {
 	case len(args) > len(params) && c.secret():
-		return Misuse("too many words")
+		return Misuse("too many arguments")
 	case len(args) > len(params) && c.takesRest():
 		return Misuse("unexpected word %q; put -- before the command to run", args[len(params)])
 	case len(args) > len(params):
-		return Misuse("unexpected word %q; quote a value that has blanks", args[len(params)])
+		return Misuse("unexpected word %q; quote a value that contains spaces", args[len(params)])
 	case len(args) < len(params) && !params[len(args)].Optional:
 		return Misuse("missing %s", params[len(args)].Name)
 	}
 	for i, a := range args {
 		if p := params[i]; p.Kind == Choice && !slices.Contains(p.Words, strings.ToLower(a)) {
-			return Misuse("%q is neither %s", a, strings.Join(p.Words, " nor "))
+			return Misuse("%q is not one of %s", a, strings.Join(p.Words, ", "))
 		}
 	}
 	return nil

@@ -24,16 +24,18 @@ import (
 var editCommand = &Command{
 	Name: "edit", Group: "Writing", Writes: true, Destroys: true, Args: "[-j] path", Quota: true,
 	Summary: "edit a znode's data with $VISUAL or $EDITOR",
-	Help: "What has changed is written, if the znode still has the version that was read, and shown. If somebody else has changed it " +
-		"meanwhile nothing is written: both changes are shown, and the edited text is kept in a file, whose name is told. So it is after any " +
-		"other failure. With -j JSON is indented for the editor, and written without that if it had no line breaks.",
-	Examples: []string{"edit -j /app/config"},
+	Help: "edit opens the data in your editor. If you change it, edit writes the change, provided the znode still has the version " +
+		"that was read, and prints the difference.\n\n" +
+		"If somebody else changed the znode meanwhile, or the write fails, nothing is written. zksh then prints both changes " +
+		"and the name of the file with your text.\n\n" +
+		"With -j, JSON is indented while you edit it. If it was stored on one line, it is stored on one line again.",
+	Examples: []string{"edit -j /app/config", "edit /app/config"},
 	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
-		pretty := fs.BoolP("json", "j", false, "indent JSON for the editor; anything else is refused")
+		pretty := fs.BoolP("json", "j", false, "indent JSON for the editor; other data is an error")
 		return func(ctx context.Context, env *Env, args []string) error {
 			if editorOf() == "" && !env.Streams.atTerminal() {
-				return &UsageError{Problem: "standard input is no terminal for an editor; set EDITOR to a program that needs none, or use get -f and set -f"}
+				return &UsageError{Problem: "standard input is not a terminal; set EDITOR to a program that needs none, or use get -f and set -f"}
 			}
 			data, stat, err := env.Session.Get(ctx, args[0], false)
 			if err != nil {
@@ -64,13 +66,13 @@ type edit struct {
 // prepare turns the data into text.
 func (e *edit) prepare() error {
 	if !IsText(e.data) {
-		return fmt.Errorf("the data of %s is not text; get -f FILE %s writes it into a file, and set -f FILE %s takes it from there",
+		return fmt.Errorf("the data of %s is not text; use get -f FILE %s and set -f FILE %s to change it in a file",
 			e.path, e.path, e.path)
 	}
 	e.before = string(e.data)
 	if e.json {
 		if !json.Valid(e.data) {
-			return fmt.Errorf("the data of %s is no JSON; without -j it is edited as it is", e.path)
+			return fmt.Errorf("the data of %s is not valid JSON; omit -j to edit it as text", e.path)
 		}
 		e.before = reform(e.before, indent)
 	}
@@ -94,13 +96,13 @@ func (e *edit) run(ctx context.Context, env *Env) error {
 		return err
 	}
 	if e.after == e.before {
-		env.Screen.Note("nothing has changed")
+		env.Screen.Note("the text was not changed; nothing was written")
 		return env.Screen.Print(render.Answer{JSON: done("edit", e.path, "changed", false)})
 	}
 	data := []byte(e.after)
 	if e.json {
 		if !json.Valid(data) {
-			return errors.New("the text is no JSON; nothing was written")
+			return errors.New("the edited text is not valid JSON; nothing was written")
 		}
 		if !strings.Contains(strings.TrimSpace(string(e.data)), "\n") {
 			data = []byte(reform(e.after, json.Compact))
@@ -165,15 +167,15 @@ func runEditor(ctx context.Context, env *Env, file string) error {
 	}
 	err := tty.RunJob(cmd)
 	if cmd.ProcessState == nil {
-		return &StatusError{Status: StatusCannotRun, Err: fmt.Errorf("no editor can be run: %w", err)}
+		return &StatusError{Status: StatusCannotRun, Err: fmt.Errorf("cannot run an editor: %w", err)}
 	}
 	switch status := tty.ExitStatus(cmd); status {
 	case StatusOK:
 		return nil
 	case StatusCannotRun, StatusUnknown:
-		return &StatusError{Status: status, Err: fmt.Errorf("the editor %s cannot be run; VISUAL or EDITOR names another", editor)}
+		return &StatusError{Status: status, Err: fmt.Errorf("cannot run the editor %s; set VISUAL or EDITOR to another one", editor)}
 	default:
-		return fmt.Errorf("the editor ended with status %d; nothing was written", status)
+		return fmt.Errorf("the editor exited with status %d; nothing was written", status)
 	}
 }
 
@@ -187,13 +189,13 @@ func (e *edit) conflict(ctx context.Context, env *Env, refusal error) error {
 	if e.json && json.Valid(now) {
 		theirs = reform(theirs, indent)
 	}
-	words := fmt.Sprintf("changed meanwhile (version %d is now %d):\n%sand by you:\n%s",
+	words := fmt.Sprintf("their change (version %d to %d):\n%syour change:\n%s",
 		e.stat.Version, stat.Version, textDiff(e.before, theirs), textDiff(e.before, e.after))
 	if err := env.Screen.Print(render.Answer{Words: words, JSON: render.Facts{"path", e.path, "before", e.before, "theirs", theirs,
 		"yours", e.after, "version", stat.Version}}); err != nil {
 		return err
 	}
-	return fmt.Errorf("somebody else has changed %s, and nothing was written (%w)", e.path, refusal)
+	return fmt.Errorf("nothing was written, because somebody else changed the znode meanwhile: %w", refusal)
 }
 
 // tidy removes the file, unless a change would be lost with it.
@@ -202,7 +204,7 @@ func (e *edit) tidy(failure error) error {
 	case e.file == "":
 		return nil
 	case failure != nil && e.after != e.before:
-		return fmt.Errorf("the edited text is in %s", e.file)
+		return fmt.Errorf("your text is saved in %s", e.file)
 	}
 	return os.Remove(e.file)
 }

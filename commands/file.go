@@ -39,7 +39,7 @@ const inFlag = "in"
 
 // looking declares --in, and has run look where it says.
 func looking(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, from reader, args []string) error) Run {
-	name := fs.String(inFlag, "", "look into this `file`, a dump or a snapshot of ZooKeeper's, and not at the server")
+	name := fs.String(inFlag, "", "read this `file`, an export, a ZooKeeper snapshot or the data folder of a server, instead of the server")
 	FlagFile(fs, inFlag)
 	most := FlagMaxSize(fs)
 	return func(ctx context.Context, env *Env, args []string) error {
@@ -47,7 +47,7 @@ func looking(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, from rea
 			return run(ctx, env, env.Session, args)
 		}
 		if fs.Changed("watch") {
-			return Misuse("-w: what is in a file does not change")
+			return Misuse("-w needs a server: a file does not change")
 		}
 		t, err := dump.Open(ctx, userfile.Home(*name), most())
 		if err != nil {
@@ -59,7 +59,7 @@ func looking(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, from rea
 
 // FlagMaxSize declares --max-size, which raises the limit of what a dump may expand to.
 func FlagMaxSize(fs *pflag.FlagSet) func() dump.Option {
-	mib := fs.Uint32("max-size", 0, "let a dump expand to so many `MiB`, in memory and on disk each; otherwise the limit goes by the file's size")
+	mib := fs.Uint32("max-size", 0, "let the file expand to at most this many `MiB`, in memory and on disk each; by default the limit depends on the file's size")
 	return func() dump.Option { return dump.MaxSize(int64(*mib) << 20) }
 }
 
@@ -105,7 +105,7 @@ func (k *keptReader) ACL(_ context.Context, path string) ([]zk.ACL, *zk.Stat, er
 	case err != nil:
 		return nil, nil, err
 	case z.ACL == nil:
-		return nil, nil, fmt.Errorf("%s does not tell the access control list of %s", k.name, path)
+		return nil, nil, fmt.Errorf("%s does not contain the ACL of %s", k.name, path)
 	}
 	return z.ACL, z.Stat, nil
 }
@@ -126,7 +126,7 @@ func (k *keptReader) printStat(env *Env, path string, human bool) error {
 		a.Words, a.Stat = a.Words+(*render.Stat)(z.Stat).Human(time.Now()).Words, nil
 	}
 	if z.Stat == nil {
-		env.Screen.Note(k.name + " does not keep stats")
+		env.Screen.Note(k.name + " contains no stats")
 	}
 	return env.Screen.Print(a)
 }
@@ -142,7 +142,7 @@ func (k *keptReader) znode(path string) (*dump.Znode, error) {
 // explain says of which tree it is that a znode is not in.
 func (k *keptReader) explain(err error) error {
 	if errors.Is(err, zkconn.NoNode) {
-		return fmt.Errorf("%w (%s has %s and what is below it)", err, k.name, k.tree.Root())
+		return fmt.Errorf("%w (%s contains %s and its descendants)", err, k.name, k.tree.Root())
 	}
 	return err
 }
@@ -182,13 +182,13 @@ func LoadFile(ctx context.Context, env *Env, name string) ([]byte, error) {
 	open := func() (io.Reader, error) { return userfile.OpenToRead(userfile.Home(name)) }
 	if name == "-" {
 		if env.Stdin == nil {
-			return nil, Misuse("-f - reads standard input, which the commands come from here; name a file")
+			return nil, Misuse("-f - cannot read standard input, because the commands come from there; name a file")
 		}
 		open = func() (io.Reader, error) { return env.Stdin, nil }
 	}
 	data, err := readInput(ctx, open)
 	if err == nil && len(data) > maxInput {
-		err = fmt.Errorf("%s has more than %d bytes, which no server takes", name, maxInput)
+		err = fmt.Errorf("%s is larger than %d bytes; no server accepts that", name, maxInput)
 	}
 	return data, err
 }

@@ -22,32 +22,37 @@ var findCommand = &Command{
 	Name: "find", Group: "Trees",
 	Args: "path [-name glob] [-path glob] [-data regex] [-size ±n] [-newer 10m|path] [-ephemeral] [-owner session]" +
 		" [-children ±n] [-acl regex] [--in file] [--max-size MiB] [-- command {}]",
-	Summary: "find znodes below a path, and run a command for each",
-	Quota:   true, // as the command may be
-	Lines:   true, Streams: true,
-	Help: "A line for each znode of the subtree, path itself included, of which all is true that is asked for." +
-		" In a glob * is any text, ? any character and [a-z] one of those; -name holds it against the name, -path against the whole path," +
-		" / included. A number alone is exact, +n is more, -n is less.\n\n" +
-		"What follows -- is a command of this shell, run for each hit with its path for every {}; no words are split." +
-		" Where it fails find goes on, and tells at the end. Programs are not run: zksh find … | xargs does that.",
-	Examples: []string{"find /locks -ephemeral -newer 10m"},
-	Params:   []Param{hereParam, {Name: "command", Kind: Data, Optional: true, Rest: true}},
+	Summary: "find znodes in a subtree, and run a command for each",
+	Help: "find prints one line for each znode of the subtree, including path itself, that matches all conditions.\n\n" +
+		"In a glob, * matches any text, ? any character and [a-z] one character of that range. -name compares the glob with the " +
+		"name, -path with the full path, where * and ? also match /. A number alone is exact; +n is more, -n is less.\n\n" +
+		"Write a command of this shell after --. find runs it for each match and replaces every {} with the path; a path is " +
+		"never split into words. If the command fails, find continues and reports the failures at the end. To run programs " +
+		"instead, use zksh find … | xargs.",
+	Examples: []string{
+		"find /locks -ephemeral -newer 10m",
+		`find /app -name "*.json" -size +10k`,
+		"find /app -data password -- getAcl {}",
+	},
+	Quota: true, // as the command may be
+	Lines: true, Streams: true,
+	Params: []Param{hereParam, {Name: "command", Kind: Data, Optional: true, Rest: true}},
 	Flags: func(fs *pflag.FlagSet) Run {
 		f := &finder{now: time.Now()}
-		fs.Var(&f.name, "name", "the name is like this")
-		fs.Var(&f.path, "path", "the whole path is like this")
-		fs.Var(&f.data, "data", "something in the data matches")
-		fs.Var(&f.size, "size", "bytes of data; with k or M behind, KiB or MiB")
-		newer := fs.String("newer", "", "written in this `time`, by this machine's clock, or after that of a path")
-		fs.BoolVar(&f.ephemeral, "ephemeral", false, "it goes with its session")
-		owner := fs.String("owner", "", "it goes with this `session`")
-		fs.Var(&f.children, "children", "how many children it has")
-		fs.Var(&f.acl, "acl", "an entry of the access control list, written scheme:id:perms, matches")
+		fs.Var(&f.name, "name", "match the name against this glob")
+		fs.Var(&f.path, "path", "match the full path against this glob")
+		fs.Var(&f.data, "data", "match any part of the data against this regular expression")
+		fs.Var(&f.size, "size", "match the size of the data: bytes, or KiB or MiB with k or M after the number")
+		newer := fs.String("newer", "", "match znodes written within this `time` by this machine's clock, or later than the znode at this path")
+		fs.BoolVar(&f.ephemeral, "ephemeral", false, "match ephemeral znodes")
+		owner := fs.String("owner", "", "match the ephemeral znodes of this `session`")
+		fs.Var(&f.children, "children", "match the number of children")
+		fs.Var(&f.acl, "acl", "match an ACL entry, written scheme:id:perms, against this regular expression")
 		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			if fs.Changed("owner") {
 				session, err := strconv.ParseUint(strings.TrimPrefix(strings.ToLower(*owner), "0x"), 16, 64)
 				if err != nil {
-					return Misuse("-owner: %q is no session; write it as stat shows it, 0x…", *owner)
+					return Misuse("-owner: %q is not a session id; write it as stat shows it, 0x…", *owner)
 				}
 				f.owner = int64(session)
 				f.owned = true
@@ -81,7 +86,7 @@ func (f *finder) since(ctx context.Context, from reader, newer string) error {
 	if strings.HasPrefix(newer, "/") {
 		st, err := from.Exists(ctx, newer, false)
 		if err == nil && st == nil {
-			err = fmt.Errorf("-newer: the file does not tell when %s was written", newer)
+			err = fmt.Errorf("-newer: the file does not contain the time at which %s was written", newer)
 		}
 		if err == nil {
 			f.mzxid = st.Mzxid
@@ -100,7 +105,7 @@ func (f *finder) since(ctx context.Context, from reader, newer string) error {
 		d *= 24
 	}
 	if err != nil || d <= 0 {
-		return Misuse("-newer: %q is neither a path nor a length of time such as 90s, 10m, 12h or 7d", newer)
+		return Misuse("-newer: %q is neither a path nor a duration such as 90s, 10m, 12h or 7d", newer)
 	}
 	f.mtime = f.now.Add(-d).UnixMilli()
 	return nil
@@ -145,7 +150,7 @@ func (f *finder) run(ctx context.Context, env *Env, from reader, root string, co
 	if err := s.end(); failed.N == 0 || err != nil {
 		return err
 	}
-	return fmt.Errorf("%s failed for %d of those found: %w", command[0], failed.N, &failed)
+	return fmt.Errorf("%s failed for %d of the znodes found: %w", command[0], failed.N, &failed)
 }
 
 // ends tells that no other hit would fare better: only what a server refuses is about
@@ -208,7 +213,7 @@ const (
 func (s *sifter) items() iter.Seq[render.Item] {
 	return func(yield func(render.Item) bool) {
 		deep := s.f.data.re != nil || s.f.acl.re != nil
-		for item := range s.s.items("looked at", func(st *zktree.Step, yield func(render.Item) bool) bool {
+		for item := range s.s.items("examined", func(st *zktree.Step, yield func(render.Item) bool) bool {
 			if st.Kind != zktree.Enter || !s.f.maybe(st, s.s.shut.Root) {
 				return true
 			}
@@ -315,7 +320,7 @@ type globFlag string
 func (g *globFlag) Set(s string) error {
 	*g = globFlag(slashless.Replace(strings.ReplaceAll(s, "[!", "[^")))
 	if _, err := path.Match(string(*g), ""); err != nil || s == "" {
-		return fmt.Errorf("%q is no pattern; a [ has its ], and \\ takes a character as it is", s)
+		return fmt.Errorf("invalid pattern %q: each [ needs a ], and each \\ a character after it", s)
 	}
 	return nil
 }
@@ -378,7 +383,7 @@ func (c *comparison) Set(s string) error {
 	}
 	n, err := strconv.ParseUint(digits, 10, 32)
 	if err != nil {
-		return fmt.Errorf("%q is no number; write n, +n for more or -n for less", s)
+		return fmt.Errorf("%q is not a number; write n, +n for more or -n for less", s)
 	}
 	c.sign, c.than = sign, int64(n)*unit
 	return nil

@@ -210,11 +210,11 @@ func versionArg(fs *pflag.FlagSet, args []string, i int, flag *int64) (int32, er
 		return int32(*flag), nil
 	}
 	if fs.Changed("version") {
-		return 0, Misuse("unexpected word %q: the version is given by -v already", args[i])
+		return 0, Misuse("unexpected word %q: -v already gives the version", args[i])
 	}
 	v, err := strconv.ParseInt(args[i], 10, 32)
 	if err != nil {
-		return 0, Misuse("unexpected word %q: a version must be a whole number; quote a value that has blanks", args[i])
+		return 0, Misuse("unexpected word %q: a version must be a whole number; quote a value that contains spaces", args[i])
 	}
 	return int32(v), nil
 }
@@ -230,9 +230,9 @@ func watchArg(env *Env, args []string, i int, flag bool, old, now string) (bool,
 		return true, nil
 	}
 	if strings.HasPrefix(args[i], ">") || strings.HasPrefix(args[i], "|") {
-		return false, Misuse("unexpected word %q after the path; | and > need blanks around them", args[i])
+		return false, Misuse("unexpected word %q after the path; | and > need spaces around them", args[i])
 	}
-	return false, Misuse("unexpected word %q after the path (a watch is asked for with -w)", args[i])
+	return false, Misuse("unexpected word %q after the path; -w leaves a watch", args[i])
 }
 
 // Duration is a flag's length of time; a number alone is seconds, as in flock.
@@ -248,7 +248,7 @@ func (d *Duration) Set(s string) error {
 		v, err = time.Duration(n*float64(time.Second)), nil
 	}
 	if err != nil || v < 0 {
-		return fmt.Errorf("%q is no length of time; write 5s, 2m or a number of seconds", s)
+		return fmt.Errorf("%q is not a duration; write 5s, 2m or a number of seconds", s)
 	}
 	d.Value, d.Given = v, true
 	return nil

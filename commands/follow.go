@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/spf13/pflag"
@@ -17,23 +18,28 @@ import (
 )
 
 var watchCommand = &Command{
-	Name: "watch", Group: "Watches", Args: "[-r] [-1] path [-- command arg…]",
+	Name: "watch", Group: "Watches", Args: "[-r] [-1] [-t] path [-- command arg…]",
 	Summary: "print each change of a znode, or run a command for it",
-	Help: "A line says what has happened, where, and has the version, the size of the data and what that was. With a COMMAND that runs" +
-		" instead, one at a time: it finds ZK_EVENT, ZK_PATH and ZK_VERSION in its environment and the data on its standard input." +
-		" Changes that come faster than they are told, or while the command runs, become one, and the last state is always told." +
-		" So is what has changed while there was no connection. It goes on through new sessions, until Ctrl-C. Its watches are those" +
-		" of a session of its own.",
-	Examples: []string{"watch -1 /app/config -- sh -c 'cat > app.conf'"},
+	Help: "Each line has the event, the path, the new version, the size of the data and its previous size. watch continues " +
+		"through new sessions, until Ctrl-C. Its watches belong to a session of its own.\n\n" +
+		"With a command, watch runs it for each change instead, one run at a time. The command finds ZK_EVENT, ZK_PATH and " +
+		"ZK_VERSION in its environment and the data on its standard input.\n\n" +
+		"Changes that come faster than watch prints them, or while the command runs, are combined into one. The last state is " +
+		"always reported, also if the znode changed while there was no connection.",
+	Examples: []string{"watch -1 /app/config -- sh -c 'cat > app.conf'", "watch -r /app"},
 	Params:   []Param{pathParam, {Name: "command", Kind: Data, Optional: true, Rest: true}},
 	Flags: func(fs *pflag.FlagSet) Run {
-		recurse := fs.BoolP("recursive", "r", false, "watch all below the znode, too; needs a server from 3.6 on")
-		once := fs.BoolP("once", "1", false, "end after the first change, with the command's status")
+		recurse := fs.BoolP("recursive", "r", false, "watch the entire subtree; needs ZooKeeper 3.6 or later")
+		once := fs.BoolP("once", "1", false, "exit after the first change, with the command's exit status")
+		timed := fs.BoolP("time", "t", false, "begin each line with the date and the time of day")
 		return func(ctx context.Context, env *Env, args []string) error {
 			if err := zkconn.ValidatePath(args[0], false); err != nil {
 				return err
 			}
-			f := &follower{env: env, path: args[0], recurse: *recurse, once: *once, argv: args[1:], isDue: map[string]bool{}}
+			if *timed && len(args) > 1 {
+				return Misuse("-t is for the lines that watch prints; a command has the time by itself")
+			}
+			f := &follower{env: env, timed: *timed, path: args[0], recurse: *recurse, once: *once, argv: args[1:], isDue: map[string]bool{}}
 			return f.follow(ctx)
 		}
 	},
@@ -53,6 +59,9 @@ type nodeChange struct {
 	Version int32  `json:"version"` // the last one of a znode that is gone
 	Size    *int32 `json:"size"`    // nil: it is gone
 	Was     *int32 `json:"was"`     // nil: it was not there
+	Time    string `json:"time"`    // when it was seen
+
+	seen time.Time // in words as well; zero: not there
 }
 
 // IsEvent is part of render.Event.
@@ -62,12 +71,15 @@ var _ render.Event = (*nodeChange)(nil)
 
 // Text is one line.
 func (c *nodeChange) Text(w io.Writer) error {
-	line := fmt.Sprintf("%s %s version=%d", c.Event, c.Path, c.Version)
+	line := fmt.Sprintf("%s %s version=%d", c.Event, render.OneLine(c.Path), c.Version)
 	if c.Size != nil {
 		line += fmt.Sprintf(" size=%d", *c.Size)
 	}
 	if c.Was != nil {
 		line += fmt.Sprintf(" was=%d", *c.Was)
+	}
+	if !c.seen.IsZero() {
+		line = c.seen.Format(time.DateTime) + " " + line
 	}
 	_, err := io.WriteString(w, line+"\n")
 	return err
@@ -80,13 +92,13 @@ func changes(path string, old, now *zk.Stat) []*nodeChange {
 	case old == nil && now == nil, old != nil && now != nil && old.Mzxid == now.Mzxid:
 		return nil
 	case old == nil:
-		return []*nodeChange{{nodeCreated, path, now.Version, &now.DataLength, nil}}
+		return []*nodeChange{{Event: nodeCreated, Path: path, Version: now.Version, Size: &now.DataLength}}
 	case now == nil:
-		return []*nodeChange{{nodeDeleted, path, old.Version, nil, &old.DataLength}}
+		return []*nodeChange{{Event: nodeDeleted, Path: path, Version: old.Version, Was: &old.DataLength}}
 	case old.Czxid != now.Czxid:
 		return append(changes(path, old, nil), changes(path, nil, now)...)
 	}
-	return []*nodeChange{{nodeChanged, path, now.Version, &now.DataLength, &old.DataLength}}
+	return []*nodeChange{{Event: nodeChanged, Path: path, Version: now.Version, Size: &now.DataLength, Was: &old.DataLength}}
 }
 
 // follower tells of the changes of a znode, or of a subtree. It has a session of its
@@ -96,6 +108,7 @@ type follower struct {
 	env           *Env
 	path          string
 	recurse, once bool
+	timed         bool     // lines have the time
 	argv          []string // the command; empty: changes are printed
 
 	own   *zkconn.Session
@@ -224,7 +237,7 @@ func (f *follower) all(ctx context.Context) (map[string]*zk.Stat, error) {
 	}
 	err := f.own.AddWatch(ctx, f.path, true)
 	if errors.Is(err, zkconn.Unimplemented) {
-		return nil, fmt.Errorf("%s cannot be watched with all below it: servers can do that from 3.6 on; without -r it is watched alone", f.path)
+		return nil, fmt.Errorf("cannot watch %s recursively: needs ZooKeeper 3.6 or later; omit -r to watch only the znode itself", f.path)
 	}
 	if err != nil {
 		return nil, err
@@ -246,7 +259,7 @@ func (f *follower) get(ctx context.Context, path string) (st *zk.Stat, data []by
 	}
 	st, err = f.own.Exists(ctx, path, !f.recurse)
 	if errors.Is(err, zkconn.NoAuth) {
-		return nil, nil, fmt.Errorf("%w (ZooKeeper 3.8.4, 3.9.2 and later report the changes of a znode only to those who may read it)", err)
+		return nil, nil, fmt.Errorf("%w (ZooKeeper 3.8.4, 3.9.2 and later report changes only to clients that may read the znode)", err)
 	}
 	if err != nil {
 		return nil, nil, ignore(err, zkconn.NoNode)
@@ -277,7 +290,11 @@ func (f *follower) tell(ctx context.Context) (told bool, err error) {
 		f.start(ctx, list[0], data)
 		return false, nil
 	}
+	seen := time.Now()
 	for _, c := range list {
+		if c.Time = render.Time(seen); f.timed {
+			c.seen = seen
+		}
 		err := f.env.Screen.Print(c)
 		if errors.Is(err, zkconn.SessionExpired) { // the shell's own has: it does not matter here, but to the lines behind this one
 			f.lost, err = err, nil

@@ -109,6 +109,13 @@ type Do func(ctx context.Context, env *Env) error
 // Around carries a line out in a way of its own, by do.
 type Around func(ctx context.Context, env *Env, do Do) error
 
+// Explained is the line with an error that explain may add something to.
+func (l Line) Explained(explain func(error) error) Line {
+	c, run := l.c, l.run
+	l.run = func(ctx context.Context, env *Env, args []string) error { return explain(c.usage(run(ctx, env, args))) }
+	return l
+}
+
 // Within is the line carried out by around. It runs alone.
 func (l Line) Within(around Around) Line {
 	inner := l

@@ -17,16 +17,17 @@ import (
 
 var treeCommand = &Command{
 	Name: "tree", Group: "Trees", Streams: true, Args: "[-L depth] [-s] [--in file] [--max-size MiB] path",
-	Summary:  "draw a subtree",
-	Help:     "It is drawn while it is read. What may not be read is named at the end. With -s each znode has the bytes of its data in front.",
-	Examples: []string{"tree -L 2 /app"},
+	Summary: "draw a subtree",
+	Help: "tree prints the subtree while it reads it. Unreadable znodes are listed at the end. With -s, each line begins with the " +
+		"size of the znode's data in bytes.",
+	Examples: []string{"tree -L 2 /app", "tree -s /app"},
 	Params:   []Param{hereParam},
 	Flags: func(fs *pflag.FlagSet) Run {
-		depth := numberFlag(fs, 32, "depth", "L", 0, "how many levels below the path are shown; 0: all")
-		sizes := fs.BoolP("size", "s", false, "show how many bytes of data each znode has")
+		depth := numberFlag(fs, 32, "depth", "L", 0, "print this many levels below the path; 0: all")
+		sizes := fs.BoolP("size", "s", false, "print the size of each znode's data in bytes")
 		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			if *depth < 0 {
-				return Misuse("-L: there is no depth %d", *depth)
+				return Misuse("-L: %d is negative; 0 is any depth", *depth)
 			}
 			s, err := surveyOf(ctx, env, from, args[0], false, zktree.Options{Stat: *sizes, Depth: int(*depth)})
 			if err != nil {
@@ -106,23 +107,24 @@ func (t *treeItem) JSON() any {
 var duCommand = &Command{
 	Name: "du", Group: "Trees", Streams: true, Args: "[-L depth] [-top number] [--ncdu] [--in file] [--max-size MiB] path",
 	Summary: "count the bytes and znodes of subtrees",
-	Help: "A line for each child of path with all that is below it, as soon as it is counted, and one for path itself at the end." +
-		" Bytes are those of data, without names and stats. With -top the biggest subtrees at any depth, the biggest first." +
-		" With --ncdu what ncdu -f reads, whatever the program's -o says.",
-	Examples: []string{"du -top 10 /"},
+	Help: "du prints one line per child of path with the totals of its subtree, as soon as they are counted. A line for path " +
+		"itself comes last. Bytes are those of the data, without names and stats.\n\n" +
+		"With -top, du prints the largest subtrees at any depth, the largest first. With --ncdu, it writes the format that ncdu " +
+		"-f reads, whatever the option -o says.",
+	Examples: []string{"du -top 10 /", "du -L 2 /app", "du --ncdu / > tree.ncdu"},
 	Params:   []Param{hereParam},
 	Flags: func(fs *pflag.FlagSet) Run {
-		depth := numberFlag(fs, 32, "depth", "L", 1, "how many levels below the path have lines of their own")
-		top := numberFlag(fs, 32, "top", "", 0, "only so many subtrees, the biggest")
-		ncdu := fs.Bool("ncdu", false, "answer in ncdu's format")
+		depth := numberFlag(fs, 32, "depth", "L", 1, "print lines for this many levels below the path")
+		top := numberFlag(fs, 32, "top", "", 0, "print only this many subtrees, the largest first")
+		ncdu := fs.Bool("ncdu", false, "write the format of ncdu")
 		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			switch {
 			case *depth < 0:
-				return Misuse("-L: there is no depth %d", *depth)
+				return Misuse("-L: %d is negative; 0 is any depth", *depth)
 			case fs.Changed("top") && *top < 1:
-				return Misuse("-top: %d is none", *top)
+				return Misuse("-top: %d is not a positive number", *top)
 			case fs.Changed("top") && fs.Changed("depth"), *ncdu && (fs.Changed("top") || fs.Changed("depth")):
-				return Misuse("only one of -L, -top and --ncdu has a meaning")
+				return Misuse("use only one of -L, -top and --ncdu")
 			}
 			s, err := surveyOf(ctx, env, from, args[0], false, zktree.Options{Stat: true})
 			if err != nil {

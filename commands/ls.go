@@ -61,18 +61,20 @@ func column(header string, items []string) render.Grid {
 var lsCommand = &Command{
 	Name: "ls", Group: "Reading", Streams: true, Args: "[-s] [-w] [-R] [-l] [-u] [--in file] [--max-size MiB] path", OneRequest: unless("recursive", "long", inFlag),
 	Summary: "list a znode's children",
-	Help: "Names are sorted. With -R every path of the subtree is printed, a line each: first a node's children, then their subtrees." +
-		" They come as the server lists them; what appears or vanishes meanwhile is no error, and what may not be read is named at the end.\n\n" +
-		"With -l each child has a line: its kind, the version of its data, how many children and bytes it has, how long ago" +
-		" its data was written by this machine's clock, the session an ephemeral one belongs to, and its name.",
-	Examples: []string{"ls -R /app"},
+	Help: "ls sorts the names.\n\n" +
+		"With -R, it prints every path of the subtree, one per line: first a znode's children, then their subtrees, in the " +
+		"order in which the server lists them. Znodes that appear or vanish meanwhile are not errors. Unreadable znodes are " +
+		"listed at the end.\n\n" +
+		"With -l, it prints one line per child: its kind, data version, number of children, size in bytes, the age of its data " +
+		"by this machine's clock, the session that owns it if it is ephemeral, and its name.",
+	Examples: []string{"ls -R /app", "ls -l /app", "ls / --in snapshot.a3f"},
 	Params:   []Param{{Name: "path", Kind: Path, Optional: true, Here: true}, watchParam},
 	Flags: func(fs *pflag.FlagSet) Run {
-		stat := fs.BoolP("stat", "s", false, "print the znode's stat as well")
-		watch := fs.BoolP("watch", "w", false, "leave a watch on the children")
-		recurse := fs.BoolP("recursive", "R", false, "list the whole subtree")
-		long := fs.BoolP("long", "l", false, "a line for each child with what its stat says")
-		decode := fs.BoolP("unescape", "u", false, "show names that are escaped as in URLs, such as Dubbo's, as what they stand for")
+		stat := fs.BoolP("stat", "s", false, "print the znode's stat, too")
+		watch := fs.BoolP("watch", "w", false, "set a watch on the children")
+		recurse := fs.BoolP("recursive", "R", false, "list the entire subtree")
+		long := fs.BoolP("long", "l", false, "print one line per child, with the main fields of its stat")
+		decode := fs.BoolP("unescape", "u", false, "decode names that are URL-encoded, such as Dubbo's")
 		help := fs.BoolP("help", "?", false, "print zkCli's help for ls first")
 		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			if *help {
@@ -89,7 +91,7 @@ var lsCommand = &Command{
 			}
 			switch {
 			case *long && (*recurse || *stat || w):
-				return Misuse("-l goes with -u alone")
+				return Misuse("-l can only be combined with -u")
 			case *long:
 				return listLong(ctx, env, from, args[0], *decode)
 			case *recurse:
@@ -161,8 +163,9 @@ func listTree(ctx context.Context, env *Env, from reader, path string, watch, de
 
 var ls2Command = &Command{
 	Name: "ls2", Group: "Reading", Args: "path [watch]", OneRequest: always,
-	Summary:  "list a znode's children and print its stat (3.4's name for ls -s)",
-	Examples: []string{"ls2 /app"},
+	Summary:  "list a znode's children and stat (old name of ls -s)",
+	Help:     "ls2 is the name of ls -s in ZooKeeper 3.4.",
+	Examples: []string{"ls2 /app", "ls2 /"},
 	Params:   []Param{pathParam, watchParam},
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
 		env.Screen.Note("'ls2' has been deprecated. Please use 'ls [-s] path' instead.")

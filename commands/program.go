@@ -43,7 +43,7 @@ func (f *follower) ended(ctx context.Context, cmd *exec.Cmd, err error) error {
 	case status == StatusInterrupted: // Ctrl-C was for us, too
 		return nil
 	}
-	f.env.Screen.Alert(fmt.Sprintf("%s ended with status %d; the watch goes on", f.argv[0], status))
+	f.env.Screen.Alert(fmt.Sprintf("%s exited with status %d; still watching", f.argv[0], status))
 	return nil
 }
 

@@ -82,9 +82,9 @@ func (n quotaNodes) read(ctx context.Context, node string) (jute.Quota, error) {
 var setquotaCommand = &Command{
 	Name: "setquota", Group: "Quotas", Writes: true, Args: "-n|-b|-N|-B val path", Quota: true,
 	Summary: "limit a subtree's number of znodes or bytes of data",
-	Help: "A soft limit is only warned about in the server's log; a hard one is enforced by servers from 3.7 on that have" +
-		" enforceQuota=true. The other limits of the znode stay as they are.",
-	Examples: []string{"setquota -n 1000 /app"},
+	Help: "A soft limit only causes a warning in the server's log. Servers from 3.7 on enforce a hard limit if they have " +
+		"enforceQuota=true. The other limits of the znode stay as they are.",
+	Examples: []string{"setquota -n 1000 /app", "setquota -B 1048576 /app"},
 	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		values := make([]*int64, len(limits))
@@ -101,7 +101,7 @@ var setquotaCommand = &Command{
 			case v < l.least:
 				return Misuse("%s, not %d", l.tooSmall, v)
 			case v > l.most:
-				return Misuse("%d is too large for -%s: it is a number of 32 bits", v, l.flag)
+				return Misuse("%d is too large for -%s: the maximum is %d", v, l.flag, l.most)
 			}
 			return setQuota(ctx, env, args[0], l.key, v)
 		}
@@ -250,9 +250,9 @@ func (n quotaNodes) warn(ctx context.Context, q jute.Quota) error {
 
 var listquotaCommand = &Command{
 	Name: "listquota", Group: "Quotas", Args: "path",
-	Summary:  "print a znode's quota and what is used of it",
-	Help:     "count is the number of znodes, the znode itself included; bytes is their data. -1 means unlimited.",
-	Examples: []string{"listquota /app"},
+	Summary:  "print a znode's quota and its usage",
+	Help:     "count is the number of znodes, including the znode itself; bytes is the size of their data. -1 means unlimited.",
+	Examples: []string{"listquota /app", "listquota /"},
 	Params:   []Param{pathParam},
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
 		n, err := env.quotaNodes(args[0])
@@ -287,7 +287,7 @@ var listquotaCommand = &Command{
 var delquotaCommand = &Command{
 	Name: "delquota", Group: "Quotas", Writes: true, Args: "[-n|-b|-N|-B] path",
 	Summary:  "remove a znode's quota, or one limit of it",
-	Examples: []string{"delquota -n /app"},
+	Examples: []string{"delquota -n /app", "delquota /app"},
 	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		for _, l := range limits {
@@ -356,7 +356,7 @@ func guardQuota(env *Env, path string, data []byte) error {
 		return nil
 	}
 	if _, err := parseQuota(data); err != nil {
-		return fmt.Errorf("%s is refused for %s: a server can end over it; setquota writes well-formed quotas", strconv.Quote(string(data)), path)
+		return fmt.Errorf("cannot write %s to %s: a malformed quota can crash the server; use setquota", strconv.Quote(string(data)), path)
 	}
 	return nil
 }

@@ -46,21 +46,22 @@ func value(path string, data []byte, words, cell string, stat *render.Stat) rend
 var getCommand = &Command{
 	Name: "get", Group: "Reading", Args: "[-s] [-w] [-b] [-x] [-j] [-d] [--charset name] [-f file] [--in file] [--max-size MiB] path", OneRequest: unless("file", inFlag),
 	Summary: "print a znode's data",
-	Help: "A znode without data prints null. With -f the data goes into a file, byte for byte, and nothing is printed.\n\n" +
-		"With -d gzip, zlib, snappy and base64 are taken off, one inside the other too, where the data begins as they do;" +
-		" base64 where it stands for one of the others or for text. A remark names them. At most 16 MiB may come of it." +
-		" --charset is that of the text that is left: gbk, shift_jis, utf-16le, windows-1252 and the others that web pages have.",
-	Examples: []string{"get -s /app/config"},
+	Help: "A znode without data prints null. With -f, get writes the data to a file, byte for byte, and prints nothing.\n\n" +
+		"With -d, get decodes data that begins like gzip, zlib, snappy or base64, also if one is inside the other. It decodes " +
+		"base64 only if the result is one of the other formats or text. A remark names the formats. --charset is the character " +
+		"set of the decoded text: gbk, shift_jis, utf-16le, windows-1252 and the others that web pages use.",
+	Limits:   []string{"The decoded data may have at most 16 MiB."},
+	Examples: []string{"get -s /app/config", "get -f config.json /app/config", "get -d --charset gbk /app/config"},
 	Params:   []Param{pathParam, watchParam},
 	Flags: func(fs *pflag.FlagSet) Run {
-		stat := fs.BoolP("stat", "s", false, "print the znode's stat as well")
-		watch := fs.BoolP("watch", "w", false, "leave a watch on the data")
+		stat := fs.BoolP("stat", "s", false, "print the znode's stat, too")
+		watch := fs.BoolP("watch", "w", false, "set a watch on the data")
 		b64 := fs.BoolP("base64", "b", false, "print the data in base64")
 		hex := fs.BoolP("hex", "x", false, "print a hex dump of the data")
-		pretty := fs.BoolP("json", "j", false, "print data that is JSON indented; anything else is refused")
-		file := fs.StringP("file", "f", "", "write the data into this file, byte for byte; - is standard output")
-		decode := fs.BoolP("decode", "d", false, "take off what the data is packed in")
-		charset := fs.String("charset", "", "the text is in this character set")
+		pretty := fs.BoolP("json", "j", false, "print JSON data indented; other data is an error")
+		file := fs.StringP("file", "f", "", "write the data to this `file`, byte for byte; - is standard output")
+		decode := fs.BoolP("decode", "d", false, "decode compressed and base64 data")
+		charset := fs.String("charset", "", "the text has the character set of this `name`")
 		FlagFile(fs, "file")
 		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			w, err := watchArg(env, args, 1, *watch, "get path [watch]", "get [-s] [-w] path")
@@ -94,7 +95,7 @@ var getCommand = &Command{
 			words := cell
 			switch {
 			case *pretty && !json.Valid(data):
-				return fmt.Errorf("the data of %s is no JSON; without -j it is printed as it is", args[0])
+				return fmt.Errorf("the data of %s is not valid JSON; omit -j to print it as it is", args[0])
 			case *pretty:
 				words = reform(cell, indent)
 			case *hex:
@@ -114,10 +115,10 @@ var getCommand = &Command{
 func unpacked(env *Env, path string, data []byte) ([]byte, error) {
 	plain, forms, err := unpack.All(data)
 	if err != nil {
-		return nil, fmt.Errorf("the data of %s %w; without -d it is printed as it is", path, err)
+		return nil, fmt.Errorf("the data of %s %w; omit -d to print it as it is", path, err)
 	}
 	if len(forms) > 0 {
-		env.Screen.Note("taken off: " + strings.Join(forms, ", "))
+		env.Screen.Note("unpacked: " + strings.Join(forms, ", "))
 	}
 	return plain, nil
 }
@@ -129,7 +130,7 @@ func charsetNamed(name string) (encoding.Encoding, error) {
 	}
 	e, err := htmlindex.Get(name)
 	if err != nil {
-		return nil, Misuse("--charset: %q is not known; examples are gbk, big5, shift_jis, euc-kr, utf-16le and windows-1252", name)
+		return nil, Misuse("--charset: unknown character set %q; examples are gbk, big5, shift_jis, euc-kr, utf-16le and windows-1252", name)
 	}
 	return e, nil
 }
@@ -137,13 +138,14 @@ func charsetNamed(name string) (encoding.Encoding, error) {
 var statCommand = &Command{
 	Name: "stat", Group: "Reading", Args: "[-w] [-h] [--in file] [--max-size MiB] path", OneRequest: unless(inFlag),
 	Summary: "print a znode's stat",
-	Help: "With -w a watch is left on the znode, also on one that does not exist yet. In a snapshot it is known whether a znode" +
-		" is a container or has a time to live, which servers do not tell: a line says so.",
-	Examples: []string{"stat /app"},
+	Help: "With -w, stat also sets a watch on the znode, even if it does not exist yet.\n\n" +
+		"For a znode in a snapshot (--in), stat also prints whether it is a container or has a time to live. Servers do not " +
+		"report that.",
+	Examples: []string{"stat /app", "stat -h /app/config"},
 	Params:   []Param{hereParam, watchParam},
 	Flags: func(fs *pflag.FlagSet) Run {
-		watch := fs.BoolP("watch", "w", false, "leave a watch on the znode or its creation")
-		human := fs.BoolP("human", "h", false, "print times as ISO 8601 and how long ago they were, by this machine's clock")
+		watch := fs.BoolP("watch", "w", false, "set a watch on the znode or its creation")
+		human := fs.BoolP("human", "h", false, "print times as ISO 8601, with their age by this machine's clock")
 		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			w, err := watchArg(env, args, 1, *watch, "stat path [watch]", "stat [-w] path")
 			if err != nil {
@@ -166,9 +168,9 @@ var statCommand = &Command{
 
 var existsCommand = &Command{
 	Name: "exists", Group: "Reading", Args: "[--in file] [--max-size MiB] path", OneRequest: unless(inFlag),
-	Summary:  "tell by the exit status whether a znode exists (0 yes, 1 no)",
-	Help:     "A znode that may not be read exists all the same.",
-	Examples: []string{"exists /app/ready"},
+	Summary:  "report in the exit status whether a znode exists",
+	Help:     "The exit status is 0 if the znode exists and 1 if it does not. A znode that you have no permission to read exists, too.",
+	Examples: []string{"exists /app/ready", "exists /app/ready --in snapshot.a3f"},
 	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {

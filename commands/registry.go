@@ -77,14 +77,14 @@ var elsewhere = map[string]string{
 	"less":       "get /PATH | less shows an answer page by page",
 	"ll":         "did you mean ls -l?",
 	"lsr":        "did you mean ls -R?",
-	"man":        "did you mean help? zksh man, outside of this shell, writes the manual page",
-	"completion": "zksh completion is for another shell: it is no command of this one",
+	"man":        "did you mean help? In other shells, zksh man prints the manual page",
+	"completion": "zksh completion is a command for other shells: bash, zsh and fish",
 	"mkdir":      "did you mean create?",
 	"more":       "get /PATH | less shows an answer page by page",
 	"nano":       "did you mean edit?",
 	"q":          "did you mean quit?",
 	"rename":     "did you mean mv?",
-	"restore":    "import -R brings back what export -R has written, and undo what a command has destroyed",
+	"restore":    "import -R restores an export, and undo restores what a command destroyed",
 	"rm":         "did you mean delete?",
 	"rmdir":      "did you mean delete?",
 	"tail":       "get /PATH | tail shows the end of an answer",
@@ -93,12 +93,13 @@ var elsewhere = map[string]string{
 	"vim":        "did you mean edit?",
 }
 
-// Hint says what a name that no command has could stand for, or nothing.
-func (r *Registry) Hint(name string) string {
+// Hint says what a name that no command has could stand for, or nothing. It may be one of
+// more names.
+func (r *Registry) Hint(name string, more ...string) string {
 	if hint := elsewhere[strings.ToLower(name)]; hint != "" {
 		return hint
 	}
-	if near := r.nearest(name); near != "" {
+	if near := r.nearest(name, more...); near != "" {
 		return "did you mean " + near + "?"
 	}
 	return ""
@@ -106,19 +107,20 @@ func (r *Registry) Hint(name string) string {
 
 // nearest is the name closest to a mistyped one, or "" when none is close. What
 // removes whole trees is never meant by mistake.
-func (r *Registry) nearest(name string) string {
+func (r *Registry) nearest(name string, more ...string) string {
 	if name == "" || !unicode.IsLetter(rune(name[0])) {
 		return ""
 	}
-	best, at := "", 1+min(2, len(name)/2)
+	names := slices.Clone(more)
 	for _, c := range r.list {
-		if c.Sweeps {
-			continue
+		if !c.Sweeps {
+			names = append(append(names, c.Name), c.Aliases...)
 		}
-		for _, n := range append([]string{c.Name}, c.Aliases...) {
-			if d := distance(strings.ToLower(name), strings.ToLower(n)); d < at || d == at && best != "" && n < best {
-				best, at = n, d
-			}
+	}
+	best, at := "", 1+min(2, len(name)/2)
+	for _, n := range names {
+		if d := distance(strings.ToLower(name), strings.ToLower(n)); d < at || d == at && best != "" && n < best {
+			best, at = n, d
 		}
 	}
 	return best

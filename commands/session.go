@@ -17,12 +17,13 @@ import (
 
 var connectCommand = &Command{
 	Name: "connect", Group: "Session", Args: "[host:port | @cluster]",
-	Summary: "start a new session, here or with another ensemble",
-	Help: "Takes the same connect string as -server, or a cluster of the configuration file, and the present one when left out." +
-		" The present session is closed first; its watches and credentials stay behind, and what was said of TLS holds on, but for a" +
-		" cluster, which has its own. By TLS it tells what was agreed on: the protocol, the cipher, the server, and until when its" +
-		" certificate is valid.",
-	Examples: []string{"connect zk1:2181,zk2:2181/app"},
+	Summary: "start a new session, on the same or other servers",
+	Help: "connect takes the same connect string as --server, or a cluster of the configuration file. Without one, it connects to " +
+		"the same servers again.\n\n" +
+		"zksh closes the current session first; its watches and credentials are not carried over. The TLS options stay in " +
+		"effect, unless you name a cluster, which has its own.\n\n" +
+		"Over TLS, connect prints the negotiated protocol and cipher, the server's name and the expiry date of its certificate.",
+	Examples: []string{"connect zk1:2181,zk2:2181/app", "connect @staging", "connect"},
 	Params:   []Param{{Name: "host:port", Kind: Server, Optional: true}},
 	Offline:  true,
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
@@ -82,7 +83,7 @@ var closeCommand = &Command{
 var syncCommand = &Command{
 	Name: "sync", Group: "Session", Args: "path", OneRequest: always,
 	Summary:  "wait until the server has caught up with the leader",
-	Examples: []string{"sync /"},
+	Examples: []string{"sync /", "sync /app"},
 	Params:   []Param{pathParam},
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
 		return env.answer(env.Session.Sync(ctx, args[0]), render.Answer{Words: "Sync is OK\n", JSON: done("sync", args[0])})
@@ -91,8 +92,8 @@ var syncCommand = &Command{
 
 var whoamiCommand = &Command{
 	Name: "whoami", Group: "Session", Args: "",
-	Summary:  "print whom the session is authenticated as",
-	Help:     "Servers from 3.7 on.",
+	Summary:  "print the identities that the session authenticated as",
+	Limits:   []string{"Needs ZooKeeper 3.7 or later."},
 	Examples: []string{"whoami"},
 	Flags: NoFlags(func(ctx context.Context, env *Env, _ []string) error {
 		ids, err := env.Session.WhoAmI(ctx)
@@ -125,12 +126,13 @@ func ensemble(head, config string, stat *render.Stat) render.Answer {
 var configCommand = &Command{
 	Name: "config", Group: "Ensemble", Args: "[-c] [-w] [-s]", OneRequest: always,
 	Summary:  "print the ensemble's configuration",
-	Help:     "A stand-alone server has none. With -c only what a client needs is printed: the version and the addresses.",
-	Examples: []string{"config -c"},
+	Help:     "With -c, config prints only the parts that a client needs: the version and the addresses.",
+	Limits:   []string{"A stand-alone server has no configuration."},
+	Examples: []string{"config -c", "config -s"},
 	Flags: func(fs *pflag.FlagSet) Run {
 		client := fs.BoolP("client", "c", false, "print the version and the clients' addresses")
-		watch := fs.BoolP("watch", "w", false, "leave a watch on the configuration")
-		stat := fs.BoolP("stat", "s", false, "print its stat as well")
+		watch := fs.BoolP("watch", "w", false, "set a watch on the configuration")
+		stat := fs.BoolP("stat", "s", false, "print the configuration's stat, too")
 		return func(ctx context.Context, env *Env, _ []string) error {
 			data, st, err := env.Session.Absolute().Get(ctx, zkconn.ConfigPath, *watch)
 			if errors.Is(err, zkconn.NoNode) {
@@ -167,17 +169,18 @@ var reconfigCommand = &Command{
 	Name: "reconfig", Group: "Ensemble", Writes: true,
 	Args: "[-s] [-v version] [[-file path] | [-members serverID=host:port1:port2;port3[,...]*]] |" +
 		" [-add serverId=host:port1:port2;port3[,...]]* [-remove serverId[,...]*]",
-	Summary:  "change the ensemble's members",
-	Help:     "-add and -remove change the present members, -members and -file replace them. The version is written in hexadecimal, as config prints it.",
-	Examples: []string{"reconfig -remove 3"},
+	Summary: "change the ensemble's members",
+	Help: "-add and -remove change the current members; -members and -file replace them. The version is hexadecimal, as config " +
+		"prints it.",
+	Examples: []string{"reconfig -remove 3", "reconfig -add server.4=zk4:2888:3888;2181"},
 	Flags: func(fs *pflag.FlagSet) Run {
-		stat := fs.BoolP("stat", "s", false, "print the new configuration's stat as well")
-		version := fs.StringP("version", "v", "", "change only the configuration of this version")
-		file := fs.String("file", "", "take all members from this file")
+		stat := fs.BoolP("stat", "s", false, "print the new configuration's stat, too")
+		version := fs.StringP("version", "v", "", "change the configuration only if it has this `version`")
+		file := fs.String("file", "", "read all members from this `file`")
 		FlagFile(fs, "file")
-		members := fs.String("members", "", "all members")
-		add := fs.StringArray("add", nil, "members to add or change")
-		remove := fs.StringArray("remove", nil, "ids of members to remove")
+		members := fs.String("members", "", "replace all members by this `list`")
+		add := fs.StringArray("add", nil, "add or change these `members`")
+		remove := fs.StringArray("remove", nil, "remove the members with these `ids`")
 		return func(ctx context.Context, env *Env, _ []string) error {
 			r := zkconn.Reconfig{
 				Joining: strings.ToLower(strings.Join(*add, ",")),

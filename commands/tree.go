@@ -17,14 +17,16 @@ var deleteallCommand = &Command{
 	Name: "deleteall", Group: "Trees", Writes: true, Destroys: true, Args: "path [-b batch size] [-y] [-n]",
 	Sweeps: true, Streams: true, Dry: []string{DryRun},
 	Summary: "delete a znode and all below it",
-	Help: "Deletes leaves first, many at a time, while it still reads the rest. Ctrl-C stops between batches and tells how many are gone." +
-		" / and /zookeeper are refused. By hand it first tells how many znodes there are, and asks. With -n nothing is deleted: what would go is listed.",
-	Examples: []string{"deleteall /app/old"},
+	Help: "At the prompt, deleteall first counts the znodes and asks. It deletes leaves first, in batches, while it is still " +
+		"reading the rest. Ctrl-C stops between batches and prints how many znodes were deleted.\n\n" +
+		"With -n, deleteall only lists the znodes that it would delete.",
+	Limits:   []string{"/ and /zookeeper cannot be deleted."},
+	Examples: []string{"deleteall /app/old", "deleteall -n /app/old"},
 	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
-		batch := numberFlag(fs, 32, "batch", "b", zktree.DefaultBatch, "how many deletes go into one transaction; below 1: one by one")
+		batch := numberFlag(fs, 32, "batch", "b", zktree.DefaultBatch, "send this many deletes in one transaction; below 1: one by one")
 		sure := fs.BoolP("yes", "y", false, "do not ask")
-		dry := fs.BoolP(DryRun, "n", false, "delete nothing, and list what would go")
+		dry := fs.BoolP(DryRun, "n", false, "delete nothing; list the znodes that would be deleted")
 		return func(ctx context.Context, env *Env, args []string) error {
 			if *dry {
 				return wouldDelete(ctx, env, "deleteall", args[0])
@@ -37,8 +39,9 @@ var deleteallCommand = &Command{
 var rmrCommand = &Command{
 	Name: "rmr", Group: "Trees", Writes: true, Destroys: true, Args: "path [-y]",
 	Sweeps:   true,
-	Summary:  "delete a znode and all below it (3.4's name for deleteall)",
-	Examples: []string{"rmr /app/old"},
+	Summary:  "delete a znode and all below it (old name of deleteall)",
+	Help:     "rmr is the name of deleteall in ZooKeeper 3.4.",
+	Examples: []string{"rmr /app/old", "rmr /app/old -y"},
 	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		sure := fs.BoolP("yes", "y", false, "do not ask")
@@ -55,7 +58,7 @@ func sweepable(env *Env, name, path string) error {
 		return err
 	}
 	if server := env.Session.ServerPath(path); path == "/" || server == "/zookeeper" {
-		return fmt.Errorf("%s is refused for %s; name what is to go below it", name, path)
+		return fmt.Errorf("%s never deletes %s; name a znode below it", name, path)
 	}
 	return nil
 }
@@ -80,7 +83,7 @@ func wouldDelete(ctx context.Context, env *Env, name, path string) error {
 		}
 		return yield(pathItem{path: st.Path()})
 	})))
-	env.Screen.Note(fmt.Sprintf("%s would go, %d ephemeral; nothing was deleted", zktree.Znodes(found), eph))
+	env.Screen.Note(fmt.Sprintf("%s would be deleted (%d ephemeral); nothing was deleted", zktree.Znodes(found), eph))
 	return err
 }
 
@@ -116,9 +119,9 @@ func confirm(ctx context.Context, env *Env, path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	eph := "too many to tell the ephemeral ones"
+	eph := "too many to count the ephemeral ones"
 	if n <= maxLooked {
-		update, end := env.Screen.Progress("looked at")
+		update, end := env.Screen.Progress("examined")
 		found, hidden, err := zktree.CountEphemerals(ctx, env.Session.Client, path, update)
 		end()
 		if err != nil {
@@ -126,7 +129,7 @@ func confirm(ctx context.Context, env *Env, path string) (bool, error) {
 		}
 		eph = fmt.Sprintf("%d ephemeral", found)
 		if hidden > 0 {
-			eph += fmt.Sprintf(", %d that may not be looked at", hidden)
+			eph += fmt.Sprintf(", %d unreadable", hidden)
 		}
 	}
 	return env.Screen.Ask(ctx, fmt.Sprintf("delete %s (%s): %s? [y/N] ", zktree.Znodes(n+1), eph, path))
@@ -138,8 +141,9 @@ const maxLooked = 10_000
 var countCommand = &Command{
 	Name: "getAllChildrenNumber", Group: "Trees", Args: "[--in file] [--max-size MiB] path",
 	Summary:  "count all znodes below a znode",
-	Help:     "Servers before 3.6 cannot count; there the subtree is listed, but for what is below a znode that may not be read.",
-	Examples: []string{"getAllChildrenNumber /app"},
+	Help:     "Servers before 3.6 have no such request, so zksh walks the subtree instead.",
+	Limits:   []string{"On servers before 3.6, znodes below an unreadable one are not counted."},
+	Examples: []string{"getAllChildrenNumber /app", "getAllChildrenNumber / --in snapshot.a3f"},
 	Params:   []Param{hereParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
@@ -181,7 +185,7 @@ func countBelow(ctx context.Context, env *Env, from reader, path string) (int, e
 		}
 	}
 	if s.shut.N > 0 {
-		env.Screen.Note(fmt.Sprintf("%d znodes below %s may not be read: they are counted, what is below them is not", s.shut.N, path))
+		env.Screen.Note(fmt.Sprintf("no permission to read %s below %s; descendants of unreadable znodes are not counted", zktree.Znodes(s.shut.N), path))
 	}
 	return n, s.err
 }

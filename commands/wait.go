@@ -17,25 +17,26 @@ import (
 
 var waitCommand = &Command{
 	Name: "wait", Group: "Watches", Args: "[--gone] [--value data] [--children n] [-w duration] path",
-	Summary: "wait until a znode exists, or is as it should be",
-	Help: "Waits by watches, through lost connections and new sessions, and reads again after each. Only a znode" +
-		" that may not be read is asked for once a second: newer servers report none of its changes. The status is 0" +
-		" when it is so, and 75 when the time is up.",
-	Examples: []string{"wait -w 30s /app/ready"},
+	Summary: "wait until a znode exists or meets a condition",
+	Help: "wait continues through lost connections and new sessions. It uses watches, and reads the znode again after each new " +
+		"session or connection. Only an unreadable znode is polled, once per second, because newer servers report none of its " +
+		"changes.\n\n" +
+		"The exit status is 0 when the condition holds, and 75 when the time is up.",
+	Examples: []string{"wait -w 30s /app/ready", "wait --gone /app/leader", "wait --children 3+ /app/workers"},
 	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		var w condition
 		var limit Duration
 		fs.BoolVar(&w.gone, "gone", false, "wait until the znode does not exist")
-		value := fs.String("value", "", "wait until it has this `data`")
-		fs.Var(&w.children, "children", "wait until it has `n` children; n+ is n or more")
-		fs.VarP(&limit, "wait", "w", "wait at most this `duration`, such as 5s or 2m; a number alone is seconds, 0 only looks")
+		value := fs.String("value", "", "wait until the znode has this `data`")
+		fs.Var(&w.children, "children", "wait until the znode has `n` children; n+ is n or more")
+		fs.VarP(&limit, "wait", "w", "wait at most this `duration`, such as 5s or 2m; a number alone is seconds; 0 looks once")
 		return func(ctx context.Context, env *Env, args []string) error {
 			if fs.Changed("value") {
 				w.value = value
 			}
 			if w.gone && (w.value != nil || w.children.given) {
-				return Misuse("--gone goes with neither --value nor --children")
+				return Misuse("--gone cannot be combined with --value or --children")
 			}
 			if err := zkconn.ValidatePath(args[0], false); err != nil {
 				return err
@@ -183,7 +184,7 @@ func (w *condition) compare(ctx context.Context, p *zkconn.Pinned, wake chan<- z
 	}
 	if w.value != nil {
 		data, _, err := p.Get(ctx, w.path, wake)
-		w.found = "it has another value"
+		w.found = "its value is different"
 		if err != nil || string(data) != *w.value {
 			return false, err
 		}
@@ -204,7 +205,7 @@ func (n *number) Set(s string) error {
 	digits, more := strings.CutSuffix(s, "+")
 	v, err := strconv.ParseUint(digits, 10, 31)
 	if err != nil {
-		return fmt.Errorf("%q is no number of children; write 3, or 3+ for 3 or more", s)
+		return fmt.Errorf("%q is not a number of children; write 3, or 3+ for 3 or more", s)
 	}
 	n.n, n.more, n.given = int(v), more, true
 	return nil

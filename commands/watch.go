@@ -12,12 +12,13 @@ import (
 
 var addWatchCommand = &Command{
 	Name: "addWatch", Group: "Watches", Args: "[-m mode] path",
-	Summary:  "leave a watch that stays after it fires",
-	Help:     "A recursive watch covers the whole subtree. Servers from 3.6 on.",
-	Examples: []string{"addWatch -m PERSISTENT /app"},
+	Summary:  "set a persistent watch, which stays after it fires",
+	Help:     "A recursive watch covers the entire subtree.",
+	Limits:   []string{"Needs ZooKeeper 3.6 or later."},
+	Examples: []string{"addWatch -m PERSISTENT /app", "addWatch /app"},
 	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
-		mode := fs.StringP("mode", "m", "PERSISTENT_RECURSIVE", "PERSISTENT or PERSISTENT_RECURSIVE, in any case")
+		mode := fs.StringP("mode", "m", "PERSISTENT_RECURSIVE", "set a watch of this `mode`: PERSISTENT or PERSISTENT_RECURSIVE, in upper or lower case")
 		FlagWords(fs, "mode", "PERSISTENT", "PERSISTENT_RECURSIVE")
 		return func(ctx context.Context, env *Env, args []string) error {
 			var recursive bool
@@ -36,16 +37,17 @@ var addWatchCommand = &Command{
 var removewatchesCommand = &Command{
 	Name: "removewatches", Group: "Watches", Args: "path [-c|-d|-p|-r|-a] [-l]",
 	Summary:  "remove this session's watches on a znode",
-	Help:     "Without a kind all watches go; -c and -d leave persistent ones. -p and -r need a server from 3.9 on.",
-	Examples: []string{"removewatches /app -d"},
+	Help:     "Without a kind, removewatches removes all watches. -c and -d do not remove persistent watches.",
+	Limits:   []string{"-p and -r need ZooKeeper 3.9 or later."},
+	Examples: []string{"removewatches /app -d", "removewatches /app"},
 	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
-		children := fs.BoolP("children", "c", false, "the watches on the children")
-		data := fs.BoolP("data", "d", false, "the watches on the data")
-		persistent := fs.BoolP("persistent", "p", false, "the persistent watches")
-		recursive := fs.BoolP("recursive", "r", false, "the persistent recursive watches")
-		fs.BoolP("all", "a", false, "all watches")
-		local := fs.BoolP("local", "l", false, "forget them here, also while no server can be reached")
+		children := fs.BoolP("children", "c", false, "remove the watches on the children")
+		data := fs.BoolP("data", "d", false, "remove the watches on the data")
+		persistent := fs.BoolP("persistent", "p", false, "remove the persistent watches")
+		recursive := fs.BoolP("recursive", "r", false, "remove the persistent recursive watches")
+		fs.BoolP("all", "a", false, "remove all watches")
+		local := fs.BoolP("local", "l", false, "remove them here, even if no server can be reached")
 		return func(ctx context.Context, env *Env, args []string) error {
 			kind := zkconn.AnyWatches
 			switch { // several: the first of these, as in zkCli
@@ -66,8 +68,9 @@ var removewatchesCommand = &Command{
 var getEphemeralsCommand = &Command{
 	Name: "getEphemerals", Group: "Watches", Args: "[path]",
 	Summary:  "list this session's ephemeral znodes",
-	Help:     "Only those whose path begins with the given text. Servers from 3.6 on.",
-	Examples: []string{"getEphemerals /app"},
+	Help:     "With a path, getEphemerals lists only znodes whose path begins with that text.",
+	Limits:   []string{"Needs ZooKeeper 3.6 or later."},
+	Examples: []string{"getEphemerals /app", "getEphemerals"},
 	Params:   []Param{{Name: "path", Kind: Path, Optional: true}},
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
 		prefix := "/"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -21,19 +22,25 @@ var createCommand = &Command{
 	Name: "create", Group: "Writing", Writes: true, Args: "[-s] [-e] [-c] [-p] [-b] [-t ttl] path [data] [acl]", Quota: true,
 	OneRequest: unless("parents", "container", "ttl"), Joins: unless("parents"),
 	Summary: "create a znode",
-	Help: "Without data the znode holds null; \"\" is empty data. The ACL is a comma-separated list of scheme:id:perms with perms out of cdrwa;" +
-		" without it everybody may do everything. TTL znodes need a server with extendedTypesEnabled=true.",
-	Examples: []string{`create -s -e /app/worker- "host 1"`},
-	Params:   []Param{pathParam, {Name: "data", Kind: Data, Optional: true}, {Name: "acl", Kind: ACL, Optional: true}},
+	Help: "Without data, the znode holds null; \"\" is empty data.\n\n" +
+		"The ACL is a comma-separated list of scheme:id:perms; perms are letters out of cdrwa. Without an ACL, everybody may do " +
+		"everything.",
+	Limits: []string{"-t needs a server with extendedTypesEnabled=true."},
+	Examples: []string{
+		`create -s -e /app/worker- "host 1"`,
+		`create -p /app/config "threads=4"`,
+		`create /app/private "" auth::cdrwa`,
+	},
+	Params: []Param{pathParam, {Name: "data", Kind: Data, Optional: true}, {Name: "acl", Kind: ACL, Optional: true}},
 	Flags: func(fs *pflag.FlagSet) Run {
 		seq := fs.BoolP("sequential", "s", false, "append the parent's next sequence number to the name")
-		eph := fs.BoolP("ephemeral", "e", false, "let the znode vanish with the session")
-		container := fs.BoolP("container", "c", false, "let the server remove the znode after its last child")
+		eph := fs.BoolP("ephemeral", "e", false, "delete the znode when the session ends")
+		container := fs.BoolP("container", "c", false, "let the server delete the znode after its last child")
 		parents := fs.BoolP("parents", "p", false, "create missing parents, without data and open to everybody")
-		b64 := fs.BoolP("base64", "b", false, "the data is given in base64")
+		b64 := fs.BoolP("base64", "b", false, "decode the data from base64")
 		var ttl int64
 		fs.VarP(&integer{value: &ttl, bits: 64, bad: "-t argument must be a long value"}, "ttl", "t",
-			"let the server remove the znode when unchanged and childless for so many milliseconds")
+			"let the server delete the znode once it has been unchanged and childless for this many milliseconds")
 		return func(ctx context.Context, env *Env, args []string) error {
 			mode := zkconn.CreateMode{Ephemeral: *eph, Sequential: *seq, Container: *container, TTL: time.Duration(ttl) * time.Millisecond}
 			if err := checkMode(mode, fs.Changed("ttl"), ttl); err != nil {
@@ -46,12 +53,16 @@ var createCommand = &Command{
 			var err error
 			if *b64 {
 				if data, err = decodeBase64(string(data)); err != nil {
-					return Misuse("the data is no base64: %s", err)
+					return Misuse("the data is not valid base64: %s", err)
 				}
 			}
 			acl := zkconn.OpenACL()
 			if len(args) > 2 {
-				if acl, err = ParseACL(args[2]); err != nil {
+				acl, err = ParseACL(args[2])
+				switch {
+				case err != nil && !strings.Contains(args[2], ":"):
+					return Misuse("%s; quote data that has spaces", err)
+				case err != nil:
 					return Misuse("%s", err)
 				}
 			}
@@ -65,6 +76,9 @@ var createCommand = &Command{
 			path, err := create(ctx, args[0], data, acl, mode)
 			if errors.Is(err, zkconn.LocalSession) {
 				env.Screen.Note("Unable to create ephemeral node on a local session")
+			}
+			if err == nil {
+				noteNoHash(env, acl)
 			}
 			return env.answer(err, render.Answer{Words: "Created " + path + "\n", JSON: render.Facts{"created", path}})
 		}
@@ -124,7 +138,7 @@ func removeOwn(ctx context.Context, c zkconn.Client, own []string) error {
 		for _, path := range slices.Backward(own) {
 			err := ignore(c.Delete(ctx, path, 0), zkconn.NotEmpty, zkconn.NoNode, zkconn.BadVersion)
 			if err != nil {
-				return fmt.Errorf("removing the parent made for it: %w", err)
+				return fmt.Errorf("removing the parent that was created for it: %w", err)
 			}
 		}
 		return nil
@@ -147,21 +161,21 @@ var setCommand = &Command{
 	Name: "set", Group: "Writing", Writes: true, Destroys: true, Args: "[-s] [-v version] [-b] [-f file] [--null] path [data] [version]", Quota: true,
 	OneRequest: unless("file"), Joins: always,
 	Summary: "write a znode's data",
-	Help: "With a version the data is written only if the znode still has that dataVersion." +
-		" With -f the data is a file's contents; -f - is standard input, when the command is given on zksh's own command line.",
-	Examples: []string{`set -v 3 /app/config "threads=4"`},
+	Help: "With a version, set writes the data only if the znode still has that dataVersion.\n\n" +
+		"With -f, the data is the content of a file. -f - is standard input if the command is given on zksh's own command line.",
+	Examples: []string{`set -v 3 /app/config "threads=4"`, "set -f config.json /app/config"},
 	Params:   []Param{pathParam, {Name: "data", Kind: Data, Optional: true}, {Name: "version", Kind: Data, Optional: true}},
 	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "print the znode's new stat")
 		version := numberFlag(fs, 32, "version", "v", -1, "write only if the dataVersion is this `version`")
-		b64 := fs.BoolP("base64", "b", false, "the data is given in base64")
-		file := fs.StringP("file", "f", "", "take the data from this `file`")
+		b64 := fs.BoolP("base64", "b", false, "decode the data from base64")
+		file := fs.StringP("file", "f", "", "read the data from this `file`")
 		FlagFile(fs, "file")
-		null := fs.Bool("null", false, "let the znode have no data at all, which is not the same as empty data")
+		null := fs.Bool("null", false, "store no data at all (null), which is not the same as empty data")
 		return func(ctx context.Context, env *Env, args []string) error {
 			fromFile := fs.Changed("file")
 			if *null && (fromFile || *b64) {
-				return Misuse("--null is data already")
+				return Misuse("--null cannot be combined with data, -f or -b")
 			}
 			if fromFile || *null { // the data word is missing
 				args = append(args[:1:1], append([]string{""}, args[1:]...)...)
@@ -170,7 +184,7 @@ var setCommand = &Command{
 			case len(args) < 2:
 				return Misuse("missing data")
 			case len(args) > 3:
-				return Misuse("unexpected word %q: the data is given by a flag already", args[2])
+				return Misuse("unexpected word %q: a flag already gives the data", args[2])
 			}
 			v, err := versionArg(fs, args, 2, version)
 			if err != nil {
@@ -187,7 +201,7 @@ var setCommand = &Command{
 			}
 			if *b64 {
 				if data, err = decodeBase64(string(data)); err != nil {
-					return Misuse("the data is no base64: %s", err)
+					return Misuse("the data is not valid base64: %s", err)
 				}
 			}
 			if err := guardQuota(env, args[0], data); err != nil {
@@ -212,8 +226,8 @@ func (env *Env) Overwrite(ctx context.Context, command, path string, data []byte
 var deleteCommand = &Command{
 	Name: "delete", Group: "Writing", Writes: true, Destroys: true, Args: "[-v version] path [version]", OneRequest: always, Joins: always,
 	Summary:  "delete a znode that has no children",
-	Help:     "With a version the znode is deleted only if it still has that dataVersion.",
-	Examples: []string{"delete -v 3 /app/config"},
+	Help:     "With a version, delete removes the znode only if it still has that dataVersion.",
+	Examples: []string{"delete -v 3 /app/config", "delete /app/config"},
 	Params:   []Param{pathParam, {Name: "version", Kind: Data, Optional: true}},
 	Flags: func(fs *pflag.FlagSet) Run {
 		version := numberFlag(fs, 32, "version", "v", -1, "delete only if the dataVersion is this `version`")

@@ -143,7 +143,7 @@ func (h *File) lockCurrent() error {
 			return errors.Join(err, userfile.Unlock(h.f))
 		}
 	}
-	return fmt.Errorf("%s is replaced again and again", h.path)
+	return fmt.Errorf("%s is being replaced by other programs", h.path)
 }
 
 // reopen opens the file at the path, releasing the one that was open.

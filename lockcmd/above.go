@@ -59,7 +59,7 @@ func waitsForItself(ctx context.Context, env *commands.Env, mode zklock.Mode, di
 	}
 	for _, node := range above {
 		if c := q.Contender(path.Base(node)); c != nil && c.Excludes(mode) {
-			return fmt.Errorf("%s is held by what this command runs under, %s: it would wait for itself", dir, c)
+			return fmt.Errorf("%s is already held by a parent of this command, %s: waiting for it would deadlock", dir, c)
 		}
 	}
 	return nil
@@ -72,14 +72,14 @@ const (
 )
 
 // searchDeadlock says, once, that a wait has no end by itself. It ends with ctx.
-func (o *owned) searchDeadlock(ctx context.Context) {
+func (o *owned) searchDeadlock(ctx context.Context, background bool) {
 	for pause := searchFirst; ; pause = min(2*pause, searchLast) {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(pause):
 		}
-		if text := o.deadlock(ctx, ""); text != "" {
+		if text := o.deadlock(ctx, "", background); text != "" {
 			o.say(text)
 			return
 		}
@@ -88,13 +88,13 @@ func (o *owned) searchDeadlock(ctx context.Context) {
 
 // deadlock tells why a wait has no end by itself, or would have none if it began in
 // this mode; it is empty if there is an end. What cannot be read tells nothing.
-func (o *owned) deadlock(ctx context.Context, mode zklock.Mode) string {
+func (o *owned) deadlock(ctx context.Context, mode zklock.Mode, background bool) string {
 	held := o.table.heldNow()
 	if len(held) == 0 || o.deserted() {
 		return ""
 	}
 	s := o.env.Session
-	text, err := queue.Wait{Session: s.Info().ID, Path: o.path, Held: held, Mode: mode}.Deadlock(ctx, ensemble{s})
+	text, err := queue.Wait{Session: s.Info().ID, Path: o.path, Held: held, Mode: mode, Background: background}.Deadlock(ctx, ensemble{s})
 	if err != nil {
 		return ""
 	}
@@ -103,10 +103,10 @@ func (o *owned) deadlock(ctx context.Context, mode zklock.Mode) string {
 
 // foretell says, before a wait begins, that it would have no end by itself, and tells
 // whether it did. That must not take long.
-func (o *owned) foretell(ctx context.Context, mode zklock.Mode) bool {
+func (o *owned) foretell(ctx context.Context, mode zklock.Mode, background bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, searchFirst)
 	defer cancel()
-	text := o.deadlock(ctx, mode)
+	text := o.deadlock(ctx, mode, background)
 	if text != "" {
 		o.say(text)
 	}

@@ -46,7 +46,7 @@ func (p *person) lock(kind int, name string) {
 // was foretold, that he would.
 func (p *person) told(what, holds, waits, lock string) {
 	p.t.Helper()
-	want := "deadlock: this holds " + p.bed.root + holds + " and " + waits + " for " + p.bed.root + lock + "; "
+	want := "deadlock: this zksh holds " + p.bed.root + holds + " and " + waits + " for " + p.bed.root + lock + "; "
 	late := strings.Replace(want, "would wait for", "waits for", 1) // to look ahead there is a second only
 	zktest.Eventually(p.t, what, func() bool {
 		told := p.Alerts()

@@ -156,7 +156,7 @@ func (f *fence) drop(node string) {
 
 // Refused is part of zkconn.Fence.
 func (f *fence) Refused(at zkconn.Stay, node string, code zkconn.Code) error {
-	which, out := "the lock that this runs under", ""
+	which, out := "the enclosing lock", ""
 	t := f.table
 	t.mu.Lock()
 	for k, o := range t.locks {
@@ -164,19 +164,19 @@ func (f *fence) Refused(at zkconn.Stay, node string, code zkconn.Code) error {
 			which = "the lock on " + o.path
 			o.reported = o.reported || code == zkconn.NoNode
 			if o.env.Mode == commands.ByHand {
-				out = "; unlock " + o.path + " to go on without it"
+				out = "; to write without it: unlock " + o.path
 			}
 		}
 	}
 	t.mu.Unlock()
 	switch code {
 	case zkconn.NoNode:
-		return lockLost(fmt.Errorf("nothing was written, as %s is gone (%s)%s%s", which, node, out, f.goesOn(node)))
+		return lockLost(fmt.Errorf("nothing was written: %s is lost: znode %s is gone%s%s", which, node, out, f.goesOn(node)))
 	case zkconn.NoAuth:
-		return fmt.Errorf("nothing was written, as %s cannot be checked without permission to read %s; "+
-			"--auth-file gives credentials that may, --no-fence writes without the check", which, node)
+		return fmt.Errorf("nothing was written: cannot check %s: no permission to read %s; "+
+			"add credentials with --auth-file; --no-fence writes without the check", which, node)
 	}
-	return fmt.Errorf("nothing was written, as %s cannot be checked (%s): %v", which, node, code)
+	return fmt.Errorf("nothing was written: cannot check %s: %v for %s", which, code, node)
 }
 
 // goesOn is what a loss that is told now leads to.
@@ -187,5 +187,5 @@ func (f *fence) goesOn(nodes ...string) string {
 	for _, node := range nodes {
 		f.drop(node)
 	}
-	return "; -k goes on, and what follows is written without it"
+	return "; continuing because of -k: later lines write without this lock"
 }

@@ -86,9 +86,9 @@ func TestFenceOfOwnLocks(t *testing.T) {
 					b.take(node)
 				}
 			}
-			refusal := "nothing was written, as the lock on " + b.root + name + " is gone"
+			refusal := "nothing was written: the lock on " + b.root + name + " is lost"
 			p.write(refusal)
-			p.write("; unlock " + b.root + name + " to go on without it")
+			p.write("; to write without it: unlock " + b.root + name)
 			o := p.table.find(&p.Env, b.root+name)
 			zktest.Eventually(t, "the loss is known", func() bool { return o.current().State == zklock.Lost })
 			p.write(refusal)
@@ -123,7 +123,7 @@ func TestFenceOfAllFamilies(t *testing.T) {
 		b.take(nodes[i])
 		var gone []string
 		for _, node := range nodes {
-			gone = append(gone, "is gone ("+node+")")
+			gone = append(gone, "znode "+node+" is gone")
 		}
 		p.write(gone[i], gone...) // any of them, as the others are given back for it
 		if err := p.table.Lost(); err != nil {
@@ -136,7 +136,7 @@ func TestFenceOfAllFamilies(t *testing.T) {
 // lock; and so it is when the loss was told before.
 func TestFenceThatFalls(t *testing.T) {
 	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
-	const once = "; -k goes on, and what follows is written without it"
+	const once = "; continuing because of -k: later lines write without this lock"
 	p := b.fenced(commands.Batch, true)
 	p.lock(exclusive, "/one")
 	p.lock(exclusive, "/two")
@@ -185,7 +185,7 @@ func TestFenceOfARevokedLock(t *testing.T) {
 			p.write("")
 			continue
 		}
-		p.write("is gone (" + node + ")")
+		p.write("znode " + node + " is gone")
 		zktest.Eventually(t, "it is told", func() bool { return p.table.Lost() != nil })
 		p.write("")
 	}
@@ -221,9 +221,9 @@ func TestFenceOfLocksAbove(t *testing.T) {
 		name, _, _ := strings.Cut(path.Base(posts[1]), "@")
 		b.take(b.root + "/two/" + name)
 		late := start(elsewhere("127.0.0.9:1"))
-		byName.write("the lock that this runs under is gone")
-		byZnode.write("the lock that this runs under is gone")
-		late.write("the lock that this runs under is gone") // the other one tells the ensemble
+		byName.write("the enclosing lock is lost")
+		byZnode.write("the enclosing lock is lost")
+		late.write("the enclosing lock is lost") // the other one tells the ensemble
 
 		other := zktest.Sandbox(t, sandbox.Options{})
 		if err := byName.Session.Connect(zktest.Within(t), other.Addr()); err != nil {
@@ -235,7 +235,7 @@ func TestFenceOfLocksAbove(t *testing.T) {
 		if err := byName.Session.Connect(zktest.Within(t), addr); err != nil {
 			t.Fatal(err)
 		}
-		byName.write("the lock that this runs under is gone")
+		byName.write("the enclosing lock is lost")
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/commands/commandtest"
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/sandbox"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/lockcmd/queue"
@@ -171,6 +172,25 @@ func TestFollowStats(t *testing.T) {
 	})
 }
 
+// On a terminal the figures stay in the picture, and come once.
+func TestFollowStatsOnATerminal(t *testing.T) {
+	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	b.add(uuid + "-lock-0000000001")
+	screen := &commandtest.Screen{Columns: 80, Rows: 10}
+	env := &commands.Env{Session: open(t, b.addr, usual), Screen: screen}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- followQueue(ctx, env, b.root, true) }() // ends with ctx, received below
+	zktest.Eventually(t, "the holder", func() bool { return len(screen.Drawn()) > 0 })
+	cancel(errEnough)
+	if err := <-ended; !errors.Is(err, errEnough) {
+		t.Error(err)
+	}
+	if kept := strings.Join(screen.Kept(), "\n"); strings.Count(kept, "hand-overs: 0, releases: 0") != 1 || screen.Printed() != "" {
+		t.Errorf("%q, printed %q", kept, screen.Printed())
+	}
+}
+
 // A path that is made later is followed from then on, also after it vanished.
 func TestFollowWhatIsNotThere(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
@@ -238,7 +258,7 @@ func TestFollowOnATerminal(t *testing.T) {
 	if _, err := b.Set(zktest.Within(t), b.root+"/"+uuid+"-lock-0000000000", []byte(zklock.RevokeMessage), -1); err != nil {
 		t.Fatal(err)
 	}
-	zktest.Eventually(t, "the request to let go", func() bool { return strings.Contains(f.shows(), "asked to let go") })
+	zktest.Eventually(t, "the request to let go", func() bool { return strings.Contains(f.shows(), "release requested") })
 	f.stop()
 	if f.screen.Kept() == nil {
 		t.Error("the picture was not left")
@@ -285,7 +305,7 @@ func TestFollowHiddenHolder(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.expect("holds 1, came 2, left 1, got 2")
-		if first, _, _ := strings.Cut(f.printed(), "\n"); !strings.Contains(first, "  not readable  ") {
+		if first, _, _ := strings.Cut(f.printed(), "\n"); !strings.Contains(first, "  unreadable  ") {
 			t.Errorf("%q", first)
 		}
 		f.stop()

@@ -99,7 +99,7 @@ func (f *fence) findOut(ctx context.Context, at zkconn.Epoch) (own []string, err
 
 // unfit returns the error for a line that cannot be parsed.
 func unfit(p post) error {
-	return &zkconn.FencedError{Err: lockLost(fmt.Errorf("nothing was written, as a line of %s names no lock (%q: %w); "+
+	return &zkconn.FencedError{Err: lockLost(fmt.Errorf("nothing was written: a line of %s does not name a lock: %q: %w; "+
 		"--no-fence writes without the check", fenceName, p.line, p.fault))}
 }
 
@@ -138,8 +138,8 @@ func (f *fence) here(ctx context.Context, at zkconn.Epoch, posts []post, noMarks
 
 // unknown returns the error for a write that may go to the ensemble of a lock.
 func unknown(p post, why error) error {
-	return &zkconn.FencedError{Err: lockLost(fmt.Errorf("nothing was written, as this may be the ensemble "+
-		"of the lock that this runs under (%s), which cannot be checked: %w; --no-fence writes without the check", p.place(), why))}
+	return &zkconn.FencedError{Err: lockLost(fmt.Errorf("nothing was written: this may be the ensemble "+
+		"of the enclosing lock (%s), and that cannot be checked: %w; --no-fence writes without the check", p.place(), why))}
 }
 
 // unseen looks for a marked znode of each post in the lock's ensemble, first through the
@@ -176,7 +176,7 @@ func (f *fence) unseen(ctx context.Context, posts []post) (left []post, why erro
 		}
 		why = err
 	}
-	return left, cmp.Or(why, errors.New("the znodes on its path are gone"))
+	return left, cmp.Or(why, errors.New("the znodes on the path of the lock are gone"))
 }
 
 // visitTimeout bounds each attempt to ask a lock's ensemble.

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	fenceGone    = "nothing was written, as the lock that this runs under is gone"
-	fenceUnknown = "nothing was written, as this may be the ensemble of the lock that this runs under"
+	fenceGone    = "nothing was written: the enclosing lock is lost"
+	fenceUnknown = "nothing was written: this may be the ensemble of the enclosing lock"
 )
 
 // below is a session of a program under a fence.

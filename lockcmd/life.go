@@ -83,8 +83,9 @@ type command struct {
 type reason string
 
 const (
-	lossNear reason = "the lock on %s was lost, or about to be"
-	wanted   reason = "somebody asked for the lock on %s"
+	lossNear reason = "lock %s: lost or about to be lost"
+	overdue  reason = "lock %s: lease about to expire and not renewed in time"
+	wanted   reason = "lock %s: released because another client asked for it"
 )
 
 func (r reason) on(path string) error { return fmt.Errorf(string(r), path) }
@@ -250,13 +251,16 @@ const judgeAgain = 250 * time.Millisecond
 func (c *command) result(path string, status int, err, release error) error {
 	switch {
 	case c.why != "":
-		became := "was ended"
+		became := c.name + " terminated"
 		if errors.Is(err, child.ErrEscaped) {
-			became = "was to be ended"
+			became = "not all processes of " + c.name + " could be terminated in time"
 		}
-		err = errors.Join(fmt.Errorf("%s %s, as %w", c.name, became, c.why.on(path)), err)
+		if errors.Is(err, child.ErrEscaped) || errors.Is(err, child.ErrOverdue) {
+			err = nil // the text has it
+		}
+		err = errors.Join(fmt.Errorf("%w: %s", c.why.on(path), became), err)
 	case errors.Is(release, zklock.ErrLost):
-		err = errors.Join(fmt.Errorf("the lock on %s was lost before %s had ended", path, c.name), err)
+		err = errors.Join(fmt.Errorf("lock %s: lost before %s exited", path, c.name), err)
 	case errors.Is(release, zklock.ErrUnconfirmed):
 		return errors.Join(&commands.StatusError{Status: commands.StatusUnconfirmed, Err: release}, err)
 	case status == 0 && err == nil:

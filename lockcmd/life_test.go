@@ -164,7 +164,7 @@ func playProgram(t *testing.T, stoic bool, pause time.Duration, order []string) 
 	if len(s.table.locks) > 0 {
 		t.Errorf("%s; %d locks stay registered", what, len(s.table.locks))
 	}
-	if n := strings.Count(s.screen.Alerts(), "asks to let go"); n > 1 {
+	if n := strings.Count(s.screen.Alerts(), "asks you to release it"); n > 1 {
 		t.Errorf("%s; told %d times that somebody asks for it:\n%s", what, n, s.screen.Alerts())
 	}
 }

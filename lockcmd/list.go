@@ -18,24 +18,29 @@ func (t *Table) locksCommand() *commands.Command {
 	return &commands.Command{
 		Name: "locks", Group: group, Args: "[-f] [--stats] [-q] [-R] [--deadlocks] [path]",
 		Summary: "show who holds a lock and who waits for it",
-		Help: "Without a path, what this shell holds and waits for. With a path, the queue of any lock below it, " +
-			"whichever client made it. The status is 75 if somebody holds the lock, 0 if it is free.\n\n" + wholeHelp,
-		Examples: []string{"locks /locks/backup"},
+		Help: "Without a path, locks lists the locks that this shell holds or waits for. With a path, it shows the queue of the lock " +
+			"at that path, whichever client created it. The exit status is 75 if somebody holds the lock, and 0 if it is free.\n\n" +
+			wholeHelp,
+		Limits: []string{
+			"--deadlocks sees sessions, not threads. What looks like a deadlock of a Curator client may be two of its threads.",
+			"-R and --deadlocks cannot be combined with each other or with another flag.",
+		},
+		Examples: []string{"locks /locks/backup", "locks -f --stats /locks/backup", "locks --deadlocks"},
 		Params:   []commands.Param{{Name: "path", Optional: true}},
 		Offline:  true,
 		Flags: func(fs *pflag.FlagSet) commands.Run {
-			follow := fs.BoolP("follow", "f", false, "go on and show each change, until Ctrl-C")
-			quiet := fs.BoolP("quiet", "q", false, "print nothing, only set the status")
-			stats := fs.Bool("stats", false, "with -f, count hand-overs and notified watchers, and time who holds and waits")
-			all := fs.BoolP("recursive", "R", false, "show every queue below path, or of all, the longest wait first")
-			deadlocks := fs.Bool("deadlocks", false, "find who waits without end below path, or anywhere")
+			follow := fs.BoolP("follow", "f", false, "keep running and show each change, until Ctrl-C")
+			quiet := fs.BoolP("quiet", "q", false, "print nothing, only set the exit status")
+			stats := fs.Bool("stats", false, "with -f, count hand-overs and notified watchers, and measure how long clients hold and wait")
+			all := fs.BoolP("recursive", "R", false, "show every queue below path, or everywhere, the longest wait first")
+			deadlocks := fs.Bool("deadlocks", false, "find deadlocks below path, or everywhere")
 			return func(ctx context.Context, env *commands.Env, args []string) error {
 				whole := *all || *deadlocks
 				switch {
 				case *stats && !*follow:
 					return commands.Misuse("--stats needs -f")
 				case *all && *deadlocks, whole && (*follow || *quiet):
-					return commands.Misuse("-R and --deadlocks go with no other flag")
+					return commands.Misuse("-R and --deadlocks cannot be combined with other flags")
 				case *all:
 					return showAll(ctx, env, top(args))
 				case *deadlocks:
@@ -43,7 +48,7 @@ func (t *Table) locksCommand() *commands.Command {
 				case len(args) == 0 && (*follow || *quiet):
 					return commands.Misuse("-f and -q need a path")
 				case *follow && *quiet:
-					return commands.Misuse("-f shows changes and -q shows nothing")
+					return commands.Misuse("-f cannot be combined with -q")
 				case len(args) == 0:
 					return env.Screen.Print(t.list())
 				case *follow:

@@ -30,25 +30,31 @@ type kind struct {
 }
 
 var lockKinds = []kind{
-	{"lock", "lock", zklock.Exclusive, zklock.Mutex, "hold a lock, alone",
-		"It is the same lock as Curator's InterProcessMutex and go-zookeeper's Lock."},
-	{"wlock", "write", zklock.Exclusive, zklock.RW, "hold a lock for writing, alone",
-		"It is the same lock as the write lock of Curator's InterProcessReadWriteLock."},
-	{"rlock", "read", zklock.Shared, zklock.RW, "hold a lock for reading, together with other readers",
-		"It is the same lock as the read lock of Curator's InterProcessReadWriteLock."},
+	{"lock", "lock", zklock.Exclusive, zklock.Mutex, "hold an exclusive lock",
+		"This is the same lock as Curator's InterProcessMutex and go-zookeeper's Lock."},
+	{"wlock", "write", zklock.Exclusive, zklock.RW, "hold the write lock of a read-write lock",
+		"This is the same lock as the write lock of Curator's InterProcessReadWriteLock. Its holder is alone."},
+	{"rlock", "read", zklock.Shared, zklock.RW, "hold the read lock of a read-write lock",
+		"This is the same lock as the read lock of Curator's InterProcessReadWriteLock. Several readers can hold it together."},
 }
 
-const lockHelp = "The lock is a znode below PATH, which is made if need be. Waiting is in the order of arrival; Ctrl-C gives " +
-	"up. The lock is kept until unlock, or the end of the shell, or the end of the session: its loss is told at once. " +
-	"A batch that does not get a lock, or loses one, ends there (zksh -k goes on).\n\n" +
-	"With a COMMAND the lock is held while that runs, and released when it is gone. It finds ZK_LOCK_PATH, ZK_LOCK_NODE, " +
-	"ZK_LOCK_TOKEN, ZK_LOCK_SESSION and ZK_LOCK_MODE in its environment, and in ZK_LOCK_HELD all that is held above it; a " +
-	"lock on such a path is refused, as it would wait for itself. When the lock is lost, or about to be, it is " +
-	"ended before somebody else can hold the lock. The status is the command's own.\n\n" +
-	"As long as a lock is held, here or above, what zksh writes depends on it: when it is gone ZooKeeper refuses the write " +
-	"(zksh --no-fence turns that off). A COMMAND finds these locks in ZK_LOCK_FENCE, one in a line: the servers, the lock's znode, and what " +
-	"identifies the ensemble by any name of a server. Each zksh below reads it. It writes freely to an ensemble that is surely another " +
-	"one, and writes nothing, with status 74, where it cannot know that."
+const lockHelp = "zksh creates the path if necessary, and adds a znode below it for each contender. Contenders get the lock in the order " +
+	"of arrival; Ctrl-C cancels the wait. The lock is held until unlock, the end of the shell or the end of the session; " +
+	"zksh reports its loss at once. A script that does not get a lock, or loses one, stops there (zksh -k continues).\n\n" +
+	"With a command, zksh holds the lock while the command runs, and releases it when the command is gone. The exit status " +
+	"is the command's own. If the lock is lost, or about to be, zksh terminates the command before anybody else can hold " +
+	"the lock.\n\n" +
+	"zksh itself waits for the contenders of all clients that it knows. --as selects which of them wait for zksh: mutex " +
+	"(Curator's InterProcessMutex and go-zookeeper's Lock), rw (Curator's InterProcessReadWriteLock), kazoo (kazoo's Lock, " +
+	"WriteLock and ReadLock) or all of these.\n\n" +
+	"The command finds ZK_LOCK_PATH, ZK_LOCK_NODE, ZK_LOCK_TOKEN, ZK_LOCK_SESSION and ZK_LOCK_MODE in its environment. " +
+	"ZK_LOCK_HELD lists all locks that its parent processes hold. zksh rejects a lock on one of these paths, because it " +
+	"would wait for itself.\n\n" +
+	"While this shell or a parent process holds a lock, all writes of zksh depend on it: once the lock is gone, ZooKeeper " +
+	"rejects them (zksh --no-fence turns this off). The command finds these locks in ZK_LOCK_FENCE, one per line: the " +
+	"servers, the lock's znode, and data that identifies the ensemble by any name of a server. Every zksh below the command " +
+	"reads it. It writes freely to an ensemble that is known to be another one. Where it cannot know that, it writes " +
+	"nothing, and the exit status is 74."
 
 // lockFlags are the flags of a command that takes a lock.
 type lockFlags struct {
@@ -68,35 +74,35 @@ func (f *lockFlags) declare(fs *pflag.FlagSet, k kind) {
 	f.family = string(k.family)
 	fs.BoolVarP(&f.try, "no-wait", "n", false, "do not wait")
 	fs.VarP(&f.wait, "wait", "w", "wait at most this `duration`, such as 5s or 2m; a number alone is seconds")
-	fs.BoolVarP(&f.background, "background", "b", false, "wait in the background")
+	fs.BoolVarP(&f.background, "background", "b", false, "wait in the background: return to the prompt at once")
 	fs.IntVarP(&f.status, "status", "E", commands.StatusNotLocked, "exit with this `status` if somebody else holds the lock")
-	fs.StringVarP(&f.note, "note", "m", "", "a `note` that others see")
-	fs.StringVar(&f.access, "acl", "", "the `ACL` of the lock's znode and of the parents that are made, as create has it")
-	fs.VarP(&f.grace, "grace", "t", "from TERM to KILL, a command that must end has this `duration`")
+	fs.StringVarP(&f.note, "note", "m", "", "leave a `note` that others see")
+	fs.StringVar(&f.access, "acl", "", "create the lock's znode and missing parents with this `ACL`, written as for create")
+	fs.VarP(&f.grace, "grace", "t", "wait this `duration` from TERM to KILL when the command must terminate")
 	fs.BoolVar(&f.confirm, "confirm", false, fmt.Sprintf("exit with %d if the release of the lock is not confirmed", commands.StatusUnconfirmed))
-	fs.BoolVar(&f.strict, "strict", false, "refuse a command that could go on without the lock")
-	fs.BoolVar(&f.waitGroup, "wait-group", false, "keep the lock until all of the command's process group have ended")
-	fs.StringVar(&f.family, "as", f.family, "the `family` of names: mutex, rw, kazoo or all")
+	fs.BoolVar(&f.strict, "strict", false, "reject a command that could continue without the lock")
+	fs.BoolVar(&f.waitGroup, "wait-group", false, "hold the lock until the command's entire process group has terminated")
+	fs.StringVar(&f.family, "as", f.family, "be compatible with this `family` of clients: mutex, rw, kazoo or all")
 	var families []string
 	for _, known := range zklock.Families() {
 		families = append(families, string(known))
 	}
 	commands.FlagWords(fs, "as", families...)
-	fs.BoolVar(&f.revocable, "revocable", false, "release when somebody asks with revoke")
+	fs.BoolVar(&f.revocable, "revocable", false, "release the lock when somebody asks for it with revoke")
 }
 
 func (f *lockFlags) check(argv []string) error {
 	switch {
 	case f.try && f.wait.Given:
-		return commands.Misuse("-n does not wait, so -w has no place beside it")
+		return commands.Misuse("-n does not wait, so it cannot be combined with -w")
 	case f.try && f.background:
-		return commands.Misuse("-n does not wait, so -b has no place beside it")
+		return commands.Misuse("-n does not wait, so it cannot be combined with -b")
 	case f.background && len(argv) > 0:
-		return commands.Misuse("-b and a command cannot be had together; start zksh itself in the background")
+		return commands.Misuse("-b cannot be combined with a command; start zksh itself in the background")
 	case (f.confirm || f.strict || f.waitGroup) && len(argv) == 0:
-		return commands.Misuse("--confirm, --strict and --wait-group are about a command: put -- and one behind the path")
+		return commands.Misuse("--confirm, --strict and --wait-group need a command; add it after the path: -- COMMAND")
 	case f.status < 0 || f.status > 255:
-		return commands.Misuse("-E: %d is no exit status; they go from 0 to 255", f.status)
+		return commands.Misuse("-E: %d is not an exit status (0 to 255)", f.status)
 	}
 	if f.access != "" {
 		var err error
@@ -110,7 +116,7 @@ func (f *lockFlags) check(argv []string) error {
 			return nil
 		}
 	}
-	return commands.Misuse("--as: there is no family %q; there are mutex, rw, kazoo and all", f.family)
+	return commands.Misuse("--as: unknown family %q; the families are mutex, rw, kazoo and all", f.family)
 }
 
 func (t *Table) lockCommand(k kind) *commands.Command {
@@ -118,8 +124,13 @@ func (t *Table) lockCommand(k kind) *commands.Command {
 		Name: k.command, Group: group, Writes: true,
 		Args:    "[-n] [-w duration] [-b] [-E status] [-m note] [--acl acl] [-t duration] [--confirm] [--strict] [--wait-group] [--as family] [--revocable] path [-- command arg…]",
 		Summary: k.summary, Help: k.help + " " + lockHelp,
-		Examples: []string{k.command + " -w 10s -m 'nightly backup' /locks/backup"},
-		Params:   []commands.Param{{Name: "path"}, {Name: "command", Kind: commands.Data, Optional: true, Rest: true}},
+		Limits: []string{"kazoo's Lock ignores readers."},
+		Examples: []string{
+			k.command + " -w 10s -m 'nightly backup' /locks/backup",
+			k.command + " /locks/backup -- tar cf /backup/app.tar /srv/app",
+			k.command + " -n /locks/backup -- true",
+		},
+		Params: []commands.Param{{Name: "path"}, {Name: "command", Kind: commands.Data, Optional: true, Rest: true}},
 		Flags: func(fs *pflag.FlagSet) commands.Run {
 			var f lockFlags
 			f.declare(fs, k)
@@ -128,7 +139,7 @@ func (t *Table) lockCommand(k kind) *commands.Command {
 					return err
 				}
 				if env.Mode == commands.OneShot && len(args) == 1 {
-					return commands.Misuse("the lock would end with this program: put -- and a command behind the path")
+					return commands.Misuse("zksh would exit at once and release the lock; add the command to run: zksh %s PATH -- COMMAND", k.command)
 				}
 				return t.take(ctx, env, k, &f, args[0], args[1:])
 			}
@@ -172,7 +183,7 @@ func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlag
 		a.command = newCommand(argv[0], f.grace.Value, timeout)
 		a.command.confirm = f.confirm
 		if cut := a.command.grace; f.grace.Given && cut < f.grace.Value {
-			t.crier.say(env.Screen.Note, fmt.Sprintf("-t is cut to %s: the session lasts for %s, and an eighth of that is the most", seconds(cut), timeout))
+			t.crier.say(env.Screen.Note, fmt.Sprintf("-t is limited to %s by the session timeout of %s", seconds(cut), timeout))
 		}
 	}
 	o, err := t.prepare(env, a, f, path)
@@ -260,15 +271,15 @@ func taking(l *zklock.Lock) func(context.Context, zklock.Mode, bool) (lease, err
 func (o *owned) mayTake(k kind, f *lockFlags) error {
 	switch {
 	case o.attempt != nil:
-		return fmt.Errorf("this shell waits for %s already; unlock %s gives up", o.path, o.path)
+		return fmt.Errorf("this shell already waits for %s; to stop waiting: unlock %s", o.path, o.path)
 	case o.family != zklock.Family(f.family):
-		return fmt.Errorf("this shell holds %s already, as %s; unlock it first", o.path, o.leases[0].kind.command)
+		return fmt.Errorf("this shell already holds %s, taken with %s; unlock it first", o.path, o.leases[0].kind.command)
 	case k.mode == zklock.Exclusive && !slices.ContainsFunc(o.leases, func(l *taken) bool { return l.Mode() == zklock.Exclusive }):
-		return fmt.Errorf("this shell holds the read lock on %s: a write lock would wait for it; unlock it first", o.path)
+		return fmt.Errorf("this shell holds the read lock on %s, and a write lock would wait for it; unlock it first", o.path)
 	case f.note != "":
-		return fmt.Errorf("this shell holds %s already, and its note stays; leave -m away", o.path)
+		return fmt.Errorf("this shell already holds %s, and its note cannot be changed; omit -m", o.path)
 	case f.acl != nil:
-		return fmt.Errorf("this shell holds %s already, and its ACL stays; leave --acl away", o.path)
+		return fmt.Errorf("this shell already holds %s, and its ACL cannot be changed; omit --acl", o.path)
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func TestPresumedLostSaysWhy(t *testing.T) {
 	why := errors.New("the connection is lost")
 	s.o.hear(zklock.Status{State: zklock.PresumedLost, Err: why})
 	_ = s.table.crier.finish(t.Context()) // else it has told nothing
-	if got := s.screen.Alerts(); !strings.Contains(got, "lock /l: presumed lost: the connection is lost, so others may hold it") {
+	if got := s.screen.Alerts(); !strings.Contains(got, "lock /l: presumed lost: the connection is lost; another client may hold it") {
 		t.Errorf("told %q", got)
 	}
 	if err := s.table.Lost(); !errors.Is(err, why) || strings.Contains(err.Error(), "for as long as a session lasts") {

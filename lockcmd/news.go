@@ -47,7 +47,7 @@ func (c *crier) finish(ctx context.Context) error {
 	case <-told:
 		return nil
 	case <-ctx.Done():
-		return errors.New("standard error takes no more")
+		return errors.New("standard error is blocked: some messages were not printed")
 	}
 }
 
@@ -74,13 +74,13 @@ func (o *owned) news(before zklock.State, s zklock.Status) string {
 	case o.deserted(): // the person knows, and a wait ends with an error of its own
 		return ""
 	case s.State == zklock.Requeued:
-		return fmt.Sprintf("lock %s: lost its place in the queue (%s); it queues up again", o.path, s.Err)
+		return fmt.Sprintf("lock %s: lost its place in the queue: %s; queueing again", o.path, s.Err)
 	case s.State == zklock.Suspended:
 		return fmt.Sprintf("lock %s: no connection; it is safe for another %s", o.path, seconds(s.Left))
 	case s.State == zklock.PresumedLost && s.Err != nil:
-		return fmt.Sprintf("lock %s: presumed lost: %s, so others may hold it", o.path, s.Err)
+		return fmt.Sprintf("lock %s: presumed lost: %s; another client may hold it", o.path, s.Err)
 	case s.State == zklock.PresumedLost:
-		return "lock " + o.path + ": presumed lost: the servers have not confirmed it for as long as a session lasts, so others may hold it"
+		return "lock " + o.path + ": presumed lost: the servers have not confirmed it for a whole session timeout; another client may hold it"
 	case s.State == zklock.Lost:
 		return fmt.Sprintf("lock %s is lost: %s", o.path, s.Err)
 	case s.State == zklock.Releasing && s.Err != nil:
@@ -88,7 +88,7 @@ func (o *owned) news(before zklock.State, s zklock.Status) string {
 	case s.State == zklock.Held && s.Revoke != nil:
 		return fmt.Sprintf("lock %s: %s", o.path, o.request(s.Revoke))
 	case s.State == zklock.Held && s.Again:
-		return "lock " + o.path + ": it was kept after all: the server still has the session"
+		return "lock " + o.path + ": kept after all: the server still has the session"
 	case s.State == zklock.Held && before == zklock.Suspended:
 		return "lock " + o.path + ": connected again and still held"
 	}
@@ -96,19 +96,19 @@ func (o *owned) news(before zklock.State, s zklock.Status) string {
 }
 
 // asks says who asks to let go.
-func asks(data []byte) string { return queue.Asker(data) + " asks to let go" }
+func asks(data []byte) string { return queue.Asker(data) + " asks you to release it" }
 
 // request says who asks to let go, and what follows from that.
 func (o *owned) request(data []byte) string {
 	switch {
 	case o.revocable && o.command != nil:
-		return asks(data) + "; the command is ended"
+		return asks(data) + "; terminating the command"
 	case o.revocable:
-		return asks(data) + "; it is released"
+		return asks(data) + "; releasing it"
 	case o.command != nil:
-		return asks(data) + "; the end of the command does"
+		return asks(data) + "; the lock is released when the command exits"
 	}
-	return asks(data) + "; unlock " + o.path + " does"
+	return asks(data) + "; to release it: unlock " + o.path
 }
 
 // waitLine says at which place the lock waits, behind whom, and for how long, or that

@@ -61,7 +61,7 @@ func parseMark(text string) (m mark, err error) {
 		m.ctime, err = strconv.ParseInt(ctime, 16, 64)
 	}
 	if err != nil {
-		return mark{}, fmt.Errorf("%q is no mark of a znode", text)
+		return mark{}, fmt.Errorf("%q does not identify a znode", text)
 	}
 	return m, nil
 }
@@ -91,7 +91,7 @@ func parsePost(line string) (post, error) {
 	case err != nil:
 		return post{}, err
 	case servers.Chroot == "":
-		return post{}, errors.New("it has no path")
+		return post{}, errors.New("no path")
 	}
 	p := post{hosts: servers.Hosts, node: servers.Chroot}
 	if !marked {
@@ -109,7 +109,7 @@ func parsePost(line string) (post, error) {
 		p.marks = append(p.marks, m)
 	}
 	if n := len(p.paths()); len(p.marks) != n {
-		return post{}, fmt.Errorf("it has marks of %d znodes, and its path has %d", len(p.marks), n)
+		return post{}, fmt.Errorf("it identifies %d znodes, but its path has %d", len(p.marks), n)
 	}
 	return p, nil
 }

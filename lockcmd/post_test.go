@@ -23,7 +23,7 @@ func TestFenceThatCannotBeRead(t *testing.T) {
 		b.addr + node + "@1.2;3.4", b.addr + node + "@1.2,3.4,@prod",
 	} {
 		s := below(t, b.addr, line)
-		const refusal = "nothing was written, as a line of ZK_LOCK_FENCE names no lock ("
+		const refusal = "nothing was written: a line of ZK_LOCK_FENCE does not name a lock: "
 		write(t, s, b.root, refusal)
 		write(t, s, b.root, "--no-fence writes without the check")
 		if _, _, err := s.Get(zktest.Within(t), b.root, false); err != nil {

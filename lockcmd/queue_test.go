@@ -145,7 +145,7 @@ func oneHolderHidden(t *testing.T, b *bed, waiters int) {
 		t.Error(got)
 	}
 	c := q.Contenders[0]
-	if c.Who != "not readable" || c.Data != nil || c.Session != render.Hex(other.Info().ID) || c.Since == "" {
+	if c.Who != "unreadable" || c.Data != nil || c.Session != render.Hex(other.Info().ID) || c.Since == "" {
 		t.Errorf("%+v", c)
 	}
 	for i, c := range q.Contenders[1:] {

@@ -37,8 +37,8 @@ func (o *owned) giveBack(ctx context.Context, l *taken) (left int, err error) {
 	case errors.Is(err, zklock.ErrLost):
 		return left, lockLost(fmt.Errorf("%s: %w", o.path, err))
 	case errors.Is(err, zklock.ErrUnconfirmed):
-		return left, fmt.Errorf("%s: %w; at the latest the lock goes with its session, which the servers end when they "+
-			"have not heard of it for %s, counted anew after a restart or an election", o.path, err, l.Timeout())
+		return left, fmt.Errorf("%s: %w; otherwise the lock ends with its session, %s after the servers last heard of it "+
+			"(counted anew after a restart or an election)", o.path, err, l.Timeout())
 	case err != nil:
 		return left, o.stuck(err)
 	}
@@ -50,7 +50,7 @@ func (o *owned) giveBack(ctx context.Context, l *taken) (left int, err error) {
 func (o *owned) giveBackInTime(ctx context.Context, l *taken) (left int, err error) {
 	limit := min(l.Timeout(), longestRelease)
 	late := time.AfterFunc(releaseTimeout, func() {
-		o.say(fmt.Sprintf("lock %s: the release is not confirmed yet, and tried for %s", o.path, limit))
+		o.say(fmt.Sprintf("lock %s: the release is not confirmed yet; trying for up to %s", o.path, limit))
 	})
 	defer late.Stop()
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -78,9 +78,9 @@ func (o *owned) stuck(err error) error {
 	defer o.table.mu.Unlock()
 	o.stuckTold = true
 	if o.table.ending || o.env.Mode == commands.OneShot {
-		return fmt.Errorf("%s was not released: %w; the session ends now", o.path, err)
+		return fmt.Errorf("%s: not released: %w; ending the session now", o.path, err)
 	}
-	return fmt.Errorf("%s is still locked: %w; close ends the session, and with it the lock", o.path, err)
+	return fmt.Errorf("%s: still locked: %w; close ends the session", o.path, err)
 }
 
 // releaseAll gives back all of a lock that somebody asked for. The end of the shell
@@ -122,5 +122,5 @@ func (o *owned) depart() *departure {
 }
 
 func (o *owned) releasedForAnother() error {
-	return fmt.Errorf("the lock on %s was released, as somebody asked for it", o.path)
+	return wanted.on(o.path)
 }

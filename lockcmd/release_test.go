@@ -53,7 +53,7 @@ func TestReleaseWaits(t *testing.T) {
 				}
 				synctest.Wait()
 				alerts := s.screen.Alerts()
-				if told := strings.Contains(alerts, "the release is not confirmed; at the latest"); told != (c.slow == never && !c.confirm) {
+				if told := strings.Contains(alerts, "the release is not confirmed; otherwise"); told != (c.slow == never && !c.confirm) {
 					t.Errorf("told: %s", alerts)
 				}
 				if patient := strings.Contains(alerts, "the release is not confirmed yet"); patient != (c.takes > releaseTimeout) {
@@ -116,10 +116,10 @@ func TestReleaseWithoutACommandWaits(t *testing.T) {
 				synctest.Wait()
 				end.Stop()
 				told += s.screen.Alerts()
-				if !strings.Contains(told, "the release is not confirmed yet, and tried for 30s") {
+				if !strings.Contains(told, "the release is not confirmed yet; trying for up to 30s") {
 					t.Errorf("told: %s", told)
 				}
-				if unknown := strings.Contains(told, "the release is not confirmed; at the latest"); unknown != (c.slow > testTimeout) {
+				if unknown := strings.Contains(told, "the release is not confirmed; otherwise"); unknown != (c.slow > testTimeout) {
 					t.Errorf("told: %s", told)
 				}
 				if len(s.table.locks) > 0 {

@@ -15,11 +15,11 @@ import (
 func (t *Table) revokeCommand() *commands.Command {
 	return &commands.Command{
 		Name: "revoke", Group: group, Writes: true, Args: "path [node]",
-		Summary: "ask the holder of a lock to let go",
-		Help: "The request is written into the data of the holder's znode, or of the node that is named. A zksh that " +
-			"holds the lock tells its person who asks, and releases it by itself if it was taken with --revocable; " +
-			"Curator tells programs that made the lock revocable. Other clients take no notice.",
-		Examples: []string{"revoke /locks/backup"},
+		Summary: "ask the holder of a lock to release it",
+		Help: "revoke writes the request into the data of the holder's znode, or of the given node.\n\n" +
+			"A zksh that holds the lock shows its user who asked. If the lock was taken with --revocable, zksh releases it by itself. " +
+			"Curator notifies programs that made the lock revocable. Other clients ignore the request.",
+		Examples: []string{"revoke /locks/backup", "revoke /locks/backup _c_1b7a6e8c-0a53-4a2e-9d0f-6a1c1f3f2b11-lock-0000000000"},
 		Params:   []commands.Param{{Name: "path"}, {Name: "node", Kind: commands.Data, Optional: true}},
 		Flags:    commands.NoFlags(revoke),
 	}
@@ -37,10 +37,10 @@ func revoke(ctx context.Context, env *commands.Env, args []string) error {
 	}
 	switch len(which) {
 	case 0:
-		return fmt.Errorf("nobody holds %s", dir)
+		return fmt.Errorf("%s: nobody holds the lock", dir)
 	case 1:
 	default:
-		return fmt.Errorf("%s has several holders; name the one to ask: %s", dir, strings.Join(which, ", "))
+		return fmt.Errorf("%s has several holders; name one of them: %s", dir, strings.Join(which, ", "))
 	}
 	node, err := q.Find(which[0])
 	if err != nil {
@@ -62,19 +62,19 @@ func ask(ctx context.Context, env *commands.Env, node string) error {
 	}
 	if _, err := env.Session.Unfenced().Set(ctx, node, message, stat.Version); err != nil {
 		if errors.Is(err, zkconn.BadVersion) {
-			return fmt.Errorf("%s has changed just now; try again", node)
+			return fmt.Errorf("%s changed meanwhile; try again", node)
 		}
 		return err
 	}
-	return env.Screen.Print(done("asked", node, queue.Who(data)))
+	return env.Screen.Print(done("asked for the release of", "asked", node, queue.Who(data)))
 }
 
 // done is what was done to somebody's znode, asked or removed: the answer of revoke
 // and of unlock --force.
-func done(what, node, who string) render.Answer {
+func done(what, key, node, who string) render.Answer {
 	words := what + " " + node
 	if who != "" {
-		words += ", of " + who
+		words += " (" + who + ")"
 	}
-	return render.Answer{Words: words + "\n", JSON: render.Facts{what, node, "who", who}}
+	return render.Answer{Words: words + "\n", JSON: render.Facts{key, node, "who", who}}
 }

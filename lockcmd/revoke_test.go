@@ -27,7 +27,7 @@ func TestRevokeLease(t *testing.T) {
 		if err := New().force(zktest.Within(t), &st.Env, b.root, "1"); err != nil {
 			t.Fatal(err)
 		}
-		want := "asked " + b.root + "/" + lease + "\nremoved " + b.root + "/" + lease + ", of asked to let go\n"
+		want := "asked for the release of " + b.root + "/" + lease + "\nremoved " + b.root + "/" + lease + " (release requested)\n"
 		if st.Printed() != want || !b.queue().Free() {
 			t.Errorf("%q, want %q", st.Printed(), want)
 		}
@@ -47,7 +47,7 @@ func TestRevokeHolderOfAllFamilies(t *testing.T) {
 	if err := revoke(zktest.Within(t), &st.Env, []string{b.root}); err != nil {
 		t.Fatal(err)
 	}
-	zktest.Eventually(t, "the holder is told", func() bool { return strings.Contains(st.Alerts(), "asks to let go") })
+	zktest.Eventually(t, "the holder is told", func() bool { return strings.Contains(st.Alerts(), "asks you to release it") })
 	if _, err := table.Release(zktest.Within(t)); err != nil {
 		t.Error(err)
 	}

@@ -14,14 +14,17 @@ const ensembleGroup = "Ensemble"
 
 var serversCommand = &commands.Command{
 	Name: "servers", Group: ensembleGroup, Args: "[-q]",
-	Summary: "show each server's role, version and state, and whether a quorum answers",
-	Help: "Asks every member by the four-letter words srvr and mntr, whether there is a session or not. The members are those of the " +
-		"connect string, and those that the ensemble's configuration has besides. LAG is in transactions. VERSION begins with the product if that is not ZooKeeper. The status is 0 only if more " +
-		"than half of the voters serve, one of them as the leader (weights and groups are not looked at), and 1 if not.",
-	Examples: []string{"servers -q"},
+	Summary: "show each server's role, version and state",
+	Help: "servers asks every member with the four-letter words srvr and mntr. It needs no session. The members are the servers " +
+		"of the connect string and those of the ensemble's configuration.\n\n" +
+		"LAG is in transactions. VERSION begins with the name of the product if that is not ZooKeeper.\n\n" +
+		"The exit status is 0 only if a quorum answers: more than half of the voters serve, and one of them is the leader. " +
+		"Otherwise it is 1.",
+	Limits:   []string{"Weights and groups of voters are ignored."},
+	Examples: []string{"servers -q", "servers"},
 	Offline:  true,
 	Flags: func(fs *pflag.FlagSet) commands.Run {
-		quiet := fs.BoolP("quiet", "q", false, "print nothing, only set the status")
+		quiet := fs.BoolP("quiet", "q", false, "print nothing, only set the exit status")
 		return func(ctx context.Context, env *commands.Env, _ []string) error {
 			s := queue.LookServers(ctx, ensemble{env.Session})
 			if ctx.Err() != nil {
@@ -44,6 +47,6 @@ var serversCommand = &commands.Command{
 // noteNotTold remarks what servers keep to themselves.
 func noteNotTold(env *commands.Env, list []string) {
 	for _, text := range list {
-		env.Screen.Note("not told: " + text)
+		env.Screen.Note("not reported: " + text)
 	}
 }

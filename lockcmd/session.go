@@ -14,13 +14,22 @@ import (
 
 var sessionCommand = &commands.Command{
 	Name: "session", Group: ensembleGroup, Args: "[id | address | path]",
-	Summary: "show all that the servers tell of a session: where its client is, what it owns, watches, holds and waits for",
-	Help: "Without a word, this shell's own session. Else the one of that number, as locks and stat print it (0x…), of a client at that " +
-		"address (host:port, or the host alone where it has but one), or the owner of an ephemeral znode. Every server is asked, by the " +
-		"four-letter words cons, dump, wchc and conf. What is not told is said, with what allows it. Identities are told to a session " +
-		"itself alone, watches on children to nobody.",
-	Examples: []string{"session /locks/backup/_c_1b7a6e8c-0a53-4a2e-9d0f-6a1c1f3f2b11-lock-0000000000"},
-	Params:   []commands.Param{{Name: "id, address or path", Kind: commands.ClientID, Optional: true}},
+	Summary: "show a session's client, znodes, watches and locks",
+	Help: "Without an argument, session shows this shell's own session. Otherwise it shows the session with that id (0x…, as " +
+		"locks and stat print it), of the client at that address (host:port, or only the host if it has a single client), or of " +
+		"the owner of that ephemeral znode.\n\n" +
+		"session asks every server with the four-letter words cons, dump, wchc and conf. If a server does not report something, " +
+		"session says so, and names the setting that allows it.",
+	Limits: []string{
+		"Identities are shown only for this shell's own session.",
+		"Servers do not report watches on children.",
+	},
+	Examples: []string{
+		"session /locks/backup/_c_1b7a6e8c-0a53-4a2e-9d0f-6a1c1f3f2b11-lock-0000000000",
+		"session",
+		"session 0x1a1fe2ecb8d0001",
+	},
+	Params: []commands.Param{{Name: "id, address or path", Kind: commands.ClientID, Optional: true}},
 	Flags: commands.NoFlags(func(ctx context.Context, env *commands.Env, args []string) error {
 		if err := ready(ctx, env.Session); err != nil {
 			return err
@@ -58,7 +67,7 @@ var sessionCommand = &commands.Command{
 func identities(ctx context.Context, env *commands.Env) ([]zkconn.Identity, error) {
 	p, err := env.Session.Pipe(ctx, "")
 	if err == nil && p.LacksWhoAmI(ctx) {
-		err = errors.New("ZooKeeper reports them from 3.7 on, and other servers do not")
+		err = errors.New("needs ZooKeeper 3.7 or later")
 	}
 	if err != nil {
 		return nil, err
@@ -74,14 +83,14 @@ func whichSession(ctx context.Context, env *commands.Env, word string) (id int64
 			return 0, "", err
 		}
 		if stat.EphemeralOwner == 0 {
-			return 0, "", fmt.Errorf("%s is not ephemeral: no session owns it", word)
+			return 0, "", fmt.Errorf("%s is not ephemeral, so no session owns it", word)
 		}
 		return stat.EphemeralOwner, "", nil
 	}
 	if digits, ok := strings.CutPrefix(word, "0x"); ok {
 		n, err := strconv.ParseUint(digits, 16, 64)
 		if err != nil || n == 0 {
-			return 0, "", commands.Misuse("%q is no session; they look like 0x1a1fe2ecb8d0001", word)
+			return 0, "", commands.Misuse("%q is not a session id; an id looks like 0x1a1fe2ecb8d0001", word)
 		}
 		return int64(n), "", nil
 	}

@@ -68,7 +68,7 @@ func TestSessionIsNamed(t *testing.T) {
 			t.Errorf("%v", own)
 		}
 		text := printed(t, b.Session, render.Text, 0, "session", b.root+first).Printed()
-		if !strings.Contains(text, "\nlock            holds "+b.root+"/l as lock, at place 1 for ") || !strings.Contains(text, "\ntold by         1 of 1 servers\n") {
+		if !strings.Contains(text, "\nlock            holds "+b.root+"/l as lock, at place 1 for ") || !strings.Contains(text, "\nservers         1 of 1 answered\n") {
 			t.Error(text)
 		}
 		if table := printed(t, b.Session, render.Table, 0, "session", id).Printed(); !strings.HasPrefix(table, "FIELD ") || !strings.Contains(table, "\nlatency ") {
@@ -90,7 +90,7 @@ func TestSessionIsNotTold(t *testing.T) {
 	b := newBed(t, addr)
 	b.add(uuid + "-lock-0000000001")
 	st := printed(t, b.Session, render.Text, 0, "session", b.root+"/"+uuid+"-lock-0000000001")
-	if !strings.Contains(st.Printed(), "\nstate           not told\n") || !strings.Contains(st.Printed(), "told by         0 of 1 servers") {
+	if !strings.Contains(st.Printed(), "\nstate           unknown\n") || !strings.Contains(st.Printed(), "servers         0 of 1 answered") {
 		t.Error(st.Printed())
 	}
 	for _, word := range []string{"cons", "dump", "wchc"} {

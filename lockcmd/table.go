@@ -148,7 +148,7 @@ func (o *owned) leave() {
 	if len(o.leases) > 0 {
 		o.leases = nil
 		if !o.table.ending { // the end of the shell has told what became of it
-			o.say("lock " + o.path + ": released, with its session")
+			o.say("lock " + o.path + ": released with its session")
 		}
 	}
 }
@@ -213,14 +213,14 @@ func (t *Table) Lost() error {
 	for _, o := range all {
 		if len(o.leases) > 0 && lost(o.status.State) && !o.reported {
 			o.reported = true
-			err := fmt.Errorf("the lock on %s is lost: %w", o.path, o.status.Err)
+			err := fmt.Errorf("lock %s is lost: %w", o.path, o.status.Err)
 			if o.status.State == zklock.Lost {
 				err = fmt.Errorf("%w%s", err, t.fence.goesOn(o.nodes()...))
 			}
 			if o.status.State == zklock.PresumedLost && o.status.Err != nil {
-				err = fmt.Errorf("the lock on %s may be lost: %w", o.path, o.status.Err)
+				err = fmt.Errorf("lock %s may be lost: %w", o.path, o.status.Err)
 			} else if o.status.State == zklock.PresumedLost {
-				err = fmt.Errorf("the lock on %s may be lost: the servers have not confirmed it for as long as a session lasts", o.path)
+				err = fmt.Errorf("lock %s may be lost: the servers have not confirmed it for a whole session timeout", o.path)
 			}
 			errs = append(errs, err)
 		}
@@ -285,7 +285,7 @@ func (o *owned) endAttempt(ctx context.Context) {
 	}
 }
 
-var errLeaving = errors.New("the shell ends")
+var errLeaving = errors.New("the shell is exiting")
 
 // InQueue tells whether a znode's name is that of a place in a lock's queue, which must
 // not outlive the session that has asked for it.

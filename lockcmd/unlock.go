@@ -20,12 +20,12 @@ func (t *Table) unlockCommand() *commands.Command {
 	return &commands.Command{
 		Name: "unlock", Group: group, Writes: true, Args: "[-a] [--force node] [path]",
 		Summary: "release a lock",
-		Help: "Without a path, the one lock this shell holds. A lock that was taken twice is released by the second " +
-			"unlock; one that is held for writing and reading is kept for reading by the first. Unlock also ends a " +
-			"wait in the background. The server's word on the release is waited for as long as a session lasts; Ctrl-C " +
-			"ends that. With --force another client's place in the queue is removed, and its lock with it: that " +
-			"client may not notice.",
-		Examples: []string{"unlock /locks/backup"},
+		Help: "Without a path, unlock releases the lock of this shell, if it holds only one. A lock that was taken twice is released by the " +
+			"second unlock. If a lock was taken for writing and for reading, the first unlock releases only the write lock. " +
+			"unlock also cancels a wait in the background.\n\n" +
+			"unlock waits until a server confirms the release, at most as long as a session lasts; Ctrl-C stops the wait.\n\n" +
+			"With --force, unlock removes another client's place in the queue, and with it its lock. That client may not notice.",
+		Examples: []string{"unlock /locks/backup", "unlock -a"},
 		Params:   []commands.Param{{Name: "path", Kind: commands.HeldLock, Optional: true}},
 		Offline:  true,
 		Flags: func(fs *pflag.FlagSet) commands.Run {
@@ -34,9 +34,9 @@ func (t *Table) unlockCommand() *commands.Command {
 			return func(ctx context.Context, env *commands.Env, args []string) error {
 				switch {
 				case *all && (len(args) > 0 || *node != ""):
-					return commands.Misuse("-a releases all; it takes neither a path nor --force")
+					return commands.Misuse("-a releases all locks; it takes neither a path nor --force")
 				case fs.Changed("force") && (len(args) == 0 || *node == ""):
-					return commands.Misuse("--force needs the path of the lock and the name of the node to remove; locks PATH shows both")
+					return commands.Misuse("--force needs the node to remove and the path of the lock; locks PATH lists the nodes")
 				case *all:
 					return t.unlockAll(ctx, env)
 				case *node != "":
@@ -75,7 +75,7 @@ func (t *Table) which(env *commands.Env, args []string) (*owned, error) {
 	for _, o := range all {
 		paths = append(paths, o.path)
 	}
-	return nil, fmt.Errorf("this shell holds several locks: %s; say which one, or -a for all", strings.Join(paths, ", "))
+	return nil, fmt.Errorf("this shell holds several locks: %s; name one, or use -a for all", strings.Join(paths, ", "))
 }
 
 func (t *Table) unlockAll(ctx context.Context, env *commands.Env) error {
@@ -159,7 +159,7 @@ func (t *Table) force(ctx context.Context, env *commands.Env, dir, which string)
 		return err
 	}
 	if o := t.find(env, dir); o != nil && zklock.SameOwner(o.current().Node, node) {
-		return fmt.Errorf("%s is this shell's own; unlock %s releases it", node, dir)
+		return fmt.Errorf("%s belongs to this shell; to release it: unlock %s", node, dir)
 	}
 	data, _, err := env.Session.Get(ctx, node, false)
 	if err != nil && !errors.Is(err, zkconn.NoAuth) {
@@ -181,5 +181,5 @@ func (t *Table) force(ctx context.Context, env *commands.Env, dir, which string)
 			return err
 		}
 	}
-	return env.Screen.Print(done("removed", node, queue.Who(data)))
+	return env.Screen.Print(done("removed", "removed", node, queue.Who(data)))
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // errTimeUp is the end of -w.
-var errTimeUp = errors.New("the time is up")
+var errTimeUp = errors.New("timed out")
 
 // acquire asks the recipe for the lock. What comes when the attempt has ended, or
 // is not to be kept, is given back.
@@ -27,7 +27,7 @@ func (o *owned) acquire(a *attempt, f *lockFlags) (l *taken, err error) {
 	defer a.cancel(nil)
 	ctx := a.ctx
 	fresh := o.current().State == asking
-	told := !f.try && fresh && o.env.Mode == commands.ByHand && o.foretell(ctx, a.kind.mode)
+	told := !f.try && fresh && o.env.Mode == commands.ByHand && o.foretell(ctx, a.kind.mode, f.background)
 	if f.limit.Given {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, f.limit.Value, f.late)
@@ -36,7 +36,7 @@ func (o *owned) acquire(a *attempt, f *lockFlags) (l *taken, err error) {
 	searched, found := context.WithCancel(ctx)
 	var search sync.WaitGroup
 	if !f.try && !told {
-		search.Go(func() { o.searchDeadlock(searched) })
+		search.Go(func() { o.searchDeadlock(searched, f.background) })
 	}
 	lease, err := o.take(ctx, a.kind.mode, f.try)
 	found()
@@ -45,7 +45,7 @@ func (o *owned) acquire(a *attempt, f *lockFlags) (l *taken, err error) {
 		o.with(o.refused)
 		switch {
 		case errors.Is(err, zklock.ErrBusy):
-			return nil, o.busy(f, err, o.inTheWay())
+			return nil, o.busy(f, o.held(err))
 		case errors.As(err, new(*zkconn.Error)): // it says why, whatever time it is
 		case context.Cause(ctx) == errTimeUp:
 			return nil, o.tooLate(f)
@@ -66,7 +66,7 @@ func (o *owned) acquire(a *attempt, f *lockFlags) (l *taken, err error) {
 	case a.ctx.Err() != nil:
 		err = &commands.FinalError{Err: o.notWaited(a)}
 	case a.command != nil:
-		err = lockLost(fmt.Errorf("%s was not started, as %w", a.command.name, err))
+		err = lockLost(fmt.Errorf("%w: %s not started", err, a.command.name))
 	default:
 		err = lockLost(o.releasedForAnother())
 	}
@@ -76,7 +76,7 @@ func (o *owned) acquire(a *attempt, f *lockFlags) (l *taken, err error) {
 
 // notWaited is the error of an attempt that was ended.
 func (o *owned) notWaited(a *attempt) error {
-	return fmt.Errorf("%w: %s is not waited for any more, and the place in the queue is given up", context.Cause(a.ctx), o.path)
+	return fmt.Errorf("%s: no longer waiting for the lock: %w", o.path, context.Cause(a.ctx))
 }
 
 // tooLate is the error of a wait that took too long: that somebody else is in the way,
@@ -87,35 +87,48 @@ func (o *owned) tooLate(f *lockFlags) error {
 	if ahead := o.current().Ahead; ahead != nil || connected {
 		who = o.inTheWay()
 	}
-	why := "the servers have not answered in time"
+	why := "no answer from the servers"
 	switch {
 	case connected && who != "":
-		return o.busy(f, errTimeUp, who)
+		return o.busy(f, fmt.Errorf("%w after %s: %s", errTimeUp, seconds(f.limit.Value), who))
 	case !connected && who != "":
-		why = "there is no connection; it was " + who
+		why = "no connection; before that, " + who
 	case !connected:
-		why = "there is no connection"
+		why = "no connection"
 	}
 	return &commands.FinalError{Err: &commands.StatusError{Status: commands.StatusNoServer,
-		Err: fmt.Errorf("%s: %w: %s", o.path, errTimeUp, why)}}
+		Err: fmt.Errorf("%s: %w after %s: %s", o.path, errTimeUp, seconds(f.limit.Value), why)}}
 }
 
-// busy is the error of a lock that was not got because of somebody else, who is named
-// if he is known.
-func (o *owned) busy(f *lockFlags, err error, who string) error {
+// busy is the error of a lock that was not got because of somebody else.
+func (o *owned) busy(f *lockFlags, err error) error {
 	err = fmt.Errorf("%s: %w", o.path, err)
-	if who != "" {
-		err = fmt.Errorf("%w: %s", err, who)
-	}
 	return &commands.FinalError{Err: &commands.StatusError{Status: f.status, Err: err, Code: "NotLocked"}}
+}
+
+// held adds the holder to ErrBusy, if it is known.
+func (o *owned) held(err error) error {
+	if who := o.holder(); who != "" {
+		return fmt.Errorf("%w: %s", err, who)
+	}
+	return err
 }
 
 // inTheWay names the contender ahead, or, where there was no wait, the holder, who is
 // another; it is empty if that cannot be told quickly.
 func (o *owned) inTheWay() string {
 	if ahead := o.current().Ahead; ahead != nil {
-		return "behind " + queue.Describe(ahead.Data, ahead.Since, ahead.Node)
+		return "waiting behind " + queue.Describe(ahead.Data, ahead.Since, ahead.Node)
 	}
+	if who := o.holder(); who != "" {
+		return "held by " + who
+	}
+	return ""
+}
+
+// holder describes the first contender of another session; it is empty if that cannot be
+// told quickly.
+func (o *owned) holder() string {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	q, err := queue.Read(ctx, ensemble{o.env.Session}, o.path)
@@ -128,7 +141,7 @@ func (o *owned) inTheWay() string {
 		return ""
 	}
 	first := others[0]
-	return "held by " + render.Safe(cmp.Or(first.Who, "somebody")) + " (" + strings.Join(first.Nodes, ", ") + ")"
+	return render.Safe(cmp.Or(first.Who, "an unknown client")) + " (" + strings.Join(first.Nodes, ", ") + ")"
 }
 
 // waitHere gets a lock while the person waits, and shows what for.
@@ -140,7 +153,7 @@ func (o *owned) waitHere(a *attempt, f *lockFlags) (*taken, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
 		defer cancel()
 		if o.drain(ctx) != nil {
-			o.env.Screen.Note("the place in the queue of " + o.path + " is being given up in the background")
+			o.env.Screen.Note("lock " + o.path + ": the place in the queue is being removed in the background")
 		}
 	}
 	return l, err
@@ -265,4 +278,4 @@ func (o *owned) giveUp(why error) *attempt {
 }
 
 // errWithdrawn ends a wait at the person's request.
-var errWithdrawn = errors.New("given up")
+var errWithdrawn = errors.New("ended by unlock")

@@ -9,12 +9,12 @@ import (
 	"github.com/zksh/zksh/lockcmd/queue"
 )
 
-const wholeHelp = "With -R all queues below the path, of any client, the longest wait first. They are found by one question to a " +
-	"server (the four-letter word dump) where it is allowed, and by walking else.\n\n" +
-	"With --deadlocks it looks over all queues for sessions that wait for each other, a session twice in a queue, a reader that " +
-	"wants to write, a waiter that watches nobody, a holder without a connection, and recipes that ignore each other. What is " +
-	"found was seen twice, 2 s apart, and is printed with the command that ends it. A session is no thread: what looks like a " +
-	"deadlock of Curator's may be two threads. The status is 1 if anything is found, 0 if not."
+const wholeHelp = "With -R, locks shows all queues below the path, of any client, the longest wait first. It finds them with a single " +
+	"request to a server (the four-letter word dump) if the server allows that, and otherwise by walking the tree.\n\n" +
+	"With --deadlocks, locks searches all queues for sessions that wait for each other, a session that is in a queue twice, " +
+	"a reader that wants to write, a waiter that watches nobody, a holder without a connection, and recipes that ignore " +
+	"each other. It reports a finding only if it saw it twice, 2 s apart, and prints the command that resolves it. The exit " +
+	"status is 1 if there is a finding, and 0 if there is none."
 
 // top is where a command that is about a whole tree begins.
 func top(args []string) string {

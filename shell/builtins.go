@@ -21,18 +21,21 @@ func (s *Shell) builtins() []*commands.Command {
 	const group = "Shell"
 	return []*commands.Command{
 		{
-			Name: "help", Group: group, Args: "[command]",
-			Summary:  "list the commands, or explain one",
-			Help:     "A word that is no command's name lists the commands that are about it.",
-			Examples: []string{"help create"},
-			Params:   []commands.Param{{Name: "command", Kind: commands.CommandName, Optional: true}},
-			Offline:  true, Aside: true, Flags: commands.NoFlags(s.help),
+			Name: "help", Group: group, Args: "[-t] [command | topic | word]",
+			Summary: "list commands and topics, or explain one",
+			Help: "A command's name prints the help of the command, and a topic prints that page of the manual. Any other word lists the " +
+				"commands and the pages about it. On a terminal a page that is longer than the screen goes through $PAGER, or through " +
+				"less if PAGER is not set.",
+			Examples: []string{"help create", "help quota", "help -t locks", "help"},
+			Params:   []commands.Param{{Name: "name", Kind: commands.HelpName, Optional: true}},
+			Offline:  true, Aside: true, Flags: s.help,
 		},
 		{
 			Name: "echo", Group: group, Args: "[word…]",
-			Summary:  "answer with these words",
-			Help:     "Whoever talks to zksh through pipes knows by the answer that all before it is done.",
-			Examples: []string{`echo "half of it is done"`},
+			Summary: "print the given words",
+			Help: "A program that talks to zksh through pipes can use echo as a marker: when its answer arrives, all earlier lines are " +
+				"done.",
+			Examples: []string{`echo "half of it is done"`, "echo done"},
 			Params:   []commands.Param{{Name: "word", Kind: commands.Data, Optional: true, Many: true}},
 			Offline:  true, Aside: true, Flags: commands.NoFlags(func(_ context.Context, env *commands.Env, args []string) error {
 				words := append([]string{}, args...) // an empty list, not null
@@ -41,9 +44,10 @@ func (s *Shell) builtins() []*commands.Command {
 		},
 		{
 			Name: "history", Group: group, Args: "[count]",
-			Summary:  "print the last eleven lines, or so many, with their numbers",
-			Help:     "Credentials are not shown.",
-			Examples: []string{"history 50"},
+			Summary: "print the latest lines of the history",
+			Help: "history prints each line with its number, for redo. Without a count, it prints eleven lines. Credentials are not " +
+				"shown.",
+			Examples: []string{"history 50", "history"},
 			Params:   []commands.Param{{Name: "count", Kind: commands.Data, Optional: true}},
 			Offline:  true, Aside: true, Flags: commands.NoFlags(s.history),
 		},
@@ -51,21 +55,23 @@ func (s *Shell) builtins() []*commands.Command {
 			Name: "redo", Group: group, Args: "cmdno",
 			Quota:    true, // as the line may be that runs again
 			Summary:  "run a line of the history again",
-			Help:     "The history then shows that line in place of the redo.",
-			Examples: []string{"redo 3"},
+			Help:     "The history then shows that line instead of the redo.",
+			Examples: []string{"redo 3", "redo 12"},
 			Params:   []commands.Param{{Name: "cmdno", Kind: commands.LineNumber}},
 			Offline:  true, Aside: true, Flags: commands.NoFlags(s.redo),
 		},
 		{
-			Name: "printwatches", Group: group, Args: "on|off|short",
-			Summary:  "tell whether events are printed, or turn that on or off; short is one line each",
-			Examples: []string{"printwatches off"},
-			Params:   []commands.Param{{Name: "on|off|short", Kind: commands.Choice, Words: []string{"on", "off", "short"}, Optional: true}},
+			Name: "printwatches", Group: group, Args: "on|off|short|time",
+			Summary: "show or change how watch events are printed",
+			Help: "Without an argument, printwatches prints the current setting. on prints events in full, short prints each on one line, " +
+				"time does so with the time of day, and off does not print them.",
+			Examples: []string{"printwatches off", "printwatches short", "printwatches"},
+			Params:   []commands.Param{{Name: "on|off|short|time", Kind: commands.Choice, Words: []string{"on", "off", "short", "time"}, Optional: true}},
 			Offline:  true, Aside: true, Flags: commands.NoFlags(s.printwatches),
 		},
 		{
 			Name: "quit", Aliases: []string{"exit"}, Group: group,
-			Summary:  "close the session and leave",
+			Summary:  "close the session and exit",
 			Examples: []string{"quit"},
 			Offline:  true, Aside: true, Flags: commands.NoFlags(func(context.Context, *commands.Env, []string) error { return errQuit }),
 		},
@@ -81,7 +87,7 @@ func (s *Shell) history(_ context.Context, env *commands.Env, args []string) err
 	if len(args) > 0 {
 		var err error
 		if count, err = strconv.Atoi(args[0]); err != nil || count < 1 {
-			return commands.Misuse("%q is no number of lines", args[0])
+			return commands.Misuse("%q is not a number of lines", args[0])
 		}
 	}
 	last := s.lines.Last(count)
@@ -98,7 +104,7 @@ func (s *Shell) history(_ context.Context, env *commands.Env, args []string) err
 func (s *Shell) redo(ctx context.Context, env *commands.Env, args []string) error {
 	n, err := javaDecode(args[0])
 	if err != nil {
-		return commands.Misuse("%q is no number of a line", args[0])
+		return commands.Misuse("%q is not the number of a line", args[0])
 	}
 	line, ok := s.lines.Get(n)
 	if !ok || n >= s.number {
@@ -144,9 +150,10 @@ const (
 	eventsOff eventForm = iota
 	eventsOn
 	eventsShort
+	eventsTimed // short, with the time
 )
 
-var eventForms = []string{"off", "on", "short"}
+var eventForms = [...]string{eventsOff: "off", eventsOn: "on", eventsShort: "short", eventsTimed: "time"}
 
 // printwatches shows or drops first what came in under the old setting.
 func (s *Shell) printwatches(_ context.Context, env *commands.Env, args []string) error {
@@ -157,11 +164,14 @@ func (s *Shell) printwatches(_ context.Context, env *commands.Env, args []string
 		if err := s.showEvents(); err != nil {
 			return err
 		}
-		s.watches.Store(int32(slices.Index(eventForms, strings.ToLower(args[0]))))
+		s.watches.Store(int32(slices.Index(eventForms[:], strings.ToLower(args[0]))))
 	}
-	var facts any = "short"
-	if form := eventForm(s.watches.Load()); form != eventsShort {
+	var facts any
+	switch form := eventForm(s.watches.Load()); form {
+	case eventsOff, eventsOn:
 		facts = form == eventsOn
+	default:
+		facts = eventForms[form]
 	}
 	return env.Screen.Print(render.Answer{Words: words, JSON: render.Facts{"printwatches", facts}})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/history"
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/tty"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/shell/line"
 )
@@ -35,6 +36,7 @@ func (s *Shell) Editor(in, out *os.File, getenv func(string) string) line.Editor
 		}
 	}
 	s.recall.Add(earlier...)
+	s.screen.keys = keyboard{in: in, hide: tty.HideKeys}
 	return line.New(in, out, getenv, line.Assistant{Open: openQuote, Complete: s.completer.complete, Recall: s.recall}, s.cfg.Interrupts)
 }
 
@@ -53,9 +55,7 @@ func (s *Shell) RunEditor(ctx context.Context, e line.Editor) int {
 		h.banner()
 	}
 	ctx, stop := context.WithCancelCause(ctx)
-	if s.cfg.Pager != "" && s.cfg.Out.TTY && s.cfg.Out.Size != nil {
-		s.screen.pager = &pager{command: s.cfg.Pager, size: s.cfg.Out.Size, ctx: ctx}
-	}
+	s.screen.pager, s.screen.manuals = s.newPager(ctx, s.cfg.Pager), s.newPager(ctx, s.cfg.ManualPager)
 	var watching sync.WaitGroup
 	watching.Go(func() { // ends with stop
 		defer s.giveBackOnPanic()
@@ -158,7 +158,7 @@ func (s *Shell) lineEnds(told error) {
 // server can be reached, unless this error has just told it. The caller holds eventMu.
 func (s *Shell) tellUnreached(told error) {
 	if why := s.cfg.Session.Unreached(); why != nil && !errors.As(told, new(*zkconn.NoServerError)) {
-		s.env.Screen.Note(why.Error() + "; it is tried again and again" + s.cfg.NoServer)
+		s.env.Screen.Note(why.Error() + "; zksh keeps trying" + s.cfg.NoServer)
 	}
 }
 
@@ -170,7 +170,7 @@ func (h *byHand) keep(line string) {
 		return
 	}
 	if err := s.cfg.History.Append(line); err != nil {
-		s.report("", fmt.Errorf("the history is no longer kept: %w", err))
+		s.report("", fmt.Errorf("the history is no longer saved: %w", err))
 		s.cfg.History = nil
 	}
 }

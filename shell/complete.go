@@ -180,6 +180,8 @@ func (c *completer) values(param commands.Param, p *partial) choices {
 		return c.wholeLines(p.text)
 	case commands.CommandName:
 		return c.commandNames(p)
+	case commands.HelpName:
+		return c.helpNames(p)
 	case commands.Choice:
 		var list []choice
 		for _, w := range param.Words {

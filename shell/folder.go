@@ -91,17 +91,17 @@ func (s *Shell) folderCommands() []*commands.Command {
 	return []*commands.Command{
 		{
 			Name: "cd", Group: group, Args: "[path]",
-			Summary: "go to a znode, where relative paths begin from then on",
-			Help: "Without a path it goes to /. In a path .. is the znode above and ~ is /; cd - goes back to the folder before." +
-				" ls, tree, find, du, stat and getAllChildrenNumber mean the folder where they have no path." +
-				" Before the first cd a relative path is refused, as zkCli does, and so it is after connect to other servers.",
-			Examples: []string{"cd /app"},
+			Summary: "go to a znode, where relative paths then start",
+			Help: "Without a path, cd goes to /. In a path, .. is the parent znode and ~ is /. cd - returns to the previous znode.\n\n" +
+				"Without a path, ls, tree, find, du, stat and getAllChildrenNumber use the current znode. Before the first cd, " +
+				"and after connecting to other servers, relative paths are rejected, as in zkCli.",
+			Examples: []string{"cd /app", "cd ../archive", "cd -"},
 			Params:   []commands.Param{{Name: "path", Kind: commands.Folder, Optional: true}},
 			Flags:    commands.NoFlags(s.cd),
 		},
 		{
 			Name: "pwd", Group: group,
-			Summary:  "print where relative paths begin",
+			Summary:  "print the znode where relative paths start",
 			Examples: []string{"pwd"},
 			Offline:  true, Flags: commands.NoFlags(func(_ context.Context, env *commands.Env, _ []string) error {
 				here, _ := s.folder.here()
@@ -119,7 +119,7 @@ func (s *Shell) cd(ctx context.Context, env *commands.Env, args []string) error 
 		to = "/"
 	case "-":
 		if to = s.folder.last(); to == "" {
-			return errors.New("there is no folder before this one")
+			return errors.New("there is no previous folder")
 		}
 	default:
 		if to = below(here, to); len(to) > 1 {

@@ -23,31 +23,32 @@ func (s *Shell) handy() []*commands.Command {
 	return []*commands.Command{
 		{
 			Name: "time", Group: group, Args: "command",
-			Summary:  "run a command, and tell how long it took",
-			Help:     "The time is told on standard error. The status is the command's.",
-			Examples: []string{"time ls -R /app"},
+			Summary:  "run a command and print how long it took",
+			Help:     "time prints the elapsed time on standard error, and exits with the command's exit status.",
+			Examples: []string{"time ls -R /app", "time deleteall -y /app/old"},
 			Params:   line, Offline: true, Quota: true,
 			Over: func(*pflag.FlagSet) commands.Around { return timed },
 		},
 		{
 			Name: "repeat", Group: group, Args: "[-n count] [-i time] command",
-			Summary:  "run a command again and again, in place on a terminal",
-			Help:     "It ends when the command fails, with its status, or by Ctrl-C.",
-			Examples: []string{"repeat -i 5s get /app/leader"},
+			Summary: "run a command repeatedly",
+			Help: "On a terminal, each answer replaces the previous one. repeat stops when the command fails, with its exit status, or on " +
+				"Ctrl-C.",
+			Examples: []string{"repeat -i 5s get /app/leader", "repeat -n 10 stat /app"},
 			Params:   line, Offline: true, Quota: true,
 			Over: s.repeat,
 		},
 		{
 			Name: "source", Group: group, Args: "file",
 			Summary:  "run the lines of a file, one after the other",
-			Help:     "An error names the line in the file. The status is that of the first failure.",
-			Examples: []string{"source setup.zk"},
+			Help:     "An error message names the line in the file. The exit status is that of the first failure.",
+			Examples: []string{"source setup.zk", "source ~/cleanup.zk"},
 			Params:   []commands.Param{{Name: "file", Kind: commands.File}},
 			Offline:  true, Quota: true, Flags: commands.NoFlags(s.source),
 		},
 		{
 			Name: "clear", Group: group,
-			Summary:  "clear the terminal, as Ctrl-L does",
+			Summary:  "clear the terminal, like Ctrl-L",
 			Examples: []string{"clear"},
 			Offline:  true, Flags: commands.NoFlags(func(context.Context, *commands.Env, []string) error { return s.screen.clear() }),
 		},
@@ -64,12 +65,12 @@ func timed(ctx context.Context, env *commands.Env, do commands.Do) error {
 
 // repeat is the Over of the command.
 func (s *Shell) repeat(fs *pflag.FlagSet) commands.Around {
-	times := fs.IntP("count", "n", 0, "how often; without it, until Ctrl-C")
+	times := fs.IntP("count", "n", 0, "run the command this many `times`; by default until Ctrl-C")
 	every := commands.Duration{Value: time.Second}
-	fs.VarP(&every, "interval", "i", "how long to wait in between")
+	fs.VarP(&every, "interval", "i", "wait this `duration` between two runs")
 	return func(ctx context.Context, env *commands.Env, do commands.Do) error {
 		if *times < 0 || fs.Changed("count") && *times == 0 {
-			return commands.Misuse("-n %d is no number of times", *times)
+			return commands.Misuse("-n: %d is not a positive number", *times)
 		}
 		show := &shownInPlace{Screen: env.Screen, region: env.Screen.Region(commands.Answers)}
 		if columns, _ := show.region.Size(); columns > 0 {
@@ -84,7 +85,7 @@ func (s *Shell) repeat(fs *pflag.FlagSet) commands.Around {
 			if err := do(ctx, env); err != nil {
 				return err
 			}
-			head := fmt.Sprintf("every %s, %d. time, %s", every.Value, n, time.Now().Format(time.TimeOnly))
+			head := fmt.Sprintf("every %s, run %d, %s", every.Value, n, time.Now().Format(time.TimeOnly))
 			return show.region.Draw(append([]string{head}, strings.Split(strings.TrimSuffix(show.text.String(), "\n"), "\n")...)...)
 		})
 		return errors.Join(err, show.region.Close(true))
@@ -127,7 +128,7 @@ const maxSources = 16
 func (s *Shell) source(ctx context.Context, env *commands.Env, args []string) error {
 	if s.sources++; s.sources > maxSources {
 		s.sources = 0
-		return fmt.Errorf("%d files run one another; does %s run itself?", maxSources, args[0])
+		return fmt.Errorf("more than %d files are nested; does %s run itself?", maxSources, args[0])
 	}
 	depth := s.sources
 	defer func() { s.sources = min(s.sources, depth-1) }()

@@ -4,33 +4,111 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/shell/manual"
 )
 
-// help lists the commands, explains one, or lists those about a word.
-func (s *Shell) help(_ context.Context, env *commands.Env, args []string) error {
-	if len(args) == 0 {
-		return env.Screen.Print(overview(s.registry.All()))
+// help lists the commands and the topics of the manual, explains one, or lists those about a
+// word.
+func (s *Shell) help(fs *pflag.FlagSet) commands.Run {
+	pages := fs.BoolP("topic", "t", false, "print the manual's page of that name, even if a command has the name, too")
+	return func(_ context.Context, env *commands.Env, args []string) error {
+		o := overview{topics: manual.Pages()}
+		if len(args) == 0 {
+			if !*pages {
+				o.commands = s.registry.All()
+			}
+			return env.Screen.Print(o)
+		}
+		name := args[0]
+		if c := s.registry.Find(name); c != nil && !*pages {
+			topic := topicOf(c)
+			return env.Screen.Print(commandHelp{c, topic, Reference(s.registry, topic)})
+		}
+		if p := manual.Find(name); p != nil {
+			return env.Screen.Print(manualPage{p, s.registry})
+		}
+		var topics []string
+		for _, p := range o.topics {
+			topics = append(topics, p.Topic)
+		}
+		if o.topics = manual.About(name); !*pages {
+			o.commands = s.registry.About(name)
+		}
+		if len(o.commands)+len(o.topics) == 0 {
+			return unknownCommand{name, s.registry.Hint(name, topics...)}
+		}
+		return env.Screen.Print(o)
 	}
-	if c := s.registry.Find(args[0]); c != nil {
-		return env.Screen.Print(commandHelp{c, s.cfg.Topics[c.Name]})
-	}
-	if found := s.registry.About(args[0]); len(found) > 0 {
-		return env.Screen.Print(overview(found))
-	}
-	return unknownCommand{args[0], s.registry.Hint(args[0])}
 }
 
-// An overview lists commands: a heading for each group and a line for each command.
-// The commands of a group follow one another.
-type overview []*commands.Command
+// topics names the pages that commands belong to, besides those that have their own name.
+var topics = map[string]string{
+	"configuration": "config connect",
+	"keyboard":      "cd clear edit history pwd redo",
+	"locks":         "lock revoke rlock unlock wlock",
+	"scripts":       "echo source",
+	"security":      "addauth getAcl setAcl whoami",
+	"servers":       "session",
+	"transactions":  "abort begin check commit",
+	"trees":         "cp deleteall diff du export find getAllChildrenNumber import log mirror mv rmr tree",
+	"waiting":       "addWatch printwatches removewatches wait watch",
+}
 
-var _ render.Fitter = overview(nil)
+// topicOf returns the topic that a command belongs to, or "".
+func topicOf(c *commands.Command) string {
+	if manual.Find(c.Name) != nil {
+		return c.Name
+	}
+	for topic, names := range topics {
+		if slices.Contains(strings.Fields(names), c.Name) {
+			return topic
+		}
+	}
+	return ""
+}
+
+// Reference returns the line that prints the page of a topic; "" is no topic.
+func Reference(r *commands.Registry, topic string) string {
+	switch {
+	case topic == "":
+		return ""
+	case r.Find(topic) != nil:
+		return "help -t " + topic
+	}
+	return "help " + topic
+}
+
+// helpNames proposes commands and topics. Behind a flag, which is -t, it proposes topics alone.
+func (c *completer) helpNames(p *partial) choices {
+	var list []choice
+	found := choices{}
+	if len(p.words) < 2 {
+		found = c.commandNames(p)
+	}
+	for _, page := range manual.Pages() {
+		if len(p.words) > 1 || c.registry.Find(page.Topic) == nil {
+			list = append(list, choice{word: page.Topic, about: page.Summary})
+		}
+	}
+	found.list = append(found.list, fitting(p.text, list).list...)
+	return found
+}
+
+// An overview lists commands, then topics: a heading for each group and a line for each entry.
+// The commands of a group follow one another.
+type overview struct {
+	commands []*commands.Command
+	topics   []*manual.Page
+}
+
+var _ render.Fitter = overview{}
 
 // Text writes the list without wrapping lines.
 func (o overview) Text(w io.Writer) error { return o.FitText(w, 0) }
@@ -38,31 +116,71 @@ func (o overview) Text(w io.Writer) error { return o.FitText(w, 0) }
 // FitText writes the list for a terminal of that many columns.
 func (o overview) FitText(w io.Writer, columns int) error {
 	width := 0
-	for _, c := range o {
+	for _, c := range o.commands {
 		width = max(width, len(names(c)))
+	}
+	for _, p := range o.topics {
+		width = max(width, len(p.Topic))
 	}
 	var b strings.Builder
 	group := ""
-	for _, c := range o {
-		if c.Group != group {
-			group = c.Group
+	line := func(of, name, about string) {
+		if of != group {
+			group = of
 			b.WriteString(group + "\n")
 		}
-		fmt.Fprintf(&b, "  %-*s  %s\n", width, names(c), c.Summary)
+		fmt.Fprintf(&b, "  %-*s  %s\n", width, name, about)
 	}
-	b.WriteString("\n" + render.Wrap("help COMMAND explains one, and so does COMMAND --help. Blanks separate words; \"…\" and '…' keep them, "+
-		"and $'…' also takes \\n \\t \\' \\\\ \\xHH \\uHHHH.", commands.HelpWidthIn(columns), "") + "\n")
+	for _, c := range o.commands {
+		line(c.Group, names(c), c.Summary)
+	}
+	for _, p := range o.topics {
+		line("Topics of the manual", p.Topic, p.Summary)
+	}
+	b.WriteString("\n" + render.Wrap("help COMMAND explains one, and so does COMMAND --help; help TOPIC prints a page of the manual. "+
+		"Spaces separate words; \"…\" and '…' keep them, and $'…' also takes \\n \\t \\' \\\\ \\xHH \\uHHHH.", commands.HelpWidthIn(columns), "") + "\n")
 	_, err := io.WriteString(w, render.WrapText(b.String(), columns))
 	return err
 }
 
-// MarshalJSON returns the help of each command.
+// MarshalJSON returns the help of each command, and the summary of each topic.
 func (o overview) MarshalJSON() ([]byte, error) {
-	all := []commandHelp{}
-	for _, c := range o {
-		all = append(all, commandHelp{c: c})
+	all := []any{}
+	for _, c := range o.commands {
+		all = append(all, commandHelp{c: c, topic: topicOf(c)})
+	}
+	for _, p := range o.topics {
+		all = append(all, render.Facts{"topic", p.Topic, "title", p.Title, "summary", p.Summary})
 	}
 	return render.Marshal(all)
+}
+
+// A manualPage is a page of the manual.
+type manualPage struct {
+	page     *manual.Page
+	registry *commands.Registry
+}
+
+var _ render.Styled = manualPage{}
+
+// Text writes the page for a terminal of the usual width.
+func (m manualPage) Text(w io.Writer) error { return m.StyledText(w, 0, nil) }
+
+// StyledText writes the page for a terminal of that many columns. Lines of text are never
+// longer than on a terminal of the usual width.
+func (m manualPage) StyledText(w io.Writer, columns int, bold func(string) string) error {
+	_, err := io.WriteString(w, m.page.Text(m.layout(columns, bold)))
+	return err
+}
+
+func (m manualPage) layout(columns int, bold func(string) string) manual.Layout {
+	refer := func(topic string) string { return Reference(m.registry, topic) }
+	return manual.Layout{Columns: commands.HelpWidthIn(columns), Bold: bold, Refer: refer}
+}
+
+// MarshalJSON returns the text as it is written to a file.
+func (m manualPage) MarshalJSON() ([]byte, error) {
+	return render.Facts{"topic", m.page.Topic, "title", m.page.Title, "text", m.page.Text(m.layout(0, nil))}.MarshalJSON()
 }
 
 func names(c *commands.Command) string {
@@ -72,7 +190,8 @@ func names(c *commands.Command) string {
 // commandHelp is the help of one command.
 type commandHelp struct {
 	c     *commands.Command
-	topic string // more text, printed last; may be empty
+	topic string // of the manual; may be empty
+	more  string // the line that prints its page; may be empty
 }
 
 var _ render.Fitter = commandHelp{}
@@ -105,8 +224,8 @@ func (h commandHelp) FitText(w io.Writer, columns int) error {
 	for _, limit := range h.c.Limits {
 		fmt.Fprintf(&b, "  - %s\n", render.Wrap(limit, width-4, "    "))
 	}
-	if h.topic != "" {
-		b.WriteString("\n" + render.WrapText(h.topic, width))
+	if h.more != "" {
+		fmt.Fprintf(&b, "\nMore: %s\n", h.more)
 	}
 	_, err := io.WriteString(w, render.WrapText(b.String(), columns))
 	return err

@@ -29,7 +29,7 @@ type work struct {
 type leftError struct{}
 
 func (leftError) Error() string {
-	return "left while a command was under way: it is unknown whether it took effect"
+	return "zksh ended while a command was running; the outcome is unknown"
 }
 
 // Unwrap gives the exit status.
@@ -51,6 +51,7 @@ func (s *Shell) attend(shell context.Context, do func(context.Context) error) (i
 func (s *Shell) attendLine(shell context.Context, do func(context.Context) error) (interrupted bool, err error) {
 	ctx, cancel := context.WithCancelCause(shell)
 	defer cancel(nil)
+	s.screen.interrupted() // not yet, and not unseen
 	w := &work{ended: make(chan struct{})}
 	go func() { // ends with do; attend waits for that, or leave
 		defer s.giveBackOnPanic()
@@ -67,6 +68,7 @@ func (s *Shell) attendLine(shell context.Context, do func(context.Context) error
 			case s.screen.paging.Load(): // it is the pager's
 			case !interrupted:
 				interrupted = true
+				s.screen.interrupted()
 				cancel(EndedBy(sig))
 				if late == nil {
 					late = time.After(stubborn)
@@ -88,7 +90,7 @@ func (s *Shell) attendLine(shell context.Context, do func(context.Context) error
 			default:
 				s.interruptedLate() // those that came meanwhile do not count
 				mayLeave = true
-				s.screen.complain(fmt.Sprintf("\nthe command has not ended for %d seconds; Ctrl-C again leaves zksh", stubborn/time.Second))
+				s.screen.complain(fmt.Sprintf("\nthe command has not stopped for %d seconds; press Ctrl-C again to leave zksh", stubborn/time.Second))
 			}
 		}
 	}

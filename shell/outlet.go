@@ -43,20 +43,21 @@ func isOutlet(w commands.Word) bool {
 	return !w.Quoted && (w.Text == "|" || w.Text == ">" || w.Text == ">>")
 }
 
-// clings tells a word with a bar or an arrow that may have been meant as one.
+// clings reports whether a word has a bar or an arrow that may have been meant as one.
 func clings(w commands.Word) bool {
-	return !w.Quoted && (strings.HasPrefix(w.Text, "|") || strings.HasPrefix(w.Text, ">") || strings.HasSuffix(w.Text, "|"))
+	return !w.Quoted && (strings.HasPrefix(w.Text, "|") || strings.HasPrefix(w.Text, ">") || strings.HasSuffix(w.Text, "|") ||
+		strings.HasPrefix(w.Text, "/") && strings.ContainsAny(w.Text, "|>"))
 }
 
 // redirect has the answers of a line go where the mark and what stands behind it say.
 func (s *Shell) redirect(l commands.Line, mark, rest string) (commands.Line, error) {
 	o := &outlet{s: s}
 	if l.Program() {
-		return l, wrongOutlet("%s behind -- would be for zksh, not for the program; write -- sh -c '… %s …', or quote it", mark, mark)
+		return l, wrongOutlet("zksh would read %s after --, not the program; write -- sh -c '… %s …', or quote it", mark, mark)
 	}
 	if mark == "|" {
 		if o.program = strings.Trim(rest, commands.Blanks); o.program == "" {
-			return l, wrongOutlet("there is no program behind |; quote it where it is data")
+			return l, wrongOutlet("there is no program after |; quote it if it is data")
 		}
 		return l.Within(o.run), nil
 	}
@@ -65,9 +66,9 @@ func (s *Shell) redirect(l commands.Line, mark, rest string) (commands.Line, err
 	case err != nil:
 		return l, wrongOutlet("%s", err)
 	case len(words) == 0 || words[0].Text == "":
-		return l, wrongOutlet("there is no file behind %s; quote it where it is data", mark)
+		return l, wrongOutlet("there is no file after %s; quote it if it is data", mark)
 	case len(words) > 1:
-		return l, wrongOutlet("unexpected word %q behind the file; quote %s where it is data", words[1].Text, mark)
+		return l, wrongOutlet("unexpected word %q after the file; quote %s if it is data", words[1].Text, mark)
 	}
 	o.file, o.appends = words[0].Text, mark == ">>"
 	if !words[0].Quoted {
@@ -242,7 +243,7 @@ func (o *outlet) await(err error) error {
 	case err != nil:
 		return err
 	case o.cmd.ProcessState == nil:
-		return &commands.StatusError{Status: commands.StatusCannotRun, Err: fmt.Errorf("no program can be run: %w", ran)}
+		return &commands.StatusError{Status: commands.StatusCannotRun, Err: fmt.Errorf("cannot run a program: %w", ran)}
 	}
 	switch status := tty.ExitStatus(o.cmd); {
 	case status == commands.StatusOK:

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -37,7 +38,8 @@ func (s *Shell) begin(p policy) { s.policy, s.env.Mode = p, p.mode() }
 
 // RunCommand runs one command given as words and returns the exit status.
 func (s *Shell) RunCommand(ctx context.Context, args []string) int {
-	s.env.Stdin = s.cfg.Stdin
+	s.env.Stdin, s.env.Line = s.cfg.Stdin, rand.Text()
+	s.screen.manuals = s.newPager(ctx, s.cfg.ManualPager)
 	words := make([]commands.Word, len(args))
 	quotedArgs := make([]string, len(args))
 	for i, a := range args {
@@ -78,7 +80,7 @@ func (oneShot) mode() commands.Mode { return commands.OneShot }
 func (p oneShot) wording(_ string, err error) []string {
 	var usage *commands.UsageError
 	if p.isOption != nil && errors.As(err, &usage) && usage.Flag != "" && p.isOption(usage.Flag) {
-		return []string{fmt.Sprintf("unknown flag %s; as an option of zksh it goes before the command (usage: %s)",
+		return []string{fmt.Sprintf("unknown flag %s; options of zksh go before the command (usage: %s)",
 			usage.Flag, usage.Command.Usage())}
 	}
 	if errors.As(err, new(*zkconn.NoServerError)) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/peer"
@@ -24,6 +25,8 @@ type Output struct {
 	TTY  bool                       // it is a terminal
 	Dumb bool                       // one that knows no control sequences
 	Size func() (columns, rows int) // of the terminal; nil or zeros: not known
+
+	Plain bool // no bold text
 }
 
 // size is that of the terminal; one that does not know its size counts as 80 by 24.
@@ -56,12 +59,14 @@ type screen struct {
 	printer  render.Printer
 	editor   line.Editor // nil unless by hand: it knows the line being typed
 	pager    *pager      // nil unless by hand, by the person's wish
+	manuals  *pager      // for pages of the manual; may be nil
 	paging   atomic.Bool // the pager has the terminal
 	flowing  atomic.Bool // an answer is printed as it comes
 	shut     bool        // commands have no screen any more
 
 	regions []*region // those that have drawn, from top to bottom; a region belongs to its command
 	picture picture   // what the terminal shows of them
+	keys    keyboard  // by hand
 }
 
 // answer prints a value on standard output. Without its pager it is an answer all
@@ -84,26 +89,39 @@ func (s *screen) printOrPage(v render.Value) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.makeWay(s.out)()
-	if s.pager == nil {
+	pager := s.pager
+	_, styled := v.(render.Styled)
+	if styled {
+		pager = s.manuals
+	}
+	if pager == nil {
 		return s.printer.Print(v)
 	}
 	var b bytes.Buffer
-	if err := s.printer.To(&b).Print(v); err != nil {
+	to := s.printer.To(&b)
+	if err := to.Print(v); err != nil {
 		return err
 	}
-	if s.pager.fits(b.Bytes()) {
+	if pager.fits(b.Bytes()) {
 		_, err := s.out.W.Write(b.Bytes())
 		return err
 	}
-	return s.page(b.Bytes())
+	if styled && to.Bold != nil {
+		b.Reset()
+		to.Bold = render.Overstrike // every pager knows it
+		if err := to.Print(v); err != nil {
+			return err
+		}
+	}
+	return s.page(pager, b.Bytes())
 }
 
 // page shows a text with the pager, and without it if that cannot be run. It is
 // called with mu held.
-func (s *screen) page(text []byte) error {
+func (s *screen) page(p *pager, text []byte) error {
 	s.paging.Store(true)
 	defer s.paging.Store(false)
-	err := s.pager.show(text)
+	err := p.show(text)
 	if failed := (noPagerError{}); errors.As(err, &failed) {
 		if _, err := s.out.W.Write(text); err != nil {
 			return err
@@ -140,17 +158,16 @@ func (s *screen) refresh() {
 // complain prints a line on standard error, broken between words where a terminal would
 // break it within one. Nothing is left to do when that fails.
 func (s *screen) complain(text string) {
-	start := ""
-	if rest, fresh := strings.CutPrefix(text, "\n"); fresh { // on a line of its own
-		start, text = "\n", rest
-	}
+	text, fresh := strings.CutPrefix(text, "\n") // on a line of its own
 	text = oneLine(text)
 	if s.err.TTY {
 		text = render.Wrap(render.Safe(text), s.err.columns(), "")
 	}
-	text = start + text
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if fresh && !s.keys.unseen {
+		text = "\n" + text
+	}
 	s.answers.pour()
 	defer s.makeWay(s.err)()
 	if s.editor != nil && s.err.TTY {
@@ -166,7 +183,7 @@ func oneLine(text string) string {
 }
 
 // errShut is what a command gets that prints after the shell has gone on without it.
-var errShut = errors.New("the shell has gone on without this command")
+var errShut = errors.New("the shell no longer waits for this command")
 
 // shutOut takes the screen from commands. What they print later is not shown, and
 // what they have drawn in place is taken away.
@@ -219,7 +236,7 @@ func (f front) Alert(text string) {
 }
 
 // errNobody is what a command gets that asks where nobody is.
-var errNobody = errors.New("there is nobody to ask")
+var errNobody = errors.New("cannot ask for input outside the interactive shell")
 
 // AskUnseen is part of commands.Screen.
 func (f front) AskUnseen(ctx context.Context, question string) (string, error) {
@@ -237,6 +254,7 @@ func (f front) AskUnseen(ctx context.Context, question string) (string, error) {
 func (f front) Lend(do func() error) error {
 	f.s.lent.Store(true)
 	defer f.s.lent.Store(false)
+	f.s.screen.lend()
 	f.s.screen.paging.Store(true)
 	defer f.s.screen.paging.Store(false)
 	return do()
@@ -247,7 +265,7 @@ func (f front) Ask(ctx context.Context, question string) (bool, error) {
 	if f.s.screen.editor == nil || f.s.screen.isShut() {
 		return false, errNobody
 	}
-	answer, err := f.s.screen.editor.Ask(ctx, render.Safe(question))
+	answer, err := f.s.screen.editor.Ask(ctx, f.s.screen.question(render.Safe(question)))
 	if errors.Is(err, io.EOF) {
 		return false, nil
 	}
@@ -316,11 +334,11 @@ func (s *Shell) show(take func() []zkconn.Event) error {
 type expiredError struct{ gone []string }
 
 func (e expiredError) Error() string {
-	also := ""
+	gone := "its watches"
 	if len(e.gone) > 0 {
-		also = ", and so are its ephemeral znodes " + strings.Join(e.gone, ", ")
+		gone += " and its ephemeral znodes " + strings.Join(e.gone, ", ")
 	}
-	return "the session expired and its watches are gone" + also + "; a new session goes on"
+	return "the session expired, and " + gone + " are gone; zksh continues in a new session"
 }
 
 // Unwrap gives the code, for the exit status.
@@ -329,11 +347,15 @@ func (e expiredError) Unwrap() error { return zkconn.SessionExpired }
 // event is a watch or session event as it is printed: zkCli's block, or a line.
 func event(e zkconn.Event, form eventForm) render.Answer {
 	words := fmt.Sprintf("\nWATCHER::\n\n%s\n", e)
-	switch {
-	case form == eventsShort && e.Session():
-		words = fmt.Sprintf("WATCHER:: %s\n", e.State)
-	case form == eventsShort:
-		words = fmt.Sprintf("WATCHER:: %s %s\n", e.Type, e.Path)
+	if form == eventsShort || form == eventsTimed {
+		at := ""
+		if form == eventsTimed {
+			at = e.Received.Format(time.DateTime) + " "
+		}
+		words = fmt.Sprintf("WATCHER:: %s%s %s\n", at, e.Type, render.OneLine(e.Path))
+		if e.Session() {
+			words = fmt.Sprintf("WATCHER:: %s%s\n", at, e.State)
+		}
 	}
 	return render.Answer{Words: words, JSON: struct {
 		Event string   `json:"event"`
@@ -341,13 +363,14 @@ func event(e zkconn.Event, form eventForm) render.Answer {
 		Path  string   `json:"path,omitempty"`
 		Zxid  int64    `json:"zxid,omitempty"`
 		Gone  []string `json:"gone,omitempty"`
-	}{string(e.Type), string(e.State), e.Path, e.Zxid, e.Gone}}
+		Time  string   `json:"time"`
+	}{string(e.Type), string(e.State), e.Path, e.Zxid, e.Gone, render.Time(e.Received)}}
 }
 
 // writeError says that answers cannot be written, which ends a batch.
 type writeError struct{ cause error }
 
-func (e *writeError) Error() string { return "cannot write the answer: " + e.cause.Error() }
+func (e *writeError) Error() string { return "cannot write the output: " + e.cause.Error() }
 
 // Unwrap gives the cause.
 func (e *writeError) Unwrap() error { return e.cause }

@@ -5,6 +5,7 @@ package shell
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -53,10 +54,10 @@ type Config struct {
 	// the Keeper has saved for undo, or "". It is nil otherwise.
 	Saved func(env *commands.Env) string
 
-	Topics   map[string]string // what help adds to what it says of a command
-	Clusters []Cluster         // that can be connected to by name
+	Clusters []Cluster // that can be connected to by name
 
-	Pager string // by hand: the program for what is longer than the screen; may be empty
+	Pager       string // by hand: the program for what is longer than the screen; may be empty
+	ManualPager string // the program for a page of the manual that is longer; may be empty
 
 	NoServer string // is said behind an error of no server, by hand and for one command; may be empty
 
@@ -122,6 +123,9 @@ func New(cfg Config) *Shell {
 	if cfg.Out.TTY && cfg.Out.Size != nil {
 		s.screen.printer.Width = cfg.Out.columns
 	}
+	if cfg.Out.TTY && !cfg.Out.Dumb && !cfg.Out.Plain {
+		s.screen.printer.Bold = render.Bold
+	}
 	s.registry = commands.NewRegistry(append(cfg.Commands, s.transactions(), s.builtins(), s.folderCommands(), s.handy())...)
 	s.folder.servers = func() string { return cfg.Session.Servers().Spec }
 	s.completer = &completer{registry: s.registry, clusters: cfg.Clusters, lines: &s.lines, folder: &s.folder, locks: cfg.Locks}
@@ -175,7 +179,9 @@ func blankOrComment(line string) bool {
 // runLine runs one line and returns the name of its command as well.
 func (s *Shell) runLine(ctx context.Context, line string) (string, error) {
 	s.number = s.lines.Add(line)
-	return s.runText(ctx, s.env, line)
+	env := *s.env
+	env.Line = rand.Text()
+	return s.runText(ctx, &env, line)
 }
 
 func (s *Shell) runText(ctx context.Context, env *commands.Env, line string) (string, error) {
@@ -198,14 +204,18 @@ func (s *Shell) read(line string) (cmd string, l commands.Line, err error) {
 		return first, l, &commands.UsageError{Problem: err.Error()}
 	}
 	if len(words) == 0 {
-		return mark, l, &commands.UsageError{Problem: "there is no command before it"}
+		return mark, l, &commands.UsageError{Problem: "there is no command before " + mark}
 	}
 	l, err = s.readWords(words)
-	switch usage, misused := errors.AsType[*commands.UsageError](err); {
-	case err == nil && mark != "":
+	mistake := s.mistakeIn(line, words)
+	if err != nil {
+		return words[0].Text, l, mistake.explain(err)
+	}
+	if mistake != nil {
+		l = l.Explained(mistake.explain)
+	}
+	if mark != "" {
 		l, err = s.redirect(l, mark, rest)
-	case misused && slices.ContainsFunc(words, clings):
-		usage.Problem += "; | and > need blanks around them"
 	}
 	return words[0].Text, l, err
 }
@@ -265,9 +275,9 @@ func (s *Shell) refuseWrites(l commands.Line) error {
 	var err error
 	switch {
 	case l.Writes() && s.cfg.Session.Writes() == zkconn.WritesNever:
-		err = fmt.Errorf("%w, on %s (writes = never, or --no-write): nothing was done", zkconn.ErrNoWrites, where)
+		err = fmt.Errorf("nothing was done: %w (writes = never on %s, or --no-write)", zkconn.ErrNoWrites, where)
 	case s.needsLeave(l) && s.policy.mode() != commands.ByHand:
-		err = fmt.Errorf("a write on %s needs leave (writes = ask), and there is nobody to ask; --yes gives it: nothing was done", where)
+		err = fmt.Errorf("nothing was done: writes on %s need a confirmation (writes = ask); add --yes", where)
 	default:
 		return nil
 	}

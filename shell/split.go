@@ -166,7 +166,7 @@ func ansiEscape(out []byte, s string) ([]byte, int, error) {
 		case c == 'x':
 			return append(out, byte(v)), n, nil
 		case !utf8.ValidRune(rune(v)):
-			return nil, 0, fmt.Errorf("escape %s names no character", s[:n])
+			return nil, 0, fmt.Errorf("escape %s is not a character", s[:n])
 		}
 		return utf8.AppendRune(out, rune(v)), n, nil
 	}

@@ -79,9 +79,9 @@ func TestSplitErrors(t *testing.T) {
 		`$'\xg'`:                 `escape \x without hex digits at column 3`,
 		`$'\u'`:                  `escape \u without hex digits at column 3`,
 		`$'é\U'`:                 `escape \U without hex digits at column 4`,
-		`$'\ud800'`:              `escape \ud800 names no character at column 3`,
-		`$'\U110000'`:            `escape \U110000 names no character at column 3`,
-		`$'\UFFFFFFFF'`:          `escape \UFFFFFFFF names no character at column 3`,
+		`$'\ud800'`:              `escape \ud800 is not a character at column 3`,
+		`$'\U110000'`:            `escape \U110000 is not a character at column 3`,
+		`$'\UFFFFFFFF'`:          `escape \UFFFFFFFF is not a character at column 3`,
 		`$'\400'`:                `escape \400 is above \377 at column 3`,
 		`ls / $'fine' "not fine`: `unclosed " at column 14; close it, or write the word as $'…'`,
 	} {

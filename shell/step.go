@@ -84,18 +84,18 @@ func newCutError(steps []*step) *cutError {
 // Error relies on what a server does: it carries the requests of a connection out in
 // their order, and when it stops, none behind the first that it has not carried out.
 func (e *cutError) Error() string {
-	why := "the connection broke"
+	why := "the connection was lost"
 	for _, end := range []error{errInterrupted, errTerminated} {
 		if errors.Is(e.cause, end) {
 			why = end.Error()
 		}
 	}
-	text := fmt.Sprintf("%s: the lines before %d are done", why, e.before)
+	text := fmt.Sprintf("%s: lines before %d are done", why, e.before)
 	if e.sent > 0 {
-		text += fmt.Sprintf(", those from %d to %d may be done, in this order and with no gap, and nothing behind them is", e.before, e.sent)
+		text += fmt.Sprintf("; lines %d to %d may be done, in this order and without gaps, and no line after them", e.before, e.sent)
 	}
 	if e.unsent > 0 {
-		text += fmt.Sprintf("; up to %d nothing was sent", e.unsent)
+		text += fmt.Sprintf("; the following lines, up to %d, were not sent", e.unsent)
 	}
 	return text
 }

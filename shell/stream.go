@@ -182,6 +182,14 @@ type pager struct {
 	ctx     context.Context // of the shell: SIGTERM ends the pager too
 }
 
+// newPager returns the pager that a command line starts, or nil if there is none or no terminal.
+func (s *Shell) newPager(ctx context.Context, command string) *pager {
+	if command == "" || !s.cfg.Out.TTY || s.cfg.Out.Size == nil {
+		return nil
+	}
+	return &pager{command: command, size: s.cfg.Out.Size, ctx: ctx}
+}
+
 // fits tells whether text can be read without a pager. Only the start of a long
 // text is looked at.
 func (p *pager) fits(text []byte) bool {
@@ -231,7 +239,7 @@ func pagerFailure(err error) error {
 // noPagerError says that the pager could not be run.
 type noPagerError struct{ err error }
 
-func (e noPagerError) Error() string { return "the pager cannot be run: " + e.err.Error() }
+func (e noPagerError) Error() string { return "cannot run the pager: " + e.err.Error() }
 
 // Unwrap gives the cause.
 func (e noPagerError) Unwrap() error { return e.err }

@@ -47,29 +47,30 @@ func (s *Shell) transactions() []*commands.Command {
 	return []*commands.Command{
 		{
 			Name: "begin", Group: group,
-			Summary: "begin a transaction: what follows is done as a whole by commit, or not at all",
-			Help: "check, create, set and delete can be part of it. Their answers come with commit, each with its line. If one of them is" +
-				" refused, nothing is done. In a script no line may fail before commit, and a transaction that is open at the end is dropped.",
+			Summary: "begin a transaction, which commit applies atomically",
+			Help: "check, create, set and delete can be part of a transaction. Their answers come with commit, each with the number of " +
+				"its line. If ZooKeeper rejects one of them, nothing is done.\n\n" +
+				"In a script, every line before commit must succeed. A transaction that is still open at the end is dropped.",
 			Examples: []string{"begin"},
 			Aside:    true, Flags: commands.NoFlags(s.beginTransaction),
 		},
 		{
 			Name: "check", Group: group, Args: "path version",
-			Summary:  "have the transaction refused unless the znode has this dataVersion",
-			Help:     "Version -1 asks only that the znode exists.",
-			Examples: []string{"check /app/config 3"},
+			Summary:  "make the transaction fail unless the version matches",
+			Help:     "The version is the znode's dataVersion. -1 only requires that the znode exists.",
+			Examples: []string{"check /app/config 3", "check /app/config -1"},
 			Params:   []commands.Param{{Name: "path", Kind: commands.Path}, {Name: "version", Kind: commands.Data}},
 			Joins:    func(*pflag.FlagSet) bool { return true }, Flags: commands.NoFlags(s.check),
 		},
 		{
 			Name: "commit", Group: group,
-			Summary:  "carry out the transaction, all of it or nothing",
+			Summary:  "apply all lines of the transaction, or none",
 			Examples: []string{"commit"},
 			Aside:    true, Flags: commands.NoFlags(s.commit),
 		},
 		{
 			Name: "abort", Group: group,
-			Summary:  "drop the transaction: nothing of it is done",
+			Summary:  "drop the transaction without applying it",
 			Examples: []string{"abort"},
 			Aside:    true, Offline: true, Flags: commands.NoFlags(s.abort),
 		},
@@ -78,10 +79,10 @@ func (s *Shell) transactions() []*commands.Command {
 
 func (s *Shell) beginTransaction(_ context.Context, env *commands.Env, _ []string) error {
 	if env.Mode == commands.OneShot {
-		return commands.Misuse("a transaction needs more than one line: give them on standard input, from begin to commit")
+		return commands.Misuse("a transaction needs more than one line; write begin to commit in a script")
 	}
 	if s.txn != nil {
-		return fmt.Errorf("the transaction of line %d is still open: commit or abort it first", s.txn.begun)
+		return fmt.Errorf("the transaction begun on line %d is still open; commit or abort it first", s.txn.begun)
 	}
 	s.txn = &transaction{begun: s.policy.number(), txn: s.cfg.Session.Begin()}
 	return env.Screen.Print(render.Answer{JSON: render.Facts{"done", "begin"}})
@@ -91,10 +92,10 @@ func (s *Shell) beginTransaction(_ context.Context, env *commands.Env, _ []strin
 func (s *Shell) check(ctx context.Context, env *commands.Env, args []string) error {
 	version, err := strconv.ParseInt(args[1], 10, 32)
 	if err != nil {
-		return commands.Misuse("%q is no version: that is a whole number, and -1 is any", args[1])
+		return commands.Misuse("%q is not a version; write a whole number, or -1 for any version", args[1])
 	}
 	if s.txn == nil {
-		return errors.New("outside a transaction it guards nothing: put it between begin and commit")
+		return errors.New("no transaction is open; put check between begin and commit")
 	}
 	if err := env.Session.Check(ctx, args[0], int32(version)); err != nil {
 		return err
@@ -103,7 +104,7 @@ func (s *Shell) check(ctx context.Context, env *commands.Env, args []string) err
 }
 
 // errNoTransaction is that of commit and abort without begin.
-var errNoTransaction = errors.New("there is no transaction: begin opens one")
+var errNoTransaction = errors.New("no transaction is open; begin opens one")
 
 // errDropped is what the lines of a transaction come to that is not committed.
 var errDropped = errors.New("dropped")
@@ -136,7 +137,7 @@ func (s *Shell) commit(ctx context.Context, env *commands.Env, _ []string) error
 	s.txn = nil
 	if t.bad > 0 {
 		t.drop()
-		return fmt.Errorf("nothing was done, because line %d of the transaction has failed", t.bad)
+		return fmt.Errorf("nothing was done, because line %d of the transaction failed", t.bad)
 	}
 	outcome, err := t.txn.Commit(ctx)
 	t.wait()
@@ -144,7 +145,7 @@ func (s *Shell) commit(ctx context.Context, env *commands.Env, _ []string) error
 	switch {
 	case refused:
 		j := t.lines[undone.Part]
-		return fmt.Errorf("nothing was done, because of line %d: %s: %w", j.Line, j.Name, undone.Err)
+		return fmt.Errorf("nothing was done, because line %d failed: %s: %w", j.Line, j.Name, undone.Err)
 	case errors.As(err, new(*zkconn.FencedError)): // which says that nothing was written
 		return err
 	case err != nil && !outcome.MayHaveHappened():
@@ -196,9 +197,9 @@ func (s *Shell) carryOut(ctx context.Context, env *commands.Env, cmd string, l c
 	case t == nil || l.Aside():
 		return run(ctx, env, l)
 	case l.Redirected():
-		return &commands.UsageError{Problem: "the answers of a transaction come with commit: a line of it cannot go to a program or a file; leave out | and >, or quote them"}
+		return &commands.UsageError{Problem: "commit prints the results of a transaction, so its lines cannot be redirected; omit | and >, or quote them"}
 	case !l.Joins():
-		return &commands.UsageError{Problem: fmt.Sprintf("only check, create, set and delete can be part of a transaction: commit or abort that of line %d first", t.begun)}
+		return &commands.UsageError{Problem: fmt.Sprintf("only check, create, set and delete can be part of a transaction; commit or abort the one begun on line %d first", t.begun)}
 	default:
 		return t.join(ctx, s, env, cmd, l)
 	}
@@ -208,9 +209,9 @@ func (t *transaction) join(ctx context.Context, s *Shell, env *commands.Env, cmd
 	own, trip := *env, zkconn.NewTrip()
 	if own.Keeper != nil && l.Destroys() {
 		if env.Mode != commands.ByHand {
-			return &commands.UsageError{Problem: "what a transaction destroys cannot be kept, so with --undo it can only check and create"}
+			return &commands.UsageError{Problem: "changes made by a transaction cannot be saved, so with --undo it can only check and create"}
 		}
-		env.Screen.Note("what a transaction destroys is not kept: undo will not bring it back")
+		env.Screen.Note("changes made by a transaction are not saved; undo cannot restore them")
 		own.Keeper = nil
 	}
 	j := &joined{Screen: own.Screen, Line: s.policy.number(), Name: cmd, ended: make(chan struct{})}
@@ -245,5 +246,5 @@ func (s *Shell) dropTransaction() error {
 	begun := s.txn.begun
 	s.txn.drop()
 	s.txn = nil
-	return fmt.Errorf("the transaction of line %d was not committed: nothing of it is done", begun)
+	return fmt.Errorf("the transaction begun on line %d was not committed; none of it was applied", begun)
 }

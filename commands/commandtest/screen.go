@@ -57,7 +57,7 @@ func (s *Screen) Alert(text string) {
 // Ask is part of commands.Screen.
 func (s *Screen) Ask(_ context.Context, question string) (bool, error) {
 	if s.Answer == nil {
-		return false, errors.New("there is nobody to ask")
+		return false, errors.New("cannot ask for input outside the interactive shell")
 	}
 	return s.Answer(question)
 }
@@ -67,7 +67,7 @@ func (s *Screen) Lend(do func() error) error { return do() }
 
 // AskUnseen is part of commands.Screen.
 func (s *Screen) AskUnseen(context.Context, string) (string, error) {
-	return "", errors.New("there is nobody to ask")
+	return "", errors.New("cannot ask for input outside the interactive shell")
 }
 
 // Progress is part of commands.Screen; it shows nothing.

@@ -23,26 +23,27 @@ var (
 	dstParam = commands.Param{Name: "dst", Kind: commands.Side}
 )
 
-// sideHelp says what a side may be.
-const sideHelp = " Each is a path, or in another ensemble @cluster:/path or host:port[,host:port…]:/path, which gets a session of its own" +
-	" with that cluster's own TLS, credentials and writes."
+// sideHelp explains how to name a source or destination.
+const sideHelp = "A path in another ensemble is written @cluster:/path or host:port[,host:port…]:/path. zksh opens a session of " +
+	"its own for it, with that cluster's own TLS, credentials and writes setting."
 
 var cpCommand = &commands.Command{
 	Name: "cp", Group: "Trees", Writes: true, Destroys: true, Elsewhere: writesTo, Args: "[-R] [-e] [--skip | --overwrite] src dst",
-	Summary: "copy a znode, or all below it too, here or to another ensemble",
-	Help: "Data and ACLs are copied exactly; versions, times and sequence numbers cannot be." + sideHelp + " DST must not be there" +
-		" unless --skip or --overwrite say what becomes of a znode that is. Ephemeral znodes are left out, and said; with -e they" +
-		" become persistent ones. What may not be read is named and left out with all below it: status 1.",
-	Examples: []string{"cp -R /app @staging:/app"},
+	Summary: "copy a znode or subtree, also to another ensemble",
+	Help: "cp copies data and ACLs exactly. DST must not exist, unless --skip or --overwrite says how to treat existing znodes.\n\n" + sideHelp + "\n\n" +
+		"Ephemeral znodes are left out, and cp says so; with -e, it makes persistent copies of them. Unreadable znodes are " +
+		"listed and left out, with everything below them; the exit status is then 1.",
+	Limits:   []string{"Versions, times and sequence numbers cannot be copied."},
+	Examples: []string{"cp -R /app @staging:/app", "cp /app/config /app/config.old", "cp -R --skip zk1:2181:/app /app"},
 	Params:   []commands.Param{srcParam, dstParam},
 	Flags: func(fs *pflag.FlagSet) commands.Run {
-		all := fs.BoolP("recursive", "R", false, "copy all below the znode, too")
+		all := fs.BoolP("recursive", "R", false, "copy the entire subtree")
 		ephemerals := fs.BoolP("ephemeral", "e", false, "make persistent copies of ephemeral znodes")
-		skip := fs.Bool("skip", false, "leave znodes that are there as they are")
-		overwrite := fs.Bool("overwrite", false, "write data and ACL of znodes that are there")
+		skip := fs.Bool("skip", false, "leave existing znodes as they are")
+		overwrite := fs.Bool("overwrite", false, "overwrite data and ACLs of existing znodes")
 		return func(ctx context.Context, env *commands.Env, args []string) error {
 			if *skip && *overwrite {
-				return commands.Misuse("only one of --skip and --overwrite has a meaning")
+				return commands.Misuse("use only one of --skip and --overwrite")
 			}
 			c := &copying{env: env, all: *all, ephemerals: *ephemerals}
 			switch {
@@ -88,7 +89,7 @@ func (c *copying) cp(ctx context.Context, src, dst *side) error {
 		c.remark()
 	}
 	if c.exists != zktree.Overwrite && brokenOff(err) {
-		err = fmt.Errorf("%w; cp -R --skip goes on with what is missing", err)
+		err = fmt.Errorf("%w; cp -R --skip copies the rest", err)
 	}
 	if err != nil {
 		return err
@@ -106,7 +107,7 @@ func (c *copying) cp(ctx context.Context, src, dst *side) error {
 func (c *copying) begin(ctx context.Context, command string, src, dst *side) error {
 	c.src, c.dst = src, dst
 	c.unread.Root = src.word
-	if err := cmp.Or(notOwn(command, src), notOwn(command, dst)); err != nil {
+	if err := cmp.Or(notOwn(src), notOwn(dst)); err != nil {
 		return err
 	}
 	if err := mayWrite(ctx, c.env, command, dst); err != nil {
@@ -115,9 +116,9 @@ func (c *copying) begin(ctx context.Context, command string, src, dst *side) err
 	if err := apart(ctx, command, src, dst); err != nil {
 		return err
 	}
-	out := "; name another place"
+	out := "; choose another destination"
 	if command == "cp" {
-		out += ", or say --skip or --overwrite"
+		out += ", or add --skip or --overwrite"
 	}
 	free, err := free(ctx, dst)
 	if err == nil && !free && c.exists == zktree.Refuse {
@@ -134,7 +135,7 @@ func free(ctx context.Context, s *side) (bool, error) {
 	}
 	_, err = s.session.Exists(ctx, path.Dir(s.Path), false)
 	if err = unlessHidden(err); err != nil {
-		return true, fmt.Errorf("%s cannot be made: %w", s.word, s.wrap(err))
+		return true, fmt.Errorf("cannot create %s: %w", s.word, s.wrap(err))
 	}
 	return true, nil
 }
@@ -150,7 +151,7 @@ func unlessHidden(err error) error {
 
 // occupied is the error of something that is to be made, and is there; out is the way out.
 func occupied(word, out string) error {
-	return &commands.StatusError{Status: commands.StatusFailed, Code: "NodeExists", Err: fmt.Errorf("%s is there already%s", word, out)}
+	return &commands.StatusError{Status: commands.StatusFailed, Code: "NodeExists", Err: fmt.Errorf("%s already exists%s", word, out)}
 }
 
 // tree is what is to be copied.
@@ -210,7 +211,7 @@ func (c *copying) each(t zktree.Tree, look lookFunc, do func(*dump.Znode) error)
 // look drops what cannot be copied, and counts it.
 func (c *copying) look(z *dump.Znode, refusal error) (drop bool, err error) {
 	if refusal == nil && slices.ContainsFunc(z.ACL, zkconn.Masked) {
-		refusal = fmt.Errorf("%s: its ACL is shown without the password's hash, as this session may not administer it (addauth)", z.Path)
+		refusal = fmt.Errorf("%s: the server hides the password hash in its ACL; run addauth as an admin of the znode", z.Path)
 	}
 	switch {
 	case refusal != nil && z.Path == c.src.Path:
@@ -235,21 +236,21 @@ func (c *copying) look(z *dump.Znode, refusal error) (drop bool, err error) {
 // remark says what is not as it was.
 func (c *copying) remark() {
 	if c.left > 0 {
-		c.env.Screen.Note(fmt.Sprintf("%s left out; -e copies such as persistent ones", ephemeral(c.left)))
+		c.env.Screen.Note(fmt.Sprintf("%s left out; -e copies them as persistent znodes", ephemeral(c.left)))
 	}
 	if c.kept > 0 {
 		c.env.Screen.Note(fmt.Sprintf("%s of %s became persistent in %s", ephemeral(c.kept), c.src.word, c.dst.word))
 	}
 	c.remarkNumbers()
 	if c.below > 0 {
-		c.env.Screen.Note(fmt.Sprintf("%s has children, which were not copied; -R copies all", c.src.word))
+		c.env.Screen.Note(fmt.Sprintf("the children of %s were not copied; -R copies them, too", c.src.word))
 	}
 }
 
 // remarkNumbers says that sequences do not go on.
 func (c *copying) remarkNumbers() {
 	if c.numbered {
-		c.env.Screen.Note(fmt.Sprintf("sequence counters begin anew in %s: create -s may find its name taken there", c.dst.word))
+		c.env.Screen.Note(fmt.Sprintf("sequence counters start over in %s; create -s may fail there, because the name already exists", c.dst.word))
 	}
 }
 

@@ -20,21 +20,23 @@ import (
 
 var diffCommand = &commands.Command{
 	Name: "diff", Group: "Trees", Streams: true, Args: "[-u | --script] [--max-size MiB] a b",
-	Summary: "tell in what two subtrees differ, here, in another ensemble or in a file",
-	Help: "A line for each difference: - is only in A, + only in B, ~ differs in what is named. Data, ACL and whether a znode is" +
-		" ephemeral count; versions and times do not, nor does /zookeeper." + sideHelp + " A dump or one of ZooKeeper's snapshots is ./FILE or" +
-		" file:FILE, and file:FILE:/path something in it. With --script the answer is the commands that make A like B, to be" +
-		" looked at and then run: zksh -e < FILE. They are refused where A has changed since." +
-		" Status 0: no difference; 1: some; 2: it cannot be told.",
-	Examples: []string{"diff /app @staging:/app"},
+	Summary: "compare two subtrees, each on a server or in a file",
+	Help: "diff prints one line per difference: - is only in A, + is only in B, and ~ is in both but differs in the parts that " +
+		"the line names. diff compares data, ACLs and whether a znode is ephemeral. It does not compare versions, times and " +
+		"/zookeeper.\n\n" + sideHelp + "\n\n" +
+		"A file is an export, a ZooKeeper snapshot or the data folder of a server (its newest snapshot, and the logs since). Write ./FILE or file:FILE; file:FILE:/path is a path inside it.\n\n" +
+		"With --script, diff prints the commands that make A like B. Review them, then run them: zksh -e < FILE. Where A has " +
+		"changed since, they fail.\n\n" +
+		"The exit status is 0 if there is no difference, 1 if there is one, and 2 if diff cannot tell.",
+	Examples: []string{"diff /app @staging:/app", "diff -u /app /app.new", "diff --script /app ./app.json.gz > review.zk"},
 	Params:   []commands.Param{{Name: "a", Kind: commands.Side}, {Name: "b", Kind: commands.Side}},
 	Flags: func(fs *pflag.FlagSet) commands.Run {
-		unified := fs.BoolP("unified", "u", false, "show the lines in which data that is text differs")
-		script := fs.Bool("script", false, "answer with the commands that make A like B")
+		unified := fs.BoolP("unified", "u", false, "for data that is text, show the lines that differ")
+		script := fs.Bool("script", false, "print the commands that make A like B")
 		most := commands.FlagMaxSize(fs)
 		return func(ctx context.Context, env *commands.Env, args []string) error {
 			if *unified && *script {
-				return commands.Misuse("only one of -u and --script has a meaning")
+				return commands.Misuse("use only one of -u and --script")
 			}
 			return troubled(within(ctx, env, args, func(list []*side) error {
 				d := &comparison{env: env, a: list[0], b: list[1], unified: *unified, script: *script}
@@ -77,7 +79,7 @@ type comparison struct {
 
 func (d *comparison) show(ctx context.Context) error {
 	if d.lacks = errors.Join(d.a.lacks(), d.b.lacks()); d.lacks != nil && d.script {
-		return fmt.Errorf("%w: a script could delete those", d.lacks)
+		return fmt.Errorf("%w; a script could delete them", d.lacks)
 	}
 	update, end := d.env.Screen.Progress("compared")
 	defer end()
@@ -146,7 +148,7 @@ func (d *comparison) items(differences iter.Seq2[zktree.Difference, error]) iter
 
 func (d *comparison) lines(lines iter.Seq2[string, error]) iter.Seq[render.Item] {
 	return func(yield func(render.Item) bool) {
-		head := line(fmt.Sprintf("# makes %s like %s: zksh -e < this file, where %s is",
+		head := line(fmt.Sprintf("# makes %s like %s; run it in the ensemble of %s: zksh -e < this file",
 			commands.Quote(d.a.word), commands.Quote(d.b.word), commands.Quote(d.a.word)))
 		for text, err := range lines {
 			if d.err = err; err != nil || head != "" && !yield(head) || !yield(line(text)) {
@@ -204,7 +206,7 @@ func (d difference) path() string {
 // Cells is part of render.Item.
 func (d difference) Cells() []string {
 	mark, words := d.what()
-	cells := []string{mark, d.path()}
+	cells := []string{mark, render.OneLine(d.path())}
 	if words != nil {
 		cells = append(cells, strings.Join(words, ", "))
 	}

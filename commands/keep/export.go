@@ -22,21 +22,26 @@ import (
 
 var exportCommand = &commands.Command{
 	Name: "export", Group: "Trees", Args: "[-s] [-w] [-R] [--format name] path [file]",
-	Summary: "write a znode's data, or a subtree, into a file",
-	Help: "Without -R the file gets the data of one znode, byte for byte. With -R it gets all of the subtree: data, access control lists, kinds" +
-		" and stats, as import -R reads them, gzipped if the name ends in .gz. Without a file, or with -, it goes to standard output." +
-		" The file has its name once all is written, and is for you alone.\n\n" +
-		"Lines of JSON are written, with a checksum at the end, unless --format is zoocreeper, zkshell, zoonavigator (always gzipped) or" +
-		" dir, a new folder with a file for each znode. zkshell and zoonavigator cannot tell ephemeral znodes from others and leave them out." +
-		" So is /zookeeper left out, unless the path is there. What changes meanwhile is kept as it was when it was read;" +
-		" the zxids at the start and the end are noted. What may not be read is named, and all else is written.",
-	Examples: []string{"export -R /app app.json.gz"},
+	Summary: "write a znode's data or a subtree to a file",
+	Help: "Without -R, export writes the data of one znode, byte for byte. With -R, it writes the entire subtree as import -R " +
+		"reads it: data, ACLs, kinds and stats. The output is gzipped if the file's name ends in .gz. Without a file, or with " +
+		"-, it goes to standard output.\n\n" +
+		"The file gets its name only when it is complete, and only you can read it. Each znode is saved as it was when it was " +
+		"read; the zxids at the start and at the end are recorded. Unreadable znodes are listed, and everything else is " +
+		"written.\n\n" +
+		"The default format is lines of JSON, with a checksum at the end. --format selects another one: zoocreeper, zkshell, " +
+		"zoonavigator (always gzipped), or dir, a new folder with a file for each znode.",
+	Limits: []string{
+		"zkshell and zoonavigator cannot mark ephemeral znodes, so these are left out.",
+		"/zookeeper is left out, unless the path is inside it.",
+	},
+	Examples: []string{"export -R /app app.json.gz", "export /app/config config.json", "export -R --format dir /app app"},
 	Params:   []commands.Param{{Name: "path", Kind: commands.Path}, {Name: "file", Kind: commands.File, Optional: true}},
 	Flags: func(fs *pflag.FlagSet) commands.Run {
-		stat := fs.BoolP("stat", "s", false, "print the znode's stat as well")
-		watch := fs.BoolP("watch", "w", false, "leave a watch on the data")
-		recurse := fs.BoolP("recursive", "R", false, "write the whole subtree")
-		format := fs.String("format", string(dump.Lines), "the `form` of the subtree")
+		stat := fs.BoolP("stat", "s", false, "print the znode's stat, too")
+		watch := fs.BoolP("watch", "w", false, "set a watch on the data")
+		recurse := fs.BoolP("recursive", "R", false, "write the entire subtree")
+		format := fs.String("format", string(dump.Lines), "write the subtree in this `format`")
 		commands.FlagWords(fs, "format", dump.Written()...)
 		return func(ctx context.Context, env *commands.Env, args []string) error {
 			root, file := args[0], "-"
@@ -44,16 +49,16 @@ var exportCommand = &commands.Command{
 				file = userfile.Home(args[1])
 			}
 			if !strings.HasPrefix(root, "/") && strings.HasPrefix(file, "/") {
-				return commands.Misuse("%s is no path; the znode comes first, then the file", root)
+				return commands.Misuse("%s is not a path; the znode comes first, then the file", root)
 			}
 			if !*recurse {
 				if fs.Changed("format") {
-					return commands.Misuse("--format goes with -R")
+					return commands.Misuse("--format needs -R")
 				}
 				return exportOne(ctx, env, root, file, *stat, *watch)
 			}
 			if *stat || *watch {
-				return commands.Misuse("-s and -w do not go with -R")
+				return commands.Misuse("-s and -w cannot be combined with -R")
 			}
 			form, err := dump.ParseForm(*format)
 			if err != nil {
@@ -61,9 +66,9 @@ var exportCommand = &commands.Command{
 			}
 			switch {
 			case file == "-" && (form == dump.Dir || form == dump.Navigator):
-				return commands.Misuse("--format %s needs the name of a file", form)
+				return commands.Misuse("--format %s cannot write to standard output; name a file", form)
 			case file == "-" && env.Format == render.JSON: // a dump is lines, or a value of its own form
-				return commands.Misuse("with -o json a dump goes into a file; name one")
+				return commands.Misuse("with -o json, export -R cannot write to standard output; name a file")
 			}
 			return exportTree(ctx, env, root, file, form)
 		}
@@ -140,7 +145,7 @@ func (x *exporting) omitted() string {
 	if x.ephemerals == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; left out %s, which this form cannot tell from others", ephemeral(x.ephemerals))
+	return fmt.Sprintf("; left out %s: this format cannot mark them as ephemeral", ephemeral(x.ephemerals))
 }
 
 // write writes it, to what create makes as soon as the root has been read.
@@ -188,7 +193,7 @@ func (x *exporting) write(ctx context.Context, update zktree.Progress, create fu
 func (x *exporting) end() error {
 	errs := []error{x.unread.OrNil()}
 	if x.masked > 0 {
-		errs = append(errs, fmt.Errorf("the ACLs of %s are shown without the passwords' hashes, as this session may not administer them (addauth): import makes neither those nor what is below them",
+		errs = append(errs, fmt.Errorf("the server hides the password hashes in the ACLs of %s, so import cannot create such znodes or their descendants; run addauth as an admin and export again",
 			zktree.Znodes(x.masked)))
 	}
 	return errors.Join(errs...)

@@ -159,7 +159,7 @@ func TestKilled(t *testing.T) {
 		h.do(line)
 		h.wantTree("/t", before)
 		h.do("undo")
-		if want := "it is as it was already\n"; !strings.HasSuffix(h.screen.Printed(), want) {
+		if want := "it already is in the saved state\n"; !strings.HasSuffix(h.screen.Printed(), want) {
 			t.Errorf("%s: %q", line, h.screen.Printed())
 		}
 		h.wantTree("/t", before)
@@ -236,7 +236,7 @@ func TestNoPlace(t *testing.T) {
 	}
 	h.env.Mode, h.env.Keeper = commands.OneShot, &Keeper{shelf: full{}, queue: lockcmd.InQueue}
 	h.do("delete /t/b/c")
-	if want := "not all of /t/b/c can be saved for undo: no space left on device; going on all the same"; h.screen.Alerts() != want {
+	if want := "not all of /t/b/c can be saved for undo: no space left on device; continuing anyway"; h.screen.Alerts() != want {
 		t.Errorf("%q, want %q", h.screen.Alerts(), want)
 	}
 	if _, there := h.tree("/t")["/t/b/c"]; there {

@@ -155,9 +155,9 @@ func TestSingleZnodes(t *testing.T) {
 	h.fails("undo", "nothing left to undo")
 	h.do(fmt.Sprintf("undo %d", h.lastOf("undo 5"))) // which was that of undo
 	h.wantTree("/a", before)
-	h.fails("undo 5", "is undone already")
-	h.fails("undo 17", "there is no operation 17; undo -l lists them")
-	h.fails("undo x", `"x" is no number of an operation`)
+	h.fails("undo 5", "is already undone")
+	h.fails("undo 17", "there is no operation 17; undo -l lists the operations")
+	h.fails("undo x", `"x" is not the number of an operation`)
 
 	// What was refused has destroyed nothing, and what is not there cannot be lost.
 	n := h.operations()
@@ -222,7 +222,7 @@ func TestConflicts(t *testing.T) {
 	h.do("deleteall /t", "create /t", "create /t/x other", "create /t/new", "setAcl /t world:anyone:cdrw")
 	undo := fmt.Sprintf("undo %d", h.lastOf("deleteall"))
 	h.fails(undo, "2 of 5 znodes have changed since")
-	for _, want := range []string{"/t has changed since: its ACL is another\n", "/t/x has changed since: it now holds 5 bytes (version 0); undo would restore the saved 1 byte:\n- other\n+ x\n"} {
+	for _, want := range []string{"/t has changed since: its ACL is different\n", "/t/x has changed since: it now holds 5 bytes (version 0); undo would restore the saved 1 byte:\n- other\n+ x\n"} {
 		if !strings.Contains(h.screen.Printed(), want) {
 			t.Errorf("%q is not in %q", want, h.screen.Printed())
 		}
@@ -247,13 +247,13 @@ func TestWhatDoesNotComeBack(t *testing.T) {
 	if got := h.tree("/t"); len(got) != 2 {
 		t.Errorf("there is %v", got)
 	}
-	if want := "not restored: 2 ephemeral, 1 of lock queues, with what is below"; h.screen.Notes() != want {
+	if want := "not restored: 2 ephemeral, 1 of lock queues, with their descendants"; h.screen.Notes() != want {
 		t.Errorf("%q; want %q", h.screen.Notes(), want)
 	}
 	h.do("create -e /e", "delete /e")
-	h.fails("undo", "took only what does not come back: 1 ephemeral")
+	h.fails("undo", "deleted only znodes that cannot be restored: 1 ephemeral")
 	h.do("create /write-0000000001", "delete /write-0000000001")
-	h.fails("undo", "took only what does not come back: 1 of lock queues")
+	h.fails("undo", "deleted only znodes that cannot be restored: 1 of lock queues")
 	h.do("create -e /e one", "set /e two", "undo") // it is still there
 	h.wantTree("/e", map[string]string{"/e": `"one" false [{31 world anyone}] ephemeral`})
 }
@@ -329,7 +329,7 @@ func TestImportOpensLast(t *testing.T) {
 		a.do("export -R " + root + " " + w.files + root)
 	}
 	a.do("import -R -y --overwrite " + w.files + "/s /d")
-	if text := a.screen.Notes(); !strings.Contains(text, "made 1 znode at and below /d; 2 changed;") {
+	if text := a.screen.Notes(); !strings.Contains(text, "created 1 znode at and below /d; 2 changed;") {
 		t.Error(text)
 	}
 	a.do("import -R -y --overwrite " + w.files + "/d /d")

@@ -38,7 +38,7 @@ func TestFileThatLacksSomething(t *testing.T) {
 	for _, line := range []string{"import -R --prune " + file, "import -R --prune -n " + file, "mirror file:" + file + " /a", "mirror -n file:" + file + " /a",
 		"diff --script /a file:" + file, "diff /a file:" + file} {
 		status, answers, remarks := run(t.Context(), s, line)
-		if status == 0 || status == 1 && strings.HasPrefix(line, "diff") || !strings.Contains(remarks.String(), "could not be read when it was made") {
+		if status == 0 || status == 1 && strings.HasPrefix(line, "diff") || !strings.Contains(remarks.String(), "could not be read when the file was written") {
 			t.Errorf("%s: status %d: %s", line, status, remarks)
 		}
 		if strings.Contains(answers.String(), "delete") {
@@ -47,7 +47,7 @@ func TestFileThatLacksSomething(t *testing.T) {
 		s = open(t, addr)
 	}
 	status, _, remarks := run(t.Context(), s, "import -R --overwrite "+file)
-	if status != 0 || !strings.Contains(remarks.String(), "1 changed") || !strings.Contains(remarks.String(), "are not in the file") {
+	if status != 0 || !strings.Contains(remarks.String(), "1 changed") || !strings.Contains(remarks.String(), "are not in it") {
 		t.Errorf("status %d: %s", status, remarks)
 	}
 	if got := must(t, addr, "get /a/b"); got != "worth much\n" {
@@ -106,7 +106,7 @@ func TestNothingIntoTheServersOwn(t *testing.T) {
 	before := must(t, addr, "ls -R /zookeeper")
 	for _, line := range []string{"cp -R /a /zookeeper/x", "cp -R --overwrite /a /zookeeper/quota", "mirror /a /zookeeper/quota", "mirror -n /a /zookeeper",
 		"mv /a /zookeeper/a", "mv /zookeeper/quota/a /b"} {
-		if status, _, remarks := run(t.Context(), open(t, addr), line); status != 1 || !strings.Contains(remarks.String(), "the server's own") {
+		if status, _, remarks := run(t.Context(), open(t, addr), line); status != 1 || !strings.Contains(remarks.String(), "belongs to the server") {
 			t.Errorf("%s: status %d: %s", line, status, remarks)
 		}
 	}
@@ -119,7 +119,7 @@ func TestNothingIntoTheServersOwn(t *testing.T) {
 func TestWritesOfTheSameServers(t *testing.T) {
 	addr := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	must(t, addr, "create /a\ncreate /b")
-	for writes, want := range map[zkconn.Writes]string{zkconn.WritesNever: "switched off", zkconn.WritesAsk: "needs leave"} {
+	for writes, want := range map[zkconn.Writes]string{zkconn.WritesNever: "switched off", zkconn.WritesAsk: "need a confirmation"} {
 		for _, line := range []string{"cp /a ADDR:/c", "mirror /a ADDR:/b", "mv ADDR:/a ADDR:/c"} {
 			s := zksession.Open(t, zkconn.Config{Servers: addr, Timeout: 10 * time.Second, Cluster: "@here", Writes: writes,
 				Resolve: func(string) (zkconn.Config, error) {
@@ -141,14 +141,14 @@ func TestACLWithoutItsHash(t *testing.T) {
 	put(t, open(t, addr), []*dump.Znode{{Path: "/a", ACL: anyone}, {Path: "/a/b", ACL: hidden}, {Path: "/a/b/c", ACL: anyone}, {Path: "/a/d", ACL: anyone}})
 	file := filepath.Join(t.TempDir(), "dump")
 	status, _, remarks := run(t.Context(), open(t, addr), "export -R /a "+file)
-	if status != 1 || !strings.Contains(remarks.String(), "1 znode are shown") {
+	if status != 1 || !strings.Contains(remarks.String(), "in the ACLs of 1 znode") {
 		t.Errorf("status %d: %s", status, remarks)
 	}
 	for line, want := range map[string]string{
-		"import -R -n " + file + " /n": "2 znodes of the file cannot be made: /n/b: ",
-		"import -R " + file + " /i":    "made 2 znodes at and below /i; zxids",
+		"import -R -n " + file + " /n": "2 znodes of the file cannot be created: /n/b: ",
+		"import -R " + file + " /i":    "created 2 znodes at and below /i; zxids",
 
-		"mirror file:" + file + " /m":         "/m/b: its ACL is shown without",
+		"mirror file:" + file + " /m":         "/m/b: its ACL contains no password hash",
 		"diff file:" + file + " file:" + file: "",
 	} {
 		status, _, remarks := run(t.Context(), open(t, addr), line)
@@ -164,7 +164,7 @@ func TestSequencesBeginAnew(t *testing.T) {
 	must(t, addr, "create /q\ncreate -s /q/n- a\ncreate -s /q/n- b\ndelete /q/n-0000000000\ncreate /p\ncreate /p/n12")
 	for line, said := range map[string]bool{"mv /q /r": true, "cp -R /p /s": false} {
 		status, _, remarks := run(t.Context(), open(t, addr), line)
-		if status != 0 || strings.Contains(remarks.String(), "sequence counters begin anew") != said {
+		if status != 0 || strings.Contains(remarks.String(), "sequence counters start over") != said {
 			t.Errorf("%s: status %d: %s", line, status, remarks)
 		}
 	}

@@ -19,27 +19,32 @@ import (
 var importCommand = &commands.Command{
 	Name: "import", Group: "Trees", Writes: true, Destroys: true, Streams: true, Dry: []string{commands.DryRun},
 	Args:    "[-R] [-n] [--skip] [--overwrite] [--prune] [--only path] [-e] [-y] [--max-size MiB] path file",
-	Summary: "write a file into a znode, or bring a subtree back from a file",
-	Help: "Without -R the znode gets the bytes of the file, and is made if it is not there; the words may also come the other way round," +
-		" if the file's name does not begin with /.\n\n" +
-		"import -R file [path] makes the tree of a file again, where it was or at path. The file is a dump of export in any form," +
-		" of zoocreeper, zk_shell or ZooNavigator, or a snapshot of ZooKeeper's; it is known by what is in it, and one that is damaged or cut" +
-		" short is refused before anything is written. --only takes a subtree of it. -n tells what would be done.\n\n" +
-		"Where there is a znode already nothing is done, unless --skip leaves what is there and adds the rest, which also goes on with" +
-		" an import that was broken off; --overwrite makes data and access control lists those of the file; and --prune also deletes what" +
-		" the file does not have. Ephemeral znodes are left out, there and here; -e makes persistent copies of them." +
-		" Zxids, times, versions and the counters of sequences begin anew, and /zookeeper stays as it is.",
-	Examples: []string{"import -R app.json.gz"},
+	Summary: "write a file to a znode, or restore a subtree from a file",
+	Help: "Without -R, import writes the bytes of the file to the znode, and creates it if necessary. The arguments may come in " +
+		"either order if the file's name does not begin with /.\n\n" +
+		"import -R file [path] restores the tree in the file, at its original path or at the given one. The file is an export " +
+		"in any format, also one of zoocreeper, zk_shell or ZooNavigator, or a ZooKeeper snapshot. import recognizes the format " +
+		"by the contents. It rejects a damaged or truncated file before it writes anything. --only selects a subtree of the " +
+		"file. With -n, import only prints what it would do.\n\n" +
+		"If one of the znodes exists already, import does nothing, unless you choose: --skip leaves existing znodes as they are " +
+		"and adds the rest, which also completes an interrupted import. --overwrite replaces data and ACLs by those of the " +
+		"file. --prune does the same, and also deletes znodes that are not in the file.",
+	Limits: []string{
+		"Ephemeral znodes are left out, those of the file and those on the server. -e makes persistent copies of them.",
+		"Zxids, times, versions and sequence counters start again.",
+		"/zookeeper stays as it is.",
+	},
+	Examples: []string{"import -R app.json.gz", "import /app/config config.json", "import -R -n --only /app snapshot.a3f"},
 	Params: []commands.Param{
 		{Name: "path", Kind: commands.File}, {Name: "file", Kind: commands.File, Optional: true}, // either may be the file
 	},
 	Flags: func(fs *pflag.FlagSet) commands.Run {
-		recurse := fs.BoolP("recursive", "R", false, "bring a subtree back")
-		dry := fs.BoolP(commands.DryRun, "n", false, "change nothing, and tell what would be done")
-		skip := fs.Bool("skip", false, "leave the znodes that are there as they are")
-		overwrite := fs.Bool("overwrite", false, "give the znodes that are there the file's data and access control lists")
-		prune := fs.Bool("prune", false, "the same, and delete what is not in the file")
-		only := fs.String("only", "", "this `path` of the file, and what is below it")
+		recurse := fs.BoolP("recursive", "R", false, "restore a subtree")
+		dry := fs.BoolP(commands.DryRun, "n", false, "change nothing; print what would be done")
+		skip := fs.Bool("skip", false, "leave existing znodes as they are")
+		overwrite := fs.Bool("overwrite", false, "overwrite data and ACLs of existing znodes")
+		prune := fs.Bool("prune", false, "like --overwrite, and also delete znodes that are not in the file")
+		only := fs.String("only", "", "restore only the subtree at this `path` of the file")
 		ephemeral := fs.BoolP("ephemeral", "e", false, "make persistent copies of ephemeral znodes")
 		sure := fs.BoolP("yes", "y", false, "do not ask")
 		most := commands.FlagMaxSize(fs)
@@ -47,7 +52,7 @@ var importCommand = &commands.Command{
 			if !*recurse {
 				for _, name := range []string{commands.DryRun, "skip", "overwrite", "prune", "only", "ephemeral", "max-size"} {
 					if fs.Changed(name) {
-						return commands.Misuse("--%s goes with -R", name)
+						return commands.Misuse("--%s needs -R", name)
 					}
 				}
 				return importOne(ctx, env, args)
@@ -55,7 +60,7 @@ var importCommand = &commands.Command{
 			im := &importing{env: env, only: *only, ephemeral: *ephemeral, dry: *dry, sure: *sure, most: most(), file: args[0]}
 			for policy, set := range map[policy]bool{skips: *skip, overwrites: *overwrite, prunes: *prune} {
 				if set && im.policy != refuses {
-					return commands.Misuse("only one of --skip, --overwrite and --prune has a meaning")
+					return commands.Misuse("use only one of --skip, --overwrite and --prune")
 				}
 				if set {
 					im.policy = policy
@@ -77,7 +82,7 @@ var importCommand = &commands.Command{
 // importOne writes the bytes of a file into a znode.
 func importOne(ctx context.Context, env *commands.Env, args []string) error {
 	if len(args) < 2 {
-		return commands.Misuse("missing file; import -R file brings a subtree back")
+		return commands.Misuse("missing file; import -R file restores a subtree")
 	}
 	at, file := args[0], args[1]
 	if !strings.HasPrefix(at, "/") {
@@ -143,13 +148,13 @@ func (im *importing) run(ctx context.Context) (err error) {
 		im.only = im.tree.Root()
 	}
 	if _, is := im.tree.Has(im.only); !is {
-		return fmt.Errorf("%s has no %s; it has %s and what is below", im.file, im.only, im.tree.Root())
+		return fmt.Errorf("%s does not contain %s, but %s and its descendants", im.file, im.only, im.tree.Root())
 	}
 	if im.to == "" {
 		im.to = im.only
 	}
 	if err := im.tree.Lacks(); err != nil && im.policy == prunes {
-		return fmt.Errorf("%s: %w: --prune could delete those, and nothing was done; --overwrite leaves what the file does not have", im.file, err)
+		return fmt.Errorf("nothing was done: %s: %w; --prune could delete them, --overwrite deletes nothing", im.file, err)
 	}
 	if err := im.target(ctx); err != nil {
 		return err
@@ -173,7 +178,7 @@ func openDump(ctx context.Context, env *commands.Env, name string, most dump.Opt
 		return dump.Open(ctx, userfile.Home(name), most)
 	}
 	if env.Stdin == nil {
-		return nil, commands.Misuse("- reads standard input, which the commands come from here; name a file")
+		return nil, commands.Misuse("- cannot read standard input, because the commands come from there; name a file")
 	}
 	return dump.Read(ctx, env.Stdin, most)
 }
@@ -182,7 +187,7 @@ func openDump(ctx context.Context, env *commands.Env, name string, most dump.Opt
 func (im *importing) target(ctx context.Context) (err error) {
 	here := &side{Place: commands.Place{Path: im.to}, word: im.to, session: im.env.Session}
 	if im.empty, err = free(ctx, here); err == nil && !im.empty && im.policy == refuses {
-		err = occupied(im.to, ": nothing was done; --skip adds what is missing, --overwrite changes it, and --prune also deletes what is not in the file")
+		err = occupied(im.to, "; nothing was done: --skip adds missing znodes, --overwrite also changes existing ones, and --prune also deletes those that are not in the file")
 	}
 	return err
 }
@@ -250,11 +255,11 @@ func (im *importing) write(ctx context.Context) error {
 	end()
 	if err != nil {
 		if im.policy <= skips && brokenOff(err) {
-			err = fmt.Errorf("%w; import -R --skip goes on with what is missing", err)
+			err = fmt.Errorf("%w; import -R --skip imports the rest", err)
 		}
 		return err
 	}
-	im.env.Screen.Note(im.summary("made", done))
+	im.env.Screen.Note(im.summary("created", done))
 	facts := render.Facts{"done", "import", "path", im.to, "file", im.file, "created", done.Created, "changed", done.Changed,
 		"deleted", done.Deleted, "unchanged", im.unchanged(done), "left_out", im.count.ephemerals}
 	return errors.Join(im.env.Screen.Print(render.Answer{JSON: facts}), im.end())
@@ -265,7 +270,7 @@ func (im *importing) write(ctx context.Context) error {
 func (im *importing) end() error {
 	errs := []error{im.count.unread.OrNil()}
 	if n := im.count.missing.N; n > 0 {
-		errs = append(errs, fmt.Errorf("%s of the file cannot be made: %s", zktree.Znodes(n), im.count.missing.Error()))
+		errs = append(errs, fmt.Errorf("%s of the file cannot be created: %s", zktree.Znodes(n), im.count.missing.Error()))
 	}
 	return errors.Join(errs...)
 }
@@ -291,13 +296,13 @@ func (im *importing) summary(verb string, done zktree.Counts) string {
 	}
 	more(done.Changed, "%d changed")
 	more(done.Deleted, "%d deleted")
-	more(im.unchanged(done), "%d stay as they are")
-	more(im.count.ephemerals, "ephemeral and left out: %d")
+	more(im.unchanged(done), "%d unchanged")
+	more(im.count.ephemerals, "%d ephemeral, left out")
 	more(im.count.copies, "%d of them are persistent copies of ephemeral ones")
-	more(im.count.open, "%d are open to everybody, as the file does not have their access control lists")
-	more(im.count.steps[leaves]-im.count.missing.N, "%d differ and are left alone")
+	more(im.count.open, "%d are open to everybody, because the file does not contain their ACLs")
+	more(im.count.steps[leaves]-im.count.missing.N, "%d differ and are left as they are")
 	if err := im.tree.Lacks(); err != nil {
-		text += "; " + err.Error() + ", and are not in the file"
+		text += "; " + err.Error() + ", and are not in it"
 	}
-	return text + "; zxids, times, versions and sequence counters begin anew"
+	return text + "; zxids, times, versions and sequence counters start over"
 }

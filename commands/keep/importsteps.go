@@ -16,7 +16,7 @@ type planned struct{ step }
 var deedNames = map[deed]string{leaves: "leave", creates: "create", sets: "set", setsACL: "setAcl", deletes: "delete"}
 
 // Cells is part of render.Item.
-func (p planned) Cells() []string { return []string{deedNames[p.does], p.path} }
+func (p planned) Cells() []string { return []string{deedNames[p.does], render.OneLine(p.path)} }
 
 // JSON is part of render.Item.
 func (p planned) JSON() any { return render.Facts{"does", deedNames[p.does], "path", p.path} }
@@ -42,7 +42,7 @@ func (im *importing) print(ctx context.Context) error {
 		return errors.Join(err, failed)
 	}
 	n := im.count.steps
-	im.env.Screen.Note(im.summary("nothing was done; it would make", zktree.Counts{Created: n[creates], Changed: n[sets] + n[setsACL], Deleted: n[deletes]}))
+	im.env.Screen.Note(im.summary("nothing was done; import would create", zktree.Counts{Created: n[creates], Changed: n[sets] + n[setsACL], Deleted: n[deletes]}))
 	return im.end()
 }
 

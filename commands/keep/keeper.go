@@ -23,6 +23,8 @@ type Keeper struct {
 	shelf shelf
 	queue func(name string) bool // names of the znodes of lock queues
 	by    By
+
+	parts parts
 }
 
 // shelf is where a Keeper puts operations.
@@ -61,7 +63,7 @@ func (k *Keeper) Around(ctx context.Context, env *commands.Env, l commands.Loss,
 		var recorder zkconn.Recorder
 		err = destroy(recorder.Context(ctx), version)
 		if noteErr := k.settle(ctx, env, e, recorder.Outcome()); noteErr != nil {
-			env.Screen.Note(fmt.Sprintf("it is not noted for undo how that has ended: %s", noteErr))
+			env.Screen.Note(fmt.Sprintf("the undo log could not be updated: %s", noteErr))
 		}
 		if version == l.Version || !errors.Is(err, zkconn.BadVersion) {
 			return err
@@ -86,7 +88,13 @@ func (k *Keeper) keep(ctx context.Context, env *commands.Env, l commands.Loss) (
 		by.Script = env.Script
 		g.entry.By = &by
 	}
+	if env.Line != "" {
+		g.entry.Line, g.entry.Part = env.Line, k.parts.count(env.Line, 1)
+	}
 	kept, err := g.keep(ctx, servers.Spec)
+	if err != nil || !kept {
+		k.parts.count(env.Line, -1)
+	}
 	if err != nil && context.Cause(ctx) != nil {
 		env.Screen.Alert(fmt.Sprintf("nothing was done: %s was still being saved for undo", l.Path))
 	}
@@ -165,10 +173,14 @@ func (g *keeping) without(ctx context.Context, why error) error {
 	case g.k.Demanded():
 		return &finalError{fmt.Errorf("nothing was done, because not all of %s can be saved: %w", g.Path, why)}
 	case g.env.Mode != commands.ByHand:
-		g.env.Screen.Alert(g.unsaved(why) + "; going on all the same")
+		g.env.Screen.Alert(g.unsaved(why) + "; continuing anyway")
 		return nil
 	}
-	if err := g.env.Leave(ctx, g.unsaved(why)); err != nil {
+	err := g.wouldFail(ctx)
+	if err == nil {
+		err = g.env.Leave(ctx, g.unsaved(why))
+	}
+	if err != nil {
 		return &finalError{err}
 	}
 	return nil
@@ -213,7 +225,7 @@ func (g *keeping) write(ctx context.Context, server string) (err error) {
 			continue
 		case slices.ContainsFunc(z.ACL, zkconn.Masked):
 			if z.ACL = nil; g.Of != commands.LostData { // with another ACL it had better not come back
-				g.shut.Add(fmt.Errorf("the ACL of %s is shown without the password's hash", z.Path))
+				g.shut.Add(fmt.Errorf("the server hides the password hash in the ACL of %s", z.Path))
 				left = z.Path + "/"
 				continue
 			}
@@ -271,7 +283,7 @@ func (g *keeping) read(ctx context.Context) iter.Seq2[*dump.Znode, error] {
 				yield(nil, err)
 				return
 			}
-			subtree(ctx, g.env, g.Path, "kept")(yield)
+			subtree(ctx, g.env, g.Path, "saved")(yield)
 		}
 	}
 	return func(yield func(*dump.Znode, error) bool) {
@@ -327,6 +339,7 @@ func (k *Keeper) settle(ctx context.Context, env *commands.Env, e *entry, outcom
 	case e == nil:
 		return nil
 	case !outcome.MayHaveHappened():
+		k.parts.count(e.Line, -1)
 		return k.shelf.remove(e.N)
 	case outcome.Unknown == 0:
 		e.State = done

@@ -17,16 +17,18 @@ import (
 
 var logCommand = &commands.Command{
 	Name: "log", Group: "Trees", Args: "[-d] file [path]", Offline: true, Streams: true,
-	Summary: "show a transaction log: what was changed, when, and by which session",
-	Help: "file is one of ZooKeeper's log.* in its dataLogDir. With a path only what was done to that znode and those below it; the end of a" +
-		" session is shown where the server noted the ephemeral znodes that went with it, since 3.6. Nothing needs a server. With -d what was" +
-		" written is shown as well.\n\n" +
-		"Each record's checksum is verified. A log of a running server, or of one that was killed, may end in the middle of a record: a remark says so." +
-		" A damaged record is an error, which says whether intact records follow; those are not shown.",
-	Examples: []string{"log /var/lib/zookeeper/version-2/log.100000001 /app"},
+	Summary: "print the changes recorded in a transaction log",
+	Help: "The file is one of ZooKeeper's log.* files in its dataLogDir; log needs no server. It prints each change, with its " +
+		"time and its session. With -d, it also prints the data that was written.\n\n" +
+		"With a path, log prints only changes of that znode and of those below it. The end of a session is among them if the " +
+		"server recorded the ephemeral znodes that it deleted, as it does since 3.6.\n\n" +
+		"log verifies the checksum of each record. The log of a server that is running, or was killed, may end in the middle of " +
+		"a record; a remark then says so. A damaged record is an error. The message says whether intact records follow; log " +
+		"does not print these.",
+	Examples: []string{"log /var/lib/zookeeper/version-2/log.100000001 /app", "log -d log.100000001"},
 	Params:   []commands.Param{{Name: "file", Kind: commands.File}, {Name: "path", Kind: commands.Path, Optional: true}},
 	Flags: func(fs *pflag.FlagSet) commands.Run {
-		data := fs.BoolP("data", "d", false, "show the data that was written")
+		data := fs.BoolP("data", "d", false, "print the data that was written, too")
 		return func(ctx context.Context, env *commands.Env, args []string) (err error) {
 			l, err := dump.OpenLog(ctx, userfile.Home(args[0]))
 			if err != nil {
@@ -122,7 +124,7 @@ func (l *logged) Cells() []string {
 	if path == "" {
 		path = strings.Join(l.Gone, " ")
 	}
-	cells := []string{render.Time(l.Time), render.Hex(l.Session), render.Hex(l.Zxid), l.what(), path}
+	cells := []string{render.Time(l.Time), render.Hex(l.Session), render.Hex(l.Zxid), l.what(), render.OneLine(path)}
 	if l.data {
 		text := "-"
 		if l.Data != nil {

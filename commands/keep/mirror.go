@@ -14,22 +14,27 @@ import (
 
 var mirrorCommand = &commands.Command{
 	Name: "mirror", Group: "Trees", Writes: true, Destroys: true, Elsewhere: writesTo, Sweeps: true, Dry: []string{commands.DryRun}, Args: "[-n] [-y] [--watch] [--max-size MiB] src dst",
-	Summary: "make a subtree like another one, here or in another ensemble",
-	Help: "What diff finds is applied: what DST lacks is made, what differs is written, and what SRC does not have is deleted, as far as" +
-		" nothing has changed since it was read. By hand it first asks before it deletes. Ephemeral znodes are left alone, and so is" +
-		" what is below a znode that may not be read." + sideHelp + " SRC may be a file, as in diff. With -n the differences are told," +
-		" and nothing is done. With --watch it goes on, through new connections, until Ctrl-C: a change of an ACL alone shows no event," +
-		" and is seen when there is a new connection.",
-	Examples: []string{"mirror /app @standby:/app"},
+	Summary: "make a subtree equal to another, also across ensembles",
+	Help: "mirror makes DST equal to SRC: it creates missing znodes, overwrites different ones and deletes extra ones, unless " +
+		"they changed after zksh read them. At the prompt, it asks before it deletes.\n\n" +
+		sideHelp +
+		" SRC may also be a file, as in diff.\n\n" +
+		"With -n, mirror only prints the differences. With --watch, it goes on with each change of SRC, through new " +
+		"connections, until Ctrl-C.",
+	Limits: []string{
+		"Ephemeral znodes, and everything below an unreadable znode, are left alone.",
+		"With --watch, a change of only an ACL causes no event. mirror sees it when it has a new connection.",
+	},
+	Examples: []string{"mirror /app @standby:/app", "mirror -n ./app.json.gz /app", "mirror --watch /app @standby:/app"},
 	Params:   []commands.Param{srcParam, dstParam},
 	Flags: func(fs *pflag.FlagSet) commands.Run {
-		plan := fs.BoolP(commands.DryRun, "n", false, "tell the differences, and do nothing")
+		plan := fs.BoolP(commands.DryRun, "n", false, "print the differences and change nothing")
 		sure := fs.BoolP("yes", "y", false, "do not ask")
 		most := commands.FlagMaxSize(fs)
-		watch := fs.Bool("watch", false, "go on with each change of SRC; needs a server from 3.6 on")
+		watch := fs.Bool("watch", false, "go on with each change of SRC; needs ZooKeeper 3.6 or later")
 		return func(ctx context.Context, env *commands.Env, args []string) error {
 			if *plan && *watch {
-				return commands.Misuse("-n with --watch would tell what is over")
+				return commands.Misuse("-n cannot be combined with --watch")
 			}
 			if err := live("mirror", args[1]); err != nil {
 				return err
@@ -70,7 +75,7 @@ type mirror struct {
 
 // begin looks whether it may be. A destination that is not there is made, empty.
 func (m *mirror) begin(ctx context.Context) error {
-	if err := notOwn("mirror", m.dst); err != nil {
+	if err := notOwn(m.dst); err != nil {
 		return err
 	}
 	if !m.plan {
@@ -80,11 +85,11 @@ func (m *mirror) begin(ctx context.Context) error {
 	}
 	if m.src.tree != nil {
 		if err := m.src.lacks(); err != nil {
-			return fmt.Errorf("%w: nothing was done, as those could be deleted; import -R --overwrite leaves what the file does not have", err)
+			return fmt.Errorf("nothing was done: %w; mirror could delete them, import -R --overwrite deletes nothing", err)
 		}
 		return nil
 	}
-	if err := notOwn("mirror", m.src); err != nil {
+	if err := notOwn(m.src); err != nil {
 		return err
 	}
 	return apart(ctx, "mirror", m.src, m.dst)
@@ -98,7 +103,7 @@ func (m *mirror) once(ctx context.Context) error {
 	}
 	words := fmt.Sprintf("%s is like %s: %s", m.dst.word, m.src.word, changes(done))
 	if m.alone > 0 {
-		words += fmt.Sprintf(", %d left alone", m.alone)
+		words += fmt.Sprintf(", %d left as they are", m.alone)
 	}
 	return answer(m.env, words, "done", "mirror", "src", m.src.word, "dst", m.dst.word,
 		"created", done.Created, "changed", done.Changed, "deleted", done.Deleted, "left_alone", m.alone)
@@ -204,7 +209,7 @@ func (m *mirror) leave(ctx context.Context, gone []step) (bool, error) {
 	if m.sure {
 		return true, nil
 	}
-	yes, err := m.env.Screen.Ask(ctx, fmt.Sprintf("delete %s of %s that %s does not have, such as %s? [y/N] ",
+	yes, err := m.env.Screen.Ask(ctx, fmt.Sprintf("delete %s of %s that %s does not contain, for example %s? [y/N] ",
 		zktree.Znodes(len(gone)), m.dst.word, m.src.word, gone[len(gone)-1].path))
 	if err == nil && !yes {
 		m.declined = true

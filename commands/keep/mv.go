@@ -14,12 +14,17 @@ import (
 
 var mvCommand = &commands.Command{
 	Name: "mv", Group: "Trees", Writes: true, Destroys: true, Elsewhere: bothElsewhere, Args: "src dst",
-	Summary: "move a znode with all below it, here or to another ensemble",
-	Help: "In one ensemble a tree that fits into one transaction is moved by one: it is at one place or at the other, and what has" +
-		" changed meanwhile is not lost. Any other is copied, the copy is compared, and only then is the source deleted, as far as" +
-		" nothing in it has changed; that is said." + sideHelp + " Nothing is moved if DST is there, or if something in SRC is ephemeral" +
-		" or may not be read. A change of an ACL alone cannot be told in between. Sequence counters begin anew, and quotas stay where they are.",
-	Examples: []string{"mv /app/old /archive/app"},
+	Summary: "move a subtree, also to another ensemble",
+	Help: "Within one ensemble, a tree that fits into one transaction moves atomically, and concurrent changes are not lost.\n\n" +
+		"mv copies a larger tree, and any tree that goes to another ensemble. It compares the copy with the source and only " +
+		"then deletes the source, except for znodes that changed meanwhile. mv says which way it took.\n\n" +
+		sideHelp,
+	Limits: []string{
+		"Nothing is moved if DST exists, or if SRC contains an ephemeral or unreadable znode.",
+		"A change of only an ACL during the move is not noticed.",
+		"Sequence counters start again, and quotas stay where they are.",
+	},
+	Examples: []string{"mv /app/old /archive/app", "mv /app @standby:/app"},
 	Params:   []commands.Param{srcParam, dstParam},
 	Flags: commands.NoFlags(func(ctx context.Context, env *commands.Env, args []string) error {
 		if err := live("mv", args...); err != nil {
@@ -87,9 +92,9 @@ func (m *moving) atOnce(ctx context.Context) (n int, moved bool, err error) {
 	switch {
 	case err == nil:
 	case errors.Is(err, zkconn.BadVersion), errors.Is(err, zkconn.NotEmpty), errors.Is(err, zkconn.NoNode) && dump.Within(zkconn.PathOf(err), m.src.Path):
-		err = fmt.Errorf("%s changed meanwhile, and nothing was moved: %w", m.src.word, err)
+		err = fmt.Errorf("nothing was moved, because %s changed meanwhile: %w", m.src.word, err)
 	case outcome.MayHaveHappened():
-		err = fmt.Errorf("all of it is still at %s, or all of it at %s: %w", m.src.word, m.dst.word, err)
+		err = fmt.Errorf("outcome unknown; the tree is either completely at %s or completely at %s: %w", m.src.word, m.dst.word, err)
 	default:
 		err = fmt.Errorf("nothing was moved: %w", m.src.wrap(err))
 	}
@@ -131,7 +136,7 @@ func (m *moving) look(z *dump.Znode, refusal error) (bool, error) {
 	case drop && m.unread.N > 0:
 		return false, fmt.Errorf("nothing was moved: %w", &m.unread)
 	case drop:
-		return false, fmt.Errorf("nothing was moved: %s is ephemeral, and would be so no more; cp -e copies it", z.Path)
+		return false, fmt.Errorf("nothing was moved: %s is ephemeral, and would become persistent; cp -e copies it", z.Path)
 	}
 	return false, nil
 }
@@ -146,10 +151,10 @@ func (m *moving) slowly(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	m.env.Screen.Note(fmt.Sprintf("%s does not go to %s in one transaction: it is copied, the copy is compared, and then the source is deleted",
+	m.env.Screen.Note(fmt.Sprintf("%s cannot be moved to %s in one transaction; zksh copies it, compares the copy, and then deletes the source",
 		m.src.word, m.dst.word))
 	partial := func(err error) error {
-		return fmt.Errorf("nothing was deleted at %s, and the copy %s is not complete (deleteall takes it away): %w", m.src.word, m.dst.word, err)
+		return fmt.Errorf("nothing was deleted at %s; the copy %s is incomplete (deleteall removes it): %w", m.src.word, m.dst.word, err)
 	}
 	if err := m.copy(ctx); err != nil || m.unread.N+m.left > 0 {
 		return 0, partial(errors.Join(err, m.incomplete()))
@@ -163,7 +168,7 @@ func (m *moving) slowly(ctx context.Context) (int, error) {
 	}
 	n, err := m.remove(ctx, zxid)
 	if err != nil {
-		return n, fmt.Errorf("the copy %s is complete; of the source %s: %w", m.dst.word, zktree.Znodes(n)+" were deleted", m.src.wrap(err))
+		return n, fmt.Errorf("the copy %s is complete; deleted %s of the source: %w", m.dst.word, zktree.Znodes(n), m.src.wrap(err))
 	}
 	return n, nil
 }
@@ -193,7 +198,7 @@ func (m *moving) compare(ctx context.Context) error {
 		case d.Err != nil:
 			return d.Err
 		default:
-			return fmt.Errorf("%s is not the same at both places: it changed meanwhile", src.At(d.Below))
+			return fmt.Errorf("%s differs from its copy: it changed meanwhile", src.At(d.Below))
 		}
 	}
 	return nil
@@ -227,7 +232,7 @@ func (m *moving) removeBy(walk *zktree.Walk, w *zktree.Writer, zxid int64) error
 		case s.Err != nil:
 			return s.Err
 		case s.Stat == nil || max(s.Stat.Czxid, s.Stat.Mzxid) > zxid:
-			return fmt.Errorf("%s changed meanwhile, and stays with what is above it", s.Path())
+			return fmt.Errorf("%s changed meanwhile; it and the znodes above it were not deleted", s.Path())
 		}
 		if err := w.Delete(s.Path(), s.Stat.Version); err != nil {
 			return err

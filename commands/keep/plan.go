@@ -91,17 +91,17 @@ func (p *planner) next(d zktree.Difference) (all []step) {
 		p.deleted = append(p.deleted, at)
 		return nil
 	case d.B == nil || d.B.Kind == dump.Ephemeral || d.Aspect&zktree.KindDiffers != 0:
-		return leave("ephemeral znodes are left alone")
+		return leave("ephemeral znodes are left as they are")
 	case p.masked != "" && dump.Within(d.Below, p.masked):
 		at.missing = d.A == nil
-		return leave("what is above it cannot be made")
+		return leave("a znode above it cannot be created")
 	}
 	at.z = d.B
 	masked := slices.ContainsFunc(d.B.ACL, zkconn.Masked)
 	switch {
 	case d.A == nil && masked:
 		p.masked, at.missing = d.Below, true
-		return leave("its ACL is shown without the password's hash")
+		return leave("its ACL contains no password hash (export or copy it as an admin of the znode)")
 	case d.A == nil:
 		at.does = creates
 		return append(p.gone(), at)
@@ -114,7 +114,7 @@ func (p *planner) next(d zktree.Difference) (all []step) {
 	switch acl := at; {
 	case d.Aspect&zktree.ACLDiffers == 0:
 	case masked:
-		all = append(all, leave("its ACL is shown without the password's hash")...)
+		all = append(all, leave("its ACL contains no password hash (export or copy it as an admin of the znode)")...)
 	default:
 		acl.does, acl.version = setsACL, -1
 		if d.A.Stat != nil {
@@ -214,7 +214,7 @@ func (s step) creation(path string) (now, later []string) {
 	case s.z.ACL == nil || slices.Equal(s.z.ACL, zkconn.OpenACL()):
 		return []string{line}, nil
 	case !ok:
-		return []string{remark(s.path, "its ACL cannot be written as a word, so that it is not made")}, nil
+		return []string{remark(s.path, "its ACL cannot be written as an argument, so it is not created")}, nil
 	case zktree.ShutsOut(s.z) && s.z.Data == nil:
 		return []string{line}, []string{setACL}
 	case zktree.ShutsOut(s.z):
@@ -228,7 +228,7 @@ func (s step) creation(path string) (now, later []string) {
 func aclLine(path, version string, acl []zk.ACL) string {
 	text, ok := commands.FormatACL(acl)
 	if !ok {
-		return "# " + path + ": its ACL cannot be written as a word, so that it stays"
+		return "# " + path + ": its ACL cannot be written as an argument, so it is not changed"
 	}
 	return "setAcl" + version + " " + path + " " + commands.Quote(text)
 }

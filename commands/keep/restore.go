@@ -48,7 +48,7 @@ func (u *undoing) data(ctx context.Context) error {
 
 // deleted is the conflict of a znode that has to exist for a part of it to be restored.
 func deleted(path string) conflict {
-	return conflict{path: path, what: path + " has been deleted since; create it to restore the rest of it", final: true}
+	return conflict{path: path, what: path + " was deleted since; create it, then undo again", final: true}
 }
 
 // losing saves what undo itself writes over, also in scripts: undo has the log at hand.
@@ -197,7 +197,7 @@ func (u *undoing) differs(d zktree.Difference) {
 		parts = append(parts, "it is "+d.B.Kind.String()+" now")
 	}
 	if d.Aspect&zktree.ACLDiffers != 0 {
-		parts = append(parts, "its ACL is another")
+		parts = append(parts, "its ACL is different")
 	}
 	if d.Aspect&zktree.DataDiffers != 0 {
 		parts = append(parts, fmt.Sprintf("it now holds %s (version %d); undo would restore the saved %s", inBytes(len(d.B.Data)), d.B.Stat.Version, inBytes(len(d.A.Data))))
@@ -240,7 +240,7 @@ func (u *undoing) acls(ctx context.Context) error {
 			return err
 		}
 		if z.Data = nil; z.Stat == nil || z.ACL == nil {
-			return fmt.Errorf("%s lacks what it should say of %s", u.s.file(u.N, dumpFile), z.Path)
+			return fmt.Errorf("%s is incomplete: the stat or the ACL of %s is missing", u.s.file(u.N, dumpFile), z.Path)
 		}
 		if batch = append(batch, z); len(batch) == aclBatch {
 			if err := look(); err != nil {

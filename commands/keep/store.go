@@ -20,7 +20,8 @@ import (
 
 // What a store keeps at most.
 const (
-	maxOperations = 50
+	maxOperations = 50        // lines whose operations are kept
+	maxEntries    = 1000      // operations of all lines
 	maxOperation  = 64 << 20  // bytes of one
 	maxStore      = 256 << 20 // bytes of all
 	maxNumber     = 1 << 30   // of an operation; what has a higher one is no file of ours
@@ -52,6 +53,10 @@ type entry struct {
 	State   state         `json:"state"`
 	Partly  bool          `json:"partly,omitempty"` // undone but for what had changed since
 	By      *By           `json:"by,omitempty"`     // nil: an older zksh wrote the entry
+
+	// Line is that of the typed line, and Part counts the operations of it from 1.
+	Line string `json:"line,omitempty"`
+	Part int    `json:"part,omitempty"`
 
 	// Ephemeral and Queued are how many znodes are not brought back, because they were
 	// ephemeral or of a lock's queue.
@@ -178,7 +183,7 @@ type storeDraft struct {
 }
 
 // errTooLarge is that of an operation which is not kept for its size.
-var errTooLarge = fmt.Errorf("it is more than %d MiB", maxOperation>>20)
+var errTooLarge = fmt.Errorf("it is larger than %d MiB", maxOperation>>20)
 
 // Write is part of io.Writer.
 func (d *storeDraft) Write(p []byte) (int, error) {
@@ -211,7 +216,7 @@ func (d *storeDraft) keep(e *entry) error {
 			err = userfile.SyncDir(d.s.dir)
 		}
 		if err == nil {
-			err = d.s.trim(e.N)
+			err = d.s.trimAfter(e)
 		}
 		if err != nil {
 			return errors.Join(err, absent(os.Remove(d.f.Name())), d.s.discard(d.n))
@@ -266,11 +271,15 @@ func (s *store) trim(newest int) error {
 	if err != nil {
 		return err
 	}
-	total := int64(0)
+	total, lines, seen := int64(0), 0, map[string]bool{}
 	for i, e := range all { // newest first
 		size, sizeErr := s.size(e.N)
 		total += size
-		if sizeErr == nil && e.N != newest && (i >= maxOperations || total > maxStore) {
+		if e.Line == "" || !seen[e.Line] {
+			lines++
+		}
+		seen[e.Line] = true
+		if sizeErr == nil && e.N != newest && (lines > maxOperations || i >= maxEntries || total > maxStore) {
 			err = errors.Join(err, s.discard(e.N))
 		}
 	}
@@ -355,7 +364,7 @@ func (s *store) dumpOf(n int) string {
 type noOperation int
 
 func (n noOperation) Error() string {
-	return fmt.Sprintf("there is no operation %d; undo -l lists them", int(n))
+	return fmt.Sprintf("there is no operation %d; undo -l lists the operations", int(n))
 }
 
 // Is reports whether target is that of a file that does not exist.
@@ -382,7 +391,7 @@ func (s *store) entry(n int) (*entry, error) {
 	e := &entry{N: n}
 	err = json.Unmarshal(data, e)
 	if err == nil && (e.Command == "" || e.Path == "") {
-		err = errors.New("it names no command, or no path")
+		err = errors.New("it contains no command or no path")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s is damaged: %w", s.file(n, entryFile), err)

@@ -248,7 +248,7 @@ func TestTwoShells(t *testing.T) {
 	n := below.last().N
 	a.fails("undo", fmt.Sprintf("nothing left to undo here (operation %d was on %s/app)", n, addr))
 	undo := fmt.Sprintf("undo %d", n)
-	a.fails(undo, fmt.Sprintf("operation %d was on %s/app, and this is %s: connect %s/app, and then undo %d", n, addr, addr, addr, n))
+	a.fails(undo, fmt.Sprintf("operation %d was on %s/app, but this shell is on %s; run connect %s/app, then undo %d", n, addr, addr, addr, n))
 	elsewhere := newHand(t, zktest.Sandbox(t, sandbox.Options{}).Addr(), dir)
 	elsewhere.fails(undo, "connect "+addr+"/app")
 	below.do("undo")
@@ -274,9 +274,9 @@ func TestList(t *testing.T) {
 			t.Errorf("%q does not fit into 60 columns", line)
 		}
 	}
-	h.fails("undo -l 3", "-l goes alone")
+	h.fails("undo -l 3", "-l cannot be combined with other flags or a number")
 	h.store = &store{}
-	h.fails("undo", "nothing is saved for undo: there is no folder")
+	h.fails("undo", "nothing is saved for undo: there is neither XDG_STATE_HOME nor a home directory")
 }
 
 // In a script what is destroyed goes to a file that import brings all back from.
@@ -312,7 +312,7 @@ func TestToFile(t *testing.T) {
 	if info, err := os.Stat(lost); err != nil || !zktest.Private(info) {
 		t.Errorf("%v, %v", info, err)
 	}
-	if _, err := ToFile(lost, nil); err == nil || !strings.Contains(err.Error(), "is there already") {
+	if _, err := ToFile(lost, nil); err == nil || !strings.Contains(err.Error(), "already exists") {
 		t.Errorf("%v", err)
 	}
 	tree, err := dump.Open(t.Context(), lost)
@@ -347,7 +347,7 @@ func TestOtherEnsembleOfTheSameName(t *testing.T) {
 		}
 	}
 	for _, line := range []string{"undo", "undo -n", "undo -s", "undo 1"} {
-		next.fails(line, "which import -R reads")
+		next.fails(line, "import -R can read the saved znodes")
 	}
 	next.wantTree("/a", map[string]string{})
 }

@@ -2,10 +2,10 @@ package keep
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/zktree"
@@ -49,6 +49,9 @@ func (s *Summary) Text(env *commands.Env) string {
 		if len(saved) < len(all) {
 			count = fmt.Sprintf("the last %d of %d operations", len(saved), len(all))
 		}
+		if last.Line != "" && !last.ofUndo() {
+			return fmt.Sprintf("%s are saved; %s undoes them, and %s lists them", count, again, list)
+		}
 		return fmt.Sprintf("%s are saved; %s lists them, and %s undoes the last (%s %s)", count, list, again, last.Command, last.Path)
 	}
 	what, it := last.what()
@@ -64,15 +67,17 @@ func quotedForShell(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
 		quoted[i] = w
-		if !plainWord.MatchString(w) {
+		if w == "" || strings.ContainsFunc(w, needsQuotes) {
 			quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 		}
 	}
 	return strings.Join(quoted, " ")
 }
 
-// plainWord matches what needs no quotes there.
-var plainWord = regexp.MustCompile(`^[\pL\pN_@%+=:,./-]+$`)
+// needsQuotes reports whether a Unix shell may give r a meaning of its own.
+func needsQuotes(r rune) bool {
+	return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !strings.ContainsRune("_@%+=:,./-", r)
+}
 
 // what words what was saved of an operation, and its pronoun.
 func (e *entry) what() (what, it string) {

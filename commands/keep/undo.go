@@ -24,43 +24,49 @@ const undoName = "undo"
 func undoCommand(log UndoLog) *commands.Command {
 	return &commands.Command{
 		Name: undoName, Group: "Trees", Args: "[-l] [-n] [-s] [--overwrite] [number]", Writes: true, Streams: true, Destroys: true, Dry: []string{"list", commands.DryRun},
-		Summary: "restore what was destroyed",
-		Help: "Without a number, undo the latest operation of this shell that is not undone yet; with a number, that operation, whoever did it" +
-			" (undo -l lists them). If this shell has nothing left to undo, undo names the latest operation of another one, and asks." +
-			" An undo can itself be undone, by its number.\n\n" +
-			"At the prompt set, edit, delete, deleteall, rmr, mv, setAcl, import, mirror and cp --overwrite save what they destroy before" +
-			" they destroy it. If something cannot be saved (too large, disk full, no permission to read it), zksh asks first." +
-			" A single command does the same if its standard error is a terminal, as when it is typed in another shell: it says at its end" +
-			" what it has saved, and zksh undo, in the same terminal, restores it. It never asks: what it cannot save, it names and destroys all the same." +
-			" Scripts save nothing, unless --undo names a file.\n\n" +
-			"If a znode has changed since, undo shows the difference and does nothing. With --overwrite it restores the saved state over" +
-			" the changes; these are saved, too. With -s it leaves what has changed as it is, and restores the rest; the operation is then" +
-			" partly undone, and undo without a number goes on to the one before.\n\n" +
-			"Limits: the log holds the last 50 operations, at most 64 MiB each and 256 MiB together. Ephemeral znodes and those of lock queues" +
-			" do not come back, nor do containers, times to live, sequence counters, zxids and times." +
-			" What appears while a subtree is saved and deleted is not saved.",
-		Examples: []string{"undo"},
+		Summary: "undo an operation that overwrote or deleted znodes",
+		Help: "Without a number, undo reverts the latest operation of this shell that is not undone yet. If there is none, it names " +
+			"the latest operation of another shell, and asks. With a number, it reverts that operation, whoever did it; undo -l " +
+			"lists them. If one line did several operations, as find with a command does, undo without a number reverts all of " +
+			"them, the latest first. An undo can itself be undone, by its number.\n\n" +
+			"At the prompt, set, edit, delete, deleteall, rmr, mv, setAcl, import, mirror and cp --overwrite save the old state " +
+			"before they destroy it. If something cannot be saved (too large, disk full, no permission to read it), zksh asks " +
+			"first.\n\n" +
+			"A single command, as typed in another shell, saves the old state, too, if its standard error is a terminal. It prints " +
+			"at its end what it has saved, and zksh undo, in the same terminal, restores it. It never asks: if it cannot save " +
+			"something, it says so and destroys it all the same. Scripts save nothing, unless --undo names a file.\n\n" +
+			"If a znode has changed since, undo prints the difference and does nothing. With --overwrite, it restores the saved " +
+			"state over the changes; these are saved, too. With -s, it leaves changed znodes as they are and restores the rest. The " +
+			"operation is then partly undone, and undo without a number continues with the previous one.",
+		Limits: []string{
+			"The log holds the last 50 operations, at most 64 MiB each and 256 MiB together.",
+			"Ephemeral znodes and those of lock queues are not restored.",
+			"Containers and znodes with a time to live come back as persistent znodes.",
+			"Sequence counters, zxids, versions and times start again.",
+			"Znodes and data that others write while a subtree is saved and deleted are not saved.",
+		},
+		Examples: []string{"undo", "undo -l", "undo -n 3"},
 		Params:   []commands.Param{{Name: "number", Kind: commands.Data, Optional: true}},
 		Flags: func(fs *pflag.FlagSet) commands.Run {
 			list := fs.BoolP("list", "l", false, "list the operations, the latest first")
-			dry := fs.BoolP(commands.DryRun, "n", false, "change nothing, and print what would be done")
-			skip := fs.BoolP("skip", "s", false, "leave what has changed since as it is, and restore the rest")
-			overwrite := fs.Bool("overwrite", false, "restore the saved state over what has changed since")
+			dry := fs.BoolP(commands.DryRun, "n", false, "change nothing; print what would be done")
+			skip := fs.BoolP("skip", "s", false, "leave znodes that changed since as they are, and restore the rest")
+			overwrite := fs.Bool("overwrite", false, "restore the saved state over later changes")
 			return func(ctx context.Context, env *commands.Env, args []string) error {
 				if log.Dir == "" {
-					return errors.New("nothing is saved for undo: there is no folder for it (XDG_STATE_HOME, or the home)")
+					return errors.New("nothing is saved for undo: there is neither XDG_STATE_HOME nor a home directory")
 				}
 				if *list {
 					if len(args) > 0 || *dry || *skip || *overwrite {
-						return commands.Misuse("-l goes alone")
+						return commands.Misuse("-l cannot be combined with other flags or a number")
 					}
 					return log.print(env)
 				}
-				e, err := log.pick(ctx, env, args, *dry)
+				line, err := log.pick(ctx, env, args, *dry)
 				if err != nil {
 					return err
 				}
-				return (&undoing{entry: e, log: log, s: &store{log.Dir}, env: env, dry: *dry, skip: *skip, overwrite: *overwrite}).run(ctx)
+				return line.undo(ctx, undoing{log: log, s: &store{log.Dir}, env: env, dry: *dry, skip: *skip, overwrite: *overwrite})
 			}
 		},
 	}
@@ -80,7 +86,7 @@ func (e *entry) elsewhere(env *commands.Env) error {
 	if share(e.Servers, here.Hosts) && here.Chroot == e.Chroot {
 		return nil
 	}
-	return fmt.Errorf("operation %d was on %s, and this is %s: connect %s, and then undo %d", e.N, e.place(), here.Spec, e.place(), e.N)
+	return fmt.Errorf("operation %d was on %s, but this shell is on %s; run connect %s, then undo %d", e.N, e.place(), here.Spec, e.place(), e.N)
 }
 
 // undoing is an operation that is being undone.
@@ -107,18 +113,26 @@ type conflict struct {
 	final bool   // --overwrite cannot write over it either
 }
 
+// undo restores what the operation has destroyed, and notes in the log that it is undone.
+func (u *undoing) undo(ctx context.Context) error {
+	if err := u.run(ctx); err != nil {
+		return err
+	}
+	return u.note()
+}
+
 func (u *undoing) run(ctx context.Context) (err error) {
 	if err := u.elsewhere(u.env); err != nil {
 		return err
 	}
 	if u.State == undone {
-		return fmt.Errorf("operation %d is undone already", u.N)
+		return fmt.Errorf("operation %d is already undone", u.N)
 	}
 	if err := u.behind(ctx); err != nil {
 		return err
 	}
 	if u.comesBack() == 0 {
-		return fmt.Errorf("operation %d, %s %s, took only what does not come back: %s", u.N, u.Command, u.Path, u.lost())
+		return fmt.Errorf("operation %d (%s %s) deleted only znodes that cannot be restored: %s", u.N, u.Command, u.Path, u.lost())
 	}
 	if err := userfile.Check(u.s.file(u.N, dumpFile)); err != nil {
 		return err
@@ -135,12 +149,9 @@ func (u *undoing) run(ctx context.Context) (err error) {
 	case commands.LostACL, commands.LostACLs:
 		err = u.acls(ctx)
 	default:
-		err = fmt.Errorf("operation %d is of a kind that this zksh does not know", u.N)
+		err = fmt.Errorf("operation %d is of a kind that this version of zksh does not know", u.N)
 	}
-	if err != nil {
-		return err
-	}
-	return u.finish()
+	return err
 }
 
 // behind is an error if the ensemble has not come as far as what was kept: another one has
@@ -153,7 +164,7 @@ func (u *undoing) behind(ctx context.Context) error {
 	if err != nil || zxid >= u.Seen {
 		return err
 	}
-	return fmt.Errorf("operation %d was on another ensemble, or this one was set back: its last change, %#x, came before that of what was kept, %#x; what was lost is in %s, which import -R reads",
+	return fmt.Errorf("operation %d was on another ensemble, or this one was restored from a backup: its last zxid %#x is older than the saved %#x; import -R can read the saved znodes from %s",
 		u.N, zxid, u.Seen, u.s.file(u.N, dumpFile))
 }
 
@@ -172,13 +183,13 @@ func (e *entry) lost() string {
 		parts = append(parts, fmt.Sprintf("%d ephemeral", e.Ephemeral))
 	}
 	if e.Queued > 0 {
-		parts = append(parts, fmt.Sprintf("%d of lock queues, with what is below", e.Queued))
+		parts = append(parts, fmt.Sprintf("%d of lock queues, with their descendants", e.Queued))
 	}
 	return strings.Join(parts, ", ")
 }
 
-// finish writes to the log that the operation is undone, and prints what was done.
-func (u *undoing) finish() error {
+// note writes to the log that the operation is undone, and remarks on what is not restored.
+func (u *undoing) note() error {
 	if !u.dry {
 		if len(u.conflicts) == 0 {
 			u.State = undone
@@ -192,9 +203,9 @@ func (u *undoing) finish() error {
 		u.env.Screen.Note("not restored: " + lost)
 	}
 	if n := len(u.conflicts); n > 0 {
-		u.env.Screen.Note(fmt.Sprintf("%s changed since, and left as it is now", zktree.Znodes(n)))
+		u.env.Screen.Note(fmt.Sprintf("%s changed since, and not restored", zktree.Znodes(n)))
 	}
-	return u.env.Screen.Print(u.answer())
+	return nil
 }
 
 // answer tells what was done, or would be.
@@ -204,21 +215,27 @@ func (u *undoing) answer() render.Answer {
 		words := fmt.Sprintf("would undo %d: %s %s\n%s", u.N, u.Command, u.Path, strings.Join(append(u.plan, ""), "\n"))
 		return render.Answer{Words: words, JSON: append(facts, "plan", append([]string{}, u.plan...))}
 	}
-	var parts []string
-	for _, c := range []struct {
-		n    int
-		what string
-	}{{u.counts.Created, "created"}, {u.counts.Changed, "changed"}} {
-		if c.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.what))
-		}
-	}
-	words := fmt.Sprintf("undid %d: %s %s: %s\n", u.N, u.Command, u.Path, cmp.Or(strings.Join(parts, ", "), "it is as it was already"))
-	if parts == nil && len(u.conflicts) > 0 {
+	did := restored(u.counts)
+	words := fmt.Sprintf("undid %d: %s %s: %s\n", u.N, u.Command, u.Path, cmp.Or(did, "it already is in the saved state"))
+	if did == "" && len(u.conflicts) > 0 {
 		words = fmt.Sprintf("nothing was left to undo of %d (%s %s)\n", u.N, u.Command, u.Path)
 	}
 	return render.Answer{Words: words,
 		JSON: append(render.Facts{"done", undoName}, append(facts, "created", u.counts.Created, "changed", u.counts.Changed)...)}
+}
+
+// restored words what was restored; empty: nothing.
+func restored(c zktree.Counts) string {
+	var parts []string
+	for _, p := range []struct {
+		n    int
+		what string
+	}{{c.Created, "created"}, {c.Changed, "changed"}} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // refuse shows what has changed since, and returns an error unless that is to be left as it
@@ -267,7 +284,7 @@ func (u *undoing) changedSince(changed, final int) error {
 	if all > changed {
 		text += "; to restore only the rest: " + skip
 	} else {
-		text += "; to go on to the operation before: " + skip
+		text += "; to skip this operation: " + skip
 	}
 	return errors.New(text)
 }

@@ -57,7 +57,7 @@ func TestDamagedEntryIsKept(t *testing.T) {
 	json := &commandtest.Screen{Format: render.JSON}
 	h.env.Screen = json
 	h.do("undo -l")
-	want := fmt.Sprintf(`{"number":2,"state":"unreadable","reason":"%s is damaged: it names no command, or no path","files":["%s","%s"]}`,
+	want := fmt.Sprintf(`{"number":2,"state":"unreadable","reason":"%s is damaged: it contains no command or no path","files":["%s","%s"]}`,
 		damagedFile, damagedFile, h.store.file(2, dumpFile))
 	if runtime.GOOS != "windows" && !strings.Contains(json.Printed(), want) {
 		t.Errorf("no %s in %.2000s", want, json.Printed())
@@ -94,7 +94,7 @@ func TestStoreIsNoLink(t *testing.T) {
 func TestOverwrite(t *testing.T) {
 	h := sandboxed(t)
 	h.do("create /a one", "set /a two", "set /a three")
-	h.fails("undo 1", "nothing was done: 1 of 1 znode has changed since operation 1; to overwrite the changes: undo --overwrite 1; to go on to the operation before: undo -s 1")
+	h.fails("undo 1", "nothing was done: 1 of 1 znode has changed since operation 1; to overwrite the changes: undo --overwrite 1; to skip this operation: undo -s 1")
 	if want := "/a has changed since: it now holds 5 bytes (version 2); undo would restore the saved 3 bytes:\n- three\n+ one\n"; !strings.HasSuffix(h.screen.Printed(), want) {
 		t.Errorf("%q", h.screen.Printed())
 	}
@@ -131,8 +131,8 @@ func TestOverwrite(t *testing.T) {
 func TestOverwriteHasLimits(t *testing.T) {
 	h := sandboxed(t)
 	h.do("create /a one", "set /a two", "delete /a")
-	h.fails("undo --overwrite 1", "nothing was done: 1 of 1 znode has changed since operation 1; 1 cannot be overwritten; to go on to the operation before: undo --overwrite -s 1")
-	if want := "/a has been deleted since; create it to restore the rest of it\n"; !strings.HasSuffix(h.screen.Printed(), want) {
+	h.fails("undo --overwrite 1", "nothing was done: 1 of 1 znode has changed since operation 1; 1 cannot be overwritten; to skip this operation: undo --overwrite -s 1")
+	if want := "/a was deleted since; create it, then undo again\n"; !strings.HasSuffix(h.screen.Printed(), want) {
 		t.Errorf("%q", h.screen.Printed())
 	}
 	h.do("create /t", "create /t/a a", "create /t/b b", "deleteall /t", "create /t", "create -e /t/a other", "create /t/b other")
@@ -166,7 +166,7 @@ func TestPartlyUndone(t *testing.T) {
 		t.Errorf("%q", h.screen.Printed())
 	}
 	h.do("undo --overwrite 2")
-	h.fails("undo 2", "is undone already")
+	h.fails("undo 2", "is already undone")
 }
 
 // Commands of one terminal session undo what they have done, and no shell's.
@@ -207,7 +207,7 @@ func TestCommandsUndoTheirOwn(t *testing.T) {
 	if got := h.tree("/t"); len(got) != 2 {
 		t.Errorf("there is %v", got)
 	}
-	h.fails("undo", fmt.Sprintf("nothing is left to undo of this terminal; the latest operation is 4: set /s, 0s ago, by the shell (pid %d); undo 4 undoes it", os.Getpid()))
+	h.fails("undo", fmt.Sprintf("this terminal has nothing left to undo; the latest operation is 4: set /s, 0s ago, by the shell (pid %d); undo 4 undoes it", os.Getpid()))
 
 	// Of another terminal the latest one is undone, and named, if no shell has done it.
 	says("delete /b", "delete /b: 1 znode is saved; zksh undo restores it")
@@ -219,7 +219,7 @@ func TestCommandsUndoTheirOwn(t *testing.T) {
 	if got := other.tree("/b"); len(got) != 1 {
 		t.Errorf("there is %v", got)
 	}
-	other.fails("undo", "nothing is left to undo of this terminal")
+	other.fails("undo", "this terminal has nothing left to undo")
 
 	// What the server rejects has destroyed nothing.
 	h, s = command("1")
@@ -245,7 +245,7 @@ func TestMirrorOnCommandLine(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if want := "mirror --watch saves nothing: undo will not restore what it destroys"; h.screen.Notes() != want {
+	if want := "mirror --watch saves nothing; undo cannot restore what it destroys"; h.screen.Notes() != want {
 		t.Errorf("%q, want %q", h.screen.Notes(), want)
 	}
 }
@@ -281,7 +281,7 @@ func TestEntriesOfOlderVersions(t *testing.T) {
 		t.Errorf("%q", h.screen.Printed())
 	}
 	h.env.Mode = commands.OneShot
-	h.fails("undo", "nothing is left to undo of this terminal")
+	h.fails("undo", "this terminal has nothing left to undo")
 	h.do("undo 1")
 }
 

@@ -134,20 +134,21 @@ func (b *By) facts(here By) any {
 	}{b, b.is(here)}
 }
 
-// pick finds the operation that is meant. Without a number, it is the latest one of this
-// shell, or of this terminal, that is left to undo on this ensemble.
-func (l UndoLog) pick(ctx context.Context, env *commands.Env, args []string, dry bool) (*entry, error) {
+// pick finds the operations that are meant. Without a number, they are those of the latest
+// line of this shell, or of this terminal, that are left to undo on this ensemble.
+func (l UndoLog) pick(ctx context.Context, env *commands.Env, args []string, dry bool) (lineOperations, error) {
 	s := &store{l.Dir}
 	if len(args) > 0 {
 		n, err := strconv.Atoi(args[0])
 		if err != nil || n < 1 {
-			return nil, commands.Misuse("%q is no number of an operation; undo -l lists them", args[0])
+			return lineOperations{}, commands.Misuse("%q is not the number of an operation; undo -l lists the operations", args[0])
 		}
-		return s.entry(n)
+		e, err := s.entry(n)
+		return lineOperations{operations: []*entry{e}}, err
 	}
 	all, err := s.list()
 	if err != nil {
-		return nil, err
+		return lineOperations{}, err
 	}
 	far, latest := "", (*entry)(nil)
 	for _, e := range all {
@@ -158,15 +159,16 @@ func (l UndoLog) pick(ctx context.Context, env *commands.Env, args []string, dry
 				far = fmt.Sprintf(" here (operation %d was on %s)", e.N, e.place())
 			}
 		case e.By.is(l.By):
-			return e, nil
+			return s.lineOf(env, e, all), nil
 		case latest == nil:
 			latest = e
 		}
 	}
 	if latest == nil {
-		return nil, fmt.Errorf("there is nothing left to undo%s; undo -l lists what was saved", far)
+		return lineOperations{}, fmt.Errorf("there is nothing left to undo%s; undo -l lists what was saved", far)
 	}
-	return latest, l.others(ctx, env, latest, dry)
+	others := s.lineOf(env, latest, all)
+	return others, l.others(ctx, env, others, dry)
 }
 
 // open reports whether an operation is left to undo by one without a number.
@@ -176,14 +178,15 @@ func (s *store) open(e *entry) bool {
 
 // others decides whether to undo an operation of somebody else without its number. At the
 // prompt, the person decides. A command may undo that of a command, and no shell's.
-func (l UndoLog) others(ctx context.Context, env *commands.Env, e *entry, dry bool) error {
-	what := fmt.Sprintf("%d: %s %s, %s ago, %s", e.N, e.Command, e.Path, commands.Age(time.Since(e.Time)), e.By.words(l.By))
+func (l UndoLog) others(ctx context.Context, env *commands.Env, all lineOperations, dry bool) error {
+	e := all.operations[0]
+	what := fmt.Sprintf("%s, %s ago, %s", all.words(), commands.Age(time.Since(e.Time)), e.By.words(l.By))
 	switch {
 	case dry || env.Mode != commands.ByHand && e.By != nil && e.By.Kind == commandLine:
 		env.Screen.Note("the latest operation is " + what)
 		return nil
 	case env.Mode != commands.ByHand:
-		return fmt.Errorf("nothing is left to undo of this terminal; the latest operation is %s; undo %d undoes it", what, e.N)
+		return fmt.Errorf("this terminal has nothing left to undo; the latest operation is %s; undo %d undoes it", what, e.N)
 	}
 	yes, err := env.Screen.Ask(ctx, "this shell has nothing left to undo; the latest operation is "+what+". Undo it? [y/N] ")
 	if err == nil && !yes {

@@ -31,11 +31,11 @@ func (c *cluster) of() string {
 func (o *Options) newSection(line, at string) (*cluster, error) {
 	name, closed := strings.CutSuffix(line[1:], "]")
 	if !closed || name == "" || strings.ContainsAny(name, " \t/,:[]\"'@") {
-		return nil, fmt.Errorf("%s: %q is no section; write [NAME], without blanks, quotes and the signs / , : @", at, line)
+		return nil, fmt.Errorf("%s: invalid section %q; write [NAME], without spaces, quotes and the characters / , : @", at, line)
 	}
 	c := &cluster{name: zkconn.ClusterMark + name, at: at}
 	if earlier := o.cluster(c.name); earlier != nil {
-		return nil, fmt.Errorf("%s: the section [%s] is there already, at %s", at, name, earlier.at)
+		return nil, fmt.Errorf("%s: duplicate section [%s]; the first one is at %s", at, name, earlier.at)
 	}
 	c.Timeout, c.Writes, c.configFile = o.Timeout, o.Writes, o.configFile
 	o.clusters = append(o.clusters, c)
@@ -64,10 +64,10 @@ func (o *Options) enter(name string) error {
 
 func (o *Options) unknown(name string) error {
 	if len(o.clusters) == 0 {
-		return fmt.Errorf("no cluster %s is known; a section [%s] in zksh/config names one (help config)",
+		return fmt.Errorf("unknown cluster %s; define it in a section [%s] of zksh/config (help configuration)",
 			name, strings.TrimPrefix(name, zkconn.ClusterMark))
 	}
-	return fmt.Errorf("no cluster %s is known; there are %s", name, strings.Join(o.clusterNames(), ", "))
+	return fmt.Errorf("unknown cluster %s; the clusters are %s", name, strings.Join(o.clusterNames(), ", "))
 }
 
 func (o *Options) clusterNames() (names []string) {

@@ -129,7 +129,7 @@ func (a *asker) names(ctx context.Context, path string) ([]string, error) {
 	cfg := a.opts.Connection()
 	if a.opts.Sandbox {
 		if cfg.Servers = playground.Running(a.opts.SandboxDir); cfg.Servers == "" {
-			return nil, errors.New("no sandbox runs")
+			return nil, errors.New("no sandbox is running")
 		}
 	}
 	cfg.Timeout, cfg.NoEvents = min(cfg.Timeout, leftover), true

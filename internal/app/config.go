@@ -29,7 +29,7 @@ type setting struct {
 
 // settings are the keys of the configuration file, in the order of help.
 var settings = []setting{
-	{"server", "host[:port][,…][/chroot]", "the servers; in a section they are needed", true, func(o *Options, v string) error {
+	{"server", "host[:port][,…][/chroot]", "the servers; required in a section", true, func(o *Options, v string) error {
 		o.Server = v
 		if strings.HasPrefix(v, zkconn.ClusterMark) {
 			return nil
@@ -38,34 +38,34 @@ var settings = []setting{
 		return err
 	}},
 	{"timeout", "ms", "session timeout in milliseconds", true, func(o *Options, v string) error { return assign(&o.Timeout, v, parseTimeout) }},
-	{"max-request", "bytes", "the largest request that is sent, where the servers' jute.maxbuffer was raised", true, func(o *Options, v string) error {
+	{"max-request", "bytes", "the largest request that zksh sends, for servers whose jute.maxbuffer was raised", true, func(o *Options, v string) error {
 		return assign(&o.MaxRequest, v, parseMaxRequest)
 	}},
-	{"auth-file", "file", "credentials, lines \"scheme credential\"; beside this file if the name is relative, as all below", true,
+	{"auth-file", "file", "credentials, in lines \"scheme credential\"; this and all other relative file names start at the folder of the configuration file", true,
 		fileIn(func(o *Options) *string { return &o.AuthFile })},
-	{"tls", "true|false", "connect by TLS; the next five imply it", true, func(o *Options, v string) error { return assign(&o.Secure.TLS, v, parseTLS) }},
+	{"tls", "true|false", "connect by TLS; cacert, cert, key and tls-name imply it", true, func(o *Options, v string) error { return assign(&o.Secure.TLS, v, parseTLS) }},
 	{"cacert", "file", "the authorities to trust, in PEM, PKCS12 or JKS", true, fileIn(func(o *Options) *string { return &o.Secure.CACert })},
-	{"cert", "file", "the client's certificate, and perhaps its key", true, fileIn(func(o *Options) *string { return &o.Secure.Cert })},
+	{"cert", "file", "the client's certificate; the file may contain the key, too", true, fileIn(func(o *Options) *string { return &o.Secure.Cert })},
 	{"key", "file", "the client's key", true, fileIn(func(o *Options) *string { return &o.Secure.Key })},
-	{"tls-name", "name", "the name in the servers' certificates", true, func(o *Options, v string) error {
+	{"tls-name", "name", "the name to expect in the servers' certificates", true, func(o *Options, v string) error {
 		o.Secure.Name = v
 		return nil
 	}},
-	{"client-configuration", "file", "zkCli's properties, or Kafka's, for TLS, SASL and jute.maxbuffer", true,
+	{"client-configuration", "file", "zkCli's or Kafka's properties, for TLS, SASL and jute.maxbuffer", true,
 		fileIn(func(o *Options) *string { return &o.Secure.ClientConfiguration })},
-	{"jaas", "file", "a JAAS file whose section Client authenticates by SASL", true, fileIn(func(o *Options) *string { return &o.Secure.JAAS })},
-	{"writes", "allow|ask|never", "whether commands may write: ask asks by hand, and refuses elsewhere without --yes", true, func(o *Options, v string) error {
+	{"jaas", "file", "a JAAS file; zksh authenticates by SASL as its section Client says", true, fileIn(func(o *Options) *string { return &o.Secure.JAAS })},
+	{"writes", "allow|ask|never", "whether commands may write; with ask, zksh asks at the prompt, and elsewhere rejects writes without --yes", true, func(o *Options, v string) error {
 		return assign(&o.Writes, v, parseWrites)
 	}},
-	{"colour", strings.Join(line.Colors, " | "), "of the cluster's prompt", true, func(o *Options, v string) error {
+	{"colour", strings.Join(line.Colors, " | "), "the colour of the cluster's prompt", true, func(o *Options, v string) error {
 		if !slices.Contains(line.Colors, v) {
-			return fmt.Errorf("colour %q is none of %s", v, strings.Join(line.Colors, ", "))
+			return fmt.Errorf("colour %q is not one of %s", v, strings.Join(line.Colors, ", "))
 		}
 		o.colour = v
 		return nil
 	}},
-	{"output", "text|table|json", "the form of answers", false, func(o *Options, v string) error { return assign(&o.Format, v, render.ParseFormat) }},
-	{"history", "n", "how many lines typed by hand are kept; 0: none", false, func(o *Options, v string) error {
+	{"output", "text|table|json", "the output format", false, func(o *Options, v string) error { return assign(&o.Format, v, render.ParseFormat) }},
+	{"history", "n", "how many typed lines to save; 0: none", false, func(o *Options, v string) error {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 0 {
 			return fmt.Errorf("history %q is not a number of lines", v)
@@ -96,20 +96,15 @@ func findSetting(key string, section bool) *setting {
 	return nil
 }
 
-// ConfigHelp explains the configuration file, for help config.
-func ConfigHelp() string {
-	width := 0
+// A Setting is a key of the configuration file, as documents show it.
+type Setting struct{ Key, Value, About string }
+
+// Settings returns the keys of the configuration file.
+func Settings() (list []Setting) {
 	for _, s := range settings {
-		width = max(width, len(s.key))
+		list = append(list, Setting{s.key, s.value, s.about})
 	}
-	var b strings.Builder
-	b.WriteString("The configuration file\n\nLines KEY = VALUE in zksh/config, in the user's folder for configurations.\n")
-	for _, s := range settings {
-		fmt.Fprintf(&b, "  %-*s  %s\n  %-*s  %s\n", width, s.key, s.value, width, "", s.about)
-	}
-	b.WriteString("A section [NAME] is a cluster, which zksh @NAME and connect @NAME connect to. All but " +
-		"output and history may stand in it; of what stands above the sections it takes timeout and writes.\n")
-	return b.String()
+	return list
 }
 
 func parseWrites(v string) (zkconn.Writes, error) {
@@ -117,7 +112,7 @@ func parseWrites(v string) (zkconn.Writes, error) {
 	case zkconn.WritesAllowed, zkconn.WritesAsk, zkconn.WritesNever:
 		return w, nil
 	}
-	return "", fmt.Errorf("writes %q is none of allow, ask, never", v)
+	return "", fmt.Errorf("writes %q is not one of allow, ask, never", v)
 }
 
 func parseTLS(v string) (bool, error) {
@@ -179,7 +174,7 @@ func (o *Options) readConfig(name string) error {
 		key, value, ok := strings.Cut(line, "=")
 		set := findSetting(strings.TrimSpace(key), section != nil)
 		if !ok || set == nil {
-			return fmt.Errorf("%s: %q is no setting%s; write KEY = VALUE with one of %s", at, line,
+			return fmt.Errorf("%s: %q is not a setting%s; write KEY = VALUE with one of %s", at, line,
 				section.of(), keys(section != nil))
 		}
 		to := o
@@ -190,12 +185,12 @@ func (o *Options) readConfig(name string) error {
 			return fmt.Errorf("%s: %w", at, err)
 		}
 		if section != nil && strings.HasPrefix(section.Server, zkconn.ClusterMark) {
-			return fmt.Errorf("%s: the server of a section is %s, not the name of another section", at, settings[0].value)
+			return fmt.Errorf("%s: server must be %s, not the name of another section", at, settings[0].value)
 		}
 	}
 	for _, c := range o.clusters {
 		if c.Server == "" {
-			return fmt.Errorf("%s: the section %s lacks its server", c.at, c.name)
+			return fmt.Errorf("%s: section %s has no server", c.at, c.name)
 		}
 	}
 	return nil
@@ -226,7 +221,7 @@ func readAuthFile(name string) (list []zkconn.Credential, sasl *secure.SASL, err
 	for n, line := range settingLines(data) {
 		at := strings.IndexAny(line, " \t")
 		if at < 0 {
-			return nil, nil, fmt.Errorf("%s:%d: a line is SCHEME CREDENTIAL, such as digest user:password", name, n)
+			return nil, nil, fmt.Errorf("%s:%d: write SCHEME CREDENTIAL, such as digest user:password", name, n)
 		}
 		scheme, credential := line[:at], strings.TrimSpace(line[at:])
 		if scheme != "sasl" {
@@ -252,7 +247,7 @@ func readPrivate(name string) ([]byte, error) {
 		return nil, err
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 { // there the mode tells nothing of others
-		return nil, fmt.Errorf("%s is open to others (mode %04o); chmod 600 %s", name, info.Mode().Perm(), name)
+		return nil, fmt.Errorf("%s is accessible to other users (mode %04o); run chmod 600 %s", name, info.Mode().Perm(), name)
 	}
 	return userfile.ReadSmall(f, maxConfig)
 }

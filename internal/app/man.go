@@ -1,47 +1,51 @@
 package app
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/shell"
+	"github.com/zksh/zksh/shell/manual"
 )
 
 // variables are what zksh takes from its environment, and gives to programs.
 var variables = []struct{ name, about string }{
-	{"ZKSH_SERVER", "the servers, in the place of the configuration file's"},
+	{"ZKSH_SERVER", "the servers, instead of those of the configuration file"},
 	{"XDG_CONFIG_HOME", "the folder of zksh/config, instead of ~/.config"},
-	{"XDG_STATE_HOME", "the folder of zksh/history and the like, instead of ~/.local/state"},
-	{"ZKSH_KEYSTORE_PASSWORD, ZKSH_TRUSTSTORE_PASSWORD", "of the stores that --key, --cert and --cacert name"},
-	{"PAGER", "the program for answers that are longer than the screen"},
+	{"XDG_STATE_HOME", "the folder of zksh/history, zksh/undo and zksh/sandbox, instead of ~/.local/state"},
+	{"ZKSH_KEYSTORE_PASSWORD, ZKSH_TRUSTSTORE_PASSWORD", "the passwords of the stores that --key, --cert and --cacert name"},
+	{"PAGER", "the program that shows answers longer than the screen"},
 	{"VISUAL, EDITOR", "the editor of the command edit"},
-	{"NO_COLOR", "no colour is used if it is set"},
-	{"TERM", "dumb: lines are read without editing, completion and colour"},
-	{"ZK_LOCK_PATH, ZK_LOCK_NODE, ZK_LOCK_TOKEN", "for a program that runs under a lock: where that is"},
-	{"ZK_LOCK_SESSION, ZK_LOCK_MODE, ZK_LOCK_HELD", "for such a program: whose lock it is, of which kind, and all that are held above it"},
-	{"ZK_LOCK_FENCE", "for such a program: the locks without which no zksh below it writes, one in a line: servers, path of the lock's znode, " +
-		"and what identifies the ensemble. It is read as well; --no-fence takes no notice of it"},
-	{"ZK_EVENT, ZK_PATH, ZK_VERSION", "for a program that watch runs: what has happened"},
+	{"NO_COLOR", "if it is set, zksh uses no colour"},
+	{"TERM", "if it is dumb, zksh reads lines without editing, completion and colour"},
+	{"ZK_LOCK_PATH, ZK_LOCK_NODE, ZK_LOCK_TOKEN", "set for a program that runs under a lock: the path of the lock, its znode and its fencing token"},
+	{"ZK_LOCK_SESSION, ZK_LOCK_MODE, ZK_LOCK_HELD", "set for such a program: the session that holds the lock, its kind, and all locks that parent processes hold"},
+	{"ZK_LOCK_FENCE", "set for such a program: the locks without which no zksh below it writes, one per line: the servers, the path of the " +
+		"lock's znode, and data that identifies the ensemble; zksh reads it, too; --no-fence ignores it"},
+	{"ZK_EVENT, ZK_PATH, ZK_VERSION", "set for a program that watch runs: the event, the path and the version"},
 }
 
 // userFiles are those that zksh keeps, or reads unasked.
 var userFiles = []struct{ name, about string }{
 	{"~/.config/zksh/config", "the configuration"},
-	{"~/.local/state/zksh/history", "the lines typed by hand, without those that have credentials; for the user alone"},
-	{"~/.local/state/zksh/undo", "what commands have destroyed, for the command undo; for the user alone"},
-	{"~/.local/state/zksh/sandbox", "where shells with a sandbox meet; for the user alone"},
+	{"~/.local/state/zksh/history", "the typed lines, without those that have credentials; only the user can read it"},
+	{"~/.local/state/zksh/undo", "the undo log: saved data that commands destroyed; only the user can read it"},
+	{"~/.local/state/zksh/sandbox", "where shells with a sandbox find each other; only the user can read it"},
 }
 
 // roff is text for groff and mandoc, with the macros of man(7).
 type roff struct{ strings.Builder }
 
-// manual is zksh(1).
-func manual(version string, registry *commands.Registry) string {
+// manPage returns zksh(1).
+func manPage(version string, registry *commands.Registry) string {
 	var r roff
-	fmt.Fprintf(&r, ".TH ZKSH 1 \"\" \"zksh %s\" \"User Commands\"\n", inRoff(version))
+	fmt.Fprintf(&r, ".TH ZKSH 1 \"\" \"zksh %s\" \"User Commands\"\n", manual.EscapeRoff(version))
 	r.section("NAME")
 	r.text(`zksh - a shell for ZooKeeper`)
 	r.section("SYNOPSIS")
@@ -53,7 +57,7 @@ func manual(version string, registry *commands.Registry) string {
 		if i > 0 {
 			r.WriteString(".br\n")
 		}
-		fmt.Fprintf(&r, ".B zksh\n%s\n", inRoff(form))
+		fmt.Fprintf(&r, ".B zksh\n%s\n", manual.EscapeRoff(form))
 	}
 	r.section("DESCRIPTION")
 	r.text("With a command zksh runs that one, else it reads commands from a file, a pipe or the keyboard. They are zkCli's, and more." +
@@ -61,22 +65,34 @@ func manual(version string, registry *commands.Registry) string {
 	for _, p := range pages {
 		r.entry("zksh "+p.usage(), p.about)
 	}
+	refer := func(topic string) string { return shell.Reference(registry, topic) }
+	page := func(topic string) {
+		if p := manual.Find(topic); p != nil {
+			r.WriteString(p.Roff(false, refer))
+		}
+	}
 	r.section("OPTIONS")
-	o := defaults()
-	set, _ := declare(&o)
-	r.flags(set)
+	page("options")
+	for _, o := range AllOptions() {
+		r.entry(o.Name, o.About)
+	}
 	r.section("COMMANDS")
+	page("commands")
 	group := ""
 	for _, c := range registry.All() {
 		if c.Group != group {
 			group = c.Group
-			fmt.Fprintf(&r, ".SS %s\n", inRoff(group))
+			fmt.Fprintf(&r, ".SS %s\n", manual.EscapeRoff(group))
 		}
 		r.command(c)
 	}
-	r.section("CONFIGURATION")
-	r.literal(ConfigHelp())
+	for _, p := range manual.Pages() {
+		if !slices.Contains([]string{"options", "commands", "statuses"}, p.Topic) {
+			r.WriteString(p.Roff(true, refer))
+		}
+	}
 	r.section("EXIT STATUS")
+	page("statuses")
 	for _, s := range commands.Statuses {
 		r.entry(fmt.Sprint(s.Status), s.Meaning)
 	}
@@ -88,17 +104,36 @@ func manual(version string, registry *commands.Registry) string {
 	for _, f := range userFiles {
 		r.entry(f.name, f.about)
 	}
-	return r.String()
+	text := r.String()
+	title, rest, _ := strings.Cut(text, "\n")
+	return title + "\n" + fallbacks(text) + rest
+}
+
+// rare matches characters that groff's device ascii does not have: U+00B2, and those from U+2500 on.
+var rare = regexp.MustCompile(`\\\[u(00B2|2[5-9A-F]..|[3-9A-F]...|1....)\]`)
+
+// fallbacks defines what groff prints on devices that lack a character of the text.
+func fallbacks(text string) string {
+	var b strings.Builder
+	known := map[string]string{`\[u00B2]`: `\(ha2`, `\[u2500]`: `\-`, `\[u251C]`: "|", `\[u2502]`: "|", `\[u2514]`: `\(ga`}
+	for _, c := range slices.Compact(slices.Sorted(slices.Values(rare.FindAllString(text, -1)))) {
+		other := "?"
+		if strings.HasPrefix(c, `\[u258`) { // a bar
+			other = "#"
+		}
+		fmt.Fprintf(&b, ".fchar %s %s\n", c, cmp.Or(known[c], other))
+	}
+	return b.String()
 }
 
 func (r *roff) section(name string) { fmt.Fprintf(r, ".SH %s\n", name) }
 
 // text is a paragraph.
-func (r *roff) text(text string) { fmt.Fprintf(r, "%s\n", inRoff(text)) }
+func (r *roff) text(text string) { fmt.Fprintf(r, "%s\n", manual.EscapeRoff(text)) }
 
 // entry is a word with what it is about.
 func (r *roff) entry(word, about string) {
-	fmt.Fprintf(r, ".TP\n\\fB%s\\fR\n%s\n", inRoff(word), inRoff(about))
+	fmt.Fprintf(r, ".TP\n\\fB%s\\fR\n%s\n", manual.EscapeRoff(word), manual.EscapeRoff(about))
 }
 
 // literal keeps lines as they are.
@@ -110,7 +145,20 @@ func (r *roff) literal(text string) {
 	r.WriteString(".fi\n")
 }
 
-func (r *roff) flags(set *pflag.FlagSet) {
+// An Option is an option of the program or a flag of a command, as documents show it.
+type Option struct {
+	Name  string // with its short form and its value
+	About string // with its default
+}
+
+// AllOptions returns the options of the program.
+func AllOptions() []Option {
+	o := defaults()
+	set, _ := declare(&o)
+	return options(set)
+}
+
+func options(set *pflag.FlagSet) (list []Option) {
 	set.VisitAll(func(f *pflag.Flag) {
 		value, about := pflag.UnquoteUsage(f)
 		name := "--" + f.Name
@@ -123,8 +171,9 @@ func (r *roff) flags(set *pflag.FlagSet) {
 		if !slices.Contains([]string{"", "false", "0", "[]"}, f.DefValue) {
 			about += " (default " + f.DefValue + ")"
 		}
-		r.entry(name, about)
+		list = append(list, Option{name, about})
 	})
+	return list
 }
 
 func (r *roff) command(c *commands.Command) {
@@ -135,7 +184,9 @@ func (r *roff) command(c *commands.Command) {
 	r.entry(c.Usage(), summary)
 	if set := c.FlagSet(); set.HasFlags() {
 		r.WriteString(".RS\n")
-		r.flags(set)
+		for _, o := range options(set) {
+			r.entry(o.Name, o.About)
+		}
 		r.WriteString(".RE\n")
 	}
 	r.WriteString(".IP\n")
@@ -147,38 +198,10 @@ func (r *roff) command(c *commands.Command) {
 		r.literal("Limits:")
 	}
 	for _, limit := range c.Limits {
-		fmt.Fprintf(r, ".IP \\(bu 2\n%s\n", inRoff(limit))
+		fmt.Fprintf(r, ".IP \\(bu 2\n%s\n", manual.EscapeRoff(limit))
 	}
 	if len(c.Limits) > 0 {
 		r.WriteString(".IP\n")
 	}
 	r.literal("Examples:\n" + strings.Join(c.Examples, "\n"))
 }
-
-// inRoff is text that roff prints as it is: also a dash, or a quote, which may be typed.
-func inRoff(text string) string {
-	var b strings.Builder
-	for i, line := range strings.Split(text, "\n") {
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
-			b.WriteString(`\&`)
-		}
-		for _, c := range line {
-			switch known := roffNames[c]; {
-			case known != "":
-				b.WriteString(known)
-			case c > '~':
-				fmt.Fprintf(&b, `\[u%04X]`, c)
-			default:
-				b.WriteRune(c)
-			}
-		}
-	}
-	return b.String()
-}
-
-// roffNames are how roff has characters that mean something to it, or that it would print
-// as others.
-var roffNames = map[rune]string{'\\': `\e`, '-': `\-`, '\'': `\(aq`, '`': `\(ga`, '^': `\(ha`, '~': `\(ti`, '…': "..."}

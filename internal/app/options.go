@@ -108,38 +108,39 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	as := ""
 	timeout, format := strconv.FormatInt(o.Timeout.Milliseconds(), 10), string(o.Format)
 	maxRequest := "" // the default depends on what else is read
-	set.StringVar(&o.Server, "server", o.Server, "the servers, `host[:port][,…][/chroot]`")
-	set.StringVar(&timeout, "timeout", timeout, "session timeout in `ms`; bounds connecting as well")
-	set.StringVar(&maxRequest, "max-request", maxRequest, "send requests of up to so many `bytes`, for servers whose jute.maxbuffer was raised (default "+
-		strconv.Itoa(zkconn.UsualMaxRequest)+")")
-	set.StringVar(&o.AuthFile, "auth-file", o.AuthFile, "authenticate by this `file`: lines \"scheme credential\", open to nobody else")
-	set.BoolVar(&o.NoWrite, "no-write", false, "refuse every command that writes or locks, wherever it is connected to")
-	set.BoolVar(&o.Yes, "yes", false, "write without being asked, on a cluster with writes = ask")
-	set.BoolVar(&o.Secure.TLS, "tls", o.Secure.TLS, "connect by TLS; the next five imply it")
-	set.StringVar(&o.Secure.CACert, "cacert", o.Secure.CACert, "the authorities to trust: a `file` in PEM, PKCS12 or JKS; otherwise the system's")
-	set.StringVar(&o.Secure.Cert, "cert", o.Secure.Cert, "the client's certificate, and its key if -key does not give it: such a `file`")
-	set.StringVar(&o.Secure.Key, "key", o.Secure.Key, "the client's key: such a `file`")
-	set.StringVar(&o.Secure.Name, "tls-name", o.Secure.Name, "the `name` in the servers' certificates, instead of that in the connect string")
-	set.BoolVar(&o.Secure.Insecure, "tls-insecure", false, "do not verify who the servers are")
-	set.StringVar(&o.Secure.ClientConfiguration, "client-configuration", o.Secure.ClientConfiguration, "zkCli's `file` of properties, or Kafka's, for TLS, SASL and jute.maxbuffer")
-	set.StringVar(&o.Secure.JAAS, "jaas", o.Secure.JAAS, "authenticate by SASL as the section Client of this JAAS `file` says")
-	set.BoolVarP(&o.ReadOnly, "readonly", "r", false, "accept a server that is cut off from its ensemble, for reading")
-	set.BoolVar(&o.Wait, "waitforconnection", false, "try to connect until the timeout before anything else")
-	set.StringVarP(&format, "output", "o", format, "output `form`: text, table or json")
-	set.StringVarP(&o.File, "file", "f", "", "take the commands from this `file`; - is standard input")
-	set.StringArrayVarP(&o.Lines, "command", "c", nil, "run this `line`; given several times, these lines")
+	set.StringVar(&o.Server, "server", o.Server, "the servers; written `host[:port][,…][/chroot]`, or @NAME for a cluster of the configuration file")
+	set.StringVar(&timeout, "timeout", timeout, "session timeout in `ms`; it limits how long connecting takes, too")
+	set.StringVar(&maxRequest, "max-request", maxRequest, "largest request in `bytes` (default "+strconv.Itoa(zkconn.UsualMaxRequest)+"); for servers whose"+
+		" jute.maxbuffer was raised")
+	set.StringVar(&o.AuthFile, "auth-file", o.AuthFile, "authenticate with the credentials in this `file`; its lines are \"scheme credential\", and only you may have access to it")
+	set.BoolVar(&o.NoWrite, "no-write", false, "reject every command that writes or locks; this applies to all servers")
+	set.BoolVar(&o.Yes, "yes", false, "write without asking; for clusters with writes = ask")
+	set.BoolVar(&o.Secure.TLS, "tls", o.Secure.TLS, "connect by TLS; --cacert, --cert, --key, --tls-name and --tls-insecure imply it")
+	set.StringVar(&o.Secure.CACert, "cacert", o.Secure.CACert, "trust the authorities in this `file`; PEM, PKCS12 or JKS; by default those of the system")
+	set.StringVar(&o.Secure.Cert, "cert", o.Secure.Cert, "`file` with the client's certificate; PEM, PKCS12 or JKS; it has the key, too, unless --key is given")
+	set.StringVar(&o.Secure.Key, "key", o.Secure.Key, "`file` with the client's key; PEM, PKCS12 or JKS")
+	set.StringVar(&o.Secure.Name, "tls-name", o.Secure.Name, "expect this `name` in the servers' certificates; by default the name in the connect string")
+	set.BoolVar(&o.Secure.Insecure, "tls-insecure", false, "do not verify the identity of the servers")
+	set.StringVar(&o.Secure.ClientConfiguration, "client-configuration", o.Secure.ClientConfiguration, "zkCli's or Kafka's properties `file`; it sets TLS, SASL and jute.maxbuffer; with zookeeper.client.secure=true it turns TLS on")
+	set.StringVar(&o.Secure.JAAS, "jaas", o.Secure.JAAS, "authenticate by SASL with this JAAS `file`; zksh reads its section Client")
+	set.BoolVarP(&o.ReadOnly, "readonly", "r", false, "accept a read-only server; such a server is cut off from its ensemble")
+	set.BoolVar(&o.Wait, "waitforconnection", false, "first try to connect, until the timeout")
+	set.StringVarP(&format, "output", "o", format, "output `format`: text, table or json")
+	set.StringVarP(&o.File, "file", "f", "", "read the commands from this `file`; - is standard input")
+	set.StringArrayVarP(&o.Lines, "command", "c", nil, "run this `line`; repeat the option to run several lines")
 	set.BoolVarP(&o.StopAtError, "errexit", "e", false, "stop at the first error")
-	set.BoolVarP(&o.GoOn, "keep-going", "k", false, "go on also after a lock that was not got, or was lost")
-	set.IntVar(&o.Window, "window", o.Window, "how many `lines` of a file or pipe may be under way at a time; 1: each waits for the one before")
-	set.StringVar(&o.Undo, "undo", "", "keep what commands destroy, before they do, in this new `file`, which import -R reads")
-	set.BoolVar(&o.NoFence, "no-fence", false, "write also when a lock is gone that is held, here or above")
-	set.BoolVarP(&o.Quiet, "quiet", "q", false, "no banner, remarks or progress")
-	set.BoolVar(&o.Verbose, "verbose", false, "tell what a connection by TLS has agreed on")
-	set.BoolVar(&o.Sandbox, "sandbox", false, "use an in-memory server for trying, and share it with other shells")
-	set.StringVar(&o.Listen, "listen", "", "with -sandbox: only serve it on this loopback `address`")
-	set.StringVar(&as, "as", "", "with -sandbox: make it answer as this `version` of ZooKeeper or this server of others: "+sandbox.VersionNames()+" (default "+string(sandbox.DefaultVersion)+")")
+	set.BoolVarP(&o.GoOn, "keep-going", "k", false, "continue after a lock was lost or not acquired")
+	set.IntVar(&o.Window, "window", o.Window, "keep up to this many `lines` in flight; for files and pipes; with 1, each line waits for the previous one")
+	set.StringVar(&o.Undo, "undo", "", "save what commands destroy to this new `file`; import -R restores it")
+	set.BoolVar(&o.NoFence, "no-fence", false, "write even after a lock was lost; this applies to locks of this shell and of its parent processes")
+	set.BoolVarP(&o.Quiet, "quiet", "q", false, "print no banner, remarks or progress")
+	set.BoolVar(&o.Verbose, "verbose", false, "print what a TLS connection negotiated")
+	set.BoolVar(&o.Sandbox, "sandbox", false, "use an in-memory server for trying; other shells share it")
+	set.StringVar(&o.Listen, "listen", "", "only serve the sandbox at this loopback `address`; needs --sandbox")
+	set.StringVar(&as, "as", "", "let the sandbox act as this `version` (default "+string(sandbox.DefaultVersion)+"); of ZooKeeper, or another"+
+		" server: "+sandbox.VersionNames()+"; needs --sandbox")
 	set.BoolVar(&o.ShowVersion, "version", false, "print the version")
-	set.BoolVarP(&o.ShowHelp, "help", "h", false, "print this")
+	set.BoolVarP(&o.ShowHelp, "help", "h", false, "print this help")
 	for _, name := range []string{"auth-file", "cacert", "cert", "key", "client-configuration", "jaas", "file"} {
 		commands.FlagFile(set, name)
 	}
@@ -167,26 +168,26 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 		}
 		if set.Changed("as") {
 			if o.As, err = sandbox.ParseVersion(as); err != nil {
-				return fmt.Errorf("-as: %w", err)
+				return fmt.Errorf("--as: %w", err)
 			}
 		}
 		switch {
 		case o.Window < 1 || o.Window > maxWindow:
 			return fmt.Errorf("window %d is not a number of lines from 1 to %d", o.Window, maxWindow)
 		case o.Sandbox && set.Changed("server"):
-			return errors.New("-sandbox and -server were both given; a sandbox is a server of its own")
+			return errors.New("--sandbox and --server were both given; a sandbox is a server of its own")
 		case o.Sandbox && o.Cluster != "":
-			return fmt.Errorf("-sandbox and %s were both given; a sandbox is a server of its own", o.Cluster)
+			return fmt.Errorf("--sandbox and %s were both given; a sandbox is a server of its own", o.Cluster)
 		case set.Changed("undo") && o.Undo == "":
-			return errors.New("-undo needs the name of a file")
+			return errors.New("--undo needs the name of a file")
 		case set.Changed("listen") && !o.Sandbox:
-			return errors.New("-listen needs -sandbox")
+			return errors.New("--listen needs --sandbox")
 		case set.Changed("as") && !o.Sandbox:
-			return errors.New("-as needs -sandbox")
+			return errors.New("--as needs --sandbox")
 		case set.Changed("listen") && o.Listen == "":
-			return errors.New("-listen needs an address, such as 127.0.0.1:2181")
+			return errors.New("--listen needs an address, such as 127.0.0.1:2181")
 		case o.Sandbox && slices.ContainsFunc(secureOptions, set.Changed):
-			return errors.New("-sandbox is on this machine alone: it has no TLS, and no SASL")
+			return errors.New("--sandbox listens on this machine only, and supports neither TLS nor SASL")
 		}
 		return nil
 	}
@@ -258,13 +259,13 @@ func (o *Options) parse(args []string, env Environment) error {
 		o.Server = o.cluster(o.Cluster).Server
 	}
 	if len(o.Lines) > 0 && (o.HasFile || len(o.Command) > 0 || o.Listen != "") {
-		return errors.New("-c gives the commands already, so neither -f, -listen nor a command has a place beside it")
+		return errors.New("-c cannot be combined with -f, --listen or a command")
 	}
 	if o.HasFile && len(o.Command) > 0 {
-		return fmt.Errorf("-f gives the commands already; unexpected command %q", o.Command[0])
+		return fmt.Errorf("-f cannot be combined with a command: %q", o.Command[0])
 	}
 	if o.Listen != "" && (o.HasFile || len(o.Command) > 0) {
-		return errors.New("-listen only serves; give commands to another shell")
+		return errors.New("--listen only serves; run commands in another zksh")
 	}
 	if o.ShowHelp || o.ShowVersion || len(o.Command) > 0 && findPage(o.Command[0]) != nil {
 		return nil
@@ -305,7 +306,7 @@ func (o *Options) takeCluster(args []string) ([]string, error) {
 	named := err == nil && len(rest) > 0 && strings.HasPrefix(rest[0], zkconn.ClusterMark)
 	switch {
 	case named && first.Server != o.Server:
-		return nil, fmt.Errorf("-server %s and %s were both given", first.Server, rest[0])
+		return nil, fmt.Errorf("--server %s and %s were both given; name one of them", first.Server, rest[0])
 	case named:
 		first.Server = rest[0]
 		args = slices.Concat(args[:len(args)-len(rest)], rest[1:])
@@ -331,25 +332,4 @@ func (o *Options) readSecrets() (err error) {
 		o.Secured.SASL = sasl
 	}
 	return err
-}
-
-// Help is the text of --help, for a terminal of so many columns if it has less than help
-// is wide; 0: for none.
-func Help(columns int) string {
-	o := defaults()
-	set, _ := declare(&o)
-	width := commands.HelpWidthIn(columns)
-	var b strings.Builder
-	b.WriteString("usage: zksh [options] [command args…]\n\n" + render.Wrap("A ZooKeeper shell. With a command it runs that command, "+
-		"else it reads commands from a file, a pipe or the keyboard. Options end at the first word of the command; "+
-		"long ones may have one dash or two.", width, "") + "\n\n" + set.FlagUsagesWrapped(width) + "\nExit status\n")
-	for _, s := range commands.Statuses {
-		fmt.Fprintf(&b, "  %3d  %s\n", s.Status, s.Meaning)
-	}
-	b.WriteString("\nBesides commands there are\n")
-	for _, p := range pages {
-		fmt.Fprintf(&b, "  zksh %-25s %s\n", p.usage(), p.about)
-	}
-	b.WriteString("\nThe command help lists the commands.\n")
-	return render.WrapText(b.String(), columns)
 }

@@ -94,11 +94,11 @@ func TestBadOptions(t *testing.T) {
 		{"", []string{"-o", "xml"}, "xml"},
 		{"", []string{"-f", "x", "ls"}, "ls"},
 		{"server h:1\n", nil, "config:1"},
-		{"\nnope = 1\n", nil, "config:2: \"nope = 1\" is no setting; write KEY = VALUE with one of auth-file, cacert, cert, client-configuration, colour, history, jaas, key, max-request, output, server, timeout, tls, tls-name, writes"},
+		{"\nnope = 1\n", nil, "config:2: \"nope = 1\" is not a setting; write KEY = VALUE with one of auth-file, cacert, cert, client-configuration, colour, history, jaas, key, max-request, output, server, timeout, tls, tls-name, writes"},
 		{"timeout = x\n", nil, "config:1"},
-		{"[a]\nserver = h:1\n[b]\ntls = true\nserver = @a\n", nil, "config:5: the server of a section is host[:port][,…][/chroot], not the name of another section"},
+		{"[a]\nserver = h:1\n[b]\ntls = true\nserver = @a\n", nil, "config:5: server must be host[:port][,…][/chroot], not the name of another section"},
 		{"auth-file = nowhere\n", nil, filepath.Join("zksh", "nowhere")},
-		{strings.Repeat("#\n", maxConfig/2+1), nil, "config is too large; no such file has more than 1048576 bytes"},
+		{strings.Repeat("#\n", maxConfig/2+1), nil, "config is too large: the limit is 1048576 bytes"},
 	} {
 		_, err := parse(t, c.config, "", c.args...)
 		if !errors.As(err, new(*commands.UsageError)) || !strings.Contains(err.Error(), c.want) {
@@ -141,7 +141,7 @@ func TestAuthFile(t *testing.T) {
 	write("digest ann:se"+strings.Repeat("cret", maxConfig/4), 0o600)
 	refused(file + " is too large")
 	write("digest ann:x\nann:secret\n", 0o600)
-	refused(file + ":2: a line is SCHEME CREDENTIAL")
+	refused(file + ":2: write SCHEME CREDENTIAL")
 	if runtime.GOOS == "windows" {
 		return
 	}
@@ -197,9 +197,9 @@ func TestSecureOptions(t *testing.T) {
 		{"cacert = ca.pem\n", nil, filepath.Join("zksh", "ca.pem")},
 		{"jaas = jaas.conf\n", nil, filepath.Join("zksh", "jaas.conf")},
 		{"tls = perhaps\n", nil, `config:1: tls "perhaps" is neither true nor false`},
-		{"", []string{"--cacert", "nowhere"}, "there is no file nowhere"},
-		{"", []string{"--sandbox", "--tls"}, "it has no TLS"},
-		{"", []string{"--auth-file", write("odd", "sasl secret\n")}, "odd:1: a credential of the scheme sasl is USER:PASSWORD"},
+		{"", []string{"--cacert", "nowhere"}, "file nowhere does not exist"},
+		{"", []string{"--sandbox", "--tls"}, "supports neither TLS nor SASL"},
+		{"", []string{"--auth-file", write("odd", "sasl secret\n")}, "odd:1: a credential of scheme sasl has the form USER:PASSWORD"},
 		{"", []string{"--password", "secret"}, "password"},
 	} {
 		_, err := parse(t, c.config, "", c.args...)

@@ -19,8 +19,8 @@ type page struct {
 
 // pages stand in no table of commands: within the shell they would be of no use.
 var pages = []page{
-	{"completion", []string{"bash", "zsh", "fish"}, "write what has this shell complete zksh's words"},
-	{"man", nil, "write the manual page, zksh(1)"},
+	{"completion", []string{"bash", "zsh", "fish"}, "print the completion script for a shell"},
+	{"man", nil, "write the manual page zksh(1)"},
 }
 
 func findPage(name string) *page {
@@ -53,9 +53,9 @@ func Page(words []string, version string, table func() [][]*commands.Command) (t
 	case len(args) > wanted:
 		return "", true, p.misused(fmt.Sprintf("unexpected word %q", args[wanted]))
 	case wanted == 0:
-		return manual(version, shell.New(shell.Config{Commands: table()}).Registry()), true, nil
+		return manPage(version, shell.New(shell.Config{Commands: table()}).Registry()), true, nil
 	case !slices.Contains(p.words, args[0]):
-		return "", true, p.misused(fmt.Sprintf("%q is neither %s", args[0], strings.Join(p.words, " nor ")))
+		return "", true, p.misused(fmt.Sprintf("%q is not one of %s", args[0], strings.Join(p.words, ", ")))
 	}
 	return completions[args[0]], true, nil
 }

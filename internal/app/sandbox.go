@@ -14,16 +14,18 @@ import (
 func SandboxCommand(place *playground.Place) []*commands.Command {
 	return []*commands.Command{{
 		Name: "sandbox", Group: "Sandbox", Args: "pause|resume",
-		Summary: "cut everybody off from the sandbox, or let them back",
-		Help: playground.Notice + " zksh --sandbox starts one, or joins the one another terminal runs;" +
-			" with -listen 127.0.0.1:2181 it only serves, for any client. A pause shows connection loss, and, when it is" +
-			" longer than the session timeout, expiry: the sessions' clocks go on.",
-		Examples: []string{"sandbox pause"},
+		Summary: "disconnect all clients of the sandbox, or let them back",
+		Help: playground.Notice +
+			" zksh --sandbox starts one, or joins the one of another terminal. With --listen 127.0.0.1:2181, zksh only serves the " +
+			"sandbox, for any client.\n\n" +
+			"A pause causes connection loss. It also causes expiry if it is longer than the session timeout, because the sessions' " +
+			"clocks keep running.",
+		Examples: []string{"sandbox pause", "sandbox resume"},
 		Params:   []commands.Param{{Name: "pause|resume", Kind: commands.Choice, Words: []string{"pause", "resume"}}},
 		Offline:  true,
 		Flags: commands.NoFlags(func(_ context.Context, env *commands.Env, args []string) error {
 			if place == nil {
-				return errors.New("there is no sandbox here; zksh --sandbox starts one")
+				return errors.New("this shell has no sandbox; zksh --sandbox starts one")
 			}
 			word := strings.ToLower(args[0])
 			if err := place.Pause(word == "pause"); err != nil {

@@ -59,7 +59,7 @@ func (b *bench) measureDumps(quick bool) (text string, err error) {
 		}
 		return "**no**"
 	}
-	return fmt.Sprintf("\n| what | got | goal | memory | met |\n| --- | --: | --: | --: | --- |\n"+
+	return fmt.Sprintf("\n| what | measured | goal | memory | met |\n| --- | --: | --: | --: | --- |\n"+
 		"| `export -R`, %s znodes | %.1f × `ls -R` | ≤ %.0f × | %s | %s |\n| `import -R`, %s znodes | %s/s | ≥ %s/s | %s | %s |\n",
 		thousands(t.nodes), times, exportGoal, mebibytes(peak(exported)), met(times <= exportGoal),
 		thousands(t.nodes), thousands(rate), thousands(importGoal), mebibytes(peak(imported)), met(rate >= importGoal)), b.helper("gone", t)

@@ -176,18 +176,18 @@ func (k keyboard) text() string {
 	all, below := slices.Sorted(slices.Values(k.keys)), slices.Sorted(slices.Values(k.below))
 	hundredth := func(sorted []time.Duration) time.Duration { return sorted[len(sorted)*99/100] }
 	return "\n## At the keyboard\n\n" +
-		fmt.Sprintf("On a terminal of 100 columns, with a server that answers after %s; %d keys, %s to %s apart, and %d after `cd` to a folder with %d children.\n\n",
+		fmt.Sprintf("The terminal has 100 columns, and the server answers after %s. There are %d keys, %s to %s apart, and %d more after `cd` to a znode with %d children.\n\n",
 			duration(serverDelay), len(all), duration(keyPause), duration(2*keyPause), len(below), children) +
-		table("zksh", atMost("from a key to the line with it, median", median(all), keyGoal),
-			atMost("the slowest key in a hundred", hundredth(all), keyGoal),
+		table("zksh", atMost("from a key press to the line on the screen, median", median(all), keyGoal),
+			atMost("the slowest key of a hundred", hundredth(all), keyGoal),
 			figure{what: "the slowest key", got: duration(all[len(all)-1])},
-			atMost("below the folder, median", median(below), keyGoal),
-			atMost("below the folder, the slowest key in a hundred", hundredth(below), keyGoal),
-			figure{what: "below the folder, the slowest key", got: duration(below[len(below)-1])},
+			atMost("the same after `cd`, median", median(below), keyGoal),
+			atMost("after `cd`, the slowest key of a hundred", hundredth(below), keyGoal),
+			figure{what: "after `cd`, the slowest key", got: duration(below[len(below)-1])},
 			atMost(fmt.Sprintf("a paste of %d lines", pasted), k.paste, pasteGoal),
 			atMost("from Tab in another shell to a znode's name, median", k.tabs, tabGoal),
-			atMost("the same until it gives up, as no server answers", k.vain, tabGoal),
-			figure{"processor while idle, of one core", fmt.Sprintf("%.2f %%", 100*k.idle), fmt.Sprintf("≤ %.0f %%", 100*idleGoal), k.idle <= idleGoal})
+			atMost("the same, until it gives up because no server answers", k.vain, tabGoal),
+			figure{"idle: processor time, of one core", fmt.Sprintf("%.2f %%", 100*k.idle), fmt.Sprintf("≤ %.0f %%", 100*idleGoal), k.idle <= idleGoal})
 }
 
 // typed is zksh on a terminal that is typed into.

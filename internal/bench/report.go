@@ -56,7 +56,7 @@ func total(s sample) time.Duration { return s.total }
 
 // firstResult and untilExit split a task that has two rows; the memory is told once.
 func (r row) firstResult() row {
-	r.what += ", first result"
+	r.what += ", first output"
 	for _, all := range []*[]sample{&r.zksh, &r.cli} {
 		*all = slices.Clone(*all)
 		for i, s := range *all {
@@ -67,7 +67,7 @@ func (r row) firstResult() row {
 }
 
 func (r row) untilExit() row {
-	r.what += ", until its end"
+	r.what += ", until exit"
 	r.goal = goals{}
 	return r
 }
@@ -172,7 +172,7 @@ func (r row) cells() []string {
 func report(rows []row, machine string, quick bool) string {
 	var b strings.Builder
 	b.WriteString("# Benchmarks\n\n")
-	b.WriteString("zksh beside `zkCli.sh` and a bare go-zookeeper loop, in one run against one server. To run again:\n" +
+	b.WriteString("`zkCli.sh`, zksh and a bare go-zookeeper loop, measured in one run against one server. To repeat it:\n" +
 		"`make bench`, or `go run ./internal/bench -o testdata/BENCHMARKS.md`.\n\n")
 	if quick {
 		b.WriteString("This was a smoke run (`-quick`): the figures mean nothing.\n\n")
@@ -187,10 +187,10 @@ func report(rows []row, machine string, quick bool) string {
 	for _, l := range lines {
 		b.WriteString("| " + strings.Join(l, " | ") + " |\n")
 	}
-	b.WriteString("\nTimes are medians, and the fastest run of zksh, from the start of the process until its exit if nothing else\n" +
-		"is said; the ratio to the bare loop is the median over pairs of runs by turns. Peak memory is the largest\n" +
-		"resident set of all runs. The large trees were listed and deleted once by zkCli.sh, all else several times.\n" +
-		"Nested trees have " + fmt.Sprint(fan) + " children a node, flat ones a single parent; the nodes have no data.\n\n")
+	b.WriteString("\nTimes are medians, beside the fastest run of zksh. They run from the start of the process to its exit, unless the row says\n" +
+		"otherwise. The ratio to the bare loop is the median over alternating pairs of runs. Peak memory is the largest resident set of all\n" +
+		"runs. zkCli.sh listed and deleted the large trees once; everything else ran several times. Nested trees have " + fmt.Sprint(fan) + " children per\n" +
+		"znode, flat ones a single parent; the znodes have no data.\n\n")
 	b.WriteString(machine)
 	return b.String()
 }
@@ -218,7 +218,7 @@ func describe(ctx context.Context, addr string) (string, error) {
 			runtime.NumCPU(), find("/proc/loadavg", `^(\S+)`)),
 		fmt.Sprintf("system: %s, %s/%s, %s", find("/etc/os-release", `PRETTY_NAME="?([^"\n]*)`), runtime.GOOS,
 			runtime.GOARCH, runtime.Version()),
-		fmt.Sprintf("server: ZooKeeper %s on loopback, with java's own compiler and collector, heap %d MiB, "+
+		fmt.Sprintf("server: ZooKeeper %s on loopback, with Java's default compiler and collector, heap %d MiB, "+
 			"warmed up, without fsync (forceSync=no)", version, heapMB),
 	}
 	return "- " + strings.Join(lines, "\n- ") + "\n", nil

@@ -101,12 +101,12 @@ func (b *bench) pipedCreates(n scriptSizes) ([]figure, error) {
 	took := fmt.Sprintf("%s, which take %s (-e: %s; one by one: %s)", what,
 		duration(median(times[0])), duration(median(times[2])), duration(median(slow)))
 	figures := []figure{
-		ratio(took+", beside a bare loop with the same window", over(times[0], times[1]), 1.3, false),
-		ratio(what+", as fast as with `--window 1`", over(times[3], times[0]), 5, true),
-		ratio(what+" with `-e`, beside the window", over(times[2], times[0]), 1, false),
+		ratio(took+", relative to a bare loop with the same window", over(times[0], times[1]), 1.3, false),
+		ratio(what+", speed relative to `--window 1`", over(times[3], times[0]), 5, true),
+		ratio(what+" with `-e`, time relative to the window", over(times[2], times[0]), 1, false),
 	}
 	if b.zkCli != "" {
-		figures = append(figures, ratio(what+", as fast as `zkCli.sh`", over(times[4], times[0]), 6, true))
+		figures = append(figures, ratio(what+", speed relative to `zkCli.sh`", over(times[4], times[0]), 6, true))
 	}
 	return figures, nil
 }
@@ -196,7 +196,7 @@ func (b *bench) coprocess(n scriptSizes) ([]figure, error) {
 		}
 	}
 	one := median(times[0])
-	what := fmt.Sprintf("a line through a coprocess, beside `--window 1`, which takes %s", duration(one))
+	what := fmt.Sprintf("a line through a coprocess, time relative to `--window 1`, which takes %s", duration(one))
 	return []figure{ // the same but for what two runs of the same differ by
 		ratio(what, float64(median(times[1]))/float64(one), 1.1, false),
 		ratio(what+", with `-e`", float64(median(times[2]))/float64(one), 1.1, false),

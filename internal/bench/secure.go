@@ -79,10 +79,10 @@ func (b *bench) measureSecure(quick bool) (string, error) {
 		return "", err
 	}
 	faster := float64(medianTime(theirs)) / float64(medianTime(ours))
-	return "\n## By TLS\n\n`go run ./internal/bench -tls`. Certificates on both sides, TLS 1.3, on a server with Netty and fsync, warmed up; zkCli is java alone, without its script.\n\n" +
-		table("measured", atMost("`ls /`, one-shot, until its end", medianTime(ours), secureTime),
-			figure{"zkCli's time for it", fmt.Sprintf("%s, %.0f ×", duration(medianTime(theirs)), faster), fmt.Sprintf("≥ %.0f ×", secureFaster), faster >= secureFaster},
-			figure{"1,000 piped creates", fmt.Sprintf("%s = %.2f × the plain ones' %s", duration(medianTime(with)), r.bareRatio(), duration(medianTime(without))),
+	return "\n## TLS\n\n`go run ./internal/bench -tls`. TLS 1.3 with certificates on both sides, on a warmed-up server with Netty and fsync. zkCli is Java alone, without its script.\n\n" +
+		table("measured", atMost("`ls /` as a single command, until exit", medianTime(ours), secureTime),
+			figure{"zkCli's time for the same", fmt.Sprintf("%s, %.0f ×", duration(medianTime(theirs)), faster), fmt.Sprintf("≥ %.0f ×", secureFaster), faster >= secureFaster},
+			figure{"1,000 piped creates", fmt.Sprintf("%s = %.2f × the %s without TLS", duration(medianTime(with)), r.bareRatio(), duration(medianTime(without))),
 				fmt.Sprintf("≤ %.1f ×", secureRatio), r.bareRatio() <= secureRatio}) +
 		fmt.Sprintf("\nThe program has %s.\n", mebibytes(size.Size())), nil
 }

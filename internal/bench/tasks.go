@@ -87,7 +87,7 @@ func tasks(s sizes) []task {
 	delGoal := goals{time: 300 * time.Millisecond, faster: 15}
 	return []task{
 		{
-			what: "`ls /`, one-shot", command: []string{"ls", "/"}, expect: "zookeeper]", times: 1, first: true,
+			what: "`ls /` as a single command", command: []string{"ls", "/"}, expect: "zookeeper]", times: 1, first: true,
 			goal: goals{time: 10 * time.Millisecond, faster: 20, memory: smallMemory},
 			runs: s.oneShots, cliRuns: s.cliOneShots,
 		},

@@ -70,7 +70,7 @@ func (w waits) text() string {
 	late := w.done[len(w.done)*95/100]
 	return "\n## Waiting\n\nOne zksh waits for the value that another one sets; " + fmt.Sprint(len(w.sent)) + " times.\n\n" +
 		table("zksh", figure{what: "from the sending of `set` to the end of `wait`, median", got: duration(median(w.sent))},
-			atMost("`wait` has seen the change so much later, 95 of 100", late, waitGoal))
+			atMost("from a change until `wait` sees it, 95 of 100", late, waitGoal))
 }
 
 // talk is zksh between two pipes.

@@ -34,7 +34,7 @@ type folder struct {
 // createDir begins a folder, which gets its name at the end.
 func createDir(name string, h Header) (*Writer, error) {
 	if left, err := os.ReadDir(name); err == nil && len(left) > 0 {
-		return nil, fmt.Errorf("%s is there already, and not empty", name)
+		return nil, fmt.Errorf("%s already exists and is not empty", name)
 	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (f *folder) write(z *Znode) error {
 	}
 	file, err := f.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {
-		return errors.New("this file system does not tell its name from another one")
+		return errors.New("this file system cannot distinguish its name from another one")
 	}
 	if err != nil {
 		return err
@@ -146,13 +146,13 @@ func readDir(ctx context.Context, name string, options []Option) (t *Tree, err e
 	defer func() { err = errors.Join(err, root.Close()) }()
 	tree, err := root.Open(dirTree)
 	if err != nil {
-		return nil, errors.New("it is a folder, but none that export has written: it has no " + dirTree)
+		return nil, errors.New("the folder is not an export: it contains no " + dirTree)
 	}
 	defer func() { err = errors.Join(err, tree.Close()) }()
 	file := newCounted(ctx, tree, options)
 	r := newBuffered(file)
 	if mark, err := r.ReadString('\n'); err != nil || mark != dirMark {
-		return nil, errors.New(dirTree + " is none of a folder that this zksh knows")
+		return nil, errors.New(dirTree + " has a format that this version of zksh does not know")
 	}
 	listed, err := readLines(&input{r, file})
 	if err != nil {
@@ -191,7 +191,7 @@ func readContent(root *os.Root, name string, want []byte) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", name)
+		return nil, fmt.Errorf("%s is not a regular file", name)
 	}
 	f, err := root.Open(name)
 	if err != nil {
@@ -202,7 +202,7 @@ func readContent(root *os.Root, name string, want []byte) ([]byte, error) {
 		return nil, err
 	}
 	if sum := sha256.Sum256(data); string(sum[:]) != string(want) {
-		return nil, fmt.Errorf("%s is not as it was exported", name)
+		return nil, fmt.Errorf("%s was changed after the export", name)
 	}
 	return data, nil
 }

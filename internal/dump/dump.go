@@ -47,7 +47,7 @@ func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 func (k *Kind) UnmarshalText(text []byte) error {
 	i := slices.Index(kindNames, string(text))
 	if i < 0 {
-		return fmt.Errorf("%q is no kind of znode", text)
+		return fmt.Errorf("%q is not a kind of znode", text)
 	}
 	*k = Kind(i)
 	return nil
@@ -101,7 +101,7 @@ func ParseForm(name string) (Form, error) {
 	if slices.Contains(Written(), name) {
 		return Form(name), nil
 	}
-	return "", fmt.Errorf("%q is none of %s", name, strings.Join(Written(), ", "))
+	return "", fmt.Errorf("%q is not one of %s", name, strings.Join(Written(), ", "))
 }
 
 // TellsEphemeral tells whether the form has which znodes are ephemeral.

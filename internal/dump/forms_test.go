@@ -156,18 +156,18 @@ func TestRefused(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"":                                     "it is empty",
-		"hello":                                "it is no dump",
-		"{}":                                   "it has no znodes",
-		"[]":                                   "it has no znodes",
-		"[[]]":                                 "it has no trees",
-		`["h"]`:                                "it has no trees",
+		"hello":                                "it is neither a dump",
+		"{}":                                   "it contains no znodes",
+		"[]":                                   "it contains no znodes",
+		"[[]]":                                 "it contains no trees",
+		`["h"]`:                                "it contains no trees",
 		`[{"h":1}]`:                            "cannot unmarshal",
-		`{"/a":{}}`:                            "it has neither what zoocreeper writes",
+		`{"/a":{}}`:                            "it has the fields of neither zoocreeper nor zk_shell",
 		`{"a":{"content":"","acls":[]}}`:       "cannot be the path of a znode",
 		`{"/a/../b":{"content":"","acls":[]}}`: "relative paths",
-		`{"/a":{"content":"","acls":[]},"/a":{"content":"","acls":[]}}`:                 "/a is there twice",
-		`{"/a":{"content":"","acls":[]},"/b":{"data":"","ephemeralOwner":0,"acls":[]}}`: "not in the form of those before",
-		"ZKLG\x00\x00\x00\x02":                                 "it is a log of transactions",
+		`{"/a":{"content":"","acls":[]},"/a":{"content":"","acls":[]}}`:                 "/a is in the file twice",
+		`{"/a":{"content":"","acls":[]},"/b":{"data":"","ephemeralOwner":0,"acls":[]}}`: "its format differs from that of the entries before",
+		"ZKLG\x00\x00\x00\x02":                                 "it is a transaction log",
 		"ZKSN\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00\x00": "version 3",
 	} {
 		_, err := Read(t.Context(), strings.NewReader(text))

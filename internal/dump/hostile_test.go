@@ -208,7 +208,7 @@ func TestLacks(t *testing.T) {
 	if err := read(t, whole).Lacks(); err != nil {
 		t.Error(err)
 	}
-	for missed, want := range map[int]string{1: "1 znode, and what is below it, could", 2: "2 znodes, and what is below them, could"} {
+	for missed, want := range map[int]string{1: "1 znode and its descendants could", 2: "2 znodes and their descendants could"} {
 		part := summed(headLine + `{"path":"/a","kind":"persistent","data":null,"acl":null,"stat":null}` + "\n" +
 			fmt.Sprintf(`{"end":{"znodes":1,"unread":["NoAuth: /a/b"],"missed":%d}}`, missed) + "\n")
 		if err := read(t, []byte(string(whole)+part)).Lacks(); err == nil || !strings.Contains(err.Error(), want) {

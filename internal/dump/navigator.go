@@ -101,7 +101,7 @@ func (h *head) znode() (*Znode, error) {
 				}
 			}
 			if bit == 0 {
-				return nil, fmt.Errorf("%s: %q is no permission", shorten(z.Path), shorten(name))
+				return nil, fmt.Errorf("%s: %q is not a permission", shorten(z.Path), shorten(name))
 			}
 			acl.Perms |= bit
 		}
@@ -166,7 +166,7 @@ func readNavigator(in *input) (t *Tree, err error) {
 		}
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there is more behind its end")
+		return nil, errors.New("there is data after its end")
 	}
 	if t, err = b.done(true); err == nil {
 		t.Header.Root = t.Root()
@@ -174,4 +174,4 @@ func readNavigator(in *input) (t *Tree, err error) {
 	return t, err
 }
 
-var errNoTrees = errors.New("it has no trees as ZooNavigator writes them")
+var errNoTrees = errors.New("it is not a ZooNavigator export: it contains no trees")

@@ -69,9 +69,16 @@ func open(ctx context.Context, name string, options []Option) (*Tree, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	var t *Tree
+	dataDir, isData := "", false
 	if info.IsDir() {
+		dataDir, isData = dataDirOf(name)
+	}
+	switch {
+	case isData:
+		t, err = readDataDir(ctx, dataDir, options)
+	case info.IsDir():
 		t, err = readDir(ctx, name, options)
-	} else {
+	default:
 		t, err = readAny(ctx, f, options)
 	}
 	if closed := f.Close(); err == nil && closed != nil {
@@ -80,7 +87,7 @@ func open(ctx context.Context, name string, options []Option) (*Tree, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if t.Form == Snapshot {
+	if t.Form == Snapshot && !isData {
 		t.Header.Zxid = zxidOf(name, "snapshot")
 	}
 	return t, nil
@@ -113,9 +120,9 @@ func readAny(ctx context.Context, in io.Reader, options []Option) (*Tree, error)
 	case isMark(start, "ZKSN"):
 		t, err = readSnapshot(r)
 	case isMark(start, "ZKLG"):
-		return nil, errors.New("it is a log of transactions, not a tree; the command log shows it")
+		return nil, errors.New("it is a transaction log, not a tree; use the command log to read it")
 	default:
-		return nil, errors.New("it is no dump of a tree in a form that is known, nor a snapshot of ZooKeeper")
+		return nil, errors.New("it is neither a dump in a known format nor a ZooKeeper snapshot")
 	}
 	return t, cutShort(err)
 }
@@ -123,7 +130,7 @@ func readAny(ctx context.Context, in io.Reader, options []Option) (*Tree, error)
 // cutShort words the end of a file in the middle.
 func cutShort(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("it is cut short")
+		return errors.New("it is truncated")
 	}
 	return err
 }

@@ -216,16 +216,16 @@ func (l *lineReader) next() ([]byte, error) {
 			l.count++
 			return l.line, nil
 		case len(l.line) > maxEntry:
-			return nil, fmt.Errorf("line %d has more than %d bytes", l.count+1, maxEntry)
+			return nil, fmt.Errorf("line %d is longer than %d bytes", l.count+1, maxEntry)
 		case errors.Is(err, io.EOF):
-			return nil, fmt.Errorf("it is cut short behind line %d: the last line, with the checksum, is missing", l.count)
+			return nil, fmt.Errorf("it is truncated after line %d: the last line, with the checksum, is missing", l.count)
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return nil, err
 		}
 	}
 }
 
-var errChanged = errors.New("it has been changed, or is damaged: its checksum does not fit")
+var errChanged = errors.New("it was changed or is damaged: its checksum does not match")
 
 // end compares the last line with what came before it.
 func (l *lineReader) end() error {

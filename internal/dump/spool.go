@@ -37,7 +37,7 @@ func (s *spool) write(b []byte) error {
 func (s *spool) spill() (err error) {
 	if s.f == nil {
 		if s.f, err = os.CreateTemp("", "zksh-*"); err != nil {
-			return fmt.Errorf("there is no room for what is read: %w", err)
+			return fmt.Errorf("cannot create a temporary file: %w", err)
 		}
 		_ = os.Remove(s.f.Name()) // nobody else finds it then; where that fails, close does it
 	}

@@ -34,6 +34,7 @@ type Txn struct {
 	Gone    []string // the ephemeral znodes that went with a session, since 3.6
 	Err     int32    // why nothing was done
 	Part    int      // which of a multi, from 1; 0: none
+	Parent  int32    // the cversion that the parent of what was created has in snapshots from then on
 }
 
 // What stands in logs besides the operations of clients.
@@ -63,7 +64,7 @@ func openLog(ctx context.Context, name string) (*Log, error) {
 	if err == nil {
 		var start []byte
 		if start, err = r.Peek(4); err == nil && !isMark(start, "ZKLG") || errors.Is(err, io.EOF) {
-			err = errors.New("it is no log of transactions")
+			err = errors.New("it is not a transaction log")
 		}
 	}
 	l := &Log{f: f}
@@ -85,7 +86,7 @@ func (l *Log) Close() error { return l.f.Close() }
 type TornError struct{ After int64 }
 
 func (e *TornError) Error() string {
-	return fmt.Sprintf("the log ends in the middle of a record behind zxid %#x: its server may have been killed", e.After)
+	return fmt.Sprintf("the log ends in the middle of a record, after zxid %#x; perhaps the server was killed", e.After)
 }
 
 // Txns are the transactions, in their order. An error comes last.
@@ -99,14 +100,14 @@ func (l *Log) Txns() iter.Seq2[*Txn, error] {
 				yield(nil, &TornError{last})
 				return
 			case err != nil:
-				yield(nil, fmt.Errorf("behind zxid %#x: %w", last, err))
+				yield(nil, fmt.Errorf("after zxid %#x: %w", last, err))
 				return
 			case record == nil:
 				return
 			}
 			for t, err := range txnsOf(record) {
 				if err != nil {
-					yield(nil, fmt.Errorf("behind zxid %#x: %w", last, err))
+					yield(nil, fmt.Errorf("after zxid %#x: %w", last, err))
 					return
 				}
 				if last = t.Zxid; !yield(t, nil) {
@@ -154,16 +155,16 @@ func (j *juteReader) record() ([]byte, error) {
 	b := raw.Bytes()
 	switch {
 	case recordBehind(b):
-		return nil, errors.New("a record is damaged, and intact records follow, which are not shown")
+		return nil, errors.New("a record is damaged; intact records follow, but are not shown")
 	case short, possible && len(bytes.Trim(b[recordHead+size:], "\x00")) == 0:
 		return nil, errTorn
 	}
-	return nil, errors.New("a record is damaged, and no intact one follows")
+	return nil, errors.New("a record is damaged; no intact one follows")
 }
 
 // errTorn is a record whose end was never written: the file ends in it, or its padding
 // begins there.
-var errTorn = errors.New("the record is torn")
+var errTorn = errors.New("the record is incomplete")
 
 // Bounds of the search for intact records behind a damaged one: bytes read, and bytes
 // whose checksum is computed.
@@ -208,7 +209,7 @@ func (j *juteReader) padding() error {
 		n, err := j.r.Read(b)
 		switch {
 		case len(bytes.Trim(b[:n], "\x00")) > 0:
-			return errors.New("zeros stand where a record should, and more follows")
+			return errors.New("a record consists of zeros, but data follows it")
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
@@ -254,13 +255,16 @@ func (t *Txn) body(d *jute.Decoder) error {
 		t.Path, t.Data, t.ACL = d.String(), d.Buffer(), d.ACL()
 		switch t.Type {
 		case jute.OpCreateContainer:
-			t.Kind = Container
+			t.Kind, t.Parent = Container, d.Int()
 		case jute.OpCreateTTL:
-			d.Int() // what the parent's cversion has become
+			t.Parent = d.Int()
 			t.Kind, t.TTL = TTL, time.Duration(d.Long())*time.Millisecond
 		default:
 			if d.Bool() {
 				t.Kind = Ephemeral
+			}
+			if len(d.Rest()) >= 4 { // not in logs of servers before 3.3
+				t.Parent = d.Int()
 			}
 		}
 	case jute.OpDelete, jute.OpDeleteContainer:

@@ -55,7 +55,7 @@ func NewWriter(w io.Writer, form Form, h Header) (*Writer, error) {
 	case Navigator:
 		d.enc = &navigator{w: d.out}
 	default:
-		return nil, fmt.Errorf("trees cannot be written in the form %s there", form)
+		return nil, fmt.Errorf("a tree cannot be written there in the format %s", form)
 	}
 	return d, d.enc.begin(h)
 }
@@ -67,7 +67,7 @@ func Create(name string, form Form, h Header) (*Writer, error) {
 		return createDir(name, h)
 	}
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", name)
+		return nil, fmt.Errorf("%s is not a regular file", name)
 	}
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {

@@ -45,7 +45,7 @@ func TestAnotherSessionBetweenLines(t *testing.T) {
 			p.in.Close()
 		}
 		wantExit(t, p.cmd, 69)
-		if want := "stdin:2: the session expired and its watches are gone, and so are its ephemeral znodes /mine; a new session goes on"; !strings.Contains(p.errs.String(), want) {
+		if want := "stdin:2: the session expired, and its watches and its ephemeral znodes /mine are gone; zksh continues in a new session"; !strings.Contains(p.errs.String(), want) {
 			t.Errorf("%s: told %q, want %q", flag, p.errs.String(), want)
 		}
 		if made := at(t, box.Addr(), "ls", "/"); strings.Contains(made, "after") != (flag == "-q") {
@@ -80,7 +80,7 @@ func TestAnotherSessionInATransaction(t *testing.T) {
 	c.run("begin", "")
 	c.run("set /q 2", "")
 	proxy.Cut()
-	c.expect(`the session expired and its watches are gone`)
+	c.expect(`the session expired, and its watches`)
 	c.expect(`\(CONNECTED\) \(txn 1\) \d+\] `)
 	c.run("commit", `Session expired for /q`)
 	c.typeIn("quit\r")
@@ -137,7 +137,7 @@ func TestAnotherSessionEndsTheCommand(t *testing.T) {
 		t.Error("the command still runs while another client holds the lock")
 	}
 	wantExit(t, g.cmd, 74)
-	if want := "lock /l is lost: its session is over"; !strings.Contains(g.errs.String(), want) {
+	if want := "lock /l is lost: its session has ended"; !strings.Contains(g.errs.String(), want) {
 		t.Errorf("%q is not told: %s", want, g.errs.String())
 	}
 	if strings.Contains(g.errs.String(), "still held") {
@@ -168,7 +168,7 @@ func TestAnotherSessionOfAWaiter(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantExit(t, waiter, 0)
-	if !strings.Contains(errs.String(), "lost its place in the queue (its session is over); it queues up again") || out.String() != "mine\n" {
+	if !strings.Contains(errs.String(), "lost its place in the queue: its session has ended; queueing again") || out.String() != "mine\n" {
 		t.Errorf("told %q, printed %q", errs.String(), out.String())
 	}
 }
@@ -189,8 +189,8 @@ func TestDisconnectFromAKeeperEndsTheCommand(t *testing.T) {
 	}
 	proxy.Refuse(false)
 	wantExit(t, g.cmd, 74)
-	for _, want := range []string{"presumed lost: the connection is lost, and the server ends a session with its connection, so others may hold it",
-		"lock /l is lost: its session is over", "sh was ended, as the lock on /l was lost"} {
+	for _, want := range []string{"presumed lost: connection lost, and this server ends a session with its connection; another client may hold it",
+		"lock /l is lost: its session has ended", "lock /l: lost or about to be lost: sh terminated"} {
 		if !strings.Contains(g.errs.String(), want) {
 			t.Errorf("%q is not told: %s", want, g.errs.String())
 		}

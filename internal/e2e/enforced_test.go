@@ -53,8 +53,8 @@ func TestEnforced(t *testing.T) {
 	t.Run("out", func(t *testing.T) { g.keepsOut(t) })
 	t.Run("again", func(t *testing.T) { g.again(t) })
 	t.Run("by hand", func(t *testing.T) { g.byHand(t) })
-	t.Run("readme", func(t *testing.T) {
-		runReadme(t, "sasl", g.dir, "localhost:2181", g.server.Addr())
+	eachDoc(t, "console sasl", func(t *testing.T, blocks []fenced) {
+		runDoc(t, blocks, g.dir, "localhost:2181", g.server.Addr())
 	})
 }
 
@@ -92,7 +92,7 @@ func (g *gate) keepsOut(t *testing.T) {
 		status  int
 	}{
 		{nil, "Session closed because client failed to authenticate", commands.StatusFailed},
-		{[]string{"--auth-file", g.write(t, "wrong.auth", "sasl bob:wrong-"+secret+"\n")}, "the server refused the SASL credentials of bob", commands.StatusNoServer},
+		{[]string{"--auth-file", g.write(t, "wrong.auth", "sasl bob:wrong-"+secret+"\n")}, "the server rejected the SASL credentials of bob", commands.StatusNoServer},
 		{[]string{"--jaas", g.write(t, "kerberos.conf", "Client { com.sun.security.auth.module.Krb5LoginModule required; };")},
 			"Kerberos (GSSAPI), which zksh does not support", commands.StatusUsage},
 	} {
@@ -110,7 +110,7 @@ func (g *gate) keepsOut(t *testing.T) {
 	}
 	// This one has no Server section, as one in FIPS mode has none that it would use.
 	r := runProgram(t, "", "-server", zktest.Shared(t).Addr(), "--jaas", g.ways(t)["jaas"][1], "ls", "/")
-	if r.status != commands.StatusNoServer || !strings.Contains(r.err, "or is in FIPS mode, which forbids the mechanism") || r.out != "" {
+	if r.status != commands.StatusNoServer || !strings.Contains(r.err, "or it is in FIPS mode, which forbids the mechanism") || r.out != "" {
 		t.Errorf("%+v", r)
 	}
 }
@@ -188,27 +188,16 @@ func (g *gate) byHand(t *testing.T) {
 	}
 }
 
-// runReadme runs the README's blocks of a kind, in which a server has another address.
-func runReadme(t *testing.T, kind, dir, address, real string) {
+// runDoc runs blocks of a document, in which a server has another address.
+func runDoc(t *testing.T, blocks []fenced, dir, address, real string) {
 	t.Helper()
-	_, text, found := strings.Cut(readFile(t, readme), "```console "+kind+"\n")
-	if !found {
-		t.Fatalf("%s has no block %s", readme, kind)
-	}
-	for ; found; _, text, found = strings.Cut(text, "```console "+kind+"\n") {
-		block, _, _ := strings.Cut(text, "```\n")
-		for example := range strings.SplitSeq(strings.TrimPrefix(block, "$ "), "\n$ ") {
-			command, want, _ := strings.Cut(strings.TrimSuffix(example, "\n"), "\n")
-			if name, ok := strings.CutPrefix(command, "cat "); ok {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte(want+"\n"), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
+	for _, b := range blocks {
+		for command, want := range consoleLines(t, dir, b.text) {
 			cmd := exec.Command("sh", "-c", strings.ReplaceAll(command, address, real)+" 2>&1")
 			cmd.Dir = dir
 			r := runCommand(t, "", cmd)
 			if got := strings.ReplaceAll(strings.TrimSuffix(r.out, "\n"), port(real), port(address)); dates.ReplaceAllString(got, "DATE") != dates.ReplaceAllString(want, "DATE") {
-				t.Errorf("$ %s\nREADME: %q\nzksh:   %q", command, want, got)
+				t.Errorf("$ %s\ndocument: %q\nzksh:     %q", command, want, got)
 			}
 		}
 	}

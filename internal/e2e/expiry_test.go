@@ -118,7 +118,7 @@ func TestExpiryMeetsALine(t *testing.T) {
 		time.Sleep(100 * time.Millisecond) // the line waits, most often; what is wanted is the same
 		proxy.HoldReplies(false)
 		if got := <-status; got != 69 || !strings.Contains(errs.String(), "script:2: ") ||
-			!strings.Contains(errs.String(), "the session expired and its watches are gone, and so are its ephemeral znodes /mine;") {
+			!strings.Contains(errs.String(), "the session expired, and its watches and its ephemeral znodes /mine are gone;") {
 			t.Errorf("status %d, told %q", got, errs.String())
 		}
 		if got := at(t, box.Addr(), "ls", "/"); cfg.StopAtError && strings.Contains(got, "after") {

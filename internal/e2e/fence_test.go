@@ -161,12 +161,12 @@ func TestFenceByHand(t *testing.T) {
 	if err := rival.Delete(zktest.Within(t), "/l/"+names[0], -1); err != nil {
 		t.Fatal(err)
 	}
-	s.want(`lock /l is lost: its znode was removed by somebody else`)
+	s.want(`lock /l is lost: its znode was deleted by another client`)
 	s.line("get /w")
 	s.want(`^1\n\[zk: \S+\(CONNECTED, 1 lock lost\) 3\]$`)
 	for n, line := range []string{"set /w 2", "create /x"} {
 		s.line(line)
-		s.want(fmt.Sprintf(`^nothing was written, as the lock on /l is gone \(/l/_c_\S+\); unlock /l to go on without it\n\[zk: \S+\(CONNECTED, 1 lock lost\) %d\]$`, n+4))
+		s.want(fmt.Sprintf(`^nothing was written: the lock on /l is lost: znode /l/_c_\S+ is gone; to write without it:\s+unlock /l\n\[zk: \S+\(CONNECTED, 1 lock lost\) %d\]$`, n+4))
 	}
 	s.line("unlock /l")
 	s.want(`\(CONNECTED\) 6\]$`)

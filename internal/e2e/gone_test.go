@@ -77,7 +77,7 @@ func script(t *testing.T, away time.Duration, asFile bool, options ...string) (s
 	return errs.String() + out.String(), status, took, made
 }
 
-var notRun = regexp.MustCompile(`no server: .*waited 4s for it to come back; lines from (\d+) on were not run`)
+var notRun = regexp.MustCompile(`no server: .*waited 4s for a server to come back; lines from (\d+) on were not run`)
 
 // A script whose server is gone waits for it once, for as long as a session lasts. Then it
 // ends: each line that was run comes before all that were not.

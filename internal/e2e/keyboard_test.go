@@ -14,8 +14,7 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// The prompt shows the state as it is, also while nothing is typed and events are
-// not printed, and in red when there is trouble.
+// The prompt shows the present state while nothing is typed, in red when there is trouble.
 func TestLivePrompt(t *testing.T) {
 	t.Parallel()
 	proxy := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
@@ -183,9 +182,9 @@ func TestCtrlCLeavesAStubbornCommand(t *testing.T) {
 	s.line(command)
 	begun()
 	s.keys("C-c")
-	s.want(`^the command has not ended for 3 seconds; Ctrl-C again leaves zksh$`)
+	s.want(`^the command has not stopped for 3 seconds; press Ctrl-C again to leave zksh$`)
 	s.keys("C-c")
-	s.want(`unknown whether it took effect`)
+	s.want(`the outcome is unknown`)
 	s.want(`^\$$`)
 	s.line("echo status $?")
 	s.want(`^status 130$`)
@@ -378,6 +377,6 @@ func TestCellsInAChineseLocale(t *testing.T) {
 	s.start()
 	s.text("create /a “中…”")
 	s.want(`”$`)
-	want := len(s.prompt(0)+" create /a ") + 1 + 2 + 1 + 1
-	s.until("the cursor is elsewhere", func(string) bool { return strings.HasPrefix(s.cursor(), fmt.Sprint(want, ",")) })
+	want := fmt.Sprint(len(s.prompt(0)+" create /a ")+1+2+1+1, ",")
+	s.until("the cursor is elsewhere", func(string) bool { return strings.HasPrefix(s.cursor(), want) })
 }

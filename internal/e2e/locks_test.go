@@ -100,7 +100,7 @@ func TestCommandEndsBeforeTheLease(t *testing.T) {
 	}
 	proxy.Hold(false)
 	wantExit(t, g.cmd, 74)
-	for _, want := range []string{"no connection", "sh was ended, as the lock on /l was lost, or about to be"} {
+	for _, want := range []string{"no connection", "lock /l: lost or about to be lost: sh terminated"} {
 		if !strings.Contains(g.errs.String(), want) {
 			t.Errorf("%q is not told: %s", want, g.errs.String())
 		}
@@ -278,7 +278,7 @@ func TestLossEndsABatch(t *testing.T) {
 		write("create /after\n")
 		in.Close()
 		wantExit(t, cmd, 74)
-		if want := "stdin:2: the lock on /l is lost: its znode was removed by somebody else"; !strings.Contains(said("err"), want) {
+		if want := "stdin:2: lock /l is lost: its znode was deleted by another client"; !strings.Contains(said("err"), want) {
 			t.Errorf("%s: told %q, want %q in it", flag, said("err"), want)
 		}
 		if made := strings.Contains(at(t, server, "ls", "/"), "after"); made != (flag == "-k") {

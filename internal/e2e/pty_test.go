@@ -68,7 +68,7 @@ func TestUnreachedIsToldAtOnce(t *testing.T) {
 	p := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	p.Refuse(true)
 	c := openConsole(t, "-server", p.Addr())
-	why := `^no server: ` + regexp.QuoteMeta(p.Addr()) + `: .*; it is tried again and again\n`
+	why := `^no server: ` + regexp.QuoteMeta(p.Addr()) + `: .*; zksh keeps trying\n`
 	c.expect(why)
 	c.run("ls /", `^no server: .*[^n]\n`)
 	p.Refuse(false)
@@ -82,7 +82,7 @@ func TestUnreachedIsToldAtOnce(t *testing.T) {
 	c.run("connect "+zktest.Refused(t), `^no server: .*: connection refused\n`)
 	c.typeIn("\x04")
 	c.wantStatus(69)
-	if n := strings.Count(c.shown(), "tried again"); n != 2 {
+	if n := strings.Count(c.shown(), "keeps trying"); n != 2 {
 		t.Errorf("it was told %d times", n)
 	}
 }
@@ -193,7 +193,7 @@ func TestCtrlCWhileDeleting(t *testing.T) {
 		return err == nil && st.NumChildren < 3000
 	})
 	c.typeIn("\x03")
-	c.expect(`deleted \d+ (of 3001 znodes of /tree|znodes of /tree, and it has more): interrupted( while waiting .*)?\n`)
+	c.expect(`deleted \d+ (of 3001 znodes of /tree|znodes of /tree; more are left): interrupted( while waiting .*)?\n`)
 	c.expect(anyPrompt)
 	p.Delay(0)
 	p.Hold(true)

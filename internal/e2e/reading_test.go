@@ -47,7 +47,7 @@ func TestPager(t *testing.T) {
 	s.line(`export PAGER=no-such-pager`)
 	s.start()
 	s.line("ls -R /tree")
-	s.want(`^/tree/n0000000039\nthe pager cannot be run: exit status 127$`)
+	s.want(`^/tree/n0000000039\ncannot run the pager: exit status 127$`)
 	s.want(`\(CONNECTED\) 1\]$`)
 	s.keys("C-d")
 	s.wantEnd("$")

@@ -15,9 +15,13 @@ import (
 	"github.com/zksh/zksh/internal/zktest/zksession"
 )
 
-// The README's story of a tree that is brought back from a server's snapshot.
-func TestReadmeRescue(t *testing.T) {
+// The manual's story of a tree that is restored from a server's snapshot.
+func TestDocRescue(t *testing.T) {
 	t.Parallel()
+	eachDoc(t, "console rescue", rescue)
+}
+
+func rescue(t *testing.T, blocks []fenced) {
 	server := zktest.Start(t, zktest.Heap(64))
 	s := zksession.Open(t, zkconn.Config{Servers: server.Addr(), Timeout: 20 * time.Second})
 	for _, z := range []struct{ path, data string }{
@@ -34,7 +38,7 @@ func TestReadmeRescue(t *testing.T) {
 	if r := runProgram(t, "", "-server", server.Addr(), "-q", "deleteall", "/shop"); r.status != 0 {
 		t.Fatal(r)
 	}
-	runReadme(t, "rescue", dir, "zksh ", "zksh -server "+server.Addr()+" ") // which the README does not name
+	runDoc(t, blocks, dir, "zksh ", "zksh -server "+server.Addr()+" ") // which the document does not name
 }
 
 // copySnapshot copies the last snapshot of a server.

@@ -57,11 +57,11 @@ func TestSandboxTellsOthersThatItEnds(t *testing.T) {
 	second := openConsoleIn(t, first.home, "--sandbox")
 	second.expect(`^You joined the sandbox of another terminal\.\n`)
 	second.expect(connected)
-	second.run("sandbox pause", `^this sandbox is another shell's; only that one can pause it\n`)
+	second.run("sandbox pause", `^this sandbox belongs to another shell; only that shell can pause it\n`)
 	second.run("ls /", `^\[a, zookeeper\]\n`)
 	first.typeIn("quit\r")
 	first.wantStatus(0)
-	second.expect(`^the sandbox has ended with the shell that ran it`)
+	second.expect(`^the sandbox ended with the shell that ran it`)
 	second.expect(anyPrompt)
 	second.typeIn("quit\r")
 	second.wantStatus(0)
@@ -147,11 +147,11 @@ func TestSandboxRefuses(t *testing.T) {
 		{"--sandbox -listen 192.0.2.1:2181", 1, "loopback addresses only"},
 		{"--sandbox -listen :2181", 1, "loopback addresses only"},
 		{"--sandbox -listen nonsense", 1, "missing port"},
-		{"-sandbox -server 127.0.0.1:2181", 2, "-sandbox and -server"},
-		{"-listen 127.0.0.1:0", 2, "-listen needs -sandbox"},
-		{"--sandbox -listen 127.0.0.1:0 ls /", 2, "-listen"},
-		{"sandbox pause", 1, "there is no sandbox here"},
-		{"--sandbox sandbox stop", 2, "neither pause nor resume"},
+		{"-sandbox -server 127.0.0.1:2181", 2, "--sandbox and --server"},
+		{"-listen 127.0.0.1:0", 2, "--listen needs --sandbox"},
+		{"--sandbox -listen 127.0.0.1:0 ls /", 2, "--listen"},
+		{"sandbox pause", 1, "this shell has no sandbox"},
+		{"--sandbox sandbox stop", 2, "not one of pause, resume"},
 	} {
 		cmd := exec.Command("zksh", strings.Fields(c.args)...)
 		cmd.Env = homeEnv(t.TempDir())

@@ -102,7 +102,7 @@ func TestSecured(t *testing.T) {
 	t.Run("zkCli", func(t *testing.T) { c.besideZkCli(t) })
 	t.Run("lock", func(t *testing.T) { c.lockWhileCut(t) })
 	t.Run("by hand", func(t *testing.T) { c.byHand(t) })
-	t.Run("readme", func(t *testing.T) { c.readme(t) })
+	eachDoc(t, "console tls", c.document)
 }
 
 // who sees that the certificate is who one is, in ACLs too, and that everything that
@@ -148,16 +148,16 @@ func (c *castle) failures(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"-server", c.at}, "closed the connection without an answer; a port with TLS does that (-tls), and a server without a majority (-r)"},
-		{[]string{"-server", c.at, "--cacert", c.ca.File}, "the server wants a client certificate and none was given"},
-		{[]string{"-server", c.server.Addr(), "--cacert", c.ca.File, "--cert", c.alice}, "is this a plain port?"},
+		{[]string{"-server", c.at}, "closed the connection without an answer; perhaps the port expects TLS (--tls), or the server has no quorum (-r)"},
+		{[]string{"-server", c.at, "--cacert", c.ca.File}, "the server requires a client certificate"},
+		{[]string{"-server", c.server.Addr(), "--cacert", c.ca.File, "--cert", c.alice}, "is this a port without TLS?"},
 		{c.asAlice("-client-configuration", c.write(t, "old", "zookeeper.client.secure=true\nzookeeper.ssl.protocol=TLSv1.1\n")),
-			"no TLS protocol in common: we speak TLS 1.1, and the server does not"},
+			"no TLS version in common: the server rejected TLS 1.1"},
 		{c.asAlice("-client-configuration", c.write(t, "suite", "zookeeper.client.secure=true\nzookeeper.ssl.ciphersuites=TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256\n")),
 			"no cipher suite in common"},
 		{c.asAlice("-client-configuration", c.write(t, "two", "zookeeper.client.secure=true\nzookeeper.ssl.protocol=TLSv1.2\n"), "--cert", c.stranger(t)),
-			"the server refuses our certificate, CN=alice, of CN=stranger"},
-		{c.asAlice("--cert", c.stranger(t)), "the server refuses our certificate, CN=alice, of CN=stranger"},
+			"the server rejected the client certificate, CN=alice, issued by CN=stranger"},
+		{c.asAlice("--cert", c.stranger(t)), "the server rejected the client certificate, CN=alice, issued by CN=stranger"},
 	} {
 		r := runProgram(t, "", append(f.args, "-timeout", "10000", "ls", "/")...)
 		if r.status != commands.StatusNoServer || !strings.Contains(r.err, f.want) || strings.Count(r.err, "\n") != 1 || r.out != "" {
@@ -166,7 +166,7 @@ func (c *castle) failures(t *testing.T) {
 	}
 	// What the files say is found before anything is connected to.
 	r := runProgram(t, "", c.asAlice("--cacert", "nowhere", "ls", "/")...)
-	if r.status != commands.StatusUsage || r.err != "zksh: trusted certificates: there is no file nowhere\n" {
+	if r.status != commands.StatusUsage || r.err != "zksh: trusted certificates: file nowhere does not exist\n" {
 		t.Errorf("%+v", r)
 	}
 }
@@ -286,8 +286,8 @@ func (c *castle) byHand(t *testing.T) {
 // dates are what differs from year to year in what is said of certificates.
 var dates = regexp.MustCompile(`\d{4}-\d\d-\d\d`)
 
-// readme runs the README's examples with TLS.
-func (c *castle) readme(t *testing.T) {
+// document runs a document's examples with TLS.
+func (c *castle) document(t *testing.T, blocks []fenced) {
 	dir := t.TempDir()
 	for name, file := range map[string]string{"ca.pem": c.ca.File, "alice.pem": c.alice, "alice.p12": filepath.Join(c.dir, "alice.p12"),
 		"trust.jks": filepath.Join(c.dir, "trust.jks"), "password": filepath.Join(c.dir, "password")} {
@@ -295,5 +295,5 @@ func (c *castle) readme(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	runReadme(t, "tls", dir, "localhost:2281", c.at)
+	runDoc(t, blocks, dir, "localhost:2281", c.at)
 }

@@ -71,7 +71,7 @@ func TestPagerOfALongWalk(t *testing.T) {
 	s := openBash(t, 60, 10)
 	s.server = zktest.Sandbox(t, sandbox.Options{}).Addr()
 	plant(t, s.server, 30_000)
-	for pager, end := range map[string]string{"tail -n 1": "/tree/n0000029999", "head -n 1": "/tree", "no-such-pager": "the pager cannot be run: exit status 127"} {
+	for pager, end := range map[string]string{"tail -n 1": "/tree/n0000029999", "head -n 1": "/tree", "no-such-pager": "cannot run the pager: exit status 127"} {
 		s.line("export PAGER='" + pager + "'")
 		s.start()
 		s.line("ls -R /tree")
@@ -96,7 +96,7 @@ func TestDeleteallInterrupted(t *testing.T) {
 	}
 	zktest.Eventually(t, "it deletes", func() bool { return received(t, server)-before > 500 })
 	err := errors.Join(cmd.Process.Signal(os.Interrupt), cmd.Wait())
-	m := regexp.MustCompile(`^deleted (\d+) znodes of /tree, and it has more: interrupted( while waiting .*)?\n$`).FindStringSubmatch(out.String())
+	m := regexp.MustCompile(`^deleted (\d+) znodes of /tree; more are left: interrupted( while waiting .*)?\n$`).FindStringSubmatch(out.String())
 	if err == nil || cmd.ProcessState.ExitCode() != 130 || m == nil {
 		t.Fatalf("%q, %v", out.String(), err)
 	}

@@ -44,7 +44,7 @@ func TestMaxRequest(t *testing.T) {
 		{"elsewhere", "-server " + server + " --max-request 1500000", "the limit is 1500000"},
 		{"elsewhere", "-server " + server + " --client-configuration java", ""},
 		{"elsewhere", "-server " + server + " --client-configuration java --max-request 1500000", "the limit is 1500000"},
-		{"elsewhere", "-server " + server + " --client-configuration small", "servers take at most 1048575"},
+		{"elsewhere", "-server " + server + " --client-configuration small", "servers accept at most 1048575"},
 		{"config", "-server " + server, ""},
 		{"config", "@raised", ""},
 		{"config", "@usual", rejected},
@@ -68,7 +68,7 @@ func TestMaxRequest(t *testing.T) {
 	}
 	usual := zktest.Start(t, zktest.Heap(128)).Addr()
 	said, err := run(t, dir, "-server "+usual+" import -R dump /tree")
-	if err == nil || !strings.Contains(said, "1 refused: the request for /tree/b has 20000") {
+	if err == nil || !strings.Contains(said, "1 rejected: the request for /tree/b has 20000") {
 		t.Errorf("%v: %s", err, said)
 	}
 	if said, err := run(t, dir, "-server "+usual+" ls /tree"); err != nil || said != "[a, c]\n" {
@@ -76,7 +76,7 @@ func TestMaxRequest(t *testing.T) {
 	}
 	// What a server does not take although zksh sends it costs the connection, which is said once.
 	said, _ = run(t, dir, "-server "+usual+" --max-request 2500000 set -f big /")
-	if !strings.Contains(said, "it is unknown whether it took effect; the request has 20000") || strings.Count(said, "(") != 1 {
+	if !strings.Contains(said, "it is unknown whether it took effect; its 20000") || strings.Count(said, "(") != 1 {
 		t.Errorf("%s", said)
 	}
 }

@@ -29,7 +29,7 @@ func TestTransactionByHand(t *testing.T) {
 	c.expect(`create /a x`)
 	c.expect(`\(CONNECTED\) \(txn 3\) 6\] `)
 	c.typeIn("commit" + "\r")
-	c.expect(`^nothing was done, because of line 5: create: Node already exists: /a\n`)
+	c.expect(`^nothing was done, because line 5 failed: create: Node already exists: /a\n`)
 	c.expect(`\(CONNECTED\) 7\] `)
 	c.run("begin", "")
 	c.run("create -s /s- x", "")
@@ -42,7 +42,7 @@ func TestTransactionByHand(t *testing.T) {
 	c.run("begin", "")
 	c.run("create /never", "")
 	c.typeIn("quit\r")
-	c.expect(`^the transaction of line 13 was not committed: nothing of it is done\n`)
+	c.expect(`^the transaction begun on line 13 was not committed; none of it was applied\n`)
 	c.wantStatus(1)
 }
 
@@ -70,7 +70,7 @@ func TestTransactionOverCuts(t *testing.T) {
 		return st == nil
 	})
 	proxy.Refuse(false)
-	c.expect(`the session expired and its watches`)
+	c.expect(`the session expired, and its watches`)
 	c.expect(again)
 	c.run("commit", `Session expired for /b`)
 	if st, err := client.Exists(zktest.Within(t), "/b", false); st != nil {

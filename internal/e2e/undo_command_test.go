@@ -50,7 +50,7 @@ func TestUndoOfCommands(t *testing.T) {
 		s.want(`^undid 4: delete /one/大: 1 created$`)
 		s.line("clear; zksh undo")
 		s.until("it undoes what is not its own", func(shown string) bool {
-			return strings.Contains(bare(shown), bare("nothing is left to undo of this terminal; the latest operation is 5: set /c,"))
+			return strings.Contains(bare(shown), bare("this terminal has nothing left to undo; the latest operation is 5: set /c,"))
 		})
 		d.run("undo", `^undid 5: set /c: 1 changed\n`)
 		d.typeIn("\x04")
@@ -67,7 +67,7 @@ func TestCommandThatCannotSave(t *testing.T) {
 	s := openBash(t, 100, 24)
 	s.line("export ZKSH_SERVER=" + server + "; clear")
 	s.line("zksh -q delete /shut; echo status $?")
-	s.want(`^no permission to read /shut, so undo could not restore it; going on all the same$\nstatus 0$`)
+	s.want(`^no permission to read /shut, so undo could not restore it; continuing anyway$\nstatus 0$`)
 	undo := filepath.Join(s.home, "state/zksh/undo")
 	if err := os.RemoveAll(undo); err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestCommandThatCannotSave(t *testing.T) {
 	}
 	s.line("clear; zksh delete /a; echo status $?")
 	s.until("the link is not named", func(shown string) bool {
-		return strings.HasSuffix(bare(shown), bare("not all of /a can be saved for undo: "+undo+" is a symbolic link; going on all the same status 0 $"))
+		return strings.HasSuffix(bare(shown), bare("not all of /a can be saved for undo: "+undo+" is a symbolic link; continuing anyway status 0 $"))
 	})
 	if got := at(t, server, "ls", "/"); strings.Contains(got, "a,") || strings.Contains(got, "shut") {
 		t.Errorf("there is %s", got)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -44,12 +43,19 @@ func TestUndoByHand(t *testing.T) {
 	c.run("delete /app/x", "") // the remark is not shown with -q
 	c.run("commit", `^Committed 1\n`)
 	c.run("undo", `^undid 5: delete /app/x: 1 created\n`)
+
+	// One line is undone as one, also if it has run many.
+	c.run("find /app -name x -- set {} 1", "")
+	c.run("create /app/x2 2", `\n`)
+	c.run("find /app -name x* -- delete {}", "")
+	c.run("undo", `^undid 7-8, the 2 operations of one line: delete /app/x to delete /app/x2: 2 created\n`)
+	c.run("undo", `^undid 6: set /app/x: 1 changed\n`)
 	for _, c := range []*console{c, d} {
 		c.typeIn("\x04")
 		c.wantStatus(0)
 	}
 	files, err := filepath.Glob(filepath.Join(home, "state/zksh/undo/*"))
-	if err != nil || len(files) != 11 {
+	if err != nil || len(files) != 19 {
 		t.Fatalf("%q, %v", files, err)
 	}
 	for _, file := range append(files, filepath.Dir(files[0])) {
@@ -149,12 +155,18 @@ func TestUndoInWindows(t *testing.T) {
 	}
 }
 
-// handFence is the README's block that is typed by hand.
-var handFence = regexp.MustCompile("(?ms)^```zksh hand\n(.*?)^```$")
-
-func TestReadmeByHand(t *testing.T) {
+// Blocks that are typed by hand show what a person sees.
+func TestDocByHand(t *testing.T) {
 	t.Parallel()
-	text := handFence.FindStringSubmatch(readFile(t, readme))[1]
+	eachDoc(t, "zksh hand", func(t *testing.T, blocks []fenced) {
+		t.Parallel()
+		for _, b := range blocks {
+			typeByHand(t, b.text)
+		}
+	})
+}
+
+func typeByHand(t *testing.T, text string) {
 	lines := promptPattern.FindAllStringSubmatch(text, -1)
 	c := openConsole(t, "-server", zktest.Sandbox(t, sandbox.Options{}).Addr())
 	c.expect(connected)
@@ -167,6 +179,6 @@ func TestReadmeByHand(t *testing.T) {
 	shown, _, _ = strings.Cut(shown, fmt.Sprintf("(CONNECTED) %d] ", len(lines)))
 	shown = shown[:strings.LastIndex(shown, "[")]
 	if diff := cmp.Diff(steady(text), steady(shown)); diff != "" {
-		t.Errorf("example differs (-README +zksh):\n%s", diff)
+		t.Errorf("example differs (-document +zksh):\n%s", diff)
 	}
 }

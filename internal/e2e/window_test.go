@@ -106,7 +106,7 @@ var (
 	times   = regexp.MustCompile(`(Mon|Tue|Wed|Thu|Fri|Sat|Sun) .* \d{4}`)
 	guids   = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 	// A lock that goes with its session is told of at some time.
-	goings = regexp.MustCompile(`lock /\S+: released, with its session\n`)
+	goings = regexp.MustCompile(`lock /\S+: released with its session\n`)
 	waits  = regexp.MustCompile(`((?:waited"?[=:])|NUMBER  )\d+\.\d+`) // a table has it behind the token
 )
 
@@ -224,10 +224,10 @@ func TestCutWindow(t *testing.T) {
 }
 
 var (
-	cutOne  = regexp.MustCompile(`^script:(\d+): create: .* \(the connection broke (before|after) the request was sent`)
-	cutMany = regexp.MustCompile(`^script:(\d+)-(\d+): the connection broke: the lines before (\d+) are done` +
-		`(?:, those from (\d+) to (\d+) may be done, in this order and with no gap, and nothing behind them is)?` +
-		`(?:; up to (\d+) nothing was sent)?$`)
+	cutOne  = regexp.MustCompile(`^script:(\d+): create: .* \(the request was (not sent|sent)\b`)
+	cutMany = regexp.MustCompile(`^script:(\d+)-(\d+): the connection was lost: lines before (\d+) are done` +
+		`(?:; lines (\d+) to (\d+) may be done, in this order and without gaps, and no line after them)?` +
+		`(?:; the following lines, up to (\d+), were not sent)?$`)
 )
 
 // checkCut holds what a batch of creates says of its lines against what is there. It
@@ -253,7 +253,7 @@ func checkCut(got played, there func(line int) bool, lines int, stops bool) (tog
 	for text := range strings.Lines(got.err) {
 		text = strings.TrimSuffix(text, "\n")
 		if m := cutOne.FindStringSubmatch(text); m != nil {
-			mark(m[1], m[1], map[string]string{"before": undone, "after": open}[m[2]])
+			mark(m[1], m[1], map[string]string{"not sent": undone, "sent": open}[m[2]])
 		} else if m := cutMany.FindStringSubmatch(text); m != nil {
 			together = true
 			mark(m[1], m[2], undone)
@@ -302,8 +302,8 @@ func TestInterruptedWindow(t *testing.T) {
 	d.interrupt()
 	got := <-d.ended
 	p.HoldReplies(false)
-	const want = "script:201-264: interrupted: the lines before 201 are done, those from 201 to 264 may be done, in this order and" +
-		" with no gap, and nothing behind them is\n"
+	const want = "script:201-264: interrupted: lines before 201 are done; lines 201 to 264 may be done, in this order and" +
+		" without gaps, and no line after them\n"
 	if butUnclosed(got.err) != want || got.status != commands.StatusInterrupted {
 		t.Error(got)
 	}

@@ -13,9 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/pflag"
-
-	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/app"
 	"github.com/zksh/zksh/internal/jute"
 	"github.com/zksh/zksh/internal/sandbox"
@@ -95,12 +92,12 @@ func TestCompleteWord(t *testing.T) {
 		{"zksh -o ", "done\ntext\ntable\njson\n"},
 		{"zksh --output=j", "done\n--output=json\n"},
 		{"zksh lock --as=k", "done\n--as=kazoo\n"},
-		{"zksh -waitf", "done\n-waitforconnection\ttry to connect until the timeout before anything else\n"},
+		{"zksh -waitf", "done\n-waitforconnection\twait for the connection, up to the timeout, before the first command\n"},
 		{"zksh -f ", "files\n"},
 		{"zksh --auth-file=x", "files\n"},
 		{"zksh set -f ", "files\n"},
 		{"zksh source ", "files\n"},
-		{"zksh compl", "done\ncompletion\twrite what has this shell complete zksh's words\n"},
+		{"zksh compl", "done\ncompletion\tprint the completion script for a shell\n"},
 		{"zksh completion ", "done\nbash\nzsh\nfish\n"},
 	} {
 		wantProposed(t, env, c.line, c.want, "zsh")
@@ -207,14 +204,17 @@ func (s *screen) tab(pattern string) {
 	})
 }
 
-// installLine is what the README has somebody write into a shell's own file.
+// installLine is what a document tells somebody to write into a shell's own file.
 func installLine(t *testing.T, shell string) string {
 	t.Helper()
-	row := regexp.MustCompile("(?m)^\\| " + shell + " \\| `(.*?)` \\|").FindStringSubmatch(readFile(t, readme))
-	if row == nil {
-		t.Fatalf("%s does not say how %s is told", readme, shell)
+	pattern := regexp.MustCompile("(?m)^\\| " + shell + " \\| `(.*?)` \\|")
+	for _, file := range docs(t) {
+		if row := pattern.FindStringSubmatch(readFile(t, file)); row != nil {
+			return strings.ReplaceAll(row[1], `\|`, "|")
+		}
 	}
-	return strings.ReplaceAll(row[1], `\|`, "|")
+	t.Fatalf("no document says how %s loads the completion", shell)
+	return ""
 }
 
 // The shells themselves load what zksh writes for them, and ask.
@@ -265,7 +265,7 @@ func TestZshCompletes(t *testing.T) {
 		{"zksh -c 'get /al", `^> zksh -c 'get /alone$`},
 		{"zksh --output=j", `^> zksh --output=json$`},
 		{"zksh -f /etc/host.c", `^> zksh -f /etc/host.conf$`},
-		{"zksh ex", `^exists  -- tell by the exit status`},
+		{"zksh ex", `^exists  -- report in the exit status`},
 	} {
 		s.text(c.typed)
 		s.tab(c.want)
@@ -312,61 +312,6 @@ func TestFishCompletes(t *testing.T) {
 	}
 }
 
-// The manual page has all there is, and groff nothing to say of it.
-func TestManualPage(t *testing.T) {
-	t.Parallel()
-	_, err := exec.LookPath("groff")
-	zktest.Need(t, err == nil, "groff-base")
-	page := zksh(t, "man")
-	shown := map[string]string{}
-	for _, device := range []string{"utf8", "ascii"} {
-		cmd := exec.Command("groff", "-man", "-ww", "-T"+device, "-P-cbou", "-rLL=200n", "-rHY=0")
-		cmd.Stdin = strings.NewReader(page)
-		var out, errs bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &errs
-		if err := cmd.Run(); err != nil || errs.Len() > 0 {
-			t.Fatalf("groff: %v: %s", err, errs.String())
-		}
-		shown[device] = regexp.MustCompile(`\s+`).ReplaceAllString(out.String(), " ")
-	}
-	narrow := exec.Command("groff", "-man", "-ww", "-Tutf8", "-rLL=60n")
-	narrow.Stdin = strings.NewReader(page)
-	if out, err := narrow.CombinedOutput(); err != nil || bytes.Contains(out, []byte("warning")) {
-		t.Errorf("in a narrow window: %v: %s", err, out)
-	}
-	has := func(text string) {
-		t.Helper()
-		if want := strings.Join(strings.Fields(strings.ReplaceAll(text, "…", "...")), " "); !strings.Contains(shown["utf8"], want) {
-			t.Errorf("the manual lacks %q", want)
-		}
-	}
-	for _, c := range registry().All() {
-		has(c.Usage())
-		has(c.Summary)
-		has(c.Help)
-		has(strings.Join(c.Examples, " "))
-		c.FlagSet().VisitAll(func(f *pflag.Flag) {
-			_, about := pflag.UnquoteUsage(f)
-			has("--" + f.Name)
-			has(about)
-		})
-	}
-	for _, s := range commands.Statuses {
-		has(s.Meaning)
-	}
-	for option := range strings.Lines(app.Help(0)) {
-		if name := regexp.MustCompile(`--[a-z-]+`).FindString(option); strings.HasPrefix(strings.TrimSpace(option), "-") {
-			has(name)
-		}
-	}
-	has("ZKSH_SERVER")
-	has("/.local/state/zksh/history")
-	has("whether commands may write")
-	if !strings.Contains(shown["utf8"], "--server host[:port][,...][/chroot]") {
-		t.Error("a dash is none that can be typed")
-	}
-}
-
 func TestPagesAreCommandsOfTheProgramAlone(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -378,9 +323,9 @@ func TestPagesAreCommandsOfTheProgramAlone(t *testing.T) {
 		{[]string{"completion", "-h"}, 0, `^zksh completion bash\|zsh\|fish\n`},
 		{[]string{"man", "get"}, 2, `^zksh: man: unexpected word "get" \(usage: zksh man\)\n$`},
 		{[]string{"completion"}, 2, `^zksh: completion: missing bash\|zsh\|fish \(usage: `},
-		{[]string{"completion", "ksh"}, 2, `^zksh: completion: "ksh" is neither bash nor zsh nor fish \(usage: `},
+		{[]string{"completion", "ksh"}, 2, `^zksh: completion: "ksh" is not one of bash, zsh, fish \(usage: `},
 		{[]string{"-server", zktest.Refused(t), "-q", "completion", "bash"}, 0, "^# bash completion for zksh"},
-		{[]string{"-c", "man"}, 127, `^-c:1: man: unknown command "man"; did you mean help\? zksh man, outside of this shell, writes`},
+		{[]string{"-c", "man"}, 127, `^-c:1: man: unknown command "man"; did you mean help\? In other shells, zksh man prints`},
 	} {
 		cmd := exec.Command("zksh", c.args...)
 		cmd.Env = homeEnv(t.TempDir())

@@ -56,7 +56,7 @@ func Open(dir, listen string, as sandbox.Version, brief bool) (*Place, error) {
 	}
 	f, err := userfile.Open(filepath.Join(dir, "zksh", "sandbox"), 0)
 	if err != nil {
-		return nil, fmt.Errorf("sandbox: the file where shells meet: %w", err)
+		return nil, fmt.Errorf("sandbox: cannot open the file that shells share: %w", err)
 	}
 	for deadline := time.Now().Add(meetingPatience); ; time.Sleep(meetingPause) {
 		mine, err := userfile.Lock(f, false)
@@ -71,12 +71,12 @@ func Open(dir, listen string, as sandbox.Version, brief bool) (*Place, error) {
 		}
 		switch at, its := meetingPoint(f); {
 		case at != "" && as != "" && as != its:
-			return nil, errors.Join(fmt.Errorf("sandbox: the one of another terminal answers as %s; leave --as away to join it", its), f.Close())
+			return nil, errors.Join(fmt.Errorf("sandbox: the sandbox of another terminal answers as %s; omit --as to join it", its), f.Close())
 		case at != "":
 			return join(f, at, its), nil
 		}
 		if time.Now().After(deadline) {
-			return nil, errors.Join(errors.New("sandbox: another shell is starting one and does not get on"), f.Close())
+			return nil, errors.Join(errors.New("sandbox: another shell has begun to start one, but did not finish"), f.Close())
 		}
 	}
 }
@@ -160,7 +160,7 @@ func (p *Place) watch(ctx context.Context) {
 		}
 		if free, err := userfile.Lock(p.meet, true); err != nil || free {
 			_ = userfile.Unlock(p.meet) // if it fails, Close gives the lock back
-			p.ended <- "the sandbox has ended with the shell that ran it; quit and start another"
+			p.ended <- "the sandbox ended with the shell that ran it; quit, and start another one"
 			return
 		}
 	}
@@ -212,4 +212,4 @@ func (p *Place) Pause(on bool) error {
 	return nil
 }
 
-var errJoined = errors.New("this sandbox is another shell's; only that one can pause it")
+var errJoined = errors.New("this sandbox belongs to another shell; only that shell can pause it")

@@ -30,6 +30,14 @@ type Event interface {
 	IsEvent()
 }
 
+// Styled is a Value of the program's own words, of which a terminal can show some in bold.
+type Styled interface {
+	Value
+	// StyledText writes the text for a terminal of so many columns; 0: for none. bold makes
+	// words bold; it may be nil.
+	StyledText(w io.Writer, columns int, bold func(text string) string) error
+}
+
 // Format is a form of output.
 type Format string
 
@@ -57,19 +65,20 @@ type Printer struct {
 	// Width is a terminal's, in columns: a Lister that does not fit into a line is
 	// laid out in columns, and a Fitter is made to fit. Nil or 0: they are not.
 	Width func() int
+	Bold  func(text string) string // makes words of a Styled bold; may be nil
 
 	buf *bufio.Writer // kept: a new one for each answer would be most of a batch's garbage
 }
 
 // To is the same printer on another stream.
 func (p *Printer) To(w io.Writer) *Printer {
-	return &Printer{W: w, Format: p.Format, Safe: p.Safe, Width: p.Width}
+	return &Printer{W: w, Format: p.Format, Safe: p.Safe, Width: p.Width, Bold: p.Bold}
 }
 
 // Print writes one value whole.
 func (p *Printer) Print(v Value) error {
 	var w io.Writer = p.W
-	if p.Safe {
+	if _, styled := v.(Styled); p.Safe && (!styled || p.Format == JSON) {
 		w = &safeWriter{w: p.W, json: p.Format == JSON}
 	}
 	if p.buf == nil {
@@ -95,6 +104,13 @@ func (p *Printer) print(w io.Writer, v Value) error {
 	if s, ok := v.(*Stream); ok {
 		return s.print(w, p.Format)
 	}
+	width := 0
+	if p.Width != nil {
+		width = p.Width()
+	}
+	if s, ok := v.(Styled); ok && p.Format != JSON {
+		return s.StyledText(w, width, p.Bold)
+	}
 	switch p.Format {
 	case JSON:
 		e := json.NewEncoder(w)
@@ -107,10 +123,9 @@ func (p *Printer) print(w io.Writer, v Value) error {
 			}
 		}
 	case Text:
-		if p.Width == nil || p.Width() <= 0 {
+		if width <= 0 {
 			break
 		}
-		width := p.Width()
 		switch value := v.(type) {
 		case Lister:
 			if items, stat := value.Columns(); len(items) > 1 && Width(JavaList(items)) > width {

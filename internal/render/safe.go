@@ -107,6 +107,23 @@ func Safe(s string) string {
 // terminal.
 func OneLine(name string) string { return strings.ReplaceAll(name, "\n", `\n`) }
 
+// Bold makes words bold on a terminal.
+func Bold(text string) string { return "\x1b[1m" + text + "\x1b[0m" }
+
+// Overstrike makes words bold in a pager, as man does: each character is printed twice in its
+// place.
+func Overstrike(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if !unicode.IsSpace(r) {
+			b.WriteRune(r)
+			b.WriteByte('\b')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
 // Cut shortens a line to so many columns of a terminal.
 func Cut(line string, columns int) string {
 	return runewidth.Truncate(line, max(columns, 0), "…")

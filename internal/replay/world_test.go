@@ -255,4 +255,4 @@ func (s *stream) normal() string {
 
 // dying is what an attempt to connect meets in the moment a server is killed;
 // a moment later it is refused.
-var dying = regexp.MustCompile(`(no server: ` + regexp.QuoteMeta(recorded) + `): (connection reset by peer|closed the connection without an answer; a port with TLS does that \(-tls\), and a server without a majority \(-r\))`)
+var dying = regexp.MustCompile(`(no server: ` + regexp.QuoteMeta(recorded) + `): (connection reset by peer|closed the connection without an answer; perhaps the port expects TLS \(--tls\), or the server has no quorum \(-r\))`)

@@ -153,7 +153,7 @@ func (s *Server) Listen(addr string) (net.Addr, error) {
 		host = "127.0.0.1" // whatever it resolves to here
 	}
 	if ip := net.ParseIP(host); !ip.IsLoopback() {
-		return nil, fmt.Errorf("sandbox: refusing to listen on %q: the sandbox serves loopback addresses only, such as 127.0.0.1:2181", addr)
+		return nil, fmt.Errorf("sandbox: cannot listen on %q: only loopback addresses are allowed, such as 127.0.0.1:2181", addr)
 	}
 	ln, err := net.Listen("tcp", net.JoinHostPort(host, port))
 	if err != nil {
@@ -198,7 +198,7 @@ func (s *Server) take(nc net.Conn) error {
 	case len(s.conns) >= 2*s.opt.MaxSessions+16:
 		// Not even room for those who have not said yet what they want.
 		s.stats.rejected++
-		return fmt.Errorf("sandbox: connection refused: there are %d", len(s.conns))
+		return fmt.Errorf("sandbox: connection refused: there are already %d", len(s.conns))
 	}
 	c := newConn(s, nc)
 	s.conns[c] = struct{}{}

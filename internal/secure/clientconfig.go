@@ -94,7 +94,7 @@ func (a *asked) readProperties(name string, data []byte) error {
 				return fmt.Errorf("%s:%d: %s: %w", name, p.line, p.key, err)
 			}
 		case strings.HasPrefix(key, "zookeeper.ssl."):
-			return fmt.Errorf("%s:%d: %s is no key that zksh knows%s", name, p.line, p.key, alike(p.key))
+			return fmt.Errorf("%s:%d: unknown key %s%s", name, p.line, p.key, alike(p.key))
 		}
 	}
 	return nil
@@ -167,14 +167,14 @@ func storeType(_ *asked, v string) error {
 	case "BCFKS":
 		return errBCFKS
 	}
-	return fmt.Errorf("%q is no type of key stores; there are PEM, PKCS12 and JKS", v)
+	return fmt.Errorf("unknown store type %q; the types are PEM, PKCS12 and JKS", v)
 }
 
 func revocation(_ *asked, v string) error {
 	var on bool
 	err := readBool(v, &on)
 	if on {
-		err = errors.New("zksh does not look whether certificates were revoked; set it to false to connect all the same")
+		err = errors.New("zksh cannot check certificate revocation; set this to false to connect without the check")
 	}
 	return err
 }
@@ -191,7 +191,7 @@ func maxBuffer(a *asked, v string) error {
 
 func javaClass(_ *asked, v string) error {
 	if v != "" {
-		return fmt.Errorf("zksh cannot run the Java class %s; give the stores by keyStore and trustStore", v)
+		return fmt.Errorf("zksh cannot run the Java class %s; name the stores with keyStore and trustStore", v)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ const (
 )
 
 // noCertificate is what to do about a server that wants one.
-const noCertificate = "the server wants a client certificate and none was given; -cert FILE gives one, or zookeeper.ssl.keyStore.location"
+const noCertificate = "the server requires a client certificate; set one with --cert FILE or zookeeper.ssl.keyStore.location"
 
 // explain words what has ended a handshake, or a connection right behind it.
 func (c *Conn) explain(err error) error {
@@ -58,13 +58,13 @@ func (c *Conn) explain(err error) error {
 		if c.ConnectionState().HandshakeComplete {
 			return err
 		}
-		return problem("no answer in the TLS handshake in time; is this a port with TLS?", err)
+		return problem("no answer to the TLS handshake in time; is this a TLS port?", err)
 	}
 	if a, ok := alert(err); ok {
 		return problem(c.refusal(a), err)
 	}
 	if e, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-		return problem("does not speak TLS (it answered "+quoted(e.RecordHeader[:])+"); is this a plain port?", err)
+		return problem("does not speak TLS (it answered "+quoted(e.RecordHeader[:])+"); is this a port without TLS?", err)
 	}
 	ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || peer.Cut(err)
 	switch {
@@ -73,11 +73,11 @@ func (c *Conn) explain(err error) error {
 	case ended && c.ConnectionState().HandshakeComplete:
 		return err
 	case ended:
-		return problem("closed the connection in the TLS handshake; is this a plain port?", err)
+		return problem("closed the connection during the TLS handshake; is this a port without TLS?", err)
 	case strings.Contains(err.Error(), "protocol version"):
-		return problem("no TLS protocol in common: we speak "+c.t.spoken(), err)
+		return problem("no TLS version in common: zksh offers "+c.t.spoken(), err)
 	}
-	return problem("TLS fails: "+name(strings.TrimPrefix(err.Error(), "tls: ")), err)
+	return problem("TLS handshake failed: "+name(strings.TrimPrefix(err.Error(), "tls: ")), err)
 }
 
 // refusal words a server's alert.
@@ -91,18 +91,18 @@ func (c *Conn) refusal(a tls.AlertError) string {
 		case wants && c.t.own == nil:
 			return noCertificate
 		case wants:
-			return "the server refuses our certificate, " + subject(c.t.own.Leaf) + ", of " + name(c.t.own.Leaf.Issuer.String()) + " (" + text(a) + ")"
+			return "the server rejected the client certificate, " + subject(c.t.own.Leaf) + ", issued by " + name(c.t.own.Leaf.Issuer.String()) + " (" + text(a) + ")"
 		case a == handshakeFailure:
-			return "the server and we have no cipher suite in common (" + text(a) + ")"
+			return "no cipher suite in common with the server (" + text(a) + ")"
 		}
 	case insufficientSecurity:
-		return "the server and we have no cipher suite in common (" + text(a) + ")"
+		return "no cipher suite in common with the server (" + text(a) + ")"
 	case protocolVersion:
-		return "no TLS protocol in common: we speak " + c.t.spoken() + ", and the server does not"
+		return "no TLS version in common: the server rejected " + c.t.spoken()
 	case unrecognizedName:
-		return "the server knows no such name; -tls-name NAME gives another (" + text(a) + ")"
+		return "the server does not know this host name; set another one with --tls-name NAME (" + text(a) + ")"
 	}
-	return "the server refuses the TLS handshake (" + text(a) + ")"
+	return "the server rejected the TLS handshake (" + text(a) + ")"
 }
 
 func text(a tls.AlertError) string { return strings.TrimPrefix(a.Error(), "tls: ") }

@@ -34,7 +34,7 @@ func decryptPKCS8(der []byte, password string) ([]byte, error) {
 	}
 	var iv []byte
 	if _, err := asn1.Unmarshal(der, &info); err != nil {
-		return nil, errors.New("its key cannot be read")
+		return nil, errors.New("cannot read its key")
 	}
 	if !info.Algorithm.Algorithm.Equal(oidPBES2) {
 		return nil, errOldEncryption
@@ -93,7 +93,7 @@ var (
 	oidPBES2  = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 5, 13}
 	oidPBKDF2 = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 5, 12}
 
-	errOldEncryption = errors.New("its key is encrypted in a way that is not read; openssl pkcs8 -topk8 -in FILE -out FILE.new makes one that is")
+	errOldEncryption = errors.New("the encryption of its key is not supported; convert it: openssl pkcs8 -topk8 -in FILE -out FILE.new")
 )
 
 // ciphers and prfs are the algorithms by their object identifiers.

@@ -89,7 +89,7 @@ func (s Settings) Load(getenv func(string) string) (Config, error) {
 		}
 		c.MaxRequest = a.maxBuffer
 		if !a.tls && a.tlsKey != "" && !s.wantsTLS() {
-			return c, fmt.Errorf("%s has %s, but not zookeeper.client.secure=true: set it, or remove the TLS settings to connect without TLS",
+			return c, fmt.Errorf("%s has %s, but not zookeeper.client.secure=true: set that, or remove the TLS settings to connect without TLS",
 				s.ClientConfiguration, a.tlsKey)
 		}
 	}
@@ -147,7 +147,7 @@ func (a *asked) loadTLS(getenv func(string) string) (t *TLS, remark string, err 
 	case a.key.file != "":
 		t.own, err = a.key.identity(a.keyFile, getenv)
 	case a.keyFile != "":
-		err = errors.New("-key is the key of a certificate, which -cert gives")
+		err = errors.New("--key needs --cert")
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("client certificate: %w", err)
@@ -157,7 +157,7 @@ func (a *asked) loadTLS(getenv func(string) string) (t *TLS, remark string, err 
 
 func (a *asked) loadSASL() (*SASL, error) {
 	if a.fips {
-		return nil, fmt.Errorf("%s has zookeeper.fips-mode=true, which forbids SASL DIGEST-MD5; zookeeper.sasl.client=false goes without SASL", a.source)
+		return nil, fmt.Errorf("%s has zookeeper.fips-mode=true, which forbids SASL DIGEST-MD5; to connect without SASL: zookeeper.sasl.client=false", a.source)
 	}
 	text, err := readFile(a.jaas)
 	if err != nil {
@@ -177,7 +177,7 @@ const maxFile = 4 << 20
 func readFile(name string) ([]byte, error) {
 	data, err := userfile.ReadSmallFile(name, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no file %s", name)
+		return nil, fmt.Errorf("file %s does not exist", name)
 	}
 	return data, err
 }
@@ -224,7 +224,7 @@ const day = "2006-01-02"
 
 // String is a line for people.
 func (a *Agreed) String() string {
-	s := fmt.Sprintf("%s, %s; the server is %s, valid until %s", a.Protocol, a.Cipher, a.Peer, a.Until.UTC().Format(day))
+	s := fmt.Sprintf("%s, %s; server certificate %s, valid until %s", a.Protocol, a.Cipher, a.Peer, a.Until.UTC().Format(day))
 	switch {
 	case !a.Verified:
 		s += ", " + notVerified
@@ -232,7 +232,7 @@ func (a *Agreed) String() string {
 		s += ", " + nameNotVerified
 	}
 	if a.Own != "" {
-		s += fmt.Sprintf("; we are %s, valid until %s", a.Own, a.OwnUntil.UTC().Format(day))
+		s += fmt.Sprintf("; client certificate %s, valid until %s", a.Own, a.OwnUntil.UTC().Format(day))
 	}
 	return s
 }

@@ -26,7 +26,7 @@ func (t *TLS) verify(cs tls.ConnectionState, names []string) error {
 		return nil
 	}
 	if len(cs.PeerCertificates) == 0 {
-		return problem("the server shows no certificate", nil)
+		return problem("the server sent no certificate", nil)
 	}
 	leaf := cs.PeerCertificates[0]
 	now := time.Now()
@@ -70,21 +70,21 @@ func (t *TLS) chainProblem(leaf *x509.Certificate, chain []*x509.Certificate, no
 				return problem("the authority of the server's certificate, "+subject(c)+", "+outOfTime(c, now), err)
 			}
 		}
-		by := "it has signed itself"
+		by := "self-signed"
 		if !bytes.Equal(leaf.RawIssuer, leaf.RawSubject) {
-			by = "it was issued by " + name(top.Issuer.String())
+			by = "issued by " + name(top.Issuer.String())
 		}
-		return problem(whose+" is of no authority that is trusted ("+by+"); -cacert FILE names the right one", err)
+		return problem(whose+" is not signed by a trusted authority ("+by+"); to trust another one: --cacert FILE", err)
 	}
 	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok && e.Reason == x509.IncompatibleUsage {
-		return problem(whose+" is not meant for servers (extended key usage); the server needs another", err)
+		return problem(whose+" is not valid for servers (extended key usage); the server needs another one", err)
 	}
-	return problem(whose+" is not accepted: "+strings.TrimPrefix(err.Error(), "x509: "), err)
+	return problem(whose+" is not valid: "+strings.TrimPrefix(err.Error(), "x509: "), err)
 }
 
 func outOfTime(c *x509.Certificate, now time.Time) string {
 	if now.Before(c.NotBefore) {
-		return "is not valid before " + c.NotBefore.UTC().Format(time.DateTime) + " UTC; is the clock here right?"
+		return "is not valid before " + c.NotBefore.UTC().Format(time.DateTime) + " UTC; check the clock of this machine"
 	}
 	return "expired on " + c.NotAfter.UTC().Format(time.DateTime) + " UTC; the server needs a new one"
 }
@@ -103,9 +103,9 @@ func nameProblem(leaf *x509.Certificate, names []string) error {
 	}
 	text := "the server's certificate is for " + strings.Join(has, ", ")
 	if strings.Join(has, "") == "" {
-		text = "the server's certificate has no name"
+		text = "the server's certificate names no host"
 	}
-	return problem(text+", not for "+strings.Join(quoted, " or ")+"; -tls-name NAME connects to it all the same", nil)
+	return problem(text+", not for "+strings.Join(quoted, " or ")+"; to accept it: --tls-name NAME", nil)
 }
 
 // name makes what a certificate says printable.

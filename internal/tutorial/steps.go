@@ -10,18 +10,18 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// titles are those of the steps.
+// titles are the titles of the steps.
 var titles = []string{
-	"make a znode",
-	"read it, and its stat",
-	"write it, by its version",
-	"make a tree, and go about in it",
+	"create a znode",
+	"read its data and its stat",
+	"write with a version check",
+	"build a tree, and move around in it",
 	"watch for a change",
-	"znodes that go, and number themselves",
+	"ephemeral and sequential znodes",
 	"take a lock",
-	"see who holds and who waits",
-	"let go, and wait yourself",
-	"find your way, and tidy up",
+	"see who holds it and who waits for it",
+	"release the lock, and wait for it yourself",
+	"get help, undo, and clean up",
 }
 
 // task is a line that a step wants. {} is the tutorial's folder.
@@ -35,67 +35,72 @@ type task struct {
 	after func(g *Guide, ctx context.Context) error // what happens when it is done, or left out; may be nil
 }
 
-const farewell = "That was it. From here: help lists all commands, help WORD those that are about something, and COMMAND --help explains" +
-	" one. lockdemo plays nine ways to lock side by side. zksh --sandbox in a second terminal joins this sandbox, and sandbox" +
-	" pause shows what a lost connection does. With a cluster of your own it is zksh -server HOST:2181."
+const farewell = "That was it. From here: help lists all commands, help WORD lists those related to a word, and COMMAND --help" +
+	" explains a command. lockdemo runs nine lock recipes side by side. zksh --sandbox in a second terminal joins this sandbox," +
+	" and sandbox pause shows a lost connection. For a cluster of your own, start zksh --server HOST:2181."
 
 var tasks = []task{
-	{1, "ZooKeeper keeps a tree of znodes, small pieces of data that all its clients see alike. Make one; Tab completes what" +
-		" you type, commands and paths.\n\nYou may type any other line at any time, too. tutorial shows where you are, and tutorial --end ends it. Type:",
+	{1, "ZooKeeper stores a tree of znodes, small pieces of data that all its clients see alike. Create one. Tab completes" +
+		" commands and paths.\n\nYou may type any other line at any time, too. tutorial shows the current step again, and" +
+		" tutorial --end ends the tutorial. Type:",
 		`create {} "hello"`, "there is no {} yet.", there("{}"), nil},
 
-	{2, "Read its data. With -s you also see its stat: when it was made and changed, by which transaction (zxid), and the" +
+	{2, "Read its data. With -s you also see its stat: when and by which transaction (zxid) it was created and changed, and the" +
 		" dataVersion, which counts the writes.",
-		"get -s {}", "get reads a znode, and -s shows its stat.", command("get"), nil},
+		"get -s {}", "get reads a znode, and -s prints its stat, too.", command("get"), nil},
 
-	{3, "A write can name the version that it is meant for. If somebody else has been faster, it is refused, and nothing is lost.",
-		`set -v 0 {} "good day"`, "the data is still of version 0.", version("{}", 1), nil},
-	{3, "Now the same once more: you play somebody who has not seen the first write. It is refused, as the version is 1 by now. Up" +
-		" recalls the line, and Ctrl-R searches the history.",
-		`set -v 0 {} "good night"`, "a write for version 0 is to be refused.", refused("set", zkconn.BadVersion), nil},
+	{3, "A write can name the version that it expects. If somebody else has written meanwhile, ZooKeeper rejects the write, and" +
+		" nothing is lost.",
+		`set -v 0 {} "good day"`, "the data still has version 0.", version("{}", 1), nil},
+	{3, "Now write for version 0 once more, like somebody who has not seen the first write. ZooKeeper rejects it, because the" +
+		" version is 1 by now. Up recalls the line, and Ctrl-R searches the history.",
+		`set -v 0 {} "good night"`, "this step needs a write for version 0, which ZooKeeper rejects.", refused("set", zkconn.BadVersion), nil},
 
-	{4, "A znode has data and children at once. After cd relative paths work, and the prompt shows where you are.",
+	{4, "A znode can have data and children at once. After cd, relative paths work, and the prompt shows where you are.",
 		"cd {}", "cd goes to a znode.", command("cd"), nil},
-	{4, "Make a child here.",
+	{4, "Create a child here.",
 		`create config "threads=4"`, "there is no {}/config yet; cd {} goes there.", there("{}/config"), nil},
-	{4, "And look at all of it.",
-		"tree {}", "tree draws what is below a znode.", command("tree"), nil},
+	{4, "Look at the entire subtree.",
+		"tree {}", "tree draws a subtree.", command("tree"), nil},
 
-	{5, "Nobody has to ask again and again: a watch tells of the next change, once. With -w get leaves one.",
-		"get -w {}/config", "-w leaves a watch, as in the line below.", watching, nil},
-	{5, "Now change it. The event stands above your next prompt; it would as well if another client had written.",
+	{5, "You need not read a znode again and again: a watch reports the next change, once. get -w sets a watch.",
+		"get -w {}/config", "-w sets a watch, as in the line below.", watching, nil},
+	{5, "Now change the data. The event appears above your next prompt, as it would if another client had written.",
 		`set {}/config "threads=8"`, "config has not changed yet.", version("{}/config", 1), nil},
 
-	{6, "An ephemeral znode (-e) goes when its session ends, so it tells who is alive. A sequential one (-s) gets a number that" +
-		" nobody else gets, so it tells who came first. Locks are made of both.",
-		`create -e -s {}/worker- "me"`, "no ephemeral znode of yours is below {} yet.", ownBelow("{}"), nil},
+	{6, "An ephemeral znode (-e) is deleted when its session ends, so it shows which clients are alive. A sequential znode (-s)" +
+		" gets a number that no other one gets, so it shows who came first. Locks are made of both.",
+		`create -e -s {}/worker- "me"`, "there is no ephemeral znode of yours below {} yet.", ownBelow("{}"), nil},
 
-	{7, "A lock is a queue of such znodes: the first one holds it. Curator's and kazoo's clients use the same, so you exclude" +
-		" them, too. The note (-m) is for others to see.",
+	{7, "A lock is a queue of such znodes; the first one holds the lock. Curator's InterProcessMutex uses the same znodes, so it" +
+		" waits for you, and you wait for it. (For kazoo's clients, lock has --as kazoo.) The note (-m) is for others to see.",
 		`lock -m "learning" {}/lock`, "you do not hold the lock yet.", ownBelow("{}/lock"), (*Guide).invite},
 
-	{8, "Meanwhile Ben, a client of the tutorial's, wants the lock, too, and queues behind you. See who holds it and who waits. The" +
-		" status is 75 as somebody holds it, for scripts.",
+	{8, "Meanwhile Ben, a client of the tutorial, wants the lock, too, and waits in the queue. See who holds the lock and who" +
+		" waits for it. The exit status, for scripts, is 75, because somebody holds the lock.",
 		"locks {}/lock", "locks shows the queue of a lock.", command("locks"), nil},
 
-	{9, "Let go, and Ben has it at once: his watch told him. Had your program died, the lock would have gone with its session.",
+	{9, "Release the lock. Ben gets it at once, because he watches your znode. If your program dies, its lock is released with" +
+		" its session.",
 		"unlock {}/lock", "you still hold the lock.", noneBelow("{}/lock"), nil},
-	{9, "Now you are the one who waits; -b does it in the background, so that you can go on typing. (Without it Ctrl-C gives up.)",
+	{9, "Now you are the one who waits. -b waits in the background, so that you can go on typing. (Without -b, Ctrl-C cancels the" +
+		" wait.)",
 		"lock -b {}/lock", "you do not wait for the lock yet.", ownBelow("{}/lock"), nil},
-	{9, "Look at the queue again. (In scripts -n does not wait at all, and -w 5s not for longer.)",
+	{9, "Look at the queue again. (In scripts, -n does not wait at all, and -w 5s waits at most 5 seconds.)",
 		"locks {}/lock", "locks shows the queue of a lock.", command("locks"), (*Guide).sendOff},
-	{9, "Ben has let go, and you hold it: the prompt counts your locks. Give it back. In scripts lock PATH -- COMMAND does all" +
-		" of it: the command runs under the lock, and is ended before the lock can be lost.",
+	{9, "Ben has released the lock, and you hold it: the prompt counts your locks. Release it. In scripts, lock PATH -- COMMAND" +
+		" does all of this: it runs the command under the lock, and terminates it before the lock can be lost.",
 		"unlock {}/lock", "you still hold the lock.", noneBelow("{}/lock"), nil},
 
 	{10, "Each command explains itself.",
 		"help lock", "help explains a command.", command("help"), nil},
-	{10, "deleteall tells what would go, and asks. Answer y.",
-		"deleteall {}", "{} is still there.", gone("{}"), nil},
-	{10, "What you destroy by hand is kept before it goes. Bring it back; undo -l lists what can be.",
+	{10, "deleteall counts the znodes, and asks. Answer y.",
+		"deleteall {}", "{} still exists.", gone("{}"), nil},
+	{10, "At the prompt, zksh saves znodes before it overwrites or deletes them. Restore the subtree; undo -l lists what you can" +
+		" undo.",
 		"undo", "{} is not back yet.", there("{}"), nil},
-	{10, "Tidy up, this time without the question.",
-		"deleteall -y {}", "{} is still there.", gone("{}"), nil},
+	{10, "Clean up, this time without the question.",
+		"deleteall -y {}", "{} still exists.", gone("{}"), nil},
 }
 
 // line is a line that has ended.

@@ -49,17 +49,18 @@ func (g *Guide) end() error {
 func (g *Guide) Commands() []*commands.Command {
 	return []*commands.Command{{
 		Name: "tutorial", Group: "Sandbox", Args: "[--skip] [--end]",
-		Summary: "learn ZooKeeper and zksh in ten steps, on the sandbox, in five minutes",
-		Help: "It says what to type, and why, and goes on when that is done. Any other line may be typed in between." +
-			" Without a flag it begins, or shows the step again.",
-		Examples: []string{"tutorial"},
+		Summary: "learn ZooKeeper and zksh in ten steps, on the sandbox",
+		Help: "The tutorial takes five minutes. It says what to type, and why, and continues when you have done it. You may type any " +
+			"other line in between.\n\n" +
+			"Without a flag, tutorial starts, or shows the current step again.",
+		Examples: []string{"tutorial", "tutorial --skip", "tutorial --end"},
 		Offline:  true,
 		Flags: func(fs *pflag.FlagSet) commands.Run {
-			skip := fs.Bool("skip", false, "leave the line out that is next")
-			end := fs.Bool("end", false, "end it")
+			skip := fs.Bool("skip", false, "skip the next line")
+			end := fs.Bool("end", false, "end the tutorial")
 			return func(ctx context.Context, env *commands.Env, _ []string) error {
 				if *skip && *end {
-					return commands.Misuse("--skip goes on and --end does not")
+					return commands.Misuse("--skip and --end cannot be combined")
 				}
 				return g.command(ctx, env, *skip, *end)
 			}
@@ -72,15 +73,15 @@ func (g *Guide) command(ctx context.Context, env *commands.Env, skip, end bool) 
 	defer g.mu.Unlock()
 	switch {
 	case env.Mode != commands.ByHand:
-		return errors.New("the tutorial is for the keyboard: start zksh --sandbox, and type tutorial there")
+		return errors.New("the tutorial needs a prompt: start zksh --sandbox, and type tutorial there")
 	case g.addr == "":
-		return errors.New("the tutorial writes, so it is for a sandbox alone: quit, start zksh --sandbox, and type tutorial there")
+		return errors.New("the tutorial writes, so it runs only on a sandbox: quit, start zksh --sandbox, and type tutorial there")
 	case g.elsewhere(env):
-		return fmt.Errorf("the tutorial is on the sandbox: connect %s goes back there", g.addr)
+		return fmt.Errorf("the tutorial runs on the sandbox; connect %s returns to it", g.addr)
 	case g.folder == "" && (skip || end):
-		return errors.New("no tutorial is under way; tutorial begins one")
+		return errors.New("no tutorial is running; tutorial starts one")
 	case end:
-		return errors.Join(g.end(), env.Screen.Print(page{event: "end", say: "The tutorial has ended. What you have made is still there."}))
+		return errors.Join(g.end(), env.Screen.Print(page{event: "end", say: "The tutorial has ended. The znodes that you created are still there."}))
 	case skip:
 		return g.next(ctx, env)
 	case g.folder == "":
@@ -189,7 +190,7 @@ func (p page) FitText(w io.Writer, columns int) error {
 	}
 	say := p.say
 	if p.event == "hint" {
-		say = "Tutorial: " + p.hint + " (tutorial --skip leaves it out)"
+		say = "Tutorial: " + p.hint + " (tutorial --skip skips this line)"
 	}
 	for i, paragraph := range strings.Split(say, "\n\n") {
 		if i > 0 {

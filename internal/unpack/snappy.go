@@ -9,7 +9,7 @@ import (
 )
 
 // errSnappy is the error of snappy data that is none.
-var errSnappy = errors.New("it is broken")
+var errSnappy = errors.New("it is damaged")
 
 // unframe reads snappy's framing format: chunks of a type, a length and a checksum.
 func unframe(in []byte) (out []byte, err error) {
@@ -26,7 +26,7 @@ func unframe(in []byte) (out []byte, err error) {
 		in = in[n:]
 		switch {
 		case kind > 1 && kind < 0x80:
-			return nil, errors.New("it has chunks of a kind that is not known")
+			return nil, errors.New("it contains chunks of an unknown type")
 		case kind > 1: // padding, and what may be passed over
 			continue
 		case n < 4:

@@ -21,7 +21,7 @@ func TestFIFOs(t *testing.T) {
 			t.Fatal(err)
 		}
 		f, err := openPatiently(name, "so in %v; start it", soon, func() (*os.File, error) { return os.OpenFile(name, flag, 0) })
-		if err == nil || err.Error() != name+" is a FIFO that nobody has opened so in 50ms; start it first, or name a regular file" {
+		if err == nil || err.Error() != name+" is a FIFO that no program has opened so in 50ms; start it first, or name a regular file" {
 			t.Fatalf("%v, %v", f, err)
 		}
 		last = name
@@ -40,7 +40,7 @@ func TestFIFOs(t *testing.T) {
 	if _, err := w.WriteString("ab"); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := readSmall(f, 10, soon); err == nil || !strings.Contains(err.Error(), name+" is no regular file, and its end did not come") {
+	if b, err := readSmall(f, 10, soon); err == nil || !strings.Contains(err.Error(), name+" is not a regular file, and did not end") {
 		t.Errorf("%q, %v", b, err)
 	}
 }

@@ -113,7 +113,7 @@ type UndoneError struct {
 }
 
 func (e *UndoneError) Error() string {
-	return fmt.Sprintf("not done, because operation %d of the transaction was refused: %s", e.Part+1, e.Err)
+	return fmt.Sprintf("not applied, because operation %d of the transaction failed: %s", e.Part+1, e.Err)
 }
 
 // Unwrap gives the refusal.
@@ -121,8 +121,8 @@ func (e *UndoneError) Unwrap() error { return e.Err }
 
 // Why a request cannot join a transaction.
 var (
-	errNoPart = errors.New("this cannot be part of a transaction")
-	errOver   = errors.New("the transaction is over")
+	errNoPart = errors.New("this request cannot be part of a transaction")
+	errOver   = errors.New("the transaction has ended")
 )
 
 // Transaction is requests of one session that are carried out together. A request

@@ -41,7 +41,7 @@ func (c Config) to(spec string) (Config, error) {
 		}
 		next.NoEvents, next.WaitOnce, next.dial, next.tap, next.waiting = c.NoEvents, c.WaitOnce, c.dial, c.tap, c.waiting
 	case strings.HasPrefix(spec, ClusterMark):
-		return c, fmt.Errorf("no cluster %s is known", spec)
+		return c, fmt.Errorf("unknown cluster %s", spec)
 	default:
 		next.Servers, next.Auth, next.Secure.SASL = spec, nil, nil
 	}

@@ -68,7 +68,7 @@ func TestRefusedCredential(t *testing.T) {
 					t.Errorf("the first connection: %v", err)
 				}
 			}
-			const want = `the server refused the credentials for scheme "digest" and ended the session`
+			const want = `the server rejected the credentials of scheme "digest" and ended the session`
 			for range 2 {
 				err := s.Delete(ctx, "/a", -1)
 				if !errors.Is(err, AuthFailed) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {

@@ -63,7 +63,7 @@ const rejecting = 42
 
 var (
 	errNoLeader = errors.New("has no leader")
-	errBygone   = errors.New("was asked for a session that has ended meanwhile")
+	errBygone   = errors.New("the session ended during the connect")
 )
 
 // judged is what a connect reply means for who asked for a session, 0 for a new one. That

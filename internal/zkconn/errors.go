@@ -59,10 +59,10 @@ type UnsentError struct {
 
 func (e *UnsentError) Error() string {
 	if errors.Is(e.Cause, ConnectionLoss) {
-		return (&Error{Code: ConnectionLoss, Path: e.Path}).Error() + " (the connection broke before the request was sent)"
+		return (&Error{Code: ConnectionLoss, Path: e.Path}).Error() + " (the request was not sent)"
 	}
 	if errors.As(e.Cause, new(*Error)) || errors.As(e.Cause, new(*FencedError)) || errors.Is(e.Cause, ErrNoWrites) {
-		return "the request for " + e.Path + " was not sent, because the one before it was refused: " + e.Cause.Error()
+		return "the request for " + e.Path + " was not sent, because the previous one was rejected: " + e.Cause.Error()
 	}
 	if !e.Write { // as if it had been sent
 		return e.Cause.Error()
@@ -117,13 +117,13 @@ func (e *LostError) Error() string {
 	}
 	var after string
 	if e.Size > UsualMaxRequest {
-		after = fmt.Sprintf("; the request has %d bytes, which may be more than the server's jute.maxbuffer allows", e.Size)
+		after = fmt.Sprintf("; its %d bytes may exceed the server's jute.maxbuffer", e.Size)
 	}
 	switch {
 	case e.Write:
-		s += " (the connection broke after the request was sent: it is unknown whether it took effect" + after + ")"
+		s += " (the request was sent, and it is unknown whether it took effect" + after + ")"
 	case after != "":
-		s += " (the connection broke after the request was sent" + after + ")"
+		s += " (the request was sent" + after + ")"
 	}
 	return s
 }
@@ -158,7 +158,7 @@ func (e *NoServerError) Error() string {
 		parts = []string{"no connection within the timeout"}
 	}
 	if e.Waited > 0 {
-		parts = append(parts, "waited "+e.Waited.String()+" for it to come back")
+		parts = append(parts, "waited "+e.Waited.String()+" for a server to come back")
 	}
 	return "no server: " + strings.Join(parts, "; ")
 }
@@ -316,7 +316,7 @@ func hint(code Code, op int32) string {
 	need, known := newer[op]
 	switch {
 	case code == marshallingError && op == jute.OpAddWatch:
-		return "a server whose watch manager is WatchManagerOptimized has no persistent watches"
+		return "the server uses WatchManagerOptimized, which has no persistent watches"
 	case code == marshallingError && (op == jute.OpCreateContainer || op == jute.OpCreateTTL): // in a multi
 	case code != Unimplemented || !known:
 		return ""

@@ -200,7 +200,7 @@ func TestFencedTransaction(t *testing.T) {
 
 		txn = s.Begin()
 		all = together(t, txn, w.create("/b", zkconn.CreateMode{}), w.set("/a", 7), w.delete("/a"))
-		undone := "not done, because operation 2 of the transaction was refused: version No is not valid : /a"
+		undone := "not applied, because operation 2 of the transaction failed: version No is not valid : /a"
 		if _, err := txn.Commit(ctx); err == nil || err.Error() != undone {
 			t.Error(err)
 		}
@@ -236,7 +236,7 @@ func TestFencedTransaction(t *testing.T) {
 				t.Errorf("%q", got)
 			}
 		}
-		if !errors.As(all[1].err, new(*zkconn.UnsentError)) || !strings.HasSuffix(all[1].err.Error(), "refused: "+goneRefusal) {
+		if !errors.As(all[1].err, new(*zkconn.UnsentError)) || !strings.HasSuffix(all[1].err.Error(), "rejected: "+goneRefusal) {
 			t.Errorf("what was not tried: %v", all[1].err)
 		}
 		if a, err := rival.Exists(ctx, "/a", false); err != nil || a.Version != 1 {

@@ -317,7 +317,7 @@ func (l *link) hello() (frame []byte, id int64) {
 // that lost its quorum, and takes read-only clients alone.
 func (l *link) refusedBy(code Code) error {
 	if code == NotReadOnly && !l.cfg.ReadOnly {
-		return fmt.Errorf("refused the session: %w; it is read-only now, which -r accepts", code)
+		return fmt.Errorf("rejected the session: %w; the server is read-only now; -r accepts that", code)
 	}
-	return fmt.Errorf("refused the session: %w", code)
+	return fmt.Errorf("rejected the session: %w", code)
 }

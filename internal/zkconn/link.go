@@ -70,9 +70,10 @@ type link struct {
 	watches    watchTable
 	ephemerals pathSet
 
-	noContainers bool          // a server of the ensemble does not know them
-	hangUps      map[int32]int // trials over which servers hung up; see trial.go
-	hungUpBy     string        // the latest to do so, and how
+	noContainers bool           // a server of the ensemble does not know them
+	hangUps      map[int32]int  // trials over which servers hung up; see trial.go
+	claimed      map[int32]bool // those that a ZooKeeper says it knows
+	hungUpBy     string         // the latest to do so, and how
 }
 
 func newLink(servers Servers, cfg Config, out *eventQueue) (*link, error) {
@@ -312,7 +313,7 @@ func (c Credential) is(o Credential) bool { return o.Scheme == c.Scheme && bytes
 // refused is the error of a credential that the server did not accept, which ends
 // the session. What was asked for behind the credential was not carried out.
 func refused(scheme string) error {
-	return fmt.Errorf("%w: the server refused the credentials for scheme %q and ended the session; connect starts another",
+	return fmt.Errorf("%w: the server rejected the credentials of scheme %q and ended the session; connect starts another",
 		AuthFailed, scheme)
 }
 

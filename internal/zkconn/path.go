@@ -104,7 +104,7 @@ type Servers struct {
 // address without brackets when it stands without a port.
 func ParseServers(spec string) (Servers, error) {
 	if strings.HasPrefix(spec, "dns-srv://") {
-		return Servers{}, fmt.Errorf("server %q: DNS SRV records are not looked up; name the servers, host[:port][,host[:port]…][/chroot]", spec)
+		return Servers{}, fmt.Errorf("server %q: DNS SRV records are not supported; write host[:port][,host[:port]…][/chroot]", spec)
 	}
 	s := Servers{Spec: spec}
 	list := spec
@@ -113,7 +113,7 @@ func ParseServers(spec string) (Servers, error) {
 		if s.Chroot == "/" {
 			s.Chroot = ""
 		} else if secondServer.MatchString(s.Chroot) {
-			return Servers{}, fmt.Errorf("server %q: the chroot comes once, behind the last server", spec)
+			return Servers{}, fmt.Errorf("server %q: the chroot must come once, after the last server", spec)
 		} else if err := ValidatePath(s.Chroot, false); err != nil {
 			return Servers{}, fmt.Errorf("server %q: chroot: %w", spec, err)
 		}
@@ -130,7 +130,7 @@ func ParseServers(spec string) (Servers, error) {
 		s.Hosts = append(s.Hosts, addr)
 	}
 	if len(s.Hosts) == 0 {
-		return Servers{}, fmt.Errorf("server %q names no host; write host[:port][,host[:port]…][/chroot]", spec)
+		return Servers{}, fmt.Errorf("server %q: no host; write host[:port][,host[:port]…][/chroot]", spec)
 	}
 	return s, nil
 }
@@ -145,7 +145,7 @@ func hostPort(h string) (string, error) {
 	case strings.HasPrefix(h, "["):
 		end := strings.IndexByte(h, ']')
 		if end < 0 {
-			return "", fmt.Errorf("%q lacks its closing bracket", h)
+			return "", fmt.Errorf("%q has no closing bracket", h)
 		}
 		host = h[1:end]
 		if rest := h[end+1:]; strings.HasPrefix(rest, ":") {
@@ -157,15 +157,15 @@ func hostPort(h string) (string, error) {
 		host, port, _ = strings.Cut(h, ":")
 	case strings.Contains(h, ":"):
 		if net.ParseIP(h) == nil {
-			return "", fmt.Errorf("%q is no IPv6 address; write [address]:port", h)
+			return "", fmt.Errorf("%q is not an IPv6 address; write [address]:port", h)
 		}
 	}
 	if host == "" {
-		return "", fmt.Errorf("%q lacks a host name", h)
+		return "", fmt.Errorf("%q has no host name", h)
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {
-		return "", fmt.Errorf("%q is no port; it must be from 1 to 65535", port)
+		return "", fmt.Errorf("%q is not a port number (1 to 65535)", port)
 	}
 	return net.JoinHostPort(host, strconv.FormatUint(n, 10)), nil
 }

@@ -165,8 +165,7 @@ func (p *Pinned) CreateContainer(ctx context.Context, path string, acl []zk.ACL)
 			err = &Error{Code: NoAuth, Path: above}
 		}
 		if errors.Is(err, NoAuth) {
-			return fmt.Errorf("%s cannot be made with the ACL of %s, which may not be read; give it an ACL of its own (--acl): %w",
-				path, above, err)
+			return fmt.Errorf("cannot create %s with the ACL of its parent: %w; set another one with --acl", path, err)
 		}
 		if err != nil {
 			return err

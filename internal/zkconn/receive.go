@@ -42,7 +42,7 @@ func (k *frameConn) Read(p []byte) (int, error) {
 // notZooKeeper is the error of a peer that answers in another protocol.
 func notZooKeeper(said []byte) error {
 	if secure.SpeaksTLS(said) {
-		return errors.New("is a port with TLS, which -tls is for")
+		return errors.New("is a TLS port; add --tls")
 	}
 	s, _, _ := strings.Cut(strings.ToValidUTF8(string(said), "?"), "\n")
 	return fmt.Errorf("does not speak ZooKeeper (it answered %q)", strings.TrimRight(s, "\r"))
@@ -61,13 +61,13 @@ func (k *frameConn) handshakeCause(err error) error {
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return errors.New("accepted the connection but did not answer in time")
 	case closed && errors.Is(err, errDuringSASL):
-		return errors.New("closed the connection during SASL; ZooKeeper 3.4 does that when it rejects the credentials")
+		return errors.New("closed the connection during SASL, as ZooKeeper 3.4 does when it rejects the credentials")
 	case closed && plain && readOnly:
-		return errors.New(hungUp + "; a port with TLS does that (-tls)")
+		return errors.New(hungUp + "; perhaps the port expects TLS (--tls)")
 	case closed && plain:
-		return errors.New(hungUp + "; a port with TLS does that (-tls), and a server without a majority (-r)")
+		return errors.New(hungUp + "; perhaps the port expects TLS (--tls), or the server has no quorum (-r)")
 	case closed && !readOnly:
-		return errors.New(hungUp + "; a server without a majority does that (-r)")
+		return errors.New(hungUp + "; perhaps the server has no quorum (-r)")
 	case closed:
 		return errors.New(hungUp)
 	}
@@ -156,7 +156,7 @@ func (k *frameConn) handshake(body []byte) error {
 	case w.id == 0:
 		clear(body[4:16]) // the timeout and the id: the library knows no other form of an expiry
 		if !k.l.expired() {
-			return errors.New("gave no session")
+			return errors.New("opened no session")
 		}
 		// The library starts a new session on a new connection by itself, but
 		// leaves this one open.
@@ -194,7 +194,7 @@ func (k *frameConn) demultiplex(f []byte) ([]byte, error) {
 	d := jute.NewDecoder(f[4:])
 	xid, zxid, code := d.Int(), d.Long(), Code(d.Int())
 	if d.Err() != nil {
-		return nil, fault("a reply that is cut short")
+		return nil, fault("the server sent a truncated reply")
 	}
 	switch {
 	case xid >= xidBase:
@@ -202,17 +202,17 @@ func (k *frameConn) demultiplex(f []byte) ([]byte, error) {
 	case xid == jute.XidEvent:
 		typ, _, path := d.Int(), d.Int(), d.String() // the state is SyncConnected, always
 		if d.Err() != nil {
-			return nil, fault("an event that is cut short")
+			return nil, fault("the server sent a truncated event")
 		}
 		if len(path) > jute.MaxPath {
-			return nil, fault(fmt.Sprintf("an event of a path of %d bytes", len(path)))
+			return nil, fault(fmt.Sprintf("the server sent an event with a path of %d bytes", len(path)))
 		}
 		if err := k.l.nodeEvent(cmp.Or(eventTypes[typ], EventType(strconv.Itoa(int(typ)))), path, zxid); err != nil {
 			return nil, err
 		}
 	case xid == jute.XidPing && code != codeOK: // of a server that wants credentials first
 		k.refused(code)
-		return nil, fault("a ping was refused: " + code.Error())
+		return nil, fault("the server rejected a ping: " + code.Error())
 	case xid == jute.XidPing:
 		k.l.contact(k.pinged(), 0)
 	case !k.expected(xid):
@@ -222,7 +222,7 @@ func (k *frameConn) demultiplex(f []byte) ([]byte, error) {
 }
 
 func neverAsked(xid int32) error {
-	return fault(fmt.Sprintf("a reply to a request that was never sent, xid %d", xid))
+	return fault(fmt.Sprintf("the server answered a request that was never sent, xid %d", xid))
 }
 
 // answered gives the reply to the call it is for.
@@ -332,5 +332,5 @@ func (k *frameConn) stalled() error {
 type silence struct{ time.Duration }
 
 func (s silence) Error() string {
-	return fmt.Sprintf("no answer to a request within %s, although pings are answered", s.Duration)
+	return fmt.Sprintf("no answer to a request within %s, although the server answers pings", s.Duration)
 }

@@ -240,7 +240,7 @@ func TestPersistentWatchesGivenUp(t *testing.T) {
 }
 
 func TestServersByDNS(t *testing.T) {
-	if _, err := ParseServers("dns-srv://zk.example.org/app"); err == nil || !strings.Contains(err.Error(), "DNS SRV records are not looked up") {
+	if _, err := ParseServers("dns-srv://zk.example.org/app"); err == nil || !strings.Contains(err.Error(), "DNS SRV records are not supported") {
 		t.Error(err)
 	}
 }

@@ -31,15 +31,15 @@ func TestSASLAnswers(t *testing.T) {
 		final  bool
 		want   string
 	}{
-		{func(p *remote, xid int32) bool { return p.token(xid, AuthFailed, nil) }, true, "Kerberos (GSSAPI), which is not supported here"},
-		{func(p *remote, xid int32) bool { return p.token(xid, codeOK, nil) }, true, "or is in FIPS mode, which forbids the mechanism"},
+		{func(p *remote, xid int32) bool { return p.token(xid, AuthFailed, nil) }, true, "Kerberos (GSSAPI), which zksh does not support"},
+		{func(p *remote, xid int32) bool { return p.token(xid, codeOK, nil) }, true, "or it is in FIPS mode, which forbids the mechanism"},
 		{func(p *remote, xid int32) bool { return p.token(xid, codeOK, []byte{}) }, true, "or is in FIPS mode"},
 		{func(p *remote, xid int32) bool { return p.token(xid, codeOK, []byte("x")) }, true, "not of DIGEST-MD5"},
-		{func(p *remote, xid int32) bool { return p.token(xid+1, codeOK, nil) }, false, "a reply to a request that was never sent"},
-		{func(p *remote, _ int32) bool { return p.frame([]byte{1, 2}) }, false, "an answer to SASL that is cut short"},
+		{func(p *remote, xid int32) bool { return p.token(xid+1, codeOK, nil) }, false, "the server answered a request that was never sent"},
+		{func(p *remote, _ int32) bool { return p.frame([]byte{1, 2}) }, false, "the server sent a truncated answer to SASL"},
 		{func(p *remote, _ int32) bool { _, err := p.Write([]byte{0x7f, 0, 0, 0}); return err == nil }, false, "does not speak ZooKeeper"},
 		{func(*remote, int32) bool { return true }, false, "did not answer in time"},
-		{func(*remote, int32) bool { return false }, false, "closed the connection during SASL; ZooKeeper 3.4 does that when it rejects the credentials"},
+		{func(*remote, int32) bool { return false }, false, "closed the connection during SASL, as ZooKeeper 3.4 does when it rejects the credentials"},
 	} {
 		var others atomic.Int64
 		serve := func(_ int, p *remote) {

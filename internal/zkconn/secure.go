@@ -48,7 +48,7 @@ func (k *frameConn) authenticate() error {
 	if refused, ok := errors.AsType[*secure.Error](err); ok {
 		k.l.mu.Lock()
 		defer k.l.mu.Unlock()
-		k.l.refused = fmt.Errorf("%w: %w; connect starts a session without it", AuthFailed, refused)
+		k.l.refused = fmt.Errorf("%w: %w; connect starts a session without SASL", AuthFailed, refused)
 		k.l.authFailed()
 	}
 	return err
@@ -98,7 +98,7 @@ func (k *frameConn) exchange(xid int32, token []byte) ([]byte, error) {
 	}
 	answer := d.Buffer()
 	if d.Err() != nil {
-		return nil, fault("an answer to SASL that is cut short")
+		return nil, fault("the server sent a truncated answer to SASL")
 	}
 	return answer, nil
 }

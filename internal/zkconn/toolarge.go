@@ -25,9 +25,9 @@ func (e *TooLargeError) Error() string {
 	}
 	text += fmt.Sprintf(" has %d bytes and was not sent: ", e.Size)
 	if e.Limit > UsualMaxRequest {
-		return text + fmt.Sprintf("the limit is %d, by --max-request or jute.maxbuffer", e.Limit)
+		return text + fmt.Sprintf("the limit is %d, set by --max-request or jute.maxbuffer", e.Limit)
 	}
-	return text + fmt.Sprintf("servers take at most %d; where jute.maxbuffer was raised, give --max-request", e.Limit)
+	return text + fmt.Sprintf("servers accept at most %d; if jute.maxbuffer is larger there, set --max-request", e.Limit)
 }
 
 // Unwrap makes it a rejection, for those who go on after one.

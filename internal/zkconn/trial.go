@@ -21,8 +21,9 @@ import (
 // no other request is lost, and it is clear over what the server hung up.
 //
 // One such end may be an accident. The second one over the same kind of request is not:
-// the ensemble does not know it. A write is not repeated to find that out, as it may have
-// taken effect; a harmless request of the same kind is sent instead.
+// the ensemble does not know it. If a server says that it is a ZooKeeper which does, as
+// one of an ensemble that is being restarted, it takes four. A write is not repeated to find
+// that out, as it may have taken effect; a harmless request of the same kind is sent instead.
 
 // trialOp is the opcode of those newer than 3.4 that an operation needs, itself or in a
 // multi; 0 if it needs none.
@@ -95,7 +96,7 @@ func (h *hangUp) Error() string {
 	if h.silent() {
 		return h.host + " did not answer " + newer[h.op].name
 	}
-	return h.host + " hung up on " + newer[h.op].name
+	return h.host + " closed the connection on " + newer[h.op].name
 }
 
 func (h *hangUp) silent() bool { return errors.As(h.cause, new(silence)) }
@@ -122,25 +123,39 @@ func (l *link) hungUp(h *hangUp) {
 		l.hangUps = map[int32]int{}
 	}
 	l.hangUps[op]++
-	l.hungUpBy = h.host + " hangs up on"
+	l.hungUpBy = h.host + " closes the connection on"
 	if h.silent() {
 		l.hungUpBy = h.host + " does not answer"
 	}
 	if op == jute.OpSetWatches2 && l.hangUps[op] > 1 {
 		l.forgetPersistent()
 	}
-	if l.hangUps[op] <= 2 {
+	if l.hangUps[op] <= hangUpsOfKnowing {
 		l.hosts.reset() // the next connection has nothing to do with it
 	}
 }
 
-// lacks is the refusal of a request that the ensemble is known not to know, or nil. Two
-// hang-ups prove that, or one if each costs a session. Called with mu held.
+// How many hang-ups in a row prove that the ensemble does not know a request.
+const (
+	hangUpsOfTied    = 1 // each costs a session
+	hangUpsOfOthers  = 2
+	hangUpsOfKnowing = 4 // of a ZooKeeper that says it knows the request
+)
+
+// lacks is the refusal of a request that the ensemble is known not to know, or nil. Called
+// with mu held.
 func (l *link) lacks(op int32, path string) error {
-	if n := l.hangUps[op]; n == 0 || n == 1 && !l.tied.Load() {
+	enough := hangUpsOfOthers
+	switch {
+	case l.tied.Load():
+		enough = hangUpsOfTied
+	case l.claimed[op]:
+		enough = hangUpsOfKnowing
+	}
+	if l.hangUps[op] < enough {
 		return nil
 	}
-	return &Error{Code: Unimplemented, Path: path, hint: fmt.Sprintf("%s %s; it does not know it", l.hungUpBy, newer[op].name)}
+	return &Error{Code: Unimplemented, Path: path, hint: fmt.Sprintf("%s %s, which it does not support", l.hungUpBy, newer[op].name)}
 }
 
 // admit is the error of a request that is not to be sent: one that the ensemble is known
@@ -181,7 +196,22 @@ func (l *link) admit(ctx context.Context, k *frameConn, op int32, path string) e
 		what = fmt.Sprintf("ZooKeeper %d.%d", v.major, v.minor)
 	}
 	return &Error{Code: Unimplemented, Path: path, hint: fmt.Sprintf(
-		"not sent while %s: %s, %s, is not known to know %s, and may end the session over it", while, k.addr, what, newer[op].name)}
+		"not sent while %s: %s, %s, may not support %s and may end the session over it", while, k.addr, what, newer[op].name)}
+}
+
+// claim notes whether the server says that it is a ZooKeeper which knows a request. The
+// error is that of ctx.
+func (k *frameConn) claim(ctx context.Context, op int32) error {
+	v, err := k.serverVersion(ctx)
+	if err == nil && v.atLeast(newer[op].minor()) {
+		k.l.mu.Lock()
+		defer k.l.mu.Unlock()
+		if k.l.claimed == nil {
+			k.l.claimed = map[int32]bool{}
+		}
+		k.l.claimed[op] = true
+	}
+	return err
 }
 
 // do is once, but if the server hangs up over a request newer than 3.4 it finds out whether
@@ -214,21 +244,25 @@ func afterHangUp[T any](ctx context.Context, s sender, o op[T], lost error, h *h
 		f, err := h.find(ctx, o.path, lost)
 		return none, f, err
 	}
-	k, root, err := s.connection(ctx, o.path)
-	if err != nil || k.l != h.l {
-		f, err := h.verdict(o.path, lost)
-		return none, f, err
+	for {
+		k, root, err := s.connection(ctx, o.path)
+		if err != nil || k.l != h.l || k.claim(ctx, h.op) != nil {
+			f, err := h.verdict(o.path, lost)
+			return none, f, err
+		}
+		if err := k.l.admit(ctx, k, h.op, o.path); err != nil {
+			return none, rejected, err
+		}
+		p := begin(ctx, k, root, o)
+		v, err := p.Wait(ctx)
+		if _, again := errors.AsType[*hangUp](err); !again {
+			return v, p.fate, err
+		}
+		if f, err := h.verdict(o.path, err); f == rejected {
+			return none, f, err
+		}
+		lost = err
 	}
-	if err := k.l.admit(ctx, k, h.op, o.path); err != nil {
-		return none, rejected, err
-	}
-	p := begin(ctx, k, root, o)
-	v, err := p.Wait(ctx)
-	if _, again := errors.AsType[*hangUp](err); again {
-		f, err = h.verdict(o.path, err)
-		return none, f, err
-	}
-	return v, p.fate, err
 }
 
 // find returns what became of a write over which the server has hung up: it is rejected
@@ -238,8 +272,11 @@ func (h *hangUp) find(ctx context.Context, path string, lost error) (fate, error
 	if !ok {
 		return unknown, lost
 	}
-	k, err := h.l.await(ctx, path, false)
-	if err == nil && h.l.admit(ctx, k, h.op, path) == nil {
+	for look(h.l, func() error { return h.l.lacks(h.op, path) }) == nil {
+		k, err := h.l.await(ctx, path, false)
+		if err != nil || k.claim(ctx, h.op) != nil || h.l.admit(ctx, k, h.op, path) != nil {
+			break
+		}
 		_, err = begin(ctx, k, "", harmless).Wait(ctx)
 		if _, again := errors.AsType[*hangUp](err); !again {
 			return unknown, lost

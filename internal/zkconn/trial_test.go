@@ -41,8 +41,14 @@ func creating(path string, mode zkconn.CreateMode) func(context.Context, *zkconn
 
 // counted is a sandbox that hangs up over the first few requests of a kind, and counts all.
 func counted(t *testing.T, op, hangUps int32) (s *zkconn.Session, asked *atomic.Int32) {
+	t.Helper()
+	return countedAs(t, sandbox.DefaultVersion, op, hangUps)
+}
+
+func countedAs(t *testing.T, as sandbox.Version, op, hangUps int32) (s *zkconn.Session, asked *atomic.Int32) {
+	t.Helper()
 	asked = new(atomic.Int32)
-	box := zktest.Sandbox(t, sandbox.Options{Quirks: sandbox.Quirks{React: func(got int32) sandbox.Reaction {
+	box := zktest.Sandbox(t, sandbox.Options{As: as, Quirks: sandbox.Quirks{React: func(got int32) sandbox.Reaction {
 		if got == op && asked.Add(1) <= hangUps {
 			return sandbox.HangUp
 		}
@@ -51,52 +57,67 @@ func counted(t *testing.T, op, hangUps int32) (s *zkconn.Session, asked *atomic.
 	return zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: zktest.Patience}), asked
 }
 
-// A server that hangs up twice over a kind of request does not know it. It is asked no more.
+// A server that hangs up twice over a kind of request does not know it, and is asked no more.
+// A ZooKeeper that says it does is asked four times.
 func TestHangUpOverUnknownRequest(t *testing.T) {
 	t.Parallel()
-	for name, r := range newRequests {
+	for name := range newRequests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, asked := counted(t, r.op, 1000)
-			for range 3 {
-				err := r.do(zktest.Within(t), s)
-				if !errors.Is(err, zkconn.Unimplemented) || !strings.Contains(err.Error(), "127.0.0.1:") || !strings.Contains(err.Error(), " hangs up on "+name+"; it does not know it") {
-					t.Errorf("got %v", err)
-				}
-				if errors.Is(err, zkconn.ConnectionLoss) {
-					t.Errorf("%v is a connection loss", err)
-				}
-			}
-			if n := asked.Load(); n != 2 {
-				t.Errorf("it was asked %d times", n)
-			}
+			testHangUpOver(t, name, sandbox.RaftKeeper, 2)
+			testHangUpOver(t, name, sandbox.DefaultVersion, 4)
 		})
 	}
 }
 
-// One hang-up may be an accident: what changes nothing is asked again, and what may have
-// been done is not said to be unknown.
-func TestHangUpOnce(t *testing.T) {
+func testHangUpOver(t *testing.T, name string, as sandbox.Version, most int32) {
+	t.Helper()
+	r := newRequests[name]
+	s, asked := countedAs(t, as, r.op, 1000)
+	for range 3 {
+		err := r.do(zktest.Within(t), s)
+		if !errors.Is(err, zkconn.Unimplemented) || !strings.Contains(err.Error(), "127.0.0.1:") || !strings.Contains(err.Error(), " closes the connection on "+name+", which it does not support") {
+			t.Errorf("as %s: got %v", as, err)
+		}
+		if errors.Is(err, zkconn.ConnectionLoss) {
+			t.Errorf("as %s: %v is a connection loss", as, err)
+		}
+	}
+	if n := asked.Load(); n != most {
+		t.Errorf("as %s: it was asked %d times", as, n)
+	}
+}
+
+// A few hang-ups of a ZooKeeper may be accidents: what changes nothing is asked again, and
+// what may have been done is not said to be unknown to the server.
+func TestHangUpByAccident(t *testing.T) {
 	t.Parallel()
 	for name, r := range newRequests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, asked := counted(t, r.op, 1)
-			err := r.do(zktest.Within(t), s)
-			if strings.HasPrefix(name, "create") {
-				if !errors.As(err, new(*zkconn.LostError)) || !strings.Contains(err.Error(), "unknown whether it took effect") || errors.Is(err, zkconn.Unimplemented) {
-					t.Errorf("got %v", err)
-				}
-			} else if err != nil {
-				t.Error(err)
-			}
-			if n := asked.Load(); n != 2 {
-				t.Errorf("it was asked %d times", n)
-			}
-			if err := r.do(zktest.Within(t), s); err != nil {
-				t.Errorf("after that: %v", err)
-			}
-		})
+		for _, times := range []int32{1, 2, 3} {
+			t.Run(fmt.Sprintf("%s, %d", name, times), func(t *testing.T) {
+				t.Parallel()
+				testAccidents(t, name, r.op, times)
+			})
+		}
+	}
+}
+
+func testAccidents(t *testing.T, name string, op, times int32) {
+	do := newRequests[name].do
+	s, asked := counted(t, op, times)
+	err := do(zktest.Within(t), s)
+	if strings.HasPrefix(name, "create") {
+		if !errors.As(err, new(*zkconn.LostError)) || !strings.Contains(err.Error(), "unknown whether it took effect") || errors.Is(err, zkconn.Unimplemented) {
+			t.Errorf("got %v", err)
+		}
+	} else if err != nil {
+		t.Error(err)
+	}
+	if n := asked.Load(); n != times+1 {
+		t.Errorf("it was asked %d times", n)
+	}
+	if err := do(zktest.Within(t), s); err != nil {
+		t.Errorf("after that: %v", err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -271,6 +272,8 @@ type Event struct {
 	Path  string
 	Zxid  int64    // of the transaction it comes of, where a server tells it, from 3.9 on; else 0
 	Gone  []string // with Expired: the ephemeral znodes the session is known to have had, sorted
+
+	Received time.Time // by this machine's clock
 }
 
 // Session tells whether it is about the session rather than a znode.
@@ -299,7 +302,7 @@ func (e Event) String() string {
 const maxEvents = 32 << 20
 
 // errOverflow is why a session ends whose events nobody takes.
-var errOverflow = fmt.Errorf("%w: the server sent more events than were taken, and zksh closed the session when more than %d MiB were waiting; connect starts another",
+var errOverflow = fmt.Errorf("%w: the server sent more events than were taken: zksh closed the session with more than %d MiB of them waiting; connect starts another",
 	ErrNotConnected, maxEvents>>20)
 
 // eventQueue holds events until somebody takes them. Unless drop says that nobody
@@ -318,6 +321,7 @@ func (q *eventQueue) put(e Event) bool {
 	if q.drop {
 		return true
 	}
+	e.Received = time.Now()
 	q.mu.Lock()
 	room := e.Session() || q.size+e.size() <= maxEvents
 	if room {

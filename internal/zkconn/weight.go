@@ -118,7 +118,7 @@ func (k *frameConn) mostFor(c *call, size int) (limit int, raise string) {
 }
 
 func tooLong(n, limit int) fault {
-	return fault(fmt.Sprintf("a reply of %d bytes, which is over the limit of %d", n, limit))
+	return fault(fmt.Sprintf("the server sent a reply of %d bytes, which is over the limit of %d", n, limit))
 }
 
 // passOver reads a reply and keeps nothing of it. Its request is answered with r.

@@ -24,7 +24,7 @@ type CreateMode struct {
 func (m CreateMode) flags() (code, flags int32, err error) {
 	switch {
 	case m.Container && (m.Ephemeral || m.Sequential || m.TTL != 0), m.TTL != 0 && m.Ephemeral, m.TTL < 0:
-		return 0, 0, fmt.Errorf("no znode can be of mode %+v", m)
+		return 0, 0, fmt.Errorf("a znode cannot have mode %+v", m)
 	case m.Container:
 		return jute.OpCreateContainer, flagContainer, nil
 	case m.TTL != 0 && m.Sequential:

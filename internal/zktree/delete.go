@@ -68,10 +68,10 @@ type PartialError struct {
 func (e *PartialError) Error() string {
 	text := fmt.Sprintf("%s %d of %d znodes of %s", e.Verb, e.Done, e.Total, e.Root)
 	if !e.Whole {
-		text = fmt.Sprintf("%s %d znodes of %s, and it has more", e.Verb, e.Done, e.Root)
+		text = fmt.Sprintf("%s %d znodes of %s; more are left", e.Verb, e.Done, e.Root)
 	}
 	if e.Unknown > 0 {
-		text += fmt.Sprintf("; of %d it is unknown", e.Unknown)
+		text += fmt.Sprintf("; the outcome of %d is unknown", e.Unknown)
 	}
 	if e.Cause != nil {
 		text += ": " + e.Cause.Error()

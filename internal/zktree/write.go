@@ -99,13 +99,13 @@ func (e *WriteError) Error() string {
 		text += fmt.Sprintf(", and maybe %d more", e.Outcome.Unknown)
 	}
 	if e.Below > 0 {
-		text += fmt.Sprintf("; %d are missing because what they belong below was refused", e.Below)
+		text += fmt.Sprintf("; %d are missing, because a znode above them was rejected", e.Below)
 	}
 	if e.Open > 0 {
-		text += fmt.Sprintf("; the ACLs of %d also have this session's identity, which was to go last", e.Open)
+		text += fmt.Sprintf("; the ACLs of %d still grant this session access, which zksh adds while it writes", e.Open)
 	}
 	if e.N > 0 {
-		text += fmt.Sprintf("; %d refused: %s", e.N, e.Refusals.Error())
+		text += fmt.Sprintf("; %d rejected: %s", e.N, e.Refusals.Error())
 	}
 	if e.Cause != nil {
 		text += ": " + e.Cause.Error()

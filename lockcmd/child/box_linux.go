@@ -155,5 +155,5 @@ func groupDir(groups, mounts string) (string, error) {
 			}
 		}
 	}
-	return "", errors.New("there is no control group of version 2")
+	return "", errors.New("no cgroup of version 2")
 }

@@ -61,7 +61,7 @@ func asNobody(self string) func(*exec.Cmd) {
 func TestEscape(t *testing.T) {
 	self, becomesRoot := unprivileged(t)
 	h := hold(t, becomesRoot+` --reuid 0 --keep-groups sleep 1000 & echo $!; echo $$; wait`, 2, asNobody(self))
-	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(h.said(), "cannot be ended") })
+	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(h.said(), "cannot terminate") })
 	if err := h.cmd.Wait(); err != nil {
 		t.Error(err)
 	}

@@ -27,8 +27,8 @@ type Spec struct {
 // The errors of Run, beside the status, when the lease ended the program or could
 // not end it in time.
 var (
-	ErrOverdue = errors.New("its lease was about to end, and zksh had not renewed it")
-	ErrEscaped = errors.New("not all of it could be ended in time")
+	ErrOverdue = errors.New("the lease was about to expire, and zksh had not renewed it")
+	ErrEscaped = errors.New("not all processes could be terminated in time")
 )
 
 // Run runs a program until it is gone, and returns its exit status: its own, or
@@ -76,11 +76,11 @@ func Run(spec Spec, stop <-chan time.Time) (status int, err error) {
 func goesOn(n int) string {
 	switch n {
 	case -1:
-		return "processes of its group go on"
+		return "processes of the command's group are still running"
 	case 1:
-		return "1 process of its group goes on"
+		return "1 process of the command's group is still running"
 	}
-	return fmt.Sprintf("%d processes of its group go on", n)
+	return fmt.Sprintf("%d processes of the command's group are still running", n)
 }
 
 // StartError says that a program could not be run.

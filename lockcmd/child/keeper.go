@@ -266,7 +266,7 @@ func (k *keeper) check() {
 // itself, that we have not reaped.
 func (k *keeper) send(sig syscall.Signal) {
 	if err := syscall.Kill(-k.pid, sig); err != nil && err != syscall.ESRCH {
-		k.alert(fmt.Errorf("%s could not be sent to %s: %w", sig, k.Argv[0], err))
+		k.alert(fmt.Errorf("cannot send signal %q to %s: %w", sig, k.Argv[0], err))
 	}
 }
 
@@ -280,7 +280,7 @@ func (k *keeper) killAll() (left int) {
 	}
 	if k.escaped == nil {
 		k.escaped = err
-		k.alert(fmt.Errorf("a process of %s cannot be ended, and goes on without the lock: %w", k.Argv[0], err))
+		k.alert(fmt.Errorf("cannot terminate a process of %s, which continues without the lock: %w", k.Argv[0], err))
 	}
 	return left
 }
@@ -309,7 +309,7 @@ func (k *keeper) finish() {
 		if left = k.rest(); left != 0 {
 			if !k.waits {
 				k.waits = true
-				k.alert(fmt.Errorf("%s; the lock is kept until they have ended", goesOn(left)))
+				k.alert(fmt.Errorf("%s; keeping the lock until they exit", goesOn(left)))
 			}
 			k.timer.Reset(lookForGroup)
 			return

@@ -90,7 +90,7 @@ func exitStatus(s syscall.WaitStatus) int {
 func (c *child) start(cmd *exec.Cmd, files []*os.File) (<-chan report, error) {
 	self, err := executable()
 	if err != nil {
-		return nil, fmt.Errorf("its keeper cannot be found: %v", err) // and not that the program cannot
+		return nil, fmt.Errorf("cannot find the program of the keeper process: %v", err) // and not that the program cannot
 	}
 	ordersEnd, orders, err := os.Pipe()
 	if err != nil {
@@ -134,7 +134,7 @@ func (c *child) start(cmd *exec.Cmd, files []*os.File) (<-chan report, error) {
 	}
 	switch {
 	case !ok:
-		err = fmt.Errorf("%w; it may have begun, and may go on", errKeeper)
+		err = fmt.Errorf("%w; the command may have started and may still be running", errKeeper)
 	case first.Failed != nil:
 		err = first.Failed.err()
 	}
@@ -146,7 +146,7 @@ func (c *child) start(cmd *exec.Cmd, files []*os.File) (<-chan report, error) {
 	return heard, nil
 }
 
-var errKeeper = textError("the process that was to keep it has ended")
+var errKeeper = textError("its keeper process has exited")
 
 // wake has a keeper go on that somebody has stopped: it would keep nothing. If it
 // has ended, that is heard of.
@@ -243,7 +243,7 @@ func (c *child) orderedLate(stop <-chan time.Time) bool {
 func (c *child) bereft() (ending, error) {
 	c.complain(killBox(c.box))
 	if err := syscall.Kill(-c.pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
-		c.complain(fmt.Errorf("%s could not be killed: %w", c.spec.Argv[0], err))
+		c.complain(fmt.Errorf("cannot kill %s: %w", c.spec.Argv[0], err))
 	}
 	poll(sweepLimit, func() bool { return count(c.pid) == 0 })
 	removeBox(c.box)
@@ -263,7 +263,7 @@ func (c *child) complain(err error) {
 // pass gives a signal we got to the group.
 func (c *child) pass(sig syscall.Signal) {
 	if sig == syscall.SIGTSTP {
-		c.spec.Alert("not stopped: a lock would be lost in the sleep")
+		c.spec.Alert("not suspended: the lock would be lost meanwhile")
 		return
 	}
 	c.order(order{Signal: sig})
@@ -309,7 +309,7 @@ func (c *child) stopped(by syscall.Signal) {
 	c.retry = nil
 	switch {
 	case by != syscall.SIGTTIN && by != syscall.SIGTTOU:
-		c.spec.Alert(c.spec.Argv[0] + " was stopped and goes on: a lock would be lost in the sleep")
+		c.spec.Alert(c.spec.Argv[0] + " was stopped; continuing it, because the lock would be lost meanwhile")
 	case c.tty.ours() || c.tty.has(c.pid):
 		c.complain(c.tty.give(c.pid))
 		c.waits = false
@@ -317,7 +317,7 @@ func (c *child) stopped(by syscall.Signal) {
 		c.retry = time.After(time.Second)
 		if !c.waits {
 			c.waits = true
-			c.spec.Alert(c.spec.Argv[0] + " waits for the terminal, which another job has; the lock is kept meanwhile")
+			c.spec.Alert(c.spec.Argv[0] + " waits for the terminal, which another job is using; the lock is still held")
 		}
 		return
 	}

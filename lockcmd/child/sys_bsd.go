@@ -31,7 +31,7 @@ func killBox(string) error             { return nil }
 // Escape tells whether a program could go on without its lock. Here one that
 // leaves its process group can, and so can one that becomes another user.
 func Escape(string) (likely bool, err error) {
-	return false, errors.New("on this system what leaves the command's process group cannot be ended with it")
+	return false, errors.New("on this system, zksh cannot terminate processes that leave the command's process group")
 }
 
 // killTree kills what descends from a process. Here only groups can be found.

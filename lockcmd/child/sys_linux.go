@@ -37,19 +37,19 @@ func childAttr() *syscall.SysProcAttr {
 func Escape(name string) (likely bool, err error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
-		return false, fmt.Errorf("without /proc only the command's process group can be ended: %w", err)
+		return false, fmt.Errorf("without /proc, zksh can terminate only the command's process group: %w", err)
 	}
 	if mayKillAll(string(status)) || mayBox() {
 		return false, nil
 	}
-	err = errors.New("zksh is not root, and has no control group of its own to put the command into, so it cannot end what becomes another user")
+	err = errors.New("zksh is not root and cannot create a cgroup for the command, so it cannot terminate processes that change to another user")
 	path, lookErr := exec.LookPath(name)
 	if lookErr != nil {
 		return false, err
 	}
 	var st unix.Stat_t
 	if unix.Stat(path, &st) == nil && st.Mode&unix.S_ISUID != 0 && st.Uid != uint32(unix.Geteuid()) {
-		return true, fmt.Errorf("%s becomes another user, and may go on without the lock: zksh is not root, and has no control group of its own to put it into, so it cannot end that", name)
+		return true, fmt.Errorf("%s changes to another user and may continue without the lock: zksh is not root and cannot create a cgroup for it, so it cannot terminate it", name)
 	}
 	return false, err
 }

@@ -63,7 +63,7 @@ func (t *terminal) has(group int) bool {
 func (t *terminal) give(group int) error {
 	t.given = true
 	if err := tty.SetForeground(t.file, group); err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.EPERM) {
-		return fmt.Errorf("the terminal could not be handed over: %w", err)
+		return fmt.Errorf("cannot hand the terminal to the command: %w", err)
 	}
 	return nil
 }
@@ -75,7 +75,7 @@ func (t *terminal) takeBack() error {
 		return nil
 	}
 	if err := tty.SetForeground(t.file, t.group); err != nil {
-		return fmt.Errorf("the terminal could not be taken back: %w", err)
+		return fmt.Errorf("cannot take the terminal back: %w", err)
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func (t *terminal) restore() error {
 		return nil
 	}
 	if err := tty.Quietly(func() error { return tty.SetModes(t.file, t.modes) }); err != nil {
-		return fmt.Errorf("the terminal's modes could not be restored: %w", err)
+		return fmt.Errorf("cannot restore the terminal modes: %w", err)
 	}
 	return nil
 }

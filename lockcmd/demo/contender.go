@@ -93,7 +93,7 @@ func (c *contender) before(ctx context.Context, watch bool) ([]string, error) {
 	}
 	at := slices.Index(names, c.node)
 	if at < 0 {
-		return nil, errors.New("somebody has deleted " + c.path(c.node))
+		return nil, errors.New(c.path(c.node) + " was deleted by another client")
 	}
 	return names[:at], nil
 }

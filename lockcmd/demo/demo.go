@@ -29,14 +29,19 @@ func Command() *commands.Command {
 		Name: "lockdemo", Group: "Locks", Writes: true,
 		Args: "[scheme…] [-n sizes] [--hold duration] [--poll duration] [--readers count] [--classic] [--step] [--slow factor]" +
 			" [--kill-holder] [--kill-middle] [--record file] [--svg file] [-y]",
-		Summary: "play ways to lock side by side, and count what they cost",
-		Help: "The schemes are " + strings.Join(names, ", ") + "; without any all are played. Each contender has a session of its" +
-			" own. All queue behind one that holds the lock, and the clock starts as that one lets go. Counted are the frames on" +
-			" the wire, the servers' own counters, and what the recipe says of both: these three witnesses have to agree. The" +
-			" status is 1 if they do not, or if two held the lock that exclude each other.\n\n" +
-			"It plays on a sandbox at once, and elsewhere when asked to, below a folder of its own that goes afterwards. A server" +
-			" takes 60 connections of one address by default, so elsewhere -n goes to 57.",
-		Examples: []string{"lockdemo parent predecessor -n 20"},
+		Summary: "run lock recipes side by side and count their cost",
+		Help: "The schemes are " +
+			strings.Join(names, ", ") +
+			". Without an argument, lockdemo runs all of them. Each contender has a session of its own. All of them wait while one " +
+			"holds the lock; the clock starts when that one releases it.\n\n" +
+			"lockdemo counts the frames on the wire, reads the servers' own counters, and compares both with the recipe's " +
+			"prediction. The exit status is 1 if these three disagree, or if two clients held the lock that exclude each other.\n\n" +
+			"On a sandbox, lockdemo starts at once. On other servers, it asks at the prompt and needs -y elsewhere. It works below " +
+			"a znode of its own, and deletes it afterwards.",
+		Limits: []string{
+			"By default, a server accepts 60 connections from one address, so -n is at most 57 except on a sandbox.",
+		},
+		Examples: []string{"lockdemo parent predecessor -n 20", "lockdemo --step -n 5 naive", "lockdemo --svg herd.svg -n 20 naive"},
 		Params:   slices.Repeat([]commands.Param{{Name: "scheme", Kind: commands.Choice, Words: names, Optional: true}}, len(names)),
 		Flags: func(fs *pflag.FlagSet) commands.Run {
 			w := declare(fs)
@@ -70,17 +75,17 @@ type words struct {
 // declare declares the command's flags.
 func declare(fs *pflag.FlagSet) *words {
 	w := &words{fs: fs}
-	fs.StringVarP(&w.sizes, "contenders", "n", "5,20,50", "how many want the lock, one `number` or several")
-	fs.DurationVar(&w.rules.hold, "hold", 5*time.Millisecond, "each holds the lock for this `duration`")
-	fs.DurationVar(&w.rules.poll, "poll", 100*time.Millisecond, "those that poll look once in this `duration`")
-	fs.IntVar(&w.rules.readers, "readers", -1, "this `count` of the contenders for a shared lock read; -1 is three of four")
-	fs.BoolVar(&w.rules.classic, "classic", false, "the first article's scene: 20 threads, 2 s of work, a look each second, and its flaws")
-	fs.BoolVar(&w.step, "step", false, "the lock goes on by Enter")
-	fs.Float64Var(&w.slow, "slow", 1, "play slower by this `factor`")
+	fs.StringVarP(&w.sizes, "contenders", "n", "5,20,50", "run with this `number` of contenders; several are separated by commas")
+	fs.DurationVar(&w.rules.hold, "hold", 5*time.Millisecond, "hold the lock for this `duration`")
+	fs.DurationVar(&w.rules.poll, "poll", 100*time.Millisecond, "let contenders that poll look once per this `duration`")
+	fs.IntVar(&w.rules.readers, "readers", -1, "let this `count` of the contenders for a shared lock be readers; -1: three of four")
+	fs.BoolVar(&w.rules.classic, "classic", false, "play the first article's scene: 20 threads, 2 s of work, one look per second, and its flaws")
+	fs.BoolVar(&w.step, "step", false, "pass the lock on only when you press Enter")
+	fs.Float64Var(&w.slow, "slow", 1, "slow down by this `factor`")
 	fs.BoolVar(&w.rules.killHolder, "kill-holder", false, "kill the client that holds the lock in the middle of the scene")
-	fs.BoolVar(&w.rules.killMiddle, "kill-middle", false, "kill the client in the middle of those that wait")
-	fs.StringVar(&w.record, "record", "", "record the lanes in this `file`, for asciinema")
-	fs.StringVar(&w.svg, "svg", "", "draw the lanes as a picture in this `file`")
+	fs.BoolVar(&w.rules.killMiddle, "kill-middle", false, "kill the client in the middle of the queue")
+	fs.StringVar(&w.record, "record", "", "record the lanes to this `file`, for asciinema")
+	fs.StringVar(&w.svg, "svg", "", "draw the lanes as a picture to this `file`")
 	commands.FlagFile(fs, "record")
 	commands.FlagFile(fs, "svg")
 	fs.BoolVarP(&w.yes, "yes", "y", false, "do not ask")
@@ -96,14 +101,14 @@ func (w *words) plan(env *commands.Env, names []string) (*plan, error) {
 	for word := range strings.SplitSeq(w.sizes, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(word))
 		if err != nil || n < 1 || n > maxContenders {
-			return nil, commands.Misuse("-n: %q is no number of contenders from 1 to %d", word, maxContenders)
+			return nil, commands.Misuse("-n: %q is not a number of contenders (1 to %d)", word, maxContenders)
 		}
 		if !slices.Contains(p.sizes, n) {
 			p.sizes = append(p.sizes, n)
 		}
 	}
 	if w.slow <= 0 || p.hold < 0 || p.poll <= 0 {
-		return nil, commands.Misuse("--slow and --poll are above zero, and --hold is not below")
+		return nil, commands.Misuse("--slow and --poll must be above zero, and --hold must not be negative")
 	}
 	if p.hold, p.poll = scale(p.hold, w.slow), scale(p.poll, w.slow); w.slow > 1 {
 		p.moment = p.hold / 2
@@ -114,7 +119,7 @@ func (w *words) plan(env *commands.Env, names []string) (*plan, error) {
 	}
 	if w.step {
 		if p.step = enter(env); p.step == nil {
-			return nil, commands.Misuse("--step needs somebody who presses Enter")
+			return nil, commands.Misuse("--step needs a standard input, to read Enter from")
 		}
 	}
 	return p, nil
@@ -160,7 +165,7 @@ func scale(d time.Duration, by float64) time.Duration { return time.Duration(flo
 func enter(env *commands.Env) func(context.Context) error {
 	if env.Mode == commands.ByHand {
 		return func(ctx context.Context) error {
-			_, err := env.Screen.Ask(ctx, "Enter goes on: ")
+			_, err := env.Screen.Ask(ctx, "press Enter to continue: ")
 			return err
 		}
 	}
@@ -220,9 +225,9 @@ func (p *plan) mayUse(ctx context.Context, env *commands.Env) (bool, error) {
 		return true, nil
 	}
 	if env.Mode != commands.ByHand {
-		return false, commands.Misuse("%s is no sandbox; --yes is to play there all the same", addr)
+		return false, commands.Misuse("%s is a real server; add --yes to run the demo there: it works below a znode of its own, which it deletes afterwards", addr)
 	}
-	yes, err := env.Screen.Ask(ctx, fmt.Sprintf("%s is no sandbox; open %d sessions there, and lock below a folder that goes afterwards? [y/N] ",
+	yes, err := env.Screen.Ask(ctx, fmt.Sprintf("%s is a real server; open %d sessions there and lock below a temporary znode? [y/N] ",
 		addr, slices.Max(p.sizes)+1))
 	if err == nil && !yes {
 		env.Screen.Note("nothing was done")

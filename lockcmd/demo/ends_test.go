@@ -166,7 +166,7 @@ func TestAudit(t *testing.T) {
 		{"more than the ping", at(10, 7), at(11, 7), at(55, 7), 1, 0, true, true},
 		{"more, with others", at(10, 8), at(11, 8), at(54, 8), 0, 0, true, true},
 		{"more, as before", at(10, 7), at(15, 7), at(58, 7), 0, 0, true, true},
-		{"not told", nil, at(15, 7), at(58, 7), 0, 0, true, false},
+		{"not reported", nil, at(15, 7), at(58, 7), 0, 0, true, false},
 	} {
 		a := newAudit(traffic{sent: 41, unheard: c.unheard}, 6, c.pings, []string{"one"}, c.idle, c.before, c.after)
 		if a.agrees() != c.agrees || a.disturbed != c.disturbed {

@@ -46,14 +46,14 @@ var looks = []struct {
 	words  string
 }{
 	{"", " ", true, "", ""},
-	{left, " ", true, "", "is through"},
-	{releases, " ", true, "", "lets go"},
+	{left, " ", true, "", "is done"},
+	{releases, " ", true, "", "releases the lock"},
 	{waits, "·", true, "waits", "waits"},
-	{woken, "*", false, "woken", "is woken: is it the first?"},
-	{vain, "!", false, "in vain", "was woken in vain, and waits again"},
-	{refused, "x", false, "refused", "wants to create the znode, and is refused"},
+	{woken, "*", false, "woken", "is woken: is it first?"},
+	{vain, "!", false, "in vain", "was woken in vain and waits again"},
+	{refused, "x", false, "refused", "tries to create the znode and is rejected"},
 	{holds, "█", true, "holds", "holds the lock"},
-	{lostTurn, "?", true, "gave up", "gives up: the one before it had vanished between list and watch"},
+	{lostTurn, "?", true, "gave up", "gives up: its predecessor vanished between list and watch"},
 	{killed, "†", true, "killed", "is killed: its znode stays until the session times out"},
 }
 

@@ -133,7 +133,7 @@ func (sc *scene) play(ctx context.Context) (*result, error) {
 	return r, sc.remove(ctx, sc.folder)
 }
 
-var errCutOff = errors.New("a contender has lost its connection: nothing can be counted")
+var errCutOff = errors.New("a contender lost its connection, so the counts would be wrong")
 
 // loses waits until the contender's part is over, and tells whether its connection
 // was lost before.

@@ -96,10 +96,10 @@ func (s *summary) verdict() error {
 	var errs []error
 	for _, r := range s.Results {
 		if !r.Exclusion {
-			errs = append(errs, fmt.Errorf("%s n=%d: two held the lock that exclude each other", r.Scheme, r.N))
+			errs = append(errs, fmt.Errorf("%s n=%d: two contenders that exclude each other held the lock at once", r.Scheme, r.N))
 		}
 		if !r.Agree {
-			errs = append(errs, fmt.Errorf("%s n=%d: the witnesses do not agree: %d requests and %d notifications on the wire, %s",
+			errs = append(errs, fmt.Errorf("%s n=%d: the counts do not agree: %d requests and %d notifications on the wire, %s",
 				r.Scheme, r.N, r.Requests, r.Notifications, r.witnesses()))
 		}
 	}
@@ -165,7 +165,7 @@ func (s *summary) FitText(w io.Writer, width int) error {
 		render.Step{Column: refused - 1}, render.Step{Column: witnesses - 1})
 	writeAligned(&b, g)
 	if growth := s.growth(width); growth != "" {
-		b.WriteString("\nRequests, as more wait:\n\n" + growth)
+		b.WriteString("\nRequests by number of contenders:\n\n" + growth)
 	}
 	b.WriteString("\n" + s.conclusion() + "\n")
 	_, err := io.WriteString(w, b.String())
@@ -174,14 +174,14 @@ func (s *summary) FitText(w io.Writer, width int) error {
 
 func (s *summary) conclusion() string {
 	if s.verdict() != nil {
-		return "NOT all is well: see the error."
+		return "NOT everything is right: see the error."
 	}
 	const held = "Exclusion held in every scene.\n"
 	switch {
 	case slices.ContainsFunc(s.Results, func(r *result) bool { return r.audit.disturbed }):
-		return held + "The wire and the formulas agree; others have used the\nservers meanwhile, which their counters show."
+		return held + "The wire and the formulas agree; other clients used the\nservers meanwhile, so the servers' counters differ."
 	case slices.ContainsFunc(s.Results, func(r *result) bool { return !r.audit.told }):
-		return held + "The wire and the formulas agree; the servers do not tell."
+		return held + "The wire and the formulas agree; the servers do not report counters."
 	}
 	return held + "The wire, the servers' counters and the formulas agree."
 }

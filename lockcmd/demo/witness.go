@@ -81,7 +81,7 @@ func (a audit) agrees() bool { return !a.told || a.server == a.wire || a.disturb
 func (a audit) String() string {
 	switch {
 	case !a.told:
-		return "not told"
+		return "not reported"
 	case a.disturbed:
 		return fmt.Sprintf("disturbed by %d", a.server-a.wire)
 	case a.server == a.wire:

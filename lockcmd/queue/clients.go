@@ -94,7 +94,7 @@ func gather(answers []answer, members int, own connection) *clients {
 	}
 	c.all = told == len(answers) && members > 0 && told >= members
 	if told > 0 && told < len(answers) {
-		c.why = fmt.Sprintf("%d of %d servers told: %s", told, len(answers), c.why)
+		c.why = fmt.Sprintf("%d of %d servers did not report them: %s", len(answers)-told, len(answers), c.why)
 	}
 	return c
 }
@@ -165,7 +165,7 @@ func parseCons(text string) answer {
 		a.conns = append(a.conns, c)
 	}
 	if len(a.conns) == 0 && !strings.Contains(text, "(queued=") && !strings.Contains(text, "(recved=") {
-		a.err = errors.New("cons not understood")
+		a.err = errors.New("cannot parse the answer to cons")
 	}
 	return a
 }

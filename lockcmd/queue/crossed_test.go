@@ -56,7 +56,7 @@ func TestOwnCircle(t *testing.T) {
 		ring(f, n)
 		w := Wait{Session: 1, Path: fmt.Sprintf("/q%d", n-1), Held: []string{"/q0/" + lock1}}
 		f.tells = true
-		want := fmt.Sprintf("possible deadlock: this holds /q0 and waits for /q%d; ", n-1)
+		want := fmt.Sprintf("possible deadlock: this zksh holds /q0 and waits for /q%d; ", n-1)
 		got, err := w.Deadlock(t.Context(), f)
 		if err != nil || !strings.HasPrefix(got, want) || strings.Count(got, " is ahead in ") != n-1 {
 			t.Errorf("%d: %q, %v, want %q", n, got, err, want)
@@ -94,7 +94,7 @@ func TestRunsUnderALock(t *testing.T) {
 		f.make(2, note(""), "/l/"+write4)
 		f.make(3, note(held), "/l/_c_33333333-0000-4000-8000-0123456789ab-__READ__0000000005")
 		got, err := Wait{Session: 3, Path: "/l", Held: []string{held}}.Deadlock(t.Context(), f)
-		if err != nil || strings.HasPrefix(got, "deadlock: this holds /l and waits for /l; ") != want {
+		if err != nil || strings.HasPrefix(got, "deadlock: this zksh holds /l and waits for /l; ") != want {
 			t.Errorf("%s: %q, %v", held, got, err)
 		}
 		if all := newGraph([]*Queue{f.read(t)}, f.ServerPath).circles(); (len(all) == 1) != want {

@@ -63,7 +63,7 @@ func FindDeadlocks(ctx context.Context, e Whole, root string) (*Deadlocks, error
 	}
 	d := &Deadlocks{Path: root, Queues: len(s.Queues), Findings: []*Finding{}}
 	if s.Walked != "" {
-		d.NotTold = append(d.NotTold, "the queues were found by walking, as no server told them: "+s.Walked)
+		d.NotTold = append(d.NotTold, "no server listed the queues, so zksh searched the tree: "+s.Walked)
 	}
 	if s.NoClients != "" {
 		d.NotTold = append(d.NotTold, "holders without a connection: "+s.NoClients)
@@ -151,7 +151,7 @@ func (s *Survey) findings(e Whole, w *watches) (list []*Finding) {
 		list = append(list, q.unwatched(e, w)...)
 		for _, c := range q.holding() {
 			if c.Client == noConnection {
-				list = append(list, &Finding{disconnected, q.Path + " is held without a connection, until the session expires",
+				list = append(list, &Finding{disconnected, q.Path + " is held by a client without a connection, until its session expires",
 					[]Step{{Path: q.Path, Contender: c}}, q.removal(c)})
 			}
 		}
@@ -228,10 +228,10 @@ func (q *Queue) selves() (list []*Finding) {
 				continue
 			}
 			told[c.Session] = true
-			f := &Finding{twiceFound, "one session is twice in the queue of " + q.Path + ", and waits for itself unless it has two threads there",
+			f := &Finding{twiceFound, "one session is in the queue of " + q.Path + " twice: it waits for itself, unless these are two threads",
 				[]Step{{Path: q.Path, Contender: c, Behind: a}}, q.removal(a)}
 			if a.Mode == zklock.Shared {
-				f.Kind, f.Problem = upgradeFound, "a reader of "+q.Path+" wants to write there, and waits for itself unless it has two threads"
+				f.Kind, f.Problem = upgradeFound, "a reader of "+q.Path+" waits to write there: it waits for itself, unless these are two threads"
 			}
 			list = append(list, f)
 		}
@@ -258,7 +258,7 @@ func (q *Queue) unwatched(e Whole, w *watches) (list []*Finding) {
 			return slices.ContainsFunc(a.nodes, func(n *node) bool { return set[e.ServerPath(n.path)] })
 		})
 		if !watched {
-			list = append(list, &Finding{unwatched, "a waiter of " + q.Path + " watches nobody ahead: it is stuck, or polls, or watches the folder",
+			list = append(list, &Finding{unwatched, "a waiter of " + q.Path + " watches no contender ahead: it is stuck, polls, or watches the parent znode",
 				[]Step{{Path: q.Path, Contender: c, Behind: ahead[len(ahead)-1]}}, q.removal(c)})
 		}
 	}

@@ -34,9 +34,9 @@ func (q *Queue) Find(what string) (string, error) {
 	case 1:
 		return fit[0], nil
 	case 0:
-		return "", fmt.Errorf("%s has no contender %q; locks %s shows them, and their place will do", q.Path, path.Base(what), q.Path)
+		return "", fmt.Errorf("%s has no contender %q; locks %s lists them by place and node", q.Path, path.Base(what), q.Path)
 	}
-	return "", fmt.Errorf("%q may be any of %s", what, strings.Join(fit, ", "))
+	return "", fmt.Errorf("%q matches several contenders: %s", what, strings.Join(fit, ", "))
 }
 
 // like tells whether a name begins or ends with a part, or is what a part with

@@ -17,8 +17,8 @@ func TestFind(t *testing.T) {
 		"1": names[0], "2": names[1], "3": names[2],
 		names[1]: names[1], "/l/" + names[1]: names[1],
 		"lock-0000000005": names[1], hex32: names[2], "00012": "no contender",
-		"_c_…00001": names[0], "…lock…00005": names[1], "…rlock…00012": names[2], "…": "may be any of",
-		uuid: "may be any of", "/m/" + names[0]: "is not below /l", "/l/": "no contender", "/l/1": "no contender", "/l/" + uuid: "no contender",
+		"_c_…00001": names[0], "…lock…00005": names[1], "…rlock…00012": names[2], "…": "matches several",
+		uuid: "matches several", "/m/" + names[0]: "is not below /l", "/l/": "no contender", "/l/1": "no contender", "/l/" + uuid: "no contender",
 		"5": "no contender", "05": "no contender", "0000000005": "no contender", "…lock…00006": "no contender", "": "no contender",
 	} {
 		got, err := q.Find(node)

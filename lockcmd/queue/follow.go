@@ -133,7 +133,7 @@ func (f *Follower) Picture(columns, rows int, connected bool, stats *Stats) []st
 	q.setAges(f.clients.now(q))
 	lines := []string{q.title()}
 	if !connected {
-		lines = append(lines, "the connection is lost: this is how it was")
+		lines = append(lines, "connection lost; last known state:")
 	}
 	lines = append(lines, q.Remarks()...)
 	if stats != nil {

@@ -175,7 +175,7 @@ func TestPicture(t *testing.T) {
 	}
 	f.add("/l", "/l/lock-0000000001", "/l/lock-0000000002", "/l/lock-0000000003", "/l/config")
 	p := look(24, false)
-	if len(p) != 8 || p[0] != "/l: 1 hold, 2 wait" || p[1] != "the connection is lost: this is how it was" || p[2] != "ignored: config" {
+	if len(p) != 8 || p[0] != "/l: 1 hold, 2 wait" || p[1] != "connection lost; last known state:" || p[2] != "ignored: config" {
 		t.Errorf("%q", p)
 	}
 	if p := look(5, true); len(p) != 4 || p[3] != "… and 4 more" {

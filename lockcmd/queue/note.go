@@ -80,7 +80,7 @@ type request struct {
 	Holder json.RawMessage `json:"holder,omitempty"` // the data as they were
 }
 
-const askedToLetGo = "asked to let go"
+const askedToLetGo = "release requested"
 
 // parseRequest tells whether data ask to let go, and how much they tell of it.
 func parseRequest(data []byte) (r request, ok bool) {
@@ -113,7 +113,7 @@ func Asker(data []byte) string {
 	if r, _ := parseRequest(data); r.By.valid() {
 		return render.Safe(r.By.String())
 	}
-	return "somebody"
+	return "another client"
 }
 
 // whoColumns is the most a plain text is shown of.

@@ -20,14 +20,14 @@ func TestWho(t *testing.T) {
 		strings.Repeat("x", 99): strings.Repeat("x", 39) + "…",
 		note:                    "ann@web1 pid 4711: nightly",
 		`{"host":"","pid":1}`:   `{"host":"","pid":1}`,
-		"__REVOKE__":            "asked to let go",
-		"unlock":                "asked to let go",
+		"__REVOKE__":            "release requested",
+		"unlock":                "release requested",
 		"unlocked":              "unlocked",
-		`__REVOKE__ {"by":{"host":"b","pid":2,"user":"bob"},"holder":` + note + `}`: "ann@web1 pid 4711: nightly, asked to let go by bob@b pid 2",
-		`__REVOKE__ {"holder":`:                      "asked to let go",
-		`__REVOKE__ {"by":{"host":"b","pid":2}}`:     "asked to let go by b pid 2",
-		`__REVOKE__ {"by":{},"holder":{"host":"h"}}`: "asked to let go",
-		`__REVOKE__ {"by":7,"holder":` + note + `}`:  "asked to let go",
+		`__REVOKE__ {"by":{"host":"b","pid":2,"user":"bob"},"holder":` + note + `}`: "ann@web1 pid 4711: nightly, release requested by bob@b pid 2",
+		`__REVOKE__ {"holder":`:                      "release requested",
+		`__REVOKE__ {"by":{"host":"b","pid":2}}`:     "release requested by b pid 2",
+		`__REVOKE__ {"by":{},"holder":{"host":"h"}}`: "release requested",
+		`__REVOKE__ {"by":7,"holder":` + note + `}`:  "release requested",
 	} {
 		got, ours := decode([]byte(data))
 		if got != want || ours != strings.Contains(got, "ann@web1") {
@@ -48,13 +48,13 @@ func TestRevoke(t *testing.T) {
 			t.Fatal(err)
 		}
 		who, ok := decode(asked)
-		if !strings.HasPrefix(string(asked), "__REVOKE__") || ok != ours || ours != strings.HasPrefix(who, "ann@web1 pid 4711, asked to let go by ") {
+		if !strings.HasPrefix(string(asked), "__REVOKE__") || ok != ours || ours != strings.HasPrefix(who, "ann@web1 pid 4711, release requested by ") {
 			t.Errorf("%q: %q, %q", data, asked, who)
 		}
 		if !ours && string(asked) != "__REVOKE__" {
 			t.Errorf("%q: %q, which Curator does not know", data, asked)
 		}
-		if who := Asker(asked); (who == "somebody") == ours || ours && !strings.HasSuffix(who, "pid "+strconv.Itoa(os.Getpid())) {
+		if who := Asker(asked); (who == "another client") == ours || ours && !strings.HasSuffix(who, "pid "+strconv.Itoa(os.Getpid())) {
 			t.Errorf("%q: %q asks", data, who)
 		}
 	}
@@ -62,7 +62,7 @@ func TestRevoke(t *testing.T) {
 
 func TestAsker(t *testing.T) {
 	for data, want := range map[string]string{
-		"__REVOKE__": "somebody", "unlock": "somebody", "__REVOKE__ {}": "somebody", `__REVOKE__ {"by":{"host":"","pid":1}}`: "somebody",
+		"__REVOKE__": "another client", "unlock": "another client", "__REVOKE__ {}": "another client", `__REVOKE__ {"by":{"host":"","pid":1}}`: "another client",
 		`__REVOKE__ {"by":{"host":"b","pid":2,"user":"bob\u001b[2J"}}`: `bob\x1b[2J@b pid 2`,
 	} {
 		if got := Asker([]byte(data)); got != want {

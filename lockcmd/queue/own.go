@@ -21,6 +21,8 @@ type Wait struct {
 
 	// Mode is that of one who has not come yet; empty: he is in the queue.
 	Mode zklock.Mode
+
+	Background bool // the shell goes on meanwhile: unlock ends the wait, not Ctrl-C
 }
 
 // mostQueues is how many queues are read for one wait.
@@ -114,16 +116,21 @@ func (w Wait) sentence(way []edge) string {
 		verb = "would wait"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: this holds %s and %s for %s", deadlockWord(way), way[len(way)-1].from.q.Path, verb, way[0].from.q.Path)
-	at := way[0].from.q.Path // where somebody is ahead
+	fmt.Fprintf(&b, "%s: this zksh holds %s and %s for %s", deadlockWord(way), way[len(way)-1].from.q.Path, verb, way[0].from.q.Path)
+	ahead, runs := way[0].to, "" // who is waited for, and what runs under its lock
 	for _, e := range way[1:] {
-		if e.under { // who waits there stands for who is ahead here
+		if e.under {
+			runs = fmt.Sprintf("runs %s, which ", e.to.c)
 			continue
 		}
-		fmt.Fprintf(&b, "; %s is ahead in %s and waits for %s", e.from.c, at, e.from.q.Path)
-		at = e.from.q.Path
+		fmt.Fprintf(&b, "; %s is ahead in %s and %swaits for %s", ahead.c, ahead.q.Path, runs, e.from.q.Path)
+		ahead, runs = e.to, ""
 	}
-	return render.Safe(b.String() + "; Ctrl-C in one of them ends it")
+	end := "Ctrl-C"
+	if w.Background {
+		end = "unlock " + commandWord(w.Path)
+	}
+	return render.Safe(b.String() + "; to end this wait: " + end)
 }
 
 // deadlockWord is what a circle is: of shells for sure a deadlock; other clients

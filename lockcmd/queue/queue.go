@@ -68,7 +68,7 @@ func newContender(n *node) *Contender {
 	}
 	c.Who, c.liberal = decode(n.Data)
 	if n.Hidden {
-		c.Who = "not readable"
+		c.Who = "unreadable"
 	}
 	return c
 }

@@ -108,7 +108,7 @@ func TestWhatCannotBeRead(t *testing.T) {
 	if got := brief(q); got != "lock holds 1" {
 		t.Error(got)
 	}
-	if c := q.Contenders[0]; c.Who != "not readable" || c.Data != nil || c.Session != "0x1" {
+	if c := q.Contenders[0]; c.Who != "unreadable" || c.Data != nil || c.Session != "0x1" {
 		t.Errorf("%+v", c)
 	}
 	if diff := cmp.Diff([]string{"config"}, q.Ignored); diff != "" {

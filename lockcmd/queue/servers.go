@@ -111,7 +111,7 @@ func lookServer(ctx context.Context, e Ensemble, addr string) (s *Server, why st
 	text, err := ask(ctx, e, addr, "srvr")
 	switch {
 	case peer.Refused(err):
-		s.Problem = "nobody listens there"
+		s.Problem = "no server listening"
 		return s, ""
 	case err != nil:
 		s.Problem = err.Error()
@@ -120,7 +120,7 @@ func lookServer(ctx context.Context, e Ensemble, addr string) (s *Server, why st
 	facts := pairs(text, ": ")
 	if s.Role = facts["Mode"]; s.Role == "" {
 		first, _, _ := strings.Cut(text, "\n")
-		s.Problem = cmp.Or(render.Cut(first, 3*whoColumns), "its answer is empty: TLS, or no ZooKeeper")
+		s.Problem = cmp.Or(render.Cut(first, 3*whoColumns), "empty answer: a TLS port, or not ZooKeeper")
 		return s, ""
 	}
 	s.Product, s.Version = productOf(text)
@@ -181,7 +181,7 @@ type member struct {
 }
 
 // membersNotTold is why something may be missing although all that are known answered.
-const membersNotTold = "the ensemble does not tell its members"
+const membersNotTold = "the ensemble does not report its members"
 
 // findMembers gives the addresses to ask: the connect string's, and the
 // configuration's members that are not among these. told is false if it does not

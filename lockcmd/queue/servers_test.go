@@ -81,7 +81,7 @@ func TestServersTable(t *testing.T) {
 		{"b:1", "follower", "3.8.0", "0x200000003", "2", "0/0.5/9", "4", "-"},
 		{"c:1", "follower", "3.8.0", "0x1000000ff", "an epoch", "0/0.5/9", "4", "-"},
 		{"d:1", "This ZooKeeper instance is not currently serving requests", "-", "-", "-", "-", "-", "-"},
-		{"e:1", "nobody listens there", "-", "-", "-", "-", "-", "-"},
+		{"e:1", "no server listening", "-", "-", "-", "-", "-", "-"},
 	}
 	if diff := cmp.Diff(want, s.Table().Rows); diff != "" {
 		t.Error(diff)

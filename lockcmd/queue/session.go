@@ -137,13 +137,13 @@ func (s *Session) connection(addrs, texts []string, id int64, client string) (in
 	case id != 0:
 		return id, nil
 	case len(found) > 1:
-		return 0, fmt.Errorf("%d sessions come from %s; name one by its port too", len(found), client)
+		return 0, fmt.Errorf("%d sessions come from %s; add the port of one", len(found), client)
 	}
 	for id := range found {
 		return id, nil
 	}
 	if len(s.NotTold) > 0 {
-		return 0, fmt.Errorf("no session from %s is known: %s", client, s.NotTold[0])
+		return 0, fmt.Errorf("no session from %s found; not reported: %s", client, s.NotTold[0])
 	}
 	return 0, fmt.Errorf("there is no session from %s", client)
 }
@@ -252,6 +252,9 @@ func (s *Session) facts() (rows [][]string) {
 		}
 	}
 	state := s.State
+	if state == notTold { // a value for programs
+		state = "unknown"
+	}
 	if s.GoneIn != "" {
 		state += " (gone in <= " + s.GoneIn + ")"
 	}
@@ -269,7 +272,7 @@ func (s *Session) facts() (rows [][]string) {
 	for _, l := range s.Locks {
 		add("lock", l.lines()...)
 	}
-	add("told by", fmt.Sprintf("%d of %d servers", s.Answered, s.Members))
+	add("servers", fmt.Sprintf("%d of %d answered", s.Answered, s.Members))
 	return rows
 }
 

@@ -81,7 +81,7 @@ func sums(ctx context.Context, e Ensemble) (map[string]int64, string) {
 		for _, name := range []string{toldOfDeletion, toldOfChildren} {
 			n, err := strconv.ParseInt(values[name], 10, 64)
 			if err != nil && text != "" {
-				return nil, "the servers do not count watchers, as they do from 3.6 on"
+				return nil, "needs ZooKeeper 3.6 or later"
 			}
 			all[name] += n
 		}
@@ -181,7 +181,7 @@ func (s *Stats) lines() []string {
 		"waited: " + s.Wait.String(),
 	}
 	if n := s.Notified; n != nil {
-		return append(lines, fmt.Sprintf("watchers notified: %d of deletions, %.1f for each release; %d of changed children", n.Deleted, n.Release, n.Children))
+		return append(lines, fmt.Sprintf("watchers notified: %d of deletions (%.1f per release), %d of changed children", n.Deleted, n.Release, n.Children))
 	}
-	return append(lines, "watchers notified: not told: "+cmp.Or(s.NotTold, "nobody was asked"))
+	return append(lines, "watchers notified: unknown: "+cmp.Or(s.NotTold, "no server was asked"))
 }

@@ -54,7 +54,7 @@ func TestStats(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := "hand-overs: 2, releases: 3, in 5s\nheld: p50 1s, p99 2s\nwaited: p50 0s, p99 3s\n" +
-			"watchers notified: 6 of deletions, 2.0 for each release; 1 of changed children\n"
+			"watchers notified: 6 of deletions (2.0 per release), 1 of changed children\n"
 		if text.String() != lines || len(got.Table().Rows) != 4 {
 			t.Errorf("%s", text.String())
 		}

@@ -298,7 +298,7 @@ func (s *Survey) Table() render.Grid {
 func (s *Survey) Remarks() []string {
 	var lines []string
 	if s.Walked != "" {
-		lines = append(lines, "the queues were found by walking, as no server told them: "+s.Walked)
+		lines = append(lines, "no server listed the queues, so zksh searched the tree: "+s.Walked)
 	}
 	for _, q := range s.Queues {
 		for _, w := range q.Warnings {

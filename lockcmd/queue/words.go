@@ -61,7 +61,7 @@ func ephemerals(dump string) (map[int64][]string, error) {
 	count, rest, closed := strings.Cut(rest, ")")
 	_, err := strconv.Atoi(count)
 	if !found || !closed || err != nil {
-		return nil, errors.New("dump not understood")
+		return nil, errors.New("cannot parse the answer to dump")
 	}
 	rest, _, _ = strings.Cut(rest, "\nConnections dump:")
 	return blocks(rest), nil

@@ -162,8 +162,8 @@ func (h *hold) errand(ctx context.Context) chan error {
 // Why a lock is lost.
 var (
 	errSessionOver  error = sessionOver{}
-	errRemoved            = errors.New("its znode was removed by somebody else")
-	errDisconnected       = errors.New("the connection is lost, and the server ends a session with its connection")
+	errRemoved            = errors.New("its znode was deleted by another client")
+	errDisconnected       = errors.New("connection lost, and this server ends a session with its connection")
 )
 
 // look reads the own znodes, for at most so long, and leaves watches. It tells

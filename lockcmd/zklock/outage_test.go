@@ -163,7 +163,7 @@ func TestWaiterExpires(t *testing.T) {
 	zktest.Eventually(t, "the waiter's session has expired", func() bool { return len(s.children()) == 1 })
 	seen := b.log.len()
 	b.proxy.Refuse(false)
-	if st := b.after(seen, zklock.Requeued); st.Node != before.Node || !errors.Is(st.Err, zookeeper.ErrSessionExpired) || st.Err.Error() != "its session is over" {
+	if st := b.after(seen, zklock.Requeued); st.Node != before.Node || !errors.Is(st.Err, zookeeper.ErrSessionExpired) || st.Err.Error() != "its session has ended" {
 		t.Errorf("requeued: %+v", st)
 	}
 	if st := b.after(seen, zklock.Queued); st.Node == before.Node || st.Place != 2 {

@@ -13,7 +13,7 @@ import (
 )
 
 // errPlaceLost says that the own znode vanished while it waited.
-var errPlaceLost = errors.New("the own znode was removed by somebody else")
+var errPlaceLost = errors.New("its znode was deleted by another client")
 
 // entry is one attempt to get a lock, in one session.
 type entry struct {

@@ -40,14 +40,14 @@ func (e *entry) withdrawLater(then func(ours bool)) {
 // stuck explains what it means that znodes cannot be removed. Where none can have
 // been made there is nothing to explain.
 func (e *entry) stuck(err error) error {
-	what := e.node()
+	node := e.node()
 	switch {
-	case err == nil || what == "" && !e.unsure:
+	case err == nil || node == "" && !e.unsure:
 		return nil
-	case what == "":
-		what = "below " + e.l.path + ", if it was made"
+	case node == "":
+		return fmt.Errorf("cannot delete the znode that may have been created below %s, which stays until the session ends: %w", e.l.path, err)
 	}
-	return fmt.Errorf("cannot remove the own znode %s (it goes when the session ends): %w", what, err)
+	return fmt.Errorf("cannot delete %s, which stays until the session ends: %w", node, err)
 }
 
 // sweep removes the own znodes and returns once they are surely gone, or cannot

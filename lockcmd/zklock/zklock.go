@@ -31,8 +31,8 @@ import (
 
 // The errors of locks, besides those of Session.
 var (
-	ErrBusy        = errors.New("somebody else holds the lock")
-	ErrUpgrade     = errors.New("a shared lock cannot become exclusive: it would wait for itself; unlock first")
+	ErrBusy        = errors.New("another client holds the lock")
+	ErrUpgrade     = errors.New("a shared lock cannot become exclusive, as it would wait for itself; unlock it first")
 	ErrNotHeld     = errors.New("the lock is not held")
 	ErrLost        = errors.New("the lock was lost")
 	ErrUnconfirmed = errors.New("the release is not confirmed")
@@ -41,7 +41,7 @@ var (
 // sessionOver is the end of a session, in the same words wherever it was noticed.
 type sessionOver struct{}
 
-func (sessionOver) Error() string { return "its session is over" }
+func (sessionOver) Error() string { return "its session has ended" }
 
 func (sessionOver) Is(target error) bool { return target == zk.ErrSessionExpired }
 
@@ -167,7 +167,7 @@ func (l *Lock) waitFor(ctx context.Context, mode Mode, wait bool) (*hold, error)
 		case ctx.Err() != nil || !ended(s) && !errors.Is(err, errPlaceLost):
 			return nil, err
 		case unlisted == maxUnlisted:
-			return nil, fmt.Errorf("%d znodes were made, and the server never listed one: %w", unlisted, err)
+			return nil, fmt.Errorf("created %d znodes, but the server listed none of them: %w", unlisted, err)
 		}
 		if ended(s) {
 			err = errSessionOver

@@ -45,7 +45,7 @@ type Editor interface {
 var (
 	ErrInterrupted = errors.New("interrupted")
 	ErrHungUp      = errors.New("the terminal is gone")
-	ErrTooLong     = errors.New("the terminal cuts lines of 4095 bytes and more; nothing was done: put long data into a file, for set -f or zksh -f")
+	ErrTooLong     = errors.New("nothing was done: the terminal truncates lines at 4095 bytes; put long data into a file and use set -f or zksh -f")
 )
 
 // Prompt is what stands before the line being typed.
@@ -108,7 +108,7 @@ func New(in, out *os.File, getenv func(string) string, help Assistant, interrupt
 const breakGrace = 300 * time.Millisecond
 
 // errShown is the error of a secret that would show.
-var errShown = errors.New("what is typed here cannot be hidden")
+var errShown = errors.New("this terminal cannot hide what is typed")
 
 // plainEditor reads from a terminal that does its own line editing.
 type plainEditor struct {

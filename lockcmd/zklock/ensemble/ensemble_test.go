@@ -187,7 +187,7 @@ func TestRemovedZnode(t *testing.T) {
 	other := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: usual})
 	must(t, other.Delete(zktest.Within(t), lease.Node(), -1))
 	ended(t, held)
-	if cause := context.Cause(held); !errors.Is(cause, zklock.ErrLost) || !strings.Contains(cause.Error(), "removed by somebody else") {
+	if cause := context.Cause(held); !errors.Is(cause, zklock.ErrLost) || !strings.Contains(cause.Error(), "deleted by another client") {
 		t.Errorf("the context ended with %v", cause)
 	}
 	if lease.Context() != held {
@@ -372,12 +372,12 @@ func TestDialFails(t *testing.T) {
 		opt     ensemble.Options
 		want    string
 	}{
-		{t.Context(), "", of(usual), "names no host"},
-		{t.Context(), box.Addr(), of(-time.Second), "can last -1s"},
-		{t.Context(), box.Addr(), of(10000 * time.Hour), "can last 10000h"},
+		{t.Context(), "", of(usual), ": no host"},
+		{t.Context(), box.Addr(), of(-time.Second), "timeout -1s"},
+		{t.Context(), box.Addr(), of(10000 * time.Hour), "timeout 10000h"},
 		{t.Context(), "127.0.0.1:1", of(short), "no server: 127.0.0.1:1"},
 		{ended, "127.0.0.1:1", of(usual), "canceled"},
-		{t.Context(), box.Addr(), ensemble.Options{Credentials: []ensemble.Credential{{Scheme: "nonsense"}}}, "refused the credentials"},
+		{t.Context(), box.Addr(), ensemble.Options{Credentials: []ensemble.Credential{{Scheme: "nonsense"}}}, "rejected the credentials"},
 	} {
 		client, err := ensemble.Dial(c.ctx, c.servers, c.opt)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

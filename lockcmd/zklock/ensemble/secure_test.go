@@ -33,7 +33,7 @@ func TestSecure(t *testing.T) {
 		t.Errorf("somebody else: %v", err)
 	}
 	must(t, lease.Unlock(zktest.Within(t)))
-	if _, err := ensemble.Dial(t.Context(), "localhost:"+port, ensemble.Options{Secure: ensemble.Secure{CACert: "nowhere"}}); err == nil || !strings.Contains(err.Error(), "there is no file nowhere") {
+	if _, err := ensemble.Dial(t.Context(), "localhost:"+port, ensemble.Options{Secure: ensemble.Secure{CACert: "nowhere"}}); err == nil || !strings.Contains(err.Error(), "file nowhere does not exist") {
 		t.Errorf("%v", err)
 	}
 }

@@ -16,10 +16,7 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-const (
-	lockdemoMark    = "<!-- lockdemo: written by make docs -->\n"
-	lockdemoPicture = "../../testdata/lockdemo.svg"
-)
+const lockdemoPicture = "../../testdata/lockdemo.svg"
 
 // figures are what differs from run to run in what lockdemo shows, and what may if
 // the machine is slow.
@@ -53,8 +50,8 @@ func titles(svg string) string {
 	return b.String()
 }
 
-// TestReadmeLockdemo has the README show what lockdemo does.
-func TestReadmeLockdemo(t *testing.T) {
+// The manual shows what lockdemo does.
+func TestDocLockdemo(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	out := zksh(t, "-server", server, "lockdemo")
@@ -63,23 +60,16 @@ func TestReadmeLockdemo(t *testing.T) {
 	picture := filepath.Join(t.TempDir(), "lanes.svg")
 	zksh(t, "-server", server, "lockdemo", "naive", "poll", "parent", "predecessor", "-n", "20", "--svg", picture)
 
-	before, rest, found := strings.Cut(readFile(t, readme), lockdemoMark)
-	block, after, closed := strings.Cut(rest, "<!-- end -->")
-	if !found || !closed {
-		t.Fatalf("%s lacks %s … <!-- end -->", readme, lockdemoMark)
-	}
+	b := findBlock(t, "lockdemo")
 	if *update {
-		text := before + lockdemoMark + "```\n" + summary + "```\n<!-- end -->" + after
-		if err := os.WriteFile(readme, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		b.write(t, "```\n"+summary+"```\n")
 		if err := os.WriteFile(lockdemoPicture, []byte(readFile(t, picture)), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
-	if diff := cmp.Diff(shape("```\n"+summary+"```\n"), shape(block)); diff != "" {
-		t.Errorf("run make docs; %s differs (-want +have):\n%s", readme, diff)
+	if diff := cmp.Diff(shape("```\n"+summary+"```\n"), shape(b.text)); diff != "" {
+		t.Errorf("run make docs; %s differs (-want +have):\n%s", b.file, diff)
 	}
 	if diff := cmp.Diff(shape(titles(readFile(t, picture))), shape(titles(readFile(t, lockdemoPicture)))); diff != "" {
 		t.Errorf("run make docs; %s differs (-want +have):\n%s", lockdemoPicture, diff)

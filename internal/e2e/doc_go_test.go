@@ -14,19 +14,20 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// goFence matches the README's Go programs.
-var goFence = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
-
-// The Go program of the README compiles, and does what its lines say.
-func TestReadmeGoProgram(t *testing.T) {
+// A Go program of a document compiles, and does what its lines say.
+func TestDocGoProgram(t *testing.T) {
 	t.Parallel()
-	programs := goFence.FindAllStringSubmatch(readFile(t, readme), -1)
-	if len(programs) != 1 {
-		t.Fatalf("%s has %d Go programs, want one", readme, len(programs))
-	}
+	eachDoc(t, "go", func(t *testing.T, blocks []fenced) {
+		for _, b := range blocks {
+			runGo(t, b.text)
+		}
+	})
+}
+
+func runGo(t *testing.T, program string) {
 	const server = "localhost:2181"
-	text := strings.ReplaceAll(programs[0][1], server, zktest.Sandbox(t, sandbox.Options{}).Addr())
-	if text == programs[0][1] {
+	text := strings.ReplaceAll(program, server, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	if text == program {
 		t.Fatalf("it does not connect to %s", server)
 	}
 	file := filepath.Join(t.TempDir(), "main.go")

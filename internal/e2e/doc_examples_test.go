@@ -1,0 +1,214 @@
+//go:build unix
+
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"iter"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+var promptPattern = regexp.MustCompile(`(?m)^\[zk: [^ ]+\(CONNECTED(?:, \d+ locks?)?\) \d+\] (.*)$`)
+
+// changing is what differs from run to run in the answer of a lock command.
+var changing = []struct {
+	pattern *regexp.Regexp
+	to      string
+}{
+	{regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "GUID"},
+	{regexp.MustCompile(`0x[0-9a-f]+`), "0xN"},
+	{regexp.MustCompile(`waited=\d+\.\d+s`), "waited=Ns"},
+	{regexp.MustCompile(`\b\d+m?s\b`), "Ns"},
+	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "127.0.0.1:N"},
+	{regexp.MustCompile(`\S+@\S+ pid \d+`), "USER@HOST pid N"},
+	{regexp.MustCompile(` +`), " "},
+}
+
+func steady(text string) string {
+	for _, c := range changing {
+		text = c.pattern.ReplaceAllString(text, c.to)
+	}
+	return text
+}
+
+// TestDocExamples runs the examples of each document in order against one server.
+func TestDocExamples(t *testing.T) {
+	t.Parallel()
+	eachDoc(t, `console|zksh( \d)?`, func(t *testing.T, blocks []fenced) {
+		t.Parallel()
+		w := docWorld{server: zktest.Start(t).Addr(), dir: t.TempDir(), state: t.TempDir(), terminals: map[string]*terminal{}}
+		for _, b := range blocks {
+			if kind, number, _ := strings.Cut(b.info, " "); kind == "zksh" {
+				w.zksh(t, number, b.text)
+			} else {
+				w.console(t, b.text)
+			}
+		}
+	})
+}
+
+// docWorld is where the examples of a document run.
+type docWorld struct {
+	server, dir string
+	state       string               // of the shells of the sandbox
+	terminals   map[string]*terminal // those shells, by number
+}
+
+func (w docWorld) run(t *testing.T, script, stdin string) string {
+	cmd := exec.Command("bash", "-c", script)
+	cmd.Env = append(os.Environ(), "ZKSH_SERVER="+w.server, "XDG_CONFIG_HOME="+t.TempDir(), "XDG_STATE_HOME="+t.TempDir())
+	cmd.Dir = w.dir
+	cmd.Stdin = strings.NewReader(stdin)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	_ = cmd.Run() // the status of an example that fails shows in its output
+	return out.String()
+}
+
+// zksh runs a block that shows a prompt: in a shell of its own, or in that of a number.
+func (w docWorld) zksh(t *testing.T, number, text string) {
+	want := promptPattern.ReplaceAllString(text, "$1")
+	lines := promptPattern.FindAllStringSubmatch(text, -1)
+	var answers string
+	if number == "" {
+		var in strings.Builder
+		for _, l := range lines {
+			in.WriteString(l[1] + "\n")
+		}
+		answers = w.run(t, "zksh", in.String())
+	} else {
+		if w.terminals[number] == nil {
+			w.terminals[number] = openTerminal(t, w.state)
+		}
+		// What comes by itself comes before anything is typed.
+		first := strings.Count(text[:promptPattern.FindStringIndex(text)[0]], "\n")
+		answers = w.terminals[number].play(t, nil, first)
+		answers += w.terminals[number].play(t, lines, strings.Count(text, "\n")-len(lines)-first)
+	}
+	// The commands are shown between the answers; put them in there.
+	if diff := cmp.Diff(steady(want), steady(interleave(want, answers, lines))); diff != "" {
+		t.Errorf("example differs (-document +zksh):\n%s", diff)
+	}
+}
+
+// console runs a block that shows another shell.
+func (w docWorld) console(t *testing.T, text string) {
+	for command, want := range consoleLines(t, w.dir, text) {
+		if have := strings.TrimSuffix(w.run(t, command, ""), "\n"); have != want {
+			t.Errorf("$ %s\ndocument: %q\nzksh:     %q", command, want, have)
+		}
+	}
+}
+
+// consoleLines iterates over the commands of a block and what they answer. A file that cat shows
+// is written first: the commands behind use it.
+func consoleLines(t *testing.T, dir, text string) iter.Seq2[string, string] {
+	return func(yield func(command, want string) bool) {
+		for example := range strings.SplitSeq(strings.TrimPrefix(text, "$ "), "\n$ ") {
+			command, want, _ := strings.Cut(strings.TrimSuffix(example, "\n"), "\n")
+			if name, ok := strings.CutPrefix(command, "cat "); ok {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(want+"\n"), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !yield(command, want) {
+				return
+			}
+		}
+	}
+}
+
+// terminal is a shell of the sandbox that is typed into a bit at a time.
+type terminal struct {
+	in    io.Writer
+	lines chan string
+}
+
+// openTerminal starts a shell; those with the same state directory share one sandbox.
+func openTerminal(t *testing.T, state string) *terminal {
+	t.Helper()
+	cmd := exec.Command("zksh", "--sandbox")
+	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+state, "XDG_CONFIG_HOME="+state)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = cmd.Stdout
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	term := &terminal{in: in, lines: make(chan string, 100)}
+	go func() { // ends with the shell
+		defer close(term.lines)
+		for scan := bufio.NewScanner(out); scan.Scan(); {
+			term.lines <- scan.Text()
+		}
+	}()
+	t.Cleanup(func() {
+		in.Close()
+		for range term.lines {
+		}
+		if err := cmd.Wait(); err != nil && cmd.ProcessState.ExitCode() != commands.StatusNotLocked { // as locks has it for a lock that is held
+			t.Errorf("a terminal of a document: %v", err)
+		}
+	})
+	return term
+}
+
+// play types lines and takes so many lines of answers.
+func (term *terminal) play(t *testing.T, lines [][]string, answers int) string {
+	t.Helper()
+	for _, l := range lines {
+		if _, err := io.WriteString(term.in, l[1]+"\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var b strings.Builder
+	for range answers {
+		select {
+		case l := <-term.lines:
+			b.WriteString(l + "\n")
+		case <-time.After(20 * time.Second):
+			t.Fatalf("no further answer after\n%s", b.String())
+		}
+	}
+	return b.String()
+}
+
+// interleave puts the typed lines where the document has them.
+func interleave(want, answers string, lines [][]string) string {
+	typed := map[string]int{}
+	for _, l := range lines {
+		typed[l[1]]++
+	}
+	rest := strings.SplitAfter(answers, "\n")
+	var b strings.Builder
+	for line := range strings.Lines(want) {
+		if typed[strings.TrimSuffix(line, "\n")] > 0 {
+			b.WriteString(line)
+			continue
+		}
+		if len(rest) > 0 {
+			b.WriteString(rest[0])
+			rest = rest[1:]
+		}
+	}
+	return b.String() + strings.Join(rest, "")
+}

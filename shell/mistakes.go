@@ -1,0 +1,78 @@
+package shell
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/zkconn"
+)
+
+// mistake is what somebody who is used to other shells may have meant by a line. It is
+// said only where the line fails for it.
+type mistake struct {
+	text  string
+	whole bool // it takes the place of the usage error, which would mislead
+}
+
+// mistakeIn looks for the mistakes that people make most often; nil: there is none.
+func (s *Shell) mistakeIn(line string, words []commands.Word) *mistake {
+	switch {
+	case escapesQuote(line):
+		return &mistake{`\" does not escape a quote here: write the value in single quotes, as in '{"id": 1}', or as $'…'`, true}
+	case slices.ContainsFunc(words[1:], s.endsCommand):
+		own := "on a line of its own"
+		if s.policy.mode() == commands.Batch {
+			own += ", or in a -c of its own"
+		}
+		return &mistake{"; does not separate commands here: write each command " + own, true}
+	case slices.ContainsFunc(words, clings):
+		return &mistake{"| and > need spaces around them", false}
+	}
+	return nil
+}
+
+// escapesQuote reports whether a word in double quotes ends in a backslash, and text
+// follows right behind it.
+func escapesQuote(line string) bool {
+	if !strings.Contains(line, `\"`) {
+		return false
+	}
+	for rest := strings.TrimLeft(line, commands.Blanks); rest != ""; rest = strings.TrimLeft(rest, commands.Blanks) {
+		quote, n, _ := token(rest)
+		word := rest[:n]
+		rest = rest[n:]
+		if quote == `"` && strings.HasSuffix(word, `\"`) && rest != "" && !strings.ContainsRune(commands.Blanks, rune(rest[0])) {
+			return true
+		}
+	}
+	return false
+}
+
+// endsCommand reports whether a word has a semicolon that may have been meant to end a
+// command.
+func (s *Shell) endsCommand(w commands.Word) bool {
+	_, next, has := strings.Cut(w.Text, ";")
+	return has && !w.Quoted && (next == "" || s.registry.Find(next) != nil)
+}
+
+// explain adds the mistake to an error that it may have caused. It may be nil.
+func (m *mistake) explain(err error) error {
+	if m == nil {
+		return err
+	}
+	if usage, misused := errors.AsType[*commands.UsageError](err); misused {
+		if m.whole {
+			usage.Problem = m.text
+		} else {
+			usage.Problem += "; " + m.text
+		}
+		return err
+	}
+	if errors.Is(err, zkconn.NoNode) {
+		return fmt.Errorf("%w (%s)", err, m.text)
+	}
+	return err
+}
