@@ -25,7 +25,7 @@ RACE        = env GORACE=atexit_sleep_ms=100 go test -race -count=1 -vet=off -p 
 LONG        = ./internal/e2e ./lockcmd/zklock ./lockcmd/demo ./lockcmd ./internal/interop ./commands/keep
 PLAIN       = go test -count=1 -vet=off -timeout 20m -run '$(ALONE)|^TestRoundsModel|^TestDeepAndWide$$' \
               ./internal/e2e ./lockcmd/zklock ./internal/sandbox/difftest ./internal/dump ./internal/zktree
-ALONE       = ^(TestScripts|TestScriptsOnSandbox|TestSmallFilesThatStandForMuch|TestLog|TestDiff)$$
+ALONE       = ^(TestHostileServersFillNoMemory|TestHostileFilesFillNoMemory|TestScripts|TestScriptsOnSandbox|TestSmallFilesThatStandForMuch|TestLog|TestDiff)$$
 
 .DEFAULT_GOAL := help
 .PHONY: build dist dist-check run deps test long rest full soak lint cross bench diff kazoo split failover outage chaos fence fuzz docs clean help

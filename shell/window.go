@@ -185,6 +185,7 @@ func (w *window) start(ctx context.Context, st *step, alone bool) (sent, over <-
 	w.work(func() { // waited for by who tells of it
 		defer close(ended)
 		st.err = ending(st.number, run(trip.Context(ctx), st.gathered.in(&env, st.cmd, st.number, st.line, st.before), st.line))
+		trip.Hold(env.Session)
 	})
 	return trip.Sent, ended
 }
@@ -208,6 +209,8 @@ func (w *window) enter(st *step) bool {
 // leave takes note that a step has been told. The window is as wide as answers of
 // the size of its own allow.
 func (w *window) leave(st *step) {
+	st.trip.Printed()
+	st.shown = nil // others may keep the step, but not its answer
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.open--

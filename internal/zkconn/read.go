@@ -199,6 +199,7 @@ type Several[T any] struct {
 	ask     func(path string) op[T]
 	decode  func(*answer) T
 	slowed  bool
+	size    int // bytes of the answers that have been read
 }
 
 // severally sends several requests behind those made before.
@@ -263,12 +264,20 @@ func (s *Several[T]) Each(ctx context.Context, take func(v T, refusal error)) er
 	return nil
 }
 
+// decoded reads an answer. All of them are in memory until the last one has been read.
+func (s *Several[T]) decoded(a *answer) (none T, err error) {
+	if s.size += len(a.Rest()); s.size > maxSeveral {
+		return none, fmt.Errorf("the answers to %d requests take more than %d MiB", len(s.paths), maxSeveral>>20)
+	}
+	return read(a, s.decode)
+}
+
 // one reads an answer by way of a, or has the request sent again alone.
 func (s *Several[T]) one(ctx context.Context, a *answer, at int, r piece) (none T, err error) {
 	if r.code == codeOK {
 		a.err = nil
 		a.read(r.body)
-		return read(a, s.decode)
+		return s.decoded(a)
 	}
 	o := s.ask(s.paths[at])
 	err = s.pending.root.refusal(r.code, o.code, o.path)
@@ -276,7 +285,13 @@ func (s *Several[T]) one(ctx context.Context, a *answer, at int, r piece) (none 
 		return none, err
 	}
 	c := s.pending.call
-	alone := &Pending[T]{call: c, root: s.pending.root, decode: o.decode}
+	alone := &Pending[T]{call: c, root: s.pending.root, decode: func(own *answer) T { // within the same limits
+		a.err = nil
+		a.read(own.Rest())
+		v, err := s.decoded(a)
+		own.err = err
+		return v
+	}}
 	alone.renew = func() *call { return bind(c.ctx, c.k.l, s.pending.root, o).call }
 	s.slowed = true
 	return alone.again(ctx, none, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/zksh/zksh/internal/jute"
@@ -102,9 +103,9 @@ func (k *frameConn) exchange(xid int32, token []byte) ([]byte, error) {
 	return answer, nil
 }
 
-// maxWord is the longest answer to a four-letter word that is taken: some hundred
-// thousand connections or ephemeral znodes.
-const maxWord = 64 << 20
+// maxWord is the longest answer to a four-letter command that is taken: that of a server
+// with a hundred thousand connections, or twice as many ephemeral znodes.
+const maxWord = 16 << 20
 
 // FourLetter sends a four-letter word (ruok, srvr, …) to a server, outside any
 // session, and returns its answer, whole or not at all.
@@ -145,9 +146,12 @@ func fourLetter(ctx context.Context, addr, word string, over func(context.Contex
 	if _, err := io.WriteString(c, word); err != nil {
 		return "", err
 	}
-	b, err := io.ReadAll(io.LimitReader(c, maxWord+1))
-	if err == nil && len(b) > maxWord {
-		err = fmt.Errorf("the answer of %s to %s is longer than %d MiB", addr, word, maxWord>>20)
+	var b strings.Builder
+	if _, err := io.Copy(&b, io.LimitReader(c, maxWord+1)); err != nil {
+		return b.String(), err
 	}
-	return string(b), err
+	if b.Len() > maxWord {
+		return "", fmt.Errorf("the answer of %s to %s is longer than %d MiB", addr, word, maxWord>>20)
+	}
+	return b.String(), nil
 }

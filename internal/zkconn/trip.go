@@ -13,6 +13,8 @@ type Trip struct {
 	Cut     bool // the connection was lost, or the wait given up, before an answer came
 	Size    int  // of the answer, in bytes
 	events  int  // number of events received before the answer
+	held    int64
+	in      *waiting // which held is counted in
 
 	footprint footprint
 }
@@ -41,6 +43,21 @@ func (t *Trip) begun() {
 func (t *Trip) ended(r reply) {
 	if t != nil {
 		t.Size, t.events = len(r.body), r.events
+	}
+}
+
+// Hold counts the answer as one that waits, see maxWaiting, until it is printed: what was
+// made of it takes about as much. Session is that of the request.
+func (t *Trip) Hold(s *Session) {
+	t.held, t.in = int64(t.Size), s.current().cfg.waiting
+	t.in.bytes.Add(t.held)
+}
+
+// Printed ends Hold.
+func (t *Trip) Printed() {
+	if t.in != nil {
+		t.in.bytes.Add(-t.held)
+		t.held = 0
 	}
 }
 

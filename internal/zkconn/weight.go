@@ -16,6 +16,7 @@ const (
 	maxReply   = 48 << 20  // of one reply
 	maxData    = 16 << 20  // of the data of one znode
 	maxWaiting = 64 << 20  // of several replies, until those who asked have done with them
+	maxSeveral = 96 << 20  // of all replies to requests that go together
 	maxFrame   = 256 << 20 // of a multiRead's reply, which may be passed over
 	uncounted  = 4 << 10   // replies of up to so much always have room
 )
@@ -73,9 +74,15 @@ func (k *frameConn) admit(n int) (bool, error) {
 		return false, k.passOver(n, xid, reply{zxid: zxid, code: marshallingError})
 	case n > limit:
 		return false, fault(tooLong(n, limit).Error() + raise)
-	case c == nil || jute.Writes(c.op) || c.again || c.trip != nil && c.trip.Alone || k.l.cfg.waiting.room(n):
+	case c == nil || jute.Writes(c.op):
+		return true, nil
+	case c.again || c.trip != nil && c.trip.Alone:
+		k.crowded = false
+		return true, nil
+	case !(k.crowded && c.trip != nil) && k.l.cfg.waiting.room(n):
 		return true, nil
 	}
+	k.crowded = true // the lines behind this one are printed after it: their answers would wait
 	return false, k.passOver(n, xid, reply{zxid: zxid, code: Throttled})
 }
 

@@ -83,7 +83,7 @@ func second[T any](_ T, err error) error { return err }
 
 // Replies for which there is no room beside others are asked for again, and none is lost.
 func TestRepliesThatHaveNoRoom(t *testing.T) {
-	const size, n = 9 << 20, 12
+	const size, n = 7 << 20, 12
 	asked := 0
 	var e jute.Encoder
 	e.Strings([]string{strings.Repeat("n", size)})

@@ -46,6 +46,7 @@ type frameConn struct {
 	out     []byte        // the frame the library is reading
 	live    bool          // the connect reply was good
 	timeout time.Duration // negotiated
+	crowded bool          // a long reply was passed over, and has not been asked for again
 
 	wmu     sync.Mutex // one writer at a time; taken before mu
 	greeted bool       // the library has written its connect request

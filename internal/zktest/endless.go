@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"io"
+	"math"
 	"net"
 	"strings"
 	"testing"
@@ -15,14 +16,14 @@ import (
 // Endless starts a server that tries to fill the memory of its client. It says that it
 // is ZooKeeper 3.9, takes every session, and answers everything else as a mode says:
 //
-//	events        changes of a znode that nobody watches, without end
-//	watched       the same, of the znode that the client watches, from then on
+//	events        half a million changes of a znode that nobody watches, 450 MB
+//	watched       changes of the znode that the client watches, without end
 //	over          each reply has 250 MiB
 //	empty         lists of 11 million empty names, 45 MiB like those that follow
 //	short, long   lists of 9 million names of one character, of 200,000 of 230
 //	many          lists of 2 million names of 19
 //	million       lists of a million names of 40 characters, which is no attack
-//	slash, dots   lists of one name, which is a/b or ..
+//	slash, dots, nameless   lists of one name, which is a/b, .. or empty
 //	acl           access control lists of 4 million entries
 //	identities    6 million identities, of a client that asks who it is
 //	data          45 MiB of data
@@ -45,6 +46,8 @@ func Endless(tb testing.TB, mode string) string {
 		e.Strings([]string{strings.Repeat("h", 4000)})
 	case "slash":
 		e.Strings([]string{"a/b"})
+	case "nameless":
+		e.Strings([]string{""})
 	case "dots":
 		e.Strings([]string{".."})
 	case "wide", "crowded":
@@ -57,6 +60,7 @@ func Endless(tb testing.TB, mode string) string {
 		}
 		e.Strings(names)
 	case "events", "watched", "over", "empty", "short", "long", "many", "million", "acl", "identities", "data", "claim", "words":
+		e.Strings(nil)
 	default:
 		tb.Fatalf("zktest: no mode %q", mode)
 	}
@@ -99,7 +103,7 @@ func (s *endless) talk(c net.Conn) {
 			e.Bool(false)
 			err = frameTo(w, piece{e.B, 1})
 			if s.mode == "events" {
-				err = flood(w, "/"+strings.Repeat("x", 899))
+				err = flood(w, "/"+strings.Repeat("x", 899), 500_000)
 			}
 		} else {
 			err = s.answer(w, request)
@@ -157,7 +161,7 @@ func (s *endless) answer(w *bufio.Writer, request []byte) error {
 		if err := frameTo(w, piece{e.B, 1}); err != nil || s.mode != "watched" {
 			return err
 		}
-		return flood(w, d.String())
+		return flood(w, d.String(), math.MaxInt)
 	}
 	switch {
 	case s.mode == "claim":
@@ -221,19 +225,20 @@ func (s *endless) stat() []byte {
 	return b
 }
 
-// flood tells of changes of a znode until the client leaves.
-func flood(w *bufio.Writer, path string) error {
+// flood sends n changes of a znode.
+func flood(w *bufio.Writer, path string, n int) error {
 	var e jute.Encoder
 	e.Int(jute.XidEvent)
 	e.Long(-1)
 	e.Int(0, 3, 3)
 	e.String(path)
 	block := bytes.Repeat(append(binary.BigEndian.AppendUint32(nil, uint32(len(e.B))), e.B...), 100)
-	for {
+	for ; n > 0; n -= 100 {
 		if _, err := w.Write(block); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // piece is bytes of a frame, n times over.

@@ -6,14 +6,17 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// maxWay bounds the paths of the folders on the way to a znode, and the names of their
-// children, in bytes: a walk has them all in memory. Two million names take as much, or
-// 2500 levels with names of 30 characters.
-const maxWay = 96 << 20
+// Limits of the folders on the way to a znode, in bytes, as a walk has them all in memory:
+// of their paths, 1400 levels with names of 30 characters, and of the names of their
+// children, a million and a half.
+const (
+	maxPaths = 32 << 20
+	maxNames = 96 << 20
+)
 
 // tooDeep reports whether a walk is not to go further down.
 func tooDeep(f *folder) bool {
-	return len(f.path) > jute.MaxPath || f.depth > jute.MaxLevels || f.way > maxWay
+	return len(f.path) > jute.MaxPath || f.depth > jute.MaxLevels || f.paths > maxPaths || f.namesCost > maxNames
 }
 
 // TooDeepError says that a walk came to a znode that is further down than any tree goes. A
@@ -25,6 +28,6 @@ type TooDeepError struct {
 }
 
 func (e *TooDeepError) Error() string {
-	return fmt.Sprintf("the tree below %s is too deep: it has a znode %d levels down, with a path of %d bytes; the limits are %d levels, %d bytes, and %d MiB of paths and names on the way to it",
-		e.Root, e.Levels, e.Bytes, jute.MaxLevels, jute.MaxPath, maxWay>>20)
+	return fmt.Sprintf("the tree below %s is too deep: it has a znode %d levels down, with a path of %d bytes; the limits are %d levels, %d bytes, and on the way to it %d MiB of paths and %d MiB of names",
+		e.Root, e.Levels, e.Bytes, jute.MaxLevels, jute.MaxPath, maxPaths>>20, maxNames>>20)
 }

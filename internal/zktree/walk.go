@@ -135,13 +135,14 @@ type folder struct {
 	at     int // its place among its siblings
 	path   string
 	depth  int
-	way    int // bytes of it and of those above it
 	names  []string
 	stat   *zk.Stat
 	asked  int      // so many of the children have been asked for
 	known  []*known // answers about children the walk has not come to; nil is one without children
 	next   int      // the child that the walk comes to next
 	ground bool     // its children are not asked for
+
+	paths, namesCost int // bytes of its path and of its children's names, and of those above it
 }
 
 func (f *folder) child(name string) string { return zkconn.Join(f.path, name) }
@@ -363,12 +364,13 @@ func (w *Walk) learn(up *folder, at int, path string, e Entry) (*known, error) {
 	f := &folder{up: up, at: at, path: path, names: e.Names, stat: e.Stat}
 	if up != nil {
 		f.depth = up.depth + 1
-		f.way = up.way
+		f.paths, f.namesCost = up.paths, up.namesCost
 	}
 	for _, name := range e.Names {
 		k.cost += nameCost + len(name)
 	}
-	if f.way += len(path) + k.cost; tooDeep(f) {
+	f.paths += len(path)
+	if f.namesCost += k.cost; tooDeep(f) {
 		return nil, &TooDeepError{w.root, f.depth, len(path)}
 	}
 	w.total += len(e.Names)

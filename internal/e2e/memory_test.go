@@ -1,0 +1,194 @@
+//go:build linux
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"io"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+var hostile = flag.Bool("hostile", false, "the tests of memory run every command against each hostile server, for longer; make hostile has them all")
+
+// maxMemory is the most memory that any server or file may make zksh take.
+const maxMemory = 300 << 20
+
+// An attack is an attempt to fill the memory of a command.
+type attack struct {
+	mode  string // of zktest.Endless
+	line  string // the command; several lines are a script
+	says  string // what the error says
+	fine  bool   // the command succeeds: nothing that the server does too much of matters to it
+	lasts bool   // the command may have no end of its own, as the server has none: it is stopped
+	only  bool   // only with -hostile
+}
+
+// What errors say.
+const (
+	tooLong   = "over the limit"
+	tooMany   = "too many elements"
+	malformed = "malformed reply"
+	tooDeep   = "too deep"
+)
+
+// attacks are grouped by what the server does.
+var attacks = []attack{
+	{mode: "events", line: "ls /", fine: true},
+	{mode: "events", line: "watch /a", says: "terminated", lasts: true, only: true},
+	{mode: "watched", line: "addWatch /" + strings.Repeat("w", 2000) + "\nwait -w 4s /b\n", says: "more events than were taken"},
+	{mode: "million", line: "ls /", fine: true},
+	{mode: "many", line: strings.Repeat("ls /\n", 6), fine: true},
+	{mode: "data", line: strings.Repeat("get /a\n", 6), says: "the connection broke"},
+	{mode: "wide", line: "ls -R /\nls /\n", lasts: true, only: true},
+	{mode: "many", line: "ls /", fine: true},
+	{mode: "many", line: "-o json ls /", fine: true, only: true},
+	{mode: "long", line: "-o table ls /", fine: true, only: true},
+	{mode: "over", line: "ls /", says: tooLong},
+	{mode: "over", line: "getAcl /a", says: tooLong, only: true},
+	{mode: "over", line: "stat /a", says: tooLong},
+	{mode: "over", line: "set /a b", says: tooLong},
+	{mode: "over", line: "whoami", says: tooLong, only: true},
+	{mode: "claim", line: "ls /"},
+	{mode: "empty", line: "ls /", says: tooMany},
+	{mode: "empty", line: "getEphemerals", says: tooMany},
+	{mode: "short", line: "ls /", says: tooMany},
+	{mode: "short", line: "-o json ls -l /", says: tooMany, only: true},
+	{mode: "acl", line: "getAcl /a", says: tooMany},
+	{mode: "identities", line: "whoami", says: tooMany},
+	{mode: "data", line: "get /a", says: tooLong},
+	{mode: "data", line: "-o json get /a", says: tooLong, only: true},
+	{mode: "slash", line: "ls /", says: malformed},
+	{mode: "dots", line: "ls -R /", says: malformed},
+	{mode: "nameless", line: "tree /", says: malformed},
+	{mode: "slash", line: "deleteall -y /a", says: malformed, only: true},
+	{mode: "deep", line: "ls -R /", says: tooDeep},
+	{mode: "deep", line: "deleteall -y /a", says: tooDeep},
+	{mode: "deep", line: "tree /", only: true},
+	{mode: "deep", line: "du /", only: true},
+	{mode: "deep", line: "find / -name x", only: true},
+	{mode: "deep", line: "export -R / -", only: true},
+	{mode: "deep", line: "cp -R --overwrite /a /b", only: true},
+	{mode: "deep", line: "mv /a /b", only: true},
+	{mode: "deep", line: "ls -R -s /", only: true},
+	{mode: "deep", line: "setAcl -R /a world:anyone:r", only: true},
+	{mode: "deep", line: "diff /a /b", only: true},
+	{mode: "deep", line: "watch -r /", only: true},
+	{mode: "deep", line: "mirror -y /a /b", only: true},
+	{mode: "heavy", line: "du /", says: tooDeep},
+	{mode: "wide", line: "ls -R /", lasts: true},
+	{mode: "wide", line: "tree /", only: true},
+	{mode: "wide", line: "du /", only: true},
+	{mode: "wide", line: "find / -name x", only: true},
+	{mode: "wide", line: "export -R / -", only: true},
+	{mode: "wide", line: "deleteall -y /a", only: true},
+	{mode: "wide", line: "watch -r /", only: true},
+	{mode: "wide", line: "diff /a /b", only: true},
+	{mode: "wide", line: "locks -R /", only: true},
+	{mode: "crowded", line: "du /", only: true},
+	{mode: "crowded", line: "diff /a /b", only: true},
+	{mode: "words", line: "session", says: "longer than", fine: true},
+	{mode: "words", line: "servers", only: true},
+	{mode: "words", line: "locks -R /", says: "longer than", fine: true, only: true},
+}
+
+// No hostile server fills the memory of zksh. Each command fails, unless a tree without
+// an end may be printed without one.
+func TestHostileServersFillNoMemory(t *testing.T) {
+	if zktest.UnderRace() {
+		t.Skip("the race detector takes many times the memory")
+	}
+	for _, f := range attacks {
+		t.Run(f.mode+" "+f.line[:min(len(f.line), 30)], func(t *testing.T) {
+			if f.only && !*hostile {
+				t.Skip("make hostile runs it")
+			}
+			t.Parallel()
+			args := []string{"-server", zktest.Endless(t, f.mode), "-timeout", "10000"}
+			if !strings.Contains(f.line, "\n") {
+				args = append(args, strings.Fields(f.line)...)
+			}
+			m := measure(t, f, args...)
+			t.Logf("%d MiB, status %d, %v, %d bytes of output: %s", m.peak>>20, m.status, m.took.Round(time.Millisecond), m.printed, m.err)
+			m.check(t, f)
+		})
+	}
+}
+
+// measured is what became of a program, and what it took.
+type measured struct {
+	status  int
+	err     string // the last of what it said
+	printed int    // bytes of output
+	peak    int64  // bytes of memory
+	took    time.Duration
+}
+
+func (m measured) check(t *testing.T, f attack) {
+	t.Helper()
+	if m.peak > maxMemory {
+		t.Errorf("it took %d MiB", m.peak>>20)
+	}
+	if (m.status == 0) != f.fine || !strings.Contains(m.err, f.says) {
+		t.Errorf("status %d, and it said %q, not %q", m.status, m.err, f.says)
+	}
+}
+
+// measure runs the program until its end, or for a while if it has none.
+func measure(t *testing.T, f attack, args ...string) (m measured) {
+	t.Helper()
+	patience := time.Minute
+	if f.lasts {
+		patience = 3 * time.Second
+	}
+	if f.lasts && *hostile {
+		patience = 15 * time.Second
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "zksh", args...)
+	cmd.Env = homeEnv(t.TempDir())
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	if strings.Contains(f.line, "\n") {
+		cmd.Stdin = strings.NewReader(f.line)
+	}
+	var said lastWords
+	var printed size
+	cmd.Stdout, cmd.Stderr = &printed, &said
+	begun := time.Now()
+	err := cmd.Run()
+	if err != nil && !errors.As(err, new(*exec.ExitError)) && !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	if ctx.Err() != nil && !f.lasts {
+		t.Errorf("it did not end within %v", patience)
+	}
+	usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	return measured{cmd.ProcessState.ExitCode(), said.String(), int(printed), usage.Maxrss << 10, time.Since(begun)}
+}
+
+// size counts what is written.
+type size int
+
+var _ io.Writer = new(size)
+
+func (s *size) Write(p []byte) (int, error) { *s += size(len(p)); return len(p), nil }
+
+// lastWords keeps the last of what is written.
+type lastWords struct{ bytes.Buffer }
+
+func (l *lastWords) Write(p []byte) (int, error) {
+	if l.Len() > 1<<16 {
+		l.Reset()
+	}
+	return l.Buffer.Write(p)
+}
