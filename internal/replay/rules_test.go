@@ -89,7 +89,7 @@ var rules = []rule{
 			slices.Equal(d.got.out, []string{"zksh version: <version>"})
 	}},
 	{"extra-words", "extra words are a usage error instead of silently dropped", func(d difference) bool {
-		return d.refused(2) && strings.Contains(d.gotErr(), "unexpected argument ") && !d.recCrashed()
+		return d.refused(2) && strings.Contains(d.gotErr(), "unexpected word ") && !d.recCrashed()
 	}},
 	{"positional-version", "the positional version of set, delete, setAcl is honoured instead of silently ignored", func(d difference) bool {
 		return slices.Contains([]string{"set", "delete", "setAcl"}, d.command()) && d.recErr() == "" &&
