@@ -142,10 +142,10 @@ func TestSandboxRefuses(t *testing.T) {
 		status int
 		says   string
 	}{
-		{"--sandbox -listen 0.0.0.0:0", 1, "loopback addresses only"},
-		{"--sandbox -listen [::]:0", 1, "loopback addresses only"},
-		{"--sandbox -listen 192.0.2.1:2181", 1, "loopback addresses only"},
-		{"--sandbox -listen :2181", 1, "loopback addresses only"},
+		{"--sandbox -listen 0.0.0.0:0", 1, "only loopback addresses are allowed"},
+		{"--sandbox -listen [::]:0", 1, "only loopback addresses are allowed"},
+		{"--sandbox -listen 192.0.2.1:2181", 1, "only loopback addresses are allowed"},
+		{"--sandbox -listen :2181", 1, "only loopback addresses are allowed"},
 		{"--sandbox -listen nonsense", 1, "missing port"},
 		{"-sandbox -server 127.0.0.1:2181", 2, "--sandbox and --server"},
 		{"-listen 127.0.0.1:0", 2, "--listen needs --sandbox"},
