@@ -133,6 +133,9 @@ var setACLCommand = &Command{
 			if err != nil {
 				return Misuse("%s", err)
 			}
+			if err := askLockOut(ctx, env, args[0], acl, v); err != nil {
+				return err
+			}
 			if *recurse {
 				n := 0
 				loss := Loss{Command: "setAcl -R", Path: args[0], Of: LostACLs, Version: v}
@@ -142,6 +145,9 @@ var setACLCommand = &Command{
 					n, err = zktree.SetACL(ctx, env.Session.Client, args[0], acl, version, update)
 					return err
 				})
+				if err == nil {
+					noteNoHash(env, acl)
+				}
 				return env.answer(err, done("setAcl", args[0], "changed", n))
 			}
 			var st *zk.Stat
@@ -150,6 +156,9 @@ var setACLCommand = &Command{
 				st, err = env.Session.SetACL(ctx, args[0], acl, version)
 				return err
 			})
+			if err == nil {
+				noteNoHash(env, acl)
+			}
 			return env.answer(err, written("setAcl", args[0], st, *stat))
 		}
 	},

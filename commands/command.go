@@ -316,9 +316,9 @@ func (c *Command) count(args []string) error {
 	case len(args) > len(params) && c.secret():
 		return Misuse("too many arguments")
 	case len(args) > len(params) && c.takesRest():
-		return Misuse("unexpected argument %q; put -- before the command to run", args[len(params)])
+		return Misuse("unexpected word %q; put -- before the command to run", args[len(params)])
 	case len(args) > len(params):
-		return Misuse("unexpected argument %q; quote a value that contains spaces", args[len(params)])
+		return Misuse("unexpected word %q; quote a value that contains spaces", args[len(params)])
 	case len(args) < len(params) && !params[len(args)].Optional:
 		return Misuse("missing %s", params[len(args)].Name)
 	}

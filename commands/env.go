@@ -183,7 +183,7 @@ const (
 	StatusTerminated  = 143 // asked to end by SIGTERM or SIGHUP
 )
 
-// Statuses lists the exit statuses with their meaning, for --help and the README, and the
+// Statuses lists the exit statuses with their meaning, for --help and the manual, and the
 // codes that errors have in JSON.
 var Statuses = []struct {
 	Status  int

@@ -39,7 +39,7 @@ const inFlag = "in"
 
 // looking declares --in, and has run look where it says.
 func looking(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, from reader, args []string) error) Run {
-	name := fs.String(inFlag, "", "read this `file`, an export or a ZooKeeper snapshot, instead of the server")
+	name := fs.String(inFlag, "", "read this `file`, an export, a ZooKeeper snapshot or the data folder of a server, instead of the server")
 	FlagFile(fs, inFlag)
 	most := FlagMaxSize(fs)
 	return func(ctx context.Context, env *Env, args []string) error {

@@ -210,11 +210,11 @@ func versionArg(fs *pflag.FlagSet, args []string, i int, flag *int64) (int32, er
 		return int32(*flag), nil
 	}
 	if fs.Changed("version") {
-		return 0, Misuse("unexpected argument %q: -v already gives the version", args[i])
+		return 0, Misuse("unexpected word %q: -v already gives the version", args[i])
 	}
 	v, err := strconv.ParseInt(args[i], 10, 32)
 	if err != nil {
-		return 0, Misuse("unexpected argument %q: a version must be a whole number; quote a value that contains spaces", args[i])
+		return 0, Misuse("unexpected word %q: a version must be a whole number; quote a value that contains spaces", args[i])
 	}
 	return int32(v), nil
 }
@@ -230,9 +230,9 @@ func watchArg(env *Env, args []string, i int, flag bool, old, now string) (bool,
 		return true, nil
 	}
 	if strings.HasPrefix(args[i], ">") || strings.HasPrefix(args[i], "|") {
-		return false, Misuse("unexpected argument %q after the path; | and > need spaces around them", args[i])
+		return false, Misuse("unexpected word %q after the path; | and > need spaces around them", args[i])
 	}
-	return false, Misuse("unexpected argument %q after the path; -w leaves a watch", args[i])
+	return false, Misuse("unexpected word %q after the path; -w leaves a watch", args[i])
 }
 
 // Duration is a flag's length of time; a number alone is seconds, as in flock.

@@ -235,7 +235,7 @@ func TestRead(t *testing.T) {
 		{sampled, "/a -s x", "/a x", ""},
 		{sampled, "-- -s", "-s", ""},
 		{sampled, "", "missing path", ""},
-		{sampled, "/a b c", `unexpected argument "c"; quote a value that contains spaces`, ""},
+		{sampled, "/a b c", `unexpected word "c"; quote a value that contains spaces`, ""},
 		{sampled, "/a -x", "unknown flag -x; quote an argument that begins with a dash, or put -- before it", "-x"},
 		{sampled, "/a -S", "unknown flag -S; did you mean -s?", ""},
 		{sampled, "/a -v abc", `-v: "abc" is not a whole number of 32 bits`, ""},
@@ -248,7 +248,7 @@ func TestRead(t *testing.T) {
 		{rest, "/a", "/a", ""},
 		{rest, "/a --", "missing command after --", ""},
 		{rest, "-- sh", "missing path", ""},
-		{rest, "/a sh", `unexpected argument "sh"; put -- before the command to run`, ""},
+		{rest, "/a sh", `unexpected word "sh"; put -- before the command to run`, ""},
 	} {
 		got = nil
 		err := execute(c.c, words(c.line))

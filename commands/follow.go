@@ -71,7 +71,7 @@ var _ render.Event = (*nodeChange)(nil)
 
 // Text is one line.
 func (c *nodeChange) Text(w io.Writer) error {
-	line := fmt.Sprintf("%s %s version=%d", c.Event, c.Path, c.Version)
+	line := fmt.Sprintf("%s %s version=%d", c.Event, render.OneLine(c.Path), c.Version)
 	if c.Size != nil {
 		line += fmt.Sprintf(" size=%d", *c.Size)
 	}

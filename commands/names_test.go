@@ -20,6 +20,10 @@ func TestNamesAreInOneLine(t *testing.T) {
 			t.Errorf("%s: %q", what, got)
 		}
 	}
+	var change strings.Builder
+	if err := (&nodeChange{Event: nodeDeleted, Path: name}).Text(&change); err != nil || change.String() != "NodeDeleted a\\nb version=0\n" {
+		t.Errorf("watch: %q, %v", change.String(), err)
+	}
 	var b strings.Builder
 	if err := (&listing{Children: []string{name, "c"}}).Text(&b); err != nil || b.String() != "[a\\nb, c]\n" {
 		t.Errorf("ls: %q, %v", b.String(), err)

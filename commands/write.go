@@ -77,6 +77,9 @@ var createCommand = &Command{
 			if errors.Is(err, zkconn.LocalSession) {
 				env.Screen.Note("Unable to create ephemeral node on a local session")
 			}
+			if err == nil {
+				noteNoHash(env, acl)
+			}
 			return env.answer(err, render.Answer{Words: "Created " + path + "\n", JSON: render.Facts{"created", path}})
 		}
 	},
@@ -181,7 +184,7 @@ var setCommand = &Command{
 			case len(args) < 2:
 				return Misuse("missing data")
 			case len(args) > 3:
-				return Misuse("unexpected argument %q: a flag already gives the data", args[2])
+				return Misuse("unexpected word %q: a flag already gives the data", args[2])
 			}
 			v, err := versionArg(fs, args, 2, version)
 			if err != nil {

@@ -3,6 +3,7 @@ package lockcmd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"time"
@@ -41,7 +42,7 @@ func (e ensemble) Nodes(ctx context.Context, paths []string) ([]queue.Node, erro
 		read = readInCuts
 	}
 	nodes := make([]queue.Node, 0, len(paths))
-	stats := map[int]*zkconn.Pending[*zk.Stat]{}
+	stats, size := map[int]*zkconn.Pending[*zk.Stat]{}, 0
 	err = read(ctx, p, paths, func(got zkconn.Node, err error) error {
 		n := queue.Node{Data: got.Data, Stat: got.Stat}
 		if errors.Is(err, zkconn.NoAuth) {
@@ -49,6 +50,9 @@ func (e ensemble) Nodes(ctx context.Context, paths []string) ([]queue.Node, erro
 			stats[len(nodes)] = p.Exists(paths[len(nodes)])
 		} else if err != nil && !errors.Is(err, zkconn.NoNode) {
 			return err
+		}
+		if size += len(n.Data); size > maxContenders {
+			return fmt.Errorf("the first %d contenders have more than %d MiB of data", len(nodes), maxContenders>>20)
 		}
 		nodes = append(nodes, n)
 		return nil
@@ -105,6 +109,9 @@ func (e ensemble) ServerPath(path string) string { return e.s.ServerPath(path) }
 
 // ClientPath is part of queue.Whole.
 func (e ensemble) ClientPath(path string) string { return e.s.ClientPath(path) }
+
+// maxContenders bounds the data of all contenders in bytes. Each has less than a hundred.
+const maxContenders = 32 << 20
 
 // oneCut is how many bytes of paths go into one request, well below a server's
 // frame limit of 1 MiB.

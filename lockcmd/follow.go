@@ -51,21 +51,27 @@ func followQueue(ctx context.Context, env *commands.Env, path string, stats bool
 		}
 		switch {
 		case ctx.Err() != nil:
-			return errors.Join(context.Cause(ctx), f.live.Close(true), f.sum())
+			return errors.Join(context.Cause(ctx), f.end())
 		case !errors.Is(err, zkconn.SessionExpired):
 			return err
 		}
 	}
 }
 
-// sum prints what was counted.
-func (f *follower) sum() error {
+// end shows what was counted: in the picture, which stays, or where there is none by itself.
+func (f *follower) end() error {
 	ctx, cancel := context.WithTimeout(context.Background(), sumLimit)
 	defer cancel()
-	if s := f.queue.Stats(ctx); s != nil {
-		return f.env.Screen.Print(s)
+	stats := f.queue.Stats(ctx)
+	if columns, _ := f.live.Size(); columns == 0 && stats != nil {
+		return errors.Join(f.live.Close(true), f.env.Screen.Print(stats))
 	}
-	return nil
+	var err error
+	if stats != nil {
+		f.stats = stats
+		err = f.draw(f.p != nil && f.p.Connected())
+	}
+	return errors.Join(err, f.live.Close(true))
 }
 
 // sumLimit bounds how long the servers are asked at the end.

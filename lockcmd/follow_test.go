@@ -18,6 +18,7 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/commands/commandtest"
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/sandbox"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/lockcmd/queue"
@@ -169,6 +170,25 @@ func TestFollowStats(t *testing.T) {
 			t.Errorf("%+v %+v", s, s.Notified)
 		}
 	})
+}
+
+// On a terminal the figures stay in the picture, and come once.
+func TestFollowStatsOnATerminal(t *testing.T) {
+	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	b.add(uuid + "-lock-0000000001")
+	screen := &commandtest.Screen{Columns: 80, Rows: 10}
+	env := &commands.Env{Session: open(t, b.addr, usual), Screen: screen}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- followQueue(ctx, env, b.root, true) }() // ends with ctx, received below
+	zktest.Eventually(t, "the holder", func() bool { return len(screen.Drawn()) > 0 })
+	cancel(errEnough)
+	if err := <-ended; !errors.Is(err, errEnough) {
+		t.Error(err)
+	}
+	if kept := strings.Join(screen.Kept(), "\n"); strings.Count(kept, "hand-overs: 0, releases: 0") != 1 || screen.Printed() != "" {
+		t.Errorf("%q, printed %q", kept, screen.Printed())
+	}
 }
 
 // A path that is made later is followed from then on, also after it vanished.

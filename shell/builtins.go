@@ -66,7 +66,7 @@ func (s *Shell) builtins() []*commands.Command {
 			Help: "Without an argument, printwatches prints the current setting. on prints events in full, short prints each on one line, " +
 				"time does so with the time of day, and off does not print them.",
 			Examples: []string{"printwatches off", "printwatches short", "printwatches"},
-			Params:   []commands.Param{{Name: "on|off|short|time", Kind: commands.Choice, Words: eventForms[:], Optional: true}},
+			Params:   []commands.Param{{Name: "on|off|short|time", Kind: commands.Choice, Words: []string{"on", "off", "short", "time"}, Optional: true}},
 			Offline:  true, Aside: true, Flags: commands.NoFlags(s.printwatches),
 		},
 		{

@@ -13,6 +13,7 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/history"
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/tty"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/shell/line"
 )
@@ -35,6 +36,7 @@ func (s *Shell) Editor(in, out *os.File, getenv func(string) string) line.Editor
 		}
 	}
 	s.recall.Add(earlier...)
+	s.screen.keys = keyboard{in: in, hide: tty.HideKeys}
 	return line.New(in, out, getenv, line.Assistant{Open: openQuote, Complete: s.completer.complete, Recall: s.recall}, s.cfg.Interrupts)
 }
 

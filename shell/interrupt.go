@@ -51,6 +51,7 @@ func (s *Shell) attend(shell context.Context, do func(context.Context) error) (i
 func (s *Shell) attendLine(shell context.Context, do func(context.Context) error) (interrupted bool, err error) {
 	ctx, cancel := context.WithCancelCause(shell)
 	defer cancel(nil)
+	s.screen.interrupted() // not yet, and not unseen
 	w := &work{ended: make(chan struct{})}
 	go func() { // ends with do; attend waits for that, or leave
 		defer s.giveBackOnPanic()
@@ -67,6 +68,7 @@ func (s *Shell) attendLine(shell context.Context, do func(context.Context) error
 			case s.screen.paging.Load(): // it is the pager's
 			case !interrupted:
 				interrupted = true
+				s.screen.interrupted()
 				cancel(EndedBy(sig))
 				if late == nil {
 					late = time.After(stubborn)

@@ -68,7 +68,7 @@ func (s *Shell) redirect(l commands.Line, mark, rest string) (commands.Line, err
 	case len(words) == 0 || words[0].Text == "":
 		return l, wrongOutlet("there is no file after %s; quote it if it is data", mark)
 	case len(words) > 1:
-		return l, wrongOutlet("unexpected argument %q after the file; quote %s if it is data", words[1].Text, mark)
+		return l, wrongOutlet("unexpected word %q after the file; quote %s if it is data", words[1].Text, mark)
 	}
 	o.file, o.appends = words[0].Text, mark == ">>"
 	if !words[0].Quoted {

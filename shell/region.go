@@ -86,6 +86,7 @@ func (r *region) Close(keep bool) error {
 		return s.redraw()
 	}
 	s.picture.lines = max(0, s.picture.lines-len(r.lines))
+	s.keys.hidden(len(s.regions) > 0)
 	return nil
 }
 
@@ -116,6 +117,7 @@ func (s *screen) redraw() error {
 			now = picture{r.to.W, len(lines), r.block}
 		}
 	}
+	s.keys.hidden(now.lines > 0)
 	if now.lines == 0 {
 		s.erase()
 		return nil

@@ -66,6 +66,7 @@ type screen struct {
 
 	regions []*region // those that have drawn, from top to bottom; a region belongs to its command
 	picture picture   // what the terminal shows of them
+	keys    keyboard  // by hand
 }
 
 // answer prints a value on standard output. Without its pager it is an answer all
@@ -157,17 +158,16 @@ func (s *screen) refresh() {
 // complain prints a line on standard error, broken between words where a terminal would
 // break it within one. Nothing is left to do when that fails.
 func (s *screen) complain(text string) {
-	start := ""
-	if rest, fresh := strings.CutPrefix(text, "\n"); fresh { // on a line of its own
-		start, text = "\n", rest
-	}
+	text, fresh := strings.CutPrefix(text, "\n") // on a line of its own
 	text = oneLine(text)
 	if s.err.TTY {
 		text = render.Wrap(render.Safe(text), s.err.columns(), "")
 	}
-	text = start + text
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if fresh && !s.keys.unseen {
+		text = "\n" + text
+	}
 	s.answers.pour()
 	defer s.makeWay(s.err)()
 	if s.editor != nil && s.err.TTY {
@@ -254,6 +254,7 @@ func (f front) AskUnseen(ctx context.Context, question string) (string, error) {
 func (f front) Lend(do func() error) error {
 	f.s.lent.Store(true)
 	defer f.s.lent.Store(false)
+	f.s.screen.lend()
 	f.s.screen.paging.Store(true)
 	defer f.s.screen.paging.Store(false)
 	return do()
@@ -351,7 +352,7 @@ func event(e zkconn.Event, form eventForm) render.Answer {
 		if form == eventsTimed {
 			at = e.Received.Format(time.DateTime) + " "
 		}
-		words = fmt.Sprintf("WATCHER:: %s%s %s\n", at, e.Type, e.Path)
+		words = fmt.Sprintf("WATCHER:: %s%s %s\n", at, e.Type, render.OneLine(e.Path))
 		if e.Session() {
 			words = fmt.Sprintf("WATCHER:: %s%s\n", at, e.State)
 		}

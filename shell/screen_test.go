@@ -3,6 +3,8 @@ package shell
 import (
 	"errors"
 	"io"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -204,4 +206,50 @@ func TestShutOut(t *testing.T) {
 	s.writes("", draw(r, "b"))
 	s.writes("", closed(r, true))
 	s.writes("left\n", func() error { s.complain("left"); return nil })
+}
+
+// While something is drawn in place, the terminal does not show what is typed: the editor
+// does later. A program that gets the terminal finds it as it was.
+func TestKeysDoNotShowInPictures(t *testing.T) {
+	p := play(t)
+	var log []string
+	p.keys = keyboard{in: os.Stdin, hide: func(*os.File) (func() error, error) {
+		log = append(log, "hide")
+		return func() error { log = append(log, "show"); return nil }, nil
+	}}
+	want := func(steps ...string) {
+		t.Helper()
+		if !slices.Equal(log, steps) {
+			t.Errorf("%q, want %q", log, steps)
+		}
+		log = nil
+	}
+	ended := func(key string) {
+		t.Helper()
+		p.interrupted()
+		p.writes(key, func() error { p.complain("\nend"); return nil })
+	}
+	live, block := p.region(commands.Remarks), p.region(commands.Answers)
+	ended("\nend\n")
+	for range 2 {
+		if err := errors.Join(live.Draw("wait"), p.answer(plain("x\n")), live.Draw("wait")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want("hide")
+	if err := errors.Join(block.Draw("block"), live.Close(false)); err != nil {
+		t.Fatal(err)
+	}
+	want()
+	p.interrupted()
+	if err := block.Close(true); err != nil {
+		t.Fatal(err)
+	}
+	want("show")
+	p.writes("end\n", func() error { p.complain("\nend"); return nil }) // the key of before has not shown
+	if err := live.Draw("wait"); err != nil {
+		t.Fatal(err)
+	}
+	p.lend()
+	want("hide", "show")
 }

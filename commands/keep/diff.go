@@ -24,7 +24,7 @@ var diffCommand = &commands.Command{
 	Help: "diff prints one line per difference: - is only in A, + is only in B, and ~ is in both but differs in the parts that " +
 		"the line names. diff compares data, ACLs and whether a znode is ephemeral. It does not compare versions, times and " +
 		"/zookeeper.\n\n" + sideHelp + "\n\n" +
-		"A file is an export or a ZooKeeper snapshot. Write ./FILE or file:FILE; file:FILE:/path is a path inside it.\n\n" +
+		"A file is an export, a ZooKeeper snapshot or the data folder of a server (its newest snapshot, and the logs since). Write ./FILE or file:FILE; file:FILE:/path is a path inside it.\n\n" +
 		"With --script, diff prints the commands that make A like B. Review them, then run them: zksh -e < FILE. Where A has " +
 		"changed since, they fail.\n\n" +
 		"The exit status is 0 if there is no difference, 1 if there is one, and 2 if diff cannot tell.",
@@ -206,7 +206,7 @@ func (d difference) path() string {
 // Cells is part of render.Item.
 func (d difference) Cells() []string {
 	mark, words := d.what()
-	cells := []string{mark, d.path()}
+	cells := []string{mark, render.OneLine(d.path())}
 	if words != nil {
 		cells = append(cells, strings.Join(words, ", "))
 	}

@@ -16,7 +16,7 @@ type planned struct{ step }
 var deedNames = map[deed]string{leaves: "leave", creates: "create", sets: "set", setsACL: "setAcl", deletes: "delete"}
 
 // Cells is part of render.Item.
-func (p planned) Cells() []string { return []string{deedNames[p.does], p.path} }
+func (p planned) Cells() []string { return []string{deedNames[p.does], render.OneLine(p.path)} }
 
 // JSON is part of render.Item.
 func (p planned) JSON() any { return render.Facts{"does", deedNames[p.does], "path", p.path} }

@@ -176,7 +176,11 @@ func (g *keeping) without(ctx context.Context, why error) error {
 		g.env.Screen.Alert(g.unsaved(why) + "; continuing anyway")
 		return nil
 	}
-	if err := g.env.Leave(ctx, g.unsaved(why)); err != nil {
+	err := g.wouldFail(ctx)
+	if err == nil {
+		err = g.env.Leave(ctx, g.unsaved(why))
+	}
+	if err != nil {
 		return &finalError{err}
 	}
 	return nil

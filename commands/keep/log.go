@@ -124,7 +124,7 @@ func (l *logged) Cells() []string {
 	if path == "" {
 		path = strings.Join(l.Gone, " ")
 	}
-	cells := []string{render.Time(l.Time), render.Hex(l.Session), render.Hex(l.Zxid), l.what(), path}
+	cells := []string{render.Time(l.Time), render.Hex(l.Session), render.Hex(l.Zxid), l.what(), render.OneLine(path)}
 	if l.data {
 		text := "-"
 		if l.Data != nil {

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/dump"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zktree"
 )
@@ -98,7 +99,7 @@ func (l lineOperations) undo(ctx context.Context, how undoing) error {
 	for i, u := range each {
 		if err := u.undo(ctx); err != nil {
 			if i > 0 {
-				err = fmt.Errorf("%w (%d of the %d operations of this line are undone; undo goes on with the others)", err, i, len(each))
+				err = fmt.Errorf("%w (undid %d of the %d operations of this line; undo again to undo the others)", err, i, len(each))
 			}
 			return err
 		}
@@ -108,7 +109,7 @@ func (l lineOperations) undo(ctx context.Context, how undoing) error {
 		if l.gone > 1 {
 			what = fmt.Sprintf("%d earlier operations", l.gone)
 		}
-		how.env.Screen.Note("not restored: the log does not hold " + what + " of this line any more")
+		how.env.Screen.Note("not restored: " + what + " of this line, which the log no longer contains")
 	}
 	return how.env.Screen.Print(l.answer(each))
 }
@@ -118,7 +119,7 @@ func (l lineOperations) undo(ctx context.Context, how undoing) error {
 func (l lineOperations) try(ctx context.Context, how undoing) error {
 	var later []string
 	for _, e := range l.operations {
-		related := slices.ContainsFunc(later, func(path string) bool { return inside(path, e.Path) || inside(e.Path, path) })
+		related := slices.ContainsFunc(later, func(path string) bool { return dump.Within(path, e.Path) || dump.Within(e.Path, path) })
 		if later = append(later, e.Path); related {
 			continue
 		}
@@ -146,12 +147,7 @@ func (l lineOperations) answer(each []*undoing) render.Answer {
 	}
 	did := restored(counts)
 	if did == "" {
-		did = "it is as it was already"
+		did = "it already is in the saved state"
 	}
 	return render.Answer{Words: "undid " + l.words() + ": " + did + "\n", JSON: render.Facts{"done", undoName, "operations", all}}
-}
-
-// inside reports whether a path is another one, or below it.
-func inside(path, root string) bool {
-	return path == root || strings.HasPrefix(path, strings.TrimSuffix(root, "/")+"/")
 }

@@ -113,7 +113,7 @@ func TestManyOperationsOfALine(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.do("undo")
-	if want := "not restored: the log does not hold 1 earlier operation of this line any more"; h.screen.Notes() != want {
+	if want := "not restored: 1 earlier operation of this line, which the log no longer contains"; h.screen.Notes() != want {
 		t.Errorf("%q, want %q", h.screen.Notes(), want)
 	}
 }

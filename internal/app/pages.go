@@ -51,7 +51,7 @@ func Page(words []string, version string, table func() [][]*commands.Command) (t
 	case len(args) < wanted:
 		return "", true, p.misused("missing " + strings.Join(p.words, "|"))
 	case len(args) > wanted:
-		return "", true, p.misused(fmt.Sprintf("unexpected argument %q", args[wanted]))
+		return "", true, p.misused(fmt.Sprintf("unexpected word %q", args[wanted]))
 	case wanted == 0:
 		return manPage(version, shell.New(shell.Config{Commands: table()}).Registry()), true, nil
 	case !slices.Contains(p.words, args[0]):

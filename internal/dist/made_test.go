@@ -173,9 +173,9 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// The README names files that are made, and all kinds of them.
-func TestReadme(t *testing.T) {
-	text, err := os.ReadFile("../../README.md")
+// The page on installation names files that are made, and all kinds of them.
+func TestInstallPage(t *testing.T) {
+	text, err := os.ReadFile("../../shell/manual/install.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestReadme(t *testing.T) {
 	for name := range contents(t, made) {
 		name = strings.TrimPrefix(name, "zksh_"+testNumber)
 		if at := strings.Index(name, "."); strings.HasPrefix(name, "_") && !named[name[at:]] {
-			t.Errorf("the README names nothing that ends with %s", name[at:])
+			t.Errorf("install.md names nothing that ends with %s", name[at:])
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 // summary is the first line of what packages say of zksh, and story the rest.
 const (
 	summary = "ZooKeeper shell with locks, scripts and completion"
-	story   = "zksh takes the commands of zkCli.sh and prints the same text, by hand and in\n" +
+	story   = "zksh takes the commands of zkCli.sh and prints the same text, interactively and in\n" +
 		"scripts, without Java. Commands can run under locks that they share with\n" +
 		"Curator, kazoo and go-zookeeper; an in-memory server is there to try it with."
 	home = "https://github.com/zksh/zksh"

@@ -69,9 +69,16 @@ func open(ctx context.Context, name string, options []Option) (*Tree, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	var t *Tree
+	dataDir, isData := "", false
 	if info.IsDir() {
+		dataDir, isData = dataDirOf(name)
+	}
+	switch {
+	case isData:
+		t, err = readDataDir(ctx, dataDir, options)
+	case info.IsDir():
 		t, err = readDir(ctx, name, options)
-	} else {
+	default:
 		t, err = readAny(ctx, f, options)
 	}
 	if closed := f.Close(); err == nil && closed != nil {
@@ -80,7 +87,7 @@ func open(ctx context.Context, name string, options []Option) (*Tree, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if t.Form == Snapshot {
+	if t.Form == Snapshot && !isData {
 		t.Header.Zxid = zxidOf(name, "snapshot")
 	}
 	return t, nil

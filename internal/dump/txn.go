@@ -34,6 +34,7 @@ type Txn struct {
 	Gone    []string // the ephemeral znodes that went with a session, since 3.6
 	Err     int32    // why nothing was done
 	Part    int      // which of a multi, from 1; 0: none
+	Parent  int32    // the cversion that the parent of what was created has in snapshots from then on
 }
 
 // What stands in logs besides the operations of clients.
@@ -254,13 +255,16 @@ func (t *Txn) body(d *jute.Decoder) error {
 		t.Path, t.Data, t.ACL = d.String(), d.Buffer(), d.ACL()
 		switch t.Type {
 		case jute.OpCreateContainer:
-			t.Kind = Container
+			t.Kind, t.Parent = Container, d.Int()
 		case jute.OpCreateTTL:
-			d.Int() // what the parent's cversion has become
+			t.Parent = d.Int()
 			t.Kind, t.TTL = TTL, time.Duration(d.Long())*time.Millisecond
 		default:
 			if d.Bool() {
 				t.Kind = Ephemeral
+			}
+			if len(d.Rest()) >= 4 { // not in logs of servers before 3.3
+				t.Parent = d.Int()
 			}
 		}
 	case jute.OpDelete, jute.OpDeleteContainer:

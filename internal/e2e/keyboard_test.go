@@ -174,6 +174,24 @@ func TestCtrlCAtTheKeyboard(t *testing.T) {
 	s.want(`^status 0$`)
 }
 
+// What is typed while a line is drawn in place, such as that of a wait, shows once, in the
+// prompt that it is for.
+func TestTypedAheadOfAWait(t *testing.T) {
+	t.Parallel()
+	s := openScreen(t, 100, 30)
+	s.line("create /n data")
+	s.wantEnd("Created /n", s.prompt(1))
+	s.line("repeat -n 3 -i 1s ls /n")
+	s.want(`^every 1s, run 1, `)
+	s.text("get /n")
+	s.keys("Enter")
+	s.text("get /no")
+	if shown := s.want(`^every 1s, run 3, `); strings.Contains(shown, "get /n") && !strings.Contains(shown, s.prompt(2)) {
+		t.Errorf("it was shown too early: %s", shown)
+	}
+	s.wantEnd("[]", s.prompt(2)+" get /n", "data", s.prompt(3)+" get /no")
+}
+
 // A command that does not end for being cancelled is left behind by a second
 // Ctrl-C, and the shell with it.
 func TestCtrlCLeavesAStubbornCommand(t *testing.T) {

@@ -190,7 +190,7 @@ func TestSandboxPause(t *testing.T) {
 	time.Sleep(timeout + 5*time.Second) // it ends on a whole tick of 2 s
 	first.run("sandbox resume", `sandbox resumed\n`)
 	got := second.expect(`^the session expired[^\n]*\n`)
-	if !strings.Contains(got, "WatchedEvent state:Expired type:None path:null\n") || !strings.Contains(got, " /mine;") {
+	if !strings.Contains(got, "WatchedEvent state:Expired type:None path:null\n") || !strings.Contains(got, " /mine are gone;") {
 		t.Errorf("got %q", got)
 	}
 	second.expect(connected)

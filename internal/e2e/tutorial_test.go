@@ -93,7 +93,7 @@ func TestTutorialIsPatient(t *testing.T) {
 	c := openConsole(t, "--sandbox")
 	c.expect(`tutorial shows you around`)
 	c.expect(connected)
-	c.run("tutorial --end", `^no tutorial is under way; tutorial begins one\n`)
+	c.run("tutorial --end", `^no tutorial is running; tutorial starts one\n`)
 	c.run("tutorial", `^Step 1 of 10: create a znode\n(.*\n)*    create /tutorial "hello"\n`)
 	c.run("ls /", `^\[zookeeper\]\n\nTutorial: there is no /tutorial yet\. \(tutorial --skip skips this line\)\n\n    create /tutorial "hello"\n`)
 	c.run("gte /", `^Tutorial: there is no /tutorial yet`)
@@ -131,12 +131,12 @@ func TestTutorialIsPatient(t *testing.T) {
 	if got := c.run("create /tutorial-2", `^Created /tutorial-2\n`); strings.Contains(got, "Step") || strings.Contains(got, "Tutorial") {
 		t.Error(got)
 	}
-	c.run("tutorial", `^the tutorial is on the sandbox: connect 127\.0\.0\.1:\d+ goes back there\n`)
+	c.run("tutorial", `^the tutorial runs on the sandbox; connect 127\.0\.0\.1:\d+ returns to it\n`)
 	c.typeIn("\x04")
 	c.wantStatus(1)
 
 	c = openConsole(t, "-server", other)
 	c.expect(connected)
-	c.run("tutorial", `^the tutorial writes, so it is for a sandbox alone: quit, start zksh --sandbox, and type tutorial there\n`)
+	c.run("tutorial", `^the tutorial writes, so it runs only on a sandbox: quit, start zksh --sandbox, and type tutorial there\n`)
 	c.run("ls /", `^\[tutorial-2, zookeeper\]\n`)
 }

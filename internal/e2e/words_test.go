@@ -92,7 +92,7 @@ func TestCompleteWord(t *testing.T) {
 		{"zksh -o ", "done\ntext\ntable\njson\n"},
 		{"zksh --output=j", "done\n--output=json\n"},
 		{"zksh lock --as=k", "done\n--as=kazoo\n"},
-		{"zksh -waitf", "done\n-waitforconnection\ttry to connect until the timeout before anything else\n"},
+		{"zksh -waitf", "done\n-waitforconnection\twait for the connection, up to the timeout, before the first command\n"},
 		{"zksh -f ", "files\n"},
 		{"zksh --auth-file=x", "files\n"},
 		{"zksh set -f ", "files\n"},
@@ -321,7 +321,7 @@ func TestPagesAreCommandsOfTheProgramAlone(t *testing.T) {
 	}{
 		{[]string{"man", "--help"}, 0, "^zksh man\n  write the manual page"},
 		{[]string{"completion", "-h"}, 0, `^zksh completion bash\|zsh\|fish\n`},
-		{[]string{"man", "get"}, 2, `^zksh: man: unexpected argument "get" \(usage: zksh man\)\n$`},
+		{[]string{"man", "get"}, 2, `^zksh: man: unexpected word "get" \(usage: zksh man\)\n$`},
 		{[]string{"completion"}, 2, `^zksh: completion: missing bash\|zsh\|fish \(usage: `},
 		{[]string{"completion", "ksh"}, 2, `^zksh: completion: "ksh" is not one of bash, zsh, fish \(usage: `},
 		{[]string{"-server", zktest.Refused(t), "-q", "completion", "bash"}, 0, "^# bash completion for zksh"},

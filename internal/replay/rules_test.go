@@ -59,7 +59,7 @@ var mechanicalRules = []string{
 	firstFailureStatus, // a batch exits with the status of its first failure
 }
 
-// rule is a deliberate difference, as the README lists them. holds says whether it can
+// rule is a deliberate difference, as the manual lists them in differences.md. holds says whether it can
 // explain one: no rule covers for a change of another kind.
 type rule struct {
 	name  string
@@ -89,7 +89,7 @@ var rules = []rule{
 			slices.Equal(d.got.out, []string{"zksh version: <version>"})
 	}},
 	{"extra-words", "extra words are a usage error instead of silently dropped", func(d difference) bool {
-		return d.refused(2) && strings.Contains(d.gotErr(), "unexpected word ") && !d.recCrashed()
+		return d.refused(2) && strings.Contains(d.gotErr(), "unexpected argument ") && !d.recCrashed()
 	}},
 	{"positional-version", "the positional version of set, delete, setAcl is honoured instead of silently ignored", func(d difference) bool {
 		return slices.Contains([]string{"set", "delete", "setAcl"}, d.command()) && d.recErr() == "" &&
@@ -194,6 +194,9 @@ var rules = []rule{
 		predicted, _ := predict(d.r, d.i)
 		return d.refused(1) && strings.HasPrefix(d.recErr(), "Node does not exist: ") &&
 			d.gotErr() == complaints(predicted.err)+" (the chroot /"+chroot+" does not exist)"
+	}},
+	{"no-hash", "a digest in an ACL that is no password hash is named", func(d difference) bool {
+		return len(d.got.out) == 0 && strings.Contains(d.gotErr(), ":… holds no password hash, ") && d.got.status == 0
 	}},
 	{"one-shot-history", "the history of a single command is that command", func(d difference) bool {
 		return slices.Equal(d.rec().out, []string{"0 - null"}) && slices.Equal(d.got.out, []string{"0 - history"})

@@ -51,6 +51,18 @@ func HideTyped(f *os.File) (show func() error, err error) {
 	return show, SetModes(f, modes)
 }
 
+// HideKeys makes a terminal show nothing of what is typed, until show is called. One that
+// another job has stays as it is.
+func HideKeys(f *os.File) (show func() error, err error) {
+	modes, err := GetModes(f)
+	if err != nil {
+		return nil, err
+	}
+	show = KeepModes(f)
+	modes.Lflag &^= unix.ECHO | unix.ECHONL
+	return show, PutBack(f, modes)
+}
+
 // Foreground is the process group that has the terminal. It fails for a file that
 // is not the terminal which controls this process.
 func Foreground(f *os.File) (group int, err error) {

@@ -19,6 +19,9 @@ func HideTyped(*os.File) (show func() error, err error) {
 	return nil, errors.New("typing cannot be hidden on this system")
 }
 
+// HideKeys is for terminals as Unix has them.
+func HideKeys(f *os.File) (show func() error, err error) { return HideTyped(f) }
+
 // KeepModes is for terminals as Unix has them.
 func KeepModes(*os.File) (putBack func() error) { return func() error { return nil } }
 

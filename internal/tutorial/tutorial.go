@@ -60,7 +60,7 @@ func (g *Guide) Commands() []*commands.Command {
 			end := fs.Bool("end", false, "end the tutorial")
 			return func(ctx context.Context, env *commands.Env, _ []string) error {
 				if *skip && *end {
-					return commands.Misuse("--skip goes on and --end does not")
+					return commands.Misuse("--skip and --end cannot be combined")
 				}
 				return g.command(ctx, env, *skip, *end)
 			}
@@ -73,13 +73,13 @@ func (g *Guide) command(ctx context.Context, env *commands.Env, skip, end bool) 
 	defer g.mu.Unlock()
 	switch {
 	case env.Mode != commands.ByHand:
-		return errors.New("the tutorial is for the keyboard: start zksh --sandbox, and type tutorial there")
+		return errors.New("the tutorial needs a prompt: start zksh --sandbox, and type tutorial there")
 	case g.addr == "":
-		return errors.New("the tutorial writes, so it is for a sandbox alone: quit, start zksh --sandbox, and type tutorial there")
+		return errors.New("the tutorial writes, so it runs only on a sandbox: quit, start zksh --sandbox, and type tutorial there")
 	case g.elsewhere(env):
-		return fmt.Errorf("the tutorial is on the sandbox: connect %s goes back there", g.addr)
+		return fmt.Errorf("the tutorial runs on the sandbox; connect %s returns to it", g.addr)
 	case g.folder == "" && (skip || end):
-		return errors.New("no tutorial is under way; tutorial begins one")
+		return errors.New("no tutorial is running; tutorial starts one")
 	case end:
 		return errors.Join(g.end(), env.Screen.Print(page{event: "end", say: "The tutorial has ended. The znodes that you created are still there."}))
 	case skip:

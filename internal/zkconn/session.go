@@ -9,10 +9,13 @@ package zkconn
 import (
 	"cmp"
 	"context"
+	"crypto/sha1"
+	"encoding/base64"
 	"errors"
 	"math"
 	"net"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -115,6 +118,18 @@ func (s *Session) asNow() Config {
 }
 
 func (s *Session) current() *link { return s.link.Load() }
+
+// Digests returns the ids, user:hash, of the digest credentials that the session has.
+func (s *Session) Digests() (ids []string) {
+	l := s.current()
+	for _, c := range look(l, func() []Credential { return slices.Clone(l.creds) }) {
+		if user, _, ok := strings.Cut(string(c.Auth), ":"); ok && c.Scheme == "digest" {
+			sum := sha1.Sum(c.Auth)
+			ids = append(ids, user+":"+base64.StdEncoding.EncodeToString(sum[:]))
+		}
+	}
+	return ids
+}
 
 // Connect closes the session, if it is open, and starts a new one with the given
 // connect string or cluster, or with the current one when it is empty. Watches and

@@ -197,17 +197,19 @@ func (s *endless) answer(w *bufio.Writer, request []byte) error {
 
 // multiRead answers with the children of every znode that is asked for.
 func (s *endless) multiRead(w *bufio.Writer, head []byte, d *jute.Decoder) error {
-	var part, end jute.Encoder
-	n := 0
-	for _, last := d.MultiHeader(); !last && d.Err() == nil; _, last = d.MultiHeader() {
-		_, _ = d.String(), d.Bool()
-		n++
-	}
-	part.MultiHeader(jute.OpGetChildren, false, 0)
+	var list, data, end jute.Encoder
+	list.MultiHeader(jute.OpGetChildren, false, 0)
+	data.MultiHeader(jute.OpGetData, false, 0)
+	data.Buffer(nil)
 	end.MultiHeader(-1, true, -1)
 	pieces := []piece{{head, 1}}
-	for range n {
-		pieces = append(pieces, piece{part.B, 1}, piece{s.children, 1})
+	for op, last := d.MultiHeader(); !last && d.Err() == nil; op, last = d.MultiHeader() {
+		_, _ = d.String(), d.Bool()
+		if op == jute.OpGetData {
+			pieces = append(pieces, piece{data.B, 1}, piece{s.stat(), 1})
+		} else {
+			pieces = append(pieces, piece{list.B, 1}, piece{s.children, 1})
+		}
 	}
 	return frameTo(w, append(pieces, piece{end.B, 1})...)
 }

@@ -3,21 +3,25 @@ package zktree
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
+// maxStats bounds what Stats returns, in bytes: about 300,000 znodes.
+const maxStats = 64 << 20
+
 // Stats is the Stat of every znode of a subtree by its path, but for what may not be
-// seen. Without a root there are none.
+// seen. Without a root there are none. A subtree with more than maxStats is an error.
 func Stats(ctx context.Context, c zkconn.Client, root string) (map[string]*zk.Stat, error) {
 	src, err := OnServer(ctx, c, root, false)
 	if err != nil {
 		return nil, err
 	}
 	w, err := Begin(ctx, src, root, Options{Stat: true, Shut: true})
-	stats := map[string]*zk.Stat{}
+	stats, size := map[string]*zk.Stat{}, 0
 	if errors.Is(err, zkconn.NoNode) {
 		return stats, nil
 	}
@@ -29,7 +33,11 @@ func Stats(ctx context.Context, c zkconn.Client, root string) (map[string]*zk.St
 			return nil, err
 		}
 		if s.Kind == Enter && s.Stat != nil {
-			stats[s.Path()] = s.Stat
+			path := s.Path()
+			if size += len(path) + entryCost/2 + nameCost; size > maxStats {
+				return nil, fmt.Errorf("%s has more than %d znodes, whose states take more than %d MiB; name a smaller subtree", root, len(stats), maxStats>>20)
+			}
+			stats[path] = s.Stat
 		}
 	}
 	return stats, nil

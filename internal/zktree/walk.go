@@ -110,10 +110,10 @@ func Begin(ctx context.Context, src Source, root string, o Options) (*Walk, erro
 	if err != nil && !(o.Shut && errors.Is(err, zkconn.NoAuth)) {
 		return nil, interrupted(w.ctx, err)
 	}
-	if w.start = w.learn(nil, 0, root, entries[0]); w.start != nil {
+	if w.start, err = w.learn(nil, 0, root, entries[0]); w.start != nil {
 		w.start.cost = 0 // it was not asked for ahead
 	}
-	return w, nil
+	return w, err
 }
 
 // Steps goes over the subtree, once. Znodes that vanish meanwhile are left out; that
@@ -135,6 +135,7 @@ type folder struct {
 	at     int // its place among its siblings
 	path   string
 	depth  int
+	way    int // bytes of it and of those above it
 	names  []string
 	stat   *zk.Stat
 	asked  int      // so many of the children have been asked for
@@ -327,7 +328,10 @@ func (w *Walk) receive() error {
 			if refusal := e.Err; refusal != nil && !errors.Is(refusal, zkconn.NoNode) && !errors.Is(refusal, zkconn.NoAuth) {
 				return refusal
 			}
-			k := w.learn(p.f, at, r.paths[i], e)
+			k, err := w.learn(p.f, at, r.paths[i], e)
+			if err != nil {
+				return err
+			}
 			p.f.known = append(p.f.known, k)
 			if k != nil {
 				cost += k.cost
@@ -341,17 +345,17 @@ func (w *Walk) receive() error {
 }
 
 // learn takes note of an answer about a folder's child, or the root.
-func (w *Walk) learn(up *folder, at int, path string, e Entry) *known {
+func (w *Walk) learn(up *folder, at int, path string, e Entry) (*known, error) {
 	if errors.Is(e.Err, zkconn.NoNode) {
 		w.total--
-		return vanished
+		return vanished, nil
 	}
 	if len(e.Names) == 0 && e.Stat == nil && e.Err == nil && !w.o.Access {
-		return nil
+		return nil, nil
 	}
 	k := &known{Znode: dump.Znode{Path: path, Kind: e.Kind, TTL: e.TTL, ACL: e.ACL, Stat: e.Stat}, err: e.Err, cost: entryCost}
 	if len(e.Names) == 0 {
-		return k
+		return k, nil
 	}
 	// As Java sorts strings, by UTF-16 units: valid names have no characters beyond
 	// the basic plane, where that is the order of the bytes.
@@ -359,9 +363,13 @@ func (w *Walk) learn(up *folder, at int, path string, e Entry) *known {
 	f := &folder{up: up, at: at, path: path, names: e.Names, stat: e.Stat}
 	if up != nil {
 		f.depth = up.depth + 1
+		f.way = up.way
 	}
 	for _, name := range e.Names {
 		k.cost += nameCost + len(name)
+	}
+	if f.way += len(path) + k.cost; tooDeep(f) {
+		return nil, &TooDeepError{w.root, f.depth, len(path)}
 	}
 	w.total += len(e.Names)
 	k.own = f
@@ -370,5 +378,5 @@ func (w *Walk) learn(up *folder, at int, path string, e Entry) *known {
 	} else {
 		w.unasked.add(f)
 	}
-	return k
+	return k, nil
 }

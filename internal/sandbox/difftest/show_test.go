@@ -100,7 +100,7 @@ func (v *show) body(op int32, d *jute.Decoder) string {
 		return v.buffer(d) + v.stat(d)
 	case jute.OpGetACL:
 		var list []string
-		for range d.Count(12) {
+		for range d.Count(12, 40) {
 			list = append(list, fmt.Sprintf("%d %s %s", d.Int(), d.String(), d.String()))
 		}
 		return sorted(list) + v.stat(d)
@@ -114,7 +114,7 @@ func (v *show) body(op int32, d *jute.Decoder) string {
 		return fmt.Sprint(d.Int())
 	case jute.OpWhoAmI:
 		var list []string
-		for range d.Count(8) {
+		for range d.Count(8, 2*jute.StringCost) {
 			list = append(list, d.String()+" "+d.String())
 		}
 		return sorted(list)

@@ -1,0 +1,67 @@
+package commands
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zksh/zksh/internal/zkconn"
+)
+
+// lockedOut reports whether a session with these digests is known to lack the permission to
+// change the ACL. Whom other schemes mean, only a server knows.
+func lockedOut(acl []zk.ACL, digests []string) bool {
+	for _, id := range digests {
+		if strings.HasPrefix(id, "super:") {
+			return false
+		}
+	}
+	for _, e := range acl {
+		if e.Perms&zk.PermAdmin == 0 {
+			continue
+		}
+		if e.Scheme != "digest" {
+			return false
+		}
+		for _, id := range digests {
+			if id == e.ID {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// askLockOut asks the person at the terminal before an ACL that they could not change again.
+// It does not ask where the server rejects the change anyway.
+func askLockOut(ctx context.Context, env *Env, path string, acl []zk.ACL, version int32) error {
+	digests := env.Session.Digests()
+	if env.Mode != ByHand || !lockedOut(acl, digests) {
+		return nil
+	}
+	now, st, err := env.Session.ACL(ctx, path)
+	switch {
+	case errors.Is(err, zkconn.NoAuth): // who may change it may read it
+		return nil
+	case err != nil:
+		return err
+	case version != -1 && st.Aversion != version, lockedOut(now, digests):
+		return nil
+	}
+	return env.Leave(ctx, fmt.Sprintf("with this ACL you cannot change the ACL of %s again, and undo cannot restore it", path))
+}
+
+// noteNoHash names an entry that nobody can ever authenticate for.
+func noteNoHash(env *Env, acl []zk.ACL) {
+	for _, e := range acl {
+		user, hash, ok := strings.Cut(e.ID, ":")
+		if sum, err := base64.StdEncoding.DecodeString(hash); e.Scheme == "digest" && ok && (err != nil || len(sum) != sha1.Size) {
+			env.Screen.Note(fmt.Sprintf("digest:%s:… holds no password hash, so nobody has what it grants; after addauth, auth::%s grants it to your own user", user, permString(e.Perms)))
+		}
+	}
+}

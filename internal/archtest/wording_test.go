@@ -1,0 +1,181 @@
+package archtest
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// retired is wording that the project no longer uses for its readers.
+var retired = []struct {
+	pattern *regexp.Regexp
+	instead string
+	except  *regexp.Regexp // phrases that contain it and are in use; nil: none
+}{
+	{regexp.MustCompile(`(?i)\btells (of|whether)\b|\btell of\b`), "reports, reports whether", nil},
+	{regexp.MustCompile(`(?i)\b(is|are|was|were|been|be) told\b`), "is reported, is printed", nil},
+	{regexp.MustCompile(`(?i)\b(give|gives|gave|given) (it )?back\b`), "returns; releases (a lock)", nil},
+	{regexp.MustCompile(`(?i)\b(take|takes|took|taken) (it )?back\b`), "undo, undone", nil},
+	{regexp.MustCompile(`(?i)\bunder way\b`), "in flight, pending, running", nil},
+	{regexp.MustCompile(`(?i)\bby hand\b`), "interactively, at the prompt", nil},
+	{regexp.MustCompile(`(?i)\b(is|are) no\b`), "is not a", regexp.MustCompile(`(?i)\bthere (is|are) no\b|\b(is|are) no (longer|more than|less than)\b`)},
+	{regexp.MustCompile(`(?i)\bso many\b`), "the number, the maximum number", nil},
+	{regexp.MustCompile(`(?i)\bbehind\b`), "after", regexp.MustCompile(`(?i)\bbehind an? [a-z ]*(proxy|load balancer)\b`)},
+	{regexp.MustCompile(`(?i)\bblanks?\b`), "space", nil},
+	{regexp.MustCompile(`(?i)\brefused\b`), "rejected, fails with", regexp.MustCompile(`(?i)\bconnections?( (is|are|was|were))? refused\b|\brefused( or cut)? connections?\b`)},
+	{regexp.MustCompile(`\bWho waits\b`), "the waiter", nil},
+	{regexp.MustCompile(`(?i)\bcircles? of waits\b`), "a deadlock cycle", nil},
+	{regexp.MustCompile(`(?i)\b(let|lets) go\b`), "release", nil},
+	{regexp.MustCompile(`(?i)\bdeaf\b`), "muted", nil},
+	{regexp.MustCompile(`(?i)\bpour(s|ed)?\b`), "flush", nil},
+	{regexp.MustCompile("(?i)\\bthe word \\(`"), "the four-letter command", nil},
+	{regexp.MustCompile(`(?i)\b(is|are|has) there already\b`), "already exists", nil},
+	{regexp.MustCompile(`(?i)\bas far as\b`), "unless", nil},
+}
+
+// inUse is wording that looks retired and is not, by file, with the reason.
+var inUse = []struct{ file, text, why string }{
+	{"lockcmd/demo/film.go", "refused", refusedWrites},
+	{"lockcmd/demo/lanes.go", "refused", refusedWrites},
+	{"shell/manual/lockdemo.md", "refused", refusedWrites},
+	{"lockcmd/news.go", "behind", place},
+	{"lockcmd/queue/findings.go", "behind", place},
+	{"lockcmd/wait.go", "behind", place},
+	{"shell/manual/keyboard.md", "with blank", "the name of a znode"},
+}
+
+const (
+	refusedWrites = "a counter of lockdemo, by its key in JSON"
+	place         = "a place in a queue"
+)
+
+// TestRetiredWording finds retired wording in documents, and in the texts that the program
+// prints.
+func TestRetiredWording(t *testing.T) {
+	used := map[string]bool{}
+	check := func(file, at, text string) {
+		for _, r := range retired {
+			rest := text
+			if r.except != nil {
+				rest = r.except.ReplaceAllString(rest, "…")
+			}
+			for _, e := range inUse {
+				if e.file == file && strings.Contains(rest, e.text) {
+					used[e.file+e.text] = true
+					rest = strings.ReplaceAll(rest, e.text, "…")
+				}
+			}
+			if found := r.pattern.FindStringIndex(rest); found != nil {
+				t.Errorf("%s: %q: write %q", at, around(rest, found), r.instead)
+			}
+		}
+	}
+	documents := []string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md"}
+	pages, err := filepath.Glob(filepath.Join(root, "shell/manual/*.md"))
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("%d pages of the manual, %v", len(pages), err)
+	}
+	for _, page := range pages {
+		documents = append(documents, "shell/manual/"+filepath.Base(page))
+	}
+	for _, name := range documents {
+		data, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, line := range strings.Split(string(data), "\n") {
+			check(name, name+":"+strconv.Itoa(n+1), line)
+		}
+	}
+	fset := token.NewFileSet()
+	for _, src := range goFiles(t, fset) {
+		if src.test() {
+			continue
+		}
+		name := path.Join(src.dir, src.name)
+		for pos, text := range texts(src.file) {
+			check(name, name+":"+strconv.Itoa(fset.Position(pos).Line), text)
+		}
+	}
+	for _, e := range inUse {
+		if !used[e.file+e.text] {
+			t.Errorf("%s does not contain %q any more", e.file, e.text)
+		}
+	}
+}
+
+// around returns what was found, with a few words before and after it.
+func around(text string, found []int) string {
+	const more = 30
+	return strings.ToValidUTF8(text[max(0, found[0]-more):min(len(text), found[1]+more)], "")
+}
+
+// texts returns the string literals below n that contain a space, by their positions. The
+// parts of a text that is put together with + are one text.
+func texts(n ast.Node) map[token.Pos]string {
+	all := map[token.Pos]string{}
+	ast.Inspect(n, func(n ast.Node) bool {
+		if _, is := n.(*ast.ImportSpec); is {
+			return false
+		}
+		e, is := n.(ast.Expr)
+		if !is {
+			return true
+		}
+		text, others := joined(e)
+		if !strings.Contains(text, " ") {
+			return true
+		}
+		all[e.Pos()] = text
+		for _, other := range others {
+			maps.Copy(all, texts(other))
+		}
+		return false
+	})
+	return all
+}
+
+// joined returns the text of a literal, or of several that are put together with +. The
+// other operands are returned, too, and stand in the text as an ellipsis.
+func joined(e ast.Expr) (text string, others []ast.Expr) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		if text, err := strconv.Unquote(e.Value); err == nil && e.Kind == token.STRING {
+			return text, nil
+		}
+	case *ast.ParenExpr:
+		return joined(e.X)
+	case *ast.BinaryExpr:
+		if e.Op == token.ADD {
+			left, some := joined(e.X)
+			right, more := joined(e.Y)
+			return left + right, append(some, more...)
+		}
+	}
+	return "…", []ast.Expr{e}
+}
+
+// TestTextsAreRead reads the texts of a source as they are printed.
+func TestTextsAreRead(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "p.go", `package p
+import "a b"
+var x = "one " + "text" + name + (" of " + "four")
+var y = f("two words", "word", 1+2, "no"+name, f("more words")+" and " + name)
+`, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := slices.Sorted(maps.Values(texts(file)))
+	if want := []string{"more words", "one text… of four", "two words", "… and …"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

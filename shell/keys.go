@@ -1,0 +1,42 @@
+package shell
+
+import "os"
+
+// keyboard is a terminal that shows what is typed, by itself, wherever its cursor stands.
+// While something is drawn in its place there, it does not: the editor shows what was
+// typed ahead when its turn comes.
+type keyboard struct {
+	in     *os.File                                      // nil: there is none
+	hide   func(*os.File) (show func() error, err error) // tty.HideKeys
+	show   func() error                                  // nil while it shows what is typed
+	unseen bool                                          // the key that ended the line did not show
+}
+
+// hidden makes the terminal stop, or begin again, to show what is typed. A terminal that
+// cannot do so goes on as it is.
+func (k *keyboard) hidden(yes bool) {
+	switch {
+	case k.in == nil || yes == (k.show != nil):
+	case yes:
+		if show, err := k.hide(k.in); err == nil {
+			k.show = show
+		}
+	default:
+		_ = k.show() // a terminal that is gone shows nothing
+		k.show = nil
+	}
+}
+
+// interrupted notes whether the key of a signal has shown.
+func (s *screen) interrupted() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keys.unseen = s.keys.show != nil
+}
+
+// lend lets a program have the terminal as it was found.
+func (s *screen) lend() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keys.hidden(false)
+}
