@@ -183,27 +183,29 @@ const (
 	StatusTerminated  = 143 // asked to end by SIGTERM or SIGHUP
 )
 
-// Statuses lists the exit statuses with their meaning, for --help and the manual, and the
-// codes that errors have in JSON.
+// Statuses lists the exit statuses: a brief meaning for --help, the full one for the manual,
+// and the codes that errors have in JSON.
 var Statuses = []struct {
 	Status  int
+	Brief   string
 	Meaning string
 	Codes   string
 }{
-	{StatusOK, "everything succeeded", ""},
-	{StatusFailed, "a command failed", "ZooKeeper's name of the refusal (NoNode, NoAuth, NodeExists, BadVersion, NotEmpty …), TooLarge (surely without effect), NoWrites (switched off there), else Failed"},
-	{StatusUsage, "wrong usage: nothing was done", "Usage"},
-	{StatusNoServer, "no server could be reached, or the session was lost",
-		"NoServer, NotSent (surely without effect), ConnectionLoss (maybe not), SessionExpired, AuthFailed, NotConnected"},
-	{StatusLockLost, "a lock was lost, or may have been", "LockLost"},
-	{StatusNotLocked, "a lock was not got: somebody else holds it; or wait's time was up", "NotLocked, TimeUp"},
-	{StatusUnconfirmed, "the release of a lock was not confirmed (with --confirm)", "Unconfirmed"},
-	{StatusCannotRun, "the program under a lock, or for watch, could not be run", "CannotRun"},
-	{StatusUnknown, "unknown command, or no such program under a lock or for watch", "UnknownCommand, CannotRun"},
-	{StatusInterrupted, "interrupted by Ctrl-C", "Interrupted"},
-	{StatusQuit, "interrupted by Ctrl-\\", "Interrupted"},
-	{StatusBrokenPipe, "the reader of the answers went away", ""},
-	{StatusTerminated, "ended by SIGTERM or SIGHUP", "Terminated"},
+	{StatusOK, "success", "everything succeeded", ""},
+	{StatusFailed, "a command failed", "a command failed",
+		"ZooKeeper's name of the error (NoNode, NoAuth, NodeExists, BadVersion, NotEmpty …), TooLarge (known to have had no effect), NoWrites (writes are switched off), otherwise Failed"},
+	{StatusUsage, "wrong usage", "wrong usage: nothing was done", "Usage"},
+	{StatusNoServer, "no server", "no server could be reached, or the session was lost",
+		"NoServer, NotSent (known to have had no effect), ConnectionLoss (may have had an effect), SessionExpired, AuthFailed, NotConnected"},
+	{StatusLockLost, "lock lost", "a lock was lost, or may have been", "LockLost"},
+	{StatusNotLocked, "not locked or time up", "a lock was not acquired, because somebody else holds it; or the time of wait was up", "NotLocked, TimeUp"},
+	{StatusUnconfirmed, "release not confirmed", "the release of a lock was not confirmed (with --confirm)", "Unconfirmed"},
+	{StatusCannotRun, "cannot run", "the program under a lock, or for watch, could not be run", "CannotRun"},
+	{StatusUnknown, "not found", "unknown command, or no such program under a lock or for watch", "UnknownCommand, CannotRun"},
+	{StatusInterrupted, "Ctrl-C", "interrupted by Ctrl-C", "Interrupted"},
+	{StatusQuit, `Ctrl-\`, `interrupted by Ctrl-\`, "Interrupted"},
+	{StatusBrokenPipe, "broken pipe", "the reader of the output went away", ""},
+	{StatusTerminated, "SIGTERM or SIGHUP", "terminated by SIGTERM or SIGHUP", "Terminated"},
 }
 
 // UsageError is a line that cannot be meant as it stands; nothing was done.

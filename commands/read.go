@@ -169,7 +169,7 @@ var statCommand = &Command{
 var existsCommand = &Command{
 	Name: "exists", Group: "Reading", Args: "[--in file] [--max-size MiB] path", OneRequest: unless(inFlag),
 	Summary:  "report in the exit status whether a znode exists",
-	Help:     "The exit status is 0 if the znode exists and 1 if it does not. An unreadable znode exists, too.",
+	Help:     "The exit status is 0 if the znode exists and 1 if it does not. A znode that you have no permission to read exists, too.",
 	Examples: []string{"exists /app/ready", "exists /app/ready --in snapshot.a3f"},
 	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {

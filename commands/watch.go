@@ -18,7 +18,7 @@ var addWatchCommand = &Command{
 	Examples: []string{"addWatch -m PERSISTENT /app", "addWatch /app"},
 	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
-		mode := fs.StringP("mode", "m", "PERSISTENT_RECURSIVE", "`mode`: PERSISTENT or PERSISTENT_RECURSIVE, in upper or lower case")
+		mode := fs.StringP("mode", "m", "PERSISTENT_RECURSIVE", "set a watch of this `mode`: PERSISTENT or PERSISTENT_RECURSIVE, in upper or lower case")
 		FlagWords(fs, "mode", "PERSISTENT", "PERSISTENT_RECURSIVE")
 		return func(ctx context.Context, env *Env, args []string) error {
 			var recursive bool

@@ -22,7 +22,7 @@ func (t *Table) locksCommand() *commands.Command {
 			"at that path, whichever client created it. The exit status is 75 if somebody holds the lock, and 0 if it is free.\n\n" +
 			wholeHelp,
 		Limits: []string{
-			"--deadlocks sees sessions, not threads. A deadlock of Curator's may be two threads of one program.",
+			"--deadlocks sees sessions, not threads. What looks like a deadlock of a Curator client may be two of its threads.",
 			"-R and --deadlocks cannot be combined with each other or with another flag.",
 		},
 		Examples: []string{"locks /locks/backup", "locks -f --stats /locks/backup", "locks --deadlocks"},

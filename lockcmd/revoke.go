@@ -17,8 +17,8 @@ func (t *Table) revokeCommand() *commands.Command {
 		Name: "revoke", Group: group, Writes: true, Args: "path [node]",
 		Summary: "ask the holder of a lock to release it",
 		Help: "revoke writes the request into the data of the holder's znode, or of the given node.\n\n" +
-			"If zksh holds the lock, it shows its user who asked; with --revocable, it releases the lock by itself. Curator " +
-			"notifies programs that made the lock revocable. Other clients ignore the request.",
+			"A zksh that holds the lock shows its user who asked. If the lock was taken with --revocable, zksh releases it by itself. " +
+			"Curator notifies programs that made the lock revocable. Other clients ignore the request.",
 		Examples: []string{"revoke /locks/backup", "revoke /locks/backup _c_1b7a6e8c-0a53-4a2e-9d0f-6a1c1f3f2b11-lock-0000000000"},
 		Params:   []commands.Param{{Name: "path"}, {Name: "node", Kind: commands.Data, Optional: true}},
 		Flags:    commands.NoFlags(revoke),

@@ -20,8 +20,8 @@ func (t *Table) unlockCommand() *commands.Command {
 	return &commands.Command{
 		Name: "unlock", Group: group, Writes: true, Args: "[-a] [--force node] [path]",
 		Summary: "release a lock",
-		Help: "Without a path, unlock releases the lock of this shell, if it holds only one. A lock that was taken twice is released " +
-			"by the second unlock. After a lock was taken for writing and for reading, the first unlock leaves the read lock. " +
+		Help: "Without a path, unlock releases the lock of this shell, if it holds only one. A lock that was taken twice is released by the " +
+			"second unlock. If a lock was taken for writing and for reading, the first unlock releases only the write lock. " +
 			"unlock also cancels a wait in the background.\n\n" +
 			"unlock waits until a server confirms the release, at most as long as a session lasts; Ctrl-C stops the wait.\n\n" +
 			"With --force, unlock removes another client's place in the queue, and with it its lock. That client may not notice.",

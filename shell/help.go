@@ -67,7 +67,7 @@ func topicOf(c *commands.Command) string {
 		return c.Name
 	}
 	for topic, names := range topics {
-		if slices.Contains(strings.Fields(names), c.Name) && manual.Find(topic) != nil {
+		if slices.Contains(strings.Fields(names), c.Name) {
 			return topic
 		}
 	}

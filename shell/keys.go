@@ -1,6 +1,11 @@
 package shell
 
-import "os"
+import (
+	"os"
+	"strings"
+
+	"github.com/zksh/zksh/internal/render"
+)
 
 // keyboard is a terminal that shows what is typed, by itself, wherever its cursor stands.
 // While something is drawn in its place there, it does not: the editor shows what was
@@ -39,4 +44,28 @@ func (s *screen) lend() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keys.hidden(false)
+}
+
+// answerColumns is how much of the last row of a question is left for the answer.
+const answerColumns = 4
+
+// question prints all but the last row of a question that is wider than the terminal, broken
+// between words, and returns the rest, which the editor shows.
+func (s *screen) question(text string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	columns := s.out.columns()
+	if columns <= answerColumns || render.Width(text)+answerColumns <= columns {
+		return text
+	}
+	end := text[len(strings.TrimRight(text, " ")):]
+	rows := strings.Split(render.Wrap(strings.TrimRight(text, " "), columns-answerColumns, ""), "\n")
+	last := len(rows) - 1
+	if last > 0 {
+		defer s.makeWay(s.out)()
+		if s.editor.Notify(strings.Join(rows[:last], "\n")+"\n") != nil { // the editor fails as well, and reports it
+			return text
+		}
+	}
+	return rows[last] + end
 }

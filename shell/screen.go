@@ -265,7 +265,7 @@ func (f front) Ask(ctx context.Context, question string) (bool, error) {
 	if f.s.screen.editor == nil || f.s.screen.isShut() {
 		return false, errNobody
 	}
-	answer, err := f.s.screen.editor.Ask(ctx, render.Safe(question))
+	answer, err := f.s.screen.editor.Ask(ctx, f.s.screen.question(render.Safe(question)))
 	if errors.Is(err, io.EOF) {
 		return false, nil
 	}

@@ -29,7 +29,7 @@ type setting struct {
 
 // settings are the keys of the configuration file, in the order of help.
 var settings = []setting{
-	{"server", "host[:port][,…][/chroot]", "the servers; a section must have them", true, func(o *Options, v string) error {
+	{"server", "host[:port][,…][/chroot]", "the servers; required in a section", true, func(o *Options, v string) error {
 		o.Server = v
 		if strings.HasPrefix(v, zkconn.ClusterMark) {
 			return nil
@@ -38,23 +38,23 @@ var settings = []setting{
 		return err
 	}},
 	{"timeout", "ms", "session timeout in milliseconds", true, func(o *Options, v string) error { return assign(&o.Timeout, v, parseTimeout) }},
-	{"max-request", "bytes", "the size of the largest request, for servers whose jute.maxbuffer was raised", true, func(o *Options, v string) error {
+	{"max-request", "bytes", "the largest request that zksh sends, for servers whose jute.maxbuffer was raised", true, func(o *Options, v string) error {
 		return assign(&o.MaxRequest, v, parseMaxRequest)
 	}},
-	{"auth-file", "file", "a file of credentials, with lines \"scheme credential\"; this and the other file names are relative to the folder of the configuration file", true,
+	{"auth-file", "file", "credentials, in lines \"scheme credential\"; this and all other relative file names start at the folder of the configuration file", true,
 		fileIn(func(o *Options) *string { return &o.AuthFile })},
-	{"tls", "true|false", "connect over TLS; cacert, cert, key and tls-name imply it", true, func(o *Options, v string) error { return assign(&o.Secure.TLS, v, parseTLS) }},
-	{"cacert", "file", "the certificate authorities to trust, in PEM, PKCS12 or JKS", true, fileIn(func(o *Options) *string { return &o.Secure.CACert })},
-	{"cert", "file", "the client's certificate, which may include its key", true, fileIn(func(o *Options) *string { return &o.Secure.Cert })},
+	{"tls", "true|false", "connect by TLS; cacert, cert, key and tls-name imply it", true, func(o *Options, v string) error { return assign(&o.Secure.TLS, v, parseTLS) }},
+	{"cacert", "file", "the authorities to trust, in PEM, PKCS12 or JKS", true, fileIn(func(o *Options) *string { return &o.Secure.CACert })},
+	{"cert", "file", "the client's certificate; the file may contain the key, too", true, fileIn(func(o *Options) *string { return &o.Secure.Cert })},
 	{"key", "file", "the client's key", true, fileIn(func(o *Options) *string { return &o.Secure.Key })},
-	{"tls-name", "name", "the name that the servers' certificates must have", true, func(o *Options, v string) error {
+	{"tls-name", "name", "the name to expect in the servers' certificates", true, func(o *Options, v string) error {
 		o.Secure.Name = v
 		return nil
 	}},
-	{"client-configuration", "file", "zkCli's properties, or Kafka's, for TLS, SASL and jute.maxbuffer", true,
+	{"client-configuration", "file", "zkCli's or Kafka's properties, for TLS, SASL and jute.maxbuffer", true,
 		fileIn(func(o *Options) *string { return &o.Secure.ClientConfiguration })},
-	{"jaas", "file", "a JAAS file whose section Client authenticates by SASL", true, fileIn(func(o *Options) *string { return &o.Secure.JAAS })},
-	{"writes", "allow|ask|never", "whether commands may write; ask: they ask at the prompt, and elsewhere need --yes", true, func(o *Options, v string) error {
+	{"jaas", "file", "a JAAS file; zksh authenticates by SASL as its section Client says", true, fileIn(func(o *Options) *string { return &o.Secure.JAAS })},
+	{"writes", "allow|ask|never", "whether commands may write; with ask, zksh asks at the prompt, and elsewhere rejects writes without --yes", true, func(o *Options, v string) error {
 		return assign(&o.Writes, v, parseWrites)
 	}},
 	{"colour", strings.Join(line.Colors, " | "), "the colour of the cluster's prompt", true, func(o *Options, v string) error {
@@ -65,7 +65,7 @@ var settings = []setting{
 		return nil
 	}},
 	{"output", "text|table|json", "the output format", false, func(o *Options, v string) error { return assign(&o.Format, v, render.ParseFormat) }},
-	{"history", "n", "the number of lines to save in the history; 0: none", false, func(o *Options, v string) error {
+	{"history", "n", "how many typed lines to save; 0: none", false, func(o *Options, v string) error {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 0 {
 			return fmt.Errorf("history %q is not a number of lines", v)

@@ -16,27 +16,27 @@ import (
 
 // variables are what zksh takes from its environment, and gives to programs.
 var variables = []struct{ name, about string }{
-	{"ZKSH_SERVER", "the servers, instead of those in the configuration file"},
+	{"ZKSH_SERVER", "the servers, instead of those of the configuration file"},
 	{"XDG_CONFIG_HOME", "the folder of zksh/config, instead of ~/.config"},
 	{"XDG_STATE_HOME", "the folder of zksh/history, zksh/undo and zksh/sandbox, instead of ~/.local/state"},
 	{"ZKSH_KEYSTORE_PASSWORD, ZKSH_TRUSTSTORE_PASSWORD", "the passwords of the stores that --key, --cert and --cacert name"},
-	{"PAGER", "the program for output that does not fit on the screen"},
+	{"PAGER", "the program that shows answers longer than the screen"},
 	{"VISUAL, EDITOR", "the editor of the command edit"},
-	{"NO_COLOR", "if set, zksh uses no colour"},
-	{"TERM", "dumb: no line editing, completion and colour"},
-	{"ZK_LOCK_PATH, ZK_LOCK_NODE, ZK_LOCK_TOKEN", "for a program that runs under a lock: the path of the lock, its znode, and its fencing token"},
-	{"ZK_LOCK_SESSION, ZK_LOCK_MODE, ZK_LOCK_HELD", "for such a program: the session and the mode of the lock, and the znodes of all locks that its parents hold"},
-	{"ZK_LOCK_FENCE", "for such a program: the locks that a zksh must hold to write, one per line: the servers, the path of the lock's znode, " +
-		"and an identification of the ensemble. zksh reads it, unless --no-fence is given"},
-	{"ZK_EVENT, ZK_PATH, ZK_VERSION", "for a program that watch runs: the event, the path and the version"},
+	{"NO_COLOR", "if it is set, zksh uses no colour"},
+	{"TERM", "if it is dumb, zksh reads lines without editing, completion and colour"},
+	{"ZK_LOCK_PATH, ZK_LOCK_NODE, ZK_LOCK_TOKEN", "set for a program that runs under a lock: the path of the lock, its znode and its fencing token"},
+	{"ZK_LOCK_SESSION, ZK_LOCK_MODE, ZK_LOCK_HELD", "set for such a program: the session that holds the lock, its kind, and all locks that parent processes hold"},
+	{"ZK_LOCK_FENCE", "set for such a program: the locks without which no zksh below it writes, one per line: the servers, the path of the " +
+		"lock's znode, and data that identifies the ensemble; zksh reads it, too; --no-fence ignores it"},
+	{"ZK_EVENT, ZK_PATH, ZK_VERSION", "set for a program that watch runs: the event, the path and the version"},
 }
 
 // userFiles are those that zksh keeps, or reads unasked.
 var userFiles = []struct{ name, about string }{
 	{"~/.config/zksh/config", "the configuration"},
-	{"~/.local/state/zksh/history", "the lines typed at the prompt, except those with credentials; readable only by the user"},
-	{"~/.local/state/zksh/undo", "the saved copies for the command undo; readable only by the user"},
-	{"~/.local/state/zksh/sandbox", "the address of the running sandbox; readable only by the user"},
+	{"~/.local/state/zksh/history", "the typed lines, without those that have credentials; only the user can read it"},
+	{"~/.local/state/zksh/undo", "the undo log: saved data that commands destroyed; only the user can read it"},
+	{"~/.local/state/zksh/sandbox", "where shells with a sandbox find each other; only the user can read it"},
 }
 
 // roff is text for groff and mandoc, with the macros of man(7).

@@ -108,36 +108,37 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	as := ""
 	timeout, format := strconv.FormatInt(o.Timeout.Milliseconds(), 10), string(o.Format)
 	maxRequest := "" // the default depends on what else is read
-	set.StringVar(&o.Server, "server", o.Server, "the servers, `host[:port][,…][/chroot]`")
-	set.StringVar(&timeout, "timeout", timeout, "session timeout in `ms`, which also limits the time to connect")
-	set.StringVar(&maxRequest, "max-request", maxRequest, "size of the largest request in `bytes`, for servers whose jute.maxbuffer was raised (default "+
-		strconv.Itoa(zkconn.UsualMaxRequest)+")")
-	set.StringVar(&o.AuthFile, "auth-file", o.AuthFile, "authenticate with this `file` of lines \"scheme credential\", which only you may read")
-	set.BoolVar(&o.NoWrite, "no-write", false, "reject every command that writes or locks, on all ensembles")
-	set.BoolVar(&o.Yes, "yes", false, "write without being asked, on a cluster with writes = ask")
-	set.BoolVar(&o.Secure.TLS, "tls", o.Secure.TLS, "connect over TLS; --cacert, --cert, --key, --tls-name and --tls-insecure imply it")
-	set.StringVar(&o.Secure.CACert, "cacert", o.Secure.CACert, "trust the certificate authorities in this `file` (PEM, PKCS12 or JKS) instead of the system's")
-	set.StringVar(&o.Secure.Cert, "cert", o.Secure.Cert, "a `file` with the client's certificate, and its key unless --key names it")
-	set.StringVar(&o.Secure.Key, "key", o.Secure.Key, "a `file` with the client's key")
-	set.StringVar(&o.Secure.Name, "tls-name", o.Secure.Name, "the `name` that the servers' certificates must have, instead of that in the connect string")
+	set.StringVar(&o.Server, "server", o.Server, "the servers; written `host[:port][,…][/chroot]`, or @NAME for a cluster of the configuration file")
+	set.StringVar(&timeout, "timeout", timeout, "session timeout in `ms`; it limits how long connecting takes, too")
+	set.StringVar(&maxRequest, "max-request", maxRequest, "largest request in `bytes` (default "+strconv.Itoa(zkconn.UsualMaxRequest)+"); for servers whose"+
+		" jute.maxbuffer was raised")
+	set.StringVar(&o.AuthFile, "auth-file", o.AuthFile, "authenticate with the credentials in this `file`; its lines are \"scheme credential\", and only you may have access to it")
+	set.BoolVar(&o.NoWrite, "no-write", false, "reject every command that writes or locks; this applies to all servers")
+	set.BoolVar(&o.Yes, "yes", false, "write without asking; for clusters with writes = ask")
+	set.BoolVar(&o.Secure.TLS, "tls", o.Secure.TLS, "connect by TLS; --cacert, --cert, --key, --tls-name and --tls-insecure imply it")
+	set.StringVar(&o.Secure.CACert, "cacert", o.Secure.CACert, "trust the authorities in this `file`; PEM, PKCS12 or JKS; by default those of the system")
+	set.StringVar(&o.Secure.Cert, "cert", o.Secure.Cert, "`file` with the client's certificate; PEM, PKCS12 or JKS; it has the key, too, unless --key is given")
+	set.StringVar(&o.Secure.Key, "key", o.Secure.Key, "`file` with the client's key; PEM, PKCS12 or JKS")
+	set.StringVar(&o.Secure.Name, "tls-name", o.Secure.Name, "expect this `name` in the servers' certificates; by default the name in the connect string")
 	set.BoolVar(&o.Secure.Insecure, "tls-insecure", false, "do not verify the identity of the servers")
-	set.StringVar(&o.Secure.ClientConfiguration, "client-configuration", o.Secure.ClientConfiguration, "zkCli's `file` of properties, or Kafka's, for TLS, SASL and jute.maxbuffer")
-	set.StringVar(&o.Secure.JAAS, "jaas", o.Secure.JAAS, "authenticate by SASL with the section Client of this JAAS `file`")
-	set.BoolVarP(&o.ReadOnly, "readonly", "r", false, "accept a server that is cut off from its ensemble, for reading")
-	set.BoolVar(&o.Wait, "waitforconnection", false, "wait for the connection, up to the timeout, before the first command")
+	set.StringVar(&o.Secure.ClientConfiguration, "client-configuration", o.Secure.ClientConfiguration, "zkCli's or Kafka's properties `file`; it sets TLS, SASL and jute.maxbuffer; with zookeeper.client.secure=true it turns TLS on")
+	set.StringVar(&o.Secure.JAAS, "jaas", o.Secure.JAAS, "authenticate by SASL with this JAAS `file`; zksh reads its section Client")
+	set.BoolVarP(&o.ReadOnly, "readonly", "r", false, "accept a read-only server; such a server is cut off from its ensemble")
+	set.BoolVar(&o.Wait, "waitforconnection", false, "first try to connect, until the timeout")
 	set.StringVarP(&format, "output", "o", format, "output `format`: text, table or json")
 	set.StringVarP(&o.File, "file", "f", "", "read the commands from this `file`; - is standard input")
-	set.StringArrayVarP(&o.Lines, "command", "c", nil, "run this `line`; may be repeated")
+	set.StringArrayVarP(&o.Lines, "command", "c", nil, "run this `line`; repeat the option to run several lines")
 	set.BoolVarP(&o.StopAtError, "errexit", "e", false, "stop at the first error")
-	set.BoolVarP(&o.GoOn, "keep-going", "k", false, "continue after a lock was not acquired, or was lost")
-	set.IntVar(&o.Window, "window", o.Window, "maximum number of `lines` of a script in flight; 1: each waits for the result of the previous one")
-	set.StringVar(&o.Undo, "undo", "", "save what commands overwrite or delete, before they do, to this new `file`, which import -R reads")
-	set.BoolVar(&o.NoFence, "no-fence", false, "write even if a lock of this shell or of its parents is lost")
-	set.BoolVarP(&o.Quiet, "quiet", "q", false, "no banner, notes or progress")
+	set.BoolVarP(&o.GoOn, "keep-going", "k", false, "continue after a lock was lost or not acquired")
+	set.IntVar(&o.Window, "window", o.Window, "keep up to this many `lines` in flight; for files and pipes; with 1, each line waits for the previous one")
+	set.StringVar(&o.Undo, "undo", "", "save what commands destroy to this new `file`; import -R restores it")
+	set.BoolVar(&o.NoFence, "no-fence", false, "write even after a lock was lost; this applies to locks of this shell and of its parent processes")
+	set.BoolVarP(&o.Quiet, "quiet", "q", false, "print no banner, remarks or progress")
 	set.BoolVar(&o.Verbose, "verbose", false, "print what a TLS connection negotiated")
-	set.BoolVar(&o.Sandbox, "sandbox", false, "start an in-memory server for experiments, which other shells can join")
-	set.StringVar(&o.Listen, "listen", "", "with --sandbox: only serve it, on this loopback `address`")
-	set.StringVar(&as, "as", "", "with --sandbox: emulate this `version` of ZooKeeper, or another server: "+sandbox.VersionNames()+" (default "+string(sandbox.DefaultVersion)+")")
+	set.BoolVar(&o.Sandbox, "sandbox", false, "use an in-memory server for trying; other shells share it")
+	set.StringVar(&o.Listen, "listen", "", "only serve the sandbox at this loopback `address`; needs --sandbox")
+	set.StringVar(&as, "as", "", "let the sandbox act as this `version` (default "+string(sandbox.DefaultVersion)+"); of ZooKeeper, or another"+
+		" server: "+sandbox.VersionNames()+"; needs --sandbox")
 	set.BoolVar(&o.ShowVersion, "version", false, "print the version")
 	set.BoolVarP(&o.ShowHelp, "help", "h", false, "print this help")
 	for _, name := range []string{"auth-file", "cacert", "cert", "key", "client-configuration", "jaas", "file"} {
@@ -331,25 +332,4 @@ func (o *Options) readSecrets() (err error) {
 		o.Secured.SASL = sasl
 	}
 	return err
-}
-
-// Help is the text of --help, for a terminal of so many columns if it has less than help
-// is wide; 0: for none.
-func Help(columns int) string {
-	o := defaults()
-	set, _ := declare(&o)
-	width := commands.HelpWidthIn(columns)
-	var b strings.Builder
-	b.WriteString("usage: zksh [options] [command args…]\n\n" + render.Wrap("A ZooKeeper shell. With a command it runs that command, "+
-		"else it reads commands from a file, a pipe or the keyboard. Options end at the first word of the command; "+
-		"long ones may have one dash or two.", width, "") + "\n\n" + set.FlagUsagesWrapped(width) + "\nExit status\n")
-	for _, s := range commands.Statuses {
-		fmt.Fprintf(&b, "  %3d  %s\n", s.Status, s.Meaning)
-	}
-	b.WriteString("\nBesides commands there are\n")
-	for _, p := range pages {
-		fmt.Fprintf(&b, "  zksh %-25s %s\n", p.usage(), p.about)
-	}
-	b.WriteString("\nThe command help lists the commands.\n")
-	return render.WrapText(b.String(), columns)
 }

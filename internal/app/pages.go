@@ -19,8 +19,8 @@ type page struct {
 
 // pages stand in no table of commands: within the shell they would be of no use.
 var pages = []page{
-	{"completion", []string{"bash", "zsh", "fish"}, "write what has this shell complete zksh's words"},
-	{"man", nil, "write the manual page, zksh(1)"},
+	{"completion", []string{"bash", "zsh", "fish"}, "print the completion script for a shell"},
+	{"man", nil, "write the manual page zksh(1)"},
 }
 
 func findPage(name string) *page {

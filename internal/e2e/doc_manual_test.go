@@ -90,3 +90,47 @@ func TestManualPage(t *testing.T) {
 		t.Error("a dash is none that can be typed")
 	}
 }
+
+// A page of the manual has bold words on a terminal, unless that has no bold words or nobody
+// wants them, and no escape sequence elsewhere.
+func TestManualIsBoldOnTerminals(t *testing.T) {
+	t.Parallel()
+	for env, bold := range map[string]bool{"TERM=xterm": true, "TERM=dumb": false, "TERM=xterm NO_COLOR=1": false} {
+		r := startRich(t, exec.Command("zksh", "help", "statuses"), strings.Fields(env)...)
+		r.expect(`SIGTERM or SIGHUP`)
+		r.wantStatus(0)
+		if has := strings.Contains(r.shown(), "\x1b[1mExit status\x1b[0m"); has != bold || strings.Contains(r.shown(), "\x1b") != bold {
+			t.Errorf("%s: bold words: %v; want %v", env, has, bold)
+		}
+	}
+	if out := zksh(t, "help", "statuses"); strings.Contains(out, "\x1b") || !strings.HasPrefix(out, "Exit status\n\n    ") {
+		t.Errorf("in a pipe: %q", out)
+	}
+}
+
+// A page that is longer than the screen goes through the pager: from another shell and at the
+// prompt. Less shows bold words without an option.
+func TestManualInPager(t *testing.T) {
+	t.Parallel()
+	_, err := exec.LookPath("less")
+	zktest.Need(t, err == nil, "less")
+	s := openBash(t, 60, 24)
+	s.line("unset PAGER LESS; export ZKSH_SERVER=" + zktest.Refused(t) + "; zksh help guarantee")
+	s.want(`\AThe guarantee of a lock\n\n    The promise`)
+	s.want(`^:$`)
+	s.keys("q")
+	s.want(`^\$$`)
+	s.line("clear; zksh help guarantee | grep -c 'guarantee of a lock'")
+	s.want(`\A1\n\$$`)
+	s.line("clear; PAGER='sed s/^/paged:/' zksh help guarantee | head -1; PAGER='head -1' zksh help guarantee")
+	s.want(`\AThe guarantee of a lock\nThe guarantee of a lock\n\$$`)
+	s.line("clear; zksh -c 'help guarantee' | wc -l; zksh -c 'help guarantee'")
+	s.want(`^\$$`) // no pager asks for a key
+	s.line("clear; zksh -q --sandbox")
+	s.want(`\(CONNECTED\) 0\]$`)
+	s.line("help guarantee")
+	s.want(`\AThe guarantee of a lock\n`)
+	s.want(`^:$`)
+	s.keys("q")
+	s.want(`\(CONNECTED\) 1\]$`)
+}

@@ -14,8 +14,7 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// The prompt shows the state as it is, also while nothing is typed and events are
-// not printed, and in red when there is trouble.
+// The prompt shows the present state while nothing is typed, in red when there is trouble.
 func TestLivePrompt(t *testing.T) {
 	t.Parallel()
 	proxy := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
@@ -172,24 +171,6 @@ func TestCtrlCAtTheKeyboard(t *testing.T) {
 	s.wantEnd("$")
 	s.line("echo status $?")
 	s.want(`^status 0$`)
-}
-
-// What is typed while a line is drawn in place, such as that of a wait, shows once, in the
-// prompt that it is for.
-func TestTypedAheadOfAWait(t *testing.T) {
-	t.Parallel()
-	s := openScreen(t, 100, 30)
-	s.line("create /n data")
-	s.wantEnd("Created /n", s.prompt(1))
-	s.line("repeat -n 3 -i 1s ls /n")
-	s.want(`^every 1s, run 1, `)
-	s.text("get /n")
-	s.keys("Enter")
-	s.text("get /no")
-	if shown := s.want(`^every 1s, run 3, `); strings.Contains(shown, "get /n") && !strings.Contains(shown, s.prompt(2)) {
-		t.Errorf("it was shown too early: %s", shown)
-	}
-	s.wantEnd("[]", s.prompt(2)+" get /n", "data", s.prompt(3)+" get /no")
 }
 
 // A command that does not end for being cancelled is left behind by a second
@@ -396,6 +377,6 @@ func TestCellsInAChineseLocale(t *testing.T) {
 	s.start()
 	s.text("create /a “中…”")
 	s.want(`”$`)
-	want := len(s.prompt(0)+" create /a ") + 1 + 2 + 1 + 1
-	s.until("the cursor is elsewhere", func(string) bool { return strings.HasPrefix(s.cursor(), fmt.Sprint(want, ",")) })
+	want := fmt.Sprint(len(s.prompt(0)+" create /a ")+1+2+1+1, ",")
+	s.until("the cursor is elsewhere", func(string) bool { return strings.HasPrefix(s.cursor(), want) })
 }

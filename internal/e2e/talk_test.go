@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -322,13 +321,11 @@ func TestCodesAreListed(t *testing.T) {
 		shell.EndedBy(os.Interrupt), context.Canceled, &zkconn.Error{Code: zkconn.NoNode}, &zkconn.Error{Code: zkconn.NotEmpty}, &zkconn.TooLargeError{},
 	} {
 		status, code := shell.Status(err), shell.Code(err)
-		if !slices.ContainsFunc(commands.Statuses, func(s struct {
-			Status  int
-			Meaning string
-			Codes   string
-		}) bool {
-			return s.Status == status && strings.Contains(s.Codes, code)
-		}) {
+		listed := false
+		for _, s := range commands.Statuses {
+			listed = listed || s.Status == status && strings.Contains(s.Codes, code)
+		}
+		if !listed {
 			t.Errorf("%v: status %d does not list %s", err, status, code)
 		}
 	}

@@ -97,7 +97,7 @@ func TestCompleteWord(t *testing.T) {
 		{"zksh --auth-file=x", "files\n"},
 		{"zksh set -f ", "files\n"},
 		{"zksh source ", "files\n"},
-		{"zksh compl", "done\ncompletion\twrite what has this shell complete zksh's words\n"},
+		{"zksh compl", "done\ncompletion\tprint the completion script for a shell\n"},
 		{"zksh completion ", "done\nbash\nzsh\nfish\n"},
 	} {
 		wantProposed(t, env, c.line, c.want, "zsh")

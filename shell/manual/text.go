@@ -127,7 +127,8 @@ func others(n ast.Node) (list []ast.Node) {
 func codeLines(n *ast.FencedCodeBlock, source []byte) (list []string) {
 	for i := range n.Lines().Len() {
 		segment := n.Lines().At(i)
-		list = append(list, strings.TrimRight(string(segment.Value(source)), "\n"))
+		line := strings.TrimRight(string(segment.Value(source)), "\n")
+		list = append(list, strings.ReplaceAll(line, "\t", "    "))
 	}
 	return list
 }

@@ -1,0 +1,74 @@
+package app
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/render"
+)
+
+// optionGroups lists the options in the order of --help. Each option is in one group.
+var optionGroups = []struct{ heading, options string }{
+	{"Connection", "server timeout max-request readonly waitforconnection"},
+	{"TLS and authentication", "auth-file tls cacert cert key tls-name tls-insecure client-configuration jaas verbose"},
+	{"Commands and output", "file command errexit keep-going window output quiet version help"},
+	{"Writing", "no-write yes undo no-fence"},
+	{"Sandbox", "sandbox listen as"},
+}
+
+// nameWidth is the width of an option's name in --help. The text of a longer one follows
+// the name.
+const nameWidth = 26
+
+// unbroken is a space at which a line is not broken.
+const unbroken = "\u00a0"
+
+// Help returns the text of --help for a terminal of that many columns; 0: no terminal.
+func Help(columns int) string {
+	o := defaults()
+	set, _ := declare(&o)
+	width := commands.HelpWidthIn(columns)
+	var b strings.Builder
+	b.WriteString("usage: zksh [options] [@cluster] [command args…]\n")
+	for _, p := range pages {
+		fmt.Fprintf(&b, "       zksh %-25s %s\n", p.usage(), p.about)
+	}
+	b.WriteString("\n" + render.Wrap("Without a command, zksh reads commands from a file, a pipe or the keyboard. zksh help lists all"+
+		" commands; help options and help statuses have the details.", width, "") + "\n\n")
+	for _, g := range optionGroups {
+		fmt.Fprintf(&b, "%s\n", g.heading)
+		for name := range strings.FieldsSeq(g.options) {
+			name, about := brief(set.Lookup(name))
+			fmt.Fprintf(&b, "  %-*s  %s\n", nameWidth, name, about)
+		}
+	}
+	var statuses []string
+	for _, s := range commands.Statuses {
+		statuses = append(statuses, strings.ReplaceAll(fmt.Sprintf("%d %s", s.Status, s.Brief), " ", unbroken))
+	}
+	list := render.Wrap("Exit status: "+strings.Join(statuses, ", "), width, "  ")
+	b.WriteString("\n" + strings.ReplaceAll(list, unbroken, " ") + "\n")
+	return render.WrapText(b.String(), columns)
+}
+
+// brief returns an option's name, with its short form and its value, and its text up to the
+// first semicolon, with the default.
+func brief(f *pflag.Flag) (name, about string) {
+	value, about := pflag.UnquoteUsage(f)
+	about, _, _ = strings.Cut(about, ";")
+	name = "    --" + f.Name
+	if f.Shorthand != "" {
+		name = "-" + f.Shorthand + ", --" + f.Name
+	}
+	if value != "" {
+		name += " " + value
+	}
+	if !slices.Contains([]string{"", "false", "[]"}, f.DefValue) {
+		about += " (default " + f.DefValue + ")"
+	}
+	return name, about
+}

@@ -1,0 +1,126 @@
+package manual
+
+import (
+	"flag"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zksh/zksh/internal/render"
+)
+
+var update = flag.Bool("update", false, "write the files that the sample is compared with")
+
+func sample(t *testing.T) *Page {
+	t.Helper()
+	source, err := os.ReadFile("testdata/sample.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parse("sample", source)
+}
+
+func refer(topic string) string {
+	if topic == "locks" { // as a command has the name, too
+		return "help -t locks"
+	}
+	return "help " + topic
+}
+
+// The sample has everything that pages use. It is compared with what a person has looked at.
+func TestSample(t *testing.T) {
+	p := sample(t)
+	for name, have := range map[string]string{
+		"plain":  p.Text(Layout{Columns: 78, Refer: refer}),
+		"narrow": p.Text(Layout{Columns: 40, Bold: func(text string) string { return "<" + text + ">" }, Refer: refer}),
+		"roff":   p.Roff(true, refer),
+		"part":   p.Roff(false, nil),
+	} {
+		file := "testdata/sample." + name
+		if *update {
+			if err := os.WriteFile(file, []byte(have), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), have); diff != "" {
+			t.Errorf("%s differs; look at it, and run go test -update (-want +have):\n%s", file, diff)
+		}
+	}
+	if p.Title != "Sample of a page" || p.Summary != "Show what a page can have" {
+		t.Errorf("title %q, summary %q", p.Title, p.Summary)
+	}
+}
+
+// Only code is wider than the window, and nothing is in a page that a terminal would obey.
+func TestPagesFit(t *testing.T) {
+	fence := regexp.MustCompile("(?ms)^ *```[^\n]*\n(.*?)^ *```$")
+	for _, p := range Pages() {
+		code := map[string]bool{}
+		for _, block := range fence.FindAllSubmatch(p.source, -1) {
+			for line := range strings.Lines(string(block[1])) {
+				code[strings.TrimSpace(line)] = true
+			}
+		}
+		for _, columns := range []int{60, 80, 200} {
+			for line := range strings.Lines(p.Text(Layout{Columns: columns, Refer: refer})) {
+				line = strings.TrimRight(line, "\n")
+				if render.Width(line) > columns && !code[strings.TrimSpace(line)] {
+					t.Errorf("%s in %d columns: %q has %d", p.Topic, columns, line, render.Width(line))
+				}
+				if render.Safe(line) != line {
+					t.Errorf("%s: %q", p.Topic, line)
+				}
+			}
+			bold := p.Text(Layout{Columns: columns, Bold: render.Bold, Refer: refer})
+			if on, off := strings.Count(bold, "\x1b[1m"), strings.Count(bold, "\x1b[0m"); on == 0 || on != off || strings.ContainsAny(bold, boldOn+boldOff) {
+				t.Errorf("%s: bold begins %d times, and ends %d times", p.Topic, on, off)
+			}
+		}
+	}
+}
+
+func TestPages(t *testing.T) {
+	for _, p := range Pages() {
+		if Find(p.Topic) != p {
+			t.Errorf("%s is not found", p.Topic)
+		}
+		if p.Title == "" || p.Summary == "" || strings.Contains(p.Summary, "\n") {
+			t.Errorf("%s: title %q, summary %q", p.Topic, p.Title, p.Summary)
+		}
+		for _, m := range regexp.MustCompile("`(help (?:-t )?[a-z]+)`").FindAllStringSubmatch(p.Text(Layout{Refer: refer}), -1) {
+			if topic := m[1][strings.LastIndex(m[1], " ")+1:]; strings.Contains(string(p.source), "("+topic+".md") && Find(topic) == nil {
+				t.Errorf("%s: there is no page %s", p.Topic, topic)
+			}
+		}
+	}
+	if Find("none") != nil {
+		t.Error("there is a page none")
+	}
+}
+
+func TestAbout(t *testing.T) {
+	for word, want := range map[string]struct{ first, last string }{ // by topic
+		"lockdem":   {"lockdemo", "lockdemo"},    // a topic
+		"deadlocks": {"queues", "queues"},        // a title, before those that mention it
+		"KERBEROS":  {"security", "differences"}, // text alone
+		"zyx":       {},
+	} {
+		found := About(word)
+		for _, topic := range []string{want.first, want.last} {
+			if topic == "" && len(found) > 0 || topic != "" && !slices.Contains(found, Find(topic)) {
+				t.Errorf("%s: %d pages, and %q is wanted", word, len(found), topic)
+			}
+		}
+		if want.first == want.last && len(found) > 1 {
+			t.Errorf("%s: %d pages", word, len(found))
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package shell_test
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/commands/keep"
+	"github.com/zksh/zksh/internal/app"
+	"github.com/zksh/zksh/internal/tutorial"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/lockcmd"
+	"github.com/zksh/zksh/shell"
+)
+
+// every returns a shell with all commands that main has. It has no connection.
+func every(t *testing.T) *shell.Shell {
+	t.Helper()
+	session, err := zkconn.Open(zkconn.Config{Servers: "127.0.0.1:1", Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := session.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return shell.New(shell.Config{Session: session, Commands: [][]*commands.Command{
+		commands.All(), keep.Commands(keep.UndoLog{}), lockcmd.New().Commands(), app.SandboxCommand(nil), tutorial.New("").Commands(),
+	}})
+}
+
+// maxSummary keeps a summary on one line beside the longest name of a command.
+const maxSummary = 60
+
+func TestSummariesAreImperative(t *testing.T) {
+	notVerb := regexp.MustCompile(`^(a|an|the|what|tell|how|whether|[a-z]*(s|ing|ed)|[^a-z].*)$`)
+	for _, c := range every(t).Registry().All() {
+		if n := utf8.RuneCountInString(c.Summary); n > maxSummary {
+			t.Errorf("%s: the summary has %d characters: %s", c.Name, n, c.Summary)
+		}
+		if first, _, _ := strings.Cut(c.Summary, " "); notVerb.MatchString(first) || strings.HasSuffix(c.Summary, ".") {
+			t.Errorf("%s: the summary is not an imperative phrase: %s", c.Name, c.Summary)
+		}
+	}
+}
+
+// Each example can be typed as it stands. A command that takes no words has a single form.
+func TestExamplesCanBeTyped(t *testing.T) {
+	s := every(t)
+	for _, c := range s.Registry().All() {
+		if (len(c.Params) > 0 || c.FlagSet().HasFlags()) && len(c.Examples) < 2 {
+			t.Errorf("%s has fewer than two examples", c.Name)
+		}
+		for i, example := range c.Examples {
+			if example != c.Name && !strings.HasPrefix(example, c.Name+" ") || slices.Contains(c.Examples[:i], example) {
+				t.Errorf("%s: the example %q is of another command, or stands there twice", c.Name, example)
+			}
+			if err := s.Parse(example); err != nil {
+				t.Errorf("%s: %v", example, err)
+			}
+		}
+	}
+	for _, bad := range []string{"ls --nonsense", "get", `set /a "b`, "nonsense", "find / -- nonsense"} {
+		if s.Parse(bad) == nil {
+			t.Errorf("%s passes for an example", bad)
+		}
+	}
+}
+
+// Help texts avoid words that readers had to guess the meaning of, and end their sentences.
+func TestHelpIsPlain(t *testing.T) {
+	retired := regexp.MustCompile(`(?i)\b(by hand|refused?|is told|tells|blanks?|so many|kept|behind|gives?|but for|meanwhile is|what is)\b`)
+	plain := func(name, text string) {
+		if word := retired.FindString(text); word != "" {
+			t.Errorf("%s has %q: %s", name, word, text)
+		}
+	}
+	for _, c := range every(t).Registry().All() {
+		plain(c.Name, c.Summary)
+		for _, text := range slices.Concat(c.Paragraphs(), c.Limits) {
+			plain(c.Name, text)
+			if !strings.HasSuffix(text, ".") {
+				t.Errorf("%s: not a sentence: %s", c.Name, text)
+			}
+		}
+		c.FlagSet().VisitAll(func(f *pflag.Flag) {
+			plain(c.Name+" --"+f.Name, f.Usage)
+			if f.Usage == "" || strings.HasSuffix(f.Usage, ".") {
+				t.Errorf("%s: --%s has no usage, or one that is a sentence: %q", c.Name, f.Name, f.Usage)
+			}
+		})
+	}
+}
