@@ -258,9 +258,13 @@ func (c *command) result(path string, status int, err, release error) error {
 		if errors.Is(err, child.ErrEscaped) || errors.Is(err, child.ErrOverdue) {
 			err = nil // the text has it
 		}
-		err = errors.Join(fmt.Errorf("%w: %s", c.why.on(path), became), err)
+		why := c.why.on(path)
+		if c.why == lossNear && errors.Is(release, zklock.ErrLost) { // which says how it was lost
+			why, release = release, nil
+		}
+		err = errors.Join(fmt.Errorf("%w: %s", why, became), err)
 	case errors.Is(release, zklock.ErrLost):
-		err = errors.Join(fmt.Errorf("lock %s: lost before %s exited", path, c.name), err)
+		err, release = errors.Join(fmt.Errorf("%w (before %s exited)", release, c.name), err), nil
 	case errors.Is(release, zklock.ErrUnconfirmed):
 		return errors.Join(&commands.StatusError{Status: commands.StatusUnconfirmed, Err: release}, err)
 	case status == 0 && err == nil:

@@ -142,10 +142,10 @@ func TestSandboxRefuses(t *testing.T) {
 		status int
 		says   string
 	}{
-		{"--sandbox -listen 0.0.0.0:0", 1, "loopback addresses only"},
-		{"--sandbox -listen [::]:0", 1, "loopback addresses only"},
-		{"--sandbox -listen 192.0.2.1:2181", 1, "loopback addresses only"},
-		{"--sandbox -listen :2181", 1, "loopback addresses only"},
+		{"--sandbox -listen 0.0.0.0:0", 1, "only loopback addresses are allowed"},
+		{"--sandbox -listen [::]:0", 1, "only loopback addresses are allowed"},
+		{"--sandbox -listen 192.0.2.1:2181", 1, "only loopback addresses are allowed"},
+		{"--sandbox -listen :2181", 1, "only loopback addresses are allowed"},
 		{"--sandbox -listen nonsense", 1, "missing port"},
 		{"-sandbox -server 127.0.0.1:2181", 2, "--sandbox and --server"},
 		{"-listen 127.0.0.1:0", 2, "--listen needs --sandbox"},
@@ -190,7 +190,7 @@ func TestSandboxPause(t *testing.T) {
 	time.Sleep(timeout + 5*time.Second) // it ends on a whole tick of 2 s
 	first.run("sandbox resume", `sandbox resumed\n`)
 	got := second.expect(`^the session expired[^\n]*\n`)
-	if !strings.Contains(got, "WatchedEvent state:Expired type:None path:null\n") || !strings.Contains(got, " /mine;") {
+	if !strings.Contains(got, "WatchedEvent state:Expired type:None path:null\n") || !strings.Contains(got, " /mine are gone;") {
 		t.Errorf("got %q", got)
 	}
 	second.expect(connected)

@@ -112,7 +112,7 @@ func (c *castle) who(t *testing.T) {
 	if r.out != "Auth scheme: User\nip: 127.0.0.1\nx509: CN=alice\n" || r.status != 0 {
 		t.Errorf("%+v", r)
 	}
-	agreed := regexp.MustCompile(`\ATLS 1\.3, TLS_AES_128_GCM_SHA256; the server is CN=zk, valid until \d{4}-\d\d-\d\d; we are CN=alice, valid until \d{4}-\d\d-\d\d\n\z`)
+	agreed := regexp.MustCompile(`\ATLS 1\.3, TLS_AES_128_GCM_SHA256; server certificate CN=zk, valid until \d{4}-\d\d-\d\d; client certificate CN=alice, valid until \d{4}-\d\d-\d\d\n\z`)
 	if !agreed.MatchString(r.err) {
 		t.Errorf("--verbose: %q", r.err)
 	}
@@ -268,7 +268,7 @@ func exists(file string) bool {
 func (c *castle) byHand(t *testing.T) {
 	s := openBash(t, 160, 30)
 	s.line("clear; zksh -server " + c.at + " --cert " + c.alice + " --tls-insecure --verbose")
-	s.want(`NOT VERIFIED; we are CN=alice`)
+	s.want(`NOT VERIFIED; client certificate CN=alice`)
 	s.want(`\(CONNECTED, NOT VERIFIED\) 0\]$`)
 	s.text("get /mi")
 	s.keys("Tab")
@@ -278,7 +278,7 @@ func (c *castle) byHand(t *testing.T) {
 	s.keys("C-d")
 	anyName := c.write(t, "anyname", "zookeeper.client.secure=true\nzookeeper.ssl.hostnameVerification=false\n")
 	s.line("clear; zksh -server " + c.at + " --cert " + c.alice + " --cacert " + c.ca.File + " --verbose -client-configuration " + anyName)
-	s.want(`NAME NOT VERIFIED; we are CN=alice`)
+	s.want(`NAME NOT VERIFIED; client certificate CN=alice`)
 	s.want(`\(CONNECTED, NAME NOT VERIFIED\) 0\]$`)
 	s.keys("C-d")
 }

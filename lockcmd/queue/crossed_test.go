@@ -61,6 +61,15 @@ func TestOwnCircle(t *testing.T) {
 		if err != nil || !strings.HasPrefix(got, want) || strings.Count(got, " is ahead in ") != n-1 {
 			t.Errorf("%d: %q, %v, want %q", n, got, err, want)
 		}
+		// It names the node that is ahead, and the command that ends this wait.
+		if ahead := fmt.Sprintf("; %s is ahead in /q%d ", lock1, n-1); !strings.Contains(got, ahead) || !strings.HasSuffix(got, "; to end this wait: Ctrl-C") {
+			t.Errorf("%d: %q", n, got)
+		}
+		later := w
+		later.Background = true
+		if got, err := later.Deadlock(t.Context(), f); err != nil || !strings.HasSuffix(got, "; to end this wait: unlock "+w.Path) {
+			t.Errorf("%d, in the background: %q, %v", n, got, err)
+		}
 		f.tells = false
 		if alone, err := w.Deadlock(t.Context(), f); err != nil || (alone == got) != (n == 2) {
 			t.Errorf("%d, no dump: %q, %v", n, alone, err)
