@@ -52,7 +52,7 @@ var arrows = map[string][]string{
 	"internal/userfile":         {},
 	"internal/secure":           {"internal/peer", "internal/userfile"},
 	"internal/zkconn":           {"internal/jute", "internal/peer", "internal/secure"},
-	"internal/zktree":           {"internal/dump", "internal/zkconn"},
+	"internal/zktree":           {"internal/dump", "internal/jute", "internal/zkconn"},
 	"internal/archtest":         free,
 	"internal/sandbox/difftest": free,
 	"internal/sandbox/rawzk":    free,

@@ -19,15 +19,15 @@ func tooDeep(f *folder) bool {
 	return len(f.path) > jute.MaxPath || f.depth > jute.MaxLevels || f.paths > maxPaths || f.namesCost > maxNames
 }
 
-// TooDeepError says that a walk came to a znode that is further down than any tree goes. A
+// tooDeepError says that a walk came to a znode that is further down than any tree goes. A
 // server that is at fault, or hostile, may go on for ever.
-type TooDeepError struct {
+type tooDeepError struct {
 	Root   string
 	Levels int // of the znode below the root
 	Bytes  int // of its path
 }
 
-func (e *TooDeepError) Error() string {
+func (e *tooDeepError) Error() string {
 	return fmt.Sprintf("the tree below %s is too deep: it has a znode %d levels down, with a path of %d bytes; the limits are %d levels, %d bytes, and on the way to it %d MiB of paths and %d MiB of names",
 		e.Root, e.Levels, e.Bytes, jute.MaxLevels, jute.MaxPath, maxPaths>>20, maxNames>>20)
 }

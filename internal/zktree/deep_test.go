@@ -29,7 +29,7 @@ func TestEndlessTree(t *testing.T) {
 						t.Fatalf("it came to a path of %d bytes", len(s.Path()))
 					}
 				}
-				deep, ok := errors.AsType[*TooDeepError](err)
+				deep, ok := errors.AsType[*tooDeepError](err)
 				if !ok || deep.Root != "/" || deep.Levels < 100 || !strings.Contains(err.Error(), "too deep") {
 					t.Errorf("%+v: %v", o, err)
 				}

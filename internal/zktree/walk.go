@@ -371,7 +371,7 @@ func (w *Walk) learn(up *folder, at int, path string, e Entry) (*known, error) {
 	}
 	f.paths += len(path)
 	if f.namesCost += k.cost; tooDeep(f) {
-		return nil, &TooDeepError{w.root, f.depth, len(path)}
+		return nil, &tooDeepError{w.root, f.depth, len(path)}
 	}
 	w.total += len(e.Names)
 	k.own = f
