@@ -93,7 +93,7 @@ func TestComplete(t *testing.T) {
 		"bogus /":                        "",
 		"help ge":                        "help get|help getAllChildrenNumber|help getAcl|help getEphemerals",
 		"help tre":                       "help tree|help trees", // a command and a topic
-		"help -t tr":                     "help -t transactions|help -t trees",
+		"help -t tr":                     "help -t transactions|help -t trees|help -t troubleshooting",
 		"help -t trees ":                 "",
 		"get -":                          "get -s|get -w|get -b|get -x|get -j|get -f|get -d|get --charset|get --in|get --max-size",
 		"get -s -":                       "get -s -w|get -s -b|get -s -x|get -s -j|get -s -f|get -s -d|get -s --charset|get -s --in|get -s --max-size",
@@ -121,7 +121,7 @@ func TestComplete(t *testing.T) {
 		"get /app ":                      "",
 		"redo ":                          "redo 2|redo 1|redo 0",
 		"redo 1":                         "",
-		"printwatches o":                 "printwatches off|printwatches on",
+		"printwatches o":                 "printwatches on|printwatches off",
 		"traffic ":                       "traffic stop|traffic go",
 		"traffic s":                      "traffic stop",
 		"printwatches -":                 "",
