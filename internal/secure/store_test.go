@@ -131,7 +131,7 @@ func TestBadStores(t *testing.T) {
 		{write("empty", nil), "", "", "not a PEM, PKCS12 or JKS file"},
 		{write("cut", jks[:len(jks)/2]), "", password, "damaged"},
 		{write("odd.pem", []byte("-----BEGIN NONSENSE-----\nAAAA\n-----END NONSENSE-----\n")), "", "", "contains neither a certificate nor a key in PEM"},
-		{write("large", make([]byte, maxFile+1)), "", "", "no such file has more than"},
+		{write("large", make([]byte, maxFile+1)), "", "", "is too large: the limit is 4194304 bytes"},
 	} {
 		s := store{file: c.file, password: c.password, env: keyPasswordName}
 		_, err := s.identity(c.key, environment(nil))
