@@ -8,6 +8,11 @@ SPLITS     ?= 20
 FAILOVERS  ?= 50
 OUTAGES    ?= 40
 MINUTES    ?= 10
+# The fuzz targets of what is read from a server or a file, which hostile runs.
+DECODERS    = internal/jute:FuzzDecoder internal/jute:FuzzQuota internal/zkconn:FuzzFrame internal/zkconn:FuzzVersion \
+              internal/dump:FuzzRead internal/dump:FuzzLog internal/unpack:FuzzAll internal/secure:FuzzStore internal/secure:FuzzProperties \
+              internal/secure:FuzzJAAS internal/secure:FuzzChallenge internal/secure:FuzzRecords lockcmd/queue:FuzzAnswers lockcmd/queue:FuzzNote \
+              lockcmd:FuzzPosts lockcmd/zklock:FuzzParseName
 # What cross vets besides the system at hand.
 SYSTEMS     = linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -25,10 +30,10 @@ RACE        = env GORACE=atexit_sleep_ms=100 go test -race -count=1 -vet=off -p 
 LONG        = ./internal/e2e ./lockcmd/zklock ./lockcmd/demo ./lockcmd ./internal/interop ./commands/keep
 PLAIN       = go test -count=1 -vet=off -timeout 20m -run '$(ALONE)|^TestRoundsModel|^TestDeepAndWide$$' \
               ./internal/e2e ./lockcmd/zklock ./internal/sandbox/difftest ./internal/dump ./internal/zktree
-ALONE       = ^(TestHostileServersFillNoMemory|TestHostileFilesFillNoMemory|TestScripts|TestScriptsOnSandbox|TestSmallFilesThatStandForMuch|TestLog|TestDiff)$$
+ALONE       = ^(TestHostileServersFillNoMemory|TestHostileFilesFillNoMemory|TestHostileLogsFillNoMemory|TestScripts|TestScriptsOnSandbox|TestSmallFilesThatStandForMuch|TestLog|TestDiff)$$
 
 .DEFAULT_GOAL := help
-.PHONY: build dist dist-check run deps test long rest full soak lint cross bench diff kazoo split failover outage chaos fence fuzz docs clean help
+.PHONY: build dist dist-check run deps test long rest full soak lint cross bench diff kazoo split failover outage chaos fence hostile fuzz docs clean help
 
 build: ## build bin/zksh
 	CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/zksh .
@@ -106,6 +111,13 @@ chaos: ## contend for locks for MINUTES while servers and clients are cut off, s
 
 fence: ## increment a number under locks for MINUTES while those who hold them are cut off, stopped and ended
 	go test -race -count=1 -timeout 0 -v -run '^TestFence$$' ./internal/interop -fence $(MINUTES)m
+
+hostile: ## run every attack on the memory of zksh, by servers and by files, and the rows of the faulty servers; then the fuzz targets of DECODERS for ten seconds each; ten minutes
+	go test -count=1 -timeout 10m -v -run '^(TestHostile|TestFaultyServers)' ./internal/e2e -hostile -parallel 2
+	@set -e; for target in $(DECODERS); do \
+		echo "$$target"; \
+		go test -run '^$$' -fuzz "^$${target#*:}\$$" -fuzztime 10s -fuzzminimizetime 1s "./$${target%:*}"; \
+	done
 
 fuzz: ## run each fuzz target for FUZZTIME
 	@set -e; list=$$(go test -list '^Fuzz' ./...); \

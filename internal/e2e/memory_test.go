@@ -47,7 +47,7 @@ var attacks = []attack{
 	{mode: "watched", line: "addWatch /" + strings.Repeat("w", 2000) + "\nwait -w 4s /b\n", says: "more events than were taken"},
 	{mode: "million", line: "ls /", fine: true},
 	{mode: "many", line: strings.Repeat("ls /\n", 6), fine: true},
-	{mode: "data", line: strings.Repeat("get /a\n", 6), says: "the connection broke"},
+	{mode: "data", line: strings.Repeat("get /a\n", 6), says: "the connection was lost"},
 	{mode: "wide", line: "ls -R /\nls /\n", lasts: true, only: true},
 	{mode: "many", line: "ls /", fine: true},
 	{mode: "many", line: "-o json ls /", fine: true, only: true},

@@ -113,10 +113,27 @@ func readAll(t *testing.T, sent []byte) {
 func decodeAny(r reply) {
 	decode(r, getData("/", nil))
 	decode(r, getChildren("/", nil))
+	decode(r, list("/", nil))
+	decode(r, getACL("/"))
+	decode(r, exists("/", nil))
 	decode(r, setACL("/", nil, 0))
+	decode(r, multiGet([]string{"/a", "/b"}))
+	_ = r.answer("/root").Strings() // of getEphemerals
 	decode(r, multiChildren([]string{"/a", "/b"}))
 	decode(r, multi([]string{"/a", "/b"}, func(path string) change { return removal(path, -1) }))
 	decode(r, create("/a", nil, nil, CreateMode{}))
+}
+
+// FuzzVersion reads the answer to srvr.
+func FuzzVersion(f *testing.F) {
+	f.Add("Zookeeper version: 3.9.3-c26634f34490bb0ea7a09cc51e05ede3b4e320ee, built on 2024-10-17 23:21 UTC\n")
+	f.Add("ClickHouse Keeper version: v24.3.1-")
+	f.Add("Zookeeper version: 99999999999999999999.1")
+	f.Fuzz(func(t *testing.T, answer string) {
+		if v := parseVersion(answer); v.major < 0 || v.minor < 0 || v.atLeast(7) && !v.atLeast(6) {
+			t.Errorf("%q: %+v", answer, v)
+		}
+	})
 }
 
 func decode[T any](r reply, o op[T]) { o.decode(r.answer("/root")) }

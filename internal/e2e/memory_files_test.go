@@ -1,0 +1,179 @@
+//go:build linux
+
+package e2e
+
+import (
+	"bufio"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+// A bomb is a small file that stands for much.
+type bomb struct {
+	name  string
+	plain bool // it is not compressed
+	write func(w io.Writer) error
+	says  string // empty: whatever it says
+}
+
+// repeat writes text n times.
+func repeat(w io.Writer, n int, text func(i int) string) error {
+	for i := range n {
+		if _, err := io.WriteString(w, text(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lots writes a text once, another one n times, and a third once.
+func lots(before string, n int, text func(i int) string, behind string) func(io.Writer) error {
+	return func(w io.Writer) error {
+		if _, err := io.WriteString(w, before); err != nil {
+			return err
+		}
+		if err := repeat(w, n, text); err != nil {
+			return err
+		}
+		_, err := io.WriteString(w, behind)
+		return err
+	}
+}
+
+func always(text string) func(int) string { return func(int) string { return text } }
+
+const dumpHead = `{"zksh":"dump","version":1,"root":"/a","time":"2024-01-01T00:00:00Z"}` + "\n"
+
+// bombs has some of each form that zksh reads.
+func bombs() []bomb {
+	var snapshot, acl, znode jute.Encoder
+	snapshot.B = []byte("ZKSN")
+	snapshot.Int(2)
+	snapshot.Long(0)
+	snapshot.Int(0)
+	acl.Long(1)
+	acl.Int(1, 31)
+	acl.String("world")
+	acl.String("anyone")
+	acls := string(snapshot.B) + "\x00\x00\x00\x01" + string(acl.B)
+	node := func(path string, data []byte) string {
+		e := jute.Encoder{B: znode.B[:0]}
+		e.String(path)
+		e.Buffer(data)
+		e.Long(1, 1, 1, 1, 1)
+		e.Int(0, 0, 0)
+		e.Long(0, 1)
+		return string(e.B)
+	}
+	data := strings.Repeat("d", 1<<20)
+	const expands = "it expands to more than"
+	znodes, much := 500_000, "truncated"
+	if *hostile {
+		znodes, much = 10_000_000, expands
+	}
+	return []bomb{
+		{name: "znodes", write: lots(dumpHead, znodes, func(i int) string {
+			return fmt.Sprintf(`{"path":"/a/%d","kind":"persistent","data":null,"stat":null,"acl":null}`+"\n", i)
+		}, ""), says: much},
+		{name: "paths", write: lots("{", 200_000, func(i int) string { return fmt.Sprintf(`"/%01000d":{"content":null,"acls":[]},`, i) }, `"/x":{}}`), says: expands},
+		{name: "data", write: lots(`{"/x":{"content":"","acls":[]}`, 256, func(i int) string { return fmt.Sprintf(`,"/x/%d":{"content":%q,"acls":[]}`, i, data) }, "}"), says: expands},
+		{name: "entries", write: lots(dumpHead+`{"path":"/a","kind":"persistent","data":null,"stat":null,"acl":[{}`, 20_000_000, always(",{}"), "]}\n")},
+		{name: "one line", write: lots(dumpHead+`{"path":"/a","data":"`, 500, always(data), "\"}\n")},
+		{name: "nesting", write: lots("[", 20_000_000, always(`{"t":[`), "")},
+		{name: "a name without end", write: lots(`{"`, 500, always(data), `":{}}`)},
+		{name: "fields", write: lots(`{"/a":{"acls":[],"content":null`, 5_000_000, func(i int) string { return fmt.Sprintf(`,"%x":0`, i) }, "}}")},
+		{name: "snapshot of ACLs", write: lots(string(snapshot.B)+"\x7f\xff\xff\xff", 10_000_000, always(string(acl.B)), "")},
+		{name: "snapshot of entries", write: lots(string(snapshot.B)+"\x00\x00\x00\x01"+string(acl.B[:8])+"\x7f\xff\xff\xff", 20_000_000, always(string(acl.B[12:])), "")},
+		{name: "snapshot of znodes", write: lots(acls+node("", nil), znodes, func(i int) string { return node(fmt.Sprintf("/%d", i), nil) }, ""), says: much},
+		{name: "snapshot of data", write: lots(acls+node("", nil), 256, func(i int) string { return node(fmt.Sprintf("/%d", i), []byte(data)) }, ""), says: expands},
+		{name: "snapshot of sessions", write: lots(string(snapshot.B[:16])+"\x7f\xff\xff\xff", 20_000_000, always("\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x01"), "")},
+		{name: "snapshot that claims data", plain: true, write: lots(acls+"\x00\x00\x00\x02/a\x7f\xff\xff\xff", 1, always("x"), "")},
+	}
+}
+
+// No hostile file fills the memory of zksh, nor the disk.
+func TestHostileFilesFillNoMemory(t *testing.T) {
+	if zktest.UnderRace() {
+		t.Skip("the race detector takes many times the memory")
+	}
+	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
+	for _, b := range bombs() {
+		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
+			name := filepath.Join(t.TempDir(), "dump")
+			b.make(t, name)
+			lines := [][]string{{"ls", "-R", "--in", name, "/"}}
+			if *hostile {
+				lines = append(lines, []string{"import", "-R", "-n", name, "/copy"}, []string{"diff", "file:" + name, "/"}, []string{"tree", "--in", name, "/"}, []string{"du", "--in", name, "/"})
+			}
+			for _, line := range lines {
+				f := attack{line: line[0], says: b.says}
+				m := measure(t, f, append([]string{"-server", server}, line...)...)
+				t.Logf("%s: %d MiB, status %d, %v: %.200s", line[0], m.peak>>20, m.status, m.took.Round(time.Millisecond), m.err)
+				if m.check(t, f); strings.Contains(m.err, "panic") {
+					t.Errorf("%s", m.err)
+				}
+			}
+		})
+	}
+}
+
+// make writes the file.
+func (b bomb) make(t *testing.T, name string) {
+	t.Helper()
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var w io.WriteCloser = f
+	if !b.plain {
+		w, _ = gzip.NewWriterLevel(f, gzip.BestSpeed) // there is such a level
+	}
+	buffered := bufio.NewWriterSize(w, 1<<16)
+	if err := b.write(buffered); err != nil {
+		t.Fatal(err)
+	}
+	if err := buffered.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if !b.plain {
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A transaction log with a record that claims to be long, or is, is bounded too.
+func TestHostileLogsFillNoMemory(t *testing.T) {
+	if zktest.UnderRace() {
+		t.Skip("the race detector takes many times the memory")
+	}
+	var head jute.Encoder
+	head.B = []byte("ZKLG")
+	head.Int(2)
+	head.Long(0)
+	for _, b := range []bomb{
+		{name: "claims", plain: true, write: lots(string(head.B)+"\x00\x00\x00\x00\x00\x00\x00\x01\x7f\xff\xff\xff", 1, always("x"), "")},
+		{name: "records", plain: true, write: lots(string(head.B)+"\x00\x00\x00\x00\x00\x00\x00\x01\x0f\xff\xff\xff", 400, always(strings.Repeat("r", 1<<20)), "")},
+	} {
+		t.Run(b.name, func(t *testing.T) {
+			name := filepath.Join(t.TempDir(), "log.1")
+			b.make(t, name)
+			f := attack{line: "log"}
+			m := measure(t, f, "-server", "127.0.0.1:1", "log", name)
+			t.Logf("%d MiB, status %d, %v: %.200s", m.peak>>20, m.status, m.took.Round(time.Millisecond), m.err)
+			m.check(t, f)
+		})
+	}
+}
