@@ -96,7 +96,7 @@ func TestManualPage(t *testing.T) {
 func TestManualIsBoldOnTerminals(t *testing.T) {
 	t.Parallel()
 	for env, bold := range map[string]bool{"TERM=xterm": true, "TERM=dumb": false, "TERM=xterm NO_COLOR=1": false} {
-		r := startRich(t, exec.Command("zksh", "help", "statuses"), strings.Fields(env)...)
+		r := startRich(t, exec.Command("zksh", "help", "statuses"), append(strings.Fields(env), "PAGER=")...)
 		r.expect(`SIGTERM or SIGHUP`)
 		r.wantStatus(0)
 		if has := strings.Contains(r.shown(), "\x1b[1mExit status\x1b[0m"); has != bold || strings.Contains(r.shown(), "\x1b") != bold {
