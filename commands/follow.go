@@ -117,6 +117,7 @@ type follower struct {
 	stale bool                // the connection is a new one: nothing is known of what has happened meanwhile
 	due   []string            // paths to be read, oldest first
 	isDue map[string]bool     // the same
+	bytes int                 // of these paths
 	ran   chan error          // receives the end of the command; nil while none runs
 	lost  error               // what has become of the shell's own session meanwhile
 }
@@ -141,7 +142,7 @@ func (f *follower) follow(ctx context.Context) (err error) {
 // step does the next thing there is to do, or waits for one. told tells that a change
 // has been told of, by the end of its command if there is one.
 func (f *follower) step(ctx context.Context) (told bool, err error) {
-	if err := f.hear(ctx); err != nil {
+	if err := f.hear(); err != nil {
 		return false, err
 	}
 	switch {
@@ -176,7 +177,7 @@ func (f *follower) unlessCut(err error) error {
 }
 
 // hear takes the events that have come.
-func (f *follower) hear(ctx context.Context) error {
+func (f *follower) hear() error {
 	for _, e := range f.own.Events() {
 		switch {
 		case !e.Session():
@@ -187,14 +188,21 @@ func (f *follower) hear(ctx context.Context) error {
 			f.stale = true
 		}
 	}
+	if f.bytes > maxDue {
+		return fmt.Errorf("%d znodes below %s changed before zksh could read them; watch a smaller subtree", len(f.due), f.path)
+	}
 	return nil
 }
+
+// maxDue bounds the paths of the znodes that are to be read, in bytes.
+const maxDue = 32 << 20
 
 // read has a znode read when it is its turn.
 func (f *follower) read(path string) {
 	if !f.isDue[path] {
 		f.isDue[path] = true
 		f.due = append(f.due, path)
+		f.bytes += len(path)
 	}
 }
 
@@ -272,6 +280,7 @@ func (f *follower) tell(ctx context.Context) (told bool, err error) {
 	path := f.due[0]
 	f.due = f.due[1:]
 	delete(f.isDue, path)
+	f.bytes -= len(path)
 	now, data, err := f.get(ctx, path)
 	if err != nil {
 		return false, err

@@ -79,7 +79,7 @@ func bombs() []bomb {
 	const expands = "it expands to more than"
 	znodes, much := 500_000, "truncated"
 	if *hostile {
-		znodes, much = 10_000_000, expands
+		znodes, much = 3_000_000, expands
 	}
 	return []bomb{
 		{name: "znodes", write: lots(dumpHead, znodes, func(i int) string {

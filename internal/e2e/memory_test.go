@@ -45,6 +45,8 @@ var attacks = []attack{
 	{mode: "events", line: "ls /", fine: true},
 	{mode: "events", line: "watch /a", says: "terminated", lasts: true, only: true},
 	{mode: "watched", line: "addWatch /" + strings.Repeat("w", 2000) + "\nwait -w 4s /b\n", says: "more events than were taken"},
+	{mode: "below", line: "watch -r /a"},
+	{mode: "below", line: "mirror --watch -y /a /b", only: true},
 	{mode: "million", line: "ls /", fine: true},
 	{mode: "many", line: strings.Repeat("ls /\n", 6), fine: true},
 	{mode: "data", line: strings.Repeat("get /a\n", 6), says: "the connection was lost"},
@@ -145,7 +147,7 @@ func (m measured) check(t *testing.T, f attack) {
 // measure runs the program until its end, or for a while if it has none.
 func measure(t *testing.T, f attack, args ...string) (m measured) {
 	t.Helper()
-	patience := time.Minute
+	patience := 2 * time.Minute
 	if f.lasts {
 		patience = 3 * time.Second
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"math"
 	"net"
@@ -18,6 +19,7 @@ import (
 //
 //	events        half a million changes of a znode that nobody watches, 450 MB
 //	watched       changes of the znode that the client watches, without end
+//	below         changes of one znode after the other below it, without end
 //	over          each reply has 250 MiB
 //	empty         lists of 11 million empty names, 45 MiB like those that follow
 //	short, long   lists of 9 million names of one character, of 200,000 of 230
@@ -59,7 +61,7 @@ func Endless(tb testing.TB, mode string) string {
 			names[i] = base26(i, len(names)/10_000)
 		}
 		e.Strings(names)
-	case "events", "watched", "over", "empty", "short", "long", "many", "million", "acl", "identities", "data", "claim", "words":
+	case "events", "watched", "below", "over", "empty", "short", "long", "many", "million", "acl", "identities", "data", "claim", "words":
 		e.Strings(nil)
 	default:
 		tb.Fatalf("zktest: no mode %q", mode)
@@ -158,10 +160,16 @@ func (s *endless) answer(w *bufio.Writer, request []byte) error {
 		e.MultiHeader(-1, true, -1)
 		return frameTo(w, piece{e.B, 1})
 	case jute.OpAddWatch:
-		if err := frameTo(w, piece{e.B, 1}); err != nil || s.mode != "watched" {
+		if err := frameTo(w, piece{e.B, 1}); err != nil || s.mode != "watched" && s.mode != "below" {
 			return err
 		}
-		return flood(w, d.String(), math.MaxInt)
+		path := d.String()
+		for n := 0; s.mode == "below"; n++ {
+			if err := flood(w, fmt.Sprintf("%s/%0200d", path, n), 1); err != nil {
+				return err
+			}
+		}
+		return flood(w, path, math.MaxInt)
 	}
 	switch {
 	case s.mode == "claim":
@@ -232,8 +240,9 @@ func flood(w *bufio.Writer, path string, n int) error {
 	e.Long(-1)
 	e.Int(0, 3, 3)
 	e.String(path)
-	block := bytes.Repeat(append(binary.BigEndian.AppendUint32(nil, uint32(len(e.B))), e.B...), 100)
-	for ; n > 0; n -= 100 {
+	some := min(n, 100)
+	block := bytes.Repeat(append(binary.BigEndian.AppendUint32(nil, uint32(len(e.B))), e.B...), some)
+	for ; n > 0; n -= some {
 		if _, err := w.Write(block); err != nil {
 			return err
 		}
