@@ -193,5 +193,5 @@ func TestHints(t *testing.T) {
 	s.keys("C-l")
 	s.line("help create")
 	s.want(`^Flags\n  -s, --sequential `)
-	s.want(`^Example\n  create -s -e`)
+	s.want(`^Examples\n  create -s -e`)
 }

@@ -83,7 +83,7 @@ func TestLongLineTypedAhead(t *testing.T) {
 	r.typeIn("lock /l -- sh -c 'echo begun; sleep 5'\r")
 	r.expect(`begun\r\n`)
 	r.typeIn("create /long " + strings.Repeat("x", 5000) + "\n")
-	r.expect(`the terminal cuts lines of 4095 bytes`)
+	r.expect(`the terminal truncates lines at 4095 bytes`)
 	r.expect(`CONNECTED\) 2\] `)
 	r.typeIn("ls /\r")
 	r.expect(`\[l, zookeeper\]\r\n`)

@@ -249,7 +249,7 @@ func TestLossAndExpiryByHand(t *testing.T) {
 	zktest.Eventually(t, "the session expires", func() bool { return at(t, direct, "ls", "/") == "[]\n" })
 	p.Refuse(false)
 	got := c.expect(`the session expired[^\n]*\n`)
-	if !strings.Contains(got, "WatchedEvent state:Expired type:None path:null\n") || !strings.Contains(got, " /mine;") {
+	if !strings.Contains(got, "WatchedEvent state:Expired type:None path:null\n") || !strings.Contains(got, " /mine are gone;") {
 		t.Errorf("got %q", got)
 	}
 	c.expect(connected)

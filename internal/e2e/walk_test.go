@@ -71,7 +71,7 @@ var walk = []struct{ line, want, key string }{
 	{"help", `help COMMAND explains one`, ""},
 	{"help lock", `Example`, ""},
 	{"help find", `Example`, ""},
-	{"help config", `The configuration file`, ""},
+	{"help config", `help configuration`, ""},
 	{"printwatches short", ``, ""},
 	{"get -w 配置", `新`, ""},
 	{"set 配置 再", `NodeDataChanged`, ""},

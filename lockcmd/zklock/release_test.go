@@ -229,7 +229,7 @@ func TestNothingIsSaidOfZnodesThatWereNotMade(t *testing.T) {
 				return errors.New("no sync either"), nil
 			}
 			_, err := New(a, "/lock", Options{}).Lock(t.Context())
-			if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "cannot remove") != (want == "below /lock") {
+			if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "cannot delete") != (want == "below /lock") {
 				t.Errorf("%v", err)
 			}
 		})
