@@ -31,6 +31,15 @@ func refer(topic string) string {
 	return "help " + topic
 }
 
+func source(t *testing.T, p *Page) []byte {
+	t.Helper()
+	text, err := files.ReadFile(p.Topic + ".md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
 // The sample has everything that pages use. It is compared with what a person has looked at.
 func TestSample(t *testing.T) {
 	p := sample(t)
@@ -64,7 +73,7 @@ func TestPagesFit(t *testing.T) {
 	fence := regexp.MustCompile("(?ms)^ *```[^\n]*\n(.*?)^ *```$")
 	for _, p := range Pages() {
 		code := map[string]bool{}
-		for _, block := range fence.FindAllSubmatch(p.source, -1) {
+		for _, block := range fence.FindAllSubmatch(source(t, p), -1) {
 			for line := range strings.Lines(string(block[1])) {
 				code[strings.TrimSpace(line)] = true
 			}
@@ -96,7 +105,7 @@ func TestPages(t *testing.T) {
 			t.Errorf("%s: title %q, summary %q", p.Topic, p.Title, p.Summary)
 		}
 		for _, m := range regexp.MustCompile("`(help (?:-t )?[a-z]+)`").FindAllStringSubmatch(p.Text(Layout{Refer: refer}), -1) {
-			if topic := m[1][strings.LastIndex(m[1], " ")+1:]; strings.Contains(string(p.source), "("+topic+".md") && Find(topic) == nil {
+			if topic := m[1][strings.LastIndex(m[1], " ")+1:]; strings.Contains(string(source(t, p)), "("+topic+".md") && Find(topic) == nil {
 				t.Errorf("%s: there is no page %s", p.Topic, topic)
 			}
 		}

@@ -8,11 +8,6 @@ import (
 	"strings"
 	"sync"
 	"unicode"
-
-	"github.com/yuin/goldmark"
-	"github.com/yuin/goldmark/ast"
-	"github.com/yuin/goldmark/extension"
-	"github.com/yuin/goldmark/text"
 )
 
 //go:embed *.md
@@ -24,8 +19,7 @@ type Page struct {
 	Title    string
 	Summary  string // the first sentence, without its full stop
 	headings []string
-	blocks   []ast.Node
-	source   []byte
+	blocks   []block
 }
 
 // Pages returns all pages, sorted by topic.
@@ -84,34 +78,22 @@ func has(word, text string) bool {
 	return false
 }
 
-// markdown reads the Markdown of code hosts, as far as pages use it.
-var markdown = sync.OnceValue(func() goldmark.Markdown { return goldmark.New(goldmark.WithExtensions(extension.Table)) })
-
 // parse reads a page. Its comments mark generated parts and are not shown.
 func parse(topic string, source []byte) *Page {
-	p := &Page{Topic: topic, source: source}
-	plain := inline{source: source}
-	for n := range children(markdown().Parser().Parse(text.NewReader(source))) {
-		heading, is := n.(*ast.Heading)
+	p := &Page{Topic: topic}
+	plain := inline{}
+	for _, b := range readBlocks(strings.Split(string(source), "\n")) {
 		switch {
-		case is && heading.Level == 1:
-			p.Title = plain.text(n)
+		case b.kind == heading && b.level == 1:
+			p.Title = plain.text(b.text)
 			continue
-		case is:
-			p.headings = append(p.headings, plain.text(n))
-		case n.Kind() == ast.KindParagraph && p.Summary == "":
-			p.Summary, _, _ = strings.Cut(plain.text(n)+" ", ". ")
+		case b.kind == heading:
+			p.headings = append(p.headings, plain.text(b.text))
+		case b.kind == paragraph && p.Summary == "":
+			p.Summary, _, _ = strings.Cut(plain.text(b.text)+" ", ". ")
 			p.Summary = strings.TrimSpace(p.Summary)
 		}
-		p.blocks = append(p.blocks, n)
+		p.blocks = append(p.blocks, b)
 	}
 	return p
-}
-
-// children iterates over the children of a node.
-func children(n ast.Node) func(yield func(ast.Node) bool) {
-	return func(yield func(ast.Node) bool) {
-		for c := n.FirstChild(); c != nil && yield(c); c = c.NextSibling() {
-		}
-	}
 }

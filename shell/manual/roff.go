@@ -3,25 +3,22 @@ package manual
 import (
 	"fmt"
 	"strings"
-
-	"github.com/yuin/goldmark/ast"
-	east "github.com/yuin/goldmark/extension/ast"
 )
 
 // Roff returns the page as sections for the macros of man(7). Without its heading it can follow
 // another section's; without its generated parts it can stand beside the same facts. refer is
 // that of a Layout.
 func (p *Page) Roff(whole bool, refer func(topic string) string) string {
-	r := &roffLayout{in: inline{source: p.source, bold: true, refer: refer}}
+	r := &roffLayout{in: inline{bold: true, refer: refer}}
 	if whole {
 		fmt.Fprintf(&r.b, ".SH %s\n", headingInRoff(strings.ToUpper(p.Title)))
 	}
 	generated := false
-	for _, n := range p.blocks {
-		if n.Kind() == ast.KindHTMLBlock {
-			generated = !strings.Contains(string(n.Lines().Value(p.source)), "<!-- end")
+	for _, b := range p.blocks {
+		if b.kind == comment {
+			generated = !strings.Contains(b.text, "<!-- end")
 		} else if whole || !generated {
-			r.block(n)
+			r.block(b)
 		}
 	}
 	return r.b.String()
@@ -33,24 +30,24 @@ type roffLayout struct {
 	b  strings.Builder
 }
 
-func (r *roffLayout) block(n ast.Node) {
-	switch n := n.(type) {
-	case *ast.Heading:
-		if n.Level > 2 {
-			fmt.Fprintf(&r.b, ".PP\n\\fB%s\\fR\n", headingInRoff(r.in.text(n)))
+func (r *roffLayout) block(b block) {
+	switch b.kind {
+	case heading:
+		if b.level > 2 {
+			fmt.Fprintf(&r.b, ".PP\n\\fB%s\\fR\n", headingInRoff(r.in.text(b.text)))
 		} else {
-			fmt.Fprintf(&r.b, ".SS %s\n", headingInRoff(r.in.text(n)))
+			fmt.Fprintf(&r.b, ".SS %s\n", headingInRoff(r.in.text(b.text)))
 		}
-	case *ast.FencedCodeBlock:
+	case code:
 		r.b.WriteString(".PP\n.RS 4\n.nf\n")
-		for _, line := range codeLines(n, r.in.source) {
+		for _, line := range codeLines(b) {
 			r.b.WriteString(EscapeRoff(line) + "\n")
 		}
 		r.b.WriteString(".fi\n.RE\n")
-	case *ast.List:
-		r.list(n)
-	case *east.Table:
-		rows := r.in.cells(n)
+	case list:
+		r.list(b)
+	case table:
+		rows := r.in.cells(b)
 		for _, row := range rows[1:] {
 			fmt.Fprintf(&r.b, ".TP\n%s\n", inRoff(row[0]))
 			for i, about := range abouts(rows[0], row) {
@@ -61,23 +58,21 @@ func (r *roffLayout) block(n ast.Node) {
 			}
 		}
 	default:
-		fmt.Fprintf(&r.b, ".PP\n%s\n", inRoff(r.in.text(n)))
+		fmt.Fprintf(&r.b, ".PP\n%s\n", inRoff(r.in.text(b.text)))
 	}
 }
 
-func (r *roffLayout) list(n *ast.List) {
-	number := n.Start
-	for item := range children(n) {
+func (r *roffLayout) list(b block) {
+	for i, item := range b.items {
 		mark := `\(bu 2`
-		if n.IsOrdered() {
-			mark = fmt.Sprintf("%d. 4", number)
-			number++
+		if b.ordered {
+			mark = fmt.Sprintf("%d. 4", b.start+i)
 		}
-		fmt.Fprintf(&r.b, ".IP %s\n%s\n", mark, inRoff(r.in.text(item.FirstChild())))
-		if more := others(item); len(more) > 0 {
+		fmt.Fprintf(&r.b, ".IP %s\n%s\n", mark, inRoff(r.in.text(item[0].text)))
+		if len(item) > 1 {
 			r.b.WriteString(".RS 4\n")
-			for _, c := range more {
-				r.block(c)
+			for _, more := range item[1:] {
+				r.block(more)
 			}
 			r.b.WriteString(".RE\n")
 		}

@@ -2,11 +2,7 @@ package manual
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
-
-	"github.com/yuin/goldmark/ast"
-	east "github.com/yuin/goldmark/extension/ast"
 
 	"github.com/zksh/zksh/internal/render"
 )
@@ -29,18 +25,18 @@ const (
 // paragraph.
 const leastLast = 24
 
-var boldPart = regexp.MustCompile(boldOn + "([^" + boldOff + "]*)" + boldOff)
+var boldPart = compiled(boldOn + "([^" + boldOff + "]*)" + boldOff)
 
 // Text returns the page as text.
 func (p *Page) Text(l Layout) string {
-	t := &textLayout{Layout: l, in: inline{source: p.source, bold: l.Bold != nil, code: "`", refer: l.Refer}}
+	t := &textLayout{Layout: l, in: inline{bold: l.Bold != nil, code: "`", refer: l.Refer}}
 	t.b.WriteString(t.heading(p.Title) + "\n")
 	t.blocks(p.blocks, textIndent, false)
 	text := t.b.String()
 	if l.Bold == nil {
 		return text
 	}
-	return boldPart.ReplaceAllStringFunc(text, func(part string) string { return l.Bold(part[len(boldOn) : len(part)-len(boldOff)]) })
+	return boldPart().ReplaceAllStringFunc(text, func(part string) string { return l.Bold(part[len(boldOn) : len(part)-len(boldOff)]) })
 }
 
 // textLayout is a page that is being laid out.
@@ -58,36 +54,36 @@ func (t *textLayout) heading(text string) string {
 }
 
 // blocks writes blocks, with an empty line before each unless they are tight.
-func (t *textLayout) blocks(list []ast.Node, indent string, tight bool) {
-	for _, n := range list {
-		if n.Kind() == ast.KindHTMLBlock {
+func (t *textLayout) blocks(blocks []block, indent string, tight bool) {
+	for _, b := range blocks {
+		if b.kind == comment {
 			continue
 		}
 		if !tight {
 			t.b.WriteByte('\n')
 		}
-		t.block(n, indent)
+		t.block(b, indent)
 	}
 }
 
-func (t *textLayout) block(n ast.Node, indent string) {
-	switch n := n.(type) {
-	case *ast.Heading:
+func (t *textLayout) block(b block, indent string) {
+	switch b.kind {
+	case heading:
 		start := ""
-		if n.Level > 2 {
+		if b.level > 2 {
 			start = subIndent
 		}
-		t.wrap(start, start, t.heading(t.in.text(n)))
-	case *ast.FencedCodeBlock:
-		for _, line := range codeLines(n, t.in.source) {
+		t.wrap(start, start, t.heading(t.in.text(b.text)))
+	case code:
+		for _, line := range codeLines(b) {
 			t.b.WriteString(strings.TrimRight(indent+codeIndent+line, " ") + "\n")
 		}
-	case *ast.List:
-		t.list(n, indent)
-	case *east.Table:
-		t.table(n, indent)
+	case list:
+		t.list(b, indent)
+	case table:
+		t.table(b, indent)
 	default:
-		t.wrap(indent, indent, t.in.text(n))
+		t.wrap(indent, indent, t.in.text(b.text))
 	}
 }
 
@@ -96,49 +92,35 @@ func (t *textLayout) wrap(first, rest, text string) {
 	t.b.WriteString(render.Wrap(first+text, t.Columns, rest) + "\n")
 }
 
-// list writes a list whose items hang behind their marks.
-func (t *textLayout) list(n *ast.List, indent string) {
-	number := n.Start
-	for item := range children(n) {
+// list writes a list whose items hang after their marks.
+func (t *textLayout) list(b block, indent string) {
+	for i, item := range b.items {
 		mark := "- "
-		if n.IsOrdered() {
-			mark = fmt.Sprintf("%d. ", number)
-			number++
+		if b.ordered {
+			mark = fmt.Sprintf("%d. ", b.start+i)
 		}
-		if !n.IsTight && item.PreviousSibling() != nil {
+		if !b.tight && i > 0 {
 			t.b.WriteByte('\n')
 		}
 		rest := indent + strings.Repeat(" ", len(mark))
-		t.wrap(indent+mark, rest, t.in.text(item.FirstChild()))
-		t.blocks(others(item), rest, n.IsTight)
+		t.wrap(indent+mark, rest, t.in.text(item[0].text))
+		t.blocks(item[1:], rest, b.tight)
 	}
 }
 
-// others returns all children but the first one.
-func others(n ast.Node) (list []ast.Node) {
-	for c := range children(n) {
-		if c != n.FirstChild() {
-			list = append(list, c)
-		}
+func codeLines(b block) (lines []string) {
+	for _, line := range b.lines {
+		lines = append(lines, strings.ReplaceAll(line, "\t", "    "))
 	}
-	return list
+	return lines
 }
 
-func codeLines(n *ast.FencedCodeBlock, source []byte) (list []string) {
-	for i := range n.Lines().Len() {
-		segment := n.Lines().At(i)
-		line := strings.TrimRight(string(segment.Value(source)), "\n")
-		list = append(list, strings.ReplaceAll(line, "\t", "    "))
-	}
-	return list
-}
-
-// cells returns the rows of a table, its header first.
-func (in inline) cells(n *east.Table) (rows [][]string) {
+// cells returns the rows of a table as text, its header first.
+func (in inline) cells(b block) (rows [][]string) {
 	in.code = "" // columns set it apart
-	for row := range children(n) {
+	for _, row := range b.rows {
 		var cells []string
-		for cell := range children(row) {
+		for _, cell := range row {
 			cells = append(cells, in.text(cell))
 		}
 		rows = append(rows, cells)
@@ -148,8 +130,8 @@ func (in inline) cells(n *east.Table) (rows [][]string) {
 
 // table draws columns, of which the last may be wrapped. Where they do not fit, each row is
 // its first cell with the others below.
-func (t *textLayout) table(n *east.Table, indent string) {
-	rows := t.in.cells(n)
+func (t *textLayout) table(b block, indent string) {
+	rows := t.in.cells(b)
 	header := rows[0]
 	grid := render.Grid{Header: header, Rows: rows[1:]}
 	widths := grid.Widths()
@@ -186,7 +168,7 @@ func (t *textLayout) entries(header []string, rows [][]string, indent string) {
 	}
 }
 
-// abouts returns the cells of a row behind the first one, with the headings of their columns
+// abouts returns the cells of a row after the first one, with the headings of their columns
 // if there are several.
 func abouts(header, row []string) (list []string) {
 	for i, cell := range row[1:] {
