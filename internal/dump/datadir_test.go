@@ -133,7 +133,7 @@ func TestDataDir(t *testing.T) {
 	for _, name := range snapshots[:len(snapshots)-1] {
 		must(os.WriteFile(name, []byte("ZKSN"), 0o600))
 	}
-	if _, err := dump.Open(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "cut short") {
+	if _, err := dump.Open(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "truncated") {
 		t.Errorf("got %v", err)
 	}
 }

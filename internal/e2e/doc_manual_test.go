@@ -98,7 +98,7 @@ func TestManualIsBoldOnTerminals(t *testing.T) {
 	for env, bold := range map[string]bool{"TERM=xterm": true, "TERM=dumb": false, "TERM=xterm NO_COLOR=1": false} {
 		r := startRich(t, exec.Command("zksh", "help", "statuses"), append(strings.Fields(env), "PAGER=")...)
 		r.expect(`SIGTERM or SIGHUP`)
-		r.wantStatus(0)
+		r.wantRestored(0)
 		if has := strings.Contains(r.shown(), "\x1b[1mExit status\x1b[0m"); has != bold || strings.Contains(r.shown(), "\x1b") != bold {
 			t.Errorf("%s: bold words: %v; want %v", env, has, bold)
 		}

@@ -115,7 +115,7 @@ func ExampleClient_Session() {
 	fmt.Println("unlock:", lease.Unlock(ctx))
 	fmt.Println("then:", context.Cause(lease.Context()))
 	// Output:
-	// true - somebody else holds the lock
+	// true - another client holds the lock
 	// unlock: <nil>
 	// then: the lock is not held
 }
