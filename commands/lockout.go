@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-zookeeper/zk"
@@ -16,25 +17,10 @@ import (
 // lockedOut reports whether a session with these digests is known to lack the permission to
 // change the ACL. Whom other schemes mean, only a server knows.
 func lockedOut(acl []zk.ACL, digests []string) bool {
-	for _, id := range digests {
-		if strings.HasPrefix(id, "super:") {
-			return false
-		}
-	}
-	for _, e := range acl {
-		if e.Perms&zk.PermAdmin == 0 {
-			continue
-		}
-		if e.Scheme != "digest" {
-			return false
-		}
-		for _, id := range digests {
-			if id == e.ID {
-				return false
-			}
-		}
-	}
-	return true
+	super := slices.ContainsFunc(digests, func(id string) bool { return strings.HasPrefix(id, "super:") })
+	return !super && !slices.ContainsFunc(acl, func(e zk.ACL) bool {
+		return e.Perms&zk.PermAdmin != 0 && (e.Scheme != "digest" || slices.Contains(digests, e.ID))
+	})
 }
 
 // askLockOut asks the person at the terminal before an ACL that they could not change again.

@@ -34,15 +34,15 @@ func (s *Shell) help(fs *pflag.FlagSet) commands.Run {
 		if p := manual.Find(name); p != nil {
 			return env.Screen.Print(manualPage{p, s.registry})
 		}
-		var topics []string
+		var known []string
 		for _, p := range o.topics {
-			topics = append(topics, p.Topic)
+			known = append(known, p.Topic)
 		}
 		if o.topics = manual.About(name); !*pages {
 			o.commands = s.registry.About(name)
 		}
 		if len(o.commands)+len(o.topics) == 0 {
-			return unknownCommand{name, s.registry.Hint(name, topics...)}
+			return unknownCommand{name, s.registry.Hint(name, known...)}
 		}
 		return env.Screen.Print(o)
 	}
@@ -85,7 +85,7 @@ func Reference(r *commands.Registry, topic string) string {
 	return "help " + topic
 }
 
-// helpNames proposes commands and topics. Behind a flag, which is -t, it proposes topics alone.
+// helpNames proposes commands and topics. After a flag, which is -t, it proposes topics alone.
 func (c *completer) helpNames(p *partial) choices {
 	var list []choice
 	found := choices{}

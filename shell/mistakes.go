@@ -10,8 +10,8 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// mistake is what somebody who is used to other shells may have meant by a line. It is
-// said only where the line fails for it.
+// A mistake is a habit of other shells that means something else here. zksh names it only
+// if the line fails.
 type mistake struct {
 	text  string
 	whole bool // it takes the place of the usage error, which would mislead
@@ -35,7 +35,7 @@ func (s *Shell) mistakeIn(line string, words []commands.Word) *mistake {
 }
 
 // escapesQuote reports whether a word in double quotes ends in a backslash, and text
-// follows right behind it.
+// follows it without a space.
 func escapesQuote(line string) bool {
 	if !strings.Contains(line, `\"`) {
 		return false

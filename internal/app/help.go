@@ -2,7 +2,6 @@ package app
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -55,20 +54,12 @@ func Help(columns int) string {
 	return render.WrapText(b.String(), columns)
 }
 
-// brief returns an option's name, with its short form and its value, and its text up to the
-// first semicolon, with the default.
+// brief returns an option's name, set apart from those with a short form, and its text up to
+// the first semicolon, with the default.
 func brief(f *pflag.Flag) (name, about string) {
-	value, about := pflag.UnquoteUsage(f)
-	about, _, _ = strings.Cut(about, ";")
-	name = "    --" + f.Name
-	if f.Shorthand != "" {
-		name = "-" + f.Shorthand + ", --" + f.Name
+	o := describe(f, func(usage string) string { return strings.SplitN(usage, ";", 2)[0] })
+	if f.Shorthand == "" {
+		o.Name = "    " + o.Name
 	}
-	if value != "" {
-		name += " " + value
-	}
-	if !slices.Contains([]string{"", "false", "[]"}, f.DefValue) {
-		about += " (default " + f.DefValue + ")"
-	}
-	return name, about
+	return o.Name, o.About
 }

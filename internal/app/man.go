@@ -160,20 +160,26 @@ func AllOptions() []Option {
 
 func options(set *pflag.FlagSet) (list []Option) {
 	set.VisitAll(func(f *pflag.Flag) {
-		value, about := pflag.UnquoteUsage(f)
-		name := "--" + f.Name
-		if f.Shorthand != "" {
-			name = "-" + f.Shorthand + ", " + name
-		}
-		if value != "" {
-			name += " " + value
-		}
-		if !slices.Contains([]string{"", "false", "0", "[]"}, f.DefValue) {
-			about += " (default " + f.DefValue + ")"
-		}
-		list = append(list, Option{name, about})
+		list = append(list, describe(f, func(usage string) string { return usage }))
 	})
 	return list
+}
+
+// describe returns an option with its short form, its value and its default, and with what
+// shorten makes of its text.
+func describe(f *pflag.Flag, shorten func(usage string) string) Option {
+	value, usage := pflag.UnquoteUsage(f)
+	name, about := "--"+f.Name, shorten(usage)
+	if f.Shorthand != "" {
+		name = "-" + f.Shorthand + ", " + name
+	}
+	if value != "" {
+		name += " " + value
+	}
+	if !slices.Contains([]string{"", "false", "0", "[]"}, f.DefValue) {
+		about += " (default " + f.DefValue + ")"
+	}
+	return Option{name, about}
 }
 
 func (r *roff) command(c *commands.Command) {

@@ -23,7 +23,7 @@ import (
 
 var promptPattern = regexp.MustCompile(`(?m)^\[zk: [^ ]+\(CONNECTED(?:, \d+ locks?)?\) \d+\] (.*)$`)
 
-// changing is what differs from run to run in the answer of a lock command.
+// changing lists the parts of an answer that differ from run to run, with what replaces them.
 var changing = []struct {
 	pattern *regexp.Regexp
 	to      string

@@ -16,12 +16,7 @@ import (
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/text"
-
-	"github.com/zksh/zksh/shell/manual"
 )
-
-// maxReadme is the most bytes that the README may have: the reference is in the manual.
-const maxReadme = 12 << 10
 
 // tablePages are the pages that only have generated tables.
 var tablePages = []string{"commands", "options", "statuses"}
@@ -112,19 +107,6 @@ func TestDocLinks(t *testing.T) {
 			if anchored && !slices.Contains(there.anchors, anchor) {
 				t.Errorf("%s: the link %s leads to no heading; there are %q", file, link, there.anchors)
 			}
-		}
-	}
-}
-
-// The README is short, and links each page of the manual.
-func TestDocReadme(t *testing.T) {
-	m := parseMarkdown(t, readme)
-	if len(m.source) > maxReadme {
-		t.Errorf("%s has %d bytes; at most %d are allowed: move the reference into shell/manual", readme, len(m.source), maxReadme)
-	}
-	for _, p := range manual.Pages() {
-		if !slices.Contains(m.links, "shell/manual/"+p.Topic+".md") {
-			t.Errorf("%s does not link shell/manual/%s.md", readme, p.Topic)
 		}
 	}
 }

@@ -125,7 +125,8 @@ func TestHostileServersFillNoMemory(t *testing.T) {
 	}
 }
 
-// measured is what became of a program, and what it took.
+// measured holds the result of a run of the program: its output, its exit status, and the
+// time and memory that it used.
 type measured struct {
 	status  int
 	err     string // the last of what it said

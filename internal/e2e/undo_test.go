@@ -155,7 +155,7 @@ func TestUndoInWindows(t *testing.T) {
 	}
 }
 
-// Blocks that are typed by hand show what a person sees.
+// Examples of the prompt show exactly the text that zksh prints on a terminal.
 func TestDocByHand(t *testing.T) {
 	t.Parallel()
 	eachDoc(t, "zksh hand", func(t *testing.T, blocks []fenced) {

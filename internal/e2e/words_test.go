@@ -204,7 +204,8 @@ func (s *screen) tab(pattern string) {
 	})
 }
 
-// installLine is what a document tells somebody to write into a shell's own file.
+// installLine matches the line that a document asks users to add to the start-up file of
+// their shell.
 func installLine(t *testing.T, shell string) string {
 	t.Helper()
 	pattern := regexp.MustCompile("(?m)^\\| " + shell + " \\| `(.*?)` \\|")

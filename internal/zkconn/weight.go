@@ -86,8 +86,8 @@ func (k *frameConn) admit(n int) (bool, error) {
 	return false, k.passOver(n, xid, reply{zxid: zxid, code: Throttled})
 }
 
-// asking is the call that an answer is to, and the size of its request; nil if it is to
-// none of ours.
+// asking returns the call that a reply answers, and the size of its request. The call is nil
+// if this client sent no such request.
 func (k *frameConn) asking(xid int32) (c *call, size int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -100,8 +100,8 @@ func (k *frameConn) asking(xid int32) (c *call, size int) {
 	return nil, 0
 }
 
-// mostFor is how long the reply to a call may be, and what raises that. Of no call it is
-// an event.
+// mostFor returns the largest size of the reply to a call, in bytes, and a hint on what raises
+// it. A nil call stands for an event.
 func (k *frameConn) mostFor(c *call, size int) (limit int, raise string) {
 	const option = "; --max-request raises it"
 	switch {
