@@ -117,6 +117,9 @@ func (t *Table) all() []*owned {
 			o.drop()
 		}
 	}
+	if len(t.locks) == 0 {
+		return nil
+	}
 	return slices.SortedFunc(maps.Values(t.locks), func(a, b *owned) int { return cmp.Compare(b.newest(), a.newest()) })
 }
 

@@ -19,6 +19,9 @@ type mistake struct {
 
 // mistakeIn looks for the mistakes that people make most often; nil: there is none.
 func (s *Shell) mistakeIn(line string, words []commands.Word) *mistake {
+	if !strings.ContainsAny(line, `\;|>`) {
+		return nil
+	}
 	switch {
 	case escapesQuote(line):
 		return &mistake{`\" does not escape a quote here: write the value in single quotes, as in '{"id": 1}', or as $'…'`, true}

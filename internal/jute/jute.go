@@ -250,23 +250,33 @@ const StringCost = 16
 // Strings takes a vector of strings. They share memory: each keeps all.
 func (d *Decoder) Strings() []string {
 	n := d.Count(4, StringCost)
-	behind := *d
+	end := 0 // of the strings in d.b
 	for range n {
-		behind.Buffer()
+		size, ok := length(d.b[end:])
+		if !ok {
+			d.err, d.b = errShort, nil
+			return make([]string, 0)
+		}
+		end += 4 + size
 	}
-	if behind.err != nil {
-		d.err, d.b = behind.err, nil
-		return make([]string, 0)
-	}
-	all := string(d.b[:len(d.b)-len(behind.b)])
+	all := string(d.b[:end])
 	v := make([]string, 0, n)
 	for range n {
-		size := max(0, int(d.Int()))
-		all = all[4:]
-		v = append(v, all[:size])
-		d.b, all = d.b[size:], all[size:]
+		size, _ := length(d.b)
+		v = append(v, all[4:4+size])
+		d.b, all = d.b[4+size:], all[4+size:]
 	}
 	return v
+}
+
+// length returns how many bytes the string at the start of b has, and whether b holds it
+// whole. A null string has none.
+func length(b []byte) (size int, whole bool) {
+	if len(b) < 4 {
+		return 0, false
+	}
+	n := int32(binary.BigEndian.Uint32(b))
+	return max(0, int(n)), n >= -1 && int(n) <= len(b)-4
 }
 
 // The xids of frames that are neither a client's request nor the answer to one, but
