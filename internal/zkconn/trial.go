@@ -127,7 +127,8 @@ func (l *link) hungUp(h *hangUp) {
 	if h.silent() {
 		l.hungUpBy = h.host + " does not answer"
 	}
-	if op == jute.OpSetWatches2 && l.hangUps[op] > 1 {
+	// Whoever granted the persistent watches knows the request, so a few losses are accidents.
+	if op == jute.OpSetWatches2 && l.hangUps[op] >= hangUpsOfKnowing {
 		l.forgetPersistent()
 	}
 	if l.hangUps[op] <= hangUpsOfKnowing {
@@ -149,7 +150,7 @@ func (l *link) lacks(op int32, path string) error {
 	switch {
 	case l.tied.Load():
 		enough = hangUpsOfTied
-	case l.claimed[op]:
+	case l.claimed[op], op == jute.OpSetWatches2:
 		enough = hangUpsOfKnowing
 	}
 	if l.hangUps[op] < enough {
