@@ -51,5 +51,5 @@ func Welcome(place *playground.Place, program string) string {
 	if as := place.Unusual(); as != "" {
 		text += "It is one" + as + ". "
 	}
-	return text + render.Safe(program) + " --sandbox in a second terminal joins it; tutorial shows you around.\n"
+	return text + render.Safe(program) + " --sandbox in a second terminal joins it. For an introduction, type tutorial.\n"
 }
