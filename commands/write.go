@@ -22,7 +22,7 @@ var createCommand = &Command{
 	Name: "create", Group: "Writing", Writes: true, Args: "[-s] [-e] [-c] [-p] [-b] [-t ttl] path [data] [acl]", Quota: true,
 	OneRequest: unless("parents", "container", "ttl"), Joins: unless("parents"),
 	Summary: "create a znode",
-	Help: "If you give no data, the znode contains null. \"\" stands for empty data.\n\n" +
+	Help: "Without data, the znode contains null; \"\" is empty data.\n\n" +
 		aclHelp +
 		" Without an ACL, everyone has all permissions.",
 	Limits: []string{"-t works only on servers that have extendedTypesEnabled=true."},

@@ -32,7 +32,7 @@ func (t *Table) locksCommand() *commands.Command {
 		Flags: func(fs *pflag.FlagSet) commands.Run {
 			follow := fs.BoolP("follow", "f", false, "keep running and show each change until you press Ctrl-C")
 			quiet := fs.BoolP("quiet", "q", false, "print nothing; only set the exit status")
-			stats := fs.Bool("stats", false, "with -f, count handovers and notified watchers, and measure how long clients hold the lock and wait for it")
+			stats := fs.Bool("stats", false, "with -f, count hand-overs and notified watchers, and measure how long clients hold the lock and wait for it")
 			all := fs.BoolP("recursive", "R", false, "show all queues below path, or in the entire tree, the longest wait first")
 			deadlocks := fs.Bool("deadlocks", false, "find deadlocks below path, or in the entire tree")
 			return func(ctx context.Context, env *commands.Env, args []string) error {

@@ -23,7 +23,7 @@ func TestCompletionMenu(t *testing.T) {
 	s.want(`^ +exit +the same as quit`)
 	s.keys("C-u")
 	s.text("get -")
-	s.want(`^ +-s +print the znode's stat, too`)
+	s.want(`^ +-s +also print the znode's stat`)
 	s.want(`^ +-f +write the data to this file`)
 	s.keys("C-u")
 	s.text("printwatches ")
@@ -42,7 +42,7 @@ func TestCompletionMenu(t *testing.T) {
 	// One thing alone is completed at once, a choice with Tab and Shift-Tab. A path
 	// can go on, and a name with blanks is quoted.
 	s.text("deletea")
-	s.want(`delete a znode and all below it`)
+	s.want(`delete a znode and everything below it`)
 	s.keys("Tab")
 	s.text("/a")
 	s.want(`^ +app$`)

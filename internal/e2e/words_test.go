@@ -92,7 +92,7 @@ func TestCompleteWord(t *testing.T) {
 		{"zksh -o ", "done\ntext\ntable\njson\n"},
 		{"zksh --output=j", "done\n--output=json\n"},
 		{"zksh lock --as=k", "done\n--as=kazoo\n"},
-		{"zksh -waitf", "done\n-waitforconnection\tfirst try to connect, until the timeout\n"},
+		{"zksh -waitf", "done\n-waitforconnection\twait until connected, but at most for the timeout\n"},
 		{"zksh -f ", "files\n"},
 		{"zksh --auth-file=x", "files\n"},
 		{"zksh set -f ", "files\n"},

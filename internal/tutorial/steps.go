@@ -77,7 +77,7 @@ var tasks = []task{
 		`lock -m "learning" {}/lock`, "you do not hold the lock yet.", ownBelow("{}/lock"), (*Guide).invite},
 
 	{8, "In the meantime, Ben, a client that belongs to the tutorial, also wants the lock and waits in the queue. See who holds the lock and who" +
-		" waits for it. In a script, the exit status would be 75, because a client holds the lock.",
+		" waits for it. Scripts can use the exit status: 75 means that a client holds the lock.",
 		"locks {}/lock", "locks shows the queue of a lock.", command("locks"), nil},
 
 	{9, "Release the lock. Ben acquires it immediately, because he watches your znode. If a program dies, its lock is released when" +
