@@ -161,7 +161,7 @@ var setCommand = &Command{
 	Name: "set", Group: "Writing", Writes: true, Destroys: true, Args: "[-s] [-v version] [-b] [-f file] [--null] path [data] [version]", Quota: true,
 	OneRequest: unless("file"), Joins: always,
 	Summary: "write a znode's data",
-	Help: "With a version, set writes the data only if it matches the znode's current dataVersion.\n\n" +
+	Help: "With a version, set writes the data only if the version matches the znode's current dataVersion.\n\n" +
 		"With -f, set reads the data from a file. -f - reads standard input; this works only for a command on zksh's own " +
 		"command line.",
 	Examples: []string{`set -v 3 /app/config "threads=4"`, "set -f config.json /app/config"},

@@ -49,13 +49,13 @@ const lockHelp = "zksh creates the path if necessary, and adds a znode below it 
 	"mutex (Curator's InterProcessMutex and go-zookeeper's Lock), rw (Curator's InterProcessReadWriteLock), kazoo (kazoo's " +
 	"Lock, WriteLock and ReadLock) or all of them.\n\n" +
 	"The command gets the environment variables ZK_LOCK_PATH, ZK_LOCK_NODE, ZK_LOCK_TOKEN, ZK_LOCK_SESSION and " +
-	"ZK_LOCK_MODE, which describe the lock. ZK_LOCK_HELD lists all locks that its parent processes hold. zksh rejects an " +
-	"attempt to acquire a lock on one of these paths, because it would wait for itself.\n\n" +
+	"ZK_LOCK_MODE, which describe the lock. ZK_LOCK_HELD lists all locks that the command's parent processes hold. zksh " +
+	"rejects an attempt to acquire a lock on one of these paths, because it would wait for itself.\n\n" +
 	"While this shell or a parent process holds a lock, all writes of zksh depend on the lock: once the lock is lost, " +
 	"ZooKeeper rejects them (zksh --no-fence turns this off). The command gets these locks in ZK_LOCK_FENCE, one per line: " +
 	"the servers, the lock's znode, and data that identifies the ensemble whichever server name is used. Every zksh that " +
-	"the command starts reads this variable. It writes without this condition to an ensemble that is known to be a " +
-	"different one. If it cannot determine whether the ensemble is a different one, it writes nothing, and the exit status " +
+	"the command starts reads this variable. Such a zksh writes without restriction to an ensemble that is known to be a " +
+	"different one. If it cannot determine whether an ensemble is a different one, it writes nothing, and its exit status " +
 	"is 74."
 
 // lockFlags are the flags of a command that takes a lock.

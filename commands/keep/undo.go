@@ -42,7 +42,7 @@ func undoCommand(log UndoLog) *commands.Command {
 			"they are and restores the rest. The operation then counts as partly undone, and the next undo without a " +
 			"number continues with the operation before it.",
 		Limits: []string{
-			"The log keeps the last 50 operations, at most 64 MiB each and 256 MiB together.",
+			"The undo log keeps the last 50 operations, at most 64 MiB each and 256 MiB together.",
 			"Ephemeral znodes and the znodes of lock queues are not restored.",
 			"Containers and znodes with a time to live are restored as persistent znodes.",
 			"Sequence counters, zxids, versions and times are not restored. They start again.",

@@ -19,7 +19,7 @@ func TestCompletionMenu(t *testing.T) {
 		at(t, s.server, "create", path)
 	}
 	s.text("ex")
-	s.want(`^ +exists +report in the exit status`)
+	s.want(`^ +exists +check whether a znode exists`)
 	s.want(`^ +exit +the same as quit`)
 	s.keys("C-u")
 	s.text("get -")
@@ -139,7 +139,7 @@ func TestCompletionFromASlowServer(t *testing.T) {
 	s.want(`\] help$`)
 	proxy.Hold(false)
 	s.keys("Enter")
-	s.want(`help COMMAND explains one`)
+	s.want(`help COMMAND and COMMAND --help explain a command`)
 }
 
 // Tab before the server has answered is kept for its answer.

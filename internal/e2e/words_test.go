@@ -266,7 +266,7 @@ func TestZshCompletes(t *testing.T) {
 		{"zksh -c 'get /al", `^> zksh -c 'get /alone$`},
 		{"zksh --output=j", `^> zksh --output=json$`},
 		{"zksh -f /etc/host.c", `^> zksh -f /etc/host.conf$`},
-		{"zksh ex", `^exists  -- report in the exit status`},
+		{"zksh ex", `^exists  -- check whether a znode exists`},
 	} {
 		s.text(c.typed)
 		s.tab(c.want)
