@@ -15,11 +15,11 @@ import (
 var sessionCommand = &commands.Command{
 	Name: "session", Group: ensembleGroup, Args: "[id | address | path]",
 	Summary: "show a session's client, znodes, watches and locks",
-	Help: "Without an argument, session shows this shell's own session. Otherwise it shows the session with that id (0x…, as " +
-		"locks and stat print it), of the client at that address (host:port, or only the host if it has a single client), or of " +
-		"the owner of that ephemeral znode.\n\n" +
-		"session asks every server with the four-letter words cons, dump, wchc and conf. If a server does not report something, " +
-		"session says so, and names the setting that allows it.",
+	Help: "Without an argument, session shows this shell's own session. For another session, specify its id (0x…, as printed " +
+		"by locks and stat), the address of its client (host:port, or just the host if only one client runs there), or the " +
+		"path of an ephemeral znode that it owns.\n\n" +
+		"session asks every server with the four-letter words cons, dump, wchc and conf. If a server does not provide some " +
+		"of the information, session lists the missing parts and the settings that allow them.",
 	Limits: []string{
 		"Identities are shown only for this shell's own session.",
 		"Servers do not report watches on children.",

@@ -20,17 +20,19 @@ func (t *Table) unlockCommand() *commands.Command {
 	return &commands.Command{
 		Name: "unlock", Group: group, Writes: true, Args: "[-a] [--force node] [path]",
 		Summary: "release a lock",
-		Help: "Without a path, unlock releases the lock of this shell, if it holds only one. A lock that was taken twice is released by the " +
-			"second unlock. If a lock was taken for writing and for reading, the first unlock releases only the write lock. " +
-			"unlock also cancels a wait in the background.\n\n" +
-			"unlock waits until a server confirms the release, at most as long as a session lasts; Ctrl-C stops the wait.\n\n" +
-			"With --force, unlock removes another client's place in the queue, and with it its lock. That client may not notice.",
+		Help: "Without a path, unlock releases this shell's lock, provided that it holds only one. A lock that was acquired " +
+			"twice must be released twice. If a lock was acquired for both writing and reading, the first unlock releases " +
+			"only the write lock. unlock also cancels a wait in the background.\n\n" +
+			"unlock waits until a server confirms the release, but no longer than the session timeout. Ctrl-C stops the " +
+			"wait.\n\n" +
+			"With --force, unlock removes another client's znode from the queue, so that client loses the lock or its " +
+			"place in the queue. The client may not notice.",
 		Examples: []string{"unlock /locks/backup", "unlock -a"},
 		Params:   []commands.Param{{Name: "path", Kind: commands.HeldLock, Optional: true}},
 		Offline:  true,
 		Flags: func(fs *pflag.FlagSet) commands.Run {
-			all := fs.BoolP("all", "a", false, "release all locks of this shell, the newest first")
-			node := fs.String("force", "", "remove this `node` of another client below path")
+			all := fs.BoolP("all", "a", false, "release all locks of this shell, the most recent first")
+			node := fs.String("force", "", "remove this `node`, which belongs to another client, from the queue at path")
 			return func(ctx context.Context, env *commands.Env, args []string) error {
 				switch {
 				case *all && (len(args) > 0 || *node != ""):

@@ -30,7 +30,7 @@ func (s *screen) said(n int) (text, next string) {
 		if found := nextLine.FindStringSubmatch(text); found != nil {
 			next = found[1]
 		}
-		return next != "" || strings.Contains(text, "That was it.")
+		return next != "" || strings.Contains(text, "You have finished the tutorial.")
 	})
 	return text, next
 }
@@ -64,7 +64,7 @@ func TestTutorial(t *testing.T) {
 			}
 			line = next
 		}
-		if steps != 10 || !strings.Contains(seen, "That was it.") {
+		if steps != 10 || !strings.Contains(seen, "You have finished the tutorial.") {
 			t.Errorf("%d steps; the end:\n%s", steps, s.shown())
 		}
 		patterns := []string{`1 +lock +holds`, `2 +lock +waits`, `(?m)^waiting `, `(?m)^locked /tutorial/lock `, `NodeDataChanged`}
@@ -91,12 +91,12 @@ func TestTutorial(t *testing.T) {
 func TestTutorialIsPatient(t *testing.T) {
 	t.Parallel()
 	c := openConsole(t, "--sandbox")
-	c.expect(`tutorial shows you around`)
+	c.expect(`For an introduction, type tutorial`)
 	c.expect(connected)
 	c.run("tutorial --end", `^no tutorial is running; tutorial starts one\n`)
 	c.run("tutorial", `^Step 1 of 10: create a znode\n(.*\n)*    create /tutorial "hello"\n`)
-	c.run("ls /", `^\[zookeeper\]\n\nTutorial: there is no /tutorial yet\. \(tutorial --skip skips this line\)\n\n    create /tutorial "hello"\n`)
-	c.run("gte /", `^Tutorial: there is no /tutorial yet`)
+	c.run("ls /", `^\[zookeeper\]\n\nTutorial: /tutorial does not exist yet\. \(tutorial --skip skips this line\)\n\n    create /tutorial "hello"\n`)
+	c.run("gte /", `^Tutorial: /tutorial does not exist yet`)
 	c.run("tutorial", `^Step 1 of 10`)
 	c.typeIn("sandbox pause\r")
 	const hint, event = `Tutorial: the sandbox does not answer(.*\n)*`, `WatchedEvent state:Disconnected(.*\n)*`
@@ -107,7 +107,7 @@ func TestTutorialIsPatient(t *testing.T) {
 	c.run("create /tutorial", `^Created /tutorial\n\nStep 2 of 10`)
 	c.run("tutorial --skip", `^Step 3 of 10`)
 	c.run("set /tutorial x", `^Now write for version 0 once more`) // it is another line that does the same
-	c.run("set -v 1 /tutorial y", `^Tutorial: this step needs a write for version 0, which ZooKeeper rejects\.`)
+	c.run("set -v 1 /tutorial y", `^Tutorial: this step needs a write with version 0, which ZooKeeper rejects\.`)
 	c.run("set -v 0 /tutorial z", `^version No is not valid : /tutorial\n\nStep 4 of 10`)
 	for range 6 {
 		c.run("tutorial --skip", `^    \S.*\n`)
