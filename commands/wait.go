@@ -184,7 +184,7 @@ func (w *condition) compare(ctx context.Context, p *zkconn.Pinned, wake chan<- z
 	}
 	if w.value != nil {
 		data, _, err := p.Get(ctx, w.path, wake)
-		w.found = "the znode has different data"
+		w.found = "the znode has a different value"
 		if err != nil || string(data) != *w.value {
 			return false, err
 		}

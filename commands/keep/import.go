@@ -297,10 +297,12 @@ func (im *importing) summary(verb string, done zktree.Counts) string {
 	more(done.Changed, "%d changed")
 	more(done.Deleted, "%d deleted")
 	more(im.unchanged(done), "%d unchanged")
-	more(im.count.ephemerals, "%d left out because they are ephemeral")
-	more(im.count.copies, "%d are persistent copies of ephemeral znodes")
-	more(im.count.open, "%d are open to everyone, because the file does not contain their ACLs")
-	more(im.count.steps[leaves]-im.count.missing.N, "%d differ but are left as they are")
+	if n := im.count.ephemerals; n > 0 {
+		text += "; left out " + ephemeral(n)
+	}
+	more(im.count.copies, "%d created as persistent copies of ephemeral znodes")
+	more(im.count.open, "%d open to everyone, because the file does not contain their ACLs")
+	more(im.count.steps[leaves]-im.count.missing.N, "%d different ones left as they are")
 	if err := im.tree.Lacks(); err != nil {
 		text += "; " + err.Error()
 	}

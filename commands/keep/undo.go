@@ -183,7 +183,7 @@ func (e *entry) lost() string {
 		parts = append(parts, ephemeral(e.Ephemeral))
 	}
 	if e.Queued > 0 {
-		parts = append(parts, zktree.Znodes(e.Queued)+" of lock queues with their descendants")
+		parts = append(parts, zktree.Znodes(e.Queued)+" of lock queues (and their descendants)")
 	}
 	return strings.Join(parts, ", ")
 }

@@ -51,7 +51,7 @@ func TestSandboxTellsOthersThatItEnds(t *testing.T) {
 	t.Parallel()
 	first := openConsole(t, "--sandbox")
 	first.expect(`in-memory ZooKeeper`)
-	first.expect(`^zksh --sandbox in a second terminal joins it; tutorial shows you around\.\n`)
+	first.expect(`^zkshTo join it from another terminal, run \n`)
 	first.expect(connected)
 	first.run("create /a", `^Created /a\n`)
 	second := openConsoleIn(t, first.home, "--sandbox")

@@ -21,8 +21,8 @@ import (
 )
 
 // Notice says what the sandbox is, wherever one is shown.
-const Notice = "The sandbox is an in-memory ZooKeeper for trying, demos and tests, " +
-	"never for production: nothing in it outlives the shell that runs it."
+const Notice = "The sandbox is an in-memory ZooKeeper server for experiments, demos and tests. " +
+	"Never use it in production: its data is lost when the shell that runs it exits."
 
 // Place is a sandbox this process runs or has joined.
 type Place struct {
