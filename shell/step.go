@@ -92,7 +92,7 @@ func (e *cutError) Error() string {
 	}
 	text := fmt.Sprintf("%s: all lines before line %d are done", why, e.before)
 	if e.sent > 0 {
-		text += fmt.Sprintf("; of lines %d to %d, some may be done, from the first on and without gaps, but no later line is done", e.before, e.sent)
+		text += fmt.Sprintf("; lines %d to %d may also be done, in order and without gaps, but no later line is done", e.before, e.sent)
 	}
 	if e.unsent > 0 {
 		text += fmt.Sprintf("; the lines after that, up to line %d, were not sent", e.unsent)

@@ -51,7 +51,7 @@ func TestClusterByHand(t *testing.T) {
 	s.line("safe")
 	s.want(`\[zk: @safe\(CONNECTED\) 3\]$`)
 	s.line("delete /x")
-	s.want(`^nothing was done: writes are switched off here \(writes = never on @safe, `)
+	s.want(`^nothing was done: writes are switched off here \(writes = never is set for @safe, `)
 	s.line("ls /")
 	s.want(`^\[x, zookeeper\]$`)
 }

@@ -50,7 +50,7 @@ func TestUndoOfCommands(t *testing.T) {
 		s.want(`^undid operation 4 \(delete /one/大\): 1 created$`)
 		s.line("clear; zksh undo")
 		s.until("it undoes what is not its own", func(shown string) bool {
-			return strings.Contains(bare(shown), bare("this terminal has nothing left to undo; nothing left to undo from this terminal; the latest operation from elsewhere is 5: set /c,"))
+			return strings.Contains(bare(shown), bare("nothing left to undo from this terminal; the latest from elsewhere: operation 5 (set /c),"))
 		})
 		d.run("undo", `^undid operation 5 \(set /c\): 1 changed\n`)
 		d.typeIn("\x04")
