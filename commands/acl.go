@@ -36,12 +36,12 @@ func ParseACL(s string) ([]zk.ACL, error) {
 		for _, letter := range entry[last+1:] {
 			bit, ok := permBits[letter]
 			if !ok {
-				return nil, fmt.Errorf("Unknown perm type: %c in %q; the letters are %s", letter, masked(entry), permLetters)
+				return nil, fmt.Errorf("Unknown perm type: %c in %q; valid letters are %s", letter, masked(entry), permLetters)
 			}
 			perms |= bit
 		}
 		if perms == 0 {
-			return nil, fmt.Errorf("%q grants no permission; add letters out of %s after the last colon", masked(entry), permLetters)
+			return nil, fmt.Errorf("%q grants no permissions; after the last colon, add any of the letters %s", masked(entry), permLetters)
 		}
 		acl = append(acl, zk.ACL{Perms: perms, Scheme: entry[:first], ID: entry[first+1 : last]})
 	}

@@ -275,7 +275,7 @@ func (c *Command) parse(fs *pflag.FlagSet, words []Word) error {
 		return err
 	}
 	if err != nil && c.secret() { // what was typed must not show
-		return Misuse("unknown flag (not shown, as it may be a credential); put -- before an argument that begins with a dash")
+		return Misuse("unknown flag (not shown because it may be a credential); put -- before an argument that begins with a dash")
 	}
 	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
 		return c.invalidValue(bad)
@@ -324,7 +324,7 @@ func (c *Command) count(args []string) error {
 	}
 	for i, a := range args {
 		if p := params[i]; p.Kind == Choice && !slices.Contains(p.Words, strings.ToLower(a)) {
-			return Misuse("%q is not one of %s", a, strings.Join(p.Words, ", "))
+			return Misuse("invalid argument %q: must be one of %s", a, strings.Join(p.Words, ", "))
 		}
 	}
 	return nil

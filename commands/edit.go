@@ -35,7 +35,7 @@ var editCommand = &Command{
 		pretty := fs.BoolP("json", "j", false, "indent JSON in the editor; fail if the data is not JSON")
 		return func(ctx context.Context, env *Env, args []string) error {
 			if editorOf() == "" && !env.Streams.atTerminal() {
-				return &UsageError{Problem: "standard input is not a terminal; set EDITOR to a program that needs none, or use get -f and set -f"}
+				return &UsageError{Problem: "standard input is not a terminal; set EDITOR to a program that does not need one, or use get -f and set -f"}
 			}
 			data, stat, err := env.Session.Get(ctx, args[0], false)
 			if err != nil {
@@ -96,7 +96,7 @@ func (e *edit) run(ctx context.Context, env *Env) error {
 		return err
 	}
 	if e.after == e.before {
-		env.Screen.Note("the text was not changed; nothing was written")
+		env.Screen.Note("the text is unchanged, so nothing was written")
 		return env.Screen.Print(render.Answer{JSON: done("edit", e.path, "changed", false)})
 	}
 	data := []byte(e.after)
@@ -173,7 +173,7 @@ func runEditor(ctx context.Context, env *Env, file string) error {
 	case StatusOK:
 		return nil
 	case StatusCannotRun, StatusUnknown:
-		return &StatusError{Status: status, Err: fmt.Errorf("cannot run the editor %s; set VISUAL or EDITOR to another one", editor)}
+		return &StatusError{Status: status, Err: fmt.Errorf("cannot run the editor %s; set VISUAL or EDITOR to another editor", editor)}
 	default:
 		return fmt.Errorf("the editor exited with status %d; nothing was written", status)
 	}
@@ -195,7 +195,7 @@ func (e *edit) conflict(ctx context.Context, env *Env, refusal error) error {
 		"yours", e.after, "version", stat.Version}}); err != nil {
 		return err
 	}
-	return fmt.Errorf("nothing was written, because somebody else changed the znode meanwhile: %w", refusal)
+	return fmt.Errorf("nothing was written, because someone else changed the znode in the meantime: %w", refusal)
 }
 
 // tidy removes the file, unless a change would be lost with it.
@@ -240,7 +240,7 @@ func textDiff(before, after string) string {
 	if diff := near(all); diff != "" || before == after {
 		return diff
 	}
-	return "only the end of the last line has changed\n"
+	return "only the line break at the end has changed\n"
 }
 
 // DataDiff is what makes one znode's data of another's, if both are text that people can

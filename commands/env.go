@@ -41,9 +41,9 @@ func (env *Env) answer(err error, v render.Value) error {
 // Leave asks the person at the terminal whether to go on. It is an error if that is not
 // wished.
 func (env *Env) Leave(ctx context.Context, what string) error {
-	yes, err := env.Screen.Ask(ctx, strings.TrimSuffix(what, ".")+". Go on? [y/N] ") // Windows ends errors with a dot
+	yes, err := env.Screen.Ask(ctx, strings.TrimSuffix(what, ".")+". Continue? [y/N] ") // Windows ends errors with a dot
 	if err == nil && !yes {
-		err = errors.New("not run")
+		err = errors.New("the command was not run")
 	}
 	return err
 }

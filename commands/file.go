@@ -47,7 +47,7 @@ func looking(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, from rea
 			return run(ctx, env, env.Session, args)
 		}
 		if fs.Changed("watch") {
-			return Misuse("-w needs a server: a file does not change")
+			return Misuse("-w cannot be combined with --in, because a file never changes")
 		}
 		t, err := dump.Open(ctx, userfile.Home(*name), most())
 		if err != nil {
@@ -142,7 +142,7 @@ func (k *keptReader) znode(path string) (*dump.Znode, error) {
 // explain says of which tree it is that a znode is not in.
 func (k *keptReader) explain(err error) error {
 	if errors.Is(err, zkconn.NoNode) {
-		return fmt.Errorf("%w (%s contains %s and its descendants)", err, k.name, k.tree.Root())
+		return fmt.Errorf("%w (%s contains only %s and its descendants)", err, k.name, k.tree.Root())
 	}
 	return err
 }
@@ -182,13 +182,13 @@ func LoadFile(ctx context.Context, env *Env, name string) ([]byte, error) {
 	open := func() (io.Reader, error) { return userfile.OpenToRead(userfile.Home(name)) }
 	if name == "-" {
 		if env.Stdin == nil {
-			return nil, Misuse("-f - cannot read standard input, because the commands come from there; name a file")
+			return nil, Misuse("-f - cannot read the data from standard input, because zksh reads its commands from there; name a file")
 		}
 		open = func() (io.Reader, error) { return env.Stdin, nil }
 	}
 	data, err := readInput(ctx, open)
 	if err == nil && len(data) > maxInput {
-		err = fmt.Errorf("%s is larger than %d bytes; no server accepts that", name, maxInput)
+		err = fmt.Errorf("%s is larger than %d bytes; no server accepts that much data", name, maxInput)
 	}
 	return data, err
 }

@@ -53,7 +53,7 @@ var findCommand = &Command{
 			if fs.Changed("owner") {
 				session, err := strconv.ParseUint(strings.TrimPrefix(strings.ToLower(*owner), "0x"), 16, 64)
 				if err != nil {
-					return Misuse("-owner: %q is not a session id; write it as stat shows it, 0x…", *owner)
+					return Misuse("-owner: invalid session id %q; write it as stat prints it, 0x…", *owner)
 				}
 				f.owner = int64(session)
 				f.owned = true
@@ -87,7 +87,7 @@ func (f *finder) since(ctx context.Context, from reader, newer string) error {
 	if strings.HasPrefix(newer, "/") {
 		st, err := from.Exists(ctx, newer, false)
 		if err == nil && st == nil {
-			err = fmt.Errorf("-newer: the file does not contain the time at which %s was written", newer)
+			err = fmt.Errorf("-newer: the file does not record when %s was last written", newer)
 		}
 		if err == nil {
 			f.mzxid = st.Mzxid
@@ -106,7 +106,7 @@ func (f *finder) since(ctx context.Context, from reader, newer string) error {
 		d *= 24
 	}
 	if err != nil || d <= 0 {
-		return Misuse("-newer: %q is neither a path nor a duration such as 90s, 10m, 12h or 7d", newer)
+		return Misuse("-newer: want a path, or a duration such as 90s, 10m, 12h or 7d, not %q", newer)
 	}
 	f.mtime = f.now.Add(-d).UnixMilli()
 	return nil
@@ -151,7 +151,7 @@ func (f *finder) run(ctx context.Context, env *Env, from reader, root string, co
 	if err := s.end(); failed.N == 0 || err != nil {
 		return err
 	}
-	return fmt.Errorf("%s failed for %d of the znodes found: %w", command[0], failed.N, &failed)
+	return fmt.Errorf("%s failed for %d of the matching znodes: %w", command[0], failed.N, &failed)
 }
 
 // ends tells that no other hit would fare better: only what a server refuses is about
@@ -321,7 +321,7 @@ type globFlag string
 func (g *globFlag) Set(s string) error {
 	*g = globFlag(slashless.Replace(strings.ReplaceAll(s, "[!", "[^")))
 	if _, err := path.Match(string(*g), ""); err != nil || s == "" {
-		return fmt.Errorf("invalid pattern %q: each [ needs a ], and each \\ a character after it", s)
+		return fmt.Errorf("invalid pattern %q: each [ needs a matching ], and each \\ must be followed by a character", s)
 	}
 	return nil
 }

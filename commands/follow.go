@@ -37,7 +37,7 @@ var watchCommand = &Command{
 				return err
 			}
 			if *timed && len(args) > 1 {
-				return Misuse("-t is for the lines that watch prints; a command has the time by itself")
+				return Misuse("-t cannot be combined with a command, because it adds the time only to the lines that watch prints")
 			}
 			f := &follower{env: env, timed: *timed, path: args[0], recurse: *recurse, once: *once, argv: args[1:], isDue: map[string]bool{}}
 			return f.follow(ctx)
@@ -189,7 +189,7 @@ func (f *follower) hear() error {
 		}
 	}
 	if f.bytes > maxDue {
-		return fmt.Errorf("%d znodes below %s changed before zksh could read them; watch a smaller subtree", len(f.due), f.path)
+		return fmt.Errorf("too many changes: %d znodes below %s changed before zksh could read them; watch a smaller subtree", len(f.due), f.path)
 	}
 	return nil
 }
@@ -245,7 +245,7 @@ func (f *follower) all(ctx context.Context) (map[string]*zk.Stat, error) {
 	}
 	err := f.own.AddWatch(ctx, f.path, true)
 	if errors.Is(err, zkconn.Unimplemented) {
-		return nil, fmt.Errorf("cannot watch %s recursively: needs ZooKeeper 3.6 or later; omit -r to watch only the znode itself", f.path)
+		return nil, fmt.Errorf("cannot watch %s recursively: this requires ZooKeeper 3.6 or later; omit -r to watch only the znode itself", f.path)
 	}
 	if err != nil {
 		return nil, err
@@ -267,7 +267,7 @@ func (f *follower) get(ctx context.Context, path string) (st *zk.Stat, data []by
 	}
 	st, err = f.own.Exists(ctx, path, !f.recurse)
 	if errors.Is(err, zkconn.NoAuth) {
-		return nil, nil, fmt.Errorf("%w (ZooKeeper 3.8.4, 3.9.2 and later report changes only to clients that may read the znode)", err)
+		return nil, nil, fmt.Errorf("%w (ZooKeeper 3.8.4, 3.9.2 and later report changes only to clients with permission to read the znode)", err)
 	}
 	if err != nil {
 		return nil, nil, ignore(err, zkconn.NoNode)

@@ -27,7 +27,7 @@ var treeCommand = &Command{
 		sizes := fs.BoolP("size", "s", false, "print the size of each znode's data in bytes")
 		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			if *depth < 0 {
-				return Misuse("-L: %d is negative; 0 is any depth", *depth)
+				return Misuse("-L: invalid depth %d: must be 0 (no limit) or more", *depth)
 			}
 			s, err := surveyOf(ctx, env, from, args[0], false, zktree.Options{Stat: *sizes, Depth: int(*depth)})
 			if err != nil {
@@ -120,9 +120,9 @@ var duCommand = &Command{
 		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			switch {
 			case *depth < 0:
-				return Misuse("-L: %d is negative; 0 is any depth", *depth)
+				return Misuse("-L: invalid depth %d: must be 0 (no limit) or more", *depth)
 			case fs.Changed("top") && *top < 1:
-				return Misuse("-top: %d is not a positive number", *top)
+				return Misuse("-top: invalid number %d: must be at least 1", *top)
 			case fs.Changed("top") && fs.Changed("depth"), *ncdu && (fs.Changed("top") || fs.Changed("depth")):
 				return Misuse("use only one of -L, -top and --ncdu")
 			}

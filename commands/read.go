@@ -121,7 +121,7 @@ func unpacked(env *Env, path string, data []byte) ([]byte, error) {
 		return nil, fmt.Errorf("the data of %s %w; omit -d to print it as it is", path, err)
 	}
 	if len(forms) > 0 {
-		env.Screen.Note("unpacked: " + strings.Join(forms, ", "))
+		env.Screen.Note("decoded: " + strings.Join(forms, ", "))
 	}
 	return plain, nil
 }

@@ -137,7 +137,7 @@ var configCommand = &Command{
 		return func(ctx context.Context, env *Env, _ []string) error {
 			data, st, err := env.Session.Absolute().Get(ctx, zkconn.ConfigPath, *watch)
 			if errors.Is(err, zkconn.NoNode) {
-				err = fmt.Errorf("%w (config needs ZooKeeper 3.5 or later)", err)
+				err = fmt.Errorf("%w (config requires ZooKeeper 3.5 or later)", err)
 			}
 			config := string(data)
 			if *client {
@@ -234,7 +234,7 @@ func membersOf(name string) (string, error) {
 		}
 	}
 	if len(members) == 0 {
-		return "", fmt.Errorf("Error processing %s (it has no line server.N=…)", name)
+		return "", fmt.Errorf("Error processing %s (the file contains no line server.N=…)", name)
 	}
 	return strings.Join(members, ","), nil
 }

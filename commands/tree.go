@@ -133,7 +133,7 @@ func confirm(ctx context.Context, env *Env, path string) (bool, error) {
 			eph += fmt.Sprintf(", %d unreadable", hidden)
 		}
 	}
-	return env.Screen.Ask(ctx, fmt.Sprintf("delete %s (%s): %s? [y/N] ", zktree.Znodes(n+1), eph, path))
+	return env.Screen.Ask(ctx, fmt.Sprintf("delete %s at and below %s (%s)? [y/N] ", zktree.Znodes(n+1), path, eph))
 }
 
 // maxLooked is how many znodes are looked at for a question.

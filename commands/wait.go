@@ -44,7 +44,7 @@ var waitCommand = &Command{
 			w.path, w.found = args[0], "no server has answered"
 			err := w.wait(ctx, env.Session, limit)
 			if errors.Is(err, errTimeUp) {
-				return &StatusError{Status: StatusTimeUp, Code: "TimeUp", Err: fmt.Errorf("%s: %w: %s", w.path, errTimeUp, w.found)}
+				return &StatusError{Status: StatusTimeUp, Code: "TimeUp", Err: fmt.Errorf("%w waiting for %s: %s", errTimeUp, w.path, w.found)}
 			}
 			return env.answer(err, done("wait", w.path))
 		}
@@ -52,7 +52,7 @@ var waitCommand = &Command{
 }
 
 // errTimeUp is the end of -w.
-var errTimeUp = errors.New("the time is up")
+var errTimeUp = errors.New("timed out")
 
 // condition is what wait waits for: that a znode exists, unless it says otherwise.
 type condition struct {
@@ -166,9 +166,9 @@ func (w *condition) exists(ctx context.Context, p *zkconn.Pinned, wake chan<- zk
 	if err = ignore(err, zkconn.NoAuth); ignore(err, zkconn.NoNode) != nil {
 		return false, err
 	}
-	w.found = "it exists"
+	w.found = "the znode exists"
 	if err != nil {
-		w.found = "it does not exist"
+		w.found = "the znode does not exist"
 	}
 	return (err != nil) == w.gone, nil
 }
@@ -177,14 +177,14 @@ func (w *condition) exists(ctx context.Context, p *zkconn.Pinned, wake chan<- zk
 func (w *condition) compare(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.EventType) (met bool, err error) {
 	if w.children.given {
 		names, err := p.WatchChildren(ctx, w.path, wake)
-		w.found = fmt.Sprintf("it has %d children", len(names))
+		w.found = fmt.Sprintf("the znode has %d children", len(names))
 		if err != nil || !w.children.fits(len(names)) {
 			return false, err
 		}
 	}
 	if w.value != nil {
 		data, _, err := p.Get(ctx, w.path, wake)
-		w.found = "its value is different"
+		w.found = "the znode has a different value"
 		if err != nil || string(data) != *w.value {
 			return false, err
 		}
@@ -205,7 +205,7 @@ func (n *number) Set(s string) error {
 	digits, more := strings.CutSuffix(s, "+")
 	v, err := strconv.ParseUint(digits, 10, 31)
 	if err != nil {
-		return fmt.Errorf("%q is not a number of children; write 3, or 3+ for 3 or more", s)
+		return fmt.Errorf("invalid number of children %q; write 3, or 3+ for 3 or more", s)
 	}
 	n.n, n.more, n.given = int(v), more, true
 	return nil

@@ -61,7 +61,7 @@ var createCommand = &Command{
 				acl, err = ParseACL(args[2])
 				switch {
 				case err != nil && !strings.Contains(args[2], ":"):
-					return Misuse("%s; quote data that has spaces", err)
+					return Misuse("%s; quote data that contains spaces", err)
 				case err != nil:
 					return Misuse("%s", err)
 				}
@@ -138,7 +138,7 @@ func removeOwn(ctx context.Context, c zkconn.Client, own []string) error {
 		for _, path := range slices.Backward(own) {
 			err := ignore(c.Delete(ctx, path, 0), zkconn.NotEmpty, zkconn.NoNode, zkconn.BadVersion)
 			if err != nil {
-				return fmt.Errorf("removing the parent that was created for it: %w", err)
+				return fmt.Errorf("cannot remove the parent that was created for the znode: %w", err)
 			}
 		}
 		return nil
@@ -185,7 +185,7 @@ var setCommand = &Command{
 			case len(args) < 2:
 				return Misuse("missing data")
 			case len(args) > 3:
-				return Misuse("unexpected word %q: a flag already gives the data", args[2])
+				return Misuse("unexpected word %q: the data is already given by a flag", args[2])
 			}
 			v, err := versionArg(fs, args, 2, version)
 			if err != nil {

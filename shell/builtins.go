@@ -88,7 +88,7 @@ func (s *Shell) history(_ context.Context, env *commands.Env, args []string) err
 	if len(args) > 0 {
 		var err error
 		if count, err = strconv.Atoi(args[0]); err != nil || count < 1 {
-			return commands.Misuse("%q is not a number of lines", args[0])
+			return commands.Misuse("invalid number of lines %q: must be at least 1", args[0])
 		}
 	}
 	last := s.lines.Last(count)
@@ -105,7 +105,7 @@ func (s *Shell) history(_ context.Context, env *commands.Env, args []string) err
 func (s *Shell) redo(ctx context.Context, env *commands.Env, args []string) error {
 	n, err := javaDecode(args[0])
 	if err != nil {
-		return commands.Misuse("%q is not the number of a line", args[0])
+		return commands.Misuse("%q is not a line number", args[0])
 	}
 	line, ok := s.lines.Get(n)
 	if !ok || n >= s.number {

@@ -120,7 +120,7 @@ func (s *Shell) cd(ctx context.Context, env *commands.Env, args []string) error 
 		to = "/"
 	case "-":
 		if to = s.folder.last(); to == "" {
-			return errors.New("there is no previous folder")
+			return errors.New("there is no previous znode to return to")
 		}
 	default:
 		if to = below(here, to); len(to) > 1 {

@@ -74,7 +74,7 @@ func (s *Shell) repeat(fs *pflag.FlagSet) commands.Around {
 	keepGoing := fs.BoolP("keep-going", "k", false, "continue when the command fails")
 	return func(ctx context.Context, env *commands.Env, do commands.Do) error {
 		if *times < 0 || fs.Changed("count") && *times == 0 {
-			return commands.Misuse("-n: %d is not a positive number", *times)
+			return commands.Misuse("-n: invalid number %d: must be at least 1", *times)
 		}
 		show := &shownInPlace{Screen: env.Screen, region: env.Screen.Region(commands.Answers)}
 		columns, _ := show.region.Size()
@@ -145,7 +145,7 @@ const maxSources = 16
 func (s *Shell) source(ctx context.Context, env *commands.Env, args []string) error {
 	if s.sources++; s.sources > maxSources {
 		s.sources = 0
-		return fmt.Errorf("more than %d files are nested; does %s run itself?", maxSources, args[0])
+		return fmt.Errorf("source is nested more than %d files deep; does %s run itself?", maxSources, args[0])
 	}
 	depth := s.sources
 	defer func() { s.sources = min(s.sources, depth-1) }()

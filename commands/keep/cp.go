@@ -93,7 +93,7 @@ func (c *copying) cp(ctx context.Context, src, dst *side) error {
 		c.remark()
 	}
 	if c.exists != zktree.Overwrite && brokenOff(err) {
-		err = fmt.Errorf("%w; cp -R --skip copies the rest", err)
+		err = fmt.Errorf("%w; to copy the rest, run: cp -R --skip", err)
 	}
 	if err != nil {
 		return err
@@ -215,7 +215,7 @@ func (c *copying) each(t zktree.Tree, look lookFunc, do func(*dump.Znode) error)
 // look drops what cannot be copied, and counts it.
 func (c *copying) look(z *dump.Znode, refusal error) (drop bool, err error) {
 	if refusal == nil && slices.ContainsFunc(z.ACL, zkconn.Masked) {
-		refusal = fmt.Errorf("%s: the server hides the password hash in its ACL; run addauth as an admin of the znode", z.Path)
+		refusal = fmt.Errorf("cannot copy %s: the server hides the password hash in its ACL; run addauth as a user with admin permission on the znode", z.Path)
 	}
 	switch {
 	case refusal != nil && z.Path == c.src.Path:
@@ -240,21 +240,21 @@ func (c *copying) look(z *dump.Znode, refusal error) (drop bool, err error) {
 // remark says what is not as it was.
 func (c *copying) remark() {
 	if c.left > 0 {
-		c.env.Screen.Note(fmt.Sprintf("%s left out; -e copies them as persistent znodes", ephemeral(c.left)))
+		c.env.Screen.Note(fmt.Sprintf("left out %s; use -e to copy ephemeral znodes as persistent ones", ephemeral(c.left)))
 	}
 	if c.kept > 0 {
-		c.env.Screen.Note(fmt.Sprintf("%s of %s became persistent in %s", ephemeral(c.kept), c.src.word, c.dst.word))
+		c.env.Screen.Note(fmt.Sprintf("%s from %s became persistent in %s", ephemeral(c.kept), c.src.word, c.dst.word))
 	}
 	c.remarkNumbers()
 	if c.below > 0 {
-		c.env.Screen.Note(fmt.Sprintf("the children of %s were not copied; -R copies them, too", c.src.word))
+		c.env.Screen.Note(fmt.Sprintf("the children of %s were not copied; to copy them as well, use -R", c.src.word))
 	}
 }
 
 // remarkNumbers says that sequences do not go on.
 func (c *copying) remarkNumbers() {
 	if c.numbered {
-		c.env.Screen.Note(fmt.Sprintf("sequence counters start over in %s; create -s may fail there, because the name already exists", c.dst.word))
+		c.env.Screen.Note(fmt.Sprintf("sequence counters start over in %s, so create -s may fail there if the next name already exists", c.dst.word))
 	}
 }
 

@@ -82,7 +82,7 @@ type comparison struct {
 
 func (d *comparison) show(ctx context.Context) error {
 	if d.lacks = errors.Join(d.a.lacks(), d.b.lacks()); d.lacks != nil && d.script {
-		return fmt.Errorf("%w; a script could delete them", d.lacks)
+		return fmt.Errorf("cannot write a script: %w, so the script could delete them", d.lacks)
 	}
 	update, end := d.env.Screen.Progress("compared")
 	defer end()
@@ -151,7 +151,7 @@ func (d *comparison) items(differences iter.Seq2[zktree.Difference, error]) iter
 
 func (d *comparison) lines(lines iter.Seq2[string, error]) iter.Seq[render.Item] {
 	return func(yield func(render.Item) bool) {
-		head := line(fmt.Sprintf("# makes %s like %s; run it in the ensemble of %s: zksh -e < this file",
+		head := line(fmt.Sprintf("# This script makes %s equal to %s. Run it on the ensemble of %s: zksh -e < FILE",
 			commands.Quote(d.a.word), commands.Quote(d.b.word), commands.Quote(d.a.word)))
 		for text, err := range lines {
 			if d.err = err; err != nil || head != "" && !yield(head) || !yield(line(text)) {

@@ -49,7 +49,7 @@ var exportCommand = &commands.Command{
 				file = userfile.Home(args[1])
 			}
 			if !strings.HasPrefix(root, "/") && strings.HasPrefix(file, "/") {
-				return commands.Misuse("%s is not a path; the znode comes first, then the file", root)
+				return commands.Misuse("%s is not a path; write the path of the znode first, then the file", root)
 			}
 			if !*recurse {
 				if fs.Changed("format") {
@@ -145,7 +145,7 @@ func (x *exporting) omitted() string {
 	if x.ephemerals == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; left out %s: this format cannot mark them as ephemeral", ephemeral(x.ephemerals))
+	return fmt.Sprintf("; left out %s, because this format cannot mark them as ephemeral", ephemeral(x.ephemerals))
 }
 
 // write writes it, to what create makes as soon as the root has been read.
@@ -193,7 +193,7 @@ func (x *exporting) write(ctx context.Context, update zktree.Progress, create fu
 func (x *exporting) end() error {
 	errs := []error{x.unread.OrNil()}
 	if x.masked > 0 {
-		errs = append(errs, fmt.Errorf("the server hides the password hashes in the ACLs of %s, so import cannot create such znodes or their descendants; run addauth as an admin and export again",
+		errs = append(errs, fmt.Errorf("the server hides the password hashes in the ACLs of %s, so import cannot create these znodes or their descendants; run addauth as a user with admin permission and export again",
 			zktree.Znodes(x.masked)))
 	}
 	return errors.Join(errs...)

@@ -86,7 +86,7 @@ func (m *mirror) begin(ctx context.Context) error {
 	}
 	if m.src.tree != nil {
 		if err := m.src.lacks(); err != nil {
-			return fmt.Errorf("nothing was done: %w; mirror could delete them, import -R --overwrite deletes nothing", err)
+			return fmt.Errorf("nothing was done: %w; mirror could delete these znodes; use import -R --overwrite, which deletes nothing", err)
 		}
 		return nil
 	}
@@ -102,7 +102,7 @@ func (m *mirror) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	words := fmt.Sprintf("%s is like %s: %s", m.dst.word, m.src.word, changes(done))
+	words := fmt.Sprintf("%s now matches %s: %s", m.dst.word, m.src.word, changes(done))
 	if m.alone > 0 {
 		words += fmt.Sprintf(", %d left as they are", m.alone)
 	}
@@ -210,7 +210,7 @@ func (m *mirror) leave(ctx context.Context, gone []step) (bool, error) {
 	if m.sure {
 		return true, nil
 	}
-	yes, err := m.env.Screen.Ask(ctx, fmt.Sprintf("delete %s of %s that %s does not contain, for example %s? [y/N] ",
+	yes, err := m.env.Screen.Ask(ctx, fmt.Sprintf("delete %s from %s that %s does not contain, for example %s? [y/N] ",
 		zktree.Znodes(len(gone)), m.dst.word, m.src.word, gone[len(gone)-1].path))
 	if err == nil && !yes {
 		m.declined = true

@@ -94,9 +94,9 @@ func (m *moving) atOnce(ctx context.Context) (n int, moved bool, err error) {
 	switch {
 	case err == nil:
 	case errors.Is(err, zkconn.BadVersion), errors.Is(err, zkconn.NotEmpty), errors.Is(err, zkconn.NoNode) && dump.Within(zkconn.PathOf(err), m.src.Path):
-		err = fmt.Errorf("nothing was moved, because %s changed meanwhile: %w", m.src.word, err)
+		err = fmt.Errorf("nothing was moved, because %s changed in the meantime: %w", m.src.word, err)
 	case outcome.MayHaveHappened():
-		err = fmt.Errorf("outcome unknown; the tree is either completely at %s or completely at %s: %w", m.src.word, m.dst.word, err)
+		err = fmt.Errorf("the outcome is unknown, but the entire tree is either at %s or at %s: %w", m.src.word, m.dst.word, err)
 	default:
 		err = fmt.Errorf("nothing was moved: %w", m.src.wrap(err))
 	}
@@ -138,7 +138,7 @@ func (m *moving) look(z *dump.Znode, refusal error) (bool, error) {
 	case drop && m.unread.N > 0:
 		return false, fmt.Errorf("nothing was moved: %w", &m.unread)
 	case drop:
-		return false, fmt.Errorf("nothing was moved: %s is ephemeral, and would become persistent; cp -e copies it", z.Path)
+		return false, fmt.Errorf("nothing was moved, because %s is ephemeral and would become persistent; to copy it as a persistent znode, use cp -e", z.Path)
 	}
 	return false, nil
 }
@@ -153,10 +153,10 @@ func (m *moving) slowly(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	m.env.Screen.Note(fmt.Sprintf("%s cannot be moved to %s in one transaction; zksh copies it, compares the copy, and then deletes the source",
+	m.env.Screen.Note(fmt.Sprintf("cannot move %s to %s in one transaction; zksh copies it, compares the copy with the source, and then deletes the source",
 		m.src.word, m.dst.word))
 	partial := func(err error) error {
-		return fmt.Errorf("nothing was deleted at %s; the copy %s is incomplete (deleteall removes it): %w", m.src.word, m.dst.word, err)
+		return fmt.Errorf("nothing was deleted at %s; the copy at %s is incomplete (to remove it, run deleteall): %w", m.src.word, m.dst.word, err)
 	}
 	if err := m.copy(ctx); err != nil || m.unread.N+m.left > 0 {
 		return 0, partial(errors.Join(err, m.incomplete()))
@@ -170,7 +170,7 @@ func (m *moving) slowly(ctx context.Context) (int, error) {
 	}
 	n, err := m.remove(ctx, zxid)
 	if err != nil {
-		return n, fmt.Errorf("the copy %s is complete; deleted %s of the source: %w", m.dst.word, zktree.Znodes(n), m.src.wrap(err))
+		return n, fmt.Errorf("the copy at %s is complete, but zksh deleted only %s of the source: %w", m.dst.word, zktree.Znodes(n), m.src.wrap(err))
 	}
 	return n, nil
 }
@@ -178,7 +178,7 @@ func (m *moving) slowly(ctx context.Context) (int, error) {
 // incomplete is the error of a source of which something was left out while it was copied.
 func (m *moving) incomplete() error {
 	if m.left > 0 {
-		return fmt.Errorf("%s appeared meanwhile", ephemeral(m.left))
+		return fmt.Errorf("%s appeared during the move", ephemeral(m.left))
 	}
 	return nil
 }
@@ -200,7 +200,7 @@ func (m *moving) compare(ctx context.Context) error {
 		case d.Err != nil:
 			return d.Err
 		default:
-			return fmt.Errorf("%s differs from its copy: it changed meanwhile", src.At(d.Below))
+			return fmt.Errorf("%s changed during the move and differs from its copy", src.At(d.Below))
 		}
 	}
 	return nil
@@ -234,7 +234,7 @@ func (m *moving) removeBy(walk *zktree.Walk, w *zktree.Writer, zxid int64) error
 		case s.Err != nil:
 			return s.Err
 		case s.Stat == nil || max(s.Stat.Czxid, s.Stat.Mzxid) > zxid:
-			return fmt.Errorf("%s changed meanwhile; it and the znodes above it were not deleted", s.Path())
+			return fmt.Errorf("%s changed during the move, so it and the znodes above it were not deleted", s.Path())
 		}
 		if err := w.Delete(s.Path(), s.Stat.Version); err != nil {
 			return err

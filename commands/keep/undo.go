@@ -57,7 +57,7 @@ func undoCommand(log UndoLog) *commands.Command {
 			overwrite := fs.Bool("overwrite", false, "restore the saved state even over later changes")
 			return func(ctx context.Context, env *commands.Env, args []string) error {
 				if log.Dir == "" {
-					return errors.New("nothing is saved for undo: there is neither XDG_STATE_HOME nor a home directory")
+					return errors.New("nothing is saved for undo, because XDG_STATE_HOME is not set and there is no home directory")
 				}
 				if *list {
 					if len(args) > 0 || *dry || *skip || *overwrite {
@@ -89,7 +89,7 @@ func (e *entry) elsewhere(env *commands.Env) error {
 	if share(e.Servers, here.Hosts) && here.Chroot == e.Chroot {
 		return nil
 	}
-	return fmt.Errorf("operation %d was on %s, but this shell is on %s; run connect %s, then undo %d", e.N, e.place(), here.Spec, e.place(), e.N)
+	return fmt.Errorf("operation %d was done on %s, but this shell is connected to %s; run connect %s, then undo %d", e.N, e.place(), here.Spec, e.place(), e.N)
 }
 
 // undoing is an operation that is being undone.
@@ -129,7 +129,7 @@ func (u *undoing) run(ctx context.Context) (err error) {
 		return err
 	}
 	if u.State == undone {
-		return fmt.Errorf("operation %d is already undone", u.N)
+		return fmt.Errorf("operation %d has already been undone", u.N)
 	}
 	if err := u.behind(ctx); err != nil {
 		return err
@@ -152,7 +152,7 @@ func (u *undoing) run(ctx context.Context) (err error) {
 	case commands.LostACL, commands.LostACLs:
 		err = u.acls(ctx)
 	default:
-		err = fmt.Errorf("operation %d is of a kind that this version of zksh does not know", u.N)
+		err = fmt.Errorf("cannot undo operation %d: this version of zksh does not know its kind", u.N)
 	}
 	return err
 }
@@ -167,7 +167,7 @@ func (u *undoing) behind(ctx context.Context) error {
 	if err != nil || zxid >= u.Seen {
 		return err
 	}
-	return fmt.Errorf("operation %d was on another ensemble, or this one was restored from a backup: its last zxid %#x is older than the saved %#x; import -R can read the saved znodes from %s",
+	return fmt.Errorf("operation %d was done on another ensemble, or this ensemble was restored from a backup: its last zxid %#x is older than the saved zxid %#x; to restore the saved znodes anyway, use import -R with the file %s",
 		u.N, zxid, u.Seen, u.s.file(u.N, dumpFile))
 }
 
@@ -183,10 +183,10 @@ func (e *entry) comesBack() int {
 func (e *entry) lost() string {
 	var parts []string
 	if e.Ephemeral > 0 {
-		parts = append(parts, fmt.Sprintf("%d ephemeral", e.Ephemeral))
+		parts = append(parts, ephemeral(e.Ephemeral))
 	}
 	if e.Queued > 0 {
-		parts = append(parts, fmt.Sprintf("%d of lock queues, with their descendants", e.Queued))
+		parts = append(parts, zktree.Znodes(e.Queued)+" of lock queues (and their descendants)")
 	}
 	return strings.Join(parts, ", ")
 }
@@ -199,14 +199,14 @@ func (u *undoing) note() error {
 		}
 		u.Partly = len(u.conflicts) > 0
 		if err := u.s.update(u.entry); err != nil {
-			return fmt.Errorf("operation %d is undone, but the undo log could not be updated: %w", u.N, err)
+			return fmt.Errorf("operation %d was undone, but zksh cannot update the undo log: %w", u.N, err)
 		}
 	}
 	if lost := u.lost(); lost != "" {
 		u.env.Screen.Note("not restored: " + lost)
 	}
 	if n := len(u.conflicts); n > 0 {
-		u.env.Screen.Note(fmt.Sprintf("%s changed since, and not restored", zktree.Znodes(n)))
+		u.env.Screen.Note(fmt.Sprintf("not restored, because of later changes: %s", zktree.Znodes(n)))
 	}
 	return nil
 }
@@ -215,13 +215,13 @@ func (u *undoing) note() error {
 func (u *undoing) answer() render.Answer {
 	facts := render.Facts{"number", u.N, "command", u.Command, "path", u.Path, "conflicts", len(u.conflicts)}
 	if u.dry {
-		words := fmt.Sprintf("would undo %d: %s %s\n%s", u.N, u.Command, u.Path, strings.Join(append(u.plan, ""), "\n"))
+		words := fmt.Sprintf("would undo operation %d (%s %s):\n%s", u.N, u.Command, u.Path, strings.Join(append(u.plan, ""), "\n"))
 		return render.Answer{Words: words, JSON: append(facts, "plan", append([]string{}, u.plan...))}
 	}
 	did := restored(u.counts)
-	words := fmt.Sprintf("undid %d: %s %s: %s\n", u.N, u.Command, u.Path, cmp.Or(did, "it already is in the saved state"))
+	words := fmt.Sprintf("undid operation %d (%s %s): %s\n", u.N, u.Command, u.Path, cmp.Or(did, "already in the saved state"))
 	if did == "" && len(u.conflicts) > 0 {
-		words = fmt.Sprintf("nothing was left to undo of %d (%s %s)\n", u.N, u.Command, u.Path)
+		words = fmt.Sprintf("nothing was left to undo of operation %d (%s %s)\n", u.N, u.Command, u.Path)
 	}
 	return render.Answer{Words: words,
 		JSON: append(render.Facts{"done", undoName}, append(facts, "created", u.counts.Created, "changed", u.counts.Changed)...)}
@@ -278,16 +278,16 @@ func (u *undoing) changedSince(changed, final int) error {
 	text := fmt.Sprintf("nothing was done: %d of %s %s changed since operation %d", changed, zktree.Znodes(all), have, u.N)
 	skip := fmt.Sprintf("undo -s %d", u.N)
 	if final < changed && !u.overwrite {
-		text += fmt.Sprintf("; to overwrite the changes: undo --overwrite %d", u.N)
+		text += fmt.Sprintf("; to overwrite the changes, run: undo --overwrite %d", u.N)
 	}
 	if final > 0 && final < changed || u.overwrite {
 		text += fmt.Sprintf("; %d cannot be overwritten", final)
 		skip = fmt.Sprintf("undo --overwrite -s %d", u.N)
 	}
 	if all > changed {
-		text += "; to restore only the rest: " + skip
+		text += "; to restore only the rest, run: " + skip
 	} else {
-		text += "; to skip this operation: " + skip
+		text += "; to skip this operation, run: " + skip
 	}
 	return errors.New(text)
 }

@@ -59,7 +59,7 @@ var settings = []setting{
 	}},
 	{"colour", strings.Join(line.Colors, " | "), "the colour of the cluster's prompt", true, func(o *Options, v string) error {
 		if !slices.Contains(line.Colors, v) {
-			return fmt.Errorf("colour %q is not one of %s", v, strings.Join(line.Colors, ", "))
+			return fmt.Errorf("colour must be one of %s, not %q", strings.Join(line.Colors, ", "), v)
 		}
 		o.colour = v
 		return nil
@@ -68,7 +68,7 @@ var settings = []setting{
 	{"history", "n", "how many typed lines to save; 0 saves none", false, func(o *Options, v string) error {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 0 {
-			return fmt.Errorf("history %q is not a number of lines", v)
+			return fmt.Errorf("history must be a number of lines, not %q", v)
 		}
 		o.HistoryLines = n
 		return nil
@@ -112,13 +112,13 @@ func parseWrites(v string) (zkconn.Writes, error) {
 	case zkconn.WritesAllowed, zkconn.WritesAsk, zkconn.WritesNever:
 		return w, nil
 	}
-	return "", fmt.Errorf("writes %q is not one of allow, ask, never", v)
+	return "", fmt.Errorf("writes must be allow, ask or never, not %q", v)
 }
 
 func parseTLS(v string) (bool, error) {
 	on, err := strconv.ParseBool(v)
 	if err != nil {
-		return false, fmt.Errorf("tls %q is neither true nor false", v)
+		return false, fmt.Errorf("tls must be true or false, not %q", v)
 	}
 	return on, nil
 }
@@ -174,7 +174,7 @@ func (o *Options) readConfig(name string) error {
 		key, value, ok := strings.Cut(line, "=")
 		set := findSetting(strings.TrimSpace(key), section != nil)
 		if !ok || set == nil {
-			return fmt.Errorf("%s: %q is not a setting%s; write KEY = VALUE with one of %s", at, line,
+			return fmt.Errorf("%s: %q is not a setting%s; write KEY = VALUE with one of these keys: %s", at, line,
 				section.of(), keys(section != nil))
 		}
 		to := o
@@ -190,7 +190,7 @@ func (o *Options) readConfig(name string) error {
 	}
 	for _, c := range o.clusters {
 		if c.Server == "" {
-			return fmt.Errorf("%s: section %s has no server", c.at, c.name)
+			return fmt.Errorf("%s: section %s does not set server", c.at, c.name)
 		}
 	}
 	return nil
@@ -221,7 +221,7 @@ func readAuthFile(name string) (list []zkconn.Credential, sasl *secure.SASL, err
 	for n, line := range settingLines(data) {
 		at := strings.IndexAny(line, " \t")
 		if at < 0 {
-			return nil, nil, fmt.Errorf("%s:%d: write SCHEME CREDENTIAL, such as digest user:password", name, n)
+			return nil, nil, fmt.Errorf("%s:%d: want SCHEME CREDENTIAL, for example digest user:password", name, n)
 		}
 		scheme, credential := line[:at], strings.TrimSpace(line[at:])
 		if scheme != "sasl" {
@@ -247,7 +247,7 @@ func readPrivate(name string) ([]byte, error) {
 		return nil, err
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 { // there the mode tells nothing of others
-		return nil, fmt.Errorf("%s is accessible to other users (mode %04o); run chmod 600 %s", name, info.Mode().Perm(), name)
+		return nil, fmt.Errorf("%s is accessible to other users (mode %04o); run: chmod 600 %s", name, info.Mode().Perm(), name)
 	}
 	return userfile.ReadSmall(f, maxConfig)
 }

@@ -173,11 +173,11 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 		}
 		switch {
 		case o.Window < 1 || o.Window > maxWindow:
-			return fmt.Errorf("window %d is not a number of lines from 1 to %d", o.Window, maxWindow)
+			return fmt.Errorf("invalid window %d: must be between 1 and %d lines", o.Window, maxWindow)
 		case o.Sandbox && set.Changed("server"):
-			return errors.New("--sandbox and --server were both given; a sandbox is a server of its own")
+			return errors.New("--sandbox and --server cannot be combined, because the sandbox is itself a server")
 		case o.Sandbox && o.Cluster != "":
-			return fmt.Errorf("--sandbox and %s were both given; a sandbox is a server of its own", o.Cluster)
+			return fmt.Errorf("--sandbox and %s cannot be combined, because the sandbox is itself a server", o.Cluster)
 		case set.Changed("undo") && o.Undo == "":
 			return errors.New("--undo needs the name of a file")
 		case set.Changed("listen") && !o.Sandbox:
@@ -187,7 +187,7 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 		case set.Changed("listen") && o.Listen == "":
 			return errors.New("--listen needs an address, such as 127.0.0.1:2181")
 		case o.Sandbox && slices.ContainsFunc(secureOptions, set.Changed):
-			return errors.New("--sandbox listens on this machine only, and supports neither TLS nor SASL")
+			return errors.New("--sandbox cannot be combined with options for TLS or SASL, which the sandbox does not support")
 		}
 		return nil
 	}
@@ -210,7 +210,7 @@ const maxTimeout = 1<<31 - 1
 func parseTimeout(s string) (time.Duration, error) {
 	ms, err := strconv.Atoi(s)
 	if err != nil || ms < 1 || ms > maxTimeout {
-		return 0, fmt.Errorf("timeout %q is not a number of milliseconds from 1 to %d", s, maxTimeout)
+		return 0, fmt.Errorf("invalid timeout %q: must be between 1 and %d milliseconds", s, maxTimeout)
 	}
 	return time.Duration(ms) * time.Millisecond, nil
 }
@@ -219,7 +219,7 @@ func parseTimeout(s string) (time.Duration, error) {
 func parseMaxRequest(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < zkconn.UsualMaxRequest || n > maxTimeout {
-		return 0, fmt.Errorf("max-request %q is not a number of bytes from %d to %d", s, zkconn.UsualMaxRequest, maxTimeout)
+		return 0, fmt.Errorf("invalid max-request %q: must be between %d and %d bytes", s, zkconn.UsualMaxRequest, maxTimeout)
 	}
 	return n, nil
 }
@@ -265,7 +265,7 @@ func (o *Options) parse(args []string, env Environment) error {
 		return fmt.Errorf("-f cannot be combined with a command: %q", o.Command[0])
 	}
 	if o.Listen != "" && (o.HasFile || len(o.Command) > 0) {
-		return errors.New("--listen only serves; run commands in another zksh")
+		return errors.New("--listen only runs the sandbox and takes no commands; run commands in another zksh process")
 	}
 	if o.ShowHelp || o.ShowVersion || len(o.Command) > 0 && findPage(o.Command[0]) != nil {
 		return nil
@@ -289,7 +289,7 @@ func (o *Options) parseArgs(args []string) (rest []string, err error) {
 	}
 	line, err := commands.Reorder(set, words, true)
 	if err != nil {
-		return nil, fmt.Errorf("%w; zksh --help lists the options", err)
+		return nil, fmt.Errorf("%w; to list the options, run: zksh --help", err)
 	}
 	if err = set.Parse(line); err == nil {
 		err = finish()
@@ -306,7 +306,7 @@ func (o *Options) takeCluster(args []string) ([]string, error) {
 	named := err == nil && len(rest) > 0 && strings.HasPrefix(rest[0], zkconn.ClusterMark)
 	switch {
 	case named && first.Server != o.Server:
-		return nil, fmt.Errorf("--server %s and %s were both given; name one of them", first.Server, rest[0])
+		return nil, fmt.Errorf("--server %s and %s were both given; use only one of them", first.Server, rest[0])
 	case named:
 		first.Server = rest[0]
 		args = slices.Concat(args[:len(args)-len(rest)], rest[1:])

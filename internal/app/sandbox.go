@@ -25,7 +25,7 @@ func SandboxCommand(place *playground.Place) []*commands.Command {
 		Offline:  true,
 		Flags: commands.NoFlags(func(_ context.Context, env *commands.Env, args []string) error {
 			if place == nil {
-				return errors.New("this shell has no sandbox; zksh --sandbox starts one")
+				return errors.New("this shell is not connected to a sandbox; to start one, run: zksh --sandbox")
 			}
 			word := strings.ToLower(args[0])
 			if err := place.Pause(word == "pause"); err != nil {
@@ -38,7 +38,7 @@ func SandboxCommand(place *playground.Place) []*commands.Command {
 
 // Serving is what a zksh says that only keeps a sandbox up.
 func Serving(place *playground.Place) string {
-	return "serving the sandbox" + place.Unusual() + " on " + place.Addr + "; Ctrl-C ends it\n" + playground.Notice + "\n"
+	return "serving the sandbox" + place.Unusual() + " on " + place.Addr + "; press Ctrl-C to stop it\n" + playground.Notice + "\n"
 }
 
 // Welcome is what the banner of a shell on a sandbox says of it; program is what zksh was
@@ -49,7 +49,7 @@ func Welcome(place *playground.Place, program string) string {
 	}
 	text := playground.Notice + "\n"
 	if as := place.Unusual(); as != "" {
-		text += "It is one" + as + ". "
+		text += "This is a sandbox" + as + ". "
 	}
-	return text + render.Safe(program) + " --sandbox in a second terminal joins it. For an introduction, type tutorial.\n"
+	return text + "To join it from another terminal, run " + render.Safe(program) + " --sandbox. For a guided tour, type tutorial.\n"
 }

@@ -182,7 +182,7 @@ func TestHints(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 120)
 	s.line("gte /a")
-	s.want(`^unknown command "gte"; did you mean get\? \(help lists all\)$`)
+	s.want(`^unknown command "gte"; did you mean get\? \(to list all commands, run: help\)$`)
 	s.line("ls -r /")
 	s.want(`^unknown flag -r; did you mean -R\?\nusage: ls \[-s\] \[-w\] \[-R\] \[-l\] \[-u\] \[--in file\] \[--max-size MiB\] path\nexample: ls -R /app$`)
 	s.line("get")

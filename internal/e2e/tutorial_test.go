@@ -91,12 +91,12 @@ func TestTutorial(t *testing.T) {
 func TestTutorialIsPatient(t *testing.T) {
 	t.Parallel()
 	c := openConsole(t, "--sandbox")
-	c.expect(`For an introduction, type tutorial`)
+	c.expect(`For a guided tour, type tutorial`)
 	c.expect(connected)
-	c.run("tutorial --end", `^no tutorial is running; tutorial starts one\n`)
+	c.run("tutorial --end", `^no tutorial is running; to start one, type: tutorial\n`)
 	c.run("tutorial", `^Step 1 of 10: create a znode\n(.*\n)*    create /tutorial "hello"\n`)
-	c.run("ls /", `^\[zookeeper\]\n\nTutorial: /tutorial does not exist yet\. \(tutorial --skip skips this line\)\n\n    create /tutorial "hello"\n`)
-	c.run("gte /", `^Tutorial: /tutorial does not exist yet`)
+	c.run("ls /", `^\[zookeeper\]\n\nTutorial: there is no /tutorial yet\. \(To skip this line, type: tutorial --skip\)\n\n    create /tutorial "hello"\n`)
+	c.run("gte /", `^Tutorial: there is no /tutorial yet`)
 	c.run("tutorial", `^Step 1 of 10`)
 	c.typeIn("sandbox pause\r")
 	const hint, event = `Tutorial: the sandbox does not answer(.*\n)*`, `WatchedEvent state:Disconnected(.*\n)*`
@@ -106,8 +106,8 @@ func TestTutorialIsPatient(t *testing.T) {
 	c.expect(`\(CONNECTED\) 7\] `)
 	c.run("create /tutorial", `^Created /tutorial\n\nStep 2 of 10`)
 	c.run("tutorial --skip", `^Step 3 of 10`)
-	c.run("set /tutorial x", `^Now write for version 0 once more`) // it is another line that does the same
-	c.run("set -v 1 /tutorial y", `^Tutorial: this step needs a write with version 0, which ZooKeeper rejects\.`)
+	c.run("set /tutorial x", `^Now write again and expect version 0`) // it is another line that does the same
+	c.run("set -v 1 /tutorial y", `^Tutorial: this step needs a write that expects version 0, which ZooKeeper rejects\.`)
 	c.run("set -v 0 /tutorial z", `^version No is not valid : /tutorial\n\nStep 4 of 10`)
 	for range 6 {
 		c.run("tutorial --skip", `^    \S.*\n`)
@@ -131,12 +131,12 @@ func TestTutorialIsPatient(t *testing.T) {
 	if got := c.run("create /tutorial-2", `^Created /tutorial-2\n`); strings.Contains(got, "Step") || strings.Contains(got, "Tutorial") {
 		t.Error(got)
 	}
-	c.run("tutorial", `^the tutorial runs on the sandbox; connect 127\.0\.0\.1:\d+ returns to it\n`)
+	c.run("tutorial", `^the tutorial runs only on the sandbox; to return to it, run: connect 127\.0\.0\.1:\d+\n`)
 	c.typeIn("\x04")
 	c.wantStatus(1)
 
 	c = openConsole(t, "-server", other)
 	c.expect(connected)
-	c.run("tutorial", `^the tutorial writes, so it runs only on a sandbox: quit, start zksh --sandbox, and type tutorial there\n`)
+	c.run("tutorial", `^the tutorial creates and changes znodes, so it runs only on a sandbox: quit, start zksh --sandbox, and type tutorial at its prompt\n`)
 	c.run("ls /", `^\[tutorial-2, zookeeper\]\n`)
 }

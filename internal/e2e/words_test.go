@@ -324,7 +324,7 @@ func TestPagesAreCommandsOfTheProgramAlone(t *testing.T) {
 		{[]string{"completion", "-h"}, 0, `^zksh completion bash\|zsh\|fish\n`},
 		{[]string{"man", "get"}, 2, `^zksh: man: unexpected word "get" \(usage: zksh man\)\n$`},
 		{[]string{"completion"}, 2, `^zksh: completion: missing bash\|zsh\|fish \(usage: `},
-		{[]string{"completion", "ksh"}, 2, `^zksh: completion: "ksh" is not one of bash, zsh, fish \(usage: `},
+		{[]string{"completion", "ksh"}, 2, `^zksh: completion: invalid argument "ksh": must be one of bash, zsh, fish \(usage: `},
 		{[]string{"-server", zktest.Refused(t), "-q", "completion", "bash"}, 0, "^# bash completion for zksh"},
 		{[]string{"-c", "man"}, 127, `^-c:1: man: unknown command "man"; did you mean help\? In other shells, zksh man prints`},
 	} {

@@ -196,7 +196,7 @@ var rules = []rule{
 			d.gotErr() == complaints(predicted.err)+" (the chroot /"+chroot+" does not exist)"
 	}},
 	{"no-hash", "a digest in an ACL that is no password hash is named", func(d difference) bool {
-		return len(d.got.out) == 0 && strings.Contains(d.gotErr(), ":… holds no password hash, ") && d.got.status == 0
+		return len(d.got.out) == 0 && strings.Contains(d.gotErr(), ":… contains no password hash, ") && d.got.status == 0
 	}},
 	{"one-shot-history", "the history of a single command is that command", func(d difference) bool {
 		return slices.Equal(d.rec().out, []string{"0 - null"}) && slices.Equal(d.got.out, []string{"0 - history"})

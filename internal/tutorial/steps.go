@@ -35,71 +35,71 @@ type task struct {
 	after func(g *Guide, ctx context.Context) error // what happens when it is done, or left out; may be nil
 }
 
-const farewell = "You have finished the tutorial. What next? help lists all commands, help WORD lists those related to a word, and COMMAND --help" +
-	" explains a command. lockdemo runs nine lock recipes side by side. zksh --sandbox in a second terminal joins this sandbox," +
-	" and sandbox pause shows what happens when a connection is lost. To use your own cluster, start zksh --server HOST:2181."
+const farewell = "You have finished the tutorial. To go on from here, try help (all commands), help WORD (the commands related to a word)," +
+	" COMMAND --help (one command) and lockdemo (nine lock recipes, side by side). To join this sandbox from another terminal, run" +
+	" zksh --sandbox. To see what a lost connection looks like, type sandbox pause. To use your own cluster, start zksh --server HOST:2181."
 
 var tasks = []task{
-	{1, "ZooKeeper stores a tree of znodes: small pieces of data that all clients share. Create a znode. Tab completes" +
-		" commands and paths.\n\nYou can also type any other line at any time. tutorial shows the current step again, and" +
-		" tutorial --end ends the tutorial. Type:",
-		`create {} "hello"`, "{} does not exist yet.", there("{}"), nil},
+	{1, "ZooKeeper stores a tree of znodes: small pieces of data that all its clients share. Create one. The Tab key completes" +
+		" commands and paths.\n\nYou can type any other line at any time. To see the current step again, type tutorial. To end the" +
+		" tutorial, type tutorial --end. Now type:",
+		`create {} "hello"`, "there is no {} yet.", there("{}"), nil},
 
-	{2, "Read the data of the znode. With -s, you also see its stat: when and by which transaction (zxid) it was created and changed, and the" +
-		" dataVersion, which counts the writes.",
-		"get -s {}", "get reads a znode, and -s also prints its stat.", command("get"), nil},
+	{2, "Read the data of the znode. With -s, you also see its stat: when and by which transaction (zxid) it was created and changed, and" +
+		" its dataVersion, which counts the writes.",
+		"get -s {}", "this step needs the command get, which reads a znode.", command("get"), nil},
 
-	{3, "A write can include the version that you expect. If someone else has written in the meantime, ZooKeeper rejects your write, so" +
-		" nothing is lost.",
+	{3, "A write can state which version it expects. If someone else has changed the znode in the meantime, ZooKeeper rejects the write, so" +
+		" no change is lost.",
 		`set -v 0 {} "good day"`, "the data still has version 0.", version("{}", 1), nil},
-	{3, "Now write with version 0 again, like someone who has not seen the first write. ZooKeeper rejects this write, because the" +
-		" version is now 1. Up recalls the previous line, and Ctrl-R searches the history.",
-		`set -v 0 {} "good night"`, "this step needs a write with version 0, which ZooKeeper rejects.", refused("set", zkconn.BadVersion), nil},
+	{3, "Now write again and expect version 0, like a client that has not seen the first write. ZooKeeper rejects the write, because the" +
+		" version is now 1. The Up key recalls the previous line, and Ctrl-R searches the history.",
+		`set -v 0 {} "good night"`, "this step needs a write that expects version 0, which ZooKeeper rejects.", refused("set", zkconn.BadVersion), nil},
 
 	{4, "A znode can have both data and children. After cd, you can use relative paths, and the prompt shows the current znode.",
-		"cd {}", "cd changes the current znode.", command("cd"), nil},
+		"cd {}", "this step needs the command cd, which goes to a znode.", command("cd"), nil},
 	{4, "Create a child here.",
-		`create config "threads=4"`, "{}/config does not exist yet; if you are elsewhere, type cd {} first.", there("{}/config"), nil},
+		`create config "threads=4"`, "there is no {}/config yet; to go to its parent, type: cd {}.", there("{}/config"), nil},
 	{4, "Look at the entire subtree.",
-		"tree {}", "tree prints a subtree.", command("tree"), nil},
+		"tree {}", "this step needs the command tree, which draws a subtree.", command("tree"), nil},
 
-	{5, "You do not have to read a znode again and again: a watch reports the next change, once. get -w sets a watch.",
-		"get -w {}/config", "-w sets a watch, as in the line below.", watching, nil},
+	{5, "You do not have to read a znode again and again to notice a change. A watch reports the next change, once. get -w sets a watch.",
+		"get -w {}/config", "there is no watch on {}/config yet; -w sets one.", watching, nil},
 	{5, "Now change the data. The event appears above your next prompt, as it would if another client had written.",
 		`set {}/config "threads=8"`, "config has not changed yet.", version("{}/config", 1), nil},
 
 	{6, "An ephemeral znode (-e) is deleted when its session ends, so it shows which clients are alive. A sequential znode (-s)" +
-		" gets a unique, increasing number, so it shows who came first. Locks use both.",
-		`create -e -s {}/worker- "me"`, "you have not created an ephemeral znode below {} yet.", ownBelow("{}"), nil},
+		" gets a unique, increasing number in its name, so it shows who came first. Locks use both.",
+		`create -e -s {}/worker- "me"`, "you have no ephemeral znode below {} yet.", ownBelow("{}"), nil},
 
-	{7, "A lock is a queue of such znodes; the owner of the first one holds the lock. Curator's InterProcessMutex uses the same znodes, so it" +
-		" waits for you, and you wait for it. (For clients that use kazoo, add --as kazoo.) Other clients can see the note (-m).",
+	{7, "A lock is a queue of such znodes, and the first one holds the lock. Curator's InterProcessMutex uses the same znodes, so it" +
+		" waits for you, and you wait for it. (To share a lock with kazoo, use lock --as kazoo.) Other users see the note (-m).",
 		`lock -m "learning" {}/lock`, "you do not hold the lock yet.", ownBelow("{}/lock"), (*Guide).invite},
 
-	{8, "In the meantime, Ben, a client that belongs to the tutorial, also wants the lock and waits in the queue. See who holds the lock and who" +
-		" waits for it. Scripts can use the exit status: 75 means that a client holds the lock.",
-		"locks {}/lock", "locks shows the queue of a lock.", command("locks"), nil},
+	{8, "In the meantime Ben, a client that the tutorial runs, also wants the lock and waits in the queue. See who holds the lock and who" +
+		" waits for it. For scripts, locks returns exit status 75, because somebody holds the lock.",
+		"locks {}/lock", "this step needs the command locks, which shows the queue of a lock.", command("locks"), nil},
 
-	{9, "Release the lock. Ben acquires it immediately, because he watches your znode. If a program dies, its lock is released when" +
+	{9, "Release the lock. Ben acquires it at once, because he watches your znode. If a program dies, ZooKeeper releases its locks when" +
 		" its session ends.",
 		"unlock {}/lock", "you still hold the lock.", noneBelow("{}/lock"), nil},
-	{9, "Now it is your turn to wait. -b waits in the background, so that you can continue to type. (Without -b, Ctrl-C cancels the" +
+	{9, "Now it is your turn to wait. With -b, lock waits in the background, so you can go on typing. (Without -b, Ctrl-C cancels the" +
 		" wait.)",
-		"lock -b {}/lock", "you do not wait for the lock yet.", ownBelow("{}/lock"), nil},
-	{9, "Look at the queue again. (In scripts, use lock -n to avoid waiting, or lock -w 5s to wait at most 5 seconds.)",
-		"locks {}/lock", "locks shows the queue of a lock.", command("locks"), (*Guide).sendOff},
-	{9, "Ben has released the lock, and now you hold it. The prompt shows how many locks you hold. Release the lock. In scripts, lock PATH -- COMMAND" +
-		" does all of this: it runs the command under the lock, and terminates the command before the lock can be lost.",
+		"lock -b {}/lock", "you are not waiting for the lock yet.", ownBelow("{}/lock"), nil},
+	{9, "Look at the queue again. (In scripts, use lock -n to not wait at all, or lock -w 5s to wait at most 5 seconds.)",
+		"locks {}/lock", "this step needs the command locks, which shows the queue of a lock.", command("locks"), (*Guide).sendOff},
+	{9, "Ben has released the lock, so you hold it now. The prompt shows how many locks you hold. Release it. In scripts, use" +
+		" lock PATH -- COMMAND: it acquires the lock, runs the command, and terminates the command before the lock can be lost.",
 		"unlock {}/lock", "you still hold the lock.", noneBelow("{}/lock"), nil},
 
-	{10, "Every command has a help text.",
-		"help lock", "help explains a command.", command("help"), nil},
-	{10, "deleteall counts the znodes and asks for confirmation. Answer y.",
+	{10, "Each command has a help text.",
+		"help lock", "this step needs the command help, which explains a command.", command("help"), nil},
+	{10, "deleteall counts the znodes and asks before it deletes them. Answer y.",
 		"deleteall {}", "{} still exists.", gone("{}"), nil},
-	{10, "At the prompt, zksh saves znodes before it overwrites or deletes them. Restore the subtree; undo -l lists what you can" +
-		" undo.",
+	{10, "At the prompt, zksh saves znodes before it overwrites or deletes them. Restore the subtree with undo. To list what you can" +
+		" undo, type undo -l.",
 		"undo", "{} has not been restored yet.", there("{}"), nil},
-	{10, "Clean up, this time without a question.",
+	{10, "Clean up. This time, -y skips the question.",
 		"deleteall -y {}", "{} still exists.", gone("{}"), nil},
 }
 

@@ -73,13 +73,13 @@ func (g *Guide) command(ctx context.Context, env *commands.Env, skip, end bool) 
 	defer g.mu.Unlock()
 	switch {
 	case env.Mode != commands.ByHand:
-		return errors.New("the tutorial needs a prompt: start zksh --sandbox, and type tutorial there")
+		return errors.New("the tutorial needs an interactive shell: start zksh --sandbox, and type tutorial at its prompt")
 	case g.addr == "":
-		return errors.New("the tutorial writes, so it runs only on a sandbox: quit, start zksh --sandbox, and type tutorial there")
+		return errors.New("the tutorial creates and changes znodes, so it runs only on a sandbox: quit, start zksh --sandbox, and type tutorial at its prompt")
 	case g.elsewhere(env):
-		return fmt.Errorf("the tutorial runs on the sandbox; connect %s returns to it", g.addr)
+		return fmt.Errorf("the tutorial runs only on the sandbox; to return to it, run: connect %s", g.addr)
 	case g.folder == "" && (skip || end):
-		return errors.New("no tutorial is running; tutorial starts one")
+		return errors.New("no tutorial is running; to start one, type: tutorial")
 	case end:
 		return errors.Join(g.end(), env.Screen.Print(page{event: "end", say: "The tutorial has ended. The znodes that you created are still there."}))
 	case skip:
@@ -128,7 +128,7 @@ func (g *Guide) AfterLine(ctx context.Context, env *commands.Env, cmd string, er
 	done, checkErr := t.done(looking, &line{env.Session, g.folder, cmd, err})
 	switch {
 	case checkErr != nil && ctx.Err() == nil:
-		return env.Screen.Print(page{event: "hint", hint: "the sandbox does not answer (" + checkErr.Error() + "); sandbox resume ends a pause."})
+		return env.Screen.Print(page{event: "hint", hint: "the sandbox does not answer (" + checkErr.Error() + "). If it is paused, type: sandbox resume."})
 	case checkErr != nil:
 		return checkErr
 	case done:
@@ -190,7 +190,7 @@ func (p page) FitText(w io.Writer, columns int) error {
 	}
 	say := p.say
 	if p.event == "hint" {
-		say = "Tutorial: " + p.hint + " (tutorial --skip skips this line)"
+		say = "Tutorial: " + p.hint + " (To skip this line, type: tutorial --skip)"
 	}
 	for i, paragraph := range strings.Split(say, "\n\n") {
 		if i > 0 {
