@@ -132,7 +132,7 @@ func TestTLS(t *testing.T) {
 			want: `the server's certificate is for zk\x1b[2J1, not for localhost`},
 		{what: "no address", cert: k.issue(k.ca, zktest.Cert{DNS: []string{"localhost"}}), host: "127.0.0.1", ours: mutual,
 			want: "is for localhost, not for 127.0.0.1"},
-		{what: "no name", cert: k.issue(k.ca, zktest.Cert{}), ours: mutual, want: "the server's certificate names no host"},
+		{what: "no name", cert: k.issue(k.ca, zktest.Cert{}), ours: mutual, want: "the server's certificate contains no host name"},
 		{what: "a name given", cert: k.issue(k.ca, zktest.Cert{DNS: []string{"zk1"}}), ours: with(func(s *secure.Settings) { s.Name = "zk1" })},
 		{what: "any name", cert: k.issue(k.ca, zktest.Cert{DNS: []string{"zk1"}}), ours: properties("zookeeper.ssl.hostnameVerification=false\n")},
 		{what: "unknown authority", cert: k.issue(k.other, zktest.Cert{Name: "localhost"}), ours: mutual,
@@ -141,7 +141,7 @@ func TestTLS(t *testing.T) {
 			want: "not signed by a trusted authority"},
 		{what: "not verified", cert: k.issue(k.other, zktest.Cert{Name: "x", Until: now.Add(-time.Minute)}), ours: with(func(s *secure.Settings) { s.Insecure = true })},
 		{what: "expired", cert: k.issue(k.ca, zktest.Cert{Name: "localhost", Until: now.Add(-time.Minute)}), ours: mutual,
-			want: "the server's certificate, CN=localhost, expired on "},
+			want: "the server's certificate (CN=localhost) expired on "},
 		{what: "not yet valid", cert: k.issue(k.ca, zktest.Cert{Name: "localhost", From: now.Add(time.Hour)}), ours: mutual,
 			want: "is not valid before "},
 		{what: "no client certificate", cert: good, ours: secure.Settings{CACert: k.ca.File},
@@ -162,13 +162,13 @@ func TestTLS(t *testing.T) {
 	}
 	all = append(all,
 		try{what: "old protocol", cert: good, ours: mutual, change: func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 },
-			want: "no TLS version in common: the server rejected TLS 1.2 to TLS 1.3"},
+			want: "the server and zksh have no TLS version in common: the server rejected TLS 1.2 to TLS 1.3"},
 		try{what: "old protocol wanted", cert: good, ours: properties("zookeeper.ssl.protocol=TLSv1.1\n"), change: func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 }},
 		try{what: "new protocol", cert: good, ours: properties("zookeeper.ssl.protocol=TLSv1.2\n"), change: tls13,
-			want: "no TLS version in common: the server rejected TLS 1.2"},
+			want: "the server and zksh have no TLS version in common: the server rejected TLS 1.2"},
 		try{what: "no suite", cert: good, ours: properties("zookeeper.ssl.ciphersuites=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256\n"), change: func(c *tls.Config) {
 			c.MaxVersion, c.CipherSuites = tls.VersionTLS12, []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384}
-		}, want: "no cipher suite in common"},
+		}, want: "the server and zksh have no cipher suite in common"},
 		try{what: "a suite of TLS 1.3 that is not allowed", cert: good, ours: properties("zookeeper.ssl.ciphersuites=TLS_CHACHA20_POLY1305_SHA256\n"), change: tls13,
 			want: "which the client configuration does not allow"},
 	)
@@ -216,7 +216,7 @@ func TestWrongPort(t *testing.T) {
 		{alerting(t), secure.Config{}, "is a TLS port; add --tls"},
 		{k.box, mutual, "closed the connection during the TLS handshake; is this a port without TLS?"},
 		{zktest.SSHBanner(t), mutual, `does not speak TLS (it answered "SSH-2"); is this a port without TLS?`},
-		{silent, mutual, "no answer to the TLS handshake in time; is this a TLS port?"},
+		{silent, mutual, "the TLS handshake timed out; is this a TLS port?"},
 	} {
 		timeout := 20 * time.Second
 		if c.servers == silent {
