@@ -148,7 +148,7 @@ func (c *castle) failures(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"-server", c.at}, "closed the connection without an answer; perhaps the port expects TLS (--tls), or the server has no quorum (-r)"},
+		{[]string{"-server", c.at}, "closed the connection without answering, perhaps because this port expects TLS (use --tls), or because the server has no quorum (use -r)"},
 		{[]string{"-server", c.at, "--cacert", c.ca.File}, "the server requires a client certificate"},
 		{[]string{"-server", c.server.Addr(), "--cacert", c.ca.File, "--cert", c.alice}, "is this a port without TLS?"},
 		{c.asAlice("-client-configuration", c.write(t, "old", "zookeeper.client.secure=true\nzookeeper.ssl.protocol=TLSv1.1\n")),

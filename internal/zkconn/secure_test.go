@@ -123,9 +123,9 @@ func TestTLS(t *testing.T) {
 		{what: "wildcard", cert: k.issue(k.ca, zktest.Cert{DNS: []string{"*.example.com"}}),
 			ours: with(func(s *secure.Settings) { s.Name = "zk1.example.com" })},
 		{what: "wildcard in a label", cert: k.issue(k.ca, zktest.Cert{DNS: []string{"*host"}}), ours: mutual,
-			want: "the server's certificate is for *host, not for localhost; to accept it: --tls-name NAME"},
+			want: "the server's certificate is for *host, not for localhost; to accept it anyway, set the name to expect with --tls-name NAME"},
 		{what: "wildcard, wrong", cert: k.issue(k.ca, zktest.Cert{DNS: []string{"*.example.com"}}), ours: mutual,
-			want: "the server's certificate is for *.example.com, not for localhost; to accept it: --tls-name NAME"},
+			want: "the server's certificate is for *.example.com, not for localhost; to accept it anyway, set the name to expect with --tls-name NAME"},
 		{what: "wrong name", cert: k.issue(k.ca, zktest.Cert{Name: "localhost", DNS: []string{"zk1", "zk2"}}), ours: mutual,
 			want: "the server's certificate is for zk1, zk2, not for localhost"},
 		{what: "wrong common name", cert: k.issue(k.ca, zktest.Cert{Name: "zk\x1b[2J1"}), ours: mutual,
@@ -136,7 +136,7 @@ func TestTLS(t *testing.T) {
 		{what: "a name given", cert: k.issue(k.ca, zktest.Cert{DNS: []string{"zk1"}}), ours: with(func(s *secure.Settings) { s.Name = "zk1" })},
 		{what: "any name", cert: k.issue(k.ca, zktest.Cert{DNS: []string{"zk1"}}), ours: properties("zookeeper.ssl.hostnameVerification=false\n")},
 		{what: "unknown authority", cert: k.issue(k.other, zktest.Cert{Name: "localhost"}), ours: mutual,
-			want: "CN=localhost, is not signed by a trusted authority (issued by CN=other); to trust another one: --cacert FILE"},
+			want: "(CN=localhost) is not signed by a trusted authority: it is issued by CN=other; to trust another authority, use --cacert FILE"},
 		{what: "unknown authority, any name", cert: k.issue(k.other, zktest.Cert{Name: "localhost"}), ours: properties("zookeeper.ssl.hostnameVerification=false\n"),
 			want: "not signed by a trusted authority"},
 		{what: "not verified", cert: k.issue(k.other, zktest.Cert{Name: "x", Until: now.Add(-time.Minute)}), ours: with(func(s *secure.Settings) { s.Insecure = true })},
@@ -212,10 +212,10 @@ func TestWrongPort(t *testing.T) {
 		secure  secure.Config
 		want    string
 	}{
-		{tlsPort, secure.Config{}, "closed the connection without an answer; perhaps the port expects TLS (--tls), or the server has no quorum (-r)"},
-		{alerting(t), secure.Config{}, "is a TLS port; add --tls"},
+		{tlsPort, secure.Config{}, "closed the connection without answering, perhaps because this port expects TLS (use --tls), or because the server has no quorum (use -r)"},
+		{alerting(t), secure.Config{}, "this is a TLS port; add --tls"},
 		{k.box, mutual, "closed the connection during the TLS handshake; is this a port without TLS?"},
-		{zktest.SSHBanner(t), mutual, `does not speak TLS (it answered "SSH-2"); is this a port without TLS?`},
+		{zktest.SSHBanner(t), mutual, `the server does not use TLS on this port: its answer began with "SSH-2`},
 		{silent, mutual, "the TLS handshake timed out; is this a TLS port?"},
 	} {
 		timeout := 20 * time.Second
