@@ -44,7 +44,7 @@ func write(t *testing.T, s *zkconn.Session, node, refusal string) {
 		}
 	case !errors.As(err, new(*zkconn.FencedError)) || !strings.Contains(err.Error(), refusal) || statusOf(err) != commands.StatusLockLost:
 		t.Errorf("%v, want %q", err, refusal)
-	case refusal == fenceUnknown && !strings.Contains(err.Error(), "--no-fence writes without the check"):
+	case refusal == fenceUnknown && !strings.Contains(err.Error(), "to write without the check, use --no-fence"):
 		t.Errorf("it names no way out: %v", err)
 	}
 }

@@ -189,8 +189,8 @@ func TestDisconnectFromAKeeperEndsTheCommand(t *testing.T) {
 	}
 	proxy.Refuse(false)
 	wantExit(t, g.cmd, 74)
-	for _, want := range []string{"presumed lost: connection lost, and this server ends a session with its connection; another client may hold it",
-		"lock /l is lost: its session has ended", ": sh terminated"} {
+	for _, want := range []string{"presumed lost: the connection was lost, and this server ends a session when its connection ends; another client may hold it",
+		"lock /l is lost: its session has ended", "; zksh terminated sh"} {
 		if !strings.Contains(g.errs.String(), want) {
 			t.Errorf("%q is not told: %s", want, g.errs.String())
 		}

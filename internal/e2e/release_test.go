@@ -27,7 +27,7 @@ func TestReleaseOutlivesARestart(t *testing.T) {
 	hand.typeIn("unlock\r")
 	shot.end()
 	batch.end()
-	hand.expect(`lock /hand: the release is not confirmed yet; trying for up to 30s`)
+	hand.expect(`lock /hand: the servers have not confirmed the release yet; zksh keeps trying for up to 30s`)
 	hand.typeIn("\x03")
 	hand.expect(`/hand: the release is not confirmed; otherwise the lock ends with its session`)
 	zktest.Eventually(t, "the others wait, too", func() bool {

@@ -258,7 +258,7 @@ func TestStopReachesTheGroup(t *testing.T) {
 func TestDaemonIsLeftAlone(t *testing.T) {
 	s := newScript(t, "sleep 1000 & echo $!").start()
 	daemon := s.pids(1)[0]
-	if got := s.wait(); got != 0 || !zktest.Runs(daemon) || !strings.Contains(s.told(), "of the command's group") {
+	if got := s.wait(); got != 0 || !zktest.Runs(daemon) || !strings.Contains(s.told(), "of the command's process group") {
 		t.Errorf("status %d, daemon alive: %t, told %q", got, zktest.Runs(daemon), s.told())
 	}
 }

@@ -67,7 +67,7 @@ func TestOwnCircle(t *testing.T) {
 		}
 		later := w
 		later.Background = true
-		if got, err := later.Deadlock(t.Context(), f); err != nil || !strings.HasSuffix(got, "; to end this wait: unlock "+w.Path) {
+		if got, err := later.Deadlock(t.Context(), f); err != nil || !strings.HasSuffix(got, "; to end this wait, use: unlock "+w.Path) {
 			t.Errorf("%d, in the background: %q, %v", n, got, err)
 		}
 		f.tells = false
