@@ -340,7 +340,7 @@ func TestFenceWithoutMarks(t *testing.T) {
 		t.Errorf("a command finds %q", got)
 	}
 	zktest.Eventually(t, "the person hears of it", func() bool {
-		return strings.Contains(p.Alerts(), "can write only through the same server names")
+		return strings.Contains(p.Alerts(), "can write only if it uses the same server names")
 	})
 	proxy.Hold(false)
 	if got := o.fenceOf(zktest.Within(t), o.leases[0]); !strings.HasPrefix(got, proxy.Addr()+node+"@") {

@@ -76,7 +76,7 @@ func (o *owned) news(before zklock.State, s zklock.Status) string {
 	case s.State == zklock.Requeued:
 		return fmt.Sprintf("lock %s: zksh lost its place in the queue (%s) and is queueing again", o.path, s.Err)
 	case s.State == zklock.Suspended:
-		return fmt.Sprintf("lock %s: no connection; the lock remains held for another %s", o.path, seconds(s.Left))
+		return fmt.Sprintf("lock %s: no connection; the lock is safe for another %s", o.path, seconds(s.Left))
 	case s.State == zklock.PresumedLost && s.Err != nil:
 		return fmt.Sprintf("lock %s: presumed lost: %s; another client may hold it", o.path, s.Err)
 	case s.State == zklock.PresumedLost:

@@ -168,7 +168,7 @@ func TestAnotherSessionOfAWaiter(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantExit(t, waiter, 0)
-	if !strings.Contains(errs.String(), "lost its place in the queue: its session has ended; queueing again") || out.String() != "mine\n" {
+	if !strings.Contains(errs.String(), "lost its place in the queue (its session has ended) and is queueing again") || out.String() != "mine\n" {
 		t.Errorf("told %q, printed %q", errs.String(), out.String())
 	}
 }
@@ -195,7 +195,7 @@ func TestDisconnectFromAKeeperEndsTheCommand(t *testing.T) {
 			t.Errorf("%q is not told: %s", want, g.errs.String())
 		}
 	}
-	if strings.Contains(g.errs.String(), "it is safe for another") {
+	if strings.Contains(g.errs.String(), "is safe for another") {
 		t.Errorf("told %s", g.errs.String())
 	}
 }

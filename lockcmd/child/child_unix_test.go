@@ -156,7 +156,7 @@ func TestSignalBeforeTheStart(t *testing.T) {
 		}
 		zktest.Eventually(t, "the signals", func() bool { return len(s.spec.Signals.signals) == 2 })
 		status, err := Run(s.spec, s.stop)
-		if want := fmt.Sprintf("sh not started: received signal %q first", sig); status != 128+int(sig) || err == nil || err.Error() != want {
+		if want := fmt.Sprintf("sh was not started, because zksh received the signal %q first", sig); status != 128+int(sig) || err == nil || err.Error() != want {
 			t.Errorf("%s: status %d, %v; want %q", sig, status, err, want)
 		}
 		if s.printed() != "" {
@@ -323,7 +323,7 @@ func TestStopThatIsClosed(t *testing.T) {
 
 func TestStoppedChildGoesOn(t *testing.T) {
 	s := newScript(t, "kill -STOP $$; exit 4")
-	if got := s.start().wait(); got != 4 || !strings.Contains(s.told(), "sh was stopped; continuing it") {
+	if got := s.start().wait(); got != 4 || !strings.Contains(s.told(), "sh was stopped; zksh continues it") {
 		t.Errorf("status %d, told %q", got, s.told())
 	}
 }

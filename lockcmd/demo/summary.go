@@ -153,7 +153,7 @@ func (s *summary) FitText(w io.Writer, width int) error {
 	var b strings.Builder
 	most := s.Results[0].N
 	largest := slices.DeleteFunc(slices.Clone(s.Results), func(r *result) bool { return r.N < most })
-	fmt.Fprintf(&b, "The lock passes through %d contenders, after all of them have queued:\n\n", most)
+	fmt.Fprintf(&b, "The lock passes through %d contenders, all of them queued:\n\n", most)
 	const perHandoff, mostNotified, refused, overtakes, p99, kB, witnesses = 4, 6, 8, 9, 11, 12, 13
 	g := s.grid(largest)
 	for i, row := range g.Rows { // one size, so a column less
@@ -179,11 +179,11 @@ func (s *summary) conclusion() string {
 	const held = "In every scene, the lock was exclusive.\n"
 	switch {
 	case slices.ContainsFunc(s.Results, func(r *result) bool { return r.audit.disturbed }):
-		return held + "The counts on the wire match the formulas. The servers'\ncounters differ, because other clients used the servers at the same time."
+		return held + "The counts on the wire match the formulas. The servers'\ncounters differ, because other clients used the servers\nat the same time."
 	case slices.ContainsFunc(s.Results, func(r *result) bool { return !r.audit.told }):
-		return held + "The counts on the wire match the formulas. The servers do not report counters."
+		return held + "The counts on the wire match the formulas. The servers do\nnot report counters."
 	}
-	return held + "The counts on the wire, the servers' counters and the formulas agree."
+	return held + "The counts on the wire, the servers' counters and the\nformulas agree."
 }
 
 // writeAligned writes a grid whose first and last columns are words, and the others numbers.

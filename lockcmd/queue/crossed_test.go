@@ -62,7 +62,7 @@ func TestOwnCircle(t *testing.T) {
 			t.Errorf("%d: %q, %v, want %q", n, got, err, want)
 		}
 		// It names the node that is ahead, and the command that ends this wait.
-		if ahead := fmt.Sprintf("; %s is ahead in /q%d ", lock1, n-1); !strings.Contains(got, ahead) || !strings.HasSuffix(got, "; to end this wait: Ctrl-C") {
+		if ahead := fmt.Sprintf("; %s is ahead in /q%d ", lock1, n-1); !strings.Contains(got, ahead) || !strings.HasSuffix(got, "; to end this wait, use: Ctrl-C") {
 			t.Errorf("%d: %q", n, got)
 		}
 		later := w
