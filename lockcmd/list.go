@@ -39,7 +39,7 @@ func (t *Table) locksCommand() *commands.Command {
 				whole := *all || *deadlocks
 				switch {
 				case *stats && !*follow:
-					return commands.Misuse("--stats needs -f")
+					return commands.Misuse("--stats requires -f")
 				case *all && *deadlocks, whole && (*follow || *quiet):
 					return commands.Misuse("-R and --deadlocks cannot be combined with other flags")
 				case *all:
@@ -47,7 +47,7 @@ func (t *Table) locksCommand() *commands.Command {
 				case *deadlocks:
 					return showDeadlocks(ctx, env, top(args))
 				case len(args) == 0 && (*follow || *quiet):
-					return commands.Misuse("-f and -q need a path")
+					return commands.Misuse("-f and -q require a path")
 				case *follow && *quiet:
 					return commands.Misuse("-f cannot be combined with -q")
 				case len(args) == 0:

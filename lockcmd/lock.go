@@ -96,15 +96,15 @@ func (f *lockFlags) declare(fs *pflag.FlagSet, k kind) {
 func (f *lockFlags) check(argv []string) error {
 	switch {
 	case f.try && f.wait.Given:
-		return commands.Misuse("-n does not wait, so it cannot be combined with -w")
+		return commands.Misuse("-n and -w cannot be combined, because -n does not wait")
 	case f.try && f.background:
-		return commands.Misuse("-n does not wait, so it cannot be combined with -b")
+		return commands.Misuse("-n and -b cannot be combined, because -n does not wait")
 	case f.background && len(argv) > 0:
-		return commands.Misuse("-b cannot be combined with a command; start zksh itself in the background")
+		return commands.Misuse("-b cannot be combined with a command; instead, start zksh itself in the background")
 	case (f.confirm || f.strict || f.waitGroup) && len(argv) == 0:
-		return commands.Misuse("--confirm, --strict and --wait-group need a command; add it after the path: -- COMMAND")
+		return commands.Misuse("--confirm, --strict and --wait-group require a command; add it after the path: -- COMMAND")
 	case f.status < 0 || f.status > 255:
-		return commands.Misuse("-E: %d is not an exit status (0 to 255)", f.status)
+		return commands.Misuse("-E: invalid exit status %d: must be between 0 and 255", f.status)
 	}
 	if f.access != "" {
 		var err error
@@ -118,7 +118,7 @@ func (f *lockFlags) check(argv []string) error {
 			return nil
 		}
 	}
-	return commands.Misuse("--as: unknown family %q; the families are mutex, rw, kazoo and all", f.family)
+	return commands.Misuse("--as: unknown family %q; use mutex, rw, kazoo or all", f.family)
 }
 
 func (t *Table) lockCommand(k kind) *commands.Command {
@@ -141,7 +141,7 @@ func (t *Table) lockCommand(k kind) *commands.Command {
 					return err
 				}
 				if env.Mode == commands.OneShot && len(args) == 1 {
-					return commands.Misuse("zksh would exit at once and release the lock; add the command to run: zksh %s PATH -- COMMAND", k.command)
+					return commands.Misuse("zksh would exit immediately and release the lock; add the command to run under it: zksh %s PATH -- COMMAND", k.command)
 				}
 				return t.take(ctx, env, k, &f, args[0], args[1:])
 			}
@@ -165,7 +165,7 @@ func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlag
 	timeout := env.Session.Info().Timeout
 	f.limit, f.late = f.wait, errTimeUp
 	if f.try { // the answer is expected at once, but not from a server that is silent
-		f.limit, f.late = commands.Duration{Value: env.Session.Info().Patience, Given: true}, fmt.Errorf("%w: no answer", zkconn.ConnectionLoss)
+		f.limit, f.late = commands.Duration{Value: env.Session.Info().Patience, Given: true}, fmt.Errorf("%w: the servers did not answer in time", zkconn.ConnectionLoss)
 	}
 	waiting, stop := ctx, func() {}
 	spec := child.Spec{Argv: argv, In: env.Streams.In, Out: env.Streams.Out, Err: env.Streams.Err, WaitGroup: f.waitGroup}
@@ -185,7 +185,7 @@ func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlag
 		a.command = newCommand(argv[0], f.grace.Value, timeout)
 		a.command.confirm = f.confirm
 		if cut := a.command.grace; f.grace.Given && cut < f.grace.Value {
-			t.crier.say(env.Screen.Note, fmt.Sprintf("-t is limited to %s by the session timeout of %s", seconds(cut), timeout))
+			t.crier.say(env.Screen.Note, fmt.Sprintf("because the session timeout is %[2]s, -t is limited to %[1]s", seconds(cut), timeout))
 		}
 	}
 	o, err := t.prepare(env, a, f, path)
@@ -273,11 +273,11 @@ func taking(l *zklock.Lock) func(context.Context, zklock.Mode, bool) (lease, err
 func (o *owned) mayTake(k kind, f *lockFlags) error {
 	switch {
 	case o.attempt != nil:
-		return fmt.Errorf("this shell already waits for %s; to stop waiting: unlock %s", o.path, o.path)
+		return fmt.Errorf("this shell is already waiting for %s; to stop waiting, run: unlock %s", o.path, o.path)
 	case o.family != zklock.Family(f.family):
-		return fmt.Errorf("this shell already holds %s, taken with %s; unlock it first", o.path, o.leases[0].kind.command)
+		return fmt.Errorf("this shell already holds %s, which it acquired with %s; unlock it first", o.path, o.leases[0].kind.command)
 	case k.mode == zklock.Exclusive && !slices.ContainsFunc(o.leases, func(l *taken) bool { return l.Mode() == zklock.Exclusive }):
-		return fmt.Errorf("this shell holds the read lock on %s, and a write lock would wait for it; unlock it first", o.path)
+		return fmt.Errorf("this shell holds the read lock on %s, for which a write lock would wait; unlock it first", o.path)
 	case f.note != "":
 		return fmt.Errorf("this shell already holds %s, and its note cannot be changed; omit -m", o.path)
 	case f.acl != nil:

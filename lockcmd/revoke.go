@@ -39,10 +39,10 @@ func revoke(ctx context.Context, env *commands.Env, args []string) error {
 	}
 	switch len(which) {
 	case 0:
-		return fmt.Errorf("%s: nobody holds the lock", dir)
+		return fmt.Errorf("no client holds the lock %s", dir)
 	case 1:
 	default:
-		return fmt.Errorf("%s has several holders; name one of them: %s", dir, strings.Join(which, ", "))
+		return fmt.Errorf("the lock %s has several holders; specify one of them: %s", dir, strings.Join(which, ", "))
 	}
 	node, err := q.Find(which[0])
 	if err != nil {
@@ -64,7 +64,7 @@ func ask(ctx context.Context, env *commands.Env, node string) error {
 	}
 	if _, err := env.Session.Unfenced().Set(ctx, node, message, stat.Version); err != nil {
 		if errors.Is(err, zkconn.BadVersion) {
-			return fmt.Errorf("%s changed meanwhile; try again", node)
+			return fmt.Errorf("%s was changed by another client in the meantime; try again", node)
 		}
 		return err
 	}

@@ -67,7 +67,7 @@ var sessionCommand = &commands.Command{
 func identities(ctx context.Context, env *commands.Env) ([]zkconn.Identity, error) {
 	p, err := env.Session.Pipe(ctx, "")
 	if err == nil && p.LacksWhoAmI(ctx) {
-		err = errors.New("needs ZooKeeper 3.7 or later")
+		err = errors.New("whoami needs ZooKeeper 3.7 or later")
 	}
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func whichSession(ctx context.Context, env *commands.Env, word string) (id int64
 	if digits, ok := strings.CutPrefix(word, "0x"); ok {
 		n, err := strconv.ParseUint(digits, 16, 64)
 		if err != nil || n == 0 {
-			return 0, "", commands.Misuse("%q is not a session id; an id looks like 0x1a1fe2ecb8d0001", word)
+			return 0, "", commands.Misuse("invalid session id %q: an id has the form 0x1a1fe2ecb8d0001", word)
 		}
 		return int64(n), "", nil
 	}

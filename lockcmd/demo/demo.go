@@ -100,14 +100,14 @@ func (w *words) plan(env *commands.Env, names []string) (*plan, error) {
 	for word := range strings.SplitSeq(w.sizes, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(word))
 		if err != nil || n < 1 || n > maxContenders {
-			return nil, commands.Misuse("-n: %q is not a number of contenders (1 to %d)", word, maxContenders)
+			return nil, commands.Misuse("-n: invalid number of contenders %q: must be between 1 and %d", word, maxContenders)
 		}
 		if !slices.Contains(p.sizes, n) {
 			p.sizes = append(p.sizes, n)
 		}
 	}
 	if w.slow <= 0 || p.hold < 0 || p.poll <= 0 {
-		return nil, commands.Misuse("--slow and --poll must be above zero, and --hold must not be negative")
+		return nil, commands.Misuse("--slow and --poll must be greater than zero, and --hold must not be negative")
 	}
 	if p.hold, p.poll = scale(p.hold, w.slow), scale(p.poll, w.slow); w.slow > 1 {
 		p.moment = p.hold / 2
@@ -118,7 +118,7 @@ func (w *words) plan(env *commands.Env, names []string) (*plan, error) {
 	}
 	if w.step {
 		if p.step = enter(env); p.step == nil {
-			return nil, commands.Misuse("--step needs a standard input, to read Enter from")
+			return nil, commands.Misuse("--step requires a standard input, from which lockdemo reads Enter")
 		}
 	}
 	return p, nil
@@ -224,9 +224,9 @@ func (p *plan) mayUse(ctx context.Context, env *commands.Env) (bool, error) {
 		return true, nil
 	}
 	if env.Mode != commands.ByHand {
-		return false, commands.Misuse("%s is a real server; add --yes to run the demo there: it works below a znode of its own, which it deletes afterwards", addr)
+		return false, commands.Misuse("%s is not a sandbox; to run lockdemo there, add --yes: lockdemo creates a temporary znode, works only below it, and deletes it afterwards", addr)
 	}
-	yes, err := env.Screen.Ask(ctx, fmt.Sprintf("%s is a real server; open %d sessions there and lock below a temporary znode? [y/N] ",
+	yes, err := env.Screen.Ask(ctx, fmt.Sprintf("%s is not a sandbox; open %d sessions there and acquire locks below a temporary znode? [y/N] ",
 		addr, slices.Max(p.sizes)+1))
 	if err == nil && !yes {
 		env.Screen.Note("nothing was done")
