@@ -125,7 +125,7 @@ func TestSandboxServes(t *testing.T) {
 		if err := p.cmd.Process.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
-		if rest, err := io.ReadAll(p.out); err != nil || !strings.Contains(string(rest), "never for production") {
+		if rest, err := io.ReadAll(p.out); err != nil || !strings.Contains(string(rest), "Never use it in production") {
 			t.Errorf("it goes on %q, %v", rest, err)
 		}
 		wantExit(t, p.cmd, 0)
