@@ -91,7 +91,7 @@ func TestTutorial(t *testing.T) {
 func TestTutorialIsPatient(t *testing.T) {
 	t.Parallel()
 	c := openConsole(t, "--sandbox")
-	c.expect(`For a guided tour, type tutorial`)
+	c.expect(`For a guided tour, type\s+tutorial`)
 	c.expect(connected)
 	c.run("tutorial --end", `^no tutorial is running; to start one, type: tutorial\n`)
 	c.run("tutorial", `^Step 1 of 10: create a znode\n(.*\n)*    create /tutorial "hello"\n`)
