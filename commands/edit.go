@@ -24,15 +24,15 @@ import (
 var editCommand = &Command{
 	Name: "edit", Group: "Writing", Writes: true, Destroys: true, Args: "[-j] path", Quota: true,
 	Summary: "edit a znode's data with $VISUAL or $EDITOR",
-	Help: "edit opens the data in your editor. If you change it, edit writes the change, provided the znode still has the version " +
-		"that was read, and prints the difference.\n\n" +
-		"If somebody else changed the znode meanwhile, or the write fails, nothing is written. zksh then prints both changes " +
-		"and the name of the file with your text.\n\n" +
-		"With -j, JSON is indented while you edit it. If it was stored on one line, it is stored on one line again.",
+	Help: "edit opens the data in your editor. If you change the data, edit writes the change and prints the difference, " +
+		"provided that the znode still has the version that was read.\n\n" +
+		"If someone else has changed the znode in the meantime, or if the write fails, nothing is written. zksh then " +
+		"prints both changes and the name of the file that contains your text.\n\n" +
+		"With -j, JSON is indented while you edit it. If the JSON was stored on one line, it is stored on one line again.",
 	Examples: []string{"edit -j /app/config", "edit /app/config"},
 	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
-		pretty := fs.BoolP("json", "j", false, "indent JSON for the editor; other data is an error")
+		pretty := fs.BoolP("json", "j", false, "indent JSON in the editor; fail if the data is not JSON")
 		return func(ctx context.Context, env *Env, args []string) error {
 			if editorOf() == "" && !env.Streams.atTerminal() {
 				return &UsageError{Problem: "standard input is not a terminal; set EDITOR to a program that does not need one, or use get -f and set -f"}

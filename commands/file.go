@@ -39,7 +39,7 @@ const inFlag = "in"
 
 // looking declares --in, and has run look where it says.
 func looking(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, from reader, args []string) error) Run {
-	name := fs.String(inFlag, "", "read this `file`, an export, a ZooKeeper snapshot or the data folder of a server, instead of the server")
+	name := fs.String(inFlag, "", "read this `file` instead of asking the server: an export, a ZooKeeper snapshot, or a server's data folder")
 	FlagFile(fs, inFlag)
 	most := FlagMaxSize(fs)
 	return func(ctx context.Context, env *Env, args []string) error {
@@ -59,7 +59,7 @@ func looking(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, from rea
 
 // FlagMaxSize declares --max-size, which raises the limit of what a dump may expand to.
 func FlagMaxSize(fs *pflag.FlagSet) func() dump.Option {
-	mib := fs.Uint32("max-size", 0, "let the file expand to at most this many `MiB`, in memory and on disk each; by default the limit depends on the file's size")
+	mib := fs.Uint32("max-size", 0, "let the expanded file take at most this many `MiB` in memory and the same amount on disk; by default, the limit depends on the file's size")
 	return func() dump.Option { return dump.MaxSize(int64(*mib) << 20) }
 }
 

@@ -19,19 +19,19 @@ import (
 
 var watchCommand = &Command{
 	Name: "watch", Group: "Watches", Args: "[-r] [-1] [-t] path [-- command arg…]",
-	Summary: "print each change of a znode, or run a command for it",
-	Help: "Each line has the event, the path, the new version, the size of the data and its previous size. watch continues " +
-		"through new sessions, until Ctrl-C. Its watches belong to a session of its own.\n\n" +
-		"With a command, watch runs it for each change instead, one run at a time. The command finds ZK_EVENT, ZK_PATH and " +
-		"ZK_VERSION in its environment and the data on its standard input.\n\n" +
-		"Changes that come faster than watch prints them, or while the command runs, are combined into one. The last state is " +
-		"always reported, also if the znode changed while there was no connection.",
+	Summary: "print each change to a znode, or run a command for each one",
+	Help: "Each line shows the event, the path, the new version, the size of the data and the previous size. watch keeps " +
+		"running across session changes until you press Ctrl-C. It sets its watches in a separate session.\n\n" +
+		"If you add a command, watch runs the command for each change instead of printing a line, one run at a time. The " +
+		"command gets the environment variables ZK_EVENT, ZK_PATH and ZK_VERSION, and the data on its standard input.\n\n" +
+		"Changes that come faster than watch can print them, or while the command is running, are combined into one. watch " +
+		"always reports the last state, even if the znode changed while there was no connection.",
 	Examples: []string{"watch -1 /app/config -- sh -c 'cat > app.conf'", "watch -r /app"},
 	Params:   []Param{pathParam, {Name: "command", Kind: Data, Optional: true, Rest: true}},
 	Flags: func(fs *pflag.FlagSet) Run {
 		recurse := fs.BoolP("recursive", "r", false, "watch the entire subtree; needs ZooKeeper 3.6 or later")
 		once := fs.BoolP("once", "1", false, "exit after the first change, with the command's exit status")
-		timed := fs.BoolP("time", "t", false, "begin each line with the date and the time of day")
+		timed := fs.BoolP("time", "t", false, "begin each line with the date and the time")
 		return func(ctx context.Context, env *Env, args []string) error {
 			if err := zkconn.ValidatePath(args[0], false); err != nil {
 				return err

@@ -18,10 +18,10 @@ import (
 var waitCommand = &Command{
 	Name: "wait", Group: "Watches", Args: "[--gone] [--value data] [--children n] [-w duration] path",
 	Summary: "wait until a znode exists or meets a condition",
-	Help: "wait continues through lost connections and new sessions. It uses watches, and reads the znode again after each new " +
-		"session or connection. Only an unreadable znode is polled, once per second, because newer servers report none of its " +
-		"changes.\n\n" +
-		"The exit status is 0 when the condition holds, and 75 when the time is up.",
+	Help: "wait keeps waiting when the connection is lost and when a new session starts. It uses watches, and reads the " +
+		"znode again after each new session or connection. Only an unreadable znode is polled, once per second, because " +
+		"newer servers report none of its changes.\n\n" +
+		"The exit status is 0 if the condition is met, and 75 if the time is up.",
 	Examples: []string{"wait -w 30s /app/ready", "wait --gone /app/leader", "wait --children 3+ /app/workers"},
 	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
@@ -29,8 +29,8 @@ var waitCommand = &Command{
 		var limit Duration
 		fs.BoolVar(&w.gone, "gone", false, "wait until the znode does not exist")
 		value := fs.String("value", "", "wait until the znode has this `data`")
-		fs.Var(&w.children, "children", "wait until the znode has `n` children; n+ is n or more")
-		fs.VarP(&limit, "wait", "w", "wait at most this `duration`, such as 5s or 2m; a number alone is seconds; 0 looks once")
+		fs.Var(&w.children, "children", "wait until the znode has `n` children; n+ means n or more")
+		fs.VarP(&limit, "wait", "w", "wait at most this `duration`, such as 5s or 2m; a number without a unit means seconds; 0 checks once")
 		return func(ctx context.Context, env *Env, args []string) error {
 			if fs.Changed("value") {
 				w.value = value

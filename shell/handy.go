@@ -2,6 +2,7 @@ package shell
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,24 +25,26 @@ func (s *Shell) handy() []*commands.Command {
 		{
 			Name: "time", Group: group, Args: "command",
 			Summary:  "run a command and print how long it took",
-			Help:     "time prints the elapsed time on standard error, and exits with the command's exit status.",
+			Help:     "time prints the elapsed time to standard error, and exits with the exit status of the command.",
 			Examples: []string{"time ls -R /app", "time deleteall -y /app/old"},
 			Params:   line, Offline: true, Quota: true,
 			Over: func(*pflag.FlagSet) commands.Around { return timed },
 		},
 		{
-			Name: "repeat", Group: group, Args: "[-n count] [-i time] command",
+			Name: "repeat", Group: group, Args: "[-n count] [-i time] [-k] command",
 			Summary: "run a command repeatedly",
-			Help: "On a terminal, each answer replaces the previous one. repeat stops when the command fails, with its exit status, or on " +
-				"Ctrl-C.",
-			Examples: []string{"repeat -i 5s get /app/leader", "repeat -n 10 stat /app"},
+			Help: "On a terminal, each result replaces the previous one. repeat stops when you press Ctrl-C or when the " +
+				"command fails. After a failure, repeat exits with the exit status of the command. With -k, repeat prints the error and " +
+				"continues, and later exits with the status of the first failure.",
+			Examples: []string{"repeat -i 5s get /app/leader", "repeat -n 10 stat /app", "repeat -k exists /app/ready"},
 			Params:   line, Offline: true, Quota: true,
 			Over: s.repeat,
 		},
 		{
 			Name: "source", Group: group, Args: "file",
-			Summary:  "run the lines of a file, one after the other",
-			Help:     "An error message names the line in the file. The exit status is that of the first failure.",
+			Summary: "run the commands in a file",
+			Help: "An error message includes the line number in the file. The exit status is that of the first line that " +
+				"failed.",
 			Examples: []string{"source setup.zk", "source ~/cleanup.zk"},
 			Params:   []commands.Param{{Name: "file", Kind: commands.File}},
 			Offline:  true, Quota: true, Flags: commands.NoFlags(s.source),
@@ -65,30 +68,44 @@ func timed(ctx context.Context, env *commands.Env, do commands.Do) error {
 
 // repeat is the Over of the command.
 func (s *Shell) repeat(fs *pflag.FlagSet) commands.Around {
-	times := fs.IntP("count", "n", 0, "run the command this many `times`; by default until Ctrl-C")
+	times := fs.IntP("count", "n", 0, "run the command this many `times`; by default, until you press Ctrl-C")
 	every := commands.Duration{Value: time.Second}
-	fs.VarP(&every, "interval", "i", "wait this `duration` between two runs")
+	fs.VarP(&every, "interval", "i", "wait this `duration` between runs")
+	keepGoing := fs.BoolP("keep-going", "k", false, "continue when the command fails")
 	return func(ctx context.Context, env *commands.Env, do commands.Do) error {
 		if *times < 0 || fs.Changed("count") && *times == 0 {
 			return commands.Misuse("-n: invalid number %d: must be at least 1", *times)
 		}
 		show := &shownInPlace{Screen: env.Screen, region: env.Screen.Region(commands.Answers)}
-		if columns, _ := show.region.Size(); columns > 0 {
+		columns, _ := show.region.Size()
+		if columns > 0 {
 			own := *env
 			own.Screen = show
 			show.printer = s.screen.printer.To(&show.text)
 			show.printer.Safe = false // the region is
 			env = &own
 		}
+		var failed error // the first run that failed and did not stop repeat
 		err := again(ctx, *times, every.Value, func(n int) error {
 			show.text.Reset()
-			if err := do(ctx, env); err != nil {
+			err := do(ctx, env)
+			if err != nil && (!*keepGoing || ctx.Err() != nil) {
 				return err
 			}
+			lines := strings.Split(strings.TrimSuffix(show.text.String(), "\n"), "\n")
+			switch {
+			case err != nil && columns > 0:
+				lines = s.policy.wording("repeat", err)
+			case err != nil:
+				s.report("repeat", err)
+			}
+			if err != nil && failed == nil {
+				failed = &commands.StatusError{Status: Status(err)}
+			}
 			head := fmt.Sprintf("every %s, run %d, %s", every.Value, n, time.Now().Format(time.TimeOnly))
-			return show.region.Draw(append([]string{head}, strings.Split(strings.TrimSuffix(show.text.String(), "\n"), "\n")...)...)
+			return show.region.Draw(append([]string{head}, lines...)...)
 		})
-		return errors.Join(err, show.region.Close(true))
+		return errors.Join(cmp.Or(err, failed), show.region.Close(true))
 	}
 }
 

@@ -47,17 +47,18 @@ func (s *Shell) transactions() []*commands.Command {
 	return []*commands.Command{
 		{
 			Name: "begin", Group: group,
-			Summary: "begin a transaction, which commit applies atomically",
-			Help: "check, create, set and delete can be part of a transaction. Their answers come with commit, each with the number of " +
-				"its line. If ZooKeeper rejects one of them, nothing is done.\n\n" +
-				"In a script, every line before commit must succeed. A transaction that is still open at the end is dropped.",
+			Summary: "begin a transaction that commit applies atomically",
+			Help: "A transaction can contain check, create, set and delete. Their results are printed by commit, each with " +
+				"its line number. If ZooKeeper rejects one of these commands, none of them takes effect.\n\n" +
+				"In a script, every line before commit must succeed. A transaction that is still open at the end is " +
+				"discarded.",
 			Examples: []string{"begin"},
 			Aside:    true, Flags: commands.NoFlags(s.beginTransaction),
 		},
 		{
 			Name: "check", Group: group, Args: "path version",
 			Summary:  "make the transaction fail unless the version matches",
-			Help:     "The version is the znode's dataVersion. -1 only requires that the znode exists.",
+			Help:     "The version is the znode's expected dataVersion. -1 requires only that the znode exists.",
 			Examples: []string{"check /app/config 3", "check /app/config -1"},
 			Params:   []commands.Param{{Name: "path", Kind: commands.Path}, {Name: "version", Kind: commands.Data}},
 			Joins:    func(*pflag.FlagSet) bool { return true }, Flags: commands.NoFlags(s.check),
@@ -70,7 +71,7 @@ func (s *Shell) transactions() []*commands.Command {
 		},
 		{
 			Name: "abort", Group: group,
-			Summary:  "drop the transaction without applying it",
+			Summary:  "discard the transaction without applying it",
 			Examples: []string{"abort"},
 			Aside:    true, Offline: true, Flags: commands.NoFlags(s.abort),
 		},

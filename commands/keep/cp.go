@@ -24,21 +24,25 @@ var (
 )
 
 // sideHelp explains how to name a source or destination.
-const sideHelp = "A path in another ensemble is written @cluster:/path or host:port[,host:port…]:/path. zksh opens a session of " +
-	"its own for it, with that cluster's own TLS, credentials and writes setting."
+const sideHelp = "Write a path in another ensemble as @cluster:/path or host:port[,host:port…]:/path. zksh opens a separate session for " +
+	"it, with the TLS settings, the credentials and the writes setting of that cluster."
 
 var cpCommand = &commands.Command{
 	Name: "cp", Group: "Trees", Writes: true, Destroys: true, Elsewhere: writesTo, Args: "[-R] [-e] [--skip | --overwrite] src dst",
-	Summary: "copy a znode or subtree, also to another ensemble",
-	Help: "cp copies data and ACLs exactly. DST must not exist, unless --skip or --overwrite says how to treat existing znodes.\n\n" + sideHelp + "\n\n" +
-		"Ephemeral znodes are left out, and cp says so; with -e, it makes persistent copies of them. Unreadable znodes are " +
-		"listed and left out, with everything below them; the exit status is then 1.",
+	Summary: "copy a znode or subtree, within or between ensembles",
+	Help: "cp copies data and ACLs exactly. DST must not exist, unless you choose with --skip or --overwrite what happens to " +
+		"existing znodes.\n\n" +
+		sideHelp +
+		"\n\n" +
+		"By default, cp leaves out ephemeral znodes and prints how many it left out; with -e, it creates persistent copies " +
+		"of them. It lists unreadable znodes, and leaves them out together with everything below them; the exit status is " +
+		"then 1.",
 	Limits:   []string{"Versions, times and sequence numbers cannot be copied."},
 	Examples: []string{"cp -R /app @staging:/app", "cp /app/config /app/config.old", "cp -R --skip zk1:2181:/app /app"},
 	Params:   []commands.Param{srcParam, dstParam},
 	Flags: func(fs *pflag.FlagSet) commands.Run {
 		all := fs.BoolP("recursive", "R", false, "copy the entire subtree")
-		ephemerals := fs.BoolP("ephemeral", "e", false, "make persistent copies of ephemeral znodes")
+		ephemerals := fs.BoolP("ephemeral", "e", false, "create persistent copies of ephemeral znodes")
 		skip := fs.Bool("skip", false, "leave existing znodes as they are")
 		overwrite := fs.Bool("overwrite", false, "overwrite data and ACLs of existing znodes")
 		return func(ctx context.Context, env *commands.Env, args []string) error {

@@ -20,18 +20,18 @@ var importCommand = &commands.Command{
 	Name: "import", Group: "Trees", Writes: true, Destroys: true, Streams: true, Dry: []string{commands.DryRun},
 	Args:    "[-R] [-n] [--skip] [--overwrite] [--prune] [--only path] [-e] [-y] [--max-size MiB] path file",
 	Summary: "write a file to a znode, or restore a subtree from a file",
-	Help: "Without -R, import writes the bytes of the file to the znode, and creates it if necessary. The arguments may come in " +
-		"either order if the file's name does not begin with /.\n\n" +
-		"import -R file [path] restores the tree in the file, at its original path or at the given one. The file is an export " +
-		"in any format, also one of zoocreeper, zk_shell or ZooNavigator, or a ZooKeeper snapshot. import recognizes the format " +
-		"by the contents. It rejects a damaged or truncated file before it writes anything. --only selects a subtree of the " +
-		"file. With -n, import only prints what it would do.\n\n" +
-		"If one of the znodes exists already, import does nothing, unless you choose: --skip leaves existing znodes as they are " +
-		"and adds the rest, which also completes an interrupted import. --overwrite replaces data and ACLs by those of the " +
-		"file. --prune does the same, and also deletes znodes that are not in the file.",
+	Help: "Without -R, import writes the contents of the file to the znode, and creates the znode if necessary. The two " +
+		"arguments can be in either order if the name of the file does not begin with /.\n\n" +
+		"import -R file [path] restores the subtree in the file, at its original path or at the given path. The file can " +
+		"be a ZooKeeper snapshot or an export in any format, including those of zoocreeper, zk_shell and ZooNavigator. " +
+		"import recognizes the format from the file's contents, and rejects a damaged or truncated file before it writes " +
+		"anything. --only selects a subtree of the file. With -n, import only prints what it would do.\n\n" +
+		"If one of the znodes already exists, import does nothing, unless you add a flag: --skip leaves existing znodes as " +
+		"they are and adds the rest, so it can also complete an interrupted import. --overwrite replaces data and ACLs " +
+		"with those in the file. --prune does the same, and also deletes znodes that are not in the file.",
 	Limits: []string{
-		"Ephemeral znodes are left out, those of the file and those on the server. -e makes persistent copies of them.",
-		"Zxids, times, versions and sequence counters start again.",
+		"Ephemeral znodes, both in the file and on the server, are left out. With -e, import creates persistent copies of those in the file.",
+		"Zxids, times, versions and sequence counters are not restored. They start again.",
 		"/zookeeper stays as it is.",
 	},
 	Examples: []string{"import -R app.json.gz", "import /app/config config.json", "import -R -n --only /app snapshot.a3f"},
@@ -44,9 +44,9 @@ var importCommand = &commands.Command{
 		skip := fs.Bool("skip", false, "leave existing znodes as they are")
 		overwrite := fs.Bool("overwrite", false, "overwrite data and ACLs of existing znodes")
 		prune := fs.Bool("prune", false, "like --overwrite, and also delete znodes that are not in the file")
-		only := fs.String("only", "", "restore only the subtree at this `path` of the file")
-		ephemeral := fs.BoolP("ephemeral", "e", false, "make persistent copies of ephemeral znodes")
-		sure := fs.BoolP("yes", "y", false, "do not ask")
+		only := fs.String("only", "", "restore only the subtree at this `path` in the file")
+		ephemeral := fs.BoolP("ephemeral", "e", false, "create persistent copies of ephemeral znodes")
+		sure := fs.BoolP("yes", "y", false, "do not ask for confirmation")
 		most := commands.FlagMaxSize(fs)
 		return func(ctx context.Context, env *commands.Env, args []string) error {
 			if !*recurse {

@@ -14,14 +14,16 @@ import (
 
 var mvCommand = &commands.Command{
 	Name: "mv", Group: "Trees", Writes: true, Destroys: true, Elsewhere: bothElsewhere, Args: "src dst",
-	Summary: "move a subtree, also to another ensemble",
-	Help: "Within one ensemble, a tree that fits into one transaction moves atomically, and concurrent changes are not lost.\n\n" +
-		"mv copies a larger tree, and any tree that goes to another ensemble. It compares the copy with the source and only " +
-		"then deletes the source, except for znodes that changed meanwhile. mv says which way it took.\n\n" +
+	Summary: "move a subtree, within or between ensembles",
+	Help: "Within one ensemble, mv moves a subtree that fits into one transaction atomically, and no concurrent change is " +
+		"lost.\n\n" +
+		"A larger subtree, or one that goes to another ensemble, is copied first. mv then compares the copy with the " +
+		"source and deletes the source, except for znodes that changed in the meantime. mv reports which of the two " +
+		"methods it used.\n\n" +
 		sideHelp,
 	Limits: []string{
-		"Nothing is moved if DST exists, or if SRC contains an ephemeral or unreadable znode.",
-		"A change of only an ACL during the move is not noticed.",
+		"mv moves nothing if DST exists, or if SRC contains an ephemeral or unreadable znode.",
+		"mv does not notice a change during the move that affects only an ACL.",
 		"Sequence counters start again, and quotas stay where they are.",
 	},
 	Examples: []string{"mv /app/old /archive/app", "mv /app @standby:/app"},

@@ -25,33 +25,36 @@ func undoCommand(log UndoLog) *commands.Command {
 	return &commands.Command{
 		Name: undoName, Group: "Trees", Args: "[-l] [-n] [-s] [--overwrite] [number]", Writes: true, Streams: true, Destroys: true, Dry: []string{"list", commands.DryRun},
 		Summary: "undo an operation that overwrote or deleted znodes",
-		Help: "Without a number, undo reverts the latest operation of this shell that is not undone yet. If there is none, it names " +
-			"the latest operation of another shell, and asks. With a number, it reverts that operation, whoever did it; undo -l " +
-			"lists them. If one line did several operations, as find with a command does, undo without a number reverts all of " +
-			"them, the latest first. An undo can itself be undone, by its number.\n\n" +
-			"At the prompt, set, edit, delete, deleteall, rmr, mv, setAcl, import, mirror and cp --overwrite save the old state " +
-			"before they destroy it. If something cannot be saved (too large, disk full, no permission to read it), zksh asks " +
-			"first.\n\n" +
-			"A single command, as typed in another shell, saves the old state, too, if its standard error is a terminal. It prints " +
-			"at its end what it has saved, and zksh undo, in the same terminal, restores it. It never asks: if it cannot save " +
-			"something, it says so and destroys it all the same. Scripts save nothing, unless --undo names a file.\n\n" +
-			"If a znode has changed since, undo prints the difference and does nothing. With --overwrite, it restores the saved " +
-			"state over the changes; these are saved, too. With -s, it leaves changed znodes as they are and restores the rest. The " +
-			"operation is then partly undone, and undo without a number continues with the previous one.",
+		Help: "Without a number, undo reverts the latest operation of this shell that has not been undone yet. If there is " +
+			"none, undo shows the latest operation of another shell, and asks whether to revert it. With a number, undo " +
+			"reverts that operation, no matter who performed it; undo -l lists the numbers. If one line performed several " +
+			"operations, as find with a command does, undo without a number reverts all of them, the latest first. An undo " +
+			"can itself be undone, by its number.\n\n" +
+			"At the prompt, set, edit, delete, deleteall, rmr, mv, setAcl, import, mirror and cp --overwrite save the old " +
+			"state before they change or delete anything. If something cannot be saved (because it is too large, the disk " +
+			"is full, or you are not permitted to read it), zksh asks before it continues.\n\n" +
+			"A single command that you type in another shell also saves the old state, provided that its standard error is " +
+			"a terminal. When it ends, it prints what it has saved; to restore this, run zksh undo in the same terminal. A " +
+			"single command never asks: if it cannot save something, it prints a message and proceeds anyway. Scripts save " +
+			"nothing, unless you add --undo FILE.\n\n" +
+			"If a znode has changed since the operation, undo prints the difference and does nothing. With --overwrite, " +
+			"undo saves these later changes, too, and then restores the old state. With -s, undo leaves changed znodes as " +
+			"they are and restores the rest. The operation then counts as partly undone, and the next undo without a " +
+			"number continues with the operation before it.",
 		Limits: []string{
-			"The log holds the last 50 operations, at most 64 MiB each and 256 MiB together.",
-			"Ephemeral znodes and those of lock queues are not restored.",
-			"Containers and znodes with a time to live come back as persistent znodes.",
-			"Sequence counters, zxids, versions and times start again.",
-			"Znodes and data that others write while a subtree is saved and deleted are not saved.",
+			"The undo log keeps the last 50 operations, at most 64 MiB each and 256 MiB together.",
+			"Ephemeral znodes and the znodes of lock queues are not restored.",
+			"Containers and znodes with a time to live are restored as persistent znodes.",
+			"Sequence counters, zxids, versions and times are not restored. They start again.",
+			"Znodes and data that other clients write while a subtree is being saved and deleted are not saved.",
 		},
 		Examples: []string{"undo", "undo -l", "undo -n 3"},
 		Params:   []commands.Param{{Name: "number", Kind: commands.Data, Optional: true}},
 		Flags: func(fs *pflag.FlagSet) commands.Run {
 			list := fs.BoolP("list", "l", false, "list the operations, the latest first")
 			dry := fs.BoolP(commands.DryRun, "n", false, "change nothing; print what would be done")
-			skip := fs.BoolP("skip", "s", false, "leave znodes that changed since as they are, and restore the rest")
-			overwrite := fs.Bool("overwrite", false, "restore the saved state over later changes")
+			skip := fs.BoolP("skip", "s", false, "skip znodes that have changed since, and restore the rest")
+			overwrite := fs.Bool("overwrite", false, "restore the saved state even over later changes")
 			return func(ctx context.Context, env *commands.Env, args []string) error {
 				if log.Dir == "" {
 					return errors.New("nothing is saved for undo, because XDG_STATE_HOME is not set and there is no home directory")

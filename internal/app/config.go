@@ -38,23 +38,23 @@ var settings = []setting{
 		return err
 	}},
 	{"timeout", "ms", "session timeout in milliseconds", true, func(o *Options, v string) error { return assign(&o.Timeout, v, parseTimeout) }},
-	{"max-request", "bytes", "the largest request that zksh sends, for servers whose jute.maxbuffer was raised", true, func(o *Options, v string) error {
+	{"max-request", "bytes", "the size of the largest request that zksh sends, for servers with a raised jute.maxbuffer", true, func(o *Options, v string) error {
 		return assign(&o.MaxRequest, v, parseMaxRequest)
 	}},
-	{"auth-file", "file", "credentials, in lines \"scheme credential\"; this and all other relative file names start at the folder of the configuration file", true,
+	{"auth-file", "file", "a file with credentials, in lines of the form \"scheme credential\"; this and all other relative file names are relative to the folder of the configuration file", true,
 		fileIn(func(o *Options) *string { return &o.AuthFile })},
-	{"tls", "true|false", "connect by TLS; cacert, cert, key and tls-name imply it", true, func(o *Options, v string) error { return assign(&o.Secure.TLS, v, parseTLS) }},
-	{"cacert", "file", "the authorities to trust, in PEM, PKCS12 or JKS", true, fileIn(func(o *Options) *string { return &o.Secure.CACert })},
-	{"cert", "file", "the client's certificate; the file may contain the key, too", true, fileIn(func(o *Options) *string { return &o.Secure.Cert })},
+	{"tls", "true|false", "connect with TLS; cacert, cert, key and tls-name imply this setting", true, func(o *Options, v string) error { return assign(&o.Secure.TLS, v, parseTLS) }},
+	{"cacert", "file", "the certificate authorities to trust, in PEM, PKCS12 or JKS format", true, fileIn(func(o *Options) *string { return &o.Secure.CACert })},
+	{"cert", "file", "the client's certificate; the file can also contain the key", true, fileIn(func(o *Options) *string { return &o.Secure.Cert })},
 	{"key", "file", "the client's key", true, fileIn(func(o *Options) *string { return &o.Secure.Key })},
 	{"tls-name", "name", "the name to expect in the servers' certificates", true, func(o *Options, v string) error {
 		o.Secure.Name = v
 		return nil
 	}},
-	{"client-configuration", "file", "zkCli's or Kafka's properties, for TLS, SASL and jute.maxbuffer", true,
+	{"client-configuration", "file", "a properties file of zkCli or Kafka, which sets TLS, SASL and jute.maxbuffer", true,
 		fileIn(func(o *Options) *string { return &o.Secure.ClientConfiguration })},
-	{"jaas", "file", "a JAAS file; zksh authenticates by SASL as its section Client says", true, fileIn(func(o *Options) *string { return &o.Secure.JAAS })},
-	{"writes", "allow|ask|never", "whether commands may write; with ask, zksh asks at the prompt, and elsewhere rejects writes without --yes", true, func(o *Options, v string) error {
+	{"jaas", "file", "a JAAS file; zksh authenticates with SASL according to its Client section", true, fileIn(func(o *Options) *string { return &o.Secure.JAAS })},
+	{"writes", "allow|ask|never", "whether commands can write; with ask, zksh asks at the prompt, and elsewhere rejects writes unless --yes is given", true, func(o *Options, v string) error {
 		return assign(&o.Writes, v, parseWrites)
 	}},
 	{"colour", strings.Join(line.Colors, " | "), "the colour of the cluster's prompt", true, func(o *Options, v string) error {
@@ -65,7 +65,7 @@ var settings = []setting{
 		return nil
 	}},
 	{"output", "text|table|json", "the output format", false, func(o *Options, v string) error { return assign(&o.Format, v, render.ParseFormat) }},
-	{"history", "n", "how many typed lines to save; 0: none", false, func(o *Options, v string) error {
+	{"history", "n", "how many typed lines to save; 0 saves none", false, func(o *Options, v string) error {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 0 {
 			return fmt.Errorf("history must be a number of lines, not %q", v)

@@ -197,9 +197,9 @@ func TestSecureOptions(t *testing.T) {
 		{"cacert = ca.pem\n", nil, filepath.Join("zksh", "ca.pem")},
 		{"jaas = jaas.conf\n", nil, filepath.Join("zksh", "jaas.conf")},
 		{"tls = perhaps\n", nil, `config:1: tls must be true or false, not "perhaps"`},
-		{"", []string{"--cacert", "nowhere"}, "file nowhere does not exist"},
+		{"", []string{"--cacert", "nowhere"}, "the file nowhere does not exist"},
 		{"", []string{"--sandbox", "--tls"}, "--sandbox cannot be combined with options for TLS or SASL"},
-		{"", []string{"--auth-file", write("odd", "sasl secret\n")}, "odd:1: a credential of scheme sasl has the form USER:PASSWORD"},
+		{"", []string{"--auth-file", write("odd", "sasl secret\n")}, "odd:1: a credential of the scheme sasl must have the form USER:PASSWORD"},
 		{"", []string{"--password", "secret"}, "password"},
 	} {
 		_, err := parse(t, c.config, "", c.args...)

@@ -14,12 +14,12 @@ import (
 func SandboxCommand(place *playground.Place) []*commands.Command {
 	return []*commands.Command{{
 		Name: "sandbox", Group: "Sandbox", Args: "pause|resume",
-		Summary: "disconnect all clients of the sandbox, or let them back",
+		Summary: "disconnect all clients of the sandbox, or let them reconnect",
 		Help: playground.Notice +
-			" zksh --sandbox starts one, or joins the one of another terminal. With --listen 127.0.0.1:2181, zksh only serves the " +
-			"sandbox, for any client.\n\n" +
-			"A pause causes connection loss. It also causes expiry if it is longer than the session timeout, because the sessions' " +
-			"clocks keep running.",
+			" zksh --sandbox starts a sandbox, or joins the one that runs in another terminal. With --listen " +
+			"127.0.0.1:2181, zksh only serves the sandbox, for any client.\n\n" +
+			"sandbox pause causes connection loss. It also causes sessions to expire if the pause is longer than their " +
+			"timeout, because their clocks keep running.",
 		Examples: []string{"sandbox pause", "sandbox resume"},
 		Params:   []commands.Param{{Name: "pause|resume", Kind: commands.Choice, Words: []string{"pause", "resume"}}},
 		Offline:  true,

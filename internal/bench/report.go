@@ -172,10 +172,11 @@ func (r row) cells() []string {
 func report(rows []row, machine string, quick bool) string {
 	var b strings.Builder
 	b.WriteString("# Benchmarks\n\n")
-	b.WriteString("`zkCli.sh`, zksh and a bare go-zookeeper loop, measured in one run against one server. To repeat it:\n" +
-		"`make bench`, or `go run ./internal/bench -o testdata/BENCHMARKS.md`.\n\n")
+	b.WriteString("This table compares zksh with `zkCli.sh` and with a minimal loop that uses go-zookeeper (the bare loop). All three were\n" +
+		"measured in one run against the same server. To repeat the measurements, run `make bench` or\n" +
+		"`go run ./internal/bench -o testdata/BENCHMARKS.md`.\n\n")
 	if quick {
-		b.WriteString("This was a smoke run (`-quick`): the figures mean nothing.\n\n")
+		b.WriteString("This was a smoke test (`-quick`), so the figures are not meaningful.\n\n")
 	}
 	lines := [][]string{
 		{"what", "zksh", "fastest", "goal", "zkCli.sh", "faster", "goal", "peak memory", "goal", "zkCli.sh's", "met"},
@@ -187,10 +188,10 @@ func report(rows []row, machine string, quick bool) string {
 	for _, l := range lines {
 		b.WriteString("| " + strings.Join(l, " | ") + " |\n")
 	}
-	b.WriteString("\nTimes are medians, beside the fastest run of zksh. They run from the start of the process to its exit, unless the row says\n" +
-		"otherwise. The ratio to the bare loop is the median over alternating pairs of runs. Peak memory is the largest resident set of all\n" +
-		"runs. zkCli.sh listed and deleted the large trees once; everything else ran several times. Nested trees have " + fmt.Sprint(fan) + " children per\n" +
-		"znode, flat ones a single parent; the znodes have no data.\n\n")
+	b.WriteString("\nAll times are medians, except in the column of zksh's fastest run. Unless the row says otherwise, they are measured from the\n" +
+		"start of the process to its exit. The ratio to the bare loop is the median over alternating pairs of runs. Peak memory is the\n" +
+		"largest resident set of all runs. Everything ran several times, except that zkCli.sh listed and deleted the large trees only once.\n" +
+		"In nested trees, each znode has " + fmt.Sprint(fan) + " children; in flat trees, all znodes have the same parent. The znodes contain no data.\n\n")
 	b.WriteString(machine)
 	return b.String()
 }

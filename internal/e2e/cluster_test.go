@@ -51,7 +51,7 @@ func TestClusterByHand(t *testing.T) {
 	s.line("safe")
 	s.want(`\[zk: @safe\(CONNECTED\) 3\]$`)
 	s.line("delete /x")
-	s.want(`^nothing was done: writes are switched off here \(writes = never is set for @safe, `)
+	s.want(`^nothing was done: writes are disabled \(writes = never is set for @safe, `)
 	s.line("ls /")
 	s.want(`^\[x, zookeeper\]$`)
 }
@@ -74,7 +74,7 @@ func TestCommandsThatWriteSaySo(t *testing.T) {
 		cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+home)
 		cmd.Stdin = strings.NewReader(c.Examples[0] + "\n")
 		out, err := cmd.CombinedOutput()
-		if refused := strings.Contains(string(out), "writes are switched off"); refused != c.Writes {
+		if refused := strings.Contains(string(out), "writes are disabled"); refused != c.Writes {
 			t.Errorf("%s: writes %v, refused %v: %v, %s", c.Examples[0], c.Writes, refused, err, out)
 		}
 	}

@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -55,6 +56,26 @@ func TestScripts(t *testing.T) {
 	})
 }
 
+// needScript fails the test if the last part of -run selects none of its scripts, which go
+// test would call a success.
+func needScript(t *testing.T, dir string) {
+	t.Helper()
+	patterns := strings.Split(flag.Lookup("test.run").Value.String(), "/")
+	if len(patterns) != strings.Count(t.Name(), "/")+2 {
+		return
+	}
+	pattern := regexp.MustCompile(patterns[len(patterns)-1]) // go test has rejected an invalid one
+	files, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(files, func(file string) bool {
+		return pattern.MatchString(strings.TrimSuffix(filepath.Base(file), ".txtar"))
+	}) {
+		t.Fatalf("no script of testdata/script matches %s", pattern)
+	}
+}
+
 // scriptServer is a server of a script's own.
 type scriptServer interface {
 	Addr() string
@@ -65,6 +86,7 @@ type scriptServer interface {
 // runScripts runs the scripts in dir against the server at shared, which is or
 // answers as that version, and those that start makes for them.
 func runScripts(t *testing.T, dir string, as sandbox.Version, shared string, start func(ts *testscript.TestScript, kind string) scriptServer) {
+	needScript(t, dir)
 	hostile := []string{
 		"REFUSED=" + zktest.Refused(t), "SILENT=" + zktest.Silent(t), "SSH=" + zktest.SSHBanner(t), "HTTP=" + zktest.HTTP(t),
 	}

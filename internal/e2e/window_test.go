@@ -108,7 +108,7 @@ var (
 	times   = regexp.MustCompile(`(Mon|Tue|Wed|Thu|Fri|Sat|Sun) .* \d{4}`)
 	guids   = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 	// A lock that goes with its session is told of at some time.
-	goings = regexp.MustCompile(`lock /\S+: released with its session\n`)
+	goings = regexp.MustCompile(`lock /\S+: released, because its session was closed\n`)
 	waits  = regexp.MustCompile(`((?:waited"?[=:])|NUMBER  )\d+\.\d+`) // a table has it behind the token
 )
 

@@ -13,7 +13,7 @@ import (
 // titles are the titles of the steps.
 var titles = []string{
 	"create a znode",
-	"read its data and its stat",
+	"read the znode's data and its stat",
 	"write with a version check",
 	"build a tree, and move around in it",
 	"watch for a change",

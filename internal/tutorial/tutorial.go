@@ -49,14 +49,14 @@ func (g *Guide) end() error {
 func (g *Guide) Commands() []*commands.Command {
 	return []*commands.Command{{
 		Name: "tutorial", Group: "Sandbox", Args: "[--skip] [--end]",
-		Summary: "learn ZooKeeper and zksh in ten steps, on the sandbox",
-		Help: "The tutorial takes five minutes. It says what to type, and why, and continues when you have done it. You may type any " +
-			"other line in between.\n\n" +
-			"Without a flag, tutorial starts, or shows the current step again.",
+		Summary: "learn ZooKeeper and zksh in ten steps on the sandbox",
+		Help: "The tutorial takes about five minutes. It explains what to type and why, and continues when you have done it. " +
+			"You can type any other line in between.\n\n" +
+			"Without a flag, tutorial starts the tutorial, or shows the current step again.",
 		Examples: []string{"tutorial", "tutorial --skip", "tutorial --end"},
 		Offline:  true,
 		Flags: func(fs *pflag.FlagSet) commands.Run {
-			skip := fs.Bool("skip", false, "skip the next line")
+			skip := fs.Bool("skip", false, "skip the line that the tutorial asks for")
 			end := fs.Bool("end", false, "end the tutorial")
 			return func(ctx context.Context, env *commands.Env, _ []string) error {
 				if *skip && *end {

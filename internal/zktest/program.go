@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -12,9 +13,15 @@ import (
 	"testing"
 )
 
-// MainWithProgram is Main for tests that run the program zksh: it builds it, with
-// version as its own, and puts it first on the path.
+// MainWithProgram is Main for tests that run the program zksh: it builds the program
+// with that version and puts it first on the path. If no test is selected, it builds
+// nothing, so that a mistyped name is reported at once.
 func MainWithProgram(m *testing.M, version string) {
+	flag.Parse()
+	if !anySelected() {
+		Main(m)
+		return
+	}
 	dir, err := build(version)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -27,6 +34,20 @@ func MainWithProgram(m *testing.M, version string) {
 		os.Setenv(name, value)
 	}
 	Main(m)
+}
+
+// anySelected reports whether -run selects a test. The testing package does not say which
+// tests there are, but lists them when the test binary is run with -test.list.
+func anySelected() bool {
+	if flag.Lookup("test.list").Value.String() != "" {
+		return false
+	}
+	pattern, _, _ := strings.Cut(flag.Lookup("test.run").Value.String(), "/")
+	if pattern == "" {
+		return true
+	}
+	names, err := exec.Command(os.Args[0], "-test.list", pattern).Output()
+	return err != nil || len(names) > 0 // go test explains an invalid pattern
 }
 
 // ProgramEnv has the program end at once, not a second later as those of the race
