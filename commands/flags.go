@@ -230,7 +230,7 @@ func watchArg(env *Env, args []string, i int, flag bool, old, now string) (bool,
 		return true, nil
 	}
 	if strings.HasPrefix(args[i], ">") || strings.HasPrefix(args[i], "|") {
-		return false, Misuse("unexpected word %q after the path; | and > need spaces around them", args[i])
+		return false, Misuse("unexpected word %q after the path", args[i]) // the shell adds why
 	}
 	return false, Misuse("unexpected word %q after the path; -w leaves a watch", args[i])
 }
