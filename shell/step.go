@@ -92,7 +92,10 @@ func (e *cutError) Error() string {
 	}
 	text := fmt.Sprintf("%s: lines before %d are done", why, e.before)
 	if e.sent > 0 {
-		text += fmt.Sprintf("; lines %d to %d may be done, in this order and without gaps, and no line after them", e.before, e.sent)
+		text += fmt.Sprintf("; lines %d to %d may be done, in this order and without gaps", e.before, e.sent)
+	}
+	if e.sent > 0 && e.unsent == 0 { // at that moment: a batch that goes on sends the next lines
+		text += "; no later line had been sent"
 	}
 	if e.unsent > 0 {
 		text += fmt.Sprintf("; the following lines, up to %d, were not sent", e.unsent)

@@ -177,7 +177,7 @@ func TestInterruptedExact(t *testing.T) {
 	got := <-d.ended
 	p.HoldReplies(false)
 	want := played{"Created /first\n", "script:2-101: interrupted: lines before 2 are done; lines 2 to 101 may be done, in this order and" +
-		" without gaps, and no line after them\n", commands.StatusInterrupted}
+		" without gaps; no later line had been sent\n", commands.StatusInterrupted}
 	if got.err = butUnclosed(got.err); got != want || there("n101")() {
 		t.Error(got)
 	}

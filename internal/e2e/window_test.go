@@ -229,7 +229,7 @@ func TestCutWindow(t *testing.T) {
 var (
 	cutOne  = regexp.MustCompile(`^script:(\d+): create: .* \(the request was (not sent|sent)\b`)
 	cutMany = regexp.MustCompile(`^script:(\d+)-(\d+): the connection was lost: lines before (\d+) are done` +
-		`(?:; lines (\d+) to (\d+) may be done, in this order and without gaps, and no line after them)?` +
+		`(?:; lines (\d+) to (\d+) may be done, in this order and without gaps)?(?:; no later line had been sent)?` +
 		`(?:; the following lines, up to (\d+), were not sent)?$`)
 )
 
@@ -306,7 +306,7 @@ func TestInterruptedWindow(t *testing.T) {
 	got := <-d.ended
 	p.HoldReplies(false)
 	const want = "script:201-264: interrupted: lines before 201 are done; lines 201 to 264 may be done, in this order and" +
-		" without gaps, and no line after them\n"
+		" without gaps; no later line had been sent\n"
 	if butUnclosed(got.err) != want || got.status != commands.StatusInterrupted {
 		t.Error(got)
 	}
