@@ -18,7 +18,7 @@ func TestChoice(t *testing.T) {
 		return nil
 	})
 	for word, want := range map[string]string{
-		"stop": "", "GO": "", "on": `"on" is not one of stop, go`, "sto": `"sto" is not one of stop, go`, "": `"" is not one of stop, go`,
+		"stop": "", "GO": "", "on": `invalid argument "on": must be one of stop, go`, "sto": `invalid argument "sto": must be one of stop, go`, "": `invalid argument "": must be one of stop, go`,
 	} {
 		ran = "not run"
 		err := execute(c, []Word{{Text: word}, {Text: "/any"}})

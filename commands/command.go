@@ -281,7 +281,7 @@ func (c *Command) parse(fs *pflag.FlagSet, words []Word) error {
 		return err
 	}
 	if err != nil && c.secret() { // what was typed must not show
-		return Misuse("unknown flag (not shown, as it may be a credential); put -- before an argument that begins with a dash")
+		return Misuse("unknown flag (not shown because it may be a credential); put -- before an argument that begins with a dash")
 	}
 	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
 		return c.invalidValue(bad)
@@ -333,7 +333,7 @@ func (c *Command) count(args []string) error {
 			if !strings.Contains(p.Name, "|") {
 				return Misuse("there is no %s %q; the %[1]ss are %[3]s", p.Name, a, strings.Join(p.Words, ", "))
 			}
-			return Misuse("%q is not one of %s", a, strings.Join(p.Words, ", "))
+			return Misuse("invalid argument %q: must be one of %s", a, strings.Join(p.Words, ", "))
 		}
 	}
 	return nil

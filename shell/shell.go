@@ -208,7 +208,7 @@ func (s *Shell) read(line string) (cmd string, l commands.Line, err error) {
 		return first, l, &commands.UsageError{Problem: err.Error()}
 	}
 	if len(words) == 0 {
-		return mark, l, &commands.UsageError{Problem: "there is no command before " + mark}
+		return mark, l, &commands.UsageError{Problem: "missing command before " + mark}
 	}
 	l, err = s.readWords(words)
 	mistake := s.mistakeIn(line, words)
@@ -279,9 +279,9 @@ func (s *Shell) refuseWrites(l commands.Line) error {
 	var err error
 	switch {
 	case l.Writes() && s.cfg.Session.Writes() == zkconn.WritesNever:
-		err = fmt.Errorf("nothing was done: %w (writes = never on %s, or --no-write)", zkconn.ErrNoWrites, where)
+		err = fmt.Errorf("nothing was done: %w (writes = never is set for %s, or --no-write was given)", zkconn.ErrNoWrites, where)
 	case s.needsLeave(l) && s.policy.mode() != commands.ByHand:
-		err = fmt.Errorf("nothing was done: writes on %s need a confirmation (writes = ask); add --yes", where)
+		err = fmt.Errorf("nothing was done, because writes on %s require confirmation (writes = ask); to confirm them in advance, add --yes", where)
 	default:
 		return nil
 	}
@@ -299,7 +299,7 @@ func (s *Shell) leaveToWrite(ctx context.Context, line string, l commands.Line) 
 	if !s.needsLeave(l) || l.Asks() || s.policy.mode() != commands.ByHand {
 		return nil
 	}
-	return s.env.Leave(ctx, fmt.Sprintf("%s would be run on %s",
+	return s.env.Leave(ctx, fmt.Sprintf("%s is about to run on %s",
 		history.Redacted(line), s.where()))
 }
 

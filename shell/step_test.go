@@ -11,9 +11,9 @@ func TestCutErrorStaysTrue(t *testing.T) {
 		err  cutError
 		want string
 	}{
-		{cutError{before: 3, sent: 9}, "lines 3 to 9 may be done, in this order and without gaps; no later line had been sent"},
-		{cutError{before: 3, sent: 9, unsent: 12}, "lines 3 to 9 may be done, in this order and without gaps; the following lines, up to 12, were not sent"},
-		{cutError{before: 3, unsent: 12}, "lines before 3 are done; the following lines, up to 12, were not sent"},
+		{cutError{before: 3, sent: 9}, "lines 3 to 9 may also be done, in order and without gaps; no later line had been sent"},
+		{cutError{before: 3, sent: 9, unsent: 12}, "lines 3 to 9 may also be done, in order and without gaps; the lines after that, up to line 12, were not sent"},
+		{cutError{before: 3, unsent: 12}, "all lines before line 3 are done; the lines after that, up to line 12, were not sent"},
 	} {
 		if got := c.err.Error(); !strings.HasSuffix(got, c.want) {
 			t.Errorf("%q, want %q", got, c.want)

@@ -36,13 +36,13 @@ func TestClusterByHand(t *testing.T) {
 		t.Errorf("the prompt is not blue: %q", colored)
 	}
 	s.line("create /x")
-	s.want(`create /x would be run on @live\. Go on\? \[y/N\]`)
+	s.want(`create /x is about to run on @live\. Continue\? \[y/N\]`)
 	s.line("")
 	s.want(`^not run$`)
 	s.keys("C-l")
 	s.want(`\A\[zk: @live\(CONNECTED\) 1\]$`)
 	s.line("create /x")
-	s.want(`create /x would be run on @live\. Go on\? \[y/N\]$`)
+	s.want(`create /x is about to run on @live\. Continue\? \[y/N\]$`)
 	s.line("y")
 	s.want(`^Created /x$`)
 	s.keys("C-l")
@@ -64,7 +64,7 @@ func TestClusterByHand(t *testing.T) {
 	s.line("safe")
 	s.want(`\[zk: @safe\(CONNECTED\) 6\]$`)
 	s.line("delete /x")
-	s.want(`^nothing was done: writes are switched off here \(writes = never on @safe, `)
+	s.want(`^nothing was done: writes are disabled \(writes = never is set for @safe, `)
 	s.line("ls /")
 	s.want(`^\[x, zookeeper\]$`)
 }
@@ -87,7 +87,7 @@ func TestCommandsThatWriteSaySo(t *testing.T) {
 		cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+home)
 		cmd.Stdin = strings.NewReader(c.Examples[0] + "\n")
 		out, err := cmd.CombinedOutput()
-		if refused := strings.Contains(string(out), "writes are switched off"); refused != c.Writes {
+		if refused := strings.Contains(string(out), "writes are disabled"); refused != c.Writes {
 			t.Errorf("%s: writes %v, refused %v: %v, %s", c.Examples[0], c.Writes, refused, err, out)
 		}
 	}

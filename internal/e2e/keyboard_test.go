@@ -182,7 +182,7 @@ func TestCtrlCLeavesAStubbornCommand(t *testing.T) {
 	s.line(command)
 	begun()
 	s.keys("C-c")
-	s.want(`^the command has not stopped for 3 seconds; press Ctrl-C again to leave zksh$`)
+	s.want(`^the command has not stopped for 3 seconds; press Ctrl-C again to exit zksh$`)
 	s.keys("C-c")
 	s.want(`the outcome is unknown`)
 	s.want(`^\$$`)

@@ -2,6 +2,7 @@ package zkconn
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -250,5 +251,50 @@ func TestNamesOfCodes(t *testing.T) {
 		if got := code.Error(); got != "KeeperErrorCode = "+want {
 			t.Errorf("%d: %s", code, got)
 		}
+	}
+}
+
+// Connections that happen to end while persistent watches are set again do not prove that
+// the servers do not know the request: they have granted the watches.
+func TestPersistentWatchesOutliveAccidents(t *testing.T) {
+	for _, c := range []struct {
+		hangUps, asked int
+		removed        bool
+	}{{1, 2, false}, {3, 4, false}, {100, 4, true}} {
+		t.Run(fmt.Sprint(c.hangUps), func(t *testing.T) {
+			asked := 0
+			drop := make(chan struct{})
+			serve := func(n int, p *remote) {
+				if n == 0 {
+					go func() { // ends with the test
+						<-drop
+						p.Close()
+					}()
+				}
+				p.host(func(xid, op int32) bool {
+					if op == jute.OpSetWatches2 {
+						if asked++; asked <= c.hangUps {
+							p.Close()
+							return false
+						}
+					}
+					return p.reply(xid, codeOK)
+				})
+			}
+			bubble(t, serve, func(t *testing.T, s *Session) {
+				if err := s.AddWatch(limited(t), "/w", true); err != nil {
+					t.Fatal(err)
+				}
+				close(drop)
+				time.Sleep(20 * time.Second)
+				removed := false
+				for _, e := range s.Events() {
+					removed = removed || e.Type == eventPersistentWatchRemoved && e.Path == "/w"
+				}
+				if err := s.Sync(limited(t), "/"); err != nil || asked != c.asked || removed != c.removed {
+					t.Errorf("%v; setWatches2 was sent %d times, not %d; removed: %v", err, asked, c.asked, removed)
+				}
+			})
+		})
 	}
 }

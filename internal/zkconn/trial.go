@@ -127,7 +127,8 @@ func (l *link) hungUp(h *hangUp) {
 	if h.silent() {
 		l.hungUpBy = h.host + " does not answer"
 	}
-	if op == jute.OpSetWatches2 && l.hangUps[op] > 1 {
+	// Whoever granted the persistent watches knows the request, so a few losses are accidents.
+	if op == jute.OpSetWatches2 && l.hangUps[op] >= hangUpsOfKnowing {
 		l.forgetPersistent()
 	}
 	if l.hangUps[op] <= hangUpsOfKnowing {
@@ -149,7 +150,7 @@ func (l *link) lacks(op int32, path string) error {
 	switch {
 	case l.tied.Load():
 		enough = hangUpsOfTied
-	case l.claimed[op]:
+	case l.claimed[op], op == jute.OpSetWatches2:
 		enough = hangUpsOfKnowing
 	}
 	if l.hangUps[op] < enough {
@@ -191,12 +192,12 @@ func (l *link) admit(ctx context.Context, k *frameConn, op int32, path string) e
 	if v.atLeast(newer[op].minor()) || !guarded && (v.product == "" || v.zooKeeper()) {
 		return nil
 	}
-	what := cmp.Or(v.product, "which does not answer srvr")
+	what := cmp.Or(v.product, "a server that does not answer srvr")
 	if v.zooKeeper() {
 		what = fmt.Sprintf("ZooKeeper %d.%d", v.major, v.minor)
 	}
 	return &Error{Code: Unimplemented, Path: path, hint: fmt.Sprintf(
-		"not sent while %s: %s, %s, may not support %s and may end the session over it", while, k.addr, what, newer[op].name)}
+		"zksh does not send this request while %s, because %s (%s) may not support %s and may then end the session", while, k.addr, what, newer[op].name)}
 }
 
 // claim notes whether the server says that it is a ZooKeeper which knows a request. The
