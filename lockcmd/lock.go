@@ -277,7 +277,7 @@ func (o *owned) mayTake(k kind, f *lockFlags) error {
 	case o.family != zklock.Family(f.family):
 		return fmt.Errorf("this shell already holds %s, which it acquired with %s; unlock it first", o.path, o.leases[0].kind.command)
 	case k.mode == zklock.Exclusive && !slices.ContainsFunc(o.leases, func(l *taken) bool { return l.Mode() == zklock.Exclusive }):
-		return fmt.Errorf("this shell holds the read lock on %s, for which a write lock would wait; unlock it first", o.path)
+		return fmt.Errorf("this shell holds the read lock on %s, so its own write lock would wait forever; unlock the read lock first", o.path)
 	case f.note != "":
 		return fmt.Errorf("this shell already holds %s, and its note cannot be changed; omit -m", o.path)
 	case f.acl != nil:

@@ -38,7 +38,7 @@ func TestClusterByHand(t *testing.T) {
 	s.line("create /x")
 	s.want(`create /x is about to run on @live\. Continue\? \[y/N\]`)
 	s.line("")
-	s.want(`^not run$`)
+	s.want(`^the command was not run$`)
 	s.keys("C-l")
 	s.want(`\A\[zk: @live\(CONNECTED\) 1\]$`)
 	s.line("create /x")

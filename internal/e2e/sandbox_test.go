@@ -125,7 +125,7 @@ func TestSandboxServes(t *testing.T) {
 		if err := p.cmd.Process.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
-		if rest, err := io.ReadAll(p.out); err != nil || !strings.Contains(string(rest), "never for production") {
+		if rest, err := io.ReadAll(p.out); err != nil || !strings.Contains(string(rest), "Never use it in production") {
 			t.Errorf("it goes on %q, %v", rest, err)
 		}
 		wantExit(t, p.cmd, 0)
@@ -151,7 +151,7 @@ func TestSandboxRefuses(t *testing.T) {
 		{"-listen 127.0.0.1:0", 2, "--listen needs --sandbox"},
 		{"--sandbox -listen 127.0.0.1:0 ls /", 2, "--listen"},
 		{"sandbox pause", 1, "this shell is not connected to a sandbox"},
-		{"--sandbox sandbox stop", 2, "not one of pause, resume"},
+		{"--sandbox sandbox stop", 2, "must be one of pause, resume"},
 	} {
 		cmd := exec.Command("zksh", strings.Fields(c.args)...)
 		cmd.Env = homeEnv(t.TempDir())

@@ -91,11 +91,11 @@ func TestTutorial(t *testing.T) {
 func TestTutorialIsPatient(t *testing.T) {
 	t.Parallel()
 	c := openConsole(t, "--sandbox")
-	c.expect(`For a guided tour, type tutorial`)
+	c.expect(`For a guided tour, type\s+tutorial`)
 	c.expect(connected)
 	c.run("tutorial --end", `^no tutorial is running; to start one, type: tutorial\n`)
 	c.run("tutorial", `^Step 1 of 10: create a znode\n(.*\n)*    create /tutorial "hello"\n`)
-	c.run("ls /", `^\[zookeeper\]\n\nTutorial: there is no /tutorial yet\. \(To skip this line, type: tutorial --skip\)\n\n    create /tutorial "hello"\n`)
+	c.run("ls /", `^\[zookeeper\]\n\nTutorial: there is no /tutorial yet\. \(To skip this line, type:\s+tutorial\s+--skip\)\n\n    create /tutorial "hello"\n`)
 	c.run("gte /", `^Tutorial: there is no /tutorial yet`)
 	c.run("tutorial", `^Step 1 of 10`)
 	c.typeIn("sandbox pause\r")
@@ -112,7 +112,7 @@ func TestTutorialIsPatient(t *testing.T) {
 	c.run("create /tutorial", `^Created /tutorial\n\nStep 2 of 10`)
 	c.run("tutorial --skip", `^Step 3 of 10`)
 	c.run("set /tutorial x", `^Now write again and expect version 0`) // it is another line that does the same
-	c.run("set -v 1 /tutorial y", `^Tutorial: this step needs a write that expects version 0, which ZooKeeper rejects\.`)
+	c.run("set -v 1 /tutorial y", `^Tutorial: this step needs a write that expects version 0, which\s+ZooKeeper\s+rejects\.`)
 	c.run("set -v 0 /tutorial z", `^version No is not valid : /tutorial\n\nStep 4 of 10`)
 	for range 6 {
 		c.run("tutorial --skip", `^    \S.*\n`)

@@ -102,7 +102,7 @@ func TestUndoAfterKill(t *testing.T) {
 			c.run("undo -l", `\n +\d+ +\d+s  (deleteall|set) +\d+ +\d+  \S+ +/app(/03)?( \(maybe\))?\n`)
 			c.typeIn("undo\r")
 			c.expect(`nothing left to undo from this shell; the latest from elsewhere: operation \d+ \((deleteall|set) /app(/03)?\), \d+s ago, by the shell (in pts/\d+ )?\(pid \d+\)\. Undo it\? \[y/N\] $`)
-			c.run("y", `undid \d+: (deleteall|set) /app`)
+			c.run("y", `undid operation \d+ \((deleteall|set) /app`)
 			c.typeIn("\x04")
 			c.wantStatus(0)
 			if got := at(t, box.Addr(), "ls", "-R", "/app"); got != all {
@@ -134,7 +134,7 @@ func TestUndoInWindows(t *testing.T) {
 		}
 		s.until("nothing is asked", asked)
 		s.line("n")
-		s.want(`^not run$`)
+		s.want(`^the command was not run$`)
 		s.line("delete /应用/大")
 		s.until("nothing is asked again", asked)
 		s.line("y")

@@ -98,7 +98,7 @@ func (c *Conn) refusal(a tls.AlertError) string {
 	case insufficientSecurity:
 		return "the server and zksh have no cipher suite in common (" + text(a) + ")"
 	case protocolVersion:
-		return "no TLS version in common: the server rejected " + c.t.spoken()
+		return "the server and zksh have no TLS version in common: the server rejected " + c.t.spoken()
 	case unrecognizedName:
 		return "the server rejected the host name that zksh sent; set another name with --tls-name NAME (" + text(a) + ")"
 	}

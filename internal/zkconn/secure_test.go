@@ -145,7 +145,7 @@ func TestTLS(t *testing.T) {
 		{what: "not yet valid", cert: k.issue(k.ca, zktest.Cert{Name: "localhost", From: now.Add(time.Hour)}), ours: mutual,
 			want: "is not valid before "},
 		{what: "no client certificate", cert: good, ours: secure.Settings{CACert: k.ca.File},
-			want: "the server requires a client certificate; set one with --cert FILE"},
+			want: "the server requires a client certificate; set it with --cert FILE"},
 		{what: "another's client certificate", cert: good, ours: with(func(s *secure.Settings) { s.Cert = k.issue(k.other, zktest.Cert{Name: "mallory"}).File }),
 			want: "the server rejected the client certificate, CN=mallory, issued by CN=other ("},
 		{what: "old client certificate", cert: good, ours: with(func(s *secure.Settings) {

@@ -123,7 +123,7 @@ var shared struct {
 func Shared(tb testing.TB) *Server {
 	tb.Helper()
 	if shared.dir == "" {
-		tb.Fatal("zktest: Shared needs: func TestMain(m *testing.M) { zktest.Main(m) }")
+		tb.Fatal("zktest: to use Shared, add to the test package: func TestMain(m *testing.M) { zktest.Main(m) }")
 	}
 	shared.once.Do(func() { shared.inst, _, shared.err = launch(shared.dir, nil) })
 	if shared.err != nil {
