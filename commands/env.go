@@ -26,6 +26,9 @@ type Env struct {
 	Keeper  Keeper        // of what is destroyed; nil: nothing is kept
 	Script  string        // the file whose lines source runs; empty: none
 	Line    string        // identifies the line that a person has typed, which may run others; empty: there is none
+	// Confirm is the cluster, for the question of a line that Asks; empty: the line needs no
+	// confirmation because of the cluster.
+	Confirm string
 	// Run runs another command, given as its words, in an Env.
 	Run func(ctx context.Context, env *Env, words []Word) error
 }

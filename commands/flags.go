@@ -230,7 +230,7 @@ func watchArg(env *Env, args []string, i int, flag bool, old, now string) (bool,
 		return true, nil
 	}
 	if strings.HasPrefix(args[i], ">") || strings.HasPrefix(args[i], "|") {
-		return false, Misuse("unexpected word %q after the path; put spaces around | and >", args[i])
+		return false, Misuse("unexpected word %q after the path", args[i]) // the shell adds why
 	}
 	return false, Misuse("unexpected word %q after the path; to set a watch, use -w", args[i])
 }

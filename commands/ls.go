@@ -224,6 +224,15 @@ func (l *longItem) owner() string {
 	return render.Hex(l.stat.EphemeralOwner)
 }
 
+// age is unknown for znodes such as /zookeeper, whose data the server itself made: their
+// time is 0.
+func (l *longItem) age() string {
+	if l.stat.Mtime == 0 {
+		return "-"
+	}
+	return Age(l.now.Sub(time.UnixMilli(l.stat.Mtime)))
+}
+
 // Cells is part of render.Item.
 func (l *longItem) Cells() []string {
 	name := render.OneLine(l.name)
@@ -234,7 +243,7 @@ func (l *longItem) Cells() []string {
 		return []string{"-", "-", "-", "-", "-", "-", name}
 	}
 	return []string{l.kind.String(), strconv.Itoa(int(l.stat.Version)), strconv.Itoa(int(l.stat.NumChildren)),
-		strconv.Itoa(int(l.stat.DataLength)), Age(l.now.Sub(time.UnixMilli(l.stat.Mtime))), l.owner(), name}
+		strconv.Itoa(int(l.stat.DataLength)), l.age(), l.owner(), name}
 }
 
 // JSON is part of render.Item.

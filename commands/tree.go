@@ -24,6 +24,7 @@ var deleteallCommand = &Command{
 	Limits:   []string{"/ and /zookeeper cannot be deleted."},
 	Examples: []string{"deleteall /app/old", "deleteall -n /app/old"},
 	Params:   []Param{pathParam},
+	Asks:     asksUnlessYes,
 	Flags: func(fs *pflag.FlagSet) Run {
 		batch := numberFlag(fs, 32, "batch", "b", zktree.DefaultBatch, "delete this many znodes in one transaction; a number below 1 deletes them one by one")
 		sure := fs.BoolP("yes", "y", false, "do not ask for confirmation")
@@ -44,6 +45,7 @@ var rmrCommand = &Command{
 	Help:     "rmr is the ZooKeeper 3.4 name for deleteall.",
 	Examples: []string{"rmr /app/old", "rmr /app/old -y"},
 	Params:   []Param{pathParam},
+	Asks:     asksUnlessYes,
 	Flags: func(fs *pflag.FlagSet) Run {
 		sure := fs.BoolP("yes", "y", false, "do not ask for confirmation")
 		return func(ctx context.Context, env *Env, args []string) error {
@@ -52,6 +54,8 @@ var rmrCommand = &Command{
 		}
 	},
 }
+
+func asksUnlessYes(fs *pflag.FlagSet) bool { return !fs.Changed("yes") }
 
 // sweepable is an error for a subtree that is never removed as a whole.
 func sweepable(env *Env, name, path string) error {
@@ -128,12 +132,38 @@ func confirm(ctx context.Context, env *Env, path string) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		eph = fmt.Sprintf("%d ephemeral", found)
+		switch {
+		case found > 0:
+			eph = fmt.Sprintf("%d ephemeral", found)
+		case n == 0:
+			eph = "not ephemeral"
+		default:
+			eph = "none ephemeral"
+		}
 		if hidden > 0 {
 			eph += fmt.Sprintf(", %d unreadable", hidden)
 		}
 	}
-	return env.Screen.Ask(ctx, fmt.Sprintf("delete %s at and below %s (%s)? [y/N] ", zktree.Znodes(n+1), path, eph))
+	return env.Screen.Ask(ctx, deleteQuestion(path, n, eph, env.Confirm))
+}
+
+// deleteQuestion asks about a znode with below znodes below it, on the cluster where if that
+// is to be confirmed.
+func deleteQuestion(path string, below int, ephemeral, where string) string {
+	text := "delete " + path
+	switch below {
+	case 0:
+		text += ", which has no children"
+	case 1:
+		text += " and the znode below it"
+	default:
+		text += fmt.Sprintf(" and the %d znodes below it", below)
+	}
+	text += " (" + ephemeral + ")"
+	if where != "" {
+		text += " on " + where
+	}
+	return text + "? [y/N] "
 }
 
 // maxLooked is how many znodes are looked at for a question.

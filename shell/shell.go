@@ -190,7 +190,11 @@ func (s *Shell) runText(ctx context.Context, env *commands.Env, line string) (st
 		err = s.leaveToWrite(ctx, line, l)
 	}
 	if err == nil {
-		err = s.carryOut(ctx, env, cmd, l)
+		own := *env
+		if own.Confirm = ""; s.needsLeave(l) && l.Asks() {
+			own.Confirm = s.where()
+		}
+		err = s.carryOut(ctx, &own, cmd, l)
 	}
 	return cmd, err
 }
@@ -292,11 +296,16 @@ func (s *Shell) needsLeave(l commands.Line) bool {
 // leaveToWrite asks the person at the terminal before a line writes, where that is to
 // be asked.
 func (s *Shell) leaveToWrite(ctx context.Context, line string, l commands.Line) error {
-	if !s.needsLeave(l) || s.policy.mode() != commands.ByHand {
+	if !s.needsLeave(l) || l.Asks() || s.policy.mode() != commands.ByHand {
 		return nil
 	}
 	return s.env.Leave(ctx, fmt.Sprintf("%s is about to run on %s",
-		history.Redacted(line), cmp.Or(s.cfg.Session.Cluster(), s.cfg.Session.Servers().Spec)))
+		history.Redacted(line), s.where()))
+}
+
+// where is the name of the cluster, for a question.
+func (s *Shell) where() string {
+	return cmp.Or(s.cfg.Session.Cluster(), s.cfg.Session.Servers().Spec)
 }
 
 // runWords runs a line that a command makes. There is leave for it if there was for that

@@ -92,7 +92,10 @@ func (e *cutError) Error() string {
 	}
 	text := fmt.Sprintf("%s: all lines before line %d are done", why, e.before)
 	if e.sent > 0 {
-		text += fmt.Sprintf("; lines %d to %d may also be done, in order and without gaps, but no later line is done", e.before, e.sent)
+		text += fmt.Sprintf("; lines %d to %d may also be done, in order and without gaps", e.before, e.sent)
+	}
+	if e.sent > 0 && e.unsent == 0 { // at that moment: a batch that goes on sends the next lines
+		text += "; no later line had been sent"
 	}
 	if e.unsent > 0 {
 		text += fmt.Sprintf("; the lines after that, up to line %d, were not sent", e.unsent)

@@ -50,6 +50,7 @@ func undoCommand(log UndoLog) *commands.Command {
 		},
 		Examples: []string{"undo", "undo -l", "undo -n 3"},
 		Params:   []commands.Param{{Name: "number", Kind: commands.Data, Optional: true}},
+		Asks:     func(*pflag.FlagSet) bool { return true },
 		Flags: func(fs *pflag.FlagSet) commands.Run {
 			list := fs.BoolP("list", "l", false, "list the operations, the latest first")
 			dry := fs.BoolP(commands.DryRun, "n", false, "change nothing; print what would be done")
@@ -66,6 +67,9 @@ func undoCommand(log UndoLog) *commands.Command {
 					return log.print(env)
 				}
 				line, err := log.pick(ctx, env, args, *dry)
+				if err == nil {
+					err = line.confirm(ctx, env)
+				}
 				if err != nil {
 					return err
 				}

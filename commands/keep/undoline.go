@@ -49,6 +49,15 @@ func (l lineOperations) words() string {
 	return text
 }
 
+// confirm asks before the operations are undone on a cluster where that is to be confirmed.
+// It does not ask where the undo fails anyway.
+func (l lineOperations) confirm(ctx context.Context, env *commands.Env) error {
+	if e := l.operations[0]; env.Confirm == "" || e.State == undone || e.elsewhere(env) != nil {
+		return nil
+	}
+	return env.Leave(ctx, fmt.Sprintf("about to undo %s on %s", l.words(), env.Confirm))
+}
+
 // trimEvery is how many small operations of one line are kept before old ones are looked for.
 const trimEvery = 64
 

@@ -182,7 +182,7 @@ func (l UndoLog) others(ctx context.Context, env *commands.Env, all lineOperatio
 	e := all.operations[0]
 	what := fmt.Sprintf("%s, %s ago, %s", all.words(), commands.Age(time.Since(e.Time)), e.By.words(l.By))
 	switch {
-	case dry || env.Mode != commands.ByHand && e.By != nil && e.By.Kind == commandLine:
+	case dry || env.Confirm != "" || env.Mode != commands.ByHand && e.By != nil && e.By.Kind == commandLine:
 		env.Screen.Note("nothing left to undo from this terminal; the latest from elsewhere: " + what)
 		return nil
 	case env.Mode != commands.ByHand:

@@ -177,7 +177,7 @@ func TestInterruptedExact(t *testing.T) {
 	got := <-d.ended
 	p.HoldReplies(false)
 	want := played{"Created /first\n", "script:2-101: interrupted: all lines before line 2 are done; lines 2 to 101 may also be done, in order and" +
-		" without gaps, but no later line is done\n", commands.StatusInterrupted}
+		" without gaps; no later line had been sent\n", commands.StatusInterrupted}
 	if got.err = butUnclosed(got.err); got != want || there("n101")() {
 		t.Error(got)
 	}

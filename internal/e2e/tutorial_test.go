@@ -104,6 +104,11 @@ func TestTutorialIsPatient(t *testing.T) {
 	c.typeIn("sandbox resume\r")
 	c.expect(`^WatchedEvent state:SyncConnected`)
 	c.expect(`\(CONNECTED\) 7\] `)
+	for _, line := range []string{"", "clear"} {
+		if got := c.run(line, ``); strings.Contains(got, "Tutorial") {
+			t.Errorf("after %q: %s", line, got)
+		}
+	}
 	c.run("create /tutorial", `^Created /tutorial\n\nStep 2 of 10`)
 	c.run("tutorial --skip", `^Step 3 of 10`)
 	c.run("set /tutorial x", `^Now write again and expect version 0`) // it is another line that does the same
@@ -123,6 +128,9 @@ func TestTutorialIsPatient(t *testing.T) {
 		t.Error(got)
 	}
 	c.run("tutorial", `^    create /tutorial-2 "hello"\n`)
+
+	c.run("close", `Tutorial: there is no connection to the sandbox\. To connect again, type:\n\n    connect\n`)
+	c.run("connect", `SyncConnected(.*\n)*Tutorial: `)
 
 	// Elsewhere it is silent, and its command tells the way back.
 	other := zktest.Sandbox(t, sandbox.Options{}).Addr()

@@ -114,13 +114,20 @@ func (g *Guide) begin(ctx context.Context, env *commands.Env) error {
 // that lets the sandbox go on.
 const lookWithin = 3 * time.Second
 
+// silentAfter are the commands that the tutorial does not remark on; the empty name is that
+// of an empty line.
+var silentAfter = map[string]bool{"": true, "clear": true, "tutorial": true}
+
 // AfterLine is called when a line of this command has ended that was typed by hand, with its
 // error.
 func (g *Guide) AfterLine(ctx context.Context, env *commands.Env, cmd string, err error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.folder == "" || cmd == "tutorial" || g.elsewhere(env) || !env.Session.Live() {
+	if g.folder == "" || silentAfter[cmd] || g.elsewhere(env) {
 		return nil
+	}
+	if !env.Session.Live() {
+		return env.Screen.Print(page{event: "hint", say: "Tutorial: there is no connection to the sandbox. To connect again, type:", lines: []string{"connect"}})
 	}
 	t := tasks[g.at]
 	looking, cancel := context.WithTimeout(ctx, lookWithin)
@@ -189,7 +196,7 @@ func (p page) FitText(w io.Writer, columns int) error {
 		fmt.Fprintf(&b, "Step %d of %d: %s\n\n", p.step, len(titles), p.title)
 	}
 	say := p.say
-	if p.event == "hint" {
+	if p.hint != "" {
 		say = "Tutorial: " + p.hint + " (To skip this line, type: tutorial --skip)"
 	}
 	for i, paragraph := range strings.Split(say, "\n\n") {

@@ -172,9 +172,26 @@ func enter(env *commands.Env) func(context.Context) error {
 		return nil
 	}
 	lines := bufio.NewReader(env.Stdin)
-	return func(context.Context) error {
-		_, err := lines.ReadString('\n')
-		return err
+	pressed, reading := make(chan error, 1), false
+	return func(ctx context.Context) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		env.Screen.Alert("press Enter to continue")
+		if !reading {
+			reading = true
+			go func() { // ends with Enter, or with the program: a read cannot be cancelled
+				_, err := lines.ReadString('\n')
+				pressed <- err
+			}()
+		}
+		select {
+		case err := <-pressed:
+			reading = false
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 }
 
