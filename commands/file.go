@@ -105,7 +105,7 @@ func (k *keptReader) ACL(_ context.Context, path string) ([]zk.ACL, *zk.Stat, er
 	case err != nil:
 		return nil, nil, err
 	case z.ACL == nil:
-		return nil, nil, fmt.Errorf("%s does not contain the ACL of %s", k.name, path)
+		return nil, nil, fmt.Errorf("the file %s does not contain the ACL of %s", k.name, path)
 	}
 	return z.ACL, z.Stat, nil
 }

@@ -87,7 +87,7 @@ func (f *finder) since(ctx context.Context, from reader, newer string) error {
 	if strings.HasPrefix(newer, "/") {
 		st, err := from.Exists(ctx, newer, false)
 		if err == nil && st == nil {
-			err = fmt.Errorf("-newer: the file does not record when %s was last written", newer)
+			err = fmt.Errorf("-newer: the file does not contain the time of the last change of %s", newer)
 		}
 		if err == nil {
 			f.mzxid = st.Mzxid
@@ -151,7 +151,7 @@ func (f *finder) run(ctx context.Context, env *Env, from reader, root string, co
 	if err := s.end(); failed.N == 0 || err != nil {
 		return err
 	}
-	return fmt.Errorf("%s failed for %d of the matching znodes: %w", command[0], failed.N, &failed)
+	return fmt.Errorf("the command %s failed for %d of the matching znodes: %w", command[0], failed.N, &failed)
 }
 
 // ends tells that no other hit would fare better: only what a server refuses is about

@@ -118,7 +118,7 @@ var getCommand = &Command{
 func unpacked(env *Env, path string, data []byte) ([]byte, error) {
 	plain, forms, err := unpack.All(data)
 	if err != nil {
-		return nil, fmt.Errorf("the data of %s %w; omit -d to print it as it is", path, err)
+		return nil, fmt.Errorf("%s: %w; to print the data as it is, omit -d", path, err)
 	}
 	if len(forms) > 0 {
 		env.Screen.Note("decoded: " + strings.Join(forms, ", "))

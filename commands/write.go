@@ -138,7 +138,7 @@ func removeOwn(ctx context.Context, c zkconn.Client, own []string) error {
 		for _, path := range slices.Backward(own) {
 			err := ignore(c.Delete(ctx, path, 0), zkconn.NotEmpty, zkconn.NoNode, zkconn.BadVersion)
 			if err != nil {
-				return fmt.Errorf("cannot remove the parent that was created for the znode: %w", err)
+				return fmt.Errorf("cannot delete a parent znode that zksh created and no longer needs: %w", err)
 			}
 		}
 		return nil

@@ -143,7 +143,7 @@ func (h *File) lockCurrent() error {
 			return errors.Join(err, userfile.Unlock(h.f))
 		}
 	}
-	return fmt.Errorf("cannot lock %s: other programs keep replacing this file", h.path)
+	return fmt.Errorf("cannot lock the history file %s: other programs keep replacing it", h.path)
 }
 
 // reopen opens the file at the path, releasing the one that was open.

@@ -176,7 +176,7 @@ func (f *fence) Refused(at zkconn.Stay, node string, code zkconn.Code) error {
 		return fmt.Errorf("nothing was written: zksh cannot check %s, because it has no permission to read %s; "+
 			"add credentials with --auth-file, or write without the check with --no-fence", which, node)
 	}
-	return fmt.Errorf("nothing was written: zksh cannot check %s: %v for %s", which, code, node)
+	return fmt.Errorf("nothing was written: zksh cannot check %s, because the server returned an error for the znode %s: %v", which, node, code)
 }
 
 // goesOn is what a loss that is told now leads to.

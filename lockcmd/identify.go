@@ -123,7 +123,7 @@ func (f *fence) here(ctx context.Context, at zkconn.Epoch, posts []post, noMarks
 	}
 	for _, p := range posts {
 		if p.marks == nil {
-			return false, unknown(p, cmp.Or(noMarks, errors.New("zksh knows only the names of that lock's servers")))
+			return false, unknown(p, cmp.Or(noMarks, errors.New("zksh knows only the server names of the enclosing lock, not its ensemble")))
 		}
 	}
 	left, why := f.unseen(ctx, posts)
@@ -176,7 +176,7 @@ func (f *fence) unseen(ctx context.Context, posts []post) (left []post, why erro
 		}
 		why = err
 	}
-	return left, cmp.Or(why, errors.New("the znodes on the lock's path no longer exist"))
+	return left, cmp.Or(why, errors.New("none of the znodes on the path of the enclosing lock exists any more"))
 }
 
 // visitTimeout bounds each attempt to ask a lock's ensemble.

@@ -165,7 +165,7 @@ func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlag
 	timeout := env.Session.Info().Timeout
 	f.limit, f.late = f.wait, errTimeUp
 	if f.try { // the answer is expected at once, but not from a server that is silent
-		f.limit, f.late = commands.Duration{Value: env.Session.Info().Patience, Given: true}, fmt.Errorf("%w: the servers did not answer in time", zkconn.ConnectionLoss)
+		f.limit, f.late = commands.Duration{Value: env.Session.Info().Patience, Given: true}, fmt.Errorf("%w: the servers did not answer the request for the lock in time", zkconn.ConnectionLoss)
 	}
 	waiting, stop := ctx, func() {}
 	spec := child.Spec{Argv: argv, In: env.Streams.In, Out: env.Streams.Out, Err: env.Streams.Err, WaitGroup: f.waitGroup}
@@ -273,15 +273,15 @@ func taking(l *zklock.Lock) func(context.Context, zklock.Mode, bool) (lease, err
 func (o *owned) mayTake(k kind, f *lockFlags) error {
 	switch {
 	case o.attempt != nil:
-		return fmt.Errorf("this shell is already waiting for %s; to stop waiting, run: unlock %s", o.path, o.path)
+		return fmt.Errorf("this shell is already waiting for the lock %s; to stop waiting, run: unlock %s", o.path, o.path)
 	case o.family != zklock.Family(f.family):
-		return fmt.Errorf("this shell already holds %s, which it acquired with %s; unlock it first", o.path, o.leases[0].kind.command)
+		return fmt.Errorf("this shell already holds the lock %s, which it acquired with %s; unlock it first", o.path, o.leases[0].kind.command)
 	case k.mode == zklock.Exclusive && !slices.ContainsFunc(o.leases, func(l *taken) bool { return l.Mode() == zklock.Exclusive }):
 		return fmt.Errorf("this shell holds the read lock on %s, so its own write lock would wait forever; unlock the read lock first", o.path)
 	case f.note != "":
-		return fmt.Errorf("this shell already holds %s, and its note cannot be changed; omit -m", o.path)
+		return fmt.Errorf("this shell already holds the lock %s, and its note cannot be changed; omit -m", o.path)
 	case f.acl != nil:
-		return fmt.Errorf("this shell already holds %s, and its ACL cannot be changed; omit --acl", o.path)
+		return fmt.Errorf("this shell already holds the lock %s, and its ACL cannot be changed; omit --acl", o.path)
 	}
 	return nil
 }

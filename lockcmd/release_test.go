@@ -53,7 +53,7 @@ func TestReleaseWaits(t *testing.T) {
 				}
 				synctest.Wait()
 				alerts := s.screen.Alerts()
-				if told := strings.Contains(alerts, "the release is not confirmed; if it was not released"); told != (c.slow == never && !c.confirm) {
+				if told := strings.Contains(alerts, "the release is not confirmed; if the lock was not released"); told != (c.slow == never && !c.confirm) {
 					t.Errorf("told: %s", alerts)
 				}
 				if patient := strings.Contains(alerts, "have not confirmed the release yet"); patient != (c.takes > releaseTimeout) {
@@ -119,7 +119,7 @@ func TestReleaseWithoutACommandWaits(t *testing.T) {
 				if !strings.Contains(told, "have not confirmed the release yet; zksh keeps trying for up to 30s") {
 					t.Errorf("told: %s", told)
 				}
-				if unknown := strings.Contains(told, "the release is not confirmed; if it was not released"); unknown != (c.slow > testTimeout) {
+				if unknown := strings.Contains(told, "the release is not confirmed; if the lock was not released"); unknown != (c.slow > testTimeout) {
 					t.Errorf("told: %s", told)
 				}
 				if len(s.table.locks) > 0 {

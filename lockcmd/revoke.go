@@ -64,7 +64,7 @@ func ask(ctx context.Context, env *commands.Env, node string) error {
 	}
 	if _, err := env.Session.Unfenced().Set(ctx, node, message, stat.Version); err != nil {
 		if errors.Is(err, zkconn.BadVersion) {
-			return fmt.Errorf("%s was changed by another client in the meantime; try again", node)
+			return fmt.Errorf("another client changed %s before zksh could write to it; try again", node)
 		}
 		return err
 	}

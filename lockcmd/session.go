@@ -83,7 +83,7 @@ func whichSession(ctx context.Context, env *commands.Env, word string) (id int64
 			return 0, "", err
 		}
 		if stat.EphemeralOwner == 0 {
-			return 0, "", fmt.Errorf("%s is not ephemeral, so no session owns it", word)
+			return 0, "", fmt.Errorf("the znode %s is not ephemeral, so no session owns it", word)
 		}
 		return stat.EphemeralOwner, "", nil
 	}

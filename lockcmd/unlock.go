@@ -64,7 +64,7 @@ func (t *Table) which(env *commands.Env, args []string) (*owned, error) {
 		if o := t.find(env, args[0]); o != nil {
 			return o, nil
 		}
-		return nil, fmt.Errorf("this shell does not hold %s; to see who does, run: locks %s", args[0], args[0])
+		return nil, fmt.Errorf("this shell does not hold the lock %s; to see who does, run: locks %s", args[0], args[0])
 	}
 	all := t.all()
 	switch len(all) {
@@ -115,7 +115,7 @@ func (o *owned) unlock(ctx context.Context, env *commands.Env) (more bool, err e
 	}
 	l := o.next(true)
 	if l == nil {
-		return false, fmt.Errorf("this shell does not hold %s", o.path)
+		return false, fmt.Errorf("this shell does not hold the lock %s", o.path)
 	}
 	node := l.Node() // before it may become another
 	left, err := o.giveBackInTime(ctx, l)
@@ -161,7 +161,7 @@ func (t *Table) force(ctx context.Context, env *commands.Env, dir, which string)
 		return err
 	}
 	if o := t.find(env, dir); o != nil && zklock.SameOwner(o.current().Node, node) {
-		return fmt.Errorf("%s belongs to this shell; to release it, run: unlock %s", node, dir)
+		return fmt.Errorf("%s is a znode of this shell; to release the lock, run: unlock %s", node, dir)
 	}
 	data, _, err := env.Session.Get(ctx, node, false)
 	if err != nil && !errors.Is(err, zkconn.NoAuth) {

@@ -96,7 +96,7 @@ func (s *Shell) check(ctx context.Context, env *commands.Env, args []string) err
 		return commands.Misuse("%q is not a version; write a whole number, or -1 for any version", args[1])
 	}
 	if s.txn == nil {
-		return errors.New("no transaction is open; put check between begin and commit")
+		return errors.New("check works only in a transaction, and none is open; put check between begin and commit")
 	}
 	if err := env.Session.Check(ctx, args[0], int32(version)); err != nil {
 		return err
@@ -146,7 +146,7 @@ func (s *Shell) commit(ctx context.Context, env *commands.Env, _ []string) error
 	switch {
 	case refused:
 		j := t.lines[undone.Part]
-		return fmt.Errorf("nothing was done, because line %d failed: %s: %w", j.Line, j.Name, undone.Err)
+		return fmt.Errorf("nothing was done, because line %d of the transaction failed: %s: %w", j.Line, j.Name, undone.Err)
 	case errors.As(err, new(*zkconn.FencedError)): // which says that nothing was written
 		return err
 	case err != nil && !outcome.MayHaveHappened():

@@ -82,7 +82,7 @@ type comparison struct {
 
 func (d *comparison) show(ctx context.Context) error {
 	if d.lacks = errors.Join(d.a.lacks(), d.b.lacks()); d.lacks != nil && d.script {
-		return fmt.Errorf("cannot write a script: %w, so the script could delete them", d.lacks)
+		return fmt.Errorf("cannot write a script: %w; the script could delete those znodes on the servers", d.lacks)
 	}
 	update, end := d.env.Screen.Progress("compared")
 	defer end()

@@ -187,7 +187,7 @@ func (f *following) some(ctx context.Context) error {
 			return f.dst.wrap(err)
 		}
 		if d.B == nil && d.Below == "" {
-			return fmt.Errorf("%s was deleted, so %s was left as it is: %w", f.src.word, f.dst.word, zkconn.NoNode)
+			return fmt.Errorf("the source %s was deleted, so mirror left the destination %s unchanged: %w", f.src.word, f.dst.word, zkconn.NoNode)
 		}
 		if d.Differs() {
 			all = append(all, d)

@@ -266,7 +266,7 @@ func TestACLs(t *testing.T) {
 	h.yes = true
 	h.do("undo")
 	h.wantTree("/t", before)
-	if len(h.asked) != 1 || !strings.Contains(h.asked[0], "zksh cannot save all of /t for undo") {
+	if len(h.asked) != 1 || !strings.Contains(h.asked[0], "zksh cannot save the whole subtree /t for undo") {
 		t.Errorf("asked %q", h.asked) // for undo's own
 	}
 

@@ -148,13 +148,13 @@ func (im *importing) run(ctx context.Context) (err error) {
 		im.only = im.tree.Root()
 	}
 	if _, is := im.tree.Has(im.only); !is {
-		return fmt.Errorf("%s does not contain %s; it contains only %s and its descendants", im.file, im.only, im.tree.Root())
+		return fmt.Errorf("the file %s does not contain %s; it contains only %s and its descendants", im.file, im.only, im.tree.Root())
 	}
 	if im.to == "" {
 		im.to = im.only
 	}
 	if err := im.tree.Lacks(); err != nil && im.policy == prunes {
-		return fmt.Errorf("nothing was done: %s: %w; --prune could delete these znodes; use --overwrite, which deletes nothing", im.file, err)
+		return fmt.Errorf("nothing was done: %s: %w; --prune could delete those znodes on the servers; use --overwrite, which deletes nothing", im.file, err)
 	}
 	if err := im.target(ctx); err != nil {
 		return err

@@ -171,7 +171,7 @@ func (g *keeping) unkept(ctx context.Context, err error) error {
 func (g *keeping) without(ctx context.Context, why error) error {
 	switch {
 	case g.k.Demanded():
-		return &finalError{fmt.Errorf("nothing was done, because zksh cannot save all of %s: %w", g.Path, why)}
+		return &finalError{fmt.Errorf("nothing was done, because zksh cannot save the whole subtree %s: %w", g.Path, why)}
 	case g.env.Mode != commands.ByHand:
 		g.env.Screen.Alert(g.unsaved(why) + "; continuing anyway")
 		return nil
@@ -191,7 +191,7 @@ func (g *keeping) unsaved(why error) string {
 	if g.ofOne() && g.entry.Znodes == 0 && g.shut.N > 0 && errors.Is(why, zkconn.NoAuth) {
 		return fmt.Sprintf("no permission to read %s, so undo will not be able to restore it", g.Path)
 	}
-	return fmt.Sprintf("zksh cannot save all of %s for undo: %s", g.Path, why)
+	return fmt.Sprintf("zksh cannot save the whole subtree %s for undo: %s", g.Path, why)
 }
 
 // ofOne reports whether the operation destroys something of a single znode.

@@ -86,7 +86,7 @@ func (m *mirror) begin(ctx context.Context) error {
 	}
 	if m.src.tree != nil {
 		if err := m.src.lacks(); err != nil {
-			return fmt.Errorf("nothing was done: %w; mirror could delete these znodes; use import -R --overwrite, which deletes nothing", err)
+			return fmt.Errorf("nothing was done: %w; mirror could delete those znodes on the servers; use import -R --overwrite, which deletes nothing", err)
 		}
 		return nil
 	}

@@ -94,9 +94,9 @@ func (m *moving) atOnce(ctx context.Context) (n int, moved bool, err error) {
 	switch {
 	case err == nil:
 	case errors.Is(err, zkconn.BadVersion), errors.Is(err, zkconn.NotEmpty), errors.Is(err, zkconn.NoNode) && dump.Within(zkconn.PathOf(err), m.src.Path):
-		err = fmt.Errorf("nothing was moved, because %s changed in the meantime: %w", m.src.word, err)
+		err = fmt.Errorf("nothing was moved, because %s changed after zksh had read it: %w", m.src.word, err)
 	case outcome.MayHaveHappened():
-		err = fmt.Errorf("the outcome is unknown, but the entire tree is either at %s or at %s: %w", m.src.word, m.dst.word, err)
+		err = fmt.Errorf("zksh does not know whether the move took effect; the entire subtree is either still at %s or already at %s: %w", m.src.word, m.dst.word, err)
 	default:
 		err = fmt.Errorf("nothing was moved: %w", m.src.wrap(err))
 	}
@@ -156,7 +156,7 @@ func (m *moving) slowly(ctx context.Context) (int, error) {
 	m.env.Screen.Note(fmt.Sprintf("cannot move %s to %s in one transaction; zksh copies it, compares the copy with the source, and then deletes the source",
 		m.src.word, m.dst.word))
 	partial := func(err error) error {
-		return fmt.Errorf("nothing was deleted at %s; the copy at %s is incomplete (to remove it, run deleteall): %w", m.src.word, m.dst.word, err)
+		return fmt.Errorf("nothing was deleted from the source %s, but its copy at %s is incomplete (to remove the copy, use deleteall): %w", m.src.word, m.dst.word, err)
 	}
 	if err := m.copy(ctx); err != nil || m.unread.N+m.left > 0 {
 		return 0, partial(errors.Join(err, m.incomplete()))
@@ -170,7 +170,7 @@ func (m *moving) slowly(ctx context.Context) (int, error) {
 	}
 	n, err := m.remove(ctx, zxid)
 	if err != nil {
-		return n, fmt.Errorf("the copy at %s is complete, but zksh deleted only %s of the source: %w", m.dst.word, zktree.Znodes(n), m.src.wrap(err))
+		return n, fmt.Errorf("the subtree was copied completely to %s, but zksh deleted only %s of the source: %w", m.dst.word, zktree.Znodes(n), m.src.wrap(err))
 	}
 	return n, nil
 }
@@ -200,7 +200,7 @@ func (m *moving) compare(ctx context.Context) error {
 		case d.Err != nil:
 			return d.Err
 		default:
-			return fmt.Errorf("%s changed during the move and differs from its copy", src.At(d.Below))
+			return fmt.Errorf("the znode %s changed during the move, so it differs from its copy", src.At(d.Below))
 		}
 	}
 	return nil
@@ -234,7 +234,7 @@ func (m *moving) removeBy(walk *zktree.Walk, w *zktree.Writer, zxid int64) error
 		case s.Err != nil:
 			return s.Err
 		case s.Stat == nil || max(s.Stat.Czxid, s.Stat.Mzxid) > zxid:
-			return fmt.Errorf("%s changed during the move, so it and the znodes above it were not deleted", s.Path())
+			return fmt.Errorf("the znode %s changed during the move, so zksh did not delete that znode or its ancestors", s.Path())
 		}
 		if err := w.Delete(s.Path(), s.Stat.Version); err != nil {
 			return err

@@ -240,7 +240,7 @@ func (u *undoing) acls(ctx context.Context) error {
 			return err
 		}
 		if z.Data = nil; z.Stat == nil || z.ACL == nil {
-			return fmt.Errorf("%s is incomplete: the stat or the ACL of %s is missing", u.s.file(u.N, dumpFile), z.Path)
+			return fmt.Errorf("the file %s is incomplete: the stat or the ACL of %s is missing", u.s.file(u.N, dumpFile), z.Path)
 		}
 		if batch = append(batch, z); len(batch) == aclBatch {
 			if err := look(); err != nil {

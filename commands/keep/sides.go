@@ -60,7 +60,7 @@ func (ss *sides) read(ctx context.Context, s *side) (err error) {
 		s.Path = s.tree.Root()
 	}
 	if _, is := s.tree.Has(s.Path); !is {
-		return fmt.Errorf("%s does not contain %s; it contains only %s and its descendants", s.File, s.Path, s.tree.Root())
+		return fmt.Errorf("the file %s does not contain %s; it contains only %s and its descendants", s.File, s.Path, s.tree.Root())
 	}
 	return nil
 }

@@ -391,7 +391,7 @@ func (s *store) entry(n int) (*entry, error) {
 	e := &entry{N: n}
 	err = json.Unmarshal(data, e)
 	if err == nil && (e.Command == "" || e.Path == "") {
-		err = errors.New("the command or the path is missing")
+		err = errors.New("the file does not contain the operation's command or path")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s is damaged: %w", s.file(n, entryFile), err)

@@ -171,7 +171,7 @@ func (u *undoing) behind(ctx context.Context) error {
 	if err != nil || zxid >= u.Seen {
 		return err
 	}
-	return fmt.Errorf("operation %d was done on another ensemble, or this ensemble was restored from a backup: its last zxid %#x is older than the saved zxid %#x; to restore the saved znodes anyway, use import -R with the file %s",
+	return fmt.Errorf("cannot undo operation %d: it was done on another ensemble, or this ensemble was restored from a backup; the last zxid of this ensemble (%#x) is older than the saved zxid (%#x); to restore the saved znodes anyway, use import -R with the file %s",
 		u.N, zxid, u.Seen, u.s.file(u.N, dumpFile))
 }
 

@@ -14,5 +14,5 @@ func peakMemory(*os.ProcessState) int64 { return 0 }
 func ownGroup(*exec.Cmd) {}
 
 func cpuTime(int) (time.Duration, error) {
-	return 0, errors.New("this figure cannot be measured on this system")
+	return 0, errors.New("CPU time cannot be measured on this system")
 }

@@ -80,7 +80,7 @@ func choose(names string) ([]target, error) {
 			known = known || have == t
 		}
 		if !known {
-			return nil, fmt.Errorf("unknown system %q: must be one of %v", name, targets)
+			return nil, fmt.Errorf("unknown operating system %q: must be one of %v", name, targets)
 		}
 		chosen = append(chosen, t)
 	}

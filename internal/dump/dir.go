@@ -105,7 +105,7 @@ func (f *folder) write(z *Znode) error {
 	}
 	file, err := f.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {
-		return errors.New("cannot create its file: on this file system, the name clashes with that of another znode's file")
+		return errors.New("cannot create a file for the znode: on this file system, the file's name clashes with that of another znode's file; export to a single file instead")
 	}
 	if err != nil {
 		return err

@@ -166,7 +166,7 @@ func TestRefused(t *testing.T) {
 		`{"a":{"content":"","acls":[]}}`:       "invalid znode path",
 		`{"/a/../b":{"content":"","acls":[]}}`: "relative paths",
 		`{"/a":{"content":"","acls":[]},"/a":{"content":"","acls":[]}}`:                 "the file contains /a twice",
-		`{"/a":{"content":"","acls":[]},"/b":{"data":"","ephemeralOwner":0,"acls":[]}}`: "this entry has a different format from the entries before",
+		`{"/a":{"content":"","acls":[]},"/b":{"data":"","ephemeralOwner":0,"acls":[]}}`: "the entry of the znode has a different format from the entries before",
 		"ZKLG\x00\x00\x00\x02":                                 "the file is a transaction log",
 		"ZKSN\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00\x00": "version 3",
 	} {

@@ -358,7 +358,7 @@ func (t *Tree) index() error {
 		}
 		leave(i, n.path)
 		if i > 0 && (len(way) == 0 || t.nodes[way[len(way)-1]].path != Parent(n.path)) {
-			return fmt.Errorf("the file contains %s, but not its parent", n.path)
+			return fmt.Errorf("the file contains the znode %s, but not its parent", n.path)
 		}
 		way = append(way, i)
 	}

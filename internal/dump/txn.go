@@ -155,11 +155,11 @@ func (j *juteReader) record() ([]byte, error) {
 	b := raw.Bytes()
 	switch {
 	case recordBehind(b):
-		return nil, errors.New("the next record is damaged; the log contains intact records after it, but zksh does not print them")
+		return nil, errors.New("the log contains a damaged record; intact records follow it, but zksh does not print them")
 	case short, possible && len(bytes.Trim(b[recordHead+size:], "\x00")) == 0:
 		return nil, errTorn
 	}
-	return nil, errors.New("the next record is damaged, and the log contains no intact record after it")
+	return nil, errors.New("the log contains a damaged record, and no intact record follows it")
 }
 
 // errTorn is a record whose end was never written: the file ends in it, or its padding
@@ -209,7 +209,7 @@ func (j *juteReader) padding() error {
 		n, err := j.r.Read(b)
 		switch {
 		case len(bytes.Trim(b[:n], "\x00")) > 0:
-			return errors.New("the next record consists of zero bytes, but the log contains data after it")
+			return errors.New("the log is damaged: it contains data after the zero bytes that fill the end of a log")
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:

@@ -161,7 +161,7 @@ func TestFenceByHand(t *testing.T) {
 	if err := rival.Delete(zktest.Within(t), "/l/"+names[0], -1); err != nil {
 		t.Fatal(err)
 	}
-	s.want(`lock /l is lost: its znode was deleted by another client`)
+	s.want(`lock /l is lost: another client deleted the holder's znode`)
 	s.line("get /w")
 	s.want(`^1\n\[zk: \S+\(CONNECTED, 1 lock lost\) 3\]$`)
 	for n, line := range []string{"set /w 2", "create /x"} {

@@ -278,7 +278,7 @@ func TestLossEndsABatch(t *testing.T) {
 		write("create /after\n")
 		in.Close()
 		wantExit(t, cmd, 74)
-		if want := "stdin:2: lock /l is lost: its znode was deleted by another client"; !strings.Contains(said("err"), want) {
+		if want := "stdin:2: lock /l is lost: another client deleted the holder's znode"; !strings.Contains(said("err"), want) {
 			t.Errorf("%s: told %q, want %q in it", flag, said("err"), want)
 		}
 		if made := strings.Contains(at(t, server, "ls", "/"), "after"); made != (flag == "-k") {

@@ -112,7 +112,7 @@ func TestThrottledInTheMiddleOfAWindow(t *testing.T) {
 		}
 		got = play(t, box.Addr(), script, shell.Config{Window: 64})
 	}
-	if got.status != 1 || strings.Count(got.err, "\n") != strings.Count(got.err, "Op throttled due to high load for "+path+" (not sent again, because the later line ") {
+	if got.status != 1 || strings.Count(got.err, "\n") != strings.Count(got.err, "Op throttled due to high load for "+path+" (zksh did not send the line again, because the later line ") {
 		t.Fatal(got)
 	}
 	client := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 30 * time.Second})

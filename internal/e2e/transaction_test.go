@@ -29,7 +29,7 @@ func TestTransactionByHand(t *testing.T) {
 	c.expect(`create /a x`)
 	c.expect(`\(CONNECTED\) \(txn 3\) 6\] `)
 	c.typeIn("commit" + "\r")
-	c.expect(`^nothing was done, because line 5 failed: create: Node already exists: /a\n`)
+	c.expect(`^nothing was done, because line 5 of the transaction failed: create: Node already exists: /a\n`)
 	c.expect(`\(CONNECTED\) 7\] `)
 	c.run("begin", "")
 	c.run("create -s /s- x", "")

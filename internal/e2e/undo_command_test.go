@@ -50,7 +50,7 @@ func TestUndoOfCommands(t *testing.T) {
 		s.want(`^undid operation 4 \(delete /one/大\): 1 created$`)
 		s.line("clear; zksh undo")
 		s.until("it undoes what is not its own", func(shown string) bool {
-			return strings.Contains(bare(shown), bare("nothing left to undo from this terminal; the latest from elsewhere: operation 5 (set /c),"))
+			return strings.Contains(bare(shown), bare("nothing left to undo from this terminal; the latest change made elsewhere is operation 5 (set /c),"))
 		})
 		d.run("undo", `^undid operation 5 \(set /c\): 1 changed\n`)
 		d.typeIn("\x04")
@@ -77,7 +77,7 @@ func TestCommandThatCannotSave(t *testing.T) {
 	}
 	s.line("clear; zksh delete /a; echo status $?")
 	s.until("the link is not named", func(shown string) bool {
-		return strings.HasSuffix(bare(shown), bare("zksh cannot save all of /a for undo: "+undo+" is a symbolic link; continuing anyway status 0 $"))
+		return strings.HasSuffix(bare(shown), bare("zksh cannot save the whole subtree /a for undo: "+undo+" is a symbolic link; continuing anyway status 0 $"))
 	})
 	if got := at(t, server, "ls", "/"); strings.Contains(got, "a,") || strings.Contains(got, "shut") {
 		t.Errorf("there is %s", got)

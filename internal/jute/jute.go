@@ -33,10 +33,10 @@ func ReadBehind(r io.Reader, b []byte, n, step int) ([]byte, error) {
 
 // errShort is the error of a Decoder that was asked for more bytes than the
 // record has, or that met a length that cannot be.
-var errShort = errors.New("jute: record is cut short or malformed")
+var errShort = errors.New("jute: the record is truncated or malformed")
 
 // ErrTooMany is the error of a Decoder with a limit whose lists have too many elements.
-var ErrTooMany = errors.New("jute: record has lists of too many elements")
+var ErrTooMany = errors.New("jute: the lists of the record contain too many elements")
 
 // Encoder appends values to B.
 type Encoder struct{ B []byte }

@@ -71,12 +71,12 @@ func Open(dir, listen string, as sandbox.Version, brief bool) (*Place, error) {
 		}
 		switch at, its := meetingPoint(f); {
 		case at != "" && as != "" && as != its:
-			return nil, errors.Join(fmt.Errorf("sandbox: another terminal already runs a sandbox that acts as %s; to join it, omit --as", its), f.Close())
+			return nil, errors.Join(fmt.Errorf("sandbox: another terminal already runs a sandbox that imitates %s; to join it, omit --as", its), f.Close())
 		case at != "":
 			return join(f, at, its), nil
 		}
 		if time.Now().After(deadline) {
-			return nil, errors.Join(errors.New("sandbox: another shell began to start a sandbox, but did not finish"), f.Close())
+			return nil, errors.Join(errors.New("sandbox: another shell is starting a sandbox, which did not become ready in time; try again"), f.Close())
 		}
 	}
 }

@@ -174,7 +174,7 @@ func revocation(_ *asked, v string) error {
 	var on bool
 	err := readBool(v, &on)
 	if on {
-		err = errors.New("zksh cannot check whether certificates were revoked; set this property to false to connect without the check")
+		err = errors.New("zksh cannot check whether certificates were revoked; to connect without the check, set the property to false")
 	}
 	return err
 }

@@ -34,7 +34,7 @@ func decryptPKCS8(der []byte, password string) ([]byte, error) {
 	}
 	var iv []byte
 	if _, err := asn1.Unmarshal(der, &info); err != nil {
-		return nil, errors.New("cannot read the encrypted private key")
+		return nil, errors.New("the encrypted private key is not valid PKCS #8")
 	}
 	if !info.Algorithm.Algorithm.Equal(oidPBES2) {
 		return nil, errOldEncryption

@@ -34,7 +34,7 @@ func All(data []byte) (plain []byte, forms []string, err error) {
 		}
 		inner, err := f.open(data)
 		if err != nil {
-			return nil, forms, fmt.Errorf("looks like %s, but cannot be decoded: %w", f.name, err)
+			return nil, forms, fmt.Errorf("the data looks like %s, but cannot be decoded: %w", f.name, err)
 		}
 		data, forms = inner, append(forms, f.name)
 	}

@@ -86,7 +86,7 @@ func readSmall(f *os.File, most int64, patience time.Duration) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(f, most+1))
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, fmt.Errorf("cannot read all of %s: it is not a regular file, and did not reach its end within %v", f.Name(), patience)
+		return nil, fmt.Errorf("cannot read all of %s: it is not a regular file, and its end did not come within %v; use a regular file", f.Name(), patience)
 	case int64(len(b)) > most:
 		return nil, fmt.Errorf("the file %s is too large: the limit is %d bytes", f.Name(), most)
 	}

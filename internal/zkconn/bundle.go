@@ -121,7 +121,7 @@ func (e *UndoneError) Unwrap() error { return e.Err }
 
 // Why a request cannot join a transaction.
 var (
-	errNoPart = errors.New("this request cannot be part of a transaction")
+	errNoPart = errors.New("a request of this type cannot be part of a transaction")
 	errOver   = errors.New("the transaction has already ended")
 )
 

@@ -238,7 +238,7 @@ func (k *frameConn) attach(limit time.Duration) error {
 	}
 	w, err := k.l.welcomed(reply[4:], id)
 	if err == nil && (w.readOnly || w.id != id || id != look(k.l, func() int64 { return k.l.id })) {
-		err = errors.New("the server did not resume the session")
+		err = errors.New("the server did not resume the session that zksh had before it lost the connection")
 	}
 	return err
 }

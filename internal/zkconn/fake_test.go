@@ -18,7 +18,7 @@ func TestSessionWithoutTime(t *testing.T) {
 	for _, timeout := range []int32{0, -1, -5, math.MinInt32} {
 		bubble(t, func(_ int, p *remote) { p.greet(7, timeout) }, func(t *testing.T, s *Session) {
 			err := s.Ready(limited(t))
-			if !errors.As(err, new(*NoServerError)) || !strings.Contains(err.Error(), "did not open a session") {
+			if !errors.As(err, new(*NoServerError)) || !strings.Contains(err.Error(), "rejected the request to open a session") {
 				t.Errorf("%d ms: %v", timeout, err)
 			}
 		})
@@ -106,7 +106,7 @@ func TestNeverASession(t *testing.T) {
 	var tries atomic.Int64
 	bubble(t, func(_ int, p *remote) { tries.Add(1); p.greet(0, 0) }, func(t *testing.T, s *Session) {
 		err := s.Ready(limited(t))
-		if !errors.As(err, new(*NoServerError)) || !strings.Contains(err.Error(), "did not open a session") {
+		if !errors.As(err, new(*NoServerError)) || !strings.Contains(err.Error(), "rejected the request to open a session") {
 			t.Errorf("got %v", err)
 		}
 		time.Sleep(5 * time.Minute)

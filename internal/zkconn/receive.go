@@ -42,7 +42,7 @@ func (k *frameConn) Read(p []byte) (int, error) {
 // notZooKeeper is the error of a peer that answers in another protocol.
 func notZooKeeper(said []byte) error {
 	if secure.SpeaksTLS(said) {
-		return errors.New("this is a TLS port; add --tls")
+		return errors.New("the server's port requires TLS; add --tls")
 	}
 	s, _, _ := strings.Cut(strings.ToValidUTF8(string(said), "?"), "\n")
 	return fmt.Errorf("the server does not speak the ZooKeeper protocol: it answered %q", strings.TrimRight(s, "\r"))
@@ -156,7 +156,7 @@ func (k *frameConn) handshake(body []byte) error {
 	case w.id == 0:
 		clear(body[4:16]) // the timeout and the id: the library knows no other form of an expiry
 		if !k.l.expired() {
-			return errors.New("the server did not open a session")
+			return errors.New("the server rejected the request to open a session")
 		}
 		// The library starts a new session on a new connection by itself, but
 		// leaves this one open.

@@ -213,7 +213,7 @@ func TestWrongPort(t *testing.T) {
 		want    string
 	}{
 		{tlsPort, secure.Config{}, "closed the connection without answering, perhaps because this port expects TLS (use --tls), or because the server has no quorum (use -r)"},
-		{alerting(t), secure.Config{}, "this is a TLS port; add --tls"},
+		{alerting(t), secure.Config{}, "the server's port requires TLS; add --tls"},
 		{k.box, mutual, "closed the connection during the TLS handshake; is this a port without TLS?"},
 		{zktest.SSHBanner(t), mutual, `the server does not use TLS on this port: its answer began with "SSH-2`},
 		{silent, mutual, "the TLS handshake timed out; is this a TLS port?"},

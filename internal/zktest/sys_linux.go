@@ -29,7 +29,7 @@ func pauseProcess(p *os.Process) error {
 			return err
 		}
 		if time.Now().After(end) {
-			return errors.New("the process did not stop in time")
+			return fmt.Errorf("the process did not stop within %v after SIGSTOP", Patience)
 		}
 	}
 }

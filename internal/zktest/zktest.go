@@ -93,7 +93,7 @@ func (s *Server) Resume() {
 func (s *Server) Peer() *Server {
 	s.tb.Helper()
 	if s.peer == nil {
-		s.tb.Fatal("zktest: only an instance of a ReadOnlyEnsemble has a peer")
+		s.tb.Fatal("zktest: Peer requires a server of a ReadOnlyEnsemble")
 	}
 	return &Server{tb: s.tb, inst: s.peer}
 }

@@ -28,7 +28,7 @@ type Spec struct {
 // not end it in time.
 var (
 	ErrOverdue = errors.New("the lease was about to expire, and zksh could not renew it in time")
-	ErrEscaped = errors.New("not all processes could be terminated in time")
+	ErrEscaped = errors.New("zksh could not terminate all processes of the command in time")
 )
 
 // Run runs a program until it is gone, and returns its exit status: its own, or

@@ -280,7 +280,7 @@ func (k *keeper) killAll() (left int) {
 	}
 	if k.escaped == nil {
 		k.escaped = err
-		k.alert(fmt.Errorf("cannot terminate a process of %s, which continues without the lock: %w", k.Argv[0], err))
+		k.alert(fmt.Errorf("cannot terminate a process of %s; that process continues without the lock: %w", k.Argv[0], err))
 	}
 	return left
 }

@@ -134,7 +134,7 @@ func (c *child) start(cmd *exec.Cmd, files []*os.File) (<-chan report, error) {
 	}
 	switch {
 	case !ok:
-		err = fmt.Errorf("%w; the command may have started and may still be running", errKeeper)
+		err = fmt.Errorf("%w; zksh does not know whether the command has started, so check whether it is running", errKeeper)
 	case first.Failed != nil:
 		err = first.Failed.err()
 	}

@@ -49,7 +49,7 @@ func Escape(name string) (likely bool, err error) {
 	}
 	var st unix.Stat_t
 	if unix.Stat(path, &st) == nil && st.Mode&unix.S_ISUID != 0 && st.Uid != uint32(unix.Geteuid()) {
-		return true, fmt.Errorf("%s changes to another user and may continue without the lock: zksh is not root and cannot create a cgroup for it, so it cannot terminate it", name)
+		return true, fmt.Errorf("the program %s runs as another user (setuid), so zksh cannot terminate it when the lock is lost: zksh is not root and cannot create a cgroup for the program", name)
 	}
 	return false, err
 }

@@ -229,4 +229,4 @@ func (sc *scene) settle(ctx context.Context) error {
 	return nil
 }
 
-var errUnsettled = errors.New("the contenders are still sending requests")
+var errUnsettled = errors.New("the contenders did not stop sending requests in time")

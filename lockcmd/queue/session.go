@@ -137,13 +137,13 @@ func (s *Session) connection(addrs, texts []string, id int64, client string) (in
 	case id != 0:
 		return id, nil
 	case len(found) > 1:
-		return 0, fmt.Errorf("%d sessions come from %s; to choose one, add its port", len(found), client)
+		return 0, fmt.Errorf("%d sessions are connected from %s; to choose one, add its port to the address", len(found), client)
 	}
 	for id := range found {
 		return id, nil
 	}
 	if len(s.NotTold) > 0 {
-		return 0, fmt.Errorf("found no session from %s, but the servers did not report everything: %s", client, s.NotTold[0])
+		return 0, fmt.Errorf("found no session from %s, but some servers did not report all of their sessions: %s", client, s.NotTold[0])
 	}
 	return 0, fmt.Errorf("there is no session from %s", client)
 }

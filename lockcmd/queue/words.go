@@ -17,7 +17,7 @@ func ask(ctx context.Context, e Ensemble, addr, word string) (string, error) {
 	text, err := e.Word(ctx, addr, word)
 	switch {
 	case ctx.Err() != nil:
-		return "", errors.New("the server did not answer in time")
+		return "", fmt.Errorf("the server did not answer the four-letter command %s in time", word)
 	case err == nil && strings.Contains(text, notAllowed):
 		return "", notListed(word)
 	}

@@ -162,7 +162,7 @@ func (h *hold) errand(ctx context.Context) chan error {
 // Why a lock is lost.
 var (
 	errSessionOver  error = sessionOver{}
-	errRemoved            = errors.New("its znode was deleted by another client")
+	errRemoved            = errors.New("another client deleted the holder's znode")
 	errDisconnected       = errors.New("the connection was lost, and this server ends a session when its connection ends")
 )
 

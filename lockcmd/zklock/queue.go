@@ -13,7 +13,7 @@ import (
 )
 
 // errPlaceLost says that the own znode vanished while it waited.
-var errPlaceLost = errors.New("its znode was deleted by another client")
+var errPlaceLost = errors.New("another client deleted the waiter's znode")
 
 // entry is one attempt to get a lock, in one session.
 type entry struct {
