@@ -38,7 +38,7 @@ func TestFileThatLacksSomething(t *testing.T) {
 	for _, line := range []string{"import -R --prune " + file, "import -R --prune -n " + file, "mirror file:" + file + " /a", "mirror -n file:" + file + " /a",
 		"diff --script /a file:" + file, "diff /a file:" + file} {
 		status, answers, remarks := run(t.Context(), s, line)
-		if status == 0 || status == 1 && strings.HasPrefix(line, "diff") || !strings.Contains(remarks.String(), "could not be read when ") {
+		if status == 0 || status == 1 && strings.HasPrefix(line, "diff") || !strings.Contains(remarks.String(), "could not be read when it was written") {
 			t.Errorf("%s: status %d: %s", line, status, remarks)
 		}
 		if strings.Contains(answers.String(), "delete") {
@@ -119,7 +119,7 @@ func TestNothingIntoTheServersOwn(t *testing.T) {
 func TestWritesOfTheSameServers(t *testing.T) {
 	addr := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	must(t, addr, "create /a\ncreate /b")
-	for writes, want := range map[zkconn.Writes]string{zkconn.WritesNever: "switched off", zkconn.WritesAsk: "require confirmation"} {
+	for writes, want := range map[zkconn.Writes]string{zkconn.WritesNever: "writes are disabled", zkconn.WritesAsk: "require confirmation"} {
 		for _, line := range []string{"cp /a ADDR:/c", "mirror /a ADDR:/b", "mv ADDR:/a ADDR:/c"} {
 			s := zksession.Open(t, zkconn.Config{Servers: addr, Timeout: 10 * time.Second, Cluster: "@here", Writes: writes,
 				Resolve: func(string) (zkconn.Config, error) {
