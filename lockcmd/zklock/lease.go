@@ -41,7 +41,7 @@ func (l *Lease) State() Status { return l.h.status() }
 func (l *Lease) Left() time.Duration { return l.h.e.clock.left() }
 
 // Timeout is that of the session that holds the lock: what Left is at most.
-func (l *Lease) Timeout() time.Duration { return l.h.e.s.Timeout() }
+func (l *Lease) Timeout() time.Duration { return l.h.e.s.State(time.Now()).Timeout }
 
 // Path is the path of the lock.
 func (l *Lease) Path() string { return l.h.e.l.path }
@@ -66,7 +66,7 @@ func (l *Lease) Token() int64 { return l.h.e.czxid }
 func (l *Lease) Mode() Mode { return l.mode }
 
 // SessionID is the id of the session that holds the lock.
-func (l *Lease) SessionID() int64 { return l.h.e.s.ID() }
+func (l *Lease) SessionID() int64 { return l.h.e.s.State(time.Now()).ID }
 
 // Unlock gives the lease back; the last one releases the lock, and is done when
 // the server has confirmed that it was held until then. The error is ErrNotHeld
