@@ -16,6 +16,17 @@
 // listed there; besides, a process that was paused learns of the end only afterwards.
 // What must never be written by two must carry the Token, which
 // grows from holder to holder, to a store that refuses an older one.
+//
+// # Use in other programs
+//
+// Most programs connect with package ensemble, which has the shortest way to a lock. A
+// program that has a ZooKeeper client of its own can implement [Conn] and [Session]
+// instead.
+//
+// This package and package ensemble are the only packages of this module that are meant
+// to be imported. Their exported names follow semantic versioning. What a session may be
+// able to do besides becomes an optional interface, such as [Guarder], or a field of
+// [SessionState]: Session itself does not grow.
 package zklock
 
 import (
