@@ -273,7 +273,8 @@ func (o *owned) waitLater(ctx context.Context, a *attempt, f *lockFlags) error {
 func (o *owned) announce(a *attempt, l *taken, err error) {
 	switch why := context.Cause(a.ctx); {
 	case err == nil:
-		o.say(o.answer(l).line(0))
+		columns, _ := o.env.Screen.Region(commands.Remarks).Size()
+		o.say(o.answer(l).fitted(columns))
 	case why != errWithdrawn && why != errLeaving || a.undone != nil:
 		o.say("lock " + o.path + ": " + err.Error())
 	}
