@@ -148,7 +148,8 @@ func TestACLWithoutItsHash(t *testing.T) {
 		"import -R -n " + file + " /n": "2 znodes in the file cannot be created: /n/b: ",
 		"import -R " + file + " /i":    "created 2 znodes at and below /i; zxids",
 
-		"mirror file:" + file + " /m":         "/m/b: the ACL contains no password hash",
+		"mirror file:" + file + " /m":         " cannot be created in /m: /m/b: the ACL contains no password hash",
+		"mirror /a /o":                        "2 znodes of /a cannot be created in /o: /o/b: the ACL contains no password hash",
 		"diff file:" + file + " file:" + file: "",
 	} {
 		status, _, remarks := run(t.Context(), open(t, addr), line)
