@@ -188,7 +188,7 @@ func listLong(ctx context.Context, env *Env, from reader, path string, decode bo
 		Open: render.Facts{"path", path}, List: "children",
 		Columns: []render.Column{
 			{Header: "kind", Width: 10}, {Header: "version", Width: 7, Right: true}, {Header: "children", Width: 8, Right: true},
-			{Header: "bytes", Width: 7, Right: true}, {Header: "age", Width: 4, Right: true}, {Header: "owner", Width: 18}, {Header: "name"},
+			{Header: "bytes", Width: 7, Right: true}, {Header: "age", Width: 4, Right: true}, {Header: "owner", Width: 18, Spare: true}, {Header: "name"},
 		},
 		Items: s.items("listed", func(st *zktree.Step, yield func(render.Item) bool) bool {
 			if st.Kind != zktree.Enter || st.Depth == 0 {
