@@ -66,7 +66,8 @@ var lsCommand = &Command{
 		"first and then their subtrees, in the order in which the server lists them. Znodes that appear or disappear in " +
 		"the meantime are not errors. Unreadable znodes are listed at the end.\n\n" +
 		"With -l, ls prints one line for each child: its kind, data version, number of children, size in bytes, the age of " +
-		"its data according to this machine's clock, the session that owns it if it is ephemeral, and its name.",
+		"its data according to this machine's clock, the session that owns it if it is ephemeral, and its name. On a " +
+		"terminal that is too narrow for all columns, ls -l leaves out the session.",
 	Examples: []string{"ls -R /app", "ls -l /app", "ls / --in snapshot.a3f"},
 	Params:   []Param{{Name: "path", Kind: Path, Optional: true, Here: true}, watchParam},
 	Flags: func(fs *pflag.FlagSet) Run {
