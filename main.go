@@ -69,7 +69,7 @@ func run() int {
 	defer in.Close()
 	interactive := opts.FromStdin() && !opts.HasFile && tty.Is(os.Stdin) && tty.Is(os.Stdout)
 	if opts.FromStdin() && !interactive && !opts.Quiet && tty.Is(os.Stdin) && tty.Is(os.Stderr) {
-		complain(errors.New("reading commands from the terminal, without a prompt; Ctrl-D ends the input"))
+		complain(errors.New("reading commands from the terminal, without a prompt; press Ctrl-D to end the input"))
 	}
 	ctx, interrupts, stop := signals(interactive)
 	defer stop()
@@ -114,14 +114,14 @@ func run() int {
 		return refuse(err)
 	}
 	if opts.Server == app.DefaultServer {
-		cfg.NoServer = "; --server names another server, and --sandbox needs none"
+		cfg.NoServer = "; use --server to name another server, or --sandbox to work without one"
 	}
 	if place != nil {
 		cfg.Welcome, cfg.Notices = app.Welcome(place, os.Args[0]), place.Ended()
 	}
 	if interactive && opts.HistoryFile != "" && opts.HistoryLines > 0 {
 		if cfg.History, err = history.Open(opts.HistoryFile, opts.HistoryLines); err != nil {
-			complain(fmt.Errorf("the history is not saved: %w", err))
+			complain(fmt.Errorf("the history will not be saved: %w", err))
 			cfg.History = nil
 		} else {
 			defer cfg.History.Close()
@@ -179,7 +179,7 @@ func undoLog(opts app.Options, interactive bool) keep.UndoLog {
 func keeper(opts app.Options, log keep.UndoLog, interactive bool) (k commands.Keeper, saved func(*commands.Env) string, err error) {
 	switch {
 	case opts.Undo != "" && interactive:
-		return nil, nil, errors.New("--undo is for scripts; at the prompt, use the command undo")
+		return nil, nil, errors.New("--undo works only in scripts; at the prompt, use the command undo")
 	case opts.Undo != "":
 		k, err = keep.ToFile(opts.Undo, lockcmd.InQueue)
 		return k, nil, err
@@ -266,7 +266,7 @@ func output(f *os.File) shell.Output {
 	terminal := tty.Is(f)
 	if terminal {
 		if err := tty.TakeEscapes(f); err != nil {
-			complain(fmt.Errorf("the console does not interpret escape sequences: %w", err))
+			complain(fmt.Errorf("cannot turn on escape sequences for the console: %w", err))
 		}
 	}
 	term := os.Getenv("TERM")

@@ -16,6 +16,9 @@ import (
 // permLetters are the permissions in the order zkCli prints them.
 const permLetters = "cdrwa"
 
+// aclHelp explains how to write an ACL.
+const aclHelp = "The ACL is a comma-separated list of scheme:id:perms, where perms is any combination of the letters c, d, r, w and a."
+
 var permBits = map[rune]int32{'c': zk.PermCreate, 'd': zk.PermDelete, 'r': zk.PermRead, 'w': zk.PermWrite, 'a': zk.PermAdmin}
 
 // ParseACL reads zkCli's notation: a comma-separated list of scheme:id:perms,
@@ -33,12 +36,12 @@ func ParseACL(s string) ([]zk.ACL, error) {
 		for _, letter := range entry[last+1:] {
 			bit, ok := permBits[letter]
 			if !ok {
-				return nil, fmt.Errorf("Unknown perm type: %c in %q; the letters are %s", letter, masked(entry), permLetters)
+				return nil, fmt.Errorf("Unknown perm type: %c in %q; valid letters are %s", letter, masked(entry), permLetters)
 			}
 			perms |= bit
 		}
 		if perms == 0 {
-			return nil, fmt.Errorf("%q grants no permission; add letters out of %s after the last colon", masked(entry), permLetters)
+			return nil, fmt.Errorf("%q grants no permissions; after the last colon, add any of the letters %s", masked(entry), permLetters)
 		}
 		acl = append(acl, zk.ACL{Perms: perms, Scheme: entry[:first], ID: entry[first+1 : last]})
 	}
@@ -102,7 +105,7 @@ var getACLCommand = &Command{
 	Examples: []string{"getAcl /app", "getAcl -s /app"},
 	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
-		stat := fs.BoolP("stat", "s", false, "print the znode's stat, too")
+		stat := fs.BoolP("stat", "s", false, "also print the znode's stat")
 		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			acl, st, err := from.ACL(ctx, args[0])
 			return env.answer(err, accessList(args[0], acl, statIf(*stat, st)))
@@ -115,14 +118,14 @@ var getACLCommand = &Command{
 var setACLCommand = &Command{
 	Name: "setAcl", Group: "Access", Writes: true, Destroys: true, Args: "[-s] [-v version] [-R] path acl [version]",
 	Summary: "write a znode's access control list",
-	Help: "The ACL is a comma-separated list of scheme:id:perms; perms are letters out of cdrwa. With a version, setAcl writes it " +
-		"only if the znode still has that aclVersion.\n\n" +
-		"With -R, setAcl changes the entire subtree, parents last.",
+	Help: aclHelp +
+		" With a version, setAcl writes the ACL only if the version matches the znode's current aclVersion.\n\n" +
+		"With -R, setAcl changes the entire subtree, and changes each znode after its children.",
 	Examples: []string{"setAcl /app auth::cdrwa,world:anyone:r", "setAcl -R /app world:anyone:cdrwa"},
 	Params:   []Param{pathParam, {Name: "acl", Kind: ACL}, {Name: "version", Kind: Data, Optional: true}},
 	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "print the znode's new stat")
-		version := numberFlag(fs, 32, "version", "v", -1, "write only if the aclVersion is this `version`")
+		version := numberFlag(fs, 32, "version", "v", -1, "write only if the aclVersion equals this `version`")
 		recurse := fs.BoolP("recursive", "R", false, "change the entire subtree")
 		return func(ctx context.Context, env *Env, args []string) error {
 			v, err := versionArg(fs, args, 2, version)
@@ -167,10 +170,10 @@ var setACLCommand = &Command{
 var addauthCommand = &Command{
 	Name: "addauth", Group: "Access", Args: "scheme auth",
 	Summary: "authenticate the session",
-	Help: "The credential is valid for the current connection to an ensemble: zksh sends it again after a reconnect, never to " +
-		"another ensemble, and does not write it to the history. At the prompt, addauth digest without a credential asks for it " +
-		"and does not show it.\n\n" +
-		"A server that rejects the credential ends the session; connect starts another one.",
+	Help: "The credential applies to the current connection to an ensemble. zksh sends it again after a reconnect, but never " +
+		"sends it to another ensemble and never writes it to the history. At the prompt, addauth digest without a " +
+		"credential asks for one and does not show what you type.\n\n" +
+		"If the server rejects the credential, it ends the session; run connect to start another one.",
 	Examples: []string{"addauth digest user:password", "addauth digest"},
 	Params:   []Param{{Name: "scheme", Kind: Scheme}, {Name: "auth", Kind: Secret, Optional: true}},
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {

@@ -46,6 +46,9 @@ type Command struct {
 	Joins func(fs *pflag.FlagSet) bool
 	// Destroys tells that it destroys what may have to be kept first.
 	Destroys bool
+	// Asks reports whether a line with these flags itself asks a person before it writes.
+	// Its question includes Env.Confirm. Nil: it does not ask.
+	Asks func(fs *pflag.FlagSet) bool
 	// Aside tells that it may stand in the lines of a transaction without being part of it.
 	Aside bool
 	// Lines tells that what stands behind -- is a line of this shell, not a program.
@@ -221,6 +224,9 @@ func (l Line) Aside() bool { return l.c.Aside }
 // Destroys is what the Command says of it.
 func (l Line) Destroys() bool { return l.c != nil && l.c.Destroys }
 
+// Asks is what the Command says of it.
+func (l Line) Asks() bool { return l.c.Asks != nil && l.c.Asks(l.fs) }
+
 // Quota is what the Command says of it.
 func (l Line) Quota() bool { return l.c != nil && l.c.Quota }
 
@@ -277,7 +283,7 @@ func (c *Command) parse(fs *pflag.FlagSet, words []Word) error {
 		return err
 	}
 	if err != nil && c.secret() { // what was typed must not show
-		return Misuse("unknown flag (not shown, as it may be a credential); put -- before an argument that begins with a dash")
+		return Misuse("unknown flag (not shown because it may be a credential); put -- before an argument that begins with a dash")
 	}
 	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
 		return c.invalidValue(bad)
@@ -326,7 +332,10 @@ func (c *Command) count(args []string) error {
 	}
 	for i, a := range args {
 		if p := params[i]; p.Kind == Choice && !slices.Contains(p.Words, strings.ToLower(a)) {
-			return Misuse("%q is not one of %s", a, strings.Join(p.Words, ", "))
+			if !strings.Contains(p.Name, "|") {
+				return Misuse("there is no %s %q; the %[1]ss are %[3]s", p.Name, a, strings.Join(p.Words, ", "))
+			}
+			return Misuse("invalid argument %q: must be one of %s", a, strings.Join(p.Words, ", "))
 		}
 	}
 	return nil

@@ -24,18 +24,18 @@ import (
 var editCommand = &Command{
 	Name: "edit", Group: "Writing", Writes: true, Destroys: true, Args: "[-j] path", Quota: true,
 	Summary: "edit a znode's data with $VISUAL or $EDITOR",
-	Help: "edit opens the data in your editor. If you change it, edit writes the change, provided the znode still has the version " +
-		"that was read, and prints the difference.\n\n" +
-		"If somebody else changed the znode meanwhile, or the write fails, nothing is written. zksh then prints both changes " +
-		"and the name of the file with your text.\n\n" +
-		"With -j, JSON is indented while you edit it. If it was stored on one line, it is stored on one line again.",
+	Help: "edit opens the data in your editor. If you change the data, edit writes the change and prints the difference, " +
+		"provided that the znode still has the version that was read.\n\n" +
+		"If someone else has changed the znode in the meantime, or if the write fails, nothing is written. zksh then " +
+		"prints both changes and the name of the file that contains your text.\n\n" +
+		"With -j, JSON is indented while you edit it. If the JSON was stored on one line, it is stored on one line again.",
 	Examples: []string{"edit -j /app/config", "edit /app/config"},
 	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
-		pretty := fs.BoolP("json", "j", false, "indent JSON for the editor; other data is an error")
+		pretty := fs.BoolP("json", "j", false, "indent JSON in the editor; fail if the data is not JSON")
 		return func(ctx context.Context, env *Env, args []string) error {
 			if editorOf() == "" && !env.Streams.atTerminal() {
-				return &UsageError{Problem: "standard input is not a terminal; set EDITOR to a program that needs none, or use get -f and set -f"}
+				return &UsageError{Problem: "standard input is not a terminal; set EDITOR to a program that does not need one, or use get -f and set -f"}
 			}
 			data, stat, err := env.Session.Get(ctx, args[0], false)
 			if err != nil {
@@ -96,7 +96,7 @@ func (e *edit) run(ctx context.Context, env *Env) error {
 		return err
 	}
 	if e.after == e.before {
-		env.Screen.Note("the text was not changed; nothing was written")
+		env.Screen.Note("the text is unchanged, so nothing was written")
 		return env.Screen.Print(render.Answer{JSON: done("edit", e.path, "changed", false)})
 	}
 	data := []byte(e.after)
@@ -173,7 +173,7 @@ func runEditor(ctx context.Context, env *Env, file string) error {
 	case StatusOK:
 		return nil
 	case StatusCannotRun, StatusUnknown:
-		return &StatusError{Status: status, Err: fmt.Errorf("cannot run the editor %s; set VISUAL or EDITOR to another one", editor)}
+		return &StatusError{Status: status, Err: fmt.Errorf("cannot run the editor %s; set VISUAL or EDITOR to another editor", editor)}
 	default:
 		return fmt.Errorf("the editor exited with status %d; nothing was written", status)
 	}
@@ -195,7 +195,7 @@ func (e *edit) conflict(ctx context.Context, env *Env, refusal error) error {
 		"yours", e.after, "version", stat.Version}}); err != nil {
 		return err
 	}
-	return fmt.Errorf("nothing was written, because somebody else changed the znode meanwhile: %w", refusal)
+	return fmt.Errorf("nothing was written, because someone else changed the znode in the meantime: %w", refusal)
 }
 
 // tidy removes the file, unless a change would be lost with it.
@@ -240,7 +240,7 @@ func textDiff(before, after string) string {
 	if diff := near(all); diff != "" || before == after {
 		return diff
 	}
-	return "only the end of the last line has changed\n"
+	return "only the line break at the end has changed\n"
 }
 
 // DataDiff is what makes one znode's data of another's, if both are text that people can

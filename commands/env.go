@@ -26,6 +26,9 @@ type Env struct {
 	Keeper  Keeper        // of what is destroyed; nil: nothing is kept
 	Script  string        // the file whose lines source runs; empty: none
 	Line    string        // identifies the line that a person has typed, which may run others; empty: there is none
+	// Confirm is the cluster, for the question of a line that Asks; empty: the line needs no
+	// confirmation because of the cluster.
+	Confirm string
 	// Run runs another command, given as its words, in an Env.
 	Run func(ctx context.Context, env *Env, words []Word) error
 }
@@ -41,9 +44,9 @@ func (env *Env) answer(err error, v render.Value) error {
 // Leave asks the person at the terminal whether to go on. It is an error if that is not
 // wished.
 func (env *Env) Leave(ctx context.Context, what string) error {
-	yes, err := env.Screen.Ask(ctx, strings.TrimSuffix(what, ".")+". Go on? [y/N] ") // Windows ends errors with a dot
+	yes, err := env.Screen.Ask(ctx, strings.TrimSuffix(what, ".")+". Continue? [y/N] ") // Windows ends errors with a dot
 	if err == nil && !yes {
-		err = errors.New("not run")
+		err = errors.New("the command was not run")
 	}
 	return err
 }
@@ -193,18 +196,18 @@ var Statuses = []struct {
 }{
 	{StatusOK, "success", "everything succeeded", ""},
 	{StatusFailed, "a command failed", "a command failed",
-		"ZooKeeper's name of the error (NoNode, NoAuth, NodeExists, BadVersion, NotEmpty …), TooLarge (known to have had no effect), NoWrites (writes are switched off), otherwise Failed"},
+		"ZooKeeper's name for the error (NoNode, NoAuth, NodeExists, BadVersion, NotEmpty …), TooLarge (known to have had no effect), NoWrites (writes are switched off), otherwise Failed"},
 	{StatusUsage, "wrong usage", "wrong usage: nothing was done", "Usage"},
 	{StatusNoServer, "no server", "no server could be reached, or the session was lost",
 		"NoServer, NotSent (known to have had no effect), ConnectionLoss (may have had an effect), SessionExpired, AuthFailed, NotConnected"},
-	{StatusLockLost, "lock lost", "a lock was lost, or may have been", "LockLost"},
-	{StatusNotLocked, "not locked or time up", "a lock was not acquired, because somebody else holds it; or the time of wait was up", "NotLocked, TimeUp"},
+	{StatusLockLost, "lock lost", "a lock was lost, or may have been lost", "LockLost"},
+	{StatusNotLocked, "not locked or time up", "a lock was not acquired because another client holds it, or the time limit of wait was reached", "NotLocked, TimeUp"},
 	{StatusUnconfirmed, "release not confirmed", "the release of a lock was not confirmed (with --confirm)", "Unconfirmed"},
-	{StatusCannotRun, "cannot run", "the program under a lock, or for watch, could not be run", "CannotRun"},
-	{StatusUnknown, "not found", "unknown command, or no such program under a lock or for watch", "UnknownCommand, CannotRun"},
+	{StatusCannotRun, "cannot run", "the program to be run under a lock or by watch could not be run", "CannotRun"},
+	{StatusUnknown, "not found", "unknown command, or the program to be run under a lock or by watch was not found", "UnknownCommand, CannotRun"},
 	{StatusInterrupted, "Ctrl-C", "interrupted by Ctrl-C", "Interrupted"},
 	{StatusQuit, `Ctrl-\`, `interrupted by Ctrl-\`, "Interrupted"},
-	{StatusBrokenPipe, "broken pipe", "the reader of the output went away", ""},
+	{StatusBrokenPipe, "broken pipe", "the reader of the output closed the pipe", ""},
 	{StatusTerminated, "SIGTERM or SIGHUP", "terminated by SIGTERM or SIGHUP", "Terminated"},
 }
 

@@ -39,7 +39,7 @@ const inFlag = "in"
 
 // looking declares --in, and has run look where it says.
 func looking(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, from reader, args []string) error) Run {
-	name := fs.String(inFlag, "", "read this `file`, an export, a ZooKeeper snapshot or the data folder of a server, instead of the server")
+	name := fs.String(inFlag, "", "read this `file` instead of asking the server: an export, a ZooKeeper snapshot, or a server's data folder")
 	FlagFile(fs, inFlag)
 	most := FlagMaxSize(fs)
 	return func(ctx context.Context, env *Env, args []string) error {
@@ -47,7 +47,7 @@ func looking(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, from rea
 			return run(ctx, env, env.Session, args)
 		}
 		if fs.Changed("watch") {
-			return Misuse("-w needs a server: a file does not change")
+			return Misuse("-w cannot be combined with --in, because a file never changes")
 		}
 		t, err := dump.Open(ctx, userfile.Home(*name), most())
 		if err != nil {
@@ -59,7 +59,7 @@ func looking(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, from rea
 
 // FlagMaxSize declares --max-size, which raises the limit of what a dump may expand to.
 func FlagMaxSize(fs *pflag.FlagSet) func() dump.Option {
-	mib := fs.Uint32("max-size", 0, "let the file expand to at most this many `MiB`, in memory and on disk each; by default the limit depends on the file's size")
+	mib := fs.Uint32("max-size", 0, "let the expanded file take at most this many `MiB` in memory and the same amount on disk; by default, the limit depends on the file's size")
 	return func() dump.Option { return dump.MaxSize(int64(*mib) << 20) }
 }
 
@@ -142,7 +142,7 @@ func (k *keptReader) znode(path string) (*dump.Znode, error) {
 // explain says of which tree it is that a znode is not in.
 func (k *keptReader) explain(err error) error {
 	if errors.Is(err, zkconn.NoNode) {
-		return fmt.Errorf("%w (%s contains %s and its descendants)", err, k.name, k.tree.Root())
+		return fmt.Errorf("%w (%s contains only %s and its descendants)", err, k.name, k.tree.Root())
 	}
 	return err
 }
@@ -182,13 +182,13 @@ func LoadFile(ctx context.Context, env *Env, name string) ([]byte, error) {
 	open := func() (io.Reader, error) { return userfile.OpenToRead(userfile.Home(name)) }
 	if name == "-" {
 		if env.Stdin == nil {
-			return nil, Misuse("-f - cannot read standard input, because the commands come from there; name a file")
+			return nil, Misuse("-f - cannot read the data from standard input, because zksh reads its commands from there; name a file")
 		}
 		open = func() (io.Reader, error) { return env.Stdin, nil }
 	}
 	data, err := readInput(ctx, open)
 	if err == nil && len(data) > maxInput {
-		err = fmt.Errorf("%s is larger than %d bytes; no server accepts that", name, maxInput)
+		err = fmt.Errorf("%s is larger than %d bytes; no server accepts that much data", name, maxInput)
 	}
 	return data, err
 }

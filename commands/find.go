@@ -22,13 +22,14 @@ var findCommand = &Command{
 	Name: "find", Group: "Trees",
 	Args: "path [-name glob] [-path glob] [-data regex] [-size ±n] [-newer 10m|path] [-ephemeral] [-owner session]" +
 		" [-children ±n] [-acl regex] [--in file] [--max-size MiB] [-- command {}]",
-	Summary: "find znodes in a subtree, and run a command for each",
-	Help: "find prints one line for each znode of the subtree, including path itself, that matches all conditions.\n\n" +
-		"In a glob, * matches any text, ? any character and [a-z] one character of that range. -name compares the glob with the " +
-		"name, -path with the full path, where * and ? also match /. A number alone is exact; +n is more, -n is less.\n\n" +
-		"Write a command of this shell after --. find runs it for each match and replaces every {} with the path; a path is " +
-		"never split into words. If the command fails, find continues and reports the failures at the end. To run programs " +
-		"instead, use zksh find … | xargs.",
+	Summary: "find znodes in a subtree, and run a command for each one",
+	Help: "find prints one line for each znode that matches all conditions. It searches path itself and everything below it.\n\n" +
+		"In a glob, * matches any text, ? matches any single character, and [a-z] matches one character in that range. " +
+		"-name compares the glob with the name of a znode. -path compares it with the full path, where * and ? also match " +
+		"/. In -size and -children, n means exactly n, +n means more than n, and -n means less than n.\n\n" +
+		"To run a zksh command for each match, write the command after --. find replaces every {} in it with the path of " +
+		"the znode; the path is never split into words. If the command fails, find continues, and reports the failures at " +
+		"the end. To run another program instead, use zksh find … | xargs.",
 	Examples: []string{
 		"find /locks -ephemeral -newer 10m",
 		`find /app -name "*.json" -size +10k`,
@@ -42,17 +43,17 @@ var findCommand = &Command{
 		fs.Var(&f.name, "name", "match the name against this glob")
 		fs.Var(&f.path, "path", "match the full path against this glob")
 		fs.Var(&f.data, "data", "match any part of the data against this regular expression")
-		fs.Var(&f.size, "size", "match the size of the data: bytes, or KiB or MiB with k or M after the number")
-		newer := fs.String("newer", "", "match znodes written within this `time` by this machine's clock, or later than the znode at this path")
+		fs.Var(&f.size, "size", "match the size of the data in bytes, or in KiB or MiB if k or M follows the number")
+		newer := fs.String("newer", "", "match znodes written within this `time` according to this machine's clock, or written later than the znode at this path")
 		fs.BoolVar(&f.ephemeral, "ephemeral", false, "match ephemeral znodes")
-		owner := fs.String("owner", "", "match the ephemeral znodes of this `session`")
+		owner := fs.String("owner", "", "match the ephemeral znodes that this `session` owns")
 		fs.Var(&f.children, "children", "match the number of children")
 		fs.Var(&f.acl, "acl", "match an ACL entry, written scheme:id:perms, against this regular expression")
 		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			if fs.Changed("owner") {
 				session, err := strconv.ParseUint(strings.TrimPrefix(strings.ToLower(*owner), "0x"), 16, 64)
 				if err != nil {
-					return Misuse("-owner: %q is not a session id; write it as stat shows it, 0x…", *owner)
+					return Misuse("-owner: invalid session id %q; write it as stat prints it, 0x…", *owner)
 				}
 				f.owner = int64(session)
 				f.owned = true
@@ -86,7 +87,7 @@ func (f *finder) since(ctx context.Context, from reader, newer string) error {
 	if strings.HasPrefix(newer, "/") {
 		st, err := from.Exists(ctx, newer, false)
 		if err == nil && st == nil {
-			err = fmt.Errorf("-newer: the file does not contain the time at which %s was written", newer)
+			err = fmt.Errorf("-newer: the file does not record when %s was last written", newer)
 		}
 		if err == nil {
 			f.mzxid = st.Mzxid
@@ -105,7 +106,7 @@ func (f *finder) since(ctx context.Context, from reader, newer string) error {
 		d *= 24
 	}
 	if err != nil || d <= 0 {
-		return Misuse("-newer: %q is neither a path nor a duration such as 90s, 10m, 12h or 7d", newer)
+		return Misuse("-newer: want a path, or a duration such as 90s, 10m, 12h or 7d, not %q", newer)
 	}
 	f.mtime = f.now.Add(-d).UnixMilli()
 	return nil
@@ -150,7 +151,7 @@ func (f *finder) run(ctx context.Context, env *Env, from reader, root string, co
 	if err := s.end(); failed.N == 0 || err != nil {
 		return err
 	}
-	return fmt.Errorf("%s failed for %d of the znodes found: %w", command[0], failed.N, &failed)
+	return fmt.Errorf("%s failed for %d of the matching znodes: %w", command[0], failed.N, &failed)
 }
 
 // ends tells that no other hit would fare better: only what a server refuses is about
@@ -320,7 +321,7 @@ type globFlag string
 func (g *globFlag) Set(s string) error {
 	*g = globFlag(slashless.Replace(strings.ReplaceAll(s, "[!", "[^")))
 	if _, err := path.Match(string(*g), ""); err != nil || s == "" {
-		return fmt.Errorf("invalid pattern %q: each [ needs a ], and each \\ a character after it", s)
+		return fmt.Errorf("invalid pattern %q: each [ needs a matching ], and each \\ must be followed by a character", s)
 	}
 	return nil
 }

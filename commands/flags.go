@@ -183,7 +183,7 @@ func (n *integer) Set(s string) error {
 		if n.bad != "" {
 			return fmt.Errorf("%s, not %q", n.bad, s)
 		}
-		return fmt.Errorf("%q is not a whole number of %d bits", s, n.bits)
+		return fmt.Errorf("invalid number %q: must be a %d-bit integer", s, n.bits)
 	}
 	if !n.seen {
 		*n.value, n.seen = v, true
@@ -210,7 +210,7 @@ func versionArg(fs *pflag.FlagSet, args []string, i int, flag *int64) (int32, er
 		return int32(*flag), nil
 	}
 	if fs.Changed("version") {
-		return 0, Misuse("unexpected word %q: -v already gives the version", args[i])
+		return 0, Misuse("unexpected word %q: the version is already given with -v", args[i])
 	}
 	v, err := strconv.ParseInt(args[i], 10, 32)
 	if err != nil {
@@ -230,9 +230,9 @@ func watchArg(env *Env, args []string, i int, flag bool, old, now string) (bool,
 		return true, nil
 	}
 	if strings.HasPrefix(args[i], ">") || strings.HasPrefix(args[i], "|") {
-		return false, Misuse("unexpected word %q after the path; | and > need spaces around them", args[i])
+		return false, Misuse("unexpected word %q after the path", args[i]) // the shell adds why
 	}
-	return false, Misuse("unexpected word %q after the path; -w leaves a watch", args[i])
+	return false, Misuse("unexpected word %q after the path; to set a watch, use -w", args[i])
 }
 
 // Duration is a flag's length of time; a number alone is seconds, as in flock.
@@ -248,7 +248,7 @@ func (d *Duration) Set(s string) error {
 		v, err = time.Duration(n*float64(time.Second)), nil
 	}
 	if err != nil || v < 0 {
-		return fmt.Errorf("%q is not a duration; write 5s, 2m or a number of seconds", s)
+		return fmt.Errorf("invalid duration %q; write 5s, 2m or a number of seconds", s)
 	}
 	d.Value, d.Given = v, true
 	return nil

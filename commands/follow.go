@@ -19,25 +19,25 @@ import (
 
 var watchCommand = &Command{
 	Name: "watch", Group: "Watches", Args: "[-r] [-1] [-t] path [-- command arg…]",
-	Summary: "print each change of a znode, or run a command for it",
-	Help: "Each line has the event, the path, the new version, the size of the data and its previous size. watch continues " +
-		"through new sessions, until Ctrl-C. Its watches belong to a session of its own.\n\n" +
-		"With a command, watch runs it for each change instead, one run at a time. The command finds ZK_EVENT, ZK_PATH and " +
-		"ZK_VERSION in its environment and the data on its standard input.\n\n" +
-		"Changes that come faster than watch prints them, or while the command runs, are combined into one. The last state is " +
-		"always reported, also if the znode changed while there was no connection.",
+	Summary: "print each change to a znode, or run a command for each one",
+	Help: "Each line shows the event, the path, the new version, the size of the data and the previous size. watch keeps " +
+		"running across session changes until you press Ctrl-C. It sets its watches in a separate session.\n\n" +
+		"If you add a command, watch runs the command for each change instead of printing a line, one run at a time. The " +
+		"command gets the environment variables ZK_EVENT, ZK_PATH and ZK_VERSION, and the data on its standard input.\n\n" +
+		"Changes that come faster than watch can print them, or while the command is running, are combined into one. watch " +
+		"always reports the last state, even if the znode changed while there was no connection.",
 	Examples: []string{"watch -1 /app/config -- sh -c 'cat > app.conf'", "watch -r /app"},
 	Params:   []Param{pathParam, {Name: "command", Kind: Data, Optional: true, Rest: true}},
 	Flags: func(fs *pflag.FlagSet) Run {
 		recurse := fs.BoolP("recursive", "r", false, "watch the entire subtree; needs ZooKeeper 3.6 or later")
 		once := fs.BoolP("once", "1", false, "exit after the first change, with the command's exit status")
-		timed := fs.BoolP("time", "t", false, "begin each line with the date and the time of day")
+		timed := fs.BoolP("time", "t", false, "begin each line with the date and the time")
 		return func(ctx context.Context, env *Env, args []string) error {
 			if err := zkconn.ValidatePath(args[0], false); err != nil {
 				return err
 			}
 			if *timed && len(args) > 1 {
-				return Misuse("-t is for the lines that watch prints; a command has the time by itself")
+				return Misuse("-t cannot be combined with a command, because it adds the time only to the lines that watch prints")
 			}
 			f := &follower{env: env, timed: *timed, path: args[0], recurse: *recurse, once: *once, argv: args[1:], isDue: map[string]bool{}}
 			return f.follow(ctx)
@@ -189,7 +189,7 @@ func (f *follower) hear() error {
 		}
 	}
 	if f.bytes > maxDue {
-		return fmt.Errorf("%d znodes below %s changed before zksh could read them; watch a smaller subtree", len(f.due), f.path)
+		return fmt.Errorf("too many changes: %d znodes below %s changed before zksh could read them; watch a smaller subtree", len(f.due), f.path)
 	}
 	return nil
 }
@@ -245,7 +245,7 @@ func (f *follower) all(ctx context.Context) (map[string]*zk.Stat, error) {
 	}
 	err := f.own.AddWatch(ctx, f.path, true)
 	if errors.Is(err, zkconn.Unimplemented) {
-		return nil, fmt.Errorf("cannot watch %s recursively: needs ZooKeeper 3.6 or later; omit -r to watch only the znode itself", f.path)
+		return nil, fmt.Errorf("cannot watch %s recursively: this requires ZooKeeper 3.6 or later; omit -r to watch only the znode itself", f.path)
 	}
 	if err != nil {
 		return nil, err
@@ -267,7 +267,7 @@ func (f *follower) get(ctx context.Context, path string) (st *zk.Stat, data []by
 	}
 	st, err = f.own.Exists(ctx, path, !f.recurse)
 	if errors.Is(err, zkconn.NoAuth) {
-		return nil, nil, fmt.Errorf("%w (ZooKeeper 3.8.4, 3.9.2 and later report changes only to clients that may read the znode)", err)
+		return nil, nil, fmt.Errorf("%w (ZooKeeper 3.8.4, 3.9.2 and later report changes only to clients with permission to read the znode)", err)
 	}
 	if err != nil {
 		return nil, nil, ignore(err, zkconn.NoNode)

@@ -39,7 +39,7 @@ func askLockOut(ctx context.Context, env *Env, path string, acl []zk.ACL, versio
 	case version != -1 && st.Aversion != version, lockedOut(now, digests):
 		return nil
 	}
-	return env.Leave(ctx, fmt.Sprintf("with this ACL you cannot change the ACL of %s again, and undo cannot restore it", path))
+	return env.Leave(ctx, fmt.Sprintf("with this ACL, you will not be able to change the ACL of %s again, and undo cannot restore it", path))
 }
 
 // noteNoHash names an entry that nobody can ever authenticate for.
@@ -47,7 +47,7 @@ func noteNoHash(env *Env, acl []zk.ACL) {
 	for _, e := range acl {
 		user, hash, ok := strings.Cut(e.ID, ":")
 		if sum, err := base64.StdEncoding.DecodeString(hash); e.Scheme == "digest" && ok && (err != nil || len(sum) != sha1.Size) {
-			env.Screen.Note(fmt.Sprintf("digest:%s:… holds no password hash, so nobody has what it grants; after addauth, auth::%s grants it to your own user", user, permString(e.Perms)))
+			env.Screen.Note(fmt.Sprintf("digest:%s:… contains no password hash, so nobody gets its permissions; to grant them to your own user, run addauth and use auth::%s", user, permString(e.Perms)))
 		}
 	}
 }

@@ -17,17 +17,17 @@ import (
 
 var treeCommand = &Command{
 	Name: "tree", Group: "Trees", Streams: true, Args: "[-L depth] [-s] [--in file] [--max-size MiB] path",
-	Summary: "draw a subtree",
-	Help: "tree prints the subtree while it reads it. Unreadable znodes are listed at the end. With -s, each line begins with the " +
-		"size of the znode's data in bytes.",
+	Summary: "print a subtree as a tree",
+	Help: "tree prints the subtree while it is still reading it, and lists unreadable znodes at the end. With -s, each line " +
+		"begins with the size of the znode's data in bytes.",
 	Examples: []string{"tree -L 2 /app", "tree -s /app"},
 	Params:   []Param{hereParam},
 	Flags: func(fs *pflag.FlagSet) Run {
-		depth := numberFlag(fs, 32, "depth", "L", 0, "print this many levels below the path; 0: all")
+		depth := numberFlag(fs, 32, "depth", "L", 0, "print only this many levels below the path; 0 means all")
 		sizes := fs.BoolP("size", "s", false, "print the size of each znode's data in bytes")
 		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			if *depth < 0 {
-				return Misuse("-L: %d is negative; 0 is any depth", *depth)
+				return Misuse("-L: invalid depth %d: must be 0 (no limit) or more", *depth)
 			}
 			s, err := surveyOf(ctx, env, from, args[0], false, zktree.Options{Stat: *sizes, Depth: int(*depth)})
 			if err != nil {
@@ -106,23 +106,23 @@ func (t *treeItem) JSON() any {
 
 var duCommand = &Command{
 	Name: "du", Group: "Trees", Streams: true, Args: "[-L depth] [-top number] [--ncdu] [--in file] [--max-size MiB] path",
-	Summary: "count the bytes and znodes of subtrees",
-	Help: "du prints one line per child of path with the totals of its subtree, as soon as they are counted. A line for path " +
-		"itself comes last. Bytes are those of the data, without names and stats.\n\n" +
-		"With -top, du prints the largest subtrees at any depth, the largest first. With --ncdu, it writes the format that ncdu " +
-		"-f reads, whatever the option -o says.",
+	Summary: "count the bytes and znodes in each subtree",
+	Help: "du prints one line for each child of path, with the totals of that child's subtree, as soon as they are known. " +
+		"The last line is for path itself. The byte counts cover only the data, not names or stats.\n\n" +
+		"With -top, du prints the largest subtrees at any depth, the largest first. With --ncdu, du writes the format that " +
+		"ncdu -f reads, regardless of the option -o.",
 	Examples: []string{"du -top 10 /", "du -L 2 /app", "du --ncdu / > tree.ncdu"},
 	Params:   []Param{hereParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		depth := numberFlag(fs, 32, "depth", "L", 1, "print lines for this many levels below the path")
 		top := numberFlag(fs, 32, "top", "", 0, "print only this many subtrees, the largest first")
-		ncdu := fs.Bool("ncdu", false, "write the format of ncdu")
+		ncdu := fs.Bool("ncdu", false, "write the output in the format of ncdu")
 		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			switch {
 			case *depth < 0:
-				return Misuse("-L: %d is negative; 0 is any depth", *depth)
+				return Misuse("-L: invalid depth %d: must be 0 (no limit) or more", *depth)
 			case fs.Changed("top") && *top < 1:
-				return Misuse("-top: %d is not a positive number", *top)
+				return Misuse("-top: invalid number %d: must be at least 1", *top)
 			case fs.Changed("top") && fs.Changed("depth"), *ncdu && (fs.Changed("top") || fs.Changed("depth")):
 				return Misuse("use only one of -L, -top and --ncdu")
 			}

@@ -61,19 +61,19 @@ func column(header string, items []string) render.Grid {
 var lsCommand = &Command{
 	Name: "ls", Group: "Reading", Streams: true, Args: "[-s] [-w] [-R] [-l] [-u] [--in file] [--max-size MiB] path", OneRequest: unless("recursive", "long", inFlag),
 	Summary: "list a znode's children",
-	Help: "ls sorts the names.\n\n" +
-		"With -R, it prints every path of the subtree, one per line: first a znode's children, then their subtrees, in the " +
-		"order in which the server lists them. Znodes that appear or vanish meanwhile are not errors. Unreadable znodes are " +
-		"listed at the end.\n\n" +
-		"With -l, it prints one line per child: its kind, data version, number of children, size in bytes, the age of its data " +
-		"by this machine's clock, the session that owns it if it is ephemeral, and its name.",
+	Help: "ls prints the names in sorted order.\n\n" +
+		"With -R, ls prints the path of every znode in the subtree, one per line. For each znode, it prints all children " +
+		"first and then their subtrees, in the order in which the server lists them. Znodes that appear or disappear in " +
+		"the meantime are not errors. Unreadable znodes are listed at the end.\n\n" +
+		"With -l, ls prints one line for each child: its kind, data version, number of children, size in bytes, the age of " +
+		"its data according to this machine's clock, the session that owns it if it is ephemeral, and its name.",
 	Examples: []string{"ls -R /app", "ls -l /app", "ls / --in snapshot.a3f"},
 	Params:   []Param{{Name: "path", Kind: Path, Optional: true, Here: true}, watchParam},
 	Flags: func(fs *pflag.FlagSet) Run {
-		stat := fs.BoolP("stat", "s", false, "print the znode's stat, too")
+		stat := fs.BoolP("stat", "s", false, "also print the znode's stat")
 		watch := fs.BoolP("watch", "w", false, "set a watch on the children")
 		recurse := fs.BoolP("recursive", "R", false, "list the entire subtree")
-		long := fs.BoolP("long", "l", false, "print one line per child, with the main fields of its stat")
+		long := fs.BoolP("long", "l", false, "print one line for each child, with the main fields of its stat")
 		decode := fs.BoolP("unescape", "u", false, "decode names that are URL-encoded, such as Dubbo's")
 		help := fs.BoolP("help", "?", false, "print zkCli's help for ls first")
 		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
@@ -164,7 +164,7 @@ func listTree(ctx context.Context, env *Env, from reader, path string, watch, de
 var ls2Command = &Command{
 	Name: "ls2", Group: "Reading", Args: "path [watch]", OneRequest: always,
 	Summary:  "list a znode's children and stat (old name of ls -s)",
-	Help:     "ls2 is the name of ls -s in ZooKeeper 3.4.",
+	Help:     "ls2 is the ZooKeeper 3.4 name for ls -s.",
 	Examples: []string{"ls2 /app", "ls2 /"},
 	Params:   []Param{pathParam, watchParam},
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
@@ -224,6 +224,15 @@ func (l *longItem) owner() string {
 	return render.Hex(l.stat.EphemeralOwner)
 }
 
+// age is unknown for znodes such as /zookeeper, whose data the server itself made: their
+// time is 0.
+func (l *longItem) age() string {
+	if l.stat.Mtime == 0 {
+		return "-"
+	}
+	return Age(l.now.Sub(time.UnixMilli(l.stat.Mtime)))
+}
+
 // Cells is part of render.Item.
 func (l *longItem) Cells() []string {
 	name := render.OneLine(l.name)
@@ -234,7 +243,7 @@ func (l *longItem) Cells() []string {
 		return []string{"-", "-", "-", "-", "-", "-", name}
 	}
 	return []string{l.kind.String(), strconv.Itoa(int(l.stat.Version)), strconv.Itoa(int(l.stat.NumChildren)),
-		strconv.Itoa(int(l.stat.DataLength)), Age(l.now.Sub(time.UnixMilli(l.stat.Mtime))), l.owner(), name}
+		strconv.Itoa(int(l.stat.DataLength)), l.age(), l.owner(), name}
 }
 
 // JSON is part of render.Item.

@@ -81,9 +81,9 @@ func (n quotaNodes) read(ctx context.Context, node string) (jute.Quota, error) {
 
 var setquotaCommand = &Command{
 	Name: "setquota", Group: "Quotas", Writes: true, Args: "-n|-b|-N|-B val path", Quota: true,
-	Summary: "limit a subtree's number of znodes or bytes of data",
-	Help: "A soft limit only causes a warning in the server's log. Servers from 3.7 on enforce a hard limit if they have " +
-		"enforceQuota=true. The other limits of the znode stay as they are.",
+	Summary: "limit the number of znodes or the data size of a subtree",
+	Help: "If a soft limit is exceeded, the server only writes a warning to its log. A hard limit is enforced by servers " +
+		"from version 3.7 on, if they have enforceQuota=true. setquota does not change the other limits of the znode.",
 	Examples: []string{"setquota -n 1000 /app", "setquota -B 1048576 /app"},
 	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
@@ -250,8 +250,9 @@ func (n quotaNodes) warn(ctx context.Context, q jute.Quota) error {
 
 var listquotaCommand = &Command{
 	Name: "listquota", Group: "Quotas", Args: "path",
-	Summary:  "print a znode's quota and its usage",
-	Help:     "count is the number of znodes, including the znode itself; bytes is the size of their data. -1 means unlimited.",
+	Summary: "print a znode's quota and how much of it is used",
+	Help: "count is the number of znodes, including the znode itself, and bytes is the size of their data. -1 means " +
+		"unlimited.",
 	Examples: []string{"listquota /app", "listquota /"},
 	Params:   []Param{pathParam},
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
@@ -286,7 +287,7 @@ var listquotaCommand = &Command{
 
 var delquotaCommand = &Command{
 	Name: "delquota", Group: "Quotas", Writes: true, Args: "[-n|-b|-N|-B] path",
-	Summary:  "remove a znode's quota, or one limit of it",
+	Summary:  "remove a znode's quota, or one of its limits",
 	Examples: []string{"delquota -n /app", "delquota /app"},
 	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {

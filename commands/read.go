@@ -46,22 +46,25 @@ func value(path string, data []byte, words, cell string, stat *render.Stat) rend
 var getCommand = &Command{
 	Name: "get", Group: "Reading", Args: "[-s] [-w] [-b] [-x] [-j] [-d] [--charset name] [-f file] [--in file] [--max-size MiB] path", OneRequest: unless("file", inFlag),
 	Summary: "print a znode's data",
-	Help: "A znode without data prints null. With -f, get writes the data to a file, byte for byte, and prints nothing.\n\n" +
-		"With -d, get decodes data that begins like gzip, zlib, snappy or base64, also if one is inside the other. It decodes " +
-		"base64 only if the result is one of the other formats or text. A remark names the formats. --charset is the character " +
-		"set of the decoded text: gbk, shift_jis, utf-16le, windows-1252 and the others that web pages use.",
-	Limits:   []string{"The decoded data may have at most 16 MiB."},
+	Help: "If the znode has no data, get prints null. With -f, get writes the data to a file, byte for byte, and prints " +
+		"nothing.\n\n" +
+		"With -d, get decodes data that looks like gzip, zlib, snappy or base64, even if one format is nested inside " +
+		"another. It decodes base64 only if the result is text or one of the other formats. A note lists the formats that " +
+		"were decoded.\n\n" +
+		"With --charset, get converts the text from the given character set: gbk, shift_jis, utf-16le, windows-1252, or " +
+		"any other character set that web pages use.",
+	Limits:   []string{"The decoded data can be at most 16 MiB."},
 	Examples: []string{"get -s /app/config", "get -f config.json /app/config", "get -d --charset gbk /app/config"},
 	Params:   []Param{pathParam, watchParam},
 	Flags: func(fs *pflag.FlagSet) Run {
-		stat := fs.BoolP("stat", "s", false, "print the znode's stat, too")
+		stat := fs.BoolP("stat", "s", false, "also print the znode's stat")
 		watch := fs.BoolP("watch", "w", false, "set a watch on the data")
 		b64 := fs.BoolP("base64", "b", false, "print the data in base64")
 		hex := fs.BoolP("hex", "x", false, "print a hex dump of the data")
-		pretty := fs.BoolP("json", "j", false, "print JSON data indented; other data is an error")
-		file := fs.StringP("file", "f", "", "write the data to this `file`, byte for byte; - is standard output")
+		pretty := fs.BoolP("json", "j", false, "print JSON data with indentation; fail if the data is not JSON")
+		file := fs.StringP("file", "f", "", "write the data to this `file`, byte for byte; - means standard output")
 		decode := fs.BoolP("decode", "d", false, "decode compressed and base64 data")
-		charset := fs.String("charset", "", "the text has the character set of this `name`")
+		charset := fs.String("charset", "", "convert the text from the character set with this `name`")
 		FlagFile(fs, "file")
 		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			w, err := watchArg(env, args, 1, *watch, "get path [watch]", "get [-s] [-w] path")
@@ -118,7 +121,7 @@ func unpacked(env *Env, path string, data []byte) ([]byte, error) {
 		return nil, fmt.Errorf("the data of %s %w; omit -d to print it as it is", path, err)
 	}
 	if len(forms) > 0 {
-		env.Screen.Note("unpacked: " + strings.Join(forms, ", "))
+		env.Screen.Note("decoded: " + strings.Join(forms, ", "))
 	}
 	return plain, nil
 }
@@ -139,13 +142,13 @@ var statCommand = &Command{
 	Name: "stat", Group: "Reading", Args: "[-w] [-h] [--in file] [--max-size MiB] path", OneRequest: unless(inFlag),
 	Summary: "print a znode's stat",
 	Help: "With -w, stat also sets a watch on the znode, even if it does not exist yet.\n\n" +
-		"For a znode in a snapshot (--in), stat also prints whether it is a container or has a time to live. Servers do not " +
-		"report that.",
+		"For a znode in a snapshot (--in), stat also prints whether the znode is a container or has a time to live, which " +
+		"servers do not report.",
 	Examples: []string{"stat /app", "stat -h /app/config"},
 	Params:   []Param{hereParam, watchParam},
 	Flags: func(fs *pflag.FlagSet) Run {
-		watch := fs.BoolP("watch", "w", false, "set a watch on the znode or its creation")
-		human := fs.BoolP("human", "h", false, "print times as ISO 8601, with their age by this machine's clock")
+		watch := fs.BoolP("watch", "w", false, "set a watch on the znode, or on its creation")
+		human := fs.BoolP("human", "h", false, "print times in ISO 8601 format, with their age according to this machine's clock")
 		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			w, err := watchArg(env, args, 1, *watch, "stat path [watch]", "stat [-w] path")
 			if err != nil {
@@ -168,8 +171,9 @@ var statCommand = &Command{
 
 var existsCommand = &Command{
 	Name: "exists", Group: "Reading", Args: "[--in file] [--max-size MiB] path", OneRequest: unless(inFlag),
-	Summary:  "report in the exit status whether a znode exists",
-	Help:     "The exit status is 0 if the znode exists and 1 if it does not. A znode that you have no permission to read exists, too.",
+	Summary: "check whether a znode exists, and set the exit status",
+	Help: "The exit status is 0 if the znode exists and 1 if it does not. A znode that you are not permitted to read still " +
+		"counts as existing.",
 	Examples: []string{"exists /app/ready", "exists /app/ready --in snapshot.a3f"},
 	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {

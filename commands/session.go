@@ -17,12 +17,13 @@ import (
 
 var connectCommand = &Command{
 	Name: "connect", Group: "Session", Args: "[host:port | @cluster]",
-	Summary: "start a new session, on the same or other servers",
-	Help: "connect takes the same connect string as --server, or a cluster of the configuration file. Without one, it connects to " +
-		"the same servers again.\n\n" +
-		"zksh closes the current session first; its watches and credentials are not carried over. The TLS options stay in " +
-		"effect, unless you name a cluster, which has its own.\n\n" +
-		"Over TLS, connect prints the negotiated protocol and cipher, the server's name and the expiry date of its certificate.",
+	Summary: "start a new session, on the same servers or on others",
+	Help: "connect accepts the same connect string as --server, or a cluster from the configuration file. Without an " +
+		"argument, it connects to the same servers again.\n\n" +
+		"zksh closes the current session first, and does not carry over its watches and credentials. The TLS options stay " +
+		"in effect, unless you name a cluster, which has its own TLS settings.\n\n" +
+		"Over TLS, connect prints the negotiated protocol and cipher, the server's name, and the expiry date of the " +
+		"server's certificate.",
 	Examples: []string{"connect zk1:2181,zk2:2181/app", "connect @staging", "connect"},
 	Params:   []Param{{Name: "host:port", Kind: Server, Optional: true}},
 	Offline:  true,
@@ -73,7 +74,7 @@ func connection(s *zkconn.Session, cmd string) render.Answer {
 
 var closeCommand = &Command{
 	Name: "close", Group: "Session", Args: "",
-	Summary:  "close the session; its ephemeral znodes vanish",
+	Summary:  "close the session, which deletes its ephemeral znodes",
 	Examples: []string{"close"},
 	Flags: NoFlags(func(ctx context.Context, env *Env, _ []string) error {
 		return env.answer(Closing(ctx, env.Session.Close), connection(env.Session, "close"))
@@ -93,7 +94,7 @@ var syncCommand = &Command{
 var whoamiCommand = &Command{
 	Name: "whoami", Group: "Session", Args: "",
 	Summary:  "print the identities that the session authenticated as",
-	Limits:   []string{"Needs ZooKeeper 3.7 or later."},
+	Limits:   []string{"whoami needs ZooKeeper 3.7 or later."},
 	Examples: []string{"whoami"},
 	Flags: NoFlags(func(ctx context.Context, env *Env, _ []string) error {
 		ids, err := env.Session.WhoAmI(ctx)
@@ -130,13 +131,13 @@ var configCommand = &Command{
 	Limits:   []string{"A stand-alone server has no configuration."},
 	Examples: []string{"config -c", "config -s"},
 	Flags: func(fs *pflag.FlagSet) Run {
-		client := fs.BoolP("client", "c", false, "print the version and the clients' addresses")
+		client := fs.BoolP("client", "c", false, "print only the version and the addresses for clients")
 		watch := fs.BoolP("watch", "w", false, "set a watch on the configuration")
-		stat := fs.BoolP("stat", "s", false, "print the configuration's stat, too")
+		stat := fs.BoolP("stat", "s", false, "also print the configuration's stat")
 		return func(ctx context.Context, env *Env, _ []string) error {
 			data, st, err := env.Session.Absolute().Get(ctx, zkconn.ConfigPath, *watch)
 			if errors.Is(err, zkconn.NoNode) {
-				err = fmt.Errorf("%w (config needs ZooKeeper 3.5 or later)", err)
+				err = fmt.Errorf("%w (config requires ZooKeeper 3.5 or later)", err)
 			}
 			config := string(data)
 			if *client {
@@ -170,15 +171,15 @@ var reconfigCommand = &Command{
 	Args: "[-s] [-v version] [[-file path] | [-members serverID=host:port1:port2;port3[,...]*]] |" +
 		" [-add serverId=host:port1:port2;port3[,...]]* [-remove serverId[,...]*]",
 	Summary: "change the ensemble's members",
-	Help: "-add and -remove change the current members; -members and -file replace them. The version is hexadecimal, as config " +
-		"prints it.",
+	Help: "-add and -remove change the current list of members; -members and -file replace it. The version is a hexadecimal " +
+		"number, as printed by config.",
 	Examples: []string{"reconfig -remove 3", "reconfig -add server.4=zk4:2888:3888;2181"},
 	Flags: func(fs *pflag.FlagSet) Run {
-		stat := fs.BoolP("stat", "s", false, "print the new configuration's stat, too")
+		stat := fs.BoolP("stat", "s", false, "also print the new configuration's stat")
 		version := fs.StringP("version", "v", "", "change the configuration only if it has this `version`")
-		file := fs.String("file", "", "read all members from this `file`")
+		file := fs.String("file", "", "replace all members with those in this `file`")
 		FlagFile(fs, "file")
-		members := fs.String("members", "", "replace all members by this `list`")
+		members := fs.String("members", "", "replace all members with this `list`")
 		add := fs.StringArray("add", nil, "add or change these `members`")
 		remove := fs.StringArray("remove", nil, "remove the members with these `ids`")
 		return func(ctx context.Context, env *Env, _ []string) error {
@@ -233,7 +234,7 @@ func membersOf(name string) (string, error) {
 		}
 	}
 	if len(members) == 0 {
-		return "", fmt.Errorf("Error processing %s (it has no line server.N=…)", name)
+		return "", fmt.Errorf("Error processing %s (the file contains no line server.N=…)", name)
 	}
 	return strings.Join(members, ","), nil
 }

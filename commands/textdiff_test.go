@@ -11,7 +11,7 @@ func TestTextDiff(t *testing.T) {
 		{"", "a\nb", "+ a|+ b|"},
 		{"a\nb\n", "", "- a|- b|"},
 		{"a", "a", ""},
-		{"a", "a\n", "only the end of the last line has changed|"},
+		{"a", "a\n", "only the line break at the end has changed|"},
 		{"1\n2\n3\n4\n5\n6\n7", "1\n2\n3\nx\n5\n6\n7", "  …|  2|  3|- 4|+ x|  5|  6|  …|"},
 		{"1\n2\n3\n4\n5\n6\n7\n8\n9", "x\n2\n3\n4\n5\n6\n7\n8\ny", "- 1|+ x|  2|  3|  …|  7|  8|- 9|+ y|"},
 		{"a\nb\nc", "a\nc\nb", "  a|- b|  c|+ b|"},

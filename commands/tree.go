@@ -16,16 +16,18 @@ import (
 var deleteallCommand = &Command{
 	Name: "deleteall", Group: "Trees", Writes: true, Destroys: true, Args: "path [-b batch size] [-y] [-n]",
 	Sweeps: true, Streams: true, Dry: []string{DryRun},
-	Summary: "delete a znode and all below it",
-	Help: "At the prompt, deleteall first counts the znodes and asks. It deletes leaves first, in batches, while it is still " +
-		"reading the rest. Ctrl-C stops between batches and prints how many znodes were deleted.\n\n" +
+	Summary: "delete a znode and everything below it",
+	Help: "At the prompt, deleteall first counts the znodes and asks for confirmation. It deletes leaves first, in batches, " +
+		"while it is still reading the rest of the subtree. If you press Ctrl-C, deleteall stops between two batches and " +
+		"prints how many znodes it deleted.\n\n" +
 		"With -n, deleteall only lists the znodes that it would delete.",
 	Limits:   []string{"/ and /zookeeper cannot be deleted."},
 	Examples: []string{"deleteall /app/old", "deleteall -n /app/old"},
 	Params:   []Param{pathParam},
+	Asks:     asksUnlessYes,
 	Flags: func(fs *pflag.FlagSet) Run {
-		batch := numberFlag(fs, 32, "batch", "b", zktree.DefaultBatch, "send this many deletes in one transaction; below 1: one by one")
-		sure := fs.BoolP("yes", "y", false, "do not ask")
+		batch := numberFlag(fs, 32, "batch", "b", zktree.DefaultBatch, "delete this many znodes in one transaction; a number below 1 deletes them one by one")
+		sure := fs.BoolP("yes", "y", false, "do not ask for confirmation")
 		dry := fs.BoolP(DryRun, "n", false, "delete nothing; list the znodes that would be deleted")
 		return func(ctx context.Context, env *Env, args []string) error {
 			if *dry {
@@ -39,18 +41,21 @@ var deleteallCommand = &Command{
 var rmrCommand = &Command{
 	Name: "rmr", Group: "Trees", Writes: true, Destroys: true, Args: "path [-y]",
 	Sweeps:   true,
-	Summary:  "delete a znode and all below it (old name of deleteall)",
-	Help:     "rmr is the name of deleteall in ZooKeeper 3.4.",
+	Summary:  "delete a subtree (old name of deleteall)",
+	Help:     "rmr is the ZooKeeper 3.4 name for deleteall.",
 	Examples: []string{"rmr /app/old", "rmr /app/old -y"},
 	Params:   []Param{pathParam},
+	Asks:     asksUnlessYes,
 	Flags: func(fs *pflag.FlagSet) Run {
-		sure := fs.BoolP("yes", "y", false, "do not ask")
+		sure := fs.BoolP("yes", "y", false, "do not ask for confirmation")
 		return func(ctx context.Context, env *Env, args []string) error {
 			env.Screen.Note("The command 'rmr' has been deprecated. Please use 'deleteall' instead.")
 			return deleteTree(ctx, env, "rmr", args[0], zktree.DefaultBatch, *sure)
 		}
 	},
 }
+
+func asksUnlessYes(fs *pflag.FlagSet) bool { return !fs.Changed("yes") }
 
 // sweepable is an error for a subtree that is never removed as a whole.
 func sweepable(env *Env, name, path string) error {
@@ -127,12 +132,38 @@ func confirm(ctx context.Context, env *Env, path string) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		eph = fmt.Sprintf("%d ephemeral", found)
+		switch {
+		case found > 0:
+			eph = fmt.Sprintf("%d ephemeral", found)
+		case n == 0:
+			eph = "not ephemeral"
+		default:
+			eph = "none ephemeral"
+		}
 		if hidden > 0 {
 			eph += fmt.Sprintf(", %d unreadable", hidden)
 		}
 	}
-	return env.Screen.Ask(ctx, fmt.Sprintf("delete %s (%s): %s? [y/N] ", zktree.Znodes(n+1), eph, path))
+	return env.Screen.Ask(ctx, deleteQuestion(path, n, eph, env.Confirm))
+}
+
+// deleteQuestion asks about a znode with below znodes below it, on the cluster where if that
+// is to be confirmed.
+func deleteQuestion(path string, below int, ephemeral, where string) string {
+	text := "delete " + path
+	switch below {
+	case 0:
+		text += ", which has no children"
+	case 1:
+		text += " and the znode below it"
+	default:
+		text += fmt.Sprintf(" and the %d znodes below it", below)
+	}
+	text += " (" + ephemeral + ")"
+	if where != "" {
+		text += " on " + where
+	}
+	return text + "? [y/N] "
 }
 
 // maxLooked is how many znodes are looked at for a question.
@@ -141,8 +172,8 @@ const maxLooked = 10_000
 var countCommand = &Command{
 	Name: "getAllChildrenNumber", Group: "Trees", Args: "[--in file] [--max-size MiB] path",
 	Summary:  "count all znodes below a znode",
-	Help:     "Servers before 3.6 have no such request, so zksh walks the subtree instead.",
-	Limits:   []string{"On servers before 3.6, znodes below an unreadable one are not counted."},
+	Help:     "Servers before version 3.6 do not support this request, so zksh walks the subtree instead.",
+	Limits:   []string{"On servers before version 3.6, znodes below an unreadable znode are not counted."},
 	Examples: []string{"getAllChildrenNumber /app", "getAllChildrenNumber / --in snapshot.a3f"},
 	Params:   []Param{hereParam},
 	Flags: func(fs *pflag.FlagSet) Run {

@@ -18,10 +18,10 @@ import (
 var waitCommand = &Command{
 	Name: "wait", Group: "Watches", Args: "[--gone] [--value data] [--children n] [-w duration] path",
 	Summary: "wait until a znode exists or meets a condition",
-	Help: "wait continues through lost connections and new sessions. It uses watches, and reads the znode again after each new " +
-		"session or connection. Only an unreadable znode is polled, once per second, because newer servers report none of its " +
-		"changes.\n\n" +
-		"The exit status is 0 when the condition holds, and 75 when the time is up.",
+	Help: "wait keeps waiting when the connection is lost and when a new session starts. It uses watches, and reads the " +
+		"znode again after each new session or connection. Only an unreadable znode is polled, once per second, because " +
+		"newer servers report none of its changes.\n\n" +
+		"The exit status is 0 if the condition is met, and 75 if the time is up.",
 	Examples: []string{"wait -w 30s /app/ready", "wait --gone /app/leader", "wait --children 3+ /app/workers"},
 	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
@@ -29,8 +29,8 @@ var waitCommand = &Command{
 		var limit Duration
 		fs.BoolVar(&w.gone, "gone", false, "wait until the znode does not exist")
 		value := fs.String("value", "", "wait until the znode has this `data`")
-		fs.Var(&w.children, "children", "wait until the znode has `n` children; n+ is n or more")
-		fs.VarP(&limit, "wait", "w", "wait at most this `duration`, such as 5s or 2m; a number alone is seconds; 0 looks once")
+		fs.Var(&w.children, "children", "wait until the znode has `n` children; n+ means n or more")
+		fs.VarP(&limit, "wait", "w", "wait at most this `duration`, such as 5s or 2m; a number without a unit means seconds; 0 checks once")
 		return func(ctx context.Context, env *Env, args []string) error {
 			if fs.Changed("value") {
 				w.value = value
@@ -44,7 +44,7 @@ var waitCommand = &Command{
 			w.path, w.found = args[0], "no server has answered"
 			err := w.wait(ctx, env.Session, limit)
 			if errors.Is(err, errTimeUp) {
-				return &StatusError{Status: StatusTimeUp, Code: "TimeUp", Err: fmt.Errorf("%s: %w: %s", w.path, errTimeUp, w.found)}
+				return &StatusError{Status: StatusTimeUp, Code: "TimeUp", Err: fmt.Errorf("%w waiting for %s: %s", errTimeUp, w.path, w.found)}
 			}
 			return env.answer(err, done("wait", w.path))
 		}
@@ -52,7 +52,7 @@ var waitCommand = &Command{
 }
 
 // errTimeUp is the end of -w.
-var errTimeUp = errors.New("the time is up")
+var errTimeUp = errors.New("timed out")
 
 // condition is what wait waits for: that a znode exists, unless it says otherwise.
 type condition struct {
@@ -166,9 +166,9 @@ func (w *condition) exists(ctx context.Context, p *zkconn.Pinned, wake chan<- zk
 	if err = ignore(err, zkconn.NoAuth); ignore(err, zkconn.NoNode) != nil {
 		return false, err
 	}
-	w.found = "it exists"
+	w.found = "the znode exists"
 	if err != nil {
-		w.found = "it does not exist"
+		w.found = "the znode does not exist"
 	}
 	return (err != nil) == w.gone, nil
 }
@@ -177,14 +177,14 @@ func (w *condition) exists(ctx context.Context, p *zkconn.Pinned, wake chan<- zk
 func (w *condition) compare(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.EventType) (met bool, err error) {
 	if w.children.given {
 		names, err := p.WatchChildren(ctx, w.path, wake)
-		w.found = fmt.Sprintf("it has %d children", len(names))
+		w.found = fmt.Sprintf("the znode has %d children", len(names))
 		if err != nil || !w.children.fits(len(names)) {
 			return false, err
 		}
 	}
 	if w.value != nil {
 		data, _, err := p.Get(ctx, w.path, wake)
-		w.found = "its value is different"
+		w.found = "the znode has a different value"
 		if err != nil || string(data) != *w.value {
 			return false, err
 		}
@@ -205,7 +205,7 @@ func (n *number) Set(s string) error {
 	digits, more := strings.CutSuffix(s, "+")
 	v, err := strconv.ParseUint(digits, 10, 31)
 	if err != nil {
-		return fmt.Errorf("%q is not a number of children; write 3, or 3+ for 3 or more", s)
+		return fmt.Errorf("invalid number of children %q; write 3, or 3+ for 3 or more", s)
 	}
 	n.n, n.more, n.given = int(v), more, true
 	return nil

@@ -12,9 +12,9 @@ import (
 
 var addWatchCommand = &Command{
 	Name: "addWatch", Group: "Watches", Args: "[-m mode] path",
-	Summary:  "set a persistent watch, which stays after it fires",
+	Summary:  "set a persistent watch, which remains after it fires",
 	Help:     "A recursive watch covers the entire subtree.",
-	Limits:   []string{"Needs ZooKeeper 3.6 or later."},
+	Limits:   []string{"addWatch needs ZooKeeper 3.6 or later."},
 	Examples: []string{"addWatch -m PERSISTENT /app", "addWatch /app"},
 	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
@@ -36,8 +36,9 @@ var addWatchCommand = &Command{
 
 var removewatchesCommand = &Command{
 	Name: "removewatches", Group: "Watches", Args: "path [-c|-d|-p|-r|-a] [-l]",
-	Summary:  "remove this session's watches on a znode",
-	Help:     "Without a kind, removewatches removes all watches. -c and -d do not remove persistent watches.",
+	Summary: "remove this session's watches on a znode",
+	Help: "Without a flag for the kind of watch, removewatches removes all watches. -c and -d do not remove persistent " +
+		"watches.",
 	Limits:   []string{"-p and -r need ZooKeeper 3.9 or later."},
 	Examples: []string{"removewatches /app -d", "removewatches /app"},
 	Params:   []Param{pathParam},
@@ -47,7 +48,7 @@ var removewatchesCommand = &Command{
 		persistent := fs.BoolP("persistent", "p", false, "remove the persistent watches")
 		recursive := fs.BoolP("recursive", "r", false, "remove the persistent recursive watches")
 		fs.BoolP("all", "a", false, "remove all watches")
-		local := fs.BoolP("local", "l", false, "remove them here, even if no server can be reached")
+		local := fs.BoolP("local", "l", false, "remove the watches locally, even if no server can be reached")
 		return func(ctx context.Context, env *Env, args []string) error {
 			kind := zkconn.AnyWatches
 			switch { // several: the first of these, as in zkCli
@@ -68,8 +69,8 @@ var removewatchesCommand = &Command{
 var getEphemeralsCommand = &Command{
 	Name: "getEphemerals", Group: "Watches", Args: "[path]",
 	Summary:  "list this session's ephemeral znodes",
-	Help:     "With a path, getEphemerals lists only znodes whose path begins with that text.",
-	Limits:   []string{"Needs ZooKeeper 3.6 or later."},
+	Help:     "With a path, getEphemerals lists only the znodes whose paths begin with the given text.",
+	Limits:   []string{"getEphemerals needs ZooKeeper 3.6 or later."},
 	Examples: []string{"getEphemerals /app", "getEphemerals"},
 	Params:   []Param{{Name: "path", Kind: Path, Optional: true}},
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {

@@ -22,10 +22,10 @@ var createCommand = &Command{
 	Name: "create", Group: "Writing", Writes: true, Args: "[-s] [-e] [-c] [-p] [-b] [-t ttl] path [data] [acl]", Quota: true,
 	OneRequest: unless("parents", "container", "ttl"), Joins: unless("parents"),
 	Summary: "create a znode",
-	Help: "Without data, the znode holds null; \"\" is empty data.\n\n" +
-		"The ACL is a comma-separated list of scheme:id:perms; perms are letters out of cdrwa. Without an ACL, everybody may do " +
-		"everything.",
-	Limits: []string{"-t needs a server with extendedTypesEnabled=true."},
+	Help: "Without data, the znode contains null; \"\" is empty data.\n\n" +
+		aclHelp +
+		" Without an ACL, everyone has all permissions.",
+	Limits: []string{"-t works only on servers that have extendedTypesEnabled=true."},
 	Examples: []string{
 		`create -s -e /app/worker- "host 1"`,
 		`create -p /app/config "threads=4"`,
@@ -35,12 +35,12 @@ var createCommand = &Command{
 	Flags: func(fs *pflag.FlagSet) Run {
 		seq := fs.BoolP("sequential", "s", false, "append the parent's next sequence number to the name")
 		eph := fs.BoolP("ephemeral", "e", false, "delete the znode when the session ends")
-		container := fs.BoolP("container", "c", false, "let the server delete the znode after its last child")
-		parents := fs.BoolP("parents", "p", false, "create missing parents, without data and open to everybody")
+		container := fs.BoolP("container", "c", false, "let the server delete the znode when its last child is gone")
+		parents := fs.BoolP("parents", "p", false, "create missing parents, without data and with all permissions for everyone")
 		b64 := fs.BoolP("base64", "b", false, "decode the data from base64")
 		var ttl int64
 		fs.VarP(&integer{value: &ttl, bits: 64, bad: "-t argument must be a long value"}, "ttl", "t",
-			"let the server delete the znode once it has been unchanged and childless for this many milliseconds")
+			"let the server delete the znode when it has had no changes and no children for this many milliseconds")
 		return func(ctx context.Context, env *Env, args []string) error {
 			mode := zkconn.CreateMode{Ephemeral: *eph, Sequential: *seq, Container: *container, TTL: time.Duration(ttl) * time.Millisecond}
 			if err := checkMode(mode, fs.Changed("ttl"), ttl); err != nil {
@@ -61,7 +61,7 @@ var createCommand = &Command{
 				acl, err = ParseACL(args[2])
 				switch {
 				case err != nil && !strings.Contains(args[2], ":"):
-					return Misuse("%s; quote data that has spaces", err)
+					return Misuse("%s; quote data that contains spaces", err)
 				case err != nil:
 					return Misuse("%s", err)
 				}
@@ -138,7 +138,7 @@ func removeOwn(ctx context.Context, c zkconn.Client, own []string) error {
 		for _, path := range slices.Backward(own) {
 			err := ignore(c.Delete(ctx, path, 0), zkconn.NotEmpty, zkconn.NoNode, zkconn.BadVersion)
 			if err != nil {
-				return fmt.Errorf("removing the parent that was created for it: %w", err)
+				return fmt.Errorf("cannot remove the parent that was created for the znode: %w", err)
 			}
 		}
 		return nil
@@ -161,17 +161,18 @@ var setCommand = &Command{
 	Name: "set", Group: "Writing", Writes: true, Destroys: true, Args: "[-s] [-v version] [-b] [-f file] [--null] path [data] [version]", Quota: true,
 	OneRequest: unless("file"), Joins: always,
 	Summary: "write a znode's data",
-	Help: "With a version, set writes the data only if the znode still has that dataVersion.\n\n" +
-		"With -f, the data is the content of a file. -f - is standard input if the command is given on zksh's own command line.",
+	Help: "With a version, set writes the data only if the version matches the znode's current dataVersion.\n\n" +
+		"With -f, set reads the data from a file. -f - reads standard input; this works only for a command on zksh's own " +
+		"command line.",
 	Examples: []string{`set -v 3 /app/config "threads=4"`, "set -f config.json /app/config"},
 	Params:   []Param{pathParam, {Name: "data", Kind: Data, Optional: true}, {Name: "version", Kind: Data, Optional: true}},
 	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "print the znode's new stat")
-		version := numberFlag(fs, 32, "version", "v", -1, "write only if the dataVersion is this `version`")
+		version := numberFlag(fs, 32, "version", "v", -1, "write only if the dataVersion equals this `version`")
 		b64 := fs.BoolP("base64", "b", false, "decode the data from base64")
 		file := fs.StringP("file", "f", "", "read the data from this `file`")
 		FlagFile(fs, "file")
-		null := fs.Bool("null", false, "store no data at all (null), which is not the same as empty data")
+		null := fs.Bool("null", false, "store null, which is not the same as empty data")
 		return func(ctx context.Context, env *Env, args []string) error {
 			fromFile := fs.Changed("file")
 			if *null && (fromFile || *b64) {
@@ -184,7 +185,7 @@ var setCommand = &Command{
 			case len(args) < 2:
 				return Misuse("missing data")
 			case len(args) > 3:
-				return Misuse("unexpected word %q: a flag already gives the data", args[2])
+				return Misuse("unexpected word %q: the data is already given by a flag", args[2])
 			}
 			v, err := versionArg(fs, args, 2, version)
 			if err != nil {
@@ -226,11 +227,11 @@ func (env *Env) Overwrite(ctx context.Context, command, path string, data []byte
 var deleteCommand = &Command{
 	Name: "delete", Group: "Writing", Writes: true, Destroys: true, Args: "[-v version] path [version]", OneRequest: always, Joins: always,
 	Summary:  "delete a znode that has no children",
-	Help:     "With a version, delete removes the znode only if it still has that dataVersion.",
+	Help:     "With a version, delete deletes the znode only if the version matches its current dataVersion.",
 	Examples: []string{"delete -v 3 /app/config", "delete /app/config"},
 	Params:   []Param{pathParam, {Name: "version", Kind: Data, Optional: true}},
 	Flags: func(fs *pflag.FlagSet) Run {
-		version := numberFlag(fs, 32, "version", "v", -1, "delete only if the dataVersion is this `version`")
+		version := numberFlag(fs, 32, "version", "v", -1, "delete only if the dataVersion equals this `version`")
 		return func(ctx context.Context, env *Env, args []string) error {
 			v, err := versionArg(fs, args, 1, version)
 			if err != nil {

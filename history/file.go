@@ -36,7 +36,7 @@ type File struct {
 // least the newest maxLines lines.
 func Open(path string, maxLines int) (*File, error) {
 	if maxLines < 1 {
-		return nil, fmt.Errorf("history: cannot keep %d lines", maxLines)
+		return nil, fmt.Errorf("history: invalid number of lines %d: must be at least 1", maxLines)
 	}
 	h := &File{path: path, max: maxLines}
 	if err := h.reopen(); err != nil {
@@ -49,7 +49,7 @@ func Open(path string, maxLines int) (*File, error) {
 // with a blank), longer than 64 KiB, or the same as the last one in the file.
 func (h *File) Append(line string) error {
 	if strings.ContainsAny(line, "\r\n") {
-		return errors.New("history: a line break inside a line")
+		return errors.New("history: cannot save a line that contains a line break")
 	}
 	if line == "" || len(line) > maxLine || private(line) {
 		return nil
@@ -143,7 +143,7 @@ func (h *File) lockCurrent() error {
 			return errors.Join(err, userfile.Unlock(h.f))
 		}
 	}
-	return fmt.Errorf("%s is being replaced by other programs", h.path)
+	return fmt.Errorf("cannot lock %s: other programs keep replacing this file", h.path)
 }
 
 // reopen opens the file at the path, releasing the one that was open.

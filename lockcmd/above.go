@@ -59,7 +59,7 @@ func waitsForItself(ctx context.Context, env *commands.Env, mode zklock.Mode, di
 	}
 	for _, node := range above {
 		if c := q.Contender(path.Base(node)); c != nil && c.Excludes(mode) {
-			return fmt.Errorf("%s is already held by a parent of this command, %s: waiting for it would deadlock", dir, c)
+			return fmt.Errorf("a parent process of this command already holds the lock %s (%s), so waiting for it would never end", dir, c)
 		}
 	}
 	return nil

@@ -93,7 +93,7 @@ func TestCircleOfThree(t *testing.T) {
 			t.Error(dan.Alerts())
 		}
 		text := printed(t, b.Session, render.Text, 1, "locks", "--deadlocks", b.root).Printed()
-		if !strings.HasPrefix(text, "possible deadlock: 3 sessions wait for each other\n") || strings.Count(text, "to end it: ") != 1 {
+		if !strings.HasPrefix(text, "possible deadlock: 3 sessions are waiting for each other\n") || strings.Count(text, "to resolve it: ") != 1 {
 			t.Error(text)
 		}
 	})

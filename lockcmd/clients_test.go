@@ -22,7 +22,7 @@ func TestEnsemble(t *testing.T) {
 	zktest.Eventually(t, "one of them asked", func() bool {
 		q := b.queue()
 		return len(q.Contenders) == 2 && q.Contenders[0].Client != "" && q.Contenders[1].Client == "" &&
-			q.NoClients == "not all servers are known"
+			q.NoClients == "zksh does not know all servers of the ensemble"
 	})
 	both := *b
 	both.Session = open(t, first.Addr()+","+first.Peer().Addr(), usual)
@@ -32,7 +32,7 @@ func TestEnsemble(t *testing.T) {
 	})
 }
 
-const consRefused = "cons not allowed (add it to the servers' 4lw.commands.whitelist)"
+const consRefused = "the four-letter command cons is not allowed; add it to 4lw.commands.whitelist on the servers"
 
 func TestConsNotAllowed(t *testing.T) {
 	b := newBed(t, zktest.Start(t, zktest.Words("srvr,ruok"), zktest.Heap(64)).Addr())

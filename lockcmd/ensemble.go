@@ -52,7 +52,7 @@ func (e ensemble) Nodes(ctx context.Context, paths []string) ([]queue.Node, erro
 			return err
 		}
 		if size += len(n.Data); size > maxContenders {
-			return fmt.Errorf("the first %d contenders have more than %d MiB of data", len(nodes), maxContenders>>20)
+			return fmt.Errorf("cannot read the queue: the data of the first %d contenders is larger than %d MiB in total", len(nodes), maxContenders>>20)
 		}
 		nodes = append(nodes, n)
 		return nil

@@ -164,19 +164,19 @@ func (f *fence) Refused(at zkconn.Stay, node string, code zkconn.Code) error {
 			which = "the lock on " + o.path
 			o.reported = o.reported || code == zkconn.NoNode
 			if o.env.Mode == commands.ByHand {
-				out = "; to write without it: unlock " + o.path
+				out = "; to write without the lock, run: unlock " + o.path
 			}
 		}
 	}
 	t.mu.Unlock()
 	switch code {
 	case zkconn.NoNode:
-		return lockLost(fmt.Errorf("nothing was written: %s is lost: znode %s is gone%s%s", which, node, out, f.goesOn(node)))
+		return lockLost(fmt.Errorf("nothing was written: %s is lost, because the znode %s no longer exists%s%s", which, node, out, f.goesOn(node)))
 	case zkconn.NoAuth:
-		return fmt.Errorf("nothing was written: cannot check %s: no permission to read %s; "+
-			"add credentials with --auth-file; --no-fence writes without the check", which, node)
+		return fmt.Errorf("nothing was written: zksh cannot check %s, because it has no permission to read %s; "+
+			"add credentials with --auth-file, or write without the check with --no-fence", which, node)
 	}
-	return fmt.Errorf("nothing was written: cannot check %s: %v for %s", which, code, node)
+	return fmt.Errorf("nothing was written: zksh cannot check %s: %v for %s", which, code, node)
 }
 
 // goesOn is what a loss that is told now leads to.
@@ -187,5 +187,5 @@ func (f *fence) goesOn(nodes ...string) string {
 	for _, node := range nodes {
 		f.drop(node)
 	}
-	return "; continuing because of -k: later lines write without this lock"
+	return "; because of -k, zksh continues, and later lines write without this lock"
 }

@@ -88,7 +88,7 @@ func TestFenceOfOwnLocks(t *testing.T) {
 			}
 			refusal := "nothing was written: the lock on " + b.root + name + " is lost"
 			p.write(refusal)
-			p.write("; to write without it: unlock " + b.root + name)
+			p.write("; to write without the lock, run: unlock " + b.root + name)
 			o := p.table.find(&p.Env, b.root+name)
 			zktest.Eventually(t, "the loss is known", func() bool { return o.current().State == zklock.Lost })
 			p.write(refusal)
@@ -123,7 +123,7 @@ func TestFenceOfAllFamilies(t *testing.T) {
 		b.take(nodes[i])
 		var gone []string
 		for _, node := range nodes {
-			gone = append(gone, "znode "+node+" is gone")
+			gone = append(gone, "the znode "+node+" no longer exists")
 		}
 		p.write(gone[i], gone...) // any of them, as the others are given back for it
 		if err := p.table.Lost(); err != nil {
@@ -136,7 +136,7 @@ func TestFenceOfAllFamilies(t *testing.T) {
 // lock; and so it is when the loss was told before.
 func TestFenceThatFalls(t *testing.T) {
 	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
-	const once = "; continuing because of -k: later lines write without this lock"
+	const once = "; because of -k, zksh continues, and later lines write without this lock"
 	p := b.fenced(commands.Batch, true)
 	p.lock(exclusive, "/one")
 	p.lock(exclusive, "/two")
@@ -185,7 +185,7 @@ func TestFenceOfARevokedLock(t *testing.T) {
 			p.write("")
 			continue
 		}
-		p.write("znode " + node + " is gone")
+		p.write("the znode " + node + " no longer exists")
 		zktest.Eventually(t, "it is told", func() bool { return p.table.Lost() != nil })
 		p.write("")
 	}

@@ -58,7 +58,7 @@ func (o *owned) fenceOf(ctx context.Context, l *taken) string {
 	defer cancel()
 	lines, err := o.table.fence.lines(ctx)
 	if err != nil {
-		o.say(fmt.Sprintf("lock %s: cannot read what identifies the ensemble: %v; any zksh that the command starts can write only through the same server names", o.path, err))
+		o.say(fmt.Sprintf("lock %s: cannot read the znodes that identify the ensemble: %v; a zksh that the command starts can write only if it uses the same server names", o.path, err))
 	}
 	return lines
 }
@@ -83,7 +83,7 @@ func (o *owned) watch(stop chan time.Time, over <-chan struct{}) {
 		if c.by.IsZero() && status.State == zklock.Suspended && time.Since(warned) > countdownEvery {
 			warned = time.Now()
 			left := c.lease.Left() - killBefore - c.grace
-			o.say(fmt.Sprintf("lock %s: no connection; the command will be terminated in %s", o.path, seconds(left)))
+			o.say(fmt.Sprintf("lock %s: no connection; without one, zksh will terminate the command in %s", o.path, seconds(left)))
 		}
 		select {
 		case <-over:
@@ -104,7 +104,7 @@ func (t *Table) mayEscape(env *commands.Env, f *lockFlags, name string) error {
 	switch {
 	case err == nil:
 	case f.strict:
-		err = fmt.Errorf("--strict: %s not started: %w", name, err)
+		err = fmt.Errorf("%s was not started because of --strict: %w", name, err)
 		return &commands.FinalError{Err: &commands.StatusError{Status: commands.StatusCannotRun, Err: err}}
 	case likely:
 		t.crier.say(env.Screen.Alert, err.Error())

@@ -99,8 +99,8 @@ func (f *fence) findOut(ctx context.Context, at zkconn.Epoch) (own []string, err
 
 // unfit returns the error for a line that cannot be parsed.
 func unfit(p post) error {
-	return &zkconn.FencedError{Err: lockLost(fmt.Errorf("nothing was written: a line of %s does not name a lock: %q: %w; "+
-		"--no-fence writes without the check", fenceName, p.line, p.fault))}
+	return &zkconn.FencedError{Err: lockLost(fmt.Errorf("nothing was written: %s contains an invalid line: %q: %w; "+
+		"to write without the check, use --no-fence", fenceName, p.line, p.fault))}
 }
 
 // here reports whether the locks of posts, which all name the same servers, are in the
@@ -123,7 +123,7 @@ func (f *fence) here(ctx context.Context, at zkconn.Epoch, posts []post, noMarks
 	}
 	for _, p := range posts {
 		if p.marks == nil {
-			return false, unknown(p, cmp.Or(noMarks, errors.New("only the names of its servers are known")))
+			return false, unknown(p, cmp.Or(noMarks, errors.New("zksh knows only the names of that lock's servers")))
 		}
 	}
 	left, why := f.unseen(ctx, posts)
@@ -139,7 +139,7 @@ func (f *fence) here(ctx context.Context, at zkconn.Epoch, posts []post, noMarks
 // unknown returns the error for a write that may go to the ensemble of a lock.
 func unknown(p post, why error) error {
 	return &zkconn.FencedError{Err: lockLost(fmt.Errorf("nothing was written: this may be the ensemble "+
-		"of the enclosing lock (%s), and that cannot be checked: %w; --no-fence writes without the check", p.place(), why))}
+		"of the enclosing lock (%s), and zksh cannot check that: %w; to write without the check, use --no-fence", p.place(), why))}
 }
 
 // unseen looks for a marked znode of each post in the lock's ensemble, first through the
@@ -148,7 +148,7 @@ func unknown(p post, why error) error {
 func (f *fence) unseen(ctx context.Context, posts []post) (left []post, why error) {
 	left = slices.Clone(posts)
 	see := func(at zkconn.Stay) error {
-		ctx, cancel := context.WithTimeoutCause(ctx, visitTimeout, fmt.Errorf("no answer within %s", visitTimeout))
+		ctx, cancel := context.WithTimeoutCause(ctx, visitTimeout, fmt.Errorf("the servers did not answer within %s", visitTimeout))
 		defer cancel()
 		stats, err := latest(ctx, at.Epoch(), left)
 		left = slices.DeleteFunc(left, func(p post) bool { return p.marked(stats) })
@@ -176,7 +176,7 @@ func (f *fence) unseen(ctx context.Context, posts []post) (left []post, why erro
 		}
 		why = err
 	}
-	return left, cmp.Or(why, errors.New("the znodes on the path of the lock are gone"))
+	return left, cmp.Or(why, errors.New("the znodes on the lock's path no longer exist"))
 }
 
 // visitTimeout bounds each attempt to ask a lock's ensemble.

@@ -44,7 +44,7 @@ func write(t *testing.T, s *zkconn.Session, node, refusal string) {
 		}
 	case !errors.As(err, new(*zkconn.FencedError)) || !strings.Contains(err.Error(), refusal) || statusOf(err) != commands.StatusLockLost:
 		t.Errorf("%v, want %q", err, refusal)
-	case refusal == fenceUnknown && !strings.Contains(err.Error(), "--no-fence writes without the check"):
+	case refusal == fenceUnknown && !strings.Contains(err.Error(), "to write without the check, use --no-fence"):
 		t.Errorf("it names no way out: %v", err)
 	}
 }
@@ -340,7 +340,7 @@ func TestFenceWithoutMarks(t *testing.T) {
 		t.Errorf("a command finds %q", got)
 	}
 	zktest.Eventually(t, "the person hears of it", func() bool {
-		return strings.Contains(p.Alerts(), "can write only through the same server names")
+		return strings.Contains(p.Alerts(), "can write only if it uses the same server names")
 	})
 	proxy.Hold(false)
 	if got := o.fenceOf(zktest.Within(t), o.leases[0]); !strings.HasPrefix(got, proxy.Addr()+node+"@") {

@@ -83,9 +83,9 @@ type command struct {
 type reason string
 
 const (
-	lossNear reason = "lock %s: lost or about to be lost"
-	overdue  reason = "lock %s: lease about to expire and not renewed in time"
-	wanted   reason = "lock %s: released because another client asked for it"
+	lossNear reason = "lock %s: the lock is lost or about to be lost"
+	overdue  reason = "lock %s: the lease was about to expire, and zksh could not renew it in time"
+	wanted   reason = "lock %s: another client asked zksh to release it"
 )
 
 func (r reason) on(path string) error { return fmt.Errorf(string(r), path) }
@@ -251,7 +251,7 @@ const judgeAgain = 250 * time.Millisecond
 func (c *command) result(path string, status int, err, release error) error {
 	switch {
 	case c.why != "":
-		became := c.name + " terminated"
+		became := "zksh terminated " + c.name
 		if errors.Is(err, child.ErrEscaped) {
 			became = "not all processes of " + c.name + " could be terminated in time"
 		}
@@ -262,9 +262,9 @@ func (c *command) result(path string, status int, err, release error) error {
 		if c.why == lossNear && errors.Is(release, zklock.ErrLost) { // which says how it was lost
 			why, release = release, nil
 		}
-		err = errors.Join(fmt.Errorf("%w: %s", why, became), err)
+		err = errors.Join(fmt.Errorf("%w; %s", why, became), err)
 	case errors.Is(release, zklock.ErrLost):
-		err, release = errors.Join(fmt.Errorf("%w (before %s exited)", release, c.name), err), nil
+		err, release = errors.Join(fmt.Errorf("%w before %s exited", release, c.name), err), nil
 	case errors.Is(release, zklock.ErrUnconfirmed):
 		return errors.Join(&commands.StatusError{Status: commands.StatusUnconfirmed, Err: release}, err)
 	case status == 0 && err == nil:

@@ -181,7 +181,7 @@ func TestRevokedAndStuck(t *testing.T) {
 		s.refuse = errors.New("no permission")
 		s.revoke()
 		synctest.Wait()
-		if s.releases != 1 || s.held() != 1 || !strings.Contains(s.screen.Alerts(), "still locked: no permission") {
+		if s.releases != 1 || s.held() != 1 || !strings.Contains(s.screen.Alerts(), "cannot release /l: no permission") {
 			t.Errorf("released %d times, %d held: %s", s.releases, s.held(), s.screen.Alerts())
 		}
 		s.refuse = nil

@@ -18,27 +18,28 @@ func (t *Table) locksCommand() *commands.Command {
 	return &commands.Command{
 		Name: "locks", Group: group, Args: "[-f] [--stats] [-q] [-R] [--deadlocks] [path]",
 		Summary: "show who holds a lock and who waits for it",
-		Help: "Without a path, locks lists the locks that this shell holds or waits for. With a path, it shows the queue of the lock " +
-			"at that path, whichever client created it. The exit status is 75 if somebody holds the lock, and 0 if it is free.\n\n" +
+		Help: "Without a path, locks lists the locks that this shell holds or waits for. With a path, it shows the queue of " +
+			"the lock at that path, no matter which client created it. The exit status is 75 if a client holds the lock, " +
+			"and 0 if the lock is free.\n\n" +
 			wholeHelp,
 		Limits: []string{
-			"--deadlocks sees sessions, not threads. What looks like a deadlock of a Curator client may be two of its threads.",
-			"-R and --deadlocks cannot be combined with each other or with another flag.",
+			"--deadlocks sees sessions, not threads, so two threads of a Curator client can look like a deadlock.",
+			"-R and --deadlocks cannot be combined with each other or with any other flag.",
 		},
 		Examples: []string{"locks /locks/backup", "locks -f --stats /locks/backup", "locks --deadlocks"},
 		Params:   []commands.Param{{Name: "path", Optional: true}},
 		Offline:  true,
 		Flags: func(fs *pflag.FlagSet) commands.Run {
-			follow := fs.BoolP("follow", "f", false, "keep running and show each change, until Ctrl-C")
-			quiet := fs.BoolP("quiet", "q", false, "print nothing, only set the exit status")
-			stats := fs.Bool("stats", false, "with -f, count hand-overs and notified watchers, and measure how long clients hold and wait")
-			all := fs.BoolP("recursive", "R", false, "show every queue below path, or everywhere, the longest wait first")
-			deadlocks := fs.Bool("deadlocks", false, "find deadlocks below path, or everywhere")
+			follow := fs.BoolP("follow", "f", false, "keep running and show each change until you press Ctrl-C")
+			quiet := fs.BoolP("quiet", "q", false, "print nothing; only set the exit status")
+			stats := fs.Bool("stats", false, "with -f, count hand-overs and notified watchers, and measure how long clients hold the lock and wait for it")
+			all := fs.BoolP("recursive", "R", false, "show all queues below path, or in the entire tree, the longest wait first")
+			deadlocks := fs.Bool("deadlocks", false, "find deadlocks below path, or in the entire tree")
 			return func(ctx context.Context, env *commands.Env, args []string) error {
 				whole := *all || *deadlocks
 				switch {
 				case *stats && !*follow:
-					return commands.Misuse("--stats needs -f")
+					return commands.Misuse("--stats requires -f")
 				case *all && *deadlocks, whole && (*follow || *quiet):
 					return commands.Misuse("-R and --deadlocks cannot be combined with other flags")
 				case *all:
@@ -46,7 +47,7 @@ func (t *Table) locksCommand() *commands.Command {
 				case *deadlocks:
 					return showDeadlocks(ctx, env, top(args))
 				case len(args) == 0 && (*follow || *quiet):
-					return commands.Misuse("-f and -q need a path")
+					return commands.Misuse("-f and -q require a path")
 				case *follow && *quiet:
 					return commands.Misuse("-f cannot be combined with -q")
 				case len(args) == 0:

@@ -30,31 +30,33 @@ type kind struct {
 }
 
 var lockKinds = []kind{
-	{"lock", "lock", zklock.Exclusive, zklock.Mutex, "hold an exclusive lock",
+	{"lock", "lock", zklock.Exclusive, zklock.Mutex, "acquire an exclusive lock, or run a command under it",
 		"This is the same lock as Curator's InterProcessMutex and go-zookeeper's Lock."},
-	{"wlock", "write", zklock.Exclusive, zklock.RW, "hold the write lock of a read-write lock",
-		"This is the same lock as the write lock of Curator's InterProcessReadWriteLock. Its holder is alone."},
-	{"rlock", "read", zklock.Shared, zklock.RW, "hold the read lock of a read-write lock",
-		"This is the same lock as the read lock of Curator's InterProcessReadWriteLock. Several readers can hold it together."},
+	{"wlock", "write", zklock.Exclusive, zklock.RW, "acquire the write lock of a read-write lock",
+		"This is the same lock as the write lock of Curator's InterProcessReadWriteLock. Its holder excludes all readers and all other writers."},
+	{"rlock", "read", zklock.Shared, zklock.RW, "acquire the read lock of a read-write lock",
+		"This is the same lock as the read lock of Curator's InterProcessReadWriteLock. Several readers can hold it at the same time."},
 }
 
-const lockHelp = "zksh creates the path if necessary, and adds a znode below it for each contender. Contenders get the lock in the order " +
-	"of arrival; Ctrl-C cancels the wait. The lock is held until unlock, the end of the shell or the end of the session; " +
-	"zksh reports its loss at once. A script that does not get a lock, or loses one, stops there (zksh -k continues).\n\n" +
-	"With a command, zksh holds the lock while the command runs, and releases it when the command is gone. The exit status " +
-	"is the command's own. If the lock is lost, or about to be, zksh terminates the command before anybody else can hold " +
-	"the lock.\n\n" +
-	"zksh itself waits for the contenders of all clients that it knows. --as selects which of them wait for zksh: mutex " +
-	"(Curator's InterProcessMutex and go-zookeeper's Lock), rw (Curator's InterProcessReadWriteLock), kazoo (kazoo's Lock, " +
-	"WriteLock and ReadLock) or all of these.\n\n" +
-	"The command finds ZK_LOCK_PATH, ZK_LOCK_NODE, ZK_LOCK_TOKEN, ZK_LOCK_SESSION and ZK_LOCK_MODE in its environment. " +
-	"ZK_LOCK_HELD lists all locks that its parent processes hold. zksh rejects a lock on one of these paths, because it " +
-	"would wait for itself.\n\n" +
-	"While this shell or a parent process holds a lock, all writes of zksh depend on it: once the lock is gone, ZooKeeper " +
-	"rejects them (zksh --no-fence turns this off). The command finds these locks in ZK_LOCK_FENCE, one per line: the " +
-	"servers, the lock's znode, and data that identifies the ensemble by any name of a server. Every zksh below the command " +
-	"reads it. It writes freely to an ensemble that is known to be another one. Where it cannot know that, it writes " +
-	"nothing, and the exit status is 74."
+const lockHelp = "zksh creates the path if necessary, and adds a znode below it for each contender. Contenders acquire the lock in the " +
+	"order of arrival; Ctrl-C cancels the wait. The shell holds the lock until you run unlock, the shell exits or the " +
+	"session ends; zksh reports the loss of a lock immediately. A script that fails to acquire a lock, or loses one, stops " +
+	"there; with zksh -k, it continues.\n\n" +
+	"If you add a command, zksh holds the lock while the command runs, and releases it when the command has ended. The " +
+	"exit status is that of the command. If the lock is lost or about to be lost, zksh terminates the command before " +
+	"another client can acquire the lock.\n\n" +
+	"zksh itself waits for the contenders of all clients that it knows. --as selects which of these clients wait for zksh: " +
+	"mutex (Curator's InterProcessMutex and go-zookeeper's Lock), rw (Curator's InterProcessReadWriteLock), kazoo (kazoo's " +
+	"Lock, WriteLock and ReadLock) or all of them.\n\n" +
+	"The command gets the environment variables ZK_LOCK_PATH, ZK_LOCK_NODE, ZK_LOCK_TOKEN, ZK_LOCK_SESSION and " +
+	"ZK_LOCK_MODE, which describe the lock. ZK_LOCK_HELD lists all locks that the command's parent processes hold. zksh " +
+	"rejects an attempt to acquire a lock on one of these paths, because it would wait for itself.\n\n" +
+	"While this shell or a parent process holds a lock, all writes of zksh depend on the lock: once the lock is lost, " +
+	"ZooKeeper rejects them (zksh --no-fence turns this off). The command gets these locks in ZK_LOCK_FENCE, one per line: " +
+	"the servers, the lock's znode, and data that identifies the ensemble whichever server name is used. Every zksh that " +
+	"the command starts reads this variable. Such a zksh writes without restriction to an ensemble that is known to be a " +
+	"different one. If it cannot determine whether an ensemble is a different one, it writes nothing, and its exit status " +
+	"is 74."
 
 // lockFlags are the flags of a command that takes a lock.
 type lockFlags struct {
@@ -73,14 +75,14 @@ func (f *lockFlags) declare(fs *pflag.FlagSet, k kind) {
 	f.grace.Value = 5 * time.Second
 	f.family = string(k.family)
 	fs.BoolVarP(&f.try, "no-wait", "n", false, "do not wait")
-	fs.VarP(&f.wait, "wait", "w", "wait at most this `duration`, such as 5s or 2m; a number alone is seconds")
-	fs.BoolVarP(&f.background, "background", "b", false, "wait in the background: return to the prompt at once")
-	fs.IntVarP(&f.status, "status", "E", commands.StatusNotLocked, "exit with this `status` if somebody else holds the lock")
-	fs.StringVarP(&f.note, "note", "m", "", "leave a `note` that others see")
-	fs.StringVar(&f.access, "acl", "", "create the lock's znode and missing parents with this `ACL`, written as for create")
-	fs.VarP(&f.grace, "grace", "t", "wait this `duration` from TERM to KILL when the command must terminate")
+	fs.VarP(&f.wait, "wait", "w", "wait at most this `duration`, such as 5s or 2m; a number without a unit means seconds")
+	fs.BoolVarP(&f.background, "background", "b", false, "wait in the background, and return to the prompt immediately")
+	fs.IntVarP(&f.status, "status", "E", commands.StatusNotLocked, "exit with this `status` if another client holds the lock")
+	fs.StringVarP(&f.note, "note", "m", "", "leave a `note` that other clients can see")
+	fs.StringVar(&f.access, "acl", "", "create the lock's znode and missing parents with this `ACL`, in the same format as for create")
+	fs.VarP(&f.grace, "grace", "t", "when the command must terminate, wait this `duration` between SIGTERM and SIGKILL")
 	fs.BoolVar(&f.confirm, "confirm", false, fmt.Sprintf("exit with %d if the release of the lock is not confirmed", commands.StatusUnconfirmed))
-	fs.BoolVar(&f.strict, "strict", false, "reject a command that could continue without the lock")
+	fs.BoolVar(&f.strict, "strict", false, "reject a command that could continue to run without the lock")
 	fs.BoolVar(&f.waitGroup, "wait-group", false, "hold the lock until the command's entire process group has terminated")
 	fs.StringVar(&f.family, "as", f.family, "be compatible with this `family` of clients: mutex, rw, kazoo or all")
 	var families []string
@@ -88,21 +90,21 @@ func (f *lockFlags) declare(fs *pflag.FlagSet, k kind) {
 		families = append(families, string(known))
 	}
 	commands.FlagWords(fs, "as", families...)
-	fs.BoolVar(&f.revocable, "revocable", false, "release the lock when somebody asks for it with revoke")
+	fs.BoolVar(&f.revocable, "revocable", false, "release the lock when another client asks for it with revoke")
 }
 
 func (f *lockFlags) check(argv []string) error {
 	switch {
 	case f.try && f.wait.Given:
-		return commands.Misuse("-n does not wait, so it cannot be combined with -w")
+		return commands.Misuse("-n and -w cannot be combined, because -n does not wait")
 	case f.try && f.background:
-		return commands.Misuse("-n does not wait, so it cannot be combined with -b")
+		return commands.Misuse("-n and -b cannot be combined, because -n does not wait")
 	case f.background && len(argv) > 0:
-		return commands.Misuse("-b cannot be combined with a command; start zksh itself in the background")
+		return commands.Misuse("-b cannot be combined with a command; instead, start zksh itself in the background")
 	case (f.confirm || f.strict || f.waitGroup) && len(argv) == 0:
-		return commands.Misuse("--confirm, --strict and --wait-group need a command; add it after the path: -- COMMAND")
+		return commands.Misuse("--confirm, --strict and --wait-group require a command; add it after the path: -- COMMAND")
 	case f.status < 0 || f.status > 255:
-		return commands.Misuse("-E: %d is not an exit status (0 to 255)", f.status)
+		return commands.Misuse("-E: invalid exit status %d: must be between 0 and 255", f.status)
 	}
 	if f.access != "" {
 		var err error
@@ -116,7 +118,7 @@ func (f *lockFlags) check(argv []string) error {
 			return nil
 		}
 	}
-	return commands.Misuse("--as: unknown family %q; the families are mutex, rw, kazoo and all", f.family)
+	return commands.Misuse("--as: unknown family %q; use mutex, rw, kazoo or all", f.family)
 }
 
 func (t *Table) lockCommand(k kind) *commands.Command {
@@ -139,7 +141,7 @@ func (t *Table) lockCommand(k kind) *commands.Command {
 					return err
 				}
 				if env.Mode == commands.OneShot && len(args) == 1 {
-					return commands.Misuse("zksh would exit at once and release the lock; add the command to run: zksh %s PATH -- COMMAND", k.command)
+					return commands.Misuse("zksh would exit immediately and release the lock; add the command to run under it: zksh %s PATH -- COMMAND", k.command)
 				}
 				return t.take(ctx, env, k, &f, args[0], args[1:])
 			}
@@ -163,7 +165,7 @@ func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlag
 	timeout := env.Session.Info().Timeout
 	f.limit, f.late = f.wait, errTimeUp
 	if f.try { // the answer is expected at once, but not from a server that is silent
-		f.limit, f.late = commands.Duration{Value: env.Session.Info().Patience, Given: true}, fmt.Errorf("%w: no answer", zkconn.ConnectionLoss)
+		f.limit, f.late = commands.Duration{Value: env.Session.Info().Patience, Given: true}, fmt.Errorf("%w: the servers did not answer in time", zkconn.ConnectionLoss)
 	}
 	waiting, stop := ctx, func() {}
 	spec := child.Spec{Argv: argv, In: env.Streams.In, Out: env.Streams.Out, Err: env.Streams.Err, WaitGroup: f.waitGroup}
@@ -183,7 +185,7 @@ func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlag
 		a.command = newCommand(argv[0], f.grace.Value, timeout)
 		a.command.confirm = f.confirm
 		if cut := a.command.grace; f.grace.Given && cut < f.grace.Value {
-			t.crier.say(env.Screen.Note, fmt.Sprintf("-t is limited to %s by the session timeout of %s", seconds(cut), timeout))
+			t.crier.say(env.Screen.Note, fmt.Sprintf("because the session timeout is %[2]s, -t is limited to %[1]s", seconds(cut), timeout))
 		}
 	}
 	o, err := t.prepare(env, a, f, path)
@@ -271,11 +273,11 @@ func taking(l *zklock.Lock) func(context.Context, zklock.Mode, bool) (lease, err
 func (o *owned) mayTake(k kind, f *lockFlags) error {
 	switch {
 	case o.attempt != nil:
-		return fmt.Errorf("this shell already waits for %s; to stop waiting: unlock %s", o.path, o.path)
+		return fmt.Errorf("this shell is already waiting for %s; to stop waiting, run: unlock %s", o.path, o.path)
 	case o.family != zklock.Family(f.family):
-		return fmt.Errorf("this shell already holds %s, taken with %s; unlock it first", o.path, o.leases[0].kind.command)
+		return fmt.Errorf("this shell already holds %s, which it acquired with %s; unlock it first", o.path, o.leases[0].kind.command)
 	case k.mode == zklock.Exclusive && !slices.ContainsFunc(o.leases, func(l *taken) bool { return l.Mode() == zklock.Exclusive }):
-		return fmt.Errorf("this shell holds the read lock on %s, and a write lock would wait for it; unlock it first", o.path)
+		return fmt.Errorf("this shell holds the read lock on %s, so its own write lock would wait forever; unlock the read lock first", o.path)
 	case f.note != "":
 		return fmt.Errorf("this shell already holds %s, and its note cannot be changed; omit -m", o.path)
 	case f.acl != nil:

@@ -47,7 +47,7 @@ func (c *crier) finish(ctx context.Context) error {
 	case <-told:
 		return nil
 	case <-ctx.Done():
-		return errors.New("standard error is blocked: some messages were not printed")
+		return errors.New("zksh could not print some messages, because standard error is blocked")
 	}
 }
 
@@ -74,13 +74,13 @@ func (o *owned) news(before zklock.State, s zklock.Status) string {
 	case o.deserted(): // the person knows, and a wait ends with an error of its own
 		return ""
 	case s.State == zklock.Requeued:
-		return fmt.Sprintf("lock %s: lost its place in the queue: %s; queueing again", o.path, s.Err)
+		return fmt.Sprintf("lock %s: zksh lost its place in the queue (%s) and is queueing again", o.path, s.Err)
 	case s.State == zklock.Suspended:
-		return fmt.Sprintf("lock %s: no connection; it is safe for another %s", o.path, seconds(s.Left))
+		return fmt.Sprintf("lock %s: no connection; the lock is safe for another %s", o.path, seconds(s.Left))
 	case s.State == zklock.PresumedLost && s.Err != nil:
 		return fmt.Sprintf("lock %s: presumed lost: %s; another client may hold it", o.path, s.Err)
 	case s.State == zklock.PresumedLost:
-		return "lock " + o.path + ": presumed lost: the servers have not confirmed it for a whole session timeout; another client may hold it"
+		return "lock " + o.path + ": presumed lost, because the servers have not confirmed it for a whole session timeout; another client may hold it"
 	case s.State == zklock.Lost:
 		return fmt.Sprintf("lock %s is lost: %s", o.path, s.Err)
 	case s.State == zklock.Releasing && s.Err != nil:
@@ -88,7 +88,7 @@ func (o *owned) news(before zklock.State, s zklock.Status) string {
 	case s.State == zklock.Held && s.Revoke != nil:
 		return fmt.Sprintf("lock %s: %s", o.path, o.request(s.Revoke))
 	case s.State == zklock.Held && s.Again:
-		return "lock " + o.path + ": kept after all: the server still has the session"
+		return "lock " + o.path + ": still held, because the server still has the session"
 	case s.State == zklock.Held && before == zklock.Suspended:
 		return "lock " + o.path + ": connected again and still held"
 	}
@@ -102,13 +102,13 @@ func asks(data []byte) string { return queue.Asker(data) + " asks you to release
 func (o *owned) request(data []byte) string {
 	switch {
 	case o.revocable && o.command != nil:
-		return asks(data) + "; terminating the command"
+		return asks(data) + "; zksh is terminating the command"
 	case o.revocable:
-		return asks(data) + "; releasing it"
+		return asks(data) + "; zksh is releasing it"
 	case o.command != nil:
 		return asks(data) + "; the lock is released when the command exits"
 	}
-	return asks(data) + "; to release it: unlock " + o.path
+	return asks(data) + "; to release it, run: unlock " + o.path
 }
 
 // waitLine says at which place the lock waits, behind whom, and for how long, or that
@@ -122,7 +122,7 @@ func (o *owned) waitLine(waited time.Duration, alone bool) string {
 	case s.State != zklock.Queued || s.Ahead == nil:
 		return ""
 	}
-	return line + fmt.Sprintf("place %d, behind %s", s.Place, queue.Describe(s.Ahead.Data, s.Ahead.Since, s.Ahead.Node))
+	return line + fmt.Sprintf("place %d in the queue, behind %s", s.Place, queue.Describe(s.Ahead.Data, s.Ahead.Since, s.Ahead.Node))
 }
 
 // seconds shows a duration as people read it.

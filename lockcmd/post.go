@@ -91,7 +91,7 @@ func parsePost(line string) (post, error) {
 	case err != nil:
 		return post{}, err
 	case servers.Chroot == "":
-		return post{}, errors.New("no path")
+		return post{}, errors.New("the path is missing")
 	}
 	p := post{hosts: servers.Hosts, node: servers.Chroot}
 	if !marked {
@@ -109,7 +109,7 @@ func parsePost(line string) (post, error) {
 		p.marks = append(p.marks, m)
 	}
 	if n := len(p.paths()); len(p.marks) != n {
-		return post{}, fmt.Errorf("it identifies %d znodes, but its path has %d", len(p.marks), n)
+		return post{}, fmt.Errorf("the line identifies %d znodes, but its path consists of %d", len(p.marks), n)
 	}
 	return p, nil
 }

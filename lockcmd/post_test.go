@@ -23,9 +23,9 @@ func TestFenceThatCannotBeRead(t *testing.T) {
 		b.addr + node + "@1.2;3.4", b.addr + node + "@1.2,3.4,@prod",
 	} {
 		s := below(t, b.addr, line)
-		const refusal = "nothing was written: a line of ZK_LOCK_FENCE does not name a lock: "
+		const refusal = "nothing was written: ZK_LOCK_FENCE contains an invalid line: "
 		write(t, s, b.root, refusal)
-		write(t, s, b.root, "--no-fence writes without the check")
+		write(t, s, b.root, "to write without the check, use --no-fence")
 		if _, _, err := s.Get(zktest.Within(t), b.root, false); err != nil {
 			t.Errorf("%q: read: %v", line, err)
 		}

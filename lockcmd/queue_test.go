@@ -88,7 +88,7 @@ func TestAllFamiliesAreOne(t *testing.T) {
 		if len(q.Contenders[0].Nodes) != 3 || q.Contenders[1].Place != 2 {
 			t.Errorf("%+v", q.Contenders[0])
 		}
-		want := []string{"kazoo locks do not wait for go-zookeeper locks: both …__lock__… and _c_…-lock-… may hold at once"}
+		want := []string{"kazoo locks do not wait for go-zookeeper locks: both …__lock__… and _c_…-lock-… can hold the lock at the same time"}
 		if diff := cmp.Diff(want, q.Warnings); diff != "" {
 			t.Error(diff)
 		}

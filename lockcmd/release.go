@@ -37,8 +37,8 @@ func (o *owned) giveBack(ctx context.Context, l *taken) (left int, err error) {
 	case errors.Is(err, zklock.ErrLost):
 		return left, lockLost(fmt.Errorf("%s: %w", o.path, err))
 	case errors.Is(err, zklock.ErrUnconfirmed):
-		return left, fmt.Errorf("%s: %w; otherwise the lock ends with its session, %s after the servers last heard of it "+
-			"(counted anew after a restart or an election)", o.path, err, l.Timeout())
+		return left, fmt.Errorf("%s: %w; if it was not released, the lock ends with its session, %s after the servers last received something from it "+
+			"(a restart or an election starts this period again)", o.path, err, l.Timeout())
 	case err != nil:
 		return left, o.stuck(err)
 	}
@@ -50,7 +50,7 @@ func (o *owned) giveBack(ctx context.Context, l *taken) (left int, err error) {
 func (o *owned) giveBackInTime(ctx context.Context, l *taken) (left int, err error) {
 	limit := min(l.Timeout(), longestRelease)
 	late := time.AfterFunc(releaseTimeout, func() {
-		o.say(fmt.Sprintf("lock %s: the release is not confirmed yet; trying for up to %s", o.path, limit))
+		o.say(fmt.Sprintf("lock %s: the servers have not confirmed the release yet; zksh keeps trying for up to %s", o.path, limit))
 	})
 	defer late.Stop()
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -78,9 +78,9 @@ func (o *owned) stuck(err error) error {
 	defer o.table.mu.Unlock()
 	o.stuckTold = true
 	if o.table.ending || o.env.Mode == commands.OneShot {
-		return fmt.Errorf("%s: not released: %w; ending the session now", o.path, err)
+		return fmt.Errorf("cannot release %s: %w; zksh is ending the session, which releases the lock", o.path, err)
 	}
-	return fmt.Errorf("%s: still locked: %w; close ends the session", o.path, err)
+	return fmt.Errorf("cannot release %s: %w; to end the session, and the lock with it, run: close", o.path, err)
 }
 
 // releaseAll gives back all of a lock that somebody asked for. The end of the shell

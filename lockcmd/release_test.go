@@ -53,10 +53,10 @@ func TestReleaseWaits(t *testing.T) {
 				}
 				synctest.Wait()
 				alerts := s.screen.Alerts()
-				if told := strings.Contains(alerts, "the release is not confirmed; otherwise"); told != (c.slow == never && !c.confirm) {
+				if told := strings.Contains(alerts, "the release is not confirmed; if it was not released"); told != (c.slow == never && !c.confirm) {
 					t.Errorf("told: %s", alerts)
 				}
-				if patient := strings.Contains(alerts, "the release is not confirmed yet"); patient != (c.takes > releaseTimeout) {
+				if patient := strings.Contains(alerts, "have not confirmed the release yet"); patient != (c.takes > releaseTimeout) {
 					t.Errorf("told: %s", alerts)
 				}
 				if len(s.table.locks) > 0 {
@@ -116,10 +116,10 @@ func TestReleaseWithoutACommandWaits(t *testing.T) {
 				synctest.Wait()
 				end.Stop()
 				told += s.screen.Alerts()
-				if !strings.Contains(told, "the release is not confirmed yet; trying for up to 30s") {
+				if !strings.Contains(told, "have not confirmed the release yet; zksh keeps trying for up to 30s") {
 					t.Errorf("told: %s", told)
 				}
-				if unknown := strings.Contains(told, "the release is not confirmed; otherwise"); unknown != (c.slow > testTimeout) {
+				if unknown := strings.Contains(told, "the release is not confirmed; if it was not released"); unknown != (c.slow > testTimeout) {
 					t.Errorf("told: %s", told)
 				}
 				if len(s.table.locks) > 0 {

@@ -16,9 +16,11 @@ func (t *Table) revokeCommand() *commands.Command {
 	return &commands.Command{
 		Name: "revoke", Group: group, Writes: true, Args: "path [node]",
 		Summary: "ask the holder of a lock to release it",
-		Help: "revoke writes the request into the data of the holder's znode, or of the given node.\n\n" +
-			"A zksh that holds the lock shows its user who asked. If the lock was taken with --revocable, zksh releases it by itself. " +
-			"Curator notifies programs that made the lock revocable. Other clients ignore the request.",
+		Help: "revoke asks the holder to release the lock by writing a request into the data of the holder's znode, or of " +
+			"the given node.\n\n" +
+			"If the holder is zksh, its user sees who made the request. If the lock was acquired with --revocable, zksh " +
+			"also releases the lock automatically. If the holder uses Curator and made the lock revocable, Curator calls the " +
+			"holder's revocation listener. Other clients ignore the request.",
 		Examples: []string{"revoke /locks/backup", "revoke /locks/backup _c_1b7a6e8c-0a53-4a2e-9d0f-6a1c1f3f2b11-lock-0000000000"},
 		Params:   []commands.Param{{Name: "path"}, {Name: "node", Kind: commands.Data, Optional: true}},
 		Flags:    commands.NoFlags(revoke),
@@ -37,10 +39,10 @@ func revoke(ctx context.Context, env *commands.Env, args []string) error {
 	}
 	switch len(which) {
 	case 0:
-		return fmt.Errorf("%s: nobody holds the lock", dir)
+		return fmt.Errorf("no client holds the lock %s", dir)
 	case 1:
 	default:
-		return fmt.Errorf("%s has several holders; name one of them: %s", dir, strings.Join(which, ", "))
+		return fmt.Errorf("the lock %s has several holders; specify one of them: %s", dir, strings.Join(which, ", "))
 	}
 	node, err := q.Find(which[0])
 	if err != nil {
@@ -62,7 +64,7 @@ func ask(ctx context.Context, env *commands.Env, node string) error {
 	}
 	if _, err := env.Session.Unfenced().Set(ctx, node, message, stat.Version); err != nil {
 		if errors.Is(err, zkconn.BadVersion) {
-			return fmt.Errorf("%s changed meanwhile; try again", node)
+			return fmt.Errorf("%s was changed by another client in the meantime; try again", node)
 		}
 		return err
 	}

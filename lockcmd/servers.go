@@ -15,16 +15,16 @@ const ensembleGroup = "Ensemble"
 var serversCommand = &commands.Command{
 	Name: "servers", Group: ensembleGroup, Args: "[-q]",
 	Summary: "show each server's role, version and state",
-	Help: "servers asks every member with the four-letter words srvr and mntr. It needs no session. The members are the servers " +
-		"of the connect string and those of the ensemble's configuration.\n\n" +
-		"LAG is in transactions. VERSION begins with the name of the product if that is not ZooKeeper.\n\n" +
-		"The exit status is 0 only if a quorum answers: more than half of the voters serve, and one of them is the leader. " +
-		"Otherwise it is 1.",
-	Limits:   []string{"Weights and groups of voters are ignored."},
+	Help: "servers asks every member with the four-letter words srvr and mntr, so it needs no session. The members are the " +
+		"servers in the connect string and those in the ensemble's configuration.\n\n" +
+		"LAG is measured in transactions. VERSION begins with the name of the product if the server is not ZooKeeper.\n\n" +
+		"The exit status is 0 only if a quorum responds: more than half of the voters are serving, and one of them is the " +
+		"leader. Otherwise, the exit status is 1.",
+	Limits:   []string{"The weights and groups of voters are ignored."},
 	Examples: []string{"servers -q", "servers"},
 	Offline:  true,
 	Flags: func(fs *pflag.FlagSet) commands.Run {
-		quiet := fs.BoolP("quiet", "q", false, "print nothing, only set the exit status")
+		quiet := fs.BoolP("quiet", "q", false, "print nothing; only set the exit status")
 		return func(ctx context.Context, env *commands.Env, _ []string) error {
 			s := queue.LookServers(ctx, ensemble{env.Session})
 			if ctx.Err() != nil {

@@ -15,11 +15,11 @@ import (
 var sessionCommand = &commands.Command{
 	Name: "session", Group: ensembleGroup, Args: "[id | address | path]",
 	Summary: "show a session's client, znodes, watches and locks",
-	Help: "Without an argument, session shows this shell's own session. Otherwise it shows the session with that id (0x…, as " +
-		"locks and stat print it), of the client at that address (host:port, or only the host if it has a single client), or of " +
-		"the owner of that ephemeral znode.\n\n" +
-		"session asks every server with the four-letter words cons, dump, wchc and conf. If a server does not report something, " +
-		"session says so, and names the setting that allows it.",
+	Help: "Without an argument, session shows this shell's own session. For another session, specify its id (0x…, as printed " +
+		"by locks and stat), the address of its client (host:port, or just the host if only one client runs there), or the " +
+		"path of an ephemeral znode that it owns.\n\n" +
+		"session asks every server with the four-letter words cons, dump, wchc and conf. If a server does not provide some " +
+		"of the information, session lists the missing parts and the settings that allow them.",
 	Limits: []string{
 		"Identities are shown only for this shell's own session.",
 		"Servers do not report watches on children.",
@@ -67,7 +67,7 @@ var sessionCommand = &commands.Command{
 func identities(ctx context.Context, env *commands.Env) ([]zkconn.Identity, error) {
 	p, err := env.Session.Pipe(ctx, "")
 	if err == nil && p.LacksWhoAmI(ctx) {
-		err = errors.New("needs ZooKeeper 3.7 or later")
+		err = errors.New("whoami needs ZooKeeper 3.7 or later")
 	}
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func whichSession(ctx context.Context, env *commands.Env, word string) (id int64
 	if digits, ok := strings.CutPrefix(word, "0x"); ok {
 		n, err := strconv.ParseUint(digits, 16, 64)
 		if err != nil || n == 0 {
-			return 0, "", commands.Misuse("%q is not a session id; an id looks like 0x1a1fe2ecb8d0001", word)
+			return 0, "", commands.Misuse("invalid session id %q: an id has the form 0x1a1fe2ecb8d0001", word)
 		}
 		return int64(n), "", nil
 	}

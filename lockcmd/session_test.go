@@ -94,11 +94,11 @@ func TestSessionIsNotTold(t *testing.T) {
 		t.Error(st.Printed())
 	}
 	for _, word := range []string{"cons", "dump", "wchc"} {
-		if !strings.Contains(st.Notes(), word+" not allowed (add it to the servers' 4lw.commands.whitelist)") {
+		if !strings.Contains(st.Notes(), "the four-letter command "+word+" is not allowed; add it to 4lw.commands.whitelist on the servers") {
 			t.Error(st.Notes())
 		}
 	}
-	if printed(t, b.Session, render.Text, 0, "servers"); !strings.Contains(printed(t, b.Session, render.Text, 0, "servers").Notes(), "watches: mntr not allowed") {
+	if printed(t, b.Session, render.Text, 0, "servers"); !strings.Contains(printed(t, b.Session, render.Text, 0, "servers").Notes(), "watches: the four-letter command mntr is not allowed") {
 		t.Error("mntr is not named")
 	}
 }

@@ -153,7 +153,7 @@ func (o *owned) leave() {
 	if len(o.leases) > 0 {
 		o.leases = nil
 		if !o.table.ending { // the end of the shell has told what became of it
-			o.say("lock " + o.path + ": released with its session")
+			o.say("lock " + o.path + ": released, because its session was closed")
 		}
 	}
 }

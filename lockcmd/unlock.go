@@ -20,23 +20,25 @@ func (t *Table) unlockCommand() *commands.Command {
 	return &commands.Command{
 		Name: "unlock", Group: group, Writes: true, Args: "[-a] [--force node] [path]",
 		Summary: "release a lock",
-		Help: "Without a path, unlock releases the lock of this shell, if it holds only one. A lock that was taken twice is released by the " +
-			"second unlock. If a lock was taken for writing and for reading, the first unlock releases only the write lock. " +
-			"unlock also cancels a wait in the background.\n\n" +
-			"unlock waits until a server confirms the release, at most as long as a session lasts; Ctrl-C stops the wait.\n\n" +
-			"With --force, unlock removes another client's place in the queue, and with it its lock. That client may not notice.",
+		Help: "Without a path, unlock releases this shell's lock, provided that it holds only one. A lock that was acquired " +
+			"twice must be released twice. If a lock was acquired for both writing and reading, the first unlock releases " +
+			"only the write lock. unlock also cancels a wait in the background.\n\n" +
+			"unlock waits until a server confirms the release, but no longer than the session timeout. Ctrl-C stops the " +
+			"wait.\n\n" +
+			"With --force, unlock removes another client's znode from the queue, so that client loses the lock or its " +
+			"place in the queue. The client may not notice.",
 		Examples: []string{"unlock /locks/backup", "unlock -a"},
 		Params:   []commands.Param{{Name: "path", Kind: commands.HeldLock, Optional: true}},
 		Offline:  true,
 		Flags: func(fs *pflag.FlagSet) commands.Run {
-			all := fs.BoolP("all", "a", false, "release all locks of this shell, the newest first")
-			node := fs.String("force", "", "remove this `node` of another client below path")
+			all := fs.BoolP("all", "a", false, "release all locks of this shell, the most recent first")
+			node := fs.String("force", "", "remove this `node`, which belongs to another client, from the queue at path")
 			return func(ctx context.Context, env *commands.Env, args []string) error {
 				switch {
 				case *all && (len(args) > 0 || *node != ""):
-					return commands.Misuse("-a releases all locks; it takes neither a path nor --force")
+					return commands.Misuse("-a releases all locks, so it cannot be combined with a path or --force")
 				case fs.Changed("force") && (len(args) == 0 || *node == ""):
-					return commands.Misuse("--force needs the node to remove and the path of the lock; locks PATH lists the nodes")
+					return commands.Misuse("--force requires the node to remove and the path of the lock; to list the nodes, run: locks PATH")
 				case *all:
 					return t.unlockAll(ctx, env)
 				case *node != "":
@@ -62,12 +64,12 @@ func (t *Table) which(env *commands.Env, args []string) (*owned, error) {
 		if o := t.find(env, args[0]); o != nil {
 			return o, nil
 		}
-		return nil, fmt.Errorf("this shell does not hold %s; locks %s shows who does", args[0], args[0])
+		return nil, fmt.Errorf("this shell does not hold %s; to see who does, run: locks %s", args[0], args[0])
 	}
 	all := t.all()
 	switch len(all) {
 	case 0:
-		return nil, errors.New("this shell holds no lock")
+		return nil, errors.New("this shell does not hold any locks")
 	case 1:
 		return all[0], nil
 	}
@@ -75,13 +77,13 @@ func (t *Table) which(env *commands.Env, args []string) (*owned, error) {
 	for _, o := range all {
 		paths = append(paths, o.path)
 	}
-	return nil, fmt.Errorf("this shell holds several locks: %s; name one, or use -a for all", strings.Join(paths, ", "))
+	return nil, fmt.Errorf("this shell holds several locks: %s; specify one, or use -a to release all of them", strings.Join(paths, ", "))
 }
 
 func (t *Table) unlockAll(ctx context.Context, env *commands.Env) error {
 	all := t.all()
 	if len(all) == 0 {
-		return errors.New("this shell holds no lock")
+		return errors.New("this shell does not hold any locks")
 	}
 	ctx, cancel := context.WithTimeout(ctx, env.Session.Info().Patience) // for all together
 	defer cancel()
@@ -159,7 +161,7 @@ func (t *Table) force(ctx context.Context, env *commands.Env, dir, which string)
 		return err
 	}
 	if o := t.find(env, dir); o != nil && zklock.SameOwner(o.current().Node, node) {
-		return fmt.Errorf("%s belongs to this shell; to release it: unlock %s", node, dir)
+		return fmt.Errorf("%s belongs to this shell; to release it, run: unlock %s", node, dir)
 	}
 	data, _, err := env.Session.Get(ctx, node, false)
 	if err != nil && !errors.Is(err, zkconn.NoAuth) {

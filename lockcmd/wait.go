@@ -66,7 +66,7 @@ func (o *owned) acquire(a *attempt, f *lockFlags) (l *taken, err error) {
 	case a.ctx.Err() != nil:
 		err = &commands.FinalError{Err: o.notWaited(a)}
 	case a.command != nil:
-		err = lockLost(fmt.Errorf("%w: %s not started", err, a.command.name))
+		err = lockLost(fmt.Errorf("%w; %s was not started", err, a.command.name))
 	default:
 		err = lockLost(o.releasedForAnother())
 	}
@@ -87,7 +87,7 @@ func (o *owned) tooLate(f *lockFlags) error {
 	if ahead := o.current().Ahead; ahead != nil || connected {
 		who = o.inTheWay()
 	}
-	why := "no answer from the servers"
+	why := "the servers did not answer"
 	switch {
 	case connected && who != "":
 		return o.busy(f, fmt.Errorf("%w after %s: %s", errTimeUp, seconds(f.limit.Value), who))
@@ -153,7 +153,7 @@ func (o *owned) waitHere(a *attempt, f *lockFlags) (*taken, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
 		defer cancel()
 		if o.drain(ctx) != nil {
-			o.env.Screen.Note("lock " + o.path + ": the place in the queue is being removed in the background")
+			o.env.Screen.Note("lock " + o.path + ": zksh is removing its place in the queue in the background")
 		}
 	}
 	return l, err
@@ -278,4 +278,4 @@ func (o *owned) giveUp(why error) *attempt {
 }
 
 // errWithdrawn ends a wait at the person's request.
-var errWithdrawn = errors.New("ended by unlock")
+var errWithdrawn = errors.New("canceled by unlock")

@@ -64,7 +64,7 @@ func TestAllQueues(t *testing.T) {
 			if got := strings.Join(found, " "); got != "/app/long2 /app/short2 /app/sem1" {
 				t.Error(got)
 			}
-			if (all.Walked == "") != (addr != mute) || strings.Contains(st.Notes(), "dump not allowed (add it to") != (addr == mute) {
+			if (all.Walked == "") != (addr != mute) || strings.Contains(st.Notes(), "dump is not allowed; add it to") != (addr == mute) {
 				t.Errorf("%q, %q", all.Walked, st.Notes())
 			}
 			text := printed(t, s, render.Text, 0, "locks", "-R", "/app").Printed()

@@ -207,7 +207,7 @@ func (*batch) redoing(string)               {}
 func (*batch) closed() error                { return nil }
 
 func (*batch) released(locks string) string {
-	return "still locked at the end of the script, released now: " + locks
+	return "these locks were still held at the end of the script, so zksh released them: " + locks
 }
 
 // maxLine bounds a line of input. A server takes about 1 MB in one request,

@@ -23,18 +23,18 @@ func (s *Shell) builtins() []*commands.Command {
 		{
 			Name: "help", Group: group, Args: "[-t] [command | topic | word]",
 			Summary: "list commands and topics, or explain one",
-			Help: "A command's name prints the help of the command, and a topic prints that page of the manual. Any other word lists the " +
-				"commands and the pages about it. On a terminal a page that is longer than the screen goes through $PAGER, or through " +
-				"less if PAGER is not set.",
+			Help: "Given the name of a command, help prints the help for that command. Given a topic, it prints that page of " +
+				"the manual. Given any other word, it lists the commands and the pages that are related to that word. On a " +
+				"terminal, a page that is longer than the screen is shown with $PAGER, or with less if PAGER is not set.",
 			Examples: []string{"help create", "help quota", "help -t locks", "help"},
 			Params:   []commands.Param{{Name: "name", Kind: commands.HelpName, Optional: true}},
 			Offline:  true, Aside: true, Flags: s.help,
 		},
 		{
 			Name: "echo", Group: group, Args: "[word…]",
-			Summary: "print the given words",
-			Help: "A program that talks to zksh through pipes can use echo as a marker: when its answer arrives, all earlier lines are " +
-				"done.",
+			Summary: "print the arguments",
+			Help: "A program that talks to zksh through pipes can use echo as a marker: when it reads the output of echo, " +
+				"all earlier lines are done.",
 			Examples: []string{`echo "half of it is done"`, "echo done"},
 			Params:   []commands.Param{{Name: "word", Kind: commands.Data, Optional: true, Many: true}},
 			Offline:  true, Aside: true, Flags: commands.NoFlags(func(_ context.Context, env *commands.Env, args []string) error {
@@ -44,9 +44,9 @@ func (s *Shell) builtins() []*commands.Command {
 		},
 		{
 			Name: "history", Group: group, Args: "[count]",
-			Summary: "print the latest lines of the history",
-			Help: "history prints each line with its number, for redo. Without a count, it prints eleven lines. Credentials are not " +
-				"shown.",
+			Summary: "print the most recent lines of the history",
+			Help: "history prints each line with its number, which you can pass to redo. Without a count, it prints eleven " +
+				"lines. Credentials are not shown.",
 			Examples: []string{"history 50", "history"},
 			Params:   []commands.Param{{Name: "count", Kind: commands.Data, Optional: true}},
 			Offline:  true, Aside: true, Flags: commands.NoFlags(s.history),
@@ -54,8 +54,8 @@ func (s *Shell) builtins() []*commands.Command {
 		{
 			Name: "redo", Group: group, Args: "cmdno",
 			Quota:    true, // as the line may be that runs again
-			Summary:  "run a line of the history again",
-			Help:     "The history then shows that line instead of the redo.",
+			Summary:  "run a line from the history again",
+			Help:     "The history then contains that line instead of the redo command.",
 			Examples: []string{"redo 3", "redo 12"},
 			Params:   []commands.Param{{Name: "cmdno", Kind: commands.LineNumber}},
 			Offline:  true, Aside: true, Flags: commands.NoFlags(s.redo),
@@ -63,8 +63,9 @@ func (s *Shell) builtins() []*commands.Command {
 		{
 			Name: "printwatches", Group: group, Args: "on|off|short|time",
 			Summary: "show or change how watch events are printed",
-			Help: "Without an argument, printwatches prints the current setting. on prints events in full, short prints each on one line, " +
-				"time does so with the time of day, and off does not print them.",
+			Help: "Without an argument, printwatches prints the current setting. With on, zksh prints events in full; with " +
+				"short, it prints each event on one line; with time, it also prints the time of day on that line; and with " +
+				"off, it prints no events.",
 			Examples: []string{"printwatches off", "printwatches short", "printwatches"},
 			Params:   []commands.Param{{Name: "on|off|short|time", Kind: commands.Choice, Words: []string{"on", "off", "short", "time"}, Optional: true}},
 			Offline:  true, Aside: true, Flags: commands.NoFlags(s.printwatches),
@@ -87,7 +88,7 @@ func (s *Shell) history(_ context.Context, env *commands.Env, args []string) err
 	if len(args) > 0 {
 		var err error
 		if count, err = strconv.Atoi(args[0]); err != nil || count < 1 {
-			return commands.Misuse("%q is not a number of lines", args[0])
+			return commands.Misuse("invalid number of lines %q: must be at least 1", args[0])
 		}
 	}
 	last := s.lines.Last(count)
@@ -104,7 +105,7 @@ func (s *Shell) history(_ context.Context, env *commands.Env, args []string) err
 func (s *Shell) redo(ctx context.Context, env *commands.Env, args []string) error {
 	n, err := javaDecode(args[0])
 	if err != nil {
-		return commands.Misuse("%q is not the number of a line", args[0])
+		return commands.Misuse("%q is not a line number", args[0])
 	}
 	line, ok := s.lines.Get(n)
 	if !ok || n >= s.number {

@@ -253,5 +253,5 @@ func (h *byHand) expired(e expiredError) error {
 }
 
 func (h *byHand) redoing(line string)        { h.s.screen.complain(history.Redacted(line)) }
-func (*byHand) released(locks string) string { return "released: " + locks }
+func (*byHand) released(locks string) string { return "released these locks: " + locks }
 func (h *byHand) closed() error              { return h.s.showEvents() }

@@ -263,9 +263,9 @@ func aclEntries(p *partial) choices {
 	head, entry := p.text[:at], p.text[at:]
 	pairs := []string{
 		"world:anyone:", "everybody",
-		"auth::", "whoever this session is authenticated as",
-		"digest:", "user:hash, the hash as getAcl shows it",
-		"ip:", "an address, or a network as 10.0.0.0/8",
+		"auth::", "all users that this session is authenticated as",
+		"digest:", "user:hash, with the hash that getAcl prints",
+		"ip:", "an address, or a network such as 10.0.0.0/8",
 		"sasl:", "a Kerberos principal", "x509:", "the subject of a certificate",
 	}
 	if i := strings.LastIndexByte(entry, ':'); i >= 0 && strings.Count(entry, ":") > 1 {

@@ -15,7 +15,7 @@ type endedError struct {
 }
 
 func (e *endedError) Error() string {
-	return fmt.Sprintf("%s; lines from %d on were not run", e.err, e.from)
+	return fmt.Sprintf("%s; line %d and all later lines were not run", e.err, e.from)
 }
 
 // Unwrap gives the line's own failure.

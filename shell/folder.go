@@ -91,17 +91,18 @@ func (s *Shell) folderCommands() []*commands.Command {
 	return []*commands.Command{
 		{
 			Name: "cd", Group: group, Args: "[path]",
-			Summary: "go to a znode, where relative paths then start",
-			Help: "Without a path, cd goes to /. In a path, .. is the parent znode and ~ is /. cd - returns to the previous znode.\n\n" +
-				"Without a path, ls, tree, find, du, stat and getAllChildrenNumber use the current znode. Before the first cd, " +
-				"and after connecting to other servers, relative paths are rejected, as in zkCli.",
+			Summary: "change the current znode, where relative paths start",
+			Help: "Without a path, cd goes to /. In a path, .. is the parent znode and ~ is /. cd - returns to the previous " +
+				"znode.\n\n" +
+				"Without a path, ls, tree, find, du, stat and getAllChildrenNumber use the current znode. Relative paths " +
+				"are rejected before the first cd and after connecting to other servers, as in zkCli.",
 			Examples: []string{"cd /app", "cd ../archive", "cd -"},
 			Params:   []commands.Param{{Name: "path", Kind: commands.Folder, Optional: true}},
 			Flags:    commands.NoFlags(s.cd),
 		},
 		{
 			Name: "pwd", Group: group,
-			Summary:  "print the znode where relative paths start",
+			Summary:  "print the current znode, where relative paths start",
 			Examples: []string{"pwd"},
 			Offline:  true, Flags: commands.NoFlags(func(_ context.Context, env *commands.Env, _ []string) error {
 				here, _ := s.folder.here()
@@ -119,7 +120,7 @@ func (s *Shell) cd(ctx context.Context, env *commands.Env, args []string) error 
 		to = "/"
 	case "-":
 		if to = s.folder.last(); to == "" {
-			return errors.New("there is no previous folder")
+			return errors.New("there is no previous znode to return to")
 		}
 	default:
 		if to = below(here, to); len(to) > 1 {

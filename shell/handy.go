@@ -25,7 +25,7 @@ func (s *Shell) handy() []*commands.Command {
 		{
 			Name: "time", Group: group, Args: "command",
 			Summary:  "run a command and print how long it took",
-			Help:     "time prints the elapsed time on standard error, and exits with the command's exit status.",
+			Help:     "time prints the elapsed time to standard error, and exits with the exit status of the command.",
 			Examples: []string{"time ls -R /app", "time deleteall -y /app/old"},
 			Params:   line, Offline: true, Quota: true,
 			Over: func(*pflag.FlagSet) commands.Around { return timed },
@@ -33,16 +33,18 @@ func (s *Shell) handy() []*commands.Command {
 		{
 			Name: "repeat", Group: group, Args: "[-n count] [-i time] [-k] command",
 			Summary: "run a command repeatedly",
-			Help: "On a terminal, each answer replaces the previous one. repeat stops when the command fails, with its exit status, or on " +
-				"Ctrl-C. With -k, it prints the error and continues; its exit status is then that of the first run that failed.",
+			Help: "On a terminal, each result replaces the previous one. repeat stops when you press Ctrl-C or when the " +
+				"command fails. After a failure, repeat exits with the exit status of the command. With -k, repeat prints the error and " +
+				"continues, and later exits with the status of the first failure.",
 			Examples: []string{"repeat -i 5s get /app/leader", "repeat -n 10 stat /app", "repeat -k exists /app/ready"},
 			Params:   line, Offline: true, Quota: true,
 			Over: s.repeat,
 		},
 		{
 			Name: "source", Group: group, Args: "file",
-			Summary:  "run the lines of a file, one after the other",
-			Help:     "An error message names the line in the file. The exit status is that of the first failure.",
+			Summary: "run the commands in a file",
+			Help: "An error message includes the line number in the file. The exit status is that of the first line that " +
+				"failed.",
 			Examples: []string{"source setup.zk", "source ~/cleanup.zk"},
 			Params:   []commands.Param{{Name: "file", Kind: commands.File}},
 			Offline:  true, Quota: true, Flags: commands.NoFlags(s.source),
@@ -66,13 +68,13 @@ func timed(ctx context.Context, env *commands.Env, do commands.Do) error {
 
 // repeat is the Over of the command.
 func (s *Shell) repeat(fs *pflag.FlagSet) commands.Around {
-	times := fs.IntP("count", "n", 0, "run the command this many `times`; by default until Ctrl-C")
+	times := fs.IntP("count", "n", 0, "run the command this many `times`; by default, until you press Ctrl-C")
 	every := commands.Duration{Value: time.Second}
-	fs.VarP(&every, "interval", "i", "wait this `duration` between two runs")
+	fs.VarP(&every, "interval", "i", "wait this `duration` between runs")
 	keepGoing := fs.BoolP("keep-going", "k", false, "continue when the command fails")
 	return func(ctx context.Context, env *commands.Env, do commands.Do) error {
 		if *times < 0 || fs.Changed("count") && *times == 0 {
-			return commands.Misuse("-n: %d is not a positive number", *times)
+			return commands.Misuse("-n: invalid number %d: must be at least 1", *times)
 		}
 		show := &shownInPlace{Screen: env.Screen, region: env.Screen.Region(commands.Answers)}
 		columns, _ := show.region.Size()
@@ -143,7 +145,7 @@ const maxSources = 16
 func (s *Shell) source(ctx context.Context, env *commands.Env, args []string) error {
 	if s.sources++; s.sources > maxSources {
 		s.sources = 0
-		return fmt.Errorf("more than %d files are nested; does %s run itself?", maxSources, args[0])
+		return fmt.Errorf("source is nested more than %d files deep; does %s run itself?", maxSources, args[0])
 	}
 	depth := s.sources
 	defer func() { s.sources = min(s.sources, depth-1) }()

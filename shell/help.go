@@ -17,7 +17,7 @@ import (
 // help lists the commands and the topics of the manual, explains one, or lists those about a
 // word.
 func (s *Shell) help(fs *pflag.FlagSet) commands.Run {
-	pages := fs.BoolP("topic", "t", false, "print the manual's page of that name, even if a command has the name, too")
+	pages := fs.BoolP("topic", "t", false, "print the manual page with that name, even if a command has the same name")
 	return func(_ context.Context, env *commands.Env, args []string) error {
 		o := overview{topics: manual.Pages()}
 		if len(args) == 0 {
@@ -137,8 +137,8 @@ func (o overview) FitText(w io.Writer, columns int) error {
 	for _, p := range o.topics {
 		line("Topics of the manual", p.Topic, p.Summary)
 	}
-	b.WriteString("\n" + render.Wrap("help COMMAND explains one, and so does COMMAND --help; help TOPIC prints a page of the manual. "+
-		"Spaces separate words; \"…\" and '…' keep them, and $'…' also takes \\n \\t \\' \\\\ \\xHH \\uHHHH.", commands.HelpWidthIn(columns), "") + "\n")
+	b.WriteString("\n" + render.Wrap("help COMMAND and COMMAND --help explain a command, and help TOPIC prints a page of the manual. "+
+		"Spaces separate words, unless they are in \"…\" or '…'. $'…' also accepts \\n \\t \\' \\\\ \\xHH \\uHHHH.", commands.HelpWidthIn(columns), "") + "\n")
 	_, err := io.WriteString(w, render.WrapText(b.String(), columns))
 	return err
 }

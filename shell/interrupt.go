@@ -29,7 +29,7 @@ type work struct {
 type leftError struct{}
 
 func (leftError) Error() string {
-	return "zksh ended while a command was running; the outcome is unknown"
+	return "zksh exited while a command was still running; the outcome of the command is unknown"
 }
 
 // Unwrap gives the exit status.
@@ -90,7 +90,7 @@ func (s *Shell) attendLine(shell context.Context, do func(context.Context) error
 			default:
 				s.interruptedLate() // those that came meanwhile do not count
 				mayLeave = true
-				s.screen.complain(fmt.Sprintf("\nthe command has not stopped for %d seconds; press Ctrl-C again to leave zksh", stubborn/time.Second))
+				s.screen.complain(fmt.Sprintf("\nthe command has not stopped for %d seconds; press Ctrl-C again to exit zksh", stubborn/time.Second))
 			}
 		}
 	}
@@ -165,7 +165,7 @@ func (e unknownCommand) Error() string {
 	if e.hint != "" {
 		s += "; " + e.hint
 	}
-	return s + " (help lists all)"
+	return s + " (to list all commands, run: help)"
 }
 
 // Status is the exit status an error stands for.

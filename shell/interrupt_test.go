@@ -99,7 +99,7 @@ func TestAttend(t *testing.T) {
 					t.Errorf("%v, interrupted %v, left %v, after %v; want %v, %v, %v, after %v",
 						err, interrupted, a.left != nil, took, c.want, c.interrupted, c.left, c.after)
 				}
-				if asks := strings.Contains(a.out.String(), "Ctrl-C again to leave zksh"); asks != c.asks {
+				if asks := strings.Contains(a.out.String(), "Ctrl-C again to exit zksh"); asks != c.asks {
 					t.Errorf("printed %q", a.out)
 				}
 				end(nil)

@@ -26,13 +26,13 @@ func (s *Shell) mistakeIn(line string, words []commands.Word) *mistake {
 	case escapesQuote(line):
 		return &mistake{`\" does not escape a quote here: write the value in single quotes, as in '{"id": 1}', or as $'…'`, true}
 	case slices.ContainsFunc(words[1:], s.endsCommand):
-		own := "on a line of its own"
+		own := "on its own line"
 		if s.policy.mode() == commands.Batch {
-			own += ", or in a -c of its own"
+			own += ", or in its own -c option"
 		}
 		return &mistake{"; does not separate commands here: write each command " + own, true}
 	case slices.ContainsFunc(words, clings):
-		return &mistake{"| and > need spaces around them", false}
+		return &mistake{"put spaces around | and >", false}
 	}
 	return nil
 }

@@ -53,11 +53,11 @@ func clings(w commands.Word) bool {
 func (s *Shell) redirect(l commands.Line, mark, rest string) (commands.Line, error) {
 	o := &outlet{s: s}
 	if l.Program() {
-		return l, wrongOutlet("zksh would read %s after --, not the program; write -- sh -c '… %s …', or quote it", mark, mark)
+		return l, wrongOutlet("zksh interprets %[1]s itself, even after --; to pass it to the program, quote it, or write -- sh -c '… %[1]s …'", mark)
 	}
 	if mark == "|" {
 		if o.program = strings.Trim(rest, commands.Blanks); o.program == "" {
-			return l, wrongOutlet("there is no program after |; quote it if it is data")
+			return l, wrongOutlet("missing program after |; if | is data, quote it")
 		}
 		return l.Within(o.run), nil
 	}
@@ -66,9 +66,9 @@ func (s *Shell) redirect(l commands.Line, mark, rest string) (commands.Line, err
 	case err != nil:
 		return l, wrongOutlet("%s", err)
 	case len(words) == 0 || words[0].Text == "":
-		return l, wrongOutlet("there is no file after %s; quote it if it is data", mark)
+		return l, wrongOutlet("missing file name after %[1]s; if %[1]s is data, quote it", mark)
 	case len(words) > 1:
-		return l, wrongOutlet("unexpected word %q after the file; quote %s if it is data", words[1].Text, mark)
+		return l, wrongOutlet("unexpected word %q after the file name; if %s is data, quote it", words[1].Text, mark)
 	}
 	o.file, o.appends = words[0].Text, mark == ">>"
 	if !words[0].Quoted {

@@ -80,7 +80,7 @@ func (oneShot) mode() commands.Mode { return commands.OneShot }
 func (p oneShot) wording(_ string, err error) []string {
 	var usage *commands.UsageError
 	if p.isOption != nil && errors.As(err, &usage) && usage.Flag != "" && p.isOption(usage.Flag) {
-		return []string{fmt.Sprintf("unknown flag %s; options of zksh go before the command (usage: %s)",
+		return []string{fmt.Sprintf("unknown flag %s; put options of zksh before the command (usage: %s)",
 			usage.Flag, usage.Command.Usage())}
 	}
 	if errors.As(err, new(*zkconn.NoServerError)) {

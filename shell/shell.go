@@ -192,7 +192,11 @@ func (s *Shell) runText(ctx context.Context, env *commands.Env, line string) (st
 		err = s.leaveToWrite(ctx, line, l)
 	}
 	if err == nil {
-		err = s.carryOut(ctx, env, cmd, l)
+		own := *env
+		if own.Confirm = ""; s.needsLeave(l) && l.Asks() {
+			own.Confirm = s.where()
+		}
+		err = s.carryOut(ctx, &own, cmd, l)
 	}
 	return cmd, err
 }
@@ -206,7 +210,7 @@ func (s *Shell) read(line string) (cmd string, l commands.Line, err error) {
 		return first, l, &commands.UsageError{Problem: err.Error()}
 	}
 	if len(words) == 0 {
-		return mark, l, &commands.UsageError{Problem: "there is no command before " + mark}
+		return mark, l, &commands.UsageError{Problem: "missing command before " + mark}
 	}
 	l, err = s.readWords(words)
 	mistake := s.mistakeIn(line, words)
@@ -277,9 +281,9 @@ func (s *Shell) refuseWrites(l commands.Line) error {
 	var err error
 	switch {
 	case l.Writes() && s.cfg.Session.Writes() == zkconn.WritesNever:
-		err = fmt.Errorf("nothing was done: %w (writes = never on %s, or --no-write)", zkconn.ErrNoWrites, where)
+		err = fmt.Errorf("nothing was done: %w (writes = never is set for %s, or --no-write was given)", zkconn.ErrNoWrites, where)
 	case s.needsLeave(l) && s.policy.mode() != commands.ByHand:
-		err = fmt.Errorf("nothing was done: writes on %s need a confirmation (writes = ask); add --yes", where)
+		err = fmt.Errorf("nothing was done, because writes on %s require confirmation (writes = ask); to confirm them in advance, add --yes", where)
 	default:
 		return nil
 	}
@@ -294,11 +298,16 @@ func (s *Shell) needsLeave(l commands.Line) bool {
 // leaveToWrite asks the person at the terminal before a line writes, where that is to
 // be asked.
 func (s *Shell) leaveToWrite(ctx context.Context, line string, l commands.Line) error {
-	if !s.needsLeave(l) || s.policy.mode() != commands.ByHand {
+	if !s.needsLeave(l) || l.Asks() || s.policy.mode() != commands.ByHand {
 		return nil
 	}
-	return s.env.Leave(ctx, fmt.Sprintf("%s would be run on %s",
-		history.Redacted(line), cmp.Or(s.cfg.Session.Cluster(), s.cfg.Session.Servers().Spec)))
+	return s.env.Leave(ctx, fmt.Sprintf("%s is about to run on %s",
+		history.Redacted(line), s.where()))
+}
+
+// where is the name of the cluster, for a question.
+func (s *Shell) where() string {
+	return cmp.Or(s.cfg.Session.Cluster(), s.cfg.Session.Servers().Spec)
 }
 
 // runWords runs a line that a command makes. There is leave for it if there was for that

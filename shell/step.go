@@ -90,12 +90,15 @@ func (e *cutError) Error() string {
 			why = end.Error()
 		}
 	}
-	text := fmt.Sprintf("%s: lines before %d are done", why, e.before)
+	text := fmt.Sprintf("%s: all lines before line %d are done", why, e.before)
 	if e.sent > 0 {
-		text += fmt.Sprintf("; lines %d to %d may be done, in this order and without gaps, and no line after them", e.before, e.sent)
+		text += fmt.Sprintf("; lines %d to %d may also be done, in order and without gaps", e.before, e.sent)
+	}
+	if e.sent > 0 && e.unsent == 0 { // at that moment: a batch that goes on sends the next lines
+		text += "; no later line had been sent"
 	}
 	if e.unsent > 0 {
-		text += fmt.Sprintf("; the following lines, up to %d, were not sent", e.unsent)
+		text += fmt.Sprintf("; the lines after that, up to line %d, were not sent", e.unsent)
 	}
 	return text
 }

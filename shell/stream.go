@@ -75,7 +75,7 @@ func (l *lines) close() error {
 }
 
 // errPagerLeft says that the person has seen enough.
-var errPagerLeft = errors.New("the pager was left")
+var errPagerLeft = errors.New("the pager was closed")
 
 // pagedText is a text that is still coming. Once it does not fit on the screen the
 // pager shows it, which then has the screen until it is left.

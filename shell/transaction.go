@@ -47,17 +47,18 @@ func (s *Shell) transactions() []*commands.Command {
 	return []*commands.Command{
 		{
 			Name: "begin", Group: group,
-			Summary: "begin a transaction, which commit applies atomically",
-			Help: "check, create, set and delete can be part of a transaction. Their answers come with commit, each with the number of " +
-				"its line. If ZooKeeper rejects one of them, nothing is done.\n\n" +
-				"In a script, every line before commit must succeed. A transaction that is still open at the end is dropped.",
+			Summary: "begin a transaction that commit applies atomically",
+			Help: "A transaction can contain check, create, set and delete. Their results are printed by commit, each with " +
+				"its line number. If ZooKeeper rejects one of these commands, none of them takes effect.\n\n" +
+				"In a script, every line before commit must succeed. A transaction that is still open at the end is " +
+				"discarded.",
 			Examples: []string{"begin"},
 			Aside:    true, Flags: commands.NoFlags(s.beginTransaction),
 		},
 		{
 			Name: "check", Group: group, Args: "path version",
 			Summary:  "make the transaction fail unless the version matches",
-			Help:     "The version is the znode's dataVersion. -1 only requires that the znode exists.",
+			Help:     "The version is the znode's expected dataVersion. -1 requires only that the znode exists.",
 			Examples: []string{"check /app/config 3", "check /app/config -1"},
 			Params:   []commands.Param{{Name: "path", Kind: commands.Path}, {Name: "version", Kind: commands.Data}},
 			Joins:    func(*pflag.FlagSet) bool { return true }, Flags: commands.NoFlags(s.check),
@@ -70,7 +71,7 @@ func (s *Shell) transactions() []*commands.Command {
 		},
 		{
 			Name: "abort", Group: group,
-			Summary:  "drop the transaction without applying it",
+			Summary:  "discard the transaction without applying it",
 			Examples: []string{"abort"},
 			Aside:    true, Offline: true, Flags: commands.NoFlags(s.abort),
 		},
@@ -79,10 +80,10 @@ func (s *Shell) transactions() []*commands.Command {
 
 func (s *Shell) beginTransaction(_ context.Context, env *commands.Env, _ []string) error {
 	if env.Mode == commands.OneShot {
-		return commands.Misuse("a transaction needs more than one line; write begin to commit in a script")
+		return commands.Misuse("a transaction takes several lines; write a script that contains everything from begin to commit")
 	}
 	if s.txn != nil {
-		return fmt.Errorf("the transaction begun on line %d is still open; commit or abort it first", s.txn.begun)
+		return fmt.Errorf("the transaction that began on line %d is still open; commit or abort it first", s.txn.begun)
 	}
 	s.txn = &transaction{begun: s.policy.number(), txn: s.cfg.Session.Begin()}
 	return env.Screen.Print(render.Answer{JSON: render.Facts{"done", "begin"}})
@@ -104,7 +105,7 @@ func (s *Shell) check(ctx context.Context, env *commands.Env, args []string) err
 }
 
 // errNoTransaction is that of commit and abort without begin.
-var errNoTransaction = errors.New("no transaction is open; begin opens one")
+var errNoTransaction = errors.New("no transaction is open; to open one, run: begin")
 
 // errDropped is what the lines of a transaction come to that is not committed.
 var errDropped = errors.New("dropped")
@@ -197,9 +198,9 @@ func (s *Shell) carryOut(ctx context.Context, env *commands.Env, cmd string, l c
 	case t == nil || l.Aside():
 		return run(ctx, env, l)
 	case l.Redirected():
-		return &commands.UsageError{Problem: "commit prints the results of a transaction, so its lines cannot be redirected; omit | and >, or quote them"}
+		return &commands.UsageError{Problem: "the lines of a transaction cannot be redirected, because commit prints all results; omit | and >, or quote them"}
 	case !l.Joins():
-		return &commands.UsageError{Problem: fmt.Sprintf("only check, create, set and delete can be part of a transaction; commit or abort the one begun on line %d first", t.begun)}
+		return &commands.UsageError{Problem: fmt.Sprintf("only check, create, set and delete can be part of a transaction; first commit or abort the transaction that began on line %d", t.begun)}
 	default:
 		return t.join(ctx, s, env, cmd, l)
 	}
@@ -209,9 +210,9 @@ func (t *transaction) join(ctx context.Context, s *Shell, env *commands.Env, cmd
 	own, trip := *env, zkconn.NewTrip()
 	if own.Keeper != nil && l.Destroys() {
 		if env.Mode != commands.ByHand {
-			return &commands.UsageError{Problem: "changes made by a transaction cannot be saved, so with --undo it can only check and create"}
+			return &commands.UsageError{Problem: "with --undo, a transaction can contain only check and create, because zksh cannot save what the other commands change"}
 		}
-		env.Screen.Note("changes made by a transaction are not saved; undo cannot restore them")
+		env.Screen.Note("changes made by a transaction are not saved, so undo cannot undo them")
 		own.Keeper = nil
 	}
 	j := &joined{Screen: own.Screen, Line: s.policy.number(), Name: cmd, ended: make(chan struct{})}
@@ -246,5 +247,5 @@ func (s *Shell) dropTransaction() error {
 	begun := s.txn.begun
 	s.txn.drop()
 	s.txn = nil
-	return fmt.Errorf("the transaction begun on line %d was not committed; none of it was applied", begun)
+	return fmt.Errorf("the transaction that began on line %d was never committed, so nothing in it took effect", begun)
 }

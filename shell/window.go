@@ -380,7 +380,7 @@ func (w *window) again(st *step) {
 	}
 	for _, next := range w.aside {
 		if next.mayBeDone() && !next.trip.Commutes(st.trip) {
-			st.err = fmt.Errorf("%w (not sent again, because the later line %d is done)", st.err, next.number)
+			st.err = fmt.Errorf("%w (not sent again, because the later line %d may already be done)", st.err, next.number)
 			return
 		}
 	}

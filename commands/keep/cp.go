@@ -24,21 +24,25 @@ var (
 )
 
 // sideHelp explains how to name a source or destination.
-const sideHelp = "A path in another ensemble is written @cluster:/path or host:port[,host:port…]:/path. zksh opens a session of " +
-	"its own for it, with that cluster's own TLS, credentials and writes setting."
+const sideHelp = "Write a path in another ensemble as @cluster:/path or host:port[,host:port…]:/path. zksh opens a separate session for " +
+	"it, with the TLS settings, the credentials and the writes setting of that cluster."
 
 var cpCommand = &commands.Command{
 	Name: "cp", Group: "Trees", Writes: true, Destroys: true, Elsewhere: writesTo, Args: "[-R] [-e] [--skip | --overwrite] src dst",
-	Summary: "copy a znode or subtree, also to another ensemble",
-	Help: "cp copies data and ACLs exactly. DST must not exist, unless --skip or --overwrite says how to treat existing znodes.\n\n" + sideHelp + "\n\n" +
-		"Ephemeral znodes are left out, and cp says so; with -e, it makes persistent copies of them. Unreadable znodes are " +
-		"listed and left out, with everything below them; the exit status is then 1.",
+	Summary: "copy a znode or subtree, within or between ensembles",
+	Help: "cp copies data and ACLs exactly. DST must not exist, unless you choose with --skip or --overwrite what happens to " +
+		"existing znodes.\n\n" +
+		sideHelp +
+		"\n\n" +
+		"By default, cp leaves out ephemeral znodes and prints how many it left out; with -e, it creates persistent copies " +
+		"of them. It lists unreadable znodes, and leaves them out together with everything below them; the exit status is " +
+		"then 1.",
 	Limits:   []string{"Versions, times and sequence numbers cannot be copied."},
 	Examples: []string{"cp -R /app @staging:/app", "cp /app/config /app/config.old", "cp -R --skip zk1:2181:/app /app"},
 	Params:   []commands.Param{srcParam, dstParam},
 	Flags: func(fs *pflag.FlagSet) commands.Run {
 		all := fs.BoolP("recursive", "R", false, "copy the entire subtree")
-		ephemerals := fs.BoolP("ephemeral", "e", false, "make persistent copies of ephemeral znodes")
+		ephemerals := fs.BoolP("ephemeral", "e", false, "create persistent copies of ephemeral znodes")
 		skip := fs.Bool("skip", false, "leave existing znodes as they are")
 		overwrite := fs.Bool("overwrite", false, "overwrite data and ACLs of existing znodes")
 		return func(ctx context.Context, env *commands.Env, args []string) error {
@@ -89,7 +93,7 @@ func (c *copying) cp(ctx context.Context, src, dst *side) error {
 		c.remark()
 	}
 	if c.exists != zktree.Overwrite && brokenOff(err) {
-		err = fmt.Errorf("%w; cp -R --skip copies the rest", err)
+		err = fmt.Errorf("%w; to copy the rest, run: cp -R --skip", err)
 	}
 	if err != nil {
 		return err
@@ -211,7 +215,7 @@ func (c *copying) each(t zktree.Tree, look lookFunc, do func(*dump.Znode) error)
 // look drops what cannot be copied, and counts it.
 func (c *copying) look(z *dump.Znode, refusal error) (drop bool, err error) {
 	if refusal == nil && slices.ContainsFunc(z.ACL, zkconn.Masked) {
-		refusal = fmt.Errorf("%s: the server hides the password hash in its ACL; run addauth as an admin of the znode", z.Path)
+		refusal = fmt.Errorf("cannot copy %s: the server hides the password hash in its ACL; run addauth as a user with admin permission on the znode", z.Path)
 	}
 	switch {
 	case refusal != nil && z.Path == c.src.Path:
@@ -236,21 +240,21 @@ func (c *copying) look(z *dump.Znode, refusal error) (drop bool, err error) {
 // remark says what is not as it was.
 func (c *copying) remark() {
 	if c.left > 0 {
-		c.env.Screen.Note(fmt.Sprintf("%s left out; -e copies them as persistent znodes", ephemeral(c.left)))
+		c.env.Screen.Note(fmt.Sprintf("left out %s; use -e to copy ephemeral znodes as persistent ones", ephemeral(c.left)))
 	}
 	if c.kept > 0 {
-		c.env.Screen.Note(fmt.Sprintf("%s of %s became persistent in %s", ephemeral(c.kept), c.src.word, c.dst.word))
+		c.env.Screen.Note(fmt.Sprintf("%s from %s became persistent in %s", ephemeral(c.kept), c.src.word, c.dst.word))
 	}
 	c.remarkNumbers()
 	if c.below > 0 {
-		c.env.Screen.Note(fmt.Sprintf("the children of %s were not copied; -R copies them, too", c.src.word))
+		c.env.Screen.Note(fmt.Sprintf("the children of %s were not copied; to copy them as well, use -R", c.src.word))
 	}
 }
 
 // remarkNumbers says that sequences do not go on.
 func (c *copying) remarkNumbers() {
 	if c.numbered {
-		c.env.Screen.Note(fmt.Sprintf("sequence counters start over in %s; create -s may fail there, because the name already exists", c.dst.word))
+		c.env.Screen.Note(fmt.Sprintf("sequence counters start over in %s, so create -s may fail there if the next name already exists", c.dst.word))
 	}
 }
 

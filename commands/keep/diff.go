@@ -21,18 +21,21 @@ import (
 var diffCommand = &commands.Command{
 	Name: "diff", Group: "Trees", Streams: true, Args: "[-u | --script] [--max-size MiB] a b",
 	Summary: "compare two subtrees, each on a server or in a file",
-	Help: "diff prints one line per difference: - is only in A, + is only in B, and ~ is in both but differs in the parts that " +
-		"the line names. diff compares data, ACLs and whether a znode is ephemeral. It does not compare versions, times and " +
-		"/zookeeper.\n\n" + sideHelp + "\n\n" +
-		"A file is an export, a ZooKeeper snapshot or the data folder of a server (its newest snapshot, and the logs since). Write ./FILE or file:FILE; file:FILE:/path is a path inside it.\n\n" +
-		"With --script, diff prints the commands that make A like B. Review them, then run them: zksh -e < FILE. Where A has " +
-		"changed since, they fail.\n\n" +
-		"The exit status is 0 if there is no difference, 1 if there is one, and 2 if diff cannot tell.",
+	Help: "diff prints one line for each difference. The line begins with - if the znode is only in A, with + if it is only " +
+		"in B, and with ~ if it is in both but differs; it then lists the parts that differ. diff compares data, ACLs and " +
+		"whether a znode is ephemeral. It does not compare versions, times or /zookeeper.\n\n" +
+		sideHelp +
+		"\n\n" +
+		"A and B can also be files: an export, a ZooKeeper snapshot, or a server's data folder (its newest snapshot and " +
+		"the logs since then). Write a file as ./FILE or file:FILE, and a path inside it as file:FILE:/path.\n\n" +
+		"With --script, diff prints the commands that make A the same as B. Review them, and then run them with zksh -e < " +
+		"FILE. If A has changed since then, they fail.\n\n" +
+		"The exit status is 0 if there is no difference, 1 if there is one, and 2 if the comparison could not be completed.",
 	Examples: []string{"diff /app @staging:/app", "diff -u /app /app.new", "diff --script /app ./app.json.gz > review.zk"},
 	Params:   []commands.Param{{Name: "a", Kind: commands.Side}, {Name: "b", Kind: commands.Side}},
 	Flags: func(fs *pflag.FlagSet) commands.Run {
-		unified := fs.BoolP("unified", "u", false, "for data that is text, show the lines that differ")
-		script := fs.Bool("script", false, "print the commands that make A like B")
+		unified := fs.BoolP("unified", "u", false, "show which lines differ, for data that is text")
+		script := fs.Bool("script", false, "print the commands that make A the same as B")
 		most := commands.FlagMaxSize(fs)
 		return func(ctx context.Context, env *commands.Env, args []string) error {
 			if *unified && *script {
@@ -79,7 +82,7 @@ type comparison struct {
 
 func (d *comparison) show(ctx context.Context) error {
 	if d.lacks = errors.Join(d.a.lacks(), d.b.lacks()); d.lacks != nil && d.script {
-		return fmt.Errorf("%w; a script could delete them", d.lacks)
+		return fmt.Errorf("cannot write a script: %w, so the script could delete them", d.lacks)
 	}
 	update, end := d.env.Screen.Progress("compared")
 	defer end()
@@ -148,7 +151,7 @@ func (d *comparison) items(differences iter.Seq2[zktree.Difference, error]) iter
 
 func (d *comparison) lines(lines iter.Seq2[string, error]) iter.Seq[render.Item] {
 	return func(yield func(render.Item) bool) {
-		head := line(fmt.Sprintf("# makes %s like %s; run it in the ensemble of %s: zksh -e < this file",
+		head := line(fmt.Sprintf("# This script makes %s equal to %s. Run it on the ensemble of %s: zksh -e < FILE",
 			commands.Quote(d.a.word), commands.Quote(d.b.word), commands.Quote(d.a.word)))
 		for text, err := range lines {
 			if d.err = err; err != nil || head != "" && !yield(head) || !yield(line(text)) {

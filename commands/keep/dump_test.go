@@ -87,7 +87,7 @@ func TestImportBrokenOff(t *testing.T) {
 	put(t, s, tree)
 	copying, halt := context.WithCancelCause(t.Context())
 	err := command(copying, s, &breaking{left: 2, cancel: func() { halt(errStopped) }}, "cp", "-R", "/t", "/copy")
-	if !errors.Is(err, errStopped) || !strings.HasSuffix(err.Error(), "; cp -R --skip copies the rest") {
+	if !errors.Is(err, errStopped) || !strings.HasSuffix(err.Error(), "; to copy the rest, run: cp -R --skip") {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "dump")
@@ -95,7 +95,7 @@ func TestImportBrokenOff(t *testing.T) {
 	ctx, stop := context.WithCancelCause(t.Context())
 	screen := &breaking{left: 2, cancel: func() { stop(errStopped) }}
 	err = command(ctx, s, screen, "import", "-R", file)
-	if !errors.Is(err, errStopped) || !strings.Contains(err.Error(), "import -R --skip imports the rest") {
+	if !errors.Is(err, errStopped) || !strings.Contains(err.Error(), "to import the rest, run: import -R --skip") {
 		t.Fatal(err)
 	}
 	names, _, err := s.Children(t.Context(), "/t", false)

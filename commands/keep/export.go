@@ -23,22 +23,22 @@ import (
 var exportCommand = &commands.Command{
 	Name: "export", Group: "Trees", Args: "[-s] [-w] [-R] [--format name] path [file]",
 	Summary: "write a znode's data or a subtree to a file",
-	Help: "Without -R, export writes the data of one znode, byte for byte. With -R, it writes the entire subtree as import -R " +
-		"reads it: data, ACLs, kinds and stats. The output is gzipped if the file's name ends in .gz. Without a file, or with " +
-		"-, it goes to standard output.\n\n" +
-		"The file gets its name only when it is complete, and only you can read it. Each znode is saved as it was when it was " +
-		"read; the zxids at the start and at the end are recorded. Unreadable znodes are listed, and everything else is " +
-		"written.\n\n" +
-		"The default format is lines of JSON, with a checksum at the end. --format selects another one: zoocreeper, zkshell, " +
-		"zoonavigator (always gzipped), or dir, a new folder with a file for each znode.",
+	Help: "Without -R, export writes the data of one znode, byte for byte. With -R, export writes the entire subtree (data, " +
+		"ACLs, kinds and stats) in a format that import -R can read. If the name of the file ends in .gz, the output is " +
+		"compressed with gzip. Without a file, or with -, export writes to standard output.\n\n" +
+		"export writes to a temporary file, and renames it when it is complete. A new file is readable only by you. Each " +
+		"znode is saved in the state in which it was read; the export records the zxids at the start and at the end. " +
+		"Unreadable znodes are listed, and everything else is written.\n\n" +
+		"The default format is JSON Lines with a checksum at the end. --format selects another format: zoocreeper, " +
+		"zkshell, zoonavigator (always compressed with gzip), or dir, which creates a folder with one file for each znode.",
 	Limits: []string{
-		"zkshell and zoonavigator cannot mark ephemeral znodes, so these are left out.",
+		"The formats zkshell and zoonavigator cannot mark ephemeral znodes, so these are left out.",
 		"/zookeeper is left out, unless the path is inside it.",
 	},
 	Examples: []string{"export -R /app app.json.gz", "export /app/config config.json", "export -R --format dir /app app"},
 	Params:   []commands.Param{{Name: "path", Kind: commands.Path}, {Name: "file", Kind: commands.File, Optional: true}},
 	Flags: func(fs *pflag.FlagSet) commands.Run {
-		stat := fs.BoolP("stat", "s", false, "print the znode's stat, too")
+		stat := fs.BoolP("stat", "s", false, "also print the znode's stat")
 		watch := fs.BoolP("watch", "w", false, "set a watch on the data")
 		recurse := fs.BoolP("recursive", "R", false, "write the entire subtree")
 		format := fs.String("format", string(dump.Lines), "write the subtree in this `format`")
@@ -49,7 +49,7 @@ var exportCommand = &commands.Command{
 				file = userfile.Home(args[1])
 			}
 			if !strings.HasPrefix(root, "/") && strings.HasPrefix(file, "/") {
-				return commands.Misuse("%s is not a path; the znode comes first, then the file", root)
+				return commands.Misuse("%s is not a path; write the path of the znode first, then the file", root)
 			}
 			if !*recurse {
 				if fs.Changed("format") {
@@ -145,7 +145,7 @@ func (x *exporting) omitted() string {
 	if x.ephemerals == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; left out %s: this format cannot mark them as ephemeral", ephemeral(x.ephemerals))
+	return fmt.Sprintf("; left out %s, because this format cannot mark them as ephemeral", ephemeral(x.ephemerals))
 }
 
 // write writes it, to what create makes as soon as the root has been read.
@@ -193,7 +193,7 @@ func (x *exporting) write(ctx context.Context, update zktree.Progress, create fu
 func (x *exporting) end() error {
 	errs := []error{x.unread.OrNil()}
 	if x.masked > 0 {
-		errs = append(errs, fmt.Errorf("the server hides the password hashes in the ACLs of %s, so import cannot create such znodes or their descendants; run addauth as an admin and export again",
+		errs = append(errs, fmt.Errorf("the server hides the password hashes in the ACLs of %s, so import cannot create these znodes or their descendants; run addauth as a user with admin permission and export again",
 			zktree.Znodes(x.masked)))
 	}
 	return errors.Join(errs...)

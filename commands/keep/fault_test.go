@@ -159,7 +159,7 @@ func TestKilled(t *testing.T) {
 		h.do(line)
 		h.wantTree("/t", before)
 		h.do("undo")
-		if want := "it already is in the saved state\n"; !strings.HasSuffix(h.screen.Printed(), want) {
+		if want := "already in the saved state\n"; !strings.HasSuffix(h.screen.Printed(), want) {
 			t.Errorf("%s: %q", line, h.screen.Printed())
 		}
 		h.wantTree("/t", before)
@@ -223,7 +223,7 @@ func TestNoPlace(t *testing.T) {
 		for _, line := range destroyers {
 			h.asked, h.yes = nil, false
 			h.fails(line, "not run")
-			if len(h.asked) != 1 || !strings.HasPrefix(h.asked[0], "not all of /t") || !strings.Contains(h.asked[0], name) || strings.Contains(h.asked[0], "..") {
+			if len(h.asked) != 1 || !strings.HasPrefix(h.asked[0], "zksh cannot save all of /t") || !strings.Contains(h.asked[0], name) || strings.Contains(h.asked[0], "..") {
 				t.Errorf("%s: asked %q", line, h.asked)
 			}
 			h.wantTree("/t", before)
@@ -231,12 +231,12 @@ func TestNoPlace(t *testing.T) {
 	}
 	h.env.Mode, h.env.Keeper = commands.Batch, &Keeper{shelf: full{demand: true}, queue: lockcmd.InQueue}
 	for _, line := range destroyers {
-		h.fails(line, "nothing was done, because not all of /t")
+		h.fails(line, "nothing was done, because zksh cannot save all of /t")
 		h.wantTree("/t", before)
 	}
 	h.env.Mode, h.env.Keeper = commands.OneShot, &Keeper{shelf: full{}, queue: lockcmd.InQueue}
 	h.do("delete /t/b/c")
-	if want := "not all of /t/b/c can be saved for undo: no space left on device; continuing anyway"; h.screen.Alerts() != want {
+	if want := "zksh cannot save all of /t/b/c for undo: no space left on device; continuing anyway"; h.screen.Alerts() != want {
 		t.Errorf("%q, want %q", h.screen.Alerts(), want)
 	}
 	if _, there := h.tree("/t")["/t/b/c"]; there {
@@ -257,9 +257,9 @@ func TestUnreadable(t *testing.T) {
 	h.fails("deleteall /t", "not run")
 	h.fails("set /t/shut x", "not run")
 	h.fails("delete /t/shut", "not run")
-	want := []string{"not all of /t can be saved for undo: 1 znode of /t could not be read: Insufficient permission : /t/shut. Go on? [y/N] "}
+	want := []string{"zksh cannot save all of /t for undo: 1 znode of /t could not be read: Insufficient permission : /t/shut. Continue? [y/N] "}
 	for range 2 {
-		want = append(want, "no permission to read /t/shut, so undo could not restore it. Go on? [y/N] ")
+		want = append(want, "no permission to read /t/shut, so undo will not be able to restore it. Continue? [y/N] ")
 	}
 	if !slices.Equal(h.asked, want) {
 		t.Errorf("asked %q", h.asked)
@@ -284,7 +284,7 @@ func TestInterrupted(t *testing.T) {
 			t.Errorf("%s: %v", line, err)
 		}
 		path := words[slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "/t") })]
-		if want := fmt.Sprintf("nothing was done: %s was still being saved for undo", path); !strings.HasSuffix(h.screen.Alerts(), want) {
+		if want := fmt.Sprintf("nothing was done, because zksh was still saving %s for undo", path); !strings.HasSuffix(h.screen.Alerts(), want) {
 			t.Errorf("%s: said %q", line, h.screen.Alerts())
 		}
 		h.wantTree("/t", before)

@@ -46,14 +46,14 @@ func (m mirrored) MarshalJSON() ([]byte, error) {
 // a session of their own. After each new connection all is compared anew.
 func (m *mirror) follow(ctx context.Context) (err error) {
 	if m.src.tree != nil {
-		return commands.Misuse("--watch needs a znode, but %s is a file", m.src.word)
+		return commands.Misuse("--watch needs a znode as its source, but %s is a file", m.src.word)
 	}
 	switch {
 	case m.env.Keeper == nil:
 	case m.env.Keeper.Demanded():
-		return commands.Misuse("--watch cannot be combined with --undo, because it cannot save what it destroys")
+		return commands.Misuse("--watch cannot be combined with --undo, because mirror --watch does not save the old state")
 	default:
-		m.env.Screen.Note("mirror --watch saves nothing; undo cannot restore what it destroys")
+		m.env.Screen.Note("mirror --watch does not save the old state, so undo cannot restore it")
 	}
 	events, err := m.src.session.Second()
 	if err != nil {
@@ -122,7 +122,7 @@ func (f *following) step(ctx context.Context) error {
 	}
 	if ctx.Err() == nil && (errors.Is(err, zkconn.ConnectionLoss) || errors.Is(err, zkconn.SessionExpired)) {
 		f.stale = true
-		f.env.Screen.Note("connection lost; continuing on the next connection: " + err.Error())
+		f.env.Screen.Note("connection lost; mirror continues after reconnecting: " + err.Error())
 		select {
 		case <-time.After(retryPause):
 			return nil
@@ -138,7 +138,7 @@ func (f *following) all(ctx context.Context) error {
 	f.stale, f.due = false, nil
 	err := f.events.AddWatch(ctx, f.src.Path, true)
 	if errors.Is(err, zkconn.Unimplemented) {
-		return fmt.Errorf("cannot watch %s recursively: needs ZooKeeper 3.6 or later; omit --watch, and run mirror repeatedly", f.src.word)
+		return fmt.Errorf("cannot watch %s recursively: this requires ZooKeeper 3.6 or later; omit --watch, and run mirror repeatedly instead", f.src.word)
 	}
 	if err != nil {
 		return f.src.wrap(err)
@@ -187,7 +187,7 @@ func (f *following) some(ctx context.Context) error {
 			return f.dst.wrap(err)
 		}
 		if d.B == nil && d.Below == "" {
-			return fmt.Errorf("%s was deleted; %s was left as it is: %w", f.src.word, f.dst.word, zkconn.NoNode)
+			return fmt.Errorf("%s was deleted, so %s was left as it is: %w", f.src.word, f.dst.word, zkconn.NoNode)
 		}
 		if d.Differs() {
 			all = append(all, d)

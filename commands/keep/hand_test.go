@@ -155,9 +155,9 @@ func TestSingleZnodes(t *testing.T) {
 	h.fails("undo", "nothing left to undo")
 	h.do(fmt.Sprintf("undo %d", h.lastOf("undo 5"))) // which was that of undo
 	h.wantTree("/a", before)
-	h.fails("undo 5", "is already undone")
-	h.fails("undo 17", "there is no operation 17; undo -l lists the operations")
-	h.fails("undo x", `"x" is not the number of an operation`)
+	h.fails("undo 5", "has already been undone")
+	h.fails("undo 17", "there is no operation 17; to list the operations, run: undo -l")
+	h.fails("undo x", `"x" is not an operation number`)
 
 	// What was refused has destroyed nothing, and what is not there cannot be lost.
 	n := h.operations()
@@ -222,7 +222,7 @@ func TestConflicts(t *testing.T) {
 	h.do("deleteall /t", "create /t", "create /t/x other", "create /t/new", "setAcl /t world:anyone:cdrwa,ip:10.0.0.0/8:r")
 	undo := fmt.Sprintf("undo %d", h.lastOf("deleteall"))
 	h.fails(undo, "2 of 5 znodes have changed since")
-	for _, want := range []string{"/t has changed since: its ACL is different\n", "/t/x has changed since: it now holds 5 bytes (version 0); undo would restore the saved 1 byte:\n- other\n+ x\n"} {
+	for _, want := range []string{"/t has changed since the operation: the ACL is different\n", "/t/x has changed since the operation: the data is now 5 bytes (version 0), and undo would restore the saved 1 byte:\n- other\n+ x\n"} {
 		if !strings.Contains(h.screen.Printed(), want) {
 			t.Errorf("%q is not in %q", want, h.screen.Printed())
 		}
@@ -247,13 +247,13 @@ func TestWhatDoesNotComeBack(t *testing.T) {
 	if got := h.tree("/t"); len(got) != 2 {
 		t.Errorf("there is %v", got)
 	}
-	if want := "not restored: 2 ephemeral, 1 of lock queues, with their descendants"; h.screen.Notes() != want {
+	if want := "not restored: 2 ephemeral znodes, 1 znode of lock queues (and their descendants)"; h.screen.Notes() != want {
 		t.Errorf("%q; want %q", h.screen.Notes(), want)
 	}
 	h.do("create -e /e", "delete /e")
 	h.fails("undo", "deleted only znodes that cannot be restored: 1 ephemeral")
 	h.do("create /write-0000000001", "delete /write-0000000001")
-	h.fails("undo", "deleted only znodes that cannot be restored: 1 of lock queues")
+	h.fails("undo", "deleted only znodes that cannot be restored: 1 znode of lock queues")
 	h.do("create -e /e one", "set /e two", "undo") // it is still there
 	h.wantTree("/e", map[string]string{"/e": `"one" false [{31 world anyone}] ephemeral`})
 }
@@ -266,7 +266,7 @@ func TestACLs(t *testing.T) {
 	h.yes = true
 	h.do("undo")
 	h.wantTree("/t", before)
-	if len(h.asked) != 1 || !strings.Contains(h.asked[0], "not all of /t can be saved for undo") {
+	if len(h.asked) != 1 || !strings.Contains(h.asked[0], "zksh cannot save all of /t for undo") {
 		t.Errorf("asked %q", h.asked) // for undo's own
 	}
 

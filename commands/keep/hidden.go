@@ -32,7 +32,7 @@ func (u *undoing) hidden(ctx context.Context, root string) (gone, over []zktree.
 			over = append(over, light(d))
 			u.plan = append(u.plan, "change "+was.Path)
 		case refusal != nil:
-			u.conflicts = append(u.conflicts, conflict{path: was.Path, what: was.Path + " has changed since, and cannot be read: " + refusal.Error()})
+			u.conflicts = append(u.conflicts, conflict{path: was.Path, what: was.Path + " has changed since the operation, and cannot be read: " + refusal.Error()})
 		default:
 			u.differs(d)
 		}

@@ -38,7 +38,7 @@ func TestFileThatLacksSomething(t *testing.T) {
 	for _, line := range []string{"import -R --prune " + file, "import -R --prune -n " + file, "mirror file:" + file + " /a", "mirror -n file:" + file + " /a",
 		"diff --script /a file:" + file, "diff /a file:" + file} {
 		status, answers, remarks := run(t.Context(), s, line)
-		if status == 0 || status == 1 && strings.HasPrefix(line, "diff") || !strings.Contains(remarks.String(), "could not be read when the file was written") {
+		if status == 0 || status == 1 && strings.HasPrefix(line, "diff") || !strings.Contains(remarks.String(), "could not be read when it was written") {
 			t.Errorf("%s: status %d: %s", line, status, remarks)
 		}
 		if strings.Contains(answers.String(), "delete") {
@@ -47,7 +47,7 @@ func TestFileThatLacksSomething(t *testing.T) {
 		s = open(t, addr)
 	}
 	status, _, remarks := run(t.Context(), s, "import -R --overwrite "+file)
-	if status != 0 || !strings.Contains(remarks.String(), "1 changed") || !strings.Contains(remarks.String(), "are not in it") {
+	if status != 0 || !strings.Contains(remarks.String(), "1 changed") || !strings.Contains(remarks.String(), "could not be read when ") {
 		t.Errorf("status %d: %s", status, remarks)
 	}
 	if got := must(t, addr, "get /a/b"); got != "worth much\n" {
@@ -106,7 +106,7 @@ func TestNothingIntoTheServersOwn(t *testing.T) {
 	before := must(t, addr, "ls -R /zookeeper")
 	for _, line := range []string{"cp -R /a /zookeeper/x", "cp -R --overwrite /a /zookeeper/quota", "mirror /a /zookeeper/quota", "mirror -n /a /zookeeper",
 		"mv /a /zookeeper/a", "mv /zookeeper/quota/a /b"} {
-		if status, _, remarks := run(t.Context(), open(t, addr), line); status != 1 || !strings.Contains(remarks.String(), "belongs to the server") {
+		if status, _, remarks := run(t.Context(), open(t, addr), line); status != 1 || !strings.Contains(remarks.String(), "is reserved for the server") {
 			t.Errorf("%s: status %d: %s", line, status, remarks)
 		}
 	}
@@ -119,7 +119,7 @@ func TestNothingIntoTheServersOwn(t *testing.T) {
 func TestWritesOfTheSameServers(t *testing.T) {
 	addr := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	must(t, addr, "create /a\ncreate /b")
-	for writes, want := range map[zkconn.Writes]string{zkconn.WritesNever: "switched off", zkconn.WritesAsk: "need a confirmation"} {
+	for writes, want := range map[zkconn.Writes]string{zkconn.WritesNever: "writes are disabled", zkconn.WritesAsk: "require confirmation"} {
 		for _, line := range []string{"cp /a ADDR:/c", "mirror /a ADDR:/b", "mv ADDR:/a ADDR:/c"} {
 			s := zksession.Open(t, zkconn.Config{Servers: addr, Timeout: 10 * time.Second, Cluster: "@here", Writes: writes,
 				Resolve: func(string) (zkconn.Config, error) {
@@ -145,10 +145,10 @@ func TestACLWithoutItsHash(t *testing.T) {
 		t.Errorf("status %d: %s", status, remarks)
 	}
 	for line, want := range map[string]string{
-		"import -R -n " + file + " /n": "2 znodes of the file cannot be created: /n/b: ",
+		"import -R -n " + file + " /n": "2 znodes in the file cannot be created: /n/b: ",
 		"import -R " + file + " /i":    "created 2 znodes at and below /i; zxids",
 
-		"mirror file:" + file + " /m":         "/m/b: its ACL contains no password hash",
+		"mirror file:" + file + " /m":         "/m/b: the ACL contains no password hash",
 		"diff file:" + file + " file:" + file: "",
 	} {
 		status, _, remarks := run(t.Context(), open(t, addr), line)

@@ -20,18 +20,18 @@ var importCommand = &commands.Command{
 	Name: "import", Group: "Trees", Writes: true, Destroys: true, Streams: true, Dry: []string{commands.DryRun},
 	Args:    "[-R] [-n] [--skip] [--overwrite] [--prune] [--only path] [-e] [-y] [--max-size MiB] path file",
 	Summary: "write a file to a znode, or restore a subtree from a file",
-	Help: "Without -R, import writes the bytes of the file to the znode, and creates it if necessary. The arguments may come in " +
-		"either order if the file's name does not begin with /.\n\n" +
-		"import -R file [path] restores the tree in the file, at its original path or at the given one. The file is an export " +
-		"in any format, also one of zoocreeper, zk_shell or ZooNavigator, or a ZooKeeper snapshot. import recognizes the format " +
-		"by the contents. It rejects a damaged or truncated file before it writes anything. --only selects a subtree of the " +
-		"file. With -n, import only prints what it would do.\n\n" +
-		"If one of the znodes exists already, import does nothing, unless you choose: --skip leaves existing znodes as they are " +
-		"and adds the rest, which also completes an interrupted import. --overwrite replaces data and ACLs by those of the " +
-		"file. --prune does the same, and also deletes znodes that are not in the file.",
+	Help: "Without -R, import writes the contents of the file to the znode, and creates the znode if necessary. The two " +
+		"arguments can be in either order if the name of the file does not begin with /.\n\n" +
+		"import -R file [path] restores the subtree in the file, at its original path or at the given path. The file can " +
+		"be a ZooKeeper snapshot or an export in any format, including those of zoocreeper, zk_shell and ZooNavigator. " +
+		"import recognizes the format from the file's contents, and rejects a damaged or truncated file before it writes " +
+		"anything. --only selects a subtree of the file. With -n, import only prints what it would do.\n\n" +
+		"If one of the znodes already exists, import does nothing, unless you add a flag: --skip leaves existing znodes as " +
+		"they are and adds the rest, so it can also complete an interrupted import. --overwrite replaces data and ACLs " +
+		"with those in the file. --prune does the same, and also deletes znodes that are not in the file.",
 	Limits: []string{
-		"Ephemeral znodes are left out, those of the file and those on the server. -e makes persistent copies of them.",
-		"Zxids, times, versions and sequence counters start again.",
+		"Ephemeral znodes, both in the file and on the server, are left out. With -e, import creates persistent copies of those in the file.",
+		"Zxids, times, versions and sequence counters are not restored. They start again.",
 		"/zookeeper stays as it is.",
 	},
 	Examples: []string{"import -R app.json.gz", "import /app/config config.json", "import -R -n --only /app snapshot.a3f"},
@@ -44,9 +44,9 @@ var importCommand = &commands.Command{
 		skip := fs.Bool("skip", false, "leave existing znodes as they are")
 		overwrite := fs.Bool("overwrite", false, "overwrite data and ACLs of existing znodes")
 		prune := fs.Bool("prune", false, "like --overwrite, and also delete znodes that are not in the file")
-		only := fs.String("only", "", "restore only the subtree at this `path` of the file")
-		ephemeral := fs.BoolP("ephemeral", "e", false, "make persistent copies of ephemeral znodes")
-		sure := fs.BoolP("yes", "y", false, "do not ask")
+		only := fs.String("only", "", "restore only the subtree at this `path` in the file")
+		ephemeral := fs.BoolP("ephemeral", "e", false, "create persistent copies of ephemeral znodes")
+		sure := fs.BoolP("yes", "y", false, "do not ask for confirmation")
 		most := commands.FlagMaxSize(fs)
 		return func(ctx context.Context, env *commands.Env, args []string) error {
 			if !*recurse {
@@ -82,7 +82,7 @@ var importCommand = &commands.Command{
 // importOne writes the bytes of a file into a znode.
 func importOne(ctx context.Context, env *commands.Env, args []string) error {
 	if len(args) < 2 {
-		return commands.Misuse("missing file; import -R file restores a subtree")
+		return commands.Misuse("missing file; to restore a subtree, run: import -R FILE")
 	}
 	at, file := args[0], args[1]
 	if !strings.HasPrefix(at, "/") {
@@ -148,13 +148,13 @@ func (im *importing) run(ctx context.Context) (err error) {
 		im.only = im.tree.Root()
 	}
 	if _, is := im.tree.Has(im.only); !is {
-		return fmt.Errorf("%s does not contain %s, but %s and its descendants", im.file, im.only, im.tree.Root())
+		return fmt.Errorf("%s does not contain %s; it contains only %s and its descendants", im.file, im.only, im.tree.Root())
 	}
 	if im.to == "" {
 		im.to = im.only
 	}
 	if err := im.tree.Lacks(); err != nil && im.policy == prunes {
-		return fmt.Errorf("nothing was done: %s: %w; --prune could delete them, --overwrite deletes nothing", im.file, err)
+		return fmt.Errorf("nothing was done: %s: %w; --prune could delete these znodes; use --overwrite, which deletes nothing", im.file, err)
 	}
 	if err := im.target(ctx); err != nil {
 		return err
@@ -178,7 +178,7 @@ func openDump(ctx context.Context, env *commands.Env, name string, most dump.Opt
 		return dump.Open(ctx, userfile.Home(name), most)
 	}
 	if env.Stdin == nil {
-		return nil, commands.Misuse("- cannot read standard input, because the commands come from there; name a file")
+		return nil, commands.Misuse("cannot read the file from standard input (-), because zksh reads its commands from there; name a file")
 	}
 	return dump.Read(ctx, env.Stdin, most)
 }
@@ -187,7 +187,7 @@ func openDump(ctx context.Context, env *commands.Env, name string, most dump.Opt
 func (im *importing) target(ctx context.Context) (err error) {
 	here := &side{Place: commands.Place{Path: im.to}, word: im.to, session: im.env.Session}
 	if im.empty, err = free(ctx, here); err == nil && !im.empty && im.policy == refuses {
-		err = occupied(im.to, "; nothing was done: --skip adds missing znodes, --overwrite also changes existing ones, and --prune also deletes those that are not in the file")
+		err = occupied(im.to, "; nothing was done; use --skip to add only missing znodes, --overwrite to change existing ones as well, or --prune to also delete znodes that are not in the file")
 	}
 	return err
 }
@@ -255,7 +255,7 @@ func (im *importing) write(ctx context.Context) error {
 	end()
 	if err != nil {
 		if im.policy <= skips && brokenOff(err) {
-			err = fmt.Errorf("%w; import -R --skip imports the rest", err)
+			err = fmt.Errorf("%w; to import the rest, run: import -R --skip", err)
 		}
 		return err
 	}
@@ -270,7 +270,7 @@ func (im *importing) write(ctx context.Context) error {
 func (im *importing) end() error {
 	errs := []error{im.count.unread.OrNil()}
 	if n := im.count.missing.N; n > 0 {
-		errs = append(errs, fmt.Errorf("%s of the file cannot be created: %s", zktree.Znodes(n), im.count.missing.Error()))
+		errs = append(errs, fmt.Errorf("%s in the file cannot be created: %s", zktree.Znodes(n), im.count.missing.Error()))
 	}
 	return errors.Join(errs...)
 }
@@ -297,12 +297,14 @@ func (im *importing) summary(verb string, done zktree.Counts) string {
 	more(done.Changed, "%d changed")
 	more(done.Deleted, "%d deleted")
 	more(im.unchanged(done), "%d unchanged")
-	more(im.count.ephemerals, "%d ephemeral, left out")
-	more(im.count.copies, "%d of them are persistent copies of ephemeral ones")
-	more(im.count.open, "%d are open to everybody, because the file does not contain their ACLs")
-	more(im.count.steps[leaves]-im.count.missing.N, "%d differ and are left as they are")
+	if n := im.count.ephemerals; n > 0 {
+		text += "; left out " + ephemeral(n)
+	}
+	more(im.count.copies, "%d created as persistent copies of ephemeral znodes")
+	more(im.count.open, "%d open to everyone, because the file does not contain their ACLs")
+	more(im.count.steps[leaves]-im.count.missing.N, "%d different ones left as they are")
 	if err := im.tree.Lacks(); err != nil {
-		text += "; " + err.Error() + ", and are not in it"
+		text += "; " + err.Error()
 	}
 	return text + "; zxids, times, versions and sequence counters start over"
 }

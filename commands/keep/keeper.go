@@ -63,7 +63,7 @@ func (k *Keeper) Around(ctx context.Context, env *commands.Env, l commands.Loss,
 		var recorder zkconn.Recorder
 		err = destroy(recorder.Context(ctx), version)
 		if noteErr := k.settle(ctx, env, e, recorder.Outcome()); noteErr != nil {
-			env.Screen.Note(fmt.Sprintf("the undo log could not be updated: %s", noteErr))
+			env.Screen.Note(fmt.Sprintf("cannot update the undo log: %s", noteErr))
 		}
 		if version == l.Version || !errors.Is(err, zkconn.BadVersion) {
 			return err
@@ -96,7 +96,7 @@ func (k *Keeper) keep(ctx context.Context, env *commands.Env, l commands.Loss) (
 		k.parts.count(env.Line, -1)
 	}
 	if err != nil && context.Cause(ctx) != nil {
-		env.Screen.Alert(fmt.Sprintf("nothing was done: %s was still being saved for undo", l.Path))
+		env.Screen.Alert(fmt.Sprintf("nothing was done, because zksh was still saving %s for undo", l.Path))
 	}
 	if err != nil || !kept {
 		return nil, l.Version, err
@@ -171,7 +171,7 @@ func (g *keeping) unkept(ctx context.Context, err error) error {
 func (g *keeping) without(ctx context.Context, why error) error {
 	switch {
 	case g.k.Demanded():
-		return &finalError{fmt.Errorf("nothing was done, because not all of %s can be saved: %w", g.Path, why)}
+		return &finalError{fmt.Errorf("nothing was done, because zksh cannot save all of %s: %w", g.Path, why)}
 	case g.env.Mode != commands.ByHand:
 		g.env.Screen.Alert(g.unsaved(why) + "; continuing anyway")
 		return nil
@@ -189,9 +189,9 @@ func (g *keeping) without(ctx context.Context, why error) error {
 // unsaved words why something cannot be saved.
 func (g *keeping) unsaved(why error) string {
 	if g.ofOne() && g.entry.Znodes == 0 && g.shut.N > 0 && errors.Is(why, zkconn.NoAuth) {
-		return fmt.Sprintf("no permission to read %s, so undo could not restore it", g.Path)
+		return fmt.Sprintf("no permission to read %s, so undo will not be able to restore it", g.Path)
 	}
-	return fmt.Sprintf("not all of %s can be saved for undo: %s", g.Path, why)
+	return fmt.Sprintf("zksh cannot save all of %s for undo: %s", g.Path, why)
 }
 
 // ofOne reports whether the operation destroys something of a single znode.

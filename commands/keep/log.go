@@ -18,17 +18,18 @@ import (
 var logCommand = &commands.Command{
 	Name: "log", Group: "Trees", Args: "[-d] file [path]", Offline: true, Streams: true,
 	Summary: "print the changes recorded in a transaction log",
-	Help: "The file is one of ZooKeeper's log.* files in its dataLogDir; log needs no server. It prints each change, with its " +
-		"time and its session. With -d, it also prints the data that was written.\n\n" +
-		"With a path, log prints only changes of that znode and of those below it. The end of a session is among them if the " +
-		"server recorded the ephemeral znodes that it deleted, as it does since 3.6.\n\n" +
-		"log verifies the checksum of each record. The log of a server that is running, or was killed, may end in the middle of " +
-		"a record; a remark then says so. A damaged record is an error. The message says whether intact records follow; log " +
-		"does not print these.",
+	Help: "The file is one of the log.* files in ZooKeeper's dataLogDir. log reads it without a server, and prints each " +
+		"change with its time and its session. With -d, log also prints the data that was written.\n\n" +
+		"With a path, log prints only changes to that znode and to the znodes below it. ZooKeeper 3.6 and later record which " +
+		"ephemeral znodes a server deleted when a session ended. log prints the end of such a session if one of these znodes " +
+		"was deleted.\n\n" +
+		"log verifies the checksum of each record. The log of a server that is running, or that was killed, can end in the " +
+		"middle of a record; log then prints a note. A damaged record is an error. The error message says whether intact " +
+		"records follow, but log does not print them.",
 	Examples: []string{"log /var/lib/zookeeper/version-2/log.100000001 /app", "log -d log.100000001"},
 	Params:   []commands.Param{{Name: "file", Kind: commands.File}, {Name: "path", Kind: commands.Path, Optional: true}},
 	Flags: func(fs *pflag.FlagSet) commands.Run {
-		data := fs.BoolP("data", "d", false, "print the data that was written, too")
+		data := fs.BoolP("data", "d", false, "also print the data that was written")
 		return func(ctx context.Context, env *commands.Env, args []string) (err error) {
 			l, err := dump.OpenLog(ctx, userfile.Home(args[0]))
 			if err != nil {

@@ -14,24 +14,25 @@ import (
 
 var mirrorCommand = &commands.Command{
 	Name: "mirror", Group: "Trees", Writes: true, Destroys: true, Elsewhere: writesTo, Sweeps: true, Dry: []string{commands.DryRun}, Args: "[-n] [-y] [--watch] [--max-size MiB] src dst",
-	Summary: "make a subtree equal to another, also across ensembles",
-	Help: "mirror makes DST equal to SRC: it creates missing znodes, overwrites different ones and deletes extra ones, unless " +
-		"they changed after zksh read them. At the prompt, it asks before it deletes.\n\n" +
+	Summary: "make a subtree match another, within or between ensembles",
+	Help: "mirror makes DST match SRC: it creates missing znodes, overwrites those that differ, and deletes those that are " +
+		"only in DST. Znodes that changed after zksh read them are left alone. At the prompt, mirror asks before it " +
+		"deletes anything.\n\n" +
 		sideHelp +
-		" SRC may also be a file, as in diff.\n\n" +
-		"With -n, mirror only prints the differences. With --watch, it goes on with each change of SRC, through new " +
-		"connections, until Ctrl-C.",
+		" SRC can also be a file, as in diff.\n\n" +
+		"With -n, mirror only prints the differences. With --watch, mirror keeps running and copies each change in SRC to " +
+		"DST until you press Ctrl-C; if it loses a connection, it connects again.",
 	Limits: []string{
 		"Ephemeral znodes, and everything below an unreadable znode, are left alone.",
-		"With --watch, a change of only an ACL causes no event. mirror sees it when it has a new connection.",
+		"With --watch, a change of only an ACL causes no event, so mirror sees it only when it connects again.",
 	},
 	Examples: []string{"mirror /app @standby:/app", "mirror -n ./app.json.gz /app", "mirror --watch /app @standby:/app"},
 	Params:   []commands.Param{srcParam, dstParam},
 	Flags: func(fs *pflag.FlagSet) commands.Run {
-		plan := fs.BoolP(commands.DryRun, "n", false, "print the differences and change nothing")
-		sure := fs.BoolP("yes", "y", false, "do not ask")
+		plan := fs.BoolP(commands.DryRun, "n", false, "only print the differences; change nothing")
+		sure := fs.BoolP("yes", "y", false, "do not ask for confirmation")
 		most := commands.FlagMaxSize(fs)
-		watch := fs.Bool("watch", false, "go on with each change of SRC; needs ZooKeeper 3.6 or later")
+		watch := fs.Bool("watch", false, "keep running and copy each change in SRC; needs ZooKeeper 3.6 or later")
 		return func(ctx context.Context, env *commands.Env, args []string) error {
 			if *plan && *watch {
 				return commands.Misuse("-n cannot be combined with --watch")
@@ -85,7 +86,7 @@ func (m *mirror) begin(ctx context.Context) error {
 	}
 	if m.src.tree != nil {
 		if err := m.src.lacks(); err != nil {
-			return fmt.Errorf("nothing was done: %w; mirror could delete them, import -R --overwrite deletes nothing", err)
+			return fmt.Errorf("nothing was done: %w; mirror could delete these znodes; use import -R --overwrite, which deletes nothing", err)
 		}
 		return nil
 	}
@@ -101,7 +102,7 @@ func (m *mirror) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	words := fmt.Sprintf("%s is like %s: %s", m.dst.word, m.src.word, changes(done))
+	words := fmt.Sprintf("%s now matches %s: %s", m.dst.word, m.src.word, changes(done))
 	if m.alone > 0 {
 		words += fmt.Sprintf(", %d left as they are", m.alone)
 	}
@@ -209,7 +210,7 @@ func (m *mirror) leave(ctx context.Context, gone []step) (bool, error) {
 	if m.sure {
 		return true, nil
 	}
-	yes, err := m.env.Screen.Ask(ctx, fmt.Sprintf("delete %s of %s that %s does not contain, for example %s? [y/N] ",
+	yes, err := m.env.Screen.Ask(ctx, fmt.Sprintf("delete %s from %s that %s does not contain, for example %s? [y/N] ",
 		zktree.Znodes(len(gone)), m.dst.word, m.src.word, gone[len(gone)-1].path))
 	if err == nil && !yes {
 		m.declined = true

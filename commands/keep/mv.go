@@ -14,14 +14,16 @@ import (
 
 var mvCommand = &commands.Command{
 	Name: "mv", Group: "Trees", Writes: true, Destroys: true, Elsewhere: bothElsewhere, Args: "src dst",
-	Summary: "move a subtree, also to another ensemble",
-	Help: "Within one ensemble, a tree that fits into one transaction moves atomically, and concurrent changes are not lost.\n\n" +
-		"mv copies a larger tree, and any tree that goes to another ensemble. It compares the copy with the source and only " +
-		"then deletes the source, except for znodes that changed meanwhile. mv says which way it took.\n\n" +
+	Summary: "move a subtree, within or between ensembles",
+	Help: "Within one ensemble, mv moves a subtree that fits into one transaction atomically, and no concurrent change is " +
+		"lost.\n\n" +
+		"A larger subtree, or one that goes to another ensemble, is copied first. mv then compares the copy with the " +
+		"source and deletes the source, except for znodes that changed in the meantime. mv reports which of the two " +
+		"methods it used.\n\n" +
 		sideHelp,
 	Limits: []string{
-		"Nothing is moved if DST exists, or if SRC contains an ephemeral or unreadable znode.",
-		"A change of only an ACL during the move is not noticed.",
+		"mv moves nothing if DST exists, or if SRC contains an ephemeral or unreadable znode.",
+		"mv does not notice a change during the move that affects only an ACL.",
 		"Sequence counters start again, and quotas stay where they are.",
 	},
 	Examples: []string{"mv /app/old /archive/app", "mv /app @standby:/app"},
@@ -92,9 +94,9 @@ func (m *moving) atOnce(ctx context.Context) (n int, moved bool, err error) {
 	switch {
 	case err == nil:
 	case errors.Is(err, zkconn.BadVersion), errors.Is(err, zkconn.NotEmpty), errors.Is(err, zkconn.NoNode) && dump.Within(zkconn.PathOf(err), m.src.Path):
-		err = fmt.Errorf("nothing was moved, because %s changed meanwhile: %w", m.src.word, err)
+		err = fmt.Errorf("nothing was moved, because %s changed in the meantime: %w", m.src.word, err)
 	case outcome.MayHaveHappened():
-		err = fmt.Errorf("outcome unknown; the tree is either completely at %s or completely at %s: %w", m.src.word, m.dst.word, err)
+		err = fmt.Errorf("the outcome is unknown, but the entire tree is either at %s or at %s: %w", m.src.word, m.dst.word, err)
 	default:
 		err = fmt.Errorf("nothing was moved: %w", m.src.wrap(err))
 	}
@@ -136,7 +138,7 @@ func (m *moving) look(z *dump.Znode, refusal error) (bool, error) {
 	case drop && m.unread.N > 0:
 		return false, fmt.Errorf("nothing was moved: %w", &m.unread)
 	case drop:
-		return false, fmt.Errorf("nothing was moved: %s is ephemeral, and would become persistent; cp -e copies it", z.Path)
+		return false, fmt.Errorf("nothing was moved, because %s is ephemeral and would become persistent; to copy it as a persistent znode, use cp -e", z.Path)
 	}
 	return false, nil
 }
@@ -151,10 +153,10 @@ func (m *moving) slowly(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	m.env.Screen.Note(fmt.Sprintf("%s cannot be moved to %s in one transaction; zksh copies it, compares the copy, and then deletes the source",
+	m.env.Screen.Note(fmt.Sprintf("cannot move %s to %s in one transaction; zksh copies it, compares the copy with the source, and then deletes the source",
 		m.src.word, m.dst.word))
 	partial := func(err error) error {
-		return fmt.Errorf("nothing was deleted at %s; the copy %s is incomplete (deleteall removes it): %w", m.src.word, m.dst.word, err)
+		return fmt.Errorf("nothing was deleted at %s; the copy at %s is incomplete (to remove it, run deleteall): %w", m.src.word, m.dst.word, err)
 	}
 	if err := m.copy(ctx); err != nil || m.unread.N+m.left > 0 {
 		return 0, partial(errors.Join(err, m.incomplete()))
@@ -168,7 +170,7 @@ func (m *moving) slowly(ctx context.Context) (int, error) {
 	}
 	n, err := m.remove(ctx, zxid)
 	if err != nil {
-		return n, fmt.Errorf("the copy %s is complete; deleted %s of the source: %w", m.dst.word, zktree.Znodes(n), m.src.wrap(err))
+		return n, fmt.Errorf("the copy at %s is complete, but zksh deleted only %s of the source: %w", m.dst.word, zktree.Znodes(n), m.src.wrap(err))
 	}
 	return n, nil
 }
@@ -176,7 +178,7 @@ func (m *moving) slowly(ctx context.Context) (int, error) {
 // incomplete is the error of a source of which something was left out while it was copied.
 func (m *moving) incomplete() error {
 	if m.left > 0 {
-		return fmt.Errorf("%s appeared meanwhile", ephemeral(m.left))
+		return fmt.Errorf("%s appeared during the move", ephemeral(m.left))
 	}
 	return nil
 }
@@ -198,7 +200,7 @@ func (m *moving) compare(ctx context.Context) error {
 		case d.Err != nil:
 			return d.Err
 		default:
-			return fmt.Errorf("%s differs from its copy: it changed meanwhile", src.At(d.Below))
+			return fmt.Errorf("%s changed during the move and differs from its copy", src.At(d.Below))
 		}
 	}
 	return nil
@@ -232,7 +234,7 @@ func (m *moving) removeBy(walk *zktree.Walk, w *zktree.Writer, zxid int64) error
 		case s.Err != nil:
 			return s.Err
 		case s.Stat == nil || max(s.Stat.Czxid, s.Stat.Mzxid) > zxid:
-			return fmt.Errorf("%s changed meanwhile; it and the znodes above it were not deleted", s.Path())
+			return fmt.Errorf("%s changed during the move, so it and the znodes above it were not deleted", s.Path())
 		}
 		if err := w.Delete(s.Path(), s.Stat.Version); err != nil {
 			return err

@@ -94,14 +94,14 @@ func (p *planner) next(d zktree.Difference) (all []step) {
 		return leave("ephemeral znodes are left as they are")
 	case p.masked != "" && dump.Within(d.Below, p.masked):
 		at.missing = d.A == nil
-		return leave("a znode above it cannot be created")
+		return leave("one of its parents cannot be created")
 	}
 	at.z = d.B
 	masked := slices.ContainsFunc(d.B.ACL, zkconn.Masked)
 	switch {
 	case d.A == nil && masked:
 		p.masked, at.missing = d.Below, true
-		return leave("its ACL contains no password hash (export or copy it as an admin of the znode)")
+		return leave("the ACL contains no password hash (export or copy the znode as a user with admin permission on it)")
 	case d.A == nil:
 		at.does = creates
 		return append(p.gone(), at)
@@ -114,7 +114,7 @@ func (p *planner) next(d zktree.Difference) (all []step) {
 	switch acl := at; {
 	case d.Aspect&zktree.ACLDiffers == 0:
 	case masked:
-		all = append(all, leave("its ACL contains no password hash (export or copy it as an admin of the znode)")...)
+		all = append(all, leave("the ACL contains no password hash (export or copy the znode as a user with admin permission on it)")...)
 	default:
 		acl.does, acl.version = setsACL, -1
 		if d.A.Stat != nil {
@@ -214,7 +214,7 @@ func (s step) creation(path string) (now, later []string) {
 	case s.z.ACL == nil || slices.Equal(s.z.ACL, zkconn.OpenACL()):
 		return []string{line}, nil
 	case !ok:
-		return []string{remark(s.path, "its ACL cannot be written as an argument, so it is not created")}, nil
+		return []string{remark(s.path, "the ACL cannot be written as a command argument, so the znode is not created")}, nil
 	case zktree.ShutsOut(s.z) && s.z.Data == nil:
 		return []string{line}, []string{setACL}
 	case zktree.ShutsOut(s.z):
@@ -228,7 +228,7 @@ func (s step) creation(path string) (now, later []string) {
 func aclLine(path, version string, acl []zk.ACL) string {
 	text, ok := commands.FormatACL(acl)
 	if !ok {
-		return "# " + path + ": its ACL cannot be written as an argument, so it is not changed"
+		return "# " + path + ": the ACL cannot be written as a command argument, so it is not changed"
 	}
 	return "setAcl" + version + " " + path + " " + commands.Quote(text)
 }

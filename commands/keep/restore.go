@@ -48,7 +48,7 @@ func (u *undoing) data(ctx context.Context) error {
 
 // deleted is the conflict of a znode that has to exist for a part of it to be restored.
 func deleted(path string) conflict {
-	return conflict{path: path, what: path + " was deleted since; create it, then undo again", final: true}
+	return conflict{path: path, what: path + " was deleted after the operation; create it, then run undo again", final: true}
 }
 
 // losing saves what undo itself writes over, also in scripts: undo has the log at hand.
@@ -194,16 +194,16 @@ func (u *undoing) differs(d zktree.Difference) {
 	c := conflict{path: d.A.Path, final: d.Aspect&zktree.KindDiffers != 0}
 	var parts []string
 	if d.Aspect&zktree.KindDiffers != 0 {
-		parts = append(parts, "it is "+d.B.Kind.String()+" now")
+		parts = append(parts, "it is now "+d.B.Kind.String())
 	}
 	if d.Aspect&zktree.ACLDiffers != 0 {
-		parts = append(parts, "its ACL is different")
+		parts = append(parts, "the ACL is different")
 	}
 	if d.Aspect&zktree.DataDiffers != 0 {
-		parts = append(parts, fmt.Sprintf("it now holds %s (version %d); undo would restore the saved %s", inBytes(len(d.B.Data)), d.B.Stat.Version, inBytes(len(d.A.Data))))
+		parts = append(parts, fmt.Sprintf("the data is now %s (version %d), and undo would restore the saved %s", inBytes(len(d.B.Data)), d.B.Stat.Version, inBytes(len(d.A.Data))))
 		c.diff = commands.DataDiff(d.B.Data, d.A.Data)
 	}
-	c.what = fmt.Sprintf("%s has changed since: %s", c.path, strings.Join(parts, "; "))
+	c.what = fmt.Sprintf("%s has changed since the operation: %s", c.path, strings.Join(parts, "; "))
 	if c.diff != "" {
 		c.what += ":"
 	}
@@ -291,7 +291,7 @@ func (u *undoing) lostACLs(ctx context.Context, src zktree.Source, batch []*dump
 			z.Stat.Aversion = now.Stat.Aversion
 			lost = append(lost, z)
 		default:
-			u.conflicts = append(u.conflicts, conflict{path: z.Path, what: z.Path + " has changed since: its ACL is not the one that the operation left"})
+			u.conflicts = append(u.conflicts, conflict{path: z.Path, what: z.Path + " has changed since the operation: the ACL is no longer the one that the operation set"})
 		}
 	}
 	return lost, nil

@@ -60,14 +60,14 @@ func (ss *sides) read(ctx context.Context, s *side) (err error) {
 		s.Path = s.tree.Root()
 	}
 	if _, is := s.tree.Has(s.Path); !is {
-		return fmt.Errorf("%s does not contain %s, but %s and its descendants", s.File, s.Path, s.tree.Root())
+		return fmt.Errorf("%s does not contain %s; it contains only %s and its descendants", s.File, s.Path, s.tree.Root())
 	}
 	return nil
 }
 
 func (ss *sides) connect(ctx context.Context, s *side) error {
 	if s.Spec == "" && !strings.HasPrefix(s.word, "/") {
-		return commands.Misuse("%q is not a path; write @cluster:/path or host:port:/path for another ensemble, ./FILE or file:FILE for a file", s.word)
+		return commands.Misuse("%q is not a path; write @cluster:/path or host:port:/path for a znode in another ensemble, or ./FILE or file:FILE for a file", s.word)
 	}
 	if err := zkconn.ValidatePath(s.Path, false); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (ss *sides) close(ctx context.Context) error {
 	var errs []error
 	for spec, s := range ss.opened {
 		if err := commands.Closing(ctx, s.Close); err != nil {
-			errs = append(errs, fmt.Errorf("closing the session with %s: %w", spec, err))
+			errs = append(errs, fmt.Errorf("cannot close the session with %s: %w", spec, err))
 		}
 	}
 	for _, t := range ss.trees {
@@ -146,7 +146,7 @@ func within(ctx context.Context, env *commands.Env, words []string, do func(list
 func live(command string, words ...string) error {
 	for _, word := range words {
 		if commands.ParsePlace(word).File != "" {
-			return commands.Misuse("%s works on znodes, but %s is a file; use import to read a file; the path of a znode begins with /, or after cd with its name",
+			return commands.Misuse("%s works only on znodes, but %s names a file; to read a file, use import; to name a znode, begin its path with /, or go to its parent with cd and write only its name",
 				command, word)
 		}
 	}
@@ -263,9 +263,9 @@ func apart(ctx context.Context, command string, src, dst *side) error {
 	case from == to:
 		return fmt.Errorf("%s and %s are the same znode", src.word, dst.word)
 	case dump.Within(to, from):
-		return fmt.Errorf("%s is inside %s: %s would never end; choose a destination outside of it", dst.word, src.word, command)
+		return fmt.Errorf("%s is inside %s, so %s would never end; choose a destination outside the source", dst.word, src.word, command)
 	case dump.Within(from, to):
-		return fmt.Errorf("%s is inside %s: %s would change it meanwhile; choose a source outside of it", src.word, dst.word, command)
+		return fmt.Errorf("%s is inside %s, so %s would change it while reading it; choose a source outside the destination", src.word, dst.word, command)
 	}
 	return nil
 }
@@ -285,11 +285,11 @@ func mayWrite(ctx context.Context, env *commands.Env, command string, s *side) e
 	}
 	switch {
 	case slices.Contains(writes, zkconn.WritesNever):
-		return denied("nothing was done: %w (writes = never on %s, or --no-write)", zkconn.ErrNoWrites, s.Spec)
+		return denied("nothing was done: %w (writes = never is set for %s, or --no-write was given)", zkconn.ErrNoWrites, s.Spec)
 	case !slices.Contains(writes, zkconn.WritesAsk):
 		return nil
 	case env.Mode != commands.ByHand:
-		return denied("nothing was done: writes on %s need a confirmation (writes = ask); add --yes", s.Spec)
+		return denied("nothing was done, because writes on %s require confirmation (writes = ask); to confirm them in advance, add --yes", s.Spec)
 	}
 	return env.Leave(ctx, fmt.Sprintf("%s would write to %s", command, s.word))
 }
@@ -297,7 +297,7 @@ func mayWrite(ctx context.Context, env *commands.Env, command string, s *side) e
 // notOwn is an error if a side is the server's own.
 func notOwn(s *side) error {
 	if dump.Within(s.session.ServerPath(s.Path), reserved) {
-		return fmt.Errorf("nothing was done: %s belongs to the server", s.word)
+		return fmt.Errorf("nothing was done, because %s is reserved for the server", s.word)
 	}
 	return nil
 }

@@ -183,7 +183,7 @@ type storeDraft struct {
 }
 
 // errTooLarge is that of an operation which is not kept for its size.
-var errTooLarge = fmt.Errorf("it is larger than %d MiB", maxOperation>>20)
+var errTooLarge = fmt.Errorf("the data to save is larger than %d MiB", maxOperation>>20)
 
 // Write is part of io.Writer.
 func (d *storeDraft) Write(p []byte) (int, error) {
@@ -364,7 +364,7 @@ func (s *store) dumpOf(n int) string {
 type noOperation int
 
 func (n noOperation) Error() string {
-	return fmt.Sprintf("there is no operation %d; undo -l lists the operations", int(n))
+	return fmt.Sprintf("there is no operation %d; to list the operations, run: undo -l", int(n))
 }
 
 // Is reports whether target is that of a file that does not exist.
@@ -391,7 +391,7 @@ func (s *store) entry(n int) (*entry, error) {
 	e := &entry{N: n}
 	err = json.Unmarshal(data, e)
 	if err == nil && (e.Command == "" || e.Path == "") {
-		err = errors.New("it contains no command or no path")
+		err = errors.New("the command or the path is missing")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s is damaged: %w", s.file(n, entryFile), err)

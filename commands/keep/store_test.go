@@ -230,8 +230,8 @@ func TestTwoShells(t *testing.T) {
 	a.do("undo") // not the latest
 	a.wantTree("/app/x", map[string]string{"/app/x": `"one" false [{31 world anyone}] persistent`})
 	a.wantTree("/app/y", map[string]string{"/app/y": `"two" false [{31 world anyone}] persistent`})
-	a.fails("undo", "not run")
-	ask := regexp.MustCompile(`^this shell has nothing left to undo; the latest operation is 2: set /app/y, \d+s ago, by the shell \(pid \d+\)\. Undo it\? \[y/N\] $`)
+	a.fails("undo", "nothing was undone")
+	ask := regexp.MustCompile(`^nothing left to undo from this shell; the latest from elsewhere: operation 2 \(set /app/y\), \d+s ago, by the shell \(pid \d+\)\. Undo it\? \[y/N\] $`)
 	if len(a.asked) != 1 || !ask.MatchString(a.asked[0]) {
 		t.Errorf("asked %q", a.asked)
 	}
@@ -243,12 +243,12 @@ func TestTwoShells(t *testing.T) {
 	b.do("set /app/x three", "undo")
 
 	below := newHand(t, addr+"/app", dir)
-	below.fails("undo", "nothing left to undo; undo -l lists what was saved")
+	below.fails("undo", "nothing left to undo; to list what was saved, run: undo -l")
 	below.do("delete /x")
 	n := below.last().N
-	a.fails("undo", fmt.Sprintf("nothing left to undo here (operation %d was on %s/app)", n, addr))
+	a.fails("undo", fmt.Sprintf("nothing left to undo here (operation %d was done on %s/app)", n, addr))
 	undo := fmt.Sprintf("undo %d", n)
-	a.fails(undo, fmt.Sprintf("operation %d was on %s/app, but this shell is on %s; run connect %s/app, then undo %d", n, addr, addr, addr, n))
+	a.fails(undo, fmt.Sprintf("operation %d was done on %s/app, but this shell is connected to %s; run connect %s/app, then undo %d", n, addr, addr, addr, n))
 	elsewhere := newHand(t, zktest.Sandbox(t, sandbox.Options{}).Addr(), dir)
 	elsewhere.fails(undo, "connect "+addr+"/app")
 	below.do("undo")
@@ -276,7 +276,7 @@ func TestList(t *testing.T) {
 	}
 	h.fails("undo -l 3", "-l cannot be combined with other flags or a number")
 	h.store = &store{}
-	h.fails("undo", "nothing is saved for undo: there is neither XDG_STATE_HOME nor a home directory")
+	h.fails("undo", "nothing is saved for undo, because XDG_STATE_HOME is not set and there is no home directory")
 }
 
 // In a script what is destroyed goes to a file that import brings all back from.
@@ -305,7 +305,7 @@ func TestToFile(t *testing.T) {
 	h.env.Keeper = nil
 	h.do("create /t x", "create /t/shut", "setAcl /t/shut world:anyone:cdwa")
 	h.env.Keeper = keeper
-	h.fails("deleteall /t", "nothing was done, because not all of /t can be saved: 1 znode of /t could not be read")
+	h.fails("deleteall /t", "nothing was done, because zksh cannot save all of /t: 1 znode of /t could not be read")
 	h.env.Keeper = nil
 	h.do("setAcl /t/shut world:anyone:cdrwa", "deleteall /t", "import -R --overwrite "+lost)
 	h.wantTree("/t", before)
@@ -347,7 +347,7 @@ func TestOtherEnsembleOfTheSameName(t *testing.T) {
 		}
 	}
 	for _, line := range []string{"undo", "undo -n", "undo -s", "undo 1"} {
-		next.fails(line, "import -R can read the saved znodes")
+		next.fails(line, "to restore the saved znodes anyway, use import -R with the file")
 	}
 	next.wantTree("/a", map[string]string{})
 }

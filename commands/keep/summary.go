@@ -50,14 +50,14 @@ func (s *Summary) Text(env *commands.Env) string {
 			count = fmt.Sprintf("the last %d of %d operations", len(saved), len(all))
 		}
 		if last.Line != "" && !last.ofUndo() {
-			return fmt.Sprintf("%s are saved; %s undoes them, and %s lists them", count, again, list)
+			return fmt.Sprintf("%s are saved; to undo them, run %s; to list them, run %s", count, again, list)
 		}
-		return fmt.Sprintf("%s are saved; %s lists them, and %s undoes the last (%s %s)", count, list, again, last.Command, last.Path)
+		return fmt.Sprintf("%s are saved; to list them, run %s; to undo the last one (%s %s), run %s", count, list, last.Command, last.Path, again)
 	}
 	what, it := last.what()
-	text := fmt.Sprintf("%s %s: %s saved; %s restores %s", last.Command, last.Path, what, again, it)
+	text := fmt.Sprintf("%s %s: %s saved; to restore %s, run %s", last.Command, last.Path, what, it, again)
 	if lost := last.lost(); lost != "" {
-		text += ", but not " + lost
+		text += "; this does not restore " + lost
 	}
 	return text
 }

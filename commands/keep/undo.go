@@ -25,36 +25,40 @@ func undoCommand(log UndoLog) *commands.Command {
 	return &commands.Command{
 		Name: undoName, Group: "Trees", Args: "[-l] [-n] [-s] [--overwrite] [number]", Writes: true, Streams: true, Destroys: true, Dry: []string{"list", commands.DryRun},
 		Summary: "undo an operation that overwrote or deleted znodes",
-		Help: "Without a number, undo reverts the latest operation of this shell that is not undone yet. If there is none, it names " +
-			"the latest operation of another shell, and asks. With a number, it reverts that operation, whoever did it; undo -l " +
-			"lists them. If one line did several operations, as find with a command does, undo without a number reverts all of " +
-			"them, the latest first. An undo can itself be undone, by its number.\n\n" +
-			"At the prompt, set, edit, delete, deleteall, rmr, mv, setAcl, import, mirror and cp --overwrite save the old state " +
-			"before they destroy it. If something cannot be saved (too large, disk full, no permission to read it), zksh asks " +
-			"first.\n\n" +
-			"A single command, as typed in another shell, saves the old state, too, if its standard error is a terminal. It prints " +
-			"at its end what it has saved, and zksh undo, in the same terminal, restores it. It never asks: if it cannot save " +
-			"something, it says so and destroys it all the same. Scripts save nothing, unless --undo names a file.\n\n" +
-			"If a znode has changed since, undo prints the difference and does nothing. With --overwrite, it restores the saved " +
-			"state over the changes; these are saved, too. With -s, it leaves changed znodes as they are and restores the rest. The " +
-			"operation is then partly undone, and undo without a number continues with the previous one.",
+		Help: "Without a number, undo reverts the latest operation of this shell that has not been undone yet. If there is " +
+			"none, undo shows the latest operation of another shell, and asks whether to revert it. With a number, undo " +
+			"reverts that operation, no matter who performed it; undo -l lists the numbers. If one line performed several " +
+			"operations, as find with a command does, undo without a number reverts all of them, the latest first. An undo " +
+			"can itself be undone, by its number.\n\n" +
+			"At the prompt, set, edit, delete, deleteall, rmr, mv, setAcl, import, mirror and cp --overwrite save the old " +
+			"state before they change or delete anything. If something cannot be saved (because it is too large, the disk " +
+			"is full, or you are not permitted to read it), zksh asks before it continues.\n\n" +
+			"A single command that you type in another shell also saves the old state, provided that its standard error is " +
+			"a terminal. When it ends, it prints what it has saved; to restore this, run zksh undo in the same terminal. A " +
+			"single command never asks: if it cannot save something, it prints a message and proceeds anyway. Scripts save " +
+			"nothing, unless you add --undo FILE.\n\n" +
+			"If a znode has changed since the operation, undo prints the difference and does nothing. With --overwrite, " +
+			"undo saves these later changes, too, and then restores the old state. With -s, undo leaves changed znodes as " +
+			"they are and restores the rest. The operation then counts as partly undone, and the next undo without a " +
+			"number continues with the operation before it.",
 		Limits: []string{
-			"The log holds the last 50 operations, at most 64 MiB each and 256 MiB together.",
-			"Ephemeral znodes and those of lock queues are not restored.",
-			"Containers and znodes with a time to live come back as persistent znodes.",
-			"Sequence counters, zxids, versions and times start again.",
-			"Znodes and data that others write while a subtree is saved and deleted are not saved.",
+			"The undo log keeps the last 50 operations, at most 64 MiB each and 256 MiB together.",
+			"Ephemeral znodes and the znodes of lock queues are not restored.",
+			"Containers and znodes with a time to live are restored as persistent znodes.",
+			"Sequence counters, zxids, versions and times are not restored. They start again.",
+			"Znodes and data that other clients write while a subtree is being saved and deleted are not saved.",
 		},
 		Examples: []string{"undo", "undo -l", "undo -n 3"},
 		Params:   []commands.Param{{Name: "number", Kind: commands.Data, Optional: true}},
+		Asks:     func(*pflag.FlagSet) bool { return true },
 		Flags: func(fs *pflag.FlagSet) commands.Run {
 			list := fs.BoolP("list", "l", false, "list the operations, the latest first")
 			dry := fs.BoolP(commands.DryRun, "n", false, "change nothing; print what would be done")
-			skip := fs.BoolP("skip", "s", false, "leave znodes that changed since as they are, and restore the rest")
-			overwrite := fs.Bool("overwrite", false, "restore the saved state over later changes")
+			skip := fs.BoolP("skip", "s", false, "skip znodes that have changed since, and restore the rest")
+			overwrite := fs.Bool("overwrite", false, "restore the saved state even over later changes")
 			return func(ctx context.Context, env *commands.Env, args []string) error {
 				if log.Dir == "" {
-					return errors.New("nothing is saved for undo: there is neither XDG_STATE_HOME nor a home directory")
+					return errors.New("nothing is saved for undo, because XDG_STATE_HOME is not set and there is no home directory")
 				}
 				if *list {
 					if len(args) > 0 || *dry || *skip || *overwrite {
@@ -63,6 +67,9 @@ func undoCommand(log UndoLog) *commands.Command {
 					return log.print(env)
 				}
 				line, err := log.pick(ctx, env, args, *dry)
+				if err == nil {
+					err = line.confirm(ctx, env)
+				}
 				if err != nil {
 					return err
 				}
@@ -86,7 +93,7 @@ func (e *entry) elsewhere(env *commands.Env) error {
 	if share(e.Servers, here.Hosts) && here.Chroot == e.Chroot {
 		return nil
 	}
-	return fmt.Errorf("operation %d was on %s, but this shell is on %s; run connect %s, then undo %d", e.N, e.place(), here.Spec, e.place(), e.N)
+	return fmt.Errorf("operation %d was done on %s, but this shell is connected to %s; run connect %s, then undo %d", e.N, e.place(), here.Spec, e.place(), e.N)
 }
 
 // undoing is an operation that is being undone.
@@ -126,7 +133,7 @@ func (u *undoing) run(ctx context.Context) (err error) {
 		return err
 	}
 	if u.State == undone {
-		return fmt.Errorf("operation %d is already undone", u.N)
+		return fmt.Errorf("operation %d has already been undone", u.N)
 	}
 	if err := u.behind(ctx); err != nil {
 		return err
@@ -149,7 +156,7 @@ func (u *undoing) run(ctx context.Context) (err error) {
 	case commands.LostACL, commands.LostACLs:
 		err = u.acls(ctx)
 	default:
-		err = fmt.Errorf("operation %d is of a kind that this version of zksh does not know", u.N)
+		err = fmt.Errorf("cannot undo operation %d: this version of zksh does not know its kind", u.N)
 	}
 	return err
 }
@@ -164,7 +171,7 @@ func (u *undoing) behind(ctx context.Context) error {
 	if err != nil || zxid >= u.Seen {
 		return err
 	}
-	return fmt.Errorf("operation %d was on another ensemble, or this one was restored from a backup: its last zxid %#x is older than the saved %#x; import -R can read the saved znodes from %s",
+	return fmt.Errorf("operation %d was done on another ensemble, or this ensemble was restored from a backup: its last zxid %#x is older than the saved zxid %#x; to restore the saved znodes anyway, use import -R with the file %s",
 		u.N, zxid, u.Seen, u.s.file(u.N, dumpFile))
 }
 
@@ -180,10 +187,10 @@ func (e *entry) comesBack() int {
 func (e *entry) lost() string {
 	var parts []string
 	if e.Ephemeral > 0 {
-		parts = append(parts, fmt.Sprintf("%d ephemeral", e.Ephemeral))
+		parts = append(parts, ephemeral(e.Ephemeral))
 	}
 	if e.Queued > 0 {
-		parts = append(parts, fmt.Sprintf("%d of lock queues, with their descendants", e.Queued))
+		parts = append(parts, zktree.Znodes(e.Queued)+" of lock queues (and their descendants)")
 	}
 	return strings.Join(parts, ", ")
 }
@@ -196,14 +203,14 @@ func (u *undoing) note() error {
 		}
 		u.Partly = len(u.conflicts) > 0
 		if err := u.s.update(u.entry); err != nil {
-			return fmt.Errorf("operation %d is undone, but the undo log could not be updated: %w", u.N, err)
+			return fmt.Errorf("operation %d was undone, but zksh cannot update the undo log: %w", u.N, err)
 		}
 	}
 	if lost := u.lost(); lost != "" {
 		u.env.Screen.Note("not restored: " + lost)
 	}
 	if n := len(u.conflicts); n > 0 {
-		u.env.Screen.Note(fmt.Sprintf("%s changed since, and not restored", zktree.Znodes(n)))
+		u.env.Screen.Note(fmt.Sprintf("not restored, because of later changes: %s", zktree.Znodes(n)))
 	}
 	return nil
 }
@@ -212,13 +219,13 @@ func (u *undoing) note() error {
 func (u *undoing) answer() render.Answer {
 	facts := render.Facts{"number", u.N, "command", u.Command, "path", u.Path, "conflicts", len(u.conflicts)}
 	if u.dry {
-		words := fmt.Sprintf("would undo %d: %s %s\n%s", u.N, u.Command, u.Path, strings.Join(append(u.plan, ""), "\n"))
+		words := fmt.Sprintf("would undo operation %d (%s %s):\n%s", u.N, u.Command, u.Path, strings.Join(append(u.plan, ""), "\n"))
 		return render.Answer{Words: words, JSON: append(facts, "plan", append([]string{}, u.plan...))}
 	}
 	did := restored(u.counts)
-	words := fmt.Sprintf("undid %d: %s %s: %s\n", u.N, u.Command, u.Path, cmp.Or(did, "it already is in the saved state"))
+	words := fmt.Sprintf("undid operation %d (%s %s): %s\n", u.N, u.Command, u.Path, cmp.Or(did, "already in the saved state"))
 	if did == "" && len(u.conflicts) > 0 {
-		words = fmt.Sprintf("nothing was left to undo of %d (%s %s)\n", u.N, u.Command, u.Path)
+		words = fmt.Sprintf("nothing was left to undo of operation %d (%s %s)\n", u.N, u.Command, u.Path)
 	}
 	return render.Answer{Words: words,
 		JSON: append(render.Facts{"done", undoName}, append(facts, "created", u.counts.Created, "changed", u.counts.Changed)...)}
@@ -275,16 +282,16 @@ func (u *undoing) changedSince(changed, final int) error {
 	text := fmt.Sprintf("nothing was done: %d of %s %s changed since operation %d", changed, zktree.Znodes(all), have, u.N)
 	skip := fmt.Sprintf("undo -s %d", u.N)
 	if final < changed && !u.overwrite {
-		text += fmt.Sprintf("; to overwrite the changes: undo --overwrite %d", u.N)
+		text += fmt.Sprintf("; to overwrite the changes, run: undo --overwrite %d", u.N)
 	}
 	if final > 0 && final < changed || u.overwrite {
 		text += fmt.Sprintf("; %d cannot be overwritten", final)
 		skip = fmt.Sprintf("undo --overwrite -s %d", u.N)
 	}
 	if all > changed {
-		text += "; to restore only the rest: " + skip
+		text += "; to restore only the rest, run: " + skip
 	} else {
-		text += "; to skip this operation: " + skip
+		text += "; to skip this operation, run: " + skip
 	}
 	return errors.New(text)
 }

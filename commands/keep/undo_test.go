@@ -38,7 +38,7 @@ func TestDamagedEntryIsKept(t *testing.T) {
 			t.Errorf("listed %q", h.screen.Printed())
 		}
 		note := "operation 2 is unreadable: " + damagedFile + " is damaged: "
-		if way := "; import -R --overwrite " + h.store.file(2, dumpFile) + " restores what was saved"; !strings.Contains(h.screen.Notes(), note) || !strings.HasSuffix(h.screen.Notes(), way) {
+		if way := "; to restore the saved copy, run: import -R --overwrite " + h.store.file(2, dumpFile); !strings.Contains(h.screen.Notes(), note) || !strings.HasSuffix(h.screen.Notes(), way) {
 			t.Errorf("noted %q", h.screen.Notes())
 		}
 		h.do("undo") // what is damaged is not in its way
@@ -57,7 +57,7 @@ func TestDamagedEntryIsKept(t *testing.T) {
 	json := &commandtest.Screen{Format: render.JSON}
 	h.env.Screen = json
 	h.do("undo -l")
-	want := fmt.Sprintf(`{"number":2,"state":"unreadable","reason":"%s is damaged: it contains no command or no path","files":["%s","%s"]}`,
+	want := fmt.Sprintf(`{"number":2,"state":"unreadable","reason":"%s is damaged: the command or the path is missing","files":["%s","%s"]}`,
 		damagedFile, damagedFile, h.store.file(2, dumpFile))
 	if runtime.GOOS != "windows" && !strings.Contains(json.Printed(), want) {
 		t.Errorf("no %s in %.2000s", want, json.Printed())
@@ -94,8 +94,8 @@ func TestStoreIsNoLink(t *testing.T) {
 func TestOverwrite(t *testing.T) {
 	h := sandboxed(t)
 	h.do("create /a one", "set /a two", "set /a three")
-	h.fails("undo 1", "nothing was done: 1 of 1 znode has changed since operation 1; to overwrite the changes: undo --overwrite 1; to skip this operation: undo -s 1")
-	if want := "/a has changed since: it now holds 5 bytes (version 2); undo would restore the saved 3 bytes:\n- three\n+ one\n"; !strings.HasSuffix(h.screen.Printed(), want) {
+	h.fails("undo 1", "nothing was done: 1 of 1 znode has changed since operation 1; to overwrite the changes, run: undo --overwrite 1; to skip this operation, run: undo -s 1")
+	if want := "/a has changed since the operation: the data is now 5 bytes (version 2), and undo would restore the saved 3 bytes:\n- three\n+ one\n"; !strings.HasSuffix(h.screen.Printed(), want) {
 		t.Errorf("%q", h.screen.Printed())
 	}
 	h.do("undo --overwrite 1")
@@ -108,7 +108,7 @@ func TestOverwrite(t *testing.T) {
 	h.do("deleteall /t", "create /t", "create /t/x other", "create /t/new", "setAcl /t/x world:anyone:cdrwa,ip:10.0.0.0/8:r")
 	after := h.tree("/t")
 	n := h.lastOf("deleteall")
-	h.fails("undo "+fmt.Sprint(n), fmt.Sprintf("nothing was done: 2 of 4 znodes have changed since operation %d; to overwrite the changes: undo --overwrite %d; to restore only the rest: undo -s %d", n, n, n))
+	h.fails("undo "+fmt.Sprint(n), fmt.Sprintf("nothing was done: 2 of 4 znodes have changed since operation %d; to overwrite the changes, run: undo --overwrite %d; to restore only the rest, run: undo -s %d", n, n, n))
 	h.do(fmt.Sprintf("undo -n --overwrite %d", n))
 	if want := "change /t\nchange /t/x\ncreate /t/y\ncreate /t/z\n"; !strings.HasSuffix(h.screen.Printed(), want) {
 		t.Errorf("%q", h.screen.Printed())
@@ -131,14 +131,14 @@ func TestOverwrite(t *testing.T) {
 func TestOverwriteHasLimits(t *testing.T) {
 	h := sandboxed(t)
 	h.do("create /a one", "set /a two", "delete /a")
-	h.fails("undo --overwrite 1", "nothing was done: 1 of 1 znode has changed since operation 1; 1 cannot be overwritten; to skip this operation: undo --overwrite -s 1")
-	if want := "/a was deleted since; create it, then undo again\n"; !strings.HasSuffix(h.screen.Printed(), want) {
+	h.fails("undo --overwrite 1", "nothing was done: 1 of 1 znode has changed since operation 1; 1 cannot be overwritten; to skip this operation, run: undo --overwrite -s 1")
+	if want := "/a was deleted after the operation; create it, then run undo again\n"; !strings.HasSuffix(h.screen.Printed(), want) {
 		t.Errorf("%q", h.screen.Printed())
 	}
 	h.do("create /t", "create /t/a a", "create /t/b b", "deleteall /t", "create /t", "create -e /t/a other", "create /t/b other")
 	n := h.last().N
-	h.fails(fmt.Sprintf("undo %d", n), "2 of 3 znodes have changed since operation 3; to overwrite the changes: undo --overwrite 3; 1 cannot be overwritten; to restore only the rest: undo --overwrite -s 3")
-	h.fails(fmt.Sprintf("undo --overwrite %d", n), "1 of 3 znodes has changed since operation 3; 1 cannot be overwritten; to restore only the rest: undo --overwrite -s 3")
+	h.fails(fmt.Sprintf("undo %d", n), "2 of 3 znodes have changed since operation 3; to overwrite the changes, run: undo --overwrite 3; 1 cannot be overwritten; to restore only the rest, run: undo --overwrite -s 3")
+	h.fails(fmt.Sprintf("undo --overwrite %d", n), "1 of 3 znodes has changed since operation 3; 1 cannot be overwritten; to restore only the rest, run: undo --overwrite -s 3")
 	h.do(fmt.Sprintf("undo --overwrite -s %d", n))
 	if got := h.tree("/t"); !strings.HasPrefix(got["/t/b"], `"b"`) || !strings.HasPrefix(got["/t/a"], `"other"`) {
 		t.Errorf("there is %v", got)
@@ -152,7 +152,7 @@ func TestPartlyUndone(t *testing.T) {
 	h.fails("undo", "1 of 3 znodes has changed since operation 2")
 	h.fails("undo", "1 of 3 znodes has changed since operation 2") // as long as nothing is decided
 	h.do("undo -s")
-	if want := "undid 2: deleteall /r: 2 created\n"; !strings.HasSuffix(h.screen.Printed(), want) {
+	if want := "undid operation 2 (deleteall /r): 2 created\n"; !strings.HasSuffix(h.screen.Printed(), want) {
 		t.Errorf("%q", h.screen.Printed())
 	}
 	h.do("undo -l")
@@ -162,11 +162,11 @@ func TestPartlyUndone(t *testing.T) {
 	h.do("undo")
 	h.wantTree("/before", map[string]string{"/before": `"one" false [{31 world anyone}] persistent`})
 	h.do("undo -s 2")
-	if want := "nothing was left to undo of 2 (deleteall /r)\n"; !strings.HasSuffix(h.screen.Printed(), want) {
+	if want := "nothing was left to undo of operation 2 (deleteall /r)\n"; !strings.HasSuffix(h.screen.Printed(), want) {
 		t.Errorf("%q", h.screen.Printed())
 	}
 	h.do("undo --overwrite 2")
-	h.fails("undo 2", "is already undone")
+	h.fails("undo 2", "has already been undone")
 }
 
 // Commands of one terminal session undo what they have done, and no shell's.
@@ -193,33 +193,33 @@ func TestCommandsUndoTheirOwn(t *testing.T) {
 	}
 	shell.do("create /a one", "create /t", "create /t/x x", "create -e /t/e")
 	says("create /b", "")
-	says("deleteall /t", "deleteall /t: 3 znodes are saved; zksh undo restores them, but not 1 ephemeral")
-	says("set /a two", "set /a: the old data is saved; zksh undo restores it")
-	says("setAcl -R /a world:anyone:cdrwa,ip:10.0.0.0/8:r", "setAcl -R /a: the old ACLs of 1 znode are saved; zksh undo restores them")
+	says("deleteall /t", "deleteall /t: 3 znodes are saved; to restore them, run zksh undo; this does not restore 1 ephemeral znode")
+	says("set /a two", "set /a: the old data is saved; to restore it, run zksh undo")
+	says("setAcl -R /a world:anyone:cdrwa,ip:10.0.0.0/8:r", "setAcl -R /a: the old ACLs of 1 znode are saved; to restore them, run zksh undo")
 	shell.do("create /s one", "set /s two")
 	h, s := command("1")
 	h.do("undo")
 	h.do("undo")
-	if got, want := s.Text(h.env), "2 operations are saved; zksh undo -l lists them, and zksh undo 6 undoes the last (undo 2 /a)"; got != want {
+	if got, want := s.Text(h.env), "2 operations are saved; to list them, run zksh undo -l; to undo the last one (undo 2 /a), run zksh undo 6"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	says("undo", "") // nothing was written over
 	if got := h.tree("/t"); len(got) != 2 {
 		t.Errorf("there is %v", got)
 	}
-	h.fails("undo", fmt.Sprintf("this terminal has nothing left to undo; the latest operation is 4: set /s, 0s ago, by the shell (pid %d); undo 4 undoes it", os.Getpid()))
+	h.fails("undo", fmt.Sprintf("nothing left to undo from this terminal; the latest from elsewhere: operation 4 (set /s), 0s ago, by the shell (pid %d); to undo it, run: undo 4", os.Getpid()))
 
 	// Of another terminal the latest one is undone, and named, if no shell has done it.
-	says("delete /b", "delete /b: 1 znode is saved; zksh undo restores it")
+	says("delete /b", "delete /b: 1 znode is saved; to restore it, run zksh undo")
 	other, _ := command("2")
 	other.do("undo")
-	if want := "the latest operation is 7: delete /b, 0s ago, by a command in pts/1"; other.screen.Notes() != want {
+	if want := "nothing left to undo from this terminal; the latest from elsewhere: operation 7 (delete /b), 0s ago, by a command in pts/1"; other.screen.Notes() != want {
 		t.Errorf("%q, want %q", other.screen.Notes(), want)
 	}
 	if got := other.tree("/b"); len(got) != 1 {
 		t.Errorf("there is %v", got)
 	}
-	other.fails("undo", "this terminal has nothing left to undo")
+	other.fails("undo", "nothing left to undo from this terminal")
 
 	// What the server rejects has destroyed nothing.
 	h, s = command("1")
@@ -245,7 +245,7 @@ func TestMirrorOnCommandLine(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if want := "mirror --watch saves nothing; undo cannot restore what it destroys"; h.screen.Notes() != want {
+	if want := "mirror --watch does not save the old state, so undo cannot restore it"; h.screen.Notes() != want {
 		t.Errorf("%q, want %q", h.screen.Notes(), want)
 	}
 }
@@ -272,8 +272,8 @@ func TestEntriesOfOlderVersions(t *testing.T) {
 	if err := h.store.write(e); err != nil {
 		t.Fatal(err)
 	}
-	h.fails("undo", "not run")
-	if len(h.asked) != 1 || !strings.Contains(h.asked[0], "1: set /a, 0s ago, by an older zksh. Undo it?") {
+	h.fails("undo", "nothing was undone")
+	if len(h.asked) != 1 || !strings.Contains(h.asked[0], "operation 1 (set /a), 0s ago, by an older version of zksh. Undo it?") {
 		t.Errorf("asked %q", h.asked)
 	}
 	h.do("undo -l")
@@ -281,7 +281,7 @@ func TestEntriesOfOlderVersions(t *testing.T) {
 		t.Errorf("%q", h.screen.Printed())
 	}
 	h.env.Mode = commands.OneShot
-	h.fails("undo", "this terminal has nothing left to undo")
+	h.fails("undo", "nothing left to undo from this terminal")
 	h.do("undo 1")
 }
 
@@ -351,7 +351,7 @@ func TestManyOperationsOfACommand(t *testing.T) {
 	for i := range maxOperations + 3 {
 		h.do(fmt.Sprintf("set /a %d", i))
 	}
-	want := fmt.Sprintf("the last %d of %d operations are saved; zksh undo -l lists them, and zksh undo undoes the last (set /a)", maxOperations, maxOperations+3)
+	want := fmt.Sprintf("the last %d of %d operations are saved; to list them, run zksh undo -l; to undo the last one (set /a), run zksh undo", maxOperations, maxOperations+3)
 	if got := s.Text(h.env); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

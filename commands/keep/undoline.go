@@ -42,11 +42,20 @@ func (s *store) lineOf(env *commands.Env, e *entry, all []*entry) lineOperations
 // words names the operations.
 func (l lineOperations) words() string {
 	last, first := l.operations[0], l.operations[len(l.operations)-1]
-	text := fmt.Sprintf("%d: %s %s", last.N, last.Command, last.Path)
+	text := fmt.Sprintf("operation %d (%s %s)", last.N, last.Command, last.Path)
 	if first != last {
-		text = fmt.Sprintf("%d-%d, the %d operations of one line: %s %s to %s %s", first.N, last.N, len(l.operations), first.Command, first.Path, last.Command, last.Path)
+		text = fmt.Sprintf("operations %d-%d, all %d from one line (%s %s to %s %s)", first.N, last.N, len(l.operations), first.Command, first.Path, last.Command, last.Path)
 	}
 	return text
+}
+
+// confirm asks before the operations are undone on a cluster where that is to be confirmed.
+// It does not ask where the undo fails anyway.
+func (l lineOperations) confirm(ctx context.Context, env *commands.Env) error {
+	if e := l.operations[0]; env.Confirm == "" || e.State == undone || e.elsewhere(env) != nil {
+		return nil
+	}
+	return env.Leave(ctx, fmt.Sprintf("about to undo %s on %s", l.words(), env.Confirm))
 }
 
 // trimEvery is how many small operations of one line are kept before old ones are looked for.
@@ -99,7 +108,7 @@ func (l lineOperations) undo(ctx context.Context, how undoing) error {
 	for i, u := range each {
 		if err := u.undo(ctx); err != nil {
 			if i > 0 {
-				err = fmt.Errorf("%w (undid %d of the %d operations of this line; undo again to undo the others)", err, i, len(each))
+				err = fmt.Errorf("%w (undid %d of the %d operations of this line; to undo the others, run undo again)", err, i, len(each))
 			}
 			return err
 		}
@@ -143,11 +152,11 @@ func (l lineOperations) answer(each []*undoing) render.Answer {
 		all[i] = u.answer().JSON
 	}
 	if each[0].dry {
-		return render.Answer{Words: "would undo " + l.words() + "\n" + strings.Join(append(plans, ""), "\n"), JSON: render.Facts{"operations", all}}
+		return render.Answer{Words: "would undo " + l.words() + ":\n" + strings.Join(append(plans, ""), "\n"), JSON: render.Facts{"operations", all}}
 	}
 	did := restored(counts)
 	if did == "" {
-		did = "it already is in the saved state"
+		did = "already in the saved state"
 	}
 	return render.Answer{Words: "undid " + l.words() + ": " + did + "\n", JSON: render.Facts{"done", undoName, "operations", all}}
 }

@@ -37,12 +37,12 @@ func TestUndoOfALine(t *testing.T) {
 	h.oneLine("a", "find /app -name w-* -- delete {}")
 	h.wantTree("/app", map[string]string{"/app": before["/app"]})
 	h.do("undo -n")
-	if want := "would undo 2-6, the 5 operations of one line: delete /app/w-0 to delete /app/w-4\ncreate /app/w-4\ncreate /app/w-3\n"; !strings.Contains(h.screen.Printed(), want) {
+	if want := "would undo operations 2-6, all 5 from one line (delete /app/w-0 to delete /app/w-4):\ncreate /app/w-4\ncreate /app/w-3\n"; !strings.Contains(h.screen.Printed(), want) {
 		t.Errorf("%q", h.screen.Printed())
 	}
 	h.wantTree("/app", map[string]string{"/app": before["/app"]})
 	h.do("undo")
-	if want := "undid 2-6, the 5 operations of one line: delete /app/w-0 to delete /app/w-4: 5 created\n"; !strings.HasSuffix(h.screen.Printed(), want) {
+	if want := "undid operations 2-6, all 5 from one line (delete /app/w-0 to delete /app/w-4): 5 created\n"; !strings.HasSuffix(h.screen.Printed(), want) {
 		t.Errorf("%q", h.screen.Printed())
 	}
 	h.wantTree("/app", before)
@@ -72,7 +72,7 @@ func TestUndoOfALineThatHasChanged(t *testing.T) {
 		}
 		return string(data)
 	}
-	h.fails("undo", "nothing was done: 1 of 1 znode has changed since operation 2; to overwrite the changes: undo --overwrite 2")
+	h.fails("undo", "nothing was done: 1 of 1 znode has changed since operation 2; to overwrite the changes, run: undo --overwrite 2")
 	if now("/a") != "two" || now("/c") != "two" {
 		t.Fatal("something of the line is undone")
 	}
@@ -128,7 +128,7 @@ func TestUndoOfACommandLine(t *testing.T) {
 	s := log.Summary()
 	h.env.Mode, h.env.Keeper = commands.OneShot, s
 	h.oneLine("a", "find /a -path /a/* -- delete {}")
-	if got, want := s.Text(h.env), "2 operations are saved; zksh undo undoes them, and zksh undo -l lists them"; got != want {
+	if got, want := s.Text(h.env), "2 operations are saved; to undo them, run zksh undo; to list them, run zksh undo -l"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	json := &commandtest.Screen{Format: render.JSON}

@@ -123,7 +123,7 @@ func (d *damaged) JSON() any {
 func (d *damaged) text() string {
 	text := fmt.Sprintf("operation %d is unreadable: %s", d.n, d.why)
 	if d.dump == "" {
-		return text + "; its saved copy is gone"
+		return text + "; the saved copy no longer exists"
 	}
-	return fmt.Sprintf("%s; import -R --overwrite %s restores what was saved", text, commands.Quote(d.dump))
+	return fmt.Sprintf("%s; to restore the saved copy, run: import -R --overwrite %s", text, commands.Quote(d.dump))
 }

@@ -102,7 +102,7 @@ func (b *By) cell(here By) string {
 // words is b in a sentence.
 func (b *By) words(here By) string {
 	if b == nil {
-		return "by an older zksh"
+		return "by an older version of zksh"
 	}
 	text := "by a command"
 	if b.Kind == prompt {
@@ -141,7 +141,7 @@ func (l UndoLog) pick(ctx context.Context, env *commands.Env, args []string, dry
 	if len(args) > 0 {
 		n, err := strconv.Atoi(args[0])
 		if err != nil || n < 1 {
-			return lineOperations{}, commands.Misuse("%q is not the number of an operation; undo -l lists the operations", args[0])
+			return lineOperations{}, commands.Misuse("%q is not an operation number; to list the operations, run: undo -l", args[0])
 		}
 		e, err := s.entry(n)
 		return lineOperations{operations: []*entry{e}}, err
@@ -156,7 +156,7 @@ func (l UndoLog) pick(ctx context.Context, env *commands.Env, args []string, dry
 		case !s.open(e):
 		case e.elsewhere(env) != nil:
 			if far == "" {
-				far = fmt.Sprintf(" here (operation %d was on %s)", e.N, e.place())
+				far = fmt.Sprintf(" here (operation %d was done on %s)", e.N, e.place())
 			}
 		case e.By.is(l.By):
 			return s.lineOf(env, e, all), nil
@@ -165,7 +165,7 @@ func (l UndoLog) pick(ctx context.Context, env *commands.Env, args []string, dry
 		}
 	}
 	if latest == nil {
-		return lineOperations{}, fmt.Errorf("there is nothing left to undo%s; undo -l lists what was saved", far)
+		return lineOperations{}, fmt.Errorf("there is nothing left to undo%s; to list what was saved, run: undo -l", far)
 	}
 	others := s.lineOf(env, latest, all)
 	return others, l.others(ctx, env, others, dry)
@@ -182,15 +182,15 @@ func (l UndoLog) others(ctx context.Context, env *commands.Env, all lineOperatio
 	e := all.operations[0]
 	what := fmt.Sprintf("%s, %s ago, %s", all.words(), commands.Age(time.Since(e.Time)), e.By.words(l.By))
 	switch {
-	case dry || env.Mode != commands.ByHand && e.By != nil && e.By.Kind == commandLine:
-		env.Screen.Note("the latest operation is " + what)
+	case dry || env.Confirm != "" || env.Mode != commands.ByHand && e.By != nil && e.By.Kind == commandLine:
+		env.Screen.Note("nothing left to undo from this terminal; the latest from elsewhere: " + what)
 		return nil
 	case env.Mode != commands.ByHand:
-		return fmt.Errorf("this terminal has nothing left to undo; the latest operation is %s; undo %d undoes it", what, e.N)
+		return fmt.Errorf("nothing left to undo from this terminal; the latest from elsewhere: %s; to undo it, run: undo %d", what, e.N)
 	}
-	yes, err := env.Screen.Ask(ctx, "this shell has nothing left to undo; the latest operation is "+what+". Undo it? [y/N] ")
+	yes, err := env.Screen.Ask(ctx, "nothing left to undo from this shell; the latest from elsewhere: "+what+". Undo it? [y/N] ")
 	if err == nil && !yes {
-		err = errors.New("not run")
+		err = errors.New("nothing was undone")
 	}
 	return err
 }

@@ -31,7 +31,7 @@ func (c *cluster) of() string {
 func (o *Options) newSection(line, at string) (*cluster, error) {
 	name, closed := strings.CutSuffix(line[1:], "]")
 	if !closed || name == "" || strings.ContainsAny(name, " \t/,:[]\"'@") {
-		return nil, fmt.Errorf("%s: invalid section %q; write [NAME], without spaces, quotes and the characters / , : @", at, line)
+		return nil, fmt.Errorf("%s: invalid section %q; write [NAME] without spaces, quotes, brackets or the characters / , : @", at, line)
 	}
 	c := &cluster{name: zkconn.ClusterMark + name, at: at}
 	if earlier := o.cluster(c.name); earlier != nil {
@@ -64,7 +64,7 @@ func (o *Options) enter(name string) error {
 
 func (o *Options) unknown(name string) error {
 	if len(o.clusters) == 0 {
-		return fmt.Errorf("unknown cluster %s; define it in a section [%s] of zksh/config (help configuration)",
+		return fmt.Errorf("unknown cluster %s; define it in a section [%s] of zksh/config (see help configuration)",
 			name, strings.TrimPrefix(name, zkconn.ClusterMark))
 	}
 	return fmt.Errorf("unknown cluster %s; the clusters are %s", name, strings.Join(o.clusterNames(), ", "))

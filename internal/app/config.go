@@ -38,37 +38,37 @@ var settings = []setting{
 		return err
 	}},
 	{"timeout", "ms", "session timeout in milliseconds", true, func(o *Options, v string) error { return assign(&o.Timeout, v, parseTimeout) }},
-	{"max-request", "bytes", "the largest request that zksh sends, for servers whose jute.maxbuffer was raised", true, func(o *Options, v string) error {
+	{"max-request", "bytes", "the size of the largest request that zksh sends, for servers with a raised jute.maxbuffer", true, func(o *Options, v string) error {
 		return assign(&o.MaxRequest, v, parseMaxRequest)
 	}},
-	{"auth-file", "file", "credentials, in lines \"scheme credential\"; this and all other relative file names start at the folder of the configuration file", true,
+	{"auth-file", "file", "a file with credentials, in lines of the form \"scheme credential\"; this and all other relative file names are relative to the folder of the configuration file", true,
 		fileIn(func(o *Options) *string { return &o.AuthFile })},
-	{"tls", "true|false", "connect by TLS; cacert, cert, key and tls-name imply it", true, func(o *Options, v string) error { return assign(&o.Secure.TLS, v, parseTLS) }},
-	{"cacert", "file", "the authorities to trust, in PEM, PKCS12 or JKS", true, fileIn(func(o *Options) *string { return &o.Secure.CACert })},
-	{"cert", "file", "the client's certificate; the file may contain the key, too", true, fileIn(func(o *Options) *string { return &o.Secure.Cert })},
+	{"tls", "true|false", "connect with TLS; cacert, cert, key and tls-name imply this setting", true, func(o *Options, v string) error { return assign(&o.Secure.TLS, v, parseTLS) }},
+	{"cacert", "file", "the certificate authorities to trust, in PEM, PKCS12 or JKS format", true, fileIn(func(o *Options) *string { return &o.Secure.CACert })},
+	{"cert", "file", "the client's certificate; the file can also contain the key", true, fileIn(func(o *Options) *string { return &o.Secure.Cert })},
 	{"key", "file", "the client's key", true, fileIn(func(o *Options) *string { return &o.Secure.Key })},
 	{"tls-name", "name", "the name to expect in the servers' certificates", true, func(o *Options, v string) error {
 		o.Secure.Name = v
 		return nil
 	}},
-	{"client-configuration", "file", "zkCli's or Kafka's properties, for TLS, SASL and jute.maxbuffer", true,
+	{"client-configuration", "file", "a properties file of zkCli or Kafka, which sets TLS, SASL and jute.maxbuffer", true,
 		fileIn(func(o *Options) *string { return &o.Secure.ClientConfiguration })},
-	{"jaas", "file", "a JAAS file; zksh authenticates by SASL as its section Client says", true, fileIn(func(o *Options) *string { return &o.Secure.JAAS })},
-	{"writes", "allow|ask|never", "whether commands may write; with ask, zksh asks at the prompt, and elsewhere rejects writes without --yes", true, func(o *Options, v string) error {
+	{"jaas", "file", "a JAAS file; zksh authenticates with SASL according to its Client section", true, fileIn(func(o *Options) *string { return &o.Secure.JAAS })},
+	{"writes", "allow|ask|never", "whether commands can write; with ask, zksh asks at the prompt, and elsewhere rejects writes unless --yes is given", true, func(o *Options, v string) error {
 		return assign(&o.Writes, v, parseWrites)
 	}},
 	{"colour", strings.Join(line.Colors, " | "), "the colour of the cluster's prompt", true, func(o *Options, v string) error {
 		if !slices.Contains(line.Colors, v) {
-			return fmt.Errorf("colour %q is not one of %s", v, strings.Join(line.Colors, ", "))
+			return fmt.Errorf("colour must be one of %s, not %q", strings.Join(line.Colors, ", "), v)
 		}
 		o.colour = v
 		return nil
 	}},
 	{"output", "text|table|json", "the output format", false, func(o *Options, v string) error { return assign(&o.Format, v, render.ParseFormat) }},
-	{"history", "n", "how many typed lines to save; 0: none", false, func(o *Options, v string) error {
+	{"history", "n", "how many typed lines to save; 0 saves none", false, func(o *Options, v string) error {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 0 {
-			return fmt.Errorf("history %q is not a number of lines", v)
+			return fmt.Errorf("history must be a number of lines, not %q", v)
 		}
 		o.HistoryLines = n
 		return nil
@@ -112,13 +112,13 @@ func parseWrites(v string) (zkconn.Writes, error) {
 	case zkconn.WritesAllowed, zkconn.WritesAsk, zkconn.WritesNever:
 		return w, nil
 	}
-	return "", fmt.Errorf("writes %q is not one of allow, ask, never", v)
+	return "", fmt.Errorf("writes must be allow, ask or never, not %q", v)
 }
 
 func parseTLS(v string) (bool, error) {
 	on, err := strconv.ParseBool(v)
 	if err != nil {
-		return false, fmt.Errorf("tls %q is neither true nor false", v)
+		return false, fmt.Errorf("tls must be true or false, not %q", v)
 	}
 	return on, nil
 }
@@ -174,7 +174,7 @@ func (o *Options) readConfig(name string) error {
 		key, value, ok := strings.Cut(line, "=")
 		set := findSetting(strings.TrimSpace(key), section != nil)
 		if !ok || set == nil {
-			return fmt.Errorf("%s: %q is not a setting%s; write KEY = VALUE with one of %s", at, line,
+			return fmt.Errorf("%s: %q is not a setting%s; write KEY = VALUE with one of these keys: %s", at, line,
 				section.of(), keys(section != nil))
 		}
 		to := o
@@ -190,7 +190,7 @@ func (o *Options) readConfig(name string) error {
 	}
 	for _, c := range o.clusters {
 		if c.Server == "" {
-			return fmt.Errorf("%s: section %s has no server", c.at, c.name)
+			return fmt.Errorf("%s: section %s does not set server", c.at, c.name)
 		}
 	}
 	return nil
@@ -221,7 +221,7 @@ func readAuthFile(name string) (list []zkconn.Credential, sasl *secure.SASL, err
 	for n, line := range settingLines(data) {
 		at := strings.IndexAny(line, " \t")
 		if at < 0 {
-			return nil, nil, fmt.Errorf("%s:%d: write SCHEME CREDENTIAL, such as digest user:password", name, n)
+			return nil, nil, fmt.Errorf("%s:%d: want SCHEME CREDENTIAL, for example digest user:password", name, n)
 		}
 		scheme, credential := line[:at], strings.TrimSpace(line[at:])
 		if scheme != "sasl" {
@@ -247,7 +247,7 @@ func readPrivate(name string) ([]byte, error) {
 		return nil, err
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 { // there the mode tells nothing of others
-		return nil, fmt.Errorf("%s is accessible to other users (mode %04o); run chmod 600 %s", name, info.Mode().Perm(), name)
+		return nil, fmt.Errorf("%s is accessible to other users (mode %04o); run: chmod 600 %s", name, info.Mode().Perm(), name)
 	}
 	return userfile.ReadSmall(f, maxConfig)
 }

@@ -16,27 +16,27 @@ import (
 
 // variables are what zksh takes from its environment, and gives to programs.
 var variables = []struct{ name, about string }{
-	{"ZKSH_SERVER", "the servers, instead of those of the configuration file"},
+	{"ZKSH_SERVER", "the servers, instead of those in the configuration file"},
 	{"XDG_CONFIG_HOME", "the folder of zksh/config, instead of ~/.config"},
 	{"XDG_STATE_HOME", "the folder of zksh/history, zksh/undo and zksh/sandbox, instead of ~/.local/state"},
-	{"ZKSH_KEYSTORE_PASSWORD, ZKSH_TRUSTSTORE_PASSWORD", "the passwords of the stores that --key, --cert and --cacert name"},
-	{"PAGER", "the program that shows answers longer than the screen"},
-	{"VISUAL, EDITOR", "the editor of the command edit"},
-	{"NO_COLOR", "if it is set, zksh uses no colour"},
-	{"TERM", "if it is dumb, zksh reads lines without editing, completion and colour"},
+	{"ZKSH_KEYSTORE_PASSWORD, ZKSH_TRUSTSTORE_PASSWORD", "the passwords of the stores given by --key, --cert and --cacert"},
+	{"PAGER", "the program that shows output that is longer than the screen"},
+	{"VISUAL, EDITOR", "the editor that the command edit starts"},
+	{"NO_COLOR", "if this is set, zksh uses no colour"},
+	{"TERM", "if this is dumb, zksh offers no line editing, completion or colour"},
 	{"ZK_LOCK_PATH, ZK_LOCK_NODE, ZK_LOCK_TOKEN", "set for a program that runs under a lock: the path of the lock, its znode and its fencing token"},
-	{"ZK_LOCK_SESSION, ZK_LOCK_MODE, ZK_LOCK_HELD", "set for such a program: the session that holds the lock, its kind, and all locks that parent processes hold"},
-	{"ZK_LOCK_FENCE", "set for such a program: the locks without which no zksh below it writes, one per line: the servers, the path of the " +
-		"lock's znode, and data that identifies the ensemble; zksh reads it, too; --no-fence ignores it"},
+	{"ZK_LOCK_SESSION, ZK_LOCK_MODE, ZK_LOCK_HELD", "set for such a program: the session that holds the lock, the kind of the lock, and all locks that parent processes hold"},
+	{"ZK_LOCK_FENCE", "set for such a program: the locks without which no zksh below it writes; each line contains the servers, the path of the " +
+		"lock's znode, and data that identifies the ensemble; zksh also reads this variable, unless --no-fence is given"},
 	{"ZK_EVENT, ZK_PATH, ZK_VERSION", "set for a program that watch runs: the event, the path and the version"},
 }
 
 // userFiles are those that zksh keeps, or reads unasked.
 var userFiles = []struct{ name, about string }{
 	{"~/.config/zksh/config", "the configuration"},
-	{"~/.local/state/zksh/history", "the typed lines, without those that have credentials; only the user can read it"},
-	{"~/.local/state/zksh/undo", "the undo log: saved data that commands destroyed; only the user can read it"},
-	{"~/.local/state/zksh/sandbox", "where shells with a sandbox find each other; only the user can read it"},
+	{"~/.local/state/zksh/history", "the lines that were typed, without those that contain credentials; only the user can read this file"},
+	{"~/.local/state/zksh/undo", "the undo log, which saves overwritten and deleted znodes; only the user can read it"},
+	{"~/.local/state/zksh/sandbox", "the file through which shells with a sandbox find each other; only the user can read it"},
 }
 
 // roff is text for groff and mandoc, with the macros of man(7).
@@ -60,8 +60,8 @@ func manPage(version string, registry *commands.Registry) string {
 		fmt.Fprintf(&r, ".B zksh\n%s\n", manual.EscapeRoff(form))
 	}
 	r.section("DESCRIPTION")
-	r.text("With a command zksh runs that one, else it reads commands from a file, a pipe or the keyboard. They are zkCli's, and more." +
-		" Options end at the first word of the command; long ones may have one dash or two.")
+	r.text("With a command, zksh runs that command. Otherwise, it reads commands from a file, a pipe or the keyboard. It has the commands of zkCli and more." +
+		" Options come before the command. Long options can have one dash or two.")
 	for _, p := range pages {
 		r.entry("zksh "+p.usage(), p.about)
 	}

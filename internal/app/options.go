@@ -108,36 +108,36 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	as := ""
 	timeout, format := strconv.FormatInt(o.Timeout.Milliseconds(), 10), string(o.Format)
 	maxRequest := "" // the default depends on what else is read
-	set.StringVar(&o.Server, "server", o.Server, "the servers; written `host[:port][,…][/chroot]`, or @NAME for a cluster of the configuration file")
-	set.StringVar(&timeout, "timeout", timeout, "session timeout in `ms`; it limits how long connecting takes, too")
-	set.StringVar(&maxRequest, "max-request", maxRequest, "largest request in `bytes` (default "+strconv.Itoa(zkconn.UsualMaxRequest)+"); for servers whose"+
-		" jute.maxbuffer was raised")
-	set.StringVar(&o.AuthFile, "auth-file", o.AuthFile, "authenticate with the credentials in this `file`; its lines are \"scheme credential\", and only you may have access to it")
+	set.StringVar(&o.Server, "server", o.Server, "the servers; written `host[:port][,…][/chroot]`, or @NAME for a cluster from the configuration file")
+	set.StringVar(&timeout, "timeout", timeout, "session timeout in `ms`; it also limits how long zksh tries to connect")
+	set.StringVar(&maxRequest, "max-request", maxRequest, "largest request in `bytes` (default "+strconv.Itoa(zkconn.UsualMaxRequest)+"); for servers with"+
+		" a raised jute.maxbuffer")
+	set.StringVar(&o.AuthFile, "auth-file", o.AuthFile, "authenticate with the credentials in this `file`; each line has the form \"scheme credential\", and no other user may have access to the file")
 	set.BoolVar(&o.NoWrite, "no-write", false, "reject every command that writes or locks; this applies to all servers")
 	set.BoolVar(&o.Yes, "yes", false, "write without asking; for clusters with writes = ask")
-	set.BoolVar(&o.Secure.TLS, "tls", o.Secure.TLS, "connect by TLS; --cacert, --cert, --key, --tls-name and --tls-insecure imply it")
-	set.StringVar(&o.Secure.CACert, "cacert", o.Secure.CACert, "trust the authorities in this `file`; PEM, PKCS12 or JKS; by default those of the system")
-	set.StringVar(&o.Secure.Cert, "cert", o.Secure.Cert, "`file` with the client's certificate; PEM, PKCS12 or JKS; it has the key, too, unless --key is given")
-	set.StringVar(&o.Secure.Key, "key", o.Secure.Key, "`file` with the client's key; PEM, PKCS12 or JKS")
-	set.StringVar(&o.Secure.Name, "tls-name", o.Secure.Name, "expect this `name` in the servers' certificates; by default the name in the connect string")
+	set.BoolVar(&o.Secure.TLS, "tls", o.Secure.TLS, "connect with TLS; --cacert, --cert, --key, --tls-name and --tls-insecure imply this option")
+	set.StringVar(&o.Secure.CACert, "cacert", o.Secure.CACert, "trust the certificate authorities in this `file`; in PEM, PKCS12 or JKS format; by default, zksh trusts those of the system")
+	set.StringVar(&o.Secure.Cert, "cert", o.Secure.Cert, "`file` with the client's certificate; in PEM, PKCS12 or JKS format; it must also contain the key, unless --key is given")
+	set.StringVar(&o.Secure.Key, "key", o.Secure.Key, "`file` with the client's key; in PEM, PKCS12 or JKS format")
+	set.StringVar(&o.Secure.Name, "tls-name", o.Secure.Name, "expect this `name` in the servers' certificates; by default, the name in the connect string")
 	set.BoolVar(&o.Secure.Insecure, "tls-insecure", false, "do not verify the identity of the servers")
-	set.StringVar(&o.Secure.ClientConfiguration, "client-configuration", o.Secure.ClientConfiguration, "zkCli's or Kafka's properties `file`; it sets TLS, SASL and jute.maxbuffer; with zookeeper.client.secure=true it turns TLS on")
-	set.StringVar(&o.Secure.JAAS, "jaas", o.Secure.JAAS, "authenticate by SASL with this JAAS `file`; zksh reads its section Client")
+	set.StringVar(&o.Secure.ClientConfiguration, "client-configuration", o.Secure.ClientConfiguration, "zkCli's or Kafka's properties `file`; it sets TLS, SASL and jute.maxbuffer; if it contains zookeeper.client.secure=true, zksh uses TLS")
+	set.StringVar(&o.Secure.JAAS, "jaas", o.Secure.JAAS, "authenticate with SASL and this JAAS `file`; zksh reads its Client section")
 	set.BoolVarP(&o.ReadOnly, "readonly", "r", false, "accept a read-only server; such a server is cut off from its ensemble")
-	set.BoolVar(&o.Wait, "waitforconnection", false, "first try to connect, until the timeout")
+	set.BoolVar(&o.Wait, "waitforconnection", false, "wait until connected, but at most for the timeout")
 	set.StringVarP(&format, "output", "o", format, "output `format`: text, table or json")
-	set.StringVarP(&o.File, "file", "f", "", "read the commands from this `file`; - is standard input")
+	set.StringVarP(&o.File, "file", "f", "", "read the commands from this `file`; - means standard input")
 	set.StringArrayVarP(&o.Lines, "command", "c", nil, "run this `line`; repeat the option to run several lines")
 	set.BoolVarP(&o.StopAtError, "errexit", "e", false, "stop at the first error")
-	set.BoolVarP(&o.GoOn, "keep-going", "k", false, "continue after a lock was lost or not acquired")
-	set.IntVar(&o.Window, "window", o.Window, "keep up to this many `lines` in flight; for files and pipes; with 1, each line waits for the previous one")
-	set.StringVar(&o.Undo, "undo", "", "save what commands destroy to this new `file`; import -R restores it")
+	set.BoolVarP(&o.GoOn, "keep-going", "k", false, "continue after a lock is lost or not acquired")
+	set.IntVar(&o.Window, "window", o.Window, "keep up to this many `lines` in flight; this applies to files and pipes; with 1, each line waits for the previous one")
+	set.StringVar(&o.Undo, "undo", "", "save overwritten and deleted znodes to a new `file`; import -R restores them")
 	set.BoolVar(&o.NoFence, "no-fence", false, "write even after a lock was lost; this applies to locks of this shell and of its parent processes")
-	set.BoolVarP(&o.Quiet, "quiet", "q", false, "print no banner, remarks or progress")
-	set.BoolVar(&o.Verbose, "verbose", false, "print what a TLS connection negotiated")
-	set.BoolVar(&o.Sandbox, "sandbox", false, "use an in-memory server for trying; other shells share it")
-	set.StringVar(&o.Listen, "listen", "", "only serve the sandbox at this loopback `address`; needs --sandbox")
-	set.StringVar(&as, "as", "", "let the sandbox act as this `version` (default "+string(sandbox.DefaultVersion)+"); of ZooKeeper, or another"+
+	set.BoolVarP(&o.Quiet, "quiet", "q", false, "print no banner, notes or progress")
+	set.BoolVar(&o.Verbose, "verbose", false, "print the details of a TLS connection")
+	set.BoolVar(&o.Sandbox, "sandbox", false, "use an in-memory server for experiments; other shells can share it")
+	set.StringVar(&o.Listen, "listen", "", "only serve the sandbox, at this loopback `address`; needs --sandbox")
+	set.StringVar(&as, "as", "", "let the sandbox act as this `version` (default "+string(sandbox.DefaultVersion)+"); a version of ZooKeeper, or another"+
 		" server: "+sandbox.VersionNames()+"; needs --sandbox")
 	set.BoolVar(&o.ShowVersion, "version", false, "print the version")
 	set.BoolVarP(&o.ShowHelp, "help", "h", false, "print this help")
@@ -173,11 +173,11 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 		}
 		switch {
 		case o.Window < 1 || o.Window > maxWindow:
-			return fmt.Errorf("window %d is not a number of lines from 1 to %d", o.Window, maxWindow)
+			return fmt.Errorf("invalid window %d: must be between 1 and %d lines", o.Window, maxWindow)
 		case o.Sandbox && set.Changed("server"):
-			return errors.New("--sandbox and --server were both given; a sandbox is a server of its own")
+			return errors.New("--sandbox and --server cannot be combined, because the sandbox is itself a server")
 		case o.Sandbox && o.Cluster != "":
-			return fmt.Errorf("--sandbox and %s were both given; a sandbox is a server of its own", o.Cluster)
+			return fmt.Errorf("--sandbox and %s cannot be combined, because the sandbox is itself a server", o.Cluster)
 		case set.Changed("undo") && o.Undo == "":
 			return errors.New("--undo needs the name of a file")
 		case set.Changed("listen") && !o.Sandbox:
@@ -187,7 +187,7 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 		case set.Changed("listen") && o.Listen == "":
 			return errors.New("--listen needs an address, such as 127.0.0.1:2181")
 		case o.Sandbox && slices.ContainsFunc(secureOptions, set.Changed):
-			return errors.New("--sandbox listens on this machine only, and supports neither TLS nor SASL")
+			return errors.New("--sandbox cannot be combined with options for TLS or SASL, which the sandbox does not support")
 		}
 		return nil
 	}
@@ -210,7 +210,7 @@ const maxTimeout = 1<<31 - 1
 func parseTimeout(s string) (time.Duration, error) {
 	ms, err := strconv.Atoi(s)
 	if err != nil || ms < 1 || ms > maxTimeout {
-		return 0, fmt.Errorf("timeout %q is not a number of milliseconds from 1 to %d", s, maxTimeout)
+		return 0, fmt.Errorf("invalid timeout %q: must be between 1 and %d milliseconds", s, maxTimeout)
 	}
 	return time.Duration(ms) * time.Millisecond, nil
 }
@@ -219,7 +219,7 @@ func parseTimeout(s string) (time.Duration, error) {
 func parseMaxRequest(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < zkconn.UsualMaxRequest || n > maxTimeout {
-		return 0, fmt.Errorf("max-request %q is not a number of bytes from %d to %d", s, zkconn.UsualMaxRequest, maxTimeout)
+		return 0, fmt.Errorf("invalid max-request %q: must be between %d and %d bytes", s, zkconn.UsualMaxRequest, maxTimeout)
 	}
 	return n, nil
 }
@@ -265,7 +265,7 @@ func (o *Options) parse(args []string, env Environment) error {
 		return fmt.Errorf("-f cannot be combined with a command: %q", o.Command[0])
 	}
 	if o.Listen != "" && (o.HasFile || len(o.Command) > 0) {
-		return errors.New("--listen only serves; run commands in another zksh")
+		return errors.New("--listen only runs the sandbox and takes no commands; run commands in another zksh process")
 	}
 	if o.ShowHelp || o.ShowVersion || len(o.Command) > 0 && findPage(o.Command[0]) != nil {
 		return nil
@@ -289,7 +289,7 @@ func (o *Options) parseArgs(args []string) (rest []string, err error) {
 	}
 	line, err := commands.Reorder(set, words, true)
 	if err != nil {
-		return nil, fmt.Errorf("%w; zksh --help lists the options", err)
+		return nil, fmt.Errorf("%w; to list the options, run: zksh --help", err)
 	}
 	if err = set.Parse(line); err == nil {
 		err = finish()
@@ -306,7 +306,7 @@ func (o *Options) takeCluster(args []string) ([]string, error) {
 	named := err == nil && len(rest) > 0 && strings.HasPrefix(rest[0], zkconn.ClusterMark)
 	switch {
 	case named && first.Server != o.Server:
-		return nil, fmt.Errorf("--server %s and %s were both given; name one of them", first.Server, rest[0])
+		return nil, fmt.Errorf("--server %s and %s were both given; use only one of them", first.Server, rest[0])
 	case named:
 		first.Server = rest[0]
 		args = slices.Concat(args[:len(args)-len(rest)], rest[1:])

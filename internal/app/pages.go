@@ -55,7 +55,7 @@ func Page(words []string, version string, table func() [][]*commands.Command) (t
 	case wanted == 0:
 		return manPage(version, shell.New(shell.Config{Commands: table()}).Registry()), true, nil
 	case !slices.Contains(p.words, args[0]):
-		return "", true, p.misused(fmt.Sprintf("%q is not one of %s", args[0], strings.Join(p.words, ", ")))
+		return "", true, p.misused(fmt.Sprintf("invalid argument %q: must be one of %s", args[0], strings.Join(p.words, ", ")))
 	}
 	return completions[args[0]], true, nil
 }

@@ -14,18 +14,18 @@ import (
 func SandboxCommand(place *playground.Place) []*commands.Command {
 	return []*commands.Command{{
 		Name: "sandbox", Group: "Sandbox", Args: "pause|resume",
-		Summary: "disconnect all clients of the sandbox, or let them back",
+		Summary: "disconnect all clients of the sandbox, or let them reconnect",
 		Help: playground.Notice +
-			" zksh --sandbox starts one, or joins the one of another terminal. With --listen 127.0.0.1:2181, zksh only serves the " +
-			"sandbox, for any client.\n\n" +
-			"A pause causes connection loss. It also causes expiry if it is longer than the session timeout, because the sessions' " +
-			"clocks keep running.",
+			" zksh --sandbox starts a sandbox, or joins the one that runs in another terminal. With --listen " +
+			"127.0.0.1:2181, zksh only serves the sandbox, for any client.\n\n" +
+			"sandbox pause causes connection loss. It also causes sessions to expire if the pause is longer than their " +
+			"timeout, because their clocks keep running.",
 		Examples: []string{"sandbox pause", "sandbox resume"},
 		Params:   []commands.Param{{Name: "pause|resume", Kind: commands.Choice, Words: []string{"pause", "resume"}}},
 		Offline:  true,
 		Flags: commands.NoFlags(func(_ context.Context, env *commands.Env, args []string) error {
 			if place == nil {
-				return errors.New("this shell has no sandbox; zksh --sandbox starts one")
+				return errors.New("this shell is not connected to a sandbox; to start one, run: zksh --sandbox")
 			}
 			word := strings.ToLower(args[0])
 			if err := place.Pause(word == "pause"); err != nil {
@@ -38,7 +38,7 @@ func SandboxCommand(place *playground.Place) []*commands.Command {
 
 // Serving is what a zksh says that only keeps a sandbox up.
 func Serving(place *playground.Place) string {
-	return "serving the sandbox" + place.Unusual() + " on " + place.Addr + "; Ctrl-C ends it\n" + playground.Notice + "\n"
+	return "serving the sandbox" + place.Unusual() + " on " + place.Addr + "; press Ctrl-C to stop it\n" + playground.Notice + "\n"
 }
 
 // Welcome is what the banner of a shell on a sandbox says of it; program is what zksh was
@@ -49,7 +49,7 @@ func Welcome(place *playground.Place, program string) string {
 	}
 	text := playground.Notice + "\n"
 	if as := place.Unusual(); as != "" {
-		text += "It is one" + as + ". "
+		text += "This is a sandbox" + as + ". "
 	}
-	return text + render.Safe(program) + " --sandbox in a second terminal joins it; tutorial shows you around.\n"
+	return text + "To join it from another terminal, run " + render.Safe(program) + " --sandbox. For a guided tour, type tutorial.\n"
 }

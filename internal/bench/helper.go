@@ -32,7 +32,7 @@ func help(args []string) error {
 		return serveSandbox()
 	}
 	if len(args) != 5 {
-		return fmt.Errorf("helper: wrong arguments %q", args)
+		return fmt.Errorf("helper: invalid arguments %q: want SERVER JOB ROOT NODES FAN", args)
 	}
 	nodes, err := strconv.Atoi(args[3])
 	if err != nil {
@@ -58,7 +58,7 @@ func help(args []string) error {
 	case "window":
 		return t.window(conn)
 	}
-	return fmt.Errorf("helper: no job %q", args[1])
+	return fmt.Errorf("helper: unknown job %q", args[1])
 }
 
 // make creates the tree in transactions of a thousand. It fails if the root is there.
@@ -75,7 +75,7 @@ func (t tree) make(conn *zk.Conn) error {
 		ops = append(ops, &zk.CreateRequest{Path: path, Acl: zk.WorldACL(zk.PermAll)})
 		if len(ops) == batch || i == t.nodes-1 {
 			if _, err := conn.Multi(ops...); err != nil {
-				return fmt.Errorf("making %s: %w", t.root, err)
+				return fmt.Errorf("cannot create the tree %s: %w", t.root, err)
 			}
 			ops = ops[:0]
 		}
@@ -87,7 +87,7 @@ func (t tree) make(conn *zk.Conn) error {
 func (t tree) gone(conn *zk.Conn) error {
 	there, _, err := conn.Exists(t.root)
 	if err == nil && there {
-		err = errors.New(t.root + " is still there")
+		err = errors.New(t.root + " still exists")
 	}
 	return err
 }

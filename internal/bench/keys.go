@@ -242,11 +242,11 @@ func (t *typed) until(text string) error {
 		select {
 		case b, ok := <-t.seen:
 			if !ok {
-				return fmt.Errorf("zksh ended; it showed %q", all.String())
+				return fmt.Errorf("zksh exited; its output was %q", all.String())
 			}
 			all.Write(b)
 		case <-late:
-			return fmt.Errorf("no %q in %q", text, all.String())
+			return fmt.Errorf("cannot find %q in the output %q", text, all.String())
 		}
 	}
 	return nil

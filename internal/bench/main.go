@@ -30,13 +30,13 @@ func main() {
 		}
 		return
 	}
-	output := flag.String("o", "", "write the table into `FILE` as well")
-	quick := flag.Bool("quick", false, "a smoke run: small trees, each command once")
+	output := flag.String("o", "", "also write the table to `FILE`")
+	quick := flag.Bool("quick", false, "smoke run: use small trees, and run each command once")
 	var only part
-	flag.BoolVar(&only.keys, "keys", false, "measure the keyboard alone")
-	flag.BoolVar(&only.scripts, "scripts", false, "measure scripts alone")
-	flag.BoolVar(&only.secure, "tls", false, "measure TLS alone")
-	flag.BoolVar(&only.trees, "trees", false, "measure trees of a million znodes alone")
+	flag.BoolVar(&only.keys, "keys", false, "measure only the keyboard")
+	flag.BoolVar(&only.scripts, "scripts", false, "measure only scripts")
+	flag.BoolVar(&only.secure, "tls", false, "measure only TLS")
+	flag.BoolVar(&only.trees, "trees", false, "measure only trees of a million znodes")
 	flag.Parse()
 	debug.SetGCPercent(10) // see helperArg: this process stays smaller than what it measures
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -110,10 +110,10 @@ func (b *bench) run(p program, t task) (sample, error) {
 	err = cmd.Wait()
 	s := sample{first: w.first, total: time.Since(w.start), memory: peakMemory(cmd.ProcessState)}
 	if err := errors.Join(copyErr, err); err != nil {
-		return s, fmt.Errorf("%s: %w; its output ends: %q", p.path, err, w.end)
+		return s, fmt.Errorf("%s: %w; its output ended with %q", p.path, err, w.end)
 	}
 	if w.count != t.times {
-		return s, fmt.Errorf("%s: %q came %d times, not %d; the output ends: %q", p.path, t.expect, w.count, t.times, w.end)
+		return s, fmt.Errorf("%s: want %q %d times in the output, got it %d times; the output ended with %q", p.path, t.expect, t.times, w.count, w.end)
 	}
 	return s, nil
 }

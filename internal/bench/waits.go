@@ -104,7 +104,7 @@ func (t *talk) say(line string) error {
 func (t *talk) answer(want string) error {
 	got, err := t.out.ReadString('\n')
 	if err == nil && strings.TrimSuffix(got, "\n") != want {
-		err = fmt.Errorf("zksh answers %q, not %q", got, want)
+		err = fmt.Errorf("want the line %q from zksh, got %q", want, got)
 	}
 	return err
 }

@@ -80,7 +80,7 @@ func choose(names string) ([]target, error) {
 			known = known || have == t
 		}
 		if !known {
-			return nil, fmt.Errorf("%q is none of %v", name, targets)
+			return nil, fmt.Errorf("unknown system %q: must be one of %v", name, targets)
 		}
 		chosen = append(chosen, t)
 	}
@@ -94,13 +94,13 @@ func (o *options) fromEnvironment(getenv func(string) string) error {
 	if seconds == "" {
 		out, err := run(o.root, nil, "git", "log", "-1", "--format=%ct")
 		if err != nil {
-			return fmt.Errorf("the time of the last commit (or set SOURCE_DATE_EPOCH): %w", err)
+			return fmt.Errorf("cannot read the time of the last commit, and SOURCE_DATE_EPOCH is not set: %w", err)
 		}
 		seconds = strings.TrimSpace(string(out))
 	}
 	n, err := strconv.ParseInt(seconds, 10, 64)
 	if err != nil {
-		return fmt.Errorf("SOURCE_DATE_EPOCH=%s: want seconds since 1970", seconds)
+		return fmt.Errorf("invalid SOURCE_DATE_EPOCH %q: want the number of seconds since 1970", seconds)
 	}
 	o.time = time.Unix(n, 0).UTC()
 	o.keyFile = getenv("MINISIGN_KEY_FILE")
@@ -161,7 +161,7 @@ func (o options) clear() error {
 	}
 	made := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == sums })
 	if len(entries) > 0 && !made {
-		return fmt.Errorf("%s has no %s: it was not made here, and is left alone", o.out, sums)
+		return fmt.Errorf("%s contains no %s, so it is not the output of an earlier run; remove it, or choose another folder", o.out, sums)
 	}
 	return os.RemoveAll(o.out)
 }

@@ -52,7 +52,7 @@ func licencesIn(dir, name string, b *bytes.Buffer) error {
 		fmt.Fprintf(b, "==== %s: %s\n\n%s\n\n", name, e.Name(), bytes.TrimSpace(text))
 	}
 	if b.Len() == before {
-		return fmt.Errorf("%s has no licence in %s", name, dir)
+		return fmt.Errorf("no licence file for %s found in %s", name, dir)
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func (o options) key() (*minisign.PrivateKey, error) {
 	if !minisign.IsEncrypted(text) {
 		err = key.UnmarshalText(text)
 	} else if o.password == "" {
-		err = errors.New("the key has a password: name the file that it is in by MINISIGN_PASSWORD_FILE")
+		err = errors.New("the key is encrypted; set MINISIGN_PASSWORD_FILE to the file that contains its password")
 	} else {
 		key, err = minisign.DecryptKey(o.password, text)
 	}
@@ -59,7 +59,7 @@ func (w workshop) sum(key *minisign.PrivateKey) error {
 		return err
 	}
 	if key == nil {
-		fmt.Fprintln(w.log, "NOTHING IS SIGNED: MINISIGN_KEY_FILE names no key")
+		fmt.Fprintln(w.log, "NOTHING IS SIGNED, because MINISIGN_KEY_FILE is not set")
 		return nil
 	}
 	// No time but the commit's: signatures, too, are the same each time.

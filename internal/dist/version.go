@@ -34,7 +34,7 @@ func parseVersion(text string, at time.Time) (version, error) {
 	} else if m := hash.FindStringSubmatch(text); m != nil {
 		commit, dirty = m[1], m[2]
 	} else {
-		return version{}, fmt.Errorf("the version %q is neither v1.2.3 or v1.2.3-rc1, nor what git describe makes of a commit", text)
+		return version{}, fmt.Errorf("invalid version %q: want a release (v1.2.3), a release candidate (v1.2.3-rc1), or the output of git describe", text)
 	}
 	v.time = at.UTC().Format("20060102150405")
 	v.after = v.time
@@ -78,7 +78,7 @@ func (v version) checkNotes(changelog string) error {
 	}
 	text, err := os.ReadFile(changelog)
 	if err == nil && !strings.Contains(string(text), "\n## "+v.base+" - ") {
-		err = fmt.Errorf("%s has no section for %s", changelog, v.base)
+		err = fmt.Errorf("%s contains no section for version %s", changelog, v.base)
 	}
 	return err
 }

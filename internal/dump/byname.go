@@ -130,7 +130,7 @@ func readByName(in *input) (t *Tree, err error) {
 		}
 		z, form, err := readNamed(path, raw)
 		if err == nil && b.t.Form != "" && form != b.t.Form {
-			err = errors.New("its format differs from that of the entries before it")
+			err = errors.New("this entry has a different format from the entries before it")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", shorten(path), err)
@@ -152,14 +152,14 @@ func readByName(in *input) (t *Tree, err error) {
 func readNamed(path string, raw []byte) (*Znode, Form, error) {
 	var fields struct{ ACLs, Data, Content, EphemeralOwner json.RawMessage }
 	if err := json.Unmarshal(raw, &fields); err != nil {
-		return nil, "", errors.New("it is not a znode entry")
+		return nil, "", errors.New("this entry does not describe a znode")
 	}
 	form := Zoocreep
 	if fields.Content != nil {
 		form = ZkShell
 	}
 	if fields.ACLs == nil || form == Zoocreep && (fields.Data == nil || fields.EphemeralOwner == nil) {
-		return nil, "", errors.New("it has the fields of neither zoocreeper nor zk_shell")
+		return nil, "", errors.New("this entry has neither the fields of a zoocreeper export nor those of a zk_shell export")
 	}
 	e := named{stats: &stats{}}
 	if err := json.Unmarshal(raw, &e); err != nil {
@@ -172,7 +172,7 @@ func readNamed(path string, raw []byte) (*Znode, Form, error) {
 	for _, a := range e.ACLs { // without any, the list is unknown
 		acl, err := a.acl()
 		if err != nil {
-			return nil, "", fmt.Errorf("its ACL: %w", err)
+			return nil, "", fmt.Errorf("invalid ACL: %w", err)
 		}
 		z.ACL = append(z.ACL, acl)
 	}
@@ -192,7 +192,7 @@ type meter struct {
 // Read is part of io.Reader.
 func (m *meter) Read(p []byte) (int, error) {
 	if m.left <= 0 {
-		return 0, fmt.Errorf("a znode entry is larger than %d bytes", maxEntry)
+		return 0, fmt.Errorf("the entry of one znode is larger than the limit of %d bytes", maxEntry)
 	}
 	n, err := m.r.Read(p[:min(len(p), m.left)])
 	m.left -= n
@@ -206,7 +206,7 @@ func endJSON(d *json.Decoder, m *meter) error {
 	}
 	m.left = maxEntry
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is data after its end")
+		return errors.New("the file contains data after the end of the export")
 	}
 	return nil
 }

@@ -124,7 +124,7 @@ func TestDataDir(t *testing.T) {
 		t.Fatalf("logs: %q", logs)
 	}
 	must(os.Remove(logs[0]))
-	if _, err := dump.Open(t.Context(), dir); err == nil || !strings.Contains(err.Error(), " are in no log") {
+	if _, err := dump.Open(t.Context(), dir); err == nil || !strings.Contains(err.Error(), " are missing from the logs") {
 		t.Errorf("got %v", err)
 	}
 	for _, name := range logs[1:] {

@@ -105,7 +105,7 @@ func (f *folder) write(z *Znode) error {
 	}
 	file, err := f.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {
-		return errors.New("this file system cannot distinguish its name from another one")
+		return errors.New("cannot create its file: on this file system, the name clashes with that of another znode's file")
 	}
 	if err != nil {
 		return err
@@ -146,13 +146,13 @@ func readDir(ctx context.Context, name string, options []Option) (t *Tree, err e
 	defer func() { err = errors.Join(err, root.Close()) }()
 	tree, err := root.Open(dirTree)
 	if err != nil {
-		return nil, errors.New("the folder is not an export: it contains no " + dirTree)
+		return nil, errors.New("the directory is not an export: it does not contain the file " + dirTree)
 	}
 	defer func() { err = errors.Join(err, tree.Close()) }()
 	file := newCounted(ctx, tree, options)
 	r := newBuffered(file)
 	if mark, err := r.ReadString('\n'); err != nil || mark != dirMark {
-		return nil, errors.New(dirTree + " has a format that this version of zksh does not know")
+		return nil, errors.New(dirTree + " is in a format that this version of zksh cannot read")
 	}
 	listed, err := readLines(&input{r, file})
 	if err != nil {
@@ -202,7 +202,7 @@ func readContent(root *os.Root, name string, want []byte) ([]byte, error) {
 		return nil, err
 	}
 	if sum := sha256.Sum256(data); string(sum[:]) != string(want) {
-		return nil, fmt.Errorf("%s was changed after the export", name)
+		return nil, fmt.Errorf("the file %s was changed after the export", name)
 	}
 	return data, nil
 }

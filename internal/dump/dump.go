@@ -47,7 +47,7 @@ func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 func (k *Kind) UnmarshalText(text []byte) error {
 	i := slices.Index(kindNames, string(text))
 	if i < 0 {
-		return fmt.Errorf("%q is not a kind of znode", text)
+		return fmt.Errorf("unknown kind of znode: %q", text)
 	}
 	*k = Kind(i)
 	return nil
@@ -101,7 +101,7 @@ func ParseForm(name string) (Form, error) {
 	if slices.Contains(Written(), name) {
 		return Form(name), nil
 	}
-	return "", fmt.Errorf("%q is not one of %s", name, strings.Join(Written(), ", "))
+	return "", fmt.Errorf("unknown format %q; the formats are %s", name, strings.Join(Written(), ", "))
 }
 
 // TellsEphemeral tells whether the form has which znodes are ephemeral.
@@ -122,19 +122,19 @@ func checkPath(path string) error {
 	if path == "/" {
 		return nil
 	}
-	why := "it does not begin with /"
+	why := "a path must begin with /"
 	switch {
 	case !strings.HasPrefix(path, "/"):
 	case len(path) > jute.MaxPath:
-		why = fmt.Sprintf("it has %d bytes", len(path))
+		why = fmt.Sprintf("it is %d bytes long, and the limit is %d", len(path), jute.MaxPath)
 	case strings.Count(path, "/") > jute.MaxLevels:
-		why = fmt.Sprintf("it is %d levels deep", strings.Count(path, "/"))
+		why = fmt.Sprintf("it is %d levels deep, and the limit is %d", strings.Count(path, "/"), jute.MaxLevels)
 	default:
 		if _, why = jute.PathFault(path); why == "" {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q cannot be the path of a znode: %s", shorten(path), why)
+	return fmt.Errorf("invalid znode path %q: %s", shorten(path), why)
 }
 
 // shorten cuts what an error names.

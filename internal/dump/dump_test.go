@@ -173,7 +173,7 @@ func TestLinesBehindEachOther(t *testing.T) {
 	}
 	for i := len(one) + len(two) + 1; i < len(all); i++ {
 		_, err := Read(t.Context(), bytes.NewReader(all[:i]))
-		if err == nil || !strings.Contains(err.Error(), "head -n 10 ") {
+		if err == nil || !strings.Contains(err.Error(), "head -n 10") {
 			t.Fatalf("cut at %d: %v", i, err)
 		}
 	}

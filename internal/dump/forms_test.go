@@ -155,19 +155,19 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"":                                     "it is empty",
-		"hello":                                "it is neither a dump",
-		"{}":                                   "it contains no znodes",
-		"[]":                                   "it contains no znodes",
-		"[[]]":                                 "it contains no trees",
-		`["h"]`:                                "it contains no trees",
+		"":                                     "the file is empty",
+		"hello":                                "the file is neither an export",
+		"{}":                                   "the file does not contain any znodes",
+		"[]":                                   "the file does not contain any znodes",
+		"[[]]":                                 "it does not contain trees",
+		`["h"]`:                                "it does not contain trees",
 		`[{"h":1}]`:                            "cannot unmarshal",
-		`{"/a":{}}`:                            "it has the fields of neither zoocreeper nor zk_shell",
-		`{"a":{"content":"","acls":[]}}`:       "cannot be the path of a znode",
+		`{"/a":{}}`:                            "neither the fields of a zoocreeper export",
+		`{"a":{"content":"","acls":[]}}`:       "invalid znode path",
 		`{"/a/../b":{"content":"","acls":[]}}`: "relative paths",
-		`{"/a":{"content":"","acls":[]},"/a":{"content":"","acls":[]}}`:                 "/a is in the file twice",
-		`{"/a":{"content":"","acls":[]},"/b":{"data":"","ephemeralOwner":0,"acls":[]}}`: "its format differs from that of the entries before",
-		"ZKLG\x00\x00\x00\x02":                                 "it is a transaction log",
+		`{"/a":{"content":"","acls":[]},"/a":{"content":"","acls":[]}}`:                 "the file contains /a twice",
+		`{"/a":{"content":"","acls":[]},"/b":{"data":"","ephemeralOwner":0,"acls":[]}}`: "this entry has a different format from the entries before",
+		"ZKLG\x00\x00\x00\x02":                                 "the file is a transaction log",
 		"ZKSN\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00\x00": "version 3",
 	} {
 		_, err := Read(t.Context(), strings.NewReader(text))
@@ -206,7 +206,7 @@ func TestChangedDir(t *testing.T) {
 	if _, err := Create(dir, Dir, Header{}); err == nil || !strings.Contains(err.Error(), "not empty") {
 		t.Error(err)
 	}
-	if _, err := Open(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), "no tree.json") {
+	if _, err := Open(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), "does not contain the file tree.json") {
 		t.Error(err)
 	}
 }

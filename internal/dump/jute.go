@@ -52,7 +52,7 @@ func (j *juteReader) buffer(most int) []byte {
 	case j.err != nil || n == -1:
 		return nil
 	case n < 0 || n > most:
-		j.err = fmt.Errorf("it is damaged, or contains a record of %d bytes", n)
+		j.err = fmt.Errorf("the file is damaged: it contains a record with a length of %d bytes", n)
 		return nil
 	case n == 0:
 		return []byte{}
@@ -73,14 +73,14 @@ func (j *juteReader) acl() []zk.ACL {
 		a := zk.ACL{Perms: j.int(), Scheme: j.string(), ID: j.string()}
 		acl = append(acl, a)
 		if size += 4 + 4 + len(a.Scheme) + 4 + len(a.ID); size > maxList && j.err == nil {
-			j.err = fmt.Errorf("it is damaged, or contains an ACL of more than %d bytes", maxList)
+			j.err = fmt.Errorf("the file is damaged, or an ACL in it is larger than %d bytes", maxList)
 		}
 	}
 	return acl
 }
 
 // errSum says that a file is not what was written.
-var errSum = errors.New("it is damaged: its checksum does not match")
+var errSum = errors.New("the file is damaged: its checksum does not match")
 
 // seal reads a checksum of all before it, and what stands behind one.
 func (j *juteReader) seal() {
@@ -107,7 +107,7 @@ func (j *juteReader) mark() error {
 	version := j.int()
 	j.long()
 	if j.err == nil && version != 2 {
-		return fmt.Errorf("its format has version %d; zksh reads version 2", version)
+		return fmt.Errorf("the file is in format version %d, but zksh can read only version 2", version)
 	}
 	return j.err
 }

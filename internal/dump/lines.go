@@ -38,7 +38,7 @@ const maxList = 1 << 20
 // UnmarshalJSON is for JSON.
 func (l *list[T]) UnmarshalJSON(b []byte) error {
 	if len(b) > maxList {
-		return fmt.Errorf("a list is too large: %d bytes", len(b))
+		return fmt.Errorf("a list of %d bytes is too large: the limit is %d bytes", len(b), maxList)
 	}
 	return json.Unmarshal(b, (*[]T)(l))
 }
@@ -274,7 +274,7 @@ func readLines(in *input) (t *Tree, err error) {
 		before := r.count
 		if err := readPart(r, b, parts == 0); err != nil {
 			if parts > 0 {
-				err = fmt.Errorf("%w; the dumps before that one are intact: head -n %d extracts them", err, before)
+				err = fmt.Errorf("%w; the dumps before this one are intact; extract them with: head -n %d", err, before)
 			}
 			return nil, err
 		}
@@ -287,7 +287,7 @@ func readLines(in *input) (t *Tree, err error) {
 	}
 	t, err = b.done(parts > 1)
 	if err == nil && parts == 1 && t.Root() != b.t.Header.Root {
-		err = fmt.Errorf("its header names %s as the root, but its first znode is %s", shorten(b.t.Header.Root), t.Root())
+		err = fmt.Errorf("the header gives %s as the root of the export, but the first znode in the file is %s", shorten(b.t.Header.Root), t.Root())
 	}
 	return t, err
 }
@@ -300,10 +300,10 @@ func readPart(r *lineReader, b *builder, first bool) error {
 	}
 	var h header
 	if err := json.Unmarshal(line, &h); err != nil || h.Mark != linesMark {
-		return fmt.Errorf("line %d is not a dump header", r.count)
+		return fmt.Errorf("line %d is not the header of an export", r.count)
 	}
 	if h.Version != linesVersion {
-		return fmt.Errorf("its format has version %d; this zksh reads version %d", h.Version, linesVersion)
+		return fmt.Errorf("the file is in format version %d, but this version of zksh can read only version %d", h.Version, linesVersion)
 	}
 	if first {
 		b.t.Header = Header{Root: h.Root, Server: h.Server, Zxid: h.Zxid, Time: h.Time, LeftOut: h.LeftOut}
@@ -346,13 +346,13 @@ func readRecord(line []byte) (*record, error) {
 	d.DisallowUnknownFields()
 	var rec record
 	if err := d.Decode(&rec); err != nil {
-		return nil, fmt.Errorf("it is not a line of a dump: %w", err)
+		return nil, fmt.Errorf("not a valid line of an export: %w", err)
 	}
 	if (rec.Path == nil) == (rec.End == nil) || d.More() {
-		return nil, errors.New("it is not a line of a dump")
+		return nil, errors.New("not a valid line of an export")
 	}
 	if rec.TTL < 0 || rec.TTL > maxTTL || (rec.TTL > 0) != (rec.Kind == TTL) {
-		return nil, fmt.Errorf("%s has a time to live of %d ms", rec.Kind, rec.TTL)
+		return nil, fmt.Errorf("a znode of kind %q cannot have a time to live of %d ms", rec.Kind, rec.TTL)
 	}
 	return &rec, nil
 }

@@ -88,7 +88,7 @@ type navigatorACL struct {
 
 func (h *head) znode() (*Znode, error) {
 	if h.Path == nil {
-		return nil, errors.New("a znode has no path")
+		return nil, errors.New("the file contains a znode without a path")
 	}
 	z := &Znode{Path: *h.Path, Data: h.Data}
 	for _, a := range h.ACL {
@@ -101,7 +101,7 @@ func (h *head) znode() (*Znode, error) {
 				}
 			}
 			if bit == 0 {
-				return nil, fmt.Errorf("%s: %q is not a permission", shorten(z.Path), shorten(name))
+				return nil, fmt.Errorf("%s: unknown permission %q", shorten(z.Path), shorten(name))
 			}
 			acl.Perms |= bit
 		}
@@ -136,7 +136,7 @@ func readNavigator(in *input) (t *Tree, err error) {
 			case (v == '[') != (inTree || first):
 				return nil, errNoTrees
 			case len(open) > 2*jute.MaxLevels:
-				return nil, fmt.Errorf("it is more than %d levels deep", jute.MaxLevels)
+				return nil, fmt.Errorf("the tree is more than %d levels deep", jute.MaxLevels)
 			default:
 				open = append(open, v)
 			}
@@ -166,7 +166,7 @@ func readNavigator(in *input) (t *Tree, err error) {
 		}
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there is data after its end")
+		return nil, errors.New("the file contains data after the end of the export")
 	}
 	if t, err = b.done(true); err == nil {
 		t.Header.Root = t.Root()
@@ -174,4 +174,4 @@ func readNavigator(in *input) (t *Tree, err error) {
 	return t, err
 }
 
-var errNoTrees = errors.New("it is not a ZooNavigator export: it contains no trees")
+var errNoTrees = errors.New("the file is not a ZooNavigator export: it does not contain trees")

@@ -110,7 +110,7 @@ func readAny(ctx context.Context, in io.Reader, options []Option) (*Tree, error)
 	var t *Tree
 	switch {
 	case len(start) == 0:
-		return nil, errors.New("it is empty")
+		return nil, errors.New("the file is empty")
 	case bytes.HasPrefix(start, []byte(`{"zksh":`)):
 		t, err = readLines(r)
 	case start[0] == '{':
@@ -120,9 +120,9 @@ func readAny(ctx context.Context, in io.Reader, options []Option) (*Tree, error)
 	case isMark(start, "ZKSN"):
 		t, err = readSnapshot(r)
 	case isMark(start, "ZKLG"):
-		return nil, errors.New("it is a transaction log, not a tree; use the command log to read it")
+		return nil, errors.New("the file is a transaction log, not an export or a snapshot; to read it, use the command log")
 	default:
-		return nil, errors.New("it is neither a dump in a known format nor a ZooKeeper snapshot")
+		return nil, errors.New("the file is neither an export in a known format nor a ZooKeeper snapshot")
 	}
 	return t, cutShort(err)
 }
@@ -130,7 +130,7 @@ func readAny(ctx context.Context, in io.Reader, options []Option) (*Tree, error)
 // cutShort words the end of a file in the middle.
 func cutShort(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("it is truncated")
+		return errors.New("the file is truncated")
 	}
 	return err
 }

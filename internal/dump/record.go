@@ -216,16 +216,16 @@ func (l *lineReader) next() ([]byte, error) {
 			l.count++
 			return l.line, nil
 		case len(l.line) > maxEntry:
-			return nil, fmt.Errorf("line %d is longer than %d bytes", l.count+1, maxEntry)
+			return nil, fmt.Errorf("line %d is longer than %d bytes, the limit for one line", l.count+1, maxEntry)
 		case errors.Is(err, io.EOF):
-			return nil, fmt.Errorf("it is truncated after line %d: the last line, with the checksum, is missing", l.count)
+			return nil, fmt.Errorf("the file is truncated after line %d: its last line, which contains the checksum, is missing", l.count)
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return nil, err
 		}
 	}
 }
 
-var errChanged = errors.New("it was changed or is damaged: its checksum does not match")
+var errChanged = errors.New("the file was edited or is damaged: its checksum does not match")
 
 // end compares the last line with what came before it.
 func (l *lineReader) end() error {

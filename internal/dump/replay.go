@@ -64,7 +64,7 @@ func (r *replay) apply(t *Txn) error {
 		return nil
 	}
 	if next := r.last + 1; r.begins && t.Zxid > next && t.Zxid>>32 == next>>32 {
-		return fmt.Errorf("the transactions from %#x to %#x are in no log", next, t.Zxid-1)
+		return fmt.Errorf("the transactions from %#x to %#x are missing from the logs", next, t.Zxid-1)
 	}
 	r.begins, r.last = false, t.Zxid
 	switch t.Type {

@@ -20,6 +20,6 @@ func (c *counted) room(taken, atMost int64, where string) error {
 	if taken <= most {
 		return nil
 	}
-	return fmt.Errorf("it expands to more than %d MiB %s, the limit after %d bytes of the file; if you trust the file, raise the limit with --max-size",
+	return fmt.Errorf("the file expands to more than %d MiB %s, which is the limit after reading %d bytes of it; if you trust the file, raise the limit with --max-size",
 		most>>20, where, c.bytes)
 }

@@ -118,7 +118,7 @@ func (j *juteReader) tail(t *Tree) {
 		j.seal()
 	}
 	if j.err == nil && j.left() > 0 {
-		j.err = errors.New("there is data after its end")
+		j.err = errors.New("the file contains data after the end of the snapshot")
 	}
 }
 

@@ -48,9 +48,9 @@ func (t *Tree) Lacks() error {
 	case 0:
 		return nil
 	case 1:
-		return errors.New("1 znode and its descendants could not be read when the file was written")
+		return errors.New("the file is incomplete: 1 znode and its descendants could not be read when it was written")
 	default:
-		return fmt.Errorf("%d znodes and their descendants could not be read when the file was written", n)
+		return fmt.Errorf("the file is incomplete: %d znodes and their descendants could not be read when it was written", n)
 	}
 }
 
@@ -107,7 +107,7 @@ func (t *Tree) children(i int) (n int) {
 }
 
 // ErrNone says that there is no such znode.
-var ErrNone = errors.New("there is no such znode in it")
+var ErrNone = errors.New("the file does not contain this znode")
 
 // Znode gives a znode, with its data if that is wished.
 func (t *Tree) Znode(path string, data bool) (*Znode, error) {
@@ -212,7 +212,7 @@ func (b *builder) add(z *Znode) error {
 		return err
 	}
 	if len(z.Data) > maxData {
-		return fmt.Errorf("%s has %d bytes of data, more than zksh reads from a file", z.Path, len(z.Data))
+		return fmt.Errorf("%s has %d bytes of data, which is more than zksh reads from a file: the limit is %d bytes", z.Path, len(z.Data), maxData)
 	}
 	if last := len(b.t.nodes) - 1; last >= 0 && InOrder(b.t.nodes[last].path, z.Path) >= 0 {
 		b.sorted = false
@@ -281,7 +281,7 @@ func (b *builder) done(fill bool) (*Tree, error) {
 		return nil, err
 	}
 	if len(b.t.nodes) == 0 {
-		return nil, errors.New("it contains no znodes")
+		return nil, errors.New("the file does not contain any znodes")
 	}
 	if !b.sorted {
 		b.sort()
@@ -332,7 +332,7 @@ func (b *builder) fill() error {
 			way = append(way, up)
 		}
 		if len(missing) > maxFilled {
-			return fmt.Errorf("more than %d parents of its znodes are missing", maxFilled)
+			return fmt.Errorf("more than %d parent znodes are missing from the file", maxFilled)
 		}
 		way = append(way, n.path)
 	}
@@ -354,11 +354,11 @@ func (t *Tree) index() error {
 	}
 	for i, n := range t.nodes {
 		if i > 0 && t.nodes[i-1].path == n.path {
-			return fmt.Errorf("%s is in the file twice", n.path)
+			return fmt.Errorf("the file contains %s twice", n.path)
 		}
 		leave(i, n.path)
 		if i > 0 && (len(way) == 0 || t.nodes[way[len(way)-1]].path != Parent(n.path)) {
-			return fmt.Errorf("%s is in the file, but its parent is not", n.path)
+			return fmt.Errorf("the file contains %s, but not its parent", n.path)
 		}
 		way = append(way, i)
 	}

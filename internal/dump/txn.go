@@ -64,7 +64,7 @@ func openLog(ctx context.Context, name string) (*Log, error) {
 	if err == nil {
 		var start []byte
 		if start, err = r.Peek(4); err == nil && !isMark(start, "ZKLG") || errors.Is(err, io.EOF) {
-			err = errors.New("it is not a transaction log")
+			err = errors.New("the file is not a transaction log")
 		}
 	}
 	l := &Log{f: f}
@@ -86,7 +86,7 @@ func (l *Log) Close() error { return l.f.Close() }
 type TornError struct{ After int64 }
 
 func (e *TornError) Error() string {
-	return fmt.Sprintf("the log ends in the middle of a record, after zxid %#x; perhaps the server was killed", e.After)
+	return fmt.Sprintf("the log ends in the middle of the record after zxid %#x, as it does when the server is killed", e.After)
 }
 
 // Txns are the transactions, in their order. An error comes last.
@@ -155,16 +155,16 @@ func (j *juteReader) record() ([]byte, error) {
 	b := raw.Bytes()
 	switch {
 	case recordBehind(b):
-		return nil, errors.New("a record is damaged; intact records follow, but are not shown")
+		return nil, errors.New("the next record is damaged; the log contains intact records after it, but zksh does not print them")
 	case short, possible && len(bytes.Trim(b[recordHead+size:], "\x00")) == 0:
 		return nil, errTorn
 	}
-	return nil, errors.New("a record is damaged; no intact one follows")
+	return nil, errors.New("the next record is damaged, and the log contains no intact record after it")
 }
 
 // errTorn is a record whose end was never written: the file ends in it, or its padding
 // begins there.
-var errTorn = errors.New("the record is incomplete")
+var errTorn = errors.New("the last record of the log is incomplete")
 
 // Bounds of the search for intact records behind a damaged one: bytes read, and bytes
 // whose checksum is computed.
@@ -209,7 +209,7 @@ func (j *juteReader) padding() error {
 		n, err := j.r.Read(b)
 		switch {
 		case len(bytes.Trim(b[:n], "\x00")) > 0:
-			return errors.New("a record consists of zeros, but data follows it")
+			return errors.New("the next record consists of zero bytes, but the log contains data after it")
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:

@@ -55,7 +55,7 @@ func NewWriter(w io.Writer, form Form, h Header) (*Writer, error) {
 	case Navigator:
 		d.enc = &navigator{w: d.out}
 	default:
-		return nil, fmt.Errorf("a tree cannot be written there in the format %s", form)
+		return nil, fmt.Errorf("the format %s can be written only to a directory", form)
 	}
 	return d, d.enc.begin(h)
 }

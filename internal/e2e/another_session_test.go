@@ -168,7 +168,7 @@ func TestAnotherSessionOfAWaiter(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantExit(t, waiter, 0)
-	if !strings.Contains(errs.String(), "lost its place in the queue: its session has ended; queueing again") || out.String() != "mine\n" {
+	if !strings.Contains(errs.String(), "lost its place in the queue (its session has ended) and is queueing again") || out.String() != "mine\n" {
 		t.Errorf("told %q, printed %q", errs.String(), out.String())
 	}
 }
@@ -189,13 +189,13 @@ func TestDisconnectFromAKeeperEndsTheCommand(t *testing.T) {
 	}
 	proxy.Refuse(false)
 	wantExit(t, g.cmd, 74)
-	for _, want := range []string{"presumed lost: connection lost, and this server ends a session with its connection; another client may hold it",
-		"lock /l is lost: its session has ended", ": sh terminated"} {
+	for _, want := range []string{"presumed lost: the connection was lost, and this server ends a session when its connection ends; another client may hold it",
+		"lock /l is lost: its session has ended", "; zksh terminated sh"} {
 		if !strings.Contains(g.errs.String(), want) {
 			t.Errorf("%q is not told: %s", want, g.errs.String())
 		}
 	}
-	if strings.Contains(g.errs.String(), "it is safe for another") {
+	if strings.Contains(g.errs.String(), "is safe for another") {
 		t.Errorf("told %s", g.errs.String())
 	}
 }

@@ -19,11 +19,11 @@ func TestCompletionMenu(t *testing.T) {
 		at(t, s.server, "create", path)
 	}
 	s.text("ex")
-	s.want(`^ +exists +report in the exit status`)
+	s.want(`^ +exists +check whether a znode exists`)
 	s.want(`^ +exit +the same as quit`)
 	s.keys("C-u")
 	s.text("get -")
-	s.want(`^ +-s +print the znode's stat, too`)
+	s.want(`^ +-s +also print the znode's stat`)
 	s.want(`^ +-f +write the data to this file`)
 	s.keys("C-u")
 	s.text("printwatches ")
@@ -42,7 +42,7 @@ func TestCompletionMenu(t *testing.T) {
 	// One thing alone is completed at once, a choice with Tab and Shift-Tab. A path
 	// can go on, and a name with blanks is quoted.
 	s.text("deletea")
-	s.want(`delete a znode and all below it`)
+	s.want(`delete a znode and everything below it`)
 	s.keys("Tab")
 	s.text("/a")
 	s.want(`^ +app$`)
@@ -139,7 +139,7 @@ func TestCompletionFromASlowServer(t *testing.T) {
 	s.want(`\] help$`)
 	proxy.Hold(false)
 	s.keys("Enter")
-	s.want(`help COMMAND explains one`)
+	s.want(`help COMMAND and COMMAND --help explain a command`)
 }
 
 // Tab before the server has answered is kept for its answer.
@@ -182,7 +182,7 @@ func TestHints(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 120)
 	s.line("gte /a")
-	s.want(`^unknown command "gte"; did you mean get\? \(help lists all\)$`)
+	s.want(`^unknown command "gte"; did you mean get\? \(to list all commands, run: help\)$`)
 	s.line("ls -r /")
 	s.want(`^unknown flag -r; did you mean -R\?\nusage: ls \[-s\] \[-w\] \[-R\] \[-l\] \[-u\] \[--in file\] \[--max-size MiB\] path\nexample: ls -R /app$`)
 	s.line("get")

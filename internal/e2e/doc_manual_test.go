@@ -85,7 +85,7 @@ func TestManualPage(t *testing.T) {
 	}
 	has("ZKSH_SERVER")
 	has("/.local/state/zksh/history")
-	has("whether commands may write")
+	has("whether commands can write")
 	if !strings.Contains(shown["utf8"], "--server host[:port][,...][/chroot]") {
 		t.Error("a dash is none that can be typed")
 	}

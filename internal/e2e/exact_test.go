@@ -176,8 +176,8 @@ func TestInterruptedExact(t *testing.T) {
 	d.interrupt()
 	got := <-d.ended
 	p.HoldReplies(false)
-	want := played{"Created /first\n", "script:2-101: interrupted: lines before 2 are done; lines 2 to 101 may be done, in this order and" +
-		" without gaps, and no line after them\n", commands.StatusInterrupted}
+	want := played{"Created /first\n", "script:2-101: interrupted: all lines before line 2 are done; lines 2 to 101 may also be done, in order and" +
+		" without gaps; no later line had been sent\n", commands.StatusInterrupted}
 	if got.err = butUnclosed(got.err); got != want || there("n101")() {
 		t.Error(got)
 	}

@@ -137,7 +137,7 @@ func TestLossInTheWindow(t *testing.T) {
 						named = append(named, line)
 					}
 				}
-				if len(named) != 1 || !strings.Contains(named[0], "/l is gone") && !strings.Contains(named[0], "/l is lost") {
+				if len(named) != 1 || !strings.Contains(named[0], "/l no longer exists") && !strings.Contains(named[0], "/l is lost") {
 					t.Errorf("told:\n%s", strings.Join(told, "\n"))
 				}
 			})
@@ -166,7 +166,7 @@ func TestFenceByHand(t *testing.T) {
 	s.want(`^1\n\[zk: \S+\(CONNECTED, 1 lock lost\) 3\]$`)
 	for n, line := range []string{"set /w 2", "create /x"} {
 		s.line(line)
-		s.want(fmt.Sprintf(`^nothing was written: the lock on /l is lost: znode /l/_c_\S+ is gone; to write without it:\s+unlock /l\n\[zk: \S+\(CONNECTED, 1 lock lost\) %d\]$`, n+4))
+		s.want(fmt.Sprintf(`^nothing\s+was\s+written:\s+the\s+lock\s+on\s+/l\s+is\s+lost,\s+because\s+the\s+znode\s+/l/_c_\S+\s+no\s+longer\s+exists;\s+to\s+write\s+without\s+the\s+lock,\s+run:\s+unlock\s+/l\n\[zk: \S+\(CONNECTED, 1 lock lost\) %d\]$`, n+4))
 	}
 	s.line("unlock /l")
 	s.want(`\(CONNECTED\) 6\]$`)

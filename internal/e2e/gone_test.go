@@ -77,7 +77,7 @@ func script(t *testing.T, away time.Duration, asFile bool, options ...string) (s
 	return errs.String() + out.String(), status, took, made
 }
 
-var notRun = regexp.MustCompile(`no server: .*waited 4s for a server to come back; lines from (\d+) on were not run`)
+var notRun = regexp.MustCompile(`cannot connect: .*waited 4s for a server to come back; line (\d+) and all later lines were not run`)
 
 // A script whose server is gone waits for it once, for as long as a session lasts. Then it
 // ends: each line that was run comes before all that were not.
@@ -138,7 +138,7 @@ func TestScriptThatStopsWaitsForItsServer(t *testing.T) {
 		})
 		switch {
 		case away > 0 && (status != 0 || said != ""),
-			away == 0 && (status != 69 || !strings.HasPrefix(said, "stdin:2: exists: no server: ") || len(notRun.FindAllString(said, -1)) != 1):
+			away == 0 && (status != 69 || !strings.HasPrefix(said, "stdin:2: exists: cannot connect: ") || len(notRun.FindAllString(said, -1)) != 1):
 			t.Errorf("away for %s: status %d: %s", away, status, said)
 		}
 	}
@@ -173,10 +173,10 @@ func TestScriptWithoutAServer(t *testing.T) {
 	server := zktest.Shared(t).Addr()
 	for _, options := range [][]string{nil, {"-window", "1"}, {"-e"}, {"-k"}} {
 		for lines, says := range map[string]string{
-			strings.Repeat("exists /\n", 12):                                 "stdin:1: exists: no server: REFUSED: connection refused; lines from 1 on were not run\n",
-			"echo one\nexists /\necho two\n":                                 "stdin:2: exists: no server: REFUSED: connection refused; lines from 2 on were not run\none\n",
+			strings.Repeat("exists /\n", 12):                                 "stdin:1: exists: cannot connect: REFUSED: connection refused; line 1 and all later lines were not run\n",
+			"echo one\nexists /\necho two\n":                                 "stdin:2: exists: cannot connect: REFUSED: connection refused; line 2 and all later lines were not run\none\n",
 			"connect " + server + "\nexists /zookeeper\nsync /\necho done\n": "",
-			"begin\ncreate /never\ncommit\necho two\n":                       "stdin:3: commit: nothing was done: no server: REFUSED: connection refused; lines from 4 on were not run\n",
+			"begin\ncreate /never\ncommit\necho two\n":                       "stdin:3: commit: nothing was done: cannot connect: REFUSED: connection refused; line 4 and all later lines were not run\n",
 		} {
 			refused := zktest.Refused(t)
 			cmd := exec.Command("zksh", append([]string{"-server", refused, "-timeout", "20000"}, options...)...)

@@ -32,7 +32,7 @@ func TestLongQuestion(t *testing.T) {
 	s.line("create /n data")
 	s.wantEnd("Created /n", s.prompt(1))
 	s.line("setAcl /n world:anyone:r")
-	s.wantEnd("with this ACL you cannot change the ACL of /n again, and undo cannot restore", "it. Go on? [y/N]")
+	s.wantEnd("with this ACL, you will not be able to change the ACL of /n again, and undo", "cannot restore it. Continue? [y/N]")
 	s.line("n")
-	s.wantEnd("not run", s.prompt(2))
+	s.wantEnd("the command was not run", s.prompt(2))
 }

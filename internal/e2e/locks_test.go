@@ -100,7 +100,7 @@ func TestCommandEndsBeforeTheLease(t *testing.T) {
 	}
 	proxy.Hold(false)
 	wantExit(t, g.cmd, 74)
-	for _, want := range []string{"no connection", ": sh terminated"} {
+	for _, want := range []string{"no connection", "; zksh terminated sh"} {
 		if !strings.Contains(g.errs.String(), want) {
 			t.Errorf("%q is not told: %s", want, g.errs.String())
 		}

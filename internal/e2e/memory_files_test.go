@@ -76,7 +76,7 @@ func bombs() []bomb {
 		return string(e.B)
 	}
 	data := strings.Repeat("d", 1<<20)
-	const expands = "it expands to more than"
+	const expands = "the file expands to more than"
 	znodes, much := 500_000, "truncated"
 	if *hostile {
 		znodes, much = 3_000_000, expands

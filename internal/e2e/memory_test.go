@@ -34,7 +34,7 @@ type attack struct {
 
 // What errors say.
 const (
-	tooLong   = "over the limit"
+	tooLong   = "exceeds the limit"
 	tooMany   = "too many elements"
 	malformed = "malformed reply"
 	tooDeep   = "too deep"

@@ -68,9 +68,9 @@ func TestUnreachedIsToldAtOnce(t *testing.T) {
 	p := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	p.Refuse(true)
 	c := openConsole(t, "-server", p.Addr())
-	why := `^no server: ` + regexp.QuoteMeta(p.Addr()) + `: .*; zksh keeps trying\n`
+	why := `^cannot connect: ` + regexp.QuoteMeta(p.Addr()) + `: .*; zksh keeps trying\n`
 	c.expect(why)
-	c.run("ls /", `^no server: .*[^n]\n`)
+	c.run("ls /", `^cannot connect: .*[^n]\n`)
 	p.Refuse(false)
 	c.expect(connected)
 	p.Refuse(true)
@@ -79,7 +79,7 @@ func TestUnreachedIsToldAtOnce(t *testing.T) {
 	c.expect(why)
 	p.Refuse(false)
 	c.expect(connected)
-	c.run("connect "+zktest.Refused(t), `^no server: .*: connection refused\n`)
+	c.run("connect "+zktest.Refused(t), `^cannot connect: .*: connection refused\n`)
 	c.typeIn("\x04")
 	c.wantStatus(69)
 	if n := strings.Count(c.shown(), "keeps trying"); n != 2 {
@@ -193,7 +193,7 @@ func TestCtrlCWhileDeleting(t *testing.T) {
 		return err == nil && st.NumChildren < 3000
 	})
 	c.typeIn("\x03")
-	c.expect(`deleted \d+ (of 3001 znodes of /tree|znodes of /tree; more are left): interrupted( while waiting .*)?\n`)
+	c.expect(`deleted \d+ (of 3001 znodes of /tree|znodes of /tree; the subtree contains more znodes): interrupted( while waiting .*)?\n`)
 	c.expect(anyPrompt)
 	p.Delay(0)
 	p.Hold(true)
@@ -245,7 +245,7 @@ func TestLossAndExpiryByHand(t *testing.T) {
 	p.Refuse(true)
 	p.Cut()
 	c.expect(`^WatchedEvent state:Disconnected type:None path:null\n`) // else the request may still be on its way
-	c.run("ls /", `no server: `+regexp.QuoteMeta(p.Addr())+`: connection refused\n`)
+	c.run("ls /", `cannot connect: `+regexp.QuoteMeta(p.Addr())+`: connection refused\n`)
 	zktest.Eventually(t, "the session expires", func() bool { return at(t, direct, "ls", "/") == "[]\n" })
 	p.Refuse(false)
 	got := c.expect(`the session expired[^\n]*\n`)

@@ -101,7 +101,7 @@ func TestDeletingAsks(t *testing.T) {
 	line("create -e /tree/a/e", `^Created /tree/a/e$`)
 	for _, answer := range []string{"", "n", "no", "x"} {
 		s.line("deleteall /tree")
-		s.want(`^delete 3 znodes \(1 ephemeral\): /tree\? \[y/N\]$`)
+		s.want(`^delete /tree and the 2 znodes below it \(1 ephemeral\)\? \[y/N\]$`)
 		line(answer, "")
 		clear()
 	}

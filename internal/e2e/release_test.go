@@ -27,11 +27,11 @@ func TestReleaseOutlivesARestart(t *testing.T) {
 	hand.typeIn("unlock\r")
 	shot.end()
 	batch.end()
-	hand.expect(`lock /hand: the release is not confirmed yet; trying for up to 30s`)
+	hand.expect(`lock /hand: the servers have not confirmed the release yet; zksh keeps trying for up to 30s`)
 	hand.typeIn("\x03")
-	hand.expect(`/hand: the release is not confirmed; otherwise the lock ends with its session`)
+	hand.expect(`/hand: the release is not confirmed; if it was not released, the lock ends with its session`)
 	zktest.Eventually(t, "the others wait, too", func() bool {
-		return strings.Contains(shot.said(t), "not confirmed yet") && strings.Contains(batch.said(t), "not confirmed yet")
+		return strings.Contains(shot.said(t), "have not confirmed the release yet") && strings.Contains(batch.said(t), "have not confirmed the release yet")
 	})
 	server.Restart()
 

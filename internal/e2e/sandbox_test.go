@@ -51,7 +51,7 @@ func TestSandboxTellsOthersThatItEnds(t *testing.T) {
 	t.Parallel()
 	first := openConsole(t, "--sandbox")
 	first.expect(`in-memory ZooKeeper`)
-	first.expect(`^zksh --sandbox in a second terminal joins it; tutorial shows you around\.\n`)
+	first.expect(`^To join it from another terminal, run zksh --sandbox\.`)
 	first.expect(connected)
 	first.run("create /a", `^Created /a\n`)
 	second := openConsoleIn(t, first.home, "--sandbox")
@@ -61,7 +61,7 @@ func TestSandboxTellsOthersThatItEnds(t *testing.T) {
 	second.run("ls /", `^\[a, zookeeper\]\n`)
 	first.typeIn("quit\r")
 	first.wantStatus(0)
-	second.expect(`^the sandbox ended with the shell that ran it`)
+	second.expect(`^the sandbox has ended, because the shell that ran it has exited`)
 	second.expect(anyPrompt)
 	second.typeIn("quit\r")
 	second.wantStatus(0)
@@ -125,7 +125,7 @@ func TestSandboxServes(t *testing.T) {
 		if err := p.cmd.Process.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
-		if rest, err := io.ReadAll(p.out); err != nil || !strings.Contains(string(rest), "never for production") {
+		if rest, err := io.ReadAll(p.out); err != nil || !strings.Contains(string(rest), "Never use it in production") {
 			t.Errorf("it goes on %q, %v", rest, err)
 		}
 		wantExit(t, p.cmd, 0)
@@ -150,8 +150,8 @@ func TestSandboxRefuses(t *testing.T) {
 		{"-sandbox -server 127.0.0.1:2181", 2, "--sandbox and --server"},
 		{"-listen 127.0.0.1:0", 2, "--listen needs --sandbox"},
 		{"--sandbox -listen 127.0.0.1:0 ls /", 2, "--listen"},
-		{"sandbox pause", 1, "this shell has no sandbox"},
-		{"--sandbox sandbox stop", 2, "not one of pause, resume"},
+		{"sandbox pause", 1, "this shell is not connected to a sandbox"},
+		{"--sandbox sandbox stop", 2, "must be one of pause, resume"},
 	} {
 		cmd := exec.Command("zksh", strings.Fields(c.args)...)
 		cmd.Env = homeEnv(t.TempDir())

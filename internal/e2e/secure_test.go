@@ -137,7 +137,7 @@ func (c *castle) who(t *testing.T) {
 	})
 	soon := c.issue(t, zktest.Cert{Name: "soon", Until: time.Now().Add(3*24*time.Hour + time.Hour)})
 	r = runProgram(t, "", "-server", c.at, "--cacert", c.ca.File, "--cert", soon, "exists", "/mine")
-	if !regexp.MustCompile(`\Awarning: the client's certificate, CN=soon, expires on \S+, in 3 days\n\z`).MatchString(r.err) || r.status != 0 {
+	if !regexp.MustCompile(`\Awarning: the client's certificate, CN=soon, expires in 3 days, on \S+\n\z`).MatchString(r.err) || r.status != 0 {
 		t.Errorf("a certificate that ends soon: %+v", r)
 	}
 }
@@ -148,13 +148,13 @@ func (c *castle) failures(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"-server", c.at}, "closed the connection without an answer; perhaps the port expects TLS (--tls), or the server has no quorum (-r)"},
+		{[]string{"-server", c.at}, "closed the connection without answering, perhaps because this port expects TLS (use --tls), or because the server has no quorum (use -r)"},
 		{[]string{"-server", c.at, "--cacert", c.ca.File}, "the server requires a client certificate"},
 		{[]string{"-server", c.server.Addr(), "--cacert", c.ca.File, "--cert", c.alice}, "is this a port without TLS?"},
 		{c.asAlice("-client-configuration", c.write(t, "old", "zookeeper.client.secure=true\nzookeeper.ssl.protocol=TLSv1.1\n")),
-			"no TLS version in common: the server rejected TLS 1.1"},
+			"the server and zksh have no TLS version in common: the server rejected TLS 1.1"},
 		{c.asAlice("-client-configuration", c.write(t, "suite", "zookeeper.client.secure=true\nzookeeper.ssl.ciphersuites=TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256\n")),
-			"no cipher suite in common"},
+			"the server and zksh have no cipher suite in common"},
 		{c.asAlice("-client-configuration", c.write(t, "two", "zookeeper.client.secure=true\nzookeeper.ssl.protocol=TLSv1.2\n"), "--cert", c.stranger(t)),
 			"the server rejected the client certificate, CN=alice, issued by CN=stranger"},
 		{c.asAlice("--cert", c.stranger(t)), "the server rejected the client certificate, CN=alice, issued by CN=stranger"},
@@ -166,7 +166,7 @@ func (c *castle) failures(t *testing.T) {
 	}
 	// What the files say is found before anything is connected to.
 	r := runProgram(t, "", c.asAlice("--cacert", "nowhere", "ls", "/")...)
-	if r.status != commands.StatusUsage || r.err != "zksh: trusted certificates: file nowhere does not exist\n" {
+	if r.status != commands.StatusUsage || r.err != "zksh: trusted certificates: the file nowhere does not exist\n" {
 		t.Errorf("%+v", r)
 	}
 }

@@ -42,7 +42,7 @@ func TestTransactionByHand(t *testing.T) {
 	c.run("begin", "")
 	c.run("create /never", "")
 	c.typeIn("quit\r")
-	c.expect(`^the transaction begun on line 13 was not committed; none of it was applied\n`)
+	c.expect(`^the transaction that began on line 13 was never committed, so nothing in it took effect\n`)
 	c.wantStatus(1)
 }
 

@@ -30,7 +30,7 @@ func (s *screen) said(n int) (text, next string) {
 		if found := nextLine.FindStringSubmatch(text); found != nil {
 			next = found[1]
 		}
-		return next != "" || strings.Contains(text, "That was it.")
+		return next != "" || strings.Contains(text, "You have finished the tutorial.")
 	})
 	return text, next
 }
@@ -64,7 +64,7 @@ func TestTutorial(t *testing.T) {
 			}
 			line = next
 		}
-		if steps != 10 || !strings.Contains(seen, "That was it.") {
+		if steps != 10 || !strings.Contains(seen, "You have finished the tutorial.") {
 			t.Errorf("%d steps; the end:\n%s", steps, s.shown())
 		}
 		patterns := []string{`1 +lock +holds`, `2 +lock +waits`, `(?m)^waiting `, `(?m)^locked /tutorial/lock `, `NodeDataChanged`}
@@ -91,11 +91,11 @@ func TestTutorial(t *testing.T) {
 func TestTutorialIsPatient(t *testing.T) {
 	t.Parallel()
 	c := openConsole(t, "--sandbox")
-	c.expect(`tutorial shows you around`)
+	c.expect(`For a guided tour, type\s+tutorial`)
 	c.expect(connected)
-	c.run("tutorial --end", `^no tutorial is running; tutorial starts one\n`)
+	c.run("tutorial --end", `^no tutorial is running; to start one, type: tutorial\n`)
 	c.run("tutorial", `^Step 1 of 10: create a znode\n(.*\n)*    create /tutorial "hello"\n`)
-	c.run("ls /", `^\[zookeeper\]\n\nTutorial: there is no /tutorial yet\. \(tutorial --skip skips this line\)\n\n    create /tutorial "hello"\n`)
+	c.run("ls /", `^\[zookeeper\]\n\nTutorial: there is no /tutorial yet\. \(To skip this line, type:\s+tutorial\s+--skip\)\n\n    create /tutorial "hello"\n`)
 	c.run("gte /", `^Tutorial: there is no /tutorial yet`)
 	c.run("tutorial", `^Step 1 of 10`)
 	c.typeIn("sandbox pause\r")
@@ -104,10 +104,15 @@ func TestTutorialIsPatient(t *testing.T) {
 	c.typeIn("sandbox resume\r")
 	c.expect(`^WatchedEvent state:SyncConnected`)
 	c.expect(`\(CONNECTED\) 7\] `)
+	for _, line := range []string{"", "clear"} {
+		if got := c.run(line, ``); strings.Contains(got, "Tutorial") {
+			t.Errorf("after %q: %s", line, got)
+		}
+	}
 	c.run("create /tutorial", `^Created /tutorial\n\nStep 2 of 10`)
 	c.run("tutorial --skip", `^Step 3 of 10`)
-	c.run("set /tutorial x", `^Now write for version 0 once more`) // it is another line that does the same
-	c.run("set -v 1 /tutorial y", `^Tutorial: this step needs a write for version 0, which ZooKeeper rejects\.`)
+	c.run("set /tutorial x", `^Now write again and expect version 0`) // it is another line that does the same
+	c.run("set -v 1 /tutorial y", `^Tutorial: this step needs a write that expects version 0, which\s+ZooKeeper\s+rejects\.`)
 	c.run("set -v 0 /tutorial z", `^version No is not valid : /tutorial\n\nStep 4 of 10`)
 	for range 6 {
 		c.run("tutorial --skip", `^    \S.*\n`)
@@ -124,6 +129,9 @@ func TestTutorialIsPatient(t *testing.T) {
 	}
 	c.run("tutorial", `^    create /tutorial-2 "hello"\n`)
 
+	c.run("close", `Tutorial: there is no connection to the sandbox\. To connect again, type:\n\n    connect\n`)
+	c.run("connect", `SyncConnected(.*\n)*Tutorial: `)
+
 	// Elsewhere it is silent, and its command tells the way back.
 	other := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	c.typeIn("connect " + other + "\r")
@@ -131,12 +139,12 @@ func TestTutorialIsPatient(t *testing.T) {
 	if got := c.run("create /tutorial-2", `^Created /tutorial-2\n`); strings.Contains(got, "Step") || strings.Contains(got, "Tutorial") {
 		t.Error(got)
 	}
-	c.run("tutorial", `^the tutorial runs on the sandbox; connect 127\.0\.0\.1:\d+ returns to it\n`)
+	c.run("tutorial", `^the tutorial runs only on the sandbox; to return to it, run: connect 127\.0\.0\.1:\d+\n`)
 	c.typeIn("\x04")
 	c.wantStatus(1)
 
 	c = openConsole(t, "-server", other)
 	c.expect(connected)
-	c.run("tutorial", `^the tutorial writes, so it runs only on a sandbox: quit, start zksh --sandbox, and type tutorial there\n`)
+	c.run("tutorial", `^the tutorial creates and changes znodes, so it runs only on a sandbox: quit, start zksh --sandbox, and type tutorial at its prompt\n`)
 	c.run("ls /", `^\[tutorial-2, zookeeper\]\n`)
 }

@@ -24,17 +24,17 @@ func TestUndoOfCommands(t *testing.T) {
 		s.line("export ZKSH_SERVER=" + server + "; clear")
 		s.line("zksh deleteall /one; echo status $?")
 		s.until("it does not say how to undo it", func(shown string) bool {
-			return strings.HasSuffix(bare(shown), bare("deleteall /one: 2 znodes are saved; zksh undo restores them status 0 $"))
+			return strings.HasSuffix(bare(shown), bare("deleteall /one: 2 znodes are saved; to restore them, run zksh undo status 0 $"))
 		})
 		s.line("zksh undo")
-		s.want(`^undid 1: deleteall /one: 2 created$`)
+		s.want(`^undid operation 1 \(deleteall /one\): 2 created$`)
 		// A script that runs in the terminal is of the same session, and goes on.
 		s.line("sh -c 'zksh -q set /b 2; zksh set /b 3 2>/dev/null; zksh get /b'")
 		s.want(`^3$`)
 		s.line("zksh undo -l; clear; zksh undo; zksh undo --overwrite; zksh get /b")
 		s.until("the set with -q is not undone", func(shown string) bool {
-			return strings.Contains(bare(shown), bare("nothing was done: 1 of 1 znode has changed since operation 2; to overwrite the changes: undo --overwrite 2;")) &&
-				strings.Contains(bare(shown), bare("undid 2: set /b: 1 changed undo 2 /b: the old data is saved; zksh undo 3 restores it")) && strings.HasSuffix(shown, "\n1\n$")
+			return strings.Contains(bare(shown), bare("nothing was done: 1 of 1 znode has changed since operation 2; to overwrite the changes, run: undo --overwrite 2;")) &&
+				strings.Contains(bare(shown), bare("undid operation 2 (set /b): 1 changed undo 2 /b: the old data is saved; to restore it, run zksh undo 3")) && strings.HasSuffix(shown, "\n1\n$")
 		})
 
 		// A shell beside it: each of the two undoes its own.
@@ -43,16 +43,16 @@ func TestUndoOfCommands(t *testing.T) {
 		d.expect(connected)
 		s.line("clear; zksh -server " + server + " delete /one/大")
 		s.until("it is not deleted", func(shown string) bool {
-			return strings.HasSuffix(bare(shown), bare("delete /one/大: 1 znode is saved; zksh -server "+server+" undo restores it $"))
+			return strings.HasSuffix(bare(shown), bare("delete /one/大: 1 znode is saved; to restore it, run zksh -server "+server+" undo $"))
 		})
 		d.run("set /c 2", "")
 		s.line("clear; zksh undo")
-		s.want(`^undid 4: delete /one/大: 1 created$`)
+		s.want(`^undid operation 4 \(delete /one/大\): 1 created$`)
 		s.line("clear; zksh undo")
 		s.until("it undoes what is not its own", func(shown string) bool {
-			return strings.Contains(bare(shown), bare("this terminal has nothing left to undo; the latest operation is 5: set /c,"))
+			return strings.Contains(bare(shown), bare("nothing left to undo from this terminal; the latest from elsewhere: operation 5 (set /c),"))
 		})
-		d.run("undo", `^undid 5: set /c: 1 changed\n`)
+		d.run("undo", `^undid operation 5 \(set /c\): 1 changed\n`)
 		d.typeIn("\x04")
 		d.wantStatus(0)
 	}
@@ -67,7 +67,7 @@ func TestCommandThatCannotSave(t *testing.T) {
 	s := openBash(t, 100, 24)
 	s.line("export ZKSH_SERVER=" + server + "; clear")
 	s.line("zksh -q delete /shut; echo status $?")
-	s.want(`^no permission to read /shut, so undo could not restore it; continuing anyway$\nstatus 0$`)
+	s.want(`^no permission to read /shut, so undo will not be able to restore it; continuing anyway$\nstatus 0$`)
 	undo := filepath.Join(s.home, "state/zksh/undo")
 	if err := os.RemoveAll(undo); err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestCommandThatCannotSave(t *testing.T) {
 	}
 	s.line("clear; zksh delete /a; echo status $?")
 	s.until("the link is not named", func(shown string) bool {
-		return strings.HasSuffix(bare(shown), bare("not all of /a can be saved for undo: "+undo+" is a symbolic link; continuing anyway status 0 $"))
+		return strings.HasSuffix(bare(shown), bare("zksh cannot save all of /a for undo: "+undo+" is a symbolic link; continuing anyway status 0 $"))
 	})
 	if got := at(t, server, "ls", "/"); strings.Contains(got, "a,") || strings.Contains(got, "shut") {
 		t.Errorf("there is %s", got)

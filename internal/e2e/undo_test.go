@@ -28,28 +28,28 @@ func TestUndoByHand(t *testing.T) {
 	c.run("deleteall -y /app", "")
 	d := openConsoleIn(t, home, "-q", "-server", server) // another shell, with what the first has saved
 	d.expect(connected)
-	d.run("undo 2", `^undid 2: deleteall /app: 2 created\n`)
-	c.run("undo", `^undid 1: set /app: 1 changed\n`)
+	d.run("undo 2", `^undid operation 2 \(deleteall /app\): 2 created\n`)
+	c.run("undo", `^undid operation 1 \(set /app\): 1 changed\n`)
 	c.run("get /app", `^old\n`)
-	c.run("undo", `^there is nothing left to undo; undo -l lists what was saved\n`)
-	d.run("undo 3", `^undid 3: undo 1 /app: 1 changed\n`)
+	c.run("undo", `^there is nothing left to undo; to list what was saved, run: undo -l\n`)
+	d.run("undo 3", `^undid operation 3 \(undo 1 /app\): 1 changed\n`)
 	d.run("get /app", `^new\n`)
 
 	// What has changed since is shown, and what a transaction destroys is not kept.
 	c.run("delete /app/x", "")
 	c.run("create /app/x other", `^Created /app/x\n`)
-	c.run("undo", `^/app/x has changed since: it now holds 5 bytes \(version 0\); undo would restore the saved 1 byte:\n- other\n\+ x\nnothing was done: 1 of 1 znode has changed since operation 5; `)
+	c.run("undo", `^/app/x has changed since the operation: the data is now 5 bytes \(version 0\), and undo would restore the saved 1 byte:\n- other\n\+ x\nnothing was done: 1 of 1 znode has changed since operation 5; `)
 	c.run("begin", "")
 	c.run("delete /app/x", "") // the remark is not shown with -q
 	c.run("commit", `^Committed 1\n`)
-	c.run("undo", `^undid 5: delete /app/x: 1 created\n`)
+	c.run("undo", `^undid operation 5 \(delete /app/x\): 1 created\n`)
 
 	// One line is undone as one, also if it has run many.
 	c.run("find /app -name x -- set {} 1", "")
 	c.run("create /app/x2 2", `\n`)
 	c.run("find /app -name x* -- delete {}", "")
-	c.run("undo", `^undid 7-8, the 2 operations of one line: delete /app/x to delete /app/x2: 2 created\n`)
-	c.run("undo", `^undid 6: set /app/x: 1 changed\n`)
+	c.run("undo", `^undid operations 7-8, all 2 from one line \(delete /app/x to delete /app/x2\): 2 created\n`)
+	c.run("undo", `^undid operation 6 \(set /app/x\): 1 changed\n`)
 	for _, c := range []*console{c, d} {
 		c.typeIn("\x04")
 		c.wantStatus(0)
@@ -101,8 +101,8 @@ func TestUndoAfterKill(t *testing.T) {
 			// Its loss of the connection may have been told before the end.
 			c.run("undo -l", `\n +\d+ +\d+s  (deleteall|set) +\d+ +\d+  \S+ +/app(/03)?( \(maybe\))?\n`)
 			c.typeIn("undo\r")
-			c.expect(`this shell has nothing left to undo; the latest operation is \d+: (deleteall|set) /app(/03)?, \d+s ago, by the shell (in pts/\d+ )?\(pid \d+\)\. Undo it\? \[y/N\] $`)
-			c.run("y", `undid \d+: (deleteall|set) /app`)
+			c.expect(`nothing left to undo from this shell; the latest from elsewhere: operation \d+ \((deleteall|set) /app(/03)?\), \d+s ago, by the shell (in pts/\d+ )?\(pid \d+\)\. Undo it\? \[y/N\] $`)
+			c.run("y", `undid operation \d+ \((deleteall|set) /app`)
 			c.typeIn("\x04")
 			c.wantStatus(0)
 			if got := at(t, box.Addr(), "ls", "-R", "/app"); got != all {
@@ -129,12 +129,12 @@ func TestUndoInWindows(t *testing.T) {
 		s.line("delete /应用/大")
 		asked := func(shown string) bool {
 			shown = bare(shown)
-			return strings.Contains(shown, bare("not all of /应用/大 can be saved for undo: write")) &&
-				strings.HasSuffix(shown, bare("1.part: file too large. Go on? [y/N]"))
+			return strings.Contains(shown, bare("zksh cannot save all of /应用/大 for undo: write")) &&
+				strings.HasSuffix(shown, bare("1.part: file too large. Continue? [y/N]"))
 		}
 		s.until("nothing is asked", asked)
 		s.line("n")
-		s.want(`^not run$`)
+		s.want(`^the command was not run$`)
 		s.line("delete /应用/大")
 		s.until("nothing is asked again", asked)
 		s.line("y")
@@ -145,9 +145,9 @@ func TestUndoInWindows(t *testing.T) {
 		s.line("undo -l")
 		s.want(`^ no   age  command    znodes   bytes  by       path\n +2 +\d+s  delete +1 +3  here     /应用/小\n +1 +\d+s  set +1 +3  here     /应用/小$`)
 		s.line("undo")
-		s.want(`^undid 2: delete /应用/小: 1 created$`)
+		s.want(`^undid operation 2 \(delete /应用/小\): 1 created$`)
 		s.line("undo")
-		s.want(`^undid 1: set /应用/小: 1 changed$`)
+		s.want(`^undid operation 1 \(set /应用/小\): 1 changed$`)
 		s.line("ls /应用 | cat")
 		s.want(`^\[小\]$`)
 		s.line("get /应用/小")

@@ -314,13 +314,13 @@ func TestWaitThatNobodyIsInTheWayOf(t *testing.T) {
 	}})
 	proxy.Store(zktest.NewProxy(t, box.Addr()))
 	got := play(t, proxy.Load().Addr(), "lock -w 300ms /l\n", shell.Config{})
-	if got.status != 69 || !strings.Contains(got.err, ": no answer from the servers") {
+	if got.status != 69 || !strings.Contains(got.err, ": the servers did not answer") {
 		t.Errorf("no answer: %s", got)
 	}
 	box = zktest.Sandbox(t, sandbox.Options{Throttle: func(op int32) bool { return op == jute.OpCreate }})
 	got = play(t, box.Addr(), "lock -w 300ms /l\n", shell.Config{})
 	refused := got.status == 1 && strings.Contains(got.err, "Op throttled due to high load")
-	underWay := got.status == 69 && strings.Contains(got.err, "no answer from the servers") // one more try was
+	underWay := got.status == 69 && strings.Contains(got.err, "the servers did not answer") // one more try was
 	if !refused && !underWay {
 		t.Errorf("throttled: %s", got)
 	}

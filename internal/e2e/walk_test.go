@@ -68,7 +68,7 @@ var walk = []struct{ line, want, key string }{
 	{"lock /鎖/二 --no-such-flag", `usage: lock`, ""},
 	{"setquota /應用", `usage: setquota`, ""},
 	{"no-such-command", `help lists all`, ""},
-	{"help", `help COMMAND explains one`, ""},
+	{"help", `help COMMAND and COMMAND --help explain a command`, ""},
 	{"help lock", `Example`, ""},
 	{"help find", `Example`, ""},
 	{"help config", `help configuration`, ""},

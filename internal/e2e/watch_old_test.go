@@ -29,7 +29,7 @@ func TestWatchOnOldServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantExit(t, cmd, 1)
-		want := "cannot watch /zookeeper recursively: needs ZooKeeper 3.6 or later; omit -r to watch only the znode itself\n"
+		want := "cannot watch /zookeeper recursively: this requires ZooKeeper 3.6 or later; omit -r to watch only the znode itself\n"
 		if errs.String() != want {
 			t.Errorf("%q", errs.String())
 		}

@@ -108,7 +108,7 @@ var (
 	times   = regexp.MustCompile(`(Mon|Tue|Wed|Thu|Fri|Sat|Sun) .* \d{4}`)
 	guids   = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 	// A lock that goes with its session is told of at some time.
-	goings = regexp.MustCompile(`lock /\S+: released with its session\n`)
+	goings = regexp.MustCompile(`lock /\S+: released, because its session was closed\n`)
 	waits  = regexp.MustCompile(`((?:waited"?[=:])|NUMBER  )\d+\.\d+`) // a table has it behind the token
 )
 
@@ -228,9 +228,9 @@ func TestCutWindow(t *testing.T) {
 
 var (
 	cutOne  = regexp.MustCompile(`^script:(\d+): create: .* \(the request was (not sent|sent)\b`)
-	cutMany = regexp.MustCompile(`^script:(\d+)-(\d+): the connection was lost: lines before (\d+) are done` +
-		`(?:; lines (\d+) to (\d+) may be done, in this order and without gaps, and no line after them)?` +
-		`(?:; the following lines, up to (\d+), were not sent)?$`)
+	cutMany = regexp.MustCompile(`^script:(\d+)-(\d+): the connection was lost: all lines before line (\d+) are done` +
+		`(?:; lines (\d+) to (\d+) may also be done, in order and without gaps)?(?:; no later line had been sent)?` +
+		`(?:; the lines after that, up to line (\d+), were not sent)?$`)
 )
 
 // checkCut holds what a batch of creates says of its lines against what is there. It
@@ -305,8 +305,8 @@ func TestInterruptedWindow(t *testing.T) {
 	d.interrupt()
 	got := <-d.ended
 	p.HoldReplies(false)
-	const want = "script:201-264: interrupted: lines before 201 are done; lines 201 to 264 may be done, in this order and" +
-		" without gaps, and no line after them\n"
+	const want = "script:201-264: interrupted: all lines before line 201 are done; lines 201 to 264 may also be done, in order and" +
+		" without gaps; no later line had been sent\n"
 	if butUnclosed(got.err) != want || got.status != commands.StatusInterrupted {
 		t.Error(got)
 	}

@@ -92,7 +92,7 @@ func TestCompleteWord(t *testing.T) {
 		{"zksh -o ", "done\ntext\ntable\njson\n"},
 		{"zksh --output=j", "done\n--output=json\n"},
 		{"zksh lock --as=k", "done\n--as=kazoo\n"},
-		{"zksh -waitf", "done\n-waitforconnection\tfirst try to connect, until the timeout\n"},
+		{"zksh -waitf", "done\n-waitforconnection\twait until connected, but at most for the timeout\n"},
 		{"zksh -f ", "files\n"},
 		{"zksh --auth-file=x", "files\n"},
 		{"zksh set -f ", "files\n"},
@@ -266,7 +266,7 @@ func TestZshCompletes(t *testing.T) {
 		{"zksh -c 'get /al", `^> zksh -c 'get /alone$`},
 		{"zksh --output=j", `^> zksh --output=json$`},
 		{"zksh -f /etc/host.c", `^> zksh -f /etc/host.conf$`},
-		{"zksh ex", `^exists  -- report in the exit status`},
+		{"zksh ex", `^exists  -- check whether a znode exists`},
 	} {
 		s.text(c.typed)
 		s.tab(c.want)
@@ -324,7 +324,7 @@ func TestPagesAreCommandsOfTheProgramAlone(t *testing.T) {
 		{[]string{"completion", "-h"}, 0, `^zksh completion bash\|zsh\|fish\n`},
 		{[]string{"man", "get"}, 2, `^zksh: man: unexpected word "get" \(usage: zksh man\)\n$`},
 		{[]string{"completion"}, 2, `^zksh: completion: missing bash\|zsh\|fish \(usage: `},
-		{[]string{"completion", "ksh"}, 2, `^zksh: completion: "ksh" is not one of bash, zsh, fish \(usage: `},
+		{[]string{"completion", "ksh"}, 2, `^zksh: completion: invalid argument "ksh": must be one of bash, zsh, fish \(usage: `},
 		{[]string{"-server", zktest.Refused(t), "-q", "completion", "bash"}, 0, "^# bash completion for zksh"},
 		{[]string{"-c", "man"}, 127, `^-c:1: man: unknown command "man"; did you mean help\? In other shells, zksh man prints`},
 	} {

@@ -53,7 +53,7 @@ func (n *news) hear(line string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.all.WriteString(line + "\n")
-	_, safe, told := strings.Cut(line, "it is safe for another ")
+	_, safe, told := strings.Cut(line, "the lock is safe for another ")
 	switch {
 	case told:
 		d, err := time.ParseDuration(safe)
@@ -61,7 +61,7 @@ func (n *news) hear(line string) {
 			n.until = time.Now().Add(d)
 		}
 		n.lost = n.lost || err != nil
-	case strings.Contains(line, "still held"), strings.Contains(line, "kept after all"):
+	case strings.Contains(line, "still held"):
 		n.until, n.lost = time.Time{}, false
 	case strings.Contains(line, "presumed lost"), strings.Contains(line, "is lost"):
 		n.lost = true

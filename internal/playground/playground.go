@@ -21,8 +21,8 @@ import (
 )
 
 // Notice says what the sandbox is, wherever one is shown.
-const Notice = "The sandbox is an in-memory ZooKeeper for trying, demos and tests, " +
-	"never for production: nothing in it outlives the shell that runs it."
+const Notice = "The sandbox is an in-memory ZooKeeper server for experiments, demos and tests. " +
+	"Never use it in production: its data is lost when the shell that runs it exits."
 
 // Place is a sandbox this process runs or has joined.
 type Place struct {
@@ -56,7 +56,7 @@ func Open(dir, listen string, as sandbox.Version, brief bool) (*Place, error) {
 	}
 	f, err := userfile.Open(filepath.Join(dir, "zksh", "sandbox"), 0)
 	if err != nil {
-		return nil, fmt.Errorf("sandbox: cannot open the file that shells share: %w", err)
+		return nil, fmt.Errorf("sandbox: cannot open the file through which shells find a running sandbox: %w", err)
 	}
 	for deadline := time.Now().Add(meetingPatience); ; time.Sleep(meetingPause) {
 		mine, err := userfile.Lock(f, false)
@@ -71,12 +71,12 @@ func Open(dir, listen string, as sandbox.Version, brief bool) (*Place, error) {
 		}
 		switch at, its := meetingPoint(f); {
 		case at != "" && as != "" && as != its:
-			return nil, errors.Join(fmt.Errorf("sandbox: the sandbox of another terminal answers as %s; omit --as to join it", its), f.Close())
+			return nil, errors.Join(fmt.Errorf("sandbox: another terminal already runs a sandbox that acts as %s; to join it, omit --as", its), f.Close())
 		case at != "":
 			return join(f, at, its), nil
 		}
 		if time.Now().After(deadline) {
-			return nil, errors.Join(errors.New("sandbox: another shell has begun to start one, but did not finish"), f.Close())
+			return nil, errors.Join(errors.New("sandbox: another shell began to start a sandbox, but did not finish"), f.Close())
 		}
 	}
 }
@@ -160,7 +160,7 @@ func (p *Place) watch(ctx context.Context) {
 		}
 		if free, err := userfile.Lock(p.meet, true); err != nil || free {
 			_ = userfile.Unlock(p.meet) // if it fails, Close gives the lock back
-			p.ended <- "the sandbox ended with the shell that ran it; quit, and start another one"
+			p.ended <- "the sandbox has ended, because the shell that ran it has exited; quit, and start another sandbox"
 			return
 		}
 	}
@@ -176,9 +176,9 @@ func (p *Place) Unusual() string {
 		return ""
 	}
 	if slices.Contains(sandbox.Products(), p.as) {
-		return " that answers as " + string(p.as)
+		return " that acts as " + string(p.as)
 	}
-	return " that answers as ZooKeeper " + string(p.as)
+	return " that acts as ZooKeeper " + string(p.as)
 }
 
 // Ended has a remark, once, when the shell that runs a joined sandbox has left.

@@ -54,7 +54,7 @@ func ParseFormat(s string) (Format, error) {
 	case Text, Table, JSON:
 		return f, nil
 	}
-	return "", fmt.Errorf("unknown output form %q; the forms are text, table and json", s)
+	return "", fmt.Errorf("unknown output format %q; the formats are text, table and json", s)
 }
 
 // Printer prints values to one stream. It is for one goroutine at a time.

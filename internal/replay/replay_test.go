@@ -234,7 +234,7 @@ func statusOf(r *recording, errs []string) int {
 		return 127
 	case strings.Contains(text, "(usage: "), strings.Contains(text, ": unclosed "), strings.HasPrefix(text, "zksh: "):
 		return 2
-	case strings.Contains(text, "no server: "), strings.Contains(text, "session expired"), strings.Contains(text, "ConnectionLoss"), strings.Contains(text, "AuthFailed"),
+	case strings.Contains(text, "cannot connect: "), strings.Contains(text, "session expired"), strings.Contains(text, "ConnectionLoss"), strings.Contains(text, "AuthFailed"),
 		strings.HasSuffix(text, "Not connected"):
 		return 69
 	}

@@ -74,7 +74,7 @@ var (
 	badValue      = regexp.MustCompile(`^NumberFormatException happens|^the (num|bytes) quota must be`)
 	badACL        = regexp.MustCompile(`does not have the form scheme:id:perm|Unknown perm type: `)
 	offline       = regexp.MustCompile(`^(history|printwatches|version|redo)$`)
-	serverSays    = regexp.MustCompile(`: (Node does not exist: |Insufficient permission : |version No is not valid : |no server: |KeeperErrorCode = No such watcher)`)
+	serverSays    = regexp.MustCompile(`: (Node does not exist: |Insufficient permission : |version No is not valid : |cannot connect: |KeeperErrorCode = No such watcher)`)
 )
 
 const usageScreen = "ZooKeeper -server host:port "
@@ -148,7 +148,7 @@ var rules = []rule{
 			(slices.Equal(d.got.out, out[:len(out)-1]) || d.command() == "version")
 	}},
 	{"unreachable", "a refused port, an unknown name: a one-line message naming the address", func(d difference) bool {
-		return d.refused(69) && strings.Contains(d.gotErr(), "no server: ") &&
+		return d.refused(69) && strings.Contains(d.gotErr(), "cannot connect: ") &&
 			(strings.Contains(d.recErr(), "ConnectionLoss") || d.command() == "connect" && d.recErr() == "")
 	}},
 	{"script-ends", "a script whose server is gone ends; the lines behind are not run", func(d difference) bool {
@@ -196,7 +196,7 @@ var rules = []rule{
 			d.gotErr() == complaints(predicted.err)+" (the chroot /"+chroot+" does not exist)"
 	}},
 	{"no-hash", "a digest in an ACL that is no password hash is named", func(d difference) bool {
-		return len(d.got.out) == 0 && strings.Contains(d.gotErr(), ":… holds no password hash, ") && d.got.status == 0
+		return len(d.got.out) == 0 && strings.Contains(d.gotErr(), ":… contains no password hash, ") && d.got.status == 0
 	}},
 	{"one-shot-history", "the history of a single command is that command", func(d difference) bool {
 		return slices.Equal(d.rec().out, []string{"0 - null"}) && slices.Equal(d.got.out, []string{"0 - history"})

@@ -255,4 +255,4 @@ func (s *stream) normal() string {
 
 // dying is what an attempt to connect meets in the moment a server is killed;
 // a moment later it is refused.
-var dying = regexp.MustCompile(`(no server: ` + regexp.QuoteMeta(recorded) + `): (connection reset by peer|closed the connection without an answer; perhaps the port expects TLS \(--tls\), or the server has no quorum \(-r\))`)
+var dying = regexp.MustCompile(`(cannot connect: ` + regexp.QuoteMeta(recorded) + `): (connection reset by peer|the server closed the connection without answering, perhaps because this port expects TLS \(use --tls\), or because the server has no quorum \(use -r\))`)

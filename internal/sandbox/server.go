@@ -198,7 +198,7 @@ func (s *Server) take(nc net.Conn) error {
 	case len(s.conns) >= 2*s.opt.MaxSessions+16:
 		// Not even room for those who have not said yet what they want.
 		s.stats.rejected++
-		return fmt.Errorf("sandbox: connection refused: there are already %d", len(s.conns))
+		return fmt.Errorf("sandbox: connection refused: the limit of %d connections has been reached", len(s.conns))
 	}
 	c := newConn(s, nc)
 	s.conns[c] = struct{}{}

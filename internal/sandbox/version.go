@@ -25,7 +25,7 @@ func ParseVersion(s string) (Version, error) {
 	if v := Version(s); v.index() >= 0 {
 		return v, nil
 	}
-	return "", fmt.Errorf("the sandbox cannot answer as %q; it can answer as %s", s, VersionNames())
+	return "", fmt.Errorf("the sandbox has no version or product %q to imitate: must be one of %s", s, VersionNames())
 }
 
 // VersionNames lists what a sandbox can answer as, for a person.

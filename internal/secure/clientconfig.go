@@ -87,7 +87,7 @@ func (a *asked) readProperties(name string, data []byte) error {
 		case key == kafkasNames:
 			v := strings.TrimSpace(p.value)
 			if a.anyName = v == ""; !a.anyName && !strings.EqualFold(v, "https") {
-				return fmt.Errorf("%s:%d: %s: %q is neither HTTPS nor empty", name, p.line, p.key, v)
+				return fmt.Errorf("%s:%d: %s must be HTTPS or empty, not %q", name, p.line, p.key, v)
 			}
 		case set != nil:
 			if err := set(a, strings.TrimSpace(p.value)); err != nil {
@@ -139,7 +139,7 @@ func readBool(v string, to *bool) error {
 	case strings.EqualFold(v, "false"):
 		*to = false
 	default:
-		return fmt.Errorf("%q is neither true nor false", v)
+		return fmt.Errorf("the value must be true or false, not %q", v)
 	}
 	return nil
 }
@@ -174,7 +174,7 @@ func revocation(_ *asked, v string) error {
 	var on bool
 	err := readBool(v, &on)
 	if on {
-		err = errors.New("zksh cannot check certificate revocation; set this to false to connect without the check")
+		err = errors.New("zksh cannot check whether certificates were revoked; set this property to false to connect without the check")
 	}
 	return err
 }
@@ -183,7 +183,7 @@ func revocation(_ *asked, v string) error {
 func maxBuffer(a *asked, v string) error {
 	n, err := strconv.ParseInt(v, 0, 32)
 	if err != nil || n < 1 {
-		return fmt.Errorf("%q is not a number of bytes", v)
+		return fmt.Errorf("the value must be a number of bytes, not %q", v)
 	}
 	a.maxBuffer = int(n)
 	return nil
@@ -191,7 +191,7 @@ func maxBuffer(a *asked, v string) error {
 
 func javaClass(_ *asked, v string) error {
 	if v != "" {
-		return fmt.Errorf("zksh cannot run the Java class %s; name the stores with keyStore and trustStore", v)
+		return fmt.Errorf("zksh cannot run the Java class %s; set the stores with the properties keyStore and trustStore instead", v)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ const (
 )
 
 // noCertificate is what to do about a server that wants one.
-const noCertificate = "the server requires a client certificate; set one with --cert FILE or zookeeper.ssl.keyStore.location"
+const noCertificate = "the server requires a client certificate; set it with --cert FILE, or with zookeeper.ssl.keyStore.location in the client configuration"
 
 // explain words what has ended a handshake, or a connection right behind it.
 func (c *Conn) explain(err error) error {
@@ -58,13 +58,13 @@ func (c *Conn) explain(err error) error {
 		if c.ConnectionState().HandshakeComplete {
 			return err
 		}
-		return problem("no answer to the TLS handshake in time; is this a TLS port?", err)
+		return problem("the TLS handshake timed out; is this a TLS port?", err)
 	}
 	if a, ok := alert(err); ok {
 		return problem(c.refusal(a), err)
 	}
 	if e, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-		return problem("does not speak TLS (it answered "+quoted(e.RecordHeader[:])+"); is this a port without TLS?", err)
+		return problem("the server does not use TLS on this port: its answer began with "+quoted(e.RecordHeader[:]), err)
 	}
 	ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || peer.Cut(err)
 	switch {
@@ -73,9 +73,9 @@ func (c *Conn) explain(err error) error {
 	case ended && c.ConnectionState().HandshakeComplete:
 		return err
 	case ended:
-		return problem("closed the connection during the TLS handshake; is this a port without TLS?", err)
+		return problem("the server closed the connection during the TLS handshake; is this a port without TLS?", err)
 	case strings.Contains(err.Error(), "protocol version"):
-		return problem("no TLS version in common: zksh offers "+c.t.spoken(), err)
+		return problem("the server and zksh have no TLS version in common: zksh offers "+c.t.spoken(), err)
 	}
 	return problem("TLS handshake failed: "+name(strings.TrimPrefix(err.Error(), "tls: ")), err)
 }
@@ -93,14 +93,14 @@ func (c *Conn) refusal(a tls.AlertError) string {
 		case wants:
 			return "the server rejected the client certificate, " + subject(c.t.own.Leaf) + ", issued by " + name(c.t.own.Leaf.Issuer.String()) + " (" + text(a) + ")"
 		case a == handshakeFailure:
-			return "no cipher suite in common with the server (" + text(a) + ")"
+			return "the server and zksh have no cipher suite in common (" + text(a) + ")"
 		}
 	case insufficientSecurity:
-		return "no cipher suite in common with the server (" + text(a) + ")"
+		return "the server and zksh have no cipher suite in common (" + text(a) + ")"
 	case protocolVersion:
-		return "no TLS version in common: the server rejected " + c.t.spoken()
+		return "the server and zksh have no TLS version in common: the server rejected " + c.t.spoken()
 	case unrecognizedName:
-		return "the server does not know this host name; set another one with --tls-name NAME (" + text(a) + ")"
+		return "the server rejected the host name that zksh sent; set another name with --tls-name NAME (" + text(a) + ")"
 	}
 	return "the server rejected the TLS handshake (" + text(a) + ")"
 }

@@ -24,7 +24,7 @@ func readJAAS(text, section string) (*SASL, error) {
 	for len(tokens) > 0 {
 		name := tokens[0]
 		if len(tokens) < 2 || name.mark || !tokens[1].is("{") {
-			return nil, fmt.Errorf("line %d: expected a section: NAME { MODULE FLAG OPTION=VALUE …; };", name.line)
+			return nil, fmt.Errorf("line %d: expected a section of the form NAME { MODULE FLAG OPTION=VALUE …; };", name.line)
 		}
 		names = append(names, name.text)
 		modules, rest, err := jaasSection(tokens[2:], name.line)
@@ -36,7 +36,7 @@ func readJAAS(text, section string) (*SASL, error) {
 		}
 		tokens = rest
 	}
-	return nil, fmt.Errorf("no section %s, only %s; to connect without SASL: zookeeper.sasl.client=false",
+	return nil, fmt.Errorf("there is no section %s, only %s; to connect without SASL, set zookeeper.sasl.client=false",
 		section, strings.Join(append(names, "")[:max(1, len(names))], ", "))
 }
 
@@ -49,12 +49,12 @@ type module struct {
 // jaasSection reads modules up to the end of the section.
 func jaasSection(tokens []token, line int) (modules []module, rest []token, err error) {
 	bad := func(t token) error {
-		return fmt.Errorf("line %d: expected MODULE FLAG OPTION=VALUE …; }; in the section that begins on line %d", t.line, line)
+		return fmt.Errorf("line %d: the section that begins on line %d must have the form NAME { MODULE FLAG OPTION=VALUE …; };", t.line, line)
 	}
 	for {
 		switch {
 		case len(tokens) == 0:
-			return nil, nil, fmt.Errorf("the section that begins on line %d has no end", line)
+			return nil, nil, fmt.Errorf("the section that begins on line %d has no closing }", line)
 		case tokens[0].is("}"):
 			tokens = tokens[1:]
 			if len(tokens) > 0 && tokens[0].is(";") {
@@ -88,9 +88,9 @@ func login(modules []module, section string) (*SASL, error) {
 	m := modules[0]
 	switch {
 	case strings.HasSuffix(m.class, "Krb5LoginModule"):
-		return nil, fmt.Errorf("section %s is for Kerberos (GSSAPI), which zksh does not support", section)
+		return nil, fmt.Errorf("section %s uses Kerberos (GSSAPI), which zksh does not support", section)
 	case !strings.HasSuffix(m.class, "DigestLoginModule"):
-		return nil, fmt.Errorf("section %s has login module %q; zksh supports only ZooKeeper's DigestLoginModule", section, m.class)
+		return nil, fmt.Errorf("section %s uses the login module %q, but zksh supports only ZooKeeper's DigestLoginModule", section, m.class)
 	case m.options["username"] == "":
 		return nil, fmt.Errorf("section %s has no username", section)
 	}
@@ -106,7 +106,7 @@ type token struct {
 
 func (t token) is(mark string) bool { return t.mark && t.text == mark }
 
-var errQuote = errors.New("missing closing quotation mark")
+var errQuote = errors.New("a quotation mark is not closed")
 
 const jaasMarks = "{};="
 
@@ -131,7 +131,7 @@ func jaasTokens(text string) (tokens []token, err error) {
 		case strings.HasPrefix(text[i:], "/*"):
 			n := strings.Index(text[i+2:], "*/")
 			if n < 0 {
-				return nil, fmt.Errorf("line %d: missing end of comment", line)
+				return nil, fmt.Errorf("line %d: the comment is not closed", line)
 			}
 			line += strings.Count(text[i:i+2+n], "\n")
 			i += 2 + n + 2

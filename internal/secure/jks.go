@@ -16,7 +16,7 @@ var (
 	jksMagic   = []byte{0xfe, 0xed, 0xfe, 0xed}
 	jceksMagic = []byte{0xce, 0xce, 0xce, 0xce}
 
-	errCut = errors.New("truncated or damaged")
+	errCut = errors.New("the JKS store is truncated or damaged")
 )
 
 // The kinds of a JKS store's entries.
@@ -59,11 +59,11 @@ func (r *jksReader) certificate(version uint64) (*x509.Certificate, error) {
 	case r.cut:
 		return nil, errCut
 	case kind != "X.509":
-		return nil, fmt.Errorf("contains a certificate of unsupported type %q", kind)
+		return nil, fmt.Errorf("the store contains a certificate of the unsupported type %q", kind)
 	}
 	c, err := x509.ParseCertificate(der)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read a certificate in it: %w", err)
+		return nil, fmt.Errorf("cannot read a certificate in the store: %w", err)
 	}
 	return c, nil
 }
@@ -84,7 +84,7 @@ func readJKS(data []byte, password string) (entries, error) {
 	r := &jksReader{rest: data[len(jksMagic):]}
 	version, count := r.number(4), r.number(4)
 	if version != 1 && version != 2 {
-		return entries{}, fmt.Errorf("unknown JKS version %d", version)
+		return entries{}, fmt.Errorf("the store is in JKS version %d, which zksh does not support", version)
 	}
 	var e entries
 	for ; count > 0 && !r.cut; count-- {
@@ -132,7 +132,7 @@ func (e *entries) addJKS(r *jksReader, kind, version uint64, password string) er
 			return err
 		}
 		if e.key, err = x509.ParsePKCS8PrivateKey(der); err != nil {
-			return fmt.Errorf("cannot read its key: %w", err)
+			return fmt.Errorf("cannot read the private key in the store: %w", err)
 		}
 		e.chain = chain
 		return nil
@@ -140,7 +140,7 @@ func (e *entries) addJKS(r *jksReader, kind, version uint64, password string) er
 	if r.cut {
 		return errCut
 	}
-	return fmt.Errorf("contains an entry of unknown type %d", kind)
+	return fmt.Errorf("the store contains an entry of the unknown type %d", kind)
 }
 
 var oidJKSProtector = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 42, 2, 17, 1, 1}
@@ -156,7 +156,7 @@ func unlockJKS(der []byte, password string) ([]byte, error) {
 		return nil, errCut
 	}
 	if !info.Algorithm.Algorithm.Equal(oidJKSProtector) {
-		return nil, errors.New("its key has a protection that JKS does not define")
+		return nil, errors.New("the private key is protected in a way that JKS does not define")
 	}
 	n := len(info.Data) - 2*sha1.Size
 	if n < 0 {
@@ -172,7 +172,7 @@ func unlockJKS(der []byte, password string) ([]byte, error) {
 	}
 	sum := sha1.Sum(append(chars[:len(chars):len(chars)], key...))
 	if subtle.ConstantTimeCompare(sum[:], info.Data[sha1.Size+n:]) != 1 {
-		return nil, errors.New("the key's password differs from that of the store, which ZooKeeper does not support either")
+		return nil, errors.New("the private key and the store have different passwords, which neither zksh nor ZooKeeper supports")
 	}
 	return key, nil
 }

@@ -25,7 +25,7 @@ func readPKCS12(data []byte, password string) (entries, error) {
 	}
 	trusted, err := pkcs12.DecodeTrustStore(data, password)
 	if err != nil {
-		return entries{}, fmt.Errorf("cannot read a key (%w) or certificates marked as trusted (%w) in it", keyErr, err)
+		return entries{}, fmt.Errorf("the store contains neither a readable private key (%w) nor readable trusted certificates (%w)", keyErr, err)
 	}
 	return entries{trusted: trusted}, nil
 }
@@ -41,7 +41,7 @@ const maxDepth = 32
 // rounds follows a salt, wherever it stands.
 func boundRounds(der []byte, left *int, depth int) error {
 	if depth > maxDepth {
-		return errors.New("its elements are nested too deeply")
+		return errors.New("the elements of the PKCS12 store are nested too deeply")
 	}
 	salt := false
 	for len(der) > 0 {
@@ -55,7 +55,7 @@ func boundRounds(der []byte, left *int, depth int) error {
 		if universal && v.Tag == asn1.TagInteger && salt {
 			var n int
 			if _, err := asn1.Unmarshal(v.FullBytes, &n); err != nil || n > *left {
-				return fmt.Errorf("its keys need more than %d rounds of hashing", maxRounds)
+				return fmt.Errorf("the keys of the PKCS12 store need more than %d rounds of hashing, which is the limit", maxRounds)
 			}
 			*left -= max(n, 0)
 		}

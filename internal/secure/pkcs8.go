@@ -34,7 +34,7 @@ func decryptPKCS8(der []byte, password string) ([]byte, error) {
 	}
 	var iv []byte
 	if _, err := asn1.Unmarshal(der, &info); err != nil {
-		return nil, errors.New("cannot read its key")
+		return nil, errors.New("cannot read the encrypted private key")
 	}
 	if !info.Algorithm.Algorithm.Equal(oidPBES2) {
 		return nil, errOldEncryption
@@ -73,7 +73,7 @@ func decryptPKCS8(der []byte, password string) ([]byte, error) {
 func decryptCBC(block cipher.Block, iv, data []byte) ([]byte, error) {
 	size := block.BlockSize()
 	if len(iv) != size || len(data) == 0 || len(data)%size != 0 {
-		return nil, errors.New("its key is damaged")
+		return nil, errors.New("the encrypted private key is damaged")
 	}
 	plain := make([]byte, len(data))
 	cipher.NewCBCDecrypter(block, iv).CryptBlocks(plain, data)
@@ -93,7 +93,7 @@ var (
 	oidPBES2  = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 5, 13}
 	oidPBKDF2 = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 5, 12}
 
-	errOldEncryption = errors.New("the encryption of its key is not supported; convert it: openssl pkcs8 -topk8 -in FILE -out FILE.new")
+	errOldEncryption = errors.New("the private key is encrypted in a way that zksh does not support; convert the key with: openssl pkcs8 -topk8 -in FILE -out FILE.new")
 )
 
 // ciphers and prfs are the algorithms by their object identifiers.

@@ -102,11 +102,11 @@ func unescape(s string) (string, error) {
 				c = r
 			case s[i] == 'u':
 				if i+5 > len(s) {
-					return "", fmt.Errorf(`\u needs four hexadecimal digits`)
+					return "", fmt.Errorf(`\u must be followed by four hexadecimal digits`)
 				}
 				n, err := strconv.ParseUint(s[i+1:i+5], 16, 16)
 				if err != nil {
-					return "", fmt.Errorf(`\u needs four hexadecimal digits`)
+					return "", fmt.Errorf(`\u must be followed by four hexadecimal digits`)
 				}
 				c = rune(n)
 				i += 4

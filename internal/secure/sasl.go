@@ -17,7 +17,7 @@ type SASL struct{ user, password string }
 func ParseSASL(credential string) (*SASL, error) {
 	user, password, ok := strings.Cut(credential, ":")
 	if !ok || user == "" {
-		return nil, errors.New("a credential of scheme sasl has the form USER:PASSWORD")
+		return nil, errors.New("a credential of the scheme sasl must have the form USER:PASSWORD")
 	}
 	return &SASL{user, password}, nil
 }
@@ -38,14 +38,14 @@ func (s *SASL) Authenticate(send func(token []byte) ([]byte, error)) error {
 	challenge, err := send(nil)
 	if err != nil {
 		if errors.Is(err, ErrRefused) {
-			return problem("the server rejected SASL DIGEST-MD5 at once: either it is in FIPS mode, which forbids the mechanism"+
-				" (the default from 3.10 on; zookeeper.fips-mode=false on the server allows it), or it expects Kerberos (GSSAPI), which zksh does not support", err)
+			return problem("the server rejected SASL DIGEST-MD5: either it runs in FIPS mode, which forbids this mechanism"+
+				" (the default since 3.10; to allow it, set zookeeper.fips-mode=false on the server), or it expects Kerberos (GSSAPI), which zksh does not support", err)
 		}
 		return err
 	}
 	if len(challenge) == 0 {
-		return problem("the server does not offer SASL DIGEST-MD5: either it has no Server section in a JAAS file,"+
-			" or it is in FIPS mode, which forbids the mechanism (the default from 3.10 on; zookeeper.fips-mode=false on the server allows it)", nil)
+		return problem("the server does not offer SASL DIGEST-MD5: either it has no JAAS file with a Server section,"+
+			" or it runs in FIPS mode, which forbids this mechanism (the default since 3.10; to allow it, set zookeeper.fips-mode=false on the server)", nil)
 	}
 	answer, proof, err := s.respond(string(challenge), hex.EncodeToString(random[:]))
 	if err != nil {
@@ -72,9 +72,9 @@ func (s *SASL) respond(challenge, cnonce string) (answer, proof string, err erro
 	nonce, realm := d["nonce"], d["realm"]
 	switch {
 	case nonce == "" || d["algorithm"] != "" && d["algorithm"] != "md5-sess":
-		return "", "", problem("the server's SASL mechanism is not DIGEST-MD5; zksh does not support Kerberos (GSSAPI)", nil)
+		return "", "", problem("the server does not use the SASL mechanism DIGEST-MD5; zksh does not support Kerberos (GSSAPI)", nil)
 	case d["qop"] != "" && !strings.Contains(","+strings.ReplaceAll(d["qop"], " ", "")+",", ",auth,"):
-		return "", "", problem("the server requires SASL quality of protection "+name(d["qop"])+", but zksh supports only auth", nil)
+		return "", "", problem("the server requires the SASL quality of protection "+name(d["qop"])+", but zksh supports only auth", nil)
 	}
 	uri := "zookeeper/" + realm
 	response, proof := s.digests(realm, nonce, cnonce, uri)

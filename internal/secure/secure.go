@@ -89,7 +89,7 @@ func (s Settings) Load(getenv func(string) string) (Config, error) {
 		}
 		c.MaxRequest = a.maxBuffer
 		if !a.tls && a.tlsKey != "" && !s.wantsTLS() {
-			return c, fmt.Errorf("%s has %s, but not zookeeper.client.secure=true: set that, or remove the TLS settings to connect without TLS",
+			return c, fmt.Errorf("%s sets %s, but not zookeeper.client.secure=true: add that property, or remove the TLS properties to connect without TLS",
 				s.ClientConfiguration, a.tlsKey)
 		}
 	}
@@ -147,7 +147,7 @@ func (a *asked) loadTLS(getenv func(string) string) (t *TLS, remark string, err 
 	case a.key.file != "":
 		t.own, err = a.key.identity(a.keyFile, getenv)
 	case a.keyFile != "":
-		err = errors.New("--key needs --cert")
+		err = errors.New("--key requires --cert")
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("client certificate: %w", err)
@@ -157,15 +157,15 @@ func (a *asked) loadTLS(getenv func(string) string) (t *TLS, remark string, err 
 
 func (a *asked) loadSASL() (*SASL, error) {
 	if a.fips {
-		return nil, fmt.Errorf("%s has zookeeper.fips-mode=true, which forbids SASL DIGEST-MD5; to connect without SASL: zookeeper.sasl.client=false", a.source)
+		return nil, fmt.Errorf("%s sets zookeeper.fips-mode=true, which forbids SASL DIGEST-MD5; to connect without SASL, set zookeeper.sasl.client=false", a.source)
 	}
 	text, err := readFile(a.jaas)
 	if err != nil {
-		return nil, fmt.Errorf("JAAS: %w", err)
+		return nil, fmt.Errorf("JAAS file: %w", err)
 	}
 	s, err := readJAAS(string(text), a.section)
 	if err != nil {
-		return nil, fmt.Errorf("JAAS: %s: %w", a.jaas, err)
+		return nil, fmt.Errorf("JAAS file: %s: %w", a.jaas, err)
 	}
 	return s, nil
 }
@@ -177,7 +177,7 @@ const maxFile = 4 << 20
 func readFile(name string) ([]byte, error) {
 	data, err := userfile.ReadSmallFile(name, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("file %s does not exist", name)
+		return nil, fmt.Errorf("the file %s does not exist", name)
 	}
 	return data, err
 }
@@ -187,7 +187,7 @@ func (s store) pass(getenv func(string) string) (string, error) {
 	if s.passwordFile != "" {
 		b, err := readFile(s.passwordFile)
 		if err != nil {
-			return "", fmt.Errorf("password: %w", err)
+			return "", fmt.Errorf("cannot read the store's password: %w", err)
 		}
 		return strings.TrimRight(string(b), "\r\n"), nil
 	}
@@ -244,7 +244,7 @@ func (a *Agreed) Warnings(now time.Time) (list []string) {
 		case left < 0:
 			list = append(list, fmt.Sprintf("%s certificate, %s, expired on %s", whose, name, until.UTC().Format(day)))
 		case left < warnBefore:
-			list = append(list, fmt.Sprintf("%s certificate, %s, expires on %s, in %d days", whose, name, until.UTC().Format(day), int(left.Hours()/24)))
+			list = append(list, fmt.Sprintf("%s certificate, %s, expires in %d days, on %s", whose, name, int(left.Hours()/24), until.UTC().Format(day)))
 		}
 	}
 	warn("the server's", a.Peer, a.Until)

@@ -25,8 +25,8 @@ func TestProperties(t *testing.T) {
 		"a = = b":                            "1 a== b",
 		"a=\xe4":                             "1 a=ä",
 		"a=b\\":                              "1 a=b",
-		`a=\u12`:                             "1: \\u needs four hexadecimal digits",
-		"\n\na=\\uzzzz":                      "3: \\u needs four hexadecimal digits",
+		`a=\u12`:                             "1: \\u must be followed by four hexadecimal digits",
+		"\n\na=\\uzzzz":                      "3: \\u must be followed by four hexadecimal digits",
 	} {
 		var got []string
 		for p, err := range properties([]byte(text)) {
@@ -155,41 +155,41 @@ func TestBadSettings(t *testing.T) {
 		s      Settings
 		want   string
 	}{
-		{"", Settings{ClientConfiguration: "nowhere"}, "client configuration: file nowhere does not exist"},
+		{"", Settings{ClientConfiguration: "nowhere"}, "client configuration: the file nowhere does not exist"},
 		{on + "zookeeper.ssl.nonsense=1", Settings{}, "client.properties:2: unknown key zookeeper.ssl.nonsense"},
 		{"zookeeper.ssl.keyStore.Location=x", Settings{}, "did you mean zookeeper.ssl.keyStore.location?"},
-		{on + "zookeeper.ssl.crl=true", Settings{}, "client.properties:2: zookeeper.ssl.crl: zksh cannot check certificate revocation"},
+		{on + "zookeeper.ssl.crl=true", Settings{}, "client.properties:2: zookeeper.ssl.crl: zksh cannot check whether certificates were revoked"},
 		{on + "zookeeper.ssl.ocsp.enable=TRUE", Settings{}, "zookeeper.ssl.ocsp.enable: zksh cannot check"},
 		{"zookeeper.ssl.keyStore.type=BCFKS", Settings{}, "keytool -importkeystore"},
 		{"zookeeper.ssl.keyStore.type=X", Settings{}, `unknown store type "X"`},
 		{"zookeeper.ssl.context.supplier.class=a.B", Settings{}, "Java class a.B"},
 		{on + "zookeeper.ssl.protocol=SSLv3", Settings{}, `unknown protocol "SSLv3"`},
-		{on + "zookeeper.ssl.enabledProtocols=TLSv1.3,TLSv1.1", Settings{}, "skip TLS 1.2"},
-		{on + "zookeeper.ssl.ciphersuites=TLS_NULL,X", Settings{}, "supports none of the cipher suites TLS_NULL, X"},
-		{on + "zookeeper.ssl.protocol=TLSv1.2\nzookeeper.ssl.ciphersuites=TLS_AES_128_GCM_SHA256", Settings{}, "do not match the protocols"},
-		{on + "zookeeper.ssl.trustStore.location=nowhere", Settings{}, "trusted certificates: file nowhere does not exist"},
-		{on + "zookeeper.ssl.keyStore.location=nowhere", Settings{}, "client certificate: file nowhere does not exist"},
-		{on + "zookeeper.ssl.keyStore.location=testdata/key.p12\nzookeeper.ssl.keyStore.passwordPath=nowhere", Settings{}, "password: file nowhere does not exist"},
-		{"a=\\u1", Settings{}, "client.properties:1: \\u needs"},
-		{"", Settings{Key: "testdata/key.pem"}, "--key needs --cert"},
-		{"", Settings{CACert: "testdata/key.pem"}, "testdata/key.pem: contains no certificate to trust"},
-		{"", Settings{JAAS: "nowhere"}, "JAAS: file nowhere does not exist"},
-		{"java.security.auth.login.config=testdata/cert.pem", Settings{}, "JAAS: testdata/cert.pem: line 1: expected a section"},
+		{on + "zookeeper.ssl.enabledProtocols=TLSv1.3,TLSv1.1", Settings{}, "TLS 1.2 must also be enabled"},
+		{on + "zookeeper.ssl.ciphersuites=TLS_NULL,X", Settings{}, "does not support any of these cipher suites: TLS_NULL, X"},
+		{on + "zookeeper.ssl.protocol=TLSv1.2\nzookeeper.ssl.ciphersuites=TLS_AES_128_GCM_SHA256", Settings{}, "none of the enabled protocols"},
+		{on + "zookeeper.ssl.trustStore.location=nowhere", Settings{}, "trusted certificates: the file nowhere does not exist"},
+		{on + "zookeeper.ssl.keyStore.location=nowhere", Settings{}, "client certificate: the file nowhere does not exist"},
+		{on + "zookeeper.ssl.keyStore.location=testdata/key.p12\nzookeeper.ssl.keyStore.passwordPath=nowhere", Settings{}, "cannot read the store's password: the file nowhere does not exist"},
+		{"a=\\u1", Settings{}, "client.properties:1: \\u must be followed"},
+		{"", Settings{Key: "testdata/key.pem"}, "--key requires --cert"},
+		{"", Settings{CACert: "testdata/key.pem"}, "testdata/key.pem: the file contains no certificate to trust"},
+		{"", Settings{JAAS: "nowhere"}, "JAAS file: the file nowhere does not exist"},
+		{"java.security.auth.login.config=testdata/cert.pem", Settings{}, "JAAS file: testdata/cert.pem: line 1: expected a section"},
 		{"zookeeper.fips-mode=true\njava.security.auth.login.config=x", Settings{}, "zookeeper.fips-mode=true, which forbids"},
-		{"zookeeper.client.secure=yes", Settings{}, `client.properties:1: zookeeper.client.secure: "yes" is neither true nor false`},
-		{on + "zookeeper.ssl.hostnameVerification=on", Settings{}, `client.properties:2: zookeeper.ssl.hostnameVerification: "on" is neither`},
-		{on + "zookeeper.ssl.hostnameVerification=", Settings{}, `client.properties:2: zookeeper.ssl.hostnameVerification: "" is neither`},
-		{"zookeeper.sasl.client=0", Settings{}, `zookeeper.sasl.client: "0" is neither`},
-		{"zookeeper.fips-mode=1", Settings{}, `zookeeper.fips-mode: "1" is neither`},
-		{"zookeeper.ssl.crl=ture", Settings{}, `zookeeper.ssl.crl: "ture" is neither`},
-		{"zookeeper.ssl.client.enable=TRUE\nzookeeper.ssl.endpoint.identification.algorithm=none", Settings{}, `algorithm: "none" is neither HTTPS nor empty`},
-		{"zookeeper.ssl.trustStore.location=testdata/trust.jks", Settings{}, "client.properties has zookeeper.ssl.trustStore.location, but not zookeeper.client.secure=true: set that"},
-		{"zookeeper.client.secure=false\nzookeeper.ssl.keyStore.location=testdata/key.p12", Settings{}, "has zookeeper.ssl.keyStore.location, but not zookeeper.client.secure=true"},
-		{"zookeeper.ssl.hostnameVerification=true", Settings{}, "has zookeeper.ssl.hostnameVerification, but not"},
-		{"zookeeper.ssl.endpoint.identification.algorithm=HTTPS", Settings{}, "has zookeeper.ssl.endpoint.identification.algorithm, but not"},
-		{"zookeeper.ssl.client.enable=false\nzookeeper.ssl.enabled.protocols=TLSv1.3", Settings{}, "has zookeeper.ssl.enabled.protocols, but not"},
-		{"zookeeper.ssl.protocol=TLSv1.3", Settings{}, "has zookeeper.ssl.protocol, but not"},
-		{"zookeeper.ssl.ciphersuites=TLS_AES_128_GCM_SHA256", Settings{}, "has zookeeper.ssl.ciphersuites, but not"},
+		{"zookeeper.client.secure=yes", Settings{}, `client.properties:1: zookeeper.client.secure: the value must be true or false, not "yes"`},
+		{on + "zookeeper.ssl.hostnameVerification=on", Settings{}, `client.properties:2: zookeeper.ssl.hostnameVerification: the value must be true or false, not "on"`},
+		{on + "zookeeper.ssl.hostnameVerification=", Settings{}, `client.properties:2: zookeeper.ssl.hostnameVerification: the value must be true or false, not ""`},
+		{"zookeeper.sasl.client=0", Settings{}, `zookeeper.sasl.client: the value must be true or false, not "0"`},
+		{"zookeeper.fips-mode=1", Settings{}, `zookeeper.fips-mode: the value must be true or false, not "1"`},
+		{"zookeeper.ssl.crl=ture", Settings{}, `zookeeper.ssl.crl: the value must be true or false, not "ture"`},
+		{"zookeeper.ssl.client.enable=TRUE\nzookeeper.ssl.endpoint.identification.algorithm=none", Settings{}, `algorithm must be HTTPS or empty, not "none"`},
+		{"zookeeper.ssl.trustStore.location=testdata/trust.jks", Settings{}, "client.properties sets zookeeper.ssl.trustStore.location, but not zookeeper.client.secure=true: add that property"},
+		{"zookeeper.client.secure=false\nzookeeper.ssl.keyStore.location=testdata/key.p12", Settings{}, "sets zookeeper.ssl.keyStore.location, but not zookeeper.client.secure=true"},
+		{"zookeeper.ssl.hostnameVerification=true", Settings{}, "sets zookeeper.ssl.hostnameVerification, but not"},
+		{"zookeeper.ssl.endpoint.identification.algorithm=HTTPS", Settings{}, "sets zookeeper.ssl.endpoint.identification.algorithm, but not"},
+		{"zookeeper.ssl.client.enable=false\nzookeeper.ssl.enabled.protocols=TLSv1.3", Settings{}, "sets zookeeper.ssl.enabled.protocols, but not"},
+		{"zookeeper.ssl.protocol=TLSv1.3", Settings{}, "sets zookeeper.ssl.protocol, but not"},
+		{"zookeeper.ssl.ciphersuites=TLS_AES_128_GCM_SHA256", Settings{}, "sets zookeeper.ssl.ciphersuites, but not"},
 	} {
 		if _, err := load(t, c.config, c.s); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q %+v: %v", c.config, c.s, err)
@@ -201,7 +201,7 @@ func TestBadSettings(t *testing.T) {
 func TestSuites(t *testing.T) {
 	c, err := load(t, "zookeeper.client.secure=true\nzookeeper.ssl.ciphersuites="+
 		"TLS_AES_256_GCM_SHA384,TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA384,SSL_RSA_WITH_3DES_EDE_CBC_SHA,TLS_EMPTY_RENEGOTIATION_INFO_SCSV", Settings{})
-	if err != nil || len(c.Remarks) != 1 || c.Remarks[0] != "ignored cipher suites that zksh does not support: TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA384" {
+	if err != nil || len(c.Remarks) != 1 || c.Remarks[0] != "ignoring cipher suites that zksh does not support: TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA384" {
 		t.Errorf("%q, %v", c.Remarks, err)
 	}
 	if !reflect.DeepEqual(c.TLS.suites, []uint16{tls.TLS_RSA_WITH_3DES_EDE_CBC_SHA}) || len(c.TLS.allowed) != 2 {

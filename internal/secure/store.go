@@ -20,13 +20,13 @@ type entries struct {
 }
 
 var (
-	errPassword = errors.New("wrong password or damaged file")
-	errBCFKS    = errors.New("stores in Bouncy Castle's format BCFKS are not supported; convert it: keytool -importkeystore -srckeystore FILE -srcstoretype BCFKS" +
+	errPassword = errors.New("the password is wrong, or the file is damaged")
+	errBCFKS    = errors.New("BCFKS stores (Bouncy Castle) are not supported; convert the store with: keytool -importkeystore -srckeystore FILE -srcstoretype BCFKS" +
 		" -providerclass org.bouncycastle.jcajce.provider.BouncyCastleFipsProvider -providerpath bc-fips.jar" +
 		" -destkeystore FILE.p12 -deststoretype PKCS12")
-	errJCEKS = errors.New("JCEKS stores are not supported; convert it: keytool -importkeystore -srckeystore FILE -srcstoretype JCEKS" +
+	errJCEKS = errors.New("JCEKS stores are not supported; convert the store with: keytool -importkeystore -srckeystore FILE -srcstoretype JCEKS" +
 		" -destkeystore FILE.p12 -deststoretype PKCS12")
-	errNoStore = errors.New("not a PEM, PKCS12 or JKS file")
+	errNoStore = errors.New("the file is not in PEM, PKCS12 or JKS format")
 )
 
 // readStore tells by the content what a store is, and reads it.
@@ -68,7 +68,7 @@ func readPEM(data []byte, password string) (entries, error) {
 		case b.Type == "CERTIFICATE" || b.Type == "TRUSTED CERTIFICATE" || b.Type == "X509 CERTIFICATE":
 			c, err := x509.ParseCertificate(b.Bytes)
 			if err != nil {
-				return e, fmt.Errorf("cannot read a certificate in it: %w", err)
+				return e, fmt.Errorf("cannot read a certificate in the file: %w", err)
 			}
 			e.chain, e.trusted = append(e.chain, c), append(e.trusted, c)
 		case e.key == nil:
@@ -80,7 +80,7 @@ func readPEM(data []byte, password string) (entries, error) {
 		}
 	}
 	if e.key == nil && len(e.chain) == 0 {
-		return e, errors.New("contains neither a certificate nor a key in PEM")
+		return e, errors.New("the file contains neither a certificate nor a key in PEM format")
 	}
 	return e, nil
 }
@@ -89,7 +89,7 @@ func readPEM(data []byte, password string) (entries, error) {
 func pemKey(b *pem.Block, password string) (key crypto.PrivateKey, err error) {
 	switch {
 	case b.Headers["DEK-Info"] != "":
-		return nil, errors.New("its key has openssl's old encryption, which is not supported; convert it: openssl pkcs8 -topk8 -in FILE -out FILE.new")
+		return nil, errors.New("the private key is encrypted in OpenSSL's legacy format, which is not supported; convert the key with: openssl pkcs8 -topk8 -in FILE -out FILE.new")
 	case b.Type == "ENCRYPTED PRIVATE KEY":
 		der, err := decryptPKCS8(b.Bytes, password)
 		if err != nil {
@@ -108,7 +108,7 @@ func pemKey(b *pem.Block, password string) (key crypto.PrivateKey, err error) {
 		key, err = x509.ParseECPrivateKey(b.Bytes)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot read its key: %w", err)
+		return nil, fmt.Errorf("cannot read the private key in the file: %w", err)
 	}
 	return key, nil
 }
@@ -119,9 +119,9 @@ func (s store) of(err error, password string) error {
 		return fmt.Errorf("%s: %w", s.file, err)
 	}
 	if password == "" {
-		return fmt.Errorf("%s: password required; set %s in the environment, or the password in the client configuration", s.file, s.env)
+		return fmt.Errorf("%s requires a password; set %s in the environment, or set the password in the client configuration", s.file, s.env)
 	}
-	return fmt.Errorf("%s: %w; the password comes from %s", s.file, err, s.where())
+	return fmt.Errorf("%s: %w; the password was read from %s", s.file, err, s.where())
 }
 
 // where says where the password came from.
@@ -132,7 +132,7 @@ func (s store) where() string {
 	case s.password != "":
 		return "the client configuration"
 	}
-	return s.env + " in the environment"
+	return "the environment variable " + s.env
 }
 
 // certificates are those to trust.
@@ -143,7 +143,7 @@ func (s store) certificates(getenv func(string) string) ([]*x509.Certificate, er
 	}
 	e, err := readStore(data, password)
 	if err == nil && len(e.trusted) == 0 {
-		err = errors.New("contains no certificate to trust")
+		err = errors.New("the file contains no certificate to trust")
 	}
 	if err != nil {
 		return nil, s.of(err, password)
@@ -179,9 +179,9 @@ func (s store) identity(keyFile string, getenv func(string) string) (*tls.Certif
 	case e.locked:
 		return nil, s.of(errPassword, "")
 	case len(e.chain) == 0:
-		return nil, s.of(errors.New("contains no client certificate"), "")
+		return nil, s.of(errors.New("the file contains no client certificate"), "")
 	case e.key == nil:
-		return nil, key.of(errors.New("contains no private key; name the key file with --key"), "")
+		return nil, key.of(errors.New("the file contains no private key; set the key file with --key"), "")
 	}
 	return pair(e, s.file)
 }
@@ -190,11 +190,11 @@ func (s store) identity(keyFile string, getenv func(string) string) (*tls.Certif
 func pair(e entries, file string) (*tls.Certificate, error) {
 	signer, ok := e.key.(crypto.Signer)
 	if !ok {
-		return nil, fmt.Errorf("%s: a key of this type cannot sign", file)
+		return nil, fmt.Errorf("%s: the private key is of a type that cannot sign", file)
 	}
 	public, ok := signer.Public().(interface{ Equal(crypto.PublicKey) bool })
 	if !ok {
-		return nil, fmt.Errorf("%s: unknown type of key", file)
+		return nil, fmt.Errorf("%s: the private key is of an unknown type", file)
 	}
 	c := &tls.Certificate{PrivateKey: e.key}
 	for _, cert := range e.chain {
@@ -206,7 +206,7 @@ func pair(e entries, file string) (*tls.Certificate, error) {
 		}
 	}
 	if c.Leaf == nil {
-		return nil, fmt.Errorf("%s: the key belongs to another certificate", file)
+		return nil, fmt.Errorf("%s: the private key does not match the certificate", file)
 	}
 	return c, nil
 }

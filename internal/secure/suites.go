@@ -26,14 +26,14 @@ func (a *asked) versions() (lowest, highest uint16, err error) {
 	for _, n := range names {
 		v, known := versionNames[n]
 		if !known {
-			return 0, 0, fmt.Errorf("%s: unknown protocol %q; the protocols are TLSv1.2 and TLSv1.3, and TLSv1 and TLSv1.1 for old servers", a.source, n)
+			return 0, 0, fmt.Errorf("%s: unknown protocol %q; zksh supports TLSv1.2 and TLSv1.3, and TLSv1 and TLSv1.1 for old servers", a.source, n)
 		}
 		have = append(have, v)
 	}
 	lowest, highest = slices.Min(have), slices.Max(have)
 	for v := lowest; v <= highest; v++ {
 		if !slices.Contains(have, v) {
-			return 0, 0, fmt.Errorf("%s: the protocols skip %s, which zksh cannot do", a.source, tls.VersionName(v))
+			return 0, 0, fmt.Errorf("%s: %s must also be enabled, because zksh cannot leave out a protocol between the lowest and the highest one", a.source, tls.VersionName(v))
 		}
 	}
 	return lowest, highest, nil
@@ -63,20 +63,20 @@ func (t *TLS) limit(names []string) (remark string, err error) {
 		}
 	}
 	if len(lacking) > 0 {
-		remark = "ignored cipher suites that zksh does not support: " + strings.Join(lacking, ", ")
+		remark = "ignoring cipher suites that zksh does not support: " + strings.Join(lacking, ", ")
 	}
 	switch {
 	case len(names) == 0:
 		return "", nil
 	case !before && !since:
-		return "", fmt.Errorf("zksh supports none of the cipher suites %s", strings.Join(names, ", "))
+		return "", fmt.Errorf("zksh does not support any of these cipher suites: %s", strings.Join(names, ", "))
 	case !before:
 		t.min = tls.VersionTLS13
 	case !since:
 		t.max = min(t.max, tls.VersionTLS12)
 	}
 	if t.min > t.max {
-		return "", fmt.Errorf("the cipher suites %s do not match the protocols", strings.Join(names, ", "))
+		return "", fmt.Errorf("none of the enabled protocols can use these cipher suites: %s", strings.Join(names, ", "))
 	}
 	return remark, nil
 }

@@ -56,10 +56,10 @@ func (t *TLS) verify(cs tls.ConnectionState, names []string) error {
 
 // chainProblem words why a chain is not trusted, and the way out.
 func (t *TLS) chainProblem(leaf *x509.Certificate, chain []*x509.Certificate, now time.Time, err error) error {
-	whose := "the server's certificate, " + subject(leaf) + ","
+	whose := "the server's certificate (" + subject(leaf) + ")"
 	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok && e.Reason == x509.Expired && e.Cert != nil {
 		if !bytes.Equal(e.Cert.Raw, leaf.Raw) {
-			whose = "the authority of the server's certificate, " + subject(e.Cert) + ","
+			whose = "the authority that signed the server's certificate (" + subject(e.Cert) + ")"
 		}
 		return problem(whose+" "+outOfTime(e.Cert, now), err)
 	}
@@ -67,26 +67,26 @@ func (t *TLS) chainProblem(leaf *x509.Certificate, chain []*x509.Certificate, no
 		top := chain[len(chain)-1]
 		for _, c := range t.trusted {
 			if bytes.Equal(c.RawSubject, top.RawIssuer) && (now.After(c.NotAfter) || now.Before(c.NotBefore)) {
-				return problem("the authority of the server's certificate, "+subject(c)+", "+outOfTime(c, now), err)
+				return problem("the authority that signed the server's certificate ("+subject(c)+") "+outOfTime(c, now), err)
 			}
 		}
 		by := "self-signed"
 		if !bytes.Equal(leaf.RawIssuer, leaf.RawSubject) {
 			by = "issued by " + name(top.Issuer.String())
 		}
-		return problem(whose+" is not signed by a trusted authority ("+by+"); to trust another one: --cacert FILE", err)
+		return problem(whose+" is not signed by a trusted authority: it is "+by+"; to trust another authority, use --cacert FILE", err)
 	}
 	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok && e.Reason == x509.IncompatibleUsage {
-		return problem(whose+" is not valid for servers (extended key usage); the server needs another one", err)
+		return problem(whose+" is not valid for servers, according to its extended key usage; install another certificate on the server", err)
 	}
 	return problem(whose+" is not valid: "+strings.TrimPrefix(err.Error(), "x509: "), err)
 }
 
 func outOfTime(c *x509.Certificate, now time.Time) string {
 	if now.Before(c.NotBefore) {
-		return "is not valid before " + c.NotBefore.UTC().Format(time.DateTime) + " UTC; check the clock of this machine"
+		return "is not valid before " + c.NotBefore.UTC().Format(time.DateTime) + " UTC; check this machine's clock"
 	}
-	return "expired on " + c.NotAfter.UTC().Format(time.DateTime) + " UTC; the server needs a new one"
+	return "expired on " + c.NotAfter.UTC().Format(time.DateTime) + " UTC; install a new certificate on the server"
 }
 
 func nameProblem(leaf *x509.Certificate, names []string) error {
@@ -101,11 +101,11 @@ func nameProblem(leaf *x509.Certificate, names []string) error {
 	for i, n := range names {
 		quoted[i] = name(n)
 	}
-	text := "the server's certificate is for " + strings.Join(has, ", ")
+	text := "the server's certificate is for " + strings.Join(has, ", ") + ", not for "
 	if strings.Join(has, "") == "" {
-		text = "the server's certificate names no host"
+		text = "the server's certificate contains no host name, so it is not valid for "
 	}
-	return problem(text+", not for "+strings.Join(quoted, " or ")+"; to accept it: --tls-name NAME", nil)
+	return problem(text+strings.Join(quoted, " or ")+"; to accept it anyway, set the name to expect with --tls-name NAME", nil)
 }
 
 // name makes what a certificate says printable.

@@ -16,7 +16,7 @@ func EndJob(p *os.Process) error { return p.Kill() }
 
 // HideTyped is for terminals as Unix has them.
 func HideTyped(*os.File) (show func() error, err error) {
-	return nil, errors.New("typing cannot be hidden on this system")
+	return nil, errors.New("on this system, zksh cannot hide what you type")
 }
 
 // HideKeys is for terminals as Unix has them.

@@ -13,13 +13,13 @@ import (
 // titles are the titles of the steps.
 var titles = []string{
 	"create a znode",
-	"read its data and its stat",
+	"read the znode's data and its stat",
 	"write with a version check",
 	"build a tree, and move around in it",
 	"watch for a change",
 	"ephemeral and sequential znodes",
-	"take a lock",
-	"see who holds it and who waits for it",
+	"acquire a lock",
+	"see who holds the lock and who waits for it",
 	"release the lock, and wait for it yourself",
 	"get help, undo, and clean up",
 }
@@ -35,71 +35,71 @@ type task struct {
 	after func(g *Guide, ctx context.Context) error // what happens when it is done, or left out; may be nil
 }
 
-const farewell = "That was it. From here: help lists all commands, help WORD lists those related to a word, and COMMAND --help" +
-	" explains a command. lockdemo runs nine lock recipes side by side. zksh --sandbox in a second terminal joins this sandbox," +
-	" and sandbox pause shows a lost connection. For a cluster of your own, start zksh --server HOST:2181."
+const farewell = "You have finished the tutorial. To go on from here, try help (all commands), help WORD (the commands related to a word)," +
+	" COMMAND --help (one command) and lockdemo (nine lock recipes, side by side). To join this sandbox from another terminal, run" +
+	" zksh --sandbox. To see what a lost connection looks like, type sandbox pause. To use your own cluster, start zksh --server HOST:2181."
 
 var tasks = []task{
-	{1, "ZooKeeper stores a tree of znodes, small pieces of data that all its clients see alike. Create one. Tab completes" +
-		" commands and paths.\n\nYou may type any other line at any time, too. tutorial shows the current step again, and" +
-		" tutorial --end ends the tutorial. Type:",
+	{1, "ZooKeeper stores a tree of znodes: small pieces of data that all its clients share. Create one. The Tab key completes" +
+		" commands and paths.\n\nYou can type any other line at any time. To see the current step again, type tutorial. To end the" +
+		" tutorial, type tutorial --end. Now type:",
 		`create {} "hello"`, "there is no {} yet.", there("{}"), nil},
 
-	{2, "Read its data. With -s you also see its stat: when and by which transaction (zxid) it was created and changed, and the" +
-		" dataVersion, which counts the writes.",
-		"get -s {}", "get reads a znode, and -s prints its stat, too.", command("get"), nil},
+	{2, "Read the data of the znode. With -s, you also see its stat: when and by which transaction (zxid) it was created and changed, and" +
+		" its dataVersion, which counts the writes.",
+		"get -s {}", "this step needs the command get, which reads a znode.", command("get"), nil},
 
-	{3, "A write can name the version that it expects. If somebody else has written meanwhile, ZooKeeper rejects the write, and" +
-		" nothing is lost.",
+	{3, "A write can state which version it expects. If someone else has changed the znode in the meantime, ZooKeeper rejects the write, so" +
+		" no change is lost.",
 		`set -v 0 {} "good day"`, "the data still has version 0.", version("{}", 1), nil},
-	{3, "Now write for version 0 once more, like somebody who has not seen the first write. ZooKeeper rejects it, because the" +
-		" version is 1 by now. Up recalls the line, and Ctrl-R searches the history.",
-		`set -v 0 {} "good night"`, "this step needs a write for version 0, which ZooKeeper rejects.", refused("set", zkconn.BadVersion), nil},
+	{3, "Now write again and expect version 0, like a client that has not seen the first write. ZooKeeper rejects the write, because the" +
+		" version is now 1. The Up key recalls the previous line, and Ctrl-R searches the history.",
+		`set -v 0 {} "good night"`, "this step needs a write that expects version 0, which ZooKeeper rejects.", refused("set", zkconn.BadVersion), nil},
 
-	{4, "A znode can have data and children at once. After cd, relative paths work, and the prompt shows where you are.",
-		"cd {}", "cd goes to a znode.", command("cd"), nil},
+	{4, "A znode can have both data and children. After cd, you can use relative paths, and the prompt shows the current znode.",
+		"cd {}", "this step needs the command cd, which goes to a znode.", command("cd"), nil},
 	{4, "Create a child here.",
-		`create config "threads=4"`, "there is no {}/config yet; cd {} goes there.", there("{}/config"), nil},
+		`create config "threads=4"`, "there is no {}/config yet; to go to its parent, type: cd {}.", there("{}/config"), nil},
 	{4, "Look at the entire subtree.",
-		"tree {}", "tree draws a subtree.", command("tree"), nil},
+		"tree {}", "this step needs the command tree, which draws a subtree.", command("tree"), nil},
 
-	{5, "You need not read a znode again and again: a watch reports the next change, once. get -w sets a watch.",
-		"get -w {}/config", "-w sets a watch, as in the line below.", watching, nil},
+	{5, "You do not have to read a znode again and again to notice a change. A watch reports the next change, once. get -w sets a watch.",
+		"get -w {}/config", "there is no watch on {}/config yet; -w sets one.", watching, nil},
 	{5, "Now change the data. The event appears above your next prompt, as it would if another client had written.",
 		`set {}/config "threads=8"`, "config has not changed yet.", version("{}/config", 1), nil},
 
 	{6, "An ephemeral znode (-e) is deleted when its session ends, so it shows which clients are alive. A sequential znode (-s)" +
-		" gets a number that no other one gets, so it shows who came first. Locks are made of both.",
-		`create -e -s {}/worker- "me"`, "there is no ephemeral znode of yours below {} yet.", ownBelow("{}"), nil},
+		" gets a unique, increasing number in its name, so it shows who came first. Locks use both.",
+		`create -e -s {}/worker- "me"`, "you have no ephemeral znode below {} yet.", ownBelow("{}"), nil},
 
-	{7, "A lock is a queue of such znodes; the first one holds the lock. Curator's InterProcessMutex uses the same znodes, so it" +
-		" waits for you, and you wait for it. (For kazoo's clients, lock has --as kazoo.) The note (-m) is for others to see.",
+	{7, "A lock is a queue of such znodes, and the first one holds the lock. Curator's InterProcessMutex uses the same znodes, so it" +
+		" waits for you, and you wait for it. (To share a lock with kazoo, use lock --as kazoo.) Other users see the note (-m).",
 		`lock -m "learning" {}/lock`, "you do not hold the lock yet.", ownBelow("{}/lock"), (*Guide).invite},
 
-	{8, "Meanwhile Ben, a client of the tutorial, wants the lock, too, and waits in the queue. See who holds the lock and who" +
-		" waits for it. The exit status, for scripts, is 75, because somebody holds the lock.",
-		"locks {}/lock", "locks shows the queue of a lock.", command("locks"), nil},
+	{8, "In the meantime Ben, a client that the tutorial runs, also wants the lock and waits in the queue. See who holds the lock and who" +
+		" waits for it. For scripts, locks returns exit status 75, because somebody holds the lock.",
+		"locks {}/lock", "this step needs the command locks, which shows the queue of a lock.", command("locks"), nil},
 
-	{9, "Release the lock. Ben gets it at once, because he watches your znode. If your program dies, its lock is released with" +
-		" its session.",
+	{9, "Release the lock. Ben acquires it at once, because he watches your znode. If a program dies, ZooKeeper releases its locks when" +
+		" its session ends.",
 		"unlock {}/lock", "you still hold the lock.", noneBelow("{}/lock"), nil},
-	{9, "Now you are the one who waits. -b waits in the background, so that you can go on typing. (Without -b, Ctrl-C cancels the" +
+	{9, "Now it is your turn to wait. With -b, lock waits in the background, so you can go on typing. (Without -b, Ctrl-C cancels the" +
 		" wait.)",
-		"lock -b {}/lock", "you do not wait for the lock yet.", ownBelow("{}/lock"), nil},
-	{9, "Look at the queue again. (In scripts, -n does not wait at all, and -w 5s waits at most 5 seconds.)",
-		"locks {}/lock", "locks shows the queue of a lock.", command("locks"), (*Guide).sendOff},
-	{9, "Ben has released the lock, and you hold it: the prompt counts your locks. Release it. In scripts, lock PATH -- COMMAND" +
-		" does all of this: it runs the command under the lock, and terminates it before the lock can be lost.",
+		"lock -b {}/lock", "you are not waiting for the lock yet.", ownBelow("{}/lock"), nil},
+	{9, "Look at the queue again. (In scripts, use lock -n to not wait at all, or lock -w 5s to wait at most 5 seconds.)",
+		"locks {}/lock", "this step needs the command locks, which shows the queue of a lock.", command("locks"), (*Guide).sendOff},
+	{9, "Ben has released the lock, so you hold it now. The prompt shows how many locks you hold. Release it. In scripts, use" +
+		" lock PATH -- COMMAND: it acquires the lock, runs the command, and terminates the command before the lock can be lost.",
 		"unlock {}/lock", "you still hold the lock.", noneBelow("{}/lock"), nil},
 
-	{10, "Each command explains itself.",
-		"help lock", "help explains a command.", command("help"), nil},
-	{10, "deleteall counts the znodes, and asks. Answer y.",
+	{10, "Each command has a help text.",
+		"help lock", "this step needs the command help, which explains a command.", command("help"), nil},
+	{10, "deleteall counts the znodes and asks before it deletes them. Answer y.",
 		"deleteall {}", "{} still exists.", gone("{}"), nil},
-	{10, "At the prompt, zksh saves znodes before it overwrites or deletes them. Restore the subtree; undo -l lists what you can" +
-		" undo.",
-		"undo", "{} is not back yet.", there("{}"), nil},
-	{10, "Clean up, this time without the question.",
+	{10, "At the prompt, zksh saves znodes before it overwrites or deletes them. Restore the subtree with undo. To list what you can" +
+		" undo, type undo -l.",
+		"undo", "{} has not been restored yet.", there("{}"), nil},
+	{10, "Clean up. This time, -y skips the question.",
 		"deleteall -y {}", "{} still exists.", gone("{}"), nil},
 }
 

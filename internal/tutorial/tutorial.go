@@ -49,14 +49,14 @@ func (g *Guide) end() error {
 func (g *Guide) Commands() []*commands.Command {
 	return []*commands.Command{{
 		Name: "tutorial", Group: "Sandbox", Args: "[--skip] [--end]",
-		Summary: "learn ZooKeeper and zksh in ten steps, on the sandbox",
-		Help: "The tutorial takes five minutes. It says what to type, and why, and continues when you have done it. You may type any " +
-			"other line in between.\n\n" +
-			"Without a flag, tutorial starts, or shows the current step again.",
+		Summary: "learn ZooKeeper and zksh in ten steps on the sandbox",
+		Help: "The tutorial takes about five minutes. It explains what to type and why, and continues when you have done it. " +
+			"You can type any other line in between.\n\n" +
+			"Without a flag, tutorial starts the tutorial, or shows the current step again.",
 		Examples: []string{"tutorial", "tutorial --skip", "tutorial --end"},
 		Offline:  true,
 		Flags: func(fs *pflag.FlagSet) commands.Run {
-			skip := fs.Bool("skip", false, "skip the next line")
+			skip := fs.Bool("skip", false, "skip the line that the tutorial asks for")
 			end := fs.Bool("end", false, "end the tutorial")
 			return func(ctx context.Context, env *commands.Env, _ []string) error {
 				if *skip && *end {
@@ -73,13 +73,13 @@ func (g *Guide) command(ctx context.Context, env *commands.Env, skip, end bool) 
 	defer g.mu.Unlock()
 	switch {
 	case env.Mode != commands.ByHand:
-		return errors.New("the tutorial needs a prompt: start zksh --sandbox, and type tutorial there")
+		return errors.New("the tutorial needs an interactive shell: start zksh --sandbox, and type tutorial at its prompt")
 	case g.addr == "":
-		return errors.New("the tutorial writes, so it runs only on a sandbox: quit, start zksh --sandbox, and type tutorial there")
+		return errors.New("the tutorial creates and changes znodes, so it runs only on a sandbox: quit, start zksh --sandbox, and type tutorial at its prompt")
 	case g.elsewhere(env):
-		return fmt.Errorf("the tutorial runs on the sandbox; connect %s returns to it", g.addr)
+		return fmt.Errorf("the tutorial runs only on the sandbox; to return to it, run: connect %s", g.addr)
 	case g.folder == "" && (skip || end):
-		return errors.New("no tutorial is running; tutorial starts one")
+		return errors.New("no tutorial is running; to start one, type: tutorial")
 	case end:
 		return errors.Join(g.end(), env.Screen.Print(page{event: "end", say: "The tutorial has ended. The znodes that you created are still there."}))
 	case skip:
@@ -114,13 +114,20 @@ func (g *Guide) begin(ctx context.Context, env *commands.Env) error {
 // that lets the sandbox go on.
 const lookWithin = 3 * time.Second
 
+// silentAfter are the commands that the tutorial does not remark on; the empty name is that
+// of an empty line.
+var silentAfter = map[string]bool{"": true, "clear": true, "tutorial": true}
+
 // AfterLine is called when a line of this command has ended that was typed by hand, with its
 // error.
 func (g *Guide) AfterLine(ctx context.Context, env *commands.Env, cmd string, err error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.folder == "" || cmd == "tutorial" || g.elsewhere(env) || !env.Session.Live() {
+	if g.folder == "" || silentAfter[cmd] || g.elsewhere(env) {
 		return nil
+	}
+	if !env.Session.Live() {
+		return env.Screen.Print(page{event: "hint", say: "Tutorial: there is no connection to the sandbox. To connect again, type:", lines: []string{"connect"}})
 	}
 	t := tasks[g.at]
 	looking, cancel := context.WithTimeout(ctx, lookWithin)
@@ -128,7 +135,7 @@ func (g *Guide) AfterLine(ctx context.Context, env *commands.Env, cmd string, er
 	done, checkErr := t.done(looking, &line{env.Session, g.folder, cmd, err})
 	switch {
 	case checkErr != nil && ctx.Err() == nil:
-		return env.Screen.Print(page{event: "hint", hint: "the sandbox does not answer (" + checkErr.Error() + "); sandbox resume ends a pause."})
+		return env.Screen.Print(page{event: "hint", hint: "the sandbox does not answer (" + checkErr.Error() + "). If it is paused, type: sandbox resume."})
 	case checkErr != nil:
 		return checkErr
 	case done:
@@ -189,8 +196,8 @@ func (p page) FitText(w io.Writer, columns int) error {
 		fmt.Fprintf(&b, "Step %d of %d: %s\n\n", p.step, len(titles), p.title)
 	}
 	say := p.say
-	if p.event == "hint" {
-		say = "Tutorial: " + p.hint + " (tutorial --skip skips this line)"
+	if p.hint != "" {
+		say = "Tutorial: " + p.hint + " (To skip this line, type: tutorial --skip)"
 	}
 	for i, paragraph := range strings.Split(say, "\n\n") {
 		if i > 0 {

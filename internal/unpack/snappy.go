@@ -9,7 +9,7 @@ import (
 )
 
 // errSnappy is the error of snappy data that is none.
-var errSnappy = errors.New("it is damaged")
+var errSnappy = errors.New("the compressed data is damaged")
 
 // unframe reads snappy's framing format: chunks of a type, a length and a checksum.
 func unframe(in []byte) (out []byte, err error) {
@@ -26,7 +26,7 @@ func unframe(in []byte) (out []byte, err error) {
 		in = in[n:]
 		switch {
 		case kind > 1 && kind < 0x80:
-			return nil, errors.New("it contains chunks of an unknown type")
+			return nil, errors.New("the compressed data contains chunks of an unknown type")
 		case kind > 1: // padding, and what may be passed over
 			continue
 		case n < 4:
@@ -46,7 +46,7 @@ func unframe(in []byte) (out []byte, err error) {
 		}
 		sum := crc32.Checksum(out[start:], castagnoli)
 		if sum>>15|sum<<17 != binary.LittleEndian.Uint32(chunk)-0xa282ead8 {
-			return nil, errors.New("its checksum is wrong")
+			return nil, errors.New("the checksum of the decompressed data does not match")
 		}
 	}
 	return out, nil

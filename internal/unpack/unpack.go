@@ -22,7 +22,7 @@ const limit = 16 << 20
 const maxLayers = 8
 
 // errTooMuch is the error of data that would become more than limit.
-var errTooMuch = fmt.Errorf("it expands to more than %d MiB", limit>>20)
+var errTooMuch = fmt.Errorf("the decoded data is larger than %d MiB", limit>>20)
 
 // All takes off form after form, and names them from the outermost on. Data that bears no
 // mark comes back as it is. Data that bears one and is broken is an error.
@@ -34,7 +34,7 @@ func All(data []byte) (plain []byte, forms []string, err error) {
 		}
 		inner, err := f.open(data)
 		if err != nil {
-			return nil, forms, fmt.Errorf("looks like %s, but %w", f.name, err)
+			return nil, forms, fmt.Errorf("looks like %s, but cannot be decoded: %w", f.name, err)
 		}
 		data, forms = inner, append(forms, f.name)
 	}
@@ -113,7 +113,7 @@ func inflate(r io.Reader, err error) ([]byte, error) {
 	case len(b) > limit:
 		return nil, errTooMuch
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, errors.New("it is truncated")
+		return nil, errors.New("the compressed data is truncated")
 	}
 	return b, err
 }

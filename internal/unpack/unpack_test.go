@@ -97,13 +97,13 @@ func TestBroken(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"gzip cut":        {zipped(t, "gzip", []byte("data"))[:12], "looks like gzip, but it is truncated"},
-		"bomb":            {zipBomb, "looks like gzip, but it expands to more than 16 MiB"},
-		"bomb in a bomb":  {zipped(t, "zlib", zipBomb), "more than 16 MiB"},
-		"snappy's claim":  {javaFramed(bomb), "more than 16 MiB"},
-		"snappy changed":  {bad, "looks like snappy, but its checksum is wrong"},
-		"snappy cut":      {javaFramed(packed)[:40], "it is damaged"},
-		"copy from above": {javaFramed([]byte{4, 1, 9}), "it is damaged"},
+		"gzip cut":        {zipped(t, "gzip", []byte("data"))[:12], "looks like gzip, but cannot be decoded: the compressed data is truncated"},
+		"bomb":            {zipBomb, "looks like gzip, but cannot be decoded: the decoded data is larger than 16 MiB"},
+		"bomb in a bomb":  {zipped(t, "zlib", zipBomb), "larger than 16 MiB"},
+		"snappy's claim":  {javaFramed(bomb), "larger than 16 MiB"},
+		"snappy changed":  {bad, "looks like snappy, but cannot be decoded: the checksum of the decompressed data does not match"},
+		"snappy cut":      {javaFramed(packed)[:40], "the compressed data is damaged"},
+		"copy from above": {javaFramed([]byte{4, 1, 9}), "the compressed data is damaged"},
 	} {
 		got, _, err := All(c.data)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

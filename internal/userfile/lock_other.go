@@ -11,7 +11,7 @@ const noFollow = 0
 
 // Lock is for systems where a file can be locked.
 func Lock(*os.File, bool) (taken bool, err error) {
-	return false, errors.New("files cannot be locked on this system")
+	return false, errors.New("zksh cannot lock files on this system")
 }
 
 // Unlock has nothing to release.

@@ -18,17 +18,17 @@ const (
 // OpenToRead opens a file for reading. Opening a FIFO blocks until somebody opens it for
 // writing: after three seconds that is an error. Process substitution has its writer.
 func OpenToRead(name string) (*os.File, error) {
-	return openPatiently(name, "for writing within %v; start its writer", openPatience, func() (*os.File, error) { return os.Open(name) })
+	return openPatiently(name, "writing", "writer", openPatience, func() (*os.File, error) { return os.Open(name) })
 }
 
 // OpenToWrite opens a file for writing, with the flags and mode of os.OpenFile. Opening a
 // FIFO blocks until somebody opens it for reading: after three seconds that is an error.
 func OpenToWrite(name string, flag int, mode os.FileMode) (*os.File, error) {
-	return openPatiently(name, "for reading within %v; start its reader", openPatience, func() (*os.File, error) { return os.OpenFile(name, os.O_WRONLY|flag, mode) })
+	return openPatiently(name, "reading", "reader", openPatience, func() (*os.File, error) { return os.OpenFile(name, os.O_WRONLY|flag, mode) })
 }
 
 // openPatiently opens a file, and waits for the other end of a FIFO only for so long.
-func openPatiently(name, missing string, patience time.Duration, open func() (*os.File, error)) (*os.File, error) {
+func openPatiently(name, use, program string, patience time.Duration, open func() (*os.File, error)) (*os.File, error) {
 	if info, err := os.Stat(name); err != nil || info.Mode().Type() != os.ModeNamedPipe {
 		return open()
 	}
@@ -52,7 +52,7 @@ func openPatiently(name, missing string, patience time.Duration, open func() (*o
 				_ = o.f.Close()
 			}
 		}()
-		return nil, fmt.Errorf("%s is a FIFO that no program has opened "+missing+" first, or name a regular file", name, patience)
+		return nil, fmt.Errorf("%s is a FIFO, and no program opened it for %s within %v: start the %s first, or use a regular file", name, use, patience, program)
 	}
 }
 
@@ -86,9 +86,9 @@ func readSmall(f *os.File, most int64, patience time.Duration) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(f, most+1))
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, fmt.Errorf("%s is not a regular file, and did not end within %v", f.Name(), patience)
+		return nil, fmt.Errorf("cannot read all of %s: it is not a regular file, and did not reach its end within %v", f.Name(), patience)
 	case int64(len(b)) > most:
-		return nil, fmt.Errorf("%s is too large: the limit is %d bytes", f.Name(), most)
+		return nil, fmt.Errorf("the file %s is too large: the limit is %d bytes", f.Name(), most)
 	}
 	return b, err
 }

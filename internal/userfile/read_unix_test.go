@@ -20,8 +20,8 @@ func TestFIFOs(t *testing.T) {
 		if err := syscall.Mkfifo(name, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		f, err := openPatiently(name, "so in %v; start it", soon, func() (*os.File, error) { return os.OpenFile(name, flag, 0) })
-		if err == nil || err.Error() != name+" is a FIFO that no program has opened so in 50ms; start it first, or name a regular file" {
+		f, err := openPatiently(name, "using", "user", soon, func() (*os.File, error) { return os.OpenFile(name, flag, 0) })
+		if err == nil || err.Error() != name+" is a FIFO, and no program opened it for using within 50ms: start the user first, or use a regular file" {
 			t.Fatalf("%v, %v", f, err)
 		}
 		last = name

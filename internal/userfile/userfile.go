@@ -115,11 +115,11 @@ func LockSoon(f *os.File) error {
 		taken, err := Lock(f, false)
 		switch {
 		case err != nil:
-			return fmt.Errorf("lock %s: %w", f.Name(), err)
+			return fmt.Errorf("cannot lock the file %s: %w", f.Name(), err)
 		case taken:
 			return nil
 		case time.Now().After(end):
-			return fmt.Errorf("lock %s: another process has held it for %v", f.Name(), lockPatience)
+			return fmt.Errorf("cannot lock the file %s: another process has held its lock for %v", f.Name(), lockPatience)
 		}
 	}
 }

@@ -99,7 +99,7 @@ func (l *link) gaveUp(ctx context.Context) error {
 	}
 	var waiting []AttemptError
 	for _, h := range l.servers.Hosts {
-		waiting = append(waiting, AttemptError{h, errors.New("no answer within the timeout")})
+		waiting = append(waiting, AttemptError{h, errors.New("the server did not answer within the timeout")})
 	}
 	return &NoServerError{Attempts: waiting}
 }

@@ -122,7 +122,7 @@ func (e *UndoneError) Unwrap() error { return e.Err }
 // Why a request cannot join a transaction.
 var (
 	errNoPart = errors.New("this request cannot be part of a transaction")
-	errOver   = errors.New("the transaction has ended")
+	errOver   = errors.New("the transaction has already ended")
 )
 
 // Transaction is requests of one session that are carried out together. A request

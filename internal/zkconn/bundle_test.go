@@ -167,7 +167,7 @@ func TestCommit(t *testing.T) {
 			t.Error(st, err)
 		}
 		late := zkconn.NewTrip()
-		if _, err := s.Set(late.Context(txn.Context(zktest.Within(t))), "/a", nil, -1); err == nil || !strings.Contains(err.Error(), "has ended") {
+		if _, err := s.Set(late.Context(txn.Context(zktest.Within(t))), "/a", nil, -1); err == nil || !strings.Contains(err.Error(), "has already ended") {
 			t.Error(err)
 		}
 	})
@@ -238,7 +238,7 @@ func TestCommitEach(t *testing.T) {
 					requests[j] = w.delete(dir + "/none")
 					want = append(want, "Node does not exist: "+dir+"/none")
 				case c.bad >= 0 && j > c.bad:
-					want = append(want, "the request for "+path+" was not sent, because the previous one was rejected: Node does not exist: "+dir+"/none")
+					want = append(want, "the request for "+path+" was not sent, because the previous request was rejected: Node does not exist: "+dir+"/none")
 				default:
 					want, made = append(want, path), append(made, fmt.Sprint(j))
 				}
@@ -278,7 +278,7 @@ func TestCommitEachWithRival(t *testing.T) {
 		<-ended
 		got := answers(all)
 		behind := func(path string) string {
-			return "the request for " + path + " was not sent, because the previous one was rejected: Node already exists: /b"
+			return "the request for " + path + " was not sent, because the previous request was rejected: Node already exists: /b"
 		}
 		expect(t, got, "/a", "Node already exists: /b", behind("/c"), behind("/none"), behind("/d"))
 		expect(t, names(t, s, "/"), "a", "b", "none")

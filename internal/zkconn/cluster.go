@@ -20,7 +20,7 @@ const (
 
 // ErrNoWrites is the error of a request that would change a znode of an ensemble
 // that is not to be written to. Nothing was sent.
-var ErrNoWrites = errors.New("writes are switched off here")
+var ErrNoWrites = errors.New("writes are disabled")
 
 // ClusterMark begins the name of a cluster, where a connect string could stand.
 const ClusterMark = "@"

@@ -61,8 +61,8 @@ func (l *link) replaced(w welcome) {
 const rejecting = 42
 
 var (
-	errNoLeader = errors.New("has no leader")
-	errBygone   = errors.New("the session ended during the connect")
+	errNoLeader = errors.New("the server has no leader")
+	errBygone   = errors.New("the session ended while zksh was connecting")
 )
 
 // judged is what a connect reply means for who asked for a session, 0 for a new one. That

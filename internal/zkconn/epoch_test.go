@@ -295,7 +295,7 @@ func TestNoLeaderAnywhere(t *testing.T) {
 		serve := func(_ int, p *remote) { p.answerConnect(rejecting, -1, timeout) }
 		bubble(t, serve, func(t *testing.T, s *Session) {
 			err := s.Ready(limited(t))
-			if !errors.As(err, new(*NoServerError)) || !strings.Contains(err.Error(), "127.0.0.1:1: has no leader") {
+			if !errors.As(err, new(*NoServerError)) || !strings.Contains(err.Error(), "127.0.0.1:1: the server has no leader") {
 				t.Errorf("%d ms: %v", timeout, err)
 			}
 			if e := s.Events(); len(e) > 0 {

@@ -62,12 +62,12 @@ func (e *UnsentError) Error() string {
 		return (&Error{Code: ConnectionLoss, Path: e.Path}).Error() + " (the request was not sent)"
 	}
 	if errors.As(e.Cause, new(*Error)) || errors.As(e.Cause, new(*FencedError)) || errors.Is(e.Cause, ErrNoWrites) {
-		return "the request for " + e.Path + " was not sent, because the previous one was rejected: " + e.Cause.Error()
+		return "the request for " + e.Path + " was not sent, because the previous request was rejected: " + e.Cause.Error()
 	}
 	if !e.Write { // as if it had been sent
 		return e.Cause.Error()
 	}
-	return "interrupted before the request for " + e.Path + " was sent: it had no effect"
+	return "interrupted before the request for " + e.Path + " was sent, so it had no effect"
 }
 
 // Unwrap gives the cause.
@@ -81,7 +81,7 @@ type AbandonedError struct {
 }
 
 func (e *AbandonedError) Error() string {
-	return "interrupted while waiting for the answer for " + e.Path + ": it is unknown whether it took effect"
+	return "interrupted while waiting for the server to confirm the change of " + e.Path + "; it is unknown whether the change took effect"
 }
 
 // Unwrap gives the context's error.
@@ -117,7 +117,7 @@ func (e *LostError) Error() string {
 	}
 	var after string
 	if e.Size > UsualMaxRequest {
-		after = fmt.Sprintf("; its %d bytes may exceed the server's jute.maxbuffer", e.Size)
+		after = fmt.Sprintf("; its size, %d bytes, may exceed the server's jute.maxbuffer", e.Size)
 	}
 	switch {
 	case e.Write:
@@ -155,12 +155,12 @@ func (e *NoServerError) Error() string {
 		parts[i] = a.Addr + ": " + a.Cause.Error()
 	}
 	if len(parts) == 0 {
-		parts = []string{"no connection within the timeout"}
+		parts = []string{"no connection was established within the timeout"}
 	}
 	if e.Waited > 0 {
 		parts = append(parts, "waited "+e.Waited.String()+" for a server to come back")
 	}
-	return "no server: " + strings.Join(parts, "; ")
+	return "cannot connect: " + strings.Join(parts, "; ")
 }
 
 // Unwrap gives ConnectionLoss.
@@ -316,7 +316,7 @@ func hint(code Code, op int32) string {
 	need, known := newer[op]
 	switch {
 	case code == marshallingError && op == jute.OpAddWatch:
-		return "the server uses WatchManagerOptimized, which has no persistent watches"
+		return "the server uses WatchManagerOptimized, which does not support persistent watches"
 	case code == marshallingError && (op == jute.OpCreateContainer || op == jute.OpCreateTTL): // in a multi
 	case code != Unimplemented || !known:
 		return ""

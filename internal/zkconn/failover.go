@@ -182,7 +182,7 @@ func (k *frameConn) moveTo(addr string, since time.Time, grace time.Duration) bo
 	l.sample(time.Since(since))
 	l.spare = next
 	l.hosts.offer(addr)
-	k.die(fault(fmt.Sprintf("no answer for %s; the session moved to %s", time.Since(since).Round(time.Millisecond), addr)))
+	k.die(fault(fmt.Sprintf("the server did not answer for %s, so zksh moved the session to %s", time.Since(since).Round(time.Millisecond), addr)))
 	k.Conn.Close() // which the library notices, and dials
 	return true
 }
@@ -238,7 +238,7 @@ func (k *frameConn) attach(limit time.Duration) error {
 	}
 	w, err := k.l.welcomed(reply[4:], id)
 	if err == nil && (w.readOnly || w.id != id || id != look(k.l, func() int64 { return k.l.id })) {
-		err = errors.New("did not take over the session")
+		err = errors.New("the server did not resume the session")
 	}
 	return err
 }

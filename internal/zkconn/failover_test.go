@@ -91,7 +91,7 @@ func TestFailoverSilence(t *testing.T) {
 			t.Errorf("what belongs to the first connection: %v", err)
 		}
 		err = <-lost
-		if !errors.As(err, new(*LostError)) || !strings.Contains(err.Error(), "the session moved to 127.0.0.1:") || !strings.Contains(err.Error(), "unknown whether it took effect") {
+		if !errors.As(err, new(*LostError)) || !strings.Contains(err.Error(), "zksh moved the session to 127.0.0.1:") || !strings.Contains(err.Error(), "unknown whether it took effect") {
 			t.Errorf("asked before: %v", err)
 		}
 		synctest.Wait()

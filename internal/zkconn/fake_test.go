@@ -18,7 +18,7 @@ func TestSessionWithoutTime(t *testing.T) {
 	for _, timeout := range []int32{0, -1, -5, math.MinInt32} {
 		bubble(t, func(_ int, p *remote) { p.greet(7, timeout) }, func(t *testing.T, s *Session) {
 			err := s.Ready(limited(t))
-			if !errors.As(err, new(*NoServerError)) || !strings.Contains(err.Error(), "opened no session") {
+			if !errors.As(err, new(*NoServerError)) || !strings.Contains(err.Error(), "did not open a session") {
 				t.Errorf("%d ms: %v", timeout, err)
 			}
 		})
@@ -30,7 +30,7 @@ func TestUnansweredRequest(t *testing.T) {
 	bubble(t, func(_ int, p *remote) { p.host(func(int32, int32) bool { return true }) }, func(t *testing.T, s *Session) {
 		begin := time.Now()
 		_, _, err := s.Get(limited(t), "/x", false)
-		if !errors.As(err, new(*LostError)) || !strings.Contains(err.Error(), "/x (no answer to a request within 30s, although the server answers pings)") {
+		if !errors.As(err, new(*LostError)) || !strings.Contains(err.Error(), "/x (the server did not answer a request within 30s, although it answers pings)") {
 			t.Errorf("got %v", err)
 		}
 		if took := time.Since(begin); took < life || took > life*3/2 {
@@ -75,7 +75,7 @@ func TestReplyNobodyAskedFor(t *testing.T) {
 	for _, xid := range []int32{0, 5, -3, -4, xidBase - 1, xidBase + 99} {
 		bubble(t, func(_ int, p *remote) { p.host(func(int32, int32) bool { return p.reply(xid, codeOK) }) }, func(t *testing.T, s *Session) {
 			_, err := s.Set(limited(t), "/x", nil, -1)
-			if !errors.As(err, new(*LostError)) || !strings.Contains(err.Error(), fmt.Sprintf("never sent, xid %d", xid)) {
+			if !errors.As(err, new(*LostError)) || !strings.Contains(err.Error(), fmt.Sprintf("never sent (xid %d)", xid)) {
 				t.Errorf("%d: %v", xid, err)
 			}
 			if !strings.Contains(err.Error(), "unknown whether it took effect") {
@@ -94,7 +94,7 @@ func TestReplyOverTheLimit(t *testing.T) {
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
 		_, _, err := s.Get(limited(t), "/big", false)
-		if err == nil || !strings.Contains(err.Error(), "/big (the server sent a reply of 314572800 bytes, which is over the limit of 268435456)") {
+		if err == nil || !strings.Contains(err.Error(), "/big (the server sent a reply of 314572800 bytes, which exceeds the limit of 268435456 bytes)") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -106,7 +106,7 @@ func TestNeverASession(t *testing.T) {
 	var tries atomic.Int64
 	bubble(t, func(_ int, p *remote) { tries.Add(1); p.greet(0, 0) }, func(t *testing.T, s *Session) {
 		err := s.Ready(limited(t))
-		if !errors.As(err, new(*NoServerError)) || !strings.Contains(err.Error(), "opened no session") {
+		if !errors.As(err, new(*NoServerError)) || !strings.Contains(err.Error(), "did not open a session") {
 			t.Errorf("got %v", err)
 		}
 		time.Sleep(5 * time.Minute)
@@ -179,7 +179,7 @@ func TestReadOnlyHint(t *testing.T) {
 	for _, asked := range []bool{false, true} {
 		bubbleWith(t, Config{Servers: "127.0.0.1:1", ReadOnly: asked}, refuse, func(t *testing.T, s *Session) {
 			err := s.Ready(limited(t))
-			if err == nil || !strings.Contains(err.Error(), "rejected the session") || strings.Contains(err.Error(), "-r ") == asked {
+			if err == nil || !strings.Contains(err.Error(), "rejected the session") || strings.Contains(err.Error(), "with -r") == asked {
 				t.Errorf("read-only %t: %v", asked, err)
 			}
 		})

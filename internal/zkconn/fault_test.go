@@ -190,7 +190,7 @@ func TestAbandonedWrite(t *testing.T) {
 	cancel()
 	err := <-got
 	f.proxy.HoldReplies(false)
-	if !errors.As(err, new(*zkconn.AbandonedError)) || !strings.Contains(err.Error(), "unknown whether it took effect") {
+	if !errors.As(err, new(*zkconn.AbandonedError)) || !strings.Contains(err.Error(), "unknown whether the change took effect") {
 		t.Errorf("got %v", err)
 	}
 }

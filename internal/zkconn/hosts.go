@@ -317,7 +317,7 @@ func (l *link) hello() (frame []byte, id int64) {
 // that lost its quorum, and takes read-only clients alone.
 func (l *link) refusedBy(code Code) error {
 	if code == NotReadOnly && !l.cfg.ReadOnly {
-		return fmt.Errorf("rejected the session: %w; the server is read-only now; -r accepts that", code)
+		return fmt.Errorf("the server rejected the session: %w; it is in read-only mode, which zksh accepts with -r", code)
 	}
-	return fmt.Errorf("rejected the session: %w", code)
+	return fmt.Errorf("the server rejected the session: %w", code)
 }

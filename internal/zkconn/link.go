@@ -313,7 +313,7 @@ func (c Credential) is(o Credential) bool { return o.Scheme == c.Scheme && bytes
 // refused is the error of a credential that the server did not accept, which ends
 // the session. What was asked for behind the credential was not carried out.
 func refused(scheme string) error {
-	return fmt.Errorf("%w: the server rejected the credentials of scheme %q and ended the session; connect starts another",
+	return fmt.Errorf("%w: the server rejected the credentials of scheme %q and ended the session; to start another session, run: connect",
 		AuthFailed, scheme)
 }
 

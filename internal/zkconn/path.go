@@ -104,7 +104,7 @@ type Servers struct {
 // address without brackets when it stands without a port.
 func ParseServers(spec string) (Servers, error) {
 	if strings.HasPrefix(spec, "dns-srv://") {
-		return Servers{}, fmt.Errorf("server %q: DNS SRV records are not supported; write host[:port][,host[:port]…][/chroot]", spec)
+		return Servers{}, fmt.Errorf("server %q: DNS SRV records are not supported; write the servers as host[:port][,host[:port]…][/chroot]", spec)
 	}
 	s := Servers{Spec: spec}
 	list := spec
@@ -113,7 +113,7 @@ func ParseServers(spec string) (Servers, error) {
 		if s.Chroot == "/" {
 			s.Chroot = ""
 		} else if secondServer.MatchString(s.Chroot) {
-			return Servers{}, fmt.Errorf("server %q: the chroot must come once, after the last server", spec)
+			return Servers{}, fmt.Errorf("server %q: write the chroot only once, after the last server", spec)
 		} else if err := ValidatePath(s.Chroot, false); err != nil {
 			return Servers{}, fmt.Errorf("server %q: chroot: %w", spec, err)
 		}
@@ -130,7 +130,7 @@ func ParseServers(spec string) (Servers, error) {
 		s.Hosts = append(s.Hosts, addr)
 	}
 	if len(s.Hosts) == 0 {
-		return Servers{}, fmt.Errorf("server %q: no host; write host[:port][,host[:port]…][/chroot]", spec)
+		return Servers{}, fmt.Errorf("server %q: the connect string contains no host; write the servers as host[:port][,host[:port]…][/chroot]", spec)
 	}
 	return s, nil
 }
@@ -151,13 +151,13 @@ func hostPort(h string) (string, error) {
 		if rest := h[end+1:]; strings.HasPrefix(rest, ":") {
 			port = rest[1:]
 		} else if rest != "" {
-			return "", fmt.Errorf("unexpected %q after the bracket", rest)
+			return "", fmt.Errorf("unexpected %q after the closing bracket", rest)
 		}
 	case strings.Count(h, ":") == 1:
 		host, port, _ = strings.Cut(h, ":")
 	case strings.Contains(h, ":"):
 		if net.ParseIP(h) == nil {
-			return "", fmt.Errorf("%q is not an IPv6 address; write [address]:port", h)
+			return "", fmt.Errorf("%q is not a valid IPv6 address; to add a port to an address, write [address]:port", h)
 		}
 	}
 	if host == "" {
@@ -165,7 +165,7 @@ func hostPort(h string) (string, error) {
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {
-		return "", fmt.Errorf("%q is not a port number (1 to 65535)", port)
+		return "", fmt.Errorf("invalid port %q: must be between 1 and 65535", port)
 	}
 	return net.JoinHostPort(host, strconv.FormatUint(n, 10)), nil
 }

@@ -177,7 +177,7 @@ func (p *Pinned) CreateContainer(ctx context.Context, path string, acl []zk.ACL)
 			err = &Error{Code: NoAuth, Path: above}
 		}
 		if errors.Is(err, NoAuth) {
-			return fmt.Errorf("cannot create %s with the ACL of its parent: %w; set another one with --acl", path, err)
+			return fmt.Errorf("cannot create %s with the ACL of its parent: %w; set another ACL with --acl", path, err)
 		}
 		if err != nil {
 			return err

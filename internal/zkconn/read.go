@@ -32,7 +32,7 @@ func (a *answer) names() []string {
 	names := a.Strings()
 	for _, name := range names {
 		if name == "" || name == "." || name == ".." || strings.IndexByte(name, '/') >= 0 {
-			a.err = fmt.Errorf("malformed reply: %.200q cannot be the name of a child", name)
+			a.err = fmt.Errorf("the server sent a malformed reply: %.200q is not a valid name for a child", name)
 			return nil
 		}
 	}
@@ -267,7 +267,7 @@ func (s *Several[T]) Each(ctx context.Context, take func(v T, refusal error)) er
 // decoded reads an answer. All of them are in memory until the last one has been read.
 func (s *Several[T]) decoded(a *answer) (none T, err error) {
 	if s.size += len(a.Rest()); s.size > maxSeveral {
-		return none, fmt.Errorf("the answers to %d requests take more than %d MiB", len(s.paths), maxSeveral>>20)
+		return none, fmt.Errorf("the server's replies to %d requests are larger than %d MiB in total", len(s.paths), maxSeveral>>20)
 	}
 	return read(a, s.decode)
 }

@@ -42,16 +42,16 @@ func (k *frameConn) Read(p []byte) (int, error) {
 // notZooKeeper is the error of a peer that answers in another protocol.
 func notZooKeeper(said []byte) error {
 	if secure.SpeaksTLS(said) {
-		return errors.New("is a TLS port; add --tls")
+		return errors.New("this is a TLS port; add --tls")
 	}
 	s, _, _ := strings.Cut(strings.ToValidUTF8(string(said), "?"), "\n")
-	return fmt.Errorf("does not speak ZooKeeper (it answered %q)", strings.TrimRight(s, "\r"))
+	return fmt.Errorf("the server does not speak the ZooKeeper protocol: it answered %q", strings.TrimRight(s, "\r"))
 }
 
 // handshakeCause words why a server gave no answer to the connect request, and what
 // might help.
 func (k *frameConn) handshakeCause(err error) error {
-	const hungUp = "closed the connection without an answer"
+	const hungUp = "the server closed the connection without answering"
 	plain, readOnly := k.agreed == nil, k.l.cfg.ReadOnly
 	closed := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 	var timeout net.Error
@@ -59,15 +59,15 @@ func (k *frameConn) handshakeCause(err error) error {
 	case errors.As(err, new(*secure.Error)):
 		return err
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return errors.New("accepted the connection but did not answer in time")
+		return errors.New("the server accepted the connection, but did not answer in time")
 	case closed && errors.Is(err, errDuringSASL):
-		return errors.New("closed the connection during SASL, as ZooKeeper 3.4 does when it rejects the credentials")
+		return errors.New("the server closed the connection during SASL authentication, as ZooKeeper 3.4 does when it rejects the credentials")
 	case closed && plain && readOnly:
-		return errors.New(hungUp + "; perhaps the port expects TLS (--tls)")
+		return errors.New(hungUp + ", perhaps because this port expects TLS (use --tls)")
 	case closed && plain:
-		return errors.New(hungUp + "; perhaps the port expects TLS (--tls), or the server has no quorum (-r)")
+		return errors.New(hungUp + ", perhaps because this port expects TLS (use --tls), or because the server has no quorum (use -r)")
 	case closed && !readOnly:
-		return errors.New(hungUp + "; perhaps the server has no quorum (-r)")
+		return errors.New(hungUp + ", perhaps because the server has no quorum (use -r)")
 	case closed:
 		return errors.New(hungUp)
 	}
@@ -156,7 +156,7 @@ func (k *frameConn) handshake(body []byte) error {
 	case w.id == 0:
 		clear(body[4:16]) // the timeout and the id: the library knows no other form of an expiry
 		if !k.l.expired() {
-			return errors.New("opened no session")
+			return errors.New("the server did not open a session")
 		}
 		// The library starts a new session on a new connection by itself, but
 		// leaves this one open.
@@ -222,7 +222,7 @@ func (k *frameConn) demultiplex(f []byte) ([]byte, error) {
 }
 
 func neverAsked(xid int32) error {
-	return fault(fmt.Sprintf("the server answered a request that was never sent, xid %d", xid))
+	return fault(fmt.Sprintf("the server sent a reply to a request that zksh never sent (xid %d)", xid))
 }
 
 // answered gives the reply to the call it is for.
@@ -268,7 +268,7 @@ func (k *frameConn) answered(xid int32, r reply) error {
 // a server closes it, and one that does not would answer each request alike. A call
 // without answers that are left has been taken out of those that wait.
 func (k *frameConn) sessionOver(c *call, left int, r reply) error {
-	why := fault("the server says that the session has expired")
+	why := fault("the server reported that the session has expired")
 	current := look(k.l, func() bool { return k.l.cur == k }) // until this goroutine returns there is no other
 	k.die(why)
 	if current {
@@ -332,5 +332,5 @@ func (k *frameConn) stalled() error {
 type silence struct{ time.Duration }
 
 func (s silence) Error() string {
-	return fmt.Sprintf("no answer to a request within %s, although the server answers pings", s.Duration)
+	return fmt.Sprintf("the server did not answer a request within %s, although it answers pings", s.Duration)
 }

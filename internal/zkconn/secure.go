@@ -48,14 +48,14 @@ func (k *frameConn) authenticate() error {
 	if refused, ok := errors.AsType[*secure.Error](err); ok {
 		k.l.mu.Lock()
 		defer k.l.mu.Unlock()
-		k.l.refused = fmt.Errorf("%w: %w; connect starts a session without SASL", AuthFailed, refused)
+		k.l.refused = fmt.Errorf("%w: %w; to start a session without SASL, run: connect", AuthFailed, refused)
 		k.l.authFailed()
 	}
 	return err
 }
 
 // errDuringSASL marks the error of a connection that ended while SASL was going on.
-var errDuringSASL = errors.New("during SASL")
+var errDuringSASL = errors.New("the connection ended during SASL authentication")
 
 // exchange sends a token and waits for the server's, until the time for connecting is
 // over.
@@ -98,7 +98,7 @@ func (k *frameConn) exchange(xid int32, token []byte) ([]byte, error) {
 	}
 	answer := d.Buffer()
 	if d.Err() != nil {
-		return nil, fault("the server sent a truncated answer to SASL")
+		return nil, fault("the server sent a truncated SASL reply")
 	}
 	return answer, nil
 }
@@ -151,7 +151,7 @@ func fourLetter(ctx context.Context, addr, word string, over func(context.Contex
 		return b.String(), err
 	}
 	if b.Len() > maxWord {
-		return "", fmt.Errorf("the answer of %s to %s is longer than %d MiB", addr, word, maxWord>>20)
+		return "", fmt.Errorf("the server's reply is too large: %s answered %s with more than %d MiB", addr, word, maxWord>>20)
 	}
 	return b.String(), nil
 }

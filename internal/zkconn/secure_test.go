@@ -123,29 +123,29 @@ func TestTLS(t *testing.T) {
 		{what: "wildcard", cert: k.issue(k.ca, zktest.Cert{DNS: []string{"*.example.com"}}),
 			ours: with(func(s *secure.Settings) { s.Name = "zk1.example.com" })},
 		{what: "wildcard in a label", cert: k.issue(k.ca, zktest.Cert{DNS: []string{"*host"}}), ours: mutual,
-			want: "the server's certificate is for *host, not for localhost; to accept it: --tls-name NAME"},
+			want: "the server's certificate is for *host, not for localhost; to accept it anyway, set the name to expect with --tls-name NAME"},
 		{what: "wildcard, wrong", cert: k.issue(k.ca, zktest.Cert{DNS: []string{"*.example.com"}}), ours: mutual,
-			want: "the server's certificate is for *.example.com, not for localhost; to accept it: --tls-name NAME"},
+			want: "the server's certificate is for *.example.com, not for localhost; to accept it anyway, set the name to expect with --tls-name NAME"},
 		{what: "wrong name", cert: k.issue(k.ca, zktest.Cert{Name: "localhost", DNS: []string{"zk1", "zk2"}}), ours: mutual,
 			want: "the server's certificate is for zk1, zk2, not for localhost"},
 		{what: "wrong common name", cert: k.issue(k.ca, zktest.Cert{Name: "zk\x1b[2J1"}), ours: mutual,
 			want: `the server's certificate is for zk\x1b[2J1, not for localhost`},
 		{what: "no address", cert: k.issue(k.ca, zktest.Cert{DNS: []string{"localhost"}}), host: "127.0.0.1", ours: mutual,
 			want: "is for localhost, not for 127.0.0.1"},
-		{what: "no name", cert: k.issue(k.ca, zktest.Cert{}), ours: mutual, want: "the server's certificate names no host"},
+		{what: "no name", cert: k.issue(k.ca, zktest.Cert{}), ours: mutual, want: "the server's certificate contains no host name"},
 		{what: "a name given", cert: k.issue(k.ca, zktest.Cert{DNS: []string{"zk1"}}), ours: with(func(s *secure.Settings) { s.Name = "zk1" })},
 		{what: "any name", cert: k.issue(k.ca, zktest.Cert{DNS: []string{"zk1"}}), ours: properties("zookeeper.ssl.hostnameVerification=false\n")},
 		{what: "unknown authority", cert: k.issue(k.other, zktest.Cert{Name: "localhost"}), ours: mutual,
-			want: "CN=localhost, is not signed by a trusted authority (issued by CN=other); to trust another one: --cacert FILE"},
+			want: "(CN=localhost) is not signed by a trusted authority: it is issued by CN=other; to trust another authority, use --cacert FILE"},
 		{what: "unknown authority, any name", cert: k.issue(k.other, zktest.Cert{Name: "localhost"}), ours: properties("zookeeper.ssl.hostnameVerification=false\n"),
 			want: "not signed by a trusted authority"},
 		{what: "not verified", cert: k.issue(k.other, zktest.Cert{Name: "x", Until: now.Add(-time.Minute)}), ours: with(func(s *secure.Settings) { s.Insecure = true })},
 		{what: "expired", cert: k.issue(k.ca, zktest.Cert{Name: "localhost", Until: now.Add(-time.Minute)}), ours: mutual,
-			want: "the server's certificate, CN=localhost, expired on "},
+			want: "the server's certificate (CN=localhost) expired on "},
 		{what: "not yet valid", cert: k.issue(k.ca, zktest.Cert{Name: "localhost", From: now.Add(time.Hour)}), ours: mutual,
 			want: "is not valid before "},
 		{what: "no client certificate", cert: good, ours: secure.Settings{CACert: k.ca.File},
-			want: "the server requires a client certificate; set one with --cert FILE"},
+			want: "the server requires a client certificate; set it with --cert FILE"},
 		{what: "another's client certificate", cert: good, ours: with(func(s *secure.Settings) { s.Cert = k.issue(k.other, zktest.Cert{Name: "mallory"}).File }),
 			want: "the server rejected the client certificate, CN=mallory, issued by CN=other ("},
 		{what: "old client certificate", cert: good, ours: with(func(s *secure.Settings) {
@@ -162,13 +162,13 @@ func TestTLS(t *testing.T) {
 	}
 	all = append(all,
 		try{what: "old protocol", cert: good, ours: mutual, change: func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 },
-			want: "no TLS version in common: the server rejected TLS 1.2 to TLS 1.3"},
+			want: "the server and zksh have no TLS version in common: the server rejected TLS 1.2 to TLS 1.3"},
 		try{what: "old protocol wanted", cert: good, ours: properties("zookeeper.ssl.protocol=TLSv1.1\n"), change: func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 }},
 		try{what: "new protocol", cert: good, ours: properties("zookeeper.ssl.protocol=TLSv1.2\n"), change: tls13,
-			want: "no TLS version in common: the server rejected TLS 1.2"},
+			want: "the server and zksh have no TLS version in common: the server rejected TLS 1.2"},
 		try{what: "no suite", cert: good, ours: properties("zookeeper.ssl.ciphersuites=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256\n"), change: func(c *tls.Config) {
 			c.MaxVersion, c.CipherSuites = tls.VersionTLS12, []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384}
-		}, want: "no cipher suite in common"},
+		}, want: "the server and zksh have no cipher suite in common"},
 		try{what: "a suite of TLS 1.3 that is not allowed", cert: good, ours: properties("zookeeper.ssl.ciphersuites=TLS_CHACHA20_POLY1305_SHA256\n"), change: tls13,
 			want: "which the client configuration does not allow"},
 	)
@@ -212,11 +212,11 @@ func TestWrongPort(t *testing.T) {
 		secure  secure.Config
 		want    string
 	}{
-		{tlsPort, secure.Config{}, "closed the connection without an answer; perhaps the port expects TLS (--tls), or the server has no quorum (-r)"},
-		{alerting(t), secure.Config{}, "is a TLS port; add --tls"},
+		{tlsPort, secure.Config{}, "closed the connection without answering, perhaps because this port expects TLS (use --tls), or because the server has no quorum (use -r)"},
+		{alerting(t), secure.Config{}, "this is a TLS port; add --tls"},
 		{k.box, mutual, "closed the connection during the TLS handshake; is this a port without TLS?"},
-		{zktest.SSHBanner(t), mutual, `does not speak TLS (it answered "SSH-2"); is this a port without TLS?`},
-		{silent, mutual, "no answer to the TLS handshake in time; is this a TLS port?"},
+		{zktest.SSHBanner(t), mutual, `the server does not use TLS on this port: its answer began with "SSH-2`},
+		{silent, mutual, "the TLS handshake timed out; is this a TLS port?"},
 	} {
 		timeout := 20 * time.Second
 		if c.servers == silent {

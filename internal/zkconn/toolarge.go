@@ -23,11 +23,11 @@ func (e *TooLargeError) Error() string {
 	if e.Path != "" {
 		text += " for " + e.Path
 	}
-	text += fmt.Sprintf(" has %d bytes and was not sent: ", e.Size)
+	text += fmt.Sprintf(" was not sent, because it has %d bytes: ", e.Size)
 	if e.Limit > UsualMaxRequest {
-		return text + fmt.Sprintf("the limit is %d, set by --max-request or jute.maxbuffer", e.Limit)
+		return text + fmt.Sprintf("the limit, set by --max-request or jute.maxbuffer, is %d", e.Limit)
 	}
-	return text + fmt.Sprintf("servers accept at most %d; if jute.maxbuffer is larger there, set --max-request", e.Limit)
+	return text + fmt.Sprintf("by default, servers accept at most %d; if jute.maxbuffer is larger on this server, set --max-request to the same value", e.Limit)
 }
 
 // Unwrap makes it a rejection, for those who go on after one.

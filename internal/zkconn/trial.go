@@ -192,12 +192,12 @@ func (l *link) admit(ctx context.Context, k *frameConn, op int32, path string) e
 	if v.atLeast(newer[op].minor()) || !guarded && (v.product == "" || v.zooKeeper()) {
 		return nil
 	}
-	what := cmp.Or(v.product, "which does not answer srvr")
+	what := cmp.Or(v.product, "a server that does not answer srvr")
 	if v.zooKeeper() {
 		what = fmt.Sprintf("ZooKeeper %d.%d", v.major, v.minor)
 	}
 	return &Error{Code: Unimplemented, Path: path, hint: fmt.Sprintf(
-		"not sent while %s: %s, %s, may not support %s and may end the session over it", while, k.addr, what, newer[op].name)}
+		"zksh does not send this request while %s, because %s (%s) may not support %s and may then end the session", while, k.addr, what, newer[op].name)}
 }
 
 // claim notes whether the server says that it is a ZooKeeper which knows a request. The

@@ -174,7 +174,7 @@ func TestNoTrialWhileALockIsHeld(t *testing.T) {
 			}
 			release := held.Guard()
 			_, err = s.WhoAmI(zktest.Within(t))
-			if known && err != nil || !known && (!errors.Is(err, zkconn.Unimplemented) || !strings.Contains(err.Error(), "not sent while a lock is held")) {
+			if known && err != nil || !known && (!errors.Is(err, zkconn.Unimplemented) || !strings.Contains(err.Error(), "does not send this request while a lock is held")) {
 				t.Errorf("got %v", err)
 			}
 			if err := held.CreateContainer(zktest.Within(t), "/c", zkconn.OpenACL()); err != nil {
@@ -191,7 +191,7 @@ func TestNoTrialWhileALockIsHeld(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = s.WhoAmI(zktest.Within(t))
-			if product := as == "clickhouse" || as == "raftkeeper"; product && (!errors.Is(err, zkconn.Unimplemented) || !strings.Contains(err.Error(), "not sent while the session has ephemeral znodes")) {
+			if product := as == "clickhouse" || as == "raftkeeper"; product && (!errors.Is(err, zkconn.Unimplemented) || !strings.Contains(err.Error(), "does not send this request while the session has ephemeral znodes")) {
 				t.Errorf("with an ephemeral znode: %v", err)
 			}
 			if err := s.Delete(zktest.Within(t), "/e", -1); err != nil {

@@ -302,7 +302,7 @@ func (e Event) String() string {
 const maxEvents = 32 << 20
 
 // errOverflow is why a session ends whose events nobody takes.
-var errOverflow = fmt.Errorf("%w: the server sent more events than were taken: zksh closed the session with more than %d MiB of them waiting; connect starts another",
+var errOverflow = fmt.Errorf("%w: the server sent events faster than zksh could process them, so zksh closed the session when more than %d MiB of events were waiting; to start another session, run: connect",
 	ErrNotConnected, maxEvents>>20)
 
 // eventQueue holds events until somebody takes them. Unless drop says that nobody

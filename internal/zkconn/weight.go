@@ -103,7 +103,7 @@ func (k *frameConn) asking(xid int32) (c *call, size int) {
 // mostFor returns the largest size of the reply to a call, in bytes, and a hint on what raises
 // it. A nil call stands for an event.
 func (k *frameConn) mostFor(c *call, size int) (limit int, raise string) {
-	const option = "; --max-request raises it"
+	const option = "; to raise the limit, set --max-request"
 	switch {
 	case c == nil:
 		return jute.MaxPath + uncounted, ""
@@ -118,7 +118,7 @@ func (k *frameConn) mostFor(c *call, size int) (limit int, raise string) {
 }
 
 func tooLong(n, limit int) fault {
-	return fault(fmt.Sprintf("the server sent a reply of %d bytes, which is over the limit of %d", n, limit))
+	return fault(fmt.Sprintf("the server sent a reply of %d bytes, which exceeds the limit of %d bytes", n, limit))
 }
 
 // passOver reads a reply and keeps nothing of it. Its request is answered with r.

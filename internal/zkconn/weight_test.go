@@ -41,7 +41,7 @@ func TestNamesOfNoChild(t *testing.T) {
 			_, together := p.MultiChildren([]string{"/a"}).Wait(limited(t))
 			each := p.EachList([]string{"/a"}).Each(limited(t), func(Listed, error) { t.Error("it was taken") })
 			for _, err := range []error{err, listed, together, each} {
-				if want := fmt.Sprintf("malformed reply: %q cannot be", name); err == nil || !strings.Contains(err.Error(), want) {
+				if want := fmt.Sprintf("malformed reply: %q is not", name); err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("%q: %v", name, err)
 				}
 			}
@@ -123,7 +123,7 @@ func TestLongAnswersToWrites(t *testing.T) {
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
 		err := s.Delete(limited(t), "/a", -1)
-		if err == nil || !strings.Contains(err.Error(), "which is over the limit") || !strings.Contains(err.Error(), "unknown whether it took effect") {
+		if err == nil || !strings.Contains(err.Error(), "which exceeds the limit") || !strings.Contains(err.Error(), "unknown whether it took effect") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -132,7 +132,7 @@ func TestLongAnswersToWrites(t *testing.T) {
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
 		_, err := s.Exists(limited(t), "/a", false)
-		if err == nil || !strings.Contains(err.Error(), "which is over the limit") {
+		if err == nil || !strings.Contains(err.Error(), "which exceeds the limit") {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -24,7 +24,7 @@ type CreateMode struct {
 func (m CreateMode) flags() (code, flags int32, err error) {
 	switch {
 	case m.Container && (m.Ephemeral || m.Sequential || m.TTL != 0), m.TTL != 0 && m.Ephemeral, m.TTL < 0:
-		return 0, 0, fmt.Errorf("a znode cannot have mode %+v", m)
+		return 0, 0, fmt.Errorf("invalid create mode %+v", m)
 	case m.Container:
 		return jute.OpCreateContainer, flagContainer, nil
 	case m.TTL != 0 && m.Sequential:
@@ -104,7 +104,7 @@ func changeOf(request any) change {
 	case *zk.CheckVersionRequest:
 		return check(r.Path, r.Version)
 	}
-	return change{err: fmt.Errorf("a multi cannot hold a %T", request)}
+	return change{err: fmt.Errorf("a multi request cannot contain a %T", request)}
 }
 
 func (c change) valid() error {

@@ -64,7 +64,7 @@ func Endless(tb testing.TB, mode string) string {
 	case "events", "watched", "below", "over", "empty", "short", "long", "many", "million", "acl", "identities", "data", "claim", "words":
 		e.Strings(nil)
 	default:
-		tb.Fatalf("zktest: no mode %q", mode)
+		tb.Fatalf("zktest: unknown mode %q", mode)
 	}
 	s.children = e.B
 	return serve(tb, s.talk)

@@ -71,10 +71,10 @@ func Faulty(tb testing.TB, mode string) *Box {
 			return sandbox.Reaction(numbers[0])
 		}
 	default:
-		tb.Fatalf("zktest: no mode %q", mode)
+		tb.Fatalf("zktest: unknown mode %q", mode)
 	}
 	if (kind == "hangop" || kind == "ignore" || kind == "code") && numbers == nil {
-		tb.Fatalf("zktest: the mode %q lacks a number", mode)
+		tb.Fatalf("zktest: the mode %q requires a number", mode)
 	}
 	box := Sandbox(tb, opt)
 	box.SetLeaderless(kind == "leaderless")

@@ -24,7 +24,7 @@ const (
 	startLimit = 60 * time.Second
 )
 
-var errNotInstalled = errors.New("no ZooKeeper server and java here: apt-get install zookeeper libnetty-java")
+var errNotInstalled = errors.New("the ZooKeeper server or java was not found; install them with: apt-get install zookeeper libnetty-java")
 
 // instance is one server: its directory, its address, and its process if it runs.
 type instance struct {
@@ -132,11 +132,11 @@ func (in *instance) start() error {
 	deadline := time.Now().Add(startLimit)
 	for !serves(in.addr) || in.secure != "" && !listens(in.secure) { // there a little later
 		if time.Now().After(deadline) {
-			return fmt.Errorf("the server does not serve after %s", startLimit)
+			return fmt.Errorf("the server did not start serving within %s", startLimit)
 		}
 		select {
 		case <-in.proc.done:
-			return errors.New("the server ended while starting")
+			return errors.New("the server exited while it was starting")
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -158,7 +158,7 @@ func (in *instance) signal(do func(*os.Process) error) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.proc == nil {
-		return errors.New("the server is stopped")
+		return errors.New("the server is not running")
 	}
 	return do(in.proc.cmd.Process)
 }

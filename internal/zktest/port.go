@@ -69,7 +69,7 @@ func (b *portBlocks) take() error {
 		b.next, b.end = first+1, first+blockSize
 		return nil
 	}
-	return errors.New("no free ports on loopback")
+	return errors.New("found no free ports on the loopback interface")
 }
 
 // listen listens on a free loopback port.

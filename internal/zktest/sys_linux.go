@@ -29,7 +29,7 @@ func pauseProcess(p *os.Process) error {
 			return err
 		}
 		if time.Now().After(end) {
-			return errors.New("the process does not stop")
+			return errors.New("the process did not stop in time")
 		}
 	}
 }

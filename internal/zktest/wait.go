@@ -14,7 +14,7 @@ func Eventually(tb testing.TB, what string, ok func() bool) {
 	tb.Helper()
 	for end := time.Now().Add(Patience); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			tb.Fatalf("in vain: %s", what)
+			tb.Fatalf("timed out waiting for: %s", what)
 		}
 	}
 }

@@ -93,7 +93,7 @@ func (s *Server) Resume() {
 func (s *Server) Peer() *Server {
 	s.tb.Helper()
 	if s.peer == nil {
-		s.tb.Fatal("zktest: only a ReadOnlyEnsemble has a peer")
+		s.tb.Fatal("zktest: only an instance of a ReadOnlyEnsemble has a peer")
 	}
 	return &Server{tb: s.tb, inst: s.peer}
 }
@@ -123,7 +123,7 @@ var shared struct {
 func Shared(tb testing.TB) *Server {
 	tb.Helper()
 	if shared.dir == "" {
-		tb.Fatal("zktest: Shared needs: func TestMain(m *testing.M) { zktest.Main(m) }")
+		tb.Fatal("zktest: to use Shared, add to the test package: func TestMain(m *testing.M) { zktest.Main(m) }")
 	}
 	shared.once.Do(func() { shared.inst, _, shared.err = launch(shared.dir, nil) })
 	if shared.err != nil {
@@ -184,9 +184,9 @@ func Need(tb testing.TB, installed bool, packages string) {
 	switch {
 	case installed:
 	case os.Getenv("CI") != "":
-		tb.Fatalf("not installed: apt-get install %s", packages)
+		tb.Fatalf("required packages are not installed; install them with: apt-get install %s", packages)
 	default:
-		tb.Skipf("NOT TESTED, for want of packages: apt-get install %s", packages)
+		tb.Skipf("NOT TESTED, because required packages are missing; install them with: apt-get install %s", packages)
 	}
 }
 

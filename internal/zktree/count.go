@@ -35,7 +35,7 @@ func Stats(ctx context.Context, c zkconn.Client, root string) (map[string]*zk.St
 		if s.Kind == Enter && s.Stat != nil {
 			path := s.Path()
 			if size += len(path) + entryCost/2 + nameCost; size > maxStats {
-				return nil, fmt.Errorf("%s has more than %d znodes, whose states take more than %d MiB; name a smaller subtree", root, len(stats), maxStats>>20)
+				return nil, fmt.Errorf("%s has more than %d znodes, and their metadata needs more than %d MiB of memory; choose a smaller subtree", root, len(stats), maxStats>>20)
 			}
 			stats[path] = s.Stat
 		}

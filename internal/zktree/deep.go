@@ -28,6 +28,6 @@ type tooDeepError struct {
 }
 
 func (e *tooDeepError) Error() string {
-	return fmt.Sprintf("the tree below %s is too deep: it has a znode %d levels down, with a path of %d bytes; the limits are %d levels, %d bytes, and on the way to it %d MiB of paths and %d MiB of names",
+	return fmt.Sprintf("the tree below %s is too deep: zksh found a znode %d levels down, with a path of %d bytes; the limits are %d levels, %d bytes for a path, and %d MiB of paths and %d MiB of names on the way to a znode",
 		e.Root, e.Levels, e.Bytes, jute.MaxLevels, jute.MaxPath, maxPaths>>20, maxNames>>20)
 }

@@ -46,7 +46,7 @@ func (r *Refusals) Error() string {
 		b.WriteString(f.Error())
 	}
 	if more := r.N - len(r.First); more > 0 {
-		fmt.Fprintf(&b, "; and %d more", more)
+		fmt.Fprintf(&b, "; and %d more errors", more)
 	}
 	return b.String()
 }
@@ -68,10 +68,10 @@ type PartialError struct {
 func (e *PartialError) Error() string {
 	text := fmt.Sprintf("%s %d of %d znodes of %s", e.Verb, e.Done, e.Total, e.Root)
 	if !e.Whole {
-		text = fmt.Sprintf("%s %d znodes of %s; more are left", e.Verb, e.Done, e.Root)
+		text = fmt.Sprintf("%s %d znodes of %s; the subtree contains more znodes", e.Verb, e.Done, e.Root)
 	}
 	if e.Unknown > 0 {
-		text += fmt.Sprintf("; the outcome of %d is unknown", e.Unknown)
+		text += fmt.Sprintf("; the outcome for %d znodes is unknown", e.Unknown)
 	}
 	if e.Cause != nil {
 		text += ": " + e.Cause.Error()

@@ -174,7 +174,7 @@ type part struct {
 }
 
 // errLeft says that nobody wants the rest of the walk.
-var errLeft = errors.New("the loop over the walk was left")
+var errLeft = errors.New("the walk of the tree was stopped early")
 
 func (w *Walk) all() error {
 	cur, err := w.enter(nil, "", true, w.start)
@@ -302,7 +302,7 @@ func (w *Walk) batch(want Want) int { return max(1, w.src.Batch(want)*w.window/w
 // receive takes the answer to the oldest request, and asks for more.
 func (w *Walk) receive() error {
 	if w.ask(); len(w.air) == 0 {
-		return errors.New("zktree: the walk waits for nothing")
+		return errors.New("zktree: internal error: the walk has no pending requests")
 	}
 	r := w.air[0]
 	if !r.reply.Ready() {

@@ -92,20 +92,20 @@ type WriteError struct {
 
 func (e *WriteError) Error() string {
 	if e.N == 1 && e.Done == (Counts{}) && e.Outcome.Unknown+e.Open == 0 && e.Cause == nil { // all of it was below that
-		return fmt.Sprintf("nothing of %s was written: %s", e.Root, e.Refusals.Error())
+		return fmt.Sprintf("nothing was written to %s: %s", e.Root, e.Refusals.Error())
 	}
-	text := fmt.Sprintf("wrote %s of %s", Znodes(e.Done.Total()-e.Done.Skipped), e.Root)
+	text := fmt.Sprintf("wrote %s to %s", Znodes(e.Done.Total()-e.Done.Skipped), e.Root)
 	if e.Outcome.Unknown > 0 {
-		text += fmt.Sprintf(", and maybe %d more", e.Outcome.Unknown)
+		text += fmt.Sprintf(", and possibly %d more", e.Outcome.Unknown)
 	}
 	if e.Below > 0 {
-		text += fmt.Sprintf("; %d are missing, because a znode above them was rejected", e.Below)
+		text += fmt.Sprintf("; %d were not written, because the server rejected one of their ancestors", e.Below)
 	}
 	if e.Open > 0 {
-		text += fmt.Sprintf("; the ACLs of %d still grant this session access, which zksh adds while it writes", e.Open)
+		text += fmt.Sprintf("; the ACLs of %d still contain an entry for this session, which zksh adds only for the time of the write", e.Open)
 	}
 	if e.N > 0 {
-		text += fmt.Sprintf("; %d rejected: %s", e.N, e.Refusals.Error())
+		text += fmt.Sprintf("; the server rejected %d: %s", e.N, e.Refusals.Error())
 	}
 	if e.Cause != nil {
 		text += ": " + e.Cause.Error()

@@ -29,7 +29,7 @@ type Spec struct {
 // The errors of Run, beside the status, when the lease ended the program or could
 // not end it in time.
 var (
-	ErrOverdue = errors.New("the lease was about to expire, and zksh had not renewed it")
+	ErrOverdue = errors.New("the lease was about to expire, and zksh could not renew it in time")
 	ErrEscaped = errors.New("not all processes could be terminated in time")
 )
 
@@ -78,11 +78,11 @@ func Run(spec Spec, stop <-chan time.Time) (status int, err error) {
 func goesOn(n int) string {
 	switch n {
 	case -1:
-		return "processes of the command's group are still running"
+		return "processes of the command's process group are still running"
 	case 1:
-		return "1 process of the command's group is still running"
+		return "1 process of the command's process group is still running"
 	}
-	return fmt.Sprintf("%d processes of the command's group are still running", n)
+	return fmt.Sprintf("%d processes of the command's process group are still running", n)
 }
 
 // StartError says that a program could not be run.

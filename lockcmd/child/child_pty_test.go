@@ -107,7 +107,7 @@ func TestCtrlZ(t *testing.T) {
 	c := openConsole(t, foreground+`echo ready; read x; echo "read $x"; exit 6`, false)
 	c.expect("ready")
 	c.typeIn("\x1a")
-	c.expect("alert: sh was stopped; continuing it")
+	c.expect("alert: sh was stopped; zksh continues it")
 	c.typeIn("hello\n")
 	c.expect("read hello")
 	c.expect("helper: status 6, <nil>, 0 interrupts, terminal ours: true")

@@ -156,7 +156,7 @@ func TestSignalBeforeTheStart(t *testing.T) {
 		}
 		zktest.Eventually(t, "the signals", func() bool { return len(s.spec.Signals.signals) == 2 })
 		status, err := Run(s.spec, s.stop)
-		if want := fmt.Sprintf("sh not started: received signal %q first", sig); status != 128+int(sig) || err == nil || err.Error() != want {
+		if want := fmt.Sprintf("sh was not started, because zksh received the signal %q first", sig); status != 128+int(sig) || err == nil || err.Error() != want {
 			t.Errorf("%s: status %d, %v; want %q", sig, status, err, want)
 		}
 		if s.printed() != "" {
@@ -258,7 +258,7 @@ func TestStopReachesTheGroup(t *testing.T) {
 func TestDaemonIsLeftAlone(t *testing.T) {
 	s := newScript(t, "sleep 1000 & echo $!").start()
 	daemon := s.pids(1)[0]
-	if got := s.wait(); got != 0 || !zktest.Runs(daemon) || !strings.Contains(s.told(), "of the command's group") {
+	if got := s.wait(); got != 0 || !zktest.Runs(daemon) || !strings.Contains(s.told(), "of the command's process group") {
 		t.Errorf("status %d, daemon alive: %t, told %q", got, zktest.Runs(daemon), s.told())
 	}
 }
@@ -323,7 +323,7 @@ func TestStopThatIsClosed(t *testing.T) {
 
 func TestStoppedChildGoesOn(t *testing.T) {
 	s := newScript(t, "kill -STOP $$; exit 4")
-	if got := s.start().wait(); got != 4 || !strings.Contains(s.told(), "sh was stopped; continuing it") {
+	if got := s.start().wait(); got != 4 || !strings.Contains(s.told(), "sh was stopped; zksh continues it") {
 		t.Errorf("status %d, told %q", got, s.told())
 	}
 }

@@ -309,7 +309,7 @@ func (k *keeper) finish() {
 		if left = k.rest(); left != 0 {
 			if !k.waits {
 				k.waits = true
-				k.alert(fmt.Errorf("%s; keeping the lock until they exit", goesOn(left)))
+				k.alert(fmt.Errorf("%s; zksh holds the lock until they exit", goesOn(left)))
 			}
 			k.timer.Reset(lookForGroup)
 			return

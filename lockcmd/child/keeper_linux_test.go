@@ -236,7 +236,7 @@ func TestWaitGroup(t *testing.T) {
 	s := newScript(t, `until [ -e `+goOn+` ]; do sleep 0.02; done & echo $!; exit 3`)
 	s.spec.WaitGroup = true
 	pid := s.start().pids(1)[0]
-	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(s.told(), "keeping the lock") })
+	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(s.told(), "zksh holds the lock") })
 	select {
 	case <-s.ended:
 		t.Fatal("the lock is not kept")
@@ -255,7 +255,7 @@ func TestWaitGroupIsEnded(t *testing.T) {
 	s := newScript(t, `trap "" TERM; sleep 1000 & echo $!; exit 3`)
 	s.spec.WaitGroup = true
 	pid := s.start().pids(1)[0]
-	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(s.told(), "keeping the lock") })
+	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(s.told(), "zksh holds the lock") })
 	s.stop <- time.Now()
 	if got := s.wait(); got != 3 || zktest.Runs(pid) {
 		t.Errorf("status %d, alive: %t", got, zktest.Runs(pid))
@@ -267,7 +267,7 @@ func TestWaitGroupObeys(t *testing.T) {
 	s := newScript(t, `sh -c 'trap "sleep 0.2; echo obeyed; exit" TERM; echo $$; while :; do sleep 0.02; done' & exit 3`)
 	s.spec.WaitGroup = true
 	s.start().pids(1)
-	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(s.told(), "keeping the lock") })
+	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(s.told(), "zksh holds the lock") })
 	s.stop <- later()
 	if got := s.wait(); got != 3 || !strings.Contains(s.printed(), "obeyed") {
 		t.Errorf("status %d, printed %q", got, s.printed())

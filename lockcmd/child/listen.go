@@ -48,5 +48,5 @@ func (l *Listener) early() os.Signal {
 // notStarted is the status and the error of a program that a signal forestalled.
 func notStarted(name string, sig os.Signal) (int, error) {
 	number, _ := sig.(syscall.Signal) // it is one on every system
-	return 128 + int(number), fmt.Errorf("%s not started: received signal %q first", name, sig)
+	return 128 + int(number), fmt.Errorf("%s was not started, because zksh received the signal %q first", name, sig)
 }

@@ -20,7 +20,7 @@ func Keeper() (status int, is bool) { return 0, false }
 // Escape tells whether a program could go on without its lock. Here all that it
 // starts can, and so can it when we die.
 func Escape(string) (likely bool, err error) {
-	return false, errors.New("on this system, zksh can terminate only the command itself, not the processes that it starts, and not once zksh has died")
+	return false, errors.New("on this system, zksh can terminate only the command itself, but not the processes that it starts; if zksh is killed, the command continues")
 }
 
 // supervise starts the program and waits until it is gone. Here it has no

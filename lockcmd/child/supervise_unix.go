@@ -90,7 +90,7 @@ func exitStatus(s syscall.WaitStatus) int {
 func (c *child) start(cmd *exec.Cmd, files []*os.File) (<-chan report, error) {
 	self, err := executable()
 	if err != nil {
-		return nil, fmt.Errorf("cannot find the program of the keeper process: %v", err) // and not that the program cannot
+		return nil, fmt.Errorf("cannot find zksh's own program file, which supervises the command: %v", err) // and not that the program cannot
 	}
 	ordersEnd, orders, err := os.Pipe()
 	if err != nil {
@@ -146,7 +146,7 @@ func (c *child) start(cmd *exec.Cmd, files []*os.File) (<-chan report, error) {
 	return heard, nil
 }
 
-var errKeeper = textError("its keeper process has exited")
+var errKeeper = textError("zksh's helper process for the command has exited")
 
 // wake has a keeper go on that somebody has stopped: it would keep nothing. If it
 // has ended, that is heard of.
@@ -263,7 +263,7 @@ func (c *child) complain(err error) {
 // pass gives a signal we got to the group.
 func (c *child) pass(sig syscall.Signal) {
 	if sig == syscall.SIGTSTP {
-		c.spec.Alert("not suspended: the lock would be lost meanwhile")
+		c.spec.Alert("zksh was not suspended, because the lock would be lost in the meantime")
 		return
 	}
 	c.order(order{Signal: sig})
@@ -309,7 +309,7 @@ func (c *child) stopped(by syscall.Signal) {
 	c.retry = nil
 	switch {
 	case by != syscall.SIGTTIN && by != syscall.SIGTTOU:
-		c.spec.Alert(c.spec.Argv[0] + " was stopped; continuing it, because the lock would be lost meanwhile")
+		c.spec.Alert(c.spec.Argv[0] + " was stopped; zksh continues it, because the lock would be lost in the meantime")
 	case c.tty.ours() || c.tty.has(c.pid):
 		c.complain(c.tty.give(c.pid))
 		c.waits = false
@@ -317,7 +317,7 @@ func (c *child) stopped(by syscall.Signal) {
 		c.retry = time.After(time.Second)
 		if !c.waits {
 			c.waits = true
-			c.spec.Alert(c.spec.Argv[0] + " waits for the terminal, which another job is using; the lock is still held")
+			c.spec.Alert(c.spec.Argv[0] + " is waiting for the terminal, which another job is using; zksh still holds the lock")
 		}
 		return
 	}

@@ -63,7 +63,7 @@ func (t *terminal) has(group int) bool {
 func (t *terminal) give(group int) error {
 	t.given = true
 	if err := tty.SetForeground(t.file, group); err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.EPERM) {
-		return fmt.Errorf("cannot hand the terminal to the command: %w", err)
+		return fmt.Errorf("cannot give the command access to the terminal: %w", err)
 	}
 	return nil
 }
@@ -75,7 +75,7 @@ func (t *terminal) takeBack() error {
 		return nil
 	}
 	if err := tty.SetForeground(t.file, t.group); err != nil {
-		return fmt.Errorf("cannot take the terminal back: %w", err)
+		return fmt.Errorf("cannot return the terminal to zksh: %w", err)
 	}
 	return nil
 }

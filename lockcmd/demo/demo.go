@@ -31,18 +31,17 @@ func Command() *commands.Command {
 		Name: "lockdemo", Group: "Locks", Writes: true,
 		Args: "[scheme…] [-n sizes] [--hold duration] [--poll duration] [--readers count] [--classic] [--step] [--slow factor]" +
 			" [--kill-holder] [--kill-middle] [--record file] [--svg file] [-y]",
-		Summary: "run lock recipes side by side and count their cost",
+		Summary: "run lock recipes side by side and compare their cost",
 		Help: "The schemes are " +
 			strings.Join(names, ", ") +
-			". Without an argument, lockdemo runs all of them. Each contender has a session of its own. All of them wait while one " +
-			"holds the lock; the clock starts when that one releases it.\n\n" +
+			". Without an argument, lockdemo runs all of them. Each contender has a separate session. One contender holds " +
+			"the lock while all others wait; the clock starts when it releases the lock.\n\n" +
 			"lockdemo counts the frames on the wire, reads the servers' own counters, and compares both with the recipe's " +
-			"prediction. The exit status is 1 if these three disagree, or if two clients held the lock that exclude each other.\n\n" +
-			"On a sandbox, lockdemo starts at once. On other servers, it asks at the prompt and needs -y elsewhere. It works below " +
-			"a znode of its own, and deletes it afterwards.",
-		Limits: []string{
-			"By default, a server accepts 60 connections from one address, so -n is at most 57 except on a sandbox.",
-		},
+			"prediction. The exit status is 1 if these three disagree, or if two clients that exclude each other held the " +
+			"lock at the same time.\n\n" +
+			"On a sandbox, lockdemo starts immediately. On other servers, it asks for confirmation at the prompt, and " +
+			"needs -y elsewhere. It works below a znode that it creates, and deletes this znode afterwards.",
+		Limits:   []string{"By default, a server accepts 60 connections from one address, so -n can be at most 57, except on a sandbox."},
 		Examples: []string{"lockdemo parent predecessor -n 20", "lockdemo --step -n 5 naive", "lockdemo --svg herd.svg -n 20 naive"},
 		Params:   slices.Repeat([]commands.Param{{Name: "scheme", Kind: commands.Choice, Words: names, Optional: true}}, len(names)),
 		Flags: func(fs *pflag.FlagSet) commands.Run {
@@ -77,20 +76,20 @@ type words struct {
 // declare declares the command's flags.
 func declare(fs *pflag.FlagSet) *words {
 	w := &words{fs: fs}
-	fs.StringVarP(&w.sizes, "contenders", "n", "5,20,50", "run with this `number` of contenders; several are separated by commas")
+	fs.StringVarP(&w.sizes, "contenders", "n", "5,20,50", "run with this `number` of contenders; separate several numbers with commas")
 	fs.DurationVar(&w.rules.hold, "hold", 5*time.Millisecond, "hold the lock for this `duration`")
-	fs.DurationVar(&w.rules.poll, "poll", 100*time.Millisecond, "let contenders that poll look once per this `duration`")
-	fs.IntVar(&w.rules.readers, "readers", -1, "let this `count` of the contenders for a shared lock be readers; -1: three of four")
-	fs.BoolVar(&w.rules.classic, "classic", false, "play the first article's scene: 20 threads, 2 s of work, one look per second, and its flaws")
+	fs.DurationVar(&w.rules.poll, "poll", 100*time.Millisecond, "let contenders that poll check the lock once per `duration`")
+	fs.IntVar(&w.rules.readers, "readers", -1, "make this `count` of the contenders for a shared lock readers; -1 means three out of four")
+	fs.BoolVar(&w.rules.classic, "classic", false, "play the scene of the first article: 20 threads, 2 s of work, one check per second, and the article's flaws")
 	fs.BoolVar(&w.step, "step", false, "pass the lock on only when you press Enter")
-	fs.Float64Var(&w.slow, "slow", 1, "slow down by this `factor`")
-	fs.BoolVar(&w.rules.killHolder, "kill-holder", false, "kill the client that holds the lock in the middle of the scene")
+	fs.Float64Var(&w.slow, "slow", 1, "slow the scenes down by this `factor`")
+	fs.BoolVar(&w.rules.killHolder, "kill-holder", false, "in the middle of the scene, kill the client that holds the lock")
 	fs.BoolVar(&w.rules.killMiddle, "kill-middle", false, "kill the client in the middle of the queue")
-	fs.StringVar(&w.record, "record", "", "record the lanes to this `file`, for asciinema")
-	fs.StringVar(&w.svg, "svg", "", "draw the lanes as a picture to this `file`")
+	fs.StringVar(&w.record, "record", "", "record the lanes in this `file`, for asciinema")
+	fs.StringVar(&w.svg, "svg", "", "save the lanes as a picture in this `file`")
 	commands.FlagFile(fs, "record")
 	commands.FlagFile(fs, "svg")
-	fs.BoolVarP(&w.yes, "yes", "y", false, "do not ask")
+	fs.BoolVarP(&w.yes, "yes", "y", false, "do not ask for confirmation")
 	return w
 }
 
@@ -103,14 +102,14 @@ func (w *words) plan(env *commands.Env, names []string) (*plan, error) {
 	for word := range strings.SplitSeq(w.sizes, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(word))
 		if err != nil || n < 1 || n > maxContenders {
-			return nil, commands.Misuse("-n: %q is not a number of contenders (1 to %d)", word, maxContenders)
+			return nil, commands.Misuse("-n: invalid number of contenders %q: must be between 1 and %d", word, maxContenders)
 		}
 		if !slices.Contains(p.sizes, n) {
 			p.sizes = append(p.sizes, n)
 		}
 	}
 	if w.slow <= 0 || p.hold < 0 || p.poll <= 0 {
-		return nil, commands.Misuse("--slow and --poll must be above zero, and --hold must not be negative")
+		return nil, commands.Misuse("--slow and --poll must be greater than zero, and --hold must not be negative")
 	}
 	if p.hold, p.poll = scale(p.hold, w.slow), scale(p.poll, w.slow); w.slow > 1 {
 		p.moment = p.hold / 2
@@ -121,7 +120,7 @@ func (w *words) plan(env *commands.Env, names []string) (*plan, error) {
 	}
 	if w.step {
 		if p.step = enter(env); p.step == nil {
-			return nil, commands.Misuse("--step needs a standard input, to read Enter from")
+			return nil, commands.Misuse("--step requires a standard input, from which lockdemo reads Enter")
 		}
 	}
 	return p, nil
@@ -175,9 +174,26 @@ func enter(env *commands.Env) func(context.Context) error {
 		return nil
 	}
 	lines := bufio.NewReader(env.Stdin)
-	return func(context.Context) error {
-		_, err := lines.ReadString('\n')
-		return err
+	pressed, reading := make(chan error, 1), false
+	return func(ctx context.Context) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		env.Screen.Alert("press Enter to continue")
+		if !reading {
+			reading = true
+			go func() { // ends with Enter, or with the program: a read cannot be cancelled
+				_, err := lines.ReadString('\n')
+				pressed <- err
+			}()
+		}
+		select {
+		case err := <-pressed:
+			reading = false
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 }
 
@@ -227,9 +243,9 @@ func (p *plan) mayUse(ctx context.Context, env *commands.Env) (bool, error) {
 		return true, nil
 	}
 	if env.Mode != commands.ByHand {
-		return false, commands.Misuse("%s is a real server; add --yes to run the demo there: it works below a znode of its own, which it deletes afterwards", addr)
+		return false, commands.Misuse("%s is not a sandbox; to run lockdemo there, add --yes: lockdemo creates a temporary znode, works only below it, and deletes it afterwards", addr)
 	}
-	yes, err := env.Screen.Ask(ctx, fmt.Sprintf("%s is a real server; open %d sessions there and lock below a temporary znode? [y/N] ",
+	yes, err := env.Screen.Ask(ctx, fmt.Sprintf("%s is not a sandbox; open %d sessions there and acquire locks below a temporary znode? [y/N] ",
 		addr, slices.Max(p.sizes)+1))
 	if err == nil && !yes {
 		env.Screen.Note("nothing was done")

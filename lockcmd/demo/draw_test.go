@@ -145,7 +145,7 @@ func TestSummary(t *testing.T) {
 		t.Error(err)
 	}
 	for _, want := range []string{
-		`\ncurator +101 +×1 `, `\nnaive +2500 +×24.8 `, `\ncurator +▏ 11 +.{3,} 101\n`, `\nExclusion held`,
+		`\ncurator +101 +×1 `, `\nnaive +2500 +×24.8 `, `\ncurator +▏ 11 +.{3,} 101\n`, `\nIn every scene, the lock was exclusive`,
 	} {
 		if !regexp.MustCompile(want).MatchString(wide.String()) {
 			t.Errorf("no %q in\n%s", want, wide.String())

@@ -3,6 +3,7 @@ package demo
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -205,6 +206,29 @@ func TestStep(t *testing.T) {
 	if err == nil {
 		t.Error("it goes on where nobody presses Enter any more")
 	}
+	b.empty(t)
+}
+
+// TestStepAsks says what it waits for, and waits no longer than its context.
+func TestStepAsks(t *testing.T) {
+	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	in, enter := io.Pipe() // nobody presses Enter
+	b.env.Stdin = in
+	ctx, cancel := context.WithCancelCause(t.Context())
+	var failed error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, failed = b.plan(t, "curator", "-n", "3", "--step").perform(ctx, b.env)
+	}()
+	zktest.Eventually(t, "it asks for Enter", func() bool { return strings.Contains(b.screen.Alerts(), "press Enter to continue") })
+	interrupted := errors.New("interrupted")
+	cancel(interrupted)
+	<-ended
+	if !errors.Is(failed, interrupted) {
+		t.Error(failed)
+	}
+	enter.Close()
 	b.empty(t)
 }
 

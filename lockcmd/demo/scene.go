@@ -133,7 +133,7 @@ func (sc *scene) play(ctx context.Context) (*result, error) {
 	return r, sc.remove(ctx, sc.folder)
 }
 
-var errCutOff = errors.New("a contender lost its connection, so the counts would be wrong")
+var errCutOff = errors.New("a contender lost its connection, so the counts are not valid; run lockdemo again")
 
 // loses waits until the contender's part is over, and tells whether its connection
 // was lost before.
@@ -229,4 +229,4 @@ func (sc *scene) settle(ctx context.Context) error {
 	return nil
 }
 
-var errUnsettled = errors.New("the contenders do not come to rest")
+var errUnsettled = errors.New("the contenders are still sending requests")

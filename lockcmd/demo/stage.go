@@ -74,8 +74,8 @@ func (st *stage) open(ctx context.Context, n int) error {
 	if opened == 0 {
 		return failures
 	}
-	return fmt.Errorf("%d contenders need %d sessions, but only %d could be opened: by default a server accepts 60 connections"+
-		" from one address (maxClientCnxns); try a smaller -n: %w", n-1, n, opened, first(failures))
+	return fmt.Errorf("%d contenders need %d sessions, but lockdemo could open only %d; by default, a server accepts 60 connections"+
+		" from one address (maxClientCnxns), so try a smaller -n: %w", n-1, n, opened, first(failures))
 }
 
 // first is the first of joined errors.
@@ -199,7 +199,7 @@ func (st *stage) strike() error {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanUp)
 	defer cancel()
 	if err := st.remove(ctx, st.root); err != nil {
-		return fmt.Errorf("cannot delete %s, which the servers remove once it is empty: %w", st.root, err)
+		return fmt.Errorf("cannot delete %s, but the servers will delete it once it is empty: %w", st.root, err)
 	}
 	return closing
 }

@@ -96,10 +96,10 @@ func (s *summary) verdict() error {
 	var errs []error
 	for _, r := range s.Results {
 		if !r.Exclusion {
-			errs = append(errs, fmt.Errorf("%s n=%d: two contenders that exclude each other held the lock at once", r.Scheme, r.N))
+			errs = append(errs, fmt.Errorf("%s n=%d: two contenders that exclude each other held the lock at the same time", r.Scheme, r.N))
 		}
 		if !r.Agree {
-			errs = append(errs, fmt.Errorf("%s n=%d: the counts do not agree: %d requests and %d notifications on the wire, %s",
+			errs = append(errs, fmt.Errorf("%s n=%d: the counts do not agree: lockdemo saw %d requests and %d notifications on the wire: %s",
 				r.Scheme, r.N, r.Requests, r.Notifications, r.witnesses()))
 		}
 	}
@@ -153,7 +153,7 @@ func (s *summary) FitText(w io.Writer, width int) error {
 	var b strings.Builder
 	most := s.Results[0].N
 	largest := slices.DeleteFunc(slices.Clone(s.Results), func(r *result) bool { return r.N < most })
-	fmt.Fprintf(&b, "The lock goes through %d contenders, once all have queued:\n\n", most)
+	fmt.Fprintf(&b, "The lock passes through %d contenders, all of them queued:\n\n", most)
 	const perHandoff, mostNotified, refused, overtakes, p99, kB, witnesses = 4, 6, 8, 9, 11, 12, 13
 	g := s.grid(largest)
 	for i, row := range g.Rows { // one size, so a column less
@@ -174,16 +174,16 @@ func (s *summary) FitText(w io.Writer, width int) error {
 
 func (s *summary) conclusion() string {
 	if s.verdict() != nil {
-		return "NOT everything is right: see the error."
+		return "The scenes do NOT agree with the prediction: see the error."
 	}
-	const held = "Exclusion held in every scene.\n"
+	const held = "In every scene, the lock was exclusive.\n"
 	switch {
 	case slices.ContainsFunc(s.Results, func(r *result) bool { return r.audit.disturbed }):
-		return held + "The wire and the formulas agree; other clients used the\nservers meanwhile, so the servers' counters differ."
+		return held + "The counts on the wire match the formulas. The servers'\ncounters differ, because other clients used the servers\nat the same time."
 	case slices.ContainsFunc(s.Results, func(r *result) bool { return !r.audit.told }):
-		return held + "The wire and the formulas agree; the servers do not report counters."
+		return held + "The counts on the wire match the formulas. The servers do\nnot report counters."
 	}
-	return held + "The wire, the servers' counters and the formulas agree."
+	return held + "The counts on the wire, the servers' counters and the\nformulas agree."
 }
 
 // writeAligned writes a grid whose first and last columns are words, and the others numbers.

@@ -165,7 +165,7 @@ func parseCons(text string) answer {
 		a.conns = append(a.conns, c)
 	}
 	if len(a.conns) == 0 && !strings.Contains(text, "(queued=") && !strings.Contains(text, "(recved=") {
-		a.err = errors.New("cannot parse the answer to cons")
+		a.err = errors.New("cannot parse the server's reply to the four-letter command cons")
 	}
 	return a
 }
@@ -203,7 +203,7 @@ func askAdmin(ctx context.Context, url string) ([]connection, error) {
 		return nil, err
 	}
 	if list.Connections == nil {
-		return nil, errors.New("no list of connections")
+		return nil, errors.New("the AdminServer's reply does not contain a list of connections")
 	}
 	var conns []connection
 	for _, c := range append(list.Connections, list.Secure...) {
@@ -237,7 +237,7 @@ func (q *Queue) addClients(c *clients) {
 	if missing {
 		q.NoClients = c.why
 		if q.NoClients == "" {
-			q.NoClients = "not all servers are known"
+			q.NoClients = "zksh does not know all servers of the ensemble"
 		}
 	}
 	q.setAges(c.now(q))

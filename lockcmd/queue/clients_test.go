@@ -46,7 +46,7 @@ func TestOneServerOfTwo(t *testing.T) {
 			<-ctx.Done()
 			return "", ctx.Err()
 		}
-		if c := findClients(t.Context(), f, adminPort); c.all || len(c.addrs) == 0 || c.why != "1 of 2 servers did not report them: no answer in time" {
+		if c := findClients(t.Context(), f, adminPort); c.all || len(c.addrs) == 0 || c.why != "1 of 2 servers did not report them: the server did not answer in time" {
 			t.Errorf("%+v", c)
 		}
 		refuse = true

@@ -62,12 +62,12 @@ func TestOwnCircle(t *testing.T) {
 			t.Errorf("%d: %q, %v, want %q", n, got, err, want)
 		}
 		// It names the node that is ahead, and the command that ends this wait.
-		if ahead := fmt.Sprintf("; %s is ahead in /q%d ", lock1, n-1); !strings.Contains(got, ahead) || !strings.HasSuffix(got, "; to end this wait: Ctrl-C") {
+		if ahead := fmt.Sprintf("; %s is ahead in /q%d ", lock1, n-1); !strings.Contains(got, ahead) || !strings.HasSuffix(got, "; to end this wait, use: Ctrl-C") {
 			t.Errorf("%d: %q", n, got)
 		}
 		later := w
 		later.Background = true
-		if got, err := later.Deadlock(t.Context(), f); err != nil || !strings.HasSuffix(got, "; to end this wait: unlock "+w.Path) {
+		if got, err := later.Deadlock(t.Context(), f); err != nil || !strings.HasSuffix(got, "; to end this wait, use: unlock "+w.Path) {
 			t.Errorf("%d, in the background: %q, %v", n, got, err)
 		}
 		f.tells = false

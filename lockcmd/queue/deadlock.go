@@ -70,7 +70,7 @@ func FindDeadlocks(ctx context.Context, e Whole, root string) (*Deadlocks, error
 	}
 	w := findWatches(ctx, e)
 	if w.why != "" {
-		d.NotTold = append(d.NotTold, "waiters that nobody will wake: "+w.why)
+		d.NotTold = append(d.NotTold, "waiters that watch no contender: "+w.why)
 	}
 	first := s.findings(e, w)
 	if len(first) == 0 {
@@ -187,7 +187,7 @@ func circleFinding(way []edge) *Finding {
 	if before.under {
 		victim = before.from
 	}
-	f := &Finding{Kind: circleFound, Problem: fmt.Sprintf("%d sessions wait for each other", len(way)), Command: victim.q.removal(victim.c)}
+	f := &Finding{Kind: circleFound, Problem: fmt.Sprintf("%d sessions are waiting for each other", len(way)), Command: victim.q.removal(victim.c)}
 	for _, e := range append(slices.Clone(way[oldest:]), way[:oldest]...) {
 		s := Step{Path: e.from.q.Path, Contender: e.from.c}
 		if e.under {
@@ -228,10 +228,10 @@ func (q *Queue) selves() (list []*Finding) {
 				continue
 			}
 			told[c.Session] = true
-			f := &Finding{twiceFound, "one session is in the queue of " + q.Path + " twice: it waits for itself, unless these are two threads",
+			f := &Finding{twiceFound, "one session is in the queue of " + q.Path + " twice, so it waits for itself, unless these are two threads",
 				[]Step{{Path: q.Path, Contender: c, Behind: a}}, q.removal(a)}
 			if a.Mode == zklock.Shared {
-				f.Kind, f.Problem = upgradeFound, "a reader of "+q.Path+" waits to write there: it waits for itself, unless these are two threads"
+				f.Kind, f.Problem = upgradeFound, "a holder of the read lock on "+q.Path+" is waiting for the write lock on it, so it waits for itself, unless these are two threads"
 			}
 			list = append(list, f)
 		}
@@ -258,7 +258,7 @@ func (q *Queue) unwatched(e Whole, w *watches) (list []*Finding) {
 			return slices.ContainsFunc(a.nodes, func(n *node) bool { return set[e.ServerPath(n.path)] })
 		})
 		if !watched {
-			list = append(list, &Finding{unwatched, "a waiter of " + q.Path + " watches no contender ahead: it is stuck, polls, or watches the parent znode",
+			list = append(list, &Finding{unwatched, "a waiter for " + q.Path + " does not watch any contender ahead of it: it is stuck, polls, or watches the parent znode",
 				[]Step{{Path: q.Path, Contender: c, Behind: ahead[len(ahead)-1]}}, q.removal(c)})
 		}
 	}

@@ -187,7 +187,7 @@ func TestNotTold(t *testing.T) {
 			t.Fatalf("%q, %v, %q", kinds(d), err, d.NotTold)
 		}
 		for i, word := range []string{"dump", "cons", "wchc"} {
-			if !strings.Contains(d.NotTold[i], word+" not allowed") && word != "cons" {
+			if !strings.Contains(d.NotTold[i], word+" is not allowed") && word != "cons" {
 				t.Errorf("%q", d.NotTold[i])
 			}
 		}

@@ -107,5 +107,5 @@ func warning(a, b *Contender) string {
 		ga, gb = gb, ga
 		text = "%s do not wait for %s"
 	}
-	return fmt.Sprintf(text+": both %s and %s may hold at once", ga.name, gb.name, ga.shape, gb.shape)
+	return fmt.Sprintf(text+": both %s and %s can hold the lock at the same time", ga.name, gb.name, ga.shape, gb.shape)
 }

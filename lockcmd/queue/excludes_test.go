@@ -19,8 +19,8 @@ func TestWarnings(t *testing.T) {
 	}
 	for pair, want := range map[string]string{
 		"CC": "", "CG": "", "GC": "", "WR": "", "RW": "", "Kk": "", "kK": "", "Rk": "", "RR": "",
-		"CK": "Curator mutexes and kazoo locks do not exclude each other: both _c_…-lock-… and …__lock__… may hold at once",
-		"KC": "Curator mutexes and kazoo locks do not exclude each other: both _c_…-lock-… and …__lock__… may hold at once",
+		"CK": "Curator mutexes and kazoo locks do not exclude each other: both _c_…-lock-… and …__lock__… can hold the lock at the same time",
+		"KC": "Curator mutexes and kazoo locks do not exclude each other: both _c_…-lock-… and …__lock__… can hold the lock at the same time",
 		"CR": "Curator mutexes and Curator read/write locks do not exclude each other",
 		"CW": "Curator mutexes and Curator read/write locks do not exclude each other",
 		"WK": "Curator read/write locks and kazoo locks do not exclude each other",

@@ -34,7 +34,7 @@ func (q *Queue) Find(what string) (string, error) {
 	case 1:
 		return fit[0], nil
 	case 0:
-		return "", fmt.Errorf("%s has no contender %q; locks %s lists them by place and node", q.Path, path.Base(what), q.Path)
+		return "", fmt.Errorf("%s has no contender %q; to list the contenders, run: locks %s", q.Path, path.Base(what), q.Path)
 	}
 	return "", fmt.Errorf("%q matches several contenders: %s", what, strings.Join(fit, ", "))
 }

@@ -45,7 +45,7 @@ func (f *Finding) write(b *strings.Builder) {
 		}
 	}
 	if f.Command != "" {
-		b.WriteString("  to end it: " + render.Safe(f.Command) + "\n")
+		b.WriteString("  to resolve it: " + render.Safe(f.Command) + "\n")
 	}
 }
 

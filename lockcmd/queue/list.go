@@ -81,7 +81,7 @@ func (c *Contender) cells(words ...string) []string {
 func (q *Queue) lines(columns int) []string {
 	switch {
 	case q.Missing:
-		return []string{"free (there is no such znode)"}
+		return []string{"free (the znode does not exist)"}
 	case q.Free():
 		return []string{"free"}
 	}

@@ -130,7 +130,7 @@ func (w Wait) sentence(way []edge) string {
 	if w.Background {
 		end = "unlock " + commandWord(w.Path)
 	}
-	return render.Safe(b.String() + "; to end this wait: " + end)
+	return render.Safe(b.String() + "; to end this wait, use: " + end)
 }
 
 // deadlockWord is what a circle is: of shells for sure a deadlock; other clients

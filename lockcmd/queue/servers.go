@@ -111,7 +111,7 @@ func lookServer(ctx context.Context, e Ensemble, addr string) (s *Server, why st
 	text, err := ask(ctx, e, addr, "srvr")
 	switch {
 	case peer.Refused(err):
-		s.Problem = "no server listening"
+		s.Problem = "no server is listening"
 		return s, ""
 	case err != nil:
 		s.Problem = err.Error()
@@ -120,7 +120,7 @@ func lookServer(ctx context.Context, e Ensemble, addr string) (s *Server, why st
 	facts := pairs(text, ": ")
 	if s.Role = facts["Mode"]; s.Role == "" {
 		first, _, _ := strings.Cut(text, "\n")
-		s.Problem = cmp.Or(render.Cut(first, 3*whoColumns), "empty answer: a TLS port, or not ZooKeeper")
+		s.Problem = cmp.Or(render.Cut(first, 3*whoColumns), "empty reply: a TLS port, or not a ZooKeeper server")
 		return s, ""
 	}
 	s.Product, s.Version = productOf(text)

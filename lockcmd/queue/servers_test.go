@@ -81,12 +81,12 @@ func TestServersTable(t *testing.T) {
 		{"b:1", "follower", "3.8.0", "0x200000003", "2", "0/0.5/9", "4", "-"},
 		{"c:1", "follower", "3.8.0", "0x1000000ff", "an epoch", "0/0.5/9", "4", "-"},
 		{"d:1", "This ZooKeeper instance is not currently serving requests", "-", "-", "-", "-", "-", "-"},
-		{"e:1", "no server listening", "-", "-", "-", "-", "-", "-"},
+		{"e:1", "no server is listening", "-", "-", "-", "-", "-", "-"},
 	}
 	if diff := cmp.Diff(want, s.Table().Rows); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"watches: mntr not allowed (add it to the servers' 4lw.commands.whitelist)"}, s.NotTold); diff != "" {
+	if diff := cmp.Diff([]string{"watches: the four-letter command mntr is not allowed; add it to 4lw.commands.whitelist on the servers"}, s.NotTold); diff != "" {
 		t.Error(diff)
 	}
 	var text strings.Builder

@@ -137,13 +137,13 @@ func (s *Session) connection(addrs, texts []string, id int64, client string) (in
 	case id != 0:
 		return id, nil
 	case len(found) > 1:
-		return 0, fmt.Errorf("%d sessions come from %s; add the port of one", len(found), client)
+		return 0, fmt.Errorf("%d sessions come from %s; to choose one, add its port", len(found), client)
 	}
 	for id := range found {
 		return id, nil
 	}
 	if len(s.NotTold) > 0 {
-		return 0, fmt.Errorf("no session from %s found; not reported: %s", client, s.NotTold[0])
+		return 0, fmt.Errorf("found no session from %s, but the servers did not report everything: %s", client, s.NotTold[0])
 	}
 	return 0, fmt.Errorf("there is no session from %s", client)
 }

@@ -81,7 +81,7 @@ func sums(ctx context.Context, e Ensemble) (map[string]int64, string) {
 		for _, name := range []string{toldOfDeletion, toldOfChildren} {
 			n, err := strconv.ParseInt(values[name], 10, 64)
 			if err != nil && text != "" {
-				return nil, "needs ZooKeeper 3.6 or later"
+				return nil, "the counters need ZooKeeper 3.6 or later"
 			}
 			all[name] += n
 		}

@@ -17,7 +17,7 @@ func ask(ctx context.Context, e Ensemble, addr, word string) (string, error) {
 	text, err := e.Word(ctx, addr, word)
 	switch {
 	case ctx.Err() != nil:
-		return "", errors.New("no answer in time")
+		return "", errors.New("the server did not answer in time")
 	case err == nil && strings.Contains(text, notAllowed):
 		return "", notListed(word)
 	}
@@ -28,7 +28,7 @@ func ask(ctx context.Context, e Ensemble, addr, word string) (string, error) {
 type notListed string
 
 func (w notListed) Error() string {
-	return fmt.Sprintf("%s not allowed (add it to the servers' 4lw.commands.whitelist)", string(w))
+	return fmt.Sprintf("the four-letter command %s is not allowed; add it to 4lw.commands.whitelist on the servers", string(w))
 }
 
 // blocks reads sections of a session, in hexadecimal, and below it a line for each
@@ -61,7 +61,7 @@ func ephemerals(dump string) (map[int64][]string, error) {
 	count, rest, closed := strings.Cut(rest, ")")
 	_, err := strconv.Atoi(count)
 	if !found || !closed || err != nil {
-		return nil, errors.New("cannot parse the answer to dump")
+		return nil, errors.New("cannot parse the server's reply to the four-letter command dump")
 	}
 	rest, _, _ = strings.Cut(rest, "\nConnections dump:")
 	return blocks(rest), nil

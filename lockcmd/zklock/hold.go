@@ -163,7 +163,7 @@ func (h *hold) errand(ctx context.Context) chan error {
 var (
 	errSessionOver  error = sessionOver{}
 	errRemoved            = errors.New("its znode was deleted by another client")
-	errDisconnected       = errors.New("connection lost, and this server ends a session with its connection")
+	errDisconnected       = errors.New("the connection was lost, and this server ends a session when its connection ends")
 )
 
 // look reads the own znodes, for at most so long, and leaves watches. It tells

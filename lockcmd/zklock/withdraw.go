@@ -45,9 +45,9 @@ func (e *entry) stuck(err error) error {
 	case err == nil || node == "" && !e.unsure:
 		return nil
 	case node == "":
-		return fmt.Errorf("cannot delete the znode that may have been created below %s, which stays until the session ends: %w", e.l.path, err)
+		return fmt.Errorf("cannot delete the znode that zksh may have created below %s; it remains until the session ends: %w", e.l.path, err)
 	}
-	return fmt.Errorf("cannot delete %s, which stays until the session ends: %w", node, err)
+	return fmt.Errorf("cannot delete %s, which remains until the session ends: %w", node, err)
 }
 
 // sweep removes the own znodes and returns once they are surely gone, or cannot

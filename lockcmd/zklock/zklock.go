@@ -43,7 +43,7 @@ import (
 // The errors of locks, besides those of [Session].
 var (
 	ErrBusy        = errors.New("another client holds the lock")
-	ErrUpgrade     = errors.New("a shared lock cannot become exclusive, as it would wait for itself; unlock it first")
+	ErrUpgrade     = errors.New("a shared lock cannot become exclusive, because it would wait for itself; unlock it first")
 	ErrNotHeld     = errors.New("the lock is not held")
 	ErrLost        = errors.New("the lock was lost")
 	ErrUnconfirmed = errors.New("the release is not confirmed")
@@ -180,7 +180,7 @@ func (l *Lock) waitFor(ctx context.Context, mode Mode, wait bool) (*hold, error)
 		case ctx.Err() != nil || !ended(s) && !errors.Is(err, errPlaceLost):
 			return nil, err
 		case unlisted == maxUnlisted:
-			return nil, fmt.Errorf("created %d znodes, but the server listed none of them: %w", unlisted, err)
+			return nil, fmt.Errorf("created %d znodes for the lock, but the server's list of its contenders contains none of them: %w", unlisted, err)
 		}
 		if ended(s) {
 			err = errSessionOver

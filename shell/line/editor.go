@@ -46,8 +46,8 @@ type Editor interface {
 // The errors of ReadLine and Ask, besides io.EOF and the context's.
 var (
 	ErrInterrupted = errors.New("interrupted")
-	ErrHungUp      = errors.New("the terminal is gone")
-	ErrTooLong     = errors.New("nothing was done: the terminal truncates lines at 4095 bytes; put long data into a file and use set -f or zksh -f")
+	ErrHungUp      = errors.New("the terminal was closed")
+	ErrTooLong     = errors.New("nothing was done, because the terminal truncates lines at 4095 bytes; put long data into a file, and use set -f or zksh -f")
 )
 
 // Prompt is what stands before the line being typed.
@@ -110,7 +110,7 @@ func New(in, out *os.File, getenv func(string) string, help Assistant, interrupt
 const breakGrace = 300 * time.Millisecond
 
 // errShown is the error of a secret that would show.
-var errShown = errors.New("this terminal cannot hide what is typed")
+var errShown = errors.New("cannot turn off echo on this terminal, so what you type would be visible")
 
 // plainEditor reads from a terminal that does its own line editing.
 type plainEditor struct {

@@ -38,7 +38,7 @@ func openTerminal(in, out *os.File) (*terminal, error) {
 	t := &terminal{in: in, out: out}
 	var err error
 	if t.start, err = tty.GetModes(in); err != nil {
-		return nil, fmt.Errorf("no terminal: %w", err)
+		return nil, fmt.Errorf("cannot use the terminal: %w", err)
 	}
 	t.wakeR, t.wakeW, err = os.Pipe()
 	return t, err

@@ -78,7 +78,7 @@ func (c *Conn) ReadFrame() ([]byte, error) {
 	}
 	n := binary.BigEndian.Uint32(head[:])
 	if n > 1<<28 {
-		return nil, fmt.Errorf("rawzk: a frame of %d bytes", n)
+		return nil, fmt.Errorf("rawzk: the server sent a frame of %d bytes, which is too large", n)
 	}
 	b := make([]byte, n)
 	_, err := io.ReadFull(c.r, b)

@@ -138,7 +138,7 @@ type Client struct{ s *zkconn.Session }
 func Dial(ctx context.Context, servers string, opt Options) (*Client, error) {
 	timeout := cmp.Or(opt.Timeout, 30*time.Second)
 	if ms := timeout.Milliseconds(); ms < 1 || ms > math.MaxInt32 {
-		return nil, fmt.Errorf("session timeout %s is not between 1 and %d ms", timeout, math.MaxInt32)
+		return nil, fmt.Errorf("invalid session timeout %s: must be between 1 and %d ms", timeout, math.MaxInt32)
 	}
 	secured, err := secure.Settings(opt.Secure).Load(os.Getenv)
 	if err != nil {

@@ -375,7 +375,7 @@ func TestDialFails(t *testing.T) {
 		{t.Context(), "", of(usual), ": no host"},
 		{t.Context(), box.Addr(), of(-time.Second), "timeout -1s"},
 		{t.Context(), box.Addr(), of(10000 * time.Hour), "timeout 10000h"},
-		{t.Context(), "127.0.0.1:1", of(short), "no server: 127.0.0.1:1"},
+		{t.Context(), "127.0.0.1:1", of(short), "cannot connect: 127.0.0.1:1"},
 		{ended, "127.0.0.1:1", of(usual), "canceled"},
 		{t.Context(), box.Addr(), ensemble.Options{Credentials: []ensemble.Credential{{Scheme: "nonsense"}}}, "rejected the credentials"},
 	} {
