@@ -269,17 +269,22 @@ func output(f *os.File) shell.Output {
 			complain(fmt.Errorf("cannot turn on escape sequences for the console: %w", err))
 		}
 	}
+	return shell.Output{W: f, TTY: terminal, Plain: os.Getenv("NO_COLOR") != "", Dumb: dumb(), Size: func() (columns, rows int) { return tty.Size(f) }}
+}
+
+// dumb reports whether the terminal is known to have no control sequences, or not known.
+func dumb() bool {
 	term := os.Getenv("TERM")
-	return shell.Output{W: f, TTY: terminal, Plain: os.Getenv("NO_COLOR") != "", Dumb: term == "dumb" || term == "" && runtime.GOOS != "windows", Size: func() (columns, rows int) { return tty.Size(f) }}
+	return term == "dumb" || term == "" && runtime.GOOS != "windows"
 }
 
 // manualPager returns the program for long pages of the manual: PAGER, which may be set to
-// nothing, or less.
+// nothing, or less, which needs control sequences.
 func manualPager() string {
 	if pager, set := os.LookupEnv("PAGER"); set {
 		return pager
 	}
-	if _, err := exec.LookPath("less"); err != nil {
+	if _, err := exec.LookPath("less"); err != nil || dumb() {
 		return ""
 	}
 	return "less"

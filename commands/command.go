@@ -1,6 +1,8 @@
 // Package commands has the contract of a shell command and zkCli's command set.
 // A command is data and one function; help, completion, usage errors and the
 // manual's table all come out of the data.
+//
+// This package is part of the program zksh and may change at any time.
 package commands
 
 import (

@@ -196,7 +196,7 @@ var Statuses = []struct {
 }{
 	{StatusOK, "success", "everything succeeded", ""},
 	{StatusFailed, "a command failed", "a command failed",
-		"ZooKeeper's name for the error (NoNode, NoAuth, NodeExists, BadVersion, NotEmpty …), TooLarge (known to have had no effect), NoWrites (writes are switched off), otherwise Failed"},
+		"ZooKeeper's name for the error (NoNode, NoAuth, NodeExists, BadVersion, NotEmpty …), TooLarge (known to have had no effect), NoWrites (writes are disabled), otherwise Failed"},
 	{StatusUsage, "wrong usage", "wrong usage: nothing was done", "Usage"},
 	{StatusNoServer, "no server", "no server could be reached, or the session was lost",
 		"NoServer, NotSent (known to have had no effect), ConnectionLoss (may have had an effect), SessionExpired, AuthFailed, NotConnected"},

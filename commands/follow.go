@@ -70,7 +70,10 @@ func (*nodeChange) IsEvent() {}
 var _ render.Event = (*nodeChange)(nil)
 
 // Text is one line.
-func (c *nodeChange) Text(w io.Writer) error {
+func (c *nodeChange) Text(w io.Writer) error { return c.FitText(w, 0) }
+
+// FitText is part of render.Fitter.
+func (c *nodeChange) FitText(w io.Writer, columns int) error {
 	line := fmt.Sprintf("%s %s version=%d", c.Event, render.OneLine(c.Path), c.Version)
 	if c.Size != nil {
 		line += fmt.Sprintf(" size=%d", *c.Size)
@@ -81,7 +84,7 @@ func (c *nodeChange) Text(w io.Writer) error {
 	if !c.seen.IsZero() {
 		line = c.seen.Format(time.DateTime) + " " + line
 	}
-	_, err := io.WriteString(w, line+"\n")
+	_, err := io.WriteString(w, render.Wrap(line, columns, "  ")+"\n")
 	return err
 }
 

@@ -66,7 +66,8 @@ var lsCommand = &Command{
 		"first and then their subtrees, in the order in which the server lists them. Znodes that appear or disappear in " +
 		"the meantime are not errors. Unreadable znodes are listed at the end.\n\n" +
 		"With -l, ls prints one line for each child: its kind, data version, number of children, size in bytes, the age of " +
-		"its data according to this machine's clock, the session that owns it if it is ephemeral, and its name.",
+		"its data according to this machine's clock, the session that owns it if it is ephemeral, and its name. On a " +
+		"terminal that is too narrow for all columns, ls -l leaves out the session.",
 	Examples: []string{"ls -R /app", "ls -l /app", "ls / --in snapshot.a3f"},
 	Params:   []Param{{Name: "path", Kind: Path, Optional: true, Here: true}, watchParam},
 	Flags: func(fs *pflag.FlagSet) Run {
@@ -188,7 +189,7 @@ func listLong(ctx context.Context, env *Env, from reader, path string, decode bo
 		Open: render.Facts{"path", path}, List: "children",
 		Columns: []render.Column{
 			{Header: "kind", Width: 10}, {Header: "version", Width: 7, Right: true}, {Header: "children", Width: 8, Right: true},
-			{Header: "bytes", Width: 7, Right: true}, {Header: "age", Width: 4, Right: true}, {Header: "owner", Width: 18}, {Header: "name"},
+			{Header: "bytes", Width: 7, Right: true}, {Header: "age", Width: 4, Right: true}, {Header: "owner", Width: 18, Spare: true}, {Header: "name"},
 		},
 		Items: s.items("listed", func(st *zktree.Step, yield func(render.Item) bool) bool {
 			if st.Kind != zktree.Enter || st.Depth == 0 {

@@ -155,7 +155,7 @@ func (w *condition) look(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.E
 }
 
 func (w *condition) exists(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.EventType) (met bool, err error) {
-	_, err = p.Exists(ctx, w.path, wake)
+	_, err = p.WatchExists(ctx, w.path, wake)
 	// ZooKeeper 3.8.4, 3.9.2 and later ask for the permission to read a znode, but only where
 	// there is one.
 	w.blind = errors.Is(err, zkconn.NoAuth)

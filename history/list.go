@@ -1,5 +1,7 @@
 // Package history keeps the lines a user has typed: numbered for the session,
 // and in a file for the next one, without the lines that carry a password.
+//
+// This package is part of the program zksh and may change at any time.
 package history
 
 import "strings"

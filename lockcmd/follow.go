@@ -137,7 +137,7 @@ func (f *follower) Children(ctx context.Context, path string) ([]string, error) 
 		if !errors.Is(err, zkconn.NoNode) {
 			return names, err
 		}
-		if _, err := f.p.Exists(ctx, path, f.wake); err != nil {
+		if _, err := f.p.WatchExists(ctx, path, f.wake); err != nil {
 			return nil, err
 		}
 	}
@@ -160,7 +160,7 @@ func (f *follower) watchNode(ctx context.Context, path string) (n queue.Node, er
 	n.Data, n.Stat, err = f.p.Get(ctx, path, f.wake)
 	if errors.Is(err, zkconn.NoAuth) {
 		n.Hidden = true
-		n.Stat, err = f.p.Exists(ctx, path, nil) // the event might never be told; that it goes, the folder tells
+		n.Stat, err = f.p.Exists(ctx, path) // the event might never be told; that it goes, the folder tells
 	}
 	if errors.Is(err, zkconn.NoAuth) {
 		n.Stat, err = &zk.Stat{}, nil

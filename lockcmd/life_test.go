@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/lockcmd/child"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
@@ -286,3 +287,27 @@ func playHold(t *testing.T, background bool, pause time.Duration, order []string
 		t.Errorf("%s; given up %d times: %v", what, len(s.table.gone), s.table.gone)
 	}
 }
+
+// The notice of a lock that was got in the background has a node as short as its answer.
+func TestBackgroundNoticeFits(t *testing.T) {
+	s := newPlay(t, false)
+	s.screen.Columns = 60
+	close(s.grant)
+	a := s.begin(t.Context(), false)
+	l, err := s.o.acquire(a, &lockFlags{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.lease = longNamed{l.lease}
+	s.o.announce(a, l, nil)
+	zktest.Eventually(t, "the notice", func() bool { return strings.Contains(s.screen.Alerts(), "locked /l") })
+	if said := s.screen.Alerts(); strings.Contains(said, longNamed{}.Node()) || !strings.Contains(said, "000042 ") {
+		t.Errorf("%q", said)
+	}
+	l.lease = l.lease.(longNamed).lease
+	s.leave(nil)
+}
+
+type longNamed struct{ lease }
+
+func (longNamed) Node() string { return "/l/_c_1b7a6e8c-0a53-4a2e-9d0f-6a1c1f3f2b11-lock-0000000042" }

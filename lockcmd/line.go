@@ -55,14 +55,19 @@ func (l lockLine) Text(w io.Writer) error {
 // leastNode is the shortest form of a node that still tells its mode and number.
 const leastNode = 12
 
-// FitText is part of render.Fitter. Only the node gets shorter; what does not fit then
-// goes on in a line of its own.
-func (l lockLine) FitText(w io.Writer, columns int) error {
+// fitted is the line for so many columns of a terminal; only the node gets shorter.
+func (l lockLine) fitted(columns int) string {
 	node := 0
-	if whole := render.Width(render.Safe(l.line(0))); whole > columns && len(l) > 5 {
+	if whole := render.Width(render.Safe(l.line(0))); columns > 0 && whole > columns && len(l) > 5 {
 		node = max(leastNode, columns-(whole-render.Width(l.cell(5))))
 	}
-	_, err := io.WriteString(w, render.Wrap(render.Safe(l.line(node)), columns, "  ")+"\n")
+	return l.line(node)
+}
+
+// FitText is part of render.Fitter. What does not fit with a shorter node goes on in a line
+// of its own.
+func (l lockLine) FitText(w io.Writer, columns int) error {
+	_, err := io.WriteString(w, render.Wrap(render.Safe(l.fitted(columns)), columns, "  ")+"\n")
 	return err
 }
 

@@ -1,6 +1,8 @@
 // Package lockcmd has the lock commands: lock, rlock, wlock, unlock, locks and
 // revoke, and the table of what a shell holds. The recipe is in package zklock,
 // lockdemo in package demo.
+//
+// This package is part of the program zksh and may change at any time.
 package lockcmd
 
 import (

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -85,7 +86,7 @@ func (o *owned) tooLate(f *lockFlags) error {
 	connected := o.env.Session.Info().Addr != ""
 	who := ""
 	if ahead := o.current().Ahead; ahead != nil || connected {
-		who = o.inTheWay()
+		who = o.inTheWay(connected)
 	}
 	why := "the servers did not answer"
 	switch {
@@ -108,27 +109,34 @@ func (o *owned) busy(f *lockFlags, err error) error {
 
 // held adds the holder to ErrBusy, if it is known.
 func (o *owned) held(err error) error {
-	if who := o.holder(); who != "" {
+	if who := o.holder(""); who != "" {
 		return fmt.Errorf("%w: %s", err, who)
 	}
 	return err
 }
 
-// inTheWay names the contender ahead, or, where there was no wait, the holder, who is
-// another; it is empty if that cannot be told quickly.
-func (o *owned) inTheWay() string {
-	if ahead := o.current().Ahead; ahead != nil {
-		return "waiting behind " + queue.Describe(ahead.Data, ahead.Since, ahead.Node)
+// inTheWay names the contender ahead, and the holder if that is another; it is empty if
+// that cannot be told quickly.
+func (o *owned) inTheWay(connected bool) string {
+	ahead := o.current().Ahead
+	if ahead == nil {
+		if who := o.holder(""); who != "" {
+			return "held by " + who
+		}
+		return ""
 	}
-	if who := o.holder(); who != "" {
-		return "held by " + who
+	text := "waiting behind " + queue.Describe(ahead.Data, ahead.Since, ahead.Node)
+	if connected {
+		if who := o.holder(path.Base(ahead.Node)); who != "" {
+			text += "; the lock is held by " + who
+		}
 	}
-	return ""
+	return text
 }
 
 // holder describes the first contender of another session; it is empty if that cannot be
-// told quickly.
-func (o *owned) holder() string {
+// told quickly. Behind a contender ahead it must be the holder, and another one.
+func (o *owned) holder(ahead string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	q, err := queue.Read(ctx, ensemble{o.env.Session}, o.path)
@@ -141,6 +149,10 @@ func (o *owned) holder() string {
 		return ""
 	}
 	first := others[0]
+	alike := func(c *queue.Contender) bool { return c.State == first.State && slices.Contains(c.Nodes, ahead) }
+	if ahead != "" && (slices.ContainsFunc(q.Contenders, alike) || !slices.Contains(q.Holders(), first.Nodes[0])) {
+		return ""
+	}
 	return render.Safe(cmp.Or(first.Who, "an unknown client")) + " (" + strings.Join(first.Nodes, ", ") + ")"
 }
 
@@ -261,7 +273,8 @@ func (o *owned) waitLater(ctx context.Context, a *attempt, f *lockFlags) error {
 func (o *owned) announce(a *attempt, l *taken, err error) {
 	switch why := context.Cause(a.ctx); {
 	case err == nil:
-		o.say(o.answer(l).line(0))
+		columns, _ := o.env.Screen.Region(commands.Remarks).Size()
+		o.say(o.answer(l).fitted(columns))
 	case why != errWithdrawn && why != errLeaving || a.undone != nil:
 		o.say("lock " + o.path + ": " + err.Error())
 	}

@@ -25,7 +25,8 @@ func (s *Shell) builtins() []*commands.Command {
 			Summary: "list commands and topics, or explain one",
 			Help: "Given the name of a command, help prints the help for that command. Given a topic, it prints that page of " +
 				"the manual. Given any other word, it lists the commands and the pages that are related to that word. On a " +
-				"terminal, a page that is longer than the screen is shown with $PAGER, or with less if PAGER is not set.",
+				"terminal, a page that is longer than the screen is shown with $PAGER, or with less if PAGER is not set " +
+				"and the terminal is not a dumb one.",
 			Examples: []string{"help create", "help quota", "help -t locks", "help"},
 			Params:   []commands.Param{{Name: "name", Kind: commands.HelpName, Optional: true}},
 			Offline:  true, Aside: true, Flags: s.help,

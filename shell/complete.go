@@ -47,10 +47,11 @@ func (c *completer) complete(before string) line.Proposals {
 			Text: p.spell(x.word), Label: cmp.Or(x.label, x.word), About: x.about, Last: !x.goesOn,
 		})
 	}
-	if len(proposals.List) == 1 && proposals.List[0].Text == before[p.from:] { // there is nothing to add
-		proposals.List = nil
+	begin := found.begin()
+	if p.closed || len(proposals.List) == 1 && proposals.List[0].Text == before[p.from:] { // there is nothing to add
+		proposals.List, begin = nil, found.deeper
 	}
-	if begin := found.begin(); len(begin) > len(p.text) {
+	if len(begin) > len(p.text) {
 		proposals.Begin = p.spellOpen(begin)
 	}
 	return proposals
@@ -62,6 +63,7 @@ type choices struct {
 	last    string // one more, which is not offered; may be empty
 	pending bool   // the server has not answered yet
 	files   bool   // they are names of files
+	deeper  string // the only one, which is complete, with a slash if it has children
 }
 
 type choice struct {
@@ -314,6 +316,13 @@ func (c *completer) paths(p *partial, here string, relative bool) choices {
 	if more := len(names) - len(found.list); more > 0 {
 		found.list[0].about = fmt.Sprintf("and %d more", more)
 		found.last = head + names[len(names)-1] // they are sorted
+	}
+	if len(found.list) == 1 && found.list[0].word == text {
+		yes, known := c.nodes.parent(strings.TrimSuffix(parent, "/") + "/" + names[0])
+		found.pending = found.pending || !known
+		if yes {
+			found.deeper = text + "/"
+		}
 	}
 	return found
 }

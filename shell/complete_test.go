@@ -44,6 +44,11 @@ func (n *nodes) Names(ctx context.Context, path string) ([]string, error) {
 	return slices.Sorted(slices.Values(names)), nil
 }
 
+func (n *nodes) Parent(ctx context.Context, path string) (bool, error) {
+	names, err := n.Names(ctx, path)
+	return len(names) > 0, err
+}
+
 func newNodes(tree map[string][]string) *nodes {
 	n := &nodes{}
 	n.tree.Store(tree)

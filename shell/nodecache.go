@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sort"
@@ -38,6 +39,8 @@ type nodeSource interface {
 	Epoch() string
 	// Names returns the children's names, sorted.
 	Names(ctx context.Context, path string) ([]string, error)
+	// Parent tells whether a znode has children.
+	Parent(ctx context.Context, path string) (bool, error)
 }
 
 // nodeEntry is what is known of one znode.
@@ -78,31 +81,58 @@ func (c *nodeCache) close() {
 // answer is awaited that may have others: it does not wait. What it does not know, or no longer for sure, it
 // asks for, and tells by changed.
 func (c *nodeCache) children(path, prefix string) (names []string, known bool) {
-	epoch := c.source.Epoch()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.wanted.path != path || c.wanted.prefix != prefix { // else the same line is drawn anew
 		c.wanted.path, c.wanted.prefix, c.since = path, prefix, time.Now()
 	}
-	if epoch != c.epoch {
-		c.epoch, c.entries, c.names = epoch, map[string]*nodeEntry{}, 0
-	}
-	if epoch == "" || c.ctx.Err() != nil || zkconn.ValidatePath(path, false) != nil {
-		return nil, true
-	}
-	e := c.entries[path]
+	e := c.look(path, c.source.Names)
 	if e == nil {
-		c.makeRoom()
-		e = &nodeEntry{}
-		c.entries[path] = e
-	}
-	e.asked = time.Now()
-	if !e.asking && c.asking < maxAsking && e.asked.After(e.expires) {
-		c.refresh(path, e)
+		return nil, true
 	}
 	first := sort.SearchStrings(e.names, prefix)
 	n := sort.Search(len(e.names)-first, func(i int) bool { return !strings.HasPrefix(e.names[first+i], prefix) })
 	return e.names[first : first+n], e.known && !e.asking
+}
+
+// parent tells whether a znode has children, and whether no answer is awaited. It does not
+// read their names, of which there may be many.
+func (c *nodeCache) parent(path string) (yes, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.look(path+"/", func(ctx context.Context, _ string) ([]string, error) { // no znode's path ends in that
+		yes, err := c.source.Parent(ctx, path)
+		if !yes || err != nil {
+			return nil, err
+		}
+		return []string{""}, nil
+	})
+	if e == nil {
+		return false, true
+	}
+	return len(e.names) > 0, e.known && !e.asking
+}
+
+// look returns what is known under a key, and has it asked for if need be; nil if there is
+// nobody to ask.
+func (c *nodeCache) look(key string, ask namesOf) *nodeEntry {
+	if epoch := c.source.Epoch(); epoch != c.epoch {
+		c.epoch, c.entries, c.names = epoch, map[string]*nodeEntry{}, 0
+	}
+	if c.epoch == "" || c.ctx.Err() != nil || zkconn.ValidatePath(cmp.Or(strings.TrimSuffix(key, "/"), "/"), false) != nil {
+		return nil
+	}
+	e := c.entries[key]
+	if e == nil {
+		c.makeRoom()
+		e = &nodeEntry{}
+		c.entries[key] = e
+	}
+	e.asked = time.Now()
+	if !e.asking && c.asking < maxAsking && e.asked.After(e.expires) {
+		c.refresh(key, e, ask)
+	}
+	return e
 }
 
 // doubt has everything asked for anew, after a command that may have changed it.
@@ -130,7 +160,7 @@ func (c *nodeCache) makeRoom() {
 
 // refresh asks the server. The goroutine ends by its timeout, or with close, which
 // waits for it.
-func (c *nodeCache) refresh(path string, e *nodeEntry) {
+func (c *nodeCache) refresh(key string, e *nodeEntry, ask namesOf) {
 	e.asking = true
 	c.asking++
 	epoch := c.epoch
@@ -139,8 +169,8 @@ func (c *nodeCache) refresh(path string, e *nodeEntry) {
 		ctx, cancel := context.WithTimeout(c.ctx, nodeTimeout)
 		defer cancel()
 		start := time.Now()
-		names, err := c.source.Names(ctx, path)
-		if c.learn(path, e, epoch, names, err, time.Since(start)) {
+		names, err := ask(ctx, key)
+		if c.learn(key, e, epoch, names, err, time.Since(start)) {
 			c.changed()
 		}
 	})
@@ -148,7 +178,7 @@ func (c *nodeCache) refresh(path string, e *nodeEntry) {
 
 // learn files an answer, and tells whether it says something new, as the first one does. A znode that
 // cannot be listed has no children to propose.
-func (c *nodeCache) learn(path string, e *nodeEntry, epoch string, names []string, err error, took time.Duration) (news bool) {
+func (c *nodeCache) learn(key string, e *nodeEntry, epoch string, names []string, err error, took time.Duration) (news bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asking--
@@ -156,7 +186,7 @@ func (c *nodeCache) learn(path string, e *nodeEntry, epoch string, names []strin
 	if c.ctx.Err() != nil {
 		return false
 	}
-	if c.epoch != epoch || c.source.Epoch() != epoch || c.entries[path] != e {
+	if c.epoch != epoch || c.source.Epoch() != epoch || c.entries[key] != e {
 		return true // whoever shows it asks again
 	}
 	if err != nil {
@@ -215,6 +245,12 @@ func (n sessionNodes) Names(ctx context.Context, path string) ([]string, error) 
 	return names, err
 }
 
+// Parent looks at a znode's Stat.
+func (n sessionNodes) Parent(ctx context.Context, path string) (bool, error) {
+	stat, err := n.s.Exists(ctx, path, false)
+	return err == nil && stat.NumChildren > 0, err
+}
+
 // namesOf is a source in one session, which it begins when it is asked.
 type namesOf func(ctx context.Context, path string) ([]string, error)
 
@@ -223,3 +259,9 @@ func (namesOf) Epoch() string { return "1" }
 
 // Names lists a znode.
 func (n namesOf) Names(ctx context.Context, path string) ([]string, error) { return n(ctx, path) }
+
+// Parent lists a znode.
+func (n namesOf) Parent(ctx context.Context, path string) (bool, error) {
+	names, err := n(ctx, path)
+	return len(names) > 0, err
+}

@@ -1,5 +1,7 @@
 // Package shell reads lines, splits them into words, runs the commands they
 // name, and reports what went wrong.
+//
+// This package is part of the program zksh and may change at any time.
 package shell
 
 import (

@@ -207,6 +207,8 @@ type partial struct {
 	text  string          // what it says so far
 	quote string          // how it is quoted: nothing, ", ' or $'
 	flag  bool            // it is a flag, and spelled as it is
+
+	closed bool // its closing quote is there, and nothing behind that
 }
 
 // partialLine takes the text before the cursor apart as split would, but for the
@@ -248,9 +250,8 @@ func (p *partial) decode(raw string) bool {
 	switch {
 	case quote == "":
 		p.text = raw
-	case closed && n == len(raw): // finished, and nothing adheres to it
-		return false
 	case closed:
+		p.closed = n == len(raw)
 		word, err := split(raw[:n])
 		if err != nil {
 			return false

@@ -1,4 +1,6 @@
 // Package commandtest has the Screen that tests give to commands.
+//
+// This package is part of the program zksh and may change at any time.
 package commandtest
 
 import (

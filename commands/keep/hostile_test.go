@@ -38,7 +38,7 @@ func TestFileThatLacksSomething(t *testing.T) {
 	for _, line := range []string{"import -R --prune " + file, "import -R --prune -n " + file, "mirror file:" + file + " /a", "mirror -n file:" + file + " /a",
 		"diff --script /a file:" + file, "diff /a file:" + file} {
 		status, answers, remarks := run(t.Context(), s, line)
-		if status == 0 || status == 1 && strings.HasPrefix(line, "diff") || !strings.Contains(remarks.String(), "could not be read when ") {
+		if status == 0 || status == 1 && strings.HasPrefix(line, "diff") || !strings.Contains(remarks.String(), "could not be read when it was written") {
 			t.Errorf("%s: status %d: %s", line, status, remarks)
 		}
 		if strings.Contains(answers.String(), "delete") {
@@ -119,7 +119,7 @@ func TestNothingIntoTheServersOwn(t *testing.T) {
 func TestWritesOfTheSameServers(t *testing.T) {
 	addr := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	must(t, addr, "create /a\ncreate /b")
-	for writes, want := range map[zkconn.Writes]string{zkconn.WritesNever: "switched off", zkconn.WritesAsk: "require confirmation"} {
+	for writes, want := range map[zkconn.Writes]string{zkconn.WritesNever: "writes are disabled", zkconn.WritesAsk: "require confirmation"} {
 		for _, line := range []string{"cp /a ADDR:/c", "mirror /a ADDR:/b", "mv ADDR:/a ADDR:/c"} {
 			s := zksession.Open(t, zkconn.Config{Servers: addr, Timeout: 10 * time.Second, Cluster: "@here", Writes: writes,
 				Resolve: func(string) (zkconn.Config, error) {
@@ -148,7 +148,8 @@ func TestACLWithoutItsHash(t *testing.T) {
 		"import -R -n " + file + " /n": "2 znodes in the file cannot be created: /n/b: ",
 		"import -R " + file + " /i":    "created 2 znodes at and below /i; zxids",
 
-		"mirror file:" + file + " /m":         "/m/b: the ACL contains no password hash",
+		"mirror file:" + file + " /m":         " cannot be created in /m: /m/b: the ACL contains no password hash",
+		"mirror /a /o":                        "2 znodes of /a cannot be created in /o: /o/b: the ACL contains no password hash",
 		"diff file:" + file + " file:" + file: "",
 	} {
 		status, _, remarks := run(t.Context(), open(t, addr), line)

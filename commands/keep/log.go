@@ -20,8 +20,9 @@ var logCommand = &commands.Command{
 	Summary: "print the changes recorded in a transaction log",
 	Help: "The file is one of the log.* files in ZooKeeper's dataLogDir. log reads it without a server, and prints each " +
 		"change with its time and its session. With -d, log also prints the data that was written.\n\n" +
-		"With a path, log prints only changes to that znode and to the znodes below it. They include the end of a session " +
-		"if the server recorded the ephemeral znodes that it deleted, as servers have done since version 3.6.\n\n" +
+		"With a path, log prints only changes to that znode and to the znodes below it. ZooKeeper 3.6 and later record which " +
+		"ephemeral znodes a server deleted when a session ended. log prints the end of such a session if one of these znodes " +
+		"was deleted.\n\n" +
 		"log verifies the checksum of each record. The log of a server that is running, or that was killed, can end in the " +
 		"middle of a record; log then prints a note. A damaged record is an error. The error message says whether intact " +
 		"records follow, but log does not print them.",

@@ -70,8 +70,9 @@ type mirror struct {
 
 	declined bool // somebody was asked, and said no
 
-	alone  int // what differs and is left as it is
-	unread zktree.UnreadError
+	alone   int // what differs and is left as it is
+	unread  zktree.UnreadError
+	missing zktree.Refusals // of the source, and cannot be made
 }
 
 // begin looks whether it may be. A destination that is not there is made, empty.
@@ -112,6 +113,7 @@ func (m *mirror) once(ctx context.Context) error {
 
 // pass compares all and applies it. Deletions come last, by the versions that were read.
 func (m *mirror) pass(ctx context.Context) (done zktree.Counts, err error) {
+	m.missing = zktree.Refusals{}
 	m.alone, m.unread = 0, zktree.UnreadError{Root: m.src.word + " and " + m.dst.word}
 	dst, differences, err := m.compare(ctx)
 	if err != nil {
@@ -130,7 +132,11 @@ func (m *mirror) pass(ctx context.Context) (done zktree.Counts, err error) {
 		}
 		return remove(w, gone)
 	})
-	return done, errors.Join(m.dst.wrap(err), m.unread.OrNil())
+	errs := []error{m.dst.wrap(err), m.unread.OrNil()}
+	if n := m.missing.N; n > 0 {
+		errs = append(errs, fmt.Errorf("%s of %s cannot be created in %s: %s", zktree.Znodes(n), m.src.word, m.dst.word, m.missing.Error()))
+	}
+	return done, errors.Join(errs...)
 }
 
 // compare reads both sides.
@@ -166,7 +172,7 @@ func (m *mirror) apply(all iter.Seq2[step, error], w *zktree.Writer) (gone []ste
 		case s.does == deletes:
 			gone = append(gone, s)
 		case s.missing:
-			m.unread.Add(s.missingError())
+			m.missing.Add(s.missingError())
 		case s.does == leaves:
 			m.alone++
 		default:

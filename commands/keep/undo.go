@@ -220,14 +220,14 @@ func (u *undoing) answer() render.Answer {
 	facts := render.Facts{"number", u.N, "command", u.Command, "path", u.Path, "conflicts", len(u.conflicts)}
 	if u.dry {
 		words := fmt.Sprintf("would undo operation %d (%s %s):\n%s", u.N, u.Command, u.Path, strings.Join(append(u.plan, ""), "\n"))
-		return render.Answer{Words: words, JSON: append(facts, "plan", append([]string{}, u.plan...))}
+		return render.Answer{Words: words, Wrap: true, JSON: append(facts, "plan", append([]string{}, u.plan...))}
 	}
 	did := restored(u.counts)
 	words := fmt.Sprintf("undid operation %d (%s %s): %s\n", u.N, u.Command, u.Path, cmp.Or(did, "already in the saved state"))
 	if did == "" && len(u.conflicts) > 0 {
 		words = fmt.Sprintf("nothing was left to undo of operation %d (%s %s)\n", u.N, u.Command, u.Path)
 	}
-	return render.Answer{Words: words,
+	return render.Answer{Words: words, Wrap: true,
 		JSON: append(render.Facts{"done", undoName}, append(facts, "created", u.counts.Created, "changed", u.counts.Changed)...)}
 }
 

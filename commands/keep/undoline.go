@@ -152,11 +152,11 @@ func (l lineOperations) answer(each []*undoing) render.Answer {
 		all[i] = u.answer().JSON
 	}
 	if each[0].dry {
-		return render.Answer{Words: "would undo " + l.words() + ":\n" + strings.Join(append(plans, ""), "\n"), JSON: render.Facts{"operations", all}}
+		return render.Answer{Words: "would undo " + l.words() + ":\n" + strings.Join(append(plans, ""), "\n"), Wrap: true, JSON: render.Facts{"operations", all}}
 	}
 	did := restored(counts)
 	if did == "" {
 		did = "already in the saved state"
 	}
-	return render.Answer{Words: "undid " + l.words() + ": " + did + "\n", JSON: render.Facts{"done", undoName, "operations", all}}
+	return render.Answer{Words: "undid " + l.words() + ": " + did + "\n", Wrap: true, JSON: render.Facts{"done", undoName, "operations", all}}
 }

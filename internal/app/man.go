@@ -23,7 +23,7 @@ var variables = []struct{ name, about string }{
 	{"PAGER", "the program that shows output that is longer than the screen"},
 	{"VISUAL, EDITOR", "the editor that the command edit starts"},
 	{"NO_COLOR", "if this is set, zksh uses no colour"},
-	{"TERM", "if this is dumb, zksh offers no line editing, completion or colour"},
+	{"TERM", "if this is dumb, zksh offers no line editing, completion, colour or default pager"},
 	{"ZK_LOCK_PATH, ZK_LOCK_NODE, ZK_LOCK_TOKEN", "set for a program that runs under a lock: the path of the lock, its znode and its fencing token"},
 	{"ZK_LOCK_SESSION, ZK_LOCK_MODE, ZK_LOCK_HELD", "set for such a program: the session that holds the lock, the kind of the lock, and all locks that parent processes hold"},
 	{"ZK_LOCK_FENCE", "set for such a program: the locks without which no zksh below it writes; each line contains the servers, the path of the " +

@@ -51,7 +51,7 @@ var arrows = map[string][]string{
 	"internal/unpack":           {},
 	"internal/userfile":         {},
 	"internal/secure":           {"internal/peer", "internal/userfile"},
-	"internal/zkconn":           {"internal/jute", "internal/peer", "internal/secure"},
+	"internal/zkconn":           {"lockcmd/zklock", "internal/jute", "internal/peer", "internal/secure"},
 	"internal/zktree":           {"internal/dump", "internal/jute", "internal/zkconn"},
 	"internal/archtest":         free,
 	"internal/sandbox/difftest": free,

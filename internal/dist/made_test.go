@@ -204,7 +204,7 @@ func TestClear(t *testing.T) {
 	if err := os.WriteFile(precious, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := o.clear(); err == nil || !strings.Contains(err.Error(), "left alone") {
+	if err := o.clear(); err == nil || !strings.Contains(err.Error(), "choose another folder") {
 		t.Error(err)
 	}
 	if _, err := os.Stat(precious); err != nil {

@@ -160,7 +160,7 @@ func damageLog(t *testing.T, name string, all []*dump.Txn) {
 	for bit := range 25 {
 		bad := bytes.Clone(whole)
 		bad[second+8+3-bit/8] ^= 1 << (bit % 8)
-		if _, err := try(bad); err == nil || errors.As(err, new(*dump.TornError)) || !strings.Contains(err.Error(), "intact records after it") {
+		if _, err := try(bad); err == nil || errors.As(err, new(*dump.TornError)) || !strings.Contains(err.Error(), "intact records follow it") {
 			t.Errorf("bit %d of a length: %v", bit, err)
 		}
 	}

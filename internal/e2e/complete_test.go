@@ -79,6 +79,22 @@ func TestCompletionMenu(t *testing.T) {
 	s.want(`^ +1 +ls /app/中文$`)
 	s.keys("C-c")
 
+	// A name that is complete goes on below the znode with another Tab, if it has children.
+	s.text("ls /ap")
+	s.want(`^ +app$`)
+	s.keys("Tab")
+	s.want(`\] ls /app$`)
+	s.keys("Tab")
+	s.want(`\] ls /app/$`)
+	s.keys("Tab", "Tab")
+	s.want(`\] ls /app/中文$`)
+	s.keys("Escape", "C-u")
+	s.text("ls /app/中文")
+	s.keys("Tab")
+	s.text(" ")
+	s.want(`\] ls /app/中文$`)
+	s.keys("C-u")
+
 	// The menu follows what others do.
 	s.text("ls /app/")
 	s.want(`^ +中文$`)

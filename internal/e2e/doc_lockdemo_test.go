@@ -55,8 +55,8 @@ func TestDocLockdemo(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	out := zksh(t, "-server", server, "lockdemo")
-	_, summary, _ := strings.Cut(out, "\nThe lock goes")
-	summary = "The lock goes" + summary
+	_, summary, _ := strings.Cut(out, "\nThe lock passes")
+	summary = "The lock passes" + summary
 	picture := filepath.Join(t.TempDir(), "lanes.svg")
 	zksh(t, "-server", server, "lockdemo", "naive", "poll", "parent", "predecessor", "-n", "20", "--svg", picture)
 

@@ -134,3 +134,24 @@ func TestManualInPager(t *testing.T) {
 	s.keys("q")
 	s.want(`\(CONNECTED\) 1\]$`)
 }
+
+// A terminal without control sequences gets a pager only if the person has set one: less
+// would wait there for keys, and take the next lines for them.
+func TestManualOnDumbTerminals(t *testing.T) {
+	t.Parallel()
+	s := openBash(t, 60, 24)
+	s.line("unset PAGER LESS; export ZKSH_SERVER=" + zktest.Refused(t))
+	for _, term := range []string{"TERM=dumb", "TERM="} {
+		s.line("clear; " + term + " zksh help guarantee; echo and on")
+		s.want(`^and on\n\$$`)
+		if shown := s.shown(); strings.Contains(shown, "not fully functional") {
+			t.Errorf("%s: a pager is started: %s", term, shown)
+		}
+		s.line("clear; PAGER='sed s/^/paged:/' " + term + " zksh -q")
+		s.want(`\) 0\]`)
+		s.line("help guarantee")
+		s.want(`^paged:`)
+		s.line("quit")
+		s.want(`^\$$`)
+	}
+}

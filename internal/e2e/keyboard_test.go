@@ -184,7 +184,7 @@ func TestCtrlCLeavesAStubbornCommand(t *testing.T) {
 	s.keys("C-c")
 	s.want(`^the command has not stopped for 3 seconds; press Ctrl-C again to exit zksh$`)
 	s.keys("C-c")
-	s.want(`the outcome is unknown`)
+	s.want(`the outcome of the command is unknown`)
 	s.want(`^\$$`)
 	s.line("echo status $?")
 	s.want(`^status 130$`)

@@ -35,7 +35,7 @@ func TestLockdemoScreen(t *testing.T) {
 			s.redrawn()
 			s.resize(window[0], window[1])
 			s.redrawn()
-			s.want(`(?s)scheme.*predecessor +25 .*^Exclusion held in every scene\.\n.* agree\.\n\[zk: \S+ 1\]$`)
+			s.want(`(?s)scheme.*predecessor +25 .*^In every scene, the lock was exclusive\.\n.* agree\.\n\[zk: \S+ 1\]$`)
 			s.line("ls /")
 			s.wantEnd("[zookeeper]", s.prompt(2))
 			s.keys("C-d")

@@ -44,7 +44,7 @@ const (
 var attacks = []attack{
 	{mode: "events", line: "ls /", fine: true},
 	{mode: "events", line: "watch /a", says: "terminated", lasts: true, only: true},
-	{mode: "watched", line: "addWatch /" + strings.Repeat("w", 2000) + "\nwait -w 4s /b\n", says: "more events than were taken"},
+	{mode: "watched", line: "addWatch /" + strings.Repeat("w", 2000) + "\nwait -w 4s /b\n", says: "sent events faster than zksh could process them"},
 	{mode: "below", line: "watch -r /a"},
 	{mode: "below", line: "mirror --watch -y /a /b", only: true},
 	{mode: "million", line: "ls /", fine: true},
@@ -97,9 +97,9 @@ var attacks = []attack{
 	{mode: "wide", line: "locks -R /", only: true},
 	{mode: "crowded", line: "du /", only: true},
 	{mode: "crowded", line: "diff /a /b", only: true},
-	{mode: "words", line: "session", says: "longer than", fine: true},
+	{mode: "words", line: "session", says: "with more than 16 MiB", fine: true},
 	{mode: "words", line: "servers", only: true},
-	{mode: "words", line: "locks -R /", says: "longer than", fine: true, only: true},
+	{mode: "words", line: "locks -R /", says: "with more than 16 MiB", fine: true, only: true},
 }
 
 // No hostile server fills the memory of zksh. Each command fails, unless a tree without

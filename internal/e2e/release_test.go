@@ -7,10 +7,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/internal/zktest/zksession"
+	"github.com/zksh/zksh/shell"
 )
 
 // The server is gone as a command under a lock ends, or as unlock is asked for: the
@@ -151,4 +157,30 @@ func (r *releasing) finish(t *testing.T, servers string, status int) {
 	if strings.Contains(r.said(t), "is not confirmed;") {
 		t.Errorf("%s: the release was given up", r.name)
 	}
+}
+
+// A wait that takes too long names the contender ahead, and the holder if that is another.
+func TestTimedOutWaitNamesTheHolder(t *testing.T) {
+	t.Parallel()
+	box := zktest.Sandbox(t, sandbox.Options{})
+	at(t, box.Addr(), "create", "/l")
+	owner := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 10 * time.Second})
+	add := func(node, who string) {
+		t.Helper()
+		if _, err := owner.Create(t.Context(), "/l/"+node, []byte(who), zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	timesOut := func(want string) {
+		t.Helper()
+		zktest.Eventually(t, want, func() bool { // unless there was no time to look
+			got := play(t, box.Addr(), "lock -w 1s /l\n", shell.Config{})
+			return got.status == 75 && regexp.MustCompile(want).MatchString(got.err)
+		})
+	}
+	const first, second = "_c_0a1b2c3d-0000-4000-8000-0123456789ab-lock-0000000000", "_c_0a1b2c3d-0000-4000-8000-0123456789ac-lock-0000000001"
+	add(first, "the holder")
+	timesOut(`timed out after 1s: waiting behind the holder, since \S+ \(` + first + `\)\n`)
+	add(second, "a waiter")
+	timesOut(`timed out after 1s: waiting behind a waiter, since \S+ \(` + second + `\); the lock is held by the holder \(` + first + `\)\n`)
 }

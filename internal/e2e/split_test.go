@@ -218,7 +218,7 @@ func believe(t *testing.T, server string, timeout time.Duration) *contest {
 		defer close(done)
 		var last time.Time
 		for ctx.Err() == nil {
-			if sent, _ := p.Heard(time.Now()); sent.After(last) {
+			if sent := p.State(time.Now()).Sent; sent.After(last) {
 				last = sent
 			}
 			end := last.Add(timeout)
@@ -226,7 +226,7 @@ func believe(t *testing.T, server string, timeout time.Duration) *contest {
 				break
 			}
 			asking, stop := context.WithDeadline(ctx, end)
-			_, _ = p.Exists(asking, paths[0], nil) // no answer is just that
+			_, _ = p.Exists(asking, paths[0]) // no answer is just that
 			stop()
 			time.Sleep(50 * time.Millisecond)
 		}

@@ -41,9 +41,9 @@ func TestMaxRequest(t *testing.T) {
 	}{
 		{"elsewhere", "-server " + server, rejected},
 		{"elsewhere", "-server " + server + " --max-request 2500000", ""},
-		{"elsewhere", "-server " + server + " --max-request 1500000", "the limit is 1500000"},
+		{"elsewhere", "-server " + server + " --max-request 1500000", "by --max-request or jute.maxbuffer, is 1500000"},
 		{"elsewhere", "-server " + server + " --client-configuration java", ""},
-		{"elsewhere", "-server " + server + " --client-configuration java --max-request 1500000", "the limit is 1500000"},
+		{"elsewhere", "-server " + server + " --client-configuration java --max-request 1500000", "by --max-request or jute.maxbuffer, is 1500000"},
 		{"elsewhere", "-server " + server + " --client-configuration small", "servers accept at most 1048575"},
 		{"config", "-server " + server, ""},
 		{"config", "@raised", ""},
@@ -76,7 +76,7 @@ func TestMaxRequest(t *testing.T) {
 	}
 	// What a server does not take although zksh sends it costs the connection, which is said once.
 	said, _ = run(t, dir, "-server "+usual+" --max-request 2500000 set -f big /")
-	if !strings.Contains(said, "it is unknown whether it took effect; its 20000") || strings.Count(said, "(") != 1 {
+	if !strings.Contains(said, "it is unknown whether it took effect; its size, 20000") || strings.Count(said, "(") != 1 {
 		t.Errorf("%s", said)
 	}
 }

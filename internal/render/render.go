@@ -101,12 +101,12 @@ func Marshal(v any) ([]byte, error) {
 }
 
 func (p *Printer) print(w io.Writer, v Value) error {
-	if s, ok := v.(*Stream); ok {
-		return s.print(w, p.Format)
-	}
 	width := 0
 	if p.Width != nil {
 		width = p.Width()
+	}
+	if s, ok := v.(*Stream); ok {
+		return s.print(w, p.Format, width)
 	}
 	if s, ok := v.(Styled); ok && p.Format != JSON {
 		return s.StyledText(w, width, p.Bold)
@@ -144,6 +144,15 @@ type Answer struct {
 	Stat  *Stat  // printed below the text; may be nil
 	Grid  Grid   // without a header: a table is the text
 	JSON  any    // Facts, or whatever else stands for it
+	Wrap  bool   // on a terminal the words are broken between words
+}
+
+// FitText is part of Fitter.
+func (a Answer) FitText(w io.Writer, columns int) error {
+	if a.Wrap {
+		a.Words = WrapText(a.Words, columns)
+	}
+	return a.Text(w)
 }
 
 // Text is the words, and the stat block if there is one.

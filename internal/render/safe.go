@@ -143,7 +143,7 @@ func CutMiddle(line string, columns, end int) string {
 // is wider than so many columns of a terminal; below 1 they are not known, and it stays.
 // All lines but the first begin with indent.
 func Wrap(line string, columns int, indent string) string {
-	if Width(line) <= columns || columns < 1 {
+	if columns < 1 || Width(line) <= columns {
 		return line
 	}
 	var b strings.Builder

@@ -33,7 +33,12 @@ type Column struct {
 	Header string
 	Width  int // in columns of a terminal; what is wider pushes the rest
 	Right  bool
+	Spare  bool // left out of the text on a terminal that has too little room for the last column
 }
+
+// leastLast is how many columns of a terminal the last column of a Stream has before others
+// are left out.
+const leastLast = 12
 
 // Item is one of a Stream. Nil is none: nothing comes for now, and those before it
 // are to be shown.
@@ -45,31 +50,35 @@ type Item interface {
 }
 
 // Text has a line for each item.
-func (s *Stream) Text(w io.Writer) error { return s.rows(w, !s.Bare, false) }
+func (s *Stream) Text(w io.Writer) error { return s.rows(w, !s.Bare, false, 0) }
 
-// print writes it in one of the forms.
-func (s *Stream) print(w io.Writer, f Format) error {
+// print writes it in one of the forms, for a terminal of so many columns; 0: there is none.
+func (s *Stream) print(w io.Writer, f Format, width int) error {
 	switch {
 	case s.Raw && f == JSON:
 		return s.oneLine(w)
 	case s.Raw:
-		return s.rows(w, false, false)
+		return s.rows(w, false, false, 0)
 	case f == JSON:
 		return s.json(w)
 	case f == Table:
-		return s.rows(w, true, true)
+		return s.rows(w, true, true, 0)
+	case len(s.Columns) > 1:
+		return s.rows(w, !s.Bare, false, width)
 	}
 	return s.Text(w)
 }
 
-// rows prints the items, with the cells made harmless if they are to be safe.
-func (s *Stream) rows(w io.Writer, header, safe bool) error {
+// rows prints the items, with the cells made harmless if they are to be safe. On a terminal,
+// whose width is known, rows are broken between words.
+func (s *Stream) rows(w io.Writer, header, safe bool, width int) error {
+	narrow := width > 0 && s.before()+leastLast > width
 	if header {
 		names := make([]string, len(s.Columns))
 		for i, c := range s.Columns {
 			names[i] = c.Header
 		}
-		if err := s.row(w, names); err != nil {
+		if err := s.row(w, names, narrow, width); err != nil {
 			return err
 		}
 	}
@@ -80,7 +89,7 @@ func (s *Stream) rows(w io.Writer, header, safe bool) error {
 				cells[i] = Safe(cells[i])
 			}
 		}
-		return s.row(w, cells)
+		return s.row(w, cells, narrow, width)
 	})
 }
 
@@ -100,16 +109,30 @@ func (s *Stream) each(w io.Writer, do func(Item) error) error {
 	return nil
 }
 
-func (s *Stream) row(w io.Writer, cells []string) error {
+// before is how many columns of a terminal are before the last column.
+func (s *Stream) before() (sum int) {
+	for _, c := range s.Columns[:max(0, len(s.Columns)-1)] {
+		sum += c.Width + gap
+	}
+	return sum
+}
+
+func (s *Stream) row(w io.Writer, cells []string, narrow bool, width int) error {
+	var b strings.Builder
 	for i, c := range cells {
-		if i < len(cells)-1 {
+		switch {
+		case narrow && s.Columns[i].Spare:
+			continue
+		case i < len(cells)-1:
 			c = s.Columns[i].pad(c)
 		}
-		if _, err := io.WriteString(w, c); err != nil {
-			return err
-		}
+		b.WriteString(c)
 	}
-	_, err := io.WriteString(w, "\n")
+	line := b.String()
+	if !strings.Contains(line, "\n") { // else its lines are data
+		line = Wrap(line, width, "    ")
+	}
+	_, err := io.WriteString(w, line+"\n")
 	return err
 }
 

@@ -84,3 +84,45 @@ func TestStreamEndsWithItsReader(t *testing.T) {
 		}
 	}
 }
+
+// On a narrow terminal a column that can be spared is left out, and rows are broken between
+// words; elsewhere nothing is.
+func TestStreamFits(t *testing.T) {
+	text := func(width int) string {
+		var b strings.Builder
+		p := Printer{W: &b, Width: func() int { return width }}
+		if err := p.Print(&Stream{List: "l", Columns: []Column{{Header: "kind", Width: 10}, {Header: "owner", Width: 18, Spare: true}, {Header: "name"}},
+			Items: func(yield func(Item) bool) { yield(narrowItem{}) }}); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	whole := "kind        owner               name\npersistent  0x123456789abcdef0  /some/where (already undone)\n"
+	for width, want := range map[int]string{
+		0: whole, 80: whole,
+		50: "kind        owner               name\npersistent  0x123456789abcdef0  /some/where\n    (already undone)\n",
+		40: "kind        name\npersistent  /some/where (already undone)\n",
+	} {
+		if got := text(width); got != want {
+			t.Errorf("in %d columns:\n%s", width, got)
+		}
+	}
+}
+
+type narrowItem struct{}
+
+func (narrowItem) Cells() []string {
+	return []string{"persistent", "0x123456789abcdef0", "/some/where (already undone)"}
+}
+func (narrowItem) JSON() any { return nil }
+
+// An answer in words is broken between them on a terminal if it is to be.
+func TestAnswerWraps(t *testing.T) {
+	for wrap, want := range map[bool]string{false: "undid 2: set /some/where\n", true: "undid 2: set\n/some/where\n"} {
+		var b strings.Builder
+		p := Printer{W: &b, Format: Text, Width: func() int { return 20 }}
+		if err := p.Print(Answer{Words: "undid 2: set /some/where\n", Wrap: wrap}); err != nil || b.String() != want {
+			t.Errorf("%v: %q, %v", wrap, b.String(), err)
+		}
+	}
+}

@@ -52,7 +52,7 @@ func TestVersionsTell(t *testing.T) {
 			t.Error(text)
 		}
 	})
-	if _, err := ParseVersion("3.7"); err == nil || !strings.Contains(err.Error(), `"3.7": must be one of 3.4, 3.5, 3.6, 3.8, 3.9`) {
+	if _, err := ParseVersion("3.7"); err == nil || !strings.Contains(err.Error(), `"3.7" to imitate: must be one of 3.4, 3.5, 3.6, 3.8, 3.9`) {
 		t.Error(err)
 	}
 	if v, err := ParseVersion("3.9"); v != "3.9" || err != nil {

@@ -99,8 +99,8 @@ func TestBroken(t *testing.T) {
 	}{
 		"gzip cut":        {zipped(t, "gzip", []byte("data"))[:12], "the data looks like gzip, but cannot be decoded: the compressed data is truncated"},
 		"bomb":            {zipBomb, "the data looks like gzip, but cannot be decoded: the decoded data is larger than 16 MiB"},
-		"bomb in a bomb":  {zipped(t, "zlib", zipBomb), "more than 16 MiB"},
-		"snappy's claim":  {javaFramed(bomb), "more than 16 MiB"},
+		"bomb in a bomb":  {zipped(t, "zlib", zipBomb), "larger than 16 MiB"},
+		"snappy's claim":  {javaFramed(bomb), "larger than 16 MiB"},
 		"snappy changed":  {bad, "the data looks like snappy, but cannot be decoded: the checksum of the decompressed data does not match"},
 		"snappy cut":      {javaFramed(packed)[:40], "the compressed data is damaged"},
 		"copy from above": {javaFramed([]byte{4, 1, 9}), "the compressed data is damaged"},

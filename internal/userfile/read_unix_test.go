@@ -21,7 +21,7 @@ func TestFIFOs(t *testing.T) {
 			t.Fatal(err)
 		}
 		f, err := openPatiently(name, "using", "user", soon, func() (*os.File, error) { return os.OpenFile(name, flag, 0) })
-		if err == nil || err.Error() != name+" is a FIFO that no program has opened so in 50ms; start it first, or name a regular file" {
+		if err == nil || err.Error() != name+" is a FIFO, and no program opened it for using within 50ms: start the user first, or use a regular file" {
 			t.Fatalf("%v, %v", f, err)
 		}
 		last = name
@@ -40,7 +40,7 @@ func TestFIFOs(t *testing.T) {
 	if _, err := w.WriteString("ab"); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := readSmall(f, 10, soon); err == nil || !strings.Contains(err.Error(), name+" is not a regular file, and did not end") {
+	if b, err := readSmall(f, 10, soon); err == nil || !strings.Contains(err.Error(), name+": it is not a regular file, and did not reach its end") {
 		t.Errorf("%q, %v", b, err)
 	}
 }

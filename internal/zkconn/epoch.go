@@ -4,7 +4,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"time"
 )
 
 // An epoch is the life of one session of a link. It ends when a server says that the
@@ -83,15 +82,4 @@ func (w welcome) judged(version int32, asked int64) (welcome, error) {
 		return welcome{}, nil
 	}
 	return w, nil
-}
-
-// timeoutIn is the negotiated timeout of an epoch's session; known is the last one that
-// was seen while it lived.
-func (l *link) timeoutIn(in epoch, known time.Duration) time.Duration {
-	return look(l, func() time.Duration {
-		if l.epoch == in {
-			return l.timeout
-		}
-		return known
-	})
 }

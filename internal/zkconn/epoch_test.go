@@ -127,14 +127,14 @@ func TestAnotherSessionEndsTheOldOne(t *testing.T) {
 		if err := <-waiting; !errors.Is(err, SessionExpired) {
 			t.Errorf("a request that waited in the old session: %v", err)
 		}
-		if !isClosed(old.Ended()) || old.Connected() || !old.Begun().IsZero() || old.Timeout() != life {
+		if !isClosed(old.Ended()) || old.Connected() || !old.State(time.Now()).Begun.IsZero() || old.State(time.Now()).Timeout != life {
 			t.Errorf("the old session has ended: %t, is connected: %t, since %v; its timeout is %v",
-				isClosed(old.Ended()), old.Connected(), old.Begun(), old.Timeout())
+				isClosed(old.Ended()), old.Connected(), old.State(time.Now()).Begun, old.State(time.Now()).Timeout)
 		}
-		if sent, _ := old.Heard(time.Now()); !sent.IsZero() {
+		if sent := old.State(time.Now()).Sent; !sent.IsZero() {
 			t.Error("answers of the new session count for the old one")
 		}
-		if !old.EndsWithConnection() {
+		if !old.State(time.Now()).EndsWithConnection {
 			t.Error("the ensemble does not count as one whose sessions end with their connections")
 		}
 		if i := s.Info(); i.ID != 2 || s.State() != StateConnected {
@@ -212,7 +212,7 @@ func TestNoTimeIsAnExpiry(t *testing.T) {
 			if !isClosed(old.Ended()) || s.Info().ID != 7 {
 				t.Errorf("%+v: ended %t, session %#x", reply, isClosed(old.Ended()), s.Info().ID)
 			}
-			if old.EndsWithConnection() {
+			if old.State(time.Now()).EndsWithConnection {
 				t.Errorf("%+v: an expiry says nothing of other sessions", reply)
 			}
 		})

@@ -68,7 +68,7 @@ func TestFailoverSilence(t *testing.T) {
 		return ok
 	}}
 	s.play(t, two, func(t *testing.T, c *Session, p *Pinned) {
-		if _, err := p.Exists(limited(t), "/watched", make(chan zk.EventType, 1)); err != nil {
+		if _, err := p.WatchExists(limited(t), "/watched", make(chan zk.EventType, 1)); err != nil {
 			t.Fatal(err)
 		}
 		pipe, err := c.Pipe(limited(t), "/")

@@ -50,7 +50,7 @@ func TestFailoverInAnEnsemble(t *testing.T) {
 		release()
 		took := time.Since(begin)
 		t.Logf("moved in %s", took)
-		if took > p.Timeout()/2 {
+		if took > p.State(time.Now()).Timeout/2 {
 			t.Errorf("moved after %s", took)
 		}
 		if i := s.Info(); i.Addr == silent || i.ID != p.ID() {

@@ -31,7 +31,7 @@ func TestExpiredAnswerEndsTheSession(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := first.Exists(limited(t), "/a", nil); !errors.Is(err, SessionExpired) {
+		if _, err := first.Exists(limited(t), "/a"); !errors.Is(err, SessionExpired) {
 			t.Errorf("got %v", err)
 		}
 		select {
@@ -46,7 +46,7 @@ func TestExpiredAnswerEndsTheSession(t *testing.T) {
 		if err != nil || next.ID() == first.ID() {
 			t.Fatalf("session %v, %v", next, err)
 		}
-		if _, err := next.Exists(limited(t), "/a", nil); err != nil {
+		if _, err := next.Exists(limited(t), "/a"); err != nil {
 			t.Error(err)
 		}
 		var expired int

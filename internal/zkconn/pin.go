@@ -12,12 +12,13 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
 // Pinned sends requests in one session of the ensemble and in no other: once
 // that session is over, each fails with SessionExpired, or ErrNotConnected after
 // a close. Requests wait for a connection until their context ends, and are sent
-// once. Paths are without the chroot. It is what package zklock calls a Session.
+// once. Paths are without the chroot.
 type Pinned struct {
 	l       *link
 	in      epoch
@@ -25,6 +26,15 @@ type Pinned struct {
 	timeout time.Duration // as it was when it was pinned
 	ended   <-chan struct{}
 }
+
+// What a zklock.Session can have in addition is looked for at run time, so it is checked
+// here that Pinned has it.
+var _ interface {
+	zklock.Session
+	zklock.Guarder
+	zklock.StandaloneChecker
+	zklock.ContainerCreator
+} = (*Pinned)(nil)
 
 // Stay is the ensemble a Session is connected to now. What Connect puts in its
 // place is another one, even of the same servers.
@@ -66,11 +76,6 @@ func (b Stay) pinned() *Pinned {
 
 // ID is the session's id.
 func (p *Pinned) ID() int64 { return p.id }
-
-// Timeout is the negotiated session timeout.
-func (p *Pinned) Timeout() time.Duration {
-	return p.l.timeoutIn(p.in, p.timeout)
-}
 
 // Connected tells whether there is a connection to a server.
 func (p *Pinned) Connected() bool {
@@ -146,8 +151,15 @@ func creations(reqs []*zk.CreateRequest) op[Written] {
 }
 
 // Multi carries out all operations or none: *zk.CreateRequest (without container
-// or TTL), *zk.DeleteRequest, *zk.SetDataRequest, *zk.CheckVersionRequest.
+// or TTL), *zk.DeleteRequest, *zk.SetDataRequest, *zk.CheckVersionRequest. A single
+// delete is sent as such: servers of all versions know it.
 func (p *Pinned) Multi(ctx context.Context, ops ...any) error {
+	if len(ops) == 1 {
+		if r, ok := ops[0].(*zk.DeleteRequest); ok {
+			_, err := do(ctx, p, alone(removal(r.Path, r.Version)))
+			return err
+		}
+	}
 	_, err := do(ctx, p, multi(ops, changeOf))
 	return err
 }
@@ -233,9 +245,14 @@ func (p *Pinned) Get(ctx context.Context, path string, wake chan<- zk.EventType)
 	return n.Data, n.Stat, err
 }
 
-// Exists returns a znode's Stat, which needs no permission. With a wake channel,
-// it is as in Get; where there is no znode, its creation is the next change.
-func (p *Pinned) Exists(ctx context.Context, path string, wake chan<- zk.EventType) (*zk.Stat, error) {
+// Exists returns a znode's Stat, which needs no permission.
+func (p *Pinned) Exists(ctx context.Context, path string) (*zk.Stat, error) {
+	return p.WatchExists(ctx, path, nil)
+}
+
+// WatchExists is Exists with a wake channel, as in Get; where there is no znode, its
+// creation is the next change.
+func (p *Pinned) WatchExists(ctx context.Context, path string, wake chan<- zk.EventType) (*zk.Stat, error) {
 	return do(ctx, p, exists(path, waking(wake)))
 }
 
@@ -273,26 +290,26 @@ func (a *answers) add(sent, came time.Time, timeout time.Duration) {
 	*a = append(old, struct{ sent, came time.Time }{sent, came})
 }
 
-// Begun is when the present connection had been asked for; zero without one.
-func (p *Pinned) Begun() time.Time {
-	return look(p.l, func() (begun time.Time) {
-		if p.l.cur != nil && p.l.epoch == p.in {
-			begun = p.l.cur.asked
-		}
-		return begun
-	})
-}
-
-// Heard is the latest sending on the present connection that had been answered
-// by a moment, the connect request's at the least, and when its answer had come
-// at the latest. All are zero without a connection.
-func (p *Pinned) Heard(by time.Time) (sent, came time.Time) {
+// State is that of the session and its connection at one moment; see zklock.SessionState.
+// EndsWithConnection is learned by CreateAndList and Standalone.
+func (p *Pinned) State(by time.Time) zklock.SessionState {
 	p.l.mu.Lock()
 	defer p.l.mu.Unlock()
-	k := p.l.cur
-	if k == nil || p.l.epoch != p.in {
-		return sent, came
+	st := zklock.SessionState{ID: p.id, Timeout: p.timeout, Changed: p.l.changed}
+	if p.l.epoch == p.in {
+		st.Timeout = p.l.timeout
+		if k := p.l.cur; k != nil {
+			st.Connected, st.Begun = true, k.asked
+			st.Sent, st.Came = k.answeredBy(by)
+		}
 	}
+	st.EndsWithConnection = p.l.tied.Load()
+	return st
+}
+
+// answeredBy returns the latest sending that had been answered by a moment, the connect request's at
+// the least, and when its answer had come at the latest.
+func (k *frameConn) answeredBy(by time.Time) (sent, came time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	sent, came = k.asked, by

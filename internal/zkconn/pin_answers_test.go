@@ -40,36 +40,36 @@ func TestHeard(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		begun := pin.Begun()
-		if sent, _ := pin.Heard(time.Now()); !sent.Equal(begun) || begun.IsZero() {
+		begun := pin.State(time.Now()).Begun
+		if sent := pin.State(time.Now()).Sent; !sent.Equal(begun) || begun.IsZero() {
 			t.Errorf("begun at %v, heard at first of %v", begun, sent)
 		}
 		time.Sleep(10 * life)
 		asked := time.Now()
-		if sent, came := pin.Heard(asked); asked.Sub(sent) > life/3 || came.Before(sent) || came.After(asked) {
-			t.Errorf("the last ping was sent %s ago", asked.Sub(sent))
+		if st := pin.State(asked); asked.Sub(st.Sent) > life/3 || st.Came.Before(st.Sent) || st.Came.After(asked) {
+			t.Errorf("the last ping was sent %s ago", asked.Sub(st.Sent))
 		}
 		if _, err := pin.Children(limited(t), "/"); err != nil {
 			t.Fatal(err)
 		}
-		if sent, _ := pin.Heard(time.Now()); !sent.Equal(asked) {
+		if sent := pin.State(time.Now()).Sent; !sent.Equal(asked) {
 			t.Errorf("heard of %v, want %v", sent, asked)
 		}
-		if sent, _ := pin.Heard(asked.Add(-life / 2)); asked.Sub(sent) < life/2 || asked.Sub(sent) > life {
+		if sent := pin.State(asked.Add(-life / 2)).Sent; asked.Sub(sent) < life/2 || asked.Sub(sent) > life {
 			t.Errorf("half a session ago: %s", asked.Sub(sent))
 		}
 		time.Sleep(time.Second)
 		if err := s.current().cur.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if sent, _ := pin.Heard(time.Now()); !sent.IsZero() && !sent.After(asked) { // the next one may be there already
-			t.Errorf("without the connection: %v, %v", pin.Begun(), sent)
+		if sent := pin.State(time.Now()).Sent; !sent.IsZero() && !sent.After(asked) { // the next one may be there already
+			t.Errorf("without the connection: %v, %v", pin.State(time.Now()).Begun, sent)
 		}
 		if err := pin.Await(limited(t)); err != nil {
 			t.Fatal(err)
 		}
-		again := pin.Begun()
-		if sent, _ := pin.Heard(time.Now()); !sent.Equal(again) || !again.After(begun) {
+		again := pin.State(time.Now()).Begun
+		if sent := pin.State(time.Now()).Sent; !sent.Equal(again) || !again.After(begun) {
 			t.Errorf("the next connection began at %v, heard of %v", again, sent)
 		}
 	})

@@ -15,11 +15,6 @@ const (
 	keeperVersion    = "/keeper/api_version"
 )
 
-// EndsWithConnection reports whether the session is known to end with its connection, so
-// that nothing which it holds is held any more once that is lost. It does not ask the
-// server: CreateAndList and Standalone do.
-func (p *Pinned) EndsWithConnection() bool { return p.l.tied.Load() }
-
 // Standalone reports whether the server of the present connection is one without others:
 // those of an ensemble keep their list in the configuration. Where the answer is a refusal
 // it is not. The server is asked once for each connection, by CreateAndList if not before.

@@ -69,7 +69,7 @@ func TestKeeperIsRecognized(t *testing.T) {
 			if err := p.Sync(ctx, "/"); err != nil {
 				t.Fatal(err)
 			}
-			if p.EndsWithConnection() || words.Load() > 0 || reads.Load() != 1 {
+			if p.State(time.Now()).EndsWithConnection || words.Load() > 0 || reads.Load() != 1 {
 				t.Errorf("asked before: %d reads, %d times srvr", reads.Load()-1, words.Load())
 			}
 			for range 3 {
@@ -78,7 +78,7 @@ func TestKeeperIsRecognized(t *testing.T) {
 					t.Fatalf("alone: %t, %v", alone, err)
 				}
 			}
-			if got := p.EndsWithConnection(); got != test.tied {
+			if got := p.State(time.Now()).EndsWithConnection; got != test.tied {
 				t.Errorf("its sessions end with their connections: %t", got)
 			}
 			if n := words.Load(); n > 1 || (n == 1) != test.asked {
@@ -144,7 +144,7 @@ func TestKeeperIsRecognizedInTime(t *testing.T) {
 			if _, _, _, err := p.CreateAndList(ctx, []*zk.CreateRequest{req}, "/l"); err != nil {
 				t.Fatal(err)
 			}
-			if !p.EndsWithConnection() {
+			if !p.State(time.Now()).EndsWithConnection {
 				t.Error("the znode was made on a server that is not recognized")
 			}
 		}

@@ -35,9 +35,9 @@ func TestSASLAnswers(t *testing.T) {
 		{func(p *remote, xid int32) bool { return p.token(xid, codeOK, nil) }, true, "or it runs in FIPS mode, which forbids this mechanism"},
 		{func(p *remote, xid int32) bool { return p.token(xid, codeOK, []byte{}) }, true, "or it runs in FIPS mode"},
 		{func(p *remote, xid int32) bool { return p.token(xid, codeOK, []byte("x")) }, true, "does not use the SASL mechanism DIGEST-MD5"},
-		{func(p *remote, xid int32) bool { return p.token(xid+1, codeOK, nil) }, false, "the server answered a request that was never sent"},
+		{func(p *remote, xid int32) bool { return p.token(xid+1, codeOK, nil) }, false, "a reply to a request that zksh never sent"},
 		{func(p *remote, _ int32) bool { return p.frame([]byte{1, 2}) }, false, "the server sent a truncated SASL reply"},
-		{func(p *remote, _ int32) bool { _, err := p.Write([]byte{0x7f, 0, 0, 0}); return err == nil }, false, "does not speak ZooKeeper"},
+		{func(p *remote, _ int32) bool { _, err := p.Write([]byte{0x7f, 0, 0, 0}); return err == nil }, false, "does not speak the ZooKeeper protocol"},
 		{func(*remote, int32) bool { return true }, false, "did not answer in time"},
 		{func(*remote, int32) bool { return false }, false, "the server closed the connection during SASL authentication, as ZooKeeper 3.4 does when it rejects the credentials"},
 	} {

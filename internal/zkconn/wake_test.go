@@ -58,7 +58,7 @@ func TestQuietWatches(t *testing.T) {
 	woken(t, "a child made on another connection", wake)
 	f.noNodeEvents()
 
-	if _, err := p.Exists(ctx, f.root+"/later", wake); !errors.Is(err, zkconn.NoNode) {
+	if _, err := p.WatchExists(ctx, f.root+"/later", wake); !errors.Is(err, zkconn.NoNode) {
 		t.Fatal(err)
 	}
 	f.must(f.create(f.truth, "/later", zkconn.CreateMode{}))

@@ -1,5 +1,7 @@
 // Package child runs a program under a lock: in a process group of its own, with
 // the terminal if we have it, and ended in time when the lock is.
+//
+// This package is part of the program zksh and may change at any time.
 package child
 
 import (

@@ -109,7 +109,7 @@ func (c *contender) follow(ctx context.Context, name string) error {
 
 // exists leaves a watch on a znode, or, if it is gone, on its return.
 func (c *contender) exists(ctx context.Context, name string) (bool, error) {
-	_, err := c.session.Exists(ctx, c.path(name), c.wake)
+	_, err := c.session.WatchExists(ctx, c.path(name), c.wake)
 	if gone(err) {
 		return false, nil
 	}

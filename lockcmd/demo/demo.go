@@ -1,5 +1,7 @@
 // Package demo has the command lockdemo: the ways to lock that people write about,
 // played side by side, with what each of them costs.
+//
+// This package is part of the program zksh and may change at any time.
 package demo
 
 import (

@@ -3,6 +3,8 @@
 // and where the clients are; over all queues, who waits for whom without end; and
 // what servers tell of sessions and of themselves. It knows the locks of Curator, kazoo, go-zookeeper,
 // ZooKeeper's recipes, HBase and Accumulo.
+//
+// This package is part of the program zksh and may change at any time.
 package queue
 
 import (

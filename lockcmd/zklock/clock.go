@@ -21,30 +21,28 @@ type leaseClock struct {
 	asked time.Time // the same for one whose server was asked whether it does
 }
 
-func newLeaseClock(s Session) *leaseClock { return &leaseClock{s: s, p: newProof(s.Timeout())} }
+func newLeaseClock(s Session) *leaseClock {
+	return &leaseClock{s: s, p: newProof(s.State(time.Now()).Timeout)}
+}
 
 // present takes note of the present connection, and returns when it had begun;
 // zero without one. A server that stands alone proves all that it has answered. Where
 // the session ends with its connection, so does the lease.
 func (c *leaseClock) present() time.Time {
-	begun := c.s.Begun()
-	if c.s.EndsWithConnection() {
-		c.mu.Lock()
-		c.p.leave(begun)
-		c.mu.Unlock()
-	}
-	if begun.IsZero() {
-		return begun
-	}
-	heard, _ := c.s.Heard(time.Now())
-	same := c.s.Begun().Equal(begun)
+	st := c.s.State(time.Now())
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.p.attach(begun)
-	if same && c.alone.Equal(begun) {
-		c.p.prove(heard)
+	if st.EndsWithConnection {
+		c.p.leave(st.Begun)
 	}
-	return begun
+	if st.Begun.IsZero() {
+		return st.Begun
+	}
+	c.p.attach(st.Begun)
+	if c.alone.Equal(st.Begun) {
+		c.p.prove(st.Sent)
+	}
+	return st.Begun
 }
 
 // left is how long the lease lasts; it is over at 0.
@@ -91,8 +89,8 @@ func (c *leaseClock) wait() time.Duration {
 // returns when that connection had begun.
 func (c *leaseClock) ask(ctx context.Context) (begun time.Time, err error) {
 	begun = c.present()
-	alone, err := c.s.Standalone(ctx)
-	if err == nil && (begun.IsZero() || !c.s.Begun().Equal(begun)) {
+	alone, err := standalone(ctx, c.s)
+	if err == nil && (begun.IsZero() || !begunAt(c.s).Equal(begun)) {
 		err = zk.ErrConnectionClosed
 	}
 	if err != nil {
@@ -192,7 +190,7 @@ func (c *leaseClock) hasten(made time.Time) (from time.Time) {
 	if from = made; fresh || made.IsZero() {
 		made, from = time.Time{}, now
 	}
-	heard, _ := c.s.Heard(from.Add(-c.p.old()))
+	heard := c.s.State(from.Add(-c.p.old())).Sent
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if fresh && !heard.After(c.p.begun) {
@@ -205,10 +203,10 @@ func (c *leaseClock) hasten(made time.Time) (from time.Time) {
 }
 
 func (c *leaseClock) lean(by time.Time) {
-	heard, came := c.s.Heard(by)
+	st := c.s.State(by)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.p.lean(heard, came)
+	c.p.lean(st.Sent, st.Came)
 }
 
 func (c *leaseClock) stage() stage {

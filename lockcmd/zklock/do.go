@@ -6,8 +6,8 @@ import (
 	"errors"
 )
 
-// Context is cancelled when the lease ends: as Lost is closed, with ErrLost as its
-// cause, or with ErrNotHeld as the lease is given back.
+// Context returns a context that is cancelled when the lease ends: with ErrLost as its
+// cause when Lost is closed, or with ErrNotHeld when the lease is given back.
 func (l *Lease) Context() context.Context {
 	l.watch.Do(func() {
 		go func() { // ends with the lease
@@ -29,18 +29,19 @@ func (l *Lease) end(why error) {
 	l.cancel(why)
 }
 
-// Do takes the lock as Lock does, runs f, and releases the lock, also when f
-// panics. f's context ends with ctx and with the lease; token is Lease.Token. The
-// release is tried for as long as a session lasts, whatever becomes of ctx.
+// Do acquires the lock as Lock does, calls f, and releases the lock, even if f panics.
+// The context of f ends with ctx and with the lease; token is Lease.Token. Do tries to
+// release the lock for as long as a session lasts, even after ctx has ended.
 //
-// The error joins those of f and of the release. It is ErrLost if the lock was lost
-// before it was released, whatever f returned, and without f if that was before it
-// could begin. A Lock is one owner's: calls of Do on one do not exclude each other.
+// The error joins those of f and of the release. It matches ErrLost if the lock was lost
+// before it was released, whatever f returned. If the lock was lost before f could begin,
+// f is not called. A Lock belongs to one owner: calls of Do on the same Lock do not exclude
+// each other.
 func (l *Lock) Do(ctx context.Context, f func(ctx context.Context, token int64) error) error {
 	return during(ctx, l.Lock, f)
 }
 
-// RDo is Do for a lock that others may hold shared at the same time.
+// RDo is like Do, but others can hold the lock shared at the same time.
 func (l *Lock) RDo(ctx context.Context, f func(ctx context.Context, token int64) error) error {
 	return during(ctx, l.RLock, f)
 }

@@ -67,5 +67,5 @@ func (e *entry) undisturbed(what zk.EventType) bool {
 		e.armed = false
 	default:
 	}
-	return what == zk.EventNodeDeleted && e.armed && !e.asked.IsZero() && e.s.Begun().Equal(e.asked)
+	return what == zk.EventNodeDeleted && e.armed && !e.asked.IsZero() && begunAt(e.s).Equal(e.asked)
 }

@@ -106,7 +106,7 @@ func (h *hold) lose(why error) { h.set(Lost, func(st *Status) { st.Err = why }) 
 // keep watches over a held lock until ctx ends or the lock is lost: the own
 // znode, the connection, the lease, for which one errand at a time is run.
 func (h *hold) keep(ctx context.Context) {
-	defer h.e.s.Guard()()
+	defer guard(h.e.s)()
 	ctx, stop := context.WithCancel(ctx)
 	var errand chan error // of the one under way; nil without one
 	defer func() {
@@ -116,12 +116,12 @@ func (h *hold) keep(ctx context.Context) {
 	}()
 	seen := h.e.armed // the own znode is known to be there, on this connection
 	for !h.over() {
-		changed := h.e.s.Changed()
+		changed := nextChange(h.e.s)
 		if ended(h.e.s) { // before the lease is judged: what the server says is certain
 			h.lose(errSessionOver)
 			return
 		}
-		connected := h.e.s.Connected() // one that comes from here on has its turn next: the errand is not to wait for a look
+		connected := isConnected(h.e.s) // one that comes from here on has its turn next: the errand is not to wait for a look
 		seen = seen && connected
 		next := h.judge(seen)
 		if errand == nil {
@@ -206,7 +206,7 @@ func (h *hold) judge(seen bool) time.Duration {
 		}
 		h.set(PresumedLost, nil) // which changes nothing more
 		return lookAgain
-	case !h.e.s.Connected() && h.status().State != PresumedLost:
+	case !isConnected(h.e.s) && h.status().State != PresumedLost:
 		h.set(Suspended, nil)
 	case seen:
 		h.set(Held, nil)
@@ -216,7 +216,8 @@ func (h *hold) judge(seen bool) time.Duration {
 
 // disconnected is why the lease ended with the connection, if it has just done so.
 func (h *hold) disconnected() error {
-	if h.e.s.EndsWithConnection() && !h.e.s.Connected() && h.status().State != PresumedLost {
+	st := h.e.s.State(time.Now())
+	if st.EndsWithConnection && !st.Connected && h.status().State != PresumedLost {
 		return errDisconnected
 	}
 	return nil
@@ -289,7 +290,7 @@ func (h *hold) release(ctx context.Context) error {
 		return err
 	}
 	h.set(Releasing, nil)
-	defer h.e.s.Guard()()
+	defer guard(h.e.s)()
 	ours, err := h.e.remove(ctx)
 	switch {
 	case err == nil:

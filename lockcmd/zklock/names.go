@@ -9,41 +9,41 @@ import (
 	"strings"
 )
 
-// Family is the set of names a lock's znodes are given, and with it the clients
-// the lock excludes. Counting does not depend on it: every contender of a known
-// kind is waited for.
+// Family is the set of names that a lock gives its znodes. It decides which other clients
+// wait for the lock. The lock itself waits for every contender of a known kind,
+// whatever its family.
 type Family string
 
-// The families a lock can be made in.
+// The families of locks.
 const (
 	Mutex  Family = "mutex" // Curator's InterProcessMutex, go-zookeeper's Lock
 	RW     Family = "rw"    // Curator's InterProcessReadWriteLock
 	Kazoo  Family = "kazoo" // kazoo's Lock, WriteLock and ReadLock
-	All    Family = "all"   // a znode of each of the above, made at once
+	All    Family = "all"   // a znode of each of the above, created in one transaction
 	absent Family = ""
 )
 
-// Families lists the families by name, the usual one first.
+// Families returns all families, the usual one first.
 func Families() []Family { return []Family{Mutex, RW, Kazoo, All} }
 
-// Mode says who else may hold a lock at the same time.
+// Mode decides who else can hold a lock at the same time.
 type Mode string
 
-// The modes of a contender. A lock is made Exclusive or Shared.
+// The modes of a contender. A lock is acquired Exclusive or Shared.
 const (
 	Exclusive Mode = "exclusive"
 	Shared    Mode = "shared"
 	Counted   Mode = "counted" // a semaphore's lease: some others may hold too
 )
 
-// Conflicts tells whether two contenders may not hold at the same time.
+// Conflicts reports whether contenders of these modes exclude each other.
 func Conflicts(a, b Mode) bool {
 	return a != Counted && b != Counted && (a == Exclusive || b == Exclusive)
 }
 
-// Name is what the name of a lock's child tells.
+// Name is the parsed name of a lock's child.
 type Name struct {
-	Kind   string // whose recipe makes such names, for a person
+	Kind   string // the recipe that creates such names, as a text for people
 	Mode   Mode
 	GUID   string // what stands before the marker: the client's own mark, or empty
 	Number int64  // the sequence number; may be negative after an overflow; -1<<63 for none
@@ -77,8 +77,8 @@ var markers = []marker{
 	{"read-", "HBase read", Shared, absent},
 }
 
-// ParseName reads the name of a lock's child. A name that no known recipe makes
-// is not ok: it takes no part in the lock.
+// ParseName parses the name of a lock's child. If no known recipe creates such a name, ok
+// is false: the child takes no part in the lock.
 func ParseName(name string) (n Name, ok bool) {
 	if isHex(name, 32) {
 		return Name{Kind: "kazoo semaphore", Mode: Counted, GUID: name, Number: NoNumber}, true
@@ -199,8 +199,8 @@ func owner(name string) string {
 	return strings.ReplaceAll(strings.TrimPrefix(n.GUID, "_c_"), "-", "")
 }
 
-// SameOwner tells whether two children of a lock belong to the same attempt to
-// get it: a lock of family All has several. They may be given as paths.
+// SameOwner reports whether two children of a lock belong to the same attempt to acquire
+// it: a lock of family All has several. Names and paths are accepted.
 func SameOwner(a, b string) bool {
 	a, b = path.Base(a), path.Base(b)
 	return a == b || owner(a) != "" && owner(a) == owner(b)

@@ -97,7 +97,7 @@ func (e *entry) rivals(children []string) []rank {
 func (e *entry) czxidOf(ctx context.Context, name string) (int64, error) {
 	var st *zk.Stat
 	err := insist(ctx, e.s, func() (err error) {
-		st, err = e.s.Exists(ctx, e.l.child(name), nil)
+		st, err = e.s.Exists(ctx, e.l.child(name))
 		return err
 	})
 	switch {

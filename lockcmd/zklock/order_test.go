@@ -19,9 +19,9 @@ type czxids struct {
 	made map[string]int64 // by path
 }
 
-func (c czxids) Changed() <-chan struct{} { return nil }
+func (c czxids) State(time.Time) SessionState { return SessionState{} }
 
-func (c czxids) Exists(_ context.Context, path string, _ chan<- zk.EventType) (*zk.Stat, error) {
+func (c czxids) Exists(_ context.Context, path string) (*zk.Stat, error) {
 	if z, ok := c.made[path]; ok {
 		return &zk.Stat{Czxid: z}, nil
 	}

@@ -210,7 +210,7 @@ func (e *entry) readOwn(ctx context.Context) (data []byte, readable bool, err er
 func read(ctx context.Context, s Session, node string, wake chan<- zk.EventType) ([]byte, *zk.Stat, error) {
 	data, st, err := s.Get(ctx, node, wake)
 	if errors.Is(err, zk.ErrNoAuth) {
-		st, err = s.Exists(ctx, node, nil)
+		st, err = s.Exists(ctx, node)
 		if errors.Is(err, zk.ErrNoAuth) {
 			return nil, nil, nil
 		}
@@ -231,7 +231,7 @@ func (e *entry) enter(ctx context.Context) ([]string, error) {
 			Flags: zk.FlagEphemeral | zk.FlagSequence})
 	}
 	for pause := firstPause; ; pause = longer(pause) {
-		changed := e.s.Changed()
+		changed := nextChange(e.s)
 		begun, sent := e.clock.present(), time.Now()
 		e.asked = begun
 		paths, czxid, children, err := e.s.CreateAndList(ctx, reqs, e.l.path)
@@ -289,7 +289,7 @@ func (e *entry) recover(ctx context.Context, want int) (children []string, err e
 	case want:
 		var st *zk.Stat
 		err = insist(ctx, e.s, func() (err error) {
-			st, err = e.s.Exists(ctx, e.node(), nil)
+			st, err = e.s.Exists(ctx, e.node())
 			return err
 		})
 		if err != nil {
@@ -314,7 +314,7 @@ func (e *entry) syncAndList(ctx context.Context) (children []string, err error) 
 
 // list asks for the contenders, and notes on which connection.
 func (e *entry) list(ctx context.Context) ([]string, error) {
-	e.asked = e.s.Begun()
+	e.asked = begunAt(e.s)
 	return e.s.Children(ctx, e.l.path)
 }
 
@@ -334,7 +334,7 @@ func (e *entry) makeParents(ctx context.Context, dir string, missing error) erro
 		return missing
 	}
 	for {
-		err := insist(ctx, e.s, func() error { return e.s.CreateContainer(ctx, dir, e.l.parents) })
+		err := insist(ctx, e.s, func() error { return createParent(ctx, e.s, dir, e.l.parents, e.l.opt.ACL) })
 		switch {
 		case err == nil || errors.Is(err, zk.ErrNodeExists):
 			return nil

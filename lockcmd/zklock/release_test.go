@@ -44,14 +44,17 @@ func (a *answering) do(op string, ok bool, act func()) error {
 	return after
 }
 
-func (a *answering) Delete(_ context.Context, p string) error {
-	name := path.Base(p)
+func (a *answering) delete(r *zk.DeleteRequest) error {
+	name := path.Base(r.Path)
 	return a.do("delete", slices.Contains(a.names, name), func() {
 		a.names = slices.DeleteFunc(a.names, func(n string) bool { return n == name })
 	})
 }
 
 func (a *answering) Multi(_ context.Context, ops ...any) error {
+	if len(ops) == 1 {
+		return a.delete(ops[0].(*zk.DeleteRequest))
+	}
 	all := true
 	for _, op := range ops {
 		all = all && slices.Contains(a.names, path.Base(op.(*zk.DeleteRequest).Path))

@@ -2,11 +2,11 @@ package zklock
 
 import "strings"
 
-// RevokeMessage in the data of a holder's znode asks him to let go. It is
-// Curator's; with anything behind it Curator does not take notice.
+// RevokeMessage in the data of a holder's znode asks the holder to release the lock. It is
+// Curator's message; Curator ignores data with anything after it.
 const RevokeMessage = "__REVOKE__"
 
-// UnlockMessage does the same in ZooKeeper's own recipes.
+// UnlockMessage is the same request in ZooKeeper's own recipes.
 const UnlockMessage = "unlock"
 
 // asksToLetGo tells whether a znode's data is a request to release the lock.

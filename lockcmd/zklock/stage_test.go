@@ -104,7 +104,7 @@ func (s *stageServer) request(ctx context.Context, what string, write bool) erro
 	if hang {
 		select {
 		case <-ctx.Done():
-		case <-s.Changed():
+		case <-nextChange(s):
 		}
 		return zk.ErrConnectionClosed
 	}
@@ -128,8 +128,6 @@ func (s *stageServer) requests() []string {
 }
 
 func (s *stageServer) Session(context.Context) (Session, error) { return s, nil }
-func (s *stageServer) ID() int64                                { return 1 }
-func (s *stageServer) Timeout() time.Duration                   { return life }
 func (s *stageServer) Ended() <-chan struct{}                   { return s.over }
 
 func (s *stageServer) Guard() func() {
@@ -137,31 +135,18 @@ func (s *stageServer) Guard() func() {
 	return func() { s.with(func() { s.guards-- }) }
 }
 
-func (s *stageServer) Connected() bool { return !s.Begun().IsZero() }
-
-func (s *stageServer) Changed() <-chan struct{} {
+// State is part of Session: an answer comes a round trip after the request.
+func (s *stageServer) State(by time.Time) SessionState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.changed
-}
-
-func (s *stageServer) Begun() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.begun
-}
-
-// Heard is part of Session: an answer comes a round trip after the request.
-func (s *stageServer) Heard(by time.Time) (sent, came time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sent, came = s.begun, by
+	st := SessionState{ID: 1, Timeout: life, Connected: !s.begun.IsZero(), Begun: s.begun, Sent: s.begun, Came: by,
+		EndsWithConnection: s.tied, Changed: s.changed}
 	for _, h := range s.heard {
-		if !h.Add(trip).After(by) && h.After(sent) {
-			sent, came = h, h.Add(trip)
+		if !h.Add(trip).After(by) && h.After(st.Sent) {
+			st.Sent, st.Came = h, h.Add(trip)
 		}
 	}
-	return sent, came
+	return st
 }
 
 func (s *stageServer) Standalone(context.Context) (bool, error) {
@@ -170,16 +155,10 @@ func (s *stageServer) Standalone(context.Context) (bool, error) {
 	return s.alone, nil
 }
 
-func (s *stageServer) EndsWithConnection() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.tied
-}
-
 func (s *stageServer) Await(ctx context.Context) error {
-	for !s.Connected() {
+	for !isConnected(s) {
 		select {
-		case <-s.Changed():
+		case <-nextChange(s):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -223,16 +202,15 @@ func (s *stageServer) event(path string, what zk.EventType) {
 }
 
 func (s *stageServer) Multi(ctx context.Context, ops ...any) error {
+	if _, ok := ops[0].(*zk.DeleteRequest); ok {
+		return s.request(ctx, "delete", true)
+	}
 	if err := s.request(ctx, "check", true); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.refusal
-}
-
-func (s *stageServer) Delete(ctx context.Context, _ string) error {
-	return s.request(ctx, "delete", true)
 }
 
 func (s *stageServer) Sync(ctx context.Context, _ string) error {
@@ -262,7 +240,7 @@ func (s *stageServer) Get(ctx context.Context, path string, wake chan<- zk.Event
 	return nil, &zk.Stat{}, err
 }
 
-func (s *stageServer) Exists(ctx context.Context, path string, _ chan<- zk.EventType) (*zk.Stat, error) {
+func (s *stageServer) Exists(ctx context.Context, path string) (*zk.Stat, error) {
 	return &zk.Stat{}, s.request(ctx, "exists", false)
 }
 

@@ -87,7 +87,9 @@ func (e *entry) remove(ctx context.Context) (ours bool, err error) {
 	}
 	missing := 0
 	for _, name := range slices.Concat(e.names, e.next) {
-		err := e.tryToRemove(ctx, func() error { return e.s.Delete(ctx, e.l.child(name)) })
+		err := e.tryToRemove(ctx, func() error {
+			return e.s.Multi(ctx, &zk.DeleteRequest{Path: e.l.child(name), Version: -1})
+		})
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			missing++

@@ -16,6 +16,17 @@
 // listed there; besides, a process that was paused learns of the end only afterwards.
 // What must never be written by two must carry the Token, which
 // grows from holder to holder, to a store that refuses an older one.
+//
+// # Use in other programs
+//
+// Most programs connect with package ensemble, which has the shortest way to a lock. A
+// program that has a ZooKeeper client of its own can implement [Conn] and [Session]
+// instead.
+//
+// This package and package ensemble are the only packages of this module that are meant
+// to be imported. Their exported names follow semantic versioning. What a session may be
+// able to do besides becomes an optional interface, such as [Guarder], or a field of
+// [SessionState]: Session itself does not grow.
 package zklock
 
 import (
@@ -29,7 +40,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// The errors of locks, besides those of Session.
+// The errors of locks, besides those of [Session].
 var (
 	ErrBusy        = errors.New("another client holds the lock")
 	ErrUpgrade     = errors.New("a shared lock cannot become exclusive, because it would wait for itself; unlock it first")
@@ -45,24 +56,27 @@ func (sessionOver) Error() string { return "its session has ended" }
 
 func (sessionOver) Is(target error) bool { return target == zk.ErrSessionExpired }
 
-// Options of a lock. The zero value makes Curator's mutex, open to everybody.
+// Options of a lock. The zero value stands for Curator's mutex, with all permissions for
+// everyone.
 type Options struct {
 	Family Family // Mutex if empty
 	Data   []byte // of the znodes: who holds the lock
-	// ACL is that of the znodes, and of the parents that are made for them. Without
-	// it the znodes are open to everybody, and the parents as the znode above them.
+	// ACL is that of the znodes, and of the parents that are created for them. If it is
+	// nil, the znodes give everyone all permissions, and each parent gets the ACL of the
+	// znode above it; see [ContainerCreator] for an exception.
 	ACL []zk.ACL
-	// Notify is told each change, in order, by one goroutine at a time. It must
+	// Notify is called with each change, in order, by one goroutine at a time. It must
 	// not block, and must not call the lock.
 	Notify func(Status)
 }
 
-// Lock is one owner's lock on a path. The owner may take it several times, and
-// takes it shared while he has it exclusive; each Lease is given back once, and
-// when the last exclusive one goes before the shared ones, the lock becomes
-// shared without a gap. Its methods may be called from any goroutine, but all
-// of them act for the one owner: goroutines that are to exclude each other need
-// a Lock each.
+// Lock is a lock on a path that belongs to one owner. The owner can acquire it several
+// times, and also shared while it is held exclusively. Each Lease is given back once. If
+// the last exclusive lease is given back before the shared ones, the lock becomes shared
+// without a gap.
+//
+// The methods may be called from any goroutine, but all of them act for the one owner:
+// goroutines that must exclude each other need a Lock each.
 type Lock struct {
 	conn Conn
 	path string
@@ -77,7 +91,7 @@ type Lock struct {
 	nmu sync.Mutex // one notification at a time
 }
 
-// New makes a lock on a path; nothing is sent yet.
+// New returns a lock on a path. Nothing is sent yet.
 func New(conn Conn, path string, opt Options) *Lock {
 	l := &Lock{conn: conn, path: path, opt: opt, parents: opt.ACL, turn: make(chan struct{}, 1)}
 	if opt.Family == absent {
@@ -89,22 +103,21 @@ func New(conn Conn, path string, opt Options) *Lock {
 	return l
 }
 
-// Lock waits for the lock until ctx ends, through lost connections and lost
-// sessions. The error is ErrUpgrade, one of Session's, or the context's; then
-// nothing is held.
+// Lock waits for the lock until ctx ends, even if connections and sessions are lost. The
+// error is ErrUpgrade, an error of Session, or that of the context; then nothing is held.
 func (l *Lock) Lock(ctx context.Context) (*Lease, error) { return l.acquire(ctx, Exclusive, true) }
 
-// TryLock takes the lock if it is free, else the error is ErrBusy.
+// TryLock acquires the lock if it is free. Otherwise the error is ErrBusy.
 func (l *Lock) TryLock(ctx context.Context) (*Lease, error) { return l.acquire(ctx, Exclusive, false) }
 
-// RLock is Lock for a lock that others may hold shared at the same time.
+// RLock is like Lock, but others can hold the lock shared at the same time.
 func (l *Lock) RLock(ctx context.Context) (*Lease, error) { return l.acquire(ctx, Shared, true) }
 
-// TryRLock is TryLock for a shared lock.
+// TryRLock is like TryLock, but others can hold the lock shared at the same time.
 func (l *Lock) TryRLock(ctx context.Context) (*Lease, error) { return l.acquire(ctx, Shared, false) }
 
-// Drain waits until nothing of abandoned attempts and unconfirmed releases is
-// left to be removed, or ctx ends.
+// Drain waits until all znodes of abandoned attempts and unconfirmed releases have been
+// removed, or ctx ends.
 func (l *Lock) Drain(ctx context.Context) error {
 	return l.sweeps.wait(ctx)
 }
@@ -191,13 +204,13 @@ func (l *Lock) notify(s Status) {
 
 func (l *Lock) child(name string) string { return path.Join(l.path, name) }
 
-// State is where a lock stands.
+// State is the state of a lock.
 type State string
 
 // The states.
 const (
 	Queued       State = "queued"
-	Requeued     State = "requeued" // the place in the queue is lost, another is sought
+	Requeued     State = "requeued" // the place in the queue was lost; the lock queues up again
 	Held         State = "held"
 	Suspended    State = "suspended"     // held, but there is no connection
 	PresumedLost State = "presumed lost" // the lease is over, and no server has said yet what became of the lock
@@ -225,7 +238,7 @@ type Status struct {
 	Err    error         // Requeued, Lost: why; PresumedLost: why, if the lease did not simply run out
 }
 
-// Ahead is a contender that is waited for.
+// Ahead is a contender that the lock waits for.
 type Ahead struct {
 	Node  string
 	Data  []byte    // nil if it may not be read

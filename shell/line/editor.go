@@ -1,5 +1,7 @@
 // Package line reads lines from a person at a terminal, with completion, recall
 // and messages above the line where the terminal can bear it.
+//
+// This package is part of the program zksh and may change at any time.
 package line
 
 import (

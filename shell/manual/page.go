@@ -1,5 +1,7 @@
 // Package manual is zksh's manual: Markdown pages, one for each topic, which it lays out for
 // a terminal or as roff.
+//
+// This package is part of the program zksh and may change at any time.
 package manual
 
 import (

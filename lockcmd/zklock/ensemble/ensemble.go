@@ -1,6 +1,9 @@
 // Package ensemble connects Go programs to a ZooKeeper ensemble, over zksh's own
 // connection layer, for the locks of package zklock.
 //
+// This package and package zklock are the only packages of this module that are meant to
+// be imported. Their exported names follow semantic versioning.
+//
 // # What is guaranteed
 //
 // Two owners that exclude each other never hold a lock at once, as far as ZooKeeper
@@ -53,49 +56,95 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// Options of a connection. The zero value asks for a session of 30 s.
+// Options of a connection. The zero value connects without credentials and without TLS,
+// and asks for a session timeout of 30 s.
 type Options struct {
-	// Timeout is the session timeout that is asked for; the server may choose
-	// another. The locks of a program that died are free after it. Ask for 10 s at
-	// least.
+	// Timeout is the session timeout to ask for, from 1 ms to about 24 days; 30 s if
+	// zero. The server may choose another one. When a program dies, its locks become
+	// free after this time. Use at least 10 s.
 	Timeout time.Duration
-	// Credentials authenticate the session, and each that follows it.
+	// Credentials authenticate the session, and each session that follows it. They are
+	// sent on every connection.
 	Credentials []Credential
-	// Secure is for an ensemble that lets clients in by TLS or SASL. Secure is an
-	// option of Dial alone: a zksh that the program starts has its own.
+	// Secure has the settings for TLS and SASL. They apply to Dial alone: if the program
+	// starts zksh, that zksh needs its own options.
 	Secure Secure
 }
 
-// Secure says by which files to connect, as zksh's options of these names do: TLS,
-// CACert, Cert, Key, Name, Insecure, ClientConfiguration and JAAS. Passwords of
-// stores come from the client configuration, or from the environment as
-// ZKSH_KEYSTORE_PASSWORD and ZKSH_TRUSTSTORE_PASSWORD.
-type Secure = secure.Settings
+// Secure has the settings for TLS and SASL. The zero value uses neither. Each field
+// corresponds to an option of zksh. Fields that are set take precedence over the client
+// configuration.
+//
+// The password of a PKCS12 or JKS store comes from the environment variable
+// ZKSH_KEYSTORE_PASSWORD (for Cert) or ZKSH_TRUSTSTORE_PASSWORD (for CACert). The client
+// configuration can contain the passwords of its own stores. Dial reads all files once.
+type Secure struct {
+	// TLS turns on TLS. CACert, Cert, Key, Name and Insecure imply it, as does a client
+	// configuration with zookeeper.client.secure=true.
+	TLS bool
+	// CACert is the name of a file with the certificate authorities to trust, in PEM,
+	// PKCS12 or JKS format. The default is those of the system.
+	CACert string
+	// Cert is the name of a file with the certificate of this program, in PEM, PKCS12 or
+	// JKS format. The default is to present none. The file also contains the private
+	// key, unless Key is set.
+	Cert string
+	// Key is the name of a PEM file with the private key of Cert. It needs Cert.
+	Key string
+	// Name is the name that the server's certificate must have. The default is the
+	// host's name in the connect string.
+	Name string
+	// Insecure turns off the verification of the server's certificate: anyone on the
+	// network can then pose as the server.
+	Insecure bool
+	// ClientConfiguration is the name of a Java properties file, as zkCli.sh reads it
+	// with -client-configuration.
+	ClientConfiguration string
+	// JAAS is the name of a JAAS file, whose login section is used for SASL with
+	// DIGEST-MD5. The default is that of the client configuration, if it has one, or no
+	// SASL.
+	JAAS string
+}
 
-// Credential is what addauth takes: a Scheme and an Auth, such as "digest" and
-// "user:password".
-type Credential = zkconn.Credential
+// Credential identifies a client to ZooKeeper, as addauth does in zkCli.
+type Credential struct {
+	// Scheme is the authentication scheme, such as "digest".
+	Scheme string
+	// Auth is the scheme's data: "user:password" for digest. It can be nil for a scheme
+	// that needs none.
+	Auth []byte
+}
 
-// ErrClosed is the error of locks whose Client was closed.
+// credentials are those of the connection layer.
+func credentials(list []Credential) []zkconn.Credential {
+	creds := make([]zkconn.Credential, len(list))
+	for i, c := range list {
+		creds[i] = zkconn.Credential(c)
+	}
+	return creds
+}
+
+// ErrClosed is the error of requests for locks after Close.
 var ErrClosed = zkconn.ErrNotConnected
 
 // Client is a connection to one ensemble, kept up until Close. Its methods may be
 // called from any goroutine.
 type Client struct{ s *zkconn.Session }
 
-// Dial connects to the servers, host[:port][,host[:port]…][/chroot] as in zkCli. It
-// fails when a credential is refused, when no server can be reached, which takes
-// the Timeout at most, or when ctx ends.
+// Dial connects to the servers: host[:port][,host[:port]…][/chroot], as in zkCli, with
+// port 2181 by default. It fails if a file of Options.Secure cannot be used, if a
+// credential is rejected, if no server can be reached within Options.Timeout, or when
+// ctx ends.
 func Dial(ctx context.Context, servers string, opt Options) (*Client, error) {
 	timeout := cmp.Or(opt.Timeout, 30*time.Second)
 	if ms := timeout.Milliseconds(); ms < 1 || ms > math.MaxInt32 {
 		return nil, fmt.Errorf("invalid session timeout %s: must be between 1 and %d ms", timeout, math.MaxInt32)
 	}
-	secured, err := opt.Secure.Load(os.Getenv)
+	secured, err := secure.Settings(opt.Secure).Load(os.Getenv)
 	if err != nil {
 		return nil, err
 	}
-	s, err := zkconn.Open(zkconn.Config{Servers: servers, Timeout: timeout, NoEvents: true, Auth: opt.Credentials, Secure: secured})
+	s, err := zkconn.Open(zkconn.Config{Servers: servers, Timeout: timeout, NoEvents: true, Auth: credentials(opt.Credentials), Secure: secured})
 	if err != nil {
 		return nil, err
 	}
@@ -109,23 +158,24 @@ func Dial(ctx context.Context, servers string, opt Options) (*Client, error) {
 	return c, nil
 }
 
-// Session makes Client a zklock.Conn: zklock.New makes locks that have a note, an
-// ACL or a family of their own.
+// Session returns the present session of the client, which makes Client a zklock.Conn:
+// use zklock.New for locks with a note, an ACL or another family of names. A program can
+// also send requests of its own in it, such as a Multi that checks the znode of a lock.
 func (c *Client) Session(ctx context.Context) (zklock.Session, error) { return c.s.Stay().Pin(ctx) }
 
-// Mutex is a lock on a path, which is made if need be: Curator's InterProcessMutex
-// and go-zookeeper's Lock.
+// Mutex returns a lock on a path, which is created if it does not exist: the same lock
+// as Curator's InterProcessMutex and go-zookeeper's Lock. Nothing is sent yet.
 func (c *Client) Mutex(path string) *zklock.Lock { return zklock.New(c, path, zklock.Options{}) }
 
-// RWMutex is a lock that readers hold together, with RLock and RDo: Curator's
-// InterProcessReadWriteLock.
+// RWMutex returns a lock that readers can hold together, with RLock and RDo: the same lock
+// as Curator's InterProcessReadWriteLock. Nothing is sent yet.
 func (c *Client) RWMutex(path string) *zklock.Lock {
 	return zklock.New(c, path, zklock.Options{Family: zklock.RW})
 }
 
-// Close ends the session, and with it its locks; their contexts are cancelled.
-// While no server is there, none can be told: then the locks go as the session
-// times out.
+// Close ends the session, and with it all of its locks, whose contexts are cancelled. It
+// waits at most 5 s for a server. If no server can be reached, the locks become free when
+// the session times out.
 func (c *Client) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

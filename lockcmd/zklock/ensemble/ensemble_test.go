@@ -372,7 +372,7 @@ func TestDialFails(t *testing.T) {
 		opt     ensemble.Options
 		want    string
 	}{
-		{t.Context(), "", of(usual), ": no host"},
+		{t.Context(), "", of(usual), "contains no host"},
 		{t.Context(), box.Addr(), of(-time.Second), "timeout -1s"},
 		{t.Context(), box.Addr(), of(10000 * time.Hour), "timeout 10000h"},
 		{t.Context(), "127.0.0.1:1", of(short), "cannot connect: 127.0.0.1:1"},

@@ -64,7 +64,157 @@ func Example() {
 	// released, error: <nil>
 }
 
-// Each owner has a Lock of his own; readers hold it together.
+// Lock waits for the lock and returns a lease, which is held until Unlock.
+func ExampleClient_Mutex() {
+	ctx := context.Background()
+	c, err := ensemble.Dial(ctx, servers, ensemble.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close()
+	lease, err := c.Mutex("/locks/deploy").Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	select {
+	case <-lease.Lost():
+		fmt.Println("lost")
+	default:
+		fmt.Println("held for some time:", lease.Left() > time.Second)
+	}
+	fmt.Println("unlock:", lease.Unlock(ctx))
+	// Output:
+	// held for some time: true
+	// unlock: <nil>
+}
+
+// TryLock does not wait: if another owner holds the lock, the error is zklock.ErrBusy.
+func Example_tryLock() {
+	ctx := context.Background()
+	c, err := ensemble.Dial(ctx, servers, ensemble.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close()
+	report := func() error {
+		lease, err := c.Mutex("/locks/report").TryLock(ctx)
+		if errors.Is(err, zklock.ErrBusy) {
+			fmt.Println("another client is writing the report")
+			return nil
+		} else if err != nil {
+			return err
+		}
+		fmt.Println("writing the report")
+		return lease.Unlock(ctx)
+	}
+	other, err := c.Mutex("/locks/report").Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(report())
+	fmt.Println(other.Unlock(ctx))
+	fmt.Println(report())
+	// Output:
+	// another client is writing the report
+	// <nil>
+	// <nil>
+	// writing the report
+	// <nil>
+}
+
+// store rejects the writes of holders that have been followed by another one. A database
+// does the same with a column for the token:
+//
+//	UPDATE report SET text = $1, token = $2 WHERE token <= $2
+type store struct {
+	mu    sync.Mutex
+	token int64 // the largest that has written
+	text  string
+}
+
+func (s *store) write(text string, token int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if token < s.token {
+		return errors.New("a later holder has written")
+	}
+	s.text, s.token = text, token
+	return nil
+}
+
+// The token of each holder is larger than those of all holders before it. A store that
+// compares tokens is safe even from a holder that does not know yet that it has lost the
+// lock.
+func Example_fencing() {
+	ctx := context.Background()
+	c, err := ensemble.Dial(ctx, servers, ensemble.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close()
+	var s store
+	var old int64
+	for _, text := range []string{"first", "second"} {
+		err := c.Mutex("/locks/store").Do(ctx, func(_ context.Context, token int64) error {
+			if old == 0 {
+				old = token
+			}
+			return s.write(text, token)
+		})
+		if err != nil {
+			fmt.Println(err)
+		}
+	}
+	fmt.Println("late write of the first holder:", s.write("late", old))
+	fmt.Println("the store has:", s.text)
+	// Output:
+	// late write of the first holder: a later holder has written
+	// the store has: second
+}
+
+// If the data is in ZooKeeper itself, a transaction that checks the lock's znode writes only
+// while the lock is held: the names of such znodes are never used again.
+func Example_transaction() {
+	ctx := context.Background()
+	c, err := ensemble.Dial(ctx, servers, ensemble.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close()
+	lease, err := c.Mutex("/locks/config").Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	s, err := c.Session(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	write := func(data string) error {
+		return s.Multi(ctx,
+			&zk.CheckVersionRequest{Path: lease.Node(), Version: -1},
+			&zk.SetDataRequest{Path: "/locks/config", Data: []byte(data), Version: -1})
+	}
+	fmt.Println("with the lock:", write("new"))
+	fmt.Println("unlock:", lease.Unlock(ctx))
+	fmt.Println("after that:", errors.Is(write("late"), zk.ErrNoNode))
+	data, _, err := s.Get(ctx, "/locks/config", nil)
+	fmt.Println(string(data), err)
+	// Output:
+	// with the lock: <nil>
+	// unlock: <nil>
+	// after that: true
+	// new <nil>
+}
+
+// Readers hold the lock together. Each owner has a Lock of its own.
 func ExampleClient_RWMutex() {
 	ctx := context.Background()
 	c, err := ensemble.Dial(ctx, servers, ensemble.Options{})
@@ -92,8 +242,8 @@ func ExampleClient_RWMutex() {
 	// Output: read at the same time
 }
 
-// A Client is a zklock.Conn: New has what Mutex lacks. Here only who has the same
-// credential can see or remove the lock's znode.
+// A Client is a zklock.Conn, so zklock.New makes locks with more options. Here only clients
+// with the same credential can read or delete the znode of the lock.
 func ExampleClient_Session() {
 	ctx := context.Background()
 	c, err := ensemble.Dial(ctx, servers, ensemble.Options{

@@ -17,14 +17,11 @@ type connection struct {
 	down          bool
 }
 
-func (c *connection) Timeout() time.Duration   { return time.Minute }
-func (c *connection) Connected() bool          { return !c.down }
-func (c *connection) Begun() time.Time         { return time.Time{} }
-func (c *connection) EndsWithConnection() bool { return false }
-func (c *connection) Guard() func()            { return func() {} }
+func (c *connection) State(time.Time) SessionState {
+	return SessionState{Timeout: time.Minute, Connected: !c.down, Changed: c.changed}
+}
 
-func (c *connection) Changed() <-chan struct{} { return c.changed }
-func (c *connection) Ended() <-chan struct{}   { return c.over }
+func (c *connection) Ended() <-chan struct{} { return c.over }
 
 func (c *connection) Await(ctx context.Context) error {
 	if ended(c) {

@@ -1,0 +1,75 @@
+package zklock
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// plainConn is a Conn whose sessions have none of the optional methods.
+type plainConn struct{ Conn }
+
+func (c plainConn) Session(ctx context.Context) (Session, error) {
+	s, err := c.Conn.Session(ctx)
+	return struct{ Session }{s}, err
+}
+
+// A session without the optional methods counts as one of an ensemble: its lease is
+// extended by rounds, even if the server stands alone.
+func TestPlainSession(t *testing.T) {
+	play(t, func(s *stageServer, _ *Lock) {
+		s.alone = true
+		lease := s.take(New(plainConn{s}, "/lock", Options{}))
+		s.pings(10 * life)
+		if st := lease.State(); st.State != Held || isClosed(lease.Lost()) || st.Left < life/4 {
+			s.Errorf("after a while: %+v", st)
+		}
+		if sent := s.requests(); !slices.Contains(sent, "sync") || !slices.Contains(sent, "check") || s.guards > 0 {
+			s.Errorf("sent %v, guarded by %d", sent, s.guards)
+		}
+		s.give(lease)
+	})
+}
+
+// parentless is a server without the parent of a lock.
+type parentless struct {
+	*stageServer
+	made []*zk.CreateRequest
+}
+
+func (p *parentless) Session(context.Context) (Session, error) { return p, nil }
+
+func (p *parentless) CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, dir string) ([]string, int64, []string, error) {
+	if len(p.made) == 0 {
+		return nil, 0, nil, zk.ErrNoNode
+	}
+	return p.stageServer.CreateAndList(ctx, reqs, dir)
+}
+
+func (p *parentless) Multi(ctx context.Context, ops ...any) error {
+	if r, ok := ops[0].(*zk.CreateRequest); ok {
+		p.made = append(p.made, r)
+		return nil
+	}
+	return p.stageServer.Multi(ctx, ops...)
+}
+
+// A session that cannot create containers creates persistent parents, with the ACL of the
+// lock's znodes.
+func TestPlainSessionCreatesParents(t *testing.T) {
+	for _, acl := range [][]zk.ACL{nil, zk.AuthACL(zk.PermAll)} {
+		play(t, func(s *stageServer, _ *Lock) {
+			p, want := &parentless{stageServer: s}, acl
+			if acl == nil {
+				want = zk.WorldACL(zk.PermAll)
+			}
+			lease := s.take(New(plainConn{p}, "/lock", Options{ACL: acl}))
+			if len(p.made) != 1 || p.made[0].Path != "/lock" || p.made[0].Flags != 0 || !slices.Equal(p.made[0].Acl, want) {
+				s.Errorf("made %+v, want a persistent /lock with %v", p.made, want)
+			}
+			s.give(lease)
+		})
+	}
+}
