@@ -40,7 +40,7 @@ func TestFIFOs(t *testing.T) {
 	if _, err := w.WriteString("ab"); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := readSmall(f, 10, soon); err == nil || !strings.Contains(err.Error(), name+": it is not a regular file, and did not reach its end") {
+	if b, err := readSmall(f, 10, soon); err == nil || !strings.Contains(err.Error(), name+": it is not a regular file, and its end did not come") {
 		t.Errorf("%q, %v", b, err)
 	}
 }
