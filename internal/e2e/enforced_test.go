@@ -110,7 +110,7 @@ func (g *gate) keepsOut(t *testing.T) {
 	}
 	// This one has no Server section, as one in FIPS mode has none that it would use.
 	r := runProgram(t, "", "-server", zktest.Shared(t).Addr(), "--jaas", g.ways(t)["jaas"][1], "ls", "/")
-	if r.status != commands.StatusNoServer || !strings.Contains(r.err, "or it is in FIPS mode, which forbids the mechanism") || r.out != "" {
+	if r.status != commands.StatusNoServer || !strings.Contains(r.err, "or it runs in FIPS mode, which forbids this mechanism") || r.out != "" {
 		t.Errorf("%+v", r)
 	}
 }

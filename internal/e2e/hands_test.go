@@ -221,7 +221,7 @@ func TestKeyThatIsToldLate(t *testing.T) {
 		r.typeIn("ls / | (sleep 0.3; kill -" + key + " $PPID) & kill -" + key + " $$\r")
 		r.expect(fmt.Sprintf(`CONNECTED\) %d\] `, 2*n+1))
 		r.typeIn("wait -w 1s /none\r")
-		r.expect(`/none: timed out`)
+		r.expect(`timed out waiting for /none`)
 		r.expect(fmt.Sprintf(`CONNECTED\) %d\] `, 2*n+2))
 	}
 	r.typeIn("quit\r")

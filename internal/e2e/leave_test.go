@@ -225,7 +225,7 @@ func TestPipeOnOneSide(t *testing.T) {
 	if err := cmd.Run(); err != nil || out.String() != "[zookeeper]\n" {
 		t.Errorf("to a pipe: %q, %v", out.String(), err)
 	}
-	if got := shownBy(t, master, "ends the input\r\n"); !strings.Contains(got, "zksh: reading commands from the terminal, without a prompt") ||
+	if got := shownBy(t, master, "end the input\r\n"); !strings.Contains(got, "zksh: reading commands from the terminal, without a prompt") ||
 		strings.Contains(got, "\x1b") {
 		t.Errorf("beside a pipe: %q", got)
 	}

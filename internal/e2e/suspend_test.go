@@ -43,7 +43,7 @@ func TestResizeWhileSuspended(t *testing.T) {
 	s.line("fg")
 	s.wantEnd(s.prompt(0))
 	s.text("get -")
-	s.want(`^ -s +print.*\n -w +set a watch`) // as wide as go-prompt thinks the window
+	s.want(`^ -s +also print.*\n -w +set a watch`) // as wide as go-prompt thinks the window
 }
 
 // The window may change at any time; the line is drawn anew with its text and

@@ -67,7 +67,7 @@ var walk = []struct{ line, want, key string }{
 	{"lock /鎖/二 -- sh -c 'kill -9 $$'", ``, ""},
 	{"lock /鎖/二 --no-such-flag", `usage: lock`, ""},
 	{"setquota /應用", `usage: setquota`, ""},
-	{"no-such-command", `help lists all`, ""},
+	{"no-such-command", `help`, ""},
 	{"help", `help COMMAND and COMMAND --help explain a command`, ""},
 	{"help lock", `Example`, ""},
 	{"help find", `Example`, ""},
