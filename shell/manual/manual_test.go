@@ -63,7 +63,7 @@ func TestSample(t *testing.T) {
 			t.Errorf("%s differs; look at it, and run go test -update (-want +have):\n%s", file, diff)
 		}
 	}
-	if p.Title != "Sample of a page" || p.Summary != "Show what a page can have" {
+	if p.Title != "Sample of a page" || p.Summary != "Show every kind of formatting that a page can contain" {
 		t.Errorf("title %q, summary %q", p.Title, p.Summary)
 	}
 }
