@@ -123,7 +123,7 @@ func (f *fence) here(ctx context.Context, at zkconn.Epoch, posts []post, noMarks
 	}
 	for _, p := range posts {
 		if p.marks == nil {
-			return false, unknown(p, cmp.Or(noMarks, errors.New("zksh knows only the server names of the enclosing lock, not its ensemble")))
+			return false, unknown(p, cmp.Or(noMarks, errors.New("zksh knows only the names of the servers on which the enclosing lock is held, which do not identify the ensemble")))
 		}
 	}
 	left, why := f.unseen(ctx, posts)
@@ -138,8 +138,8 @@ func (f *fence) here(ctx context.Context, at zkconn.Epoch, posts []post, noMarks
 
 // unknown returns the error for a write that may go to the ensemble of a lock.
 func unknown(p post, why error) error {
-	return &zkconn.FencedError{Err: lockLost(fmt.Errorf("nothing was written: this may be the ensemble "+
-		"of the enclosing lock (%s), and zksh cannot check that: %w; to write without the check, use --no-fence", p.place(), why))}
+	return &zkconn.FencedError{Err: lockLost(fmt.Errorf("nothing was written: zksh cannot tell whether this is "+
+		"the ensemble of the enclosing lock (%s): %w; to write without the check, use --no-fence", p.place(), why))}
 }
 
 // unseen looks for a marked znode of each post in the lock's ensemble, first through the
@@ -176,7 +176,7 @@ func (f *fence) unseen(ctx context.Context, posts []post) (left []post, why erro
 		}
 		why = err
 	}
-	return left, cmp.Or(why, errors.New("none of the znodes on the path of the enclosing lock exists any more"))
+	return left, cmp.Or(why, errors.New("the path of the enclosing lock was deleted, together with all of its parents"))
 }
 
 // visitTimeout bounds each attempt to ask a lock's ensemble.

@@ -21,7 +21,7 @@ import (
 
 const (
 	fenceGone    = "nothing was written: the enclosing lock is lost"
-	fenceUnknown = "nothing was written: this may be the ensemble of the enclosing lock"
+	fenceUnknown = "nothing was written: zksh cannot tell whether this is the ensemble of the enclosing lock"
 )
 
 // below is a session of a program under a fence.

@@ -109,7 +109,7 @@ func parsePost(line string) (post, error) {
 		p.marks = append(p.marks, m)
 	}
 	if n := len(p.paths()); len(p.marks) != n {
-		return post{}, fmt.Errorf("the line contains identifiers for %d znodes, but a path of %d znodes", len(p.marks), n)
+		return post{}, fmt.Errorf("the line has %d znode identifiers, but its path has %d components; the numbers must be equal", len(p.marks), n)
 	}
 	return p, nil
 }

@@ -37,7 +37,7 @@ func (o *owned) giveBack(ctx context.Context, l *taken) (left int, err error) {
 	case errors.Is(err, zklock.ErrLost):
 		return left, lockLost(fmt.Errorf("%s: %w", o.path, err))
 	case errors.Is(err, zklock.ErrUnconfirmed):
-		return left, fmt.Errorf("%s: %w; if the lock was not released, it ends with its session, %s after the servers last received something from the session "+
+		return left, fmt.Errorf("%s: %w; if the lock was not released, the servers remove it when its session expires, %s after they last received something from the session "+
 			"(a restart or an election starts this period again)", o.path, err, l.Timeout())
 	case err != nil:
 		return left, o.stuck(err)

@@ -82,7 +82,7 @@ type comparison struct {
 
 func (d *comparison) show(ctx context.Context) error {
 	if d.lacks = errors.Join(d.a.lacks(), d.b.lacks()); d.lacks != nil && d.script {
-		return fmt.Errorf("cannot write a script: %w; the script could delete those znodes on the servers", d.lacks)
+		return fmt.Errorf("no script was written: %w; a script could delete znodes that exist on the servers but are missing here", d.lacks)
 	}
 	update, end := d.env.Screen.Progress("compared")
 	defer end()

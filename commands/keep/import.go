@@ -154,7 +154,7 @@ func (im *importing) run(ctx context.Context) (err error) {
 		im.to = im.only
 	}
 	if err := im.tree.Lacks(); err != nil && im.policy == prunes {
-		return fmt.Errorf("nothing was done: %s: %w; --prune could delete those znodes on the servers; use --overwrite, which deletes nothing", im.file, err)
+		return fmt.Errorf("nothing was done: %s: %w; --prune could delete znodes on the servers that are missing only from the file; use --overwrite, which deletes nothing", im.file, err)
 	}
 	if err := im.target(ctx); err != nil {
 		return err

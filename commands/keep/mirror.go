@@ -87,7 +87,7 @@ func (m *mirror) begin(ctx context.Context) error {
 	}
 	if m.src.tree != nil {
 		if err := m.src.lacks(); err != nil {
-			return fmt.Errorf("nothing was done: %w; mirror could delete those znodes on the servers; use import -R --overwrite, which deletes nothing", err)
+			return fmt.Errorf("nothing was done: %w; mirror could delete znodes on the servers that are missing only from the file; use import -R --overwrite, which deletes nothing", err)
 		}
 		return nil
 	}

@@ -391,7 +391,7 @@ func (s *store) entry(n int) (*entry, error) {
 	e := &entry{N: n}
 	err = json.Unmarshal(data, e)
 	if err == nil && (e.Command == "" || e.Path == "") {
-		err = errors.New("the file does not contain the operation's command or path")
+		err = errors.New("the file does not say which command was run, or on which path")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s is damaged: %w", s.file(n, entryFile), err)

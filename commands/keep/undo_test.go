@@ -57,7 +57,7 @@ func TestDamagedEntryIsKept(t *testing.T) {
 	json := &commandtest.Screen{Format: render.JSON}
 	h.env.Screen = json
 	h.do("undo -l")
-	want := fmt.Sprintf(`{"number":2,"state":"unreadable","reason":"%s is damaged: the file does not contain the operation's command or path","files":["%s","%s"]}`,
+	want := fmt.Sprintf(`{"number":2,"state":"unreadable","reason":"%s is damaged: the file does not say which command was run, or on which path","files":["%s","%s"]}`,
 		damagedFile, damagedFile, h.store.file(2, dumpFile))
 	if runtime.GOOS != "windows" && !strings.Contains(json.Printed(), want) {
 		t.Errorf("no %s in %.2000s", want, json.Printed())

@@ -20,6 +20,6 @@ func (c *counted) room(taken, atMost int64, where string) error {
 	if taken <= most {
 		return nil
 	}
-	return fmt.Errorf("the file expands to more than %d MiB %s, which is the limit for the %d bytes that zksh has read so far; if you trust the file, raise the limit with --max-size",
+	return fmt.Errorf("the file expands to more than %d MiB %s, too much for the %d bytes of it that zksh has read; if you trust the file, raise the limit with --max-size",
 		most>>20, where, c.bytes)
 }

@@ -55,7 +55,7 @@ func boundRounds(der []byte, left *int, depth int) error {
 		if universal && v.Tag == asn1.TagInteger && salt {
 			var n int
 			if _, err := asn1.Unmarshal(v.FullBytes, &n); err != nil || n > *left {
-				return fmt.Errorf("the keys of the PKCS12 store need more than %d rounds of hashing, which is the limit", maxRounds)
+				return fmt.Errorf("the iteration counts of the PKCS12 store are too high: zksh accepts at most %d iterations in total to derive its keys", maxRounds)
 			}
 			*left -= max(n, 0)
 		}

@@ -96,10 +96,10 @@ func (s *summary) verdict() error {
 	var errs []error
 	for _, r := range s.Results {
 		if !r.Exclusion {
-			errs = append(errs, fmt.Errorf("%s n=%d: two contenders that exclude each other held the lock at the same time", r.Scheme, r.N))
+			errs = append(errs, fmt.Errorf("%s n=%d: mutual exclusion failed: two contenders held the lock at the same time", r.Scheme, r.N))
 		}
 		if !r.Agree {
-			errs = append(errs, fmt.Errorf("%s n=%d: the counts do not agree: lockdemo saw %d requests and %d notifications on the wire: %s",
+			errs = append(errs, fmt.Errorf("%s n=%d: the counts of lockdemo differ: %d requests and %d notifications on the wire, but %s",
 				r.Scheme, r.N, r.Requests, r.Notifications, r.witnesses()))
 		}
 	}
