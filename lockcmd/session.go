@@ -19,8 +19,8 @@ var sessionCommand = &commands.Command{
 		"printed by locks and stat), the address of its client (host:port, or just the host if only one client runs " +
 		"there), or the path of an ephemeral znode that it owns.\n\n" +
 		"The command collects the information from every server with the four-letter words cons, dump, wchc and " +
-		"conf. If a server does not provide some of the information, the command lists what is missing and the " +
-		"server settings that make it available.",
+		"conf. If a server does not provide some of the information, the command lists the missing parts and the " +
+		"server settings that make them available.",
 	Limits: []string{
 		"Identities are shown only for this shell's own session.",
 		"Servers do not report watches on children.",
