@@ -170,10 +170,10 @@ var setACLCommand = &Command{
 var addauthCommand = &Command{
 	Name: "addauth", Group: "Access", Args: "scheme auth",
 	Summary: "authenticate the session",
-	Help: "The credential applies to the current connection to an ensemble. zksh sends it again after a reconnect, but never " +
-		"sends it to another ensemble and never writes it to the history. At the prompt, addauth digest without a " +
-		"credential asks for one and does not show what you type.\n\n" +
-		"If the server rejects the credential, it ends the session; run connect to start another one.",
+	Help: "zksh uses the credential only for the ensemble that you are connected to. zksh sends the credential again " +
+		"after a reconnect, but never sends it to another ensemble and never writes it to the history. If you type " +
+		"addauth digest at the prompt without a credential, zksh asks for the credential and hides what you type.\n\n" +
+		"If the server rejects the credential, it ends the session. To start another session, run connect.",
 	Examples: []string{"addauth digest user:password", "addauth digest"},
 	Params:   []Param{{Name: "scheme", Kind: Scheme}, {Name: "auth", Kind: Secret, Optional: true}},
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {

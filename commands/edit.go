@@ -24,11 +24,13 @@ import (
 var editCommand = &Command{
 	Name: "edit", Group: "Writing", Writes: true, Destroys: true, Args: "[-j] path", Quota: true,
 	Summary: "edit a znode's data with $VISUAL or $EDITOR",
-	Help: "edit opens the data in your editor. If you change the data, edit writes the change and prints the difference, " +
-		"provided that the znode still has the version that was read.\n\n" +
-		"If someone else has changed the znode in the meantime, or if the write fails, nothing is written. zksh then " +
-		"prints both changes and the name of the file that contains your text.\n\n" +
-		"With -j, JSON is indented while you edit it. If the JSON was stored on one line, it is stored on one line again.",
+	Help: "edit opens the data in your editor. If you change the data, edit writes the change and prints the " +
+		"difference, provided that the znode still has the version that was read.\n\n" +
+		"If someone else has changed the znode in the meantime, nothing is written, and zksh prints both their " +
+		"change and yours. If edit fails for this or any other reason after you changed the text, zksh prints the " +
+		"name of the file that contains your text.\n\n" +
+		"With -j, JSON is indented while you edit it. If the JSON was stored on one line, it is stored on one line " +
+		"again.",
 	Examples: []string{"edit -j /app/config", "edit /app/config"},
 	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {

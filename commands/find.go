@@ -23,13 +23,14 @@ var findCommand = &Command{
 	Args: "path [-name glob] [-path glob] [-data regex] [-size ±n] [-newer 10m|path] [-ephemeral] [-owner session]" +
 		" [-children ±n] [-acl regex] [--in file] [--max-size MiB] [-- command {}]",
 	Summary: "find znodes in a subtree, and run a command for each one",
-	Help: "find prints one line for each znode that matches all conditions. It searches path itself and everything below it.\n\n" +
-		"In a glob, * matches any text, ? matches any single character, and [a-z] matches one character in that range. " +
-		"-name compares the glob with the name of a znode. -path compares it with the full path, where * and ? also match " +
-		"/. In -size and -children, n means exactly n, +n means more than n, and -n means less than n.\n\n" +
-		"To run a zksh command for each match, write the command after --. find replaces every {} in it with the path of " +
-		"the znode; the path is never split into words. If the command fails, find continues, and reports the failures at " +
-		"the end. To run another program instead, use zksh find … | xargs.",
+	Help: "find searches PATH and everything below it, and prints one line for each znode that matches all conditions.\n\n" +
+		"-name compares a glob with the name of each znode, and -path compares it with the full path. In a glob, * " +
+		"matches any text, ? matches any single character, and [a-z] matches one character in that range. With " +
+		"-path, * and ? also match /. In -size and -children, n means exactly n, +n means more than n, and -n means " +
+		"less than n.\n\n" +
+		"To run a zksh command for each match, write the command after --. find replaces every {} in the command " +
+		"with the path of the znode; the path is never split into words. If the command fails, find continues, and " +
+		"reports the failures at the end. To run another program instead, use zksh find … | xargs.",
 	Examples: []string{
 		"find /locks -ephemeral -newer 10m",
 		`find /app -name "*.json" -size +10k`,

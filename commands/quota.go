@@ -82,8 +82,9 @@ func (n quotaNodes) read(ctx context.Context, node string) (jute.Quota, error) {
 var setquotaCommand = &Command{
 	Name: "setquota", Group: "Quotas", Writes: true, Args: "-n|-b|-N|-B val path", Quota: true,
 	Summary: "limit the number of znodes or the data size of a subtree",
-	Help: "If a soft limit is exceeded, the server only writes a warning to its log. A hard limit is enforced by servers " +
-		"from version 3.7 on, if they have enforceQuota=true. setquota does not change the other limits of the znode.",
+	Help: "If a soft limit is exceeded, the server only writes a warning to its log. Hard limits are enforced by " +
+		"servers of version 3.7 or later that have enforceQuota=true. setquota changes only the limit that you " +
+		"specify; the znode keeps its other limits.",
 	Examples: []string{"setquota -n 1000 /app", "setquota -B 1048576 /app"},
 	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
@@ -251,8 +252,8 @@ func (n quotaNodes) warn(ctx context.Context, q jute.Quota) error {
 var listquotaCommand = &Command{
 	Name: "listquota", Group: "Quotas", Args: "path",
 	Summary: "print a znode's quota and how much of it is used",
-	Help: "count is the number of znodes, including the znode itself, and bytes is the size of their data. -1 means " +
-		"unlimited.",
+	Help: "listquota prints the limits and the current usage. count is the number of znodes in the subtree, including " +
+		"its root, and bytes is the total size of their data. A limit of -1 means unlimited.",
 	Examples: []string{"listquota /app", "listquota /"},
 	Params:   []Param{pathParam},
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {

@@ -46,13 +46,13 @@ func value(path string, data []byte, words, cell string, stat *render.Stat) rend
 var getCommand = &Command{
 	Name: "get", Group: "Reading", Args: "[-s] [-w] [-b] [-x] [-j] [-d] [--charset name] [-f file] [--in file] [--max-size MiB] path", OneRequest: unless("file", inFlag),
 	Summary: "print a znode's data",
-	Help: "If the znode has no data, get prints null. With -f, get writes the data to a file, byte for byte, and prints " +
-		"nothing.\n\n" +
+	Help: "If the znode has no data, get prints null. With -f, get writes the data to a file, byte for byte, and " +
+		"prints nothing.\n\n" +
 		"With -d, get decodes data that looks like gzip, zlib, snappy or base64, even if one format is nested inside " +
-		"another. It decodes base64 only if the result is text or one of the other formats. A note lists the formats that " +
-		"were decoded.\n\n" +
-		"With --charset, get converts the text from the given character set: gbk, shift_jis, utf-16le, windows-1252, or " +
-		"any other character set that web pages use.",
+		"another. It decodes base64 only if the result is text or one of the other formats. After decoding, get " +
+		"prints a note that lists the formats.\n\n" +
+		"With --charset, get converts the text from the given character set, such as gbk, shift_jis, utf-16le or " +
+		"windows-1252. get accepts all character sets that web browsers support.",
 	Limits:   []string{"The decoded data can be at most 16 MiB."},
 	Examples: []string{"get -s /app/config", "get -f config.json /app/config", "get -d --charset gbk /app/config"},
 	Params:   []Param{pathParam, watchParam},

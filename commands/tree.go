@@ -17,9 +17,9 @@ var deleteallCommand = &Command{
 	Name: "deleteall", Group: "Trees", Writes: true, Destroys: true, Args: "path [-b batch size] [-y] [-n]",
 	Sweeps: true, Streams: true, Dry: []string{DryRun},
 	Summary: "delete a znode and everything below it",
-	Help: "At the prompt, deleteall first counts the znodes and asks for confirmation. It deletes leaves first, in batches, " +
-		"while it is still reading the rest of the subtree. If you press Ctrl-C, deleteall stops between two batches and " +
-		"prints how many znodes it deleted.\n\n" +
+	Help: "At the prompt, deleteall first counts the znodes and asks for confirmation. It then reads the subtree again " +
+		"and deletes it in batches, leaves first, without waiting until it has read the whole subtree. If you press " +
+		"Ctrl-C, deleteall stops between two batches and prints how many znodes it deleted.\n\n" +
 		"With -n, deleteall only lists the znodes that it would delete.",
 	Limits:   []string{"/ and /zookeeper cannot be deleted."},
 	Examples: []string{"deleteall /app/old", "deleteall -n /app/old"},

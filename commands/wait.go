@@ -18,10 +18,10 @@ import (
 var waitCommand = &Command{
 	Name: "wait", Group: "Watches", Args: "[--gone] [--value data] [--children n] [-w duration] path",
 	Summary: "wait until a znode exists or meets a condition",
-	Help: "wait keeps waiting when the connection is lost and when a new session starts. It uses watches, and reads the " +
-		"znode again after each new session or connection. Only an unreadable znode is polled, once per second, because " +
-		"newer servers report none of its changes.\n\n" +
+	Help: "wait keeps waiting when the connection is lost and when a new session starts. It uses watches, and reads " +
+		"the znode again after each new session or connection.\n\n" +
 		"The exit status is 0 if the condition is met, and 75 if the time is up.",
+	Limits:   []string{"If you are not permitted to read the znode, wait polls it once per second, because newer ZooKeeper servers do not report its changes."},
 	Examples: []string{"wait -w 30s /app/ready", "wait --gone /app/leader", "wait --children 3+ /app/workers"},
 	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {

@@ -68,8 +68,9 @@ var removewatchesCommand = &Command{
 
 var getEphemeralsCommand = &Command{
 	Name: "getEphemerals", Group: "Watches", Args: "[path]",
-	Summary:  "list this session's ephemeral znodes",
-	Help:     "With a path, getEphemerals lists only the znodes whose paths begin with the given text.",
+	Summary: "list this session's ephemeral znodes",
+	Help: "With a path, getEphemerals lists only the ephemeral znodes whose paths begin with that text. For example, " +
+		"/a also matches /ab.",
 	Limits:   []string{"getEphemerals needs ZooKeeper 3.6 or later."},
 	Examples: []string{"getEphemerals /app", "getEphemerals"},
 	Params:   []Param{{Name: "path", Kind: Path, Optional: true}},

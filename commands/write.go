@@ -161,9 +161,9 @@ var setCommand = &Command{
 	Name: "set", Group: "Writing", Writes: true, Destroys: true, Args: "[-s] [-v version] [-b] [-f file] [--null] path [data] [version]", Quota: true,
 	OneRequest: unless("file"), Joins: always,
 	Summary: "write a znode's data",
-	Help: "With a version, set writes the data only if the version matches the znode's current dataVersion.\n\n" +
-		"With -f, set reads the data from a file. -f - reads standard input; this works only for a command on zksh's own " +
-		"command line.",
+	Help: "With a version, set writes the data only if the znode's current dataVersion matches that version.\n\n" +
+		"With -f, set reads the data from a file. With -f -, set reads the data from standard input.",
+	Limits:   []string{"-f - works only if set is on zksh's own command line: zksh set -f - /app < FILE."},
 	Examples: []string{`set -v 3 /app/config "threads=4"`, "set -f config.json /app/config"},
 	Params:   []Param{pathParam, {Name: "data", Kind: Data, Optional: true}, {Name: "version", Kind: Data, Optional: true}},
 	Flags: func(fs *pflag.FlagSet) Run {
@@ -227,7 +227,7 @@ func (env *Env) Overwrite(ctx context.Context, command, path string, data []byte
 var deleteCommand = &Command{
 	Name: "delete", Group: "Writing", Writes: true, Destroys: true, Args: "[-v version] path [version]", OneRequest: always, Joins: always,
 	Summary:  "delete a znode that has no children",
-	Help:     "With a version, delete deletes the znode only if the version matches its current dataVersion.",
+	Help:     "If you specify a version, delete deletes the znode only if its current dataVersion matches that version.",
 	Examples: []string{"delete -v 3 /app/config", "delete /app/config"},
 	Params:   []Param{pathParam, {Name: "version", Kind: Data, Optional: true}},
 	Flags: func(fs *pflag.FlagSet) Run {

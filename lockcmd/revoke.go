@@ -16,11 +16,11 @@ func (t *Table) revokeCommand() *commands.Command {
 	return &commands.Command{
 		Name: "revoke", Group: group, Writes: true, Args: "path [node]",
 		Summary: "ask the holder of a lock to release it",
-		Help: "revoke asks the holder to release the lock by writing a request into the data of the holder's znode, or of " +
-			"the given node.\n\n" +
-			"If the holder is zksh, its user sees who made the request. If the lock was acquired with --revocable, zksh " +
-			"also releases the lock automatically. If the holder uses Curator and made the lock revocable, Curator calls the " +
-			"holder's revocation listener. Other clients ignore the request.",
+		Help: "revoke writes a request into the data of the holder's znode, or of NODE if you specify one. The request " +
+			"asks the holder to release the lock.\n\n" +
+			"If the holder is zksh, its user sees who made the request. If the lock was acquired with --revocable, " +
+			"zksh also releases the lock automatically. If the holder uses Curator and made the lock revocable, " +
+			"Curator calls the holder's revocation listener. Other clients ignore the request.",
 		Examples: []string{"revoke /locks/backup", "revoke /locks/backup _c_1b7a6e8c-0a53-4a2e-9d0f-6a1c1f3f2b11-lock-0000000000"},
 		Params:   []commands.Param{{Name: "path"}, {Name: "node", Kind: commands.Data, Optional: true}},
 		Flags:    commands.NoFlags(revoke),

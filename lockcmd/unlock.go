@@ -20,11 +20,12 @@ func (t *Table) unlockCommand() *commands.Command {
 	return &commands.Command{
 		Name: "unlock", Group: group, Writes: true, Args: "[-a] [--force node] [path]",
 		Summary: "release a lock",
-		Help: "Without a path, unlock releases this shell's lock, provided that it holds only one. A lock that was acquired " +
-			"twice must be released twice. If a lock was acquired for both writing and reading, the first unlock releases " +
-			"only the write lock. unlock also cancels a wait in the background.\n\n" +
-			"unlock waits until a server confirms the release, but no longer than the session timeout. Ctrl-C stops the " +
-			"wait.\n\n" +
+		Help: "Without a path, unlock releases the only lock of this shell; if the shell has several locks, specify a " +
+			"path. A lock that was acquired twice must be released twice. If a lock was acquired for both writing and " +
+			"reading, the first unlock releases only the write lock. If this shell is still waiting for the lock in " +
+			"the background, unlock cancels the request.\n\n" +
+			"unlock returns when a server has confirmed the release, when the session timeout has passed, or when you " +
+			"press Ctrl-C.\n\n" +
 			"With --force, unlock removes another client's znode from the queue, so that client loses the lock or its " +
 			"place in the queue. The client may not notice.",
 		Examples: []string{"unlock /locks/backup", "unlock -a"},

@@ -23,10 +23,11 @@ func (s *Shell) builtins() []*commands.Command {
 		{
 			Name: "help", Group: group, Args: "[-t] [command | topic | word]",
 			Summary: "list commands and topics, or explain one",
-			Help: "Given the name of a command, help prints the help for that command. Given a topic, it prints that page of " +
-				"the manual. Given any other word, it lists the commands and the pages that are related to that word. On a " +
-				"terminal, a page that is longer than the screen is shown with $PAGER, or with less if PAGER is not set " +
-				"and the terminal is not a dumb one.",
+			Help: "Given the name of a command, help prints the help for that command. Given a topic, it prints that " +
+				"page of the manual. Given any other word, it lists the commands and the pages that are related to " +
+				"that word.\n\n" +
+				"On a terminal, a page that is longer than the screen is shown with $PAGER. If PAGER is not set, zksh " +
+				"uses less, except on a dumb terminal, where it prints the page without a pager.",
 			Examples: []string{"help create", "help quota", "help -t locks", "help"},
 			Params:   []commands.Param{{Name: "name", Kind: commands.HelpName, Optional: true}},
 			Offline:  true, Aside: true, Flags: s.help,

@@ -92,10 +92,11 @@ func (s *Shell) folderCommands() []*commands.Command {
 		{
 			Name: "cd", Group: group, Args: "[path]",
 			Summary: "change the current znode, where relative paths start",
-			Help: "Without a path, cd goes to /. In a path, .. is the parent znode and ~ is /. cd - returns to the previous " +
-				"znode.\n\n" +
-				"Without a path, ls, tree, find, du, stat and getAllChildrenNumber use the current znode. Relative paths " +
-				"are rejected before the first cd and after connecting to other servers, as in zkCli.",
+			Help: "Without a path, cd goes to /. In a path, .. is the parent znode and ~ is /. cd - returns to the " +
+				"previous znode.\n\n" +
+				"Without a path, ls, tree, find, du, stat and getAllChildrenNumber use the current znode. Until you " +
+				"use cd, zksh rejects relative paths, as zkCli does. After you connect to other servers, zksh rejects " +
+				"relative paths again until you use cd there.",
 			Examples: []string{"cd /app", "cd ../archive", "cd -"},
 			Params:   []commands.Param{{Name: "path", Kind: commands.Folder, Optional: true}},
 			Flags:    commands.NoFlags(s.cd),

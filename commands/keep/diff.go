@@ -21,16 +21,18 @@ import (
 var diffCommand = &commands.Command{
 	Name: "diff", Group: "Trees", Streams: true, Args: "[-u | --script] [--max-size MiB] a b",
 	Summary: "compare two subtrees, each on a server or in a file",
-	Help: "diff prints one line for each difference. The line begins with - if the znode is only in A, with + if it is only " +
-		"in B, and with ~ if it is in both but differs; it then lists the parts that differ. diff compares data, ACLs and " +
-		"whether a znode is ephemeral. It does not compare versions, times or /zookeeper.\n\n" +
+	Help: "diff prints one line for each difference. The line begins with - if the znode is only in A, with + if it is " +
+		"only in B, and with ~ if it is in both but differs. A line that begins with ~ also lists what differs. diff " +
+		"compares the data and the ACL of each znode, and whether the znode is ephemeral. It ignores versions and " +
+		"times, and skips /zookeeper.\n\n" +
 		sideHelp +
 		"\n\n" +
-		"A and B can also be files: an export, a ZooKeeper snapshot, or a server's data folder (its newest snapshot and " +
-		"the logs since then). Write a file as ./FILE or file:FILE, and a path inside it as file:FILE:/path.\n\n" +
-		"With --script, diff prints the commands that make A the same as B. Review them, and then run them with zksh -e < " +
-		"FILE. If A has changed since then, they fail.\n\n" +
-		"The exit status is 0 if there is no difference, 1 if there is one, and 2 if the comparison could not be completed.",
+		"A and B can also be files: an export, a ZooKeeper snapshot, or a server's data folder (its newest snapshot " +
+		"and the logs since then). Write a file as ./FILE or file:FILE, and a path inside it as file:FILE:/path.\n\n" +
+		"With --script, diff prints the commands that make A the same as B. Review the commands, and then run them " +
+		"with zksh -e < FILE. If A has changed since then, the commands fail.\n\n" +
+		"The exit status is 0 if there is no difference, 1 if there is one, and 2 if the comparison could not be " +
+		"completed.",
 	Examples: []string{"diff /app @staging:/app", "diff -u /app /app.new", "diff --script /app ./app.json.gz > review.zk"},
 	Params:   []commands.Param{{Name: "a", Kind: commands.Side}, {Name: "b", Kind: commands.Side}},
 	Flags: func(fs *pflag.FlagSet) commands.Run {

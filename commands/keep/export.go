@@ -23,15 +23,17 @@ import (
 var exportCommand = &commands.Command{
 	Name: "export", Group: "Trees", Args: "[-s] [-w] [-R] [--format name] path [file]",
 	Summary: "write a znode's data or a subtree to a file",
-	Help: "Without -R, export writes the data of one znode, byte for byte. With -R, export writes the entire subtree (data, " +
-		"ACLs, kinds and stats) in a format that import -R can read. If the name of the file ends in .gz, the output is " +
-		"compressed with gzip. Without a file, or with -, export writes to standard output.\n\n" +
-		"export writes to a temporary file, and renames it when it is complete. A new file is readable only by you. Each " +
-		"znode is saved in the state in which it was read; the export records the zxids at the start and at the end. " +
-		"Unreadable znodes are listed, and everything else is written.\n\n" +
+	Help: "Without -R, export writes the data of one znode, byte for byte. With -R, export writes the entire subtree " +
+		"(data, ACLs, kinds and stats) in a format that import -R can read. If the name of the file ends in .gz, the " +
+		"output is compressed with gzip. Without a file, or with -, export writes to standard output.\n\n" +
+		"export writes to a temporary file, and renames it when it is complete. A new file is readable only by you. " +
+		"If export cannot read a znode, it lists the znode and exports everything else.\n\n" +
 		"The default format is JSON Lines with a checksum at the end. --format selects another format: zoocreeper, " +
-		"zkshell, zoonavigator (always compressed with gzip), or dir, which creates a folder with one file for each znode.",
+		"zkshell, zoonavigator (always compressed with gzip), or dir, which creates a folder with one file for each " +
+		"znode.",
 	Limits: []string{
+		"The znodes are not all from the same moment: each is saved as it was when export read it. The export records the " +
+			"zxids at its start and at its end.",
 		"The formats zkshell and zoonavigator cannot mark ephemeral znodes, so these are left out.",
 		"/zookeeper is left out, unless the path is inside it.",
 	},

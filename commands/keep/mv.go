@@ -15,11 +15,10 @@ import (
 var mvCommand = &commands.Command{
 	Name: "mv", Group: "Trees", Writes: true, Destroys: true, Elsewhere: bothElsewhere, Args: "src dst",
 	Summary: "move a subtree, within or between ensembles",
-	Help: "Within one ensemble, mv moves a subtree that fits into one transaction atomically, and no concurrent change is " +
-		"lost.\n\n" +
-		"A larger subtree, or one that goes to another ensemble, is copied first. mv then compares the copy with the " +
-		"source and deletes the source, except for znodes that changed in the meantime. mv reports which of the two " +
-		"methods it used.\n\n" +
+	Help: "If a subtree stays within one ensemble and fits into one transaction, mv moves it atomically, and no " +
+		"concurrent change is lost.\n\n" +
+		"Otherwise, mv copies the subtree, compares the copy with the source, and then deletes the source, except " +
+		"for znodes that changed in the meantime. mv reports which of the two methods it used.\n\n" +
 		sideHelp,
 	Limits: []string{
 		"mv moves nothing if DST exists, or if SRC contains an ephemeral or unreadable znode.",

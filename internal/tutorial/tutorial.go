@@ -50,9 +50,10 @@ func (g *Guide) Commands() []*commands.Command {
 	return []*commands.Command{{
 		Name: "tutorial", Group: "Sandbox", Args: "[--skip] [--end]",
 		Summary: "learn ZooKeeper and zksh in ten steps on the sandbox",
-		Help: "The tutorial takes about five minutes. It explains what to type and why, and continues when you have done it. " +
-			"You can type any other line in between.\n\n" +
-			"Without a flag, tutorial starts the tutorial, or shows the current step again.",
+		Help: "The tutorial takes about five minutes. It explains what to type and why, and continues when you have " +
+			"done it. You can also type any other line at any time.\n\n" +
+			"Without a flag, the command starts the tutorial. If the tutorial is already running, the command shows " +
+			"the current step again.",
 		Examples: []string{"tutorial", "tutorial --skip", "tutorial --end"},
 		Offline:  true,
 		Flags: func(fs *pflag.FlagSet) commands.Run {
