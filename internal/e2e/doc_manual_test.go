@@ -116,7 +116,7 @@ func TestManualInPager(t *testing.T) {
 	zktest.Need(t, err == nil, "less")
 	s := openBash(t, 60, 24)
 	s.line("unset PAGER LESS; export ZKSH_SERVER=" + zktest.Refused(t) + "; zksh help guarantee")
-	s.want(`\AThe guarantee of a lock\n\n    The promise`)
+	s.want(`\AThe guarantee of a lock\n\n    Learn what`)
 	s.want(`^:$`)
 	s.keys("q")
 	s.want(`^\$$`)

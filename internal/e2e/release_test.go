@@ -35,7 +35,7 @@ func TestReleaseOutlivesARestart(t *testing.T) {
 	batch.end()
 	hand.expect(`lock /hand: the servers have not confirmed the release yet; zksh keeps trying for up to 30s`)
 	hand.typeIn("\x03")
-	hand.expect(`/hand: the release is not confirmed; if the lock was not released, the servers remove it when its session expires`)
+	hand.expect(`/hand: the release is not confirmed; if the lock was not released, the servers`)
 	zktest.Eventually(t, "the others wait, too", func() bool {
 		return strings.Contains(shot.said(t), "have not confirmed the release yet") && strings.Contains(batch.said(t), "have not confirmed the release yet")
 	})

@@ -157,7 +157,7 @@ func TestSummary(t *testing.T) {
 		}
 	}
 	s.Results[0].Exclusion, s.Results[1].Agree = false, false
-	if err := s.verdict(); err == nil || !strings.Contains(err.Error(), "curator n=50: two contenders") || !strings.Contains(err.Error(), "naive n=50: the counts") {
+	if err := s.verdict(); err == nil || !strings.Contains(err.Error(), "curator n=50: mutual exclusion failed") || !strings.Contains(err.Error(), "naive n=50: the counts") {
 		t.Errorf("%v", err)
 	}
 	b, err := json.Marshal(&summary{[]*result{good("parent", 20, 231)}})
