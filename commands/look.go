@@ -18,8 +18,8 @@ import (
 var treeCommand = &Command{
 	Name: "tree", Group: "Trees", Streams: true, Args: "[-L depth] [-s] [--in file] [--max-size MiB] path",
 	Summary: "print a subtree as a tree",
-	Help: "tree prints the subtree while it is still reading it, and lists unreadable znodes at the end. With -s, each line " +
-		"begins with the size of the znode's data in bytes.",
+	Help: "tree prints each znode of the subtree below its parent. Unreadable znodes are listed at the end. With -s, each " +
+		"line begins with the size of the znode's data in bytes.",
 	Examples: []string{"tree -L 2 /app", "tree -s /app"},
 	Params:   []Param{hereParam},
 	Flags: func(fs *pflag.FlagSet) Run {
@@ -107,10 +107,11 @@ func (t *treeItem) JSON() any {
 var duCommand = &Command{
 	Name: "du", Group: "Trees", Streams: true, Args: "[-L depth] [-top number] [--ncdu] [--in file] [--max-size MiB] path",
 	Summary: "count the bytes and znodes in each subtree",
-	Help: "du prints one line for each child of path, with the totals of that child's subtree, as soon as they are known. " +
-		"The last line is for path itself. The byte counts cover only the data, not names or stats.\n\n" +
-		"With -top, du prints the largest subtrees at any depth, the largest first. With --ncdu, du writes the format that " +
-		"ncdu -f reads, regardless of the option -o.",
+	Help: "du prints one line for each child of the path, with the number of znodes in the child's subtree and the size of " +
+		"their data. The last line is the total for the path itself.\n\n" +
+		"With -top, du prints only the largest subtrees, at any depth. With --ncdu, du writes output that you can " +
+		"browse with ncdu -f.",
+	Limits:   []string{"The sizes include only data, not names or stats.", "--ncdu ignores the option -o."},
 	Examples: []string{"du -top 10 /", "du -L 2 /app", "du --ncdu / > tree.ncdu"},
 	Params:   []Param{hereParam},
 	Flags: func(fs *pflag.FlagSet) Run {

@@ -141,9 +141,9 @@ func charsetNamed(name string) (encoding.Encoding, error) {
 var statCommand = &Command{
 	Name: "stat", Group: "Reading", Args: "[-w] [-h] [--in file] [--max-size MiB] path", OneRequest: unless(inFlag),
 	Summary: "print a znode's stat",
-	Help: "With -w, stat also sets a watch on the znode, even if it does not exist yet.\n\n" +
-		"For a znode in a snapshot (--in), stat also prints whether the znode is a container or has a time to live, which " +
-		"servers do not report.",
+	Help: "With -w, stat also sets a watch. If the znode does not exist, the watch reports its creation.\n\n" +
+		"With --in, stat reads a snapshot and also prints whether the znode is a container or has a time to live. A server " +
+		"does not report this.",
 	Examples: []string{"stat /app", "stat -h /app/config"},
 	Params:   []Param{hereParam, watchParam},
 	Flags: func(fs *pflag.FlagSet) Run {

@@ -18,12 +18,11 @@ import (
 var connectCommand = &Command{
 	Name: "connect", Group: "Session", Args: "[host:port | @cluster]",
 	Summary: "start a new session, on the same servers or on others",
-	Help: "connect accepts the same connect string as --server, or a cluster from the configuration file. Without an " +
-		"argument, it connects to the same servers again.\n\n" +
-		"zksh closes the current session first, and does not carry over its watches and credentials. The TLS options stay " +
-		"in effect, unless you name a cluster, which has its own TLS settings.\n\n" +
-		"Over TLS, connect prints the negotiated protocol and cipher, the server's name, and the expiry date of the " +
-		"server's certificate.",
+	Help: "Specify the servers as in the option --server, or specify a cluster of the configuration file. Without an " +
+		"argument, connect starts a new session on the same servers.\n\n" +
+		"The old session is closed first. Its watches and credentials are not carried over. The TLS options of zksh still " +
+		"apply, except to a cluster, which has its own TLS settings.\n\n" +
+		"Over TLS, connect prints the protocol, the cipher, the server's name and the expiry date of its certificate.",
 	Examples: []string{"connect zk1:2181,zk2:2181/app", "connect @staging", "connect"},
 	Params:   []Param{{Name: "host:port", Kind: Server, Optional: true}},
 	Offline:  true,

@@ -17,10 +17,10 @@ var deleteallCommand = &Command{
 	Name: "deleteall", Group: "Trees", Writes: true, Destroys: true, Args: "path [-b batch size] [-y] [-n]",
 	Sweeps: true, Streams: true, Dry: []string{DryRun},
 	Summary: "delete a znode and everything below it",
-	Help: "At the prompt, deleteall first counts the znodes and asks for confirmation. It then reads the subtree again " +
-		"and deletes it in batches, leaves first, without waiting until it has read the whole subtree. If you press " +
-		"Ctrl-C, deleteall stops between two batches and prints how many znodes it deleted.\n\n" +
-		"With -n, deleteall only lists the znodes that it would delete.",
+	Help: "At the prompt, deleteall counts the znodes and asks for confirmation. It then deletes the subtree in batches, " +
+		"children before their parents. If you press Ctrl-C, deleteall stops after the current batch and prints how many " +
+		"znodes it deleted.\n\n" +
+		"With -n, deleteall deletes nothing and lists the znodes that it would delete.",
 	Limits:   []string{"/ and /zookeeper cannot be deleted."},
 	Examples: []string{"deleteall /app/old", "deleteall -n /app/old"},
 	Params:   []Param{pathParam},

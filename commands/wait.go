@@ -18,9 +18,8 @@ import (
 var waitCommand = &Command{
 	Name: "wait", Group: "Watches", Args: "[--gone] [--value data] [--children n] [-w duration] path",
 	Summary: "wait until a znode exists or meets a condition",
-	Help: "wait keeps waiting when the connection is lost and when a new session starts. It uses watches, and reads " +
-		"the znode again after each new session or connection.\n\n" +
-		"The exit status is 0 if the condition is met, and 75 if the time is up.",
+	Help: "wait exits with the status 0 when the condition is met, and with 75 when the time given with -w is over. It keeps " +
+		"waiting if the connection is lost, and even if the session expires.",
 	Limits:   []string{"If you are not permitted to read the znode, wait polls it once per second, because newer ZooKeeper servers do not report its changes."},
 	Examples: []string{"wait -w 30s /app/ready", "wait --gone /app/leader", "wait --children 3+ /app/workers"},
 	Params:   []Param{pathParam},

@@ -37,8 +37,8 @@ var addWatchCommand = &Command{
 var removewatchesCommand = &Command{
 	Name: "removewatches", Group: "Watches", Args: "path [-c|-d|-p|-r|-a] [-l]",
 	Summary: "remove this session's watches on a znode",
-	Help: "Without a flag for the kind of watch, removewatches removes all watches. -c and -d do not remove persistent " +
-		"watches.",
+	Help: "With a flag, removewatches removes only the watches of that kind. Without one, it removes all of this session's " +
+		"watches on the znode.",
 	Limits:   []string{"-p and -r need ZooKeeper 3.9 or later."},
 	Examples: []string{"removewatches /app -d", "removewatches /app"},
 	Params:   []Param{pathParam},
@@ -69,9 +69,12 @@ var removewatchesCommand = &Command{
 var getEphemeralsCommand = &Command{
 	Name: "getEphemerals", Group: "Watches", Args: "[path]",
 	Summary: "list this session's ephemeral znodes",
-	Help: "With a path, getEphemerals lists only the ephemeral znodes whose paths begin with that text. For example, " +
-		"/a also matches /ab.",
-	Limits:   []string{"getEphemerals needs ZooKeeper 3.6 or later."},
+	Help: "getEphemerals prints the paths of all ephemeral znodes that this session created. With a path, it prints only " +
+		"those that begin with this path.",
+	Limits: []string{
+		"getEphemerals needs ZooKeeper 3.6 or later.",
+		"The path is compared as text: getEphemerals /a also prints /ab.",
+	},
 	Examples: []string{"getEphemerals /app", "getEphemerals"},
 	Params:   []Param{{Name: "path", Kind: Path, Optional: true}},
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {

@@ -15,11 +15,11 @@ const ensembleGroup = "Ensemble"
 var serversCommand = &commands.Command{
 	Name: "servers", Group: ensembleGroup, Args: "[-q]",
 	Summary: "show each server's role, version and state",
-	Help: "servers asks every member with the four-letter words srvr and mntr, so it needs no session. The members are the " +
-		"servers in the connect string and those in the ensemble's configuration.\n\n" +
-		"LAG is measured in transactions. VERSION begins with the name of the product if the server is not ZooKeeper.\n\n" +
-		"The exit status is 0 only if a quorum responds: more than half of the voters are serving, and one of them is the " +
-		"leader. Otherwise, the exit status is 1.",
+	Help: "servers queries each server of the ensemble with the four-letter commands srvr and mntr, without a session. It " +
+		"queries the servers of the connect string and those in the ensemble's configuration.\n\n" +
+		"The column LAG is the number of transactions that a server still has to receive from the leader. The column VERSION also shows the " +
+		"product, unless it is ZooKeeper.\n\n" +
+		"The exit status is 0 if a quorum is available: a leader and more than half of the voters respond. Otherwise, it is 1.",
 	Limits:   []string{"The weights and groups of voters are ignored."},
 	Examples: []string{"servers -q", "servers"},
 	Offline:  true,

@@ -20,14 +20,16 @@ func (t *Table) unlockCommand() *commands.Command {
 	return &commands.Command{
 		Name: "unlock", Group: group, Writes: true, Args: "[-a] [--force node] [path]",
 		Summary: "release a lock",
-		Help: "Without a path, unlock releases the only lock of this shell; if the shell has several locks, specify a " +
-			"path. A lock that was acquired twice must be released twice. If a lock was acquired for both writing and " +
-			"reading, the first unlock releases only the write lock. If this shell is still waiting for the lock in " +
-			"the background, unlock cancels the request.\n\n" +
-			"unlock returns when a server has confirmed the release, when the session timeout has passed, or when you " +
-			"press Ctrl-C.\n\n" +
-			"With --force, unlock removes another client's znode from the queue, so that client loses the lock or its " +
-			"place in the queue. The client may not notice.",
+		Help: "If this shell holds only one lock, you can omit the path. If this shell is still waiting for the lock in the " +
+			"background, unlock stops the wait.\n\n" +
+			"unlock waits until a server has confirmed the release, but not longer than the session timeout. Ctrl-C ends " +
+			"the wait.\n\n" +
+			"With --force, unlock takes a lock away from another client: it deletes the client's znode in the queue. The " +
+			"client may not notice.",
+		Limits: []string{
+			"A lock that this shell acquired twice must be released twice.",
+			"If this shell acquired a lock for both writing and reading, the first unlock releases only the write lock.",
+		},
 		Examples: []string{"unlock /locks/backup", "unlock -a"},
 		Params:   []commands.Param{{Name: "path", Kind: commands.HeldLock, Optional: true}},
 		Offline:  true,

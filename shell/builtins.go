@@ -35,8 +35,8 @@ func (s *Shell) builtins() []*commands.Command {
 		{
 			Name: "echo", Group: group, Args: "[word…]",
 			Summary: "print the arguments",
-			Help: "A program that talks to zksh through pipes can use echo as a marker: when it reads the output of echo, " +
-				"all earlier lines are done.",
+			Help: "echo is useful for programs that send commands to zksh through a pipe. When the program reads the output of " +
+				"echo, it knows that all earlier commands have finished.",
 			Examples: []string{`echo "half of it is done"`, "echo done"},
 			Params:   []commands.Param{{Name: "word", Kind: commands.Data, Optional: true, Many: true}},
 			Offline:  true, Aside: true, Flags: commands.NoFlags(func(_ context.Context, env *commands.Env, args []string) error {
@@ -47,8 +47,8 @@ func (s *Shell) builtins() []*commands.Command {
 		{
 			Name: "history", Group: group, Args: "[count]",
 			Summary: "print the most recent lines of the history",
-			Help: "history prints each line with its number, which you can pass to redo. Without a count, it prints eleven " +
-				"lines. Credentials are not shown.",
+			Help: "Each line is printed with a number. To run a line again, pass its number to redo. Without a count, history " +
+				"prints the last eleven lines. Credentials are not shown.",
 			Examples: []string{"history 50", "history"},
 			Params:   []commands.Param{{Name: "count", Kind: commands.Data, Optional: true}},
 			Offline:  true, Aside: true, Flags: commands.NoFlags(s.history),
@@ -57,7 +57,7 @@ func (s *Shell) builtins() []*commands.Command {
 			Name: "redo", Group: group, Args: "cmdno",
 			Quota:    true, // as the line may be that runs again
 			Summary:  "run a line from the history again",
-			Help:     "The history then contains that line instead of the redo command.",
+			Help:     "redo prints the line and runs it. The line itself is added to the history, not the redo command.",
 			Examples: []string{"redo 3", "redo 12"},
 			Params:   []commands.Param{{Name: "cmdno", Kind: commands.LineNumber}},
 			Offline:  true, Aside: true, Flags: commands.NoFlags(s.redo),
@@ -65,9 +65,8 @@ func (s *Shell) builtins() []*commands.Command {
 		{
 			Name: "printwatches", Group: group, Args: "on|off|short|time",
 			Summary: "show or change how watch events are printed",
-			Help: "Without an argument, printwatches prints the current setting. With on, zksh prints events in full; with " +
-				"short, it prints each event on one line; with time, it also prints the time of day on that line; and with " +
-				"off, it prints no events.",
+			Help: "on prints each event in full, short prints each event on one line, time adds the time of day to that line, " +
+				"and off prints no events. Without an argument, printwatches prints the current setting.",
 			Examples: []string{"printwatches off", "printwatches short", "printwatches"},
 			Params:   []commands.Param{{Name: "on|off|short|time", Kind: commands.Choice, Words: []string{"on", "off", "short", "time"}, Optional: true}},
 			Offline:  true, Aside: true, Flags: commands.NoFlags(s.printwatches),

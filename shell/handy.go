@@ -43,8 +43,8 @@ func (s *Shell) handy() []*commands.Command {
 		{
 			Name: "source", Group: group, Args: "file",
 			Summary: "run the commands in a file",
-			Help: "An error message includes the line number in the file. The exit status is that of the first line that " +
-				"failed.",
+			Help: "source runs the lines of the file one after the other. If a line fails, source prints its number and " +
+				"continues. The exit status is that of the first line that failed.",
 			Examples: []string{"source setup.zk", "source ~/cleanup.zk"},
 			Params:   []commands.Param{{Name: "file", Kind: commands.File}},
 			Offline:  true, Quota: true, Flags: commands.NoFlags(s.source),

@@ -18,14 +18,15 @@ import (
 var logCommand = &commands.Command{
 	Name: "log", Group: "Trees", Args: "[-d] file [path]", Offline: true, Streams: true,
 	Summary: "print the changes recorded in a transaction log",
-	Help: "The file is one of the log.* files in ZooKeeper's dataLogDir. log reads it without a server, and prints " +
-		"each change with its time and its session. With -d, log also prints the data that was written.\n\n" +
-		"With a path, log prints only changes to that znode and to the znodes below it. This includes the end of a " +
-		"session that deleted such a znode, because ZooKeeper 3.6 and later record which ephemeral znodes were " +
-		"deleted with a session.\n\n" +
-		"log verifies the checksum of each record. If a record is damaged, log fails. The error message says whether " +
-		"intact records follow the damaged one, but log does not print those records.",
-	Limits:   []string{"The log of a server that is running, or that was killed, can end in the middle of a record. log then prints a note."},
+	Help: "log reads one of the log.* files in ZooKeeper's dataLogDir, without a server. It prints each change with its time " +
+		"and its session. With -d, log also prints the data that was written.\n\n" +
+		"With a path, log prints only the changes to that znode and to the znodes below it.\n\n" +
+		"log verifies the checksum of each record, and stops at a damaged record with an error. The error message says " +
+		"whether the log contains intact records after the damaged one.",
+	Limits: []string{
+		"The log of a server that is running, or that was killed, can end in the middle of a record. log then prints a note.",
+		"With a path, log can print the end of a session only if ZooKeeper 3.6 or later wrote the log: these versions record which ephemeral znodes were deleted.",
+	},
 	Examples: []string{"log /var/lib/zookeeper/version-2/log.100000001 /app", "log -d log.100000001"},
 	Params:   []commands.Param{{Name: "file", Kind: commands.File}, {Name: "path", Kind: commands.Path, Optional: true}},
 	Flags: func(fs *pflag.FlagSet) commands.Run {

@@ -15,10 +15,10 @@ import (
 var mvCommand = &commands.Command{
 	Name: "mv", Group: "Trees", Writes: true, Destroys: true, Elsewhere: bothElsewhere, Args: "src dst",
 	Summary: "move a subtree, within or between ensembles",
-	Help: "If a subtree stays within one ensemble and fits into one transaction, mv moves it atomically, and no " +
-		"concurrent change is lost.\n\n" +
-		"Otherwise, mv copies the subtree, compares the copy with the source, and then deletes the source, except " +
-		"for znodes that changed in the meantime. mv reports which of the two methods it used.\n\n" +
+	Help: "Within one ensemble, mv moves a subtree in a single transaction if the subtree fits into one, so no concurrent " +
+		"change is lost.\n\n" +
+		"Otherwise, mv first copies the subtree and compares the copy with the source. It then deletes the source, except for " +
+		"znodes that have changed since they were copied. mv prints which method it used.\n\n" +
 		sideHelp,
 	Limits: []string{
 		"mv moves nothing if DST exists, or if SRC contains an ephemeral or unreadable znode.",

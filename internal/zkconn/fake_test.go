@@ -179,7 +179,7 @@ func TestReadOnlyHint(t *testing.T) {
 	for _, asked := range []bool{false, true} {
 		bubbleWith(t, Config{Servers: "127.0.0.1:1", ReadOnly: asked}, refuse, func(t *testing.T, s *Session) {
 			err := s.Ready(limited(t))
-			if err == nil || !strings.Contains(err.Error(), "rejected the session") || strings.Contains(err.Error(), "with -r") == asked {
+			if err == nil || !strings.Contains(err.Error(), "rejected the session") || strings.Contains(err.Error(), "add -r") == asked {
 				t.Errorf("read-only %t: %v", asked, err)
 			}
 		})
