@@ -187,7 +187,7 @@ func TestRemovedZnode(t *testing.T) {
 	other := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: usual})
 	must(t, other.Delete(zktest.Within(t), lease.Node(), -1))
 	ended(t, held)
-	if cause := context.Cause(held); !errors.Is(cause, zklock.ErrLost) || !strings.Contains(cause.Error(), "deleted by another client") {
+	if cause := context.Cause(held); !errors.Is(cause, zklock.ErrLost) || !strings.Contains(cause.Error(), "another client deleted") {
 		t.Errorf("the context ended with %v", cause)
 	}
 	if lease.Context() != held {
