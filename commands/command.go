@@ -224,7 +224,7 @@ func (l Line) Aside() bool { return l.c.Aside }
 // Destroys is what the Command says of it.
 func (l Line) Destroys() bool { return l.c != nil && l.c.Destroys }
 
-// Asks is what the Command says of it.
+// Asks reports whether the line itself asks a person before it writes; see Command.Asks.
 func (l Line) Asks() bool { return l.c.Asks != nil && l.c.Asks(l.fs) }
 
 // Quota is what the Command says of it.

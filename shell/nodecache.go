@@ -39,7 +39,7 @@ type nodeSource interface {
 	Epoch() string
 	// Names returns the children's names, sorted.
 	Names(ctx context.Context, path string) ([]string, error)
-	// Parent tells whether a znode has children.
+	// Parent reports whether a znode has children.
 	Parent(ctx context.Context, path string) (bool, error)
 }
 
@@ -95,8 +95,8 @@ func (c *nodeCache) children(path, prefix string) (names []string, known bool) {
 	return e.names[first : first+n], e.known && !e.asking
 }
 
-// parent tells whether a znode has children, and whether no answer is awaited. It does not
-// read their names, of which there may be many.
+// parent reports whether a znode has children, and whether this is known: no request for it
+// is in flight. It does not read the names of the children, of which there may be many.
 func (c *nodeCache) parent(path string) (yes, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

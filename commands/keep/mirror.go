@@ -113,8 +113,7 @@ func (m *mirror) once(ctx context.Context) error {
 
 // pass compares all and applies it. Deletions come last, by the versions that were read.
 func (m *mirror) pass(ctx context.Context) (done zktree.Counts, err error) {
-	m.missing = zktree.Refusals{}
-	m.alone, m.unread = 0, zktree.UnreadError{Root: m.src.word + " and " + m.dst.word}
+	m.alone, m.missing, m.unread = 0, zktree.Refusals{}, zktree.UnreadError{Root: m.src.word + " and " + m.dst.word}
 	dst, differences, err := m.compare(ctx)
 	if err != nil {
 		return done, err

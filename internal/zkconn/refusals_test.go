@@ -198,12 +198,10 @@ func TestRefusedPing(t *testing.T) {
 	})
 }
 
-// A server that answers no setWatches2 would hang up again and again: the persistent
-// watches are given up, and their user told.
-func TestPersistentWatchesGivenUp(t *testing.T) {
-	asked := 0
-	drop := make(chan struct{})
-	serve := func(n int, p *remote) {
+// settingAgain is a server that closes the first connection when drop is closed, and answers
+// each setWatches2 with set.
+func settingAgain(drop <-chan struct{}, set func(p *remote, xid int32) bool) func(n int, p *remote) {
+	return func(n int, p *remote) {
 		if n == 0 {
 			go func() { // ends with the test
 				<-drop
@@ -212,13 +210,23 @@ func TestPersistentWatchesGivenUp(t *testing.T) {
 		}
 		p.host(func(xid, op int32) bool {
 			if op == jute.OpSetWatches2 {
-				asked++
-				p.reply(xid, Unimplemented)
-				return false
+				return set(p, xid)
 			}
 			return p.reply(xid, codeOK)
 		})
 	}
+}
+
+// A server that answers no setWatches2 would hang up again and again: the persistent
+// watches are given up, and their user told.
+func TestPersistentWatchesGivenUp(t *testing.T) {
+	asked := 0
+	drop := make(chan struct{})
+	serve := settingAgain(drop, func(p *remote, xid int32) bool {
+		asked++
+		p.reply(xid, Unimplemented)
+		return false
+	})
 	bubble(t, serve, func(t *testing.T, s *Session) {
 		if err := s.AddWatch(limited(t), "/w", true); err != nil {
 			t.Fatal(err)
@@ -264,23 +272,13 @@ func TestPersistentWatchesOutliveAccidents(t *testing.T) {
 		t.Run(fmt.Sprint(c.hangUps), func(t *testing.T) {
 			asked := 0
 			drop := make(chan struct{})
-			serve := func(n int, p *remote) {
-				if n == 0 {
-					go func() { // ends with the test
-						<-drop
-						p.Close()
-					}()
+			serve := settingAgain(drop, func(p *remote, xid int32) bool {
+				if asked++; asked <= c.hangUps {
+					p.Close()
+					return false
 				}
-				p.host(func(xid, op int32) bool {
-					if op == jute.OpSetWatches2 {
-						if asked++; asked <= c.hangUps {
-							p.Close()
-							return false
-						}
-					}
-					return p.reply(xid, codeOK)
-				})
-			}
+				return p.reply(xid, codeOK)
+			})
 			bubble(t, serve, func(t *testing.T, s *Session) {
 				if err := s.AddWatch(limited(t), "/w", true); err != nil {
 					t.Fatal(err)

@@ -15,7 +15,7 @@ type inline struct {
 	refer func(topic string) string // words that lead to the page of a topic; nil: links are their text alone
 }
 
-// punctuation is what a backslash before it makes an ordinary character.
+// punctuation is the set of characters that lose their meaning after a backslash.
 const punctuation = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 
 // text returns the text that a source stands for.
