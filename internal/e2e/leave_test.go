@@ -31,6 +31,9 @@ func openRich(t *testing.T, server string, env ...string) *rich {
 	t.Helper()
 	r := startRich(t, exec.Command("zksh", "-q", "-server", server), env...)
 	r.expect(`\(CONNECTED\) 0\] `)
+	// The event of the connection shows before the prompt or after it, and never
+	// in the middle of what a test types.
+	zktest.Eventually(t, "shows the connection", func() bool { return strings.Contains(r.shown(), "state:SyncConnected") })
 	return r
 }
 
