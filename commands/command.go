@@ -184,6 +184,7 @@ type Line struct {
 	own  int // how many of the args stood before --
 
 	writes   bool // it, or the line that it is over, may change the ensemble
+	asks     bool // it, or the line that it is over, asks a person before it writes
 	joinsNot bool // a transaction, as it would but for where its answers go
 }
 
@@ -224,8 +225,9 @@ func (l Line) Aside() bool { return l.c.Aside }
 // Destroys is what the Command says of it.
 func (l Line) Destroys() bool { return l.c != nil && l.c.Destroys }
 
-// Asks reports whether the line itself asks a person before it writes; see Command.Asks.
-func (l Line) Asks() bool { return l.c.Asks != nil && l.c.Asks(l.fs) }
+// Asks reports whether the line itself, or the line that it is over, asks a person before it
+// writes; see Command.Asks.
+func (l Line) Asks() bool { return l.asks }
 
 // Quota is what the Command says of it.
 func (l Line) Quota() bool { return l.c != nil && l.c.Quota }
@@ -254,7 +256,7 @@ func (c *Command) read(words []Word) (l Line, err error) {
 	}
 	set := func(name string) bool { return fs.Lookup(name).Value.String() == "true" }
 	writes := c.Writes && !slices.ContainsFunc(c.Dry, set) && (c.Elsewhere == nil || !c.Elsewhere(args))
-	return Line{c: c, fs: fs, run: run, args: append(args, rest...), own: len(args), writes: writes}, nil
+	return Line{c: c, fs: fs, run: run, args: append(args, rest...), own: len(args), writes: writes, asks: c.Asks != nil && c.Asks(fs)}, nil
 }
 
 // invalidValue names the flag, as the command's usage does, and its value.

@@ -172,7 +172,7 @@ func (c *Command) ReadOver(words []Word, read func(words []Word) (Line, error)) 
 	if err != nil {
 		return l, err
 	}
-	l = Line{c: c, fs: fs, writes: over.writes, run: func(ctx context.Context, env *Env, _ []string) error {
+	l = Line{c: c, fs: fs, writes: over.writes, asks: over.asks, run: func(ctx context.Context, env *Env, _ []string) error {
 		return around(ctx, env, func(ctx context.Context, env *Env) error {
 			l, err := read(inner)
 			if err != nil {

@@ -188,11 +188,15 @@ func (f *follower) update(ctx context.Context) error {
 	return nil
 }
 
-// draw shows the queue on a terminal; elsewhere it does nothing.
+// draw shows the queue on a terminal, with the time of day; elsewhere it does nothing.
 func (f *follower) draw(connected bool) error {
 	columns, rows := f.live.Size()
 	if columns == 0 {
 		return nil
 	}
-	return f.live.Draw(f.queue.Picture(columns, rows, connected, f.stats)...)
+	lines := f.queue.Picture(columns, rows, connected, f.stats)
+	if len(lines) > 0 {
+		lines[0] += "  " + time.Now().Format(time.TimeOnly)
+	}
+	return f.live.Draw(lines...)
 }

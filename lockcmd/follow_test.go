@@ -242,13 +242,13 @@ func TestFollowSemaphore(t *testing.T) {
 func TestFollowOnATerminal(t *testing.T) {
 	b := newBed(t, zktest.Shared(t).Addr())
 	f := spectate(t, open(t, b.addr, usual), b.root, render.Text, 80)
-	zktest.Eventually(t, "free", func() bool { return strings.HasSuffix(f.shows(), ": free") })
+	zktest.Eventually(t, "free", func() bool { return strings.Contains(f.shows(), ": free  ") })
 	for i := range 9 {
 		b.add(fmt.Sprintf("%s-lock-%010d", uuid, i))
 	}
 	zktest.Eventually(t, "the queue, cut to the window", func() bool {
 		s := f.shows()
-		return strings.Contains(s, ": 1 hold, 8 wait\n") && strings.Contains(s, "holds") && strings.HasSuffix(s, "… and 7 more")
+		return strings.Contains(s, ": 1 hold, 8 wait  ") && strings.Contains(s, "holds") && strings.HasSuffix(s, "… and 7 more")
 	})
 	if f.printed() != "" {
 		t.Errorf("printed %q", f.printed())

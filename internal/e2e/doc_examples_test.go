@@ -33,6 +33,7 @@ var changing = []struct {
 	{regexp.MustCompile(`waited=\d+\.\d+s`), "waited=Ns"},
 	{regexp.MustCompile(`\b\d+m?s\b`), "Ns"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "127.0.0.1:N"},
+	{regexp.MustCompile(`\b\d\d:\d\d:\d\d\b`), "TIME"},
 	{regexp.MustCompile(`\S+@\S+ pid \d+`), "USER@HOST pid N"},
 	{regexp.MustCompile(` +`), " "},
 }
