@@ -37,6 +37,16 @@ func (s *Shell) mistakeIn(line string, words []commands.Word) *mistake {
 	return nil
 }
 
+// unfinished is an error if the last word only opens a JSON value: somebody has pasted one of
+// several lines without quotes.
+func unfinished(words []commands.Word) error {
+	last := words[len(words)-1]
+	if last.Quoted || last.Text != "{" && last.Text != "[" {
+		return nil
+	}
+	return wrongOutlet("unquoted %[1]s at the end of the line; quote the whole value, even if it is only %[1]s", last.Text)
+}
+
 // escapesQuote reports whether a word in double quotes ends in a backslash, and text
 // follows it without a space.
 func escapesQuote(line string) bool {

@@ -213,6 +213,9 @@ func (s *Shell) read(line string) (cmd string, l commands.Line, err error) {
 		return mark, l, &commands.UsageError{Problem: "missing command before " + mark}
 	}
 	l, err = s.readWords(words)
+	if err == nil && l.Writes() && s.policy.mode() == commands.ByHand {
+		err = unfinished(words)
+	}
 	mistake := s.mistakeIn(line, words)
 	if err != nil {
 		return words[0].Text, l, mistake.explain(err)
