@@ -33,7 +33,7 @@ PLAIN       = go test -count=1 -vet=off -timeout 20m -run '$(ALONE)|^TestRoundsM
 ALONE       = ^(TestHostileServersFillNoMemory|TestHostileFilesFillNoMemory|TestHostileLogsFillNoMemory|TestScripts|TestScriptsOnSandbox|TestSmallFilesThatStandForMuch|TestLog|TestDiff)$$
 
 .DEFAULT_GOAL := help
-.PHONY: build dist dist-check run deps test long rest full soak lint cross bench diff kazoo split failover outage chaos fence hostile fuzz docs clean help
+.PHONY: build dist dist-check run deps check test long rest full soak lint cross bench diff kazoo split failover outage chaos fence hostile fuzz docs clean help
 
 build: ## build bin/zksh
 	CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/zksh .
@@ -51,6 +51,10 @@ run: build ## build, and open a shell on an in-memory server, the sandbox
 deps: ## install what the tests run against, with apt-get as root: ZooKeeper, java, tmux, kazoo, Curator, zsh, fish, groff
 	.ci/install-zookeeper
 	.ci/archive-classes
+
+check: lint ## what needs no server, without the race detector: lint, the tests with -short, and the scripts on the sandbox; about a minute
+	go test -short -count=1 -vet=off -timeout 5m $$(go list ./... | grep -vxF "$$(go list $(LONG))") ./lockcmd
+	go test -short -count=1 -vet=off -timeout 5m -run '^TestScriptsOnSandbox$$' ./internal/e2e
 
 test: deps ## install what the tests need, lint, run every test
 	@$(MAKE) --no-print-directory -j3 lint long rest

@@ -59,6 +59,9 @@ const headLine = `{"zksh":"dump","version":1,"root":"/a","time":"2024-01-01T00:0
 
 // Small files that stand for much are refused before they fill the memory.
 func TestSmallFilesThatStandForMuch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("NOT TESTED: it takes long")
+	}
 	deep := func(n int) string { return strings.Repeat("/a", n) }
 	many := func(head string, name func(i int) string, n int) io.Reader {
 		r, w := io.Pipe()

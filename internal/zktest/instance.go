@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 )
 
@@ -26,6 +27,9 @@ const (
 
 var errNotInstalled = errors.New("the ZooKeeper server or java was not found; install them with: apt-get install zookeeper libnetty-java")
 
+// errShort is the error of a server that is not started because of go test -short.
+var errShort = errors.New("go test -short starts no ZooKeeper server")
+
 // instance is one server: its directory, its address, and its process if it runs.
 type instance struct {
 	dir  string
@@ -39,6 +43,9 @@ type instance struct {
 }
 
 func installed(c config) error {
+	if testing.Testing() && testing.Short() {
+		return errShort
+	}
 	if _, err := os.Stat(nettyJar("codec")); c.secure && err != nil {
 		return errNotInstalled
 	}

@@ -25,8 +25,8 @@ type Server struct {
 }
 
 // Start starts a server of its own for tb and returns once it serves clients.
-// It is killed and its data removed when tb ends. Without an installed ZooKeeper
-// the test is skipped, or fails if the environment variable CI is set.
+// It is killed and its data removed when tb ends. With -short the test is skipped. Without
+// an installed ZooKeeper it is skipped, too, or fails if the environment variable CI is set.
 func Start(tb testing.TB, opts ...Option) *Server {
 	tb.Helper()
 	// TempDir comes first: clean-ups run last to first, and the directory must
@@ -172,6 +172,9 @@ func Main(m *testing.M) { M{m}.Run() }
 // giveUp ends a test that cannot have its server.
 func giveUp(tb testing.TB, err error) {
 	tb.Helper()
+	if errors.Is(err, errShort) {
+		tb.Skip("NOT TESTED: ", err)
+	}
 	Need(tb, !errors.Is(err, errNotInstalled), "zookeeper libnetty-java")
 	tb.Fatalf("zktest: %v", err)
 }

@@ -293,6 +293,9 @@ func TestLargeTrees(t *testing.T) {
 // TestDeepAndWide has a chain of a thousand znodes, and a folder of 200,000; of 20,000
 // under the race detector; make test runs it without, too.
 func TestDeepAndWide(t *testing.T) {
+	if testing.Short() {
+		t.Skip("NOT TESTED: it takes long")
+	}
 	s := zksession.Open(t, zkconn.Config{Servers: zktest.Sandbox(t, sandbox.Options{}).Addr(), Timeout: 20 * time.Second})
 	create(t, s, "/deep", "/wide")
 	chain := []string{"/deep"}

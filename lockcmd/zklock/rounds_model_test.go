@@ -171,6 +171,9 @@ func with(name string, change func(*setting)) setting {
 
 // TestRoundsModel is the proof of the rule, as far as the model goes.
 func TestRoundsModel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("NOT TESTED: it takes long")
+	}
 	for _, s := range []setting{
 		with("a follower, packets late or lost, the client late", func(s *setting) {}),
 		with("a follower, sessions of four ticks", func(s *setting) { s.tick = 4 }),
@@ -202,6 +205,9 @@ func TestRoundsModel(t *testing.T) {
 // TestRoundsModelBites: simpler rules, and rounds without one of their parts, are
 // unsafe in the same model. Else it would prove nothing.
 func TestRoundsModelBites(t *testing.T) {
+	if testing.Short() {
+		t.Skip("NOT TESTED: it takes long")
+	}
 	cut := func(r rule) setting {
 		return with("a follower is cut off", func(s *setting) { s.rule, s.prompt = r, true })
 	}
@@ -221,6 +227,9 @@ func TestRoundsModelBites(t *testing.T) {
 
 // TestRoundsModelLimits: what doc.go says is still unsafe, is.
 func TestRoundsModelLimits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("NOT TESTED: it takes long")
+	}
 	pause := func(s *setting) { s.pauses, s.syncLimit, s.prompt, s.eager = 1, 2, true, true }
 	run(t, with("the leader pauses, a lock on an old connection", func(s *setting) { pause(s); s.idle = true }), false)
 	run(t, with("the leader's loop late, a lock on an old connection", func(s *setting) { s.idle, s.late, s.prompt, s.eager = true, 1, true, true }), false)
