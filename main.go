@@ -114,7 +114,7 @@ func run() int {
 		return refuse(err)
 	}
 	if opts.Server == app.DefaultServer {
-		cfg.NoServer = "; use --server to name another server, or --sandbox to work without one"
+		cfg.NoServer = "; use --server to specify another server, or --sandbox to work without one"
 	}
 	if place != nil {
 		cfg.Welcome, cfg.Notices = app.Welcome(place, os.Args[0]), place.Ended()
@@ -179,7 +179,7 @@ func undoLog(opts app.Options, interactive bool) keep.UndoLog {
 func keeper(opts app.Options, log keep.UndoLog, interactive bool) (k commands.Keeper, saved func(*commands.Env) string, err error) {
 	switch {
 	case opts.Undo != "" && interactive:
-		return nil, nil, errors.New("--undo works only in scripts; at the prompt, use the command undo")
+		return nil, nil, errors.New("--undo works only in scripts; at the prompt, use the undo command")
 	case opts.Undo != "":
 		k, err = keep.ToFile(opts.Undo, lockcmd.InQueue)
 		return k, nil, err

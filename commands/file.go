@@ -182,7 +182,7 @@ func LoadFile(ctx context.Context, env *Env, name string) ([]byte, error) {
 	open := func() (io.Reader, error) { return userfile.OpenToRead(userfile.Home(name)) }
 	if name == "-" {
 		if env.Stdin == nil {
-			return nil, Misuse("-f - cannot read the data from standard input, because zksh reads its commands from there; name a file")
+			return nil, Misuse("-f - cannot read the data from standard input, because zksh reads its commands from there; specify a file")
 		}
 		open = func() (io.Reader, error) { return env.Stdin, nil }
 	}

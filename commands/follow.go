@@ -21,14 +21,13 @@ var watchCommand = &Command{
 	Name: "watch", Group: "Watches", Args: "[-r] [-1] [-t] path [-- command arg…]",
 	Summary: "print each change to a znode, or run a command for each one",
 	Help: "Each line shows the event, the path, the new version, the size of the data and the previous size. watch " +
-		"runs until you press Ctrl-C, even if its session expires and a new one begins. It sets its watches in a " +
-		"separate session.\n\n" +
+		"opens a separate session for its watches. It runs until you press Ctrl-C, even if that session expires: " +
+		"watch then opens a new one.\n\n" +
+		"If several changes occur before watch can report them, watch merges them into one. It always reports the " +
+		"final state, even if the znode changed while there was no connection.\n\n" +
 		"If you add a command, watch runs that command for each change, one run at a time, instead of printing a " +
-		"line. The command gets the environment variables ZK_EVENT, ZK_PATH and ZK_VERSION, and the data on its " +
-		"standard input.\n\n" +
-		"If several changes occur before watch can print them, or while the command is running, watch reports them " +
-		"as a single change. watch always reports the last state, even if the znode changed while there was no " +
-		"connection.",
+		"line. The command receives ZK_EVENT, ZK_PATH and ZK_VERSION as environment variables, and the data on " +
+		"standard input.",
 	Examples: []string{"watch -1 /app/config -- sh -c 'cat > app.conf'", "watch -r /app"},
 	Params:   []Param{pathParam, {Name: "command", Kind: Data, Optional: true, Rest: true}},
 	Flags: func(fs *pflag.FlagSet) Run {

@@ -18,7 +18,7 @@ import (
 var treeCommand = &Command{
 	Name: "tree", Group: "Trees", Streams: true, Args: "[-L depth] [-s] [--in file] [--max-size MiB] path",
 	Summary: "print a subtree as a tree",
-	Help: "tree prints each znode of the subtree below its parent. Unreadable znodes are listed at the end. With -s, each " +
+	Help: "tree draws the subtree, with each znode indented under its parent. Unreadable znodes are listed at the end. With -s, each " +
 		"line begins with the size of the znode's data in bytes.",
 	Examples: []string{"tree -L 2 /app", "tree -s /app"},
 	Params:   []Param{hereParam},
@@ -111,7 +111,7 @@ var duCommand = &Command{
 		"their data. The last line is the total for the path itself.\n\n" +
 		"With -top, du prints only the largest subtrees, at any depth. With --ncdu, du writes output that you can " +
 		"browse with ncdu -f.",
-	Limits:   []string{"The sizes include only data, not names or stats.", "--ncdu ignores the option -o."},
+	Limits:   []string{"The sizes include only data, not names or stats.", "--ncdu ignores the -o option."},
 	Examples: []string{"du -top 10 /", "du -L 2 /app", "du --ncdu / > tree.ncdu"},
 	Params:   []Param{hereParam},
 	Flags: func(fs *pflag.FlagSet) Run {

@@ -61,14 +61,13 @@ func column(header string, items []string) render.Grid {
 var lsCommand = &Command{
 	Name: "ls", Group: "Reading", Streams: true, Args: "[-s] [-w] [-R] [-l] [-u] [--in file] [--max-size MiB] path", OneRequest: unless("recursive", "long", inFlag),
 	Summary: "list a znode's children",
-	Help: "ls prints the names in sorted order.\n\n" +
-		"With -R, ls prints the path of every znode in the subtree, one per line. A znode is followed by all its " +
-		"children, and then by the subtree of each child. Children appear in the order in which the server lists " +
-		"them. If znodes are created or deleted while ls reads the tree, ls does not report an error. Unreadable " +
-		"znodes are listed at the end.\n\n" +
-		"With -l, ls prints one line for each child: its kind, data version, number of children, size in bytes, the " +
-		"age of its data according to this machine's clock, the session that owns it if it is ephemeral, and its " +
-		"name.",
+	Help: "Without -R, ls prints the names in sorted order.\n\n" +
+		"With -R, ls prints the path of every znode in the subtree, one per line: first all children of a znode, in " +
+		"the server's order, then the subtree of each child. ls tolerates znodes that are created or deleted while " +
+		"it reads the tree. Unreadable znodes are listed at the end.\n\n" +
+		"With -l, ls prints one line for each child, with these columns: kind, data version, number of children, " +
+		"size in bytes, age of the data according to this machine's clock, owner (the session, if the child is " +
+		"ephemeral), and name.",
 	Limits:   []string{"On a terminal that is too narrow for all columns, ls -l leaves out the session."},
 	Examples: []string{"ls -R /app", "ls -l /app", "ls / --in snapshot.a3f"},
 	Params:   []Param{{Name: "path", Kind: Path, Optional: true, Here: true}, watchParam},

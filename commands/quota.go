@@ -59,7 +59,7 @@ func (env *Env) quotaNodes(path string) (quotaNodes, error) {
 	}
 	server := env.Session.ServerPath(path)
 	if server == "/" {
-		return quotaNodes{}, errors.New("/ cannot have a quota; name a znode below it")
+		return quotaNodes{}, errors.New("/ cannot have a quota; specify a znode below it")
 	}
 	return quotaNodes{env.Session.Absolute(), env, path, quotaRoot + server}, nil
 }

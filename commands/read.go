@@ -142,8 +142,8 @@ var statCommand = &Command{
 	Name: "stat", Group: "Reading", Args: "[-w] [-h] [--in file] [--max-size MiB] path", OneRequest: unless(inFlag),
 	Summary: "print a znode's stat",
 	Help: "With -w, stat also sets a watch. If the znode does not exist, the watch reports its creation.\n\n" +
-		"With --in, stat reads a snapshot and also prints whether the znode is a container or has a time to live. A server " +
-		"does not report this.",
+		"With --in, stat reads a snapshot and also prints whether the znode is a container or has a time to live. " +
+		"Servers do not report this information.",
 	Examples: []string{"stat /app", "stat -h /app/config"},
 	Params:   []Param{hereParam, watchParam},
 	Flags: func(fs *pflag.FlagSet) Run {

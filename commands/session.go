@@ -18,10 +18,10 @@ import (
 var connectCommand = &Command{
 	Name: "connect", Group: "Session", Args: "[host:port | @cluster]",
 	Summary: "start a new session, on the same servers or on others",
-	Help: "Specify the servers as in the option --server, or specify a cluster of the configuration file. Without an " +
-		"argument, connect starts a new session on the same servers.\n\n" +
-		"The old session is closed first. Its watches and credentials are not carried over. The TLS options of zksh still " +
-		"apply, except to a cluster, which has its own TLS settings.\n\n" +
+	Help: "Specify the servers as for --server, or name a cluster from the configuration file. Without an argument, " +
+		"connect starts a new session on the same servers.\n\n" +
+		"connect closes the old session first. Its watches and credentials are not carried over. zksh's TLS options " +
+		"still apply, unless you connect to a cluster, which has its own TLS settings.\n\n" +
 		"Over TLS, connect prints the protocol, the cipher, the server's name and the expiry date of its certificate.",
 	Examples: []string{"connect zk1:2181,zk2:2181/app", "connect @staging", "connect"},
 	Params:   []Param{{Name: "host:port", Kind: Server, Optional: true}},

@@ -63,7 +63,7 @@ func sweepable(env *Env, name, path string) error {
 		return err
 	}
 	if server := env.Session.ServerPath(path); path == "/" || server == "/zookeeper" {
-		return fmt.Errorf("%s never deletes %s; name a znode below it", name, path)
+		return fmt.Errorf("%s never deletes %s; specify a znode below it", name, path)
 	}
 	return nil
 }

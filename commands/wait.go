@@ -18,8 +18,8 @@ import (
 var waitCommand = &Command{
 	Name: "wait", Group: "Watches", Args: "[--gone] [--value data] [--children n] [-w duration] path",
 	Summary: "wait until a znode exists or meets a condition",
-	Help: "wait exits with the status 0 when the condition is met, and with 75 when the time given with -w is over. It keeps " +
-		"waiting if the connection is lost, and even if the session expires.",
+	Help: "wait exits with status 0 when the condition is met, or with 75 when the time limit (-w) is reached. It keeps " +
+		"waiting if the connection is lost or the session expires.",
 	Limits:   []string{"If you are not permitted to read the znode, wait polls it once per second, because newer ZooKeeper servers do not report its changes."},
 	Examples: []string{"wait -w 30s /app/ready", "wait --gone /app/leader", "wait --children 3+ /app/workers"},
 	Params:   []Param{pathParam},

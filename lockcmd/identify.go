@@ -123,7 +123,7 @@ func (f *fence) here(ctx context.Context, at zkconn.Epoch, posts []post, noMarks
 	}
 	for _, p := range posts {
 		if p.marks == nil {
-			return false, unknown(p, cmp.Or(noMarks, errors.New("zksh knows only the names of the servers on which the enclosing lock is held, which do not identify the ensemble")))
+			return false, unknown(p, cmp.Or(noMarks, errors.New("zksh knows only the names of the enclosing lock's servers, and names alone do not identify an ensemble")))
 		}
 	}
 	left, why := f.unseen(ctx, posts)

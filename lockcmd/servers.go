@@ -17,8 +17,8 @@ var serversCommand = &commands.Command{
 	Summary: "show each server's role, version and state",
 	Help: "servers queries each server of the ensemble with the four-letter commands srvr and mntr, without a session. It " +
 		"queries the servers of the connect string and those in the ensemble's configuration.\n\n" +
-		"The column LAG is the number of transactions that a server still has to receive from the leader. The column VERSION also shows the " +
-		"product, unless it is ZooKeeper.\n\n" +
+		"The LAG column shows the number of transactions that a server still has to receive from the leader. If a server " +
+		"is not ZooKeeper, the VERSION column also names the product.\n\n" +
 		"The exit status is 0 if a quorum is available: a leader and more than half of the voters respond. Otherwise, it is 1.",
 	Limits:   []string{"The weights and groups of voters are ignored."},
 	Examples: []string{"servers -q", "servers"},

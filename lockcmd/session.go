@@ -15,12 +15,13 @@ import (
 var sessionCommand = &commands.Command{
 	Name: "session", Group: ensembleGroup, Args: "[id | address | path]",
 	Summary: "show a session's client, znodes, watches and locks",
-	Help: "Without an argument, session shows this shell's own session. For another session, specify its id (0x…, as " +
-		"printed by locks and stat), the address of its client (host:port, or just the host if only one client runs " +
-		"there), or the path of an ephemeral znode that it owns.\n\n" +
-		"The command collects the information from every server with the four-letter words cons, dump, wchc and " +
-		"conf. If a server does not provide some of the information, the command lists the missing parts and the " +
-		"server settings that make them available.",
+	Help: "Without an argument, session shows this shell's own session. With an id (0x…, as printed by " +
+		"locks and stat), it shows that session. With an address (host:port, or only the host if a single client " +
+		"runs there), it shows the session of that client. With the path of an ephemeral znode, it shows the session " +
+		"that owns the znode.\n\n" +
+		"session queries every server with the four-letter commands cons, dump, wchc and conf. If a server does not " +
+		"provide some of the information, session lists the missing parts and the server settings that make them " +
+		"available.",
 	Limits: []string{
 		"Identities are shown only for this shell's own session.",
 		"Servers do not report watches on children.",

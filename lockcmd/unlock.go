@@ -22,10 +22,10 @@ func (t *Table) unlockCommand() *commands.Command {
 		Summary: "release a lock",
 		Help: "If this shell holds only one lock, you can omit the path. If this shell is still waiting for the lock in the " +
 			"background, unlock stops the wait.\n\n" +
-			"unlock waits until a server has confirmed the release, but not longer than the session timeout. Ctrl-C ends " +
-			"the wait.\n\n" +
-			"With --force, unlock takes a lock away from another client: it deletes the client's znode in the queue. The " +
-			"client may not notice.",
+			"unlock waits until a server has confirmed the release, but not longer than the session timeout. To stop " +
+			"waiting for the confirmation, press Ctrl-C.\n\n" +
+			"With --force, unlock takes a lock away from another client by deleting that client's znode from the queue. " +
+			"The other client may not notice that it has lost the lock.",
 		Limits: []string{
 			"A lock that this shell acquired twice must be released twice.",
 			"If this shell acquired a lock for both writing and reading, the first unlock releases only the write lock.",

@@ -10,7 +10,7 @@ import (
 )
 
 const wholeHelp = "With -R, locks shows all queues below the path, of any client, the longest wait first. It finds them with a single " +
-	"request to a server (the four-letter word dump) if the server allows this, and otherwise by walking the tree.\n\n" +
+	"request to a server (the four-letter command dump) if the server allows this, and otherwise by walking the tree.\n\n" +
 	"With --deadlocks, locks searches all queues for sessions that wait for each other, a session that is in a queue " +
 	"twice, a reader that wants to write, a waiter that does not watch any contender, a holder without a connection, and " +
 	"recipes that ignore each other. It reports a finding only after seeing it twice, 2 s apart, and prints the command " +

@@ -47,8 +47,8 @@ func (s *Shell) builtins() []*commands.Command {
 		{
 			Name: "history", Group: group, Args: "[count]",
 			Summary: "print the most recent lines of the history",
-			Help: "Each line is printed with a number. To run a line again, pass its number to redo. Without a count, history " +
-				"prints the last eleven lines. Credentials are not shown.",
+			Help: "history prints the last COUNT lines (default: 11), each with its number. To run a line again, pass its " +
+				"number to redo. Credentials are not shown.",
 			Examples: []string{"history 50", "history"},
 			Params:   []commands.Param{{Name: "count", Kind: commands.Data, Optional: true}},
 			Offline:  true, Aside: true, Flags: commands.NoFlags(s.history),
@@ -65,8 +65,8 @@ func (s *Shell) builtins() []*commands.Command {
 		{
 			Name: "printwatches", Group: group, Args: "on|off|short|time",
 			Summary: "show or change how watch events are printed",
-			Help: "on prints each event in full, short prints each event on one line, time adds the time of day to that line, " +
-				"and off prints no events. Without an argument, printwatches prints the current setting.",
+			Help: "\"on\" prints each event in full, \"short\" prints it on one line, \"time\" adds the time of day to " +
+				"that line, and \"off\" prints no events. Without an argument, printwatches prints the current setting.",
 			Examples: []string{"printwatches off", "printwatches short", "printwatches"},
 			Params:   []commands.Param{{Name: "on|off|short|time", Kind: commands.Choice, Words: []string{"on", "off", "short", "time"}, Optional: true}},
 			Offline:  true, Aside: true, Flags: commands.NoFlags(s.printwatches),

@@ -35,7 +35,7 @@ func (s *Shell) handy() []*commands.Command {
 			Summary: "run a command repeatedly",
 			Help: "On a terminal, each result replaces the previous one. repeat stops when you press Ctrl-C or when the " +
 				"command fails. After a failure, repeat exits with the exit status of the command. With -k, repeat prints the error and " +
-				"continues, and later exits with the status of the first failure.",
+				"continues; when it stops, it exits with the exit status of the first failure.",
 			Examples: []string{"repeat -i 5s get /app/leader", "repeat -n 10 stat /app", "repeat -k exists /app/ready"},
 			Params:   line, Offline: true, Quota: true,
 			Over: s.repeat,
@@ -43,8 +43,8 @@ func (s *Shell) handy() []*commands.Command {
 		{
 			Name: "source", Group: group, Args: "file",
 			Summary: "run the commands in a file",
-			Help: "source runs the lines of the file one after the other. If a line fails, source prints its number and " +
-				"continues. The exit status is that of the first line that failed.",
+			Help: "source runs the lines of the file one after the other. If a line fails, source prints the line number " +
+				"and continues. The exit status is that of the first failed line.",
 			Examples: []string{"source setup.zk", "source ~/cleanup.zk"},
 			Params:   []commands.Param{{Name: "file", Kind: commands.File}},
 			Offline:  true, Quota: true, Flags: commands.NoFlags(s.source),

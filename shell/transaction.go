@@ -48,10 +48,10 @@ func (s *Shell) transactions() []*commands.Command {
 		{
 			Name: "begin", Group: group,
 			Summary: "begin a transaction that commit applies atomically",
-			Help: "A transaction can contain check, create, set and delete. commit prints the result of each of these " +
-				"commands, with its line number. If ZooKeeper rejects one of the commands, none of them takes effect.\n\n" +
-				"If a line between begin and commit fails in a script, commit fails and changes nothing. A transaction " +
-				"that is still open when zksh ends is discarded.",
+			Help: "A transaction can contain check, create, set and delete. commit prints the result of each command " +
+				"with its line number. If ZooKeeper rejects one of the commands, none of them takes effect.\n\n" +
+				"In a script, if any line between begin and commit fails, commit fails and changes nothing. A transaction " +
+				"that is still open when zksh exits is discarded.",
 			Examples: []string{"begin"},
 			Aside:    true, Flags: commands.NoFlags(s.beginTransaction),
 		},

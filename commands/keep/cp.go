@@ -30,7 +30,7 @@ const sideHelp = "Write a path in another ensemble as @cluster:/path or host:por
 var cpCommand = &commands.Command{
 	Name: "cp", Group: "Trees", Writes: true, Destroys: true, Elsewhere: writesTo, Args: "[-R] [-e] [--skip | --overwrite] src dst",
 	Summary: "copy a znode or subtree, within or between ensembles",
-	Help: "cp copies data and ACLs exactly. DST must not exist, unless you choose with --skip or --overwrite what happens to " +
+	Help: "cp copies data and ACLs exactly. DST must not exist, unless you use --skip or --overwrite to choose what happens to " +
 		"existing znodes.\n\n" +
 		sideHelp +
 		"\n\n" +

@@ -34,7 +34,7 @@ var exportCommand = &commands.Command{
 	Limits: []string{
 		"The znodes are not all from the same moment: each is saved as it was when export read it. The export records the " +
 			"zxids at its start and at its end.",
-		"The formats zkshell and zoonavigator cannot mark ephemeral znodes, so these are left out.",
+		"The zkshell and zoonavigator formats cannot mark ephemeral znodes, so these are left out.",
 		"/zookeeper is left out, unless the path is inside it.",
 	},
 	Examples: []string{"export -R /app app.json.gz", "export /app/config config.json", "export -R --format dir /app app"},
@@ -68,9 +68,9 @@ var exportCommand = &commands.Command{
 			}
 			switch {
 			case file == "-" && (form == dump.Dir || form == dump.Navigator):
-				return commands.Misuse("--format %s cannot write to standard output; name a file", form)
+				return commands.Misuse("--format %s cannot write to standard output; specify a file", form)
 			case file == "-" && env.Format == render.JSON: // a dump is lines, or a value of its own form
-				return commands.Misuse("with -o json, export -R cannot write to standard output; name a file")
+				return commands.Misuse("with -o json, export -R cannot write to standard output; specify a file")
 			}
 			return exportTree(ctx, env, root, file, form)
 		}
@@ -195,7 +195,7 @@ func (x *exporting) write(ctx context.Context, update zktree.Progress, create fu
 func (x *exporting) end() error {
 	errs := []error{x.unread.OrNil()}
 	if x.masked > 0 {
-		errs = append(errs, fmt.Errorf("the server hides the password hashes in the ACLs of %s, so import cannot create these znodes or their descendants; run addauth as a user with admin permission and export again",
+		errs = append(errs, fmt.Errorf("the server hides the password hashes in the ACLs of %s, so import cannot create these znodes or their descendants; run addauth as a user with admin permission, then repeat the export",
 			zktree.Znodes(x.masked)))
 	}
 	return errors.Join(errs...)

@@ -178,7 +178,7 @@ func openDump(ctx context.Context, env *commands.Env, name string, most dump.Opt
 		return dump.Open(ctx, userfile.Home(name), most)
 	}
 	if env.Stdin == nil {
-		return nil, commands.Misuse("cannot read the file from standard input (-), because zksh reads its commands from there; name a file")
+		return nil, commands.Misuse("cannot read the file from standard input (-), because zksh reads its commands from there; specify a file")
 	}
 	return dump.Read(ctx, env.Stdin, most)
 }

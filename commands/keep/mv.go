@@ -199,7 +199,7 @@ func (m *moving) compare(ctx context.Context) error {
 		case d.Err != nil:
 			return d.Err
 		default:
-			return fmt.Errorf("the znode %s changed during the move, so it differs from its copy", src.At(d.Below))
+			return fmt.Errorf("the znode %s changed during the move and no longer matches its copy", src.At(d.Below))
 		}
 	}
 	return nil

@@ -231,7 +231,7 @@ func TestTwoShells(t *testing.T) {
 	a.wantTree("/app/x", map[string]string{"/app/x": `"one" false [{31 world anyone}] persistent`})
 	a.wantTree("/app/y", map[string]string{"/app/y": `"two" false [{31 world anyone}] persistent`})
 	a.fails("undo", "nothing was undone")
-	ask := regexp.MustCompile(`^nothing left to undo from this shell; the latest change made elsewhere is operation 2 \(set /app/y\), \d+s ago, by the shell \(pid \d+\)\. Undo it\? \[y/N\] $`)
+	ask := regexp.MustCompile(`^nothing left to undo from this shell; the latest change from another shell is operation 2 \(set /app/y\), \d+s ago, by the shell \(pid \d+\)\. Undo it\? \[y/N\] $`)
 	if len(a.asked) != 1 || !ask.MatchString(a.asked[0]) {
 		t.Errorf("asked %q", a.asked)
 	}

@@ -13,7 +13,7 @@ import (
 // dump for each operation, behind each other. queue is as in UndoLog.
 func ToFile(name string, queue func(name string) bool) (*Keeper, error) {
 	if _, err := os.Lstat(name); err == nil {
-		return nil, fmt.Errorf("%s already exists; name a new file with --undo", name)
+		return nil, fmt.Errorf("%s already exists; specify a new file with --undo", name)
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}

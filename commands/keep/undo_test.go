@@ -207,13 +207,13 @@ func TestCommandsUndoTheirOwn(t *testing.T) {
 	if got := h.tree("/t"); len(got) != 2 {
 		t.Errorf("there is %v", got)
 	}
-	h.fails("undo", fmt.Sprintf("nothing left to undo from this terminal; the latest change made elsewhere is operation 4 (set /s), 0s ago, by the shell (pid %d); to undo it, run: undo 4", os.Getpid()))
+	h.fails("undo", fmt.Sprintf("nothing left to undo from this terminal; the latest change from another shell is operation 4 (set /s), 0s ago, by the shell (pid %d); to undo it, run: undo 4", os.Getpid()))
 
 	// Of another terminal the latest one is undone, and named, if no shell has done it.
 	says("delete /b", "delete /b: 1 znode is saved; to restore it, run zksh undo")
 	other, _ := command("2")
 	other.do("undo")
-	if want := "nothing left to undo from this terminal; the latest change made elsewhere is operation 7 (delete /b), 0s ago, by a command in pts/1"; other.screen.Notes() != want {
+	if want := "nothing left to undo from this terminal; the latest change from another shell is operation 7 (delete /b), 0s ago, by a command in pts/1"; other.screen.Notes() != want {
 		t.Errorf("%q, want %q", other.screen.Notes(), want)
 	}
 	if got := other.tree("/b"); len(got) != 1 {

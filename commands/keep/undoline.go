@@ -108,7 +108,7 @@ func (l lineOperations) undo(ctx context.Context, how undoing) error {
 	for i, u := range each {
 		if err := u.undo(ctx); err != nil {
 			if i > 0 {
-				err = fmt.Errorf("%w (undid %d of the %d operations of this line; to undo the others, run undo again)", err, i, len(each))
+				err = fmt.Errorf("%w (undid %d of the line's %d operations; to undo the rest, run undo again)", err, i, len(each))
 			}
 			return err
 		}

@@ -183,12 +183,12 @@ func (l UndoLog) others(ctx context.Context, env *commands.Env, all lineOperatio
 	what := fmt.Sprintf("%s, %s ago, %s", all.words(), commands.Age(time.Since(e.Time)), e.By.words(l.By))
 	switch {
 	case dry || env.Confirm != "" || env.Mode != commands.ByHand && e.By != nil && e.By.Kind == commandLine:
-		env.Screen.Note("nothing left to undo from this terminal; the latest change made elsewhere is " + what)
+		env.Screen.Note(fmt.Sprintf("nothing left to undo from this terminal; the latest change from another shell is %s", what))
 		return nil
 	case env.Mode != commands.ByHand:
-		return fmt.Errorf("nothing left to undo from this terminal; the latest change made elsewhere is %s; to undo it, run: undo %d", what, e.N)
+		return fmt.Errorf("nothing left to undo from this terminal; the latest change from another shell is %s; to undo it, run: undo %d", what, e.N)
 	}
-	yes, err := env.Screen.Ask(ctx, "nothing left to undo from this shell; the latest change made elsewhere is "+what+". Undo it? [y/N] ")
+	yes, err := env.Screen.Ask(ctx, fmt.Sprintf("nothing left to undo from this shell; the latest change from another shell is %s. Undo it? [y/N] ", what))
 	if err == nil && !yes {
 		err = errors.New("nothing was undone")
 	}

@@ -23,7 +23,7 @@ func (c *cluster) of() string {
 	if c == nil {
 		return ""
 	}
-	return " of a cluster"
+	return " in the section of a cluster"
 }
 
 // newSection begins a section. It takes the timeout and the writes of what stands

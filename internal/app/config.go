@@ -174,7 +174,7 @@ func (o *Options) readConfig(name string) error {
 		key, value, ok := strings.Cut(line, "=")
 		set := findSetting(strings.TrimSpace(key), section != nil)
 		if !ok || set == nil {
-			return fmt.Errorf("%s: %q is not a setting%s; write KEY = VALUE with one of these keys: %s", at, line,
+			return fmt.Errorf("%s: unknown setting %q%s; expected KEY = VALUE, where KEY is one of: %s", at, line,
 				section.of(), keys(section != nil))
 		}
 		to := o

@@ -21,7 +21,7 @@ var variables = []struct{ name, about string }{
 	{"XDG_STATE_HOME", "the folder of zksh/history, zksh/undo and zksh/sandbox, instead of ~/.local/state"},
 	{"ZKSH_KEYSTORE_PASSWORD, ZKSH_TRUSTSTORE_PASSWORD", "the passwords of the stores given by --key, --cert and --cacert"},
 	{"PAGER", "the program that shows output that is longer than the screen"},
-	{"VISUAL, EDITOR", "the editor that the command edit starts"},
+	{"VISUAL, EDITOR", "the editor that the edit command starts"},
 	{"NO_COLOR", "if this is set, zksh uses no colour"},
 	{"TERM", "if this is dumb, zksh offers no line editing, completion, colour or default pager"},
 	{"ZK_LOCK_PATH, ZK_LOCK_NODE, ZK_LOCK_TOKEN", "set for a program that runs under a lock: the path of the lock, its znode and its fencing token"},

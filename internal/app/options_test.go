@@ -94,7 +94,7 @@ func TestBadOptions(t *testing.T) {
 		{"", []string{"-o", "xml"}, "xml"},
 		{"", []string{"-f", "x", "ls"}, "ls"},
 		{"server h:1\n", nil, "config:1"},
-		{"\nnope = 1\n", nil, "config:2: \"nope = 1\" is not a setting; write KEY = VALUE with one of these keys: auth-file, cacert, cert, client-configuration, colour, history, jaas, key, max-request, output, server, timeout, tls, tls-name, writes"},
+		{"\nnope = 1\n", nil, "config:2: unknown setting \"nope = 1\"; expected KEY = VALUE, where KEY is one of: auth-file, cacert, cert, client-configuration, colour, history, jaas, key, max-request, output, server, timeout, tls, tls-name, writes"},
 		{"timeout = x\n", nil, "config:1"},
 		{"[a]\nserver = h:1\n[b]\ntls = true\nserver = @a\n", nil, "config:5: server must be host[:port][,…][/chroot], not the name of another section"},
 		{"auth-file = nowhere\n", nil, filepath.Join("zksh", "nowhere")},
@@ -199,7 +199,7 @@ func TestSecureOptions(t *testing.T) {
 		{"tls = perhaps\n", nil, `config:1: tls must be true or false, not "perhaps"`},
 		{"", []string{"--cacert", "nowhere"}, "the file nowhere does not exist"},
 		{"", []string{"--sandbox", "--tls"}, "--sandbox cannot be combined with options for TLS or SASL"},
-		{"", []string{"--auth-file", write("odd", "sasl secret\n")}, "odd:1: a credential of the scheme sasl must have the form USER:PASSWORD"},
+		{"", []string{"--auth-file", write("odd", "sasl secret\n")}, "odd:1: a credential of the sasl scheme must have the form USER:PASSWORD"},
 		{"", []string{"--password", "secret"}, "password"},
 	} {
 		_, err := parse(t, c.config, "", c.args...)

@@ -130,7 +130,7 @@ func readByName(in *input) (t *Tree, err error) {
 		}
 		z, form, err := readNamed(path, raw)
 		if err == nil && b.t.Form != "" && form != b.t.Form {
-			err = errors.New("the entry of the znode has a different format from the entries before it")
+			err = errors.New("the znode's entry has a different format from the entries before it")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", shorten(path), err)
@@ -152,14 +152,14 @@ func readByName(in *input) (t *Tree, err error) {
 func readNamed(path string, raw []byte) (*Znode, Form, error) {
 	var fields struct{ ACLs, Data, Content, EphemeralOwner json.RawMessage }
 	if err := json.Unmarshal(raw, &fields); err != nil {
-		return nil, "", errors.New("the entry of the znode must be a JSON object")
+		return nil, "", errors.New("the znode's entry must be a JSON object")
 	}
 	form := Zoocreep
 	if fields.Content != nil {
 		form = ZkShell
 	}
 	if fields.ACLs == nil || form == Zoocreep && (fields.Data == nil || fields.EphemeralOwner == nil) {
-		return nil, "", errors.New("the entry of the znode has neither the fields of a zoocreeper export nor those of a zk_shell export")
+		return nil, "", errors.New("the znode's entry is in neither the zoocreeper nor the zk_shell format")
 	}
 	e := named{stats: &stats{}}
 	if err := json.Unmarshal(raw, &e); err != nil {

@@ -202,7 +202,7 @@ func readContent(root *os.Root, name string, want []byte) ([]byte, error) {
 		return nil, err
 	}
 	if sum := sha256.Sum256(data); string(sum[:]) != string(want) {
-		return nil, fmt.Errorf("the file %s was changed after the export", name)
+		return nil, fmt.Errorf("the file %s has changed since it was exported", name)
 	}
 	return data, nil
 }

@@ -162,11 +162,11 @@ func TestRefused(t *testing.T) {
 		"[[]]":                                 "it does not contain trees",
 		`["h"]`:                                "it does not contain trees",
 		`[{"h":1}]`:                            "cannot unmarshal",
-		`{"/a":{}}`:                            "neither the fields of a zoocreeper export",
+		`{"/a":{}}`:                            "the znode's entry is in neither the zoocreeper nor",
 		`{"a":{"content":"","acls":[]}}`:       "invalid znode path",
 		`{"/a/../b":{"content":"","acls":[]}}`: "relative paths",
 		`{"/a":{"content":"","acls":[]},"/a":{"content":"","acls":[]}}`:                 "the file contains /a twice",
-		`{"/a":{"content":"","acls":[]},"/b":{"data":"","ephemeralOwner":0,"acls":[]}}`: "the entry of the znode has a different format from the entries before",
+		`{"/a":{"content":"","acls":[]},"/b":{"data":"","ephemeralOwner":0,"acls":[]}}`: "the znode's entry has a different format from the entries before",
 		"ZKLG\x00\x00\x00\x02":                                 "the file is a transaction log",
 		"ZKSN\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00\x00": "version 3",
 	} {

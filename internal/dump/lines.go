@@ -38,7 +38,7 @@ const maxList = 1 << 20
 // UnmarshalJSON is for JSON.
 func (l *list[T]) UnmarshalJSON(b []byte) error {
 	if len(b) > maxList {
-		return fmt.Errorf("a list in the line has %d bytes, which is more than the limit of %d bytes", len(b), maxList)
+		return fmt.Errorf("a list in the line has %d bytes, which exceeds the limit of %d bytes", len(b), maxList)
 	}
 	return json.Unmarshal(b, (*[]T)(l))
 }
@@ -274,7 +274,7 @@ func readLines(in *input) (t *Tree, err error) {
 		before := r.count
 		if err := readPart(r, b, parts == 0); err != nil {
 			if parts > 0 {
-				err = fmt.Errorf("%w; the dumps before the damaged one are intact; to extract them from the file, run: head -n %d", err, before)
+				err = fmt.Errorf("%w; the dumps before the damaged one are intact: to extract them, run head -n %d on the file", err, before)
 			}
 			return nil, err
 		}
@@ -346,10 +346,10 @@ func readRecord(line []byte) (*record, error) {
 	d.DisallowUnknownFields()
 	var rec record
 	if err := d.Decode(&rec); err != nil {
-		return nil, fmt.Errorf("the line is neither a znode nor the checksum of an export: %w", err)
+		return nil, fmt.Errorf("the line contains neither a znode nor the checksum of an export: %w", err)
 	}
 	if (rec.Path == nil) == (rec.End == nil) || d.More() {
-		return nil, errors.New("the line is neither a znode nor the checksum of an export")
+		return nil, errors.New("the line contains neither a znode nor the checksum of an export")
 	}
 	if rec.TTL < 0 || rec.TTL > maxTTL || (rec.TTL > 0) != (rec.Kind == TTL) {
 		return nil, fmt.Errorf("a znode of kind %q cannot have a time to live of %d ms", rec.Kind, rec.TTL)

@@ -136,7 +136,7 @@ func readNavigator(in *input) (t *Tree, err error) {
 			case (v == '[') != (inTree || first):
 				return nil, errNoTrees
 			case len(open) > 2*jute.MaxLevels:
-				return nil, fmt.Errorf("the tree in the file is more than %d levels deep, which is the limit", jute.MaxLevels)
+				return nil, fmt.Errorf("the tree in the file exceeds the limit of %d levels", jute.MaxLevels)
 			default:
 				open = append(open, v)
 			}

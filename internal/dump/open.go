@@ -120,7 +120,7 @@ func readAny(ctx context.Context, in io.Reader, options []Option) (*Tree, error)
 	case isMark(start, "ZKSN"):
 		t, err = readSnapshot(r)
 	case isMark(start, "ZKLG"):
-		return nil, errors.New("the file is a transaction log, not an export or a snapshot; to read it, use the command log")
+		return nil, errors.New("the file is a transaction log, not an export or a snapshot; to read it, use the log command")
 	default:
 		return nil, errors.New("the file is neither an export in a known format nor a ZooKeeper snapshot")
 	}

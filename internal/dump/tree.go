@@ -212,7 +212,7 @@ func (b *builder) add(z *Znode) error {
 		return err
 	}
 	if len(z.Data) > maxData {
-		return fmt.Errorf("%s has %d bytes of data, which is more than zksh reads from a file: the limit is %d bytes", z.Path, len(z.Data), maxData)
+		return fmt.Errorf("the data of %s (%d bytes) exceeds the limit of %d bytes", z.Path, len(z.Data), maxData)
 	}
 	if last := len(b.t.nodes) - 1; last >= 0 && InOrder(b.t.nodes[last].path, z.Path) >= 0 {
 		b.sorted = false

@@ -55,7 +55,7 @@ func NewWriter(w io.Writer, form Form, h Header) (*Writer, error) {
 	case Navigator:
 		d.enc = &navigator{w: d.out}
 	default:
-		return nil, fmt.Errorf("the format %s can be written only to a directory", form)
+		return nil, fmt.Errorf("the %s format can be written only to a directory", form)
 	}
 	return d, d.enc.begin(h)
 }

@@ -139,12 +139,12 @@ func TestTutorialIsPatient(t *testing.T) {
 	if got := c.run("create /tutorial-2", `^Created /tutorial-2\n`); strings.Contains(got, "Step") || strings.Contains(got, "Tutorial") {
 		t.Error(got)
 	}
-	c.run("tutorial", `^the tutorial runs only on the sandbox; to return to it, run: connect 127\.0\.0\.1:\d+\n`)
+	c.run("tutorial", `^the tutorial runs only in the sandbox; to return to it, run: connect 127\.0\.0\.1:\d+\n`)
 	c.typeIn("\x04")
 	c.wantStatus(1)
 
 	c = openConsole(t, "-server", other)
 	c.expect(connected)
-	c.run("tutorial", `^the tutorial creates and changes znodes, so it runs only on a sandbox: quit, start zksh --sandbox, and type tutorial at its prompt\n`)
+	c.run("tutorial", `^the tutorial creates and changes znodes, so it runs only in a sandbox: quit, start zksh --sandbox, and type tutorial at its prompt\n`)
 	c.run("ls /", `^\[tutorial-2, zookeeper\]\n`)
 }

@@ -50,7 +50,7 @@ func TestUndoOfCommands(t *testing.T) {
 		s.want(`^undid operation 4 \(delete /one/大\): 1 created$`)
 		s.line("clear; zksh undo")
 		s.until("it undoes what is not its own", func(shown string) bool {
-			return strings.Contains(bare(shown), bare("nothing left to undo from this terminal; the latest change made elsewhere is operation 5 (set /c),"))
+			return strings.Contains(bare(shown), bare("nothing left to undo from this terminal; the latest change from another shell is operation 5 (set /c),"))
 		})
 		d.run("undo", `^undid operation 5 \(set /c\): 1 changed\n`)
 		d.typeIn("\x04")

@@ -101,7 +101,7 @@ func TestUndoAfterKill(t *testing.T) {
 			// Its loss of the connection may have been told before the end.
 			c.run("undo -l", `\n +\d+ +\d+s  (deleteall|set) +\d+ +\d+  \S+ +/app(/03)?( \(maybe\))?\n`)
 			c.typeIn("undo\r")
-			c.expect(`nothing left to undo from this shell; the latest change made elsewhere is operation \d+ \((deleteall|set) /app(/03)?\), \d+s ago, by the shell (in pts/\d+ )?\(pid \d+\)\. Undo it\? \[y/N\] $`)
+			c.expect(`nothing left to undo from this shell; the latest change from another shell is operation \d+ \((deleteall|set) /app(/03)?\), \d+s ago, by the shell (in pts/\d+ )?\(pid \d+\)\. Undo it\? \[y/N\] $`)
 			c.run("y", `undid operation \d+ \((deleteall|set) /app`)
 			c.typeIn("\x04")
 			c.wantStatus(0)

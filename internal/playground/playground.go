@@ -71,7 +71,7 @@ func Open(dir, listen string, as sandbox.Version, brief bool) (*Place, error) {
 		}
 		switch at, its := meetingPoint(f); {
 		case at != "" && as != "" && as != its:
-			return nil, errors.Join(fmt.Errorf("sandbox: another terminal already runs a sandbox that imitates %s; to join it, omit --as", its), f.Close())
+			return nil, errors.Join(fmt.Errorf("sandbox: another terminal is already running a sandbox that acts as %s; to join it, omit --as", its), f.Close())
 		case at != "":
 			return join(f, at, its), nil
 		}

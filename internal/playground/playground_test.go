@@ -16,7 +16,7 @@ func TestJoin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir, "", "3.4", false); err == nil || !strings.Contains(err.Error(), "another terminal already runs a sandbox that imitates 3.8") {
+	if _, err := Open(dir, "", "3.4", false); err == nil || !strings.Contains(err.Error(), "another terminal is already running a sandbox that acts as 3.8") {
 		t.Errorf("joining one that answers otherwise: %v", err)
 	}
 	if same, err := Open(dir, "", "3.8", false); err != nil || same.Addr != first.Addr || same.Close() != nil {

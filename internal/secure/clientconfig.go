@@ -191,7 +191,7 @@ func maxBuffer(a *asked, v string) error {
 
 func javaClass(_ *asked, v string) error {
 	if v != "" {
-		return fmt.Errorf("zksh cannot run the Java class %s; set the stores with the properties keyStore and trustStore instead", v)
+		return fmt.Errorf("%s is a Java class, which zksh cannot run; set the key store and the trust store with the keyStore and trustStore properties instead", v)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ type SASL struct{ user, password string }
 func ParseSASL(credential string) (*SASL, error) {
 	user, password, ok := strings.Cut(credential, ":")
 	if !ok || user == "" {
-		return nil, errors.New("a credential of the scheme sasl must have the form USER:PASSWORD")
+		return nil, errors.New("a credential of the sasl scheme must have the form USER:PASSWORD")
 	}
 	return &SASL{user, password}, nil
 }

@@ -47,7 +47,7 @@ var tasks = []task{
 
 	{2, "Read the data of the znode. With -s, you also see its stat: when and by which transaction (zxid) it was created and changed, and" +
 		" its dataVersion, which counts the writes.",
-		"get -s {}", "this step needs the command get, which reads a znode.", command("get"), nil},
+		"get -s {}", "this step needs the get command, which reads a znode.", command("get"), nil},
 
 	{3, "A write can state which version it expects. If someone else has changed the znode in the meantime, ZooKeeper rejects the write, so" +
 		" no change is lost.",
@@ -57,11 +57,11 @@ var tasks = []task{
 		`set -v 0 {} "good night"`, "this step needs a write that expects version 0, which ZooKeeper rejects.", refused("set", zkconn.BadVersion), nil},
 
 	{4, "A znode can have both data and children. After cd, you can use relative paths, and the prompt shows the current znode.",
-		"cd {}", "this step needs the command cd, which goes to a znode.", command("cd"), nil},
+		"cd {}", "this step needs the cd command, which goes to a znode.", command("cd"), nil},
 	{4, "Create a child here.",
 		`create config "threads=4"`, "there is no {}/config yet; to go to its parent, type: cd {}.", there("{}/config"), nil},
 	{4, "Look at the entire subtree.",
-		"tree {}", "this step needs the command tree, which draws a subtree.", command("tree"), nil},
+		"tree {}", "this step needs the tree command, which draws a subtree.", command("tree"), nil},
 
 	{5, "You do not have to read a znode again and again to notice a change. A watch reports the next change, once. get -w sets a watch.",
 		"get -w {}/config", "there is no watch on {}/config yet; -w sets one.", watching, nil},
@@ -78,7 +78,7 @@ var tasks = []task{
 
 	{8, "In the meantime Ben, a client that the tutorial runs, also wants the lock and waits in the queue. See who holds the lock and who" +
 		" waits for it. For scripts, locks returns exit status 75, because somebody holds the lock.",
-		"locks {}/lock", "this step needs the command locks, which shows the queue of a lock.", command("locks"), nil},
+		"locks {}/lock", "this step needs the locks command, which shows the queue of a lock.", command("locks"), nil},
 
 	{9, "Release the lock. Ben acquires it at once, because he watches your znode. If a program dies, ZooKeeper releases its locks when" +
 		" its session ends.",
@@ -87,13 +87,13 @@ var tasks = []task{
 		" wait.)",
 		"lock -b {}/lock", "you are not waiting for the lock yet.", ownBelow("{}/lock"), nil},
 	{9, "Look at the queue again. (In scripts, use lock -n to not wait at all, or lock -w 5s to wait at most 5 seconds.)",
-		"locks {}/lock", "this step needs the command locks, which shows the queue of a lock.", command("locks"), (*Guide).sendOff},
+		"locks {}/lock", "this step needs the locks command, which shows the queue of a lock.", command("locks"), (*Guide).sendOff},
 	{9, "Ben has released the lock, so you hold it now. The prompt shows how many locks you hold. Release it. In scripts, use" +
 		" lock PATH -- COMMAND: it acquires the lock, runs the command, and terminates the command before the lock can be lost.",
 		"unlock {}/lock", "you still hold the lock.", noneBelow("{}/lock"), nil},
 
 	{10, "Each command has a help text.",
-		"help lock", "this step needs the command help, which explains a command.", command("help"), nil},
+		"help lock", "this step needs the help command, which explains a command.", command("help"), nil},
 	{10, "deleteall counts the znodes and asks before it deletes them. Answer y.",
 		"deleteall {}", "{} still exists.", gone("{}"), nil},
 	{10, "At the prompt, zksh saves znodes before it overwrites or deletes them. Restore the subtree with undo. To list what you can" +

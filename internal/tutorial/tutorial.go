@@ -49,7 +49,7 @@ func (g *Guide) end() error {
 func (g *Guide) Commands() []*commands.Command {
 	return []*commands.Command{{
 		Name: "tutorial", Group: "Sandbox", Args: "[--skip] [--end]",
-		Summary: "learn ZooKeeper and zksh in ten steps on the sandbox",
+		Summary: "learn ZooKeeper and zksh in ten steps in the sandbox",
 		Help: "The tutorial takes about five minutes. It explains what to type and why, and continues when you have " +
 			"done it. You can also type any other line at any time.\n\n" +
 			"Without a flag, the command starts the tutorial. If the tutorial is already running, the command shows " +
@@ -76,9 +76,9 @@ func (g *Guide) command(ctx context.Context, env *commands.Env, skip, end bool) 
 	case env.Mode != commands.ByHand:
 		return errors.New("the tutorial needs an interactive shell: start zksh --sandbox, and type tutorial at its prompt")
 	case g.addr == "":
-		return errors.New("the tutorial creates and changes znodes, so it runs only on a sandbox: quit, start zksh --sandbox, and type tutorial at its prompt")
+		return errors.New("the tutorial creates and changes znodes, so it runs only in a sandbox: quit, start zksh --sandbox, and type tutorial at its prompt")
 	case g.elsewhere(env):
-		return fmt.Errorf("the tutorial runs only on the sandbox; to return to it, run: connect %s", g.addr)
+		return fmt.Errorf("the tutorial runs only in the sandbox; to return to it, run: connect %s", g.addr)
 	case g.folder == "" && (skip || end):
 		return errors.New("no tutorial is running; to start one, type: tutorial")
 	case end:

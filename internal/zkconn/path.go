@@ -113,7 +113,7 @@ func ParseServers(spec string) (Servers, error) {
 		if s.Chroot == "/" {
 			s.Chroot = ""
 		} else if secondServer.MatchString(s.Chroot) {
-			return Servers{}, fmt.Errorf("server %q: write the chroot only once, after the last server", spec)
+			return Servers{}, fmt.Errorf("server %q: specify the chroot only once, after the last server", spec)
 		} else if err := ValidatePath(s.Chroot, false); err != nil {
 			return Servers{}, fmt.Errorf("server %q: chroot: %w", spec, err)
 		}

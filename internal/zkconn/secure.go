@@ -151,7 +151,7 @@ func fourLetter(ctx context.Context, addr, word string, over func(context.Contex
 		return b.String(), err
 	}
 	if b.Len() > maxWord {
-		return "", fmt.Errorf("the reply of %s to the four-letter command %s is larger than %d MiB, which is the limit", addr, word, maxWord>>20)
+		return "", fmt.Errorf("the reply of %s to the four-letter command %s exceeds the limit of %d MiB", addr, word, maxWord>>20)
 	}
 	return b.String(), nil
 }

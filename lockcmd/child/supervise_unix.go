@@ -90,7 +90,7 @@ func exitStatus(s syscall.WaitStatus) int {
 func (c *child) start(cmd *exec.Cmd, files []*os.File) (<-chan report, error) {
 	self, err := executable()
 	if err != nil {
-		return nil, fmt.Errorf("cannot find the zksh executable, which zksh must start again to supervise the command: %v", err) // and not that the program cannot
+		return nil, fmt.Errorf("cannot start the zksh process that supervises the command, because the zksh executable cannot be found: %v", err) // and not that the program cannot
 	}
 	ordersEnd, orders, err := os.Pipe()
 	if err != nil {

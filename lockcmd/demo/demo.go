@@ -39,9 +39,9 @@ func Command() *commands.Command {
 			"lockdemo counts the frames on the wire, reads the servers' own counters, and compares both with the recipe's " +
 			"prediction. The exit status is 1 if these three disagree, or if two clients that exclude each other held the " +
 			"lock at the same time.\n\n" +
-			"On a sandbox, lockdemo starts immediately. On other servers, it asks for confirmation at the prompt, and " +
+			"In a sandbox, lockdemo starts immediately. On other servers, it asks for confirmation at the prompt, and " +
 			"needs -y elsewhere. It works below a znode that it creates, and deletes this znode afterwards.",
-		Limits:   []string{"By default, a server accepts 60 connections from one address, so -n can be at most 57, except on a sandbox."},
+		Limits:   []string{"By default, a server accepts 60 connections from one address, so -n can be at most 57, except in a sandbox."},
 		Examples: []string{"lockdemo parent predecessor -n 20", "lockdemo --step -n 5 naive", "lockdemo --svg herd.svg -n 20 naive"},
 		Params:   slices.Repeat([]commands.Param{{Name: "scheme", Kind: commands.Choice, Words: names, Optional: true}}, len(names)),
 		Flags: func(fs *pflag.FlagSet) commands.Run {

@@ -50,7 +50,7 @@ var looks = []struct {
 	{releases, " ", true, "", "releases the lock"},
 	{waits, "·", true, "waits", "waits"},
 	{woken, "*", false, "woken", "is woken: is it first?"},
-	{vain, "!", false, "in vain", "was woken in vain and waits again"},
+	{vain, "!", false, "in vain", "was woken needlessly and waits again"},
 	{refused, "x", false, "refused", "tries to create the znode and is rejected"},
 	{holds, "█", true, "holds", "holds the lock"},
 	{lostTurn, "?", true, "gave up", "gives up: its predecessor vanished between list and watch"},

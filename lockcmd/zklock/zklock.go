@@ -180,7 +180,7 @@ func (l *Lock) waitFor(ctx context.Context, mode Mode, wait bool) (*hold, error)
 		case ctx.Err() != nil || !ended(s) && !errors.Is(err, errPlaceLost):
 			return nil, err
 		case unlisted == maxUnlisted:
-			return nil, fmt.Errorf("zksh created %d znodes for the lock, but the server lists none of them as contenders: %w", unlisted, err)
+			return nil, fmt.Errorf("zksh created %d znodes for the lock, but none of them appeared among the lock's contenders: %w", unlisted, err)
 		}
 		if ended(s) {
 			err = errSessionOver
