@@ -107,7 +107,7 @@ func (f *finder) since(ctx context.Context, from reader, newer string) error {
 		d *= 24
 	}
 	if err != nil || d <= 0 {
-		return Misuse("-newer: want a path, or a duration such as 90s, 10m, 12h or 7d, not %q", newer)
+		return Misuse("-newer: expected a path, or a duration such as 90s, 10m, 12h or 7d, not %q", newer)
 	}
 	f.mtime = f.now.Add(-d).UnixMilli()
 	return nil

@@ -221,7 +221,7 @@ func readAuthFile(name string) (list []zkconn.Credential, sasl *secure.SASL, err
 	for n, line := range settingLines(data) {
 		at := strings.IndexAny(line, " \t")
 		if at < 0 {
-			return nil, nil, fmt.Errorf("%s:%d: want SCHEME CREDENTIAL, for example digest user:password", name, n)
+			return nil, nil, fmt.Errorf("%s:%d: expected SCHEME CREDENTIAL, for example digest user:password", name, n)
 		}
 		scheme, credential := line[:at], strings.TrimSpace(line[at:])
 		if scheme != "sasl" {

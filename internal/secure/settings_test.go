@@ -162,7 +162,7 @@ func TestBadSettings(t *testing.T) {
 		{on + "zookeeper.ssl.ocsp.enable=TRUE", Settings{}, "zookeeper.ssl.ocsp.enable: zksh cannot check"},
 		{"zookeeper.ssl.keyStore.type=BCFKS", Settings{}, "keytool -importkeystore"},
 		{"zookeeper.ssl.keyStore.type=X", Settings{}, `unknown store type "X"`},
-		{"zookeeper.ssl.context.supplier.class=a.B", Settings{}, "Java class a.B"},
+		{"zookeeper.ssl.context.supplier.class=a.B", Settings{}, "a.B is a Java class"},
 		{on + "zookeeper.ssl.protocol=SSLv3", Settings{}, `unknown protocol "SSLv3"`},
 		{on + "zookeeper.ssl.enabledProtocols=TLSv1.3,TLSv1.1", Settings{}, "TLS 1.2 must also be enabled"},
 		{on + "zookeeper.ssl.ciphersuites=TLS_NULL,X", Settings{}, "does not support any of these cipher suites: TLS_NULL, X"},
