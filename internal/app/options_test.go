@@ -141,7 +141,7 @@ func TestAuthFile(t *testing.T) {
 	write("digest ann:se"+strings.Repeat("cret", maxConfig/4), 0o600)
 	refused(file + " is too large")
 	write("digest ann:x\nann:secret\n", 0o600)
-	refused(file + ":2: want SCHEME CREDENTIAL")
+	refused(file + ":2: expected SCHEME CREDENTIAL")
 	if runtime.GOOS == "windows" {
 		return
 	}
