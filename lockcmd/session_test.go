@@ -11,10 +11,10 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/commands/commandtest"
+	"github.com/zksh/zksh/internal/cluster"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
-	"github.com/zksh/zksh/lockcmd/queue"
 )
 
 // facts are what a session's table tells, by name.
@@ -108,7 +108,7 @@ func TestSessionIsNotTold(t *testing.T) {
 func TestServersOfThree(t *testing.T) {
 	servers := zktest.Ensemble(t, 3)
 	b := newBed(t, servers[0].Addr())
-	ask := func() (s queue.Servers) { // a busy one may be late: its status is that of Quorum
+	ask := func() (s cluster.Servers) { // a busy one may be late: its status is that of Quorum
 		st := newStage(b.Session, render.JSON)
 		err := commandtest.Run(zktest.Within(t), serversCommand, &st.Env)
 		if jsonErr := json.Unmarshal([]byte(st.Printed()), &s); jsonErr != nil || (err == nil) != s.Quorum {
@@ -116,10 +116,10 @@ func TestServersOfThree(t *testing.T) {
 		}
 		return s
 	}
-	var all queue.Servers
+	var all cluster.Servers
 	zktest.Eventually(t, "all three tell all", func() bool {
 		all = ask()
-		return all.Answered == 3 && all.Quorum && !slices.ContainsFunc(all.Servers, func(v *queue.Server) bool { return v.Watches == "" })
+		return all.Answered == 3 && all.Quorum && !slices.ContainsFunc(all.Servers, func(v *cluster.Server) bool { return v.Watches == "" })
 	})
 	var names []string
 	for _, v := range all.Servers {
