@@ -8,13 +8,14 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// How often a wait is searched for a deadlock: soon, and then less and less.
+// Pauses between the searches for a deadlock during a wait. Each is twice as long as the one
+// before, up to searchLast.
 const (
 	searchFirst = time.Second
 	searchLast  = 30 * time.Second
 )
 
-// searchDeadlock says, once, that a wait has no end by itself. It ends with ctx.
+// searchDeadlock searches for a deadlock again and again, until it has reported one or ctx ends.
 func (o *owned) searchDeadlock(ctx context.Context, background bool) {
 	for pause := searchFirst; ; pause = min(2*pause, searchLast) {
 		select {
@@ -22,36 +23,32 @@ func (o *owned) searchDeadlock(ctx context.Context, background bool) {
 			return
 		case <-time.After(pause):
 		}
-		if text := o.deadlock(ctx, "", background); text != "" {
-			o.say(text)
+		if o.reportDeadlock(ctx, "", background) {
 			return
 		}
 	}
 }
 
-// deadlock tells why a wait has no end by itself, or would have none if it began in
-// this mode; it is empty if there is an end. What cannot be read tells nothing.
-func (o *owned) deadlock(ctx context.Context, mode zklock.Mode, background bool) string {
-	held := o.table.heldNow()
-	if len(held) == 0 || o.deserted() {
-		return ""
-	}
-	s := o.env.Session
-	text, err := queue.Wait{Session: s.Info().ID, Path: o.path, Held: held, Mode: mode, Background: background}.Deadlock(ctx, ensemble{s})
-	if err != nil {
-		return ""
-	}
-	return text
-}
-
-// foretell says, before a wait begins, that it would have no end by itself, and tells
-// whether it did. That must not take long.
+// foretell is reportDeadlock before a wait in this mode begins. It delays the wait only briefly.
 func (o *owned) foretell(ctx context.Context, mode zklock.Mode, background bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, searchFirst)
 	defer cancel()
-	text := o.deadlock(ctx, mode, background)
-	if text != "" {
-		o.say(text)
+	return o.reportDeadlock(ctx, mode, background)
+}
+
+// reportDeadlock searches for a deadlock that this shell's wait is part of, or would be if it
+// began in this mode. It prints the deadlock and reports whether there is one. If a queue cannot
+// be read, there is none.
+func (o *owned) reportDeadlock(ctx context.Context, mode zklock.Mode, background bool) bool {
+	held := o.table.heldNow()
+	if len(held) == 0 || o.deserted() {
+		return false
 	}
-	return text != ""
+	s := o.env.Session
+	text, err := queue.Wait{Session: s.Info().ID, Path: o.path, Held: held, Mode: mode, Background: background}.Deadlock(ctx, ensemble{s})
+	if err != nil || text == "" {
+		return false
+	}
+	o.say(text)
+	return true
 }
