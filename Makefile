@@ -11,7 +11,7 @@ MINUTES    ?= 10
 # The fuzz targets of what is read from a server or a file, which hostile runs.
 DECODERS    = internal/jute:FuzzDecoder internal/jute:FuzzQuota internal/zkconn:FuzzFrame internal/zkconn:FuzzVersion \
               internal/dump:FuzzRead internal/dump:FuzzLog internal/unpack:FuzzAll internal/secure:FuzzStore internal/secure:FuzzProperties \
-              internal/secure:FuzzJAAS internal/secure:FuzzChallenge internal/secure:FuzzRecords lockcmd/queue:FuzzAnswers lockcmd/queue:FuzzNote \
+              internal/secure:FuzzJAAS internal/secure:FuzzChallenge internal/secure:FuzzRecords internal/cluster:FuzzAnswers lockcmd/queue:FuzzNote \
               lockcmd:FuzzPosts lockcmd/zklock:FuzzParseName
 # What cross vets besides the system at hand.
 SYSTEMS     = linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64

@@ -6,18 +6,12 @@
 package commands
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
-
-	"github.com/zksh/zksh/internal/render"
 )
 
 // Command describes one command of the shell.
@@ -148,14 +142,6 @@ func (c *Command) Paragraphs() (list []string) {
 	return list
 }
 
-type misused string
-
-func (m misused) Error() string { return string(m) }
-
-// Misuse is the error of words that a command cannot do with. Execute makes it a
-// UsageError of the command.
-func Misuse(format string, args ...any) error { return misused(fmt.Sprintf(format, args...)) }
-
 // FlagSet declares the command's flags, for help and completion.
 func (c *Command) FlagSet() *pflag.FlagSet {
 	fs := newFlagSet(c.Name)
@@ -175,191 +161,8 @@ func newFlagSet(name string) *pflag.FlagSet {
 	return fs
 }
 
-// Line is a line that has been read, and can be run once.
-type Line struct {
-	c    *Command
-	fs   *pflag.FlagSet
-	run  Run
-	args []string
-	own  int // how many of the args stood before --
-
-	writes   bool // it, or the line that it is over, may change the ensemble
-	asks     bool // it, or the line that it is over, asks a person before it writes
-	joinsNot bool // a transaction, as it would but for where its answers go
-}
-
-// Read takes the words that follow the command's name. The error is pflag.ErrHelp
-// where they have --help or -h, and the command has no such flag.
-func (c *Command) Read(env *Env, words []Word) (Line, error) {
-	l, err := c.read(words)
-	if !c.Offline && (err != nil || !l.Offline()) {
-		if gone := env.Session.Gone(); gone != nil {
-			return Line{}, gone
-		}
-	}
-	if err != nil {
-		return Line{}, c.usage(err)
-	}
-	return l, nil
-}
-
-// Offline tells whether the line works without a session.
-func (l Line) Offline() bool { return l.c.Offline || l.fs != nil && l.fs.Changed(inFlag) }
-
-// Run carries the line out.
-func (l Line) Run(ctx context.Context, env *Env) error { return l.c.usage(l.run(ctx, env, l.args)) }
-
-// OneRequest is what the Command says of it.
-func (l Line) OneRequest() bool { return l.c.OneRequest != nil && l.c.OneRequest(l.fs) }
-
-// Writes tells whether it may change the ensemble, by what the Command says of it, or of
-// the line that it is over.
-func (l Line) Writes() bool { return l.writes }
-
-// Joins is what the Command says of it.
-func (l Line) Joins() bool { return l.c.Joins != nil && l.c.Joins(l.fs) }
-
-// Aside is what the Command says of it.
-func (l Line) Aside() bool { return l.c.Aside }
-
-// Destroys is what the Command says of it.
-func (l Line) Destroys() bool { return l.c != nil && l.c.Destroys }
-
-// Asks reports whether the line itself, or the line that it is over, asks a person before it
-// writes; see Command.Asks.
-func (l Line) Asks() bool { return l.asks }
-
-// Quota is what the Command says of it.
-func (l Line) Quota() bool { return l.c != nil && l.c.Quota }
-
-// usage makes misuse a UsageError of the command.
-func (c *Command) usage(err error) error {
-	if bad := misused(""); errors.As(err, &bad) {
-		return &UsageError{Command: c, Problem: string(bad)}
-	}
-	return err
-}
-
-func (c *Command) read(words []Word) (l Line, err error) {
-	fs := newFlagSet(c.Name)
-	run := c.Flags(fs)
-	words, rest := c.cutRest(words)
-	if rest != nil && len(rest) == 0 {
-		return l, Misuse("missing command after --")
-	}
-	if err := c.parse(fs, words); err != nil {
-		return l, err
-	}
-	args := fs.Args()
-	if err := c.count(args); err != nil {
-		return l, err
-	}
-	set := func(name string) bool { return fs.Lookup(name).Value.String() == "true" }
-	writes := c.Writes && !slices.ContainsFunc(c.Dry, set) && (c.Elsewhere == nil || !c.Elsewhere(args))
-	return Line{c: c, fs: fs, run: run, args: append(args, rest...), own: len(args), writes: writes, asks: c.Asks != nil && c.Asks(fs)}, nil
-}
-
-// invalidValue names the flag, as the command's usage does, and its value.
-func (c *Command) invalidValue(bad *pflag.InvalidValueError) error {
-	name := "-" + cmp.Or(bad.GetFlag().Shorthand, bad.GetFlag().Name)
-	if long := "-" + name; strings.Contains(c.Args, long) {
-		name = long
-	}
-	why := strings.TrimPrefix(bad.Unwrap().Error(), "time: ")
-	if _, is := errors.AsType[*strconv.NumError](bad.Unwrap()); is {
-		why = strconv.Quote(bad.GetValue()) + " is not a number"
-	}
-	if strings.HasPrefix(why, name+" ") { // zkCli's words name it
-		return Misuse("%s", why)
-	}
-	return Misuse("%s: %s", name, why)
-}
-
-// parse reads the flags.
-func (c *Command) parse(fs *pflag.FlagSet, words []Word) error {
-	line, err := Reorder(fs, words, false)
-	if err == nil {
-		err = fs.Parse(line)
-	}
-	if errors.Is(err, pflag.ErrHelp) {
-		return err
-	}
-	if err != nil && c.secret() { // what was typed must not show
-		return Misuse("unknown flag (not shown because it may be a credential); put -- before an argument that begins with a dash")
-	}
-	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
-		return c.invalidValue(bad)
-	}
-	if unknown := (unknownFlag{}); errors.As(err, &unknown) && unknown.nearest == "" {
-		return &UsageError{c, err.Error() + "; quote an argument that begins with a dash, or put -- before it", unknown.word}
-	}
-	if err != nil {
-		return Misuse("%s", err)
-	}
-	return nil
-}
-
-// takesRest tells whether the words behind -- go to the command as they are.
-func (c *Command) takesRest() bool {
-	return len(c.Params) > 0 && c.Params[len(c.Params)-1].Rest
-}
-
-// cutRest takes the words behind -- away if they are not for us to read.
-func (c *Command) cutRest(words []Word) (ours []Word, rest []string) {
-	at := slices.IndexFunc(words, func(w Word) bool { return w.Text == "--" && !w.Quoted })
-	if at < 0 || !c.takesRest() {
-		return words, nil
-	}
-	return words[:at], texts(words[at+1:])
-}
-
-// count checks the positional words before -- against Params.
-func (c *Command) count(args []string) error {
-	params := c.Params
-	if c.takesRest() {
-		params = params[:len(params)-1]
-	}
-	if n := len(params); n > 0 && params[n-1].Many && len(args) > n {
-		args = args[:n]
-	}
-	switch {
-	case len(args) > len(params) && c.secret():
-		return Misuse("too many arguments")
-	case len(args) > len(params) && c.takesRest():
-		return Misuse("unexpected word %q; put -- before the command to run", args[len(params)])
-	case len(args) > len(params):
-		return Misuse("unexpected word %q; quote a value that contains spaces", args[len(params)])
-	case len(args) < len(params) && !params[len(args)].Optional:
-		return Misuse("missing %s", params[len(args)].Name)
-	}
-	for i, a := range args {
-		if p := params[i]; p.Kind == Choice && !slices.Contains(p.Words, strings.ToLower(a)) {
-			if !strings.Contains(p.Name, "|") {
-				return Misuse("there is no %s %q; the %[1]ss are %[3]s", p.Name, a, strings.Join(p.Words, ", "))
-			}
-			return Misuse("invalid argument %q: must be one of %s", a, strings.Join(p.Words, ", "))
-		}
-	}
-	return nil
-}
-
-// secret tells whether one of the words is a credential.
-func (c *Command) secret() bool {
-	return slices.ContainsFunc(c.Params, func(p Param) bool { return p.Kind == Secret })
-}
-
-// All is zkCli's command set.
-func All() []*Command {
-	return []*Command{
-		lsCommand, ls2Command, getCommand, statCommand, existsCommand, createCommand, setCommand, editCommand, deleteCommand,
-		treeCommand, findCommand, duCommand, deleteallCommand, rmrCommand, countCommand, getACLCommand, setACLCommand, addauthCommand,
-		setquotaCommand, listquotaCommand, delquotaCommand, addWatchCommand, removewatchesCommand, waitCommand, watchCommand, getEphemeralsCommand,
-		connectCommand, closeCommand, syncCommand, whoamiCommand, versionCommand, configCommand, reconfigCommand,
-	}
-}
-
-// done is the answer of a command zkCli lets pass without a word, with more facts
-// about what it did.
-func done(name, path string, more ...any) render.Answer {
-	return render.Answer{JSON: append(render.Facts{"done", name, "path", path}, more...)}
-}
+var (
+	pathParam  = Param{Name: "path", Kind: Path}
+	hereParam  = Param{Name: "path", Kind: Path, Here: true}
+	watchParam = Param{Name: "watch", Kind: Data, Optional: true}
+)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -314,85 +313,3 @@ func (f *finder) inACL(e zktree.Entry) bool {
 	}
 	return false
 }
-
-// globFlag is a pattern as shells have it; empty is none.
-type globFlag string
-
-// Set is part of pflag.Value.
-func (g *globFlag) Set(s string) error {
-	*g = globFlag(slashless.Replace(strings.ReplaceAll(s, "[!", "[^")))
-	if _, err := path.Match(string(*g), ""); err != nil || s == "" {
-		return fmt.Errorf("invalid pattern %q: each [ needs a matching ], and each \\ must be followed by a character", s)
-	}
-	return nil
-}
-
-// slashless hides slashes from path.Match, whose * stops at them. No path has the
-// character they become.
-var slashless = strings.NewReplacer("/", "\x01")
-
-// matches tells whether a name or path is like the pattern.
-func (g *globFlag) matches(s string) bool {
-	if *g == "" {
-		return true
-	}
-	is, err := path.Match(string(*g), slashless.Replace(s))
-	return is && err == nil
-}
-
-// String is part of pflag.Value.
-func (g *globFlag) String() string { return "" }
-
-// Type is part of pflag.Value; it is the value's name in help.
-func (g *globFlag) Type() string { return "glob" }
-
-// regexFlag is a regular expression, as Go has them.
-type regexFlag struct{ re *regexp.Regexp }
-
-// Set is part of pflag.Value.
-func (r *regexFlag) Set(s string) (err error) {
-	r.re, err = regexp.Compile(s)
-	return err
-}
-
-// String is part of pflag.Value.
-func (r *regexFlag) String() string { return "" }
-
-// Type is part of pflag.Value; it is the value's name in help.
-func (r *regexFlag) Type() string { return "regex" }
-
-// comparison is a flag's number: exact, or with + what is more, or with - what is less.
-type comparison struct {
-	sign byte // '+', '-', '=', or 0: any number
-	than int64
-}
-
-func (c *comparison) holds(n int64) bool {
-	return c.sign == '=' && n == c.than || c.sign == '+' && n > c.than || c.sign == '-' && n < c.than
-}
-
-// Set is part of pflag.Value.
-func (c *comparison) Set(s string) error {
-	sign, digits := byte('='), s
-	if s != "" && (s[0] == '+' || s[0] == '-') {
-		sign, digits = s[0], s[1:]
-	}
-	unit := int64(1)
-	if cut, is := strings.CutSuffix(digits, "k"); is {
-		digits, unit = cut, 1<<10
-	} else if cut, is := strings.CutSuffix(digits, "M"); is {
-		digits, unit = cut, 1<<20
-	}
-	n, err := strconv.ParseUint(digits, 10, 32)
-	if err != nil {
-		return fmt.Errorf("%q is not a number; write n, +n for more or -n for less", s)
-	}
-	c.sign, c.than = sign, int64(n)*unit
-	return nil
-}
-
-// String is part of pflag.Value.
-func (c *comparison) String() string { return "" }
-
-// Type is part of pflag.Value; it is the value's name in help.
-func (c *comparison) Type() string { return "n" }

@@ -4,17 +4,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 )
-
-// Word is one word of a command line. Text is what it says; Quoted says it
-// was written in quotes, so it is always data, never a flag.
-type Word struct {
-	Text   string
-	Quoted bool
-}
 
 // Reorder turns words with flags anywhere among them into what pflag parses
 // without surprises: flags and their values first, then "--", then the rest. It
@@ -84,14 +76,6 @@ func (c *Command) Position(words []Word) (index int, flag *pflag.Flag, flagsEnde
 // isData tells that a word is no flag.
 func isData(fs *pflag.FlagSet, w Word) bool {
 	return w.Quoted || len(w.Text) < 2 || w.Text[0] != '-' || isNumber(w.Text) && fs.ShorthandLookup(w.Text[1:2]) == nil
-}
-
-func texts(words []Word) []string {
-	out := make([]string, len(words))
-	for i, w := range words {
-		out[i] = w.Text
-	}
-	return out
 }
 
 func isNumber(w string) bool {
@@ -167,100 +151,5 @@ func nearestFlag(fs *pflag.FlagSet, word string) string {
 
 func isSwitch(f *pflag.Flag) bool { return f.NoOptDefVal != "" }
 
-// integer is a flag's whole number, read as Java reads it: decimal, with an
-// optional sign. Of several the first counts, as in zkCli.
-type integer struct {
-	value *int64
-	bits  int
-	bad   string // the words of a failure; may be empty
-	seen  bool
-}
-
-// Set is part of pflag.Value.
-func (n *integer) Set(s string) error {
-	v, err := strconv.ParseInt(s, 10, n.bits)
-	if err != nil {
-		if n.bad != "" {
-			return fmt.Errorf("%s, not %q", n.bad, s)
-		}
-		return fmt.Errorf("invalid number %q: must be a %d-bit integer", s, n.bits)
-	}
-	if !n.seen {
-		*n.value, n.seen = v, true
-	}
-	return nil
-}
-
-// String is part of pflag.Value.
-func (n *integer) String() string { return "" }
-
-// Type is part of pflag.Value; it is the value's name in help.
-func (n *integer) Type() string { return "number" }
-
-// numberFlag declares a flag with a number of so many bits, such as a version.
-func numberFlag(fs *pflag.FlagSet, bits int, name, short string, def int64, usage string) *int64 {
-	fs.VarP(&integer{value: &def, bits: bits}, name, short, usage)
-	return &def
-}
-
-// versionArg reads the positional version of the 3.4 syntax, unless it was given
-// by its flag.
-func versionArg(fs *pflag.FlagSet, args []string, i int, flag *int64) (int32, error) {
-	if i >= len(args) {
-		return int32(*flag), nil
-	}
-	if fs.Changed("version") {
-		return 0, Misuse("unexpected word %q: the version is already given with -v", args[i])
-	}
-	v, err := strconv.ParseInt(args[i], 10, 32)
-	if err != nil {
-		return 0, Misuse("unexpected word %q: a version must be a whole number; quote a value that contains spaces", args[i])
-	}
-	return int32(v), nil
-}
-
-// watchArg reads the positional watch of the 3.4 syntax and reminds of the flag.
-func watchArg(env *Env, args []string, i int, flag bool, old, now string) (bool, error) {
-	if i >= len(args) {
-		return flag, nil
-	}
-	switch args[i] {
-	case "watch", "true", "1":
-		env.Screen.Note("'" + old + "' has been deprecated. Please use '" + now + "' instead.")
-		return true, nil
-	}
-	if strings.HasPrefix(args[i], ">") || strings.HasPrefix(args[i], "|") {
-		return false, Misuse("unexpected word %q after the path", args[i]) // the shell adds why
-	}
-	return false, Misuse("unexpected word %q after the path; to set a watch, use -w", args[i])
-}
-
-// Duration is a flag's length of time; a number alone is seconds, as in flock.
-type Duration struct {
-	Value time.Duration
-	Given bool
-}
-
-// Set is part of pflag.Value.
-func (d *Duration) Set(s string) error {
-	v, err := time.ParseDuration(s)
-	if n, numErr := strconv.ParseFloat(s, 64); numErr == nil {
-		v, err = time.Duration(n*float64(time.Second)), nil
-	}
-	if err != nil || v < 0 {
-		return fmt.Errorf("invalid duration %q; write 5s, 2m or a number of seconds", s)
-	}
-	d.Value, d.Given = v, true
-	return nil
-}
-
-// String is part of pflag.Value.
-func (d *Duration) String() string {
-	if d.Value == 0 {
-		return ""
-	}
-	return d.Value.String()
-}
-
-// Type is part of pflag.Value.
-func (d *Duration) Type() string { return "duration" }
+// DryRun is the flag of commands that write, with which they write nothing.
+const DryRun = "dry-run"

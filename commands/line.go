@@ -1,21 +1,203 @@
 package commands
 
 import (
+	"cmp"
 	"context"
-	"fmt"
+	"errors"
 	"slices"
+	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/spf13/pflag"
-
-	"github.com/zksh/zksh/internal/render"
 )
 
-// Blanks are the bytes that separate words: what \s means to zkCli. Wider
-// Unicode spaces are data, as node names may hold them.
-const Blanks = " \t\n\v\f\r"
+// Word is one word of a command line. Text is what it says; Quoted says it
+// was written in quotes, so it is always data, never a flag.
+type Word struct {
+	Text   string
+	Quoted bool
+}
+
+func texts(words []Word) []string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = w.Text
+	}
+	return out
+}
+
+// Line is a line that has been read, and can be run once.
+type Line struct {
+	c    *Command
+	fs   *pflag.FlagSet
+	run  Run
+	args []string
+	own  int // how many of the args stood before --
+
+	writes   bool // it, or the line that it is over, may change the ensemble
+	asks     bool // it, or the line that it is over, asks a person before it writes
+	joinsNot bool // a transaction, as it would but for where its answers go
+}
+
+// Read takes the words that follow the command's name. The error is pflag.ErrHelp
+// where they have --help or -h, and the command has no such flag.
+func (c *Command) Read(env *Env, words []Word) (Line, error) {
+	l, err := c.read(words)
+	if !c.Offline && (err != nil || !l.Offline()) {
+		if gone := env.Session.Gone(); gone != nil {
+			return Line{}, gone
+		}
+	}
+	if err != nil {
+		return Line{}, c.usage(err)
+	}
+	return l, nil
+}
+
+func (c *Command) read(words []Word) (l Line, err error) {
+	fs := newFlagSet(c.Name)
+	run := c.Flags(fs)
+	words, rest := c.cutRest(words)
+	if rest != nil && len(rest) == 0 {
+		return l, Misuse("missing command after --")
+	}
+	if err := c.parse(fs, words); err != nil {
+		return l, err
+	}
+	args := fs.Args()
+	if err := c.count(args); err != nil {
+		return l, err
+	}
+	set := func(name string) bool { return fs.Lookup(name).Value.String() == "true" }
+	writes := c.Writes && !slices.ContainsFunc(c.Dry, set) && (c.Elsewhere == nil || !c.Elsewhere(args))
+	return Line{c: c, fs: fs, run: run, args: append(args, rest...), own: len(args), writes: writes, asks: c.Asks != nil && c.Asks(fs)}, nil
+}
+
+// parse reads the flags.
+func (c *Command) parse(fs *pflag.FlagSet, words []Word) error {
+	line, err := Reorder(fs, words, false)
+	if err == nil {
+		err = fs.Parse(line)
+	}
+	if errors.Is(err, pflag.ErrHelp) {
+		return err
+	}
+	if err != nil && c.secret() { // what was typed must not show
+		return Misuse("unknown flag (not shown because it may be a credential); put -- before an argument that begins with a dash")
+	}
+	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
+		return c.invalidValue(bad)
+	}
+	if unknown := (unknownFlag{}); errors.As(err, &unknown) && unknown.nearest == "" {
+		return &UsageError{c, err.Error() + "; quote an argument that begins with a dash, or put -- before it", unknown.word}
+	}
+	if err != nil {
+		return Misuse("%s", err)
+	}
+	return nil
+}
+
+// invalidValue names the flag, as the command's usage does, and its value.
+func (c *Command) invalidValue(bad *pflag.InvalidValueError) error {
+	name := "-" + cmp.Or(bad.GetFlag().Shorthand, bad.GetFlag().Name)
+	if long := "-" + name; strings.Contains(c.Args, long) {
+		name = long
+	}
+	why := strings.TrimPrefix(bad.Unwrap().Error(), "time: ")
+	if _, is := errors.AsType[*strconv.NumError](bad.Unwrap()); is {
+		why = strconv.Quote(bad.GetValue()) + " is not a number"
+	}
+	if strings.HasPrefix(why, name+" ") { // zkCli's words name it
+		return Misuse("%s", why)
+	}
+	return Misuse("%s: %s", name, why)
+}
+
+// takesRest tells whether the words behind -- go to the command as they are.
+func (c *Command) takesRest() bool {
+	return len(c.Params) > 0 && c.Params[len(c.Params)-1].Rest
+}
+
+// cutRest takes the words behind -- away if they are not for us to read.
+func (c *Command) cutRest(words []Word) (ours []Word, rest []string) {
+	at := slices.IndexFunc(words, func(w Word) bool { return w.Text == "--" && !w.Quoted })
+	if at < 0 || !c.takesRest() {
+		return words, nil
+	}
+	return words[:at], texts(words[at+1:])
+}
+
+// count checks the positional words before -- against Params.
+func (c *Command) count(args []string) error {
+	params := c.Params
+	if c.takesRest() {
+		params = params[:len(params)-1]
+	}
+	if n := len(params); n > 0 && params[n-1].Many && len(args) > n {
+		args = args[:n]
+	}
+	switch {
+	case len(args) > len(params) && c.secret():
+		return Misuse("too many arguments")
+	case len(args) > len(params) && c.takesRest():
+		return Misuse("unexpected word %q; put -- before the command to run", args[len(params)])
+	case len(args) > len(params):
+		return Misuse("unexpected word %q; quote a value that contains spaces", args[len(params)])
+	case len(args) < len(params) && !params[len(args)].Optional:
+		return Misuse("missing %s", params[len(args)].Name)
+	}
+	for i, a := range args {
+		if p := params[i]; p.Kind == Choice && !slices.Contains(p.Words, strings.ToLower(a)) {
+			if !strings.Contains(p.Name, "|") {
+				return Misuse("there is no %s %q; the %[1]ss are %[3]s", p.Name, a, strings.Join(p.Words, ", "))
+			}
+			return Misuse("invalid argument %q: must be one of %s", a, strings.Join(p.Words, ", "))
+		}
+	}
+	return nil
+}
+
+// secret tells whether one of the words is a credential.
+func (c *Command) secret() bool {
+	return slices.ContainsFunc(c.Params, func(p Param) bool { return p.Kind == Secret })
+}
+
+// usage makes misuse a UsageError of the command.
+func (c *Command) usage(err error) error {
+	if bad := misused(""); errors.As(err, &bad) {
+		return &UsageError{Command: c, Problem: string(bad)}
+	}
+	return err
+}
+
+// Offline tells whether the line works without a session.
+func (l Line) Offline() bool { return l.c.Offline || l.fs != nil && l.fs.Changed(inFlag) }
+
+// Run carries the line out.
+func (l Line) Run(ctx context.Context, env *Env) error { return l.c.usage(l.run(ctx, env, l.args)) }
+
+// OneRequest is what the Command says of it.
+func (l Line) OneRequest() bool { return l.c.OneRequest != nil && l.c.OneRequest(l.fs) }
+
+// Writes tells whether it may change the ensemble, by what the Command says of it, or of
+// the line that it is over.
+func (l Line) Writes() bool { return l.writes }
+
+// Joins is what the Command says of it.
+func (l Line) Joins() bool { return l.c.Joins != nil && l.c.Joins(l.fs) }
+
+// Aside is what the Command says of it.
+func (l Line) Aside() bool { return l.c.Aside }
+
+// Destroys is what the Command says of it.
+func (l Line) Destroys() bool { return l.c != nil && l.c.Destroys }
+
+// Asks reports whether the line itself, or the line that it is over, asks a person before it
+// writes; see Command.Asks.
+func (l Line) Asks() bool { return l.asks }
+
+// Quota is what the Command says of it.
+func (l Line) Quota() bool { return l.c != nil && l.c.Quota }
 
 // At is the line with its paths as resolve gives them.
 func (l Line) At(resolve func(path string) string) Line {
@@ -27,87 +209,6 @@ func (l Line) At(resolve func(path string) string) Line {
 	}
 	return l
 }
-
-// Place is what a word of Kind Side says: a path here, one of another ensemble, or a
-// file, whole or from a path on.
-type Place struct {
-	Spec string // a cluster or a connect string
-	File string
-	Path string // empty: all of the file
-}
-
-// fileMark begins a file's name that could be taken for something else.
-const fileMark = "file:"
-
-// ParsePlace reads the word. A file begins with ./ or ../, or with file: before its name;
-// what has :/ in it and does not begin with a slash is of another ensemble.
-func ParsePlace(word string) Place {
-	name, named := strings.CutPrefix(word, fileMark)
-	front, path := name, ""
-	if at := strings.LastIndex(name, ":/"); at > 0 {
-		front, path = name[:at], name[at+1:]
-	}
-	switch {
-	case named || strings.HasPrefix(word, "./") || strings.HasPrefix(word, "../"):
-		return Place{File: front, Path: path}
-	case strings.HasPrefix(word, "/") || path == "":
-		return Place{Path: word}
-	}
-	at := strings.Index(word, ":/")
-	return Place{Spec: word[:at], Path: word[at+1:]}
-}
-
-// Here tells whether it is a path of the shell's own ensemble.
-func (p Place) Here() bool { return p.Spec == "" && p.File == "" }
-
-// The annotations of a flag whose values are known.
-const (
-	flagWords = "words"
-	flagFile  = "file"
-	flagLine  = "line"
-)
-
-// FlagWords says which values a flag takes, for completion.
-func FlagWords(fs *pflag.FlagSet, name string, words ...string) {
-	annotate(fs, name, map[string][]string{flagWords: words})
-}
-
-// Annotations that every flag of a kind shares: each line declares its flags anew.
-var (
-	fileFlag = map[string][]string{flagFile: nil}
-	lineFlag = map[string][]string{flagLine: nil}
-)
-
-// FlagFile says that a flag's value is a file on this machine, for completion.
-func FlagFile(fs *pflag.FlagSet, name string) { annotate(fs, name, fileFlag) }
-
-// FlagLine says that a flag's value is a line of this shell, for completion.
-func FlagLine(fs *pflag.FlagSet, name string) { annotate(fs, name, lineFlag) }
-
-// annotate panics over a flag that the set does not have: a mistake in the program.
-func annotate(fs *pflag.FlagSet, name string, annotations map[string][]string) {
-	fs.Lookup(name).Annotations = annotations
-}
-
-// FlagParam is what a flag's value is, as if it were a positional word.
-func FlagParam(f *pflag.Flag) Param {
-	if words := f.Annotations[flagWords]; words != nil {
-		return Param{Kind: Choice, Words: words}
-	}
-	if _, is := f.Annotations[flagFile]; is {
-		return Param{Kind: File}
-	}
-	if _, is := f.Annotations[flagLine]; is {
-		return Param{Kind: WholeLine}
-	}
-	return Param{Kind: Data}
-}
-
-// Do carries a line out.
-type Do func(ctx context.Context, env *Env) error
-
-// Around carries a line out in a way of its own, by do.
-type Around func(ctx context.Context, env *Env, do Do) error
 
 // Explained is the line with an error that explain may add something to.
 func (l Line) Explained(explain func(error) error) Line {
@@ -156,6 +257,12 @@ func (l Line) Checked(read func(words []Word) (Line, error)) (Line, error) {
 // follows it.
 func (l Line) Streams() bool { return l.c.Streams && !l.rest() }
 
+// Do carries a line out.
+type Do func(ctx context.Context, env *Env) error
+
+// Around carries a line out in a way of its own, by do.
+type Around func(ctx context.Context, env *Env, do Do) error
+
 // ReadOver is Read for a command that is Over another line, which read reads: now, and
 // each time it is carried out.
 func (c *Command) ReadOver(words []Word, read func(words []Word) (Line, error)) (l Line, err error) {
@@ -199,53 +306,4 @@ func (c *Command) CutOver(words []Word) (own, inner []Word) {
 		}
 	}
 	return words, nil
-}
-
-// Quote writes a word so that the shell reads it back as one word, the plainest
-// way that works. A word that could be taken for a flag is quoted, and so is
-// the empty one. Whatever does not print is escaped, so that the result is
-// one line and harmless on a terminal.
-func Quote(word string) string {
-	switch {
-	case !Printable(word):
-		return Escape(word)
-	case word == "|" || word == ">" || word == ">>": // they would part the line
-		return `"` + word + `"`
-	case word != "" && !strings.Contains("-\"'", word[:1]) && !strings.HasPrefix(word, "$'") && !strings.ContainsAny(word, Blanks):
-		return word
-	case !strings.Contains(word, `"`):
-		return `"` + word + `"`
-	case !strings.Contains(word, "'"):
-		return "'" + word + "'"
-	}
-	return Escape(word)
-}
-
-// Printable tells whether a word can be shown as it is.
-func Printable(word string) bool {
-	return utf8.ValidString(word) && strings.IndexFunc(word, notPrinted) < 0
-}
-
-func notPrinted(r rune) bool { return !unicode.IsPrint(r) || render.Hidden(r) }
-
-// Escape writes a word as $'…'.
-func Escape(word string) string {
-	b := []byte("$'")
-	for word != "" {
-		r, n := utf8.DecodeRuneInString(word)
-		switch i := strings.IndexRune("\n\r\t\\'", r); {
-		case i >= 0:
-			b = append(b, '\\', `nrt\'`[i])
-		case n == 1 && (r == utf8.RuneError || notPrinted(r)):
-			b = fmt.Appendf(b, `\x%02x`, word[0])
-		case !notPrinted(r):
-			b = append(b, word[:n]...)
-		case r <= 0xFFFF:
-			b = fmt.Appendf(b, `\u%04x`, r)
-		default:
-			b = fmt.Appendf(b, `\U%08x`, r)
-		}
-		word = word[n:]
-	}
-	return string(append(b, '\''))
 }

@@ -49,15 +49,6 @@ func (l *listing) Table() render.Grid {
 	return g
 }
 
-// column is a table of one column.
-func column(header string, items []string) render.Grid {
-	g := render.Grid{Header: []string{header}}
-	for _, i := range items {
-		g.Rows = append(g.Rows, []string{i})
-	}
-	return g
-}
-
 var lsCommand = &Command{
 	Name: "ls", Group: "Reading", Streams: true, Args: "[-s] [-w] [-R] [-l] [-u] [--in file] [--max-size MiB] path", OneRequest: unless("recursive", "long", inFlag),
 	Summary: "list a znode's children",

@@ -150,3 +150,13 @@ func distance(a, b string) int {
 	}
 	return prev[len(b)]
 }
+
+// All is zkCli's command set.
+func All() []*Command {
+	return []*Command{
+		lsCommand, ls2Command, getCommand, statCommand, existsCommand, createCommand, setCommand, editCommand, deleteCommand,
+		treeCommand, findCommand, duCommand, deleteallCommand, rmrCommand, countCommand, getACLCommand, setACLCommand, addauthCommand,
+		setquotaCommand, listquotaCommand, delquotaCommand, addWatchCommand, removewatchesCommand, waitCommand, watchCommand, getEphemeralsCommand,
+		connectCommand, closeCommand, syncCommand, whoamiCommand, versionCommand, configCommand, reconfigCommand,
+	}
+}

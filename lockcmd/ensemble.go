@@ -95,7 +95,7 @@ func readSingly(ctx context.Context, p *zkconn.Pipe, paths []string, add func(zk
 	return eachAnswer(ctx, paths, p.Get, add)
 }
 
-// Hosts is part of queue.Ensemble.
+// Hosts is part of cluster.Ensemble.
 func (e ensemble) Hosts() []string {
 	hosts := slices.Clone(e.s.Servers().Hosts)
 	if i := slices.Index(hosts, e.s.Info().Addr); i > 0 {
@@ -107,7 +107,7 @@ func (e ensemble) Hosts() []string {
 // ServerPath is part of queue.Whole.
 func (e ensemble) ServerPath(path string) string { return e.s.ServerPath(path) }
 
-// ClientPath is part of queue.Whole.
+// ClientPath is part of cluster.Ensemble.
 func (e ensemble) ClientPath(path string) string { return e.s.ClientPath(path) }
 
 // maxContenders bounds the data of all contenders in bytes. Each has less than a hundred.
@@ -200,12 +200,12 @@ func (e ensemble) Tree(ctx context.Context, root string, found func(dir string, 
 	return nil
 }
 
-// Word is part of queue.Ensemble.
+// Word is part of cluster.Ensemble.
 func (e ensemble) Word(ctx context.Context, addr, word string) (string, error) {
 	return e.s.FourLetter(ctx, addr, word)
 }
 
-// Config is part of queue.Ensemble.
+// Config is part of cluster.Ensemble.
 func (e ensemble) Config(ctx context.Context) (string, error) {
 	config, _, err := e.s.Absolute().Get(ctx, zkconn.ConfigPath, false)
 	if e.s.Secure().TLS == nil {
@@ -218,7 +218,7 @@ func (e ensemble) Config(ctx context.Context) (string, error) {
 // can tell. With TLS the port is that of the connect string for all members.
 var plainPort = regexp.MustCompile(`(?m);(.*:)?\d+$`)
 
-// Self is part of queue.Ensemble.
+// Self is part of cluster.Ensemble.
 func (e ensemble) Self() (session int64, since time.Time) {
 	info := e.s.Info()
 	return info.ID, info.Since

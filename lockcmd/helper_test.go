@@ -1,6 +1,7 @@
 package lockcmd
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,6 +9,9 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/commands/commandtest"
+	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/sandbox"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
@@ -78,4 +82,40 @@ func (b *bed) remove(name string) {
 	if err := b.Delete(zktest.Within(b.t), b.root+"/"+name, -1); err != nil {
 		b.t.Fatal(err)
 	}
+}
+
+// stage is an Env with the Screen that keeps what it is given.
+type stage struct {
+	commands.Env
+	*commandtest.Screen
+}
+
+func newStage(s *zkconn.Session, format render.Format) *stage {
+	screen := &commandtest.Screen{Format: format}
+	return &stage{commands.Env{Session: s, Screen: screen}, screen}
+}
+
+func wantStatus(t *testing.T, err error, want int) {
+	t.Helper()
+	var status *commands.StatusError
+	if want == 0 && err == nil {
+		return
+	}
+	if !errors.As(err, &status) || status.Status != want || status.Err != nil {
+		t.Errorf("got %v, want status %d", err, want)
+	}
+}
+
+// printed runs a command that shows something, and wants this end of it.
+func printed(t *testing.T, s *zkconn.Session, format render.Format, want int, line ...string) *stage {
+	t.Helper()
+	st := newStage(s, format)
+	for _, c := range New().Commands() {
+		if c.Name == line[0] {
+			wantStatus(t, commandtest.Run(zktest.Within(t), c, &st.Env, line[1:]...), want)
+			return st
+		}
+	}
+	t.Fatal("no such command: ", line[0])
+	return nil
 }

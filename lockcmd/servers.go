@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/zksh/zksh/commands"
-	"github.com/zksh/zksh/lockcmd/queue"
+	"github.com/zksh/zksh/internal/cluster"
 )
 
 // ensembleGroup is the heading of commands about the servers.
@@ -26,7 +26,7 @@ var serversCommand = &commands.Command{
 	Flags: func(fs *pflag.FlagSet) commands.Run {
 		quiet := fs.BoolP("quiet", "q", false, "print nothing; only set the exit status")
 		return func(ctx context.Context, env *commands.Env, _ []string) error {
-			s := queue.LookServers(ctx, ensemble{env.Session})
+			s := cluster.FindServers(ctx, ensemble{env.Session})
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}

@@ -91,7 +91,7 @@ func measureAll(ctx context.Context, output string, quick bool, only part) (err 
 	defer stop()
 	b.addr = addr
 
-	before, err := describe(ctx, addr)
+	before, err := describe(addr)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -11,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 const heapMB = 1024 // of the server
@@ -197,8 +196,8 @@ func report(rows []row, machine string, quick bool) string {
 }
 
 // describe says what is measured on, before it starts.
-func describe(ctx context.Context, addr string) (string, error) {
-	answer, err := zkconn.FourLetter(ctx, addr, "srvr")
+func describe(addr string) (string, error) {
+	answer, err := zktest.FourLetter(addr, "srvr", zktest.Patience)
 	if err != nil {
 		return "", err
 	}

@@ -56,6 +56,20 @@ func WriteGrid(w io.Writer, g Grid) error {
 	return WriteGrid(w, g.Stat.Table())
 }
 
+// Lines returns the header and the rows as aligned lines, without blanks at their ends. Cells
+// must be safe to print.
+func (g Grid) Lines() (lines []string) {
+	widths := g.Widths()
+	for _, row := range append([][]string{g.Header}, g.Rows...) {
+		var b strings.Builder
+		for i, cell := range row {
+			b.WriteString(cell + strings.Repeat(" ", widths[i]-Width(cell)+2))
+		}
+		lines = append(lines, strings.TrimRight(b.String(), " "))
+	}
+	return lines
+}
+
 // Fitter is a value whose text can be made to fit a terminal of so many columns.
 type Fitter interface {
 	FitText(w io.Writer, columns int) error

@@ -3,8 +3,6 @@ package replay
 import (
 	"bytes"
 	"fmt"
-	"io"
-	"net"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -201,30 +199,13 @@ func (w *world) act(t *testing.T, zksh *process, remark string) {
 func (w *world) awaitClient(t *testing.T) {
 	own := fmt.Sprintf("%#x", w.conn.SessionID())
 	zktest.Eventually(t, "zksh comes back", func() bool {
-		answer := fourLetters(w.server.Addr(), "cons")
+		answer, _ := zktest.FourLetter(w.server.Addr(), "cons", time.Second) // part of an answer is asked for again
 		return slices.ContainsFunc(session.FindAllStringSubmatch(answer, -1), func(m []string) bool { return m[1] != own })
 	})
 }
 
 // session matches one of a server's sessions.
 var session = regexp.MustCompile(`sid=(0x[0-9a-f]+)`)
-
-// fourLetters asks a server for one of its reports; empty if it does not answer.
-func fourLetters(addr, word string) string {
-	c, err := net.DialTimeout("tcp", addr, time.Second)
-	if err != nil {
-		return ""
-	}
-	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(time.Second)); err != nil {
-		return ""
-	}
-	if _, err := io.WriteString(c, word); err != nil {
-		return ""
-	}
-	answer, _ := io.ReadAll(c) // half a report is asked for again
-	return string(answer)
-}
 
 // stream collects what zksh prints on one of its two outputs.
 type stream struct {

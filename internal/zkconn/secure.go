@@ -107,25 +107,13 @@ func (k *frameConn) exchange(xid int32, token []byte) ([]byte, error) {
 // with a hundred thousand connections, or twice as many ephemeral znodes.
 const maxWord = 16 << 20
 
-// FourLetter sends a four-letter word (ruok, srvr, …) to a server, outside any
-// session, and returns its answer, whole or not at all.
-func FourLetter(ctx context.Context, addr, word string) (string, error) {
-	return fourLetter(ctx, addr, word, func(_ context.Context, c net.Conn) (net.Conn, error) { return c, nil })
-}
-
-// FourLetter is the function of this name, by TLS if the session's ensemble has it.
+// FourLetter sends a four-letter command (ruok, srvr, …) to a server on a connection of its own,
+// and returns the complete reply or none. It uses TLS if the session does.
 func (s *Session) FourLetter(ctx context.Context, addr, word string) (string, error) {
 	return s.current().fourLetter(ctx, addr, word)
 }
 
 func (l *link) fourLetter(ctx context.Context, addr, word string) (string, error) {
-	return fourLetter(ctx, addr, word, func(ctx context.Context, c net.Conn) (net.Conn, error) {
-		c, _, err := l.secured(ctx, c, addr)
-		return c, err
-	})
-}
-
-func fourLetter(ctx context.Context, addr, word string, over func(context.Context, net.Conn) (net.Conn, error)) (string, error) {
 	const patience = 2 * time.Second
 	deadline := time.Now().Add(patience)
 	connecting, cancel := context.WithDeadline(ctx, deadline)
@@ -134,7 +122,7 @@ func fourLetter(ctx context.Context, addr, word string, over func(context.Contex
 	if err != nil {
 		return "", err
 	}
-	if c, err = over(connecting, c); err != nil {
+	if c, _, err = l.secured(connecting, c, addr); err != nil {
 		return "", err
 	}
 	defer c.Close()

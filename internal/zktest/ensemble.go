@@ -79,15 +79,15 @@ func (s *Server) Leads() bool {
 // Ask sends a server a four letter word and returns the answer, however late that is.
 func Ask(tb testing.TB, addr, word string) string {
 	tb.Helper()
-	answer, err := fourLetters(addr, word, Patience)
+	answer, err := FourLetter(addr, word, Patience)
 	if err != nil {
 		tb.Fatalf("zktest: %s: %v", word, err)
 	}
 	return answer
 }
 
-// fourLetters sends a four letter word to a server, and returns what it says in time.
-func fourLetters(addr, word string, limit time.Duration) (answer string, err error) {
+// FourLetter sends a four-letter command to a server, and returns what it answers in time.
+func FourLetter(addr, word string, limit time.Duration) (answer string, err error) {
 	conn, err := net.DialTimeout("tcp", addr, limit)
 	if err != nil {
 		return "", err

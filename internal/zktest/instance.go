@@ -199,7 +199,7 @@ func listens(addr string) bool {
 // the wrong moment of a server's start is never answered: it fails inside, and
 // leaves the connection open.
 func says(addr, what string) bool {
-	answer, _ := fourLetters(addr, "srvr", 300*time.Millisecond)
+	answer, _ := FourLetter(addr, "srvr", 300*time.Millisecond)
 	return strings.Contains(answer, what)
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zksh/zksh/internal/cluster"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
@@ -68,9 +69,9 @@ func FindDeadlocks(ctx context.Context, e Whole, root string) (*Deadlocks, error
 	if s.NoClients != "" {
 		d.NotTold = append(d.NotTold, "holders without a connection: "+s.NoClients)
 	}
-	w := findWatches(ctx, e)
-	if w.why != "" {
-		d.NotTold = append(d.NotTold, "waiters that watch no contender: "+w.why)
+	w := cluster.FindWatches(ctx, e)
+	if w.Why != "" {
+		d.NotTold = append(d.NotTold, "waiters that watch no contender: "+w.Why)
 	}
 	first := s.findings(e, w)
 	if len(first) == 0 {
@@ -85,7 +86,7 @@ func FindDeadlocks(ctx context.Context, e Whole, root string) (*Deadlocks, error
 	if err := again.read(ctx, e, pathsOf(first)); err != nil {
 		return nil, err
 	}
-	still := again.findings(e, findWatches(ctx, e))
+	still := again.findings(e, cluster.FindWatches(ctx, e))
 	for _, f := range first {
 		if again.has(f) && (!f.passing() || slices.ContainsFunc(still, f.same)) {
 			d.Findings = append(d.Findings, f)
@@ -142,7 +143,7 @@ func (s *Survey) has(f *Finding) bool {
 }
 
 // findings is all that there is in one cut.
-func (s *Survey) findings(e Whole, w *watches) (list []*Finding) {
+func (s *Survey) findings(e Whole, w *cluster.Watches) (list []*Finding) {
 	for _, way := range newGraph(s.Queues, e.ServerPath).circles() {
 		list = append(list, circleFinding(way))
 	}
@@ -150,7 +151,7 @@ func (s *Survey) findings(e Whole, w *watches) (list []*Finding) {
 		list = append(list, q.selves()...)
 		list = append(list, q.unwatched(e, w)...)
 		for _, c := range q.holding() {
-			if c.Client == noConnection {
+			if c.Client == cluster.NoConnection {
 				list = append(list, &Finding{disconnected, q.Path + " is held by a client without a connection, until its session expires",
 					[]Step{{Path: q.Path, Contender: c}}, q.removal(c)})
 			}
@@ -244,8 +245,8 @@ var watchers = []string{"Curator mutex", "Curator mutex, shared", "Curator write
 	"kazoo lock", "kazoo read", "go-zookeeper lock", "ZooKeeper recipe"}
 
 // unwatched finds waiters whose sessions watch nobody ahead.
-func (q *Queue) unwatched(e Whole, w *watches) (list []*Finding) {
-	if w.why != "" {
+func (q *Queue) unwatched(e Whole, w *cluster.Watches) (list []*Finding) {
+	if w.Why != "" {
 		return nil
 	}
 	for _, c := range q.Contenders {
@@ -253,7 +254,7 @@ func (q *Queue) unwatched(e Whole, w *watches) (list []*Finding) {
 		if len(ahead) == 0 || c.Session == "" || !c.liberal && !slices.Contains(watchers, c.Kind) {
 			continue
 		}
-		set := w.paths[c.stat.EphemeralOwner]
+		set := w.Paths[c.stat.EphemeralOwner]
 		watched := set[e.ServerPath(q.Path)] || slices.ContainsFunc(q.Contenders[:c.Place-1], func(a *Contender) bool {
 			return slices.ContainsFunc(a.nodes, func(n *node) bool { return set[e.ServerPath(n.path)] })
 		})

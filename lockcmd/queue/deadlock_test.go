@@ -178,7 +178,7 @@ func TestNotTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := sceneFake()
 		f.tells = false
-		f.word = func(context.Context, string) (string, error) { return "cons " + notAllowed, nil }
+		f.word = func(context.Context, string) (string, error) { return rejection("cons"), nil }
 		f.hosts = []string{"[::1"} // nobody's address, so that no AdminServer is asked
 		scenes["crossed"].make(f)
 		scenes["a holder that is gone"].make(f)
@@ -205,20 +205,6 @@ func TestInterruptedBetweenCuts(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-// A malformed dump is none.
-func TestDump(t *testing.T) {
-	good := "SessionTracker dump:\nephemeral nodes dump:\nSessions with Ephemerals (2):\n0x1:\n\t/a\n\t/b c\n0xffff000000000001:\n\t/d\nConnections dump:\n0x7:\n"
-	all, err := ephemerals(good)
-	if err != nil || len(all) != 2 || len(all[1]) != 2 || all[1][1] != "/b c" || len(all[-0xffffffffffff]) != 1 {
-		t.Errorf("%v, %v", all, err)
-	}
-	for _, bad := range []string{"", "hello", "Sessions with Ephemerals (x):\n", "Sessions with Ephemerals (1"} {
-		if all, err := ephemerals(bad); err == nil {
-			t.Errorf("%q: %v", bad, all)
-		}
-	}
 }
 
 // A command is typed as it is printed, whatever the path.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zksh/zksh/internal/cluster"
 	"github.com/zksh/zksh/internal/render"
 )
 
@@ -24,7 +25,7 @@ type Follower struct {
 	e       Watched
 	path    string
 	reader  reader
-	clients *clients // as they were told last
+	clients *cluster.Clients // as they were told last
 	asked   time.Time
 	due     bool      // somebody has come since they were asked
 	last    *Queue    // as it was read last
@@ -43,7 +44,7 @@ const askEvery = time.Second
 
 // Follow makes a Follower of a lock's path.
 func Follow(e Watched, path string) *Follower {
-	return &Follower{e: e, path: path, clients: &clients{}, reader: reader{e: e}}
+	return &Follower{e: e, path: path, clients: &cluster.Clients{}, reader: reader{e: e}}
 }
 
 // Update reads the queue after a change and gives what is new: the newcomers'
@@ -101,17 +102,17 @@ func (f *Follower) watchHolders(ctx context.Context, q *Queue) error {
 }
 
 // connections asks the servers if there is somebody whom they have not told of.
-func (f *Follower) connections(ctx context.Context, q *Queue) *clients {
+func (f *Follower) connections(ctx context.Context, q *Queue) *cluster.Clients {
 	stranger := slices.ContainsFunc(q.Contenders, func(c *Contender) bool {
-		return c.Session != "" && f.clients.addrs[c.stat.EphemeralOwner] == ""
+		return c.Session != "" && f.clients.Addrs[c.stat.EphemeralOwner] == ""
 	})
 	f.due = stranger && time.Since(f.asked) <= askEvery
 	if stranger && !f.due {
-		f.clients, f.asked = findClients(ctx, f.e, adminPort), time.Now()
+		f.clients, f.asked = cluster.FindClients(ctx, f.e), time.Now()
 		return f.clients
 	}
 	old := *f.clients
-	old.all = old.all && !stranger // who has come since is not in it
+	old.All = old.All && !stranger // who has come since is not in it
 	return &old
 }
 
@@ -130,7 +131,7 @@ func (f *Follower) Picture(columns, rows int, connected bool, stats *Stats) []st
 	if q == nil {
 		return nil
 	}
-	q.setAges(f.clients.now(q))
+	q.setAges(q.now(f.clients.Skew))
 	lines := []string{q.title()}
 	if !connected {
 		lines = append(lines, "connection lost; last known state:")

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/zksh/zksh/internal/cluster"
 	"github.com/zksh/zksh/internal/render"
 )
 
@@ -145,7 +147,7 @@ func TestFollowerAsksServers(t *testing.T) {
 		client(1, 1, "") // not asked yet
 		time.Sleep(2 * askEvery)
 		follower.AskServers(t.Context())
-		client(1, 2, noConnection)
+		client(1, 2, cluster.NoConnection)
 		follower.AskServers(t.Context())
 		time.Sleep(2 * askEvery)
 		conns += " /h:2[1](queued=0,sid=0x2)\n"

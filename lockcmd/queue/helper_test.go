@@ -159,7 +159,7 @@ func (f *fake) Word(ctx context.Context, addr, word string) (string, error) {
 		}
 		return b.String(), nil
 	case !f.tells:
-		return word + " " + notAllowed + ".\n", nil
+		return rejection(word), nil
 	case word == "wchc":
 		return f.sections("", f.watch), nil
 	}
@@ -170,6 +170,11 @@ func (f *fake) Word(ctx context.Context, addr, word string) (string, error) {
 		}
 	}
 	return fmt.Sprintf("SessionTracker dump:\n\t0x9\nephemeral nodes dump:\nSessions with Ephemerals (%d):\n%sConnections dump:\n", len(owned), f.sections(":", owned)), nil
+}
+
+// rejection is a server's reply to a four-letter command that is not in its whitelist.
+func rejection(word string) string {
+	return word + " is not executed because it is not in the whitelist.\n"
 }
 
 func (f *fake) sections(end string, of map[int64][]string) string {

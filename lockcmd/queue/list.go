@@ -89,20 +89,7 @@ func (q *Queue) lines(columns int) []string {
 	if columns > 0 {
 		g = q.fit(g, columns-1)
 	}
-	return aligned(g)
-}
-
-// aligned is a grid as lines of text.
-func aligned(g render.Grid) (lines []string) {
-	widths := g.Widths()
-	for _, row := range append([][]string{g.Header}, g.Rows...) {
-		var b strings.Builder
-		for i, cell := range row {
-			b.WriteString(cell + strings.Repeat(" ", widths[i]-render.Width(cell)+2))
-		}
-		lines = append(lines, strings.TrimRight(b.String(), " "))
-	}
-	return lines
+	return g.Lines()
 }
 
 // fit narrows the list step by step until it has so many columns. Who holds the

@@ -6,13 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zksh/zksh/internal/cluster"
 	"github.com/zksh/zksh/internal/render"
 )
 
 // aQueue has three contenders, of whom the second one wrote a note in Chinese.
 func aQueue(t *testing.T) *Queue {
 	var nodes []*node
-	c := &clients{addrs: map[int64]string{}, all: true}
+	c := &cluster.Clients{Addrs: map[int64]string{}, All: true}
 	for i, name := range []string{uuid + "-__WRIT__0000000001", uuid + "-__READ__0000000002", hex32 + "__lock__0000000003"} {
 		n := named(t, name)
 		n.Stat.EphemeralOwner, n.Stat.Czxid, n.Stat.Ctime = 0x100001255200005+int64(i), int64(i+1), time.Now().UnixMilli()
@@ -21,7 +22,7 @@ func aQueue(t *testing.T) *Queue {
 			n.Data = []byte(`{"host":"web2","pid":47,"user":"李","note":"每夜備份所有的資料庫"}`)
 		}
 		nodes = append(nodes, n)
-		c.addrs[n.Stat.EphemeralOwner] = fmt.Sprintf("192.168.100.%d:51234", 100+i)
+		c.Addrs[n.Stat.EphemeralOwner] = fmt.Sprintf("192.168.100.%d:51234", 100+i)
 	}
 	q := newQueue("/l", contents{nodes: nodes})
 	q.addClients(c)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zksh/zksh/internal/cluster"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
@@ -71,7 +72,7 @@ func (w Wait) queues(ctx context.Context, e Whole, own string) (queues []*Queue,
 		}
 	}
 	folders := map[string][]string{} // by session
-	if all, err := dump(ctx, e); err == nil {
+	if all, err := cluster.Ephemerals(ctx, e); err == nil {
 		folders = foldersOf(all, e)
 	}
 	for sessions, i := []string{own}, 0; i < len(sessions); i++ {

@@ -1,8 +1,6 @@
-// Package queue observes locks: what the names and the data of a lock's znodes
-// tell, who holds it and who waits, which recipes take no notice of each other,
-// and where the clients are; over all queues, who waits for whom without end; and
-// what servers tell of sessions and of themselves. It knows the locks of Curator, kazoo, go-zookeeper,
-// ZooKeeper's recipes, HBase and Accumulo.
+// Package queue observes the queues of locks: who holds a lock and who waits for it, which
+// recipes ignore each other, and which sessions wait for each other. It knows the locks of
+// Curator, kazoo, go-zookeeper, ZooKeeper's recipes, HBase and Accumulo.
 //
 // This package is part of the program zksh and may change at any time.
 package queue

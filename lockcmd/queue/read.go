@@ -6,10 +6,10 @@ import (
 	"path"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zksh/zksh/internal/cluster"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
@@ -25,15 +25,7 @@ type source interface {
 // Ensemble is a client of ZooKeeper that can also ask its servers, one by one.
 type Ensemble interface {
 	source
-	// Hosts are the servers that it knows, as host:port, the one it is connected to
-	// first.
-	Hosts() []string
-	// Word sends one of them a four-letter word and returns the answer.
-	Word(ctx context.Context, addr, word string) (string, error)
-	// Config is the list of the ensemble's members, as its servers keep it.
-	Config(ctx context.Context) (string, error)
-	// Self is this client's own session, and when its connection was asked for.
-	Self() (session int64, since time.Time)
+	cluster.Ensemble
 }
 
 // Node is what was read of a znode.

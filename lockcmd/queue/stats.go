@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/zksh/zksh/internal/cluster"
 	"github.com/zksh/zksh/internal/render"
 )
 
@@ -62,31 +62,8 @@ const (
 // newCounting begins to count.
 func newCounting(ctx context.Context, e Ensemble, path string) *counting {
 	c := &counting{path: path, begun: time.Now(), came: map[string]time.Time{}, got: map[string]time.Time{}}
-	c.before, c.why = sums(ctx, e)
+	c.before, c.why = cluster.SumCounters(ctx, e, toldOfDeletion, toldOfChildren)
 	return c
-}
-
-// sums adds up the counters of all servers that are known.
-func sums(ctx context.Context, e Ensemble) (map[string]int64, string) {
-	ctx, cancel := context.WithTimeout(ctx, serversLimit)
-	defer cancel()
-	addrs, _, _ := findMembers(ctx, e)
-	texts, why := askEach(ctx, e, addrs, "mntr")
-	if len(why) > 0 {
-		return nil, why[0]
-	}
-	all := map[string]int64{}
-	for _, text := range texts {
-		values := pairs(text, "\t")
-		for _, name := range []string{toldOfDeletion, toldOfChildren} {
-			n, err := strconv.ParseInt(values[name], 10, 64)
-			if err != nil && text != "" {
-				return nil, "the counters need ZooKeeper 3.6 or later"
-			}
-			all[name] += n
-		}
-	}
-	return all, ""
 }
 
 // add takes what happened.
@@ -124,7 +101,7 @@ func (c *counting) stats(ctx context.Context, e Ensemble) *Stats {
 	if c.why != "" {
 		return s
 	}
-	now, why := sums(ctx, e)
+	now, why := cluster.SumCounters(ctx, e, toldOfDeletion, toldOfChildren)
 	if why != "" {
 		s.NotTold = why
 		return s

@@ -62,7 +62,7 @@ func TestStats(t *testing.T) {
 			t.Error(p)
 		}
 		f.told = nil
-		if got := follower.Stats(t.Context()); got.Notified != nil || got.NotTold != notListed("mntr").Error() {
+		if got := follower.Stats(t.Context()); got.Notified != nil || got.NotTold != "the four-letter command mntr is not allowed; add it to 4lw.commands.whitelist on the servers" {
 			t.Errorf("%+v", got)
 		}
 	})

@@ -10,10 +10,10 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zksh/zksh/internal/cluster"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
@@ -28,9 +28,8 @@ type Whole interface {
 	// Tree lists all znodes below a path that have children, with their names.
 	// What may not be read is left out.
 	Tree(ctx context.Context, root string, found func(dir string, names []string)) error
-	// ServerPath is a path as the servers know it, ClientPath the way back.
+	// ServerPath returns a path as the servers know it; ClientPath returns it back.
 	ServerPath(path string) string
-	ClientPath(path string) string
 }
 
 // Survey is all the queues below a path.
@@ -41,11 +40,8 @@ type Survey struct {
 	NoClients string   `json:"noClients,omitempty"` // why addresses of clients are missing
 }
 
-// Bounds of a survey.
-const (
-	dumpLimit  = 10 * time.Second // for the answer to dump
-	nodesAtOne = 2000             // in one flight
-)
+// nodesAtOne is how many znodes are read in one flight.
+const nodesAtOne = 2000
 
 // LookAll finds and reads all queues below a path, with what the servers tell of
 // the clients. A queue is a znode with an ephemeral child that some recipe makes.
@@ -60,8 +56,8 @@ func LookAll(ctx context.Context, e Whole, root string) (*Survey, error) {
 
 // read reads the queues of these paths.
 func (s *Survey) read(ctx context.Context, e Whole, dirs []string) (err error) {
-	found := make(chan *clients, 1)
-	go func() { found <- findClients(ctx, e, adminPort) }() // bounded, and received below
+	found := make(chan *cluster.Clients, 1)
+	go func() { found <- cluster.FindClients(ctx, e) }() // bounded, and received below
 	s.Queues, err = readAll(ctx, e, dirs)
 	c := <-found
 	if err != nil {
@@ -69,7 +65,7 @@ func (s *Survey) read(ctx context.Context, e Whole, dirs []string) (err error) {
 	}
 	s.addClients(c)
 	if slices.ContainsFunc(s.Queues, (*Queue).orphans) { // they may have come in between
-		s.addClients(findClients(ctx, e, adminPort))
+		s.addClients(cluster.FindClients(ctx, e))
 	}
 	slices.SortStableFunc(s.Queues, func(a, b *Queue) int {
 		return cmp.Or(cmp.Compare(a.oldest(waits), b.oldest(waits)), cmp.Compare(a.oldest(holds), b.oldest(holds)), strings.Compare(a.Path, b.Path))
@@ -77,7 +73,7 @@ func (s *Survey) read(ctx context.Context, e Whole, dirs []string) (err error) {
 	return nil
 }
 
-func (s *Survey) addClients(c *clients) {
+func (s *Survey) addClients(c *cluster.Clients) {
 	for _, q := range s.Queues {
 		q.addClients(c)
 		s.NoClients = cmp.Or(s.NoClients, q.NoClients)
@@ -99,7 +95,7 @@ func (q *Queue) oldest(state string) int64 {
 // walked says why, by walking.
 func findQueues(ctx context.Context, e Whole, root string) (dirs []string, walked string, err error) {
 	paths := map[string]bool{}
-	all, err := dump(ctx, e)
+	all, err := cluster.Ephemerals(ctx, e)
 	if err == nil {
 		for _, list := range all {
 			addFolders(paths, e, root, list)

@@ -194,11 +194,7 @@ func handOff(b *testing.B, watcher client, pair [2]*rival) time.Duration {
 		path = "/library"
 	}
 	for { // until the other one is surely asleep
-		answer, err := zkconn.FourLetter(b.Context(), watcher.Info().Addr, "wchp")
-		if err != nil {
-			b.Fatal(err)
-		}
-		if strings.Contains(answer, path+"/") {
+		if strings.Contains(zktest.Ask(b, watcher.Info().Addr, "wchp"), path+"/") {
 			break
 		}
 	}

@@ -7,26 +7,12 @@ import (
 	"testing"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/zksh/zksh/commands/commandtest"
+
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/sandbox"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
 )
-
-// printed runs a command that shows something, and wants this end of it.
-func printed(t *testing.T, s *zkconn.Session, format render.Format, want int, line ...string) *stage {
-	t.Helper()
-	st := newStage(s, format)
-	for _, c := range New().Commands() {
-		if c.Name == line[0] {
-			wantStatus(t, commandtest.Run(zktest.Within(t), c, &st.Env, line[1:]...), want)
-			return st
-		}
-	}
-	t.Fatal("no such command: ", line[0])
-	return nil
-}
 
 // All queues are found, the same by a dump and by walking, with a chroot, too.
 func TestAllQueues(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -14,95 +13,6 @@ import (
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zktree"
 )
-
-var treeCommand = &Command{
-	Name: "tree", Group: "Trees", Streams: true, Args: "[-L depth] [-s] [--in file] [--max-size MiB] path",
-	Summary: "print a subtree as a tree",
-	Help: "tree draws the subtree, with each znode indented under its parent. Unreadable znodes are listed at the end. With -s, each " +
-		"line begins with the size of the znode's data in bytes.",
-	Examples: []string{"tree -L 2 /app", "tree -s /app"},
-	Params:   []Param{hereParam},
-	Flags: func(fs *pflag.FlagSet) Run {
-		depth := numberFlag(fs, 32, "depth", "L", 0, "print only this many levels below the path; 0 means all")
-		sizes := fs.BoolP("size", "s", false, "print the size of each znode's data in bytes")
-		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
-			if *depth < 0 {
-				return Misuse("-L: invalid depth %d: must be 0 (no limit) or more", *depth)
-			}
-			s, err := surveyOf(ctx, env, from, args[0], false, zktree.Options{Stat: *sizes, Depth: int(*depth)})
-			if err != nil {
-				return err
-			}
-			v := &render.Stream{Open: render.Facts{"path", args[0]}, List: "znodes", Bare: true, Columns: []render.Column{{Header: "znode"}}}
-			if *sizes {
-				v.Columns = append([]render.Column{{Header: "bytes", Width: 7, Right: true}}, v.Columns...)
-			}
-			var lines []bool // of the folders on the way: whether more of their siblings follow
-			v.Items = s.items("listed", func(st *zktree.Step, yield func(render.Item) bool) bool {
-				if st.Kind != zktree.Enter {
-					return true
-				}
-				item := &treeItem{path: st.Path(), depth: st.Depth, name: args[0], sized: *sizes}
-				if st.Depth > 0 {
-					lines = append(lines[:st.Depth-1], !st.Last)
-					item.name = branches(lines) + render.OneLine(st.Name)
-				}
-				if st.Stat != nil {
-					item.bytes = &st.Stat.DataLength
-				}
-				return yield(item)
-			})
-			return s.print(v)
-		})
-	},
-}
-
-// branches draws what leads to a znode.
-func branches(lines []bool) string {
-	var b strings.Builder
-	for i, more := range lines {
-		switch {
-		case i == len(lines)-1 && more:
-			b.WriteString("├── ")
-		case i == len(lines)-1:
-			b.WriteString("└── ")
-		case more:
-			b.WriteString("│   ")
-		default:
-			b.WriteString("    ")
-		}
-	}
-	return b.String()
-}
-
-// treeItem is a znode of a tree.
-type treeItem struct {
-	path  string
-	depth int
-	name  string // with what leads to it
-	sized bool
-	bytes *int32 // nil: it may not be known
-}
-
-// Cells is part of render.Item.
-func (t *treeItem) Cells() []string {
-	switch {
-	case !t.sized:
-		return []string{t.name}
-	case t.bytes == nil:
-		return []string{"-", t.name}
-	}
-	return []string{strconv.Itoa(int(*t.bytes)), t.name}
-}
-
-// JSON is part of render.Item.
-func (t *treeItem) JSON() any {
-	facts := render.Facts{"path", t.path, "depth", t.depth}
-	if t.sized {
-		facts = append(facts, "bytes", t.bytes)
-	}
-	return facts
-}
 
 var duCommand = &Command{
 	Name: "du", Group: "Trees", Streams: true, Args: "[-L depth] [-top number] [--ncdu] [--in file] [--max-size MiB] path",

@@ -11,9 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/go-zookeeper/zk"
+	"go.uber.org/goleak"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/commands/commandtest"

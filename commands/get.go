@@ -1,47 +1,20 @@
 package commands
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/spf13/pflag"
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/htmlindex"
 
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/unpack"
-	"github.com/zksh/zksh/internal/zkconn"
 )
-
-var (
-	pathParam  = Param{Name: "path", Kind: Path}
-	hereParam  = Param{Name: "path", Kind: Path, Here: true}
-	watchParam = Param{Name: "watch", Kind: Data, Optional: true}
-)
-
-// statIf is the stat of an answer that has one only if that is wished.
-func statIf(wished bool, st *zk.Stat) *render.Stat {
-	if !wished {
-		return nil
-	}
-	return (*render.Stat)(st)
-}
-
-// value is the answer of get. Its words and its cell stand for the data in the text
-// and in the table.
-func value(path string, data []byte, words, cell string, stat *render.Stat) render.Answer {
-	g := render.Grid{Header: []string{"field", "value"}, Rows: [][]string{{"path", path}, {"data", cell}}}
-	if stat != nil {
-		g.Rows = append(g.Rows, stat.Table().Rows...)
-	}
-	return render.Answer{Words: words + "\n", Stat: stat, Grid: g,
-		JSON: render.Facts{"path", path, "data", render.Data(data), "stat", stat}}
-}
 
 var getCommand = &Command{
 	Name: "get", Group: "Reading", Args: "[-s] [-w] [-b] [-x] [-j] [-d] [--charset name] [-f file] [--in file] [--max-size MiB] path", OneRequest: unless("file", inFlag),
@@ -114,6 +87,17 @@ var getCommand = &Command{
 	},
 }
 
+// value is the answer of get. Its words and its cell stand for the data in the text
+// and in the table.
+func value(path string, data []byte, words, cell string, stat *render.Stat) render.Answer {
+	g := render.Grid{Header: []string{"field", "value"}, Rows: [][]string{{"path", path}, {"data", cell}}}
+	if stat != nil {
+		g.Rows = append(g.Rows, stat.Table().Rows...)
+	}
+	return render.Answer{Words: words + "\n", Stat: stat, Grid: g,
+		JSON: render.Facts{"path", path, "data", render.Data(data), "stat", stat}}
+}
+
 // unpacked takes off what data is packed in.
 func unpacked(env *Env, path string, data []byte) ([]byte, error) {
 	plain, forms, err := unpack.All(data)
@@ -138,53 +122,24 @@ func charsetNamed(name string) (encoding.Encoding, error) {
 	return e, nil
 }
 
-var statCommand = &Command{
-	Name: "stat", Group: "Reading", Args: "[-w] [-h] [--in file] [--max-size MiB] path", OneRequest: unless(inFlag),
-	Summary: "print a znode's stat",
-	Help: "With -w, stat also sets a watch. If the znode does not exist, the watch reports its creation.\n\n" +
-		"With --in, stat reads a snapshot and also prints whether the znode is a container or has a time to live. " +
-		"Servers do not report this information.",
-	Examples: []string{"stat /app", "stat -h /app/config"},
-	Params:   []Param{hereParam, watchParam},
-	Flags: func(fs *pflag.FlagSet) Run {
-		watch := fs.BoolP("watch", "w", false, "set a watch on the znode, or on its creation")
-		human := fs.BoolP("human", "h", false, "print times in ISO 8601 format, with their age according to this machine's clock")
-		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
-			w, err := watchArg(env, args, 1, *watch, "stat path [watch]", "stat [-w] path")
-			if err != nil {
-				return err
+// hexDump is netty's dump, as zkCli does: a head, 16 bytes a line, a foot.
+func hexDump(data []byte) string {
+	if len(data) == 0 {
+		return ""
+	}
+	const head = "         +-------------------------------------------------+\n" +
+		"         |  0  1  2  3  4  5  6  7  8  9  a  b  c  d  e  f |\n"
+	const rule = "+--------+-------------------------------------------------+----------------+"
+	out := []byte(head + rule + "\n")
+	for at := 0; at < len(data); at += 16 {
+		row := data[at:min(at+16, len(data))]
+		shown := bytes.Clone(row)
+		for i, b := range shown {
+			if b <= 0x1f || b >= 0x7f {
+				shown[i] = '.'
 			}
-			st, err := from.Exists(ctx, args[0], w)
-			if err != nil {
-				return err
-			}
-			if k, kept := from.(*keptReader); kept {
-				return k.printStat(env, args[0], *human)
-			}
-			if *human {
-				return env.Screen.Print((*render.Stat)(st).Human(time.Now()))
-			}
-			return env.Screen.Print((*render.Stat)(st))
-		})
-	},
-}
-
-var existsCommand = &Command{
-	Name: "exists", Group: "Reading", Args: "[--in file] [--max-size MiB] path", OneRequest: unless(inFlag),
-	Summary: "check whether a znode exists, and set the exit status",
-	Help: "The exit status is 0 if the znode exists and 1 if it does not. A znode that you are not permitted to read still " +
-		"counts as existing.",
-	Examples: []string{"exists /app/ready", "exists /app/ready --in snapshot.a3f"},
-	Params:   []Param{pathParam},
-	Flags: func(fs *pflag.FlagSet) Run {
-		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
-			_, err := from.Exists(ctx, args[0], false)
-			err = ignore(err, zkconn.NoAuth) // it is asked for only where there is a znode
-			answer := render.Answer{JSON: render.Facts{"path", args[0], "exists", err == nil}}
-			if failed := env.answer(ignore(err, zkconn.NoNode), answer); failed != nil || err == nil {
-				return failed
-			}
-			return &StatusError{Status: StatusFailed}
-		})
-	},
+		}
+		out = fmt.Appendf(out, "|%08x| %-47s |%-16s|\n", at, fmt.Sprintf("% x", row), shown)
+	}
+	return string(append(out, rule...))
 }

@@ -1,32 +1,30 @@
-package queue
+package cluster
 
 import (
 	"cmp"
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/zksh/zksh/internal/peer"
 	"github.com/zksh/zksh/internal/render"
 )
 
-// Servers is what the servers of an ensemble tell of themselves.
+// Servers is what the servers of an ensemble report about themselves.
 type Servers struct {
 	Members  int       `json:"members"`  // of the ensemble
 	Voters   int       `json:"voters"`   // of these
 	Answered int       `json:"answered"` // of the members
 	Quorum   bool      `json:"quorum"`   // more than half of the voters serve, one of them as the leader
 	Servers  []*Server `json:"servers"`
-	NotTold  []string  `json:"notTold,omitempty"` // what the servers keep to themselves, and how to allow it
+	NotTold  []string  `json:"notTold,omitempty"` // what the servers do not report, and how to allow it
 }
 
-// Server is one member.
+// Server is what one member reports about itself.
 type Server struct {
 	Addr        string `json:"server"`
 	Role        string `json:"role"`              // leader, follower, observer, standalone, read-only; empty without an answer
@@ -42,13 +40,9 @@ type Server struct {
 	zxid int64
 }
 
-// serversLimit bounds how long an answer is waited for.
-const serversLimit = 3 * time.Second
-
-// LookServers asks all members at once. Those of the connect string are asked first,
-// and then, if they are fewer than the ensemble has, the others by what its
-// configuration says of them.
-func LookServers(ctx context.Context, e Ensemble) *Servers {
+// FindServers asks all members at once: those of the connect string, and the others that the
+// ensemble's configuration names.
+func FindServers(ctx context.Context, e Ensemble) *Servers {
 	ctx, cancel := context.WithTimeout(ctx, serversLimit)
 	defer cancel()
 	addrs, members, _ := findMembers(ctx, e)
@@ -77,7 +71,7 @@ func LookServers(ctx context.Context, e Ensemble) *Servers {
 	return s
 }
 
-// count adds up what the answers make together.
+// count derives the quorum and each server's lag from all replies.
 func (s *Servers) count() {
 	serving, leads, furthest := 0, false, int64(0)
 	for _, v := range s.Servers {
@@ -105,7 +99,10 @@ func (s *Servers) count() {
 	}
 }
 
-// lookServer asks one server. why tells what it keeps to itself.
+// maxProblem is the most columns that are shown of a reply without a role.
+const maxProblem = 120
+
+// lookServer asks one server. why says what it does not report.
 func lookServer(ctx context.Context, e Ensemble, addr string) (s *Server, why string) {
 	s = &Server{Addr: addr}
 	text, err := ask(ctx, e, addr, "srvr")
@@ -120,7 +117,7 @@ func lookServer(ctx context.Context, e Ensemble, addr string) (s *Server, why st
 	facts := pairs(text, ": ")
 	if s.Role = facts["Mode"]; s.Role == "" {
 		first, _, _ := strings.Cut(text, "\n")
-		s.Problem = cmp.Or(render.Cut(first, 3*whoColumns), "empty reply: a TLS port, or not a ZooKeeper server")
+		s.Problem = cmp.Or(render.Cut(first, maxProblem), "empty reply: a TLS port, or not a ZooKeeper server")
 		return s, ""
 	}
 	s.Product, s.Version = productOf(text)
@@ -129,16 +126,15 @@ func lookServer(ctx context.Context, e Ensemble, addr string) (s *Server, why st
 		s.zxid = int64(n)
 		s.Zxid = render.Hex(s.zxid)
 	}
-	counters, err := counters(ctx, e, addr)
-	if err != nil {
+	if text, err = ask(ctx, e, addr, "mntr"); err != nil {
 		return s, "watches: " + err.Error()
 	}
-	s.Watches = counters["zk_watch_count"]
+	s.Watches = pairs(text, "\t")["zk_watch_count"]
 	return s, ""
 }
 
-// productOf reads the first line of srvr: what the server is, unless that is ZooKeeper, and its
-// version.
+// productOf parses the first line of the reply to srvr: the product, which is empty for
+// ZooKeeper, and its version.
 func productOf(text string) (product, version string) {
 	first, _, _ := strings.Cut(text, "\n")
 	product, version, found := strings.Cut(strings.TrimSpace(first), " version: ")
@@ -163,99 +159,7 @@ func counters(ctx context.Context, e Ensemble, addr string) (map[string]string, 
 	return pairs(text, "\t"), nil
 }
 
-// pairs reads lines of a name and a value.
-func pairs(text, between string) map[string]string {
-	values := map[string]string{}
-	for l := range strings.Lines(text) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(l), between); ok {
-			values[name] = value
-		}
-	}
-	return values
-}
-
-// member is a server as the configuration has it.
-type member struct {
-	addr     string // of clients
-	observer bool
-}
-
-// membersNotTold is why something may be missing although all that are known answered.
-const membersNotTold = "the ensemble does not report its members"
-
-// findMembers gives the addresses to ask: the connect string's, and the
-// configuration's members that are not among these. told is false if it does not
-// tell them; a server that stands alone has none.
-func findMembers(ctx context.Context, e Ensemble) (addrs []string, members []member, told bool) {
-	addrs = e.Hosts()
-	reading, cancel := context.WithTimeout(ctx, askLimit) // which waits for a connection
-	defer cancel()
-	config, err := e.Config(reading)
-	if err != nil {
-		return addrs, nil, false
-	}
-	_, port, _ := net.SplitHostPort(addrs[0])
-	members = parseMembers(config, port)
-	if len(addrs) >= len(members) {
-		return addrs, members, true
-	}
-	known := map[string]bool{}
-	for _, a := range addrs {
-		for _, r := range resolved(reading, a) {
-			known[r] = true
-		}
-	}
-	for _, m := range members {
-		if !slices.ContainsFunc(resolved(reading, m.addr), func(r string) bool { return known[r] }) {
-			addrs = append(addrs, m.addr)
-		}
-	}
-	return addrs, members, true
-}
-
-// resolved is an address by its numbers, and as it is.
-func resolved(ctx context.Context, addr string) []string {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return []string{addr}
-	}
-	all := []string{addr}
-	ips, _ := net.DefaultResolver.LookupHost(ctx, host) // a name without numbers has itself alone
-	for _, ip := range ips {
-		all = append(all, net.JoinHostPort(ip, port))
-	}
-	return all
-}
-
-// parseMembers reads lines like server.1=zk1:2888:3888:participant;0.0.0.0:2181. A
-// member that does not tell its clients' address has the given port.
-func parseMembers(config, port string) (members []member) {
-	for l := range strings.Lines(config) {
-		key, value, _ := strings.Cut(strings.TrimSpace(l), "=")
-		if !strings.HasPrefix(key, "server.") {
-			continue
-		}
-		quorum, client, _ := strings.Cut(value, ";")
-		quorum, _, _ = strings.Cut(quorum, "|") // the first of several addresses
-		host, _, _ := strings.Cut(quorum, ":")
-		if v6, _, ok := strings.Cut(strings.TrimPrefix(quorum, "["), "]"); ok {
-			host = v6
-		}
-		m := member{addr: net.JoinHostPort(host, port), observer: strings.HasSuffix(quorum, ":observer")}
-		if at, p, err := net.SplitHostPort(client); err == nil {
-			if ip := net.ParseIP(at); at != "" && (ip == nil || !ip.IsUnspecified()) {
-				host = at
-			}
-			m.addr = net.JoinHostPort(host, p)
-		} else if client != "" {
-			m.addr = net.JoinHostPort(host, client)
-		}
-		members = append(members, m)
-	}
-	return members
-}
-
-// Table has a row for each member.
+// Table returns a row for each member.
 func (s *Servers) Table() render.Grid {
 	g := render.Grid{Header: []string{"SERVER", "ROLE", "VERSION", "ZXID", "LAG", "LATENCY", "CONNECTIONS", "WATCHES"}}
 	for _, v := range s.Servers {
@@ -268,10 +172,10 @@ func (s *Servers) Table() render.Grid {
 	return g
 }
 
-// Text is the table, and below it whether there is a quorum.
+// Text prints the table, and below it whether a quorum is available.
 func (s *Servers) Text(w io.Writer) error { return s.FitText(w, 0) }
 
-// FitText is part of render.Fitter.
+// FitText prints the same in so many columns.
 func (s *Servers) FitText(w io.Writer, columns int) error {
 	const role, version, zxid, latency = 1, 2, 3, 5
 	g := s.Table().Fit(columns-1, render.Step{Column: version}, render.Step{Column: latency}, render.Step{Column: zxid}, render.Step{Column: role, Width: 10})
@@ -279,6 +183,6 @@ func (s *Servers) FitText(w io.Writer, columns int) error {
 	if s.Quorum {
 		end = "quorum"
 	}
-	_, err := fmt.Fprintf(w, "%s\n%s: %d of %d servers answer\n", strings.Join(aligned(g), "\n"), end, s.Answered, s.Members)
+	_, err := fmt.Fprintf(w, "%s\n%s: %d of %d servers answer\n", strings.Join(g.Lines(), "\n"), end, s.Answered, s.Members)
 	return err
 }

@@ -1,4 +1,4 @@
-package queue
+package cluster
 
 import (
 	"context"
@@ -11,25 +11,22 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// speaking is an ensemble whose servers answer srvr with a mode and a zxid; an empty mode
-// is a server that has no quorum.
-type speaking struct {
-	*fake
-	modes map[string]string // by address
-}
-
-func (f speaking) Word(_ context.Context, addr, word string) (string, error) {
-	mode, there := f.modes[addr]
-	switch {
-	case !there:
-		return "", syscall.ECONNREFUSED
-	case word == "mntr":
-		return "mntr " + notAllowed, nil
-	case mode == "":
-		return "This ZooKeeper instance is not currently serving requests\n", nil
+// speaking answers srvr with a mode and a zxid for each address. An empty mode is a server that
+// has no quorum.
+func speaking(modes map[string]string) func(context.Context, string, string) (string, error) {
+	return func(_ context.Context, addr, word string) (string, error) {
+		mode, there := modes[addr]
+		switch {
+		case !there:
+			return "", syscall.ECONNREFUSED
+		case word == "mntr":
+			return "mntr " + notAllowed, nil
+		case mode == "":
+			return "This ZooKeeper instance is not currently serving requests\n", nil
+		}
+		mode, zxid, _ := strings.Cut(mode, " ")
+		return fmt.Sprintf("Zookeeper version: 3.8.0-5a02, built on 2022\nLatency min/avg/max: 0/0.5/9\nReceived: 7\nConnections: 4\nZxid: 0x%s\nMode: %s\nNode count: 5\n", zxid, mode), nil
 	}
-	mode, zxid, _ := strings.Cut(mode, " ")
-	return fmt.Sprintf("Zookeeper version: 3.8.0-5a02, built on 2022\nLatency min/avg/max: 0/0.5/9\nReceived: 7\nConnections: 4\nZxid: 0x%s\nMode: %s\nNode count: 5\n", zxid, mode), nil
 }
 
 // Only more than half of the voters with a leader among them are a quorum, whoever is
@@ -57,15 +54,15 @@ func TestQuorum(t *testing.T) {
 		{"nobody", "a:1", "refused", nil, false, 1, 0},
 	} {
 		named := strings.NewReplacer("a:", "127.0.0.1:", "b:", "127.0.0.2:", "c:", "127.0.0.3:", "d:", "127.0.0.4:")
-		f := speaking{newFake(), map[string]string{}}
+		modes := map[string]string{}
 		for addr, mode := range c.modes {
-			f.modes[named.Replace(addr)] = mode
+			modes[named.Replace(addr)] = mode
 		}
-		f.hosts, f.config = strings.Split(named.Replace(c.hosts), ","), named.Replace(c.config)
+		f := &fake{hosts: strings.Split(named.Replace(c.hosts), ","), config: named.Replace(c.config), word: speaking(modes)}
 		if c.config == "refused" {
 			f.configErr = errors.New("no session")
 		}
-		s := LookServers(t.Context(), f)
+		s := FindServers(t.Context(), f)
 		if s.Quorum != c.quorum || s.Members != c.members || s.Answered != c.answered {
 			t.Errorf("%s: %+v", c.what, s)
 		}
@@ -73,9 +70,8 @@ func TestQuorum(t *testing.T) {
 }
 
 func TestServersTable(t *testing.T) {
-	f := speaking{newFake(), map[string]string{"a:1": "leader 200000005", "b:1": "follower 200000003", "c:1": "follower 1000000ff", "d:1": ""}}
-	f.hosts = []string{"a:1", "b:1", "c:1", "d:1", "e:1"}
-	s := LookServers(t.Context(), f)
+	f := &fake{hosts: []string{"a:1", "b:1", "c:1", "d:1", "e:1"}, word: speaking(map[string]string{"a:1": "leader 200000005", "b:1": "follower 200000003", "c:1": "follower 1000000ff", "d:1": ""})}
+	s := FindServers(t.Context(), f)
 	want := [][]string{
 		{"a:1", "leader", "3.8.0", "0x200000005", "0", "0/0.5/9", "4", "-"},
 		{"b:1", "follower", "3.8.0", "0x200000003", "2", "0/0.5/9", "4", "-"},

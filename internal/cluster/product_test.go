@@ -1,4 +1,4 @@
-package queue
+package cluster
 
 import (
 	"context"
@@ -38,24 +38,6 @@ func TestParseConsOfOthers(t *testing.T) {
 	}
 }
 
-// noting is an ensemble that notes which four-letter commands it is sent.
-type noting struct {
-	*fake
-	mu    *sync.Mutex
-	words *[]string
-	srvr  string
-}
-
-func (f noting) Word(_ context.Context, _, word string) (string, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	*f.words = append(*f.words, word)
-	if word == "srvr" {
-		return f.srvr, nil
-	}
-	return "Sessions dump (1):\n0x1\nSessions with Ephemerals (1):\n0x1:\n\t/e\n", nil
-}
-
 // Zxids are hexadecimal or decimal. And of all that other servers have for four-letter
 // commands, none is ever sent that changes a server: rcvr, rclc, ydld, rqld, csnp.
 func TestServersOfOthers(t *testing.T) {
@@ -63,8 +45,18 @@ func TestServersOfOthers(t *testing.T) {
 		"ClickHouse Keeper version: v24.3.1.1-lts\nLatency min/avg/max: 0/1/2\nConnections: 1\nZxid: 0x1f\nMode: leader\n":   {"ClickHouse Keeper v24.3.1.1", "0x1f"},
 		"RaftKeeper version: RaftKeeper 2.1.0\nLatency min/avg/max: 0/1/2\nSent : 1\nZxid: 31\nMode: standalone\nother: x\n": {"RaftKeeper 2.1.0", "0x1f"},
 	} {
-		f := noting{newFake(), new(sync.Mutex), new([]string), srvr}
-		s := LookServers(t.Context(), f)
+		var mu sync.Mutex
+		var words []string
+		f := &fake{hosts: []string{"h:2181"}, word: func(_ context.Context, _, word string) (string, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			words = append(words, word)
+			if word == "srvr" {
+				return srvr, nil
+			}
+			return "Sessions dump (1):\n0x1\nSessions with Ephemerals (1):\n0x1:\n\t/e\n", nil
+		}}
+		s := FindServers(t.Context(), f)
 		row := s.Table().Rows[0]
 		if diff := cmp.Diff(want, row[2:4]); diff != "" {
 			t.Error(diff)
@@ -72,13 +64,16 @@ func TestServersOfOthers(t *testing.T) {
 		if !s.Quorum {
 			t.Errorf("no quorum: %+v", s)
 		}
-		if _, err := LookSession(t.Context(), f, 1, ""); err != nil {
+		if _, _, err := FindSession(t.Context(), f, 1, ""); err != nil {
 			t.Error(err)
 		}
-		if _, err := Look(t.Context(), f, "/"); err != nil {
+		if _, err := Ephemerals(t.Context(), f); err != nil {
 			t.Error(err)
 		}
-		for _, w := range *f.words {
+		FindClients(t.Context(), f)
+		FindWatches(t.Context(), f)
+		SumCounters(t.Context(), f)
+		for _, w := range words {
 			if !slices.Contains([]string{"srvr", "mntr", "cons", "dump", "wchc", "conf"}, w) {
 				t.Errorf("%s was sent", w)
 			}

@@ -1,0 +1,78 @@
+package commands
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
+)
+
+var connectCommand = &Command{
+	Name: "connect", Group: "Session", Args: "[host:port | @cluster]",
+	Summary: "start a new session, on the same servers or on others",
+	Help: "Specify the servers as for --server, or name a cluster from the configuration file. Without an argument, " +
+		"connect starts a new session on the same servers.\n\n" +
+		"connect closes the old session first. Its watches and credentials are not carried over. zksh's TLS options " +
+		"still apply, unless you connect to a cluster, which has its own TLS settings.\n\n" +
+		"Over TLS, connect prints the protocol, the cipher, the server's name and the expiry date of its certificate.",
+	Examples: []string{"connect zk1:2181,zk2:2181/app", "connect @staging", "connect"},
+	Params:   []Param{{Name: "host:port", Kind: Server, Optional: true}},
+	Offline:  true,
+	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
+		spec := strings.Join(args, "") // one word, or none
+		if spec != "" && !strings.HasPrefix(spec, zkconn.ClusterMark) {
+			if _, err := zkconn.ParseServers(spec); err != nil {
+				return Misuse("%s", err)
+			}
+		}
+		if err := Closing(ctx, func(ctx context.Context) error { return env.Session.Connect(ctx, spec) }); err != nil {
+			return err
+		}
+		for _, remark := range env.Session.Secure().Remarks {
+			env.Screen.Note(remark)
+		}
+		if err := env.Session.Ready(ctx); err != nil {
+			return err
+		}
+		NoteAgreed(env)
+		return env.Screen.Print(connection(env.Session, "connect"))
+	}),
+}
+
+// NoteAgreed remarks what the connection has agreed on by TLS, if it has.
+func NoteAgreed(env *Env) {
+	if agreed := env.Session.Info().Agreed; agreed != nil {
+		env.Screen.Note(agreed.String())
+	}
+}
+
+// Closing bounds what ends a session, or tidies up, also after Ctrl-C: half a close is none.
+func Closing(ctx context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
+	defer cancel()
+	return f(ctx)
+}
+
+// cleanUp bounds work done after a command's own context has ended.
+const cleanUp = 3 * time.Second
+
+// connection is the answer of connect and close, which has no text: the session's
+// events tell.
+func connection(s *zkconn.Session, cmd string) render.Answer {
+	facts := render.Facts{"done", cmd, "server", s.Servers().Spec, "state", string(s.State())}
+	if agreed := s.Info().Agreed; agreed != nil {
+		facts = append(facts, "tls", agreed)
+	}
+	return render.Answer{JSON: facts}
+}
+
+var closeCommand = &Command{
+	Name: "close", Group: "Session", Args: "",
+	Summary:  "close the session, which deletes its ephemeral znodes",
+	Examples: []string{"close"},
+	Flags: NoFlags(func(ctx context.Context, env *Env, _ []string) error {
+		return env.answer(Closing(ctx, env.Session.Close), connection(env.Session, "close"))
+	}),
+}

@@ -1,0 +1,32 @@
+package commands
+
+import (
+	"context"
+
+	"github.com/spf13/pflag"
+)
+
+var deleteCommand = &Command{
+	Name: "delete", Group: "Writing", Writes: true, Destroys: true, Args: "[-v version] path [version]", OneRequest: always, Joins: always,
+	Summary:  "delete a znode that has no children",
+	Help:     "If you specify a version, delete deletes the znode only if its current dataVersion matches that version.",
+	Examples: []string{"delete -v 3 /app/config", "delete /app/config"},
+	Params:   []Param{pathParam, {Name: "version", Kind: Data, Optional: true}},
+	Flags: func(fs *pflag.FlagSet) Run {
+		version := numberFlag(fs, 32, "version", "v", -1, "delete only if the dataVersion equals this `version`")
+		return func(ctx context.Context, env *Env, args []string) error {
+			v, err := versionArg(fs, args, 1, version)
+			if err != nil {
+				return err
+			}
+			if len(args) > 1 {
+				env.Screen.Note("'delete path [version]' has been deprecated. Please use 'delete [-v version] path' instead.")
+			}
+			loss := Loss{Command: "delete", Path: args[0], Of: LostNode, Version: v}
+			err = env.Losing(ctx, loss, func(ctx context.Context, version int32) error {
+				return env.Session.Delete(ctx, args[0], version)
+			})
+			return env.answer(err, done("delete", args[0]))
+		}
+	},
+}

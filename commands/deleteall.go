@@ -1,0 +1,168 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktree"
+)
+
+var deleteallCommand = &Command{
+	Name: "deleteall", Group: "Trees", Writes: true, Destroys: true, Args: "path [-b batch size] [-y] [-n]",
+	Sweeps: true, Streams: true, Dry: []string{DryRun},
+	Summary: "delete a znode and everything below it",
+	Help: "At the prompt, deleteall counts the znodes and asks for confirmation. It then deletes the subtree in batches, " +
+		"children before their parents. If you press Ctrl-C, deleteall stops after the current batch and prints how many " +
+		"znodes it deleted.\n\n" +
+		"With -n, deleteall deletes nothing and lists the znodes that it would delete.",
+	Limits:   []string{"/ and /zookeeper cannot be deleted."},
+	Examples: []string{"deleteall /app/old", "deleteall -n /app/old"},
+	Params:   []Param{pathParam},
+	Asks:     asksUnlessYes,
+	Flags: func(fs *pflag.FlagSet) Run {
+		batch := numberFlag(fs, 32, "batch", "b", zktree.DefaultBatch, "delete this many znodes in one transaction; a number below 1 deletes them one by one")
+		sure := fs.BoolP("yes", "y", false, "do not ask for confirmation")
+		dry := fs.BoolP(DryRun, "n", false, "delete nothing; list the znodes that would be deleted")
+		return func(ctx context.Context, env *Env, args []string) error {
+			if *dry {
+				return wouldDelete(ctx, env, "deleteall", args[0])
+			}
+			return deleteTree(ctx, env, "deleteall", args[0], int(*batch), *sure)
+		}
+	},
+}
+
+var rmrCommand = &Command{
+	Name: "rmr", Group: "Trees", Writes: true, Destroys: true, Args: "path [-y]",
+	Sweeps:   true,
+	Summary:  "delete a subtree (old name of deleteall)",
+	Help:     "rmr is the ZooKeeper 3.4 name for deleteall.",
+	Examples: []string{"rmr /app/old", "rmr /app/old -y"},
+	Params:   []Param{pathParam},
+	Asks:     asksUnlessYes,
+	Flags: func(fs *pflag.FlagSet) Run {
+		sure := fs.BoolP("yes", "y", false, "do not ask for confirmation")
+		return func(ctx context.Context, env *Env, args []string) error {
+			env.Screen.Note("The command 'rmr' has been deprecated. Please use 'deleteall' instead.")
+			return deleteTree(ctx, env, "rmr", args[0], zktree.DefaultBatch, *sure)
+		}
+	},
+}
+
+func asksUnlessYes(fs *pflag.FlagSet) bool { return !fs.Changed("yes") }
+
+// sweepable is an error for a subtree that is never removed as a whole.
+func sweepable(env *Env, name, path string) error {
+	if err := zkconn.ValidatePath(path, false); err != nil {
+		return err
+	}
+	if server := env.Session.ServerPath(path); path == "/" || server == "/zookeeper" {
+		return fmt.Errorf("%s never deletes %s; specify a znode below it", name, path)
+	}
+	return nil
+}
+
+// wouldDelete lists what deleteTree would remove.
+func wouldDelete(ctx context.Context, env *Env, name, path string) error {
+	if err := sweepable(env, name, path); err != nil {
+		return err
+	}
+	s, err := surveyOf(ctx, env, env.Session, path, false, zktree.Options{Stat: true})
+	if err != nil {
+		return err
+	}
+	found, eph := 0, 0
+	err = s.print(pathStream(path, s.items("listed", func(st *zktree.Step, yield func(render.Item) bool) bool {
+		if st.Kind != zktree.Enter {
+			return true
+		}
+		found++
+		if st.Stat != nil && st.Stat.EphemeralOwner != 0 {
+			eph++
+		}
+		return yield(pathItem{path: st.Path()})
+	})))
+	env.Screen.Note(fmt.Sprintf("%s would be deleted (%d ephemeral); nothing was deleted", zktree.Znodes(found), eph))
+	return err
+}
+
+func deleteTree(ctx context.Context, env *Env, name, path string, batch int, sure bool) error {
+	if err := sweepable(env, name, path); err != nil {
+		return err
+	}
+	if !sure && env.Mode == ByHand {
+		yes, err := confirm(ctx, env, path)
+		if err != nil {
+			return err
+		}
+		if !yes {
+			env.Screen.Note("nothing was deleted")
+			return nil
+		}
+	}
+	n := 0
+	loss := Loss{Command: name, Path: path, Of: LostTree, Version: -1}
+	err := env.Losing(ctx, loss, func(ctx context.Context, _ int32) (err error) {
+		update, end := env.Screen.Progress("deleted")
+		defer end()
+		n, err = zktree.Delete(ctx, env.Session.Client, path, batch, update)
+		return err
+	})
+	return env.answer(err, done(name, path, "deleted", n))
+}
+
+// confirm tells what would be deleted, and asks. The server counts where it can;
+// for how many are ephemeral the subtree is looked through, up to a bound.
+func confirm(ctx context.Context, env *Env, path string) (bool, error) {
+	n, err := countBelow(ctx, env, env.Session, path)
+	if err != nil {
+		return false, err
+	}
+	eph := "too many to count the ephemeral ones"
+	if n <= maxLooked {
+		update, end := env.Screen.Progress("examined")
+		found, hidden, err := zktree.CountEphemerals(ctx, env.Session.Client, path, update)
+		end()
+		if err != nil {
+			return false, err
+		}
+		switch {
+		case found > 0:
+			eph = fmt.Sprintf("%d ephemeral", found)
+		case n == 0:
+			eph = "not ephemeral"
+		default:
+			eph = "none ephemeral"
+		}
+		if hidden > 0 {
+			eph += fmt.Sprintf(", %d unreadable", hidden)
+		}
+	}
+	return env.Screen.Ask(ctx, deleteQuestion(path, n, eph, env.Confirm))
+}
+
+// deleteQuestion asks about a znode with below znodes below it, on the cluster where if that
+// is to be confirmed.
+func deleteQuestion(path string, below int, ephemeral, where string) string {
+	text := "delete " + path
+	switch below {
+	case 0:
+		text += ", which has no children"
+	case 1:
+		text += " and the znode below it"
+	default:
+		text += fmt.Sprintf(" and the %d znodes below it", below)
+	}
+	text += " (" + ephemeral + ")"
+	if where != "" {
+		text += " on " + where
+	}
+	return text + "? [y/N] "
+}
+
+// maxLooked is how many znodes are looked at for a question.
+const maxLooked = 10_000

@@ -1,0 +1,118 @@
+package commands
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// The annotations of a flag whose values are known.
+const (
+	flagWords = "words"
+	flagFile  = "file"
+	flagLine  = "line"
+)
+
+// FlagWords says which values a flag takes, for completion.
+func FlagWords(fs *pflag.FlagSet, name string, words ...string) {
+	annotate(fs, name, map[string][]string{flagWords: words})
+}
+
+// Annotations that every flag of a kind shares: each line declares its flags anew.
+var (
+	fileFlag = map[string][]string{flagFile: nil}
+	lineFlag = map[string][]string{flagLine: nil}
+)
+
+// FlagFile says that a flag's value is a file on this machine, for completion.
+func FlagFile(fs *pflag.FlagSet, name string) { annotate(fs, name, fileFlag) }
+
+// FlagLine says that a flag's value is a line of this shell, for completion.
+func FlagLine(fs *pflag.FlagSet, name string) { annotate(fs, name, lineFlag) }
+
+// annotate panics over a flag that the set does not have: a mistake in the program.
+func annotate(fs *pflag.FlagSet, name string, annotations map[string][]string) {
+	fs.Lookup(name).Annotations = annotations
+}
+
+// FlagParam is what a flag's value is, as if it were a positional word.
+func FlagParam(f *pflag.Flag) Param {
+	if words := f.Annotations[flagWords]; words != nil {
+		return Param{Kind: Choice, Words: words}
+	}
+	if _, is := f.Annotations[flagFile]; is {
+		return Param{Kind: File}
+	}
+	if _, is := f.Annotations[flagLine]; is {
+		return Param{Kind: WholeLine}
+	}
+	return Param{Kind: Data}
+}
+
+// integer is a flag's whole number, read as Java reads it: decimal, with an
+// optional sign. Of several the first counts, as in zkCli.
+type integer struct {
+	value *int64
+	bits  int
+	bad   string // the words of a failure; may be empty
+	seen  bool
+}
+
+// Set is part of pflag.Value.
+func (n *integer) Set(s string) error {
+	v, err := strconv.ParseInt(s, 10, n.bits)
+	if err != nil {
+		if n.bad != "" {
+			return fmt.Errorf("%s, not %q", n.bad, s)
+		}
+		return fmt.Errorf("invalid number %q: must be a %d-bit integer", s, n.bits)
+	}
+	if !n.seen {
+		*n.value, n.seen = v, true
+	}
+	return nil
+}
+
+// String is part of pflag.Value.
+func (n *integer) String() string { return "" }
+
+// Type is part of pflag.Value; it is the value's name in help.
+func (n *integer) Type() string { return "number" }
+
+// numberFlag declares a flag with a number of so many bits, such as a version.
+func numberFlag(fs *pflag.FlagSet, bits int, name, short string, def int64, usage string) *int64 {
+	fs.VarP(&integer{value: &def, bits: bits}, name, short, usage)
+	return &def
+}
+
+// Duration is a flag's length of time; a number alone is seconds, as in flock.
+type Duration struct {
+	Value time.Duration
+	Given bool
+}
+
+// Set is part of pflag.Value.
+func (d *Duration) Set(s string) error {
+	v, err := time.ParseDuration(s)
+	if n, numErr := strconv.ParseFloat(s, 64); numErr == nil {
+		v, err = time.Duration(n*float64(time.Second)), nil
+	}
+	if err != nil || v < 0 {
+		return fmt.Errorf("invalid duration %q; write 5s, 2m or a number of seconds", s)
+	}
+	d.Value, d.Given = v, true
+	return nil
+}
+
+// String is part of pflag.Value.
+func (d *Duration) String() string {
+	if d.Value == 0 {
+		return ""
+	}
+	return d.Value.String()
+}
+
+// Type is part of pflag.Value.
+func (d *Duration) Type() string { return "duration" }

@@ -1,0 +1,65 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktree"
+)
+
+var countCommand = &Command{
+	Name: "getAllChildrenNumber", Group: "Trees", Args: "[--in file] [--max-size MiB] path",
+	Summary:  "count all znodes below a znode",
+	Help:     "Servers before version 3.6 do not support this request, so zksh walks the subtree instead.",
+	Limits:   []string{"On servers before version 3.6, znodes below an unreadable znode are not counted."},
+	Examples: []string{"getAllChildrenNumber /app", "getAllChildrenNumber / --in snapshot.a3f"},
+	Params:   []Param{hereParam},
+	Flags: func(fs *pflag.FlagSet) Run {
+		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
+			n, err := countBelow(ctx, env, from, args[0])
+			return env.answer(err, render.Answer{Words: fmt.Sprintln(n), JSON: render.Facts{"path", args[0], "count", n}})
+		})
+	},
+}
+
+// countBelow asks the server to count, or lists where the server may be too old
+// to know the request: it would drop the connection over it.
+func countBelow(ctx context.Context, env *Env, from reader, path string) (int, error) {
+	if err := zkconn.ValidatePath(path, false); err != nil {
+		return 0, err
+	}
+	if k, kept := from.(*keptReader); kept {
+		_, err := k.znode(path)
+		n, _ := k.tree.Has(path)
+		return n, err
+	}
+	p, err := env.Session.Pipe(ctx, path)
+	if err != nil {
+		return 0, err
+	}
+	if p.HasMultiRead(ctx) { // as do those, nearly, that know getAllChildrenNumber
+		n, err := env.Session.CountChildren(ctx, path)
+		if !errors.Is(err, zkconn.Unimplemented) {
+			return n, err
+		}
+	}
+	s, err := surveyOf(ctx, env, from, path, false, zktree.Options{Shut: true})
+	if err != nil {
+		return 0, err
+	}
+	n := -1 // without the root
+	for st := range s.steps("counted") {
+		if st.Kind == zktree.Enter {
+			n++
+		}
+	}
+	if s.shut.N > 0 {
+		env.Screen.Note(fmt.Sprintf("no permission to read %s below %s; descendants of unreadable znodes are not counted", zktree.Znodes(s.shut.N), path))
+	}
+	return n, s.err
+}

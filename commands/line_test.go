@@ -1,0 +1,106 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// A word of which there is a choice is checked before the command runs, in any case.
+func TestChoice(t *testing.T) {
+	ran := ""
+	c := &Command{Name: "traffic", Offline: true, Params: []Param{
+		{Name: "stop|go", Kind: Choice, Words: []string{"stop", "go"}}, {Name: "path", Optional: true},
+	}}
+	c.Flags = NoFlags(func(_ context.Context, _ *Env, args []string) error {
+		ran = args[0]
+		return nil
+	})
+	for word, want := range map[string]string{
+		"stop": "", "GO": "", "on": `invalid argument "on": must be one of stop, go`, "sto": `invalid argument "sto": must be one of stop, go`, "": `invalid argument "": must be one of stop, go`,
+	} {
+		ran = "not run"
+		err := execute(c, []Word{{Text: word}, {Text: "/any"}})
+		var usage *UsageError
+		switch {
+		case want == "":
+			if err != nil || ran != word {
+				t.Errorf("%q: %v, %s", word, err, ran)
+			}
+		case !errors.As(err, &usage) || usage.Problem != want || ran != "not run":
+			t.Errorf("%q: %v, %s; want %s", word, err, ran, want)
+		}
+	}
+	c.Params[0].Name = "scheme"
+	if err := execute(c, []Word{{Text: "on"}, {Text: "/any"}}); err == nil || !strings.HasPrefix(err.Error(), `there is no scheme "on"; the schemes are stop, go (`) {
+		t.Error(err)
+	}
+}
+
+// execute reads a line and runs it.
+func execute(c *Command, words []Word) error {
+	l, err := c.Read(&Env{}, words)
+	if err != nil {
+		return err
+	}
+	return l.Run(context.Background(), &Env{})
+}
+
+// A line is counted and read before anything is done.
+func TestRead(t *testing.T) {
+	var got []string
+	run := func(_ context.Context, _ *Env, args []string) error { got = args; return nil }
+	flags := func(fs *pflag.FlagSet) Run { sample(fs); numberFlag(fs, 32, "version", "v", -1, ""); return run }
+	sampled := &Command{Name: "sample", Args: "path [data]", Offline: true, Flags: flags,
+		Params: []Param{{Name: "path"}, {Name: "data", Optional: true}}}
+	secret := &Command{Name: "auth", Args: "scheme auth", Offline: true, Flags: flags,
+		Params: []Param{{Name: "scheme"}, {Name: "auth", Kind: Secret}}}
+	rest := &Command{Name: "lock", Args: "path [-- command]", Offline: true, Flags: flags,
+		Params: []Param{{Name: "path"}, {Name: "command", Optional: true, Rest: true}}}
+	for _, c := range []struct {
+		c          *Command
+		line, want string // the words it runs with, or the problem
+		flag       string
+	}{
+		{sampled, "/a -s x", "/a x", ""},
+		{sampled, "-- -s", "-s", ""},
+		{sampled, "", "missing path", ""},
+		{sampled, "/a b c", `unexpected word "c"; quote a value that contains spaces`, ""},
+		{sampled, "/a -x", "unknown flag -x; quote an argument that begins with a dash, or put -- before it", "-x"},
+		{sampled, "/a -S", "unknown flag -S; did you mean -s?", ""},
+		{sampled, "/a -v abc", `-v: invalid number "abc": must be a 32-bit integer`, ""},
+		{sampled, "/a -v", "flag -v needs a value", ""},
+		{secret, "digest ann:secret", "digest ann:secret", ""},
+		{secret, "digest", "missing auth", ""},
+		{secret, "digest -ann:secret", "unknown flag (not shown because it may be a credential); put -- before an argument that begins with a dash", ""},
+		{secret, "digest ann secret", "too many arguments", ""},
+		{rest, "/a -- sh -c -s --", "/a sh -c -s --", ""},
+		{rest, "/a", "/a", ""},
+		{rest, "/a --", "missing command after --", ""},
+		{rest, "-- sh", "missing path", ""},
+		{rest, "/a sh", `unexpected word "sh"; put -- before the command to run`, ""},
+	} {
+		got = nil
+		err := execute(c.c, words(c.line))
+		var usage *UsageError
+		switch {
+		case err == nil && strings.Join(got, " ") == c.want:
+		case errors.As(err, &usage) && usage.Problem == c.want && usage.Flag == c.flag && usage.Command == c.c && got == nil:
+		default:
+			t.Errorf("%s %s: ran with %q, %v; want %s", c.c.Name, c.line, got, err, c.want)
+		}
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s %s: the credential is shown: %v", c.c.Name, c.line, err)
+		}
+	}
+	for _, c := range []*Command{sampled, secret, rest} {
+		for _, line := range []string{"--help", "-h", "/a --help", "/a b c -h"} {
+			if err := execute(c, words(line)); !errors.Is(err, pflag.ErrHelp) {
+				t.Errorf("%s %s: %v", c.Name, line, err)
+			}
+		}
+	}
+}

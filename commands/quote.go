@@ -1,0 +1,63 @@
+package commands
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/zksh/zksh/internal/render"
+)
+
+// Blanks are the bytes that separate words: what \s means to zkCli. Wider
+// Unicode spaces are data, as node names may hold them.
+const Blanks = " \t\n\v\f\r"
+
+// Quote writes a word so that the shell reads it back as one word, the plainest
+// way that works. A word that could be taken for a flag is quoted, and so is
+// the empty one. Whatever does not print is escaped, so that the result is
+// one line and harmless on a terminal.
+func Quote(word string) string {
+	switch {
+	case !Printable(word):
+		return Escape(word)
+	case word == "|" || word == ">" || word == ">>": // they would part the line
+		return `"` + word + `"`
+	case word != "" && !strings.Contains("-\"'", word[:1]) && !strings.HasPrefix(word, "$'") && !strings.ContainsAny(word, Blanks):
+		return word
+	case !strings.Contains(word, `"`):
+		return `"` + word + `"`
+	case !strings.Contains(word, "'"):
+		return "'" + word + "'"
+	}
+	return Escape(word)
+}
+
+// Printable tells whether a word can be shown as it is.
+func Printable(word string) bool {
+	return utf8.ValidString(word) && strings.IndexFunc(word, notPrinted) < 0
+}
+
+func notPrinted(r rune) bool { return !unicode.IsPrint(r) || render.Hidden(r) }
+
+// Escape writes a word as $'…'.
+func Escape(word string) string {
+	b := []byte("$'")
+	for word != "" {
+		r, n := utf8.DecodeRuneInString(word)
+		switch i := strings.IndexRune("\n\r\t\\'", r); {
+		case i >= 0:
+			b = append(b, '\\', `nrt\'`[i])
+		case n == 1 && (r == utf8.RuneError || notPrinted(r)):
+			b = fmt.Appendf(b, `\x%02x`, word[0])
+		case !notPrinted(r):
+			b = append(b, word[:n]...)
+		case r <= 0xFFFF:
+			b = fmt.Appendf(b, `\u%04x`, r)
+		default:
+			b = fmt.Appendf(b, `\U%08x`, r)
+		}
+		word = word[n:]
+	}
+	return string(append(b, '\''))
+}

@@ -1,0 +1,99 @@
+package commands
+
+import (
+	"context"
+	"encoding/base64"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/internal/render"
+)
+
+var setCommand = &Command{
+	Name: "set", Group: "Writing", Writes: true, Destroys: true, Args: "[-s] [-v version] [-b] [-f file] [--null] path [data] [version]", Quota: true,
+	OneRequest: unless("file"), Joins: always,
+	Summary: "write a znode's data",
+	Help: "With a version, set writes the data only if the znode's current dataVersion matches that version.\n\n" +
+		"With -f, set reads the data from a file. With -f -, set reads the data from standard input.",
+	Limits:   []string{"-f - works only if set is on zksh's own command line: zksh set -f - /app < FILE."},
+	Examples: []string{`set -v 3 /app/config "threads=4"`, "set -f config.json /app/config"},
+	Params:   []Param{pathParam, {Name: "data", Kind: Data, Optional: true}, {Name: "version", Kind: Data, Optional: true}},
+	Flags: func(fs *pflag.FlagSet) Run {
+		stat := fs.BoolP("stat", "s", false, "print the znode's new stat")
+		version := numberFlag(fs, 32, "version", "v", -1, "write only if the dataVersion equals this `version`")
+		b64 := fs.BoolP("base64", "b", false, "decode the data from base64")
+		file := fs.StringP("file", "f", "", "read the data from this `file`")
+		FlagFile(fs, "file")
+		null := fs.Bool("null", false, "store null, which is not the same as empty data")
+		return func(ctx context.Context, env *Env, args []string) error {
+			fromFile := fs.Changed("file")
+			if *null && (fromFile || *b64) {
+				return Misuse("--null cannot be combined with data, -f or -b")
+			}
+			if fromFile || *null { // the data word is missing
+				args = append(args[:1:1], append([]string{""}, args[1:]...)...)
+			}
+			switch {
+			case len(args) < 2:
+				return Misuse("missing data")
+			case len(args) > 3:
+				return Misuse("unexpected word %q: the data is already given by a flag", args[2])
+			}
+			v, err := versionArg(fs, args, 2, version)
+			if err != nil {
+				return err
+			}
+			data := []byte(args[1])
+			if *null {
+				data = nil
+			}
+			if fromFile {
+				if data, err = LoadFile(ctx, env, *file); err != nil {
+					return err
+				}
+			}
+			if *b64 {
+				if data, err = decodeBase64(string(data)); err != nil {
+					return Misuse("the data is not valid base64: %s", err)
+				}
+			}
+			if err := guardQuota(env, args[0], data); err != nil {
+				return err
+			}
+			st, err := env.Overwrite(ctx, "set", args[0], data, v)
+			return env.answer(err, written("set", args[0], st, *stat))
+		}
+	},
+}
+
+// Overwrite writes a znode's data, for a command, and has those before kept.
+func (env *Env) Overwrite(ctx context.Context, command, path string, data []byte, version int32) (st *zk.Stat, err error) {
+	loss := Loss{Command: command, Path: path, Of: LostData, Version: version, Data: data}
+	err = env.Losing(ctx, loss, func(ctx context.Context, version int32) (err error) {
+		st, err = env.Session.Set(ctx, path, data, version)
+		return err
+	})
+	return st, err
+}
+
+// written is the answer of set and setAcl, which show the stat if it was asked for.
+func written(name, path string, stat *zk.Stat, show bool) render.Answer {
+	answer := done(name, path, "stat", (*render.Stat)(stat))
+	if st := statIf(show, stat); st != nil {
+		answer.Stat, answer.Grid = st, st.Table()
+	}
+	return answer
+}
+
+// decodeBase64 reads the standard alphabet; padding may be missing, and line
+// ends are passed over.
+func decodeBase64(s string) ([]byte, error) {
+	s = strings.TrimRight(strings.NewReplacer("\r", "", "\n", "").Replace(s), "=")
+	b, err := base64.RawStdEncoding.DecodeString(s)
+	if b == nil && err == nil {
+		b = []byte{}
+	}
+	return b, err
+}

@@ -1,0 +1,44 @@
+package commands
+
+// The exit statuses that commands and the shell give, listed by Statuses.
+const (
+	StatusOK          = 0
+	StatusFailed      = 1   // a command failed
+	StatusUsage       = 2   // a line or an option cannot be meant as it stands
+	StatusNoServer    = 69  // no server, or the session was lost
+	StatusLockLost    = 74  // a lock was lost
+	StatusNotLocked   = 75  // a lock was not got
+	StatusTimeUp      = 75  // what was waited for has not come in time
+	StatusUnconfirmed = 76  // the release of a lock was not confirmed
+	StatusCannotRun   = 126 // a program could not be run
+	StatusUnknown     = 127 // unknown command, or no such program
+	StatusInterrupted = 130 // Ctrl-C
+	StatusQuit        = 131 // Ctrl-\
+	StatusBrokenPipe  = 141 // nobody reads the answers any more
+	StatusTerminated  = 143 // asked to end by SIGTERM or SIGHUP
+)
+
+// Statuses lists the exit statuses: a brief meaning for --help, the full one for the manual,
+// and the codes that errors have in JSON.
+var Statuses = []struct {
+	Status  int
+	Brief   string
+	Meaning string
+	Codes   string
+}{
+	{StatusOK, "success", "everything succeeded", ""},
+	{StatusFailed, "a command failed", "a command failed",
+		"ZooKeeper's name for the error (NoNode, NoAuth, NodeExists, BadVersion, NotEmpty …), TooLarge (known to have had no effect), NoWrites (writes are disabled), otherwise Failed"},
+	{StatusUsage, "wrong usage", "wrong usage: nothing was done", "Usage"},
+	{StatusNoServer, "no server", "no server could be reached, or the session was lost",
+		"NoServer, NotSent (known to have had no effect), ConnectionLoss (may have had an effect), SessionExpired, AuthFailed, NotConnected"},
+	{StatusLockLost, "lock lost", "a lock was lost, or may have been lost", "LockLost"},
+	{StatusNotLocked, "not locked or time up", "a lock was not acquired because another client holds it, or the time limit of wait was reached", "NotLocked, TimeUp"},
+	{StatusUnconfirmed, "release not confirmed", "the release of a lock was not confirmed (with --confirm)", "Unconfirmed"},
+	{StatusCannotRun, "cannot run", "the program to be run under a lock or by watch could not be run", "CannotRun"},
+	{StatusUnknown, "not found", "unknown command, or the program to be run under a lock or by watch was not found", "UnknownCommand, CannotRun"},
+	{StatusInterrupted, "Ctrl-C", "interrupted by Ctrl-C", "Interrupted"},
+	{StatusQuit, `Ctrl-\`, `interrupted by Ctrl-\`, "Interrupted"},
+	{StatusBrokenPipe, "broken pipe", "the reader of the output closed the pipe", ""},
+	{StatusTerminated, "SIGTERM or SIGHUP", "terminated by SIGTERM or SIGHUP", "Terminated"},
+}

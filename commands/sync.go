@@ -1,0 +1,17 @@
+package commands
+
+import (
+	"context"
+
+	"github.com/zksh/zksh/internal/render"
+)
+
+var syncCommand = &Command{
+	Name: "sync", Group: "Session", Args: "path", OneRequest: always,
+	Summary:  "wait until the server has caught up with the leader",
+	Examples: []string{"sync /", "sync /app"},
+	Params:   []Param{pathParam},
+	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
+		return env.answer(env.Session.Sync(ctx, args[0]), render.Answer{Words: "Sync is OK\n", JSON: done("sync", args[0])})
+	}),
+}

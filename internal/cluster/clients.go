@@ -1,0 +1,201 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/zksh/zksh/internal/peer"
+)
+
+// Clients are the clients that are connected to the servers.
+type Clients struct {
+	Addrs map[int64]string // client addresses, by session
+	Skew  time.Duration    // how far the server's clock is ahead of ours
+	All   bool             // every server of the ensemble reported its clients
+	Why   string           // why not, for a person
+}
+
+// NoConnection is the address of a client that is connected to no server.
+const NoConnection = "no connection"
+
+const (
+	adminPort = "8080"   // of the AdminServer, by default
+	maxAnswer = 16 << 20 // of an AdminServer, in bytes
+)
+
+// FindClients asks every server of the connect string at once.
+func FindClients(ctx context.Context, e Ensemble) *Clients { return findClients(ctx, e, adminPort) }
+
+func findClients(ctx context.Context, e Ensemble, admin string) *Clients {
+	ctx, cancel := context.WithTimeout(ctx, clientsLimit)
+	defer cancel()
+	hosts := e.Hosts()
+	answers := make([]answer, len(hosts))
+	members := 0
+	var asking sync.WaitGroup
+	asking.Go(func() { members = countMembers(ctx, e) })
+	for i, h := range hosts {
+		asking.Go(func() { answers[i] = askHost(ctx, e, h, admin) })
+	}
+	asking.Wait()
+	own := connection{}
+	own.session, own.since = e.Self()
+	return gather(answers, members, own)
+}
+
+// gather combines the answers. They are complete if there are as many as the ensemble has
+// members.
+func gather(answers []answer, members int, own connection) *Clients {
+	c := &Clients{Addrs: map[int64]string{}}
+	since := map[int64]time.Time{}
+	answered := 0
+	for _, a := range answers {
+		if a.err == nil {
+			answered++
+		} else if c.Why == "" {
+			c.Why = a.err.Error()
+		}
+		for _, conn := range a.conns {
+			if conn.since.Before(since[conn.session]) {
+				continue // for a moment, two servers list a session that has moved
+			}
+			c.Addrs[conn.session], since[conn.session] = conn.addr, conn.since
+			if conn.session == own.session && !conn.since.IsZero() {
+				c.Skew = conn.since.Sub(own.since)
+			}
+		}
+	}
+	c.All = answered == len(answers) && members > 0 && answered >= members
+	if answered > 0 && answered < len(answers) {
+		c.Why = fmt.Sprintf("%d of %d servers did not report them: %s", len(answers)-answered, len(answers), c.Why)
+	}
+	return c
+}
+
+// countMembers returns the number of servers in the ensemble, or 0 if it is unknown.
+func countMembers(ctx context.Context, e Ensemble) int {
+	config, err := e.Config(ctx)
+	if err != nil {
+		return 0 // an old server, or no permission
+	}
+	return max(len(parseMembers(config, "")), 1) // a stand-alone server has no list
+}
+
+// answer is one server's list of connections.
+type answer struct {
+	conns []connection
+	err   error // a few words for a person
+}
+
+// connection is one client of a server.
+type connection struct {
+	session int64
+	addr    string
+	since   time.Time // by the server's clock; zero: unknown
+}
+
+// askHost asks a server for its connections: with cons, or else through its AdminServer.
+func askHost(ctx context.Context, e Ensemble, addr, admin string) answer {
+	text, err := ask(ctx, e, addr, "cons")
+	switch {
+	case peer.Refused(err):
+		return answer{} // no server, so nobody is connected to it
+	case ctx.Err() != nil:
+		return answer{err: err}
+	case err == nil:
+		return parseCons(text)
+	}
+	host, _, splitErr := net.SplitHostPort(addr)
+	if splitErr != nil {
+		return answer{err: splitErr}
+	}
+	if conns, err := askAdmin(ctx, "http://"+net.JoinHostPort(host, admin)+"/commands/connections"); err == nil {
+		return answer{conns: conns}
+	}
+	return answer{err: err}
+}
+
+// parseCons parses lines like
+//
+//	/127.0.0.1:51234[1](queued=0,recved=9,sent=9,sid=0x1000…,lop=PING,est=1795188561000,…)
+//
+// Other products omit "/", "[1]" and "queued=0,".
+func parseCons(text string) answer {
+	var a answer
+	for l := range strings.Lines(text) {
+		addr, fields, ok := strings.Cut(strings.TrimSpace(l), "(")
+		sid, err := strconv.ParseUint(field(fields, "sid=0x"), 16, 64)
+		if !ok || err != nil { // a connection without a session, such as the one that asks
+			continue
+		}
+		if strings.HasSuffix(addr, "]") {
+			addr = addr[:max(strings.LastIndexByte(addr, '['), 0)]
+		}
+		c := connection{session: int64(sid), addr: strings.TrimPrefix(addr, "/")}
+		if ms, err := strconv.ParseInt(field(fields, "est="), 10, 64); err == nil {
+			c.since = time.UnixMilli(ms)
+		}
+		a.conns = append(a.conns, c)
+	}
+	if len(a.conns) == 0 && !strings.Contains(text, "(queued=") && !strings.Contains(text, "(recved=") {
+		a.err = errors.New("cannot parse the server's reply to the four-letter command cons")
+	}
+	return a
+}
+
+// field returns the value of a field in a line of cons.
+func field(fields, name string) string {
+	_, rest, _ := strings.Cut(fields, name)
+	value, _, _ := strings.Cut(strings.TrimRight(rest, ")"), ",")
+	return value
+}
+
+// askAdmin asks an AdminServer for its connections.
+func askAdmin(ctx context.Context, url string) ([]connection, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	client := &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true}, // and no proxy, because the question is for this very host
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, errors.New(resp.Status)
+	}
+	var list struct {
+		Connections []adminConnection `json:"connections"`
+		Secure      []adminConnection `json:"secure_connections"`
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&list); err != nil {
+		return nil, err
+	}
+	if list.Connections == nil {
+		return nil, errors.New("the AdminServer's reply does not contain a list of connections")
+	}
+	var conns []connection
+	for _, c := range append(list.Connections, list.Secure...) {
+		conns = append(conns, connection{session: c.Session, addr: strings.TrimPrefix(c.Remote, "/")})
+	}
+	return conns, nil
+}
+
+// adminConnection is a connection in the AdminServer's list.
+type adminConnection struct {
+	Remote  string `json:"remote_socket_address"`
+	Session int64  `json:"session_id"`
+}

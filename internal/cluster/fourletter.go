@@ -1,0 +1,178 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/zksh/zksh/internal/peer"
+)
+
+// notAllowed is part of a server's reply to a four-letter command that is not in its whitelist.
+const notAllowed = "is not executed because it is not in the whitelist"
+
+// ask sends a four-letter command to a server. If the server rejects the command, the error
+// says how to allow it.
+func ask(ctx context.Context, e Ensemble, addr, word string) (string, error) {
+	text, err := e.Word(ctx, addr, word)
+	switch {
+	case ctx.Err() != nil:
+		return "", fmt.Errorf("the server did not answer the four-letter command %s in time", word)
+	case err == nil && strings.Contains(text, notAllowed):
+		return "", notListed(word)
+	}
+	return text, err
+}
+
+// notListed is the error of a four-letter command that is not in a server's whitelist.
+type notListed string
+
+func (w notListed) Error() string {
+	return fmt.Sprintf("the four-letter command %s is not allowed; add it to 4lw.commands.whitelist on the servers", string(w))
+}
+
+// askEach sends a four-letter command to all servers at once. why has a text for each server
+// that did not answer. A server that refuses the connection counts as answered, because no
+// client is connected to it.
+func askEach(ctx context.Context, e Ensemble, addrs []string, word string) (texts, why []string) {
+	texts, errs := make([]string, len(addrs)), make([]error, len(addrs))
+	var asking sync.WaitGroup
+	for i, addr := range addrs {
+		asking.Go(func() { texts[i], errs[i] = ask(ctx, e, addr, word) })
+	}
+	asking.Wait()
+	for _, err := range errs {
+		if err != nil && !peer.Refused(err) {
+			why = append(why, err.Error())
+		}
+	}
+	return texts, why
+}
+
+// pairs parses lines that have a name and a value.
+func pairs(text, between string) map[string]string {
+	values := map[string]string{}
+	for l := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(l), between); ok {
+			values[name] = value
+		}
+	}
+	return values
+}
+
+// blocks parses the paths of each session, which dump and wchc print in the same form: a line
+// with the session id in hexadecimal, and below it an indented line for each path.
+func blocks(text string) map[int64][]string {
+	all := map[int64][]string{}
+	var session int64
+	for l := range strings.Lines(text) {
+		l = strings.TrimRight(l, "\r\n")
+		path, indented := strings.CutPrefix(l, "\t")
+		if indented {
+			all[session] = append(all[session], path)
+			continue
+		}
+		id, ok := strings.CutPrefix(strings.TrimSuffix(l, ":"), "0x")
+		n, err := strconv.ParseUint(id, 16, 64)
+		if !ok || err != nil {
+			continue
+		}
+		session = int64(n)
+		all[session] = nil
+	}
+	return all
+}
+
+// ephemerals parses the ephemeral znodes in the reply to dump: their paths by session. It
+// ignores the number in their heading, which may be off by a few because sessions start and
+// end while the server writes.
+func ephemerals(dump string) (map[int64][]string, error) {
+	_, rest, found := strings.Cut(dump, "Sessions with Ephemerals (")
+	count, rest, closed := strings.Cut(rest, ")")
+	_, err := strconv.Atoi(count)
+	if !found || !closed || err != nil {
+		return nil, errors.New("cannot parse the server's reply to the four-letter command dump")
+	}
+	rest, _, _ = strings.Cut(rest, "\nConnections dump:")
+	return blocks(rest), nil
+}
+
+// Ephemerals returns the server paths of all ephemeral znodes of the ensemble, by session. It
+// asks one server after another until one answers.
+func Ephemerals(ctx context.Context, e Ensemble) (map[int64][]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, dumpLimit)
+	defer cancel()
+	var first error
+	for _, host := range e.Hosts() {
+		text, err := ask(ctx, e, host, "dump")
+		if err == nil {
+			var all map[int64][]string
+			if all, err = ephemerals(text); err == nil {
+				return all, nil
+			}
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return nil, first
+}
+
+// Watches are the data watches of all sessions. Servers do not report child watches.
+type Watches struct {
+	Paths map[int64]map[string]bool // server paths, by session
+	Why   string                    // why some are missing, for a person; empty: none is
+}
+
+// FindWatches asks all servers for the data watches of all sessions.
+func FindWatches(ctx context.Context, e Ensemble) *Watches {
+	ctx, cancel := context.WithTimeout(ctx, dumpLimit)
+	defer cancel()
+	w := &Watches{Paths: map[int64]map[string]bool{}}
+	addrs, _, all := findMembers(ctx, e)
+	texts, why := askEach(ctx, e, addrs, "wchc")
+	switch {
+	case len(why) > 0:
+		w.Why = why[0]
+	case !all:
+		w.Why = membersNotTold
+	}
+	for _, text := range texts {
+		for session, list := range blocks(text) {
+			if w.Paths[session] == nil {
+				w.Paths[session] = map[string]bool{}
+			}
+			for _, p := range list {
+				w.Paths[session][p] = true
+			}
+		}
+	}
+	return w
+}
+
+// SumCounters adds up these counters, as mntr names them, over all servers. why says, for a
+// person, why the sums are unknown.
+func SumCounters(ctx context.Context, e Ensemble, names ...string) (sums map[string]int64, why string) {
+	ctx, cancel := context.WithTimeout(ctx, serversLimit)
+	defer cancel()
+	addrs, _, _ := findMembers(ctx, e)
+	texts, whys := askEach(ctx, e, addrs, "mntr")
+	if len(whys) > 0 {
+		return nil, whys[0]
+	}
+	sums = map[string]int64{}
+	for _, text := range texts {
+		values := pairs(text, "\t")
+		for _, name := range names {
+			n, err := strconv.ParseInt(values[name], 10, 64)
+			if err != nil && text != "" {
+				return nil, "the counters need ZooKeeper 3.6 or later"
+			}
+			sums[name] += n
+		}
+	}
+	return sums, ""
+}

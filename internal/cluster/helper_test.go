@@ -1,0 +1,25 @@
+package cluster
+
+import (
+	"context"
+	"time"
+)
+
+// fake is an ensemble whose servers answer with word.
+type fake struct {
+	hosts     []string
+	config    string
+	configErr error
+	word      func(ctx context.Context, addr, word string) (string, error)
+}
+
+var _ Ensemble = (*fake)(nil)
+
+func (f *fake) Hosts() []string                        { return f.hosts }
+func (f *fake) Config(context.Context) (string, error) { return f.config, f.configErr }
+func (f *fake) Self() (int64, time.Time)               { return 1, time.Time{} }
+func (f *fake) ClientPath(path string) string          { return path }
+
+func (f *fake) Word(ctx context.Context, addr, word string) (string, error) {
+	return f.word(ctx, addr, word)
+}

@@ -1,0 +1,89 @@
+package cluster
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strings"
+)
+
+// member is a server as the ensemble's configuration names it.
+type member struct {
+	addr     string // for clients
+	observer bool
+}
+
+// membersNotTold is why something may be missing although all known servers answered.
+const membersNotTold = "the ensemble does not report its members"
+
+// findMembers returns the addresses to ask: those of the connect string, and those of the
+// configuration's members that are not among them. told reports whether the configuration
+// could be read; that of a stand-alone server names no members.
+func findMembers(ctx context.Context, e Ensemble) (addrs []string, members []member, told bool) {
+	addrs = e.Hosts()
+	reading, cancel := context.WithTimeout(ctx, clientsLimit) // Config waits for a connection
+	defer cancel()
+	config, err := e.Config(reading)
+	if err != nil {
+		return addrs, nil, false
+	}
+	_, port, _ := net.SplitHostPort(addrs[0])
+	members = parseMembers(config, port)
+	if len(addrs) >= len(members) {
+		return addrs, members, true
+	}
+	known := map[string]bool{}
+	for _, a := range addrs {
+		for _, r := range resolved(reading, a) {
+			known[r] = true
+		}
+	}
+	for _, m := range members {
+		if !slices.ContainsFunc(resolved(reading, m.addr), func(r string) bool { return known[r] }) {
+			addrs = append(addrs, m.addr)
+		}
+	}
+	return addrs, members, true
+}
+
+// resolved returns an address as it is, and with each IP address of its host.
+func resolved(ctx context.Context, addr string) []string {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return []string{addr}
+	}
+	all := []string{addr}
+	ips, _ := net.DefaultResolver.LookupHost(ctx, host) // an unknown name stands for itself alone
+	for _, ip := range ips {
+		all = append(all, net.JoinHostPort(ip, port))
+	}
+	return all
+}
+
+// parseMembers parses lines like server.1=zk1:2888:3888:participant;0.0.0.0:2181. A member
+// without an address for clients gets the given port.
+func parseMembers(config, port string) (members []member) {
+	for l := range strings.Lines(config) {
+		key, value, _ := strings.Cut(strings.TrimSpace(l), "=")
+		if !strings.HasPrefix(key, "server.") {
+			continue
+		}
+		quorum, client, _ := strings.Cut(value, ";")
+		quorum, _, _ = strings.Cut(quorum, "|") // the first of several addresses
+		host, _, _ := strings.Cut(quorum, ":")
+		if v6, _, ok := strings.Cut(strings.TrimPrefix(quorum, "["), "]"); ok {
+			host = v6
+		}
+		m := member{addr: net.JoinHostPort(host, port), observer: strings.HasSuffix(quorum, ":observer")}
+		if at, p, err := net.SplitHostPort(client); err == nil {
+			if ip := net.ParseIP(at); at != "" && (ip == nil || !ip.IsUnspecified()) {
+				host = at
+			}
+			m.addr = net.JoinHostPort(host, p)
+		} else if client != "" {
+			m.addr = net.JoinHostPort(host, client)
+		}
+		members = append(members, m)
+	}
+	return members
+}

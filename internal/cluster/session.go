@@ -1,0 +1,228 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zksh/zksh/internal/render"
+)
+
+// The states of a session besides NoConnection.
+const (
+	isConnected = "connected"
+	notTold     = "not told"
+)
+
+// Session is what the servers report about one session.
+type Session struct {
+	ID         string   `json:"session"`
+	State      string   `json:"state"`            // connected, no connection or not told
+	GoneIn     string   `json:"goneIn,omitempty"` // without a connection: the longest it can still last
+	Client     string   `json:"client,omitempty"` // its address
+	Server     string   `json:"server,omitempty"` // that it is connected to
+	Since      string   `json:"since,omitempty"`  // when the connection was made: RFC 3339 in UTC
+	Timeout    string   `json:"timeout,omitempty"`
+	LastOp     string   `json:"lastOp,omitempty"`
+	Latency    string   `json:"latency,omitempty"` // ms: min/avg/max
+	Identities []string `json:"identities,omitempty"`
+	Ephemerals []string `json:"ephemerals"`
+	Watches    []string `json:"watches"` // on data or creation; no server reports those on children
+}
+
+// Coverage says how much of the ensemble an answer covers.
+type Coverage struct {
+	Answered int      `json:"answered"`
+	Members  int      `json:"members"`
+	NotTold  []string `json:"notTold,omitempty"` // what is missing, why, and how to allow it
+}
+
+// missing notes what is unknown. why has the reasons; if there are none, nothing is missing.
+func (c *Coverage) missing(what string, why []string) {
+	if len(why) > 0 {
+		c.NotTold = append(c.NotTold, what+": "+why[0])
+	}
+}
+
+// FindSession finds a session by its id, or, if that is 0, by the address of its client, with
+// or without the port. It returns an error if there is certainly no such session.
+func FindSession(ctx context.Context, e Ensemble, id int64, client string) (*Session, *Coverage, error) {
+	ctx, cancel := context.WithTimeout(ctx, serversLimit)
+	defer cancel()
+	addrs, members, told := findMembers(ctx, e)
+	s := &Session{Ephemerals: []string{}, Watches: []string{}}
+	c := &Coverage{Members: max(len(members), len(addrs))}
+	texts, why := askEach(ctx, e, addrs, "cons")
+	c.Answered = len(addrs) - len(why)
+	c.missing("address, server, latency", why)
+	id, err := s.connection(addrs, texts, id, client, c.NotTold)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.ID = render.Hex(id)
+	known, err := s.owned(ctx, e, addrs[0], id)
+	if err != nil {
+		c.missing("ephemerals, locks", []string{err.Error()}) // a caller finds locks by their ephemeral znodes
+	}
+	all := told && c.Answered == c.Members
+	if !told {
+		c.missing("other servers", []string{membersNotTold})
+	}
+	switch {
+	case s.Client != "":
+		s.State, s.GoneIn = isConnected, ""
+	case all && known:
+		s.State = NoConnection
+		s.GoneIn = cmp.Or(s.GoneIn, longest(ctx, e, addrs[0]))
+	case all && err == nil:
+		return nil, nil, fmt.Errorf("there is no session %s", s.ID)
+	default:
+		s.State, s.GoneIn = notTold, ""
+	}
+	texts, why = askEach(ctx, e, addrs, "wchc")
+	c.missing("data watches", why)
+	for _, text := range texts {
+		for _, p := range blocks(text)[id] {
+			s.Watches = append(s.Watches, e.ClientPath(p))
+		}
+	}
+	slices.Sort(s.Watches)
+	return s, c, nil
+}
+
+// connection fills in what the replies to cons report about a session, and returns its id.
+// missing says which servers did not reply.
+func (s *Session) connection(addrs, texts []string, id int64, client string, missing []string) (int64, error) {
+	newest, found := int64(math.MinInt64), map[int64]bool{}
+	for i, text := range texts {
+		for l := range strings.Lines(text) {
+			a := parseCons(l)
+			if len(a.conns) != 1 {
+				continue
+			}
+			c := a.conns[0]
+			host, _, _ := net.SplitHostPort(c.addr)
+			if id != 0 && c.session != id || id == 0 && c.addr != client && host != client {
+				continue
+			}
+			found[c.session] = true
+			if at := c.since.UnixMilli(); at >= newest { // two servers may list a session that has moved
+				newest = at
+				s.fill(addrs[i], strings.TrimSpace(l), c)
+			}
+		}
+	}
+	switch {
+	case id != 0:
+		return id, nil
+	case len(found) > 1:
+		return 0, fmt.Errorf("%d sessions are connected from %s; to choose one, add its port to the address", len(found), client)
+	}
+	for id := range found {
+		return id, nil
+	}
+	if len(missing) > 0 {
+		return 0, fmt.Errorf("found no session from %s, but some servers did not report all of their sessions: %s", client, missing[0])
+	}
+	return 0, fmt.Errorf("there is no session from %s", client)
+}
+
+// fill fills in one line of the reply to cons.
+func (s *Session) fill(server, line string, c connection) {
+	s.Client, s.Server = c.addr, server
+	if !c.since.IsZero() {
+		s.Since = render.Time(c.since)
+	}
+	if ms, err := strconv.Atoi(field(line, "to=")); err == nil {
+		s.Timeout = (time.Duration(ms) * time.Millisecond).String()
+	}
+	s.LastOp = field(line, "lop=")
+	s.Latency = field(line, "minlat=") + "/" + field(line, "avglat=") + "/" + field(line, "maxlat=")
+}
+
+// owned fills in what the reply to dump reports about a session: its ephemeral znodes, and
+// when it expires unless its client is heard. It reports whether the session exists.
+func (s *Session) owned(ctx context.Context, e Ensemble, addr string, id int64) (known bool, err error) {
+	text, err := ask(ctx, e, addr, "dump")
+	if err != nil {
+		return false, err
+	}
+	all, err := ephemerals(text)
+	if err != nil {
+		return false, err
+	}
+	list, known := all[id]
+	for _, p := range list {
+		s.Ephemerals = append(s.Ephemerals, e.ClientPath(p))
+	}
+	slices.Sort(s.Ephemerals)
+	tracked, _, _ := strings.Cut(text, "ephemeral nodes dump:")
+	var end time.Time
+	for l := range strings.Lines(tracked) {
+		if _, date, ok := strings.Cut(strings.TrimSpace(l), " expire at "); ok {
+			end, _ = time.Parse(javaDate, strings.TrimSuffix(date, ":")) // an unknown format is left out
+		}
+		if first := strings.Fields(l); len(first) > 0 && first[0] == s.ID {
+			known = true
+			if left := time.Until(end); left > 0 && left < time.Hour {
+				s.GoneIn = left.Round(time.Second).String()
+			}
+		}
+	}
+	return known, nil
+}
+
+// javaDate is the format in which Java prints a date, and dump the expiry of a session.
+const javaDate = "Mon Jan 02 15:04:05 MST 2006"
+
+// longest returns the longest time that a session can last, as a server is configured.
+func longest(ctx context.Context, e Ensemble, addr string) string {
+	text, err := ask(ctx, e, addr, "conf")
+	if err != nil {
+		return ""
+	}
+	_, value, _ := strings.Cut(text, "maxSessionTimeout=")
+	value, _, _ = strings.Cut(value, "\n")
+	ms, err := strconv.Atoi(strings.TrimSpace(value))
+	if err != nil {
+		return ""
+	}
+	return (time.Duration(ms) * time.Millisecond).String()
+}
+
+// Facts returns a row for each fact: its name and its value.
+func (s *Session) Facts() (rows [][]string) {
+	state := s.State
+	if state == notTold { // a value for programs
+		state = "unknown"
+	}
+	if s.GoneIn != "" {
+		state += " (gone in <= " + s.GoneIn + ")"
+	}
+	add := func(name string, values ...string) {
+		for _, v := range values {
+			if v != "" {
+				rows = append(rows, []string{name, v})
+				name = ""
+			}
+		}
+	}
+	add("session", s.ID)
+	add("state", state)
+	add("client", s.Client)
+	add("server", s.Server)
+	add("since", s.Since)
+	add("timeout", s.Timeout)
+	add("last operation", s.LastOp)
+	add("latency", s.Latency)
+	add("identities", s.Identities...)
+	add("ephemerals", s.Ephemerals...)
+	add("data watches", s.Watches...)
+	return rows
+}
