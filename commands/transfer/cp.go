@@ -49,13 +49,7 @@ var cpCommand = &commands.Command{
 			if *skip && *overwrite {
 				return commands.Misuse("use only one of --skip and --overwrite")
 			}
-			c := &copying{env: env, all: *all, ephemerals: *ephemerals}
-			switch {
-			case *skip:
-				c.exists = zktree.Skip
-			case *overwrite:
-				c.exists = zktree.Overwrite
-			}
+			c := &copying{env: env, all: *all, ephemerals: *ephemerals, exists: policy(*skip, *overwrite)}
 			if err := live("cp", args...); err != nil {
 				return err
 			}
@@ -105,6 +99,17 @@ func (c *copying) cp(ctx context.Context, src, dst *side) error {
 		facts = append(facts, "changed", c.done.Changed, "unchanged", c.done.Skipped)
 	}
 	return answer(c.env, what, append(facts, "left_out", c.left, "made_persistent", c.kept)...)
+}
+
+// policy is that of a command with flags to skip and to overwrite what exists.
+func policy(skip, overwrite bool) zktree.Policy {
+	switch {
+	case skip:
+		return zktree.Skip
+	case overwrite:
+		return zktree.Overwrite
+	}
+	return zktree.Refuse
 }
 
 // begin looks whether the copy may be.
@@ -186,11 +191,11 @@ func (c *copying) copy(ctx context.Context) error {
 	}
 	c.done, err = zktree.Write(ctx, c.dst.session.Client, c.dst.word, c.exists, update, func(w *zktree.Writer) error {
 		return c.each(t.Without(c.look), func(z *dump.Znode) error {
-			to := *z
-			if to.Path = (zktree.Tree{Root: c.dst.Path}).At(t.Below(z.Path)); c.dst.spares(to.Path) {
+			to := zktree.Tree{Root: c.dst.Path}.At(t.Below(z.Path))
+			if c.dst.spares(to) {
 				return nil
 			}
-			return w.Create(&to)
+			return w.Do(zktree.Edit{Does: zktree.Creates, Path: to, Znode: z})
 		})
 	})
 	return errors.Join(c.dst.wrap(err), c.src.wrap(c.unread.OrNil()))

@@ -88,7 +88,7 @@ func (d *comparison) show(ctx context.Context) error {
 	}
 	update, end := d.env.Screen.Progress("compared")
 	defer end()
-	differences, tree, err := d.differences(ctx, update)
+	differences, err := d.differences(ctx, update)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (d *comparison) show(ctx context.Context) error {
 		Columns: []render.Column{{Header: " ", Width: 1}, {Header: "path"}, {Header: "differs"}}}
 	if v.Items = d.items(differences); d.script {
 		v.List, v.Columns = "commands", []render.Column{{Header: "command"}}
-		v.Items = d.lines(scriptLines(steps(differences, tree)))
+		v.Items = d.lines(scriptLines(zktree.Plan(d.a.Path, differences)))
 	}
 	err = d.env.Screen.Print(v)
 	switch {
@@ -116,15 +116,15 @@ func (d *comparison) end() error {
 }
 
 // differences are those of the sides, and counts them.
-func (d *comparison) differences(ctx context.Context, update zktree.Progress) (iter.Seq2[zktree.Difference, error], zktree.Tree, error) {
+func (d *comparison) differences(ctx context.Context, update zktree.Progress) (iter.Seq2[zktree.Difference, error], error) {
 	d.unread.Root = d.a.word + " and " + d.b.word
 	a, err := d.a.nodes(ctx, update)
 	if err != nil {
-		return nil, a, err
+		return nil, err
 	}
 	b, err := d.b.nodes(ctx, nil)
 	if err != nil {
-		return nil, a, err
+		return nil, err
 	}
 	if d.made {
 		a = a.OrEmpty()
@@ -138,7 +138,7 @@ func (d *comparison) differences(ctx context.Context, update zktree.Progress) (i
 				return
 			}
 		}
-	}, a, nil
+	}, nil
 }
 
 func (d *comparison) items(differences iter.Seq2[zktree.Difference, error]) iter.Seq[render.Item] {

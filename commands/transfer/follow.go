@@ -200,13 +200,7 @@ func (f *following) some(ctx context.Context) error {
 			}
 		}
 	}
-	done, err := zktree.Write(ctx, f.dst.session.Client, f.dst.word, zktree.Overwrite, nil, func(w *zktree.Writer) error {
-		gone, err := f.apply(steps(found, dst), w)
-		if err != nil {
-			return err
-		}
-		return remove(w, gone)
-	})
+	done, err := f.apply(ctx, found, nil, func() {})
 	return f.tell(done, f.dst.wrap(err), false)
 }
 

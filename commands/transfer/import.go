@@ -57,15 +57,11 @@ var importCommand = &commands.Command{
 				}
 				return importOne(ctx, env, args)
 			}
-			im := &importing{env: env, only: *only, ephemeral: *ephemeral, dry: *dry, sure: *sure, most: most(), file: args[0]}
-			for policy, set := range map[policy]bool{skips: *skip, overwrites: *overwrite, prunes: *prune} {
-				if set && im.policy != refuses {
-					return commands.Misuse("use only one of --skip, --overwrite and --prune")
-				}
-				if set {
-					im.policy = policy
-				}
+			if *skip && *overwrite || *skip && *prune || *overwrite && *prune {
+				return commands.Misuse("use only one of --skip, --overwrite and --prune")
 			}
+			im := &importing{env: env, only: *only, ephemeral: *ephemeral, dry: *dry, sure: *sure, most: most(), file: args[0],
+				exists: policy(*skip, *overwrite || *prune), prune: *prune}
 			if len(args) > 1 {
 				if im.to = args[1]; !strings.HasPrefix(im.to, "/") {
 					im.file, im.to = im.to, im.file
@@ -103,22 +99,13 @@ func importOne(ctx context.Context, env *commands.Env, args []string) error {
 	return env.Screen.Print(render.Answer{JSON: render.Facts{"done", "import", "path", at, "file", file, "bytes", len(data), "created", made}})
 }
 
-// policy says what becomes of what is there.
-type policy int
-
-const (
-	refuses policy = iota
-	skips
-	overwrites
-	prunes
-)
-
 // importing is a tree on its way back.
 type importing struct {
 	env       *commands.Env
 	file      string
 	only, to  string // the root in the file, and here; empty: that of the file
-	policy    policy
+	exists    zktree.Policy
+	prune     bool
 	ephemeral bool
 	dry, sure bool
 	most      dump.Option // how far the file may expand
@@ -130,7 +117,8 @@ type importing struct {
 
 // tally is what an import comes to, besides what is written.
 type tally struct {
-	steps      map[deed]int
+	changed    int
+	deeds      map[zktree.Deed]int
 	seen       int // znodes of the file that can come back
 	ephemerals int // left out
 	copies     int // of ephemeral znodes
@@ -153,7 +141,7 @@ func (im *importing) run(ctx context.Context) (err error) {
 	if im.to == "" {
 		im.to = im.only
 	}
-	if err := im.tree.Lacks(); err != nil && im.policy == prunes {
+	if err := im.tree.Lacks(); err != nil && im.prune {
 		return fmt.Errorf("nothing was done: %s: %w; --prune could delete znodes on the servers that are missing only from the file; use --overwrite, which deletes nothing", im.file, err)
 	}
 	if err := im.target(ctx); err != nil {
@@ -162,7 +150,7 @@ func (im *importing) run(ctx context.Context) (err error) {
 	switch {
 	case im.dry:
 		return im.print(ctx)
-	case im.empty || im.policy < overwrites:
+	case im.empty || im.exists != zktree.Overwrite:
 		return im.write(ctx)
 	}
 	if yes, err := im.ask(ctx); err != nil || !yes {
@@ -186,7 +174,7 @@ func openDump(ctx context.Context, env *commands.Env, name string, most dump.Opt
 // target sees whether there is something already.
 func (im *importing) target(ctx context.Context) (err error) {
 	here := &side{Place: commands.Place{Path: im.to}, word: im.to, session: im.env.Session}
-	if im.empty, err = free(ctx, here); err == nil && !im.empty && im.policy == refuses {
+	if im.empty, err = free(ctx, here); err == nil && !im.empty && im.exists == zktree.Refuse {
 		err = occupied(im.to, "; nothing was done; use --skip to add only missing znodes, --overwrite to change existing ones as well, or --prune to also delete znodes that are not in the file")
 	}
 	return err
@@ -200,7 +188,7 @@ func (im *importing) ask(ctx context.Context) (bool, error) {
 	if err := im.look(ctx); err != nil {
 		return false, err
 	}
-	changed, removed := im.count.steps[sets]+im.count.steps[setsACL], im.count.steps[deletes]
+	changed, removed := im.count.changed, im.count.deeds[zktree.Deletes]
 	if changed+removed <= fewChanges {
 		return true, nil
 	}
@@ -214,11 +202,11 @@ func (im *importing) ask(ctx context.Context) (bool, error) {
 // fewChanges are not asked about.
 const fewChanges = 10
 
-// look goes over the steps.
+// look counts the edits.
 func (im *importing) look(ctx context.Context) error {
 	update, end := im.env.Screen.Progress("compared")
 	defer end()
-	for _, err := range im.steps(ctx, update) {
+	for _, err := range im.edits(ctx, update) {
 		if err != nil {
 			return err
 		}
@@ -226,35 +214,19 @@ func (im *importing) look(ctx context.Context) error {
 	return nil
 }
 
-// write carries out the steps. What is to be deleted comes last.
+// write makes the edits. What is to be deleted comes last.
 func (im *importing) write(ctx context.Context) error {
-	exists := zktree.Overwrite
-	switch im.policy {
-	case refuses:
-		exists = zktree.Refuse
-	case skips:
-		exists = zktree.Skip
-	}
 	update, end := im.env.Screen.Progress("imported")
-	done, err := zktree.Write(ctx, im.env.Session.Client, im.to, exists, update, func(w *zktree.Writer) error {
-		var gone []step
-		for s, err := range im.steps(ctx, nil) {
-			switch {
-			case err != nil:
-			case s.does == deletes:
-				gone = append(gone, s)
-			case s.does != leaves:
-				err = s.write(w)
-			}
-			if err != nil {
-				return err
-			}
+	done, err := zktree.Write(ctx, im.env.Session.Client, im.to, im.exists, update, func(w *zktree.Writer) error {
+		deletions, err := w.Apply(im.edits(ctx, nil))
+		if err != nil {
+			return err
 		}
-		return remove(w, gone)
+		return w.Do(deletions...)
 	})
 	end()
 	if err != nil {
-		if im.policy <= skips && brokenOff(err) {
+		if im.exists != zktree.Overwrite && brokenOff(err) {
 			err = fmt.Errorf("%w; to import the rest, run: import -R --skip", err)
 		}
 		return err
@@ -302,7 +274,7 @@ func (im *importing) summary(verb string, done zktree.Counts) string {
 	}
 	more(im.count.copies, "%d created as persistent copies of ephemeral znodes")
 	more(im.count.open, "%d open to everyone, because the file does not contain their ACLs")
-	more(im.count.steps[leaves]-im.count.missing.N, "%d different ones left as they are")
+	more(im.count.deeds[zktree.Leaves]-im.count.missing.N, "%d different ones left as they are")
 	if err := im.tree.Lacks(); err != nil {
 		text += "; " + err.Error()
 	}

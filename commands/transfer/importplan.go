@@ -10,16 +10,16 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// planned is a step in what import -n answers.
-type planned struct{ step }
+// planned is an edit in what import -n answers.
+type planned struct{ zktree.Edit }
 
-var deedNames = map[deed]string{leaves: "leave", creates: "create", sets: "set", setsACL: "setAcl", deletes: "delete"}
+var deedNames = map[zktree.Deed]string{zktree.Leaves: "leave", zktree.Creates: "create", zktree.Sets: "set", zktree.Opens: "setAcl", zktree.SetsACL: "setAcl", zktree.Deletes: "delete"}
 
 // Cells is part of render.Item.
-func (p planned) Cells() []string { return []string{deedNames[p.does], render.OneLine(p.path)} }
+func (p planned) Cells() []string { return []string{deedNames[p.Does], render.OneLine(p.Path)} }
 
 // JSON is part of render.Item.
-func (p planned) JSON() any { return render.Facts{"does", deedNames[p.does], "path", p.path} }
+func (p planned) JSON() any { return render.Facts{"does", deedNames[p.Does], "path", p.Path} }
 
 // print shows what would be done.
 func (im *importing) print(ctx context.Context) error {
@@ -30,8 +30,8 @@ func (im *importing) print(ctx context.Context) error {
 		Open: render.Facts{"path", im.to, "file", im.file}, List: "steps", Bare: true,
 		Columns: []render.Column{{Header: "does", Width: 6}, {Header: "path"}},
 		Items: func(yield func(render.Item) bool) {
-			for s, err := range im.steps(ctx, update) {
-				if failed = err; err != nil || !yield(planned{s}) {
+			for e, err := range im.edits(ctx, update) {
+				if failed = err; err != nil || !yield(planned{e}) {
 					return
 				}
 			}
@@ -41,39 +41,42 @@ func (im *importing) print(ctx context.Context) error {
 	if err := im.env.Screen.Print(v); err != nil || failed != nil {
 		return errors.Join(err, failed)
 	}
-	n := im.count.steps
-	im.env.Screen.Note(im.summary("nothing was done; import would create", zktree.Counts{Created: n[creates], Changed: n[sets] + n[setsACL], Deleted: n[deletes]}))
+	n := im.count.deeds
+	im.env.Screen.Note(im.summary("nothing was done; import would create", zktree.Counts{Created: n[zktree.Creates], Changed: im.count.changed, Deleted: n[zktree.Deletes]}))
 	return im.end()
 }
 
-// steps make what is there like the file, as far as the policy goes.
-func (im *importing) steps(ctx context.Context, progress zktree.Progress) iter.Seq2[step, error] {
-	im.count = tally{steps: map[deed]int{}, unread: zktree.UnreadError{Root: im.to}}
+// edits make what is there like the file, as far as the flags allow.
+func (im *importing) edits(ctx context.Context, progress zktree.Progress) iter.Seq2[zktree.Edit, error] {
+	im.count = tally{deeds: map[zktree.Deed]int{}, unread: zktree.UnreadError{Root: im.to}}
 	there := im.there(ctx, progress)
-	return func(yield func(step, error) bool) {
-		for s, err := range steps(im.wanted(zktree.Compare(there, im.kept())), there) {
+	return func(yield func(zktree.Edit, error) bool) {
+		for e, err := range zktree.Plan(im.to, im.wanted(zktree.Compare(there, im.kept()))) {
 			if err == nil {
-				im.take(s)
+				im.take(e)
 			}
-			if !yield(s, err) {
+			if !yield(e, err) {
 				return
 			}
 		}
 	}
 }
 
-// take takes note of a step.
-func (im *importing) take(s step) {
-	im.count.steps[s.does]++
-	if s.missing {
-		im.count.missing.Add(s.missingError())
+// take counts an edit.
+func (im *importing) take(e zktree.Edit) {
+	im.count.deeds[e.Does]++
+	if e.Changes() {
+		im.count.changed++
 	}
-	if s.does == creates && s.z.ACL == nil {
+	if e.Missing {
+		im.count.missing.Add(e.MissingError())
+	}
+	if e.Does == zktree.Creates && e.Znode.ACL == nil {
 		im.count.open++
 	}
 }
 
-// wanted are the differences that the policy sees to.
+// wanted are the differences that the flags allow to change.
 func (im *importing) wanted(all iter.Seq2[zktree.Difference, error]) iter.Seq2[zktree.Difference, error] {
 	return func(yield func(zktree.Difference, error) bool) {
 		for d, err := range all {
@@ -81,8 +84,8 @@ func (im *importing) wanted(all iter.Seq2[zktree.Difference, error]) iter.Seq2[z
 			case err != nil:
 			case d.Err != nil:
 				im.count.unread.Add(d.Err)
-			case d.B == nil && im.policy != prunes,
-				d.A != nil && d.B != nil && (im.policy < overwrites || im.tree.MadeUp(d.B.Path)):
+			case d.B == nil && !im.prune,
+				d.A != nil && d.B != nil && (im.exists != zktree.Overwrite || im.tree.MadeUp(d.B.Path)):
 				continue
 			case d.B != nil && d.B.Kind == dump.Ephemeral && d.A == nil: // a copy is wished
 				z := *d.B

@@ -114,23 +114,13 @@ func (m *mirror) once(ctx context.Context) error {
 // pass compares all and applies it. Deletions come last, by the versions that were read.
 func (m *mirror) pass(ctx context.Context) (done zktree.Counts, err error) {
 	m.alone, m.missing, m.unread = 0, zktree.Refusals{}, zktree.UnreadError{Root: m.src.word + " and " + m.dst.word}
-	dst, differences, err := m.compare(ctx)
+	differences, err := m.compare(ctx)
 	if err != nil {
 		return done, err
 	}
 	update, end := m.env.Screen.Progress("mirrored")
 	defer end()
-	done, err = zktree.Write(ctx, m.dst.session.Client, m.dst.word, zktree.Overwrite, update, func(w *zktree.Writer) error {
-		gone, err := m.apply(steps(differences, dst), w)
-		end()
-		if err != nil || len(gone) == 0 {
-			return err
-		}
-		if yes, err := m.leave(ctx, gone); err != nil || !yes {
-			return err
-		}
-		return remove(w, gone)
-	})
+	done, err = m.apply(ctx, differences, update, end)
 	errs := []error{m.dst.wrap(err), m.unread.OrNil()}
 	if n := m.missing.N; n > 0 {
 		errs = append(errs, fmt.Errorf("%s of %s cannot be created in %s: %s", zktree.Znodes(n), m.src.word, m.dst.word, m.missing.Error()))
@@ -139,17 +129,17 @@ func (m *mirror) pass(ctx context.Context) (done zktree.Counts, err error) {
 }
 
 // compare reads both sides.
-func (m *mirror) compare(ctx context.Context) (dst zktree.Tree, differences iter.Seq2[zktree.Difference, error], err error) {
+func (m *mirror) compare(ctx context.Context) (iter.Seq2[zktree.Difference, error], error) {
 	src, err := m.src.nodes(ctx, nil)
 	if err != nil {
-		return dst, nil, err
+		return nil, err
 	}
-	if dst, err = m.dst.nodes(ctx, nil); err != nil {
-		return dst, nil, err
+	dst, err := m.dst.nodes(ctx, nil)
+	if err != nil {
+		return nil, err
 	}
-	dst = dst.OrEmpty()
-	return dst, func(yield func(zktree.Difference, error) bool) {
-		for d, err := range zktree.Compare(dst, src) {
+	return func(yield func(zktree.Difference, error) bool) {
+		for d, err := range zktree.Compare(dst.OrEmpty(), src) {
 			switch {
 			case err == nil && m.dst.spares(dst.At(d.Below)):
 				continue
@@ -163,60 +153,47 @@ func (m *mirror) compare(ctx context.Context) (dst zktree.Tree, differences iter
 	}, nil
 }
 
-// apply does the steps, but gives back those that delete.
-func (m *mirror) apply(all iter.Seq2[step, error], w *zktree.Writer) (gone []step, err error) {
-	for s, err := range all {
-		switch {
-		case err != nil:
-		case s.does == deletes:
-			gone = append(gone, s)
-		case s.missing:
-			m.missing.Add(s.missingError())
-		case s.does == leaves:
-			m.alone++
-		default:
-			err = s.write(w)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return gone, nil
-}
-
-// write has a step done.
-func (s step) write(w *zktree.Writer) error {
-	switch s.does {
-	case creates:
-		z := *s.z
-		z.Path = s.path
-		return w.Create(&z)
-	case sets:
-		return w.Set(s.path, s.z.Data, s.version)
-	case opens:
-		return w.Open(s.path, s.z.ACL, s.version)
-	case setsACL:
-		return w.SetACL(s.path, s.z.ACL, s.version)
-	}
-	return w.Delete(s.path, s.version)
-}
-
-func remove(w *zktree.Writer, gone []step) error {
-	for _, s := range gone {
-		if err := s.write(w); err != nil {
+// apply makes the destination like the source, as far as differences go. It may ask before it
+// deletes anything; endProgress comes before the question.
+func (m *mirror) apply(ctx context.Context, differences iter.Seq2[zktree.Difference, error], progress zktree.Progress, endProgress func()) (zktree.Counts, error) {
+	return zktree.Write(ctx, m.dst.session.Client, m.dst.word, zktree.Overwrite, progress, func(w *zktree.Writer) error {
+		deletions, err := w.Apply(m.counted(zktree.Plan(m.dst.Path, differences)))
+		endProgress()
+		if err != nil || len(deletions) == 0 {
 			return err
 		}
+		if yes, err := m.leave(ctx, deletions); err != nil || !yes {
+			return err
+		}
+		return w.Do(deletions...)
+	})
+}
+
+// counted counts what is left as it is.
+func (m *mirror) counted(edits iter.Seq2[zktree.Edit, error]) iter.Seq2[zktree.Edit, error] {
+	return func(yield func(zktree.Edit, error) bool) {
+		for e, err := range edits {
+			switch {
+			case err != nil:
+			case e.Missing:
+				m.missing.Add(e.MissingError())
+			case e.Does == zktree.Leaves:
+				m.alone++
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
 	}
-	return nil
 }
 
 // leave asks before something is deleted.
-func (m *mirror) leave(ctx context.Context, gone []step) (bool, error) {
+func (m *mirror) leave(ctx context.Context, deletions []zktree.Edit) (bool, error) {
 	if m.sure {
 		return true, nil
 	}
 	yes, err := m.env.Screen.Ask(ctx, fmt.Sprintf("delete %s from %s that %s does not contain, for example %s? [y/N] ",
-		zktree.Znodes(len(gone)), m.dst.word, m.src.word, gone[len(gone)-1].path))
+		zktree.Znodes(len(deletions)), m.dst.word, m.src.word, deletions[len(deletions)-1].Path))
 	if err == nil && !yes {
 		m.declined = true
 		m.env.Screen.Note("nothing was deleted")

@@ -3,6 +3,7 @@ package transfer_test
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -46,6 +47,32 @@ func TestMirrorFollows(t *testing.T) {
 			}
 		}
 		zktest.Eventually(t, fmt.Sprint("round ", round), same)
+	}
+}
+
+// A znode of which both the data and the ACL change counts once, in what mirror and import print
+// and in what import -n announces.
+func TestChangesAreCountedOnce(t *testing.T) {
+	addr := zktest.Sandbox(t, sandbox.Options{}).Addr()
+	file := filepath.Join(t.TempDir(), "dump")
+	must(t, addr, "create /a old\ncreate /a/b old\ncreate /a/c old\nexport -R /a "+file)
+	change := "set /a/b new\nsetAcl /a/b ip:10.9.8.7:r,world:anyone:cdrwa\nset /a/c new\nsetAcl /a/c ip:10.9.8.7:r,world:anyone:cdrwa\n"
+	if got := must(t, addr, change+"mirror -y file:"+file+" /a"); !strings.HasSuffix(got, ": 0 created, 2 changed, 0 deleted\n") {
+		t.Errorf("%q", got)
+	}
+	status, _, remarks := run(t.Context(), open(t, addr), change+"import -R -n --overwrite "+file+"\nimport -R --overwrite "+file)
+	if status != 0 || strings.Count(remarks.String(), " at and below /a; 2 changed; 1 unchanged; ") != 2 {
+		t.Errorf("status %d: %s", status, remarks)
+	}
+}
+
+// An ACL that import -n would set before others is named.
+func TestImportNamesOpenedACLs(t *testing.T) {
+	addr := zktest.Sandbox(t, sandbox.Options{}).Addr()
+	file := filepath.Join(t.TempDir(), "dump")
+	must(t, addr, "create /a a\ncreate /a/b b\nexport -R /a "+file+"\nsetAcl /a world:anyone:rwda")
+	if got := must(t, addr, "import -R -n --overwrite "+file); got != "setAcl  /a\n" {
+		t.Errorf("%q", got)
 	}
 }
 

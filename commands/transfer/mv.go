@@ -235,7 +235,7 @@ func (m *moving) removeBy(walk *zktree.Walk, w *zktree.Writer, zxid int64) error
 		case s.Stat == nil || max(s.Stat.Czxid, s.Stat.Mzxid) > zxid:
 			return fmt.Errorf("the znode %s changed during the move, so zksh did not delete that znode or its ancestors", s.Path())
 		}
-		if err := w.Delete(s.Path(), s.Stat.Version); err != nil {
+		if err := w.Do(zktree.Edit{Does: zktree.Deletes, Path: s.Path(), Version: s.Stat.Version}); err != nil {
 			return err
 		}
 	}

@@ -118,7 +118,7 @@ func put(t *testing.T, s *zkconn.Session, all []*dump.Znode) {
 		t.Fatal(err)
 	}
 	for _, z := range all {
-		if err := w.Create(z); err != nil {
+		if err := w.Do(zktree.Edit{Does: zktree.Creates, Path: z.Path, Znode: z}); err != nil {
 			t.Fatal(err)
 		}
 	}

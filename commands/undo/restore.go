@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"iter"
 	"strings"
 
 	"github.com/zksh/zksh/commands"
@@ -30,7 +30,7 @@ func (u *undoing) data(ctx context.Context) error {
 	case zktree.SameData(data, was.Data): // whoever has written it
 		return nil
 	case hashed(data) != u.Wrote && !u.overwrite:
-		u.differs(zktree.Difference{A: was, B: &dump.Znode{Path: u.Path, Data: data, Stat: st}, Aspect: zktree.DataDiffers})
+		u.differs(zktree.Difference{A: &dump.Znode{Path: u.Path, Data: data, Stat: st}, B: was, Aspect: zktree.DataDiffers})
 		return u.refuse()
 	}
 	u.plan = []string{"set " + u.Path}
@@ -64,101 +64,94 @@ func (u *undoing) name() string { return fmt.Sprintf("%s %d", undoName, u.N) }
 
 // tree brings back the znodes that are gone, and what was written over.
 func (u *undoing) tree(ctx context.Context) error {
-	var gone, over []zktree.Difference
 	var hidden []string // saved znodes that may not be read now
 	kept := u.lasting()
-	for d, err := range zktree.Compare(kept, u.now(ctx)) {
+	for d, err := range zktree.Compare(u.now(ctx), kept) {
 		switch {
 		case err != nil:
 			return err
-		case d.Err != nil && d.A == nil: // unreadable before the operation, too, so nothing of it was saved
+		case d.Err != nil && d.B == nil: // unreadable before the operation, too, so nothing of it was saved
 		case d.Err != nil:
 			hidden = append(hidden, kept.At(d.Below))
-		case d.B == nil:
-			gone = append(gone, light(d))
-			u.plan = append(u.plan, "create "+d.A.Path)
-		case d.A == nil: // what is new there is nobody's loss
-		case u.wroteOver(d), u.overwrite && d.Aspect&zktree.KindDiffers == 0:
-			over = append(over, light(d))
-			u.plan = append(u.plan, "change "+d.A.Path)
-		default:
-			u.differs(d)
+		case d.B != nil: // what is new there is nobody's loss
+			u.compared(d)
 		}
 	}
 	for _, path := range hidden {
-		more, changed, err := u.hidden(ctx, path)
-		if err != nil {
+		if err := u.hidden(ctx, path); err != nil {
 			return err
 		}
-		gone, over = append(gone, more...), append(over, changed...)
 	}
 	if err := u.refuse(); err != nil {
 		return err
 	}
 	switch {
-	case u.dry || len(gone)+len(over) == 0:
+	case u.dry || len(u.differences) == 0:
 		return nil
-	case len(over) == 0:
-		return u.bring(ctx, gone, nil)
+	case !u.over:
+		return u.bring(ctx)
 	}
 	loss := commands.Loss{Command: u.name(), Path: u.Path, Of: commands.LostParts, Version: -1}
-	return u.losing(ctx, loss, func(ctx context.Context, _ int32) error { return u.bring(ctx, gone, over) })
+	return u.losing(ctx, loss, func(ctx context.Context, _ int32) error { return u.bring(ctx) })
 }
 
-// light is a difference without the data.
-func light(d zktree.Difference) zktree.Difference {
-	d.A.Data = nil
-	if d.B != nil {
-		d.B.Data = nil
+// compared decides what becomes of a saved znode, the B of d, that is gone or not as it was.
+func (u *undoing) compared(d zktree.Difference) {
+	switch {
+	case d.A == nil:
+		u.plan = append(u.plan, "create "+d.B.Path)
+	case u.wroteOver(d), u.overwrite && d.Aspect&zktree.KindDiffers == 0:
+		u.over = true
+		u.plan = append(u.plan, "change "+d.B.Path)
+		d.A.Data = nil // only the data in the file is needed, and read again
+	default:
+		u.differs(d)
+		return
 	}
-	return d
+	d.B.Data = nil
+	u.differences = append(u.differences, d)
 }
 
-// wroteOver tells whether a znode has changed once, in each way, since it was kept, and
+// wroteOver reports whether a znode has changed once, in each way, since it was kept, and
 // that as long as the operation lasted.
 func (u *undoing) wroteOver(d zktree.Difference) bool {
-	if u.Of != commands.LostParts || u.Zxid == 0 || d.A.Stat == nil || d.A.Stat.Czxid != d.B.Stat.Czxid || d.Aspect&zktree.KindDiffers != 0 {
+	now, was := d.A.Stat, d.B.Stat
+	if u.Of != commands.LostParts || u.Zxid == 0 || was == nil || was.Czxid != now.Czxid || d.Aspect&zktree.KindDiffers != 0 {
 		return false
 	}
 	data, acl := d.Aspect&zktree.DataDiffers != 0, d.Aspect&zktree.ACLDiffers != 0
-	return (!data || d.B.Stat.Version == d.A.Stat.Version+1 && d.B.Stat.Mzxid <= u.Zxid) &&
-		(!acl || d.B.Stat.Aversion == d.A.Stat.Aversion+1)
+	return (!data || now.Version == was.Version+1 && now.Mzxid <= u.Zxid) && (!acl || now.Aversion == was.Aversion+1)
 }
 
 // bring makes znodes as they were, and writes what they had.
-func (u *undoing) bring(ctx context.Context, gone, over []zktree.Difference) error {
-	return bringBack(ctx, u, slices.Concat(gone, over), u.write)
+func (u *undoing) bring(ctx context.Context) error {
+	return u.write(ctx, zktree.Plan(u.Path, func(yield func(zktree.Difference, error) bool) {
+		for _, d := range u.differences {
+			if !yield(d, nil) {
+				return
+			}
+		}
+	}))
 }
 
-// bringBack writes each of what an operation has taken.
-func bringBack[T any](ctx context.Context, u *undoing, all []T, write func(*zktree.Writer, T) error) (err error) {
+// write makes edits, with the data that was saved.
+func (u *undoing) write(ctx context.Context, edits iter.Seq2[zktree.Edit, error]) (err error) {
 	update, end := u.env.Screen.Progress("restored")
 	defer end()
 	u.counts, err = zktree.Write(ctx, u.env.Session.Client, u.Path, zktree.Refuse, update, func(w *zktree.Writer) error {
-		for _, one := range all {
-			if err := write(w, one); err != nil {
+		for e, err := range edits {
+			if err == nil && (e.Does == zktree.Creates || e.Does == zktree.Sets) {
+				e.Znode, err = u.kept.Znode(e.Path, true)
+			}
+			if err == nil {
+				err = w.Do(e)
+			}
+			if err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	return err
-}
-
-func (u *undoing) write(w *zktree.Writer, d zktree.Difference) error {
-	z, err := u.kept.Znode(d.A.Path, true)
-	if err != nil {
-		return err
-	}
-	if d.B == nil {
-		return w.Create(z)
-	}
-	if d.Aspect&zktree.DataDiffers != 0 {
-		err = w.Set(z.Path, z.Data, d.B.Stat.Version)
-	}
-	if err == nil && d.Aspect&zktree.ACLDiffers != 0 {
-		err = w.SetACL(z.Path, z.ACL, d.B.Stat.Aversion)
-	}
 	return err
 }
 
@@ -181,17 +174,17 @@ func (u *undoing) now(ctx context.Context) zktree.Tree {
 
 // differs adds the conflict of a znode that exists, and is not as it was.
 func (u *undoing) differs(d zktree.Difference) {
-	c := conflict{path: d.A.Path, final: d.Aspect&zktree.KindDiffers != 0}
+	c := conflict{path: d.B.Path, final: d.Aspect&zktree.KindDiffers != 0}
 	var parts []string
 	if d.Aspect&zktree.KindDiffers != 0 {
-		parts = append(parts, "it is now "+d.B.Kind.String())
+		parts = append(parts, "it is now "+d.A.Kind.String())
 	}
 	if d.Aspect&zktree.ACLDiffers != 0 {
 		parts = append(parts, "the ACL is different")
 	}
 	if d.Aspect&zktree.DataDiffers != 0 {
-		parts = append(parts, fmt.Sprintf("the data is now %s (version %d), and undo would restore the saved %s", inBytes(len(d.B.Data)), d.B.Stat.Version, inBytes(len(d.A.Data))))
-		c.diff = commands.DataDiff(d.B.Data, d.A.Data)
+		parts = append(parts, fmt.Sprintf("the data is now %s (version %d), and undo would restore the saved %s", inBytes(len(d.A.Data)), d.A.Stat.Version, inBytes(len(d.B.Data))))
+		c.diff = commands.DataDiff(d.A.Data, d.B.Data)
 	}
 	c.what = fmt.Sprintf("%s has changed since the operation: %s", c.path, strings.Join(parts, "; "))
 	if c.diff != "" {
@@ -253,7 +246,15 @@ func (u *undoing) acls(ctx context.Context) error {
 		return nil
 	}
 	loss := commands.Loss{Command: u.name(), Path: u.Path, Of: commands.LostACLs, Version: -1}
-	return u.losing(ctx, loss, func(ctx context.Context, _ int32) error { return u.writeACLs(ctx, lost) })
+	return u.losing(ctx, loss, func(ctx context.Context, _ int32) error {
+		return u.write(ctx, func(yield func(zktree.Edit, error) bool) {
+			for _, z := range lost {
+				if !yield(zktree.Edit{Does: zktree.SetsACL, Path: z.Path, Znode: z, Version: z.Stat.Aversion}, nil) {
+					return
+				}
+			}
+		})
+	})
 }
 
 // lostACLs finds those of a batch that are to be written. Of a znode that may not be read
@@ -285,8 +286,4 @@ func (u *undoing) lostACLs(ctx context.Context, src zktree.Source, batch []*dump
 		}
 	}
 	return lost, nil
-}
-
-func (u *undoing) writeACLs(ctx context.Context, lost []*dump.Znode) error {
-	return bringBack(ctx, u, lost, func(w *zktree.Writer, z *dump.Znode) error { return w.SetACL(z.Path, z.ACL, z.Stat.Aversion) })
 }

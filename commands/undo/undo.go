@@ -117,10 +117,12 @@ type undoing struct {
 	skip      bool
 	overwrite bool
 
-	kept      *dump.Tree
-	conflicts []conflict
-	plan      []string // what is to be done, a line each
-	counts    zktree.Counts
+	kept        *dump.Tree
+	conflicts   []conflict
+	plan        []string            // what is to be done, a line each
+	differences []zktree.Difference // to be undone, without the data
+	over        bool                // some of them are of znodes that exist
+	counts      zktree.Counts
 }
 
 // conflict is a znode that is not as the operation has left it.
