@@ -193,14 +193,7 @@ func (f *following) some(ctx context.Context) error {
 			all = append(all, d)
 		}
 	}
-	found := func(yield func(zktree.Difference, error) bool) {
-		for _, d := range all {
-			if !yield(d, nil) {
-				return
-			}
-		}
-	}
-	done, err := f.apply(ctx, found, nil, func() {})
+	done, err := f.apply(ctx, zktree.Seq(all), nil, func() {})
 	return f.tell(done, f.dst.wrap(err), false)
 }
 

@@ -130,13 +130,7 @@ func put(t *testing.T, s *zkconn.Session, all []*dump.Znode) {
 // differ is in what a server's tree is not like the one that was put, or empty.
 func differ(t *testing.T, all []*dump.Znode, s *zkconn.Session, root string) string {
 	t.Helper()
-	put := zktree.Tree{Root: all[0].Path, Nodes: func(yield func(*dump.Znode, error) bool) {
-		for _, z := range all {
-			if !yield(z, nil) {
-				return
-			}
-		}
-	}}
+	put := zktree.Tree{Root: all[0].Path, Nodes: zktree.Seq(all)}
 	for d, err := range zktree.Compare(put, zktree.ServerTree(t.Context(), s.Client, root, nil)) {
 		if err != nil {
 			return err.Error()

@@ -85,14 +85,15 @@ func (u *undoing) tree(ctx context.Context) error {
 	if err := u.refuse(); err != nil {
 		return err
 	}
+	edits := zktree.Plan(u.Path, zktree.Seq(u.differences))
 	switch {
 	case u.dry || len(u.differences) == 0:
 		return nil
 	case !u.over:
-		return u.bring(ctx)
+		return u.write(ctx, edits)
 	}
 	loss := commands.Loss{Command: u.name(), Path: u.Path, Of: commands.LostParts, Version: -1}
-	return u.losing(ctx, loss, func(ctx context.Context, _ int32) error { return u.bring(ctx) })
+	return u.losing(ctx, loss, func(ctx context.Context, _ int32) error { return u.write(ctx, edits) })
 }
 
 // compared decides what becomes of a saved znode, the B of d, that is gone or not as it was.
@@ -121,17 +122,6 @@ func (u *undoing) wroteOver(d zktree.Difference) bool {
 	}
 	data, acl := d.Aspect&zktree.DataDiffers != 0, d.Aspect&zktree.ACLDiffers != 0
 	return (!data || now.Version == was.Version+1 && now.Mzxid <= u.Zxid) && (!acl || now.Aversion == was.Aversion+1)
-}
-
-// bring makes znodes as they were, and writes what they had.
-func (u *undoing) bring(ctx context.Context) error {
-	return u.write(ctx, zktree.Plan(u.Path, func(yield func(zktree.Difference, error) bool) {
-		for _, d := range u.differences {
-			if !yield(d, nil) {
-				return
-			}
-		}
-	}))
 }
 
 // write makes edits, with the data that was saved.
@@ -212,7 +202,8 @@ func (u *undoing) acls(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var lost, batch []*dump.Znode
+	var lost []zktree.Edit
+	var batch []*dump.Znode
 	look := func() error {
 		found, err := u.lostACLs(ctx, src, batch)
 		lost, batch = append(lost, found...), nil
@@ -239,27 +230,19 @@ func (u *undoing) acls(ctx context.Context) error {
 	if err := u.refuse(); err != nil {
 		return err
 	}
-	for _, z := range lost {
-		u.plan = append(u.plan, "setAcl "+z.Path)
+	for _, e := range lost {
+		u.plan = append(u.plan, "setAcl "+e.Path)
 	}
 	if u.dry || len(lost) == 0 {
 		return nil
 	}
 	loss := commands.Loss{Command: u.name(), Path: u.Path, Of: commands.LostACLs, Version: -1}
-	return u.losing(ctx, loss, func(ctx context.Context, _ int32) error {
-		return u.write(ctx, func(yield func(zktree.Edit, error) bool) {
-			for _, z := range lost {
-				if !yield(zktree.Edit{Does: zktree.SetsACL, Path: z.Path, Znode: z, Version: z.Stat.Aversion}, nil) {
-					return
-				}
-			}
-		})
-	})
+	return u.losing(ctx, loss, func(ctx context.Context, _ int32) error { return u.write(ctx, zktree.Seq(lost)) })
 }
 
-// lostACLs finds those of a batch that are to be written. Of a znode that may not be read
+// lostACLs returns the edits that restore those of a batch. Of a znode that may not be read
 // any more only the write can tell.
-func (u *undoing) lostACLs(ctx context.Context, src zktree.Source, batch []*dump.Znode) (lost []*dump.Znode, err error) {
+func (u *undoing) lostACLs(ctx context.Context, src zktree.Source, batch []*dump.Znode) (lost []zktree.Edit, err error) {
 	paths := make([]string, len(batch))
 	for i, z := range batch {
 		paths[i] = z.Path
@@ -269,18 +252,18 @@ func (u *undoing) lostACLs(ctx context.Context, src zktree.Source, batch []*dump
 		return nil, err
 	}
 	for i, z := range batch {
+		e := zktree.Edit{Does: zktree.SetsACL, Path: z.Path, Znode: z, Version: z.Stat.Aversion + 1}
 		switch now := entries[i]; {
 		case errors.Is(now.Err, zkconn.NoAuth):
-			z.Stat.Aversion++
-			lost = append(lost, z)
+			lost = append(lost, e)
 		case errors.Is(now.Err, zkconn.NoNode):
 			u.conflicts = append(u.conflicts, deleted(z.Path))
 		case now.Err != nil:
 			return nil, now.Err
 		case zktree.SameACL(now.ACL, z.ACL):
 		case u.overwrite, now.Stat.Czxid == z.Stat.Czxid && now.Stat.Aversion == z.Stat.Aversion+1, u.Left != nil && zktree.SameACL(now.ACL, u.Left):
-			z.Stat.Aversion = now.Stat.Aversion
-			lost = append(lost, z)
+			e.Version = now.Stat.Aversion
+			lost = append(lost, e)
 		default:
 			u.conflicts = append(u.conflicts, conflict{path: z.Path, what: z.Path + " has changed since the operation: the ACL is no longer the one that the operation set"})
 		}

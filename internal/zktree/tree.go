@@ -105,6 +105,17 @@ func ReadOne(ctx context.Context, c zkconn.Client, path string, access bool) (*d
 	return z, err
 }
 
+// Seq is the elements of a list, without an error: a stream of what is in memory.
+func Seq[T any](list []T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, one := range list {
+			if !yield(one, nil) {
+				return
+			}
+		}
+	}
+}
+
 // Znodes is so many of them in words.
 func Znodes(n int) string { return count(n, "znode") }
 
