@@ -27,7 +27,7 @@ export GOFLAGS := $(strip -trimpath $(GOFLAGS))
 # count: what go build reads is no part of a cached result; vet: lint does it;
 # GORACE: the detector would have every package wait for a second at its end.
 RACE        = env GORACE=atexit_sleep_ms=100 go test -race -count=1 -vet=off -p 2 -timeout 20m -skip '$(ALONE)'
-LONG        = ./internal/e2e ./lockcmd/zklock ./lockcmd/demo ./lockcmd ./internal/interop ./commands/keep
+LONG        = ./internal/e2e ./lockcmd/zklock ./lockcmd/demo ./lockcmd ./internal/interop ./commands/transfer ./commands/undo
 PLAIN       = go test -count=1 -vet=off -timeout 20m -run '$(ALONE)|^TestRoundsModel|^TestDeepAndWide$$' \
               ./internal/e2e ./lockcmd/zklock ./internal/sandbox/difftest ./internal/dump ./internal/zktree
 ALONE       = ^(TestHostileServersFillNoMemory|TestHostileFilesFillNoMemory|TestHostileLogsFillNoMemory|TestScripts|TestScriptsOnSandbox|TestSmallFilesThatStandForMuch|TestLog|TestDiff)$$
@@ -73,7 +73,7 @@ full: deps ## run at full size what make test has a part of, and what it has wit
 	go test -race -count=1 -timeout 20m -run '^TestDiff$$' ./internal/sandbox/difftest
 	go test -race -count=1 -timeout 20m -run '^(TestFence|TestChaos|TestLocks)$$' ./internal/interop -fence 1m -chaos 1m -contend 10s
 	go test -race -count=1 -timeout 20m -run '^TestChaos$$' ./lockcmd/zklock -chaos 1m
-	go test -count=1 -timeout 20m -run '^TestUndoBringsBack$$' ./commands/keep -rapid.checks 250 -worlds 8 -parallel 8
+	go test -count=1 -timeout 20m -run '^TestUndoBringsBack$$' ./commands/undo -rapid.checks 250 -worlds 8 -parallel 8
 
 soak: deps ## run every test RUNS times while every core is kept busy; needs them green each time
 	.ci/soak $(RUNS) $(MAKE) --no-print-directory -j2 long rest

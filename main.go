@@ -15,7 +15,8 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/commands"
-	"github.com/zksh/zksh/commands/keep"
+	"github.com/zksh/zksh/commands/transfer"
+	"github.com/zksh/zksh/commands/undo"
 	"github.com/zksh/zksh/history"
 	"github.com/zksh/zksh/internal/app"
 	"github.com/zksh/zksh/internal/peer"
@@ -153,21 +154,21 @@ func boundGarbage(sandbox bool) {
 }
 
 // table has the commands besides the shell's own.
-func table(log keep.UndoLog, locks *lockcmd.Table, guide *tutorial.Guide, place *playground.Place) [][]*commands.Command {
-	return [][]*commands.Command{commands.All(), keep.Commands(log), locks.Commands(), app.SandboxCommand(place), guide.Commands()}
+func table(log undo.Log, locks *lockcmd.Table, guide *tutorial.Guide, place *playground.Place) [][]*commands.Command {
+	return [][]*commands.Command{commands.All(), {undo.Command(log)}, transfer.Commands(), locks.Commands(), app.SandboxCommand(place), guide.Commands()}
 }
 
 // idle is the table of commands that are looked at, and not run.
-func idle() [][]*commands.Command { return table(keep.UndoLog{}, lockcmd.New(), tutorial.New(""), nil) }
+func idle() [][]*commands.Command { return table(undo.Log{}, lockcmd.New(), tutorial.New(""), nil) }
 
 // undoLog is the user's undo log, as this program uses it.
-func undoLog(opts app.Options, interactive bool) keep.UndoLog {
-	log := keep.UndoLog{Dir: opts.UndoDir, Queue: lockcmd.InQueue}
+func undoLog(opts app.Options, interactive bool) undo.Log {
+	log := undo.Log{Dir: opts.UndoDir, Queue: lockcmd.InQueue}
 	if interactive {
-		log.By = keep.AtPrompt(tty.Name(os.Stdin))
+		log.By = undo.AtPrompt(tty.Name(os.Stdin))
 		return log
 	}
-	log.By = keep.OnCommandLine(tty.Session(), tty.Name(os.Stderr))
+	log.By = undo.OnCommandLine(tty.Session(), tty.Name(os.Stderr))
 	options := os.Args[1 : len(os.Args)-len(opts.Command)] // they name the ensemble, and the credentials
 	log.Again = append(append([]string{"zksh"}, options...), "undo")
 	return log
@@ -176,12 +177,12 @@ func undoLog(opts app.Options, interactive bool) keep.UndoLog {
 // keeper saves what commands destroy: in a file that is asked for, or in the undo log, at the
 // prompt and for a command that a person types in another shell. saved is the last words of
 // such a command; nil for all others.
-func keeper(opts app.Options, log keep.UndoLog, interactive bool) (k commands.Keeper, saved func(*commands.Env) string, err error) {
+func keeper(opts app.Options, log undo.Log, interactive bool) (k commands.Keeper, saved func(*commands.Env) string, err error) {
 	switch {
 	case opts.Undo != "" && interactive:
 		return nil, nil, errors.New("--undo works only in scripts; at the prompt, use the undo command")
 	case opts.Undo != "":
-		k, err = keep.ToFile(opts.Undo, lockcmd.InQueue)
+		k, err = undo.ToFile(opts.Undo, lockcmd.InQueue)
 		return k, nil, err
 	case opts.UndoDir == "":
 		return nil, nil, nil

@@ -5,14 +5,15 @@ import (
 	"testing"
 
 	"github.com/zksh/zksh/commands"
-	keeping "github.com/zksh/zksh/commands/keep"
+	"github.com/zksh/zksh/commands/transfer"
+	"github.com/zksh/zksh/commands/undo"
 	"github.com/zksh/zksh/lockcmd"
 	"github.com/zksh/zksh/shell/manual"
 )
 
 // Help refers to pages that there are, from commands that there are.
 func TestTopicsOfCommands(t *testing.T) {
-	r := New(Config{Commands: [][]*commands.Command{commands.All(), keeping.Commands(keeping.UndoLog{}), lockcmd.New().Commands()}}).Registry()
+	r := New(Config{Commands: [][]*commands.Command{commands.All(), {undo.Command(undo.Log{})}, transfer.Commands(), lockcmd.New().Commands()}}).Registry()
 	for topic, names := range topics {
 		if manual.Find(topic) == nil {
 			t.Errorf("there is no page %s", topic)

@@ -12,7 +12,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/zksh/zksh/commands"
-	"github.com/zksh/zksh/commands/keep"
+	"github.com/zksh/zksh/commands/transfer"
+	"github.com/zksh/zksh/commands/undo"
 	"github.com/zksh/zksh/internal/app"
 	"github.com/zksh/zksh/internal/tutorial"
 	"github.com/zksh/zksh/internal/zkconn"
@@ -33,7 +34,7 @@ func every(t *testing.T) *shell.Shell {
 		}
 	})
 	return shell.New(shell.Config{Session: session, Commands: [][]*commands.Command{
-		commands.All(), keep.Commands(keep.UndoLog{}), lockcmd.New().Commands(), app.SandboxCommand(nil), tutorial.New("").Commands(),
+		commands.All(), {undo.Command(undo.Log{})}, transfer.Commands(), lockcmd.New().Commands(), app.SandboxCommand(nil), tutorial.New("").Commands(),
 	}})
 }
 

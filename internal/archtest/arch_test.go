@@ -23,7 +23,7 @@ const (
 // import. Tests may import what they like.
 var arrows = map[string][]string{
 	".": {
-		"shell", "commands", "commands/keep", "lockcmd", "lockcmd/child", "history",
+		"shell", "commands", "commands/transfer", "commands/undo", "lockcmd", "lockcmd/child", "history",
 		"internal/app", "internal/peer", "internal/playground", "internal/render", "internal/tty", "internal/tutorial", "internal/zkconn",
 	},
 	"internal/app":              {"commands", "internal/playground", "internal/render", "internal/sandbox", "internal/secure", "internal/userfile", "internal/zkconn", "shell", "shell/line", "shell/manual"},
@@ -33,8 +33,9 @@ var arrows = map[string][]string{
 	"shell/manual":              {"internal/render"},
 	"commands":                  {"internal/dump", "internal/jute", "internal/render", "internal/tty", "internal/unpack", "internal/userfile", "internal/zkconn", "internal/zktree"},
 	"commands/commandtest":      free,
-	"commands/keep":             {"commands", "internal/dump", "internal/jute", "internal/peer", "internal/render", "internal/userfile", "internal/zkconn", "internal/zktree"},
 	"lockcmd":                   {"commands", "lockcmd/child", "lockcmd/demo", "lockcmd/queue", "lockcmd/zklock", "internal/cluster", "internal/render", "internal/zkconn", "internal/zktree"},
+	"commands/transfer":         {"commands", "internal/dump", "internal/jute", "internal/peer", "internal/render", "internal/userfile", "internal/zkconn", "internal/zktree"},
+	"commands/undo":             {"commands", "internal/dump", "internal/render", "internal/userfile", "internal/zkconn", "internal/zktree"},
 	"lockcmd/child":             {"internal/tty"},
 	"lockcmd/demo":              {"commands", "lockcmd/zklock", "internal/jute", "internal/render", "internal/userfile", "internal/zkconn", "internal/zktree"},
 	"lockcmd/queue":             {"lockcmd/zklock", "internal/cluster", "internal/render"},

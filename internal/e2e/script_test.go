@@ -22,7 +22,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/zksh/zksh/commands"
-	"github.com/zksh/zksh/commands/keep"
+	"github.com/zksh/zksh/commands/transfer"
+	"github.com/zksh/zksh/commands/undo"
 	"github.com/zksh/zksh/internal/app"
 	"github.com/zksh/zksh/internal/sandbox"
 	"github.com/zksh/zksh/internal/tutorial"
@@ -229,7 +230,7 @@ func onServer(do func(scriptServer)) func(*testscript.TestScript, bool, []string
 
 // everyCommand is all that main gives to a shell.
 func everyCommand(locks *lockcmd.Table) [][]*commands.Command {
-	return [][]*commands.Command{commands.All(), keep.Commands(keep.UndoLog{}), locks.Commands(), app.SandboxCommand(nil), tutorial.New("").Commands()}
+	return [][]*commands.Command{commands.All(), {undo.Command(undo.Log{})}, transfer.Commands(), locks.Commands(), app.SandboxCommand(nil), tutorial.New("").Commands()}
 }
 
 // registry has all commands that zksh has.

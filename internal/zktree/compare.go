@@ -12,28 +12,6 @@ import (
 	"github.com/zksh/zksh/internal/dump"
 )
 
-// Tree is a sequence of znodes below a root, in the order of Nodes and with its errors.
-type Tree struct {
-	Root  string
-	Nodes iter.Seq2[*dump.Znode, error]
-}
-
-// Below is the path of a znode without that of the tree's root, for which it is empty.
-func (t Tree) Below(path string) string {
-	if path == t.Root { // also "/", which is all of its own prefix but the end
-		return ""
-	}
-	return strings.TrimPrefix(path, strings.TrimSuffix(t.Root, "/"))
-}
-
-// At is where something below the root is.
-func (t Tree) At(below string) string {
-	if below == "" {
-		return t.Root
-	}
-	return strings.TrimSuffix(t.Root, "/") + below
-}
-
 // Aspect is in what two znodes differ; several may be joined.
 type Aspect int
 

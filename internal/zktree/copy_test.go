@@ -59,7 +59,7 @@ func writeAll(t *testing.T, s *zkconn.Session, exists Policy, all []*dump.Znode)
 		t.Fatal(err)
 	}
 	for _, z := range all {
-		if err := w.Create(z); err != nil {
+		if err := w.Do(Edit{Does: Creates, Path: z.Path, Znode: z}); err != nil {
 			t.Fatal(err)
 		}
 	}

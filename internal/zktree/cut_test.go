@@ -39,7 +39,7 @@ func TestWriterCut(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, z := range all {
-			if err = w.Create(z); err != nil {
+			if err = w.Do(Edit{Does: Creates, Path: z.Path, Znode: z}); err != nil {
 				break
 			}
 		}
@@ -84,7 +84,7 @@ func TestWriterRefusals(t *testing.T) {
 		if path == "/r/bad" {
 			acl = bad
 		}
-		if err := w.Create(&dump.Znode{Path: path, ACL: acl}); err != nil {
+		if err := w.Do(Edit{Does: Creates, Path: path, Znode: &dump.Znode{ACL: acl}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -342,11 +342,3 @@ func (e *UnreadError) OrNil() error {
 	}
 	return e
 }
-
-// Znodes is so many of them in words.
-func Znodes(n int) string {
-	if n == 1 {
-		return "1 znode"
-	}
-	return fmt.Sprintf("%d znodes", n)
-}

@@ -19,24 +19,15 @@ type grant struct {
 	counted bool // its znode is counted as changed already
 }
 
-// SetACL writes a znode's access control list if that has the version; -1 is any. It is
-// done in the end, for what is deeper first.
-func (w *Writer) SetACL(path string, acl []zk.ACL, version int32) error {
-	w.acls = append(w.acls, grant{path: path, acl: acl, version: version, counted: path == w.lastSet})
-	w.asked++
-	return nil
-}
-
-// Open writes a znode's access control list before the writes that come after it, and after
-// those that came before it.
-func (w *Writer) Open(path string, acl []zk.ACL, version int32) error {
+// open sets an ACL before the edits that come after it, and after those that came before it.
+func (w *Writer) open(e Edit) error {
 	if err := cmp.Or(w.flush(), w.air.rest()); err != nil {
 		return err
 	}
 	last := w.acls
 	w.acls = nil
 	w.asked++
-	err := w.grant([]grant{{path: path, acl: acl, version: version, counted: path == w.lastSet}})
+	err := w.grant([]grant{{path: e.Path, acl: e.acl(), version: e.Version, counted: e.Also}})
 	w.acls = last
 	return err
 }
@@ -46,11 +37,11 @@ func ShutsOut(z *dump.Znode) bool {
 	if z.ACL == nil || z.Stat != nil && z.Stat.NumChildren == 0 {
 		return false
 	}
-	return !WorldMay(z, zk.PermCreate)
+	return !worldMay(z, zk.PermCreate)
 }
 
-// WorldMay reports whether a znode's ACL gives everybody a permission.
-func WorldMay(z *dump.Znode, perm int32) bool {
+// worldMay reports whether a znode's ACL gives everybody a permission.
+func worldMay(z *dump.Znode, perm int32) bool {
 	return slices.ContainsFunc(z.ACL, func(a zk.ACL) bool {
 		return a.Scheme == "world" && a.ID == "anyone" && a.Perms&perm != 0
 	})

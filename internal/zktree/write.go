@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"path"
 	"slices"
 
@@ -13,7 +14,9 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// Policy says what becomes of a znode that is to be created and is there already.
+// Policy says what becomes of a znode that is to be created and is there already. A command
+// that compares before it writes needs one, too: others may create znodes meanwhile. cp does not
+// compare: it reads only its source, and also overwrites znodes that it may not read.
 type Policy int
 
 // The policies.
@@ -35,7 +38,7 @@ func (c Counts) Total() int { return c.Created + c.Skipped + c.Changed + c.Delet
 // itself goes alone.
 const writeBytes = 256 << 10
 
-// Writer changes znodes in the order in which it is asked to, many at a time: what goes
+// Writer makes edits in the order in which it is asked to, many at a time: what goes
 // into one multi is done as a whole or not at all, and several are in flight. A multi that
 // is refused is repeated znode by znode, so that only what cannot be done is left out.
 type Writer struct {
@@ -44,40 +47,19 @@ type Writer struct {
 	exists   Policy
 	progress Progress
 
-	next    []write
-	size    int
-	air     *flights[[]write, zkconn.Written]
-	over    []write // what is there already, to be overwritten
-	acls    []grant // new ACLs, which come last: they may shut us out
-	later   []write // new data that the old ACL forbids, to be written after the new ACLs
-	late    bool    // these are being written
-	lastSet string  // path of the last Set
-	nobody  bool    // the session is authenticated as nobody
+	next   []Edit
+	size   int
+	air    *flights[[]Edit, zkconn.Written]
+	over   []Edit  // what is there already, to be overwritten
+	acls   []grant // new ACLs, which come last: they may shut us out
+	later  []Edit  // new data that the old ACL forbids, to be written after the new ACLs
+	late   bool    // these are being written
+	nobody bool    // the session is authenticated as nobody
 
 	asked   int
 	so      WriteError
 	missing map[string]bool // what was refused, and what is below it
 }
-
-// write is a znode to be written.
-type write struct {
-	does    deed
-	path    string
-	data    []byte
-	acl     []zk.ACL
-	mode    zkconn.CreateMode
-	version int32
-	ours    bool // the znode is created with our identity in its ACL, until the end
-}
-
-// deed is what a write does.
-type deed int
-
-const (
-	creates deed = iota
-	setsData
-	deletes
-)
 
 // WriteError reports that not all could be written.
 type WriteError struct {
@@ -135,7 +117,7 @@ func NewWriter(ctx context.Context, c zkconn.Client, root string, exists Policy,
 	}
 	w := &Writer{ctx: ctx, p: p, exists: exists, progress: progress, so: WriteError{Root: root}, missing: map[string]bool{}}
 	w.air = inFlight(ctx, graceful, deleteWindow, w.written)
-	w.air.lost = func(_ []write, outcome zkconn.Outcome) { w.tally(outcome) }
+	w.air.lost = func(_ []Edit, outcome zkconn.Outcome) { w.tally(outcome) }
 	return w, nil
 }
 
@@ -148,52 +130,77 @@ func Write(ctx context.Context, c zkconn.Client, root string, exists Policy, pro
 	return w.Close(do(w))
 }
 
-// Create makes a znode, of its kind, but that what was ephemeral becomes persistent. The
-// ones above it come first. An ACL that might not let us create what is to be below it is
-// the znode's own in the end only. An error ends it all; a refusal Close tells of.
-func (w *Writer) Create(z *dump.Znode) error {
-	t := write{does: creates, path: z.Path, data: z.Data, acl: z.ACL, ours: ShutsOut(z),
-		mode: zkconn.CreateMode{Container: z.Kind == dump.Container}}
-	if z.Kind == dump.TTL {
-		t.mode.TTL = z.TTL
+// Do makes edits, in their order, some time until Close returns. A znode that is created gets
+// the kind of the model, but that what was ephemeral becomes persistent. An ACL that might not
+// let us create what is to be below a znode is that znode's in the end only. An error ends it
+// all; Close reports what the server rejects.
+func (w *Writer) Do(edits ...Edit) error {
+	for _, e := range edits {
+		err := error(nil)
+		switch e.Does {
+		case Creates, Sets, Deletes:
+			err = w.add(e)
+		case Opens:
+			err = w.open(e)
+		case SetsACL:
+			w.acls = append(w.acls, grant{path: e.Path, acl: e.acl(), version: e.Version, counted: e.Also})
+			w.asked++
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if t.acl == nil {
-		t.acl = zkconn.OpenACL()
-	}
-	return w.add(t)
+	return nil
 }
 
-// Set writes a znode's data if it has the version; -1 is any.
-func (w *Writer) Set(path string, data []byte, version int32) error {
-	w.lastSet = path
-	return w.add(write{does: setsData, path: path, data: data, version: version})
-}
-
-// Delete removes a znode if it has the version; -1 is any. Those below it come first.
-func (w *Writer) Delete(path string, version int32) error {
-	return w.add(write{does: deletes, path: path, version: version})
-}
-
-// change is the request of a write, as it stands now.
-func (w *Writer) change(t write) zkconn.Change {
-	switch t.does {
-	case setsData:
-		return zkconn.NewData(t.path, t.data, t.version)
-	case deletes:
-		return zkconn.Removal(t.path, t.version)
+// Apply makes edits, except those that delete, which it returns: they come last, and somebody
+// may have to be asked before.
+func (w *Writer) Apply(edits iter.Seq2[Edit, error]) (deletions []Edit, err error) {
+	for e, err := range edits {
+		switch {
+		case err != nil:
+		case e.Does == Deletes:
+			deletions = append(deletions, e)
+		default:
+			err = w.Do(e)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
-	acl := t.acl
-	if t.ours && !w.nobody {
+	return deletions, nil
+}
+
+// change is the request of an edit, as it stands now.
+func (w *Writer) change(t Edit) zkconn.Change {
+	switch t.Does {
+	case Sets, replaces:
+		return zkconn.NewData(t.Path, t.Znode.Data, t.Version)
+	case Deletes:
+		return zkconn.Removal(t.Path, t.Version)
+	}
+	acl := t.acl()
+	if w.ours(t) {
 		acl = append(slices.Clone(acl), zk.ACL{Perms: zk.PermCreate | zk.PermAdmin, Scheme: "auth"})
 	}
-	return zkconn.Creation(t.path, t.data, acl, t.mode)
+	mode := zkconn.CreateMode{Container: t.Znode.Kind == dump.Container}
+	if t.Znode.Kind == dump.TTL {
+		mode.TTL = t.Znode.TTL
+	}
+	return zkconn.Creation(t.Path, t.Znode.Data, acl, mode)
 }
 
-// add takes a write into the next multi.
-func (w *Writer) add(t write) error {
-	size := 64 + len(t.path) + len(t.data)
-	for _, a := range t.acl {
-		size += 16 + len(a.Scheme) + len(a.ID)
+// ours reports whether a znode is created with our identity in its ACL, until the end.
+func (w *Writer) ours(t Edit) bool { return t.Does == Creates && !w.nobody && ShutsOut(t.Znode) }
+
+// add takes an edit into the next multi.
+func (w *Writer) add(t Edit) error {
+	size := 64 + len(t.Path)
+	if z := t.Znode; z != nil {
+		size += len(z.Data)
+		for _, a := range z.ACL {
+			size += 16 + len(a.Scheme) + len(a.ID)
+		}
 	}
 	if len(w.next) == DefaultBatch || len(w.next) > 0 && w.size+size > writeBytes {
 		if err := w.flush(); err != nil {
@@ -215,7 +222,7 @@ func (w *Writer) flush() error {
 	return w.air.add(batch, w.send(batch...))
 }
 
-func (w *Writer) send(batch ...write) *zkconn.Pending[zkconn.Written] {
+func (w *Writer) send(batch ...Edit) *zkconn.Pending[zkconn.Written] {
 	changes := make([]zkconn.Change, len(batch))
 	for i, t := range batch {
 		changes[i] = w.change(t)
@@ -224,7 +231,7 @@ func (w *Writer) send(batch ...write) *zkconn.Pending[zkconn.Written] {
 }
 
 // written takes the answer to a multi. One that was refused is repeated one by one.
-func (w *Writer) written(batch []write, _ zkconn.Written, refusal error) error {
+func (w *Writer) written(batch []Edit, _ zkconn.Written, refusal error) error {
 	if refusal == nil {
 		w.did(batch...)
 		return nil
@@ -237,13 +244,13 @@ func (w *Writer) written(batch []write, _ zkconn.Written, refusal error) error {
 	return w.singly(over)
 }
 
-// singly does writes one by one, with many in flight.
-func (w *Writer) singly(batch []write) error {
-	var f *flights[write, zkconn.Written]
-	f = inFlight(w.ctx, graceful, singleWindow, func(t write, _ zkconn.Written, refusal error) error {
+// singly makes edits one by one, with many in flight.
+func (w *Writer) singly(batch []Edit) error {
+	var f *flights[Edit, zkconn.Written]
+	f = inFlight(w.ctx, graceful, singleWindow, func(t Edit, _ zkconn.Written, refusal error) error {
 		return w.alone(f, t, refusal)
 	})
-	f.lost = func(_ write, outcome zkconn.Outcome) { w.tally(outcome) }
+	f.lost = func(_ Edit, outcome zkconn.Outcome) { w.tally(outcome) }
 	defer f.close()
 	for _, t := range batch {
 		if err := f.add(t, w.send(t)); err != nil {
@@ -253,8 +260,8 @@ func (w *Writer) singly(batch []write) error {
 	return f.rest()
 }
 
-// alone takes the answer to one write.
-func (w *Writer) alone(f *flights[write, zkconn.Written], t write, refusal error) error {
+// alone takes the answer to one edit.
+func (w *Writer) alone(f *flights[Edit, zkconn.Written], t Edit, refusal error) error {
 	again := func() (err error) {
 		var outcome zkconn.Outcome
 		if _, refusal, outcome, err = f.wait(w.send(t)); err != nil {
@@ -264,7 +271,7 @@ func (w *Writer) alone(f *flights[write, zkconn.Written], t write, refusal error
 		return interrupted(w.ctx, err)
 	}
 	switch {
-	case t.ours && !w.nobody && errors.Is(refusal, zkconn.InvalidACL):
+	case w.ours(t) && errors.Is(refusal, zkconn.InvalidACL):
 		w.nobody = true
 		if err := again(); err != nil {
 			return err
@@ -274,8 +281,8 @@ func (w *Writer) alone(f *flights[write, zkconn.Written], t write, refusal error
 			return err
 		}
 	}
-	if t.does == creates && w.exists != Refuse && errors.Is(refusal, zkconn.NoAuth) { // it is refused even if there is nothing to create
-		look := w.p.Exists(t.path)
+	if t.Does == Creates && w.exists != Refuse && errors.Is(refusal, zkconn.NoAuth) { // it is refused even if there is nothing to create
+		look := w.p.Exists(t.Path)
 		switch _, err := look.Wait(f.waiting); {
 		case err == nil:
 			return w.there(t)
@@ -286,9 +293,9 @@ func (w *Writer) alone(f *flights[write, zkconn.Written], t write, refusal error
 	switch {
 	case refusal == nil:
 		w.did(t)
-	case t.does == deletes && errors.Is(refusal, zkconn.NoNode): // somebody else removed it
+	case t.Does == Deletes && errors.Is(refusal, zkconn.NoNode): // somebody else removed it
 		w.tell()
-	case t.does == creates && errors.Is(refusal, zkconn.NodeExists) && w.exists != Refuse:
+	case t.Does == Creates && errors.Is(refusal, zkconn.NodeExists) && w.exists != Refuse:
 		return w.there(t)
 	default:
 		return w.refused(t, refusal)
@@ -297,27 +304,27 @@ func (w *Writer) alone(f *flights[write, zkconn.Written], t write, refusal error
 }
 
 // there sees to a znode that is there already.
-func (w *Writer) there(t write) error {
+func (w *Writer) there(t Edit) error {
 	if w.exists == Skip {
 		w.so.Done.Skipped++
 		w.tell()
 		return nil
 	}
-	w.over = append(w.over, write{does: setsData, path: t.path, data: t.data, acl: t.acl, version: -1})
+	w.over = append(w.over, Edit{Does: replaces, Path: t.Path, Znode: t.Znode, Version: -1})
 	return nil
 }
 
 // refused takes note of what cannot be written. New data is tried once more after all new
 // ACLs, one of which may allow it.
-func (w *Writer) refused(t write, refusal error) error {
-	if t.does == setsData && !w.late && errors.Is(refusal, zkconn.NoAuth) {
+func (w *Writer) refused(t Edit, refusal error) error {
+	if (t.Does == Sets || t.Does == replaces) && !w.late && errors.Is(refusal, zkconn.NoAuth) {
 		w.later = append(w.later, t)
 		return nil
 	}
 	w.so.Outcome.Rejected++
-	below := t.does == creates && w.missing[path.Dir(t.path)] && errors.Is(refusal, zkconn.NoNode)
-	if t.does == creates {
-		w.missing[t.path] = true
+	below := t.Does == Creates && w.missing[path.Dir(t.Path)] && errors.Is(refusal, zkconn.NoNode)
+	if t.Does == Creates {
+		w.missing[t.Path] = true
 	}
 	if below {
 		w.so.Below++
@@ -331,20 +338,21 @@ func (w *Writer) refused(t write, refusal error) error {
 }
 
 // did counts what was written.
-func (w *Writer) did(batch ...write) {
+func (w *Writer) did(batch ...Edit) {
 	w.so.Outcome.Done += len(batch)
 	for _, t := range batch {
-		switch t.does {
-		case creates:
+		switch t.Does {
+		case Creates:
 			w.so.Done.Created++
-			if t.ours && !w.nobody {
-				w.acls = append(w.acls, grant{path: t.path, acl: t.acl, version: -1, counted: true, ours: true})
+			if w.ours(t) {
+				w.acls = append(w.acls, grant{path: t.Path, acl: t.acl(), version: -1, counted: true, ours: true})
 			}
-		case setsData:
-			if w.so.Done.Changed++; t.acl != nil {
-				w.acls = append(w.acls, grant{path: t.path, acl: t.acl, version: -1, counted: true})
-			}
-		case deletes:
+		case Sets:
+			w.so.Done.Changed++
+		case replaces:
+			w.so.Done.Changed++
+			w.acls = append(w.acls, grant{path: t.Path, acl: t.acl(), version: -1, counted: true})
+		case Deletes:
 			w.so.Done.Deleted++
 		}
 	}

@@ -1,0 +1,241 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/dump"
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/userfile"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktree"
+)
+
+var exportCommand = &commands.Command{
+	Name: "export", Group: "Trees", Args: "[-s] [-w] [-R] [--format name] path [file]",
+	Summary: "write a znode's data or a subtree to a file",
+	Help: "Without -R, export writes the data of one znode, byte for byte. With -R, export writes the entire subtree " +
+		"(data, ACLs, kinds and stats) in a format that import -R can read. If the name of the file ends in .gz, the " +
+		"output is compressed with gzip. Without a file, or with -, export writes to standard output.\n\n" +
+		"export writes to a temporary file, and renames it when it is complete. A new file is readable only by you. " +
+		"If export cannot read a znode, it lists the znode and exports everything else.\n\n" +
+		"The default format is JSON Lines with a checksum at the end. --format selects another format: zoocreeper, " +
+		"zkshell, zoonavigator (always compressed with gzip), or dir, which creates a folder with one file for each " +
+		"znode.",
+	Limits: []string{
+		"The znodes are not all from the same moment: each is saved as it was when export read it. The export records the " +
+			"zxids at its start and at its end.",
+		"The zkshell and zoonavigator formats cannot mark ephemeral znodes, so these are left out.",
+		"/zookeeper is left out, unless the path is inside it.",
+	},
+	Examples: []string{"export -R /app app.json.gz", "export /app/config config.json", "export -R --format dir /app app"},
+	Params:   []commands.Param{{Name: "path", Kind: commands.Path}, {Name: "file", Kind: commands.File, Optional: true}},
+	Flags: func(fs *pflag.FlagSet) commands.Run {
+		stat := fs.BoolP("stat", "s", false, "also print the znode's stat")
+		watch := fs.BoolP("watch", "w", false, "set a watch on the data")
+		recurse := fs.BoolP("recursive", "R", false, "write the entire subtree")
+		format := fs.String("format", string(dump.Lines), "write the subtree in this `format`")
+		commands.FlagWords(fs, "format", dump.Written()...)
+		return func(ctx context.Context, env *commands.Env, args []string) error {
+			root, file := args[0], "-"
+			if len(args) > 1 {
+				file = userfile.Home(args[1])
+			}
+			if !strings.HasPrefix(root, "/") && strings.HasPrefix(file, "/") {
+				return commands.Misuse("%s is not a path; write the path of the znode first, then the file", root)
+			}
+			if !*recurse {
+				if fs.Changed("format") {
+					return commands.Misuse("--format needs -R")
+				}
+				return exportOne(ctx, env, root, file, *stat, *watch)
+			}
+			if *stat || *watch {
+				return commands.Misuse("-s and -w cannot be combined with -R")
+			}
+			form, err := dump.ParseForm(*format)
+			if err != nil {
+				return commands.Misuse("--format: %s", err)
+			}
+			switch {
+			case file == "-" && (form == dump.Dir || form == dump.Navigator):
+				return commands.Misuse("--format %s cannot write to standard output; specify a file", form)
+			case file == "-" && env.Format == render.JSON: // a dump is lines, or a value of its own form
+				return commands.Misuse("with -o json, export -R cannot write to standard output; specify a file")
+			}
+			return exportTree(ctx, env, root, file, form)
+		}
+	},
+}
+
+// exportOne writes the data of one znode.
+func exportOne(ctx context.Context, env *commands.Env, path, file string, stat, watch bool) error {
+	data, st, err := env.Session.Get(ctx, path, watch)
+	if err != nil {
+		return err
+	}
+	a := render.Answer{JSON: render.Facts{"done", "export", "path", path, "file", file, "bytes", len(data)}}
+	if stat {
+		a.Stat = (*render.Stat)(st)
+		a.JSON = append(a.JSON.(render.Facts), "stat", a.Stat)
+	}
+	if file == "-" {
+		a.Words, a.JSON = string(data), render.Data(data)
+	} else if err := commands.SaveFile(file, data); err != nil {
+		return err
+	}
+	return env.Screen.Print(a)
+}
+
+// exportTree writes a subtree.
+func exportTree(ctx context.Context, env *commands.Env, path, file string, form dump.Form) (err error) {
+	x := &exporting{env: env, root: path, form: form, unread: zktree.UnreadError{Root: path}}
+	h := dump.Header{Root: path, Server: env.Session.Servers().Spec, Time: time.Now(), LeftOut: x.leavesOut()}
+	if h.Zxid, err = env.Session.Zxid(ctx); err != nil {
+		return err
+	}
+	if file == "-" {
+		return errors.Join(env.Screen.Print(&streamed{x, func(w io.Writer) error {
+			return x.write(ctx, nil, func() (*dump.Writer, error) { return dump.NewWriter(w, form, h) })
+		}}), x.end())
+	}
+	update, end := env.Screen.Progress("exported")
+	err = x.write(ctx, update, func() (*dump.Writer, error) { return dump.Create(file, form, h) })
+	end()
+	if err != nil {
+		return err
+	}
+	env.Screen.Note(fmt.Sprintf("wrote %s of %s to %s%s", zktree.Znodes(x.written), path, file, x.omitted()))
+	facts := render.Facts{"done", "export", "path", path, "file", file, "format", form, "znodes", x.written, "left_out", x.ephemerals}
+	return errors.Join(env.Screen.Print(render.Answer{JSON: facts}), x.end())
+}
+
+// exporting is a subtree on its way into a file.
+type exporting struct {
+	env        *commands.Env
+	root       string
+	form       dump.Form
+	written    int
+	ephemerals int // left out
+	unread     zktree.UnreadError
+	masked     int // with an ACL that is not as it is
+}
+
+// leavesOut says what is left out on purpose.
+func (x *exporting) leavesOut() []string {
+	var out []string
+	if !x.form.TellsEphemeral() {
+		out = append(out, "ephemeral znodes")
+	}
+	if x.env.Session.ServerPath(x.root) == "/" {
+		out = append(out, reserved)
+	}
+	return out
+}
+
+// omitted tells how many ephemeral znodes were left out.
+func (x *exporting) omitted() string {
+	if x.ephemerals == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; left out %s, because this format cannot mark them as ephemeral", zktree.Ephemerals(x.ephemerals))
+}
+
+// write writes it, to what create makes as soon as the root has been read.
+func (x *exporting) write(ctx context.Context, update zktree.Progress, create func() (*dump.Writer, error)) (err error) {
+	var w *dump.Writer
+	defer func() {
+		if err != nil && w != nil {
+			err = errors.Join(err, w.Abort())
+		}
+	}()
+	for z, err := range x.rooted(zktree.ServerTree(ctx, x.env.Session.Client, x.root, update).Nodes) {
+		if err != nil {
+			return err
+		}
+		if w == nil {
+			if w, err = create(); err != nil {
+				return err
+			}
+		}
+		if err := w.Write(z); err != nil {
+			return err
+		}
+		x.written++
+		if slices.ContainsFunc(z.ACL, zkconn.Masked) {
+			x.masked++
+		}
+	}
+	if w == nil {
+		return x.end()
+	}
+	zxid, err := x.env.Session.Zxid(ctx)
+	if err != nil {
+		return err
+	}
+	t := dump.Trailer{Zxid: zxid, Missed: x.unread.N}
+	for _, refusal := range x.unread.First {
+		t.Unread = append(t.Unread, refusal.Error())
+	}
+	last := w
+	w = nil // Close removes what it cannot end
+	return last.Close(t)
+}
+
+// end is an error if something could not be read, or not as it is.
+func (x *exporting) end() error {
+	errs := []error{x.unread.OrNil()}
+	if x.masked > 0 {
+		errs = append(errs, fmt.Errorf("the server hides the password hashes in the ACLs of %s, so import cannot create these znodes or their descendants; run addauth as a user with admin permission, then repeat the export",
+			zktree.Znodes(x.masked)))
+	}
+	return errors.Join(errs...)
+}
+
+// rooted are the znodes that have the one above them in the dump too: not what is below
+// one that was left out, nor what has come with one that was made anew meanwhile.
+func (x *exporting) rooted(nodes iter.Seq2[*dump.Znode, error]) iter.Seq2[*dump.Znode, error] {
+	return func(yield func(*dump.Znode, error) bool) {
+		var way []string // the folders to the last znode
+		for z, err := range nodes {
+			if z == nil {
+				yield(nil, err)
+				return
+			}
+			for len(way) > 0 && !dump.Within(z.Path, way[len(way)-1]) {
+				way = way[:len(way)-1]
+			}
+			switch {
+			case err != nil:
+				x.unread.Add(err)
+			case z.Path != x.root && (len(way) == 0 || way[len(way)-1] != dump.Parent(z.Path)):
+			case z.Path != x.root && x.env.Session.ServerPath(z.Path) == reserved:
+			case z.Kind == dump.Ephemeral && !x.form.TellsEphemeral():
+				x.ephemerals++
+			default:
+				way = append(way, z.Path)
+				if !yield(z, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// streamed is a dump on standard output.
+type streamed struct {
+	x     *exporting
+	write func(w io.Writer) error
+}
+
+// Text is the dump.
+func (s *streamed) Text(w io.Writer) error { return s.write(w) }

@@ -1,0 +1,282 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/dump"
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/userfile"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktree"
+)
+
+var importCommand = &commands.Command{
+	Name: "import", Group: "Trees", Writes: true, Destroys: true, Streams: true, Dry: []string{commands.DryRun},
+	Args:    "[-R] [-n] [--skip] [--overwrite] [--prune] [--only path] [-e] [-y] [--max-size MiB] path file",
+	Summary: "write a file to a znode, or restore a subtree from a file",
+	Help: "Without -R, import writes the contents of the file to the znode, and creates the znode if necessary. The two " +
+		"arguments can be in either order if the name of the file does not begin with /.\n\n" +
+		"import -R file [path] restores the subtree in the file, at its original path or at the given path. The file can " +
+		"be a ZooKeeper snapshot or an export in any format, including those of zoocreeper, zk_shell and ZooNavigator. " +
+		"import recognizes the format from the file's contents, and rejects a damaged or truncated file before it writes " +
+		"anything. --only selects a subtree of the file. With -n, import only prints what it would do.\n\n" +
+		"If one of the znodes already exists, import does nothing, unless you add a flag: --skip leaves existing znodes as " +
+		"they are and adds the rest, so it can also complete an interrupted import. --overwrite replaces data and ACLs " +
+		"with those in the file. --prune does the same, and also deletes znodes that are not in the file.",
+	Limits: []string{
+		"Ephemeral znodes, both in the file and on the server, are left out. With -e, import creates persistent copies of those in the file.",
+		"Zxids, times, versions and sequence counters are not restored. They start again.",
+		"/zookeeper stays as it is.",
+	},
+	Examples: []string{"import -R app.json.gz", "import /app/config config.json", "import -R -n --only /app snapshot.a3f"},
+	Params: []commands.Param{
+		{Name: "path", Kind: commands.File}, {Name: "file", Kind: commands.File, Optional: true}, // either may be the file
+	},
+	Flags: func(fs *pflag.FlagSet) commands.Run {
+		recurse := fs.BoolP("recursive", "R", false, "restore a subtree")
+		dry := fs.BoolP(commands.DryRun, "n", false, "change nothing; print what would be done")
+		skip := fs.Bool("skip", false, "leave existing znodes as they are")
+		overwrite := fs.Bool("overwrite", false, "overwrite data and ACLs of existing znodes")
+		prune := fs.Bool("prune", false, "like --overwrite, and also delete znodes that are not in the file")
+		only := fs.String("only", "", "restore only the subtree at this `path` in the file")
+		ephemeral := fs.BoolP("ephemeral", "e", false, "create persistent copies of ephemeral znodes")
+		sure := fs.BoolP("yes", "y", false, "do not ask for confirmation")
+		most := commands.FlagMaxSize(fs)
+		return func(ctx context.Context, env *commands.Env, args []string) error {
+			if !*recurse {
+				for _, name := range []string{commands.DryRun, "skip", "overwrite", "prune", "only", "ephemeral", "max-size"} {
+					if fs.Changed(name) {
+						return commands.Misuse("--%s needs -R", name)
+					}
+				}
+				return importOne(ctx, env, args)
+			}
+			if *skip && *overwrite || *skip && *prune || *overwrite && *prune {
+				return commands.Misuse("use only one of --skip, --overwrite and --prune")
+			}
+			im := &importing{env: env, only: *only, ephemeral: *ephemeral, dry: *dry, sure: *sure, most: most(), file: args[0],
+				exists: policy(*skip, *overwrite || *prune), prune: *prune}
+			if len(args) > 1 {
+				if im.to = args[1]; !strings.HasPrefix(im.to, "/") {
+					im.file, im.to = im.to, im.file
+				}
+				if err := zkconn.ValidatePath(im.to, false); err != nil {
+					return err
+				}
+			}
+			return im.run(ctx)
+		}
+	},
+}
+
+// importOne writes the bytes of a file into a znode.
+func importOne(ctx context.Context, env *commands.Env, args []string) error {
+	if len(args) < 2 {
+		return commands.Misuse("missing file; to restore a subtree, run: import -R FILE")
+	}
+	at, file := args[0], args[1]
+	if !strings.HasPrefix(at, "/") {
+		at, file = file, at
+	}
+	data, err := commands.LoadFile(ctx, env, file)
+	if err != nil {
+		return err
+	}
+	_, err = env.Overwrite(ctx, "import", at, data, -1)
+	made := errors.Is(err, zkconn.NoNode)
+	if made {
+		_, err = env.Session.Create(ctx, at, data, zkconn.OpenACL(), zkconn.CreateMode{})
+	}
+	if err != nil {
+		return err
+	}
+	return env.Screen.Print(render.Answer{JSON: render.Facts{"done", "import", "path", at, "file", file, "bytes", len(data), "created", made}})
+}
+
+// importing is a tree on its way back.
+type importing struct {
+	env       *commands.Env
+	file      string
+	only, to  string // the root in the file, and here; empty: that of the file
+	exists    zktree.Policy
+	prune     bool
+	ephemeral bool
+	dry, sure bool
+	most      dump.Option // how far the file may expand
+
+	tree  *dump.Tree
+	empty bool // there is nothing at the target
+	count tally
+}
+
+// tally is what an import comes to, besides what is written.
+type tally struct {
+	changed    int
+	deeds      map[zktree.Deed]int
+	seen       int // znodes of the file that can come back
+	ephemerals int // left out
+	copies     int // of ephemeral znodes
+	open       int // get an open ACL, for want of one in the file
+	unread     zktree.UnreadError
+	missing    zktree.Refusals // of the file, and cannot be made
+}
+
+func (im *importing) run(ctx context.Context) (err error) {
+	if im.tree, err = openDump(ctx, im.env, im.file, im.most); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, im.tree.Close()) }()
+	if im.only == "" {
+		im.only = im.tree.Root()
+	}
+	if _, is := im.tree.Has(im.only); !is {
+		return fmt.Errorf("the file %s does not contain %s; it contains only %s and its descendants", im.file, im.only, im.tree.Root())
+	}
+	if im.to == "" {
+		im.to = im.only
+	}
+	if err := im.tree.Lacks(); err != nil && im.prune {
+		return fmt.Errorf("nothing was done: %s: %w; --prune could delete znodes on the servers that are missing only from the file; use --overwrite, which deletes nothing", im.file, err)
+	}
+	if err := im.target(ctx); err != nil {
+		return err
+	}
+	switch {
+	case im.dry:
+		return im.print(ctx)
+	case im.empty || im.exists != zktree.Overwrite:
+		return im.write(ctx)
+	}
+	if yes, err := im.ask(ctx); err != nil || !yes {
+		return err
+	}
+	loss := commands.Loss{Command: "import", Path: im.to, Of: commands.LostParts, Version: -1}
+	return im.env.Losing(ctx, loss, func(ctx context.Context, _ int32) error { return im.write(ctx) })
+}
+
+// openDump reads a file, or standard input.
+func openDump(ctx context.Context, env *commands.Env, name string, most dump.Option) (*dump.Tree, error) {
+	if name != "-" {
+		return dump.Open(ctx, userfile.Home(name), most)
+	}
+	if env.Stdin == nil {
+		return nil, commands.Misuse("cannot read the file from standard input (-), because zksh reads its commands from there; specify a file")
+	}
+	return dump.Read(ctx, env.Stdin, most)
+}
+
+// target sees whether there is something already.
+func (im *importing) target(ctx context.Context) (err error) {
+	here := &side{Place: commands.Place{Path: im.to}, word: im.to, session: im.env.Session}
+	if im.empty, err = free(ctx, here); err == nil && !im.empty && im.exists == zktree.Refuse {
+		err = occupied(im.to, "; nothing was done; use --skip to add only missing znodes, --overwrite to change existing ones as well, or --prune to also delete znodes that are not in the file")
+	}
+	return err
+}
+
+// ask asks before much is changed.
+func (im *importing) ask(ctx context.Context) (bool, error) {
+	if im.sure || im.env.Mode != commands.ByHand {
+		return true, nil
+	}
+	if err := im.look(ctx); err != nil {
+		return false, err
+	}
+	changed, removed := im.count.changed, im.count.deeds[zktree.Deletes]
+	if changed+removed <= fewChanges {
+		return true, nil
+	}
+	yes, err := im.env.Screen.Ask(ctx, fmt.Sprintf("change %s and delete %d at and below %s? [y/N] ", zktree.Znodes(changed), removed, im.to))
+	if err == nil && !yes {
+		im.env.Screen.Note("nothing was changed")
+	}
+	return yes, err
+}
+
+// fewChanges are not asked about.
+const fewChanges = 10
+
+// look counts the edits.
+func (im *importing) look(ctx context.Context) error {
+	update, end := im.env.Screen.Progress("compared")
+	defer end()
+	for _, err := range im.edits(ctx, update) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write makes the edits. What is to be deleted comes last.
+func (im *importing) write(ctx context.Context) error {
+	update, end := im.env.Screen.Progress("imported")
+	done, err := zktree.Write(ctx, im.env.Session.Client, im.to, im.exists, update, func(w *zktree.Writer) error {
+		deletions, err := w.Apply(im.edits(ctx, nil))
+		if err != nil {
+			return err
+		}
+		return w.Do(deletions...)
+	})
+	end()
+	if err != nil {
+		if im.exists != zktree.Overwrite && brokenOff(err) {
+			err = fmt.Errorf("%w; to import the rest, run: import -R --skip", err)
+		}
+		return err
+	}
+	im.env.Screen.Note(im.summary("created", done))
+	facts := render.Facts{"done", "import", "path", im.to, "file", im.file, "created", done.Created, "changed", done.Changed,
+		"deleted", done.Deleted, "unchanged", im.unchanged(done), "left_out", im.count.ephemerals}
+	return errors.Join(im.env.Screen.Print(render.Answer{JSON: facts}), im.end())
+}
+
+// end is an error if something there may not be read, which stays as it is, or something
+// of the file cannot be made.
+func (im *importing) end() error {
+	errs := []error{im.count.unread.OrNil()}
+	if n := im.count.missing.N; n > 0 {
+		errs = append(errs, fmt.Errorf("%s in the file cannot be created: %s", zktree.Znodes(n), im.count.missing.Error()))
+	}
+	return errors.Join(errs...)
+}
+
+// brokenOff tells that znodes were being made, and some are.
+func brokenOff(err error) bool {
+	w, ok := errors.AsType[*zktree.WriteError](err)
+	return ok && w.Cause != nil && w.Done.Created > 0
+}
+
+// unchanged is how many znodes of the file are there as they were.
+func (im *importing) unchanged(done zktree.Counts) int {
+	return max(0, im.count.seen-done.Created-done.Changed-im.count.missing.N)
+}
+
+// summary says what was done, and what cannot come back.
+func (im *importing) summary(verb string, done zktree.Counts) string {
+	text := fmt.Sprintf("%s %s at and below %s", verb, zktree.Znodes(done.Created), im.to)
+	more := func(n int, format string) {
+		if n > 0 {
+			text += fmt.Sprintf("; "+format, n)
+		}
+	}
+	more(done.Changed, "%d changed")
+	more(done.Deleted, "%d deleted")
+	more(im.unchanged(done), "%d unchanged")
+	if n := im.count.ephemerals; n > 0 {
+		text += "; left out " + zktree.Ephemerals(n)
+	}
+	more(im.count.copies, "%d created as persistent copies of ephemeral znodes")
+	more(im.count.open, "%d open to everyone, because the file does not contain their ACLs")
+	more(im.count.deeds[zktree.Leaves]-im.count.missing.N, "%d different ones left as they are")
+	if err := im.tree.Lacks(); err != nil {
+		text += "; " + err.Error()
+	}
+	return text + "; zxids, times, versions and sequence counters start over"
+}

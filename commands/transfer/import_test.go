@@ -1,0 +1,163 @@
+package transfer_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/commands/commandtest"
+	"github.com/zksh/zksh/commands/transfer"
+	"github.com/zksh/zksh/internal/dump"
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/internal/zktree"
+)
+
+// Trees go through every form and come back as they were, on the sandbox and on a real
+// server.
+func TestRoundTrips(t *testing.T) {
+	for seed, addr := range []string{zktest.Shared(t).Addr(), zktest.Sandbox(t, sandbox.Options{}).Addr(),
+		zktest.Sandbox(t, sandbox.Options{As: "3.4"}).Addr()} {
+		s := open(t, addr)
+		dir := t.TempDir()
+		for _, form := range dump.Written() {
+			root := "/" + form
+			tree := randomTree(rand.New(rand.NewPCG(uint64(seed), 7)), root, 60)
+			big := &dump.Znode{Path: root + "/~big", ACL: anyone, Data: bytes.Repeat([]byte{0, 1, 0xfe, '"'}, 1_000_000/4)}
+			tree = append(tree, big)
+			put(t, s, tree)
+			file := filepath.Join(dir, form)
+			must(t, addr, fmt.Sprintf("addauth digest u:p\nexport -R --format %s %s %s\ndeleteall %s\nimport -R %s", form, root, file, root, file))
+			for _, z := range tree {
+				if form == string(dump.Navigator) && z.Data == nil {
+					z.Data = []byte{}
+				}
+			}
+			if d := differ(t, tree, s, root); d != "" {
+				t.Errorf("%s: %.300s", form, d)
+			}
+			if seed > 0 {
+				continue
+			}
+			// and what is already like that is left alone, or made so
+			if got := must(t, addr, fmt.Sprintf("import -R --prune -n %s", file)); got != "" {
+				t.Errorf("%s: there is something to do: %s", form, got)
+			}
+		}
+	}
+}
+
+// --prune makes any tree that of the file, --overwrite and --skip go so far.
+func TestImportOver(t *testing.T) {
+	addr := zktest.Sandbox(t, sandbox.Options{}).Addr()
+	s := open(t, addr)
+	file := filepath.Join(t.TempDir(), "dump.gz")
+	for seed := range uint64(8) {
+		root := fmt.Sprint("/t", seed)
+		model := randomTree(rand.New(rand.NewPCG(seed, 2)), root, 40)
+		put(t, s, model)
+		must(t, addr, "export -R "+root+" "+file+"\ndeleteall "+root)
+		put(t, s, randomTree(rand.New(rand.NewPCG(seed, 1)), root, 40))
+		must(t, addr, "import -R --skip "+file)
+		must(t, addr, "import -R --overwrite "+file)
+		must(t, addr, "import -R --prune "+file)
+		if d := differ(t, model, s, root); d != "" {
+			t.Errorf("seed %d: %s", seed, d)
+		}
+	}
+}
+
+var errStopped = errors.New("stopped by the test")
+
+// An import that was broken off says so, and goes on with --skip.
+func TestImportBrokenOff(t *testing.T) {
+	addr := zktest.Sandbox(t, sandbox.Options{}).Addr()
+	s := open(t, addr)
+	tree := []*dump.Znode{{Path: "/t", ACL: anyone}}
+	for i := range 3000 { // several times what is under way at once
+		tree = append(tree, &dump.Znode{Path: fmt.Sprintf("/t/n%05d", i), ACL: anyone, Data: bytes.Repeat([]byte{'x'}, 3000)})
+	}
+	put(t, s, tree)
+	copying, halt := context.WithCancelCause(t.Context())
+	err := command(copying, s, &breaking{left: 2, cancel: func() { halt(errStopped) }}, "cp", "-R", "/t", "/copy")
+	if !errors.Is(err, errStopped) || !strings.HasSuffix(err.Error(), "; to copy the rest, run: cp -R --skip") {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "dump")
+	must(t, addr, "export -R /t "+file+"\ndeleteall /t")
+	ctx, stop := context.WithCancelCause(t.Context())
+	screen := &breaking{left: 2, cancel: func() { stop(errStopped) }}
+	err = command(ctx, s, screen, "import", "-R", file)
+	if !errors.Is(err, errStopped) || !strings.Contains(err.Error(), "to import the rest, run: import -R --skip") {
+		t.Fatal(err)
+	}
+	names, _, err := s.Children(t.Context(), "/t", false)
+	if err != nil || len(names) == 0 || len(names) >= 3000 {
+		t.Fatalf("%d are there: %v", len(names), err)
+	}
+	must(t, addr, "import -R --skip "+file)
+	if d := differ(t, tree, s, "/t"); d != "" {
+		t.Error(d)
+	}
+	// And so an export leaves nothing behind.
+	ctx, stop = context.WithCancelCause(t.Context())
+	left := filepath.Join(t.TempDir(), "half")
+	if err := command(ctx, s, &breaking{left: 5, cancel: func() { stop(errStopped) }}, "export", "-R", "/t", left); !errors.Is(err, errStopped) {
+		t.Error(err)
+	}
+	if found, err := filepath.Glob(filepath.Join(filepath.Dir(left), "*")); err != nil || len(found) > 0 {
+		t.Errorf("%v, %v", found, err)
+	}
+}
+
+// command runs one command.
+func command(ctx context.Context, s *zkconn.Session, screen commands.Screen, words ...string) error {
+	for _, c := range transfer.Commands() {
+		if c.Name == words[0] {
+			return commandtest.Run(ctx, c, &commands.Env{Session: s, Screen: screen}, words[1:]...)
+		}
+	}
+	return errors.New("there is no such command")
+}
+
+// A tree that others change while it is exported makes a dump that can be read.
+func TestExportWhileItChanges(t *testing.T) {
+	addr := zktest.Sandbox(t, sandbox.Options{}).Addr()
+	s := open(t, addr)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { // ends with stop
+		defer close(done)
+		for i := 0; ctx.Err() == nil; i++ {
+			dir := fmt.Sprintf("/t/d%d", i%5)
+			for _, path := range []string{"/t", dir, dir + "/x", dir + "/x/y"} {
+				_, _ = s.Create(ctx, path, []byte("data"), anyone, zkconn.CreateMode{}) // until it ends
+			}
+			_, _ = zktree.Delete(ctx, s.Client, dir, 10, nil)
+		}
+	}()
+	zktest.Eventually(t, "a tree is there", func() bool {
+		_, err := s.Exists(t.Context(), "/t", false)
+		return err == nil
+	})
+	file := filepath.Join(t.TempDir(), "dump")
+	for range 50 {
+		must(t, addr, "export -R /t "+file)
+		tree, err := dump.Open(t.Context(), file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := tree.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	stop()
+	<-done
+}

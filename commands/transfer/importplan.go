@@ -1,0 +1,129 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/zksh/zksh/internal/dump"
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zktree"
+)
+
+// planned is an edit in what import -n answers.
+type planned struct{ zktree.Edit }
+
+var deedNames = map[zktree.Deed]string{zktree.Leaves: "leave", zktree.Creates: "create", zktree.Sets: "set", zktree.Opens: "setAcl", zktree.SetsACL: "setAcl", zktree.Deletes: "delete"}
+
+// Cells is part of render.Item.
+func (p planned) Cells() []string { return []string{deedNames[p.Does], render.OneLine(p.Path)} }
+
+// JSON is part of render.Item.
+func (p planned) JSON() any { return render.Facts{"does", deedNames[p.Does], "path", p.Path} }
+
+// print shows what would be done.
+func (im *importing) print(ctx context.Context) error {
+	update, end := im.env.Screen.Progress("compared")
+	defer end()
+	var failed error
+	v := &render.Stream{
+		Open: render.Facts{"path", im.to, "file", im.file}, List: "steps", Bare: true,
+		Columns: []render.Column{{Header: "does", Width: 6}, {Header: "path"}},
+		Items: func(yield func(render.Item) bool) {
+			for e, err := range im.edits(ctx, update) {
+				if failed = err; err != nil || !yield(planned{e}) {
+					return
+				}
+			}
+		},
+		End: func() error { return errors.Join(failed, im.end()) },
+	}
+	if err := im.env.Screen.Print(v); err != nil || failed != nil {
+		return errors.Join(err, failed)
+	}
+	n := im.count.deeds
+	im.env.Screen.Note(im.summary("nothing was done; import would create", zktree.Counts{Created: n[zktree.Creates], Changed: im.count.changed, Deleted: n[zktree.Deletes]}))
+	return im.end()
+}
+
+// edits make what is there like the file, as far as the flags allow.
+func (im *importing) edits(ctx context.Context, progress zktree.Progress) iter.Seq2[zktree.Edit, error] {
+	im.count = tally{deeds: map[zktree.Deed]int{}, unread: zktree.UnreadError{Root: im.to}}
+	there := im.there(ctx, progress)
+	return func(yield func(zktree.Edit, error) bool) {
+		for e, err := range zktree.Plan(im.to, im.wanted(zktree.Compare(there, im.kept()))) {
+			if err == nil {
+				im.take(e)
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// take counts an edit.
+func (im *importing) take(e zktree.Edit) {
+	im.count.deeds[e.Does]++
+	if e.Changes() {
+		im.count.changed++
+	}
+	if e.Missing {
+		im.count.missing.Add(e.MissingError())
+	}
+	if e.Does == zktree.Creates && e.Znode.ACL == nil {
+		im.count.open++
+	}
+}
+
+// wanted are the differences that the flags allow to change.
+func (im *importing) wanted(all iter.Seq2[zktree.Difference, error]) iter.Seq2[zktree.Difference, error] {
+	return func(yield func(zktree.Difference, error) bool) {
+		for d, err := range all {
+			switch {
+			case err != nil:
+			case d.Err != nil:
+				im.count.unread.Add(d.Err)
+			case d.B == nil && !im.prune,
+				d.A != nil && d.B != nil && (im.exists != zktree.Overwrite || im.tree.MadeUp(d.B.Path)):
+				continue
+			case d.B != nil && d.B.Kind == dump.Ephemeral && d.A == nil: // a copy is wished
+				z := *d.B
+				z.Kind, d.B = dump.Persistent, &z
+				im.count.copies++
+			}
+			if !yield(d, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// kept is the tree of the file, without what does not come back.
+func (im *importing) kept() zktree.Tree {
+	t := zktree.Tree{Root: im.only, Nodes: im.tree.Znodes(im.only)}
+	to := zktree.Tree{Root: im.to}
+	return t.Without(func(z *dump.Znode, err error) (drop bool, _ error) {
+		switch {
+		case err != nil:
+			return false, err
+		case dump.Within(im.env.Session.ServerPath(to.At(t.Below(z.Path))), reserved):
+			return true, nil
+		case z.Kind == dump.Ephemeral && !im.ephemeral:
+			im.count.ephemerals++
+			return true, nil
+		}
+		im.count.seen++
+		return false, nil
+	})
+}
+
+// there is the tree that is at the target.
+func (im *importing) there(ctx context.Context, progress zktree.Progress) zktree.Tree {
+	if im.empty {
+		return zktree.Tree{Root: im.to, Nodes: func(func(*dump.Znode, error) bool) {}}
+	}
+	return zktree.ServerTree(ctx, im.env.Session.Client, im.to, progress).OrEmpty().Without(func(z *dump.Znode, _ error) (bool, error) {
+		return dump.Within(im.env.Session.ServerPath(z.Path), reserved), nil
+	})
+}

@@ -1,0 +1,202 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/zktree"
+)
+
+var mirrorCommand = &commands.Command{
+	Name: "mirror", Group: "Trees", Writes: true, Destroys: true, Elsewhere: writesTo, Sweeps: true, Dry: []string{commands.DryRun}, Args: "[-n] [-y] [--watch] [--max-size MiB] src dst",
+	Summary: "make a subtree match another, within or between ensembles",
+	Help: "mirror makes DST match SRC: it creates missing znodes, overwrites those that differ, and deletes those that are " +
+		"only in DST. Znodes that changed after zksh read them are left alone. At the prompt, mirror asks before it " +
+		"deletes anything.\n\n" +
+		sideHelp +
+		" SRC can also be a file, as in diff.\n\n" +
+		"With -n, mirror only prints the differences. With --watch, mirror keeps running and copies each change in SRC to " +
+		"DST until you press Ctrl-C; if it loses a connection, it connects again.",
+	Limits: []string{
+		"Ephemeral znodes, and everything below an unreadable znode, are left alone.",
+		"With --watch, a change of only an ACL causes no event, so mirror sees it only when it connects again.",
+	},
+	Examples: []string{"mirror /app @standby:/app", "mirror -n ./app.json.gz /app", "mirror --watch /app @standby:/app"},
+	Params:   []commands.Param{srcParam, dstParam},
+	Flags: func(fs *pflag.FlagSet) commands.Run {
+		plan := fs.BoolP(commands.DryRun, "n", false, "only print the differences; change nothing")
+		sure := fs.BoolP("yes", "y", false, "do not ask for confirmation")
+		most := commands.FlagMaxSize(fs)
+		watch := fs.Bool("watch", false, "keep running and copy each change in SRC; needs ZooKeeper 3.6 or later")
+		return func(ctx context.Context, env *commands.Env, args []string) error {
+			if *plan && *watch {
+				return commands.Misuse("-n cannot be combined with --watch")
+			}
+			if err := live("mirror", args[1]); err != nil {
+				return err
+			}
+			return within(ctx, env, args, func(list []*side) error {
+				m := &mirror{env: env, src: list[0], dst: list[1], plan: *plan, sure: *sure || env.Mode != commands.ByHand}
+				switch err := m.begin(ctx); {
+				case err != nil:
+					return err
+				case *plan:
+					d := &comparison{env: env, a: m.dst, b: m.src, made: true}
+					if err := d.show(ctx); !errors.Is(err, errDiffer) {
+						return err
+					}
+					env.Screen.Note("nothing was done")
+					return nil
+				case *watch:
+					return m.follow(ctx)
+				}
+				return losing(ctx, env, "mirror", m.dst, m.once)
+			}, most())
+		}
+	},
+}
+
+// mirror makes one side like another.
+type mirror struct {
+	env      *commands.Env
+	src, dst *side
+	plan     bool // the differences are told, and nothing is done
+	sure     bool // nobody is asked before something is deleted
+
+	declined bool // somebody was asked, and said no
+
+	alone   int // what differs and is left as it is
+	unread  zktree.UnreadError
+	missing zktree.Refusals // of the source, and cannot be made
+}
+
+// begin looks whether it may be. A destination that is not there is made, empty.
+func (m *mirror) begin(ctx context.Context) error {
+	if err := notOwn(m.dst); err != nil {
+		return err
+	}
+	if !m.plan {
+		if err := mayWrite(ctx, m.env, "mirror", m.dst); err != nil {
+			return err
+		}
+	}
+	if m.src.tree != nil {
+		if err := m.src.lacks(); err != nil {
+			return fmt.Errorf("nothing was done: %w; mirror could delete znodes on the servers that are missing only from the file; use import -R --overwrite, which deletes nothing", err)
+		}
+		return nil
+	}
+	if err := notOwn(m.src); err != nil {
+		return err
+	}
+	return apart(ctx, "mirror", m.src, m.dst)
+}
+
+// once makes them alike, and tells what that took.
+func (m *mirror) once(ctx context.Context) error {
+	done, err := m.pass(ctx)
+	if err != nil {
+		return err
+	}
+	words := fmt.Sprintf("%s now matches %s: %s", m.dst.word, m.src.word, changes(done))
+	if m.alone > 0 {
+		words += fmt.Sprintf(", %d left as they are", m.alone)
+	}
+	return answer(m.env, words, "done", "mirror", "src", m.src.word, "dst", m.dst.word,
+		"created", done.Created, "changed", done.Changed, "deleted", done.Deleted, "left_alone", m.alone)
+}
+
+// pass compares all and applies it. Deletions come last, by the versions that were read.
+func (m *mirror) pass(ctx context.Context) (done zktree.Counts, err error) {
+	m.alone, m.missing, m.unread = 0, zktree.Refusals{}, zktree.UnreadError{Root: m.src.word + " and " + m.dst.word}
+	differences, err := m.compare(ctx)
+	if err != nil {
+		return done, err
+	}
+	update, end := m.env.Screen.Progress("mirrored")
+	defer end()
+	done, err = m.apply(ctx, differences, update, end)
+	errs := []error{m.dst.wrap(err), m.unread.OrNil()}
+	if n := m.missing.N; n > 0 {
+		errs = append(errs, fmt.Errorf("%s of %s cannot be created in %s: %s", zktree.Znodes(n), m.src.word, m.dst.word, m.missing.Error()))
+	}
+	return done, errors.Join(errs...)
+}
+
+// compare reads both sides.
+func (m *mirror) compare(ctx context.Context) (iter.Seq2[zktree.Difference, error], error) {
+	src, err := m.src.nodes(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	dst, err := m.dst.nodes(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	return func(yield func(zktree.Difference, error) bool) {
+		for d, err := range zktree.Compare(dst.OrEmpty(), src) {
+			switch {
+			case err == nil && m.dst.spares(dst.At(d.Below)):
+				continue
+			case err == nil && d.Err != nil:
+				m.unread.Add(d.Err)
+			}
+			if !yield(d, err) {
+				return
+			}
+		}
+	}, nil
+}
+
+// apply makes the destination like the source, as far as differences go. It may ask before it
+// deletes anything; endProgress comes before the question.
+func (m *mirror) apply(ctx context.Context, differences iter.Seq2[zktree.Difference, error], progress zktree.Progress, endProgress func()) (zktree.Counts, error) {
+	return zktree.Write(ctx, m.dst.session.Client, m.dst.word, zktree.Overwrite, progress, func(w *zktree.Writer) error {
+		deletions, err := w.Apply(m.counted(zktree.Plan(m.dst.Path, differences)))
+		endProgress()
+		if err != nil || len(deletions) == 0 {
+			return err
+		}
+		if yes, err := m.leave(ctx, deletions); err != nil || !yes {
+			return err
+		}
+		return w.Do(deletions...)
+	})
+}
+
+// counted counts what is left as it is.
+func (m *mirror) counted(edits iter.Seq2[zktree.Edit, error]) iter.Seq2[zktree.Edit, error] {
+	return func(yield func(zktree.Edit, error) bool) {
+		for e, err := range edits {
+			switch {
+			case err != nil:
+			case e.Missing:
+				m.missing.Add(e.MissingError())
+			case e.Does == zktree.Leaves:
+				m.alone++
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// leave asks before something is deleted.
+func (m *mirror) leave(ctx context.Context, deletions []zktree.Edit) (bool, error) {
+	if m.sure {
+		return true, nil
+	}
+	yes, err := m.env.Screen.Ask(ctx, fmt.Sprintf("delete %s from %s that %s does not contain, for example %s? [y/N] ",
+		zktree.Znodes(len(deletions)), m.dst.word, m.src.word, deletions[len(deletions)-1].Path))
+	if err == nil && !yes {
+		m.declined = true
+		m.env.Screen.Note("nothing was deleted")
+	}
+	return yes, err
+}

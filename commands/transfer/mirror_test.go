@@ -1,0 +1,113 @@
+package transfer_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/internal/zktree"
+)
+
+// TestMirrorFollows has a mirror go on while the source changes and connections break. In
+// the end both are the same.
+func TestMirrorFollows(t *testing.T) {
+	here, there := zktest.Sandbox(t, sandbox.Options{}).Addr(), zktest.Sandbox(t, sandbox.Options{}).Addr()
+	src, dst := zktest.NewProxy(t, here), zktest.NewProxy(t, there)
+	s, other := open(t, here), open(t, there)
+	put(t, s, public(1, "/m"))
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	mirror := open(t, src.Addr())
+	wg.Go(func() { run(ctx, mirror, "mirror --watch /m "+dst.Addr()+":/m") })
+	defer wg.Wait()
+	defer stop()
+	same := func() bool { return alike(t, s, other, "/m") }
+	zktest.Eventually(t, "the first pass", same)
+	for round := range 12 {
+		root := fmt.Sprint("/m/round", round)
+		put(t, s, public(uint64(round), root))
+		switch round % 3 {
+		case 1:
+			src.Cut()
+		case 2:
+			dst.Cut()
+		}
+		if _, err := zktree.Delete(t.Context(), s.Client, fmt.Sprint("/m/round", round-2), 100, nil); err != nil && round > 1 {
+			t.Fatal(err)
+		}
+		for i := range 20 {
+			if _, err := s.Set(t.Context(), root, []byte(fmt.Sprint(i)), -1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		zktest.Eventually(t, fmt.Sprint("round ", round), same)
+	}
+}
+
+// A znode of which both the data and the ACL change counts once, in what mirror and import print
+// and in what import -n announces.
+func TestChangesAreCountedOnce(t *testing.T) {
+	addr := zktest.Sandbox(t, sandbox.Options{}).Addr()
+	file := filepath.Join(t.TempDir(), "dump")
+	must(t, addr, "create /a old\ncreate /a/b old\ncreate /a/c old\nexport -R /a "+file)
+	change := "set /a/b new\nsetAcl /a/b ip:10.9.8.7:r,world:anyone:cdrwa\nset /a/c new\nsetAcl /a/c ip:10.9.8.7:r,world:anyone:cdrwa\n"
+	if got := must(t, addr, change+"mirror -y file:"+file+" /a"); !strings.HasSuffix(got, ": 0 created, 2 changed, 0 deleted\n") {
+		t.Errorf("%q", got)
+	}
+	status, _, remarks := run(t.Context(), open(t, addr), change+"import -R -n --overwrite "+file+"\nimport -R --overwrite "+file)
+	if status != 0 || strings.Count(remarks.String(), " at and below /a; 2 changed; 1 unchanged; ") != 2 {
+		t.Errorf("status %d: %s", status, remarks)
+	}
+}
+
+// An ACL that import -n would set before others is named.
+func TestImportNamesOpenedACLs(t *testing.T) {
+	addr := zktest.Sandbox(t, sandbox.Options{}).Addr()
+	file := filepath.Join(t.TempDir(), "dump")
+	must(t, addr, "create /a a\ncreate /a/b b\nexport -R /a "+file+"\nsetAcl /a world:anyone:rwda")
+	if got := must(t, addr, "import -R -n --overwrite "+file); got != "setAcl  /a\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+// What is a server's own is not mirrored to another, also if it changes while all else is.
+func TestMirrorOfARoot(t *testing.T) {
+	here, there := zktest.Sandbox(t, sandbox.Options{}).Addr(), zktest.Sandbox(t, sandbox.Options{}).Addr()
+	s, other := open(t, here), open(t, there)
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	mirror := open(t, here)
+	wg.Go(func() { run(ctx, mirror, "mirror --watch / "+there+":/") })
+	defer wg.Wait()
+	defer stop()
+	for _, path := range []string{"/first", "/zookeeper/quota/first", "/zookeeper/quota/first/zookeeper_limits", "/last"} {
+		if _, err := s.Create(t.Context(), path, []byte("count=9,bytes=-1"), zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(path, "/zookeeper") {
+			continue
+		}
+		zktest.Eventually(t, path+" is mirrored", func() bool { // the events come in order
+			_, err := other.Exists(t.Context(), path, false)
+			return err == nil
+		})
+	}
+	if names, _, err := other.Children(t.Context(), "/zookeeper/quota", false); err != nil || len(names) > 0 {
+		t.Errorf("%q, %v", names, err)
+	}
+}
+
+// alike tells whether a tree is the same on two servers.
+func alike(t *testing.T, s, other *zkconn.Session, root string) bool {
+	t.Helper()
+	for range zktree.Compare(zktree.ServerTree(t.Context(), s.Client, root, nil), zktree.ServerTree(t.Context(), other.Client, root, nil)) {
+		return false
+	}
+	return true
+}

@@ -1,0 +1,194 @@
+package transfer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/commands/commandtest"
+	"github.com/zksh/zksh/commands/transfer"
+	"github.com/zksh/zksh/internal/dump"
+	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+// moves are the ways that a tree can go: in one transaction, or copied, compared and
+// deleted, here or to another server.
+var moves = []struct {
+	name   string
+	shut   bool // by its ACL, so that one transaction cannot make what is below
+	beyond bool
+}{{"at once", false, false}, {"slowly", true, false}, {"beyond", false, true}}
+
+// TestMoveCut cuts the connection before each request of a move, and behind each write. At
+// every time all of the tree is at the one place or at the other, and a move that succeeds
+// has left nothing behind.
+func TestMoveCut(t *testing.T) {
+	for _, m := range moves {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			here, there := zktest.Sandbox(t, sandbox.Options{}).Addr(), zktest.Sandbox(t, sandbox.Options{}).Addr()
+			watching, beyond := open(t, here), open(t, there)
+			n := 0
+			trial := func(prepare func(*zktest.Proxy)) []int32 {
+				n++
+				root, to := fmt.Sprint("/src", n), fmt.Sprint("/dst", n)
+				all := randomTree(rand.New(rand.NewPCG(uint64(n), 3)), root, 8)
+				all[0].ACL = anyone
+				if m.shut {
+					all[0].ACL = zkconn.OpenACL()
+					all[0].ACL[0].Perms &^= 4 // create
+				} else {
+					for _, z := range all {
+						z.ACL = anyone
+					}
+				}
+				put(t, watching, all)
+				proxy := zktest.NewProxy(t, here)
+				s := open(t, proxy.Addr())
+				before := len(proxy.Requests())
+				prepare(proxy)
+				dst := to
+				if m.beyond {
+					dst = there + ":" + to
+				}
+				status, _, remarks := run(t.Context(), s, "mv "+root+" "+dst)
+				at := watching
+				if m.beyond {
+					at = beyond
+				}
+				whole(t, fmt.Sprintf("trial %d: status %d: %s", n, status, remarks), all, status == 0, watching, at, to)
+				return proxy.Requests()[before:]
+			}
+			requests := trial(func(*zktest.Proxy) {})
+			seen := map[int32]int{}
+			for _, op := range requests {
+				skip := seen[op]
+				if seen[op]++; op == jute.OpPing || op == jute.OpCloseSession {
+					continue
+				}
+				trial(func(p *zktest.Proxy) { p.CutBeforeSkipping(op, skip) })
+				if jute.Writes(op) { // whether something was read behind the cut does not matter
+					trial(func(p *zktest.Proxy) { p.CutAfterSkipping(op, skip) })
+				}
+			}
+			if len(requests) < 5 {
+				t.Errorf("only %d requests were cut", len(requests))
+			}
+		})
+	}
+}
+
+// whole fails unless all of a tree is at one of the places, and nothing of it at its old
+// one after a move that succeeded.
+func whole(t *testing.T, what string, all []*dump.Znode, moved bool, from, at *zkconn.Session, to string) {
+	t.Helper()
+	old, now := differ(t, all, from, all[0].Path), differ(t, all, at, to)
+	if old != "" && now != "" {
+		t.Errorf("the tree is nowhere whole: at the source %s, at the destination %s; %s", old, now, what)
+	}
+	if _, err := from.Exists(t.Context(), all[0].Path, false); moved && (now != "" || !errors.Is(err, zkconn.NoNode)) {
+		t.Errorf("a move that succeeded: %v, %s; %s", err, now, what)
+	}
+}
+
+// breaking is a screen whose progress ends the command after some steps.
+type breaking struct {
+	commandtest.Screen
+	cancel func()
+	mu     sync.Mutex
+	left   int
+}
+
+func (b *breaking) Progress(string) (func(done, total int), func()) {
+	return func(int, int) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.left--; b.left == 0 {
+			b.cancel()
+		}
+	}, func() {}
+}
+
+// TestMoveInterrupted interrupts moves wherever they show their progress.
+func TestMoveInterrupted(t *testing.T) {
+	var mv *commands.Command
+	for _, c := range transfer.Commands() {
+		if c.Name == "mv" {
+			mv = c
+		}
+	}
+	here, there := zktest.Sandbox(t, sandbox.Options{}).Addr(), zktest.Sandbox(t, sandbox.Options{}).Addr()
+	s, other := open(t, here), open(t, there)
+	ended := false
+	for n := 1; !ended; n++ {
+		root, to := fmt.Sprint("/src", n), fmt.Sprint("/dst", n)
+		all := public(uint64(n), root)
+		put(t, s, all)
+		ctx, cancel := context.WithCancel(t.Context())
+		env := &commands.Env{Session: s, Screen: &breaking{cancel: cancel, left: n}, Mode: commands.Batch}
+		l, err := mv.Read(env, []commands.Word{{Text: root}, {Text: there + ":" + to}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = l.Run(ctx, env)
+		ended = ctx.Err() == nil
+		cancel()
+		whole(t, fmt.Sprintf("after %d steps: %v", n, err), all, err == nil, s, other, to)
+	}
+}
+
+// TestMoveWhileItChanges moves trees that somebody else writes to as fast as he can.
+// Nothing that he was told is written is lost.
+func TestMoveWhileItChanges(t *testing.T) {
+	here, there := zktest.Sandbox(t, sandbox.Options{}).Addr(), zktest.Sandbox(t, sandbox.Options{}).Addr()
+	s, writer, other := open(t, here), open(t, here), open(t, there)
+	moved := 0
+	for n := range 40 {
+		root, to := fmt.Sprint("/src", n), fmt.Sprint("/dst", n)
+		for _, path := range []string{root, root + "/a", root + "/a/b", root + "/c"} {
+			if _, err := s.Create(t.Context(), path, nil, anyone, zkconn.CreateMode{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		written := map[string]string{}
+		var wg sync.WaitGroup
+		ctx, stop := context.WithCancel(t.Context())
+		wg.Go(func() { // until it is stopped, or has nothing to write to any more
+			for i := 0; i < 5+10*n && ctx.Err() == nil; i++ {
+				path, value := root+[]string{"/a", "/a/b", "/c", ""}[i%4], fmt.Sprint(i)
+				if _, err := writer.Set(t.Context(), path, []byte(value), -1); err != nil {
+					return
+				}
+				written[path] = value
+			}
+		})
+		dst, at := to, s
+		if n%2 == 1 {
+			dst, at = there+":"+to, other
+		}
+		status, _, _ := run(t.Context(), open(t, here), "mv "+root+" "+dst)
+		stop()
+		wg.Wait()
+		if status == 0 {
+			moved++
+		}
+		for path, value := range written {
+			old, _, err := s.Get(t.Context(), path, false)
+			now, _, _ := at.Get(t.Context(), to+strings.TrimPrefix(path, root), false)
+			if err == nil && string(old) != value || err != nil && string(now) != value {
+				t.Errorf("%d: %s was written as %s, and is %s, %v and %s", n, path, value, old, err, now)
+			}
+		}
+	}
+	if moved == 0 {
+		t.Error("nothing was moved")
+	}
+}

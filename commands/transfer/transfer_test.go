@@ -1,0 +1,223 @@
+package transfer_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/commands/transfer"
+	"github.com/zksh/zksh/internal/dump"
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/internal/zktest/zksession"
+	"github.com/zksh/zksh/internal/zktree"
+	"github.com/zksh/zksh/shell"
+)
+
+func TestMain(m *testing.M) { zktest.Main(m) }
+
+var anyone = zkconn.OpenACL()
+
+// open starts a session that may do what randomTree's ACLs ask for.
+func open(t *testing.T, addr string) *zkconn.Session {
+	t.Helper()
+	return zksession.Open(t, zkconn.Config{Servers: addr, Timeout: 10 * time.Second,
+		Auth: []zkconn.Credential{{Scheme: "digest", Auth: []byte("u:p")}}})
+}
+
+// out is what a shell has printed.
+type out struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (o *out) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *out) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// run runs lines as a script does that stops at its first error. The session is closed.
+func run(ctx context.Context, s *zkconn.Session, lines string) (status int, answers, remarks *out) {
+	answers, remarks = &out{}, &out{}
+	sh := shell.New(shell.Config{Session: s, Commands: [][]*commands.Command{commands.All(), transfer.Commands()}, Format: render.Text,
+		Out: shell.Output{W: answers}, Err: shell.Output{W: remarks}, StopAtError: true, Window: 100})
+	return sh.RunLines(ctx, "test", strings.NewReader(lines)), answers, remarks
+}
+
+// must runs lines that have to succeed.
+func must(t *testing.T, addr, lines string) string {
+	t.Helper()
+	status, answers, remarks := run(t.Context(), open(t, addr), lines)
+	if status != 0 {
+		t.Fatalf("%.300s: status %d: %.2000s", lines, status, remarks)
+	}
+	return answers.String()
+}
+
+// hardNames are those that somebody might quote wrongly.
+var hardNames = []string{"a b", `q"uote`, "it's", "100%2F", "北京", "back\\slash", "-r", "a", "#x", "$v", `"'`, "a\u3000b", "|"}
+
+// hardData is what is hard to write as a word.
+func hardData(r *rand.Rand) []byte {
+	switch r.IntN(8) {
+	case 0:
+		return nil
+	case 1:
+		return []byte{}
+	case 2:
+		return []byte{0, byte(r.IntN(256)), '\n', '\'', 0xff}
+	case 3:
+		return []byte(strings.Repeat("行 \t'\"\\\n", r.IntN(50)))
+	case 4:
+		return []byte{"|>-#!\"'\\"[r.IntN(8)]}
+	case 5:
+		return []byte("-v 3 # > | /x $'\\x00' 🦓\u202e\u00a0")
+	}
+	return []byte(fmt.Sprint("value ", r.IntN(5)))
+}
+
+// randomTree is a tree in its order. Two of the same shape have much in common.
+func randomTree(r *rand.Rand, root string, size int) []*dump.Znode {
+	acls := [][]zk.ACL{anyone, anyone, anyone, append(zk.DigestACL(zk.PermAll, "u", "p"), zk.WorldACL(zk.PermRead)...), zk.DigestACL(zk.PermAll, "u", "p"),
+		append(zk.WorldACL(zk.PermAll), zk.ACL{Perms: zk.PermRead, Scheme: "ip", ID: "10.0.0.0/8"})}
+	all := map[string]*dump.Znode{root: {Path: root, ACL: anyone}}
+	paths := []string{root}
+	for range size {
+		path := zkconn.Join(paths[r.IntN(len(paths))], hardNames[r.IntN(len(hardNames))])
+		if all[path] == nil {
+			all[path] = &dump.Znode{Path: path, ACL: acls[r.IntN(len(acls))], Data: hardData(r)}
+			paths = append(paths, path)
+		}
+	}
+	return slices.SortedFunc(maps.Values(all), func(a, b *dump.Znode) int { return dump.InOrder(a.Path, b.Path) })
+}
+
+// put writes a tree into a server.
+func put(t *testing.T, s *zkconn.Session, all []*dump.Znode) {
+	t.Helper()
+	w, err := zktree.NewWriter(t.Context(), s.Client, "/", zktree.Refuse, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, z := range all {
+		if err := w.Do(zktree.Edit{Does: zktree.Creates, Path: z.Path, Znode: z}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Close(nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// differ is in what a server's tree is not like the one that was put, or empty.
+func differ(t *testing.T, all []*dump.Znode, s *zkconn.Session, root string) string {
+	t.Helper()
+	put := zktree.Tree{Root: all[0].Path, Nodes: zktree.Seq(all)}
+	for d, err := range zktree.Compare(put, zktree.ServerTree(t.Context(), s.Client, root, nil)) {
+		if err != nil {
+			return err.Error()
+		}
+		return fmt.Sprintf("%q %v %v %v", d.Below, d.A, d.B, d.Err)
+	}
+	return ""
+}
+
+// public is a random tree that everybody may do everything with.
+func public(seed uint64, root string) []*dump.Znode {
+	all := randomTree(rand.New(rand.NewPCG(seed, 5)), root, 15)
+	for _, z := range all {
+		z.ACL = anyone
+	}
+	return all
+}
+
+// TestScript has the commands that diff answers make one random tree like another, on
+// one server or between two.
+func TestScript(t *testing.T) {
+	here, there := zktest.Sandbox(t, sandbox.Options{}).Addr(), zktest.Sandbox(t, sandbox.Options{}).Addr()
+	s, other := open(t, here), open(t, there)
+	for seed := range uint64(30) {
+		a, b := fmt.Sprint("/a", seed), fmt.Sprint("/b", seed)
+		put(t, s, randomTree(rand.New(rand.NewPCG(seed, 1)), a, 40))
+		model := randomTree(rand.New(rand.NewPCG(seed, 2)), b, 40)
+		to := b
+		if seed%2 == 0 {
+			put(t, s, model)
+		} else { // which does not get our credentials
+			for _, z := range model {
+				z.ACL = anyone
+			}
+			put(t, other, model)
+			to = there + ":" + b
+		}
+		status, script, remarks := run(t.Context(), open(t, here), "diff --script "+a+" "+to)
+		if status != 1 || remarks.String() != "" {
+			t.Fatalf("status %d: %s", status, remarks)
+		}
+		must(t, here, script.String())
+		if d := differ(t, model, s, a); d != "" {
+			t.Fatalf("seed %d: %s, after\n%s", seed, d, script)
+		}
+		must(t, here, "diff "+a+" "+to)
+	}
+}
+
+// TestDeep copies, compares, mirrors and moves a thousand levels.
+func TestDeep(t *testing.T) {
+	here, there := zktest.Sandbox(t, sandbox.Options{}).Addr(), zktest.Sandbox(t, sandbox.Options{}).Addr()
+	s := open(t, here)
+	all := []*dump.Znode{{Path: "/deep", ACL: anyone}}
+	for i := range 1000 {
+		all = append(all, &dump.Znode{Path: all[i].Path + "/d", ACL: anyone, Data: []byte(fmt.Sprint(i))})
+	}
+	put(t, s, all)
+	must(t, here, strings.ReplaceAll("cp -R /deep T:/deep\ndiff /deep T:/deep\nmv /deep /moved\ndiff /moved T:/deep\n"+
+		"deleteall -y /moved/d/d/d\nmirror T:/deep /moved\ndiff /moved T:/deep", "T:", there+":"))
+	if d := differ(t, all, s, "/moved"); d != "" {
+		t.Error(d)
+	}
+}
+
+// A root is the same znode as any other of which all else is below: it is compared with
+// one that has a name, copied from and to it, and never deleted.
+func TestRootBesideANamedOne(t *testing.T) {
+	addr := zktest.Sandbox(t, sandbox.Options{}).Addr()
+	file := t.TempDir() + "/dump"
+	must(t, addr, "create /app a\ncreate /app/x 1\ncreate /app/x/y 2\ncreate /other b\ncreate /other/z 3\n")
+	root := addr + "/app"
+	must(t, root, "diff / "+addr+":/app\ndiff "+addr+":/app /\nexport -R / "+file+"\ndiff / file:"+file+"\n")
+	must(t, addr, "diff /app file:"+file+"\ndiff file:"+file+" "+addr+":/app\n")
+
+	must(t, addr, "cp -R "+root+":/ /copied\nimport -R "+file+" /imported\nmirror "+root+":/ /mirrored\nmirror file:"+file+" /restored\n")
+	for _, path := range []string{"/copied", "/imported", "/mirrored", "/restored"} {
+		must(t, addr, "diff /app "+path+"\n")
+	}
+	before := must(t, addr, "stat /other\n")
+	if _, script, _ := run(t.Context(), open(t, addr+"/other"), "diff --script / "+addr+":/app\n"); !strings.Contains(script.String(), "\nset -v 0 / a\n") ||
+		strings.Contains(script.String(), "delete -v 0 /\n") {
+		t.Errorf("%s", script)
+	}
+	must(t, addr+"/other", "mirror "+addr+":/app /\n")
+	must(t, addr, "diff /app /other\n")
+	if after := must(t, addr, "stat /other\n"); strings.SplitN(after, "\n", 2)[0] != strings.SplitN(before, "\n", 2)[0] {
+		t.Errorf("it has been made anew:\n%s%s", before, after)
+	}
+}

@@ -1,0 +1,52 @@
+//go:build unix
+
+package undo
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// What somebody else could have put into the store, or what blocks, is no operation, and
+// nobody else can put anything there from then on.
+func TestPlantedInTheStore(t *testing.T) {
+	h := sandboxed(t)
+	if err := os.Chmod(h.store.dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"3.json", "4.dump"} {
+		if err := syscall.Mkfifo(filepath.Join(h.store.dir, name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"9223372036854775807.json", "4.json"} {
+		if err := os.WriteFile(filepath.Join(h.store.dir, name), []byte(`{"znodes":1,"command":"set","path":"/"}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.fails("undo 3", "not a regular file")
+	h.do("undo -l", "create /a one")
+	e, err := h.store.entry(4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Servers, e.Of, e.Path = h.env.Session.Servers().Hosts, "data", "/a"
+	if err := h.store.write(e); err != nil {
+		t.Fatal(err)
+	}
+	h.fails("undo 4", "not a regular file")
+	h.do("set /a two", "undo 5")
+	for _, name := range []string{"3.json", "4.dump"} { // the only copy, perhaps, of something
+		if _, err := os.Lstat(filepath.Join(h.store.dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if info, err := os.Stat(h.store.dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if data, _, err := h.env.Session.Get(t.Context(), "/a", false); err != nil || string(data) != "one" {
+		t.Errorf("%q, %v", data, err)
+	}
+}

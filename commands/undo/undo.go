@@ -1,0 +1,313 @@
+// Package undo saves what commands destroy, in the user's undo log or in a file, and has the
+// command undo, which lists and restores it.
+//
+// It does not import commands/transfer, nor does commands/transfer import this package:
+// commands save through the interface commands.Keeper, and both read and write subtrees with
+// internal/zktree.
+//
+// This package is part of the program zksh and may change at any time.
+package undo
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/dump"
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/userfile"
+	"github.com/zksh/zksh/internal/zktree"
+)
+
+// undoName begins the names of operations that are themselves undone by number only:
+// undo alone goes further back each time.
+const undoName = "undo"
+
+// Command returns the command undo, for an undo log.
+func Command(log Log) *commands.Command {
+	return &commands.Command{
+		Name: undoName, Group: "Trees", Args: "[-l] [-n] [-s] [--overwrite] [number]", Writes: true, Streams: true, Destroys: true, Dry: []string{"list", commands.DryRun},
+		Summary: "undo an operation that overwrote or deleted znodes",
+		Help: "Without a number, undo reverts the latest operation of this shell that has not been undone yet. If there is " +
+			"none, undo shows the latest operation of another shell, and asks whether to revert it. With a number, undo " +
+			"reverts that operation, no matter who performed it; undo -l lists the numbers. If one line performed several " +
+			"operations, as find with a command does, undo without a number reverts all of them, the latest first. An undo " +
+			"can itself be undone, by its number.\n\n" +
+			"At the prompt, set, edit, delete, deleteall, rmr, mv, setAcl, import, mirror and cp --overwrite save the old " +
+			"state before they change or delete anything. If something cannot be saved (because it is too large, the disk " +
+			"is full, or you are not permitted to read it), zksh asks before it continues.\n\n" +
+			"A single command that you type in another shell also saves the old state, provided that its standard error is " +
+			"a terminal. When it ends, it prints what it has saved; to restore this, run zksh undo in the same terminal. A " +
+			"single command never asks: if it cannot save something, it prints a message and proceeds anyway. Scripts save " +
+			"nothing, unless you add --undo FILE.\n\n" +
+			"If a znode has changed since the operation, undo prints the difference and does nothing. With --overwrite, " +
+			"undo saves these later changes, too, and then restores the old state. With -s, undo leaves changed znodes as " +
+			"they are and restores the rest. The operation then counts as partly undone, and the next undo without a " +
+			"number continues with the operation before it.",
+		Limits: []string{
+			"The undo log keeps the last 50 operations, at most 64 MiB each and 256 MiB together.",
+			"Ephemeral znodes and the znodes of lock queues are not restored.",
+			"Containers and znodes with a time to live are restored as persistent znodes.",
+			"Sequence counters, zxids, versions and times are not restored. They start again.",
+			"Znodes and data that other clients write while a subtree is being saved and deleted are not saved.",
+		},
+		Examples: []string{"undo", "undo -l", "undo -n 3"},
+		Params:   []commands.Param{{Name: "number", Kind: commands.Data, Optional: true}},
+		Asks:     func(*pflag.FlagSet) bool { return true },
+		Flags: func(fs *pflag.FlagSet) commands.Run {
+			list := fs.BoolP("list", "l", false, "list the operations, the latest first")
+			dry := fs.BoolP(commands.DryRun, "n", false, "change nothing; print what would be done")
+			skip := fs.BoolP("skip", "s", false, "skip znodes that have changed since, and restore the rest")
+			overwrite := fs.Bool("overwrite", false, "restore the saved state even over later changes")
+			return func(ctx context.Context, env *commands.Env, args []string) error {
+				if log.Dir == "" {
+					return errors.New("nothing is saved for undo, because XDG_STATE_HOME is not set and there is no home directory")
+				}
+				if *list {
+					if len(args) > 0 || *dry || *skip || *overwrite {
+						return commands.Misuse("-l cannot be combined with other flags or a number")
+					}
+					return log.print(env)
+				}
+				line, err := log.pick(ctx, env, args, *dry)
+				if err == nil {
+					err = line.confirm(ctx, env)
+				}
+				if err != nil {
+					return err
+				}
+				return line.undo(ctx, undoing{log: log, s: &store{log.Dir}, env: env, dry: *dry, skip: *skip, overwrite: *overwrite})
+			}
+		},
+	}
+}
+
+// place is the cluster, or the connect string, of where an operation was.
+func (e *entry) place() string { return cmp.Or(e.Cluster, strings.Join(e.Servers, ",")+e.Chroot) }
+
+// ofUndo reports whether the operation has undone another one.
+func (e *entry) ofUndo() bool { return strings.HasPrefix(e.Command, undoName) }
+
+// elsewhere is an error if the operation was on another ensemble, or below another
+// chroot. Two connect strings are taken to be of one ensemble that name a server in
+// common.
+func (e *entry) elsewhere(env *commands.Env) error {
+	here := env.Session.Servers()
+	same := slices.ContainsFunc(e.Servers, func(host string) bool { return slices.Contains(here.Hosts, host) })
+	if same && here.Chroot == e.Chroot {
+		return nil
+	}
+	return fmt.Errorf("operation %d was done on %s, but this shell is connected to %s; run connect %s, then undo %d", e.N, e.place(), here.Spec, e.place(), e.N)
+}
+
+// undoing is an operation that is being undone.
+type undoing struct {
+	*entry
+	log       Log
+	s         *store
+	env       *commands.Env
+	dry       bool
+	skip      bool
+	overwrite bool
+
+	kept        *dump.Tree
+	conflicts   []conflict
+	plan        []string            // what is to be done, a line each
+	differences []zktree.Difference // to be undone, without the data
+	over        bool                // some of them are of znodes that exist
+	counts      zktree.Counts
+}
+
+// conflict is a znode that is not as the operation has left it.
+type conflict struct {
+	path  string
+	what  string
+	diff  string // of text; may be empty
+	final bool   // --overwrite cannot write over it either
+}
+
+// undo restores what the operation has destroyed, and notes in the log that it is undone.
+func (u *undoing) undo(ctx context.Context) error {
+	if err := u.run(ctx); err != nil {
+		return err
+	}
+	return u.note()
+}
+
+func (u *undoing) run(ctx context.Context) (err error) {
+	if err := u.elsewhere(u.env); err != nil {
+		return err
+	}
+	if u.State == undone {
+		return fmt.Errorf("operation %d has already been undone", u.N)
+	}
+	if err := u.behind(ctx); err != nil {
+		return err
+	}
+	if u.comesBack() == 0 {
+		return fmt.Errorf("operation %d (%s %s) deleted only znodes that cannot be restored: %s", u.N, u.Command, u.Path, u.lost())
+	}
+	if err := userfile.Check(u.s.file(u.N, dumpFile)); err != nil {
+		return err
+	}
+	if u.kept, err = dump.Open(ctx, u.s.file(u.N, dumpFile), dump.MaxSize(math.MaxInt64)); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, u.kept.Close()) }()
+	switch u.Of {
+	case commands.LostData:
+		err = u.data(ctx)
+	case commands.LostNode, commands.LostTree, commands.LostParts:
+		err = u.tree(ctx)
+	case commands.LostACL, commands.LostACLs:
+		err = u.acls(ctx)
+	default:
+		err = fmt.Errorf("cannot undo operation %d: this version of zksh does not know its kind", u.N)
+	}
+	return err
+}
+
+// behind is an error if the ensemble has not come as far as what was kept: another one has
+// got the servers' names, or it was set back.
+func (u *undoing) behind(ctx context.Context) error {
+	if err := u.env.Session.Absolute().Sync(ctx, "/"); err != nil {
+		return err
+	}
+	zxid, err := u.env.Session.Zxid(ctx)
+	if err != nil || zxid >= u.Seen {
+		return err
+	}
+	return fmt.Errorf("cannot undo operation %d: it was done on another ensemble, or this ensemble was restored from a backup; the last zxid of this ensemble (%#x) is older than the saved zxid (%#x); to restore the saved znodes anyway, use import -R with the file %s",
+		u.N, zxid, u.Seen, u.s.file(u.N, dumpFile))
+}
+
+// comesBack is how many znodes can be brought back.
+func (e *entry) comesBack() int {
+	if e.Of == commands.LostData || aclsOnly(e.Of) {
+		return e.Znodes
+	}
+	return e.Znodes - e.Ephemeral
+}
+
+// lost names what does not come back; empty if all does.
+func (e *entry) lost() string {
+	var parts []string
+	if e.Ephemeral > 0 {
+		parts = append(parts, zktree.Ephemerals(e.Ephemeral))
+	}
+	if e.Queued > 0 {
+		parts = append(parts, zktree.Znodes(e.Queued)+" of lock queues (and their descendants)")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// note writes to the log that the operation is undone, and remarks on what is not restored.
+func (u *undoing) note() error {
+	if !u.dry {
+		if len(u.conflicts) == 0 {
+			u.State = undone
+		}
+		u.Partly = len(u.conflicts) > 0
+		if err := u.s.update(u.entry); err != nil {
+			return fmt.Errorf("operation %d was undone, but zksh cannot update the undo log: %w", u.N, err)
+		}
+	}
+	if lost := u.lost(); lost != "" {
+		u.env.Screen.Note("not restored: " + lost)
+	}
+	if n := len(u.conflicts); n > 0 {
+		u.env.Screen.Note(fmt.Sprintf("not restored, because of later changes: %s", zktree.Znodes(n)))
+	}
+	return nil
+}
+
+// answer tells what was done, or would be.
+func (u *undoing) answer() render.Answer {
+	facts := render.Facts{"number", u.N, "command", u.Command, "path", u.Path, "conflicts", len(u.conflicts)}
+	if u.dry {
+		words := fmt.Sprintf("would undo operation %d (%s %s):\n%s", u.N, u.Command, u.Path, strings.Join(append(u.plan, ""), "\n"))
+		return render.Answer{Words: words, Wrap: true, JSON: append(facts, "plan", append([]string{}, u.plan...))}
+	}
+	did := restored(u.counts)
+	words := fmt.Sprintf("undid operation %d (%s %s): %s\n", u.N, u.Command, u.Path, cmp.Or(did, "already in the saved state"))
+	if did == "" && len(u.conflicts) > 0 {
+		words = fmt.Sprintf("nothing was left to undo of operation %d (%s %s)\n", u.N, u.Command, u.Path)
+	}
+	return render.Answer{Words: words, Wrap: true,
+		JSON: append(render.Facts{"done", undoName}, append(facts, "created", u.counts.Created, "changed", u.counts.Changed)...)}
+}
+
+// restored words what was restored; empty: nothing.
+func restored(c zktree.Counts) string {
+	var parts []string
+	for _, p := range []struct {
+		n    int
+		what string
+	}{{c.Created, "created"}, {c.Changed, "changed"}} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// refuse shows what has changed since, and returns an error unless that is to be left as it
+// is. What --overwrite can write over is no conflict with it.
+func (u *undoing) refuse() error {
+	if len(u.conflicts) == 0 || u.skip {
+		return nil
+	}
+	var words strings.Builder
+	paths, final := []string{}, 0
+	for i, c := range u.conflicts {
+		paths = append(paths, c.path)
+		if c.final {
+			final++
+		}
+		if i < maxShown {
+			fmt.Fprintf(&words, "%s\n%s", c.what, c.diff)
+		}
+	}
+	if more := len(u.conflicts) - maxShown; more > 0 {
+		fmt.Fprintf(&words, "and %d more\n", more)
+	}
+	if err := u.env.Screen.Print(render.Answer{Words: words.String(), JSON: render.Facts{"number", u.N, "changedSince", paths}}); err != nil {
+		return err
+	}
+	return u.changedSince(len(u.conflicts), final)
+}
+
+// changedSince is the error of an undo that has done nothing because some znodes, of which
+// --overwrite cannot restore so many, have changed since.
+func (u *undoing) changedSince(changed, final int) error {
+	all := max(u.comesBack(), changed)
+	have := "have"
+	if changed == 1 {
+		have = "has"
+	}
+	text := fmt.Sprintf("nothing was done: %d of %s %s changed since operation %d", changed, zktree.Znodes(all), have, u.N)
+	skip := fmt.Sprintf("undo -s %d", u.N)
+	if final < changed && !u.overwrite {
+		text += fmt.Sprintf("; to overwrite the changes, run: undo --overwrite %d", u.N)
+	}
+	if final > 0 && final < changed || u.overwrite {
+		text += fmt.Sprintf("; %d cannot be overwritten", final)
+		skip = fmt.Sprintf("undo --overwrite -s %d", u.N)
+	}
+	if all > changed {
+		text += "; to restore only the rest, run: " + skip
+	} else {
+		text += "; to skip this operation, run: " + skip
+	}
+	return errors.New(text)
+}
+
+// maxShown is how many conflicts are spelt out.
+const maxShown = 20

@@ -1,0 +1,365 @@
+package undo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/commands/commandtest"
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+// A damaged entry does not lead to the loss of the tree that was saved with it: undo -l names
+// it, and import reads the tree.
+func TestDamagedEntryIsKept(t *testing.T) {
+	h := sandboxed(t)
+	h.do("create /u", "create /u/a x", "create /b one", "set /b two", "deleteall /u")
+	damagedFile := h.store.file(2, entryFile)
+	for _, content := range []string{"x", "", "null", "{}"} {
+		if err := os.WriteFile(damagedFile, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		h.do("set /b three", "undo -l")
+		if _, err := os.Stat(h.store.file(2, dumpFile)); err != nil {
+			t.Fatalf("with the entry %q: %v", content, err)
+		}
+		row := regexp.MustCompile(`(?m)^  2     -  -               -       -  -        \(unreadable\)$`)
+		if !row.MatchString(h.screen.Printed()) {
+			t.Errorf("listed %q", h.screen.Printed())
+		}
+		note := "operation 2 is unreadable: " + damagedFile + " is damaged: "
+		if way := "; to restore the saved copy, run: import -R --overwrite " + h.store.file(2, dumpFile); !strings.Contains(h.screen.Notes(), note) || !strings.HasSuffix(h.screen.Notes(), way) {
+			t.Errorf("noted %q", h.screen.Notes())
+		}
+		h.do("undo") // what is damaged is not in its way
+	}
+	for range maxOperations + 2 {
+		h.do("set /b more")
+	}
+	if n := h.operations(); n != maxOperations {
+		t.Errorf("%d operations", n)
+	}
+	h.do("import -R --overwrite " + h.store.file(2, dumpFile))
+	if got := h.tree("/u"); len(got) != 2 {
+		t.Errorf("there is %v", got)
+	}
+
+	json := &commandtest.Screen{Format: render.JSON}
+	h.env.Screen = json
+	h.do("undo -l")
+	want := fmt.Sprintf(`{"number":2,"state":"unreadable","reason":"%s is damaged: the file does not say which command was run, or on which path","files":["%s","%s"]}`,
+		damagedFile, damagedFile, h.store.file(2, dumpFile))
+	if runtime.GOOS != "windows" && !strings.Contains(json.Printed(), want) {
+		t.Errorf("no %s in %.2000s", want, json.Printed())
+	}
+}
+
+// A store that is a symbolic link is not used, for reading or writing.
+func TestStoreIsNoLink(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("who may make links there is another matter")
+	}
+	h := sandboxed(t)
+	h.do("create /a one", "set /a two")
+	real, link := h.store.dir, filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(real, link); err != nil {
+		t.Fatal(err)
+	}
+	h.store = &store{link}
+	h.env.Keeper = h.log().Keeper()
+	for _, line := range []string{"undo", "undo 1", "undo -l"} {
+		h.fails(line, link+" is a symbolic link")
+	}
+	h.fails("set /a three", "not run")
+	if len(h.asked) != 1 || !strings.Contains(h.asked[0], link+" is a symbolic link") {
+		t.Errorf("asked %q", h.asked)
+	}
+	if files, err := os.ReadDir(real); err != nil || len(files) != 3 { // and the lock
+		t.Errorf("%v, %v", files, err)
+	}
+}
+
+// With --overwrite the saved state comes back over what has changed since, and what has changed
+// comes back with the number of that undo.
+func TestOverwrite(t *testing.T) {
+	h := sandboxed(t)
+	h.do("create /a one", "set /a two", "set /a three")
+	h.fails("undo 1", "nothing was done: 1 of 1 znode has changed since operation 1; to overwrite the changes, run: undo --overwrite 1; to skip this operation, run: undo -s 1")
+	if want := "/a has changed since the operation: the data is now 5 bytes (version 2), and undo would restore the saved 3 bytes:\n- three\n+ one\n"; !strings.HasSuffix(h.screen.Printed(), want) {
+		t.Errorf("%q", h.screen.Printed())
+	}
+	h.do("undo --overwrite 1")
+	h.wantTree("/a", map[string]string{"/a": `"one" false [{31 world anyone}] persistent`})
+	h.do(fmt.Sprintf("undo %d", h.last().N))
+	h.wantTree("/a", map[string]string{"/a": `"three" false [{31 world anyone}] persistent`})
+
+	h.do("create /t x", "create /t/x x", "create /t/y y", "create /t/z z")
+	before := h.tree("/t")
+	h.do("deleteall /t", "create /t", "create /t/x other", "create /t/new", "setAcl /t/x world:anyone:cdrwa,ip:10.0.0.0/8:r")
+	after := h.tree("/t")
+	n := h.lastOf("deleteall")
+	h.fails("undo "+fmt.Sprint(n), fmt.Sprintf("nothing was done: 2 of 4 znodes have changed since operation %d; to overwrite the changes, run: undo --overwrite %d; to restore only the rest, run: undo -s %d", n, n, n))
+	h.do(fmt.Sprintf("undo -n --overwrite %d", n))
+	if want := "change /t\nchange /t/x\ncreate /t/y\ncreate /t/z\n"; !strings.HasSuffix(h.screen.Printed(), want) {
+		t.Errorf("%q", h.screen.Printed())
+	}
+	h.wantTree("/t", after)
+	h.do(fmt.Sprintf("undo --overwrite %d", n))
+	before["/t/new"] = after["/t/new"] // new, and nobody's loss
+	h.wantTree("/t", before)
+	h.do(fmt.Sprintf("undo %d", h.last().N))
+	after["/t/y"], after["/t/z"] = before["/t/y"], before["/t/z"] // which undo has created
+	h.wantTree("/t", after)
+
+	h.do("create /acl", "setAcl /acl world:anyone:cdra", "setAcl /acl world:anyone:cra")
+	h.fails(fmt.Sprintf("undo %d", h.last().N-1), "1 of 1 znode has changed")
+	h.do(fmt.Sprintf("undo --overwrite %d", h.last().N-1))
+	h.wantTree("/acl", map[string]string{"/acl": `"" true [{31 world anyone}] persistent`})
+}
+
+// What not even --overwrite can restore is named, and left with -s.
+func TestOverwriteHasLimits(t *testing.T) {
+	h := sandboxed(t)
+	h.do("create /a one", "set /a two", "delete /a")
+	h.fails("undo --overwrite 1", "nothing was done: 1 of 1 znode has changed since operation 1; 1 cannot be overwritten; to skip this operation, run: undo --overwrite -s 1")
+	if want := "/a was deleted after the operation; create it, then run undo again\n"; !strings.HasSuffix(h.screen.Printed(), want) {
+		t.Errorf("%q", h.screen.Printed())
+	}
+	h.do("create /t", "create /t/a a", "create /t/b b", "deleteall /t", "create /t", "create -e /t/a other", "create /t/b other")
+	n := h.last().N
+	h.fails(fmt.Sprintf("undo %d", n), "2 of 3 znodes have changed since operation 3; to overwrite the changes, run: undo --overwrite 3; 1 cannot be overwritten; to restore only the rest, run: undo --overwrite -s 3")
+	h.fails(fmt.Sprintf("undo --overwrite %d", n), "1 of 3 znodes has changed since operation 3; 1 cannot be overwritten; to restore only the rest, run: undo --overwrite -s 3")
+	h.do(fmt.Sprintf("undo --overwrite -s %d", n))
+	if got := h.tree("/t"); !strings.HasPrefix(got["/t/b"], `"b"`) || !strings.HasPrefix(got["/t/a"], `"other"`) {
+		t.Errorf("there is %v", got)
+	}
+}
+
+// After undo -s, undo without a number goes on to the operation before; the number still works.
+func TestPartlyUndone(t *testing.T) {
+	h := sandboxed(t)
+	h.do("create /before one", "set /before two", "create /r", "create /r/x x", "create /r/y y", "deleteall /r", "create /r other")
+	h.fails("undo", "1 of 3 znodes has changed since operation 2")
+	h.fails("undo", "1 of 3 znodes has changed since operation 2") // as long as nothing is decided
+	h.do("undo -s")
+	if want := "undid operation 2 (deleteall /r): 2 created\n"; !strings.HasSuffix(h.screen.Printed(), want) {
+		t.Errorf("%q", h.screen.Printed())
+	}
+	h.do("undo -l")
+	if !strings.Contains(h.screen.Printed(), " /r (partly undone)\n") {
+		t.Errorf("listed %q", h.screen.Printed())
+	}
+	h.do("undo")
+	h.wantTree("/before", map[string]string{"/before": `"one" false [{31 world anyone}] persistent`})
+	h.do("undo -s 2")
+	if want := "nothing was left to undo of operation 2 (deleteall /r)\n"; !strings.HasSuffix(h.screen.Printed(), want) {
+		t.Errorf("%q", h.screen.Printed())
+	}
+	h.do("undo --overwrite 2")
+	h.fails("undo 2", "has already been undone")
+}
+
+// Commands of one terminal session undo what they have done, and no shell's.
+func TestCommandsUndoTheirOwn(t *testing.T) {
+	addr, dir := zktest.Sandbox(t, sandbox.Options{}).Addr(), t.TempDir()
+	shell := newHand(t, addr, dir)
+	command := func(id string) (*hand, *Summary) {
+		h := newHand(t, addr, dir)
+		h.by = By{ID: id, Kind: commandLine, PID: 77, Host: shell.by.Host, Terminal: "pts/" + id}
+		log := h.log()
+		log.Again = []string{"zksh", "undo"}
+		s := log.Summary()
+		h.env.Mode, h.env.Keeper = commands.OneShot, s
+		return h, s
+	}
+	says := func(line, want string) *hand {
+		t.Helper()
+		h, s := command("1")
+		h.do(line)
+		if got := s.Text(h.env); got != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+		return h
+	}
+	shell.do("create /a one", "create /t", "create /t/x x", "create -e /t/e")
+	says("create /b", "")
+	says("deleteall /t", "deleteall /t: 3 znodes are saved; to restore them, run zksh undo; this does not restore 1 ephemeral znode")
+	says("set /a two", "set /a: the old data is saved; to restore it, run zksh undo")
+	says("setAcl -R /a world:anyone:cdrwa,ip:10.0.0.0/8:r", "setAcl -R /a: the old ACLs of 1 znode are saved; to restore them, run zksh undo")
+	shell.do("create /s one", "set /s two")
+	h, s := command("1")
+	h.do("undo")
+	h.do("undo")
+	if got, want := s.Text(h.env), "2 operations are saved; to list them, run zksh undo -l; to undo the last one (undo 2 /a), run zksh undo 6"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	says("undo", "") // nothing was written over
+	if got := h.tree("/t"); len(got) != 2 {
+		t.Errorf("there is %v", got)
+	}
+	h.fails("undo", fmt.Sprintf("nothing left to undo from this terminal; the latest change from another shell is operation 4 (set /s), 0s ago, by the shell (pid %d); to undo it, run: undo 4", os.Getpid()))
+
+	// Of another terminal the latest one is undone, and named, if no shell has done it.
+	says("delete /b", "delete /b: 1 znode is saved; to restore it, run zksh undo")
+	other, _ := command("2")
+	other.do("undo")
+	if want := "nothing left to undo from this terminal; the latest change from another shell is operation 7 (delete /b), 0s ago, by a command in pts/1"; other.screen.Notes() != want {
+		t.Errorf("%q, want %q", other.screen.Notes(), want)
+	}
+	if got := other.tree("/b"); len(got) != 1 {
+		t.Errorf("there is %v", got)
+	}
+	other.fails("undo", "nothing left to undo from this terminal")
+
+	// What the server rejects has destroyed nothing.
+	h, s = command("1")
+	h.fails("set -v 77 /a x", "version No is not valid")
+	if got := s.Text(h.env); got != "" {
+		t.Errorf("%q", got)
+	}
+}
+
+// mirror --watch, which cannot save anything, works on a command line as it does at the prompt.
+func TestMirrorOnCommandLine(t *testing.T) {
+	h := sandboxed(t)
+	h.do("create /a one", "create /b")
+	h.env.Mode, h.env.Keeper = commands.OneShot, h.log().Summary()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- h.run(ctx, []string{"mirror", "--watch", "/a", "/b"}) }() // ends with cancel
+	zktest.Eventually(t, "/b is not like /a", func() bool {
+		data, _, err := h.env.Session.Get(t.Context(), "/b", false)
+		return err == nil && string(data) == "one"
+	})
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if want := "mirror --watch does not save the old state, so undo cannot restore it"; h.screen.Notes() != want {
+		t.Errorf("%q, want %q", h.screen.Notes(), want)
+	}
+}
+
+// An undo in a script saves what it writes over, as all others do.
+func TestUndoInScriptIsSaved(t *testing.T) {
+	h := sandboxed(t)
+	h.do("create /a one", "set /a two", "set /a three")
+	h.env.Mode, h.env.Keeper = commands.Batch, nil
+	h.do("undo --overwrite 1")
+	if e := h.last(); e.Command != "undo 1" {
+		t.Fatalf("the last operation is %v", e)
+	}
+	h.do(fmt.Sprintf("undo %d", h.last().N))
+	h.wantTree("/a", map[string]string{"/a": `"three" false [{31 world anyone}] persistent`})
+}
+
+// Entries of an older zksh do not say who did them; nobody takes them for their own.
+func TestEntriesOfOlderVersions(t *testing.T) {
+	h := sandboxed(t)
+	h.do("create /a one", "set /a two")
+	e := h.last()
+	e.By = nil
+	if err := h.store.write(e); err != nil {
+		t.Fatal(err)
+	}
+	h.fails("undo", "nothing was undone")
+	if len(h.asked) != 1 || !strings.Contains(h.asked[0], "operation 1 (set /a), 0s ago, by an older version of zksh. Undo it?") {
+		t.Errorf("asked %q", h.asked)
+	}
+	h.do("undo -l")
+	if want := "  set             1       -  -        /a\n"; !strings.HasSuffix(h.screen.Printed(), want) {
+		t.Errorf("%q", h.screen.Printed())
+	}
+	h.env.Mode = commands.OneShot
+	h.fails("undo", "nothing left to undo from this terminal")
+	h.do("undo 1")
+}
+
+// undo -l says who did what, in JSON with all that is known.
+func TestListSaysWho(t *testing.T) {
+	h := sandboxed(t)
+	h.do("create /a one")
+	for i, by := range []By{
+		{ID: "1", Kind: prompt, PID: 12, Host: h.by.Host, Terminal: "pts/12"}, {ID: "2", Kind: prompt, PID: 13, Host: h.by.Host},
+		{ID: "3", Kind: commandLine, PID: 14, Host: h.by.Host, Terminal: "pts/1"}, {ID: "4", Kind: prompt, Script: "/tmp/setup.zk", PID: 15, Host: "far"},
+		h.by,
+	} {
+		h.do(fmt.Sprintf("set /a %d", i))
+		e := h.last()
+		e.By = &by
+		if err := h.store.write(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.do("undo -l")
+	var who []string
+	for _, m := range regexp.MustCompile(`(?m)  [13]  (\S.*?) +/a$`).FindAllStringSubmatch(h.screen.Printed(), -1) {
+		who = append(who, m[1])
+	}
+	if want := []string{"here", "setup.zk@far", "command", "pid 13", "pts/12"}; !slices.Equal(who, want) {
+		t.Errorf("%q, want %q in %s", who, want, h.screen.Printed())
+	}
+	json := &commandtest.Screen{Format: render.JSON}
+	h.env.Screen = json
+	h.do("undo -l")
+	for _, want := range []string{`"by":{"id":"4","kind":"prompt","script":"/tmp/setup.zk","pid":15,"host":"far","here":false}`, `"here":true`, `"bytes":3,"fileBytes":`} {
+		if !strings.Contains(json.Printed(), want) {
+			t.Errorf("no %s in %s", want, json.Printed())
+		}
+	}
+}
+
+// The commands of one session are the same; without a session, each is another, and so is
+// each shell.
+func TestWhoIsTheSame(t *testing.T) {
+	one, two, far := OnCommandLine("s1", "pts/1"), OnCommandLine("s1", ""), OnCommandLine("s1", "")
+	if !one.is(two) {
+		t.Errorf("%v is not %v", one, two)
+	}
+	far.ID = ""
+	others := []By{OnCommandLine("s2", ""), OnCommandLine("", ""), OnCommandLine("", ""), AtPrompt("pts/1"), AtPrompt("pts/1"), one, far}
+	for i, a := range others {
+		for _, b := range others[i+1:] {
+			if a.is(b) {
+				t.Errorf("%v is %v", a, b)
+			}
+		}
+	}
+	if far.is(far) || (*By)(nil).is(far) {
+		t.Error("nobody is the same")
+	}
+}
+
+// A command of many operations says how many of them are in the log.
+func TestManyOperationsOfACommand(t *testing.T) {
+	h := sandboxed(t)
+	log := h.log()
+	log.By.Kind, log.Again = commandLine, []string{"zksh", "undo"}
+	s := log.Summary()
+	h.env.Keeper = s
+	h.do("create /a 1")
+	for i := range maxOperations + 3 {
+		h.do(fmt.Sprintf("set /a %d", i))
+	}
+	want := fmt.Sprintf("the last %d of %d operations are saved; to list them, run zksh undo -l; to undo the last one (set /a), run zksh undo", maxOperations, maxOperations+3)
+	if got := s.Text(h.env); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestQuotedForShell(t *testing.T) {
+	got := quotedForShell([]string{"zksh", "--server", "zk1:2181,zk2:2181/大", "@prod", "-c", "it's a $x", "", "undo"})
+	if want := `zksh --server zk1:2181,zk2:2181/大 @prod -c 'it'\''s a $x' '' undo`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
