@@ -254,26 +254,6 @@ func (h *hold) again(ctx context.Context, mode Mode) (bool, error) {
 	}
 }
 
-// give takes back one lease of a mode.
-func (h *hold) give(ctx context.Context, mode Mode) error {
-	if err := h.lostError(); err != nil {
-		h.end()
-		return err
-	}
-	switch {
-	case h.counts[mode] > 1 || mode == Shared && h.counts[Exclusive] > 0:
-		h.counts[mode]--
-		return nil
-	case mode == Exclusive && h.counts[Shared] > 0:
-		if err := h.share(ctx); err != nil {
-			return err
-		}
-		h.counts[mode]--
-		return nil
-	}
-	return h.release(ctx)
-}
-
 // lostError is nil unless the lock is lost.
 func (h *hold) lostError() error {
 	st := h.status()
@@ -281,41 +261,6 @@ func (h *hold) lostError() error {
 		return nil
 	}
 	return fmt.Errorf("%w: %w", ErrLost, st.Err)
-}
-
-// release removes the own znodes and waits for the server's word.
-func (h *hold) release(ctx context.Context) error {
-	h.end()
-	if err := h.lostError(); err != nil { // the last that keep found out
-		return err
-	}
-	h.set(Releasing, nil)
-	defer guard(h.e.s)()
-	ours, err := h.e.remove(ctx)
-	switch {
-	case err == nil:
-		h.settle(ours)
-		return h.lostError()
-	case ended(h.e.s):
-		h.lose(errSessionOver)
-		return h.lostError()
-	case ctx.Err() != nil:
-		h.e.withdrawLater(h.settle)
-		return ErrUnconfirmed
-	}
-	h.e.unanswered = false // a refusal tells that nothing before it was done either
-	h.set(Held, nil)
-	h.start()
-	return h.e.stuck(err)
-}
-
-// settle takes note that the own znodes are gone: by us, or before us.
-func (h *hold) settle(ours bool) {
-	if ours {
-		h.set(Released, nil)
-	} else {
-		h.lose(errRemoved)
-	}
 }
 
 // end stops keep and waits for it.

@@ -2,7 +2,6 @@ package zklock
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -67,31 +66,3 @@ func (l *Lease) Mode() Mode { return l.mode }
 
 // SessionID returns the id of the session that holds the lock.
 func (l *Lease) SessionID() int64 { return l.h.e.s.State(time.Now()).ID }
-
-// Unlock gives the lease back. The last lease releases the lock: then Unlock returns
-// once the server has confirmed that the lock was held until now.
-//
-// The error is ErrNotHeld if the lease was given back before; ErrLost if the lock had
-// been lost, which the release itself may find out; and ErrUnconfirmed if ctx ended
-// before the answer came. In the last case the lease is given back, too, and the removal
-// goes on in the background until the state is Released or Lost. After any other error,
-// such as a missing permission, the lease is still held.
-func (l *Lease) Unlock(ctx context.Context) error {
-	lock := l.h.e.l
-	if err := lock.takeTurn(ctx); err != nil {
-		return err
-	}
-	defer func() { <-lock.turn }()
-	if l.done {
-		return ErrNotHeld
-	}
-	err := l.h.give(ctx, l.mode)
-	if err == nil || errors.Is(err, ErrLost) || errors.Is(err, ErrUnconfirmed) {
-		l.done = true
-		l.end(err)
-	}
-	if lock.hold == l.h && (l.h.over() || errors.Is(err, ErrUnconfirmed)) {
-		lock.hold = nil
-	}
-	return err
-}
