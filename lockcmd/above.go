@@ -71,44 +71,49 @@ const (
 	searchLast  = 30 * time.Second
 )
 
-// searchDeadlock says, once, that a wait has no end by itself. It ends with ctx.
-func (o *owned) searchDeadlock(ctx context.Context, background bool) {
+// deadlocks searches for a deadlock that a wait of this shell is part of, or would be.
+type deadlocks struct {
+	table      *Table
+	env        *commands.Env
+	path       string
+	left       func() bool // the user has left the ensemble
+	background bool        // the wait is in the background
+}
+
+// search reports, once, that a wait has no end by itself. It ends with ctx.
+func (d deadlocks) search(ctx context.Context) {
 	for pause := searchFirst; ; pause = min(2*pause, searchLast) {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(pause):
 		}
-		if text := o.deadlock(ctx, "", background); text != "" {
-			o.say(text)
+		if d.report(ctx, "") {
 			return
 		}
 	}
 }
 
-// deadlock tells why a wait has no end by itself, or would have none if it began in
-// this mode; it is empty if there is an end. What cannot be read tells nothing.
-func (o *owned) deadlock(ctx context.Context, mode zklock.Mode, background bool) string {
-	held := o.table.heldNow()
-	if len(held) == 0 || o.deserted() {
-		return ""
-	}
-	s := o.env.Session
-	text, err := queue.Wait{Session: s.Info().ID, Path: o.path, Held: held, Mode: mode, Background: background}.Deadlock(ctx, ensemble{s})
-	if err != nil {
-		return ""
-	}
-	return text
-}
-
-// foretell says, before a wait begins, that it would have no end by itself, and tells
-// whether it did. That must not take long.
-func (o *owned) foretell(ctx context.Context, mode zklock.Mode, background bool) bool {
+// foretell reports, before a wait in this mode begins, that it would have no end by itself,
+// and returns whether it did. That must not take long.
+func (d deadlocks) foretell(ctx context.Context, mode zklock.Mode) bool {
 	ctx, cancel := context.WithTimeout(ctx, searchFirst)
 	defer cancel()
-	text := o.deadlock(ctx, mode, background)
-	if text != "" {
-		o.say(text)
+	return d.report(ctx, mode)
+}
+
+// report reports a deadlock, and returns whether there is one. Without a mode the wait has
+// begun. A queue that cannot be read shows none.
+func (d deadlocks) report(ctx context.Context, mode zklock.Mode) bool {
+	held := d.table.heldNow()
+	if len(held) == 0 || d.left() {
+		return false
 	}
-	return text != ""
+	s := d.env.Session
+	text, err := queue.Wait{Session: s.Info().ID, Path: d.path, Held: held, Mode: mode, Background: d.background}.Deadlock(ctx, ensemble{s})
+	if err != nil || text == "" {
+		return false
+	}
+	d.table.crier.say(d.env.Screen.Alert, text)
+	return true
 }

@@ -227,7 +227,7 @@ func playHold(t *testing.T, background bool, pause time.Duration, order []string
 		if err != nil {
 			return err
 		}
-		return s.screen.Print(s.o.answer(l))
+		return s.screen.Print(l.answer("/l"))
 	}
 	waiting := ctx
 	if background {
@@ -299,7 +299,7 @@ func TestBackgroundNoticeFits(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.lease = longNamed{l.lease}
-	s.o.announce(a, l, nil)
+	announce(s.o, a, l, nil)
 	zktest.Eventually(t, "the notice", func() bool { return strings.Contains(s.screen.Alerts(), "locked /l") })
 	if said := s.screen.Alerts(); strings.Contains(said, longNamed{}.Node()) || !strings.Contains(said, "000042 ") {
 		t.Errorf("%q", said)
