@@ -41,7 +41,7 @@ func (t *Table) follow(o *owned) {
 		case report:
 			o.say(d.text)
 		case releaseAll:
-			t.work(o.releaseAll)
+			t.work(o.yield)
 		case forget:
 			if t.locks[o.key] == o {
 				delete(t.locks, o.key)
@@ -106,7 +106,7 @@ func (o *owned) acquire(a *attempt, f *lockFlags) (l *taken, err error) {
 	case a.command != nil:
 		err = lockLost(fmt.Errorf("%w; %s was not started", err, a.command.name))
 	default:
-		err = lockLost(revoked.on(o.path))
+		err = lockLost(err)
 	}
 	releasing, cancel := forRelease(a.ctx)
 	defer cancel()
@@ -201,27 +201,43 @@ func (o *owned) release(ctx context.Context, l *taken) (left int, err error) {
 	return left, err
 }
 
-// releaseAll releases all leases of a lock that another client asked for. The end of the
-// shell leaves it less time.
-func (o *owned) releaseAll() {
-	t := o.table
-	d := t.depart(o)
-	gone := revoked.on(o.path)
-	for l := t.claim(o, false); l != nil; l = t.claim(o, false) {
-		_, err := o.release(t.staying, l)
+// claim picks a lease to be released; nil if there is none.
+func (o *owned) claim(exclusiveFirst bool) (l *taken) {
+	o.with(func() { l = o.life.claim(exclusiveFirst) })
+	return l
+}
+
+// releaseAll releases all leases, until a release is rejected, and passes on each error.
+func (o *owned) releaseAll(ctx context.Context, failed func(end, error)) {
+	for l := o.claim(false); l != nil; l = o.claim(false) {
+		_, err := o.release(ctx, l)
 		e := endOf(err)
+		if err != nil {
+			failed(e, err)
+		}
+		if e == rejected {
+			return
+		}
+	}
+}
+
+// yield releases a lock that another client asked for. The end of the shell leaves it less
+// time.
+func (o *owned) yield() {
+	gone := revoked.on(o.path)
+	d := o.table.depart(o)
+	o.releaseAll(o.table.staying, func(e end, err error) {
 		switch e {
 		case lost:
 			gone = err
-		case unconfirmed, rejected:
+		case rejected:
+			gone = nil
+			fallthrough
+		default:
 			o.say("lock " + err.Error())
 		}
-		if e == rejected {
-			gone = nil
-			break
-		}
-	}
-	t.departed(d, gone)
+	})
+	o.table.departed(d, gone)
 }
 
 // taking returns the method of a lock that acquires it in a mode, and with or without a wait.

@@ -92,20 +92,6 @@ func (t *Table) all() []*owned {
 	return slices.SortedFunc(maps.Values(t.locks), func(a, b *owned) int { return cmp.Compare(b.newest(), a.newest()) })
 }
 
-// claim picks a lease of a lock for the caller to release; nil if there is none.
-func (t *Table) claim(o *owned, exclusiveFirst bool) *taken {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return o.claim(exclusiveFirst)
-}
-
-// interrupt ends the attempt at a lock, if there is one, and returns it.
-func (t *Table) interrupt(o *owned, why error) *attempt {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return o.interrupt(why)
-}
-
 // depart takes note that a lock begins to go, because another client asked for it. A person
 // is told of that at once; lines of a batch that are on their way rely on it.
 func (t *Table) depart(o *owned) *departure {
@@ -210,7 +196,20 @@ func (t *Table) Release(ctx context.Context) (held []string, err error) {
 	t.ending = true
 	t.mu.Unlock()
 	for _, o := range t.all() {
-		t.endAttempt(ctx, o)
+		var a *attempt
+		o.with(func() {
+			if a = o.attempt; a != nil && !o.deserted() { // else it ends by itself, and has to tell that
+				a.cancel(errLeaving)
+			}
+		})
+		if a == nil {
+			continue
+		}
+		select {
+		case <-a.done:
+		case <-ctx.Done():
+			a.cancel(errLeaving)
+		}
 	}
 	t.working.Wait() // what is waited for has been given up, and a release ends with staying
 	var errs []error
@@ -221,40 +220,16 @@ func (t *Table) Release(ctx context.Context) (held []string, err error) {
 		if !told {
 			held = append(held, o.path)
 		}
-		for l := t.claim(o, false); l != nil; l = t.claim(o, false) {
-			_, err := o.release(ctx, l)
-			e := endOf(err)
-			if err != nil && !(told && e == lost) && !(refused && e == rejected) {
+		o.releaseAll(ctx, func(e end, err error) {
+			if !(told && e == lost) && !(refused && e == rejected) {
 				errs = append(errs, err)
 			}
-			if e == rejected {
-				break
-			}
-		}
+		})
 		if err := o.drain(ctx); err != nil && len(errs) == 0 {
 			errs = append(errs, fmt.Errorf("%s: %w", o.path, zklock.ErrUnconfirmed))
 		}
 	}
 	return held, errors.Join(append(errs, t.crier.finish(ctx))...)
-}
-
-// endAttempt ends an attempt, and waits until it has ended, or ctx has. A wait whose session
-// the user has left ends by itself, and has to tell that.
-func (t *Table) endAttempt(ctx context.Context, o *owned) {
-	t.mu.Lock()
-	a := o.attempt
-	t.mu.Unlock()
-	if a == nil {
-		return
-	}
-	if !o.deserted() {
-		a.cancel(errLeaving)
-	}
-	select {
-	case <-a.done:
-	case <-ctx.Done():
-		a.cancel(errLeaving)
-	}
 }
 
 var errLeaving = errors.New("the shell is exiting")

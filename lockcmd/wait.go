@@ -205,7 +205,7 @@ func (o *owned) waitLater(ctx context.Context, a *attempt, f *lockFlags) error {
 			return o.env.Screen.Print(pending(o.path, a.kind.label, st.Node, st.Place))
 		case <-ended:
 			placed, ended = nil, nil // what was granted before is held, and said
-			o.table.interrupt(o, context.Cause(ctx))
+			o.with(func() { o.interrupt(context.Cause(ctx)) })
 		}
 	}
 }
