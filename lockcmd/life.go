@@ -29,7 +29,7 @@ type life struct {
 	revoked  bool          // another client asked for the lock, and has not got it yet
 	reported bool          // the loss has been returned as an error
 	rejected bool          // so has a rejected release
-	todo     []decision    // not returned by decide yet
+	reports  []string      // not returned by decide yet
 }
 
 // lease is the part of a zklock.Lease that a lock command uses.
@@ -82,19 +82,12 @@ type command struct {
 	wake    chan struct{} // capacity 1: judge anew
 }
 
-// decision is something that follows from an event, and that others have to do.
-type decision struct {
-	do   verb
-	text string // of report
+// decisions are what follows from events, for others to do.
+type decisions struct {
+	report []string // texts for the user
+	yield  bool     // release all leases, because another client asked for the lock
+	forget bool     // nothing is left, so the table drops the lock
 }
-
-type verb string
-
-const (
-	report     verb = "report"      // print the text
-	releaseAll verb = "release all" // because another client asked for the lock
-	forget     verb = "forget"      // nothing is left, so the table drops the lock
-)
 
 // newAttempt returns an attempt that ends with ctx, and then calls stop.
 func newAttempt(ctx context.Context, k kind, stop func()) *attempt {
@@ -104,28 +97,16 @@ func newAttempt(ctx context.Context, k kind, stop func()) *attempt {
 	return a
 }
 
-// decide returns what has to follow from the events since the last call. Somebody's request
-// for the lock is followed once; while the lock is asked for, or a command runs, it waits.
-func (l *life) decide() []decision {
-	todo := l.todo
-	l.todo = nil
+// decide returns what has to follow from the events since the last call. Another client's
+// request for the lock has to wait while this shell asks for the lock or a command runs.
+func (l *life) decide() decisions {
+	d := decisions{report: l.reports, forget: len(l.leases) == 0 && l.attempt == nil}
+	l.reports = nil
 	if l.revoked && l.attempt == nil && l.command == nil {
 		l.revoked = false
-		if slices.ContainsFunc(l.leases, func(t *taken) bool { return !t.leaves }) {
-			todo = append(todo, decision{do: releaseAll})
-		}
+		d.yield = slices.ContainsFunc(l.leases, func(t *taken) bool { return !t.leaves })
 	}
-	if len(l.leases) == 0 && l.attempt == nil {
-		todo = append(todo, decision{do: forget})
-	}
-	return todo
-}
-
-// remark makes decide return a report.
-func (l *life) remark(text string) {
-	if text != "" {
-		l.todo = append(l.todo, decision{report, text})
-	}
+	return d
 }
 
 // mayAsk returns an error if a lock that this shell already has cannot be acquired once more.
@@ -179,8 +160,8 @@ func (l *life) heard(s zklock.Status, left bool) {
 		default:
 		}
 	}
-	if !left {
-		l.remark(l.news(before, s))
+	if text := l.news(before, s); text != "" && !left {
+		l.reports = append(l.reports, text)
 	}
 }
 
@@ -228,7 +209,7 @@ func (l *life) judge(now time.Time, left time.Duration) (by time.Time, again tim
 	default:
 		if state == zklock.Suspended && now.Sub(c.warned) > countdownEvery {
 			c.warned = now
-			l.remark(fmt.Sprintf("lock %s: no connection; without one, zksh will terminate the command in %s", l.path, seconds(left-c.grace)))
+			l.reports = append(l.reports, fmt.Sprintf("lock %s: no connection; without one, zksh will terminate the command in %s", l.path, seconds(left-c.grace)))
 		}
 		return c.by, min(left-c.grace, judgeAgain)
 	}
@@ -285,7 +266,7 @@ func (l *life) released(t *taken, e end) (left int) {
 // once; at the end of the shell, it is quiet, because the result of the release is reported.
 func (l *life) abandoned(quiet bool) {
 	if len(l.leases) > 0 && !quiet {
-		l.remark("lock " + l.path + ": released, because its session was closed")
+		l.reports = append(l.reports, "lock "+l.path+": released, because its session was closed")
 	}
 	l.leases = nil
 }

@@ -80,9 +80,7 @@ type ownLocks []ownLock
 func (t *Table) list() ownLocks {
 	rows := ownLocks{}
 	for _, o := range t.all() {
-		t.mu.Lock()
-		rows = append(rows, o.row())
-		t.mu.Unlock()
+		o.with(func() { rows = append(rows, o.row()) })
 	}
 	return rows
 }

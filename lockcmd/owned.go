@@ -36,17 +36,15 @@ func (o *owned) with(event func()) {
 
 // follow does what a lock's life has decided. Called with the table's lock held.
 func (t *Table) follow(o *owned) {
-	for _, d := range o.decide() {
-		switch d.do {
-		case report:
-			o.say(d.text)
-		case releaseAll:
-			t.work(o.yield)
-		case forget:
-			if t.locks[o.key] == o {
-				delete(t.locks, o.key)
-			}
-		}
+	d := o.decide()
+	for _, text := range d.report {
+		o.say(text)
+	}
+	if d.yield {
+		t.work(o.yield)
+	}
+	if d.forget && t.locks[o.key] == o {
+		delete(t.locks, o.key)
 	}
 }
 

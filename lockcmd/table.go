@@ -214,9 +214,8 @@ func (t *Table) Release(ctx context.Context) (held []string, err error) {
 	t.working.Wait() // what is waited for has been given up, and a release ends with staying
 	var errs []error
 	for _, o := range t.all() {
-		t.mu.Lock()
-		told, refused := o.gone() || o.reported, o.rejected
-		t.mu.Unlock()
+		var told, refused bool
+		o.with(func() { told, refused = o.gone() || o.reported, o.rejected })
 		if !told {
 			held = append(held, o.path)
 		}

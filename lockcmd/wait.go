@@ -170,24 +170,21 @@ func showWait(env *commands.Env, o *owned) (end func()) {
 // lock that is got at once is answered at once.
 func (o *owned) waitLater(ctx context.Context, a *attempt, f *lockFlags) error {
 	placed, ended := a.placed, ctx.Done()
-	type result struct {
-		l   *taken
-		err error
-	}
-	got := make(chan result)
+	var l *taken
+	var err error
+	got := make(chan struct{})
 	alone := make(chan struct{}) // closed when the command has returned
 	defer close(alone)
-	o.table.mu.Lock()
-	begun := o.table.work(func() { // until it has the lock, or unlock or the end of the shell ends the attempt
-		l, err := o.acquire(a, f)
+	wait := func() { // until it has the lock, or unlock or the end of the shell ends the attempt
+		l, err = o.acquire(a, f)
 		select {
-		case got <- result{l, err}:
+		case got <- struct{}{}:
 		case <-alone:
 			announce(o, a, l, err)
 		}
-	})
-	o.table.mu.Unlock()
-	if !begun {
+	}
+	begun := false
+	if o.with(func() { begun = o.table.work(wait) }); !begun {
 		o.with(o.refused)
 		a.cancel(errLeaving)
 		close(a.done)
@@ -195,11 +192,11 @@ func (o *owned) waitLater(ctx context.Context, a *attempt, f *lockFlags) error {
 	}
 	for {
 		select {
-		case r := <-got:
-			if r.err != nil {
-				return r.err
+		case <-got:
+			if err != nil {
+				return err
 			}
-			return o.env.Screen.Print(r.l.answer(o.path))
+			return o.env.Screen.Print(l.answer(o.path))
 		case <-placed:
 			st := o.current()
 			return o.env.Screen.Print(pending(o.path, a.kind.label, st.Node, st.Place))
