@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zksh/zksh/lockcmd/queue"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
@@ -97,6 +98,14 @@ func newAttempt(ctx context.Context, k kind, stop func()) *attempt {
 	return a
 }
 
+// newCommand returns a command to run under a lock. Its grace is at most an eighth of the
+// session timeout. A healthy lease may be down to 5/16 of the timeout before it is
+// extended. The rest is the time for which a server may be gone without the command
+// having to end: 1.5 s with a timeout of 10 s.
+func newCommand(name string, grace, timeout time.Duration) *command {
+	return &command{name: name, grace: max(0, min(grace, timeout/8, timeout/4-killBefore)), wake: make(chan struct{}, 1)}
+}
+
 // decide returns what has to follow from the events since the last call. Another client's
 // request for the lock has to wait while this shell asks for the lock or a command runs.
 func (l *life) decide() decisions {
@@ -163,6 +172,40 @@ func (l *life) heard(s zklock.Status, left bool) {
 	if text := l.news(before, s); text != "" && !left {
 		l.reports = append(l.reports, text)
 	}
+}
+
+// news returns what the user must hear of a change, or nothing.
+func (l *life) news(before zklock.State, s zklock.Status) string {
+	switch {
+	case isLost(s.State):
+		return lossNotice(l.path, s)
+	case s.State == zklock.Requeued:
+		return fmt.Sprintf("lock %s: zksh lost its place in the queue (%s) and is queueing again", l.path, s.Err)
+	case s.State == zklock.Suspended:
+		return fmt.Sprintf("lock %s: no connection; the lock is safe for another %s", l.path, seconds(s.Left))
+	case s.State == zklock.Releasing && s.Err != nil:
+		return fmt.Sprintf("lock %s: %s", l.path, s.Err)
+	case s.State == zklock.Held && s.Revoke != nil:
+		return fmt.Sprintf("lock %s: %s asks you to release it%s", l.path, queue.Asker(s.Revoke), l.reaction())
+	case s.State == zklock.Held && s.Again:
+		return "lock " + l.path + ": still held, because the server still has the session"
+	case s.State == zklock.Held && before == zklock.Suspended:
+		return "lock " + l.path + ": connected again and still held"
+	}
+	return ""
+}
+
+// reaction says what follows from a request to release the lock.
+func (l *life) reaction() string {
+	switch {
+	case l.revocable && l.command != nil:
+		return "; zksh is terminating the command"
+	case l.revocable:
+		return "; zksh is releasing it"
+	case l.command != nil:
+		return "; the lock is released when the command exits"
+	}
+	return "; to release it, run: unlock " + l.path
 }
 
 // refused ends an attempt that failed.

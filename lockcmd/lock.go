@@ -213,6 +213,21 @@ func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlag
 	return o.guard(ctx, a.command, spec)
 }
 
+// mayEscape tells, before the lock is asked for, that a command could go on without
+// it, if that is likely; with --strict it refuses what could at all.
+func (t *Table) mayEscape(env *commands.Env, f *lockFlags, name string) error {
+	likely, err := child.Escape(name)
+	switch {
+	case err == nil:
+	case f.strict:
+		err = fmt.Errorf("%s was not started because of --strict: %w", name, err)
+		return &commands.FinalError{Err: &commands.StatusError{Status: commands.StatusCannotRun, Err: err}}
+	case likely:
+		t.crier.say(env.Screen.Alert, err.Error())
+	}
+	return nil
+}
+
 // ready waits for a session, through the end of one.
 func ready(ctx context.Context, s *zkconn.Session) error {
 	for {

@@ -51,40 +51,6 @@ func (c *crier) finish(ctx context.Context) error {
 	}
 }
 
-// news returns what the user must hear of a change, or nothing.
-func (l *life) news(before zklock.State, s zklock.Status) string {
-	switch {
-	case isLost(s.State):
-		return lossNotice(l.path, s)
-	case s.State == zklock.Requeued:
-		return fmt.Sprintf("lock %s: zksh lost its place in the queue (%s) and is queueing again", l.path, s.Err)
-	case s.State == zklock.Suspended:
-		return fmt.Sprintf("lock %s: no connection; the lock is safe for another %s", l.path, seconds(s.Left))
-	case s.State == zklock.Releasing && s.Err != nil:
-		return fmt.Sprintf("lock %s: %s", l.path, s.Err)
-	case s.State == zklock.Held && s.Revoke != nil:
-		return fmt.Sprintf("lock %s: %s asks you to release it%s", l.path, queue.Asker(s.Revoke), l.reaction())
-	case s.State == zklock.Held && s.Again:
-		return "lock " + l.path + ": still held, because the server still has the session"
-	case s.State == zklock.Held && before == zklock.Suspended:
-		return "lock " + l.path + ": connected again and still held"
-	}
-	return ""
-}
-
-// reaction says what follows from a request to release the lock.
-func (l *life) reaction() string {
-	switch {
-	case l.revocable && l.command != nil:
-		return "; zksh is terminating the command"
-	case l.revocable:
-		return "; zksh is releasing it"
-	case l.command != nil:
-		return "; the lock is released when the command exits"
-	}
-	return "; to release it, run: unlock " + l.path
-}
-
 // waitLine says at which place the lock waits, behind whom, and for how long, or that
 // there is no connection.
 func waitLine(path string, s zklock.Status, waited time.Duration, alone bool) string {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/lockcmd/child"
 	"github.com/zksh/zksh/lockcmd/zklock"
@@ -158,6 +159,46 @@ func (o *owned) watch(c *command, stop chan time.Time, over <-chan struct{}) {
 		case <-c.wake:
 		case <-time.After(again):
 		}
+	}
+}
+
+// marksTimeout bounds how long the start of a command waits for the marks of its fence.
+const marksTimeout = 2 * time.Second
+
+// fenceOf returns ZK_LOCK_FENCE for a command that runs under a lease. If the marks cannot be
+// read in time, the command starts without them: a zksh below it then writes less, not more.
+func (t *Table) fenceOf(ctx context.Context, o *owned, l *taken) string {
+	ctx, cancel := context.WithTimeout(ctx, min(marksTimeout, l.Left()/4))
+	defer cancel()
+	lines, err := t.fence.lines(ctx)
+	if err != nil {
+		o.say(fmt.Sprintf("lock %s: cannot read the znodes that identify the ensemble: %v; a zksh that the command starts can write only if it uses the same server names", o.path, err))
+	}
+	return lines
+}
+
+// runChild is child.Run with the status that a shell gives a program that it
+// cannot run.
+func runChild(spec child.Spec, stop <-chan time.Time) (int, error) {
+	status, err := child.Run(spec, stop)
+	var start *child.StartError
+	switch {
+	case !errors.As(err, &start):
+		return status, err
+	case start.NotFound():
+		return commands.StatusUnknown, err
+	}
+	return commands.StatusCannotRun, err
+}
+
+// environment is what a command finds in its environment.
+func environment(path string, l *taken) []string {
+	return []string{
+		"ZK_LOCK_PATH=" + path,
+		"ZK_LOCK_NODE=" + l.Node(),
+		"ZK_LOCK_TOKEN=" + render.Hex(l.Token()),
+		"ZK_LOCK_SESSION=" + render.Hex(l.SessionID()),
+		"ZK_LOCK_MODE=" + l.kind.label,
 	}
 }
 

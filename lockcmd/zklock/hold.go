@@ -2,6 +2,7 @@ package zklock
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -332,3 +333,26 @@ func (l *Lease) Mode() Mode { return l.mode }
 
 // SessionID returns the id of the session that holds the lock.
 func (l *Lease) SessionID() int64 { return l.h.e.s.State(time.Now()).ID }
+
+// Context returns a context that is cancelled when the lease ends: with ErrLost as its
+// cause when Lost is closed, or with ErrNotHeld when the lease is given back.
+func (l *Lease) Context() context.Context {
+	l.watch.Do(func() {
+		go func() { // ends with the lease
+			select {
+			case <-l.lost:
+				l.end(cmp.Or(l.h.lostError(), ErrLost))
+			case <-l.ctx.Done():
+			}
+		}()
+	})
+	return l.ctx
+}
+
+// end cancels the lease's context, for a loss or for any other reason.
+func (l *Lease) end(why error) {
+	if !errors.Is(why, ErrLost) {
+		why = ErrNotHeld
+	}
+	l.cancel(why)
+}
