@@ -232,7 +232,7 @@ func playHold(t *testing.T, background bool, pause time.Duration, order []string
 	waiting := ctx
 	if background {
 		waiting = context.Background()
-		wait = func(a *attempt) error { return s.o.waitLater(ctx, a, &lockFlags{}) }
+		wait = func(a *attempt) error { return waitLater(ctx, s.o, a, &lockFlags{}) }
 	}
 	a := s.begin(waiting, false)
 	go func() { // ends with the wait

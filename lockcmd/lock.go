@@ -193,7 +193,7 @@ func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlag
 		return &commands.FinalError{Err: err}
 	}
 	if f.background {
-		return o.waitLater(ctx, a, f)
+		return waitLater(ctx, o, a, f)
 	}
 	end := showWait(env, o)
 	l, err := o.acquire(a, f)

@@ -42,7 +42,7 @@ func (t *Table) follow(o *owned) {
 		o.say(text)
 	}
 	if d.yield {
-		t.work(o.yield)
+		t.work(func() { t.yield(o) })
 	}
 	if d.forget && t.locks[o.key] == o {
 		delete(t.locks, o.key)
@@ -258,25 +258,6 @@ func (o *owned) releaseAll(ctx context.Context, failed func(end, error)) {
 			return
 		}
 	}
-}
-
-// yield releases a lock that another client asked for. The end of the shell leaves it less
-// time.
-func (o *owned) yield() {
-	gone := revoked.on(o.path)
-	d := o.table.depart(o)
-	o.releaseAll(o.table.staying, func(e end, err error) {
-		switch e {
-		case lost:
-			gone = err
-		case rejected:
-			gone = nil
-			fallthrough
-		default:
-			o.say("lock " + err.Error())
-		}
-	})
-	o.table.departed(d, gone)
 }
 
 // taking returns the method of a lock that acquires it in a mode, and with or without a wait.

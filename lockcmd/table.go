@@ -92,24 +92,30 @@ func (t *Table) all() []*owned {
 	return slices.SortedFunc(maps.Values(t.locks), func(a, b *owned) int { return cmp.Compare(b.newest(), a.newest()) })
 }
 
-// depart takes note that a lock begins to go, because another client asked for it. A person
-// is told of that at once; lines of a batch that are on their way rely on it.
-func (t *Table) depart(o *owned) *departure {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// yield releases a lock that another client asked for. The end of the shell leaves it less
+// time. A person is told of it at once; lines of a batch that are on their way rely on it.
+func (t *Table) yield(o *owned) {
+	gone := revoked.on(o.path)
 	d := &departure{at: o.key.at}
-	if o.env.Mode == commands.Batch {
-		d.nodes = nodesOf(o.key.path, o.leases...)
-	}
-	t.gone = append(t.gone, d)
-	return d
-}
-
-// departed takes the error to be returned for a lock that has gone; nil if it stays.
-func (t *Table) departed(d *departure, err error) {
+	o.with(func() {
+		if o.env.Mode == commands.Batch {
+			d.nodes = nodesOf(o.key.path, o.leases...)
+		}
+		t.gone = append(t.gone, d)
+	})
+	o.releaseAll(t.staying, func(e end, err error) {
+		if e == lost {
+			gone = err
+			return
+		}
+		if e == rejected {
+			gone = nil
+		}
+		o.say("lock " + err.Error())
+	})
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if d.err = err; err == nil {
+	if d.err = gone; gone == nil {
 		t.gone = slices.DeleteFunc(t.gone, func(other *departure) bool { return other == d })
 	}
 }

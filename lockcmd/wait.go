@@ -168,7 +168,7 @@ func showWait(env *commands.Env, o *owned) (end func()) {
 
 // waitLater waits while the shell goes on, once there is a place in the queue. A
 // lock that is got at once is answered at once.
-func (o *owned) waitLater(ctx context.Context, a *attempt, f *lockFlags) error {
+func waitLater(ctx context.Context, o *owned, a *attempt, f *lockFlags) error {
 	placed, ended := a.placed, ctx.Done()
 	var l *taken
 	var err error
