@@ -243,10 +243,8 @@ func (l *life) judge(now time.Time, left time.Duration) (by time.Time, again tim
 	state := l.status.State
 	limit := now.Add(min(left, c.grace))
 	switch {
-	case state == zklock.Lost: // others may hold it already, or nobody
+	case left <= c.grace || isLost(state):
 		c.why = expiring
-	case left <= c.grace || state == zklock.PresumedLost:
-		c.why, limit = expiring, now.Add(left)
 	case l.revoked || c.why != held:
 		c.why = cmp.Or(c.why, revoked)
 	default:

@@ -202,13 +202,13 @@ func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlag
 		removing, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
 		defer cancel()
 		if o.drain(removing) != nil {
-			env.Screen.Note("lock " + path + ": zksh is removing its place in the queue in the background")
+			env.Screen.Note("lock " + o.path + ": zksh is removing its place in the queue in the background")
 		}
 		_ = commands.Closing(ctx, t.crier.finish) // what was said before comes first, if somebody takes it
 		return err
 	}
 	if a.command == nil {
-		return env.Screen.Print(l.answer(path))
+		return env.Screen.Print(l.answer(o.path))
 	}
 	return o.guard(ctx, a.command, spec)
 }

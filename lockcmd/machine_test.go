@@ -181,6 +181,8 @@ func TestLifeDecides(t *testing.T) {
 			[]string{"hold", `"lock /l is lost: removed"`, `"lock /l: cannot delete /l/old"`, "lock /l is lost: removed"}},
 		"revoked": {"ask, held, grant, revoke, claim, end",
 			[]string{"hold", asks + `; zksh is releasing it"`, "yield", "release the exclusive one", "0 left", "forget"}},
+		"revoked before the grant": {"ask, held, revoke, grant, end",
+			[]string{asks + `; zksh is releasing it"`, "release, because lock /l: another client asked zksh to release it", "0 left", "forget"}},
 		"revoked while it is released": {"ask, held, grant, claim, revoke, end",
 			[]string{"hold", "release the exclusive one", asks + `; zksh is releasing it"`, "0 left", "forget"}},
 		"revoked under a second lease's command": {"ask, held, grant, ask sh, grant, revoke, judge, exit, end, claim, end",
