@@ -173,6 +173,8 @@ func TestLifeDecides(t *testing.T) {
 			[]string{"hold", `"lock /l: presumed lost, because the servers have not confirmed it for a whole session timeout; another client may hold it"`,
 				"lock /l may be lost: the servers have not confirmed it for a whole session timeout",
 				`"lock /l: still held, because the server still has the session"`}},
+		"each loss is an error of its own": {"ask, held, grant, lost, loss, held, lost, loss",
+			[]string{"hold", `"lock /l is lost: removed"`, "lock /l is lost: removed", `"lock /l is lost: removed"`, "lock /l is lost: removed"}},
 		"the connection is back": {"ask, held, grant, suspended, held, loss",
 			[]string{"hold", `"lock /l: no connection; the lock is safe for another 30s"`, `"lock /l: connected again and still held"`}},
 		"lost, and returned once as an error": {"ask, held, grant, lost, loss, loss, claim, end lost",
