@@ -13,10 +13,10 @@ import (
 // path, and more facts in pairs.
 type lockLine render.Facts
 
-// answer is the line of a lock that was got.
-func (o *owned) answer(l *taken) lockLine {
-	return lockLine{"locked", o.path, "mode", l.kind.label, "node", l.Node(), "token", render.Hex(l.Token()),
-		"waited", l.State().Waited.Seconds()}
+// answer returns the line of a lock on path that was acquired.
+func (t *taken) answer(path string) lockLine {
+	return lockLine{"locked", path, "mode", t.kind.label, "node", t.Node(), "token", render.Hex(t.Token()),
+		"waited", t.State().Waited.Seconds()}
 }
 
 // pending is the answer of a wait in the background.

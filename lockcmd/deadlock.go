@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/lockcmd/queue"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
@@ -15,40 +16,48 @@ const (
 	searchLast  = 30 * time.Second
 )
 
-// searchDeadlock searches for a deadlock again and again, until it has reported one or ctx ends.
-func (o *owned) searchDeadlock(ctx context.Context, background bool) {
+// deadlocks searches for a deadlock that a wait of this shell is part of, or would be.
+type deadlocks struct {
+	table      *Table
+	env        *commands.Env
+	path       string
+	left       func() bool // the user has left the ensemble
+	background bool        // the wait is in the background
+}
+
+// search searches again and again, until it has reported a deadlock or ctx ends.
+func (d deadlocks) search(ctx context.Context) {
 	for pause := searchFirst; ; pause = min(2*pause, searchLast) {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(pause):
 		}
-		if o.reportDeadlock(ctx, "", background) {
+		if d.report(ctx, "") {
 			return
 		}
 	}
 }
 
-// foretell is reportDeadlock before a wait in this mode begins. It delays the wait only briefly.
-func (o *owned) foretell(ctx context.Context, mode zklock.Mode, background bool) bool {
+// foretell is report before a wait in this mode begins. It delays the wait only briefly.
+func (d deadlocks) foretell(ctx context.Context, mode zklock.Mode) bool {
 	ctx, cancel := context.WithTimeout(ctx, searchFirst)
 	defer cancel()
-	return o.reportDeadlock(ctx, mode, background)
+	return d.report(ctx, mode)
 }
 
-// reportDeadlock searches for a deadlock that this shell's wait is part of, or would be if it
-// began in this mode. It prints the deadlock and reports whether there is one. If a queue cannot
-// be read, there is none.
-func (o *owned) reportDeadlock(ctx context.Context, mode zklock.Mode, background bool) bool {
-	held := o.table.heldNow()
-	if len(held) == 0 || o.deserted() {
+// report prints a deadlock and reports whether there is one. If mode is empty, the wait has
+// begun. If a queue cannot be read, there is no deadlock.
+func (d deadlocks) report(ctx context.Context, mode zklock.Mode) bool {
+	held := d.table.heldNow()
+	if len(held) == 0 || d.left() {
 		return false
 	}
-	s := o.env.Session
-	text, err := queue.Wait{Session: s.Info().ID, Path: o.path, Held: held, Mode: mode, Background: background}.Deadlock(ctx, ensemble{s})
+	s := d.env.Session
+	text, err := queue.Wait{Session: s.Info().ID, Path: d.path, Held: held, Mode: mode, Background: d.background}.Deadlock(ctx, ensemble{s})
 	if err != nil || text == "" {
 		return false
 	}
-	o.say(text)
+	d.table.crier.say(d.env.Screen.Alert, text)
 	return true
 }

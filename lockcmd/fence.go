@@ -72,7 +72,7 @@ func (f *fence) posts() []post {
 	for k, o := range f.table.locks {
 		servers, cluster := k.at.Servers(), k.at.Cluster()
 		for _, l := range o.leases {
-			for _, node := range o.nodesOf(l) {
+			for _, node := range nodesOf(k.path, l) {
 				posts = append(posts, post{hosts: servers.Hosts, node: node, cluster: cluster, home: k.at, session: l.SessionID()})
 			}
 		}
@@ -106,7 +106,7 @@ func (f *fence) Nodes(ctx context.Context, at zkconn.Epoch) ([]string, error) {
 	t.mu.Lock()
 	for k, o := range t.locks {
 		if k.at == at.Stay {
-			nodes = append(nodes, o.nodes()...)
+			nodes = append(nodes, nodesOf(k.path, o.leases...)...)
 		}
 	}
 	for _, d := range t.gone {
@@ -120,19 +120,12 @@ func (f *fence) Nodes(ctx context.Context, at zkconn.Epoch) ([]string, error) {
 	return slices.Compact(slices.Sorted(slices.Values(slices.DeleteFunc(nodes, f.without)))), nil
 }
 
-// nodes are the znodes of all leases, by the server's paths. Called with the table's
-// lock held.
-func (o *owned) nodes() (nodes []string) {
-	for _, l := range o.leases {
-		nodes = append(nodes, o.nodesOf(l)...)
-	}
-	return nodes
-}
-
-// nodesOf are those of one lease.
-func (o *owned) nodesOf(l *taken) (nodes []string) {
-	for _, node := range l.Nodes() {
-		nodes = append(nodes, path.Join(o.key.path, path.Base(node)))
+// nodesOf returns the znodes of leases on the lock at dir, a path on the server.
+func nodesOf(dir string, leases ...*taken) (nodes []string) {
+	for _, l := range leases {
+		for _, node := range l.Nodes() {
+			nodes = append(nodes, path.Join(dir, path.Base(node)))
+		}
 	}
 	return nodes
 }
@@ -160,7 +153,7 @@ func (f *fence) Refused(at zkconn.Stay, node string, code zkconn.Code) error {
 	t := f.table
 	t.mu.Lock()
 	for k, o := range t.locks {
-		if k.at == at && slices.Contains(o.nodes(), node) {
+		if k.at == at && slices.Contains(nodesOf(k.path, o.leases...), node) {
 			which = "the lock on " + o.path
 			o.reported = o.reported || code == zkconn.NoNode
 			if o.env.Mode == commands.ByHand {

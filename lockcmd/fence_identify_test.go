@@ -336,14 +336,14 @@ func TestFenceWithoutMarks(t *testing.T) {
 	proxy.Hold(true)
 	ctx, cancel := context.WithTimeout(zktest.Within(t), 50*time.Millisecond)
 	defer cancel()
-	if got := o.fenceOf(ctx, o.leases[0]); got != proxy.Addr()+node {
+	if got := p.table.fenceOf(ctx, o, o.leases[0]); got != proxy.Addr()+node {
 		t.Errorf("a command finds %q", got)
 	}
 	zktest.Eventually(t, "the person hears of it", func() bool {
 		return strings.Contains(p.Alerts(), "can write only if it uses the same server names")
 	})
 	proxy.Hold(false)
-	if got := o.fenceOf(zktest.Within(t), o.leases[0]); !strings.HasPrefix(got, proxy.Addr()+node+"@") {
+	if got := p.table.fenceOf(zktest.Within(t), o, o.leases[0]); !strings.HasPrefix(got, proxy.Addr()+node+"@") {
 		t.Errorf("a command finds %q", got)
 	}
 }

@@ -227,12 +227,12 @@ func playHold(t *testing.T, background bool, pause time.Duration, order []string
 		if err != nil {
 			return err
 		}
-		return s.screen.Print(s.o.answer(l))
+		return s.screen.Print(l.answer("/l"))
 	}
 	waiting := ctx
 	if background {
 		waiting = context.Background()
-		wait = func(a *attempt) error { return s.o.waitLater(ctx, a, &lockFlags{}) }
+		wait = func(a *attempt) error { return waitLater(ctx, s.o, a, &lockFlags{}) }
 	}
 	a := s.begin(waiting, false)
 	go func() { // ends with the wait
@@ -299,7 +299,7 @@ func TestBackgroundNoticeFits(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.lease = longNamed{l.lease}
-	s.o.announce(a, l, nil)
+	announce(s.o, a, l, nil)
 	zktest.Eventually(t, "the notice", func() bool { return strings.Contains(s.screen.Alerts(), "locked /l") })
 	if said := s.screen.Alerts(); strings.Contains(said, longNamed{}.Node()) || !strings.Contains(said, "000042 ") {
 		t.Errorf("%q", said)

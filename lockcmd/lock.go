@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -194,17 +193,39 @@ func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlag
 		return &commands.FinalError{Err: err}
 	}
 	if f.background {
-		return o.waitLater(ctx, a, f)
+		return waitLater(ctx, o, a, f)
 	}
-	l, err := o.waitHere(a, f)
+	end := showWait(env, o)
+	l, err := o.acquire(a, f)
+	end()
 	if err != nil {
+		removing, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
+		defer cancel()
+		if o.drain(removing) != nil {
+			env.Screen.Note("lock " + o.path + ": zksh is removing its place in the queue in the background")
+		}
 		_ = commands.Closing(ctx, t.crier.finish) // what was said before comes first, if somebody takes it
 		return err
 	}
 	if a.command == nil {
-		return env.Screen.Print(o.answer(l))
+		return env.Screen.Print(l.answer(o.path))
 	}
 	return o.guard(ctx, a.command, spec)
+}
+
+// mayEscape tells, before the lock is asked for, that a command could go on without
+// it, if that is likely; with --strict it refuses what could at all.
+func (t *Table) mayEscape(env *commands.Env, f *lockFlags, name string) error {
+	likely, err := child.Escape(name)
+	switch {
+	case err == nil:
+	case f.strict:
+		err = fmt.Errorf("%s was not started because of --strict: %w", name, err)
+		return &commands.FinalError{Err: &commands.StatusError{Status: commands.StatusCannotRun, Err: err}}
+	case likely:
+		t.crier.say(env.Screen.Alert, err.Error())
+	}
+	return nil
 }
 
 // ready waits for a session, through the end of one.
@@ -227,7 +248,7 @@ func (t *Table) prepare(env *commands.Env, a *attempt, f *lockFlags, path string
 	case t.ending:
 		return nil, errLeaving
 	case o != nil && o.status.State != zklock.Lost: // what takes the place of a lost one is new
-		if err := o.mayTake(a.kind, f); err != nil {
+		if err := o.mayAsk(a.kind, f); err != nil {
 			return nil, err
 		}
 	default:
@@ -235,53 +256,12 @@ func (t *Table) prepare(env *commands.Env, a *attempt, f *lockFlags, path string
 		if err != nil {
 			return nil, err
 		}
-		o = &owned{table: t, key: at, kind: a.kind, family: zklock.Family(f.family), env: env, deserted: at.at.Closed}
-		o.path = path
+		o = &owned{table: t, key: at, env: env, deserted: at.at.Closed, life: life{path: path, kind: a.kind, family: zklock.Family(f.family)}}
 		lock := zklock.New(conn{at.at}, path, zklock.Options{Family: o.family, Data: data, ACL: f.acl, Notify: o.hear})
 		o.take, o.drain = taking(lock), lock.Drain
 		t.locks[at] = o
 	}
 	o.revocable = o.revocable || f.revocable
-	o.ask(a)
+	o.asked(a)
 	return o, nil
-}
-
-// conn gives the recipe the sessions of one ensemble. What the shell connects to
-// later has nothing to do with a lock that is asked for now.
-type conn struct{ at zkconn.Stay }
-
-// Session is part of zklock.Conn.
-func (c conn) Session(ctx context.Context) (zklock.Session, error) { return c.at.Pin(ctx) }
-
-// taking picks the method of a lock that takes it as asked for.
-func taking(l *zklock.Lock) func(context.Context, zklock.Mode, bool) (lease, error) {
-	return func(ctx context.Context, mode zklock.Mode, try bool) (lease, error) {
-		switch {
-		case try && mode == zklock.Shared:
-			return l.TryRLock(ctx)
-		case try:
-			return l.TryLock(ctx)
-		case mode == zklock.Shared:
-			return l.RLock(ctx)
-		}
-		return l.Lock(ctx)
-	}
-}
-
-// mayTake tells whether a path that this shell has already can be taken once
-// more. Called with the table's lock held.
-func (o *owned) mayTake(k kind, f *lockFlags) error {
-	switch {
-	case o.attempt != nil:
-		return fmt.Errorf("this shell is already waiting for the lock %s; to stop waiting, run: unlock %s", o.path, o.path)
-	case o.family != zklock.Family(f.family):
-		return fmt.Errorf("this shell already holds the lock %s, which it acquired with %s; unlock it first", o.path, o.leases[0].kind.command)
-	case k.mode == zklock.Exclusive && !slices.ContainsFunc(o.leases, func(l *taken) bool { return l.Mode() == zklock.Exclusive }):
-		return fmt.Errorf("this shell holds the read lock on %s, so its own write lock would wait forever; unlock the read lock first", o.path)
-	case f.note != "":
-		return fmt.Errorf("this shell already holds the lock %s, and its note cannot be changed; omit -m", o.path)
-	case f.acl != nil:
-		return fmt.Errorf("this shell already holds the lock %s, and its ACL cannot be changed; omit --acl", o.path)
-	}
-	return nil
 }

@@ -80,18 +80,16 @@ type ownLocks []ownLock
 func (t *Table) list() ownLocks {
 	rows := ownLocks{}
 	for _, o := range t.all() {
-		rows = append(rows, o.entry())
+		o.with(func() { rows = append(rows, o.row()) })
 	}
 	return rows
 }
 
-func (o *owned) entry() ownLock {
-	o.table.mu.Lock()
-	defer o.table.mu.Unlock()
-	s := o.status
-	r := ownLock{Path: o.path, Mode: o.kind.label, State: string(s.State), Times: len(o.leases), Place: s.Place, Node: s.Node}
-	if len(o.leases) > 0 {
-		last := o.leases[len(o.leases)-1]
+func (l *life) row() ownLock {
+	s := l.status
+	r := ownLock{Path: l.path, Mode: l.kind.label, State: string(s.State), Times: len(l.leases), Place: s.Place, Node: s.Node}
+	if len(l.leases) > 0 {
+		last := l.leases[len(l.leases)-1]
 		r.Mode, r.Token, r.Place = last.kind.label, render.Hex(last.Token()), 0
 		r.Until, r.left = last.State().Until, last.Left()
 	}

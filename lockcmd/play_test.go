@@ -51,9 +51,8 @@ func newPlay(t *testing.T, stoic bool) *play {
 	s := &play{T: t, table: New(), screen: &commandtest.Screen{}, stoic: stoic, signals: make(chan os.Signal, 16),
 		grant: make(chan struct{}), finish: make(chan struct{})}
 	s.table.run = s.run
-	s.o = &owned{table: s.table, kind: lockKinds[0], take: s.take, drain: s.drain, env: &commands.Env{Screen: s.screen, Mode: commands.ByHand},
-		deserted: func() bool { return false }}
-	s.o.path, s.o.revocable = "/l", true
+	s.o = &owned{table: s.table, take: s.take, drain: s.drain, env: &commands.Env{Screen: s.screen, Mode: commands.ByHand},
+		deserted: func() bool { return false }, life: life{path: "/l", kind: lockKinds[0], revocable: true}}
 	s.table.locks[s.o.key] = s.o
 	return s
 }
@@ -64,7 +63,7 @@ func (s *play) begin(ctx context.Context, program bool) *attempt {
 	if program {
 		a.command = newCommand("program", testGrace, testTimeout)
 	}
-	s.o.with(func() { s.o.ask(a) })
+	s.o.with(func() { s.o.asked(a) })
 	return a
 }
 
@@ -217,7 +216,7 @@ func (s *play) revoke() {
 	s.mu.Unlock()
 	if l != nil {
 		state := l.State().State
-		if lost(state) {
+		if isLost(state) {
 			return // the recipe reads nothing then
 		}
 		l.become(state, []byte(zklock.RevokeMessage))

@@ -149,7 +149,7 @@ func TestWaitThatWasLeftTellsItAtTheEnd(t *testing.T) {
 			s.table.mu.Lock()
 			s.table.work(func() {
 				l, err := s.o.acquire(a, &lockFlags{try: true})
-				s.o.announce(a, l, err)
+				announce(s.o, a, l, err)
 			})
 			s.table.mu.Unlock()
 			begin := time.Now()

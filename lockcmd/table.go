@@ -68,39 +68,6 @@ func (t *Table) Commands() []*commands.Command {
 		t.unlockCommand(), t.locksCommand(), t.revokeCommand(), serversCommand, sessionCommand, demo.Command()}
 }
 
-// owned does what the life of one lock decides. Whatever happens to the lock goes
-// through with, which does what has to follow.
-type owned struct {
-	table  *Table
-	key    key
-	kind   kind // of the first request
-	family zklock.Family
-	take   func(ctx context.Context, mode zklock.Mode, try bool) (lease, error)
-	drain  func(ctx context.Context) error // waits until nothing of given up attempts and releases is left
-	env    *commands.Env
-
-	deserted func() bool // the person has left the ensemble by close or connect
-	life                 // guarded by the table's lock
-}
-
-// with lets something happen to a lock, and begins what follows from it.
-func (o *owned) with(event func()) {
-	o.table.mu.Lock()
-	defer o.table.mu.Unlock()
-	event()
-	if o.letGo() {
-		o.table.work(o.releaseAll)
-	}
-	o.drop()
-}
-
-// drop forgets a path of which nothing is left. Called with the table's lock held.
-func (o *owned) drop() {
-	if o.over() && o.table.locks[o.key] == o {
-		delete(o.table.locks, o.key)
-	}
-}
-
 // find is the entry of a path in the present ensemble, or nil.
 func (t *Table) find(env *commands.Env, path string) *owned {
 	t.mu.Lock()
@@ -115,8 +82,8 @@ func (t *Table) all() []*owned {
 	defer t.mu.Unlock()
 	for _, o := range t.locks {
 		if o.deserted() {
-			o.leave()
-			o.drop()
+			o.abandoned(t.ending)
+			t.follow(o)
 		}
 	}
 	if len(t.locks) == 0 {
@@ -125,36 +92,31 @@ func (t *Table) all() []*owned {
 	return slices.SortedFunc(maps.Values(t.locks), func(a, b *owned) int { return cmp.Compare(b.newest(), a.newest()) })
 }
 
-// newest is the place of the latest lease. Called with the table's lock held.
-func (o *owned) newest() int {
-	if len(o.leases) == 0 {
-		return 0
-	}
-	return o.leases[len(o.leases)-1].seq
-}
-
-// toldLost tells whether it was said that the lock is lost.
-func (o *owned) toldLost() bool {
-	o.table.mu.Lock()
-	defer o.table.mu.Unlock()
-	return lost(o.status.State) || o.reported
-}
-
-// current is the latest state.
-func (o *owned) current() zklock.Status {
-	o.table.mu.Lock()
-	defer o.table.mu.Unlock()
-	return o.status
-}
-
-// leave forgets the leases of a session that the person has ended, and says so,
-// once. Called with the table's lock held.
-func (o *owned) leave() {
-	if len(o.leases) > 0 {
-		o.leases = nil
-		if !o.table.ending { // the end of the shell has told what became of it
-			o.say("lock " + o.path + ": released, because its session was closed")
+// yield releases a lock that another client asked for. The end of the shell leaves it less
+// time. A person is told of it at once; lines of a batch that are on their way rely on it.
+func (t *Table) yield(o *owned) {
+	gone := revoked.on(o.path)
+	d := &departure{at: o.key.at}
+	o.with(func() {
+		if o.env.Mode == commands.Batch {
+			d.nodes = nodesOf(o.key.path, o.leases...)
 		}
+		t.gone = append(t.gone, d)
+	})
+	o.releaseAll(t.staying, func(e end, err error) {
+		if e == lost {
+			gone = err
+			return
+		}
+		if e == rejected {
+			gone = nil
+		}
+		o.say("lock " + err.Error())
+	})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if d.err = gone; gone == nil {
+		t.gone = slices.DeleteFunc(t.gone, func(other *departure) bool { return other == d })
 	}
 }
 
@@ -170,7 +132,7 @@ func (t *Table) work(f func()) bool {
 // Held counts the locks that are held, and those that are lost or may be.
 func (t *Table) Held() (held, gone int) {
 	has := func(o *owned) bool { return len(o.leases) > 0 && !o.deserted() }
-	gone = t.count(func(o *owned) bool { return has(o) && lost(o.status.State) })
+	gone = t.count(func(o *owned) bool { return has(o) && o.gone() })
 	return t.count(has) - gone, gone
 }
 
@@ -216,16 +178,10 @@ func (t *Table) Lost() error {
 		return d.err != nil
 	})
 	for _, o := range all {
-		if len(o.leases) > 0 && lost(o.status.State) && !o.reported {
-			o.reported = true
-			err := fmt.Errorf("lock %s is lost: %w", o.path, o.status.Err)
+		if o.reportLoss() {
+			err := lossOf(o.path, o.status)
 			if o.status.State == zklock.Lost {
-				err = fmt.Errorf("%w%s", err, t.fence.goesOn(o.nodes()...))
-			}
-			if o.status.State == zklock.PresumedLost && o.status.Err != nil {
-				err = fmt.Errorf("lock %s may be lost: %w", o.path, o.status.Err)
-			} else if o.status.State == zklock.PresumedLost {
-				err = fmt.Errorf("lock %s may be lost: the servers have not confirmed it for a whole session timeout", o.path)
+				err = fmt.Errorf("%w%s", err, t.fence.goesOn(nodesOf(o.key.path, o.leases...)...))
 			}
 			errs = append(errs, err)
 		}
@@ -246,48 +202,39 @@ func (t *Table) Release(ctx context.Context) (held []string, err error) {
 	t.ending = true
 	t.mu.Unlock()
 	for _, o := range t.all() {
-		o.endAttempt(ctx)
+		var a *attempt
+		o.with(func() {
+			if a = o.attempt; a != nil && !o.deserted() { // else it ends by itself, and has to tell that
+				a.cancel(errLeaving)
+			}
+		})
+		if a == nil {
+			continue
+		}
+		select {
+		case <-a.done:
+		case <-ctx.Done():
+			a.cancel(errLeaving)
+		}
 	}
 	t.working.Wait() // what is waited for has been given up, and a release ends with staying
 	var errs []error
 	for _, o := range t.all() {
-		told, refused := o.toldLost(), o.stuckTold
+		var told, refused bool
+		o.with(func() { told, refused = o.gone() || o.reported, o.rejected })
 		if !told {
 			held = append(held, o.path)
 		}
-		for l := o.next(false); l != nil; l = o.next(false) {
-			_, err := o.giveBack(ctx, l)
-			if err != nil && !(told && errors.Is(err, zklock.ErrLost)) && !(refused && stuck(err)) {
+		o.releaseAll(ctx, func(e end, err error) {
+			if !(told && e == lost) && !(refused && e == rejected) {
 				errs = append(errs, err)
 			}
-			if stuck(err) {
-				break
-			}
-		}
+		})
 		if err := o.drain(ctx); err != nil && len(errs) == 0 {
 			errs = append(errs, fmt.Errorf("%s: %w", o.path, zklock.ErrUnconfirmed))
 		}
 	}
 	return held, errors.Join(append(errs, t.crier.finish(ctx))...)
-}
-
-// endAttempt ends what is waited for, and waits until it has ended, or ctx has. A wait
-// whose session the person has left ends by itself, and has to tell that.
-func (o *owned) endAttempt(ctx context.Context) {
-	o.table.mu.Lock()
-	a := o.attempt
-	o.table.mu.Unlock()
-	if a == nil {
-		return
-	}
-	if !o.deserted() {
-		a.cancel(errLeaving)
-	}
-	select {
-	case <-a.done:
-	case <-ctx.Done():
-		a.cancel(errLeaving)
-	}
 }
 
 var errLeaving = errors.New("the shell is exiting")

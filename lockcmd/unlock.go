@@ -105,7 +105,9 @@ func (t *Table) unlockAll(ctx context.Context, env *commands.Env) error {
 // unlock gives one lease back, or ends the wait. It tells whether there is more
 // to be unlocked; an error is the end of that.
 func (o *owned) unlock(ctx context.Context, env *commands.Env) (more bool, err error) {
-	if a := o.giveUp(errWithdrawn); a != nil {
+	var a *attempt
+	o.with(func() { a = o.interrupt(errWithdrawn) })
+	if a != nil {
 		select {
 		case <-a.done:
 		case <-ctx.Done():
@@ -116,12 +118,12 @@ func (o *owned) unlock(ctx context.Context, env *commands.Env) (more bool, err e
 		}
 		return false, env.Screen.Print(unlocked{Path: o.path})
 	}
-	l := o.next(true)
+	l := o.claim(true)
 	if l == nil {
 		return false, fmt.Errorf("this shell does not hold the lock %s", o.path)
 	}
 	node := l.Node() // before it may become another
-	left, err := o.giveBackInTime(ctx, l)
+	left, err := o.release(ctx, l)
 	if err != nil {
 		return false, err
 	}

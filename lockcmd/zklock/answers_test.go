@@ -28,7 +28,7 @@ func znodes(f zklock.Family) int {
 	return 1
 }
 
-// Cases 15 and 16 (traps 1 and 3): the create took effect, its answer is lost,
+// CASES.md, cases 15 and 16 (traps 1 and 3): the create took effect, its answer is lost,
 // and the server is out of reach for a while. The znodes are found again by their
 // mark, after a sync.
 func TestCreateAnswerLost(t *testing.T) {
@@ -84,7 +84,7 @@ func TestCreateLost(t *testing.T) {
 	a.give(lease)
 }
 
-// Case 17: out of reach for longer than the session lives.
+// CASES.md, case 17: out of reach for longer than the session lives.
 func TestCreateAnswerLostWithTheSession(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
@@ -162,7 +162,7 @@ func TestOtherAnswersLost(t *testing.T) {
 	}
 }
 
-// Case 27 (traps 5 and 22): the delete took effect or never arrived; nobody knows.
+// CASES.md, case 27 (traps 5 and 22): the delete took effect or never arrived; nobody knows.
 func TestReleaseUnconfirmed(t *testing.T) {
 	t.Parallel()
 	for _, family := range []zklock.Family{zklock.Mutex, zklock.All} {
@@ -232,7 +232,7 @@ func releaseUnconfirmed(s *scene, family zklock.Family, arrives bool) {
 	isOpen(s.T, "lost", lease.Lost())
 }
 
-// Case 28 of the traps with its answer lost: at once, and after the caller has
+// CASES.md, trap 28, with the answer lost: at once, and after the caller has
 // given up.
 func TestDowngradeAnswerLost(t *testing.T) {
 	t.Parallel()

@@ -39,7 +39,7 @@ type chaos struct {
 	outage   time.Duration // the longest
 }
 
-// Case 38: whatever breaks, the history is one of a lock (I1, I2), nobody hangs
+// CASES.md, case 38: whatever breaks, the history is one of a lock (I1, I2), nobody hangs
 // (I3), and nothing is left (I5, I7).
 func TestChaos(t *testing.T) {
 	if testing.Short() {

@@ -6,29 +6,6 @@ import (
 	"errors"
 )
 
-// Context returns a context that is cancelled when the lease ends: with ErrLost as its
-// cause when Lost is closed, or with ErrNotHeld when the lease is given back.
-func (l *Lease) Context() context.Context {
-	l.watch.Do(func() {
-		go func() { // ends with the lease
-			select {
-			case <-l.lost:
-				l.end(cmp.Or(l.h.lostError(), ErrLost))
-			case <-l.ctx.Done():
-			}
-		}()
-	})
-	return l.ctx
-}
-
-// end cancels the lease's context, for a loss or for any other reason.
-func (l *Lease) end(why error) {
-	if !errors.Is(why, ErrLost) {
-		why = ErrNotHeld
-	}
-	l.cancel(why)
-}
-
 // Do acquires the lock as Lock does, calls f, and releases the lock, even if f panics.
 // The context of f ends with ctx and with the lease; token is Lease.Token. Do tries to
 // release the lock for as long as a session lasts, even after ctx has ended.

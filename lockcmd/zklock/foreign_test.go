@@ -19,7 +19,7 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// Case 18 (trap 2): children that are no contenders disturb nobody.
+// CASES.md, case 18 (trap 2): children that are no contenders disturb nobody.
 func TestForeignChildren(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
@@ -47,7 +47,7 @@ func (s *scene) contender(prefix string, acl []zookeeper.ACL) string {
 	return path
 }
 
-// Case 32 (trap 12): the znode ahead may not be read.
+// CASES.md, case 32 (trap 12): the znode ahead may not be read.
 func TestPredecessorWithPrivateACL(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
@@ -83,7 +83,7 @@ func TestOwnPrivateACL(t *testing.T) {
 	a.lost(lease)
 }
 
-// Case 31 (trap 25): a directory in which nothing can be deleted.
+// CASES.md, case 31 (trap 25): a directory in which nothing can be deleted.
 func TestReleaseForbidden(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
@@ -104,7 +104,7 @@ func TestReleaseForbidden(t *testing.T) {
 	a.give(lease)
 }
 
-// Case 33 (trap 25): a directory in which something can be made, and no more.
+// CASES.md, case 33 (trap 25): a directory in which something can be made, and no more.
 func TestCreateOnlyDirectory(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
@@ -121,7 +121,7 @@ func TestCreateOnlyDirectory(t *testing.T) {
 	must(t, a.Close(zktest.Within(t)))
 }
 
-// A parent that cannot have children is final (trap 34).
+// A parent that cannot have children is final (CASES.md, trap 34).
 func TestEphemeralParent(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
@@ -133,7 +133,7 @@ func TestEphemeralParent(t *testing.T) {
 	}
 }
 
-// Case 28 (trap 20).
+// CASES.md, case 28 (trap 20): the holder's znode is removed by another client.
 func TestHoldersZnodeRemoved(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"at once", "later"} {
@@ -162,7 +162,7 @@ func TestHoldersZnodeRemoved(t *testing.T) {
 	}
 }
 
-// The waiter's own znode is removed: it queues again (trap 15).
+// The waiter's own znode is removed: it queues again (CASES.md, trap 15).
 func TestWaitersZnodeRemoved(t *testing.T) {
 	t.Parallel()
 	for _, family := range []zklock.Family{zklock.Mutex, zklock.All} {
@@ -187,7 +187,7 @@ func TestWaitersZnodeRemoved(t *testing.T) {
 	}
 }
 
-// Case 29 (traps 31 and 32): a request to let go is told once, and takes the lock
+// CASES.md, case 29 (traps 31 and 32): a request to let go is told once, and takes the lock
 // from nobody.
 func TestRevocation(t *testing.T) {
 	t.Parallel()
@@ -229,7 +229,7 @@ func TestRevocationOfAWaiter(t *testing.T) {
 	b.give(lease)
 }
 
-// Case 34 (trap 23): the server's counter has reached its end.
+// CASES.md, case 34 (trap 23): the server's counter has reached its end.
 func TestSequenceOverflow(t *testing.T) {
 	t.Parallel()
 	for _, family := range []zklock.Family{zklock.Mutex, zklock.RW, zklock.All} {
@@ -298,7 +298,7 @@ func TestDowngradeBeforeOverflow(t *testing.T) {
 	}
 }
 
-// Case 35 (trap 24): containers vanish between any two requests, and their
+// CASES.md, case 35 (trap 24): containers vanish between any two requests, and their
 // numbers begin anew, but not the fences.
 func TestVanishingContainers(t *testing.T) {
 	t.Parallel()

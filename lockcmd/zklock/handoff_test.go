@@ -15,7 +15,7 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// Case 47 under faults: two at a time, so that there is mostly one waiter, of the
+// CASES.md, case 47 under faults: two at a time, so that there is mostly one waiter, of the
 // families that are handed on without a list and of one that is not. Some become
 // shared, some give up, some lose their znode or their connection.
 func TestHandOffUnderFaults(t *testing.T) {

@@ -20,9 +20,6 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// The numbers of cases, traps and invariants in the tests' comments are those of
-// CASES.md.
-
 func TestMain(m *testing.M) {
 	if act() {
 		return
@@ -144,7 +141,7 @@ func (s *scene) put(path string, acl []zookeeper.ACL) {
 }
 
 // end is deferred. While all sessions still live, no child of a lock may be left
-// (I5), and no watch (I7).
+// (CASES.md, I5), and no watch (I7).
 func (s *scene) end() {
 	s.Helper()
 	if s.Failed() {
@@ -162,7 +159,7 @@ func (s *scene) end() {
 	}
 }
 
-// book checks exclusion (I1), and that fences grow (I2). A fence is the czxid of
+// book checks exclusion (CASES.md, I1), and that fences grow (I2). A fence is the czxid of
 // the holder's znode, so those who exclude each other also came in order (I4).
 type book struct {
 	t         *testing.T

@@ -2,9 +2,11 @@ package zklock
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -254,26 +256,6 @@ func (h *hold) again(ctx context.Context, mode Mode) (bool, error) {
 	}
 }
 
-// give takes back one lease of a mode.
-func (h *hold) give(ctx context.Context, mode Mode) error {
-	if err := h.lostError(); err != nil {
-		h.end()
-		return err
-	}
-	switch {
-	case h.counts[mode] > 1 || mode == Shared && h.counts[Exclusive] > 0:
-		h.counts[mode]--
-		return nil
-	case mode == Exclusive && h.counts[Shared] > 0:
-		if err := h.share(ctx); err != nil {
-			return err
-		}
-		h.counts[mode]--
-		return nil
-	}
-	return h.release(ctx)
-}
-
 // lostError is nil unless the lock is lost.
 func (h *hold) lostError() error {
 	st := h.status()
@@ -283,41 +265,6 @@ func (h *hold) lostError() error {
 	return fmt.Errorf("%w: %w", ErrLost, st.Err)
 }
 
-// release removes the own znodes and waits for the server's word.
-func (h *hold) release(ctx context.Context) error {
-	h.end()
-	if err := h.lostError(); err != nil { // the last that keep found out
-		return err
-	}
-	h.set(Releasing, nil)
-	defer guard(h.e.s)()
-	ours, err := h.e.remove(ctx)
-	switch {
-	case err == nil:
-		h.settle(ours)
-		return h.lostError()
-	case ended(h.e.s):
-		h.lose(errSessionOver)
-		return h.lostError()
-	case ctx.Err() != nil:
-		h.e.withdrawLater(h.settle)
-		return ErrUnconfirmed
-	}
-	h.e.unanswered = false // a refusal tells that nothing before it was done either
-	h.set(Held, nil)
-	h.start()
-	return h.e.stuck(err)
-}
-
-// settle takes note that the own znodes are gone: by us, or before us.
-func (h *hold) settle(ours bool) {
-	if ours {
-		h.set(Released, nil)
-	} else {
-		h.lose(errRemoved)
-	}
-}
-
 // end stops keep and waits for it.
 func (h *hold) end() {
 	h.stop()
@@ -325,4 +272,87 @@ func (h *hold) end() {
 		close(h.done) // it has not begun
 	}
 	<-h.done
+}
+
+// Lease is a lock that was acquired once. It is held until Unlock or until it is lost.
+type Lease struct {
+	h    *hold
+	mode Mode
+	lost <-chan struct{}
+	done bool // given back; guarded by the lock's turn
+
+	ctx    context.Context // see Context
+	cancel context.CancelCauseFunc
+	watch  sync.Once
+}
+
+func (h *hold) lease(mode Mode) *Lease {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	return &Lease{h: h, mode: mode, lost: h.lost, ctx: ctx, cancel: cancel}
+}
+
+// Lost returns a channel that is closed when the lock is lost, or may be: when its znode
+// or its session is gone, or the lease is over and no server has answered since. The
+// channel stays closed if the lock turns out to be held all the same.
+func (l *Lease) Lost() <-chan struct{} { return l.lost }
+
+// State returns the present status of the lock.
+func (l *Lease) State() Status { return l.h.status() }
+
+// Left returns how long the lock is certain to be held if no server answers from now on,
+// by the wall clock or by the monotonic clock, whichever leaves less. It means nothing
+// once the state is Lost.
+func (l *Lease) Left() time.Duration { return l.h.e.clock.left() }
+
+// Timeout returns the timeout of the session that holds the lock. Left is never longer.
+func (l *Lease) Timeout() time.Duration { return l.h.e.s.State(time.Now()).Timeout }
+
+// Path returns the path of the lock.
+func (l *Lease) Path() string { return l.h.e.l.path }
+
+// Node returns the path of the lock's own znode; of several, the first.
+func (l *Lease) Node() string { return l.h.status().Node }
+
+// Nodes returns the paths of all own znodes, of which a lock of family All has several.
+// Their names are never used again: a transaction that checks them has no effect
+// once the lock is gone.
+func (l *Lease) Nodes() []string {
+	l.h.mu.Lock()
+	defer l.h.mu.Unlock()
+	return slices.Clone(l.h.nodes)
+}
+
+// Token returns the fencing token: the czxid of the own znode. It grows from holder
+// to holder, over the whole ensemble, and stays the same when a lock becomes shared.
+func (l *Lease) Token() int64 { return l.h.e.czxid }
+
+// Mode returns the mode in which the lease was acquired.
+func (l *Lease) Mode() Mode { return l.mode }
+
+// SessionID returns the id of the session that holds the lock.
+func (l *Lease) SessionID() int64 { return l.h.e.s.State(time.Now()).ID }
+
+// Context returns a context that is cancelled when the lease ends: with ErrLost as its
+// cause when Lost is closed, or with ErrNotHeld when the lease is given back.
+func (l *Lease) Context() context.Context {
+	l.watch.Do(func() {
+		go func() { // ends with the lease
+			select {
+			case <-l.lost:
+				l.end(cmp.Or(l.h.lostError(), ErrLost))
+			case <-l.ctx.Done():
+			}
+		}()
+	})
+	return l.ctx
+}
+
+// end cancels the lease's context, for a loss or for any other reason.
+func (l *Lease) end(why error) {
+	if !errors.Is(why, ErrLost) {
+		why = ErrNotHeld
+	}
+	l.cancel(why)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// Case 1.
+// CASES.md, case 1: missing parents are created.
 func TestMissingParentsAndName(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
@@ -38,7 +38,7 @@ func TestMissingParentsAndName(t *testing.T) {
 	}
 }
 
-// Case 2.
+// CASES.md, case 2: a wait has a time limit.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
@@ -81,7 +81,7 @@ func TestTryLock(t *testing.T) {
 	b.give(lease)
 }
 
-// Case 3: in order, with one notification and at most one list for each hand-off.
+// CASES.md, case 3: in order, with one notification and at most one list for each hand-off.
 func TestOrderOfWaiters(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
@@ -132,7 +132,7 @@ func unwatched(a *actor) []int32 {
 	return slices.DeleteFunc(requests(a), func(op int32) bool { return op == jute.OpGetData })
 }
 
-// Cases 4 and 5.
+// CASES.md, cases 4 and 5: acquired twice, and released without being held.
 func TestReentrance(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
@@ -181,7 +181,7 @@ func TestRequestsOfAnUncontendedLock(t *testing.T) {
 	}
 }
 
-// Cases 13 and 14 (trap 14): a waiter in the middle gives up.
+// CASES.md, cases 13 and 14 (trap 14): a waiter in the middle gives up.
 func TestWaiterInTheMiddleGivesUp(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
@@ -208,7 +208,7 @@ func TestWaiterInTheMiddleGivesUp(t *testing.T) {
 	c.give(wc.got())
 }
 
-// Case 14 (trap 21): Lock returns while the create is under way; its znode is
+// CASES.md, case 14 (trap 21): Lock returns while the create is under way; its znode is
 // removed when it has come.
 func TestCancelWithCreateInFlight(t *testing.T) {
 	t.Parallel()
@@ -238,7 +238,7 @@ func TestCancelWithCreateInFlight(t *testing.T) {
 	}
 }
 
-// Case 41 (trap 11): attempts that time out leave one watch, not one each.
+// CASES.md, case 41 (trap 11): attempts that time out leave one watch, not one each.
 func TestManyTimeoutsShareAWatch(t *testing.T) {
 	t.Parallel()
 	s := shared(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// Cases 6 and 7.
+// CASES.md, cases 6 and 7: readers hold together, and a writer waits for them.
 func TestReadersAndAWriter(t *testing.T) {
 	t.Parallel()
 	for _, family := range zklock.Families() {
@@ -39,7 +39,7 @@ func TestReadersAndAWriter(t *testing.T) {
 	}
 }
 
-// Case 8: readers do not overtake a writer that waits.
+// CASES.md, case 8: readers do not overtake a writer that waits.
 func TestNewReaderWaitsBehindWriter(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
@@ -55,7 +55,7 @@ func TestNewReaderWaitsBehindWriter(t *testing.T) {
 	c.give(late.got())
 }
 
-// Case 9 (trap 29): a reader waits only for writers ahead of it.
+// CASES.md, case 9 (trap 29): a reader waits only for writers ahead of it.
 func TestReaderBetweenWriters(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
@@ -71,7 +71,7 @@ func TestReaderBetweenWriters(t *testing.T) {
 	c.give(last.got())
 }
 
-// Case 10 (trap 27).
+// CASES.md, case 10 (trap 27): a reader that asks for the write lock is rejected.
 func TestUpgradeIsRefused(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
@@ -88,7 +88,7 @@ func TestUpgradeIsRefused(t *testing.T) {
 	a.give(lease)
 }
 
-// Case 11 (trap 28): what was held exclusively becomes shared without a gap.
+// CASES.md, case 11 (trap 28): what was held exclusively becomes shared without a gap.
 func TestDowngrade(t *testing.T) {
 	t.Parallel()
 	for _, family := range zklock.Families() {
@@ -175,7 +175,7 @@ func (d downgrade) downgraded(s *scene) {
 	}
 }
 
-// Case 12 (trap 30): readers hear nothing until the last writer ahead has gone.
+// CASES.md, case 12 (trap 30): readers hear nothing until the last writer ahead has gone.
 func TestReadersSleepUntilTheLastWriter(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
@@ -212,7 +212,7 @@ func TestReadersSleepUntilTheLastWriter(t *testing.T) {
 	}
 }
 
-// Case 45: all families' znodes come and go at once.
+// CASES.md, case 45: all families' znodes come and go at once.
 func TestAllFamiliesAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []zklock.Mode{zklock.Exclusive, zklock.Shared} {

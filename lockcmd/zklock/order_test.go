@@ -158,7 +158,7 @@ func skew(t time.Time, d time.Duration) time.Time {
 	return moved
 }
 
-// Case 43: a machine that was asleep has a monotonic clock that stood still.
+// CASES.md, case 43: a machine that was asleep has a monotonic clock that stood still.
 func TestLeaseAge(t *testing.T) {
 	contact := time.Now()
 	for _, c := range []struct{ real, jump, want time.Duration }{

@@ -35,7 +35,7 @@ func (a *actor) after(seen int, s zklock.State) zklock.Status {
 	return a.log.from(a.s.T, seen, string(s), func(st zklock.Status) bool { return st.State == s })
 }
 
-// Cases 19 and 44 (trap 17): connections break, the lock is kept, and each change
+// CASES.md, cases 19 and 44 (trap 17): connections break, the lock is kept, and each change
 // is told.
 func TestHolderReconnects(t *testing.T) {
 	t.Parallel()
@@ -66,7 +66,7 @@ func TestHolderReconnects(t *testing.T) {
 	w.a.give(w.got())
 }
 
-// Case 20 (trap 17): a black hole. The lock is presumed lost before anybody else
+// CASES.md, case 20 (trap 17): a black hole. The lock is presumed lost before anybody else
 // gets it (the book checks that), and found lost on return. That it is presumed
 // lost just when the lease ends is seen in virtual time.
 func TestBlackHole(t *testing.T) {
@@ -92,7 +92,7 @@ func TestBlackHole(t *testing.T) {
 	a.give(again.got())
 }
 
-// Case 24 (trap 19): the server is down, for a while or for longer than the
+// CASES.md, case 24 (trap 19): the server is down, for a while or for longer than the
 // session timeout. It keeps the sessions, and with them the lock.
 func TestServerRestarts(t *testing.T) {
 	t.Parallel()
@@ -128,7 +128,7 @@ func TestServerRestarts(t *testing.T) {
 	b.give(w.got())
 }
 
-// Case 25: the lock becomes free while the waiter has no connection.
+// CASES.md, case 25: the lock becomes free while the waiter has no connection.
 func TestReleaseWhileWaiterIsAway(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
@@ -143,7 +143,7 @@ func TestReleaseWhileWaiterIsAway(t *testing.T) {
 	b.give(w.got())
 }
 
-// Case 26 (trap 16): the waiter's session expires. It queues again, and the
+// CASES.md, case 26 (trap 16): the waiter's session expires. It queues again, and the
 // deadline stays.
 func TestWaiterExpires(t *testing.T) {
 	t.Parallel()
@@ -176,7 +176,7 @@ func TestWaiterExpires(t *testing.T) {
 	a.give(held)
 }
 
-// Case 39 (trap 6): what was asked for in a session that has ended is not done in
+// CASES.md, case 39 (trap 6): what was asked for in a session that has ended is not done in
 // the next one.
 func TestNothingCrossesSessions(t *testing.T) {
 	t.Parallel()
@@ -215,7 +215,7 @@ func TestNothingCrossesSessions(t *testing.T) {
 	a.give(a.take(zklock.Exclusive))
 }
 
-// Case 42 (trap 9): the server that is tried first accepts and never answers.
+// CASES.md, case 42 (trap 9): the server that is tried first accepts and never answers.
 func TestNextServerIsTriedInTime(t *testing.T) {
 	t.Parallel()
 	s := shared(t)

@@ -124,7 +124,7 @@ func (h *holder) signal(sig syscall.Signal) {
 	must(h.s.T, h.cmd.Process.Signal(sig))
 }
 
-// Case 22: the holder is killed.
+// CASES.md, case 22: the holder is killed.
 func TestKilledHolder(t *testing.T) {
 	t.Parallel()
 	s := shared(t)
@@ -136,7 +136,7 @@ func TestKilledHolder(t *testing.T) {
 	b.give(w.got())
 }
 
-// Case 23: the holder ends as it should.
+// CASES.md, case 23: the holder ends as it should.
 func TestHolderExits(t *testing.T) {
 	t.Parallel()
 	s := shared(t)

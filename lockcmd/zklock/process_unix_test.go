@@ -10,7 +10,7 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// Case 21 (trap 18): the holder's process is paused for longer than its session
+// CASES.md, case 21 (trap 18): the holder's process is paused for longer than its session
 // lives. It cannot know; its write is refused because it is guarded by the znode.
 func TestPausedHolder(t *testing.T) {
 	t.Parallel()

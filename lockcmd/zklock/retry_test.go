@@ -75,7 +75,7 @@ func TestInsist(t *testing.T) {
 }
 
 // One who was paused after he had seen that nobody is ahead, and comes back when
-// the lease is over, is told before he has the lock (trap 18).
+// the lease is over, is told before he has the lock (CASES.md, trap 18).
 func TestHeldTooLate(t *testing.T) {
 	for _, c := range []struct {
 		age  time.Duration
