@@ -150,15 +150,6 @@ func productOf(text string) (product, version string) {
 	return product, version
 }
 
-// counters are what mntr tells of a server, by name.
-func counters(ctx context.Context, e Ensemble, addr string) (map[string]string, error) {
-	text, err := ask(ctx, e, addr, "mntr")
-	if err != nil {
-		return nil, err
-	}
-	return pairs(text, "\t"), nil
-}
-
 // Table returns a row for each member.
 func (s *Servers) Table() render.Grid {
 	g := render.Grid{Header: []string{"SERVER", "ROLE", "VERSION", "ZXID", "LAG", "LATENCY", "CONNECTIONS", "WATCHES"}}
