@@ -70,7 +70,7 @@ func (b *bench) dumps() []*figure {
 	list, export, imports := b.shell(b.zksh, "ls", "-R", t.root), b.shell(b.zksh, "export", "-R", t.root, file), b.shell(b.zksh, "import", "-R", file)
 	list.expect, list.times = "\n"+t.root, t.nodes
 	export.expect, export.times = "wrote ", 1
-	imports.expect, imports.times = "made ", 1
+	imports.expect, imports.times = "created ", 1
 	imports.before = func() { b.remove(t) }
 	b.make(t)
 	defer b.remove(t)
