@@ -67,6 +67,9 @@ func main() {
 		b, done := prepare(ctx, *quick)
 		defer done()
 		fmt.Print("# Benchmarks\n\n" + describe())
+		if *quick {
+			fmt.Print("- smoke run (-quick): the figures mean nothing\n")
+		}
 		for _, s := range sections {
 			if all || *chosen[s.flag] {
 				fmt.Fprintln(os.Stderr, "measuring", s.title)
