@@ -1,8 +1,6 @@
 package main
 
-import (
-	"time"
-)
+import "time"
 
 // measureCommands measures single commands, and creates one after the other.
 func (b *bench) measureCommands() (all []*figure) {
