@@ -83,7 +83,9 @@ lint: ## check the format, vet, staticcheck, go.mod
 	go vet ./...
 	go run $(STATICCHECK) -checks inherit,-ST1005 ./... # ST1005: zkCli's own words begin with capitals
 	go mod tidy -diff
-	cd internal/dist && go vet ./... && go run $(STATICCHECK) -checks inherit,-ST1005 ./... && go mod tidy -diff
+	for module in dist bench; do \
+		(cd internal/$$module && go vet ./... && go run $(STATICCHECK) -checks inherit,-ST1005 ./... && go mod tidy -diff) || exit; \
+	done
 
 cross: ## vet all of it, the tests too, for the systems that are not at hand
 	@set -e; for system in $(SYSTEMS); do \
@@ -91,9 +93,9 @@ cross: ## vet all of it, the tests too, for the systems that are not at hand
 		GOOS=$${system%/*} GOARCH=$${system#*/} go vet ./...; \
 	done
 
-bench: ## measure against a real server: zksh, then the sandbox and the locks
-	go run ./internal/bench
-	go test -run '^$$' -bench . ./internal/sandbox ./internal/sandbox/difftest ./lockcmd ./lockcmd/zklock
+bench: ## measure against a real server: zksh, its keyboard, then the sandbox and the locks
+	go -C internal/bench run .
+	go test -run '^$$' -bench . ./internal/e2e ./internal/sandbox ./internal/sandbox/difftest ./lockcmd ./lockcmd/zklock
 
 diff: ## compare the sandbox with a real server: SEEDS sequences of OPS random operations
 	go test -race -count=1 -timeout 0 -v -run '^TestDiff$$' ./internal/sandbox/difftest -seed $(SEED) -seeds $(SEEDS) -ops $(OPS) -quota both

@@ -39,7 +39,7 @@ var createCommand = &Command{
 		parents := fs.BoolP("parents", "p", false, "create missing parents, without data and with all permissions for everyone")
 		b64 := fs.BoolP("base64", "b", false, "decode the data from base64")
 		var ttl int64
-		fs.VarP(&integer{value: &ttl, bits: 64, bad: "-t argument must be a long value"}, "ttl", "t",
+		fs.VarP(integer(&ttl, 64, "-t argument must be a long value"), "ttl", "t",
 			"let the server delete the znode when it has had no changes and no children for this many milliseconds")
 		return func(ctx context.Context, env *Env, args []string) error {
 			mode := zkconn.CreateMode{Ephemeral: *eph, Sequential: *seq, Container: *container, TTL: time.Duration(ttl) * time.Millisecond}

@@ -2,7 +2,6 @@ package commands
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"slices"
 	"strconv"
@@ -118,23 +117,26 @@ func (d *duItem) JSON() any {
 	return render.Facts{"path", d.path, "bytes", d.Bytes, "znodes", d.Znodes}
 }
 
-// biggest are the biggest subtrees so far, the smallest of them first.
+// biggest are the biggest subtrees so far, among some more.
 type biggest struct {
 	most int
 	kept []*duItem
 }
 
 func (b *biggest) add(s sum, st *zktree.Step) {
-	if len(b.kept) == b.most && bySize(s, b.kept[0].sum) <= 0 {
-		return
+	if len(b.kept) == 2*b.most+100 {
+		b.cut()
 	}
-	if heap.Push(b, &duItem{st.Path(), s}); len(b.kept) > b.most {
-		heap.Pop(b)
-	}
+	b.kept = append(b.kept, &duItem{st.Path(), s})
 }
 
-func bySize(a, b sum) int {
-	return cmp.Or(cmp.Compare(a.Bytes, b.Bytes), cmp.Compare(a.Znodes, b.Znodes))
+// cut leaves the biggest, in order.
+func (b *biggest) cut() {
+	slices.SortFunc(b.kept, func(x, y *duItem) int {
+		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(y.Znodes, x.Znodes), cmp.Compare(x.path, y.path))
+	})
+	clear(b.kept[min(b.most, len(b.kept)):])
+	b.kept = b.kept[:min(b.most, len(b.kept))]
 }
 
 // items are the biggest, once all items have been gone through.
@@ -145,32 +147,13 @@ func (b *biggest) items(all func(func(render.Item) bool)) func(func(render.Item)
 			left = !yield(pause)
 			return !left
 		})
-		slices.SortFunc(b.kept, func(x, y *duItem) int { return cmp.Or(bySize(y.sum, x.sum), cmp.Compare(x.path, y.path)) })
+		b.cut()
 		for _, d := range b.kept {
 			if left || !yield(d) {
 				return
 			}
 		}
 	}
-}
-
-// Len is part of heap.Interface.
-func (b *biggest) Len() int { return len(b.kept) }
-
-// Less is part of heap.Interface.
-func (b *biggest) Less(i, j int) bool { return bySize(b.kept[i].sum, b.kept[j].sum) < 0 }
-
-// Swap is part of heap.Interface.
-func (b *biggest) Swap(i, j int) { b.kept[i], b.kept[j] = b.kept[j], b.kept[i] }
-
-// Push is part of heap.Interface.
-func (b *biggest) Push(d any) { b.kept = append(b.kept, d.(*duItem)) }
-
-// Pop is part of heap.Interface.
-func (b *biggest) Pop() any {
-	last := b.kept[len(b.kept)-1]
-	b.kept = b.kept[:len(b.kept)-1]
-	return last
 }
 
 // ncduItems makes the lines of ncdu's format: nested arrays for znodes with children,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"path"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -40,15 +41,15 @@ var findCommand = &Command{
 	Params: []Param{hereParam, {Name: "command", Kind: Data, Optional: true, Rest: true}},
 	Flags: func(fs *pflag.FlagSet) Run {
 		f := &finder{now: time.Now()}
-		fs.Var(&f.name, "name", "match the name against this glob")
-		fs.Var(&f.path, "path", "match the full path against this glob")
-		fs.Var(&f.data, "data", "match any part of the data against this regular expression")
-		fs.Var(&f.size, "size", "match the size of the data in bytes, or in KiB or MiB if k or M follows the number")
+		fs.Var(parsed{"glob", f.name.set}, "name", "match the name against this glob")
+		fs.Var(parsed{"glob", f.path.set}, "path", "match the full path against this glob")
+		fs.Var(regex(&f.data), "data", "match any part of the data against this regular expression")
+		fs.Var(parsed{"n", f.size.set}, "size", "match the size of the data in bytes, or in KiB or MiB if k or M follows the number")
 		newer := fs.String("newer", "", "match znodes written within this `time` according to this machine's clock, or written later than the znode at this path")
 		fs.BoolVar(&f.ephemeral, "ephemeral", false, "match ephemeral znodes")
 		owner := fs.String("owner", "", "match the ephemeral znodes that this `session` owns")
-		fs.Var(&f.children, "children", "match the number of children")
-		fs.Var(&f.acl, "acl", "match an ACL entry, written scheme:id:perms, against this regular expression")
+		fs.Var(parsed{"n", f.children.set}, "children", "match the number of children")
+		fs.Var(regex(&f.acl), "acl", "match an ACL entry, written scheme:id:perms, against this regular expression")
 		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			if fs.Changed("owner") {
 				session, err := strconv.ParseUint(strings.TrimPrefix(strings.ToLower(*owner), "0x"), 16, 64)
@@ -71,8 +72,8 @@ type finder struct {
 	now       time.Time
 	name      globFlag
 	path      globFlag
-	data      regexFlag
-	acl       regexFlag
+	data      *regexp.Regexp
+	acl       *regexp.Regexp
 	size      comparison
 	children  comparison
 	ephemeral bool
@@ -114,7 +115,7 @@ func (f *finder) since(ctx context.Context, from reader, newer string) error {
 
 // needsStat tells whether names do not say enough.
 func (f *finder) needsStat() bool {
-	return f.size.sign != 0 || f.ephemeral || f.owned || f.mtime != 0 || f.mzxid != 0 || f.data.re != nil
+	return f.size.sign != 0 || f.ephemeral || f.owned || f.mtime != 0 || f.mzxid != 0 || f.data != nil
 }
 
 // run finds, and prints or runs the command.
@@ -213,7 +214,7 @@ const (
 // items are the hits.
 func (s *sifter) items() iter.Seq[render.Item] {
 	return func(yield func(render.Item) bool) {
-		deep := s.f.data.re != nil || s.f.acl.re != nil
+		deep := s.f.data != nil || s.f.acl != nil
 		for item := range s.s.items("examined", func(st *zktree.Step, yield func(render.Item) bool) bool {
 			if st.Kind != zktree.Enter || !s.f.maybe(st, s.s.shut.Root) {
 				return true
@@ -236,7 +237,7 @@ func (s *sifter) items() iter.Seq[render.Item] {
 
 // add puts a znode into the next handful.
 func (s *sifter) add(st *zktree.Step, yield func(render.Item) bool) bool {
-	if s.f.data.re != nil && st.Err != nil { // it is told of already
+	if s.f.data != nil && st.Err != nil { // it is told of already
 		return true
 	}
 	size := 0
@@ -257,10 +258,10 @@ func (s *sifter) ask(yield func(render.Item) bool) bool {
 	if len(s.next.paths) == 0 {
 		return true
 	}
-	if s.f.data.re != nil {
+	if s.f.data != nil {
 		s.next.data = s.s.src.Ask(s.next.paths, zktree.Want{Data: true})
 	}
-	if s.f.acl.re != nil {
+	if s.f.acl != nil {
 		s.next.acl = s.s.src.Ask(s.next.paths, zktree.Want{ACL: true})
 	}
 	s.air = append(s.air, s.next)
@@ -303,11 +304,11 @@ func (s *sifter) settle(yield func(render.Item) bool) bool {
 	return true
 }
 
-func (f *finder) inData(e zktree.Entry) bool { return f.data.re.Match(e.Data) }
+func (f *finder) inData(e zktree.Entry) bool { return f.data.Match(e.Data) }
 
 func (f *finder) inACL(e zktree.Entry) bool {
 	for _, a := range e.ACL {
-		if f.acl.re.MatchString(formatEntry(a)) {
+		if f.acl.MatchString(formatEntry(a)) {
 			return true
 		}
 	}

@@ -6,13 +6,14 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/spf13/pflag"
 )
 
 // globFlag is a pattern as shells have it; empty is none.
 type globFlag string
 
-// Set is part of pflag.Value.
-func (g *globFlag) Set(s string) error {
+func (g *globFlag) set(s string) error {
 	*g = globFlag(slashless.Replace(strings.ReplaceAll(s, "[!", "[^")))
 	if _, err := path.Match(string(*g), ""); err != nil || s == "" {
 		return fmt.Errorf("invalid pattern %q: each [ needs a matching ], and each \\ must be followed by a character", s)
@@ -29,30 +30,17 @@ func (g *globFlag) matches(s string) bool {
 	return is && err == nil
 }
 
-// String is part of pflag.Value.
-func (g *globFlag) String() string { return "" }
-
-// Type is part of pflag.Value; it is the value's name in help.
-func (g *globFlag) Type() string { return "glob" }
-
 // slashless hides slashes from path.Match, whose * stops at them. No path has the
 // character they become.
 var slashless = strings.NewReplacer("/", "\x01")
 
-// regexFlag is a regular expression, as Go has them.
-type regexFlag struct{ re *regexp.Regexp }
-
-// Set is part of pflag.Value.
-func (r *regexFlag) Set(s string) (err error) {
-	r.re, err = regexp.Compile(s)
-	return err
+// regex is a flag's regular expression, as Go has them.
+func regex(re **regexp.Regexp) pflag.Value {
+	return parsed{"regex", func(s string) (err error) {
+		*re, err = regexp.Compile(s)
+		return err
+	}}
 }
-
-// String is part of pflag.Value.
-func (r *regexFlag) String() string { return "" }
-
-// Type is part of pflag.Value; it is the value's name in help.
-func (r *regexFlag) Type() string { return "regex" }
 
 // comparison is a flag's number: exact, or with + what is more, or with - what is less.
 type comparison struct {
@@ -64,8 +52,7 @@ func (c *comparison) holds(n int64) bool {
 	return c.sign == '=' && n == c.than || c.sign == '+' && n > c.than || c.sign == '-' && n < c.than
 }
 
-// Set is part of pflag.Value.
-func (c *comparison) Set(s string) error {
+func (c *comparison) set(s string) error {
 	sign, digits := byte('='), s
 	if s != "" && (s[0] == '+' || s[0] == '-') {
 		sign, digits = s[0], s[1:]
@@ -83,9 +70,3 @@ func (c *comparison) Set(s string) error {
 	c.sign, c.than = sign, int64(n)*unit
 	return nil
 }
-
-// String is part of pflag.Value.
-func (c *comparison) String() string { return "" }
-
-// Type is part of pflag.Value; it is the value's name in help.
-func (c *comparison) Type() string { return "n" }

@@ -51,39 +51,40 @@ func FlagParam(f *pflag.Flag) Param {
 	return Param{Kind: Data}
 }
 
-// integer is a flag's whole number, read as Java reads it: decimal, with an
-// optional sign. Of several the first counts, as in zkCli.
-type integer struct {
-	value *int64
-	bits  int
-	bad   string // the words of a failure; may be empty
-	seen  bool
+// parsed is a flag whose values a function reads; kind names them in help.
+type parsed struct {
+	kind string
+	set  func(string) error
 }
 
-// Set is part of pflag.Value.
-func (n *integer) Set(s string) error {
-	v, err := strconv.ParseInt(s, 10, n.bits)
-	if err != nil {
-		if n.bad != "" {
-			return fmt.Errorf("%s, not %q", n.bad, s)
+var _ pflag.Value = parsed{}
+
+func (p parsed) Set(s string) error { return p.set(s) }
+func (p parsed) String() string     { return "" }
+func (p parsed) Type() string       { return p.kind }
+
+// integer is a flag's whole number, read as Java reads it: decimal, with an optional
+// sign. Of several the first counts, as in zkCli. bad are the words of a failure; they may
+// be empty.
+func integer(value *int64, bits int, bad string) pflag.Value {
+	seen := false
+	return parsed{"number", func(s string) error {
+		v, err := strconv.ParseInt(s, 10, bits)
+		switch {
+		case err != nil && bad != "":
+			return fmt.Errorf("%s, not %q", bad, s)
+		case err != nil:
+			return fmt.Errorf("invalid number %q: must be a %d-bit integer", s, bits)
+		case !seen:
+			*value, seen = v, true
 		}
-		return fmt.Errorf("invalid number %q: must be a %d-bit integer", s, n.bits)
-	}
-	if !n.seen {
-		*n.value, n.seen = v, true
-	}
-	return nil
+		return nil
+	}}
 }
-
-// String is part of pflag.Value.
-func (n *integer) String() string { return "" }
-
-// Type is part of pflag.Value; it is the value's name in help.
-func (n *integer) Type() string { return "number" }
 
 // numberFlag declares a flag with a number of so many bits, such as a version.
 func numberFlag(fs *pflag.FlagSet, bits int, name, short string, def int64, usage string) *int64 {
-	fs.VarP(&integer{value: &def, bits: bits}, name, short, usage)
+	fs.VarP(integer(&def, bits, ""), name, short, usage)
 	return &def
 }
 

@@ -28,7 +28,7 @@ var waitCommand = &Command{
 		var limit Duration
 		fs.BoolVar(&w.gone, "gone", false, "wait until the znode does not exist")
 		value := fs.String("value", "", "wait until the znode has this `data`")
-		fs.Var(&w.children, "children", "wait until the znode has `n` children; n+ means n or more")
+		fs.Var(parsed{"number", w.children.set}, "children", "wait until the znode has `n` children; n+ means n or more")
 		fs.VarP(&limit, "wait", "w", "wait at most this `duration`, such as 5s or 2m; a number without a unit means seconds; 0 checks once")
 		return func(ctx context.Context, env *Env, args []string) error {
 			if fs.Changed("value") {
@@ -199,8 +199,7 @@ type number struct {
 
 func (n *number) fits(have int) bool { return have == n.n || n.more && have > n.n }
 
-// Set is part of pflag.Value.
-func (n *number) Set(s string) error {
+func (n *number) set(s string) error {
 	digits, more := strings.CutSuffix(s, "+")
 	v, err := strconv.ParseUint(digits, 10, 31)
 	if err != nil {
@@ -209,9 +208,3 @@ func (n *number) Set(s string) error {
 	n.n, n.more, n.given = int(v), more, true
 	return nil
 }
-
-// String is part of pflag.Value.
-func (n *number) String() string { return "" }
-
-// Type is part of pflag.Value.
-func (n *number) Type() string { return "number" }

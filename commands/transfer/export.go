@@ -29,12 +29,10 @@ var exportCommand = &commands.Command{
 		"export writes to a temporary file, and renames it when it is complete. A new file is readable only by you. " +
 		"If export cannot read a znode, it lists the znode and exports everything else.\n\n" +
 		"The default format is JSON Lines with a checksum at the end. --format selects another format: zoocreeper, " +
-		"zkshell, zoonavigator (always compressed with gzip), or dir, which creates a folder with one file for each " +
-		"znode.",
+		"or dir, which creates a folder with one file for each znode.",
 	Limits: []string{
 		"The znodes are not all from the same moment: each is saved as it was when export read it. The export records the " +
 			"zxids at its start and at its end.",
-		"The zkshell and zoonavigator formats cannot mark ephemeral znodes, so these are left out.",
 		"/zookeeper is left out, unless the path is inside it.",
 	},
 	Examples: []string{"export -R /app app.json.gz", "export /app/config config.json", "export -R --format dir /app app"},
@@ -67,7 +65,7 @@ var exportCommand = &commands.Command{
 				return commands.Misuse("--format: %s", err)
 			}
 			switch {
-			case file == "-" && (form == dump.Dir || form == dump.Navigator):
+			case file == "-" && form == dump.Dir:
 				return commands.Misuse("--format %s cannot write to standard output; specify a file", form)
 			case file == "-" && env.Format == render.JSON: // a dump is lines, or a value of its own form
 				return commands.Misuse("with -o json, export -R cannot write to standard output; specify a file")
@@ -98,7 +96,7 @@ func exportOne(ctx context.Context, env *commands.Env, path, file string, stat, 
 
 // exportTree writes a subtree.
 func exportTree(ctx context.Context, env *commands.Env, path, file string, form dump.Form) (err error) {
-	x := &exporting{env: env, root: path, form: form, unread: zktree.UnreadError{Root: path}}
+	x := &exporting{env: env, root: path, unread: zktree.UnreadError{Root: path}}
 	h := dump.Header{Root: path, Server: env.Session.Servers().Spec, Time: time.Now(), LeftOut: x.leavesOut()}
 	if h.Zxid, err = env.Session.Zxid(ctx); err != nil {
 		return err
@@ -114,40 +112,27 @@ func exportTree(ctx context.Context, env *commands.Env, path, file string, form 
 	if err != nil {
 		return err
 	}
-	env.Screen.Note(fmt.Sprintf("wrote %s of %s to %s%s", zktree.Znodes(x.written), path, file, x.omitted()))
-	facts := render.Facts{"done", "export", "path", path, "file", file, "format", form, "znodes", x.written, "left_out", x.ephemerals}
+	env.Screen.Note(fmt.Sprintf("wrote %s of %s to %s", zktree.Znodes(x.written), path, file))
+	facts := render.Facts{"done", "export", "path", path, "file", file, "format", form, "znodes", x.written, "left_out", 0} // no format lacks a kind of znode
 	return errors.Join(env.Screen.Print(render.Answer{JSON: facts}), x.end())
 }
 
 // exporting is a subtree on its way into a file.
 type exporting struct {
-	env        *commands.Env
-	root       string
-	form       dump.Form
-	written    int
-	ephemerals int // left out
-	unread     zktree.UnreadError
-	masked     int // with an ACL that is not as it is
+	env     *commands.Env
+	root    string
+	written int
+	unread  zktree.UnreadError
+	masked  int // with an ACL that is not as it is
 }
 
 // leavesOut says what is left out on purpose.
 func (x *exporting) leavesOut() []string {
 	var out []string
-	if !x.form.TellsEphemeral() {
-		out = append(out, "ephemeral znodes")
-	}
 	if x.env.Session.ServerPath(x.root) == "/" {
 		out = append(out, reserved)
 	}
 	return out
-}
-
-// omitted tells how many ephemeral znodes were left out.
-func (x *exporting) omitted() string {
-	if x.ephemerals == 0 {
-		return ""
-	}
-	return fmt.Sprintf("; left out %s, because this format cannot mark them as ephemeral", zktree.Ephemerals(x.ephemerals))
 }
 
 // write writes it, to what create makes as soon as the root has been read.
@@ -219,8 +204,6 @@ func (x *exporting) rooted(nodes iter.Seq2[*dump.Znode, error]) iter.Seq2[*dump.
 				x.unread.Add(err)
 			case z.Path != x.root && (len(way) == 0 || way[len(way)-1] != dump.Parent(z.Path)):
 			case z.Path != x.root && x.env.Session.ServerPath(z.Path) == reserved:
-			case z.Kind == dump.Ephemeral && !x.form.TellsEphemeral():
-				x.ephemerals++
 			default:
 				way = append(way, z.Path)
 				if !yield(z, nil) {

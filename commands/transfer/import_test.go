@@ -35,11 +35,6 @@ func TestRoundTrips(t *testing.T) {
 			put(t, s, tree)
 			file := filepath.Join(dir, form)
 			must(t, addr, fmt.Sprintf("addauth digest u:p\nexport -R --format %s %s %s\ndeleteall %s\nimport -R %s", form, root, file, root, file))
-			for _, z := range tree {
-				if form == string(dump.Navigator) && z.Data == nil {
-					z.Data = []byte{}
-				}
-			}
 			if d := differ(t, tree, s, root); d != "" {
 				t.Errorf("%s: %.300s", form, d)
 			}

@@ -1,168 +1,167 @@
-// Bench measures zksh on a real ZooKeeper server, beside zkCli.sh where it is
-// installed and beside a bare loop over go-zookeeper, and prints a table.
+// Bench measures zksh beside zkCli.sh, where it is installed, and beside a bare
+// loop over go-zookeeper, by turns against the same server, and prints tables.
 //
-//	go run ./internal/bench [-quick] [-keys] [-scripts] [-tls] [-trees] [-o FILE]
+//	go -C internal/bench run . [-quick] [-commands] [-scripts] [-tls] [-trees]
 package main
 
 import (
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"runtime/debug"
 	"syscall"
+	"time"
 
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// zkCliPath is where Debian's package puts it.
-const zkCliPath = "/usr/share/zookeeper/bin/zkCli.sh"
+const (
+	zkCliPath = "/usr/share/zookeeper/bin/zkCli.sh" // where Debian's package installs it
+	heapMB    = 1024                                // of each server
+)
+
+// sections are the tables, in the order in which they are measured and printed.
+var sections = []struct {
+	flag, title, conditions string
+	measure                 func(*bench) []*figure
+}{
+	{"commands", "Commands", "Times are medians from start to exit, on a server without fsync. In nested trees, each znode has 20 children.", (*bench).measureCommands},
+	{"scripts", "Scripts", "With fsync. Ratios are medians over rounds in which each program had a turn.", (*bench).measureScripts},
+	{"tls", "TLS", "TLS 1.3 with certificates on both sides, with Netty and fsync. zkCli is Java alone, without its script.", (*bench).measureTLS},
+	{"trees", "Trees of a million znodes", "On the sandbox, in a process of its own.", (*bench).measureTrees},
+}
+
+// bench is a measurement in progress.
+type bench struct {
+	ctx             context.Context
+	dir             string // for files, removed at the end
+	addr            string // of the server
+	self, zksh, cli string // programs; cli is empty if zkCli is not installed
+	quick           bool
+}
 
 func main() {
-	if len(os.Args) > 2 && os.Args[1] == helperArg {
-		if err := help(os.Args[2:]); err != nil {
-			fmt.Fprintln(os.Stderr, "bench:", err)
-			os.Exit(1)
-		}
-		return
+	if len(os.Args) > 1 && os.Args[1] == helperArg {
+		exit(caught(func() { help(os.Args[2:]) }))
 	}
-	output := flag.String("o", "", "also write the table to `FILE`")
 	quick := flag.Bool("quick", false, "smoke run: use small trees, and run each command once")
-	var only part
-	flag.BoolVar(&only.keys, "keys", false, "measure only the keyboard")
-	flag.BoolVar(&only.scripts, "scripts", false, "measure only scripts")
-	flag.BoolVar(&only.secure, "tls", false, "measure only TLS")
-	flag.BoolVar(&only.trees, "trees", false, "measure only trees of a million znodes")
+	chosen := map[string]*bool{}
+	for _, s := range sections {
+		chosen[s.flag] = flag.Bool(s.flag, false, "measure "+s.title+", and no section that is not chosen")
+	}
 	flag.Parse()
-	debug.SetGCPercent(10) // see helperArg: this process stays smaller than what it measures
+	all := true
+	for _, on := range chosen {
+		all = all && !*on
+	}
+	debug.SetGCPercent(10) // see helperArg: this process stays smaller than the programs that it measures
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := measureAll(ctx, *output, *quick, only)
-	stop()
+	defer stop()
+	exit(caught(func() {
+		b, done := prepare(ctx, *quick)
+		defer done()
+		fmt.Print("# Benchmarks\n\n" + describe())
+		if *quick {
+			fmt.Print("- smoke run (-quick): the figures mean nothing\n")
+		}
+		for _, s := range sections {
+			if all || *chosen[s.flag] {
+				fmt.Fprintln(os.Stderr, "measuring", s.title)
+				fmt.Printf("\n## %s\n\n%s\n\n%s", s.title, s.conditions, table(s.measure(b)))
+			}
+		}
+	}))
+}
+
+// failure is an error that ends the measurement.
+type failure struct{ error }
+
+// check ends the measurement with an error, after the deferred clean-up: a bench
+// has no use for half a result.
+func check(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+// must returns v, or ends the measurement.
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
+// caught calls f, and returns the error with which it ended the measurement.
+func caught(f func()) (err error) {
+	defer func() {
+		switch got := recover().(type) {
+		case nil:
+		case failure:
+			err = got
+		default:
+			panic(got)
+		}
+	}()
+	f()
+	return nil
+}
+
+func exit(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+	os.Exit(0)
 }
 
-// part is what alone is to be measured; none: all.
-type part struct{ keys, scripts, secure, trees bool }
-
-func measureAll(ctx context.Context, output string, quick bool, only part) (err error) {
-	dir, err := os.MkdirTemp("", "zksh-bench-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	b := &bench{ctx: ctx, dir: dir, self: self, zksh: filepath.Join(dir, "zksh")}
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", b.zksh, "github.com/zksh/zksh")
-	build.Stdout, build.Stderr = os.Stderr, os.Stderr
+// prepare builds zksh. done removes all files.
+func prepare(ctx context.Context, quick bool) (b *bench, done func()) {
+	dir := must(os.MkdirTemp("", "zksh-bench-"))
+	b = &bench{ctx: ctx, dir: dir, self: must(os.Executable()), zksh: filepath.Join(dir, "zksh"), quick: quick}
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", b.zksh, ".")
+	build.Dir, build.Stdout, build.Stderr = "../..", os.Stderr, os.Stderr
 	if err := build.Run(); err != nil {
-		return fmt.Errorf("building zksh: %w", err)
+		os.RemoveAll(dir)
+		check(fmt.Errorf("building zksh: %w", err))
 	}
 	if _, err := os.Stat(zkCliPath); err == nil {
-		b.zkCli = zkCliPath
+		b.cli = zkCliPath
 	}
-	if only.secure {
-		text, err := b.measureSecure(quick)
-		if err == nil {
-			_, err = io.WriteString(os.Stdout, text)
-		}
-		return err
-	}
-	if only.trees {
-		text, err := b.measureTrees(quick)
-		if err != nil {
-			return err
-		}
-		return tell(text, output)
-	}
-	addr, stop, err := zktest.Serve(filepath.Join(dir, "server"), zktest.Heap(heapMB))
-	if err != nil {
-		return err
-	}
-	defer stop()
-	b.addr = addr
-
-	before, err := describe(addr)
-	if err != nil {
-		return err
-	}
-	s := full
-	if quick {
-		s = smoke
-	}
-	list := tasks(s)
-	if only != (part{}) {
-		list = nil
-	} else if err := b.warmUp(s); err != nil {
-		return err
-	}
-	var rows []row
-	for _, t := range list {
-		fmt.Fprintln(os.Stderr, "measuring", t.what)
-		r, err := b.measure(t)
-		if err != nil {
-			return fmt.Errorf("%s: %w", t.what, err)
-		}
-		rows = append(rows, r...)
-	}
-	text := report(rows, before, quick)
-	if !only.keys {
-		fmt.Fprintln(os.Stderr, "measuring scripts")
-		figures, err := b.measureScripts(ctx, quick)
-		if err != nil {
-			return fmt.Errorf("scripts: %w", err)
-		}
-		text += scriptTable(figures)
-		fmt.Fprintln(os.Stderr, "measuring wait")
-		waits, err := b.measureWait(quick)
-		if err != nil {
-			return fmt.Errorf("wait: %w", err)
-		}
-		text += waits.text()
-	}
-	if !only.scripts {
-		fmt.Fprintln(os.Stderr, "measuring the keyboard")
-		keys, err := b.measureKeys(ctx, quick)
-		if err != nil {
-			return fmt.Errorf("keyboard: %w", err)
-		}
-		text += keys.text()
-	}
-	if only == (part{}) {
-		stop() // before the other server starts
-		secured, err := b.measureSecure(quick)
-		if err != nil {
-			return fmt.Errorf("TLS: %w", err)
-		}
-		text += secured
-	}
-	if only == (part{}) {
-		fmt.Fprintln(os.Stderr, "measuring trees of a million znodes")
-		trees, err := b.measureTrees(quick)
-		if err != nil {
-			return fmt.Errorf("trees: %w", err)
-		}
-		text += trees
-	}
-	return tell(text, output)
+	return b, func() { os.RemoveAll(dir) }
 }
 
-// tell prints the report, and writes it into a file if there is to be one.
-func tell(text, output string) error {
-	if output != "" {
-		if err := os.WriteFile(output, []byte(text), 0o644); err != nil {
-			return err
-		}
+// serve starts a real server, on which b measures until stop.
+func (b *bench) serve(options ...zktest.Option) (stop func()) {
+	addr, stop, err := zktest.Serve(must(os.MkdirTemp(b.dir, "server-")), append(options, zktest.Heap(heapMB))...)
+	check(err)
+	b.addr = addr
+	return stop
+}
+
+// of returns how much of something to do, which is less in a smoke run.
+func (b *bench) of(full, quick int) int {
+	if b.quick {
+		return quick
 	}
-	_, err := io.WriteString(os.Stdout, text)
-	return err
+	return full
+}
+
+// describe returns what a reader must know of the machine, before anything starts.
+func describe() string {
+	find := func(file, pattern string) string {
+		text, _ := os.ReadFile(file) // not every system has it
+		if m := regexp.MustCompile(pattern).FindSubmatch(text); m != nil {
+			return string(m[1])
+		}
+		return "unknown"
+	}
+	return fmt.Sprintf("- date: %s\n- machine: %s, %d cores, load average %s at the start\n- system: %s, %s/%s, %s\n"+
+		"- servers: on loopback, with Java's default compiler and collector, heap %d MiB\n",
+		time.Now().Format(time.DateOnly), find("/proc/cpuinfo", `model name\s*: (.*)`), runtime.NumCPU(), find("/proc/loadavg", `^(\S+)`),
+		find("/etc/os-release", `PRETTY_NAME="?([^"\n]*)`), runtime.GOOS, runtime.GOARCH, runtime.Version(), heapMB)
 }

@@ -3,179 +3,92 @@ package main
 import (
 	"bufio"
 	"errors"
-	"fmt"
-	"io"
 	"os"
 	"os/exec"
-	"strconv"
+	"path/filepath"
 	"strings"
 	"time"
-
-	"github.com/zksh/zksh/internal/sandbox"
 )
 
-// Goals on trees of a million znodes.
-const (
-	firstGoal  = 50 * time.Millisecond
-	rateGoal   = 250_000 // znodes a second
-	walkMemory = 64 << 20
-	goneMemory = 96 << 20
-)
-
-// bigTree has a thousand children with a thousand children each.
-func bigTree(quick bool) tree {
-	if quick {
-		return tree{"/million", 1 + 100 + 100*100, 100}
-	}
-	return tree{"/million", 1 + 1000 + 1000*1000, 1000}
-}
-
-// walks are the commands that are measured on it.
-func walks(t tree, runs int) []task {
+// measureTrees measures walks over a tree of a million znodes, copies, and dumps.
+func (b *bench) measureTrees() []*figure {
+	addr, stop := b.onSandbox()
+	defer stop()
+	b.addr = addr
+	fan, runs := b.of(1000, 100), b.of(5, 1)
+	t := tree{"/million", 1 + fan + fan*fan, fan}
 	sevens := 0
 	for i := 1; i < t.nodes; i++ {
 		if i%10 == 7 {
 			sevens++
 		}
 	}
-	of := func(what string) string { return what + " " + thousands(t.nodes) + " znodes" }
-	return []task{
-		{what: of("`ls -R`,"), command: []string{"ls", "-R", t.root}, expect: "\n" + t.root, times: t.nodes, runs: runs, goal: goals{memory: walkMemory}},
-		{what: of("`find -name`,"), command: []string{"find", t.root, "-name", "*7"}, expect: "7\n", times: sevens, runs: runs, goal: goals{memory: walkMemory}},
-		{what: of("`du`,"), command: []string{"du", t.root}, expect: t.root + "/", times: t.fan, runs: runs, goal: goals{memory: walkMemory}},
-		{what: of("`deleteall`,"), command: []string{"deleteall", t.root}, tree: t, removes: true, runs: 1, goal: goals{memory: goneMemory}},
-	}
-}
-
-// measureTrees measures walks over a tree of a million znodes, in a sandbox that is a
-// process of its own.
-func (b *bench) measureTrees(quick bool) (text string, err error) {
-	on, stop, err := b.onSandbox()
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, stop()) }()
-	t := bigTree(quick)
-	if err := on.helper("make", t); err != nil {
-		return "", err
-	}
-	runs := 5
-	if quick {
-		runs = 1
-	}
-	var table strings.Builder
-	table.WriteString("\n## Trees of a million znodes\n\nOn the sandbox, in a process of its own.\n\n" +
-		"| what | first line | goal | znodes a second | goal | memory | goal | met |\n| --- | --: | --: | --: | --: | --: | --: | --- |\n")
-	for _, w := range walks(t, runs) {
-		fmt.Fprintln(os.Stderr, "measuring", w.what)
-		var all []sample
-		for range w.runs {
-			s, err := on.run(on.shell(on.zksh, w), w)
-			if err != nil {
-				return "", err
-			}
-			all = append(all, s)
+	var all []*figure
+	b.make(t)
+	for _, w := range []struct {
+		args   []string
+		expect string
+		times  int
+	}{
+		{[]string{"ls", "-R", t.root}, "\n" + t.root, t.nodes},
+		{[]string{"find", t.root, "-name", "*7"}, "7\n", sevens},
+		{[]string{"du", t.root}, t.root + "/", t.fan},
+	} {
+		j := b.shell(b.zksh, w.args...)
+		j.expect, j.times = w.expect, w.times
+		got := b.byTurns(runs, j)[0]
+		var first []time.Duration
+		for _, s := range got {
+			first = append(first, s.first)
 		}
-		table.WriteString(walkRow(w, t, all))
+		all = append(all, (&figure{what: "`" + w.args[0] + "`, " + thousands(t.nodes) + " znodes; first line"}).
+			rate(t.nodes, median(times(got)), 250_000).time(median(first), 50*time.Millisecond).memory(got, 64))
 	}
-	if err := on.helper("gone", t); err != nil {
-		return "", err
-	}
-	copied, err := on.measureCopy(quick)
-	if err != nil {
-		return "", err
-	}
-	kept, err := on.measureDumps(quick)
-	return table.String() + copied + kept, err
+	s := b.run(b.shell(b.zksh, "deleteall", t.root))
+	b.gone(t)
+	all = append(all, (&figure{what: "`deleteall`, " + thousands(t.nodes) + " znodes"}).rate(t.nodes, s.total, 0).memory([]sample{s}, 96))
+	return append(append(all, b.copies(runs)), b.dumps()...)
 }
 
-// onSandbox is b on a sandbox that is a process of its own until stop ends it.
-func (b *bench) onSandbox() (on *bench, stop func() error, err error) {
+// copies measures a copy from this server to another one.
+func (b *bench) copies(runs int) *figure {
+	other, stop := b.onSandbox()
+	defer stop()
+	t := tree{"/copied", 10_000, 20}
+	b.make(t)
+	defer b.remove(t)
+	j := b.shell(b.zksh, "cp", "-R", t.root, other+":/copy")
+	j.expect, j.times = "Copied 10000 znodes", 1
+	j.after = func() { b.run(job{path: b.zksh, args: []string{"-server", other, "deleteall", "/copy"}}) }
+	return (&figure{what: "`cp -R`, 10,000 znodes to another server"}).time(median(times(b.byTurns(runs, j)[0])), 2*time.Second)
+}
+
+// dumps measures how a tree is exported to a file, and imported again.
+func (b *bench) dumps() []*figure {
+	t := tree{"/kept", b.of(100_000, 10_000), 1000}
+	file := filepath.Join(b.dir, "dump")
+	list, export, imports := b.shell(b.zksh, "ls", "-R", t.root), b.shell(b.zksh, "export", "-R", t.root, file), b.shell(b.zksh, "import", "-R", file)
+	list.expect, list.times = "\n"+t.root, t.nodes
+	export.expect, export.times = "wrote ", 1
+	imports.expect, imports.times = "created ", 1
+	imports.before = func() { b.remove(t) }
+	b.make(t)
+	defer b.remove(t)
+	b.run(export) // so that import has a file, whoever has the first turn
+	got := b.byTurns(b.of(9, 1), list, export, imports)
+	of := ", " + thousands(t.nodes) + " znodes"
+	return []*figure{
+		(&figure{what: "`export -R`" + of}).time(median(times(got[1])), 0).atMost(over(got[1], got[0]), 2, "`ls -R`").memory(got[1], 64),
+		(&figure{what: "`import -R`" + of}).rate(t.nodes, median(times(got[2])), 20_000).memory(got[2], 64),
+	}
+}
+
+// onSandbox starts a sandbox that is a process of its own until stop.
+func (b *bench) onSandbox() (addr string, stop func()) {
 	host := exec.CommandContext(b.ctx, b.self, helperArg, "sandbox")
 	host.Stderr = os.Stderr
-	in, err := host.StdinPipe()
-	if err != nil {
-		return nil, nil, err
-	}
-	out, err := host.StdoutPipe()
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := host.Start(); err != nil {
-		return nil, nil, err
-	}
-	stop = func() error { return errors.Join(in.Close(), host.Wait()) }
-	addr, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		return nil, nil, errors.Join(err, stop())
-	}
-	other := *b
-	other.addr = strings.TrimSpace(addr)
-	return &other, stop, nil
-}
-
-// copyGoal is for copying 10,000 znodes to another server.
-const copyGoal = 2 * time.Second
-
-// measureCopy measures a copy from this server to another one.
-func (b *bench) measureCopy(quick bool) (text string, err error) {
-	other, stop, err := b.onSandbox()
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, stop()) }()
-	t, runs := tree{"/copied", 10_000, fan}, 5
-	if quick {
-		runs = 1
-	}
-	if err := b.helper("make", t); err != nil {
-		return "", err
-	}
-	var all []sample
-	for i := range runs {
-		dst := fmt.Sprintf("%s:/copy%d", other.addr, i)
-		w := task{what: "cp", command: []string{"cp", "-R", t.root, dst}, expect: "Copied " + strconv.Itoa(t.nodes) + " znodes", times: 1}
-		s, err := b.run(b.shell(b.zksh, w), w)
-		if err != nil {
-			return "", err
-		}
-		all = append(all, s)
-	}
-	took, met := medianTime(all), "yes"
-	if took > copyGoal {
-		met = "**no**"
-	}
-	return fmt.Sprintf("\n| what | time | goal | met |\n| --- | --: | --: | --- |\n| `cp -R`, %s znodes to another server | %s | ≤ %s | %s |\n",
-		thousands(t.nodes), duration(took), duration(copyGoal), met), nil
-}
-
-// walkRow is a row of the table. deleteall prints nothing.
-func walkRow(w task, t tree, all []sample) string {
-	rate := int(float64(t.nodes) / medianTime(all).Seconds())
-	first := median(each(all, func(s sample) time.Duration { return s.first }))
-	met, shown, goal := "yes", duration(first), "≤ "+duration(firstGoal)
-	if w.removes {
-		first, shown, goal = 0, "–", "–"
-	}
-	if first > firstGoal || rate < rateGoal && !w.removes || peak(all) > w.goal.memory {
-		met = "**no**"
-	}
-	rateShown := fmt.Sprintf("≥ %s", thousands(rateGoal))
-	if w.removes {
-		rateShown = "–"
-	}
-	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s | ≤ %s | %s |\n", w.what, shown, goal,
-		thousands(rate), rateShown, mebibytes(peak(all)), mebibytes(w.goal.memory), met)
-}
-
-// serveSandbox serves a sandbox until standard input ends. It prints its address.
-func serveSandbox() error {
-	s := sandbox.New(sandbox.Options{MaxTreeBytes: 4 << 30})
-	addr, err := s.Listen("127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	fmt.Println(addr)
-	_, err = io.Copy(io.Discard, os.Stdin)
-	return errors.Join(err, s.Close())
+	in, out := must(host.StdinPipe()), must(host.StdoutPipe())
+	check(host.Start())
+	addr = must(bufio.NewReader(out).ReadString('\n'))
+	return strings.TrimSpace(addr), func() { check(errors.Join(in.Close(), host.Wait())) }
 }

@@ -11,36 +11,29 @@ import (
 )
 
 // Two programs keep a tree as one JSON object with the paths as names: zoocreeper, and
-// zk_shell, whose entries have no Stat and no kind.
-type byName struct {
+// zk_shell, whose entries have no Stat and no kind. Only the form of zoocreeper is written.
+type zoocreeper struct {
 	w     io.Writer
-	form  Form
 	buf   []byte
 	count int
 }
 
-func (n *byName) begin(Header) error {
+func (n *zoocreeper) begin(Header) error {
 	_, err := io.WriteString(n.w, "{")
 	return err
 }
 
-func (n *byName) znode(z *Znode) error {
+func (n *zoocreeper) znode(z *Znode) error {
 	b := n.buf[:0]
 	if n.count++; n.count > 1 {
 		b = append(b, ',')
 	}
-	b = append(appendString(append(b, '\n'), z.Path), ':')
-	if n.form == Zoocreep {
-		b = appendZoocreeper(b, z)
-	} else {
-		b = appendZkShell(b, z)
-	}
-	n.buf = b
-	_, err := n.w.Write(b)
+	n.buf = appendZoocreeper(append(appendString(append(b, '\n'), z.Path), ':'), z)
+	_, err := n.w.Write(n.buf)
 	return err
 }
 
-func (n *byName) end(Trailer) error {
+func (n *zoocreeper) end(Trailer) error {
 	_, err := io.WriteString(n.w, "\n}\n")
 	return err
 }
@@ -65,16 +58,6 @@ func appendZoocreeper(b []byte, z *Znode) []byte {
 		b = appendString(append(b, `{"id":`...), a.ID)
 		b = appendString(append(b, `,"scheme":`...), a.Scheme)
 		return append(strconv.AppendInt(append(b, `,"perms":`...), int64(a.Perms), 10), '}')
-	})
-	return append(b, '}')
-}
-
-func appendZkShell(b []byte, z *Znode) []byte {
-	b = appendBase64(append(b, `{"content":`...), z.Data)
-	b = appendList(append(b, `,"acls":`...), z.ACL, func(b []byte, a zk.ACL) []byte {
-		b = strconv.AppendInt(append(b, `{"perms":`...), int64(a.Perms), 10)
-		b = appendString(append(b, `,"id":{"scheme":`...), a.Scheme)
-		return append(appendString(append(b, `,"id":`...), a.ID), "}}"...)
 	})
 	return append(b, '}')
 }

@@ -81,7 +81,7 @@ type Trailer struct {
 // Form is a form in which trees are kept.
 type Form string
 
-// The forms. Snapshot is ZooKeeper's own and is only read.
+// The forms. ZkShell, Navigator and Snapshot, which is ZooKeeper's own, are only read.
 const (
 	Lines     Form = "zksh" // our own, JSON lines
 	Zoocreep  Form = "zoocreeper"
@@ -93,7 +93,7 @@ const (
 
 // Written are the names of the forms that can be written.
 func Written() []string {
-	return []string{string(Lines), string(Zoocreep), string(ZkShell), string(Navigator), string(Dir)}
+	return []string{string(Lines), string(Zoocreep), string(Dir)}
 }
 
 // ParseForm reads the name of a form that can be written.
@@ -101,11 +101,11 @@ func ParseForm(name string) (Form, error) {
 	if slices.Contains(Written(), name) {
 		return Form(name), nil
 	}
+	if f := Form(name); f == ZkShell || f == Navigator || f == Snapshot {
+		return "", fmt.Errorf("zksh can read the format %s but cannot write it; the formats are %s", name, strings.Join(Written(), ", "))
+	}
 	return "", fmt.Errorf("unknown format %q; the formats are %s", name, strings.Join(Written(), ", "))
 }
-
-// TellsEphemeral tells whether the form has which znodes are ephemeral.
-func (f Form) TellsEphemeral() bool { return f != ZkShell && f != Navigator }
 
 // maxTTL is the longest time to live, in ms.
 const maxTTL = 1<<40 - 1

@@ -11,66 +11,13 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// ZooNavigator keeps trees as an array of them, each an object with h, its topmost znode,
-// and t, an array of the trees below that. It knows no null data.
-type navigator struct {
-	w    io.Writer
-	buf  []byte
-	way  []string // of the trees that are open
-	next bool     // of siblings
-}
-
+// permissionNames are those of ZooNavigator. It keeps trees as an array of them, each an
+// object with h, its topmost znode, and t, an array of the trees below that.
 var permissionNames = []struct {
 	name string
 	perm int32
 }{
 	{"create", zk.PermCreate}, {"read", zk.PermRead}, {"write", zk.PermWrite}, {"delete", zk.PermDelete}, {"admin", zk.PermAdmin},
-}
-
-func (n *navigator) begin(Header) error {
-	_, err := io.WriteString(n.w, "[")
-	return err
-}
-
-func (n *navigator) znode(z *Znode) error {
-	b := n.close(n.buf[:0], z.Path)
-	if n.next {
-		b = append(b, ',')
-	}
-	b = appendList(append(b, `{"h":{"acl":`...), z.ACL, func(b []byte, a zk.ACL) []byte {
-		b = appendString(append(b, `{"id":`...), a.ID)
-		b = appendString(append(b, `,"scheme":`...), a.Scheme)
-		var granted []string
-		for _, p := range permissionNames {
-			if a.Perms&p.perm != 0 {
-				granted = append(granted, p.name)
-			}
-		}
-		return append(appendList(append(b, `,"permissions":`...), granted, appendString), '}')
-	})
-	b = appendString(append(b, `,"path":`...), z.Path)
-	data := z.Data
-	if data == nil {
-		data = []byte{}
-	}
-	n.buf = append(appendBase64(append(b, `,"data":`...), data), `},"t":[`...)
-	n.way, n.next = append(n.way, z.Path), false
-	_, err := n.w.Write(n.buf)
-	return err
-}
-
-// close ends the trees that a path is not in; of "" all of them.
-func (n *navigator) close(b []byte, path string) []byte {
-	for len(n.way) > 0 && (path == "" || !Within(path, n.way[len(n.way)-1])) {
-		b = append(b, "]}"...)
-		n.way, n.next = n.way[:len(n.way)-1], true
-	}
-	return b
-}
-
-func (n *navigator) end(Trailer) error {
-	_, err := n.w.Write(append(n.close(n.buf[:0], ""), "]\n"...))
-	return err
 }
 
 // head is the topmost znode of a tree.

@@ -18,8 +18,8 @@ import (
 )
 
 // recordReader reads the lines of znodes. Those that are as we write them it reads by
-// itself, many times faster than the JSON package, which reads all others and says what is
-// wrong with them.
+// itself; the JSON package, which reads all others and says what is wrong with them, makes
+// ls -R --in of 100,000 znodes take 2.7 times as long (median of 15 pairs of runs).
 type recordReader struct {
 	b   []byte
 	bad bool // the line is not as we write it

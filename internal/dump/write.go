@@ -50,10 +50,8 @@ func NewWriter(w io.Writer, form Form, h Header) (*Writer, error) {
 	switch form {
 	case Lines:
 		d.enc = newLines(d.out)
-	case Zoocreep, ZkShell:
-		d.enc = &byName{w: d.out, form: form}
-	case Navigator:
-		d.enc = &navigator{w: d.out}
+	case Zoocreep:
+		d.enc = &zoocreeper{w: d.out}
 	default:
 		return nil, fmt.Errorf("the %s format can be written only to a directory", form)
 	}
@@ -76,7 +74,7 @@ func Create(name string, form Form, h Header) (*Writer, error) {
 	abort := func() error { return errors.Join(f.Close(), os.Remove(f.Name())) }
 	var pack *gzip.Writer
 	w := io.Writer(f)
-	if compressed(name) || form == Navigator {
+	if compressed(name) {
 		pack = gzip.NewWriter(f)
 		w = pack
 	}

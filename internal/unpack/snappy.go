@@ -4,50 +4,27 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"hash/crc32"
 	"io"
+
+	"github.com/klauspost/compress/s2"
+	"github.com/klauspost/compress/snappy"
 )
 
 // errSnappy is the error of snappy data that is none.
 var errSnappy = errors.New("the compressed data is damaged")
 
 // unframe reads snappy's framing format: chunks of a type, a length and a checksum.
-func unframe(in []byte) (out []byte, err error) {
-	castagnoli := crc32.MakeTable(crc32.Castagnoli)
-	for len(in) > 0 {
-		if len(in) < 4 {
-			return nil, errSnappy
-		}
-		kind, n := in[0], int(in[1])|int(in[2])<<8|int(in[3])<<16
-		if in = in[4:]; n > len(in) {
-			return nil, errSnappy
-		}
-		chunk := in[:n]
-		in = in[n:]
-		switch {
-		case kind > 1 && kind < 0x80:
-			return nil, errors.New("the compressed data contains chunks of an unknown type")
-		case kind > 1: // padding, and what may be passed over
-			continue
-		case n < 4:
-			return nil, errSnappy
-		}
-		start := len(out)
-		if kind == 0 {
-			out, err = appendBlock(out, chunk[4:])
-		} else {
-			out = append(out, chunk[4:]...)
-		}
-		if err != nil {
-			return nil, err
-		}
-		if len(out) > limit {
-			return nil, errTooMuch
-		}
-		sum := crc32.Checksum(out[start:], castagnoli)
-		if sum>>15|sum<<17 != binary.LittleEndian.Uint32(chunk)-0xa282ead8 {
-			return nil, errors.New("the checksum of the decompressed data does not match")
-		}
+func unframe(in []byte) ([]byte, error) {
+	out, err := io.ReadAll(io.LimitReader(snappy.NewReader(bytes.NewReader(in)), limit+1))
+	switch {
+	case len(out) > limit:
+		return nil, errTooMuch
+	case errors.Is(err, snappy.ErrUnsupported):
+		return nil, errors.New("the compressed data contains chunks of an unknown type")
+	case errors.Is(err, s2.ErrCRC):
+		return nil, errors.New("the checksum of the decompressed data does not match")
+	case err != nil:
+		return nil, errSnappy
 	}
 	return out, nil
 }
@@ -105,7 +82,7 @@ func (b *blocks) Read(p []byte) (int, error) {
 			return 0, errSnappy
 		}
 		var err error
-		if b.out, err = appendBlock(b.out[:0], b.in.Bytes()); err != nil {
+		if b.out, err = decodeBlock(b.out, b.in.Bytes()); err != nil {
 			return 0, err
 		}
 		b.left = b.out
@@ -123,67 +100,23 @@ func cutShort(err error) error {
 	return err
 }
 
-// appendBlock unpacks one block of snappy: its length, and then literals, and copies of
-// what has come before.
-func appendBlock(out, in []byte) ([]byte, error) {
+// maxRatio is above how often any block becomes its own length: 3 bytes can stand for 64.
+const maxRatio = 22
+
+// decodeBlock unpacks one block of snappy, into dst if it has room.
+func decodeBlock(dst, in []byte) ([]byte, error) {
 	size, n := binary.Uvarint(in)
-	if n <= 0 {
+	switch {
+	case n <= 0:
+		return nil, errSnappy
+	case size > limit:
+		return nil, errTooMuch
+	case size > maxRatio*uint64(len(in)): // memory follows what is there, not what is claimed
 		return nil, errSnappy
 	}
-	in = in[n:]
-	start := len(out)
-	if size > limit || start+int(size) > limit {
-		return nil, errTooMuch
-	}
-	for len(in) > 0 {
-		tag := in[0]
-		in = in[1:]
-		length, extra, from := elementOf(tag)
-		if extra > len(in) {
-			return nil, errSnappy
-		}
-		var more [4]byte
-		copy(more[:], in[:extra])
-		number := int(binary.LittleEndian.Uint32(more[:]))
-		in = in[extra:]
-		if tag&3 == 0 { // a literal
-			if extra > 0 {
-				length = number + 1
-			}
-			if length > len(in) || len(out)-start+length > int(size) {
-				return nil, errSnappy
-			}
-			out, in = append(out, in[:length]...), in[length:]
-			continue
-		}
-		offset := from | number
-		if offset == 0 || offset > len(out)-start || len(out)-start+length > int(size) {
-			return nil, errSnappy
-		}
-		for range length { // the copy may overlap with what it makes
-			out = append(out, out[len(out)-offset])
-		}
-	}
-	if len(out)-start != int(size) {
+	out, err := snappy.DecodeStrict(dst, in)
+	if err != nil {
 		return nil, errSnappy
 	}
 	return out, nil
-}
-
-// elementOf reads a tag: how long the element is, by how many bytes its number follows,
-// and the upper bits of the number if it has them.
-func elementOf(tag byte) (length, extra, upper int) {
-	switch tag & 3 {
-	case 0:
-		if length = int(tag>>2) + 1; length > 60 {
-			extra = length - 60
-		}
-	case 1:
-		length, extra, upper = 4+int(tag>>2&7), 1, int(tag>>5)<<8
-	case 2:
-		length, extra = 1+int(tag>>2), 2
-	default:
-		length, extra = 1+int(tag>>2), 4
-	}
-	return length, extra, upper
 }

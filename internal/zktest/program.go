@@ -36,11 +36,14 @@ func MainWithProgram(m *testing.M, version string) {
 	Main(m)
 }
 
-// anySelected reports whether -run selects a test. The testing package does not say which
+// anySelected reports whether -run selects a test, or -bench a benchmark. The testing package does not say which
 // tests there are, but lists them when the test binary is run with -test.list.
 func anySelected() bool {
 	if flag.Lookup("test.list").Value.String() != "" {
 		return false
+	}
+	if flag.Lookup("test.bench").Value.String() != "" {
+		return true
 	}
 	pattern, _, _ := strings.Cut(flag.Lookup("test.run").Value.String(), "/")
 	if pattern == "" {

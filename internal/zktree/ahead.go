@@ -91,19 +91,16 @@ func (u *unasked) first() *folder {
 func (u *unasked) add(f *folder) { heap.Push(u, f) }
 func (u *unasked) drop()         { heap.Pop(u) }
 
-// Len is part of heap.Interface.
+var _ heap.Interface = (*unasked)(nil)
+
 func (u *unasked) Len() int { return len(u.folders) }
 
-// Less is part of heap.Interface.
 func (u *unasked) Less(i, j int) bool { return before(u.folders[i], u.folders[j]) }
 
-// Swap is part of heap.Interface.
 func (u *unasked) Swap(i, j int) { u.folders[i], u.folders[j] = u.folders[j], u.folders[i] }
 
-// Push is part of heap.Interface.
 func (u *unasked) Push(f any) { u.folders = append(u.folders, f.(*folder)) }
 
-// Pop is part of heap.Interface.
 func (u *unasked) Pop() any {
 	last := len(u.folders) - 1
 	f := u.folders[last]

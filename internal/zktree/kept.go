@@ -33,13 +33,12 @@ type keptAnswer struct {
 	want  Want
 }
 
-// Ready is part of Answer.
+var _ Answer = (*keptAnswer)(nil)
+
 func (a *keptAnswer) Ready() bool { return true }
 
-// Slowed is part of Answer.
 func (a *keptAnswer) Slowed() bool { return false }
 
-// Wait is part of Answer.
 func (a *keptAnswer) Wait(ctx context.Context, room []Entry) ([]Entry, error) {
 	entries := slices.Grow(room[:0], len(a.paths))
 	for _, path := range a.paths {

@@ -186,7 +186,8 @@ func (e *plainEditor) show(text string, prompt func() Prompt) error {
 	return err
 }
 
-// ReadLine is part of Editor.
+var _ Editor = (*plainEditor)(nil)
+
 func (e *plainEditor) ReadLine(ctx context.Context, prompt func() Prompt) (string, error) {
 	if e.putBack != nil {
 		if err := e.putBack(); err != nil {
@@ -262,12 +263,10 @@ func (e *plainEditor) Notify(text string) error {
 	return err
 }
 
-// Ask is part of Editor.
 func (e *plainEditor) Ask(ctx context.Context, question string) (string, error) {
 	return e.readOne(ctx, func() Prompt { return Prompt{Text: question} })
 }
 
-// AskUnseen is part of Editor.
 func (e *plainEditor) AskUnseen(ctx context.Context, question string) (answer string, err error) {
 	show, err := e.hide()
 	if err != nil {

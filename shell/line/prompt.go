@@ -145,17 +145,16 @@ func (e *promptEditor) options() []prompt.Option {
 	}
 }
 
-// ReadLine is part of Editor.
+var _ Editor = (*promptEditor)(nil)
+
 func (e *promptEditor) ReadLine(ctx context.Context, prompt func() Prompt) (string, error) {
 	return e.read(ctx, &reading{prompt: prompt})
 }
 
-// Ask is part of Editor.
 func (e *promptEditor) Ask(ctx context.Context, question string) (string, error) {
 	return e.read(ctx, &reading{prompt: func() Prompt { return Prompt{Text: question} }, asking: true})
 }
 
-// AskUnseen is part of Editor.
 func (e *promptEditor) AskUnseen(ctx context.Context, question string) (string, error) {
 	return e.read(ctx, &reading{prompt: func() Prompt { return Prompt{Text: question} }, asking: true, unseen: true})
 }
@@ -267,7 +266,6 @@ func (e *promptEditor) leaving() bool {
 	return e.exit != nil && e.exit.seen
 }
 
-// Notify is part of Editor.
 func (e *promptEditor) Notify(text string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -281,7 +279,6 @@ func (e *promptEditor) Notify(text string) error {
 	return nil
 }
 
-// Refresh is part of Editor.
 func (e *promptEditor) Refresh() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -305,7 +302,6 @@ func (e *promptEditor) wakeUp() {
 	}
 }
 
-// Close is part of Editor.
 func (e *promptEditor) Close() error {
 	err := e.tty.giveBack()
 	e.mu.Lock()
