@@ -9,7 +9,7 @@ FAILOVERS  ?= 50
 OUTAGES    ?= 40
 MINUTES    ?= 10
 # The fuzz targets of what is read from a server or a file, which hostile runs.
-DECODERS    = internal/jute:FuzzDecoder internal/jute:FuzzQuota internal/zkconn:FuzzFrame internal/zkconn:FuzzVersion \
+DECODERS    = internal/jute:FuzzDecoder internal/jute:FuzzQuota internal/zkconn/wire:FuzzFrame internal/zkconn/wire:FuzzVersion internal/zkconn:FuzzAnswer \
               internal/dump:FuzzRead internal/dump:FuzzLog internal/unpack:FuzzAll internal/secure:FuzzStore internal/secure:FuzzProperties \
               internal/secure:FuzzJAAS internal/secure:FuzzChallenge internal/secure:FuzzRecords internal/cluster:FuzzAnswers lockcmd/queue:FuzzNote \
               lockcmd:FuzzPosts lockcmd/zklock:FuzzParseName

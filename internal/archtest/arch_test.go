@@ -53,7 +53,8 @@ var arrows = map[string][]string{
 	"internal/unpack":           {},
 	"internal/userfile":         {},
 	"internal/secure":           {"internal/peer", "internal/userfile"},
-	"internal/zkconn":           {"lockcmd/zklock", "internal/jute", "internal/peer", "internal/secure"},
+	"internal/zkconn":           {"lockcmd/zklock", "internal/jute", "internal/secure", "internal/zkconn/wire"},
+	"internal/zkconn/wire":      {"internal/jute", "internal/peer", "internal/secure"},
 	"internal/zktree":           {"internal/dump", "internal/jute", "internal/zkconn"},
 	"internal/archtest":         free,
 	"internal/sandbox/difftest": free,
@@ -156,8 +157,8 @@ func TestUses(t *testing.T) {
 	}{
 		{
 			"github.com/go-zookeeper/zk", []string{"Connect", "ConnectWithDialer"},
-			func(s source) bool { return s.dir == "internal/zkconn" || isFree(s.dir) },
-			"only internal/zkconn makes connections",
+			func(s source) bool { return s.dir == "internal/zkconn/wire" || isFree(s.dir) },
+			"only internal/zkconn/wire makes connections",
 		},
 		{
 			"os", []string{"Exit"},

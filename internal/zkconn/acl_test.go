@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
 // Answers that are read one after the other each have their own list, although equal ones
@@ -14,24 +15,24 @@ import (
 func TestACLsOfManyAnswers(t *testing.T) {
 	open, own := zk.WorldACL(zk.PermAll), []zk.ACL{{Perms: 1, Scheme: "digest", ID: "me:x"}}
 	both := append(append([]zk.ACL{}, open...), own...)
-	a := reply{}.answer("")
+	a := answerTo(wire.Reply{}, "")
 	for i, want := range [][]zk.ACL{open, open, both, open, own, own, {}, both, both, open} {
 		var e jute.Encoder
 		writeACL(&e, want)
 		e.Int(int32(i)) // what stands behind it
-		a.read(e.B)
+		a.Next(e.B)
 		got := a.accessList()
 		if behind := a.Int(); behind != int32(i) || a.Err() != nil || !cmp.Equal(got, want) {
 			t.Errorf("answer %d: %v, then %d, %v; want %v", i, got, behind, a.Err(), want)
 		}
 	}
-	a.read([]byte{0, 0, 0, 1})
+	a.Next([]byte{0, 0, 0, 1})
 	if got := a.accessList(); a.Err() == nil {
 		t.Errorf("a list that is cut short: %v", got)
 	}
 	var e jute.Encoder
 	writeACL(&e, own)
-	a.read(e.B)
+	a.Next(e.B)
 	if got := a.accessList(); a.Err() != nil || !cmp.Equal(got, own) {
 		t.Errorf("behind one that is cut short: %v, %v", got, a.Err())
 	}

@@ -5,31 +5,32 @@ import (
 	"errors"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
 // An Epoch is one session of a Stay. A fact about the ensemble holds for that session only:
 // the next session may be with other servers that have taken over the names.
 type Epoch struct {
 	Stay
-	in epoch
+	in wire.Epoch
 }
 
 // Epoch returns the present session, or the one that is about to begin.
-func (b Stay) Epoch() Epoch { return Epoch{b, look(b.l, func() epoch { return b.l.epoch })} }
+func (b Stay) Epoch() Epoch { return Epoch{b, b.l.wire.Status().Epoch} }
 
 // EpochOf returns the present session, and reports whether it has this id.
 func (b Stay) EpochOf(id int64) (e Epoch, present bool) {
-	b.l.mu.Lock()
-	defer b.l.mu.Unlock()
-	return Epoch{b, b.l.epoch}, id != 0 && b.l.id == id && b.l.gone() == nil
+	now := b.l.wire.Status()
+	return Epoch{b, now.Epoch}, id != 0 && now.ID == id && now.Ending == nil
 }
 
 // Cluster returns the name of the ensemble, with its ClusterMark; empty if it has none.
 func (b Stay) Cluster() string { return b.l.cfg.Cluster }
 
-func (e Epoch) connection(ctx context.Context, path string) (*frameConn, chroot, error) {
+func (e Epoch) connection(ctx context.Context, path string) (target, error) {
 	k, err := e.l.awaitIn(ctx, e.in, path, false)
-	return k, "", err
+	return target{k, e.l, ""}, err
 }
 
 // fencedBy returns nil: an Epoch changes nothing.
@@ -54,13 +55,13 @@ func (e Epoch) Barrier(ctx context.Context) error {
 
 // Stats returns the Stat of each of these znodes, by the server's paths; nil where there is none.
 func (e Epoch) Stats(ctx context.Context, paths []string) ([]*zk.Stat, error) {
-	k, _, err := e.connection(ctx, paths[0])
+	to, err := e.connection(ctx, paths[0])
 	if err != nil {
 		return nil, err
 	}
 	pending := make([]*Pending[*zk.Stat], len(paths))
 	for i, path := range paths {
-		pending[i] = begin(ctx, k, "", exists(path, nil))
+		pending[i] = begin(ctx, to, exists(path, nil))
 	}
 	stats := make([]*zk.Stat, len(paths))
 	for i, p := range pending {

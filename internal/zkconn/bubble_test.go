@@ -2,6 +2,7 @@ package zkconn
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -16,6 +17,27 @@ import (
 
 // life is the session timeout in a bubble, where waiting takes no time.
 const life = 30 * time.Second
+
+// As in package wire.
+const (
+	xidBase     = 0x40000000
+	rejecting   = 42
+	tooSoon     = time.Second
+	shortPause  = 200 * time.Millisecond
+	longPause   = time.Second
+	pauseJitter = shortPause / 2
+)
+
+// ended is closed when a link that was closed has ended.
+func ended(l *link) <-chan struct{} {
+	_, ended := l.wire.Close()
+	return ended
+}
+
+// frameOf puts a length before a body.
+func frameOf(body ...byte) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
+}
 
 // bubble runs a test in virtual time, with a session whose connections end in
 // serve, which is called with their number from 0 on.
@@ -43,7 +65,7 @@ func bubbleWith(t *testing.T, cfg Config, serve func(n int, p *remote), test fun
 			if err := s.Close(t.Context()); err != nil {
 				t.Errorf("close: %v", err)
 			}
-			<-s.current().ended // the clock stands still when this function returns
+			<-ended(s.current()) // the clock stands still when this function returns
 		}()
 		test(t, s)
 	})

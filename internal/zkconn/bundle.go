@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
 // part is an operation that has joined a transaction. Whoever asked for it gets an
@@ -132,7 +133,7 @@ var (
 type Transaction struct {
 	s    *Session
 	l    *link
-	in   epoch // of the session in which it began
+	in   wire.Epoch // of the session in which it began
 	root chroot
 
 	mu    sync.Mutex
@@ -144,7 +145,7 @@ type Transaction struct {
 func (s *Session) Begin() *Transaction {
 	l := s.current()
 	l.relying.Add(1) // until end
-	return &Transaction{s: s, l: l, in: look(l, func() epoch { return l.epoch }), root: l.root}
+	return &Transaction{s: s, l: l, in: l.wire.Status().Epoch, root: l.root}
 }
 
 type transactionKey struct{}
@@ -178,7 +179,7 @@ func join[T any](ctx context.Context, t *Transaction, s sender, o op[T]) (none T
 		trip.ended(reply{events: end.events})
 		return none, end.err
 	}
-	trip.ended(reply{events: end.events, body: end.a.Rest()})
+	trip.ended(reply{events: end.events, Reply: wire.Reply{Body: end.a.Rest()}})
 	return read(end.a, o.decode)
 }
 
@@ -205,9 +206,9 @@ func (t *Transaction) end() []*part {
 }
 
 // connection makes it a sender of its session.
-func (t *Transaction) connection(ctx context.Context, path string) (*frameConn, chroot, error) {
+func (t *Transaction) connection(ctx context.Context, path string) (target, error) {
 	k, err := t.l.awaitIn(ctx, t.in, path, false)
-	return k, t.root, err
+	return target{k, t.l, t.root}, err
 }
 
 func (t *Transaction) fencedBy() Fence { return t.s.fence }

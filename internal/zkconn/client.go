@@ -23,10 +23,10 @@ type Client struct {
 	unfenced bool
 }
 
-func (c Client) connection(ctx context.Context, path string) (*frameConn, chroot, error) {
+func (c Client) connection(ctx context.Context, path string) (target, error) {
 	l := c.s.current()
 	k, err := l.await(ctx, path, false)
-	return k, c.root(l), err
+	return target{k, l, c.root(l)}, err
 }
 
 func (c Client) fencedBy() Fence {
@@ -139,6 +139,8 @@ func (c Client) AddWatch(ctx context.Context, path string, recursive bool) error
 	o := asking(jute.OpAddWatch, path, (*answer).nothing, func(e *jute.Encoder) { e.Int(mode) })
 	o.effect = func(l *link, a *answer) {
 		if a.code == codeOK {
+			l.mu.Lock()
+			defer l.mu.Unlock()
 			l.watches.addMode(kind, a.root.server(path))
 		}
 	}
@@ -167,8 +169,6 @@ func (c Client) RemoveWatches(ctx context.Context, path string, t WatcherType, l
 		e.hint = "removewatches -p and -r need ZooKeeper 3.9 or later"
 	}
 	if local && errors.Is(err, ConnectionLoss) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
 		l.forgetWatches(server, t, disconnected)
 		return nil
 	}
@@ -242,29 +242,28 @@ func (c Client) Reconfig(ctx context.Context, r Reconfig) ([]byte, *zk.Stat, err
 // is sent once the context the Pipe was made with has ended. One that a busy server
 // refuses is sent again by its Wait, behind what was sent meanwhile.
 type Pipe struct {
-	ctx  context.Context
-	c    Client
-	k    *frameConn
-	root chroot
-	g    guard
+	ctx context.Context
+	c   Client
+	to  target
+	g   guard
 }
 
 // Pipe binds to the present connection.
 func (c Client) Pipe(ctx context.Context, path string) (*Pipe, error) {
-	k, root, err := c.connection(ctx, path)
+	to, err := c.connection(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	g, err := fencing(ctx, c, k.l)
-	return &Pipe{ctx, c, k, root, g}, err
+	g, err := fencing(ctx, c, to.l)
+	return &Pipe{ctx, c, to, g}, err
 }
 
 // add sends a request behind those made before.
 func add[T any](p *Pipe, o op[T]) *Pending[T] {
 	if o.err != nil {
-		return bind(p.ctx, p.k.l, p.root, o)
+		return bind(p.ctx, p.to, o)
 	}
-	return dispatch(p.ctx, p.k, p.root, o, p.g)
+	return dispatch(p.ctx, p.to, o, p.g)
 }
 
 // Get asks for a znode's data and Stat.
@@ -341,25 +340,22 @@ func (p *Pipe) SetACL(path string, acl []zk.ACL, version int32) *Pending[*zk.Sta
 // one, so all that was asked for before must have been answered, and nothing may depend
 // on its being the same.
 func (p *Pipe) HasMultiRead(ctx context.Context) bool {
-	if look(p.k.l, func() bool { return p.k.l.hangUps[jute.OpMultiRead] > 0 }) {
+	if l := p.to.l; look(l, func() bool { return l.hangUps[jute.OpMultiRead] > 0 }) {
 		return false
 	}
-	v, err := p.k.serverVersion(ctx)
-	if err != nil || !v.atLeast(6) {
+	v, err := p.to.Version(ctx)
+	if err != nil || !v.AtLeast(6) {
 		return false
 	}
-	p.k.mu.Lock()
-	passed := p.k.passed[jute.OpMultiRead]
-	p.k.mu.Unlock()
-	if passed {
+	if p.to.Passed(jute.OpMultiRead) {
 		return true
 	}
-	_, err = begin(untripped(ctx), p.k, p.root, multiChildren([]string{"/"})).Wait(ctx)
+	_, err = begin(untripped(ctx), p.to, multiChildren([]string{"/"})).Wait(ctx)
 	if _, hungUp := errors.AsType[*hangUp](err); !hungUp {
 		return !errors.Is(err, Unimplemented)
 	}
-	if k, _, err := p.c.connection(ctx, ""); err == nil && k.l == p.k.l {
-		p.k = k
+	if to, err := p.c.connection(ctx, ""); err == nil && to.l == p.to.l {
+		p.to = to
 	}
 	return false
 }
@@ -367,6 +363,6 @@ func (p *Pipe) HasMultiRead(ctx context.Context) bool {
 // LacksWhoAmI reports whether the server of this pipe says that it is too old to know
 // whoAmI, or not ZooKeeper. It might drop the connection over it, and end the session.
 func (p *Pipe) LacksWhoAmI(ctx context.Context) bool {
-	v, err := p.k.serverVersion(ctx)
-	return err == nil && v.product != "" && !v.atLeast(7)
+	v, err := p.to.Version(ctx)
+	return err == nil && v.Product != "" && !v.AtLeast(7)
 }

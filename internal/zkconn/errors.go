@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
 // Error is an error code that a server answered a request with. Most codes mean that
@@ -96,11 +97,6 @@ type LostError struct {
 	Cause error
 }
 
-// fault is why this side ended a connection: the server did what no server may.
-type fault string
-
-func (f fault) Error() string { return string(f) }
-
 // broken is the cause of a call that was not sent because the connection broke.
 func broken(cause error) error { return fmt.Errorf("%w: %w", ConnectionLoss, cause) }
 
@@ -109,11 +105,8 @@ func (e *LostError) Error() string {
 	if h, ok := errors.AsType[*hangUp](e.Cause); ok {
 		s += " (" + h.Error() + ")"
 	}
-	if f, ok := errors.AsType[silence](e.Cause); ok {
-		s += " (" + f.Error() + ")"
-	}
-	if f, ok := errors.AsType[fault](e.Cause); ok {
-		s += " (" + string(f) + ")"
+	if f, ok := errors.AsType[wire.Fault](e.Cause); ok {
+		s += " (" + f.Text + ")"
 	}
 	var after string
 	if e.Size > UsualMaxRequest {
@@ -134,19 +127,13 @@ func (e *LostError) Unwrap() []error { return []error{ConnectionLoss, e.Cause} }
 // NoServerError says that no server of the list could be reached: the request
 // was surely not sent.
 type NoServerError struct {
-	Attempts []AttemptError // one for each address tried, in order
+	Attempts []wire.Attempt // one for each address tried, in order
 
 	// Final is set with Config.WaitOnce: a request has waited for a server for as long as a
 	// session lasts, or there never was one. All further requests fail with the same error,
 	// whether or not a server comes back, so that none is made after others are left out.
 	Final  bool
 	Waited time.Duration // for the server to come back; 0 if there never was one
-}
-
-// AttemptError is one failed attempt to connect.
-type AttemptError struct {
-	Addr  string
-	Cause error
 }
 
 func (e *NoServerError) Error() string {
@@ -175,13 +162,13 @@ type Code int32
 
 // The codes that are told apart, by the names zkCli prints.
 const (
-	codeOK                  Code = 0
+	codeOK                  Code = wire.OK
 	systemError             Code = -1
 	runtimeInconsistency    Code = -2
 	dataInconsistency       Code = -3
 	ConnectionLoss          Code = -4
-	marshallingError        Code = -5
-	Unimplemented           Code = -6
+	marshallingError        Code = wire.MarshallingError
+	Unimplemented           Code = wire.Unimplemented
 	operationTimeout        Code = -7
 	badArguments            Code = -8
 	newConfigNoQuorum       Code = -13
@@ -193,17 +180,17 @@ const (
 	noChildrenForEphemerals Code = -108
 	NodeExists              Code = -110
 	NotEmpty                Code = -111
-	SessionExpired          Code = -112
+	SessionExpired          Code = wire.SessionExpired
 	InvalidACL              Code = -114
-	AuthFailed              Code = -115
-	SessionMoved            Code = -118
-	NotReadOnly             Code = -119
+	AuthFailed              Code = wire.AuthFailed
+	SessionMoved            Code = wire.SessionMoved
+	NotReadOnly             Code = wire.NotReadOnly
 	LocalSession            Code = -120
 	noWatcher               Code = -121
 	requestTimeout          Code = -122
-	sessionNoAuth           Code = -124
+	sessionNoAuth           Code = wire.SessionNoAuth
 	quotaExceeded           Code = -125
-	Throttled               Code = -127
+	Throttled               Code = wire.Throttled
 
 	requestTooLarge Code = 1 // of this side alone: no server has positive codes
 )

@@ -110,6 +110,6 @@ func TestTooManyWatchedEvents(t *testing.T) {
 		if _, err := s.Exists(limited(t), "/x", false); err != nil {
 			t.Errorf("after connect: %v", err)
 		}
-		<-first.ended
+		<-ended(first)
 	})
 }

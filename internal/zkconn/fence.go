@@ -78,8 +78,8 @@ func (g guard) checks() []change {
 }
 
 // failed reads the answers to the checks, and returns the znode of the one that is to
-// blame and why; without one the code is codeOK. It asks nobody: the link's lock may be
-// held.
+// blame and why; without one the code is codeOK. It asks nobody, as it may
+// run where answers are received.
 func (g guard) failed(a *answer) (node string, code Code) {
 	for _, c := range g.checks() {
 		_, err := c.result(a, a.part())
@@ -93,20 +93,6 @@ func (g guard) failed(a *answer) (node string, code Code) {
 // refusal is the error of a write that was not carried out for a check.
 func (g guard) refusal(node string, code Code) error {
 	return &FencedError{g.fence.Refused(g.at, node, code)}
-}
-
-// dispatch sends an operation, fenced if need be.
-func dispatch[T any](ctx context.Context, k *frameConn, root chroot, o op[T], g guard) *Pending[T] {
-	switch {
-	case !g.guards(o.code):
-	case o.changes == nil:
-		return sendChecked(ctx, k, root, o, g)
-	default:
-		o = fenced(o, g)
-	}
-	p := begin(ctx, k, root, o)
-	p.call.trip.begun()
-	return p
 }
 
 // fenced is an operation in one transaction with its checks.
@@ -152,32 +138,31 @@ func (a *answer) own(code int32) *answer {
 
 // sendChecked sends an operation that no multi can hold as soon as its checks have been
 // answered, on the same connection or not at all. The lock may go in between.
-func sendChecked[T any](ctx context.Context, k *frameConn, root chroot, o op[T], g guard) *Pending[T] {
+func sendChecked[T any](ctx context.Context, to target, o op[T], g guard) *Pending[T] {
 	checks := multi(g.checks(), func(c change) change { return c })
 	checks.path = o.path
-	check, p := bind(untripped(ctx), k.l, root, checks), bind(ctx, k.l, root, o)
-	p.call.k = k
+	check, p := bind(untripped(ctx), to, checks), bind(ctx, to, o)
 	check.call.then = func(r reply) { // where answers are received, or where it turns out that none will come
-		a := r.answer(root)
+		a := answerTo(r.Reply, to.root)
 		var node string
-		code := r.code
+		code := Code(r.Code)
 		if r.err == nil && code == codeOK {
 			node, code = g.failed(a)
 		}
 		switch {
 		case r.err != nil:
-			p.call.unsent(r.err)
+			p.call.finish(reply{err: p.call.unsent(r.err), fate: notSent, cut: true})
 		case node != "":
-			p.call.end(reply{err: g.refusal(node, code), fate: rejected})
+			p.call.finish(reply{err: g.refusal(node, code), fate: rejected})
 		case code != codeOK:
-			p.call.end(reply{err: root.refusal(code, o.code, o.path), fate: notSent})
+			p.call.finish(reply{err: to.root.refusal(code, o.code, o.path), fate: notSent})
 		case a.Err() != nil:
-			p.call.end(reply{err: a.Err(), fate: notSent})
+			p.call.finish(reply{err: a.Err(), fate: notSent})
 		default:
-			k.send(p.call)
+			to.send(p.call)
 			p.call.trip.begun()
 		}
 	}
-	k.send(check.call)
+	to.send(check.call)
 	return p
 }

@@ -1,120 +1,64 @@
 package zkconn
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"fmt"
-	"io"
-	"log"
-	"net"
+	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/go-zookeeper/zk"
-	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
 // pathSet is a set of server paths.
 type pathSet map[string]struct{}
 
-// link is one client of one ensemble, from connect to close: the library's Conn
-// and what it lacks. It lives through reconnects and, after an expiry, goes on
-// with a new session of the same ensemble.
+// link is one client of one ensemble, from connect to close: its connection, and the books
+// of what the server keeps for its session. It lives through reconnects and, after an expiry,
+// goes on with a new session of the same ensemble.
 type link struct {
 	cfg     Config // what was asked for
 	servers Servers
 	root    chroot
-	out     *eventQueue // of events, in the order in which mu was held
-
-	hosts    *hosts
-	conn     *zk.Conn
-	events   <-chan zk.Event // not read: emit has them all; closed when the library's goroutines have ended
-	ctx      context.Context // of dialing
-	cancel   context.CancelFunc
-	shutOnce sync.Once
-	ended    chan struct{}
-
-	// These are for failover.go.
-	guards atomic.Int32
-	tied   atomic.Bool   // the ensemble is known to end a session with its connection
-	rtt    atomic.Int64  // how long an answer takes, smoothed, in nanoseconds
-	moving chan struct{} // capacity 1, full while another server is tried
-	spare  *frameConn    // what the library's next dialing gets; who has filled moving may touch it
+	out     *eventQueue
+	wire    *wire.Link
 
 	relying  atomic.Int32 // open transactions
 	awaiting atomic.Int32 // requests that wait for a connection
 
-	mu         sync.Mutex
-	changed    chan struct{} // closed, and made anew, at each change below
-	state      State
-	cur        *frameConn // nil while disconnected
-	id         int64
-	passwd     []byte        // the session's, in memory only
-	epoch      epoch         // grows with each session that ends
-	over       chan struct{} // closed when the session is over; then made anew for the next
-	timeout    time.Duration // negotiated, or asked
-	lastSent   time.Time     // when the latest answered request was sent
-	lastZxid   int64
-	passes     int            // passes over the server list that found none, counted once a second at most
+	mu         sync.Mutex     // whoever holds it must not take the lock of wire, which calls Connected and others under its own
 	givenUp    *NoServerError // of the request that has found no server, with Config.WaitOnce
-	counted    time.Time      // when passes was increased since the last connection; zero if it was not
-	attempts   []AttemptError // of the pass under way, or of the last one
-	failed     []AttemptError // of the last whole pass
 	unreached  error          // the first failed pass since there was a connection, until somebody takes it
-	searching  bool           // there was such a pass
-	refusals   int            // connect replies without a session since anything was answered
+	readOnly   bool           // so is the latest connection
 	creds      []Credential
-	refused    error // why the session ended, if it was neither closed nor expired: a credential, or too many events
 	watches    watchTable
 	ephemerals pathSet
+	standing   standing
 
 	noContainers bool           // a server of the ensemble does not know them
-	hangUps      map[int32]int  // trials over which servers hung up; see trial.go
+	hangUps      map[int32]int  // trials over which servers hung up; see lacks.go
 	claimed      map[int32]bool // those that a ZooKeeper says it knows
 	hungUpBy     string         // the latest to do so, and how
 }
 
+var _ wire.Handler = (*link)(nil)
+
 func newLink(servers Servers, cfg Config, out *eventQueue) (*link, error) {
 	l := &link{
 		cfg: cfg, servers: servers, root: chroot(servers.Chroot), out: out,
-		changed: make(chan struct{}), ended: make(chan struct{}), over: make(chan struct{}), creds: slices.Clone(cfg.Auth),
-		state: StateConnecting, timeout: cfg.Timeout, ephemerals: pathSet{}, watches: watchTable{},
-		passwd: noPasswd, moving: make(chan struct{}, 1),
+		creds: slices.Clone(cfg.Auth), ephemerals: pathSet{}, watches: watchTable{},
 	}
-	if cfg.dial == nil {
-		l.cfg.dial = new(net.Dialer).DialContext
-	}
-	l.ctx, l.cancel = context.WithCancel(context.Background())
-	l.hosts = newHosts(l.ctx, cfg.Timeout, servers.Hosts, l.passFailed, l.urgent)
-	l.mu.Lock() // a connection may end the link before Connect has returned
-	defer l.mu.Unlock()
-	conn, events, err := zk.Connect(servers.Hosts, cfg.Timeout,
-		zk.WithDialer(l.dial), zk.WithHostProvider(l.hosts),
-		zk.WithLogger(log.New(io.Discard, "", 0)), zk.WithLogInfo(false)) // what it logs reaches us as errors
-	if err != nil {
-		l.cancel()
+	l.wire = wire.New(wire.Config{
+		Hosts: servers.Hosts, Timeout: cfg.Timeout, ReadOnly: cfg.ReadOnly, MaxRequest: cfg.MaxRequest, Secure: cfg.Secure,
+		Memory: cfg.waiting, Refusal: func(code int32) error { return Code(code) }, Dial: cfg.dial, Tap: cfg.tap,
+	}, l)
+	if err := l.wire.Connect(); err != nil {
 		return nil, fmt.Errorf("server %q: %w", servers.Spec, err)
 	}
-	l.conn, l.events = conn, events
 	return l, nil
-}
-
-// patience is how long a write or an answer may take before the connection
-// counts as dead: two thirds of the session timeout, as in every client.
-func (l *link) patience() time.Duration {
-	return l.bounded(look(l, func() time.Duration { return l.timeout })) * 2 / 3
-}
-
-// usualMinimum is longer than the minimum of the session timeout that servers have unless
-// somebody raised it: 4 s on ZooKeeper, 10 s on ClickHouse Keeper.
-const usualMinimum = 20 * time.Second
-
-// bounded is how long zksh waits for a server that grants a session timeout: no longer than
-// the user asked for, or than a server's usual minimum. A server can grant 24 days.
-func (l *link) bounded(timeout time.Duration) time.Duration {
-	return min(timeout, max(l.cfg.Timeout, usualMinimum))
 }
 
 // look reads something of a link under its lock.
@@ -124,97 +68,68 @@ func look[T any](l *link, read func() T) T {
 	return read()
 }
 
-// endSession tells all that are pinned to the session; once. Called with mu held.
-func (l *link) endSession() {
-	select {
-	case <-l.over:
-	default:
-		close(l.over)
-	}
+// Connected sends what the server of a new connection must know first.
+func (l *link) Connected(k *wire.Conn, zxid int64) []*wire.Request {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unreached, l.readOnly = nil, k.ReadOnly
+	first := l.restore(target{k, l, ""}, zxid)
+	l.out.put(Event{Type: eventNone, State: l.keeperState()})
+	return first
 }
 
-// end leaves the link for good, in this state. Called with mu held.
-func (l *link) end(s State) {
-	l.state = s
+// keeperState is that of events while there is a connection. Called with mu held.
+func (l *link) keeperState() KeeperState {
+	if l.readOnly {
+		return connectedReadOnly
+	}
+	return syncConnected
+}
+
+// Disconnected shows as an event.
+func (l *link) Disconnected() {
+	l.out.put(Event{Type: eventNone, State: disconnected})
+}
+
+// Expired closes the books of a session that is over.
+func (l *link) Expired() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	gone := l.root.clients(slices.Sorted(maps.Keys(l.ephemerals)))
+	l.watches, l.ephemerals = watchTable{}, pathSet{}
+	l.out.put(Event{Type: eventNone, State: Expired, Gone: gone})
+}
+
+// Failed shows as an event.
+func (l *link) Failed(e wire.Ending) {
+	l.forgetCreds()
+	state := eventClosed
+	if e.AuthFailed {
+		state = eventAuthFailed
+	}
+	l.out.put(Event{Type: eventNone, State: state})
+}
+
+func (l *link) forgetCreds() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.creds = nil
-	l.cancel()
-	l.endSession()
-	l.notify()
 }
 
-// notify is called with mu held.
-func (l *link) notify() {
-	close(l.changed)
-	l.changed = make(chan struct{})
-}
-
-// wake is notify for who does not have mu.
-func (l *link) wake() {
+// Unreachable keeps the error for Session.Unreached.
+func (l *link) Unreachable(tried []wire.Attempt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.notify()
+	l.unreached = &NoServerError{Attempts: tried}
+	l.out.wake()
 }
 
-// established runs when a connect reply was good, before the library knows.
-func (l *link) established(k *frameConn, w welcome) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.state != StateConnecting {
-		return
-	}
-	l.replaced(w)
-	l.id, l.passwd, l.timeout = w.id, w.passwd, w.timeout
-	l.lastSent = k.asked
-	l.sample(time.Since(k.asked))
-	l.attempts, l.unreached, l.searching, l.counted = nil, nil, false, time.Time{}
-	k.send(l.restore()...) // before anybody else's requests
-	if k.died() {
-		return
-	}
-	l.state = StateConnected
-	event := Event{Type: eventNone, State: syncConnected}
-	if w.readOnly {
-		l.state, event.State = StateConnectedReadOnly, connectedReadOnly
-	}
-	l.cur = k
-	l.notify()
-	l.out.put(event)
-}
-
-// lost runs when a connection has ended.
-func (l *link) lost(k *frameConn) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.cur != k {
-		return
-	}
-	l.cur = nil
-	l.notify()
-	if l.state != StateClosed && l.state != StateAuthFailed {
-		l.state = StateConnecting
-		l.out.put(Event{Type: eventNone, State: disconnected})
-	}
-}
-
-// contact runs when a request or a ping that was sent then has been answered, at
-// this zxid, if it was told.
-func (l *link) contact(sent time.Time, zxid int64) {
-	if !sent.IsZero() {
-		l.sample(time.Since(sent))
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.refusals = 0
-	l.lastZxid = max(l.lastZxid, zxid)
-	if sent.After(l.lastSent) {
-		l.lastSent = sent
-	}
-}
-
-// nodeEvent passes a watch event on to the user, if they watch the znode. Like Java's
+// Event passes a watch event on to the user, if they watch the znode. Like Java's
 // client, zksh drops an event that no watch asked for. Older servers do not send the zxid
-// of the transaction. The error is that of a connection to be given up.
-func (l *link) nodeEvent(t EventType, path string, zxid int64) error {
+// of the transaction. The error is that of a user who takes no events: to drop some would
+// hide changes from them.
+func (l *link) Event(typ int32, path string, zxid int64) error {
+	t := cmp.Or(eventTypes[typ], EventType(strconv.Itoa(int(typ))))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	seen := l.watches.seen(t, path)
@@ -222,67 +137,27 @@ func (l *link) nodeEvent(t EventType, path string, zxid int64) error {
 	if t == eventNodeDeleted {
 		delete(l.ephemerals, path)
 	}
-	if !seen {
-		return nil
+	if seen && !l.out.put(Event{Type: t, State: l.keeperState(), Path: l.root.client(path), Zxid: max(zxid, 0)}) {
+		return errOverflow
 	}
-	state := syncConnected
-	if l.state == StateConnectedReadOnly {
-		state = connectedReadOnly
-	}
-	if l.out.put(Event{Type: t, State: state, Path: l.root.client(path), Zxid: max(zxid, 0)}) {
-		return nil
-	}
-	return l.overflowed()
+	return nil
 }
 
-// overflowed ends the link when nobody takes the events of the user's watches: to drop
-// some would hide changes from them. Called with mu held.
-func (l *link) overflowed() error {
-	if l.refused == nil {
-		l.refused = errOverflow
-	}
-	if l.state != StateClosed && l.state != StateAuthFailed {
-		l.end(StateClosed)
-		l.out.put(Event{Type: eventNone, State: eventClosed})
-		l.shut()
-	}
-	return fault(errOverflow.Error())
-}
-
-// shut ends the library's connection, once, and returns a channel that is closed
-// when all its goroutines have ended.
-func (l *link) shut() <-chan struct{} {
-	l.shutOnce.Do(func() {
-		go func() { // the library bounds its Close by a second; what still reads ends with the connection
-			defer close(l.ended)
-			l.conn.Close()
-			l.mu.Lock()
-			k := l.cur
-			l.mu.Unlock()
-			if k != nil {
-				k.Close()
-			}
-			for range l.events { // closed by the library at its end
-			}
-		}()
-	})
-	return l.ended
+// Relies reports whether something depends on the session, or waits for a connection.
+func (l *link) Relies() bool {
+	return l.relying.Load() > 0 || l.awaiting.Load() > 0 ||
+		look(l, func() bool { return len(l.ephemerals) > 0 || len(l.watches) > 0 })
 }
 
 // stop closes the session and the connection, and waits for both until ctx ends.
-// While no server is there no session can be closed, and nothing is waited for:
-// the library's goroutines end by themselves within a second.
+// While no server is there no session can be closed, and nothing is waited for.
 func (l *link) stop(ctx context.Context) error {
-	l.mu.Lock()
-	was := l.state
+	status, ended := l.wire.Close()
+	was := stateOf(status)
 	if was == StateClosed {
-		l.mu.Unlock()
 		return nil
 	}
-	l.end(StateClosed)
-	l.mu.Unlock()
-
-	ended := l.shut()
+	l.forgetCreds()
 	if was == StateConnecting {
 		return nil
 	}
@@ -296,70 +171,34 @@ func (l *link) stop(ctx context.Context) error {
 			err = fmt.Errorf("closing the session: %w", ctx.Err())
 		}
 	}
-	if was == StateConnected || was == StateConnectedReadOnly {
+	if was != StateAuthFailed {
 		l.out.put(Event{Type: eventNone, State: eventClosed})
 	}
 	return err
 }
 
-// Credential authenticates a session by one of ZooKeeper's schemes.
-type Credential struct {
-	Scheme string
-	Auth   []byte // nil: none given
-}
-
-func (c Credential) is(o Credential) bool { return o.Scheme == c.Scheme && bytes.Equal(o.Auth, c.Auth) }
-
-// refused is the error of a credential that the server did not accept, which ends
-// the session. What was asked for behind the credential was not carried out.
-func refused(scheme string) error {
-	return fmt.Errorf("%w: the server rejected the credentials of scheme %q and ended the session; to start another session, run: connect",
-		AuthFailed, scheme)
-}
-
-// addAuth authenticates the session. A credential that was accepted is kept for
-// the next connection.
-func addAuth(c Credential) op[struct{}] {
-	return op[struct{}]{
-		code: jute.OpAuth, decode: (*answer).nothing,
-		encode: func(e *jute.Encoder, _ chroot) {
-			e.Int(0)
-			e.String(c.Scheme)
-			e.Buffer(c.Auth)
-		},
-		effect: func(l *link, a *answer) {
-			known := slices.ContainsFunc(l.creds, c.is)
-			switch {
-			case a.code == codeOK && !known:
-				l.creds = append(l.creds, c)
-			case a.code != codeOK && known: // sent by restore, so that nobody has its answer
-				l.refused = refused(c.Scheme)
-				fallthrough
-			case a.code != codeOK:
-				l.authFailed()
-			}
-		},
-	}
-}
-
-// gone is why the link has ended, or nil. Called with mu held.
-func (l *link) gone() error {
+// stateOf returns the state as the prompt shows it.
+func stateOf(s wire.Status) State {
 	switch {
-	case l.refused != nil:
-		return l.refused
-	case l.state == StateClosed || l.state == StateAuthFailed:
-		return ErrNotConnected
+	case s.Ending != nil && s.Ending.AuthFailed:
+		return StateAuthFailed
+	case s.Ending != nil:
+		return StateClosed
+	case s.Conn == nil:
+		return StateConnecting
+	case s.Conn.ReadOnly:
+		return StateConnectedReadOnly
 	}
-	return nil
+	return StateConnected
 }
 
-// authFailed ends the link: a server that refuses credentials drops the
-// connection, and would again. Called with mu held.
-func (l *link) authFailed() {
-	if l.state == StateClosed || l.state == StateAuthFailed {
-		return
+// gone is the error of a link that has ended, or nil.
+func gone(s wire.Status) error {
+	switch {
+	case s.Ending == nil:
+		return nil
+	case s.Ending.Why != nil:
+		return s.Ending.Why
 	}
-	l.end(StateAuthFailed)
-	l.out.put(Event{Type: eventNone, State: eventAuthFailed})
-	l.shut()
+	return ErrNotConnected
 }

@@ -3,8 +3,6 @@ package zkconn
 import (
 	"context"
 	"sync"
-
-	"github.com/zksh/zksh/internal/jute"
 )
 
 // An Outcome reports what became of the changes of a request. A create, delete,
@@ -148,41 +146,4 @@ func (e *record) settle(f fate) {
 	e.settled = true
 	e.r.destroyed.Unknown -= e.n
 	e.r.destroyed = e.r.destroyed.Plus(f.of(e.n))
-}
-
-// size returns how many changes an operation has: 1 unless it is a multi.
-func (o *op[T]) size() int { return max(1, len(o.changes)) }
-
-// destroys returns how many of an operation's changes replace or remove something.
-func (o *op[T]) destroys() (n int) {
-	if o.changes == nil && destroys(o.code) {
-		return 1
-	}
-	for _, c := range o.changes {
-		if destroys(c.code) {
-			n++
-		}
-	}
-	return n
-}
-
-// A kind names a request or a change in an error.
-type kind struct {
-	code int32
-	path string
-}
-
-// newest returns the change that a server may be too old for.
-func (o *op[T]) newest() kind {
-	for _, c := range o.changes {
-		if c.code == jute.OpCreateContainer || c.code == jute.OpCreateTTL {
-			return kind{c.code, c.path}
-		}
-	}
-	return kind{o.code, o.path}
-}
-
-// destroys reports whether an operation of this code replaces or removes something.
-func destroys(code int32) bool {
-	return code == jute.OpDelete || code == jute.OpSetData || code == jute.OpSetACL
 }

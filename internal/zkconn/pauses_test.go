@@ -114,7 +114,7 @@ func TestReconnectIsUrgent(t *testing.T) {
 					t.Errorf("connected again after %s, the server was away for %s", took, gone)
 				}
 				end()
-				if l := s.current(); l.relying.Load() != 0 || l.guards.Load() != 0 || l.awaiting.Load() != 0 {
+				if l := s.current(); l.relying.Load() != 0 || l.wire.Guarded() || l.awaiting.Load() != 0 {
 					t.Error("something relies on the session still")
 				}
 			})

@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zkconn/wire"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
@@ -21,7 +22,7 @@ import (
 // once. Paths are without the chroot.
 type Pinned struct {
 	l       *link
-	in      epoch
+	in      wire.Epoch
 	id      int64
 	timeout time.Duration // as it was when it was pinned
 	ended   <-chan struct{}
@@ -48,7 +49,7 @@ func (b Stay) Servers() Servers { return b.l.servers }
 
 // Closed tells whether it was left by Close or Connect.
 func (b Stay) Closed() bool {
-	return look(b.l, func() bool { return b.l.state == StateClosed })
+	return stateOf(b.l.wire.Status()) == StateClosed
 }
 
 // Pin waits for a session until ctx ends and binds to it.
@@ -66,12 +67,11 @@ func (b Stay) Pin(ctx context.Context) (*Pinned, error) {
 // pinned binds to the session, or returns nil if the connection has gone again:
 // without one the session may have no id yet.
 func (b Stay) pinned() *Pinned {
-	b.l.mu.Lock()
-	defer b.l.mu.Unlock()
-	if b.l.cur == nil {
+	now := b.l.wire.Status()
+	if now.Conn == nil {
 		return nil
 	}
-	return &Pinned{l: b.l, in: b.l.epoch, id: b.l.id, timeout: b.l.timeout, ended: b.l.over}
+	return &Pinned{l: b.l, in: now.Epoch, id: now.ID, timeout: now.Timeout, ended: now.Over}
 }
 
 // ID is the session's id.
@@ -79,26 +79,25 @@ func (p *Pinned) ID() int64 { return p.id }
 
 // Connected tells whether there is a connection to a server.
 func (p *Pinned) Connected() bool {
-	return look(p.l, func() bool { return p.l.cur != nil && p.l.epoch == p.in })
+	now := p.l.wire.Status()
+	return now.Conn != nil && now.Epoch == p.in
 }
 
 // Changed is closed when the connection changes next.
-func (p *Pinned) Changed() <-chan struct{} {
-	return look(p.l, func() <-chan struct{} { return p.l.changed })
-}
+func (p *Pinned) Changed() <-chan struct{} { return p.l.wire.Status().Changed }
 
 // Ended is closed once the session is known to be over.
 func (p *Pinned) Ended() <-chan struct{} { return p.ended }
 
 // Await waits for a connection until ctx or the session ends.
 func (p *Pinned) Await(ctx context.Context) error {
-	_, _, err := p.connection(ctx, "")
+	_, err := p.connection(ctx, "")
 	return err
 }
 
-func (p *Pinned) connection(ctx context.Context, path string) (*frameConn, chroot, error) {
+func (p *Pinned) connection(ctx context.Context, path string) (target, error) {
 	k, err := p.l.awaitIn(ctx, p.in, path, true)
-	return k, p.l.root, err
+	return target{k, p.l, p.l.root}, err
 }
 
 // fencedBy has what takes and gives locks depend on none.
@@ -119,13 +118,13 @@ func (p *Pinned) CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, di
 	if err := errors.Join(making.err, listing.err); err != nil {
 		return nil, 0, nil, err
 	}
-	k, root, err := p.connection(ctx, making.path)
+	to, err := p.connection(ctx, making.path)
 	if err != nil {
 		return nil, 0, nil, err
 	}
-	made, list := bind(ctx, p.l, root, making), bind(ctx, p.l, root, listing)
-	k.send(made.call, list.call)
-	unknown := k.inquire(ctx).learn(ctx) // the last answer first: one wait instead of several
+	made, list := bind(ctx, to, making), bind(ctx, to, listing)
+	to.send(made.call, list.call)
+	_, unknown := to.inquire(ctx).learn(ctx) // the last answer first: one wait instead of several
 	children, listErr := list.Wait(ctx)
 	w, err := made.Wait(ctx)
 	if errors.Is(err, Throttled) { // the list was too early
@@ -206,12 +205,12 @@ func (p *Pinned) lacksContainers(ctx context.Context) (bool, error) {
 	if look(p.l, func() bool { return p.l.noContainers }) {
 		return true, nil
 	}
-	k, _, err := p.connection(ctx, "")
+	to, err := p.connection(ctx, "")
 	if err != nil {
 		return false, err
 	}
-	v, err := k.serverVersion(ctx)
-	return v.product != "" && !v.atLeast(newer[jute.OpCreateContainer].minor()), err
+	v, err := to.Version(ctx)
+	return v.Product != "" && !v.AtLeast(newer[jute.OpCreateContainer].minor()), err
 }
 
 // Masked tells an entry that a server shows without its hash, to all who may not
@@ -266,57 +265,25 @@ func (p *Pinned) Unwatch(path string, wake chan<- zk.EventType) {
 	}
 }
 
-// answers are the answers that have come on one connection, pings' too, thinned
-// out: when each came, and when what it answers had been sent.
-type answers []struct{ sent, came time.Time }
-
-// maxAnswers, of which all but the newest are a share of the session timeout
-// apart, reach back for nearly half of it.
-const (
-	maxAnswers = 16
-	thinning   = 32
-)
-
-// add takes the newest answer. It takes the place of the one before if that was
-// close behind its own predecessor.
-func (a *answers) add(sent, came time.Time, timeout time.Duration) {
-	old := *a
-	switch n := len(old); {
-	case n > 1 && old[n-1].came.Sub(old[n-2].came) < timeout/thinning:
-		old = old[:n-1]
-	case n == maxAnswers:
-		old = append(answers{}, old[1:]...)
-	}
-	*a = append(old, struct{ sent, came time.Time }{sent, came})
-}
+// Guard makes the session leave a server that falls silent, until release is called:
+// for as long as something depends on the session that must be given up in time.
+// Silence is noticed by a request or a ping without an answer, so the caller must
+// not be without a request for long. The connection then changes as when it has
+// broken: Changed is closed, and what was sent has an unknown outcome.
+func (p *Pinned) Guard() (release func()) { return p.l.wire.Guard() }
 
 // State is that of the session and its connection at one moment; see zklock.SessionState.
 // EndsWithConnection is learned by CreateAndList and Standalone.
 func (p *Pinned) State(by time.Time) zklock.SessionState {
-	p.l.mu.Lock()
-	defer p.l.mu.Unlock()
-	st := zklock.SessionState{ID: p.id, Timeout: p.timeout, Changed: p.l.changed}
-	if p.l.epoch == p.in {
-		st.Timeout = p.l.timeout
-		if k := p.l.cur; k != nil {
-			st.Connected, st.Begun = true, k.asked
-			st.Sent, st.Came = k.answeredBy(by)
+	now := p.l.wire.Status()
+	st := zklock.SessionState{ID: p.id, Timeout: p.timeout, Changed: now.Changed}
+	if now.Epoch == p.in {
+		st.Timeout = now.Timeout
+		if k := now.Conn; k != nil {
+			st.Connected, st.Begun = true, k.Asked
+			st.Sent, st.Came = k.AnsweredBy(by)
 		}
 	}
-	st.EndsWithConnection = p.l.tied.Load()
+	st.EndsWithConnection = p.l.wire.Tied()
 	return st
-}
-
-// answeredBy returns the latest sending that had been answered by a moment, the connect request's at
-// the least, and when its answer had come at the latest.
-func (k *frameConn) answeredBy(by time.Time) (sent, came time.Time) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	sent, came = k.asked, by
-	for _, a := range k.answers {
-		if !a.came.After(by) && a.sent.After(sent) {
-			sent, came = a.sent, a.came
-		}
-	}
-	return sent, came
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
 // ClickHouse Keeper does not restore a session on another connection: it ends it with its
@@ -19,57 +21,57 @@ const (
 // those of an ensemble keep their list in the configuration. Where the answer is a refusal
 // it is not. The server is asked once for each connection, by CreateAndList if not before.
 func (p *Pinned) Standalone(ctx context.Context) (bool, error) {
-	k, _, err := p.connection(ctx, "")
+	to, err := p.connection(ctx, "")
 	if err != nil {
 		return false, err
 	}
-	if err := k.inquire(ctx).learn(ctx); err != nil {
-		return false, err
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.alone, nil
+	return to.inquire(ctx).learn(ctx)
+}
+
+// standing is whether the server of a connection stands alone.
+type standing struct {
+	of    *wire.Conn // nil until one was asked
+	alone bool
 }
 
 // inquiry is what a server is asked to learn which product it is, and whether it is alone.
 type inquiry struct {
-	k      *frameConn
+	to     target
+	known  standing // if the server was asked before
 	config *Pending[Node]
 	keeper *Pending[*zk.Stat]
 }
 
-// inquire sends an inquiry and returns at once. It is nil if all is known.
-func (k *frameConn) inquire(ctx context.Context) *inquiry {
-	k.mu.Lock()
-	known := k.known
-	k.mu.Unlock()
-	if known {
-		return nil
+// inquire sends an inquiry and returns at once.
+func (to target) inquire(ctx context.Context) inquiry {
+	if known := look(to.l, func() standing { return to.l.standing }); known.of == to.Conn {
+		return inquiry{known: known}
 	}
-	ctx = untripped(ctx)
-	return &inquiry{k, begin(ctx, k, "", getData(ConfigPath, nil)), begin(ctx, k, "", exists(keeperVersion, nil))}
+	ctx, to.root = untripped(ctx), ""
+	return inquiry{to: to, config: begin(ctx, to, getData(ConfigPath, nil)), keeper: begin(ctx, to, exists(keeperVersion, nil))}
 }
 
-// learn waits for the answers and takes note of them.
-func (q *inquiry) learn(ctx context.Context) error {
-	if q == nil {
-		return nil
+// learn waits for the answers, takes note of them, and returns whether the server is alone.
+func (q inquiry) learn(ctx context.Context) (alone bool, err error) {
+	if q.known.of != nil {
+		return q.known.alone, nil
 	}
 	_, keeper, err := answerOf(ctx, q.keeper) // the last answer first: one wait instead of two
 	if err != nil {
-		return err
+		return false, err
 	}
 	n, config, err := answerOf(ctx, q.config)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if err := q.k.recognize(ctx, keeper, config); err != nil {
-		return err
+	if err := q.to.recognize(ctx, keeper, config); err != nil {
+		return false, err
 	}
-	q.k.mu.Lock()
-	defer q.k.mu.Unlock()
-	q.k.known, q.k.alone = true, config == codeOK && len(n.Data) == 0
-	return nil
+	alone = config == codeOK && len(n.Data) == 0
+	q.to.l.mu.Lock()
+	defer q.to.l.mu.Unlock()
+	q.to.l.standing = standing{q.to.Conn, alone}
+	return alone, nil
 }
 
 // answerOf waits for an answer of which a refusal is one. An error says that none came.
@@ -86,18 +88,14 @@ func answerOf[T any](ctx context.Context, p *Pending[T]) (T, Code, error) {
 // RaftKeeper has as well, and of ZooKeeper's configuration. Unless only the configuration
 // is there, srvr decides (ZooKeeper before 3.5 has neither). A server with Keeper's znode
 // alone that does not answer srvr counts as Keeper.
-func (k *frameConn) recognize(ctx context.Context, keeper, config Code) error {
+func (to target) recognize(ctx context.Context, keeper, config Code) error {
 	has, configured := keeper == codeOK, config != NoNode
 	if configured && !has {
 		return nil
 	}
-	v, err := k.serverVersion(ctx)
-	if err != nil {
-		return err
+	v, err := to.Version(ctx)
+	if err == nil && (v.Product == clickHouseKeeper || v.Product == "" && has && !configured) {
+		to.l.wire.Tie()
 	}
-	tied := v.product == clickHouseKeeper || v.product == "" && has && !configured
-	if tied {
-		k.l.tied.Store(true)
-	}
-	return nil
+	return err
 }

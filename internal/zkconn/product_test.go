@@ -61,7 +61,7 @@ func TestKeeperIsRecognized(t *testing.T) {
 				t.Fatal(err)
 			}
 			ctx := limited(t)
-			defer func() { _ = s.Close(ctx); <-s.current().ended }()
+			defer func() { _ = s.Close(ctx); <-ended(s.current()) }()
 			p, err := s.Stay().Pin(ctx)
 			if err != nil {
 				t.Fatal(err)

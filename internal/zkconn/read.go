@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
 // Node is a znode's data and Stat.
@@ -68,6 +69,8 @@ func watching[T any](code int32, path string, w watcher, kind watchKind, decode 
 	}
 	o := asking(code, path, decode, watched)
 	o.effect = func(l *link, a *answer) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		switch {
 		case a.code == codeOK:
 			w(l, watchKey{kind, a.root.server(path)})
@@ -114,7 +117,7 @@ type Access struct {
 func (a *answer) accessList() []zk.ACL {
 	b := a.Rest()
 	if a.acl != nil && bytes.HasPrefix(b, a.aclBytes) {
-		a.read(b[len(a.aclBytes):])
+		a.Next(b[len(a.aclBytes):])
 		return a.acl
 	}
 	acl := a.ACL()
@@ -191,10 +194,13 @@ func multiRead[T any](code int32, paths []string, one func(*answer, error) T) op
 	}
 }
 
+// maxSeveral is how many bytes the answers to requests that go together may take.
+const maxSeveral = 96 << 20
+
 // Several are requests that go together and are waited for together. That costs much less
 // than one by one: they share what keeps the books of a request, and wake who waits once.
 type Several[T any] struct {
-	pending *Pending[[]piece]
+	pending *Pending[[]wire.Part]
 	paths   []string
 	ask     func(path string) op[T]
 	decode  func(*answer) T
@@ -205,32 +211,32 @@ type Several[T any] struct {
 // severally sends several requests behind those made before.
 func severally[T any](p *Pipe, paths []string, ask func(path string) op[T]) *Several[T] {
 	s := &Several[T]{paths: paths, ask: ask}
-	all := op[[]piece]{path: paths[0], decode: func(a *answer) []piece { return a.parts }}
+	all := op[[]wire.Part]{path: paths[0], decode: func(a *answer) []wire.Part { return a.parts }}
 	size := 0
 	for _, path := range paths {
-		size += len(path) + len(p.root) + 17
+		size += len(path) + len(p.to.root) + 17
 	}
 	frames, effects := jute.Encoder{B: make([]byte, 0, size)}, false
 	for _, path := range paths {
 		o := ask(path)
-		o.frame(&frames, p.root)
+		o.frame(&frames, p.to.root)
 		effects = effects || o.effect != nil
 		all.code, all.err, s.decode = o.code, cmp.Or(all.err, o.err), o.decode
 	}
-	s.pending = bind(p.ctx, p.k.l, p.root, all)
+	s.pending = bind(p.ctx, p.to, all)
 	if all.err != nil {
 		return s
 	}
 	c := s.pending.call
-	c.frames, c.left, c.parts = frames.B, len(paths), make([]piece, len(paths))
+	c.Frames, c.Several = frames.B, len(paths)
 	if effects {
-		c.effect = func(at int, r reply) {
+		c.Answered = func(at int, r wire.Reply) {
 			if o := ask(paths[at]); o.effect != nil {
-				o.affect(p.k.l, r.answer(p.root))
+				o.effect(p.to.l, answerTo(r, p.to.root))
 			}
 		}
 	}
-	p.k.send(c)
+	p.to.send(c)
 	return s
 }
 
@@ -251,10 +257,10 @@ func (s *Several[T]) Each(ctx context.Context, take func(v T, refusal error)) er
 	if err != nil {
 		return err
 	}
-	a := reply{}.answer(s.pending.root)
+	a := answerTo(wire.Reply{}, s.pending.root)
 	a.more = len(replies)
 	for i, r := range replies {
-		replies[i].body = nil // which has been read when the next one is
+		replies[i].Body = nil // which has been read when the next one is
 		v, err := s.one(ctx, a, i, r)
 		if err != nil && !errors.As(err, new(*Error)) {
 			return err
@@ -273,26 +279,26 @@ func (s *Several[T]) decoded(a *answer) (none T, err error) {
 }
 
 // one reads an answer by way of a, or has the request sent again alone.
-func (s *Several[T]) one(ctx context.Context, a *answer, at int, r piece) (none T, err error) {
-	if r.code == codeOK {
+func (s *Several[T]) one(ctx context.Context, a *answer, at int, r wire.Part) (none T, err error) {
+	if r.Code == wire.OK {
 		a.err = nil
-		a.read(r.body)
+		a.Next(r.Body)
 		return s.decoded(a)
 	}
 	o := s.ask(s.paths[at])
-	err = s.pending.root.refusal(r.code, o.code, o.path)
-	if r.code != Throttled {
+	err = s.pending.root.refusal(Code(r.Code), o.code, o.path)
+	if r.Code != wire.Throttled {
 		return none, err
 	}
 	c := s.pending.call
 	alone := &Pending[T]{call: c, root: s.pending.root, decode: func(own *answer) T { // within the same limits
 		a.err = nil
-		a.read(own.Rest())
+		a.Next(own.Rest())
 		v, err := s.decoded(a)
 		own.err = err
 		return v
 	}}
-	alone.renew = func() *call { return bind(c.ctx, c.k.l, s.pending.root, o).call }
+	alone.renew = func() *call { return bind(c.Context, c.to, o).call }
 	s.slowed = true
 	return alone.again(ctx, none, err)
 }

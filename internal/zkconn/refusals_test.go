@@ -3,6 +3,7 @@ package zkconn
 import (
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -147,14 +148,16 @@ func TestBarredBeforeItIsSent(t *testing.T) {
 
 // What a server said before it hung up is heard, although nothing can be written any more.
 func TestAnswersBeforeTheHangUp(t *testing.T) {
-	bubble(t, answersOne(codeOK), func(t *testing.T, s *Session) {
+	var client *pipeEnd
+	cfg := Config{Servers: "127.0.0.1:1", tap: func(c net.Conn) net.Conn { client = c.(*pipeEnd); return c }}
+	bubbleWith(t, cfg, answersOne(codeOK), func(t *testing.T, s *Session) {
 		p, err := s.Pipe(limited(t), "/")
 		if err != nil {
 			t.Fatal(err)
 		}
 		first := p.Create("/a", nil, OpenACL())
 		synctest.Wait()
-		p.k.Conn.(*pipeEnd).cut.Store(true)
+		client.cut.Store(true)
 		second := p.Create("/b", nil, OpenACL()) // whose write fails
 		synctest.Wait()
 		third := p.Create("/c", nil, OpenACL())

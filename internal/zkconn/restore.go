@@ -6,36 +6,39 @@ import (
 	"slices"
 
 	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
 // restore makes the requests that give a connection what the one before had:
 // credentials, then watches. Called with mu held.
-func (l *link) restore() []*call {
-	var calls []*call
+func (l *link) restore(to target, zxid int64) []*wire.Request {
+	var first []*wire.Request
 	for _, c := range l.creds {
-		calls = append(calls, bind(l.ctx, l, "", addAuth(c)).call)
+		first = append(first, &bind(l.wire.Context(), to, addAuth(c)).call.Request)
 	}
-	return append(calls, l.setWatches()...)
+	return append(first, l.setWatches(to, zxid)...)
 }
 
 // setWatches makes the requests that set all watches again, of two modes on one path the
 // older first. Those that nobody waits for are forgotten: another connection does not
 // have them. Called with mu held.
-func (l *link) setWatches() []*call {
+func (l *link) setWatches(to target, zxid int64) []*wire.Request {
 	maps.DeleteFunc(l.watches, func(_ watchKey, at watch) bool { return !at.shown && len(at.wakes) == 0 })
+	all := func(op int32, these func(watchKey, watch) bool, behind func() []*wire.Request) []*wire.Request {
+		return l.settingAll(to, zxid, op, these, behind)
+	}
+	laterModes := func() []*wire.Request {
+		return all(jute.OpSetWatches2, func(at watchKey, w watch) bool { return at.persistent() && !w.older }, nil)
+	}
 	return slices.Concat(
-		l.settingAll(jute.OpSetWatches, func(at watchKey, _ watch) bool { return !at.persistent() }, nil),
-		l.settingAll(jute.OpSetWatches2, func(at watchKey, w watch) bool { return at.persistent() && w.older }, l.setLaterModes),
-		l.setLaterModes())
-}
-
-func (l *link) setLaterModes() []*call {
-	return l.settingAll(jute.OpSetWatches2, func(at watchKey, w watch) bool { return at.persistent() && !w.older }, nil)
+		all(jute.OpSetWatches, func(at watchKey, _ watch) bool { return !at.persistent() }, nil),
+		all(jute.OpSetWatches2, func(at watchKey, w watch) bool { return at.persistent() && w.older }, laterModes),
+		laterModes())
 }
 
 // settingAll makes the requests for some of the watches. Servers before 3.6 do not know
 // setWatches2, which is for persistent ones. behind makes what must come behind them.
-func (l *link) settingAll(op int32, these func(watchKey, watch) bool, behind func() []*call) (calls []*call) {
+func (l *link) settingAll(to target, zxid int64, op int32, these func(watchKey, watch) bool, behind func() []*wire.Request) (requests []*wire.Request) {
 	var paths [watchKinds][]string
 	for at, w := range l.watches {
 		if these(at, w) {
@@ -46,10 +49,10 @@ func (l *link) settingAll(op int32, these func(watchKey, watch) bool, behind fun
 	if op == jute.OpSetWatches {
 		lists = paths[:persistentWatch]
 	}
-	for body := range watchLists(lists, l.lastZxid) {
-		calls = append(calls, l.settingWatches(op, body, behind))
+	for body := range watchLists(lists, zxid) {
+		requests = append(requests, l.settingWatches(to, op, body, behind))
 	}
-	return calls
+	return requests
 }
 
 // setWatchesLimit bounds the paths of one setWatches request in bytes, as the
@@ -92,32 +95,32 @@ func watchLists(paths [][]string, zxid int64) iter.Seq[[]byte] {
 // is throttled is sent again, and with it what must come behind it. A
 // server that does not know it, as one of an ensemble of several versions may not, would
 // hang up each time: then the persistent watches are given up, and their user told.
-func (l *link) settingWatches(code int32, body []byte, behind func() []*call) *call {
+func (l *link) settingWatches(to target, code int32, body []byte, behind func() []*wire.Request) *wire.Request {
 	var pause pauses
-	var again func() *call
+	var again func() *wire.Request
 	setting := op[struct{}]{code: code, encode: func(e *jute.Encoder, _ chroot) { e.B = append(e.B, body...) }}
-	again = func() *call {
-		c := bind(l.ctx, l, l.root, setting).call
-		c.effect = func(_ int, r reply) {
+	again = func() *wire.Request {
+		c := bind(l.wire.Context(), to, setting).call
+		c.Answered = func(_ int, r wire.Reply) {
 			switch {
-			case r.code == Throttled:
+			case r.Code == wire.Throttled:
 				go func() { // ends with its pause, or the connection
-					if !pause.wait(l.ctx, c.k) {
+					if !pause.wait(l.wire.Context(), to.Conn) {
 						return
 					}
-					calls := []*call{again()}
+					requests := []*wire.Request{again()}
 					if behind != nil {
-						calls = append(calls, look(l, behind)...)
+						requests = append(requests, look(l, behind)...)
 					}
-					c.k.send(calls...)
+					to.Send(requests...)
 				}()
-			case r.code == Unimplemented && code == jute.OpSetWatches2:
+			case r.Code == wire.Unimplemented && code == jute.OpSetWatches2:
 				l.mu.Lock()
 				defer l.mu.Unlock()
 				l.forgetPersistent()
 			}
 		}
-		return c
+		return &c.Request
 	}
 	return again()
 }

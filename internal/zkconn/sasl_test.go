@@ -93,7 +93,7 @@ func TestSASLStaysBehind(t *testing.T) {
 			if err := s.Connect(limited(t), servers); err != nil {
 				t.Fatal(err)
 			}
-			<-last.ended
+			<-ended(last)
 			err := s.Ready(limited(t))
 			if asked := seen.Load() > before; asked != (i < 2) || asked == (err == nil) {
 				t.Errorf("%q: asked %t, %v", servers, asked, err)

@@ -1,9 +1,7 @@
-// Package zkconn owns the one ZooKeeper connection of a shell: it connects,
-// closes, reconnects, and carries every request. The library underneath keeps
-// the TCP connection and the session alive; the requests themselves are sent by
-// this package (see wire.go), which therefore can tell "surely not sent" from
-// "unknown whether it took effect", and never lets a request meant for one
-// session run in another.
+// Package zkconn is one ZooKeeper session of a shell: each operation, its answer and its
+// outcome, watches and events. Its connections are in the package wire. A request that was
+// surely not sent has another error than one of which it is unknown whether it took effect,
+// and none that is meant for one session runs in another.
 package zkconn
 
 import (
@@ -20,6 +18,7 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/internal/secure"
+	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
 // Config says how to connect. Timeout is the session timeout asked for; it also
@@ -44,7 +43,7 @@ type Config struct {
 	dial func(ctx context.Context, network, addr string) (net.Conn, error) // nil is net.Dialer's; for tests
 	tap  func(net.Conn) net.Conn                                           // nil: none; above TLS
 
-	waiting *waiting // the replies in memory, of all sessions that begin with this one
+	waiting *wire.Memory // the replies in memory, of all sessions that begin with this one
 }
 
 // Session is the shell's one connection to one ensemble at a time. It outlives
@@ -63,7 +62,7 @@ type Session struct {
 func Open(cfg Config) (*Session, error) {
 	s := &Session{events: &eventQueue{drop: cfg.NoEvents, ready: make(chan struct{}, 1)}}
 	s.Client = Client{s: s}
-	cfg.waiting = cmp.Or(cfg.waiting, new(waiting))
+	cfg.waiting = cmp.Or(cfg.waiting, new(wire.Memory))
 	servers, err := ParseServers(cfg.Servers)
 	if err != nil {
 		return nil, err
@@ -143,7 +142,7 @@ func (s *Session) Connect(ctx context.Context, spec string) error {
 	if err != nil {
 		return err
 	}
-	if look(last, func() bool { return errors.Is(last.refused, AuthFailed) }) && cfg.Cluster == last.cfg.Cluster && cfg.Servers == last.cfg.Servers {
+	if end := last.wire.Status().Ending; end != nil && errors.Is(end.Why, AuthFailed) && cfg.Cluster == last.cfg.Cluster && cfg.Servers == last.cfg.Servers {
 		cfg.Auth, cfg.Secure.SASL = nil, nil
 	}
 	servers, err := ParseServers(cfg.Servers)
@@ -184,16 +183,12 @@ func (s *Session) Live() bool {
 
 // Gone is why Live is false, which is what a request would be answered; nil if it is true.
 func (s *Session) Gone() error {
-	l := s.current()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.gone()
+	return gone(s.current().wire.Status())
 }
 
 // State is the state as the prompt shows it.
 func (s *Session) State() State {
-	l := s.current()
-	return look(l, func() State { return l.state })
+	return stateOf(s.current().wire.Status())
 }
 
 // Cluster is the name of the ensemble, with its ClusterMark; empty if it has none.
@@ -222,12 +217,10 @@ type Info struct {
 
 // Info describes the session.
 func (s *Session) Info() Info {
-	l := s.current()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	i := Info{ID: l.id, Timeout: l.timeout, Patience: l.bounded(l.timeout), LastContact: l.lastSent}
-	if l.cur != nil {
-		i.Addr, i.Since, i.Agreed = l.cur.addr, l.cur.asked, l.cur.agreed
+	now := s.current().wire.Status()
+	i := Info{ID: now.ID, Timeout: now.Timeout, Patience: now.Patience, LastContact: now.LastSent}
+	if k := now.Conn; k != nil {
+		i.Addr, i.Since, i.Agreed = k.Server, k.Asked, k.Agreed
 	}
 	return i
 }
@@ -261,6 +254,12 @@ func (s *Session) AddAuth(ctx context.Context, scheme string, auth []byte) error
 		return refused(scheme)
 	}
 	return err
+}
+
+// FourLetter sends a four-letter command (ruok, srvr, …) to a server on a connection of its own,
+// and returns the complete reply or none. It uses TLS if the session does.
+func (s *Session) FourLetter(ctx context.Context, addr, word string) (string, error) {
+	return s.current().wire.FourLetter(ctx, addr, word)
 }
 
 // Absolute gives requests on server paths, for what a server reads outside any

@@ -56,30 +56,3 @@ func TestSeveral(t *testing.T) {
 		}
 	})
 }
-
-// The xids of several requests may go on at the first one behind the last; an answer that
-// came already is no answer to any of them.
-func TestAwaits(t *testing.T) {
-	c := &call{first: xidBase - 2, left: 3, parts: make([]piece, 3)}
-	xids := []int32{xidBase + xidBase - 2, xidBase + xidBase - 1, xidBase}
-	for want, xid := range xids {
-		if at, is := c.awaits(xid); at != want || !is {
-			t.Errorf("%#x: %d, %t", xid, at, is)
-		}
-	}
-	for _, xid := range []int32{xidBase + xidBase - 3, xidBase + 1} {
-		if at, is := c.awaits(xid); is {
-			t.Errorf("%#x: %d", xid, at)
-		}
-	}
-	c.put(1, reply{code: NoNode})
-	if _, is := c.awaits(xids[1]); is || c.left != 2 || c.parts[1].code != NoNode {
-		t.Errorf("the second answer again: %+v", c)
-	}
-	if at, is := (&call{first: 7}).awaits(xidBase + 7); at != 0 || !is {
-		t.Errorf("one request: %d, %t", at, is)
-	}
-	if _, is := (&call{first: 7}).awaits(xidBase + 8); is {
-		t.Error("the next one's answer is taken")
-	}
-}

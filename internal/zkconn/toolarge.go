@@ -34,17 +34,13 @@ func (e *TooLargeError) Error() string {
 func (e *TooLargeError) Unwrap() error { return &Error{Code: requestTooLarge, Path: e.Path} }
 
 // tooLarge is an error if a server would close the connection over one of the requests
-// of a call. What restores a session is not looked at: nobody would hear of it.
+// of a call. Credentials are not looked at.
 func (c Config) tooLarge(of *call) error {
 	limit := c.MaxRequest
 	if limit == 0 {
 		limit = UsualMaxRequest
 	}
-	switch of.op {
-	case jute.OpAuth, jute.OpSetWatches, jute.OpSetWatches2:
-		return nil
-	}
-	if size := of.longest(); size > limit {
+	if size := of.longest(); size > limit && of.Op != jute.OpAuth {
 		return &TooLargeError{of.path, size, limit}
 	}
 	return nil

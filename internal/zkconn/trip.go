@@ -1,6 +1,10 @@
 package zkconn
 
-import "context"
+import (
+	"context"
+
+	"github.com/zksh/zksh/internal/zkconn/wire"
+)
 
 // Trip follows the request that is made with its context, for somebody who sends
 // others before it is answered. A nil one follows nothing.
@@ -14,7 +18,7 @@ type Trip struct {
 	Size    int  // of the answer, in bytes
 	events  int  // number of events received before the answer
 	held    int64
-	in      *waiting // which held is counted in
+	in      *wire.Memory // which held is counted in
 
 	footprint footprint
 }
@@ -40,23 +44,31 @@ func (t *Trip) begun() {
 	}
 }
 
+// holds says how the answer is held in memory.
+func (t *Trip) holds() wire.Held {
+	if t.Alone {
+		return wire.HeldAlways
+	}
+	return wire.HeldInLine
+}
+
 func (t *Trip) ended(r reply) {
 	if t != nil {
-		t.Size, t.events = len(r.body), r.events
+		t.Size, t.events = len(r.Body), r.events
 	}
 }
 
-// Hold counts the answer as one that waits, see maxWaiting, until it is printed: what was
+// Hold counts the answer as one that waits, see wire.MaxMemory, until it is printed: what was
 // made of it takes about as much. Session is that of the request.
 func (t *Trip) Hold(s *Session) {
 	t.held, t.in = int64(t.Size), s.current().cfg.waiting
-	t.in.bytes.Add(t.held)
+	t.in.Add(t.held)
 }
 
 // Printed ends Hold.
 func (t *Trip) Printed() {
 	if t.in != nil {
-		t.in.bytes.Add(-t.held)
+		t.in.Add(-t.held)
 		t.held = 0
 	}
 }

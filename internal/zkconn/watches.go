@@ -184,9 +184,11 @@ var removedEvents = map[watchKind]EventType{
 	recursiveWatch:  eventPersistentWatchRemoved,
 }
 
-// forgetWatches is called with mu held. The server has dropped the quiet watches
-// with the user's, so those who wait for them are woken.
+// forgetWatches shows each kind of removed watch as an event. The server has dropped the
+// quiet watches with the user's, so those who wait for them are woken.
 func (l *link) forgetWatches(path string, t WatcherType, state KeeperState) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var events []EventType
 	for _, k := range l.watches.fire(eventDataWatchRemoved, path, covered[t]...) {
 		events = append(events, removedEvents[k])

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
 // answer answers a request with a body behind the header.
@@ -57,12 +58,12 @@ func TestListsOfTooMany(t *testing.T) {
 		e.Int(n)
 		return append(e.B, make([]byte, n*size)...)
 	}
-	r := reply{body: list(12)}
+	r := wire.Reply{Body: list(12)}
 	for name, got := range map[string]error{
-		"children":   second(read(r.answer(""), getChildren("/", nil).decode)),
-		"ACL":        second(read(r.answer(""), getACL("/").decode)),
-		"multiRead":  second(read(reply{body: append(make([]byte, 9), r.body...)}.answer(""), multiChildren([]string{"/"}).decode)),
-		"ephemerals": second(read(r.answer(""), (*answer).Strings)),
+		"children":   second(read(answerTo(r, ""), getChildren("/", nil).decode)),
+		"ACL":        second(read(answerTo(r, ""), getACL("/").decode)),
+		"multiRead":  second(read(answerTo(wire.Reply{Body: append(make([]byte, 9), r.Body...)}, ""), multiChildren([]string{"/"}).decode)),
+		"ephemerals": second(read(answerTo(r, ""), (*answer).Strings)),
 	} {
 		if !errors.Is(got, jute.ErrTooMany) {
 			t.Errorf("%s: %v", name, got)
@@ -70,9 +71,9 @@ func TestListsOfTooMany(t *testing.T) {
 	}
 	few := jute.Encoder{}
 	few.Strings(make([]string, n/4))
-	a := reply{body: few.B}.answer("")
+	a := answerTo(wire.Reply{Body: few.B}, "")
 	for i := range 5 { // of several replies together
-		a.read(few.B)
+		a.Next(few.B)
 		if a.Strings(); errors.Is(a.Err(), jute.ErrTooMany) != (i == 4) {
 			t.Errorf("list %d: %v", i, a.Err())
 		}
@@ -110,7 +111,7 @@ func TestRepliesThatHaveNoRoom(t *testing.T) {
 		if err != nil || took != n || !several.Slowed() || asked <= n {
 			t.Errorf("%d of %d replies, after %d requests: %v", took, n, asked, err)
 		}
-		if held := s.current().cfg.waiting.bytes.Load(); held > maxWaiting+maxReply {
+		if held := s.current().cfg.waiting.Bytes(); held > wire.MaxMemory+wire.MaxReply {
 			t.Errorf("%d MiB are held", held>>20)
 		}
 	})

@@ -131,7 +131,7 @@ func (c change) made(a *answer) string {
 	return ""
 }
 
-// done keeps the book of the session's ephemeral znodes.
+// done keeps the book of the session's ephemeral znodes. Called with mu held.
 func (c change) done(l *link, root chroot, made string) {
 	switch {
 	case c.code == jute.OpDelete:
@@ -179,6 +179,8 @@ func changing(code int32, changes ...change) op[Written] {
 	o.effect = func(l *link, a *answer) {
 		gone := a.code == NoNode && code == jute.OpDelete // the answer to an earlier delete was lost
 		made := results(a, code, changes)
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		if a.code == codeOK && a.err == nil && a.Err() == nil || gone {
 			for i, c := range changes {
 				c.done(l, a.root, made[i])

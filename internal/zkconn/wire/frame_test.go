@@ -1,7 +1,9 @@
-package zkconn
+package wire
 
 import (
+	"bytes"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 	"runtime"
@@ -38,8 +40,7 @@ func replyTo(n int32, body ...byte) []byte {
 }
 
 // FuzzFrame has a server send whatever it likes: nothing may panic, hang, or
-// take memory for what a length only claims. Afterwards every request has got
-// an answer or an error.
+// take memory for what a length only claims. Afterwards every request has ended.
 func FuzzFrame(f *testing.F) {
 	good := connectReply()
 	f.Add([]byte{})
@@ -79,50 +80,52 @@ func readAll(t *testing.T, sent []byte) {
 		go func() { _, _ = io.Copy(io.Discard, server) }()
 		_, _ = server.Write(sent)
 	}()
-	l := &link{
-		timeout: time.Second, out: &eventQueue{drop: true}, changed: make(chan struct{}), over: make(chan struct{}),
-		ctx: t.Context(), hosts: newHosts(t.Context(), time.Second, nil, func() {}, notUrgent), state: StateConnecting, ephemerals: pathSet{}, watches: watchTable{},
+	l := New(Config{Timeout: time.Second, Memory: new(Memory), Refusal: refusal}, quiet{})
+	defer l.cancel()
+	k := newConn(client, "fuzz", l)
+	requests := []*Request{{Op: jute.OpGetChildren, Several: 2}, {Op: jute.OpMultiRead, Newer: jute.OpMultiRead}, {Op: jute.OpMulti}, {Op: jute.OpDelete}}
+	ended := make(chan Reply, len(requests))
+	for _, r := range requests {
+		r.Context, r.Frames = t.Context(), bytes.Repeat(frameOf(make([]byte, 8)...), max(1, r.Several))
+		r.End = func(reply Reply) { ended <- reply }
 	}
-	k := newFrameConn(client, "fuzz", l)
-	p := &Pipe{ctx: t.Context(), k: k}
-	calls := []*call{
-		p.EachChildren([]string{"/a", "/b"}, true).pending.call, p.MultiChildren([]string{"/a", "/b"}).call,
-		p.MultiDelete([]string{"/a", "/b"}).call, p.Delete("/a").call,
-	}
+	k.Send(requests...)
 	buf := make([]byte, 1000)
 	for {
-		if _, err := k.Read(buf); err != nil {
+		if _, err := (socket{client, k}).Read(buf); err != nil {
 			break
 		}
 	}
 	k.Close()
 	late := time.After(10 * time.Second)
-	for i, c := range calls {
+	for i := range requests {
 		select {
-		case r := <-c.done:
-			if r.err == nil {
-				decodeAny(r)
-			}
+		case <-ended:
 		case <-late:
-			t.Fatalf("request %d is still waiting", i)
+			t.Fatalf("%d requests have not ended", len(requests)-i)
 		}
+	}
+	select {
+	case r := <-ended:
+		t.Fatalf("a request has ended twice: %+v", r)
+	default:
 	}
 }
 
-// decodeAny reads a body as every record there is; any answer will do.
-func decodeAny(r reply) {
-	decode(r, getData("/", nil))
-	decode(r, getChildren("/", nil))
-	decode(r, list("/", nil))
-	decode(r, getACL("/"))
-	decode(r, exists("/", nil))
-	decode(r, setACL("/", nil, 0))
-	decode(r, multiGet([]string{"/a", "/b"}))
-	_ = r.answer("/root").Strings() // of getEphemerals
-	decode(r, multiChildren([]string{"/a", "/b"}))
-	decode(r, multi([]string{"/a", "/b"}, func(path string) change { return removal(path, -1) }))
-	decode(r, create("/a", nil, nil, CreateMode{}))
-}
+func refusal(code int32) error { return fmt.Errorf("code %d", code) }
+
+// quiet takes what a Link reports.
+type quiet struct{}
+
+func (quiet) Connected(*Conn, int64) []*Request { return nil }
+func (quiet) Disconnected()                     {}
+func (quiet) Expired()                          {}
+func (quiet) Failed(Ending)                     {}
+func (quiet) Unreachable([]Attempt)             {}
+func (quiet) Event(int32, string, int64) error  { return nil }
+func (quiet) HungUp(int32, string, error) bool  { return false }
+func (quiet) Passed(int32)                      {}
+func (quiet) Relies() bool                      { return false }
 
 // FuzzVersion reads the answer to srvr.
 func FuzzVersion(f *testing.F) {
@@ -130,10 +133,8 @@ func FuzzVersion(f *testing.F) {
 	f.Add("ClickHouse Keeper version: v24.3.1-")
 	f.Add("Zookeeper version: 99999999999999999999.1")
 	f.Fuzz(func(t *testing.T, answer string) {
-		if v := parseVersion(answer); v.major < 0 || v.minor < 0 || v.atLeast(7) && !v.atLeast(6) {
+		if v := parseVersion(answer); v.Major < 0 || v.Minor < 0 || v.AtLeast(7) && !v.AtLeast(6) {
 			t.Errorf("%q: %+v", answer, v)
 		}
 	})
 }
-
-func decode[T any](r reply, o op[T]) { o.decode(r.answer("/root")) }

@@ -1,4 +1,4 @@
-package zkconn
+package wire
 
 import (
 	"math/rand/v2"
@@ -61,9 +61,11 @@ func (h *hosts) expedite() {
 // urgent reports whether a connection is wanted without delay: something relies on the
 // session, or somebody waits for it. Once the session is likely to have expired no delay
 // makes that worse, and servers that are gone for long are asked less often.
-func (l *link) urgent() bool {
+func (l *Link) urgent() bool {
+	if l.guards.Load() == 0 && !l.handler.Relies() {
+		return false
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	relied := l.guards.Load() > 0 || l.relying.Load() > 0 || l.awaiting.Load() > 0 || len(l.ephemerals) > 0 || len(l.watches) > 0
-	return relied && time.Since(l.lastSent) < l.timeout
+	return time.Since(l.lastSent) < l.timeout
 }

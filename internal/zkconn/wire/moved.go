@@ -1,4 +1,4 @@
-package zkconn
+package wire
 
 import (
 	"slices"
@@ -12,36 +12,39 @@ import (
 // answers to its parts (ZOOKEEPER-2886). So zksh ends the connection by itself; the
 // session goes on with the next one.
 
-const errMoved = fault("the session has moved to another server")
+var errMoved = Fault{Text: "the session has moved to another server"}
+
+// multiError stands for the operation of a part of a multi that was rejected.
+const multiError = -1
 
 // movedAway reports whether an answer rejects its request because the session has moved. A
 // multi that was rejected has an error for the answer to each part.
-func movedAway(op int32, r reply) bool {
-	if r.code != codeOK || op != jute.OpMulti {
-		return r.code == SessionMoved
+func movedAway(op int32, r Reply) bool {
+	if r.Code != OK || op != jute.OpMulti {
+		return r.Code == SessionMoved
 	}
-	a := r.answer("")
+	a := jute.NewDecoder(r.Body)
 	for {
 		part, last := a.MultiHeader()
-		if part != opError || last || a.Err() != nil {
+		if part != multiError || last || a.Err() != nil {
 			return false
 		}
-		if Code(a.Int()) == SessionMoved {
+		if a.Int() == SessionMoved {
 			return true
 		}
 	}
 }
 
-// moved ends the connection over an answer to c, which is pending still. A single request
+// moved ends the connection over an answer to req, which is pending still. A single request
 // was rejected as a whole, whatever its parts say; of several, which are reads, some
 // answers are missing. Whoever gets the answer finds the connection gone, so that they
 // send nothing else on it.
-func (k *frameConn) moved(c *call, r reply) error {
-	if c.parts == nil {
+func (k *Conn) moved(req *Request, r Reply) error {
+	if req.parts == nil {
 		k.mu.Lock()
-		if i := slices.Index(k.pending, c); i >= 0 {
+		if i := slices.Index(k.pending, req); i >= 0 {
 			k.pending = slices.Delete(k.pending, i, i+1)
-			defer c.end(reply{zxid: r.zxid, code: SessionMoved})
+			defer req.End(Reply{Zxid: r.Zxid, Code: SessionMoved})
 		}
 		k.mu.Unlock()
 	}

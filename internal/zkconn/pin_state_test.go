@@ -5,33 +5,6 @@ import (
 	"time"
 )
 
-// However many answers come, those of nearly half a session's time are known,
-// none of them much older than what was asked for.
-func TestAnswersReachBack(t *testing.T) {
-	start := time.Now()
-	for _, every := range []time.Duration{time.Millisecond, life / 100, life / 20, life / 3} {
-		var a answers
-		for at := time.Duration(0); at < 3*life; at += every {
-			a.add(start.Add(at-time.Millisecond), start.Add(at), life)
-			if len(a) > maxAnswers {
-				t.Fatalf("%d are kept", len(a))
-			}
-			if at < life {
-				continue
-			}
-			by, best := start.Add(at-life*7/16), time.Time{}
-			for _, one := range a {
-				if !one.came.After(by) {
-					best = one.came
-				}
-			}
-			if age := by.Sub(best); age > max(life/16, every) {
-				t.Fatalf("an answer every %s: %s too old", every, age)
-			}
-		}
-	}
-}
-
 // What is known of a connection's answers ends with it.
 func TestHeard(t *testing.T) {
 	serve := func(_ int, p *remote) { p.host(func(xid, _ int32) bool { return p.reply(xid, codeOK) }) }
@@ -59,7 +32,7 @@ func TestHeard(t *testing.T) {
 			t.Errorf("half a session ago: %s", asked.Sub(sent))
 		}
 		time.Sleep(time.Second)
-		if err := s.current().cur.Close(); err != nil {
+		if err := s.current().wire.Status().Conn.Close(); err != nil {
 			t.Fatal(err)
 		}
 		if sent := pin.State(time.Now()).Sent; !sent.IsZero() && !sent.After(asked) { // the next one may be there already

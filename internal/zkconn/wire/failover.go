@@ -1,4 +1,4 @@
-package zkconn
+package wire
 
 import (
 	"encoding/binary"
@@ -22,18 +22,18 @@ import (
 // come later through a server which the session has left (SessionMoved), so what
 // was on its way there is as unknown as after any broken connection.
 
-// Guard makes the link leave a server that falls silent, until release is called:
-// for as long as something depends on the session that must be given up in time.
-// Silence is noticed by a request or a ping without an answer, so the caller must
-// not be without a request for long. The connection then changes as when it has
-// broken: Changed is closed, and what was sent has an unknown outcome. It changes
-// to a server of the list, or to the same one over a new connection; never to one
-// that is read-only.
-func (p *Pinned) Guard() (release func()) {
-	p.l.guards.Add(1)
-	p.l.hosts.expedite()
-	return sync.OnceFunc(func() { p.l.guards.Add(-1) })
+// Guard makes the Link leave a server that falls silent, until release is called.
+// Silence is noticed by a request or a ping without an answer. The connection then
+// changes as when it has broken, to a server of the list or to the same one over a new
+// connection; never to one that is read-only.
+func (l *Link) Guard() (release func()) {
+	l.guards.Add(1)
+	l.hosts.expedite()
+	return sync.OnceFunc(func() { l.guards.Add(-1) })
 }
+
+// Guarded reports whether a Guard is in force.
+func (l *Link) Guarded() bool { return l.guards.Load() > 0 }
 
 // What makes an answer late: it takes several times longer than usual. The least
 // is what a busy server, or a collection of garbage, takes now and then. The most,
@@ -51,14 +51,14 @@ const (
 
 // grace is how long nothing may come before another server is connected to, and
 // then how long until the session moves there.
-func (l *link) grace(timeout time.Duration) time.Duration {
+func (l *Link) grace(timeout time.Duration) time.Duration {
 	trips := graceTrips * time.Duration(l.rtt.Load())
 	return min(max(trips+extraGrace, leastGrace), timeout/gracePart)
 }
 
 // sample takes note of how long an answer took, or a silence: whoever is often
 // late is waited for longer. One lost to another at the same moment does not matter.
-func (l *link) sample(took time.Duration) {
+func (l *Link) sample(took time.Duration) {
 	usual := l.rtt.Load()
 	if usual == 0 {
 		usual = int64(took)
@@ -67,10 +67,10 @@ func (l *link) sample(took time.Duration) {
 }
 
 // ear notes that something has come.
-type ear struct{ k *frameConn }
+type ear struct{ k *Conn }
 
 func (e ear) Read(p []byte) (int, error) {
-	n, err := e.k.Conn.Read(p)
+	n, err := e.k.tcp.Read(p)
 	if n > 0 {
 		e.k.mu.Lock()
 		defer e.k.mu.Unlock()
@@ -81,18 +81,18 @@ func (e ear) Read(p []byte) (int, error) {
 }
 
 // sending runs before a request or ping is counted as sent. Called with mu held.
-func (k *frameConn) sending(now time.Time) {
+func (k *Conn) sending(now time.Time) {
 	if !k.waiting() {
 		k.still = now
 	}
 }
 
 // waiting tells whether anything is unanswered. Called with mu held.
-func (k *frameConn) waiting() bool { return len(k.pending)+len(k.pings) > 0 }
+func (k *Conn) waiting() bool { return len(k.pending)+len(k.pings) > 0 }
 
 // watch sets the alarm for the time when what is unanswered will be late. Called
 // with mu held.
-func (k *frameConn) watch() {
+func (k *Conn) watch() {
 	switch {
 	case !k.waiting() || !k.guarded():
 		if k.alarm != nil {
@@ -107,15 +107,15 @@ func (k *frameConn) watch() {
 
 // guarded reports whether to leave a silent server: not for nothing, nor where no server
 // takes the session over.
-func (k *frameConn) guarded() bool { return k.l.guards.Load() > 0 && !k.l.tied.Load() }
+func (k *Conn) guarded() bool { return k.l.Guarded() && !k.l.Tied() }
 
 // late is the time left until an answer is late. Called with mu held.
-func (k *frameConn) late() time.Duration {
+func (k *Conn) late() time.Duration {
 	return time.Until(k.still.Add(k.l.grace(k.timeout)))
 }
 
 // silent tells since when nothing has come, if an answer is late by now.
-func (k *frameConn) silent() (since time.Time, yes bool) {
+func (k *Conn) silent() (since time.Time, yes bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.waiting() && k.alive.Err() == nil && k.guarded() {
@@ -130,7 +130,7 @@ func (k *frameConn) silent() (since time.Time, yes bool) {
 // failover tries one server after the other until something comes, the session
 // has moved, or the connection is dead. It runs in the alarm's goroutine, which
 // ends with the connection at the latest, but for the one request in attach.
-func (k *frameConn) failover() {
+func (k *Conn) failover() {
 	k.l.moving <- struct{}{}
 	defer func() { <-k.l.moving }()
 	for {
@@ -139,7 +139,7 @@ func (k *frameConn) failover() {
 			return
 		}
 		grace := k.l.grace(k.timeout)
-		for _, addr := range k.l.hosts.others(k.alive, grace, k.addr) {
+		for _, addr := range k.l.hosts.others(k.alive, grace, k.Server) {
 			if _, yes := k.silent(); !yes || k.moveTo(addr, since, grace) {
 				return
 			}
@@ -149,7 +149,7 @@ func (k *frameConn) failover() {
 	}
 }
 
-func (k *frameConn) pause(d time.Duration) {
+func (k *Conn) pause(d time.Duration) {
 	select {
 	case <-time.After(d):
 	case <-k.alive.Done():
@@ -158,13 +158,13 @@ func (k *frameConn) pause(d time.Duration) {
 
 // moveTo moves the session to another server, if that one is there and this one
 // stays silent. It is false when the next server is to be tried.
-func (k *frameConn) moveTo(addr string, since time.Time, grace time.Duration) bool {
+func (k *Conn) moveTo(addr string, since time.Time, grace time.Duration) bool {
 	l := k.l
 	next, err := l.open(k.alive, "tcp", addr, grace)
 	if err != nil {
 		return false
 	}
-	if addr == k.addr {
+	if addr == k.Server {
 		// A server that only pauses answers on both connections or on neither: the other
 		// one helps if the path is broken, and costs what is under way if it is not.
 		grace = time.Until(since.Add(2 * k.timeout / gracePart))
@@ -182,13 +182,13 @@ func (k *frameConn) moveTo(addr string, since time.Time, grace time.Duration) bo
 	l.sample(time.Since(since))
 	l.spare = next
 	l.hosts.offer(addr)
-	k.die(fault(fmt.Sprintf("the server did not answer for %s, so zksh moved the session to %s", time.Since(since).Round(time.Millisecond), addr)))
-	k.Conn.Close() // which the library notices, and dials
+	k.die(Fault{Text: fmt.Sprintf("the server did not answer for %s, so zksh moved the session to %s", time.Since(since).Round(time.Millisecond), addr)})
+	k.tcp.Close() // which the library notices, and dials
 	return true
 }
 
 // freeze keeps requests from being sent, unless something has come.
-func (k *frameConn) freeze(since time.Time) bool {
+func (k *Conn) freeze(since time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.frozen = k.dead == nil && k.still.Equal(since)
@@ -196,17 +196,17 @@ func (k *frameConn) freeze(since time.Time) bool {
 }
 
 // thaw sends what has waited, after all.
-func (k *frameConn) thaw() {
+func (k *Conn) thaw() {
 	k.mu.Lock()
 	k.frozen = false
 	k.flush()
 	k.mu.Unlock()
-	k.l.wake()
+	k.l.Wake()
 }
 
-// leaving tells whether requests are held back. It may be asked under the link's
-// lock.
-func (k *frameConn) leaving() bool {
+// Leaving reports whether requests are held back, as the connection may be about to end.
+// Status.Changed is closed when they go on.
+func (k *Conn) Leaving() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.frozen || k.doubt
@@ -214,14 +214,14 @@ func (k *frameConn) leaving() bool {
 
 // attach asks the server for the session and waits for its reply, which stays in
 // the stream for the library. The session is in force there from then on.
-func (k *frameConn) attach(limit time.Duration) error {
-	k.asked = time.Now()
-	if err := k.Conn.SetDeadline(k.asked.Add(limit)); err != nil {
+func (k *Conn) attach(limit time.Duration) error {
+	k.Asked = time.Now()
+	if err := k.tcp.SetDeadline(k.Asked.Add(limit)); err != nil {
 		return err
 	}
 	hello, id := k.l.hello()
 	k.session = id
-	if _, err := k.Conn.Write(hello); err != nil {
+	if _, err := k.tcp.Write(hello); err != nil {
 		return err
 	}
 	head, err := k.r.Peek(4)
@@ -237,7 +237,7 @@ func (k *frameConn) attach(limit time.Duration) error {
 		return err
 	}
 	w, err := k.l.welcomed(reply[4:], id)
-	if err == nil && (w.readOnly || w.id != id || id != look(k.l, func() int64 { return k.l.id })) {
+	if err == nil && (w.readOnly || w.id != id || id != k.l.session()) {
 		err = errors.New("the server did not resume the session that zksh had before it lost the connection")
 	}
 	return err
@@ -245,7 +245,7 @@ func (k *frameConn) attach(limit time.Duration) error {
 
 // takeSpare waits for a move that is under way and returns the connection it has
 // left, or nil.
-func (l *link) takeSpare() *frameConn {
+func (l *Link) takeSpare() *Conn {
 	l.moving <- struct{}{}
 	defer func() { <-l.moving }()
 	k := l.spare

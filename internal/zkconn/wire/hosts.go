@@ -1,18 +1,12 @@
-package zkconn
+package wire
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math/rand/v2"
 	"net"
-	"os"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/zksh/zksh/internal/jute"
-	"github.com/zksh/zksh/internal/secure"
 )
 
 // hosts walks over the addresses of a server list, as zk.HostProvider asks. A
@@ -182,142 +176,4 @@ func (h *hosts) namesOf(addr string) []string {
 		host = addr
 	}
 	return []string{host}
-}
-
-// plainCause shortens a dial error to its reason; the address is named already.
-func plainCause(err error) error {
-	if _, ok := errors.AsType[*secure.Error](err); ok {
-		return err
-	}
-	if dns, ok := errors.AsType[*net.DNSError](err); ok {
-		if dns.IsNotFound {
-			return errors.New("unknown host")
-		}
-		return fmt.Errorf("name lookup failed: %s", dns.Err)
-	}
-	if op, ok := errors.AsType[*net.OpError](err); ok {
-		if op.Timeout() {
-			return errors.New("connecting timed out")
-		}
-		if sys, ok := errors.AsType[*os.SyscallError](op.Err); ok {
-			return sys.Err
-		}
-		return op.Err
-	}
-	return err
-}
-
-// dial connects for the library, or gives it the connection to which the session
-// has moved.
-func (l *link) dial(network, addr string, _ time.Duration) (net.Conn, error) {
-	if k := l.takeSpare(); k != nil {
-		return k, nil
-	}
-	if err := l.rest(); err != nil {
-		return nil, err
-	}
-	k, err := l.open(l.ctx, network, addr, l.hosts.attempt(l.cfg.Timeout))
-	if err != nil {
-		l.attemptFailed(addr, plainCause(err))
-		return nil, err
-	}
-	return k, nil
-}
-
-// open connects, with a limit for all that comes before the session is there.
-func (l *link) open(ctx context.Context, network, addr string, limit time.Duration) (*frameConn, error) {
-	deadline := time.Now().Add(limit)
-	ctx, cancel := context.WithDeadline(ctx, deadline)
-	defer cancel()
-	c, err := l.cfg.dial(ctx, network, addr)
-	if err != nil {
-		return nil, err
-	}
-	c, agreed, err := l.secured(ctx, c, addr)
-	if err != nil {
-		return nil, err
-	}
-	if l.cfg.tap != nil {
-		c = l.cfg.tap(c)
-	}
-	if err := c.SetDeadline(deadline); err != nil {
-		c.Close()
-		return nil, err
-	}
-	k := newFrameConn(c, addr, l)
-	k.agreed = agreed
-	k.unbind = context.AfterFunc(l.ctx, func() { c.Close() }) // until the session is there
-	return k, nil
-}
-
-// The pauses before connecting again to servers that answer without a session.
-const (
-	firstRest = 100 * time.Millisecond
-	longRest  = 5 * time.Second
-)
-
-// rest waits before dialing while servers go on answering without a session: not
-// after the first such answer, which is an expiry, then longer each time.
-func (l *link) rest() error {
-	again := look(l, func() int { return l.refusals }) - 2
-	if again < 0 {
-		return nil
-	}
-	select {
-	case <-time.After(min(firstRest<<min(again, 10), longRest)):
-		return nil
-	case <-l.ctx.Done():
-		return l.ctx.Err()
-	}
-}
-
-func (l *link) attemptFailed(addr string, cause error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.attempts = slices.DeleteFunc(l.attempts, func(a AttemptError) bool { return a.Addr == addr })
-	l.attempts = append(l.attempts, AttemptError{addr, cause})
-}
-
-func (l *link) passFailed() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now := time.Now(); now.Sub(l.counted) >= longPause-pauseJitter { // a request waits as long, however short the pauses are
-		l.passes, l.counted = l.passes+1, now
-	}
-	l.failed, l.attempts = l.attempts, nil
-	if !l.searching && l.state == StateConnecting {
-		l.searching, l.unreached = true, &NoServerError{Attempts: l.failed}
-		l.out.wake()
-	}
-	l.notify()
-}
-
-// noPasswd is what goes with no session.
-var noPasswd = make([]byte, 16)
-
-// hello is the connect request, for the session there is or for a new one, and the id
-// of that session; 0 for a new one. It
-// takes the place of the library's, which knows neither the highest zxid that we
-// have seen nor the wish for a read-only server.
-func (l *link) hello() (frame []byte, id int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var e jute.Encoder
-	e.Int(4 + 8 + 4 + 8 + 4 + int32(len(l.passwd)) + 1) // what follows
-	e.Int(0)                                            // protocol version
-	e.Long(l.lastZxid)
-	e.Int(int32(l.timeout.Milliseconds()))
-	e.Long(l.id)
-	e.Buffer(l.passwd)
-	e.Bool(l.cfg.ReadOnly)
-	return e.B, l.id
-}
-
-// refusedBy words a connect reply that is an error. Such a server is often one
-// that lost its quorum, and takes read-only clients alone.
-func (l *link) refusedBy(code Code) error {
-	if code == NotReadOnly && !l.cfg.ReadOnly {
-		return fmt.Errorf("the server rejected the session: %w; the server is in read-only mode; to connect to it anyway, add -r", code)
-	}
-	return fmt.Errorf("the server rejected the session: %w", code)
 }

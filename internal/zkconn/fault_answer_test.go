@@ -1,0 +1,45 @@
+package zkconn
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/zksh/zksh/internal/zkconn/wire"
+)
+
+// FuzzAnswer has a server answer a request with any record: nothing may panic, or take
+// memory for what a length only claims.
+func FuzzAnswer(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0x7f, 0xff, 0xff, 0xff})                   // two thousand million names
+	f.Add([]byte{0, 0, 0, 22, 0, 0, 0, 0, 0, 0, 0})         // multiRead
+	f.Add([]byte{255, 255, 255, 255, 0, 0, 0, 0})           // multi
+	f.Add(append([]byte{0, 0, 0, 0}, make([]byte, 200)...)) // something of everything
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		decodeAny(wire.Reply{Body: body})
+		runtime.ReadMemStats(&after)
+		const room = 4 << 20
+		if took := after.TotalAlloc - before.TotalAlloc; took > room+64*uint64(len(body)) {
+			t.Fatalf("%d bytes allocated for %d received", took, len(body))
+		}
+	})
+}
+
+// decodeAny reads a body as every record there is; any answer will do.
+func decodeAny(r wire.Reply) {
+	decode(r, getData("/", nil))
+	decode(r, getChildren("/", nil))
+	decode(r, list("/", nil))
+	decode(r, getACL("/"))
+	decode(r, exists("/", nil))
+	decode(r, setACL("/", nil, 0))
+	decode(r, multiGet([]string{"/a", "/b"}))
+	_ = answerTo(r, "/root").Strings() // of getEphemerals
+	decode(r, multiChildren([]string{"/a", "/b"}))
+	decode(r, multi([]string{"/a", "/b"}, func(path string) change { return removal(path, -1) }))
+	decode(r, create("/a", nil, nil, CreateMode{}))
+}
+
+func decode[T any](r wire.Reply, o op[T]) { o.decode(answerTo(r, "/root")) }

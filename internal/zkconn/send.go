@@ -1,0 +1,294 @@
+package zkconn
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+
+	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zkconn/wire"
+)
+
+// A target is where requests go: a connection of a link, and the chroot of their paths.
+type target struct {
+	*wire.Conn
+	l    *link
+	root chroot
+}
+
+// sender is what a single request goes through.
+type sender interface {
+	// connection waits for the connection to send on. The path is for its error.
+	connection(ctx context.Context, path string) (target, error)
+	// fencedBy is what its writes depend on; nil without one.
+	fencedBy() Fence
+}
+
+// do sends one request and waits for its answer. It gives up when ctx ends. If the server
+// hangs up over a request newer than 3.4, do finds out whether the server knows it.
+func do[T any](ctx context.Context, s sender, o op[T]) (none T, err error) {
+	v, err := once(ctx, s, o)
+	h, ok := errors.AsType[*hangUp](err)
+	if _, joined := ctx.Value(transactionKey{}).(*Transaction); !ok || joined {
+		return v, err
+	}
+	v, f, err := afterHangUp(ctx, s, o, err, h)
+	trip, _ := ctx.Value(tripKey{}).(*Trip)
+	trip.cameTo(f.of(o.size()), f == unknown)
+	return v, err
+}
+
+// once is do for a request over which no server hangs up.
+func once[T any](ctx context.Context, s sender, o op[T]) (none T, err error) {
+	if o.err != nil {
+		return none, o.err
+	}
+	if t, ok := ctx.Value(transactionKey{}).(*Transaction); ok {
+		return join(ctx, t, s, o)
+	}
+	trip, _ := ctx.Value(tripKey{}).(*Trip)
+	to, err := s.connection(ctx, o.path)
+	if err == nil {
+		err = to.admit(ctx, o.trialOp(), o.path)
+	}
+	if err != nil {
+		trip.cameTo(notSent.of(o.size()), false)
+		return none, err
+	}
+	var g guard
+	if jute.Writes(o.code) {
+		if g, err = fencing(ctx, s, to.l); err != nil {
+			trip.cameTo(notSent.of(o.size()), false)
+			return none, err
+		}
+	}
+	p := dispatch(ctx, to, o, g)
+	if trip != nil && !trip.Alone { // its order among others is kept by whoever follows it
+		p.renew = nil
+	}
+	return p.Wait(ctx)
+}
+
+// dispatch sends an operation, fenced if need be.
+func dispatch[T any](ctx context.Context, to target, o op[T], g guard) *Pending[T] {
+	switch {
+	case !g.guards(o.code):
+	case o.changes == nil:
+		return sendChecked(ctx, to, o, g)
+	default:
+		o = fenced(o, g)
+	}
+	p := begin(ctx, to, o)
+	p.call.trip.begun()
+	return p
+}
+
+// begin binds an operation to a connection and sends it.
+func begin[T any](ctx context.Context, to target, o op[T]) *Pending[T] {
+	p := bind(ctx, to, o)
+	if o.err == nil {
+		p.renew = func() *call { return bind(ctx, to, o).call }
+		to.send(p.call)
+	}
+	return p
+}
+
+// send hands calls to the connection, in this order. Those that must not be sent are
+// answered at once.
+func (to target) send(calls ...*call) {
+	requests := make([]*wire.Request, 0, len(calls))
+	for _, c := range calls {
+		if err := to.l.cfg.refuses(c.Op); err != nil {
+			c.finish(reply{err: err, fate: notSent})
+		} else if err := to.l.cfg.tooLarge(c); err != nil {
+			c.finish(reply{err: err, fate: rejected, refusal: true})
+		} else {
+			requests = append(requests, &c.Request)
+		}
+	}
+	to.Send(requests...)
+}
+
+// bind makes an operation a request, which is not sent any more once ctx has ended.
+func bind[T any](ctx context.Context, to target, o op[T]) *Pending[T] {
+	c := &call{to: to, path: o.path, write: o.write, done: make(chan reply, 1)}
+	c.Request = wire.Request{Context: ctx, Op: o.code, End: c.end}
+	if c.trip, _ = ctx.Value(tripKey{}).(*Trip); c.trip != nil {
+		c.trip.footprint = o.footprint()
+		c.Held = c.trip.holds()
+	}
+	if o.err != nil {
+		c.done <- reply{err: o.err, fate: notSent}
+	} else {
+		e := jute.Encoder{B: make([]byte, 0, usualFrame+len(o.path))}
+		o.frame(&e, to.root)
+		c.Frames = e.B
+		c.Newer = o.trialOp()
+	}
+	if o.effect != nil {
+		c.Answered = func(_ int, r wire.Reply) { o.effect(to.l, answerTo(r, to.root)) }
+	}
+	if n := o.destroys(); o.err == nil && n > 0 {
+		recorder, _ := ctx.Value(recorderKey{}).(*Recorder)
+		c.record = recorder.open(n)
+	}
+	return &Pending[T]{call: c, root: to.root, decode: o.decode, newest: o.newest(), changes: o.size()}
+}
+
+// Pending is an answer that is still to come.
+type Pending[T any] struct {
+	call   *call
+	root   chroot
+	decode func(*answer) T
+	renew  func() *call // makes the request once more; nil if it is not to be sent again
+	slowed bool
+
+	newest   kind // the first change that old servers do not know; without one, the request itself
+	changes  int  // number of changes in the request; 1 for a read
+	fate     fate
+	answered bool
+}
+
+// Outcome returns what became of the request's changes. It may be called once Wait has
+// returned; before that, they are Unknown.
+func (p *Pending[T]) Outcome() Outcome { return p.fate.of(p.changes) }
+
+// Answered reports whether Wait has returned the answer to this very request: a value, the
+// server's refusal, or that the request is too large.
+func (p *Pending[T]) Answered() bool { return p.answered }
+
+// Ready tells that the answer is there, or that there will be none. Where it is that the
+// server has too much to do, Wait waits for another one.
+func (p *Pending[T]) Ready() bool { return len(p.call.done) > 0 }
+
+// Wait returns the answer. When ctx ends first, it tells whether the request had
+// been sent. What the server has no time for is sent again.
+func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
+	v, err := p.wait(ctx)
+	if errors.Is(err, Throttled) {
+		return p.again(ctx, v, err)
+	}
+	return v, err
+}
+
+func (p *Pending[T]) wait(ctx context.Context) (v T, err error) {
+	r, err := p.call.wait(ctx)
+	switch {
+	case err != nil:
+		p.fate, p.answered = r.fate, r.refusal
+	case r.Code != wire.OK:
+		code := Code(r.Code)
+		p.fate, p.answered = code.fate(), true
+		err = p.root.refusal(code, p.newest.code, p.newest.path)
+	default:
+		a := answerTo(r.Reply, p.root)
+		v, err = read(a, p.decode)
+		p.fate, p.answered = fateOf(a), !a.fenced
+	}
+	p.call.record.settle(p.fate)
+	p.call.trip.cameTo(p.Outcome(), r.cut)
+	return v, err
+}
+
+// call is one request on its way, or several that go together: made by bind or
+// severally, sent by target.send, and answered through done exactly once, whatever
+// happens.
+type call struct {
+	wire.Request
+	to     target
+	path   string
+	write  bool
+	done   chan reply  // capacity 1
+	then   func(reply) // what follows its end; may be nil
+	trip   *Trip       // may be nil
+	record *record     // may be nil
+}
+
+// longest is the size in bytes of the longest of its requests.
+func (c *call) longest() (longest int) {
+	for at := 0; at < len(c.Frames); {
+		size := int(binary.BigEndian.Uint32(c.Frames[at:]))
+		longest = max(longest, size)
+		at += 4 + size
+	}
+	return longest
+}
+
+// reply is what came back for a call, or err when there was no answer.
+type reply struct {
+	wire.Reply
+	err     error
+	fate    fate // of a reply with an err
+	cut     bool // err is the end of the connection, or of the wait, before an answer came
+	refusal bool // err is about this very request, like a server's refusal
+	events  int  // how many had come in before
+}
+
+func answerTo(r wire.Reply, root chroot) *answer {
+	d := jute.NewDecoder(r.Body)
+	d.Limit(maxLists)
+	return &answer{Decoder: d, code: Code(r.Code), zxid: r.Zxid, root: root, parts: r.Parts}
+}
+
+// wait returns the reply, or the error of a call that has none.
+func (c *call) wait(ctx context.Context) (reply, error) {
+	select {
+	case r := <-c.done:
+		return c.took(r)
+	case <-ctx.Done():
+	}
+	c.to.Withdraw(&c.Request, context.Cause(ctx))
+	select {
+	case r := <-c.done: // it has just come, or tells that it was not sent
+		return c.took(r)
+	default:
+	}
+	if c.write {
+		return reply{fate: unknown, cut: true}, &AbandonedError{Path: c.path, Cause: context.Cause(ctx)}
+	}
+	return reply{fate: unknown, cut: true}, context.Cause(ctx)
+}
+
+// took is the reply for whoever waits for it. A connection that broke over a refused
+// credential has that for its reason.
+func (c *call) took(r reply) (reply, error) {
+	c.trip.ended(r)
+	if errors.Is(r.err, ConnectionLoss) {
+		if end := c.to.l.wire.Status().Ending; end != nil && end.Why != nil {
+			r.err = end.Why
+		}
+	}
+	return r, r.err
+}
+
+// end takes what the connection says of the call.
+func (c *call) end(from wire.Reply) {
+	r := reply{Reply: from, cut: from.Err != nil}
+	switch cause := from.Err; {
+	case cause == nil:
+	case from.Sent:
+		if from.HungUp {
+			cause = &hangUp{c.to.l, c.Newer, c.to.Server, cause}
+		}
+		r.err, r.fate = &LostError{c.path, c.write, from.Size, cause}, unknown
+	case from.Broken:
+		r.err, r.fate = c.unsent(broken(cause)), notSent
+	default:
+		r.err, r.fate = c.unsent(cause), notSent
+	}
+	c.finish(r)
+}
+
+// unsent is the error of a call that surely stays without effect.
+func (c *call) unsent(cause error) error { return &UnsentError{c.path, c.write, cause} }
+
+func (c *call) finish(r reply) {
+	if r.err != nil {
+		c.record.settle(r.fate)
+	}
+	r.events = c.to.l.out.count()
+	c.done <- r
+	if c.then != nil {
+		c.then(r)
+	}
+}

@@ -1,0 +1,137 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/zksh/zksh/internal/secure"
+)
+
+// dial connects for the library, or gives it the connection to which the session
+// has moved.
+func (l *Link) dial(network, addr string, _ time.Duration) (net.Conn, error) {
+	if k := l.takeSpare(); k != nil {
+		return socket{k.tcp, k}, nil
+	}
+	if err := l.rest(); err != nil {
+		return nil, err
+	}
+	k, err := l.open(l.ctx, network, addr, l.hosts.attempt(l.cfg.Timeout))
+	if err != nil {
+		l.attemptFailed(addr, plainCause(err))
+		return nil, err
+	}
+	return socket{k.tcp, k}, nil
+}
+
+// open connects, with a limit for all that comes before the session is there.
+func (l *Link) open(ctx context.Context, network, addr string, limit time.Duration) (*Conn, error) {
+	deadline := time.Now().Add(limit)
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	c, err := l.cfg.Dial(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	c, agreed, err := l.secured(ctx, c, addr)
+	if err != nil {
+		return nil, err
+	}
+	if l.cfg.Tap != nil {
+		c = l.cfg.Tap(c)
+	}
+	if err := c.SetDeadline(deadline); err != nil {
+		c.Close()
+		return nil, err
+	}
+	k := newConn(c, addr, l)
+	k.Agreed = agreed
+	k.unbind = context.AfterFunc(l.ctx, func() { c.Close() }) // until the session is there
+	return k, nil
+}
+
+// The pauses before connecting again to servers that answer without a session.
+const (
+	firstRest = 100 * time.Millisecond
+	longRest  = 5 * time.Second
+)
+
+// rest waits before dialing while servers go on answering without a session: not
+// after the first such answer, which is an expiry, then longer each time.
+func (l *Link) rest() error {
+	l.mu.Lock()
+	again := l.refusals - 2
+	l.mu.Unlock()
+	if again < 0 {
+		return nil
+	}
+	select {
+	case <-time.After(min(firstRest<<min(again, 10), longRest)):
+		return nil
+	case <-l.ctx.Done():
+		return l.ctx.Err()
+	}
+}
+
+func (l *Link) attemptFailed(addr string, cause error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.attempts = slices.DeleteFunc(slices.Clone(l.attempts), func(a Attempt) bool { return a.Addr == addr })
+	l.attempts = append(l.attempts, Attempt{addr, cause})
+}
+
+func (l *Link) passFailed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := time.Now(); now.Sub(l.counted) >= longPause-pauseJitter { // a request waits as long, however short the pauses are
+		l.passes, l.counted = l.passes+1, now
+	}
+	l.failed, l.attempts = l.attempts, nil
+	if !l.searching && l.cur == nil && l.ending == nil {
+		l.searching = true
+		l.handler.Unreachable(l.failed)
+	}
+	l.notify()
+}
+
+// secured makes a connection one with TLS, if the ensemble has it. An error has
+// closed it.
+func (l *Link) secured(ctx context.Context, c net.Conn, addr string) (net.Conn, *secure.Agreed, error) {
+	t := l.cfg.Secure.TLS
+	if t == nil {
+		return c, nil, nil
+	}
+	over, err := t.Client(ctx, c, l.hosts.namesOf(addr))
+	if err != nil {
+		return nil, nil, err
+	}
+	return over, over.Agreed(), nil
+}
+
+// plainCause shortens a dial error to its reason; the address is named already.
+func plainCause(err error) error {
+	if _, ok := errors.AsType[*secure.Error](err); ok {
+		return err
+	}
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		if dns.IsNotFound {
+			return errors.New("unknown host")
+		}
+		return fmt.Errorf("name lookup failed: %s", dns.Err)
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		if op.Timeout() {
+			return errors.New("connecting timed out")
+		}
+		if sys, ok := errors.AsType[*os.SyscallError](op.Err); ok {
+			return sys.Err
+		}
+		return op.Err
+	}
+	return err
+}

@@ -1,0 +1,206 @@
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/zksh/zksh/internal/jute"
+)
+
+// cutShort is what io.ReadFull says of a length that ends after some of its bytes.
+func cutShort(err error, some int) error {
+	if some > 0 && errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// frame reads one frame and returns what of it is meant for the library: all of
+// it with its length, or nothing.
+func (k *Conn) frame() ([]byte, error) {
+	peeked, err := k.r.Peek(4)
+	if err != nil {
+		return nil, cutShort(err, len(peeked))
+	}
+	head := [4]byte(peeked)
+	k.r.Discard(4) // which are there
+	n := int64(binary.BigEndian.Uint32(head[:]))
+	switch {
+	case !k.live && n > maxConnectReply:
+		more, _ := k.r.Peek(min(k.r.Buffered(), 60))
+		return nil, notZooKeeper(append(head[:], more...))
+	case k.live && n > uncounted:
+		if admitted, err := k.admit(int(n)); !admitted {
+			return nil, err
+		}
+	}
+	const step = 1 << 20
+	f, err := jute.ReadBehind(k.r, append(k.roomFor(4+int(min(n, step))), head[:]...), int(n), step)
+	if err != nil {
+		return nil, err
+	}
+	if k.live && n > uncounted {
+		k.l.cfg.Memory.hold(f)
+	}
+	if !k.live {
+		return f, k.handshake(f[4:])
+	}
+	return k.demultiplex(f)
+}
+
+// Frames of up to shortFrame bytes share memory, roomBytes at a time.
+const (
+	shortFrame = 256
+	roomBytes  = 8 << 10
+)
+
+// roomFor is memory for a frame, or for its beginning. Most frames are short, and there
+// are many of them.
+func (k *Conn) roomFor(n int) []byte {
+	if n > shortFrame {
+		return make([]byte, 0, n)
+	}
+	if len(k.room) < n {
+		k.room = make([]byte, roomBytes)
+	}
+	f := k.room[:0:n]
+	k.room = k.room[n:]
+	return f
+}
+
+// demultiplex keeps the answers to our own requests, and passes on what is for
+// the library: answers to its requests and pings, and events, which it looks at.
+func (k *Conn) demultiplex(f []byte) ([]byte, error) {
+	d := jute.NewDecoder(f[4:])
+	xid, zxid, code := d.Int(), d.Long(), d.Int()
+	if d.Err() != nil {
+		return nil, Fault{Text: "the server sent a truncated reply"}
+	}
+	switch {
+	case xid >= xidBase:
+		return nil, k.answered(xid, Reply{Zxid: zxid, Code: code, Body: d.Rest()})
+	case xid == jute.XidEvent:
+		typ, _, path := d.Int(), d.Int(), d.String() // the state is SyncConnected, always
+		if d.Err() != nil {
+			return nil, Fault{Text: "the server sent a truncated event"}
+		}
+		if len(path) > jute.MaxPath {
+			return nil, Fault{Text: fmt.Sprintf("the server sent an event with a path of %d bytes", len(path))}
+		}
+		if err := k.l.handler.Event(typ, path, zxid); err != nil {
+			k.l.Fail(Ending{Why: err})
+			return nil, Fault{Text: err.Error()}
+		}
+	case xid == jute.XidPing && code != OK: // of a server that wants credentials first
+		k.refused(code)
+		return nil, Fault{Text: "the server rejected a ping: " + k.l.cfg.Refusal(code).Error()}
+	case xid == jute.XidPing:
+		k.l.contact(k.pinged(), 0)
+	case !k.expected(xid):
+		return nil, neverAsked(xid)
+	}
+	return f, k.stalled()
+}
+
+func neverAsked(xid int32) error {
+	return Fault{Text: fmt.Sprintf("the server sent a reply to a request that zksh never sent (xid %d)", xid)}
+}
+
+// answered passes a reply on to the request it is for.
+func (k *Conn) answered(xid int32, r Reply) error {
+	k.mu.Lock()
+	i, at := k.awaited(xid)
+	if i < 0 {
+		k.mu.Unlock()
+		return neverAsked(xid)
+	}
+	req := k.pending[i]
+	k.heard = k.still // when it was read, or a part of it
+	k.answers.add(req.sent, k.heard, k.timeout)
+	k.doubtful(r.Code)
+	req.put(at, r)
+	left, moved := req.left, movedAway(req.Op, r)
+	if left == 0 && !moved {
+		k.pending = slices.Delete(k.pending, i, i+1)
+	}
+	k.mu.Unlock()
+	if moved {
+		return k.moved(req, r)
+	}
+	if req.Answered != nil {
+		req.Answered(at, r)
+	}
+	if r.Code == SessionExpired {
+		return k.sessionOver(req, left, r)
+	}
+	if left > 0 {
+		return nil
+	}
+	k.l.contact(req.sent, r.Zxid)
+	k.tried(req, r.Code)
+	if req.parts != nil {
+		r = Reply{Zxid: r.Zxid, Parts: req.parts}
+	}
+	req.End(r)
+	return nil
+}
+
+// sessionOver ends the session when an answer says that it is over, and the connection:
+// a server closes it, and one that does not would answer each request alike. A request
+// that has all its answers is not among those that wait any more.
+func (k *Conn) sessionOver(req *Request, left int, r Reply) error {
+	why := Fault{Text: "the server reported that the session has expired"}
+	current := k.l.current(k) // until this goroutine returns there is no other
+	k.die(why)
+	if current {
+		k.l.expired()
+	}
+	if left == 0 {
+		req.End(r)
+	}
+	return why
+}
+
+// awaited returns where in pending the request of an answer stands, nearly always at the
+// front, and the place of its frame; -1 if there is none. Called with mu held.
+func (k *Conn) awaited(xid int32) (i, at int) {
+	for i, req := range k.pending {
+		if at, is := req.awaits(xid); is {
+			return i, at
+		}
+	}
+	return -1, 0
+}
+
+// pinged takes the send time of the oldest unanswered ping; zero if there is none.
+func (k *Conn) pinged() (sent time.Time) {
+	k.mu.Lock()
+	if len(k.pings) > 0 {
+		sent, k.pings = k.pings[0], k.pings[1:]
+		k.answers.add(sent, time.Now(), k.timeout)
+	}
+	sound := k.sound()
+	k.mu.Unlock()
+	if sound {
+		k.l.Wake()
+	}
+	return sent
+}
+
+// stalled gives up a connection on which pings are answered and requests are not:
+// no answer to any of ours has come for as long as a session lasts. It is asked
+// whenever something else comes in, which pings see to; where not even they are
+// answered, the library's read deadline ends the connection.
+func (k *Conn) stalled() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	patience := k.l.bounded(k.timeout)
+	if len(k.pending) == 0 || time.Since(k.heard) < patience {
+		return nil
+	}
+	return Fault{fmt.Sprintf("the server did not answer a request within %s, although it answers pings", patience), true}
+}

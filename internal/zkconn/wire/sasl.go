@@ -1,0 +1,80 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/secure"
+)
+
+// maxSASL bounds a server's token. Those of DIGEST-MD5 have some hundred bytes.
+const maxSASL = 64 << 10
+
+// authenticate does SASL, if the ensemble has it, between the connect reply and all
+// else: the library has not seen the reply yet, and so sends nothing, not even pings.
+func (k *Conn) authenticate() error {
+	s := k.l.cfg.Secure.SASL
+	if s == nil {
+		return nil
+	}
+	xid := int32(xidBase)
+	err := s.Authenticate(func(token []byte) ([]byte, error) {
+		xid++
+		return k.exchange(xid, token)
+	})
+	if refused, ok := errors.AsType[*secure.Error](err); ok {
+		k.l.Fail(Ending{true, fmt.Errorf("%w: %w; to start a session without SASL, run: connect", k.l.cfg.Refusal(AuthFailed), refused)})
+	}
+	return err
+}
+
+// errDuringSASL marks the error of a connection that ended while SASL was going on.
+var errDuringSASL = errors.New("the connection ended during SASL authentication")
+
+// exchange sends a token and waits for the server's, until the time for connecting is
+// over.
+func (k *Conn) exchange(xid int32, token []byte) ([]byte, error) {
+	var e jute.Encoder
+	if token == nil {
+		token = []byte{}
+	}
+	e.Int(4 + 4 + 4 + int32(len(token)))
+	e.Int(xid)
+	e.Int(jute.OpSASL)
+	e.Buffer(token)
+	k.wmu.Lock()
+	err := k.write(e.B)
+	k.wmu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	var head [4]byte
+	if _, err := io.ReadFull(k.r, head[:]); err != nil {
+		return nil, fmt.Errorf("%w: %w", errDuringSASL, err)
+	}
+	size := jute.NewDecoder(head[:]).Int()
+	if size < 0 || size > maxSASL {
+		return nil, notZooKeeper(head[:])
+	}
+	frame := make([]byte, size)
+	if _, err := io.ReadFull(k.r, frame); err != nil {
+		return nil, err
+	}
+	d := jute.NewDecoder(frame)
+	got := d.Int()
+	d.Long() // zxid
+	code := d.Int()
+	switch {
+	case d.Err() == nil && got != xid:
+		return nil, neverAsked(got)
+	case d.Err() == nil && code != OK:
+		return nil, fmt.Errorf("%w: %w", secure.ErrRefused, k.l.cfg.Refusal(code))
+	}
+	answer := d.Buffer()
+	if d.Err() != nil {
+		return nil, Fault{Text: "the server sent a truncated SASL reply"}
+	}
+	return answer, nil
+}
