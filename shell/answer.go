@@ -3,12 +3,12 @@ package shell
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"sync"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/shell/exit"
 )
 
 // gathering is the Screen of a line whose answer is one JSON value, whatever becomes of
@@ -99,7 +99,7 @@ func (s *Shell) conclude(g *gathering, cmd string, number int, err error) error 
 	if g == nil || g.told {
 		return nil
 	}
-	return wrapWrite(s.screen.answer(render.Answer{JSON: g.answer(cmd, number, err)}))
+	return exit.Unwritten(s.screen.answer(render.Answer{JSON: g.answer(cmd, number, err)}))
 }
 
 func (g *gathering) answer(cmd string, number int, err error) any {
@@ -114,10 +114,10 @@ func (g *gathering) answer(cmd string, number int, err error) any {
 		said = g.values
 	}
 	switch {
-	case err != nil && !silent(err):
+	case err != nil && !exit.Silent(err):
 		return failure(cmd, number, err, said)
 	case said == nil:
-		return render.Facts{"done", cmd, "status", Status(err)}
+		return render.Facts{"done", cmd, "status", exit.Status(err)}
 	}
 	return said
 }
@@ -136,7 +136,7 @@ func failure(cmd string, number int, err error, said any) render.Facts {
 
 // broken is what a line's failure is, but for where and what it said.
 func broken(cmd string, number int, err error) render.Facts {
-	facts := render.Facts{"error", oneLine(err.Error()), "code", Code(err)}
+	facts := render.Facts{"error", oneLine(err.Error()), "code", exit.Code(err)}
 	if cmd != "" {
 		facts = append(facts, "command", cmd)
 	}
@@ -144,37 +144,4 @@ func broken(cmd string, number int, err error) render.Facts {
 		facts = append(facts, "line", number)
 	}
 	return facts
-}
-
-// codes are those of the errors that are told by their status.
-var codes = map[int]string{
-	commands.StatusLockLost: "LockLost", commands.StatusNotLocked: "NotLocked", commands.StatusUnconfirmed: "Unconfirmed",
-	commands.StatusCannotRun: "CannotRun", commands.StatusUnknown: "CannotRun",
-	commands.StatusInterrupted: "Interrupted", commands.StatusQuit: "Interrupted", commands.StatusTerminated: "Terminated",
-	commands.StatusUsage: "Usage", commands.StatusBrokenPipe: "BrokenPipe",
-}
-
-// Code names an error for programs: by ZooKeeper's name of a refusal, or one of those
-// that commands.Statuses lists besides.
-func Code(err error) string {
-	status := Status(err)
-	own, _ := errors.AsType[*commands.StatusError](err)
-	refusal, refused := errors.AsType[zkconn.Code](err)
-	switch {
-	case own != nil && own.Status == status && own.Code != "":
-		return own.Code
-	case errors.As(err, new(unknownCommand)):
-		return "UnknownCommand"
-	case codes[status] != "":
-		return codes[status]
-	case errors.As(err, new(*zkconn.NoServerError)):
-		return "NoServer"
-	case errors.As(err, new(*zkconn.UnsentError)):
-		return "NotSent"
-	case errors.Is(err, zkconn.ErrNotConnected):
-		return "NotConnected"
-	case refused:
-		return refusal.Name()
-	}
-	return "Failed"
 }

@@ -11,10 +11,9 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/history"
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/shell/exit"
+	"github.com/zksh/zksh/shell/syntax"
 )
-
-// errQuit is how quit ends the loop.
-var errQuit = errors.New("quit")
 
 // builtins are the commands that are about the shell itself.
 func (s *Shell) builtins() []*commands.Command {
@@ -75,7 +74,7 @@ func (s *Shell) builtins() []*commands.Command {
 			Name: "quit", Aliases: []string{"exit"}, Group: group,
 			Summary:  "close the session and exit",
 			Examples: []string{"quit"},
-			Offline:  true, Aside: true, Flags: commands.NoFlags(func(context.Context, *commands.Env, []string) error { return errQuit }),
+			Offline:  true, Aside: true, Flags: commands.NoFlags(func(context.Context, *commands.Env, []string) error { return exit.Quit }),
 		},
 	}
 }
@@ -112,8 +111,8 @@ func (s *Shell) redo(ctx context.Context, env *commands.Env, args []string) erro
 	if !ok || n >= s.number {
 		return errors.New("Command index out of range")
 	}
-	command, _, _ := cutOutlet(line)
-	if words, err := split(command); err == nil && len(words) > 0 && words[0].Text == "redo" {
+	command, _, _ := syntax.CutRedirection(line)
+	if words, err := syntax.Split(command); err == nil && len(words) > 0 && words[0].Text == "redo" {
 		return errors.New("No redoing redos")
 	}
 	s.lines.Replace(s.number, line)

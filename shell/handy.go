@@ -15,6 +15,9 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/userfile"
+	"github.com/zksh/zksh/shell/batch"
+	"github.com/zksh/zksh/shell/exit"
+	"github.com/zksh/zksh/shell/syntax"
 )
 
 // handy are the shell's commands for working with commands.
@@ -100,7 +103,7 @@ func (s *Shell) repeat(fs *pflag.FlagSet) commands.Around {
 				s.report("repeat", err)
 			}
 			if err != nil && failed == nil {
-				failed = &commands.StatusError{Status: Status(err)}
+				failed = &commands.StatusError{Status: exit.Status(err)}
 			}
 			head := fmt.Sprintf("every %s, run %d, %s", every.Value, n, time.Now().Format(time.TimeOnly))
 			return show.region.Draw(append([]string{head}, lines...)...)
@@ -162,23 +165,23 @@ func (s *Shell) source(ctx context.Context, env *commands.Env, args []string) er
 		own.Keeper = nil
 	}
 	env = &own
-	b := &batch{s: s, name: args[0]}
-	lines := readAhead(ctx, f)
+	b := &script{s: s, name: args[0]}
+	lines := batch.ReadAhead(ctx, f)
 	for {
-		var l batchLine
+		var l batch.Line
 		select {
 		case l = <-lines:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 		err := b.runOne(ctx, env, l)
-		final := errors.As(err, new(*commands.FinalError)) && !s.cfg.GoOn || ends(err)
+		final := errors.As(err, new(*commands.FinalError)) && !s.cfg.GoOn || batch.Ends(err)
 		switch {
-		case errors.Is(err, errQuit), context.Cause(ctx) != nil && err != nil, errors.As(err, new(*writeError)):
+		case errors.Is(err, exit.Quit), context.Cause(ctx) != nil && err != nil, errors.As(err, new(*exit.WriteError)):
 			return err
 		case final:
 			return &commands.FinalError{Err: &commands.StatusError{Status: b.status}}
-		case l.last || err != nil && s.cfg.StopAtError:
+		case l.Last || err != nil && s.cfg.StopAtError:
 			if b.status == commands.StatusOK {
 				return nil
 			}
@@ -188,20 +191,20 @@ func (s *Shell) source(ctx context.Context, env *commands.Env, args []string) er
 }
 
 // runOne runs a line of a file, and reports what came of it unless that ends the file.
-func (b *batch) runOne(ctx context.Context, env *commands.Env, l batchLine) error {
-	if l.err == io.EOF || l.err == nil && blankOrComment(l.text) {
+func (b *script) runOne(ctx context.Context, env *commands.Env, l batch.Line) error {
+	if l.Err == io.EOF || l.Err == nil && syntax.BlankOrComment(l.Text) {
 		return nil
 	}
-	cmd, err := "", l.err
+	cmd, err := "", l.Err
 	if err == nil {
-		cmd, err = b.s.runText(ctx, env, l.text)
-		err = ending(l.number, err)
+		cmd, err = b.s.runText(ctx, env, l.Text)
+		err = batch.Ending(l.Number, err)
 	}
-	if errors.Is(err, errQuit) || context.Cause(ctx) != nil {
+	if errors.Is(err, exit.Quit) || context.Cause(ctx) != nil {
 		return err
 	}
 	err = errors.Join(err, b.s.showEvents(), b.s.lost())
-	b.line = l.number
+	b.line = l.Number
 	b.fail(cmd, err)
 	return err
 }
@@ -214,5 +217,5 @@ func (s *screen) clear() error {
 		return nil
 	}
 	_, err := io.WriteString(s.out.W, "\x1b[H\x1b[2J\x1b[3J")
-	return wrapWrite(err)
+	return exit.Unwritten(err)
 }

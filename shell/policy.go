@@ -9,6 +9,7 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/shell/exit"
 )
 
 // policy is what a shell does otherwise in one mode than in the others. A Shell
@@ -55,7 +56,7 @@ func (s *Shell) RunCommand(ctx context.Context, args []string) int {
 		}
 		err = s.carryOut(ctx, g.in(s.env, words[0].Text, 0, l, nil), words[0].Text, l)
 	}
-	if errors.Is(err, errQuit) {
+	if errors.Is(err, exit.Quit) {
 		err = nil
 	}
 	err = errors.Join(err, s.conclude(g, words[0].Text, 0, err))
@@ -65,7 +66,7 @@ func (s *Shell) RunCommand(ctx context.Context, args []string) int {
 			s.env.Screen.Note(remark)
 		}
 	}
-	return s.leave(Status(err))
+	return s.leave(exit.Status(err))
 }
 
 // oneShot is the policy for a single command, whose answer and error are all that

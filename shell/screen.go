@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/commands"
-	"github.com/zksh/zksh/internal/peer"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/tty"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/shell/exit"
 	"github.com/zksh/zksh/shell/line"
 )
 
@@ -214,7 +214,7 @@ func (f front) Print(v render.Value) error {
 		f.s.eventMu.Lock()
 		defer f.s.eventMu.Unlock()
 	}
-	return errors.Join(events, wrapWrite(f.s.screen.answer(v)))
+	return errors.Join(events, exit.Unwritten(f.s.screen.answer(v)))
 }
 
 // Note is part of commands.Screen.
@@ -321,7 +321,7 @@ func (s *Shell) show(take func() []zkconn.Event) error {
 	var errs []error
 	for _, e := range take() {
 		if form := eventForm(s.watches.Load()); form != eventsOff && s.policy.shows(e) {
-			errs = append(errs, wrapWrite(s.screen.event(event(e, form))))
+			errs = append(errs, exit.Unwritten(s.screen.event(event(e, form))))
 		}
 		if e.Session() && e.State == zkconn.Expired {
 			errs = append(errs, s.policy.expired(expiredError{e.Gone}))
@@ -365,30 +365,4 @@ func event(e zkconn.Event, form eventForm) render.Answer {
 		Gone  []string `json:"gone,omitempty"`
 		Time  string   `json:"time"`
 	}{string(e.Type), string(e.State), e.Path, e.Zxid, e.Gone, render.Time(e.Received)}}
-}
-
-// writeError says that answers cannot be written, which ends a batch.
-type writeError struct{ cause error }
-
-func (e *writeError) Error() string { return "cannot write the output: " + e.cause.Error() }
-
-// Unwrap gives the cause.
-func (e *writeError) Unwrap() error { return e.cause }
-
-// readerGone tells that nobody reads the answers any more.
-func readerGone(err error) bool {
-	var w *writeError
-	return errors.As(err, &w) && unread(w.cause)
-}
-
-// unread tells of an error of printing that nobody reads it. What is read from a server
-// while it is printed fails there, too, and a connection can end with the same error of the
-// system's.
-func unread(err error) bool { return peer.Unread(err) && !errors.Is(err, zkconn.ConnectionLoss) }
-
-func wrapWrite(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &writeError{err}
 }

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,6 +22,8 @@ import (
 	"github.com/zksh/zksh/history"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/shell/exit"
+	"github.com/zksh/zksh/shell/syntax"
 )
 
 // Config is what a Shell is made of.
@@ -148,7 +149,7 @@ func (s *Shell) Wait(ctx context.Context, timeout time.Duration) int {
 	})
 	if err != nil {
 		s.report("", err)
-		return s.leave(Status(err))
+		return s.leave(exit.Status(err))
 	}
 	return commands.StatusOK
 }
@@ -171,11 +172,6 @@ func (s *Shell) warnOfCertificates() {
 	for _, w := range agreed.Warnings(time.Now()) {
 		s.env.Screen.Note("warning: " + w)
 	}
-}
-
-func blankOrComment(line string) bool {
-	line = strings.TrimLeft(line, " \t\n\v\f\r")
-	return line == "" || line[0] == '#'
 }
 
 // runLine runs one line and returns the name of its command as well.
@@ -203,8 +199,8 @@ func (s *Shell) runText(ctx context.Context, env *commands.Env, line string) (st
 
 // read takes a line apart, and names its command.
 func (s *Shell) read(line string) (cmd string, l commands.Line, err error) {
-	line, mark, rest := cutOutlet(line)
-	words, err := split(line)
+	line, mark, rest := syntax.CutRedirection(line)
+	words, err := syntax.Split(line)
 	if err != nil {
 		first, _, _ := strings.Cut(strings.TrimSpace(line), " ")
 		return first, l, &commands.UsageError{Problem: err.Error()}
@@ -233,7 +229,7 @@ func (s *Shell) readWords(words []commands.Word) (commands.Line, error) {
 	name := words[0].Text
 	c := s.registry.Find(name)
 	if c == nil {
-		return commands.Line{}, unknownCommand{name, s.registry.Hint(name)}
+		return commands.Line{}, exit.UnknownCommand{Name: name, Hint: s.registry.Hint(name)}
 	}
 	l, err := s.readAs(c, words[1:])
 	if errors.Is(err, pflag.ErrHelp) {
@@ -336,25 +332,12 @@ func run(ctx context.Context, env *commands.Env, l commands.Line) error {
 func (s *Shell) report(cmd string, err error) { s.reportAs(s.policy.wording, cmd, err) }
 
 func (s *Shell) reportAs(wording func(cmd string, err error) []string, cmd string, err error) {
-	if err == nil || silent(err) {
+	if err == nil || exit.Silent(err) {
 		return
 	}
 	for _, line := range wording(cmd, err) {
 		s.screen.complain(line)
 	}
-}
-
-// silent tells an error whose exit status says it all.
-func silent(err error) bool {
-	switch e := err.(type) {
-	case *commands.StatusError:
-		return e.Err == nil
-	case *commands.FinalError:
-		return silent(e.Err)
-	case interface{ Unwrap() []error }: // joined: each of them
-		return !slices.ContainsFunc(e.Unwrap(), func(err error) bool { return !silent(err) })
-	}
-	return readerGone(err)
 }
 
 // closeTimeout bounds the end of the session.
@@ -369,7 +352,7 @@ func (s *Shell) leave(status int) int {
 	err := errors.Join(s.dropTransaction(), s.releaseLocks(ctx), s.cfg.Session.Close(ctx), s.settle(), s.policy.closed())
 	s.report("", err)
 	if status == commands.StatusOK {
-		status = Status(err)
+		status = exit.Status(err)
 	}
 	return status
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/shell/exit"
 )
 
 // step is a line on its way. It is its command's Screen, and keeps what is to be
@@ -58,7 +59,7 @@ func (st *step) sent() bool { return st.trip.Outcome.Sent() }
 // cutOff reports whether a step that has ended got no answer to its request: the
 // connection was lost, or the batch was interrupted.
 func (st *step) cutOff() bool {
-	return st.trip.Cut || errors.Is(st.err, errInterrupted) || errors.Is(st.err, errTerminated)
+	return st.trip.Cut || errors.Is(st.err, exit.Interrupted) || errors.Is(st.err, exit.Terminated)
 }
 
 // cutError says what is known of lines whose answers have not come.
@@ -85,7 +86,7 @@ func newCutError(steps []*step) *cutError {
 // their order, and when it stops, none behind the first that it has not carried out.
 func (e *cutError) Error() string {
 	why := "the connection was lost"
-	for _, end := range []error{errInterrupted, errTerminated} {
+	for _, end := range []error{exit.Interrupted, exit.Terminated} {
 		if errors.Is(e.cause, end) {
 			why = end.Error()
 		}
@@ -108,7 +109,7 @@ func (e *cutError) Unwrap() error { return e.cause }
 
 // Print is part of commands.Screen.
 func (st *step) Print(v render.Value) error {
-	st.shown = append(st.shown, func(s *Shell) error { return wrapWrite(s.screen.answer(v)) })
+	st.shown = append(st.shown, func(s *Shell) error { return exit.Unwritten(s.screen.answer(v)) })
 	return nil
 }
 

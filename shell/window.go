@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/shell/batch"
+	"github.com/zksh/zksh/shell/exit"
 )
 
 // window is the lines of a batch that are under way. A line that is one request is
@@ -16,7 +18,7 @@ import (
 // connection, so that the server gets them in their order. What lines show is told in
 // their order too, by a goroutine of its own. All other lines run alone.
 type window struct {
-	b       *batch
+	b       *script
 	ctx     context.Context // of the lines
 	steps   chan *step      // those begun and not told yet, oldest first
 	over    chan struct{}   // closed when the batch is not to go on
@@ -46,7 +48,7 @@ const (
 	maxLineInWindow = 512 << 10
 )
 
-func newWindow(ctx context.Context, b *batch) *window {
+func newWindow(ctx context.Context, b *script) *window {
 	w := &window{b: b, ctx: ctx, over: make(chan struct{}), jobs: make(chan func()), told: make(chan struct{}, 1), most: max(1, b.s.cfg.Window)}
 	if b.s.cfg.StopAtError && w.most > 1 {
 		w.most, w.exact = 1, &exact{w: w}
@@ -92,7 +94,7 @@ func (w *window) await(st *step) {
 // pour has all be seen that was told: the answers that are there at the same time go
 // out in one write.
 func (w *window) pour() {
-	if err := wrapWrite(w.b.s.screen.pour()); err != nil {
+	if err := exit.Unwritten(w.b.s.screen.pour()); err != nil {
 		w.b.fail("", err)
 		w.end(err)
 	}
@@ -184,7 +186,7 @@ func (w *window) start(ctx context.Context, st *step, alone bool) (sent, over <-
 	}
 	w.work(func() { // waited for by who tells of it
 		defer close(ended)
-		st.err = ending(st.number, run(trip.Context(ctx), st.gathered.in(&env, st.cmd, st.number, st.line, st.before), st.line))
+		st.err = batch.Ending(st.number, run(trip.Context(ctx), st.gathered.in(&env, st.cmd, st.number, st.line, st.before), st.line))
 		trip.Hold(env.Session)
 	})
 	return trip.Sent, ended
@@ -284,9 +286,9 @@ func (w *window) show(together []*step) { w.end(w.tell(together)) }
 
 // end ends the batch if that is what becomes of an error.
 func (w *window) end(err error) {
-	w.deaf = w.deaf || errors.As(err, new(*writeError))
+	w.deaf = w.deaf || errors.As(err, new(*exit.WriteError))
 	if w.b.over(err) && !w.isOver() {
-		w.deaf = w.deaf || errors.As(err, new(*zkconn.FencedError)) || ends(err)
+		w.deaf = w.deaf || errors.As(err, new(*zkconn.FencedError)) || batch.Ends(err)
 		close(w.over)
 	}
 }

@@ -1,4 +1,5 @@
-package shell
+// Package batch runs scripts.
+package batch
 
 import (
 	"errors"
@@ -21,9 +22,9 @@ func (e *endedError) Error() string {
 // Unwrap gives the line's own failure.
 func (e *endedError) Unwrap() error { return e.err }
 
-// ending makes the error of a line that was run one that ends the script, if it does. A
+// Ending makes the error of a line that was run one that ends the script, if it does. A
 // line of several requests may have made some of them.
-func ending(line int, err error) error {
+func Ending(line int, err error) error {
 	none, is := errors.AsType[*zkconn.NoServerError](err)
 	if !is || !none.Final {
 		return err
@@ -34,5 +35,5 @@ func ending(line int, err error) error {
 	return &endedError{err, line}
 }
 
-// ends reports whether an error is that of the line at which a script ends.
-func ends(err error) bool { return errors.As(err, new(*endedError)) }
+// Ends reports whether an error is that of the line at which a script ends.
+func Ends(err error) bool { return errors.As(err, new(*endedError)) }

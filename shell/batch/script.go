@@ -1,13 +1,14 @@
-package shell
+package batch
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/shell/syntax"
 )
 
 // scriptReader reads the lines of a script. A line that leaves a quote open goes on with
@@ -54,7 +55,7 @@ func (s *scriptReader) Next() (line string, number int, err error) {
 		case nextErr == io.EOF && to == number: // whoever reads its words finds the error
 			return string(text), number, nil
 		case nextErr == io.EOF:
-			_, unclosed := split(string(text))
+			_, unclosed := syntax.Split(string(text))
 			return "", number, &unclosedError{unclosed, number, to}
 		case nextErr != nil && !errors.Is(nextErr, errLongLine):
 			return "", at, nextErr
@@ -70,7 +71,7 @@ func (s *scriptReader) Next() (line string, number int, err error) {
 	if err != nil {
 		return "", number, err
 	}
-	return onOneLine(string(text)), number, nil
+	return syntax.OnOneLine(string(text)), number, nil
 }
 
 // openAfter returns the quote that is open at the end of a line, which begins in the
@@ -79,7 +80,7 @@ func (s *scriptReader) openAfter(before, line string, err error) string {
 	if err != nil {
 		return s.in.quotes.open
 	}
-	return openQuote(before, line)
+	return syntax.OpenQuote(before, line)
 }
 
 // More reports whether Next has a line without waiting for input.
@@ -90,7 +91,7 @@ func (s *scriptReader) More() bool {
 		if n < 0 {
 			return false
 		}
-		if open = openQuote(open, string(read[:n])); open == "" {
+		if open = syntax.OpenQuote(open, string(read[:n])); open == "" {
 			return true
 		}
 		end := 1
@@ -101,44 +102,36 @@ func (s *scriptReader) More() bool {
 	}
 }
 
-// quoteScanner follows the quotes of a line that is too long to be kept, byte by byte. It
-// finds the quote that openQuote finds.
-type quoteScanner struct {
-	open    string // the quote that is open: ", ' or $'; empty: none
-	escaped bool   // in $'…', behind a backslash
-	begun   bool   // something other than a blank has come
-	word    []byte // the first bytes of the plain word that is being read
-	clings  bool   // a closing quote stands right before that word
-	inert   bool   // what follows has no quotes of ours: behind #, | or >
+// Line is a line of a script, or the reason why there is none.
+type Line struct {
+	Text   string
+	Number int
+	Err    error
+	Last   bool // nothing follows the error
+	More   bool // another line has already been read
 }
 
-// scanQuotes returns a scanner for a line that begins in a quote, or in none.
-func scanQuotes(open string) quoteScanner { return quoteScanner{open: open, begun: open != ""} }
-
-// add reads the next byte of the line.
-func (q *quoteScanner) add(c byte) {
-	blank := strings.IndexByte(commands.Blanks, c) >= 0
-	switch {
-	case q.inert:
-	case q.escaped:
-		q.escaped = false
-	case q.open == "$'" && c == '\\':
-		q.escaped = true
-	case q.open != "":
-		if c == q.open[len(q.open)-1] {
-			q.open, q.clings = "", true
+// ReadAhead reads the lines of a script, one line ahead, so that waiting for the next line
+// can be interrupted. A read cannot: the goroutine ends after the read during which ctx
+// ends, or with the process.
+func ReadAhead(ctx context.Context, r io.Reader) <-chan Line {
+	out := make(chan Line)
+	go func() {
+		lines := newScriptReader(r)
+		for {
+			var l Line
+			l.Text, l.Number, l.Err = lines.Next()
+			l.More = lines.More()
+			l.Last = l.Err != nil && !errors.Is(l.Err, errLongLine)
+			select {
+			case out <- l:
+			case <-ctx.Done():
+				return
+			}
+			if l.Last {
+				return
+			}
 		}
-	case blank:
-		q.inert = !q.clings && isOutlet(commands.Word{Text: string(q.word)})
-		q.word, q.clings = q.word[:0], false
-	case len(q.word) == 0 && (c == '"' || c == '\''):
-		q.open = string(c)
-	case string(q.word) == "$" && c == '\'':
-		q.open, q.word = "$'", q.word[:0]
-	case !q.begun && c == '#':
-		q.inert = true
-	case len(q.word) < len(">>")+1: // the rest makes no difference
-		q.word = append(q.word, c)
-	}
-	q.begun = q.begun || !blank
+	}()
+	return out
 }
