@@ -41,7 +41,7 @@ func (g *gathering) in(env *commands.Env, cmd string, number int, l commands.Lin
 	if g == nil {
 		return env
 	}
-	g.cmd, g.number, g.atOnce = cmd, number, l.Streams() && before == nil
+	g.cmd, g.number, g.atOnce = cmd, number, l.Has(commands.OneStream) && before == nil
 	own := *env
 	own.Screen = g
 	return &own

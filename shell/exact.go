@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
@@ -20,7 +21,7 @@ const maxTogether = 100
 // takes tells whether a line can go together with others. Events of one multi all come
 // before its answer: so with a watch left each line goes alone.
 func (e *exact) takes(st *step) bool {
-	return e != nil && st.line.Joins() && !e.w.b.s.cfg.Session.Watching()
+	return e != nil && st.line.Has(commands.Joins) && !e.w.b.s.cfg.Session.Watching()
 }
 
 // begin has a line join those before it. It is false if the batch does not go on.

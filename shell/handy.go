@@ -26,37 +26,37 @@ func (s *Shell) handy() []*commands.Command {
 	line := []commands.Param{{Name: "command", Kind: commands.CommandName}}
 	return []*commands.Command{
 		{
-			Name: "time", Group: group, Args: "command",
+			Name: "time", Group: group, Effect: commands.Offline | commands.Quotas, Args: "command",
 			Summary:  "run a command and print how long it took",
 			Help:     "time prints the elapsed time to standard error, and exits with the exit status of the command.",
 			Examples: []string{"time ls -R /app", "time deleteall -y /app/old"},
-			Params:   line, Offline: true, Quota: true,
-			Over: func(*pflag.FlagSet) commands.Around { return timed },
+			Params:   line,
+			Over:     func(*pflag.FlagSet) commands.Around { return timed },
 		},
 		{
-			Name: "repeat", Group: group, Args: "[-n count] [-i time] [-k] command",
+			Name: "repeat", Group: group, Effect: commands.Offline | commands.Quotas, Args: "[-n count] [-i time] [-k] command",
 			Summary: "run a command repeatedly",
 			Help: "On a terminal, each result replaces the previous one. repeat stops when you press Ctrl-C or when the " +
 				"command fails. After a failure, repeat exits with the exit status of the command. With -k, repeat prints the error and " +
 				"continues; when it stops, it exits with the exit status of the first failure.",
 			Examples: []string{"repeat -i 5s get /app/leader", "repeat -n 10 stat /app", "repeat -k exists /app/ready"},
-			Params:   line, Offline: true, Quota: true,
-			Over: s.repeat,
+			Params:   line,
+			Over:     s.repeat,
 		},
 		{
-			Name: "source", Group: group, Args: "file",
+			Name: "source", Group: group, Effect: commands.Offline | commands.Quotas, Args: "file",
 			Summary: "run the commands in a file",
 			Help: "source runs the lines of the file one after the other. If a line fails, source prints the line number " +
 				"and continues. The exit status is that of the first failed line.",
 			Examples: []string{"source setup.zk", "source ~/cleanup.zk"},
 			Params:   []commands.Param{{Name: "file", Kind: commands.File}},
-			Offline:  true, Quota: true, Flags: commands.NoFlags(s.source),
+			Flags:    commands.NoFlags(s.source),
 		},
 		{
-			Name: "clear", Group: group,
+			Name: "clear", Group: group, Effect: commands.Offline,
 			Summary:  "clear the terminal, like Ctrl-L",
 			Examples: []string{"clear"},
-			Offline:  true, Flags: commands.NoFlags(func(context.Context, *commands.Env, []string) error { return s.screen.clear() }),
+			Flags:    commands.NoFlags(func(context.Context, *commands.Env, []string) error { return s.screen.clear() }),
 		},
 	}
 }

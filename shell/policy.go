@@ -51,7 +51,7 @@ func (s *Shell) RunCommand(ctx context.Context, args []string) int {
 	g := s.gather()
 	l, err := s.readWords(words)
 	if err == nil {
-		if !l.Offline() {
+		if !l.Has(commands.Offline) {
 			s.verbose(ctx)
 		}
 		err = s.carryOut(ctx, g.in(s.env, words[0].Text, 0, l, nil), words[0].Text, l)

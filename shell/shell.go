@@ -189,7 +189,7 @@ func (s *Shell) runText(ctx context.Context, env *commands.Env, line string) (st
 	}
 	if err == nil {
 		own := *env
-		if own.Confirm = ""; s.needsLeave(l) && l.Asks() {
+		if own.Confirm = ""; s.needsLeave(l) && l.Has(commands.Asks) {
 			own.Confirm = s.where()
 		}
 		err = s.carryOut(ctx, &own, cmd, l)
@@ -209,7 +209,7 @@ func (s *Shell) read(line string) (cmd string, l commands.Line, err error) {
 		return mark, l, &commands.UsageError{Problem: "missing command before " + mark}
 	}
 	l, err = s.readWords(words)
-	if err == nil && l.Writes() && s.policy.mode() == commands.ByHand {
+	if err == nil && l.Has(commands.Writes) && s.policy.mode() == commands.ByHand {
 		err = unfinished(words)
 	}
 	mistake := s.mistakeIn(line, words)
@@ -279,7 +279,7 @@ func (s *Shell) refuseWrites(l commands.Line) error {
 	where := cmp.Or(s.cfg.Session.Cluster(), "this server")
 	var err error
 	switch {
-	case l.Writes() && s.cfg.Session.Writes() == zkconn.WritesNever:
+	case l.Has(commands.Writes) && s.cfg.Session.Writes() == zkconn.WritesNever:
 		err = fmt.Errorf("nothing was done: %w (writes = never is set for %s, or --no-write was given)", zkconn.ErrNoWrites, where)
 	case s.needsLeave(l) && s.policy.mode() != commands.ByHand:
 		err = fmt.Errorf("nothing was done, because writes on %s require confirmation (writes = ask); to confirm them in advance, add --yes", where)
@@ -291,13 +291,13 @@ func (s *Shell) refuseWrites(l commands.Line) error {
 
 // needsLeave tells whether a line writes where a person is to be asked.
 func (s *Shell) needsLeave(l commands.Line) bool {
-	return l.Writes() && s.cfg.Session.Writes() == zkconn.WritesAsk
+	return l.Has(commands.Writes) && s.cfg.Session.Writes() == zkconn.WritesAsk
 }
 
 // leaveToWrite asks the person at the terminal before a line writes, where that is to
 // be asked.
 func (s *Shell) leaveToWrite(ctx context.Context, line string, l commands.Line) error {
-	if !s.needsLeave(l) || l.Asks() || s.policy.mode() != commands.ByHand {
+	if !s.needsLeave(l) || l.Has(commands.Asks) || s.policy.mode() != commands.ByHand {
 		return nil
 	}
 	return s.env.Leave(ctx, fmt.Sprintf("%s is about to run on %s",

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
@@ -46,34 +44,34 @@ func (s *Shell) transactions() []*commands.Command {
 	const group = "Transactions"
 	return []*commands.Command{
 		{
-			Name: "begin", Group: group,
+			Name: "begin", Group: group, Effect: commands.Apart,
 			Summary: "begin a transaction that commit applies atomically",
 			Help: "A transaction can contain check, create, set and delete. commit prints the result of each command " +
 				"with its line number. If ZooKeeper rejects one of the commands, none of them takes effect.\n\n" +
 				"In a script, if any line between begin and commit fails, commit fails and changes nothing. A transaction " +
 				"that is still open when zksh exits is discarded.",
 			Examples: []string{"begin"},
-			Aside:    true, Flags: commands.NoFlags(s.beginTransaction),
+			Flags:    commands.NoFlags(s.beginTransaction),
 		},
 		{
-			Name: "check", Group: group, Args: "path version",
+			Name: "check", Group: group, Effect: commands.Joins, Args: "path version",
 			Summary:  "make the transaction fail unless the version matches",
 			Help:     "The version is the znode's expected dataVersion. -1 requires only that the znode exists.",
 			Examples: []string{"check /app/config 3", "check /app/config -1"},
 			Params:   []commands.Param{{Name: "path", Kind: commands.Path}, {Name: "version", Kind: commands.Data}},
-			Joins:    func(*pflag.FlagSet) bool { return true }, Flags: commands.NoFlags(s.check),
+			Flags:    commands.NoFlags(s.check),
 		},
 		{
-			Name: "commit", Group: group,
+			Name: "commit", Group: group, Effect: commands.Apart,
 			Summary:  "apply all lines of the transaction, or none",
 			Examples: []string{"commit"},
-			Aside:    true, Flags: commands.NoFlags(s.commit),
+			Flags:    commands.NoFlags(s.commit),
 		},
 		{
-			Name: "abort", Group: group,
+			Name: "abort", Group: group, Effect: commands.Offline | commands.Apart,
 			Summary:  "discard the transaction without applying it",
 			Examples: []string{"abort"},
-			Aside:    true, Offline: true, Flags: commands.NoFlags(s.abort),
+			Flags:    commands.NoFlags(s.abort),
 		},
 	}
 }
@@ -195,11 +193,11 @@ func (c committed) MarshalJSON() ([]byte, error) {
 // carryOut runs a line, or has it join the transaction that is open.
 func (s *Shell) carryOut(ctx context.Context, env *commands.Env, cmd string, l commands.Line) error {
 	switch t := s.txn; {
-	case t == nil || l.Aside():
+	case t == nil || l.Has(commands.Apart):
 		return run(ctx, env, l)
 	case l.Redirected():
 		return &commands.UsageError{Problem: "the lines of a transaction cannot be redirected, because commit prints all results; omit | and >, or quote them"}
-	case !l.Joins():
+	case !l.Has(commands.Joins):
 		return &commands.UsageError{Problem: fmt.Sprintf("only check, create, set and delete can be part of a transaction; first commit or abort the transaction that began on line %d", t.begun)}
 	default:
 		return t.join(ctx, s, env, cmd, l)
@@ -208,7 +206,7 @@ func (s *Shell) carryOut(ctx context.Context, env *commands.Env, cmd string, l c
 
 func (t *transaction) join(ctx context.Context, s *Shell, env *commands.Env, cmd string, l commands.Line) error {
 	own, trip := *env, zkconn.NewTrip()
-	if own.Keeper != nil && l.Destroys() {
+	if own.Keeper != nil && l.Has(commands.Destroys) {
 		if env.Mode != commands.ByHand {
 			return &commands.UsageError{Problem: "with --undo, a transaction can contain only check and create, because zksh cannot save what the other commands change"}
 		}

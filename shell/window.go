@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/shell/batch"
 	"github.com/zksh/zksh/shell/exit"
@@ -114,9 +115,9 @@ func (w *window) close() {
 
 // takes tells whether a line of so many bytes can be under way with others.
 func (w *window) takes(st *step, size int) bool {
-	return st.err == nil && w.b.s.txn == nil && st.line.OneRequest() && size <= maxLineInWindow && (cap(w.steps) > 1 || w.exact.takes(st)) &&
-		!(st.line.Quota() && w.anyQuotas()) && !w.fenceMayFall() &&
-		!(st.line.Destroys() && w.b.s.env.Keeper != nil)
+	return st.err == nil && w.b.s.txn == nil && st.line.Has(commands.OneRequest) && size <= maxLineInWindow && (cap(w.steps) > 1 || w.exact.takes(st)) &&
+		!(st.line.Has(commands.Quotas) && w.anyQuotas()) && !w.fenceMayFall() &&
+		!(st.line.Has(commands.Destroys) && w.b.s.env.Keeper != nil)
 }
 
 // fenceMayFall tells whether what stands behind a line is to be written although a lock
@@ -142,7 +143,7 @@ func (w *window) anyQuotas() bool {
 
 // alone is told of a line that has run outside the window.
 func (w *window) alone(st *step) {
-	if st.line.Quota() {
+	if st.line.Has(commands.Quotas) {
 		w.at = zkconn.Stay{}
 	}
 }
@@ -198,7 +199,7 @@ func (w *window) enter(st *step) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	allowed := w.allowed
-	if st.line.Joins() {
+	if st.line.Has(commands.Joins) {
 		allowed = w.most
 	}
 	if w.open >= allowed {

@@ -98,7 +98,7 @@ func TestLineIsAnswered(t *testing.T) {
 		say("close")
 		closed := len(script)
 		for _, c := range registry().All() {
-			if !c.Offline {
+			if !c.Effect.Has(commands.Offline) {
 				say(c.Examples[0])
 			}
 		}
