@@ -191,8 +191,8 @@ func (h *byHand) prompt() line.Prompt {
 		locks = countLocks(held, "") + countLocks(gone, " lost")
 	}
 	cluster := s.cfg.Session.Cluster()
-	if t := s.txn; t != nil {
-		txn = fmt.Sprintf(" (txn %d)", len(t.lines))
+	if lines, open := s.txns.Joined(); open {
+		txn = fmt.Sprintf(" (txn %d)", lines)
 	}
 	insecure := s.cfg.Session.Secure().TLS.Gap()
 	if insecure != "" {

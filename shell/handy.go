@@ -15,9 +15,7 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/userfile"
-	"github.com/zksh/zksh/shell/batch"
 	"github.com/zksh/zksh/shell/exit"
-	"github.com/zksh/zksh/shell/syntax"
 )
 
 // handy are the shell's commands for working with commands.
@@ -157,56 +155,14 @@ func (s *Shell) source(ctx context.Context, env *commands.Env, args []string) er
 		return err
 	}
 	defer f.Close()
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
 	own := *env
 	own.Script = args[0]
 	if env.Mode == commands.OneShot && own.Keeper != nil && !own.Keeper.Demanded() { // a script, as with -f
 		own.Keeper = nil
 	}
-	env = &own
-	b := &script{s: s, name: args[0]}
-	lines := batch.ReadAhead(ctx, f)
-	for {
-		var l batch.Line
-		select {
-		case l = <-lines:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		err := b.runOne(ctx, env, l)
-		final := errors.As(err, new(*commands.FinalError)) && !s.cfg.GoOn || batch.Ends(err)
-		switch {
-		case errors.Is(err, exit.Quit), context.Cause(ctx) != nil && err != nil, errors.As(err, new(*exit.WriteError)):
-			return err
-		case final:
-			return &commands.FinalError{Err: &commands.StatusError{Status: b.status}}
-		case l.Last || err != nil && s.cfg.StopAtError:
-			if b.status == commands.StatusOK {
-				return nil
-			}
-			return &commands.StatusError{Status: b.status}
-		}
-	}
-}
-
-// runOne runs a line of a file, and reports what came of it unless that ends the file.
-func (b *script) runOne(ctx context.Context, env *commands.Env, l batch.Line) error {
-	if l.Err == io.EOF || l.Err == nil && syntax.BlankOrComment(l.Text) {
-		return nil
-	}
-	cmd, err := "", l.Err
-	if err == nil {
-		cmd, err = b.s.runText(ctx, env, l.Text)
-		err = batch.Ending(l.Number, err)
-	}
-	if errors.Is(err, exit.Quit) || context.Cause(ctx) != nil {
-		return err
-	}
-	err = errors.Join(err, b.s.showEvents(), b.s.lost())
-	b.line = l.Number
-	b.fail(cmd, err)
-	return err
+	return s.newBatch(args[0]).Source(ctx, f, func(ctx context.Context, line string) (string, error) {
+		return s.runText(ctx, &own, line)
+	})
 }
 
 // clear clears the terminal, if there is one that can be cleared.

@@ -22,6 +22,7 @@ import (
 	"github.com/zksh/zksh/history"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/shell/batch"
 	"github.com/zksh/zksh/shell/exit"
 	"github.com/zksh/zksh/shell/syntax"
 )
@@ -103,10 +104,10 @@ type Shell struct {
 	recall    *history.Recall
 	completer *completer
 	folder    folder
-	number    int          // of the line being run
-	sources   int          // files whose lines are being run
-	txn       *transaction // nil unless one is open
-	left      *work        // what did not end when it was cancelled; the loop has ended then
+	number    int // of the line being run
+	sources   int // files whose lines are being run
+	txns      *batch.Transactions
+	left      *work // what did not end when it was cancelled; the loop has ended then
 
 	warned zkconn.Stay // the session whose certificates have been looked at
 
@@ -129,7 +130,8 @@ func New(cfg Config) *Shell {
 	if cfg.Out.TTY && !cfg.Out.Dumb && !cfg.Out.Plain {
 		s.screen.printer.Bold = render.Bold
 	}
-	s.registry = commands.NewRegistry(append(cfg.Commands, s.transactions(), s.builtins(), s.folderCommands(), s.handy())...)
+	s.txns = batch.NewTransactions(cfg.Session, func() int { return s.policy.number() }, s.giveBackOnPanic)
+	s.registry = commands.NewRegistry(append(cfg.Commands, s.txns.Commands(), s.builtins(), s.folderCommands(), s.handy())...)
 	s.folder.servers = func() string { return cfg.Session.Servers().Spec }
 	s.completer = &completer{registry: s.registry, clusters: cfg.Clusters, lines: &s.lines, folder: &s.folder, locks: cfg.Locks}
 	s.env = &commands.Env{Session: cfg.Session, Version: cfg.Version, Format: cfg.Format, Screen: front{s}, Streams: cfg.Streams, Run: s.runWords, Keeper: cfg.Keeper}
@@ -192,7 +194,7 @@ func (s *Shell) runText(ctx context.Context, env *commands.Env, line string) (st
 		if own.Confirm = ""; s.needsLeave(l) && l.Has(commands.Asks) {
 			own.Confirm = s.where()
 		}
-		err = s.carryOut(ctx, &own, cmd, l)
+		err = s.txns.Run(ctx, &own, cmd, l)
 	}
 	return cmd, err
 }
@@ -316,26 +318,15 @@ func (s *Shell) runWords(ctx context.Context, env *commands.Env, words []command
 	if err != nil {
 		return err
 	}
-	return s.carryOut(ctx, env, words[0].Text, l)
+	return s.txns.Run(ctx, env, words[0].Text, l)
 }
 
-// run carries a line out. What ended its context is its error.
-func run(ctx context.Context, env *commands.Env, l commands.Line) error {
-	err := l.Run(ctx, env)
-	if err != nil && context.Cause(ctx) != nil && errors.Is(err, context.Canceled) {
-		return context.Cause(ctx)
-	}
-	return err
-}
-
-// report is the only place that prints an error.
-func (s *Shell) report(cmd string, err error) { s.reportAs(s.policy.wording, cmd, err) }
-
-func (s *Shell) reportAs(wording func(cmd string, err error) []string, cmd string, err error) {
+// report prints an error. Scripts print those of their lines.
+func (s *Shell) report(cmd string, err error) {
 	if err == nil || exit.Silent(err) {
 		return
 	}
-	for _, line := range wording(cmd, err) {
+	for _, line := range s.policy.wording(cmd, err) {
 		s.screen.complain(line)
 	}
 }
@@ -349,7 +340,11 @@ func (s *Shell) leave(status int) int {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	s.warnOfCertificates()
-	err := errors.Join(s.dropTransaction(), s.releaseLocks(ctx), s.cfg.Session.Close(ctx), s.settle(), s.policy.closed())
+	var dropped error
+	if s.left == nil { // a command that still runs may use the transaction, which ends with the process
+		dropped = s.txns.Drop()
+	}
+	err := errors.Join(dropped, s.releaseLocks(ctx), s.cfg.Session.Close(ctx), s.settle(), s.policy.closed())
 	s.report("", err)
 	if status == commands.StatusOK {
 		status = exit.Status(err)

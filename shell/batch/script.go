@@ -102,33 +102,33 @@ func (s *scriptReader) More() bool {
 	}
 }
 
-// Line is a line of a script, or the reason why there is none.
-type Line struct {
-	Text   string
-	Number int
-	Err    error
-	Last   bool // nothing follows the error
-	More   bool // another line has already been read
+// scriptLine is a line of a script, or the reason why there is none.
+type scriptLine struct {
+	text   string
+	number int
+	err    error
+	last   bool // nothing follows the error
+	more   bool // another line has already been read
 }
 
-// ReadAhead reads the lines of a script, one line ahead, so that waiting for the next line
+// readAhead reads the lines of a script, one line ahead, so that waiting for the next line
 // can be interrupted. A read cannot: the goroutine ends after the read during which ctx
 // ends, or with the process.
-func ReadAhead(ctx context.Context, r io.Reader) <-chan Line {
-	out := make(chan Line)
+func readAhead(ctx context.Context, r io.Reader) <-chan scriptLine {
+	out := make(chan scriptLine)
 	go func() {
 		lines := newScriptReader(r)
 		for {
-			var l Line
-			l.Text, l.Number, l.Err = lines.Next()
-			l.More = lines.More()
-			l.Last = l.Err != nil && !errors.Is(l.Err, errLongLine)
+			var l scriptLine
+			l.text, l.number, l.err = lines.Next()
+			l.more = lines.More()
+			l.last = l.err != nil && !errors.Is(l.err, errLongLine)
 			select {
 			case out <- l:
 			case <-ctx.Done():
 				return
 			}
-			if l.Last {
+			if l.last {
 				return
 			}
 		}

@@ -1,0 +1,64 @@
+package shell
+
+import (
+	"context"
+	"io"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/shell/batch"
+	"github.com/zksh/zksh/shell/exit"
+)
+
+// RunLines runs the lines of a file or pipe, called name in error messages, and
+// returns the status of the first that failed.
+func (s *Shell) RunLines(ctx context.Context, name string, r io.Reader) int {
+	b := s.newBatch(name)
+	s.begin(script{b})
+	s.verbose(ctx)
+	return s.leave(b.Run(ctx, r))
+}
+
+func (s *Shell) newBatch(name string) *batch.Batch {
+	return batch.New(scriptHost{s}, s.env, s.txns, name, batch.Options{StopAtError: s.cfg.StopAtError, GoOn: s.cfg.GoOn, Window: s.cfg.Window})
+}
+
+// script is the policy for the lines of a file or pipe. What follows a line may rely
+// on it, so that a loss between two lines is an error of the next.
+type script struct{ *batch.Batch }
+
+func (script) mode() commands.Mode                      { return commands.Batch }
+func (p script) wording(cmd string, err error) []string { return []string{p.Wording(cmd, err)} }
+func (p script) number() int                            { return p.Line() }
+func (script) shows(e zkconn.Event) bool                { return !e.Session() }
+func (script) expired(e expiredError) error             { return e }
+func (script) redoing(string)                           {}
+func (script) closed() error                            { return nil }
+
+func (script) released(locks string) string {
+	return "these locks were still held at the end of the script, so zksh released them: " + locks
+}
+
+// scriptHost is the shell as a script sees it.
+type scriptHost struct{ s *Shell }
+
+var _ batch.Shell = scriptHost{}
+
+// Read adds the line to the history.
+func (h scriptHost) Read(line string) (cmd string, l commands.Line, err error) {
+	h.s.number = h.s.lines.Add(line)
+	return h.s.read(line)
+}
+
+// Print does not print events first: the batch knows which ones came before the answer.
+func (h scriptHost) Print(v render.Value) error { return exit.Unwritten(h.s.screen.answer(v)) }
+
+func (h scriptHost) Note(text string)   { h.s.env.Screen.Note(text) }
+func (h scriptHost) Alert(text string)  { h.s.env.Screen.Alert(text) }
+func (h scriptHost) Report(text string) { h.s.screen.complain(text) }
+func (h scriptHost) Buffer()            { h.s.screen.buffer() }
+func (h scriptHost) Flush() error       { return exit.Unwritten(h.s.screen.flush()) }
+func (h scriptHost) Lost() error        { return h.s.lost() }
+
+func (h scriptHost) ShowEvents(take func() []zkconn.Event) error { return h.s.show(take) }
