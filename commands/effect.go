@@ -33,19 +33,13 @@ func (e Effect) Has(other Effect) bool { return e&other != 0 }
 // by the flag's name.
 func ByFlag(without map[string]Effect) func(fs *pflag.FlagSet, args []string) Effect {
 	return func(fs *pflag.FlagSet, _ []string) (e Effect) {
-		for name, lost := range without {
-			if isSet(fs, name) {
-				e |= lost
+		fs.Visit(func(f *pflag.Flag) {
+			if f.Value.Type() != "bool" || f.Value.String() == "true" {
+				e |= without[f.Name]
 			}
-		}
+		})
 		return e
 	}
-}
-
-// isSet reports whether a line sets a flag, and not to false.
-func isSet(fs *pflag.FlagSet, name string) bool {
-	f := fs.Lookup(name)
-	return f != nil && f.Changed && (f.Value.Type() != "bool" || f.Value.String() == "true")
 }
 
 // effectOf returns the effect of a line with these flags and positional words.
@@ -54,7 +48,7 @@ func (c *Command) effectOf(fs *pflag.FlagSet, args []string, runs bool) Effect {
 	if c.Except != nil {
 		e &^= c.Except(fs, args)
 	}
-	if isSet(fs, inFlag) { // it reads a file
+	if fs.Changed(inFlag) { // it reads a file
 		e = e&^OneRequest | Offline
 	}
 	if runs { // the line or program after --, which has answers of its own
