@@ -96,7 +96,7 @@ func once[T any](ctx context.Context, s sender, o op[T]) (none T, err error) {
 	if t, ok := ctx.Value(transactionKey{}).(*Transaction); ok {
 		return join(ctx, t, s, o)
 	}
-	trip, _ := ctx.Value(tripKey{}).(*Trip)
+	trip := TripOf(ctx)
 	k, root, err := s.connection(ctx, o.path)
 	err = admitted(ctx, k, &o, err)
 	if err != nil {
@@ -131,7 +131,7 @@ func begin[T any](ctx context.Context, k *frameConn, root chroot, o op[T]) *Pend
 // once ctx has ended.
 func bind[T any](ctx context.Context, l *link, root chroot, o op[T]) *Pending[T] {
 	c := &call{ctx: ctx, op: o.code, path: o.path, write: o.write, done: make(chan reply, 1), left: 1}
-	if c.trip, _ = ctx.Value(tripKey{}).(*Trip); c.trip != nil {
+	if c.trip = TripOf(ctx); c.trip != nil {
 		c.trip.footprint = o.footprint()
 	}
 	if o.err != nil {

@@ -224,7 +224,7 @@ func do[T any](ctx context.Context, s sender, o op[T]) (none T, err error) {
 		return v, err
 	}
 	v, f, err := afterHangUp(ctx, s, o, err, h)
-	trip, _ := ctx.Value(tripKey{}).(*Trip)
+	trip := TripOf(ctx)
 	trip.cameTo(f.of(o.size()), f == unknown)
 	return v, err
 }
