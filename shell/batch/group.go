@@ -11,7 +11,7 @@ type group struct {
 	lines []*pendingLine      // that have joined it, and maybe a last one that failed before it could
 }
 
-// maxGroup is the maximum number of lines in a group. readSize bounds their length.
+// maxGroup is the maximum number of lines in a group. maxRead bounds their length.
 const maxGroup = 100
 
 // accepts reports whether a line can join others. Events of one transaction all come before

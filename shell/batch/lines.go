@@ -14,11 +14,11 @@ import (
 // so nothing useful is longer, and a binary file fed by mistake stays small.
 const maxLine = 4 << 20
 
-// maxRead is how much of the lines to come is read at a time: together they make no
+// maxRead is the number of bytes that are read ahead. Together, the lines in them make no
 // request that is near a server's limit.
 const maxRead = 256 << 10
 
-// errLongLine is the error of a line that is longer than that. It was read to its
+// errLongLine is the error of a line that is longer than maxLine. It was read to its
 // end, and the next line can be read.
 var errLongLine = &commands.UsageError{Problem: fmt.Sprintf("the line is longer than %d MiB", maxLine>>20)}
 
@@ -39,7 +39,7 @@ func newLineReader(r io.Reader) *lineReader {
 
 // buffered returns what has been read of the lines to come. It is valid until Next.
 func (l *lineReader) buffered() []byte {
-	read, _ := l.in.Peek(l.in.Buffered()) // as much cannot fail
+	read, _ := l.in.Peek(l.in.Buffered()) // cannot fail: they are buffered
 	if l.skipLF {
 		read = bytes.TrimPrefix(read, []byte("\n"))
 	}
@@ -74,7 +74,7 @@ func (l *lineReader) Next() (line string, number int, err error) {
 	return line, l.number, nil
 }
 
-// read reads to the end of a line, and keeps what is not too long of it. An error
+// read reads to the end of a line, which it keeps unless it is too long. An error
 // goes to l.err.
 func (l *lineReader) read() (line string, long bool) {
 	var kept []byte

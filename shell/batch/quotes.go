@@ -11,11 +11,11 @@ import (
 // finds the quote that openQuote finds.
 type quoteScanner struct {
 	open    string // the quote that is open: ", ' or $'; empty: none
-	escaped bool   // in $'…', behind a backslash
-	begun   bool   // something other than a blank has come
+	escaped bool   // in $'…', after a backslash
+	begun   bool   // something other than a space has come
 	word    []byte // the first bytes of the plain word that is being read
 	clings  bool   // a closing quote stands right before that word
-	inert   bool   // what follows has no quotes of ours: behind #, | or >
+	inert   bool   // what follows has no quotes of ours: after #, | or >
 }
 
 // scanQuotes returns a scanner for a line that begins in a quote, or in none.
@@ -23,7 +23,7 @@ func scanQuotes(open string) quoteScanner { return quoteScanner{open: open, begu
 
 // add reads the next byte of the line.
 func (q *quoteScanner) add(c byte) {
-	blank := strings.IndexByte(commands.Blanks, c) >= 0
+	space := strings.IndexByte(commands.Blanks, c) >= 0
 	switch {
 	case q.inert:
 	case q.escaped:
@@ -34,7 +34,7 @@ func (q *quoteScanner) add(c byte) {
 		if c == q.open[len(q.open)-1] {
 			q.open, q.clings = "", true
 		}
-	case blank:
+	case space:
 		q.inert = !q.clings && syntax.IsRedirection(commands.Word{Text: string(q.word)})
 		q.word, q.clings = q.word[:0], false
 	case len(q.word) == 0 && (c == '"' || c == '\''):
@@ -46,5 +46,5 @@ func (q *quoteScanner) add(c byte) {
 	case len(q.word) < len(">>")+1: // the rest makes no difference
 		q.word = append(q.word, c)
 	}
-	q.begun = q.begun || !blank
+	q.begun = q.begun || !space
 }

@@ -34,7 +34,7 @@ func (e *unclosedError) Unwrap() error { return &commands.UsageError{Problem: e.
 
 // Next returns the next line and the number of the first line of input that it comes
 // from. Line breaks in quotes are escaped, so that the result is one line. Errors are those
-// of lineReader, and unclosedError, behind which there is only io.EOF.
+// of lineReader, and unclosedError, after which there is only io.EOF.
 func (s *scriptReader) Next() (line string, number int, err error) {
 	line, number, err = s.in.Next()
 	if err != nil && !errors.Is(err, errLongLine) {

@@ -21,7 +21,7 @@ type window struct {
 	printing sync.WaitGroup // the printer's goroutine
 	group    *group         // nil unless the batch stops at its first error
 
-	quotasAt zkconn.Stay // the session for which hasQuotas is known
+	quotasAt zkconn.Stay // the session for which quotas is known
 	quotas   bool        // the ensemble has quotas
 
 	mu      sync.Mutex // guards these

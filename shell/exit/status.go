@@ -37,7 +37,7 @@ func Status(err error) int {
 	return commands.StatusFailed
 }
 
-// codes are those of the errors that are told by their status.
+// codes are the codes of errors whose status says all.
 var codes = map[int]string{
 	commands.StatusLockLost: "LockLost", commands.StatusNotLocked: "NotLocked", commands.StatusUnconfirmed: "Unconfirmed",
 	commands.StatusCannotRun: "CannotRun", commands.StatusUnknown: "CannotRun",

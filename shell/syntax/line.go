@@ -12,8 +12,8 @@ func BlankOrComment(line string) bool {
 	return line == "" || line[0] == '#'
 }
 
-// OpenQuote is the quote that is open at the end of a line, which begins inside of
-// the one that was open before it. It is a line.Assistant's Open.
+// OpenQuote returns the quote that is open at the end of a line: ", ' or $', or "". The line
+// begins inside of the quote that was open before it.
 func OpenQuote(before, line string) string {
 	if before == "" && (!strings.ContainsAny(line, `"'`) || BlankOrComment(line)) {
 		return ""
@@ -39,7 +39,7 @@ func OnOneLine(line string) string {
 	for line != "" {
 		quote, n, _ := Token(line)
 		switch word := line[:n]; {
-		case n == 0: // a blank
+		case n == 0: // a space
 			n = 1
 			b.WriteByte(line[0])
 		case quote == "$'":
@@ -55,11 +55,11 @@ func OnOneLine(line string) string {
 }
 
 // ansiBreaks escapes the line breaks of a $'…' word. A backslash before one means
-// nothing, and still does before a blank.
+// nothing, and still does before a space.
 var ansiBreaks = strings.NewReplacer(`\\`, `\\`, "\\\n", `\ `, "\n", `\n`)
 
-// CutRedirection cuts a line before the first bar or arrow that is a word of its own, and is
-// not quoted. What follows is not ours to split: a program's words are its shell's.
+// CutRedirection cuts a line before the first |, > or >> that is a word of its own and not
+// quoted. The rest after a | is for sh to split.
 func CutRedirection(line string) (command, mark, rest string) {
 	for i := 0; ; {
 		at := len(line) - len(strings.TrimLeft(line[i:], commands.Blanks))
@@ -79,7 +79,7 @@ func CutRedirection(line string) (command, mark, rest string) {
 	}
 }
 
-// IsRedirection tells a word that is a bar or an arrow.
+// IsRedirection reports whether a word is an unquoted |, > or >>.
 func IsRedirection(w commands.Word) bool {
 	return !w.Quoted && (w.Text == "|" || w.Text == ">" || w.Text == ">>")
 }

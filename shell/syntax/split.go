@@ -13,7 +13,7 @@ import (
 	"github.com/zksh/zksh/commands"
 )
 
-// Split cuts a line into words the way zkCli does: blanks separate, "…" and
+// Split cuts a line into words the way zkCli does: spaces separate, "…" and
 // '…' hold anything but their own quote, a closing quote ends the word, a
 // quote inside a plain word is an ordinary character, and a backslash has no
 // meaning.
