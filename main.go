@@ -28,6 +28,7 @@ import (
 	"github.com/zksh/zksh/lockcmd"
 	"github.com/zksh/zksh/lockcmd/child"
 	"github.com/zksh/zksh/shell"
+	"github.com/zksh/zksh/shell/exit"
 )
 
 // version is set by the build; without it the module's version is used.
@@ -235,9 +236,9 @@ func signals(interactive bool) (context.Context, <-chan os.Signal, func()) {
 		defer close(done)
 		select {
 		case sig := <-ends:
-			cancel(shell.EndedBy(sig))
+			cancel(exit.EndedBy(sig))
 		case sig := <-ending:
-			cancel(shell.EndedBy(sig))
+			cancel(exit.EndedBy(sig))
 		case <-ctx.Done():
 		}
 		signal.Stop(keys) // a second Ctrl-C ends the program at once
@@ -319,7 +320,7 @@ func columns(f *os.File) int {
 
 func refuse(err error) int {
 	complain(err)
-	return shell.Status(err)
+	return exit.Status(err)
 }
 
 func show(text string) int {

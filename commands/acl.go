@@ -100,7 +100,7 @@ func accessList(path string, acl []zk.ACL, stat *render.Stat) render.Answer {
 }
 
 var getACLCommand = &Command{
-	Name: "getAcl", Group: "Access", Args: "[-s] [--in file] [--max-size MiB] path", OneRequest: unless(inFlag),
+	Name: "getAcl", Group: "Access", Effect: OneRequest, Args: "[-s] [--in file] [--max-size MiB] path",
 	Summary:  "print a znode's access control list",
 	Examples: []string{"getAcl /app", "getAcl -s /app"},
 	Params:   []Param{pathParam},
@@ -116,7 +116,7 @@ var getACLCommand = &Command{
 // setAcl is one request, but not OneRequest: a server checks a write that comes before
 // it has been carried out against the ACL of before (PrepRequestProcessor, 3.8).
 var setACLCommand = &Command{
-	Name: "setAcl", Group: "Access", Writes: true, Destroys: true, Args: "[-s] [-v version] [-R] path acl [version]",
+	Name: "setAcl", Group: "Access", Effect: Writes | Destroys, Args: "[-s] [-v version] [-R] path acl [version]",
 	Summary: "write a znode's access control list",
 	Help: aclHelp +
 		" With a version, setAcl writes the ACL only if the version matches the znode's current aclVersion.\n\n" +

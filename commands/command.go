@@ -8,7 +8,6 @@ package commands
 import (
 	"context"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -26,38 +25,11 @@ type Command struct {
 	Limits   []string // sentences for the list at the end of its help; may be empty
 	Examples []string // lines that can be typed; at least one
 	Params   []Param  // the positional words, in order; all but optional ones are needed
-	Offline  bool     // works without a session
-	Sweeps   bool     // removes whole trees: no hint proposes it
-	Writes   bool     // may change the ensemble: not run where that is switched off
-	Dry      []string // flags with which it does not
+	Effect   Effect   // what its lines do
 
-	// OneRequest tells whether a line with these flags sends a single request, which
-	// every server knows, and touches nothing here but the screen: then the lines
-	// behind it may be sent before it is answered. Nil: it does not.
-	OneRequest func(fs *pflag.FlagSet) bool
-	// Joins tells whether a line with these flags is a single write that can be part of
-	// a transaction. Nil: it is not.
-	Joins func(fs *pflag.FlagSet) bool
-	// Destroys tells that it destroys what may have to be kept first.
-	Destroys bool
-	// Asks reports whether a line with these flags itself asks a person before it writes.
-	// Its question includes Env.Confirm. Nil: it does not ask.
-	Asks func(fs *pflag.FlagSet) bool
-	// Aside tells that it may stand in the lines of a transaction without being part of it.
-	Aside bool
-	// Lines tells that what stands behind -- is a line of this shell, not a program.
-	Lines bool
-	// Streams tells that it answers with one render.Stream, if with any, unless it has a
-	// line behind --.
-	Streams bool
-	// Quota tells that a quota may refuse it, or that it may set one. Servers hold a
-	// quota against what they have carried out, not against what is under way.
-	Quota bool
-
-	// Elsewhere tells whether a line with these words writes to another ensemble alone. It
-	// sees to it itself whether that may be. Nil: it does not.
-	Elsewhere func(args []string) bool
-
+	// Except returns the part of Effect that a line with these flags and positional words does
+	// not have. It may be nil; see ByFlag.
+	Except func(fs *pflag.FlagSet, args []string) Effect
 	// Flags declares the flags on a fresh set and returns the function that
 	// runs the command with them; it runs once for each line.
 	Flags func(fs *pflag.FlagSet) Run
@@ -72,14 +44,6 @@ type Run func(ctx context.Context, env *Env, args []string) error
 // NoFlags is the Flags of a command that has none.
 func NoFlags(run Run) func(*pflag.FlagSet) Run {
 	return func(*pflag.FlagSet) Run { return run }
-}
-
-// always is for a command whose every line is one request.
-func always(*pflag.FlagSet) bool { return true }
-
-// unless is for a command that is one request but with any of these flags.
-func unless(flags ...string) func(*pflag.FlagSet) bool {
-	return func(fs *pflag.FlagSet) bool { return !slices.ContainsFunc(flags, fs.Changed) }
 }
 
 // Kind says what a positional word is, for completion.

@@ -22,7 +22,7 @@ func ensemble(head, config string, stat *render.Stat) render.Answer {
 }
 
 var configCommand = &Command{
-	Name: "config", Group: "Ensemble", Args: "[-c] [-w] [-s]", OneRequest: always,
+	Name: "config", Group: "Ensemble", Effect: OneRequest, Args: "[-c] [-w] [-s]",
 	Summary:  "print the ensemble's configuration",
 	Help:     "With -c, config prints only the parts that a client needs: the version and the addresses.",
 	Limits:   []string{"A stand-alone server has no configuration."},
@@ -64,7 +64,7 @@ func clientConfig(config string) string {
 }
 
 var reconfigCommand = &Command{
-	Name: "reconfig", Group: "Ensemble", Writes: true,
+	Name: "reconfig", Group: "Ensemble", Effect: Writes,
 	Args: "[-s] [-v version] [[-file path] | [-members serverID=host:port1:port2;port3[,...]*]] |" +
 		" [-add serverId=host:port1:port2;port3[,...]]* [-remove serverId[,...]*]",
 	Summary: "change the ensemble's members",

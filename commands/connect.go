@@ -10,7 +10,7 @@ import (
 )
 
 var connectCommand = &Command{
-	Name: "connect", Group: "Session", Args: "[host:port | @cluster]",
+	Name: "connect", Group: "Session", Effect: Offline, Args: "[host:port | @cluster]",
 	Summary: "start a new session, on the same servers or on others",
 	Help: "Specify the servers as for --server, or name a cluster from the configuration file. Without an argument, " +
 		"connect starts a new session on the same servers.\n\n" +
@@ -19,7 +19,6 @@ var connectCommand = &Command{
 		"Over TLS, connect prints the protocol, the cipher, the server's name and the expiry date of its certificate.",
 	Examples: []string{"connect zk1:2181,zk2:2181/app", "connect @staging", "connect"},
 	Params:   []Param{{Name: "host:port", Kind: Server, Optional: true}},
-	Offline:  true,
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
 		spec := strings.Join(args, "") // one word, or none
 		if spec != "" && !strings.HasPrefix(spec, zkconn.ClusterMark) {

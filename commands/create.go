@@ -19,8 +19,9 @@ import (
 const maxTTL = 1<<40 - 1
 
 var createCommand = &Command{
-	Name: "create", Group: "Writing", Writes: true, Args: "[-s] [-e] [-c] [-p] [-b] [-t ttl] path [data] [acl]", Quota: true,
-	OneRequest: unless("parents", "container", "ttl"), Joins: unless("parents"),
+	Name: "create", Group: "Writing", Effect: Writes | OneRequest | Joins | Quotas,
+	Except:  ByFlag(map[string]Effect{"parents": OneRequest | Joins, "container": OneRequest, "ttl": OneRequest}),
+	Args:    "[-s] [-e] [-c] [-p] [-b] [-t ttl] path [data] [acl]",
 	Summary: "create a znode",
 	Help: "Without data, the znode contains null; \"\" is empty data.\n\n" +
 		aclHelp +

@@ -7,7 +7,7 @@ import (
 )
 
 var deleteCommand = &Command{
-	Name: "delete", Group: "Writing", Writes: true, Destroys: true, Args: "[-v version] path [version]", OneRequest: always, Joins: always,
+	Name: "delete", Group: "Writing", Effect: Writes | Destroys | OneRequest | Joins, Args: "[-v version] path [version]",
 	Summary:  "delete a znode that has no children",
 	Help:     "If you specify a version, delete deletes the znode only if its current dataVersion matches that version.",
 	Examples: []string{"delete -v 3 /app/config", "delete /app/config"},

@@ -12,8 +12,9 @@ import (
 )
 
 var deleteallCommand = &Command{
-	Name: "deleteall", Group: "Trees", Writes: true, Destroys: true, Args: "path [-b batch size] [-y] [-n]",
-	Sweeps: true, Streams: true, Dry: []string{DryRun},
+	Name: "deleteall", Group: "Trees", Effect: Writes | Destroys | Sweeps | Asks | OneStream,
+	Except:  ByFlag(map[string]Effect{"yes": Asks, DryRun: Writes}),
+	Args:    "path [-b batch size] [-y] [-n]",
 	Summary: "delete a znode and everything below it",
 	Help: "At the prompt, deleteall counts the znodes and asks for confirmation. It then deletes the subtree in batches, " +
 		"children before their parents. If you press Ctrl-C, deleteall stops after the current batch and prints how many " +
@@ -22,7 +23,6 @@ var deleteallCommand = &Command{
 	Limits:   []string{"/ and /zookeeper cannot be deleted."},
 	Examples: []string{"deleteall /app/old", "deleteall -n /app/old"},
 	Params:   []Param{pathParam},
-	Asks:     asksUnlessYes,
 	Flags: func(fs *pflag.FlagSet) Run {
 		batch := numberFlag(fs, 32, "batch", "b", zktree.DefaultBatch, "delete this many znodes in one transaction; a number below 1 deletes them one by one")
 		sure := fs.BoolP("yes", "y", false, "do not ask for confirmation")
@@ -37,13 +37,13 @@ var deleteallCommand = &Command{
 }
 
 var rmrCommand = &Command{
-	Name: "rmr", Group: "Trees", Writes: true, Destroys: true, Args: "path [-y]",
-	Sweeps:   true,
+	Name: "rmr", Group: "Trees", Effect: Writes | Destroys | Sweeps | Asks,
+	Except:   ByFlag(map[string]Effect{"yes": Asks}),
+	Args:     "path [-y]",
 	Summary:  "delete a subtree (old name of deleteall)",
 	Help:     "rmr is the ZooKeeper 3.4 name for deleteall.",
 	Examples: []string{"rmr /app/old", "rmr /app/old -y"},
 	Params:   []Param{pathParam},
-	Asks:     asksUnlessYes,
 	Flags: func(fs *pflag.FlagSet) Run {
 		sure := fs.BoolP("yes", "y", false, "do not ask for confirmation")
 		return func(ctx context.Context, env *Env, args []string) error {
@@ -52,8 +52,6 @@ var rmrCommand = &Command{
 		}
 	},
 }
-
-func asksUnlessYes(fs *pflag.FlagSet) bool { return !fs.Changed("yes") }
 
 // sweepable is an error for a subtree that is never removed as a whole.
 func sweepable(env *Env, name, path string) error {

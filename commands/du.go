@@ -14,7 +14,7 @@ import (
 )
 
 var duCommand = &Command{
-	Name: "du", Group: "Trees", Streams: true, Args: "[-L depth] [-top number] [--ncdu] [--in file] [--max-size MiB] path",
+	Name: "du", Group: "Trees", Effect: OneStream, Args: "[-L depth] [-top number] [--ncdu] [--in file] [--max-size MiB] path",
 	Summary: "count the bytes and znodes in each subtree",
 	Help: "du prints one line for each child of the path, with the number of znodes in the child's subtree and the size of " +
 		"their data. The last line is the total for the path itself.\n\n" +

@@ -20,7 +20,7 @@ import (
 )
 
 var editCommand = &Command{
-	Name: "edit", Group: "Writing", Writes: true, Destroys: true, Args: "[-j] path", Quota: true,
+	Name: "edit", Group: "Writing", Effect: Writes | Destroys | Quotas, Args: "[-j] path",
 	Summary: "edit a znode's data with $VISUAL or $EDITOR",
 	Help: "edit opens the data in your editor. If you change the data, edit writes the change and prints the " +
 		"difference, provided that the znode still has the version that was read.\n\n" +

@@ -19,7 +19,7 @@ import (
 )
 
 var findCommand = &Command{
-	Name: "find", Group: "Trees",
+	Name: "find", Group: "Trees", Effect: OneStream | Quotas | RunsLine, // the line may be one with Quotas
 	Args: "path [-name glob] [-path glob] [-data regex] [-size ±n] [-newer 10m|path] [-ephemeral] [-owner session]" +
 		" [-children ±n] [-acl regex] [--in file] [--max-size MiB] [-- command {}]",
 	Summary: "find znodes in a subtree, and run a command for each one",
@@ -36,8 +36,6 @@ var findCommand = &Command{
 		`find /app -name "*.json" -size +10k`,
 		"find /app -data password -- getAcl {}",
 	},
-	Quota: true, // as the command may be
-	Lines: true, Streams: true,
 	Params: []Param{hereParam, {Name: "command", Kind: Data, Optional: true, Rest: true}},
 	Flags: func(fs *pflag.FlagSet) Run {
 		f := &finder{now: time.Now()}

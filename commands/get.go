@@ -17,7 +17,9 @@ import (
 )
 
 var getCommand = &Command{
-	Name: "get", Group: "Reading", Args: "[-s] [-w] [-b] [-x] [-j] [-d] [--charset name] [-f file] [--in file] [--max-size MiB] path", OneRequest: unless("file", inFlag),
+	Name: "get", Group: "Reading", Effect: OneRequest,
+	Except:  ByFlag(map[string]Effect{"file": OneRequest}),
+	Args:    "[-s] [-w] [-b] [-x] [-j] [-d] [--charset name] [-f file] [--in file] [--max-size MiB] path",
 	Summary: "print a znode's data",
 	Help: "If the znode has no data, get prints null. With -f, get writes the data to a file, byte for byte, and " +
 		"prints nothing.\n\n" +

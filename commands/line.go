@@ -29,21 +29,19 @@ func texts(words []Word) []string {
 // Line is a line that has been read, and can be run once.
 type Line struct {
 	c    *Command
-	fs   *pflag.FlagSet
 	run  Run
 	args []string
 	own  int // how many of the args stood before --
 
-	writes   bool // it, or the line that it is over, may change the ensemble
-	asks     bool // it, or the line that it is over, asks a person before it writes
-	joinsNot bool // a transaction, as it would but for where its answers go
+	effect     Effect
+	redirected bool // it could be part of a transaction, but its answers go elsewhere
 }
 
 // Read takes the words that follow the command's name. The error is pflag.ErrHelp
 // where they have --help or -h, and the command has no such flag.
 func (c *Command) Read(env *Env, words []Word) (Line, error) {
 	l, err := c.read(words)
-	if !c.Offline && (err != nil || !l.Offline()) {
+	if !(c.Effect | l.effect).Has(Offline) {
 		if gone := env.Session.Gone(); gone != nil {
 			return Line{}, gone
 		}
@@ -68,9 +66,7 @@ func (c *Command) read(words []Word) (l Line, err error) {
 	if err := c.count(args); err != nil {
 		return l, err
 	}
-	set := func(name string) bool { return fs.Lookup(name).Value.String() == "true" }
-	writes := c.Writes && !slices.ContainsFunc(c.Dry, set) && (c.Elsewhere == nil || !c.Elsewhere(args))
-	return Line{c: c, fs: fs, run: run, args: append(args, rest...), own: len(args), writes: writes, asks: c.Asks != nil && c.Asks(fs)}, nil
+	return Line{c: c, run: run, args: append(args, rest...), own: len(args), effect: c.effectOf(fs, args, len(rest) > 0)}, nil
 }
 
 // parse reads the flags.
@@ -170,34 +166,12 @@ func (c *Command) usage(err error) error {
 	return err
 }
 
-// Offline tells whether the line works without a session.
-func (l Line) Offline() bool { return l.c.Offline || l.fs != nil && l.fs.Changed(inFlag) }
+// Has reports whether the line has an effect, by what the Command says of it, or of the line
+// that it is over.
+func (l Line) Has(e Effect) bool { return l.effect.Has(e) }
 
 // Run carries the line out.
 func (l Line) Run(ctx context.Context, env *Env) error { return l.c.usage(l.run(ctx, env, l.args)) }
-
-// OneRequest is what the Command says of it.
-func (l Line) OneRequest() bool { return l.c.OneRequest != nil && l.c.OneRequest(l.fs) }
-
-// Writes tells whether it may change the ensemble, by what the Command says of it, or of
-// the line that it is over.
-func (l Line) Writes() bool { return l.writes }
-
-// Joins is what the Command says of it.
-func (l Line) Joins() bool { return l.c.Joins != nil && l.c.Joins(l.fs) }
-
-// Aside is what the Command says of it.
-func (l Line) Aside() bool { return l.c.Aside }
-
-// Destroys is what the Command says of it.
-func (l Line) Destroys() bool { return l.c != nil && l.c.Destroys }
-
-// Asks reports whether the line itself, or the line that it is over, asks a person before it
-// writes; see Command.Asks.
-func (l Line) Asks() bool { return l.asks }
-
-// Quota is what the Command says of it.
-func (l Line) Quota() bool { return l.c != nil && l.c.Quota }
 
 // At is the line with its paths as resolve gives them.
 func (l Line) At(resolve func(path string) string) Line {
@@ -220,8 +194,8 @@ func (l Line) Explained(explain func(error) error) Line {
 // Within is the line carried out by around. It runs alone.
 func (l Line) Within(around Around) Line {
 	inner := l
-	l.joinsNot = inner.Joins()
-	l.c = &Command{Name: l.c.Name, Args: l.c.Args, Examples: l.c.Examples, Params: l.c.Params, Quota: l.c.Quota}
+	l.redirected = inner.Has(Joins)
+	l.effect &= inherited | Quotas
 	l.run = func(ctx context.Context, env *Env, _ []string) error { return around(ctx, env, inner.Run) }
 	return l
 }
@@ -230,10 +204,10 @@ func (l Line) Within(around Around) Line {
 func (l Line) Bare() bool { return l.own == 0 }
 
 // Redirected tells whether the answers of a line that could join a transaction go elsewhere.
-func (l Line) Redirected() bool { return l.joinsNot }
+func (l Line) Redirected() bool { return l.redirected }
 
 // Program tells whether the line has a program to run behind --.
-func (l Line) Program() bool { return l.rest() && !l.c.Lines }
+func (l Line) Program() bool { return l.rest() && !l.c.Effect.Has(RunsLine) }
 
 // rest tells whether there are words behind --.
 func (l Line) rest() bool { return len(l.args) > l.own }
@@ -241,7 +215,7 @@ func (l Line) rest() bool { return len(l.args) > l.own }
 // Checked has read read the line behind -- once, if there is one: it may write if that
 // does, and what is wrong with it is wrong before anything is done.
 func (l Line) Checked(read func(words []Word) (Line, error)) (Line, error) {
-	if !l.c.Lines || !l.rest() {
+	if !l.c.Effect.Has(RunsLine) || !l.rest() {
 		return l, nil
 	}
 	var words []Word
@@ -249,13 +223,9 @@ func (l Line) Checked(read func(words []Word) (Line, error)) (Line, error) {
 		words = append(words, Word{Text: text})
 	}
 	inner, err := read(words)
-	l.writes = l.writes || inner.writes
+	l.effect |= inner.effect & Writes
 	return l, err
 }
-
-// Streams tells whether its answer is one that can be printed as it comes, and no other
-// follows it.
-func (l Line) Streams() bool { return l.c.Streams && !l.rest() }
 
 // Do carries a line out.
 type Do func(ctx context.Context, env *Env) error
@@ -279,7 +249,7 @@ func (c *Command) ReadOver(words []Word, read func(words []Word) (Line, error)) 
 	if err != nil {
 		return l, err
 	}
-	l = Line{c: c, fs: fs, writes: over.writes, asks: over.asks, run: func(ctx context.Context, env *Env, _ []string) error {
+	l = Line{c: c, effect: c.Effect | over.effect&inherited, run: func(ctx context.Context, env *Env, _ []string) error {
 		return around(ctx, env, func(ctx context.Context, env *Env) error {
 			l, err := read(inner)
 			if err != nil {

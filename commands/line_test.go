@@ -12,7 +12,7 @@ import (
 // A word of which there is a choice is checked before the command runs, in any case.
 func TestChoice(t *testing.T) {
 	ran := ""
-	c := &Command{Name: "traffic", Offline: true, Params: []Param{
+	c := &Command{Name: "traffic", Effect: Offline, Params: []Param{
 		{Name: "stop|go", Kind: Choice, Words: []string{"stop", "go"}}, {Name: "path", Optional: true},
 	}}
 	c.Flags = NoFlags(func(_ context.Context, _ *Env, args []string) error {
@@ -54,11 +54,11 @@ func TestRead(t *testing.T) {
 	var got []string
 	run := func(_ context.Context, _ *Env, args []string) error { got = args; return nil }
 	flags := func(fs *pflag.FlagSet) Run { sample(fs); numberFlag(fs, 32, "version", "v", -1, ""); return run }
-	sampled := &Command{Name: "sample", Args: "path [data]", Offline: true, Flags: flags,
+	sampled := &Command{Name: "sample", Args: "path [data]", Effect: Offline, Flags: flags,
 		Params: []Param{{Name: "path"}, {Name: "data", Optional: true}}}
-	secret := &Command{Name: "auth", Args: "scheme auth", Offline: true, Flags: flags,
+	secret := &Command{Name: "auth", Args: "scheme auth", Effect: Offline, Flags: flags,
 		Params: []Param{{Name: "scheme"}, {Name: "auth", Kind: Secret}}}
-	rest := &Command{Name: "lock", Args: "path [-- command]", Offline: true, Flags: flags,
+	rest := &Command{Name: "lock", Args: "path [-- command]", Effect: Offline, Flags: flags,
 		Params: []Param{{Name: "path"}, {Name: "command", Optional: true, Rest: true}}}
 	for _, c := range []struct {
 		c          *Command

@@ -50,7 +50,9 @@ func (l *listing) Table() render.Grid {
 }
 
 var lsCommand = &Command{
-	Name: "ls", Group: "Reading", Streams: true, Args: "[-s] [-w] [-R] [-l] [-u] [--in file] [--max-size MiB] path", OneRequest: unless("recursive", "long", inFlag),
+	Name: "ls", Group: "Reading", Effect: OneRequest | OneStream,
+	Except:  ByFlag(map[string]Effect{"recursive": OneRequest, "long": OneRequest}),
+	Args:    "[-s] [-w] [-R] [-l] [-u] [--in file] [--max-size MiB] path",
 	Summary: "list a znode's children",
 	Help: "Without -R, ls prints the names in sorted order.\n\n" +
 		"With -R, ls prints the path of every znode in the subtree, one per line: first all children of a znode, in " +
@@ -155,7 +157,7 @@ func listTree(ctx context.Context, env *Env, from reader, path string, watch, de
 }
 
 var ls2Command = &Command{
-	Name: "ls2", Group: "Reading", Args: "path [watch]", OneRequest: always,
+	Name: "ls2", Group: "Reading", Effect: OneRequest, Args: "path [watch]",
 	Summary:  "list a znode's children and stat (old name of ls -s)",
 	Help:     "ls2 is the ZooKeeper 3.4 name for ls -s.",
 	Examples: []string{"ls2 /app", "ls2 /"},

@@ -80,7 +80,7 @@ func (n quotaNodes) read(ctx context.Context, node string) (jute.Quota, error) {
 }
 
 var setquotaCommand = &Command{
-	Name: "setquota", Group: "Quotas", Writes: true, Args: "-n|-b|-N|-B val path", Quota: true,
+	Name: "setquota", Group: "Quotas", Effect: Writes | Quotas, Args: "-n|-b|-N|-B val path",
 	Summary: "limit the number of znodes or the data size of a subtree",
 	Help: "If a soft limit is exceeded, the server only writes a warning to its log. Hard limits are enforced by " +
 		"servers of version 3.7 or later that have enforceQuota=true. setquota changes only the limit that you " +
@@ -287,7 +287,7 @@ var listquotaCommand = &Command{
 }
 
 var delquotaCommand = &Command{
-	Name: "delquota", Group: "Quotas", Writes: true, Args: "[-n|-b|-N|-B] path",
+	Name: "delquota", Group: "Quotas", Effect: Writes, Args: "[-n|-b|-N|-B] path",
 	Summary:  "remove a znode's quota, or one of its limits",
 	Examples: []string{"delquota -n /app", "delquota /app"},
 	Params:   []Param{pathParam},

@@ -51,11 +51,11 @@ func (r *Registry) About(word string) []*Command {
 	var found, mentioned []*Command
 	for _, c := range r.list {
 		words := strings.FieldsFunc(strings.ToLower(c.Summary), apart)
-		named := strings.Contains(strings.ToLower(c.Name), word) && !c.Sweeps
+		named := strings.Contains(strings.ToLower(c.Name), word) && !c.Effect.Has(Sweeps)
 		if len(word) > 1 && (named || slices.ContainsFunc(words, begins)) {
 			found = append(found, c)
 		}
-		if words = strings.FieldsFunc(strings.ToLower(c.Help), apart); len(word) > 3 && !c.Sweeps && slices.ContainsFunc(words, begins) {
+		if words = strings.FieldsFunc(strings.ToLower(c.Help), apart); len(word) > 3 && !c.Effect.Has(Sweeps) && slices.ContainsFunc(words, begins) {
 			mentioned = append(mentioned, c)
 		}
 	}
@@ -113,7 +113,7 @@ func (r *Registry) nearest(name string, more ...string) string {
 	}
 	names := slices.Clone(more)
 	for _, c := range r.list {
-		if !c.Sweeps {
+		if !c.Effect.Has(Sweeps) {
 			names = append(append(names, c.Name), c.Aliases...)
 		}
 	}

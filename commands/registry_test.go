@@ -26,7 +26,7 @@ func TestHint(t *testing.T) {
 	// command that removes whole trees.
 	for _, c := range r.All() {
 		for i := range c.Name {
-			if got := r.Find(r.nearest(c.Name[:i] + c.Name[i+1:])); got != nil && got.Sweeps {
+			if got := r.Find(r.nearest(c.Name[:i] + c.Name[i+1:])); got != nil && got.Effect.Has(Sweeps) {
 				t.Errorf("%s without its letter %d: %s", c.Name, i, got.Name)
 			}
 		}

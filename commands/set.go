@@ -12,8 +12,9 @@ import (
 )
 
 var setCommand = &Command{
-	Name: "set", Group: "Writing", Writes: true, Destroys: true, Args: "[-s] [-v version] [-b] [-f file] [--null] path [data] [version]", Quota: true,
-	OneRequest: unless("file"), Joins: always,
+	Name: "set", Group: "Writing", Effect: Writes | Destroys | OneRequest | Joins | Quotas,
+	Except:  ByFlag(map[string]Effect{"file": OneRequest}),
+	Args:    "[-s] [-v version] [-b] [-f file] [--null] path [data] [version]",
 	Summary: "write a znode's data",
 	Help: "With a version, set writes the data only if the znode's current dataVersion matches that version.\n\n" +
 		"With -f, set reads the data from a file. With -f -, set reads the data from standard input.",

@@ -11,7 +11,7 @@ import (
 )
 
 var statCommand = &Command{
-	Name: "stat", Group: "Reading", Args: "[-w] [-h] [--in file] [--max-size MiB] path", OneRequest: unless(inFlag),
+	Name: "stat", Group: "Reading", Effect: OneRequest, Args: "[-w] [-h] [--in file] [--max-size MiB] path",
 	Summary: "print a znode's stat",
 	Help: "With -w, stat also sets a watch. If the znode does not exist, the watch reports its creation.\n\n" +
 		"With --in, stat reads a snapshot and also prints whether the znode is a container or has a time to live. " +
@@ -42,7 +42,7 @@ var statCommand = &Command{
 }
 
 var existsCommand = &Command{
-	Name: "exists", Group: "Reading", Args: "[--in file] [--max-size MiB] path", OneRequest: unless(inFlag),
+	Name: "exists", Group: "Reading", Effect: OneRequest, Args: "[--in file] [--max-size MiB] path",
 	Summary: "check whether a znode exists, and set the exit status",
 	Help: "The exit status is 0 if the znode exists and 1 if it does not. A znode that you are not permitted to read still " +
 		"counts as existing.",

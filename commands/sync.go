@@ -7,7 +7,7 @@ import (
 )
 
 var syncCommand = &Command{
-	Name: "sync", Group: "Session", Args: "path", OneRequest: always,
+	Name: "sync", Group: "Session", Effect: OneRequest, Args: "path",
 	Summary:  "wait until the server has caught up with the leader",
 	Examples: []string{"sync /", "sync /app"},
 	Params:   []Param{pathParam},

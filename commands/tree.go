@@ -12,7 +12,7 @@ import (
 )
 
 var treeCommand = &Command{
-	Name: "tree", Group: "Trees", Streams: true, Args: "[-L depth] [-s] [--in file] [--max-size MiB] path",
+	Name: "tree", Group: "Trees", Effect: OneStream, Args: "[-L depth] [-s] [--in file] [--max-size MiB] path",
 	Summary: "print a subtree as a tree",
 	Help: "tree draws the subtree, with each znode indented under its parent. Unreadable znodes are listed at the end. With -s, each " +
 		"line begins with the size of the znode's data in bytes.",

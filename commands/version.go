@@ -7,10 +7,9 @@ import (
 )
 
 var versionCommand = &Command{
-	Name: "version", Group: "Session", Args: "",
+	Name: "version", Group: "Session", Effect: Offline, Args: "",
 	Summary:  "print the version of zksh",
 	Examples: []string{"version"},
-	Offline:  true,
 	Flags: NoFlags(func(_ context.Context, env *Env, _ []string) error {
 		return env.Screen.Print(render.Answer{
 			Words: "zksh version: " + env.Version + "\n", JSON: render.Facts{"version", env.Version}})

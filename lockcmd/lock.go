@@ -122,7 +122,7 @@ func (f *lockFlags) check(argv []string) error {
 
 func (t *Table) lockCommand(k kind) *commands.Command {
 	return &commands.Command{
-		Name: k.command, Group: group, Writes: true,
+		Name: k.command, Group: group, Effect: commands.Writes,
 		Args:    "[-n] [-w duration] [-b] [-E status] [-m note] [--acl acl] [-t duration] [--confirm] [--strict] [--wait-group] [--as family] [--revocable] path [-- command arg…]",
 		Summary: k.summary, Help: k.help + " " + lockHelp,
 		Limits: []string{"kazoo's Lock ignores readers."},

@@ -16,7 +16,7 @@ import (
 
 func (t *Table) locksCommand() *commands.Command {
 	return &commands.Command{
-		Name: "locks", Group: group, Args: "[-f] [--stats] [-q] [-R] [--deadlocks] [path]",
+		Name: "locks", Group: group, Effect: commands.Offline, Args: "[-f] [--stats] [-q] [-R] [--deadlocks] [path]",
 		Summary: "show who holds a lock and who waits for it",
 		Help: "Without a path, locks lists the locks that this shell holds or waits for. With a path, it shows the queue of " +
 			"the lock at that path, no matter which client created it. The exit status is 75 if a client holds the lock, " +
@@ -28,7 +28,6 @@ func (t *Table) locksCommand() *commands.Command {
 		},
 		Examples: []string{"locks /locks/backup", "locks -f --stats /locks/backup", "locks --deadlocks"},
 		Params:   []commands.Param{{Name: "path", Optional: true}},
-		Offline:  true,
 		Flags: func(fs *pflag.FlagSet) commands.Run {
 			follow := fs.BoolP("follow", "f", false, "keep running and show each change until you press Ctrl-C")
 			quiet := fs.BoolP("quiet", "q", false, "print nothing; only set the exit status")

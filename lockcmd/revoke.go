@@ -14,7 +14,7 @@ import (
 
 func (t *Table) revokeCommand() *commands.Command {
 	return &commands.Command{
-		Name: "revoke", Group: group, Writes: true, Args: "path [node]",
+		Name: "revoke", Group: group, Effect: commands.Writes, Args: "path [node]",
 		Summary: "ask the holder of a lock to release it",
 		Help: "revoke writes a request into the data of the holder's znode, or of NODE if you specify one. The request " +
 			"asks the holder to release the lock.\n\n" +

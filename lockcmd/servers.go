@@ -13,7 +13,7 @@ import (
 const ensembleGroup = "Ensemble"
 
 var serversCommand = &commands.Command{
-	Name: "servers", Group: ensembleGroup, Args: "[-q]",
+	Name: "servers", Group: ensembleGroup, Effect: commands.Offline, Args: "[-q]",
 	Summary: "show each server's role, version and state",
 	Help: "servers queries each server of the ensemble with the four-letter commands srvr and mntr, without a session. It " +
 		"queries the servers of the connect string and those in the ensemble's configuration.\n\n" +
@@ -22,7 +22,6 @@ var serversCommand = &commands.Command{
 		"The exit status is 0 if a quorum is available: a leader and more than half of the voters respond. Otherwise, it is 1.",
 	Limits:   []string{"The weights and groups of voters are ignored."},
 	Examples: []string{"servers -q", "servers"},
-	Offline:  true,
 	Flags: func(fs *pflag.FlagSet) commands.Run {
 		quiet := fs.BoolP("quiet", "q", false, "print nothing; only set the exit status")
 		return func(ctx context.Context, env *commands.Env, _ []string) error {

@@ -18,7 +18,7 @@ import (
 
 func (t *Table) unlockCommand() *commands.Command {
 	return &commands.Command{
-		Name: "unlock", Group: group, Writes: true, Args: "[-a] [--force node] [path]",
+		Name: "unlock", Group: group, Effect: commands.Offline | commands.Writes, Args: "[-a] [--force node] [path]",
 		Summary: "release a lock",
 		Help: "If this shell holds only one lock, you can omit the path. If this shell is still waiting for the lock in the " +
 			"background, unlock stops the wait.\n\n" +
@@ -32,7 +32,6 @@ func (t *Table) unlockCommand() *commands.Command {
 		},
 		Examples: []string{"unlock /locks/backup", "unlock -a"},
 		Params:   []commands.Param{{Name: "path", Kind: commands.HeldLock, Optional: true}},
-		Offline:  true,
 		Flags: func(fs *pflag.FlagSet) commands.Run {
 			all := fs.BoolP("all", "a", false, "release all locks of this shell, the most recent first")
 			node := fs.String("force", "", "remove this `node`, which belongs to another client, from the queue at path")

@@ -11,17 +11,16 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/history"
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/shell/exit"
+	"github.com/zksh/zksh/shell/syntax"
 )
-
-// errQuit is how quit ends the loop.
-var errQuit = errors.New("quit")
 
 // builtins are the commands that are about the shell itself.
 func (s *Shell) builtins() []*commands.Command {
 	const group = "Shell"
 	return []*commands.Command{
 		{
-			Name: "help", Group: group, Args: "[-t] [command | topic | word]",
+			Name: "help", Group: group, Effect: commands.Offline | commands.Apart, Args: "[-t] [command | topic | word]",
 			Summary: "list commands and topics, or explain one",
 			Help: "Given the name of a command, help prints the help for that command. Given a topic, it prints that " +
 				"page of the manual. Given any other word, it lists the commands and the pages that are related to " +
@@ -30,52 +29,51 @@ func (s *Shell) builtins() []*commands.Command {
 				"uses less, except on a dumb terminal, where it prints the page without a pager.",
 			Examples: []string{"help create", "help quota", "help -t locks", "help"},
 			Params:   []commands.Param{{Name: "name", Kind: commands.HelpName, Optional: true}},
-			Offline:  true, Aside: true, Flags: s.help,
+			Flags:    s.help,
 		},
 		{
-			Name: "echo", Group: group, Args: "[word…]",
+			Name: "echo", Group: group, Effect: commands.Offline | commands.Apart, Args: "[word…]",
 			Summary: "print the arguments",
 			Help: "echo is useful for programs that send commands to zksh through a pipe. When the program reads the output of " +
 				"echo, it knows that all earlier commands have finished.",
 			Examples: []string{`echo "half of it is done"`, "echo done"},
 			Params:   []commands.Param{{Name: "word", Kind: commands.Data, Optional: true, Many: true}},
-			Offline:  true, Aside: true, Flags: commands.NoFlags(func(_ context.Context, env *commands.Env, args []string) error {
+			Flags: commands.NoFlags(func(_ context.Context, env *commands.Env, args []string) error {
 				words := append([]string{}, args...) // an empty list, not null
 				return env.Screen.Print(render.Answer{Words: strings.Join(words, " ") + "\n", JSON: render.Facts{"echo", words}})
 			}),
 		},
 		{
-			Name: "history", Group: group, Args: "[count]",
+			Name: "history", Group: group, Effect: commands.Offline | commands.Apart, Args: "[count]",
 			Summary: "print the most recent lines of the history",
 			Help: "history prints the last COUNT lines (default: 11), each with its number. To run a line again, pass its " +
 				"number to redo. Credentials are not shown.",
 			Examples: []string{"history 50", "history"},
 			Params:   []commands.Param{{Name: "count", Kind: commands.Data, Optional: true}},
-			Offline:  true, Aside: true, Flags: commands.NoFlags(s.history),
+			Flags:    commands.NoFlags(s.history),
 		},
 		{
-			Name: "redo", Group: group, Args: "cmdno",
-			Quota:    true, // as the line may be that runs again
+			Name: "redo", Group: group, Effect: commands.Offline | commands.Apart | commands.Quotas, Args: "cmdno",
 			Summary:  "run a line from the history again",
 			Help:     "redo prints the line and runs it. The line itself is added to the history, not the redo command.",
 			Examples: []string{"redo 3", "redo 12"},
 			Params:   []commands.Param{{Name: "cmdno", Kind: commands.LineNumber}},
-			Offline:  true, Aside: true, Flags: commands.NoFlags(s.redo),
+			Flags:    commands.NoFlags(s.redo),
 		},
 		{
-			Name: "printwatches", Group: group, Args: "on|off|short|time",
+			Name: "printwatches", Group: group, Effect: commands.Offline | commands.Apart, Args: "on|off|short|time",
 			Summary: "show or change how watch events are printed",
 			Help: "\"on\" prints each event in full, \"short\" prints it on one line, \"time\" adds the time of day to " +
 				"that line, and \"off\" prints no events. Without an argument, printwatches prints the current setting.",
 			Examples: []string{"printwatches off", "printwatches short", "printwatches"},
 			Params:   []commands.Param{{Name: "on|off|short|time", Kind: commands.Choice, Words: []string{"on", "off", "short", "time"}, Optional: true}},
-			Offline:  true, Aside: true, Flags: commands.NoFlags(s.printwatches),
+			Flags:    commands.NoFlags(s.printwatches),
 		},
 		{
-			Name: "quit", Aliases: []string{"exit"}, Group: group,
+			Name: "quit", Aliases: []string{"exit"}, Group: group, Effect: commands.Offline | commands.Apart,
 			Summary:  "close the session and exit",
 			Examples: []string{"quit"},
-			Offline:  true, Aside: true, Flags: commands.NoFlags(func(context.Context, *commands.Env, []string) error { return errQuit }),
+			Flags:    commands.NoFlags(func(context.Context, *commands.Env, []string) error { return exit.Quit }),
 		},
 	}
 }
@@ -112,8 +110,8 @@ func (s *Shell) redo(ctx context.Context, env *commands.Env, args []string) erro
 	if !ok || n >= s.number {
 		return errors.New("Command index out of range")
 	}
-	command, _, _ := cutOutlet(line)
-	if words, err := split(command); err == nil && len(words) > 0 && words[0].Text == "redo" {
+	command, _, _ := syntax.CutRedirection(line)
+	if words, err := syntax.Split(command); err == nil && len(words) > 0 && words[0].Text == "redo" {
 		return errors.New("No redoing redos")
 	}
 	s.lines.Replace(s.number, line)

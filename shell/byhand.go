@@ -15,7 +15,9 @@ import (
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/tty"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/shell/exit"
 	"github.com/zksh/zksh/shell/line"
+	"github.com/zksh/zksh/shell/syntax"
 )
 
 // byHand is the policy for lines that a person types.
@@ -37,7 +39,7 @@ func (s *Shell) Editor(in, out *os.File, getenv func(string) string) line.Editor
 	}
 	s.recall.Add(earlier...)
 	s.screen.keys = keyboard{in: in, hide: tty.HideKeys}
-	return line.New(in, out, getenv, line.Assistant{Open: openQuote, Complete: s.completer.complete, Recall: s.recall}, s.cfg.Interrupts)
+	return line.New(in, out, getenv, line.Assistant{Open: syntax.OpenQuote, Complete: s.completer.complete, Recall: s.recall}, s.cfg.Interrupts)
 }
 
 // RunEditor reads lines from a person until he leaves, and returns the status of
@@ -66,8 +68,8 @@ func (s *Shell) RunEditor(ctx context.Context, e line.Editor) int {
 	stop(nil)
 	watching.Wait()
 	nodes.close()
-	if err := context.Cause(ctx); errors.Is(err, errTerminated) {
-		h.status = Status(err)
+	if err := context.Cause(ctx); errors.Is(err, exit.Terminated) {
+		h.status = exit.Status(err)
 	}
 	status := s.leave(h.status)
 	if err := e.Close(); err != nil {
@@ -96,19 +98,19 @@ func (h *byHand) readLines(ctx context.Context) {
 			h.status = commands.StatusUsage
 			continue
 		case errors.Is(err, line.ErrHungUp): // a SIGHUP is on its way, and may come later
-			h.status = Status(errTerminated)
+			h.status = exit.Status(exit.Terminated)
 			return
 		case errors.Is(err, io.EOF), ctx.Err() != nil:
 			return
 		case err != nil:
 			h.s.report("", err)
-			h.status = Status(err)
+			h.status = exit.Status(err)
 			return
 		}
-		if blankOrComment(text) {
+		if syntax.BlankOrComment(text) {
 			continue
 		}
-		text = onOneLine(text) // as the history has it
+		text = syntax.OnOneLine(text) // as the history has it
 		h.keep(text)
 		var cmd string
 		h.s.lineBegins()
@@ -116,11 +118,11 @@ func (h *byHand) readLines(ctx context.Context) {
 			cmd, err = h.s.runLine(ctx, text)
 			return err
 		})
-		if errors.Is(err, errQuit) {
+		if errors.Is(err, exit.Quit) {
 			return
 		}
 		if h.s.left != nil {
-			h.status = Status(err)
+			h.status = exit.Status(err)
 			return
 		}
 		h.s.completer.nodes.doubt()
@@ -129,7 +131,7 @@ func (h *byHand) readLines(ctx context.Context) {
 		}
 		err = errors.Join(err, h.s.showEvents())
 		h.s.warnOfCertificates()
-		h.status = Status(err)
+		h.status = exit.Status(err)
 		h.s.report(cmd, err)
 		if after := h.s.cfg.AfterLine; after != nil {
 			_, err := h.s.attend(ctx, func(ctx context.Context) error { return after(ctx, h.s.env, cmd, err) })
@@ -189,8 +191,8 @@ func (h *byHand) prompt() line.Prompt {
 		locks = countLocks(held, "") + countLocks(gone, " lost")
 	}
 	cluster := s.cfg.Session.Cluster()
-	if t := s.txn; t != nil {
-		txn = fmt.Sprintf(" (txn %d)", len(t.lines))
+	if lines, open := s.txns.Joined(); open {
+		txn = fmt.Sprintf(" (txn %d)", lines)
 	}
 	insecure := s.cfg.Session.Secure().TLS.Gap()
 	if insecure != "" {
@@ -234,7 +236,7 @@ func (*byHand) mode() commands.Mode { return commands.ByHand }
 func (*byHand) wording(_ string, err error) []string {
 	var usage *commands.UsageError
 	switch {
-	case errors.Is(err, errInterrupted):
+	case errors.Is(err, exit.Interrupted):
 		return []string{"\n" + err.Error()} // the terminal has echoed the key
 	case errors.As(err, &usage) && usage.Command != nil:
 		return []string{usage.Problem, "usage: " + usage.Command.Usage(), "example: " + usage.Command.Examples[0]}

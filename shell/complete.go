@@ -18,6 +18,7 @@ import (
 	"github.com/zksh/zksh/internal/userfile"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/shell/line"
+	"github.com/zksh/zksh/shell/syntax"
 )
 
 // completer proposes what a line may become. All it knows of commands comes from
@@ -73,23 +74,8 @@ type choice struct {
 	goesOn bool // more may be added to the word later
 }
 
-// begin is what all of them begin with.
-func (c choices) begin() string {
-	if len(c.list) == 0 {
-		return ""
-	}
-	begin := c.list[0].word
-	for _, x := range c.list[1:] {
-		begin = commonPrefix(begin, x.word)
-	}
-	if c.last != "" {
-		begin = commonPrefix(begin, c.last)
-	}
-	return begin
-}
-
 func (c *completer) propose(p *partial) choices {
-	if at := slices.IndexFunc(p.words, isOutlet); at >= 0 { // behind it are a file, or another shell's words
+	if at := slices.IndexFunc(p.words, syntax.IsRedirection); at >= 0 { // behind it are a file, or another shell's words
 		if at == len(p.words)-1 && p.words[at].Text != "|" {
 			return files(p)
 		}

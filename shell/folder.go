@@ -102,10 +102,10 @@ func (s *Shell) folderCommands() []*commands.Command {
 			Flags:    commands.NoFlags(s.cd),
 		},
 		{
-			Name: "pwd", Group: group,
+			Name: "pwd", Group: group, Effect: commands.Offline,
 			Summary:  "print the current znode, where relative paths start",
 			Examples: []string{"pwd"},
-			Offline:  true, Flags: commands.NoFlags(func(_ context.Context, env *commands.Env, _ []string) error {
+			Flags: commands.NoFlags(func(_ context.Context, env *commands.Env, _ []string) error {
 				here, _ := s.folder.here()
 				return env.Screen.Print(render.Answer{Words: here + "\n", JSON: render.Facts{"path", here}})
 			}),

@@ -15,6 +15,7 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/userfile"
+	"github.com/zksh/zksh/shell/exit"
 )
 
 // handy are the shell's commands for working with commands.
@@ -23,37 +24,37 @@ func (s *Shell) handy() []*commands.Command {
 	line := []commands.Param{{Name: "command", Kind: commands.CommandName}}
 	return []*commands.Command{
 		{
-			Name: "time", Group: group, Args: "command",
+			Name: "time", Group: group, Effect: commands.Offline | commands.Quotas, Args: "command",
 			Summary:  "run a command and print how long it took",
 			Help:     "time prints the elapsed time to standard error, and exits with the exit status of the command.",
 			Examples: []string{"time ls -R /app", "time deleteall -y /app/old"},
-			Params:   line, Offline: true, Quota: true,
-			Over: func(*pflag.FlagSet) commands.Around { return timed },
+			Params:   line,
+			Over:     func(*pflag.FlagSet) commands.Around { return timed },
 		},
 		{
-			Name: "repeat", Group: group, Args: "[-n count] [-i time] [-k] command",
+			Name: "repeat", Group: group, Effect: commands.Offline | commands.Quotas, Args: "[-n count] [-i time] [-k] command",
 			Summary: "run a command repeatedly",
 			Help: "On a terminal, each result replaces the previous one. repeat stops when you press Ctrl-C or when the " +
 				"command fails. After a failure, repeat exits with the exit status of the command. With -k, repeat prints the error and " +
 				"continues; when it stops, it exits with the exit status of the first failure.",
 			Examples: []string{"repeat -i 5s get /app/leader", "repeat -n 10 stat /app", "repeat -k exists /app/ready"},
-			Params:   line, Offline: true, Quota: true,
-			Over: s.repeat,
+			Params:   line,
+			Over:     s.repeat,
 		},
 		{
-			Name: "source", Group: group, Args: "file",
+			Name: "source", Group: group, Effect: commands.Offline | commands.Quotas, Args: "file",
 			Summary: "run the commands in a file",
 			Help: "source runs the lines of the file one after the other. If a line fails, source prints the line number " +
 				"and continues. The exit status is that of the first failed line.",
 			Examples: []string{"source setup.zk", "source ~/cleanup.zk"},
 			Params:   []commands.Param{{Name: "file", Kind: commands.File}},
-			Offline:  true, Quota: true, Flags: commands.NoFlags(s.source),
+			Flags:    commands.NoFlags(s.source),
 		},
 		{
-			Name: "clear", Group: group,
+			Name: "clear", Group: group, Effect: commands.Offline,
 			Summary:  "clear the terminal, like Ctrl-L",
 			Examples: []string{"clear"},
-			Offline:  true, Flags: commands.NoFlags(func(context.Context, *commands.Env, []string) error { return s.screen.clear() }),
+			Flags:    commands.NoFlags(func(context.Context, *commands.Env, []string) error { return s.screen.clear() }),
 		},
 	}
 }
@@ -100,7 +101,7 @@ func (s *Shell) repeat(fs *pflag.FlagSet) commands.Around {
 				s.report("repeat", err)
 			}
 			if err != nil && failed == nil {
-				failed = &commands.StatusError{Status: Status(err)}
+				failed = &commands.StatusError{Status: exit.Status(err)}
 			}
 			head := fmt.Sprintf("every %s, run %d, %s", every.Value, n, time.Now().Format(time.TimeOnly))
 			return show.region.Draw(append([]string{head}, lines...)...)
@@ -154,56 +155,14 @@ func (s *Shell) source(ctx context.Context, env *commands.Env, args []string) er
 		return err
 	}
 	defer f.Close()
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
 	own := *env
 	own.Script = args[0]
 	if env.Mode == commands.OneShot && own.Keeper != nil && !own.Keeper.Demanded() { // a script, as with -f
 		own.Keeper = nil
 	}
-	env = &own
-	b := &batch{s: s, name: args[0]}
-	lines := readAhead(ctx, f)
-	for {
-		var l batchLine
-		select {
-		case l = <-lines:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		err := b.runOne(ctx, env, l)
-		final := errors.As(err, new(*commands.FinalError)) && !s.cfg.GoOn || ends(err)
-		switch {
-		case errors.Is(err, errQuit), context.Cause(ctx) != nil && err != nil, errors.As(err, new(*writeError)):
-			return err
-		case final:
-			return &commands.FinalError{Err: &commands.StatusError{Status: b.status}}
-		case l.last || err != nil && s.cfg.StopAtError:
-			if b.status == commands.StatusOK {
-				return nil
-			}
-			return &commands.StatusError{Status: b.status}
-		}
-	}
-}
-
-// runOne runs a line of a file, and reports what came of it unless that ends the file.
-func (b *batch) runOne(ctx context.Context, env *commands.Env, l batchLine) error {
-	if l.err == io.EOF || l.err == nil && blankOrComment(l.text) {
-		return nil
-	}
-	cmd, err := "", l.err
-	if err == nil {
-		cmd, err = b.s.runText(ctx, env, l.text)
-		err = ending(l.number, err)
-	}
-	if errors.Is(err, errQuit) || context.Cause(ctx) != nil {
-		return err
-	}
-	err = errors.Join(err, b.s.showEvents(), b.s.lost())
-	b.line = l.number
-	b.fail(cmd, err)
-	return err
+	return s.newBatch(args[0]).Source(ctx, f, func(ctx context.Context, line string) (string, error) {
+		return s.runText(ctx, &own, line)
+	})
 }
 
 // clear clears the terminal, if there is one that can be cleared.
@@ -214,5 +173,5 @@ func (s *screen) clear() error {
 		return nil
 	}
 	_, err := io.WriteString(s.out.W, "\x1b[H\x1b[2J\x1b[3J")
-	return wrapWrite(err)
+	return exit.Unwritten(err)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/shell/exit"
 	"github.com/zksh/zksh/shell/manual"
 )
 
@@ -42,7 +43,7 @@ func (s *Shell) help(fs *pflag.FlagSet) commands.Run {
 			o.commands = s.registry.About(name)
 		}
 		if len(o.commands)+len(o.topics) == 0 {
-			return unknownCommand{name, s.registry.Hint(name, known...)}
+			return exit.UnknownCommand{Name: name, Hint: s.registry.Hint(name, known...)}
 		}
 		return env.Screen.Print(o)
 	}

@@ -2,16 +2,10 @@ package shell
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"strconv"
-	"syscall"
 	"time"
 
-	"github.com/zksh/zksh/commands"
-	"github.com/zksh/zksh/internal/zkconn"
-	"github.com/zksh/zksh/shell/line"
+	"github.com/zksh/zksh/shell/exit"
 )
 
 // stubborn is how long work that was cancelled may go on before it is left, and the
@@ -33,7 +27,7 @@ func (leftError) Error() string {
 }
 
 // Unwrap gives the exit status.
-func (leftError) Unwrap() error { return errInterrupted }
+func (leftError) Unwrap() error { return exit.Interrupted }
 
 // attend runs do until it ends, and cancels it when Ctrl-C is pressed, of which it
 // tells, or when the context of the shell ends. Work that does not heed that for
@@ -69,7 +63,7 @@ func (s *Shell) attendLine(shell context.Context, do func(context.Context) error
 			case !interrupted:
 				interrupted = true
 				s.screen.interrupted()
-				cancel(EndedBy(sig))
+				cancel(exit.EndedBy(sig))
 				if late == nil {
 					late = time.After(stubborn)
 				}
@@ -127,17 +121,6 @@ func (s *Shell) interruptedLate() bool {
 	}
 }
 
-// EndedBy is the cause of a context that a signal ends.
-func EndedBy(sig os.Signal) error {
-	switch sig {
-	case os.Interrupt:
-		return errInterrupted
-	case syscall.SIGQUIT:
-		return errQuitKey
-	}
-	return errTerminated
-}
-
 // giveBackOnPanic gives the terminal back before a panic ends the program. It is
 // deferred in every goroutine of this package; in those of other packages, ours and
 // the libraries', nothing can be done.
@@ -148,51 +131,4 @@ func (s *Shell) giveBackOnPanic() {
 		}
 		panic(p)
 	}
-}
-
-// The causes with which a context is cancelled.
-var (
-	errInterrupted = line.ErrInterrupted
-	errQuitKey     = fmt.Errorf("%w by Ctrl-\\", errInterrupted)
-	errTerminated  = errors.New("terminated")
-)
-
-// unknownCommand is the error of a line whose first word is no command.
-type unknownCommand struct{ name, hint string }
-
-func (e unknownCommand) Error() string {
-	s := "unknown command " + strconv.Quote(e.name)
-	if e.hint != "" {
-		s += "; " + e.hint
-	}
-	return s + " (to list all commands, run: help)"
-}
-
-// Status is the exit status an error stands for.
-func Status(err error) int {
-	var usage *commands.UsageError
-	var own *commands.StatusError
-	var unknown unknownCommand
-	switch {
-	case err == nil:
-		return commands.StatusOK
-	case errors.Is(err, errQuitKey):
-		return commands.StatusQuit
-	case errors.Is(err, errInterrupted):
-		return commands.StatusInterrupted
-	case errors.Is(err, errTerminated), errors.Is(err, context.Canceled):
-		return commands.StatusTerminated
-	case errors.As(err, &own):
-		return own.Status
-	case readerGone(err):
-		return commands.StatusBrokenPipe
-	case errors.As(err, &usage):
-		return commands.StatusUsage
-	case errors.As(err, &unknown):
-		return commands.StatusUnknown
-	case errors.Is(err, zkconn.ErrNotConnected), errors.Is(err, zkconn.ConnectionLoss),
-		errors.Is(err, zkconn.SessionExpired), errors.Is(err, zkconn.AuthFailed):
-		return commands.StatusNoServer
-	}
-	return commands.StatusFailed
 }

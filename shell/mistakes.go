@@ -8,6 +8,7 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/shell/syntax"
 )
 
 // A mistake is a habit of other shells that means something else here. zksh names it only
@@ -54,7 +55,7 @@ func escapesQuote(line string) bool {
 		return false
 	}
 	for rest := strings.TrimLeft(line, commands.Blanks); rest != ""; rest = strings.TrimLeft(rest, commands.Blanks) {
-		quote, n, _ := token(rest)
+		quote, n, _ := syntax.Token(rest)
 		word := rest[:n]
 		rest = rest[n:]
 		if quote == `"` && strings.HasSuffix(word, `\"`) && rest != "" && !strings.ContainsRune(commands.Blanks, rune(rest[0])) {

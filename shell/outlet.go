@@ -15,33 +15,9 @@ import (
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/tty"
 	"github.com/zksh/zksh/internal/userfile"
+	"github.com/zksh/zksh/shell/exit"
+	"github.com/zksh/zksh/shell/syntax"
 )
-
-// cutOutlet cuts a line before the first bar or arrow that is a word of its own, and is
-// not quoted. What follows is not ours to split: a program's words are its shell's.
-func cutOutlet(line string) (command, mark, rest string) {
-	for i := 0; ; {
-		at := len(line) - len(strings.TrimLeft(line[i:], commands.Blanks))
-		apart := at > i || at == 0
-		if at == len(line) {
-			return line, "", ""
-		}
-		_, n, closed := token(line[at:])
-		word := line[at : at+n]
-		switch {
-		case !closed:
-			return line, "", ""
-		case apart && isOutlet(commands.Word{Text: word}):
-			return line[:at], word, line[at+n:]
-		}
-		i = at + n
-	}
-}
-
-// isOutlet tells a word that is a bar or an arrow.
-func isOutlet(w commands.Word) bool {
-	return !w.Quoted && (w.Text == "|" || w.Text == ">" || w.Text == ">>")
-}
 
 // clings reports whether a word has a bar or an arrow that may have been meant as one.
 func clings(w commands.Word) bool {
@@ -61,7 +37,7 @@ func (s *Shell) redirect(l commands.Line, mark, rest string) (commands.Line, err
 		}
 		return l.Within(o.run), nil
 	}
-	words, err := split(rest)
+	words, err := syntax.Split(rest)
 	switch {
 	case err != nil:
 		return l, wrongOutlet("%s", err)
@@ -199,7 +175,7 @@ func (o *outlet) start() error {
 	}
 	ctx, end := context.WithCancelCause(context.WithoutCancel(o.ctx))
 	stop := context.AfterFunc(o.ctx, func() {
-		if cause := context.Cause(o.ctx); o.env.Mode != commands.ByHand || !errors.Is(cause, errInterrupted) {
+		if cause := context.Cause(o.ctx); o.env.Mode != commands.ByHand || !errors.Is(cause, exit.Interrupted) {
 			end(cause)
 		}
 	})
@@ -249,7 +225,7 @@ func (o *outlet) await(err error) error {
 	case status == commands.StatusOK:
 		return nil
 	case status == commands.StatusInterrupted && o.env.Mode == commands.ByHand:
-		return errInterrupted
+		return exit.Interrupted
 	default:
 		return &commands.StatusError{Status: status}
 	}
@@ -266,7 +242,7 @@ func (o *outlet) Print(v render.Value) error {
 		return err
 	}
 	err := o.printer.Print(v)
-	if o.program != "" && unread(err) {
+	if o.program != "" && exit.Unread(err) {
 		return errReaderEnded
 	}
 	return err

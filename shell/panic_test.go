@@ -115,7 +115,7 @@ func panicIn(where string) {
 			return 0
 		}},
 		Commands: [][]*commands.Command{commands.All(), {{
-			Name: "panic", Offline: true,
+			Name: "panic", Effect: commands.Offline,
 			Flags: commands.NoFlags(func(context.Context, *commands.Env, []string) error {
 				blow("command")
 				return nil

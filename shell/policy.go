@@ -9,6 +9,8 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/shell/batch"
+	"github.com/zksh/zksh/shell/exit"
 )
 
 // policy is what a shell does otherwise in one mode than in the others. A Shell
@@ -47,25 +49,25 @@ func (s *Shell) RunCommand(ctx context.Context, args []string) int {
 		quotedArgs[i] = commands.Quote(a)
 	}
 	s.number = s.lines.Add(strings.Join(quotedArgs, " "))
-	g := s.gather()
+	out := batch.NewTranscript(s.env, words[0].Text, 0)
 	l, err := s.readWords(words)
 	if err == nil {
-		if !l.Offline() {
+		if !l.Has(commands.Offline) {
 			s.verbose(ctx)
 		}
-		err = s.carryOut(ctx, g.in(s.env, words[0].Text, 0, l, nil), words[0].Text, l)
+		err = s.txns.Run(ctx, out.Env(s.env, l, nil), words[0].Text, l)
 	}
-	if errors.Is(err, errQuit) {
+	if errors.Is(err, exit.Quit) {
 		err = nil
 	}
-	err = errors.Join(err, s.conclude(g, words[0].Text, 0, err))
+	err = errors.Join(err, out.Conclude(scriptHost{s}, err))
 	s.report(words[0].Text, err)
 	if s.cfg.Saved != nil {
 		if remark := s.cfg.Saved(s.env); remark != "" {
 			s.env.Screen.Note(remark)
 		}
 	}
-	return s.leave(Status(err))
+	return s.leave(exit.Status(err))
 }
 
 // oneShot is the policy for a single command, whose answer and error are all that

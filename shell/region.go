@@ -9,6 +9,7 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/shell/exit"
 )
 
 // region is a commands.Region of a screen. One on standard output is a block that
@@ -81,7 +82,7 @@ func (r *region) Close(keep bool) error {
 		s.erase()
 		_, err := io.WriteString(r.to.W, strings.Join(r.lines, "\n")+"\n")
 		if err != nil {
-			return wrapWrite(err)
+			return exit.Unwritten(err)
 		}
 		return s.redraw()
 	}
@@ -132,7 +133,7 @@ func (s *screen) redraw() error {
 	}
 	s.picture = now
 	_, err := io.WriteString(now.to, text+end)
-	return wrapWrite(err)
+	return exit.Unwritten(err)
 }
 
 // erase takes the picture off the terminal. It is called with mu held.

@@ -12,42 +12,13 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/commands"
-	"github.com/zksh/zksh/internal/peer"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/tty"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/shell/batch"
+	"github.com/zksh/zksh/shell/exit"
 	"github.com/zksh/zksh/shell/line"
 )
-
-// Output is one of the two streams a shell writes to.
-type Output struct {
-	W    io.Writer
-	TTY  bool                       // it is a terminal
-	Dumb bool                       // one that knows no control sequences
-	Size func() (columns, rows int) // of the terminal; nil or zeros: not known
-
-	Plain bool // no bold text
-}
-
-// size is that of the terminal; one that does not know its size counts as 80 by 24.
-func (o *Output) size() (columns, rows int) {
-	if o.Size != nil {
-		columns, rows = o.Size()
-	}
-	if columns == 0 || rows == 0 {
-		return 80, 24
-	}
-	return columns, rows
-}
-
-// columns is how many the terminal is known to have; 0: not known.
-func (o *Output) columns() int {
-	if !o.TTY || o.Size == nil {
-		return 0
-	}
-	columns, _ := o.Size()
-	return columns
-}
 
 // screen is the only writer of standard output and standard error. Each of its
 // writes is whole, so that answers, events, errors and regions never run into each
@@ -159,7 +130,7 @@ func (s *screen) refresh() {
 // break it within one. Nothing is left to do when that fails.
 func (s *screen) complain(text string) {
 	text, fresh := strings.CutPrefix(text, "\n") // on a line of its own
-	text = oneLine(text)
+	text = batch.OneLine(text)
 	if s.err.TTY {
 		text = render.Wrap(render.Safe(text), s.err.columns(), "")
 	}
@@ -168,18 +139,13 @@ func (s *screen) complain(text string) {
 	if fresh && !s.keys.unseen {
 		text = "\n" + text
 	}
-	s.answers.pour()
+	s.answers.flush()
 	defer s.makeWay(s.err)()
 	if s.editor != nil && s.err.TTY {
 		_ = s.editor.Notify(text + "\n")
 		return
 	}
 	_, _ = io.WriteString(s.err.W, text+"\n")
-}
-
-// oneLine is a text of several lines in one.
-func oneLine(text string) string {
-	return strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "; ")
 }
 
 // errShut is what a command gets that prints after the shell has gone on without it.
@@ -214,7 +180,7 @@ func (f front) Print(v render.Value) error {
 		f.s.eventMu.Lock()
 		defer f.s.eventMu.Unlock()
 	}
-	return errors.Join(events, wrapWrite(f.s.screen.answer(v)))
+	return errors.Join(events, exit.Unwritten(f.s.screen.answer(v)))
 }
 
 // Note is part of commands.Screen.
@@ -321,7 +287,7 @@ func (s *Shell) show(take func() []zkconn.Event) error {
 	var errs []error
 	for _, e := range take() {
 		if form := eventForm(s.watches.Load()); form != eventsOff && s.policy.shows(e) {
-			errs = append(errs, wrapWrite(s.screen.event(event(e, form))))
+			errs = append(errs, exit.Unwritten(s.screen.event(event(e, form))))
 		}
 		if e.Session() && e.State == zkconn.Expired {
 			errs = append(errs, s.policy.expired(expiredError{e.Gone}))
@@ -365,30 +331,4 @@ func event(e zkconn.Event, form eventForm) render.Answer {
 		Gone  []string `json:"gone,omitempty"`
 		Time  string   `json:"time"`
 	}{string(e.Type), string(e.State), e.Path, e.Zxid, e.Gone, render.Time(e.Received)}}
-}
-
-// writeError says that answers cannot be written, which ends a batch.
-type writeError struct{ cause error }
-
-func (e *writeError) Error() string { return "cannot write the output: " + e.cause.Error() }
-
-// Unwrap gives the cause.
-func (e *writeError) Unwrap() error { return e.cause }
-
-// readerGone tells that nobody reads the answers any more.
-func readerGone(err error) bool {
-	var w *writeError
-	return errors.As(err, &w) && unread(w.cause)
-}
-
-// unread tells of an error of printing that nobody reads it. What is read from a server
-// while it is printed fails there, too, and a connection can end with the same error of the
-// system's.
-func unread(err error) bool { return peer.Unread(err) && !errors.Is(err, zkconn.ConnectionLoss) }
-
-func wrapWrite(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &writeError{err}
 }

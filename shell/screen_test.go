@@ -12,6 +12,7 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/shell/exit"
 )
 
 // played is a screen on a terminal of 10 columns and 4 rows.
@@ -160,7 +161,7 @@ func TestDrawTellsAFailedWrite(t *testing.T) {
 	broken := errors.New("broken")
 	s := &screen{err: Output{W: failing{broken}, TTY: true}}
 	r := s.region(commands.Remarks)
-	if err := r.Draw("x"); !errors.Is(err, broken) || !errors.As(err, new(*writeError)) {
+	if err := r.Draw("x"); !errors.Is(err, broken) || !errors.As(err, new(*exit.WriteError)) {
 		t.Errorf("%v", err)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,6 +22,9 @@ import (
 	"github.com/zksh/zksh/history"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/shell/batch"
+	"github.com/zksh/zksh/shell/exit"
+	"github.com/zksh/zksh/shell/syntax"
 )
 
 // Config is what a Shell is made of.
@@ -102,10 +104,10 @@ type Shell struct {
 	recall    *history.Recall
 	completer *completer
 	folder    folder
-	number    int          // of the line being run
-	sources   int          // files whose lines are being run
-	txn       *transaction // nil unless one is open
-	left      *work        // what did not end when it was cancelled; the loop has ended then
+	number    int // of the line being run
+	sources   int // files whose lines are being run
+	txns      *batch.Transactions
+	left      *work // what did not end when it was cancelled; the loop has ended then
 
 	warned zkconn.Stay // the session whose certificates have been looked at
 
@@ -128,7 +130,8 @@ func New(cfg Config) *Shell {
 	if cfg.Out.TTY && !cfg.Out.Dumb && !cfg.Out.Plain {
 		s.screen.printer.Bold = render.Bold
 	}
-	s.registry = commands.NewRegistry(append(cfg.Commands, s.transactions(), s.builtins(), s.folderCommands(), s.handy())...)
+	s.txns = batch.NewTransactions(cfg.Session, func() int { return s.policy.number() }, s.giveBackOnPanic)
+	s.registry = commands.NewRegistry(append(cfg.Commands, s.txns.Commands(), s.builtins(), s.folderCommands(), s.handy())...)
 	s.folder.servers = func() string { return cfg.Session.Servers().Spec }
 	s.completer = &completer{registry: s.registry, clusters: cfg.Clusters, lines: &s.lines, folder: &s.folder, locks: cfg.Locks}
 	s.env = &commands.Env{Session: cfg.Session, Version: cfg.Version, Format: cfg.Format, Screen: front{s}, Streams: cfg.Streams, Run: s.runWords, Keeper: cfg.Keeper}
@@ -148,7 +151,7 @@ func (s *Shell) Wait(ctx context.Context, timeout time.Duration) int {
 	})
 	if err != nil {
 		s.report("", err)
-		return s.leave(Status(err))
+		return s.leave(exit.Status(err))
 	}
 	return commands.StatusOK
 }
@@ -173,11 +176,6 @@ func (s *Shell) warnOfCertificates() {
 	}
 }
 
-func blankOrComment(line string) bool {
-	line = strings.TrimLeft(line, " \t\n\v\f\r")
-	return line == "" || line[0] == '#'
-}
-
 // runLine runs one line and returns the name of its command as well.
 func (s *Shell) runLine(ctx context.Context, line string) (string, error) {
 	s.number = s.lines.Add(line)
@@ -193,18 +191,18 @@ func (s *Shell) runText(ctx context.Context, env *commands.Env, line string) (st
 	}
 	if err == nil {
 		own := *env
-		if own.Confirm = ""; s.needsLeave(l) && l.Asks() {
+		if own.Confirm = ""; s.needsLeave(l) && l.Has(commands.Asks) {
 			own.Confirm = s.where()
 		}
-		err = s.carryOut(ctx, &own, cmd, l)
+		err = s.txns.Run(ctx, &own, cmd, l)
 	}
 	return cmd, err
 }
 
 // read takes a line apart, and names its command.
 func (s *Shell) read(line string) (cmd string, l commands.Line, err error) {
-	line, mark, rest := cutOutlet(line)
-	words, err := split(line)
+	line, mark, rest := syntax.CutRedirection(line)
+	words, err := syntax.Split(line)
 	if err != nil {
 		first, _, _ := strings.Cut(strings.TrimSpace(line), " ")
 		return first, l, &commands.UsageError{Problem: err.Error()}
@@ -213,7 +211,7 @@ func (s *Shell) read(line string) (cmd string, l commands.Line, err error) {
 		return mark, l, &commands.UsageError{Problem: "missing command before " + mark}
 	}
 	l, err = s.readWords(words)
-	if err == nil && l.Writes() && s.policy.mode() == commands.ByHand {
+	if err == nil && l.Has(commands.Writes) && s.policy.mode() == commands.ByHand {
 		err = unfinished(words)
 	}
 	mistake := s.mistakeIn(line, words)
@@ -233,7 +231,7 @@ func (s *Shell) readWords(words []commands.Word) (commands.Line, error) {
 	name := words[0].Text
 	c := s.registry.Find(name)
 	if c == nil {
-		return commands.Line{}, unknownCommand{name, s.registry.Hint(name)}
+		return commands.Line{}, exit.UnknownCommand{Name: name, Hint: s.registry.Hint(name)}
 	}
 	l, err := s.readAs(c, words[1:])
 	if errors.Is(err, pflag.ErrHelp) {
@@ -283,7 +281,7 @@ func (s *Shell) refuseWrites(l commands.Line) error {
 	where := cmp.Or(s.cfg.Session.Cluster(), "this server")
 	var err error
 	switch {
-	case l.Writes() && s.cfg.Session.Writes() == zkconn.WritesNever:
+	case l.Has(commands.Writes) && s.cfg.Session.Writes() == zkconn.WritesNever:
 		err = fmt.Errorf("nothing was done: %w (writes = never is set for %s, or --no-write was given)", zkconn.ErrNoWrites, where)
 	case s.needsLeave(l) && s.policy.mode() != commands.ByHand:
 		err = fmt.Errorf("nothing was done, because writes on %s require confirmation (writes = ask); to confirm them in advance, add --yes", where)
@@ -295,13 +293,13 @@ func (s *Shell) refuseWrites(l commands.Line) error {
 
 // needsLeave tells whether a line writes where a person is to be asked.
 func (s *Shell) needsLeave(l commands.Line) bool {
-	return l.Writes() && s.cfg.Session.Writes() == zkconn.WritesAsk
+	return l.Has(commands.Writes) && s.cfg.Session.Writes() == zkconn.WritesAsk
 }
 
 // leaveToWrite asks the person at the terminal before a line writes, where that is to
 // be asked.
 func (s *Shell) leaveToWrite(ctx context.Context, line string, l commands.Line) error {
-	if !s.needsLeave(l) || l.Asks() || s.policy.mode() != commands.ByHand {
+	if !s.needsLeave(l) || l.Has(commands.Asks) || s.policy.mode() != commands.ByHand {
 		return nil
 	}
 	return s.env.Leave(ctx, fmt.Sprintf("%s is about to run on %s",
@@ -320,41 +318,17 @@ func (s *Shell) runWords(ctx context.Context, env *commands.Env, words []command
 	if err != nil {
 		return err
 	}
-	return s.carryOut(ctx, env, words[0].Text, l)
+	return s.txns.Run(ctx, env, words[0].Text, l)
 }
 
-// run carries a line out. What ended its context is its error.
-func run(ctx context.Context, env *commands.Env, l commands.Line) error {
-	err := l.Run(ctx, env)
-	if err != nil && context.Cause(ctx) != nil && errors.Is(err, context.Canceled) {
-		return context.Cause(ctx)
-	}
-	return err
-}
-
-// report is the only place that prints an error.
-func (s *Shell) report(cmd string, err error) { s.reportAs(s.policy.wording, cmd, err) }
-
-func (s *Shell) reportAs(wording func(cmd string, err error) []string, cmd string, err error) {
-	if err == nil || silent(err) {
+// report prints an error. Scripts print those of their lines.
+func (s *Shell) report(cmd string, err error) {
+	if err == nil || exit.Silent(err) {
 		return
 	}
-	for _, line := range wording(cmd, err) {
+	for _, line := range s.policy.wording(cmd, err) {
 		s.screen.complain(line)
 	}
-}
-
-// silent tells an error whose exit status says it all.
-func silent(err error) bool {
-	switch e := err.(type) {
-	case *commands.StatusError:
-		return e.Err == nil
-	case *commands.FinalError:
-		return silent(e.Err)
-	case interface{ Unwrap() []error }: // joined: each of them
-		return !slices.ContainsFunc(e.Unwrap(), func(err error) bool { return !silent(err) })
-	}
-	return readerGone(err)
 }
 
 // closeTimeout bounds the end of the session.
@@ -366,10 +340,14 @@ func (s *Shell) leave(status int) int {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	s.warnOfCertificates()
-	err := errors.Join(s.dropTransaction(), s.releaseLocks(ctx), s.cfg.Session.Close(ctx), s.settle(), s.policy.closed())
+	var dropped error
+	if s.left == nil { // a command that still runs may use the transaction, which ends with the process
+		dropped = s.txns.Drop()
+	}
+	err := errors.Join(dropped, s.releaseLocks(ctx), s.cfg.Session.Close(ctx), s.settle(), s.policy.closed())
 	s.report("", err)
 	if status == commands.StatusOK {
-		status = Status(err)
+		status = exit.Status(err)
 	}
 	return status
 }

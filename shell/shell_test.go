@@ -2,65 +2,19 @@ package shell
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"os"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/zkconn"
-	"github.com/zksh/zksh/internal/zktree"
+	"github.com/zksh/zksh/shell/exit"
 )
 
-func TestStatus(t *testing.T) {
-	for _, c := range []struct {
-		err  error
-		want int
-	}{
-		{nil, 0},
-		{errors.New("any"), 1},
-		{&zkconn.Error{Code: zkconn.NoNode}, 1},
-		{&commands.StatusError{Status: commands.StatusFailed}, 1},
-		{&commands.FinalError{Err: &commands.StatusError{Status: commands.StatusLockLost}}, 74},
-		{&commands.FinalError{Err: &commands.StatusError{Status: commands.StatusNotLocked}}, 75},
-		{&commands.UsageError{Problem: "x"}, 2},
-		{&zkconn.NoServerError{}, 69},
-		{&zkconn.LostError{Cause: errors.New("cut")}, 69},
-		{&zkconn.LostError{Cause: syscall.EPIPE}, 69},
-		{zkconn.ErrNotConnected, 69},
-		{&zkconn.Error{Code: zkconn.SessionExpired}, 69},
-		{expiredError{}, 69},
-		{unknownCommand{"x", ""}, 127},
-		{errInterrupted, 130},
-		{&zkconn.AbandonedError{Cause: errInterrupted}, 130},
-		{&zktree.PartialError{Cause: errInterrupted}, 130},
-		{EndedBy(os.Interrupt), 130},
-		{EndedBy(syscall.SIGQUIT), 131},
-		{&zkconn.AbandonedError{Cause: EndedBy(syscall.SIGQUIT)}, 131},
-		{EndedBy(syscall.SIGTERM), 143},
-		{EndedBy(syscall.SIGHUP), 143},
-		{leftError{}, 130},
-		{errLongLine, 2},
-		{&commands.StatusError{Status: commands.StatusCannotRun}, 126},
-		{wrapWrite(fmt.Errorf("write: %w", syscall.EPIPE)), 141},
-		{wrapWrite(&zkconn.LostError{Cause: syscall.EPIPE}), 69},
-		{wrapWrite(&zkconn.LostError{Cause: syscall.ECONNRESET}), 69},
-		{errTerminated, 143},
-		{context.Canceled, 143},
-	} {
-		if got := Status(c.err); got != c.want {
-			t.Errorf("Status(%v) = %d, want %d", c.err, got, c.want)
-		}
-	}
-	listed := map[int]bool{}
-	for _, s := range commands.Statuses {
-		listed[s.Status] = true
-	}
-	for _, s := range []int{0, 1, 2, 69, 74, 75, 126, 127, 130, 131, 141, 143} {
-		if !listed[s] {
-			t.Errorf("status %d is not listed", s)
+// The errors of the shell itself have a status, too.
+func TestStatusOfShellErrors(t *testing.T) {
+	for want, err := range map[int]error{commands.StatusNoServer: expiredError{}, commands.StatusInterrupted: leftError{}} {
+		if got := exit.Status(err); got != want {
+			t.Errorf("%v has status %d, want %d", err, got, want)
 		}
 	}
 }

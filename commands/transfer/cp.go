@@ -28,7 +28,9 @@ const sideHelp = "Write a path in another ensemble as @cluster:/path or host:por
 	"it, with the TLS settings, the credentials and the writes setting of that cluster."
 
 var cpCommand = &commands.Command{
-	Name: "cp", Group: "Trees", Writes: true, Destroys: true, Elsewhere: writesTo, Args: "[-R] [-e] [--skip | --overwrite] src dst",
+	Name: "cp", Group: "Trees", Effect: commands.Writes | commands.Destroys,
+	Except:  writesTo,
+	Args:    "[-R] [-e] [--skip | --overwrite] src dst",
 	Summary: "copy a znode or subtree, within or between ensembles",
 	Help: "cp copies data and ACLs exactly. DST must not exist, unless you use --skip or --overwrite to choose what happens to " +
 		"existing znodes.\n\n" +

@@ -19,7 +19,7 @@ import (
 )
 
 var diffCommand = &commands.Command{
-	Name: "diff", Group: "Trees", Streams: true, Args: "[-u | --script] [--max-size MiB] a b",
+	Name: "diff", Group: "Trees", Effect: commands.OneStream, Args: "[-u | --script] [--max-size MiB] a b",
 	Summary: "compare two subtrees, each on a server or in a file",
 	Help: "diff prints one line for each difference. The line begins with - if the znode is only in A, with + if it is " +
 		"only in B, and with ~ if it is in both but differs. A line that begins with ~ also lists what differs. diff " +

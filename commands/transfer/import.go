@@ -17,7 +17,8 @@ import (
 )
 
 var importCommand = &commands.Command{
-	Name: "import", Group: "Trees", Writes: true, Destroys: true, Streams: true, Dry: []string{commands.DryRun},
+	Name: "import", Group: "Trees", Effect: commands.Writes | commands.Destroys | commands.OneStream,
+	Except:  commands.ByFlag(map[string]commands.Effect{commands.DryRun: commands.Writes}),
 	Args:    "[-R] [-n] [--skip] [--overwrite] [--prune] [--only path] [-e] [-y] [--max-size MiB] path file",
 	Summary: "write a file to a znode, or restore a subtree from a file",
 	Help: "Without -R, import writes the contents of the file to the znode, and creates the znode if necessary. The two " +

@@ -16,7 +16,7 @@ import (
 )
 
 var logCommand = &commands.Command{
-	Name: "log", Group: "Trees", Args: "[-d] file [path]", Offline: true, Streams: true,
+	Name: "log", Group: "Trees", Effect: commands.Offline | commands.OneStream, Args: "[-d] file [path]",
 	Summary: "print the changes recorded in a transaction log",
 	Help: "log reads one of the log.* files in ZooKeeper's dataLogDir, without a server. It prints each change with its time " +
 		"and its session. With -d, log also prints the data that was written.\n\n" +

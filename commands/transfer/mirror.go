@@ -13,7 +13,11 @@ import (
 )
 
 var mirrorCommand = &commands.Command{
-	Name: "mirror", Group: "Trees", Writes: true, Destroys: true, Elsewhere: writesTo, Sweeps: true, Dry: []string{commands.DryRun}, Args: "[-n] [-y] [--watch] [--max-size MiB] src dst",
+	Name: "mirror", Group: "Trees", Effect: commands.Writes | commands.Destroys | commands.Sweeps,
+	Except: func(fs *pflag.FlagSet, args []string) commands.Effect {
+		return commands.ByFlag(map[string]commands.Effect{commands.DryRun: commands.Writes})(fs, args) | writesTo(fs, args)
+	},
+	Args:    "[-n] [-y] [--watch] [--max-size MiB] src dst",
 	Summary: "make a subtree match another, within or between ensembles",
 	Help: "mirror makes DST match SRC: it creates missing znodes, overwrites those that differ, and deletes those that are " +
 		"only in DST. Znodes that changed after zksh read them are left alone. At the prompt, mirror asks before it " +

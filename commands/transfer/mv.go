@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/spf13/pflag"
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/dump"
 	"github.com/zksh/zksh/internal/zkconn"
@@ -13,7 +14,14 @@ import (
 )
 
 var mvCommand = &commands.Command{
-	Name: "mv", Group: "Trees", Writes: true, Destroys: true, Elsewhere: bothElsewhere, Args: "src dst",
+	Name: "mv", Group: "Trees", Effect: commands.Writes | commands.Destroys,
+	Except: func(_ *pflag.FlagSet, args []string) commands.Effect {
+		if elsewhere(args, 0) && elsewhere(args, 1) {
+			return commands.Writes
+		}
+		return 0
+	},
+	Args:    "src dst",
 	Summary: "move a subtree, within or between ensembles",
 	Help: "Within one ensemble, mv moves a subtree in a single transaction if the subtree fits into one, so no concurrent " +
 		"change is lost.\n\n" +

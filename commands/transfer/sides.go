@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/spf13/pflag"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/dump"
@@ -297,14 +298,18 @@ func notOwn(s *side) error {
 	return nil
 }
 
-// writesTo is the Elsewhere of a command that writes to its second word's place.
-func writesTo(args []string) bool {
-	return len(args) > 1 && commands.ParsePlace(args[1]).Spec != ""
+// elsewhere reports whether a word names another ensemble. Its own settings decide whether a
+// command may write there.
+func elsewhere(args []string, i int) bool {
+	return len(args) > i && commands.ParsePlace(args[i]).Spec != ""
 }
 
-// bothElsewhere is that of one that writes to both.
-func bothElsewhere(args []string) bool {
-	return writesTo(args) && commands.ParsePlace(args[0]).Spec != ""
+// writesTo is the Except of a command that writes to the place of its second word.
+func writesTo(_ *pflag.FlagSet, args []string) commands.Effect {
+	if elsewhere(args, 1) {
+		return commands.Writes
+	}
+	return 0
 }
 
 // losing has a side kept before it is changed, if it is there.

@@ -33,7 +33,9 @@ const undoName = "undo"
 // Command returns the command undo, for an undo log.
 func Command(log Log) *commands.Command {
 	return &commands.Command{
-		Name: undoName, Group: "Trees", Args: "[-l] [-n] [-s] [--overwrite] [number]", Writes: true, Streams: true, Destroys: true, Dry: []string{"list", commands.DryRun},
+		Name: undoName, Group: "Trees", Effect: commands.Writes | commands.Destroys | commands.Asks | commands.OneStream,
+		Except:  commands.ByFlag(map[string]commands.Effect{"list": commands.Writes, commands.DryRun: commands.Writes}),
+		Args:    "[-l] [-n] [-s] [--overwrite] [number]",
 		Summary: "undo an operation that overwrote or deleted znodes",
 		Help: "Without a number, undo reverts the latest operation of this shell that has not been undone yet. If there is " +
 			"none, undo shows the latest operation of another shell, and asks whether to revert it. With a number, undo " +
@@ -60,7 +62,6 @@ func Command(log Log) *commands.Command {
 		},
 		Examples: []string{"undo", "undo -l", "undo -n 3"},
 		Params:   []commands.Param{{Name: "number", Kind: commands.Data, Optional: true}},
-		Asks:     func(*pflag.FlagSet) bool { return true },
 		Flags: func(fs *pflag.FlagSet) commands.Run {
 			list := fs.BoolP("list", "l", false, "list the operations, the latest first")
 			dry := fs.BoolP(commands.DryRun, "n", false, "change nothing; print what would be done")

@@ -13,7 +13,7 @@ import (
 // SandboxCommand is the command sandbox. place is nil in a shell that has none.
 func SandboxCommand(place *playground.Place) []*commands.Command {
 	return []*commands.Command{{
-		Name: "sandbox", Group: "Sandbox", Args: "pause|resume",
+		Name: "sandbox", Group: "Sandbox", Effect: commands.Offline, Args: "pause|resume",
 		Summary: "disconnect all clients of the sandbox, or let them reconnect",
 		Help: playground.Notice +
 			" zksh --sandbox starts a sandbox, or joins the one that runs in another terminal. With --listen " +
@@ -22,7 +22,6 @@ func SandboxCommand(place *playground.Place) []*commands.Command {
 			"timeout, because their clocks keep running.",
 		Examples: []string{"sandbox pause", "sandbox resume"},
 		Params:   []commands.Param{{Name: "pause|resume", Kind: commands.Choice, Words: []string{"pause", "resume"}}},
-		Offline:  true,
 		Flags: commands.NoFlags(func(_ context.Context, env *commands.Env, args []string) error {
 			if place == nil {
 				return errors.New("this shell is not connected to a sandbox; to start one, run: zksh --sandbox")

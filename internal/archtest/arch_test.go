@@ -24,11 +24,14 @@ const (
 var arrows = map[string][]string{
 	".": {
 		"shell", "commands", "commands/transfer", "commands/undo", "lockcmd", "lockcmd/child", "history",
-		"internal/app", "internal/peer", "internal/playground", "internal/render", "internal/tty", "internal/tutorial", "internal/zkconn",
+		"internal/app", "internal/peer", "internal/playground", "internal/render", "internal/tty", "internal/tutorial", "internal/zkconn", "shell/exit",
 	},
 	"internal/app":              {"commands", "internal/playground", "internal/render", "internal/sandbox", "internal/secure", "internal/userfile", "internal/zkconn", "shell", "shell/line", "shell/manual"},
 	"internal/tutorial":         {"commands", "lockcmd/queue", "lockcmd/zklock", "lockcmd/zklock/ensemble", "internal/render", "internal/zkconn"},
-	"shell":                     {"shell/line", "shell/manual", "commands", "history", "internal/peer", "internal/render", "internal/tty", "internal/userfile", "internal/zkconn"},
+	"shell":                     {"shell/batch", "shell/exit", "shell/line", "shell/manual", "shell/syntax", "commands", "history", "internal/peer", "internal/render", "internal/tty", "internal/userfile", "internal/zkconn"},
+	"shell/batch":               {"shell/exit", "shell/syntax", "commands", "internal/render", "internal/zkconn"},
+	"shell/exit":                {"shell/line", "commands", "internal/peer", "internal/zkconn"},
+	"shell/syntax":              {"commands"},
 	"shell/line":                {"history", "internal/render", "internal/tty"},
 	"shell/manual":              {"internal/render"},
 	"commands":                  {"internal/dump", "internal/jute", "internal/render", "internal/tty", "internal/unpack", "internal/userfile", "internal/zkconn", "internal/zktree"},

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/sandbox"
 	"github.com/zksh/zksh/internal/zktest"
 )
@@ -92,8 +93,8 @@ func TestCommandsThatWriteSaySo(t *testing.T) {
 		cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+home)
 		cmd.Stdin = strings.NewReader(c.Examples[0] + "\n")
 		out, err := cmd.CombinedOutput()
-		if refused := strings.Contains(string(out), "writes are disabled"); refused != c.Writes {
-			t.Errorf("%s: writes %v, refused %v: %v, %s", c.Examples[0], c.Writes, refused, err, out)
+		if refused := strings.Contains(string(out), "writes are disabled"); refused != c.Effect.Has(commands.Writes) {
+			t.Errorf("%s: writes %v, refused %v: %v, %s", c.Examples[0], c.Effect.Has(commands.Writes), refused, err, out)
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/lockcmd"
 	"github.com/zksh/zksh/shell"
+	"github.com/zksh/zksh/shell/exit"
 )
 
 // Here shells run inside of the test's own process. It costs a tenth of what the program
@@ -59,7 +60,7 @@ func openDialogue(t *testing.T, servers string, cfg shell.Config) *dialogue {
 	in, lines := io.Pipe()
 	t.Cleanup(func() { lines.Close() }) // which ends the script, if nothing has
 	ctx, interrupt := context.WithCancelCause(t.Context())
-	d := &dialogue{Writer: lines, interrupt: func() { interrupt(shell.EndedBy(os.Interrupt)) }, ended: make(chan played, 1)}
+	d := &dialogue{Writer: lines, interrupt: func() { interrupt(exit.EndedBy(os.Interrupt)) }, ended: make(chan played, 1)}
 	go func() {
 		var errs bytes.Buffer
 		status := playTo(ctx, t, servers, in, cfg, answersOf{d}, &errs)

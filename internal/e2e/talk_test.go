@@ -21,6 +21,7 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/shell"
+	"github.com/zksh/zksh/shell/exit"
 )
 
 // answers are the values in what a script prints in JSON that are no events.
@@ -97,7 +98,7 @@ func TestLineIsAnswered(t *testing.T) {
 		say("close")
 		closed := len(script)
 		for _, c := range registry().All() {
-			if !c.Offline {
+			if !c.Effect.Has(commands.Offline) {
 				say(c.Examples[0])
 			}
 		}
@@ -318,9 +319,9 @@ func TestCodesAreListed(t *testing.T) {
 		&commands.StatusError{Status: commands.StatusLockLost, Err: io.EOF}, &commands.StatusError{Status: commands.StatusNotLocked, Err: io.EOF},
 		&commands.StatusError{Status: commands.StatusTimeUp, Code: "TimeUp", Err: io.EOF}, &commands.StatusError{Status: commands.StatusUnconfirmed, Err: io.EOF},
 		&commands.StatusError{Status: commands.StatusCannotRun, Err: io.EOF}, &commands.StatusError{Status: commands.StatusUnknown, Err: io.EOF},
-		shell.EndedBy(os.Interrupt), context.Canceled, &zkconn.Error{Code: zkconn.NoNode}, &zkconn.Error{Code: zkconn.NotEmpty}, &zkconn.TooLargeError{},
+		exit.EndedBy(os.Interrupt), context.Canceled, &zkconn.Error{Code: zkconn.NoNode}, &zkconn.Error{Code: zkconn.NotEmpty}, &zkconn.TooLargeError{},
 	} {
-		status, code := shell.Status(err), shell.Code(err)
+		status, code := exit.Status(err), exit.Code(err)
 		listed := false
 		for _, s := range commands.Statuses {
 			listed = listed || s.Status == status && strings.Contains(s.Codes, code)

@@ -48,14 +48,13 @@ func (g *Guide) end() error {
 // Commands is the command tutorial.
 func (g *Guide) Commands() []*commands.Command {
 	return []*commands.Command{{
-		Name: "tutorial", Group: "Sandbox", Args: "[--skip] [--end]",
+		Name: "tutorial", Group: "Sandbox", Effect: commands.Offline, Args: "[--skip] [--end]",
 		Summary: "learn ZooKeeper and zksh in ten steps in the sandbox",
 		Help: "The tutorial takes about five minutes. It explains what to type and why, and continues when you have " +
 			"done it. You can also type any other line at any time.\n\n" +
 			"Without a flag, the command starts the tutorial. If the tutorial is already running, the command shows " +
 			"the current step again.",
 		Examples: []string{"tutorial", "tutorial --skip", "tutorial --end"},
-		Offline:  true,
 		Flags: func(fs *pflag.FlagSet) commands.Run {
 			skip := fs.Bool("skip", false, "skip the line that the tutorial asks for")
 			end := fs.Bool("end", false, "end the tutorial")

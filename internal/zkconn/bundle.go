@@ -171,7 +171,7 @@ func join[T any](ctx context.Context, t *Transaction, s sender, o op[T]) (none T
 	if err := t.add(p); err != nil {
 		return none, err
 	}
-	trip, _ := ctx.Value(tripKey{}).(*Trip)
+	trip := TripOf(ctx)
 	trip.begun()
 	end := <-p.answer
 	trip.cameTo(end.outcome, end.cut)

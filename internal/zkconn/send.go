@@ -33,7 +33,7 @@ func do[T any](ctx context.Context, s sender, o op[T]) (none T, err error) {
 		return v, err
 	}
 	v, f, err := afterHangUp(ctx, s, o, err, h)
-	trip, _ := ctx.Value(tripKey{}).(*Trip)
+	trip := TripOf(ctx)
 	trip.cameTo(f.of(o.size()), f == unknown)
 	return v, err
 }
@@ -46,7 +46,7 @@ func once[T any](ctx context.Context, s sender, o op[T]) (none T, err error) {
 	if t, ok := ctx.Value(transactionKey{}).(*Transaction); ok {
 		return join(ctx, t, s, o)
 	}
-	trip, _ := ctx.Value(tripKey{}).(*Trip)
+	trip := TripOf(ctx)
 	to, err := s.connection(ctx, o.path)
 	if err == nil {
 		err = to.admit(ctx, o.trialOp(), o.path)
@@ -113,7 +113,7 @@ func (to target) send(calls ...*call) {
 func bind[T any](ctx context.Context, to target, o op[T]) *Pending[T] {
 	c := &call{to: to, path: o.path, write: o.write, done: make(chan reply, 1)}
 	c.Request = wire.Request{Context: ctx, Op: o.code, End: c.end}
-	if c.trip, _ = ctx.Value(tripKey{}).(*Trip); c.trip != nil {
+	if c.trip = TripOf(ctx); c.trip != nil {
 		c.trip.footprint = o.footprint()
 		c.Held = c.trip.holds()
 	}

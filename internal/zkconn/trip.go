@@ -33,6 +33,12 @@ func (t *Trip) Context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, tripKey{}, t)
 }
 
+// TripOf returns the Trip that follows the request of a context, or nil.
+func TripOf(ctx context.Context) *Trip {
+	t, _ := ctx.Value(tripKey{}).(*Trip)
+	return t
+}
+
 // untripped is for requests before the one that is followed.
 func untripped(ctx context.Context) context.Context {
 	return context.WithValue(ctx, tripKey{}, (*Trip)(nil))

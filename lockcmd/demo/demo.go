@@ -28,7 +28,7 @@ func Command() *commands.Command {
 		names[i] = s.name
 	}
 	return &commands.Command{
-		Name: "lockdemo", Group: "Locks", Writes: true,
+		Name: "lockdemo", Group: "Locks", Effect: commands.Writes,
 		Args: "[scheme…] [-n sizes] [--hold duration] [--poll duration] [--readers count] [--classic] [--step] [--slow factor]" +
 			" [--kill-holder] [--kill-middle] [--record file] [--svg file] [-y]",
 		Summary: "run lock recipes side by side and compare their cost",

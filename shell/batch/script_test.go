@@ -1,4 +1,4 @@
-package shell
+package batch
 
 import (
 	"errors"
@@ -9,6 +9,8 @@ import (
 	"testing/iotest"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/shell/exit"
+	"github.com/zksh/zksh/shell/syntax"
 )
 
 // readScript returns each line of a script behind its number, and the errors.
@@ -52,11 +54,13 @@ func TestQuotesOverSeveralLines(t *testing.T) {
 	}
 }
 
-// An unclosed quote is misuse.
-func TestUnclosedQuoteIsAUsageError(t *testing.T) {
-	_, _, err := newScriptReader(strings.NewReader("a \"\nb")).Next()
-	if Status(err) != commands.StatusUsage {
-		t.Errorf("%v has status %d", err, Status(err))
+// A quote that is never closed and a line that is too long are misuse.
+func TestUnreadableLinesAreUsageErrors(t *testing.T) {
+	_, _, unclosed := newScriptReader(strings.NewReader("a \"\nb")).Next()
+	for _, err := range []error{unclosed, errLongLine} {
+		if exit.Status(err) != commands.StatusUsage {
+			t.Errorf("%v has status %d", err, exit.Status(err))
+		}
 	}
 }
 
@@ -130,7 +134,7 @@ func FuzzQuoteScanner(f *testing.F) {
 		for i := range len(line) {
 			q.add(line[i])
 		}
-		if want := openQuote(before, line); q.open != want {
+		if want := syntax.OpenQuote(before, line); q.open != want {
 			t.Errorf("%q in %q: %q, want %q", line, before, q.open, want)
 		}
 	})

@@ -1,4 +1,4 @@
-package shell
+package syntax
 
 import (
 	"regexp"
@@ -55,9 +55,9 @@ func TestSplit(t *testing.T) {
 		{`$'\u41\u00e9\u20AC1\U1F600 \U0001f6000'`, []commands.Word{data("Aé€1😀 😀0")}},
 		{`$'"'"'"`, []commands.Word{data(`"`), data(`'`)}},
 	} {
-		got, err := split(tc.line)
+		got, err := Split(tc.line)
 		if diff := cmp.Diff(tc.want, got); err != nil || diff != "" {
-			t.Errorf("split(%q): %v\n%s", tc.line, err, diff)
+			t.Errorf("Split(%q): %v\n%s", tc.line, err, diff)
 		}
 	}
 }
@@ -85,9 +85,9 @@ func TestSplitErrors(t *testing.T) {
 		`$'\400'`:                `escape \400 is above \377 at column 3`,
 		`ls / $'fine' "not fine`: `unclosed " at column 14; close it, or write the word as $'…'`,
 	} {
-		words, err := split(line)
+		words, err := Split(line)
 		if err == nil || err.Error() != want || words != nil {
-			t.Errorf("split(%q) = %v, %v; want the error %s", line, words, err, want)
+			t.Errorf("Split(%q) = %v, %v; want the error %s", line, words, err, want)
 		}
 	}
 }
@@ -113,8 +113,8 @@ func TestOpenQuote(t *testing.T) {
 		{`$'`, `\'`, `$'`},
 		{`$'`, `\\'`, ""},
 	} {
-		if got := openQuote(tc.before, tc.line); got != tc.want {
-			t.Errorf("openQuote(%q, %q) = %q, want %q", tc.before, tc.line, got, tc.want)
+		if got := OpenQuote(tc.before, tc.line); got != tc.want {
+			t.Errorf("OpenQuote(%q, %q) = %q, want %q", tc.before, tc.line, got, tc.want)
 		}
 	}
 }
@@ -128,8 +128,8 @@ func TestOnOneLine(t *testing.T) {
 		"set /a $'b\\\nc'":                `set /a $'b\ c'`, // neither means anything
 		"set /a \"中\n\x1b[2J\"\"x\"":      `set /a $'中\n\x1b[2J'"x"`,
 	} {
-		if got := onOneLine(line); got != want {
-			t.Errorf("onOneLine(%q) = %q, want %q", line, got, want)
+		if got := OnOneLine(line); got != want {
+			t.Errorf("OnOneLine(%q) = %q, want %q", line, got, want)
 		}
 	}
 }
@@ -149,12 +149,12 @@ func TestLinesOfOneLine(t *testing.T) {
 				whole += "\n"
 			}
 			whole += part
-			open = openQuote(open, part)
+			open = OpenQuote(open, part)
 		}
-		if blankOrComment(whole) {
+		if BlankOrComment(whole) {
 			return
 		}
-		words, err := split(whole)
+		words, err := Split(whole)
 		unclosed := err != nil && strings.Contains(err.Error(), "unclosed")
 		if unclosed && open == "" || open != "" && err == nil {
 			t.Fatalf("%q: open is %q, split says %v", whole, open, err)
@@ -162,8 +162,8 @@ func TestLinesOfOneLine(t *testing.T) {
 		if open != "" {
 			return
 		}
-		one := onOneLine(whole)
-		got, oneErr := split(one)
+		one := OnOneLine(whole)
+		got, oneErr := Split(one)
 		if strings.Contains(one, "\n") || (err == nil) != (oneErr == nil) || cmp.Diff(words, got) != "" {
 			t.Fatalf("%q became %q: %v, %v; %v, %v", whole, one, words, err, got, oneErr)
 		}
@@ -220,7 +220,7 @@ func checkRoundTrip(t rapid.TB, words []string) {
 			t.Fatalf("commands.Quote(%q) = %q does not print", word, quoted[i])
 		}
 	}
-	got, err := split(strings.Join(quoted, " "))
+	got, err := Split(strings.Join(quoted, " "))
 	if err != nil || len(got) != len(words) {
 		t.Fatalf("%q as %q: split into %v, %v", words, quoted, got, err)
 	}
@@ -245,10 +245,10 @@ func FuzzSplit(f *testing.F) {
 		f.Add(line)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
-		words, err := split(line)
+		words, err := Split(line)
 		if err != nil {
 			if !strings.Contains(err.Error(), " at column ") || words != nil {
-				t.Fatalf("split(%q) = %v, %v", line, words, err)
+				t.Fatalf("Split(%q) = %v, %v", line, words, err)
 			}
 			return
 		}
@@ -270,12 +270,12 @@ func FuzzSplit(f *testing.F) {
 			}
 		}
 		if diff := cmp.Diff(want, words); diff != "" {
-			t.Fatalf("split(%q) against zkCli:\n%s", line, diff)
+			t.Fatalf("Split(%q) against zkCli:\n%s", line, diff)
 		}
 	})
 }
 
-func TestCutOutlet(t *testing.T) {
+func TestCutRedirection(t *testing.T) {
 	for line, want := range map[string][3]string{
 		"ls / | grep 'a b' > c":    {"ls / ", "|", " grep 'a b' > c"},
 		"get /a > f":               {"get /a ", ">", " f"},
@@ -294,13 +294,13 @@ func TestCutOutlet(t *testing.T) {
 		`set /a "open | cat`:       {`set /a "open | cat`, "", ""},
 		"set /a \u00a0|\u00a0 cat": {"set /a \u00a0|\u00a0 cat", "", ""},
 	} {
-		command, mark, rest := cutOutlet(line)
+		command, mark, rest := CutRedirection(line)
 		if got := [3]string{command, mark, rest}; got != want {
 			t.Errorf("%q is cut into %q", line, got)
 		}
 	}
 	for _, line := range []string{`ls / | awk "{`, "ls / | it's", "get /a > 'x"} {
-		if open := openQuote("", line); open != "" {
+		if open := OpenQuote("", line); open != "" {
 			t.Errorf("%q leaves %q open", line, open)
 		}
 	}

@@ -1,0 +1,69 @@
+package batch
+
+import (
+	"strings"
+
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/shell/exit"
+)
+
+// Conclude prints the one JSON answer of a line that has ended with err, if the line is to have
+// one that has not been printed yet. The error is that of printing.
+func (t *Transcript) Conclude(out Output, err error) error {
+	if !t.json || t.answered {
+		return nil
+	}
+	return out.Print(render.Answer{JSON: t.answer(err)})
+}
+
+// answer makes one value of all that a line answered, and of its failure.
+func (t *Transcript) answer(err error) any {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var values []render.Value
+	for _, p := range t.parts {
+		if p.to == toJSON {
+			values = append(values, p.value)
+		}
+	}
+	var answer any
+	switch len(values) {
+	case 0:
+	case 1:
+		answer = values[0]
+	default:
+		answer = values
+	}
+	switch {
+	case err != nil && !exit.Silent(err):
+		facts := failure(t.cmd, t.number, err)
+		if path := zkconn.PathOf(err); path != "" {
+			facts = append(facts, "path", path)
+		}
+		if answer != nil {
+			facts = append(facts, "answer", answer)
+		}
+		return facts
+	case answer == nil:
+		return render.Facts{"done", t.cmd, "status", exit.Status(err)}
+	}
+	return answer
+}
+
+// failure says in JSON that a line failed.
+func failure(cmd string, number int, err error) render.Facts {
+	facts := render.Facts{"error", OneLine(err.Error()), "code", exit.Code(err)}
+	if cmd != "" {
+		facts = append(facts, "command", cmd)
+	}
+	if number > 0 {
+		facts = append(facts, "line", number)
+	}
+	return facts
+}
+
+// OneLine puts the lines of a text on one line.
+func OneLine(text string) string {
+	return strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "; ")
+}

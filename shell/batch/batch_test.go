@@ -1,0 +1,140 @@
+package batch
+
+import (
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/shell/exit"
+)
+
+// check runs a script in a window of 8 lines, and wants it to print these lines.
+func (s *fakeShell) check(t *testing.T, script string, o Options, status int, want ...string) {
+	t.Helper()
+	o.Window = 8
+	printed, got := s.script(t, script, o)
+	if diff := cmp.Diff(strings.Join(want, "\n"), printed); diff != "" || got != status {
+		t.Errorf("status %d, want %d; printed (+):\n%s", got, status, diff)
+	}
+}
+
+// Output comes in the order of the lines, whichever answer comes first, and a line that runs
+// alone waits for those before it.
+func TestOrderOfOutput(t *testing.T) {
+	newFakeShell(t).check(t, "slow a\nfast b\nfail c\nslow d\nalone e\nfast f\n", Options{}, commands.StatusFailed,
+		"note: a starts", "a",
+		"note: b starts", "b",
+		"note: c starts", "error: script:3: fail: Node does not exist: /x",
+		"note: d starts", "d",
+		"note: e starts", "e",
+		"note: f starts", "f")
+}
+
+// In JSON, every line has one answer, also a line that failed or that is no command.
+func TestJSONAnswers(t *testing.T) {
+	s := newFakeShell(t)
+	s.env.Format = render.JSON
+	s.check(t, "slow a\nfail b\n\n# comment\nalone c\nnone\n", Options{}, commands.StatusFailed,
+		"note: a starts", `"a"`,
+		"note: b starts", `{"error":"Node does not exist: /x","code":"NoNode","command":"fail","line":2,"path":"/x"}`, "error: script:2: fail: Node does not exist: /x",
+		"note: c starts", `"c"`,
+		`{"error":"unknown","code":"Failed","command":"none","line":6}`, "error: script:6: none: unknown")
+}
+
+// Lines that were cut off are reported together: which ones may have taken effect, and which
+// were not sent. Lines before them, and a line after them that was answered, print as usual.
+func TestCutLines(t *testing.T) {
+	newFakeShell(t).check(t, "fast a\ncut b\ncut c\nunsent d\nfast e\n", Options{}, commands.StatusFailed,
+		"note: a starts", "a",
+		"error: script:2-4: the connection was lost: all lines before line 2 are done; lines 2 to 3 may also be done, in order and without gaps; "+
+			"the lines after that, up to line 4, were not sent",
+		"note: e starts", "e")
+	newFakeShell(t).check(t, "cut a\nfast b\n", Options{}, commands.StatusFailed,
+		"note: a starts", "error: script:1: cut: cut", "note: b starts", "b")
+}
+
+// Ctrl-C ends the script. Lines in flight are reported together.
+func TestInterrupt(t *testing.T) {
+	newFakeShell(t).check(t, "fast a\nhang b\nhang c\nfast d\nalone e\n", Options{}, commands.StatusInterrupted,
+		"note: a starts", "a", "error: script:2-4: interrupted: all lines before line 2 are done; "+
+			"lines 2 to 4 may also be done, in order and without gaps; no later line had been sent")
+}
+
+// An event is printed before the answer that came after it.
+func TestEventsBeforeAnswers(t *testing.T) {
+	newSandboxShell(t, sandbox.Options{}).check(t, "create /a 1\nget -w /a\nset /a 2\nget /a\n", Options{}, commands.StatusOK,
+		"Created /a", "1", "event: NodeDataChanged /a", "", "2")
+}
+
+// A throttled line runs again in its place, and so do later lines that failed, unless a later
+// line may have taken effect that does not commute with it.
+func TestThrottledLineRunsAgain(t *testing.T) {
+	newFakeShell(t).check(t, "busy a\nbusy b\nfail c\n", Options{}, commands.StatusFailed,
+		"note: a starts", "a", "note: b starts", "b", "note: c starts", "error: script:3: fail: Node does not exist: /x")
+	const late = "KeeperErrorCode = Op throttled due to high load for /x (zksh did not send the line again, because the later line 3 may already have taken effect)"
+	newFakeShell(t).check(t, "busy a\nbusy b\nfast c\n", Options{}, commands.StatusFailed,
+		"note: a starts", "error: script:1: busy: "+late, "note: b starts", "error: script:2: busy: "+late, "note: c starts", "c")
+}
+
+// A throttled request is sent again although a later one has taken effect, if the two commute.
+func TestThrottledRequestCommutes(t *testing.T) {
+	var left atomic.Int32
+	left.Store(1)
+	s := newSandboxShell(t, sandbox.Options{Throttle: func(op int32) bool { return op == jute.OpCreate && left.Add(-1) >= 0 }})
+	s.check(t, "create /a\ncreate /b\n", Options{}, commands.StatusOK, "Created /a", "Created /b")
+	fakeShellOf(s.env.Session).check(t, "ls /\n", Options{}, commands.StatusOK, "[a, b, zookeeper]")
+}
+
+// A batch ends when its output fails, and prints nothing more, not even of lines in flight.
+func TestOutputFails(t *testing.T) {
+	s := newFakeShell(t)
+	s.failing = exit.Unwritten(errors.New("disk full"))
+	s.check(t, "slow a\nalone b\n", Options{}, commands.StatusFailed, "error: cannot write the output: disk full")
+}
+
+// A lock that was lost fails the next line. Without -k, it ends the batch.
+func TestLostLock(t *testing.T) {
+	for _, c := range []struct {
+		goOn bool
+		want []string
+	}{
+		{false, []string{"note: a starts", "a", "error: script:2: lock gone"}},
+		{true, []string{"note: a starts", "a", "error: script:2: lock gone", "note: b starts", "b"}},
+	} {
+		s, asked := newFakeShell(t), 0
+		s.lost = func() error {
+			if asked++; asked != 3 { // before the first line, with its answer, before the second
+				return nil
+			}
+			return &commands.FinalError{Err: &commands.StatusError{Status: commands.StatusLockLost, Err: errors.New("lock gone")}}
+		}
+		s.check(t, "alone a\nalone b\n", Options{GoOn: c.goOn}, commands.StatusLockLost, c.want...)
+	}
+}
+
+// A line that cannot be read fails, and the batch continues. With -e, it ends.
+func TestUnreadableLine(t *testing.T) {
+	s := newFakeShell(t)
+	s.check(t, "fast \"a\nb\"\r\rfast c\nfast "+strings.Repeat("x", maxLine)+"\nfast 'd\n\n", Options{}, commands.StatusUsage,
+		"note: a\nb starts", "a\nb", "note: c starts", "c", "error: script:5: the line is longer than 4 MiB",
+		"error: script:6: unclosed ' at column 6; close it, or write the word as $'…'; lines 6-7 were not run")
+	newFakeShell(t).check(t, "fast 'a\nb' c\nfast d\n", Options{StopAtError: true}, commands.StatusUsage,
+		`error: script:1: fast: unexpected word "c"; quote a value that contains spaces (usage: fast)`)
+}
+
+// With -e, nothing after the first failure happens, and the output is as if each line had waited
+// for the one before.
+func TestGroupFails(t *testing.T) {
+	s := newSandboxShell(t, sandbox.Options{})
+	s.check(t, "create /a\ncreate -s /a/n\ncreate /a\ncreate /b\nls /\n", Options{StopAtError: true}, commands.StatusFailed,
+		"Created /a", "Created /a/n0000000000", "error: script:3: create: Node already exists: /a")
+	s = fakeShellOf(s.env.Session)
+	s.check(t, "ls /\nls /a\n", Options{StopAtError: true}, commands.StatusOK, "[a, zookeeper]", "[n0000000000]")
+}

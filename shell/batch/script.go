@@ -1,0 +1,137 @@
+package batch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/shell/syntax"
+)
+
+// scriptReader reads the lines of a script. A line that leaves a quote open goes on with
+// the next one, as at the prompt: the lines in between are data, and never commands.
+type scriptReader struct {
+	in *lineReader
+}
+
+func newScriptReader(r io.Reader) *scriptReader { return &scriptReader{newLineReader(r)} }
+
+// unclosedError is the error of a quote that is open at the end of a script.
+type unclosedError struct {
+	err      error // of the words of all these lines together
+	from, to int   // the lines
+}
+
+func (e *unclosedError) Error() string {
+	return fmt.Sprintf("%s; lines %d-%d were not run", e.err, e.from, e.to)
+}
+
+// Unwrap returns a usage error, for the exit status.
+func (e *unclosedError) Unwrap() error { return &commands.UsageError{Problem: e.err.Error()} }
+
+// Next returns the next line and the number of the first line of input that it comes
+// from. Line breaks in quotes are escaped, so that the result is one line. Errors are those
+// of lineReader, and unclosedError, after which there is only io.EOF.
+func (s *scriptReader) Next() (line string, number int, err error) {
+	line, number, err = s.in.Next()
+	if err != nil && !errors.Is(err, errLongLine) {
+		return "", number, err
+	}
+	open := s.openAfter("", line, err)
+	if open == "" {
+		return line, number, err
+	}
+	text := []byte(line)
+	for to := number; open != ""; to++ {
+		s.in.open = open
+		next, at, nextErr := s.in.Next()
+		s.in.open = ""
+		switch {
+		case nextErr == io.EOF && err != nil:
+			return "", number, err
+		case nextErr == io.EOF && to == number: // whoever reads its words finds the error
+			return string(text), number, nil
+		case nextErr == io.EOF:
+			_, unclosed := syntax.Split(string(text))
+			return "", number, &unclosedError{unclosed, number, to}
+		case nextErr != nil && !errors.Is(nextErr, errLongLine):
+			return "", at, nextErr
+		}
+		open = s.openAfter(open, next, nextErr)
+		if err == nil && (nextErr != nil || len(text)+1+len(next) > maxLine) {
+			text, err = nil, errLongLine
+		}
+		if err == nil {
+			text = append(append(text, '\n'), next...)
+		}
+	}
+	if err != nil {
+		return "", number, err
+	}
+	return syntax.OnOneLine(string(text)), number, nil
+}
+
+// openAfter returns the quote that is open at the end of a line, which begins in the
+// quote that was open before it. Of a line that is too long the reader has kept track.
+func (s *scriptReader) openAfter(before, line string, err error) string {
+	if err != nil {
+		return s.in.quotes.open
+	}
+	return syntax.OpenQuote(before, line)
+}
+
+// More reports whether Next has a line without waiting for input.
+func (s *scriptReader) More() bool {
+	read := s.in.buffered()
+	for open := ""; ; {
+		n := bytes.IndexAny(read, "\r\n")
+		if n < 0 {
+			return false
+		}
+		if open = syntax.OpenQuote(open, string(read[:n])); open == "" {
+			return true
+		}
+		end := 1
+		if bytes.HasPrefix(read[n:], []byte("\r\n")) {
+			end = 2
+		}
+		read = read[n+end:]
+	}
+}
+
+// scriptLine is a line of a script, or the reason why there is none.
+type scriptLine struct {
+	text   string
+	number int
+	err    error
+	last   bool // nothing follows the error
+	more   bool // another line has already been read
+}
+
+// readAhead reads the lines of a script, one line ahead, so that waiting for the next line
+// can be interrupted. A read cannot: the goroutine ends after the read during which ctx
+// ends, or with the process.
+func readAhead(ctx context.Context, r io.Reader) <-chan scriptLine {
+	out := make(chan scriptLine)
+	go func() {
+		lines := newScriptReader(r)
+		for {
+			var l scriptLine
+			l.text, l.number, l.err = lines.Next()
+			l.more = lines.More()
+			l.last = l.err != nil && !errors.Is(l.err, errLongLine)
+			select {
+			case out <- l:
+			case <-ctx.Done():
+				return
+			}
+			if l.last {
+				return
+			}
+		}
+	}()
+	return out
+}

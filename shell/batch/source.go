@@ -1,0 +1,60 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/shell/exit"
+	"github.com/zksh/zksh/shell/syntax"
+)
+
+// Source runs the lines of the script for another line, one at a time. run carries out one of
+// them. The error has the exit status of the first line that failed, or is what ended the
+// script early.
+func (b *Batch) Source(ctx context.Context, r io.Reader, run func(ctx context.Context, text string) (cmd string, err error)) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	lines := readAhead(ctx, r)
+	for {
+		var l scriptLine
+		select {
+		case l = <-lines:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		err := b.sourceLine(ctx, l, run)
+		final := errors.As(err, new(*commands.FinalError)) && !b.opts.GoOn || ends(err)
+		switch {
+		case errors.Is(err, exit.Quit), context.Cause(ctx) != nil && err != nil, errors.As(err, new(*exit.WriteError)):
+			return err
+		case final:
+			return &commands.FinalError{Err: &commands.StatusError{Status: b.status}}
+		case l.last || err != nil && b.opts.StopAtError:
+			if b.status == commands.StatusOK {
+				return nil
+			}
+			return &commands.StatusError{Status: b.status}
+		}
+	}
+}
+
+// sourceLine runs a line, and reports its failure unless that ends the script.
+func (b *Batch) sourceLine(ctx context.Context, l scriptLine, run func(ctx context.Context, text string) (cmd string, err error)) error {
+	if l.err == io.EOF || l.err == nil && syntax.BlankOrComment(l.text) {
+		return nil
+	}
+	cmd, err := "", l.err
+	if err == nil {
+		cmd, err = run(ctx, l.text)
+		err = ending(l.number, err)
+	}
+	if errors.Is(err, exit.Quit) || context.Cause(ctx) != nil {
+		return err
+	}
+	err = errors.Join(err, b.showEvents(), b.shell.Lost())
+	b.line = l.number
+	b.fail(cmd, err)
+	return err
+}
