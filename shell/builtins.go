@@ -73,7 +73,7 @@ func (s *Shell) builtins() []*commands.Command {
 			Name: "quit", Aliases: []string{"exit"}, Group: group, Effect: commands.Offline | commands.Apart,
 			Summary:  "close the session and exit",
 			Examples: []string{"quit"},
-			Flags:    commands.NoFlags(func(context.Context, *commands.Env, []string) error { return exit.Quit }),
+			Flags:    commands.NoFlags(func(context.Context, *commands.Env, []string) error { return exit.ErrQuit }),
 		},
 	}
 }

@@ -68,7 +68,7 @@ func (s *Shell) RunEditor(ctx context.Context, e line.Editor) int {
 	stop(nil)
 	watching.Wait()
 	nodes.close()
-	if err := context.Cause(ctx); errors.Is(err, exit.Terminated) {
+	if err := context.Cause(ctx); errors.Is(err, exit.ErrTerminated) {
 		h.status = exit.Status(err)
 	}
 	status := s.leave(h.status)
@@ -98,7 +98,7 @@ func (h *byHand) readLines(ctx context.Context) {
 			h.status = commands.StatusUsage
 			continue
 		case errors.Is(err, line.ErrHungUp): // a SIGHUP is on its way, and may come later
-			h.status = exit.Status(exit.Terminated)
+			h.status = exit.Status(exit.ErrTerminated)
 			return
 		case errors.Is(err, io.EOF), ctx.Err() != nil:
 			return
@@ -118,7 +118,7 @@ func (h *byHand) readLines(ctx context.Context) {
 			cmd, err = h.s.runLine(ctx, text)
 			return err
 		})
-		if errors.Is(err, exit.Quit) {
+		if errors.Is(err, exit.ErrQuit) {
 			return
 		}
 		if h.s.left != nil {
@@ -236,7 +236,7 @@ func (*byHand) mode() commands.Mode { return commands.ByHand }
 func (*byHand) wording(_ string, err error) []string {
 	var usage *commands.UsageError
 	switch {
-	case errors.Is(err, exit.Interrupted):
+	case errors.Is(err, exit.ErrInterrupted):
 		return []string{"\n" + err.Error()} // the terminal has echoed the key
 	case errors.As(err, &usage) && usage.Command != nil:
 		return []string{usage.Problem, "usage: " + usage.Command.Usage(), "example: " + usage.Command.Examples[0]}

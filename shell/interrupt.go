@@ -27,7 +27,7 @@ func (leftError) Error() string {
 }
 
 // Unwrap gives the exit status.
-func (leftError) Unwrap() error { return exit.Interrupted }
+func (leftError) Unwrap() error { return exit.ErrInterrupted }
 
 // attend runs do until it ends, and cancels it when Ctrl-C is pressed, of which it
 // tells, or when the context of the shell ends. Work that does not heed that for

@@ -57,28 +57,28 @@ func TestAttend(t *testing.T) {
 		left, asks  bool
 	}{
 		"ends by itself":                  {takes: 10 * second, want: over, after: 10 * second},
-		"heeds Ctrl-C":                    {heeds: true, keys: []time.Duration{1 * second}, want: exit.Interrupted, after: 1 * second, interrupted: true},
-		"heeds Ctrl-\\":                   {heeds: true, keys: []time.Duration{1 * second}, quit: true, want: exit.QuitKey, after: 1 * second, interrupted: true},
-		"heeds the end of the shell":      {heeds: true, ends: 1 * second, want: exit.Terminated, after: 1 * second},
+		"heeds Ctrl-C":                    {heeds: true, keys: []time.Duration{1 * second}, want: exit.ErrInterrupted, after: 1 * second, interrupted: true},
+		"heeds Ctrl-\\":                   {heeds: true, keys: []time.Duration{1 * second}, quit: true, want: exit.ErrQuitKey, after: 1 * second, interrupted: true},
+		"heeds the end of the shell":      {heeds: true, ends: 1 * second, want: exit.ErrTerminated, after: 1 * second},
 		"ends late after Ctrl-C":          {takes: 3 * second, keys: []time.Duration{1 * second}, want: over, after: 3 * second, interrupted: true},
 		"ends late after the shell":       {takes: 3 * second, ends: 1 * second, want: over, after: 3 * second},
 		"ends after the question":         {takes: 9 * second, keys: []time.Duration{1 * second}, want: over, after: 9 * second, interrupted: true, asks: true},
 		"Ctrl-C twice in a hurry":         {takes: 9 * second, keys: []time.Duration{1 * second, 2 * second, 3 * second}, want: over, after: 9 * second, interrupted: true, asks: true},
 		"Ctrl-C after the question":       {takes: 9 * second, keys: []time.Duration{1 * second, 2 * second, 5 * second}, want: leftError{}, after: 5 * second, interrupted: true, left: true, asks: true},
-		"the shell ends":                  {takes: 9 * second, ends: 1 * second, want: exit.Terminated, after: 4 * second, left: true},
-		"Ctrl-C, then the shell ends":     {takes: 9 * second, keys: []time.Duration{1 * second}, ends: 3 * second, want: exit.Terminated, after: 6 * second, interrupted: true, left: true},
-		"the shell ends at the question":  {takes: 20 * second, keys: []time.Duration{1 * second, 9 * second}, ends: 8 * second, want: exit.Terminated, after: 11 * second, interrupted: true, left: true, asks: true},
-		"the shell ends, then Ctrl-C":     {takes: 9 * second, keys: []time.Duration{2 * second, 3 * second}, ends: 1 * second, want: exit.Terminated, after: 4 * second, interrupted: true, left: true},
+		"the shell ends":                  {takes: 9 * second, ends: 1 * second, want: exit.ErrTerminated, after: 4 * second, left: true},
+		"Ctrl-C, then the shell ends":     {takes: 9 * second, keys: []time.Duration{1 * second}, ends: 3 * second, want: exit.ErrTerminated, after: 6 * second, interrupted: true, left: true},
+		"the shell ends at the question":  {takes: 20 * second, keys: []time.Duration{1 * second, 9 * second}, ends: 8 * second, want: exit.ErrTerminated, after: 11 * second, interrupted: true, left: true, asks: true},
+		"the shell ends, then Ctrl-C":     {takes: 9 * second, keys: []time.Duration{2 * second, 3 * second}, ends: 1 * second, want: exit.ErrTerminated, after: 4 * second, interrupted: true, left: true},
 		"Ctrl-C while guarded":            {takes: 60 * second, keys: []time.Duration{1 * second, 6 * second, 20 * second}, guarded: 60 * second, want: over, after: 60 * second, interrupted: true},
 		"the shell ends while guarded":    {takes: 60 * second, ends: 1 * second, guarded: 60 * second, want: over, after: 60 * second},
-		"stubborn once no longer guarded": {takes: 60 * second, ends: 1 * second, guarded: 20 * second, want: exit.Terminated, after: 22 * second, left: true},
+		"stubborn once no longer guarded": {takes: 60 * second, ends: 1 * second, guarded: 20 * second, want: exit.ErrTerminated, after: 22 * second, left: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := newAttended()
 				shell, end := context.WithCancelCause(context.Background())
 				if c.ends > 0 {
-					time.AfterFunc(c.ends, func() { end(exit.Terminated) })
+					time.AfterFunc(c.ends, func() { end(exit.ErrTerminated) })
 				}
 				for i, at := range c.keys {
 					sig := os.Interrupt
@@ -133,7 +133,7 @@ func TestSettle(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			a := newAttended()
 			shell, end := context.WithCancelCause(context.Background())
-			time.AfterFunc(second, func() { end(exit.Terminated) })
+			time.AfterFunc(second, func() { end(exit.ErrTerminated) })
 			_, err := a.attend(shell, func(context.Context) error {
 				live := a.env.Screen.Region(commands.Remarks)
 				time.Sleep(takes)
@@ -142,7 +142,7 @@ func TestSettle(t *testing.T) {
 				_, asked := a.env.Screen.Ask(context.Background(), "sure?")
 				return errors.Join(over, asked, live.Draw("x"), live.Close(true))
 			})
-			if !errors.Is(err, exit.Terminated) || a.left == nil {
+			if !errors.Is(err, exit.ErrTerminated) || a.left == nil {
 				t.Fatalf("%v, left %v", err, a.left)
 			}
 			if err := a.settle(); !errors.Is(err, want) {

@@ -175,7 +175,7 @@ func (o *outlet) start() error {
 	}
 	ctx, end := context.WithCancelCause(context.WithoutCancel(o.ctx))
 	stop := context.AfterFunc(o.ctx, func() {
-		if cause := context.Cause(o.ctx); o.env.Mode != commands.ByHand || !errors.Is(cause, exit.Interrupted) {
+		if cause := context.Cause(o.ctx); o.env.Mode != commands.ByHand || !errors.Is(cause, exit.ErrInterrupted) {
 			end(cause)
 		}
 	})
@@ -225,7 +225,7 @@ func (o *outlet) await(err error) error {
 	case status == commands.StatusOK:
 		return nil
 	case status == commands.StatusInterrupted && o.env.Mode == commands.ByHand:
-		return exit.Interrupted
+		return exit.ErrInterrupted
 	default:
 		return &commands.StatusError{Status: status}
 	}

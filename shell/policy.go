@@ -57,7 +57,7 @@ func (s *Shell) RunCommand(ctx context.Context, args []string) int {
 		}
 		err = s.txns.Run(ctx, out.Env(s.env, l, nil), words[0].Text, l)
 	}
-	if errors.Is(err, exit.Quit) {
+	if errors.Is(err, exit.ErrQuit) {
 		err = nil
 	}
 	err = errors.Join(err, out.Conclude(scriptHost{s}, err))

@@ -144,7 +144,7 @@ func (b *Batch) runAlone(ctx context.Context, p *pendingLine) bool {
 	if err == nil {
 		err = ending(p.number, b.txns.Run(ctx, p.out.Env(b.env, p.line, p.before), p.cmd, p.line))
 	}
-	if errors.Is(err, exit.Quit) {
+	if errors.Is(err, exit.ErrQuit) {
 		b.fail(p.cmd, b.conclude(p, nil))
 		return false
 	}
@@ -178,7 +178,7 @@ func (b *Batch) over(err error) bool {
 	case err == nil:
 		return b.opts.StopAtError && b.status != commands.StatusOK
 	case errors.As(err, new(*commands.FinalError)) && !b.opts.GoOn, ends(err),
-		errors.Is(err, exit.Interrupted), errors.Is(err, exit.Terminated), errors.Is(err, context.Canceled),
+		errors.Is(err, exit.ErrInterrupted), errors.Is(err, exit.ErrTerminated), errors.Is(err, context.Canceled),
 		errors.As(err, new(*exit.WriteError)):
 		return true
 	}

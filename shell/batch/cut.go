@@ -32,7 +32,7 @@ func newCutError(lines []*pendingLine) *cutError {
 // their order, and when it stops, it carries out none after the first that it has not.
 func (e *cutError) Error() string {
 	why := "the connection was lost"
-	for _, end := range []error{exit.Interrupted, exit.Terminated} {
+	for _, end := range []error{exit.ErrInterrupted, exit.ErrTerminated} {
 		if errors.Is(e.cause, end) {
 			why = end.Error()
 		}

@@ -108,7 +108,7 @@ func (s *fakeShell) script(t *testing.T, text string, o Options) (printed string
 	b = New(s, s.env, txns, "script", o)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
-	s.interrupt = func() { cancel(exit.Interrupted) }
+	s.interrupt = func() { cancel(exit.ErrInterrupted) }
 	status = b.Run(ctx, strings.NewReader(text))
 	if err := txns.Drop(); err != nil {
 		s.Report(err.Error())
@@ -148,7 +148,7 @@ func fakeShellOf(session *zkconn.Session) *fakeShell {
 		time.Sleep(50 * time.Millisecond)
 		s.interrupt()
 		trip.Outcome.Unknown, trip.Cut = 1, true
-		return exit.Interrupted
+		return exit.ErrInterrupted
 	}))
 	return s
 }

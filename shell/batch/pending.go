@@ -45,7 +45,7 @@ func (p *pendingLine) mayBeDone() bool { return p.trip.Outcome.MayHaveHappened()
 // cutOff reports whether a line that has ended got no answer to its request: the connection
 // was lost, or the batch was interrupted.
 func (p *pendingLine) cutOff() bool {
-	return p.trip.Cut || errors.Is(p.err, exit.Interrupted) || errors.Is(p.err, exit.Terminated)
+	return p.trip.Cut || errors.Is(p.err, exit.ErrInterrupted) || errors.Is(p.err, exit.ErrTerminated)
 }
 
 // throttled reports whether an overloaded server did not carry out a line that has ended.

@@ -27,7 +27,7 @@ func (b *Batch) Source(ctx context.Context, r io.Reader, run func(ctx context.Co
 		err := b.sourceLine(ctx, l, run)
 		final := errors.As(err, new(*commands.FinalError)) && !b.opts.GoOn || ends(err)
 		switch {
-		case errors.Is(err, exit.Quit), context.Cause(ctx) != nil && err != nil, errors.As(err, new(*exit.WriteError)):
+		case errors.Is(err, exit.ErrQuit), context.Cause(ctx) != nil && err != nil, errors.As(err, new(*exit.WriteError)):
 			return err
 		case final:
 			return &commands.FinalError{Err: &commands.StatusError{Status: b.status}}
@@ -50,7 +50,7 @@ func (b *Batch) sourceLine(ctx context.Context, l scriptLine, run func(ctx conte
 		cmd, err = run(ctx, l.text)
 		err = ending(l.number, err)
 	}
-	if errors.Is(err, exit.Quit) || context.Cause(ctx) != nil {
+	if errors.Is(err, exit.ErrQuit) || context.Cause(ctx) != nil {
 		return err
 	}
 	err = errors.Join(err, b.showEvents(), b.shell.Lost())

@@ -18,24 +18,24 @@ import (
 	"github.com/zksh/zksh/shell/line"
 )
 
-// The causes with which the context of a line is cancelled, see EndedBy, and Quit, the
+// The causes with which the context of a line is cancelled, see EndedBy, and ErrQuit, the
 // error of the line that ends the shell.
 var (
-	Interrupted = line.ErrInterrupted
-	QuitKey     = fmt.Errorf("%w by Ctrl-\\", Interrupted)
-	Terminated  = errors.New("terminated")
-	Quit        = errors.New("quit")
+	ErrInterrupted = line.ErrInterrupted
+	ErrQuitKey     = fmt.Errorf("%w by Ctrl-\\", ErrInterrupted)
+	ErrTerminated  = errors.New("terminated")
+	ErrQuit        = errors.New("quit")
 )
 
 // EndedBy is the cause of a context that a signal ends.
 func EndedBy(sig os.Signal) error {
 	switch sig {
 	case os.Interrupt:
-		return Interrupted
+		return ErrInterrupted
 	case syscall.SIGQUIT:
-		return QuitKey
+		return ErrQuitKey
 	}
-	return Terminated
+	return ErrTerminated
 }
 
 // UnknownCommand is the error of a line whose first word is no command.

@@ -31,9 +31,9 @@ func TestStatus(t *testing.T) {
 		{zkconn.ErrNotConnected, 69},
 		{&zkconn.Error{Code: zkconn.SessionExpired}, 69},
 		{UnknownCommand{"x", ""}, 127},
-		{Interrupted, 130},
-		{&zkconn.AbandonedError{Cause: Interrupted}, 130},
-		{&zktree.PartialError{Cause: Interrupted}, 130},
+		{ErrInterrupted, 130},
+		{&zkconn.AbandonedError{Cause: ErrInterrupted}, 130},
+		{&zktree.PartialError{Cause: ErrInterrupted}, 130},
 		{EndedBy(os.Interrupt), 130},
 		{EndedBy(syscall.SIGQUIT), 131},
 		{&zkconn.AbandonedError{Cause: EndedBy(syscall.SIGQUIT)}, 131},
@@ -43,7 +43,7 @@ func TestStatus(t *testing.T) {
 		{Unwritten(fmt.Errorf("write: %w", syscall.EPIPE)), 141},
 		{Unwritten(&zkconn.LostError{Cause: syscall.EPIPE}), 69},
 		{Unwritten(&zkconn.LostError{Cause: syscall.ECONNRESET}), 69},
-		{Terminated, 143},
+		{ErrTerminated, 143},
 		{context.Canceled, 143},
 	} {
 		if got := Status(c.err); got != c.want {

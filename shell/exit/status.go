@@ -16,11 +16,11 @@ func Status(err error) int {
 	switch {
 	case err == nil:
 		return commands.StatusOK
-	case errors.Is(err, QuitKey):
+	case errors.Is(err, ErrQuitKey):
 		return commands.StatusQuit
-	case errors.Is(err, Interrupted):
+	case errors.Is(err, ErrInterrupted):
 		return commands.StatusInterrupted
-	case errors.Is(err, Terminated), errors.Is(err, context.Canceled):
+	case errors.Is(err, ErrTerminated), errors.Is(err, context.Canceled):
 		return commands.StatusTerminated
 	case errors.As(err, &own):
 		return own.Status
