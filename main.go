@@ -280,7 +280,7 @@ func dumb() bool {
 	return term == "dumb" || term == "" && runtime.GOOS != "windows"
 }
 
-// manualPager returns the program for long pages of the manual: PAGER, which may be set to
+// manualPager returns the program for long help and pages of the manual: PAGER, which may be set to
 // nothing, or less, which needs control sequences.
 func manualPager() string {
 	if pager, set := os.LookupEnv("PAGER"); set {

@@ -25,8 +25,8 @@ func (s *Shell) builtins() []*commands.Command {
 			Help: "Given the name of a command, help prints the help for that command. Given a topic, it prints that " +
 				"page of the manual. Given any other word, it lists the commands and the pages that are related to " +
 				"that word.\n\n" +
-				"On a terminal, a page that is longer than the screen is shown with $PAGER. If PAGER is not set, zksh " +
-				"uses less, except on a dumb terminal, where it prints the page without a pager.",
+				"On a terminal, text that is longer than the screen is shown with $PAGER. If PAGER is not set, zksh " +
+				"uses less, except on a dumb terminal, where it prints the text without a pager.",
 			Examples: []string{"help create", "help quota", "help -t locks", "help"},
 			Params:   []commands.Param{{Name: "name", Kind: commands.HelpName, Optional: true}},
 			Flags:    s.help,

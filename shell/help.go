@@ -49,6 +49,15 @@ func (s *Shell) help(fs *pflag.FlagSet) commands.Run {
 	}
 }
 
+// isHelp reports whether a value is an answer of help, which has a pager of its own.
+func isHelp(v render.Value) bool {
+	switch v.(type) {
+	case overview, manualPage, commandHelp:
+		return true
+	}
+	return false
+}
+
 // topics names the pages that commands belong to, besides those that have their own name.
 var topics = map[string]string{
 	"configuration": "config connect",

@@ -30,7 +30,7 @@ type screen struct {
 	printer  render.Printer
 	editor   line.Editor // nil unless by hand: it knows the line being typed
 	pager    *pager      // nil unless by hand, by the person's wish
-	manuals  *pager      // for pages of the manual; may be nil
+	manuals  *pager      // for help and pages of the manual; may be nil
 	paging   atomic.Bool // the pager has the terminal
 	flowing  atomic.Bool // an answer is printed as it comes
 	shut     bool        // commands have no screen any more
@@ -61,8 +61,7 @@ func (s *screen) printOrPage(v render.Value) error {
 	defer s.mu.Unlock()
 	defer s.makeWay(s.out)()
 	pager := s.pager
-	_, styled := v.(render.Styled)
-	if styled {
+	if isHelp(v) {
 		pager = s.manuals
 	}
 	if pager == nil {
@@ -77,7 +76,7 @@ func (s *screen) printOrPage(v render.Value) error {
 		_, err := s.out.W.Write(b.Bytes())
 		return err
 	}
-	if styled && to.Bold != nil {
+	if _, styled := v.(render.Styled); styled && to.Bold != nil {
 		b.Reset()
 		to.Bold = render.Overstrike // every pager knows it
 		if err := to.Print(v); err != nil {

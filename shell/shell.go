@@ -61,7 +61,7 @@ type Config struct {
 	Clusters []Cluster // that can be connected to by name
 
 	Pager       string // by hand: the program for what is longer than the screen; may be empty
-	ManualPager string // the program for a page of the manual that is longer; may be empty
+	ManualPager string // the program for help and pages of the manual that are longer; may be empty
 
 	NoServer string // is said behind an error of no server, by hand and for one command; may be empty
 

@@ -129,7 +129,7 @@ func (in inline) cells(b block) (rows [][]string) {
 }
 
 // table draws columns, of which the last may be wrapped. Where they do not fit, each row is
-// its first cell with the others below.
+// its first cell with the others below, and so is the header of two columns.
 func (t *textLayout) table(b block, indent string) {
 	rows := t.in.cells(b)
 	header := rows[0]
@@ -160,6 +160,11 @@ func (t *textLayout) table(b block, indent string) {
 
 func (t *textLayout) entries(header []string, rows [][]string, indent string) {
 	below := indent + textIndent
+	if len(header) == 2 && header[0]+header[1] != "" {
+		for i, cell := range []string{indent, below} {
+			t.wrap(cell, cell, t.heading(header[i]))
+		}
+	}
 	for _, row := range rows {
 		t.wrap(indent, indent+"  ", row[0])
 		for _, about := range abouts(header, row) {
