@@ -19,7 +19,9 @@ var deleteallCommand = &Command{
 	Help: "At the prompt, deleteall counts the znodes and asks for confirmation. It then deletes the subtree in batches, " +
 		"children before their parents. If you press Ctrl-C, deleteall stops after the current batch and prints how many " +
 		"znodes it deleted.\n\n" +
-		"With -n, deleteall deletes nothing and lists the znodes that it would delete.",
+		"With -n, deleteall deletes nothing and lists the znodes that it would delete.\n\n" +
+		"At the prompt, deleteall saves the subtree so that undo can restore it. Scripts, and commands without a terminal, " +
+		"save nothing (see help undo).",
 	Limits:   []string{"/ and /zookeeper cannot be deleted."},
 	Examples: []string{"deleteall /app/old", "deleteall -n /app/old"},
 	Params:   []Param{pathParam},

@@ -42,27 +42,25 @@ func (r *Registry) Find(name string) *Command { return r.byName[name] }
 func (r *Registry) All() []*Command { return r.list }
 
 // About returns the commands whose name has this word in it, or whose summary has a word
-// that begins like it, or else those whose help has one. What removes whole trees is not
-// looked for by accident.
-func (r *Registry) About(word string) []*Command {
+// that begins like it, and, apart from these, those whose help has one. What removes whole
+// trees is not looked for by accident.
+func (r *Registry) About(word string) (found, mentioned []*Command) {
 	word = strings.ToLower(word)
 	apart := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 	begins := func(w string) bool { return strings.HasPrefix(w, word) }
-	var found, mentioned []*Command
 	for _, c := range r.list {
-		words := strings.FieldsFunc(strings.ToLower(c.Summary), apart)
-		named := strings.Contains(strings.ToLower(c.Name), word) && !c.Effect.Has(Sweeps)
-		if len(word) > 1 && (named || slices.ContainsFunc(words, begins)) {
-			found = append(found, c)
+		has := func(text string) bool {
+			return slices.ContainsFunc(strings.FieldsFunc(strings.ToLower(text), apart), begins)
 		}
-		if words = strings.FieldsFunc(strings.ToLower(c.Help), apart); len(word) > 3 && !c.Effect.Has(Sweeps) && slices.ContainsFunc(words, begins) {
+		named := strings.Contains(strings.ToLower(c.Name), word) && !c.Effect.Has(Sweeps)
+		switch {
+		case len(word) > 1 && (named || has(c.Summary)):
+			found = append(found, c)
+		case len(word) > 3 && !c.Effect.Has(Sweeps) && has(c.Help):
 			mentioned = append(mentioned, c)
 		}
 	}
-	if found == nil {
-		return mentioned
-	}
-	return found
+	return found, mentioned
 }
 
 // elsewhere are names that other tools give to what a command here does.
@@ -88,7 +86,9 @@ var elsewhere = map[string]string{
 	"rm":         "did you mean delete?",
 	"rmdir":      "did you mean delete?",
 	"tail":       "to see the end of an answer, use get /PATH | tail",
+	"ssl":        "for TLS, see help security",
 	"touch":      "did you mean create?",
+	"undelete":   "did you mean undo?",
 	"vi":         "did you mean edit?",
 	"vim":        "did you mean edit?",
 }

@@ -51,7 +51,11 @@ func TestAbout(t *testing.T) {
 		"rm": "", "a": "", "": "", "znoise": "",
 	} {
 		var names []string
-		for _, c := range r.About(word) {
+		found, mentioned := r.About(word)
+		if found == nil {
+			found = mentioned
+		}
+		for _, c := range found {
 			names = append(names, c.Name)
 		}
 		if got := strings.Join(names, " "); got != want {

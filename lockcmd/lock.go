@@ -43,8 +43,8 @@ const lockHelp = "zksh creates the path if necessary, and adds a znode below it 
 	"there; with zksh -k, it continues.\n\n" +
 	"If you add a command, zksh holds the lock while the command runs, and releases it when the command has ended. The " +
 	"exit status is that of the command. If the lock is lost or about to be lost, zksh terminates the command before " +
-	"another client can acquire the lock.\n\n" +
-	"zksh itself waits for the contenders of all clients that it knows. --as selects which of these clients wait for zksh: " +
+	"another client can acquire the lock (see help guarantee for the exceptions).\n\n" +
+	"zksh always waits for locks of Curator, go-zookeeper and kazoo. --as selects which of them, in turn, wait for zksh: " +
 	"mutex (Curator's InterProcessMutex and go-zookeeper's Lock), rw (Curator's InterProcessReadWriteLock), kazoo (kazoo's " +
 	"Lock, WriteLock and ReadLock) or all of them.\n\n" +
 	"The command gets the environment variables ZK_LOCK_PATH, ZK_LOCK_NODE, ZK_LOCK_TOKEN, ZK_LOCK_SESSION and " +
@@ -52,10 +52,9 @@ const lockHelp = "zksh creates the path if necessary, and adds a znode below it 
 	"rejects an attempt to acquire a lock on one of these paths, because it would wait for itself.\n\n" +
 	"While this shell or a parent process holds a lock, all writes of zksh depend on the lock: once the lock is lost, " +
 	"ZooKeeper rejects them (zksh --no-fence turns this off). The command gets these locks in ZK_LOCK_FENCE, one per line: " +
-	"the servers, the lock's znode, and data that identifies the ensemble whichever server name is used. Every zksh that " +
-	"the command starts reads this variable. Such a zksh writes without restriction to an ensemble that is known to be a " +
-	"different one. If it cannot determine whether an ensemble is a different one, it writes nothing, and its exit status " +
-	"is 74."
+	"the servers, the lock's znode, and data that identifies the ensemble even if you use another server name. Every zksh " +
+	"that the command starts reads this variable. It can write freely to other ensembles. If it is unsure whether the " +
+	"target is another ensemble, it writes nothing and exits with status 74."
 
 // lockFlags are the flags of a command that takes a lock.
 type lockFlags struct {
@@ -79,7 +78,7 @@ func (f *lockFlags) declare(fs *pflag.FlagSet, k kind) {
 	fs.IntVarP(&f.status, "status", "E", commands.StatusNotLocked, "exit with this `status` if another client holds the lock")
 	fs.StringVarP(&f.note, "note", "m", "", "leave a `note` that other clients can see")
 	fs.StringVar(&f.access, "acl", "", "create the lock's znode and missing parents with this `ACL`, in the same format as for create")
-	fs.VarP(&f.grace, "grace", "t", "when the command must terminate, wait this `duration` between SIGTERM and SIGKILL")
+	fs.VarP(&f.grace, "grace", "t", "when the command must terminate, wait this `duration` between SIGTERM and SIGKILL, but at most an eighth of the session timeout")
 	fs.BoolVar(&f.confirm, "confirm", false, fmt.Sprintf("exit with %d if the release of the lock is not confirmed", commands.StatusUnconfirmed))
 	fs.BoolVar(&f.strict, "strict", false, "reject a command that could continue to run without the lock")
 	fs.BoolVar(&f.waitGroup, "wait-group", false, "hold the lock until the command's entire process group has terminated")

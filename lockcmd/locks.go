@@ -19,8 +19,9 @@ func (t *Table) locksCommand() *commands.Command {
 		Name: "locks", Group: group, Effect: commands.Offline, Args: "[-f] [--stats] [-q] [-R] [--deadlocks] [path]",
 		Summary: "show who holds a lock and who waits for it",
 		Help: "Without a path, locks lists the locks that this shell holds or waits for. With a path, it shows the queue of " +
-			"the lock at that path, no matter which client created it. The exit status is 75 if a client holds the lock, " +
-			"and 0 if the lock is free.\n\n" +
+			"the lock at that path, no matter which client created it: the holder and the clients that wait (STATE), and " +
+			"the data that each client left about itself (WHO). The exit status is 75 if a client holds the lock, and 0 if the " +
+			"lock is free.\n\n" +
 			wholeHelp,
 		Limits: []string{
 			"--deadlocks sees sessions, not threads, so two threads of a Curator client can look like a deadlock.",

@@ -24,7 +24,7 @@ func (s *Shell) builtins() []*commands.Command {
 			Summary: "list commands and topics, or explain one",
 			Help: "Given the name of a command, help prints the help for that command. Given a topic, it prints that " +
 				"page of the manual. Given any other word, it lists the commands and the pages that are related to " +
-				"that word.\n\n" +
+				"that word, and names the others that mention it.\n\n" +
 				"On a terminal, text that is longer than the screen is shown with $PAGER. If PAGER is not set, zksh " +
 				"uses less, except on a dumb terminal, where it prints the text without a pager.",
 			Examples: []string{"help create", "help quota", "help -t locks", "help"},

@@ -35,18 +35,35 @@ func (s *Shell) help(fs *pflag.FlagSet) commands.Run {
 		if p := manual.Find(name); p != nil {
 			return env.Screen.Print(manualPage{p, s.registry})
 		}
-		var known []string
-		for _, p := range o.topics {
-			known = append(known, p.Topic)
-		}
-		if o.topics = manual.About(name); !*pages {
-			o.commands = s.registry.About(name)
-		}
-		if len(o.commands)+len(o.topics) == 0 {
-			return exit.UnknownCommand{Name: name, Hint: s.registry.Hint(name, known...)}
+		if o = s.search(name, *pages); o.empty() {
+			var topics []string
+			for _, p := range manual.Pages() {
+				topics = append(topics, p.Topic)
+			}
+			return exit.UnknownCommand{Name: name, Hint: s.registry.Hint(name, topics...)}
 		}
 		return env.Screen.Print(o)
 	}
+}
+
+// search lists the commands and the topics that a word is about, or only topics, and names those
+// that mention it. If it is about none, it lists those.
+func (s *Shell) search(word string, topicsOnly bool) overview {
+	var o, mention overview
+	o.topics, mention.topics = manual.About(word)
+	if !topicsOnly {
+		o.commands, mention.commands = s.registry.About(word)
+	}
+	if o.empty() {
+		return mention
+	}
+	for _, c := range mention.commands {
+		o.alsoCommands = append(o.alsoCommands, c.Name)
+	}
+	for _, p := range mention.topics {
+		o.alsoTopics = append(o.alsoTopics, p.Topic)
+	}
+	return o
 }
 
 // isHelp reports whether a value is an answer of help, which has a pager of its own.
@@ -62,12 +79,13 @@ func isHelp(v render.Value) bool {
 var topics = map[string]string{
 	"configuration": "config connect",
 	"keyboard":      "cd clear edit history pwd redo",
+	"dumps":         "export import log",
 	"locks":         "lock revoke rlock unlock wlock",
+	"queues":        "session",
 	"scripts":       "echo source",
 	"security":      "addauth getAcl setAcl whoami",
-	"servers":       "session",
 	"transactions":  "abort begin check commit",
-	"trees":         "cp deleteall diff du export find getAllChildrenNumber import log mirror mv rmr tree",
+	"trees":         "cp deleteall diff du find getAllChildrenNumber mirror mv rmr tree",
 	"waiting":       "addWatch printwatches removewatches wait watch",
 }
 
@@ -116,9 +134,13 @@ func (c *completer) helpNames(p *partial) choices {
 type overview struct {
 	commands []*commands.Command
 	topics   []*manual.Page
+
+	alsoCommands, alsoTopics []string // names of those that only have the word in their text
 }
 
 var _ render.Fitter = overview{}
+
+func (o overview) empty() bool { return len(o.commands)+len(o.topics) == 0 }
 
 // Text writes the list without wrapping lines.
 func (o overview) Text(w io.Writer) error { return o.FitText(w, 0) }
@@ -147,6 +169,13 @@ func (o overview) FitText(w io.Writer, columns int) error {
 	for _, p := range o.topics {
 		line("Topics of the manual", p.Topic, p.Summary)
 	}
+	also := func(about string, names []string) {
+		if len(names) > 0 {
+			b.WriteString(render.Wrap(about+" that mention it: "+strings.Join(names, ", "), commands.HelpWidthIn(columns), "  ") + "\n")
+		}
+	}
+	also("Other commands", o.alsoCommands)
+	also("Other topics", o.alsoTopics)
 	b.WriteString("\n" + render.Wrap("help COMMAND and COMMAND --help explain a command, and help TOPIC prints a page of the manual. "+
 		"Spaces separate words, unless they are in \"…\" or '…'. $'…' also accepts \\n \\t \\' \\\\ \\xHH \\uHHHH.", commands.HelpWidthIn(columns), "") + "\n")
 	_, err := io.WriteString(w, render.WrapText(b.String(), columns))

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -11,9 +12,13 @@ import (
 	"github.com/zksh/zksh/shell/manual"
 )
 
+func newHelper() *Shell {
+	return New(Config{Commands: [][]*commands.Command{commands.All(), {undo.Command(undo.Log{})}, transfer.Commands(), lockcmd.New().Commands()}})
+}
+
 // Help refers to pages that there are, from commands that there are.
 func TestTopicsOfCommands(t *testing.T) {
-	r := New(Config{Commands: [][]*commands.Command{commands.All(), {undo.Command(undo.Log{})}, transfer.Commands(), lockcmd.New().Commands()}}).Registry()
+	r := newHelper().Registry()
 	for topic, names := range topics {
 		if manual.Find(topic) == nil {
 			t.Errorf("there is no page %s", topic)
@@ -30,6 +35,30 @@ func TestTopicsOfCommands(t *testing.T) {
 	for topic, want := range map[string]string{"": "", "locks": "help -t locks", "trees": "help trees"} {
 		if got := Reference(r, topic); got != want {
 			t.Errorf("%q: %q, want %q", topic, got, want)
+		}
+	}
+}
+
+// A word that a heading has is searched for in the texts, too.
+func TestSearch(t *testing.T) {
+	s := newHelper()
+	for _, test := range []struct {
+		word       string
+		topicsOnly bool
+		want       string
+	}{
+		{"stop", false, `^Topics of the manual\n  guarantee .*\nOther commands that mention it: .*\block\b.*\nOther topics that mention it: .*\boptions, scripts\b`},
+		{"stop", true, `^Topics of the manual\n  guarantee .*\nOther topics that mention it: `},
+		{"holder", false, `(?s)^Locks\n  revoke .*Other commands that mention it: .*\blocks\b`},
+		{"kerberos", false, `^Topics of the manual\n  differences .*\n  security .*\n  troubleshooting .*\n\n`}, // only texts have it
+	} {
+		var b strings.Builder
+		if err := s.search(test.word, test.topicsOnly).Text(&b); err != nil {
+			t.Fatal(err)
+		}
+		text := strings.ReplaceAll(b.String(), ",\n  ", ", ")
+		if !regexp.MustCompile(test.want).MatchString(text) {
+			t.Errorf("%s: %s", test.word, text)
 		}
 	}
 }

@@ -25,15 +25,16 @@ var (
 
 // sideHelp explains how to name a source or destination.
 const sideHelp = "Write a path in another ensemble as @cluster:/path or host:port[,host:port…]:/path. zksh opens a separate session for " +
-	"it, with the TLS settings, the credentials and the writes setting of that cluster."
+	"it. For a cluster, this session uses the TLS options, the credentials and the writes setting (allow, ask or never; see " +
+	"help configuration) of that cluster. For host:port, it uses no credentials (see help trees)."
 
 var cpCommand = &commands.Command{
 	Name: "cp", Group: "Trees", Effect: commands.Writes | commands.Destroys,
 	Except:  writesTo,
 	Args:    "[-R] [-e] [--skip | --overwrite] src dst",
 	Summary: "copy a znode or subtree, within or between ensembles",
-	Help: "cp copies data and ACLs exactly. DST must not exist, unless you use --skip or --overwrite to choose what happens to " +
-		"existing znodes.\n\n" +
+	Help: "cp copies the data and ACL of SRC exactly; with -R, it copies the entire subtree. The parent of DST must exist. " +
+		"DST must not exist, unless you use --skip or --overwrite to choose what happens to existing znodes.\n\n" +
 		sideHelp +
 		"\n\n" +
 		"By default, cp leaves out ephemeral znodes and prints how many it left out; with -e, it creates persistent copies " +

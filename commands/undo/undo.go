@@ -40,7 +40,7 @@ func Command(log Log) *commands.Command {
 		Help: "Without a number, undo reverts the latest operation of this shell that has not been undone yet. If there is " +
 			"none, undo shows the latest operation of another shell, and asks whether to revert it. With a number, undo " +
 			"reverts that operation, no matter who performed it; undo -l lists the numbers. If one line performed several " +
-			"operations, as find with a command does, undo without a number reverts all of them, the latest first. An undo " +
+			"operations, as find … -- delete {} does, undo without a number reverts all of them, the latest first. An undo " +
 			"can itself be undone, by its number.\n\n" +
 			"At the prompt, set, edit, delete, deleteall, rmr, mv, setAcl, import, mirror and cp --overwrite save the old " +
 			"state before they change or delete anything. If something cannot be saved (because it is too large, the disk " +

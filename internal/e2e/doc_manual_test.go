@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bytes"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -133,6 +134,23 @@ func TestManualInPager(t *testing.T) {
 	s.want(`^:$`)
 	s.keys("q")
 	s.want(`\(CONNECTED\) 1\]$`)
+	for i, line := range []string{"help", "help lock", "lock --help"} {
+		s.line(line)
+		s.want(`^:$`)
+		s.keys("q")
+		s.want(fmt.Sprintf(`\(CONNECTED\) %d\]$`, i+2))
+	}
+	s.line("help version")
+	s.want(`^Examples\n(?:.*\n)*\[zk: \S+ 5\]$`) // it fits
+	s.keys("C-d")
+	s.want(`^\$$`)
+	s.line("clear; zksh help lock")
+	s.want(`\Alock \[-n\]`)
+	s.want(`^:$`)
+	s.keys("q")
+	s.want(`^\$$`)
+	s.line("clear; zksh help lock | grep -c Examples; zksh help lock | head -1 | wc -l")
+	s.want(`\A1\n1\n\$$`)
 }
 
 // A terminal without control sequences gets a pager only if the person has set one: less

@@ -53,9 +53,8 @@ func Find(topic string) *Page {
 }
 
 // About returns the pages that have a word beginning with this one in their topic, title or
-// headings, or else those that have one in their text.
-func About(word string) []*Page {
-	var found, mentioned []*Page
+// headings, and, apart from these, those that have one in their text.
+func About(word string) (found, mentioned []*Page) {
 	for _, p := range Pages() {
 		switch {
 		case has(word, p.Topic+" "+p.Title+" "+strings.Join(p.headings, " ")):
@@ -64,10 +63,7 @@ func About(word string) []*Page {
 			mentioned = append(mentioned, p)
 		}
 	}
-	if found == nil {
-		return mentioned
-	}
-	return found
+	return found, mentioned
 }
 
 // has reports whether a text has a word that begins with this one, in any case.
