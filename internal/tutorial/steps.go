@@ -92,7 +92,7 @@ var tasks = []task{
 		" lock PATH -- COMMAND: it acquires the lock, runs the command, and terminates the command before the lock can be lost.",
 		"unlock {}/lock", "you still hold the lock.", noneBelow("{}/lock"), nil},
 
-	{10, "Each command has a help text.",
+	{10, "Each command has a help text. (To leave a text that fills the screen, type q.)",
 		"help lock", "this step needs the help command, which explains a command.", command("help"), nil},
 	{10, "deleteall counts the znodes and asks before it deletes them. Answer y.",
 		"deleteall {}", "{} still exists.", gone("{}"), nil},
