@@ -97,9 +97,9 @@ var attacks = []attack{
 	{mode: "wide", line: "locks -R /", only: true},
 	{mode: "crowded", line: "du /", only: true},
 	{mode: "crowded", line: "diff /a /b", only: true},
-	{mode: "words", line: "session", says: "is larger than 16 MiB", fine: true},
+	{mode: "words", line: "session", says: "exceeds the limit of 16 MiB", fine: true},
 	{mode: "words", line: "servers", only: true},
-	{mode: "words", line: "locks -R /", says: "is larger than 16 MiB", fine: true, only: true},
+	{mode: "words", line: "locks -R /", says: "exceeds the limit of 16 MiB", fine: true, only: true},
 }
 
 // No hostile server fills the memory of zksh. Each command fails, unless a tree without

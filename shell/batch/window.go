@@ -183,7 +183,7 @@ func (w *window) enter(p *pendingLine) bool {
 // allow. The printer calls it.
 func (w *window) leave(p *pendingLine) {
 	p.trip.Printed()
-	p.out = nil // others may keep the line, but not its output
+	p.out.reset(0) // the goroutine of the line may keep the transcript, but not its output
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.open--
