@@ -145,7 +145,7 @@ func TestACLWithoutItsHash(t *testing.T) {
 		t.Errorf("status %d: %s", status, remarks)
 	}
 	for line, want := range map[string]string{
-		"import -R -n " + file + " /n": "2 znodes in the file cannot be created: /n/b: ",
+		"import -R -n " + file + " /n": "cannot create 2 znodes from the file: /n/b: ",
 		"import -R " + file + " /i":    "created 2 znodes at and below /i; zxids",
 
 		"mirror file:" + file + " /m":         " cannot be created in /m: /m/b: the ACL contains no password hash",

@@ -243,7 +243,7 @@ func (im *importing) write(ctx context.Context) error {
 func (im *importing) end() error {
 	errs := []error{im.count.unread.OrNil()}
 	if n := im.count.missing.N; n > 0 {
-		errs = append(errs, fmt.Errorf("%s in the file cannot be created: %s", zktree.Znodes(n), im.count.missing.Error()))
+		errs = append(errs, fmt.Errorf("cannot create %s from the file: %s", zktree.Znodes(n), im.count.missing.Error()))
 	}
 	return errors.Join(errs...)
 }
