@@ -145,8 +145,12 @@ func (f *following) all(ctx context.Context) error {
 	}
 	done, err := f.pass(ctx)
 	first := !f.begun
-	f.begun, f.sure = true, true // later it does not ask
-	return f.tell(done, err, first)
+	f.begun = true
+	if err := f.tell(done, err, first); err != nil {
+		return err
+	}
+	f.sure = true // it has asked, and later it does not
+	return nil
 }
 
 // tell prints what was done, if it is anything. That something was refused, or may not be

@@ -80,3 +80,11 @@ func CountEphemerals(ctx context.Context, c zkconn.Client, root string, progress
 	}
 	return found, hidden, air.rest()
 }
+
+// Counts are how many znodes were written, by what was done.
+type Counts struct {
+	Created, Skipped, Changed, Deleted int
+}
+
+// Total is how many were seen to.
+func (c Counts) Total() int { return c.Created + c.Skipped + c.Changed + c.Deleted }

@@ -94,3 +94,31 @@ func TestWriterRefusals(t *testing.T) {
 		t.Errorf("%+v, %v", done, err)
 	}
 }
+
+// A znode whose ACL and data change counts once, whichever of the two the server rejects.
+func TestWriterCountsAZnodeOnce(t *testing.T) {
+	s := zksession.Open(t, zkconn.Config{Servers: zktest.Sandbox(t, sandbox.Options{}).Addr(), Timeout: zktest.Patience})
+	create(t, s, "/open")
+	acl := Edit{Does: Opens, Also: true, Path: "/open", Znode: &dump.Znode{ACL: anyone}, Version: -1}
+	data := Edit{Does: Sets, Path: "/open", Znode: &dump.Znode{Data: []byte("x")}, Version: -1}
+	stale := data
+	stale.Version = 77
+	for name, c := range map[string]struct {
+		edits    []Edit
+		rejected int
+	}{
+		"the ACL first":                   {[]Edit{acl, data}, 0},
+		"the data first":                  {[]Edit{data, acl}, 0},
+		"the data is rejected":            {[]Edit{acl, stale}, 1},
+		"the data is rejected, the first": {[]Edit{stale, acl}, 1},
+	} {
+		done, err := Write(t.Context(), s.Client, "/", Refuse, nil, func(w *Writer) error { return w.Do(c.edits...) })
+		rejected := 0
+		if e := (*WriteError)(nil); errors.As(err, &e) {
+			rejected = e.N
+		}
+		if done != (Counts{Changed: 1}) || rejected != c.rejected {
+			t.Errorf("%s: %+v, %v", name, done, err)
+		}
+	}
+}

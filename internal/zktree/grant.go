@@ -27,7 +27,11 @@ func (w *Writer) open(e Edit) error {
 	last := w.acls
 	w.acls = nil
 	w.asked++
-	err := w.grant([]grant{{path: e.Path, acl: e.acl(), version: e.Version, counted: e.Also}})
+	before := w.so.Done.Changed
+	err := w.grant([]grant{{path: e.Path, acl: e.acl(), version: e.Version, counted: e.Also && w.lastSet == e.Path}})
+	if e.Also && w.so.Done.Changed > before {
+		w.opened[e.Path] = true
+	}
 	w.acls = last
 	return err
 }

@@ -26,14 +26,6 @@ const (
 	Overwrite               // it gets the data and the ACL
 )
 
-// Counts are how many znodes were written, by what was done.
-type Counts struct {
-	Created, Skipped, Changed, Deleted int
-}
-
-// Total is how many were seen to.
-func (c Counts) Total() int { return c.Created + c.Skipped + c.Changed + c.Deleted }
-
 // writeBytes bounds a multi, well below a server's frame limit of 1 MiB. What is longer by
 // itself goes alone.
 const writeBytes = 256 << 10
@@ -56,6 +48,8 @@ type Writer struct {
 	late   bool    // these are being written
 	nobody bool    // the session is authenticated as nobody
 
+	opened  map[string]bool // counted as changed, as their new ACL is written; their new data is not yet
+	lastSet string          // the znode whose data was written last
 	asked   int
 	so      WriteError
 	missing map[string]bool // what was refused, and what is below it
@@ -115,7 +109,7 @@ func NewWriter(ctx context.Context, c zkconn.Client, root string, exists Policy,
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{ctx: ctx, p: p, exists: exists, progress: progress, so: WriteError{Root: root}, missing: map[string]bool{}}
+	w := &Writer{ctx: ctx, p: p, exists: exists, progress: progress, so: WriteError{Root: root}, missing: map[string]bool{}, opened: map[string]bool{}}
 	w.air = inFlight(ctx, graceful, deleteWindow, w.written)
 	w.air.lost = func(_ []Edit, outcome zkconn.Outcome) { w.tally(outcome) }
 	return w, nil
@@ -348,7 +342,11 @@ func (w *Writer) did(batch ...Edit) {
 				w.acls = append(w.acls, grant{path: t.Path, acl: t.acl(), version: -1, counted: true, ours: true})
 			}
 		case Sets:
-			w.so.Done.Changed++
+			if !w.opened[t.Path] {
+				w.so.Done.Changed++
+			}
+			delete(w.opened, t.Path)
+			w.lastSet = t.Path
 		case replaces:
 			w.so.Done.Changed++
 			w.acls = append(w.acls, grant{path: t.Path, acl: t.acl(), version: -1, counted: true})
