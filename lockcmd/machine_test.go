@@ -1,6 +1,7 @@
 package lockcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,12 +28,16 @@ type machine struct {
 // stillLease is a lease of which a life may ask only its mode and what is left.
 type stillLease struct {
 	lease
-	m    *machine
-	mode zklock.Mode
+	m     *machine
+	mode  zklock.Mode
+	state zklock.State // not reported yet; empty: as reported
 }
 
 func (l stillLease) Mode() zklock.Mode   { return l.mode }
 func (l stillLease) Left() time.Duration { return l.m.left }
+func (l stillLease) State() zklock.Status {
+	return zklock.Status{State: cmp.Or(l.state, l.m.status.State)}
+}
 
 func (m *machine) note(format string, args ...any) {
 	m.log = append(m.log, fmt.Sprintf(format, args...))
@@ -73,8 +78,12 @@ func (m *machine) do(event string) {
 		if rest == "shared" {
 			mode = zklock.Shared
 		}
+		var state zklock.State
+		if rest == "regained" {
+			state = zklock.Held
+		}
 		var err error
-		switch m.lease, err = m.granted(stillLease{m: m, mode: mode}, len(m.leases)+1, m.now); {
+		switch m.lease, err = m.granted(stillLease{m: m, mode: mode, state: state}, len(m.leases)+1, m.now); {
 		case err != nil:
 			m.note("release, because %v", err)
 		case m.command != nil:
@@ -195,6 +204,8 @@ func TestLifeDecides(t *testing.T) {
 		"a lease is claimed once": {"ask, held, grant, claim, claim", []string{"hold", "release the exclusive one", "nothing to release"}},
 		"writing ends before reading": {"ask, held, grant, ask, grant shared, claim exclusive, claim exclusive",
 			[]string{"hold", "hold", "release the exclusive one", "release the shared one"}},
+		"a report is on its way": {"ask, held, grant, presumed, ask sh, grant regained",
+			[]string{"hold", `"lock /l: presumed lost, because the servers have not confirmed it for a whole session timeout; another client may hold it"`, "start sh"}},
 		"a command keeps its lease":   {"ask sh, held, grant, claim", []string{"start sh", "nothing to release"}},
 		"the user closes the session": {"ask, held, grant, close", []string{"hold", `"lock /l: released, because its session was closed"`, "forget"}},
 	} {
