@@ -111,7 +111,7 @@ func unfit(p post) error {
 // an error.
 func (f *fence) here(ctx context.Context, at zkconn.Epoch, posts []post, noMarks error) (bool, error) {
 	ours, hosts := at.Servers().Hosts, posts[0].hosts
-	if overlap(ours, hosts) || overlap(addresses(ctx, ours), addresses(ctx, hosts)) {
+	if zkconn.Overlap(ours, hosts) || zkconn.Overlap(addresses(ctx, ours), addresses(ctx, hosts)) {
 		return true, nil
 	}
 	stats, err := latest(ctx, at, posts)
@@ -188,10 +188,6 @@ func latest(ctx context.Context, at zkconn.Epoch, posts []post) (map[string]*zk.
 		return nil, err
 	}
 	return gather(ctx, at, posts)
-}
-
-func overlap(a, b []string) bool {
-	return slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
 }
 
 // lookupTimeout bounds how long names are looked up. What a server is not known by then,

@@ -40,7 +40,7 @@ type lease interface {
 	Token() int64
 	SessionID() int64
 	Mode() zklock.Mode
-	State() zklock.Status // for the times in it, and at the grant; from then on the state is the life's
+	State() zklock.Status // for the times in it, and to judge a command; else the state is the life's
 	Left() time.Duration
 	Timeout() time.Duration
 	Unlock(ctx context.Context) error
@@ -226,7 +226,7 @@ func (l *life) granted(got lease, seq int, now time.Time) (*taken, error) {
 		err = revoked.on(l.path)
 	case a.command != nil:
 		a.command.lease, l.command = t, a.command
-		if l.judgeIn(got.State().State, now, t.Left()); a.command.why != held { // its report may be on the way
+		if l.judge(now, t.Left()); a.command.why != held {
 			err, l.command = a.command.why.on(l.path), nil
 		}
 	}
@@ -237,12 +237,12 @@ func (l *life) granted(got lease, seq int, now time.Time) (*taken, error) {
 // judge decides whether the command must end, and by when; left is what is left of its
 // lease. An order stands; it can only become more urgent, also by a sleep of the machine,
 // which stops the clock that timers go by. again is when to judge anew at the latest.
+//
+// It asks the lease itself: a report may still be on its way, and may be that of a lease
+// before this one.
 func (l *life) judge(now time.Time, left time.Duration) (by time.Time, again time.Duration) {
-	return l.judgeIn(l.status.State, now, left)
-}
-
-func (l *life) judgeIn(state zklock.State, now time.Time, left time.Duration) (by time.Time, again time.Duration) {
 	c := l.command
+	state := c.lease.State().State
 	left -= killBefore
 	limit := now.Add(min(left, c.grace))
 	switch {

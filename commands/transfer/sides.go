@@ -186,7 +186,7 @@ func overlap(ctx context.Context, src, dst *side) (from, to string, same bool, e
 
 // shareServer tells whether two sessions are of one ensemble by the names of its servers.
 func shareServer(a, b *zkconn.Session) bool {
-	return a == b || slices.ContainsFunc(a.Servers().Hosts, func(host string) bool { return slices.Contains(b.Servers().Hosts, host) })
+	return a == b || zkconn.Overlap(a.Servers().Hosts, b.Servers().Hosts)
 }
 
 // upTo is the number of the ensemble's last change, or of a later one.

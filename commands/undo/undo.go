@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -23,6 +22,7 @@ import (
 	"github.com/zksh/zksh/internal/dump"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/userfile"
+	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktree"
 )
 
@@ -101,8 +101,7 @@ func (e *entry) ofUndo() bool { return strings.HasPrefix(e.Command, undoName) }
 // common.
 func (e *entry) elsewhere(env *commands.Env) error {
 	here := env.Session.Servers()
-	same := slices.ContainsFunc(e.Servers, func(host string) bool { return slices.Contains(here.Hosts, host) })
-	if same && here.Chroot == e.Chroot {
+	if zkconn.Overlap(e.Servers, here.Hosts) && here.Chroot == e.Chroot {
 		return nil
 	}
 	return fmt.Errorf("operation %d was done on %s, but this shell is connected to %s; run connect %s, then undo %d", e.N, e.place(), here.Spec, e.place(), e.N)

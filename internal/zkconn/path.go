@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -98,6 +99,12 @@ type Servers struct {
 	Spec   string   // as written
 	Hosts  []string // host:port each, IPv6 in brackets
 	Chroot string   // "" or a path without a trailing slash
+}
+
+// Overlap reports whether two lists have a host in common, in the form of Servers.Hosts or as
+// addresses. Two connect strings that do are taken to be of one ensemble.
+func Overlap(a, b []string) bool {
+	return slices.ContainsFunc(a, func(host string) bool { return slices.Contains(b, host) })
 }
 
 // ParseServers reads a connect string by zkCli's rules, and also takes an IPv6

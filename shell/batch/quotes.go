@@ -8,7 +8,7 @@ import (
 )
 
 // quoteScanner follows the quotes of a line that is too long to be kept, byte by byte. It
-// finds the quote that openQuote finds.
+// finds the quote that syntax.OpenQuote finds.
 type quoteScanner struct {
 	open    string // the quote that is open: ", ' or $'; empty: none
 	escaped bool   // in $'…', after a backslash

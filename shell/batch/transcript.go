@@ -151,8 +151,9 @@ func (t *Transcript) reset(keeps destination) {
 // Conclude.
 func (t *Transcript) Play(out Output) (err error) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, p := range t.parts {
+	parts := t.parts
+	t.mu.Unlock()
+	for _, p := range parts {
 		switch p.to {
 		case toOutput:
 			err = errors.Join(err, out.Print(p.value))
