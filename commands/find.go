@@ -111,7 +111,7 @@ func (f *finder) since(ctx context.Context, from reader, newer string) error {
 	return nil
 }
 
-// needsStat tells whether names do not say enough.
+// needsStat reports whether names do not say enough.
 func (f *finder) needsStat() bool {
 	return f.size.sign != 0 || f.ephemeral || f.owned || f.mtime != 0 || f.mzxid != 0 || f.data != nil
 }
@@ -165,7 +165,7 @@ func ends(err error) bool {
 	return !errors.As(err, new(*zkconn.Error)) && !errors.As(err, new(*StatusError)) && !errors.As(err, new(*zktree.PartialError))
 }
 
-// maybe tells whether a znode is wanted, as far as the walk knows it.
+// maybe reports whether a znode is wanted, as far as the walk knows it.
 func (f *finder) maybe(st *zktree.Step, root string) bool {
 	name := st.Name
 	if st.Depth == 0 {

@@ -21,7 +21,7 @@ func (g *globFlag) set(s string) error {
 	return nil
 }
 
-// matches tells whether a name or path is like the pattern.
+// matches reports whether a name or path matches the pattern.
 func (g *globFlag) matches(s string) bool {
 	if *g == "" {
 		return true

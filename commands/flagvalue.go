@@ -37,7 +37,7 @@ func annotate(fs *pflag.FlagSet, name string, annotations map[string][]string) {
 	fs.Lookup(name).Annotations = annotations
 }
 
-// FlagParam is what a flag's value is, as if it were a positional word.
+// FlagParam returns the kind of a flag's value, described as a positional word is.
 func FlagParam(f *pflag.Flag) Param {
 	if words := f.Annotations[flagWords]; words != nil {
 		return Param{Kind: Choice, Words: words}

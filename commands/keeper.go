@@ -15,7 +15,7 @@ type Keeper interface {
 // Destroy is the part of a command that destroys. Of a single znode it demands the version.
 type Destroy func(ctx context.Context, version int32) error
 
-// Loss is what a command is about to destroy.
+// Loss describes the data that a command is about to overwrite or delete.
 type Loss struct {
 	Command string
 	Path    string

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Word is one word of a command line. Text is what it says; Quoted says it
-// was written in quotes, so it is always data, never a flag.
+// Word is one word of a command line, without its quotes. A word that was written in quotes
+// is data, never a flag.
 type Word struct {
 	Text   string
 	Quoted bool
@@ -109,7 +109,7 @@ func (c *Command) invalidValue(bad *pflag.InvalidValueError) error {
 	return Misuse("%s: %s", name, why)
 }
 
-// takesRest tells whether the words behind -- go to the command as they are.
+// takesRest reports whether the command gets the words after -- unchanged.
 func (c *Command) takesRest() bool {
 	return len(c.Params) > 0 && c.Params[len(c.Params)-1].Rest
 }
@@ -153,7 +153,7 @@ func (c *Command) count(args []string) error {
 	return nil
 }
 
-// secret tells whether one of the words is a credential.
+// secret reports whether one of the command's words is a credential.
 func (c *Command) secret() bool {
 	return slices.ContainsFunc(c.Params, func(p Param) bool { return p.Kind == Secret })
 }
@@ -200,16 +200,16 @@ func (l Line) Within(around Around) Line {
 	return l
 }
 
-// Bare tells whether the line has no word besides flags.
+// Bare reports whether the line has no word besides flags.
 func (l Line) Bare() bool { return l.own == 0 }
 
-// Redirected tells whether the answers of a line that could join a transaction go elsewhere.
+// Redirected reports whether the answers of a line that could join a transaction go elsewhere.
 func (l Line) Redirected() bool { return l.redirected }
 
-// Program tells whether the line has a program to run behind --.
+// Program reports whether the line has a program to run behind --.
 func (l Line) Program() bool { return l.rest() && !l.c.Effect.Has(RunsLine) }
 
-// rest tells whether there are words behind --.
+// rest reports whether there are words behind --.
 func (l Line) rest() bool { return len(l.args) > l.own }
 
 // Checked has read read the line behind -- once, if there is one: it may write if that

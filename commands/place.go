@@ -4,8 +4,8 @@ import (
 	"strings"
 )
 
-// Place is what a word of Kind Side says: a path here, one of another ensemble, or a
-// file, whole or from a path on.
+// Place is a word of Kind Side, taken apart: a path in the shell's ensemble, a path in another
+// one, or a file, whole or from a path on.
 type Place struct {
 	Spec string // a cluster or a connect string
 	File string
@@ -33,5 +33,5 @@ func ParsePlace(word string) Place {
 	return Place{Spec: word[:at], Path: word[at+1:]}
 }
 
-// Here tells whether it is a path of the shell's own ensemble.
+// Here reports whether the place is a path in the shell's own ensemble.
 func (p Place) Here() bool { return p.Spec == "" && p.File == "" }

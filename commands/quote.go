@@ -33,7 +33,7 @@ func Quote(word string) string {
 	return Escape(word)
 }
 
-// Printable tells whether a word can be shown as it is.
+// Printable reports whether a word can be printed without escapes.
 func Printable(word string) bool {
 	return utf8.ValidString(word) && strings.IndexFunc(word, notPrinted) < 0
 }

@@ -15,8 +15,8 @@ type Screen interface {
 	// Note makes a remark, on standard error; a shell that is asked to be quiet
 	// drops it.
 	Note(text string)
-	// Alert tells of something that happened meanwhile, on standard error, however
-	// quiet the shell is asked to be.
+	// Alert prints on standard error that something happened in the meantime, even if
+	// the shell is quiet.
 	Alert(text string)
 	// Ask puts a question to the person at the terminal, whose answer is yes or no.
 	// It is an error to ask where nobody is, which is in every Mode but ByHand.

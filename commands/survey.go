@@ -67,7 +67,7 @@ func (s *survey) steps(verb string) iter.Seq[*zktree.Step] {
 	}
 }
 
-// items makes items of the steps; of tells whether the loop goes on.
+// items returns the items that of makes of each step, until of returns false.
 func (s *survey) items(verb string, of func(*zktree.Step, func(render.Item) bool) bool) iter.Seq[render.Item] {
 	return func(yield func(render.Item) bool) {
 		for st := range s.steps(verb) {

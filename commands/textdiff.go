@@ -12,8 +12,8 @@ import (
 // diffContext is how many lines around a change a textDiff has.
 const diffContext = 2
 
-// textDiff is what makes one text of another: lines that begin with - and +, and some of
-// those around them.
+// textDiff returns the difference of two texts: the lines that begin with - and +, and some
+// of the lines around them.
 func textDiff(before, after string) string {
 	if before == after {
 		return ""
@@ -58,8 +58,8 @@ func wholeLines(text string) string {
 	return text + "\n"
 }
 
-// DataDiff is what makes one znode's data of another's, if both are text that people can
-// read.
+// DataDiff returns the difference of the data of two znodes, or "" if one of them is not
+// readable text.
 func DataDiff(before, after []byte) string {
 	if !IsText(before) || !IsText(after) {
 		return ""

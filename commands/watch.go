@@ -90,8 +90,8 @@ func (c *nodeChange) FitText(w io.Writer, columns int) error {
 	return err
 }
 
-// changes is what has happened to a znode between two readings; nil is a znode that is
-// not there.
+// changes returns what happened to a znode between two readings. A nil Stat stands for a
+// znode that does not exist.
 func changes(path string, old, now *zk.Stat) []*nodeChange {
 	switch {
 	case old == nil && now == nil, old != nil && now != nil && old.Mzxid == now.Mzxid:

@@ -130,7 +130,7 @@ func nodesOf(dir string, leases ...*taken) (nodes []string) {
 	return nodes
 }
 
-// without tells whether a znode's lock does not count any more. Called with the fence's
+// without reports whether a znode's lock does not count any more. Called with the fence's
 // lock held.
 func (f *fence) without(node string) bool {
 	return slices.ContainsFunc(f.off, func(off string) bool {

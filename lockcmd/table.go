@@ -150,7 +150,7 @@ func (t *Table) Paths() []string {
 	return slices.Compact(paths)
 }
 
-// Guarding tells whether a command runs under a lock.
+// Guarding reports whether a command runs under a lock.
 func (t *Table) Guarding() bool { return t.count(func(o *owned) bool { return o.command != nil }) > 0 }
 
 func (t *Table) count(which func(*owned) bool) (n int) {
@@ -239,7 +239,7 @@ func (t *Table) Release(ctx context.Context) (held []string, err error) {
 
 var errLeaving = errors.New("the shell is exiting")
 
-// InQueue tells whether a znode's name is that of a place in a lock's queue, which must
+// InQueue reports whether a znode's name is that of a place in a lock's queue, which must
 // not outlive the session that has asked for it.
 func InQueue(name string) bool {
 	n, ok := zklock.ParseName(name)

@@ -101,7 +101,7 @@ func (t *Table) unlockAll(ctx context.Context, env *commands.Env) error {
 	return errors.Join(errs...)
 }
 
-// unlock gives one lease back, or ends the wait. It tells whether there is more
+// unlock gives one lease back, or ends the wait. It reports whether there is more
 // to be unlocked; an error is the end of that.
 func (o *owned) unlock(ctx context.Context, env *commands.Env) (more bool, err error) {
 	var a *attempt

@@ -111,7 +111,7 @@ func (s *Shell) settle() error {
 
 func (s *Shell) guarding() bool { return s.cfg.Locks != nil && s.cfg.Locks.Guarding() }
 
-// interruptedLate tells whether Ctrl-C was pressed and not attended to, and forgets it.
+// interruptedLate reports whether Ctrl-C was pressed and not attended to, and forgets it.
 func (s *Shell) interruptedLate() bool {
 	select {
 	case <-s.cfg.Interrupts:

@@ -176,7 +176,7 @@ func (c *nodeCache) refresh(key string, e *nodeEntry, ask namesOf) {
 	})
 }
 
-// learn files an answer, and tells whether it says something new, as the first one does. A znode that
+// learn files an answer, and reports whether it says something new, as the first one does. A znode that
 // cannot be listed has no children to propose.
 func (c *nodeCache) learn(key string, e *nodeEntry, epoch string, names []string, err error, took time.Duration) (news bool) {
 	c.mu.Lock()
@@ -220,7 +220,7 @@ func (c *nodeCache) lookAgain(after time.Duration) {
 	}
 }
 
-// followed tells whether somebody has typed lately.
+// followed reports whether somebody has typed lately.
 func (c *nodeCache) followed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

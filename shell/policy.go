@@ -22,7 +22,7 @@ type policy interface {
 	wording(cmd string, err error) []string
 	// number is that of the line under way, as messages have it.
 	number() int
-	// shows tells whether an event is printed where printwatches is on.
+	// shows reports whether an event is printed where printwatches is on.
 	shows(e zkconn.Event) bool
 	// expired is called when a session has expired and another one took its place.
 	// What it returns is the error of the line under way.

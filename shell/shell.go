@@ -82,7 +82,7 @@ type Cluster struct {
 type Locks interface {
 	Held() (held, gone int) // how many, for the prompt, and how many more are lost
 	Paths() []string        // of those held or waited for, for completion
-	// Guarding tells whether a program runs under a lock, which must not be left
+	// Guarding reports whether a program runs under a lock, which must not be left
 	// behind: the lock would go, and the program stay.
 	Guarding() bool
 	// Lost is an error that names each lock that was lost since its last call.
@@ -291,7 +291,7 @@ func (s *Shell) refuseWrites(l commands.Line) error {
 	return &commands.StatusError{Status: commands.StatusFailed, Code: "NoWrites", Err: err}
 }
 
-// needsLeave tells whether a line writes where a person is to be asked.
+// needsLeave reports whether a line writes where a person is to be asked.
 func (s *Shell) needsLeave(l commands.Line) bool {
 	return l.Has(commands.Writes) && s.cfg.Session.Writes() == zkconn.WritesAsk
 }

@@ -190,7 +190,7 @@ func (s *Shell) newPager(ctx context.Context, command string) *pager {
 	return &pager{command: command, size: s.cfg.Out.Size, ctx: ctx}
 }
 
-// fits tells whether text can be read without a pager. Only the start of a long
+// fits reports whether text can be read without a pager. Only the start of a long
 // text is looked at.
 func (p *pager) fits(text []byte) bool {
 	columns, rows := p.size()

@@ -139,7 +139,7 @@ func (c *copying) begin(ctx context.Context, command string, src, dst *side) err
 	return err
 }
 
-// free tells whether there is nothing at a side yet. What nothing is above cannot be made.
+// free reports whether there is nothing at a side yet. What nothing is above cannot be made.
 func free(ctx context.Context, s *side) (bool, error) {
 	_, err := s.session.Exists(ctx, s.Path, false)
 	if !errors.Is(err, zkconn.NoNode) {

@@ -78,7 +78,7 @@ func showLog(env *commands.Env, l *dump.Log, root string, data bool) error {
 	return failed
 }
 
-// concerns tells whether a transaction is about something below a path.
+// concerns reports whether a transaction is about something below a path.
 func concerns(t *dump.Txn, root string) bool {
 	if root == "/" || t.Path != "" && dump.Within(t.Path, root) {
 		return true

@@ -103,7 +103,7 @@ func TestMirrorOfARoot(t *testing.T) {
 	}
 }
 
-// alike tells whether a tree is the same on two servers.
+// alike reports whether a tree is the same on two servers.
 func alike(t *testing.T, s, other *zkconn.Session, root string) bool {
 	t.Helper()
 	for range zktree.Compare(zktree.ServerTree(t.Context(), s.Client, root, nil), zktree.ServerTree(t.Context(), other.Client, root, nil)) {

@@ -13,7 +13,7 @@ import (
 // reserved is where a server keeps what is its own: nobody's to copy or to delete.
 const reserved = "/zookeeper"
 
-// spares tells whether a znode is the server's own, and so left out of a side that begins at
+// spares reports whether a znode is the server's own, and so left out of a side that begins at
 // the server's root.
 func (s *side) spares(path string) bool {
 	whole := s.Path == "/" && (s.session == nil || s.session.ServerPath("/") == "/")

@@ -154,7 +154,7 @@ func live(command string, words ...string) error {
 	return nil
 }
 
-// overlap tells whether two sides are of one ensemble, and gives their paths there. Where
+// overlap reports whether two sides are of one ensemble, and gives their paths there. Where
 // the servers have no name in common a znode tells that was made in both by the same
 // transaction, and, for copies of a whole ensemble have that as well, where its changes
 // have come to.
@@ -184,7 +184,7 @@ func overlap(ctx context.Context, src, dst *side) (from, to string, same bool, e
 	return from, to, same, err
 }
 
-// shareServer tells whether two sessions are of one ensemble by the names of its servers.
+// shareServer reports whether two sessions are of one ensemble by the names of its servers.
 func shareServer(a, b *zkconn.Session) bool {
 	return a == b || zkconn.Overlap(a.Servers().Hosts, b.Servers().Hosts)
 }

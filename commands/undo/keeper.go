@@ -352,7 +352,7 @@ func endZxid(ctx context.Context, s *zkconn.Session) (zxid int64, err error) {
 	return zxid, err
 }
 
-// aclsOnly tells whether nothing but access control lists is lost.
+// aclsOnly reports whether nothing but access control lists is lost.
 func aclsOnly(of commands.Lost) bool { return of == commands.LostACL || of == commands.LostACLs }
 
 func hashed(data []byte) string {

@@ -10,7 +10,7 @@ import (
 	"github.com/zksh/zksh/internal/userfile"
 )
 
-// FromStdin tells whether commands are read from standard input, be it a pipe or a keyboard.
+// FromStdin reports whether commands are read from standard input, be it a pipe or a keyboard.
 func (o *Options) FromStdin() bool {
 	return len(o.Command) == 0 && len(o.Lines) == 0 && (!o.HasFile || o.File == "-")
 }

@@ -118,7 +118,7 @@ func (r *room) used(names map[string]bool) map[string]bool {
 	return used
 }
 
-// implemented tells whether a type outside dir has all the methods.
+// implemented reports whether a type outside dir has all the methods.
 func implemented(rooms map[string]*room, dir string, methods []string) bool {
 	if len(methods) == 0 {
 		return false

@@ -241,7 +241,7 @@ func (l *lineReader) end() error {
 	return nil
 }
 
-// more tells whether something follows.
+// more reports whether something follows.
 func (l *lineReader) more() (bool, error) {
 	_, err := l.r.Peek(1)
 	if errors.Is(err, io.EOF) {

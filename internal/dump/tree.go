@@ -62,7 +62,7 @@ func (t *Tree) find(path string) (int, bool) {
 	return sort.Find(len(t.nodes), func(i int) int { return InOrder(path, t.nodes[i].path) })
 }
 
-// Has tells whether there is such a znode, and how many are below it.
+// Has reports whether there is such a znode, and how many are below it.
 func (t *Tree) Has(path string) (below int, ok bool) {
 	i, ok := t.find(path)
 	if !ok {
@@ -366,7 +366,7 @@ func (t *Tree) index() error {
 	return nil
 }
 
-// Within tells whether a path is another one or below it.
+// Within reports whether a path is another one or below it.
 func Within(path, root string) bool {
 	if root == "/" {
 		return true

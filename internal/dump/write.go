@@ -41,7 +41,7 @@ type encoder interface {
 	end(t Trailer) error
 }
 
-// compressed tells whether a file of this name is gzipped.
+// compressed reports whether a file of this name is gzipped.
 func compressed(name string) bool { return strings.HasSuffix(name, ".gz") }
 
 // NewWriter writes to w. Close does not close it.

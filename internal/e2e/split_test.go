@@ -255,7 +255,7 @@ func (k *contest) stop(t *testing.T) {
 }
 
 // judge reads what the witnesses have written, in the order in which they wrote
-// it, and tells whether both held the lock together.
+// it, and reports whether both held the lock together.
 func (k *contest) judge(t *testing.T, begin time.Time) (overlap bool, story string) {
 	text, err := os.ReadFile(filepath.Join(k.dir, "log"))
 	if err != nil {

@@ -234,7 +234,7 @@ var (
 )
 
 // checkCut holds what a batch of creates says of its lines against what is there. It
-// tells whether several were cut off together, and what is wrong. One that stops at its
+// reports whether several were cut off together, and what is wrong. One that stops at its
 // first error has done nothing behind the lines it names.
 func checkCut(got played, there func(line int) bool, lines int, stops bool) (together bool, wrong []string) {
 	fail := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }

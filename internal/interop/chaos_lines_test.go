@@ -68,7 +68,7 @@ func (n *news) hear(line string) {
 	}
 }
 
-// safe tells whether one may go on.
+// safe reports whether one may go on.
 func (n *news) safe() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -101,7 +101,7 @@ func (o *oracle) sights(t *testing.T) (all []sight) {
 	return all
 }
 
-// saw tells whether something is in the log.
+// saw reports whether something is in the log.
 func (o *oracle) saw(in section, what string) bool {
 	text, err := os.ReadFile(o.log())
 	if err != nil {

@@ -78,7 +78,7 @@ func (d *driver) kill() {
 	_ = d.cmd.Process.Kill() // it may have ended
 }
 
-// ended tells whether the program has ended.
+// ended reports whether the program has ended.
 func (d *driver) ended() bool {
 	select {
 	case <-d.done:

@@ -74,7 +74,7 @@ func readMatrix(t *testing.T) matrix {
 	return m
 }
 
-// exclude tells whether two kinds exclude each other, both ways: a kind that does
+// exclude reports whether two kinds exclude each other, both ways: a kind that does
 // not wait for the other can overtake it in the queue.
 func (m matrix) exclude(a, b string) bool { return m[cell{a, b}] == "X" && m[cell{b, a}] == "X" }
 

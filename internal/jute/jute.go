@@ -320,12 +320,12 @@ const (
 	OpCloseSession         = -11
 )
 
-// Creates tells whether an operation makes a znode.
+// Creates reports whether an operation makes a znode.
 func Creates(op int32) bool {
 	return op == OpCreate || op == OpCreate2 || op == OpCreateContainer || op == OpCreateTTL
 }
 
-// Writes tells whether an operation may change a znode or the ensemble.
+// Writes reports whether an operation may change a znode or the ensemble.
 func Writes(op int32) bool {
 	return Creates(op) || op == OpDelete || op == OpSetData || op == OpSetACL || op == OpMulti || op == OpReconfig
 }

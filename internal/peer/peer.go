@@ -7,13 +7,13 @@ import (
 	"slices"
 )
 
-// Refused tells whether nobody listens where a connection was to go.
+// Refused reports whether nobody listens where a connection was to go.
 func Refused(err error) bool { return isOne(err, refused) }
 
-// Cut tells whether the other end of a connection went away before it had taken or sent all.
+// Cut reports whether the other end of a connection went away before it had taken or sent all.
 func Cut(err error) bool { return isOne(err, cut) }
 
-// Unread tells whether nobody reads any more what is written to a pipe. A connection that
+// Unread reports whether nobody reads any more what is written to a pipe. A connection that
 // was cut may look like it: whoever writes to the one and reads from the other has to know
 // them apart.
 func Unread(err error) bool { return isOne(err, unread) }

@@ -166,7 +166,7 @@ func (p *Place) watch(ctx context.Context) {
 	}
 }
 
-// Joined tells whether another shell runs the sandbox.
+// Joined reports whether another shell runs the sandbox.
 func (p *Place) Joined() bool { return p.server == nil }
 
 // Unusual says what the sandbox answers as, to stand behind its name; it is empty

@@ -75,7 +75,7 @@ func Hidden(r rune) bool {
 // joiner makes one picture of those on both sides of it.
 const joiner = '\u200d'
 
-// joins tells whether a joiner between a character and the rest of a text does that.
+// joins reports whether a joiner between a character and the rest of a text does that.
 // Anywhere else it hides.
 func joins(before rune, rest []byte) bool {
 	after, _ := utf8.DecodeRune(rest)

@@ -141,7 +141,7 @@ func allowed(list []acl, perm int32, caller []id) bool {
 	})
 }
 
-// names tells whether an entry is about an identity.
+// names reports whether an entry is about an identity.
 func (a acl) names(who id) bool {
 	return a.id == who || a.scheme == "ip" && who.scheme == "ip" && parseIP(a.id.id).Contains(parseIP(who.id).Addr())
 }

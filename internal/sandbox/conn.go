@@ -136,7 +136,7 @@ func (c *conn) do(f func(*conn, []byte) verdict, b []byte) verdict {
 	return v
 }
 
-// another tells whether the next frame is here already, whole: then the answers to both
+// another reports whether the next frame is here already, whole: then the answers to both
 // can go together, unless they get long.
 func (c *conn) another() bool {
 	here := c.r.Buffered()

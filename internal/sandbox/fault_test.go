@@ -57,7 +57,7 @@ func (s *Server) Inject(f Fault) {
 	}
 }
 
-// fits tells whether a request is one that the fault waits for.
+// fits reports whether a request is one that the fault waits for.
 func (f *Fault) fits(b []byte) bool {
 	if len(b) < 8 {
 		return false

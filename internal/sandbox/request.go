@@ -100,7 +100,7 @@ func (s *Server) reply(c *conn, xid, op int32, d *jute.Decoder) ([]byte, verdict
 	return withError(e, err, op), stay
 }
 
-// throttles tells whether a request can be refused because there are too many.
+// throttles reports whether a request can be refused because there are too many.
 func throttles(op int32) bool {
 	return op != jute.OpPing && op != jute.OpAuth && op != jute.OpSASL && op != jute.OpCloseSession
 }

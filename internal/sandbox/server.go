@@ -226,7 +226,7 @@ func (s *Server) Resume() {
 }
 
 // SetSequence makes the next sequential child of a znode carry a number, as if so
-// many children had been made. It tells whether there is such a znode.
+// many children had been made. It reports whether there is such a znode.
 func (s *Server) SetSequence(path string, number int32) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

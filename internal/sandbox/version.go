@@ -90,10 +90,10 @@ var opSince = map[int32]Version{
 	jute.OpWhoAmI:   "3.8", // 3.7, which is not among those here
 }
 
-// has tells whether this version has a trait.
+// has reports whether this version has a trait.
 func (v Version) has(t trait) bool { return v.index() >= since[t].index() }
 
-// knows tells whether this version has an opcode, on its own or in a multi.
+// knows reports whether this version has an opcode, on its own or in a multi.
 func (v Version) knows(op int32) bool {
 	if p, ok := v.product(); ok {
 		return p.knows(op)

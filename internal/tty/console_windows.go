@@ -38,7 +38,7 @@ type inputRecord struct {
 
 const keyEvent = 1
 
-// begins tells whether a line may begin with this: the press of a key that is more than
+// begins reports whether a line may begin with this: the press of a key that is more than
 // Shift, Ctrl, Alt, a lock or Windows' own, or a character composed while Alt was held.
 func (r *inputRecord) begins() bool {
 	modifiers := []uint16{0x10, 0x11, 0x12, 0x14, 0x5b, 0x5c, 0x90, 0x91}

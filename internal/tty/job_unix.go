@@ -46,14 +46,14 @@ func ExitStatus(cmd *exec.Cmd) int {
 	return cmd.ProcessState.ExitCode()
 }
 
-// EndedByKey tells whether a program was ended by a signal that a key sends, to all of the
+// EndedByKey reports whether a program was ended by a signal that a key sends, to all of the
 // job that has the terminal.
 func EndedByKey(cmd *exec.Cmd) bool {
 	end, ok := exitOf(cmd)
 	return ok && end.Signaled() && (end.Signal() == unix.SIGINT || end.Signal() == unix.SIGQUIT)
 }
 
-// inForeground tells whether our job has the terminal that one of our files is.
+// inForeground reports whether our job has the terminal that one of our files is.
 func inForeground() bool {
 	for _, f := range []*os.File{os.Stdin, os.Stdout, os.Stderr} {
 		if group, err := Foreground(f); err == nil {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Is tells whether a file is a terminal.
+// Is reports whether a file is a terminal.
 func Is(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
 // Size is that of a terminal in columns and rows; zeros mean that it is not known,

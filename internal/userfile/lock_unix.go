@@ -14,7 +14,7 @@ import (
 const noFollow = unix.O_NOFOLLOW
 
 // Lock takes the advisory lock on an open file, for this descriptor alone or shared
-// with others, and tells whether it was free. Closing the file releases it.
+// with others, and reports whether it was free. Closing the file releases it.
 func Lock(f *os.File, shared bool) (taken bool, err error) {
 	how := unix.LOCK_EX
 	if shared {

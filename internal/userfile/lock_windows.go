@@ -14,7 +14,7 @@ const noFollow = 0
 func place() *windows.Overlapped { return &windows.Overlapped{OffsetHigh: 1 << 30} }
 
 // Lock takes the lock on an open file, for this handle alone or shared with others, and
-// tells whether it was free. Closing the file releases it.
+// reports whether it was free. Closing the file releases it.
 func Lock(f *os.File, shared bool) (taken bool, err error) {
 	how := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if !shared {

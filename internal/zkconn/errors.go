@@ -319,5 +319,5 @@ func (c Code) Error() string {
 	return "KeeperErrorCode = " + cmp.Or(refusals[c].name, strconv.Itoa(int(c)))
 }
 
-// Is tells whether target is go-zookeeper's error for the same code.
+// Is reports whether target is go-zookeeper's error for the same code.
 func (c Code) Is(target error) bool { return refusals[c].library == target && target != nil }

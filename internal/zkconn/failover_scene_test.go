@@ -122,7 +122,7 @@ func (s *scene) connections() int {
 	return len(s.dialed)
 }
 
-// dropped tells whether the first connection has ended.
+// dropped reports whether the first connection has ended.
 func (s *scene) dropped() bool {
 	select {
 	case <-s.closed:

@@ -33,7 +33,7 @@ func (c Client) Unfenced() Client {
 	return c
 }
 
-// Fenced tells whether writes are fenced now, or, with an error, may be.
+// Fenced reports whether writes are fenced now, or, with an error, may be.
 func (s *Session) Fenced(ctx context.Context) (bool, error) {
 	g, err := fencing(ctx, s.Client, s.current())
 	return len(g.nodes) > 0, err
@@ -64,7 +64,7 @@ func fencing(ctx context.Context, s sender, l *link) (g guard, err error) {
 	return g, err
 }
 
-// guards tells whether an operation is fenced: whether it changes what is stored.
+// guards reports whether an operation is fenced: whether it changes what is stored.
 func (g guard) guards(code int32) bool { return len(g.nodes) > 0 && jute.Writes(code) }
 
 // checks are the first changes of a multi that is fenced.

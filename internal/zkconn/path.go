@@ -75,7 +75,7 @@ func (c chroot) clients(paths []string) []string {
 	return paths
 }
 
-// holds tells whether a server's path is the chroot or below it.
+// holds reports whether a server's path is the chroot or below it.
 func (c chroot) holds(path string) bool {
 	rest, ok := strings.CutPrefix(path, string(c))
 	return ok && (c == "" || rest == "" || rest[0] == '/')

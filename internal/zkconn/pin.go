@@ -47,7 +47,7 @@ func (s *Session) Stay() Stay { return Stay{s.current()} }
 // Servers is the connect string it is reached by.
 func (b Stay) Servers() Servers { return b.l.servers }
 
-// Closed tells whether it was left by Close or Connect.
+// Closed reports whether it was left by Close or Connect.
 func (b Stay) Closed() bool {
 	return stateOf(b.l.wire.Status()) == StateClosed
 }
@@ -77,7 +77,7 @@ func (b Stay) pinned() *Pinned {
 // ID is the session's id.
 func (p *Pinned) ID() int64 { return p.id }
 
-// Connected tells whether there is a connection to a server.
+// Connected reports whether there is a connection to a server.
 func (p *Pinned) Connected() bool {
 	now := p.l.wire.Status()
 	return now.Conn != nil && now.Epoch == p.in

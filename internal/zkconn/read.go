@@ -250,7 +250,7 @@ func (s *Several[T]) Slowed() bool { return s.slowed }
 func (s *Several[T]) Len() int { return len(s.paths) }
 
 // Each waits for the answers to all, and has take note each in its turn, or why it was
-// refused. When ctx ends first, it tells whether they had been sent. What the server has
+// refused. When ctx ends first, it reports whether they had been sent. What the server has
 // no time for is sent again.
 func (s *Several[T]) Each(ctx context.Context, take func(v T, refusal error)) error {
 	replies, err := s.pending.Wait(ctx)

@@ -161,7 +161,7 @@ func (p *Pending[T]) Answered() bool { return p.answered }
 // server has too much to do, Wait waits for another one.
 func (p *Pending[T]) Ready() bool { return len(p.call.done) > 0 }
 
-// Wait returns the answer. When ctx ends first, it tells whether the request had
+// Wait returns the answer. When ctx ends first, it reports whether the request had
 // been sent. What the server has no time for is sent again.
 func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 	v, err := p.wait(ctx)

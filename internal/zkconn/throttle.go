@@ -24,7 +24,7 @@ const (
 // pauses grow from one refusal to the next.
 type pauses struct{ next time.Duration }
 
-// wait pauses, and tells whether the request is to be sent again: not once ctx or
+// wait pauses, and reports whether the request is to be sent again: not once ctx or
 // the connection has ended.
 func (p *pauses) wait(ctx context.Context, k *wire.Conn) bool {
 	d := max(p.next, firstPause)

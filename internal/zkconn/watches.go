@@ -54,7 +54,7 @@ var usedUp = map[EventType][]watchKind{
 	eventNodeChildrenChanged: {childWatch},
 }
 
-// has tells whether there is a watch of one of these kinds on path, or, if shown
+// has reports whether there is a watch of one of these kinds on path, or, if shown
 // is true, one whose events the user sees.
 func (w watchTable) has(shown bool, path string, kinds ...watchKind) bool {
 	return slices.ContainsFunc(kinds, func(k watchKind) bool {
@@ -63,7 +63,7 @@ func (w watchTable) has(shown bool, path string, kinds ...watchKind) bool {
 	})
 }
 
-// Watching tells whether there is any watch whose events the user sees.
+// Watching reports whether there is any watch whose events the user sees.
 func (s *Session) Watching() bool {
 	l := s.current()
 	return look(l, func() bool {
@@ -278,10 +278,10 @@ type Event struct {
 	Received time.Time // by this machine's clock
 }
 
-// Session tells whether it is about the session rather than a znode.
+// Session reports whether it is about the session rather than a znode.
 func (e Event) Session() bool { return e.Type == eventNone }
 
-// Connected tells whether it is about a new connection.
+// Connected reports whether it is about a new connection.
 func (e Event) Connected() bool {
 	return e.Session() && (e.State == syncConnected || e.State == connectedReadOnly)
 }

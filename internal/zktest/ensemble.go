@@ -70,7 +70,7 @@ func launchAll(dir string, c config) ([]*instance, error) {
 // leads is what a leader says of itself when it is asked with srvr.
 const leads = "\nMode: leader"
 
-// Leads tells whether the server is its ensemble's leader.
+// Leads reports whether the server is its ensemble's leader.
 func (s *Server) Leads() bool {
 	s.tb.Helper()
 	return strings.Contains(Ask(s.tb, s.Addr(), "srvr"), leads)

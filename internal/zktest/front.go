@@ -46,7 +46,7 @@ func (f *front) accept(ln net.Listener) {
 	}
 }
 
-// keep notes a connection for closeAll, and tells whether it may live.
+// keep notes a connection for closeAll, and reports whether it may live.
 func (f *front) keep(c net.Conn) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

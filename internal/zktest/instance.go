@@ -172,7 +172,7 @@ func (in *instance) signal(do func(*os.Process) error) error {
 
 func (in *instance) logPath() string { return filepath.Join(in.dir, "server.log") }
 
-// portTaken tells whether somebody else listened on a port of the server's.
+// portTaken reports whether somebody else listened on a port of the server's.
 func (in *instance) portTaken() bool { return bytes.Contains(in.logTail(), []byte("BindException")) }
 
 // logTail returns the last 4 KiB of the log.
@@ -185,7 +185,7 @@ func (in *instance) logTail() []byte {
 // "srvr": it names no mode before.
 func serves(addr string) bool { return says(addr, "\nMode: ") }
 
-// listens tells whether somebody takes connections at addr.
+// listens reports whether somebody takes connections at addr.
 func listens(addr string) bool {
 	c, err := net.DialTimeout("tcp", addr, 300*time.Millisecond)
 	if err == nil {
@@ -194,7 +194,7 @@ func listens(addr string) bool {
 	return err == nil
 }
 
-// says asks a server with srvr, and tells whether that is in its answer. Half an
+// says asks a server with srvr, and reports whether that is in its answer. Half an
 // answer is judged like a whole one. It does not wait long, because a question in
 // the wrong moment of a server's start is never answered: it fails inside, and
 // leaves the connection open.

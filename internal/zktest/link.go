@@ -167,7 +167,7 @@ func (l *link) wait(due time.Time) bool {
 	return l.passes(&l.p.all)
 }
 
-// passes waits for a gate to open, and tells whether the link still stands.
+// passes waits for a gate to open, and reports whether the link still stands.
 func (l *link) passes(g *gate) bool {
 	for held := l.p.holding(g); held != nil; held = l.p.holding(g) {
 		select {

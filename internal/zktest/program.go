@@ -82,7 +82,7 @@ func build(version string) (dir string, err error) {
 	return dir, nil
 }
 
-// UnderRace tells whether this test runs under the race detector, with which all that
+// UnderRace reports whether this test runs under the race detector, with which all that
 // the test itself computes takes ten times as long.
 func UnderRace() bool {
 	info, ok := debug.ReadBuildInfo()

@@ -34,7 +34,7 @@ func pauseProcess(p *os.Process) error {
 	}
 }
 
-// stopped tells whether each thread of a process has stopped.
+// stopped reports whether each thread of a process has stopped.
 func stopped(pid int) (bool, error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	if err != nil || len(threads) == 0 {
@@ -55,7 +55,7 @@ func stopped(pid int) (bool, error) {
 	return true, nil
 }
 
-// Runs tells whether a process still does something: it is there, it has not ended, and
+// Runs reports whether a process still does something: it is there, it has not ended, and
 // is not about to. A busy machine lists what was killed for a while.
 func Runs(pid int) bool {
 	if killed(pid) { // asked first: once it is over, nothing says so any more
@@ -77,7 +77,7 @@ func Runs(pid int) bool {
 	return state != "Z" && state != "X" && flags&exiting == 0
 }
 
-// killed tells whether a KILL is under way to a process, which runs nothing of its own
+// killed reports whether a KILL is under way to a process, which runs nothing of its own
 // any more.
 func killed(pid int) bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -202,7 +202,7 @@ func logIfFailed(tb testing.TB, inst *instance) {
 	})
 }
 
-// Private tells whether a file, or a folder, is its user's to read and to write, and nobody
+// Private reports whether a file, or a folder, is its user's to read and to write, and nobody
 // else's, as far as a mode can tell: on Windows the folder says who may read.
 func Private(info fs.FileInfo) bool {
 	want := fs.FileMode(0o600)

@@ -109,7 +109,7 @@ func (u *unasked) Pop() any {
 	return f
 }
 
-// before tells whether a walk comes to what is unasked of f before what is unasked of
+// before reports whether a walk comes to what is unasked of f before what is unasked of
 // g: they are compared by the places of the children that lead there from the folder
 // above both.
 func before(f, g *folder) bool {

@@ -30,7 +30,7 @@ type Difference struct {
 	Err error // why it cannot be told, and neither what is below it: one may not be read
 }
 
-// Differs looks in what the two differ, and tells whether they do.
+// Differs looks in what the two differ, and reports whether they do.
 func (d *Difference) Differs() bool {
 	if d.A != nil && d.B != nil {
 		d.Aspect = aspects(d.A, d.B)
@@ -122,7 +122,7 @@ func (s *side) failure() error {
 	return nil
 }
 
-// hides tells whether the path is below what cannot be seen.
+// hides reports whether the path is below what cannot be seen.
 func (s *side) hides(below string) bool {
 	return s.hidden != "" && strings.HasPrefix(below, s.hidden)
 }

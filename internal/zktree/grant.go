@@ -36,7 +36,7 @@ func (w *Writer) open(e Edit) error {
 	return err
 }
 
-// ShutsOut tells whether a znode's ACL may not let us create what is below it.
+// ShutsOut reports whether a znode's ACL may not let us create what is below it.
 func ShutsOut(z *dump.Znode) bool {
 	if z.ACL == nil || z.Stat != nil && z.Stat.NumChildren == 0 {
 		return false

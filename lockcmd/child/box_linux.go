@@ -113,7 +113,7 @@ func killBox(name string) error {
 	return err
 }
 
-// mayBox tells whether newBox would make one.
+// mayBox reports whether newBox would make one.
 func mayBox() bool {
 	home, err := ownGroup()
 	if err != nil {

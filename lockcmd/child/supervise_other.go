@@ -17,7 +17,7 @@ func mustEnd(os.Signal) bool { return true }
 // Keeper is for systems where a program needs one.
 func Keeper() (status int, is bool) { return 0, false }
 
-// Escape tells whether a program could go on without its lock. Here all that it
+// Escape reports whether a program could go on without its lock. Here all that it
 // starts can, and so can it when we die.
 func Escape(string) (likely bool, err error) {
 	return false, errors.New("on this system, zksh can terminate only the command itself, but not the processes that it starts; if zksh is killed, the command continues")

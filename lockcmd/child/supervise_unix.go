@@ -224,7 +224,7 @@ func (e *ending) err() error {
 	return errors.Join(errs...)
 }
 
-// orderedLate tells whether the end was ordered in the very moment of the end: the
+// orderedLate reports whether the end was ordered in the very moment of the end: the
 // keeper kills what is left then, and reports again.
 func (c *child) orderedLate(stop <-chan time.Time) bool {
 	select {

@@ -28,7 +28,7 @@ func (*box) empty() bool               { return false }
 func removeBox(string)                 {}
 func killBox(string) error             { return nil }
 
-// Escape tells whether a program could go on without its lock. Here one that
+// Escape reports whether a program could go on without its lock. Here one that
 // leaves its process group can, and so can one that becomes another user.
 func Escape(string) (likely bool, err error) {
 	return false, errors.New("on this system, zksh cannot terminate processes that leave the command's process group")

@@ -41,16 +41,16 @@ func (t *terminal) close() {
 	}
 }
 
-// isControlling tells whether a file is the terminal that controls us.
+// isControlling reports whether a file is the terminal that controls us.
 func isControlling(f *os.File) bool {
 	_, err := tty.Foreground(f)
 	return err == nil
 }
 
-// ours tells whether we are the group that has the terminal.
+// ours reports whether we are the group that has the terminal.
 func (t *terminal) ours() bool { return t != nil && t.has(t.group) }
 
-// has tells whether that group has the terminal.
+// has reports whether that group has the terminal.
 func (t *terminal) has(group int) bool {
 	if t == nil {
 		return false

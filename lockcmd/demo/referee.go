@@ -81,7 +81,7 @@ func (c *contender) arrive() {
 	}
 }
 
-// park is for a contender that waits now. It tells whether it is for the first time.
+// park is for a contender that waits now. It reports whether it is for the first time.
 func (c *contender) park() (first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,14 +101,14 @@ func (c *contender) park() (first bool) {
 	return first
 }
 
-// idle tells whether nothing is left to be done before the lock is released.
+// idle reports whether nothing is left to be done before the lock is released.
 func (c *contender) idle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.queues() || c.parked && len(c.wake) == 0
 }
 
-// queues tells whether it wants the lock, and has not got it yet.
+// queues reports whether it wants the lock, and has not got it yet.
 func (r *role) queues() bool { return r.state == waits || r.state == woken }
 
 // takeTicket notes the contender's place by the server's numbers.
@@ -118,7 +118,7 @@ func (c *contender) takeTicket(n int) {
 	c.ticket = n
 }
 
-// excludes tells whether two may not hold the lock together.
+// excludes reports whether two may not hold the lock together.
 func (c *contender) excludes(o *contender) bool { return o != c && !(c.reader && o.reader) }
 
 // enters is for a contender that has got the lock.
@@ -177,7 +177,7 @@ func (s *scene) soFar() traffic {
 	return s.wires.read().since(*s.base)
 }
 
-// diesHolding tells whether the contender is the one that dies under the lock: it
+// diesHolding reports whether the contender is the one that dies under the lock: it
 // has got it in the middle of the scene.
 func (c *contender) diesHolding() bool {
 	c.mu.Lock()

@@ -72,7 +72,7 @@ func (sc *scene) readerCount() int {
 	return min(sc.readers, sc.n)
 }
 
-// reads tells whether the i-th contender is a reader: the writers stand evenly
+// reads reports whether the i-th contender is a reader: the writers stand evenly
 // among them, the first of all is one.
 func (sc *scene) reads(i int) bool {
 	writers := sc.n - sc.readerCount()
@@ -135,7 +135,7 @@ func (sc *scene) play(ctx context.Context) (*result, error) {
 
 var errCutOff = errors.New("a contender lost its connection, so the counts are not valid; run lockdemo again")
 
-// loses waits until the contender's part is over, and tells whether its connection
+// loses waits until the contender's part is over, and reports whether its connection
 // was lost before.
 func (c *contender) loses(ctx context.Context) bool {
 	for ctx.Err() == nil {

@@ -133,7 +133,7 @@ func (s *seat) die() {
 	s.conn.Close()
 }
 
-// over tells whether the seat has no session any more.
+// over reports whether the seat has no session any more.
 func (s *seat) over() bool {
 	if s.session == nil {
 		return true

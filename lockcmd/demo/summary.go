@@ -49,12 +49,12 @@ func (sc *scene) result(t traffic, a audit) *result {
 	return r
 }
 
-// disrupted tells whether somebody has gone before its time: no formula counts that.
+// disrupted reports whether somebody has gone before its time: no formula counts that.
 func (sc *scene) disrupted() bool {
 	return slices.ContainsFunc(sc.cast, func(c *contender) bool { return c.state != left })
 }
 
-// holdsLong tells whether a lease has to be proven anew while the lock is held.
+// holdsLong reports whether a lease has to be proven anew while the lock is held.
 func (sc *scene) holdsLong() bool { return sc.step != nil || sc.hold > sc.timeout/8 }
 
 // quantile is in milliseconds.

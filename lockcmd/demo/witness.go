@@ -75,7 +75,7 @@ func newAudit(ours traffic, connections, pings int, servers []string, idle, befo
 	return a
 }
 
-// agrees tells whether the two do not contradict each other.
+// agrees reports whether the two do not contradict each other.
 func (a audit) agrees() bool { return !a.told || a.server == a.wire || a.disturbed }
 
 func (a audit) String() string {

@@ -17,7 +17,7 @@ func (c *Contender) String() string {
 	return render.Safe(c.Who + " (" + c.Nodes[0] + ")")
 }
 
-// Excludes tells whether who holds, or is to hold, in a mode cannot do so beside this one.
+// Excludes reports whether who holds, or is to hold, in a mode cannot do so beside this one.
 func (c *Contender) Excludes(mode zklock.Mode) bool {
 	return zklock.Conflicts(c.Mode, mode)
 }

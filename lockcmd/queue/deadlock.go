@@ -112,7 +112,7 @@ func pathsOf(list []*Finding) (dirs []string) {
 // passing tells what is not a matter of the znodes alone.
 func (f *Finding) passing() bool { return f.Kind == unwatched || f.Kind == disconnected }
 
-// same tells whether another finding is about the same znodes.
+// same reports whether another finding is about the same znodes.
 func (f *Finding) same(other *Finding) bool {
 	return f.Kind == other.Kind && slices.Equal(f.nodes(), other.nodes())
 }
@@ -131,7 +131,7 @@ func (f *Finding) nodes() (list []string) {
 
 func (c *Contender) identity() string { return fmt.Sprintf("%s %d", c.nodes[0].path, c.stat.Czxid) }
 
-// has tells whether all znodes of a finding are there.
+// has reports whether all znodes of a finding are there.
 func (s *Survey) has(f *Finding) bool {
 	there := map[string]bool{}
 	for _, q := range s.Queues {

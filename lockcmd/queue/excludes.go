@@ -62,7 +62,7 @@ func (g *lockGroup) waitsFor(other *lockGroup) bool {
 	return g == other || g == nil || other == nil || slices.Contains(g.waits, other.name)
 }
 
-// waitsFor tells whether a contender waits for another that came first.
+// waitsFor reports whether a contender waits for another that came first.
 func (c *Contender) waitsFor(other *Contender) bool {
 	return c.liberal || slices.ContainsFunc(c.groups, func(mine *lockGroup) bool {
 		return slices.ContainsFunc(other.groups, mine.waitsFor)

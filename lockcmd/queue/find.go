@@ -39,7 +39,7 @@ func (q *Queue) Find(what string) (string, error) {
 	return "", fmt.Errorf("%q matches several contenders: %s", what, strings.Join(fit, ", "))
 }
 
-// like tells whether a name begins or ends with a part, or is what a part with
+// like reports whether a name begins or ends with a part, or is what a part with
 // ellipses was made of.
 func like(name, part string) bool {
 	if strings.Contains(part, "…") {

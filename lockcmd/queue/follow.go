@@ -174,8 +174,8 @@ func (c Change) Text(w io.Writer) error {
 // IsEvent is part of render.Event.
 func (Change) IsEvent() {}
 
-// changes is what happened between two readings: left, came, got the lock. At
-// the start everybody's state is told. Who came and left in between is not seen.
+// changes returns what happened between two readings: who left, came and got the lock. The
+// first reading returns everybody's state. Contenders that came and left in between are not seen.
 func changes(before, now *Queue, at time.Time) []Change {
 	var list []Change
 	add := func(event string, c *Contender) {

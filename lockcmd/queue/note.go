@@ -82,7 +82,7 @@ type request struct {
 
 const askedToLetGo = "release requested"
 
-// parseRequest tells whether data ask to let go, and how much they tell of it.
+// parseRequest reports whether data ask to let go, and how much they tell of it.
 func parseRequest(data []byte) (r request, ok bool) {
 	rest, ok := bytes.CutPrefix(data, []byte(zklock.RevokeMessage))
 	if !ok {

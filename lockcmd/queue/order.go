@@ -23,7 +23,7 @@ func inOrder(nodes []*node) []*node {
 	return nodes
 }
 
-// asOne tells whether b is another name of the contender a: one transaction made
+// asOne reports whether b is another name of the contender a: one transaction made
 // both, for clients of another family to see.
 func asOne(a, b *node) bool {
 	if a.Stat.Czxid == 0 { // all that is known are the names

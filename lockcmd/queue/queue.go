@@ -73,7 +73,7 @@ func newContender(n *node) *Contender {
 	return c
 }
 
-// known tells whether the servers say when a contender came, and whose it is. From
+// known reports whether the servers say when a contender came, and whose it is. From
 // 3.9.2 on, and 3.8.4, they do not where its node may not be read.
 func (c *Contender) known() bool { return c.stat.Czxid != 0 }
 
@@ -119,7 +119,7 @@ func newQueue(path string, c contents) *Queue {
 	return q
 }
 
-// Free tells whether nobody holds the lock or waits for it.
+// Free reports whether nobody holds the lock or waits for it.
 func (q *Queue) Free() bool { return len(q.Contenders) == 0 }
 
 // Holders lists who holds the lock by what Find knows: of each the node that its

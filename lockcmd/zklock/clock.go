@@ -60,7 +60,7 @@ func (c *leaseClock) end() time.Time {
 	return c.p.until()
 }
 
-// enough tells whether the lease can be extended in time by what is done while
+// enough reports whether the lease can be extended in time by what is done while
 // the lock is held.
 func (c *leaseClock) enough() bool {
 	c.mu.Lock()

@@ -48,7 +48,7 @@ import "github.com/go-zookeeper/zk"
 // without a change of their data before.
 var plain = map[string]bool{"Curator mutex": true, "go-zookeeper lock": true, "kazoo lock": true}
 
-// last tells whether the end of those ahead can leave nobody ahead.
+// last reports whether the end of those ahead can leave nobody ahead.
 func (e *entry) last(ahead []string) bool {
 	if len(ahead) > 1 {
 		return false
@@ -58,7 +58,7 @@ func (e *entry) last(ahead []string) bool {
 	return plain[n.Kind] && trusted(own.Number)
 }
 
-// undisturbed tells whether an event of the one ahead says that it has gone, and all
+// undisturbed reports whether an event of the one ahead says that it has gone, and all
 // that was heard since the last list was asked for came on one connection, nothing of
 // the own znode among it.
 func (e *entry) undisturbed(what zk.EventType) bool {

@@ -41,7 +41,7 @@ var model = porcupine.Model{
 	},
 }
 
-// step tells whether an action can end like this, and what comes of it.
+// step reports whether an action can end like this, and what comes of it.
 func (s lockState) step(a action, ok bool) (bool, lockState) {
 	bit := uint64(1) << a.client
 	switch a.kind {

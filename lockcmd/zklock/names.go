@@ -206,7 +206,7 @@ func SameOwner(a, b string) bool {
 	return a == b || owner(a) != "" && owner(a) == owner(b)
 }
 
-// mine tells whether a child carries the mark of a lock's own znodes.
+// mine reports whether a child carries the mark of a lock's own znodes.
 func mine(name, guid string) bool {
 	return strings.HasPrefix(name, "_c_"+guid+"-") || strings.HasPrefix(name, strings.ReplaceAll(guid, "-", "")+"__")
 }

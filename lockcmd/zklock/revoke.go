@@ -9,7 +9,7 @@ const RevokeMessage = "__REVOKE__"
 // UnlockMessage is the same request in ZooKeeper's own recipes.
 const UnlockMessage = "unlock"
 
-// asksToLetGo tells whether a znode's data is a request to release the lock.
+// asksToLetGo reports whether a znode's data is a request to release the lock.
 func asksToLetGo(data []byte) bool {
 	text := string(data)
 	return text == UnlockMessage || strings.HasPrefix(text, RevokeMessage)

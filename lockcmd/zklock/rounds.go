@@ -155,7 +155,7 @@ func (p *proof) left(now time.Time) time.Duration {
 	return p.lasting() - leaseAge(p.proven, now)
 }
 
-// enough tells whether the lease lasts until rounds can extend it, and leaves then
+// enough reports whether the lease lasts until rounds can extend it, and leaves then
 // the time that a command has to end in. With less, a lock is not to be reported
 // as held before it was hastened.
 func (p *proof) enough(now time.Time) bool {

@@ -200,7 +200,7 @@ func (m *model) lead(w *world, packet stream) {
 	}
 }
 
-// alive tells whether the leader lets requests of the session pass.
+// alive reports whether the leader lets requests of the session pass.
 func (m *model) alive(w *world) bool { return w.leads && !w.paused && (!w.closing || w.fresh) }
 
 func (m *model) touch(w *world) {

@@ -88,7 +88,7 @@ func (s *stageServer) pings(d time.Duration) {
 	}
 }
 
-// request takes what has been sent on the present connection, and tells whether
+// request takes what has been sent on the present connection, and reports whether
 // it is still there when the answer comes.
 func (s *stageServer) request(ctx context.Context, what string, write bool) error {
 	var begun time.Time

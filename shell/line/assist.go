@@ -74,7 +74,7 @@ func (e *promptEditor) renew(after string) {
 	}
 }
 
-// shows tells whether a proposal is anything to see. go-prompt panics over a menu
+// shows reports whether a proposal is anything to see. go-prompt panics over a menu
 // without width, as of names that are combining characters only.
 func (p Proposal) shows() bool { return runewidth.StringWidth(p.Label) > 0 }
 

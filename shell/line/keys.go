@@ -100,7 +100,7 @@ func (k *keyBuffer) interrupted() bool {
 	return false
 }
 
-// open tells whether the last key is in a paste that goes on.
+// open reports whether the last key is in a paste that goes on.
 func (k *keyBuffer) open() bool {
 	begins, ends := strings.LastIndex(k.bytes, pasteBegins), strings.LastIndex(k.bytes, pasteEnds)
 	if begins == ends { // there is none

@@ -158,7 +158,7 @@ func (e *promptEditor) takeAhead() {
 	e.later.bytes += typed
 }
 
-// wasCut tells whether a terminal that edits its own lines has dropped the rest of
+// wasCut reports whether a terminal that edits its own lines has dropped the rest of
 // the first one: it drops nothing else.
 func wasCut(typed string) bool {
 	return len(typed) >= maxTyped && !strings.ContainsAny(typed[:maxTyped], "\r\n")

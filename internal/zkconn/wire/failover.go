@@ -87,7 +87,7 @@ func (k *Conn) sending(now time.Time) {
 	}
 }
 
-// waiting tells whether anything is unanswered. Called with mu held.
+// waiting reports whether anything is unanswered. Called with mu held.
 func (k *Conn) waiting() bool { return len(k.pending)+len(k.pings) > 0 }
 
 // watch sets the alarm for the time when what is unanswered will be late. Called
