@@ -175,10 +175,14 @@ func TestCtrlCInAPastedValue(t *testing.T) {
 
 // The lines of a long paste are taken whole: go-prompt, which pauses three times in each
 // line, gets only those of which a part had not arrived yet. The screen shows each line
-// after its prompt, and then its answer. How long a paste takes is measured by make bench.
+// after its prompt, and then its answer. Without marks, what arrives while a line runs is
+// also echoed by the terminal. How long a paste takes is measured by make bench.
 func TestLongPaste(t *testing.T) {
 	t.Parallel()
-	for name, marks := range map[string][2]string{"bracketed": {"\x1b[200~", "\x1b[201~"}, "plain": {}} {
+	for name, c := range map[string]struct{ begin, end, echoed string }{
+		"bracketed": {begin: "\x1b[200~", end: "\x1b[201~"},
+		"plain":     {echoed: `[^\x1b]*`},
+	} {
 		t.Run(name, func(t *testing.T) {
 			r := openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 			const lines = 1000
@@ -186,10 +190,10 @@ func TestLongPaste(t *testing.T) {
 			for n := range lines {
 				fmt.Fprintf(&paste, "echo v%d\r", n)
 			}
-			go func() { _, _ = r.tty.WriteString(marks[0] + paste.String() + marks[1]) }() // ends when all of it is read
+			go func() { _, _ = r.tty.WriteString(c.begin + paste.String() + c.end) }() // ends when all of it is read
 			for n := range lines {
 				r.expect(fmt.Sprintf(`echo v%d\D`, n))
-				r.expect(fmt.Sprintf(`2004lv%d\r\n`, n))
+				r.expect(fmt.Sprintf(`2004l%sv%d\r\n`, c.echoed, n))
 				r.expect(fmt.Sprintf(`CONNECTED\) %d\] `, n+1))
 			}
 			// go-prompt hides the cursor before it draws.
