@@ -109,14 +109,14 @@ func run() int {
 		Session: session, Commands: table(log, locks, guide, place), AfterLine: guide.AfterLine,
 		Locks: locks, Format: opts.Format, Version: versionText(),
 		Streams: streams(opts, interactive), Out: output(os.Stdout), Err: output(os.Stderr), Stdin: os.Stdin,
-		StopAtError: opts.StopAtError, GoOn: opts.GoOn, Quiet: opts.Quiet, Verbose: opts.Verbose, Window: opts.Window, Interrupts: interrupts,
+		StopAtError: opts.StopAtError, KeepGoing: opts.GoOn, Quiet: opts.Quiet, Verbose: opts.Verbose, Window: opts.Window, Interrupts: interrupts,
 		Pager: os.Getenv("PAGER"), IsOption: app.IsOption, Clusters: opts.Clusters(), ManualPager: manualPager(),
 	}
 	if cfg.Keeper, cfg.Saved, err = keeper(opts, log, interactive); err != nil {
 		return refuse(err)
 	}
 	if opts.Server == app.DefaultServer {
-		cfg.NoServer = "; use --server to specify another server, or --sandbox to work without one"
+		cfg.NoServerHint = "; use --server to specify another server, or --sandbox to work without one"
 	}
 	if place != nil {
 		cfg.Welcome, cfg.Notices = app.Welcome(place, os.Args[0]), place.Ended()

@@ -15,7 +15,7 @@ import (
 	"github.com/zksh/zksh/shell/syntax"
 )
 
-// builtins are the commands that are about the shell itself.
+// builtins returns the commands that concern the shell itself.
 func (s *Shell) builtins() []*commands.Command {
 	const group = "Shell"
 	return []*commands.Command{
@@ -78,12 +78,12 @@ func (s *Shell) builtins() []*commands.Command {
 	}
 }
 
-// shownLines is how many lines history prints unless told otherwise, itself included, as
-// zkCli does.
-const shownLines = 11
+// defaultHistoryLines is the default number of lines that the command history prints, including its own
+// line, as in zkCli.
+const defaultHistoryLines = 11
 
 func (s *Shell) history(_ context.Context, env *commands.Env, args []string) error {
-	count := shownLines
+	count := defaultHistoryLines
 	if len(args) > 0 {
 		var err error
 		if count, err = strconv.Atoi(args[0]); err != nil || count < 1 {
@@ -120,8 +120,8 @@ func (s *Shell) redo(ctx context.Context, env *commands.Env, args []string) erro
 	return err
 }
 
-// javaDecode reads a number as Integer.decode does: decimal, or after 0x, 0X or
-// # hexadecimal, or after 0 octal.
+// javaDecode parses a number like Java's Integer.decode: hexadecimal after 0x, 0X or #, octal
+// after 0, and otherwise decimal.
 func javaDecode(s string) (int, error) {
 	rest, sign := s, ""
 	if s != "" && (s[0] == '-' || s[0] == '+') {
@@ -143,19 +143,20 @@ func javaDecode(s string) (int, error) {
 	return int(n), err
 }
 
-// eventForm is how events are printed, as printwatches names it.
+// eventForm is a setting of printwatches: the form in which events are printed.
 type eventForm int32
 
 const (
 	eventsOff eventForm = iota
 	eventsOn
 	eventsShort
-	eventsTimed // short, with the time
+	eventsTimed // like eventsShort, with the time of day
 )
 
 var eventForms = [...]string{eventsOff: "off", eventsOn: "on", eventsShort: "short", eventsTimed: "time"}
 
-// printwatches shows or drops first what came in under the old setting.
+// printwatches prints or changes the form of events. Before a change, it handles the events
+// received so far under the old setting.
 func (s *Shell) printwatches(_ context.Context, env *commands.Env, args []string) error {
 	var words string
 	if len(args) == 0 {

@@ -21,23 +21,24 @@ import (
 	"github.com/zksh/zksh/shell/syntax"
 )
 
-// completer proposes what a line may become. All it knows of commands comes from
-// their table.
+// A completer proposes completions of a line. It knows the commands, their flags and parameters
+// from the registry.
 type completer struct {
 	registry *commands.Registry
 	clusters []Cluster
 	lines    *history.List
 	nodes    *nodeCache
 	folder   *folder
-	locks    Locks // may be nil
+	locks    Locks // nil if no command takes locks
 }
 
-// maxProposals is how many proposals a menu offers.
+// maxProposals is the maximum number of proposals in a menu.
 const maxProposals = 100
 
-// complete is a line.Assistant's Complete.
+// complete returns the completions of the text before the cursor. It is used as
+// line.Assistant.Complete.
 func (c *completer) complete(before string) line.Proposals {
-	p, ok := partialLine(before)
+	p, ok := parsePartial(before)
 	if !ok {
 		return line.Proposals{}
 	}
@@ -45,12 +46,12 @@ func (c *completer) complete(before string) line.Proposals {
 	proposals := line.Proposals{From: p.from, Pending: found.pending}
 	for _, x := range found.list {
 		proposals.List = append(proposals.List, line.Proposal{
-			Text: p.spell(x.word), Label: cmp.Or(x.label, x.word), About: x.about, Last: !x.goesOn,
+			Text: p.spell(x.word), Label: cmp.Or(x.label, x.word), About: x.about, Last: !x.extendable,
 		})
 	}
-	begin := found.begin()
-	if p.closed || len(proposals.List) == 1 && proposals.List[0].Text == before[p.from:] { // there is nothing to add
-		proposals.List, begin = nil, found.deeper
+	begin := found.commonPrefix()
+	if p.closed || len(proposals.List) == 1 && proposals.List[0].Text == before[p.from:] { // the word is already complete
+		proposals.List, begin = nil, found.withSlash
 	}
 	if len(begin) > len(p.text) {
 		proposals.Begin = p.spellOpen(begin)
@@ -58,24 +59,27 @@ func (c *completer) complete(before string) line.Proposals {
 	return proposals
 }
 
-// choices are what the word under way may become.
+// choices are the possible completions of the word being typed.
 type choices struct {
-	list    []choice
-	last    string // one more, which is not offered; may be empty
-	pending bool   // the server has not answered yet
-	files   bool   // they are names of files
-	deeper  string // the only one, which is complete, with a slash if it has children
+	list      []choice
+	last      string // the last one in sorted order, if the list was cut off before it; or empty
+	pending   bool   // the server has not answered yet
+	files     bool   // the choices are names of files
+	withSlash string // if the word is already the only choice and has children: the word with a slash; or empty
 }
 
+// A choice is one possible completion.
 type choice struct {
-	word   string
-	label  string // in the menu, if that is not the word
-	about  string
-	goesOn bool // more may be added to the word later
+	word       string
+	label      string // text in the menu; empty if it is the word itself
+	about      string // one-line description; may be empty
+	extendable bool   // the user may extend the word, so no space follows it
 }
+
+// propose returns the completions of the last word of p.
 
 func (c *completer) propose(p *partial) choices {
-	if at := slices.IndexFunc(p.words, syntax.IsRedirection); at >= 0 { // behind it are a file, or another shell's words
+	if at := slices.IndexFunc(p.words, syntax.IsRedirection); at >= 0 { // a file or the command line of a program follows
 		if at == len(p.words)-1 && p.words[at].Text != "|" {
 			return files(p)
 		}
@@ -84,19 +88,19 @@ func (c *completer) propose(p *partial) choices {
 	return c.words(p)
 }
 
-// words proposes words of a command, or its name.
+// words proposes the name of a command, or its arguments if the line already has a name.
 func (c *completer) words(p *partial) choices {
 	if len(p.words) == 0 {
 		return c.commandNames(p)
 	}
 	if cmd := c.registry.Find(p.words[0].Text); cmd != nil {
-		return c.behind(cmd, p)
+		return c.arguments(cmd, p)
 	}
 	return choices{}
 }
 
-// behind proposes words of this command, whose name is the first one.
-func (c *completer) behind(cmd *commands.Command, p *partial) choices {
+// arguments proposes arguments of cmd. The first word of p is its name.
+func (c *completer) arguments(cmd *commands.Command, p *partial) choices {
 	if cmd.Over != nil {
 		if _, inner := cmd.CutOver(p.words[1:]); len(inner) > 0 {
 			p.words = inner
@@ -109,10 +113,10 @@ func (c *completer) behind(cmd *commands.Command, p *partial) choices {
 	case flag != nil:
 		return c.values(commands.FlagParam(flag), p)
 	case p.quote == "" && strings.HasPrefix(p.text, "-") && joined && !flagsEnded:
-		p.flag = true
+		p.isFlag = true
 		return c.joinedValues(cmd, name, value, p)
 	case p.quote == "" && strings.HasPrefix(p.text, "-") && !flagsEnded:
-		p.flag = true
+		p.isFlag = true
 		return flagNames(cmd, p)
 	case at >= len(cmd.Params):
 		return choices{}
@@ -120,7 +124,7 @@ func (c *completer) behind(cmd *commands.Command, p *partial) choices {
 	return c.values(cmd.Params[at], p)
 }
 
-// joinedValues proposes values of a flag that stand in one word with its name.
+// joinedValues proposes values for a flag that is written as --name=value.
 func (c *completer) joinedValues(cmd *commands.Command, name, value string, p *partial) choices {
 	_, flag, _ := cmd.Position(append(slices.Clone(p.words[1:]), commands.Word{Text: name}))
 	if flag == nil {
@@ -130,11 +134,11 @@ func (c *completer) joinedValues(cmd *commands.Command, name, value string, p *p
 	for i, x := range found.list {
 		found.list[i].label, found.list[i].word = cmp.Or(x.label, x.word), name+"="+x.word
 	}
-	found.list = slices.DeleteFunc(found.list, func(x choice) bool { return strings.ContainsAny(x.word, commands.Blanks) }) // no quotes help there
+	found.list = slices.DeleteFunc(found.list, func(x choice) bool { return strings.ContainsAny(x.word, commands.Blanks) }) // a word that begins as a flag cannot be quoted
 	return found
 }
 
-// values proposes positional words.
+// values proposes values of a parameter or of a flag.
 func (c *completer) values(param commands.Param, p *partial) choices {
 	switch param.Kind {
 	case commands.Path, commands.ClientID:
@@ -157,7 +161,7 @@ func (c *completer) values(param commands.Param, p *partial) choices {
 			for _, path := range c.locks.Paths() {
 				list = append(list, choice{word: path, label: render.Safe(path)})
 			}
-			if held := fitting(p.text, list); len(held.list) > 0 {
+			if held := withPrefix(p.text, list); len(held.list) > 0 {
 				return held
 			}
 		}
@@ -175,15 +179,15 @@ func (c *completer) values(param commands.Param, p *partial) choices {
 		for _, w := range param.Words {
 			list = append(list, choice{word: w})
 		}
-		return fitting(p.text, list)
+		return withPrefix(p.text, list)
 	case commands.Server:
 		var list []choice
 		for _, cluster := range c.clusters {
 			list = append(list, choice{word: cluster.Name})
 		}
-		return fitting(p.text, list)
+		return withPrefix(p.text, list)
 	case commands.Scheme:
-		return fitting(p.text, []choice{
+		return withPrefix(p.text, []choice{
 			{word: "digest", about: "a user and a password, as user:password"}, {word: "sasl"}, {word: "x509"}})
 	case commands.ACL:
 		return aclEntries(p)
@@ -192,23 +196,23 @@ func (c *completer) values(param commands.Param, p *partial) choices {
 		for _, e := range slices.Backward(c.lines.Last(maxProposals)) {
 			list = append(list, choice{word: strconv.Itoa(e.Number), about: render.Safe(history.Redacted(e.Line))})
 		}
-		return fitting(p.text, list)
+		return withPrefix(p.text, list)
 	}
 	return choices{}
 }
 
-// wholeLines proposes a line of the shell that is one word elsewhere.
+// wholeLines proposes completions of a word that is itself a line of commands.
 func (c *completer) wholeLines(text string) choices {
 	inner := c.complete(text)
 	found := choices{pending: inner.Pending}
 	for _, x := range inner.List {
-		found.list = append(found.list, choice{word: text[:inner.From] + x.Text, about: x.About, goesOn: true})
+		found.list = append(found.list, choice{word: text[:inner.From] + x.Text, about: x.About, extendable: true})
 	}
 	return found
 }
 
-// fitting is those whose words begin with a text.
-func fitting(text string, list []choice) choices {
+// withPrefix returns the choices whose words begin with text.
+func withPrefix(text string, list []choice) choices {
 	return choices{list: slices.DeleteFunc(list, func(x choice) bool { return !strings.HasPrefix(x.word, text) })}
 }
 
@@ -220,10 +224,10 @@ func (c *completer) commandNames(p *partial) choices {
 			list = append(list, choice{word: a, about: "the same as " + cmd.Name})
 		}
 	}
-	return fitting(p.text, list)
+	return withPrefix(p.text, list)
 }
 
-// flagNames proposes the flags that the line does not have yet.
+// flagNames proposes the flags of cmd that are not yet in the line.
 func flagNames(cmd *commands.Command, p *partial) choices {
 	var list []choice
 	cmd.FlagSet().VisitAll(func(f *pflag.Flag) {
@@ -242,10 +246,10 @@ func flagNames(cmd *commands.Command, p *partial) choices {
 			list = append(list, choice{word: name, about: usage})
 		}
 	})
-	return fitting(p.text, list)
+	return withPrefix(p.text, list)
 }
 
-// aclEntries proposes the parts of an access control list.
+// aclEntries proposes the next part of an ACL: a scheme, or the permissions after an identity.
 func aclEntries(p *partial) choices {
 	at := strings.LastIndexByte(p.text, ',') + 1
 	head, entry := p.text[:at], p.text[at:]
@@ -262,20 +266,21 @@ func aclEntries(p *partial) choices {
 	}
 	var list []choice
 	for i := 0; i < len(pairs); i += 2 {
-		list = append(list, choice{word: head + pairs[i], label: pairs[i], about: pairs[i+1], goesOn: true})
+		list = append(list, choice{word: head + pairs[i], label: pairs[i], about: pairs[i+1], extendable: true})
 	}
-	return fitting(p.text, list)
+	return withPrefix(p.text, list)
 }
 
-// paths proposes the children of the znode that the path leads to so far, from here if
-// it is relative and may be. No blank follows a path: it may go on.
+// paths proposes completions of a path: the children of the znode before its last slash. If
+// relative is true, a path without a leading slash is resolved against here. No space follows a
+// proposed path, because the user may extend it.
 func (c *completer) paths(p *partial, here string, relative bool) choices {
 	text := p.text
 	switch {
 	case text == "" && here == "/" || text == "" && !relative:
 		text = "/"
 	case relative && (text == "~" || text == ".." || text != "" && text[0] != '/' && strings.HasSuffix(text, "/..")):
-		return choices{list: []choice{{word: text + "/", goesOn: true}}}
+		return choices{list: []choice{{word: text + "/", extendable: true}}}
 	}
 	at := strings.LastIndexByte(text, '/')
 	head, prefix := text[:at+1], text[at+1:]
@@ -294,30 +299,30 @@ func (c *completer) paths(p *partial, here string, relative bool) choices {
 	found := choices{pending: !known}
 	for _, name := range names[:min(len(names), maxProposals)] {
 		word := head + name
-		if word == "~" { // alone it is the root
+		if word == "~" { // a plain ~ means the root
 			word = "./~"
 		}
-		found.list = append(found.list, choice{word: word, label: render.Safe(name), goesOn: true})
+		found.list = append(found.list, choice{word: word, label: render.Safe(name), extendable: true})
 	}
 	if more := len(names) - len(found.list); more > 0 {
 		found.list[0].about = fmt.Sprintf("and %d more", more)
-		found.last = head + names[len(names)-1] // they are sorted
+		found.last = head + names[len(names)-1] // the names are sorted
 	}
 	if len(found.list) == 1 && found.list[0].word == text {
-		yes, known := c.nodes.parent(strings.TrimSuffix(parent, "/") + "/" + names[0])
+		yes, known := c.nodes.hasChildren(strings.TrimSuffix(parent, "/") + "/" + names[0])
 		found.pending = found.pending || !known
 		if yes {
-			found.deeper = text + "/"
+			found.withSlash = text + "/"
 		}
 	}
 	return found
 }
 
-// mostFiles is how many files of a folder are looked at.
-const mostFiles = 5000
+// maxFilesRead is the maximum number of directory entries that completion reads.
+const maxFilesRead = 5000
 
-// files proposes the files of the folder that the word leads to so far. Hidden ones are
-// proposed to who asks for them.
+// files proposes the files in the directory part of the word. It proposes hidden files only if the
+// file name begins with a dot.
 func files(p *partial) choices {
 	found := choices{files: true}
 	head, prefix := filepath.Split(p.text)
@@ -326,7 +331,7 @@ func files(p *partial) choices {
 		return found
 	}
 	defer dir.Close()
-	entries, _ := dir.ReadDir(mostFiles) // what cannot be read is not proposed
+	entries, _ := dir.ReadDir(maxFilesRead) // after an error, propose the entries read so far
 	for _, e := range entries {
 		name := e.Name()
 		if !strings.HasPrefix(name, prefix) || strings.HasPrefix(name, ".") && prefix == "" {
@@ -334,7 +339,7 @@ func files(p *partial) choices {
 		}
 		x := choice{word: head + name, label: render.Safe(name)}
 		if info, err := os.Stat(userfile.Home(x.word)); err == nil && info.IsDir() {
-			x = choice{word: x.word + "/", label: x.label + "/", goesOn: true}
+			x = choice{word: x.word + "/", label: x.label + "/", extendable: true}
 		}
 		found.list = append(found.list, x)
 		if len(found.list) == maxProposals {
@@ -345,15 +350,17 @@ func files(p *partial) choices {
 	return found
 }
 
-// Offer is a word that is proposed outside of the shell.
+// An Offer is a completion for another shell, such as bash.
 type Offer struct {
 	Word, About string
-	GoesOn      bool // more may be added to it
+	Extendable  bool // the user may extend the word, so no space follows it
 }
 
-// Propose proposes what text, a word of a command line of zksh, may become behind the words
-// that are finished; program is zksh as a command that is over another. names lists a znode.
-// Of files it says no more than that they are what fits. It takes no longer than ctx.
+// Propose returns the completions of text, the last word of a zksh command line in another shell.
+// words are the words before it, without the program's name. program describes the zksh program as
+// a command that wraps another one. names returns the sorted names of a znode's children. If files
+// is true, the word is the name of a file, and the other shell completes it. Propose returns when
+// ctx is done.
 func (s *Shell) Propose(ctx context.Context, program *commands.Command, words []commands.Word, text string,
 	names func(ctx context.Context, path string) ([]string, error)) (list []Offer, files bool) {
 	came := make(chan struct{}, 1)
@@ -364,10 +371,10 @@ func (s *Shell) Propose(ctx context.Context, program *commands.Command, words []
 		}
 	}
 	c := *s.completer
-	c.nodes = newNodeCache(namesOf(names), changed, func() {})
+	c.nodes = newNodeCache(listFunc(names), changed, func() {})
 	defer c.nodes.close()
 	for {
-		found := c.behind(program, &partial{words: append([]commands.Word{{Text: program.Name}}, words...), text: text})
+		found := c.arguments(program, &partial{words: append([]commands.Word{{Text: program.Name}}, words...), text: text})
 		if found.pending {
 			select {
 			case <-came:
@@ -377,8 +384,8 @@ func (s *Shell) Propose(ctx context.Context, program *commands.Command, words []
 			}
 		}
 		for _, x := range found.list {
-			if commands.Printable(x.word) { // else it can be typed in no shell's way
-				list = append(list, Offer{x.word, x.about, x.goesOn})
+			if commands.Printable(x.word) { // other shells cannot quote the rest
+				list = append(list, Offer{x.word, x.about, x.extendable})
 			}
 		}
 		return list, found.files

@@ -18,21 +18,21 @@ import (
 	"github.com/zksh/zksh/shell/line"
 )
 
-// nodes is a server of a few znodes.
-type nodes struct {
-	tree   atomic.Value // the names of each znode's children
-	epoch  atomic.Value
-	asked  atomic.Int64
-	answer chan struct{} // if not nil, an answer waits for it
+// fakeNodes is a nodeSource with a fixed tree of znodes.
+type fakeNodes struct {
+	tree     atomic.Value // map from the path of a znode to the names of its children
+	epoch    atomic.Value
+	requests atomic.Int64  // number of requests
+	allow    chan struct{} // if not nil, each request waits for a value before it answers
 }
 
-func (n *nodes) Epoch() string { return n.epoch.Load().(string) }
+func (n *fakeNodes) Epoch() string { return n.epoch.Load().(string) }
 
-func (n *nodes) Names(ctx context.Context, path string) ([]string, error) {
-	n.asked.Add(1)
-	if n.answer != nil {
+func (n *fakeNodes) Names(ctx context.Context, path string) ([]string, error) {
+	n.requests.Add(1)
+	if n.allow != nil {
 		select {
-		case <-n.answer:
+		case <-n.allow:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -44,20 +44,20 @@ func (n *nodes) Names(ctx context.Context, path string) ([]string, error) {
 	return slices.Sorted(slices.Values(names)), nil
 }
 
-func (n *nodes) Parent(ctx context.Context, path string) (bool, error) {
+func (n *fakeNodes) HasChildren(ctx context.Context, path string) (bool, error) {
 	names, err := n.Names(ctx, path)
 	return len(names) > 0, err
 }
 
-func newNodes(tree map[string][]string) *nodes {
-	n := &nodes{}
+func newNodes(tree map[string][]string) *fakeNodes {
+	n := &fakeNodes{}
 	n.tree.Store(tree)
 	n.epoch.Store("s 1")
 	return n
 }
 
-// newCompletion is a shell's completer on these znodes.
-func newCompletion(t *testing.T, n *nodes, lines ...string) *completer {
+// newCompletion returns the completer of a shell with the given znodes and history.
+func newCompletion(t *testing.T, n *fakeNodes, lines ...string) *completer {
 	t.Helper()
 	s := New(Config{Commands: [][]*commands.Command{commands.All(), {{
 		Name: "traffic", Params: []commands.Param{{Kind: commands.Choice, Words: []string{"stop", "go"}}},
@@ -71,7 +71,8 @@ func newCompletion(t *testing.T, n *nodes, lines ...string) *completer {
 	return s.completer
 }
 
-// eventually completes until there is what is wanted: znodes come in by and by.
+// eventually repeats the completion of the text before until the proposals are want. The names of
+// znodes arrive in the background.
 func eventually(t *testing.T, c *completer, before, want string) {
 	t.Helper()
 	zktest.Eventually(t, before+" is completed to "+want, func() bool {
@@ -94,7 +95,7 @@ func TestComplete(t *testing.T) {
 		"":                               "ls|ls2|get|stat|exists|create|set|edit|delete|tree|find|du|deleteall|rmr|getAllChildrenNumber|getAcl|setAcl|addauth|setquota|listquota|delquota|addWatch|removewatches|wait|watch|getEphemerals|connect|close|sync|whoami|version|config|reconfig|traffic|begin|check|commit|abort|help|echo|history|redo|printwatches|quit|exit|cd|pwd|time|repeat|source|clear",
 		"cre":                            "create",
 		"  exi":                          "  exists|  exit",
-		"create":                         "", // it is all there
+		"create":                         "", // already complete
 		"bogus /":                        "",
 		"help ge":                        "help get|help getAllChildrenNumber|help getAcl|help getEphemerals",
 		"help tre":                       "help tree|help trees", // a command and a topic
@@ -147,7 +148,8 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// What all proposals begin with is spelled as the word is, and open to more.
+// Completion inserts the common prefix of all proposals, in the quotes of the word being typed and
+// without the closing quote.
 func TestCompleteCommonBeginning(t *testing.T) {
 	var many []string
 	for i := range 300 {
@@ -171,7 +173,7 @@ func TestCompleteCommonBeginning(t *testing.T) {
 		"ls ":              "/",
 		"ls \u200b":        "",
 		"ls $'/\\u200b":    "",
-		"ls /many/c":       "/many/common-1", // also of those that are not listed
+		"ls /many/c":       "/many/common-1", // the prefix of all names, even of those that are not listed
 		"getA":             "",
 		"get":              "",
 		"rem":              "removewatches",
@@ -191,12 +193,12 @@ func TestCompleteCommonBeginning(t *testing.T) {
 	}
 }
 
-// Before the first answer it is said that there is one to come, and every first
-// answer is told, an empty one as well.
+// Proposals are pending until the first answer of the server. The cache reports each first answer,
+// even an empty one.
 func TestCompletionIsPending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNodes(map[string][]string{"/": {"app"}})
-		n.answer = make(chan struct{})
+		n.allow = make(chan struct{})
 		c := newCompletion(t, n)
 		told := make(chan struct{}, 10)
 		c.nodes.changed = func() { told <- struct{}{} }
@@ -204,7 +206,7 @@ func TestCompletionIsPending(t *testing.T) {
 			if p := c.complete(before); !p.Pending || p.List != nil {
 				t.Errorf("%q before the answer: %+v", before, p)
 			}
-			n.answer <- struct{}{}
+			n.allow <- struct{}{}
 			select {
 			case <-told:
 			case <-zktest.Within(t).Done():
@@ -214,7 +216,7 @@ func TestCompletionIsPending(t *testing.T) {
 				t.Errorf("%q after the answer: %+v", before, p)
 			}
 		}
-		close(n.answer)
+		close(n.allow)
 		for _, before := range []string{"", "l", "printwatches ", "ls x"} {
 			if c.complete(before).Pending {
 				t.Errorf("%q waits for a server", before)
@@ -251,16 +253,15 @@ func TestCompleteManyNodes(t *testing.T) {
 	}
 }
 
-// However slow the server, an answer is there at once, and nothing is asked that
-// nobody types.
+// Completion never waits for a slow server, and asks it only for paths that are being typed.
 func TestCompletionDoesNotWait(t *testing.T) {
 	n := newNodes(map[string][]string{"/": {"a"}, "/a": {"b"}})
-	n.answer = make(chan struct{})
+	n.allow = make(chan struct{})
 	c := newCompletion(t, n)
 	for _, before := range []string{"g", "get", "get -s", "help /", "version /", `get "/a" /`} {
 		c.complete(before)
 	}
-	if got := n.asked.Load(); got != 0 {
+	if got := n.requests.Load(); got != 0 {
 		t.Errorf("%d requests without a path", got)
 	}
 	for range 100 {
@@ -270,25 +271,24 @@ func TestCompletionDoesNotWait(t *testing.T) {
 			}
 		}
 	}
-	if got := n.asked.Load(); got > maxAsking {
+	if got := n.requests.Load(); got > maxAsking {
 		t.Errorf("%d requests under way", got)
 	}
-	close(n.answer)
+	close(n.allow)
 	eventually(t, c, "get /", "get /a")
 	eventually(t, c, "get /a/", "get /a/b")
 }
 
-// Another session begins with nothing, and what was asked in the old one does not
-// get into it.
+// A new session begins with an empty cache. An answer to a request of the old session is dropped.
 func TestCompletionAfterConnect(t *testing.T) {
 	n := newNodes(map[string][]string{"/": {"old1", "old2"}})
-	n.answer = make(chan struct{})
+	n.allow = make(chan struct{})
 	c := newCompletion(t, n)
 	c.complete("get /")
 	n.epoch.Store("s 2")
-	n.answer <- struct{}{} // the old session's
+	n.allow <- struct{}{} // answers the request of the old session
 	n.tree.Store(map[string][]string{"/": {"new1", "new2"}})
-	close(n.answer)
+	close(n.allow)
 	eventually(t, c, "get /", "get /new1|get /new2")
 	n.epoch.Store("")
 	if p := c.complete("get /"); len(p.List) > 0 {
@@ -312,16 +312,16 @@ func TestNodeCacheIsBounded(t *testing.T) {
 func TestNodeCacheCloses(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	n := newNodes(nil)
-	n.answer = make(chan struct{})
+	n.allow = make(chan struct{})
 	cache := newNodeCache(n, func() {}, func() {})
 	cache.children("/", "")
 	cache.close()
-	if names, _ := cache.children("/", ""); names != nil || n.asked.Load() > 1 {
+	if names, _ := cache.children("/", ""); names != nil || n.requests.Load() > 1 {
 		t.Error("a closed cache asks")
 	}
 }
 
-// A child that was deleted, or made elsewhere, is noticed without a command.
+// The cache notices that another client created or deleted a child.
 func TestNodeCacheFollows(t *testing.T) {
 	n := newNodes(map[string][]string{"/": {"a1", "a2"}})
 	var news atomic.Int64
@@ -331,24 +331,24 @@ func TestNodeCacheFollows(t *testing.T) {
 		list, _ := cache.children("/", "")
 		return strings.Join(list, " ")
 	}
-	var before int64 // which the only hint must not be in that comes when nobody looks
+	var before int64 // number of calls of changed before the last lookup
 	zktest.Eventually(t, "the first names", func() bool {
 		before = news.Load()
 		return names() == "a1 a2"
 	})
 	n.tree.Store(map[string][]string{"/": {"a2", "a3"}})
-	zktest.Eventually(t, "a hint to look again", func() bool { return news.Load() > before }) // told to look again
+	zktest.Eventually(t, "a hint to look again", func() bool { return news.Load() > before })
 	zktest.Eventually(t, "the new names", func() bool { return names() == "a2 a3" })
 	n.tree.Store(map[string][]string{})
-	cache.doubt()
+	cache.expireAll()
 	zktest.Eventually(t, "no names", func() bool { return names() == "" })
 }
 
-// An answer that was under way when a command may have changed what it tells is asked
-// for once more.
+// If a command may have changed a znode while a request for it was in flight, the cache sends the
+// request again.
 func TestNodeCacheDoubtsWhatIsUnderWay(t *testing.T) {
 	answers := make(chan string)
-	cache := newNodeCache(namesOf(func(ctx context.Context, _ string) ([]string, error) {
+	cache := newNodeCache(listFunc(func(ctx context.Context, _ string) ([]string, error) {
 		select {
 		case name := <-answers:
 			return []string{name}, nil
@@ -358,7 +358,7 @@ func TestNodeCacheDoubtsWhatIsUnderWay(t *testing.T) {
 	}), func() {}, func() {})
 	defer cache.close()
 	cache.children("/", "")
-	cache.doubt()
+	cache.expireAll()
 	answers <- "old"
 	zktest.Eventually(t, "the new name", func() bool {
 		names, known := cache.children("/", "")
@@ -373,21 +373,21 @@ func TestNodeCacheDoubtsWhatIsUnderWay(t *testing.T) {
 	})
 }
 
-// Nobody is told to look again when nobody has typed for long; drawing the same line
-// anew is not typing.
+// The cache does not refresh expired entries when the user has not typed for a long time. Redrawing
+// the same line does not count as typing.
 func TestNodeCacheTires(t *testing.T) {
 	cache := newNodeCache(newNodes(map[string][]string{"/": {"a"}}), func() {}, func() {})
 	defer cache.close()
 	cache.children("/", "")
 	cache.mu.Lock()
-	cache.since = time.Now().Add(-nodeFollow)
+	cache.lastKey = time.Now().Add(-typingTimeout)
 	cache.mu.Unlock()
 	cache.children("/", "")
-	if cache.followed() {
+	if cache.typedRecently() {
 		t.Error("it goes on without a key")
 	}
 	cache.children("/", "a")
-	if !cache.followed() {
+	if !cache.typedRecently() {
 		t.Error("it does not go on after a key")
 	}
 }

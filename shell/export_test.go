@@ -1,6 +1,6 @@
 package shell
 
-// Parse reads a line without running it.
+// Parse parses a line without running it.
 func (s *Shell) Parse(line string) error {
 	_, _, err := s.read(line)
 	return err

@@ -11,21 +11,21 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// folder is the znode where relative paths begin, once somebody has gone to one by
-// cd. Until then there are none. Another ensemble, or chroot, has folders of its own.
+// folder holds the current folder: the znode where relative paths begin. Relative paths are
+// invalid before the first cd, and again after a connect to another ensemble or chroot.
 type folder struct {
-	servers func() string // the connect string
+	servers func() string // returns the current connect string
 
-	mu           sync.Mutex // guards these; the prompt and the completions ask at any time
-	of           string     // the connect string that these belong to
-	path, before string     // empty: nobody has gone anywhere
+	mu           sync.Mutex // guards the fields below; the prompt and the completer read them at any time
+	servedBy     string     // connect string of the ensemble in which the folders are
+	path, before string     // current and previous folder; empty before the first cd
 }
 
-// here is the folder, and whether somebody has gone there.
+// here returns the current folder. moved is false before the first cd; the folder is then the root.
 func (f *folder) here() (path string, moved bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.path != "" && f.of != f.servers() {
+	if f.path != "" && f.servedBy != f.servers() {
 		f.path, f.before = "", ""
 	}
 	if f.path == "" {
@@ -34,7 +34,7 @@ func (f *folder) here() (path string, moved bool) {
 	return f.path, true
 }
 
-// last is the folder before this one, or empty.
+// last returns the previous folder, or "" if there is none.
 func (f *folder) last() string {
 	if _, moved := f.here(); !moved {
 		return ""
@@ -48,11 +48,11 @@ func (f *folder) move(to string) {
 	from, _ := f.here()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.of, f.path, f.before = f.servers(), to, from
+	f.servedBy, f.path, f.before = f.servers(), to, from
 }
 
-// resolve makes a relative path absolute. Any other one stays as it is, and so does
-// every one before somebody has gone anywhere: it is refused as it was typed.
+// resolve makes a relative path absolute. It returns absolute paths unchanged. Before the first cd,
+// it returns relative paths unchanged too, so that they are rejected as they were typed.
 func (f *folder) resolve(path string) string {
 	if here, moved := f.here(); moved {
 		return below(here, path)
@@ -60,8 +60,8 @@ func (f *folder) resolve(path string) string {
 	return path
 }
 
-// below is where a path leads to from a folder: ~ is the root, .. is the znode above.
-// What is wrong with the path otherwise is left to be refused.
+// below resolves the relative path rel in the folder at: ~ is the root, and .. is the parent. It
+// does not check whether the path is valid.
 func below(at, rel string) string {
 	if rel == "" || rel[0] == '/' {
 		return rel
@@ -69,7 +69,7 @@ func below(at, rel string) string {
 	if rest, ok := strings.CutPrefix(rel, "~/"); ok || rel == "~" {
 		at, rel = "/", strings.TrimPrefix(rest, "~")
 	}
-	stepped := false // the part before was a step, and no name
+	stepped := false // the previous part was . or ..
 	for part := range strings.SplitSeq(rel, "/") {
 		switch {
 		case part == "..":
@@ -85,7 +85,7 @@ func below(at, rel string) string {
 	return at
 }
 
-// folderCommands are those that go from folder to folder.
+// folderCommands returns the commands cd and pwd.
 func (s *Shell) folderCommands() []*commands.Command {
 	const group = "Shell"
 	return []*commands.Command{
@@ -115,7 +115,7 @@ func (s *Shell) folderCommands() []*commands.Command {
 
 func (s *Shell) cd(ctx context.Context, env *commands.Env, args []string) error {
 	here, _ := s.folder.here()
-	to := strings.Join(args, "") // one word, or none
+	to := strings.Join(args, "") // at most one word
 	switch to {
 	case "":
 		to = "/"
@@ -125,7 +125,7 @@ func (s *Shell) cd(ctx context.Context, env *commands.Env, args []string) error 
 		}
 	default:
 		if to = below(here, to); len(to) > 1 {
-			to = strings.TrimSuffix(to, "/") // as completion leaves it
+			to = strings.TrimSuffix(to, "/") // completion adds a slash
 		}
 	}
 	if _, err := env.Session.Exists(ctx, to, false); err != nil {

@@ -27,7 +27,7 @@ func TestCompletesFromAFolder(t *testing.T) {
 	servers := "one"
 	c.folder.servers = func() string { return servers }
 	eventually(t, c, "cd /", "cd /f|cd /g")
-	eventually(t, c, "cd f", "") // there is nothing to add
+	eventually(t, c, "cd f", "") // already complete
 	eventually(t, c, "ls f", "")
 	c.folder.move("/f")
 	eventually(t, c, "ls ", `ls a|ls ./~|ls "文 件"`)
@@ -69,7 +69,7 @@ func TestCompletesFilesAndValues(t *testing.T) {
 	if begin := c.complete("get -f d").Begin; begin != "dat" {
 		t.Errorf("files begin with %q", begin)
 	}
-	c.locks = counted{}
+	c.locks = fakeLocks{}
 	p := &partial{}
 	if held := c.values(commands.Param{Kind: commands.HeldLock}, p); len(held.list) != 2 || held.list[1].word != "/locks/文 b" {
 		t.Errorf("held locks: %+v", held)

@@ -15,27 +15,26 @@ import (
 	"github.com/zksh/zksh/shell/manual"
 )
 
-// help lists the commands and the topics of the manual, explains one, or lists those about a
-// word.
+// help defines the flags of the command help and returns the function that runs it.
 func (s *Shell) help(fs *pflag.FlagSet) commands.Run {
-	pages := fs.BoolP("topic", "t", false, "print the manual page with that name, even if a command has the same name")
+	topicsOnly := fs.BoolP("topic", "t", false, "print the manual page with that name, even if a command has the same name")
 	return func(_ context.Context, env *commands.Env, args []string) error {
 		o := overview{topics: manual.Pages()}
 		if len(args) == 0 {
-			if !*pages {
+			if !*topicsOnly {
 				o.commands = s.registry.All()
 			}
 			return env.Screen.Print(o)
 		}
 		name := args[0]
-		if c := s.registry.Find(name); c != nil && !*pages {
+		if c := s.registry.Find(name); c != nil && !*topicsOnly {
 			topic := topicOf(c)
 			return env.Screen.Print(commandHelp{c, topic, Reference(s.registry, topic)})
 		}
 		if p := manual.Find(name); p != nil {
 			return env.Screen.Print(manualPage{p, s.registry})
 		}
-		if o = s.search(name, *pages); o.empty() {
+		if o = s.search(name, *topicsOnly); o.empty() {
 			var topics []string
 			for _, p := range manual.Pages() {
 				topics = append(topics, p.Topic)
@@ -46,8 +45,9 @@ func (s *Shell) help(fs *pflag.FlagSet) commands.Run {
 	}
 }
 
-// search lists the commands and the topics that a word is about, or only topics, and names those
-// that mention it. If it is about none, it lists those.
+// search returns the commands and topics that are about a word, and the names of those that only
+// mention it. If none is about the word, search returns the ones that mention it as the result.
+// With topicsOnly, it ignores commands.
 func (s *Shell) search(word string, topicsOnly bool) overview {
 	var o, mention overview
 	o.topics, mention.topics = manual.About(word)
@@ -66,7 +66,8 @@ func (s *Shell) search(word string, topicsOnly bool) overview {
 	return o
 }
 
-// isHelp reports whether a value is an answer of help, which has a pager of its own.
+// isHelp reports whether a value is an answer of the command help. Such answers are shown in the
+// pager for manuals.
 func isHelp(v render.Value) bool {
 	switch v.(type) {
 	case overview, manualPage, commandHelp:
@@ -75,7 +76,8 @@ func isHelp(v render.Value) bool {
 	return false
 }
 
-// topics names the pages that commands belong to, besides those that have their own name.
+// topics maps the topic of a manual page to the names of its commands. A command that has the name
+// of a topic belongs to that topic and is not listed.
 var topics = map[string]string{
 	"configuration": "config connect",
 	"keyboard":      "cd clear edit history pwd redo",
@@ -89,7 +91,7 @@ var topics = map[string]string{
 	"waiting":       "addWatch printwatches removewatches wait watch",
 }
 
-// topicOf returns the topic that a command belongs to, or "".
+// topicOf returns the topic of the manual that a command belongs to, or "".
 func topicOf(c *commands.Command) string {
 	if manual.Find(c.Name) != nil {
 		return c.Name
@@ -102,7 +104,7 @@ func topicOf(c *commands.Command) string {
 	return ""
 }
 
-// Reference returns the line that prints the page of a topic; "" is no topic.
+// Reference returns the help command that prints the page of a topic, or "" if topic is empty.
 func Reference(r *commands.Registry, topic string) string {
 	switch {
 	case topic == "":
@@ -113,7 +115,7 @@ func Reference(r *commands.Registry, topic string) string {
 	return "help " + topic
 }
 
-// helpNames proposes commands and topics. After a flag, which is -t, it proposes topics alone.
+// helpNames proposes commands and topics. After the flag -t, it proposes only topics.
 func (c *completer) helpNames(p *partial) choices {
 	var list []choice
 	found := choices{}
@@ -125,17 +127,17 @@ func (c *completer) helpNames(p *partial) choices {
 			list = append(list, choice{word: page.Topic, about: page.Summary})
 		}
 	}
-	found.list = append(found.list, fitting(p.text, list).list...)
+	found.list = append(found.list, withPrefix(p.text, list).list...)
 	return found
 }
 
-// An overview lists commands, then topics: a heading for each group and a line for each entry.
-// The commands of a group follow one another.
+// An overview is a list of commands and topics, with a heading for each group and a line for each
+// entry.
 type overview struct {
-	commands []*commands.Command
+	commands []*commands.Command // sorted by group
 	topics   []*manual.Page
 
-	alsoCommands, alsoTopics []string // names of those that only have the word in their text
+	alsoCommands, alsoTopics []string // names of other commands and topics that mention the word
 }
 
 var _ render.Fitter = overview{}
@@ -145,11 +147,11 @@ func (o overview) empty() bool { return len(o.commands)+len(o.topics) == 0 }
 // Text writes the list without wrapping lines.
 func (o overview) Text(w io.Writer) error { return o.FitText(w, 0) }
 
-// FitText writes the list for a terminal of that many columns.
+// FitText writes the list for a terminal with the given number of columns.
 func (o overview) FitText(w io.Writer, columns int) error {
 	width := 0
 	for _, c := range o.commands {
-		width = max(width, len(names(c)))
+		width = max(width, len(nameAndAliases(c)))
 	}
 	for _, p := range o.topics {
 		width = max(width, len(p.Topic))
@@ -164,7 +166,7 @@ func (o overview) FitText(w io.Writer, columns int) error {
 		fmt.Fprintf(&b, "  %-*s  %s\n", width, name, about)
 	}
 	for _, c := range o.commands {
-		line(c.Group, names(c), c.Summary)
+		line(c.Group, nameAndAliases(c), c.Summary)
 	}
 	for _, p := range o.topics {
 		line("Topics of the manual", p.Topic, p.Summary)
@@ -182,7 +184,7 @@ func (o overview) FitText(w io.Writer, columns int) error {
 	return err
 }
 
-// MarshalJSON returns the help of each command, and the summary of each topic.
+// MarshalJSON returns a list with the help of each command and the summary of each topic.
 func (o overview) MarshalJSON() ([]byte, error) {
 	all := []any{}
 	for _, c := range o.commands {
@@ -194,7 +196,7 @@ func (o overview) MarshalJSON() ([]byte, error) {
 	return render.Marshal(all)
 }
 
-// A manualPage is a page of the manual.
+// A manualPage is the answer of help to a topic.
 type manualPage struct {
 	page     *manual.Page
 	registry *commands.Registry
@@ -202,11 +204,11 @@ type manualPage struct {
 
 var _ render.Styled = manualPage{}
 
-// Text writes the page for a terminal of the usual width.
+// Text writes the page for a terminal of the default width.
 func (m manualPage) Text(w io.Writer) error { return m.StyledText(w, 0, nil) }
 
-// StyledText writes the page for a terminal of that many columns. Lines of text are never
-// longer than on a terminal of the usual width.
+// StyledText writes the page for a terminal with the given number of columns. Paragraphs are never
+// wider than on a terminal of the default width.
 func (m manualPage) StyledText(w io.Writer, columns int, bold func(string) string) error {
 	_, err := io.WriteString(w, m.page.Text(m.layout(columns, bold)))
 	return err
@@ -217,29 +219,29 @@ func (m manualPage) layout(columns int, bold func(string) string) manual.Layout 
 	return manual.Layout{Columns: commands.HelpWidthIn(columns), Bold: bold, Refer: refer}
 }
 
-// MarshalJSON returns the text as it is written to a file.
+// MarshalJSON returns the page as plain text, in the default width.
 func (m manualPage) MarshalJSON() ([]byte, error) {
 	return render.Facts{"topic", m.page.Topic, "title", m.page.Title, "text", m.page.Text(m.layout(0, nil))}.MarshalJSON()
 }
 
-func names(c *commands.Command) string {
+func nameAndAliases(c *commands.Command) string {
 	return strings.Join(append([]string{c.Name}, c.Aliases...), ", ")
 }
 
 // commandHelp is the help of one command.
 type commandHelp struct {
 	c     *commands.Command
-	topic string // of the manual; may be empty
-	more  string // the line that prints its page; may be empty
+	topic string // topic of the manual that the command belongs to; may be empty
+	more  string // help command that prints the page of the topic; may be empty
 }
 
 var _ render.Fitter = commandHelp{}
 
-// Text writes the help for a terminal of the usual width.
+// Text writes the help for a terminal of the default width.
 func (h commandHelp) Text(w io.Writer) error { return h.FitText(w, 0) }
 
-// FitText writes the help for a terminal of that many columns. Lines of text are never
-// longer than on a terminal of the usual width.
+// FitText writes the help for a terminal with the given number of columns. Paragraphs are never
+// wider than on a terminal of the default width.
 func (h commandHelp) FitText(w io.Writer, columns int) error {
 	width := commands.HelpWidthIn(columns)
 	var b strings.Builder
@@ -270,7 +272,7 @@ func (h commandHelp) FitText(w io.Writer, columns int) error {
 	return err
 }
 
-// MarshalJSON returns the same facts.
+// MarshalJSON returns the same content as fields.
 func (h commandHelp) MarshalJSON() ([]byte, error) {
 	type flag struct {
 		Short string `json:"short,omitempty"`

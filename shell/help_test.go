@@ -16,7 +16,8 @@ func newHelper() *Shell {
 	return New(Config{Commands: [][]*commands.Command{commands.All(), {undo.Command(undo.Log{})}, transfer.Commands(), lockcmd.New().Commands()}})
 }
 
-// Help refers to pages that there are, from commands that there are.
+// Each topic in the table has a page, and each command in the table exists and belongs to one
+// topic.
 func TestTopicsOfCommands(t *testing.T) {
 	r := newHelper().Registry()
 	for topic, names := range topics {
@@ -39,7 +40,8 @@ func TestTopicsOfCommands(t *testing.T) {
 	}
 }
 
-// A word that a heading has is searched for in the texts, too.
+// Help for a word lists the pages and commands that are about it, and names the others that mention
+// it in their text.
 func TestSearch(t *testing.T) {
 	s := newHelper()
 	for _, test := range []struct {
@@ -50,7 +52,7 @@ func TestSearch(t *testing.T) {
 		{"stop", false, `^Topics of the manual\n  guarantee .*\nOther commands that mention it: .*\block\b.*\nOther topics that mention it: .*\boptions, scripts\b`},
 		{"stop", true, `^Topics of the manual\n  guarantee .*\nOther topics that mention it: `},
 		{"holder", false, `(?s)^Locks\n  revoke .*Other commands that mention it: .*\blocks\b`},
-		{"kerberos", false, `^Topics of the manual\n  differences .*\n  security .*\n  troubleshooting .*\n\n`}, // only texts have it
+		{"kerberos", false, `^Topics of the manual\n  differences .*\n  security .*\n  troubleshooting .*\n\n`}, // no heading contains the word
 	} {
 		var b strings.Builder
 		if err := s.search(test.word, test.topicsOnly).Text(&b); err != nil {

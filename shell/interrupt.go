@@ -8,47 +8,49 @@ import (
 	"github.com/zksh/zksh/shell/exit"
 )
 
-// stubborn is how long work that was cancelled may go on before it is left, and the
-// shell with it.
-const stubborn = 3 * time.Second
+// stopTimeout is the time that cancelled work has to stop. After it, the shell may abandon the work
+// and exit.
+const stopTimeout = 3 * time.Second
 
-// work is what attend has begun.
+// work is a function that runInterruptible runs in a goroutine.
 type work struct {
-	err   error         // to be read once ended is closed
-	ended chan struct{} // closed when the work has ended
+	err   error         // result of the function; valid once ended is closed
+	ended chan struct{} // closed when the function has returned
 }
 
-// leftError says that the shell has been left while something was under way that
-// has not ended since.
-type leftError struct{}
+// abandonedError reports that the shell exits while a command is still running.
+type abandonedError struct{}
 
-func (leftError) Error() string {
+func (abandonedError) Error() string {
 	return "zksh exited while a command was still running; the outcome of the command is unknown"
 }
 
-// Unwrap gives the exit status.
-func (leftError) Unwrap() error { return exit.ErrInterrupted }
+// Unwrap returns the error that determines the exit status.
+func (abandonedError) Unwrap() error { return exit.ErrInterrupted }
 
-// attend runs do until it ends, and cancels it when Ctrl-C is pressed, of which it
-// tells, or when the context of the shell ends. Work that does not heed that for
-// stubborn is left: on another Ctrl-C, or at once if the shell ends. Then it stands
-// in s.left, for leave to deal with, and the error says why.
+// runInterruptible runs do, and cancels its context when Ctrl-C is pressed or the context of the
+// shell is done. It returns the error of do and reports whether Ctrl-C was pressed.
 //
-// Work is never left while a program runs under a lock: it has got the signal too,
-// and the lock is to be kept until it is gone.
-func (s *Shell) attend(shell context.Context, do func(context.Context) error) (interrupted bool, err error) {
-	s.interruptedLate() // what came before is not meant for this
-	return s.attendLine(shell, do)
+// If do does not return within stopTimeout after that, runInterruptible abandons it: at the next
+// Ctrl-C, or at once if the context of the shell is done. It then stores the work in s.abandoned
+// for shutDown, and returns the reason as its error.
+//
+// Work is never abandoned while a program runs under a lock. The program has received the signal
+// too, and zksh must hold the lock until the program has terminated.
+func (s *Shell) runInterruptible(shell context.Context, do func(context.Context) error) (interrupted bool, err error) {
+	s.takeInterrupt() // discard an earlier Ctrl-C
+	return s.runLineInterruptible(shell, do)
 }
 
-// attendLine is attend for a line that an editor has read: Ctrl-C since then is meant for it.
-func (s *Shell) attendLine(shell context.Context, do func(context.Context) error) (interrupted bool, err error) {
+// runLineInterruptible is like runInterruptible, for a line that the editor has just read. A Ctrl-C
+// since the end of the line interrupts it.
+func (s *Shell) runLineInterruptible(shell context.Context, do func(context.Context) error) (interrupted bool, err error) {
 	ctx, cancel := context.WithCancelCause(shell)
 	defer cancel(nil)
-	s.screen.interrupted() // not yet, and not unseen
+	s.screen.noteInterrupt() // resets the state left by an earlier interrupt
 	w := &work{ended: make(chan struct{})}
-	go func() { // ends with do; attend waits for that, or leave
-		defer s.giveBackOnPanic()
+	go func() { // returns when do has returned; this function or awaitAbandoned waits for that
+		defer s.restoreTerminalOnPanic()
 		w.err = do(ctx)
 		close(w.ended)
 	}()
@@ -56,63 +58,63 @@ func (s *Shell) attendLine(shell context.Context, do func(context.Context) error
 	for {
 		select {
 		case <-w.ended:
-			return s.interruptedLate() || interrupted, w.err
+			return s.takeInterrupt() || interrupted, w.err
 		case sig := <-s.cfg.Interrupts:
 			switch {
-			case s.screen.paging.Load(): // it is the pager's
+			case s.screen.paging.Load(): // Ctrl-C is for the pager
 			case !interrupted:
 				interrupted = true
-				s.screen.interrupted()
+				s.screen.noteInterrupt()
 				cancel(exit.EndedBy(sig))
 				if late == nil {
-					late = time.After(stubborn)
+					late = time.After(stopTimeout)
 				}
 			case mayLeave && !s.guarding():
-				s.left = w
-				return true, leftError{}
+				s.abandoned = w
+				return true, abandonedError{}
 			}
 		case <-ends:
-			ends, late, mayLeave = nil, time.After(stubborn), false
+			ends, late, mayLeave = nil, time.After(stopTimeout), false
 		case <-late:
 			late = nil
 			switch {
 			case s.guarding(), s.screen.paging.Load():
-				late = time.After(stubborn)
+				late = time.After(stopTimeout)
 			case shell.Err() != nil:
-				s.left = w
+				s.abandoned = w
 				return interrupted, context.Cause(shell)
 			default:
-				s.interruptedLate() // those that came meanwhile do not count
+				s.takeInterrupt() // discard a Ctrl-C that came before the message below
 				mayLeave = true
-				s.screen.complain(fmt.Sprintf("\nthe command has not stopped for %d seconds; press Ctrl-C again to exit zksh", stubborn/time.Second))
+				s.screen.complain(fmt.Sprintf("\nthe command has not stopped for %d seconds; press Ctrl-C again to exit zksh", stopTimeout/time.Second))
 			}
 		}
 	}
 }
 
-// settling is how long work that was left may go on without a session.
-const settling = 500 * time.Millisecond
+// abandonedTimeout is the time that abandoned work has to stop after the session is closed.
+const abandonedTimeout = 500 * time.Millisecond
 
-// settle waits for work that was left. It is called with the session closed, which
-// ends what waits for a server, and keeps the rest from reaching one. Work that goes on
-// for all that has no screen any more, and ends with the process.
-func (s *Shell) settle() error {
-	if s.left == nil {
+// awaitAbandoned waits for abandoned work and returns its error. The session has been closed, so
+// requests in flight fail and no further ones reach a server. If the work does not stop within
+// abandonedTimeout, awaitAbandoned mutes the screen; the work then ends with the process.
+func (s *Shell) awaitAbandoned() error {
+	if s.abandoned == nil {
 		return nil
 	}
 	select {
-	case <-s.left.ended:
-		return s.left.err
-	case <-time.After(settling):
-		s.screen.shutOut()
-		return leftError{}
+	case <-s.abandoned.ended:
+		return s.abandoned.err
+	case <-time.After(abandonedTimeout):
+		s.screen.mute()
+		return abandonedError{}
 	}
 }
 
 func (s *Shell) guarding() bool { return s.cfg.Locks != nil && s.cfg.Locks.Guarding() }
 
-// interruptedLate reports whether Ctrl-C was pressed and not attended to, and forgets it.
-func (s *Shell) interruptedLate() bool {
+// takeInterrupt reports whether Ctrl-C was pressed and has not been handled, and discards it.
+func (s *Shell) takeInterrupt() bool {
 	select {
 	case <-s.cfg.Interrupts:
 		return true
@@ -121,13 +123,13 @@ func (s *Shell) interruptedLate() bool {
 	}
 }
 
-// giveBackOnPanic gives the terminal back before a panic ends the program. It is
-// deferred in every goroutine of this package; in those of other packages, ours and
-// the libraries', nothing can be done.
-func (s *Shell) giveBackOnPanic() {
+// restoreTerminalOnPanic restores the modes of the terminal before a panic terminates the program.
+// It is deferred in every goroutine of this package. Panics in goroutines of other packages cannot
+// be caught.
+func (s *Shell) restoreTerminalOnPanic() {
 	if p := recover(); p != nil {
 		if e := s.screen.editor; e != nil {
-			_ = e.Close() // the panic is what has to be told
+			_ = e.Close() // the panic is reported, not this error
 		}
 		panic(p)
 	}

@@ -15,20 +15,21 @@ import (
 	"github.com/zksh/zksh/shell/exit"
 )
 
-// attended is a shell that attends to work in virtual time.
+// attended is a shell without a session, for tests of runInterruptible in virtual time. It also
+// implements Locks.
 type attended struct {
 	*Shell
 	keys    chan os.Signal
 	out     *strings.Builder
-	guarded time.Duration // for so long a program runs under a lock
+	guarded time.Duration // how long a program runs under a lock
 	begun   time.Time
 }
 
-// newAttended makes a shell without a session.
+// newAttended returns a new shell that prints to its field out.
 func newAttended() *attended {
 	a := &attended{keys: make(chan os.Signal, 1), out: &strings.Builder{}, begun: time.Now()}
 	a.Shell = New(Config{Out: Output{W: a.out}, Err: Output{W: a.out}, Format: render.Text, Interrupts: a.keys, Locks: a})
-	a.begin(&byHand{s: a.Shell})
+	a.setPolicy(&interactive{s: a.Shell})
 	return a
 }
 
@@ -40,21 +41,22 @@ func (a *attended) Release(context.Context) (_ []string, _ error) { return nil, 
 
 const second = time.Second
 
-// Ctrl-C, Ctrl-C again, the end of the shell and the end of the work, in the orders
-// in which they can come.
+// Work is cancelled and abandoned as documented, for each order of Ctrl-C, a second Ctrl-C, the end
+// of the shell and the end of the work.
 func TestAttend(t *testing.T) {
 	over := errors.New("the work is over")
 	for name, c := range map[string]struct {
-		takes       time.Duration // the work, however it is asked to end
-		heeds       bool          // it ends as soon as its context does
-		keys        []time.Duration
-		quit        bool          // the first key is Ctrl-\
-		ends        time.Duration // the shell; 0: never
-		guarded     time.Duration // for so long a program runs under a lock
-		want        error
-		after       time.Duration
-		interrupted bool
-		left, asks  bool
+		takes       time.Duration   // how long the work takes if it ignores its context
+		heeds       bool            // the work returns when its context is done
+		keys        []time.Duration // times of Ctrl-C
+		quit        bool            // the first key is Ctrl-\
+		ends        time.Duration   // time at which the shell ends; 0 for never
+		guarded     time.Duration   // how long a program runs under a lock
+		want        error           // error of runInterruptible
+		after       time.Duration   // time at which runInterruptible returns
+		interrupted bool            // runInterruptible reports Ctrl-C
+		left        bool            // the work is abandoned
+		asks        bool            // the shell asks for another Ctrl-C
 	}{
 		"ends by itself":                  {takes: 10 * second, want: over, after: 10 * second},
 		"heeds Ctrl-C":                    {heeds: true, keys: []time.Duration{1 * second}, want: exit.ErrInterrupted, after: 1 * second, interrupted: true},
@@ -64,7 +66,7 @@ func TestAttend(t *testing.T) {
 		"ends late after the shell":       {takes: 3 * second, ends: 1 * second, want: over, after: 3 * second},
 		"ends after the question":         {takes: 9 * second, keys: []time.Duration{1 * second}, want: over, after: 9 * second, interrupted: true, asks: true},
 		"Ctrl-C twice in a hurry":         {takes: 9 * second, keys: []time.Duration{1 * second, 2 * second, 3 * second}, want: over, after: 9 * second, interrupted: true, asks: true},
-		"Ctrl-C after the question":       {takes: 9 * second, keys: []time.Duration{1 * second, 2 * second, 5 * second}, want: leftError{}, after: 5 * second, interrupted: true, left: true, asks: true},
+		"Ctrl-C after the question":       {takes: 9 * second, keys: []time.Duration{1 * second, 2 * second, 5 * second}, want: abandonedError{}, after: 5 * second, interrupted: true, left: true, asks: true},
 		"the shell ends":                  {takes: 9 * second, ends: 1 * second, want: exit.ErrTerminated, after: 4 * second, left: true},
 		"Ctrl-C, then the shell ends":     {takes: 9 * second, keys: []time.Duration{1 * second}, ends: 3 * second, want: exit.ErrTerminated, after: 6 * second, interrupted: true, left: true},
 		"the shell ends at the question":  {takes: 20 * second, keys: []time.Duration{1 * second, 9 * second}, ends: 8 * second, want: exit.ErrTerminated, after: 11 * second, interrupted: true, left: true, asks: true},
@@ -88,7 +90,7 @@ func TestAttend(t *testing.T) {
 					time.AfterFunc(at, func() { a.keys <- sig })
 				}
 				a.guarded = c.guarded
-				interrupted, err := a.attend(shell, func(ctx context.Context) error {
+				interrupted, err := a.runInterruptible(shell, func(ctx context.Context) error {
 					if c.heeds {
 						<-ctx.Done()
 						return context.Cause(ctx)
@@ -96,26 +98,26 @@ func TestAttend(t *testing.T) {
 					time.Sleep(c.takes)
 					return over
 				})
-				if took := time.Since(a.begun); !errors.Is(err, c.want) || took != c.after || interrupted != c.interrupted || a.left != nil != c.left {
+				if took := time.Since(a.begun); !errors.Is(err, c.want) || took != c.after || interrupted != c.interrupted || a.abandoned != nil != c.left {
 					t.Errorf("%v, interrupted %v, left %v, after %v; want %v, %v, %v, after %v",
-						err, interrupted, a.left != nil, took, c.want, c.interrupted, c.left, c.after)
+						err, interrupted, a.abandoned != nil, took, c.want, c.interrupted, c.left, c.after)
 				}
 				if asks := strings.Contains(a.out.String(), "Ctrl-C again to exit zksh"); asks != c.asks {
 					t.Errorf("printed %q", a.out)
 				}
 				end(nil)
-				time.Sleep(time.Minute) // for the work that was left, and keys nobody waits for
+				time.Sleep(time.Minute) // until abandoned work has ended and all timers have fired
 			})
 		})
 	}
 }
 
-// A key that came before the work is not meant for it.
+// A Ctrl-C that came before the work does not interrupt it.
 func TestAttendForgetsAnEarlierKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAttended()
 		a.keys <- os.Interrupt
-		interrupted, err := a.attend(context.Background(), func(ctx context.Context) error {
+		interrupted, err := a.runInterruptible(context.Background(), func(ctx context.Context) error {
 			time.Sleep(second)
 			return ctx.Err()
 		})
@@ -125,16 +127,16 @@ func TestAttendForgetsAnEarlierKey(t *testing.T) {
 	})
 }
 
-// Work that was left is waited for once the session is closed. What it says then is
-// reported; if it goes on for all that, nothing more of it reaches the screen.
+// After the session is closed, the shell waits for abandoned work and reports its error. If the
+// work does not stop in time, nothing that it prints later reaches the screen.
 func TestSettle(t *testing.T) {
 	over := errors.New("over")
-	for takes, want := range map[time.Duration]error{4*second + settling/2: over, 20 * second: leftError{}} {
+	for takes, want := range map[time.Duration]error{4*second + abandonedTimeout/2: over, 20 * second: abandonedError{}} {
 		synctest.Test(t, func(t *testing.T) {
 			a := newAttended()
 			shell, end := context.WithCancelCause(context.Background())
 			time.AfterFunc(second, func() { end(exit.ErrTerminated) })
-			_, err := a.attend(shell, func(context.Context) error {
+			_, err := a.runInterruptible(shell, func(context.Context) error {
 				live := a.env.Screen.Region(commands.Remarks)
 				time.Sleep(takes)
 				a.env.Screen.Note("a note")
@@ -142,10 +144,10 @@ func TestSettle(t *testing.T) {
 				_, asked := a.env.Screen.Ask(context.Background(), "sure?")
 				return errors.Join(over, asked, live.Draw("x"), live.Close(true))
 			})
-			if !errors.Is(err, exit.ErrTerminated) || a.left == nil {
-				t.Fatalf("%v, left %v", err, a.left)
+			if !errors.Is(err, exit.ErrTerminated) || a.abandoned == nil {
+				t.Fatalf("%v, left %v", err, a.abandoned)
 			}
-			if err := a.settle(); !errors.Is(err, want) {
+			if err := a.awaitAbandoned(); !errors.Is(err, want) {
 				t.Errorf("%v; want %v", err, want)
 			}
 			time.Sleep(time.Minute)
@@ -156,7 +158,7 @@ func TestSettle(t *testing.T) {
 			if want == over {
 				return
 			}
-			if err := a.env.Screen.Print(plain("late\n")); err != errShut {
+			if err := a.env.Screen.Print(plain("late\n")); err != errMuted {
 				t.Errorf("a late answer: %v", err)
 			}
 		})

@@ -11,14 +11,14 @@ import (
 	"github.com/zksh/zksh/shell/syntax"
 )
 
-// A mistake is a habit of other shells that means something else here. zksh names it only
+// A mistake is syntax of another shell that has a different meaning in zksh. zksh explains it only
 // if the line fails.
 type mistake struct {
-	text  string
-	whole bool // it takes the place of the usage error, which would mislead
+	text          string // explanation
+	replacesError bool   // the explanation replaces a usage error, which would mislead
 }
 
-// mistakeIn looks for the mistakes that people make most often; nil: there is none.
+// mistakeIn returns the first common mistake in a line, or nil.
 func (s *Shell) mistakeIn(line string, words []commands.Word) *mistake {
 	if !strings.ContainsAny(line, `\;|>`) {
 		return nil
@@ -32,24 +32,24 @@ func (s *Shell) mistakeIn(line string, words []commands.Word) *mistake {
 			own += ", or in its own -c option"
 		}
 		return &mistake{"; does not separate commands here: write each command " + own, true}
-	case slices.ContainsFunc(words, clings):
+	case slices.ContainsFunc(words, hasUnspacedOperator):
 		return &mistake{"put spaces around | and >", false}
 	}
 	return nil
 }
 
-// unfinished is an error if the last word only opens a JSON value: somebody has pasted one of
-// several lines without quotes.
-func unfinished(words []commands.Word) error {
+// checkUnclosedJSON returns an error if the last word is an unquoted { or [. The user has probably pasted
+// a JSON value of several lines without quotes.
+func checkUnclosedJSON(words []commands.Word) error {
 	last := words[len(words)-1]
 	if last.Quoted || last.Text != "{" && last.Text != "[" {
 		return nil
 	}
-	return wrongOutlet("unquoted %[1]s at the end of the line; quote the whole value, even if it is only %[1]s", last.Text)
+	return usageErrorf("unquoted %[1]s at the end of the line; quote the whole value, even if it is only %[1]s", last.Text)
 }
 
-// escapesQuote reports whether a word in double quotes ends in a backslash, and text
-// follows it without a space.
+// escapesQuote reports whether a word in double quotes ends in a backslash and is followed by text
+// without a space. The user probably meant \" as an escaped quote.
 func escapesQuote(line string) bool {
 	if !strings.Contains(line, `\"`) {
 		return false
@@ -65,20 +65,21 @@ func escapesQuote(line string) bool {
 	return false
 }
 
-// endsCommand reports whether a word has a semicolon that may have been meant to end a
-// command.
+// endsCommand reports whether an unquoted word contains a semicolon that was probably meant to end
+// a command.
 func (s *Shell) endsCommand(w commands.Word) bool {
 	_, next, has := strings.Cut(w.Text, ";")
 	return has && !w.Quoted && (next == "" || s.registry.Find(next) != nil)
 }
 
-// explain adds the mistake to an error that it may have caused. It may be nil.
+// explain adds the explanation to err, if the mistake may have caused err. A nil mistake returns
+// err unchanged.
 func (m *mistake) explain(err error) error {
 	if m == nil {
 		return err
 	}
 	if usage, misused := errors.AsType[*commands.UsageError](err); misused {
-		if m.whole {
+		if m.replacesError {
 			usage.Problem = m.text
 		} else {
 			usage.Problem += "; " + m.text

@@ -13,95 +13,96 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// nodeCache knows the children of the znodes whose paths are being completed. It
-// asks the server in the background and only for what is being typed, leaves no
-// watches, and forgets all when the session becomes another one.
+// A nodeCache caches the children of the znodes whose paths are being completed. It asks the
+// server in the background, and only for the paths that the user types. It sets no watches. When
+// the session is replaced by a new one, the cache forgets everything.
 type nodeCache struct {
 	source  nodeSource
-	changed func() // there is something new to complete with
-	guard   func()
+	changed func() // called when there may be new completions
+	guard   func() // deferred in each goroutine
 	ctx     context.Context
 	stop    context.CancelFunc
 	pending sync.WaitGroup
 
-	mu      sync.Mutex
-	epoch   string // the session that all of it belongs to
-	entries map[string]*nodeEntry
-	names   int // in all entries
-	asking  int
-	wanted  struct{ path, prefix string } // what is being completed
-	since   time.Time                     // when that began: the last key
+	mu       sync.Mutex                    // guards the fields below
+	epoch    string                        // session that the entries belong to
+	entries  map[string]*nodeEntry         // by path; with a slash appended for whether the znode has children
+	names    int                           // total number of names in all entries
+	inFlight int                           // number of requests in flight
+	wanted   struct{ path, prefix string } // path and prefix that are being completed
+	lastKey  time.Time                     // when wanted last changed, that is, the time of the last key
 }
 
-// nodeSource is where a cache asks.
+// A nodeSource answers the requests of a cache.
 type nodeSource interface {
-	// Epoch names the session; it is empty when there is none to ask.
+	// Epoch identifies the session. It returns "" if there is no session.
 	Epoch() string
-	// Names returns the children's names, sorted.
+	// Names returns the sorted names of a znode's children.
 	Names(ctx context.Context, path string) ([]string, error)
-	// Parent reports whether a znode has children.
-	Parent(ctx context.Context, path string) (bool, error)
+	// HasChildren reports whether a znode has children.
+	HasChildren(ctx context.Context, path string) (bool, error)
 }
 
-// nodeEntry is what is known of one znode.
+// A nodeEntry caches the answer to one request.
 type nodeEntry struct {
-	names   []string
-	known   bool      // the names are an answer
-	asked   time.Time // when it was last asked for, by a person
-	expires time.Time
-	asking  bool
-	doubted bool // since it was asked for: the answer may be older than the doubt
+	names    []string
+	answered bool      // an answer has arrived
+	lastUsed time.Time // time of the last lookup
+	expires  time.Time // time after which a lookup sends a new request
+	inFlight bool      // a request is in flight
+	stale    bool      // the request in flight was sent before a command that may have changed the znode
 }
 
-// Bounds of a cache.
+// Limits of a cache.
 const (
-	nodeTimeout = 5 * time.Second // of one request
-	nodeTTL     = 2 * time.Second
-	nodeShare   = 20               // a request may take this part of the time between two
-	nodeFollow  = 30 * time.Second // after the last key
-	maxAsking   = 4
-	maxEntries  = 64
-	maxNames    = 500_000
+	nodeTimeout   = 5 * time.Second  // timeout of a request
+	nodeTTL       = 2 * time.Second  // minimum lifetime of an entry
+	nodeShare     = 20               // an entry lives at least this many times as long as its request took
+	typingTimeout = 30 * time.Second // time after the last key in which expired entries are refreshed
+	maxAsking     = 4                // maximum number of requests in flight
+	maxEntries    = 64
+	maxNames      = 500_000 // maximum number of names in all entries
 )
 
-// newNodeCache makes an empty cache. guard is deferred in its goroutines.
+// newNodeCache returns an empty cache.
 func newNodeCache(source nodeSource, changed, guard func()) *nodeCache {
 	c := &nodeCache{source: source, changed: changed, guard: guard, entries: map[string]*nodeEntry{}}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	return c
 }
 
-// close ends what is under way, and waits for it.
+// close cancels the requests in flight and waits for their goroutines.
 func (c *nodeCache) close() {
 	c.stop()
 	c.pending.Wait()
 }
 
-// children returns the names below a path that begin with a prefix, and whether no
-// answer is awaited that may have others: it does not wait. What it does not know, or no longer for sure, it
-// asks for, and tells by changed.
+// children returns the cached names of a znode's children that begin with prefix, without waiting
+// for the server. If the names are not cached or have expired, it sends a request, and the cache
+// calls changed when the answer differs. known is false while such a request is in flight.
 func (c *nodeCache) children(path, prefix string) (names []string, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.wanted.path != path || c.wanted.prefix != prefix { // else the same line is drawn anew
-		c.wanted.path, c.wanted.prefix, c.since = path, prefix, time.Now()
+	if c.wanted.path != path || c.wanted.prefix != prefix { // otherwise the same line is only redrawn
+		c.wanted.path, c.wanted.prefix, c.lastKey = path, prefix, time.Now()
 	}
-	e := c.look(path, c.source.Names)
+	e := c.lookup(path, c.source.Names)
 	if e == nil {
 		return nil, true
 	}
 	first := sort.SearchStrings(e.names, prefix)
 	n := sort.Search(len(e.names)-first, func(i int) bool { return !strings.HasPrefix(e.names[first+i], prefix) })
-	return e.names[first : first+n], e.known && !e.asking
+	return e.names[first : first+n], e.answered && !e.inFlight
 }
 
-// parent reports whether a znode has children, and whether this is known: no request for it
-// is in flight. It does not read the names of the children, of which there may be many.
-func (c *nodeCache) parent(path string) (yes, known bool) {
+// hasChildren reports whether a znode has children, without waiting for the server. known is false
+// while a request for that is in flight. The request does not read the names, because there may be
+// many.
+func (c *nodeCache) hasChildren(path string) (yes, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e := c.look(path+"/", func(ctx context.Context, _ string) ([]string, error) { // no znode's path ends in that
-		yes, err := c.source.Parent(ctx, path)
+	e := c.lookup(path+"/", func(ctx context.Context, _ string) ([]string, error) { // the path of a znode never ends in a slash
+		yes, err := c.source.HasChildren(ctx, path)
 		if !yes || err != nil {
 			return nil, err
 		}
@@ -110,12 +111,13 @@ func (c *nodeCache) parent(path string) (yes, known bool) {
 	if e == nil {
 		return false, true
 	}
-	return len(e.names) > 0, e.known && !e.asking
+	return len(e.names) > 0, e.answered && !e.inFlight
 }
 
-// look returns what is known under a key, and has it asked for if need be; nil if there is
-// nobody to ask.
-func (c *nodeCache) look(key string, ask namesOf) *nodeEntry {
+// lookup returns the entry with the given key. If there is none or it has expired, lookup sends a
+// request by calling ask in the background. It returns nil if there is no session or the path is
+// invalid. The caller holds mu.
+func (c *nodeCache) lookup(key string, ask listFunc) *nodeEntry {
 	if epoch := c.source.Epoch(); epoch != c.epoch {
 		c.epoch, c.entries, c.names = epoch, map[string]*nodeEntry{}, 0
 	}
@@ -124,32 +126,33 @@ func (c *nodeCache) look(key string, ask namesOf) *nodeEntry {
 	}
 	e := c.entries[key]
 	if e == nil {
-		c.makeRoom()
+		c.evict()
 		e = &nodeEntry{}
 		c.entries[key] = e
 	}
-	e.asked = time.Now()
-	if !e.asking && c.asking < maxAsking && e.asked.After(e.expires) {
+	e.lastUsed = time.Now()
+	if !e.inFlight && c.inFlight < maxAsking && e.lastUsed.After(e.expires) {
 		c.refresh(key, e, ask)
 	}
 	return e
 }
 
-// doubt has everything asked for anew, after a command that may have changed it.
-func (c *nodeCache) doubt() {
+// expireAll makes all entries expire, after a command that may have changed the znodes.
+func (c *nodeCache) expireAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, e := range c.entries {
-		e.expires, e.doubted = time.Time{}, e.asking
+		e.expires, e.stale = time.Time{}, e.inFlight
 	}
 }
 
-// makeRoom forgets what was not asked for the longest.
-func (c *nodeCache) makeRoom() {
+// evict removes the least recently used entries until the cache is within its limits. The caller
+// holds mu.
+func (c *nodeCache) evict() {
 	for len(c.entries) >= maxEntries || c.names > maxNames && len(c.entries) > 0 {
 		var oldest string
 		for path, e := range c.entries {
-			if oldest == "" || e.asked.Before(c.entries[oldest].asked) {
+			if oldest == "" || e.lastUsed.Before(c.entries[oldest].lastUsed) {
 				oldest = path
 			}
 		}
@@ -158,11 +161,11 @@ func (c *nodeCache) makeRoom() {
 	}
 }
 
-// refresh asks the server. The goroutine ends by its timeout, or with close, which
-// waits for it.
-func (c *nodeCache) refresh(key string, e *nodeEntry, ask namesOf) {
-	e.asking = true
-	c.asking++
+// refresh sends a request for an entry. Its goroutine returns after the answer, nodeTimeout or
+// close, which waits for it. The caller holds mu.
+func (c *nodeCache) refresh(key string, e *nodeEntry, ask listFunc) {
+	e.inFlight = true
+	c.inFlight++
 	epoch := c.epoch
 	c.pending.Go(func() {
 		defer c.guard()
@@ -170,67 +173,68 @@ func (c *nodeCache) refresh(key string, e *nodeEntry, ask namesOf) {
 		defer cancel()
 		start := time.Now()
 		names, err := ask(ctx, key)
-		if c.learn(key, e, epoch, names, err, time.Since(start)) {
+		if c.store(key, e, epoch, names, err, time.Since(start)) {
 			c.changed()
 		}
 	})
 }
 
-// learn files an answer, and reports whether it says something new, as the first one does. A znode that
-// cannot be listed has no children to propose.
-func (c *nodeCache) learn(key string, e *nodeEntry, epoch string, names []string, err error, took time.Duration) (news bool) {
+// store saves an answer, and reports whether completions may have changed: the first answer counts
+// as a change. A znode that cannot be listed counts as one without children.
+func (c *nodeCache) store(key string, e *nodeEntry, epoch string, names []string, err error, took time.Duration) (changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.asking--
-	e.asking = false
+	c.inFlight--
+	e.inFlight = false
 	if c.ctx.Err() != nil {
 		return false
 	}
 	if c.epoch != epoch || c.source.Epoch() != epoch || c.entries[key] != e {
-		return true // whoever shows it asks again
+		return true // the entry is gone, so the caller of changed must look it up again
 	}
 	if err != nil {
 		names = nil
 	}
-	news = !e.known || !slices.Equal(names, e.names)
-	e.known = true
+	changed = !e.answered || !slices.Equal(names, e.names)
+	e.answered = true
 	c.names += len(names) - len(e.names)
 	e.names = names
-	ttl := min(max(nodeTTL, nodeShare*took), nodeFollow/2) // or nobody would look again
+	ttl := min(max(nodeTTL, nodeShare*took), typingTimeout/2) // expires while the user still counts as typing
 	e.expires = time.Now().Add(ttl)
-	if e.doubted {
-		e.doubted, e.expires, news = false, time.Time{}, true
+	if e.stale {
+		e.stale, e.expires, changed = false, time.Time{}, true
 	}
 	c.pending.Go(func() {
 		defer c.guard()
-		c.lookAgain(ttl)
+		c.refreshLater(ttl)
 	})
-	return news
+	return changed
 }
 
-// lookAgain has whoever shows the entry ask again when it has expired; nobody
-// asks if it is shown no more, or nobody has typed for long.
-func (c *nodeCache) lookAgain(after time.Duration) {
+// refreshLater calls changed once the entry has expired, so that the completer looks it up again
+// if it is still shown. It does nothing if the user has not typed for nodeFollow.
+func (c *nodeCache) refreshLater(after time.Duration) {
 	select {
 	case <-time.After(after + time.Millisecond):
-		if c.followed() {
+		if c.typedRecently() {
 			c.changed()
 		}
 	case <-c.ctx.Done():
 	}
 }
 
-// followed reports whether somebody has typed lately.
-func (c *nodeCache) followed() bool {
+// typedRecently reports whether the user has typed within nodeFollow.
+func (c *nodeCache) typedRecently() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return time.Since(c.since) < nodeFollow
+	return time.Since(c.lastKey) < typingTimeout
 }
 
-// sessionNodes asks a session.
+// sessionNodes is a nodeSource that sends its requests to the server of a session.
 type sessionNodes struct{ s *zkconn.Session }
 
-// Epoch is the connect string with the session's number.
+// Epoch returns the connect string and the ID of the session, or "" if the session is closed or
+// authentication has failed.
 func (n sessionNodes) Epoch() string {
 	if !n.s.Live() {
 		return ""
@@ -238,30 +242,30 @@ func (n sessionNodes) Epoch() string {
 	return n.s.Servers().Spec + " " + strconv.FormatInt(n.s.Info().ID, 16)
 }
 
-// Names lists a znode.
+// Names returns the sorted names of a znode's children.
 func (n sessionNodes) Names(ctx context.Context, path string) ([]string, error) {
 	names, _, err := n.s.Children(ctx, path, false)
 	slices.Sort(names)
 	return names, err
 }
 
-// Parent looks at a znode's Stat.
-func (n sessionNodes) Parent(ctx context.Context, path string) (bool, error) {
+// HasChildren looks only at the znode's Stat.
+func (n sessionNodes) HasChildren(ctx context.Context, path string) (bool, error) {
 	stat, err := n.s.Exists(ctx, path, false)
 	return err == nil && stat.NumChildren > 0, err
 }
 
-// namesOf is a source in one session, which it begins when it is asked.
-type namesOf func(ctx context.Context, path string) ([]string, error)
+// listFunc is a nodeSource that calls a function to list a znode.
+type listFunc func(ctx context.Context, path string) ([]string, error)
 
-// Epoch is always the same.
-func (namesOf) Epoch() string { return "1" }
+// Epoch always returns the same value.
+func (listFunc) Epoch() string { return "1" }
 
-// Names lists a znode.
-func (n namesOf) Names(ctx context.Context, path string) ([]string, error) { return n(ctx, path) }
+// Names returns the names of a znode's children.
+func (n listFunc) Names(ctx context.Context, path string) ([]string, error) { return n(ctx, path) }
 
-// Parent lists a znode.
-func (n namesOf) Parent(ctx context.Context, path string) (bool, error) {
+// HasChildren lists the znode.
+func (n listFunc) HasChildren(ctx context.Context, path string) (bool, error) {
 	names, err := n(ctx, path)
 	return len(names) > 0, err
 }

@@ -4,17 +4,17 @@ import (
 	"io"
 )
 
-// Output is one of the two streams a shell writes to.
+// An Output is one of the two streams that a shell writes to.
 type Output struct {
 	W    io.Writer
-	TTY  bool                       // it is a terminal
-	Dumb bool                       // one that knows no control sequences
-	Size func() (columns, rows int) // of the terminal; nil or zeros: not known
+	TTY  bool                       // W is a terminal
+	Dumb bool                       // the terminal does not understand control sequences
+	Size func() (columns, rows int) // size of the terminal; unknown if Size is nil or returns zeros
 
-	Plain bool // no bold text
+	Plain bool // print no bold text
 }
 
-// size is that of the terminal; one that does not know its size counts as 80 by 24.
+// size returns the size of the terminal, or 80 by 24 if it is unknown.
 func (o *Output) size() (columns, rows int) {
 	if o.Size != nil {
 		columns, rows = o.Size()
@@ -25,7 +25,7 @@ func (o *Output) size() (columns, rows int) {
 	return columns, rows
 }
 
-// columns is how many the terminal is known to have; 0: not known.
+// columns returns the width of the terminal, or 0 if it is unknown or there is no terminal.
 func (o *Output) columns() int {
 	if !o.TTY || o.Size == nil {
 		return 0
@@ -34,18 +34,18 @@ func (o *Output) columns() int {
 	return columns
 }
 
-// answers is standard output. Answers that come close together can go out in one write.
+// answers is a writer to standard output that can combine several answers into one write.
 type answers struct {
 	w         io.Writer
 	buffering bool
 	buffer    []byte
-	err       error // of a write, until it is returned
+	err       error // error of the last write, until takeError returns it
 }
 
-// maxBuffered is the number of bytes of answers after which they do not wait for more.
+// maxBuffered is the number of buffered bytes after which answers are written at once.
 const maxBuffered = 32 << 10
 
-// Write writes at once, or into the buffer.
+// Write appends p to the buffer, or writes it at once if buffering is off.
 func (a *answers) Write(p []byte) (int, error) {
 	if !a.buffering {
 		return a.w.Write(p)
@@ -63,20 +63,20 @@ func (a *answers) flush() {
 	a.buffer = a.buffer[:0]
 }
 
-// takeError returns the error of a write, once.
+// takeError returns and clears the error of the last write.
 func (a *answers) takeError() (err error) {
 	err, a.err = a.err, nil
 	return err
 }
 
-// buffer makes answers wait until flush, or until something else is printed.
+// buffer makes the screen buffer answers until flush, or until something else is printed.
 func (s *screen) buffer() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answers.buffering = true
 }
 
-// flush prints the answers that wait.
+// flush prints the buffered answers and ends the buffering.
 func (s *screen) flush() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,13 +20,13 @@ import (
 	"github.com/zksh/zksh/shell/line"
 )
 
-// panicking is set in the process that shall panic, to the place.
-const panicking = "ZKSH_TEST_PANIC"
+// panicVariable is an environment variable. In the process that is to panic, it names the place.
+const panicVariable = "ZKSH_TEST_PANIC"
 
-// TestPanicRestoresTheTerminal has another process panic in each goroutine of the
-// shell while the terminal is raw.
+// A panic in any goroutine of the shell restores the terminal from raw mode. The panic happens in
+// another process.
 func TestPanicRestoresTheTerminal(t *testing.T) {
-	if where := os.Getenv(panicking); where != "" {
+	if where := os.Getenv(panicVariable); where != "" {
 		panicIn(where)
 		return
 	}
@@ -40,7 +40,7 @@ func TestPanicRestoresTheTerminal(t *testing.T) {
 			defer master.Close()
 			before := modes(t, slave)
 			cmd := exec.Command(os.Args[0], "-test.run=^TestPanicRestoresTheTerminal$")
-			cmd.Env = append(os.Environ(), panicking+"="+where, "TERM=xterm", "NO_COLOR=")
+			cmd.Env = append(os.Environ(), panicVariable+"="+where, "TERM=xterm", "NO_COLOR=")
 			cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 			if err := cmd.Start(); err != nil {
@@ -49,7 +49,7 @@ func TestPanicRestoresTheTerminal(t *testing.T) {
 			late := time.AfterFunc(zktest.Patience, func() { _ = cmd.Process.Kill() })
 			defer late.Stop()
 			shown := make(chan string, 1)
-			go func() { // ends with the terminal
+			go func() { // returns when the terminal is closed
 				var b strings.Builder
 				buf := make([]byte, 4096)
 				typed := false
@@ -58,7 +58,7 @@ func TestPanicRestoresTheTerminal(t *testing.T) {
 					b.Write(buf[:n])
 					if !typed && strings.Contains(b.String(), ") 0] ") {
 						typed = true
-						_, _ = master.WriteString(keys) // what it leads to is tested
+						_, _ = master.WriteString(keys) // a failed write fails the test below
 					}
 					if err != nil {
 						shown <- b.String()
@@ -94,7 +94,7 @@ func modes(t *testing.T, tty *os.File) string {
 	return string(out)
 }
 
-// panicIn runs a shell that panics.
+// panicIn runs an interactive shell that panics at the given place.
 func panicIn(where string) {
 	blow := func(at string) {
 		if at == where {
@@ -108,8 +108,8 @@ func panicIn(where string) {
 	drawn := 0
 	s := New(Config{
 		Session: session, Out: Output{W: os.Stdout, TTY: true}, Err: Output{W: os.Stderr, TTY: true}, Quiet: true,
-		Locks: counted{func() int {
-			if drawn++; drawn > 1 { // not the first time: the terminal is raw then
+		Locks: fakeLocks{func() int {
+			if drawn++; drawn > 1 { // the terminal is not raw yet when the first prompt is drawn
 				blow("prompt")
 			}
 			return 0
@@ -128,13 +128,13 @@ func panicIn(where string) {
 		return s.completer.complete(before)
 	}}
 	if where == "reader" {
-		help.Recall = nil // a search, which looks while keys are read, trips over it
+		help.Recall = nil // a search, which runs in the goroutine that reads keys, dereferences it
 	}
 	e := line.New(os.Stdin, os.Stdout, os.Getenv, help, nil)
 	s.RunEditor(context.Background(), e)
 }
 
-// panicSource panics in the background.
+// panicSource is a nodeSource that panics in the goroutine of a request.
 type panicSource struct {
 	nodeSource
 	blow func(string)

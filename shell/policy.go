@@ -13,32 +13,32 @@ import (
 	"github.com/zksh/zksh/shell/exit"
 )
 
-// policy is what a shell does otherwise in one mode than in the others. A Shell
-// gets it when it begins to run, and keeps it.
+// A policy contains the behavior that differs between the modes of a shell. A Shell gets its
+// policy when it begins to run.
 type policy interface {
 	mode() commands.Mode
-	// wording is what is printed for an error, a line each. The command's name is
-	// "" for an error that is of none.
+	// wording returns the lines to print for an error. cmd is the name of the command that
+	// failed, or "" if the error belongs to no command.
 	wording(cmd string, err error) []string
-	// number is that of the line under way, as messages have it.
+	// number returns the number of the current line, for messages.
 	number() int
-	// shows reports whether an event is printed where printwatches is on.
+	// shows reports whether an event is printed if printwatches is on.
 	shows(e zkconn.Event) bool
-	// expired is called when a session has expired and another one took its place.
-	// What it returns is the error of the line under way.
+	// expired is called when the session has expired and a new one has replaced it. The current
+	// line fails with the error that expired returns.
 	expired(e expiredError) error
-	// redoing is called with a line of the history that is about to run again.
+	// redoing is called with a line of the history before redo runs it.
 	redoing(line string)
-	// released is the remark on locks that the end of the shell has given back.
+	// released returns the remark on locks that were released at the end of the shell, or "".
 	released(locks string) string
-	// closed is called when the session has been closed at the end.
+	// closed is called after the session has been closed at the end of the shell.
 	closed() error
 }
 
-// begin has a policy govern the shell.
-func (s *Shell) begin(p policy) { s.policy, s.env.Mode = p, p.mode() }
+// setPolicy sets the policy of the shell before it runs.
+func (s *Shell) setPolicy(p policy) { s.policy, s.env.Mode = p, p.mode() }
 
-// RunCommand runs one command given as words and returns the exit status.
+// RunCommand runs one command, given as its name and arguments, and returns the exit status.
 func (s *Shell) RunCommand(ctx context.Context, args []string) int {
 	s.env.Stdin, s.env.Line = s.cfg.Stdin, rand.Text()
 	s.screen.manuals = s.newPager(ctx, s.cfg.ManualPager)
@@ -53,9 +53,9 @@ func (s *Shell) RunCommand(ctx context.Context, args []string) int {
 	l, err := s.readWords(words)
 	if err == nil {
 		if !l.Has(commands.Offline) {
-			s.verbose(ctx)
+			s.noteTLS(ctx)
 		}
-		err = s.txns.Run(ctx, out.Env(s.env, l, nil), words[0].Text, l)
+		err = s.transactions.Run(ctx, out.Env(s.env, l, nil), words[0].Text, l)
 	}
 	if errors.Is(err, exit.ErrQuit) {
 		err = nil
@@ -67,14 +67,14 @@ func (s *Shell) RunCommand(ctx context.Context, args []string) int {
 			s.env.Screen.Note(remark)
 		}
 	}
-	return s.leave(exit.Status(err))
+	return s.shutDown(exit.Status(err))
 }
 
-// oneShot is the policy for a single command, whose answer and error are all that
-// is printed. A shell that has not begun has it as well.
+// oneShot is the policy for a single command: the shell prints no events. A Shell also has this
+// policy before it runs.
 type oneShot struct {
-	isOption func(word string) bool // of the program; may be nil
-	noServer string                 // as in Config
+	isOption     func(word string) bool // Config.IsOption
+	noServerHint string                 // Config.NoServerHint
 }
 
 func (oneShot) mode() commands.Mode { return commands.OneShot }
@@ -86,7 +86,7 @@ func (p oneShot) wording(_ string, err error) []string {
 			usage.Flag, usage.Command.Usage())}
 	}
 	if errors.As(err, new(*zkconn.NoServerError)) {
-		return []string{err.Error() + p.noServer}
+		return []string{err.Error() + p.noServerHint}
 	}
 	return []string{err.Error()}
 }

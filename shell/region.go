@@ -12,25 +12,26 @@ import (
 	"github.com/zksh/zksh/shell/exit"
 )
 
-// region is a commands.Region of a screen. One on standard output is a block that
-// ends its last line; one on standard error leaves the cursor behind its text, so
-// that what comes next takes its place.
+// A region is a commands.Region of a screen. A region on standard output is a block: it ends its
+// last line with a newline. A region on standard error leaves the cursor at the end of its text.
 type region struct {
 	s      *screen
 	to     *Output
-	block  bool
-	margin int      // is left free behind the text: full lines may wrap, and behind the cursor keys are echoed
-	lines  []string // cut to the window; guarded by the screen's lock
+	block  bool     // the region is on standard output
+	margin int      // columns left free at the end of a row: a full row may wrap, and keys are echoed at the cursor
+	lines  []string // the lines to draw, cut to the width of the window; guarded by s.mu
 }
 
-// picture is what a terminal shows of all regions together.
+var _ commands.Region = (*region)(nil)
+
+// A picture describes the lines that all regions together occupy on the terminal.
 type picture struct {
 	to    io.Writer
-	lines int  // how many it has; 0 is no picture
-	block bool // the cursor is below it, not behind it
+	lines int  // number of lines; 0 if nothing is drawn
+	block bool // the cursor is on the row below the last line, not at its end
 }
 
-// region begins a region; it is on the terminal from its first Draw on.
+// region returns a new region. It appears on the terminal at its first Draw.
 func (s *screen) region(on commands.Stream) *region {
 	if on == commands.Answers {
 		return &region{s: s, to: &s.out, block: true, margin: 1}
@@ -38,7 +39,7 @@ func (s *screen) region(on commands.Stream) *region {
 	return &region{s: s, to: &s.err, margin: 4}
 }
 
-// Size is part of commands.Region.
+// Size returns the size of the terminal, or 0, 0 if the region cannot be drawn.
 func (r *region) Size() (columns, rows int) {
 	if !r.to.TTY || r.to.Dumb || r.block && r.s.printer.Format == render.JSON {
 		return 0, 0
@@ -46,12 +47,13 @@ func (r *region) Size() (columns, rows int) {
 	return r.to.size()
 }
 
-// Draw is part of commands.Region.
+// Draw replaces the lines of the region. It escapes control characters, and cuts the lines to the
+// size of the window.
 func (r *region) Draw(lines ...string) error {
 	columns, rows := r.Size()
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	if columns == 0 || r.s.shut {
+	if columns == 0 || r.s.muted {
 		return nil
 	}
 	r.lines = nil
@@ -64,8 +66,7 @@ func (r *region) Draw(lines ...string) error {
 	return r.s.redraw()
 }
 
-// Close is part of commands.Region. What is to stay goes to the top of the picture,
-// and then belongs to it no more.
+// Close ends the region. If keep is true, its lines stay on the terminal, above all other regions.
 func (r *region) Close(keep bool) error {
 	s := r.s
 	s.mu.Lock()
@@ -87,11 +88,11 @@ func (r *region) Close(keep bool) error {
 		return s.redraw()
 	}
 	s.picture.lines = max(0, s.picture.lines-len(r.lines))
-	s.keys.hidden(len(s.regions) > 0)
+	s.echo.setHidden(len(s.regions) > 0)
 	return nil
 }
 
-// top moves the cursor from the end of the picture to its start.
+// top returns the control sequence that moves the cursor from the end of the picture to its start.
 func (p *picture) top() string {
 	up := p.lines
 	if !p.block {
@@ -103,10 +104,10 @@ func (p *picture) top() string {
 	return fmt.Sprintf("\r\x1b[%dA", up)
 }
 
-// redraw puts the regions as they are now into the place of what is shown of them.
-// It goes line by line: a screen that is cleared first flickers, and some keep a
-// copy of it. What does not fit into the window is left out at the top, because
-// what has scrolled out cannot be drawn anew. It is called with mu held.
+// redraw draws the current lines of all regions over the old ones. It overwrites line by line,
+// because clearing first would make the screen flicker, and some terminals copy a cleared screen
+// into their scrollback. If the lines do not fit into the window, redraw omits the topmost ones,
+// because lines that have scrolled out cannot be overwritten. The caller holds mu.
 func (s *screen) redraw() error {
 	var lines []string
 	now := picture{}
@@ -118,7 +119,7 @@ func (s *screen) redraw() error {
 			now = picture{r.to.W, len(lines), r.block}
 		}
 	}
-	s.keys.hidden(now.lines > 0)
+	s.echo.setHidden(now.lines > 0)
 	if now.lines == 0 {
 		s.erase()
 		return nil
@@ -136,47 +137,47 @@ func (s *screen) redraw() error {
 	return exit.Unwritten(err)
 }
 
-// erase takes the picture off the terminal. It is called with mu held.
+// erase removes the regions from the terminal. The caller holds mu.
 func (s *screen) erase() {
 	if s.picture.lines > 0 {
-		_, _ = io.WriteString(s.picture.to, s.picture.top()+"\x1b[J") // what fails here the next Draw tells
+		_, _ = io.WriteString(s.picture.to, s.picture.top()+"\x1b[J") // the next Draw reports a failed write
 	}
 	s.picture = picture{}
 }
 
-// makeWay takes the picture away for what is printed on a stream, and gives a
-// function that puts it back below. It is called with mu held, and so is that.
-func (s *screen) makeWay(on Output) (putBack func()) {
+// hideRegions removes the regions from the terminal, so that the caller can print on the given stream.
+// It returns a function that draws the regions again below. The caller holds mu during both calls.
+func (s *screen) hideRegions(on Output) (putBack func()) {
 	if !on.TTY {
 		return func() {}
 	}
 	s.erase()
-	return func() { _ = s.redraw() } // what fails here the next Draw tells
+	return func() { _ = s.redraw() } // the next Draw reports a failed write
 }
 
-// When progress is shown, and how often it is drawn anew.
 const (
-	progressAfter = 500 * time.Millisecond
-	progressEvery = 100 * time.Millisecond
+	progressAfter = 500 * time.Millisecond // duration of a task after which its progress is shown
+	progressEvery = 100 * time.Millisecond // time between two updates
 )
 
-// progress shows how far a piece of work is, once it has taken long enough.
+// progress returns functions that show the progress of a task. Nothing is shown until the task has
+// taken progressAfter.
 func (s *screen) progress(verb string) (update func(done, total int), end func()) {
 	start := time.Now()
 	next := start.Add(progressAfter)
 	r, drawn, ended := s.region(commands.Remarks), false, false
 	update = func(done, total int) {
-		if ended || s.out.TTY && s.flowing.Load() { // what comes shows it
+		if ended || s.out.TTY && s.streaming.Load() { // the answer being printed shows the progress
 			return
 		}
 		if now := time.Now(); now.After(next) {
 			next, drawn = now.Add(progressEvery), true
 			rate := float64(done) / now.Sub(start).Seconds()
-			_ = r.Draw(fmt.Sprintf("%s %d of %d (%d %%), %.0f/s", verb, done, total, 100*done/max(total, 1), rate)) // it goes on without a show
+			_ = r.Draw(fmt.Sprintf("%s %d of %d (%d %%), %.0f/s", verb, done, total, 100*done/max(total, 1), rate)) // a failed write does not stop the task
 		}
 	}
 	return update, func() {
-		if ended = true; drawn { // else there is nothing to take away, and a pager may have the screen
+		if ended = true; drawn { // otherwise there is nothing to remove, and a pager may hold the lock of the screen
 			_ = r.Close(false)
 		}
 	}

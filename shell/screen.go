@@ -20,28 +20,28 @@ import (
 	"github.com/zksh/zksh/shell/line"
 )
 
-// screen is the only writer of standard output and standard error. Each of its
-// writes is whole, so that answers, events, errors and regions never run into each
-// other. Where both streams are terminals they are taken for one and the same.
+// screen is the only writer of standard output and standard error. It writes each answer, event
+// and error as a unit, so that their text is never mixed. If both streams are terminals, screen
+// assumes that they are the same one.
 type screen struct {
-	mu       sync.Mutex // guards all that is written, and the fields below but paging
-	out, err Output
-	answers  answers // out's
-	printer  render.Printer
-	editor   line.Editor // nil unless by hand: it knows the line being typed
-	pager    *pager      // nil unless by hand, by the person's wish
-	manuals  *pager      // for help and pages of the manual; may be nil
-	paging   atomic.Bool // the pager has the terminal
-	flowing  atomic.Bool // an answer is printed as it comes
-	shut     bool        // commands have no screen any more
+	mu        sync.Mutex // held during each write; guards the fields below, except the atomic ones
+	out, err  Output
+	answers   answers // the writer of out
+	printer   render.Printer
+	editor    line.Editor // prints above the line being typed; nil unless interactive
+	pager     *pager      // for long answers; nil unless interactive and configured
+	manuals   *pager      // for help and pages of the manual; nil for none
+	paging    atomic.Bool // a pager or another program has the terminal, and Ctrl-C is for that program
+	streaming atomic.Bool // a streamed answer is being printed
+	muted     bool        // the shell no longer waits for commands, and drops their output
 
-	regions []*region // those that have drawn, from top to bottom; a region belongs to its command
-	picture picture   // what the terminal shows of them
-	keys    keyboard  // by hand
+	regions []*region // the regions that have been drawn, from top to bottom
+	picture picture   // the lines that the regions occupy on the terminal
+	echo    keyEcho   // echo of the terminal; used only interactively
 }
 
-// answer prints a value on standard output. Without its pager it is an answer all
-// the same.
+// answer prints a value on standard output. If the pager cannot be run, answer prints the value
+// without it, and reports the error without failing.
 func (s *screen) answer(v render.Value) error {
 	var err error
 	if stream, ok := v.(*render.Stream); ok {
@@ -59,7 +59,7 @@ func (s *screen) answer(v render.Value) error {
 func (s *screen) printOrPage(v render.Value) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defer s.makeWay(s.out)()
+	defer s.hideRegions(s.out)()
 	pager := s.pager
 	if isHelp(v) {
 		pager = s.manuals
@@ -78,7 +78,7 @@ func (s *screen) printOrPage(v render.Value) error {
 	}
 	if _, styled := v.(render.Styled); styled && to.Bold != nil {
 		b.Reset()
-		to.Bold = render.Overstrike // every pager knows it
+		to.Bold = render.Overstrike // every pager understands it
 		if err := to.Print(v); err != nil {
 			return err
 		}
@@ -86,8 +86,7 @@ func (s *screen) printOrPage(v render.Value) error {
 	return s.page(pager, b.Bytes())
 }
 
-// page shows a text with the pager, and without it if that cannot be run. It is
-// called with mu held.
+// page shows text in a pager, or prints it if the pager cannot be run. The caller holds mu.
 func (s *screen) page(p *pager, text []byte) error {
 	s.paging.Store(true)
 	defer s.paging.Store(false)
@@ -100,7 +99,8 @@ func (s *screen) page(p *pager, text []byte) error {
 	return err
 }
 
-// event prints a value that nobody waits for, above the line being typed.
+// event prints a value that is not an answer to a command. It prints the value above the line
+// being typed.
 func (s *screen) event(v render.Value) error {
 	var b bytes.Buffer
 	if err := s.printer.To(&b).Print(v); err != nil {
@@ -108,7 +108,7 @@ func (s *screen) event(v render.Value) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defer s.makeWay(s.out)()
+	defer s.hideRegions(s.out)()
 	if s.editor != nil {
 		return s.editor.Notify(b.String())
 	}
@@ -116,7 +116,7 @@ func (s *screen) event(v render.Value) error {
 	return err
 }
 
-// refresh has the editor show the prompt as it is now.
+// refresh makes the editor draw the current prompt.
 func (s *screen) refresh() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,21 +125,22 @@ func (s *screen) refresh() {
 	}
 }
 
-// complain prints a line on standard error, broken between words where a terminal would
-// break it within one. Nothing is left to do when that fails.
+// complain prints a line on standard error. On a terminal, it wraps the line between words. A text
+// that begins with \n is printed on a new line of the terminal. complain ignores a failed write,
+// because it cannot report it anywhere else.
 func (s *screen) complain(text string) {
-	text, fresh := strings.CutPrefix(text, "\n") // on a line of its own
+	text, fresh := strings.CutPrefix(text, "\n")
 	text = batch.OneLine(text)
 	if s.err.TTY {
 		text = render.Wrap(render.Safe(text), s.err.columns(), "")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if fresh && !s.keys.unseen {
+	if fresh && !s.echo.notEchoed {
 		text = "\n" + text
 	}
 	s.answers.flush()
-	defer s.makeWay(s.err)()
+	defer s.hideRegions(s.err)()
 	if s.editor != nil && s.err.TTY {
 		_ = s.editor.Notify(text + "\n")
 		return
@@ -147,66 +148,68 @@ func (s *screen) complain(text string) {
 	_, _ = io.WriteString(s.err.W, text+"\n")
 }
 
-// errShut is what a command gets that prints after the shell has gone on without it.
-var errShut = errors.New("the shell no longer waits for this command")
+// errMuted is returned to a command that prints after the shell has abandoned it.
+var errMuted = errors.New("the shell no longer waits for this command")
 
-// shutOut takes the screen from commands. What they print later is not shown, and
-// what they have drawn in place is taken away.
-func (s *screen) shutOut() {
+// mute removes the regions of commands from the terminal, and drops everything that commands print
+// later.
+func (s *screen) mute() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.shut = true
+	s.muted = true
 	s.regions = nil
-	_ = s.redraw() // nothing is left to do when that fails
+	_ = s.redraw() // a failed write cannot be reported
 }
 
-func (s *screen) isShut() bool {
+func (s *screen) isMuted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.shut
+	return s.muted
 }
 
-// front is the screen as commands see it.
-type front struct{ s *Shell }
+// commandScreen is the commands.Screen of all commands.
+type commandScreen struct{ s *Shell }
 
-// Print shows an answer after the events that came before it on the wire.
-func (f front) Print(v render.Value) error {
-	if f.s.screen.isShut() {
-		return errShut
+var _ commands.Screen = commandScreen{}
+
+// Print prints an answer, after the events that the server sent before it.
+func (f commandScreen) Print(v render.Value) error {
+	if f.s.screen.isMuted() {
+		return errMuted
 	}
 	events := f.s.showEvents()
-	if _, ok := v.(*render.Stream); ok && f.s.cfg.Format == render.JSON { // which is one value: events wait for its end
+	if _, ok := v.(*render.Stream); ok && f.s.cfg.Format == render.JSON { // a stream is one JSON value, so events wait for its end
 		f.s.eventMu.Lock()
 		defer f.s.eventMu.Unlock()
 	}
 	return errors.Join(events, exit.Unwritten(f.s.screen.answer(v)))
 }
 
-// Note is part of commands.Screen.
-func (f front) Note(text string) {
+// Note prints a remark on standard error, unless the shell is quiet.
+func (f commandScreen) Note(text string) {
 	if !f.s.cfg.Quiet {
 		f.Alert(text)
 	}
 }
 
-// Alert is part of commands.Screen. With stty tostop it would stop us while a
-// command under a lock has the terminal, and the lock would be lost.
-func (f front) Alert(text string) {
-	_ = tty.Quietly(func() error { // nothing is left to do when it fails
-		if !f.s.screen.isShut() {
+// Alert prints a message on standard error. It uses tty.Quietly, because with stty tostop a write
+// would stop zksh while a command under a lock has the terminal, and the lock would be lost.
+func (f commandScreen) Alert(text string) {
+	_ = tty.Quietly(func() error { // a failed write cannot be reported
+		if !f.s.screen.isMuted() {
 			f.s.screen.complain(text)
 		}
 		return nil
 	})
 }
 
-// errNobody is what a command gets that asks where nobody is.
-var errNobody = errors.New("cannot ask for input outside the interactive shell")
+// errNotInteractive is returned to a command that asks a question outside the interactive shell.
+var errNotInteractive = errors.New("cannot ask for input outside the interactive shell")
 
-// AskUnseen is part of commands.Screen.
-func (f front) AskUnseen(ctx context.Context, question string) (string, error) {
-	if f.s.screen.editor == nil || f.s.screen.isShut() {
-		return "", errNobody
+// AskUnseen asks for a secret, without showing the answer. At the end of input the answer is "".
+func (f commandScreen) AskUnseen(ctx context.Context, question string) (string, error) {
+	if f.s.screen.editor == nil || f.s.screen.isMuted() {
+		return "", errNotInteractive
 	}
 	answer, err := f.s.screen.editor.AskUnseen(ctx, render.Safe(question))
 	if errors.Is(err, io.EOF) {
@@ -215,22 +218,23 @@ func (f front) AskUnseen(ctx context.Context, question string) (string, error) {
 	return answer, err
 }
 
-// Lend is part of commands.Screen.
-func (f front) Lend(do func() error) error {
-	f.s.lent.Store(true)
-	defer f.s.lent.Store(false)
-	f.s.screen.lend()
+// Lend leaves the terminal to the program that do runs. Events are deferred, and Ctrl-C is for
+// the program.
+func (f commandScreen) Lend(do func() error) error {
+	f.s.terminalLent.Store(true)
+	defer f.s.terminalLent.Store(false)
+	f.s.screen.restoreEcho()
 	f.s.screen.paging.Store(true)
 	defer f.s.screen.paging.Store(false)
 	return do()
 }
 
-// Ask is part of commands.Screen. The answer is no unless it is yes.
-func (f front) Ask(ctx context.Context, question string) (bool, error) {
-	if f.s.screen.editor == nil || f.s.screen.isShut() {
-		return false, errNobody
+// Ask asks a question and reports whether the answer is y or yes.
+func (f commandScreen) Ask(ctx context.Context, question string) (bool, error) {
+	if f.s.screen.editor == nil || f.s.screen.isMuted() {
+		return false, errNotInteractive
 	}
-	answer, err := f.s.screen.editor.Ask(ctx, f.s.screen.question(render.Safe(question)))
+	answer, err := f.s.screen.editor.Ask(ctx, f.s.screen.wrapQuestion(render.Safe(question)))
 	if errors.Is(err, io.EOF) {
 		return false, nil
 	}
@@ -238,35 +242,36 @@ func (f front) Ask(ctx context.Context, question string) (bool, error) {
 	return answer == "y" || answer == "yes", err
 }
 
-// Progress is part of commands.Screen.
-func (f front) Progress(verb string) (update func(done, total int), end func()) {
+// Progress shows the progress of a task, unless the shell is quiet.
+func (f commandScreen) Progress(verb string) (update func(done, total int), end func()) {
 	if f.s.cfg.Quiet {
 		return func(int, int) {}, func() {}
 	}
 	return f.s.screen.progress(verb)
 }
 
-// Region is part of commands.Screen.
-func (f front) Region(on commands.Stream) commands.Region { return f.s.screen.region(on) }
+// Region returns a new region of the terminal.
+func (f commandScreen) Region(on commands.Stream) commands.Region { return f.s.screen.region(on) }
 
-// watchEvents shows events as they come while a person uses the shell, also while a
-// command under a lock has the terminal: stty tostop must not stop us then.
+// watchEvents prints events and notices as they arrive in the interactive shell. It uses
+// tty.Quietly, so that stty tostop does not stop zksh while a command under a lock has the
+// terminal.
 func (s *Shell) watchEvents(ctx context.Context) {
 	for {
 		select {
 		case <-s.cfg.Session.EventsReady():
-			if s.lent.Load() { // they are shown when the line has ended
+			if s.terminalLent.Load() { // they are printed after the line
 				continue
 			}
 			if err := tty.Quietly(s.showEvents); err != nil {
 				s.report("", err)
 			}
 			s.eventMu.Lock()
-			if !s.busy {
-				s.tellUnreached(nil)
+			if !s.lineRunning {
+				s.reportUnreached(nil)
 			}
 			s.eventMu.Unlock()
-			s.screen.refresh() // the state may be another one
+			s.screen.refresh() // the prompt shows the state of the connection
 		case text := <-s.cfg.Notices:
 			s.screen.complain(text)
 		case <-ctx.Done():
@@ -275,9 +280,8 @@ func (s *Shell) watchEvents(ctx context.Context) {
 	}
 }
 
-// showEvents prints the events that have come in, as far as they are to be shown. Its
-// error says too that the session has expired, where a line may rely on ephemeral
-// znodes that are gone.
+// showEvents prints the events received so far, as printwatches and the policy allow. If the
+// session has expired and the policy treats that as an error, showEvents returns it too.
 func (s *Shell) showEvents() error { return s.show(s.cfg.Session.Events) }
 
 func (s *Shell) show(take func() []zkconn.Event) error {
@@ -295,21 +299,22 @@ func (s *Shell) show(take func() []zkconn.Event) error {
 	return errors.Join(errs...)
 }
 
-// expiredError says that the session ended and another one took its place.
-type expiredError struct{ gone []string }
+// expiredError reports that the session expired and a new one has replaced it. gone lists the
+// ephemeral znodes of the old session.
+type expiredError struct{ ephemerals []string }
 
 func (e expiredError) Error() string {
 	gone := "its watches"
-	if len(e.gone) > 0 {
-		gone += " and its ephemeral znodes " + strings.Join(e.gone, ", ")
+	if len(e.ephemerals) > 0 {
+		gone += " and its ephemeral znodes " + strings.Join(e.ephemerals, ", ")
 	}
 	return "the session expired, and " + gone + " are gone; zksh continues in a new session"
 }
 
-// Unwrap gives the code, for the exit status.
+// Unwrap returns the ZooKeeper code, which determines the exit status.
 func (e expiredError) Unwrap() error { return zkconn.SessionExpired }
 
-// event is a watch or session event as it is printed: zkCli's block, or a line.
+// event formats a watch or session event: as a block like zkCli's, or in one line.
 func event(e zkconn.Event, form eventForm) render.Answer {
 	words := fmt.Sprintf("\nWATCHER::\n\n%s\n", e)
 	if form == eventsShort || form == eventsTimed {

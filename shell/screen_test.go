@@ -15,25 +15,25 @@ import (
 	"github.com/zksh/zksh/shell/exit"
 )
 
-// played is a screen on a terminal of 10 columns and 4 rows.
-type played struct {
+// testScreen is a screen on a terminal of 10 columns and 4 rows. term records its output.
+type testScreen struct {
 	*screen
 	t    *testing.T
 	term strings.Builder
 }
 
-func play(t *testing.T) *played {
-	p := &played{t: t}
+func newTestScreen(t *testing.T) *testScreen {
+	p := &testScreen{t: t}
 	terminal := Output{W: &p.term, TTY: true, Size: func() (int, int) { return 10, 4 }}
 	p.screen = &screen{out: terminal, err: terminal, printer: render.Printer{W: &p.term, Format: render.Text, Safe: true}}
 	return p
 }
 
-// plain is an answer that is a text.
+// plain returns an answer with the given text.
 func plain(text string) render.Answer { return render.Answer{Words: text, JSON: text} }
 
-// writes checks what do sends to the terminal.
-func (p *played) writes(want string, do func() error) {
+// writes checks that do writes want to the terminal.
+func (p *testScreen) writes(want string, do func() error) {
 	p.t.Helper()
 	p.term.Reset()
 	if err := do(); err != nil || p.term.String() != want {
@@ -49,10 +49,9 @@ func closed(r *region, keep bool) func() error {
 	return func() error { return r.Close(keep) }
 }
 
-// A block is redrawn in place, cut to the window, and out of the way of what else
-// is printed.
+// A block is redrawn in place, is cut to the size of the window, and stays below other output.
 func TestRedraw(t *testing.T) {
-	s := play(t)
+	s := newTestScreen(t)
 	r := s.region(commands.Answers)
 	s.writes("one\ntwo\\x1b[…\n", draw(r, "one", "two\x1b[2J"))
 	s.writes("\r\x1b[2Aa\x1b[K\nb\x1b[K\nc\x1b[K\n\x1b[J", draw(r, "a", "b", "c", "d", "e"))
@@ -68,9 +67,9 @@ func TestRedraw(t *testing.T) {
 	s.writes("", closed(r, false))
 }
 
-// A live line leaves the cursor behind it.
+// A region on standard error leaves the cursor at the end of its text.
 func TestLiveLine(t *testing.T) {
-	s := play(t)
+	s := newTestScreen(t)
 	r := s.region(commands.Remarks)
 	s.writes("12345…", draw(r, "1234567890"))
 	s.writes("\rx\x1b[K\x1b[J", draw(r, "x"))
@@ -80,21 +79,21 @@ func TestLiveLine(t *testing.T) {
 	s.writes("\r\x1b[Jkept\n", closed(r, true))
 }
 
-// Two regions on one terminal never share a line, whichever was there first.
+// Two regions on one terminal never share a line, whichever was drawn first.
 func TestTwoRegions(t *testing.T) {
-	s := play(t)
+	s := newTestScreen(t)
 	live, block := s.region(commands.Remarks), s.region(commands.Answers)
 	s.writes("1 of 3", draw(live, "1 of 3"))
 	s.writes("\r1 of 3\x1b[K\na\x1b[K\nb\x1b[K\n\x1b[J", draw(block, "a", "b"))
 	s.writes("\r\x1b[3A2 of 3\x1b[K\na\x1b[K\nb\x1b[K\n\x1b[J", draw(live, "2 of 3"))
 	s.writes("\r\x1b[3A\x1b[Joh\n2 of 3\na\nb\n", func() error { s.complain("oh"); return nil })
-	// Together they are not higher than the window: the topmost line goes.
+	// Together they would be higher than the window, so the topmost line is omitted.
 	s.writes("\r\x1b[3Aa\x1b[K\nb\x1b[K\nc\x1b[K\n\x1b[J", draw(block, "a", "b", "c"))
 	s.writes("\r\x1b[3Aa\x1b[K\nb\x1b[K\nc\x1b[K\n\x1b[J", closed(live, false))
 	s.writes("\r\x1b[3Aa\x1b[K\n\x1b[J", draw(block, "a"))
 	s.writes("", closed(block, true))
 
-	s = play(t)
+	s = newTestScreen(t)
 	block, live = s.region(commands.Answers), s.region(commands.Remarks)
 	s.writes("a\n", draw(block, "a"))
 	s.writes("\r\x1b[1Aa\x1b[K\n1 of 3\x1b[K\x1b[J", draw(live, "1 of 3"))
@@ -103,9 +102,9 @@ func TestTwoRegions(t *testing.T) {
 	s.writes("\r\x1b[J", closed(live, false))
 }
 
-// What is printed elsewhere leaves the terminal alone.
+// Output to a stream that is not the terminal does not redraw the regions.
 func TestStreamsApart(t *testing.T) {
-	s := play(t)
+	s := newTestScreen(t)
 	var file strings.Builder
 	s.err = Output{W: &file}
 	block, live := s.region(commands.Answers), s.region(commands.Remarks)
@@ -122,7 +121,7 @@ func TestStreamsApart(t *testing.T) {
 		t.Errorf("standard error: %q", file.String())
 	}
 
-	s = play(t)
+	s = newTestScreen(t)
 	file.Reset()
 	s.out, s.printer = Output{W: &file}, render.Printer{W: &file, Format: render.Text}
 	block, live = s.region(commands.Answers), s.region(commands.Remarks)
@@ -146,7 +145,7 @@ func TestRedrawNeedsATerminal(t *testing.T) {
 	}
 }
 
-// A terminal that does not know its size counts as one of 80 by 24.
+// A terminal of unknown size is treated as 80 by 24.
 func TestSizeUnknown(t *testing.T) {
 	for _, size := range []func() (int, int){nil, func() (int, int) { return 0, 0 }, func() (int, int) { return 70, 0 }} {
 		s := &screen{err: Output{W: io.Discard, TTY: true, Size: size}}
@@ -156,7 +155,7 @@ func TestSizeUnknown(t *testing.T) {
 	}
 }
 
-// A write that fails is the error of the Draw that made it.
+// Draw returns the error of its write.
 func TestDrawTellsAFailedWrite(t *testing.T) {
 	broken := errors.New("broken")
 	s := &screen{err: Output{W: failing{broken}, TTY: true}}
@@ -166,13 +165,13 @@ func TestDrawTellsAFailedWrite(t *testing.T) {
 	}
 }
 
-// failing is a stream that nothing can be written to.
+// failing is a writer whose writes fail.
 type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
-// Progress begins to show when the work has taken long enough, is drawn anew now and
-// then, and goes away; a shell that is to be quiet has none.
+// Progress appears when a task has taken long enough, is updated at intervals, and is removed at
+// the end. A quiet shell shows no progress.
 func TestProgress(t *testing.T) {
 	for _, quiet := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -186,7 +185,7 @@ func TestProgress(t *testing.T) {
 			}
 			end()
 			time.Sleep(time.Second)
-			update(9, 10) // what ends late leaves nothing behind
+			update(9, 10) // a late update draws nothing
 			want := "deleted 5 of 10 (50 %), 9/s" + "\rdeleted 7 of 10 (70 %), 10/s\x1b[K\x1b[J" + "\r\x1b[J"
 			if quiet {
 				want = ""
@@ -198,23 +197,23 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// Once the shell has gone on without a command, nothing the command draws is shown.
+// A muted screen drops what commands draw, but still prints errors.
 func TestShutOut(t *testing.T) {
-	s := play(t)
+	s := newTestScreen(t)
 	r := s.region(commands.Answers)
 	s.writes("a\n", draw(r, "a"))
-	s.writes("\r\x1b[1A\x1b[J", func() error { s.shutOut(); return nil })
+	s.writes("\r\x1b[1A\x1b[J", func() error { s.mute(); return nil })
 	s.writes("", draw(r, "b"))
 	s.writes("", closed(r, true))
 	s.writes("left\n", func() error { s.complain("left"); return nil })
 }
 
-// While something is drawn in place, the terminal does not show what is typed: the editor
-// does later. A program that gets the terminal finds it as it was.
+// The terminal does not echo keys while a region is drawn. A program that gets the terminal finds
+// its echo on.
 func TestKeysDoNotShowInPictures(t *testing.T) {
-	p := play(t)
+	p := newTestScreen(t)
 	var log []string
-	p.keys = keyboard{in: os.Stdin, hide: func(*os.File) (func() error, error) {
+	p.echo = keyEcho{in: os.Stdin, turnOff: func(*os.File) (func() error, error) {
 		log = append(log, "hide")
 		return func() error { log = append(log, "show"); return nil }, nil
 	}}
@@ -227,7 +226,7 @@ func TestKeysDoNotShowInPictures(t *testing.T) {
 	}
 	ended := func(key string) {
 		t.Helper()
-		p.interrupted()
+		p.noteInterrupt()
 		p.writes(key, func() error { p.complain("\nend"); return nil })
 	}
 	live, block := p.region(commands.Remarks), p.region(commands.Answers)
@@ -242,15 +241,15 @@ func TestKeysDoNotShowInPictures(t *testing.T) {
 		t.Fatal(err)
 	}
 	want()
-	p.interrupted()
+	p.noteInterrupt()
 	if err := block.Close(true); err != nil {
 		t.Fatal(err)
 	}
 	want("show")
-	p.writes("end\n", func() error { p.complain("\nend"); return nil }) // the key of before has not shown
+	p.writes("end\n", func() error { p.complain("\nend"); return nil }) // the key was not echoed, so no newline is needed
 	if err := live.Draw("wait"); err != nil {
 		t.Fatal(err)
 	}
-	p.lend()
+	p.restoreEcho()
 	want("hide", "show")
 }

@@ -11,21 +11,21 @@ import (
 	"github.com/zksh/zksh/shell/exit"
 )
 
-// RunLines runs the lines of a file or pipe, called name in error messages, and
-// returns the status of the first that failed.
+// RunLines runs the lines of a file or pipe, and returns the exit status of the first line that
+// failed. Error messages refer to the input by name.
 func (s *Shell) RunLines(ctx context.Context, name string, r io.Reader) int {
 	b := s.newBatch(name)
-	s.begin(script{b})
-	s.verbose(ctx)
-	return s.leave(b.Run(ctx, r))
+	s.setPolicy(script{b})
+	s.noteTLS(ctx)
+	return s.shutDown(b.Run(ctx, r))
 }
 
 func (s *Shell) newBatch(name string) *batch.Batch {
-	return batch.New(scriptHost{s}, s.env, s.txns, name, batch.Options{StopAtError: s.cfg.StopAtError, GoOn: s.cfg.GoOn, Window: s.cfg.Window})
+	return batch.New(scriptHost{s}, s.env, s.transactions, name, batch.Options{StopAtError: s.cfg.StopAtError, KeepGoing: s.cfg.KeepGoing, Window: s.cfg.Window})
 }
 
-// script is the policy for the lines of a file or pipe. What follows a line may rely
-// on it, so that a loss between two lines is an error of the next.
+// script is the policy for the lines of a file or pipe. Lines may depend on earlier ones, so a line
+// fails if the session or a lock was lost since the line before.
 type script struct{ *batch.Batch }
 
 func (script) mode() commands.Mode                      { return commands.Batch }
@@ -40,18 +40,19 @@ func (script) released(locks string) string {
 	return "these locks were still held at the end of the script, so zksh released them: " + locks
 }
 
-// scriptHost is the shell as a script sees it.
+// scriptHost gives a batch access to the shell.
 type scriptHost struct{ s *Shell }
 
 var _ batch.Shell = scriptHost{}
 
-// Read adds the line to the history.
+// Read adds the line to the history and parses it.
 func (h scriptHost) Read(line string) (cmd string, l commands.Line, err error) {
 	h.s.number = h.s.lines.Add(line)
 	return h.s.read(line)
 }
 
-// Print does not print events first: the batch knows which ones came before the answer.
+// Print prints an answer. It does not print events first, because the batch knows which events
+// arrived before the answer.
 func (h scriptHost) Print(v render.Value) error { return exit.Unwritten(h.s.screen.answer(v)) }
 
 func (h scriptHost) Note(text string)   { h.s.env.Screen.Note(text) }
@@ -59,6 +60,6 @@ func (h scriptHost) Alert(text string)  { h.s.env.Screen.Alert(text) }
 func (h scriptHost) Report(text string) { h.s.screen.complain(text) }
 func (h scriptHost) Buffer()            { h.s.screen.buffer() }
 func (h scriptHost) Flush() error       { return exit.Unwritten(h.s.screen.flush()) }
-func (h scriptHost) Lost() error        { return h.s.lost() }
+func (h scriptHost) Lost() error        { return h.s.lostLocks() }
 
 func (h scriptHost) ShowEvents(take func() []zkconn.Event) error { return h.s.show(take) }

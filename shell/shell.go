@@ -1,5 +1,13 @@
-// Package shell reads lines, splits them into words, runs the commands they
-// name, and reports what went wrong.
+// Package shell is the command loop of zksh. It splits lines into words, runs the commands that
+// they name, and reports errors.
+//
+// A Shell runs in one of three modes. RunCommand runs one command from the arguments of the
+// program, RunLines runs the lines of a script, and RunEditor runs the lines that a person types.
+// The policy interface holds the differences between these modes. All output passes through one
+// screen, which keeps answers, events, errors and progress apart. The package also provides the
+// shell's own commands, completion, paging, pipes and redirections.
+//
+// Begin reading at Shell.runLine and Shell.read.
 //
 // This package is part of the program zksh and may change at any time.
 package shell
@@ -27,72 +35,72 @@ import (
 	"github.com/zksh/zksh/shell/syntax"
 )
 
-// Config is what a Shell is made of.
+// Config contains the settings of a Shell and the parts that it uses.
 type Config struct {
 	Session  *zkconn.Session
-	Commands [][]*commands.Command // besides the shell's own
+	Commands [][]*commands.Command // groups of commands, in addition to the shell's own
 	Format   render.Format
 	Version  string
 
-	// IsOption tells a word that would be an option of the program before the
-	// command; nil tells none.
+	// IsOption reports whether word, which was typed after a command, is an option of the program
+	// and so belongs before the command. If IsOption is nil, no word is such an option.
 	IsOption func(word string) bool
 
 	Out, Err Output
-	Streams  commands.Streams // for programs that commands start
-	Stdin    io.Reader        // for a one-shot command that asks for it
+	Streams  commands.Streams // standard streams of the programs that commands start
+	Stdin    io.Reader        // standard input of a one-shot command
 
-	StopAtError bool // -e
-	GoOn        bool // -k: also after a lock that a batch relies on
+	StopAtError bool // -e: stop a script at the first line that fails
+	KeepGoing   bool // -k: continue a script after a lock is lost or not acquired
 	Quiet       bool // -q: no banner, remarks or progress
-	Verbose     bool // tell what TLS has agreed on
-	Window      int  // how many lines of a batch may be under way; below 2: one
+	Verbose     bool // print the negotiated TLS parameters
+	Window      int  // maximum number of lines of a script in flight; 1 if less than 2
 
-	History    *history.File    // where lines typed by hand are kept; may be nil
-	Interrupts <-chan os.Signal // by hand: Ctrl-C and Ctrl-\
+	History    *history.File    // history of the lines that a person types; nil saves none
+	Interrupts <-chan os.Signal // Ctrl-C and Ctrl-\ of the person at the terminal
 
-	Locks Locks // held by commands; may be nil
+	Locks Locks // locks that commands hold; nil if no command takes locks
 
-	Keeper commands.Keeper // of what commands destroy; may be nil
-	// Saved is for one command that a person types in another shell: it returns a remark on what
-	// the Keeper has saved for undo, or "". It is nil otherwise.
+	Keeper commands.Keeper // undo log of the commands; nil saves nothing for undo
+	// Saved returns a remark on the changes that the Keeper saved for undo, or "". It is set only
+	// for a one-shot command that a person typed in another shell.
 	Saved func(env *commands.Env) string
 
-	Clusters []Cluster // that can be connected to by name
+	Clusters []Cluster // ensembles that the user can connect to by name
 
-	Pager       string // by hand: the program for what is longer than the screen; may be empty
-	ManualPager string // the program for help and pages of the manual that are longer; may be empty
+	Pager       string // program that shows answers longer than the screen; empty for none; interactive only
+	ManualPager string // program that shows help and manual pages longer than the screen; empty for none
 
-	NoServer string // is said behind an error of no server, by hand and for one command; may be empty
+	NoServerHint string // hint appended to the error that no server can be reached; not used in scripts; may be empty
 
-	Welcome string        // more lines of the banner, by hand
-	Notices <-chan string // remarks from outside, shown by hand as they come; may be nil
-	// AfterLine is called by hand when a line of this command has ended, with its error;
-	// may be nil.
+	Welcome string        // additional lines of the banner; interactive only
+	Notices <-chan string // remarks from other parts of the program, shown as they arrive; interactive only; may be nil
+	// AfterLine runs after each line in the interactive shell, with the name of the line's command
+	// and its error. It may be nil.
 	AfterLine func(ctx context.Context, env *commands.Env, cmd string, err error) error
 }
 
-// Cluster is an ensemble that the configuration has a name for.
+// A Cluster is an ensemble that has a name in the configuration.
 type Cluster struct {
-	Name  string // with zkconn.ClusterMark
-	Color string // of its prompt, one of line.Colors; may be empty
+	Name  string // begins with zkconn.ClusterMark
+	Color string // color of the prompt, one of line.Colors; may be empty
 }
 
-// Locks are what commands keep from one line to the next.
+// Locks are the locks that commands hold from one line to the next.
 type Locks interface {
-	Held() (held, gone int) // how many, for the prompt, and how many more are lost
-	Paths() []string        // of those held or waited for, for completion
-	// Guarding reports whether a program runs under a lock, which must not be left
-	// behind: the lock would go, and the program stay.
+	Held() (held, lost int) // number of locks that are held, and number of other locks that were lost
+	Paths() []string        // paths of the locks that are held or waited for
+	// Guarding reports whether a program runs under a lock. zksh must not exit then, because
+	// it would release the lock and leave the program running.
 	Guarding() bool
-	// Lost is an error that names each lock that was lost since its last call.
+	// Lost returns an error that names each lock lost since the last call, or nil.
 	Lost() error
-	// Release gives all back before the session ends, and names them.
+	// Release releases all locks before the session is closed, and returns their names.
 	Release(ctx context.Context) (held []string, err error)
 }
 
-// Shell runs commands. It is used once: for one command, for the lines of a
-// file, or by hand.
+// A Shell runs commands. Use it only once: for one command, for the lines of a script, or
+// interactively.
 type Shell struct {
 	cfg      Config
 	registry *commands.Registry
@@ -100,29 +108,29 @@ type Shell struct {
 	screen   *screen
 	policy   policy
 
-	lines     history.List
-	recall    *history.Recall
-	completer *completer
-	folder    folder
-	number    int // of the line being run
-	sources   int // files whose lines are being run
-	txns      *batch.Transactions
-	left      *work // what did not end when it was cancelled; the loop has ended then
+	lines        history.List
+	recall       *history.Recall
+	completer    *completer
+	folder       folder
+	number       int // number of the current line
+	sources      int // number of files that the command source is running, one inside the other
+	transactions *batch.Transactions
+	abandoned    *work // work that did not stop after it was cancelled; set only when the command loop has ended
 
-	warned zkconn.Stay // the session whose certificates have been looked at
+	certsChecked zkconn.Stay // session whose certificates have been checked
 
-	eventMu sync.Mutex   // held while events are shown: they keep their order
-	watches atomic.Int32 // an eventForm
-	lent    atomic.Bool  // by hand: a program has the terminal, and events wait
-	busy    bool         // by hand: a line is under way; under eventMu
+	eventMu      sync.Mutex   // held while events are printed, so that they stay in order
+	watches      atomic.Int32 // an eventForm
+	terminalLent atomic.Bool  // a program has the terminal, so events are deferred; interactive only
+	lineRunning  bool         // a line is running; interactive only; guarded by eventMu
 }
 
-// New makes a Shell.
+// New returns a Shell that runs nothing yet.
 func New(cfg Config) *Shell {
 	to := &screen{answers: answers{w: cfg.Out.W}, err: cfg.Err}
 	cfg.Out.W = &to.answers
 	to.out, to.printer = cfg.Out, render.Printer{W: cfg.Out.W, Format: cfg.Format, Safe: cfg.Out.TTY}
-	s := &Shell{cfg: cfg, screen: to, policy: oneShot{cfg.IsOption, cfg.NoServer}, recall: new(history.Recall)}
+	s := &Shell{cfg: cfg, screen: to, policy: oneShot{cfg.IsOption, cfg.NoServerHint}, recall: new(history.Recall)}
 	s.watches.Store(int32(eventsOn))
 	if cfg.Out.TTY && cfg.Out.Size != nil {
 		s.screen.printer.Width = cfg.Out.columns
@@ -130,53 +138,55 @@ func New(cfg Config) *Shell {
 	if cfg.Out.TTY && !cfg.Out.Dumb && !cfg.Out.Plain {
 		s.screen.printer.Bold = render.Bold
 	}
-	s.txns = batch.NewTransactions(cfg.Session, func() int { return s.policy.number() }, s.giveBackOnPanic)
-	s.registry = commands.NewRegistry(append(cfg.Commands, s.txns.Commands(), s.builtins(), s.folderCommands(), s.handy())...)
+	s.transactions = batch.NewTransactions(cfg.Session, func() int { return s.policy.number() }, s.restoreTerminalOnPanic)
+	s.registry = commands.NewRegistry(append(cfg.Commands, s.transactions.Commands(), s.builtins(), s.folderCommands(), s.utilityCommands())...)
 	s.folder.servers = func() string { return cfg.Session.Servers().Spec }
 	s.completer = &completer{registry: s.registry, clusters: cfg.Clusters, lines: &s.lines, folder: &s.folder, locks: cfg.Locks}
-	s.env = &commands.Env{Session: cfg.Session, Version: cfg.Version, Format: cfg.Format, Screen: front{s}, Streams: cfg.Streams, Run: s.runWords, Keeper: cfg.Keeper}
+	s.env = &commands.Env{Session: cfg.Session, Version: cfg.Version, Format: cfg.Format, Screen: commandScreen{s}, Streams: cfg.Streams, Run: s.runWords, Keeper: cfg.Keeper}
 	return s
 }
 
-// Registry is the table of all commands.
+// Registry returns the table of all commands.
 func (s *Shell) Registry() *commands.Registry { return s.registry }
 
-// Wait waits at most so long for a session, and returns the exit status of a
-// program that gives up.
+// Wait waits until the session is connected, at most for timeout. If that fails, Wait reports the
+// error, shuts the shell down and returns the exit status for the program.
 func (s *Shell) Wait(ctx context.Context, timeout time.Duration) int {
-	_, err := s.attend(ctx, func(ctx context.Context) error {
+	_, err := s.runInterruptible(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		return s.cfg.Session.WaitReady(ctx)
 	})
 	if err != nil {
 		s.report("", err)
-		return s.leave(exit.Status(err))
+		return s.shutDown(exit.Status(err))
 	}
 	return commands.StatusOK
 }
 
-// verbose waits for the connection and tells what it has agreed on by TLS. Why there
-// is none is told by whoever needs it.
-func (s *Shell) verbose(ctx context.Context) {
+// noteTLS waits for the connection and prints the negotiated TLS parameters, if Config.Verbose is
+// set. A failure to connect is not reported here: the first command that needs the connection
+// reports it.
+func (s *Shell) noteTLS(ctx context.Context) {
 	if s.cfg.Verbose && s.cfg.Session.Ready(ctx) == nil {
 		commands.NoteAgreed(s.env)
 	}
 }
 
-// warnOfCertificates tells, once for each session, of certificates that end soon.
-func (s *Shell) warnOfCertificates() {
+// warnAboutCertificates prints a warning for each certificate that expires soon, once in each
+// session.
+func (s *Shell) warnAboutCertificates() {
 	agreed, now := s.cfg.Session.Info().Agreed, s.cfg.Session.Stay()
-	if agreed == nil || now == s.warned {
+	if agreed == nil || now == s.certsChecked {
 		return
 	}
-	s.warned = now
+	s.certsChecked = now
 	for _, w := range agreed.Warnings(time.Now()) {
 		s.env.Screen.Note("warning: " + w)
 	}
 }
 
-// runLine runs one line and returns the name of its command as well.
+// runLine adds a line to the history, runs it, and returns the name of its command.
 func (s *Shell) runLine(ctx context.Context, line string) (string, error) {
 	s.number = s.lines.Add(line)
 	env := *s.env
@@ -187,19 +197,19 @@ func (s *Shell) runLine(ctx context.Context, line string) (string, error) {
 func (s *Shell) runText(ctx context.Context, env *commands.Env, line string) (string, error) {
 	cmd, l, err := s.read(line)
 	if err == nil {
-		err = s.leaveToWrite(ctx, line, l)
+		err = s.confirmWrite(ctx, line, l)
 	}
 	if err == nil {
 		own := *env
-		if own.Confirm = ""; s.needsLeave(l) && l.Has(commands.Asks) {
-			own.Confirm = s.where()
+		if own.Confirm = ""; s.needsConfirmation(l) && l.Has(commands.Asks) {
+			own.Confirm = s.target()
 		}
-		err = s.txns.Run(ctx, &own, cmd, l)
+		err = s.transactions.Run(ctx, &own, cmd, l)
 	}
 	return cmd, err
 }
 
-// read takes a line apart, and names its command.
+// read parses a line. It returns the name of the command even if the rest of the line is invalid.
 func (s *Shell) read(line string) (cmd string, l commands.Line, err error) {
 	line, mark, rest := syntax.CutRedirection(line)
 	words, err := syntax.Split(line)
@@ -212,7 +222,7 @@ func (s *Shell) read(line string) (cmd string, l commands.Line, err error) {
 	}
 	l, err = s.readWords(words)
 	if err == nil && l.Has(commands.Writes) && s.policy.mode() == commands.ByHand {
-		err = unfinished(words)
+		err = checkUnclosedJSON(words)
 	}
 	mistake := s.mistakeIn(line, words)
 	if err != nil {
@@ -252,7 +262,7 @@ func (s *Shell) readAs(c *commands.Command, words []commands.Word) (commands.Lin
 	}
 	l, err := c.Read(s.env, words)
 	if err != nil || l.Bare() {
-		if here, is := s.readHere(c, words); is {
+		if here, ok := s.readInFolder(c, words); ok {
 			return here, nil
 		}
 	}
@@ -262,9 +272,9 @@ func (s *Shell) readAs(c *commands.Command, words []commands.Word) (commands.Lin
 	return l.Checked(s.readWords)
 }
 
-// readHere reads a line that lacks nothing but its path, which is the folder that somebody
-// has gone to.
-func (s *Shell) readHere(c *commands.Command, words []commands.Word) (l commands.Line, is bool) {
+// readInFolder reads the words of a line that omits the command's path. The path is then the
+// current folder. ok is false before the first cd, and if the line is invalid even with that path.
+func (s *Shell) readInFolder(c *commands.Command, words []commands.Word) (l commands.Line, ok bool) {
 	if _, moved := s.folder.here(); !moved || len(c.Params) == 0 || !c.Params[0].Here {
 		return l, false
 	}
@@ -275,53 +285,54 @@ func (s *Shell) readHere(c *commands.Command, words []commands.Word) (l commands
 	return l, err == nil
 }
 
-// refuseWrites is an error if a line may write where that is switched off, or needs
-// the leave of a person who is not there.
+// refuseWrites returns an error if the line may write and the configuration forbids writes, or if
+// it requires a confirmation that nobody is present to give.
 func (s *Shell) refuseWrites(l commands.Line) error {
-	where := cmp.Or(s.cfg.Session.Cluster(), "this server")
+	target := cmp.Or(s.cfg.Session.Cluster(), "this server")
 	var err error
 	switch {
 	case l.Has(commands.Writes) && s.cfg.Session.Writes() == zkconn.WritesNever:
-		err = fmt.Errorf("nothing was done: %w (writes = never is set for %s, or --no-write was given)", zkconn.ErrNoWrites, where)
-	case s.needsLeave(l) && s.policy.mode() != commands.ByHand:
-		err = fmt.Errorf("nothing was done, because writes on %s require confirmation (writes = ask); to confirm them in advance, add --yes", where)
+		err = fmt.Errorf("nothing was done: %w (writes = never is set for %s, or --no-write was given)", zkconn.ErrNoWrites, target)
+	case s.needsConfirmation(l) && s.policy.mode() != commands.ByHand:
+		err = fmt.Errorf("nothing was done, because writes on %s require confirmation (writes = ask); to confirm them in advance, add --yes", target)
 	default:
 		return nil
 	}
 	return &commands.StatusError{Status: commands.StatusFailed, Code: "NoWrites", Err: err}
 }
 
-// needsLeave reports whether a line writes where a person is to be asked.
-func (s *Shell) needsLeave(l commands.Line) bool {
+// needsConfirmation reports whether a line may write to a server on which each write must be
+// confirmed.
+func (s *Shell) needsConfirmation(l commands.Line) bool {
 	return l.Has(commands.Writes) && s.cfg.Session.Writes() == zkconn.WritesAsk
 }
 
-// leaveToWrite asks the person at the terminal before a line writes, where that is to
-// be asked.
-func (s *Shell) leaveToWrite(ctx context.Context, line string, l commands.Line) error {
-	if !s.needsLeave(l) || l.Has(commands.Asks) || s.policy.mode() != commands.ByHand {
+// confirmWrite asks for a confirmation, if the line needs one and its command does not ask itself.
+func (s *Shell) confirmWrite(ctx context.Context, line string, l commands.Line) error {
+	if !s.needsConfirmation(l) || l.Has(commands.Asks) || s.policy.mode() != commands.ByHand {
 		return nil
 	}
 	return s.env.Leave(ctx, fmt.Sprintf("%s is about to run on %s",
-		history.Redacted(line), s.where()))
+		history.Redacted(line), s.target()))
 }
 
-// where is the name of the cluster, for a question.
-func (s *Shell) where() string {
+// target returns the name of the cluster, or else the connect string, for use in a question.
+func (s *Shell) target() string {
 	return cmp.Or(s.cfg.Session.Cluster(), s.cfg.Session.Servers().Spec)
 }
 
-// runWords runs a line that a command makes. There is leave for it if there was for that
-// of the command.
+// runWords runs a line that a command generates. It does not ask for a confirmation, because the
+// line of that command has been confirmed.
 func (s *Shell) runWords(ctx context.Context, env *commands.Env, words []commands.Word) error {
 	l, err := s.readWords(words)
 	if err != nil {
 		return err
 	}
-	return s.txns.Run(ctx, env, words[0].Text, l)
+	return s.transactions.Run(ctx, env, words[0].Text, l)
 }
 
-// report prints an error. Scripts print those of their lines.
+// report prints an error, unless the error is silent. A script prints the errors of its lines
+// itself.
 func (s *Shell) report(cmd string, err error) {
 	if err == nil || exit.Silent(err) {
 		return
@@ -331,20 +342,20 @@ func (s *Shell) report(cmd string, err error) {
 	}
 }
 
-// closeTimeout bounds the end of the session.
+// closeTimeout is the longest time that shutDown spends on the locks and the session.
 const closeTimeout = 3 * time.Second
 
-// leave gives back the locks and closes the session, so that its ephemeral znodes
-// vanish at once.
-func (s *Shell) leave(status int) int {
+// shutDown releases the locks and closes the session, so that ZooKeeper deletes its ephemeral
+// znodes at once. It returns the exit status: the given one unless that is OK and shutDown fails.
+func (s *Shell) shutDown(status int) int {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	s.warnOfCertificates()
+	s.warnAboutCertificates()
 	var dropped error
-	if s.left == nil { // a command that still runs may use the transaction, which ends with the process
-		dropped = s.txns.Drop()
+	if s.abandoned == nil { // otherwise an abandoned command may still use the transaction
+		dropped = s.transactions.Drop()
 	}
-	err := errors.Join(dropped, s.releaseLocks(ctx), s.cfg.Session.Close(ctx), s.settle(), s.policy.closed())
+	err := errors.Join(dropped, s.releaseLocks(ctx), s.cfg.Session.Close(ctx), s.awaitAbandoned(), s.policy.closed())
 	s.report("", err)
 	if status == commands.StatusOK {
 		status = exit.Status(err)
@@ -363,8 +374,8 @@ func (s *Shell) releaseLocks(ctx context.Context) error {
 	return err
 }
 
-// lost is the error of a lock that was lost since the last call.
-func (s *Shell) lost() error {
+// lostLocks returns an error that names the locks lost since the last call, or nil.
+func (s *Shell) lostLocks() error {
 	if s.cfg.Locks == nil {
 		return nil
 	}

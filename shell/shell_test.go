@@ -10,9 +10,9 @@ import (
 	"github.com/zksh/zksh/shell/exit"
 )
 
-// The errors of the shell itself have a status, too.
+// The errors of the shell itself have the right exit statuses.
 func TestStatusOfShellErrors(t *testing.T) {
-	for want, err := range map[int]error{commands.StatusNoServer: expiredError{}, commands.StatusInterrupted: leftError{}} {
+	for want, err := range map[int]error{commands.StatusNoServer: expiredError{}, commands.StatusInterrupted: abandonedError{}} {
 		if got := exit.Status(err); got != want {
 			t.Errorf("%v has status %d, want %d", err, got, want)
 		}
@@ -43,12 +43,12 @@ func TestPromptCountsLocks(t *testing.T) {
 		}
 	}()
 	held := 0
-	s := New(Config{Session: session, Commands: [][]*commands.Command{commands.All()}, Locks: counted{func() int { return held }}})
+	s := New(Config{Session: session, Commands: [][]*commands.Command{commands.All()}, Locks: fakeLocks{func() int { return held }}})
 	for n, want := range []string{
 		"[zk: 127.0.0.1:1(CONNECTING) 0] ", "[zk: 127.0.0.1:1(CONNECTING, 1 lock) 0] ", "[zk: 127.0.0.1:1(CONNECTING, 2 locks) 0] ",
 	} {
 		held = n
-		if got := (&byHand{s: s}).prompt(); got.Text != want || !got.Alert {
+		if got := (&interactive{s: s}).prompt(); got.Text != want || !got.Alert {
 			t.Errorf("%d: %+v, want %q", n, got, want)
 		}
 	}
@@ -57,17 +57,17 @@ func TestPromptCountsLocks(t *testing.T) {
 		"/": "", "/app": " /app", "/a\x1b[2J": ` /a\x1b[2J`, "/long/names/of/folders/and/文件": " /long/names…ers/and/文件",
 	} {
 		s.folder.move(folder)
-		if got := (&byHand{s: s}).prompt().Text; got != "[zk: 127.0.0.1:1(CONNECTING)"+want+" 0] " {
+		if got := (&interactive{s: s}).prompt().Text; got != "[zk: 127.0.0.1:1(CONNECTING)"+want+" 0] " {
 			t.Errorf("%q in %s", got, folder)
 		}
 	}
 }
 
-// counted are locks of which only the number is asked for.
-type counted struct{ held func() int }
+// fakeLocks is a Locks that returns the number of held locks from a function.
+type fakeLocks struct{ held func() int }
 
-func (counted) Guarding() bool                            { return false }
-func (c counted) Held() (held, gone int)                  { return c.held(), 0 }
-func (counted) Paths() []string                           { return []string{"/locks/a", "/locks/文 b"} }
-func (counted) Lost() error                               { return nil }
-func (counted) Release(context.Context) ([]string, error) { return nil, nil }
+func (fakeLocks) Guarding() bool                            { return false }
+func (c fakeLocks) Held() (held, gone int)                  { return c.held(), 0 }
+func (fakeLocks) Paths() []string                           { return []string{"/locks/a", "/locks/文 b"} }
+func (fakeLocks) Lost() error                               { return nil }
+func (fakeLocks) Release(context.Context) ([]string, error) { return nil, nil }

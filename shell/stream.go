@@ -15,18 +15,18 @@ import (
 	"github.com/zksh/zksh/internal/tty"
 )
 
-// stream prints an answer as it comes. The screen is only held while something is
-// written: what else there is to show comes between its lines.
+// stream prints an answer while the command produces it. It locks the screen only during each
+// write, so that events and errors can be printed between the lines of the answer.
 func (s *screen) stream(v *render.Stream) error {
-	s.flowing.Store(true)
-	defer s.flowing.Store(false)
-	to := &lines{s: s, whole: s.printer.Format != render.JSON}
+	s.streaming.Store(true)
+	defer s.streaming.Store(false)
+	to := &lineWriter{s: s, wholeLines: s.printer.Format != render.JSON}
 	if s.pager == nil {
 		return errors.Join(s.printer.To(to).Print(v), to.close())
 	}
 	paged := &pagedText{s: s, to: to}
 	err := s.printer.To(paged).Print(v)
-	if errors.Is(err, errPagerLeft) {
+	if errors.Is(err, errPagerClosed) {
 		err = nil
 	}
 	if err = errors.Join(err, paged.close(), to.close()); err != nil {
@@ -35,17 +35,18 @@ func (s *screen) stream(v *render.Stream) error {
 	return paged.failed
 }
 
-// lines writes to standard output: whole lines, or all as it comes.
-type lines struct {
-	s     *screen
-	whole bool
-	rest  []byte // the start of a line
+// lineWriter is a writer to standard output that locks the screen during each write.
+type lineWriter struct {
+	s          *screen
+	wholeLines bool   // write only complete lines; false for JSON, which is written at once
+	rest       []byte // an incomplete line that has not been written yet
 }
 
-// Write may hold back the start of a line until the next Write, or close.
-func (l *lines) Write(p []byte) (int, error) {
+// Write writes the complete lines in p. It holds back an incomplete line until the next Write, or
+// close.
+func (l *lineWriter) Write(p []byte) (int, error) {
 	end := len(p)
-	if l.whole {
+	if l.wholeLines {
 		end = bytes.LastIndexByte(p, '\n') + 1
 	}
 	if end > 0 {
@@ -58,40 +59,42 @@ func (l *lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (l *lines) write(p []byte) error {
+func (l *lineWriter) write(p []byte) error {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
-	defer l.s.makeWay(l.s.out)()
+	defer l.s.hideRegions(l.s.out)()
 	_, err := l.s.out.W.Write(p)
 	return err
 }
 
-// close writes what was held back.
-func (l *lines) close() error {
+// close writes the incomplete line, if there is one.
+func (l *lineWriter) close() error {
 	if len(l.rest) == 0 {
 		return nil
 	}
 	return l.write(l.rest)
 }
 
-// errPagerLeft says that the person has seen enough.
-var errPagerLeft = errors.New("the pager was closed")
+// errPagerClosed stops a stream, because the user has left the pager.
+var errPagerClosed = errors.New("the pager was closed")
 
-// pagedText is a text that is still coming. Once it does not fit on the screen the
-// pager shows it, which then has the screen until it is left.
+// pagedText is a writer for a streamed text. It buffers the text while that fits on the screen.
+// When it no longer fits, pagedText starts the pager, which then holds the screen until the user
+// leaves it.
 type pagedText struct {
 	s      *screen
-	to     *lines // for what fits, and for all if there is no pager
-	head   []byte // the start of the text, until it is surely being read
-	pipe   *os.File
-	ended  chan error // of the pager
-	failed error      // it cannot be run
+	to     *lineWriter // receives the text if it fits on the screen or the pager cannot be run
+	head   []byte      // start of the text, kept until the pager must have read from its pipe
+	pipe   *os.File    // standard input of the pager; nil while no pager runs
+	ended  chan error  // receives the error of the pager
+	failed error       // the error if the pager cannot be run
 }
 
-// pipeSize is more than a system keeps of what is written and not read.
+// pipeSize is larger than the buffer of a pipe on any system. After that many bytes, the pager has
+// certainly begun to read.
 const pipeSize = 1 << 20
 
-// Write is part of io.Writer.
+// Write adds p to the text, and passes it to the pager if that runs.
 func (t *pagedText) Write(p []byte) (int, error) {
 	if t.failed != nil {
 		return t.to.Write(p)
@@ -100,7 +103,7 @@ func (t *pagedText) Write(p []byte) (int, error) {
 		t.head = append(t.head, p...)
 	}
 	if t.pipe != nil {
-		return t.pass(p)
+		return t.writeToPager(p)
 	}
 	if t.s.pager.fits(t.head) {
 		return len(p), nil
@@ -108,13 +111,13 @@ func (t *pagedText) Write(p []byte) (int, error) {
 	if err := t.start(); err != nil {
 		return 0, err
 	}
-	if _, err := t.pass(t.head); err != nil {
+	if _, err := t.writeToPager(t.head); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
-// start runs the pager, until it is left.
+// start starts the pager and locks the screen until finish.
 func (t *pagedText) start() error {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -124,7 +127,7 @@ func (t *pagedText) start() error {
 	t.s.mu.Lock() // until finish
 	t.s.erase()
 	t.s.paging.Store(true)
-	go func() { // ends with the pager, which ends with the text or before; finish waits for it
+	go func() { // returns when the pager has terminated; finish waits for that
 		err := t.s.pager.read(r)
 		r.Close()
 		t.ended <- err
@@ -132,9 +135,8 @@ func (t *pagedText) start() error {
 	return nil
 }
 
-// pass gives the pager more. When it does not take it, it has been left, or could not
-// be run.
-func (t *pagedText) pass(p []byte) (int, error) {
+// writeToPager writes p to the pager. If that fails, the user has left the pager, or it could not be run.
+func (t *pagedText) writeToPager(p []byte) (int, error) {
 	if n, err := t.pipe.Write(p); err == nil {
 		return n, nil
 	}
@@ -142,19 +144,19 @@ func (t *pagedText) pass(p []byte) (int, error) {
 		return 0, err
 	}
 	if t.failed == nil {
-		return 0, errPagerLeft
+		return 0, errPagerClosed
 	}
 	return len(p), nil
 }
 
-// finish waits for the pager's end. The text goes to the screen if the pager could not
-// be run.
+// finish waits until the pager has terminated, and unlocks the screen. If the pager could not be
+// run, finish prints the text.
 func (t *pagedText) finish() error {
 	t.pipe.Close()
 	err := <-t.ended
 	t.pipe = nil
 	t.s.paging.Store(false)
-	_ = t.s.redraw() // what fails here the next Draw tells
+	_ = t.s.redraw() // the next Draw reports a failed write
 	t.s.mu.Unlock()
 	if errors.As(err, new(noPagerError)) {
 		t.failed = err
@@ -164,8 +166,7 @@ func (t *pagedText) finish() error {
 	return err
 }
 
-// close shows what is left when the text has come to its end, or waits until it has
-// been read.
+// close ends the text. It prints the buffered text, or waits until the user leaves the pager.
 func (t *pagedText) close() error {
 	if t.pipe != nil {
 		return t.finish()
@@ -174,15 +175,16 @@ func (t *pagedText) close() error {
 	return err
 }
 
-// pager shows what is longer than the screen, with the program that the person
-// has set. It has the terminal to itself meanwhile.
+// A pager shows text that is longer than the screen, by means of a program such as less. Nothing
+// else may use the terminal while it runs.
 type pager struct {
 	command string
 	size    func() (columns, rows int)
-	ctx     context.Context // of the shell: SIGTERM ends the pager too
+	ctx     context.Context // context of the shell; the pager is terminated when it is done
 }
 
-// newPager returns the pager that a command line starts, or nil if there is none or no terminal.
+// newPager returns a pager that runs the given command line, or nil if that is empty or standard
+// output is not a terminal.
 func (s *Shell) newPager(ctx context.Context, command string) *pager {
 	if command == "" || !s.cfg.Out.TTY || s.cfg.Out.Size == nil {
 		return nil
@@ -190,11 +192,10 @@ func (s *Shell) newPager(ctx context.Context, command string) *pager {
 	return &pager{command: command, size: s.cfg.Out.Size, ctx: ctx}
 }
 
-// fits reports whether text can be read without a pager. Only the start of a long
-// text is looked at.
+// fits reports whether text fits on the screen.
 func (p *pager) fits(text []byte) bool {
 	columns, rows := p.size()
-	if columns == 0 || rows == 0 { // nobody knows
+	if columns == 0 || rows == 0 { // unknown
 		return true
 	}
 	used := 0
@@ -206,14 +207,14 @@ func (p *pager) fits(text []byte) bool {
 	return true
 }
 
-// show runs the pager until the person leaves it, and gives the terminal back as
-// it was. A noPagerError says that nothing was shown; whether a pager was pleased
-// with its end does not matter.
+// show shows text in the pager until the user leaves it, and restores the modes of the terminal.
+// It returns a noPagerError if the pager could not be run, and ignores other failures of the
+// pager.
 func (p *pager) show(text []byte) error {
 	return p.read(bytes.NewReader(text))
 }
 
-// read is show for a text that is still coming.
+// read is like show, for a text that is still being produced.
 func (p *pager) read(text io.Reader) error {
 	cmd := exec.CommandContext(p.ctx, "sh", "-c", p.command)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = text, os.Stdout, os.Stderr
@@ -224,7 +225,8 @@ func (p *pager) read(text io.Reader) error {
 	return errors.Join(err, putBack())
 }
 
-// pagerFailure leaves of what a pager has come to what matters.
+// pagerFailure returns a noPagerError if the pager could not be run. It ignores all other errors:
+// the exit status of the pager, text that it did not read, and the end of the shell.
 func pagerFailure(err error) error {
 	exit, ended := errors.AsType[*exec.ExitError](err)
 	switch {
@@ -236,10 +238,10 @@ func pagerFailure(err error) error {
 	return noPagerError{err}
 }
 
-// noPagerError says that the pager could not be run.
+// noPagerError reports that the pager could not be run.
 type noPagerError struct{ err error }
 
 func (e noPagerError) Error() string { return "cannot run the pager: " + e.err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e noPagerError) Unwrap() error { return e.err }

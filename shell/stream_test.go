@@ -12,25 +12,25 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// name is an item of a test.
-type name string
+// item is a render.Item with one cell.
+type item string
 
-func (n name) Cells() []string { return []string{string(n)} }
-func (n name) JSON() any       { return string(n) }
+func (n item) Cells() []string { return []string{string(n)} }
+func (n item) JSON() any       { return string(n) }
 
-// What else is shown while an answer comes stands between its lines, and the screen is
-// free whenever the answer waits.
+// Errors and events that arrive during a streamed answer are printed between its lines. The screen
+// is not locked while the stream waits.
 func TestStreamSharesTheScreen(t *testing.T) {
-	s := play(t)
+	s := newTestScreen(t)
 	between := func() {
 		s.complain("oh")
 		_ = s.event(plain("WATCHER\n"))
 	}
 	items := func(yield func(render.Item) bool) {
-		_ = yield(name("one")) && yield(nil)
+		_ = yield(item("one")) && yield(nil)
 		between()
-		_ = yield(name("two"))
-		between() // it is not shown yet
+		_ = yield(item("two"))
+		between() // two has not been printed yet
 	}
 	s.writes("one\noh\nWATCHER\noh\nWATCHER\ntwo\n", func() error {
 		return s.answer(&render.Stream{Bare: true, Columns: []render.Column{{}}, Items: items})
@@ -38,16 +38,16 @@ func TestStreamSharesTheScreen(t *testing.T) {
 	r := s.region(commands.Answers)
 	s.writes("new\n", draw(r, "new"))
 	s.writes("\r\x1b[1A\x1b[Jone\nnew\n", func() error {
-		return s.answer(&render.Stream{Bare: true, Columns: []render.Column{{}}, Items: slices.Values([]render.Item{name("one")})})
+		return s.answer(&render.Stream{Bare: true, Columns: []render.Column{{}}, Items: slices.Values([]render.Item{item("one")})})
 	})
 }
 
-// Progress is not drawn over an answer that comes.
+// No progress is drawn while an answer is streamed.
 func TestStreamHidesProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, flowing := range []bool{true, false} {
-			s := play(t)
-			s.flowing.Store(flowing)
+			s := newTestScreen(t)
+			s.streaming.Store(flowing)
 			update, end := s.progress("listed")
 			time.Sleep(2 * progressAfter)
 			update(1, 2)
@@ -59,16 +59,16 @@ func TestStreamHidesProgress(t *testing.T) {
 	})
 }
 
-// An answer that cannot be written any more ends what makes it.
+// A failed write stops the producer of a streamed answer.
 func TestStreamEndsWithTheReader(t *testing.T) {
-	s := play(t)
+	s := newTestScreen(t)
 	gone := errors.New("the reader is gone")
 	r, w := io.Pipe()
 	r.CloseWithError(gone)
 	s.out.W = w
 	made := 0
 	err := s.answer(&render.Stream{Bare: true, Columns: []render.Column{{}}, Items: func(yield func(render.Item) bool) {
-		for made = 1; yield(name("line")) && yield(nil); made++ {
+		for made = 1; yield(item("line")) && yield(nil); made++ {
 		}
 	}})
 	if !errors.Is(err, gone) || made != 1 {

@@ -21,7 +21,7 @@ import (
 	"github.com/zksh/zksh/shell"
 )
 
-// every returns a shell with all commands that main has. It has no connection.
+// every returns a shell with all commands of the program. It has no connection.
 func every(t *testing.T) *shell.Shell {
 	t.Helper()
 	session, err := zkconn.Open(zkconn.Config{Servers: "127.0.0.1:1", Timeout: time.Second})
@@ -38,7 +38,8 @@ func every(t *testing.T) *shell.Shell {
 	}})
 }
 
-// maxSummary keeps a summary on one line beside the longest name of a command.
+// maxSummary is the maximum length of a summary in characters: it must fit on one line after the
+// longest name of a command.
 const maxSummary = 60
 
 func TestSummariesAreImperative(t *testing.T) {
@@ -53,7 +54,8 @@ func TestSummariesAreImperative(t *testing.T) {
 	}
 }
 
-// Each example can be typed as it stands. A command that takes no words has a single form.
+// Each example of a command is a valid line. A command has at least two examples, unless it takes
+// no arguments and no flags.
 func TestExamplesCanBeTyped(t *testing.T) {
 	s := every(t)
 	for _, c := range s.Registry().All() {
@@ -76,7 +78,7 @@ func TestExamplesCanBeTyped(t *testing.T) {
 	}
 }
 
-// Help texts avoid words that readers had to guess the meaning of, and end their sentences.
+// Help texts contain no retired words, and their sentences end with a full stop.
 func TestHelpIsPlain(t *testing.T) {
 	retired := regexp.MustCompile(`(?i)\b(by hand|refused?|is told|tells|blanks?|so many|kept|behind|gives?|but for|meanwhile is|what is)\b`)
 	plain := func(name, text string) {

@@ -71,7 +71,7 @@ func complete(ctx context.Context, args []string, env Environment, table [][]*co
 		if !ok {
 			continue
 		}
-		if !x.GoesOn {
+		if !x.Extendable {
 			kind = "done\n"
 		}
 		b.WriteString(strings.TrimSuffix(word+"\t"+x.About, "\t") + "\n")

@@ -92,7 +92,7 @@ func (d *dialogue) until(t *testing.T, answer string) {
 func playTo(ctx context.Context, t rapid.TB, servers string, script io.Reader, cfg shell.Config, out, errs io.Writer) (status int) {
 	locks := lockcmd.New()
 	cfg.Session = sessionOf(t, servers)
-	locks.Fence(cfg.Session, cfg.GoOn)
+	locks.Fence(cfg.Session, cfg.KeepGoing)
 	return shellOf(cfg, locks, out, errs).RunLines(ctx, "script", script)
 }
 

@@ -104,7 +104,7 @@ func TestLineIsAnswered(t *testing.T) {
 		}
 		say("connect", "quit")
 		box := zktest.Sandbox(t, sandbox.Options{})
-		got := play(t, box.Addr(), strings.Join(script, "\n")+"\nls /\n", shell.Config{Window: window, Format: render.JSON, GoOn: true})
+		got := play(t, box.Addr(), strings.Join(script, "\n")+"\nls /\n", shell.Config{Window: window, Format: render.JSON, KeepGoing: true})
 		list := answers(t, got.out)
 		if len(list) != len(script) {
 			t.Fatalf("window %d: %d answers to %d lines\n%s", window, len(list), len(script), got.out[max(0, len(got.out)-2000):])

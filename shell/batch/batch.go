@@ -46,7 +46,7 @@ type Shell interface {
 // Options are the settings of a batch.
 type Options struct {
 	StopAtError bool // -e
-	GoOn        bool // -k: also after the loss of a lock that the lines rely on
+	KeepGoing   bool // -k: also after the loss of a lock that the lines rely on
 	Window      int  // maximum number of lines in flight; below 2: one
 }
 
@@ -177,7 +177,7 @@ func (b *Batch) over(err error) bool {
 	switch {
 	case err == nil:
 		return b.opts.StopAtError && b.status != commands.StatusOK
-	case errors.As(err, new(*commands.FinalError)) && !b.opts.GoOn, ends(err),
+	case errors.As(err, new(*commands.FinalError)) && !b.opts.KeepGoing, ends(err),
 		errors.Is(err, exit.ErrInterrupted), errors.Is(err, exit.ErrTerminated), errors.Is(err, context.Canceled),
 		errors.As(err, new(*exit.WriteError)):
 		return true

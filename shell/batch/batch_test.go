@@ -115,7 +115,7 @@ func TestLostLock(t *testing.T) {
 			}
 			return &commands.FinalError{Err: &commands.StatusError{Status: commands.StatusLockLost, Err: errors.New("lock gone")}}
 		}
-		s.check(t, "alone a\nalone b\n", Options{GoOn: c.goOn}, commands.StatusLockLost, c.want...)
+		s.check(t, "alone a\nalone b\n", Options{KeepGoing: c.goOn}, commands.StatusLockLost, c.want...)
 	}
 }
 

@@ -25,7 +25,7 @@ func (b *Batch) Source(ctx context.Context, r io.Reader, run func(ctx context.Co
 			return context.Cause(ctx)
 		}
 		err := b.sourceLine(ctx, l, run)
-		final := errors.As(err, new(*commands.FinalError)) && !b.opts.GoOn || ends(err)
+		final := errors.As(err, new(*commands.FinalError)) && !b.opts.KeepGoing || ends(err)
 		switch {
 		case errors.Is(err, exit.ErrQuit), context.Cause(ctx) != nil && err != nil, errors.As(err, new(*exit.WriteError)):
 			return err

@@ -77,7 +77,7 @@ func (w *window) accepts(p *pendingLine, size int) bool {
 // fenceMayFall reports whether later lines are to be written although a line fails because a
 // lock is gone.
 func (w *window) fenceMayFall() bool {
-	if !w.b.opts.GoOn {
+	if !w.b.opts.KeepGoing {
 		return false
 	}
 	fenced, err := w.b.env.Session.Fenced(w.ctx)

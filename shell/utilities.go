@@ -18,8 +18,8 @@ import (
 	"github.com/zksh/zksh/shell/exit"
 )
 
-// handy are the shell's commands for working with commands.
-func (s *Shell) handy() []*commands.Command {
+// utilityCommands returns the commands that run other commands or lines, and clear.
+func (s *Shell) utilityCommands() []*commands.Command {
 	const group = "Shell"
 	line := []commands.Param{{Name: "command", Kind: commands.CommandName}}
 	return []*commands.Command{
@@ -67,7 +67,7 @@ func timed(ctx context.Context, env *commands.Env, do commands.Do) error {
 	return err
 }
 
-// repeat is the Over of the command.
+// repeat defines the flags of the command repeat and returns the function that runs it.
 func (s *Shell) repeat(fs *pflag.FlagSet) commands.Around {
 	times := fs.IntP("count", "n", 0, "run the command this many `times`; by default, until you press Ctrl-C")
 	every := commands.Duration{Value: time.Second}
@@ -77,17 +77,17 @@ func (s *Shell) repeat(fs *pflag.FlagSet) commands.Around {
 		if *times < 0 || fs.Changed("count") && *times == 0 {
 			return commands.Misuse("-n: invalid number %d: must be at least 1", *times)
 		}
-		show := &shownInPlace{Screen: env.Screen, region: env.Screen.Region(commands.Answers)}
+		show := &inPlaceScreen{Screen: env.Screen, region: env.Screen.Region(commands.Answers)}
 		columns, _ := show.region.Size()
 		if columns > 0 {
 			own := *env
 			own.Screen = show
 			show.printer = s.screen.printer.To(&show.text)
-			show.printer.Safe = false // the region is
+			show.printer.Safe = false // the region escapes control characters
 			env = &own
 		}
 		var failed error // the first run that failed and did not stop repeat
-		err := again(ctx, *times, every.Value, func(n int) error {
+		err := callRepeatedly(ctx, *times, every.Value, func(n int) error {
 			show.text.Reset()
 			err := do(ctx, env)
 			if err != nil && (!*keepGoing || ctx.Err() != nil) {
@@ -110,8 +110,9 @@ func (s *Shell) repeat(fs *pflag.FlagSet) commands.Around {
 	}
 }
 
-// again does something so many times, or without end.
-func again(ctx context.Context, times int, every time.Duration, do func(n int) error) error {
+// callRepeatedly calls do the given number of times, or without limit if times is 0, and waits for
+// the duration every in between. It stops at the first error.
+func callRepeatedly(ctx context.Context, times int, every time.Duration, do func(n int) error) error {
 	for n := 1; ; n++ {
 		if err := do(n); err != nil || n == times {
 			return err
@@ -124,25 +125,25 @@ func again(ctx context.Context, times int, every time.Duration, do func(n int) e
 	}
 }
 
-// shownInPlace is a Screen that keeps answers for a region.
-type shownInPlace struct {
+// An inPlaceScreen is a Screen that collects answers, so that repeat can draw them in a region.
+type inPlaceScreen struct {
 	commands.Screen
 	region  commands.Region
 	text    bytes.Buffer
 	printer *render.Printer
 }
 
-// Print is part of commands.Screen.
-func (p *shownInPlace) Print(v render.Value) error { return p.printer.Print(v) }
+// Print adds a value to the collected text.
+func (p *inPlaceScreen) Print(v render.Value) error { return p.printer.Print(v) }
 
-// Region is part of commands.Screen.
-func (p *shownInPlace) Region(commands.Stream) commands.Region { return noRegion{} }
+// Region returns a region that draws nothing, because repeat draws the collected text itself.
+func (p *inPlaceScreen) Region(commands.Stream) commands.Region { return noRegion{} }
 
-// maxSources is how deep files may run one another.
+// maxSources is the maximum nesting depth of the command source.
 const maxSources = 16
 
-// source runs the lines of a file as those of a batch, but one at a time, and with the
-// Env of its own line.
+// source runs the lines of a file like those of a script, but one at a time and with the Env of
+// the line that contains the source command.
 func (s *Shell) source(ctx context.Context, env *commands.Env, args []string) error {
 	if s.sources++; s.sources > maxSources {
 		s.sources = 0
@@ -157,7 +158,7 @@ func (s *Shell) source(ctx context.Context, env *commands.Env, args []string) er
 	defer f.Close()
 	own := *env
 	own.Script = args[0]
-	if env.Mode == commands.OneShot && own.Keeper != nil && !own.Keeper.Demanded() { // a script, as with -f
+	if env.Mode == commands.OneShot && own.Keeper != nil && !own.Keeper.Demanded() { // as with -f, a script saves nothing for undo
 		own.Keeper = nil
 	}
 	return s.newBatch(args[0]).Source(ctx, f, func(ctx context.Context, line string) (string, error) {
@@ -165,7 +166,8 @@ func (s *Shell) source(ctx context.Context, env *commands.Env, args []string) er
 	})
 }
 
-// clear clears the terminal, if there is one that can be cleared.
+// clear clears the screen and its scrollback, if standard output is a terminal that understands
+// control sequences.
 func (s *screen) clear() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

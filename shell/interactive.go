@@ -20,15 +20,15 @@ import (
 	"github.com/zksh/zksh/shell/syntax"
 )
 
-// byHand is the policy for lines that a person types.
-type byHand struct {
+// interactive is the policy for lines that a person types at the prompt.
+type interactive struct {
 	s      *Shell
 	editor line.Editor
-	status int // of the last line
+	status int // exit status of the last line
 }
 
-// Editor is the editor for a terminal: getenv gives what the person wants of it.
-// The history file, if there is one, is what earlier lines are recalled from.
+// Editor returns a line editor for the terminal. It reads TERM and NO_COLOR with getenv, and
+// recalls earlier lines from the history file, if there is one.
 func (s *Shell) Editor(in, out *os.File, getenv func(string) string) line.Editor {
 	var earlier []string
 	if s.cfg.History != nil {
@@ -38,20 +38,20 @@ func (s *Shell) Editor(in, out *os.File, getenv func(string) string) line.Editor
 		}
 	}
 	s.recall.Add(earlier...)
-	s.screen.keys = keyboard{in: in, hide: tty.HideKeys}
+	s.screen.echo = keyEcho{in: in, turnOff: tty.HideKeys}
 	return line.New(in, out, getenv, line.Assistant{Open: syntax.OpenQuote, Complete: s.completer.complete, Recall: s.recall}, s.cfg.Interrupts)
 }
 
-// RunEditor reads lines from a person until he leaves, and returns the status of
-// the last one. It closes the editor.
+// RunEditor runs the lines that a person types until they quit, input ends or ctx is done. Then it
+// shuts the shell down and closes the editor. It returns the exit status of the last line.
 func (s *Shell) RunEditor(ctx context.Context, e line.Editor) int {
-	defer s.giveBackOnPanic()
-	h := &byHand{s: s, editor: e}
-	s.begin(h)
+	defer s.restoreTerminalOnPanic()
+	h := &interactive{s: s, editor: e}
+	s.setPolicy(h)
 	s.screen.mu.Lock()
 	s.screen.editor = e
 	s.screen.mu.Unlock()
-	nodes := newNodeCache(sessionNodes{s.cfg.Session}, e.Refresh, s.giveBackOnPanic)
+	nodes := newNodeCache(sessionNodes{s.cfg.Session}, e.Refresh, s.restoreTerminalOnPanic)
 	s.completer.nodes = nodes
 	if !s.cfg.Quiet {
 		h.banner()
@@ -59,9 +59,9 @@ func (s *Shell) RunEditor(ctx context.Context, e line.Editor) int {
 	ctx, stop := context.WithCancelCause(ctx)
 	s.screen.pager, s.screen.manuals = s.newPager(ctx, s.cfg.Pager), s.newPager(ctx, s.cfg.ManualPager)
 	var watching sync.WaitGroup
-	watching.Go(func() { // ends with stop
-		defer s.giveBackOnPanic()
-		s.verbose(ctx)
+	watching.Go(func() { // returns after stop
+		defer s.restoreTerminalOnPanic()
+		s.noteTLS(ctx)
 		s.watchEvents(ctx)
 	})
 	h.readLines(ctx)
@@ -71,14 +71,14 @@ func (s *Shell) RunEditor(ctx context.Context, e line.Editor) int {
 	if err := context.Cause(ctx); errors.Is(err, exit.ErrTerminated) {
 		h.status = exit.Status(err)
 	}
-	status := s.leave(h.status)
+	status := s.shutDown(h.status)
 	if err := e.Close(); err != nil {
 		s.report("", err)
 	}
 	return status
 }
 
-func (h *byHand) banner() {
+func (h *interactive) banner() {
 	text := fmt.Sprintf("Connecting to %s\nWelcome to ZooKeeper! This is zksh %s; help lists the commands.\n%s",
 		h.s.cfg.Session.Servers().Spec, h.s.cfg.Version, h.s.cfg.Welcome)
 	text = render.WrapText(text, commands.HelpWidthIn(h.s.screen.out.columns()))
@@ -87,7 +87,7 @@ func (h *byHand) banner() {
 	}
 }
 
-func (h *byHand) readLines(ctx context.Context) {
+func (h *interactive) readLines(ctx context.Context) {
 	for {
 		text, err := h.editor.ReadLine(ctx, h.prompt)
 		switch {
@@ -97,7 +97,7 @@ func (h *byHand) readLines(ctx context.Context) {
 			h.s.report("", err)
 			h.status = commands.StatusUsage
 			continue
-		case errors.Is(err, line.ErrHungUp): // a SIGHUP is on its way, and may come later
+		case errors.Is(err, line.ErrHungUp): // SIGHUP may arrive later
 			h.status = exit.Status(exit.ErrTerminated)
 			return
 		case errors.Is(err, io.EOF), ctx.Err() != nil:
@@ -110,62 +110,65 @@ func (h *byHand) readLines(ctx context.Context) {
 		if syntax.BlankOrComment(text) {
 			continue
 		}
-		text = syntax.OnOneLine(text) // as the history has it
-		h.keep(text)
+		text = syntax.OnOneLine(text) // the history stores one line
+		h.remember(text)
 		var cmd string
-		h.s.lineBegins()
-		interrupted, err := h.s.attendLine(ctx, func(ctx context.Context) (err error) {
+		h.s.beginLine()
+		interrupted, err := h.s.runLineInterruptible(ctx, func(ctx context.Context) (err error) {
 			cmd, err = h.s.runLine(ctx, text)
 			return err
 		})
 		if errors.Is(err, exit.ErrQuit) {
 			return
 		}
-		if h.s.left != nil {
+		if h.s.abandoned != nil {
 			h.status = exit.Status(err)
 			return
 		}
-		h.s.completer.nodes.doubt()
-		if interrupted || errors.Is(err, line.ErrInterrupted) { // what was pasted after this line is not meant any more
+		h.s.completer.nodes.expireAll()
+		if interrupted || errors.Is(err, line.ErrInterrupted) { // drop the rest of a paste
 			h.editor.Discard()
 		}
 		err = errors.Join(err, h.s.showEvents())
-		h.s.warnOfCertificates()
+		h.s.warnAboutCertificates()
 		h.status = exit.Status(err)
 		h.s.report(cmd, err)
 		if after := h.s.cfg.AfterLine; after != nil {
-			_, err := h.s.attend(ctx, func(ctx context.Context) error { return after(ctx, h.s.env, cmd, err) })
+			_, err := h.s.runInterruptible(ctx, func(ctx context.Context) error { return after(ctx, h.s.env, cmd, err) })
 			h.s.report("", err)
 		}
-		h.s.lineEnds(err)
+		h.s.endLine(err)
 	}
 }
 
-// lineBegins lets only the line tell of what happens to it, until lineEnds.
-func (s *Shell) lineBegins() {
+// beginLine marks a line as running. Until endLine, only the line itself reports that no server
+// can be reached.
+func (s *Shell) beginLine() {
 	s.eventMu.Lock()
 	defer s.eventMu.Unlock()
-	s.busy = true
+	s.lineRunning = true
 }
 
-// lineEnds is behind a line that told this error: why no server can be reached is not told again then.
-func (s *Shell) lineEnds(told error) {
+// endLine marks the line as finished. If no server can be reached, endLine prints the reason,
+// unless reported, the error of the line, contains it.
+func (s *Shell) endLine(reported error) {
 	s.eventMu.Lock()
 	defer s.eventMu.Unlock()
-	s.tellUnreached(told)
-	s.busy = false
+	s.reportUnreached(reported)
+	s.lineRunning = false
 }
 
-// tellUnreached tells, once after each loss of the connection and at the start, why no
-// server can be reached, unless this error has just told it. The caller holds eventMu.
-func (s *Shell) tellUnreached(told error) {
-	if why := s.cfg.Session.Unreached(); why != nil && !errors.As(told, new(*zkconn.NoServerError)) {
-		s.env.Screen.Note(why.Error() + "; zksh keeps trying" + s.cfg.NoServer)
+// reportUnreached prints why no server can be reached, unless the error reported contains the
+// reason. It does so once at the start and once after each loss of the connection. The caller
+// holds eventMu.
+func (s *Shell) reportUnreached(reported error) {
+	if why := s.cfg.Session.Unreached(); why != nil && !errors.As(reported, new(*zkconn.NoServerError)) {
+		s.env.Screen.Note(why.Error() + "; zksh keeps trying" + s.cfg.NoServerHint)
 	}
 }
 
-// keep puts a line where it can be recalled from.
-func (h *byHand) keep(line string) {
+// remember makes a line available to recall, and appends it to the history file.
+func (h *interactive) remember(line string) {
 	s := h.s
 	s.recall.Add(line)
 	if s.cfg.History == nil || strings.ContainsAny(line, "\r\n") {
@@ -177,13 +180,13 @@ func (h *byHand) keep(line string) {
 	}
 }
 
-// shownFolder is how much of the folder stands in the prompt, in columns.
-const shownFolder = 24
+// maxFolderWidth is the maximum width of the current folder in the prompt, in columns.
+const maxFolderWidth = 24
 
-// prompt is zkCli's: the connect string, the state, the number of the next line.
-// Locks are counted behind the state once there are any, and so are the lines of a
-// transaction that is open; then comes the folder unless it is the root.
-func (h *byHand) prompt() line.Prompt {
+// prompt returns a prompt like zkCli's, with the connect string or cluster, the state of the
+// connection and the number of the next line. It adds the number of locks, the number of lines in
+// an open transaction, and the current folder unless that is the root.
+func (h *interactive) prompt() line.Prompt {
 	s := h.s
 	state, locks, txn := s.cfg.Session.State(), "", ""
 	if s.cfg.Locks != nil {
@@ -191,7 +194,7 @@ func (h *byHand) prompt() line.Prompt {
 		locks = countLocks(held, "") + countLocks(gone, " lost")
 	}
 	cluster := s.cfg.Session.Cluster()
-	if lines, open := s.txns.Joined(); open {
+	if lines, open := s.transactions.Joined(); open {
 		txn = fmt.Sprintf(" (txn %d)", lines)
 	}
 	insecure := s.cfg.Session.Secure().TLS.Gap()
@@ -200,7 +203,7 @@ func (h *byHand) prompt() line.Prompt {
 	}
 	folder, moved := s.folder.here()
 	if moved && folder != "/" {
-		folder = " " + render.CutMiddle(render.Safe(folder), shownFolder, shownFolder/2)
+		folder = " " + render.CutMiddle(render.Safe(folder), maxFolderWidth, maxFolderWidth/2)
 	} else {
 		folder = ""
 	}
@@ -220,40 +223,41 @@ func (s *Shell) colorOf(cluster string) string {
 	return ""
 }
 
-func countLocks(n int, how string) string {
+func countLocks(n int, suffix string) string {
 	switch n {
 	case 0:
 		return ""
 	case 1:
-		return ", 1 lock" + how
+		return ", 1 lock" + suffix
 	}
-	return fmt.Sprintf(", %d locks%s", n, how)
+	return fmt.Sprintf(", %d locks%s", n, suffix)
 }
 
-func (*byHand) mode() commands.Mode { return commands.ByHand }
+func (*interactive) mode() commands.Mode { return commands.ByHand }
 
-// wording gives the usage and an example lines of their own.
-func (*byHand) wording(_ string, err error) []string {
+// wording returns the text of an error. For a usage error, it adds a line with the usage and one
+// with an example.
+func (*interactive) wording(_ string, err error) []string {
 	var usage *commands.UsageError
 	switch {
 	case errors.Is(err, exit.ErrInterrupted):
-		return []string{"\n" + err.Error()} // the terminal has echoed the key
+		return []string{"\n" + err.Error()} // the terminal has echoed ^C
 	case errors.As(err, &usage) && usage.Command != nil:
 		return []string{usage.Problem, "usage: " + usage.Command.Usage(), "example: " + usage.Command.Examples[0]}
 	}
 	return []string{err.Error()}
 }
 
-func (h *byHand) number() int { return h.s.number }
+func (h *interactive) number() int { return h.s.number }
 
-func (*byHand) shows(zkconn.Event) bool { return true }
+func (*interactive) shows(zkconn.Event) bool { return true }
 
-// expired is told at once, since no line need be under way.
-func (h *byHand) expired(e expiredError) error {
+// expired prints the error at once, because there may be no line that could fail with it.
+func (h *interactive) expired(e expiredError) error {
 	h.s.screen.complain(e.Error())
 	return nil
 }
 
-func (h *byHand) redoing(line string)        { h.s.screen.complain(history.Redacted(line)) }
-func (*byHand) released(locks string) string { return "released these locks: " + locks }
-func (h *byHand) closed() error              { return h.s.showEvents() }
+func (h *interactive) redoing(line string)        { h.s.screen.complain(history.Redacted(line)) }
+func (*interactive) released(locks string) string { return "released these locks: " + locks }
+func (h *interactive) closed() error              { return h.s.showEvents() }

@@ -8,8 +8,8 @@ import (
 	"github.com/zksh/zksh/shell/syntax"
 )
 
-// begin is what all of them begin with.
-func (c choices) begin() string {
+// commonPrefix returns the longest common prefix of all choices.
+func (c choices) commonPrefix() string {
 	if len(c.list) == 0 {
 		return ""
 	}
@@ -23,7 +23,7 @@ func (c choices) begin() string {
 	return begin
 }
 
-// commonPrefix is what two words begin with, in whole characters.
+// commonPrefix returns the longest common prefix of two words. It does not split a character.
 func commonPrefix(a, b string) string {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {
@@ -35,26 +35,26 @@ func commonPrefix(a, b string) string {
 	return a[:n]
 }
 
-// partial is a line that is being typed, up to the cursor.
+// A partial is the part of a line before the cursor. Its last word is still being typed.
 type partial struct {
-	words []commands.Word // those that are finished
-	from  int             // where the word under way begins, in bytes
-	text  string          // what it says so far
-	quote string          // how it is quoted: nothing, ", ' or $'
-	flag  bool            // it is a flag, and spelled as it is
+	words  []commands.Word // the complete words
+	from   int             // byte offset of the last word
+	text   string          // the last word, unquoted
+	quote  string          // opening quote of the last word: ", ' or $', or empty
+	isFlag bool            // the last word is a flag, and must not be quoted
 
-	closed bool // its closing quote is there, and nothing behind that
+	closed bool // the last word ends with its closing quote
 }
 
-// partialLine takes the text before the cursor apart as split would, but for the
-// word that is not finished. ok is false where nothing can be told, as after half
-// an escape. A quoted word that is followed by more goes on: so a name can be
-// added to a path that was completed in quotes.
-func partialLine(line string) (p partial, ok bool) {
+// parsePartial splits the text before the cursor into words. ok is false if the last word cannot
+// be read, for example because it ends inside an escape. Unlike syntax.Split, parsePartial accepts
+// text directly after a closing quote as part of the word, so that the user can extend a path that
+// was completed in quotes.
+func parsePartial(line string) (p partial, ok bool) {
 	for {
 		rest := strings.TrimLeft(line[p.from:], commands.Blanks)
 		p.from = len(line) - len(rest)
-		word := firstRaw(rest)
+		word := firstRawWord(rest)
 		if len(word) == len(rest) {
 			break
 		}
@@ -68,9 +68,9 @@ func partialLine(line string) (p partial, ok bool) {
 	return p, p.decode(line[p.from:])
 }
 
-// firstRaw is the first word of a line as it was typed, with all that adheres to
-// its closing quote.
-func firstRaw(line string) string {
+// firstRawWord returns the first word of a line as typed, including its quotes and any text directly
+// after the closing quote.
+func firstRawWord(line string) string {
 	_, quoted, _ := syntax.Token(line)
 	if n := strings.IndexAny(line[quoted:], commands.Blanks); n >= 0 {
 		return line[:quoted+n]
@@ -78,7 +78,8 @@ func firstRaw(line string) string {
 	return line
 }
 
-// decode reads the word under way.
+// decode sets the fields of the last word from its text as typed. It reports whether it could read
+// the word.
 func (p *partial) decode(raw string) bool {
 	quote, n, closed := syntax.Token(raw)
 	p.quote = quote
@@ -104,10 +105,10 @@ func (p *partial) decode(raw string) bool {
 	return true
 }
 
-// spell writes a word the way the one under way is quoted, if that is possible.
+// spell quotes a word, if possible with the quote of the word being typed.
 func (p *partial) spell(word string) string {
 	switch {
-	case p.flag:
+	case p.isFlag:
 		return word
 	case p.quote == "":
 		return commands.Quote(word)
@@ -117,7 +118,8 @@ func (p *partial) spell(word string) string {
 	return commands.Escape(word)
 }
 
-// spellOpen writes what a word begins with, so that it can go on.
+// spellOpen quotes the beginning of a word and omits the closing quote, so that the user can
+// continue to type.
 func (p *partial) spellOpen(begin string) string {
 	word := p.spell(begin)
 	if quote, n, _ := syntax.Token(word); quote != "" {

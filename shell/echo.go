@@ -1,0 +1,71 @@
+package shell
+
+import (
+	"os"
+	"strings"
+
+	"github.com/zksh/zksh/internal/render"
+)
+
+// A keyEcho turns the echo of the terminal off while regions are drawn on it. Otherwise the
+// terminal would print each typed key at the cursor, in the middle of a region. The line editor
+// shows the keys later, when it reads them.
+type keyEcho struct {
+	in        *os.File                                      // the terminal; nil if there is none
+	turnOff   func(*os.File) (show func() error, err error) // turns the echo off; tty.HideKeys, except in tests
+	turnOn    func() error                                  // turns the echo on again; nil while it is on
+	notEchoed bool                                          // the key that interrupted the line was not echoed
+}
+
+// setHidden turns the echo off or on. If the terminal cannot turn it off, the echo stays on.
+func (k *keyEcho) setHidden(yes bool) {
+	switch {
+	case k.in == nil || yes == (k.turnOn != nil):
+	case yes:
+		if show, err := k.turnOff(k.in); err == nil {
+			k.turnOn = show
+		}
+	default:
+		_ = k.turnOn() // fails only if the terminal is gone
+		k.turnOn = nil
+	}
+}
+
+// noteInterrupt records whether the terminal echoed the key of an interrupt, such as ^C.
+func (s *screen) noteInterrupt() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.echo.notEchoed = s.echo.turnOn != nil
+}
+
+// restoreEcho turns the echo on for a program that gets the terminal.
+func (s *screen) restoreEcho() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.echo.setHidden(false)
+}
+
+// answerColumns is the number of columns that the last row of a question leaves for the answer.
+const answerColumns = 4
+
+// wrapQuestion prepares a question for the line editor. If the question is wider than the
+// terminal, wrapQuestion wraps it between words, prints all rows but the last, and returns the last
+// row. Otherwise it returns the question.
+func (s *screen) wrapQuestion(text string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	columns := s.out.columns()
+	if columns <= answerColumns || render.Width(text)+answerColumns <= columns {
+		return text
+	}
+	end := text[len(strings.TrimRight(text, " ")):]
+	rows := strings.Split(render.Wrap(strings.TrimRight(text, " "), columns-answerColumns, ""), "\n")
+	last := len(rows) - 1
+	if last > 0 {
+		defer s.hideRegions(s.out)()
+		if s.editor.Notify(strings.Join(rows[:last], "\n")+"\n") != nil { // the editor will report the error when it shows the question
+			return text
+		}
+	}
+	return rows[last] + end
+}
