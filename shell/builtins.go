@@ -78,8 +78,8 @@ func (s *Shell) builtins() []*commands.Command {
 	}
 }
 
-// defaultHistoryLines is the default number of lines that the command history prints, including its own
-// line, as in zkCli.
+// defaultHistoryLines is the default number of lines that the command history prints, including
+// its own line, as in zkCli.
 const defaultHistoryLines = 11
 
 func (s *Shell) history(_ context.Context, env *commands.Env, args []string) error {

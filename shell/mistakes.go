@@ -38,8 +38,8 @@ func (s *Shell) mistakeIn(line string, words []commands.Word) *mistake {
 	return nil
 }
 
-// checkUnclosedJSON returns an error if the last word is an unquoted { or [. The user has probably pasted
-// a JSON value of several lines without quotes.
+// checkUnclosedJSON returns an error if the last word is an unquoted { or [. The user has probably
+// pasted a JSON value of several lines without quotes.
 func checkUnclosedJSON(words []commands.Word) error {
 	last := words[len(words)-1]
 	if last.Quoted || last.Text != "{" && last.Text != "[" {

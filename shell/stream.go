@@ -135,7 +135,8 @@ func (t *pagedText) start() error {
 	return nil
 }
 
-// writeToPager writes p to the pager. If that fails, the user has left the pager, or it could not be run.
+// writeToPager writes p to the pager. If that fails, the user has left the pager, or it could not be
+// run.
 func (t *pagedText) writeToPager(p []byte) (int, error) {
 	if n, err := t.pipe.Write(p); err == nil {
 		return n, nil

@@ -8,8 +8,8 @@ import (
 	"github.com/zksh/zksh/shell/exit"
 )
 
-// Conclude prints the one JSON answer of a line that has ended with err, if the line is to have
-// one that has not been printed yet. The error is that of printing.
+// Conclude prints the JSON answer of a line that has ended with err, unless the line has none or it
+// was printed as a stream. It returns the error of printing.
 func (t *Transcript) Conclude(out Output, err error) error {
 	if !t.json || t.answered {
 		return nil
@@ -17,7 +17,7 @@ func (t *Transcript) Conclude(out Output, err error) error {
 	return out.Print(render.Answer{JSON: t.answer(err)})
 }
 
-// answer makes one value of all that a line answered, and of its failure.
+// answer combines the answers of a line and its failure into one value.
 func (t *Transcript) answer(err error) any {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -51,7 +51,7 @@ func (t *Transcript) answer(err error) any {
 	return answer
 }
 
-// failure says in JSON that a line failed.
+// failure returns the JSON fields that report the failure of a line.
 func failure(cmd string, number int, err error) render.Facts {
 	facts := render.Facts{"error", OneLine(err.Error()), "code", exit.Code(err)}
 	if cmd != "" {
@@ -63,7 +63,7 @@ func failure(cmd string, number int, err error) render.Facts {
 	return facts
 }
 
-// OneLine puts the lines of a text on one line.
+// OneLine joins the lines of a text with "; ".
 func OneLine(text string) string {
 	return strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "; ")
 }

@@ -1,15 +1,15 @@
 // Package batch runs the lines of a script.
 //
-// A goroutine reads the lines, one ahead (readAhead). The batch takes them in order. A line
-// that is a single request goes into the window: its command runs in a goroutine of its own,
-// and the next line starts as soon as the request has been handed to the connection. Its
-// output is kept in a Transcript, and the printer, one more goroutine, plays the transcripts
-// in the order of the lines. Every other line waits until the window is empty, runs alone
-// and prints directly. With -e, single writes that have already been read go together as one
-// transaction (group) instead, and nothing after the first failure happens.
+// A goroutine reads the lines, one ahead (readAhead). Batch.take handles them in order. A line
+// that consists of a single request enters the window: its command runs in its own goroutine, and
+// the next line starts as soon as the request has been handed to the connection. A Transcript
+// buffers the output of the line. The printer, in another goroutine, prints the transcripts in
+// the order of the lines. Every other line waits until the window is empty, runs alone and prints
+// directly. With -e, a group sends the single writes that have already been read as one
+// transaction instead, and nothing after the first failure happens.
 //
-// A batch knows of the shell only what the interface Shell says, and of a line only its
-// commands.Effect.
+// A batch uses the shell through the interface Shell, and knows a line by its commands.Effect.
+// Transactions are also used by the interactive shell. Begin reading at Batch.take.
 //
 // This package is part of the program zksh and may change at any time.
 package batch
@@ -26,48 +26,49 @@ import (
 	"github.com/zksh/zksh/shell/syntax"
 )
 
-// Shell is the part of a shell that a batch uses.
+// A Shell provides the methods of a shell that a batch uses.
 type Shell interface {
 	Output
-	// Read splits a line, and returns the name of its command and the command's line.
+	// Read parses a line, and also returns the name of its command.
 	Read(text string) (cmd string, l commands.Line, err error)
-	// Report prints the text of an error.
+	// Report prints the text of an error on standard error.
 	Report(text string)
-	// ShowEvents prints the events that take returns. Its error says that the session expired.
+	// ShowEvents prints the events that take returns. It returns an error if one of them reports
+	// that the session expired, or if a write fails.
 	ShowEvents(take func() []zkconn.Event) error
-	// Lost returns an error that names each lock that was lost since the last call.
+	// Lost returns an error that names each lock lost since the last call, or nil.
 	Lost() error
-	// Buffer makes answers wait until Flush, so that many go out in one write.
+	// Buffer buffers answers until Flush, so that one write prints many.
 	Buffer()
-	// Flush prints the answers that wait.
+	// Flush prints the buffered answers.
 	Flush() error
 }
 
 // Options are the settings of a batch.
 type Options struct {
-	StopAtError bool // -e
-	KeepGoing   bool // -k: also after the loss of a lock that the lines rely on
-	Window      int  // maximum number of lines in flight; below 2: one
+	StopAtError bool // -e: stop at the first line that fails
+	KeepGoing   bool // -k: continue after a lock is lost or not acquired
+	Window      int  // maximum number of lines in flight; 1 if less than 2
 }
 
-// Batch runs the lines of one script.
+// A Batch runs the lines of one script.
 type Batch struct {
-	shell  Shell
-	env    *commands.Env // of the lines
-	txns   *Transactions
-	opts   Options
-	name   string // of the script, for error messages
-	line   int    // number of the current line; 0 before the first
-	upTo   int    // number of the last line that an error is about, if that is another one
-	status int    // of the first failure
+	shell        Shell
+	env          *commands.Env // environment of the lines
+	transactions *Transactions
+	opts         Options
+	name         string // name of the script in error messages
+	line         int    // number of the current line; 0 before the first
+	upTo         int    // number of the last line, if an error concerns several lines; otherwise 0
+	status       int    // exit status of the first failure
 }
 
 // New returns a batch for the script that error messages call name.
 func New(shell Shell, env *commands.Env, txns *Transactions, name string, opts Options) *Batch {
-	return &Batch{shell: shell, env: env, txns: txns, opts: opts, name: name}
+	return &Batch{shell: shell, env: env, transactions: txns, opts: opts, name: name}
 }
 
-// Line returns the number of the current line; 0 before the first.
+// Line returns the number of the current line, or 0 before the first.
 func (b *Batch) Line() int { return b.line }
 
 // Run runs the lines, and returns the exit status of the first failure.
@@ -106,34 +107,34 @@ func (b *Batch) take(ctx context.Context, w *window, l scriptLine) bool {
 		p.cmd, p.line, p.err = b.shell.Read(l.text)
 	}
 	p.out = NewTranscript(b.env, p.cmd, l.number)
-	together := w.accepts(p, len(l.text))
-	if !together && !w.drain() {
+	pipelined := w.accepts(p, len(l.text))
+	if !pipelined && !w.drain() {
 		return false
 	}
 	if l.err != nil {
 		b.line = l.number
-		b.txns.spoil(l.number, l.err)
+		b.transactions.markFailed(l.number, l.err)
 		err := errors.Join(l.err, b.conclude(p, l.err))
 		b.fail("", err)
-		return !l.last && !b.over(err)
+		return !l.last && !b.ends(err)
 	}
-	// A lock or a session that is known to be gone fails the line that relies on it.
-	if err := b.trouble(w); err != nil {
+	// If a lock or the session was lost, this line fails, because it may depend on it.
+	if err := b.losses(w); err != nil {
 		if !w.drain() {
 			return false
 		}
 		b.line = l.number
-		b.txns.spoil(l.number, err)
+		b.transactions.markFailed(l.number, err)
 		b.fail("", err)
-		if p.before = err; b.over(err) {
+		if p.priorErr = err; b.ends(err) {
 			b.fail("", b.conclude(p, nil))
 			return false
 		}
 	}
-	if together {
+	if pipelined {
 		return w.begin(p)
 	}
-	w.ranAlone(p)
+	w.noteRunAlone(p)
 	return b.runAlone(ctx, p)
 }
 
@@ -142,29 +143,29 @@ func (b *Batch) runAlone(ctx context.Context, p *pendingLine) bool {
 	b.line = p.number
 	err := p.err
 	if err == nil {
-		err = ending(p.number, b.txns.Run(ctx, p.out.Env(b.env, p.line, p.before), p.cmd, p.line))
+		err = asEndedError(p.number, b.transactions.Run(ctx, p.out.Env(b.env, p.line, p.priorErr), p.cmd, p.line))
 	}
 	if errors.Is(err, exit.ErrQuit) {
 		b.fail(p.cmd, b.conclude(p, nil))
 		return false
 	}
 	err = errors.Join(err, b.showEvents(), b.shell.Lost())
-	b.txns.spoil(p.number, err)
+	b.transactions.markFailed(p.number, err)
 	err = errors.Join(err, b.conclude(p, err))
 	b.fail(p.cmd, err)
-	return !b.over(err)
+	return !b.ends(err)
 }
 
-// conclude prints the one JSON answer of a line that has ended with err.
+// conclude prints the JSON answer of a line that has ended with err, if that is still to be printed.
 func (b *Batch) conclude(p *pendingLine, err error) error {
-	return p.out.Conclude(b.shell, errors.Join(p.before, err))
+	return p.out.Conclude(b.shell, errors.Join(p.priorErr, err))
 }
 
 func (b *Batch) showEvents() error { return b.shell.ShowEvents(b.env.Session.Events) }
 
-// trouble returns what was lost since the line before. While lines are in flight, the end of
-// their session shows in their answers.
-func (b *Batch) trouble(w *window) error {
+// losses returns an error for the locks, or the session, lost since the previous line. While lines
+// are in flight, it does not check the session, because their answers report that it has expired.
+func (b *Batch) losses(w *window) error {
 	err := b.shell.Lost()
 	if w.busy() {
 		return err
@@ -172,12 +173,12 @@ func (b *Batch) trouble(w *window) error {
 	return errors.Join(b.showEvents(), err)
 }
 
-// over reports whether a failure ends the batch.
-func (b *Batch) over(err error) bool {
+// ends reports whether the batch ends after a line with the given error, which may be nil.
+func (b *Batch) ends(err error) bool {
 	switch {
 	case err == nil:
 		return b.opts.StopAtError && b.status != commands.StatusOK
-	case errors.As(err, new(*commands.FinalError)) && !b.opts.KeepGoing, ends(err),
+	case errors.As(err, new(*commands.FinalError)) && !b.opts.KeepGoing, isEndedError(err),
 		errors.Is(err, exit.ErrInterrupted), errors.Is(err, exit.ErrTerminated), errors.Is(err, context.Canceled),
 		errors.As(err, new(*exit.WriteError)):
 		return true
@@ -185,7 +186,7 @@ func (b *Batch) over(err error) bool {
 	return b.opts.StopAtError
 }
 
-// fail reports a failure, and keeps the exit status of the first.
+// fail reports the failure of a command, and saves the exit status of the first failure.
 func (b *Batch) fail(cmd string, err error) {
 	if err == nil {
 		return
@@ -198,12 +199,12 @@ func (b *Batch) fail(cmd string, err error) {
 	}
 }
 
-// Wording returns what is printed for an error of a command, or of none if cmd is "": where it
-// happened and what, on one line, as compilers do.
+// Wording returns the text of an error in one line, in the form of a compiler's message: script,
+// line number, command and error. cmd is "" if the error belongs to no command.
 func (b *Batch) Wording(cmd string, err error) string {
 	text := err.Error()
 	if cmd != "" {
-		if !commands.Printable(cmd) { // it may be any word
+		if !commands.Printable(cmd) { // cmd may be an unknown command
 			cmd = commands.Escape(cmd)
 		}
 		text = cmd + ": " + text

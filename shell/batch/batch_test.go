@@ -15,18 +15,18 @@ import (
 	"github.com/zksh/zksh/shell/exit"
 )
 
-// check runs a script in a window of 8 lines, and wants it to print these lines.
+// check runs a script in a window of 8 lines, and checks its output and exit status.
 func (s *fakeShell) check(t *testing.T, script string, o Options, status int, want ...string) {
 	t.Helper()
 	o.Window = 8
-	printed, got := s.script(t, script, o)
+	printed, got := s.run(t, script, o)
 	if diff := cmp.Diff(strings.Join(want, "\n"), printed); diff != "" || got != status {
 		t.Errorf("status %d, want %d; printed (+):\n%s", got, status, diff)
 	}
 }
 
-// Output comes in the order of the lines, whichever answer comes first, and a line that runs
-// alone waits for those before it.
+// Output is in the order of the lines, whichever answer arrives first. A line that runs alone waits
+// for all earlier lines.
 func TestOrderOfOutput(t *testing.T) {
 	newFakeShell(t).check(t, "slow a\nfast b\nfail c\nslow d\nalone e\nfast f\n", Options{}, commands.StatusFailed,
 		"note: a starts", "a",
@@ -37,7 +37,7 @@ func TestOrderOfOutput(t *testing.T) {
 		"note: f starts", "f")
 }
 
-// In JSON, every line has one answer, also a line that failed or that is no command.
+// In JSON, every line has one answer, even if it fails or its command is unknown.
 func TestJSONAnswers(t *testing.T) {
 	s := newFakeShell(t)
 	s.env.Format = render.JSON
@@ -48,8 +48,8 @@ func TestJSONAnswers(t *testing.T) {
 		`{"error":"unknown","code":"Failed","command":"none","line":6}`, "error: script:6: none: unknown")
 }
 
-// Lines that were cut off are reported together: which ones may have taken effect, and which
-// were not sent. Lines before them, and a line after them that was answered, print as usual.
+// Lines without an answer are reported in one message, which says which lines may have taken effect
+// and which were not sent. Earlier lines, and a later line that was answered, print as usual.
 func TestCutLines(t *testing.T) {
 	newFakeShell(t).check(t, "fast a\ncut b\ncut c\nunsent d\nfast e\n", Options{}, commands.StatusFailed,
 		"note: a starts", "a",
@@ -60,20 +60,20 @@ func TestCutLines(t *testing.T) {
 		"note: a starts", "error: script:1: cut: cut", "note: b starts", "b")
 }
 
-// Ctrl-C ends the script. Lines in flight are reported together.
+// Ctrl-C ends the script. One message reports all lines in flight.
 func TestInterrupt(t *testing.T) {
 	newFakeShell(t).check(t, "fast a\nhang b\nhang c\nfast d\nalone e\n", Options{}, commands.StatusInterrupted,
 		"note: a starts", "a", "error: script:2-4: interrupted: all lines before line 2 are done; "+
 			"lines 2 to 4 may also be done, in order and without gaps; no later line had been sent")
 }
 
-// An event is printed before the answer that came after it.
+// An event is printed before the answer that the server sent after it.
 func TestEventsBeforeAnswers(t *testing.T) {
 	newSandboxShell(t, sandbox.Options{}).check(t, "create /a 1\nget -w /a\nset /a 2\nget /a\n", Options{}, commands.StatusOK,
 		"Created /a", "1", "event: NodeDataChanged /a", "", "2")
 }
 
-// A throttled line runs again in its place, and so do later lines that failed, unless a later
+// A throttled line runs again, and so do later lines that failed. It does not run again if a later
 // line may have taken effect that does not commute with it.
 func TestThrottledLineRunsAgain(t *testing.T) {
 	newFakeShell(t).check(t, "busy a\nbusy b\nfail c\n", Options{}, commands.StatusFailed,
@@ -83,43 +83,43 @@ func TestThrottledLineRunsAgain(t *testing.T) {
 		"note: a starts", "error: script:1: busy: "+late, "note: b starts", "error: script:2: busy: "+late, "note: c starts", "c")
 }
 
-// A throttled request is sent again although a later one has taken effect, if the two commute.
+// A throttled request is sent again after a later one has taken effect, if the two commute.
 func TestThrottledRequestCommutes(t *testing.T) {
-	var left atomic.Int32
-	left.Store(1)
-	s := newSandboxShell(t, sandbox.Options{Throttle: func(op int32) bool { return op == jute.OpCreate && left.Add(-1) >= 0 }})
+	var throttles atomic.Int32
+	throttles.Store(1)
+	s := newSandboxShell(t, sandbox.Options{Throttle: func(op int32) bool { return op == jute.OpCreate && throttles.Add(-1) >= 0 }})
 	s.check(t, "create /a\ncreate /b\n", Options{}, commands.StatusOK, "Created /a", "Created /b")
 	fakeShellOf(s.env.Session).check(t, "ls /\n", Options{}, commands.StatusOK, "[a, b, zookeeper]")
 }
 
-// A batch ends when its output fails, and prints nothing more, not even of lines in flight.
+// A batch ends when its output fails. It prints nothing more, not even for lines in flight.
 func TestOutputFails(t *testing.T) {
 	s := newFakeShell(t)
-	s.failing = exit.Unwritten(errors.New("disk full"))
+	s.flushErr = exit.Unwritten(errors.New("disk full"))
 	s.check(t, "slow a\nalone b\n", Options{}, commands.StatusFailed, "error: cannot write the output: disk full")
 }
 
-// A lock that was lost fails the next line. Without -k, it ends the batch.
+// After a lock is lost, the next line fails. Without -k, the batch ends.
 func TestLostLock(t *testing.T) {
 	for _, c := range []struct {
-		goOn bool
-		want []string
+		keepGoing bool
+		want      []string
 	}{
 		{false, []string{"note: a starts", "a", "error: script:2: lock gone"}},
 		{true, []string{"note: a starts", "a", "error: script:2: lock gone", "note: b starts", "b"}},
 	} {
-		s, asked := newFakeShell(t), 0
+		s, calls := newFakeShell(t), 0
 		s.lost = func() error {
-			if asked++; asked != 3 { // before the first line, with its answer, before the second
+			if calls++; calls != 3 { // the calls are before the first line, after its answer, and before the second line
 				return nil
 			}
 			return &commands.FinalError{Err: &commands.StatusError{Status: commands.StatusLockLost, Err: errors.New("lock gone")}}
 		}
-		s.check(t, "alone a\nalone b\n", Options{KeepGoing: c.goOn}, commands.StatusLockLost, c.want...)
+		s.check(t, "alone a\nalone b\n", Options{KeepGoing: c.keepGoing}, commands.StatusLockLost, c.want...)
 	}
 }
 
-// A line that cannot be read fails, and the batch continues. With -e, it ends.
+// If a line cannot be read, it fails and the batch continues. With -e, the batch ends.
 func TestUnreadableLine(t *testing.T) {
 	s := newFakeShell(t)
 	s.check(t, "fast \"a\nb\"\r\rfast c\nfast "+strings.Repeat("x", maxLine)+"\nfast 'd\n\n", Options{}, commands.StatusUsage,
@@ -129,8 +129,8 @@ func TestUnreadableLine(t *testing.T) {
 		`error: script:1: fast: unexpected word "c"; quote a value that contains spaces (usage: fast)`)
 }
 
-// With -e, nothing after the first failure happens, and the output is as if each line had waited
-// for the one before.
+// With -e, nothing after the first failure happens. The output is the same as if each line had
+// waited for the previous one.
 func TestGroupFails(t *testing.T) {
 	s := newSandboxShell(t, sandbox.Options{})
 	s.check(t, "create /a\ncreate -s /a/n\ncreate /a\ncreate /b\nls /\n", Options{StopAtError: true}, commands.StatusFailed,

@@ -8,28 +8,28 @@ import (
 	"github.com/zksh/zksh/shell/exit"
 )
 
-// cutError says what is known of lines that got no answer.
+// A cutError reports which of several lines without an answer may have taken effect.
 type cutError struct {
-	before int // number of the first line
-	sent   int // number of the last line that may have taken effect; 0: none
-	unsent int // number of the last line that was not sent; 0: none
-	cause  error
+	first      int   // number of the first line
+	lastSent   int   // number of the last line that may have taken effect; 0 if none
+	lastUnsent int   // number of the last line that was not sent; 0 if none
+	cause      error // error of the first line
 }
 
 func newCutError(lines []*pendingLine) *cutError {
-	e := &cutError{before: lines[0].number, cause: lines[0].err}
+	e := &cutError{first: lines[0].number, cause: lines[0].err}
 	for _, p := range lines {
 		if p.sent() {
-			e.sent = p.number
+			e.lastSent = p.number
 		} else {
-			e.unsent = p.number
+			e.lastUnsent = p.number
 		}
 	}
 	return e
 }
 
-// Error relies on two properties of a server: it carries out the requests of a connection in
-// their order, and when it stops, it carries out none after the first that it has not.
+// Error returns a message that relies on a guarantee of ZooKeeper: a server executes the requests of
+// a connection in order, so if it did not execute one, it executed no later one either.
 func (e *cutError) Error() string {
 	why := "the connection was lost"
 	for _, end := range []error{exit.ErrInterrupted, exit.ErrTerminated} {
@@ -37,15 +37,15 @@ func (e *cutError) Error() string {
 			why = end.Error()
 		}
 	}
-	text := fmt.Sprintf("%s: all lines before line %d are done", why, e.before)
-	if e.sent > 0 {
-		text += fmt.Sprintf("; lines %d to %d may also be done, in order and without gaps", e.before, e.sent)
+	text := fmt.Sprintf("%s: all lines before line %d are done", why, e.first)
+	if e.lastSent > 0 {
+		text += fmt.Sprintf("; lines %d to %d may also be done, in order and without gaps", e.first, e.lastSent)
 	}
-	if e.sent > 0 && e.unsent == 0 { // at that moment: a batch that continues sends the next lines
+	if e.lastSent > 0 && e.lastUnsent == 0 { // past perfect, because the batch may send later lines after the loss
 		text += "; no later line had been sent"
 	}
-	if e.unsent > 0 {
-		text += fmt.Sprintf("; the lines after that, up to line %d, were not sent", e.unsent)
+	if e.lastUnsent > 0 {
+		text += fmt.Sprintf("; the lines after that, up to line %d, were not sent", e.lastUnsent)
 	}
 	return text
 }
@@ -53,23 +53,23 @@ func (e *cutError) Error() string {
 // Unwrap returns the error of the first line.
 func (e *cutError) Unwrap() error { return e.cause }
 
-// endedError is the failure of the line at which a script ends because there is no server. To
-// try each later line would take long, and one that succeeded would leave a gap.
+// An endedError is the failure of a line that ends the script because no server can be reached.
+// Trying each later line would take long, and a later success would leave a gap.
 type endedError struct {
 	err  error
-	from int // the first line that was not run
+	from int // number of the first line that was not run
 }
 
 func (e *endedError) Error() string {
 	return fmt.Sprintf("%s; line %d and all later lines were not run", e.err, e.from)
 }
 
-// Unwrap returns the line's own failure.
+// Unwrap returns the failure of the line.
 func (e *endedError) Unwrap() error { return e.err }
 
-// ending returns the error of a line that was run, as an endedError if it ends the script. A
-// line of several requests may have made some of them.
-func ending(line int, err error) error {
+// asEndedError returns the error of a line, wrapped in an endedError if it ends the script. If the
+// error is wrapped already, the line may have sent some of its requests, and counts as run.
+func asEndedError(line int, err error) error {
 	none, is := errors.AsType[*zkconn.NoServerError](err)
 	if !is || !none.Final {
 		return err
@@ -80,5 +80,5 @@ func ending(line int, err error) error {
 	return &endedError{err, line}
 }
 
-// ends reports whether an error is that of the line at which a script ends.
-func ends(err error) bool { return errors.As(err, new(*endedError)) }
+// isEndedError reports whether err is, or wraps, an endedError.
+func isEndedError(err error) bool { return errors.As(err, new(*endedError)) }

@@ -21,16 +21,16 @@ import (
 	"github.com/zksh/zksh/shell/syntax"
 )
 
-// fakeShell records in order what a batch prints.
+// A fakeShell records the output of a batch, in order.
 type fakeShell struct {
-	commandtest.Screen // never reached: it makes fakeShell a commands.Screen
+	commandtest.Screen // makes fakeShell a commands.Screen; its own methods are not called
 
 	commands map[string]*commands.Command
 	env      *commands.Env
-	failing  error        // of the next Flush
-	lost     func() error // may be nil
+	flushErr error        // returned by the next Flush
+	lost     func() error // called by Lost; may be nil
 
-	interrupt func() // ends the script that is running
+	interrupt func() // interrupts the running script
 
 	mu      sync.Mutex
 	printed []string
@@ -77,7 +77,7 @@ func (s *fakeShell) Report(text string) { s.add("error: " + text) }
 func (s *fakeShell) Buffer()            {}
 
 func (s *fakeShell) Flush() (err error) {
-	err, s.failing = s.failing, nil
+	err, s.flushErr = s.flushErr, nil
 	return err
 }
 
@@ -97,14 +97,14 @@ func (s *fakeShell) Lost() error {
 	return s.lost()
 }
 
-// script runs the lines of text with fake and real commands, and returns what they print and
-// the exit status.
-func (s *fakeShell) script(t *testing.T, text string, o Options) (printed string, status int) {
+// run runs the lines of text with fake and real commands. It returns their output and the exit
+// status.
+func (s *fakeShell) run(t *testing.T, text string, o Options) (printed string, status int) {
 	t.Helper()
 	var b *Batch
 	txns := NewTransactions(s.env.Session, func() int { return b.Line() }, func() {})
-	s.have(commands.All()...)
-	s.have(txns.Commands()...)
+	s.register(commands.All()...)
+	s.register(txns.Commands()...)
 	b = New(s, s.env, txns, "script", o)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
@@ -116,7 +116,7 @@ func (s *fakeShell) script(t *testing.T, text string, o Options) (printed string
 	return s.text(), status
 }
 
-func (s *fakeShell) have(list ...*commands.Command) {
+func (s *fakeShell) register(list ...*commands.Command) {
 	for _, c := range list {
 		s.commands[c.Name] = c
 	}
@@ -129,11 +129,11 @@ func newFakeShell(t *testing.T) *fakeShell {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = session.Close(context.Background()) }) // it was never connected
+	t.Cleanup(func() { _ = session.Close(context.Background()) }) // fails, because it was never connected
 	return fakeShellOf(session)
 }
 
-// newSandboxShell returns a shell of a sandbox.
+// newSandboxShell returns a shell that is connected to a new sandbox.
 func newSandboxShell(t *testing.T, o sandbox.Options) *fakeShell {
 	t.Helper()
 	return fakeShellOf(zksession.Open(t, zkconn.Config{Servers: zktest.Sandbox(t, o).Addr(), Timeout: 30 * time.Second}))
@@ -142,8 +142,8 @@ func newSandboxShell(t *testing.T, o sandbox.Options) *fakeShell {
 func fakeShellOf(session *zkconn.Session) *fakeShell {
 	s := &fakeShell{commands: map[string]*commands.Command{}}
 	s.env = &commands.Env{Session: session, Screen: s, Format: render.Text, Mode: commands.Batch}
-	s.have(fakes...)
-	s.have(fake("hang", commands.OneRequest, func(trip *zkconn.Trip) error { // until Ctrl-C
+	s.register(fakes...)
+	s.register(fake("hang", commands.OneRequest, func(trip *zkconn.Trip) error { // waits for Ctrl-C
 		close(trip.Sent)
 		time.Sleep(50 * time.Millisecond)
 		s.interrupt()
@@ -153,9 +153,9 @@ func fakeShellOf(session *zkconn.Session) *fakeShell {
 	return s
 }
 
-// fakes are commands that act as requests would: the first word is printed in the end.
+// fakes are commands that behave like requests. They print their first argument as the answer.
 var fakes = []*commands.Command{
-	fake("slow", commands.OneRequest, func(trip *zkconn.Trip) error { // its answer comes after those of the next lines
+	fake("slow", commands.OneRequest, func(trip *zkconn.Trip) error { // answered after the next lines
 		close(trip.Sent)
 		time.Sleep(50 * time.Millisecond)
 		trip.Outcome.Done = 1
@@ -171,7 +171,7 @@ var fakes = []*commands.Command{
 		trip.Outcome.Rejected = 1
 		return &zkconn.Error{Code: zkconn.NoNode, Path: "/x"}
 	}),
-	fake("cut", commands.OneRequest, func(trip *zkconn.Trip) error { // sent, and the connection is lost
+	fake("cut", commands.OneRequest, func(trip *zkconn.Trip) error { // sent, but the connection is lost
 		close(trip.Sent)
 		time.Sleep(20 * time.Millisecond)
 		trip.Outcome.Unknown, trip.Cut = 1, true
@@ -183,10 +183,10 @@ var fakes = []*commands.Command{
 		trip.Outcome.NotSent, trip.Cut = 1, true
 		return errors.New("not sent")
 	}),
-	fake("busy", commands.OneRequest, func(trip *zkconn.Trip) error { // throttled unless it is alone
+	fake("busy", commands.OneRequest, func(trip *zkconn.Trip) error { // throttled unless it runs alone
 		close(trip.Sent)
 		if !trip.Alone {
-			time.Sleep(50 * time.Millisecond) // the next lines are sent meanwhile
+			time.Sleep(50 * time.Millisecond) // until the next lines have been sent
 			trip.Outcome.Rejected = 1
 			return &zkconn.Error{Code: zkconn.Throttled, Path: "/x"}
 		}

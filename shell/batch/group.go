@@ -2,25 +2,27 @@ package batch
 
 import "github.com/zksh/zksh/internal/zkconn"
 
-// group makes a batch that stops at its first error (-e) fast: lines that are a single write
-// each, and have already been read, go to the server as one transaction. They print the same
-// as if each had waited for the one before. A nil group has no lines.
+// A group speeds up a batch that stops at its first error (-e). It sends lines that consist of a
+// single write, and that have already been read, to the server as one transaction. The output is
+// the same as if each line had waited for the previous one. A nil group has no lines and accepts
+// none.
 type group struct {
 	w     *window
-	txn   *zkconn.Transaction // nil without lines
-	lines []*pendingLine      // that have joined it, and maybe a last one that failed before it could
+	txn   *zkconn.Transaction // nil if there are no lines
+	lines []*pendingLine      // the lines in the transaction; the last one may have failed before it joined
 }
 
-// maxGroup is the maximum number of lines in a group. maxRead bounds their length.
+// maxGroup is the maximum number of lines in a group. maxRead limits their total size.
 const maxGroup = 100
 
-// accepts reports whether a line can join others. Events of one transaction all come before
-// its answer, so with a watch left, each line goes alone.
+// accepts reports whether a line can join the group. It accepts none while the session has a watch:
+// the server sends all events of a transaction before its answer, so they could not be printed
+// between the lines.
 func (g *group) accepts(p *pendingLine) bool {
-	return g != nil && joins(p) && !g.w.b.env.Session.Watching()
+	return g != nil && canJoin(p) && !g.w.b.env.Session.Watching()
 }
 
-// begin makes a line join those before it, and reports whether the batch continues.
+// begin adds a line to the group, and reports whether the batch continues.
 func (g *group) begin(p *pendingLine) bool {
 	if g.txn == nil {
 		g.txn = g.w.b.env.Session.Begin()
@@ -35,8 +37,7 @@ func (g *group) begin(p *pendingLine) bool {
 
 func (g *group) busy() bool { return g != nil && len(g.lines) > 0 }
 
-// flush carries out and prints the lines that have joined, and reports whether the batch
-// continues.
+// flush commits the transaction, prints its lines, and reports whether the batch continues.
 func (g *group) flush() bool {
 	if !g.busy() {
 		return true

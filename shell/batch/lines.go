@@ -10,49 +10,48 @@ import (
 	"github.com/zksh/zksh/commands"
 )
 
-// maxLine bounds a line of input. A server takes about 1 MB in one request,
-// so nothing useful is longer, and a binary file fed by mistake stays small.
+// maxLine is the maximum length of a line of input, in bytes. A server accepts about 1 MB in one
+// request, so no useful line is longer. The limit bounds the memory that a binary file uses if it
+// is read by mistake.
 const maxLine = 4 << 20
 
-// maxRead is the number of bytes that are read ahead. Together, the lines in them make no
-// request that is near a server's limit.
+// maxRead is the number of bytes that are read ahead. Even a transaction of all lines in them stays
+// far below the size limit of a server.
 const maxRead = 256 << 10
 
-// errLongLine is the error of a line that is longer than maxLine. It was read to its
-// end, and the next line can be read.
+// errLongLine is the error of a line that is longer than maxLine. The line has been read to its
+// end, so the next line can be read.
 var errLongLine = &commands.UsageError{Problem: fmt.Sprintf("the line is longer than %d MiB", maxLine>>20)}
 
-// lineReader reads lines that end in \n, \r\n or a lone \r, as the Java
-// reader under zkCli does.
+// A lineReader reads lines that end in \n, \r\n or a lone \r, like the Java reader in zkCli.
 type lineReader struct {
 	in     *bufio.Reader
-	number int
-	skipLF bool         // the last line ended in \r; a \n right after it belongs to it
-	open   string       // the quote that is open where the next line begins
-	quotes quoteScanner // of the last line, if that was too long
-	err    error
+	number int          // number of the last line
+	skipLF bool         // the last line ended in \r, so an immediate \n belongs to its end
+	open   string       // the quote that is open at the beginning of the next line
+	quotes quoteScanner // state at the end of the last line, if that was too long
+	err    error        // final error of in
 }
 
 func newLineReader(r io.Reader) *lineReader {
 	return &lineReader{in: bufio.NewReaderSize(r, maxRead)}
 }
 
-// buffered returns what has been read of the lines to come. It is valid until Next.
+// buffered returns the input that has been read ahead. It is valid until the next call of Next.
 func (l *lineReader) buffered() []byte {
-	read, _ := l.in.Peek(l.in.Buffered()) // cannot fail: they are buffered
+	read, _ := l.in.Peek(l.in.Buffered()) // cannot fail, because these bytes are buffered
 	if l.skipLF {
 		read = bytes.TrimPrefix(read, []byte("\n"))
 	}
 	return read
 }
 
-// Next returns the next line without its end, and its number from 1. It
-// returns as soon as the end of the line has arrived, so that commands coming
-// through a pipe run at once. The last line may lack its end.
+// Next returns the next line without its line end, and its number, counted from 1. It returns as
+// soon as the line end has arrived, so that commands from a pipe run at once. The last line may
+// lack a line end.
 //
-// Every error but errLongLine is final. No part of a line that has one is a
-// command: neither the rest of a line that is too long, nor a line cut short by a
-// failed read.
+// Every error except errLongLine is final. If there is an error, Next returns no part of the line:
+// neither the rest of a line that is too long, nor a line cut short by a failed read.
 func (l *lineReader) Next() (line string, number int, err error) {
 	if l.err != nil {
 		return "", l.number, l.err
@@ -74,32 +73,32 @@ func (l *lineReader) Next() (line string, number int, err error) {
 	return line, l.number, nil
 }
 
-// read reads to the end of a line, which it keeps unless it is too long. An error
-// goes to l.err.
+// read reads to the end of a line. If the line is too long, read returns no text but scans its
+// quotes. It stores an error of the input in l.err.
 func (l *lineReader) read() (line string, long bool) {
-	var kept []byte
+	var text []byte
 	for {
 		var c byte
 		if c, l.err = l.in.ReadByte(); l.err != nil {
-			return string(kept), long
+			return string(text), long
 		}
 		skip := l.skipLF && c == '\n'
 		l.skipLF = c == '\r'
 		switch {
 		case skip:
 		case c == '\n' || c == '\r':
-			return string(kept), long
-		case len(kept) == maxLine:
+			return string(text), long
+		case len(text) == maxLine:
 			l.quotes, long = scanQuotes(l.open), true
-			for _, c := range kept {
+			for _, c := range text {
 				l.quotes.add(c)
 			}
 			l.quotes.add(c)
-			kept = nil
+			text = nil
 		case long:
 			l.quotes.add(c)
 		default:
-			kept = append(kept, c)
+			text = append(text, c)
 		}
 	}
 }

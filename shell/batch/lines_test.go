@@ -11,7 +11,7 @@ import (
 	"testing/iotest"
 )
 
-// readLines reads to the end and checks that the lines are numbered from 1.
+// readLines reads all lines, and checks that their numbers count from 1 and that errors are final.
 func readLines(t *testing.T, r io.Reader) ([]string, error) {
 	t.Helper()
 	var lines []string
@@ -65,8 +65,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// A pipe whose writer waits for the answer must not be kept waiting for the
-// byte that follows a \r.
+// A line is returned at its \r, without waiting for the next byte. Otherwise a program that waits
+// for the answer before it writes more would block.
 func TestLineReturnsAtItsEnd(t *testing.T) {
 	r, w := io.Pipe()
 	in := newLineReader(r)
@@ -99,7 +99,7 @@ func TestLineTooLong(t *testing.T) {
 	}
 }
 
-// A line without end fills no memory.
+// Reading a line without end uses a limited amount of memory.
 func TestLineWithoutEnd(t *testing.T) {
 	in := newLineReader(io.LimitReader(endless{}, 3*maxLine))
 	var before, after runtime.MemStats
@@ -113,7 +113,7 @@ func TestLineWithoutEnd(t *testing.T) {
 	}
 }
 
-// endless is a file of one letter.
+// endless is a reader that returns the letter x without end.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) {

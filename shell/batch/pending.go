@@ -8,22 +8,22 @@ import (
 	"github.com/zksh/zksh/shell/exit"
 )
 
-// pendingLine is a line that has been read and not printed yet.
+// A pendingLine is a line that has been read and not yet printed.
 type pendingLine struct {
-	number int
-	cmd    string
-	line   commands.Line
-	before error // reported for this line before it ran
-	out    *Transcript
+	number   int
+	cmd      string // name of the command
+	line     commands.Line
+	priorErr error // error that was reported for this line before it ran; may be nil
+	out      *Transcript
 
-	// These are set when the line starts in the window.
-	trip  *zkconn.Trip
-	ended chan struct{} // closed when the command has ended
-	err   error         // of reading the line, or of its command
-	stale bool          // it runs once more, as a line before it does
+	// The fields below are set when the line starts in the window; err also when reading it fails.
+	trip      *zkconn.Trip
+	ended     chan struct{} // closed when the command has ended
+	err       error         // error of reading the line or of its command
+	mustRerun bool          // the line must run again, because an earlier line does
 }
 
-// isClosed reports whether a channel is closed that nothing is sent to.
+// isClosed reports whether c is closed. Nothing may ever be sent on c.
 func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
@@ -33,20 +33,21 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// begun reports whether the request of the line has been handed over, or never will be.
-func (p *pendingLine) begun() bool { return isClosed(p.trip.Sent) || isClosed(p.ended) }
+// handedOver reports whether the request of the line has been handed over to the connection, or the
+// command has ended without one.
+func (p *pendingLine) handedOver() bool { return isClosed(p.trip.Sent) || isClosed(p.ended) }
 
 // sent reports whether a server may have received the request of a line that has ended.
 func (p *pendingLine) sent() bool { return p.trip.Outcome.Sent() }
 
-// mayBeDone reports whether the request of a line that has ended may have been carried out.
+// mayBeDone reports whether the request of a line that has ended may have taken effect.
 func (p *pendingLine) mayBeDone() bool { return p.trip.Outcome.MayHaveHappened() }
 
-// cutOff reports whether a line that has ended got no answer to its request: the connection
-// was lost, or the batch was interrupted.
+// cutOff reports whether a line ended without an answer to its request, because the connection was
+// lost or the batch was interrupted.
 func (p *pendingLine) cutOff() bool {
 	return p.trip.Cut || errors.Is(p.err, exit.ErrInterrupted) || errors.Is(p.err, exit.ErrTerminated)
 }
 
-// throttled reports whether an overloaded server did not carry out a line that has ended.
+// throttled reports whether an overloaded server rejected the request of a line that has ended.
 func (p *pendingLine) throttled() bool { return errors.Is(p.err, zkconn.Throttled) }

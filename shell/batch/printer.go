@@ -10,13 +10,13 @@ import (
 	"github.com/zksh/zksh/shell/exit"
 )
 
-// printer prints the lines of a window in their order, in a goroutine of its own. For a group it
-// runs in the goroutine of the batch.
+// A printer prints the lines of a window in order. It runs in its own goroutine, or, for a group,
+// in the goroutine of the batch.
 type printer struct {
 	w         *window
-	deferred  []*pendingLine // taken from the window while a line before them runs once more
-	unflushed []*pendingLine // printed into the buffer of the shell, which is not flushed yet
-	muted     bool           // print nothing more: output failed, or the script ended at a fenced line or for want of a server
+	deferred  []*pendingLine // lines taken from the window while an earlier line was sent again
+	unflushed []*pendingLine // lines printed into the buffer of the shell, which has not been flushed
+	muted     bool           // print nothing more: output failed, or a fenced line or the lack of a server ended the script
 }
 
 // run prints lines until the window is closed.
@@ -30,7 +30,7 @@ func (r *printer) run() {
 	r.flush()
 }
 
-// take waits for the next line. It returns nil when there will be none.
+// take waits for the next line. It returns nil when the window is closed.
 func (r *printer) take() *pendingLine {
 	select {
 	case p := <-r.w.pending:
@@ -41,7 +41,7 @@ func (r *printer) take() *pendingLine {
 	}
 }
 
-// next returns the next line if one has been started.
+// next returns the next line that has started, or nil if there is none.
 func (r *printer) next() (p *pendingLine) {
 	if len(r.deferred) > 0 {
 		p, r.deferred = r.deferred[0], r.deferred[1:]
@@ -54,7 +54,7 @@ func (r *printer) next() (p *pendingLine) {
 	return p
 }
 
-// await waits for the end of a line's command. The lines before it do not wait for that.
+// await waits until the command of a line has ended. It first flushes the output of earlier lines.
 func (r *printer) await(p *pendingLine) {
 	if !isClosed(p.ended) {
 		r.flush()
@@ -62,33 +62,34 @@ func (r *printer) await(p *pendingLine) {
 	}
 }
 
-// flush writes what was printed: answers that are ready at the same time go out in one write.
+// flush writes the printed output. Answers that are ready at the same time share one write.
 func (r *printer) flush() {
 	if err := r.w.b.shell.Flush(); err != nil {
 		r.w.b.fail("", err)
 		r.endIf(err)
 	}
 	for _, p := range r.unflushed {
-		r.w.leave(p)
+		r.w.release(p)
 	}
 	r.unflushed = nil
 }
 
-// printFrom prints a line, together with all that were cut off with it, if it was.
+// printFrom prints a line. If its answer was cut off, printFrom prints one message for it and the
+// lines after it that were cut off too.
 func (r *printer) printFrom(p *pendingLine) {
 	r.await(p)
-	if (p.stale || p.throttled()) && !p.trip.Alone && !r.w.isStopped() {
+	if (p.mustRerun || p.throttled()) && !p.trip.Alone && !r.w.isStopped() {
 		r.flush()
 		r.runAgain(p)
 	}
 	together := []*pendingLine{p}
 	var next *pendingLine
 	for p.cutOff() && next == nil {
-		if next = r.next(); next == nil || !next.begun() {
+		if next = r.next(); next == nil || !next.handedOver() {
 			break
 		}
-		// When the batch is interrupted, an answer may still be taken that comes after one that
-		// is not: the line counts with those before it.
+		// When the batch is interrupted, a line may still be answered although an earlier one is
+		// not. Such a line counts as cut off.
 		if r.await(next); next.cutOff() || r.w.ctx.Err() != nil {
 			together, next = append(together, next), nil
 		}
@@ -100,23 +101,23 @@ func (r *printer) printFrom(p *pendingLine) {
 	}
 }
 
-// show prints lines, and ends the batch if their failure does. What they print may appear only
-// after flush.
+// show prints lines, and stops the batch if their failure ends it. The output may appear only after
+// flush.
 func (r *printer) show(together []*pendingLine) { r.endIf(r.print(together)) }
 
-// endIf ends the batch if an error does.
+// endIf stops the batch if the error of a line ends it.
 func (r *printer) endIf(err error) {
 	r.muted = r.muted || errors.As(err, new(*exit.WriteError))
-	if r.w.b.over(err) && !r.w.isStopped() {
-		r.muted = r.muted || errors.As(err, new(*zkconn.FencedError)) || ends(err)
+	if r.w.b.ends(err) && !r.w.isStopped() {
+		r.muted = r.muted || errors.As(err, new(*zkconn.FencedError)) || isEndedError(err)
 		r.w.stop()
 	}
 }
 
-// print prints the output of one line, after the events that came before its answer on the wire,
-// or what is known of several lines that were cut off.
+// print prints the output of one line, or one message for several lines that were cut off. It first
+// prints the events that the server sent before the answer. It returns the error of the lines.
 func (r *printer) print(together []*pendingLine) error {
-	if r.w.ctx.Err() != nil { // lines that were not sent are as if they had not been read
+	if r.w.ctx.Err() != nil { // omit lines that were not sent
 		sent := slices.DeleteFunc(slices.Clone(together), func(p *pendingLine) bool { return !p.sent() })
 		if len(sent) == 0 && r.w.isStopped() {
 			return nil
@@ -126,7 +127,7 @@ func (r *printer) print(together []*pendingLine) error {
 	b, last := r.w.b, together[len(together)-1]
 	b.line, b.upTo = together[0].number, last.number
 	defer func() { b.upTo = 0 }()
-	if r.w.isStopped() && errors.As(last.err, new(*zkconn.FencedError)) { // as all lines after it have
+	if r.w.isStopped() && errors.As(last.err, new(*zkconn.FencedError)) { // all later lines fail with the same error
 		r.muted = true
 	}
 	if r.muted {
@@ -134,13 +135,13 @@ func (r *printer) print(together []*pendingLine) error {
 	}
 	b.shell.Buffer()
 	eventErr := b.shell.ShowEvents(func() []zkconn.Event {
-		if errors.Is(last.err, zkconn.SessionExpired) { // no answer: the error says what is gone with the session
+		if errors.Is(last.err, zkconn.SessionExpired) { // there is no answer, so print all events
 			return b.env.Session.Events()
 		}
 		return b.env.Session.EventsBefore(last.trip)
 	})
 	cmd, err := last.cmd, last.err
-	if len(together) > 1 { // an answer among them counts as not taken
+	if len(together) > 1 { // ignore answers among them
 		cmd, err = "", newCutError(together)
 	} else {
 		err = errors.Join(err, last.out.Play(b.shell))
@@ -159,16 +160,17 @@ func (r *printer) print(together []*pendingLine) error {
 	return err
 }
 
-// runAgain runs a line once more that was throttled, or that is after one that was, if it can
-// keep its place. It waits for all lines after it, which are deferred.
+// runAgain runs a line again that was throttled, or that failed after one that was throttled, if
+// that does not change the result of later lines. It first waits for all later lines in flight and
+// defers them.
 //
-// An overloaded server answers a request with Throttled and may carry out those after it. To
-// send the request again changes its order among them. So it is sent again only if every line
-// after it that was carried out commutes with it. Lines after it that failed may have failed
-// because of that; they are sent again as well, by the same rule. From then on each line waits
-// for the one before, and is sent again until it is answered.
+// An overloaded server answers a request with Throttled, but may execute later requests. Sending
+// the request again therefore moves it after those. runAgain does so only if the line commutes
+// with every later line that may have taken effect. Otherwise the line fails. Later lines that
+// failed may have failed because of the throttled line, so they run again too, by the same rule.
+// From then on, each line waits for the answer to the previous one.
 func (r *printer) runAgain(p *pendingLine) {
-	for range r.w.startOneByOne() - len(r.deferred) { // in the channel, or about to be
+	for range r.w.startOneByOne() - len(r.deferred) { // the others are in the channel, or about to be
 		r.deferred = append(r.deferred, <-r.w.pending)
 	}
 	for _, next := range r.deferred {
@@ -181,7 +183,7 @@ func (r *printer) runAgain(p *pendingLine) {
 		}
 	}
 	for _, next := range r.deferred {
-		next.stale = !next.mayBeDone()
+		next.mustRerun = !next.mayBeDone()
 	}
 	_, ended := r.w.start(r.w.ctx, p, true)
 	<-ended

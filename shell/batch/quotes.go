@@ -7,44 +7,45 @@ import (
 	"github.com/zksh/zksh/shell/syntax"
 )
 
-// quoteScanner follows the quotes of a line that is too long to be kept, byte by byte. It
-// finds the quote that syntax.OpenQuote finds.
+// A quoteScanner finds the open quote at the end of a line, byte by byte, without storing the line.
+// It is for lines that are too long to store, and has the same result as syntax.OpenQuote.
 type quoteScanner struct {
-	open    string // the quote that is open: ", ' or $'; empty: none
-	escaped bool   // in $'…', after a backslash
-	begun   bool   // something other than a space has come
-	word    []byte // the first bytes of the plain word that is being read
-	clings  bool   // a closing quote stands right before that word
-	inert   bool   // what follows has no quotes of ours: after #, | or >
+	open       string // the open quote: ", ' or $', or empty
+	escaped    bool   // the last byte was a backslash in $'…'
+	hasText    bool   // the line has had a byte other than a space
+	word       []byte // the first bytes of the current unquoted word
+	afterQuote bool   // a closing quote precedes that word without a space
+	ignoring   bool   // ignore quotes: the rest of the line follows #, | or >
 }
 
-// scanQuotes returns a scanner for a line that begins in a quote, or in none.
-func scanQuotes(open string) quoteScanner { return quoteScanner{open: open, begun: open != ""} }
+// scanQuotes returns a scanner for a line that begins inside the quote open, or outside quotes if
+// open is empty.
+func scanQuotes(open string) quoteScanner { return quoteScanner{open: open, hasText: open != ""} }
 
-// add reads the next byte of the line.
+// add processes the next byte of the line.
 func (q *quoteScanner) add(c byte) {
 	space := strings.IndexByte(commands.Blanks, c) >= 0
 	switch {
-	case q.inert:
+	case q.ignoring:
 	case q.escaped:
 		q.escaped = false
 	case q.open == "$'" && c == '\\':
 		q.escaped = true
 	case q.open != "":
 		if c == q.open[len(q.open)-1] {
-			q.open, q.clings = "", true
+			q.open, q.afterQuote = "", true
 		}
 	case space:
-		q.inert = !q.clings && syntax.IsRedirection(commands.Word{Text: string(q.word)})
-		q.word, q.clings = q.word[:0], false
+		q.ignoring = !q.afterQuote && syntax.IsRedirection(commands.Word{Text: string(q.word)})
+		q.word, q.afterQuote = q.word[:0], false
 	case len(q.word) == 0 && (c == '"' || c == '\''):
 		q.open = string(c)
 	case string(q.word) == "$" && c == '\'':
 		q.open, q.word = "$'", q.word[:0]
-	case !q.begun && c == '#':
-		q.inert = true
-	case len(q.word) < len(">>")+1: // the rest makes no difference
+	case !q.hasText && c == '#':
+		q.ignoring = true
+	case len(q.word) < len(">>")+1: // later bytes cannot make the word a redirection
 		q.word = append(q.word, c)
 	}
-	q.begun = q.begun || !space
+	q.hasText = q.hasText || !space
 }

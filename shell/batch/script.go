@@ -11,30 +11,30 @@ import (
 	"github.com/zksh/zksh/shell/syntax"
 )
 
-// scriptReader reads the lines of a script. A line that leaves a quote open goes on with
-// the next one, as at the prompt: the lines in between are data, and never commands.
+// A scriptReader reads the lines of a script. A line that leaves a quote open continues on the next
+// one, as at the prompt. Text inside the quote is data and never runs as a command.
 type scriptReader struct {
 	in *lineReader
 }
 
 func newScriptReader(r io.Reader) *scriptReader { return &scriptReader{newLineReader(r)} }
 
-// unclosedError is the error of a quote that is open at the end of a script.
+// An unclosedError reports a quote that is still open at the end of a script.
 type unclosedError struct {
-	err      error // of the words of all these lines together
-	from, to int   // the lines
+	err      error // error of splitting the lines into words
+	from, to int   // numbers of the first and last line
 }
 
 func (e *unclosedError) Error() string {
 	return fmt.Sprintf("%s; lines %d-%d were not run", e.err, e.from, e.to)
 }
 
-// Unwrap returns a usage error, for the exit status.
+// Unwrap returns a usage error, which determines the exit status.
 func (e *unclosedError) Unwrap() error { return &commands.UsageError{Problem: e.err.Error()} }
 
-// Next returns the next line and the number of the first line of input that it comes
-// from. Line breaks in quotes are escaped, so that the result is one line. Errors are those
-// of lineReader, and unclosedError, after which there is only io.EOF.
+// Next returns the next line and the number of its first line of input. It escapes line breaks in
+// quotes, so that the result is one line. It returns the errors of lineReader.Next, or an
+// unclosedError, after which Next returns io.EOF.
 func (s *scriptReader) Next() (line string, number int, err error) {
 	line, number, err = s.in.Next()
 	if err != nil && !errors.Is(err, errLongLine) {
@@ -52,7 +52,7 @@ func (s *scriptReader) Next() (line string, number int, err error) {
 		switch {
 		case nextErr == io.EOF && err != nil:
 			return "", number, err
-		case nextErr == io.EOF && to == number: // whoever reads its words finds the error
+		case nextErr == io.EOF && to == number: // the caller reports the open quote when it splits the line
 			return string(text), number, nil
 		case nextErr == io.EOF:
 			_, unclosed := syntax.Split(string(text))
@@ -74,8 +74,8 @@ func (s *scriptReader) Next() (line string, number int, err error) {
 	return syntax.OnOneLine(string(text)), number, nil
 }
 
-// openAfter returns the quote that is open at the end of a line, which begins in the
-// quote that was open before it. Of a line that is too long the reader has kept track.
+// openAfter returns the quote that is open at the end of a line. before is the quote that is open
+// at its beginning. If the line was too long, so that err is set, the lineReader has scanned it.
 func (s *scriptReader) openAfter(before, line string, err error) string {
 	if err != nil {
 		return s.in.quotes.open
@@ -83,7 +83,7 @@ func (s *scriptReader) openAfter(before, line string, err error) string {
 	return syntax.OpenQuote(before, line)
 }
 
-// More reports whether Next has a line without waiting for input.
+// More reports whether Next can return a line without waiting for input.
 func (s *scriptReader) More() bool {
 	read := s.in.buffered()
 	for open := ""; ; {
@@ -102,18 +102,18 @@ func (s *scriptReader) More() bool {
 	}
 }
 
-// scriptLine is a line of a script, or the reason why there is none.
+// A scriptLine is a line of a script, or an error of reading it.
 type scriptLine struct {
 	text   string
 	number int
 	err    error
-	last   bool // nothing follows the error
-	more   bool // another line has already been read
+	last   bool // err is final: no line follows
+	more   bool // the next line has already been read
 }
 
-// readAhead reads the lines of a script, one line ahead, so that waiting for the next line
-// can be interrupted. A read cannot: the goroutine ends after the read during which ctx
-// ends, or with the process.
+// readAhead reads the lines of a script in a goroutine, one line ahead, so that waiting for the
+// next line can be interrupted. A read itself cannot be interrupted: after ctx is done, the
+// goroutine returns when the current read returns, or lives until the process exits.
 func readAhead(ctx context.Context, r io.Reader) <-chan scriptLine {
 	out := make(chan scriptLine)
 	go func() {

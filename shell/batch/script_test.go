@@ -13,7 +13,7 @@ import (
 	"github.com/zksh/zksh/shell/syntax"
 )
 
-// readScript returns each line of a script behind its number, and the errors.
+// readScript returns the lines of a script, each after its number, and the errors.
 func readScript(r io.Reader) (all []string) {
 	for in := newScriptReader(r); ; {
 		line, number, err := in.Next()
@@ -27,7 +27,7 @@ func readScript(r io.Reader) (all []string) {
 	}
 }
 
-// An open quote goes on in the next line, which is data.
+// An open quote continues on the next line, which is data.
 func TestQuotesOverSeveralLines(t *testing.T) {
 	for _, c := range []struct{ input, want string }{
 		{"create /d \"a\ndelete /x\n\"\nls /\n", `1 create /d $'a\ndelete /x\n'|4 ls /`},
@@ -54,7 +54,7 @@ func TestQuotesOverSeveralLines(t *testing.T) {
 	}
 }
 
-// A quote that is never closed and a line that is too long are misuse.
+// An unclosed quote and a line that is too long are usage errors.
 func TestUnreadableLinesAreUsageErrors(t *testing.T) {
 	_, _, unclosed := newScriptReader(strings.NewReader("a \"\nb")).Next()
 	for _, err := range []error{unclosed, errLongLine} {
@@ -64,8 +64,8 @@ func TestUnreadableLinesAreUsageErrors(t *testing.T) {
 	}
 }
 
-// A line that is too long is not run, and neither is what its quotes hold, whether one of
-// its lines is too long or all of them together.
+// A line that is too long does not run, and neither does any line inside its quotes. One line may be
+// too long, or all of them together.
 func TestQuotedLineTooLong(t *testing.T) {
 	full := strings.Repeat("x", maxLine)
 	tooLong := "1 error: " + errLongLine.Error()
@@ -84,7 +84,7 @@ func TestQuotedLineTooLong(t *testing.T) {
 	}
 }
 
-// A script that cannot be read further runs nothing of a line that is not all there.
+// If reading the script fails in the middle of a line, no part of that line runs.
 func TestQuotedLineCutByAnError(t *testing.T) {
 	broken := errors.New("input broken")
 	in := newScriptReader(io.MultiReader(strings.NewReader("a \"\ndelete /a\n"), iotest.ErrReader(broken)))
@@ -95,7 +95,7 @@ func TestQuotedLineCutByAnError(t *testing.T) {
 	}
 }
 
-// More waits for all lines of a quote.
+// More is true only if all lines of a quote have been read.
 func TestMoreWithQuotes(t *testing.T) {
 	for input, want := range map[string]bool{
 		"a\nb\n":            true,
@@ -119,7 +119,7 @@ func TestMoreWithQuotes(t *testing.T) {
 	}
 }
 
-// A long line's quotes are those of any line.
+// quoteScanner has the same result as syntax.OpenQuote.
 func FuzzQuoteScanner(f *testing.F) {
 	for _, s := range []string{`a "b`, ` # "`, `a > "b`, `a "b"> "c`, `a >>> 'b`, `$'\'`, `a$'b`, `a "b"$'c`, `| '`} {
 		f.Add("", s)

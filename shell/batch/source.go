@@ -10,9 +10,9 @@ import (
 	"github.com/zksh/zksh/shell/syntax"
 )
 
-// Source runs the lines of the script for another line, one at a time. run carries out one of
-// them. The error has the exit status of the first line that failed, or is what ended the
-// script early.
+// Source runs the lines of the script one at a time, for the command source. It calls run for each
+// line. It returns an error with the exit status of the first line that failed, or the error that
+// ended the script early.
 func (b *Batch) Source(ctx context.Context, r io.Reader, run func(ctx context.Context, text string) (cmd string, err error)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -25,7 +25,7 @@ func (b *Batch) Source(ctx context.Context, r io.Reader, run func(ctx context.Co
 			return context.Cause(ctx)
 		}
 		err := b.sourceLine(ctx, l, run)
-		final := errors.As(err, new(*commands.FinalError)) && !b.opts.KeepGoing || ends(err)
+		final := errors.As(err, new(*commands.FinalError)) && !b.opts.KeepGoing || isEndedError(err)
 		switch {
 		case errors.Is(err, exit.ErrQuit), context.Cause(ctx) != nil && err != nil, errors.As(err, new(*exit.WriteError)):
 			return err
@@ -40,7 +40,7 @@ func (b *Batch) Source(ctx context.Context, r io.Reader, run func(ctx context.Co
 	}
 }
 
-// sourceLine runs a line, and reports its failure unless that ends the script.
+// sourceLine runs a line, and reports its failure unless the line quits or the context is done.
 func (b *Batch) sourceLine(ctx context.Context, l scriptLine, run func(ctx context.Context, text string) (cmd string, err error)) error {
 	if l.err == io.EOF || l.err == nil && syntax.BlankOrComment(l.text) {
 		return nil
@@ -48,7 +48,7 @@ func (b *Batch) sourceLine(ctx context.Context, l scriptLine, run func(ctx conte
 	cmd, err := "", l.err
 	if err == nil {
 		cmd, err = run(ctx, l.text)
-		err = ending(l.number, err)
+		err = asEndedError(l.number, err)
 	}
 	if errors.Is(err, exit.ErrQuit) || context.Cause(ctx) != nil {
 		return err

@@ -13,41 +13,41 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// Transactions runs lines, or makes them join the transaction that is open. There can be one
-// at a time. It is for scripts and for the prompt.
+// Transactions runs lines, or adds them to the open transaction. At most one transaction is open.
+// Both scripts and the interactive shell use it.
 type Transactions struct {
 	session *zkconn.Session
-	number  func() int // of the current line
-	onPanic func()     // deferred in goroutines of lines
-	open    *transaction
+	number  func() int   // returns the number of the current line
+	onPanic func()       // deferred in each goroutine that runs a line
+	open    *transaction // nil if no transaction is open
 }
 
-// NewTransactions returns the transactions of a shell. number returns the number of the current
-// line. onPanic is deferred in every goroutine that runs a line.
+// NewTransactions returns a Transactions without an open transaction. number returns the number of
+// the current line. onPanic is deferred in every goroutine that runs a line.
 func NewTransactions(session *zkconn.Session, number func() int, onPanic func()) *Transactions {
 	return &Transactions{session: session, number: number, onPanic: onPanic}
 }
 
-// transaction is the lines that commit is to carry out together.
+// A transaction contains the lines that commit applies together.
 type transaction struct {
-	begun int // number of the line
-	txn   *zkconn.Transaction
-	lines []*joinedLine
-	bad   int // number of a line of a script that has failed since; 0: none
+	begun      int // number of the line with begin
+	txn        *zkconn.Transaction
+	lines      []*joinedLine
+	failedLine int // number of the first line of a script that failed after begin; 0 if none
 }
 
-// joinedLine is a line of a transaction.
+// A joinedLine is a line of a transaction.
 type joinedLine struct {
 	number int
-	cmd    string
+	cmd    string // name of the command
 	out    *Transcript
-	err    error
+	err    error         // error of the command; valid once ended is closed
 	ended  chan struct{} // closed when the command has ended
 }
 
 func (t *Transactions) isOpen() bool { return t.open != nil }
 
-// Joined returns the number of lines in the transaction that is open, if one is.
+// Joined returns the number of lines in the open transaction, and whether one is open.
 func (t *Transactions) Joined() (lines int, open bool) {
 	if !t.isOpen() {
 		return 0, false
@@ -66,7 +66,7 @@ func (t *Transactions) begin(_ context.Context, env *commands.Env, _ []string) e
 	return env.Screen.Print(render.Answer{JSON: render.Facts{"done", "begin"}})
 }
 
-// check fails outside of a transaction, where it has nothing to guard.
+// check adds a version check to the open transaction. It fails if none is open.
 func (t *Transactions) check(ctx context.Context, env *commands.Env, args []string) error {
 	version, err := strconv.ParseInt(args[1], 10, 32)
 	if err != nil {
@@ -81,10 +81,10 @@ func (t *Transactions) check(ctx context.Context, env *commands.Env, args []stri
 	return env.Screen.Print(render.Answer{JSON: render.Facts{"done", "check", "path", args[0]}})
 }
 
-// errNoTransaction is the error of commit and abort without begin.
+// errNoTransaction is the error of commit and abort if no transaction is open.
 var errNoTransaction = errors.New("no transaction is open; to open one, run: begin")
 
-// errDropped is the error of the lines of a transaction that is not committed.
+// errDropped is the error of the lines of a discarded transaction. It is never printed.
 var errDropped = errors.New("dropped")
 
 func (t *Transactions) abort(_ context.Context, env *commands.Env, _ []string) error {
@@ -113,9 +113,9 @@ func (t *Transactions) commit(ctx context.Context, env *commands.Env, _ []string
 		return errNoTransaction
 	}
 	t.open = nil
-	if open.bad > 0 {
+	if open.failedLine > 0 {
 		open.drop()
-		return fmt.Errorf("nothing was done, because line %d of the transaction failed", open.bad)
+		return fmt.Errorf("nothing was done, because line %d of the transaction failed", open.failedLine)
 	}
 	outcome, err := open.txn.Commit(ctx)
 	open.wait()
@@ -124,7 +124,7 @@ func (t *Transactions) commit(ctx context.Context, env *commands.Env, _ []string
 	case refused:
 		j := open.lines[undone.Part]
 		return fmt.Errorf("nothing was done, because line %d of the transaction failed: %s: %w", j.number, j.cmd, undone.Err)
-	case errors.As(err, new(*zkconn.FencedError)): // it says that nothing was written
+	case errors.As(err, new(*zkconn.FencedError)): // the message says that nothing was written
 		return err
 	case err != nil && !outcome.MayHaveHappened():
 		return fmt.Errorf("nothing was done: %w", err)
@@ -145,16 +145,16 @@ func (t *Transactions) commit(ctx context.Context, env *commands.Env, _ []string
 	return env.Screen.Print(done)
 }
 
-// lastAnswer is the Output of a line that has one answer, and no other part.
+// lastAnswer is an Output that saves the only answer of a line.
 type lastAnswer struct{ render.Value }
 
-// Print replaces the answer.
+// Print saves the answer.
 func (a *lastAnswer) Print(v render.Value) error { a.Value = v; return nil }
 
-// Note is not called: remarks of the line were printed when it joined.
+// Note is never called, because the remarks of a line are printed when it joins.
 func (*lastAnswer) Note(string) {}
 
-// Alert is not called either.
+// Alert is never called, for the same reason.
 func (*lastAnswer) Alert(string) {}
 
 // committed is the answer of commit.
@@ -166,7 +166,7 @@ type committedLine struct {
 	Answer  render.Value `json:"answer"`
 }
 
-// Text has one line for each answer that has text, and the number of all.
+// Text writes one line for each answer with text, and then the number of lines.
 func (c committed) Text(w io.Writer) error {
 	var b strings.Builder
 	for _, l := range c {
@@ -185,12 +185,12 @@ func (c committed) Text(w io.Writer) error {
 	return err
 }
 
-// MarshalJSON has every line, as JSON has every answer.
+// MarshalJSON returns all lines with their answers, even those without text.
 func (c committed) MarshalJSON() ([]byte, error) {
 	return render.Marshal(render.Facts{"committed", append([]committedLine{}, c...)})
 }
 
-// Run runs a line, or makes it join the transaction that is open.
+// Run runs a line, or adds it to the open transaction.
 func (t *Transactions) Run(ctx context.Context, env *commands.Env, cmd string, l commands.Line) error {
 	switch {
 	case !t.isOpen() || l.Has(commands.Apart):
@@ -204,7 +204,7 @@ func (t *Transactions) Run(ctx context.Context, env *commands.Env, cmd string, l
 	}
 }
 
-// run runs a line. If its context has ended, the error is what ended it.
+// run runs a line. If the line fails because ctx was cancelled, run returns the cause.
 func run(ctx context.Context, env *commands.Env, l commands.Line) error {
 	err := l.Run(ctx, env)
 	if err != nil && context.Cause(ctx) != nil && errors.Is(err, context.Canceled) {
@@ -222,9 +222,9 @@ func (t *Transactions) join(ctx context.Context, env *commands.Env, cmd string, 
 		env.Screen.Note("changes made by a transaction are not saved, so undo cannot undo them")
 		own.Keeper = nil
 	}
-	j := &joinedLine{number: t.number(), cmd: cmd, out: &Transcript{Screen: env.Screen, keeps: toOutput}, ended: make(chan struct{})}
+	j := &joinedLine{number: t.number(), cmd: cmd, out: &Transcript{Screen: env.Screen, buffered: toOutput}, ended: make(chan struct{})}
 	own.Screen = j.out
-	go func() { // ends with the transaction
+	go func() { // returns when the transaction is committed or discarded
 		defer t.onPanic()
 		defer close(j.ended)
 		j.err = run(trip.Context(open.txn.Context(ctx)), &own, l)
@@ -238,15 +238,16 @@ func (t *Transactions) join(ctx context.Context, env *commands.Env, cmd string, 
 	}
 }
 
-// spoil notes that a line of a script has failed. Without it, the transaction that is open is
-// not what was meant.
-func (t *Transactions) spoil(line int, err error) {
-	if err != nil && t.isOpen() && t.open.bad == 0 {
-		t.open.bad = line
+// markFailed records that a line of a script failed, so that commit fails: without that line, the
+// open transaction is incomplete.
+func (t *Transactions) markFailed(line int, err error) {
+	if err != nil && t.isOpen() && t.open.failedLine == 0 {
+		t.open.failedLine = line
 	}
 }
 
-// Drop drops the transaction that is open at the end, and returns an error that says so.
+// Drop discards the transaction that is open when the shell ends, and returns an error that says
+// so. It returns nil if none is open.
 func (t *Transactions) Drop() error {
 	if !t.isOpen() {
 		return nil
@@ -257,7 +258,7 @@ func (t *Transactions) Drop() error {
 	return fmt.Errorf("the transaction that began on line %d was never committed, so nothing in it took effect", begun)
 }
 
-// Commands are the commands that make a transaction.
+// Commands returns the commands begin, check, commit and abort.
 func (t *Transactions) Commands() []*commands.Command {
 	const group = "Transactions"
 	return []*commands.Command{

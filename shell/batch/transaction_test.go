@@ -37,7 +37,7 @@ func TestTransactionLines(t *testing.T) {
 	}
 }
 
-// In JSON, each line of a transaction has an answer when it joins, and commit has them all.
+// In JSON, each line of a transaction has an answer when it joins, and commit prints all results.
 func TestTransactionInJSON(t *testing.T) {
 	s := newSandboxShell(t, sandbox.Options{})
 	s.env.Format = render.JSON

@@ -11,117 +11,121 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// Output is a destination of a transcript. Every commands.Screen is one.
+// An Output receives the parts of a transcript. Every commands.Screen is an Output.
 type Output interface {
 	Print(v render.Value) error
 	Note(text string)
 	Alert(text string)
 }
 
-// Transcript is the output of one line, in order. It is the Screen of the line's command. It
-// keeps some parts of the output, and the Screen in it gets all others at once: everything
-// from a line that is in flight together with others, only the answer from a line whose
-// answer is one JSON value, and nothing from a line that prints directly.
+// A Transcript is the Screen of a line's command. It buffers some parts of the output, in order,
+// and passes the others to the embedded Screen at once. What it buffers depends on the line:
+//
+//   - If the line is in flight together with others, all parts.
+//   - If the line answers with one JSON value, only the answer.
+//   - Otherwise nothing.
 type Transcript struct {
 	commands.Screen
-	keeps  destination
-	json   bool   // the line answers with one JSON value, whatever becomes of it
-	cmd    string // of the line, for that value
-	number int    // of the line in a script; 0: it is in none
+	buffered destination // the parts to buffer
+	json     bool        // the line answers with one JSON value, even if it fails
+	cmd      string      // name of the command, for that value
+	number   int         // number of the line in a script; 0 if the line is not in a script
 
-	mu       sync.Mutex
-	parts    []part
-	streams  bool // a stream is the whole answer of the line, and can be printed as it comes
-	answered bool // such a stream was the answer
+	mu           sync.Mutex // guards the fields below
+	parts        []part
+	singleStream bool // the only answer of the line is a stream, which can be printed directly
+	answered     bool // the stream has been printed
 }
 
-// destination says where a part of the output goes. It is also a set of destinations.
+// A destination is the place where a part of the output goes, or a set of such places.
 type destination uint8
 
 const (
 	toOutput destination = 1 << iota // standard output
-	toJSON                           // the line's one JSON answer, see Conclude
+	toJSON                           // the JSON answer of the line; see Conclude
 	toNote                           // standard error, unless the shell is quiet
 	toAlert                          // standard error
 )
 
 type part struct {
 	to    destination
-	value render.Value // of toOutput and toJSON
-	text  string       // of toNote and toAlert
+	value render.Value // for toOutput and toJSON
+	text  string       // for toNote and toAlert
 }
 
-// NewTranscript returns the transcript of a line that prints directly, or of one that answers
-// with JSON: in a script and as a single command. At the prompt, errors are read and not parsed.
+// NewTranscript returns the transcript of a line. In a script or a one-shot command with JSON
+// output, the line answers with one JSON value. Otherwise it prints directly.
 func NewTranscript(env *commands.Env, cmd string, number int) *Transcript {
 	t := &Transcript{Screen: env.Screen, cmd: cmd, number: number}
 	if t.json = env.Format == render.JSON && env.Mode != commands.ByHand; t.json {
-		t.keeps = toJSON
+		t.buffered = toJSON
 	}
 	return t
 }
 
-// Env returns an environment for the line's command. before is a failure that was reported for
-// the line before it ran.
-func (t *Transcript) Env(env *commands.Env, l commands.Line, before error) *commands.Env {
-	t.streams = l.Has(commands.OneStream) && before == nil
+// Env returns an environment for the command of the line. priorErr is an error that was reported for
+// the line before it ran, or nil.
+func (t *Transcript) Env(env *commands.Env, l commands.Line, priorErr error) *commands.Env {
+	t.singleStream = l.Has(commands.OneStream) && priorErr == nil
 	own := *env
 	own.Screen = t
 	return &own
 }
 
-// Print keeps an answer, or prints it.
+// Print buffers an answer or prints it.
 func (t *Transcript) Print(v render.Value) error {
 	to := toOutput
 	if _, event := v.(render.Event); t.json && !event {
 		to = toJSON
 		if stream, is := v.(*render.Stream); is {
-			if t.passes(stream) {
+			if t.printsDirectly(stream) {
 				to = toOutput
-			} else if whole, err := complete(stream); err != nil || whole == nil {
+			} else if whole, err := readStream(stream); err != nil || whole == nil {
 				return err
 			} else {
 				v = whole
 			}
 		}
 	}
-	if t.keep(part{to: to, value: v}) {
+	if t.buffer(part{to: to, value: v}) {
 		return nil
 	}
 	return t.Screen.Print(v)
 }
 
-// Note keeps a remark, or prints it.
+// Note buffers a remark or prints it.
 func (t *Transcript) Note(text string) {
-	if !t.keep(part{to: toNote, text: text}) {
+	if !t.buffer(part{to: toNote, text: text}) {
 		t.Screen.Note(text)
 	}
 }
 
-// Alert keeps an alert, or prints it.
+// Alert buffers an alert or prints it.
 func (t *Transcript) Alert(text string) {
-	if !t.keep(part{to: toAlert, text: text}) {
+	if !t.buffer(part{to: toAlert, text: text}) {
 		t.Screen.Alert(text)
 	}
 }
 
-func (t *Transcript) keep(p part) bool {
+// buffer buffers a part if the transcript buffers such parts, and reports whether it did.
+func (t *Transcript) buffer(p part) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.keeps&p.to == 0 {
+	if t.buffered&p.to == 0 {
 		return false
 	}
 	t.parts = append(t.parts, p)
 	return true
 }
 
-// passes reports whether a stream is the line's one JSON answer, which then includes the line's
-// own failure. Later failures, such as a lost lock, are only on standard error. A Raw stream has no
-// place for a failure.
-func (t *Transcript) passes(v *render.Stream) bool {
+// printsDirectly reports whether a stream is the JSON answer of the line and can be printed at once.
+// It makes the stream end with the failure of the command, if that fails. Later failures, such as a
+// lost lock, are reported only on standard error. A Raw stream cannot contain a failure, so it does
+// not qualify.
+func (t *Transcript) printsDirectly(v *render.Stream) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.streams || v.Raw || t.answered || slices.ContainsFunc(t.parts, func(p part) bool { return p.to == toJSON }) {
+	if !t.singleStream || v.Raw || t.answered || slices.ContainsFunc(t.parts, func(p part) bool { return p.to == toJSON }) {
 		return false
 	}
 	t.answered = true
@@ -129,9 +133,9 @@ func (t *Transcript) passes(v *render.Stream) bool {
 	return true
 }
 
-// complete reads a stream to its end. It returns nil if the stream ended early and left no
-// valid JSON; the error of the line says why.
-func complete(v *render.Stream) (render.Value, error) {
+// readStream reads a stream to its end and returns it as one value. It returns nil if the stream
+// ended early and so is not valid JSON; the error of the line says why.
+func readStream(v *render.Stream) (render.Value, error) {
 	v.End = nil
 	var b bytes.Buffer
 	if err := (&render.Printer{W: &b, Format: render.JSON}).Print(v); err != nil || !json.Valid(b.Bytes()) {
@@ -140,15 +144,16 @@ func complete(v *render.Stream) (render.Value, error) {
 	return render.Answer{JSON: json.RawMessage(bytes.TrimSpace(b.Bytes()))}, nil
 }
 
-// reset forgets all parts: the line runs once more. From now on it keeps the given parts.
+// reset discards all parts, before the line runs or runs again. From then on, the transcript
+// buffers the given parts.
 func (t *Transcript) reset(keeps destination) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.parts, t.answered, t.keeps = nil, false, keeps
+	t.parts, t.answered, t.buffered = nil, false, keeps
 }
 
-// Play sends the parts to their destinations, in order. The parts of a JSON answer wait for
-// Conclude.
+// Play sends the buffered parts to out, in order. It omits the parts of a JSON answer, which
+// Conclude prints.
 func (t *Transcript) Play(out Output) (err error) {
 	t.mu.Lock()
 	parts := t.parts

@@ -8,54 +8,55 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// window is the lines in flight. The server gets their requests in the order of the lines. The
-// goroutine of the batch calls its methods; those of the printer say so.
+// A window manages the lines in flight. The server receives their requests in the order of the
+// lines. Only the goroutine of the batch calls the methods of a window, except where a comment
+// says that the printer does.
 type window struct {
 	b        *Batch
-	ctx      context.Context   // of the lines
-	pending  chan *pendingLine // started and not taken by the printer yet, oldest first
-	printed  chan struct{}     // capacity 1: a line has been printed
+	ctx      context.Context   // context of the lines
+	pending  chan *pendingLine // lines that have started and that the printer has not taken, oldest first
+	printed  chan struct{}     // receives a value when a line has been printed; capacity 1
 	stopped  chan struct{}     // closed when the batch must not continue
-	jobs     chan func()       // for the goroutines of lines
+	jobs     chan func()       // hands work to the idle goroutines of earlier lines
 	printer  *printer
 	printing sync.WaitGroup // the printer's goroutine
 	group    *group         // nil unless the batch stops at its first error
 
-	quotasAt zkconn.Stay // the session for which quotas is known
-	quotas   bool        // the ensemble has quotas
+	quotasSession zkconn.Stay // session in which quotas was determined
+	quotas        bool        // the ensemble has quotas
 
-	mu      sync.Mutex // guards these
-	open    int        // number of lines that have started and are not printed
-	allowed int        // maximum of open, because of the size of the answers
-	most    int        // maximum of open in any case
+	mu        sync.Mutex // guards the fields below
+	unprinted int        // number of lines that have started and have not been printed
+	places    int        // current maximum of unprinted; adapted to the size of the answers
+	limit     int        // upper limit of places
 }
 
 const (
 	// firstWindow is the number of lines in flight before the size of any answer is known.
 	// It doubles with each round trip.
 	firstWindow = 4
-	// maxUnprinted is about the number of bytes of answers that wait until they can be printed.
+	// maxUnprinted is the approximate maximum size, in bytes, of answers that wait to be printed.
 	maxUnprinted = 4 << 20
-	// maxLineInWindow is the maximum length of a line that is in flight with others. A server
-	// drops a connection, and with it all that is in flight, over a request that is too long.
+	// maxLineInWindow is the maximum length, in bytes, of a line that is in flight with others. If
+	// a request is too long, the server closes the connection, and all requests in flight fail.
 	maxLineInWindow = 512 << 10
 )
 
 func newWindow(ctx context.Context, b *Batch) *window {
-	w := &window{b: b, ctx: ctx, stopped: make(chan struct{}), jobs: make(chan func()), printed: make(chan struct{}, 1), most: max(1, b.opts.Window)}
+	w := &window{b: b, ctx: ctx, stopped: make(chan struct{}), jobs: make(chan func()), printed: make(chan struct{}, 1), limit: max(1, b.opts.Window)}
 	w.printer = &printer{w: w}
-	if b.opts.StopAtError && w.most > 1 {
-		w.most, w.group = 1, &group{w: w}
+	if b.opts.StopAtError && w.limit > 1 {
+		w.limit, w.group = 1, &group{w: w}
 	}
-	w.allowed = min(firstWindow, w.most)
-	w.pending = make(chan *pendingLine, w.most)
+	w.places = min(firstWindow, w.limit)
+	w.pending = make(chan *pendingLine, w.limit)
 	if w.group == nil { // a group prints its lines itself
-		w.printing.Go(w.printer.run) // ends with pending, see close
+		w.printing.Go(w.printer.run) // returns when close has closed pending
 	}
 	return w
 }
 
-// close waits for all lines in flight, and prints them.
+// close waits until all lines in flight have been printed.
 func (w *window) close() {
 	w.group.flush()
 	close(w.pending)
@@ -63,20 +64,21 @@ func (w *window) close() {
 	close(w.jobs)
 }
 
-// joins reports whether the line is a single write that can be part of a transaction.
-func joins(p *pendingLine) bool { return p.line.Has(commands.Joins) }
+// canJoin reports whether the line is a single write that can be part of a transaction.
+func canJoin(p *pendingLine) bool { return p.line.Has(commands.Joins) }
 
-// accepts reports whether a line of this size in bytes can be in flight together with others.
+// accepts reports whether a line of the given size, in bytes, can be in flight together with
+// others.
 func (w *window) accepts(p *pendingLine, size int) bool {
-	return p.err == nil && !w.b.txns.isOpen() && p.line.Has(commands.OneRequest) && size <= maxLineInWindow &&
+	return p.err == nil && !w.b.transactions.isOpen() && p.line.Has(commands.OneRequest) && size <= maxLineInWindow &&
 		(cap(w.pending) > 1 || w.group.accepts(p)) &&
-		!(p.line.Has(commands.Quotas) && w.hasQuotas()) && !w.fenceMayFall() &&
+		!(p.line.Has(commands.Quotas) && w.hasQuotas()) && !w.continuesUnfenced() &&
 		!(p.line.Has(commands.Destroys) && w.b.env.Keeper != nil)
 }
 
-// fenceMayFall reports whether later lines are to be written although a line fails because a
-// lock is gone.
-func (w *window) fenceMayFall() bool {
+// continuesUnfenced reports whether the script continues with later lines if a line fails because
+// its lock was lost (-k). Such lines must not be in flight together.
+func (w *window) continuesUnfenced() bool {
 	if !w.b.opts.KeepGoing {
 		return false
 	}
@@ -84,34 +86,36 @@ func (w *window) fenceMayFall() bool {
 	return fenced || err != nil
 }
 
-// hasQuotas asks the server, once for each session, and again after a line that may set a quota
-// has run alone. If zksh may not read quotas, it assumes that there are none.
+// hasQuotas reports whether the ensemble has quotas. It asks the server once in each session, and
+// again after a line that may have set a quota. If zksh has no permission to read the quotas,
+// hasQuotas assumes that there are none.
 func (w *window) hasQuotas() bool {
 	session := w.b.env.Session
-	if now := session.Stay(); now != w.quotasAt {
+	if now := session.Stay(); now != w.quotasSession {
 		names, _, err := session.Absolute().Children(w.ctx, zkconn.QuotaPath, false)
-		w.quotasAt, w.quotas = now, err == nil && len(names) > 0
+		w.quotasSession, w.quotas = now, err == nil && len(names) > 0
 	}
 	return w.quotas
 }
 
-// ranAlone notes that a line runs outside of the window.
-func (w *window) ranAlone(p *pendingLine) {
+// noteRunAlone is called before a line runs outside the window. If the line may set a quota,
+// noteRunAlone forgets whether there are quotas.
+func (w *window) noteRunAlone(p *pendingLine) {
 	if p.line.Has(commands.Quotas) {
-		w.quotasAt = zkconn.Stay{}
+		w.quotasSession = zkconn.Stay{}
 	}
 }
 
-// begin waits for room, starts a line, and waits until its request is after that of the line
-// before. It reports whether the batch continues.
+// begin waits until the window has room, starts a line, and waits until its request has been handed
+// over, so that requests stay in order. It reports whether the batch continues.
 func (w *window) begin(p *pendingLine) bool {
 	if w.group != nil {
 		return w.group.begin(p)
 	}
-	if w.isStopped() { // while a line was being read
+	if w.isStopped() { // the printer may stop the batch at any time
 		return false
 	}
-	for !w.enter(p) {
+	for !w.reserve(p) {
 		select {
 		case <-w.printed:
 		case <-w.stopped:
@@ -119,12 +123,12 @@ func (w *window) begin(p *pendingLine) bool {
 		}
 	}
 	sent, ended := w.start(w.ctx, p, w.oneByOne())
-	w.pending <- p // from now on it belongs to the printer
+	w.pending <- p // from now on p belongs to the printer
 	await(sent, ended)
 	return true
 }
 
-// await waits until the request of a line has been handed over, or its command has ended.
+// await waits until the request of a line has been handed over or its command has ended.
 func await(sent, ended <-chan struct{}) {
 	select {
 	case <-sent:
@@ -132,26 +136,26 @@ func await(sent, ended <-chan struct{}) {
 	}
 }
 
-// start runs the command of a line in a goroutine. alone: no request is sent after that of the
-// line before it is answered. The channels are closed when the request has been handed over,
-// and when the command has ended. The printer calls it, too.
-func (w *window) start(ctx context.Context, p *pendingLine, alone bool) (sent, over <-chan struct{}) {
+// start runs the command of a line in a goroutine. If alone is true, no other request is sent until
+// the request of the line has been answered. sent is closed when the request has been handed over,
+// and done when the command has ended. The printer calls start, too.
+func (w *window) start(ctx context.Context, p *pendingLine, alone bool) (sent, done <-chan struct{}) {
 	trip, ended := zkconn.NewTrip(), make(chan struct{})
 	trip.Alone = alone
 	p.trip, p.ended, p.err = trip, ended, nil
 	p.out.reset(toOutput | toJSON | toNote | toAlert)
-	env := p.out.Env(w.b.env, p.line, p.before)
-	w.work(func() { // the printer waits for it
+	env := p.out.Env(w.b.env, p.line, p.priorErr)
+	w.goReuse(func() { // returns when the command has ended; the printer waits for that
 		defer close(ended)
-		p.err = ending(p.number, run(trip.Context(ctx), env, p.line))
+		p.err = asEndedError(p.number, run(trip.Context(ctx), env, p.line))
 		trip.Hold(env.Session)
 	})
 	return trip.Sent, ended
 }
 
-// work runs do in a goroutine: in one that has run a line before, if one is free, because its
-// stack has already grown. They end with close.
-func (w *window) work(do func()) {
+// goReuse runs do in a goroutine. It reuses an idle goroutine that has run an earlier line, because
+// the stack of that has already grown. The goroutines return after close.
+func (w *window) goReuse(do func()) {
 	select {
 	case w.jobs <- do:
 	default:
@@ -163,35 +167,35 @@ func (w *window) work(do func()) {
 	}
 }
 
-// enter takes a place for a line. The answer to a write is small, so that it need not wait until
-// the size of the answers is known.
-func (w *window) enter(p *pendingLine) bool {
+// reserve reserves a place in the window for a line, and reports whether there was one. A write may
+// use the whole window at once, because its answer is small.
+func (w *window) reserve(p *pendingLine) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	allowed := w.allowed
-	if joins(p) {
-		allowed = w.most
+	allowed := w.places
+	if canJoin(p) {
+		allowed = w.limit
 	}
-	if w.open >= allowed {
+	if w.unprinted >= allowed {
 		return false
 	}
-	w.open++
+	w.unprinted++
 	return true
 }
 
-// leave notes that a line has been printed. The window is as wide as answers of this size
-// allow. The printer calls it.
-func (w *window) leave(p *pendingLine) {
+// release frees the place of a line that has been printed. It then adapts the number of places to
+// the size of the answer. The printer calls it.
+func (w *window) release(p *pendingLine) {
 	p.trip.Printed()
-	p.out.reset(0) // the goroutine of the line may keep the transcript, but not its output
+	p.out.reset(0) // frees the output, even if the goroutine of the line still refers to the transcript
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.open--
+	w.unprinted--
 	switch size := p.trip.Size; {
-	case size*w.allowed > maxUnprinted:
-		w.allowed = max(1, maxUnprinted/size)
+	case size*w.places > maxUnprinted:
+		w.places = max(1, maxUnprinted/size)
 	default:
-		w.allowed = min(w.most, w.allowed+1)
+		w.places = min(w.limit, w.places+1)
 	}
 	select {
 	case w.printed <- struct{}{}:
@@ -199,7 +203,7 @@ func (w *window) leave(p *pendingLine) {
 	}
 }
 
-// drain waits until all lines that have started are printed, and reports whether the batch
+// drain waits until all lines in flight have been printed, and reports whether the batch
 // continues.
 func (w *window) drain() bool {
 	w.group.flush()
@@ -212,26 +216,26 @@ func (w *window) drain() bool {
 func (w *window) busy() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.open > 0 || w.group.busy()
+	return w.unprinted > 0 || w.group.busy()
 }
 
-// stop makes the batch not continue. The printer calls it.
+// stop ends the batch: no further line starts. The printer calls it.
 func (w *window) stop() { close(w.stopped) }
 
 func (w *window) isStopped() bool { return isClosed(w.stopped) }
 
-// oneByOne reports whether each line waits for the answer to the one before.
+// oneByOne reports whether each line waits for the answer to the previous one.
 func (w *window) oneByOne() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.most == 1
+	return w.limit == 1
 }
 
-// startOneByOne makes each line from now on wait for the answer to the one before. It returns
-// the number of lines that have started after the one that is being printed. The printer calls it.
+// startOneByOne makes each further line wait for the answer to the previous one. It returns the
+// number of lines that started after the line being printed. The printer calls it.
 func (w *window) startOneByOne() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.most, w.allowed = 1, 1
-	return w.open - 1
+	w.limit, w.places = 1, 1
+	return w.unprinted - 1
 }
