@@ -46,7 +46,7 @@ func (c *completer) complete(before string) line.Proposals {
 	proposals := line.Proposals{From: p.from, Pending: found.pending}
 	for _, x := range found.list {
 		proposals.List = append(proposals.List, line.Proposal{
-			Text: p.spell(x.word), Label: cmp.Or(x.label, x.word), About: x.about, Last: !x.extendable,
+			Text: p.spell(x.word), Label: cmp.Or(x.label, x.word), About: x.about, Complete: !x.extendable,
 		})
 	}
 	begin := found.commonPrefix()
@@ -54,7 +54,7 @@ func (c *completer) complete(before string) line.Proposals {
 		proposals.List, begin = nil, found.withSlash
 	}
 	if len(begin) > len(p.text) {
-		proposals.Begin = p.spellOpen(begin)
+		proposals.CommonPrefix = p.spellOpen(begin)
 	}
 	return proposals
 }

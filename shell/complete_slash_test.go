@@ -26,7 +26,7 @@ func TestCompleteGoesDeeper(t *testing.T) {
 	} {
 		zktest.Eventually(t, before+" becomes "+want, func() bool {
 			p := c.complete(before)
-			return !p.Pending && before[:p.From]+p.Begin == want || want == "" && p.Begin == "" && !p.Pending
+			return !p.Pending && before[:p.From]+p.CommonPrefix == want || want == "" && p.CommonPrefix == "" && !p.Pending
 		})
 	}
 }

@@ -187,7 +187,7 @@ func TestCompleteCommonBeginning(t *testing.T) {
 		"time get --s":     "--stat",
 		"repeat -n 2 setA": "setAcl",
 	} {
-		if got := c.complete(before).Begin; got != want {
+		if got := c.complete(before).CommonPrefix; got != want {
 			t.Errorf("%q: %q, want %q", before, got, want)
 		}
 	}

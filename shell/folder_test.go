@@ -66,7 +66,7 @@ func TestCompletesFilesAndValues(t *testing.T) {
 	} {
 		eventually(t, c, before, want)
 	}
-	if begin := c.complete("get -f d").Begin; begin != "dat" {
+	if begin := c.complete("get -f d").CommonPrefix; begin != "dat" {
 		t.Errorf("files begin with %q", begin)
 	}
 	c.locks = fakeLocks{}

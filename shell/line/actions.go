@@ -11,22 +11,22 @@ import (
 	prompt "github.com/c-bata/go-prompt"
 )
 
-// The keys of the menu, which go-prompt knows, too.
+// The keys that move through the menu. go-prompt handles them itself.
 const (
 	keyTab     = "\t"
 	keyBackTab = "\x1b[Z"
 )
 
-// action is what a key does: an edit of the line, which go-prompt carries out when it
-// is given the order, or what press does itself. Nil is text, or a key without a
-// meaning.
+// An action is the effect of a key. Most actions are edits of the line, which go-prompt runs when
+// it receives the order of the action; press performs the others. A key with a nil action is text,
+// or has no effect.
 type action struct {
-	order string // no key has it
+	order string // byte sequence that makes go-prompt run edit; no key of a terminal sends it
 	edit  func(e *promptEditor, b *prompt.Buffer)
-	cuts  bool
+	cuts  bool // the edit cuts text
 }
 
-// actions are all of them. The edits run in Input, with mu held.
+// actions lists all actions that are edits. The edits run in go-prompt's Input, with mu held.
 var actions []*action
 
 func edits(edit func(e *promptEditor, b *prompt.Buffer)) *action {
@@ -41,47 +41,47 @@ func cuts(edit func(e *promptEditor, b *prompt.Buffer)) *action {
 }
 
 var (
-	doHome      = edits(func(_ *promptEditor, b *prompt.Buffer) { b.CursorLeft(count(before(b))) })
-	doEnd       = edits(func(_ *promptEditor, b *prompt.Buffer) { b.CursorRight(count(after(b))) })
-	doLeft      = edits(func(_ *promptEditor, b *prompt.Buffer) { b.CursorLeft(1) })
-	doRight     = edits(func(_ *promptEditor, b *prompt.Buffer) { b.CursorRight(1) })
-	doWordLeft  = edits(func(_ *promptEditor, b *prompt.Buffer) { b.CursorLeft(lastWord(before(b), notInWord)) })
-	doWordRight = edits(func(_ *promptEditor, b *prompt.Buffer) { b.CursorRight(firstWord(after(b))) })
-	doErase     = edits(func(_ *promptEditor, b *prompt.Buffer) { b.DeleteBeforeCursor(1) })
-	doDelete    = edits(func(_ *promptEditor, b *prompt.Buffer) { b.Delete(min(1, count(after(b)))) })
-	doCutBlank  = cuts(func(e *promptEditor, b *prompt.Buffer) { e.cut.left(b, lastWord(before(b), unicode.IsSpace)) })
-	doCutLeft   = cuts(func(e *promptEditor, b *prompt.Buffer) { e.cut.left(b, lastWord(before(b), notInWord)) })
-	doCutRight  = cuts(func(e *promptEditor, b *prompt.Buffer) { e.cut.right(b, firstWord(after(b))) })
-	doCutToHome = cuts(func(e *promptEditor, b *prompt.Buffer) { e.cut.left(b, count(before(b))) })
-	doCutToEnd  = cuts(func(e *promptEditor, b *prompt.Buffer) { e.cut.right(b, count(after(b))) })
-	doYank      = edits(func(e *promptEditor, b *prompt.Buffer) { b.InsertText(e.cut.text, false, true) })
-	doInsertTab = edits(func(_ *promptEditor, b *prompt.Buffer) { b.InsertText("\t", false, true) })
-	doClear     = edits(func(e *promptEditor, _ *prompt.Buffer) { e.out.clear() })
-	doSuspend   = edits(func(e *promptEditor, _ *prompt.Buffer) {
+	doHome         = edits(func(_ *promptEditor, b *prompt.Buffer) { b.CursorLeft(count(before(b))) })
+	doEnd          = edits(func(_ *promptEditor, b *prompt.Buffer) { b.CursorRight(count(after(b))) })
+	doLeft         = edits(func(_ *promptEditor, b *prompt.Buffer) { b.CursorLeft(1) })
+	doRight        = edits(func(_ *promptEditor, b *prompt.Buffer) { b.CursorRight(1) })
+	doWordLeft     = edits(func(_ *promptEditor, b *prompt.Buffer) { b.CursorLeft(lastWord(before(b), notInWord)) })
+	doWordRight    = edits(func(_ *promptEditor, b *prompt.Buffer) { b.CursorRight(firstWord(after(b))) })
+	doErase        = edits(func(_ *promptEditor, b *prompt.Buffer) { b.DeleteBeforeCursor(1) })
+	doDelete       = edits(func(_ *promptEditor, b *prompt.Buffer) { b.Delete(min(1, count(after(b)))) })
+	doCutToSpace   = cuts(func(e *promptEditor, b *prompt.Buffer) { e.cut.left(b, lastWord(before(b), unicode.IsSpace)) })
+	doCutWordLeft  = cuts(func(e *promptEditor, b *prompt.Buffer) { e.cut.left(b, lastWord(before(b), notInWord)) })
+	doCutWordRight = cuts(func(e *promptEditor, b *prompt.Buffer) { e.cut.right(b, firstWord(after(b))) })
+	doCutToHome    = cuts(func(e *promptEditor, b *prompt.Buffer) { e.cut.left(b, count(before(b))) })
+	doCutToEnd     = cuts(func(e *promptEditor, b *prompt.Buffer) { e.cut.right(b, count(after(b))) })
+	doYank         = edits(func(e *promptEditor, b *prompt.Buffer) { b.InsertText(e.cut.text, false, true) })
+	doInsertTab    = edits(func(_ *promptEditor, b *prompt.Buffer) { b.InsertText("\t", false, true) })
+	doClear        = edits(func(e *promptEditor, _ *prompt.Buffer) { e.out.clear() })
+	doSuspend      = edits(func(e *promptEditor, _ *prompt.Buffer) {
 		if err := e.suspend(); err != nil {
 			e.exit = &exit{err: err}
-		} else if e.exit == nil { // the window may have changed meanwhile
+		} else if e.exit == nil { // the window may have a new size
 			e.exit = &exit{resize: true}
 		}
 	})
-	doInterrupt = edits((*promptEditor).drop)
+	doInterrupt = edits((*promptEditor).dropLine)
 	doOlder     = edits((*promptEditor).older)
 	doNewer     = edits((*promptEditor).newer)
 	doSearch    = edits((*promptEditor).showFound)
 
-	// These are bound to no key.
-	doContinue = edits((*promptEditor).goOn)
+	// No key is bound to these.
+	doContinue = edits((*promptEditor).continueLine)
 	doComplete = edits((*promptEditor).complete)
 	doAccept   = edits((*promptEditor).accept)
 	doDismiss  = edits((*promptEditor).dismiss)
 
-	// These press carries out; the last one refuses the line, which the terminal has cut.
+	// press performs these. The last one rejects a line that the terminal has truncated.
 	doEnter, doEndOfInput, doTab, doBackTab = &action{}, &action{}, &action{}, &action{}
-	doEscape, doRefuse                      = &action{}, &action{}
+	doEscape, doReject                      = &action{}, &action{}
 )
 
-// bound says what each key does.
-var bound = map[string]*action{
+// keyActions maps each key to its action.
+var keyActions = map[string]*action{
 	"\x01": doHome, "\x1b[H": doHome, "\x1bOH": doHome, "\x1b[1~": doHome, "\x1b[7~": doHome,
 	"\x05": doEnd, "\x1b[F": doEnd, "\x1bOF": doEnd, "\x1b[4~": doEnd, "\x1b[8~": doEnd,
 	"\x02": doLeft, "\x1b[D": doLeft, "\x1bOD": doLeft,
@@ -90,7 +90,7 @@ var bound = map[string]*action{
 	"\x1bf": doWordRight, "\x1b[1;5C": doWordRight, "\x1b[1;3C": doWordRight, "\x1b[5C": doWordRight, "\x1bOc": doWordRight,
 	"\x08": doErase, "\x7f": doErase,
 	"\x1b[3~": doDelete,
-	"\x17":    doCutBlank, "\x1b\x7f": doCutLeft, "\x1b\x08": doCutLeft, "\x1bd": doCutRight,
+	"\x17":    doCutToSpace, "\x1b\x7f": doCutWordLeft, "\x1b\x08": doCutWordLeft, "\x1bd": doCutWordRight,
 	"\x15": doCutToHome, "\x0b": doCutToEnd, "\x19": doYank, pastedTab: doInsertTab,
 	"\x0c": doClear, "\x1a": doSuspend,
 	"\x10": doOlder, "\x1b[A": doOlder, "\x1bOA": doOlder,
@@ -99,10 +99,10 @@ var bound = map[string]*action{
 	"\r":   doEnter, keyInterrupt: doInterrupt, "\x04": doEndOfInput,
 	keyTab: doTab, keyBackTab: doBackTab,
 	"\x1b": doEscape, "\x07": doEscape,
-	cutMark: doRefuse,
+	truncatedMark: doReject,
 }
 
-// bindings have go-prompt carry out an edit for its order.
+// bindings returns the bindings that make go-prompt run an edit when it receives the order.
 func (e *promptEditor) bindings() []prompt.ASCIICodeBind {
 	var all []prompt.ASCIICodeBind
 	for _, a := range actions {
@@ -110,21 +110,21 @@ func (e *promptEditor) bindings() []prompt.ASCIICodeBind {
 			e.mu.Lock()
 			defer e.mu.Unlock()
 			a.edit(e, b)
-			e.cut.going = a.cuts
+			e.cut.appending = a.cuts
 		}})
 	}
 	return all
 }
 
-// press gives a key its meaning: an order for go-prompt, or "" for nothing.
-// go-prompt is idle meanwhile, so the state is that after the key before.
+// press handles a key, and returns an order for go-prompt, or "" if go-prompt has nothing to do.
+// go-prompt is idle during the call, so its state includes the effect of the previous key.
 func (e *promptEditor) press(key string) (order string) {
-	do := bound[key]
-	e.tabbed = false
+	do := keyActions[key]
+	e.tabPending = false
 	switch {
 	case e.search != nil:
 		return e.pressInSearch(key, do)
-	case e.offer.selected >= 0:
+	case e.completion.selected >= 0:
 		return e.pressInMenu(key, do)
 	case do == nil && isControl(key[0]):
 		return ""
@@ -133,13 +133,13 @@ func (e *promptEditor) press(key string) (order string) {
 	}
 	switch do {
 	case nil: // text
-		e.cut.going = false
+		e.cut.appending = false
 		return key
 	case doEscape, doBackTab:
 		return ""
 	case doTab:
 		return e.tab()
-	case doRefuse:
+	case doReject:
 		e.tooLong = true
 		return ""
 	case doEnter:
@@ -152,77 +152,81 @@ func (e *promptEditor) press(key string) (order string) {
 			return doInterrupt.order
 		}
 		e.exit = &exit{err: io.EOF}
-		return nothing
+		return keyRedraw
 	case doInterrupt:
 		e.tooLong = false
 		if e.reading.asking {
 			e.exit = &exit{err: ErrInterrupted}
-			return nothing
+			return keyRedraw
 		}
 	case doSearch:
-		if e.reading.bare() {
+		if e.reading.unassisted() {
 			return ""
 		}
-		e.search = &search{recall: e.help.Recall, line: e.view.text, cursor: e.view.cursor, saved: e.view}
+		e.search = &search{recall: e.assistant.Recall, line: e.view.text, cursor: e.view.cursor, saved: e.view}
 	}
 	return do.order
 }
 
-// enter ends the line, or goes on to the next one if this one leaves something open.
-// A Ctrl-C behind it stops a paste, and this line with it.
+// enter ends the line, or continues on the next one if a quote is open. A Ctrl-C after it, which
+// stops a paste, interrupts this line too.
 func (e *promptEditor) enter() (order string) {
-	e.take(e.tty.ready())
+	e.addTyped(e.tty.readTyped())
 	switch {
-	case e.keys.interrupted():
+	case e.keys.cutAtInterrupt():
 		e.exit = &exit{err: ErrInterrupted}
 	case e.tooLong:
 		e.exit = &exit{err: ErrTooLong}
-	case !e.reading.asking && e.help.Open(e.reading.open, e.view.text) != "":
+	case !e.reading.asking && e.assistant.Open(e.reading.open, e.view.text) != "":
 		return doContinue.order
 	default:
 		e.exit = &exit{key: true}
 	}
-	return nothing
+	return keyRedraw
 }
 
-// goOn leaves the line above the next one, which belongs to it. Of a paste it takes
-// at once the lines that are there and go on, too: go-prompt takes some 20 ms for each.
-func (e *promptEditor) goOn(b *prompt.Buffer) {
+// continueLine shows the line as finished and begins the next one, which continues it. If more lines
+// of a paste have arrived that also leave a quote open, it handles them at once, because go-prompt
+// takes about 20 ms for each line.
+func (e *promptEditor) continueLine(b *prompt.Buffer) {
 	r := e.reading
 	line, ok := b.Text(), true
 	setLine(b, "", 0)
 	for rest := e.keys; ok; {
 		e.keys = rest
-		e.messages.WriteString(e.out.dressed(r.shownPrompt()) + visible(line) + "\n")
-		r.above, r.open = append(r.above, line), e.help.Open(r.open, line)
+		e.messages.WriteString(e.out.colored(r.shownPrompt()) + visible(line) + "\n")
+		r.above, r.open = append(r.above, line), e.assistant.Open(r.open, line)
 		line, rest, ok = e.keys.pastedLine()
-		ok = ok && e.help.Open(r.open, line) != ""
+		ok = ok && e.assistant.Open(r.open, line) != ""
 	}
 }
 
-// drop begins a new line below.
-func (e *promptEditor) drop(b *prompt.Buffer) {
+// dropLine discards the line and begins a new one below.
+func (e *promptEditor) dropLine(b *prompt.Buffer) {
 	e.out.endLine()
 	setLine(b, "", 0)
 	e.reading.above, e.reading.open = nil, ""
 }
 
-// tab completes what can be only one thing, or what all begin with, and else goes to
-// the menu. Before there is an answer it is put off until then.
+// tab inserts the only proposal or the common prefix of all proposals. If there is neither, it
+// selects the next entry of the menu. If the proposals are pending, it takes effect when they
+// arrive.
 func (e *promptEditor) tab() (order string) {
-	switch p := &e.offer.proposals; {
-	case len(p.List) == 1 || p.Begin != "":
+	switch p := &e.completion.proposals; {
+	case len(p.List) == 1 || p.CommonPrefix != "":
 		return doComplete.order
 	case len(p.List) == 0:
-		e.tabbed = p.Pending
+		e.tabPending = p.Pending
 		return ""
-	case len(e.offer.menu) == 0:
+	case len(e.completion.menu) == 0:
 		return ""
 	}
 	return keyTab
 }
 
-// pressInMenu moves what is selected; any other key accepts it first.
+// pressInMenu handles a key while a menu entry is selected. The arrow and Tab keys move the
+// selection, and Escape dismisses it. Any other key first accepts the entry, and then has its usual
+// effect.
 func (e *promptEditor) pressInMenu(key string, do *action) (order string) {
 	switch do {
 	case doTab, doNewer:
@@ -232,53 +236,55 @@ func (e *promptEditor) pressInMenu(key string, do *action) (order string) {
 	case doEscape:
 		return doDismiss.order
 	}
-	e.held = key
+	e.heldKey = key
 	return doAccept.order
 }
 
-// cut is what was cut last.
+// cut holds the text that was cut last.
 type cut struct {
-	text  string
-	going bool // the last action cut something: the next cut adds to it
+	text      string
+	appending bool // the last action was a cut, so the next cut adds to text
 }
 
-// left cuts the n characters before the cursor. What is cut one after the other is
-// put back in one piece, in the order in which it stood.
+// left cuts the n characters before the cursor. Consecutive cuts form one text, in the order of the
+// line.
 func (c *cut) left(b *prompt.Buffer, n int) {
 	text := b.DeleteBeforeCursor(n)
-	if !c.going {
+	if !c.appending {
 		c.text = ""
 	}
 	c.text = text + c.text
 }
 
-// right cuts the n characters behind the cursor.
+// right cuts the n characters after the cursor.
 func (c *cut) right(b *prompt.Buffer, n int) {
 	text := string([]rune(after(b))[:n])
 	b.Delete(n)
-	if !c.going {
+	if !c.appending {
 		c.text = ""
 	}
 	c.text += text
 }
 
-// What stands around the cursor of go-prompt's buffer, and a text's length in
-// characters, in which go-prompt counts.
+// before and after return the text around the cursor of go-prompt's buffer. count returns the length
+// of a text in characters, the unit in which go-prompt counts.
 func before(b *prompt.Buffer) string { return b.Document().TextBeforeCursor() }
 func after(b *prompt.Buffer) string  { return b.Document().TextAfterCursor() }
 func count(s string) int             { return utf8.RuneCountInString(s) }
 
-// notInWord tells what separates words for moving: so a path has several.
+// notInWord reports whether a character separates words for cursor movement. A path has several
+// words.
 func notInWord(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
-// lastWord is the length of the last word of s and what follows it, in characters.
+// lastWord returns the length of the last word of s and of the separators after it, in characters.
 func lastWord(s string, separator func(rune) bool) int {
 	head := strings.TrimRightFunc(s, separator)
 	head = strings.TrimRightFunc(head, func(r rune) bool { return !separator(r) })
 	return count(s) - count(head)
 }
 
-// firstWord is the length of the first word of s and what precedes it, in characters.
+// firstWord returns the length of the first word of s and of the separators before it, in
+// characters.
 func firstWord(s string) int {
 	rest := strings.TrimLeftFunc(s, notInWord)
 	rest = strings.TrimLeftFunc(rest, func(r rune) bool { return !notInWord(r) })

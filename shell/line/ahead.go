@@ -9,27 +9,27 @@ import (
 	"unicode/utf8"
 )
 
-// readAhead reads the line of r if it has been typed or pasted up to its Enter, and shows
-// it as if go-prompt had read it. go-prompt pauses for 10 ms three times in each line, which
-// makes a paste slow. ok is false if go-prompt is to read the line, or the rest of it: then
-// the terminal is raw.
+// readAhead reads a line that has already been typed or pasted up to Enter, and shows it as
+// go-prompt would. It makes a paste fast, because go-prompt pauses for 10 ms three times in each
+// line. ok is false if go-prompt must read the line or the rest of it; the terminal is then in raw
+// mode.
 func (e *promptEditor) readAhead(ctx context.Context, r *reading) (text string, ok bool, err error) {
-	if r.asking || ctx.Err() != nil || e.tty.raw() != nil { // go-prompt fails as well, and reports it
+	if r.asking || ctx.Err() != nil || e.tty.raw() != nil { // go-prompt will report an error of raw
 		return "", false, nil
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.takeAhead()
-	e.tookAhead = true
+	e.readTypedAhead()
+	e.typedAheadRead = true
 	select {
-	case <-e.interrupts: // Ctrl-C, after the last command and before the terminal was raw
+	case <-e.interrupts: // Ctrl-C between the last command and raw mode
 		e.keys = keyBuffer{}
 		e.out.endLine()
 		return "", true, errors.Join(ErrInterrupted, e.tty.restore())
 	default:
 	}
 	for {
-		line, rest, whole := e.wholeLine()
+		line, rest, whole := e.completeLine()
 		if !whole {
 			e.view = view{prompt: r.shownPrompt()}
 			return "", false, nil
@@ -38,40 +38,40 @@ func (e *promptEditor) readAhead(ctx context.Context, r *reading) (text string, 
 		e.view = view{prompt: r.shownPrompt(), text: line, cursor: utf8.RuneCountInString(line)}
 		messages := e.messages.String()
 		e.messages.Reset()
-		if err := e.out.lineOf(messages, e.view); err != nil {
+		if err := e.out.writeLine(messages, e.view); err != nil {
 			return "", true, errors.Join(err, e.tty.restore())
 		}
-		open := e.help.Open(r.open, line)
+		open := e.assistant.Open(r.open, line)
 		if open == "" {
-			e.tookAhead = false
+			e.typedAheadRead = false
 			return strings.Join(append(r.above, line), "\n"), true, e.tty.restore()
 		}
 		r.above, r.open = append(r.above, line), open
 	}
 }
 
-// wholeLine returns the text that was typed up to Enter, and what was typed behind it. It is
-// no whole line if it has a key that edits, or if Ctrl-C was pressed behind it.
-func (e *promptEditor) wholeLine() (line string, rest keyBuffer, ok bool) {
+// completeLine returns the text that was typed up to Enter, and the keys after it. ok is false if
+// there is no Enter yet, if a key before it edits the line, or if Ctrl-C was pressed.
+func (e *promptEditor) completeLine() (line string, rest keyBuffer, ok bool) {
 	for n := 0; ; n++ {
 		if strings.Contains(e.keys.bytes, keyInterrupt) {
 			return "", rest, false
 		}
-		if line, rest, ok = e.keys.line(); ok || n == mostAhead {
+		if line, rest, ok = e.keys.line(); ok || n == maxReadsAhead {
 			return line, rest, ok
 		}
-		more := e.tty.ready()
+		more := e.tty.readTyped()
 		if more == "" {
 			return "", rest, false
 		}
-		e.take(more)
+		e.addTyped(more)
 	}
 }
 
-// lineOf shows messages and a line that nobody edits any more, and goes to the row below.
-func (w *promptWriter) lineOf(messages string, v view) error {
-	w.lookAtSize()
-	w.above(messages)
+// writeLine shows messages and a finished line, and moves to the row below.
+func (w *promptWriter) writeLine(messages string, v view) error {
+	w.updateSize()
+	w.writeMessages(messages)
 	w.draw(v)
 	w.endLine()
 	return w.err

@@ -12,90 +12,92 @@ import (
 	"github.com/zksh/zksh/history"
 )
 
-// offer is what can be completed, and which of it the menu has selected.
-type offer struct {
-	before, after string // the text around the cursor that it is for
+// A completion holds the current proposals and the state of the menu.
+type completion struct {
+	before, after string // the text around the cursor for which the proposals were computed
 	proposals     Proposals
-	menu          []prompt.Suggest
-	selected      int // -1: none
+	menu          []prompt.Suggest // the entries of the menu; empty if it is not shown
+	selected      int              // index of the selected entry, or -1
 }
 
-// with is the text with another word in place of the last one, and the cursor behind
-// it.
-func (o *offer) with(word string) (text string, cursor int) {
+// replaceWord returns the text with word in place of the last word before the cursor, and the cursor
+// position after it.
+func (o *completion) replaceWord(word string) (text string, cursor int) {
 	head := o.before[:o.proposals.From] + word
 	return head + o.after, utf8.RuneCountInString(head)
 }
 
-// suggest is go-prompt's completer. go-prompt calls it with an empty document to
-// clear its menu, which tells nothing, and with the line after each key, before it
-// draws: then the key has been worked off.
+// suggest is go-prompt's completer. go-prompt calls it with the line after each key, before it
+// draws; the key has then been handled. It also calls it with an empty document to clear the menu,
+// which suggest ignores.
 func (e *promptEditor) suggest(d prompt.Document) []prompt.Suggest {
-	if d.Text == "" && d.LastKeyStroke() == prompt.Escape { // which is never passed on
+	if d.Text == "" && d.LastKeyStroke() == prompt.Escape { // not a key, because Escape is never passed on
 		return nil
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.busy = false
-	if e.reading == nil { // the terminal was given back
+	if e.reading == nil { // the terminal has been restored
 		return nil
 	}
 	e.before = d.TextBeforeCursor()
 	switch d.LastKeyStroke() {
 	case prompt.Tab:
-		e.offer.step(1)
+		e.completion.step(1)
 	case prompt.BackTab:
-		e.offer.step(-1)
+		e.completion.step(-1)
 	default:
-		e.renew(d.TextAfterCursor())
+		e.updateProposals(d.TextAfterCursor())
 	}
-	e.view = e.present(d)
-	return e.offer.menu
+	e.view = e.currentView(d)
+	return e.completion.menu
 }
 
-// chosen is the text with what the menu has selected.
-func (o *offer) chosen() (text string, cursor int) { return o.with(o.proposals.List[o.selected].Text) }
+// selectedText returns the text with the selected proposal, and the cursor position.
+func (o *completion) selectedText() (text string, cursor int) {
+	return o.replaceWord(o.proposals.List[o.selected].Text)
+}
 
-// renew asks what can be completed now.
-func (e *promptEditor) renew(after string) {
-	e.offer = offer{before: e.before, after: after, selected: -1}
-	if e.before == "" || e.reading.bare() || e.search != nil || e.help.Complete == nil {
+// updateProposals computes the proposals for the current text, and the menu.
+func (e *promptEditor) updateProposals(after string) {
+	e.completion = completion{before: e.before, after: after, selected: -1}
+	if e.before == "" || e.reading.unassisted() || e.search != nil || e.assistant.Complete == nil {
 		return
 	}
-	e.offer.proposals = e.help.Complete(e.before)
-	if e.tabbed && !e.offer.proposals.Pending {
-		e.tabbed, e.held = false, keyTab
+	e.completion.proposals = e.assistant.Complete(e.before)
+	if e.tabPending && !e.completion.proposals.Pending {
+		e.tabPending, e.heldKey = false, keyTab
 	}
-	if !e.roomForMenu() || !slices.ContainsFunc(e.offer.proposals.List, Proposal.shows) {
+	if !e.roomForMenu() || !slices.ContainsFunc(e.completion.proposals.List, Proposal.shows) {
 		return
 	}
-	for _, p := range e.offer.proposals.List {
-		e.offer.menu = append(e.offer.menu, prompt.Suggest{Text: p.Label, Description: p.About})
+	for _, p := range e.completion.proposals.List {
+		e.completion.menu = append(e.completion.menu, prompt.Suggest{Text: p.Label, Description: p.About})
 	}
 }
 
-// shows reports whether a proposal is anything to see. go-prompt panics over a menu
-// without width, as of names that are combining characters only.
+// shows reports whether the label of a proposal has a width. go-prompt panics on a menu without
+// width, for example if all names consist only of combining characters.
 func (p Proposal) shows() bool { return runewidth.StringWidth(p.Label) > 0 }
 
-// step does what go-prompt's menu does at Tab and Shift-Tab: behind the last one, and
-// before the first, none is selected. While something is selected the menu must stay
-// as it is: go-prompt panics over one that shrinks.
-func (o *offer) step(by int) {
+// step moves the selection as go-prompt does for Tab and Shift-Tab. After the last entry, and before
+// the first, no entry is selected. While an entry is selected, the menu must not change, because
+// go-prompt panics if it shrinks.
+func (o *completion) step(by int) {
 	places := len(o.menu) + 1
 	o.selected = (o.selected+1+by+places)%places - 1
 }
 
-// present is what is to be drawn.
-func (e *promptEditor) present(d prompt.Document) view {
+// currentView returns the line as it is to be drawn.
+func (e *promptEditor) currentView(d prompt.Document) view {
 	v := view{prompt: e.reading.shownPrompt(), text: d.Text, cursor: utf8.RuneCountInString(e.before)}
 	switch {
-	case e.offer.selected >= 0:
-		v.text, v.cursor = e.offer.chosen()
+	case e.completion.selected >= 0:
+		v.text, v.cursor = e.completion.selectedText()
 	case e.search != nil:
 		v.prompt = e.search.prompt()
 	}
-	if e.reading.unseen {
+	if e.reading.secret {
 		v.text, v.cursor = "", 0
 	}
 	e.view.prompt = v.prompt // the menu's place depends on it
@@ -103,42 +105,42 @@ func (e *promptEditor) present(d prompt.Document) view {
 	return v
 }
 
-// accept takes over what the menu has selected. go-prompt has just done so too, in
-// its own way.
+// accept replaces the line by the text with the selected proposal. go-prompt has just inserted the
+// proposal in its own way.
 func (e *promptEditor) accept(b *prompt.Buffer) {
-	if e.offer.selected >= 0 {
-		text, cursor := e.offer.chosen()
+	if e.completion.selected >= 0 {
+		text, cursor := e.completion.selectedText()
 		setLine(b, text, cursor)
 	}
 }
 
-// dismiss takes back what go-prompt has accepted.
+// dismiss restores the line after go-prompt has inserted the selected proposal.
 func (e *promptEditor) dismiss(b *prompt.Buffer) {
-	setLine(b, e.offer.before+e.offer.after, utf8.RuneCountInString(e.offer.before))
+	setLine(b, e.completion.before+e.completion.after, utf8.RuneCountInString(e.completion.before))
 }
 
-// complete takes over the only proposal there is, or what all of them begin with.
+// complete inserts the only proposal, or the common prefix of all proposals.
 func (e *promptEditor) complete(b *prompt.Buffer) {
-	p := &e.offer.proposals
-	word, last := p.Begin, false
+	p := &e.completion.proposals
+	word, last := p.CommonPrefix, false
 	if len(p.List) == 1 {
-		word, last = p.List[0].Text, p.List[0].Last && e.offer.after == ""
+		word, last = p.List[0].Text, p.List[0].Complete && e.completion.after == ""
 	}
 	if last {
 		word += " "
 	}
-	text, cursor := e.offer.with(word)
+	text, cursor := e.completion.replaceWord(word)
 	setLine(b, text, cursor)
 }
 
-// The room a menu needs.
+// Space that a menu needs, in columns and rows.
 const (
-	menuColumns = 40 // beside the prompt; below it if there is less
-	leastMenu   = 12
-	leastRows   = 8
+	menuColumns    = 40 // columns to the right of the prompt; with fewer, the menu ignores the prompt's width
+	minMenuColumns = 12 // minimum number of columns for the menu
+	minRows        = 8  // minimum number of rows of the window
 )
 
-// menuPrefix is what go-prompt takes for the prompt when it places the menu.
+// menuPrefix returns the text that go-prompt considers the prompt when it places the menu.
 func (e *promptEditor) menuPrefix() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -153,65 +155,65 @@ func (e *promptEditor) layoutPrefix() string {
 	return text
 }
 
-// menuColumn is the column go-prompt takes the cursor to be in.
+// menuColumn returns the column in which go-prompt believes the cursor to be.
 func (e *promptEditor) menuColumn() int {
-	width := max(e.out.width, leastColumns)
+	width := max(e.out.width, minColumns)
 	return (runewidth.StringWidth(e.layoutPrefix()) + runewidth.StringWidth(visible(e.before))) % width
 }
 
-// roomForMenu is false in a window too small for it.
+// roomForMenu reports whether the window is large enough for a menu.
 func (e *promptEditor) roomForMenu() bool {
 	columns, rows := e.tty.size()
-	return rows >= leastRows && columns-runewidth.StringWidth(e.layoutPrefix()) > leastMenu && columns >= leastColumns
+	return rows >= minRows && columns-runewidth.StringWidth(e.layoutPrefix()) > minMenuColumns && columns >= minColumns
 }
 
-// walk is a walk through earlier lines with the arrow keys.
+// A walk steps through earlier lines with the arrow keys.
 type walk struct {
-	begun  bool
-	at     int    // the line that is shown; Recall's Len stands for the one being typed
-	prefix string // what was typed, with which all the lines begin
+	active bool
+	index  int    // number of the line shown; Recall.Len() means the line being typed
+	prefix string // text that was typed before the walk; all lines shown begin with it
 }
 
-// older goes to the earlier line before the one shown, and begins a walk if need be.
+// older shows the previous earlier line, and begins a walk if none has begun.
 func (e *promptEditor) older(b *prompt.Buffer) {
-	if e.reading.bare() {
+	if e.reading.unassisted() {
 		return
 	}
-	if !e.walk.begun {
-		e.walk = walk{true, e.help.Recall.Len(), b.Text()}
+	if !e.walk.active {
+		e.walk = walk{true, e.assistant.Recall.Len(), b.Text()}
 	}
-	if line, at, ok := e.help.Recall.Older(e.walk.at, e.walk.prefix); ok {
-		e.walk.at = at
+	if line, at, ok := e.assistant.Recall.Older(e.walk.index, e.walk.prefix); ok {
+		e.walk.index = at
 		setLine(b, line, utf8.RuneCountInString(line))
 	}
 }
 
-// newer goes back, at last to what was typed.
+// newer shows the next line of a walk. After the last one, it shows the text that was typed.
 func (e *promptEditor) newer(b *prompt.Buffer) {
-	if !e.walk.begun {
+	if !e.walk.active {
 		return
 	}
-	line, at, ok := e.help.Recall.Newer(e.walk.at, e.walk.prefix)
+	line, at, ok := e.assistant.Recall.Newer(e.walk.index, e.walk.prefix)
 	if !ok {
-		line, at = e.walk.prefix, e.help.Recall.Len()
+		line, at = e.walk.prefix, e.assistant.Recall.Len()
 	}
-	e.walk.at = at
+	e.walk.index = at
 	setLine(b, line, utf8.RuneCountInString(line))
 }
 
-// search is a search through earlier lines, as it is typed.
+// A search is an incremental search through earlier lines.
 type search struct {
 	recall *history.Recall
 	query  string
-	at     int    // the number of the line found; the search goes on before it
-	line   string // the line itself; what was typed while none is found
+	index  int    // number of the line found; a further search continues before it
+	line   string // the line found, or the text that was typed if none has been found
 	cursor int
-	failed bool
+	failed bool // no line contains the query
 
-	saved view // what was there before
+	saved view // the line before the search
 }
 
-// prompt is shown in place of the prompt.
+// prompt returns the prompt to show during the search.
 func (s *search) prompt() Prompt {
 	text := "(search: " + s.query + ") "
 	if s.failed {
@@ -220,30 +222,31 @@ func (s *search) prompt() Prompt {
 	return Prompt{Text: text, Alert: s.failed}
 }
 
-// look finds the nearest line before line i that has the query.
-func (s *search) look(i int) {
+// find finds the nearest line before line i that contains the query.
+func (s *search) find(i int) {
 	if s.query == "" {
 		return
 	}
 	line, at, ok := s.recall.Search(i, s.query)
 	s.failed = !ok
 	if ok {
-		s.line, s.at = line, at
+		s.line, s.index = line, at
 		s.cursor = utf8.RuneCountInString(line)
 	}
 }
 
-// pressInSearch changes the query. A key that means nothing to a search ends it
-// and then does what it always does; showFound has still to show the line.
+// pressInSearch handles a key during a search. Text changes the query. A key without a meaning in a
+// search ends the search and then has its usual effect. The order that pressInSearch returns makes
+// showFound show the line.
 func (e *promptEditor) pressInSearch(key string, do *action) (order string) {
 	s := e.search
 	switch do {
 	case doSearch:
-		s.look(s.at)
+		s.find(s.index)
 	case doErase:
 		_, n := utf8.DecodeLastRuneInString(s.query)
 		s.query, s.failed = s.query[:len(s.query)-n], false
-		s.look(s.recall.Len())
+		s.find(s.recall.Len())
 	case doEscape, doInterrupt:
 		s.line, s.cursor = s.saved.text, s.saved.cursor
 		e.found, e.search = s, nil
@@ -252,15 +255,15 @@ func (e *promptEditor) pressInSearch(key string, do *action) (order string) {
 			return ""
 		}
 		s.query += key
-		s.look(s.recall.Len())
+		s.find(s.recall.Len())
 	default:
-		e.held = key
+		e.heldKey = key
 		e.found, e.search = s, nil
 	}
 	return doSearch.order
 }
 
-// showFound puts what was found into the line.
+// showFound replaces the line by the line found.
 func (e *promptEditor) showFound(b *prompt.Buffer) {
 	s := e.search
 	if s == nil {

@@ -1,5 +1,12 @@
-// Package line reads lines from a person at a terminal, with completion, recall
-// and messages above the line where the terminal can bear it.
+// Package line reads lines that a person types at a terminal.
+//
+// New returns an Editor. On a terminal with control sequences, this is a promptEditor, which uses
+// the library go-prompt and offers completion, recall of earlier lines, search and messages above
+// the line. On other terminals, and on systems other than Unix, it is a plainEditor, which leaves
+// line editing to the terminal.
+//
+// In the promptEditor, keyBuffer splits input into keys, promptEditor.press gives each key its
+// effect, and promptWriter draws the line. Begin reading there.
 //
 // This package is part of the program zksh and may change at any time.
 package line
@@ -20,119 +27,119 @@ import (
 	"github.com/zksh/zksh/internal/tty"
 )
 
-// Editor reads lines from a person. It is the seam behind which another editor
-// can stand: only New knows which there are.
+// An Editor reads lines that a person types.
 type Editor interface {
-	// ReadLine shows the prompt, asking for it again whenever it is drawn anew, and
-	// returns the next line. One that leaves something open goes on, with a prompt of
-	// its own, until nothing is; its parts are joined with \n. The error is io.EOF
-	// when the person leaves, ErrInterrupted after Ctrl-C, and the context's.
+	// ReadLine shows a prompt and returns the next line. It calls prompt each time it draws the
+	// prompt. If the line leaves a quote open, ReadLine reads further lines, with another prompt,
+	// until the quote is closed, and joins them with \n. The error is io.EOF at the end of input
+	// (Ctrl-D), ErrInterrupted after Ctrl-C, or the cause of the context.
 	ReadLine(ctx context.Context, prompt func() Prompt) (string, error)
-	// Ask is ReadLine for an answer: nothing is completed, recalled or kept.
+	// Ask reads the answer to a question. It offers no completion and no earlier lines, and
+	// an open quote does not continue the answer.
 	Ask(ctx context.Context, question string) (string, error)
-	// AskUnseen is Ask for what must not show as it is typed.
+	// AskUnseen is like Ask, but does not show the answer as it is typed.
 	AskUnseen(ctx context.Context, question string) (string, error)
-	// Notify prints whole lines at any time, without hurting the line being typed.
+	// Notify prints complete lines above the line being typed. It may be called at any time.
 	Notify(text string) error
-	// Refresh shows at any time what has become of the prompt and the completions.
+	// Refresh redraws the prompt and computes the completions again. It may be called at any time.
 	Refresh()
-	// Discard drops what was typed ahead, as Ctrl-C does.
+	// Discard drops the text that was typed ahead, as Ctrl-C does.
 	Discard()
-	// Close gives the terminal back. It may be called at any time and more than
-	// once, also while a panic is under way.
+	// Close restores the terminal. It may be called at any time and more than once, even
+	// during a panic.
 	Close() error
 }
 
-// The errors of ReadLine and Ask, besides io.EOF and the context's.
+// Errors of ReadLine and Ask, in addition to io.EOF and the cause of the context.
 var (
 	ErrInterrupted = errors.New("interrupted")
 	ErrHungUp      = errors.New("the terminal was closed")
 	ErrTooLong     = errors.New("nothing was done, because the terminal truncates lines at 4095 bytes; put long data into a file, and use set -f or zksh -f")
 )
 
-// Prompt is what stands before the line being typed.
+// A Prompt is the text before the line being typed.
 type Prompt struct {
 	Text  string
-	Color string // one of Colors; empty: the terminal's own
-	Alert bool   // it tells of trouble, in a color of its own
+	Color string // one of Colors; empty for the terminal's default
+	Alert bool   // show the prompt in the color for problems
 }
 
-// Colors are those that a prompt may have.
+// Colors are the names of the colors that a prompt may have.
 var Colors = []string{"black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"}
 
-// Proposals are what the text before the cursor may become.
+// Proposals are the completions of the word before the cursor.
 type Proposals struct {
-	From    int    // where in the text, in bytes, the word begins that each takes the place of
-	Begin   string // takes the word's place as well: what all begin with; empty if the word says it
-	List    []Proposal
-	Pending bool // there is nothing yet, but a server has been asked; Refresh tells when it has answered
+	From         int        // byte offset of the word in the text before the cursor
+	CommonPrefix string     // the common prefix of all proposals, quoted as needed; empty if not longer than the word
+	List         []Proposal // the proposals, each of which would replace the word
+	Pending      bool       // a server has not answered yet; Refresh is called when it has
 }
 
-// Proposal is one completion of a word.
+// A Proposal is one completion of a word.
 type Proposal struct {
-	Text  string // takes the word's place, quoted as needed
-	Label string // the same for a menu; safe on a terminal
-	About string // one line; may be empty; safe on a terminal
-	Last  bool   // nothing is added to the word later: a blank may follow
+	Text     string // replaces the word; quoted as needed
+	Label    string // text in the menu; safe on a terminal
+	About    string // one-line description; may be empty; safe on a terminal
+	Complete bool   // the word is complete, so that a space may follow it
 }
 
-// Assistant helps whoever types a line.
+// An Assistant provides the functions of an editor that depend on the syntax of a line.
 type Assistant struct {
-	// Open tells what a line leaves open, such as a quote, if that was open before it:
-	// then the next line goes on with it. Empty is nothing.
+	// Open returns the quote that is open at the end of a line, or "". before is the quote that
+	// is open at its beginning, or "". An open quote makes the next line a continuation.
 	Open     func(before, line string) string
-	Complete func(before string) Proposals // quick; never asks a server
-	Recall   *history.Recall               // lines typed earlier
+	Complete func(before string) Proposals // completes the text before the cursor, without waiting for a server; may be nil
+	Recall   *history.Recall               // earlier lines
 }
 
-// openPrompt stands before a line that goes on with what the one before left open.
+// openPrompt returns the prompt of a continuation line. open is the open quote.
 func openPrompt(open string) Prompt { return Prompt{Text: open + "> "} }
 
-// New is the richest editor that the terminal can bear: one that edits by escape
-// sequences, unless the terminal cannot do with them.
+// New returns a promptEditor if the terminal understands control sequences, and otherwise a
+// plainEditor. It reads TERM and NO_COLOR with getenv. interrupts delivers Ctrl-C.
 func New(in, out *os.File, getenv func(string) string, help Assistant, interrupts <-chan os.Signal) Editor {
 	if term := getenv("TERM"); term != "" && term != "dumb" {
-		if e, err := newPrompt(in, out, help, getenv("NO_COLOR") == "", interrupts); err == nil {
+		if e, err := newPromptEditor(in, out, help, getenv("NO_COLOR") == "", interrupts); err == nil {
 			return e
 		}
 	}
-	e := newPlain(in, out, func() error { return tty.AwaitKey(in) }, help.Open, interrupts)
-	e.hide = func() (func() error, error) { return tty.HideTyped(in) }
-	e.keep = func() func() error { return tty.KeepModes(in) }
+	e := newPlainEditor(in, out, func() error { return tty.AwaitKey(in) }, help.Open, interrupts)
+	e.turnOffEcho = func() (func() error, error) { return tty.HideTyped(in) }
+	e.saveModes = func() func() error { return tty.KeepModes(in) }
 	if runtime.GOOS == "windows" {
-		e.broken = breakGrace
+		e.interruptDelay = interruptDelay
 	}
 	return e
 }
 
-// breakGrace is how long Windows may take to tell of the Ctrl-C that has ended a read.
-// The person's own end, Ctrl-Z, takes as long.
-const breakGrace = 300 * time.Millisecond
+// interruptDelay is the longest time between the end of a read by Ctrl-C and the report of that
+// Ctrl-C, on Windows. The editor waits as long after the end of input by Ctrl-Z.
+const interruptDelay = 300 * time.Millisecond
 
-// errShown is the error of a secret that would show.
-var errShown = errors.New("cannot turn off echo on this terminal, so what you type would be visible")
+// errEchoOn is the error of AskUnseen if the terminal would show the answer.
+var errEchoOn = errors.New("cannot turn off echo on this terminal, so what you type would be visible")
 
-// plainEditor reads from a terminal that does its own line editing.
+// A plainEditor reads from a terminal that does its own line editing.
 type plainEditor struct {
-	out        io.Writer
-	hide       func() (show func() error, err error) // has the terminal not show what is typed
-	keep       func() (putBack func() error)         // notes the terminal's modes; nil: there is none
-	putBack    func() error                          // undoes what the last line's programs did to them; may be nil
-	open       func(before, line string) string      // of the Assistant
-	wanted     chan struct{}                         // has the goroutine read one more line
-	lines      chan plainLine                        // has what it has read
-	reading    bool                                  // a line is wanted and has not come; only readOne uses it
-	interrupts <-chan os.Signal
-	broken     time.Duration // Ctrl-C ends the read as well, at most so long before it is told of; 0: it does not
-	began      atomic.Bool   // the read has, and not only the wait for its first key
-	cut        bool          // Ctrl-C has come since then; only readOne uses it
+	out             io.Writer
+	turnOffEcho     func() (show func() error, err error) // turns the echo of the terminal off; show turns it on again
+	saveModes       func() (putBack func() error)         // saves the modes of the terminal; nil if there is none
+	restoreModes    func() error                          // restores the modes that programs of the last line have changed; may be nil
+	open            func(before, line string) string      // Assistant.Open
+	requests        chan struct{}                         // requests one line from the goroutine that reads
+	lines           chan plainLine                        // receives the lines read
+	reading         bool                                  // a line was requested and has not arrived; used only by readOne
+	interrupts      <-chan os.Signal
+	interruptDelay  time.Duration // if Ctrl-C ends a read with io.EOF: the longest time until it is reported; otherwise 0
+	readBegan       atomic.Bool   // the read has begun, after the wait for its first key
+	interruptedRead bool          // Ctrl-C came after the read began; used only by readOne
 
-	mu     sync.Mutex
-	prompt func() Prompt // nil but while a line is being read
+	mu     sync.Mutex    // guards prompt and writes to out
+	prompt func() Prompt // nil unless a line is being read
 }
 
-// maxTyped is the longest line a terminal's own line editing passes on, in bytes;
-// it drops the rest silently.
+// maxTyped is the maximum length, in bytes, of a line in a terminal's own line editing. The terminal
+// drops the rest without notice.
 const maxTyped = 4095
 
 type plainLine struct {
@@ -140,24 +147,24 @@ type plainLine struct {
 	err  error
 }
 
-// newPlain reads lines from in, once await has ended, and prompts on out. Ctrl-C arrives
-// through interrupts while a line is being read.
-func newPlain(in io.Reader, out io.Writer, await func() error, open func(before, line string) string, interrupts <-chan os.Signal) *plainEditor {
-	e := &plainEditor{out: out, hide: func() (func() error, error) { return nil, errShown }, open: open, wanted: make(chan struct{}, 1), lines: make(chan plainLine, 1), interrupts: interrupts}
-	// A read of a terminal cannot be broken off, so this goroutine ends with the
-	// process. It reads only when a line is wanted: what is typed while a command
-	// runs may be meant for a program which that has started. It goes on after an
-	// error: a terminal can be read after Ctrl-D, and what has ended says so again.
+// newPlainEditor returns a plainEditor that reads from in and prints prompts on out. It calls await
+// before each read, to wait for the first key. Ctrl-C arrives through interrupts.
+func newPlainEditor(in io.Reader, out io.Writer, await func() error, open func(before, line string) string, interrupts <-chan os.Signal) *plainEditor {
+	e := &plainEditor{out: out, turnOffEcho: func() (func() error, error) { return nil, errEchoOn }, open: open, requests: make(chan struct{}, 1), lines: make(chan plainLine, 1), interrupts: interrupts}
+	// A read of a terminal cannot be cancelled, so this goroutine lives until the process exits.
+	// It reads only when a line is requested, because text typed while a command runs may be
+	// meant for a program that the command has started. It continues after an error, because a
+	// terminal can be read again after Ctrl-D, and a closed one returns the error again.
 	go func() {
 		r := bufio.NewReader(in)
-		for range e.wanted {
+		for range e.requests {
 			var text string
 			var err error
 			if r.Buffered() == 0 {
 				err = await()
 			}
 			if err == nil {
-				e.began.Store(true)
+				e.readBegan.Store(true)
 				text, err = r.ReadString('\n')
 			}
 			text = strings.TrimRight(text, "\r\n")
@@ -173,8 +180,8 @@ func newPlain(in io.Reader, out io.Writer, await func() error, open func(before,
 	return e
 }
 
-// show prints a text and then the prompt, which Notify prints again from now on; nil
-// is none. The prompt is asked for under the lock: what Notify has told before is in it.
+// show prints a text and the prompt, which may be nil, and sets the prompt that Notify prints again.
+// It calls prompt with mu held, so that the prompt is at least as recent as earlier messages.
 func (e *plainEditor) show(text string, prompt func() Prompt) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -189,19 +196,19 @@ func (e *plainEditor) show(text string, prompt func() Prompt) error {
 var _ Editor = (*plainEditor)(nil)
 
 func (e *plainEditor) ReadLine(ctx context.Context, prompt func() Prompt) (string, error) {
-	if e.putBack != nil {
-		if err := e.putBack(); err != nil {
+	if e.restoreModes != nil {
+		if err := e.restoreModes(); err != nil {
 			return "", err
 		}
 	}
-	if e.keep != nil {
-		defer func() { e.putBack = e.keep() }()
+	if e.saveModes != nil {
+		defer func() { e.restoreModes = e.saveModes() }()
 	}
 	text, err := e.readOne(ctx, prompt)
 	for open := e.open("", text); open != "" && err == nil; {
 		var line string
 		line, err = e.readOne(ctx, func() Prompt { return openPrompt(open) })
-		if errors.Is(err, io.EOF) { // Ctrl-D leaves what is open, and not the shell
+		if errors.Is(err, io.EOF) { // Ctrl-D abandons the open quote and does not end the shell
 			err = ErrInterrupted
 		}
 		text += "\n" + line
@@ -220,30 +227,30 @@ func (e *plainEditor) readOne(ctx context.Context, prompt func() Prompt) (string
 	}
 	for {
 		if !e.reading {
-			e.reading, e.cut = true, false
-			e.began.Store(false)
-			e.wanted <- struct{}{}
+			e.reading, e.interruptedRead = true, false
+			e.readBegan.Store(false)
+			e.requests <- struct{}{}
 		}
 		select {
 		case l := <-e.lines:
 			e.reading = false
-			if l.err == io.EOF && e.broken > 0 {
-				if e.cut { // by the Ctrl-C of a line before
+			if l.err == io.EOF && e.interruptDelay > 0 {
+				if e.interruptedRead { // ended by a Ctrl-C that has been reported
 					continue
 				}
 				select {
 				case <-e.interrupts:
 					return "", errors.Join(ErrInterrupted, e.show("\n", nil))
-				case <-time.After(e.broken):
+				case <-time.After(e.interruptDelay):
 				}
 			}
 			end := ""
-			if l.err != nil { // Ctrl-D leaves the cursor behind the prompt
+			if l.err != nil { // after Ctrl-D, the cursor is still after the prompt
 				end = "\n"
 			}
 			return l.text, errors.Join(l.err, e.show(end, nil))
 		case <-e.interrupts:
-			e.cut = e.began.Load()
+			e.interruptedRead = e.readBegan.Load()
 			return "", errors.Join(ErrInterrupted, e.show("\n", nil))
 		case <-ctx.Done():
 			return "", errors.Join(context.Cause(ctx), e.show("\n", nil))
@@ -251,8 +258,8 @@ func (e *plainEditor) readOne(ctx context.Context, prompt func() Prompt) (string
 	}
 }
 
-// Notify prints the text on lines of its own and shows the prompt again. What
-// was typed so far stays with the terminal and is still read.
+// Notify prints the text on a new line and shows the prompt again. The terminal keeps the text typed
+// so far, although it is no longer visible after the prompt.
 func (e *plainEditor) Notify(text string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -268,7 +275,7 @@ func (e *plainEditor) Ask(ctx context.Context, question string) (string, error) 
 }
 
 func (e *plainEditor) AskUnseen(ctx context.Context, question string) (answer string, err error) {
-	show, err := e.hide()
+	show, err := e.turnOffEcho()
 	if err != nil {
 		return "", err
 	}
@@ -276,11 +283,11 @@ func (e *plainEditor) AskUnseen(ctx context.Context, question string) (answer st
 	return e.Ask(ctx, question)
 }
 
-// Refresh is part of Editor; what stands there cannot be drawn anew.
+// Refresh does nothing, because the line of the terminal cannot be redrawn.
 func (e *plainEditor) Refresh() {}
 
-// Discard is part of Editor; the terminal itself drops the lines it still holds.
+// Discard does nothing, because Ctrl-C makes the terminal drop the lines that it holds.
 func (e *plainEditor) Discard() {}
 
-// Close is part of Editor; we have not touched the terminal.
+// Close does nothing, because the editor does not change the terminal.
 func (e *plainEditor) Close() error { return nil }

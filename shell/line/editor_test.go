@@ -21,19 +21,20 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// asEditor makes the test's own program one that reads lines: go-prompt needs a
-// terminal that controls its process.
-const asEditor = "ZKSH_TEST_EDITOR"
+// editorVariable is an environment variable that makes the test binary read lines with an editor.
+// go-prompt needs a process with a controlling terminal.
+const editorVariable = "ZKSH_TEST_EDITOR"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asEditor) != "" {
+	if os.Getenv(editorVariable) != "" {
 		readLines()
 		return
 	}
 	os.Exit(m.Run())
 }
 
-// readLines prints each line it reads. SIGUSR1 is a server's answer, SIGUSR2 an event.
+// readLines reads lines with an editor, and prints them. SIGUSR1 stands for a server's answer, and
+// SIGUSR2 for an event.
 func readLines() {
 	var answered atomic.Bool
 	var recall history.Recall
@@ -45,7 +46,7 @@ func readLines() {
 	}, nil)
 	signals := make(chan os.Signal, 10)
 	signal.Notify(signals, syscall.SIGUSR1, syscall.SIGUSR2)
-	go func() { // ends with the program
+	go func() { // lives until the process exits
 		for s := range signals {
 			if s == syscall.SIGUSR2 {
 				check(e.Notify("an event\n"))
@@ -79,32 +80,33 @@ func check(err error) {
 	}
 }
 
-// propose completes the last word of a line.
+// propose returns completions of the last word of a line. A word with a slash is known only after
+// the server has answered.
 func propose(before string, answered bool) Proposals {
 	p := Proposals{From: strings.LastIndex(before, " ") + 1}
 	word := before[p.From:]
 	for _, w := range []string{"alpine", "alpha", "beta", "slow/child", "two/a1", "two/a2"} {
-		far := strings.Contains(w, "/") // away, on a server
-		if !strings.HasPrefix(w, word) || word == "" || far && !answered {
+		onServer := strings.Contains(w, "/") // known only to the server
+		if !strings.HasPrefix(w, word) || word == "" || onServer && !answered {
 			p.Pending = p.Pending || strings.HasPrefix(w, word) && word != ""
 			continue
 		}
-		p.List = append(p.List, Proposal{Text: w, Label: w, About: "about " + w, Last: !far})
-		if p.Begin == "" {
-			p.Begin = w
+		p.List = append(p.List, Proposal{Text: w, Label: w, About: "about " + w, Complete: !onServer})
+		if p.CommonPrefix == "" {
+			p.CommonPrefix = w
 		}
-		for !strings.HasPrefix(w, p.Begin) {
-			p.Begin = p.Begin[:len(p.Begin)-1]
+		for !strings.HasPrefix(w, p.CommonPrefix) {
+			p.CommonPrefix = p.CommonPrefix[:len(p.CommonPrefix)-1]
 		}
 	}
 	p.Pending = p.Pending && p.List == nil
-	if len(p.Begin) <= len(word) {
-		p.Begin = ""
+	if len(p.CommonPrefix) <= len(word) {
+		p.CommonPrefix = ""
 	}
 	return p
 }
 
-// person sits before an editor.
+// A person types into an editor, which runs in another process, and looks at its screen.
 type person struct {
 	t        *testing.T
 	cmd      *exec.Cmd
@@ -115,27 +117,27 @@ type person struct {
 func openEditor(t *testing.T, columns, rows int, env ...string) *person {
 	t.Helper()
 	p := &person{t: t, cmd: exec.Command(os.Args[0]), vt: newVT(columns, rows)}
-	p.cmd.Env = append(append(os.Environ(), asEditor+"=1", "TERM=xterm", "NO_COLOR="), env...)
+	p.cmd.Env = append(append(os.Environ(), editorVariable+"=1", "TERM=xterm", "NO_COLOR="), env...)
 	var err error
 	if p.keyboard, err = pty.StartWithSize(p.cmd, &pty.Winsize{Cols: uint16(columns), Rows: uint16(rows)}); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan struct{})
-	go func() { // ends with the program
+	go func() { // returns when the process has exited
 		defer close(ended)
 		buf := make([]byte, 4096)
 		for {
 			n, err := p.keyboard.Read(buf)
-			_, _ = p.vt.Write(buf[:n]) // it panics rather
+			_, _ = p.vt.Write(buf[:n]) // panics instead of returning an error
 			if err != nil {
 				return
 			}
 		}
 	}()
 	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill() // it may have ended
+		_ = p.cmd.Process.Kill() // fails if the process has exited
 		<-ended
-		_ = p.cmd.Wait() // how does not matter
+		_ = p.cmd.Wait() // with any exit status
 		_ = p.keyboard.Close()
 		if t.Failed() {
 			t.Logf("the screen shows\n%s", p.vt.shown())
@@ -159,20 +161,19 @@ func (p *person) signals(s os.Signal) {
 	}
 }
 
-// shows waits for a pattern on the screen; ^ and $ are the ends of rows.
+// shows waits until a pattern is on the screen; ^ and $ match at the ends of rows.
 func (p *person) shows(pattern string) {
 	p.t.Helper()
 	re := regexp.MustCompile("(?m)" + pattern)
 	zktest.Eventually(p.t, pattern, func() bool { return re.MatchString(p.vt.shown()) })
 }
 
-// Lines that leave something open belong together, typed or pasted, and are
-// dropped together.
+// Lines that leave a quote open are read as one line, typed or pasted. Ctrl-C discards them all.
 func TestLinesThatGoOn(t *testing.T) {
 	p := openEditor(t, 40, 40)
 	p.types("set \"a\r")
 	p.shows("^0# set \"a\n\">$")
-	p.types("b\x1b[A\x12\tc\r") // nothing is recalled, searched or completed
+	p.types("b\x1b[A\x12\tc\r") // recall, search and completion are off
 	p.shows("^\"> bc\n\">$")
 	p.signals(syscall.SIGUSR2)
 	p.shows("^\"> bc\nan event\n\">$")
@@ -202,7 +203,7 @@ func TestLinesThatGoOn(t *testing.T) {
 	p.shows(`^EOF$`)
 }
 
-// A long paste with an open quote does not take its time for each line.
+// A long paste inside a quote is fast: it is not delayed for each line.
 func TestLongValueIsPasted(t *testing.T) {
 	p := openEditor(t, 40, 10)
 	lines := strings.Repeat("line\r", 4000)
@@ -228,7 +229,7 @@ func TestMenuOnAScreen(t *testing.T) {
 		}
 		p.types("get al")
 		p.shows("^0# get al\n +alpine +about alpine\n +alpha +about alpha$")
-		p.types("\t") // first what all begin with
+		p.types("\t") // the common prefix
 		p.shows(`^0# get alp$`)
 		p.types("\t")
 		p.shows(`^0# get alpine$`)
@@ -245,7 +246,7 @@ func TestMenuOnAScreen(t *testing.T) {
 		p.shows(`^0# get alp$`)
 		p.types("\x1b[B\t\t")
 		p.shows(`^0# get alpha$`)
-		p.types(" b\t") // the only one, with a blank behind it
+		p.types(" b\t") // the only proposal, followed by a space
 		p.shows(`^0# get alpha beta$`)
 		p.types("x\r")
 		p.shows("^0# get alpha beta x\nread \"get alpha beta x\"\n1#$")
@@ -257,8 +258,7 @@ func TestMenuOnAScreen(t *testing.T) {
 	}
 }
 
-// Tab before the server has answered does what it does afterwards, unless something
-// else was typed meanwhile.
+// Tab takes effect when the server has answered, unless another key was typed in the meantime.
 func TestTabBeforeTheAnswer(t *testing.T) {
 	for _, c := range []struct{ typed, want string }{
 		{"get slow/\t", `^0# get slow/child$`},
@@ -273,7 +273,7 @@ func TestTabBeforeTheAnswer(t *testing.T) {
 			p.types(c.typed)
 			p.shows(regexp.QuoteMeta(strings.TrimRight(strings.NewReplacer("\t", "", "\x1b[D", "", "\x1b[C", "").Replace(c.typed), " ")) + "$")
 			p.signals(syscall.SIGUSR1)
-			p.shows(`about `) // the menu has come
+			p.shows(`about `) // the menu is shown
 			p.shows(c.want)
 			if strings.HasSuffix(c.want, "child$") {
 				return

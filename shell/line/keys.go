@@ -7,27 +7,26 @@ import (
 	"unicode/utf8"
 )
 
-// keyBuffer cuts what a terminal sends into keys. A read may hold half a key as
-// well as many.
+// A keyBuffer splits the bytes that a terminal sends into keys. A single read may return part of a
+// key, or many keys.
 type keyBuffer struct {
 	bytes   string
-	pasting bool // between the marks of bracketed paste
+	pasting bool // the next byte is inside a bracketed paste
 }
 
-// The marks around what is pasted, and two of our own: a tab that is text, and the
-// terminal has cut the line this stands in.
+// Sequences that stand for no key of the keyboard.
 const (
-	pasteBegins = "\x1b[200~"
-	pasteEnds   = "\x1b[201~"
-	pastedTab   = "\x1b[9998~"
-	cutMark     = "\x1b[9999~"
+	pasteBegins   = "\x1b[200~"  // sent by the terminal before pasted text
+	pasteEnds     = "\x1b[201~"  // sent by the terminal after pasted text
+	pastedTab     = "\x1b[9998~" // our own: a pasted tab, which is text
+	truncatedMark = "\x1b[9999~" // our own: the terminal has truncated this line
 )
 
-const keyInterrupt = "\x03"
+const keyInterrupt = "\x03" // Ctrl-C
 
-// next takes the first key: a run of printable text, one control character, or
-// one escape sequence. It is empty when there is none, or only the beginning of
-// one, unless flush says that nothing more will come of it.
+// next removes and returns the first key: a run of printable text, one control character, or one
+// escape sequence. It returns "" if there is no complete key. If flush is true, it returns an
+// incomplete key too.
 func (k *keyBuffer) next(flush bool) string {
 	for k.bytes != "" {
 		n := keyLength(k.bytes)
@@ -42,25 +41,25 @@ func (k *keyBuffer) next(flush bool) string {
 		switch {
 		case key == pasteBegins || key == pasteEnds:
 			k.pasting = key == pasteBegins
-		case k.pasting && key == keyInterrupt: // the end mark may be lost
+		case k.pasting && key == keyInterrupt: // ends a paste whose end mark was lost
 			k.pasting = false
 			return key
-		case k.pasting && isControl(key[0]) && key != cutMark:
-			switch key { // line ends and tabs are text, all else is dropped
+		case k.pasting && isControl(key[0]) && key != truncatedMark:
+			switch key { // line ends and tabs are text; other control characters are dropped
 			case "\r", "\n":
-				return k.joined(key)
+				return k.normalize(key)
 			case "\t":
 				return pastedTab
 			}
 		default:
-			return k.joined(key)
+			return k.normalize(key)
 		}
 	}
 	return ""
 }
 
-// pastedLine is the next line of a paste, if all of it has come, and what is behind
-// it. k itself stays as it is.
+// pastedLine returns the next line of a paste, if it is complete, and the keys after it. It does not
+// change k.
 func (k keyBuffer) pastedLine() (line string, rest keyBuffer, ok bool) {
 	if !k.pasting {
 		return "", k, false
@@ -68,8 +67,8 @@ func (k keyBuffer) pastedLine() (line string, rest keyBuffer, ok bool) {
 	return k.line()
 }
 
-// line is the text up to the next Enter, if all of it has come and no key in it edits, and
-// what is behind it. k itself stays as it is.
+// line returns the text up to the next Enter, and the keys after it. ok is false if there is no Enter
+// yet, or if a key before it edits the line. line does not change k.
 func (k keyBuffer) line() (line string, rest keyBuffer, ok bool) {
 	for {
 		switch key := k.next(false); {
@@ -85,12 +84,13 @@ func (k keyBuffer) line() (line string, rest keyBuffer, ok bool) {
 	}
 }
 
-// interrupted takes all keys up to a Ctrl-C, if there is one.
-func (k *keyBuffer) interrupted() bool {
+// cutAtInterrupt reports whether the buffer contains a Ctrl-C. If so, it removes all keys up to and
+// including that.
+func (k *keyBuffer) cutAtInterrupt() bool {
 	if !strings.Contains(k.bytes, keyInterrupt) {
 		return false
 	}
-	ahead := *k // looked at only, until it is found
+	ahead := *k // k does not change unless Ctrl-C is found
 	for key := ahead.next(false); key != ""; key = ahead.next(false) {
 		if key == keyInterrupt {
 			*k = ahead
@@ -100,39 +100,39 @@ func (k *keyBuffer) interrupted() bool {
 	return false
 }
 
-// open reports whether the last key is in a paste that goes on.
-func (k *keyBuffer) open() bool {
+// inPaste reports whether the buffer ends inside a paste.
+func (k *keyBuffer) inPaste() bool {
 	begins, ends := strings.LastIndex(k.bytes, pasteBegins), strings.LastIndex(k.bytes, pasteEnds)
-	if begins == ends { // there is none
+	if begins == ends { // both are -1: there is no mark
 		return k.pasting
 	}
 	return begins > ends
 }
 
-// then is one buffer behind the other.
-func (k keyBuffer) then(next keyBuffer) keyBuffer {
+// append returns a buffer with the keys of k, followed by those of next.
+func (k keyBuffer) append(next keyBuffer) keyBuffer {
 	if next.pasting {
 		next.bytes = pasteBegins + next.bytes
 	}
 	return keyBuffer{bytes: k.bytes + next.bytes, pasting: k.pasting}
 }
 
-// joined makes one key of each way to end a line, and valid text of text.
-func (k *keyBuffer) joined(key string) string {
+// normalize normalizes a key: every line end becomes \r, and invalid UTF-8 in text is replaced.
+func (k *keyBuffer) normalize(key string) string {
 	switch {
 	case key == "\r":
 		k.bytes = strings.TrimPrefix(k.bytes, "\n")
 	case key == "\n":
 		return "\r"
 	case !isControl(key[0]):
-		return string([]rune(key)) // a replacement character for each byte that is none
+		return string([]rune(key)) // replaces each invalid byte by U+FFFD
 	}
 	return key
 }
 
 func isControl(b byte) bool { return b < ' ' || b == 0x7f }
 
-// keyLength is the length of the first key, or 0 if it is not all there yet.
+// keyLength returns the length of the first key, or 0 if it is incomplete.
 func keyLength(s string) int {
 	switch {
 	case s[0] == 0x1b:
@@ -140,7 +140,7 @@ func keyLength(s string) int {
 	case isControl(s[0]):
 		return 1
 	}
-	n := 0 // of printable text, without a character that is cut at its end
+	n := 0 // length of the printable text, without an incomplete character at its end
 	for n < len(s) && !isControl(s[n]) && utf8.FullRuneInString(s[n:]) {
 		_, size := utf8.DecodeRuneInString(s[n:])
 		n += size
@@ -148,8 +148,8 @@ func keyLength(s string) int {
 	return n
 }
 
-// sequenceLength is the length of an escape sequence: ESC [ … letter, ESC O
-// letter, or ESC and any key (Alt).
+// sequenceLength returns the length of an escape sequence, or 0 if it is incomplete. The forms are
+// ESC [ … letter, ESC O letter, and ESC with any key (Alt).
 func sequenceLength(s string) int {
 	if len(s) == 1 {
 		return 0
@@ -169,13 +169,13 @@ func sequenceLength(s string) int {
 			if s[i] >= 0x40 && s[i] <= 0x7e {
 				return i + 1
 			}
-			if isControl(s[i]) { // broken off
+			if isControl(s[i]) { // the sequence is aborted
 				return i
 			}
 		}
 		return 0
 	}
-	if isControl(s[1]) && s[1] != 0x7f && s[1] != '\b' { // Escape, and a key
+	if isControl(s[1]) && s[1] != 0x7f && s[1] != '\b' { // the key Escape, followed by another key
 		return 1
 	}
 	if !utf8.FullRuneInString(s[1:]) {

@@ -9,7 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// keysOf feeds pieces and takes keys as the editor does; runs of text are joined.
+// keysOf adds the pieces to a keyBuffer one by one, and returns the keys. It joins consecutive keys
+// that are text.
 func keysOf(pieces ...string) []string {
 	var b keyBuffer
 	var keys []string
@@ -54,7 +55,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// What the terminal sends may come in pieces.
+// A key may arrive in several pieces.
 func TestKeysInPieces(t *testing.T) {
 	got := keysOf("create /\xe4", "\xb8", "\xadb\x1b", "[", "D", "x\r", "\x1b[200~a", "\x1b", "[201", "~\x01")
 	want := []string{"create /中b", "\x1b[D", "x", "\r", "a", "\x01"}
@@ -63,18 +64,18 @@ func TestKeysInPieces(t *testing.T) {
 	}
 }
 
-// A mark that is cut in a paste is waited for; Ctrl-C and the end of patience end a
-// paste without one.
+// The editor waits for the rest of an incomplete mark of a paste. Ctrl-C or a timeout ends a paste
+// whose end mark is missing.
 func TestPatience(t *testing.T) {
 	e := &promptEditor{}
 	want := func(patience int, pasting bool) {
 		t.Helper()
-		if e.patience() != patience || e.keys.pasting != pasting {
-			t.Errorf("patience %d, pasting %v; want %d, %v", e.patience(), e.keys.pasting, patience, pasting)
+		if e.timeout() != patience || e.keys.pasting != pasting {
+			t.Errorf("patience %d, pasting %v; want %d, %v", e.timeout(), e.keys.pasting, patience, pasting)
 		}
 	}
 	take := func(typed string) {
-		e.take(typed)
+		e.addTyped(typed)
 		for e.keys.next(false) != "" {
 		}
 	}
@@ -94,15 +95,15 @@ func TestPatience(t *testing.T) {
 
 func TestPastedLine(t *testing.T) {
 	for in, want := range map[string]string{
-		"\x1b[200~":                          "no",
-		"\x1b[200~one":                       "no",
-		"\x1b[200~one\rtwo\r":                "one|two\r",
-		"\x1b[200~\r\x1b[201~":               "|\x1b[201~",
-		"\x1b[200~a\tb\x01\x1b[31m中\r\ncd":   "a\tb中|cd",
-		"\x1b[200~one\x1b[201~\r":            "one|", // Enter behind it
-		"\x1b[200~one\x03\r":                 "no",
-		"\x1b[200~one" + cutMark + "\rtwo\r": "no",
-		"one\r":                              "no",
+		"\x1b[200~":                                "no",
+		"\x1b[200~one":                             "no",
+		"\x1b[200~one\rtwo\r":                      "one|two\r",
+		"\x1b[200~\r\x1b[201~":                     "|\x1b[201~",
+		"\x1b[200~a\tb\x01\x1b[31m中\r\ncd":         "a\tb中|cd",
+		"\x1b[200~one\x1b[201~\r":                  "one|", // Enter after the paste
+		"\x1b[200~one\x03\r":                       "no",
+		"\x1b[200~one" + truncatedMark + "\rtwo\r": "no",
+		"one\r": "no",
 	} {
 		k := keyBuffer{bytes: in}
 		if strings.HasPrefix(in, pasteBegins) {
@@ -127,7 +128,7 @@ func TestInterrupted(t *testing.T) {
 		"\x1b[200~ls /\rls\r\x1b[201~\x03\x1b": "\x1b",
 	} {
 		k := keyBuffer{bytes: in}
-		if k.interrupted() {
+		if k.cutAtInterrupt() {
 			if k.bytes != want {
 				t.Errorf("%q leaves %q, want %q", in, k.bytes, want)
 			}
@@ -137,7 +138,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// Of what comes while a question stands, the paste from before it is held back.
+// The rest of a paste that began before a question is not an answer to it. It is kept for after the
+// question.
 func TestAnswersAndPastes(t *testing.T) {
 	for _, c := range []struct{ before, typed, answer, later string }{
 		{"ls\r", "y\r", "y\r", "ls\r"},
@@ -145,29 +147,29 @@ func TestAnswersAndPastes(t *testing.T) {
 		{"\x1b[200~ls\r\x1b[201~", "y\r", "y\r", "\x1b[200~ls\r\x1b[201~"},
 		{"\x1b[200~ls\r", "y\r\x03z", "\x03z", ""},
 	} {
-		e := &promptEditor{later: keyBuffer{bytes: c.before}}
+		e := &promptEditor{afterQuestion: keyBuffer{bytes: c.before}}
 		for i := range len(c.typed) { // byte by byte
-			e.take(c.typed[i : i+1])
+			e.addTyped(c.typed[i : i+1])
 		}
-		if e.keys.bytes != c.answer || e.later.bytes != c.later {
-			t.Errorf("%q, %q: the answer %q, later %q", c.before, c.typed, e.keys.bytes, e.later.bytes)
+		if e.keys.bytes != c.answer || e.afterQuestion.bytes != c.later {
+			t.Errorf("%q, %q: the answer %q, later %q", c.before, c.typed, e.keys.bytes, e.afterQuestion.bytes)
 		}
 	}
 }
 
 func TestWasCut(t *testing.T) {
 	for n, want := range map[int]bool{maxTyped - 1: false, maxTyped: true, maxTyped + 1: true} {
-		if got := wasCut(strings.Repeat("x", n) + "\n"); got != want {
+		if got := isTruncated(strings.Repeat("x", n) + "\n"); got != want {
 			t.Errorf("%d bytes and a line end: %v", n, got)
 		}
 	}
-	if wasCut("ls /\n" + strings.Repeat("x", maxTyped)) {
+	if isTruncated("ls /\n" + strings.Repeat("x", maxTyped)) {
 		t.Error("a terminal cuts only the first line")
 	}
 }
 
-// FuzzKeys: however a terminal's bytes are cut into pieces, the same keys come out,
-// and no control character or broken text hides in one of them.
+// The keys do not depend on how the input is split into pieces. A key that is text contains no
+// control characters and no invalid UTF-8.
 func FuzzKeys(f *testing.F) {
 	f.Add("\x1b[200~a\tb\x1b[201~\x1b[1;5D你\r\n", uint8(3))
 	f.Add("\x1b\x1b[\x00\xff\xe4\xb8\xad", uint8(5))

@@ -13,7 +13,7 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// openIfOdd stands in for a shell: an odd number of double quotes leaves one open.
+// openIfOdd is an Assistant.Open: an odd number of double quotes leaves one open.
 func openIfOdd(before, line string) string {
 	if strings.Count(before+line, `"`)%2 == 1 {
 		return `"`
@@ -21,19 +21,19 @@ func openIfOdd(before, line string) string {
 	return ""
 }
 
-// output is what an editor has shown.
-type output struct {
+// recorder records the output of an editor.
+type recorder struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-func (o *output) Write(p []byte) (int, error) {
+func (o *recorder) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.text.Write(p)
 }
 
-func (o *output) shown() string {
+func (o *recorder) shown() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.text.String()
@@ -49,12 +49,12 @@ func TestPlain(t *testing.T) {
 	}{
 		{"ls /\n\nls\r\nlast", "# # # # # \n", []string{"ls /", "", "ls", "last", "EOF"}},
 		{"a \"b\n中\n\tc\" \"\n\"\nd\n", "# \"> \"> \"> # # \n", []string{"a \"b\n中\n\tc\" \"\n\"", "d", "EOF"}},
-		{"a \"b\nc", "# \"> \"> \n# \n", []string{"interrupted", "EOF"}}, // the end leaves what is open first
+		{"a \"b\nc", "# \"> \"> \n# \n", []string{"interrupted", "EOF"}}, // the end of input first abandons the open quote
 		{long + "\nls\n", "# \n# # \n", []string{ErrTooLong.Error(), "ls", "EOF"}},
 		{"a \"b\n" + long + "\nls\n", "# \"> \n# # \n", []string{ErrTooLong.Error(), "ls", "EOF"}},
 	} {
-		var out output
-		e := newPlain(strings.NewReader(c.typed), &out, atOnce, openIfOdd, nil)
+		var out recorder
+		e := newPlainEditor(strings.NewReader(c.typed), &out, atOnce, openIfOdd, nil)
 		for _, want := range c.want {
 			got, err := e.ReadLine(zktest.Within(t), sharp)
 			if err != nil {
@@ -73,14 +73,14 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// Ctrl-C drops all lines that belong together; a message shows the prompt of the
-// line it comes in again; an answer is one line.
+// Ctrl-C discards a line with all its continuation lines. After a message, the prompt of the current
+// line is shown again. An answer is a single line.
 func TestPlainInterrupted(t *testing.T) {
 	in, keyboard := io.Pipe()
 	defer keyboard.Close()
-	var out output
+	var out recorder
 	interrupts := make(chan os.Signal)
-	e := newPlain(in, &out, atOnce, openIfOdd, interrupts)
+	e := newPlainEditor(in, &out, atOnce, openIfOdd, interrupts)
 	type result struct {
 		line string
 		err  error
@@ -88,7 +88,7 @@ func TestPlainInterrupted(t *testing.T) {
 	results := make(chan result)
 	read := func(how func(context.Context) (string, error)) {
 		ctx := zktest.Within(t)
-		go func() { // ends with the line, which is waited for
+		go func() { // returns with the line, which want waits for
 			line, err := how(ctx)
 			results <- result{line, err}
 		}()
@@ -138,8 +138,9 @@ func TestPlainInterrupted(t *testing.T) {
 	want("", stopped)
 }
 
-// A console's Ctrl-C also ends the read under way, as if the person had left, before it is
-// told of or after; one that does not end it leaves what comes next alone.
+// On a console where Ctrl-C also ends the current read with io.EOF, before or after the signal, the
+// editor reports only the interrupt. A Ctrl-C that does not end the read does not affect the next
+// line.
 func TestPlainCtrlCEndsTheRead(t *testing.T) {
 	read, keyboard := make(chan string), make(chan struct{})
 	t.Cleanup(func() { close(keyboard) })
@@ -155,47 +156,47 @@ func TestPlainCtrlCEndsTheRead(t *testing.T) {
 		}
 	})
 	interrupts := make(chan os.Signal, 1)
-	e := newPlain(in, io.Discard, atOnce, openIfOdd, interrupts)
-	e.broken = 20 * time.Second
+	e := newPlainEditor(in, io.Discard, atOnce, openIfOdd, interrupts)
+	e.interruptDelay = 20 * time.Second
 	want := func(text string, err error) {
 		t.Helper()
 		if got, e := e.ReadLine(zktest.Within(t), sharp); got != text || !errors.Is(e, err) {
 			t.Errorf("%q, %v; want %q, %v", got, e, text, err)
 		}
 	}
-	types := func(do func()) { // ends with the line, which is waited for
-		e.began.Store(false) // which it may be of the line before
+	types := func(do func()) { // do returns with the line, which want waits for
+		e.readBegan.Store(false) // may still be true from the previous line
 		go do()
 	}
 	types(func() { read <- ""; interrupts <- os.Interrupt })
 	want("", ErrInterrupted)
 	types(func() { read <- "ls\n" })
 	want("ls", nil)
-	types(func() { whenBegun(e); interrupts <- os.Interrupt })
+	types(func() { waitForRead(e); interrupts <- os.Interrupt })
 	want("", ErrInterrupted)
 	types(func() { read <- ""; read <- "pwd\n" })
 	want("pwd", nil)
-	types(func() { whenBegun(e); interrupts <- os.Interrupt })
+	types(func() { waitForRead(e); interrupts <- os.Interrupt })
 	want("", ErrInterrupted)
 	types(func() { read <- "stat\n" })
 	want("stat", nil)
-	e.broken = time.Millisecond
+	e.interruptDelay = time.Millisecond
 	types(func() { read <- "" })
 	want("", io.EOF)
 }
 
-// whenBegun returns once a read has, which it has to within the time of a test.
-func whenBegun(e *plainEditor) {
-	for !e.began.Load() {
+// waitForRead waits until a read has begun.
+func waitForRead(e *plainEditor) {
+	for !e.readBegan.Load() {
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// A Ctrl-C before the first key ends no read, and the end of input behind it is one.
+// A Ctrl-C before the first key does not end the read, so a later io.EOF is the end of input.
 func TestPlainCtrlCBeforeTheFirstKey(t *testing.T) {
 	key, interrupts := make(chan struct{}), make(chan os.Signal, 1)
-	e := newPlain(strings.NewReader(""), io.Discard, func() error { <-key; return nil }, openIfOdd, interrupts)
-	e.broken = time.Millisecond
+	e := newPlainEditor(strings.NewReader(""), io.Discard, func() error { <-key; return nil }, openIfOdd, interrupts)
+	e.interruptDelay = time.Millisecond
 	interrupts <- os.Interrupt
 	if _, err := e.ReadLine(zktest.Within(t), sharp); !errors.Is(err, ErrInterrupted) {
 		t.Error(err)
@@ -206,8 +207,8 @@ func TestPlainCtrlCBeforeTheFirstKey(t *testing.T) {
 	}
 }
 
-// A line is not read before its first key, so that a message does not come between where
-// a console has it begin and where the prompt stands.
+// The editor does not start to read a line before its first key. Otherwise, on a console, a message
+// and the new prompt would be printed after the position at which the read began.
 func TestPlainAwaitsTheFirstKey(t *testing.T) {
 	key, pressed := make(chan struct{}), false
 	in := consoleFunc(func(b []byte) (int, error) {
@@ -216,9 +217,9 @@ func TestPlainAwaitsTheFirstKey(t *testing.T) {
 		}
 		return copy(b, "ls\n"), nil
 	})
-	var out output
-	e := newPlain(in, &out, func() error { <-key; return nil }, openIfOdd, nil)
-	go func() { // ends with the key, which the line waits for
+	var out recorder
+	e := newPlainEditor(in, &out, func() error { <-key; return nil }, openIfOdd, nil)
+	go func() { // returns when it closes key, which ReadLine waits for
 		defer close(key)
 		zktest.Eventually(t, "the prompt", func() bool { return out.shown() == "# " })
 		if err := e.Notify("an event\n"); err != nil {
@@ -231,10 +232,10 @@ func TestPlainAwaitsTheFirstKey(t *testing.T) {
 	}
 }
 
-// atOnce is a terminal whose lines may be read at any time.
+// atOnce returns at once, for an editor that need not wait for the first key.
 func atOnce() error { return nil }
 
-// consoleFunc is what reading from a console comes to.
+// consoleFunc is a reader that calls a function.
 type consoleFunc func([]byte) (int, error)
 
 func (f consoleFunc) Read(b []byte) (int, error) { return f(b) }

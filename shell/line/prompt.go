@@ -17,64 +17,64 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// promptEditor edits a line with go-prompt, which keeps the text, the cursor and
-// the menu of completions. What it would do wrong is done here, by its public
-// interface alone: keys are cut and given their meaning one at a time (Read), the
-// line is drawn by promptWriter, and each call of Input is one line.
+// A promptEditor edits a line with go-prompt, which holds the text, the cursor and the menu of
+// completions. The editor works around faults of go-prompt through its public interface: Read
+// splits the input into keys and handles them one at a time, promptWriter draws the line, and each
+// call of Input reads a single line.
 //
-// Three goroutines meet: Input's, go-prompt's reader, and whoever has something to
-// show. go-prompt's reader gets a key only when Input has finished with the one
-// before, so the two never run ahead of each other.
+// Three kinds of goroutines use it: the one that calls Input, go-prompt's reader, and callers of
+// Notify and Refresh. The reader receives an order only after Input has handled the previous one, so
+// that neither runs ahead of the other.
 type promptEditor struct {
-	lib  *prompt.Prompt
-	tty  *terminal
-	out  *promptWriter
-	help Assistant
+	goPrompt  *prompt.Prompt
+	tty       *terminal
+	out       *promptWriter
+	assistant Assistant
 
-	windows    chan os.Signal // the window has another size
-	interrupts <-chan os.Signal
-	ended      sync.WaitGroup // of the goroutine that waits for those
+	windows    chan os.Signal   // receives a signal when the size of the window changes
+	interrupts <-chan os.Signal // receives Ctrl-C while the terminal is not in raw mode
+	goroutines sync.WaitGroup   // the goroutine that receives from windows
 
-	mu     sync.Mutex // guards all that follows; suggest and the edits, which run in Input, take it
+	mu     sync.Mutex // guards the fields below; suggest and the edits, which run in Input, lock it
 	closed bool
 
-	// What was typed, and what becomes of it.
-	keys      keyBuffer
-	later     keyBuffer // what was typed before a question, for after it
-	tookAhead bool      // what was typed before the terminal was raw has been taken
-	tooLong   bool      // the terminal has cut the line being typed
-	held      string    // a key that waits until go-prompt has done what must come before it
-	tabbed    bool      // the last key was Tab, and waits for a server's answer
-	queued    string    // an order for go-prompt that comes before any key
-	busy      bool      // go-prompt has an order that it has not carried out
+	// Input.
+	keys           keyBuffer
+	afterQuestion  keyBuffer // text that was typed before a question, for after the question
+	typedAheadRead bool      // the text typed before raw mode has been read
+	tooLong        bool      // the terminal has truncated the line being typed
+	heldKey        string    // a key to handle after the next order
+	tabPending     bool      // the last key was Tab, and its effect waits for pending proposals
+	queuedOrder    string    // an order to send before the next key is handled
+	busy           bool      // go-prompt has received an order and not completed it
 
-	// What is to be shown.
-	dirty    bool            // something has changed that is not a key's doing
-	messages strings.Builder // whole lines to print above the line being typed
+	// Output.
+	dirty    bool            // a redraw is needed that no key causes
+	messages strings.Builder // complete lines to print above the line being typed
 	view     view            // the line as it is to be drawn
 
 	// The line being read.
-	reading *reading // nil while there is none
-	exit    *exit    // why Input is to return; nil while it is not
-	before  string   // the text before the cursor
-	offer   offer
-	cut     cut
-	walk    walk
-	search  *search // nil while nothing is searched for
-	found   *search // a search that has just ended, and whose line is still to be shown
+	reading    *reading // nil while no line is being read
+	exit       *exit    // the reason why Input must return; nil if it must not
+	before     string   // the text before the cursor
+	completion completion
+	cut        cut
+	walk       walk
+	search     *search // nil if no search is active
+	found      *search // a search that has ended and whose line has not been shown; nil if none
 }
 
-// reading is the line being read.
+// A reading is the line being read.
 type reading struct {
 	prompt func() Prompt
-	asking bool     // for an answer, not for a command
-	unseen bool     // the answer must not show
-	shown  bool     // what is typed now is typed for it
-	above  []string // the lines that this one goes on with
-	open   string   // what they leave open; empty if there are none
+	asking bool     // the line is an answer to a question, not a command
+	secret bool     // the answer is secret and is not shown
+	shown  bool     // the question has been shown, so that typed text is its answer
+	above  []string // the earlier lines that this one continues
+	open   string   // the quote that those lines leave open; empty if there are none
 }
 
-// shownPrompt is what stands before the line.
+// shownPrompt returns the prompt of the line.
 func (r *reading) shownPrompt() Prompt {
 	if r.open != "" {
 		return openPrompt(r.open)
@@ -82,20 +82,21 @@ func (r *reading) shownPrompt() Prompt {
 	return r.prompt()
 }
 
-// bare tells that earlier lines and completions are of no use here.
-func (r *reading) bare() bool { return r.asking || r.open != "" }
+// unassisted reports whether the line has no completion, recall or search.
+func (r *reading) unassisted() bool { return r.asking || r.open != "" }
 
-// exit is why Input returns: one of key, resize and err is set.
+// An exit is the reason why Input returns. One of key, resize and err is set.
 type exit struct {
-	key    bool // Enter was pressed, and the line is the result
-	resize bool // Input is to be called again, which asks for the window's size
-	err    error
-	seen   bool   // Input knows, and is about to return
-	line   string // the result of Enter
+	key          bool   // Enter was pressed
+	resize       bool   // Input must be called again, because the size of the window may have changed
+	err          error  // error of reading the line
+	acknowledged bool   // Input has noticed the exit and is about to return
+	line         string // the line, if key is set
 }
 
-// newPrompt fails where go-prompt would panic: without a terminal to control.
-func newPrompt(in, out *os.File, help Assistant, color bool, interrupts <-chan os.Signal) (Editor, error) {
+// newPromptEditor returns a promptEditor. It fails if the process has no controlling terminal, because
+// go-prompt would panic.
+func newPromptEditor(in, out *os.File, help Assistant, color bool, interrupts <-chan os.Signal) (Editor, error) {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
@@ -104,37 +105,38 @@ func newPrompt(in, out *os.File, help Assistant, color bool, interrupts <-chan o
 		return nil, err
 	}
 	if os.Getenv("RUNEWIDTH_EASTASIAN") == "" {
-		// As for wcwidth: quotes and dots take one cell in a Chinese locale, too.
+		// As in wcwidth, quotes and dots take one cell, even in a Chinese locale.
 		runewidth.DefaultCondition.EastAsianWidth = false
 	}
-	e := &promptEditor{help: help, interrupts: interrupts, windows: make(chan os.Signal, 1)}
+	e := &promptEditor{assistant: help, interrupts: interrupts, windows: make(chan os.Signal, 1)}
 	if e.tty, err = openTerminal(in, out); err != nil {
 		return nil, err
 	}
 	e.out = &promptWriter{to: out, size: e.tty.size, frame: e.frame, color: color}
 	before := openFiles()
-	e.lib = prompt.New(func(string) {}, e.suggest, e.options()...)
-	closeOnExec(before) // it opens /dev/tty
+	e.goPrompt = prompt.New(func(string) {}, e.suggest, e.options()...)
+	closeOnExec(before) // go-prompt opens /dev/tty
 	signal.Notify(e.windows, unix.SIGWINCH)
-	e.ended.Go(func() {
+	e.goroutines.Go(func() {
 		defer e.restoreOnPanic()
 		for range e.windows { // until Close
-			e.leave(nil, &exit{resize: true})
+			e.requestExit(nil, &exit{resize: true})
 		}
 	})
 	return e, nil
 }
 
-// options give go-prompt our parts in place of its own, and the colours of the menu.
+// options returns the options that replace parts of go-prompt by ours, and set the colours of the
+// menu.
 func (e *promptEditor) options() []prompt.Option {
 	return []prompt.Option{
 		prompt.OptionParser(promptKeys{e}),
 		prompt.OptionWriter(e.out),
 		prompt.OptionSwitchKeyBindMode(prompt.CommonKeyBind),
 		prompt.OptionAddASCIICodeBind(e.bindings()...),
-		prompt.OptionAddKeyBind(prompt.KeyBind{Key: prompt.Ignore, Fn: e.leaveInput}),
-		prompt.OptionShowCompletionAtStart(), // after a resize there is a line already
-		prompt.OptionSetExitCheckerOnInput(func(string, bool) bool { return e.leaving() }),
+		prompt.OptionAddKeyBind(prompt.KeyBind{Key: prompt.Ignore, Fn: e.exitInput}),
+		prompt.OptionShowCompletionAtStart(), // after a resize the line is not empty
+		prompt.OptionSetExitCheckerOnInput(func(string, bool) bool { return e.exiting() }),
 		prompt.OptionLivePrefix(func() (string, bool) { return e.menuPrefix(), true }),
 		prompt.OptionPreviewSuggestionTextColor(previewColor),
 		prompt.OptionSuggestionTextColor(prompt.White), prompt.OptionSuggestionBGColor(prompt.DarkGray),
@@ -156,22 +158,22 @@ func (e *promptEditor) Ask(ctx context.Context, question string) (string, error)
 }
 
 func (e *promptEditor) AskUnseen(ctx context.Context, question string) (string, error) {
-	return e.read(ctx, &reading{prompt: func() Prompt { return Prompt{Text: question} }, asking: true, unseen: true})
+	return e.read(ctx, &reading{prompt: func() Prompt { return Prompt{Text: question} }, asking: true, secret: true})
 }
 
-// read reads a line, or several that belong together. A new size of the window ends
-// Input, and begins it again with the line as it was.
+// read reads a line and its continuation lines. When the size of the window changes, Input returns
+// and read calls it again with the same text.
 func (e *promptEditor) read(ctx context.Context, r *reading) (string, error) {
 	e.begin(r)
 	if text, ok, err := e.readAhead(ctx, r); ok {
 		return text, errors.Join(err, e.end())
 	}
 	defer e.forgetInterrupts()
-	stop := context.AfterFunc(ctx, func() { e.leave(r, &exit{err: context.Cause(ctx)}) })
+	stop := context.AfterFunc(ctx, func() { e.requestExit(r, &exit{err: context.Cause(ctx)}) })
 	defer stop()
 	x := &exit{resize: true}
-	for x.resize && ctx.Err() == nil { // Input asks for the size when it begins
-		e.lib.Input()
+	for x.resize && ctx.Err() == nil { // Input determines the size when it begins
+		e.goPrompt.Input()
 		x = e.result()
 	}
 	if x.resize {
@@ -180,7 +182,7 @@ func (e *promptEditor) read(ctx context.Context, r *reading) (string, error) {
 	return x.line, errors.Join(x.err, e.end())
 }
 
-// forgetInterrupts forgets signals that came while the terminal was raw: no key sent them.
+// forgetInterrupts discards a signal that came in raw mode. No key has sent it.
 func (e *promptEditor) forgetInterrupts() {
 	select {
 	case <-e.interrupts:
@@ -188,23 +190,23 @@ func (e *promptEditor) forgetInterrupts() {
 	}
 }
 
-// begin forgets all that belonged to the line before. What was typed so far was not
-// typed for a question that nobody has seen.
+// begin prepares the editor for a new line. If the line is an answer, begin keeps the text typed so
+// far for after the question, because the user has not seen the question yet.
 func (e *promptEditor) begin(r *reading) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.reading, e.exit, e.held, e.queued = r, nil, "", ""
-	e.walk, e.search, e.offer = walk{}, nil, offer{selected: -1}
-	e.tooLong, e.tabbed, e.tookAhead = false, false, false
+	e.reading, e.exit, e.heldKey, e.queuedOrder = r, nil, "", ""
+	e.walk, e.search, e.completion = walk{}, nil, completion{selected: -1}
+	e.tooLong, e.tabPending, e.typedAheadRead = false, false, false
 	if r.asking {
-		e.later, e.keys = e.keys, keyBuffer{}
+		e.afterQuestion, e.keys = e.keys, keyBuffer{}
 	}
 	e.view, e.before = view{prompt: r.prompt()}, ""
-	e.out.fresh()
-	e.out.unsure = !r.asking
+	e.out.resetPositions()
+	e.out.columnUnknown = !r.asking
 }
 
-// result is what a call of Input has come to.
+// result returns the reason why Input has returned, and clears it.
 func (e *promptEditor) result() *exit {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -213,41 +215,42 @@ func (e *promptEditor) result() *exit {
 	return x
 }
 
-// end shows what came too late to be shown above the line.
+// end finishes a line. It prints messages that came too late to be shown above the line.
 func (e *promptEditor) end() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.reading = nil
-	e.keys, e.later = e.later.then(e.keys), keyBuffer{}
+	e.keys, e.afterQuestion = e.afterQuestion.append(e.keys), keyBuffer{}
 	_, err := e.tty.out.WriteString(e.messages.String())
 	e.messages.Reset()
 	return err
 }
 
-// leave has Input return as soon as it can, if it still reads this line; nil is any.
-func (e *promptEditor) leave(r *reading, x *exit) {
+// requestExit makes Input return as soon as possible if it still reads r. A nil r means any line.
+func (e *promptEditor) requestExit(r *reading, x *exit) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.reading == nil || r != nil && r != e.reading {
 		return
 	}
-	if e.exit == nil || e.exit.resize && !e.exit.seen {
+	if e.exit == nil || e.exit.resize && !e.exit.acknowledged {
 		e.exit = x
 		e.wakeUp()
 	}
 }
 
-// leaveInput runs in Input when it is given the key that means nothing.
-func (e *promptEditor) leaveInput(b *prompt.Buffer) {
+// exitInput runs in Input when go-prompt receives keyRedraw. If an exit is requested, exitInput
+// completes the line and makes Input return.
+func (e *promptEditor) exitInput(b *prompt.Buffer) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	x := e.exit
 	switch {
-	case x == nil: // it was only to draw anew
+	case x == nil: // only a redraw was requested
 		return
 	case x.resize:
-		e.queued = ""
-		e.accept(b) // as go-prompt has done
+		e.queuedOrder = ""
+		e.accept(b) // go-prompt has accepted the selected entry
 		e.out.resized()
 	default:
 		if x.key {
@@ -256,14 +259,14 @@ func (e *promptEditor) leaveInput(b *prompt.Buffer) {
 		e.out.endLine()
 		setLine(b, "", 0)
 	}
-	x.seen = true
+	x.acknowledged = true
 }
 
-// leaving is how go-prompt asks after each order whether Input shall return.
-func (e *promptEditor) leaving() bool {
+// exiting reports whether Input must return. go-prompt asks after each order.
+func (e *promptEditor) exiting() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.exit != nil && e.exit.seen
+	return e.exit != nil && e.exit.acknowledged
 }
 
 func (e *promptEditor) Notify(text string) error {
@@ -288,14 +291,15 @@ func (e *promptEditor) Refresh() {
 	}
 }
 
-// Discard is part of Editor. The terminal has dropped what it still had.
+// Discard drops the text typed ahead that the editor holds. The terminal has already dropped the
+// text that it held itself.
 func (e *promptEditor) Discard() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.keys, e.later, e.held = keyBuffer{}, keyBuffer{}, ""
+	e.keys, e.afterQuestion, e.heldKey = keyBuffer{}, keyBuffer{}, ""
 }
 
-// wakeUp is called with mu held. A pipe that cannot be written to is the end.
+// wakeUp ends the wait for keys. If that fails, the line fails. The caller holds mu.
 func (e *promptEditor) wakeUp() {
 	if err := e.tty.wake(); err != nil && e.exit == nil {
 		e.exit = &exit{err: err}
@@ -303,7 +307,7 @@ func (e *promptEditor) wakeUp() {
 }
 
 func (e *promptEditor) Close() error {
-	err := e.tty.giveBack()
+	err := e.tty.release()
 	e.mu.Lock()
 	closed := e.closed
 	idle := e.reading == nil
@@ -314,14 +318,14 @@ func (e *promptEditor) Close() error {
 	}
 	signal.Stop(e.windows)
 	close(e.windows)
-	e.ended.Wait()
-	if idle { // else go-prompt's reader still waits, and ends with the process
+	e.goroutines.Wait()
+	if idle { // otherwise go-prompt's reader still waits on the pipe, until the process exits
 		err = errors.Join(err, e.tty.close())
 	}
 	return err
 }
 
-// frame is called when the line is drawn.
+// frame returns the messages to print, and the line to draw below them.
 func (e *promptEditor) frame() (messages string, v view) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -330,7 +334,7 @@ func (e *promptEditor) frame() (messages string, v view) {
 	return messages, e.view
 }
 
-// suspend stops the program as Ctrl-Z does for others, and comes back.
+// suspend stops the process, as Ctrl-Z does with other programs, and returns when it continues.
 func (e *promptEditor) suspend() error {
 	back := make(chan os.Signal, 1)
 	signal.Notify(back, unix.SIGCONT)
@@ -338,18 +342,18 @@ func (e *promptEditor) suspend() error {
 	e.out.endLine()
 	err := e.tty.restore()
 	if err == nil {
-		err = unix.Kill(0, unix.SIGTSTP) // the whole job, as the terminal would
+		err = unix.Kill(0, unix.SIGTSTP) // stops the whole job, as the terminal would
 	}
 	if err == nil {
 		select {
 		case <-back:
-		case <-time.After(100 * time.Millisecond): // nobody could bring it back, so it was not stopped
+		case <-time.After(100 * time.Millisecond): // the system does not stop a job that no shell could continue
 		}
 	}
 	return errors.Join(err, e.tty.raw())
 }
 
-// setLine puts another text into go-prompt's buffer.
+// setLine replaces the text and the cursor position in go-prompt's buffer.
 func setLine(b *prompt.Buffer, text string, cursor int) {
 	b.CursorLeft(utf8.RuneCountInString(b.Document().TextBeforeCursor()))
 	b.Delete(utf8.RuneCountInString(b.Text()))

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// newPrompt is for terminals as Unix has them.
-func newPrompt(*os.File, *os.File, Assistant, bool, <-chan os.Signal) (Editor, error) {
+// newPromptEditor fails, because the prompt editor needs a Unix terminal.
+func newPromptEditor(*os.File, *os.File, Assistant, bool, <-chan os.Signal) (Editor, error) {
 	return nil, errors.New("line editing is not available on this system")
 }

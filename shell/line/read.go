@@ -10,57 +10,58 @@ import (
 	prompt "github.com/c-bata/go-prompt"
 )
 
-// promptKeys is what go-prompt takes keys from.
+// promptKeys is the source of keys for go-prompt.
 type promptKeys struct{ e *promptEditor }
 
-// Setup is called when Input begins.
+// Setup switches the terminal to raw mode. go-prompt calls it when Input begins.
 func (k promptKeys) Setup() error {
 	err := k.e.tty.raw()
 	k.e.mu.Lock()
 	defer k.e.mu.Unlock()
 	k.e.busy = false
 	if err != nil {
-		k.e.exit = &exit{err: cmp.Or(again(err), err)}
+		k.e.exit = &exit{err: cmp.Or(fatal(err), err)}
 		return err
 	}
-	if !k.e.tookAhead {
-		k.e.takeAhead()
+	if !k.e.typedAheadRead {
+		k.e.readTypedAhead()
 	}
-	k.e.tookAhead = false
+	k.e.typedAheadRead = false
 	return nil
 }
 
-// TearDown is called when Input ends, also by a panic.
+// TearDown restores the terminal. go-prompt calls it when Input ends, even by a panic.
 func (k promptKeys) TearDown() error { return k.e.tty.restore() }
 
-// Sizes that go-prompt cannot do with: it clears a screen it thinks too small, and
-// it knows no other use for the number of rows.
+// Limits of the window size that go-prompt is told. It clears a window that it considers too small,
+// and does not use the number of rows otherwise.
 const (
-	leastColumns = 20
-	manyRows     = 1<<16 - 1
+	minColumns = 20
+	maxRows    = 1<<16 - 1
 )
 
-// GetWinSize is called when Input begins.
+// GetWinSize returns the size of the window within these limits. go-prompt calls it when Input
+// begins.
 func (k promptKeys) GetWinSize() *prompt.WinSize {
 	columns, _ := k.e.tty.size()
-	return &prompt.WinSize{Row: manyRows, Col: uint16(max(columns, leastColumns))}
+	return &prompt.WinSize{Row: maxRows, Col: uint16(max(columns, minColumns))}
 }
 
-// errNoKey says that there is no key just now.
+// errNoKey reports that there is no key yet.
 var errNoKey = errors.New("no key")
 
-// How long the rest may take of an escape sequence, and of a paste, in milliseconds.
+// Time to wait for the rest of an escape sequence or a paste, in milliseconds.
 const (
 	escapeWait = 50
 	pasteWait  = 1000
 )
 
-// nothing is a key without a meaning: go-prompt only draws anew.
-const nothing = "\x1b[E"
+// keyRedraw is a key without an effect: it only makes go-prompt redraw the line.
+const keyRedraw = "\x1b[E"
 
-// Read is called by go-prompt's reader again and again, with a pause of 10 ms. It
-// returns go-prompt's next order, and does not wait while go-prompt is busy:
-// that may be with ending the reader.
+// Read returns the next order for go-prompt. go-prompt's reader calls it repeatedly, with pauses of
+// 10 ms. Read returns errNoKey at once while go-prompt is busy, because go-prompt may be waiting for
+// the reader to return.
 func (k promptKeys) Read() ([]byte, error) {
 	e := k.e
 	defer e.restoreOnPanic()
@@ -77,27 +78,27 @@ func (k promptKeys) Read() ([]byte, error) {
 	return []byte(order), nil
 }
 
-// await waits for what was typed, or for what there is to show, and decides then.
-// Called with mu held.
+// await waits for typed text, or for something to show, and returns the resulting order, or "". The
+// caller holds mu.
 func (e *promptEditor) await() (order string) {
-	timeout := e.patience()
+	timeout := e.timeout()
 	e.mu.Unlock()
 	typed, late, err := e.tty.wait(timeout)
 	e.mu.Lock()
 	if err != nil {
 		e.exit = &exit{err: err}
 	}
-	e.take(typed)
+	e.addTyped(typed)
 	if late {
 		e.endPaste()
 	}
 	return e.next(late)
 }
 
-// patience is how long to wait for more, in milliseconds; -1 is for ever.
-func (e *promptEditor) patience() int {
+// timeout returns how long to wait for more input, in milliseconds; -1 means without limit.
+func (e *promptEditor) timeout() int {
 	switch {
-	case e.keys.pasting || e.later.open():
+	case e.keys.pasting || e.afterQuestion.inPaste():
 		return pasteWait
 	case e.keys.bytes != "":
 		return escapeWait
@@ -105,84 +106,86 @@ func (e *promptEditor) patience() int {
 	return -1
 }
 
-// endPaste ends a paste whose end mark is lost.
+// endPaste ends a paste whose end mark was lost.
 func (e *promptEditor) endPaste() {
 	e.keys.pasting = false
-	if e.later.open() {
-		e.later.bytes += pasteEnds
+	if e.afterQuestion.inPaste() {
+		e.afterQuestion.bytes += pasteEnds
 	}
 }
 
-// take files what was typed. The rest of a paste that began before a question is no
-// answer to it; Ctrl-C is.
-func (e *promptEditor) take(typed string) {
-	if !e.later.open() {
+// addTyped adds typed text to the buffer to which it belongs. The rest of a paste that began before
+// a question is kept for after the question. Ctrl-C drops that paste and applies to the question.
+func (e *promptEditor) addTyped(typed string) {
+	if !e.afterQuestion.inPaste() {
 		e.keys.bytes += typed
 		return
 	}
 	if at := strings.LastIndex(typed, keyInterrupt); at >= 0 {
-		e.later = keyBuffer{}
+		e.afterQuestion = keyBuffer{}
 		e.keys.bytes += typed[at:]
 		return
 	}
-	e.later.bytes += typed
-	if !e.later.open() {
-		at := strings.LastIndex(e.later.bytes, pasteEnds) + len(pasteEnds)
-		e.keys.bytes += e.later.bytes[at:]
-		e.later.bytes = e.later.bytes[:at]
+	e.afterQuestion.bytes += typed
+	if !e.afterQuestion.inPaste() {
+		at := strings.LastIndex(e.afterQuestion.bytes, pasteEnds) + len(pasteEnds)
+		e.keys.bytes += e.afterQuestion.bytes[at:]
+		e.afterQuestion.bytes = e.afterQuestion.bytes[:at]
 	}
 }
 
-// mostAhead bounds what is read ahead of a question, in pieces of 4 KiB.
-const mostAhead = 256
+// maxReadsAhead is the maximum number of reads of 4 KiB of text that was typed ahead.
+const maxReadsAhead = 256
 
-// takeAhead takes what was typed before the terminal was raw: in lines, of which a
-// long first one is cut. Of that nothing is an answer to a question yet to be shown.
-func (e *promptEditor) takeAhead() {
-	typed := e.tty.ready()
-	if typed != "" && !strings.ContainsAny(typed[len(typed)-1:], "\r\n") { // it is what the terminal has shown there
-		e.out.unsure = false
+// readTypedAhead reads the text that was typed before the terminal was in raw mode. The terminal
+// passes that text on in lines, and truncates a long first line. If a question has not been shown
+// yet, the text cannot be its answer and is kept for after the question.
+func (e *promptEditor) readTypedAhead() {
+	typed := e.tty.readTyped()
+	if typed != "" && !strings.ContainsAny(typed[len(typed)-1:], "\r\n") {
+		// The terminal has echoed this text, so the cursor is not at the end of other output.
+		e.out.columnUnknown = false
 	}
-	if wasCut(typed) {
-		typed = cutMark + typed
+	if isTruncated(typed) {
+		typed = truncatedMark + typed
 	}
 	if e.reading == nil || !e.reading.asking || e.reading.shown {
-		e.take(typed)
+		e.addTyped(typed)
 		return
 	}
 	e.reading.shown = true
-	for n := 0; typed != "" && n < mostAhead; n++ {
-		e.later.bytes += typed
-		typed = e.tty.ready()
+	for n := 0; typed != "" && n < maxReadsAhead; n++ {
+		e.afterQuestion.bytes += typed
+		typed = e.tty.readTyped()
 	}
-	e.later.bytes += typed
+	e.afterQuestion.bytes += typed
 }
 
-// wasCut reports whether a terminal that edits its own lines has dropped the rest of
-// the first one: it drops nothing else.
-func wasCut(typed string) bool {
+// isTruncated reports whether the terminal, in its own line editing, has truncated the first line. It
+// truncates only that one.
+func isTruncated(typed string) bool {
 	return len(typed) >= maxTyped && !strings.ContainsAny(typed[:maxTyped], "\r\n")
 }
 
-// restoreOnPanic gives the terminal back when go-prompt's reader panics; nothing
-// deferred elsewhere runs then.
+// restoreOnPanic restores the terminal if its goroutine panics. It is deferred in go-prompt's reader,
+// because deferred functions of other goroutines do not run then.
 func (e *promptEditor) restoreOnPanic() {
 	if p := recover(); p != nil {
-		_ = e.tty.restore() // the panic is what has to be told
+		_ = e.tty.restore() // the panic is reported, not this error
 		panic(p)
 	}
 }
 
-// next is the next order for go-prompt: a key it knows, text, or an action's; "" if
-// there is none.
+// next returns the next order for go-prompt: a key that it handles, text, or the order of an action.
+// It returns "" if there is none. If flush is true, an incomplete key counts as complete.
 func (e *promptEditor) next(flush bool) (order string) {
-	if order := e.queued; order != "" && e.exit == nil {
-		e.queued = ""
+	if order := e.queuedOrder; order != "" && e.exit == nil {
+		e.queuedOrder = ""
 		return order
 	}
 	for e.exit == nil {
-		key := e.held
-		e.held = ""
+		key := e.heldKey
+		e.heldKey = ""
 		if key == "" {
 			key = e.keys.next(flush)
 		}
@@ -193,22 +196,23 @@ func (e *promptEditor) next(flush bool) (order string) {
 			return order
 		}
 	}
-	return nothing
+	return keyRedraw
 }
 
-// redraw has go-prompt draw anew if there is anything to show. Any key but Tab
-// would accept what is selected in the menu, so then it is two of them.
+// redraw returns an order that makes go-prompt redraw, or "" if nothing has changed. Every key except
+// Tab and Shift-Tab would accept a selected menu entry. In that case redraw sends both, which leaves
+// the selection unchanged.
 func (e *promptEditor) redraw() (order string) {
 	switch {
 	case !e.dirty:
 		return ""
-	case e.offer.selected < 0:
+	case e.completion.selected < 0:
 		e.dirty = false
-		return nothing
-	case e.messages.Len() == 0: // it can wait
+		return keyRedraw
+	case e.messages.Len() == 0: // a new prompt or new proposals can wait
 		return ""
 	}
 	e.dirty = false
-	e.queued = keyBackTab
+	e.queuedOrder = keyBackTab
 	return keyTab
 }

@@ -14,21 +14,22 @@ import (
 	"github.com/zksh/zksh/internal/tty"
 )
 
-// terminal is the keyboard and the modes of a terminal. In raw mode every key
-// arrives at once and as it is.
+// A terminal reads keys and sets the modes of a terminal. In raw mode, every key arrives at once and
+// unchanged.
 type terminal struct {
-	in, out *os.File
-	start   *tty.Modes // the modes found at the start, in force between lines
+	in, out      *os.File
+	initialModes *tty.Modes // the initial modes, which are restored between lines
 
-	wakeR, wakeW *os.File // a byte is in this pipe while woken
+	wakeR, wakeW *os.File // a pipe, which contains one byte while woken is true
 	woken        atomic.Bool
 
-	mu     sync.Mutex
+	mu     sync.Mutex // guards the fields below
 	isRaw  bool
-	closed bool // given back for good
+	closed bool // the terminal has been restored for good, so raw fails
 }
 
-// Bracketed paste: the terminal puts marks around what is pasted.
+// Sequences that turn bracketed paste on and off. While it is on, the terminal sends marks around
+// pasted text.
 const (
 	pasteOn  = "\x1b[?2004h"
 	pasteOff = "\x1b[?2004l"
@@ -37,15 +38,15 @@ const (
 func openTerminal(in, out *os.File) (*terminal, error) {
 	t := &terminal{in: in, out: out}
 	var err error
-	if t.start, err = tty.GetModes(in); err != nil {
+	if t.initialModes, err = tty.GetModes(in); err != nil {
 		return nil, fmt.Errorf("cannot use the terminal: %w", err)
 	}
 	t.wakeR, t.wakeW, err = os.Pipe()
 	return t, err
 }
 
-// raw takes over the terminal, until restore; after giveBack it fails. Output is
-// still processed, so that a newline begins a line for whoever else writes.
+// raw puts the terminal into raw mode, until restore. After release it fails. raw leaves the
+// processing of output on, so that other writers can end a line with a newline alone.
 func (t *terminal) raw() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -55,7 +56,7 @@ func (t *terminal) raw() error {
 	case t.isRaw:
 		return nil
 	}
-	modes := *t.start // a program may have left others
+	modes := *t.initialModes // not the current modes, which a program may have changed
 	modes.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
 	modes.Lflag &^= unix.ECHO | unix.ICANON | unix.IEXTEN | unix.ISIG | unix.ECHONL
 	modes.Cflag = modes.Cflag&^(unix.CSIZE|unix.PARENB) | unix.CS8
@@ -68,8 +69,8 @@ func (t *terminal) raw() error {
 	return err
 }
 
-// restore gives the terminal back as it was found. It may be called at any time
-// from any goroutine. A terminal that is gone has nothing to restore.
+// restore restores the initial modes. It may be called at any time from any goroutine. It ignores
+// that the terminal is gone.
 func (t *terminal) restore() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,13 +78,14 @@ func (t *terminal) restore() error {
 		return nil
 	}
 	_, pasteErr := t.out.WriteString(pasteOff)
-	err := tty.SetModes(t.in, t.start)
+	err := tty.SetModes(t.in, t.initialModes)
 	t.isRaw = false
 	return errors.Join(tty.UnlessGone(pasteErr), err)
 }
 
-// giveBack is restore for good. Modes that a program has left go, too.
-func (t *terminal) giveBack() error {
+// release restores the initial modes for good, even if the terminal is not in raw mode and a program
+// has changed its modes.
+func (t *terminal) release() error {
 	t.mu.Lock()
 	t.closed = true
 	wasRaw := t.isRaw
@@ -91,13 +93,13 @@ func (t *terminal) giveBack() error {
 	if wasRaw {
 		return t.restore()
 	}
-	return tty.PutBack(t.in, t.start)
+	return tty.PutBack(t.in, t.initialModes)
 }
 
-// close frees the pipe.
+// close closes the pipe.
 func (t *terminal) close() error { return errors.Join(t.wakeR.Close(), t.wakeW.Close()) }
 
-// wake ends a wait.
+// wake makes the current or next wait return.
 func (t *terminal) wake() error {
 	if t.woken.Swap(true) {
 		return nil
@@ -106,15 +108,15 @@ func (t *terminal) wake() error {
 	return err
 }
 
-// wait returns what was typed, or nothing once it was woken or, late, after the
-// timeout in milliseconds; -1 is none. The error is ErrHungUp when the terminal is gone.
+// wait waits for typed text and returns it. It returns "" after wake, and with late set after the
+// timeout, in milliseconds; -1 means no timeout. The error is ErrHungUp if the terminal is gone.
 func (t *terminal) wait(timeout int) (typed string, late bool, err error) {
 	fds := []unix.PollFd{
 		{Fd: int32(t.in.Fd()), Events: unix.POLLIN},
 		{Fd: int32(t.wakeR.Fd()), Events: unix.POLLIN},
 	}
 	if n, err := unix.Poll(fds, timeout); err != nil || n == 0 {
-		return "", err == nil, again(err)
+		return "", err == nil, fatal(err)
 	}
 	if fds[1].Revents != 0 {
 		var b [1]byte
@@ -130,21 +132,22 @@ func (t *terminal) wait(timeout int) (typed string, late bool, err error) {
 	return typed, false, err
 }
 
-// read reads what poll has seen. Nothing at all is the end.
+// read reads the available text. If there is none, the terminal is gone.
 func (t *terminal) read() (string, error) {
 	b := make([]byte, 4096)
 	n, err := unix.Read(int(t.in.Fd()), b)
 	switch {
 	case err != nil:
-		return "", again(err)
+		return "", fatal(err)
 	case n == 0:
 		return "", ErrHungUp
 	}
 	return string(b[:n]), nil
 }
 
-// again passes over what only means to try once more.
-func again(err error) error {
+// fatal returns the error of a system call, or nil if the caller should only try again. It returns
+// ErrHungUp if the terminal is gone.
+func fatal(err error) error {
 	switch {
 	case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
 		return nil
@@ -154,8 +157,7 @@ func again(err error) error {
 	return err
 }
 
-// size is the terminal's in columns and rows. One that does not know its size,
-// such as a serial line, counts as 80 by 24.
+// size returns the size of the terminal, or 80 by 24 if it is unknown, as on a serial line.
 func (t *terminal) size() (columns, rows int) {
 	if columns, rows = tty.Size(t.out); columns == 0 {
 		return 80, 24
@@ -163,9 +165,9 @@ func (t *terminal) size() (columns, rows int) {
 	return columns, rows
 }
 
-// ready reads what was typed by now, without waiting: the end of the terminal shows
-// at the next wait.
-func (t *terminal) ready() string {
+// readTyped returns the text typed so far, without waiting. It ignores errors, which the next wait
+// reports.
+func (t *terminal) readTyped() string {
 	fds := []unix.PollFd{{Fd: int32(t.in.Fd()), Events: unix.POLLIN}}
 	if n, err := unix.Poll(fds, 0); err != nil || n == 0 || fds[0].Revents&unix.POLLIN == 0 {
 		return ""
@@ -174,10 +176,10 @@ func (t *terminal) ready() string {
 	return typed
 }
 
-// openFiles are the descriptors that programs would inherit.
+// openFiles returns the open file descriptors that a started program would inherit.
 func openFiles() map[int]bool {
 	open := map[int]bool{}
-	for fd := 3; fd < 256; fd++ { // the lowest free ones are used first
+	for fd := 3; fd < 256; fd++ { // new descriptors get the lowest free number
 		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
 			open[fd] = true
 		}
@@ -185,7 +187,8 @@ func openFiles() map[int]bool {
 	return open
 }
 
-// closeOnExec keeps from programs what was opened since.
+// closeOnExec keeps programs from inheriting descriptors that were opened since openFiles returned
+// before.
 func closeOnExec(before map[int]bool) {
 	for fd := range openFiles() {
 		if !before[fd] {

@@ -13,20 +13,20 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// vt is a small terminal: it draws what it is written into cells, and panics over
-// what it does not know.
+// A vt emulates a terminal. It draws its input into cells, and panics on a sequence that it does not
+// know.
 type vt struct {
 	mu            sync.Mutex
 	columns, rows int
 	cells         [][]cell
 	row, column   int
-	style         string // the last SGR, without its 0
-	styles        map[string]bool
-	rest          string // an unfinished character or sequence
+	style         string          // parameters of the last SGR sequence, without a leading 0
+	styles        map[string]bool // parameters of all SGR sequences
+	rest          string          // an incomplete character or sequence
 }
 
 type cell struct {
-	text  string // "" is empty, and the right half of a wide character
+	text  string // "" if the cell is empty or the right half of a wide character
 	style string
 }
 
@@ -38,7 +38,7 @@ func newVT(columns, rows int) *vt {
 	return s
 }
 
-// sequence is an escape sequence that the editor may send.
+// sequence matches an escape sequence that the editor may send.
 var sequence = regexp.MustCompile(`^\x1b(?:\[(\??)([0-9;]*)([A-Za-z])|[DM])`)
 
 func (s *vt) Write(p []byte) (int, error) {
@@ -70,7 +70,7 @@ func (s *vt) put(r rune) {
 	switch {
 	case r == '\r':
 		s.column = 0
-	case r == '\n': // as a terminal with ONLCR has it
+	case r == '\n': // as in a terminal with ONLCR
 		s.column = 0
 		s.down()
 	case r < ' ':
@@ -129,21 +129,22 @@ func (s *vt) control(m []string) {
 	case kind == "m":
 		s.style = strings.Trim(strings.TrimPrefix(m[2], "0"), ";")
 		s.styles[m[2]] = true
-	case m[1] == "?": // the cursor's look, and the marks of a paste
+	case m[1] == "?": // cursor visibility and bracketed paste
 	default:
 		panic(fmt.Sprintf("the sequence %q", m[0]))
 	}
 }
 
-// shown is the screen without blanks at the ends of rows, and without empty rows below.
+// shown returns the text on the screen, without spaces at the ends of rows and empty rows at the
+// bottom.
 func (s *vt) shown() string {
-	return s.picture(func(c cell) string { return c.text })
+	return s.render(func(c cell) string { return c.text })
 }
 
-// styled is the screen with braces around what stands out from the rest of its row.
+// styled returns the text on the screen, with braces around the text in one of the given styles.
 func (s *vt) styled(styles ...string) string {
 	inside := false
-	text := s.picture(func(c cell) string {
+	text := s.render(func(c cell) string {
 		before := ""
 		stands := false
 		for _, style := range styles {
@@ -158,7 +159,7 @@ func (s *vt) styled(styles ...string) string {
 	return text
 }
 
-func (s *vt) picture(of func(cell) string) string {
+func (s *vt) render(of func(cell) string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var rows []string
@@ -178,7 +179,7 @@ func (s *vt) picture(of func(cell) string) string {
 	return strings.TrimRight(strings.Join(rows, "\n"), "\n")
 }
 
-// cursor is its cell, row first, as a person sees it.
+// cursor returns the row and column in which the cursor is visible.
 func (s *vt) cursor() [2]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,56 +15,57 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// view is what the line being typed looks like.
+// A view describes the line being typed as it is drawn.
 type view struct {
 	prompt Prompt
 	text   string
-	cursor int // in characters of text
-	menu   int // the column go-prompt takes the cursor to be in
+	cursor int // position of the cursor in text, in characters
+	menu   int // the column in which go-prompt believes the cursor to be
 }
 
-// place is a cell, counted from the first cell of the prompt. A column equal to
-// the width is behind the last cell of a row: the next character begins another.
-type place struct{ row, column int }
+// A position is the position of a cell, counted from the first cell of the prompt. A column equal to
+// the width of the terminal is after the last cell of a row: the next character goes to the next
+// row.
+type position struct{ row, column int }
 
-// promptWriter draws the prompt and the line itself, and of go-prompt's drawing
-// lets nothing through but the menu. So the line is right where go-prompt's
-// arithmetic is not: when a wide character does not fit at the end of a row, when
-// the window changes, and when something is printed above the line.
+// A promptWriter is the output of go-prompt. It draws the prompt and the line itself, and passes
+// only go-prompt's menu on to the terminal. go-prompt computes wrong positions for the line if a
+// wide character does not fit at the end of a row, if the size of the window changes, and if
+// something is printed above the line.
 type promptWriter struct {
-	prompt.VT100Writer // takes what is not passed on
+	prompt.VT100Writer // collects the output that is not passed on
 
 	to    io.Writer
-	size  func() (columns, rows int)       // of the terminal
-	frame func() (messages string, v view) // what to draw next
+	size  func() (columns, rows int)       // returns the size of the terminal
+	frame func() (messages string, v view) // returns what to draw next
 	color bool
 
-	b      bytes.Buffer
-	width  int   // of the terminal
-	rows   int   // of the terminal
-	shown  view  // what was drawn last
-	at     place // of the cursor
-	end    place // of the text
-	target place // of the cursor when all is drawn
-	unsure bool  // output may have left the cursor behind the beginning of its row
-	stage  stage
-	err    error // of the last write
+	buffer        bytes.Buffer // output that has not been written
+	width         int          // columns of the terminal
+	rows          int          // rows of the terminal
+	shown         view         // the view that was drawn last
+	cursor        position     // current position of the cursor
+	end           position     // position after the text
+	target        position     // position of the cursor after drawing
+	columnUnknown bool         // the cursor may not be in the first column, because of other output
+	stage         stage
+	err           error // error of the last write
 }
 
-// stage is how far one drawing of the line has come.
+// A stage is a part of the process of drawing a line.
 type stage int
 
 const (
 	notDrawing     stage = iota
-	lineDrawn            // go-prompt draws the line: not passed on
-	menuDrawing          // passed on
-	previewDrawing       // go-prompt draws the line with what is selected: not passed on
+	lineDrawn            // go-prompt draws the line, which is not passed on
+	menuDrawing          // go-prompt draws the menu, which is passed on
+	previewDrawing       // go-prompt draws the line with the selected entry, which is not passed on
 )
 
-// previewColor marks what go-prompt draws after the menu.
+// previewColor identifies the preview, which go-prompt draws after the menu.
 const previewColor = prompt.Fuchsia
 
-// The sequences of a terminal that are needed.
+// Control sequences of the terminal.
 const (
 	hideCursor = "\x1b[?25l"
 	showCursor = "\x1b[?25h"
@@ -75,76 +76,78 @@ const (
 	noColor    = "\x1b[0m"
 )
 
-// HideCursor begins a drawing.
+// HideCursor begins to draw. go-prompt calls it first.
 func (w *promptWriter) HideCursor() {
 	w.stage = lineDrawn
 	messages, v := w.frame()
-	w.lookAtSize()
-	w.b.WriteString(hideCursor)
-	w.above(messages)
+	w.updateSize()
+	w.buffer.WriteString(hideCursor)
+	w.writeMessages(messages)
 	w.draw(v)
 }
 
-// noNewline marks output that has no newline at its end.
+// noNewline marks the end of output that does not end with a newline.
 const noNewline = reversed + "%" + noColor
 
-// newLine goes to the next row if output has left the cursor in the middle of one, and
-// marks that. Nobody can say where the cursor is, so a mark and blanks fill as many cells as a
-// row has: they end at the end of this row, where the prompt will cover the mark, or wrap.
+// newLine moves to the next row and prints noNewline, if output may have left the cursor in the
+// middle of a row. It does not know the column of the cursor, so it prints the mark and spaces to
+// the full width of a row. If the cursor was in the first column, they fill that row, and the prompt
+// then overwrites the mark. Otherwise the spaces wrap into the next row.
 func (w *promptWriter) newLine() {
-	if w.unsure && w.width > 1 {
-		w.b.WriteString(noNewline + strings.Repeat(" ", w.width-1) + "\r")
+	if w.columnUnknown && w.width > 1 {
+		w.buffer.WriteString(noNewline + strings.Repeat(" ", w.width-1) + "\r")
 	}
-	w.unsure = false
+	w.columnUnknown = false
 }
 
-// above writes messages where the line begins, which is drawn below them.
-func (w *promptWriter) above(messages string) {
+// writeMessages writes messages in place of the line, which is then drawn below them.
+func (w *promptWriter) writeMessages(messages string) {
 	w.newLine()
-	w.home()
+	w.moveHome()
 	if messages != "" {
-		w.b.WriteString(eraseBelow + messages)
+		w.buffer.WriteString(eraseBelow + messages)
 	}
 }
 
-// ScrollDown begins the menu, which makes room for itself below the line.
+// ScrollDown moves down a row, and scrolls at the end of the window. go-prompt begins the menu with
+// it, to make room below the line.
 func (w *promptWriter) ScrollDown() {
 	if w.stage == lineDrawn {
 		w.stage = menuDrawing
 	}
 	if w.stage == menuDrawing {
-		w.b.WriteString("\x1bD")
-		w.at.row++
+		w.buffer.WriteString("\x1bD")
+		w.cursor.row++
 	}
 }
 
-// ScrollUp comes back from making room.
+// ScrollUp moves up a row. go-prompt calls it after it has made room for the menu.
 func (w *promptWriter) ScrollUp() {
 	if w.stage == menuDrawing {
-		w.b.WriteString("\x1bM")
-		w.at.row--
+		w.buffer.WriteString("\x1bM")
+		w.cursor.row--
 	}
 }
 
-// ShowCursor ends a drawing.
+// ShowCursor moves the cursor to its place, and writes all that was drawn. go-prompt calls it last.
 func (w *promptWriter) ShowCursor() {
 	if w.stage == notDrawing {
 		return
 	}
 	w.move(w.target)
-	w.b.WriteString(showCursor)
+	w.buffer.WriteString(showCursor)
 	w.stage = notDrawing
 	w.flush()
 }
 
-// The colours of the menu that must tell something from the rest of it.
+// Background colours of the selected menu entry.
 const (
-	selectedColor      = prompt.Turquoise // what is selected
-	selectedAboutColor = prompt.Cyan      // what that is about
+	selectedColor      = prompt.Turquoise // background of the selected proposal
+	selectedAboutColor = prompt.Cyan      // background of its description
 )
 
-// SetColor colours the menu, or where there shall be no colour reverses what must
-// be told from the rest.
+// SetColor sets the colours of the menu. Without colour, it shows the selected entry in reverse
+// video.
 func (w *promptWriter) SetColor(fg, bg prompt.Color, bold bool) {
 	if fg == previewColor {
 		w.stage = previewDrawing
@@ -158,15 +161,15 @@ func (w *promptWriter) SetColor(fg, bg prompt.Color, bold bool) {
 	}
 	switch {
 	case w.color:
-		fmt.Fprintf(&w.b, "\x1b[%d;%d;%dm", attribute, colorCode(fg), colorCode(bg)+10)
+		fmt.Fprintf(&w.buffer, "\x1b[%d;%d;%dm", attribute, colorCode(fg), colorCode(bg)+10)
 	case bg == selectedColor || bg == selectedAboutColor:
-		w.b.WriteString(reversed)
+		w.buffer.WriteString(reversed)
 	default:
-		w.b.WriteString(noColor)
+		w.buffer.WriteString(noColor)
 	}
 }
 
-// colorCode is the number of a foreground colour.
+// colorCode returns the SGR code of a foreground colour.
 func colorCode(c prompt.Color) int {
 	switch {
 	case c == prompt.DefaultColor:
@@ -177,74 +180,75 @@ func colorCode(c prompt.Color) int {
 	return 90 + int(c-prompt.DarkGray)
 }
 
-// WriteStr writes in the menu.
+// WriteStr writes text of the menu.
 func (w *promptWriter) WriteStr(s string) {
 	if w.stage == menuDrawing {
 		s = visible(s)
-		w.b.WriteString(s)
-		w.at.column += runewidth.StringWidth(s)
+		w.buffer.WriteString(s)
+		w.cursor.column += runewidth.StringWidth(s)
 	}
 }
 
-// WriteRaw is how go-prompt goes on to the next row of the menu when one has
-// filled its row.
+// WriteRaw moves to the next row of the menu. go-prompt writes a newline when an entry has filled its
+// row.
 func (w *promptWriter) WriteRaw(data []byte) {
 	if w.stage == menuDrawing && string(data) == "\n" {
 		w.newRow()
 	}
 }
 
-// These move in the menu.
-func (w *promptWriter) CursorUp(n int)       { w.inMenu(-n, 0) }
-func (w *promptWriter) CursorDown(n int)     { w.inMenu(n, 0) }
-func (w *promptWriter) CursorForward(n int)  { w.inMenu(0, n) }
-func (w *promptWriter) CursorBackward(n int) { w.inMenu(0, -n) }
+// CursorUp, CursorDown, CursorForward and CursorBackward move the cursor in the menu.
+func (w *promptWriter) CursorUp(n int)       { w.moveInMenu(-n, 0) }
+func (w *promptWriter) CursorDown(n int)     { w.moveInMenu(n, 0) }
+func (w *promptWriter) CursorForward(n int)  { w.moveInMenu(0, n) }
+func (w *promptWriter) CursorBackward(n int) { w.moveInMenu(0, -n) }
 
-func (w *promptWriter) inMenu(rows, columns int) {
+func (w *promptWriter) moveInMenu(rows, columns int) {
 	if w.stage == menuDrawing {
-		w.move(place{w.at.row + rows, w.at.column + columns})
+		w.move(position{w.cursor.row + rows, w.cursor.column + columns})
 	}
 }
 
-// move goes to a cell of the line or the menu.
-func (w *promptWriter) move(to place) {
-	if n := to.row - w.at.row; n > 0 {
-		fmt.Fprintf(&w.b, "\x1b[%dB", n)
+// move moves the cursor to a cell of the line or the menu.
+func (w *promptWriter) move(to position) {
+	if n := to.row - w.cursor.row; n > 0 {
+		fmt.Fprintf(&w.buffer, "\x1b[%dB", n)
 	} else if n < 0 {
-		fmt.Fprintf(&w.b, "\x1b[%dA", -n)
+		fmt.Fprintf(&w.buffer, "\x1b[%dA", -n)
 	}
-	w.b.WriteByte('\r')
+	w.buffer.WriteByte('\r')
 	if to.column > 0 {
-		fmt.Fprintf(&w.b, "\x1b[%dC", to.column)
+		fmt.Fprintf(&w.buffer, "\x1b[%dC", to.column)
 	}
-	w.at = to
+	w.cursor = to
 }
 
-// home goes to the first cell of the prompt.
-func (w *promptWriter) home() { w.move(place{}) }
+// moveHome moves the cursor to the first cell of the prompt.
+func (w *promptWriter) moveHome() { w.move(position{}) }
 
 func (w *promptWriter) newRow() {
-	w.b.WriteString("\r\n")
-	w.at = place{w.at.row + 1, 0}
+	w.buffer.WriteString("\r\n")
+	w.cursor = position{w.cursor.row + 1, 0}
 }
 
-// draw writes the line from its first cell on and goes to where the menu begins.
+// draw writes the line from its first cell on, and moves the cursor to the place where go-prompt
+// begins the menu.
 func (w *promptWriter) draw(v view) {
-	v = w.cut(v)
+	v = w.cropToScreen(v)
 	w.shown = v
-	w.b.WriteString(w.dressed(v.prompt) + visible(v.text))
-	w.at = w.behind(v)
-	if w.at.column == w.width {
+	w.buffer.WriteString(w.colored(v.prompt) + visible(v.text))
+	w.cursor = w.endOf(v)
+	if w.cursor.column == w.width {
 		w.newRow()
 	}
-	w.b.WriteString(eraseBelow)
-	w.end = w.at
-	w.target = w.cursorPlace(v)
-	w.move(place{w.end.row, v.menu})
+	w.buffer.WriteString(eraseBelow)
+	w.end = w.cursor
+	w.target = w.cursorPosition(v)
+	w.move(position{w.end.row, v.menu})
 }
 
-// dressed is a prompt as it is shown.
-func (w *promptWriter) dressed(p Prompt) string {
+// colored returns the text of a prompt in its colour.
+func (w *promptWriter) colored(p Prompt) string {
 	text := visible(p.Text)
 	if !w.color {
 		return text
@@ -252,20 +256,20 @@ func (w *promptWriter) dressed(p Prompt) string {
 	if p.Alert {
 		return alertColor + text + noColor
 	}
-	if i := slices.Index(Colors, p.Color); i >= 0 { // they stand in the terminal's order
+	if i := slices.Index(Colors, p.Color); i >= 0 { // Colors are in the order of the SGR codes
 		return fmt.Sprintf("\x1b[%dm%s%s", 30+i, text, noColor)
 	}
 	return text
 }
 
-// behind is the cell behind the last one of a line.
-func (w *promptWriter) behind(v view) place {
-	return w.follow(w.follow(place{}, visible(v.prompt.Text)), visible(v.text))
+// endOf returns the place after the last character of a line.
+func (w *promptWriter) endOf(v view) position {
+	return w.advance(w.advance(position{}, visible(v.prompt.Text)), visible(v.text))
 }
 
-// cut leaves of a text that is longer than the screen the part around the cursor:
-// what has gone past the top cannot be drawn anew.
-func (w *promptWriter) cut(v view) view {
+// cropToScreen reduces a text that is longer than the screen to the part around the cursor, because
+// rows that have scrolled out at the top cannot be redrawn.
+func (w *promptWriter) cropToScreen(v view) view {
 	text := []rune(v.text)
 	room := w.width*(w.rows-2) - runewidth.StringWidth(v.prompt.Text)
 	keep := max(room/2, 1) // a character may take two cells
@@ -286,30 +290,30 @@ func (w *promptWriter) cut(v view) view {
 	return v
 }
 
-// cursorPlace is the cell the cursor belongs into.
-func (w *promptWriter) cursorPlace(v view) place {
+// cursorPosition returns the place of the cursor in a line.
+func (w *promptWriter) cursorPosition(v view) position {
 	v.text = string([]rune(v.text)[:v.cursor])
-	to := w.behind(v)
+	to := w.endOf(v)
 	if to.column == w.width {
-		return place{to.row + 1, 0}
+		return position{to.row + 1, 0}
 	}
 	return to
 }
 
-// follow says where the cursor is after s was written at a place.
-func (w *promptWriter) follow(at place, s string) place {
+// advance returns the place of the cursor after s has been written at a place.
+func (w *promptWriter) advance(at position, s string) position {
 	for _, r := range s {
 		n := runewidth.RuneWidth(r)
 		if at.column+n > w.width {
-			at = place{at.row + 1, 0}
+			at = position{at.row + 1, 0}
 		}
 		at.column += n
 	}
 	return at
 }
 
-// visible replaces what could drive the terminal or hide on it, character by
-// character: the line is as wide as it looks. Joined pictures are left to it.
+// visible replaces each control character and each invisible character, so that the line is as wide
+// as it looks. It keeps zero-width joiners, so that joined emoji appear as one.
 func visible(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -324,55 +328,55 @@ func visible(s string) string {
 
 const zeroWidthJoiner = '\u200d'
 
-// endLine leaves the line as it is and goes to the row below it.
+// endLine leaves the line on the screen, and moves the cursor to the row below.
 func (w *promptWriter) endLine() {
-	w.lookAtSize()
+	w.updateSize()
 	w.move(w.end)
-	w.b.WriteString(eraseBelow + "\r\n")
-	w.fresh()
+	w.buffer.WriteString(eraseBelow + "\r\n")
+	w.resetPositions()
 	w.flush()
 }
 
-// lookAtSize takes note of another width. A terminal fills its rows anew then, so
-// the cursor is somewhere else now.
-func (w *promptWriter) lookAtSize() {
+// updateSize updates the size of the terminal. If the width has changed, the terminal has rewrapped
+// the line, so updateSize also computes the new positions.
+func (w *promptWriter) updateSize() {
 	columns, rows := w.size()
 	w.rows = rows
 	if columns != w.width {
 		w.width = columns
-		w.at = w.cursorPlace(w.shown)
-		w.end = w.behind(w.shown)
+		w.cursor = w.cursorPosition(w.shown)
+		w.end = w.endOf(w.shown)
 	}
 }
 
-// resized takes the line away, to be drawn in another width.
+// resized erases the line, so that it can be drawn in the new width.
 func (w *promptWriter) resized() {
-	w.lookAtSize()
-	w.home()
-	w.b.WriteString(eraseBelow)
-	w.fresh()
+	w.updateSize()
+	w.moveHome()
+	w.buffer.WriteString(eraseBelow)
+	w.resetPositions()
 	w.flush()
 }
 
-// clear empties the screen.
+// clear clears the screen.
 func (w *promptWriter) clear() {
-	w.b.WriteString(eraseAll)
-	w.fresh()
+	w.buffer.WriteString(eraseAll)
+	w.resetPositions()
 }
 
-// fresh says that the cursor is where the prompt shall begin.
-func (w *promptWriter) fresh() {
-	w.at, w.end, w.target = place{}, place{}, place{}
+// resetPositions resets the positions: the prompt begins at the cursor.
+func (w *promptWriter) resetPositions() {
+	w.cursor, w.end, w.target = position{}, position{}, position{}
 	w.shown = view{}
 }
 
 func (w *promptWriter) flush() {
-	_, w.err = w.to.Write(w.b.Bytes())
-	w.b.Reset()
+	_, w.err = w.to.Write(w.buffer.Bytes())
+	w.buffer.Reset()
 }
 
-// Flush drops what is not passed on, and says how the last drawing went; each is
-// written in one piece.
+// Flush drops the output that is not passed on, and returns the error of the last write. It writes
+// nothing, because ShowCursor writes each drawing at once.
 func (w *promptWriter) Flush() error {
 	w.VT100Writer = prompt.VT100Writer{}
 	return w.err

@@ -9,16 +9,16 @@ import (
 	prompt "github.com/c-bata/go-prompt"
 )
 
-// sheet is a writer before a terminal.
-type sheet struct {
+// A testWriter is a promptWriter that writes to an emulated terminal.
+type testWriter struct {
 	*promptWriter
 	vt       *vt
 	view     view
 	messages string
 }
 
-func newSheet(columns, rows int) *sheet {
-	s := &sheet{vt: newVT(columns, rows)}
+func newTestWriter(columns, rows int) *testWriter {
+	s := &testWriter{vt: newVT(columns, rows)}
 	s.promptWriter = &promptWriter{to: s.vt, color: true,
 		size: func() (int, int) { return s.vt.columns, s.vt.rows },
 		frame: func() (string, view) {
@@ -29,8 +29,8 @@ func newSheet(columns, rows int) *sheet {
 	return s
 }
 
-// render draws as go-prompt has it drawn, without a menu.
-func (s *sheet) render(text string, cursor int) {
+// render draws a line without a menu, with the calls that go-prompt makes.
+func (s *testWriter) render(text string, cursor int) {
 	s.view.text, s.view.cursor = text, cursor
 	s.HideCursor()
 	s.SetColor(prompt.Blue, prompt.DefaultColor, false)
@@ -38,7 +38,7 @@ func (s *sheet) render(text string, cursor int) {
 	s.ShowCursor()
 }
 
-func (s *sheet) want(t *testing.T, row, column int, rows ...string) {
+func (s *testWriter) want(t *testing.T, row, column int, rows ...string) {
 	t.Helper()
 	if got := s.vt.shown(); got != strings.Join(rows, "\n") {
 		t.Errorf("the screen shows\n%s\nnot\n%s", got, strings.Join(rows, "\n"))
@@ -71,18 +71,18 @@ func TestWriterDraws(t *testing.T) {
 		{"combining", "e\u0301x", 3, [2]int{0, 4}, []string{"# e\u0301x"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newSheet(10, 8)
+			s := newTestWriter(10, 8)
 			s.view.prompt = Prompt{Text: "# "}
 			s.render(c.text, c.cursor)
 			s.want(t, c.at[0], c.at[1], c.rows...)
-			s.render(c.text, c.cursor) // over itself
+			s.render(c.text, c.cursor) // again, over itself
 			s.want(t, c.at[0], c.at[1], c.rows...)
 			s.render("", 0)
 			s.want(t, 0, 2, "#")
 			s.render(c.text, c.cursor)
 			s.endLine()
 			below := len(c.rows)
-			if strings.HasSuffix(c.name, "up to the edge") { // the line had gone on to an empty row
+			if strings.HasSuffix(c.name, "up to the edge") { // the cursor was on an empty row after the text
 				below++
 			}
 			s.want(t, below, 0, c.rows...)
@@ -91,7 +91,7 @@ func TestWriterDraws(t *testing.T) {
 }
 
 func TestWriterMessages(t *testing.T) {
-	s := newSheet(10, 8)
+	s := newTestWriter(10, 8)
 	s.view.prompt = Prompt{Text: "# "}
 	s.render("1234567890", 9)
 	s.messages = "an event\n0123456789\n"
@@ -110,9 +110,9 @@ func TestWriterMessages(t *testing.T) {
 	s.want(t, 6, 2, "x", "x", "x", "x", "x", "x", "# abcdefgh", "i")
 }
 
-// Of a line that is longer than the screen the part around the cursor is drawn.
+// If a line is longer than the screen, only the part around the cursor is drawn.
 func TestWriterCuts(t *testing.T) {
-	s := newSheet(10, 4)
+	s := newTestWriter(10, 4)
 	s.view.prompt = Prompt{Text: "# "}
 	text := strings.Repeat("0123456789", 5)
 	s.render(text, 0)
@@ -123,21 +123,21 @@ func TestWriterCuts(t *testing.T) {
 	s.want(t, 0, 7, "# …1234567", "89…")
 }
 
-// A terminal fills its rows anew when the window changes; the line is drawn where
-// it begins now.
+// When the width of the window changes, the terminal rewraps the line. The new line is drawn at its
+// new beginning.
 func TestWriterResize(t *testing.T) {
 	for _, columns := range []int{5, 7, 10, 13, 30} {
-		s := newSheet(10, 8)
+		s := newTestWriter(10, 8)
 		s.view.prompt = Prompt{Text: "# "}
 		s.messages = "above\n"
 		s.render("1234567890abc", 12)
 		vt := newVT(columns, 8)
 		s.promptWriter.to, s.vt = vt, vt
-		if _, err := vt.Write([]byte("above\n# 1234567890ab")); err != nil { // where the cursor is
+		if _, err := vt.Write([]byte("above\n# 1234567890ab")); err != nil { // up to the cursor
 			t.Fatal(err)
 		}
 		row, column := vt.row, vt.column
-		if column == columns { // the writer has left no cursor behind the edge
+		if column == columns { // the writer moves the cursor to the next row at the edge
 			row, column = row+1, 0
 		}
 		_, _ = vt.Write([]byte("c"))
@@ -149,8 +149,8 @@ func TestWriterResize(t *testing.T) {
 	}
 }
 
-// menu draws two proposals as go-prompt does, the second one selected.
-func (s *sheet) menu() {
+// menu draws two proposals with the calls that go-prompt makes. The second one is selected.
+func (s *testWriter) menu() {
 	s.HideCursor()
 	for range 2 {
 		s.ScrollDown()
@@ -177,7 +177,7 @@ func (s *sheet) menu() {
 
 func TestWriterMenu(t *testing.T) {
 	for _, color := range []bool{true, false} {
-		s := newSheet(20, 3)
+		s := newTestWriter(20, 3)
 		s.color = color
 		s.view = view{prompt: Prompt{Text: "# ", Alert: true}, text: "get ", cursor: 4, menu: 6}
 		s.messages = "above\nabove\n"
