@@ -134,7 +134,8 @@ func (c *completer) joinedValues(cmd *commands.Command, name, value string, p *p
 	for i, x := range found.list {
 		found.list[i].label, found.list[i].word = cmp.Or(x.label, x.word), name+"="+x.word
 	}
-	found.list = slices.DeleteFunc(found.list, func(x choice) bool { return strings.ContainsAny(x.word, commands.Blanks) }) // a word that begins as a flag cannot be quoted
+	// A word that begins as a flag cannot be quoted.
+	found.list = slices.DeleteFunc(found.list, func(x choice) bool { return strings.ContainsAny(x.word, commands.Blanks) })
 	return found
 }
 

@@ -6,14 +6,14 @@ import (
 	"github.com/zksh/zksh/commands"
 )
 
-// BlankOrComment reports whether a line has no command.
+// BlankOrComment reports whether a line is empty or a comment, and so contains no command.
 func BlankOrComment(line string) bool {
 	line = strings.TrimLeft(line, " \t\n\v\f\r")
 	return line == "" || line[0] == '#'
 }
 
-// OpenQuote returns the quote that is open at the end of a line: ", ' or $', or "". The line
-// begins inside of the quote that was open before it.
+// OpenQuote returns the quote that is open at the end of a line: ", ' or $', or "" if there is none.
+// before is the quote that is open at the beginning of the line.
 func OpenQuote(before, line string) string {
 	if before == "" && (!strings.ContainsAny(line, `"'`) || BlankOrComment(line)) {
 		return ""
@@ -29,8 +29,8 @@ func OpenQuote(before, line string) string {
 	return ""
 }
 
-// OnOneLine writes a line whose quotes hold line breaks as one without any that has
-// the same words.
+// OnOneLine escapes the line breaks in the quotes of a line. The result has the same words and no
+// line breaks.
 func OnOneLine(line string) string {
 	if !strings.Contains(line, "\n") {
 		return line
@@ -43,7 +43,7 @@ func OnOneLine(line string) string {
 			n = 1
 			b.WriteByte(line[0])
 		case quote == "$'":
-			b.WriteString(ansiBreaks.Replace(word))
+			b.WriteString(breakEscaper.Replace(word))
 		case strings.Contains(word, "\n"):
 			b.WriteString(commands.Escape(word[1 : n-1]))
 		default:
@@ -54,12 +54,12 @@ func OnOneLine(line string) string {
 	return b.String()
 }
 
-// ansiBreaks escapes the line breaks of a $'…' word. A backslash before one means
-// nothing, and still does before a space.
-var ansiBreaks = strings.NewReplacer(`\\`, `\\`, "\\\n", `\ `, "\n", `\n`)
+// breakEscaper escapes the line breaks in a $'…' word. A backslash before a line break is an unknown
+// escape. It is replaced by a backslash before a space, which is an unknown escape too.
+var breakEscaper = strings.NewReplacer(`\\`, `\\`, "\\\n", `\ `, "\n", `\n`)
 
-// CutRedirection cuts a line before the first |, > or >> that is a word of its own and not
-// quoted. The rest after a | is for sh to split.
+// CutRedirection cuts a line at the first unquoted |, > or >> that is a separate word. mark is that
+// word. The text after a | is not split into words here, because it is a command line for sh.
 func CutRedirection(line string) (command, mark, rest string) {
 	for i := 0; ; {
 		at := len(line) - len(strings.TrimLeft(line[i:], commands.Blanks))

@@ -1,5 +1,9 @@
-// Package syntax splits a line into words, and finds where a line continues and where its
-// output is redirected.
+// Package syntax implements the syntax of a line of zksh.
+//
+// Split splits a line into words. OpenQuote determines whether a line continues on the next one,
+// and OnOneLine joins such lines. CutRedirection separates a pipe or redirection from the command.
+// The syntax is that of zkCli, with three additions: $'…' words, quotes over several lines, and
+// redirections. Package commands has the reverse of Split, commands.Quote.
 //
 // This package is part of the program zksh and may change at any time.
 package syntax
@@ -13,14 +17,13 @@ import (
 	"github.com/zksh/zksh/commands"
 )
 
-// Split cuts a line into words the way zkCli does: spaces separate, "…" and
-// '…' hold anything but their own quote, a closing quote ends the word, a
-// quote inside a plain word is an ordinary character, and a backslash has no
-// meaning.
+// Split splits a line into words like zkCli. Spaces separate words. "…" and '…' may contain any
+// character except their own quote. A closing quote ends the word. A quote inside a plain word is
+// an ordinary character, and so is a backslash.
 //
-// It differs where zkCli guesses. A quote that is never closed is an error;
-// zkCli drops the quote, or runs the previous command again. And $'…' is a
-// word with bash's escapes, so that every byte string can be written.
+// Split differs from zkCli in two points. An unclosed quote is an error; zkCli drops the quote, or
+// runs the previous command again. And $'…' is a word with the escapes of bash, so that every byte
+// string can be written.
 func Split(line string) ([]commands.Word, error) {
 	var words []commands.Word
 	for i := 0; ; {
@@ -49,9 +52,9 @@ func Split(line string) ([]commands.Word, error) {
 	}
 }
 
-// Token is the word that a line begins with, as it was typed: its quote, its length,
-// and whether it is closed. A closing quote ends it; what adheres to that is the
-// next word.
+// Token finds the first word of a line as typed. It returns the opening quote of the word, its
+// length in bytes including quotes, and whether it is closed. A closing quote ends the word, even
+// if no space follows.
 func Token(line string) (quote string, length int, closed bool) {
 	switch {
 	case strings.HasPrefix(line, "$'"):
@@ -76,13 +79,12 @@ func Token(line string) (quote string, length int, closed bool) {
 	return "", len(line), true
 }
 
-// column turns a byte offset into the position a user would count on screen,
-// from 1.
+// column returns the column of a byte offset, counted in characters from 1.
 func column(line string, offset int) int {
 	return utf8.RuneCountInString(line[:offset]) + 1
 }
 
-// ansiWord decodes line[from:to], what stands between the quotes of a $'…' word.
+// ansiWord decodes line[from:to], the text between the quotes of a $'…' word.
 func ansiWord(line string, from, to int) (string, error) {
 	var out []byte
 	for i := from; i < to; {
@@ -101,22 +103,22 @@ func ansiWord(line string, from, to int) (string, error) {
 	return string(out), nil
 }
 
-// ansiEscape appends the value of the escape that s, at least two bytes long,
-// begins with, and says how many bytes of s it took.
+// ansiEscape decodes the escape at the beginning of s, which has at least two bytes. It appends the
+// value to out, and also returns the length of the escape in bytes.
 func ansiEscape(out []byte, s string) ([]byte, int, error) {
 	if i := strings.IndexByte(`abefnrtv\'"?`, s[1]); i >= 0 {
 		return append(out, "\a\b\x1b\f\n\r\t\v\\'\"?"[i]), 2, nil
 	}
 	switch c := s[1]; c {
 	case '0', '1', '2', '3', '4', '5', '6', '7':
-		n := digits(s, 1, 3, 8)
+		n := digitsEnd(s, 1, 3, 8)
 		b, err := strconv.ParseUint(s[1:n], 8, 8)
 		if err != nil {
 			return nil, 0, fmt.Errorf(`escape %s is above \377`, s[:n])
 		}
 		return append(out, byte(b)), n, nil
 	case 'x', 'u', 'U':
-		n := digits(s, 2, map[byte]int{'x': 2, 'u': 4, 'U': 8}[c], 16)
+		n := digitsEnd(s, 2, map[byte]int{'x': 2, 'u': 4, 'U': 8}[c], 16)
 		v, err := strconv.ParseUint(s[2:n], 16, 32)
 		switch {
 		case err != nil:
@@ -129,12 +131,12 @@ func ansiEscape(out []byte, s string) ([]byte, int, error) {
 		return utf8.AppendRune(out, rune(v)), n, nil
 	}
 	r, _ := utf8.DecodeRuneInString(s[1:])
-	// The rune may be a control character; the message must be safe to print.
+	// Quote the character, because it may be a control character.
 	return nil, 0, fmt.Errorf(`unknown escape \%s`, strings.Trim(strconv.QuoteRune(r), "'"))
 }
 
-// digits returns the end of the run of at most limit digits at s[from:].
-func digits(s string, from, limit, base int) int {
+// digitsEnd returns the index after the digits that begin at s[from]. It counts at most limit digits.
+func digitsEnd(s string, from, limit, base int) int {
 	all := "01234567"
 	if base == 16 {
 		all = "0123456789abcdefABCDEF"

@@ -10,50 +10,50 @@ import (
 	"pgregory.net/rapid"
 )
 
-// bare and data build the expected words: w plain, q quoted.
-func bare(s string) commands.Word { return commands.Word{Text: s} }
-func data(s string) commands.Word { return commands.Word{Text: s, Quoted: true} }
+// plain returns an unquoted word, and quoted a quoted one.
+func plain(s string) commands.Word  { return commands.Word{Text: s} }
+func quoted(s string) commands.Word { return commands.Word{Text: s, Quoted: true} }
 
 func TestSplit(t *testing.T) {
 	for _, tc := range []struct {
 		line string
 		want []commands.Word
 	}{
-		// zkCli's own corner cases.
-		{`create /f a"b c"d`, []commands.Word{bare("create"), bare("/f"), bare(`a"b`), bare(`c"d`)}},
-		{`create /j "esc\"q"`, []commands.Word{bare("create"), bare("/j"), data(`esc\`), bare(`q"`)}},
-		{`create /n '"x"'`, []commands.Word{bare("create"), bare("/n"), data(`"x"`)}},
-		{`create /k ""`, []commands.Word{bare("create"), bare("/k"), data("")}},
-		{`create /k ''`, []commands.Word{bare("create"), bare("/k"), data("")}},
-		{"create\t/a\tv", []commands.Word{bare("create"), bare("/a"), bare("v")}},
-		{"a \t\n\v\f\rb", []commands.Word{bare("a"), bare("b")}},
-		{`"abc"def`, []commands.Word{data("abc"), bare("def")}},
-		{`"abc"'def'ghi`, []commands.Word{data("abc"), data("def"), bare("ghi")}},
-		{`'ls' /`, []commands.Word{data("ls"), bare("/")}},
-		{`set /a "it's"`, []commands.Word{bare("set"), bare("/a"), data("it's")}},
-		{`set /a {"k":"v"}`, []commands.Word{bare("set"), bare("/a"), bare(`{"k":"v"}`)}},
-		{`set /a "a\b"`, []commands.Word{bare("set"), bare("/a"), data(`a\b`)}},
-		{`set /a a\ b`, []commands.Word{bare("set"), bare("/a"), bare(`a\`), bare("b")}},
-		{`set /p -5 "-x"`, []commands.Word{bare("set"), bare("/p"), bare("-5"), data("-x")}},
-		// Not ASCII blanks: data.
-		{"a\u00a0b\u0085c", []commands.Word{bare("a\u00a0b\u0085c")}},
-		{"set /a \xff\xfe", []commands.Word{bare("set"), bare("/a"), bare("\xff\xfe")}},
-		{"set /a \"\xff\xfe\"", []commands.Word{bare("set"), bare("/a"), data("\xff\xfe")}},
-		// Where zkCli guesses and we do not.
+		// Corner cases of zkCli.
+		{`create /f a"b c"d`, []commands.Word{plain("create"), plain("/f"), plain(`a"b`), plain(`c"d`)}},
+		{`create /j "esc\"q"`, []commands.Word{plain("create"), plain("/j"), quoted(`esc\`), plain(`q"`)}},
+		{`create /n '"x"'`, []commands.Word{plain("create"), plain("/n"), quoted(`"x"`)}},
+		{`create /k ""`, []commands.Word{plain("create"), plain("/k"), quoted("")}},
+		{`create /k ''`, []commands.Word{plain("create"), plain("/k"), quoted("")}},
+		{"create\t/a\tv", []commands.Word{plain("create"), plain("/a"), plain("v")}},
+		{"a \t\n\v\f\rb", []commands.Word{plain("a"), plain("b")}},
+		{`"abc"def`, []commands.Word{quoted("abc"), plain("def")}},
+		{`"abc"'def'ghi`, []commands.Word{quoted("abc"), quoted("def"), plain("ghi")}},
+		{`'ls' /`, []commands.Word{quoted("ls"), plain("/")}},
+		{`set /a "it's"`, []commands.Word{plain("set"), plain("/a"), quoted("it's")}},
+		{`set /a {"k":"v"}`, []commands.Word{plain("set"), plain("/a"), plain(`{"k":"v"}`)}},
+		{`set /a "a\b"`, []commands.Word{plain("set"), plain("/a"), quoted(`a\b`)}},
+		{`set /a a\ b`, []commands.Word{plain("set"), plain("/a"), plain(`a\`), plain("b")}},
+		{`set /p -5 "-x"`, []commands.Word{plain("set"), plain("/p"), plain("-5"), quoted("-x")}},
+		// Spaces outside ASCII do not separate words.
+		{"a\u00a0b\u0085c", []commands.Word{plain("a\u00a0b\u0085c")}},
+		{"set /a \xff\xfe", []commands.Word{plain("set"), plain("/a"), plain("\xff\xfe")}},
+		{"set /a \"\xff\xfe\"", []commands.Word{plain("set"), plain("/a"), quoted("\xff\xfe")}},
+		// zkCli treats these lines differently.
 		{"", nil},
 		{" \t ", nil},
-		{"  ls /c  ", []commands.Word{bare("ls"), bare("/c")}},
-		{"\"a\u2028b\" 'c\u0085d'", []commands.Word{data("a\u2028b"), data("c\u0085d")}},
+		{"  ls /c  ", []commands.Word{plain("ls"), plain("/c")}},
+		{"\"a\u2028b\" 'c\u0085d'", []commands.Word{quoted("a\u2028b"), quoted("c\u0085d")}},
 		// $'…'
-		{`$''`, []commands.Word{data("")}},
-		{`$'a b'c`, []commands.Word{data("a b"), bare("c")}},
-		{`a$'b'`, []commands.Word{bare("a$'b'")}},
-		{`$ $x $"y"`, []commands.Word{bare("$"), bare("$x"), bare(`$"y"`)}},
-		{`$'\n\t\r\a\b\e\f\v\\\'\"\?'`, []commands.Word{data("\n\t\r\a\b\x1b\f\v\\'\"?")}},
-		{`$'\x41\x4g\xff0'`, []commands.Word{data("A\x04g\xff0")}},
-		{`$'\0\101\7a\3770'`, []commands.Word{data("\x00A\aa\xff0")}},
-		{`$'\u41\u00e9\u20AC1\U1F600 \U0001f6000'`, []commands.Word{data("Aé€1😀 😀0")}},
-		{`$'"'"'"`, []commands.Word{data(`"`), data(`'`)}},
+		{`$''`, []commands.Word{quoted("")}},
+		{`$'a b'c`, []commands.Word{quoted("a b"), plain("c")}},
+		{`a$'b'`, []commands.Word{plain("a$'b'")}},
+		{`$ $x $"y"`, []commands.Word{plain("$"), plain("$x"), plain(`$"y"`)}},
+		{`$'\n\t\r\a\b\e\f\v\\\'\"\?'`, []commands.Word{quoted("\n\t\r\a\b\x1b\f\v\\'\"?")}},
+		{`$'\x41\x4g\xff0'`, []commands.Word{quoted("A\x04g\xff0")}},
+		{`$'\0\101\7a\3770'`, []commands.Word{quoted("\x00A\aa\xff0")}},
+		{`$'\u41\u00e9\u20AC1\U1F600 \U0001f6000'`, []commands.Word{quoted("Aé€1😀 😀0")}},
+		{`$'"'"'"`, []commands.Word{quoted(`"`), quoted(`'`)}},
 	} {
 		got, err := Split(tc.line)
 		if diff := cmp.Diff(tc.want, got); err != nil || diff != "" {
@@ -125,7 +125,7 @@ func TestOnOneLine(t *testing.T) {
 		"set  /a\t\"b\nc\" d":             "set  /a\t$'b\\nc' d",
 		"set /a 'it\n\"is\"' \"b\" $'c'":  `set /a $'it\n"is"' "b" $'c'`,
 		"set /a $'\\x41\nb\\\\\nc' don't": `set /a $'\x41\nb\\\nc' don't`,
-		"set /a $'b\\\nc'":                `set /a $'b\ c'`, // neither means anything
+		"set /a $'b\\\nc'":                `set /a $'b\ c'`, // both escapes are unknown
 		"set /a \"中\n\x1b[2J\"\"x\"":      `set /a $'中\n\x1b[2J'"x"`,
 	} {
 		if got := OnOneLine(line); got != want {
@@ -134,8 +134,7 @@ func TestOnOneLine(t *testing.T) {
 	}
 }
 
-// However a line is broken, it is whole when no quote is open; and on one line it
-// has the same words, or the same fault.
+// A line continues exactly as long as a quote is open. OnOneLine keeps its words, or its error.
 func TestLinesOfOneLine(t *testing.T) {
 	piece := rapid.SampledFrom([]string{`"`, `'`, `$'`, `\`, "a", " ", "\t", "中", "\xff", "n", "#", "\n", "\n", "x41"})
 	rapid.Check(t, func(t *rapid.T) {
@@ -199,19 +198,18 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-// anyWord draws byte strings, with the bytes that matter to split far more
-// often than chance would.
-func anyWord() *rapid.Generator[string] {
+// randomWord generates byte strings. Bytes that have a meaning for Split are frequent in them.
+func randomWord() *rapid.Generator[string] {
 	b := rapid.OneOf(rapid.Byte(), rapid.SampledFrom([]byte(" \t\n\v\f\r\"'\\$-axu01\x00\x1b\x85\xc2\xe2\xff")))
 	return rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(b), func(b []byte) string { return string(b) }))
 }
 
 func TestQuoteRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { checkRoundTrip(t, rapid.SliceOf(anyWord()).Draw(t, "words")) })
+	rapid.Check(t, func(t *rapid.T) { checkRoundTrip(t, rapid.SliceOf(randomWord()).Draw(t, "words")) })
 }
 
-// checkRoundTrip says that words written with quote come back, one for one,
-// from a single printable line.
+// checkRoundTrip checks that words quoted with commands.Quote form one printable line, which Split
+// splits into the same words.
 func checkRoundTrip(t rapid.TB, words []string) {
 	quoted := make([]string, len(words))
 	for i, word := range words {
@@ -234,7 +232,8 @@ func checkRoundTrip(t rapid.TB, words []string) {
 	}
 }
 
-// zkCli's own pattern; RE2's \s lacks \v, Java's has it.
+// zkCliWord is the pattern of zkCli for a word. Java's \s is written out, because Go's \s does not
+// include \v.
 var zkCliWord = regexp.MustCompile(`[ \t\n\v\f\r]*([^"'][^ \t\n\v\f\r]*|"[^"]*"|'[^']*')[ \t\n\v\f\r]*`)
 
 func FuzzSplit(f *testing.F) {
@@ -260,13 +259,13 @@ func FuzzSplit(f *testing.F) {
 		if strings.Contains(line, "$'") {
 			return
 		}
-		// A line without our additions means the same to zkCli.
+		// A line without $'…' has the same words in zkCli.
 		var want []commands.Word
 		for _, m := range zkCliWord.FindAllStringSubmatch(strings.TrimLeft(line, commands.Blanks), -1) {
 			if word := m[1]; word[0] == '"' || word[0] == '\'' {
-				want = append(want, data(word[1:len(word)-1]))
+				want = append(want, quoted(word[1:len(word)-1]))
 			} else {
-				want = append(want, bare(word))
+				want = append(want, plain(word))
 			}
 		}
 		if diff := cmp.Diff(want, words); diff != "" {
