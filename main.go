@@ -236,9 +236,9 @@ func signals(interactive bool) (context.Context, <-chan os.Signal, func()) {
 		defer close(done)
 		select {
 		case sig := <-ends:
-			cancel(exit.EndedBy(sig))
+			cancel(exit.SignalCause(sig))
 		case sig := <-ending:
-			cancel(exit.EndedBy(sig))
+			cancel(exit.SignalCause(sig))
 		case <-ctx.Done():
 		}
 		signal.Stop(keys) // a second Ctrl-C ends the program at once

@@ -65,7 +65,7 @@ func (s *Shell) runLineInterruptible(shell context.Context, do func(context.Cont
 			case !interrupted:
 				interrupted = true
 				s.screen.noteInterrupt()
-				cancel(exit.EndedBy(sig))
+				cancel(exit.SignalCause(sig))
 				if late == nil {
 					late = time.After(stopTimeout)
 				}

@@ -83,7 +83,7 @@ func (r *region) Close(keep bool) error {
 		s.erase()
 		_, err := io.WriteString(r.to.W, strings.Join(r.lines, "\n")+"\n")
 		if err != nil {
-			return exit.Unwritten(err)
+			return exit.AsWriteError(err)
 		}
 		return s.redraw()
 	}
@@ -134,7 +134,7 @@ func (s *screen) redraw() error {
 	}
 	s.picture = now
 	_, err := io.WriteString(now.to, text+end)
-	return exit.Unwritten(err)
+	return exit.AsWriteError(err)
 }
 
 // erase removes the regions from the terminal. The caller holds mu.

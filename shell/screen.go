@@ -182,7 +182,7 @@ func (f commandScreen) Print(v render.Value) error {
 		f.s.eventMu.Lock()
 		defer f.s.eventMu.Unlock()
 	}
-	return errors.Join(events, exit.Unwritten(f.s.screen.answer(v)))
+	return errors.Join(events, exit.AsWriteError(f.s.screen.answer(v)))
 }
 
 // Note prints a remark on standard error, unless the shell is quiet.
@@ -290,7 +290,7 @@ func (s *Shell) show(take func() []zkconn.Event) error {
 	var errs []error
 	for _, e := range take() {
 		if form := eventForm(s.watches.Load()); form != eventsOff && s.policy.shows(e) {
-			errs = append(errs, exit.Unwritten(s.screen.event(event(e, form))))
+			errs = append(errs, exit.AsWriteError(s.screen.event(event(e, form))))
 		}
 		if e.Session() && e.State == zkconn.Expired {
 			errs = append(errs, s.policy.expired(expiredError{e.Gone}))

@@ -175,5 +175,5 @@ func (s *screen) clear() error {
 		return nil
 	}
 	_, err := io.WriteString(s.out.W, "\x1b[H\x1b[2J\x1b[3J")
-	return exit.Unwritten(err)
+	return exit.AsWriteError(err)
 }

@@ -60,7 +60,7 @@ func openDialogue(t *testing.T, servers string, cfg shell.Config) *dialogue {
 	in, lines := io.Pipe()
 	t.Cleanup(func() { lines.Close() }) // which ends the script, if nothing has
 	ctx, interrupt := context.WithCancelCause(t.Context())
-	d := &dialogue{Writer: lines, interrupt: func() { interrupt(exit.EndedBy(os.Interrupt)) }, ended: make(chan played, 1)}
+	d := &dialogue{Writer: lines, interrupt: func() { interrupt(exit.SignalCause(os.Interrupt)) }, ended: make(chan played, 1)}
 	go func() {
 		var errs bytes.Buffer
 		status := playTo(ctx, t, servers, in, cfg, answersOf{d}, &errs)

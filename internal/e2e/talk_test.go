@@ -319,7 +319,7 @@ func TestCodesAreListed(t *testing.T) {
 		&commands.StatusError{Status: commands.StatusLockLost, Err: io.EOF}, &commands.StatusError{Status: commands.StatusNotLocked, Err: io.EOF},
 		&commands.StatusError{Status: commands.StatusTimeUp, Code: "TimeUp", Err: io.EOF}, &commands.StatusError{Status: commands.StatusUnconfirmed, Err: io.EOF},
 		&commands.StatusError{Status: commands.StatusCannotRun, Err: io.EOF}, &commands.StatusError{Status: commands.StatusUnknown, Err: io.EOF},
-		exit.EndedBy(os.Interrupt), context.Canceled, &zkconn.Error{Code: zkconn.NoNode}, &zkconn.Error{Code: zkconn.NotEmpty}, &zkconn.TooLargeError{},
+		exit.SignalCause(os.Interrupt), context.Canceled, &zkconn.Error{Code: zkconn.NoNode}, &zkconn.Error{Code: zkconn.NotEmpty}, &zkconn.TooLargeError{},
 	} {
 		status, code := exit.Status(err), exit.Code(err)
 		listed := false

@@ -95,7 +95,7 @@ func TestThrottledRequestCommutes(t *testing.T) {
 // A batch ends when its output fails. It prints nothing more, not even for lines in flight.
 func TestOutputFails(t *testing.T) {
 	s := newFakeShell(t)
-	s.flushErr = exit.Unwritten(errors.New("disk full"))
+	s.flushErr = exit.AsWriteError(errors.New("disk full"))
 	s.check(t, "slow a\nalone b\n", Options{}, commands.StatusFailed, "error: cannot write the output: disk full")
 }
 

@@ -1,5 +1,7 @@
-// Package exit says what the error of a line means to the caller of the program: its exit
-// status, its code in JSON, and whether there is anything to print.
+// Package exit maps the error of a line to the exit status of the program and to a code for JSON
+// output. It also defines the errors that end a line or the shell.
+//
+// Begin reading at Status and Code.
 //
 // This package is part of the program zksh and may change at any time.
 package exit
@@ -18,8 +20,9 @@ import (
 	"github.com/zksh/zksh/shell/line"
 )
 
-// The causes with which the context of a line is cancelled, see EndedBy, and ErrQuit, the
-// error of the line that ends the shell.
+// ErrInterrupted, ErrQuitKey and ErrTerminated are causes with which the context of a line is
+// cancelled; SignalCause returns the cause for a signal. ErrQuit is the error of the line that ends
+// the shell.
 var (
 	ErrInterrupted = line.ErrInterrupted
 	ErrQuitKey     = fmt.Errorf("%w by Ctrl-\\", ErrInterrupted)
@@ -27,8 +30,8 @@ var (
 	ErrQuit        = errors.New("quit")
 )
 
-// EndedBy is the cause of a context that a signal ends.
-func EndedBy(sig os.Signal) error {
+// SignalCause returns the cause with which a signal cancels a context.
+func SignalCause(sig os.Signal) error {
 	switch sig {
 	case os.Interrupt:
 		return ErrInterrupted
@@ -38,7 +41,8 @@ func EndedBy(sig os.Signal) error {
 	return ErrTerminated
 }
 
-// UnknownCommand is the error of a line whose first word is no command.
+// UnknownCommand is the error of a line whose first word is not a command. Hint suggests other
+// names; it may be empty.
 type UnknownCommand struct{ Name, Hint string }
 
 func (e UnknownCommand) Error() string {
@@ -49,11 +53,11 @@ func (e UnknownCommand) Error() string {
 	return s + " (to list all commands, run: help)"
 }
 
-// WriteError is the error of output that cannot be written. It ends a script.
+// A WriteError is an error of writing the output. It ends a script.
 type WriteError struct{ cause error }
 
-// Unwritten makes an error of writing the output a WriteError.
-func Unwritten(err error) error {
+// AsWriteError wraps an error of writing the output in a WriteError. It returns nil if err is nil.
+func AsWriteError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -65,26 +69,26 @@ func (e *WriteError) Error() string { return "cannot write the output: " + e.cau
 // Unwrap returns the cause.
 func (e *WriteError) Unwrap() error { return e.cause }
 
-// Unread reports whether an error of printing says that nobody reads the output. A stream
-// reads from a server while it is printed, and a lost connection can have the same error
-// from the system as a closed pipe.
+// Unread reports whether err, an error of printing, means that the reader of the output has closed
+// it. A streamed answer is read from a server while it is printed, and a lost connection can have
+// the same system error as a closed pipe, so Unread excludes connection loss.
 func Unread(err error) bool { return peer.Unread(err) && !errors.Is(err, zkconn.ConnectionLoss) }
 
-// readerGone reports whether the reader of the output closed the pipe.
-func readerGone(err error) bool {
+// readerClosed reports whether err is a WriteError because the reader of the output has closed it.
+func readerClosed(err error) bool {
 	w, is := errors.AsType[*WriteError](err)
 	return is && Unread(w.cause)
 }
 
-// Silent reports whether an error has nothing to print, because its exit status says all.
+// Silent reports whether an error is not printed, because only its exit status matters.
 func Silent(err error) bool {
 	switch e := err.(type) {
 	case *commands.StatusError:
 		return e.Err == nil
 	case *commands.FinalError:
 		return Silent(e.Err)
-	case interface{ Unwrap() []error }: // joined: each of them
+	case interface{ Unwrap() []error }: // joined errors: all of them must be silent
 		return !slices.ContainsFunc(e.Unwrap(), func(err error) bool { return !Silent(err) })
 	}
-	return readerGone(err)
+	return readerClosed(err)
 }

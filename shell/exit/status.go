@@ -8,10 +8,10 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// Status is the exit status an error stands for.
+// Status returns the exit status for an error.
 func Status(err error) int {
 	var usage *commands.UsageError
-	var own *commands.StatusError
+	var statusErr *commands.StatusError
 	var unknown UnknownCommand
 	switch {
 	case err == nil:
@@ -22,9 +22,9 @@ func Status(err error) int {
 		return commands.StatusInterrupted
 	case errors.Is(err, ErrTerminated), errors.Is(err, context.Canceled):
 		return commands.StatusTerminated
-	case errors.As(err, &own):
-		return own.Status
-	case readerGone(err):
+	case errors.As(err, &statusErr):
+		return statusErr.Status
+	case readerClosed(err):
 		return commands.StatusBrokenPipe
 	case errors.As(err, &usage):
 		return commands.StatusUsage
@@ -37,35 +37,35 @@ func Status(err error) int {
 	return commands.StatusFailed
 }
 
-// codes are the codes of errors whose status says all.
-var codes = map[int]string{
+// statusCodes maps an exit status to the code of its errors, for statuses that determine the code.
+var statusCodes = map[int]string{
 	commands.StatusLockLost: "LockLost", commands.StatusNotLocked: "NotLocked", commands.StatusUnconfirmed: "Unconfirmed",
 	commands.StatusCannotRun: "CannotRun", commands.StatusUnknown: "CannotRun",
 	commands.StatusInterrupted: "Interrupted", commands.StatusQuit: "Interrupted", commands.StatusTerminated: "Terminated",
 	commands.StatusUsage: "Usage", commands.StatusBrokenPipe: "BrokenPipe",
 }
 
-// Code names an error for programs: by ZooKeeper's name of a refusal, or one of those
-// that commands.Statuses lists besides.
+// Code returns the code of an error in JSON output: ZooKeeper's name of the error, or one of the
+// other codes that commands.Statuses lists.
 func Code(err error) string {
 	status := Status(err)
-	own, _ := errors.AsType[*commands.StatusError](err)
-	refusal, refused := errors.AsType[zkconn.Code](err)
+	statusErr, _ := errors.AsType[*commands.StatusError](err)
+	code, isCode := errors.AsType[zkconn.Code](err)
 	switch {
-	case own != nil && own.Status == status && own.Code != "":
-		return own.Code
+	case statusErr != nil && statusErr.Status == status && statusErr.Code != "":
+		return statusErr.Code
 	case errors.As(err, new(UnknownCommand)):
 		return "UnknownCommand"
-	case codes[status] != "":
-		return codes[status]
+	case statusCodes[status] != "":
+		return statusCodes[status]
 	case errors.As(err, new(*zkconn.NoServerError)):
 		return "NoServer"
 	case errors.As(err, new(*zkconn.UnsentError)):
 		return "NotSent"
 	case errors.Is(err, zkconn.ErrNotConnected):
 		return "NotConnected"
-	case refused:
-		return refusal.Name()
+	case isCode:
+		return code.Name()
 	}
 	return "Failed"
 }
