@@ -145,8 +145,9 @@ func (s *screen) erase() {
 	s.picture = picture{}
 }
 
-// hideRegions removes the regions from the terminal, so that the caller can print on the given stream.
-// It returns a function that draws the regions again below. The caller holds mu during both calls.
+// hideRegions removes the regions from the terminal, so that the caller can print on the given
+// stream. It returns a function that draws the regions again below. The caller holds mu during both
+// calls.
 func (s *screen) hideRegions(on Output) (putBack func()) {
 	if !on.TTY {
 		return func() {}

@@ -94,8 +94,8 @@ type exit struct {
 	line         string // the line, if key is set
 }
 
-// newPromptEditor returns a promptEditor. It fails if the process has no controlling terminal, because
-// go-prompt would panic.
+// newPromptEditor returns a promptEditor. It fails if the process has no controlling terminal,
+// because go-prompt would panic.
 func newPromptEditor(in, out *os.File, help Assistant, color bool, interrupts <-chan os.Signal) (Editor, error) {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {

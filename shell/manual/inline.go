@@ -2,35 +2,35 @@ package manual
 
 import "strings"
 
-// Marks around bold text while it is laid out. They take no column of a terminal.
+// Marks around bold text during the layout. Their width is 0, so they do not affect wrapping.
 const (
 	boldOn  = "\x0e"
 	boldOff = "\x0f"
 )
 
-// inline makes one line of the text of a block.
+// inline converts the Markdown text of a block to plain text, with marks around bold text.
 type inline struct {
-	bold  bool                      // mark what is bold, and code, as bold
-	code  string                    // stands around code that is not bold
-	refer func(topic string) string // words that lead to the page of a topic; nil: links are their text alone
+	markBold  bool                      // put marks around bold text and code
+	codeQuote string                    // quote around code that is not bold
+	refer     func(topic string) string // returns the help command for a topic; if nil, a link is only its text
 }
 
-// punctuation is the set of characters that lose their meaning after a backslash.
+// punctuation contains the characters that a backslash escapes.
 const punctuation = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 
-// text returns the text that a source stands for.
-func (in inline) text(source string) string {
+// convert converts source and joins its lines into one.
+func (in inline) convert(source string) string {
 	var b strings.Builder
 	for source != "" {
-		n := in.part(&b, source)
+		n := in.convertElement(&b, source)
 		source = source[n:]
 	}
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
-// part writes what the first characters of a source stand for, and returns how many bytes
-// these are.
-func (in inline) part(b *strings.Builder, source string) int {
+// convertElement converts the first element of source: a character, code, emphasis or a link. It
+// writes the result to b, and returns the length of the element in bytes.
+func (in inline) convertElement(b *strings.Builder, source string) int {
 	switch source[0] {
 	case '\\':
 		if len(source) > 1 && strings.IndexByte(punctuation, source[1]) >= 0 {
@@ -51,7 +51,7 @@ func (in inline) part(b *strings.Builder, source string) int {
 		}
 	case '[':
 		if text, destination, n := linkParts(source); n > 0 {
-			b.WriteString(in.link(in.text(text), destination, strings.HasSuffix(b.String(), "(")))
+			b.WriteString(in.convertLink(in.convert(text), destination, strings.HasSuffix(b.String(), "(")))
 			return n
 		}
 	}
@@ -59,8 +59,8 @@ func (in inline) part(b *strings.Builder, source string) int {
 	return 1
 }
 
-// codeSpan returns the code that a source begins with, and the length of all of it; 0: there
-// is none.
+// codeSpan returns the content of the code span at the beginning of source, and the length of the
+// span including its backquotes. n is 0 if there is no code span.
 func codeSpan(source string) (text string, n int) {
 	rest := strings.TrimLeft(source, "`")
 	mark := source[:len(source)-len(rest)]
@@ -78,7 +78,8 @@ func codeSpan(source string) (text string, n int) {
 	}
 }
 
-// emphasis writes bold or slanted text, and returns its length; 0: there is none.
+// emphasis converts the bold or italic text at the beginning of source, and returns its length
+// including the asterisks, or 0 if there is none.
 func (in inline) emphasis(b *strings.Builder, source string) int {
 	mark := "*"
 	if strings.HasPrefix(source, "**") {
@@ -86,7 +87,7 @@ func (in inline) emphasis(b *strings.Builder, source string) int {
 	}
 	end := len(mark)
 	for end < len(source) && (end == len(mark) || !strings.HasPrefix(source[end:], mark)) {
-		end += skipped(source[end:])
+		end += elementLength(source[end:])
 	}
 	inner := ""
 	if end < len(source) {
@@ -95,17 +96,17 @@ func (in inline) emphasis(b *strings.Builder, source string) int {
 	if inner == "" || strings.TrimSpace(inner) != inner {
 		return 0
 	}
-	text := in.text(inner)
-	if in.bold && mark == "**" {
-		// Code in bold text ends neither.
+	text := in.convert(inner)
+	if in.markBold && mark == "**" {
+		// Remove the marks of code in the text, because they would end the bold text.
 		text = boldOn + strings.NewReplacer(boldOn, "", boldOff, "").Replace(text) + boldOff
 	}
 	b.WriteString(text)
 	return end + len(mark)
 }
 
-// skipped returns the length of the code, the escape or the character that a source begins with.
-func skipped(source string) int {
+// elementLength returns the length of the code span, escape or byte at the beginning of source.
+func elementLength(source string) int {
 	if source[0] == '`' {
 		if _, n := codeSpan(source); n > 0 {
 			return n
@@ -117,12 +118,12 @@ func skipped(source string) int {
 	return 1
 }
 
-// linkParts returns the text and the destination of the link that a source begins with, and
-// the length of all of it; 0: there is none.
+// linkParts returns the text and the destination of the link at the beginning of source, and its
+// length. n is 0 if there is no link.
 func linkParts(source string) (text, destination string, n int) {
 	end := 1
 	for end < len(source) && source[end] != ']' {
-		end += skipped(source[end:])
+		end += elementLength(source[end:])
 	}
 	if end >= len(source) || !strings.HasPrefix(source[end:], "](") {
 		return "", "", 0
@@ -135,15 +136,16 @@ func linkParts(source string) (text, destination string, n int) {
 }
 
 func (in inline) asCode(text string) string {
-	if in.bold {
+	if in.markBold {
 		return boldOn + text + boldOff
 	}
-	return in.code + text + in.code
+	return in.codeQuote + text + in.codeQuote
 }
 
-// link returns the text of a link. To that of another page it adds the line that prints the page.
-// In brackets, which only have the name of the page, it returns that line alone.
-func (in inline) link(text, destination string, bracket bool) string {
+// convertLink converts a link. If it leads to another page, link adds the help command that prints
+// the page. If the link is in parentheses and its text is only the name of the page, convertLink
+// returns the help command alone.
+func (in inline) convertLink(text, destination string, bracket bool) string {
 	file, _, _ := strings.Cut(destination, "#")
 	topic, page := strings.CutSuffix(file, ".md")
 	switch {

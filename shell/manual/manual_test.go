@@ -24,8 +24,8 @@ func sample(t *testing.T) *Page {
 	return parse("sample", source)
 }
 
-func refer(topic string) string {
-	if topic == "locks" { // as a command has the name, too
+func referForTest(topic string) string {
+	if topic == "locks" { // also the name of a command
 		return "help -t locks"
 	}
 	return "help " + topic
@@ -40,18 +40,18 @@ func source(t *testing.T, p *Page) []byte {
 	return text
 }
 
-// The sample has everything that pages use. It is compared with what a person has looked at.
+// A sample page with all the Markdown that pages use is laid out as in the golden files.
 func TestSample(t *testing.T) {
 	p := sample(t)
-	for name, have := range map[string]string{
-		"plain":  p.Text(Layout{Columns: 78, Refer: refer}),
-		"narrow": p.Text(Layout{Columns: 40, Bold: func(text string) string { return "<" + text + ">" }, Refer: refer}),
-		"roff":   p.Roff(true, refer),
+	for name, got := range map[string]string{
+		"plain":  p.Text(Layout{Columns: 78, Refer: referForTest}),
+		"narrow": p.Text(Layout{Columns: 40, Bold: func(text string) string { return "<" + text + ">" }, Refer: referForTest}),
+		"roff":   p.Roff(true, referForTest),
 		"part":   p.Roff(false, nil),
 	} {
 		file := "testdata/sample." + name
 		if *update {
-			if err := os.WriteFile(file, []byte(have), 0o644); err != nil {
+			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -59,7 +59,7 @@ func TestSample(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(string(want), have); diff != "" {
+		if diff := cmp.Diff(string(want), got); diff != "" {
 			t.Errorf("%s differs; look at it, and run go test -update (-want +have):\n%s", file, diff)
 		}
 	}
@@ -68,7 +68,7 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// Only code is wider than the window, and nothing is in a page that a terminal would obey.
+// Pages fit into the window, except for code, and contain no control characters.
 func TestPagesFit(t *testing.T) {
 	fence := regexp.MustCompile("(?ms)^ *```[^\n]*\n(.*?)^ *```$")
 	for _, p := range Pages() {
@@ -79,7 +79,7 @@ func TestPagesFit(t *testing.T) {
 			}
 		}
 		for _, columns := range []int{60, 80, 200} {
-			for line := range strings.Lines(p.Text(Layout{Columns: columns, Refer: refer})) {
+			for line := range strings.Lines(p.Text(Layout{Columns: columns, Refer: referForTest})) {
 				line = strings.TrimRight(line, "\n")
 				if render.Width(line) > columns && !code[strings.TrimSpace(line)] {
 					t.Errorf("%s in %d columns: %q has %d", p.Topic, columns, line, render.Width(line))
@@ -88,7 +88,7 @@ func TestPagesFit(t *testing.T) {
 					t.Errorf("%s: %q", p.Topic, line)
 				}
 			}
-			bold := p.Text(Layout{Columns: columns, Bold: render.Bold, Refer: refer})
+			bold := p.Text(Layout{Columns: columns, Bold: render.Bold, Refer: referForTest})
 			if on, off := strings.Count(bold, "\x1b[1m"), strings.Count(bold, "\x1b[0m"); on == 0 || on != off || strings.ContainsAny(bold, boldOn+boldOff) {
 				t.Errorf("%s: bold begins %d times, and ends %d times", p.Topic, on, off)
 			}
@@ -104,7 +104,7 @@ func TestPages(t *testing.T) {
 		if p.Title == "" || p.Summary == "" || strings.Contains(p.Summary, "\n") {
 			t.Errorf("%s: title %q, summary %q", p.Topic, p.Title, p.Summary)
 		}
-		for _, m := range regexp.MustCompile("`(help (?:-t )?[a-z]+)`").FindAllStringSubmatch(p.Text(Layout{Refer: refer}), -1) {
+		for _, m := range regexp.MustCompile("`(help (?:-t )?[a-z]+)`").FindAllStringSubmatch(p.Text(Layout{Refer: referForTest}), -1) {
 			if topic := m[1][strings.LastIndex(m[1], " ")+1:]; strings.Contains(string(source(t, p)), "("+topic+".md") && Find(topic) == nil {
 				t.Errorf("%s: there is no page %s", p.Topic, topic)
 			}
@@ -116,10 +116,10 @@ func TestPages(t *testing.T) {
 }
 
 func TestAbout(t *testing.T) {
-	for word, want := range map[string]struct{ first, last string }{ // by topic
-		"lockdem":   {"lockdemo", "lockdemo"},    // a topic
-		"deadlocks": {"queues", "queues"},        // a title, before those that mention it
-		"KERBEROS":  {"security", "differences"}, // text alone
+	for word, want := range map[string]struct{ first, last string }{ // topics of the pages
+		"lockdem":   {"lockdemo", "lockdemo"},    // in a topic
+		"deadlocks": {"queues", "queues"},        // in a title; pages that mention the word do not count
+		"KERBEROS":  {"security", "differences"}, // only in texts
 		"zyx":       {},
 	} {
 		found, mentioned := About(word)

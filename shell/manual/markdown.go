@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// The pages use a part of Markdown, which this file reads. A library for all of Markdown
-// would take longer to start than the rest of the program.
+// This file parses the part of Markdown that the pages use. A library for all of Markdown would
+// take longer to start than the rest of the program.
 
 type blockKind int
 
@@ -21,22 +21,22 @@ const (
 	comment
 )
 
-// A block is a part of a page. Its kind says which fields are set.
+// A block is a part of a page. Its kind determines which fields are set.
 type block struct {
 	kind  blockKind
-	text  string     // of a paragraph, a heading or a comment, as it is in the source
-	level int        // of a heading, from 1
-	lines []string   // of code
-	rows  [][]string // cells of a table as they are in the source, its header first
+	text  string     // Markdown source of a paragraph, heading or comment
+	level int        // level of a heading, from 1
+	lines []string   // lines of code
+	rows  [][]string // Markdown source of the cells of a table; the first row is the header
 
-	items   [][]block // of a list
-	ordered bool      // the items have numbers,
-	start   int       // of which this is the first
+	items   [][]block // items of a list
+	ordered bool      // the items of the list are numbered
+	start   int       // number of the first item
 	tight   bool      // there are no empty lines between the items
 }
 
-// compiled returns an expression that is compiled when a page is first read, not at the
-// start of the program.
+// compiled returns a function that compiles a regular expression at its first call, so that the
+// start of the program does not take longer.
 func compiled(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }
@@ -48,18 +48,18 @@ var (
 	ruleLine    = compiled(`^ {0,3}\|(?: *:?-+:? *\|)+ *$`)
 )
 
-// reader reads lines as blocks.
+// A reader parses lines into blocks.
 type reader struct {
 	lines []string
-	at    int
+	next  int // index of the next line
 }
 
-// readBlocks returns the blocks of a text.
+// readBlocks parses lines into blocks.
 func readBlocks(lines []string) (blocks []block) {
 	r := &reader{lines: lines}
-	for r.at < len(r.lines) {
-		if line := r.lines[r.at]; strings.TrimSpace(line) == "" {
-			r.at++
+	for r.next < len(r.lines) {
+		if line := r.lines[r.next]; strings.TrimSpace(line) == "" {
+			r.next++
 		} else {
 			blocks = append(blocks, r.block(line))
 		}
@@ -67,12 +67,12 @@ func readBlocks(lines []string) (blocks []block) {
 	return blocks
 }
 
-// block reads the block that begins with a line, which is the next one.
+// block parses the block that begins at the next line, which is passed in.
 func (r *reader) block(line string) block {
 	switch {
 	case headingLine().MatchString(line):
 		m := headingLine().FindStringSubmatch(line)
-		r.at++
+		r.next++
 		return block{kind: heading, level: len(m[1]), text: m[2]}
 	case strings.HasPrefix(line, "<!--"):
 		return r.comment()
@@ -80,39 +80,39 @@ func (r *reader) block(line string) block {
 		return r.code()
 	case itemLine().MatchString(line):
 		return r.list()
-	case r.at+1 < len(r.lines) && strings.HasPrefix(line, "|") && ruleLine().MatchString(r.lines[r.at+1]):
+	case r.next+1 < len(r.lines) && strings.HasPrefix(line, "|") && ruleLine().MatchString(r.lines[r.next+1]):
 		return r.table()
 	}
 	return r.paragraph()
 }
 
-// begins reports whether a line begins a block that may follow a paragraph without an empty
-// line between them.
-func begins(line string) bool {
+// beginsBlock reports whether a line begins a block that can directly follow a paragraph, without an
+// empty line.
+func beginsBlock(line string) bool {
 	return headingLine().MatchString(line) || fenceLine().MatchString(line) || itemLine().MatchString(line) || strings.HasPrefix(line, "<!--")
 }
 
 func (r *reader) paragraph() block {
-	first := r.at
-	for r.at++; r.at < len(r.lines) && strings.TrimSpace(r.lines[r.at]) != "" && !begins(r.lines[r.at]); r.at++ {
+	first := r.next
+	for r.next++; r.next < len(r.lines) && strings.TrimSpace(r.lines[r.next]) != "" && !beginsBlock(r.lines[r.next]); r.next++ {
 	}
-	return block{kind: paragraph, text: strings.Join(r.lines[first:r.at], "\n")}
+	return block{kind: paragraph, text: strings.Join(r.lines[first:r.next], "\n")}
 }
 
 func (r *reader) comment() block {
-	first := r.at
-	for r.at++; r.at < len(r.lines) && !strings.Contains(r.lines[r.at-1], "-->"); r.at++ {
+	first := r.next
+	for r.next++; r.next < len(r.lines) && !strings.Contains(r.lines[r.next-1], "-->"); r.next++ {
 	}
-	return block{kind: comment, text: strings.Join(r.lines[first:r.at], "\n")}
+	return block{kind: comment, text: strings.Join(r.lines[first:r.next], "\n")}
 }
 
 func (r *reader) code() block {
-	mark := fenceLine().FindStringSubmatch(r.lines[r.at])[1]
+	mark := fenceLine().FindStringSubmatch(r.lines[r.next])[1]
 	b := block{kind: code}
-	for r.at++; r.at < len(r.lines); r.at++ {
-		line := r.lines[r.at]
+	for r.next++; r.next < len(r.lines); r.next++ {
+		line := r.lines[r.next]
 		if end := strings.TrimSpace(line); strings.HasPrefix(end, mark) && strings.Trim(end, "`") == "" {
-			r.at++
+			r.next++
 			break
 		}
 		b.lines = append(b.lines, line)
@@ -122,12 +122,12 @@ func (r *reader) code() block {
 
 func (r *reader) table() block {
 	b := block{kind: table}
-	for first := r.at; r.at < len(r.lines) && strings.HasPrefix(r.lines[r.at], "|"); r.at++ {
-		if r.at == first+1 { // the rule below the header
+	for first := r.next; r.next < len(r.lines) && strings.HasPrefix(r.lines[r.next], "|"); r.next++ {
+		if r.next == first+1 { // the rule below the header
 			continue
 		}
-		row := cellsOf(r.lines[r.at])
-		if b.rows != nil { // as many cells as the header has
+		row := cellsOf(r.lines[r.next])
+		if b.rows != nil { // pad or truncate to the number of cells in the header
 			row = append(row, make([]string, len(b.rows[0]))...)[:len(b.rows[0])]
 		}
 		b.rows = append(b.rows, row)
@@ -135,7 +135,7 @@ func (r *reader) table() block {
 	return b
 }
 
-// cellsOf returns the cells of a line of a table. A bar in a cell has a backslash before it.
+// cellsOf returns the cells of a line of a table. A | inside a cell is written as \|.
 func cellsOf(line string) (cells []string) {
 	const bar = "\x00"
 	line = strings.Trim(strings.ReplaceAll(line, `\|`, bar), " ")
@@ -146,28 +146,28 @@ func cellsOf(line string) (cells []string) {
 }
 
 func (r *reader) list() block {
-	m := itemLine().FindStringSubmatch(r.lines[r.at])
+	m := itemLine().FindStringSubmatch(r.lines[r.next])
 	b := block{kind: list, ordered: m[2] != "", tight: true}
-	b.start, _ = strconv.Atoi(m[2]) // digits, or nothing in a list without numbers
-	for r.at < len(r.lines) {
-		m := itemLine().FindStringSubmatch(r.lines[r.at])
+	b.start, _ = strconv.Atoi(m[2]) // m[2] is a number, or empty if the list is not ordered
+	for r.next < len(r.lines) {
+		m := itemLine().FindStringSubmatch(r.lines[r.next])
 		if m == nil || (m[2] != "") != b.ordered {
 			break
 		}
 		lines, loose := r.item(len(m[1]), m[3])
 		b.items = append(b.items, readBlocks(lines))
-		next := r.at < len(r.lines) && itemLine().MatchString(r.lines[r.at])
+		next := r.next < len(r.lines) && itemLine().MatchString(r.lines[r.next])
 		b.tight = b.tight && (!loose || !next)
 	}
 	return b
 }
 
-// item reads an item of a list, whose text begins at a column. It returns the lines without
-// what is before that column, and whether empty lines follow.
+// item reads the lines of a list item whose text begins at the given column. It returns them
+// without their indentation, and reports whether empty lines follow the item.
 func (r *reader) item(column int, first string) (lines []string, loose bool) {
 	lines = []string{first}
-	for r.at++; r.at < len(r.lines); r.at++ {
-		line := r.lines[r.at]
+	for r.next++; r.next < len(r.lines); r.next++ {
+		line := r.lines[r.next]
 		indent := len(line) - len(strings.TrimLeft(line, " "))
 		switch {
 		case strings.TrimSpace(line) == "":
@@ -176,7 +176,7 @@ func (r *reader) item(column int, first string) (lines []string, loose bool) {
 			continue
 		case indent >= column:
 			line = line[column:]
-		case loose || begins(line):
+		case loose || beginsBlock(line):
 			return lines, loose
 		}
 		loose = false

@@ -1,5 +1,9 @@
-// Package manual is zksh's manual: Markdown pages, one for each topic, which it lays out for
-// a terminal or as roff.
+// Package manual contains the manual of zksh: one Markdown page for each topic, embedded in the
+// program.
+//
+// Pages returns the pages, Find returns one by its topic, and About searches for a word. Page.Text
+// lays a page out as text for a terminal, and Page.Roff as part of a man page. readBlocks parses
+// the blocks of a page, and the type inline parses text within a block.
 //
 // This package is part of the program zksh and may change at any time.
 package manual
@@ -15,11 +19,11 @@ import (
 //go:embed *.md
 var files embed.FS
 
-// A Page is the manual's page on one topic.
+// A Page is a page of the manual.
 type Page struct {
-	Topic    string // the name that help knows the page by
+	Topic    string // the name of the page in the command help
 	Title    string
-	Summary  string // the first sentence, without its full stop
+	Summary  string // the first sentence, without the full stop
 	headings []string
 	blocks   []block
 }
@@ -52,22 +56,23 @@ func Find(topic string) *Page {
 	return nil
 }
 
-// About returns the pages that have a word beginning with this one in their topic, title or
-// headings, and, apart from these, those that have one in their text.
+// About searches the pages for a word, and also finds longer words that begin with it. found are
+// the pages with the word in their topic, title or headings. mentioned are the other pages with the
+// word in their text; About searches the text only for words of more than three bytes.
 func About(word string) (found, mentioned []*Page) {
 	for _, p := range Pages() {
 		switch {
-		case has(word, p.Topic+" "+p.Title+" "+strings.Join(p.headings, " ")):
+		case hasWord(word, p.Topic+" "+p.Title+" "+strings.Join(p.headings, " ")):
 			found = append(found, p)
-		case len(word) > 3 && has(word, p.Text(Layout{})):
+		case len(word) > 3 && hasWord(word, p.Text(Layout{})):
 			mentioned = append(mentioned, p)
 		}
 	}
 	return found, mentioned
 }
 
-// has reports whether a text has a word that begins with this one, in any case.
-func has(word, text string) bool {
+// hasWord reports whether a text contains a word that begins with the given one. It ignores case.
+func hasWord(word, text string) bool {
 	for w := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
 		if strings.HasPrefix(w, strings.ToLower(word)) {
 			return true
@@ -76,19 +81,19 @@ func has(word, text string) bool {
 	return false
 }
 
-// parse reads a page. Its comments mark generated parts and are not shown.
+// parse parses the source of a page. Comments in it mark generated parts, and are not shown.
 func parse(topic string, source []byte) *Page {
 	p := &Page{Topic: topic}
 	plain := inline{}
 	for _, b := range readBlocks(strings.Split(string(source), "\n")) {
 		switch {
 		case b.kind == heading && b.level == 1:
-			p.Title = plain.text(b.text)
+			p.Title = plain.convert(b.text)
 			continue
 		case b.kind == heading:
-			p.headings = append(p.headings, plain.text(b.text))
+			p.headings = append(p.headings, plain.convert(b.text))
 		case b.kind == paragraph && p.Summary == "":
-			p.Summary, _, _ = strings.Cut(plain.text(b.text)+" ", ". ")
+			p.Summary, _, _ = strings.Cut(plain.convert(b.text)+" ", ". ")
 			p.Summary = strings.TrimSpace(p.Summary)
 		}
 		p.blocks = append(p.blocks, b)

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// Roff returns the page as sections for the macros of man(7). Without its heading it can follow
-// another section's; without its generated parts it can stand beside the same facts. refer is
-// that of a Layout.
+// Roff returns the page as sections for the man macros of roff. If whole is false, it omits the title
+// and the generated parts, so that the page can be part of a section that already contains the same
+// facts. refer is used like Layout.Refer.
 func (p *Page) Roff(whole bool, refer func(topic string) string) string {
-	r := &roffLayout{in: inline{bold: true, refer: refer}}
+	r := &roffLayout{in: inline{markBold: true, refer: refer}}
 	if whole {
-		fmt.Fprintf(&r.b, ".SH %s\n", headingInRoff(strings.ToUpper(p.Title)))
+		fmt.Fprintf(&r.b, ".SH %s\n", escapeHeading(strings.ToUpper(p.Title)))
 	}
 	generated := false
 	for _, b := range p.blocks {
@@ -24,7 +24,7 @@ func (p *Page) Roff(whole bool, refer func(topic string) string) string {
 	return r.b.String()
 }
 
-// roffLayout is a page that is being laid out.
+// A roffLayout builds the roff text of a page.
 type roffLayout struct {
 	in inline
 	b  strings.Builder
@@ -34,9 +34,9 @@ func (r *roffLayout) block(b block) {
 	switch b.kind {
 	case heading:
 		if b.level > 2 {
-			fmt.Fprintf(&r.b, ".PP\n\\fB%s\\fR\n", headingInRoff(r.in.text(b.text)))
+			fmt.Fprintf(&r.b, ".PP\n\\fB%s\\fR\n", escapeHeading(r.in.convert(b.text)))
 		} else {
-			fmt.Fprintf(&r.b, ".SS %s\n", headingInRoff(r.in.text(b.text)))
+			fmt.Fprintf(&r.b, ".SS %s\n", escapeHeading(r.in.convert(b.text)))
 		}
 	case code:
 		r.b.WriteString(".PP\n.RS 4\n.nf\n")
@@ -49,16 +49,16 @@ func (r *roffLayout) block(b block) {
 	case table:
 		rows := r.in.cells(b)
 		for _, row := range rows[1:] {
-			fmt.Fprintf(&r.b, ".TP\n%s\n", inRoff(row[0]))
-			for i, about := range abouts(rows[0], row) {
+			fmt.Fprintf(&r.b, ".TP\n%s\n", escapeMarked(row[0]))
+			for i, about := range describeCells(rows[0], row) {
 				if i > 0 {
 					r.b.WriteString(".br\n")
 				}
-				r.b.WriteString(inRoff(about) + "\n")
+				r.b.WriteString(escapeMarked(about) + "\n")
 			}
 		}
 	default:
-		fmt.Fprintf(&r.b, ".PP\n%s\n", inRoff(r.in.text(b.text)))
+		fmt.Fprintf(&r.b, ".PP\n%s\n", escapeMarked(r.in.convert(b.text)))
 	}
 }
 
@@ -68,7 +68,7 @@ func (r *roffLayout) list(b block) {
 		if b.ordered {
 			mark = fmt.Sprintf("%d. 4", b.start+i)
 		}
-		fmt.Fprintf(&r.b, ".IP %s\n%s\n", mark, inRoff(r.in.text(item[0].text)))
+		fmt.Fprintf(&r.b, ".IP %s\n%s\n", mark, escapeMarked(r.in.convert(item[0].text)))
 		if len(item) > 1 {
 			r.b.WriteString(".RS 4\n")
 			for _, more := range item[1:] {
@@ -79,16 +79,17 @@ func (r *roffLayout) list(b block) {
 	}
 }
 
-func headingInRoff(text string) string {
+func escapeHeading(text string) string {
 	return strings.NewReplacer(boldOn, "", boldOff, "", `"`, `\(dq`).Replace(EscapeRoff(text))
 }
 
-// inRoff is EscapeRoff for text that has bold parts.
-func inRoff(text string) string {
+// escapeMarked is like EscapeRoff, for text with bold marks.
+func escapeMarked(text string) string {
 	return strings.NewReplacer(boldOn, `\fB`, boldOff, `\fR`).Replace(EscapeRoff(text))
 }
 
-// EscapeRoff returns text that roff prints as it is: also a dash, or a quote, which may be typed.
+// EscapeRoff escapes text so that roff prints it unchanged. Dashes and quotes stay ASCII characters,
+// so that a reader can copy and paste them.
 func EscapeRoff(text string) string {
 	var b strings.Builder
 	for i, line := range strings.Split(text, "\n") {
@@ -99,7 +100,7 @@ func EscapeRoff(text string) string {
 			b.WriteString(`\&`)
 		}
 		for _, c := range line {
-			switch known := roffNames[c]; {
+			switch known := roffEscapes[c]; {
 			case known != "":
 				b.WriteString(known)
 			case c > '~':
@@ -112,6 +113,6 @@ func EscapeRoff(text string) string {
 	return b.String()
 }
 
-// roffNames are how roff has characters that mean something to it, or that it would print
-// as others.
-var roffNames = map[rune]string{'\\': `\e`, '-': `\-`, '\'': `\(aq`, '`': `\(ga`, '^': `\(ha`, '~': `\(ti`, '…': "..."}
+// roffEscapes maps characters that are special in roff, or that roff would print differently, to
+// their escapes.
+var roffEscapes = map[rune]string{'\\': `\e`, '-': `\-`, '\'': `\(aq`, '`': `\(ga`, '^': `\(ha`, '~': `\(ti`, '…': "..."}

@@ -7,29 +7,28 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// Layout is how a page is laid out.
+// A Layout contains the options of Page.Text.
 type Layout struct {
-	Columns int                       // of the terminal; below 1: lines are not wrapped
-	Bold    func(text string) string  // makes text bold; nil: there is no bold text
-	Refer   func(topic string) string // words that lead to the page of a topic; may be nil
+	Columns int                       // width of the terminal; lines are not wrapped if it is less than 1
+	Bold    func(text string) string  // makes text bold; nil for plain text
+	Refer   func(topic string) string // returns the help command for a topic; if nil, links have only their text
 }
 
-// Indents of text, of code and of the smaller headings.
 const (
-	textIndent = "    "
-	codeIndent = "  "
-	subIndent  = "  "
+	textIndent = "    " // indentation of text
+	codeIndent = "  "   // additional indentation of code
+	subIndent  = "  "   // indentation of headings below the second level
 )
 
-// leastLast is the least width of the last column of a table. In less room each row becomes a
-// paragraph.
-const leastLast = 24
+// minLastColumn is the minimum width of the last column of a table. If there are fewer columns,
+// each row is written as paragraphs.
+const minLastColumn = 24
 
 var boldPart = compiled(boldOn + "([^" + boldOff + "]*)" + boldOff)
 
-// Text returns the page as text.
+// Text lays the page out as text.
 func (p *Page) Text(l Layout) string {
-	t := &textLayout{Layout: l, in: inline{bold: l.Bold != nil, code: "`", refer: l.Refer}}
+	t := &textLayout{Layout: l, in: inline{markBold: l.Bold != nil, codeQuote: "`", refer: l.Refer}}
 	t.b.WriteString(t.heading(p.Title) + "\n")
 	t.blocks(p.blocks, textIndent, false)
 	text := t.b.String()
@@ -39,7 +38,7 @@ func (p *Page) Text(l Layout) string {
 	return boldPart().ReplaceAllStringFunc(text, func(part string) string { return l.Bold(part[len(boldOn) : len(part)-len(boldOff)]) })
 }
 
-// textLayout is a page that is being laid out.
+// A textLayout builds the text of a page.
 type textLayout struct {
 	Layout
 	in inline
@@ -53,7 +52,7 @@ func (t *textLayout) heading(text string) string {
 	return boldOn + strings.NewReplacer(boldOn, "", boldOff, "").Replace(text) + boldOff
 }
 
-// blocks writes blocks, with an empty line before each unless they are tight.
+// blocks writes blocks. Unless tight is true, it writes an empty line before each block.
 func (t *textLayout) blocks(blocks []block, indent string, tight bool) {
 	for _, b := range blocks {
 		if b.kind == comment {
@@ -73,7 +72,7 @@ func (t *textLayout) block(b block, indent string) {
 		if b.level > 2 {
 			start = subIndent
 		}
-		t.wrap(start, start, t.heading(t.in.text(b.text)))
+		t.wrap(start, start, t.heading(t.in.convert(b.text)))
 	case code:
 		for _, line := range codeLines(b) {
 			t.b.WriteString(strings.TrimRight(indent+codeIndent+line, " ") + "\n")
@@ -83,16 +82,16 @@ func (t *textLayout) block(b block, indent string) {
 	case table:
 		t.table(b, indent)
 	default:
-		t.wrap(indent, indent, t.in.text(b.text))
+		t.wrap(indent, indent, t.in.convert(b.text))
 	}
 }
 
-// wrap writes a paragraph whose first line begins with first, and the others with rest.
+// wrap writes a paragraph. first is the prefix of its first line, and rest that of the other lines.
 func (t *textLayout) wrap(first, rest, text string) {
 	t.b.WriteString(render.Wrap(first+text, t.Columns, rest) + "\n")
 }
 
-// list writes a list whose items hang after their marks.
+// list writes a list. The lines of an item are indented to the text after its mark.
 func (t *textLayout) list(b block, indent string) {
 	for i, item := range b.items {
 		mark := "- "
@@ -103,7 +102,7 @@ func (t *textLayout) list(b block, indent string) {
 			t.b.WriteByte('\n')
 		}
 		rest := indent + strings.Repeat(" ", len(mark))
-		t.wrap(indent+mark, rest, t.in.text(item[0].text))
+		t.wrap(indent+mark, rest, t.in.convert(item[0].text))
 		t.blocks(item[1:], rest, b.tight)
 	}
 }
@@ -115,30 +114,30 @@ func codeLines(b block) (lines []string) {
 	return lines
 }
 
-// cells returns the rows of a table as text, its header first.
+// cells converts the cells of a table to text. The first row is the header.
 func (in inline) cells(b block) (rows [][]string) {
-	in.code = "" // columns set it apart
+	in.codeQuote = "" // no quotes around code, because the columns are distinct
 	for _, row := range b.rows {
 		var cells []string
 		for _, cell := range row {
-			cells = append(cells, in.text(cell))
+			cells = append(cells, in.convert(cell))
 		}
 		rows = append(rows, cells)
 	}
 	return rows
 }
 
-// table draws columns, of which the last may be wrapped. Where they do not fit, each row is
-// its first cell with the others below, and so is the header of two columns.
+// table writes a table in columns, and wraps the last one. If the columns do not fit, it writes each
+// row as its first cell with the other cells below, and the header too if it has two cells.
 func (t *textLayout) table(b block, indent string) {
 	rows := t.in.cells(b)
 	header := rows[0]
 	grid := render.Grid{Header: header, Rows: rows[1:]}
 	widths := grid.Widths()
 	last := len(widths) - 1
-	before := len(indent) + grid.Width() - widths[last] // where the last column begins
-	if t.Columns > 0 && before+min(widths[last], leastLast) > t.Columns {
-		t.entries(header, rows[1:], indent)
+	before := len(indent) + grid.Width() - widths[last] // position of the last column
+	if t.Columns > 0 && before+min(widths[last], minLastColumn) > t.Columns {
+		t.tableAsParagraphs(header, rows[1:], indent)
 		return
 	}
 	hang := strings.Repeat(" ", before)
@@ -158,7 +157,7 @@ func (t *textLayout) table(b block, indent string) {
 	}
 }
 
-func (t *textLayout) entries(header []string, rows [][]string, indent string) {
+func (t *textLayout) tableAsParagraphs(header []string, rows [][]string, indent string) {
 	below := indent + textIndent
 	if len(header) == 2 && header[0]+header[1] != "" {
 		for i, cell := range []string{indent, below} {
@@ -167,15 +166,15 @@ func (t *textLayout) entries(header []string, rows [][]string, indent string) {
 	}
 	for _, row := range rows {
 		t.wrap(indent, indent+"  ", row[0])
-		for _, about := range abouts(header, row) {
+		for _, about := range describeCells(header, row) {
 			t.wrap(below, below, about)
 		}
 	}
 }
 
-// abouts returns the cells of a row after the first one, with the headings of their columns
-// if there are several.
-func abouts(header, row []string) (list []string) {
+// describeCells returns the cells of a row after the first one. If there are several, each begins
+// with the heading of its column. Empty cells are omitted.
+func describeCells(header, row []string) (list []string) {
 	for i, cell := range row[1:] {
 		switch {
 		case cell == "":
