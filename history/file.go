@@ -13,45 +13,44 @@ import (
 )
 
 const (
-	maxBytes = 4 << 20  // the file is trimmed above this
-	maxLine  = 64 << 10 // a longer line is data that was pasted, not worth recalling
+	maxBytes = 4 << 20  // size of the file, in bytes, above which it is trimmed
+	maxLine  = 64 << 10 // maximum length of a line, in bytes; a longer one is pasted data, not worth recalling
 )
 
-// File is a history file, one line per line, oldest first. Several shells may
-// share one: every access takes an advisory lock on the file, and since
-// trimming puts a new file in its place, every access also checks that the
-// open file is still the one at the path.
+// A File is a history file with one command line per line, oldest first. Several shells may share a
+// file. Each access takes an advisory lock on it. Trimming replaces the file by a new one, so each
+// access also checks that the open file is still the one at the path.
 type File struct {
-	path string
-	max  int
+	path     string
+	maxLines int // number of lines to keep when the file is trimmed
 
-	mu    sync.Mutex
-	f     *os.File // nil once closed
-	seen  int64    // how far the file has been read
-	lines int      // lines up to there
-	last  string   // the last of them
+	mu        sync.Mutex // guards the fields below
+	f         *os.File   // nil after Close
+	bytesRead int64      // number of bytes of the file that have been read
+	lines     int        // number of lines in them
+	last      string     // the last of these lines; "" if it lacks its line end
 }
 
-// Open opens the history file at path as userfile.Open does. The file keeps at
+// Open opens the history file at path with userfile.Open, which also creates it. The file keeps at
 // least the newest maxLines lines.
 func Open(path string, maxLines int) (*File, error) {
 	if maxLines < 1 {
 		return nil, fmt.Errorf("history: invalid number of lines %d: must be at least 1", maxLines)
 	}
-	h := &File{path: path, max: maxLines}
+	h := &File{path: path, maxLines: maxLines}
 	if err := h.reopen(); err != nil {
 		return nil, fmt.Errorf("history: %w", err)
 	}
 	return h, nil
 }
 
-// Append adds a line, unless it is empty, private (see secret; or it begins
-// with a blank), longer than 64 KiB, or the same as the last one in the file.
+// Append adds a line to the file. It omits a line that is empty, begins with a space, contains
+// credentials, is longer than 64 KiB, or is the same as the last line of the file.
 func (h *File) Append(line string) error {
 	if strings.ContainsAny(line, "\r\n") {
 		return errors.New("history: cannot save a line that contains a line break")
 	}
-	if line == "" || len(line) > maxLine || private(line) {
+	if line == "" || len(line) > maxLine || isPrivate(line) {
 		return nil
 	}
 	return h.locked(func() error {
@@ -61,11 +60,11 @@ func (h *File) Append(line string) error {
 		if err := h.write(line + "\n"); err != nil {
 			return err
 		}
-		if h.lines <= 2*h.max && h.seen <= maxBytes {
+		if h.lines <= 2*h.maxLines && h.bytesRead <= maxBytes {
 			return nil
 		}
-		// A new file with the newest lines takes the place of the old one. All shells,
-		// this one too, find out when they next take the lock.
+		// Replace the file by a new one with the newest lines. Every shell, including this one,
+		// notices that when it next takes the lock.
 		kept, err := h.newest()
 		if err != nil {
 			return err
@@ -74,8 +73,7 @@ func (h *File) Append(line string) error {
 	})
 }
 
-// Lines returns the newest lines, at most as many as the file was opened to
-// keep, oldest first.
+// Lines returns the newest lines, oldest first, but not more than the maxLines of Open.
 func (h *File) Lines() ([]string, error) {
 	var lines []string
 	err := h.locked(func() error {
@@ -100,7 +98,7 @@ func (h *File) Close() error {
 	return err
 }
 
-// locked runs do with the file at the path open, locked and read to its end.
+// locked calls do while the file at the path is open, locked and read to its end.
 func (h *File) locked(do func() error) (err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -122,8 +120,8 @@ func (h *File) locked(do func() error) (err error) {
 	return do()
 }
 
-// lockCurrent locks the open file and, if another shell has meanwhile put a
-// trimmed one in its place, goes on to that one.
+// lockCurrent locks the file at the path. If another shell has replaced the open file, lockCurrent
+// opens and locks the new one.
 func (h *File) lockCurrent() error {
 	for range 1000 {
 		if err := userfile.LockSoon(h.f); err != nil {
@@ -146,56 +144,57 @@ func (h *File) lockCurrent() error {
 	return fmt.Errorf("cannot lock the history file %s: other programs keep replacing it", h.path)
 }
 
-// reopen opens the file at the path, releasing the one that was open.
+// reopen opens the file at the path, and closes the one that was open.
 func (h *File) reopen() error {
 	f, err := userfile.Open(h.path, os.O_APPEND)
 	if err != nil {
 		return err
 	}
 	if h.f != nil {
-		_ = h.f.Close() // nothing is buffered, and the file is no longer in use
+		_ = h.f.Close() // nothing is lost if that fails, because nothing is buffered
 	}
-	h.f, h.seen, h.lines, h.last = f, 0, 0, ""
+	h.f, h.bytesRead, h.lines, h.last = f, 0, 0, ""
 	return nil
 }
 
-// catchUp reads what was added to the file since the last look.
+// catchUp reads the bytes that were added to the file since the last access.
 func (h *File) catchUp() error {
 	info, err := h.f.Stat()
 	if err != nil {
 		return err
 	}
-	if info.Size() < h.seen { // somebody emptied it
-		h.seen, h.lines, h.last = 0, 0, ""
+	if info.Size() < h.bytesRead { // the file was truncated
+		h.bytesRead, h.lines, h.last = 0, 0, ""
 	}
-	// A file this long is trimmed at the next line, however many it holds.
-	h.seen = max(h.seen, info.Size()-maxBytes)
-	added := make([]byte, info.Size()-h.seen)
-	if _, err := h.f.ReadAt(added, h.seen); err != nil {
+	// Read at most maxBytes. A longer file is trimmed at the next Append anyway, whatever the
+	// number of its lines.
+	h.bytesRead = max(h.bytesRead, info.Size()-maxBytes)
+	added := make([]byte, info.Size()-h.bytesRead)
+	if _, err := h.f.ReadAt(added, h.bytesRead); err != nil {
 		return err
 	}
-	h.count(added)
+	h.noteAdded(added)
 	return nil
 }
 
-// count takes note of bytes at the end of the file.
-func (h *File) count(added []byte) {
-	h.seen += int64(len(added))
+// noteAdded updates seen, lines and last for bytes that were added at the end of the file.
+func (h *File) noteAdded(added []byte) {
+	h.bytesRead += int64(len(added))
 	h.lines += bytes.Count(added, []byte("\n"))
 	if text := bytes.TrimSuffix(added, []byte("\n")); len(text) < len(added) {
 		h.last = string(text[bytes.LastIndexByte(text, '\n')+1:])
 	} else if len(added) > 0 {
-		h.last = "" // a line without its end is of no use for comparing
+		h.last = "" // an incomplete line is not compared
 	}
 }
 
-// write appends with one write(2), and leaves nothing behind if that fails
-// half-way, on a full disk say.
+// write appends text with one write(2). If the write is incomplete, for example because the disk is
+// full, write removes the part that was written.
 func (h *File) write(text string) error {
-	// Whoever wrote a last line without its end, ours is a line of its own.
+	// If the last line in the file lacks its end, add that first.
 	end := make([]byte, 1)
-	if h.seen > 0 {
-		if _, err := h.f.ReadAt(end, h.seen-1); err != nil {
+	if h.bytesRead > 0 {
+		if _, err := h.f.ReadAt(end, h.bytesRead-1); err != nil {
 			return err
 		}
 		if end[0] != '\n' {
@@ -203,25 +202,25 @@ func (h *File) write(text string) error {
 		}
 	}
 	if _, err := h.f.WriteString(text); err != nil {
-		return errors.Join(err, h.f.Truncate(h.seen))
+		return errors.Join(err, h.f.Truncate(h.bytesRead))
 	}
-	h.count([]byte(text))
+	h.noteAdded([]byte(text))
 	return nil
 }
 
-// newest returns the lines to keep: the newest h.max, and not more than half of
-// maxBytes, so that a file of long lines is not trimmed at every line.
+// newest returns the lines to keep: the newest h.max lines, but not more than half of maxBytes, so
+// that a file of long lines is not trimmed at each Append.
 func (h *File) newest() ([]byte, error) {
-	from := max(0, h.seen-maxBytes/2)
-	data := make([]byte, h.seen-from)
+	from := max(0, h.bytesRead-maxBytes/2)
+	data := make([]byte, h.bytesRead-from)
 	if _, err := h.f.ReadAt(data, from); err != nil && err != io.EOF {
 		return nil, err
 	}
-	if from > 0 { // most likely the middle of a line
+	if from > 0 { // probably in the middle of a line
 		data = data[bytes.IndexByte(data, '\n')+1:]
 	}
 	start := len(bytes.TrimSuffix(data, []byte("\n")))
-	for range h.max {
+	for range h.maxLines {
 		if start = bytes.LastIndexByte(data[:start], '\n'); start < 0 {
 			return data, nil
 		}

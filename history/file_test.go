@@ -29,8 +29,8 @@ func mustAppend(t *testing.T, f *File, lines ...string) {
 	}
 }
 
-// expect compares the lines that f gives back.
-func expect(t *testing.T, f *File, want ...string) {
+// checkLines checks the lines that f.Lines returns.
+func checkLines(t *testing.T, f *File, want ...string) {
 	t.Helper()
 	if got, err := f.Lines(); err != nil || !slices.Equal(got, want) {
 		t.Fatalf("%d lines %.200q, %v; want %d lines %.200q", len(got), got, err, len(want), want)
@@ -49,22 +49,22 @@ func content(t *testing.T, path string) string {
 func TestFileKeepsLines(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "b", "history")
 	f := mustOpen(t, path, 10)
-	expect(t, f)
+	checkLines(t, f)
 	mustAppend(t, f, "ls /", "ls /", "", " ls /private", "addauth digest u:p", "ls /", "get /é\xff", "ls /", strings.Repeat("x", maxLine+1))
-	expect(t, f, "ls /", "get /é\xff", "ls /")
+	checkLines(t, f, "ls /", "get /é\xff", "ls /")
 	for _, line := range []string{"a\nb", "a\r", "addauth digest u:p\n"} {
 		if err := f.Append(line); err == nil || strings.Contains(err.Error(), "u:p") {
 			t.Errorf("Append(%q) = %v", line, err)
 		}
 	}
 
-	// Another shell, and the one after this.
+	// Another shell opens the file, and keeps fewer lines.
 	g := mustOpen(t, path, 2)
 	mustAppend(t, g, "ls /")
-	expect(t, g, "get /é\xff", "ls /")
+	checkLines(t, g, "get /é\xff", "ls /")
 	mustAppend(t, g, "quit")
 	mustAppend(t, f, "quit")
-	expect(t, f, "ls /", "get /é\xff", "ls /", "quit")
+	checkLines(t, f, "ls /", "get /é\xff", "ls /", "quit")
 
 	if err := errors.Join(f.Close(), f.Close()); err != nil {
 		t.Error(err)
@@ -85,7 +85,7 @@ func TestFileIsTrimmed(t *testing.T) {
 		all = append(all, fmt.Sprintf("get /%d", i))
 		mustAppend(t, []*File{f, g}[i%2], all[i])
 		for _, reader := range []*File{f, g, mustOpen(t, path, 5)} {
-			expect(t, reader, all[max(0, len(all)-5):]...)
+			checkLines(t, reader, all[max(0, len(all)-5):]...)
 		}
 		if n := strings.Count(content(t, path), "\n"); n > 10 {
 			t.Fatalf("%d lines in the file", n)
@@ -113,7 +113,7 @@ func TestFileOfLongLinesIsTrimmed(t *testing.T) {
 	}
 }
 
-// A file somebody else has written, or that is far too long already.
+// A file that another program has written, or that is much too long, can be used.
 func TestForeignFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history")
 	for before, want := range map[string][]string{
@@ -129,7 +129,7 @@ func TestForeignFile(t *testing.T) {
 		}
 		f := mustOpen(t, path, len(want))
 		mustAppend(t, f, "new")
-		expect(t, f, want...)
+		checkLines(t, f, want...)
 		if n := len(content(t, path)); n > maxBytes {
 			t.Errorf("%d bytes in the file", n)
 		}

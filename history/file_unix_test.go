@@ -18,12 +18,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The test binary runs itself again as one of these.
-const childRole = "ZKSH_HISTORY_TEST_CHILD"
+// roleVariable is an environment variable. It makes the test binary run as a child process with a
+// role.
+const roleVariable = "ZKSH_HISTORY_TEST_CHILD"
 
 func TestMain(m *testing.M) {
 	var err error
-	switch os.Getenv(childRole) {
+	switch os.Getenv(roleVariable) {
 	case "":
 		os.Exit(m.Run())
 	case "append":
@@ -37,23 +38,23 @@ func TestMain(m *testing.M) {
 	}
 }
 
-func child(role string, args ...string) *exec.Cmd {
+func childCommand(role string, args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), childRole+"="+role)
+	cmd.Env = append(os.Environ(), roleVariable+"="+role)
 	cmd.Stderr = os.Stderr
 	return cmd
 }
 
-const perChild = 500
+const linesPerChild = 500
 
-// childLine is line n of a child, of a length that shows if it was torn.
+// childLine returns line n of a child. Its length depends on n, so that a torn line is detected.
 func childLine(id string, n int) string {
 	return fmt.Sprintf("set /%s %d %s.", id, n, strings.Repeat("x", n%60))
 }
 
-// patiently goes on where a shell would leave the lock to others: how long a busy
-// machine has one of them keep it is not the question.
-func patiently(do func() error) error {
+// retryLock calls do again while another process holds the lock for too long. A shell would give up
+// then, but on a busy machine this is not a failure of the test.
+func retryLock(do func() error) error {
 	for {
 		if err := do(); err == nil || !strings.Contains(err.Error(), "another process has held it") {
 			return err
@@ -61,10 +62,10 @@ func patiently(do func() error) error {
 	}
 }
 
-// allLines is the history, of which others have the lock now and then.
+// allLines returns all lines of the history while other processes use it.
 func allLines(t *testing.T, f *File) (lines []string) {
 	t.Helper()
-	err := patiently(func() (err error) {
+	err := retryLock(func() (err error) {
 		lines, err = f.Lines()
 		return err
 	})
@@ -79,20 +80,20 @@ func appendChild(path, id, keep string) error {
 	if err != nil {
 		return err
 	}
-	// All begin when the parent closes the pipe.
+	// Wait until the parent closes the pipe, so that all children begin at the same time.
 	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
 		return err
 	}
-	// Shells come and go, so that not all have opened the same file.
+	// Open the file again from time to time, as new shells do, because trimming replaces it.
 	var f *File
-	for n := range perChild {
+	for n := range linesPerChild {
 		if n%100 == 0 {
 			if f, err = Open(path, maxLines); err != nil {
 				return err
 			}
 			defer f.Close()
 		}
-		if err := patiently(func() error { return f.Append(childLine(id, n)) }); err != nil {
+		if err := retryLock(func() error { return f.Append(childLine(id, n)) }); err != nil {
 			return err
 		}
 	}
@@ -100,13 +101,13 @@ func appendChild(path, id, keep string) error {
 }
 
 func TestManyShellsAppend(t *testing.T) {
-	for name, keep := range map[string]int{"without trimming": 4 * perChild, "with trimming": 60} {
+	for name, keep := range map[string]int{"without trimming": 4 * linesPerChild, "with trimming": 60} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "history")
 			var children []*exec.Cmd
 			var starts []io.Closer
 			for i := range 4 {
-				cmd := child("append", path, strconv.Itoa(i), strconv.Itoa(keep))
+				cmd := childCommand("append", path, strconv.Itoa(i), strconv.Itoa(keep))
 				start, err := cmd.StdinPipe()
 				if err == nil {
 					err = cmd.Start()
@@ -135,7 +136,7 @@ func TestManyShellsAppend(t *testing.T) {
 				t.Fatalf("%d lines, %v; want %d", len(lines), err, keep)
 			}
 			for id, last := range checkChildLines(t, lines) {
-				if last != perChild-1 {
+				if last != linesPerChild-1 {
 					t.Errorf("the last line of child %s is %d", id, last)
 				}
 			}
@@ -145,8 +146,8 @@ func TestManyShellsAppend(t *testing.T) {
 
 var childLineForm = regexp.MustCompile(`^set /(\d) (\d+) x*\.$`)
 
-// checkChildLines says that no line is torn and that each child's lines come
-// in order without a gap, and returns the last one of each.
+// checkChildLines checks that no line is torn, and that the lines of each child are in order without
+// gaps. It returns the number of the last line of each child.
 func checkChildLines(t *testing.T, lines []string) map[string]int {
 	t.Helper()
 	last := map[string]int{}
@@ -167,8 +168,8 @@ func checkChildLines(t *testing.T, lines []string) map[string]int {
 	return last
 }
 
-// fullChild fills a file up to a limit the system sets, which fails in the
-// middle of a line as a full disk does, and goes on after there is room again.
+// fullChild appends lines until a write fails in the middle of a line, because of a limit on the size
+// of files, as on a full disk. Then it raises the limit and appends another line.
 func fullChild(path string) error {
 	f, err := Open(path, 1000)
 	if err != nil {
@@ -196,7 +197,7 @@ func fullChild(path string) error {
 
 func TestFullDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history")
-	if err := child("full", path).Run(); err != nil {
+	if err := childCommand("full", path).Run(); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := content(t, path), "get /node0\nget /node1\nls /\n"; got != want {
@@ -223,14 +224,14 @@ func TestPermissions(t *testing.T) {
 			t.Errorf("%s has mode %o; want %o", path, got, want)
 		}
 	}
-	mustAppend(t, f, "one", "two", "three") // trims
+	mustAppend(t, f, "one", "two", "three") // trims the file
 	if got := mode(path); got != 0o600 {
 		t.Errorf("trimmed file has mode %o", got)
 	}
 	if err := os.Chmod(path, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, mustOpen(t, path, 5), "three")
+	checkLines(t, mustOpen(t, path, 5), "three")
 	if got := mode(path); got != 0o600 {
 		t.Errorf("file that was open to all has mode %o", got)
 	}
@@ -264,7 +265,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 	}
 }
 
-// A FIFO without a writer would block whoever opens it.
+// Open fails for a FIFO. It does not block although the FIFO has no writer.
 func TestFIFO(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history")
 	if err := unix.Mkfifo(path, 0o600); err != nil {
@@ -275,7 +276,7 @@ func TestFIFO(t *testing.T) {
 	}
 }
 
-// A shell that was stopped with the lock in hand must not stop the others.
+// A shell that was stopped while it held the lock does not block other shells for ever.
 func TestLockWaitsOnlySoLong(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history")
 	f, g := mustOpen(t, path, 1), mustOpen(t, path, 1)
@@ -290,7 +291,7 @@ func TestLockWaitsOnlySoLong(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustAppend(t, f, "ls /")
-	expect(t, g, "ls /")
+	checkLines(t, g, "ls /")
 }
 
 func TestFileIsReplacedUnderneath(t *testing.T) {
@@ -301,12 +302,12 @@ func TestFileIsReplacedUnderneath(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustAppend(t, f, "one")
-	expect(t, f, "one")
+	checkLines(t, f, "one")
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
 	mustAppend(t, f, "one")
-	expect(t, f, "one")
+	checkLines(t, f, "one")
 	if err := os.Rename(path, path+"2"); err != nil {
 		t.Fatal(err)
 	}

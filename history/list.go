@@ -1,27 +1,31 @@
-// Package history keeps the lines a user has typed: numbered for the session,
-// and in a file for the next one, without the lines that carry a password.
+// Package history stores the lines that a user has typed.
+//
+// A List contains the lines of the current session by number, for the commands history and redo. A
+// File saves lines for later sessions, and may be shared by several shells. A Recall contains the
+// lines of this and earlier sessions for the line editor. File and Recall omit lines with
+// credentials, and Redacted hides credentials in a line that is shown.
 //
 // This package is part of the program zksh and may change at any time.
 package history
 
 import "strings"
 
-// Entry is a line with its number.
+// An Entry is a line with its number.
 type Entry struct {
 	Number int    `json:"number"`
 	Line   string `json:"line"`
 }
 
-// List is a session's lines as they were typed, numbered from 0. It keeps the
-// newest, so that a long script does not fill the memory; numbers go on. The zero
-// value is an empty list. It is for one goroutine.
+// A List contains the lines of a session as they were typed, numbered from 0. It drops the oldest
+// lines, without changing the numbers of the others, so that a long script uses a limited amount of
+// memory. The zero value is an empty list. A List is not safe for concurrent use.
 type List struct {
 	lines   []string
-	dropped int // lines no longer kept
-	bytes   int // of those that are
+	dropped int // number of lines that have been dropped
+	bytes   int // total length of lines
 }
 
-// Bounds of what a List keeps.
+// Limits of a List.
 const (
 	maxListLines = 10000
 	maxListBytes = 4 << 20
@@ -42,7 +46,7 @@ func (l *List) Add(line string) int {
 	return l.Len() - 1
 }
 
-// Get returns line i; ok is false if there is none, or none any more.
+// Get returns line i. ok is false if there is no such line or it has been dropped.
 func (l *List) Get(i int) (line string, ok bool) {
 	i -= l.dropped
 	if i < 0 || i >= len(l.lines) {
@@ -51,8 +55,8 @@ func (l *List) Get(i int) (line string, ok bool) {
 	return l.lines[i], true
 }
 
-// Replace puts line in the place of line i, as redo does with its own line,
-// and says whether there was one.
+// Replace replaces line i, and reports whether there was such a line. The command redo replaces its
+// own line by the one that it runs.
 func (l *List) Replace(i int, line string) bool {
 	old, ok := l.Get(i)
 	if ok {
@@ -62,10 +66,10 @@ func (l *List) Replace(i int, line string) bool {
 	return ok
 }
 
-// Len returns the number of lines so far, which is the number the next one gets.
+// Len returns the number of lines added so far, which is the number of the next line.
 func (l *List) Len() int { return l.dropped + len(l.lines) }
 
-// Last returns the newest n lines, or all if there are fewer, oldest first.
+// Last returns the newest n lines, or all if there are fewer, in the order in which they were added.
 func (l *List) Last(n int) []Entry {
 	var last []Entry
 	for i := max(0, len(l.lines)-n); i < len(l.lines); i++ {
@@ -74,18 +78,19 @@ func (l *List) Last(n int) []Entry {
 	return last
 }
 
-// Recall gives back lines typed earlier, in this session and in those before,
-// oldest first and numbered from 0. It holds no credentials and no line twice in
-// a row. The zero value has none. It is for one goroutine at a time.
+// A Recall contains the lines of this and earlier sessions that the line editor can recall, oldest
+// first and numbered from 0. It contains no lines with credentials, and never the same line twice in
+// a row. The zero value is empty. A Recall is not safe for concurrent use.
 type Recall struct{ lines []string }
 
-// maxRecall bounds the lines a Recall keeps.
+// maxRecall is the maximum number of lines in a Recall.
 const maxRecall = 20000
 
-// Add appends lines, but for those that carry credentials or are the same as the last.
+// Add appends lines. It omits lines that are empty, longer than maxLine, contain credentials, or are
+// the same as the previous line.
 func (r *Recall) Add(lines ...string) {
 	for _, line := range lines {
-		if line == "" || len(line) > maxLine || secret(line) || len(r.lines) > 0 && r.lines[len(r.lines)-1] == line {
+		if line == "" || len(line) > maxLine || hasSecret(line) || len(r.lines) > 0 && r.lines[len(r.lines)-1] == line {
 			continue
 		}
 		if len(r.lines) >= maxRecall {
@@ -95,37 +100,38 @@ func (r *Recall) Add(lines ...string) {
 	}
 }
 
-// Len is the number of lines.
+// Len returns the number of lines.
 func (r *Recall) Len() int { return len(r.lines) }
 
-// Older returns the nearest line before line i that begins with a prefix and says
-// something else, and its number.
+// Older returns the nearest line before line i that begins with prefix and differs from line i, and
+// its number. If i is Len(), line i is prefix, the text that the user has typed.
 func (r *Recall) Older(i int, prefix string) (line string, at int, ok bool) {
-	return r.find(i, -1, func(l string) bool { return strings.HasPrefix(l, prefix) && l != r.shown(i, prefix) })
+	return r.find(i, -1, func(l string) bool { return strings.HasPrefix(l, prefix) && l != r.lineAt(i, prefix) })
 }
 
-// Newer returns the nearest such line after line i.
+// Newer returns the nearest line after line i that begins with prefix and differs from line i, and
+// its number.
 func (r *Recall) Newer(i int, prefix string) (line string, at int, ok bool) {
-	return r.find(i, 1, func(l string) bool { return strings.HasPrefix(l, prefix) && l != r.shown(i, prefix) })
+	return r.find(i, 1, func(l string) bool { return strings.HasPrefix(l, prefix) && l != r.lineAt(i, prefix) })
 }
 
-// Search returns the nearest line before line i that contains a text and says
-// something else than line i, and its number.
+// Search returns the nearest line before line i that contains text and differs from line i, and its
+// number.
 func (r *Recall) Search(i int, text string) (line string, at int, ok bool) {
-	return r.find(i, -1, func(l string) bool { return strings.Contains(l, text) && l != r.shown(i, "") })
+	return r.find(i, -1, func(l string) bool { return strings.Contains(l, text) && l != r.lineAt(i, "") })
 }
 
-// shown is line i, or what was typed, which comes after the last.
-func (r *Recall) shown(i int, typed string) string {
+// lineAt returns line i, or typed if i is the number after the last line.
+func (r *Recall) lineAt(i int, typed string) string {
 	if i < len(r.lines) {
 		return r.lines[i]
 	}
 	return typed
 }
 
-func (r *Recall) find(i, step int, fits func(string) bool) (string, int, bool) {
+func (r *Recall) find(i, step int, matches func(string) bool) (string, int, bool) {
 	for j := i + step; j >= 0 && j < len(r.lines); j += step {
-		if fits(r.lines[j]) {
+		if matches(r.lines[j]) {
 			return r.lines[j], j, true
 		}
 	}

@@ -40,7 +40,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestListIsBounded feeds more than a List keeps: numbers go on, the oldest go.
+// A full List drops the oldest lines and does not change the numbers of the others.
 func TestListIsBounded(t *testing.T) {
 	var many List
 	for i := range maxListLines + 5 {

@@ -25,7 +25,7 @@ func TestRecall(t *testing.T) {
 		{find: r.Older, from: 4, text: "ls", line: "ls /b", at: 2},
 		{find: r.Older, from: 2, text: "ls", line: "ls /", at: 0},
 		{find: r.Older, from: 0, text: "ls", absent: true},
-		{find: r.Older, from: 4, text: "set /c 1", absent: true}, // it is what was typed
+		{find: r.Older, from: 4, text: "set /c 1", absent: true}, // the only match is the same as the text typed
 		{find: r.Newer, from: 0, text: "ls", line: "ls /b", at: 2},
 		{find: r.Newer, from: 2, text: "ls", absent: true},
 		{find: r.Search, from: 4, text: "/a", line: "get /a", at: 1},

@@ -9,64 +9,63 @@ import (
 	"unicode/utf8"
 )
 
-// Both patterns would rather lose a harmless line than keep a password: they
-// look anywhere in the line, in any case and through quotes, so that mistyped
-// and pasted lines are caught as well. They are compiled when they are needed: not
-// at each start of zksh.
+// addauthPattern and credentialPattern may match a harmless line, but should not miss a password.
+// They match anywhere in the line, in upper and lower case, and through quotes, so that they also
+// find mistyped and pasted lines. They are compiled at their first use, so that zksh starts faster.
 var (
-	// addauth, and the scheme if it is digest: any other word in its place may
-	// be the password itself.
-	addauth = pattern(`(?i)addauth["']*(?:\s*[$"']*digest["']?(?:\s|$))?\s*`)
+	// addauthPattern matches the command addauth, with the scheme if that is digest. Any other word
+	// after addauth may be the password itself.
+	addauthPattern = lazyPattern(`(?i)addauth["']*(?:\s*[$"']*digest["']?(?:\s|$))?\s*`)
 
-	// The superuser's name; and, if a colon follows, an ACL entry such as
-	// digest:user:hash:perms, or "digest user:password" after a mistyped
-	// command name.
-	credential = pattern(`(?i)(super:)|(?:digest|auth):|(?:^|[\s"'])digest[\s"']+`)
+	// credentialPattern matches the superuser's name, or the beginning of an ACL entry such as
+	// digest:user:hash:perms, or of "digest user:password" after a mistyped command name. The
+	// latter two count only if a colon follows.
+	credentialPattern = lazyPattern(`(?i)(super:)|(?:digest|auth):|(?:^|[\s"'])digest[\s"']+`)
 
-	// The escapes of a $'…' word, which could spell any of the above.
-	escape = pattern(`(?s)\\(?:x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|.)`)
+	// escapePattern matches an escape of a $'…' word, which could hide a credential.
+	escapePattern = lazyPattern(`(?s)\\(?:x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|.)`)
 )
 
-func pattern(p string) func() *regexp.Regexp {
+// lazyPattern returns a function that compiles a regular expression at its first call.
+func lazyPattern(p string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(p) })
 }
 
-const mask = "***"
+const mask = "***" // shown in place of credentials
 
-// secret says whether a line seems to carry credentials: an addauth with
-// anything after it, or an ACL entry with a password or its hash. It errs on
-// the side of yes.
-func secret(line string) bool {
+// hasSecret reports whether a line may contain credentials: an addauth with an argument, or an ACL
+// entry with a password or its hash. If in doubt, it reports true.
+func hasSecret(line string) bool {
 	return secretAt(line) >= 0 || strings.Contains(line, "$'") && secretAt(unescape(line)) >= 0
 }
 
-// Redacted returns the line with everything from the first credential on
-// replaced by ***, and any other line as it is.
+// Redacted returns a line with *** in place of everything from the first credential on. It returns a
+// line without credentials unchanged.
 func Redacted(line string) string {
-	if !secret(line) {
+	if !hasSecret(line) {
 		return line
 	}
 	at := secretAt(line)
-	// A credential spelt with escapes may hide before the one in plain sight.
+	// A credential written with escapes may come before the one that was found.
 	if at < 0 || strings.Contains(line[:at], `\`) {
 		return mask
 	}
 	return line[:at] + mask
 }
 
-// secretAt returns where the credentials in a line begin, or -1.
+// secretAt returns the index at which the credentials in a line begin, or -1.
 func secretAt(line string) int {
-	// The patterns are slow on a value of some megabytes.
+	// Avoid the patterns if possible, because they are slow on a value of several megabytes.
 	lower := strings.ToLower(line)
 	if !strings.Contains(lower, "auth") && !strings.Contains(lower, "digest") && !strings.Contains(lower, "super:") {
 		return -1
 	}
 	at := len(line)
-	if m := addauth().FindStringIndex(line); m != nil {
+	if m := addauthPattern().FindStringIndex(line); m != nil {
 		at = m[1]
 	}
-	// Later matches need not be looked at: their colon is one that follows.
-	m := credential().FindStringSubmatchIndex(line)
+	// The first match is enough: a colon that follows a later match also follows the first one.
+	m := credentialPattern().FindStringSubmatchIndex(line)
 	if m != nil && (m[2] >= 0 || strings.Contains(line[m[1]:], ":")) {
 		at = min(at, m[1])
 	}
@@ -76,10 +75,10 @@ func secretAt(line string) int {
 	return at
 }
 
-// unescape undoes the escapes of $'…' all over a line, which is enough to
-// search it.
+// unescape decodes the escapes of $'…' in the whole line, even outside of such words. That is enough
+// to search for credentials.
 func unescape(line string) string {
-	return escape().ReplaceAllStringFunc(line, func(e string) string {
+	return escapePattern().ReplaceAllStringFunc(line, func(e string) string {
 		hex, base := strings.TrimLeft(e[1:], "xuU"), 16
 		if hex == e[1:] {
 			base = 8
@@ -91,9 +90,9 @@ func unescape(line string) string {
 	})
 }
 
-// private says whether a line must not reach the disk: a secret one, or one
-// that begins with a blank, by which a user asks for just that.
-func private(line string) bool {
+// isPrivate reports whether a line must not be saved in a file, because it may contain credentials or
+// begins with a space. Users type the space for that purpose.
+func isPrivate(line string) bool {
 	first, _ := utf8.DecodeRuneInString(line)
-	return unicode.IsSpace(first) || secret(line)
+	return unicode.IsSpace(first) || hasSecret(line)
 }

@@ -11,7 +11,7 @@ import (
 
 func TestRedacted(t *testing.T) {
 	for line, want := range map[string]string{
-		// addauth, as it should be and as it is typed.
+		// addauth, typed correctly and incorrectly.
 		`addauth digest u:p`:                   `addauth digest ***`,
 		`  addauth  digest  u:p  `:             `  addauth  digest  ***`,
 		`'addauth' "digest" "u:p q"`:           `'addauth' "digest" ***`,
@@ -45,7 +45,7 @@ func TestRedacted(t *testing.T) {
 		`setAcl /a $'\u0064\U00000069gest:u:h:r'`:   mask,
 		`setAcl /a $'\\\x64igest:u:h:r'`:            mask,
 	} {
-		if !secret(line) || !private(line) {
+		if !hasSecret(line) || !isPrivate(line) {
 			t.Errorf("%s is not a secret", line)
 		}
 		if got := Redacted(line); got != want {
@@ -60,7 +60,7 @@ func TestNotSecret(t *testing.T) {
 		"setAcl /a world:anyone:cdrwa", "setAcl /a ip:10.0.0.1:r,sasl:bob:r", "get /a auth:",
 		`set /a {"author":"me","digests":"a:b"}`, `set /a $'\x00\n\q'`, `set /a a\digest`, "connect h:2181/supervisor",
 	} {
-		if secret(line) || private(line) {
+		if hasSecret(line) || isPrivate(line) {
 			t.Errorf("%s is a secret", line)
 		}
 		if got := Redacted(line); got != line {
@@ -68,14 +68,14 @@ func TestNotSecret(t *testing.T) {
 		}
 	}
 	for _, line := range []string{" ls /", "\tls /", "\u00a0ls /"} {
-		if secret(line) || !private(line) || Redacted(line) != line {
+		if hasSecret(line) || !isPrivate(line) || Redacted(line) != line {
 			t.Errorf("%q is not private, or more than that", line)
 		}
 	}
 }
 
-// Whatever way a line with a password is written, the password reaches
-// neither the file nor the screen.
+// However a line with a password is written, the password appears neither in the file nor on the
+// screen.
 func TestNoPasswordOnDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history")
 	f, err := Open(path, 1000)
@@ -100,7 +100,7 @@ func TestNoPasswordOnDisk(t *testing.T) {
 		if strings.Contains(Redacted(line), "PW") {
 			t.Fatalf("%s is shown as %s", line, Redacted(line))
 		}
-		// A line that does get through shows that the file is in use.
+		// A line without a password is saved, which shows that the file is in use.
 		plain := "get /" + rapid.StringMatching(`[a-z]{8}`).Draw(t, "node")
 		for _, line := range []string{line, plain} {
 			if err := f.Append(line); err != nil {
@@ -130,7 +130,7 @@ func FuzzRedacted(f *testing.F) {
 			before + "digest:u:PW" + password,
 			before + "super:PW" + password,
 		} {
-			if got := Redacted(line); !secret(line) || strings.Contains(got, "PW") {
+			if got := Redacted(line); !hasSecret(line) || strings.Contains(got, "PW") {
 				t.Fatalf("%q is shown as %q", line, got)
 			}
 		}
