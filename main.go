@@ -1,4 +1,8 @@
-// Zksh is a ZooKeeper shell: zkCli's commands by hand, in pipes and one at a time.
+// Zksh is a shell for ZooKeeper. It runs the commands of zkCli, and more, at a prompt, in scripts and
+// one at a time.
+//
+// This file reads the options and connects the packages: it opens the session, makes the tables of
+// commands, and runs a shell.Shell.
 package main
 
 import (
@@ -31,7 +35,7 @@ import (
 	"github.com/zksh/zksh/shell/exit"
 )
 
-// version is set by the build; without it the module's version is used.
+// version is set by the build. If it is empty, the version of the module is used.
 var version = ""
 
 func main() {
@@ -41,62 +45,63 @@ func main() {
 	os.Exit(run())
 }
 
-// run is the program without its exit, so that everything deferred happens.
+// run runs the program and returns its exit status. It is separate from main, because os.Exit does
+// not run deferred functions.
 func run() int {
 	if len(os.Args) > 1 && os.Args[1] == app.CompleteWord {
-		_, _ = io.WriteString(os.Stdout, app.Complete(os.Args[2:], app.Surroundings(), idle())) // it says nothing of what goes wrong
+		_, _ = io.WriteString(os.Stdout, app.Complete(os.Args[2:], app.Surroundings(), inactiveCommands())) // completion reports no errors
 		return commands.StatusOK
 	}
 	opts, err := app.ParseOptions(os.Args[1:], app.Surroundings())
 	if err != nil {
-		return refuse(err)
+		return fail(err)
 	}
 	switch {
 	case opts.ShowHelp:
-		return show(app.Help(columns(os.Stdout)))
+		return printText(app.Help(columns(os.Stdout)))
 	case opts.ShowVersion:
-		return show("zksh " + versionText() + "\n")
+		return printText("zksh " + versionText() + "\n")
 	}
-	if text, is, err := app.Page(opts.Command, versionText(), idle); is {
+	if text, is, err := app.Page(opts.Command, versionText(), inactiveCommands); is {
 		if err != nil {
-			return refuse(err)
+			return fail(err)
 		}
-		return show(text)
+		return printText(text)
 	}
 
 	in, name, err := opts.Source()
 	if err != nil {
-		return refuse(err)
+		return fail(err)
 	}
 	defer in.Close()
 	interactive := opts.FromStdin() && !opts.HasFile && tty.Is(os.Stdin) && tty.Is(os.Stdout)
 	if opts.FromStdin() && !interactive && !opts.Quiet && tty.Is(os.Stdin) && tty.Is(os.Stderr) {
-		complain(errors.New("reading commands from the terminal, without a prompt; press Ctrl-D to end the input"))
+		printError(errors.New("reading commands from the terminal, without a prompt; press Ctrl-D to end the input"))
 	}
 	ctx, interrupts, stop := signals(interactive)
 	defer stop()
-	var place *playground.Place
-	addr := "" // of the sandbox
-	boundGarbage(opts.Sandbox)
+	var sandbox *playground.Place
+	addr := "" // address of the sandbox
+	limitMemory(opts.Sandbox)
 	if opts.Sandbox {
-		if place, err = playground.Open(opts.SandboxDir, opts.Listen, opts.As, len(opts.Command) > 0); err != nil {
-			return refuse(err)
+		if sandbox, err = playground.Open(opts.SandboxDir, opts.Listen, opts.As, len(opts.Command) > 0); err != nil {
+			return fail(err)
 		}
-		defer place.Close()
+		defer sandbox.Close()
 		if opts.Listen != "" {
-			return serve(ctx, place)
+			return serve(ctx, sandbox)
 		}
-		addr, opts.Server = place.Addr, place.Addr
+		addr, opts.Server = sandbox.Addr, sandbox.Addr
 	}
 	connection := opts.Connection()
 	connection.WaitOnce = !interactive && len(opts.Command) == 0
 	session, err := zkconn.Open(connection)
 	if err != nil {
-		return refuse(err)
+		return fail(err)
 	}
 	if !opts.Quiet {
 		for _, remark := range opts.Secured.Remarks {
-			complain(errors.New(remark))
+			printError(errors.New(remark))
 		}
 	}
 	locks, guide := lockcmd.New(), tutorial.New(addr)
@@ -106,24 +111,24 @@ func run() int {
 	}
 	log := undoLog(opts, interactive)
 	cfg := shell.Config{
-		Session: session, Commands: table(log, locks, guide, place), AfterLine: guide.AfterLine,
+		Session: session, Commands: commandTable(log, locks, guide, sandbox), AfterLine: guide.AfterLine,
 		Locks: locks, Format: opts.Format, Version: versionText(),
 		Streams: streams(opts, interactive), Out: output(os.Stdout), Err: output(os.Stderr), Stdin: os.Stdin,
 		StopAtError: opts.StopAtError, KeepGoing: opts.GoOn, Quiet: opts.Quiet, Verbose: opts.Verbose, Window: opts.Window, Interrupts: interrupts,
 		Pager: os.Getenv("PAGER"), IsOption: app.IsOption, Clusters: opts.Clusters(), ManualPager: manualPager(),
 	}
 	if cfg.Keeper, cfg.Saved, err = keeper(opts, log, interactive); err != nil {
-		return refuse(err)
+		return fail(err)
 	}
 	if opts.Server == app.DefaultServer {
 		cfg.NoServerHint = "; use --server to specify another server, or --sandbox to work without one"
 	}
-	if place != nil {
-		cfg.Welcome, cfg.Notices = app.Welcome(place, os.Args[0]), place.Ended()
+	if sandbox != nil {
+		cfg.Welcome, cfg.Notices = app.Welcome(sandbox, os.Args[0]), sandbox.Ended()
 	}
 	if interactive && opts.HistoryFile != "" && opts.HistoryLines > 0 {
 		if cfg.History, err = history.Open(opts.HistoryFile, opts.HistoryLines); err != nil {
-			complain(fmt.Errorf("the history will not be saved: %w", err))
+			printError(fmt.Errorf("the history will not be saved: %w", err))
 			cfg.History = nil
 		} else {
 			defer cfg.History.Close()
@@ -144,25 +149,27 @@ func run() int {
 	return sh.RunLines(ctx, name, in)
 }
 
-// boundGarbage makes the collector work harder when the program takes much memory, so that
-// garbage adds little to what a large reply takes. It is not for a sandbox, which has a
-// tree of any size in memory, nor where the environment says otherwise.
-func boundGarbage(sandbox bool) {
-	const usual = 192 << 20
+// limitMemory sets a memory limit that makes the garbage collector work harder, so that garbage adds
+// little to the memory of a large reply. It sets no limit for a sandbox, which holds a tree of any
+// size in memory, or if GOMEMLIMIT is set.
+func limitMemory(sandbox bool) {
+	const limit = 192 << 20
 	if !sandbox && os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(usual)
+		debug.SetMemoryLimit(limit)
 	}
 }
 
-// table has the commands besides the shell's own.
-func table(log undo.Log, locks *lockcmd.Table, guide *tutorial.Guide, place *playground.Place) [][]*commands.Command {
-	return [][]*commands.Command{commands.All(), {undo.Command(log)}, transfer.Commands(), locks.Commands(), app.SandboxCommand(place), guide.Commands()}
+// commandTable returns all commands, except the shell's own.
+func commandTable(log undo.Log, locks *lockcmd.Table, guide *tutorial.Guide, sandbox *playground.Place) [][]*commands.Command {
+	return [][]*commands.Command{commands.All(), {undo.Command(log)}, transfer.Commands(), locks.Commands(), app.SandboxCommand(sandbox), guide.Commands()}
 }
 
-// idle is the table of commands that are looked at, and not run.
-func idle() [][]*commands.Command { return table(undo.Log{}, lockcmd.New(), tutorial.New(""), nil) }
+// inactiveCommands returns a table of commands for help and completion, which do not run them.
+func inactiveCommands() [][]*commands.Command {
+	return commandTable(undo.Log{}, lockcmd.New(), tutorial.New(""), nil)
+}
 
-// undoLog is the user's undo log, as this program uses it.
+// undoLog returns the undo log of the user, with the settings for this process.
 func undoLog(opts app.Options, interactive bool) undo.Log {
 	log := undo.Log{Dir: opts.UndoDir, Queue: lockcmd.InQueue}
 	if interactive {
@@ -170,14 +177,15 @@ func undoLog(opts app.Options, interactive bool) undo.Log {
 		return log
 	}
 	log.By = undo.OnCommandLine(tty.Session(), tty.Name(os.Stderr))
-	options := os.Args[1 : len(os.Args)-len(opts.Command)] // they name the ensemble, and the credentials
+	options := os.Args[1 : len(os.Args)-len(opts.Command)] // the server and credentials, which undo needs too
 	log.Again = append(append([]string{"zksh"}, options...), "undo")
 	return log
 }
 
-// keeper saves what commands destroy: in a file that is asked for, or in the undo log, at the
-// prompt and for a command that a person types in another shell. saved is the last words of
-// such a command; nil for all others.
+// keeper returns the Keeper that saves old state for undo: in the file given with --undo, or else in
+// the undo log, at the prompt and for a one-shot command that a person types in another shell. For
+// such a command, saved returns a remark on the saved state; otherwise saved is nil. k is nil if
+// nothing is saved.
 func keeper(opts app.Options, log undo.Log, interactive bool) (k commands.Keeper, saved func(*commands.Env) string, err error) {
 	switch {
 	case opts.Undo != "" && interactive:
@@ -196,53 +204,57 @@ func keeper(opts app.Options, log undo.Log, interactive bool) (k commands.Keeper
 	return nil, nil, nil
 }
 
-// serve keeps a sandbox up until a signal ends it, which is its proper end.
-func serve(ctx context.Context, place *playground.Place) int {
-	if status := show(app.Serving(place)); status != commands.StatusOK {
+// serve runs a sandbox until a signal terminates it, and returns the exit status. Termination by a
+// signal is not a failure.
+func serve(ctx context.Context, sandbox *playground.Place) int {
+	if status := printText(app.Serving(sandbox)); status != commands.StatusOK {
 		return status
 	}
 	<-ctx.Done()
 	return commands.StatusOK
 }
 
-// signals gives a context that ends with SIGTERM or SIGHUP, and by Ctrl-C and Ctrl-\
-// too unless the shell is used by hand: there these are for the command, and arrive
-// through the channel, which is nil otherwise.
+// signals handles the signals of the process. It returns a context that SIGTERM and SIGHUP cancel.
+// In an interactive shell, Ctrl-C and Ctrl-\ are for the current command, and arrive on the returned
+// channel. Otherwise they cancel the context too, and the channel is nil. The last result stops the
+// handling and releases its goroutine.
 //
-// Some signals stay caught to the end. A reader that goes away shows as a failed
-// write; a window that closes sends SIGHUP more than once, from the system and from
-// the shell that runs there, and a leave that has begun goes on; SIGQUIT would have
-// Go print the stack of every goroutine.
+// Three signals are caught until the process exits:
+//
+//   - SIGPIPE: a reader that goes away is noticed as a failed write.
+//   - SIGHUP: a closed window sends it more than once, from the system and from the parent shell. The
+//     second one must not interrupt an exit that has begun.
+//   - SIGQUIT: Go would print the stacks of all goroutines.
 func signals(interactive bool) (context.Context, <-chan os.Signal, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	listen := func(sigs ...os.Signal) chan os.Signal {
 		c := make(chan os.Signal, 1)
 		for _, sig := range sigs {
-			if !signal.Ignored(sig) { // as under nohup, or in the background of a script
-				signal.Notify(c, sig) // not signal.Ignore: what commands start would inherit that
+			if !signal.Ignored(sig) { // ignored under nohup, or in the background of a script
+				signal.Notify(c, sig) // not signal.Ignore, which started programs would inherit
 			}
 		}
 		return c
 	}
 	listen(syscall.SIGPIPE, syscall.SIGHUP, syscall.SIGQUIT)
-	ends := listen(syscall.SIGTERM, syscall.SIGHUP)
+	terminations := listen(syscall.SIGTERM, syscall.SIGHUP)
 	keys := listen(os.Interrupt, syscall.SIGQUIT)
-	ending, forCommands := keys, (<-chan os.Signal)(nil)
+	cancelling, forCommands := keys, (<-chan os.Signal)(nil)
 	if interactive {
-		ending, forCommands = nil, keys
+		cancelling, forCommands = nil, keys
 	}
 	done := make(chan struct{})
-	go func() { // ends with stop
+	go func() { // returns after a signal, or when stop cancels ctx
 		defer close(done)
 		select {
-		case sig := <-ends:
+		case sig := <-terminations:
 			cancel(exit.SignalCause(sig))
-		case sig := <-ending:
+		case sig := <-cancelling:
 			cancel(exit.SignalCause(sig))
 		case <-ctx.Done():
 		}
-		signal.Stop(keys) // a second Ctrl-C ends the program at once
-		time.AfterFunc(leaveGrace, func() { signal.Stop(ends) })
+		signal.Stop(keys) // a second Ctrl-C terminates the program at once
+		time.AfterFunc(repeatGrace, func() { signal.Stop(terminations) })
 	}()
 	return ctx, forCommands, func() {
 		cancel(nil)
@@ -250,9 +262,9 @@ func signals(interactive bool) (context.Context, <-chan os.Signal, func()) {
 	}
 }
 
-// leaveGrace is for how long another SIGTERM changes nothing: the terminal has been
-// given back by then. Later it ends the program at once.
-const leaveGrace = time.Second
+// repeatGrace is the time after the first signal during which another SIGTERM has no effect. In that
+// time, the terminal is restored. A later SIGTERM terminates the program at once.
+const repeatGrace = time.Second
 
 func versionText() string {
 	if version != "" {
@@ -268,20 +280,21 @@ func output(f *os.File) shell.Output {
 	terminal := tty.Is(f)
 	if terminal {
 		if err := tty.TakeEscapes(f); err != nil {
-			complain(fmt.Errorf("cannot turn on escape sequences for the console: %w", err))
+			printError(fmt.Errorf("cannot turn on escape sequences for the console: %w", err))
 		}
 	}
 	return shell.Output{W: f, TTY: terminal, Plain: os.Getenv("NO_COLOR") != "", Dumb: dumb(), Size: func() (columns, rows int) { return tty.Size(f) }}
 }
 
-// dumb reports whether the terminal is known to have no control sequences, or not known.
+// dumb reports whether the terminal has no control sequences, or its type is unknown.
 func dumb() bool {
 	term := os.Getenv("TERM")
 	return term == "dumb" || term == "" && runtime.GOOS != "windows"
 }
 
-// manualPager returns the program for long help and pages of the manual: PAGER, which may be set to
-// nothing, or less, which needs control sequences.
+// manualPager returns the program that shows long help and pages of the manual. If PAGER is set, it
+// returns that, even if it is empty. Otherwise it returns less, or "" if less is not installed or the
+// terminal has no control sequences.
 func manualPager() string {
 	if pager, set := os.LookupEnv("PAGER"); set {
 		return pager
@@ -292,8 +305,8 @@ func manualPager() string {
 	return "less"
 }
 
-// streams are for programs that commands start. They get no standard input where
-// the shell's own lines come from it.
+// streams returns the standard streams of the programs that commands start. They have no standard
+// input if the shell reads its own lines from there.
 func streams(opts app.Options, interactive bool) commands.Streams {
 	s := commands.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
 	if opts.FromStdin() && !interactive {
@@ -302,9 +315,9 @@ func streams(opts app.Options, interactive bool) commands.Streams {
 	return s
 }
 
-// complain prints what goes wrong before there is a shell to report it. Its words may
-// be those of the command line.
-func complain(err error) {
+// printError prints an error before there is a shell to report it. It escapes control characters
+// for a terminal, because the error may quote the command line.
+func printError(err error) {
 	text := "zksh: " + err.Error()
 	if tty.Is(os.Stderr) {
 		text = render.Wrap(render.Safe(text), columns(os.Stderr), "")
@@ -312,24 +325,26 @@ func complain(err error) {
 	fmt.Fprintln(os.Stderr, text)
 }
 
-// columns is how many a terminal has; 0: it is none.
+// columns returns the width of a terminal, or 0 if f is not a terminal.
 func columns(f *os.File) int {
 	columns, _ := tty.Size(f)
 	return columns
 }
 
-func refuse(err error) int {
-	complain(err)
+// fail prints an error and returns its exit status.
+func fail(err error) int {
+	printError(err)
 	return exit.Status(err)
 }
 
-func show(text string) int {
+// printText prints a text on standard output and returns the exit status.
+func printText(text string) int {
 	_, err := io.WriteString(os.Stdout, text)
 	switch {
-	case peer.Unread(err): // where no SIGPIPE has ended us
+	case peer.Unread(err): // reached if SIGPIPE has not terminated the process
 		return commands.StatusBrokenPipe
 	case err != nil:
-		return refuse(err)
+		return fail(err)
 	}
 	return commands.StatusOK
 }
