@@ -77,7 +77,6 @@ type choice struct {
 }
 
 // propose returns the completions of the last word of p.
-
 func (c *completer) propose(p *partial) choices {
 	if at := slices.IndexFunc(p.words, syntax.IsRedirection); at >= 0 { // a file or the command line of a program follows
 		if at == len(p.words)-1 && p.words[at].Text != "|" {

@@ -54,7 +54,7 @@ func (s *Shell) runLineInterruptible(shell context.Context, do func(context.Cont
 		w.err = do(ctx)
 		close(w.ended)
 	}()
-	ends, late, mayLeave := shell.Done(), (<-chan time.Time)(nil), false
+	shellDone, timeout, mayAbandon := shell.Done(), (<-chan time.Time)(nil), false
 	for {
 		select {
 		case <-w.ended:
@@ -66,26 +66,26 @@ func (s *Shell) runLineInterruptible(shell context.Context, do func(context.Cont
 				interrupted = true
 				s.screen.noteInterrupt()
 				cancel(exit.SignalCause(sig))
-				if late == nil {
-					late = time.After(stopTimeout)
+				if timeout == nil {
+					timeout = time.After(stopTimeout)
 				}
-			case mayLeave && !s.guarding():
+			case mayAbandon && !s.guarding():
 				s.abandoned = w
 				return true, abandonedError{}
 			}
-		case <-ends:
-			ends, late, mayLeave = nil, time.After(stopTimeout), false
-		case <-late:
-			late = nil
+		case <-shellDone:
+			shellDone, timeout, mayAbandon = nil, time.After(stopTimeout), false
+		case <-timeout:
+			timeout = nil
 			switch {
 			case s.guarding(), s.screen.paging.Load():
-				late = time.After(stopTimeout)
+				timeout = time.After(stopTimeout)
 			case shell.Err() != nil:
 				s.abandoned = w
 				return interrupted, context.Cause(shell)
 			default:
 				s.takeInterrupt() // discard a Ctrl-C that came before the message below
-				mayLeave = true
+				mayAbandon = true
 				s.screen.complain(fmt.Sprintf("\nthe command has not stopped for %d seconds; press Ctrl-C again to exit zksh", stopTimeout/time.Second))
 			}
 		}

@@ -21,7 +21,7 @@ type attended struct {
 	*Shell
 	keys    chan os.Signal
 	out     *strings.Builder
-	guarded time.Duration // how long a program runs under a lock
+	guardedFor time.Duration // how long a program runs under a lock
 	begun   time.Time
 }
 
@@ -35,7 +35,7 @@ func newAttended() *attended {
 
 func (a *attended) Held() (held, gone int)                        { return 0, 0 }
 func (a *attended) Paths() []string                               { return nil }
-func (a *attended) Guarding() bool                                { return time.Since(a.begun) < a.guarded }
+func (a *attended) Guarding() bool                                { return time.Since(a.begun) < a.guardedFor }
 func (a *attended) Lost() error                                   { return nil }
 func (a *attended) Release(context.Context) (_ []string, _ error) { return nil, nil }
 
@@ -89,7 +89,7 @@ func TestAttend(t *testing.T) {
 					}
 					time.AfterFunc(at, func() { a.keys <- sig })
 				}
-				a.guarded = c.guarded
+				a.guardedFor = c.guarded
 				interrupted, err := a.runInterruptible(shell, func(ctx context.Context) error {
 					if c.heeds {
 						<-ctx.Done()

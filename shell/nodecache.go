@@ -57,7 +57,7 @@ type nodeEntry struct {
 const (
 	nodeTimeout   = 5 * time.Second  // timeout of a request
 	nodeTTL       = 2 * time.Second  // minimum lifetime of an entry
-	nodeShare     = 20               // an entry lives at least this many times as long as its request took
+	nodeShare     = 20               // an entry lives this many times as long as its request took, if that exceeds nodeTTL
 	typingTimeout = 30 * time.Second // time after the last key in which expired entries are refreshed
 	maxAsking     = 4                // maximum number of requests in flight
 	maxEntries    = 64
@@ -212,7 +212,7 @@ func (c *nodeCache) store(key string, e *nodeEntry, epoch string, names []string
 }
 
 // refreshLater calls changed once the entry has expired, so that the completer looks it up again
-// if it is still shown. It does nothing if the user has not typed for nodeFollow.
+// if it is still shown. It does nothing if the user has not typed for typingTimeout.
 func (c *nodeCache) refreshLater(after time.Duration) {
 	select {
 	case <-time.After(after + time.Millisecond):
@@ -223,7 +223,7 @@ func (c *nodeCache) refreshLater(after time.Duration) {
 	}
 }
 
-// typedRecently reports whether the user has typed within nodeFollow.
+// typedRecently reports whether the user has typed within typingTimeout.
 func (c *nodeCache) typedRecently() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

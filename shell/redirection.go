@@ -69,7 +69,7 @@ type redirection struct {
 	appends bool // append to the file instead of truncating it
 
 	ctx context.Context // context of the line
-	env *commands.Env   // environment of the shell
+	env *commands.Env   // environment of the line, with its usual Screen
 
 	mu      sync.Mutex // guards the fields below
 	begun   bool       // the first answer was printed, or the command ended without one
