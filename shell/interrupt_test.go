@@ -19,10 +19,10 @@ import (
 // implements Locks.
 type attended struct {
 	*Shell
-	keys    chan os.Signal
-	out     *strings.Builder
+	keys       chan os.Signal
+	out        *strings.Builder
 	guardedFor time.Duration // how long a program runs under a lock
-	begun   time.Time
+	begun      time.Time
 }
 
 // newAttended returns a new shell that prints to its field out.
