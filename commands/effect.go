@@ -29,15 +29,19 @@ const inherited = Writes | Asks
 // Has reports whether an effect includes another.
 func (e Effect) Has(other Effect) bool { return e&other != 0 }
 
-// ByFlag is the Except of a command: the effects that a line does not have if it sets a flag,
-// by the flag's name.
+// ByFlag returns the Except of a command: the effects that a line does not have if it sets a
+// flag, by the flag's name. The function panics if the command has no such flag.
 func ByFlag(without map[string]Effect) func(fs *pflag.FlagSet, args []string) Effect {
 	return func(fs *pflag.FlagSet, _ []string) (e Effect) {
-		fs.Visit(func(f *pflag.Flag) {
-			if f.Value.Type() != "bool" || f.Value.String() == "true" {
-				e |= without[f.Name]
+		for name, lacks := range without {
+			f := fs.Lookup(name)
+			if f == nil {
+				panic("commands: an effect depends on the flag " + name + ", which the command does not have")
 			}
-		})
+			if f.Changed && (f.Value.Type() != "bool" || f.Value.String() == "true") {
+				e |= lacks
+			}
+		}
 		return e
 	}
 }
