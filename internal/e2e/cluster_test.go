@@ -17,8 +17,8 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// A cluster that is to be asked about, by hand: its name and colour stand in the
-// prompt, and nothing is written without a yes.
+// For a cluster with writes = ask, the prompt shows the cluster's name in its colour, and zksh
+// asks before every write.
 func TestClusterByHand(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
@@ -75,18 +75,19 @@ func TestClusterByHand(t *testing.T) {
 	s.want(`^\[x, zookeeper\]$`)
 }
 
-// A command that writes says so in its table, so that it is refused before it begins;
-// one that does not must have nothing to send that the connection would refuse.
+// Every command that writes has the effect Writes in its table entry, so that --no-write rejects
+// the command before it runs. Without that effect, a command must not send anything that
+// --no-write rejects.
 func TestCommandsThatWriteSaySo(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	home := t.TempDir()
-	if err := errors.Join(os.Mkdir(filepath.Join(home, "zksh"), 0o700), // with the clusters of the examples
+	if err := errors.Join(os.Mkdir(filepath.Join(home, "zksh"), 0o700), // with the clusters that the examples use
 		os.WriteFile(filepath.Join(home, "zksh", "config"), []byte("[staging]\nserver = "+server+"\n[standby]\nserver = "+server+"\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range registry().All() {
-		if c.Name == "watch" || c.Name == "wait" { // they go on for long, and send nothing but what reads
+		if c.Name == "watch" || c.Name == "wait" { // these do not end by themselves, and only read
 			continue
 		}
 		cmd := exec.CommandContext(zktest.Within(t), "zksh", "-server", server, "--no-write")
@@ -99,7 +100,7 @@ func TestCommandsThatWriteSaySo(t *testing.T) {
 	}
 }
 
-// The configuration that a document shows can be read, and its clusters be connected to.
+// zksh can read each configuration file that a document shows, and connect to its clusters.
 func TestDocConfiguration(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()

@@ -11,7 +11,8 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// What a person sees while typing: names, aliases, flags, paths, with what they are.
+// While the user types, the menu offers commands, aliases, flags and paths, each with a
+// description.
 func TestCompletionMenu(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 40)
@@ -39,8 +40,8 @@ func TestCompletionMenu(t *testing.T) {
 	s.want(`\] setAcl /app world:anyone:$`)
 	s.keys("C-u")
 
-	// One thing alone is completed at once, a choice with Tab and Shift-Tab. A path
-	// can go on, and a name with blanks is quoted.
+	// Tab completes a single proposal at once; Tab and Shift-Tab move through several. A
+	// completed path can be continued, and a name with spaces is quoted.
 	s.text("deletea")
 	s.want(`delete a znode and everything below it`)
 	s.keys("Tab")
@@ -79,7 +80,7 @@ func TestCompletionMenu(t *testing.T) {
 	s.want(`^ +1 +ls /app/中文$`)
 	s.keys("C-c")
 
-	// A name that is complete goes on below the znode with another Tab, if it has children.
+	// After a complete name, another Tab continues below the znode if it has children.
 	s.text("ls /ap")
 	s.want(`^ +app$`)
 	s.keys("Tab")
@@ -95,7 +96,7 @@ func TestCompletionMenu(t *testing.T) {
 	s.want(`\] ls /app/中文$`)
 	s.keys("C-u")
 
-	// The menu follows what others do.
+	// The menu shows changes that other clients make.
 	s.text("ls /app/")
 	s.want(`^ +中文$`)
 	at(t, s.server, "create", "/app/another")
@@ -116,7 +117,7 @@ func TestCompletionInAChroot(t *testing.T) {
 	}
 }
 
-// After connect the menu is the new server's.
+// After connect, the menu shows the new server's znodes.
 func TestCompletionAfterConnect(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 30)
@@ -134,8 +135,7 @@ func TestCompletionAfterConnect(t *testing.T) {
 	}
 }
 
-// A server that is slow, or answers no more, delays no key; what it tells late is
-// shown when it comes.
+// A slow or silent server delays no key. Late answers are shown when they arrive.
 func TestCompletionFromASlowServer(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
@@ -158,7 +158,8 @@ func TestCompletionFromASlowServer(t *testing.T) {
 	s.want(`help COMMAND and COMMAND --help explain a command`)
 }
 
-// Tab before the server has answered is kept for its answer.
+// If the user presses Tab before the server has answered, zksh completes the name when the
+// answer arrives.
 func TestTabBeforeTheAnswer(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
@@ -175,14 +176,14 @@ func TestTabBeforeTheAnswer(t *testing.T) {
 	s.want(`\] get /far/alone$`)
 	s.text("/")
 	s.keys("Tab")
-	s.want(`\] get /far/alone/x-$`) // what both begin with, and then the menu
+	s.want(`\] get /far/alone/x-$`) // first the common prefix, then the menu
 	s.keys("Tab")
 	s.want(`\] get /far/alone/x-1$`)
 	s.keys("C-c")
 	s.want(`0\]$`)
 }
 
-// Of very many children the first hundred are offered.
+// The menu offers only the first hundred of many children.
 func TestCompletionOfManyChildren(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 30)
@@ -193,7 +194,7 @@ func TestCompletionOfManyChildren(t *testing.T) {
 	s.want(`^ +n0000000100 *\S*$`)
 }
 
-// Typing mistakes get a hint.
+// zksh answers typing mistakes with a hint.
 func TestHints(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 120)

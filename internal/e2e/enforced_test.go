@@ -14,10 +14,10 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// secret is the credential that is looked for where it must not be.
+// secret is the credential that must not appear in output, files or process lists.
 const secret = "Tr0ub4dor-and-3"
 
-// gate is a real server that talks to nobody who is not authenticated.
+// An enforcingServer is a real server that accepts only authenticated clients.
 type gate struct {
 	server *zktest.Server
 	dir    string
@@ -44,8 +44,8 @@ func (g *gate) write(t *testing.T, name, text string) string {
 	return file
 }
 
-// TestEnforced is what a real server that enforces authentication is to zksh:
-// credentials are the first frames of every connection, or nothing is answered.
+// A server that enforces authentication accepts zksh: zksh sends its credentials as the first
+// frames of every connection. Without them, the server answers nothing.
 func TestEnforced(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
@@ -58,7 +58,7 @@ func TestEnforced(t *testing.T) {
 	})
 }
 
-// ways are the options that let one in, with what whoami then says.
+// loginOptions returns options with which a client can authenticate, by the kind of login.
 func (g *gate) ways(t *testing.T) map[string][]string {
 	t.Helper()
 	client := g.write(t, "client.conf", `Client { org.apache.zookeeper.server.auth.DigestLoginModule required username="bob" password="`+secret+`"; };
@@ -101,22 +101,23 @@ func (g *gate) keepsOut(t *testing.T) {
 			t.Errorf("%q: %+v, want %s", c.options, r, c.want)
 		}
 	}
-	// A lock is rejected at once, without a word of a wait.
+	// lock fails at once, without reporting that it waits.
 	for _, flag := range [][]string{{"-n"}, {}} {
 		r := runProgram(t, "", append([]string{"-server", g.server.Addr(), "-timeout", "10000", "lock"}, append(flag, "/el", "--", "true")...)...)
 		if r.status == commands.StatusOK || strings.Contains(r.err, "waiting") || !strings.Contains(r.err, "authenticate") {
 			t.Errorf("lock %s: %+v", flag, r)
 		}
 	}
-	// This one has no Server section, as one in FIPS mode has none that it would use.
+	// The shared server has no Server section in a JAAS configuration. It answers like a server
+	// in FIPS mode, which ignores that section.
 	r := runProgram(t, "", "-server", zktest.Shared(t).Addr(), "--jaas", g.ways(t)["jaas"][1], "ls", "/")
 	if r.status != commands.StatusNoServer || !strings.Contains(r.err, "or it runs in FIPS mode, which forbids this mechanism") || r.out != "" {
 		t.Errorf("%+v", r)
 	}
 }
 
-// again sees that it is the same for connections after the first, for a lock's and for
-// that of connect.
+// reconnects checks that zksh also authenticates on later connections: after a cut, for a lock,
+// and for the connect command.
 func (g *gate) again(t *testing.T) {
 	for way, options := range g.ways(t) {
 		proxy := zktest.NewProxy(t, g.server.Addr())
@@ -125,7 +126,8 @@ func (g *gate) again(t *testing.T) {
 			"sh", "-c", "touch "+begun+"; while ! [ -e "+end+" ]; do sleep 0.05; done")...)
 		zktest.Eventually(t, "the lock is held", func() bool { return exists(begun) })
 		proxy.Cut()
-		// How soon the server says where clients are is not the question: no remarks.
+		// -q suppresses remarks. They depend on how soon the server reports the addresses of its
+		// clients.
 		r := runProgram(t, "connect\nlocks /"+way+"\n", append([]string{"-q", "-server", g.server.Addr()}, options...)...)
 		if !strings.Contains(r.out, "holds") || r.err != "" || r.status != commands.StatusNotLocked {
 			t.Errorf("%s: %+v", way, r)
@@ -140,8 +142,8 @@ func (g *gate) again(t *testing.T) {
 	}
 }
 
-// byHand completes, looks at what is kept on disk and what others can see of the
-// processes: nowhere is the credential.
+// interactive checks that the credential appears neither in the completion menu, the history,
+// the files of the user nor the process list.
 func (g *gate) byHand(t *testing.T) {
 	options := append([]string{"-server", g.server.Addr(), "--verbose"}, g.ways(t)["both"]...)
 	s := openBash(t, 160, 40)
@@ -188,7 +190,7 @@ func (g *gate) byHand(t *testing.T) {
 	}
 }
 
-// runDoc runs blocks of a document, in which a server has another address.
+// runDoc runs blocks of a document, with real in place of the server address in the document.
 func runDoc(t *testing.T, blocks []fenced, dir, address, real string) {
 	t.Helper()
 	for _, b := range blocks {

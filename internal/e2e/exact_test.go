@@ -25,10 +25,12 @@ import (
 	"github.com/zksh/zksh/shell"
 )
 
-// exactly is how a script runs with -e, its writes together or one by one.
+// exactConfig returns the configuration of a script with -e. A window of 1 sends the writes one
+// by one; a larger one sends them together.
 func exactly(window int) shell.Config { return shell.Config{Window: window, StopAtError: true} }
 
-// creations is a script of so many lines. That of the number bad fails.
+// createScript returns a script with the given number of creates, of which line number bad
+// fails; 0 means none.
 func creations(lines, bad int) string {
 	var script strings.Builder
 	for i := 1; i <= lines; i++ {
@@ -41,13 +43,13 @@ func creations(lines, bad int) string {
 	return script.String()
 }
 
-// With -e writes that have been read go together. Nothing behind the one that fails
-// happens, and what is shown is as if each had waited for the one before.
+// With -e, zksh sends several writes in one transaction. Nothing after a failed write takes
+// effect, and the output is the same as if each line had waited for the line before.
 func TestExactScript(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, script string
-		requests     []int32 // that write
+		requests     []int32 // requests that write
 	}{
 		{"all go", creations(250, 0), []int32{jute.OpMulti, jute.OpMulti, jute.OpMulti}},
 		{"one fails", creations(250, 150), []int32{jute.OpMulti, jute.OpMulti, jute.OpMulti, jute.OpCreate}},
@@ -85,7 +87,7 @@ func TestExactScript(t *testing.T) {
 	}
 }
 
-// Wherever the connection breaks, what is said of each line is true.
+// After a connection loss at any point, the report on each line is true.
 func TestCutExact(t *testing.T) {
 	t.Parallel()
 	const lines, bad = 230, 150
@@ -123,7 +125,8 @@ func TestCutExact(t *testing.T) {
 	}
 }
 
-// A line that somebody waits for does not wait for others.
+// If the user waits for the answer to a line, zksh does not delay the line to send it together
+// with others.
 func TestExactCoprocess(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
@@ -137,13 +140,13 @@ func TestExactCoprocess(t *testing.T) {
 	cfg := exactly(64)
 	cfg.Session, cfg.Commands, cfg.Format = session, [][]*commands.Command{commands.All()}, "text"
 	cfg.Out, cfg.Err = shell.Output{W: out}, shell.Output{W: io.Discard}
-	go func() { // ends with the lines
+	go func() { // ends when lines is closed
 		ended <- shell.New(cfg).RunLines(t.Context(), "script", lines)
 		out.Close()
 	}()
 	answer := bufio.NewReader(answers)
 	for i := range 5 {
-		// A remark and the beginning of another line are no reason to wait.
+		// Neither a comment nor an incomplete next line delays the answer.
 		fmt.Fprintf(ask, "create /n%d\r\n# remark\r\ncrea", i)
 		if got, err := answer.ReadString('\n'); err != nil || got != fmt.Sprintf("Created /n%d\n", i) {
 			t.Fatalf("%q, %v", got, err)
@@ -159,7 +162,7 @@ func TestExactCoprocess(t *testing.T) {
 	}
 }
 
-// Ctrl-C names the lines that may be done, and nothing more is sent.
+// After Ctrl-C, zksh names the lines that may have taken effect and sends nothing more.
 func TestInterruptedExact(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
@@ -183,7 +186,7 @@ func TestInterruptedExact(t *testing.T) {
 	}
 }
 
-// With -e a script shows the same whether its writes go together or not.
+// With -e, a script prints the same whether zksh sends its writes one by one or together.
 func TestExactAgrees(t *testing.T) {
 	t.Parallel()
 	clock := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
@@ -207,8 +210,8 @@ func TestExactAgrees(t *testing.T) {
 	})
 }
 
-// withoutFailures takes lines that have failed out of a script, but for the last few:
-// one that stops at its first error then comes far.
+// withoutFailures removes the failed lines from a script, except for the last few. With -e, the
+// script then runs far before it stops.
 func withoutFailures(t *rapid.T, script string, got played) string {
 	bad := map[int]bool{}
 	for _, m := range failedLine.FindAllStringSubmatch(got.err, -1) {

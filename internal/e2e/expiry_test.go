@@ -19,9 +19,9 @@ import (
 	"github.com/zksh/zksh/shell"
 )
 
-// A session that expires while a batch waits for its next line fails that line
-// with -e before it runs in the new session; without -e the failure is told and
-// the line's own answer still comes.
+// If the session expires while a script waits for its next line, that line reports the expiry.
+// With -e the line does not run; without -e it runs in the new session, and its own answer
+// follows the report.
 func TestExpiryBetweenLines(t *testing.T) {
 	t.Parallel()
 	for _, flag := range []string{"-e", "-q"} {
@@ -48,7 +48,7 @@ func TestExpiryBetweenLines(t *testing.T) {
 	}
 }
 
-// owner is the session an ephemeral znode belongs to.
+// owner returns the id of the session that owns an ephemeral znode.
 func owner(t *testing.T, server, path string) int64 {
 	t.Helper()
 	for line := range strings.Lines(at(t, server, "stat", path)) {
@@ -64,8 +64,8 @@ func owner(t *testing.T, server, path string) int64 {
 	return 0
 }
 
-// expire ends a session, and waits until whoever had it has another one. Nobody else is
-// to begin one meanwhile.
+// expireSession ends a session and waits until its client has another one. No other client may
+// open a session meanwhile.
 func expire(t *testing.T, box *zktest.Box, id int64) {
 	t.Helper()
 	before := sessions(t, box)
@@ -77,7 +77,8 @@ func expire(t *testing.T, box *zktest.Box, id int64) {
 	})
 }
 
-// sessions are those of all who are connected to a sandbox, perhaps about to close.
+// sessionIDs returns the ids of the sessions of all clients that are connected to a sandbox,
+// including those about to close.
 func sessions(t *testing.T, box *zktest.Box) (ids []int64) {
 	t.Helper()
 	for _, m := range regexp.MustCompile(`sid=0x([0-9a-f]+)`).FindAllStringSubmatch(zktest.Ask(t, box.Addr(), "cons"), -1) {
@@ -90,8 +91,8 @@ func sessions(t *testing.T, box *zktest.Box) (ids []int64) {
 	return ids
 }
 
-// A line that waits for the connection when the session turns out to have expired is not
-// run in the next one, and says what went with the session although nothing follows it.
+// A line that waits for a connection while the session expires does not run in the next session
+// with -e. It reports the expiry and the deleted ephemeral znodes, even if no line follows.
 func TestExpiryMeetsALine(t *testing.T) {
 	t.Parallel()
 	for _, cfg := range []shell.Config{{Window: 64}, {Window: 64, StopAtError: true}, {Window: 1}} {
@@ -115,7 +116,7 @@ func TestExpiryMeetsALine(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines.Close()
-		time.Sleep(100 * time.Millisecond) // the line waits, most often; what is wanted is the same
+		time.Sleep(100 * time.Millisecond) // usually enough for the line to wait; the expected result is the same if it does not
 		proxy.HoldReplies(false)
 		if got := <-status; got != 69 || !strings.Contains(errs.String(), "script:2: ") ||
 			!strings.Contains(errs.String(), "the session expired, and its watches and its ephemeral znodes /mine are gone;") {

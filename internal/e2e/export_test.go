@@ -16,8 +16,8 @@ import (
 	"github.com/zksh/zksh/shell"
 )
 
-// A dump comes whole on a terminal, however long its server takes: progress that is drawn
-// there would wait for the end of the dump, and the dump for it.
+// On a terminal, a dump is printed completely, however slow the server is. If zksh drew progress
+// there, the progress would wait for the end of the dump and the dump for the progress.
 func TestExportOnATerminal(t *testing.T) {
 	t.Parallel()
 	p := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
@@ -31,8 +31,8 @@ func TestExportOnATerminal(t *testing.T) {
 	}
 }
 
-// A server that goes away in the middle is not taken for a reader of the dump that did,
-// although both ends look alike to the system.
+// zksh does not mistake a server that resets the connection during an export for a reader that
+// closed the pipe, although both errors look alike to the system.
 func TestExportOfServerThatEnds(t *testing.T) {
 	t.Parallel()
 	p := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())

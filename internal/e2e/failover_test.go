@@ -16,12 +16,12 @@ import (
 	"github.com/zksh/zksh/internal/zktest/zksession"
 )
 
-var failovers = flag.Int("failovers", 0, "so many holders of locks, with sessions of 10 s to 30 s, lose the server they are at "+
-	"to silence, and no command must notice; 0: six, with 12 s to 14 s")
+var failovers = flag.Int("failovers", 0, "number of holders of locks whose server falls silent, with sessions of 10 s to 30 s; "+
+	"no command may notice; 0: six, with 12 s to 14 s")
 
-// Of two servers the one that a holder is connected to falls silent, at any moment:
-// no command under a lock is ended, and the lock stays its holder's, whose session
-// would be over by the end had it not moved.
+// When the server of a lock's holder falls silent at a random moment, the holder's client moves
+// to the other server: the command is not terminated and the holder keeps the lock. Without the
+// move, the session would have expired by the end of the test.
 func TestFailoverKeepsTheCommand(t *testing.T) {
 	t.Parallel()
 	zktest.Need(t, exec.Command("flock", "--version").Run() == nil, "util-linux")
@@ -32,7 +32,7 @@ func TestFailoverKeepsTheCommand(t *testing.T) {
 		return
 	}
 	noticed := desert(t, servers, truth, 6, 12*time.Second, 14*time.Second)
-	if len(noticed) > 0 { // the machine may be too busy for an eighth of such a session, in which all has to be done
+	if len(noticed) > 0 { // a busy machine may need more than an eighth of such a session, the time that the client has
 		t.Logf("once more, with sessions that last longer, as: %s", noticed)
 		noticed = desert(t, servers, truth, 6, 36*time.Second, 40*time.Second)
 	}
@@ -45,8 +45,9 @@ func reportAll(t *testing.T, noticed []string) {
 	}
 }
 
-// desert has the servers of so many holders fall silent, and returns what of it was
-// noticed. That two held a lock together is an error at once.
+// silenceServers makes the servers of the given number of holders fall silent and returns the
+// problems that the holders noticed. If two clients hold a lock together, the test fails at
+// once.
 func desert(t *testing.T, servers []*zktest.Server, truth *zkconn.Session, holders int, shortest, longest time.Duration) (noticed []string) {
 	var all []*desertion
 	for range holders {
@@ -64,15 +65,15 @@ func desert(t *testing.T, servers []*zktest.Server, truth *zkconn.Session, holde
 	return noticed
 }
 
-// desertion is a lock whose holder's server falls silent.
+// A silencedHolder is the holder of a lock whose server falls silent.
 type desertion struct {
 	*contest
-	timeout, after time.Duration // of the session; from when the command runs until the silence
+	timeout, after time.Duration // session timeout; time from the start of the command to the silence
 	proxies        []*zktest.Proxy
 	first          *exec.Cmd
 	begin, silence time.Time
-	names          []string // of the lock's znodes
-	moved          bool     // the holder was at both servers before
+	names          []string // names of the lock's znodes
+	moved          bool     // the holder had been connected to both servers before the silence
 }
 
 func newDesertion(t *testing.T, servers []*zktest.Server, timeout time.Duration) *desertion {
@@ -85,8 +86,8 @@ func newDesertion(t *testing.T, servers []*zktest.Server, timeout time.Duration)
 	return d
 }
 
-// prepare waits until the first client holds the lock and a second one waits for
-// it, and orders the silence.
+// prepare waits until the first client holds the lock and a second one waits for it, then
+// schedules the silence.
 func (d *desertion) prepare(t *testing.T, truth *zkconn.Session, others string) {
 	zktest.Eventually(t, "the first holds", func() bool { return d.began("first") })
 	d.begin = time.Now()
@@ -114,7 +115,7 @@ func (d *desertion) znodes(t *testing.T, truth *zkconn.Session) []string {
 	return names
 }
 
-// wait waits until the silent server could have kept nobody's session.
+// wait waits until any session at the silent server would have expired.
 func (d *desertion) wait(t *testing.T) {
 	time.Sleep(time.Until(d.silence.Add(d.timeout + 2*tick)))
 }

@@ -21,7 +21,8 @@ import (
 	"github.com/zksh/zksh/shell"
 )
 
-// fenceBy has what this process starts be fenced by a znode; by nothing without one.
+// setFence makes the shells of this process use the given znode as their fence; an empty node
+// means no fence.
 func fenceBy(t *testing.T, server, node string) {
 	if node == "" {
 		server = ""
@@ -29,7 +30,7 @@ func fenceBy(t *testing.T, server, node string) {
 	t.Setenv("ZK_LOCK_FENCE", server+node)
 }
 
-// A script behind a fence shows what it shows without one.
+// A script prints the same with a fence as without one.
 func TestFenceShowsNothing(t *testing.T) {
 	clock := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -55,7 +56,7 @@ func TestFenceShowsNothing(t *testing.T) {
 	})
 }
 
-// So it is on a real server.
+// On a real server too, a script prints the same with a fence as without one.
 func TestFenceShowsNothingOnServer(t *testing.T) {
 	server, folders := zktest.Shared(t).Addr(), 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -76,8 +77,8 @@ func TestFenceShowsNothingOnServer(t *testing.T) {
 	})
 }
 
-// A lock goes while many lines are under way: those before it have gone are done, and
-// told; of the rest nothing happens, and one line is named.
+// When a lock is lost while many lines are in flight, the lines executed before the loss are
+// done and reported. No later line takes effect, and exactly one line is named in an error.
 func TestLossInTheWindow(t *testing.T) {
 	t.Parallel()
 	for name, addr := range map[string]string{"sandbox": zktest.Sandbox(t, sandbox.Options{}).Addr(), "server": zktest.Shared(t).Addr()} {
@@ -91,14 +92,14 @@ func TestLossInTheWindow(t *testing.T) {
 				if _, err := io.WriteString(p.in, "create /n\nlock /l\n"); err != nil {
 					t.Fatal(err)
 				}
-				go func() { // ends with zksh
+				go func() { // ends when zksh does
 					for i := 0; ; i++ {
 						if _, err := fmt.Fprintf(p.in, "create /n/%06d\nget /n\n", i); err != nil {
 							return
 						}
 					}
 				}()
-				late := time.AfterFunc(zktest.Patience, func() { _ = p.cmd.Process.Signal(syscall.SIGABRT) }) // which ends the reads below
+				late := time.AfterFunc(zktest.Patience, func() { _ = p.cmd.Process.Signal(syscall.SIGABRT) }) // unblocks the reads below
 				defer late.Stop()
 				var node string
 				made, asked := 0, 0
@@ -145,7 +146,7 @@ func TestLossInTheWindow(t *testing.T) {
 	}
 }
 
-// By hand a lost lock shows in the prompt, and as long as it does nothing is written.
+// At the prompt, a lost lock is shown, and zksh rejects writes until the user unlocks it.
 func TestFenceByHand(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 140, 30)

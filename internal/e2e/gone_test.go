@@ -19,12 +19,13 @@ import (
 	"github.com/zksh/zksh/internal/zktest/zksession"
 )
 
-// goneLines is how many lines a script has whose server goes away.
+// lossLines is the number of lines of a script that loses its server.
 const goneLines = 400
 
-// script runs a script of goneLines creates through a proxy, which closes the connection
-// after some of them and then refuses new ones for a while; 0: for ever. It returns what
-// the script has said, its status, how long it took, and which znodes there are.
+// runScriptThroughLoss runs a script of lossLines creates through a proxy. The proxy cuts the
+// connection after 50 of them, then refuses connections for the time away; 0 means for ever. It
+// returns the script's output, its exit status, how long it ran, and the names of the created
+// znodes.
 func script(t *testing.T, away time.Duration, asFile bool, options ...string) (said string, status int, took time.Duration, made []string) {
 	t.Helper()
 	server := zktest.Shared(t).Addr()
@@ -35,7 +36,7 @@ func script(t *testing.T, away time.Duration, asFile bool, options ...string) (s
 	}
 	proxy := zktest.NewProxy(t, server)
 	cut := proxy.CutAfterAndRefuse(jute.OpCreate, 50)
-	go func() { // ends with the cut, or with the test
+	go func() { // ends after the outage or with the test
 		select {
 		case <-cut:
 			if away > 0 {
@@ -79,8 +80,8 @@ func script(t *testing.T, away time.Duration, asFile bool, options ...string) (s
 
 var notRun = regexp.MustCompile(`cannot connect: .*waited 4s for a server to come back; line (\d+) and all later lines were not run`)
 
-// A script whose server is gone waits for it once, for as long as a session lasts. Then it
-// ends: each line that was run comes before all that were not.
+// A script that loses its server waits once, for as long as a session lasts, then ends. All
+// lines that ran come before those that did not run.
 func TestScriptEndsWithItsServer(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -111,7 +112,7 @@ func TestScriptEndsWithItsServer(t *testing.T) {
 	}
 }
 
-// It goes on where the server comes back in time: what is missing then is said.
+// If the server comes back in time, the script continues and reports the lines that were lost.
 func TestScriptGoesOnWithItsServer(t *testing.T) {
 	t.Parallel()
 	for _, window := range []string{"1", "64"} {
@@ -125,8 +126,8 @@ func TestScriptGoesOnWithItsServer(t *testing.T) {
 	}
 }
 
-// With -e a script ends at its first error as it is. Where that is no lost request, as
-// the loss was noticed before, it waits as well.
+// With -e, a script ends at its first error, so a lost request ends it. If zksh notices the loss
+// between two requests, no line has failed yet, and the script waits for the server too.
 func TestScriptThatStopsWaitsForItsServer(t *testing.T) {
 	t.Parallel()
 	for _, away := range []time.Duration{0, 2 * time.Second} {
@@ -144,8 +145,8 @@ func TestScriptThatStopsWaitsForItsServer(t *testing.T) {
 	}
 }
 
-// stopsWithout runs a script with -e that loses its server between two lines, for a while
-// or for ever.
+// runStoppingScript runs a script with -e that loses its server between two lines, for the time
+// away or, if away is 0, for ever.
 func stopsWithout(t *testing.T, away time.Duration) (status int, said string) {
 	proxy := zktest.NewProxy(t, zktest.Shared(t).Addr())
 	path := fmt.Sprintf("/gone-%d", time.Now().UnixNano())
@@ -157,7 +158,7 @@ func stopsWithout(t *testing.T, away time.Duration) (status int, said string) {
 		back := time.AfterFunc(away, func() { proxy.Refuse(false) })
 		defer back.Stop()
 	}
-	time.Sleep(20 * time.Millisecond) // it shows nowhere whether zksh has noticed
+	time.Sleep(20 * time.Millisecond) // usually enough for zksh to notice; nothing shows whether it has
 	if _, err := fmt.Fprintf(p.in, "exists %[1]s\nset %[1]s x\nset %[1]s y\n", path); err != nil {
 		t.Fatal(err)
 	}
@@ -166,8 +167,8 @@ func stopsWithout(t *testing.T, away time.Duration) (status int, said string) {
 	return status, p.errs.String()
 }
 
-// Where there never was a server a script ends at the first line that needs it; lines
-// before that are run, such as one that connects elsewhere.
+// Without any server, a script ends at the first line that needs one. Lines before it run,
+// including one that connects to another server.
 func TestScriptWithoutAServer(t *testing.T) {
 	t.Parallel()
 	server := zktest.Shared(t).Addr()

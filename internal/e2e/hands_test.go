@@ -14,7 +14,7 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// modes is how the terminal is set.
+// modes returns the settings of the terminal, as stty prints them.
 func (s *screen) modes() string {
 	s.t.Helper()
 	out, err := exec.Command("stty", "-F", strings.TrimSpace(s.tmux("display-message", "-p", "#{pane_tty}")), "-a").CombinedOutput()
@@ -24,13 +24,13 @@ func (s *screen) modes() string {
 	return string(out)
 }
 
-// wantModes waits until the terminal is set as it was.
+// wantModes waits until the terminal's settings equal before.
 func (s *screen) wantModes(before string) {
 	s.t.Helper()
 	s.until("the terminal is set in another way", func(string) bool { return s.modes() == before })
 }
 
-// TestCd goes about in windows of several widths, by Tab, and among Chinese names.
+// cd works in windows of several widths, with Tab and with Chinese names.
 func TestCd(t *testing.T) {
 	t.Parallel()
 	for _, columns := range []int{60, 80, 200} {
@@ -65,8 +65,8 @@ func TestCd(t *testing.T) {
 	}
 }
 
-// TestOutletsByHand sends answers to programs that have the terminal, and to those that
-// do not heed anything.
+// Interactively, answers can be piped into programs that use the terminal, and into programs
+// that ignore their input.
 func TestOutletsByHand(t *testing.T) {
 	t.Parallel()
 	for _, columns := range []int{60, 200} {
@@ -78,13 +78,14 @@ func TestOutletsByHand(t *testing.T) {
 		s.want(`^ +1\s+zookeeper, 文件$`)
 		s.wantModes(before)
 
-		// less reads keys, and Ctrl-C is its own; what happens meanwhile waits.
+		// less reads keys and handles Ctrl-C itself. Events that arrive meanwhile are shown
+		// afterwards.
 		s.line("get -w /文件")
 		s.line("history | LESS= less -P ready")
 		s.want("^ready")
 		oneShot(t, s.server, "set", "/文件", "2")
 		s.keys("C-c")
-		s.until("less has ended", func(shown string) bool { // it may drop a key that comes with the signal
+		s.until("less has ended", func(shown string) bool { // less may drop a key that arrives with the signal
 			s.keys("=")
 			return strings.Contains(shown, "lines 1-")
 		})
@@ -94,14 +95,14 @@ func TestOutletsByHand(t *testing.T) {
 		})
 		s.wantModes(before)
 
-		// Ctrl-C ends the program, and not the shell.
+		// Ctrl-C terminates the program, not the shell.
 		s.line("get /文件 | stty -echo < /dev/tty; echo started; read x < /dev/tty")
 		s.want("^started$")
 		s.keys("C-c")
 		s.want("^interrupted$")
 		s.wantModes(before)
 
-		// It ends a command that goes on as well.
+		// Ctrl-C also ends a command that would continue, such as repeat.
 		s.line("repeat -i 1h echo begun | cat")
 		s.want(`^begun$`)
 		s.keys("C-c")
@@ -125,7 +126,7 @@ func oneShot(t *testing.T, server string, args ...string) {
 	}
 }
 
-// TestRepeatInPlace counts on one line of the screen, between those above and below.
+// repeat redraws its count and answer in place, between the lines above and below.
 func TestRepeatInPlace(t *testing.T) {
 	t.Parallel()
 	for _, columns := range []int{60, 200} {
@@ -156,7 +157,8 @@ func TestRepeatInPlace(t *testing.T) {
 	}
 }
 
-// TestUnseenCredential types one that shows nowhere.
+// A credential that is typed at the question of addauth is shown nowhere: neither on the screen,
+// in the history nor in a file.
 func TestUnseenCredential(t *testing.T) {
 	t.Parallel()
 	for _, term := range []string{"tmux", "dumb"} {
@@ -197,7 +199,7 @@ func TestUnseenCredential(t *testing.T) {
 	}
 }
 
-// TestHeldLockCompletes takes a lock, and has its name typed by Tab.
+// Tab completes the name of a held lock after unlock.
 func TestHeldLockCompletes(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 60, 24)
@@ -212,8 +214,8 @@ func TestHeldLockCompletes(t *testing.T) {
 	s.want("^unlocked")
 }
 
-// A key that has ended a program is zksh's to hear of as well, and where that is late it
-// does not end what the next line does.
+// Ctrl-C or Ctrl-\ that ends a program also signals zksh. If the signal reaches zksh late, it
+// does not interrupt the next line.
 func TestKeyThatIsToldLate(t *testing.T) {
 	t.Parallel()
 	r := openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
@@ -225,10 +227,10 @@ func TestKeyThatIsToldLate(t *testing.T) {
 		r.expect(fmt.Sprintf(`CONNECTED\) %d\] `, 2*n+2))
 	}
 	r.typeIn("quit\r")
-	wantExit(t, r.cmd, 75) // of the last line
+	wantExit(t, r.cmd, 75) // the status of the last line
 }
 
-// TestEditByHand has an editor that takes the terminal for itself, and Ctrl-C as a key.
+// edit works with an editor that changes the terminal's modes and handles Ctrl-C itself.
 func TestEditByHand(t *testing.T) {
 	t.Parallel()
 	for _, columns := range []int{60, 80} {

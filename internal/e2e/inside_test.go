@@ -23,30 +23,30 @@ import (
 	"github.com/zksh/zksh/shell/exit"
 )
 
-// Here shells run inside of the test's own process. It costs a tenth of what the program
-// costs under the race detector, which touches megabytes of memory before main begins.
+// The helpers in this file run shells inside the test process. This costs a tenth of running the
+// program under the race detector, which touches megabytes of memory before main begins.
 
-// played is all that a script shows for itself.
+// A scriptResult is the output and exit status of a script.
 type played struct {
 	out, err string
 	status   int
 }
 
-// unclosed is told at the end where nobody answers: the library's Close has a second, and
-// leaving has three.
+// closeTimeout matches the final message of a shell whose server does not answer: the library
+// allows its Close one second, and the shell's exit three.
 var unclosed = regexp.MustCompile(`(?m)^(\S+: )?closing the session: context deadline exceeded\n\z`)
 
-// butUnclosed leaves that out of what was told.
+// withoutCloseTimeout removes that message from errs.
 func butUnclosed(errs string) string { return unclosed.ReplaceAllString(errs, "") }
 
-// play runs a script in this process.
+// runScript runs a script in this process.
 func play(t rapid.TB, servers, script string, cfg shell.Config) played {
 	var out, errs bytes.Buffer
 	status := playTo(context.Background(), t, servers, strings.NewReader(script), cfg, &out, &errs)
 	return played{out.String(), errs.String(), status}
 }
 
-// dialogue is a script that comes line by line and is answered meanwhile.
+// A dialogue is a script that the test sends line by line while it reads the answers.
 type dialogue struct {
 	io.Writer // the lines
 	interrupt func()
@@ -58,7 +58,7 @@ type dialogue struct {
 
 func openDialogue(t *testing.T, servers string, cfg shell.Config) *dialogue {
 	in, lines := io.Pipe()
-	t.Cleanup(func() { lines.Close() }) // which ends the script, if nothing has
+	t.Cleanup(func() { lines.Close() }) // ends the script, if it has not ended
 	ctx, interrupt := context.WithCancelCause(t.Context())
 	d := &dialogue{Writer: lines, interrupt: func() { interrupt(exit.EndedBy(os.Interrupt)) }, ended: make(chan played, 1)}
 	go func() {
@@ -83,7 +83,8 @@ func (d *dialogue) shown() string {
 	return d.out.String()
 }
 
-// until waits for an answer: what it answers to is not only done, but known to be.
+// until waits until an answer has been printed: then the line was executed, and the shell knows
+// it.
 func (d *dialogue) until(t *testing.T, answer string) {
 	t.Helper()
 	zktest.Eventually(t, "the answer "+answer, func() bool { return strings.Contains(d.shown(), answer) })
@@ -96,9 +97,8 @@ func playTo(ctx context.Context, t rapid.TB, servers string, script io.Reader, c
 	return shellOf(cfg, locks, out, errs).RunLines(ctx, "script", script)
 }
 
-// at runs one command beside the program that a test is about: what makes or changes
-// znodes for that to see, or looks at what it has made. It has to succeed, and no fence
-// is asked for.
+// runAt runs one command in another session on servers, to prepare znodes or inspect the result
+// of a test. The command must succeed. It uses no fence.
 func at(t *testing.T, servers string, args ...string) string {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -109,7 +109,7 @@ func at(t *testing.T, servers string, args ...string) string {
 	return out.String()
 }
 
-// lines runs a script that has to succeed, as at does a command.
+// runLinesAt runs a script in another session on servers. The script must succeed.
 func lines(t *testing.T, servers, script string) {
 	t.Helper()
 	if got := play(t, servers, script, shell.Config{StopAtError: true, Window: 64}); got.status != 0 {
@@ -117,16 +117,16 @@ func lines(t *testing.T, servers, script string) {
 	}
 }
 
-// sessionOf opens the session of a shell, which closes it at its end.
+// openSession opens a session for a shell, which closes it when it ends.
 func sessionOf(t rapid.TB, servers string) *zkconn.Session {
-	session, err := zkconn.Open(zkconn.Config{Servers: servers, Timeout: time.Minute}) // with a lock it is moved by a silence of a sixteenth of that
+	session, err := zkconn.Open(zkconn.Config{Servers: servers, Timeout: time.Minute}) // with a lock, a server that is silent for a sixteenth of this makes the client move
 	if err != nil {
 		t.Fatal(err)
 	}
 	return session
 }
 
-// shellOf makes a shell with all commands.
+// newShell returns a shell with all commands.
 func shellOf(cfg shell.Config, locks *lockcmd.Table, out, errs io.Writer) *shell.Shell {
 	cfg.Locks, cfg.Version = locks, "dev"
 	cfg.Commands = everyCommand(locks)

@@ -14,7 +14,8 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// The prompt shows the present state while nothing is typed, in red when there is trouble.
+// While nothing is typed, the prompt shows the current state of the connection, in red while
+// disconnected.
 func TestLivePrompt(t *testing.T) {
 	t.Parallel()
 	proxy := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
@@ -37,9 +38,8 @@ func TestLivePrompt(t *testing.T) {
 	s.want(`\(CONNECTED\) 1\] ls /so-far$`)
 }
 
-// Events stand above the line being typed, which stays as it is with its cursor,
-// also when it wraps and holds characters of two cells that do not fit at the end
-// of a row.
+// Events are printed above the line being typed. The line and its cursor stay as they are, even
+// if the line wraps and contains double-width characters that do not fit at the end of a row.
 func TestEventsAboveTheLine(t *testing.T) {
 	t.Parallel()
 	for _, columns := range []int{60, 61, 80, 200} {
@@ -74,8 +74,7 @@ func TestEventsAboveTheLine(t *testing.T) {
 	}
 }
 
-// A message waits for nothing, not even for a choice in the menu, and the choice
-// stays.
+// An event is shown at once, even while the user chooses in the menu, and the choice stays.
 func TestEventWhileChoosing(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 30)
@@ -90,13 +89,13 @@ func TestEventWhileChoosing(t *testing.T) {
 	at(t, s.server, "set", "/beta", "1")
 	s.want(`type:NodeDataChanged path:/beta$`)
 	s.want(`\] get /beta$`)
-	s.keys("Tab") // the last one
+	s.keys("Tab") // the last proposal
 	s.want(`\] get /zookeeper$`)
 	at(t, s.server, "set", "/beta", "2")
 	s.want(`path:/beta\n[\s\S]*path:/beta\n\[zk: \S+ 1\] get /zookeeper$`)
 	s.keys("BTab")
 	s.want(`\] get /beta$`)
-	s.resize(70, 20) // takes over the choice
+	s.resize(70, 20) // accepts the choice
 	s.until("the menu stays", func(shown string) bool { return !strings.Contains(shown, " alpha") })
 	s.want(`\] get /beta$`)
 	s.keys("Enter")
@@ -144,13 +143,13 @@ func TestEditing(t *testing.T) {
 	}
 }
 
-// asked waits until a get is on its way: no completion asks that.
+// waitForGet waits until a getData request is in flight. Completion never sends one.
 func asked(t *testing.T, proxy *zktest.Proxy) {
 	t.Helper()
 	zktest.Eventually(t, "the data is asked for", func() bool { return slices.Contains(proxy.Requests(), jute.OpGetData) })
 }
 
-// Ctrl-C drops the line, cancels a command, and leaves the shell as it is.
+// Ctrl-C clears the line being typed or cancels a command; the shell continues.
 func TestCtrlCAtTheKeyboard(t *testing.T) {
 	t.Parallel()
 	proxy := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
@@ -173,8 +172,8 @@ func TestCtrlCAtTheKeyboard(t *testing.T) {
 	s.want(`^status 0$`)
 }
 
-// A command that does not end for being cancelled is left behind by a second
-// Ctrl-C, and the shell with it.
+// If a command ignores its cancellation, a second Ctrl-C exits the shell without waiting for the
+// command.
 func TestCtrlCLeavesAStubbornCommand(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 30)
@@ -212,8 +211,8 @@ func TestPaste(t *testing.T) {
 	s.wantEnd("[]", s.prompt(201))
 }
 
-// Earlier lines come back with the arrows, those that begin with what is typed,
-// and by searching; those with credentials never do.
+// Arrow keys recall earlier lines, or those that begin with the typed text, and Ctrl-R searches
+// them. Lines with credentials are never recalled.
 func TestRecallOverSessions(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 40)
@@ -222,7 +221,7 @@ func TestRecallOverSessions(t *testing.T) {
 		s.want(`CONNECTED\) ` + fmt.Sprint(i+1) + `\]$`)
 	}
 	s.keys("Up", "Up")
-	s.want(`5\]  set /a 2$`) // typed in this session: still at hand
+	s.want(`5\]  set /a 2$`) // a line with a leading space is kept for this session only
 	s.keys("C-c", "C-d")
 	s.wantEnd("$")
 	if text := readFile(t, s.home+"/state/zksh/history"); text != "create /a 1\nget /a\nls /\n" {
@@ -271,8 +270,8 @@ func TestRecallOverSessions(t *testing.T) {
 	s.want(`1\] ls /zoo$`)
 }
 
-// A line that goes on is one line of the history: it is recalled, edited and run
-// again, also in the next session.
+// A multi-line command is one entry of the history: it can be recalled, edited and run again,
+// also in a later session.
 func TestRecallOfManyLines(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 40)
@@ -300,7 +299,7 @@ func TestRecallOfManyLines(t *testing.T) {
 	s.want(`^0 - set /many \$'it\\'s\\n中 文\\nend\.'$`)
 }
 
-// NO_COLOR takes the colour, and nothing else; a choice can still be seen.
+// NO_COLOR removes only colours; the selected proposal is still highlighted.
 func TestNoColor(t *testing.T) {
 	t.Parallel()
 	s := openBash(t, 100, 30)
@@ -320,7 +319,7 @@ func TestNoColor(t *testing.T) {
 	}
 }
 
-// A terminal of no size, as some containers have, counts as one of 80 columns.
+// A terminal without a size, as in some containers, counts as 80 columns wide.
 func TestNoSize(t *testing.T) {
 	t.Parallel()
 	c := openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
@@ -331,12 +330,12 @@ func TestNoSize(t *testing.T) {
 	c.expect(`\[sizeless, zookeeper\]\r\n`)
 	c.expect(`CONNECTED\) 2\] `)
 	c.setSize(100, 24)
-	c.typeIn("quit\r") // Ctrl-D is lost while the editor begins again for the new size
+	c.typeIn("quit\r") // Ctrl-D would be lost while the editor restarts for the new size
 	c.wantRestored(0)
 }
 
-// Of a line that is longer than the screen the part around the cursor is shown; all
-// of it runs.
+// If a line is longer than the screen, the part around the cursor is shown. The complete line
+// runs.
 func TestLineLongerThanTheScreen(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 60, 14)
@@ -352,7 +351,7 @@ func TestLineLongerThanTheScreen(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends a paste with the command it comes in.
+// Ctrl-C during a pasted command also drops the rest of the paste.
 func TestCtrlCEndsAPaste(t *testing.T) {
 	t.Parallel()
 	proxy := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
@@ -367,7 +366,7 @@ func TestCtrlCEndsAPaste(t *testing.T) {
 	s.wantEnd("[zookeeper]", s.prompt(2))
 }
 
-// Quotes and dots of Chinese text take one cell, as the terminal has it, whatever
+// Ambiguous-width characters such as “, ” and … occupy one cell, as on the terminal, whatever
 // the locale.
 func TestCellsInAChineseLocale(t *testing.T) {
 	t.Parallel()

@@ -18,12 +18,12 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// rich is zksh with its own line editing, on a terminal without a screen: what it
-// sends is seen byte by byte.
+// A richConsole is a zksh that edits lines itself. Its terminal has no screen, so the test sees
+// each byte of the output.
 type rich struct {
 	*console
-	slave *os.File // keeps the terminal alive, and knows its modes
-	modes string   // before zksh
+	slave *os.File // keeps the terminal open, and gives access to its modes
+	modes string   // the terminal's modes before zksh started
 }
 
 // openRich starts zksh on a new terminal and waits for its prompt.
@@ -31,8 +31,8 @@ func openRich(t *testing.T, server string, env ...string) *rich {
 	t.Helper()
 	r := startRich(t, exec.Command("zksh", "-q", "-server", server), env...)
 	r.expect(`\(CONNECTED\) 0\] `)
-	// The event of the connection shows before the prompt or after it, and never
-	// in the middle of what a test types.
+	// The connection's event appears before or after the prompt. Waiting for it here keeps it
+	// out of the text that a test types.
 	zktest.Eventually(t, "shows the connection", func() bool { return strings.Contains(r.shown(), "state:SyncConnected") })
 	return r
 }
@@ -56,7 +56,7 @@ func startRich(t *testing.T, cmd *exec.Cmd, env ...string) *rich {
 		t.Fatal(err)
 	}
 	r.watch()
-	t.Cleanup(func() { _ = slave.Close() }) // or what is shown would have no end
+	t.Cleanup(func() { _ = slave.Close() }) // otherwise the reader of the output would never end
 	return r
 }
 
@@ -67,7 +67,7 @@ func (r *rich) setSize(columns, rows uint16) {
 	}
 }
 
-// terminalModes is what stty -a prints.
+// terminalModes returns the output of stty -a.
 func (r *rich) terminalModes() string {
 	r.t.Helper()
 	cmd := exec.Command("stty", "-a")
@@ -79,21 +79,22 @@ func (r *rich) terminalModes() string {
 	return string(out)
 }
 
-// wantRestored wants zksh to have ended and left the terminal as it was.
+// wantRestored waits until zksh ends, checks its exit status, and checks that it restored the
+// terminal.
 func (r *rich) wantRestored(status int) {
 	r.t.Helper()
 	wantExit(r.t, r.cmd, status)
 	if after := r.terminalModes(); after != r.modes {
 		r.t.Errorf("the terminal was\n%s and is\n%s", r.modes, after)
 	}
-	r.slave.Close() // so that the reader of the other end ends
+	r.slave.Close() // ends the reader of the other end
 	<-r.done
 	if on, off := strings.LastIndex(r.shown(), "\x1b[?2004h"), strings.LastIndex(r.shown(), "\x1b[?2004l"); on > off {
 		r.t.Error("bracketed paste stays on")
 	}
 }
 
-// Each way to leave gives the terminal back as it was.
+// However zksh exits, it restores the terminal.
 func TestLeavingRestoresTheTerminal(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
@@ -139,7 +140,7 @@ func TestLeavingRestoresTheTerminal(t *testing.T) {
 	}
 }
 
-// A command that does not end for being cancelled does not keep the shell either.
+// SIGTERM exits the shell even if the running command ignores its cancellation.
 func TestTerminatedInAStubbornCommand(t *testing.T) {
 	t.Parallel()
 	r := openStubborn(t)
@@ -149,7 +150,7 @@ func TestTerminatedInAStubbornCommand(t *testing.T) {
 	r.wantRestored(143)
 }
 
-// openStubborn is a shell in a command that does not end.
+// openStubborn starts a shell that runs a command which ignores its cancellation.
 func openStubborn(t *testing.T) *rich {
 	t.Helper()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
@@ -160,7 +161,7 @@ func openStubborn(t *testing.T) *rich {
 	return r
 }
 
-// A terminal that goes away ends the shell and its session.
+// When its terminal disappears, the shell exits and closes its session.
 func TestLostTerminal(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
@@ -174,7 +175,7 @@ func TestLostTerminal(t *testing.T) {
 	zktest.Eventually(t, "nothing is left behind", func() bool { return at(t, server, "ls", "/") == "[zookeeper]\n" })
 }
 
-// Without the means for them there are no escape sequences.
+// On terminals that cannot handle them, zksh writes no escape sequences.
 func TestPlainTerminals(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
@@ -206,7 +207,7 @@ func TestPlainTerminals(t *testing.T) {
 	}
 }
 
-// A pipe on either side has neither prompt nor escape sequence.
+// If standard input or output is a pipe, zksh writes neither a prompt nor escape sequences.
 func TestPipeOnOneSide(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
@@ -243,7 +244,7 @@ func TestPipeOnOneSide(t *testing.T) {
 	}
 }
 
-// shownBy is what a terminal shows until it ends in this.
+// shownBy returns the output of a terminal up to and including end.
 func shownBy(t *testing.T, master *os.File, end string) string {
 	t.Helper()
 	if err := master.SetReadDeadline(time.Now().Add(zktest.Patience)); err != nil {
@@ -259,8 +260,8 @@ func shownBy(t *testing.T, master *os.File, end string) string {
 	return string(shown)
 }
 
-// stubborn is a command that does not end for being cancelled: it writes more into a
-// FIFO than fits, and nobody takes it. begun waits until it is at that.
+// stubbornCommand returns a command that ignores its cancellation: it writes more to a FIFO than
+// fits, and nobody reads it. begun waits until the command writes.
 func stubborn(t *testing.T, server string) (command string, begun func()) {
 	t.Helper()
 	at(t, server, "create", "/a", strings.Repeat("x", 100<<10))
@@ -282,8 +283,8 @@ func stubborn(t *testing.T, server string) (command string, begun func()) {
 	}
 }
 
-// The bytes of a znode's name and data cannot drive the terminal from the line,
-// the menu or an event either.
+// A znode's name or data cannot send control sequences to the terminal, neither through the
+// line, the menu nor an event.
 func TestEscapesWhileTyping(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()

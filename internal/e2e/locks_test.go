@@ -22,13 +22,13 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// rival is another client that wants the same lock, on a connection that no
-// fault of the test touches.
+// A rival is another client that wants the same lock. Its connection is not affected by the
+// faults of the test.
 type rival struct{ *zkconn.Session }
 
 type rivalConn struct{ s *zkconn.Session }
 
-// Session is part of zklock.Conn.
+// Session implements zklock.Conn.
 func (c rivalConn) Session(ctx context.Context) (zklock.Session, error) { return c.s.Stay().Pin(ctx) }
 
 func newRival(t *testing.T, server string) rival {
@@ -36,7 +36,7 @@ func newRival(t *testing.T, server string) rival {
 	return rival{zksession.Open(t, zkconn.Config{Servers: server, Timeout: 10 * time.Second})}
 }
 
-// lock waits for the lock until a generous end.
+// lock acquires the lock, with a generous time limit.
 func (r rival) lock(t *testing.T, path string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*zktest.Patience)
@@ -46,21 +46,21 @@ func (r rival) lock(t *testing.T, path string) {
 	}
 }
 
-// guarded is a zksh that holds a lock while its command runs.
+// A lockedCommand is a zksh that holds a lock while its command runs.
 type guarded struct {
 	cmd   *exec.Cmd
 	errs  strings.Builder
 	child int // pid of the command
 }
 
-// guard starts one and returns when its command runs: traps are set before sh
-// writes its pid, and script runs after that.
+// startLocked starts a lockedCommand and returns when its command runs. The shell code traps
+// runs before sh writes its pid, and script runs after that.
 func guard(t *testing.T, server, traps, script string, flags ...string) *guarded {
 	t.Helper()
 	return startGuard(t, nil, server, traps, script, flags...)
 }
 
-// startGuard is guard with a standard error of its own.
+// startLockedTo is like startLocked, but sends standard error to errs unless that is nil.
 func startGuard(t *testing.T, errs io.Writer, server, traps, script string, flags ...string) *guarded {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pid")
@@ -74,7 +74,7 @@ func startGuard(t *testing.T, errs io.Writer, server, traps, script string, flag
 	if err := g.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = g.cmd.Process.Kill() }) // it has ended, or the test has failed
+	t.Cleanup(func() { _ = g.cmd.Process.Kill() }) // if the test has failed; else it has already ended
 	zktest.Eventually(t, "the command runs", func() bool {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -86,8 +86,8 @@ func startGuard(t *testing.T, errs io.Writer, server, traps, script string, flag
 	return g
 }
 
-// A command under a lock is gone before anybody else can hold the lock, though
-// it ignores TERM, when no server can be heard of.
+// When no server answers, zksh terminates the command under a lock before another client can get
+// the lock, even if the command ignores TERM.
 func TestCommandEndsBeforeTheLease(t *testing.T) {
 	t.Parallel()
 	server, chroot := zktest.Shared(t).Addr(), place(t)
@@ -107,7 +107,7 @@ func TestCommandEndsBeforeTheLease(t *testing.T) {
 	}
 }
 
-// Nobody reads what is told: the command ends in time all the same.
+// zksh terminates the command in time even if nobody reads zksh's messages.
 func TestBlockedTerminalKeepsNoCommandAlive(t *testing.T) {
 	t.Parallel()
 	server, chroot := zktest.Shared(t).Addr(), place(t)
@@ -126,11 +126,11 @@ func TestBlockedTerminalKeepsNoCommandAlive(t *testing.T) {
 		t.Error("the command still runs while another client holds the lock")
 	}
 	proxy.Hold(false)
-	go func() { _, _ = io.Copy(io.Discard, r) }() // ends with zksh
+	go func() { _, _ = io.Copy(io.Discard, r) }() // ends when zksh does
 	wantExit(t, g.cmd, 74)
 }
 
-// fill writes into a pipe until it takes no more.
+// fill writes to a pipe until it is full.
 func fill(t *testing.T, w *os.File) {
 	t.Helper()
 	if err := w.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
@@ -145,7 +145,7 @@ func fill(t *testing.T, w *os.File) {
 	}
 }
 
-// A connection that comes back in time costs nothing.
+// A short connection loss costs neither the lock nor the command.
 func TestCommandOutlivesAShortOutage(t *testing.T) {
 	t.Parallel()
 	server, chroot := zktest.Shared(t).Addr(), place(t)
@@ -165,7 +165,7 @@ func TestCommandOutlivesAShortOutage(t *testing.T) {
 	wantExit(t, g.cmd, 5)
 }
 
-// The end of zksh without a chance to clean up takes the command with it.
+// If zksh is killed, its command is terminated too.
 func TestKilledHolder(t *testing.T) {
 	t.Parallel()
 	server := zktest.Shared(t).Addr() + place(t)
@@ -173,13 +173,13 @@ func TestKilledHolder(t *testing.T) {
 	if err := g.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = g.cmd.Wait() // killed, as was asked for
+	_ = g.cmd.Wait() // reports the kill
 	zktest.Eventually(t, "the command is gone", func() bool { return !zktest.Runs(g.child) })
 	newRival(t, server).lock(t, "/l")
 }
 
-// A holder that was stopped for longer than its session lasts ends its command
-// as soon as it wakes up.
+// A zksh that was stopped for longer than its session lasts terminates its command as soon as it
+// continues.
 func TestHolderAsleep(t *testing.T) {
 	t.Parallel()
 	server := zktest.Shared(t).Addr() + place(t)
@@ -197,7 +197,8 @@ func TestHolderAsleep(t *testing.T) {
 	}
 }
 
-// Signals go to the command; its end decides the status, and the lock is free.
+// zksh passes signals to the command under the lock. The command decides the exit status, and
+// the lock is released.
 func TestSignalsGoToTheCommand(t *testing.T) {
 	t.Parallel()
 	server := zktest.Shared(t).Addr() + place(t)
@@ -213,7 +214,7 @@ func TestSignalsGoToTheCommand(t *testing.T) {
 	}
 }
 
-// A signal while waiting gives the place in the queue up.
+// A signal to a waiter makes it leave the queue.
 func TestSignalWhileWaitingForALock(t *testing.T) {
 	t.Parallel()
 	server := zktest.Shared(t).Addr() + place(t)
@@ -241,12 +242,12 @@ func TestSignalWhileWaitingForALock(t *testing.T) {
 	wantExit(t, g.cmd, 143)
 }
 
-// A lock that is lost between two lines of a batch ends it, unless -k is given.
+// A lock that is lost between two lines of a script ends the script, unless -k is set.
 func TestLossEndsABatch(t *testing.T) {
 	t.Parallel()
 	for _, flag := range []string{"-q", "-k"} {
 		server, dir := zktest.Shared(t).Addr()+place(t), t.TempDir()
-		// Standard output and error are files, which can be read meanwhile.
+		// Standard output and error are files, so that the test can read them while zksh runs.
 		cmd := exec.Command("sh", "-c", "exec zksh $0 -server $1 > out 2> err", flag, server)
 		cmd.Env, cmd.Dir = homeEnv(dir), dir
 		in, err := cmd.StdinPipe()
@@ -256,7 +257,7 @@ func TestLossEndsABatch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended, or the test has failed
+		t.Cleanup(func() { _ = cmd.Process.Kill() }) // if the test has failed; else it has already ended
 		said := func(file string) string {
 			text, err := os.ReadFile(filepath.Join(dir, file))
 			if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -287,12 +288,12 @@ func TestLossEndsABatch(t *testing.T) {
 	}
 }
 
-// By hand, too, the end of the shell waits for the command under a lock: the lock
-// is not free as long as that runs.
+// After a hangup at the prompt, too, zksh waits for the command under a lock and keeps the lock
+// while the command runs.
 func TestHangupKeepsTheLockOfACommand(t *testing.T) {
 	t.Parallel()
 	server, dir := zktest.Shared(t).Addr()+place(t), t.TempDir()
-	stubborn := openStubborn(t) // what a command is given otherwise is over when this has ended
+	stubborn := openStubborn(t) // exits after the time that zksh usually grants a command; a command under a lock has no such limit
 	c := openConsoleIn(t, dir, "-server", server)
 	c.expect(connected)
 	c.typeIn("lock /l -- sh -c 'trap \"\" HUP TERM; touch " + dir + "/held; until [ -e " + dir + "/go ]; do sleep 0.1; done'\r")
@@ -320,8 +321,8 @@ func TestHangupKeepsTheLockOfACommand(t *testing.T) {
 	}
 }
 
-// With stty tostop a word to the person does not stop the holder, though its
-// command has the terminal.
+// With stty tostop, a message to the terminal does not stop zksh, although its command is in the
+// foreground.
 func TestAlertWithTostop(t *testing.T) {
 	t.Parallel()
 	server, chroot := zktest.Shared(t).Addr(), place(t)
@@ -335,8 +336,8 @@ func TestAlertWithTostop(t *testing.T) {
 	c.wantStatus(7)
 }
 
-// When the outer of two locks is lost, what runs under the inner one is ended, too:
-// the command, which ignores TERM, and its child in the background.
+// When the outer of two nested locks is lost, zksh terminates the command under the inner lock,
+// which ignores TERM, and the command's background child.
 func TestNestedCommand(t *testing.T) {
 	t.Parallel()
 	server, dir := zktest.Shared(t).Addr()+place(t), t.TempDir()
@@ -350,7 +351,7 @@ func TestNestedCommand(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended, or the test has failed
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // if the test has failed; else it has already ended
 	var child, background int
 	zktest.Eventually(t, "the command runs", func() bool {
 		text, err := os.ReadFile(pids)
@@ -368,7 +369,7 @@ func TestNestedCommand(t *testing.T) {
 	}
 }
 
-// While zksh stands still the command is ended before anybody else can hold the lock.
+// While zksh is stopped, its command is terminated before another client can get the lock.
 func TestHolderAsleepEndsItsCommand(t *testing.T) {
 	t.Parallel()
 	server := zktest.Shared(t).Addr() + place(t)

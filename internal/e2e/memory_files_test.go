@@ -18,15 +18,15 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// A bomb is a small file that stands for much.
+// A bomb is a small file that expands to a large amount of data.
 type bomb struct {
 	name  string
-	plain bool // it is not compressed
+	plain bool // the file is not compressed
 	write func(w io.Writer) error
-	says  string // empty: whatever it says
+	says  string // part of the expected error; empty allows any
 }
 
-// repeat writes text n times.
+// writeRepeated writes text(i) for each i from 0 to n-1.
 func repeat(w io.Writer, n int, text func(i int) string) error {
 	for i := range n {
 		if _, err := io.WriteString(w, text(i)); err != nil {
@@ -36,7 +36,8 @@ func repeat(w io.Writer, n int, text func(i int) string) error {
 	return nil
 }
 
-// lots writes a text once, another one n times, and a third once.
+// surround returns a function that writes before, then text(i) for each i from 0 to n-1, then
+// after.
 func lots(before string, n int, text func(i int) string, behind string) func(io.Writer) error {
 	return func(w io.Writer) error {
 		if _, err := io.WriteString(w, before); err != nil {
@@ -54,7 +55,7 @@ func always(text string) func(int) string { return func(int) string { return tex
 
 const dumpHead = `{"zksh":"dump","version":1,"root":"/a","time":"2024-01-01T00:00:00Z"}` + "\n"
 
-// bombs has some of each form that zksh reads.
+// bombs returns bombs in each file format that zksh reads.
 func bombs() []bomb {
 	var snapshot, acl, znode jute.Encoder
 	snapshot.B = []byte("ZKSN")
@@ -101,7 +102,7 @@ func bombs() []bomb {
 	}
 }
 
-// No hostile file fills the memory of zksh, nor the disk.
+// No hostile file fills zksh's memory or the disk.
 func TestHostileFilesFillNoMemory(t *testing.T) {
 	if zktest.UnderRace() {
 		t.Skip("the race detector takes many times the memory")
@@ -128,7 +129,7 @@ func TestHostileFilesFillNoMemory(t *testing.T) {
 	}
 }
 
-// make writes the file.
+// make writes the bomb to a file.
 func (b bomb) make(t *testing.T, name string) {
 	t.Helper()
 	f, err := os.Create(name)
@@ -138,7 +139,7 @@ func (b bomb) make(t *testing.T, name string) {
 	defer f.Close()
 	var w io.WriteCloser = f
 	if !b.plain {
-		w, _ = gzip.NewWriterLevel(f, gzip.BestSpeed) // there is such a level
+		w, _ = gzip.NewWriterLevel(f, gzip.BestSpeed) // BestSpeed is a valid level, so there is no error
 	}
 	buffered := bufio.NewWriterSize(w, 1<<16)
 	if err := b.write(buffered); err != nil {
@@ -154,7 +155,8 @@ func (b bomb) make(t *testing.T, name string) {
 	}
 }
 
-// A transaction log with a record that claims to be long, or is, is bounded too.
+// zksh's memory is also bounded for a transaction log with a record that is very long or claims
+// to be.
 func TestHostileLogsFillNoMemory(t *testing.T) {
 	if zktest.UnderRace() {
 		t.Skip("the race detector takes many times the memory")

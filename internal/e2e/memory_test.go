@@ -17,22 +17,22 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-var hostile = flag.Bool("hostile", false, "the tests of memory run every command against each hostile server, for longer; make hostile has them all")
+var hostile = flag.Bool("hostile", false, "the memory tests run every command against each hostile server, and for longer; set by make hostile")
 
-// maxMemory is the most memory that any server or file may make zksh take.
+// maxMemory is the largest memory, in bytes, that a server or file may make zksh use.
 const maxMemory = 300 << 20
 
-// An attack is an attempt to fill the memory of a command.
+// An attack is a server's attempt to fill the memory of a command.
 type attack struct {
-	mode  string // of zktest.Endless
+	mode  string // mode of zktest.Endless
 	line  string // the command; several lines are a script
-	says  string // what the error says
-	fine  bool   // the command succeeds: nothing that the server does too much of matters to it
-	lasts bool   // the command may have no end of its own, as the server has none: it is stopped
-	only  bool   // only with -hostile
+	says  string // part of the expected error
+	fine  bool   // the command succeeds, because the attack does not affect it
+	lasts bool   // the command may never end by itself; the test stops it
+	only  bool   // runs only with -hostile
 }
 
-// What errors say.
+// Parts of expected errors.
 const (
 	tooLong   = "exceeds the limit"
 	tooMany   = "too many elements"
@@ -40,7 +40,7 @@ const (
 	tooDeep   = "too deep"
 )
 
-// attacks are grouped by what the server does.
+// attacks lists the attacks, grouped by mode.
 var attacks = []attack{
 	{mode: "events", line: "ls /", fine: true},
 	{mode: "events", line: "watch /a", says: "terminated", lasts: true, only: true},
@@ -102,8 +102,8 @@ var attacks = []attack{
 	{mode: "words", line: "locks -R /", says: "exceeds the limit of 16 MiB", fine: true, only: true},
 }
 
-// No hostile server fills the memory of zksh. Each command fails, unless a tree without
-// an end may be printed without one.
+// No hostile server fills zksh's memory. Each command fails, except that an endless tree may be
+// printed endlessly.
 func TestHostileServersFillNoMemory(t *testing.T) {
 	if zktest.UnderRace() {
 		t.Skip("the race detector takes many times the memory")
@@ -129,7 +129,7 @@ func TestHostileServersFillNoMemory(t *testing.T) {
 // time and memory that it used.
 type measured struct {
 	status  int
-	err     string // the last of what it said
+	err     string // the end of its error output
 	printed int    // bytes of output
 	peak    int64  // bytes of memory
 	took    time.Duration
@@ -145,7 +145,7 @@ func (m measured) check(t *testing.T, f attack) {
 	}
 }
 
-// measure runs the program until its end, or for a while if it has none.
+// measure runs the program until it ends or, for an endless attack, for a few seconds.
 func measure(t *testing.T, f attack, args ...string) (m measured) {
 	t.Helper()
 	patience := 2 * time.Minute
@@ -179,14 +179,14 @@ func measure(t *testing.T, f attack, args ...string) (m measured) {
 	return measured{cmd.ProcessState.ExitCode(), said.String(), int(printed), usage.Maxrss << 10, time.Since(begun)}
 }
 
-// size counts what is written.
+// A byteCounter counts the bytes that are written to it.
 type size int
 
 var _ io.Writer = new(size)
 
 func (s *size) Write(p []byte) (int, error) { *s += size(len(p)); return len(p), nil }
 
-// lastWords keeps the last of what is written.
+// A tailBuffer keeps the last part of the text that is written to it.
 type lastWords struct{ bytes.Buffer }
 
 func (l *lastWords) Write(p []byte) (int, error) {

@@ -23,22 +23,22 @@ import (
 
 var oracleTime = flag.Duration("oracle", 5*time.Second, "how long TestLocksOverCuts cuts the connections to each server")
 
-// oracle is the command under a lock. Who holds the lock of the file is known to the
-// system: flock fails if somebody else has it, and ends with the last process that has the
-// file open.
+// oracle is the command under a lock. The kernel knows the holders of the lock on the file held:
+// flock fails if another process holds it, and the kernel releases it when the last process with
+// the file open exits.
 const oracle = `exec 9>>held
 flock -n "-$1" 9 || echo double >>log
 echo in >>log
 sleep "$2"
 echo out >>log`
 
-// Two shells take a lock in turns while their connections are cut at random moments, one at
-// a time or both. The oracle never sees two that exclude each other.
+// Two shells take a lock in turns while the test cuts their connections at random moments, one
+// at a time or both. The oracle never sees two holders that exclude each other.
 func TestLocksOverCuts(t *testing.T) {
 	zktest.Need(t, exec.Command("flock", "--version").Run() == nil, "util-linux")
 	for mode, server := range map[string]struct {
-		every time.Duration // at most, between two cuts
-		both  bool          // a cut of one alone may let the other in at once
+		every time.Duration // longest time between two cuts
+		both  bool          // cut both, because a cut of one connection may release its lock at once
 	}{
 		"raftkeeper": {every: 600 * time.Millisecond},
 		"clickhouse": {every: 600 * time.Millisecond, both: true},
@@ -77,7 +77,7 @@ func TestLocksOverCuts(t *testing.T) {
 				}
 				return strings.Count(string(log), word+"\n")
 			}
-			// Left alone, they take turns again.
+			// Once the cuts end, the shells take turns again.
 			cut := count("out")
 			for wait := zktest.Within(t); wait.Err() == nil && count("out") == cut; {
 				time.Sleep(50 * time.Millisecond)
@@ -95,8 +95,8 @@ func TestLocksOverCuts(t *testing.T) {
 	}
 }
 
-// takeTurns runs shells, one after the other, that take the lock of /l in a random way again
-// and again.
+// takeTurns runs shells one after the other until ctx is cancelled. Each takes the lock /l again
+// and again, in a random mode.
 func takeTurns(ctx context.Context, t *testing.T, dir, server string) {
 	for ctx.Err() == nil {
 		var script strings.Builder
@@ -115,6 +115,6 @@ func takeTurns(ctx context.Context, t *testing.T, dir, server string) {
 		shell := exec.CommandContext(ctx, "zksh", "-k", "-q", "-server", server, "-timeout", "2000")
 		shell.Cancel = func() error { return shell.Process.Signal(syscall.SIGTERM) }
 		shell.Dir, shell.Env, shell.Stdin = dir, homeEnv(dir), strings.NewReader(script.String())
-		_ = shell.Run() // its status is that of a lock that was lost, or of the signal
+		_ = shell.Run() // a lost lock or the signal decides the status
 	}
 }

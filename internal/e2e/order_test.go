@@ -20,7 +20,7 @@ import (
 	"github.com/zksh/zksh/shell"
 )
 
-// deep is a script of which each line needs the one before.
+// nestedCreates returns a script in which each line depends on the line before, and its output.
 func deep(lines int) (script string, want string) {
 	path := ""
 	for i := range lines {
@@ -31,8 +31,8 @@ func deep(lines int) (script string, want string) {
 	return script, want
 }
 
-// A script whose requests are refused for load goes on, in its order, where all that was
-// sent behind one was refused as well.
+// If an overloaded server rejects a request and all later requests of the script, zksh sends the
+// lines again in order.
 func TestThrottledWindow(t *testing.T) {
 	t.Parallel()
 	var left atomic.Int32
@@ -46,7 +46,7 @@ func TestThrottledWindow(t *testing.T) {
 			t.Errorf("a window of 1, %d refused: %s", burst, got)
 		}
 	}
-	// All that is under way is refused.
+	// The server rejects all requests in flight.
 	left.Store(4)
 	script, want := deep(40)
 	if got := play(t, box.Addr(), script, shell.Config{Window: 64}); got.out != want || got.err != "" || got.status != 0 {
@@ -54,8 +54,8 @@ func TestThrottledWindow(t *testing.T) {
 	}
 }
 
-// Whatever an overloaded server refuses first, lines that do not depend on each other's
-// order come to the same as one after the other.
+// Lines that do not depend on each other's order have the same result as when they run one after
+// the other, whichever requests an overloaded server rejects first.
 func TestThrottledLinesThatCommute(t *testing.T) {
 	t.Parallel()
 	var script strings.Builder
@@ -89,8 +89,8 @@ func TestThrottledLinesThatCommute(t *testing.T) {
 	}
 }
 
-// A line behind which another has been carried out that concerns the same znode is not
-// sent again: it fails, and the order of the others holds.
+// zksh does not repeat a rejected line if a later line on the same znode was already executed:
+// the rejected line fails, and the other lines keep their order.
 func TestThrottledInTheMiddleOfAWindow(t *testing.T) {
 	t.Parallel()
 	var seen atomic.Int32
@@ -103,7 +103,7 @@ func TestThrottledInTheMiddleOfAWindow(t *testing.T) {
 	}})
 	var got played
 	path := ""
-	for try := 0; try < 20 && got.err == ""; try++ { // a shell that is slow has one line under way
+	for try := 0; try < 20 && got.err == ""; try++ { // a slow shell may have only one line in flight
 		seen.Store(0)
 		path = fmt.Sprintf("/x%d", try)
 		script := "create " + path + "\n"
@@ -125,7 +125,7 @@ func TestThrottledInTheMiddleOfAWindow(t *testing.T) {
 	}
 }
 
-// Answers that are written together stay in their place among complaints.
+// Answers that are written together keep their order relative to error messages.
 func TestWindowsAgreeOnOrder(t *testing.T) {
 	t.Parallel()
 	var script strings.Builder

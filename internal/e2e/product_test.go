@@ -11,18 +11,18 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// heldThroughACut are the commands that hold a lock while the connection is cut, with those
-// that wait meanwhile and must not run beside them.
+// heldThroughACut lists the commands that hold a lock while the connection is cut, each with the
+// commands that wait meanwhile and must not run at the same time.
 var heldThroughACut = map[string][]string{"lock": {"lock", "rlock", "wlock"}, "rlock": {"wlock"}, "wlock": {"rlock", "wlock"}}
 
-// A connection that is cut in the middle of a hold ends the lock where the session ends with
-// it: the command is terminated, the status is that of a lock that was lost, and nobody else
-// runs beside it. Where the session goes on the command may, too.
+// If the connection is cut while a lock is held, the lock ends if the server ends the session
+// too: the command is terminated, the exit status reports a lost lock, and no other client's
+// command runs at the same time. If the session continues, the command may continue too.
 func TestCutWhileALockIsHeld(t *testing.T) {
 	t.Parallel()
 	for mode, server := range map[string]struct{ outlives, known bool }{
 		"clickhouse": {known: true}, "newidkeep": {known: true}, "expired": {known: true}, "raftkeeper": {true, true},
-		"newid": {}, // it deletes the znode of the lock at once, and is only known to do so after that
+		"newid": {}, // deletes the lock's znode at once, which zksh knows only afterwards
 	} {
 		for held, nexts := range heldThroughACut {
 			for _, next := range nexts {
@@ -38,7 +38,7 @@ func TestCutWhileALockIsHeld(t *testing.T) {
 						fmt.Sprintf("case $(ps -o stat= -p $(cat %s)) in ''|Z*) exit 0;; esac; exit 9", began))
 					begin := time.Now()
 					switch status, whole := exitStatus(t, holder.cmd), exists(ended); {
-					case status == 74 && !whole && !server.outlives: // lost, or presumed to be
+					case status == 74 && !whole && !server.outlives: // lost, or presumed lost
 					case status == 0 && whole && server.outlives:
 					default:
 						t.Errorf("exit status %d after %s; the command ran to its end: %v", status, time.Since(begin), whole)

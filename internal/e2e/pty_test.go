@@ -61,8 +61,8 @@ func TestCtrlDLeavesWithTheLastStatus(t *testing.T) {
 	}
 }
 
-// Why no server is reached is told without being asked, once for each loss, and not
-// again behind a line that has said it.
+// zksh reports unasked why it reaches no server, once for each connection loss. It does not
+// repeat the report after a line that failed with it.
 func TestUnreachedIsToldAtOnce(t *testing.T) {
 	t.Parallel()
 	p := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
@@ -87,8 +87,8 @@ func TestUnreachedIsToldAtOnce(t *testing.T) {
 	}
 }
 
-// Events stand on lines of their own, and the prompt comes back, also while a
-// line is being typed.
+// Each event is printed on a line of its own, followed by the prompt again, even while a line is
+// being typed.
 func TestEventsWhileIdle(t *testing.T) {
 	t.Parallel()
 	server := zktest.Shared(t).Addr() + place(t)
@@ -102,7 +102,7 @@ func TestEventsWhileIdle(t *testing.T) {
 		t.Errorf("got %q, want %q in it", got, want)
 	}
 	c.typeIn("get ")
-	c.expect("get ") // echoed
+	c.expect("get ") // the echo
 	at(t, server, "set", "/a", "y")
 	c.expect(`^WatchedEvent .*path:/a\n`)
 	c.expect(`\(CONNECTED\) 2\] `)
@@ -121,14 +121,14 @@ func TestCtrlC(t *testing.T) {
 	c := openConsole(t, "-server", p.Addr()+chroot)
 	c.expect(connected)
 
-	// At the prompt it drops the line.
+	// At the prompt, Ctrl-C clears the line.
 	c.typeIn("create /never")
 	c.expect("create /never")
 	c.typeIn("\x03")
 	c.expect(`\n\[zk: \S+\(CONNECTED\) 0\] `)
 	c.run("ls /", `^\[\]\n`)
 
-	// It ends a command that hangs, and that alone. These two say something
+	// Ctrl-C ends a command that hangs, and nothing else. These two commands print something
 	// before they ask the server.
 	p.Hold(true)
 	c.typeIn("ls2 /\r")
@@ -139,9 +139,9 @@ func TestCtrlC(t *testing.T) {
 	c.typeIn("delete /none 0\r")
 	c.expect(`has been deprecated`)
 	c.typeIn("\x03")
-	c.expect(`(effect|interrupted)\n`) // it asks what there is to be kept first
+	c.expect(`(effect|interrupted)\n`) // interrupted while it reads the data to save for undo
 	c.expect(anyPrompt)
-	// So does Ctrl-\.
+	// Ctrl-\ ends a command too.
 	c.typeIn("ls2 /\r")
 	c.expect(`has been deprecated`)
 	c.typeIn("\x1c")
@@ -154,7 +154,7 @@ func TestCtrlC(t *testing.T) {
 	c.wantStatus(0)
 }
 
-// A line that runs again is shown first: it may write.
+// redo shows the line before it runs it, because the line may write.
 func TestRedoShowsTheLine(t *testing.T) {
 	t.Parallel()
 	c := openConsole(t, "-server", zktest.Shared(t).Addr()+place(t))
@@ -165,7 +165,7 @@ func TestRedoShowsTheLine(t *testing.T) {
 	c.wantStatus(0)
 }
 
-// Words of our own command line cannot drive the terminal either.
+// Arguments of zksh cannot send control sequences to the terminal when an error quotes them.
 func TestEscapesInOptions(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"--\x1b]0;x\a"}, {"-f", "/nope\x1b[2J"}, {"-server", "h:\x1b[2J", "ls"}} {
@@ -177,7 +177,7 @@ func TestEscapesInOptions(t *testing.T) {
 	}
 }
 
-// Ctrl-C also ends deletions whose answers do not come.
+// Ctrl-C also ends a deletion whose answers do not arrive.
 func TestCtrlCWhileDeleting(t *testing.T) {
 	t.Parallel()
 	chroot := place(t)
@@ -207,7 +207,7 @@ func TestCtrlCWhileDeleting(t *testing.T) {
 	c.run("ls /", `^\[\]\n`)
 }
 
-// plant makes /tree with so many children.
+// createTree creates /tree with n children.
 func plant(t *testing.T, server string, n int) {
 	t.Helper()
 	client := zksession.Open(t, zkconn.Config{Servers: server, Timeout: zktest.Patience})
@@ -231,7 +231,7 @@ func TestLossAndExpiryByHand(t *testing.T) {
 	c.expect(connected)
 	c.run("create -e /mine", `^Created /mine\n`)
 
-	// A short loss: the session goes on.
+	// After a short connection loss, the session continues.
 	p.Refuse(true)
 	p.Cut()
 	c.expect(`^WatchedEvent state:Disconnected type:None path:null\n`)
@@ -241,10 +241,10 @@ func TestLossAndExpiryByHand(t *testing.T) {
 	c.expect(`\(CONNECTED\) 1\] `)
 	c.run("getEphemerals", `^\[/mine\]\n`)
 
-	// A long one: the shell tells, and what is gone, and goes on.
+	// After a long one, the shell reports the expiry and the deleted znodes, and continues.
 	p.Refuse(true)
 	p.Cut()
-	c.expect(`^WatchedEvent state:Disconnected type:None path:null\n`) // else the request may still be on its way
+	c.expect(`^WatchedEvent state:Disconnected type:None path:null\n`) // otherwise the next request may be sent before the disconnect
 	c.run("ls /", `cannot connect: `+regexp.QuoteMeta(p.Addr())+`: connection refused\n`)
 	zktest.Eventually(t, "the session expires", func() bool { return at(t, direct, "ls", "/") == "[]\n" })
 	p.Refuse(false)
@@ -280,7 +280,8 @@ func TestHistoryFile(t *testing.T) {
 	}
 }
 
-// Bytes of a znode cannot drive the terminal, in no stream.
+// A znode's bytes cannot send control sequences to the terminal, neither on standard output nor
+// on standard error.
 func TestEscapesOnATerminal(t *testing.T) {
 	t.Parallel()
 	server := zktest.Shared(t).Addr() + place(t)
@@ -298,7 +299,7 @@ func TestEscapesOnATerminal(t *testing.T) {
 	}
 }
 
-// SIGTERM ends a shell used by hand, its session included.
+// SIGTERM and SIGHUP end an interactive shell and its session.
 func TestTerminatedByHand(t *testing.T) {
 	t.Parallel()
 	server := zktest.Shared(t).Addr() + place(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// A list that fills more than a line is laid out in columns, on a terminal only.
+// On a terminal, a list that is longer than one line is laid out in columns.
 func TestColumns(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 60, 30)
@@ -30,7 +30,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// What is longer than the screen goes to the pager, if the person has one.
+// Output that is longer than the screen goes to the pager, if the user has set one.
 func TestPager(t *testing.T) {
 	t.Parallel()
 	s := openBash(t, 60, 10)
@@ -55,9 +55,9 @@ func TestPager(t *testing.T) {
 	s.start()
 	s.line("ls -R /tree")
 	s.want(`^:$`)
-	s.keys("C-c") // is for the pager
+	s.keys("C-c") // goes to the pager
 	s.until("its end is not shown", func(shown string) bool {
-		s.keys("G") // less drops what is typed while it deals with the signal
+		s.keys("G") // less drops keys typed while it handles the signal
 		return strings.Contains("\n"+shown+"\n", "\n/tree/n0000000039\n")
 	})
 	s.keys("q")
@@ -79,8 +79,8 @@ func TestReadableValues(t *testing.T) {
 	s.want(`^ctime = \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z \((now|\d+ s ago)\)$`)
 }
 
-// Deleting a tree by hand tells what would go, and asks; -y does not ask, and in
-// pipes nobody is asked.
+// Interactively, deleting a subtree first shows what would be deleted, and asks. It does not ask
+// with -y or in a pipe.
 func TestDeletingAsks(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 40)
@@ -91,7 +91,7 @@ func TestDeletingAsks(t *testing.T) {
 		n++
 		s.want(answer + `[\s\S]*CONNECTED\) ` + fmt.Sprint(n) + `\]$`)
 	}
-	clear := func() { // else the next question may be taken for this one
+	clear := func() { // otherwise the next pattern may match this question
 		t.Helper()
 		s.keys("C-l")
 		zktest.Eventually(t, "the screen is cleared", func() bool { return !strings.Contains(s.shown(), "[y/N]") })
@@ -120,7 +120,7 @@ func TestDeletingAsks(t *testing.T) {
 	s.line("deleteall /tree")
 	s.want(`\[y/N\]$`)
 	line("y", "")
-	s.keys("Up") // an answer is no line of the history
+	s.keys("Up") // the history does not contain answers
 	s.want(`\] deleteall /tree$`)
 	s.keys("C-c")
 	line("create /tree", `^Created /tree$`)

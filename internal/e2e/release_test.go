@@ -19,8 +19,8 @@ import (
 	"github.com/zksh/zksh/shell"
 )
 
-// The server is gone as a command under a lock ends, or as unlock is asked for: the
-// release waits for it, and the status is the command's own.
+// If the server is down when a command under a lock ends, or when the user unlocks, the release
+// waits for the server. The exit status is still the command's.
 func TestReleaseOutlivesARestart(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t, zktest.Heap(64))
@@ -48,7 +48,7 @@ func TestReleaseOutlivesARestart(t *testing.T) {
 	})
 }
 
-// The same with an ensemble whose leader goes for good.
+// The release of a lock also waits while an ensemble replaces its leader.
 func TestReleaseOutlivesAnElection(t *testing.T) {
 	t.Parallel()
 	servers := zktest.Ensemble(t, 3, zktest.Heap(64))
@@ -69,11 +69,11 @@ func TestReleaseOutlivesAnElection(t *testing.T) {
 	batch.finish(t, all, 0)
 }
 
-// releasing is a zksh that holds a lock on /name until it is told to give it back.
+// A releaser is a zksh that holds a lock on /name and releases it after end is called.
 type releasing struct {
 	name string
 	cmd  *exec.Cmd
-	errs string // the file of what it says
+	errs string // name of the file with its standard error
 	end  func()
 }
 
@@ -86,14 +86,14 @@ func startReleasing(t *testing.T, name string, in io.Reader, args ...string) *re
 	}
 	r.cmd.Env, r.cmd.Stdin, r.cmd.Stderr = homeEnv(t.TempDir()), in, errs
 	t.Cleanup(func() {
-		_ = r.cmd.Process.Kill() // it has ended, or the test has failed
+		_ = r.cmd.Process.Kill() // if the test has failed; else it has already ended
 		_ = errs.Close()
 		t.Logf("%s says:\n%s", name, r.said(t))
 	})
 	return r
 }
 
-// releaseInAShot holds it while a command runs, whose status is 7.
+// releaseInAShot holds the lock while a command runs, whose exit status is 7.
 func releaseInAShot(t *testing.T, servers string) *releasing {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "file")
@@ -111,7 +111,8 @@ func releaseInAShot(t *testing.T, servers string) *releasing {
 	return r
 }
 
-// releaseInABatch holds it until unlock, behind which a line more has to be run.
+// releaseInABatch holds the lock until a script runs unlock. One more line follows in the
+// script.
 func releaseInABatch(t *testing.T, servers string) *releasing {
 	t.Helper()
 	in, lines := io.Pipe()
@@ -147,7 +148,7 @@ func (r *releasing) said(t *testing.T) string {
 	return string(text)
 }
 
-// finish wants the status, and a lock that is free.
+// finish checks the exit status and that the lock is free.
 func (r *releasing) finish(t *testing.T, servers string, status int) {
 	t.Helper()
 	wantExit(t, r.cmd, status)
@@ -159,7 +160,8 @@ func (r *releasing) finish(t *testing.T, servers string, status int) {
 	}
 }
 
-// A wait that takes too long names the contender ahead, and the holder if that is another.
+// A wait for a lock that times out names the contender ahead, and the holder if that is a
+// different contender.
 func TestTimedOutWaitNamesTheHolder(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
@@ -173,7 +175,7 @@ func TestTimedOutWaitNamesTheHolder(t *testing.T) {
 	}
 	timesOut := func(want string) {
 		t.Helper()
-		zktest.Eventually(t, want, func() bool { // unless there was no time to look
+		zktest.Eventually(t, want, func() bool { // retried, because a slow run may have no time to read the queue
 			got := play(t, box.Addr(), "lock -w 1s /l\n", shell.Config{})
 			return got.status == 75 && regexp.MustCompile(want).MatchString(got.err)
 		})

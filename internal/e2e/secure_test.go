@@ -20,11 +20,11 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// castle is a real server that takes clients by TLS alone, on the port that matters,
-// and wants their certificates.
+// A tlsServer is a real server whose tested port accepts only TLS and requires client
+// certificates.
 type castle struct {
 	server     *zktest.Server
-	at         string // localhost:port, with TLS
+	at         string // localhost:port of the TLS port
 	dir        string
 	ca         *zktest.Authority
 	alice, bob string // PEM files
@@ -55,7 +55,7 @@ func (c *castle) issue(t *testing.T, cert zktest.Cert) string {
 	return i.File
 }
 
-// write makes a file in the castle's directory.
+// write creates a file in the server's directory and returns its path.
 func (c *castle) write(t *testing.T, name, text string) string {
 	t.Helper()
 	file := filepath.Join(c.dir, name)
@@ -65,12 +65,12 @@ func (c *castle) write(t *testing.T, name, text string) string {
 	return file
 }
 
-// asAlice are the options of a client that is let in.
+// asAlice returns args after the options with which alice's client is accepted.
 func (c *castle) asAlice(args ...string) []string {
 	return append([]string{"-server", c.at, "--cacert", c.ca.File, "--cert", c.alice}, args...)
 }
 
-// ran is what a run of the program has come to.
+// A programResult is the output and exit status of a run of the program.
 type ran struct {
 	out, err string
 	status   int
@@ -93,7 +93,7 @@ func runCommand(t *testing.T, stdin string, cmd *exec.Cmd) ran {
 	return ran{out.String(), errs.String(), cmd.ProcessState.ExitCode()}
 }
 
-// TestSecured is what a real server with TLS, that wants certificates, is to zksh.
+// TestSecured runs zksh against a real server with TLS that requires client certificates.
 func TestSecured(t *testing.T) {
 	t.Parallel()
 	c := newCastle(t)
@@ -105,8 +105,8 @@ func TestSecured(t *testing.T) {
 	eachDoc(t, "console tls", c.document)
 }
 
-// who sees that the certificate is who one is, in ACLs too, and that everything that
-// talks to the server does it by TLS.
+// identities checks that the certificate is the client's identity, in ACLs too, and that every
+// kind of request to the server uses TLS.
 func (c *castle) who(t *testing.T) {
 	r := runProgram(t, "", c.asAlice("--verbose", "whoami")...)
 	if r.out != "Auth scheme: User\nip: 127.0.0.1\nx509: CN=alice\n" || r.status != 0 {
@@ -132,7 +132,7 @@ func (c *castle) who(t *testing.T) {
 		t.Errorf("servers: %+v", r)
 	}
 	known := regexp.MustCompile(`lock +holds +0x[0-9a-f]+ +127\.0\.0\.1:\d+`)
-	zktest.Eventually(t, "locks knows the client's address", func() bool { // a busy server may be late to tell
+	zktest.Eventually(t, "locks knows the client's address", func() bool { // a busy server may report it late
 		return known.MatchString(runProgram(t, "lock /held\nlocks /held\n", c.asAlice()...).out)
 	})
 	soon := c.issue(t, zktest.Cert{Name: "soon", Until: time.Now().Add(3*24*time.Hour + time.Hour)})
@@ -142,7 +142,8 @@ func (c *castle) who(t *testing.T) {
 	}
 }
 
-// failures sees how Netty fails; the others are tried with crypto/tls, in zkconn.
+// failures checks the errors of connections that a Netty server rejects. Tests in zkconn check
+// errors of crypto/tls.
 func (c *castle) failures(t *testing.T) {
 	for _, f := range []struct {
 		args []string
@@ -164,14 +165,14 @@ func (c *castle) failures(t *testing.T) {
 			t.Errorf("%q: %+v, want %s", f.args, r, f.want)
 		}
 	}
-	// What the files say is found before anything is connected to.
+	// zksh checks the files before it connects.
 	r := runProgram(t, "", c.asAlice("--cacert", "nowhere", "ls", "/")...)
 	if r.status != commands.StatusUsage || r.err != "zksh: trusted certificates: the file nowhere does not exist\n" {
 		t.Errorf("%+v", r)
 	}
 }
 
-// stranger is a certificate of another authority.
+// stranger returns the file of a certificate that an unknown authority issued.
 func (c *castle) stranger(t *testing.T) string {
 	t.Helper()
 	ca, err := zktest.NewAuthority(t.TempDir(), "stranger")
@@ -185,7 +186,7 @@ func (c *castle) stranger(t *testing.T) string {
 	return i.File
 }
 
-// besideZkCli gives the same file to zkCli and to zksh.
+// compareWithZkCli checks that zksh and zkCli print the same with the same configuration files.
 func (c *castle) besideZkCli(t *testing.T) {
 	store, trust := filepath.Join(c.dir, "alice.p12"), filepath.Join(c.dir, "trust.jks")
 	for _, script := range []string{
@@ -217,8 +218,8 @@ func (c *castle) besideZkCli(t *testing.T) {
 	}
 }
 
-// answer is a text's lines in one order, without what zkCli says of its connecting,
-// which may come before and behind them, and which names it has in no order.
+// answer returns the sorted lines of text without zkCli's messages about its connection, which
+// may come before or after the answer. zkCli prints names in no particular order.
 func answer(text string) string {
 	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' })
 	lines = slices.DeleteFunc(lines, func(line string) bool {
@@ -228,7 +229,7 @@ func answer(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// lockWhileCut holds a lock over a connection that is cut again and again.
+// lockWhileCut checks that a lock stays held while its connection is cut again and again.
 func (c *castle) lockWhileCut(t *testing.T) {
 	proxy := zktest.NewProxy(t, c.server.Secure())
 	begun, end := filepath.Join(c.dir, "begun"), filepath.Join(c.dir, "end")
@@ -240,7 +241,7 @@ func (c *castle) lockWhileCut(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended unless the test has failed
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // if the test has failed; else it has already ended
 	zktest.Eventually(t, "the lock is held", func() bool { return exists(begun) })
 	for range 3 {
 		proxy.Cut()
@@ -264,7 +265,7 @@ func exists(file string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// byHand sees the prompt and completion.
+// interactive checks the prompt and completion.
 func (c *castle) byHand(t *testing.T) {
 	s := openBash(t, 160, 30)
 	s.line("clear; zksh -server " + c.at + " --cert " + c.alice + " --tls-insecure --verbose")
@@ -283,10 +284,10 @@ func (c *castle) byHand(t *testing.T) {
 	s.keys("C-d")
 }
 
-// dates are what differs from year to year in what is said of certificates.
+// dates matches the dates of certificates, which differ from year to year.
 var dates = regexp.MustCompile(`\d{4}-\d\d-\d\d`)
 
-// document runs a document's examples with TLS.
+// document runs the examples with TLS in a document.
 func (c *castle) document(t *testing.T, blocks []fenced) {
 	dir := t.TempDir()
 	for name, file := range map[string]string{"ca.pem": c.ca.File, "alice.pem": c.alice, "alice.p12": filepath.Join(c.dir, "alice.p12"),

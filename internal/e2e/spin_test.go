@@ -15,7 +15,8 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// refuser is a server that answers each request with one error, and keeps the connection.
+// A refuser is a server that answers each request with the same error and keeps the connection
+// open.
 type refuser struct {
 	net.Listener
 	code     int32
@@ -37,7 +38,7 @@ func newRefuser(t *testing.T, code int32) *refuser {
 			if err != nil {
 				return
 			}
-			serving.Go(func() { r.serve(c) }) // ends with its client
+			serving.Go(func() { r.serve(c) }) // ends when the client disconnects
 		}
 	})
 	return r
@@ -64,7 +65,7 @@ func (r *refuser) serve(c net.Conn) {
 			xid, op := d.Int(), d.Int()
 			e.Int(xid)
 			e.Long(1)
-			if op == jute.OpPing || op == -11 { // the end of a session
+			if op == jute.OpPing || op == jute.OpCloseSession {
 				e.Int(0)
 			} else {
 				r.requests.Add(1)
@@ -77,8 +78,8 @@ func (r *refuser) serve(c net.Conn) {
 	}
 }
 
-// A server that answers that the connection is lost, or the session has expired, and
-// keeps the connection, is not asked without end.
+// If a server answers that the connection is lost or the session has expired, but keeps the
+// connection open, zksh does not repeat its requests in a busy loop.
 func TestRefusalsAreNotSpunOn(t *testing.T) {
 	t.Parallel()
 	for _, code := range []int32{-4, -112} {

@@ -17,7 +17,7 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// received is how many requests a server has got.
+// requestsReceived returns the number of requests that a server has received.
 func received(t *testing.T, addr string) int {
 	t.Helper()
 	answer := zktest.Ask(t, addr, "srvr")
@@ -32,8 +32,8 @@ func received(t *testing.T, addr string) int {
 	return n
 }
 
-// A reader that has seen enough ends a walk at once: what the server is asked for then
-// is a small part of the tree.
+// When the reader of its output exits, zksh stops walking the tree: it has read only a small
+// part of the tree.
 func TestHeadEndsAWalk(t *testing.T) {
 	t.Parallel()
 	const znodes = 50_000
@@ -57,15 +57,15 @@ func TestHeadEndsAWalk(t *testing.T) {
 			t.Errorf("%s ended with %q, %v", line, code, err)
 		}
 		status.Close()
-		// A pipe holds some thousand lines.
+		// A pipe buffers a few thousand lines.
 		if n := received(t, server) - before; n > znodes/3 {
 			t.Errorf("%s: the server was asked %d times", line, n)
 		}
 	}
 }
 
-// The pager gets a long answer while it is still coming, and whoever leaves it has the
-// prompt again.
+// The pager shows a long answer while it is still arriving. When the user leaves the pager, the
+// prompt returns.
 func TestPagerOfALongWalk(t *testing.T) {
 	t.Parallel()
 	s := openBash(t, 60, 10)
@@ -81,7 +81,8 @@ func TestPagerOfALongWalk(t *testing.T) {
 	}
 }
 
-// deleteall deletes while it reads, and tells how many are gone when it is interrupted.
+// deleteall deletes while it reads the tree. When interrupted, it reports how many znodes were
+// deleted.
 func TestDeleteallInterrupted(t *testing.T) {
 	t.Parallel()
 	const znodes = 60_000
@@ -100,7 +101,8 @@ func TestDeleteallInterrupted(t *testing.T) {
 	if err == nil || cmd.ProcessState.ExitCode() != 130 || m == nil {
 		t.Fatalf("%q, %v", out.String(), err)
 	}
-	// What was under way and had no answer in time is not counted: eight times ten at most.
+	// Requests in flight whose answers did not arrive in time are not counted: at most eight
+	// transactions of ten deletes.
 	left := atoi(t, strings.TrimSpace(at(t, server, "getAllChildrenNumber", "/tree")))
 	if more := znodes - atoi(t, m[1]) - left; more < 0 || more > 80 || more > 0 && m[2] == "" {
 		t.Errorf("%s gone, and left are %d", m[1], left)

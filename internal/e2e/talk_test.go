@@ -24,7 +24,7 @@ import (
 	"github.com/zksh/zksh/shell/exit"
 )
 
-// answers are the values in what a script prints in JSON that are no events.
+// answers returns the JSON values in a script's output, without events.
 func answers(t rapid.TB, out string) (list []any) {
 	t.Helper()
 	for line := range strings.Lines(out) {
@@ -39,13 +39,14 @@ func answers(t rapid.TB, out string) (list []any) {
 	return list
 }
 
-// fact is a field of an answer; nil if it has none of that name.
+// field returns the named field of an answer, or nil if it has no such field.
 func fact(answer any, name string) any {
 	o, _ := answer.(map[string]any)
 	return o[name]
 }
 
-// forms are lines of a command that succeed, where its example does not by itself.
+// succeedingLines lists, by command, lines that succeed, for commands whose example does not
+// succeed by itself.
 var forms = map[string][]string{
 	"setquota": {"setquota -n 100 /q"}, "listquota": {"listquota /q"}, "delquota": {"delquota /q"},
 	"removewatches": {"get -w /app", "removewatches /app"}, "connect": {"connect"}, "redo": {"redo 1"},
@@ -62,7 +63,7 @@ var forms = map[string][]string{
 	"find": {"find /locks -ephemeral", "find / -name config -- get {}", "find / -name app -- ls -R {}", "find / -name none -- get {}"},
 }
 
-// without are commands that cannot succeed here, with why.
+// unrunnable lists the commands that cannot succeed in these tests, with the reason.
 var without = map[string]string{
 	"reconfig": "the sandbox is alone", "sandbox": "this shell has none", "revoke": "nobody holds a lock",
 	"edit": "nobody has an editor", "tutorial": "nobody is at the keyboard", "undo": "nothing is kept",
@@ -70,15 +71,15 @@ var without = map[string]string{
 	"watch": "nothing changes; TestWatchIsAnswered has it",
 }
 
-// Every line is answered by one JSON value, however it ends: each command in a form
-// that succeeds and in three that fail, whatever the window.
+// Each line gets exactly one JSON value as its answer, whether it succeeds or fails. The script
+// runs each command once in a form that succeeds and in several that fail.
 func TestLineIsAnswered(t *testing.T) {
 	t.Parallel()
 	for _, window := range []int{1, 64} {
 		var script []string
 		say := func(lines ...string) { script = append(script, lines...) }
 		say("create /app", "create /app/config", "create /locks", "create /q")
-		var good []int // the lines that are to succeed
+		var good []int // numbers of the lines that must succeed
 		for _, c := range registry().All() {
 			if c.Name == "quit" || c.Name == "close" {
 				continue
@@ -131,7 +132,7 @@ func TestLineIsAnswered(t *testing.T) {
 	}
 }
 
-// What a line answers when it fails, in the words of programs.
+// A failed line answers with an error object that programs can evaluate.
 func TestErrorCodes(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
@@ -199,7 +200,7 @@ func TestErrorCodes(t *testing.T) {
 	}
 }
 
-// With -e what stands behind the stop has no answer, as it was not run.
+// With -e, lines after the failed one have no answer, because they do not run.
 func TestNoAnswerBehindStop(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
@@ -209,8 +210,8 @@ func TestNoAnswerBehindStop(t *testing.T) {
 	}
 }
 
-// Lines that a broken connection cuts off are told of together on standard error, and
-// each has its own answer, which is true.
+// Lines that a connection loss cuts off are reported together on standard error, and each has an
+// answer of its own, which is true.
 func TestCutLinesAreAnswered(t *testing.T) {
 	t.Parallel()
 	const lines = 60
@@ -250,7 +251,7 @@ func TestCutLinesAreAnswered(t *testing.T) {
 	}
 }
 
-// Ctrl-C answers the lines that are under way, and none behind them.
+// After Ctrl-C, the lines in flight are answered, and no later line.
 func TestInterruptedLinesAreAnswered(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
@@ -274,8 +275,8 @@ func TestInterruptedLinesAreAnswered(t *testing.T) {
 	}
 }
 
-// What goes between two lines is an error of the next, which has one answer all the same:
-// its own, and the error with it.
+// The loss of a session or lock between two lines is an error of the next line. That line still
+// has one answer, which contains the error and the line's own answer.
 func TestLossBetweenLinesIsAnswered(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
@@ -311,7 +312,7 @@ func TestLossBetweenLinesIsAnswered(t *testing.T) {
 	wantExit(t, p.cmd, 74)
 }
 
-// Each code that a line can have is listed with its status.
+// Each error code is listed with its exit status.
 func TestCodesAreListed(t *testing.T) {
 	for _, err := range []error{
 		fmt.Errorf("anything"), &commands.UsageError{Problem: "x"}, &zkconn.NoServerError{}, zkconn.ErrNotConnected, zkconn.AuthFailed,
@@ -332,7 +333,7 @@ func TestCodesAreListed(t *testing.T) {
 	}
 }
 
-// locks -f is answered when it ends, and what it shows before are events.
+// locks -f is answered when it ends; its output before that consists of events.
 func TestFollowIsAnswered(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})

@@ -12,9 +12,9 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// A server whose jute.maxbuffer was raised takes large requests once zksh is told so: by
-// the option, the configuration file, its section, or zkCli's client configuration. The
-// option counts for more than these.
+// zksh sends large requests to a server with a raised jute.maxbuffer if max-request is set: by
+// the option, in the configuration file or one of its sections, or in zkCli's client
+// configuration. The option overrides the others.
 func TestMaxRequest(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t, zktest.Heap(128), zktest.JavaProperty("jute.maxbuffer", "3000000")).Addr()
@@ -37,7 +37,7 @@ func TestMaxRequest(t *testing.T) {
 	for _, c := range []struct {
 		config string
 		args   string
-		says   string // in its error; empty: it succeeds
+		says   string // part of the expected error; empty means success
 	}{
 		{"elsewhere", "-server " + server, rejected},
 		{"elsewhere", "-server " + server + " --max-request 2500000", ""},
@@ -57,7 +57,7 @@ func TestMaxRequest(t *testing.T) {
 			t.Errorf("%s with %s: %v: %s", c.args, c.config, err, said)
 		}
 	}
-	// Of a tree only what is too large is missing, and it is named.
+	// import omits only the znodes that are too large, and names them.
 	for _, args := range []string{
 		"-server " + server + " create /tree", "-server " + server + " create /tree/a", "-server " + server + " create /tree/b",
 		"-server " + server + " create /tree/c", "@raised set -f big /tree/b", "-server " + server + " export -R /tree dump",
@@ -74,14 +74,15 @@ func TestMaxRequest(t *testing.T) {
 	if said, err := run(t, dir, "-server "+usual+" ls /tree"); err != nil || said != "[a, c]\n" {
 		t.Errorf("%v: %s", err, said)
 	}
-	// What a server does not take although zksh sends it costs the connection, which is said once.
+	// A request that is too large for the server costs the connection. The error says so once.
 	said, _ = run(t, dir, "-server "+usual+" --max-request 2500000 set -f big /")
 	if !strings.Contains(said, "it is unknown whether it took effect; its size, 20000") || strings.Count(said, "(") != 1 {
 		t.Errorf("%s", said)
 	}
 }
 
-// run runs zksh in a folder that has its configuration, and returns what it says.
+// run runs zksh in a directory with configuration files and returns its output. The
+// configuration is used only if args begins with @.
 func run(t *testing.T, dir, args string) (string, error) {
 	cmd := exec.Command("zksh", strings.Fields(args)...)
 	cmd.Dir, cmd.Env = dir, append(homeEnv(dir), "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))

@@ -13,8 +13,9 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// A command that is typed in bash saves what it destroys, says how to undo it, and asks nothing.
-// Its undo is for the same terminal, and never for what another shell has done at its prompt.
+// A one-shot command typed in bash saves the data it destroys, prints how to undo it, and asks
+// no question. zksh undo undoes the commands of the same terminal, never those of an interactive
+// shell.
 func TestUndoOfCommands(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
@@ -28,7 +29,7 @@ func TestUndoOfCommands(t *testing.T) {
 		})
 		s.line("zksh undo")
 		s.want(`^undid operation 1 \(deleteall /one\): 2 created$`)
-		// A script that runs in the terminal is of the same session, and goes on.
+		// A script that runs in the terminal belongs to the same session and continues.
 		s.line("sh -c 'zksh -q set /b 2; zksh set /b 3 2>/dev/null; zksh get /b'")
 		s.want(`^3$`)
 		s.line("zksh undo -l; clear; zksh undo; zksh undo --overwrite; zksh get /b")
@@ -37,7 +38,8 @@ func TestUndoOfCommands(t *testing.T) {
 				strings.Contains(bare(shown), bare("undid operation 2 (set /b): 1 changed undo 2 /b: the old data is saved; to restore it, run zksh undo 3")) && strings.HasSuffix(shown, "\n1\n$")
 		})
 
-		// A shell beside it: each of the two undoes its own.
+		// An interactive shell with the same undo log: each of the two undoes only its own
+		// commands.
 		home := s.home
 		d := openConsoleIn(t, home, "-q", "-server", server)
 		d.expect(connected)
@@ -58,8 +60,8 @@ func TestUndoOfCommands(t *testing.T) {
 	}
 }
 
-// A command that is typed in bash and cannot save what it destroys says so, also with -q, and
-// goes on: nobody is there to ask, and scripts that run in a terminal rely on it.
+// A one-shot command that cannot save the data it destroys reports that, even with -q, and
+// continues. It cannot ask, because scripts that run in a terminal rely on it.
 func TestCommandThatCannotSave(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
@@ -84,8 +86,8 @@ func TestCommandThatCannotSave(t *testing.T) {
 	}
 }
 
-// A script is not what a person types: neither source nor -f nor a pipe saves anything, and
-// transactions work there as before.
+// Scripts save nothing for undo, whether they run with source, with -f or from a pipe, and their
+// transactions work.
 func TestScriptsInTerminalsSaveNothing(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()

@@ -26,7 +26,7 @@ func TestUndoByHand(t *testing.T) {
 	c.run("create -e /app/e", `^Created /app/e\n`)
 	c.run("set /app new", "")
 	c.run("deleteall -y /app", "")
-	d := openConsoleIn(t, home, "-q", "-server", server) // another shell, with what the first has saved
+	d := openConsoleIn(t, home, "-q", "-server", server) // another shell, with the same undo log
 	d.expect(connected)
 	d.run("undo 2", `^undid operation 2 \(deleteall /app\): 2 created\n`)
 	c.run("undo", `^undid operation 1 \(set /app\): 1 changed\n`)
@@ -35,16 +35,16 @@ func TestUndoByHand(t *testing.T) {
 	d.run("undo 3", `^undid operation 3 \(undo 1 /app\): 1 changed\n`)
 	d.run("get /app", `^new\n`)
 
-	// What has changed since is shown, and what a transaction destroys is not kept.
+	// undo shows the changes made since, and does not save data that a transaction destroys.
 	c.run("delete /app/x", "")
 	c.run("create /app/x other", `^Created /app/x\n`)
 	c.run("undo", `^/app/x has changed since the operation: the data is now 5 bytes \(version 0\), and undo would restore the saved 1 byte:\n- other\n\+ x\nnothing was done: 1 of 1 znode has changed since operation 5; `)
 	c.run("begin", "")
-	c.run("delete /app/x", "") // the remark is not shown with -q
+	c.run("delete /app/x", "") // -q suppresses the remark
 	c.run("commit", `^Committed 1\n`)
 	c.run("undo", `^undid operation 5 \(delete /app/x\): 1 created\n`)
 
-	// One line is undone as one, also if it has run many.
+	// undo undoes a line as a whole, even if the line ran many commands.
 	c.run("find /app -name x -- set {} 1", "")
 	c.run("create /app/x2 2", `\n`)
 	c.run("find /app -name x* -- delete {}", "")
@@ -65,7 +65,7 @@ func TestUndoByHand(t *testing.T) {
 	}
 }
 
-// A shell is killed while it deletes, or writes: the next one brings all back.
+// If a shell is killed while it deletes or writes, the next shell can undo the operation.
 func TestUndoAfterKill(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
@@ -95,10 +95,10 @@ func TestUndoAfterKill(t *testing.T) {
 			if err := c.cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
-			_ = c.cmd.Wait() // it was killed
+			_ = c.cmd.Wait() // reports the kill
 			c = openConsoleIn(t, home, "-q", "-server", p.Addr())
 			c.expect(connected)
-			// Its loss of the connection may have been told before the end.
+			// The connection loss may have been reported before the end of the list.
 			c.run("undo -l", `\n +\d+ +\d+s  (deleteall|set) +\d+ +\d+  \S+ +/app(/03)?( \(maybe\))?\n`)
 			c.typeIn("undo\r")
 			c.expect(`nothing left to undo from this shell; the latest change from another shell is operation \d+ \((deleteall|set) /app(/03)?\), \d+s ago, by the shell (in pts/\d+ )?\(pid \d+\)\. Undo it\? \[y/N\] $`)
@@ -115,8 +115,8 @@ func TestUndoAfterKill(t *testing.T) {
 	}
 }
 
-// On a full disk, which a limit on files' sizes is here, nothing is destroyed unasked.
-// What there is to undo is a table that fits into a narrow window.
+// On a full disk, which a limit on file sizes simulates, zksh destroys nothing without asking.
+// undo -l prints a table that fits a narrow window.
 func TestUndoInWindows(t *testing.T) {
 	t.Parallel()
 	for _, columns := range []int{60, 80} {

@@ -23,13 +23,13 @@ import (
 	"github.com/zksh/zksh/shell"
 )
 
-// asVersion starts a sandbox that answers as a version.
+// asVersion starts a sandbox that answers as the given version.
 func asVersion(t *testing.T, as sandbox.Version) *zktest.Box {
 	return zktest.Sandbox(t, sandbox.Options{As: as})
 }
 
-// A server hangs up over a request that it does not know. The one behind it is carried
-// out all the same, each time.
+// A server hangs up on a request that it does not know. zksh still executes the lines after that
+// request, every time.
 func TestNothingIsLostBehindAnUnknownRequest(t *testing.T) {
 	t.Parallel()
 	for as, lines := range map[sandbox.Version][]string{
@@ -58,8 +58,8 @@ func TestNothingIsLostBehindAnUnknownRequest(t *testing.T) {
 	}
 }
 
-// Nor is anything unknown where a server wants credentials first: each line is refused,
-// until they are given.
+// If the server requires authentication, each line is known to be rejected until the credentials
+// are added.
 func TestEnforcedAuthentication(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{EnforceAuth: true})
@@ -73,10 +73,11 @@ func TestEnforcedAuthentication(t *testing.T) {
 	}
 }
 
-// shut is a znode that its session alone may do anything with.
+// unreadable is an ACL that grants all permissions to the creator only.
 const shut = "auth::cdrwa"
 
-// What a newer server does not tell of znodes that may not be read is not needed.
+// Commands that need no permission to read a znode work on every version, although newer servers
+// return less about unreadable znodes.
 func TestZnodesThatMayNotBeRead(t *testing.T) {
 	t.Parallel()
 	for _, as := range sandbox.Versions() {
@@ -106,7 +107,7 @@ func TestZnodesThatMayNotBeRead(t *testing.T) {
 	}
 }
 
-// A contender that may not be read is shown, and waited for; that it goes is noticed.
+// zksh lists a contender whose znode is unreadable, waits for it, and notices when it leaves.
 func TestContenderThatMayNotBeRead(t *testing.T) {
 	t.Parallel()
 	for _, as := range []sandbox.Version{"3.4", "3.9"} {
@@ -132,7 +133,7 @@ func TestContenderThatMayNotBeRead(t *testing.T) {
 			if !strings.Contains(got.out, "unreadable") || got.status != 75 {
 				t.Error(got)
 			}
-			zktest.Eventually(t, "who is ahead is told", func() bool { // unless there was no time to look
+			zktest.Eventually(t, "who is ahead is told", func() bool { // retried, because a slow run may have no time to read the queue
 				got := play(t, box.Addr(), "lock -w 2s /l\n", shell.Config{})
 				return got.status == 75 && strings.Contains(got.err, ": waiting behind _c_0a1b")
 			})
@@ -147,7 +148,7 @@ func TestContenderThatMayNotBeRead(t *testing.T) {
 				}
 			}})
 			won := make(chan error, 1)
-			go func() { // ends with the lock, or with the test
+			go func() { // ends when it gets the lock, or with the test
 				_, err := lock.Lock(zktest.Within(t))
 				won <- err
 			}()
@@ -168,7 +169,7 @@ func TestContenderThatMayNotBeRead(t *testing.T) {
 	}
 }
 
-// On a server of any version one holds a lock at a time, and tokens grow.
+// On every server version, only one client holds a lock at a time, and the tokens increase.
 func TestLocksOnEveryVersion(t *testing.T) {
 	t.Parallel()
 	for _, as := range sandbox.Versions() {
@@ -207,8 +208,8 @@ func TestLocksOnEveryVersion(t *testing.T) {
 	}
 }
 
-// Watches of both modes on one path are what the server makes of them, before and after
-// a reconnect: both from 3.9 on, before that the later.
+// If one path has watches of both modes, the events are those that the server's version defines,
+// before and after a reconnect: both modes from 3.9 on, only the later one before that.
 func TestBothWatchModesThroughAReconnect(t *testing.T) {
 	t.Parallel()
 	const child, created = "NodeChildrenChanged /w", "NodeCreated /w/"
@@ -222,7 +223,7 @@ func TestBothWatchModesThroughAReconnect(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c.as, c.recursiveLast), func(t *testing.T) {
 			t.Parallel()
-			var throttled atomic.Int32 // the first request to set watches again
+			var throttled atomic.Int32 // number of setWatches2 requests; the first is rejected
 			box := zktest.Sandbox(t, sandbox.Options{As: c.as, Throttle: func(op int32) bool {
 				return op == jute.OpSetWatches2 && throttled.Add(1) == 1
 			}})
@@ -274,7 +275,7 @@ func TestBothWatchModesThroughAReconnect(t *testing.T) {
 	}
 }
 
-// What a busy server refuses is asked again, whatever it is.
+// zksh repeats every kind of request that a busy server rejects.
 func TestThrottledEverywhere(t *testing.T) {
 	t.Parallel()
 	var n, refused atomic.Int64
@@ -301,8 +302,8 @@ func TestThrottledEverywhere(t *testing.T) {
 	}
 }
 
-// A wait for a lock that ends because of something else than its holder says so, with a
-// status of its own.
+// If a wait for a lock times out for another reason than its holder, the error names the reason,
+// and the exit status differs.
 func TestWaitThatNobodyIsInTheWayOf(t *testing.T) {
 	t.Parallel()
 	var proxy atomic.Pointer[zktest.Proxy]
@@ -320,7 +321,7 @@ func TestWaitThatNobodyIsInTheWayOf(t *testing.T) {
 	box = zktest.Sandbox(t, sandbox.Options{Throttle: func(op int32) bool { return op == jute.OpCreate }})
 	got = play(t, box.Addr(), "lock -w 300ms /l\n", shell.Config{})
 	refused := got.status == 1 && strings.Contains(got.err, "Op throttled due to high load")
-	underWay := got.status == 69 && strings.Contains(got.err, "the servers did not answer") // one more try was
+	underWay := got.status == 69 && strings.Contains(got.err, "the servers did not answer") // the last retry was in flight
 	if !refused && !underWay {
 		t.Errorf("throttled: %s", got)
 	}

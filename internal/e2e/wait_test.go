@@ -14,13 +14,13 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// untilAsked waits until a request of that kind has passed.
+// waitForRequest waits until a request with this opcode has passed the proxy.
 func untilAsked(t *testing.T, p *zktest.Proxy, op int32) {
 	t.Helper()
 	zktest.Eventually(t, "the request", func() bool { return slices.Contains(p.Requests(), op) })
 }
 
-// Wait goes on through what befalls its connection, and sees what has changed meanwhile.
+// wait continues through connection losses and expiries, and finds the changes made meanwhile.
 func TestWaitGoesOn(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []string{"none", "cut", "away", "expired"} {
@@ -74,7 +74,7 @@ func waitThrough(t *testing.T, fault string) {
 	}
 }
 
-// Nothing is polled: what is asked is the first look, one for each change, and the end.
+// wait does not poll: it reads the znode once at the beginning and once after each change.
 func TestWaitDoesNotPoll(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
@@ -96,8 +96,8 @@ func TestWaitDoesNotPoll(t *testing.T) {
 	if want := []int32{jute.OpGetData, jute.OpGetData, jute.OpGetData, jute.OpGetData, jute.OpCloseSession}; !slices.Equal(all, want) {
 		t.Errorf("asked %v, want %v", all, want)
 	}
-	// While nothing changes only pings are sent.
-	p = openPipeline(t, "-server", proxy.Addr(), "-timeout", "12000", "wait", "/y") // a ping each 4 s
+	// While nothing changes, zksh sends only pings.
+	p = openPipeline(t, "-server", proxy.Addr(), "-timeout", "12000", "wait", "/y") // a ping every 4 s
 	untilAsked(t, proxy, jute.OpExists)
 	pings := 0
 	zktest.Eventually(t, "pings", func() bool {

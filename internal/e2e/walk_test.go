@@ -17,11 +17,11 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// walk is what a person types in turn, with a pattern of the answer, and perhaps a key that
-// is pressed then: a program that waits for it does so by itself, as sh may lose a signal
-// that comes while it begins another one, and by the sh that zksh waits for, as what that has
-// begun may end later, and read the next line. EDITOR puts a line behind the data, FILE and
-// SOURCE are names of files, the second with lines to run.
+// walkSteps lists lines that the test types, each with a pattern of the answer and perhaps a key
+// to press when the pattern matches. A command that waits for such a key must wait in the shell
+// that zksh started, not in a child: sh may lose a signal while it starts a program, and a child
+// may end later and read the next line. EDITOR appends a line to the data. FILE and SOURCE stand
+// for file names; SOURCE contains lines to run.
 var walk = []struct{ line, want, key string }{
 	{"create /應用 x", `Created /應用`, ""},
 	{"cd /應用", ``, ""},
@@ -83,9 +83,9 @@ var walk = []struct{ line, want, key string }{
 	{"deleteall -y 應用", ``, ""},
 }
 
-// TestWalk types most that a person can in windows of several widths, without colours
-// and on a terminal that knows no escape sequences. What is laid out fits the window,
-// and after each line the terminal is set as before it.
+// TestWalk types most commands in windows of several widths, without colours and on a terminal
+// without escape sequences. Formatted output fits the window, and after each line the terminal
+// has the same settings as before it.
 func TestWalk(t *testing.T) {
 	t.Parallel()
 	for _, columns := range []int{60, 80, 200} {
@@ -109,7 +109,7 @@ func walkThrough(t *testing.T, columns int, env string) {
 	r.expect(`\(CONNECTED\) 0\] `)
 	r.setSize(uint16(columns), 50)
 	files := strings.NewReplacer("FILE", filepath.Join(dir, "out"), "SOURCE", source)
-	var before string // the editor begins again for the new size
+	var before string // read after the editor has restarted for the new size
 	zktest.Eventually(t, "the editor has the terminal", func() bool {
 		before = r.terminalModes()
 		return env == "TERM=dumb" || strings.Contains(before, "-icanon")
@@ -134,17 +134,17 @@ func walkThrough(t *testing.T, columns int, env string) {
 		escapes = regexp.MustCompile(`\x1b.*`)
 	}
 	for _, found := range escapes.FindAllString(r.shown(), -1) {
-		if found != "\x1b[0m" && found != "\x1b[0;7m" { // plain, and what is chosen
+		if found != "\x1b[0m" && found != "\x1b[0;7m" { // plain text, and the selected proposal
 			t.Errorf("%q", found)
 		}
 	}
 }
 
-// sequence is a control sequence of a terminal.
+// controlSequence matches a control sequence of a terminal.
 var sequence = regexp.MustCompile(`\x1b\[[0-9;?]*[a-zA-Z]`)
 
-// wantFit wants what is shown behind a line to fit the window, but for the line itself,
-// prompts, and the names that end the lines of ls -l, which are whole.
+// wantFit checks that the output of a line fits the window. It ignores the line itself, prompts,
+// and the output of ls -l, which prints long names in full.
 func wantFit(t *testing.T, line, shown string, columns int) {
 	t.Helper()
 	for _, l := range strings.FieldsFunc(sequence.ReplaceAllString(shown, ""), func(r rune) bool { return r == '\r' || r == '\n' }) {

@@ -24,7 +24,7 @@ import (
 	"github.com/zksh/zksh/shell"
 )
 
-// expireAll ends the sessions of all who are connected to a sandbox.
+// expireAll expires the sessions of all clients that are connected to a sandbox.
 func expireAll(t *testing.T, box *zktest.Box) {
 	t.Helper()
 	for _, id := range sessions(t, box) {
@@ -32,8 +32,8 @@ func expireAll(t *testing.T, box *zktest.Box) {
 	}
 }
 
-// watching starts a watch and returns once it is in place. Its errors come among its
-// answers.
+// startWatch starts zksh watch and returns when the watch is set. Standard error goes to the
+// same pipe as standard output.
 func watching(t *testing.T, server string, words ...string) *pipeline {
 	t.Helper()
 	p := openTogether(t, append([]string{"-server", server, "watch"}, words...)...)
@@ -41,8 +41,8 @@ func watching(t *testing.T, server string, words ...string) *pipeline {
 	return p
 }
 
-// watches waits until a watch is in place: one of many znodes is when they have been
-// read, which is after its watch is set.
+// waitForWatch waits until zksh prints that it watches. For a subtree it prints that after it
+// has read all znodes, which is after it has set the watch.
 func (p *pipeline) watches(t *testing.T) {
 	t.Helper()
 	if got := p.next(t); !strings.HasPrefix(got, "watching ") {
@@ -50,7 +50,8 @@ func (p *pipeline) watches(t *testing.T) {
 	}
 }
 
-// openTogether opens a pipeline whose errors come among its answers.
+// openTogether opens a pipeline whose standard error goes to the same pipe as its standard
+// output.
 func openTogether(t *testing.T, args ...string) *pipeline {
 	t.Helper()
 	p := &pipeline{cmd: exec.Command("zksh", args...)}
@@ -67,13 +68,13 @@ func openTogether(t *testing.T, args ...string) *pipeline {
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = p.cmd.Process.Kill() }) // it has ended, or the test has failed
+	t.Cleanup(func() { _ = p.cmd.Process.Kill() }) // if the test has failed; else it has already ended
 	return p
 }
 
 var watchCount = regexp.MustCompile(`\nzk_watch_count\t(\d+)\n`)
 
-// watches is how many there are on a server; a persistent one counts twice.
+// watchCount returns the number of watches on a server. A persistent watch counts twice.
 func watches(t *testing.T, server string) int {
 	t.Helper()
 	n, err := strconv.Atoi(watchCount.FindStringSubmatch(zktest.Ask(t, server, "mntr"))[1])
@@ -83,10 +84,10 @@ func watches(t *testing.T, server string) int {
 	return n
 }
 
-// next reads one line of a watch.
+// next reads one line of output.
 func (p *pipeline) next(t *testing.T) string {
 	t.Helper()
-	late := time.AfterFunc(zktest.Patience, func() { _ = p.cmd.Process.Kill() }) // which ends the read below
+	late := time.AfterFunc(zktest.Patience, func() { _ = p.cmd.Process.Kill() }) // unblocks the read below
 	defer late.Stop()
 	line, err := p.out.ReadString('\n')
 	if err != nil {
@@ -95,8 +96,8 @@ func (p *pipeline) next(t *testing.T) string {
 	return strings.TrimSuffix(line, "\n")
 }
 
-// What has changed while nobody could be reached, or in between two sessions, is found
-// by comparing.
+// watch finds the changes that were made during a connection loss or between two sessions by
+// comparing states.
 func TestWatchGoesOn(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
@@ -104,7 +105,7 @@ func TestWatchGoesOn(t *testing.T) {
 	testWatchGoesOn(t, box.Addr(), client, map[string]func(){"expired": func() { expireAll(t, box) }})
 }
 
-// The same on a real server, which is also stopped and started again.
+// watch also finds changes on a real server, which the test also restarts.
 func TestWatchGoesOnServer(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t, zktest.Heap(128))
@@ -114,7 +115,7 @@ func TestWatchGoesOnServer(t *testing.T) {
 
 func testWatchGoesOn(t *testing.T, server string, client *zkconn.Session, faults map[string]func()) {
 	ctx := zktest.Within(t)
-	// do tries again where the connection broke.
+	// do retries until what succeeds, because a connection may break.
 	do := func(what func() error) {
 		zktest.Eventually(t, "done", func() bool { return what() == nil })
 	}
@@ -168,8 +169,8 @@ func testWatchGoesOn(t *testing.T, server string, client *zkconn.Session, faults
 	}
 }
 
-// A command that is slower than what it is run for runs one at a time, and sees the last
-// state in the end, of each znode.
+// If the command of a watch is slower than the changes, it runs once at a time and sees the last
+// state of each znode in the end.
 func TestWatchFlood(t *testing.T) {
 	t.Parallel()
 	const changes = 10_000
@@ -200,7 +201,7 @@ func TestWatchFlood(t *testing.T) {
 		run(flood.String())
 		last := map[string]string{}
 		zktest.Eventually(t, "the last state is seen", func() bool {
-			text, _ := os.ReadFile(filepath.Join(dir, "seen")) // none yet
+			text, _ := os.ReadFile(filepath.Join(dir, "seen")) // the file may not exist yet
 			for line := range strings.Lines(string(text)) {
 				words := strings.Fields(line)
 				last[words[0]] = strings.Join(words[1:], " ")
@@ -235,7 +236,7 @@ func TestWatchFlood(t *testing.T) {
 	}
 }
 
-// However a watch is ended, its status tells, and its command does not outlive it.
+// However a watch ends, its exit status shows the reason, and its command does not outlive it.
 func TestWatchEnds(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
@@ -247,20 +248,20 @@ func TestWatchEnds(t *testing.T) {
 		}
 		wantExit(t, p.cmd, want)
 
-		// sleep is a child of the command: the whole job ends.
+		// sleep is a child of the command: zksh terminates the complete process group.
 		p = watching(t, box.Addr(), "/x", "--", "sh", "-c", "echo begun; sleep 1000; true")
 		at(t, box.Addr(), "set", "/x", "new")
 		p.next(t)
 		if err := p.cmd.Process.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
-		if rest, err := io.ReadAll(p.out); err != nil || strings.Count(string(rest), "\n") != 1 { // it ends when all who could write have
+		if rest, err := io.ReadAll(p.out); err != nil || strings.Count(string(rest), "\n") != 1 { // ends when all processes with the pipe open have
 			t.Errorf("%s%v", rest, err)
 		}
 		wantExit(t, p.cmd, want)
 	}
 
-	// One that does not heed that is killed, and so is what it has started.
+	// zksh kills a command that ignores TERM, together with its children.
 	deaf := watching(t, box.Addr(), "/x", "--", "sh", "-c", "trap '' TERM; echo begun; sleep 1000; true")
 	at(t, box.Addr(), "set", "/x", "new")
 	deaf.next(t)
@@ -272,7 +273,7 @@ func TestWatchEnds(t *testing.T) {
 	}
 	wantExit(t, deaf.cmd, 143)
 
-	// The next line nobody reads.
+	// If nobody reads the output, zksh ends at the next line.
 	p := watching(t, box.Addr(), "/x")
 	if err := p.end.Close(); err != nil {
 		t.Fatal(err)
@@ -282,8 +283,8 @@ func TestWatchEnds(t *testing.T) {
 	zktest.Eventually(t, "no watch is left", func() bool { return watches(t, box.Addr()) == 0 })
 }
 
-// The watches of watch are nobody else's: the script's own stay, its events are shown as
-// such, and no other.
+// watch does not interfere with the script's own watches: those stay, and their events are
+// printed as usual.
 func TestWatchIsAnswered(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
@@ -305,8 +306,8 @@ func TestWatchIsAnswered(t *testing.T) {
 			}
 		}
 		next(`{"done":"watch","status":0}`)
-		// The script's own event may come later than that of the other session: before the
-		// answer to a line that asks the server behind it.
+		// The script's own event may arrive later than that of watch's session, but it arrives
+		// before the answer to a later request on the script's connection.
 		if _, err := io.WriteString(p.in, "sync /own\n"); err != nil {
 			t.Fatal(err)
 		}
@@ -325,17 +326,17 @@ func TestWatchIsAnswered(t *testing.T) {
 	wantExit(t, p.cmd, 0)
 }
 
-// By hand a watch ends with Ctrl-C, the command with it, and the terminal is as it was.
+// Interactively, Ctrl-C ends a watch and its command, and the terminal is restored.
 func TestWatchByHand(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
 	at(t, box.Addr(), "create", "/x")
 	r := openRich(t, box.Addr())
-	change := func() { // once it is watched
+	change := func() { // changes /x once it is watched
 		zktest.Eventually(t, "it watches", func() bool { return watches(t, box.Addr()) > 0 })
 		at(t, box.Addr(), "set", "/x", "new")
 	}
-	gone := func() { // the one before, which goes with a session of its own
+	gone := func() { // waits until the previous watch, which has a session of its own, is gone
 		zktest.Eventually(t, "its watch is gone", func() bool { return watches(t, box.Addr()) == 0 })
 	}
 	r.typeIn("watch /x\r")
@@ -360,8 +361,8 @@ func TestWatchByHand(t *testing.T) {
 	r.wantRestored(0)
 }
 
-// The end of the script's own session does not end a watch; the line says so, as those
-// behind it may rely on what is gone.
+// The expiry of the script's own session does not end a watch. The line reports the expiry,
+// because later lines may rely on the session.
 func TestExpiryInAWatch(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})

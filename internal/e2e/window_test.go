@@ -31,7 +31,7 @@ import (
 
 var eventTimes = regexp.MustCompile(`"time":"[^"]*"`)
 
-// A script shows the same whatever the width of the window.
+// A script prints the same with every size of the window.
 func TestWindowsAgree(t *testing.T) {
 	t.Parallel()
 	clock := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
@@ -40,7 +40,7 @@ func TestWindowsAgree(t *testing.T) {
 		format := rapid.SampledFrom([]render.Format{render.Text, render.Text, render.JSON, render.Table}).Draw(rt, "format")
 		var alone played
 		for _, window := range []int{1, 2, 64, 256} {
-			// Each has a server that was never used.
+			// Each run has a fresh server.
 			s := sandbox.New(sandbox.Options{Now: func() time.Time { return clock }, EnforceQuota: true, MaxTimeout: time.Minute})
 			addr, err := s.Listen("127.0.0.1:0")
 			if err != nil {
@@ -61,7 +61,8 @@ func TestWindowsAgree(t *testing.T) {
 	})
 }
 
-// answeredOnce wants one answer for each line, up to a lock that was not got.
+// answeredOnce checks that each line has one answer, up to a lock that could not be acquired,
+// which ends the script.
 func answeredOnce(t rapid.TB, script string, got played) {
 	lines := 0
 	for line := range strings.Lines(script) {
@@ -77,8 +78,8 @@ func answeredOnce(t rapid.TB, script string, got played) {
 	}
 }
 
-// The same on a real server, which gets the requests of a window with others still
-// under way.
+// A script prints the same with every size of the window on a real server too, which processes
+// requests while others are in flight.
 func TestWindowsAgreeOnServer(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t, zktest.Heap(128), zktest.EnforceQuota())
@@ -107,18 +108,19 @@ var (
 	numbers = regexp.MustCompile(`0x[0-9a-f]+`)
 	times   = regexp.MustCompile(`(Mon|Tue|Wed|Thu|Fri|Sat|Sun) .* \d{4}`)
 	guids   = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
-	// A lock that goes with its session is told of at some time.
+	// lostLocks matches the report of a lock that was released with its session, which appears
+	// at an unpredictable time.
 	goings = regexp.MustCompile(`lock /\S+: released, because its session was closed\n`)
-	waits  = regexp.MustCompile(`((?:waited"?[=:])|NUMBER  )\d+\.\d+`) // a table has it behind the token
+	waits  = regexp.MustCompile(`((?:waited"?[=:])|NUMBER  )\d+\.\d+`) // in a table, the time follows the token
 )
 
-// without leaves out what is another one in each run.
+// normalized replaces the parts that differ from run to run.
 func (p played) without(place string) played {
 	for _, s := range []*string{&p.out, &p.err} {
-		*s = regexp.MustCompile(regexp.QuoteMeta(place)+`(\d{10})?`).ReplaceAllString(*s, "PLACE") // create -s / counts beside it
+		*s = regexp.MustCompile(regexp.QuoteMeta(place)+`(\d{10})?`).ReplaceAllString(*s, "PLACE") // create -s / appends a counter to it
 		*s = guids.ReplaceAllString(*s, "GUID")
 		*s = goings.ReplaceAllString(*s, "")
-		*s = numbers.ReplaceAllString(*s, "NUMBER") // the end of a session is a transaction at some time
+		*s = numbers.ReplaceAllString(*s, "NUMBER") // the zxid of a session's end depends on timing
 		*s = eventTimes.ReplaceAllString(*s, `"time":"TIME"`)
 		*s = waits.ReplaceAllString(*s, "${1}0")
 		if strings.HasPrefix(place, "/") {
@@ -132,9 +134,9 @@ func (p played) String() string {
 	return fmt.Sprintf("status %d\n--- output\n%s--- errors\n%s", p.status, p.out, p.err)
 }
 
-// drawScript makes a script of all commands: most lines are one request, some are
-// not, and some are wrong. What it locks it leaves alone: the loss of a lock shows at
-// some time.
+// drawScript draws a script of all kinds of commands: most lines need one request, some need
+// several, and some are invalid. The script does not touch the znodes of its locks, because the
+// loss of a lock is reported at an unpredictable time.
 func drawScript(t *rapid.T) string {
 	line := rapid.Custom(drawLine)
 	return strings.Join(rapid.SliceOfN(line, 1, 200).Draw(t, "lines"), "\n") + "\n"
@@ -163,11 +165,11 @@ func drawLine(t *rapid.T) string {
 	return strings.NewReplacer("PATH", path, "DATA", data).Replace(form)
 }
 
-var everyCut = flag.Bool("cuts", false, "TestCutWindow cuts a window at each of its lines, not at every ninth alone; "+
-	"make full has them all, without the race detector, under which each is five times as much work")
+var everyCut = flag.Bool("cuts", false, "TestCutWindow cuts a window at each of its lines, not only at every ninth; "+
+	"set by make full, which runs it without the race detector, because that makes it five times as slow")
 
-// A connection that breaks in the middle of a window leaves lines of which nobody knows
-// whether they are done. What is said of each line is true, wherever it breaks.
+// After a connection loss with many lines in flight, nobody knows whether some of them took
+// effect. The report on each line is true, wherever the connection is lost.
 func TestCutWindow(t *testing.T) {
 	t.Parallel()
 	const lines = 200
@@ -192,7 +194,7 @@ func TestCutWindow(t *testing.T) {
 			client := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 30 * time.Second})
 			var cuts, together atomic.Int32
 			var runs sync.WaitGroup
-			for first := range 20 { // each waits most of the time, for another connection
+			for first := range 20 { // in parallel, because each run mostly waits for its reconnect
 				runs.Go(func() {
 					for k := first * step; k < lines && !t.Failed(); k += 20 * step {
 						cuts.Add(1)
@@ -233,9 +235,9 @@ var (
 		`(?:; the lines after that, up to line (\d+), were not sent)?$`)
 )
 
-// checkCut holds what a batch of creates says of its lines against what is there. It
-// reports whether several were cut off together, and what is wrong. One that stops at its
-// first error has done nothing behind the lines it names.
+// checkCut compares the report of a script of creates with the znodes that exist. It returns
+// whether several lines were cut off together, and a description of each contradiction. A script
+// that stops at its first error must have done nothing after the lines that it names.
 func checkCut(got played, there func(line int) bool, lines int, stops bool) (together bool, wrong []string) {
 	fail := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	const done, open, undone = "done", "may be done", "not done"
@@ -285,7 +287,7 @@ func checkCut(got played, there func(line int) bool, lines int, stops bool) (tog
 	return together, wrong
 }
 
-// Ctrl-C sends nothing more, and names the lines that may be done.
+// After Ctrl-C, zksh sends nothing more and names the lines that may have taken effect.
 func TestInterruptedWindow(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
@@ -312,8 +314,8 @@ func TestInterruptedWindow(t *testing.T) {
 	}
 }
 
-// Answers that cannot be printed yet are bounded: a reader that takes nothing slows the
-// sending down, whatever the window.
+// zksh buffers a limited amount of answers: if the reader of its output is slow, it sends more
+// slowly, whatever the window.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
@@ -323,7 +325,7 @@ func TestSlowReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := zktest.NewProxy(t, box.Addr())
-	var in, out *os.File // of the shell's standard output
+	var in, out *os.File // the ends of the pipe that is the shell's standard output
 	var err error
 	if in, out, err = os.Pipe(); err != nil {
 		t.Fatal(err)

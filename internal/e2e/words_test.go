@@ -19,7 +19,8 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// proposed is what another shell is told of a line, in an environment.
+// proposed returns the completion that zksh prints for another shell, given a line and an
+// environment.
 func proposed(t *testing.T, env []string, line string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("zksh", append([]string{app.CompleteWord}, args...)...)
@@ -32,8 +33,8 @@ func proposed(t *testing.T, env []string, line string, args ...string) string {
 	return out.String()
 }
 
-// wantProposed asks until the answer has come within its time, which it may not on a
-// machine that is busy.
+// wantProposed repeats the completion until zksh proposes want. On a busy machine, the server's
+// answer may come too late for a single try.
 func wantProposed(t *testing.T, env []string, line, want string, args ...string) {
 	t.Helper()
 	last := ""
@@ -48,7 +49,8 @@ func wantProposed(t *testing.T, env []string, line, want string, args ...string)
 	})
 }
 
-// planted is a sandbox with a few names that shells have trouble with.
+// completionSandbox starts a sandbox with znodes whose names are difficult for shells, and
+// returns its address.
 func planted(t *testing.T) string {
 	t.Helper()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
@@ -75,7 +77,7 @@ func TestCompleteWord(t *testing.T) {
 		{"zksh getAl", "done\ngetAllChildrenNumber\tcount all znodes below a znode\n"},
 		{"sudo -u me zksh getAl", "done\ngetAllChildrenNumber\tcount all znodes below a znode\n"},
 		{"zksh get /al", "more\n/alone\n"},
-		{"zk get /al", "more\n/alone\n"}, // an alias
+		{"zk get /al", "more\n/alone\n"}, // zk is an alias of zksh in the shell
 		{"zksh -q -o json get -s /al", "more\n/alone\n"},
 		{"zksh time get /al", "more\n/alone\n"},
 		{"zksh get /app/", "more\n/app/a:b=c@d\n/app/it's\n/app/with blank\n/app/中文\n"},
@@ -102,7 +104,7 @@ func TestCompleteWord(t *testing.T) {
 	} {
 		wantProposed(t, env, c.line, c.want, "zsh")
 	}
-	// Bash replaces a part of the word, and takes it as it is.
+	// Bash replaces only the last part of a word and does not quote the replacement.
 	const breaks = " \t\n\"'@><=;|&(:"
 	for line, want := range map[string]string{
 		"zksh get /app/a:":        "more\nb=c@d\n",
@@ -120,7 +122,7 @@ func TestCompleteWord(t *testing.T) {
 		wantProposed(t, env, line, want, "bash", breaks)
 	}
 
-	// What cannot be known, or is nobody's business, is not proposed, and nobody is told.
+	// Unknown or secret words are not completed, and no error is printed.
 	silent := zktest.Silent(t)
 	for _, line := range []string{
 		"zksh addauth digest ", "zksh addauth digest user:se", "zksh nonsense ", "zksh get /nope/", "zksh get x", "zksh man ",
@@ -136,7 +138,7 @@ func TestCompleteWord(t *testing.T) {
 		t.Errorf("something is kept: %v", left)
 	}
 
-	// A configuration that is wrong keeps nothing but the ensemble from being proposed.
+	// With an invalid configuration file, zksh proposes everything except znodes.
 	if err := os.WriteFile(config, []byte("nonsense\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +155,7 @@ func TestCompleteWord(t *testing.T) {
 	}
 }
 
-// A sandbox that runs is asked, and none is started.
+// Completion uses a running sandbox, but does not start one.
 func TestCompleteOnASandbox(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
@@ -166,7 +168,8 @@ func TestCompleteOnASandbox(t *testing.T) {
 	}
 }
 
-// No session is left behind, nor begun where no znode is wanted, and nothing is asked but a list.
+// Completion closes its session, opens none if no znode name is wanted, and sends only a request
+// for a list of children.
 func TestCompleteClosesItsSession(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
@@ -179,7 +182,8 @@ func TestCompleteClosesItsSession(t *testing.T) {
 		t.Errorf("requests %d for what no server knows", asked)
 	}
 	at(t, box.Addr(), "create", "/a")
-	// The answer is there first; what a busy machine leaves no time for ends by itself.
+	// The answer is printed before the session is closed. On a busy machine there may be no time
+	// to close it; the session then expires.
 	zktest.Eventually(t, "it asks for the children alone, and closes its session", func() bool {
 		proxy.Requests()
 		answer := proposed(t, env, "zksh get /a", "zsh")
@@ -189,7 +193,7 @@ func TestCompleteClosesItsSession(t *testing.T) {
 	})
 }
 
-// tab presses Tab until the screen shows a pattern: on a busy machine an answer may come
+// tab presses Tab until the screen shows a pattern, because on a busy machine an answer may come
 // too late.
 func (s *screen) tab(pattern string) {
 	s.t.Helper()
@@ -204,8 +208,8 @@ func (s *screen) tab(pattern string) {
 	})
 }
 
-// installLine matches the line that a document asks users to add to the start-up file of
-// their shell.
+// installLine returns the line that a document asks users to add to the start-up file of their
+// shell.
 func installLine(t *testing.T, shell string) string {
 	t.Helper()
 	pattern := regexp.MustCompile("(?m)^\\| " + shell + " \\| `(.*?)` \\|")
@@ -218,7 +222,7 @@ func installLine(t *testing.T, shell string) string {
 	return ""
 }
 
-// The shells themselves load what zksh writes for them, and ask.
+// Real shells load the completion scripts that zksh prints, and complete with them.
 func TestBashCompletes(t *testing.T) {
 	t.Parallel()
 	s := openBash(t, 80, 24)
@@ -273,7 +277,7 @@ func TestZshCompletes(t *testing.T) {
 		s.keys("C-u", "C-l")
 		s.want(`\A>$`)
 	}
-	// As a file that zsh loads itself.
+	// zsh can also load the script as a file in fpath.
 	s.line("mkdir f; zksh completion zsh > f/_zksh; exec env PS1='= ' zsh -f")
 	s.want(`^=$`)
 	s.line("fpath=($PWD/f $fpath); autoload -U compinit; compinit -u -D; clear")
@@ -330,7 +334,7 @@ func TestPagesAreCommandsOfTheProgramAlone(t *testing.T) {
 	} {
 		cmd := exec.Command("zksh", c.args...)
 		cmd.Env = homeEnv(t.TempDir())
-		out, _ := cmd.CombinedOutput() // the status is looked at
+		out, _ := cmd.CombinedOutput() // the exit status is checked below
 		if got := cmd.ProcessState.ExitCode(); got != c.status || !regexp.MustCompile(c.want).Match(out) {
 			t.Errorf("%v: status %d: %s", c.args, got, out)
 		}
