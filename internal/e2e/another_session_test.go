@@ -17,13 +17,13 @@ import (
 
 // replaceSession cuts the client's connection, makes the proxy answer the reconnect with a new
 // session, and waits until that session exists. No other client may open a session meanwhile.
-func replace(t *testing.T, box *zktest.Box, proxy *zktest.Proxy) {
+func replaceSession(t *testing.T, box *zktest.Box, proxy *zktest.Proxy) {
 	t.Helper()
-	before := sessions(t, box)
+	before := sessionIDs(t, box)
 	proxy.Forget()
 	proxy.Cut()
 	zktest.Eventually(t, "another session", func() bool {
-		return slices.ContainsFunc(sessions(t, box), func(id int64) bool { return !slices.Contains(before, id) })
+		return slices.ContainsFunc(sessionIDs(t, box), func(id int64) bool { return !slices.Contains(before, id) })
 	})
 }
 
@@ -38,7 +38,7 @@ func TestAnotherSessionBetweenLines(t *testing.T) {
 		proxy := zktest.NewProxy(t, box.Addr())
 		p := openPipeline(t, flag, "-server", proxy.Addr())
 		p.ask(t, "create -e /mine", "Created /mine")
-		replace(t, box, proxy)
+		replaceSession(t, box, proxy)
 		if _, err := io.WriteString(p.in, "create /second\ncreate /third\n"); err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +50,7 @@ func TestAnotherSessionBetweenLines(t *testing.T) {
 			t.Errorf("%s: told %q, want %q", flag, p.errs.String(), want)
 		}
 		begun := strings.Contains(p.errs.String(), "for /second")
-		switch made := strings.TrimSpace(at(t, box.Addr(), "ls", "/")); { // the sandbox keeps the first session alive
+		switch made := strings.TrimSpace(runAt(t, box.Addr(), "ls", "/")); { // the sandbox keeps the first session alive
 		case flag == "-e" && made == "[mine, zookeeper]":
 		case flag == "-q" && begun && made == "[mine, third, zookeeper]":
 		case flag == "-q" && !begun && made == "[mine, second, third, zookeeper]":
@@ -65,20 +65,20 @@ func TestAnotherSessionBetweenLines(t *testing.T) {
 func TestAnotherSessionInATransaction(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
-	at(t, box.Addr(), "create", "/q", "0")
+	runAt(t, box.Addr(), "create", "/q", "0")
 	proxy := zktest.NewProxy(t, box.Addr())
 	p := openPipeline(t, "-server", proxy.Addr())
 	p.ask(t, "create -e /mine", "Created /mine")
 	if _, err := io.WriteString(p.in, "begin\nset /q 1\n"); err != nil {
 		t.Fatal(err)
 	}
-	replace(t, box, proxy)
+	replaceSession(t, box, proxy)
 	if _, err := io.WriteString(p.in, "commit\n"); err != nil {
 		t.Fatal(err)
 	}
 	p.in.Close()
 	wantExit(t, p.cmd, 69)
-	if told := p.errs.String(); !strings.Contains(told, "the session expired") || !strings.Contains(told, "commit: nothing was done") {
+	if reported := p.errs.String(); !strings.Contains(reported, "the session expired") || !strings.Contains(reported, "commit: nothing was done") {
 		t.Errorf("told %q", p.errs.String())
 	}
 
@@ -91,7 +91,7 @@ func TestAnotherSessionInATransaction(t *testing.T) {
 	c.expect(`\(CONNECTED\) \(txn 1\) \d+\] `)
 	c.run("commit", `Session expired for /q`)
 	c.typeIn("quit\r")
-	if got := strings.TrimSpace(at(t, box.Addr(), "get", "/q")); got != "0" {
+	if got := strings.TrimSpace(runAt(t, box.Addr(), "get", "/q")); got != "0" {
 		t.Errorf("/q is %q", got)
 	}
 }
@@ -105,17 +105,17 @@ func TestAnotherSessionWhileWaiting(t *testing.T) {
 		{"locks -f /l", "create /l/lock-0000000001", `lock-0000000001`},
 	} {
 		box := zktest.Sandbox(t, sandbox.Options{})
-		lines(t, box.Addr(), "create /x\ncreate /l\n")
+		runLinesAt(t, box.Addr(), "create /x\ncreate /l\n")
 		proxy := zktest.NewProxy(t, box.Addr())
 		p := openPipeline(t, "-server", proxy.Addr(), "-o", "json")
 		p.ask(t, "create -e /mine", `{"created":"/mine"}`)
 		if _, err := io.WriteString(p.in, c.line+"\n"); err != nil {
 			t.Fatal(err)
 		}
-		zktest.Eventually(t, "it watches", func() bool { return watches(t, box.Addr()) > 0 })
-		replace(t, box, proxy)
-		zktest.Eventually(t, "it watches again", func() bool { return watches(t, box.Addr()) > 0 })
-		at(t, box.Addr(), strings.Fields(c.change)...)
+		zktest.Eventually(t, "it watches", func() bool { return watchCount(t, box.Addr()) > 0 })
+		replaceSession(t, box, proxy)
+		zktest.Eventually(t, "it watches again", func() bool { return watchCount(t, box.Addr()) > 0 })
+		runAt(t, box.Addr(), strings.Fields(c.change)...)
 		late := time.AfterFunc(zktest.Patience, func() { _ = p.cmd.Process.Kill() }) // unblocks the reads below
 		for got := ""; !strings.Contains(got, c.want); {
 			var err error
@@ -134,9 +134,9 @@ func TestAnotherSessionWhileWaiting(t *testing.T) {
 // the lease.
 func TestAnotherSessionEndsTheCommand(t *testing.T) {
 	t.Parallel()
-	server, chroot := zktest.Shared(t).Addr(), place(t)
+	server, chroot := zktest.Shared(t).Addr(), newChroot(t)
 	proxy := zktest.NewProxy(t, server)
-	g := guard(t, proxy.Addr()+chroot, "trap '' TERM", "while :; do sleep 0.1; done")
+	g := startLocked(t, proxy.Addr()+chroot, "trap '' TERM", "while :; do sleep 0.1; done")
 	proxy.Forget()
 	proxy.Cut()
 	newRival(t, server+chroot).lock(t, "/l")
@@ -156,7 +156,7 @@ func TestAnotherSessionEndsTheCommand(t *testing.T) {
 // meanwhile.
 func TestAnotherSessionOfAWaiter(t *testing.T) {
 	t.Parallel()
-	server, chroot := zktest.Shared(t).Addr(), place(t)
+	server, chroot := zktest.Shared(t).Addr(), newChroot(t)
 	holder := newRival(t, server+chroot)
 	holder.lock(t, "/l")
 	proxy := zktest.NewProxy(t, server)
@@ -167,7 +167,7 @@ func TestAnotherSessionOfAWaiter(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = waiter.Process.Kill() }) // if the test has failed; else it has already ended
-	queued := func() int { return len(strings.Split(at(t, server+chroot, "ls", "/l"), ",")) }
+	queued := func() int { return len(strings.Split(runAt(t, server+chroot, "ls", "/l"), ",")) }
 	zktest.Eventually(t, "it waits", func() bool { return queued() == 2 })
 	proxy.Forget()
 	proxy.Cut()
@@ -188,7 +188,7 @@ func TestDisconnectFromAKeeperEndsTheCommand(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{As: "clickhouse"})
 	proxy := zktest.NewProxy(t, box.Addr())
-	g := guard(t, proxy.Addr(), "trap '' TERM", "while :; do sleep 0.1; done", "-t", "1h")
+	g := startLocked(t, proxy.Addr(), "trap '' TERM", "while :; do sleep 0.1; done", "-t", "1h")
 	proxy.Refuse(true)
 	cut := time.Now()
 	proxy.Cut()

@@ -68,7 +68,7 @@ func openBenchPipe(b *testing.B, args ...string) *benchPipe {
 	return &benchPipe{b, in, bufio.NewReader(out)}
 }
 
-func (p *benchPipe) say(lines string) {
+func (p *benchPipe) write(lines string) {
 	if _, err := io.WriteString(p.in, lines+"\n"); err != nil {
 		p.b.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func (p *benchPipe) say(lines string) {
 // must equal want unless want is empty.
 func (p *benchPipe) ask(lines, want string) time.Duration {
 	start := time.Now()
-	p.say(lines)
+	p.write(lines)
 	p.answer(want)
 	return time.Since(start)
 }
@@ -122,7 +122,7 @@ func BenchmarkWait(b *testing.B) {
 	changer.ask("create /waited", "Created /waited")
 	var late []time.Duration
 	for i := 0; b.Loop(); i++ {
-		waiter.say(fmt.Sprintf("wait --value %d /waited\necho %d", i, i))
+		waiter.write(fmt.Sprintf("wait --value %d /waited\necho %d", i, i))
 		time.Sleep(10 * time.Millisecond) // the wait has begun
 		seen := make(chan time.Time, 1)
 		go func() {
@@ -148,14 +148,14 @@ type keyboard struct {
 // children.
 func openKeyboard(b *testing.B) *keyboard {
 	addr := benchServer(b)
-	var plant strings.Builder
-	fmt.Fprintln(&plant, "create /folder")
+	var script strings.Builder
+	fmt.Fprintln(&script, "create /folder")
 	for i := range 5000 {
-		fmt.Fprintf(&plant, "create /folder/node-%05d\n", i)
+		fmt.Fprintf(&script, "create /folder/node-%05d\n", i)
 	}
-	planting := exec.Command("zksh", "-server", addr, "-q")
-	planting.Env, planting.Stdin = homeEnv(b.TempDir()), strings.NewReader(plant.String())
-	if err := planting.Run(); err != nil {
+	setup := exec.Command("zksh", "-server", addr, "-q")
+	setup.Env, setup.Stdin = homeEnv(b.TempDir()), strings.NewReader(script.String())
+	if err := setup.Run(); err != nil {
 		b.Fatal(err)
 	}
 	proxy := zktest.NewProxy(b, addr)

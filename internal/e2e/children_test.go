@@ -27,7 +27,7 @@ func TestClosedWindow(t *testing.T) {
 	r.expect(`CONNECTED\) 1\] `)
 	r.slave.Close()
 	r.tty.Close()
-	zktest.Eventually(t, "the ephemeral znode is gone", func() bool { return at(t, server, "ls", "/") == "[zookeeper]\n" })
+	zktest.Eventually(t, "the ephemeral znode is gone", func() bool { return runAt(t, server, "ls", "/") == "[zookeeper]\n" })
 }
 
 // SIGTERM terminates zksh together with its pager, even if the pager is a pipeline, and restores
@@ -35,7 +35,7 @@ func TestClosedWindow(t *testing.T) {
 func TestTerminatedInThePager(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
-	plant(t, server, 40)
+	createTree(t, server, 40)
 	for _, pager := range []string{"less", "cat | less"} {
 		r := startRich(t, exec.Command("zksh", "-q", "-server", server), "PAGER="+pager)
 		r.expect(`CONNECTED\) 0\] `)

@@ -19,7 +19,7 @@ import (
 
 // For a cluster with writes = ask, the prompt shows the cluster's name in its colour, and zksh
 // asks before every write.
-func TestClusterByHand(t *testing.T) {
+func TestClusterInteractive(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	s := openBash(t, 100, 30)
@@ -78,7 +78,7 @@ func TestClusterByHand(t *testing.T) {
 // Every command that writes has the effect Writes in its table entry, so that --no-write rejects
 // the command before it runs. Without that effect, a command must not send anything that
 // --no-write rejects.
-func TestCommandsThatWriteSaySo(t *testing.T) {
+func TestWritingCommandsDeclareIt(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	home := t.TempDir()
@@ -104,7 +104,7 @@ func TestCommandsThatWriteSaySo(t *testing.T) {
 func TestDocConfiguration(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
-	at(t, server, "create", "/app")
+	runAt(t, server, "create", "/app")
 	eachDoc(t, "ini", func(t *testing.T, blocks []fenced) {
 		config := regexp.MustCompile(`zk1:2181,zk2:2181,zk3:2181|old:2181`).ReplaceAllString(blocks[0].text, server)
 		home := t.TempDir()

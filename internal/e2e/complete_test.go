@@ -17,7 +17,7 @@ func TestCompletionMenu(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 40)
 	for _, path := range []string{"/app", "/app/with blank", "/app/with blank/deep", "/app/中文"} {
-		at(t, s.server, "create", path)
+		runAt(t, s.server, "create", path)
 	}
 	s.text("ex")
 	s.want(`^ +exists +check whether a znode exists`)
@@ -99,7 +99,7 @@ func TestCompletionMenu(t *testing.T) {
 	// The menu shows changes that other clients make.
 	s.text("ls /app/")
 	s.want(`^ +中文$`)
-	at(t, s.server, "create", "/app/another")
+	runAt(t, s.server, "create", "/app/another")
 	s.want(`^ +another$`)
 }
 
@@ -107,7 +107,7 @@ func TestCompletionInAChroot(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	for _, path := range []string{"/root", "/root/inside", "/outside"} {
-		at(t, server, "create", path)
+		runAt(t, server, "create", path)
 	}
 	s := openScreenOn(t, server+"/root", 100, 30)
 	s.text("get /")
@@ -122,8 +122,8 @@ func TestCompletionAfterConnect(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 30)
 	other := zktest.Sandbox(t, sandbox.Options{}).Addr()
-	at(t, s.server, "create", "/old")
-	at(t, other, "create", "/new")
+	runAt(t, s.server, "create", "/old")
+	runAt(t, other, "create", "/new")
 	s.text("get /")
 	s.want(`^ +old$`)
 	s.keys("C-u")
@@ -139,7 +139,7 @@ func TestCompletionAfterConnect(t *testing.T) {
 func TestCompletionFromASlowServer(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
-	at(t, server, "create", "/slow")
+	runAt(t, server, "create", "/slow")
 	proxy := zktest.NewProxy(t, server)
 	s := openScreenOn(t, proxy.Addr(), 100, 30)
 	proxy.Delay(300 * time.Millisecond)
@@ -164,7 +164,7 @@ func TestTabBeforeTheAnswer(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	for _, path := range []string{"/far", "/far/alone", "/far/alone/x-1", "/far/alone/x-2"} {
-		at(t, server, "create", path)
+		runAt(t, server, "create", path)
 	}
 	proxy := zktest.NewProxy(t, server)
 	s := openScreenOn(t, proxy.Addr(), 100, 30)
@@ -187,7 +187,7 @@ func TestTabBeforeTheAnswer(t *testing.T) {
 func TestCompletionOfManyChildren(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 30)
-	plant(t, s.server, 250)
+	createTree(t, s.server, 250)
 	s.text("get /tree/")
 	s.want(`^ +n0000000000 +and 150 more`)
 	s.text("n00000001")

@@ -53,12 +53,12 @@ func openConsoleIn(t *testing.T, home string, args ...string) *console {
 	if c.tty, err = pty.StartWithSize(c.cmd, &pty.Winsize{Rows: 24, Cols: 250}); err != nil {
 		t.Fatal(err)
 	}
-	c.watch()
+	c.readOutput()
 	return c
 }
 
 // readOutput collects the program's output in the background until the program ends.
-func (c *console) watch() {
+func (c *console) readOutput() {
 	go func() { // ends when the program does
 		defer close(c.done)
 		buf := make([]byte, 4096)
@@ -168,7 +168,7 @@ func exitStatus(t *testing.T, cmd *exec.Cmd) int {
 }
 
 // newChroot creates a new znode on the shared server and returns its path, for use as a chroot.
-func place(t *testing.T) (chroot string) {
+func newChroot(t *testing.T) (chroot string) {
 	t.Helper()
 	chroot = "/" + strings.ReplaceAll(t.Name(), "/", "-") + time.Now().Format("-150405.000000000")
 	if err := makeNode(zktest.Shared(t).Addr(), chroot); err != nil {

@@ -26,7 +26,7 @@ var promptPattern = regexp.MustCompile(`(?m)^\[zk: [^ ]+\(CONNECTED(?:, \d+ lock
 
 // variableParts lists the parts of an answer that differ from run to run, with their
 // replacements.
-var changing = []struct {
+var variableParts = []struct {
 	pattern *regexp.Regexp
 	to      string
 }{
@@ -41,19 +41,19 @@ var changing = []struct {
 	{regexp.MustCompile(` +`), " "},
 }
 
-func steady(text string) string {
-	for _, c := range changing {
+func normalize(text string) string {
+	for _, c := range variableParts {
 		text = c.pattern.ReplaceAllString(text, c.to)
 	}
 	return text
 }
 
 // foldedColumn matches a column that a narrow terminal moves to a line of its own.
-var folded = regexp.MustCompile(`\n  (token|waited)=`)
+var foldedColumn = regexp.MustCompile(`\n  (token|waited)=`)
 
 // keepColumns drops the columns of a table of locks that the document does not show. The
 // document shows fewer columns than a pipe does, like a narrow terminal.
-func narrow(document, answers string) string {
+func keepColumns(document, answers string) string {
 	shown := strings.Fields(regexp.MustCompile(`(?m)^# .*$`).FindString(document))
 	if len(shown) == 0 {
 		return answers
@@ -84,7 +84,7 @@ func TestDocExamples(t *testing.T) {
 	t.Parallel()
 	eachDoc(t, `console|zksh( \d)?`, func(t *testing.T, blocks []fenced) {
 		t.Parallel()
-		w := docWorld{server: zktest.Start(t).Addr(), dir: t.TempDir(), state: t.TempDir(), terminals: map[string]*terminal{}}
+		w := docEnv{server: zktest.Start(t).Addr(), dir: t.TempDir(), state: t.TempDir(), terminals: map[string]*terminal{}}
 		for _, b := range blocks {
 			if kind, number, _ := strings.Cut(b.info, " "); kind == "zksh" {
 				w.zksh(t, number, b.text)
@@ -96,13 +96,13 @@ func TestDocExamples(t *testing.T) {
 }
 
 // docEnv is the environment in which the examples of a document run.
-type docWorld struct {
+type docEnv struct {
 	server, dir string
 	state       string               // state directory of the sandbox's shells
 	terminals   map[string]*terminal // the sandbox's shells, by their number in the document
 }
 
-func (w docWorld) run(t *testing.T, script, stdin string) string {
+func (w docEnv) run(t *testing.T, script, stdin string) string {
 	cmd := exec.Command("bash", "-c", script)
 	cmd.Env = append(os.Environ(), "ZKSH_SERVER="+w.server, "XDG_CONFIG_HOME="+t.TempDir(), "XDG_STATE_HOME="+t.TempDir())
 	cmd.Dir = w.dir
@@ -115,8 +115,8 @@ func (w docWorld) run(t *testing.T, script, stdin string) string {
 
 // zksh runs a block that shows a prompt: in a new shell, or in the sandbox shell with the given
 // number.
-func (w docWorld) zksh(t *testing.T, number, text string) {
-	text = folded.ReplaceAllString(text, " $1=")
+func (w docEnv) zksh(t *testing.T, number, text string) {
+	text = foldedColumn.ReplaceAllString(text, " $1=")
 	want := promptPattern.ReplaceAllString(text, "$1")
 	lines := promptPattern.FindAllStringSubmatch(text, -1)
 	var answers string
@@ -135,15 +135,15 @@ func (w docWorld) zksh(t *testing.T, number, text string) {
 		answers = w.terminals[number].play(t, nil, first)
 		answers += w.terminals[number].play(t, lines, strings.Count(text, "\n")-len(lines)-first)
 	}
-	answers = narrow(want, answers)
+	answers = keepColumns(want, answers)
 	// The document shows each command before its answer; insert the commands in the same places.
-	if diff := cmp.Diff(steady(want), steady(interleave(want, answers, lines))); diff != "" {
+	if diff := cmp.Diff(normalize(want), normalize(interleave(want, answers, lines))); diff != "" {
 		t.Errorf("example differs (-document +zksh):\n%s", diff)
 	}
 }
 
 // console runs a block that shows the prompt of another shell.
-func (w docWorld) console(t *testing.T, text string) {
+func (w docEnv) console(t *testing.T, text string) {
 	for command, want := range consoleLines(t, w.dir, text) {
 		if have := strings.TrimSuffix(w.run(t, command, ""), "\n"); have != want {
 			t.Errorf("$ %s\ndocument: %q\nzksh:     %q", command, want, have)

@@ -27,11 +27,11 @@ import (
 
 // exactConfig returns the configuration of a script with -e. A window of 1 sends the writes one
 // by one; a larger one sends them together.
-func exactly(window int) shell.Config { return shell.Config{Window: window, StopAtError: true} }
+func exactConfig(window int) shell.Config { return shell.Config{Window: window, StopAtError: true} }
 
 // createScript returns a script with the given number of creates, of which line number bad
 // fails; 0 means none.
-func creations(lines, bad int) string {
+func createScript(lines, bad int) string {
 	var script strings.Builder
 	for i := 1; i <= lines; i++ {
 		n := i
@@ -51,8 +51,8 @@ func TestExactScript(t *testing.T) {
 		name, script string
 		requests     []int32 // requests that write
 	}{
-		{"all go", creations(250, 0), []int32{jute.OpMulti, jute.OpMulti, jute.OpMulti}},
-		{"one fails", creations(250, 150), []int32{jute.OpMulti, jute.OpMulti, jute.OpMulti, jute.OpCreate}},
+		{"all go", createScript(250, 0), []int32{jute.OpMulti, jute.OpMulti, jute.OpMulti}},
+		{"one fails", createScript(250, 150), []int32{jute.OpMulti, jute.OpMulti, jute.OpMulti, jute.OpCreate}},
 		{"the first fails", "create /none/x\ncreate /b\n", []int32{jute.OpMulti, jute.OpCreate}},
 		{"one cannot be sent", "create /a\ncreate /b\ncreate c\ncreate /d\n", []int32{jute.OpMulti}},
 		{"reads between", "create /a\ncreate /b\nget /a\ndelete /a\n", []int32{jute.OpMulti, jute.OpDelete}},
@@ -67,10 +67,10 @@ func TestExactScript(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			var shown []played
+			var shown []scriptResult
 			for _, window := range []int{1, 64} {
 				p := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
-				got := play(t, p.Addr(), c.script, exactly(window)).without(p.Addr())
+				got := runScript(t, p.Addr(), c.script, exactConfig(window)).normalized(p.Addr())
 				got.out = times.ReplaceAllString(got.out, "TIME")
 				shown = append(shown, got)
 				writes := slices.DeleteFunc(p.Requests(), func(op int32) bool {
@@ -111,7 +111,7 @@ func TestCutExact(t *testing.T) {
 			}
 			p := zktest.NewProxy(t, box.Addr())
 			done := cut(p)
-			got := play(t, p.Addr()+root, creations(lines, bad), exactly(64))
+			got := runScript(t, p.Addr()+root, createScript(lines, bad), exactConfig(64))
 			<-done
 			there, _, err := client.Children(zktest.Within(t), root, false)
 			if err != nil {
@@ -137,7 +137,7 @@ func TestExactCoprocess(t *testing.T) {
 	lines, ask := io.Pipe()
 	answers, out := io.Pipe()
 	ended := make(chan int, 1)
-	cfg := exactly(64)
+	cfg := exactConfig(64)
 	cfg.Session, cfg.Commands, cfg.Format = session, [][]*commands.Command{commands.All()}, "text"
 	cfg.Out, cfg.Err = shell.Output{W: out}, shell.Output{W: io.Discard}
 	go func() { // ends when lines is closed
@@ -167,21 +167,21 @@ func TestInterruptedExact(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
 	p := zktest.NewProxy(t, box.Addr())
-	d := openDialogue(t, p.Addr(), exactly(64))
+	d := openDialogue(t, p.Addr(), exactConfig(64))
 	there := func(name string) func() bool {
-		return func() bool { return strings.Contains(at(t, box.Addr(), "ls", "/"), name) }
+		return func() bool { return strings.Contains(runAt(t, box.Addr(), "ls", "/"), name) }
 	}
 	fmt.Fprintln(d, "create /first")
 	d.until(t, "Created /first\n")
 	p.HoldReplies(true)
-	fmt.Fprint(d, creations(150, 0))
+	fmt.Fprint(d, createScript(150, 0))
 	zktest.Eventually(t, "a hundred are done", there("n100"))
 	d.interrupt()
 	got := <-d.ended
 	p.HoldReplies(false)
-	want := played{"Created /first\n", "script:2-101: interrupted: all lines before line 2 are done; lines 2 to 101 may also be done, in order and" +
+	want := scriptResult{"Created /first\n", "script:2-101: interrupted: all lines before line 2 are done; lines 2 to 101 may also be done, in order and" +
 		" without gaps; no later line had been sent\n", commands.StatusInterrupted}
-	if got.err = butUnclosed(got.err); got != want || there("n101")() {
+	if got.err = withoutCloseTimeout(got.err); got != want || there("n101")() {
 		t.Error(got)
 	}
 }
@@ -193,14 +193,14 @@ func TestExactAgrees(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		script := drawScript(rt)
 		enforce := rapid.Bool().Draw(rt, "enforce")
-		run := func(script string, cfg shell.Config) played {
+		run := func(script string, cfg shell.Config) scriptResult {
 			s := sandbox.New(sandbox.Options{Now: func() time.Time { return clock }, EnforceQuota: enforce})
 			addr, err := s.Listen("127.0.0.1:0")
 			if err != nil {
 				rt.Fatal(err)
 			}
 			defer s.Close()
-			return play(rt, addr.String(), script, cfg).without(addr.String())
+			return runScript(rt, addr.String(), script, cfg).normalized(addr.String())
 		}
 		script = withoutFailures(rt, script, run(script, shell.Config{Window: 64}))
 		alone := run(script, shell.Config{Window: 1, StopAtError: true})
@@ -212,7 +212,7 @@ func TestExactAgrees(t *testing.T) {
 
 // withoutFailures removes the failed lines from a script, except for the last few. With -e, the
 // script then runs far before it stops.
-func withoutFailures(t *rapid.T, script string, got played) string {
+func withoutFailures(t *rapid.T, script string, got scriptResult) string {
 	bad := map[int]bool{}
 	for _, m := range failedLine.FindAllStringSubmatch(got.err, -1) {
 		n, _ := strconv.Atoi(m[1])

@@ -21,7 +21,7 @@ import (
 func TestExportOnATerminal(t *testing.T) {
 	t.Parallel()
 	p := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
-	lines(t, p.Addr(), "create /app\ncreate /app/a x\n")
+	runLinesAt(t, p.Addr(), "create /app\ncreate /app/a x\n")
 	p.Delay(200 * time.Millisecond)
 	r := startRich(t, exec.Command("zksh", "-server", p.Addr(), "export", "-R", "/app"))
 	r.expect(`"path":"/app/a".*\r?\n\{"end":.*\r?\n\{"sha256":"[0-9a-f]{64}"\}\r?\n`)
@@ -41,11 +41,11 @@ func TestExportOfServerThatEnds(t *testing.T) {
 	for i := range 2000 {
 		fmt.Fprintf(&script, "create /app/%d\n", i)
 	}
-	lines(t, p.Addr(), script.String())
+	runLinesAt(t, p.Addr(), script.String())
 	p.Reset()
 	for _, line := range []string{"export -R /app", "export -R /app | cat"} {
 		cut := p.CutAfterSkipping(jute.OpGetACL, 1000)
-		got := play(t, p.Addr(), line+"\n", shell.Config{Window: 64})
+		got := runScript(t, p.Addr(), line+"\n", shell.Config{Window: 64})
 		<-cut
 		if got.status != commands.StatusNoServer || !strings.Contains(got.err, "ConnectionLoss") || strings.Contains(got.out, `{"end"`) {
 			t.Errorf("%s: status %d: %s", line, got.status, got.err)

@@ -28,13 +28,13 @@ func TestFailoverKeepsTheCommand(t *testing.T) {
 	servers := zktest.Ensemble(t, 3, zktest.Heap(64), zktest.Ticks(int(tick.Milliseconds()), 10, syncLimit))
 	truth := zksession.Open(t, zkconn.Config{Servers: servers[2].Addr(), Timeout: zktest.Patience})
 	if *failovers > 0 {
-		reportAll(t, desert(t, servers, truth, *failovers, 10*time.Second, 30*time.Second))
+		reportAll(t, silenceServers(t, servers, truth, *failovers, 10*time.Second, 30*time.Second))
 		return
 	}
-	noticed := desert(t, servers, truth, 6, 12*time.Second, 14*time.Second)
+	noticed := silenceServers(t, servers, truth, 6, 12*time.Second, 14*time.Second)
 	if len(noticed) > 0 { // a busy machine may need more than an eighth of such a session, the time that the client has
 		t.Logf("once more, with sessions that last longer, as: %s", noticed)
-		noticed = desert(t, servers, truth, 6, 36*time.Second, 40*time.Second)
+		noticed = silenceServers(t, servers, truth, 6, 36*time.Second, 40*time.Second)
 	}
 	reportAll(t, noticed)
 }
@@ -48,10 +48,10 @@ func reportAll(t *testing.T, noticed []string) {
 // silenceServers makes the servers of the given number of holders fall silent and returns the
 // problems that the holders noticed. If two clients hold a lock together, the test fails at
 // once.
-func desert(t *testing.T, servers []*zktest.Server, truth *zkconn.Session, holders int, shortest, longest time.Duration) (noticed []string) {
-	var all []*desertion
+func silenceServers(t *testing.T, servers []*zktest.Server, truth *zkconn.Session, holders int, shortest, longest time.Duration) (noticed []string) {
+	var all []*silencedHolder
 	for range holders {
-		all = append(all, newDesertion(t, servers, shortest+rand.N(longest-shortest)))
+		all = append(all, newSilencedHolder(t, servers, shortest+rand.N(longest-shortest)))
 	}
 	for _, d := range all {
 		d.prepare(t, truth, servers[2].Addr())
@@ -66,7 +66,7 @@ func desert(t *testing.T, servers []*zktest.Server, truth *zkconn.Session, holde
 }
 
 // A silencedHolder is the holder of a lock whose server falls silent.
-type desertion struct {
+type silencedHolder struct {
 	*contest
 	timeout, after time.Duration // session timeout; time from the start of the command to the silence
 	proxies        []*zktest.Proxy
@@ -76,8 +76,8 @@ type desertion struct {
 	moved          bool     // the holder had been connected to both servers before the silence
 }
 
-func newDesertion(t *testing.T, servers []*zktest.Server, timeout time.Duration) *desertion {
-	d := &desertion{contest: newContest(t, "left"), timeout: timeout, after: rand.N(timeout)}
+func newSilencedHolder(t *testing.T, servers []*zktest.Server, timeout time.Duration) *silencedHolder {
+	d := &silencedHolder{contest: newContest(t, "left"), timeout: timeout, after: rand.N(timeout)}
 	d.every = "1"
 	for _, s := range servers[:2] {
 		d.proxies = append(d.proxies, zktest.NewProxy(t, s.Addr()))
@@ -88,7 +88,7 @@ func newDesertion(t *testing.T, servers []*zktest.Server, timeout time.Duration)
 
 // prepare waits until the first client holds the lock and a second one waits for it, then
 // schedules the silence.
-func (d *desertion) prepare(t *testing.T, truth *zkconn.Session, others string) {
+func (d *silencedHolder) prepare(t *testing.T, truth *zkconn.Session, others string) {
 	zktest.Eventually(t, "the first holds", func() bool { return d.began("first") })
 	d.begin = time.Now()
 	d.second = d.zksh(t, "second", others, d.timeout)
@@ -106,7 +106,7 @@ func (d *desertion) prepare(t *testing.T, truth *zkconn.Session, others string) 
 	t.Cleanup(func() { hold.Stop() })
 }
 
-func (d *desertion) znodes(t *testing.T, truth *zkconn.Session) []string {
+func (d *silencedHolder) znodes(t *testing.T, truth *zkconn.Session) []string {
 	names, _, err := truth.Children(zktest.Within(t), d.path, false)
 	if err != nil {
 		t.Fatal(err)
@@ -116,11 +116,11 @@ func (d *desertion) znodes(t *testing.T, truth *zkconn.Session) []string {
 }
 
 // wait waits until any session at the silent server would have expired.
-func (d *desertion) wait(t *testing.T) {
+func (d *silencedHolder) wait(t *testing.T) {
 	time.Sleep(time.Until(d.silence.Add(d.timeout + 2*tick)))
 }
 
-func (d *desertion) check(t *testing.T, truth *zkconn.Session) (noticed []string) {
+func (d *silencedHolder) check(t *testing.T, truth *zkconn.Session) (noticed []string) {
 	story := fmt.Sprintf("%s: a session of %s, silence after %s", d.path, d.timeout, d.after)
 	if d.moved {
 		noticed = append(noticed, story+": the holder was at both servers before")

@@ -47,7 +47,7 @@ var faultyServers = []struct {
 
 // boundedLines lists, by command, lines that end within the time limit of a test. Commands
 // without an entry use succeedingLines.
-var bounded = map[string][]string{
+var boundedLines = map[string][]string{
 	"lock": {"lock -w 2s /locks/a"}, "wlock": {"wlock -w 2s /locks/w"}, "rlock": {"rlock -w 2s /locks/r"}, "wait": {"wait -w 2s /app"},
 	"unlock": {"lock -w 2s /locks/backup", "unlock /locks/backup"}, "watch": {"watch /app"}, "revoke": {"revoke /locks/backup"},
 	"reconfig": {"reconfig -remove 3"}, "undo": {"undo -l"}, "import": {"import -R /dev/null"}, "log": {"log /dev/null"},
@@ -66,9 +66,9 @@ func TestFaultyServers(t *testing.T) {
 	nth := 0
 	for _, server := range faultyServers {
 		for _, c := range registry().All() {
-			lines := bounded[c.Name]
+			lines := boundedLines[c.Name]
 			if lines == nil {
-				lines = forms[c.Name]
+				lines = succeedingLines[c.Name]
 			}
 			if lines == nil {
 				lines = []string{c.Examples[0]}
@@ -218,14 +218,14 @@ func (r *faultyRun) prepare() {
 
 // expectedPaths lists, by command, paths that the command's line creates or, with a leading "-",
 // deletes.
-var done = map[string][]string{
+var expectedPaths = map[string][]string{
 	"delete": {"-/app/config"}, "deleteall": {"-/app/old"}, "rmr": {"-/app/old"}, "cp": {"/copied", "/copied/config"},
 	"mv": {"/to", "-/app/from"}, "mirror": {"/mirrored/config"},
 }
 
 // verify checks that a line with exit status 0 has had its effect.
 func (r *faultyRun) verify(text string) {
-	for _, path := range done[r.c.Name] {
+	for _, path := range expectedPaths[r.c.Name] {
 		path, gone := strings.CutPrefix(path, "-")
 		f, ok := r.raw(jute.OpExists, rawzk.PathWatch(path, false))
 		if ok && (f.Err == 0) == gone {
@@ -305,12 +305,12 @@ func TestLockInAMissingFolderWithoutContainers(t *testing.T) {
 func TestTreesWithoutMultiRead(t *testing.T) {
 	t.Parallel()
 	box := zktest.Faulty(t, "hangop:22,104")
-	lines(t, box.Addr(), "create /a 1\ncreate /a/b 2\ncreate /a/c 3\ncreate /a/b/d 4\n")
-	got := play(t, box.Addr(), "ls -R /a\ntree /a\ngetAllChildrenNumber /a\n", shell.Config{})
+	runLinesAt(t, box.Addr(), "create /a 1\ncreate /a/b 2\ncreate /a/c 3\ncreate /a/b/d 4\n")
+	got := runScript(t, box.Addr(), "ls -R /a\ntree /a\ngetAllChildrenNumber /a\n", shell.Config{})
 	if want := "/a\n/a/b\n/a/c\n/a/b/d\n/a\n├── b\n│   └── d\n└── c\n3\n"; got.out != want || got.status != 0 {
 		t.Error(cmp.Diff(want, got.out), got)
 	}
-	dump := at(t, box.Addr(), "export", "-R", "/a", "-")
+	dump := runAt(t, box.Addr(), "export", "-R", "/a", "-")
 	if n := strings.Count(dump, `"path":`); n != 4 {
 		t.Errorf("%d znodes are exported:\n%s", n, dump)
 	}

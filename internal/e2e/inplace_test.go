@@ -9,7 +9,7 @@ import (
 
 // Text that is typed while a command redraws a line in place appears once, at the prompt that it
 // is for.
-func TestTypedAheadOfAWait(t *testing.T) {
+func TestTypeAheadDuringRepeat(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 30)
 	s.line("create /n data")

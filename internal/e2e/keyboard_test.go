@@ -46,16 +46,16 @@ func TestEventsAboveTheLine(t *testing.T) {
 		t.Run(fmt.Sprint(columns), func(t *testing.T) {
 			t.Parallel()
 			s := openScreen(t, columns, 30)
-			at(t, s.server, "create", "/w")
+			runAt(t, s.server, "create", "/w")
 			s.line("addWatch /w")
 			s.wantEnd(s.prompt(1))
 			const typed = "create /数据 你好世界一二三四五六七八九十甲乙丙丁"
 			s.text(typed)
 			s.want(`丙丁$`)
 			s.keys("Home", "M-f", "Right", "Right")
-			at(t, s.server, "set", "/w", "1")
+			runAt(t, s.server, "set", "/w", "1")
 			s.want(`type:NodeDataChanged path:\s*/\s*w$`)
-			at(t, s.server, "delete", "/w")
+			runAt(t, s.server, "delete", "/w")
 			shown := s.want(`type:NodeDeleted path:\s*/\s*w$`)
 			if n := strings.Count(shown, "(CONNECTED) 1]"); n != 1 {
 				t.Errorf("the prompt is there %d times:\n%s", n, shown)
@@ -67,7 +67,7 @@ func TestEventsAboveTheLine(t *testing.T) {
 			})
 			s.keys("Enter")
 			s.want(`^Created /X数据$`)
-			if got := at(t, s.server, "get", "/X数据"); got != "你好世界一二三四五六七八九十甲乙丙丁\n" {
+			if got := runAt(t, s.server, "get", "/X数据"); got != "你好世界一二三四五六七八九十甲乙丙丁\n" {
 				t.Errorf("stored %q", got)
 			}
 		})
@@ -78,20 +78,20 @@ func TestEventsAboveTheLine(t *testing.T) {
 func TestEventWhileChoosing(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 30)
-	at(t, s.server, "create", "/alpha")
-	at(t, s.server, "create", "/beta")
+	runAt(t, s.server, "create", "/alpha")
+	runAt(t, s.server, "create", "/beta")
 	s.line("addWatch /beta")
 	s.wantEnd(s.prompt(1))
 	s.text("get /")
 	s.want(`^ +beta$`)
 	s.keys("Tab", "Tab")
 	s.want(`\] get /beta$`)
-	at(t, s.server, "set", "/beta", "1")
+	runAt(t, s.server, "set", "/beta", "1")
 	s.want(`type:NodeDataChanged path:/beta$`)
 	s.want(`\] get /beta$`)
 	s.keys("Tab") // the last proposal
 	s.want(`\] get /zookeeper$`)
-	at(t, s.server, "set", "/beta", "2")
+	runAt(t, s.server, "set", "/beta", "2")
 	s.want(`path:/beta\n[\s\S]*path:/beta\n\[zk: \S+ 1\] get /zookeeper$`)
 	s.keys("BTab")
 	s.want(`\] get /beta$`)
@@ -144,7 +144,7 @@ func TestEditing(t *testing.T) {
 }
 
 // waitForGet waits until a getData request is in flight. Completion never sends one.
-func asked(t *testing.T, proxy *zktest.Proxy) {
+func waitForGet(t *testing.T, proxy *zktest.Proxy) {
 	t.Helper()
 	zktest.Eventually(t, "the data is asked for", func() bool { return slices.Contains(proxy.Requests(), jute.OpGetData) })
 }
@@ -160,7 +160,7 @@ func TestCtrlCAtTheKeyboard(t *testing.T) {
 	s.wantEnd(s.prompt(0)+" create /never", s.prompt(0))
 	proxy.HoldReplies(true)
 	s.line("get /")
-	asked(t, proxy)
+	waitForGet(t, proxy)
 	s.keys("C-c")
 	s.want(`^interrupted$`)
 	proxy.HoldReplies(false)
@@ -174,10 +174,10 @@ func TestCtrlCAtTheKeyboard(t *testing.T) {
 
 // If a command ignores its cancellation, a second Ctrl-C exits the shell without waiting for the
 // command.
-func TestCtrlCLeavesAStubbornCommand(t *testing.T) {
+func TestSecondCtrlCExits(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 30)
-	command, begun := stubborn(t, s.server)
+	command, begun := stubbornCommand(t, s.server)
 	s.line(command)
 	begun()
 	s.keys("C-c")
@@ -202,7 +202,7 @@ func TestPaste(t *testing.T) {
 	s.paste(b.String())
 	s.want(`^198$`)
 	s.want(`CONNECTED\) 200\]$`)
-	if got := at(t, s.server, "get", "/pasted/n0000000197"); got != "a\tb\n" {
+	if got := runAt(t, s.server, "get", "/pasted/n0000000197"); got != "a\tb\n" {
 		t.Errorf("stored %q", got)
 	}
 	s.paste("ls /pas")
@@ -292,7 +292,7 @@ func TestRecallOfManyLines(t *testing.T) {
 	s.want(`0\] set /many \$'it\\'s\\n中 文\\nend\.'$`)
 	s.keys("Enter")
 	s.wantEnd(s.prompt(1))
-	if got := at(t, s.server, "get", "/many"); got != "it's\n中 文\nend.\n" {
+	if got := runAt(t, s.server, "get", "/many"); got != "it's\n中 文\nend.\n" {
 		t.Errorf("stored %q", got)
 	}
 	s.line("history")
@@ -346,7 +346,7 @@ func TestLineLongerThanTheScreen(t *testing.T) {
 	s.want(`\(CONNECTED\) 0\] create /long 0123`)
 	s.keys("Enter")
 	s.want(`^Created /long$`)
-	if got := at(t, s.server, "get", "/long"); got != data+"\n" {
+	if got := runAt(t, s.server, "get", "/long"); got != data+"\n" {
 		t.Errorf("stored %d bytes, want %d", len(got)-1, len(data))
 	}
 }
@@ -358,7 +358,7 @@ func TestCtrlCEndsAPaste(t *testing.T) {
 	s := openScreenOn(t, proxy.Addr(), 100, 30)
 	proxy.HoldReplies(true)
 	s.paste("get /\ncreate /never\ncreate /neither\n")
-	asked(t, proxy)
+	waitForGet(t, proxy)
 	s.keys("C-c")
 	s.want(`interrupted$`)
 	proxy.HoldReplies(false)

@@ -112,7 +112,7 @@ func TestLockdemoEnds(t *testing.T) {
 				t.Fatalf("%v, %v: %s%s", err, cmd.Wait(), text.String(), errs.String())
 			}
 		}
-		if !strings.Contains(at(t, server, "ls", "/"), "zksh-lockdemo-") {
+		if !strings.Contains(runAt(t, server, "ls", "/"), "zksh-lockdemo-") {
 			t.Error("it has no folder")
 		}
 		if err := cmd.Process.Signal(sig); err != nil {
@@ -121,7 +121,7 @@ func TestLockdemoEnds(t *testing.T) {
 		if err := cmd.Wait(); err == nil {
 			t.Errorf("%v: it ends well", sig)
 		}
-		left := func() bool { return strings.Contains(at(t, server, "ls", "/"), "lockdemo") }
+		left := func() bool { return strings.Contains(runAt(t, server, "ls", "/"), "lockdemo") }
 		if sig != syscall.SIGKILL && left() {
 			t.Errorf("%v: its folder is left", sig)
 		}

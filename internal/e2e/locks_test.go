@@ -47,7 +47,7 @@ func (r rival) lock(t *testing.T, path string) {
 }
 
 // A lockedCommand is a zksh that holds a lock while its command runs.
-type guarded struct {
+type lockedCommand struct {
 	cmd   *exec.Cmd
 	errs  strings.Builder
 	child int // pid of the command
@@ -55,18 +55,18 @@ type guarded struct {
 
 // startLocked starts a lockedCommand and returns when its command runs. The shell code traps
 // runs before sh writes its pid, and script runs after that.
-func guard(t *testing.T, server, traps, script string, flags ...string) *guarded {
+func startLocked(t *testing.T, server, traps, script string, flags ...string) *lockedCommand {
 	t.Helper()
-	return startGuard(t, nil, server, traps, script, flags...)
+	return startLockedTo(t, nil, server, traps, script, flags...)
 }
 
 // startLockedTo is like startLocked, but sends standard error to errs unless that is nil.
-func startGuard(t *testing.T, errs io.Writer, server, traps, script string, flags ...string) *guarded {
+func startLockedTo(t *testing.T, errs io.Writer, server, traps, script string, flags ...string) *lockedCommand {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pid")
 	args := append([]string{"-server", server, "-timeout", "10000", "lock"}, flags...)
 	args = append(args, "/l", "--", "sh", "-c", traps+"\necho $$ > "+file+".new; mv "+file+".new "+file+"; "+script)
-	g := &guarded{cmd: exec.Command("zksh", args...)}
+	g := &lockedCommand{cmd: exec.Command("zksh", args...)}
 	g.cmd.Env, g.cmd.Stderr = homeEnv(t.TempDir()), &g.errs
 	if errs != nil {
 		g.cmd.Stderr = errs
@@ -90,9 +90,9 @@ func startGuard(t *testing.T, errs io.Writer, server, traps, script string, flag
 // the lock, even if the command ignores TERM.
 func TestCommandEndsBeforeTheLease(t *testing.T) {
 	t.Parallel()
-	server, chroot := zktest.Shared(t).Addr(), place(t)
+	server, chroot := zktest.Shared(t).Addr(), newChroot(t)
 	proxy := zktest.NewProxy(t, server)
-	g := guard(t, proxy.Addr()+chroot, "trap '' TERM", "while :; do sleep 0.1; done", "-t", "1")
+	g := startLocked(t, proxy.Addr()+chroot, "trap '' TERM", "while :; do sleep 0.1; done", "-t", "1")
 	proxy.Hold(true)
 	newRival(t, server+chroot).lock(t, "/l")
 	if zktest.Runs(g.child) {
@@ -110,7 +110,7 @@ func TestCommandEndsBeforeTheLease(t *testing.T) {
 // zksh terminates the command in time even if nobody reads zksh's messages.
 func TestBlockedTerminalKeepsNoCommandAlive(t *testing.T) {
 	t.Parallel()
-	server, chroot := zktest.Shared(t).Addr(), place(t)
+	server, chroot := zktest.Shared(t).Addr(), newChroot(t)
 	proxy := zktest.NewProxy(t, server)
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -118,7 +118,7 @@ func TestBlockedTerminalKeepsNoCommandAlive(t *testing.T) {
 	}
 	defer r.Close()
 	fill(t, w)
-	g := startGuard(t, w, proxy.Addr()+chroot, "trap '' TERM", "while :; do sleep 0.1; done", "-t", "1")
+	g := startLockedTo(t, w, proxy.Addr()+chroot, "trap '' TERM", "while :; do sleep 0.1; done", "-t", "1")
 	w.Close()
 	proxy.Hold(true)
 	newRival(t, server+chroot).lock(t, "/l")
@@ -148,10 +148,10 @@ func fill(t *testing.T, w *os.File) {
 // A short connection loss costs neither the lock nor the command.
 func TestCommandOutlivesAShortOutage(t *testing.T) {
 	t.Parallel()
-	server, chroot := zktest.Shared(t).Addr(), place(t)
+	server, chroot := zktest.Shared(t).Addr(), newChroot(t)
 	proxy := zktest.NewProxy(t, server)
 	done := filepath.Join(t.TempDir(), "done")
-	g := guard(t, proxy.Addr()+chroot, "", "until [ -e "+done+" ]; do sleep 0.1; done; exit 5")
+	g := startLocked(t, proxy.Addr()+chroot, "", "until [ -e "+done+" ]; do sleep 0.1; done; exit 5")
 	proxy.Cut()
 	r := newRival(t, server+chroot)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -168,8 +168,8 @@ func TestCommandOutlivesAShortOutage(t *testing.T) {
 // If zksh is killed, its command is terminated too.
 func TestKilledHolder(t *testing.T) {
 	t.Parallel()
-	server := zktest.Shared(t).Addr() + place(t)
-	g := guard(t, server, "", "while :; do sleep 0.1; done")
+	server := zktest.Shared(t).Addr() + newChroot(t)
+	g := startLocked(t, server, "", "while :; do sleep 0.1; done")
 	if err := g.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -180,10 +180,10 @@ func TestKilledHolder(t *testing.T) {
 
 // A zksh that was stopped for longer than its session lasts terminates its command as soon as it
 // continues.
-func TestHolderAsleep(t *testing.T) {
+func TestStoppedHolder(t *testing.T) {
 	t.Parallel()
-	server := zktest.Shared(t).Addr() + place(t)
-	g := guard(t, server, "", "while :; do sleep 0.1; done", "-t", "1")
+	server := zktest.Shared(t).Addr() + newChroot(t)
+	g := startLocked(t, server, "", "while :; do sleep 0.1; done", "-t", "1")
 	if err := g.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -201,14 +201,14 @@ func TestHolderAsleep(t *testing.T) {
 // the lock is released.
 func TestSignalsGoToTheCommand(t *testing.T) {
 	t.Parallel()
-	server := zktest.Shared(t).Addr() + place(t)
+	server := zktest.Shared(t).Addr() + newChroot(t)
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
-		g := guard(t, server, "trap 'exit 42' INT TERM HUP QUIT", "while :; do sleep 0.1; done")
+		g := startLocked(t, server, "trap 'exit 42' INT TERM HUP QUIT", "while :; do sleep 0.1; done")
 		if err := g.cmd.Process.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
 		wantExit(t, g.cmd, 42)
-		if got := at(t, server, "ls", "/l"); got != "[]\n" {
+		if got := runAt(t, server, "ls", "/l"); got != "[]\n" {
 			t.Errorf("%v: left behind: %s", sig, got)
 		}
 	}
@@ -217,8 +217,8 @@ func TestSignalsGoToTheCommand(t *testing.T) {
 // A signal to a waiter makes it leave the queue.
 func TestSignalWhileWaitingForALock(t *testing.T) {
 	t.Parallel()
-	server := zktest.Shared(t).Addr() + place(t)
-	g := guard(t, server, "", "while :; do sleep 0.1; done")
+	server := zktest.Shared(t).Addr() + newChroot(t)
+	g := startLocked(t, server, "", "while :; do sleep 0.1; done")
 	for sig, want := range signalStatuses {
 		waiter := exec.Command("zksh", "-server", server, "lock", "/l", "--", "true")
 		waiter.Env = homeEnv(t.TempDir())
@@ -227,12 +227,12 @@ func TestSignalWhileWaitingForALock(t *testing.T) {
 		if err := waiter.Start(); err != nil {
 			t.Fatal(err)
 		}
-		zktest.Eventually(t, "two are in the queue", func() bool { return strings.Count(at(t, server, "ls", "/l"), "lock-") == 2 })
+		zktest.Eventually(t, "two are in the queue", func() bool { return strings.Count(runAt(t, server, "ls", "/l"), "lock-") == 2 })
 		if err := waiter.Process.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
 		wantExit(t, waiter, want)
-		if n := strings.Count(at(t, server, "ls", "/l"), "lock-"); n != 1 {
+		if n := strings.Count(runAt(t, server, "ls", "/l"), "lock-"); n != 1 {
 			t.Errorf("%v: %d in the queue, want the holder alone", sig, n)
 		}
 	}
@@ -246,7 +246,7 @@ func TestSignalWhileWaitingForALock(t *testing.T) {
 func TestLossEndsABatch(t *testing.T) {
 	t.Parallel()
 	for _, flag := range []string{"-q", "-k"} {
-		server, dir := zktest.Shared(t).Addr()+place(t), t.TempDir()
+		server, dir := zktest.Shared(t).Addr()+newChroot(t), t.TempDir()
 		// Standard output and error are files, so that the test can read them while zksh runs.
 		cmd := exec.Command("sh", "-c", "exec zksh $0 -server $1 > out 2> err", flag, server)
 		cmd.Env, cmd.Dir = homeEnv(dir), dir
@@ -274,7 +274,7 @@ func TestLossEndsABatch(t *testing.T) {
 		zktest.Eventually(t, "it is locked", func() bool { return strings.HasSuffix(said("out"), "s\n") })
 		_, node, _ := strings.Cut(said("out"), "node=")
 		node, _, _ = strings.Cut(node, " ")
-		at(t, server, "delete", node)
+		runAt(t, server, "delete", node)
 		zktest.Eventually(t, "the loss is told", func() bool { return strings.Contains(said("err"), "is lost") })
 		write("create /after\n")
 		in.Close()
@@ -282,7 +282,7 @@ func TestLossEndsABatch(t *testing.T) {
 		if want := "stdin:2: lock /l is lost: another client deleted the holder's znode"; !strings.Contains(said("err"), want) {
 			t.Errorf("%s: told %q, want %q in it", flag, said("err"), want)
 		}
-		if made := strings.Contains(at(t, server, "ls", "/"), "after"); made != (flag == "-k") {
+		if made := strings.Contains(runAt(t, server, "ls", "/"), "after"); made != (flag == "-k") {
 			t.Errorf("%s: the next line ran: %v", flag, made)
 		}
 	}
@@ -292,7 +292,7 @@ func TestLossEndsABatch(t *testing.T) {
 // while the command runs.
 func TestHangupKeepsTheLockOfACommand(t *testing.T) {
 	t.Parallel()
-	server, dir := zktest.Shared(t).Addr()+place(t), t.TempDir()
+	server, dir := zktest.Shared(t).Addr()+newChroot(t), t.TempDir()
 	stubborn := openStubborn(t) // exits after the time that zksh usually grants a command; a command under a lock has no such limit
 	c := openConsoleIn(t, dir, "-server", server)
 	c.expect(connected)
@@ -309,14 +309,14 @@ func TestHangupKeepsTheLockOfACommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	stubborn.wantRestored(143)
-	if n := strings.Count(at(t, server, "ls", "/l"), "lock-"); n != 1 {
+	if n := strings.Count(runAt(t, server, "ls", "/l"), "lock-"); n != 1 {
 		t.Errorf("%d hold the lock while the command runs, want 1", n)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c.wantStatus(143)
-	if got := at(t, server, "ls", "/l"); got != "[]\n" {
+	if got := runAt(t, server, "ls", "/l"); got != "[]\n" {
 		t.Errorf("left behind: %s", got)
 	}
 }
@@ -325,7 +325,7 @@ func TestHangupKeepsTheLockOfACommand(t *testing.T) {
 // foreground.
 func TestAlertWithTostop(t *testing.T) {
 	t.Parallel()
-	server, chroot := zktest.Shared(t).Addr(), place(t)
+	server, chroot := zktest.Shared(t).Addr(), newChroot(t)
 	proxy := zktest.NewProxy(t, server)
 	c := openConsole(t, "-server", proxy.Addr()+chroot, "lock", "/l", "--",
 		"sh", "-c", "stty tostop; echo running; read x; exit 7")
@@ -340,7 +340,7 @@ func TestAlertWithTostop(t *testing.T) {
 // which ignores TERM, and the command's background child.
 func TestNestedCommand(t *testing.T) {
 	t.Parallel()
-	server, dir := zktest.Shared(t).Addr()+place(t), t.TempDir()
+	server, dir := zktest.Shared(t).Addr()+newChroot(t), t.TempDir()
 	pids := filepath.Join(dir, "pids")
 	cmd := exec.Command("zksh", "-server", server, "lock", "-t", "1", "/a", "--",
 		"zksh", "-server", server, "lock", "-t", "1000", "/b", "--",
@@ -361,8 +361,8 @@ func TestNestedCommand(t *testing.T) {
 		_, err = fmt.Sscan(string(text), &child, &background)
 		return err == nil
 	})
-	name := strings.Trim(at(t, server, "ls", "/a"), "[]\n")
-	at(t, server, "delete", "/a/"+name)
+	name := strings.Trim(runAt(t, server, "ls", "/a"), "[]\n")
+	runAt(t, server, "delete", "/a/"+name)
 	wantExit(t, cmd, 74)
 	if zktest.Runs(child) || zktest.Runs(background) {
 		t.Errorf("the command runs: %t; its child: %t; it said %q", zktest.Runs(child), zktest.Runs(background), errs.String())
@@ -370,10 +370,10 @@ func TestNestedCommand(t *testing.T) {
 }
 
 // While zksh is stopped, its command is terminated before another client can get the lock.
-func TestHolderAsleepEndsItsCommand(t *testing.T) {
+func TestCommandOfStoppedHolderEnds(t *testing.T) {
 	t.Parallel()
-	server := zktest.Shared(t).Addr() + place(t)
-	g := guard(t, server, "trap '' TERM", "while :; do sleep 0.1; done", "-t", "1")
+	server := zktest.Shared(t).Addr() + newChroot(t)
+	g := startLocked(t, server, "trap '' TERM", "while :; do sleep 0.1; done", "-t", "1")
 	if err := g.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}

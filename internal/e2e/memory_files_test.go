@@ -27,7 +27,7 @@ type bomb struct {
 }
 
 // writeRepeated writes text(i) for each i from 0 to n-1.
-func repeat(w io.Writer, n int, text func(i int) string) error {
+func writeRepeated(w io.Writer, n int, text func(i int) string) error {
 	for i := range n {
 		if _, err := io.WriteString(w, text(i)); err != nil {
 			return err
@@ -38,20 +38,20 @@ func repeat(w io.Writer, n int, text func(i int) string) error {
 
 // surround returns a function that writes before, then text(i) for each i from 0 to n-1, then
 // after.
-func lots(before string, n int, text func(i int) string, behind string) func(io.Writer) error {
+func surround(before string, n int, text func(i int) string, after string) func(io.Writer) error {
 	return func(w io.Writer) error {
 		if _, err := io.WriteString(w, before); err != nil {
 			return err
 		}
-		if err := repeat(w, n, text); err != nil {
+		if err := writeRepeated(w, n, text); err != nil {
 			return err
 		}
-		_, err := io.WriteString(w, behind)
+		_, err := io.WriteString(w, after)
 		return err
 	}
 }
 
-func always(text string) func(int) string { return func(int) string { return text } }
+func constant(text string) func(int) string { return func(int) string { return text } }
 
 const dumpHead = `{"zksh":"dump","version":1,"root":"/a","time":"2024-01-01T00:00:00Z"}` + "\n"
 
@@ -83,22 +83,22 @@ func bombs() []bomb {
 		znodes, much = 3_000_000, expands
 	}
 	return []bomb{
-		{name: "znodes", write: lots(dumpHead, znodes, func(i int) string {
+		{name: "znodes", write: surround(dumpHead, znodes, func(i int) string {
 			return fmt.Sprintf(`{"path":"/a/%d","kind":"persistent","data":null,"stat":null,"acl":null}`+"\n", i)
 		}, ""), says: much},
-		{name: "paths", write: lots("{", 200_000, func(i int) string { return fmt.Sprintf(`"/%01000d":{"content":null,"acls":[]},`, i) }, `"/x":{}}`), says: expands},
-		{name: "data", write: lots(`{"/x":{"content":"","acls":[]}`, 256, func(i int) string { return fmt.Sprintf(`,"/x/%d":{"content":%q,"acls":[]}`, i, data) }, "}"), says: expands},
-		{name: "entries", write: lots(dumpHead+`{"path":"/a","kind":"persistent","data":null,"stat":null,"acl":[{}`, 20_000_000, always(",{}"), "]}\n")},
-		{name: "one line", write: lots(dumpHead+`{"path":"/a","data":"`, 500, always(data), "\"}\n")},
-		{name: "nesting", write: lots("[", 20_000_000, always(`{"t":[`), "")},
-		{name: "a name without end", write: lots(`{"`, 500, always(data), `":{}}`)},
-		{name: "fields", write: lots(`{"/a":{"acls":[],"content":null`, 5_000_000, func(i int) string { return fmt.Sprintf(`,"%x":0`, i) }, "}}")},
-		{name: "snapshot of ACLs", write: lots(string(snapshot.B)+"\x7f\xff\xff\xff", 10_000_000, always(string(acl.B)), "")},
-		{name: "snapshot of entries", write: lots(string(snapshot.B)+"\x00\x00\x00\x01"+string(acl.B[:8])+"\x7f\xff\xff\xff", 20_000_000, always(string(acl.B[12:])), "")},
-		{name: "snapshot of znodes", write: lots(acls+node("", nil), znodes, func(i int) string { return node(fmt.Sprintf("/%d", i), nil) }, ""), says: much},
-		{name: "snapshot of data", write: lots(acls+node("", nil), 256, func(i int) string { return node(fmt.Sprintf("/%d", i), []byte(data)) }, ""), says: expands},
-		{name: "snapshot of sessions", write: lots(string(snapshot.B[:16])+"\x7f\xff\xff\xff", 20_000_000, always("\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x01"), "")},
-		{name: "snapshot that claims data", plain: true, write: lots(acls+"\x00\x00\x00\x02/a\x7f\xff\xff\xff", 1, always("x"), "")},
+		{name: "paths", write: surround("{", 200_000, func(i int) string { return fmt.Sprintf(`"/%01000d":{"content":null,"acls":[]},`, i) }, `"/x":{}}`), says: expands},
+		{name: "data", write: surround(`{"/x":{"content":"","acls":[]}`, 256, func(i int) string { return fmt.Sprintf(`,"/x/%d":{"content":%q,"acls":[]}`, i, data) }, "}"), says: expands},
+		{name: "entries", write: surround(dumpHead+`{"path":"/a","kind":"persistent","data":null,"stat":null,"acl":[{}`, 20_000_000, constant(",{}"), "]}\n")},
+		{name: "one line", write: surround(dumpHead+`{"path":"/a","data":"`, 500, constant(data), "\"}\n")},
+		{name: "nesting", write: surround("[", 20_000_000, constant(`{"t":[`), "")},
+		{name: "a name without end", write: surround(`{"`, 500, constant(data), `":{}}`)},
+		{name: "fields", write: surround(`{"/a":{"acls":[],"content":null`, 5_000_000, func(i int) string { return fmt.Sprintf(`,"%x":0`, i) }, "}}")},
+		{name: "snapshot of ACLs", write: surround(string(snapshot.B)+"\x7f\xff\xff\xff", 10_000_000, constant(string(acl.B)), "")},
+		{name: "snapshot of entries", write: surround(string(snapshot.B)+"\x00\x00\x00\x01"+string(acl.B[:8])+"\x7f\xff\xff\xff", 20_000_000, constant(string(acl.B[12:])), "")},
+		{name: "snapshot of znodes", write: surround(acls+node("", nil), znodes, func(i int) string { return node(fmt.Sprintf("/%d", i), nil) }, ""), says: much},
+		{name: "snapshot of data", write: surround(acls+node("", nil), 256, func(i int) string { return node(fmt.Sprintf("/%d", i), []byte(data)) }, ""), says: expands},
+		{name: "snapshot of sessions", write: surround(string(snapshot.B[:16])+"\x7f\xff\xff\xff", 20_000_000, constant("\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x01"), "")},
+		{name: "snapshot that claims data", plain: true, write: surround(acls+"\x00\x00\x00\x02/a\x7f\xff\xff\xff", 1, constant("x"), "")},
 	}
 }
 
@@ -166,8 +166,8 @@ func TestHostileLogsFillNoMemory(t *testing.T) {
 	head.Int(2)
 	head.Long(0)
 	for _, b := range []bomb{
-		{name: "claims", plain: true, write: lots(string(head.B)+"\x00\x00\x00\x00\x00\x00\x00\x01\x7f\xff\xff\xff", 1, always("x"), "")},
-		{name: "records", plain: true, write: lots(string(head.B)+"\x00\x00\x00\x00\x00\x00\x00\x01\x0f\xff\xff\xff", 400, always(strings.Repeat("r", 1<<20)), "")},
+		{name: "claims", plain: true, write: surround(string(head.B)+"\x00\x00\x00\x00\x00\x00\x00\x01\x7f\xff\xff\xff", 1, constant("x"), "")},
+		{name: "records", plain: true, write: surround(string(head.B)+"\x00\x00\x00\x00\x00\x00\x00\x01\x0f\xff\xff\xff", 400, constant(strings.Repeat("r", 1<<20)), "")},
 	} {
 		t.Run(b.name, func(t *testing.T) {
 			name := filepath.Join(t.TempDir(), "log.1")

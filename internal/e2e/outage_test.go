@@ -32,14 +32,14 @@ func TestOutageKeepsTheCommand(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s of %s", o.gone, o.timeout), func(t *testing.T) {
 			if *outages > 0 {
-				reportAll(t, o.suffer(t, servers[0].Addr(), *outages))
+				reportAll(t, o.disconnectHolders(t, servers[0].Addr(), *outages))
 				return
 			}
 			t.Parallel()
-			noticed := o.suffer(t, servers[0].Addr(), 4)
+			noticed := o.disconnectHolders(t, servers[0].Addr(), 4)
 			if len(noticed) > 0 { // a busy machine may need more time than such a session leaves
 				t.Logf("once more, with sessions that last longer, as: %s", noticed)
-				noticed = outage{timeout: 4 * o.timeout, gone: o.gone}.suffer(t, servers[0].Addr(), 4)
+				noticed = outage{timeout: 4 * o.timeout, gone: o.gone}.disconnectHolders(t, servers[0].Addr(), 4)
 			}
 			reportAll(t, noticed)
 		})
@@ -54,13 +54,13 @@ type outage struct {
 
 // disconnectHolders disconnects the given number of holders from one server, each at a different
 // time of its lease. It returns the problems that their commands noticed.
-func (o outage) suffer(t *testing.T, server string, holders int) (noticed []string) {
+func (o outage) disconnectHolders(t *testing.T, server string, holders int) (noticed []string) {
 	round := o.timeout * 5 / 16 // time between two renewals of a lease
 	proxy := zktest.NewProxy(t, server)
 	all := make([]*holder, holders)
 	for i := range all {
 		begin := time.Now()
-		all[i] = hold(t, proxy.Addr(), fmt.Sprintf("/outage-%d-%d", begin.UnixNano(), i), o.timeout)
+		all[i] = startHolder(t, proxy.Addr(), fmt.Sprintf("/outage-%d-%d", begin.UnixNano(), i), o.timeout)
 		time.Sleep(time.Until(begin.Add(round / time.Duration(holders)))) // renewals of different holders at different times
 	}
 	time.Sleep(o.timeout / 2) // until all holders renew their leases regularly
@@ -86,7 +86,7 @@ type holder struct {
 }
 
 // startHolder starts a holder and waits until its command runs.
-func hold(t *testing.T, server, path string, timeout time.Duration) *holder {
+func startHolder(t *testing.T, server, path string, timeout time.Duration) *holder {
 	h := &holder{errs: &strings.Builder{}}
 	h.cmd = exec.Command("zksh", "-server", server, "-timeout", strconv.FormatInt(timeout.Milliseconds(), 10),
 		"lock", path, "--", "sh", "-c", "echo held; exec cat")

@@ -48,9 +48,9 @@ func TestCtrlCStopsAPasteAtThePrompt(t *testing.T) {
 }
 
 // Lines pasted together with a command that asks do not answer the question. They run after it.
-func TestPastedLinesAreNoAnswer(t *testing.T) {
+func TestPastedLinesAnswerNoQuestion(t *testing.T) {
 	t.Parallel()
-	var r *rich
+	var r *richConsole
 	for begun := time.Now().Add(-time.Hour); time.Since(begun) > 900*time.Millisecond; { // a paste that pauses for a second has ended
 		r = openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 		begun = time.Now()
@@ -93,9 +93,9 @@ func TestLongLineTypedAhead(t *testing.T) {
 func TestNamesWithoutWidth(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
-	at(t, server, "create", "/w")
+	runAt(t, server, "create", "/w")
 	for n := range 11 {
-		at(t, server, "create", "/w/"+strings.Repeat("\u0301", n+1))
+		runAt(t, server, "create", "/w/"+strings.Repeat("\u0301", n+1))
 	}
 	r := openRich(t, server)
 	r.typeIn("ls /w/")
@@ -117,7 +117,7 @@ func TestPastedValueOfManyLines(t *testing.T) {
 		s.paste("create /json '" + value + "'\nls /\nget /json\n")
 		s.want("^'> +2\\]\n'> }'\nCreated /json\n")
 		s.want(`^ +2\]\n}\n\[zk: \S+ 3\]$`)
-		if got := at(t, s.server, "get", "/json"); got != value+"\n" {
+		if got := runAt(t, s.server, "get", "/json"); got != value+"\n" {
 			t.Errorf("stored %q, want %q", got, value)
 		}
 	}
@@ -133,7 +133,7 @@ func TestValueOfManyLinesOnAPlainTerminal(t *testing.T) {
 	c.expect(`Created /json\n`)
 	c.expect(`\[json, zookeeper\]\n`)
 	c.expect(`\(CONNECTED\) 2\] `)
-	if got := at(t, server, "get", "/json"); got != "{\n 'a': [1,\n 2]}\n" {
+	if got := runAt(t, server, "get", "/json"); got != "{\n 'a': [1,\n 2]}\n" {
 		t.Errorf("stored %q", got)
 	}
 	c.typeIn("create /never 'x\r")
@@ -211,7 +211,7 @@ func TestLongPaste(t *testing.T) {
 
 // If a command's output lacks a final newline, the next prompt starts on a new line and marks
 // the end of the output, also if the output fills a row. Other output gets no mark.
-func TestPromptBehindUnfinishedOutput(t *testing.T) {
+func TestPromptAfterUnfinishedLine(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 60, 24)
 	s.line("lock -n /l -- printf hello")

@@ -126,7 +126,7 @@ func words(svg string) string {
 		last = m[1]
 		b.WriteString(" " + html.UnescapeString(m[2]))
 	}
-	return shortened.ReplaceAllString(steady(b.String()), "NODE")
+	return shortened.ReplaceAllString(normalize(b.String()), "NODE")
 }
 
 // The size of a cell and the margin, in pixels, and the default colours.

@@ -21,7 +21,7 @@ import (
 
 func TestPromptAndQuit(t *testing.T) {
 	t.Parallel()
-	server := zktest.Shared(t).Addr() + place(t)
+	server := zktest.Shared(t).Addr() + newChroot(t)
 	c := openConsole(t, "-server", server)
 	c.expect(`^Connecting to ` + regexp.QuoteMeta(server) + `\n`)
 	c.expect(`^Welcome to ZooKeeper!`)
@@ -50,7 +50,7 @@ func TestPromptAndQuit(t *testing.T) {
 
 func TestCtrlDLeavesWithTheLastStatus(t *testing.T) {
 	t.Parallel()
-	server := zktest.Shared(t).Addr() + place(t)
+	server := zktest.Shared(t).Addr() + newChroot(t)
 	for line, want := range map[string]int{"ls /": 0, "get /none": 1, "get": 2, "bogus": 127} {
 		c := openConsole(t, "-server", server)
 		c.expect(connected)
@@ -63,7 +63,7 @@ func TestCtrlDLeavesWithTheLastStatus(t *testing.T) {
 
 // zksh reports unasked why it reaches no server, once for each connection loss. It does not
 // repeat the report after a line that failed with it.
-func TestUnreachedIsToldAtOnce(t *testing.T) {
+func TestUnreachableServerIsReported(t *testing.T) {
 	t.Parallel()
 	p := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	p.Refuse(true)
@@ -91,24 +91,24 @@ func TestUnreachedIsToldAtOnce(t *testing.T) {
 // being typed.
 func TestEventsWhileIdle(t *testing.T) {
 	t.Parallel()
-	server := zktest.Shared(t).Addr() + place(t)
+	server := zktest.Shared(t).Addr() + newChroot(t)
 	c := openConsole(t, "-server", server)
 	c.expect(connected)
 	c.run("create /a", `^Created /a\n`)
 	c.run("addWatch -m PERSISTENT /a", `\n`)
-	at(t, server, "set", "/a", "x")
+	runAt(t, server, "set", "/a", "x")
 	got := c.expect(`\(CONNECTED\) 2\] `)
 	if want := "\nWATCHER::\n\nWatchedEvent state:SyncConnected type:NodeDataChanged path:/a\n[zk: "; !strings.Contains(got, want) {
 		t.Errorf("got %q, want %q in it", got, want)
 	}
 	c.typeIn("get ")
 	c.expect("get ") // the echo
-	at(t, server, "set", "/a", "y")
+	runAt(t, server, "set", "/a", "y")
 	c.expect(`^WatchedEvent .*path:/a\n`)
 	c.expect(`\(CONNECTED\) 2\] `)
 	c.run("/a", `^y\n`)
 	c.run("printwatches off", `\n`)
-	at(t, server, "set", "/a", "z")
+	runAt(t, server, "set", "/a", "z")
 	if got := c.run("get /a", `^z\n`); strings.Contains(got, "WATCHER") {
 		t.Errorf("an event in %q", got)
 	}
@@ -116,7 +116,7 @@ func TestEventsWhileIdle(t *testing.T) {
 
 func TestCtrlC(t *testing.T) {
 	t.Parallel()
-	chroot := place(t)
+	chroot := newChroot(t)
 	p := zktest.NewProxy(t, zktest.Shared(t).Addr())
 	c := openConsole(t, "-server", p.Addr()+chroot)
 	c.expect(connected)
@@ -157,7 +157,7 @@ func TestCtrlC(t *testing.T) {
 // redo shows the line before it runs it, because the line may write.
 func TestRedoShowsTheLine(t *testing.T) {
 	t.Parallel()
-	c := openConsole(t, "-server", zktest.Shared(t).Addr()+place(t))
+	c := openConsole(t, "-server", zktest.Shared(t).Addr()+newChroot(t))
 	c.expect(connected)
 	c.run("create -s /n-", `^Created /n-0000000000\n`)
 	c.run("redo 0", `^create -s /n-\nCreated /n-0000000001\n`)
@@ -180,9 +180,9 @@ func TestEscapesInOptions(t *testing.T) {
 // Ctrl-C also ends a deletion whose answers do not arrive.
 func TestCtrlCWhileDeleting(t *testing.T) {
 	t.Parallel()
-	chroot := place(t)
+	chroot := newChroot(t)
 	p := zktest.NewProxy(t, zktest.Shared(t).Addr())
-	plant(t, zktest.Shared(t).Addr()+chroot, 3000)
+	createTree(t, zktest.Shared(t).Addr()+chroot, 3000)
 	c := openConsole(t, "-server", p.Addr()+chroot)
 	c.expect(connected)
 	client := zksession.Open(t, zkconn.Config{Servers: zktest.Shared(t).Addr() + chroot, Timeout: zktest.Patience})
@@ -208,7 +208,7 @@ func TestCtrlCWhileDeleting(t *testing.T) {
 }
 
 // createTree creates /tree with n children.
-func plant(t *testing.T, server string, n int) {
+func createTree(t *testing.T, server string, n int) {
 	t.Helper()
 	client := zksession.Open(t, zkconn.Config{Servers: server, Timeout: zktest.Patience})
 	all := []zkconn.Change{zkconn.Creation("/tree", nil, zkconn.OpenACL(), zkconn.CreateMode{})}
@@ -222,9 +222,9 @@ func plant(t *testing.T, server string, n int) {
 	}
 }
 
-func TestLossAndExpiryByHand(t *testing.T) {
+func TestLossAndExpiryInteractive(t *testing.T) {
 	t.Parallel()
-	chroot := place(t)
+	chroot := newChroot(t)
 	direct := zktest.Shared(t).Addr() + chroot
 	p := zktest.NewProxy(t, zktest.Shared(t).Addr())
 	c := openConsole(t, "-server", p.Addr()+chroot, "-timeout", "12000")
@@ -246,7 +246,7 @@ func TestLossAndExpiryByHand(t *testing.T) {
 	p.Cut()
 	c.expect(`^WatchedEvent state:Disconnected type:None path:null\n`) // otherwise the next request may be sent before the disconnect
 	c.run("ls /", `cannot connect: `+regexp.QuoteMeta(p.Addr())+`: connection refused\n`)
-	zktest.Eventually(t, "the session expires", func() bool { return at(t, direct, "ls", "/") == "[]\n" })
+	zktest.Eventually(t, "the session expires", func() bool { return runAt(t, direct, "ls", "/") == "[]\n" })
 	p.Refuse(false)
 	got := c.expect(`the session expired[^\n]*\n`)
 	if !strings.Contains(got, "WatchedEvent state:Expired type:None path:null\n") || !strings.Contains(got, " /mine are gone;") {
@@ -260,7 +260,7 @@ func TestLossAndExpiryByHand(t *testing.T) {
 
 func TestHistoryFile(t *testing.T) {
 	t.Parallel()
-	server := zktest.Shared(t).Addr() + place(t)
+	server := zktest.Shared(t).Addr() + newChroot(t)
 	c := openConsole(t, "-server", server)
 	c.expect(connected)
 	for _, line := range []string{
@@ -284,7 +284,7 @@ func TestHistoryFile(t *testing.T) {
 // on standard error.
 func TestEscapesOnATerminal(t *testing.T) {
 	t.Parallel()
-	server := zktest.Shared(t).Addr() + place(t)
+	server := zktest.Shared(t).Addr() + newChroot(t)
 	c := openConsole(t, "-server", server)
 	c.expect(connected)
 	c.run(`create /esc $'\x1b[2J\xff\u202e\x07\ttab\nline'`, `^Created /esc\n`)
@@ -300,9 +300,9 @@ func TestEscapesOnATerminal(t *testing.T) {
 }
 
 // SIGTERM and SIGHUP end an interactive shell and its session.
-func TestTerminatedByHand(t *testing.T) {
+func TestSignalEndsInteractiveShell(t *testing.T) {
 	t.Parallel()
-	server := zktest.Shared(t).Addr() + place(t)
+	server := zktest.Shared(t).Addr() + newChroot(t)
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
 		c := openConsole(t, "-server", server, "-q")
 		if got := c.expect(connected); strings.Contains(got, "Welcome") {
@@ -313,6 +313,6 @@ func TestTerminatedByHand(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.wantStatus(143)
-		zktest.Eventually(t, "nothing is left behind", func() bool { return at(t, server, "ls", "/") == "[]\n" })
+		zktest.Eventually(t, "nothing is left behind", func() bool { return runAt(t, server, "ls", "/") == "[]\n" })
 	}
 }

@@ -21,7 +21,7 @@ import (
 
 // If the server is down when a command under a lock ends, or when the user unlocks, the release
 // waits for the server. The exit status is still the command's.
-func TestReleaseOutlivesARestart(t *testing.T) {
+func TestReleaseWaitsForRestart(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t, zktest.Heap(64))
 	shot, batch := releaseInAShot(t, server.Addr()), releaseInABatch(t, server.Addr())
@@ -44,12 +44,12 @@ func TestReleaseOutlivesARestart(t *testing.T) {
 	shot.finish(t, server.Addr(), 7)
 	batch.finish(t, server.Addr(), 0)
 	zktest.Eventually(t, "what was left by Ctrl-C is removed", func() bool {
-		return at(t, server.Addr(), "ls", "/hand") == "[]\n"
+		return runAt(t, server.Addr(), "ls", "/hand") == "[]\n"
 	})
 }
 
 // The release of a lock also waits while an ensemble replaces its leader.
-func TestReleaseOutlivesAnElection(t *testing.T) {
+func TestReleaseWaitsForElection(t *testing.T) {
 	t.Parallel()
 	servers := zktest.Ensemble(t, 3, zktest.Heap(64))
 	var list []string
@@ -70,16 +70,16 @@ func TestReleaseOutlivesAnElection(t *testing.T) {
 }
 
 // A releaser is a zksh that holds a lock on /name and releases it after end is called.
-type releasing struct {
+type releaser struct {
 	name string
 	cmd  *exec.Cmd
 	errs string // name of the file with its standard error
 	end  func()
 }
 
-func startReleasing(t *testing.T, name string, in io.Reader, args ...string) *releasing {
+func startReleaser(t *testing.T, name string, in io.Reader, args ...string) *releaser {
 	t.Helper()
-	r := &releasing{name: name, cmd: exec.Command("zksh", args...), errs: filepath.Join(t.TempDir(), "errs")}
+	r := &releaser{name: name, cmd: exec.Command("zksh", args...), errs: filepath.Join(t.TempDir(), "errs")}
 	errs, err := os.Create(r.errs)
 	if err != nil {
 		t.Fatal(err)
@@ -94,10 +94,10 @@ func startReleasing(t *testing.T, name string, in io.Reader, args ...string) *re
 }
 
 // releaseInAShot holds the lock while a command runs, whose exit status is 7.
-func releaseInAShot(t *testing.T, servers string) *releasing {
+func releaseInAShot(t *testing.T, servers string) *releaser {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "file")
-	r := startReleasing(t, "shot", nil, "-server", servers, "-timeout", "40000",
+	r := startReleaser(t, "shot", nil, "-server", servers, "-timeout", "40000",
 		"lock", "/shot", "--", "sh", "-c", `: >"$0.began"; until [ -e "$0" ]; do sleep 0.1; done; exit 7`, file)
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -113,10 +113,10 @@ func releaseInAShot(t *testing.T, servers string) *releasing {
 
 // releaseInABatch holds the lock until a script runs unlock. One more line follows in the
 // script.
-func releaseInABatch(t *testing.T, servers string) *releasing {
+func releaseInABatch(t *testing.T, servers string) *releaser {
 	t.Helper()
 	in, lines := io.Pipe()
-	r := startReleasing(t, "batch", in, "-server", servers, "-timeout", "40000")
+	r := startReleaser(t, "batch", in, "-server", servers, "-timeout", "40000")
 	out, err := r.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +140,7 @@ func releaseInABatch(t *testing.T, servers string) *releasing {
 	return r
 }
 
-func (r *releasing) said(t *testing.T) string {
+func (r *releaser) said(t *testing.T) string {
 	text, err := os.ReadFile(r.errs)
 	if err != nil {
 		t.Error(err)
@@ -149,10 +149,10 @@ func (r *releasing) said(t *testing.T) string {
 }
 
 // finish checks the exit status and that the lock is free.
-func (r *releasing) finish(t *testing.T, servers string, status int) {
+func (r *releaser) finish(t *testing.T, servers string, status int) {
 	t.Helper()
 	wantExit(t, r.cmd, status)
-	if got := at(t, servers, "ls", "/"+r.name); got != "[]\n" {
+	if got := runAt(t, servers, "ls", "/"+r.name); got != "[]\n" {
 		t.Errorf("%s: the lock's znodes are %s", r.name, got)
 	}
 	if strings.Contains(r.said(t), "is not confirmed;") {
@@ -165,7 +165,7 @@ func (r *releasing) finish(t *testing.T, servers string, status int) {
 func TestTimedOutWaitNamesTheHolder(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
-	at(t, box.Addr(), "create", "/l")
+	runAt(t, box.Addr(), "create", "/l")
 	owner := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 10 * time.Second})
 	add := func(node, who string) {
 		t.Helper()
@@ -176,7 +176,7 @@ func TestTimedOutWaitNamesTheHolder(t *testing.T) {
 	timesOut := func(want string) {
 		t.Helper()
 		zktest.Eventually(t, want, func() bool { // retried, because a slow run may have no time to read the queue
-			got := play(t, box.Addr(), "lock -w 1s /l\n", shell.Config{})
+			got := runScript(t, box.Addr(), "lock -w 1s /l\n", shell.Config{})
 			return got.status == 75 && regexp.MustCompile(want).MatchString(got.err)
 		})
 	}

@@ -47,7 +47,7 @@ func (p *pipeline) leave(t *testing.T, status int) {
 	}
 }
 
-func TestSandboxTellsOthersThatItEnds(t *testing.T) {
+func TestSandboxReportsItsEnd(t *testing.T) {
 	t.Parallel()
 	first := openConsole(t, "--sandbox")
 	first.expect(`in-memory ZooKeeper`)
@@ -135,7 +135,7 @@ func TestSandboxServes(t *testing.T) {
 	}
 }
 
-func TestSandboxRefuses(t *testing.T) {
+func TestSandboxRejects(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		args   string

@@ -99,14 +99,14 @@ func (p *pipeline) ask(t *testing.T, line, want string) {
 func TestSignalWhileWaitingForInput(t *testing.T) {
 	t.Parallel()
 	for sig, want := range signalStatuses {
-		server := zktest.Shared(t).Addr() + place(t)
+		server := zktest.Shared(t).Addr() + newChroot(t)
 		p := openPipeline(t, "-server", server)
 		p.ask(t, "create -e /mine", "Created /mine")
 		if err := p.cmd.Process.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
 		wantExit(t, p.cmd, want)
-		zktest.Eventually(t, "nothing is left behind", func() bool { return at(t, server, "ls", "/") == "[]\n" })
+		zktest.Eventually(t, "nothing is left behind", func() bool { return runAt(t, server, "ls", "/") == "[]\n" })
 	}
 }
 
@@ -136,7 +136,7 @@ func TestSignalBeforeTheFirstLine(t *testing.T) {
 // A signal terminates a script during a command that hangs; later lines do not run.
 func TestSignalInABatch(t *testing.T) {
 	t.Parallel()
-	chroot := place(t)
+	chroot := newChroot(t)
 	for sig, want := range signalStatuses {
 		proxy := zktest.NewProxy(t, zktest.Shared(t).Addr())
 		p := openPipeline(t, "-server", proxy.Addr()+chroot)
@@ -149,11 +149,11 @@ func TestSignalInABatch(t *testing.T) {
 		}
 		wantExit(t, p.cmd, want)
 		proxy.Hold(false)
-		if told := butUnclosed(p.errs.String()); strings.Count(told, "\n") != 1 || !strings.HasPrefix(told, "stdin:") {
+		if reported := withoutCloseTimeout(p.errs.String()); strings.Count(reported, "\n") != 1 || !strings.HasPrefix(reported, "stdin:") {
 			t.Errorf("%v: %q", sig, p.errs.String())
 		}
 	}
-	if got := at(t, zktest.Shared(t).Addr()+chroot, "ls", "/"); got != "[]\n" {
+	if got := runAt(t, zktest.Shared(t).Addr()+chroot, "ls", "/"); got != "[]\n" {
 		t.Errorf("made after the signal: %s", got)
 	}
 }

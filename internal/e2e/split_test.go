@@ -107,12 +107,12 @@ func splitOnce(t *testing.T, s *zktest.Split, c cut, timeout time.Duration) {
 		victim = (victim + 1) % 3
 	}
 	others := s.Addr((victim+1)%3) + "," + s.Addr((victim+2)%3)
-	contests := []*contest{believe(t, s.Addr(victim), timeout), trust(t, s.Addr(victim), timeout)}
+	contests := []*contest{newControlContest(t, s.Addr(victim), timeout), newZkshContest(t, s.Addr(victim), timeout)}
 	for _, k := range contests {
 		zktest.Eventually(t, "the first holds", func() bool { return k.began("first") })
 		k.second = k.zksh(t, "second", others, timeout, "-t", "1")
 		zktest.Eventually(t, "the second waits", func() bool {
-			return strings.Count(at(t, others, "ls", k.path), "lock-") == 2
+			return strings.Count(runAt(t, others, "ls", k.path), "lock-") == 2
 		})
 	}
 	begin := time.Now()
@@ -183,7 +183,7 @@ func (k *contest) zksh(t *testing.T, name, servers string, timeout time.Duration
 }
 
 // newZkshContest returns a contest whose first holder is a zksh.
-func trust(t *testing.T, server string, timeout time.Duration) *contest {
+func newZkshContest(t *testing.T, server string, timeout time.Duration) *contest {
 	k := newContest(t, "zksh")
 	cmd := k.zksh(t, "first", server, timeout, "-t", "1")
 	k.firstGone = func() { wantExit(t, cmd, 74) }
@@ -192,7 +192,7 @@ func trust(t *testing.T, server string, timeout time.Duration) *contest {
 
 // newControlContest returns a contest whose first holder is a naive client. It sends requests
 // all the time and counts its lease from the latest answered request, whichever server answered.
-func believe(t *testing.T, server string, timeout time.Duration) *contest {
+func newControlContest(t *testing.T, server string, timeout time.Duration) *contest {
 	k := newContest(t, "control")
 	k.control = true
 	ctx, cancel := context.WithCancel(t.Context())

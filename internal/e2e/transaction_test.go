@@ -13,7 +13,7 @@ import (
 )
 
 // The prompt counts the lines of a transaction, and a rejected line can be typed again.
-func TestTransactionByHand(t *testing.T) {
+func TestTransactionInteractive(t *testing.T) {
 	t.Parallel()
 	c := openConsole(t, "-server", zktest.Sandbox(t, sandbox.Options{}).Addr())
 	c.expect(connected)

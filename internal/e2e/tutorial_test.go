@@ -88,7 +88,7 @@ func TestTutorial(t *testing.T) {
 
 // The tutorial answers other lines with a hint, and they do no harm. The user can show the
 // current step again, continue, end the tutorial, and start it again although its znodes exist.
-func TestTutorialIsPatient(t *testing.T) {
+func TestTutorialAnswersOtherLines(t *testing.T) {
 	t.Parallel()
 	c := openConsole(t, "--sandbox")
 	c.expect(`For a guided tour, type\s+tutorial`)

@@ -19,7 +19,7 @@ import (
 func TestUndoOfCommands(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
-	lines(t, server, "create /one\ncreate /one/大 一\ncreate /b 1\ncreate /c 1")
+	runLinesAt(t, server, "create /one\ncreate /one/大 一\ncreate /b 1\ncreate /c 1")
 	for _, columns := range []int{60, 100} {
 		s := openBash(t, columns, 40)
 		s.line("export ZKSH_SERVER=" + server + "; clear")
@@ -65,7 +65,7 @@ func TestUndoOfCommands(t *testing.T) {
 func TestCommandThatCannotSave(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
-	lines(t, server, "create /a 1\ncreate /shut 1\nsetAcl /shut world:anyone:cdwa")
+	runLinesAt(t, server, "create /a 1\ncreate /shut 1\nsetAcl /shut world:anyone:cdwa")
 	s := openBash(t, 100, 24)
 	s.line("export ZKSH_SERVER=" + server + "; clear")
 	s.line("zksh -q delete /shut; echo status $?")
@@ -81,7 +81,7 @@ func TestCommandThatCannotSave(t *testing.T) {
 	s.until("the link is not named", func(shown string) bool {
 		return strings.HasSuffix(bare(shown), bare("zksh cannot save the whole subtree /a for undo: "+undo+" is a symbolic link; continuing anyway status 0 $"))
 	})
-	if got := at(t, server, "ls", "/"); strings.Contains(got, "a,") || strings.Contains(got, "shut") {
+	if got := runAt(t, server, "ls", "/"); strings.Contains(got, "a,") || strings.Contains(got, "shut") {
 		t.Errorf("there is %s", got)
 	}
 }
@@ -91,7 +91,7 @@ func TestCommandThatCannotSave(t *testing.T) {
 func TestScriptsInTerminalsSaveNothing(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
-	lines(t, server, "create /a 1\ncreate /b 1")
+	runLinesAt(t, server, "create /a 1\ncreate /b 1")
 	s := openBash(t, 100, 24)
 	file := filepath.Join(s.dir, "script")
 	if err := os.WriteFile(file, []byte("begin\nset /a 2\ndelete /b\ncreate /b 2\ncommit\nset /a 3\n"), 0o600); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-func TestUndoByHand(t *testing.T) {
+func TestUndoInteractive(t *testing.T) {
 	t.Parallel()
 	server, home := zktest.Sandbox(t, sandbox.Options{}).Addr(), t.TempDir()
 	c := openConsoleIn(t, home, "-q", "-server", server)
@@ -79,8 +79,8 @@ func TestUndoAfterKill(t *testing.T) {
 			fmt.Fprintf(&tree, "create /app/%02d/%d data\n", i, j)
 		}
 	}
-	lines(t, box.Addr(), tree.String())
-	all := at(t, box.Addr(), "ls", "-R", "/app")
+	runLinesAt(t, box.Addr(), tree.String())
+	all := runAt(t, box.Addr(), "ls", "-R", "/app")
 	for _, line := range []string{"deleteall -y -b 20 /app", "set /app/03 other"} {
 		for _, cut := range []func(int32, int) <-chan struct{}{p.CutBeforeSkipping, p.CutAfterSkipping} {
 			c := openConsoleIn(t, home, "-q", "-server", p.Addr())
@@ -105,10 +105,10 @@ func TestUndoAfterKill(t *testing.T) {
 			c.run("y", `undid operation \d+ \((deleteall|set) /app`)
 			c.typeIn("\x04")
 			c.wantStatus(0)
-			if got := at(t, box.Addr(), "ls", "-R", "/app"); got != all {
+			if got := runAt(t, box.Addr(), "ls", "-R", "/app"); got != all {
 				t.Errorf("%s: there is\n%s", line, got)
 			}
-			if got := at(t, box.Addr(), "get", "/app/03/2"); got != "data\n" {
+			if got := runAt(t, box.Addr(), "get", "/app/03/2"); got != "data\n" {
 				t.Errorf("%s: %q", line, got)
 			}
 		}
@@ -123,7 +123,7 @@ func TestUndoInWindows(t *testing.T) {
 		server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 		s := openBash(t, columns, 24)
 		s.server = server
-		lines(t, server, "create /应用\ncreate /应用/大 "+strings.Repeat("x", 3000)+"\ncreate /应用/小 一")
+		runLinesAt(t, server, "create /应用\ncreate /应用/大 "+strings.Repeat("x", 3000)+"\ncreate /应用/小 一")
 		s.line("trap '' XFSZ; ulimit -f 1")
 		s.start()
 		s.line("delete /应用/大")
@@ -156,17 +156,17 @@ func TestUndoInWindows(t *testing.T) {
 }
 
 // Examples of the prompt show exactly the text that zksh prints on a terminal.
-func TestDocByHand(t *testing.T) {
+func TestDocInteractive(t *testing.T) {
 	t.Parallel()
 	eachDoc(t, "zksh hand", func(t *testing.T, blocks []fenced) {
 		t.Parallel()
 		for _, b := range blocks {
-			typeByHand(t, b.text)
+			typeInteractively(t, b.text)
 		}
 	})
 }
 
-func typeByHand(t *testing.T, text string) {
+func typeInteractively(t *testing.T, text string) {
 	lines := promptPattern.FindAllStringSubmatch(text, -1)
 	c := openConsole(t, "-server", zktest.Sandbox(t, sandbox.Options{}).Addr())
 	c.expect(connected)
@@ -178,7 +178,7 @@ func typeByHand(t *testing.T, text string) {
 	_, shown, _ := strings.Cut(c.shown(), "path:null\n")
 	shown, _, _ = strings.Cut(shown, fmt.Sprintf("(CONNECTED) %d] ", len(lines)))
 	shown = shown[:strings.LastIndex(shown, "[")]
-	if diff := cmp.Diff(steady(text), steady(shown)); diff != "" {
+	if diff := cmp.Diff(normalize(text), normalize(shown)); diff != "" {
 		t.Errorf("example differs (-document +zksh):\n%s", diff)
 	}
 }

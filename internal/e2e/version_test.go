@@ -30,7 +30,7 @@ func asVersion(t *testing.T, as sandbox.Version) *zktest.Box {
 
 // A server hangs up on a request that it does not know. zksh still executes the lines after that
 // request, every time.
-func TestNothingIsLostBehindAnUnknownRequest(t *testing.T) {
+func TestNothingIsLostAfterUnknownRequest(t *testing.T) {
 	t.Parallel()
 	for as, lines := range map[sandbox.Version][]string{
 		"3.4": {"whoami", "getEphemerals", "addWatch /", "create -c /c", "create -t 1000 /t", "removewatches /w", "reconfig -remove 1"},
@@ -47,7 +47,7 @@ func TestNothingIsLostBehindAnUnknownRequest(t *testing.T) {
 				}
 				for i := range runs {
 					script := "create /w 0\nget -w /w\n" + line + "\ncreate /x 1\nget /x\ndelete /x\ndelete /w\n"
-					got := play(t, box.Addr(), script, shell.Config{Window: 64})
+					got := runScript(t, box.Addr(), script, shell.Config{Window: 64})
 					if want := "Created /w\n0\nCreated /x\n1\n"; !strings.HasPrefix(got.out, want) || strings.Count(got.err, "\n") != 1 ||
 						!strings.Contains(got.err, "Unimplemented") || !strings.Contains(got.err, "or later") || got.status != 1 {
 						t.Fatalf("%s, run %d: %s", line, i, got)
@@ -65,8 +65,8 @@ func TestEnforcedAuthentication(t *testing.T) {
 	box := zktest.Sandbox(t, sandbox.Options{EnforceAuth: true})
 	const refused = "KeeperErrorCode = Session closed because client failed to authenticate"
 	for _, window := range []int{1, 64} {
-		got := play(t, box.Addr(), "ls /\ncreate /x 1\nget /x\naddauth digest u:p\ncreate /x 2\nget /x\ndelete /x\n", shell.Config{Window: window})
-		want := played{"Created /x\n2\n", "script:1: ls: " + refused + " for /\nscript:2: create: " + refused + " for /x\nscript:3: get: " + refused + " for /x\n", 1}
+		got := runScript(t, box.Addr(), "ls /\ncreate /x 1\nget /x\naddauth digest u:p\ncreate /x 2\nget /x\ndelete /x\n", shell.Config{Window: window})
+		want := scriptResult{"Created /x\n2\n", "script:1: ls: " + refused + " for /\nscript:2: create: " + refused + " for /x\nscript:3: get: " + refused + " for /x\n", 1}
 		if got != want {
 			t.Errorf("window %d: %s", window, cmp.Diff(want.String(), got.String()))
 		}
@@ -74,32 +74,32 @@ func TestEnforcedAuthentication(t *testing.T) {
 }
 
 // unreadable is an ACL that grants all permissions to the creator only.
-const shut = "auth::cdrwa"
+const unreadable = "auth::cdrwa"
 
 // Commands that need no permission to read a znode work on every version, although newer servers
 // return less about unreadable znodes.
-func TestZnodesThatMayNotBeRead(t *testing.T) {
+func TestUnreadableZnodes(t *testing.T) {
 	t.Parallel()
 	for _, as := range sandbox.Versions() {
 		t.Run(string(as), func(t *testing.T) {
 			t.Parallel()
 			box := asVersion(t, as)
-			got := play(t, box.Addr(), "addauth digest u:p\ncreate /priv 1 "+shut+"\ncreate /open\ncreate /open/priv 1 "+shut+"\n", shell.Config{})
+			got := runScript(t, box.Addr(), "addauth digest u:p\ncreate /priv 1 "+unreadable+"\ncreate /open\ncreate /open/priv 1 "+unreadable+"\n", shell.Config{})
 			if got.status != 0 {
 				t.Fatal(got)
 			}
-			got = play(t, box.Addr(), "exists /priv\nexists /none\ngetAllChildrenNumber /open\nsetquota -n 5 /priv\n", shell.Config{})
+			got = runScript(t, box.Addr(), "exists /priv\nexists /none\ngetAllChildrenNumber /open\nsetquota -n 5 /priv\n", shell.Config{})
 			remark := ""
 			if as == "3.4" || as == "3.5" {
 				remark = "no permission to read 1 znode below /open; descendants of unreadable znodes are not counted\n"
 			}
-			if want := (played{"1\n", remark, 1}); got != want {
+			if want := (scriptResult{"1\n", remark, 1}); got != want {
 				t.Errorf("%s", cmp.Diff(want.String(), got.String()))
 			}
-			if got := play(t, box.Addr(), "get -w /none\nexists /priv\n", shell.Config{}); strings.Count(got.err, "\n") != 1 {
+			if got := runScript(t, box.Addr(), "get -w /none\nexists /priv\n", shell.Config{}); strings.Count(got.err, "\n") != 1 {
 				t.Error(got)
 			}
-			stat := play(t, box.Addr(), "stat /priv\n", shell.Config{})
+			stat := runScript(t, box.Addr(), "stat /priv\n", shell.Config{})
 			if refused := stat.err == "script:1: stat: Insufficient permission : /priv\n"; refused != (as == "3.9") {
 				t.Error(stat)
 			}
@@ -108,7 +108,7 @@ func TestZnodesThatMayNotBeRead(t *testing.T) {
 }
 
 // zksh lists a contender whose znode is unreadable, waits for it, and notices when it leaves.
-func TestContenderThatMayNotBeRead(t *testing.T) {
+func TestUnreadableContender(t *testing.T) {
 	t.Parallel()
 	for _, as := range []sandbox.Version{"3.4", "3.9"} {
 		t.Run(string(as), func(t *testing.T) {
@@ -129,15 +129,15 @@ func TestContenderThatMayNotBeRead(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got := play(t, box.Addr(), "locks /l\n", shell.Config{})
+			got := runScript(t, box.Addr(), "locks /l\n", shell.Config{})
 			if !strings.Contains(got.out, "unreadable") || got.status != 75 {
 				t.Error(got)
 			}
 			zktest.Eventually(t, "who is ahead is told", func() bool { // retried, because a slow run may have no time to read the queue
-				got := play(t, box.Addr(), "lock -w 2s /l\n", shell.Config{})
+				got := runScript(t, box.Addr(), "lock -w 2s /l\n", shell.Config{})
 				return got.status == 75 && strings.Contains(got.err, ": waiting behind _c_0a1b")
 			})
-			if got := play(t, box.Addr(), "lock -n /l\n", shell.Config{}); got.status != 75 || !strings.Contains(got.err, "another client holds the lock: unreadable (_c_0a1b") {
+			if got := runScript(t, box.Addr(), "lock -n /l\n", shell.Config{}); got.status != 75 || !strings.Contains(got.err, "another client holds the lock: unreadable (_c_0a1b") {
 				t.Error(got)
 			}
 			waiting := zksession.Open(t, cfg)
@@ -293,7 +293,7 @@ func TestThrottledEverywhere(t *testing.T) {
 		want += fmt.Sprintf("Created /t/n%d\nCreated /t/n%d/a\n", i, i)
 	}
 	script += "getAllChildrenNumber /t\nsetAcl -R /t world:anyone:cdrwa\nlock /l\nlocks -q /l\nunlock /l\ndeleteall /t\nls /l\n"
-	got := play(t, box.Addr(), script, shell.Config{Window: 1})
+	got := runScript(t, box.Addr(), script, shell.Config{Window: 1})
 	if got.status != 75 || got.err != "" || !strings.HasPrefix(got.out, want+"60\nlocked /l ") || !strings.HasSuffix(got.out, "\n[]\n") {
 		t.Error(got)
 	}
@@ -304,7 +304,7 @@ func TestThrottledEverywhere(t *testing.T) {
 
 // If a wait for a lock times out for another reason than its holder, the error names the reason,
 // and the exit status differs.
-func TestWaitThatNobodyIsInTheWayOf(t *testing.T) {
+func TestLockTimeoutWithoutHolder(t *testing.T) {
 	t.Parallel()
 	var proxy atomic.Pointer[zktest.Proxy]
 	box := zktest.Sandbox(t, sandbox.Options{Throttle: func(op int32) bool {
@@ -314,12 +314,12 @@ func TestWaitThatNobodyIsInTheWayOf(t *testing.T) {
 		return false
 	}})
 	proxy.Store(zktest.NewProxy(t, box.Addr()))
-	got := play(t, proxy.Load().Addr(), "lock -w 300ms /l\n", shell.Config{})
+	got := runScript(t, proxy.Load().Addr(), "lock -w 300ms /l\n", shell.Config{})
 	if got.status != 69 || !strings.Contains(got.err, ": the servers did not answer") {
 		t.Errorf("no answer: %s", got)
 	}
 	box = zktest.Sandbox(t, sandbox.Options{Throttle: func(op int32) bool { return op == jute.OpCreate }})
-	got = play(t, box.Addr(), "lock -w 300ms /l\n", shell.Config{})
+	got = runScript(t, box.Addr(), "lock -w 300ms /l\n", shell.Config{})
 	refused := got.status == 1 && strings.Contains(got.err, "Op throttled due to high load")
 	underWay := got.status == 69 && strings.Contains(got.err, "the servers did not answer") // the last retry was in flight
 	if !refused && !underWay {

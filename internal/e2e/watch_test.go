@@ -27,23 +27,23 @@ import (
 // expireAll expires the sessions of all clients that are connected to a sandbox.
 func expireAll(t *testing.T, box *zktest.Box) {
 	t.Helper()
-	for _, id := range sessions(t, box) {
+	for _, id := range sessionIDs(t, box) {
 		box.Expire(id)
 	}
 }
 
 // startWatch starts zksh watch and returns when the watch is set. Standard error goes to the
 // same pipe as standard output.
-func watching(t *testing.T, server string, words ...string) *pipeline {
+func startWatch(t *testing.T, server string, words ...string) *pipeline {
 	t.Helper()
 	p := openTogether(t, append([]string{"-server", server, "watch"}, words...)...)
-	p.watches(t)
+	p.waitForWatch(t)
 	return p
 }
 
 // waitForWatch waits until zksh prints that it watches. For a subtree it prints that after it
 // has read all znodes, which is after it has set the watch.
-func (p *pipeline) watches(t *testing.T) {
+func (p *pipeline) waitForWatch(t *testing.T) {
 	t.Helper()
 	if got := p.next(t); !strings.HasPrefix(got, "watching ") {
 		t.Fatal(got)
@@ -72,12 +72,12 @@ func openTogether(t *testing.T, args ...string) *pipeline {
 	return p
 }
 
-var watchCount = regexp.MustCompile(`\nzk_watch_count\t(\d+)\n`)
+var watchCountPattern = regexp.MustCompile(`\nzk_watch_count\t(\d+)\n`)
 
-// watchCount returns the number of watches on a server. A persistent watch counts twice.
-func watches(t *testing.T, server string) int {
+// watchCountPattern returns the number of watches on a server. A persistent watch counts twice.
+func watchCount(t *testing.T, server string) int {
 	t.Helper()
-	n, err := strconv.Atoi(watchCount.FindStringSubmatch(zktest.Ask(t, server, "mntr"))[1])
+	n, err := strconv.Atoi(watchCountPattern.FindStringSubmatch(zktest.Ask(t, server, "mntr"))[1])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,22 +98,22 @@ func (p *pipeline) next(t *testing.T) string {
 
 // watch finds the changes that were made during a connection loss or between two sessions by
 // comparing states.
-func TestWatchGoesOn(t *testing.T) {
+func TestWatchContinues(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
 	client := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 30 * time.Second})
-	testWatchGoesOn(t, box.Addr(), client, map[string]func(){"expired": func() { expireAll(t, box) }})
+	testWatchContinues(t, box.Addr(), client, map[string]func(){"expired": func() { expireAll(t, box) }})
 }
 
 // watch also finds changes on a real server, which the test also restarts.
-func TestWatchGoesOnServer(t *testing.T) {
+func TestWatchContinuesOnServer(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t, zktest.Heap(128))
 	client := zksession.Open(t, zkconn.Config{Servers: server.Addr(), Timeout: 30 * time.Second})
-	testWatchGoesOn(t, server.Addr(), client, map[string]func(){"restarted": func() { server.Stop(); server.Restart() }})
+	testWatchContinues(t, server.Addr(), client, map[string]func(){"restarted": func() { server.Stop(); server.Restart() }})
 }
 
-func testWatchGoesOn(t *testing.T, server string, client *zkconn.Session, faults map[string]func()) {
+func testWatchContinues(t *testing.T, server string, client *zkconn.Session, faults map[string]func()) {
 	ctx := zktest.Within(t)
 	// do retries until what succeeds, because a connection may break.
 	do := func(what func() error) {
@@ -134,7 +134,7 @@ func testWatchGoesOn(t *testing.T, server string, client *zkconn.Session, faults
 			create(root+"/old", "1")
 			create(root+"/kept", "22")
 			create(root+"/same", "22")
-			p := watching(t, proxy.Addr(), slices.DeleteFunc([]string{flag, root}, func(w string) bool { return w == "" })...)
+			p := startWatch(t, proxy.Addr(), slices.DeleteFunc([]string{flag, root}, func(w string) bool { return w == "" })...)
 			do(func() error { _, err := client.Set(ctx, root, []byte("first"), -1); return err })
 			if got, want := p.next(t), "NodeDataChanged "+root+" version=1 size=5 was=1"; got != want {
 				t.Fatalf("%s: %s, want %s", root, got, want)
@@ -178,7 +178,7 @@ func TestWatchFlood(t *testing.T) {
 		box := zktest.Sandbox(t, sandbox.Options{})
 		path := func(i int) string { return fmt.Sprintf("/f/n%d", i) }
 		run := func(script string) {
-			if got := play(t, box.Addr(), script, shell.Config{Window: 256}); got.status != 0 {
+			if got := runScript(t, box.Addr(), script, shell.Config{Window: 256}); got.status != 0 {
 				t.Fatal(got)
 			}
 		}
@@ -193,7 +193,7 @@ func TestWatchFlood(t *testing.T) {
 		if nodes > 1 {
 			words = []string{"-r", "/f"}
 		}
-		p := watching(t, box.Addr(), append(words, "--", "sh", "-c", "cd "+dir+"; "+script)...)
+		p := startWatch(t, box.Addr(), append(words, "--", "sh", "-c", "cd "+dir+"; "+script)...)
 		var flood strings.Builder
 		for i := range changes {
 			fmt.Fprintf(&flood, "set %s %d\n", path(i%nodes), i)
@@ -240,17 +240,17 @@ func TestWatchFlood(t *testing.T) {
 func TestWatchEnds(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
-	at(t, box.Addr(), "create", "/x")
+	runAt(t, box.Addr(), "create", "/x")
 	for sig, want := range signalStatuses {
-		p := watching(t, box.Addr(), "/x")
+		p := startWatch(t, box.Addr(), "/x")
 		if err := p.cmd.Process.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
 		wantExit(t, p.cmd, want)
 
 		// sleep is a child of the command: zksh terminates the complete process group.
-		p = watching(t, box.Addr(), "/x", "--", "sh", "-c", "echo begun; sleep 1000; true")
-		at(t, box.Addr(), "set", "/x", "new")
+		p = startWatch(t, box.Addr(), "/x", "--", "sh", "-c", "echo begun; sleep 1000; true")
+		runAt(t, box.Addr(), "set", "/x", "new")
 		p.next(t)
 		if err := p.cmd.Process.Signal(sig); err != nil {
 			t.Fatal(err)
@@ -262,25 +262,25 @@ func TestWatchEnds(t *testing.T) {
 	}
 
 	// zksh kills a command that ignores TERM, together with its children.
-	deaf := watching(t, box.Addr(), "/x", "--", "sh", "-c", "trap '' TERM; echo begun; sleep 1000; true")
-	at(t, box.Addr(), "set", "/x", "new")
-	deaf.next(t)
-	if err := deaf.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	stubborn := startWatch(t, box.Addr(), "/x", "--", "sh", "-c", "trap '' TERM; echo begun; sleep 1000; true")
+	runAt(t, box.Addr(), "set", "/x", "new")
+	stubborn.next(t)
+	if err := stubborn.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if rest, err := io.ReadAll(deaf.out); err != nil || string(rest) != "terminated\n" {
+	if rest, err := io.ReadAll(stubborn.out); err != nil || string(rest) != "terminated\n" {
 		t.Errorf("%s%v", rest, err)
 	}
-	wantExit(t, deaf.cmd, 143)
+	wantExit(t, stubborn.cmd, 143)
 
 	// If nobody reads the output, zksh ends at the next line.
-	p := watching(t, box.Addr(), "/x")
+	p := startWatch(t, box.Addr(), "/x")
 	if err := p.end.Close(); err != nil {
 		t.Fatal(err)
 	}
-	at(t, box.Addr(), "set", "/x", "newer")
+	runAt(t, box.Addr(), "set", "/x", "newer")
 	wantExit(t, p.cmd, 141)
-	zktest.Eventually(t, "no watch is left", func() bool { return watches(t, box.Addr()) == 0 })
+	zktest.Eventually(t, "no watch is left", func() bool { return watchCount(t, box.Addr()) == 0 })
 }
 
 // watch does not interfere with the script's own watches: those stay, and their events are
@@ -288,17 +288,17 @@ func TestWatchEnds(t *testing.T) {
 func TestWatchIsAnswered(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
-	at(t, box.Addr(), "create", "/x")
-	at(t, box.Addr(), "create", "/own")
+	runAt(t, box.Addr(), "create", "/x")
+	runAt(t, box.Addr(), "create", "/own")
 	p := openTogether(t, "-server", box.Addr(), "-o", "json")
 	p.ask(t, "addWatch -m PERSISTENT /x", `{"done":"addWatch","path":"/x"}`)
-	own := watches(t, box.Addr())
+	own := watchCount(t, box.Addr())
 	for _, line := range []string{"watch -1 /x", "watch -1 -r /x", "watch -1 /x -- cat"} {
 		if _, err := io.WriteString(p.in, line+"\n"); err != nil {
 			t.Fatal(err)
 		}
-		p.watches(t)
-		at(t, box.Addr(), "set", "/x", "new\n")
+		p.waitForWatch(t)
+		runAt(t, box.Addr(), "set", "/x", "new\n")
 		var got []string
 		next := func(answer string) {
 			for !slices.Contains(got, answer) {
@@ -314,30 +314,30 @@ func TestWatchIsAnswered(t *testing.T) {
 		next(`{"done":"sync","path":"/own"}`)
 		const event = `{"event":"NodeDataChanged","state":"SyncConnected","path":"/x","time":"`
 		isEvent := func(l string) bool { return strings.HasPrefix(l, event) }
-		told := slices.ContainsFunc(got, func(l string) bool {
+		hasAnswer := slices.ContainsFunc(got, func(l string) bool {
 			return l == "new" || strings.HasPrefix(l, `{"event":"NodeDataChanged","path":"/x","version":`)
 		})
-		if len(got) != 4 || !told || !slices.ContainsFunc(got, isEvent) {
+		if len(got) != 4 || !hasAnswer || !slices.ContainsFunc(got, isEvent) {
 			t.Errorf("%s: %q", line, got)
 		}
-		zktest.Eventually(t, "its own is gone", func() bool { return watches(t, box.Addr()) == own })
+		zktest.Eventually(t, "its own is gone", func() bool { return watchCount(t, box.Addr()) == own })
 	}
 	p.in.Close()
 	wantExit(t, p.cmd, 0)
 }
 
 // Interactively, Ctrl-C ends a watch and its command, and the terminal is restored.
-func TestWatchByHand(t *testing.T) {
+func TestWatchInteractive(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
-	at(t, box.Addr(), "create", "/x")
+	runAt(t, box.Addr(), "create", "/x")
 	r := openRich(t, box.Addr())
 	change := func() { // changes /x once it is watched
-		zktest.Eventually(t, "it watches", func() bool { return watches(t, box.Addr()) > 0 })
-		at(t, box.Addr(), "set", "/x", "new")
+		zktest.Eventually(t, "it watches", func() bool { return watchCount(t, box.Addr()) > 0 })
+		runAt(t, box.Addr(), "set", "/x", "new")
 	}
 	gone := func() { // waits until the previous watch, which has a session of its own, is gone
-		zktest.Eventually(t, "its watch is gone", func() bool { return watches(t, box.Addr()) == 0 })
+		zktest.Eventually(t, "its watch is gone", func() bool { return watchCount(t, box.Addr()) == 0 })
 	}
 	r.typeIn("watch /x\r")
 	change()
@@ -366,15 +366,15 @@ func TestWatchByHand(t *testing.T) {
 func TestExpiryInAWatch(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
-	at(t, box.Addr(), "create", "/x")
+	runAt(t, box.Addr(), "create", "/x")
 	p := openPipeline(t, "-server", box.Addr(), "-o", "json")
 	p.ask(t, "create -e /mine", `{"created":"/mine"}`)
 	if _, err := io.WriteString(p.in, "watch -1 /x\nget /x\n"); err != nil {
 		t.Fatal(err)
 	}
-	zktest.Eventually(t, "it watches", func() bool { return watches(t, box.Addr()) > 0 })
-	expire(t, box, owner(t, box.Addr(), "/mine"))
-	at(t, box.Addr(), "set", "/x", "new")
+	zktest.Eventually(t, "it watches", func() bool { return watchCount(t, box.Addr()) > 0 })
+	expireSession(t, box, owner(t, box.Addr(), "/mine"))
+	runAt(t, box.Addr(), "set", "/x", "new")
 	if got, want := p.next(t), `{"event":"NodeDataChanged","path":"/x","version":1,"size":3,"was":0,"time":"`; !strings.HasPrefix(got, want) {
 		t.Errorf("%s, want %s", got, want)
 	}

@@ -38,7 +38,7 @@ func TestWindowsAgree(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		script := drawScript(rt)
 		format := rapid.SampledFrom([]render.Format{render.Text, render.Text, render.JSON, render.Table}).Draw(rt, "format")
-		var alone played
+		var alone scriptResult
 		for _, window := range []int{1, 2, 64, 256} {
 			// Each run has a fresh server.
 			s := sandbox.New(sandbox.Options{Now: func() time.Time { return clock }, EnforceQuota: true, MaxTimeout: time.Minute})
@@ -46,9 +46,9 @@ func TestWindowsAgree(t *testing.T) {
 			if err != nil {
 				rt.Fatal(err)
 			}
-			got := play(rt, addr.String(), script, shell.Config{Window: window, Format: format})
+			got := runScript(rt, addr.String(), script, shell.Config{Window: window, Format: format})
 			_ = s.Close()
-			got = got.without(addr.String())
+			got = got.normalized(addr.String())
 			if window == 1 {
 				alone = got
 			} else if got != alone {
@@ -63,7 +63,7 @@ func TestWindowsAgree(t *testing.T) {
 
 // answeredOnce checks that each line has one answer, up to a lock that could not be acquired,
 // which ends the script.
-func answeredOnce(t rapid.TB, script string, got played) {
+func answeredOnce(t rapid.TB, script string, got scriptResult) {
 	lines := 0
 	for line := range strings.Lines(script) {
 		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
@@ -71,8 +71,8 @@ func answeredOnce(t rapid.TB, script string, got played) {
 		}
 	}
 	list := answers(t, got.out)
-	ended := len(list) > 0 && len(list) < lines && fact(list[len(list)-1], "error") != nil &&
-		strings.HasSuffix(fmt.Sprint(fact(list[len(list)-1], "command")), "lock")
+	ended := len(list) > 0 && len(list) < lines && field(list[len(list)-1], "error") != nil &&
+		strings.HasSuffix(fmt.Sprint(field(list[len(list)-1], "command")), "lock")
 	if len(list) != lines && !ended {
 		t.Fatalf("%d answers to %d lines:\n%s%s", len(list), lines, script, got)
 	}
@@ -86,11 +86,11 @@ func TestWindowsAgreeOnServer(t *testing.T) {
 	folders := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		script := drawScript(rt)
-		run := func(cfg shell.Config) played {
+		run := func(cfg shell.Config) scriptResult {
 			folders++
 			root := fmt.Sprintf("/w%d", folders)
-			at(t, server.Addr(), "create", root)
-			return play(rt, server.Addr()+root, script, cfg).without(root)
+			runAt(t, server.Addr(), "create", root)
+			return runScript(rt, server.Addr()+root, script, cfg).normalized(root)
 		}
 		alone, got := run(shell.Config{Window: 1}), run(shell.Config{Window: 64})
 		if got != alone {
@@ -110,16 +110,16 @@ var (
 	guids   = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 	// lostLocks matches the report of a lock that was released with its session, which appears
 	// at an unpredictable time.
-	goings = regexp.MustCompile(`lock /\S+: released, because its session was closed\n`)
-	waits  = regexp.MustCompile(`((?:waited"?[=:])|NUMBER  )\d+\.\d+`) // in a table, the time follows the token
+	lostLocks = regexp.MustCompile(`lock /\S+: released, because its session was closed\n`)
+	waits     = regexp.MustCompile(`((?:waited"?[=:])|NUMBER  )\d+\.\d+`) // in a table, the time follows the token
 )
 
 // normalized replaces the parts that differ from run to run.
-func (p played) without(place string) played {
+func (p scriptResult) normalized(place string) scriptResult {
 	for _, s := range []*string{&p.out, &p.err} {
 		*s = regexp.MustCompile(regexp.QuoteMeta(place)+`(\d{10})?`).ReplaceAllString(*s, "PLACE") // create -s / appends a counter to it
 		*s = guids.ReplaceAllString(*s, "GUID")
-		*s = goings.ReplaceAllString(*s, "")
+		*s = lostLocks.ReplaceAllString(*s, "")
 		*s = numbers.ReplaceAllString(*s, "NUMBER") // the zxid of a session's end depends on timing
 		*s = eventTimes.ReplaceAllString(*s, `"time":"TIME"`)
 		*s = waits.ReplaceAllString(*s, "${1}0")
@@ -130,7 +130,7 @@ func (p played) without(place string) played {
 	return p
 }
 
-func (p played) String() string {
+func (p scriptResult) String() string {
 	return fmt.Sprintf("status %d\n--- output\n%s--- errors\n%s", p.status, p.out, p.err)
 }
 
@@ -204,7 +204,7 @@ func TestCutWindow(t *testing.T) {
 						}
 						p := zktest.NewProxy(t, box.Addr())
 						cut := c.cut(p, k)
-						got := play(t, p.Addr()+root, script.String(), shell.Config{Window: 64})
+						got := runScript(t, p.Addr()+root, script.String(), shell.Config{Window: 64})
 						<-cut
 						there, _, err := client.Children(t.Context(), root, false)
 						if err != nil {
@@ -238,7 +238,7 @@ var (
 // checkCut compares the report of a script of creates with the znodes that exist. It returns
 // whether several lines were cut off together, and a description of each contradiction. A script
 // that stops at its first error must have done nothing after the lines that it names.
-func checkCut(got played, there func(line int) bool, lines int, stops bool) (together bool, wrong []string) {
+func checkCut(got scriptResult, there func(line int) bool, lines int, stops bool) (together bool, wrong []string) {
 	fail := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	const done, open, undone = "done", "may be done", "not done"
 	said, last := make([]string, lines+1), 0
@@ -302,14 +302,14 @@ func TestInterruptedWindow(t *testing.T) {
 		fmt.Fprintf(d, "create /m%d\n", i+1)
 	}
 	zktest.Eventually(t, "64 are under way", func() bool {
-		return strings.Contains(at(t, box.Addr(), "ls", "/"), "m64")
+		return strings.Contains(runAt(t, box.Addr(), "ls", "/"), "m64")
 	})
 	d.interrupt()
 	got := <-d.ended
 	p.HoldReplies(false)
 	const want = "script:201-264: interrupted: all lines before line 201 are done; lines 201 to 264 may also be done, in order and" +
 		" without gaps; no later line had been sent\n"
-	if butUnclosed(got.err) != want || got.status != commands.StatusInterrupted {
+	if withoutCloseTimeout(got.err) != want || got.status != commands.StatusInterrupted {
 		t.Error(got)
 	}
 }

@@ -18,14 +18,14 @@ import (
 const secret = "Tr0ub4dor-and-3"
 
 // An enforcingServer is a real server that accepts only authenticated clients.
-type gate struct {
+type enforcingServer struct {
 	server *zktest.Server
 	dir    string
 }
 
-func newGate(t *testing.T) *gate {
+func newEnforcingServer(t *testing.T) *enforcingServer {
 	t.Helper()
-	g := &gate{dir: t.TempDir()}
+	g := &enforcingServer{dir: t.TempDir()}
 	jaas := g.write(t, "server.conf", `Server { org.apache.zookeeper.server.auth.DigestLoginModule required user_bob="`+secret+`"; };`)
 	g.server = zktest.Start(t,
 		zktest.JavaProperty("java.security.auth.login.config", jaas),
@@ -35,7 +35,7 @@ func newGate(t *testing.T) *gate {
 	return g
 }
 
-func (g *gate) write(t *testing.T, name, text string) string {
+func (g *enforcingServer) write(t *testing.T, name, text string) string {
 	t.Helper()
 	file := filepath.Join(g.dir, name)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -48,18 +48,18 @@ func (g *gate) write(t *testing.T, name, text string) string {
 // frames of every connection. Without them, the server answers nothing.
 func TestEnforced(t *testing.T) {
 	t.Parallel()
-	g := newGate(t)
-	t.Run("in", func(t *testing.T) { g.letsIn(t) })
-	t.Run("out", func(t *testing.T) { g.keepsOut(t) })
-	t.Run("again", func(t *testing.T) { g.again(t) })
-	t.Run("by hand", func(t *testing.T) { g.byHand(t) })
+	g := newEnforcingServer(t)
+	t.Run("in", func(t *testing.T) { g.accepts(t) })
+	t.Run("out", func(t *testing.T) { g.rejects(t) })
+	t.Run("again", func(t *testing.T) { g.reconnects(t) })
+	t.Run("by hand", func(t *testing.T) { g.interactive(t) })
 	eachDoc(t, "console sasl", func(t *testing.T, blocks []fenced) {
 		runDoc(t, blocks, g.dir, "localhost:2181", g.server.Addr())
 	})
 }
 
 // loginOptions returns options with which a client can authenticate, by the kind of login.
-func (g *gate) ways(t *testing.T) map[string][]string {
+func (g *enforcingServer) loginOptions(t *testing.T) map[string][]string {
 	t.Helper()
 	client := g.write(t, "client.conf", `Client { org.apache.zookeeper.server.auth.DigestLoginModule required username="bob" password="`+secret+`"; };
 		Other { org.apache.zookeeper.server.auth.DigestLoginModule required username="bob" password="`+secret+`"; };`)
@@ -73,8 +73,8 @@ func (g *gate) ways(t *testing.T) map[string][]string {
 	}
 }
 
-func (g *gate) letsIn(t *testing.T) {
-	for way, options := range g.ways(t) {
+func (g *enforcingServer) accepts(t *testing.T) {
+	for way, options := range g.loginOptions(t) {
 		r := runProgram(t, "whoami\nls /\n", append([]string{"-server", g.server.Addr()}, options...)...)
 		if r.status != 0 || r.err != "" || !strings.HasSuffix(r.out, "[zookeeper]\n") {
 			t.Errorf("%s: %+v", way, r)
@@ -85,7 +85,7 @@ func (g *gate) letsIn(t *testing.T) {
 	}
 }
 
-func (g *gate) keepsOut(t *testing.T) {
+func (g *enforcingServer) rejects(t *testing.T) {
 	for _, c := range []struct {
 		options []string
 		want    string
@@ -110,7 +110,7 @@ func (g *gate) keepsOut(t *testing.T) {
 	}
 	// The shared server has no Server section in a JAAS configuration. It answers like a server
 	// in FIPS mode, which ignores that section.
-	r := runProgram(t, "", "-server", zktest.Shared(t).Addr(), "--jaas", g.ways(t)["jaas"][1], "ls", "/")
+	r := runProgram(t, "", "-server", zktest.Shared(t).Addr(), "--jaas", g.loginOptions(t)["jaas"][1], "ls", "/")
 	if r.status != commands.StatusNoServer || !strings.Contains(r.err, "or it runs in FIPS mode, which forbids this mechanism") || r.out != "" {
 		t.Errorf("%+v", r)
 	}
@@ -118,8 +118,8 @@ func (g *gate) keepsOut(t *testing.T) {
 
 // reconnects checks that zksh also authenticates on later connections: after a cut, for a lock,
 // and for the connect command.
-func (g *gate) again(t *testing.T) {
-	for way, options := range g.ways(t) {
+func (g *enforcingServer) reconnects(t *testing.T) {
+	for way, options := range g.loginOptions(t) {
 		proxy := zktest.NewProxy(t, g.server.Addr())
 		begun, end := filepath.Join(g.dir, way+".begun"), filepath.Join(g.dir, way+".end")
 		p := openPipeline(t, append(append([]string{"-server", proxy.Addr()}, options...), "lock", "/"+way, "--",
@@ -144,8 +144,8 @@ func (g *gate) again(t *testing.T) {
 
 // interactive checks that the credential appears neither in the completion menu, the history,
 // the files of the user nor the process list.
-func (g *gate) byHand(t *testing.T) {
-	options := append([]string{"-server", g.server.Addr(), "--verbose"}, g.ways(t)["both"]...)
+func (g *enforcingServer) interactive(t *testing.T) {
+	options := append([]string{"-server", g.server.Addr(), "--verbose"}, g.loginOptions(t)["both"]...)
 	s := openBash(t, 160, 40)
 	s.line("clear; zksh " + strings.Join(options, " "))
 	s.want(`\(CONNECTED\) 0\]$`)

@@ -67,7 +67,7 @@ func TestCd(t *testing.T) {
 
 // Interactively, answers can be piped into programs that use the terminal, and into programs
 // that ignore their input.
-func TestOutletsByHand(t *testing.T) {
+func TestPipesInteractive(t *testing.T) {
 	t.Parallel()
 	for _, columns := range []int{60, 200} {
 		s := openScreen(t, columns, 24)
@@ -159,7 +159,7 @@ func TestRepeatInPlace(t *testing.T) {
 
 // A credential that is typed at the question of addauth is shown nowhere: neither on the screen,
 // in the history nor in a file.
-func TestUnseenCredential(t *testing.T) {
+func TestCredentialIsNeverShown(t *testing.T) {
 	t.Parallel()
 	for _, term := range []string{"tmux", "dumb"} {
 		s := openBash(t, 80, 24)
@@ -216,7 +216,7 @@ func TestHeldLockCompletes(t *testing.T) {
 
 // Ctrl-C or Ctrl-\ that ends a program also signals zksh. If the signal reaches zksh late, it
 // does not interrupt the next line.
-func TestKeyThatIsToldLate(t *testing.T) {
+func TestLateInterrupt(t *testing.T) {
 	t.Parallel()
 	r := openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	for n, key := range []string{"INT", "QUIT"} {
@@ -231,7 +231,7 @@ func TestKeyThatIsToldLate(t *testing.T) {
 }
 
 // edit works with an editor that changes the terminal's modes and handles Ctrl-C itself.
-func TestEditByHand(t *testing.T) {
+func TestEditInteractive(t *testing.T) {
 	t.Parallel()
 	for _, columns := range []int{60, 80} {
 		s := openBash(t, columns, 24)

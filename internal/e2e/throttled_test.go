@@ -21,7 +21,7 @@ import (
 )
 
 // nestedCreates returns a script in which each line depends on the line before, and its output.
-func deep(lines int) (script string, want string) {
+func nestedCreates(lines int) (script string, want string) {
 	path := ""
 	for i := range lines {
 		path += fmt.Sprintf("/n%d", i)
@@ -39,17 +39,17 @@ func TestThrottledWindow(t *testing.T) {
 	box := zktest.Sandbox(t, sandbox.Options{Throttle: func(op int32) bool { return op == jute.OpCreate && left.Add(-1) >= 0 }})
 	for _, burst := range []int32{1, 5} {
 		root := fmt.Sprintf("/b%d", burst)
-		at(t, box.Addr(), "create", root)
+		runAt(t, box.Addr(), "create", root)
 		left.Store(burst)
-		script, want := deep(40)
-		if got := play(t, box.Addr()+root, script, shell.Config{Window: 1}); got.out != want || got.err != "" || got.status != 0 {
+		script, want := nestedCreates(40)
+		if got := runScript(t, box.Addr()+root, script, shell.Config{Window: 1}); got.out != want || got.err != "" || got.status != 0 {
 			t.Errorf("a window of 1, %d refused: %s", burst, got)
 		}
 	}
 	// The server rejects all requests in flight.
 	left.Store(4)
-	script, want := deep(40)
-	if got := play(t, box.Addr(), script, shell.Config{Window: 64}); got.out != want || got.err != "" || got.status != 0 {
+	script, want := nestedCreates(40)
+	if got := runScript(t, box.Addr(), script, shell.Config{Window: 64}); got.out != want || got.err != "" || got.status != 0 {
 		t.Errorf("a window of 64: %s", got)
 	}
 }
@@ -72,11 +72,11 @@ func TestThrottledLinesThatCommute(t *testing.T) {
 			}
 			return some
 		}
-		var alone played
+		var alone scriptResult
 		for _, window := range []int{1, 64, 256} {
 			seen.Store(0)
 			box := zktest.Sandbox(t, sandbox.Options{Throttle: throttle})
-			got := play(t, box.Addr(), script.String(), shell.Config{Window: window})
+			got := runScript(t, box.Addr(), script.String(), shell.Config{Window: window})
 			if window == 1 {
 				alone = got
 			} else if got != alone {
@@ -101,7 +101,7 @@ func TestThrottledInTheMiddleOfAWindow(t *testing.T) {
 		}
 		return op == jute.OpSetData && n%2 == 1 && n < 8
 	}})
-	var got played
+	var got scriptResult
 	path := ""
 	for try := 0; try < 20 && got.err == ""; try++ { // a slow shell may have only one line in flight
 		seen.Store(0)
@@ -110,7 +110,7 @@ func TestThrottledInTheMiddleOfAWindow(t *testing.T) {
 		for i := range 30 {
 			script += fmt.Sprintf("set %s %d\n", path, i+1)
 		}
-		got = play(t, box.Addr(), script, shell.Config{Window: 64})
+		got = runScript(t, box.Addr(), script, shell.Config{Window: 64})
 	}
 	if got.status != 1 || strings.Count(got.err, "\n") != strings.Count(got.err, "Op throttled due to high load for "+path+" (zksh did not send the line again, because the later line ") {
 		t.Fatal(got)
@@ -132,12 +132,12 @@ func TestWindowsAgreeOnOrder(t *testing.T) {
 	for i := range 300 {
 		fmt.Fprintf(&script, "%s /n%d\n", []string{"create", "get", "delete", "stat", "whoami"}[i*i%5], i%7)
 	}
-	var alone played
+	var alone scriptResult
 	for _, window := range []int{1, 3, 64, 256} {
 		var both bytes.Buffer // the shell's writes come one at a time
 		addr := zktest.Sandbox(t, sandbox.Options{Now: func() time.Time { return time.Unix(0, 0) }}).Addr()
-		status := playTo(t.Context(), t, addr, strings.NewReader(script.String()), shell.Config{Window: window}, &both, &both)
-		got := played{both.String(), "", status}.without(addr)
+		status := runScriptTo(t.Context(), t, addr, strings.NewReader(script.String()), shell.Config{Window: window}, &both, &both)
+		got := scriptResult{both.String(), "", status}.normalized(addr)
 		if window == 1 {
 			alone = got
 		} else if got != alone {

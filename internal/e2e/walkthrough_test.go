@@ -22,7 +22,7 @@ import (
 // that zksh started, not in a child: sh may lose a signal while it starts a program, and a child
 // may end later and read the next line. EDITOR appends a line to the data. FILE and SOURCE stand
 // for file names; SOURCE contains lines to run.
-var walk = []struct{ line, want, key string }{
+var walkSteps = []struct{ line, want, key string }{
 	{"create /應用 x", `Created /應用`, ""},
 	{"cd /應用", ``, ""},
 	{"create 配置 $'值\\n'", `Created /應用/配置`, ""},
@@ -114,7 +114,7 @@ func walkThrough(t *testing.T, columns int, env string) {
 		before = r.terminalModes()
 		return env == "TERM=dumb" || strings.Contains(before, "-icanon")
 	})
-	for n, step := range walk {
+	for n, step := range walkSteps {
 		begun := len(r.shown())
 		r.typeIn(files.Replace(step.line) + "\r")
 		if step.want != "" {
@@ -140,14 +140,14 @@ func walkThrough(t *testing.T, columns int, env string) {
 	}
 }
 
-// controlSequence matches a control sequence of a terminal.
-var sequence = regexp.MustCompile(`\x1b\[[0-9;?]*[a-zA-Z]`)
+// controlSequence matches a control controlSequence of a terminal.
+var controlSequence = regexp.MustCompile(`\x1b\[[0-9;?]*[a-zA-Z]`)
 
 // wantFit checks that the output of a line fits the window. It ignores the line itself, prompts,
 // and the output of ls -l, which prints long names in full.
 func wantFit(t *testing.T, line, shown string, columns int) {
 	t.Helper()
-	for _, l := range strings.FieldsFunc(sequence.ReplaceAllString(shown, ""), func(r rune) bool { return r == '\r' || r == '\n' }) {
+	for _, l := range strings.FieldsFunc(controlSequence.ReplaceAllString(shown, ""), func(r rune) bool { return r == '\r' || r == '\n' }) {
 		if width := runewidth.StringWidth(l); width > columns && !strings.HasSuffix(l, line) && !strings.Contains(l, "[zk: ") && !strings.HasPrefix(line, "ls -l") {
 			t.Errorf("%s: %d columns: %q", line, width, l)
 		}

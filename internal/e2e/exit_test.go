@@ -20,14 +20,14 @@ import (
 
 // A richConsole is a zksh that edits lines itself. Its terminal has no screen, so the test sees
 // each byte of the output.
-type rich struct {
+type richConsole struct {
 	*console
 	slave *os.File // keeps the terminal open, and gives access to its modes
 	modes string   // the terminal's modes before zksh started
 }
 
 // openRich starts zksh on a new terminal and waits for its prompt.
-func openRich(t *testing.T, server string, env ...string) *rich {
+func openRich(t *testing.T, server string, env ...string) *richConsole {
 	t.Helper()
 	r := startRich(t, exec.Command("zksh", "-q", "-server", server), env...)
 	r.expect(`\(CONNECTED\) 0\] `)
@@ -37,14 +37,14 @@ func openRich(t *testing.T, server string, env ...string) *rich {
 	return r
 }
 
-func startRich(t *testing.T, cmd *exec.Cmd, env ...string) *rich {
+func startRich(t *testing.T, cmd *exec.Cmd, env ...string) *richConsole {
 	t.Helper()
 	home := t.TempDir()
 	master, slave, err := pty.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rich{&console{t: t, cmd: cmd, tty: master, home: home, done: make(chan struct{}), raw: true}, slave, ""}
+	r := &richConsole{&console{t: t, cmd: cmd, tty: master, home: home, done: make(chan struct{}), raw: true}, slave, ""}
 	r.setSize(100, 24)
 	r.modes = r.terminalModes()
 	cmd.Env = append(append(homeEnv(home), "TERM=xterm-256color"), env...)
@@ -55,12 +55,12 @@ func startRich(t *testing.T, cmd *exec.Cmd, env ...string) *rich {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	r.watch()
+	r.readOutput()
 	t.Cleanup(func() { _ = slave.Close() }) // otherwise the reader of the output would never end
 	return r
 }
 
-func (r *rich) setSize(columns, rows uint16) {
+func (r *richConsole) setSize(columns, rows uint16) {
 	r.t.Helper()
 	if err := pty.Setsize(r.tty, &pty.Winsize{Rows: rows, Cols: columns}); err != nil {
 		r.t.Fatal(err)
@@ -68,7 +68,7 @@ func (r *rich) setSize(columns, rows uint16) {
 }
 
 // terminalModes returns the output of stty -a.
-func (r *rich) terminalModes() string {
+func (r *richConsole) terminalModes() string {
 	r.t.Helper()
 	cmd := exec.Command("stty", "-a")
 	cmd.Stdin = r.slave
@@ -81,7 +81,7 @@ func (r *rich) terminalModes() string {
 
 // wantRestored waits until zksh ends, checks its exit status, and checks that it restored the
 // terminal.
-func (r *rich) wantRestored(status int) {
+func (r *richConsole) wantRestored(status int) {
 	r.t.Helper()
 	wantExit(r.t, r.cmd, status)
 	if after := r.terminalModes(); after != r.modes {
@@ -98,31 +98,31 @@ func (r *rich) wantRestored(status int) {
 func TestLeavingRestoresTheTerminal(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
-	signal := func(sig syscall.Signal) func(*rich) {
-		return func(r *rich) {
+	signal := func(sig syscall.Signal) func(*richConsole) {
+		return func(r *richConsole) {
 			if err := r.cmd.Process.Signal(sig); err != nil {
 				t.Error(err)
 			}
 		}
 	}
-	keys := func(text string) func(*rich) { return func(r *rich) { r.typeIn(text) } }
+	keys := func(text string) func(*richConsole) { return func(r *richConsole) { r.typeIn(text) } }
 	for name, c := range map[string]struct {
-		leave  func(*rich)
+		leave  func(*richConsole)
 		status int
 	}{
 		"quit":                {keys("quit\r"), 0},
 		"end of input":        {keys("\x04"), 0},
 		"quit in a paste":     {keys("\x1b[200~ls /\rquit\rls /\r\x1b[201~"), 0},
 		"Ctrl-\\, then quit":  {keys("\x1cquit\r"), 0},
-		"SIGQUIT, then quit":  {func(r *rich) { signal(syscall.SIGQUIT)(r); r.typeIn("quit\r") }, 0},
+		"SIGQUIT, then quit":  {func(r *richConsole) { signal(syscall.SIGQUIT)(r); r.typeIn("quit\r") }, 0},
 		"SIGTERM":             {signal(syscall.SIGTERM), 143},
 		"SIGHUP":              {signal(syscall.SIGHUP), 143},
-		"SIGTERM twice":       {func(r *rich) { signal(syscall.SIGTERM)(r); signal(syscall.SIGTERM)(r) }, 143},
-		"SIGHUP, SIGTERM":     {func(r *rich) { signal(syscall.SIGHUP)(r); signal(syscall.SIGTERM)(r) }, 143},
-		"SIGTERM in a line":   {func(r *rich) { r.typeIn("create /a 中"); r.expect("中"); signal(syscall.SIGTERM)(r) }, 143},
-		"SIGTERM in a menu":   {func(r *rich) { r.typeIn("ge\t\t"); r.expect("getAcl"); signal(syscall.SIGTERM)(r) }, 143},
-		"SIGTERM in a search": {func(r *rich) { r.typeIn("\x12x"); r.expect("search"); signal(syscall.SIGTERM)(r) }, 143},
-		"SIGTERM in a question": {func(r *rich) {
+		"SIGTERM twice":       {func(r *richConsole) { signal(syscall.SIGTERM)(r); signal(syscall.SIGTERM)(r) }, 143},
+		"SIGHUP, SIGTERM":     {func(r *richConsole) { signal(syscall.SIGHUP)(r); signal(syscall.SIGTERM)(r) }, 143},
+		"SIGTERM in a line":   {func(r *richConsole) { r.typeIn("create /a 中"); r.expect("中"); signal(syscall.SIGTERM)(r) }, 143},
+		"SIGTERM in a menu":   {func(r *richConsole) { r.typeIn("ge\t\t"); r.expect("getAcl"); signal(syscall.SIGTERM)(r) }, 143},
+		"SIGTERM in a search": {func(r *richConsole) { r.typeIn("\x12x"); r.expect("search"); signal(syscall.SIGTERM)(r) }, 143},
+		"SIGTERM in a question": {func(r *richConsole) {
 			r.typeIn("create /q\rdeleteall /q\r")
 			r.expect(`\[y/N\]`)
 			signal(syscall.SIGTERM)(r)
@@ -151,11 +151,11 @@ func TestTerminatedInAStubbornCommand(t *testing.T) {
 }
 
 // openStubborn starts a shell that runs a command which ignores its cancellation.
-func openStubborn(t *testing.T) *rich {
+func openStubborn(t *testing.T) *richConsole {
 	t.Helper()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	r := openRich(t, server)
-	command, begun := stubborn(t, server)
+	command, begun := stubbornCommand(t, server)
 	r.typeIn(command + "\r")
 	begun()
 	return r
@@ -172,7 +172,7 @@ func TestLostTerminal(t *testing.T) {
 	r.slave.Close()
 	r.tty.Close()
 	wantExit(t, r.cmd, 143) // the system sends SIGHUP
-	zktest.Eventually(t, "nothing is left behind", func() bool { return at(t, server, "ls", "/") == "[zookeeper]\n" })
+	zktest.Eventually(t, "nothing is left behind", func() bool { return runAt(t, server, "ls", "/") == "[zookeeper]\n" })
 }
 
 // On terminals that cannot handle them, zksh writes no escape sequences.
@@ -262,9 +262,9 @@ func shownBy(t *testing.T, master *os.File, end string) string {
 
 // stubbornCommand returns a command that ignores its cancellation: it writes more to a FIFO than
 // fits, and nobody reads it. begun waits until the command writes.
-func stubborn(t *testing.T, server string) (command string, begun func()) {
+func stubbornCommand(t *testing.T, server string) (command string, begun func()) {
 	t.Helper()
-	at(t, server, "create", "/a", strings.Repeat("x", 100<<10))
+	runAt(t, server, "create", "/a", strings.Repeat("x", 100<<10))
 	name := filepath.Join(t.TempDir(), "fifo")
 	if err := unix.Mkfifo(name, 0o600); err != nil {
 		t.Fatal(err)

@@ -40,14 +40,14 @@ func answers(t rapid.TB, out string) (list []any) {
 }
 
 // field returns the named field of an answer, or nil if it has no such field.
-func fact(answer any, name string) any {
+func field(answer any, name string) any {
 	o, _ := answer.(map[string]any)
 	return o[name]
 }
 
 // succeedingLines lists, by command, lines that succeed, for commands whose example does not
 // succeed by itself.
-var forms = map[string][]string{
+var succeedingLines = map[string][]string{
 	"setquota": {"setquota -n 100 /q"}, "listquota": {"listquota /q"}, "delquota": {"delquota /q"},
 	"removewatches": {"get -w /app", "removewatches /app"}, "connect": {"connect"}, "redo": {"redo 1"},
 	"set": {"set /app/config threads=4"}, "delete": {"delete /app/config"}, "deleteall": {"create /app/old", "deleteall /app/old"},
@@ -64,7 +64,7 @@ var forms = map[string][]string{
 }
 
 // unrunnable lists the commands that cannot succeed in these tests, with the reason.
-var without = map[string]string{
+var unrunnable = map[string]string{
 	"reconfig": "the sandbox is alone", "sandbox": "this shell has none", "revoke": "nobody holds a lock",
 	"edit": "nobody has an editor", "tutorial": "nobody is at the keyboard", "undo": "nothing is kept",
 	"import": "there is no dump; its script has one", "log": "there is no log; its script has one",
@@ -85,8 +85,8 @@ func TestLineIsAnswered(t *testing.T) {
 				continue
 			}
 			say("echo next", c.Name+" --nonsense")
-			if without[c.Name] == "" {
-				lines := forms[c.Name]
+			if unrunnable[c.Name] == "" {
+				lines := succeedingLines[c.Name]
 				if lines == nil {
 					lines = []string{c.Examples[0]}
 				}
@@ -105,24 +105,24 @@ func TestLineIsAnswered(t *testing.T) {
 		}
 		say("connect", "quit")
 		box := zktest.Sandbox(t, sandbox.Options{})
-		got := play(t, box.Addr(), strings.Join(script, "\n")+"\nls /\n", shell.Config{Window: window, Format: render.JSON, GoOn: true})
+		got := runScript(t, box.Addr(), strings.Join(script, "\n")+"\nls /\n", shell.Config{Window: window, Format: render.JSON, GoOn: true})
 		list := answers(t, got.out)
 		if len(list) != len(script) {
 			t.Fatalf("window %d: %d answers to %d lines\n%s", window, len(list), len(script), got.out[max(0, len(got.out)-2000):])
 		}
 		for i, answer := range list {
 			line := i + 1
-			failed := fact(answer, "error") != nil
+			failed := field(answer, "error") != nil
 			switch {
-			case strings.HasSuffix(script[i], " --nonsense") && fact(answer, "code") != "Usage" && !strings.HasPrefix(script[i], "echo"),
-				line > closed && line < len(script)-1 && fact(answer, "code") != "NotConnected":
+			case strings.HasSuffix(script[i], " --nonsense") && field(answer, "code") != "Usage" && !strings.HasPrefix(script[i], "echo"),
+				line > closed && line < len(script)-1 && field(answer, "code") != "NotConnected":
 				t.Errorf("window %d: %s: %v", window, script[i], answer)
-			case failed && fact(answer, "line") != float64(line):
+			case failed && field(answer, "line") != float64(line):
 				t.Errorf("window %d: line %d says %v", window, line, answer)
 			}
 		}
 		for _, line := range good {
-			if fact(list[line-1], "error") != nil {
+			if field(list[line-1], "error") != nil {
 				t.Errorf("window %d: %s: %v", window, script[line-1], list[line-1])
 			}
 		}
@@ -172,7 +172,7 @@ func TestErrorCodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantExit(t, p.cmd, 1)
-	got := played{string(out), p.errs.String(), 1}
+	got := scriptResult{string(out), p.errs.String(), 1}
 	have := strings.Split(strings.ReplaceAll(strings.TrimSpace(got.out), box.Addr(), "SERVER"), "\n")
 	for i, l := range script {
 		if want := strings.Replace(l.want, fmt.Sprintf(`"line":%d`, i+1), fmt.Sprintf(`"line":%d`, i+3), 1); i >= len(have) || have[i] != want {
@@ -201,11 +201,11 @@ func TestErrorCodes(t *testing.T) {
 }
 
 // With -e, lines after the failed one have no answer, because they do not run.
-func TestNoAnswerBehindStop(t *testing.T) {
+func TestNoAnswerAfterStop(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
-	got := play(t, box.Addr(), "create /a\nget /nope\ncreate /b\n", shell.Config{Window: 64, StopAtError: true, Format: render.JSON})
-	if list := answers(t, got.out); len(list) != 2 || fact(list[1], "code") != "NoNode" {
+	got := runScript(t, box.Addr(), "create /a\nget /nope\ncreate /b\n", shell.Config{Window: 64, StopAtError: true, Format: render.JSON})
+	if list := answers(t, got.out); len(list) != 2 || field(list[1], "code") != "NoNode" {
 		t.Error(got)
 	}
 }
@@ -227,17 +227,17 @@ func TestCutLinesAreAnswered(t *testing.T) {
 			cut = p.CutBeforeSkipping
 		}
 		done := cut(jute.OpCreate, 20)
-		got := play(t, p.Addr(), script.String(), shell.Config{Window: 64, Format: render.JSON})
+		got := runScript(t, p.Addr(), script.String(), shell.Config{Window: 64, Format: render.JSON})
 		<-done
 		list := answers(t, got.out)
 		if len(list) != lines {
 			t.Fatalf("%d answers\n%s", len(list), got)
 		}
-		there := at(t, box.Addr(), "ls", "/")
+		there := runAt(t, box.Addr(), "ls", "/")
 		lost := 0
 		for i, answer := range list {
 			is := strings.Contains(there, fmt.Sprintf("n%02d", i+1))
-			switch code := fact(answer, "code"); {
+			switch code := field(answer, "code"); {
 			case code == nil && is, code == "NotSent" && !is:
 			case code == "ConnectionLoss":
 				lost++
@@ -265,12 +265,12 @@ func TestInterruptedLinesAreAnswered(t *testing.T) {
 	for i := range 5 {
 		fmt.Fprintf(d, "create /m%d\n", i+1)
 	}
-	zktest.Eventually(t, "five are under way", func() bool { return strings.Contains(at(t, box.Addr(), "ls", "/"), "m5") })
+	zktest.Eventually(t, "five are under way", func() bool { return strings.Contains(runAt(t, box.Addr(), "ls", "/"), "m5") })
 	d.interrupt()
 	got := <-d.ended
 	p.HoldReplies(false)
 	all := answers(t, got.out)
-	if len(all) != 105 || fact(all[99], "created") != "/n100" || fact(all[104], "code") != "Interrupted" || fact(all[104], "line") != 105.0 {
+	if len(all) != 105 || field(all[99], "created") != "/n100" || field(all[104], "code") != "Interrupted" || field(all[104], "line") != 105.0 {
 		t.Error(got)
 	}
 }
@@ -282,7 +282,7 @@ func TestLossBetweenLinesIsAnswered(t *testing.T) {
 	box := zktest.Sandbox(t, sandbox.Options{})
 	p := openPipeline(t, "-server", box.Addr(), "-o", "json")
 	p.ask(t, "create -e /mine", `{"created":"/mine"}`)
-	expire(t, box, owner(t, box.Addr(), "/mine"))
+	expireSession(t, box, owner(t, box.Addr(), "/mine"))
 	p.ask(t, "create /after", `{"error":"the session expired, and its watches and its ephemeral znodes /mine are gone; zksh continues in a new session",`+
 		`"code":"SessionExpired","command":"create","line":2,"answer":{"created":"/after"}}`)
 	p.in.Close()
@@ -293,11 +293,11 @@ func TestLossBetweenLinesIsAnswered(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer, err := p.out.ReadString('\n')
-	node := fmt.Sprint(fact(answers(t, answer)[0], "node"))
+	node := fmt.Sprint(field(answers(t, answer)[0], "node"))
 	if err != nil || !strings.HasPrefix(node, "/l/") {
 		t.Fatalf("%s%v", answer, err)
 	}
-	at(t, box.Addr(), "delete", node)
+	runAt(t, box.Addr(), "delete", node)
 	zktest.Eventually(t, "the loss is known", func() bool {
 		_, err := io.WriteString(p.in, "locks\n")
 		if err != nil {
@@ -306,7 +306,7 @@ func TestLossBetweenLinesIsAnswered(t *testing.T) {
 		answer, err = p.out.ReadString('\n')
 		return err != nil || !strings.Contains(answer, `"state":"held"`)
 	})
-	if a := answers(t, answer); fact(a[0], "code") != "LockLost" || fact(a[0], "command") != "locks" {
+	if a := answers(t, answer); field(a[0], "code") != "LockLost" || field(a[0], "command") != "locks" {
 		t.Error(answer)
 	}
 	wantExit(t, p.cmd, 74)
@@ -334,7 +334,7 @@ func TestCodesAreListed(t *testing.T) {
 }
 
 // locks -f is answered when it ends; its output before that consists of events.
-func TestFollowIsAnswered(t *testing.T) {
+func TestLocksFollowIsAnswered(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
 	holder := openPipeline(t, "-server", box.Addr())

@@ -80,7 +80,7 @@ func (r *refuser) serve(c net.Conn) {
 
 // If a server answers that the connection is lost or the session has expired, but keeps the
 // connection open, zksh does not repeat its requests in a busy loop.
-func TestRefusalsAreNotSpunOn(t *testing.T) {
+func TestNoBusyLoopOnErrors(t *testing.T) {
 	t.Parallel()
 	for _, code := range []int32{-4, -112} {
 		for _, command := range [][]string{{"wait", "-w", "3s", "/spin"}, {"lock", "-w", "3s", "/spin", "--", "true"}} {

@@ -27,30 +27,30 @@ import (
 // program under the race detector, which touches megabytes of memory before main begins.
 
 // A scriptResult is the output and exit status of a script.
-type played struct {
+type scriptResult struct {
 	out, err string
 	status   int
 }
 
 // closeTimeout matches the final message of a shell whose server does not answer: the library
 // allows its Close one second, and the shell's exit three.
-var unclosed = regexp.MustCompile(`(?m)^(\S+: )?closing the session: context deadline exceeded\n\z`)
+var closeTimeout = regexp.MustCompile(`(?m)^(\S+: )?closing the session: context deadline exceeded\n\z`)
 
 // withoutCloseTimeout removes that message from errs.
-func butUnclosed(errs string) string { return unclosed.ReplaceAllString(errs, "") }
+func withoutCloseTimeout(errs string) string { return closeTimeout.ReplaceAllString(errs, "") }
 
 // runScript runs a script in this process.
-func play(t rapid.TB, servers, script string, cfg shell.Config) played {
+func runScript(t rapid.TB, servers, script string, cfg shell.Config) scriptResult {
 	var out, errs bytes.Buffer
-	status := playTo(context.Background(), t, servers, strings.NewReader(script), cfg, &out, &errs)
-	return played{out.String(), errs.String(), status}
+	status := runScriptTo(context.Background(), t, servers, strings.NewReader(script), cfg, &out, &errs)
+	return scriptResult{out.String(), errs.String(), status}
 }
 
 // A dialogue is a script that the test sends line by line while it reads the answers.
 type dialogue struct {
 	io.Writer // the lines
 	interrupt func()
-	ended     chan played
+	ended     chan scriptResult
 
 	mu  sync.Mutex
 	out strings.Builder
@@ -60,18 +60,18 @@ func openDialogue(t *testing.T, servers string, cfg shell.Config) *dialogue {
 	in, lines := io.Pipe()
 	t.Cleanup(func() { lines.Close() }) // ends the script, if it has not ended
 	ctx, interrupt := context.WithCancelCause(t.Context())
-	d := &dialogue{Writer: lines, interrupt: func() { interrupt(exit.EndedBy(os.Interrupt)) }, ended: make(chan played, 1)}
+	d := &dialogue{Writer: lines, interrupt: func() { interrupt(exit.EndedBy(os.Interrupt)) }, ended: make(chan scriptResult, 1)}
 	go func() {
 		var errs bytes.Buffer
-		status := playTo(ctx, t, servers, in, cfg, answersOf{d}, &errs)
-		d.ended <- played{d.shown(), errs.String(), status}
+		status := runScriptTo(ctx, t, servers, in, cfg, dialogueWriter{d}, &errs)
+		d.ended <- scriptResult{d.shown(), errs.String(), status}
 	}()
 	return d
 }
 
-type answersOf struct{ d *dialogue }
+type dialogueWriter struct{ d *dialogue }
 
-func (a answersOf) Write(p []byte) (int, error) {
+func (a dialogueWriter) Write(p []byte) (int, error) {
 	a.d.mu.Lock()
 	defer a.d.mu.Unlock()
 	return a.d.out.Write(p)
@@ -90,35 +90,35 @@ func (d *dialogue) until(t *testing.T, answer string) {
 	zktest.Eventually(t, "the answer "+answer, func() bool { return strings.Contains(d.shown(), answer) })
 }
 
-func playTo(ctx context.Context, t rapid.TB, servers string, script io.Reader, cfg shell.Config, out, errs io.Writer) (status int) {
+func runScriptTo(ctx context.Context, t rapid.TB, servers string, script io.Reader, cfg shell.Config, out, errs io.Writer) (status int) {
 	locks := lockcmd.New()
-	cfg.Session = sessionOf(t, servers)
+	cfg.Session = openSession(t, servers)
 	locks.Fence(cfg.Session, cfg.GoOn)
-	return shellOf(cfg, locks, out, errs).RunLines(ctx, "script", script)
+	return newShell(cfg, locks, out, errs).RunLines(ctx, "script", script)
 }
 
 // runAt runs one command in another session on servers, to prepare znodes or inspect the result
 // of a test. The command must succeed. It uses no fence.
-func at(t *testing.T, servers string, args ...string) string {
+func runAt(t *testing.T, servers string, args ...string) string {
 	t.Helper()
 	var out, errs bytes.Buffer
-	cfg := shell.Config{Session: sessionOf(t, servers)}
-	if status := shellOf(cfg, lockcmd.New(), &out, &errs).RunCommand(zktest.Within(t), args); status != 0 {
+	cfg := shell.Config{Session: openSession(t, servers)}
+	if status := newShell(cfg, lockcmd.New(), &out, &errs).RunCommand(zktest.Within(t), args); status != 0 {
 		t.Fatalf("%q: status %d: %s", args, status, errs.String())
 	}
 	return out.String()
 }
 
 // runLinesAt runs a script in another session on servers. The script must succeed.
-func lines(t *testing.T, servers, script string) {
+func runLinesAt(t *testing.T, servers, script string) {
 	t.Helper()
-	if got := play(t, servers, script, shell.Config{StopAtError: true, Window: 64}); got.status != 0 {
+	if got := runScript(t, servers, script, shell.Config{StopAtError: true, Window: 64}); got.status != 0 {
 		t.Fatal(got)
 	}
 }
 
 // openSession opens a session for a shell, which closes it when it ends.
-func sessionOf(t rapid.TB, servers string) *zkconn.Session {
+func openSession(t rapid.TB, servers string) *zkconn.Session {
 	session, err := zkconn.Open(zkconn.Config{Servers: servers, Timeout: time.Minute}) // with a lock, a server that is silent for a sixteenth of this makes the client move
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func sessionOf(t rapid.TB, servers string) *zkconn.Session {
 }
 
 // newShell returns a shell with all commands.
-func shellOf(cfg shell.Config, locks *lockcmd.Table, out, errs io.Writer) *shell.Shell {
+func newShell(cfg shell.Config, locks *lockcmd.Table, out, errs io.Writer) *shell.Shell {
 	cfg.Locks, cfg.Version = locks, "dev"
 	cfg.Commands = everyCommand(locks)
 	cfg.Out, cfg.Err = shell.Output{W: out}, shell.Output{W: errs}

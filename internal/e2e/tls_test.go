@@ -22,17 +22,17 @@ import (
 
 // A tlsServer is a real server whose tested port accepts only TLS and requires client
 // certificates.
-type castle struct {
+type tlsServer struct {
 	server     *zktest.Server
-	at         string // localhost:port of the TLS port
+	addr       string // localhost:port of the TLS port
 	dir        string
 	ca         *zktest.Authority
 	alice, bob string // PEM files
 }
 
-func newCastle(t *testing.T) *castle {
+func newTLSServer(t *testing.T) *tlsServer {
 	t.Helper()
-	c := &castle{dir: t.TempDir()}
+	c := &tlsServer{dir: t.TempDir()}
 	var err error
 	if c.ca, err = zktest.NewAuthority(c.dir, "ca"); err != nil {
 		t.Fatal(err)
@@ -40,13 +40,13 @@ func newCastle(t *testing.T) *castle {
 	own := c.issue(t, zktest.Cert{Name: "zk", DNS: []string{"localhost"}, IPs: []net.IP{net.ParseIP("127.0.0.1")}})
 	c.alice, c.bob = c.issue(t, zktest.Cert{Name: "alice"}), c.issue(t, zktest.Cert{Name: "bob"})
 	c.server = zktest.Start(t, zktest.Secure(own, c.ca.File))
-	c.at = "localhost:" + port(c.server.Secure())
+	c.addr = "localhost:" + port(c.server.Secure())
 	return c
 }
 
 func port(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
 
-func (c *castle) issue(t *testing.T, cert zktest.Cert) string {
+func (c *tlsServer) issue(t *testing.T, cert zktest.Cert) string {
 	t.Helper()
 	i, err := c.ca.Issue(cert)
 	if err != nil {
@@ -56,7 +56,7 @@ func (c *castle) issue(t *testing.T, cert zktest.Cert) string {
 }
 
 // write creates a file in the server's directory and returns its path.
-func (c *castle) write(t *testing.T, name, text string) string {
+func (c *tlsServer) write(t *testing.T, name, text string) string {
 	t.Helper()
 	file := filepath.Join(c.dir, name)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -66,22 +66,22 @@ func (c *castle) write(t *testing.T, name, text string) string {
 }
 
 // asAlice returns args after the options with which alice's client is accepted.
-func (c *castle) asAlice(args ...string) []string {
-	return append([]string{"-server", c.at, "--cacert", c.ca.File, "--cert", c.alice}, args...)
+func (c *tlsServer) asAlice(args ...string) []string {
+	return append([]string{"-server", c.addr, "--cacert", c.ca.File, "--cert", c.alice}, args...)
 }
 
 // A programResult is the output and exit status of a run of the program.
-type ran struct {
+type programResult struct {
 	out, err string
 	status   int
 }
 
-func runProgram(t *testing.T, stdin string, args ...string) ran {
+func runProgram(t *testing.T, stdin string, args ...string) programResult {
 	t.Helper()
 	return runCommand(t, stdin, exec.CommandContext(zktest.Within(t), "zksh", args...))
 }
 
-func runCommand(t *testing.T, stdin string, cmd *exec.Cmd) ran {
+func runCommand(t *testing.T, stdin string, cmd *exec.Cmd) programResult {
 	t.Helper()
 	cmd.Env = append(homeEnv(t.TempDir()), cmd.Env...)
 	var out, errs bytes.Buffer
@@ -90,24 +90,24 @@ func runCommand(t *testing.T, stdin string, cmd *exec.Cmd) ran {
 	if err != nil && !errors.As(err, new(*exec.ExitError)) {
 		t.Fatal(err)
 	}
-	return ran{out.String(), errs.String(), cmd.ProcessState.ExitCode()}
+	return programResult{out.String(), errs.String(), cmd.ProcessState.ExitCode()}
 }
 
 // TestSecured runs zksh against a real server with TLS that requires client certificates.
 func TestSecured(t *testing.T) {
 	t.Parallel()
-	c := newCastle(t)
-	t.Run("who", func(t *testing.T) { c.who(t) })
+	c := newTLSServer(t)
+	t.Run("who", func(t *testing.T) { c.identities(t) })
 	t.Run("failures", func(t *testing.T) { c.failures(t) })
-	t.Run("zkCli", func(t *testing.T) { c.besideZkCli(t) })
+	t.Run("zkCli", func(t *testing.T) { c.compareWithZkCli(t) })
 	t.Run("lock", func(t *testing.T) { c.lockWhileCut(t) })
-	t.Run("by hand", func(t *testing.T) { c.byHand(t) })
+	t.Run("by hand", func(t *testing.T) { c.interactive(t) })
 	eachDoc(t, "console tls", c.document)
 }
 
 // identities checks that the certificate is the client's identity, in ACLs too, and that every
 // kind of request to the server uses TLS.
-func (c *castle) who(t *testing.T) {
+func (c *tlsServer) identities(t *testing.T) {
 	r := runProgram(t, "", c.asAlice("--verbose", "whoami")...)
 	if r.out != "Auth scheme: User\nip: 127.0.0.1\nx509: CN=alice\n" || r.status != 0 {
 		t.Errorf("%+v", r)
@@ -120,7 +120,7 @@ func (c *castle) who(t *testing.T) {
 	if r.out != "Created /mine\ndata\n/\n/mine\n/zookeeper\n/zookeeper/config\n/zookeeper/quota\n" || !agreed.MatchString(r.err) || r.status != 0 {
 		t.Errorf("%+v", r)
 	}
-	r = runProgram(t, "", "-server", c.at, "--cacert", c.ca.File, "--cert", c.bob, "get", "/mine")
+	r = runProgram(t, "", "-server", c.addr, "--cacert", c.ca.File, "--cert", c.bob, "get", "/mine")
 	if r.err != "Insufficient permission : /mine\n" || r.status != commands.StatusFailed {
 		t.Errorf("as bob: %+v", r)
 	}
@@ -136,7 +136,7 @@ func (c *castle) who(t *testing.T) {
 		return known.MatchString(runProgram(t, "lock /held\nlocks /held\n", c.asAlice()...).out)
 	})
 	soon := c.issue(t, zktest.Cert{Name: "soon", Until: time.Now().Add(3*24*time.Hour + time.Hour)})
-	r = runProgram(t, "", "-server", c.at, "--cacert", c.ca.File, "--cert", soon, "exists", "/mine")
+	r = runProgram(t, "", "-server", c.addr, "--cacert", c.ca.File, "--cert", soon, "exists", "/mine")
 	if !regexp.MustCompile(`\Awarning: the client's certificate, CN=soon, expires in 3 days, on \S+\n\z`).MatchString(r.err) || r.status != 0 {
 		t.Errorf("a certificate that ends soon: %+v", r)
 	}
@@ -144,13 +144,13 @@ func (c *castle) who(t *testing.T) {
 
 // failures checks the errors of connections that a Netty server rejects. Tests in zkconn check
 // errors of crypto/tls.
-func (c *castle) failures(t *testing.T) {
+func (c *tlsServer) failures(t *testing.T) {
 	for _, f := range []struct {
 		args []string
 		want string
 	}{
-		{[]string{"-server", c.at}, "closed the connection without answering, perhaps because this port expects TLS (use --tls), or because the server has no quorum (use -r)"},
-		{[]string{"-server", c.at, "--cacert", c.ca.File}, "the server requires a client certificate"},
+		{[]string{"-server", c.addr}, "closed the connection without answering, perhaps because this port expects TLS (use --tls), or because the server has no quorum (use -r)"},
+		{[]string{"-server", c.addr, "--cacert", c.ca.File}, "the server requires a client certificate"},
 		{[]string{"-server", c.server.Addr(), "--cacert", c.ca.File, "--cert", c.alice}, "is this a port without TLS?"},
 		{c.asAlice("-client-configuration", c.write(t, "old", "zookeeper.client.secure=true\nzookeeper.ssl.protocol=TLSv1.1\n")),
 			"the server and zksh have no TLS version in common: the server rejected TLS 1.1"},
@@ -173,7 +173,7 @@ func (c *castle) failures(t *testing.T) {
 }
 
 // stranger returns the file of a certificate that an unknown authority issued.
-func (c *castle) stranger(t *testing.T) string {
+func (c *tlsServer) stranger(t *testing.T) string {
 	t.Helper()
 	ca, err := zktest.NewAuthority(t.TempDir(), "stranger")
 	if err != nil {
@@ -187,7 +187,7 @@ func (c *castle) stranger(t *testing.T) string {
 }
 
 // compareWithZkCli checks that zksh and zkCli print the same with the same configuration files.
-func (c *castle) besideZkCli(t *testing.T) {
+func (c *tlsServer) compareWithZkCli(t *testing.T) {
 	store, trust := filepath.Join(c.dir, "alice.p12"), filepath.Join(c.dir, "trust.jks")
 	for _, script := range []string{
 		"openssl pkcs12 -export -in " + c.alice + " -out " + store + " -passout pass:changeit",
@@ -207,7 +207,7 @@ func (c *castle) besideZkCli(t *testing.T) {
 		{"-client-configuration", stores, "whoami"},
 		{"-client-configuration", stores, "get", "/mine"},
 	} {
-		args = append([]string{"-server", c.at}, args...)
+		args = append([]string{"-server", c.addr}, args...)
 		ours := runProgram(t, "", args...)
 		java := exec.CommandContext(zktest.Within(t), "java", append([]string{"-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-XX:TieredStopAtLevel=1",
 			"-cp", zktest.ZkCliPath(), "org.apache.zookeeper.ZooKeeperMain"}, args...)...)
@@ -230,7 +230,7 @@ func answer(text string) string {
 }
 
 // lockWhileCut checks that a lock stays held while its connection is cut again and again.
-func (c *castle) lockWhileCut(t *testing.T) {
+func (c *tlsServer) lockWhileCut(t *testing.T) {
 	proxy := zktest.NewProxy(t, c.server.Secure())
 	begun, end := filepath.Join(c.dir, "begun"), filepath.Join(c.dir, "end")
 	cmd := exec.Command("zksh", "-server", "localhost:"+port(proxy.Addr()), "--cacert", c.ca.File, "--cert", c.alice,
@@ -266,9 +266,9 @@ func exists(file string) bool {
 }
 
 // interactive checks the prompt and completion.
-func (c *castle) byHand(t *testing.T) {
+func (c *tlsServer) interactive(t *testing.T) {
 	s := openBash(t, 160, 30)
-	s.line("clear; zksh -server " + c.at + " --cert " + c.alice + " --tls-insecure --verbose")
+	s.line("clear; zksh -server " + c.addr + " --cert " + c.alice + " --tls-insecure --verbose")
 	s.want(`NOT VERIFIED; client certificate CN=alice`)
 	s.want(`\(CONNECTED, NOT VERIFIED\) 0\]$`)
 	s.text("get /mi")
@@ -278,7 +278,7 @@ func (c *castle) byHand(t *testing.T) {
 	s.want(`^data\n`)
 	s.keys("C-d")
 	anyName := c.write(t, "anyname", "zookeeper.client.secure=true\nzookeeper.ssl.hostnameVerification=false\n")
-	s.line("clear; zksh -server " + c.at + " --cert " + c.alice + " --cacert " + c.ca.File + " --verbose -client-configuration " + anyName)
+	s.line("clear; zksh -server " + c.addr + " --cert " + c.alice + " --cacert " + c.ca.File + " --verbose -client-configuration " + anyName)
 	s.want(`NAME NOT VERIFIED; client certificate CN=alice`)
 	s.want(`\(CONNECTED, NAME NOT VERIFIED\) 0\]$`)
 	s.keys("C-d")
@@ -288,7 +288,7 @@ func (c *castle) byHand(t *testing.T) {
 var dates = regexp.MustCompile(`\d{4}-\d\d-\d\d`)
 
 // document runs the examples with TLS in a document.
-func (c *castle) document(t *testing.T, blocks []fenced) {
+func (c *tlsServer) document(t *testing.T, blocks []fenced) {
 	dir := t.TempDir()
 	for name, file := range map[string]string{"ca.pem": c.ca.File, "alice.pem": c.alice, "alice.p12": filepath.Join(c.dir, "alice.p12"),
 		"trust.jks": filepath.Join(c.dir, "trust.jks"), "password": filepath.Join(c.dir, "password")} {
@@ -296,5 +296,5 @@ func (c *castle) document(t *testing.T, blocks []fenced) {
 			t.Fatal(err)
 		}
 	}
-	runDoc(t, blocks, dir, "localhost:2281", c.at)
+	runDoc(t, blocks, dir, "localhost:2281", c.addr)
 }

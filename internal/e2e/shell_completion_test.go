@@ -51,18 +51,18 @@ func wantProposed(t *testing.T, env []string, line, want string, args ...string)
 
 // completionSandbox starts a sandbox with znodes whose names are difficult for shells, and
 // returns its address.
-func planted(t *testing.T) string {
+func completionSandbox(t *testing.T) string {
 	t.Helper()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	for _, path := range []string{"/app", "/app/with blank", "/app/a:b=c@d", "/app/it's", "/app/中文", "/app/\u200bhidden", "/alone"} {
-		at(t, server, "create", path)
+		runAt(t, server, "create", path)
 	}
 	return server
 }
 
 func TestCompleteWord(t *testing.T) {
 	t.Parallel()
-	server := planted(t)
+	server := completionSandbox(t)
 	home := t.TempDir()
 	env := append(homeEnv(home), "ZKSH_SERVER="+server)
 	if err := os.MkdirAll(filepath.Join(home, "config", "zksh"), 0o700); err != nil {
@@ -181,7 +181,7 @@ func TestCompleteClosesItsSession(t *testing.T) {
 	if asked := proxy.Requests(); len(asked) > 0 {
 		t.Errorf("requests %d for what no server knows", asked)
 	}
-	at(t, box.Addr(), "create", "/a")
+	runAt(t, box.Addr(), "create", "/a")
 	// The answer is printed before the session is closed. On a busy machine there may be no time
 	// to close it; the session then expires.
 	zktest.Eventually(t, "it asks for the children alone, and closes its session", func() bool {
@@ -226,7 +226,7 @@ func installLine(t *testing.T, shell string) string {
 func TestBashCompletes(t *testing.T) {
 	t.Parallel()
 	s := openBash(t, 80, 24)
-	s.line("cd " + s.dir + "; export ZKSH_SERVER=" + planted(t) + "; " + installLine(t, "bash") + "; stty -g > before; clear")
+	s.line("cd " + s.dir + "; export ZKSH_SERVER=" + completionSandbox(t) + "; " + installLine(t, "bash") + "; stty -g > before; clear")
 	s.want(`\A\$$`)
 	for _, c := range []struct{ typed, want string }{
 		{"zksh getAl", `^\$ zksh getAllChildrenNumber$`},
@@ -255,7 +255,7 @@ func TestZshCompletes(t *testing.T) {
 	_, err := exec.LookPath("zsh")
 	zktest.Need(t, err == nil, "zsh")
 	s := openBash(t, 80, 24)
-	s.line("cd " + s.dir + "; export ZKSH_SERVER=" + planted(t) + "; PS1='> ' exec zsh -f")
+	s.line("cd " + s.dir + "; export ZKSH_SERVER=" + completionSandbox(t) + "; PS1='> ' exec zsh -f")
 	s.want(`^>$`)
 	s.line("unsetopt beep; autoload -U compinit; compinit -u -D; " + installLine(t, "zsh") + "; clear")
 	s.want(`\A>$`)
@@ -290,7 +290,7 @@ func TestFishCompletes(t *testing.T) {
 	t.Parallel()
 	_, err := exec.LookPath("fish")
 	zktest.Need(t, err == nil, "fish")
-	server := planted(t)
+	server := completionSandbox(t)
 	home := t.TempDir()
 	for line, want := range map[string]string{
 		"zksh getAl":              "getAllChildrenNumber\tcount all znodes below a znode\n",
@@ -317,7 +317,7 @@ func TestFishCompletes(t *testing.T) {
 	}
 }
 
-func TestPagesAreCommandsOfTheProgramAlone(t *testing.T) {
+func TestManAndCompletionAreProgramCommands(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		args   []string

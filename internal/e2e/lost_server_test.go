@@ -20,13 +20,13 @@ import (
 )
 
 // lossLines is the number of lines of a script that loses its server.
-const goneLines = 400
+const lossLines = 400
 
 // runScriptThroughLoss runs a script of lossLines creates through a proxy. The proxy cuts the
 // connection after 50 of them, then refuses connections for the time away; 0 means for ever. It
 // returns the script's output, its exit status, how long it ran, and the names of the created
 // znodes.
-func script(t *testing.T, away time.Duration, asFile bool, options ...string) (said string, status int, took time.Duration, made []string) {
+func runScriptThroughLoss(t *testing.T, away time.Duration, asFile bool, options ...string) (said string, status int, took time.Duration, made []string) {
 	t.Helper()
 	server := zktest.Shared(t).Addr()
 	truth := zksession.Open(t, zkconn.Config{Servers: server, Timeout: zktest.Patience})
@@ -47,7 +47,7 @@ func script(t *testing.T, away time.Duration, asFile bool, options ...string) (s
 		}
 	}()
 	var lines strings.Builder
-	for i := range goneLines {
+	for i := range lossLines {
 		fmt.Fprintf(&lines, "create /n%04d\n", i+1)
 	}
 	args := append([]string{"-server", proxy.Addr() + root, "-timeout", "4000"}, options...)
@@ -95,7 +95,7 @@ func TestScriptEndsWithItsServer(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%v %v", c.file, c.options), func(t *testing.T) {
 			t.Parallel()
-			said, status, took, made := script(t, 0, c.file, c.options...)
+			said, status, took, made := runScriptThroughLoss(t, 0, c.file, c.options...)
 			found := notRun.FindAllStringSubmatch(said, -1)
 			json := slices.Contains(c.options, "json")
 			if want := 1; status != 69 || (len(found) != want && !json) || json && len(found) != 2 || took > 4*time.Second+zktest.Patience/2 {
@@ -113,14 +113,14 @@ func TestScriptEndsWithItsServer(t *testing.T) {
 }
 
 // If the server comes back in time, the script continues and reports the lines that were lost.
-func TestScriptGoesOnWithItsServer(t *testing.T) {
+func TestScriptContinuesWhenServerReturns(t *testing.T) {
 	t.Parallel()
 	for _, window := range []string{"1", "64"} {
-		said, status, _, made := script(t, 2*time.Second, true, "-window", window)
-		if status != 69 || strings.Contains(said, "not run") || made[len(made)-1] != fmt.Sprintf("n%04d", goneLines) {
+		said, status, _, made := runScriptThroughLoss(t, 2*time.Second, true, "-window", window)
+		if status != 69 || strings.Contains(said, "not run") || made[len(made)-1] != fmt.Sprintf("n%04d", lossLines) {
 			t.Errorf("window %s: status %d, the last znode is %s: %s", window, status, made[len(made)-1], said)
 		}
-		if missing := goneLines - len(made); missing > 64 {
+		if missing := lossLines - len(made); missing > 64 {
 			t.Errorf("window %s: %d are missing: %s", window, missing, said)
 		}
 	}
@@ -128,13 +128,13 @@ func TestScriptGoesOnWithItsServer(t *testing.T) {
 
 // With -e, a script ends at its first error, so a lost request ends it. If zksh notices the loss
 // between two requests, no line has failed yet, and the script waits for the server too.
-func TestScriptThatStopsWaitsForItsServer(t *testing.T) {
+func TestScriptWithEWaitsForServer(t *testing.T) {
 	t.Parallel()
 	for _, away := range []time.Duration{0, 2 * time.Second} {
 		var status int
 		var said string
 		zktest.Eventually(t, "the loss is noticed before the next line", func() bool {
-			status, said = stopsWithout(t, away)
+			status, said = runStoppingScript(t, away)
 			return !strings.Contains(said, "ConnectionLoss")
 		})
 		switch {
@@ -147,7 +147,7 @@ func TestScriptThatStopsWaitsForItsServer(t *testing.T) {
 
 // runStoppingScript runs a script with -e that loses its server between two lines, for the time
 // away or, if away is 0, for ever.
-func stopsWithout(t *testing.T, away time.Duration) (status int, said string) {
+func runStoppingScript(t *testing.T, away time.Duration) (status int, said string) {
 	proxy := zktest.NewProxy(t, zktest.Shared(t).Addr())
 	path := fmt.Sprintf("/gone-%d", time.Now().UnixNano())
 	p := openPipeline(t, "-server", proxy.Addr(), "-timeout", "4000", "-e")
