@@ -14,8 +14,8 @@ import (
 	"github.com/zksh/zksh/internal/zktest/zksession"
 )
 
-// One of two servers falls silent: the guarded session goes on at the other, long
-// before the library would notice, with all that belongs to it; and back again.
+// When one of two servers falls silent, the guarded session moves to the other with all its
+// state, long before the library would notice. Then it moves back.
 func TestFailoverInAnEnsemble(t *testing.T) {
 	t.Parallel()
 	servers := zktest.Ensemble(t, 3)
@@ -76,7 +76,8 @@ func TestFailoverInAnEnsemble(t *testing.T) {
 	}
 }
 
-// twoProxies is a list of two of the servers, with a proxy before each.
+// twoProxies starts a proxy in front of each of the first two servers. It returns their connect
+// string and the proxies by address.
 func twoProxies(t *testing.T, servers []*zktest.Server) (list string, proxies map[string]*zktest.Proxy) {
 	proxies = map[string]*zktest.Proxy{}
 	for _, s := range servers[:2] {
@@ -87,8 +88,8 @@ func twoProxies(t *testing.T, servers []*zktest.Server) (list string, proxies ma
 	return list[1:], proxies
 }
 
-// Two servers are far away. The one in use stops for a moment now and then, which
-// costs those who ask that moment and nothing else.
+// The session does not leave a distant server that pauses now and then: a pause only delays
+// requests.
 func TestFailoverNotAtHiccups(t *testing.T) {
 	t.Parallel()
 	servers := zktest.Ensemble(t, 3)
@@ -128,8 +129,8 @@ func TestFailoverNotAtHiccups(t *testing.T) {
 	}
 }
 
-// Where there is one server only, a longer pause of it is no reason to leave it: that
-// would cost what is under way, and the session has time.
+// With a single server, the session keeps its connection through a longer pause: leaving would
+// fail the requests in flight, and the session has time.
 func TestFailoverNotToTheOnlyServer(t *testing.T) {
 	t.Parallel()
 	proxy := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())

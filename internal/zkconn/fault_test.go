@@ -20,14 +20,15 @@ import (
 
 func TestMain(m *testing.M) { zktest.Main(m) }
 
-// faulty is a session through a proxy, and another that sees what is true.
+// A faulty is a session through a proxy, with a second session that connects directly and sees
+// the true state.
 type faulty struct {
 	*zkconn.Session
 	t     *testing.T
 	proxy *zktest.Proxy
 	truth *zkconn.Session
 	root  string
-	past  []zkconn.Event // taken and not expected yet
+	past  []zkconn.Event // events taken from the session that event has not returned yet
 }
 
 func openFaulty(t *testing.T, timeout time.Duration) *faulty {
@@ -54,8 +55,8 @@ func (f *faulty) must(err error) {
 	}
 }
 
-// event waits for an event of a type and a path below the root, or of a state
-// of the session, and returns it.
+// event waits for an event and returns it. It is named by its type and its path below the root,
+// or by the state of the session.
 func (f *faulty) event(want string) zkconn.Event {
 	f.t.Helper()
 	for end := time.After(zktest.Patience); ; {
@@ -81,8 +82,8 @@ func (f *faulty) name(e zkconn.Event) string {
 	return string(e.Type) + " " + strings.TrimPrefix(e.Path, f.root)
 }
 
-// noNodeEvents wants nothing to be left but changes of the session. A round trip
-// brings in what the server has sent before.
+// noNodeEvents checks that only session events are left. A round trip ensures that events sent
+// before have arrived.
 func (f *faulty) noNodeEvents() {
 	f.t.Helper()
 	f.must(f.Sync(zktest.Within(f.t), f.root))
@@ -94,8 +95,7 @@ func (f *faulty) noNodeEvents() {
 	f.past = nil
 }
 
-// cut breaks the connection, lets changes happen meanwhile, and waits for the
-// next connection.
+// cut breaks the connection, calls meanwhile, and waits for the next connection.
 func (f *faulty) cut(meanwhile func()) {
 	f.t.Helper()
 	f.proxy.Refuse(true)
@@ -107,7 +107,7 @@ func (f *faulty) cut(meanwhile func()) {
 	f.event("SyncConnected")
 }
 
-// expire ends the session on the server while there is no connection.
+// expire disconnects the session and waits until the server has expired it.
 func (f *faulty) expire() {
 	f.t.Helper()
 	f.must(f.create(f.Session, "/canary", zkconn.CreateMode{Ephemeral: true}))
@@ -133,7 +133,7 @@ func TestWriteCutAfterSending(t *testing.T) {
 	if !strings.Contains(err.Error(), f.root+"/a") {
 		t.Errorf("no path in %q", err)
 	}
-	// It was done, once, and the next request works in the same session.
+	// The write took effect once, and the next request works in the same session.
 	f.must(f.create(f.Session, "/a/child", zkconn.CreateMode{}))
 	st, err := f.truth.Exists(zktest.Within(t), f.root, false)
 	f.must(err)
@@ -174,15 +174,14 @@ func TestWriteNotSent(t *testing.T) {
 	}
 }
 
-// A write of which the answer does not come is not called done when its context
-// ends.
+// If a write is abandoned while its answer is outstanding, its outcome is reported as unknown.
 func TestAbandonedWrite(t *testing.T) {
 	t.Parallel()
 	f := openFaulty(t, zktest.Patience)
 	f.proxy.HoldReplies(true)
 	ctx, cancel := context.WithCancel(zktest.Within(t))
 	got := make(chan error)
-	go func() { // ends with the create
+	go func() { // ends when Create returns
 		_, err := f.Create(ctx, f.root+"/a", nil, zkconn.OpenACL(), zkconn.CreateMode{})
 		got <- err
 	}()
@@ -199,14 +198,14 @@ func TestWaitingRequestDiesWithItsSession(t *testing.T) {
 	t.Parallel()
 	f := openFaulty(t, 6*time.Second)
 	f.expire()
-	// While connections hang nothing tells a request to give up.
+	// While connections hang, nothing makes a request give up.
 	f.proxy.Hold(true)
 	f.proxy.Refuse(false)
 	got := make(chan error, 1)
 	go func() { got <- f.create(f.Session, "/queued", zkconn.CreateMode{}) }()
 	select {
 	case err := <-got:
-		if !errors.As(err, new(*zkconn.NoServerError)) { // a pass over the servers had failed just then
+		if !errors.As(err, new(*zkconn.NoServerError)) { // a pass over the servers had just failed
 			t.Fatalf("got %v before there was a connection", err)
 		}
 		go func() { got <- f.create(f.Session, "/queued", zkconn.CreateMode{}) }()
@@ -226,12 +225,12 @@ func TestWaitingRequestDiesWithItsSession(t *testing.T) {
 	f.must(f.create(f.Session, "/queued", zkconn.CreateMode{}))
 }
 
-// What is asked after the expiry was told belongs to the new session.
+// A request made after the expiry was reported belongs to the new session.
 func TestRequestAfterExpiry(t *testing.T) {
 	t.Parallel()
 	f := openFaulty(t, 6*time.Second)
 	f.expire()
-	f.proxy.Delay(100 * time.Millisecond) // there is a while without a session
+	f.proxy.Delay(100 * time.Millisecond) // makes a while without a session
 	f.proxy.Refuse(false)
 	f.event("Expired")
 	if err := f.create(f.Session, "/after", zkconn.CreateMode{}); err != nil {
@@ -293,6 +292,6 @@ func TestConnectAndCloseLeakNothing(t *testing.T) {
 	if err := s.Close(zktest.Within(t)); err != nil {
 		t.Error(err)
 	}
-	// The library's Close has a second, which may begin late.
+	// The library allows its Close a second, which may begin late.
 	zktest.Eventually(t, "nothing goes on behind a close", func() bool { return goleak.Find(ignore) == nil })
 }

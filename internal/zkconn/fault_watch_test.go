@@ -13,8 +13,8 @@ import (
 	"github.com/zksh/zksh/internal/zktest/zksession"
 )
 
-// One-shot watches survive a reconnect and fire once, for what happened
-// meanwhile or for what happens later.
+// One-shot watches survive a reconnect and fire once, for a change made meanwhile or a later
+// one.
 func TestOneShotWatchesSurvive(t *testing.T) {
 	t.Parallel()
 	f := openFaulty(t, zktest.Patience)
@@ -46,7 +46,7 @@ func TestOneShotWatchesSurvive(t *testing.T) {
 	change("/later")
 	expect("/later")
 
-	// Each was used up: neither another change nor another connection fires it.
+	// Each watch has fired: neither another change nor another connection fires it again.
 	again := func() {
 		for _, when := range []string{"/meanwhile", "/later"} {
 			_, err := f.truth.Set(ctx, f.root+when, []byte("y"), -1)
@@ -70,8 +70,8 @@ func TestPersistentWatchesSurvive(t *testing.T) {
 	f.must(f.AddWatch(ctx, f.root+"/r", true))
 	for round := range 2 {
 		f.cut(func() {})
-		// Unlike one-shot ones they tell nothing of what happened before the
-		// server has them again.
+		// Unlike one-shot watches, persistent ones do not report changes made before the server
+		// has them again.
 		f.must(f.Sync(ctx, f.root))
 		for _, p := range []string{"/p", "/r/deep"} {
 			for range 2 {
@@ -137,7 +137,7 @@ func TestCredentialsSurvive(t *testing.T) {
 	f.event("Expired")
 	f.must(f.WaitReady(ctx))
 	has()
-	// They are not carried to a connection asked for.
+	// Connecting to another server drops the credentials.
 	f.must(f.Connect(ctx, zktest.Shared(t).Addr()))
 	f.must(f.WaitReady(ctx))
 	ids, err := f.WhoAmI(ctx)
@@ -181,7 +181,7 @@ func TestReadOnlyServer(t *testing.T) {
 	if !errors.Is(err, zkconn.NotReadOnly) || !strings.Contains(err.Error(), "Not a read-only call: /a") {
 		t.Errorf("got %v", err)
 	}
-	// Without the wish for it such a server is none.
+	// Without the option ReadOnly, a read-only server counts as unreachable.
 	w, err := zkconn.Open(zkconn.Config{Servers: server, Timeout: 2 * time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +194,7 @@ func TestReadOnlyServer(t *testing.T) {
 	}
 }
 
-// Replies over ZooKeeper's usual limit of 1 MiB arrive whole.
+// Replies larger than ZooKeeper's usual limit of 1 MiB arrive completely.
 func TestLargeReplies(t *testing.T) {
 	t.Parallel()
 	f := openFaulty(t, zktest.Patience)
@@ -224,7 +224,7 @@ func TestLargeReplies(t *testing.T) {
 	if err != nil || !bytes.Equal(got, big) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
-	// One that is too large is not sent.
+	// A request that is too large is not sent.
 	_, err = f.Set(ctx, f.root, make([]byte, 1<<20), -1)
 	var tooLarge *zkconn.TooLargeError
 	if !errors.As(err, &tooLarge) || !strings.Contains(err.Error(), "jute.maxbuffer") {

@@ -16,7 +16,8 @@ import (
 	"github.com/zksh/zksh/internal/zktest/zksession"
 )
 
-// newRequests make the requests that servers of 3.4 do not know.
+// newRequests maps the names of requests that 3.4 servers do not know to their opcodes and to
+// functions that send them.
 var newRequests = map[string]struct {
 	op int32
 	do func(ctx context.Context, s *zkconn.Session) error
@@ -39,13 +40,14 @@ func creating(path string, mode zkconn.CreateMode) func(context.Context, *zkconn
 	}
 }
 
-// counted is a sandbox that hangs up over the first few requests of a kind, and counts all.
-func counted(t *testing.T, op, hangUps int32) (s *zkconn.Session, asked *atomic.Int32) {
+// countingSandbox opens a session on a sandbox that hangs up on the first hangUps requests with
+// opcode op, and counts all of them.
+func countingSandbox(t *testing.T, op, hangUps int32) (s *zkconn.Session, asked *atomic.Int32) {
 	t.Helper()
-	return countedAs(t, sandbox.DefaultVersion, op, hangUps)
+	return countingSandboxAs(t, sandbox.DefaultVersion, op, hangUps)
 }
 
-func countedAs(t *testing.T, as sandbox.Version, op, hangUps int32) (s *zkconn.Session, asked *atomic.Int32) {
+func countingSandboxAs(t *testing.T, as sandbox.Version, op, hangUps int32) (s *zkconn.Session, asked *atomic.Int32) {
 	t.Helper()
 	asked = new(atomic.Int32)
 	box := zktest.Sandbox(t, sandbox.Options{As: as, Quirks: sandbox.Quirks{React: func(got int32) sandbox.Reaction {
@@ -57,23 +59,24 @@ func countedAs(t *testing.T, as sandbox.Version, op, hangUps int32) (s *zkconn.S
 	return zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: zktest.Patience}), asked
 }
 
-// A server that hangs up twice over a kind of request does not know it, and is asked no more.
-// A ZooKeeper that says it does is asked four times.
-func TestHangUpOverUnknownRequest(t *testing.T) {
+// After a server has hung up twice on a kind of request, the client treats the request as
+// unsupported and no longer sends it. If ZooKeeper claims to support it, the client tries four
+// times.
+func TestHangUpOnUnknownRequest(t *testing.T) {
 	t.Parallel()
 	for name := range newRequests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			testHangUpOver(t, name, sandbox.RaftKeeper, 2)
-			testHangUpOver(t, name, sandbox.DefaultVersion, 4)
+			testHangUpOn(t, name, sandbox.RaftKeeper, 2)
+			testHangUpOn(t, name, sandbox.DefaultVersion, 4)
 		})
 	}
 }
 
-func testHangUpOver(t *testing.T, name string, as sandbox.Version, most int32) {
+func testHangUpOn(t *testing.T, name string, as sandbox.Version, most int32) {
 	t.Helper()
 	r := newRequests[name]
-	s, asked := countedAs(t, as, r.op, 1000)
+	s, asked := countingSandboxAs(t, as, r.op, 1000)
 	for range 3 {
 		err := r.do(zktest.Within(t), s)
 		if !errors.Is(err, zkconn.Unimplemented) || !strings.Contains(err.Error(), "127.0.0.1:") || !strings.Contains(err.Error(), " closes the connection on "+name+", which it does not support") {
@@ -88,8 +91,8 @@ func testHangUpOver(t *testing.T, name string, as sandbox.Version, most int32) {
 	}
 }
 
-// A few hang-ups of a ZooKeeper may be accidents: what changes nothing is asked again, and
-// what may have been done is not said to be unknown to the server.
+// A few hang-ups of ZooKeeper may be accidents: the client repeats requests that change nothing,
+// and does not report writes that may have taken effect as unsupported.
 func TestHangUpByAccident(t *testing.T) {
 	t.Parallel()
 	for name, r := range newRequests {
@@ -104,7 +107,7 @@ func TestHangUpByAccident(t *testing.T) {
 
 func testAccidents(t *testing.T, name string, op, times int32) {
 	do := newRequests[name].do
-	s, asked := counted(t, op, times)
+	s, asked := countingSandbox(t, op, times)
 	err := do(zktest.Within(t), s)
 	if strings.HasPrefix(name, "create") {
 		if !errors.As(err, new(*zkconn.LostError)) || !strings.Contains(err.Error(), "unknown whether it took effect") || errors.Is(err, zkconn.Unimplemented) {
@@ -121,10 +124,11 @@ func testAccidents(t *testing.T, name string, op, times int32) {
 	}
 }
 
-// Requests around one that the server hangs up over are carried out once each.
+// Requests sent before one that the server hangs up on are executed once each; those sent after
+// it are known not to have been sent.
 func TestNothingIsLostAroundAHangUp(t *testing.T) {
 	t.Parallel()
-	s, _ := counted(t, jute.OpWhoAmI, 1000)
+	s, _ := countingSandbox(t, jute.OpWhoAmI, 1000)
 	if _, err := s.Create(zktest.Within(t), "/q", nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +142,7 @@ func TestNothingIsLostAroundAHangUp(t *testing.T) {
 	}
 	who := make(chan error, 1)
 	trip := zkconn.NewTrip()
-	go func() { // ends with its request
+	go func() { // ends when WhoAmI returns
 		_, err := s.WhoAmI(trip.Context(zktest.Within(t)))
 		who <- err
 	}()
@@ -160,7 +164,8 @@ func TestNothingIsLostAroundAHangUp(t *testing.T) {
 	}
 }
 
-// While a lock is held a server that may end the session over a request is not asked.
+// While a lock is held, the client does not try requests that the server may not support,
+// because a hang-up may end the session.
 func TestNoTrialWhileALockIsHeld(t *testing.T) {
 	t.Parallel()
 	for as, known := range map[sandbox.Version]bool{"clickhouse": false, "raftkeeper": false, "3.4": false, "3.9": true} {
@@ -204,8 +209,8 @@ func TestNoTrialWhileALockIsHeld(t *testing.T) {
 	}
 }
 
-// On a server that ends a session with its connection one hang-up is enough to ask no more,
-// but proves nothing of the request itself: its znode may be there.
+// If a server ends sessions with their connections, one hang-up is enough to stop sending a
+// request. It does not prove that the request had no effect: its znode may exist.
 func TestLostContainerWhereSessionsEnd(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{Quirks: sandbox.Quirks{NewSessions: true}})
@@ -227,11 +232,11 @@ func TestLostContainerWhereSessionsEnd(t *testing.T) {
 	}
 }
 
-// A lock in a folder that does not exist needs no containers: the first hang-up over one is
-// the last.
-func TestHangUpOverContainer(t *testing.T) {
+// A lock below a missing parent does not need containers, so the client tries to create one only
+// once.
+func TestHangUpOnContainer(t *testing.T) {
 	t.Parallel()
-	s, asked := counted(t, jute.OpCreateContainer, 1000)
+	s, asked := countingSandbox(t, jute.OpCreateContainer, 1000)
 	for i := range 3 {
 		p, err := s.Stay().Pin(zktest.Within(t))
 		if err == nil {
@@ -246,11 +251,11 @@ func TestHangUpOverContainer(t *testing.T) {
 	}
 }
 
-// A server that says it knows multiRead and hangs up over it is read from one by one, over
-// the same pipe.
-func TestHangUpOverMultiRead(t *testing.T) {
+// If a server claims to support multiRead but hangs up on it, the client reads znodes one by one
+// over the same pipe.
+func TestHangUpOnMultiRead(t *testing.T) {
 	t.Parallel()
-	s, asked := counted(t, jute.OpMultiRead, 1000)
+	s, asked := countingSandbox(t, jute.OpMultiRead, 1000)
 	for range 2 {
 		p, err := s.Pipe(zktest.Within(t), "/")
 		if err != nil {
@@ -271,8 +276,8 @@ func TestHangUpOverMultiRead(t *testing.T) {
 	}
 }
 
-// A failed part of a multiRead keeps its type on some servers, and has its error in the
-// header with nothing behind it.
+// On some servers, a failed part of a multiRead keeps its type and has its error in the header
+// only.
 func TestFailedPartsOfMultiRead(t *testing.T) {
 	t.Parallel()
 	for _, as := range []sandbox.Version{"3.8", "clickhouse", "raftkeeper"} {
@@ -295,20 +300,21 @@ func TestFailedPartsOfMultiRead(t *testing.T) {
 	}
 }
 
-// A server that never answers a request holds those behind it up only until it is given up.
+// A request that the server never answers delays the requests behind it only until its caller
+// gives up.
 func TestUnansweredTrial(t *testing.T) {
 	t.Parallel()
 	s := zksession.Open(t, zkconn.Config{Servers: zktest.Faulty(t, "ignore:107").Addr(), Timeout: zktest.Patience})
 	ctx, cancel := context.WithCancel(t.Context())
 	trip := zkconn.NewTrip()
 	who := make(chan error, 1)
-	go func() { // ends with ctx
+	go func() { // ends when ctx is cancelled
 		_, err := s.WhoAmI(trip.Context(ctx))
 		who <- err
 	}()
 	<-trip.Sent
 	listed := make(chan error, 1)
-	go func() { // ends with the answer
+	go func() { // ends when the answer arrives
 		_, _, err := s.Children(zktest.Within(t), "/", false)
 		listed <- err
 	}()
@@ -321,7 +327,7 @@ func TestUnansweredTrial(t *testing.T) {
 	}
 }
 
-// Hang-ups between which the request was answered are accidents, however many they are.
+// Hang-ups are accidents, however many, if the request is answered in between.
 func TestHangUpsNowAndThen(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
@@ -342,8 +348,8 @@ func TestHangUpsNowAndThen(t *testing.T) {
 	}
 }
 
-// The request that finds out whether a server knows containers changes nothing.
-func TestHarmlessOnTheRealServer(t *testing.T) {
+// The request that probes whether a server supports containers changes nothing.
+func TestContainerProbeChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := zksession.Open(t, zkconn.Config{Servers: zktest.Shared(t).Addr(), Timeout: zktest.Patience})
 	for _, mode := range []zkconn.CreateMode{{Container: true}, {TTL: time.Second}} {

@@ -10,7 +10,7 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// answer answers a request with a body behind the header.
+// answer sends a successful reply with a body.
 func (p *remote) answer(xid int32, body []byte) bool {
 	var e jute.Encoder
 	e.Int(xid)
@@ -19,8 +19,9 @@ func (p *remote) answer(xid int32, body []byte) bool {
 	return p.frame(append(e.B, body...))
 }
 
-// A name that no child can have is a malformed reply: it would lead elsewhere.
-func TestNamesOfNoChild(t *testing.T) {
+// A child name that is invalid makes the reply malformed, because such a path would lead to
+// another znode.
+func TestInvalidChildNames(t *testing.T) {
 	for _, name := range []string{"", ".", "..", "a/b", "/", "/a"} {
 		serve := func(_ int, p *remote) {
 			p.host(func(xid, op int32) bool {
@@ -33,14 +34,14 @@ func TestNamesOfNoChild(t *testing.T) {
 			})
 		}
 		bubble(t, serve, func(t *testing.T, s *Session) {
-			p, err := s.Pipe(limited(t), "/")
+			p, err := s.Pipe(testContext(t), "/")
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = p.Children("/a").Wait(limited(t))
-			_, _, listed := s.Children(limited(t), "/a", false)
-			_, together := p.MultiChildren([]string{"/a"}).Wait(limited(t))
-			each := p.EachList([]string{"/a"}).Each(limited(t), func(Listed, error) { t.Error("it was taken") })
+			_, err = p.Children("/a").Wait(testContext(t))
+			_, _, listed := s.Children(testContext(t), "/a", false)
+			_, together := p.MultiChildren([]string{"/a"}).Wait(testContext(t))
+			each := p.EachList([]string{"/a"}).Each(testContext(t), func(Listed, error) { t.Error("it was taken") })
 			for _, err := range []error{err, listed, together, each} {
 				if want := fmt.Sprintf("malformed reply: %q is not", name); err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("%q: %v", name, err)
@@ -50,8 +51,8 @@ func TestNamesOfNoChild(t *testing.T) {
 	}
 }
 
-// What a list takes in memory is bounded, however short its elements are in the reply.
-func TestListsOfTooMany(t *testing.T) {
+// The memory of a decoded list is bounded, however short its elements are in the reply.
+func TestTooLongLists(t *testing.T) {
 	const n = maxLists/jute.StringCost + 1
 	list := func(size int) []byte {
 		var e jute.Encoder
@@ -72,7 +73,7 @@ func TestListsOfTooMany(t *testing.T) {
 	few := jute.Encoder{}
 	few.Strings(make([]string, n/4))
 	a := answerTo(wire.Reply{Body: few.B}, "")
-	for i := range 5 { // of several replies together
+	for i := range 5 { // the limit holds for several replies together
 		a.Next(few.B)
 		if a.Strings(); errors.Is(a.Err(), jute.ErrTooMany) != (i == 4) {
 			t.Errorf("list %d: %v", i, a.Err())
@@ -82,8 +83,8 @@ func TestListsOfTooMany(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// Replies for which there is no room beside others are asked for again, and none is lost.
-func TestRepliesThatHaveNoRoom(t *testing.T) {
+// Replies that exceed the memory limit together are requested again later, and none is lost.
+func TestRepliesOverMemoryLimit(t *testing.T) {
 	const size, n = 7 << 20, 12
 	asked := 0
 	var e jute.Encoder
@@ -92,7 +93,7 @@ func TestRepliesThatHaveNoRoom(t *testing.T) {
 		p.host(func(xid, op int32) bool { asked++; return p.answer(xid, e.B) })
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		p, err := s.Pipe(limited(t), "/")
+		p, err := s.Pipe(testContext(t), "/")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +103,7 @@ func TestRepliesThatHaveNoRoom(t *testing.T) {
 		}
 		several := p.EachChildren(paths, false)
 		took := 0
-		err = several.Each(limited(t), func(names []string, refusal error) {
+		err = several.Each(testContext(t), func(names []string, refusal error) {
 			if refusal != nil || len(names) != 1 || len(names[0]) != size {
 				t.Errorf("%d names, %v", len(names), refusal)
 			}
@@ -117,13 +118,13 @@ func TestRepliesThatHaveNoRoom(t *testing.T) {
 	})
 }
 
-// A reply to a write, and an event, may only have what belongs there.
+// Replies to writes, and events, have smaller size limits than other replies.
 func TestLongAnswersToWrites(t *testing.T) {
 	serve := func(_ int, p *remote) {
 		p.host(func(xid, op int32) bool { return p.answer(xid, make([]byte, 100<<10)) })
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		err := s.Delete(limited(t), "/a", -1)
+		err := s.Delete(testContext(t), "/a", -1)
 		if err == nil || !strings.Contains(err.Error(), "which exceeds the limit") || !strings.Contains(err.Error(), "unknown whether it took effect") {
 			t.Errorf("got %v", err)
 		}
@@ -132,7 +133,7 @@ func TestLongAnswersToWrites(t *testing.T) {
 		p.host(func(xid, op int32) bool { return p.event("/" + strings.Repeat("e", jute.MaxPath+1<<13)) })
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		_, err := s.Exists(limited(t), "/a", false)
+		_, err := s.Exists(testContext(t), "/a", false)
 		if err == nil || !strings.Contains(err.Error(), "which exceeds the limit") {
 			t.Errorf("got %v", err)
 		}

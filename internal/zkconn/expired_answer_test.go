@@ -8,11 +8,10 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// An answer that says that the session has expired ends it, also on a server that keeps
-// the connection.
+// An answer of SessionExpired ends the session, even if the server keeps the connection open.
 func TestExpiredAnswerEndsTheSession(t *testing.T) {
 	serve := func(n int, p *remote) {
-		if !p.greet(int64(n+1), int32(life.Milliseconds())) {
+		if !p.greet(int64(n+1), int32(sessionTimeout.Milliseconds())) {
 			return
 		}
 		for {
@@ -27,11 +26,11 @@ func TestExpiredAnswerEndsTheSession(t *testing.T) {
 		}
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		first, err := s.Stay().Pin(limited(t))
+		first, err := s.Stay().Pin(testContext(t))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := first.Exists(limited(t), "/a"); !errors.Is(err, SessionExpired) {
+		if _, err := first.Exists(testContext(t), "/a"); !errors.Is(err, SessionExpired) {
 			t.Errorf("got %v", err)
 		}
 		select {
@@ -39,14 +38,14 @@ func TestExpiredAnswerEndsTheSession(t *testing.T) {
 		case <-time.After(time.Second):
 			t.Error("the session goes on")
 		}
-		if _, _, err := first.Get(limited(t), "/a", nil); !errors.Is(err, SessionExpired) {
+		if _, _, err := first.Get(testContext(t), "/a", nil); !errors.Is(err, SessionExpired) {
 			t.Errorf("another request in that session: %v", err)
 		}
-		next, err := s.Stay().Pin(limited(t))
+		next, err := s.Stay().Pin(testContext(t))
 		if err != nil || next.ID() == first.ID() {
 			t.Fatalf("session %v, %v", next, err)
 		}
-		if _, err := next.Exists(limited(t), "/a"); err != nil {
+		if _, err := next.Exists(testContext(t), "/a"); err != nil {
 			t.Error(err)
 		}
 		var expired int

@@ -11,7 +11,7 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// woken waits for a value in a wake channel.
+// woken waits for a value on a wake channel.
 func woken(t *testing.T, what string, wake <-chan zk.EventType) {
 	t.Helper()
 	select {
@@ -21,14 +21,14 @@ func woken(t *testing.T, what string, wake <-chan zk.EventType) {
 	}
 }
 
-// Quiet watches wake whom they are for, show nowhere, outlive a connection, and
-// leave the user's watches on the same znode alone.
+// Quiet watches wake their channel, cause no visible events, survive reconnects, and do not
+// affect the user's watches on the same znode.
 func TestQuietWatches(t *testing.T) {
 	t.Parallel()
 	f := openFaulty(t, zktest.Patience)
 	ctx := zktest.Within(t)
 	f.must(f.create(f.truth, "/dir", zkconn.CreateMode{}))
-	_, _, err := f.Children(ctx, f.root+"/dir", true) // the user has a watch of this kind, too
+	_, _, err := f.Children(ctx, f.root+"/dir", true) // the user has a watch of the same kind
 	f.must(err)
 	f.must(f.create(f.truth, "/dir/first", zkconn.CreateMode{}))
 	f.event("NodeChildrenChanged /dir")
@@ -73,7 +73,7 @@ func TestQuietWatches(t *testing.T) {
 		t.Error("a wake after Unwatch")
 	}
 
-	// A change of the children is not for the user's data watch, nor the other way round.
+	// A change of the children does not fire the user's data watch, nor the other way round.
 	watch()
 	_, _, err = f.Get(ctx, f.root+"/dir", true)
 	f.must(err)
