@@ -141,7 +141,7 @@ type keyboard struct {
 	b    *testing.B
 	cmd  *exec.Cmd
 	tty  io.Writer
-	seen chan []byte // output; closed at its end
+	seen chan []byte // chunks of output; closed when the output ends
 }
 
 // openKeyboard starts a zksh whose server answers after 500 ms and has a znode with 5,000

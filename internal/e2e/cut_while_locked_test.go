@@ -20,7 +20,10 @@ var heldThroughACut = map[string][]string{"lock": {"lock", "rlock", "wlock"}, "r
 // command runs at the same time. If the session continues, the command may continue too.
 func TestCutWhileALockIsHeld(t *testing.T) {
 	t.Parallel()
-	for mode, server := range map[string]struct{ outlives, known bool }{
+	for mode, server := range map[string]struct {
+		outlives bool // the session outlives its connection
+		known    bool // zksh knows in time that the lock is lost
+	}{
 		"clickhouse": {known: true}, "newidkeep": {known: true}, "expired": {known: true}, "raftkeeper": {true, true},
 		"newid": {}, // deletes the lock's znode at once, which zksh knows only afterwards
 	} {

@@ -142,7 +142,7 @@ func TestManualInPager(t *testing.T) {
 		s.want(fmt.Sprintf(`\(CONNECTED\) %d\]$`, i+2))
 	}
 	s.line("help version")
-	s.want(`^Examples\n(?:.*\n)*\[zk: \S+ 5\]$`) // it fits
+	s.want(`^Examples\n(?:.*\n)*\[zk: \S+ 5\]$`) // the text fits the screen, so no pager starts
 	s.keys("C-d")
 	s.want(`^\$$`)
 	s.line("clear; zksh help lock")

@@ -49,10 +49,10 @@ func (g *enforcingServer) write(t *testing.T, name, text string) string {
 func TestEnforced(t *testing.T) {
 	t.Parallel()
 	g := newEnforcingServer(t)
-	t.Run("in", func(t *testing.T) { g.accepts(t) })
-	t.Run("out", func(t *testing.T) { g.rejects(t) })
-	t.Run("again", func(t *testing.T) { g.reconnects(t) })
-	t.Run("by hand", func(t *testing.T) { g.interactive(t) })
+	t.Run("accepts", func(t *testing.T) { g.accepts(t) })
+	t.Run("rejects", func(t *testing.T) { g.rejects(t) })
+	t.Run("reconnects", func(t *testing.T) { g.reconnects(t) })
+	t.Run("interactive", func(t *testing.T) { g.interactive(t) })
 	eachDoc(t, "console sasl", func(t *testing.T, blocks []fenced) {
 		runDoc(t, blocks, g.dir, "localhost:2181", g.server.Addr())
 	})

@@ -98,9 +98,9 @@ func TestCutExact(t *testing.T) {
 		func(p *zktest.Proxy) <-chan struct{} { return p.CutAfterSkipping(jute.OpMulti, 0) },
 		func(p *zktest.Proxy) <-chan struct{} { return p.CutBeforeSkipping(jute.OpMulti, 1) },
 		func(p *zktest.Proxy) <-chan struct{} { return p.CutAfterSkipping(jute.OpMulti, 1) },
-		func(p *zktest.Proxy) <-chan struct{} { return p.CutBeforeSkipping(jute.OpMulti, 2) }, // the good lines again
+		func(p *zktest.Proxy) <-chan struct{} { return p.CutBeforeSkipping(jute.OpMulti, 2) }, // the multi that repeats the lines before the bad one
 		func(p *zktest.Proxy) <-chan struct{} { return p.CutAfterSkipping(jute.OpMulti, 2) },
-		func(p *zktest.Proxy) <-chan struct{} { return p.CutBeforeRequest(jute.OpCreate) }, // the bad one
+		func(p *zktest.Proxy) <-chan struct{} { return p.CutBeforeRequest(jute.OpCreate) }, // the bad line, which is sent alone
 		func(p *zktest.Proxy) <-chan struct{} { return p.CutAfterRequest(jute.OpCreate) },
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {

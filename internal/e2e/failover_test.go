@@ -26,15 +26,15 @@ func TestFailoverKeepsTheCommand(t *testing.T) {
 	t.Parallel()
 	zktest.Need(t, exec.Command("flock", "--version").Run() == nil, "util-linux")
 	servers := zktest.Ensemble(t, 3, zktest.Heap(64), zktest.Ticks(int(tick.Milliseconds()), 10, syncLimit))
-	truth := zksession.Open(t, zkconn.Config{Servers: servers[2].Addr(), Timeout: zktest.Patience})
+	observer := zksession.Open(t, zkconn.Config{Servers: servers[2].Addr(), Timeout: zktest.Patience})
 	if *failovers > 0 {
-		reportAll(t, silenceServers(t, servers, truth, *failovers, 10*time.Second, 30*time.Second))
+		reportAll(t, silenceServers(t, servers, observer, *failovers, 10*time.Second, 30*time.Second))
 		return
 	}
-	noticed := silenceServers(t, servers, truth, 6, 12*time.Second, 14*time.Second)
+	noticed := silenceServers(t, servers, observer, 6, 12*time.Second, 14*time.Second)
 	if len(noticed) > 0 { // a busy machine may need more than an eighth of such a session, the time that the client has
 		t.Logf("once more, with sessions that last longer, as: %s", noticed)
-		noticed = silenceServers(t, servers, truth, 6, 36*time.Second, 40*time.Second)
+		noticed = silenceServers(t, servers, observer, 6, 36*time.Second, 40*time.Second)
 	}
 	reportAll(t, noticed)
 }
@@ -48,19 +48,19 @@ func reportAll(t *testing.T, noticed []string) {
 // silenceServers makes the servers of the given number of holders fall silent and returns the
 // problems that the holders noticed. If two clients hold a lock together, the test fails at
 // once.
-func silenceServers(t *testing.T, servers []*zktest.Server, truth *zkconn.Session, holders int, shortest, longest time.Duration) (noticed []string) {
+func silenceServers(t *testing.T, servers []*zktest.Server, observer *zkconn.Session, holders int, shortest, longest time.Duration) (noticed []string) {
 	var all []*silencedHolder
 	for range holders {
 		all = append(all, newSilencedHolder(t, servers, shortest+rand.N(longest-shortest)))
 	}
 	for _, d := range all {
-		d.prepare(t, truth, servers[2].Addr())
+		d.prepare(t, observer, servers[2].Addr())
 	}
 	for _, d := range all {
 		d.wait(t)
 	}
 	for _, d := range all {
-		noticed = append(noticed, d.check(t, truth)...)
+		noticed = append(noticed, d.check(t, observer)...)
 	}
 	return noticed
 }
@@ -88,12 +88,12 @@ func newSilencedHolder(t *testing.T, servers []*zktest.Server, timeout time.Dura
 
 // prepare waits until the first client holds the lock and a second one waits for it, then
 // schedules the silence.
-func (d *silencedHolder) prepare(t *testing.T, truth *zkconn.Session, others string) {
+func (d *silencedHolder) prepare(t *testing.T, observer *zkconn.Session, others string) {
 	zktest.Eventually(t, "the first holds", func() bool { return d.began("first") })
 	d.begin = time.Now()
 	d.second = d.zksh(t, "second", others, d.timeout)
 	zktest.Eventually(t, "the second waits", func() bool {
-		d.names = d.znodes(t, truth)
+		d.names = d.znodes(t, observer)
 		return len(d.names) == 2
 	})
 	if len(d.proxies[0].Requests()) == 0 {
@@ -106,8 +106,8 @@ func (d *silencedHolder) prepare(t *testing.T, truth *zkconn.Session, others str
 	t.Cleanup(func() { hold.Stop() })
 }
 
-func (d *silencedHolder) znodes(t *testing.T, truth *zkconn.Session) []string {
-	names, _, err := truth.Children(zktest.Within(t), d.path, false)
+func (d *silencedHolder) znodes(t *testing.T, observer *zkconn.Session) []string {
+	names, _, err := observer.Children(zktest.Within(t), d.path, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func (d *silencedHolder) wait(t *testing.T) {
 	time.Sleep(time.Until(d.silence.Add(d.timeout + 2*tick)))
 }
 
-func (d *silencedHolder) check(t *testing.T, truth *zkconn.Session) (noticed []string) {
+func (d *silencedHolder) check(t *testing.T, observer *zkconn.Session) (noticed []string) {
 	story := fmt.Sprintf("%s: a session of %s, silence after %s", d.path, d.timeout, d.after)
 	if d.moved {
 		noticed = append(noticed, story+": the holder was at both servers before")
@@ -131,7 +131,7 @@ func (d *silencedHolder) check(t *testing.T, truth *zkconn.Session) (noticed []s
 	if d.began("second") {
 		noticed = append(noticed, story+": the lock has another holder")
 	}
-	if names := d.znodes(t, truth); !slices.Equal(names, d.names) {
+	if names := d.znodes(t, observer); !slices.Equal(names, d.names) {
 		noticed = append(noticed, fmt.Sprintf("%s: the lock's znodes were %q and are %q", story, d.names, names))
 	}
 	d.stop(t)

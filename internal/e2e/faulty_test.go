@@ -127,7 +127,7 @@ func (r *faultyRun) do(way string) {
 	if way == "pipe" {
 		cmd.Stdin = strings.NewReader(strings.Join(r.lines, "\n") + "\n")
 	}
-	stop := r.disturb(ctx)
+	stop := r.cutRepeatedly(ctx)
 	defer stop()
 	var err error
 	if way == "terminal" {
@@ -166,8 +166,8 @@ func interrupted(cmd *exec.Cmd) bool {
 
 func tail(text string) string { return text[max(0, len(text)-1500):] }
 
-// disturb cuts the server's connections again and again until stop is called.
-func (r *faultyRun) disturb(ctx context.Context) (stop func()) {
+// cutRepeatedly cuts the server's connections again and again until stop is called.
+func (r *faultyRun) cutRepeatedly(ctx context.Context) (stop func()) {
 	if !r.cut {
 		return func() {}
 	}
@@ -186,8 +186,8 @@ func (r *faultyRun) disturb(ctx context.Context) (stop func()) {
 	return func() { cancel(); <-ended }
 }
 
-// raw sends a request on a new connection. It returns false if the server does not answer.
-func (r *faultyRun) raw(op int32, body []byte) (f rawzk.Frame, ok bool) {
+// sendRaw sends a request on a new connection. It returns false if the server does not answer.
+func (r *faultyRun) sendRaw(op int32, body []byte) (f rawzk.Frame, ok bool) {
 	nc, err := net.Dial("tcp", r.box.Addr())
 	if err != nil {
 		return f, false
@@ -210,7 +210,7 @@ func (r *faultyRun) raw(op int32, body []byte) (f rawzk.Frame, ok bool) {
 // prepare creates the znodes that the lines use. It stops if the server does not answer.
 func (r *faultyRun) prepare() {
 	for _, path := range []string{"/app", "/app/config", "/locks", "/q"} {
-		if _, ok := r.raw(jute.OpCreate, rawzk.Create(path, []byte("x"), rawzk.Open, 0)); !ok {
+		if _, ok := r.sendRaw(jute.OpCreate, rawzk.Create(path, []byte("x"), rawzk.Open, 0)); !ok {
 			return
 		}
 	}
@@ -227,13 +227,13 @@ var expectedPaths = map[string][]string{
 func (r *faultyRun) verify(text string) {
 	for _, path := range expectedPaths[r.c.Name] {
 		path, gone := strings.CutPrefix(path, "-")
-		f, ok := r.raw(jute.OpExists, rawzk.PathWatch(path, false))
+		f, ok := r.sendRaw(jute.OpExists, rawzk.PathWatch(path, false))
 		if ok && (f.Err == 0) == gone {
 			r.t.Errorf("%s: status 0, and %s is there: %v\n%s", r.name, path, !gone, tail(text))
 		}
 	}
 	if r.c.Name == "set" {
-		if f, ok := r.raw(jute.OpGetData, rawzk.PathWatch("/app/config", false)); ok && !bytes.Contains(f.Body, []byte("threads=4")) {
+		if f, ok := r.sendRaw(jute.OpGetData, rawzk.PathWatch("/app/config", false)); ok && !bytes.Contains(f.Body, []byte("threads=4")) {
 			r.t.Errorf("%s: status 0, and the data is %q", r.name, f.Body)
 		}
 	}

@@ -48,7 +48,7 @@ func runScript(t rapid.TB, servers, script string, cfg shell.Config) scriptResul
 
 // A dialogue is a script that the test sends line by line while it reads the answers.
 type dialogue struct {
-	io.Writer // the lines
+	io.Writer // input of the script
 	interrupt func()
 	ended     chan scriptResult
 

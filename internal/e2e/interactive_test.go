@@ -40,18 +40,18 @@ func TestCd(t *testing.T) {
 		s.want(`^Created /app/配置$`)
 		s.text("cd ap")
 		s.keys("Tab")
-		s.until("the only child is not taken", func(shown string) bool { return strings.HasSuffix(bare(shown), "2]cdapp") })
+		s.until("the only child is not taken", func(shown string) bool { return strings.HasSuffix(withoutSpaces(shown), "2]cdapp") })
 		s.keys("Enter")
 		want := func(folder, n string) {
 			t.Helper()
 			s.until("no prompt with "+folder, func(shown string) bool {
-				return strings.HasSuffix(bare(shown), bare("[zk: "+s.server+"(CONNECTED)"+folder+n+"]"))
+				return strings.HasSuffix(withoutSpaces(shown), withoutSpaces("[zk: "+s.server+"(CONNECTED)"+folder+n+"]"))
 			})
 		}
 		want("/app", "3")
 		s.text("get ")
 		s.keys("Tab")
-		s.until("the only child is not taken", func(shown string) bool { return strings.HasSuffix(bare(shown), "3]get配置") })
+		s.until("the only child is not taken", func(shown string) bool { return strings.HasSuffix(withoutSpaces(shown), "3]get配置") })
 		s.keys("Enter")
 		want("/app", "4")
 		s.line("cd 配置")
@@ -91,7 +91,7 @@ func TestPipesInteractive(t *testing.T) {
 		})
 		s.keys("q")
 		s.until("the event is not shown", func(shown string) bool {
-			return strings.Contains(bare(shown), "type:NodeDataChangedpath:/文件")
+			return strings.Contains(withoutSpaces(shown), "type:NodeDataChangedpath:/文件")
 		})
 		s.wantModes(before)
 
@@ -106,12 +106,16 @@ func TestPipesInteractive(t *testing.T) {
 		s.line("repeat -i 1h echo begun | cat")
 		s.want(`^begun$`)
 		s.keys("C-c")
-		s.until("the command goes on", func(shown string) bool { return strings.HasSuffix(bare(shown), "^Cinterrupted"+bare(s.prompt(6))) })
+		s.until("the command goes on", func(shown string) bool {
+			return strings.HasSuffix(withoutSpaces(shown), "^Cinterrupted"+withoutSpaces(s.prompt(6)))
+		})
 		file := filepath.Join(s.dir, "out")
 		s.line("get /文件 > " + file)
 		s.line("get /文件 >> " + file)
 		s.line("get / | cat")
-		s.until("no prompt", func(shown string) bool { return strings.HasSuffix(bare(shown), "cat"+bare(s.prompt(9))) })
+		s.until("no prompt", func(shown string) bool {
+			return strings.HasSuffix(withoutSpaces(shown), "cat"+withoutSpaces(s.prompt(9)))
+		})
 		s.line("quit")
 		s.want(`^\$$`)
 		s.line("cat " + file)
@@ -153,7 +157,7 @@ func TestRepeatInPlace(t *testing.T) {
 		s.want(`repeat -n 2 get /(名|\S*)$`)
 		s.keys("C-c")
 		s.line("clear")
-		s.until("the screen is not cleared", func(shown string) bool { return bare(shown) == bare(s.prompt(4)) })
+		s.until("the screen is not cleared", func(shown string) bool { return withoutSpaces(shown) == withoutSpaces(s.prompt(4)) })
 	}
 }
 
@@ -209,7 +213,7 @@ func TestHeldLockCompletes(t *testing.T) {
 	s.want(`^locked /锁/作业 mode=\w+ node=…lock…0+\n  token=`)
 	s.text("unlock ")
 	s.keys("Tab")
-	s.until("the lock is not completed", func(shown string) bool { return strings.HasSuffix(bare(shown), "unlock/锁/作业") })
+	s.until("the lock is not completed", func(shown string) bool { return strings.HasSuffix(withoutSpaces(shown), "unlock/锁/作业") })
 	s.keys("Enter")
 	s.want("^unlocked")
 }
@@ -256,7 +260,7 @@ func TestEditInteractive(t *testing.T) {
 		s.want(`^  甲$\n^\+ 乙$`)
 		s.wantModes(before)
 		s.until("the event is not shown", func(shown string) bool {
-			return strings.HasSuffix(bare(shown), bare("type:NodeDataChanged path:/文 甲 + 乙"+s.prompt(3)))
+			return strings.HasSuffix(withoutSpaces(shown), withoutSpaces("type:NodeDataChanged path:/文 甲 + 乙"+s.prompt(3)))
 		})
 		s.line("quit")
 		s.want(`^\$$`)

@@ -63,7 +63,7 @@ func TestEventsAboveTheLine(t *testing.T) {
 			s.text("X")
 			s.until("the line is not intact", func(shown string) bool {
 				_, line, _ := strings.Cut(shown, s.prompt(1)+" ")
-				return bare(line) == bare(strings.Replace(typed, "/", "/X", 1))
+				return withoutSpaces(line) == withoutSpaces(strings.Replace(typed, "/", "/X", 1))
 			})
 			s.keys("Enter")
 			s.want(`^Created /X数据$`)

@@ -29,9 +29,9 @@ const lossLines = 400
 func runScriptThroughLoss(t *testing.T, away time.Duration, asFile bool, options ...string) (said string, status int, took time.Duration, made []string) {
 	t.Helper()
 	server := zktest.Shared(t).Addr()
-	truth := zksession.Open(t, zkconn.Config{Servers: server, Timeout: zktest.Patience})
+	observer := zksession.Open(t, zkconn.Config{Servers: server, Timeout: zktest.Patience})
 	root := fmt.Sprintf("/gone-%d", time.Now().UnixNano())
-	if _, err := truth.Create(zktest.Within(t), root, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+	if _, err := observer.Create(zktest.Within(t), root, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
 		t.Fatal(err)
 	}
 	proxy := zktest.NewProxy(t, server)
@@ -70,7 +70,7 @@ func runScriptThroughLoss(t *testing.T, away time.Duration, asFile bool, options
 	}
 	status = exitStatus(t, cmd)
 	took = time.Since(begin)
-	made, _, err := truth.Children(zktest.Within(t), root, false)
+	made, _, err := observer.Children(zktest.Within(t), root, false)
 	if err != nil {
 		t.Fatal(err)
 	}

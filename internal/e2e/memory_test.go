@@ -25,7 +25,7 @@ const maxMemory = 300 << 20
 // An attack is a server's attempt to fill the memory of a command.
 type attack struct {
 	mode        string // mode of zktest.Endless
-	line        string // the command; several lines are a script
+	line        string // the command; several lines are run as a script
 	says        string // part of the expected error
 	succeeds    bool   // the command succeeds, because the attack does not affect it
 	endless     bool   // the command may never end by itself; the test stops it

@@ -37,7 +37,7 @@ func TestReleaseWaitsForRestart(t *testing.T) {
 	hand.typeIn("\x03")
 	hand.expect(`/hand: the release is not confirmed; if the lock was not released, the servers`)
 	zktest.Eventually(t, "the others wait, too", func() bool {
-		return strings.Contains(shot.said(t), "have not confirmed the release yet") && strings.Contains(batch.said(t), "have not confirmed the release yet")
+		return strings.Contains(shot.stderr(t), "have not confirmed the release yet") && strings.Contains(batch.stderr(t), "have not confirmed the release yet")
 	})
 	server.Restart()
 
@@ -88,7 +88,7 @@ func startReleaser(t *testing.T, name string, in io.Reader, args ...string) *rel
 	t.Cleanup(func() {
 		_ = r.cmd.Process.Kill() // if the test has failed; else it has already ended
 		_ = errs.Close()
-		t.Logf("%s says:\n%s", name, r.said(t))
+		t.Logf("%s says:\n%s", name, r.stderr(t))
 	})
 	return r
 }
@@ -140,7 +140,7 @@ func releaseInABatch(t *testing.T, servers string) *releaser {
 	return r
 }
 
-func (r *releaser) said(t *testing.T) string {
+func (r *releaser) stderr(t *testing.T) string {
 	text, err := os.ReadFile(r.errs)
 	if err != nil {
 		t.Error(err)
@@ -155,7 +155,7 @@ func (r *releaser) finish(t *testing.T, servers string, status int) {
 	if got := runAt(t, servers, "ls", "/"+r.name); got != "[]\n" {
 		t.Errorf("%s: the lock's znodes are %s", r.name, got)
 	}
-	if strings.Contains(r.said(t), "is not confirmed;") {
+	if strings.Contains(r.stderr(t), "is not confirmed;") {
 		t.Errorf("%s: the release was given up", r.name)
 	}
 }

@@ -191,8 +191,8 @@ func (s *screen) wantCommand() {
 	s.until("no command runs", func(string) bool { return isig.MatchString(s.stty("-a")) })
 }
 
-// bare returns text without spaces and newlines, which a screen adds and drops.
-func bare(text string) string { return strings.NewReplacer(" ", "", "\n", "").Replace(text) }
+// withoutSpaces returns text without spaces and newlines, which a screen adds and drops.
+func withoutSpaces(text string) string { return strings.NewReplacer(" ", "", "\n", "").Replace(text) }
 
 // prompt returns the prompt of line n as the screen shows it before anything is typed.
 func (s *screen) prompt(n int) string {

@@ -37,9 +37,9 @@ type cut struct {
 	name   string
 	leader bool // isolate the leader; otherwise a follower
 	do     func(t *testing.T, s *zktest.Split, victim int)
-	// fools reports whether the isolated server always answers long enough to deceive a client
-	// that trusts each answer. Otherwise that depends on fractions of a tick.
-	fools bool
+	// alwaysDeceives is set if the isolated server always answers long enough to deceive a
+	// client that trusts each answer. Otherwise that depends on fractions of a tick.
+	alwaysDeceives bool
 }
 
 var cuts = []cut{
@@ -50,9 +50,8 @@ var cuts = []cut{
 
 func isolate(_ *testing.T, s *zktest.Split, victim int) { s.Isolate(victim) }
 
-// muteAndIsolate first drops the leader's messages to the others, which the leader can still
-// hear, and then isolates the leader. So it is still a leader when the others have elected
-// another one.
+// muteAndIsolate first drops the leader's messages to the others, but not theirs to the leader,
+// and then isolates it. So the leader still acts as one when the others have elected another.
 func muteAndIsolate(t *testing.T, s *zktest.Split, victim int) {
 	other := zksession.Open(t, zkconn.Config{Servers: s.Addr((victim + 1) % 3), Timeout: 20 * tick})
 	s.Mute(victim)
@@ -81,7 +80,7 @@ func TestSplit(t *testing.T) {
 		timeouts, rounds = append(timeouts, 30*time.Second), *splits
 	}
 	for _, c := range cuts {
-		if !c.fools && *splits == 0 {
+		if !c.alwaysDeceives && *splits == 0 {
 			continue
 		}
 		for _, timeout := range timeouts {
@@ -119,12 +118,12 @@ func splitOnce(t *testing.T, s *zktest.Split, c cut, timeout time.Duration) {
 	c.do(t, s, victim)
 	for _, k := range contests {
 		zktest.Eventually(t, "the second holds", func() bool { return k.began("second") })
-		k.firstGone()
+		k.waitFirst()
 		k.finish(t)
 		overlap, story := k.judge(t, begin)
 		t.Logf("%s: %s", k.path, story)
 		switch {
-		case k.control && c.fools && !overlap:
+		case k.control && c.alwaysDeceives && !overlap:
 			t.Errorf("%s: two clients that exclude each other less than zksh's did not hold together: this proves nothing", k.path)
 		case !k.control && overlap:
 			t.Errorf("%s: two clients held the lock together: %s", k.path, story)
@@ -138,7 +137,7 @@ type contest struct {
 	control   bool // the holder is a naive client, not zksh
 	path, dir string
 	every     string // seconds between the lines of a command
-	firstGone func() // waits until the command of the first holder has ended
+	waitFirst func() // waits until the command of the first holder has ended
 	second    *exec.Cmd
 }
 
@@ -186,7 +185,7 @@ func (k *contest) zksh(t *testing.T, name, servers string, timeout time.Duration
 func newZkshContest(t *testing.T, server string, timeout time.Duration) *contest {
 	k := newContest(t, "zksh")
 	cmd := k.zksh(t, "first", server, timeout, "-t", "1")
-	k.firstGone = func() { wantExit(t, cmd, 74) }
+	k.waitFirst = func() { wantExit(t, cmd, 74) }
 	return k
 }
 
@@ -235,7 +234,7 @@ func newControlContest(t *testing.T, server string, timeout time.Duration) *cont
 		_ = cmd.Wait()         // reports the kill
 	}()
 	t.Cleanup(func() { cancel(); <-done })
-	k.firstGone = func() { <-done }
+	k.waitFirst = func() { <-done }
 	return k
 }
 

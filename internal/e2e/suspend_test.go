@@ -19,7 +19,7 @@ func TestSuspend(t *testing.T) {
 	s.line("lock /l -- echo under it")
 	s.want(`^under it$`)
 	s.line("clear")
-	s.until("the screen is not cleared", func(shown string) bool { return bare(shown) == bare(s.prompt(2)) })
+	s.until("the screen is not cleared", func(shown string) bool { return withoutSpaces(shown) == withoutSpaces(s.prompt(2)) })
 	s.text("create /half")
 	s.want(`/half$`)
 	s.keys("C-z")
@@ -62,7 +62,7 @@ func TestResize(t *testing.T) {
 				_, line, _ := strings.Cut(shown, s.prompt(0)+" ")
 				// A prompt from before the connection may be on the screen, too, if connecting
 				// was slow.
-				return strings.Count(shown, s.prompt(0)) == 1 && strings.Count(shown, "CONNECTED) ") == 1 && bare(line) == bare("create /wide "+data)
+				return strings.Count(shown, s.prompt(0)) == 1 && strings.Count(shown, "CONNECTED) ") == 1 && withoutSpaces(line) == withoutSpaces("create /wide "+data)
 			})
 		}
 		s.resize(columns, 30)

@@ -134,7 +134,7 @@ func TestWindowsAgreeOnOrder(t *testing.T) {
 	}
 	var alone scriptResult
 	for _, window := range []int{1, 3, 64, 256} {
-		var both bytes.Buffer // the shell's writes come one at a time
+		var both bytes.Buffer // needs no lock, because the shell makes one write at a time
 		addr := zktest.Sandbox(t, sandbox.Options{Now: func() time.Time { return time.Unix(0, 0) }}).Addr()
 		status := runScriptTo(t.Context(), t, addr, strings.NewReader(script.String()), shell.Config{Window: window}, &both, &both)
 		got := scriptResult{both.String(), "", status}.normalized(addr)

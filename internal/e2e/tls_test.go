@@ -97,11 +97,11 @@ func runCommand(t *testing.T, stdin string, cmd *exec.Cmd) programResult {
 func TestSecured(t *testing.T) {
 	t.Parallel()
 	c := newTLSServer(t)
-	t.Run("who", func(t *testing.T) { c.identities(t) })
+	t.Run("identities", func(t *testing.T) { c.identities(t) })
 	t.Run("failures", func(t *testing.T) { c.failures(t) })
 	t.Run("zkCli", func(t *testing.T) { c.compareWithZkCli(t) })
 	t.Run("lock", func(t *testing.T) { c.lockWhileCut(t) })
-	t.Run("by hand", func(t *testing.T) { c.interactive(t) })
+	t.Run("interactive", func(t *testing.T) { c.interactive(t) })
 	eachDoc(t, "console tls", c.document)
 }
 

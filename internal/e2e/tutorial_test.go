@@ -15,10 +15,10 @@ import (
 // nextLine matches the line that the tutorial asks the user to type.
 var nextLine = regexp.MustCompile(`(?m)^    (\S.*)\n\n`)
 
-// said waits for the n-th prompt. It returns the text between the line typed before and that
+// tutorialStep waits for the n-th prompt. It returns the text between the line typed before and that
 // prompt, and the line to type next, which is empty at the end of the tutorial. Background
 // output may make zksh show the prompt again.
-func (s *screen) said(n int) (text, next string) {
+func (s *screen) tutorialStep(n int) (text, next string) {
 	s.t.Helper()
 	s.until(fmt.Sprintf("nothing is said before prompt %d", n), func(shown string) bool {
 		prompt := strings.LastIndex(shown, "[zk: ")
@@ -54,7 +54,7 @@ func TestTutorial(t *testing.T) {
 				s.want(`\[y/N\]`)
 				s.line("y")
 			}
-			shown, next := s.said(n)
+			shown, next := s.tutorialStep(n)
 			seen += shown
 			if regexp.MustCompile(fmt.Sprintf(`(?m)^Step %d of 10: `, steps+1)).MatchString(shown) {
 				steps++

@@ -25,7 +25,7 @@ func TestUndoOfCommands(t *testing.T) {
 		s.line("export ZKSH_SERVER=" + server + "; clear")
 		s.line("zksh deleteall /one; echo status $?")
 		s.until("it does not say how to undo it", func(shown string) bool {
-			return strings.HasSuffix(bare(shown), bare("deleteall /one: 2 znodes are saved; to restore them, run zksh undo status 0 $"))
+			return strings.HasSuffix(withoutSpaces(shown), withoutSpaces("deleteall /one: 2 znodes are saved; to restore them, run zksh undo status 0 $"))
 		})
 		s.line("zksh undo")
 		s.want(`^undid operation 1 \(deleteall /one\): 2 created$`)
@@ -34,8 +34,8 @@ func TestUndoOfCommands(t *testing.T) {
 		s.want(`^3$`)
 		s.line("zksh undo -l; clear; zksh undo; zksh undo --overwrite; zksh get /b")
 		s.until("the set with -q is not undone", func(shown string) bool {
-			return strings.Contains(bare(shown), bare("nothing was done: 1 of 1 znode has changed since operation 2; to overwrite the changes, run: undo --overwrite 2;")) &&
-				strings.Contains(bare(shown), bare("undid operation 2 (set /b): 1 changed undo 2 /b: the old data is saved; to restore it, run zksh undo 3")) && strings.HasSuffix(shown, "\n1\n$")
+			return strings.Contains(withoutSpaces(shown), withoutSpaces("nothing was done: 1 of 1 znode has changed since operation 2; to overwrite the changes, run: undo --overwrite 2;")) &&
+				strings.Contains(withoutSpaces(shown), withoutSpaces("undid operation 2 (set /b): 1 changed undo 2 /b: the old data is saved; to restore it, run zksh undo 3")) && strings.HasSuffix(shown, "\n1\n$")
 		})
 
 		// An interactive shell with the same undo log: each of the two undoes only its own
@@ -45,14 +45,14 @@ func TestUndoOfCommands(t *testing.T) {
 		d.expect(connected)
 		s.line("clear; zksh -server " + server + " delete /one/大")
 		s.until("it is not deleted", func(shown string) bool {
-			return strings.HasSuffix(bare(shown), bare("delete /one/大: 1 znode is saved; to restore it, run zksh -server "+server+" undo $"))
+			return strings.HasSuffix(withoutSpaces(shown), withoutSpaces("delete /one/大: 1 znode is saved; to restore it, run zksh -server "+server+" undo $"))
 		})
 		d.run("set /c 2", "")
 		s.line("clear; zksh undo")
 		s.want(`^undid operation 4 \(delete /one/大\): 1 created$`)
 		s.line("clear; zksh undo")
 		s.until("it undoes what is not its own", func(shown string) bool {
-			return strings.Contains(bare(shown), bare("nothing left to undo from this terminal; the latest change from another shell is operation 5 (set /c),"))
+			return strings.Contains(withoutSpaces(shown), withoutSpaces("nothing left to undo from this terminal; the latest change from another shell is operation 5 (set /c),"))
 		})
 		d.run("undo", `^undid operation 5 \(set /c\): 1 changed\n`)
 		d.typeIn("\x04")
@@ -79,7 +79,7 @@ func TestCommandThatCannotSave(t *testing.T) {
 	}
 	s.line("clear; zksh delete /a; echo status $?")
 	s.until("the link is not named", func(shown string) bool {
-		return strings.HasSuffix(bare(shown), bare("zksh cannot save the whole subtree /a for undo: "+undo+" is a symbolic link; continuing anyway status 0 $"))
+		return strings.HasSuffix(withoutSpaces(shown), withoutSpaces("zksh cannot save the whole subtree /a for undo: "+undo+" is a symbolic link; continuing anyway status 0 $"))
 	})
 	if got := runAt(t, server, "ls", "/"); strings.Contains(got, "a,") || strings.Contains(got, "shut") {
 		t.Errorf("there is %s", got)

@@ -13,7 +13,7 @@ import (
 // A barrier is an empty transaction: an isolated server cannot execute it, and it changes
 // nothing. A fence does not block it.
 func TestBarrier(t *testing.T) {
-	everywhere(t, func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy) {
+	onSandboxAndServer(t, func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy) {
 		ctx := zktest.Within(t)
 		if _, err := rival.Create(ctx, "/x", nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
 			t.Fatal(err)

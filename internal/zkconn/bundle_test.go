@@ -30,7 +30,7 @@ func startAll(t *testing.T, txn *zkconn.Transaction, requests ...func(context.Co
 	var all []*pendingRequest
 	for _, do := range requests {
 		a, trip := &pendingRequest{ended: make(chan struct{})}, zkconn.NewTrip()
-		go func() { // ends with the transaction
+		go func() { // ends when the transaction does
 			defer close(a.ended)
 			a.text, a.err = do(trip.Context(txn.Context(zktest.Within(t))))
 		}()
@@ -86,8 +86,9 @@ func (w writes) check(path string, version int32) write {
 	return func(ctx context.Context) (string, error) { return "as expected", w.s.Check(ctx, path, version) }
 }
 
-// everywhere runs a test against the sandbox and against a real server, each with a new chroot.
-func everywhere(t *testing.T, test func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy)) {
+// onSandboxAndServer runs a test against the sandbox and against a real server, each with a new
+// chroot.
+func onSandboxAndServer(t *testing.T, test func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy)) {
 	for name, addr := range map[string]func(*testing.T) string{
 		"sandbox": func(t *testing.T) string {
 			return zktest.Sandbox(t, sandbox.Options{}).Addr()
@@ -140,7 +141,7 @@ func multis(p *zktest.Proxy) (n int) {
 
 // In a transaction, each request gets the answer that it would get alone.
 func TestCommit(t *testing.T) {
-	everywhere(t, func(t *testing.T, s, _ *zkconn.Session, p *zktest.Proxy) {
+	onSandboxAndServer(t, func(t *testing.T, s, _ *zkconn.Session, p *zktest.Proxy) {
 		w, txn := writes{s}, s.Begin()
 		all := startAll(t, txn,
 			w.create("/a", zkconn.CreateMode{}), w.create("/a/b", zkconn.CreateMode{}),
@@ -175,7 +176,7 @@ func TestCommit(t *testing.T) {
 
 // If one request of a transaction is rejected, the error names it, and no request takes effect.
 func TestCommitRefused(t *testing.T) {
-	everywhere(t, func(t *testing.T, s, _ *zkconn.Session, p *zktest.Proxy) {
+	onSandboxAndServer(t, func(t *testing.T, s, _ *zkconn.Session, p *zktest.Proxy) {
 		w, txn := writes{s}, s.Begin()
 		all := startAll(t, txn, w.create("/a", zkconn.CreateMode{Ephemeral: true}), w.check("/a", 0), w.check("/a", 7), w.set("/a", -1))
 		_, err := txn.Commit(zktest.Within(t))
@@ -193,7 +194,7 @@ func TestCommitRefused(t *testing.T) {
 
 // A transaction rejects requests that a multi cannot contain, and can be aborted.
 func TestAbort(t *testing.T) {
-	everywhere(t, func(t *testing.T, s, _ *zkconn.Session, p *zktest.Proxy) {
+	onSandboxAndServer(t, func(t *testing.T, s, _ *zkconn.Session, p *zktest.Proxy) {
 		w, txn := writes{s}, s.Begin()
 		all := startAll(t, txn, w.create("/a", zkconn.CreateMode{}))
 		for _, ask := range []func(context.Context) error{
@@ -218,7 +219,7 @@ func TestAbort(t *testing.T) {
 
 // CommitEach executes the requests in order up to the first that fails, and none after it.
 func TestCommitEach(t *testing.T) {
-	everywhere(t, func(t *testing.T, s, _ *zkconn.Session, p *zktest.Proxy) {
+	onSandboxAndServer(t, func(t *testing.T, s, _ *zkconn.Session, p *zktest.Proxy) {
 		w := writes{s}
 		for i, c := range []struct {
 			bad    int // index of the request that fails; -1 means none
@@ -259,7 +260,7 @@ func TestCommitEach(t *testing.T) {
 // If another client makes changes in between, CommitEach has the same result as sending one
 // request after the other.
 func TestCommitEachWithRival(t *testing.T) {
-	everywhere(t, func(t *testing.T, s, other *zkconn.Session, p *zktest.Proxy) {
+	onSandboxAndServer(t, func(t *testing.T, s, other *zkconn.Session, p *zktest.Proxy) {
 		w, rival := writes{s}, writes{other}
 		txn := s.Begin()
 		all := startAll(t, txn, w.create("/a", zkconn.CreateMode{}), w.create("/b", zkconn.CreateMode{}),

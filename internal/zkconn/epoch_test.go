@@ -115,7 +115,7 @@ func TestAnotherSessionEndsTheOldOne(t *testing.T) {
 		}
 		open := s.Begin()
 		joined := make(chan error)
-		go func() { joined <- s.Delete(open.Context(ctx), "/q", -1) }() // ends with the transaction
+		go func() { joined <- s.Delete(open.Context(ctx), "/q", -1) }() // ends when the transaction does
 		synctest.Wait()
 		waiting := make(chan error, 1)
 		first.Close()

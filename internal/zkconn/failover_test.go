@@ -82,7 +82,7 @@ func TestFailoverSilence(t *testing.T) {
 		go func() { lost <- p.Delete(testContext(t), "/x") }()
 		<-s.heard
 		queued := pipe.Delete("/y")
-		if err := p.Sync(testContext(t), "/"); err != nil { // waits for the move
+		if err := p.Sync(testContext(t), "/"); err != nil { // waits until the session has moved
 			t.Errorf("asked meanwhile: %v", err)
 		}
 		if took := time.Since(begin); took > sessionTimeout/16 {

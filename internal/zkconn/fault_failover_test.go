@@ -21,7 +21,7 @@ func TestFailoverInAnEnsemble(t *testing.T) {
 	servers := zktest.Ensemble(t, 3)
 	list, proxies := twoProxies(t, servers)
 	s := zksession.Open(t, zkconn.Config{Servers: list, Timeout: 30 * time.Second})
-	truth := zksession.Open(t, zkconn.Config{Servers: servers[2].Addr(), Timeout: zktest.Patience})
+	observer := zksession.Open(t, zkconn.Config{Servers: servers[2].Addr(), Timeout: zktest.Patience})
 	p, err := s.Stay().Pin(zktest.Within(t))
 	if err != nil {
 		t.Fatal(err)
@@ -56,10 +56,10 @@ func TestFailoverInAnEnsemble(t *testing.T) {
 		if i := s.Info(); i.Addr == silent || i.ID != p.ID() {
 			t.Errorf("session %#x is at %s; it was %#x at %s", i.ID, i.Addr, p.ID(), silent)
 		}
-		if st, err := truth.Exists(zktest.Within(t), "/mine", false); err != nil || st.EphemeralOwner != p.ID() {
+		if st, err := observer.Exists(zktest.Within(t), "/mine", false); err != nil || st.EphemeralOwner != p.ID() {
 			t.Errorf("the ephemeral znode: %v, %v", st, err)
 		}
-		if _, err := truth.Set(zktest.Within(t), "/mine", fmt.Append(nil, turn), -1); err != nil {
+		if _, err := observer.Set(zktest.Within(t), "/mine", fmt.Append(nil, turn), -1); err != nil {
 			t.Error(err)
 		}
 		select {

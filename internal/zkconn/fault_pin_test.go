@@ -13,7 +13,7 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-func (f *faulty) pin() *zkconn.Pinned {
+func (f *faultySession) pin() *zkconn.Pinned {
 	f.t.Helper()
 	p, err := f.Stay().Pin(zktest.Within(f.t))
 	f.must(err)
@@ -74,7 +74,7 @@ func TestPinnedCreatesAndLists(t *testing.T) {
 			t.Fatalf("made %q, listed %q", paths, children)
 		}
 		for _, path := range paths {
-			st, err := f.truth.Exists(zktest.Within(t), path, false)
+			st, err := f.observer.Exists(zktest.Within(t), path, false)
 			f.must(err)
 			if st.Czxid != czxid || !slices.Contains(children, path[len(f.root)+1:]) {
 				t.Errorf("%s has czxid %#x, want %#x; listed %q", path, st.Czxid, czxid, children)
@@ -94,10 +94,10 @@ func TestWakesAreQuiet(t *testing.T) {
 	t.Parallel()
 	f := openFaulty(t, zktest.Patience)
 	p := f.pin()
-	f.must(f.create(f.truth, "/a", zkconn.CreateMode{}))
+	f.must(f.create(f.observer, "/a", zkconn.CreateMode{}))
 	wake, none := make(chan zk.EventType, 1), make(chan zk.EventType, 1)
 	change := func() {
-		_, err := f.truth.Set(zktest.Within(t), f.root+"/a", []byte("x"), -1)
+		_, err := f.observer.Set(zktest.Within(t), f.root+"/a", []byte("x"), -1)
 		f.must(err)
 	}
 	watch := func(c chan zk.EventType) {

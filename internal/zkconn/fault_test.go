@@ -20,35 +20,35 @@ import (
 
 func TestMain(m *testing.M) { zktest.Main(m) }
 
-// A faulty is a session through a proxy, with a second session that connects directly and sees
-// the true state.
-type faulty struct {
+// A faultySession is a session through a proxy, with an observer: a second session that connects
+// directly and sees the true state.
+type faultySession struct {
 	*zkconn.Session
-	t     *testing.T
-	proxy *zktest.Proxy
-	truth *zkconn.Session
-	root  string
-	past  []zkconn.Event // events taken from the session that event has not returned yet
+	t        *testing.T
+	proxy    *zktest.Proxy
+	observer *zkconn.Session
+	root     string
+	pending  []zkconn.Event // events taken from the session that event has not returned yet
 }
 
-func openFaulty(t *testing.T, timeout time.Duration) *faulty {
+func openFaulty(t *testing.T, timeout time.Duration) *faultySession {
 	t.Helper()
 	server := zktest.Shared(t).Addr()
-	f := &faulty{t: t, proxy: zktest.NewProxy(t, server), root: fmt.Sprintf("/%s-%d", t.Name(), time.Now().UnixNano())}
-	f.truth = zksession.Open(t, zkconn.Config{Servers: server, Timeout: zktest.Patience})
-	if _, err := f.truth.Create(zktest.Within(t), f.root, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+	f := &faultySession{t: t, proxy: zktest.NewProxy(t, server), root: fmt.Sprintf("/%s-%d", t.Name(), time.Now().UnixNano())}
+	f.observer = zksession.Open(t, zkconn.Config{Servers: server, Timeout: zktest.Patience})
+	if _, err := f.observer.Create(zktest.Within(t), f.root, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
 		t.Fatal(err)
 	}
 	f.Session = zksession.Open(t, zkconn.Config{Servers: f.proxy.Addr(), Timeout: timeout})
 	return f
 }
 
-func (f *faulty) create(s *zkconn.Session, name string, mode zkconn.CreateMode) error {
+func (f *faultySession) create(s *zkconn.Session, name string, mode zkconn.CreateMode) error {
 	_, err := s.Create(zktest.Within(f.t), f.root+name, nil, zkconn.OpenACL(), mode)
 	return err
 }
 
-func (f *faulty) must(err error) {
+func (f *faultySession) must(err error) {
 	f.t.Helper()
 	if err != nil {
 		f.t.Fatal(err)
@@ -57,25 +57,25 @@ func (f *faulty) must(err error) {
 
 // event waits for an event and returns it. It is named by its type and its path below the root,
 // or by the state of the session.
-func (f *faulty) event(want string) zkconn.Event {
+func (f *faultySession) event(want string) zkconn.Event {
 	f.t.Helper()
 	for end := time.After(zktest.Patience); ; {
-		f.past = append(f.past, f.Events()...)
-		for i, e := range f.past {
+		f.pending = append(f.pending, f.Events()...)
+		for i, e := range f.pending {
 			if f.name(e) == want {
-				f.past = slices.Delete(f.past, i, i+1)
+				f.pending = slices.Delete(f.pending, i, i+1)
 				return e
 			}
 		}
 		select {
 		case <-f.EventsReady():
 		case <-end:
-			f.t.Fatalf("no event %q; there were %v", want, f.past)
+			f.t.Fatalf("no event %q; there were %v", want, f.pending)
 		}
 	}
 }
 
-func (f *faulty) name(e zkconn.Event) string {
+func (f *faultySession) name(e zkconn.Event) string {
 	if e.Session() {
 		return string(e.State)
 	}
@@ -84,19 +84,19 @@ func (f *faulty) name(e zkconn.Event) string {
 
 // noNodeEvents checks that only session events are left. A round trip ensures that events sent
 // before have arrived.
-func (f *faulty) noNodeEvents() {
+func (f *faultySession) noNodeEvents() {
 	f.t.Helper()
 	f.must(f.Sync(zktest.Within(f.t), f.root))
-	for _, e := range append(f.past, f.Events()...) {
+	for _, e := range append(f.pending, f.Events()...) {
 		if !e.Session() {
 			f.t.Errorf("unexpected event %s", f.name(e))
 		}
 	}
-	f.past = nil
+	f.pending = nil
 }
 
 // cut breaks the connection, calls meanwhile, and waits for the next connection.
-func (f *faulty) cut(meanwhile func()) {
+func (f *faultySession) cut(meanwhile func()) {
 	f.t.Helper()
 	f.proxy.Refuse(true)
 	f.proxy.Cut()
@@ -108,14 +108,14 @@ func (f *faulty) cut(meanwhile func()) {
 }
 
 // expire disconnects the session and waits until the server has expired it.
-func (f *faulty) expire() {
+func (f *faultySession) expire() {
 	f.t.Helper()
 	f.must(f.create(f.Session, "/canary", zkconn.CreateMode{Ephemeral: true}))
 	f.proxy.Refuse(true)
 	f.proxy.Cut()
 	f.event("Disconnected")
 	zktest.Eventually(f.t, "the session expires", func() bool {
-		_, err := f.truth.Exists(zktest.Within(f.t), f.root+"/canary", false)
+		_, err := f.observer.Exists(zktest.Within(f.t), f.root+"/canary", false)
 		return errors.Is(err, zkconn.NoNode)
 	})
 }
@@ -135,7 +135,7 @@ func TestWriteCutAfterSending(t *testing.T) {
 	}
 	// The write took effect once, and the next request works in the same session.
 	f.must(f.create(f.Session, "/a/child", zkconn.CreateMode{}))
-	st, err := f.truth.Exists(zktest.Within(t), f.root, false)
+	st, err := f.observer.Exists(zktest.Within(t), f.root, false)
 	f.must(err)
 	if st.Cversion != 1 {
 		t.Errorf("%d changes, want 1", st.Cversion)
@@ -169,7 +169,7 @@ func TestWriteNotSent(t *testing.T) {
 	}
 	f.proxy.Refuse(false)
 	f.must(f.WaitReady(zktest.Within(t)))
-	if _, err := f.truth.Exists(zktest.Within(t), f.root+"/a", false); !errors.Is(err, zkconn.NoNode) {
+	if _, err := f.observer.Exists(zktest.Within(t), f.root+"/a", false); !errors.Is(err, zkconn.NoNode) {
 		t.Errorf("it was sent: %v", err)
 	}
 }
@@ -219,7 +219,7 @@ func TestWaitingRequestDiesWithItsSession(t *testing.T) {
 		t.Errorf("gone: %q", e.Gone)
 	}
 	f.must(f.WaitReady(zktest.Within(t)))
-	if _, err := f.truth.Exists(zktest.Within(t), f.root+"/queued", false); !errors.Is(err, zkconn.NoNode) {
+	if _, err := f.observer.Exists(zktest.Within(t), f.root+"/queued", false); !errors.Is(err, zkconn.NoNode) {
 		t.Errorf("the request ran in the new session: %v", err)
 	}
 	f.must(f.create(f.Session, "/queued", zkconn.CreateMode{}))

@@ -20,7 +20,7 @@ func TestOneShotWatchesSurvive(t *testing.T) {
 	f := openFaulty(t, zktest.Patience)
 	ctx := zktest.Within(t)
 	for _, when := range []string{"/meanwhile", "/later"} {
-		f.must(f.create(f.truth, when, zkconn.CreateMode{}))
+		f.must(f.create(f.observer, when, zkconn.CreateMode{}))
 		_, _, err := f.Get(ctx, f.root+when, true)
 		f.must(err)
 		_, _, err = f.Children(ctx, f.root+when, true)
@@ -30,10 +30,10 @@ func TestOneShotWatchesSurvive(t *testing.T) {
 		}
 	}
 	change := func(when string) {
-		_, err := f.truth.Set(ctx, f.root+when, []byte("x"), -1)
+		_, err := f.observer.Set(ctx, f.root+when, []byte("x"), -1)
 		f.must(err)
-		f.must(f.create(f.truth, when+"/child", zkconn.CreateMode{}))
-		f.must(f.create(f.truth, when+"-born", zkconn.CreateMode{}))
+		f.must(f.create(f.observer, when+"/child", zkconn.CreateMode{}))
+		f.must(f.create(f.observer, when+"-born", zkconn.CreateMode{}))
 	}
 	expect := func(when string) {
 		f.event("NodeDataChanged " + when)
@@ -49,10 +49,10 @@ func TestOneShotWatchesSurvive(t *testing.T) {
 	// Each watch has fired: neither another change nor another connection fires it again.
 	again := func() {
 		for _, when := range []string{"/meanwhile", "/later"} {
-			_, err := f.truth.Set(ctx, f.root+when, []byte("y"), -1)
+			_, err := f.observer.Set(ctx, f.root+when, []byte("y"), -1)
 			f.must(err)
-			f.must(f.truth.Delete(ctx, f.root+when+"/child", -1))
-			f.must(f.truth.Delete(ctx, f.root+when+"-born", -1))
+			f.must(f.observer.Delete(ctx, f.root+when+"/child", -1))
+			f.must(f.observer.Delete(ctx, f.root+when+"-born", -1))
 		}
 	}
 	f.cut(again)
@@ -64,7 +64,7 @@ func TestPersistentWatchesSurvive(t *testing.T) {
 	f := openFaulty(t, zktest.Patience)
 	ctx := zktest.Within(t)
 	for _, p := range []string{"/p", "/r", "/r/deep"} {
-		f.must(f.create(f.truth, p, zkconn.CreateMode{}))
+		f.must(f.create(f.observer, p, zkconn.CreateMode{}))
 	}
 	f.must(f.AddWatch(ctx, f.root+"/p", false))
 	f.must(f.AddWatch(ctx, f.root+"/r", true))
@@ -75,22 +75,22 @@ func TestPersistentWatchesSurvive(t *testing.T) {
 		f.must(f.Sync(ctx, f.root))
 		for _, p := range []string{"/p", "/r/deep"} {
 			for range 2 {
-				_, err := f.truth.Set(ctx, f.root+p, []byte("x"), -1)
+				_, err := f.observer.Set(ctx, f.root+p, []byte("x"), -1)
 				f.must(err)
 				f.event("NodeDataChanged " + p)
 			}
 		}
 		name := fmt.Sprintf("/child%d", round)
-		f.must(f.create(f.truth, "/p"+name, zkconn.CreateMode{}))
+		f.must(f.create(f.observer, "/p"+name, zkconn.CreateMode{}))
 		f.event("NodeChildrenChanged /p")
-		f.must(f.create(f.truth, "/r/deep"+name, zkconn.CreateMode{}))
+		f.must(f.create(f.observer, "/r/deep"+name, zkconn.CreateMode{}))
 		f.event("NodeCreated /r/deep" + name)
 		f.noNodeEvents()
 	}
 	f.must(f.RemoveWatches(ctx, f.root+"/p", zkconn.AnyWatches, false))
 	f.event("PersistentWatchRemoved /p")
 	f.cut(func() {
-		_, err := f.truth.Set(ctx, f.root+"/p", []byte("x"), -1)
+		_, err := f.observer.Set(ctx, f.root+"/p", []byte("x"), -1)
 		f.must(err)
 	})
 	f.noNodeEvents()
@@ -99,13 +99,13 @@ func TestPersistentWatchesSurvive(t *testing.T) {
 func TestWatchesDieWithTheirSession(t *testing.T) {
 	t.Parallel()
 	f := openFaulty(t, 6*time.Second)
-	f.must(f.create(f.truth, "/a", zkconn.CreateMode{}))
+	f.must(f.create(f.observer, "/a", zkconn.CreateMode{}))
 	f.must(f.AddWatch(zktest.Within(t), f.root+"/a", false))
 	f.expire()
 	f.proxy.Refuse(false)
 	f.event("Expired")
 	f.must(f.WaitReady(zktest.Within(t)))
-	_, err := f.truth.Set(zktest.Within(t), f.root+"/a", []byte("x"), -1)
+	_, err := f.observer.Set(zktest.Within(t), f.root+"/a", []byte("x"), -1)
 	f.must(err)
 	for f.Sync(zktest.Within(t), f.root) != nil {
 		f.must(f.WaitReady(zktest.Within(t)))
@@ -206,7 +206,7 @@ func TestLargeReplies(t *testing.T) {
 	for i := range n {
 		slots <- struct{}{}
 		go func() {
-			errs <- f.create(f.truth, fmt.Sprintf("/%s-%04d", long, i), zkconn.CreateMode{})
+			errs <- f.create(f.observer, fmt.Sprintf("/%s-%04d", long, i), zkconn.CreateMode{})
 			<-slots
 		}()
 	}

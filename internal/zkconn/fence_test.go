@@ -94,7 +94,7 @@ func allWrites(s *zkconn.Session, at string) []write {
 
 // With an intact fence, every write has the same result as without a fence.
 func TestFenceIntact(t *testing.T) {
-	everywhere(t, func(t *testing.T, s, rival *zkconn.Session, _ *zktest.Proxy) {
+	onSandboxAndServer(t, func(t *testing.T, s, rival *zkconn.Session, _ *zktest.Proxy) {
 		ctx := zktest.Within(t)
 		for _, name := range []string{"/post", "/other"} {
 			if _, err := rival.Create(ctx, name, nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true}); err != nil {
@@ -121,7 +121,7 @@ func TestFenceIntact(t *testing.T) {
 // With a broken fence, nothing is written by any means, and no error looks like a rejection of
 // the write itself.
 func TestFenceBroken(t *testing.T) {
-	everywhere(t, func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy) {
+	onSandboxAndServer(t, func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy) {
 		ctx := zktest.Within(t)
 		for _, name := range []string{"/post", "/x"} {
 			if _, err := rival.Create(ctx, name, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
@@ -185,7 +185,7 @@ func TestFenceBroken(t *testing.T) {
 
 // In a transaction, the checks of the fence come first, once.
 func TestFencedTransaction(t *testing.T) {
-	everywhere(t, func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy) {
+	onSandboxAndServer(t, func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy) {
 		ctx, w := zktest.Within(t), writes{s}
 		if _, err := rival.Create(ctx, "/post", nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
 			t.Fatal(err)
@@ -249,7 +249,7 @@ func TestFencedTransaction(t *testing.T) {
 // A request that a multi cannot contain is sent after the fence's checks were confirmed, on the
 // same connection or not at all, and not after its caller has given up.
 func TestCheckedRequest(t *testing.T) {
-	everywhere(t, func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy) {
+	onSandboxAndServer(t, func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy) {
 		ctx := zktest.Within(t)
 		if _, err := rival.Create(ctx, "/post", nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
 			t.Fatal(err)

@@ -61,10 +61,10 @@ func TestTooLongLists(t *testing.T) {
 	}
 	r := wire.Reply{Body: list(12)}
 	for name, got := range map[string]error{
-		"children":   second(read(answerTo(r, ""), getChildren("/", nil).decode)),
-		"ACL":        second(read(answerTo(r, ""), getACL("/").decode)),
-		"multiRead":  second(read(answerTo(wire.Reply{Body: append(make([]byte, 9), r.Body...)}, ""), multiChildren([]string{"/"}).decode)),
-		"ephemerals": second(read(answerTo(r, ""), (*answer).Strings)),
+		"children":   errorOf(read(answerTo(r, ""), getChildren("/", nil).decode)),
+		"ACL":        errorOf(read(answerTo(r, ""), getACL("/").decode)),
+		"multiRead":  errorOf(read(answerTo(wire.Reply{Body: append(make([]byte, 9), r.Body...)}, ""), multiChildren([]string{"/"}).decode)),
+		"ephemerals": errorOf(read(answerTo(r, ""), (*answer).Strings)),
 	} {
 		if !errors.Is(got, jute.ErrTooMany) {
 			t.Errorf("%s: %v", name, got)
@@ -81,7 +81,7 @@ func TestTooLongLists(t *testing.T) {
 	}
 }
 
-func second[T any](_ T, err error) error { return err }
+func errorOf[T any](_ T, err error) error { return err }
 
 // Replies that exceed the memory limit together are requested again later, and none is lost.
 func TestRepliesOverMemoryLimit(t *testing.T) {

@@ -12,16 +12,16 @@ import (
 
 // Each known error code leads to the right outcome; unknown codes lead to an unknown one.
 func TestOutcomeOfCode(t *testing.T) {
-	conclusive := map[Code]fate{codeOK: done}
+	fates := map[Code]fate{codeOK: done}
 	for code := range refusals {
 		if code != codeOK {
-			conclusive[code] = rejected
+			fates[code] = rejected
 		}
 	}
 	for _, code := range []Code{-1, -2, -3, -4, -7, -100, -122, 5, -999, -128} {
-		conclusive[code] = unknown
+		fates[code] = unknown
 	}
-	for code, want := range conclusive {
+	for code, want := range fates {
 		if got := code.fate(); got != want {
 			t.Errorf("%s (%d): %d; want %d", code.Name(), code, got, want)
 		}
@@ -137,7 +137,7 @@ func TestUnknownGroupIsNotSentAgain(t *testing.T) {
 			txn := s.Begin()
 			ended := make(chan error)
 			for i := range 3 {
-				go func() { // answered by CommitEach
+				go func() { // ends when CommitEach answers
 					_, err := s.Create(txn.Context(testContext(t)), fmt.Sprintf("/n%d-", i), nil, OpenACL(), CreateMode{Sequential: true})
 					ended <- err
 				}()

@@ -27,12 +27,12 @@ func TestQuietWatches(t *testing.T) {
 	t.Parallel()
 	f := openFaulty(t, zktest.Patience)
 	ctx := zktest.Within(t)
-	f.must(f.create(f.truth, "/dir", zkconn.CreateMode{}))
+	f.must(f.create(f.observer, "/dir", zkconn.CreateMode{}))
 	_, _, err := f.Children(ctx, f.root+"/dir", true) // the user has a watch of the same kind
 	f.must(err)
-	f.must(f.create(f.truth, "/dir/first", zkconn.CreateMode{}))
+	f.must(f.create(f.observer, "/dir/first", zkconn.CreateMode{}))
 	f.event("NodeChildrenChanged /dir")
-	f.must(f.create(f.truth, "/other", zkconn.CreateMode{}))
+	f.must(f.create(f.observer, "/other", zkconn.CreateMode{}))
 	_, _, err = f.Children(ctx, f.root+"/other", true)
 	f.must(err)
 	p, err := f.Stay().Pin(ctx)
@@ -45,28 +45,28 @@ func TestQuietWatches(t *testing.T) {
 	}
 
 	watch()
-	f.must(f.create(f.truth, "/dir/a", zkconn.CreateMode{}))
+	f.must(f.create(f.observer, "/dir/a", zkconn.CreateMode{}))
 	woken(t, "a child", wake)
 
 	watch()
-	f.cut(func() { f.must(f.create(f.truth, "/dir/b", zkconn.CreateMode{})) })
+	f.cut(func() { f.must(f.create(f.observer, "/dir/b", zkconn.CreateMode{})) })
 	woken(t, "a child made meanwhile", wake)
 
 	watch()
 	f.cut(func() {})
-	f.must(f.create(f.truth, "/dir/c", zkconn.CreateMode{}))
+	f.must(f.create(f.observer, "/dir/c", zkconn.CreateMode{}))
 	woken(t, "a child made on another connection", wake)
 	f.noNodeEvents()
 
 	if _, err := p.WatchExists(ctx, f.root+"/later", wake); !errors.Is(err, zkconn.NoNode) {
 		t.Fatal(err)
 	}
-	f.must(f.create(f.truth, "/later", zkconn.CreateMode{}))
+	f.must(f.create(f.observer, "/later", zkconn.CreateMode{}))
 	woken(t, "a creation", wake)
 
 	watch()
 	p.Unwatch(f.root+"/dir", wake)
-	f.must(f.create(f.truth, "/dir/d", zkconn.CreateMode{}))
+	f.must(f.create(f.observer, "/dir/d", zkconn.CreateMode{}))
 	f.must(f.Sync(ctx, f.root))
 	f.noNodeEvents()
 	if len(wake) > 0 {
@@ -77,11 +77,11 @@ func TestQuietWatches(t *testing.T) {
 	watch()
 	_, _, err = f.Get(ctx, f.root+"/dir", true)
 	f.must(err)
-	f.must(f.create(f.truth, "/dir/e", zkconn.CreateMode{}))
+	f.must(f.create(f.observer, "/dir/e", zkconn.CreateMode{}))
 	woken(t, "a child beside a data watch", wake)
 	f.noNodeEvents()
 	watch()
-	_, err = f.truth.Set(ctx, f.root+"/dir", []byte("x"), -1)
+	_, err = f.observer.Set(ctx, f.root+"/dir", []byte("x"), -1)
 	f.must(err)
 	f.event("NodeDataChanged /dir")
 	if len(wake) > 0 {
@@ -89,7 +89,7 @@ func TestQuietWatches(t *testing.T) {
 	}
 	_, _, err = f.Children(ctx, f.root+"/dir", true)
 	f.must(err)
-	f.must(f.create(f.truth, "/dir/f", zkconn.CreateMode{}))
+	f.must(f.create(f.observer, "/dir/f", zkconn.CreateMode{}))
 	woken(t, "a child that the user watches too", wake)
 	f.event("NodeChildrenChanged /dir")
 }
@@ -98,7 +98,7 @@ func TestPipeReads(t *testing.T) {
 	t.Parallel()
 	f := openFaulty(t, zktest.Patience)
 	ctx := zktest.Within(t)
-	_, err := f.truth.Set(ctx, f.root, []byte("data"), -1)
+	_, err := f.observer.Set(ctx, f.root, []byte("data"), -1)
 	f.must(err)
 	p, err := f.Pipe(ctx, f.root)
 	f.must(err)

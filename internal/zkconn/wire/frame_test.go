@@ -51,7 +51,7 @@ func FuzzFrame(f *testing.F) {
 	f.Add(slices.Concat(good, []byte{0xff, 0xff, 0xff, 0xff}))             // one of 4 GiB
 	f.Add(slices.Concat(good, replyTo(0, 0x7f, 0xff, 0xff, 0xff)))         // two billion names
 	f.Add(slices.Concat(good, replyTo(99)))                                // reply to a request that was never sent
-	f.Add(slices.Concat(good, replyTo(1), replyTo(0)))                     // in the wrong order
+	f.Add(slices.Concat(good, replyTo(1), replyTo(0)))                     // replies in the wrong order
 	f.Add(slices.Concat(good, frameOf(1, 2, 3)))                           // truncated header
 	f.Add(slices.Concat(good, frameOf(make([]byte, 16)...)))               // reply to a request that the library never sent
 	f.Add(slices.Concat(good, frameOf(255, 255, 255, 255, 0, 0, 0, 0)))    // half an event
