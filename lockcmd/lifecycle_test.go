@@ -18,8 +18,8 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// inAnyOrder calls play with each order of the steps.
-func inAnyOrder(steps []string, play func(order []string)) {
+// eachOrder calls play with each order of the steps.
+func eachOrder(steps []string, play func(order []string)) {
 	var pick func(order, rest []string)
 	pick = func(order, rest []string) {
 		if len(rest) == 0 {
@@ -43,19 +43,19 @@ func statusOf(err error) int {
 	return 1
 }
 
-// Whatever happens to a lock with a program, in whatever order and however fast:
-// the program never runs without the lock, nor beyond its deadline; each lease is
-// given back once; a lock that was lost has its status; nothing stays behind.
+// In each order of events, at any speed: the program never runs without the lock or beyond its
+// deadline; each lease is released once; a lost lock has its exit status; and the table is
+// empty at the end.
 func TestProgramInAnyOrder(t *testing.T) {
-	for _, stoic := range []bool{false, true} {
+	for _, ignoresTERM := range []bool{false, true} {
 		for _, pause := range []time.Duration{0, 50 * time.Millisecond, time.Second, testTimeout / 3, 2 * testTimeout} {
-			inAnyOrder([]string{"grant", "revoke", "loss", "outage", "signal", "end"}, func(order []string) {
-				synctest.Test(t, func(t *testing.T) { playProgram(t, stoic, pause, order) })
+			eachOrder([]string{"grant", "revoke", "loss", "outage", "signal", "end"}, func(order []string) {
+				synctest.Test(t, func(t *testing.T) { simulateProgram(t, ignoresTERM, pause, order) })
 			})
 			for _, steps := range [][]string{{"grant", "revoke", "leave", "end", "loss"}, {"grant", "unlock", "revoke", "signal", "end"},
 				{"grant", "outage", "sleep", "revoke", "end"}, {"grant", "outage", "end"}} {
-				inAnyOrder(steps, func(order []string) {
-					synctest.Test(t, func(t *testing.T) { playProgram(t, stoic, pause, order) })
+				eachOrder(steps, func(order []string) {
+					synctest.Test(t, func(t *testing.T) { simulateProgram(t, ignoresTERM, pause, order) })
 				})
 			}
 		}
@@ -65,8 +65,8 @@ func TestProgramInAnyOrder(t *testing.T) {
 	}
 }
 
-func playProgram(t *testing.T, stoic bool, pause time.Duration, order []string) {
-	s := newPlay(t, stoic)
+func simulateProgram(t *testing.T, ignoresTERM bool, pause time.Duration, order []string) {
+	s := newSimulation(t, ignoresTERM)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	a := s.begin(ctx, true)
@@ -105,7 +105,7 @@ func playProgram(t *testing.T, stoic bool, pause time.Duration, order []string) 
 			leaving.Go(func() { s.leave(done) })
 		case "unlock":
 			signalled = true
-			leaving.Go(func() { _, _ = s.o.unlock(context.Background(), s.o.env) }) // it ends a wait, and else does nothing
+			leaving.Go(func() { _, _ = s.o.unlock(context.Background(), s.o.env) }) // cancels a wait, or does nothing
 		case "sleep":
 			s.sleep()
 			sleptAt = time.Now()
@@ -120,7 +120,7 @@ func playProgram(t *testing.T, stoic bool, pause time.Duration, order []string) 
 	<-done
 	leaving.Wait()
 	s.leave(done)
-	what := fmt.Sprintf("%v, stoic %v, every %v: ended with %v", order, stoic, pause, err)
+	what := fmt.Sprintf("%v, ignoresTERM %v, every %v: ended with %v", order, ignoresTERM, pause, err)
 	ran := !s.started.IsZero()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,11 +136,11 @@ func playProgram(t *testing.T, stoic bool, pause time.Duration, order []string) 
 	if !lostAt.IsZero() && s.lease != nil && s.lease.state == zklock.Lost {
 		by("lost", lostAt, testGrace)
 	}
-	if !downAt.IsZero() && ran && s.ended.After(s.contact.Add(testTimeout-killBefore)) {
+	if !downAt.IsZero() && ran && s.ended.After(s.contact.Add(testTimeout-killMargin)) {
 		t.Errorf("%s; it ran for %v after the last contact", what, s.ended.Sub(s.contact))
 	}
 	if !downAt.IsZero() && !sleptAt.IsZero() {
-		by("asleep without a connection", later(sleptAt, downAt), judgeAgain)
+		by("asleep without a connection", later(sleptAt, downAt), maxJudgePause)
 	}
 	if want := map[bool]int{true: 1}[s.lease != nil]; s.releases != want {
 		t.Errorf("%s; released %d times, want %d", what, s.releases, want)
@@ -170,22 +170,22 @@ func playProgram(t *testing.T, stoic bool, pause time.Duration, order []string) 
 	}
 }
 
-// A release that is refused is not tried again and again, and the lock is held on.
+// After a rejected release, the lock is still held, and zksh does not retry on its own.
 func TestRevokedAndStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newPlay(t, false)
+		s := newSimulation(t, false)
 		close(s.grant)
 		_, err := s.o.acquire(s.begin(t.Context(), false), &lockFlags{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.refuse = errors.New("no permission")
+		s.releaseErr = errors.New("no permission")
 		s.revoke()
 		synctest.Wait()
 		if s.releases != 1 || s.held() != 1 || !strings.Contains(s.screen.Alerts(), "cannot release /l: no permission") {
 			t.Errorf("released %d times, %d held: %s", s.releases, s.held(), s.screen.Alerts())
 		}
-		s.refuse = nil
+		s.releaseErr = nil
 		s.revoke()
 		time.Sleep(time.Second)
 		if err := s.table.Lost(); s.releases != 2 || s.held() != 0 || statusOf(err) != commands.StatusLockLost {
@@ -201,23 +201,23 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// The same without a program, waited for here or in the background: a lock is
-// held and that is said, or it is not held.
+// In each order of events, without a program, in the foreground and in the background: either
+// the lock is held and zksh says so, or it is not held.
 func TestHoldInAnyOrder(t *testing.T) {
 	for _, background := range []bool{false, true} {
 		for _, pause := range []time.Duration{0, 50 * time.Millisecond, time.Second} {
-			inAnyOrder([]string{"grant", "revoke", "loss", "signal", "unlock"}, func(order []string) {
-				synctest.Test(t, func(t *testing.T) { playHold(t, background, pause, order) })
+			eachOrder([]string{"grant", "revoke", "loss", "signal", "unlock"}, func(order []string) {
+				synctest.Test(t, func(t *testing.T) { simulateHold(t, background, pause, order) })
 			})
-			inAnyOrder([]string{"grant", "signal", "unlock"}, func(order []string) {
-				synctest.Test(t, func(t *testing.T) { playHold(t, background, pause, order) })
+			eachOrder([]string{"grant", "signal", "unlock"}, func(order []string) {
+				synctest.Test(t, func(t *testing.T) { simulateHold(t, background, pause, order) })
 			})
 		}
 	}
 }
 
-func playHold(t *testing.T, background bool, pause time.Duration, order []string) {
-	s := newPlay(t, false)
+func simulateHold(t *testing.T, background bool, pause time.Duration, order []string) {
+	s := newSimulation(t, false)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	done := make(chan struct{})
@@ -232,7 +232,7 @@ func playHold(t *testing.T, background bool, pause time.Duration, order []string
 	waiting := ctx
 	if background {
 		waiting = context.Background()
-		wait = func(a *attempt) error { return waitLater(ctx, s.o, a, &lockFlags{}) }
+		wait = func(a *attempt) error { return waitInBackground(ctx, s.o, a, &lockFlags{}) }
 	}
 	a := s.begin(waiting, false)
 	go func() { // ends with the wait
@@ -244,7 +244,7 @@ func playHold(t *testing.T, background bool, pause time.Duration, order []string
 		switch step {
 		case "grant":
 			if background {
-				s.o.hear(zklock.Status{State: zklock.Queued, Place: 2})
+				s.o.onStatus(zklock.Status{State: zklock.Queued, Place: 2})
 			}
 			close(s.grant)
 		case "revoke":
@@ -254,7 +254,7 @@ func playHold(t *testing.T, background bool, pause time.Duration, order []string
 		case "signal":
 			cancel(errCtrlC)
 		case "unlock":
-			unlocking.Go(func() { _, _ = s.o.unlock(context.Background(), s.o.env) }) // what it may do is checked below
+			unlocking.Go(func() { _, _ = s.o.unlock(context.Background(), s.o.env) }) // its effects are checked below
 		}
 		if pause > 0 {
 			time.Sleep(pause)
@@ -264,7 +264,7 @@ func playHold(t *testing.T, background bool, pause time.Duration, order []string
 	<-done
 	unlocking.Wait()
 	synctest.Wait()
-	time.Sleep(time.Second) // a release in the background
+	time.Sleep(time.Second) // time for a release in the background
 	what := fmt.Sprintf("%v, background %v, every %v: ended with %v", order, background, pause, err)
 	said := s.screen.Printed() + s.screen.Alerts()
 	s.mu.Lock()
@@ -283,14 +283,15 @@ func playHold(t *testing.T, background bool, pause time.Duration, order []string
 	if len(s.table.locks) > 0 {
 		t.Errorf("%s; %d locks stay registered", what, len(s.table.locks))
 	}
-	if len(s.table.gone) > 1 {
-		t.Errorf("%s; given up %d times: %v", what, len(s.table.gone), s.table.gone)
+	if len(s.table.yielded) > 1 {
+		t.Errorf("%s; given up %d times: %v", what, len(s.table.yielded), s.table.yielded)
 	}
 }
 
-// The notice of a lock that was got in the background has a node as short as its answer.
+// The notice of a lock that was acquired in the background shortens the znode's name like the
+// answer does.
 func TestBackgroundNoticeFits(t *testing.T) {
-	s := newPlay(t, false)
+	s := newSimulation(t, false)
 	s.screen.Columns = 60
 	close(s.grant)
 	a := s.begin(t.Context(), false)
@@ -298,16 +299,18 @@ func TestBackgroundNoticeFits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.lease = longNamed{l.lease}
+	l.lease = longNameLease{l.lease}
 	announce(s.o, a, l, nil)
 	zktest.Eventually(t, "the notice", func() bool { return strings.Contains(s.screen.Alerts(), "locked /l") })
-	if said := s.screen.Alerts(); strings.Contains(said, longNamed{}.Node()) || !strings.Contains(said, "000042 ") {
+	if said := s.screen.Alerts(); strings.Contains(said, longNameLease{}.Node()) || !strings.Contains(said, "000042 ") {
 		t.Errorf("%q", said)
 	}
-	l.lease = l.lease.(longNamed).lease
+	l.lease = l.lease.(longNameLease).lease
 	s.leave(nil)
 }
 
-type longNamed struct{ lease }
+type longNameLease struct{ lease }
 
-func (longNamed) Node() string { return "/l/_c_1b7a6e8c-0a53-4a2e-9d0f-6a1c1f3f2b11-lock-0000000042" }
+func (longNameLease) Node() string {
+	return "/l/_c_1b7a6e8c-0a53-4a2e-9d0f-6a1c1f3f2b11-lock-0000000042"
+}

@@ -10,24 +10,24 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// end is how a lock ends: how its release ended, or why a command must not run on under it.
-// The messages about the end of a lock and their exit statuses are in this file; the codes
-// of JSON answers follow from the statuses.
-type end int
+// outcome says how the release of a lock ended, or why the command under the lock must
+// terminate. All messages about the end of a lock are in this file, together with their exit
+// statuses, from which the codes in JSON answers follow.
+type outcome int
 
 const (
-	held        end = iota // it has not ended
-	released               // the servers have confirmed it
-	unconfirmed            // released; the servers remove it when the session is over, at the latest
-	rejected               // the release was rejected: it is still held
-	revoked                // another client asked for it
-	expiring               // it is lost, or the lease is about to expire
-	overdue                // the keeper terminated the command, because zksh itself stood still
-	lost                   // before it was released
+	held        outcome = iota // neither released nor lost; the command may run
+	released                   // the servers confirmed the release
+	unconfirmed                // release not confirmed; the servers remove the lock when the session ends, at the latest
+	rejected                   // the servers rejected the release; the lock is still held
+	revoked                    // another client asked zksh to release the lock
+	expiring                   // the lock is lost, or its lease is about to expire
+	overdue                    // the keeper process terminated the command, because zksh itself was stopped
+	lost                       // the lock was lost before its release
 )
 
-// endOf returns how a release with this error ended.
-func endOf(err error) end {
+// outcomeOf returns the outcome of a release that returned err.
+func outcomeOf(err error) outcome {
 	switch {
 	case err == nil:
 		return released
@@ -39,10 +39,10 @@ func endOf(err error) end {
 	return rejected
 }
 
-// on returns the error of a lock on path that ends before its command does, or that was to
-// be kept.
-func (e end) on(path string) error {
-	why := map[end]string{
+// stopError returns the error for a lock on path that zksh had to release, or whose command it
+// had to terminate. The outcome is revoked, expiring or overdue.
+func (e outcome) stopError(path string) error {
+	why := map[outcome]string{
 		revoked:  "another client asked zksh to release it",
 		expiring: "the lock is lost or about to be lost",
 		overdue:  "the lease was about to expire, and zksh could not renew it in time",
@@ -50,9 +50,10 @@ func (e end) on(path string) error {
 	return fmt.Errorf("lock %s: %s", path, why[e])
 }
 
-// ofRelease returns the error of a release for which the recipe returned err; timeout is that
-// of the session, and leaving means that zksh is about to end it.
-func (e end) ofRelease(path string, err error, timeout time.Duration, leaving bool) error {
+// releaseError returns the error to report for a release with this outcome, for which the
+// recipe returned err. The session has this timeout; leaving means that zksh is about to end
+// the session.
+func (e outcome) releaseError(path string, err error, timeout time.Duration, leaving bool) error {
 	switch e {
 	case lost:
 		return lockLost(fmt.Errorf("%s: %w", path, err))
@@ -69,7 +70,7 @@ func (e end) ofRelease(path string, err error, timeout time.Duration, leaving bo
 	return nil
 }
 
-// lossOf returns the error of a lock in this state, which is Lost or PresumedLost.
+// lossOf returns the error for a lock with status s, whose state is Lost or PresumedLost.
 func lossOf(path string, s zklock.Status) error {
 	switch {
 	case s.State == zklock.Lost:
@@ -80,7 +81,7 @@ func lossOf(path string, s zklock.Status) error {
 	return fmt.Errorf("lock %s may be lost: the servers have not confirmed it for a whole session timeout", path)
 }
 
-// lossNotice returns what the user reads at once when a lock gets into this state.
+// lossNotice returns the notice that the user sees as soon as a lock is lost or presumed lost.
 func lossNotice(path string, s zklock.Status) string {
 	switch {
 	case s.State == zklock.Lost:
@@ -91,20 +92,21 @@ func lossNotice(path string, s zklock.Status) string {
 	return "lock " + path + ": presumed lost, because the servers have not confirmed it for a whole session timeout; another client may hold it"
 }
 
-// result returns the error of a command under a lock on path, from its own status and error,
-// and from that of the release. Its own status counts only if the lock was held until then.
+// result returns the final error of a command that ran under a lock on path. It combines the
+// exit status and error of the command with the error of the release. The command's own status
+// counts only if the lock was held until the command exited.
 func (c *command) result(path string, status int, err, release error) error {
-	switch e := endOf(release); {
-	case c.why != held:
+	switch e := outcomeOf(release); {
+	case c.stopReason != held:
 		became := "zksh terminated " + c.name
 		if errors.Is(err, child.ErrEscaped) {
 			became = "not all processes of " + c.name + " could be terminated in time"
 		}
 		if errors.Is(err, child.ErrEscaped) || errors.Is(err, child.ErrOverdue) {
-			err = nil // the text has it
+			err = nil // the message says so already
 		}
-		why := c.why.on(path)
-		if c.why == expiring && e == lost { // which says how it was lost
+		why := c.stopReason.stopError(path)
+		if c.stopReason == expiring && e == lost { // the release error says how the lock was lost
 			why, release = release, nil
 		}
 		err = errors.Join(fmt.Errorf("%w; %s", why, became), err)
@@ -120,7 +122,7 @@ func (c *command) result(path string, status int, err, release error) error {
 	return errors.Join(lockLost(err), release)
 }
 
-// lockLost returns an error with the exit status of a lock that was lost.
+// lockLost wraps err so that zksh stops and exits with the status for a lost lock.
 func lockLost(err error) error {
 	return &commands.FinalError{Err: &commands.StatusError{Status: commands.StatusLockLost, Err: err}}
 }
