@@ -18,7 +18,7 @@ import (
 // ensemble gives package queue access to the ensemble of a session.
 type ensemble struct{ s *zkconn.Session }
 
-var _ queue.Whole = ensemble{}
+var _ queue.TreeEnsemble = ensemble{}
 
 // Children implements queue.Ensemble.
 func (e ensemble) Children(ctx context.Context, path string) ([]string, error) {
@@ -104,7 +104,7 @@ func (e ensemble) Hosts() []string {
 	return hosts
 }
 
-// ServerPath implements queue.Whole.
+// ServerPath implements queue.TreeEnsemble.
 func (e ensemble) ServerPath(path string) string { return e.s.ServerPath(path) }
 
 // ClientPath implements cluster.Ensemble.
@@ -118,7 +118,7 @@ const maxQueueData = 32 << 20
 // frame limit of 1 MiB.
 const listBatchBytes = 512 << 10
 
-// Lists implements queue.Whole. If the server does not support multiRead, the lists are read
+// Lists implements queue.TreeEnsemble. If the server does not support multiRead, the lists are read
 // one by one and may differ in time.
 func (e ensemble) Lists(ctx context.Context, dirs []string) ([][]string, error) {
 	if len(dirs) == 0 {
@@ -182,7 +182,7 @@ func pipeline[T any](ctx context.Context, paths []string, ask func(string) *zkco
 	return nil
 }
 
-// Tree implements queue.Whole.
+// Tree implements queue.TreeEnsemble.
 func (e ensemble) Tree(ctx context.Context, root string, found func(dir string, names []string)) error {
 	src, err := zktree.OnServer(ctx, e.s.Client, root, false)
 	if err != nil {

@@ -29,7 +29,7 @@ type follower struct {
 	holders []string          // znodes whose data is watched while they exist
 }
 
-var _ queue.Watched = (*follower)(nil)
+var _ queue.WatchableEnsemble = (*follower)(nil)
 
 // redrawEvery is how often the terminal is redrawn, because the ages of the contenders change.
 const redrawEvery = time.Second

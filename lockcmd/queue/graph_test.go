@@ -18,14 +18,14 @@ const (
 )
 
 func TestAhead(t *testing.T) {
-	f := newFake()
+	f := newFakeEnsemble()
 	f.make(1, "", "/l")
 	f.make(1, "", "/l/"+read2)
 	f.make(2, "", "/l/"+read3)
 	f.make(3, "", "/l/"+write4)
 	f.make(4, "", "/l/"+hex32+"__lock__0000000005")
 	q := f.read(t)
-	for i, want := range []int{0, 0, 2, 0} { // kazoo's takes no notice of Curator's
+	for i, want := range []int{0, 0, 2, 0} { // kazoo's lock ignores Curator's
 		if got := q.ahead(q.Contenders[i]); len(got) != want {
 			t.Errorf("%s: %d ahead, want %d", q.Contenders[i], len(got), want)
 		}
@@ -37,8 +37,9 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// ring makes a folder for each of n sessions, in which it holds and the next one waits.
-func ring(f *fake, n int) {
+// makeRing creates n queues and n sessions. Each session holds the lock of one queue, and the
+// next session waits for it.
+func makeRing(f *fakeEnsemble, n int) {
 	for i := range n {
 		f.make(0, "", fmt.Sprintf("/q%d", i))
 		f.make(int64(i+1), "", fmt.Sprintf("/q%d/%s", i, lock1))
@@ -48,20 +49,20 @@ func ring(f *fake, n int) {
 	}
 }
 
-// A circle of any length is told from the side of each of its sessions, also before
-// its last wait begins; where no dump is allowed, only over what is held here.
-func TestOwnCircle(t *testing.T) {
+// Each session of a cycle of any length finds the deadlock, even before the last wait begins.
+// Without dump, it finds only cycles among the locks that it holds.
+func TestDeadlockOfWait(t *testing.T) {
 	for n := 2; n < 6; n++ {
-		f := newFake()
-		ring(f, n)
+		f := newFakeEnsemble()
+		makeRing(f, n)
 		w := Wait{Session: 1, Path: fmt.Sprintf("/q%d", n-1), Held: []string{"/q0/" + lock1}}
-		f.tells = true
+		f.answersDump = true
 		want := fmt.Sprintf("possible deadlock: this zksh holds /q0 and waits for /q%d; ", n-1)
 		got, err := w.Deadlock(t.Context(), f)
 		if err != nil || !strings.HasPrefix(got, want) || strings.Count(got, " is ahead in ") != n-1 {
 			t.Errorf("%d: %q, %v, want %q", n, got, err, want)
 		}
-		// It names the node that is ahead, and the command that ends this wait.
+		// The message names the znode ahead and the command that ends this wait.
 		if ahead := fmt.Sprintf("; %s is ahead in /q%d ", lock1, n-1); !strings.Contains(got, ahead) || !strings.HasSuffix(got, "; to end this wait, use: Ctrl-C") {
 			t.Errorf("%d: %q", n, got)
 		}
@@ -70,11 +71,11 @@ func TestOwnCircle(t *testing.T) {
 		if got, err := later.Deadlock(t.Context(), f); err != nil || !strings.HasSuffix(got, "; to end this wait, use: unlock "+w.Path) {
 			t.Errorf("%d, in the background: %q, %v", n, got, err)
 		}
-		f.tells = false
+		f.answersDump = false
 		if alone, err := w.Deadlock(t.Context(), f); err != nil || (alone == got) != (n == 2) {
 			t.Errorf("%d, no dump: %q, %v", n, alone, err)
 		}
-		f.tells = true
+		f.answersDump = true
 		delete(f.znodes, fmt.Sprintf("/q%d/%s", n-1, lock2))
 		if got, err := w.Deadlock(t.Context(), f); got != "" || err != nil {
 			t.Errorf("%d: nobody of that session waits: %q, %v", n, got, err)
@@ -86,7 +87,8 @@ func TestOwnCircle(t *testing.T) {
 	}
 }
 
-// What runs under a lock stands for its holder, as its note tells, and only for him.
+// A wait counts as a wait of the lock's holder if the waiter's note lists the holder's znode,
+// and only then.
 func TestRunsUnderALock(t *testing.T) {
 	note := func(held string) string {
 		data, err := Note("", []string{held})
@@ -96,8 +98,8 @@ func TestRunsUnderALock(t *testing.T) {
 		return string(data)
 	}
 	for held, want := range map[string]bool{"/root/l/" + read2: true, "/root/m/" + read2: false, "/l/" + read2: false} {
-		f := newFake()
-		f.chroot, f.tells = "/root", true
+		f := newFakeEnsemble()
+		f.chroot, f.answersDump = "/root", true
 		f.make(0, "", "/l")
 		f.make(1, note(""), "/l/"+read2)
 		f.make(2, note(""), "/l/"+write4)
@@ -106,28 +108,29 @@ func TestRunsUnderALock(t *testing.T) {
 		if err != nil || strings.HasPrefix(got, "deadlock: this zksh holds /l and waits for /l; ") != want {
 			t.Errorf("%s: %q, %v", held, got, err)
 		}
-		if all := newGraph([]*Queue{f.read(t)}, f.ServerPath).circles(); (len(all) == 1) != want {
+		if all := newGraph([]*Queue{f.read(t)}, f.ServerPath).cycles(); (len(all) == 1) != want {
 			t.Errorf("%s: %d circles", held, len(all))
 		}
 	}
 }
 
-// Two circles that share no session are two; queues in one order have none.
-func TestCircles(t *testing.T) {
-	f := newFake()
-	f.tells = true
-	ring(f, 3)
+// Two cycles without a common session are found separately. Sessions that queue in the same
+// order form no cycle.
+func TestCycles(t *testing.T) {
+	f := newFakeEnsemble()
+	f.answersDump = true
+	makeRing(f, 3)
 	for i, s := range []int64{11, 12} {
 		f.make(0, "", fmt.Sprintf("/r%d", i))
 		f.make(s, "", fmt.Sprintf("/r%d/%s", i, lock1))
 		f.make(23-s, "", fmt.Sprintf("/r%d/%s", i, lock2))
-		f.make(2, "", fmt.Sprintf("/r%d/%s", i, lock3)) // waits for a circle, and is in another
+		f.make(2, "", fmt.Sprintf("/r%d/%s", i, lock3)) // waits for a member of this cycle, and is part of the other one
 	}
 	s, err := LookAll(t.Context(), f, "/")
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := newGraph(s.Queues, f.ServerPath).circles()
+	all := newGraph(s.Queues, f.ServerPath).cycles()
 	if len(all) != 2 || len(all[0])+len(all[1]) != 5 {
 		t.Errorf("%v", all)
 	}
@@ -136,7 +139,7 @@ func TestCircles(t *testing.T) {
 	if s, err = LookAll(t.Context(), f, "/"); err != nil {
 		t.Fatal(err)
 	}
-	if all := newGraph(s.Queues, f.ServerPath).circles(); len(all) != 0 {
+	if all := newGraph(s.Queues, f.ServerPath).cycles(); len(all) != 0 {
 		t.Errorf("%v", all)
 	}
 }

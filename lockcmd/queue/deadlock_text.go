@@ -10,7 +10,7 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// Text is each finding as a chain, line by line, as a thread dump has it.
+// Text writes each finding as a chain of lines, in the style of a thread dump.
 func (d *Deadlocks) Text(w io.Writer) error {
 	if len(d.Findings) == 0 {
 		_, err := fmt.Fprintf(w, "no deadlock in %d queues below %s\n", d.Queues, render.Safe(d.Path))
@@ -27,14 +27,14 @@ func (d *Deadlocks) Text(w io.Writer) error {
 	return err
 }
 
-// possible tells what may be a deadlock, and what only hints at trouble.
-func (f *Finding) possible() bool {
-	return f.Kind == circleFound || f.Kind == twiceFound || f.Kind == upgradeFound
+// isDeadlock reports whether the finding may be a deadlock; otherwise it is another problem.
+func (f *Finding) isDeadlock() bool {
+	return f.Kind == cycleFound || f.Kind == twiceFound || f.Kind == upgradeFound
 }
 
 func (f *Finding) write(b *strings.Builder) {
 	head := "problem: "
-	if f.possible() {
+	if f.isDeadlock() {
 		head = "possible deadlock: "
 	}
 	b.WriteString(head + render.Safe(f.Problem) + "\n")
@@ -49,10 +49,10 @@ func (f *Finding) write(b *strings.Builder) {
 	}
 }
 
-// lines say what a contender does, and who is in its way.
+// lines describes in text what the contender does and which contender blocks it.
 func (s Step) lines() []string {
 	c := s.Contender
-	did := fmt.Sprintf("%s %s as %s, at place %d for %s (%s)", c.State, s.Path, c.word(), c.Place, cmp.Or(c.Age, "an unknown time"), strings.Join(c.Nodes, ","))
+	did := fmt.Sprintf("%s %s as %s, at place %d for %s (%s)", c.State, s.Path, c.modeName(), c.Place, cmp.Or(c.Age, "an unknown time"), strings.Join(c.Nodes, ","))
 	if c.State == waits {
 		did = strings.Replace(did, waits, "waits for", 1)
 	}
@@ -66,7 +66,7 @@ func (s Step) lines() []string {
 	return lines
 }
 
-// Table has a row for each contender of each finding.
+// Table returns a row for each contender of each finding.
 func (d *Deadlocks) Table() render.Grid {
 	g := render.Grid{Header: []string{"FINDING", "KIND", "PATH", "PLACE", "MODE", "STATE", "SESSION", "CLIENT", "AGE", "BEHIND", "WHO", "NODE"}}
 	for i, f := range d.Findings {
@@ -75,7 +75,7 @@ func (d *Deadlocks) Table() render.Grid {
 			if s.Behind != nil {
 				behind = s.Behind.Session
 			}
-			g.Rows = append(g.Rows, c.cells(strconv.Itoa(i+1), f.Kind, s.Path, strconv.Itoa(c.Place), c.word(), c.State, c.Session, c.Client, c.Age, behind))
+			g.Rows = append(g.Rows, c.cells(strconv.Itoa(i+1), f.Kind, s.Path, strconv.Itoa(c.Place), c.modeName(), c.State, c.Session, c.Client, c.Age, behind))
 		}
 	}
 	return g
