@@ -14,18 +14,18 @@ import (
 	"github.com/zksh/zksh/internal/userfile"
 )
 
-// The measures of the picture, in pixels.
+// Sizes in the SVG picture, in pixels.
 const (
 	svgWidth  = 960
-	svgLabel  = 30 // of a lane, on its left
+	svgLabel  = 30 // width of the label to the left of a lane
 	svgLane   = 9
-	svgHead   = 34 // above the lanes of a scene
+	svgHead   = 34 // height of the title above a scene
 	svgLegend = 30
 )
 
-// drawSVG draws the lanes of scenes, one below the other. All have the same time to
-// the inch: who is quicker is shorter.
-func drawSVG(w io.Writer, boards []*board) error {
+// drawSVG draws the lanes of scenes below each other. All scenes have the same time scale, so
+// that faster ones are shorter.
+func drawSVG(w io.Writer, boards []*timeline) error {
 	var longest time.Duration
 	height := svgLegend
 	for _, b := range boards {
@@ -51,7 +51,7 @@ path.ends{stroke:#111;stroke-width:2}
 	}
 	x := svgLabel
 	for _, l := range legends {
-		path := signPath(l.class, float64(x), float64(x+24), float64(y+16))
+		path := shapePath(l.class, float64(x), float64(x+24), float64(y+16))
 		fmt.Fprintf(&s, `<path class="%s" d="%s"/><text x="%d" y="%d">%s</text>`+"\n", l.class, path, x+30, y+20, l.text)
 		x += 40 + 8*len(l.text)
 	}
@@ -60,18 +60,20 @@ path.ends{stroke:#111;stroke-width:2}
 	return err
 }
 
-// legends are the signs of a picture. Each has a shape of its own.
+// legends are the entries of the picture's legend. Each state has its own shape, so that
+// colors are not necessary to distinguish them.
 var legends = []struct{ class, text string }{
 	{"waits", "waits"}, {"holds", "holds the lock"}, {"woken", "is woken"}, {"vain", "woken in vain"},
 	{"refused", "refused by the server"}, {"ends", "killed, or gave up"},
 }
 
-// svgClass is how a state is drawn; empty: not at all.
+// svgClass is the CSS class of each state. States without a class are not drawn.
 var svgClass = map[state]string{waits: "waits", holds: "holds", woken: "woken", vain: "vain", refused: "refused",
-	killed: "ends", lostTurn: "ends"}
+	killed: "ends", gaveUp: "ends"}
 
-// signPath is the shape of a sign: lines for what lasts from a to b, else a mark at a.
-func signPath(class string, a, b, y float64) string {
+// shapePath returns the shape for a class: a line from a to b for a lasting state, or a mark
+// at a.
+func shapePath(class string, a, b, y float64) string {
 	switch class {
 	case "waits", "holds":
 		return fmt.Sprintf("M%.1f %.1fH%.1f", a, y, max(b, a+0.5))
@@ -85,8 +87,8 @@ func signPath(class string, a, b, y float64) string {
 	return fmt.Sprintf("M%.1f %.1fl6 6m0 -6l-6 6", a-3, y-3)
 }
 
-// svg draws one scene from y on.
-func (b *board) svg(s *strings.Builder, y int, scale float64) {
+// svg draws one scene at the vertical position y.
+func (b *timeline) svg(s *strings.Builder, y int, scale float64) {
 	title := fmt.Sprintf("%s, %d contenders", b.scene.scheme.name, b.scene.n)
 	if r := b.result; r != nil {
 		title += fmt.Sprintf(": %d requests, %d notifications, %d in vain, %d refused", r.Requests, r.Notifications, r.Vain, r.Refused)
@@ -96,17 +98,17 @@ func (b *board) svg(s *strings.Builder, y int, scale float64) {
 	for i, lane := range b.lanes {
 		at := float64(y + svgHead + i*svgLane)
 		fmt.Fprintf(s, `<text class="n" x="%d" y="%.1f">%d</text>`+"\n", svgLabel-6, at+3, i)
-		paths := map[string]string{} // one for each class: a file of thousands of shapes is slow to show
+		paths := map[string]string{} // one path for each class, because thousands of shapes are slow to render
 		for j, m := range lane {
 			until := b.last.at
 			for _, next := range lane[j+1:] {
-				if looks[look(next.is)].lasts {
+				if styles[styleIndex(next.state)].lasts {
 					until = next.at
 					break
 				}
 			}
-			if class := svgClass[m.is]; class != "" {
-				paths[class] += signPath(class, x(m.at), x(until), at)
+			if class := svgClass[m.state]; class != "" {
+				paths[class] += shapePath(class, x(m.at), x(until), at)
 			}
 		}
 		for _, l := range legends {
@@ -117,19 +119,20 @@ func (b *board) svg(s *strings.Builder, y int, scale float64) {
 	}
 }
 
-// slideSize is how many contenders can still be told apart on a slide.
-const slideSize = 20
+// maxDrawnContenders is how many contenders a reader can distinguish in the picture.
+const maxDrawnContenders = 20
 
-// draw draws one scene of each scheme: the largest that fits a slide, or the smallest.
-func draw(name string, boards []*board) error {
-	var chosen []*board
+// saveSVG saves one scene of each scheme: the largest one with at most maxDrawnContenders
+// contenders, or the smallest one.
+func saveSVG(name string, boards []*timeline) error {
+	var chosen []*timeline
 	for _, b := range boards {
 		n := b.scene.n
-		at := slices.IndexFunc(chosen, func(o *board) bool { return o.scene.scheme.name == b.scene.scheme.name })
+		at := slices.IndexFunc(chosen, func(o *timeline) bool { return o.scene.scheme.name == b.scene.scheme.name })
 		switch {
 		case at < 0:
 			chosen = append(chosen, b)
-		case n <= slideSize && (chosen[at].scene.n > slideSize || n > chosen[at].scene.n), n < chosen[at].scene.n && chosen[at].scene.n > slideSize:
+		case n <= maxDrawnContenders && (chosen[at].scene.n > maxDrawnContenders || n > chosen[at].scene.n), n < chosen[at].scene.n && chosen[at].scene.n > maxDrawnContenders:
 			chosen[at] = b
 		}
 	}
@@ -140,29 +143,29 @@ func draw(name string, boards []*board) error {
 	return errors.Join(drawSVG(f, chosen), f.Close())
 }
 
-// cast is a recording of the lanes in asciicast's format, version 2: a line of
-// JSON for the terminal, and one for each thing that was written on it.
-type cast struct {
-	file  *os.File
-	begun time.Time
-	shown []string
-	err   error // the first
+// recording is a file with the lanes in the format asciicast 2: a header line of JSON, and one
+// line for each write to the terminal.
+type recording struct {
+	file      *os.File
+	started   time.Time
+	lastFrame []string
+	err       error // first error
 }
 
-// The recorded terminal.
+// Size of the recorded terminal.
 const castColumns, castRows = 80, 24
 
-func record(name string) (*cast, error) {
+func newRecording(name string) (*recording, error) {
 	f, err := userfile.OpenToWrite(userfile.Home(name), os.O_CREATE|os.O_TRUNC, 0o666)
 	if err != nil {
 		return nil, err
 	}
-	c := &cast{file: f, begun: time.Now()}
-	c.write(map[string]any{"version": 2, "width": castColumns, "height": castRows, "timestamp": c.begun.Unix(), "title": "zksh lockdemo"})
+	c := &recording{file: f, started: time.Now()}
+	c.write(map[string]any{"version": 2, "width": castColumns, "height": castRows, "timestamp": c.started.Unix(), "title": "zksh lockdemo"})
 	return c, nil
 }
 
-func (c *cast) write(line any) {
+func (c *recording) write(line any) {
 	b, err := json.Marshal(line)
 	if err == nil {
 		_, err = c.file.Write(append(b, '\n'))
@@ -172,12 +175,12 @@ func (c *cast) write(line any) {
 	}
 }
 
-// frame records a picture, unless it is the last one.
-func (c *cast) frame(lines []string) {
-	if slices.Equal(lines, c.shown) {
+// frame records a picture, unless it is equal to the previous one.
+func (c *recording) frame(lines []string) {
+	if slices.Equal(lines, c.lastFrame) {
 		return
 	}
-	c.shown = lines
+	c.lastFrame = lines
 	var text strings.Builder
 	text.WriteString("\x1b[H")
 	for _, l := range lines {
@@ -186,10 +189,10 @@ func (c *cast) frame(lines []string) {
 	c.output(text.String() + "\x1b[J")
 }
 
-func (c *cast) output(text string) { c.write([]any{time.Since(c.begun).Seconds(), "o", text}) }
+func (c *recording) output(text string) { c.write([]any{time.Since(c.started).Seconds(), "o", text}) }
 
-// close ends the recording with what is printed at the end.
-func (c *cast) close(end func(w io.Writer) error) error {
+// close adds the text that end writes, and closes the file.
+func (c *recording) close(end func(w io.Writer) error) error {
 	if c == nil {
 		return nil
 	}
