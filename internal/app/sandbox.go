@@ -37,17 +37,17 @@ func SandboxCommand(place *playground.Place) []*commands.Command {
 
 // Serving is what a zksh says that only keeps a sandbox up.
 func Serving(place *playground.Place) string {
-	return "serving the sandbox" + place.Unusual() + " on " + place.Addr + "; press Ctrl-C to stop it\n" + playground.Notice + "\n"
+	return "serving the sandbox" + place.VersionSuffix() + " on " + place.Addr + "; press Ctrl-C to stop it\n" + playground.Notice + "\n"
 }
 
 // Welcome is what the banner of a shell on a sandbox says of it; program is what zksh was
 // called as.
 func Welcome(place *playground.Place, program string) string {
 	if place.Joined() {
-		return "You joined the sandbox of another terminal" + place.Unusual() + ".\n" + playground.Notice + "\n"
+		return "You joined the sandbox of another terminal" + place.VersionSuffix() + ".\n" + playground.Notice + "\n"
 	}
 	text := playground.Notice + "\n"
-	if as := place.Unusual(); as != "" {
+	if as := place.VersionSuffix(); as != "" {
 		text += "This is a sandbox" + as + ". "
 	}
 	return text + "To join it from another terminal, run " + render.Safe(program) + " --sandbox. For a guided tour, type tutorial.\n"
