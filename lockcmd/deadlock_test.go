@@ -50,8 +50,8 @@ func (p *user) expectDeadlock(what, holds, waits, lock string) {
 	want := "deadlock: this zksh holds " + p.fix.root + holds + " and " + waits + " for " + p.fix.root + lock + "; "
 	late := strings.Replace(want, "would wait for", "waits for", 1) // the prediction has only a second
 	zktest.Eventually(p.t, what, func() bool {
-		told := p.Alerts()
-		return strings.Contains(told, want) || strings.Contains(told, late)
+		output := p.Alerts()
+		return strings.Contains(output, want) || strings.Contains(output, late)
 	})
 	if n := strings.Count(p.Alerts(), "deadlock"); n != 1 {
 		p.t.Errorf("%s %d times: %s", what, n, p.Alerts())
@@ -71,8 +71,8 @@ func TestCrossedPair(t *testing.T) {
 		ann.lock(exclusive, "/y")
 		ann.lock(exclusive, "/x")
 		ben.lock(exclusive, "/x")
-		ann.expectDeadlock("ann is told", "/x", "waits", "/y")
-		ben.expectDeadlock("ben is told", "/y", "would wait", "/x")
+		ann.expectDeadlock("ann is output", "/x", "waits", "/y")
+		ben.expectDeadlock("ben is output", "/y", "would wait", "/x")
 	})
 }
 
@@ -89,9 +89,9 @@ func TestDeadlockOfThree(t *testing.T) {
 		ann.lock(exclusive, "/y")
 		ben.lock(exclusive, "/z")
 		col.lock(exclusive, "/x")
-		ann.expectDeadlock("ann is told", "/x", "waits", "/y")
-		ben.expectDeadlock("ben is told", "/y", "waits", "/z")
-		col.expectDeadlock("col is told", "/z", "would wait", "/x")
+		ann.expectDeadlock("ann is output", "/x", "waits", "/y")
+		ben.expectDeadlock("ben is output", "/y", "waits", "/z")
+		col.expectDeadlock("col is output", "/z", "would wait", "/x")
 		if strings.Contains(dan.Alerts(), "deadlock") {
 			t.Error(dan.Alerts())
 		}
@@ -115,5 +115,5 @@ func TestReaderBehindBlockedWriter(t *testing.T) {
 	}
 	t.Setenv(heldName, node[0])
 	nested.lock(shared, "/l")
-	nested.expectDeadlock("the reader is told", "/l", "would wait", "/l")
+	nested.expectDeadlock("the reader is output", "/l", "would wait", "/l")
 }

@@ -36,15 +36,15 @@ type fence struct {
 	dropped    []string     // a znode of each lock that no longer counts
 }
 
-func newFence(t *Table, s *zkconn.Session, goOn bool, enclosing []fencedLock) *fence {
-	return &fence{table: t, session: s, continueAfterLoss: goOn, enclosing: enclosing, identifying: make(chan struct{}, 1)}
+func newFence(t *Table, s *zkconn.Session, continueAfterLoss bool, enclosing []fencedLock) *fence {
+	return &fence{table: t, session: s, continueAfterLoss: continueAfterLoss, enclosing: enclosing, identifying: make(chan struct{}, 1)}
 }
 
 // Fence makes every write of session s depend on the locks of this shell and on the enclosing
 // locks. With continueAfterLoss, the session may write again without a lock once the loss of
 // that lock has been reported.
-func (t *Table) Fence(s *zkconn.Session, goOn bool) {
-	t.fence = newFence(t, s, goOn, parseFence(os.Getenv(fenceName)))
+func (t *Table) Fence(s *zkconn.Session, continueAfterLoss bool) {
+	t.fence = newFence(t, s, continueAfterLoss, parseFence(os.Getenv(fenceName)))
 	s.SetFence(t.fence)
 }
 
@@ -87,7 +87,7 @@ func (f *fence) allLocks() []fencedLock {
 
 // variable returns the value of ZK_LOCK_FENCE for a command. If it also returns an error, some
 // lines have no marks.
-func (f *fence) variable(ctx context.Context) (string, error) {
+func (f *fence) envValue(ctx context.Context) (string, error) {
 	if f == nil {
 		return "", nil
 	}
@@ -99,7 +99,8 @@ func (f *fence) variable(ctx context.Context) (string, error) {
 	return strings.Join(slices.Compact(slices.Sorted(slices.Values(lines))), "\n"), err
 }
 
-// Nodes implements zkconn.Fence.
+// Nodes implements zkconn.Fence. It returns the znodes that must exist when the session at
+// writes.
 func (f *fence) Nodes(ctx context.Context, at zkconn.Epoch) ([]string, error) {
 	nodes, err := f.enclosingIn(ctx, at)
 	if err != nil {
@@ -150,7 +151,8 @@ func (f *fence) drop(node string) {
 	}
 }
 
-// Refused implements zkconn.Fence.
+// Refused implements zkconn.Fence. It returns the error for a write that was rejected because
+// the check of node failed with code.
 func (f *fence) Refused(at zkconn.Stay, node string, code zkconn.Code) error {
 	which, out := "the enclosing lock", ""
 	t := f.table

@@ -185,8 +185,8 @@ func (f *fence) visit(ctx context.Context, locks []fencedLock) (left []fencedLoc
 // visitTimeout is the time limit for each attempt to query a lock's ensemble.
 const visitTimeout = 10 * time.Second
 
-// gatherLatest is like readStats, but first sends a barrier, because the session's server may
-// lag behind the leader.
+// readLatestStats is like readStats, but first sends a barrier, because the session's server
+// may lag behind the leader.
 func readLatestStats(ctx context.Context, at zkconn.Epoch, locks []fencedLock) (map[string]*zk.Stat, error) {
 	if err := at.Barrier(ctx); err != nil {
 		return nil, err

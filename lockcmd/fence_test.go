@@ -17,10 +17,10 @@ import (
 )
 
 // newFencedUser returns a shell whose writes depend on its locks.
-func (b *fixture) newFencedUser(mode commands.Mode, goOn bool) *user {
+func (b *fixture) newFencedUser(mode commands.Mode, continueAfterLoss bool) *user {
 	p := b.newUser()
 	p.Mode = mode
-	p.table.Fence(p.Session, goOn)
+	p.table.Fence(p.Session, continueAfterLoss)
 	return p
 }
 
@@ -53,7 +53,7 @@ func (p *user) znodes() (nodes []string) {
 // fenceVariable returns the value of ZK_LOCK_FENCE for a program that the shell starts.
 func (p *user) fenceVariable() string {
 	p.t.Helper()
-	lines, err := p.table.fence.variable(zktest.Within(p.t))
+	lines, err := p.table.fence.envValue(zktest.Within(p.t))
 	if err != nil {
 		p.t.Fatal(err)
 	}

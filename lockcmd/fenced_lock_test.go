@@ -39,7 +39,7 @@ func TestFenceWithInvalidLine(t *testing.T) {
 			t.Error(err)
 		}
 		f := newFence(New(), s, false, parseFence(line))
-		if lines, err := f.variable(zktest.Within(t)); lines != line || err != nil {
+		if lines, err := f.envValue(zktest.Within(t)); lines != line || err != nil {
 			t.Errorf("a program below finds %q, %v", lines, err)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 
 // heldName is the environment variable that lists the znodes of all locks held by the
 // command's parent processes, as server paths, one per line. The names of the znodes are
-// unique. A name is thus enough to find out whether the lock still exists and whether it is in
-// the ensemble at hand.
+// unique, so a name is enough to find out whether the lock still exists and belongs to the
+// ensemble in use.
 const heldName = "ZK_LOCK_HELD"
 
 // heldByParents returns the znodes of the locks that the parent processes of this program

@@ -29,7 +29,7 @@ type lifecycle struct {
 	command         *command      // runs under one of the leases; nil if there is none
 	revokeRequested bool          // another client asked for the lock, and zksh has not reacted yet
 	lossReported    bool          // the loss was returned as an error
-	releaseRejected bool          // a rejected release was returned as an error
+	releaseRejected bool          // a release was rejected, and that was returned as an error
 	notices         []string      // notices that decide has not returned yet
 }
 
@@ -101,8 +101,9 @@ func newAttempt(ctx context.Context, k kind, stop func()) *attempt {
 
 // newCommand returns a command to run under a lock. Its grace period is at most an eighth of
 // the session timeout. A healthy lease may be down to 5/16 of the timeout before it is
-// renewed. The difference is how long a server may be unavailable without the command having
-// to terminate: 1.5 s with a timeout of 10 s.
+// renewed. After the grace period and killMargin are subtracted, the rest is how long a server
+// may be unavailable without the command having to terminate: about 1.5 s with a timeout of 10
+// s.
 func newCommand(name string, grace, timeout time.Duration) *command {
 	return &command{name: name, grace: max(0, min(grace, timeout/8, timeout/4-killMargin)), wake: make(chan struct{}, 1)}
 }
@@ -238,14 +239,14 @@ func (l *lifecycle) attemptGranted(got lease, seq int, now time.Time) (*heldLeas
 	return t, err
 }
 
-// judge decides whether the command must terminate, and by when; left is the remaining time of
-// its lease. A decision to terminate is final; its deadline can only become earlier. It
-// becomes earlier after the machine was asleep, for example, because sleep stops the clock of
-// timers. The caller must call judge again after at most the duration again.
+// judge decides whether the command must terminate; left is the remaining time of its lease.
+// by is the deadline, or zero if the command may run. A decision to terminate is final; its
+// deadline can only become earlier, for example after sleep of the machine, which stops the
+// clock of timers. The caller must call judge again within the duration recheck.
 //
 // judge asks the lease for its state, because lifecycle.status may lag behind or belong to an
 // earlier lease.
-func (l *lifecycle) judge(now time.Time, left time.Duration) (by time.Time, again time.Duration) {
+func (l *lifecycle) judge(now time.Time, left time.Duration) (by time.Time, recheck time.Duration) {
 	c := l.command
 	state := c.lease.State().State
 	left -= killMargin

@@ -104,13 +104,13 @@ func (m *machine) do(event string) {
 	case "left":
 		m.left, _ = time.ParseDuration(rest)
 	case "judge":
-		by, again := m.judge(m.now, m.left)
+		by, recheck := m.judge(m.now, m.left)
 		if by != m.by {
 			m.note("terminate within %s", by.Sub(m.now))
 		}
 		m.by = by
-		if again <= 0 || again > maxJudgePause {
-			m.note("look again after %s", again)
+		if recheck <= 0 || recheck > maxJudgePause {
+			m.note("look again after %s", recheck)
 		}
 	case "exit":
 		m.lease = m.command.lease

@@ -19,31 +19,31 @@ type notifier struct {
 	printed chan struct{} // closed when the latest notice is printed; nil before the first
 }
 
-// notify prints text with tell, after all earlier notices, without waiting for it.
-func (c *notifier) notify(tell func(string), text string) {
+// notify calls show with text after all earlier notices, and returns without waiting.
+func (c *notifier) notify(show func(string), text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	before, told := c.printed, make(chan struct{})
-	c.printed = told
+	before, done := c.printed, make(chan struct{})
+	c.printed = done
 	go func() { // prints after the previous notice; finish waits for the last one
-		defer close(told)
+		defer close(done)
 		if before != nil {
 			<-before
 		}
-		tell(text)
+		show(text)
 	}()
 }
 
 // finish waits until all notices are printed or ctx ends.
 func (c *notifier) finish(ctx context.Context) error {
 	c.mu.Lock()
-	told := c.printed
+	last := c.printed
 	c.mu.Unlock()
-	if told == nil {
+	if last == nil {
 		return nil
 	}
 	select {
-	case <-told:
+	case <-last:
 		return nil
 	case <-ctx.Done():
 		return errors.New("zksh could not print some messages, because standard error is blocked")

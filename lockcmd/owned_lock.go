@@ -77,19 +77,19 @@ func (o *ownedLock) acquire(a *attempt, f *lockFlags) (l *heldLease, err error) 
 	defer a.cancel(nil)
 	ctx := a.ctx
 	d := deadlockSearch{o.table, o.env, o.path, o.closed, f.background}
-	told := !f.try && o.currentStatus().State == asking && o.env.Mode == commands.ByHand && d.predict(ctx, a.kind.mode)
+	predicted := !f.try && o.currentStatus().State == asking && o.env.Mode == commands.ByHand && d.predict(ctx, a.kind.mode)
 	if f.limit.Given {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, f.limit.Value, f.timeoutErr)
 		defer cancel()
 	}
-	searched, found := context.WithCancel(ctx)
+	searchCtx, stopSearch := context.WithCancel(ctx)
 	var search sync.WaitGroup
-	if !f.try && !told {
-		search.Go(func() { d.search(searched) })
+	if !f.try && !predicted {
+		search.Go(func() { d.search(searchCtx) })
 	}
 	lease, err := o.acquireLease(ctx, a.kind.mode, f.try)
-	found()
+	stopSearch()
 	search.Wait()
 	if err != nil {
 		o.apply(o.attemptFailed)
@@ -146,8 +146,8 @@ func (o *ownedLock) watch(c *command, stop chan time.Time, over <-chan struct{})
 	var ordered time.Time
 	for {
 		var by time.Time
-		var again time.Duration
-		o.apply(func() { by, again = o.judge(time.Now(), c.lease.Left()) })
+		var recheck time.Duration
+		o.apply(func() { by, recheck = o.judge(time.Now(), c.lease.Left()) })
 		if by != ordered {
 			select {
 			case <-stop: // replace an earlier deadline that was not received
@@ -160,7 +160,7 @@ func (o *ownedLock) watch(c *command, stop chan time.Time, over <-chan struct{})
 		case <-over:
 			return
 		case <-c.wake:
-		case <-time.After(again):
+		case <-time.After(recheck):
 		}
 	}
 }
@@ -174,7 +174,7 @@ const marksTimeout = 2 * time.Second
 func (t *Table) fenceOf(ctx context.Context, o *ownedLock, l *heldLease) string {
 	ctx, cancel := context.WithTimeout(ctx, min(marksTimeout, l.Left()/4))
 	defer cancel()
-	lines, err := t.fence.variable(ctx)
+	lines, err := t.fence.envValue(ctx)
 	if err != nil {
 		o.notify(fmt.Sprintf("lock %s: cannot read the znodes that identify the ensemble: %v; a zksh that the command starts can write only if it uses the same server names", o.path, err))
 	}

@@ -52,7 +52,7 @@ func TestReleaseWaits(t *testing.T) {
 				}
 				synctest.Wait()
 				alerts := s.screen.Alerts()
-				if told := strings.Contains(alerts, "the release is not confirmed; if the lock was not released"); told != (c.slow == never && !c.confirm) {
+				if reported := strings.Contains(alerts, "the release is not confirmed; if the lock was not released"); reported != (c.slow == never && !c.confirm) {
 					t.Errorf("told: %s", alerts)
 				}
 				if patient := strings.Contains(alerts, "have not confirmed the release yet"); patient != (c.takes > releaseTimeout) {
@@ -101,26 +101,26 @@ func TestReleaseWithoutACommandWaits(t *testing.T) {
 						s.leave(nil)
 					}
 				})
-				var told string
+				var output string
 				if c.revoked {
 					s.revoke()
 					for s.table.Lost() == nil {
 						time.Sleep(time.Millisecond)
 					}
 				} else if _, err := s.o.unlock(ctx, s.o.env); err != nil {
-					told = err.Error()
+					output = err.Error()
 				}
 				if took := time.Since(begin).Truncate(10 * time.Millisecond); took != c.takes {
 					t.Errorf("took %s, want %s", took, c.takes)
 				}
 				synctest.Wait()
 				end.Stop()
-				told += s.screen.Alerts()
-				if !strings.Contains(told, "have not confirmed the release yet; zksh keeps trying for up to 30s") {
-					t.Errorf("told: %s", told)
+				output += s.screen.Alerts()
+				if !strings.Contains(output, "have not confirmed the release yet; zksh keeps trying for up to 30s") {
+					t.Errorf("told: %s", output)
 				}
-				if unknown := strings.Contains(told, "the release is not confirmed; if the lock was not released"); unknown != (c.slow > testTimeout) {
-					t.Errorf("told: %s", told)
+				if unknown := strings.Contains(output, "the release is not confirmed; if the lock was not released"); unknown != (c.slow > testTimeout) {
+					t.Errorf("told: %s", output)
 				}
 				if len(s.table.locks) > 0 {
 					t.Error("the lock stays registered")
@@ -156,8 +156,8 @@ func TestClosedWaitReportsAtExit(t *testing.T) {
 			if _, err := s.table.Release(t.Context()); err != nil || time.Since(begin) > releaseTimeout {
 				t.Errorf("%v after %s", err, time.Since(begin))
 			}
-			if told := strings.TrimSuffix(s.screen.Alerts(), "\n"); told != want {
-				t.Errorf("told %q, want %q", told, want)
+			if output := strings.TrimSuffix(s.screen.Alerts(), "\n"); output != want {
+				t.Errorf("told %q, want %q", output, want)
 			}
 		})
 	}

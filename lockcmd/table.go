@@ -232,13 +232,13 @@ func (t *Table) Release(ctx context.Context) (held []string, err error) {
 	t.backgroundWork.Wait() // the attempts have been canceled, and releases end with t.background
 	var errs []error
 	for _, o := range t.all() {
-		var told, refused bool
-		o.apply(func() { told, refused = o.maybeLost() || o.lossReported, o.releaseRejected })
-		if !told {
+		var lossKnown, rejectionKnown bool
+		o.apply(func() { lossKnown, rejectionKnown = o.maybeLost() || o.lossReported, o.releaseRejected })
+		if !lossKnown {
 			held = append(held, o.path)
 		}
 		o.releaseAll(ctx, func(e outcome, err error) {
-			if !(told && e == lost) && !(refused && e == rejected) {
+			if !(lossKnown && e == lost) && !(rejectionKnown && e == rejected) {
 				errs = append(errs, err)
 			}
 		})

@@ -46,7 +46,7 @@ func (t *Table) unlockCommand() *commands.Command {
 				case *node != "":
 					return t.force(ctx, env, args[0], *node)
 				}
-				o, err := t.which(env, args)
+				o, err := t.selectLock(env, args)
 				if err != nil {
 					return err
 				}
@@ -57,8 +57,9 @@ func (t *Table) unlockCommand() *commands.Command {
 	}
 }
 
-// which returns the lock at the path in args or, without a path, the only lock of the shell.
-func (t *Table) which(env *commands.Env, args []string) (*ownedLock, error) {
+// selectLock returns the lock at the path in args or, without a path, the only lock of the
+// shell.
+func (t *Table) selectLock(env *commands.Env, args []string) (*ownedLock, error) {
 	if len(args) > 0 {
 		if err := zkconn.ValidatePath(args[0], false); err != nil {
 			return nil, err

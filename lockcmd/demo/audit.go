@@ -28,7 +28,7 @@ func readServerCounters(ctx context.Context, s *zkconn.Session, servers []string
 			return nil
 		}
 		for _, line := range found {
-			n, _ := strconv.Atoi(line[2]) // digits they are
+			n, _ := strconv.Atoi(line[2]) // counterLines matches only digits
 			if line[1] == "Received" {
 				sum.received += n
 			} else {

@@ -129,7 +129,7 @@ func (c *contender) waitForWatch(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	c.setState(woken)
-	return pause(ctx, c.moment)
+	return pause(ctx, c.wakeDelay)
 }
 
 // waitForPoll waits for the poll interval. The first time, it waits for a random part of it,

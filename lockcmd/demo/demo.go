@@ -118,7 +118,7 @@ func (w *flagValues) plan(env *commands.Env, names []string) (*plan, error) {
 		return nil, commands.Misuse("--slow and --poll must be greater than zero, and --hold must not be negative")
 	}
 	if p.hold, p.poll = scale(p.hold, w.slow), scale(p.poll, w.slow); w.slow > 1 {
-		p.moment = p.hold / 2
+		p.wakeDelay = p.hold / 2
 	}
 	p.timeout = env.Session.Info().Timeout
 	if p.killHolder || p.killMiddle {

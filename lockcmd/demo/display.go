@@ -69,7 +69,7 @@ func openDisplay(screen commands.Screen, c *recording, fail func(error)) *displa
 		defer close(s.done)
 		tick := time.NewTicker(framePause)
 		defer tick.Stop()
-		for goOn := true; goOn; {
+		for open := true; open; {
 			var err error
 			var do func() error
 			select {
@@ -77,8 +77,8 @@ func openDisplay(screen commands.Screen, c *recording, fail func(error)) *displa
 				err = s.takeEvents()
 			case <-tick.C:
 				err = s.draw()
-			case do, goOn = <-s.requests:
-				if goOn {
+			case do, open = <-s.requests:
+				if open {
 					err = do()
 				} else { // close the region here, so that no later tick draws it again
 					err = errors.Join(s.takeEvents(), s.region.Close(false))

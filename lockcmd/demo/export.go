@@ -25,10 +25,10 @@ const (
 
 // drawSVG draws the lanes of scenes below each other. All scenes have the same time scale, so
 // that faster ones are shorter.
-func drawSVG(w io.Writer, boards []*timeline) error {
+func drawSVG(w io.Writer, timelines []*timeline) error {
 	var longest time.Duration
 	height := svgLegend
-	for _, b := range boards {
+	for _, b := range timelines {
 		longest = max(longest, b.last.at)
 		height += svgHead + len(b.lanes)*svgLane
 	}
@@ -45,7 +45,7 @@ path.ends{stroke:#111;stroke-width:2}
 	fmt.Fprintf(&s, `<rect class="paper" width="%d" height="%d"/>`+"\n", svgWidth, height)
 	scale := float64(svgWidth-svgLabel-10) / float64(max(longest, 1))
 	y := 0
-	for _, b := range boards {
+	for _, b := range timelines {
 		b.svg(&s, y, scale)
 		y += svgHead + len(b.lanes)*svgLane
 	}
@@ -124,9 +124,9 @@ const maxDrawnContenders = 20
 
 // saveSVG saves one scene of each scheme: the largest one with at most maxDrawnContenders
 // contenders, or the smallest one.
-func saveSVG(name string, boards []*timeline) error {
+func saveSVG(name string, timelines []*timeline) error {
 	var chosen []*timeline
-	for _, b := range boards {
+	for _, b := range timelines {
 		n := b.scene.n
 		at := slices.IndexFunc(chosen, func(o *timeline) bool { return o.scene.scheme.name == b.scene.scheme.name })
 		switch {

@@ -17,7 +17,7 @@ import (
 // rules are the settings that apply to all scenes.
 type rules struct {
 	hold, poll time.Duration
-	moment     time.Duration // pause of a woken contender before it lists the folder
+	wakeDelay  time.Duration // pause of a woken contender before it lists the folder
 	readers    int           // number of readers; negative means three out of four contenders
 	classic    bool          // reproduce the flaws of the article
 

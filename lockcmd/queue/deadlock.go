@@ -171,8 +171,9 @@ func (s *Survey) findings(e TreeEnsemble, w *cluster.Watches) (list []*Finding) 
 }
 
 // cycleFinding returns the finding for a cycle, beginning with the oldest wait. Its command
-// removes the lock for which the youngest waiter makes its predecessor wait. Removing the
-// youngest waiter itself would not help, because its client would queue again.
+// removes the lock that the youngest waiter holds and that its predecessor in the cycle waits
+// for. To remove the youngest waiter from its queue would not help, because its client would
+// queue again.
 func cycleFinding(cycle []edge) *Finding {
 	oldest, youngest := -1, -1
 	for i, e := range cycle {

@@ -119,7 +119,7 @@ func ShortNode(node string, columns int) string {
 	if render.Width(node) <= columns {
 		return node
 	}
-	const digits = 5 // of the number, at least
+	const digits = 5 // minimum number of digits to keep
 	name := path.Base(node)
 	parsed, ok := zklock.ParseName(name)
 	_, tail, _ := strings.Cut(name, parsed.GUID) // the mode's mark and the number

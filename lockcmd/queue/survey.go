@@ -129,9 +129,9 @@ func findQueues(ctx context.Context, e TreeEnsemble, root string) (dirs []string
 	return queueDirs(paths), walked, nil
 }
 
-// addQueueDirs adds to the set to the parent paths of all contenders' znodes in list that are
-// below root. list contains server paths; the set contains client paths.
-func addQueueDirs(to map[string]bool, e TreeEnsemble, root string, list []string) {
+// addQueueDirs adds to set the parents of those contenders' znodes in list that are below
+// root. list contains server paths; set contains client paths.
+func addQueueDirs(set map[string]bool, e TreeEnsemble, root string, list []string) {
 	top := strings.TrimSuffix(e.ServerPath(root), "/")
 	for _, p := range list {
 		dir, name := path.Split(p)
@@ -140,7 +140,7 @@ func addQueueDirs(to map[string]bool, e TreeEnsemble, root string, list []string
 			continue
 		}
 		if _, ok := zklock.ParseName(name); ok {
-			to[e.ClientPath(cmp.Or(dir, "/"))] = true
+			set[e.ClientPath(cmp.Or(dir, "/"))] = true
 		}
 	}
 }
