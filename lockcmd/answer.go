@@ -61,8 +61,8 @@ const minNodeWidth = 12
 // name; the line can remain too long.
 func (l lockLine) fitted(columns int) string {
 	node := 0
-	if whole := render.Width(render.Safe(l.line(0))); columns > 0 && whole > columns && len(l) > 5 {
-		node = max(minNodeWidth, columns-(whole-render.Width(l.cell(5))))
+	if fullWidth := render.Width(render.Safe(l.line(0))); columns > 0 && fullWidth > columns && len(l) > 5 {
+		node = max(minNodeWidth, columns-(fullWidth-render.Width(l.cell(5))))
 	}
 	return l.line(node)
 }

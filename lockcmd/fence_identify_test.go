@@ -76,7 +76,8 @@ func withoutMarks(lines string) string {
 	return strings.Join(all, "\n")
 }
 
-// A program is fenced by its enclosing lock under any server name, even if it starts after the loss.
+// An enclosing lock fences a program under any server name, even one that starts after the
+// loss.
 func TestFenceByAnyName(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
 		b := newFixture(t, addr)

@@ -25,7 +25,7 @@ const (
 )
 
 // usualTimeout is a session timeout so long that no test waits for it. A session with a lock
-// changes the server after a silence of 1/16 of it.
+// moves to another server after it has received nothing for 1/16 of it.
 const usualTimeout = 40 * time.Second
 
 // fixture is a session with its own root znode on one server.

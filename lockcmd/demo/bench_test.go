@@ -14,13 +14,13 @@ func BenchmarkPicture(b *testing.B) {
 	bed := newFixture(b, zktest.Sandbox(b, sandbox.Options{}).Addr())
 	st := &runner{env: bed.env}
 	sc := &scene{runner: st, scheme: schemes[2], n: 50}
-	board := newTimeline(sc)
+	tl := newTimeline(sc)
 	for i := range 4000 { // about as many as the scheme parent has with 50 contenders
 		for _, s := range []state{woken, vain} {
-			board.add(event{scene: sc, at: time.Duration(i) * time.Millisecond, Contender: i % 51, Event: s})
+			tl.add(event{scene: sc, at: time.Duration(i) * time.Millisecond, Contender: i % 51, Event: s})
 		}
 	}
 	for b.Loop() {
-		board.picture(200, 60)
+		tl.picture(200, 60)
 	}
 }

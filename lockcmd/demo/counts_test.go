@@ -21,7 +21,7 @@ import (
 )
 
 // usualTimeout is a session timeout so long that no test waits for it. A session with a lock
-// changes the server after a silence of 1/16 of it.
+// moves to another server after it has received nothing for 1/16 of it.
 const usualTimeout = 40 * time.Second
 
 // onBoth runs a test on a sandbox and on a real server. Each test has a server of its own,

@@ -69,8 +69,8 @@ func styleIndex(s state) int {
 
 // drawLane draws a lane from the beginning to the last event, in this many columns.
 func (b *timeline) drawLane(lane []laneEvent, columns int) string {
-	const least = 2 * time.Millisecond // minimum duration of a column
-	step := max(least, b.last.at/time.Duration(columns)+1)
+	const minStep = 2 * time.Millisecond // minimum duration of a column
+	step := max(minStep, b.last.at/time.Duration(columns)+1)
 	var s strings.Builder
 	state, i := 0, 0
 	for c := range columns {
@@ -116,32 +116,32 @@ func (b *timeline) legend() string {
 
 // picture draws the current state of the scene for a window of this size.
 func (b *timeline) picture(columns, rows int) []string {
-	const words = 5 // number of lines besides the lanes
+	const otherLines = 5 // number of lines besides the lanes
 	t := b.scene.trafficSoFar()
 	lines := []string{
 		fmt.Sprintf("%s, %d contenders", b.scene.scheme.name, b.scene.n),
 		fmt.Sprintf("%d requests, %d notified, %d in vain, %d refused", t.requests, t.notifications, b.total[vain], t.refused),
 	}
-	lines = append(lines, b.rows(columns-1, max(1, rows-1-words))...)
+	lines = append(lines, b.rows(columns-1, max(1, rows-1-otherLines))...)
 	return append(lines, "", render.Cut(b.lastEventText(), columns-1), render.Cut(b.legend(), columns-1))
 }
 
 // rows draws the lanes, side by side if necessary. If there are too many, it draws only the
 // current state of each contender.
-func (b *timeline) rows(columns, most int) (rows []string) {
-	const gap, least = 2, 4 // space between two lanes, and minimum width of a lane, in columns
+func (b *timeline) rows(columns, maxRows int) (rows []string) {
+	const gap, minLaneWidth = 2, 4 // space between two lanes, and minimum width of a lane, in columns
 	digits := len(fmt.Sprint(b.scene.n))
-	beside := (len(b.lanes)-1)/most + 1
-	high := (len(b.lanes)-1)/beside + 1
-	wide := (columns+gap)/beside - gap - digits - 1
-	if wide < least {
+	lanesPerRow := (len(b.lanes)-1)/maxRows + 1
+	rowCount := (len(b.lanes)-1)/lanesPerRow + 1
+	laneWidth := (columns+gap)/lanesPerRow - gap - digits - 1
+	if laneWidth < minLaneWidth {
 		return b.compactRows(columns-digits-1, digits)
 	}
-	for row := range high {
+	for row := range rowCount {
 		var line strings.Builder
-		for i := row; i < len(b.lanes); i += high {
-			strip := b.drawLane(b.lanes[i], wide)
-			fmt.Fprintf(&line, "%*d %s%s", digits, i, strip, strings.Repeat(" ", wide-render.Width(strip)+gap))
+		for i := row; i < len(b.lanes); i += rowCount {
+			strip := b.drawLane(b.lanes[i], laneWidth)
+			fmt.Fprintf(&line, "%*d %s%s", digits, i, strip, strings.Repeat(" ", laneWidth-render.Width(strip)+gap))
 		}
 		rows = append(rows, strings.TrimRight(line.String(), " "))
 	}

@@ -196,7 +196,7 @@ func TestUnavailableCommands(t *testing.T) {
 }
 
 // Cancellation ends the pause between the two searches.
-func TestInterruptedBetweenCuts(t *testing.T) {
+func TestInterruptedBetweenSearches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newCaseEnsemble()
 		deadlockCases["crossed"].make(f)
@@ -209,7 +209,7 @@ func TestInterruptedBetweenCuts(t *testing.T) {
 }
 
 // The suggested command can be typed as it is printed, whatever the path.
-func TestCommandWord(t *testing.T) {
+func TestQuoteWord(t *testing.T) {
 	for word, want := range map[string]string{"/a/b": "/a/b", "/a b": `"/a b"`, `/it's`: `"/it's"`, `/"a"`: `'/"a"'`} {
 		if got := quoteWord(word); got != want {
 			t.Errorf("%s, want %s", got, want)
