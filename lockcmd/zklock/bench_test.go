@@ -25,9 +25,9 @@ import (
 
 // rival is a way to take a lock and to give it back.
 type rival struct {
-	name        string
-	lock, give  func() error
-	locks, both []time.Duration
+	name          string
+	lock, release func() error
+	locks, both   []time.Duration
 }
 
 // once takes the lock and gives it back.
@@ -37,7 +37,7 @@ func (r *rival) once(b *testing.B) {
 		b.Fatal(r.name, err)
 	}
 	locked := time.Now()
-	if err := r.give(); err != nil {
+	if err := r.release(); err != nil {
 		b.Fatal(r.name, err)
 	}
 	r.locks = append(r.locks, locked.Sub(start))
@@ -55,7 +55,7 @@ func report(b *testing.B, name string, d time.Duration) {
 
 // serve starts a server as one that lives for weeks: warmed up, and with what it
 // says on the disk when it says so.
-func serve(b *testing.B, sync bool) string {
+func startServer(b *testing.B, sync bool) string {
 	b.Helper()
 	addr, stop, err := zktest.Serve(b.TempDir(), zktest.Heap(512),
 		zktest.JavaProperty("zookeeper.forceSync", map[bool]string{true: "yes", false: "no"}[sync]))
@@ -68,21 +68,21 @@ func serve(b *testing.B, sync bool) string {
 
 func benchClient(b *testing.B, addr string) client {
 	b.Helper()
-	s := zksession.Open(b, zkconn.Config{Servers: addr, Timeout: usual})
+	s := zksession.Open(b, zkconn.Config{Servers: addr, Timeout: longTimeout})
 	if err := s.WaitReady(b.Context()); err != nil {
 		b.Fatal(err)
 	}
 	return client{zk: s}
 }
 
-type quiet struct{}
+type noLogs struct{}
 
-func (quiet) Printf(string, ...any) {}
+func (noLogs) Printf(string, ...any) {}
 
 // bare is go-zookeeper's own client.
-func bare(b *testing.B, addr string) *zookeeper.Conn {
+func libraryConn(b *testing.B, addr string) *zookeeper.Conn {
 	b.Helper()
-	conn, _, err := zookeeper.Connect([]string{addr}, usual, zookeeper.WithLogger(quiet{}))
+	conn, _, err := zookeeper.Connect([]string{addr}, longTimeout, zookeeper.WithLogger(noLogs{}))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -90,30 +90,30 @@ func bare(b *testing.B, addr string) *zookeeper.Conn {
 	return conn
 }
 
-func zksh(b *testing.B, c client, path string) *rival {
+func zkshRival(b *testing.B, c client, path string) *rival {
 	l := zklock.New(c, path, zklock.Options{})
 	var lease *zklock.Lease
 	return &rival{
-		name: "zksh",
-		lock: func() (err error) { lease, err = l.Lock(b.Context()); return err },
-		give: func() error { return lease.Unlock(b.Context()) },
+		name:    "zksh",
+		lock:    func() (err error) { lease, err = l.Lock(b.Context()); return err },
+		release: func() error { return lease.Unlock(b.Context()) },
 	}
 }
 
-func library(conn *zookeeper.Conn, path string) *rival {
+func libraryRival(conn *zookeeper.Conn, path string) *rival {
 	l := zookeeper.NewLock(conn, path, zookeeper.WorldACL(zookeeper.PermAll))
-	return &rival{name: "go-zookeeper", lock: l.Lock, give: l.Unlock}
+	return &rival{name: "go-zookeeper", lock: l.Lock, release: l.Unlock}
 }
 
 // naive makes one znode and removes it, which is the least that a lock can cost.
-func naive(conn *zookeeper.Conn, path string) *rival {
+func naiveRival(conn *zookeeper.Conn, path string) *rival {
 	return &rival{
 		name: "naive",
 		lock: func() error {
 			_, err := conn.Create(path, nil, zookeeper.FlagEphemeral, zookeeper.WorldACL(zookeeper.PermAll))
 			return err
 		},
-		give: func() error { return conn.Delete(path, -1) },
+		release: func() error { return conn.Delete(path, -1) },
 	}
 }
 
@@ -122,9 +122,9 @@ func naive(conn *zookeeper.Conn, path string) *rival {
 func BenchmarkUncontended(b *testing.B) {
 	for _, sync := range []bool{true, false} {
 		b.Run(map[bool]string{true: "fsync", false: "no-fsync"}[sync], func(b *testing.B) {
-			addr := serve(b, sync)
-			conn := bare(b, addr)
-			rivals := []*rival{naive(conn, "/naive"), zksh(b, benchClient(b, addr), "/zksh"), library(conn, "/library")}
+			addr := startServer(b, sync)
+			conn := libraryConn(b, addr)
+			rivals := []*rival{naiveRival(conn, "/naive"), zkshRival(b, benchClient(b, addr), "/zksh"), libraryRival(conn, "/library")}
 			for range 1000 { // warm up
 				for _, r := range rivals {
 					r.once(b)
@@ -152,14 +152,14 @@ func BenchmarkUncontended(b *testing.B) {
 // was the only one that waited. Goal: at most 0.75 times that of go-zookeeper.
 func BenchmarkHandOff(b *testing.B) {
 	for _, sync := range []bool{true, false} {
-		b.Run(map[bool]string{true: "fsync", false: "no-fsync"}[sync], func(b *testing.B) { handOffs(b, serve(b, sync)) })
+		b.Run(map[bool]string{true: "fsync", false: "no-fsync"}[sync], func(b *testing.B) { handOffs(b, startServer(b, sync)) })
 	}
 }
 
 func handOffs(b *testing.B, addr string) {
 	pairs := [][2]*rival{
-		{zksh(b, benchClient(b, addr), "/zksh"), zksh(b, benchClient(b, addr), "/zksh")},
-		{library(bare(b, addr), "/library"), library(bare(b, addr), "/library")},
+		{zkshRival(b, benchClient(b, addr), "/zksh"), zkshRival(b, benchClient(b, addr), "/zksh")},
+		{libraryRival(libraryConn(b, addr), "/library"), libraryRival(libraryConn(b, addr), "/library")},
 	}
 	watcher := benchClient(b, addr)
 	times := make([][]time.Duration, len(pairs))
@@ -200,13 +200,13 @@ func handOff(b *testing.B, watcher client, pair [2]*rival) time.Duration {
 	}
 	time.Sleep(2 * time.Millisecond)
 	start := time.Now()
-	if err := pair[0].give(); err != nil {
+	if err := pair[0].release(); err != nil {
 		b.Fatal(err)
 	}
 	if err := <-got; err != nil {
 		b.Fatal(err)
 	}
-	if err := pair[1].give(); err != nil {
+	if err := pair[1].release(); err != nil {
 		b.Fatal(err)
 	}
 	return at.Sub(start)
@@ -215,8 +215,8 @@ func handOff(b *testing.B, watcher client, pair [2]*rival) time.Duration {
 // BenchmarkFarAway is an acquisition over a way of 10 ms there and back. Goal:
 // below 13 ms, one round trip.
 func BenchmarkFarAway(b *testing.B) {
-	proxy := zktest.NewProxy(b, serve(b, true))
-	r := zksh(b, benchClient(b, proxy.Addr()), "/zksh")
+	proxy := zktest.NewProxy(b, startServer(b, true))
+	r := zkshRival(b, benchClient(b, proxy.Addr()), "/zksh")
 	for range 300 { // warm up
 		r.once(b)
 	}
@@ -261,7 +261,7 @@ func BenchmarkIdleHolder(b *testing.B) {
 // session. Goals: 2,000 requests, 2 ms each, 64 MiB.
 func BenchmarkThousandContenders(b *testing.B) {
 	const waiters = 1000
-	proxy := zktest.NewProxy(b, serve(b, true))
+	proxy := zktest.NewProxy(b, startServer(b, true))
 	c := benchClient(b, proxy.Addr())
 	var handed []time.Duration
 	var requests, memory int

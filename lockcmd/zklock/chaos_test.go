@@ -28,15 +28,15 @@ const (
 
 // chaos is six clients that contend, each through a proxy, while faults are made.
 type chaos struct {
-	s        *scene
-	server   *zktest.Server
-	history  history
-	register register
-	actors   []*actor
-	faults   atomic.Int64
-	lost     atomic.Int64
-	hole     atomic.Bool   // the next holder is to fall into it
-	outage   time.Duration // the longest
+	s           *scene
+	server      *zktest.Server
+	history     history
+	register    register
+	actors      []*actor
+	faults      atomic.Int64
+	lost        atomic.Int64
+	isolateNext atomic.Bool   // the next holder is to fall into it
+	outage      time.Duration // the longest
 }
 
 // CASES.md, case 38: whatever breaks, the history is one of a lock (I1, I2), nobody hangs
@@ -53,10 +53,10 @@ func TestChaos(t *testing.T) {
 	t.Logf("-chaosseed %d", seed)
 	server := zktest.Start(t)
 	c := &chaos{s: newScene(t, server.Addr()), server: server, history: history{start: time.Now()}}
-	defer c.s.end()
+	defer c.s.finish()
 	for i := range chaosClients {
 		family := zklock.Families()[i%len(zklock.Families())]
-		c.actors = append(c.actors, c.s.proxied(chaosTimeout, zklock.Options{Family: family}))
+		c.actors = append(c.actors, c.s.proxiedActor(chaosTimeout, zklock.Options{Family: family}))
 	}
 	over, stop := context.WithTimeout(t.Context(), *chaosTime)
 	defer stop()
@@ -64,7 +64,7 @@ func TestChaos(t *testing.T) {
 	for i := range c.actors {
 		clients.Go(func() { c.contend(over, i, rand.New(rand.NewPCG(seed, uint64(i)))) })
 	}
-	c.breakThings(over, rand.New(rand.NewPCG(seed, chaosClients)))
+	c.makeFaults(over, rand.New(rand.NewPCG(seed, chaosClients)))
 	done := make(chan struct{})
 	go func() { clients.Wait(); close(done) }() // ends with the clients
 	isClosedSoon(t, "over", done)
@@ -120,14 +120,14 @@ func (c *chaos) once(ctx context.Context, i int, mode zklock.Mode, during time.D
 	did("acquire", true, asked)
 	wrote := c.history.now()
 	did("write", c.register.write(lease.Token()), wrote)
-	if c.hole.CompareAndSwap(true, false) {
-		during = c.swallow(a.proxy)
+	if c.isolateNext.CompareAndSwap(true, false) {
+		during = c.isolate(a.proxy)
 	}
 	select {
 	case <-lease.Lost():
 	case <-time.After(during):
 	}
-	leaving := c.leaving(lease)
+	leaving := c.releaseTime(lease)
 	err = lease.Unlock(c.s.Context())
 	if err != nil && !errors.Is(err, zklock.ErrLost) {
 		c.s.Errorf("client %d: unlock: %v", i, err)
@@ -137,7 +137,7 @@ func (c *chaos) once(ctx context.Context, i int, mode zklock.Mode, during time.D
 
 // swallow takes a holder out of the world for longer than its session lives, and
 // returns how long.
-func (c *chaos) swallow(p *zktest.Proxy) time.Duration {
+func (c *chaos) isolate(p *zktest.Proxy) time.Duration {
 	p.Hold(true)
 	time.AfterFunc(longOutage, func() { // nothing of the client's ends before it
 		p.Cut()
@@ -148,7 +148,7 @@ func (c *chaos) swallow(p *zktest.Proxy) time.Duration {
 
 // leaving is when a client stops to count on its lock: now, or when the lease was
 // over that it had been told of.
-func (c *chaos) leaving(lease *zklock.Lease) time.Duration {
+func (c *chaos) releaseTime(lease *zklock.Lease) time.Duration {
 	now := c.history.now()
 	if !isClosed(lease.Lost()) {
 		return now
@@ -158,7 +158,7 @@ func (c *chaos) leaving(lease *zklock.Lease) time.Duration {
 }
 
 // breakThings makes faults until ctx ends, and mends everything.
-func (c *chaos) breakThings(over context.Context, r *rand.Rand) {
+func (c *chaos) makeFaults(over context.Context, r *rand.Rand) {
 	var mending sync.WaitGroup
 	restart := time.After(*chaosTime / 2)
 	hole := time.NewTicker(min(*chaosTime/3, 10*time.Second))
@@ -170,24 +170,24 @@ func (c *chaos) breakThings(over context.Context, r *rand.Rand) {
 		case <-restart:
 			down := c.history.now()
 			c.server.Restart()
-			c.broke(c.history.now() - down)
+			c.countFault(c.history.now() - down)
 		case <-freeze.C: // shorter than a session lives
-			c.broke(chaosTimeout / 2)
+			c.countFault(chaosTimeout / 2)
 			c.server.Pause()
 			pause(over, chaosTimeout/2)
 			c.server.Resume()
 		case <-hole.C:
-			c.broke(longOutage)
-			c.hole.Store(true)
+			c.countFault(longOutage)
+			c.isolateNext.Store(true)
 		case <-time.After(time.Duration(100+r.IntN(500)) * time.Millisecond):
-			c.breakOne(over, c.actors[r.IntN(chaosClients)].proxy, r, &mending)
+			c.smallFault(over, c.actors[r.IntN(chaosClients)].proxy, r, &mending)
 		case <-over.Done():
 		}
 	}
 	mending.Wait()
 }
 
-func (c *chaos) broke(d time.Duration) {
+func (c *chaos) countFault(d time.Duration) {
 	c.faults.Add(1)
 	c.outage = max(c.outage, d)
 }
@@ -201,11 +201,11 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // breakOne makes a small fault.
-func (c *chaos) breakOne(over context.Context, p *zktest.Proxy, r *rand.Rand, mending *sync.WaitGroup) {
+func (c *chaos) smallFault(over context.Context, p *zktest.Proxy, r *rand.Rand, mending *sync.WaitGroup) {
 	ops := []int32{jute.OpCreate, jute.OpMulti, jute.OpDelete, jute.OpGetChildren, jute.OpGetData, jute.OpSync}
 	op := ops[r.IntN(len(ops))]
 	out := time.Duration(r.IntN(500)) * time.Millisecond
-	c.broke(out)
+	c.countFault(out)
 	switch r.IntN(5) {
 	case 0:
 		p.CutAfterSkipping(op, r.IntN(3))

@@ -41,13 +41,13 @@ func (s *scene) at(e ensemble, server int) (*actor, []*zktest.Proxy) {
 		p.Refuse(i != server)
 		proxies, addrs = append(proxies, p), append(addrs, p.Addr())
 	}
-	s.shut = append(s.shut, proxies...)
-	return s.actor(strings.Join(addrs, ","), usual, zklock.Options{}), proxies
+	s.refusing = append(s.refusing, proxies...)
+	return s.actor(strings.Join(addrs, ","), longTimeout, zklock.Options{}), proxies
 }
 
 // open lets all actors reach all servers.
 func (s *scene) open() {
-	for _, p := range s.shut {
+	for _, p := range s.refusing {
 		p.Refuse(false)
 	}
 }
@@ -58,32 +58,32 @@ func TestLeaderKilled(t *testing.T) {
 	t.Parallel()
 	e := newEnsemble(t)
 	s := newScene(t, e.servers[e.follower(1)].Addr())
-	defer s.end()
+	defer s.finish()
 	holder, _ := s.at(e, e.leader)
 	first, _ := s.at(e, e.follower(1))
 	second, _ := s.at(e, e.leader)
 	lease := holder.take(zklock.Exclusive)
-	w1 := first.wait(zklock.Exclusive)
-	w2 := second.wait(zklock.Exclusive)
+	w1 := first.queue(zklock.Exclusive)
+	w2 := second.queue(zklock.Exclusive)
 	node := lease.Node()
 
 	s.open()
 	e.servers[e.leader].Stop()
-	holder.log.state(t, zklock.Suspended)
-	holder.after(1, zklock.Held)
-	w1.waits()
-	w2.waits()
+	holder.log.waitForState(t, zklock.Suspended)
+	holder.waitForState(1, zklock.Held)
+	w1.stillWaits()
+	w2.stillWaits()
 	isOpen(t, "lost", lease.Lost())
 	if lease.Node() != node || !s.exists(node) {
 		t.Errorf("the znode was %s, now %s", node, lease.Node())
 	}
-	holder.give(lease)
-	got := w1.got()
-	w2.waits()
-	first.give(got)
-	second.give(w2.got())
+	holder.release(lease)
+	got := w1.awaitLease()
+	w2.stillWaits()
+	first.release(got)
+	second.release(w2.awaitLease())
 	a, _ := s.at(e, e.follower(1))
-	a.give(a.take(zklock.Exclusive))
+	a.release(a.take(zklock.Exclusive))
 }
 
 // The create is answered by a server that is out of reach afterwards: another one
@@ -92,16 +92,16 @@ func TestCreateAnswerLostAndServerChanged(t *testing.T) {
 	t.Parallel()
 	e := newEnsemble(t)
 	s := newScene(t, e.servers[e.leader].Addr())
-	defer s.end()
+	defer s.finish()
 	a, proxies := s.at(e, e.follower(1))
-	a.give(a.take(zklock.Exclusive))
+	a.release(a.take(zklock.Exclusive))
 	s.open()
 	gone := proxies[e.follower(1)]
 	cut := gone.CutAfterRequest(jute.OpCreate)
 	gone.Refuse(true)
-	w := a.begin(zklock.Exclusive)
+	w := a.start(zklock.Exclusive)
 	isClosedSoon(t, "cut off", cut)
-	lease := w.got()
+	lease := w.awaitLease()
 	var sent []int32 // until the holder's first look at whether it still is
 	for i, p := range proxies {
 		if i != e.follower(1) {
@@ -115,7 +115,7 @@ func TestCreateAnswerLostAndServerChanged(t *testing.T) {
 	if want := []int32{jute.OpSync, jute.OpGetChildren}; !slices.Equal(sent, want) {
 		t.Errorf("the other server was sent %v, want %v", sent, want)
 	}
-	a.give(lease)
+	a.release(lease)
 }
 
 // A follower is frozen, and the session moves from it in time.
@@ -123,20 +123,20 @@ func TestFollowerFrozen(t *testing.T) {
 	t.Parallel()
 	e := newEnsemble(t)
 	s := newScene(t, e.servers[e.leader].Addr())
-	defer s.end()
+	defer s.finish()
 	frozen := e.servers[e.follower(1)]
 	a, _ := s.at(e, e.follower(1))
 	b, _ := s.at(e, e.leader)
 	lease := a.take(zklock.Exclusive)
-	w := b.wait(zklock.Exclusive)
+	w := b.queue(zklock.Exclusive)
 	s.open()
 	frozen.Pause()
-	a.log.state(t, zklock.Suspended)
-	a.after(1, zklock.Held)
-	w.waits()
+	a.log.waitForState(t, zklock.Suspended)
+	a.waitForState(1, zklock.Held)
+	w.stillWaits()
 	isOpen(t, "lost", lease.Lost())
-	a.give(lease)
-	b.give(w.got())
+	a.release(lease)
+	b.release(w.awaitLease())
 }
 
 // A lock that is held for longer than a session lasts, on the leader and on a
@@ -179,6 +179,6 @@ func keepsItsLock(t *testing.T, e ensemble, server int) {
 	if slices.ContainsFunc(told, func(s zklock.State) bool { return s != zklock.Held && s != zklock.Suspended }) {
 		t.Errorf("told %v", told)
 	}
-	a.give(lease)
-	s.end()
+	a.release(lease)
+	s.finish()
 }

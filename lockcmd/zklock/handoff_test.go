@@ -23,11 +23,11 @@ func TestHandOffUnderFaults(t *testing.T) {
 	for _, family := range []zklock.Family{zklock.Mutex, zklock.Kazoo, zklock.RW} {
 		t.Run(string(family), func(t *testing.T) {
 			t.Parallel()
-			s := shared(t)
-			defer s.end()
+			s := sharedScene(t)
+			defer s.finish()
 			var clients sync.WaitGroup
 			for i := range 2 {
-				a := s.proxied(usual, zklock.Options{Family: family})
+				a := s.proxiedActor(longTimeout, zklock.Options{Family: family})
 				clients.Go(func() {
 					r := rand.New(rand.NewPCG(47, uint64(i)))
 					for range 60 {

@@ -21,7 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if act() {
+	if playRole() {
 		return
 	}
 	flag.Parse()
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 const (
 	// usual is a session timeout that no test waits for. A silence of two 32nds of it moves
 	// a session with a lock.
-	usual = 40 * time.Second
+	longTimeout = 40 * time.Second
 	// tick is that of zktest's servers: a session expires up to so much late.
 	tick = 500 * time.Millisecond
 )
@@ -66,12 +66,12 @@ func open(t *testing.T, servers string, timeout time.Duration) client {
 // whatever has happened.
 type scene struct {
 	*testing.T
-	addr  string // of the server
-	truth client // sees what is really there
-	path  string
-	start []string // children that were there before
-	book  book
-	shut  []*zktest.Proxy // see open
+	addr     string // of the server
+	truth    client // sees what is really there
+	path     string
+	start    []string // children that were there before
+	book     book
+	refusing []*zktest.Proxy // see open
 
 	mu    sync.Mutex
 	locks []*zklock.Lock
@@ -87,12 +87,12 @@ func newScene(t *testing.T, addr string) *scene {
 	scenes.Lock()
 	defer scenes.Unlock()
 	scenes.n++
-	return &scene{T: t, addr: addr, truth: open(t, addr, usual),
+	return &scene{T: t, addr: addr, truth: open(t, addr, longTimeout),
 		path: fmt.Sprintf("/locks-%d/of/test", scenes.n), book: book{t: t}}
 }
 
 // shared is a scene on the package's common server.
-func shared(t *testing.T) *scene {
+func sharedScene(t *testing.T) *scene {
 	t.Helper()
 	return newScene(t, zktest.Shared(t).Addr())
 }
@@ -142,7 +142,7 @@ func (s *scene) put(path string, acl []zookeeper.ACL) {
 
 // end is deferred. While all sessions still live, no child of a lock may be left
 // (CASES.md, I5), and no watch (I7).
-func (s *scene) end() {
+func (s *scene) finish() {
 	s.Helper()
 	if s.Failed() {
 		return
@@ -212,11 +212,11 @@ func (s *scene) actor(servers string, timeout time.Duration, opt zklock.Options)
 	if servers == "" {
 		servers = s.addr
 	}
-	return s.with(open(s.T, servers, timeout), opt)
+	return s.actorOn(open(s.T, servers, timeout), opt)
 }
 
 // with makes another lock of a client.
-func (s *scene) with(c client, opt zklock.Options) *actor {
+func (s *scene) actorOn(c client, opt zklock.Options) *actor {
 	a := &actor{client: c, s: s, log: newLog()}
 	opt.Notify = a.log.note
 	a.lock = zklock.New(c, s.path, opt)
@@ -226,13 +226,13 @@ func (s *scene) with(c client, opt zklock.Options) *actor {
 	return a
 }
 
-func (s *scene) plain() *actor {
+func (s *scene) simpleActor() *actor {
 	s.Helper()
-	return s.actor("", usual, zklock.Options{})
+	return s.actor("", longTimeout, zklock.Options{})
 }
 
 // proxied is an actor behind a proxy of its own.
-func (s *scene) proxied(timeout time.Duration, opt zklock.Options) *actor {
+func (s *scene) proxiedActor(timeout time.Duration, opt zklock.Options) *actor {
 	s.Helper()
 	p := zktest.NewProxy(s.T, s.addr)
 	a := s.actor(p.Addr(), timeout, opt)
@@ -261,7 +261,7 @@ func (a *actor) take(m zklock.Mode) *zklock.Lease {
 }
 
 // give releases the lock.
-func (a *actor) give(l *zklock.Lease) {
+func (a *actor) release(l *zklock.Lease) {
 	a.s.Helper()
 	a.s.book.leave(l)
 	if err := l.Unlock(zktest.Within(a.s.T)); err != nil {
@@ -270,7 +270,7 @@ func (a *actor) give(l *zklock.Lease) {
 }
 
 // lost is for a lease that was lost.
-func (a *actor) lost(l *zklock.Lease) {
+func (a *actor) waitForLoss(l *zklock.Lease) {
 	a.s.Helper()
 	isClosedSoon(a.s.T, "lost", l.Lost())
 	a.s.book.leave(l)
@@ -311,7 +311,7 @@ type waiter struct {
 }
 
 // begin starts an attempt.
-func (a *actor) begin(m zklock.Mode) *waiter {
+func (a *actor) start(m zklock.Mode) *waiter {
 	ctx, cancel := context.WithTimeout(a.s.Context(), 3*zktest.Patience)
 	w := &waiter{a: a, cancel: cancel, done: make(chan struct{})}
 	go func() { // ends with ctx, which ends with the test
@@ -323,16 +323,16 @@ func (a *actor) begin(m zklock.Mode) *waiter {
 }
 
 // wait starts an attempt and returns once it is queued.
-func (a *actor) wait(m zklock.Mode) *waiter {
+func (a *actor) queue(m zklock.Mode) *waiter {
 	a.s.Helper()
 	from := a.log.len()
-	w := a.begin(m)
-	a.log.from(a.s.T, from, "queued", func(st zklock.Status) bool { return st.State == zklock.Queued })
+	w := a.start(m)
+	a.log.waitFor(a.s.T, from, "queued", func(st zklock.Status) bool { return st.State == zklock.Queued })
 	return w
 }
 
 // waits checks that the attempt has not ended.
-func (w *waiter) waits() {
+func (w *waiter) stillWaits() {
 	w.a.s.Helper()
 	select {
 	case <-w.done:
@@ -342,7 +342,7 @@ func (w *waiter) waits() {
 }
 
 // got waits until the lock is held.
-func (w *waiter) got() *zklock.Lease {
+func (w *waiter) awaitLease() *zklock.Lease {
 	w.a.s.Helper()
 	isClosedSoon(w.a.s.T, "done waiting", w.done)
 	must(w.a.s.T, w.err)

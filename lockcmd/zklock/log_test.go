@@ -44,7 +44,7 @@ func (l *log) states() []zklock.State {
 }
 
 // from waits until something fits, after so many, and returns it.
-func (l *log) from(t *testing.T, seen int, what string, fits func(zklock.Status) bool) zklock.Status {
+func (l *log) waitFor(t *testing.T, seen int, what string, fits func(zklock.Status) bool) zklock.Status {
 	t.Helper()
 	late := time.After(zktest.Patience)
 	for {
@@ -64,7 +64,7 @@ func (l *log) from(t *testing.T, seen int, what string, fits func(zklock.Status)
 	}
 }
 
-func (l *log) state(t *testing.T, s zklock.State) zklock.Status {
+func (l *log) waitForState(t *testing.T, s zklock.State) zklock.Status {
 	t.Helper()
-	return l.from(t, 0, string(s), func(st zklock.Status) bool { return st.State == s })
+	return l.waitFor(t, 0, string(s), func(st zklock.Status) bool { return st.State == s })
 }

@@ -19,22 +19,22 @@ func TestReadersAndAWriter(t *testing.T) {
 	t.Parallel()
 	for _, family := range zklock.Families() {
 		t.Run(string(family), func(t *testing.T) {
-			s := shared(t)
-			defer s.end()
+			s := sharedScene(t)
+			defer s.finish()
 			opt := zklock.Options{Family: family}
 			var readers []*actor
 			var leases []*zklock.Lease
 			for range 3 {
-				a := s.actor("", usual, opt)
+				a := s.actor("", longTimeout, opt)
 				readers, leases = append(readers, a), append(leases, a.take(zklock.Shared))
 			}
-			writer := s.actor("", usual, opt)
-			w := writer.wait(zklock.Exclusive)
+			writer := s.actor("", longTimeout, opt)
+			w := writer.queue(zklock.Exclusive)
 			for i, a := range readers {
-				w.waits()
-				a.give(leases[i])
+				w.stillWaits()
+				a.release(leases[i])
 			}
-			writer.give(w.got())
+			writer.release(w.awaitLease())
 		})
 	}
 }
@@ -42,41 +42,41 @@ func TestReadersAndAWriter(t *testing.T) {
 // CASES.md, case 8: readers do not overtake a writer that waits.
 func TestNewReaderWaitsBehindWriter(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a, b, c := s.plain(), s.plain(), s.plain()
+	s := sharedScene(t)
+	defer s.finish()
+	a, b, c := s.simpleActor(), s.simpleActor(), s.simpleActor()
 	reading := a.take(zklock.Shared)
-	writing := b.wait(zklock.Exclusive)
-	late := c.wait(zklock.Shared)
-	a.give(reading)
-	lease := writing.got()
-	late.waits()
-	b.give(lease)
-	c.give(late.got())
+	writing := b.queue(zklock.Exclusive)
+	late := c.queue(zklock.Shared)
+	a.release(reading)
+	lease := writing.awaitLease()
+	late.stillWaits()
+	b.release(lease)
+	c.release(late.awaitLease())
 }
 
 // CASES.md, case 9 (trap 29): a reader waits only for writers ahead of it.
 func TestReaderBetweenWriters(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a, b, c := s.plain(), s.plain(), s.plain()
+	s := sharedScene(t)
+	defer s.finish()
+	a, b, c := s.simpleActor(), s.simpleActor(), s.simpleActor()
 	writing := a.take(zklock.Exclusive)
-	r := b.wait(zklock.Shared)
-	last := c.wait(zklock.Exclusive)
-	a.give(writing)
-	lease := r.got()
-	last.waits()
-	b.give(lease)
-	c.give(last.got())
+	r := b.queue(zklock.Shared)
+	last := c.queue(zklock.Exclusive)
+	a.release(writing)
+	lease := r.awaitLease()
+	last.stillWaits()
+	b.release(lease)
+	c.release(last.awaitLease())
 }
 
 // CASES.md, case 10 (trap 27): a reader that asks for the write lock is rejected.
 func TestUpgradeIsRefused(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a := s.proxied(usual, zklock.Options{})
+	s := sharedScene(t)
+	defer s.finish()
+	a := s.proxiedActor(longTimeout, zklock.Options{})
 	lease := a.take(zklock.Shared)
 	requests(a)
 	if _, err := a.lock.Lock(zktest.Within(t)); !errors.Is(err, zklock.ErrUpgrade) {
@@ -85,7 +85,7 @@ func TestUpgradeIsRefused(t *testing.T) {
 	if sent := requests(a); slices.Contains(sent, jute.OpCreate) {
 		t.Errorf("sent %v", sent)
 	}
-	a.give(lease)
+	a.release(lease)
 }
 
 // CASES.md, case 11 (trap 28): what was held exclusively becomes shared without a gap.
@@ -93,20 +93,20 @@ func TestDowngrade(t *testing.T) {
 	t.Parallel()
 	for _, family := range zklock.Families() {
 		t.Run(string(family), func(t *testing.T) {
-			s := shared(t)
-			defer s.end()
+			s := sharedScene(t)
+			defer s.finish()
 			opt := zklock.Options{Family: family}
-			a := s.actor("", usual, opt)
+			a := s.actor("", longTimeout, opt)
 			d := startDowngrade(a)
-			w := s.actor("", usual, opt).wait(zklock.Exclusive)
-			r := s.actor("", usual, opt).wait(zklock.Shared)
+			w := s.actor("", longTimeout, opt).queue(zklock.Exclusive)
+			r := s.actor("", longTimeout, opt).queue(zklock.Shared)
 			must(t, d.exclusive.Unlock(zktest.Within(t)))
 			d.downgraded(s)
-			w.waits()
-			r.waits()
-			a.give(d.shared)
-			w.a.give(w.got())
-			r.a.give(r.got())
+			w.stillWaits()
+			r.stillWaits()
+			a.release(d.shared)
+			w.a.release(w.awaitLease())
+			r.a.release(r.awaitLease())
 		})
 	}
 }
@@ -115,19 +115,19 @@ func TestDowngrade(t *testing.T) {
 // shared: it stays exclusive until the last lease is given back.
 func TestDowngradeForbidden(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
+	s := sharedScene(t)
+	defer s.finish()
 	s.put(s.path, zookeeper.WorldACL(zookeeper.PermAll))
-	a := s.actor("", usual, zklock.Options{ACL: zookeeper.WorldACL(zookeeper.PermRead)})
+	a := s.actor("", longTimeout, zklock.Options{ACL: zookeeper.WorldACL(zookeeper.PermRead)})
 	d := startDowngrade(a)
-	r := s.plain().wait(zklock.Shared)
+	r := s.simpleActor().queue(zklock.Shared)
 	must(t, d.exclusive.Unlock(zktest.Within(t)))
 	if st := d.shared.State(); st.State != zklock.Held || st.Mode != zklock.Exclusive || !s.exists(d.node) {
 		t.Errorf("it is %v; children %q", st, s.children())
 	}
-	r.waits()
-	a.give(d.shared)
-	r.a.give(r.got())
+	r.stillWaits()
+	a.release(d.shared)
+	r.a.release(r.awaitLease())
 }
 
 // downgrade is a lock held both ways by one owner.
@@ -178,37 +178,37 @@ func (d downgrade) downgraded(s *scene) {
 // CASES.md, case 12 (trap 30): readers hear nothing until the last writer ahead has gone.
 func TestReadersSleepUntilTheLastWriter(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
+	s := sharedScene(t)
+	defer s.finish()
 	var writers []*waiter
-	first := s.plain()
+	first := s.simpleActor()
 	held := first.take(zklock.Exclusive)
 	for range 4 {
-		writers = append(writers, s.plain().wait(zklock.Exclusive))
+		writers = append(writers, s.simpleActor().queue(zklock.Exclusive))
 	}
 	var readers []*waiter
-	session := s.proxied(usual, zklock.Options{})
+	session := s.proxiedActor(longTimeout, zklock.Options{})
 	for range 20 {
-		readers = append(readers, s.with(session.client, zklock.Options{}).wait(zklock.Shared))
+		readers = append(readers, s.actorOn(session.client, zklock.Options{}).queue(zklock.Shared))
 	}
 	requests(session)
-	first.give(held)
+	first.release(held)
 	for _, w := range writers {
-		lease := w.got()
+		lease := w.awaitLease()
 		if sent := requests(session); len(sent) > 0 {
 			t.Errorf("while a writer is ahead the readers sent %v", sent)
 		}
-		w.a.give(lease)
+		w.a.release(lease)
 	}
 	var leases []*zklock.Lease
 	for _, r := range readers {
-		leases = append(leases, r.got())
+		leases = append(leases, r.awaitLease())
 	}
 	if sent := unwatched(session); len(sent) != len(readers) {
 		t.Errorf("the readers sent %v, want a list each", sent)
 	}
 	for i, r := range readers {
-		r.a.give(leases[i])
+		r.a.release(leases[i])
 	}
 }
 
@@ -217,10 +217,10 @@ func TestAllFamiliesAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []zklock.Mode{zklock.Exclusive, zklock.Shared} {
 		t.Run(string(mode), func(t *testing.T) {
-			s := shared(t)
-			defer s.end()
-			a := s.proxied(usual, zklock.Options{Family: zklock.All})
-			a.give(a.take(mode)) // makes the parents
+			s := sharedScene(t)
+			defer s.finish()
+			a := s.proxiedActor(longTimeout, zklock.Options{Family: zklock.All})
+			a.release(a.take(mode)) // makes the parents
 			requests(a)
 			lease := a.take(mode)
 			names := s.children()
@@ -234,7 +234,7 @@ func TestAllFamiliesAtOnce(t *testing.T) {
 					t.Errorf("%s has %+v, want czxid %#x", name, st, lease.Token())
 				}
 			}
-			a.give(lease)
+			a.release(lease)
 			sent := unwatched(a)
 			if want := []int32{jute.OpMulti, jute.OpGetChildren, jute.OpMulti}; !slices.Equal(sent, want) {
 				t.Errorf("sent %v, want %v", sent, want)
@@ -246,17 +246,17 @@ func TestAllFamiliesAtOnce(t *testing.T) {
 // Every family waits for every other.
 func TestFamiliesWaitForEachOther(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a, b := s.plain(), s.plain()
+	s := sharedScene(t)
+	defer s.finish()
+	a, b := s.simpleActor(), s.simpleActor()
 	modes := []zklock.Mode{zklock.Exclusive, zklock.Shared}
 	for _, held := range zklock.Families() {
 		for _, tried := range zklock.Families() {
 			for i, how := range modes {
 				name := fmt.Sprintf("%s held %s, %s tried", held, how, tried)
-				holder := s.with(a.client, zklock.Options{Family: held})
+				holder := s.actorOn(a.client, zklock.Options{Family: held})
 				lease := holder.take(how)
-				other := s.with(b.client, zklock.Options{Family: tried})
+				other := s.actorOn(b.client, zklock.Options{Family: tried})
 				if _, err := other.lock.TryLock(zktest.Within(t)); !errors.Is(err, zklock.ErrBusy) {
 					t.Errorf("%s exclusive: %v", name, err)
 				}
@@ -267,7 +267,7 @@ func TestFamiliesWaitForEachOther(t *testing.T) {
 				if err == nil {
 					must(t, read.Unlock(zktest.Within(t)))
 				}
-				holder.give(lease)
+				holder.release(lease)
 			}
 		}
 	}
@@ -278,15 +278,15 @@ func TestFamiliesWaitForEachOther(t *testing.T) {
 func TestAllIsLostWithOneOfItsZnodes(t *testing.T) {
 	t.Parallel()
 	for i := range 3 {
-		s := shared(t)
-		a := s.actor("", usual, zklock.Options{Family: zklock.All})
+		s := sharedScene(t)
+		a := s.actor("", longTimeout, zklock.Options{Family: zklock.All})
 		l := a.take(zklock.Exclusive)
 		must(t, s.truth.Delete(zktest.Within(t), s.path+"/"+s.children()[i], -1))
-		a.lost(l)
+		a.waitForLoss(l)
 		zktest.Eventually(t, "the others are gone", func() bool { return len(s.children()) == 0 })
 		l = a.take(zklock.Exclusive) // it does not wait for itself
-		a.give(l)
-		s.end()
+		a.release(l)
+		s.finish()
 	}
 }
 
@@ -294,9 +294,9 @@ func TestAllIsLostWithOneOfItsZnodes(t *testing.T) {
 // been told yet.
 func TestNotAgainAfterTheSession(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a := s.plain()
+	s := sharedScene(t)
+	defer s.finish()
+	a := s.simpleActor()
 	l := a.take(zklock.Exclusive)
 	a.s.book.leave(l)
 	must(t, a.Connect(zktest.Within(t), "")) // ends the session
@@ -304,5 +304,5 @@ func TestNotAgainAfterTheSession(t *testing.T) {
 	if again.SessionID() == l.SessionID() {
 		t.Error("it was taken in the session that is over")
 	}
-	a.give(again)
+	a.release(again)
 }

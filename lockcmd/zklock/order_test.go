@@ -38,7 +38,7 @@ type contender struct {
 
 // draw makes contenders in order, as a server numbers them: it counts up, sticks
 // at the end, and now and then runs over for a moment.
-func draw(t *rapid.T) []contender {
+func drawContenders(t *rapid.T) []contender {
 	next := rapid.SampledFrom([]int64{0, 7, math.MaxInt32 - 9, math.MaxInt32 - 1, math.MaxInt32}).Draw(t, "first number")
 	var all []contender
 	for i := range rapid.IntRange(1, 12).Draw(t, "contenders") {
@@ -65,7 +65,7 @@ func draw(t *rapid.T) []contender {
 // were made before, and the nearest of them is last.
 func TestAheadAgreesWithModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		all := draw(t)
+		all := drawContenders(t)
 		lock := New(nil, "/lock", Options{})
 		session := czxids{made: map[string]int64{}}
 		children := []string{"config", "_c_x", "lock-", testGUID}
@@ -128,7 +128,7 @@ func TestMadeNamesAreRead(t *testing.T) {
 			if !ok || n.Mode != mode || n.Number != number && number > -1e8 {
 				t.Errorf("ParseName(%q) = %+v, %v", name, n, ok)
 			}
-			if !mine(name, guid) || mine(name, testGUID) {
+			if !isOwn(name, guid) || isOwn(name, testGUID) {
 				t.Errorf("whose is %q?", name)
 			}
 		}

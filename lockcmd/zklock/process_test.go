@@ -25,7 +25,7 @@ import (
 const roleVariable = "ZKLOCK_TEST_HOLDER"
 
 // act plays the role, if there is one.
-func act() bool {
+func playRole() bool {
 	role := os.Getenv(roleVariable)
 	if role == "" {
 		return false
@@ -89,7 +89,7 @@ type holder struct {
 	token int64
 }
 
-func (s *scene) process(timeout time.Duration) *holder {
+func (s *scene) holderProcess(timeout time.Duration) *holder {
 	s.Helper()
 	h := &holder{s: s, cmd: exec.CommandContext(zktest.Within(s.T), os.Args[0])}
 	h.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s", roleVariable, s.addr, s.path, timeout))
@@ -104,14 +104,14 @@ func (s *scene) process(timeout time.Duration) *holder {
 		_ = h.cmd.Process.Kill() // fails only if it has ended already
 		_ = h.cmd.Wait()         // killed, or waited for already
 	})
-	if _, err := fmt.Sscanf(h.line("held"), "held %d", &h.token); err != nil {
+	if _, err := fmt.Sscanf(h.readLine("held"), "held %d", &h.token); err != nil {
 		s.Fatal(err)
 	}
 	return h
 }
 
 // line returns the next line, which begins with a word.
-func (h *holder) line(word string) string {
+func (h *holder) readLine(word string) string {
 	h.s.Helper()
 	if !h.lines.Scan() || !strings.HasPrefix(h.lines.Text(), word) {
 		h.s.Fatalf("the process said %q, %v; want %q", h.lines.Text(), h.lines.Err(), word)
@@ -127,23 +127,23 @@ func (h *holder) signal(sig syscall.Signal) {
 // CASES.md, case 22: the holder is killed.
 func TestKilledHolder(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	h := s.process(6 * time.Second)
-	b := s.plain()
-	w := b.wait(zklock.Exclusive)
+	s := sharedScene(t)
+	defer s.finish()
+	h := s.holderProcess(6 * time.Second)
+	b := s.simpleActor()
+	w := b.queue(zklock.Exclusive)
 	h.signal(syscall.SIGKILL)
-	b.give(w.got())
+	b.release(w.awaitLease())
 }
 
 // CASES.md, case 23: the holder ends as it should.
 func TestHolderExits(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	h := s.process(2 * zktest.Patience) // nobody waits for so long
-	b := s.plain()
-	w := b.wait(zklock.Exclusive)
+	s := sharedScene(t)
+	defer s.finish()
+	h := s.holderProcess(2 * zktest.Patience) // nobody waits for so long
+	b := s.simpleActor()
+	w := b.queue(zklock.Exclusive)
 	must(t, h.in.Close())
-	b.give(w.got())
+	b.release(w.awaitLease())
 }

@@ -15,11 +15,11 @@ import (
 )
 
 // around waits until about the time at which a held lock begins to be watched.
-func around() { time.Sleep(time.Duration(rand.IntN(10_000)) * time.Microsecond) }
+func randomPause() { time.Sleep(time.Duration(rand.IntN(10_000)) * time.Microsecond) }
 
 // ended checks what a lock told of itself, first to last: nothing comes after its
 // end, and the end is what the release said.
-func (a *actor) ended(from int, err error) {
+func (a *actor) checkStates(from int, err error) {
 	a.s.Helper()
 	states := a.log.states()[from:]
 	last := map[bool]zklock.State{true: zklock.Released, false: zklock.Lost}[err == nil]
@@ -32,28 +32,28 @@ func (a *actor) ended(from int, err error) {
 // The release, and the removal of the znode by somebody else, at the same time.
 func TestReleaseMeetsRemoval(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a := s.plain()
+	s := sharedScene(t)
+	defer s.finish()
+	a := s.simpleActor()
 	for range 150 {
 		from := a.log.len()
 		lease := a.take(zklock.Exclusive)
 		var removing sync.WaitGroup
 		removing.Go(func() {
-			around()
+			randomPause()
 			err := s.truth.Delete(zktest.Within(t), lease.Node(), -1)
 			if err != nil && !errors.Is(err, zkconn.NoNode) {
 				t.Error(err)
 			}
 		})
-		around()
+		randomPause()
 		s.book.leave(lease)
 		err := lease.Unlock(zktest.Within(t))
 		if err != nil && !errors.Is(err, zklock.ErrLost) {
 			t.Errorf("unlock: %v", err)
 		}
 		removing.Wait()
-		a.ended(from, err)
+		a.checkStates(from, err)
 	}
 }
 
@@ -76,9 +76,9 @@ func TestReleaseMeetsChange(t *testing.T) {
 		for i := range c.actors {
 			t.Run(fmt.Sprint(c.name, i), func(t *testing.T) {
 				t.Parallel()
-				s := shared(t)
-				defer s.end()
-				a := s.proxied(usual, zklock.Options{})
+				s := sharedScene(t)
+				defer s.finish()
+				a := s.proxiedActor(longTimeout, zklock.Options{})
 				for range rounds / c.actors {
 					releaseMeets(t, a, c.change)
 				}
@@ -92,15 +92,15 @@ func releaseMeets(t *testing.T, a *actor, change func(a *actor, node string) err
 	lease := a.take(zklock.Exclusive)
 	var changing sync.WaitGroup
 	changing.Go(func() {
-		around()
+		randomPause()
 		if err := change(a, lease.Node()); err != nil && !errors.Is(err, zkconn.NoNode) {
 			t.Error(err)
 		}
 	})
-	around()
-	a.give(lease)
+	randomPause()
+	a.release(lease)
 	changing.Wait()
-	a.ended(from, nil)
+	a.checkStates(from, nil)
 	isOpen(t, "lost", lease.Lost())
 }
 
@@ -109,13 +109,13 @@ func TestSessionEndsAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	addr := zktest.Shared(t).Addr()
 	s := newScene(t, addr)
-	defer s.end()
+	defer s.finish()
 	for range 60 {
-		c := open(t, addr, usual)
-		a := s.with(c, zklock.Options{})
+		c := open(t, addr, longTimeout)
+		a := s.actorOn(c, zklock.Options{})
 		var closing sync.WaitGroup
 		closing.Go(func() {
-			around()
+			randomPause()
 			if err := c.Close(zktest.Within(t)); err != nil {
 				t.Error(err)
 			}
@@ -137,9 +137,9 @@ func TestSessionEndsAtAnyMoment(t *testing.T) {
 // One owner's goroutines take the lock and give it back, all at once.
 func TestOneOwnerManyGoroutines(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a := s.plain()
+	s := sharedScene(t)
+	defer s.finish()
+	a := s.simpleActor()
 	var owners sync.WaitGroup
 	for i := range 8 {
 		owners.Go(func() {

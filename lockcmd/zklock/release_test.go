@@ -15,24 +15,24 @@ import (
 
 // answering is a session whose znodes are a list of names, and whose requests
 // fail as a test says.
-type answering struct {
-	*connection
+type scriptedSession struct {
+	*fakeConnection
 	names  []string
 	proven time.Time                             // what the lease counts from
 	fail   func(op string) (before, after error) // the request is not carried out, or its answer is lost
 }
 
-func newAnswering() *answering {
-	return &answering{
-		connection: &connection{changed: make(chan struct{}), over: make(chan struct{})},
-		proven:     time.Now(),
-		fail:       func(string) (before, after error) { return nil, nil },
+func newScriptedSession() *scriptedSession {
+	return &scriptedSession{
+		fakeConnection: &fakeConnection{changed: make(chan struct{}), ended: make(chan struct{})},
+		proven:         time.Now(),
+		fail:           func(string) (before, after error) { return nil, nil },
 	}
 }
 
-func (a *answering) Session(context.Context) (Session, error) { return a, nil }
+func (a *scriptedSession) Session(context.Context) (Session, error) { return a, nil }
 
-func (a *answering) do(op string, ok bool, act func()) error {
+func (a *scriptedSession) do(op string, ok bool, act func()) error {
 	before, after := a.fail(op)
 	switch {
 	case before != nil:
@@ -44,14 +44,14 @@ func (a *answering) do(op string, ok bool, act func()) error {
 	return after
 }
 
-func (a *answering) delete(r *zk.DeleteRequest) error {
+func (a *scriptedSession) delete(r *zk.DeleteRequest) error {
 	name := path.Base(r.Path)
 	return a.do("delete", slices.Contains(a.names, name), func() {
 		a.names = slices.DeleteFunc(a.names, func(n string) bool { return n == name })
 	})
 }
 
-func (a *answering) Multi(_ context.Context, ops ...any) error {
+func (a *scriptedSession) Multi(_ context.Context, ops ...any) error {
 	if len(ops) == 1 {
 		return a.delete(ops[0].(*zk.DeleteRequest))
 	}
@@ -62,13 +62,13 @@ func (a *answering) Multi(_ context.Context, ops ...any) error {
 	return a.do("multi", all, func() { a.names = nil })
 }
 
-func (a *answering) Sync(context.Context, string) error { return a.do("sync", true, func() {}) }
+func (a *scriptedSession) Sync(context.Context, string) error { return a.do("sync", true, func() {}) }
 
-func (a *answering) Children(context.Context, string) ([]string, error) {
+func (a *scriptedSession) Children(context.Context, string) ([]string, error) {
 	return a.names, a.do("list", true, func() {})
 }
 
-func (a *answering) CreateAndList(_ context.Context, reqs []*zk.CreateRequest, _ string) ([]string, int64, []string, error) {
+func (a *scriptedSession) CreateAndList(_ context.Context, reqs []*zk.CreateRequest, _ string) ([]string, int64, []string, error) {
 	var paths []string
 	err := a.do("create", true, func() {
 		for _, r := range reqs {
@@ -78,26 +78,26 @@ func (a *answering) CreateAndList(_ context.Context, reqs []*zk.CreateRequest, _
 	return paths, 1, a.names, err
 }
 
-func (a *answering) Get(context.Context, string, chan<- zk.EventType) ([]byte, *zk.Stat, error) {
+func (a *scriptedSession) Get(context.Context, string, chan<- zk.EventType) ([]byte, *zk.Stat, error) {
 	return nil, &zk.Stat{}, nil
 }
 
-func (a *answering) Unwatch(string, chan<- zk.EventType) {}
+func (a *scriptedSession) Unwatch(string, chan<- zk.EventType) {}
 
 // held is a lock with znodes of those names, that is held.
-func (a *answering) held(t *testing.T, names ...string) *Lease {
+func (a *scriptedSession) held(t *testing.T, names ...string) *Lease {
 	e := newEntry(New(a, "/lock", Options{}), a, Exclusive)
-	e.names, e.armed, a.names = names, true, slices.Clone(names)
-	e.clock.p.prove(a.proven)
+	e.names, e.watched, a.names = names, true, slices.Clone(names)
+	e.clock.proof.prove(a.proven)
 	h := newHold(e, 0)
-	t.Cleanup(func() { h.end() })
+	t.Cleanup(func() { h.stopMonitor() })
 	e.l.hold = h
 	return h.lease(Exclusive)
 }
 
 // lostAnswers makes the first answers of an operation get lost: that of a request
 // that was carried out, or that never arrived.
-func (a *answering) lostAnswers(op string, n int, arrives bool) {
+func (a *scriptedSession) loseAnswers(op string, n int, arrives bool) {
 	a.fail = func(o string) (error, error) {
 		if n--; o != op || n < 0 {
 			return nil, nil
@@ -116,22 +116,22 @@ func TestWhoRemovedTheZnode(t *testing.T) {
 	one, three := []string{"_c_x-lock-0000000000"}, []string{"a__lock__0000000000", "b-__WRIT__0000000001", "c-lock-0000000002"}
 	for name, c := range map[string]struct {
 		names  []string
-		happen func(a *answering)
+		happen func(a *scriptedSession)
 		want   error
 	}{
-		"as it should":                       {one, func(*answering) {}, nil},
-		"removed by somebody":                {one, func(a *answering) { a.names = nil }, ErrLost},
-		"answer lost":                        {one, func(a *answering) { a.lostAnswers("delete", 1, true) }, nil},
-		"request lost":                       {one, func(a *answering) { a.lostAnswers("delete", 2, false) }, nil},
-		"of three":                           {three, func(*answering) {}, nil},
-		"one of three removed":               {three, func(a *answering) { a.names = a.names[:2] }, ErrLost},
-		"three removed":                      {three, func(a *answering) { a.names = nil }, ErrLost},
-		"answer for three lost":              {three, func(a *answering) { a.lostAnswers("multi", 1, true) }, nil},
-		"one of three removed, answers lost": {three, func(a *answering) { a.names = a.names[:2]; a.lostAnswers("delete", 1, true) }, ErrLost},
+		"as it should":                       {one, func(*scriptedSession) {}, nil},
+		"removed by somebody":                {one, func(a *scriptedSession) { a.names = nil }, ErrLost},
+		"answer lost":                        {one, func(a *scriptedSession) { a.loseAnswers("delete", 1, true) }, nil},
+		"request lost":                       {one, func(a *scriptedSession) { a.loseAnswers("delete", 2, false) }, nil},
+		"of three":                           {three, func(*scriptedSession) {}, nil},
+		"one of three removed":               {three, func(a *scriptedSession) { a.names = a.names[:2] }, ErrLost},
+		"three removed":                      {three, func(a *scriptedSession) { a.names = nil }, ErrLost},
+		"answer for three lost":              {three, func(a *scriptedSession) { a.loseAnswers("multi", 1, true) }, nil},
+		"one of three removed, answers lost": {three, func(a *scriptedSession) { a.names = a.names[:2]; a.loseAnswers("delete", 1, true) }, ErrLost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := newAnswering()
+				a := newScriptedSession()
 				lease := a.held(t, c.names...)
 				c.happen(a)
 				if err := lease.Unlock(t.Context()); !errors.Is(err, c.want) {
@@ -153,7 +153,7 @@ func TestWhoRemovedTheZnode(t *testing.T) {
 func TestWhoRemovedTheZnodeLater(t *testing.T) {
 	for want, arrives := range map[State]bool{Released: true, Lost: false} {
 		synctest.Test(t, func(t *testing.T) {
-			a := newAnswering()
+			a := newScriptedSession()
 			lease := a.held(t, "_c_x-lock-0000000000")
 			ctx, cancel := context.WithCancel(t.Context())
 			a.fail = func(string) (error, error) {
@@ -180,7 +180,7 @@ func TestWhoRemovedTheZnodeLater(t *testing.T) {
 // clocks.
 func TestLeaseEndsOnTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAnswering()
+		a := newScriptedSession()
 		lease := a.held(t, "_c_x-lock-0000000000")
 		time.Sleep(time.Minute - time.Minute/100 - time.Nanosecond)
 		synctest.Wait()
@@ -198,7 +198,7 @@ func TestLeaseEndsOnTime(t *testing.T) {
 // A session whose time went on while the machine slept has nothing left, although
 // the clock that timers go by stood still.
 func TestLeftAfterSleep(t *testing.T) {
-	a := newAnswering()
+	a := newScriptedSession()
 	a.proven = time.Now().Round(0).Add(-time.Hour) // by the wall clock alone
 	lease := a.held(t, "_c_x-lock-0000000000")
 	if left := lease.Left(); left > -50*time.Minute {
@@ -209,7 +209,7 @@ func TestLeftAfterSleep(t *testing.T) {
 // A server that never lists what it has made is not asked without end.
 func TestZnodeNeverListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAnswering()
+		a := newScriptedSession()
 		told := 0
 		l := New(a, "/lock", Options{Notify: func(s Status) { told++ }})
 		_, err := l.TryLock(t.Context())
@@ -224,7 +224,7 @@ func TestZnodeNeverListed(t *testing.T) {
 func TestNothingIsSaidOfZnodesThatWereNotMade(t *testing.T) {
 	for want, create := range map[string]error{"no write: nothing here": errors.New("no write: nothing here"), "below /lock": zk.ErrConnectionClosed} {
 		synctest.Test(t, func(t *testing.T) {
-			a := newAnswering()
+			a := newScriptedSession()
 			a.fail = func(op string) (error, error) {
 				if op == "create" {
 					return create, nil

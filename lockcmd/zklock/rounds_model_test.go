@@ -27,15 +27,15 @@ import (
 type rule string
 
 const (
-	rounds     rule = "rounds"                // the proof as it is
-	noPause    rule = "rounds, no pause"      // its rounds, without the time between the two syncs
-	noRest     rule = "rounds, no rest"       // its rounds, one right after the other
-	anyPing    rule = "any answered ping"     // proves its own sending, as clients everywhere take it
-	anySync    rule = "any answered sync"     // likewise
-	anyWrite   rule = "any answered write"    // likewise
-	anyAttach  rule = "any attach"            // the rounds, and to be let in proves the connect request
-	leanAtOnce rule = "leaning at once"       // the rounds, and the first after a hasty proof begins right behind it
-	noWait     rule = "no wait after a check" // the rounds, and the first begins sooner after a check alone
+	rounds      rule = "rounds"                // the proof as it is
+	noPause     rule = "rounds, no pause"      // its rounds, without the time between the two syncs
+	noGap       rule = "rounds, no rest"       // its rounds, one right after the other
+	anyPing     rule = "any answered ping"     // proves its own sending, as clients everywhere take it
+	anySync     rule = "any answered sync"     // likewise
+	anyWrite    rule = "any answered write"    // likewise
+	anyAttach   rule = "any attach"            // the rounds, and to be let in proves the connect request
+	roundAtOnce rule = "leaning at once"       // the rounds, and the first after a hasty proof begins right behind it
+	noWait      rule = "no wait after a check" // the rounds, and the first begins sooner after a check alone
 )
 
 // setting is what is explored: constants and what may go wrong.
@@ -58,7 +58,7 @@ type setting struct {
 }
 
 // starts are the states to begin with.
-func (m *model) starts(f func(world)) {
+func (m *model) initialStates(f func(world)) {
 	for phase := range m.tick / 2 {
 		for _, odd := range []bool{false, true} {
 			w := world{conn: true, came: never, direct: m.direct, leads: true, odd: odd, pinged: phase, missing: m.syncLimit, left: m.timeout}
@@ -67,12 +67,12 @@ func (m *model) starts(f func(world)) {
 			switch {
 			case m.fresh:
 			case m.idle:
-				c.hasten(time.Time{})
+				c.startShort(time.Time{})
 			default: // the session was made, and the lock at once
 				c.done(epoch, epoch)
 				w.held = true
 			}
-			m.keep(&w, c)
+			m.store(&w, c)
 			f(w)
 		}
 	}
@@ -96,18 +96,18 @@ func (m *model) explore(t *testing.T) (states int, extended bool, way []string) 
 		seen[w] = struct{}{}
 		visits = append(visits, visit{from, what})
 		queue = append(queue, w)
-		if w.over && m.stands(&w) {
+		if w.over && m.leaseHolds(&w) {
 			bad = int32(len(visits) - 1)
 		}
 	}
-	m.starts(func(w world) { add(-1, "", w) })
+	m.initialStates(func(w world) { add(-1, "", w) })
 	for i := int32(0); int(i) < len(visits) && bad < 0; i++ {
 		w := queue[0]
 		queue = queue[1:]
-		if w.over && w.out == 0 && !m.stands(&w) {
+		if w.over && w.request == 0 && !m.leaseHolds(&w) {
 			continue
 		}
-		m.after(&w, func(what string, n world) {
+		m.successors(&w, func(what string, n world) {
 			extended = extended || w.held && n.proven < w.proven
 			add(i, what, n)
 		})
@@ -122,7 +122,7 @@ func (m *model) explore(t *testing.T) (states int, extended bool, way []string) 
 }
 
 // tell writes a way down with the times, in units.
-func tell(way []string) string {
+func formatPath(way []string) string {
 	var b strings.Builder
 	now := 0
 	for _, what := range way[1:] {
@@ -135,7 +135,7 @@ func tell(way []string) string {
 	return b.String()
 }
 
-func run(t *testing.T, s setting, safe bool) {
+func checkModel(t *testing.T, s setting, safe bool) {
 	t.Run(s.name+": "+string(s.rule), func(t *testing.T) {
 		if !*deep { // one at a time has all the memory
 			t.Parallel()
@@ -146,13 +146,13 @@ func run(t *testing.T, s setting, safe bool) {
 		t.Logf("%d states, %v", states, time.Since(start).Round(time.Millisecond))
 		switch {
 		case safe && way != nil:
-			t.Errorf("the lease stands and the session is over:%s", tell(way))
+			t.Errorf("the lease stands and the session is over:%s", formatPath(way))
 		case safe && !extended:
 			t.Error("nothing was ever proven")
 		case !safe && way == nil:
 			t.Error("a rule that is known to be unsafe was found safe: the model proves nothing")
 		case !safe:
-			t.Logf("the lease stands and the session is over:%s", tell(way))
+			t.Logf("the lease stands and the session is over:%s", formatPath(way))
 		}
 	})
 }
@@ -198,7 +198,7 @@ func TestRoundsModel(t *testing.T) {
 		if *deep && (s.parts == 0 || s.moves == 0) { // both at once are too many states
 			s.prompt, s.eager = false, false
 		}
-		run(t, s, true)
+		checkModel(t, s, true)
 	}
 }
 
@@ -211,16 +211,16 @@ func TestRoundsModelBites(t *testing.T) {
 	cut := func(r rule) setting {
 		return with("a follower is cut off", func(s *setting) { s.rule, s.prompt = r, true })
 	}
-	run(t, cut(anyPing), false)
-	run(t, cut(anySync), false)
-	run(t, cut(anyWrite), false)
-	run(t, cut(noRest), false)
-	run(t, with("a follower is cut off, an old connection", func(s *setting) { s.rule, s.idle, s.prompt, s.eager = leanAtOnce, true, true, true }), false)
-	run(t, with("a follower is cut off, after an attach", func(s *setting) { s.rule, s.fresh, s.prompt, s.eager = leanAtOnce, true, true, true }), false)
-	run(t, with("the leader's loop late, after an attach", func(s *setting) { s.rule, s.fresh, s.late, s.prompt, s.eager = noWait, true, 1, true, true }), false)
-	run(t, with("the rest leaves the leader", func(s *setting) { s.rule, s.parts, s.direct = anySync, 1, true }), false)
-	run(t, with("the leader pauses", func(s *setting) { s.rule, s.pauses, s.syncLimit, s.prompt, s.eager = noPause, 1, 2, true, true }), false)
-	run(t, with("the rest leaves the leader, the client moves", func(s *setting) {
+	checkModel(t, cut(anyPing), false)
+	checkModel(t, cut(anySync), false)
+	checkModel(t, cut(anyWrite), false)
+	checkModel(t, cut(noGap), false)
+	checkModel(t, with("a follower is cut off, an old connection", func(s *setting) { s.rule, s.idle, s.prompt, s.eager = roundAtOnce, true, true, true }), false)
+	checkModel(t, with("a follower is cut off, after an attach", func(s *setting) { s.rule, s.fresh, s.prompt, s.eager = roundAtOnce, true, true, true }), false)
+	checkModel(t, with("the leader's loop late, after an attach", func(s *setting) { s.rule, s.fresh, s.late, s.prompt, s.eager = noWait, true, 1, true, true }), false)
+	checkModel(t, with("the rest leaves the leader", func(s *setting) { s.rule, s.parts, s.direct = anySync, 1, true }), false)
+	checkModel(t, with("the leader pauses", func(s *setting) { s.rule, s.pauses, s.syncLimit, s.prompt, s.eager = noPause, 1, 2, true, true }), false)
+	checkModel(t, with("the rest leaves the leader, the client moves", func(s *setting) {
 		s.rule, s.parts, s.moves, s.direct, s.prompt, s.eager = anyAttach, 1, 1, true, true, true
 	}), false)
 }
@@ -231,11 +231,11 @@ func TestRoundsModelLimits(t *testing.T) {
 		t.Skip("NOT TESTED: it takes long")
 	}
 	pause := func(s *setting) { s.pauses, s.syncLimit, s.prompt, s.eager = 1, 2, true, true }
-	run(t, with("the leader pauses, a lock on an old connection", func(s *setting) { pause(s); s.idle = true }), false)
-	run(t, with("the leader's loop late, a lock on an old connection", func(s *setting) { s.idle, s.late, s.prompt, s.eager = true, 1, true, true }), false)
-	run(t, with("the leader pauses, its loop comes late afterwards", func(s *setting) { pause(s); s.late = 2 }), false)
-	run(t, with("the leader pauses twice", func(s *setting) { pause(s); s.pauses = 2 }), false)
+	checkModel(t, with("the leader pauses, a lock on an old connection", func(s *setting) { pause(s); s.idle = true }), false)
+	checkModel(t, with("the leader's loop late, a lock on an old connection", func(s *setting) { s.idle, s.late, s.prompt, s.eager = true, 1, true, true }), false)
+	checkModel(t, with("the leader pauses, its loop comes late afterwards", func(s *setting) { pause(s); s.late = 2 }), false)
+	checkModel(t, with("the leader pauses twice", func(s *setting) { pause(s); s.pauses = 2 }), false)
 	if *deep {
-		run(t, with("the leader pauses, a check as the session's time ends", func(s *setting) { pause(s); s.prompt, s.race = false, true }), false)
+		checkModel(t, with("the leader pauses, a check as the session's time ends", func(s *setting) { pause(s); s.prompt, s.race = false, true }), false)
 	}
 }

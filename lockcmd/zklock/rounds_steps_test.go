@@ -8,17 +8,17 @@ import (
 )
 
 // after calls f for each state that may follow w, with what has happened.
-func (m *model) after(w *world, f func(string, world)) {
+func (m *model) successors(w *world, f func(string, world)) {
 	step := func(what string, change func(*world)) {
 		n := *w
 		change(&n)
 		if !n.leads { // its learners and clients are cut off
-			if n.leave(); n.rest != elected {
+			if n.disconnect(); n.rest != elected {
 				n.rest, n.anew = elected, m.timeout
 			}
 			n.paused, n.closing, n.fresh, n.odd, n.pinged, n.left, n.missing, n.silence = false, false, false, false, 0, 0, 0, 0
 		}
-		m.forget(&n)
+		m.normalize(&n)
 		f(what, n)
 	}
 	must := m.client(w, step)
@@ -38,60 +38,60 @@ func (m *model) client(w *world, step func(string, func(*world))) (must bool) {
 		}
 		must = m.eager
 		step("client sends a "+what, func(w *world) {
-			if !w.held && packet != pinging && packet != leaning && (m.fresh || stage(w.stage) != short) {
-				m.ask(w)
+			if !w.held && packet != clientPing && packet != anchorPing && (m.fresh || stage(w.stage) != shortCheck) {
+				m.startLock(w)
 			}
-			w.out, w.sent = packet, 0
-			m.serve(w, packet)
+			w.request, w.requestAge = packet, 0
+			m.serverReceives(w, packet)
 		})
 	}
 	switch {
 	case !w.conn && w.held:
 		m.attach(w, step)
-	case !w.conn || w.out != 0:
+	case !w.conn || w.request != 0:
 	case w.held:
-		if kind := m.want(w); kind != 0 {
-			send(map[stream]string{pinging: "ping", syncing: "sync", writing: "check"}[kind], kind)
+		if kind := m.nextRequest(w); kind != 0 {
+			send(map[stream]string{clientPing: "ping", syncRequest: "sync", txnRequest: "check"}[kind], kind)
 		}
-	case stage(w.stage) == short && !m.fresh:
-		send("check", writing)
-	case stage(w.stage) == short:
-		send("ping to lean on", leaning)
-		send("check", writing)
+	case stage(w.stage) == shortCheck && !m.fresh:
+		send("check", txnRequest)
+	case stage(w.stage) == shortCheck:
+		send("ping to lean on", anchorPing)
+		send("check", txnRequest)
 		must = false
 	default:
-		send("ping", pinging)
-		send("ping to lean on", leaning)
-		if w.answered >= m.old() {
-			send("create", writing)
-			send("sync, for its znode was made long ago", syncing)
+		send("ping", clientPing)
+		send("ping to lean on", anchorPing)
+		if w.answered >= m.minAge() {
+			send("create", txnRequest)
+			send("sync, for its znode was made long ago", syncRequest)
 		}
 		must = false
 	}
 	if w.conn && w.held && m.moves > w.moved {
-		step("client loses its connection", func(w *world) { w.leave(); w.moved++ })
+		step("client loses its connection", func(w *world) { w.disconnect(); w.moved++ })
 	}
 	return must
 }
 
 // ask is what the client does as the lock is asked for: a hasty proof, but where one
 // check proves the connect request.
-func (m *model) ask(w *world) {
-	c := m.clock(w)
+func (m *model) startLock(w *world) {
+	c := m.proofOf(w)
 	if !m.fresh {
-		c.hasten(epoch.Add(-time.Duration(w.heard)))
+		c.startShort(epoch.Add(-time.Duration(w.heard)))
 		w.heard, w.answered = 0, 0
 	}
-	if w.came > m.old() {
+	if w.came > m.minAge() {
 		w.later, w.came = 0, never
 	}
-	m.keep(w, c)
+	m.store(w, c)
 }
 
 // old is how old the answer must be that a lock on an old connection leans on.
-func (m *model) old() int8 {
+func (m *model) minAge() int8 {
 	c := newProof(time.Duration(m.timeout))
-	return int8(c.old())
+	return int8(c.minAge())
 }
 
 // attach is how the client comes back: to the old leader or one of its followers,
@@ -99,12 +99,12 @@ func (m *model) old() int8 {
 func (m *model) attach(w *world, step func(string, func(*world))) {
 	attached := func(w *world, direct bool) {
 		w.conn, w.direct, w.left = true, direct, m.timeout
-		c := m.clock(w)
+		c := m.proofOf(w)
 		c.attach(epoch)
 		if m.rule == anyAttach {
 			c.prove(epoch)
 		}
-		m.keep(w, c)
+		m.store(w, c)
 	}
 	for _, direct := range []bool{false, true} {
 		if w.leads && !w.paused && !w.closing {
@@ -113,7 +113,7 @@ func (m *model) attach(w *world, step func(string, func(*world))) {
 		if w.rest == elected && !w.over {
 			for phase := range m.tick / 2 {
 				step(fmt.Sprintf("client attaches under the new leader (itself: %t)", direct), func(w *world) {
-					*w = world{came: never, proven: w.proven, anchor: w.anchor, first: w.first, due: w.due, stage: w.stage, held: true, moved: w.moved,
+					*w = world{came: never, proven: w.proven, toProve: w.toProve, firstSent: w.firstSent, due: w.due, stage: w.stage, held: true, moved: w.moved,
 						pauses: w.pauses, parts: w.parts, leads: true, pinged: phase, missing: m.syncLimit}
 					attached(w, direct)
 				})
@@ -126,11 +126,11 @@ func (m *model) attach(w *world, step func(string, func(*world))) {
 func (m *model) packets(w *world, step func(string, func(*world))) (must bool) {
 	if w.up != 0 && !w.stalls(w.up&7) {
 		must = m.prompt
-		step("leader takes a packet of the server", func(w *world) { m.lead(w, w.up.take()) })
+		step("leader takes a packet of the server", func(w *world) { m.leaderReceives(w, w.up.take()) })
 	}
 	if w.down != 0 {
 		must = m.prompt
-		step("its server takes a packet of the leader", func(w *world) { m.follow(w, w.down.take()) })
+		step("its server takes a packet of the leader", func(w *world) { m.followerReceives(w, w.down.take()) })
 	}
 	if m.prompt && w.conn && !w.direct {
 		if !w.cutUp {
@@ -170,7 +170,7 @@ func (m *model) leader(w *world, step func(string, func(*world))) (must bool) {
 			}
 			w.leads = w.missing >= 0
 			if w.conn && !w.direct {
-				w.down.put(ping)
+				w.down.put(leaderPing)
 			}
 		})
 	}
@@ -215,19 +215,19 @@ func (m *model) others(w *world, step func(string, func(*world))) (must bool) {
 func (m *model) age(w *world) {
 	older := func(age *int8, most int8) { *age = min(*age+1, most) }
 	older(&w.proven, m.timeout)
-	older(&w.anchor, m.timeout)
-	older(&w.first, m.timeout)
+	older(&w.toProve, m.timeout)
+	older(&w.firstSent, m.timeout)
 	w.due = max(w.due-1, 0)
-	if w.out != 0 {
-		older(&w.sent, m.timeout)
+	if w.request != 0 {
+		older(&w.requestAge, m.timeout)
 	}
 	if !w.held {
 		older(&w.heard, m.timeout)
-		older(&w.answered, m.old())
+		older(&w.answered, m.minAge())
 	}
 	if w.came != never {
 		older(&w.later, m.timeout)
-		older(&w.came, m.old()+1)
+		older(&w.came, m.minAge()+1)
 	}
 	w.fresh = false
 	if w.leads {

@@ -22,7 +22,7 @@ func (s *script) at(seconds float64) time.Time {
 }
 
 // expect wants an errand that is due, at the earliest, after so many seconds.
-func (s *script) expect(want errand, seconds float64) {
+func (s *script) expect(want probe, seconds float64) {
 	s.Helper()
 	do, due := s.c.next()
 	if do != want {
@@ -46,22 +46,22 @@ func (s *script) leased(seconds float64) {
 
 func TestRoundsProveTheRoundBefore(t *testing.T) {
 	s := newScript(t)
-	if s.c.left(s.now) > 0 || s.c.enough(s.now) {
+	if s.c.left(s.now) > 0 || s.c.longEnough(s.now) {
 		t.Error("a lease without any proof")
 	}
 	s.c.attach(s.at(0))
-	s.expect(askCheck, 0)
+	s.expect(probeCheck, 0)
 	s.c.done(s.at(0.5), s.at(1))
 	s.leased(0)
-	s.expect(askSync, 11)
+	s.expect(probeSync, 11)
 	s.c.done(s.at(10), s.at(10.5))
-	s.expect(askSync, 12.5)
+	s.expect(probeSync, 12.5)
 	s.c.done(s.at(12.5), s.at(13))
-	s.expect(askCheck, 13)
+	s.expect(probeCheck, 13)
 	s.leased(0)
 	s.c.done(s.at(13), s.at(14))
 	s.leased(0.5) // the check after the attach
-	s.expect(askSync, 22)
+	s.expect(probeSync, 22)
 	s.c.done(s.at(22), s.at(22))
 	s.c.done(s.at(24), s.at(24))
 	s.c.done(s.at(24), s.at(24))
@@ -75,13 +75,13 @@ func TestRoundVoidOnAnotherConnection(t *testing.T) {
 	s.c.done(s.at(8), s.at(8))
 	s.c.done(s.at(10), s.at(10))
 	s.c.attach(s.at(0)) // no news
-	s.expect(askCheck, 10)
+	s.expect(probeCheck, 10)
 	s.c.attach(s.at(10.5))
 	s.leased(0) // what was proven stays
-	s.expect(askCheck, 0)
+	s.expect(probeCheck, 0)
 	s.c.done(s.at(11), s.at(11))
 	s.leased(10.5)
-	s.expect(askSync, 21)
+	s.expect(probeSync, 21)
 }
 
 func TestRoundFailedBeginsAnew(t *testing.T) {
@@ -90,14 +90,14 @@ func TestRoundFailedBeginsAnew(t *testing.T) {
 	s.c.done(s.at(0), s.at(0))
 	s.c.done(s.at(8), s.at(8))
 	s.c.failed(s.at(10))
-	s.expect(askSync, 12)
+	s.expect(probeSync, 12)
 	s.c.done(s.at(12), s.at(12))
 	s.c.done(s.at(14), s.at(14))
 	s.c.done(s.at(14), s.at(14))
 	s.leased(0)
 	s.c.attach(s.at(15))
 	s.c.failed(s.at(16))
-	s.expect(askCheck, 18)
+	s.expect(probeCheck, 18)
 }
 
 func TestLockOnOldConnection(t *testing.T) {
@@ -105,17 +105,17 @@ func TestLockOnOldConnection(t *testing.T) {
 	s.c.attach(s.at(-100))
 	s.c.done(s.at(0), s.at(0)) // the znode is made
 	s.leased(-100)
-	if s.c.enough(s.at(0)) {
+	if s.c.longEnough(s.at(0)) {
 		t.Fatal("a lease that is over is enough")
 	}
-	s.c.hasten(s.at(-11))
-	s.expect(askSync, 0)
+	s.c.startShort(s.at(-11))
+	s.expect(probeSync, 0)
 	s.c.done(s.at(0), s.at(0)) // the same transaction
-	s.expect(askCheck, 0)
+	s.expect(probeCheck, 0)
 	s.c.done(s.at(0), s.at(1))
 	s.leased(-11)
-	s.expect(askSync, 11)
-	if !s.c.enough(s.at(1)) {
+	s.expect(probeSync, 11)
+	if !s.c.longEnough(s.at(1)) {
 		t.Error("not enough for a lock that is held")
 	}
 }
@@ -180,24 +180,24 @@ func TestLeanOnAnOlderAnswer(t *testing.T) {
 		s := newScript(t)
 		s.c.attach(s.at(-100))
 		s.c.done(s.at(0), s.at(0))
-		s.c.hasten(s.at(-20))
+		s.c.startShort(s.at(-20))
 		s.c.done(s.at(0), s.at(0))
 		s.c.done(s.at(0), s.at(0))
 		s.leased(-20)
 		return s
 	}
 	s := hasty()
-	s.c.lean(s.at(-21), s.at(-20)) // proven already
-	s.c.lean(s.at(-0.5), s.at(0))  // not sooner
-	s.expect(askSync, 10)
-	s.c.lean(s.at(-9), s.at(-8))
-	s.expect(askSync, 2)
-	s.c.lean(s.at(-7), s.at(-6)) // not sooner than that
-	s.expect(askSync, 2)
+	s.c.reanchor(s.at(-21), s.at(-20)) // proven already
+	s.c.reanchor(s.at(-0.5), s.at(0))  // not sooner
+	s.expect(probeSync, 10)
+	s.c.reanchor(s.at(-9), s.at(-8))
+	s.expect(probeSync, 2)
+	s.c.reanchor(s.at(-7), s.at(-6)) // not sooner than that
+	s.expect(probeSync, 2)
 	s.c.done(s.at(2), s.at(2))
 	s.c.done(s.at(4), s.at(4))
 	s.leased(-20)
 	s.c.done(s.at(4), s.at(4))
 	s.leased(-9)
-	s.expect(askSync, 12)
+	s.expect(probeSync, 12)
 }

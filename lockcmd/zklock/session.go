@@ -189,7 +189,7 @@ type ContainerCreator interface {
 	CreateContainer(ctx context.Context, path string, acl []zk.ACL) error
 }
 
-// guard is Guard, if the session has it.
+// guard calls s.Guard if s is a Guarder.
 func guard(s Session) (release func()) {
 	if g, ok := s.(Guarder); ok {
 		return g.Guard()
@@ -197,21 +197,22 @@ func guard(s Session) (release func()) {
 	return func() {}
 }
 
-// standalone is Standalone, if the session has it.
-func standalone(ctx context.Context, s Session) (bool, error) {
+// isStandalone calls s.Standalone if s is a StandaloneChecker, and returns false otherwise.
+func isStandalone(ctx context.Context, s Session) (bool, error) {
 	if c, ok := s.(StandaloneChecker); ok {
 		return c.Standalone(ctx)
 	}
 	return false, nil
 }
 
-// createParent is CreateContainer, if the session has it. acl is nil for that of the znode
-// above; if that cannot be learned, nodes is used instead.
-func createParent(ctx context.Context, s Session, path string, acl, nodes []zk.ACL) error {
+// createParent calls s.CreateContainer if s is a ContainerCreator. A nil acl stands for the
+// ACL of the znode above. Without CreateContainer, that ACL is not known, and createParent
+// creates a persistent znode with the ACL fallback.
+func createParent(ctx context.Context, s Session, path string, acl, fallback []zk.ACL) error {
 	if c, ok := s.(ContainerCreator); ok {
 		return c.CreateContainer(ctx, path, acl)
 	}
-	return s.Multi(ctx, &zk.CreateRequest{Path: path, Data: []byte{}, Acl: nodes})
+	return s.Multi(ctx, &zk.CreateRequest{Path: path, Data: []byte{}, Acl: fallback})
 }
 
 func ended(s Session) bool { return isClosed(s.Ended()) }
@@ -220,4 +221,5 @@ func nextChange(s Session) <-chan struct{} { return s.State(time.Now()).Changed 
 
 func isConnected(s Session) bool { return s.State(time.Now()).Connected }
 
+// begunAt returns Begun of the current connection, or the zero time without one.
 func begunAt(s Session) time.Time { return s.State(time.Now()).Begun }

@@ -12,18 +12,18 @@ import (
 )
 
 // told are the states that a lock was notified of.
-type told struct {
+type statusLog struct {
 	mu  sync.Mutex
 	all []Status
 }
 
-func (n *told) note(s Status) {
+func (n *statusLog) note(s Status) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.all = append(n.all, s)
 }
 
-func (n *told) states() (states []State) {
+func (n *statusLog) states() (states []State) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, s := range n.all {
@@ -32,7 +32,7 @@ func (n *told) states() (states []State) {
 	return states
 }
 
-func (n *told) last() Status {
+func (n *statusLog) last() Status {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.all[len(n.all)-1]
@@ -40,13 +40,13 @@ func (n *told) last() Status {
 
 // playTold is play with a lock that has been held for a while, on an ensemble that does or
 // does not end sessions with their connections.
-func playTold(t *testing.T, tied, alone bool, test func(s *stageServer, lease *Lease, n *told)) {
+func playHeld(t *testing.T, tied, alone bool, test func(s *fakeServer, lease *Lease, n *statusLog)) {
 	t.Helper()
-	play(t, func(s *stageServer, _ *Lock) {
-		n := &told{}
-		s.tied, s.alone = tied, alone
+	play(t, func(s *fakeServer, _ *Lock) {
+		n := &statusLog{}
+		s.endsWithConnection, s.standalone = tied, alone
 		lease := s.take(New(s, "/lock", Options{Notify: n.note}))
-		s.pings(life)
+		s.pings(sessionTimeout)
 		test(s, lease, n)
 	})
 }
@@ -55,8 +55,8 @@ func playTold(t *testing.T, tied, alone bool, test func(s *stageServer, lease *L
 // at that moment, not as the lease would end.
 func TestDisconnectEndsTheLease(t *testing.T) {
 	for _, alone := range []bool{false, true} {
-		playTold(t, true, alone, func(s *stageServer, lease *Lease, n *told) {
-			if lease.Left() < life/4 {
+		playHeld(t, true, alone, func(s *fakeServer, lease *Lease, n *statusLog) {
+			if lease.Left() < sessionTimeout/4 {
 				t.Fatalf("before, the lease has %v left", lease.Left())
 			}
 			s.disconnect()
@@ -85,7 +85,7 @@ func TestDisconnectEndsTheLease(t *testing.T) {
 // If such a session comes back all the same, the lock is held again only once its znode
 // was checked on the new connection.
 func TestSessionThatWasKeptAfterAll(t *testing.T) {
-	playTold(t, true, false, func(s *stageServer, lease *Lease, n *told) {
+	playHeld(t, true, false, func(s *fakeServer, lease *Lease, n *statusLog) {
 		s.disconnect()
 		synctest.Wait()
 		time.Sleep(time.Second)
@@ -94,13 +94,13 @@ func TestSessionThatWasKeptAfterAll(t *testing.T) {
 		if left := lease.Left(); left != 0 {
 			t.Errorf("nothing is proven yet, and the lease has %v left", left)
 		}
-		time.Sleep(lookAgain + 20*trip)
+		time.Sleep(recheckInterval + 20*roundTrip)
 		synctest.Wait()
 		st := n.last()
 		if st.State != Held || !st.Again || st.Err != nil || !slices.Contains(s.requests(), "check") {
 			t.Errorf("on the next connection: %+v", st)
 		}
-		if left := lease.Left(); left <= 0 || left > life {
+		if left := lease.Left(); left <= 0 || left > sessionTimeout {
 			t.Errorf("the lease has %v left", left)
 		}
 	})
@@ -108,7 +108,7 @@ func TestSessionThatWasKeptAfterAll(t *testing.T) {
 
 // Where a session outlives its connection, the lease does, too.
 func TestDisconnectKeepsTheLease(t *testing.T) {
-	playTold(t, false, false, func(s *stageServer, lease *Lease, n *told) {
+	playHeld(t, false, false, func(s *fakeServer, lease *Lease, n *statusLog) {
 		before := lease.Left()
 		s.disconnect()
 		synctest.Wait()
@@ -121,10 +121,10 @@ func TestDisconnectKeepsTheLease(t *testing.T) {
 // The first reconnect that brings another session shows how the ensemble ends them: then
 // the lock is lost, and nothing of its lease is left.
 func TestAnotherSessionLeavesNothingOfTheLease(t *testing.T) {
-	playTold(t, false, false, func(s *stageServer, lease *Lease, n *told) {
+	playHeld(t, false, false, func(s *fakeServer, lease *Lease, n *statusLog) {
 		s.disconnect()
 		synctest.Wait()
-		s.with(func() { s.tied = true; close(s.over); s.notify() })
+		s.locked(func() { s.endsWithConnection = true; close(s.over); s.notify() })
 		if left := lease.Left(); left != 0 {
 			t.Errorf("the lease has %v left", left)
 		}
@@ -139,8 +139,8 @@ func TestAnotherSessionLeavesNothingOfTheLease(t *testing.T) {
 // A session that is known to be over is not reported as one without a connection, however
 // close together both are.
 func TestLostAtOnce(t *testing.T) {
-	playTold(t, false, false, func(s *stageServer, lease *Lease, n *told) {
-		s.with(func() { s.begun = time.Time{}; s.notify(); close(s.over) })
+	playHeld(t, false, false, func(s *fakeServer, lease *Lease, n *statusLog) {
+		s.locked(func() { s.begun = time.Time{}; s.notify(); close(s.over) })
 		synctest.Wait()
 		if want := []State{Held, Lost}; !slices.Equal(n.states(), want) {
 			t.Errorf("told %v, want %v", n.states(), want)
