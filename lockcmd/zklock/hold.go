@@ -16,16 +16,16 @@ import (
 // A hold is a lock that is held, by one or more leases.
 type hold struct {
 	e     *entry
-	delay *time.Timer // starts monitor after monitorAfter
+	delay *time.Timer        // starts monitor after monitorAfter
 	stop  context.CancelFunc // stops monitor
-	done  chan struct{} // closed when monitor has returned
+	done  chan struct{}      // closed when monitor has returned
 
 	counts     map[Mode]int // number of leases by mode; guarded by the lock's turn
-	revocation []byte // last request to release the lock; owned by monitor
+	revocation []byte       // last request to release the lock; owned by monitor
 
 	mu      sync.Mutex
 	st      Status
-	nodes   []string // paths of the lock's own znodes
+	nodes   []string      // paths of the lock's own znodes
 	lost    chan struct{} // closed when the lock is lost or presumed lost; replaced when it is held again
 	changed chan struct{} // closed and replaced at each change of st
 }

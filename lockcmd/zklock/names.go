@@ -18,7 +18,7 @@ const (
 	Mutex    Family = "mutex" // Curator's InterProcessMutex, go-zookeeper's Lock
 	RW       Family = "rw"    // Curator's InterProcessReadWriteLock
 	Kazoo    Family = "kazoo" // kazoo's Lock, WriteLock and ReadLock
-	All      Family = "all" // one znode of each family above, created in one transaction
+	All      Family = "all"   // one znode of each family above, created in one transaction
 	noFamily Family = ""
 )
 

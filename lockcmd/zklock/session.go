@@ -39,8 +39,8 @@ type Conn interface {
 // A type that wraps a Session hides these methods unless it forwards them.
 type Session interface {
 	// State returns a snapshot of the session and its connection. The fields Sent and
-	// Came are about the answers that had come by the moment by, which may be as long
-	// ago as a third of the session timeout. State sends nothing and does not wait. It is
+	// Came describe the latest answer that had come at the time by, which may be up to a
+	// third of the session timeout ago. State sends nothing and does not wait. It is
 	// called several times for each request.
 	State(by time.Time) SessionState
 
@@ -118,22 +118,22 @@ type SessionState struct {
 	// until the server has accepted the session, and after the session has ended.
 	Connected bool
 
-	// Begun is the time just before the connect request of the present connection was
+	// Begun is the time just before the connect request of the current connection was
 	// sent; zero without a connection. A lock tells connections apart by it, so no two
 	// connections may have the same.
 	Begun time.Time
 
-	// Sent is the time just before a request was sent on the present connection: the
-	// latest one whose answer had come by the moment that State was called with. Pings
+	// Sent is the time just before a request was sent on the current connection: the
+	// latest request whose answer had come at the time by, the argument of State. Pings
 	// count. Sent is Begun if no such request is known, and zero without a connection.
 	//
-	// Send a ping at least every third of Timeout, and keep the times of answers for half
-	// of Timeout; one every 1/32 of Timeout is enough. If Sent is too old, a lock cannot
-	// be acquired on a connection that is older than Timeout.
+	// An implementation sends a ping at least every third of Timeout, and keeps the times
+	// of answers for half of Timeout; one every 1/32 of Timeout is enough. If Sent is too
+	// old, a lock cannot be acquired on a connection that is older than Timeout.
 	Sent time.Time
 
-	// Came is the time at which the answer to that request had come at the latest. It
-	// is that moment itself if Sent is Begun, and zero without a connection.
+	// Came is a time at which the answer to that request had certainly come. It is the
+	// argument of State if Sent is Begun, and zero without a connection.
 	Came time.Time
 
 	// EndsWithConnection reports whether the session is known to end when its connection
@@ -166,7 +166,7 @@ type Guarder interface {
 // costs about one request per second and lock on a standalone server with a session
 // timeout of 10 s.
 type StandaloneChecker interface {
-	// Standalone reports whether the server of the present connection is known to be a
+	// Standalone reports whether the server of the current connection is known to be a
 	// standalone one: both the leader and all of the quorum. If that is not certain, it
 	// returns false. It may ask the server, once for each connection: a standalone
 	// ZooKeeper has a znode /zookeeper/config without data, and a member of an ensemble
