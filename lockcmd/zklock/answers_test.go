@@ -13,7 +13,7 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// creation is the request that makes a family's znodes.
+// createOp returns the opcode of the request that creates a family's znodes.
 func createOp(f zklock.Family) int32 {
 	if f == zklock.All {
 		return jute.OpMulti
@@ -21,6 +21,7 @@ func createOp(f zklock.Family) int32 {
 	return jute.OpCreate
 }
 
+// znodes returns the number of znodes of a lock of the family.
 func znodes(f zklock.Family) int {
 	if f == zklock.All {
 		return 3
@@ -28,9 +29,9 @@ func znodes(f zklock.Family) int {
 	return 1
 }
 
-// CASES.md, cases 15 and 16 (traps 1 and 3): the create took effect, its answer is lost,
-// and the server is out of reach for a while. The znodes are found again by their
-// mark, after a sync.
+// CASES.md, cases 15 and 16 (traps 1 and 3): the create takes effect, its answer is lost,
+// and the server is unreachable for a while. After a sync, the client finds its znodes by
+// their mark.
 func TestCreateAnswerLost(t *testing.T) {
 	t.Parallel()
 	for _, family := range zklock.Families() {
@@ -39,7 +40,7 @@ func TestCreateAnswerLost(t *testing.T) {
 			s := sharedScene(t)
 			defer s.finish()
 			a := s.proxiedActor(longTimeout, zklock.Options{Family: family})
-			a.release(a.take(zklock.Exclusive)) // makes the parents
+			a.release(a.take(zklock.Exclusive)) // creates the parents
 			cut := a.proxy.CutAfterRequest(createOp(family))
 			a.proxy.Refuse(true)
 			w := a.start(zklock.Exclusive)
@@ -58,7 +59,7 @@ func TestCreateAnswerLost(t *testing.T) {
 			if len(sent) < 2 || sent[0] != jute.OpSync || sent[1] != jute.OpGetChildren {
 				t.Errorf("sent %v, want a sync and a list first", sent)
 			}
-			st, err := s.truth.Exists(zktest.Within(t), lease.Node(), false)
+			st, err := s.observer.Exists(zktest.Within(t), lease.Node(), false)
 			if err != nil || st.Czxid != lease.Token() {
 				t.Errorf("znode %+v, %v; token %#x", st, err, lease.Token())
 			}
@@ -67,7 +68,7 @@ func TestCreateAnswerLost(t *testing.T) {
 	}
 }
 
-// The create never arrived: it is made, once.
+// If the create never arrives, the client creates the znode once.
 func TestCreateLost(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
@@ -84,7 +85,7 @@ func TestCreateLost(t *testing.T) {
 	a.release(lease)
 }
 
-// CASES.md, case 17: out of reach for longer than the session lives.
+// CASES.md, case 17: the server is unreachable for longer than the session lasts.
 func TestCreateAnswerLostWithTheSession(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
@@ -108,14 +109,14 @@ func TestCreateAnswerLostWithTheSession(t *testing.T) {
 	a.release(lease)
 }
 
-// A session that expires while somebody begins to wait for one: the wait goes on.
+// A lock request continues if the session expires while it waits for a connection.
 func TestSessionExpiresBeforeTheFirstRequest(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
 	defer s.finish()
 	a := s.proxiedActor(4*time.Second, zklock.Options{})
 	old := a.Info().ID
-	s.put(s.path, zkconn.OpenACL())
+	s.createWithParents(s.path, zkconn.OpenACL())
 	mark, err := a.Create(zktest.Within(t), s.path+"/mark", nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true})
 	must(t, err)
 	a.proxy.Refuse(true)
@@ -131,8 +132,8 @@ func TestSessionExpiresBeforeTheFirstRequest(t *testing.T) {
 	a.release(lease)
 }
 
-// The list that travels behind the create gets lost, or one made later; or the
-// answer with which a watch was left.
+// The lock survives the loss of an answer: to the list right after the create, to a later
+// list, and to a read that sets a watch.
 func TestOtherAnswersLost(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -146,7 +147,7 @@ func TestOtherAnswersLost(t *testing.T) {
 			t.Parallel()
 			s := sharedScene(t)
 			defer s.finish()
-			h := s.actor("", longTimeout, zklock.Options{Family: zklock.RW}) // behind which one always lists again
+			h := s.actor("", longTimeout, zklock.Options{Family: zklock.RW}) // a waiter behind this family always lists again
 			held := h.take(zklock.Exclusive)
 			a := s.proxiedActor(longTimeout, zklock.Options{})
 			cut := a.proxy.CutAfterSkipping(c.op, c.skip)
@@ -162,7 +163,8 @@ func TestOtherAnswersLost(t *testing.T) {
 	}
 }
 
-// CASES.md, case 27 (traps 5 and 22): the delete took effect or never arrived; nobody knows.
+// CASES.md, case 27 (traps 5 and 22): the delete of a release takes effect or never
+// arrives, and its answer is lost.
 func TestReleaseUnconfirmed(t *testing.T) {
 	t.Parallel()
 	for _, family := range []zklock.Family{zklock.Mutex, zklock.All} {
@@ -177,7 +179,7 @@ func TestReleaseUnconfirmed(t *testing.T) {
 	}
 }
 
-// until gives a context that ends when something has happened.
+// cancelWhen returns a context that ends when happened is closed, or with ctx.
 func cancelWhen(ctx context.Context, happened <-chan struct{}) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() { // ends with ctx at the latest
@@ -226,14 +228,13 @@ func releaseUnconfirmed(s *scene, family zklock.Family, arrives bool) {
 	other := w.awaitLease()
 	a.proxy.Refuse(false)
 	a.log.waitForState(s.T, zklock.Released)
-	again := a.queue(zklock.Exclusive) // the lock works on
+	again := a.queue(zklock.Exclusive) // the lock can be acquired again
 	b.release(other)
 	a.release(again.awaitLease())
 	isOpen(s.T, "lost", lease.Lost())
 }
 
-// CASES.md, trap 28, with the answer lost: at once, and after the caller has
-// given up.
+// CASES.md, trap 28: the lock becomes shared without a gap, even if the answer is lost.
 func TestDowngradeAnswerLost(t *testing.T) {
 	t.Parallel()
 	for _, family := range []zklock.Family{zklock.Mutex, zklock.All} {
@@ -246,7 +247,7 @@ func TestDowngradeAnswerLost(t *testing.T) {
 			w := s.simpleActor().queue(zklock.Exclusive)
 			a.proxy.CutAfterRequest(jute.OpMulti)
 			must(t, d.exclusive.Unlock(zktest.Within(t)))
-			d.downgraded(s)
+			d.checkDowngraded(s)
 			w.stillWaits()
 			a.release(d.shared)
 			w.a.release(w.awaitLease())
@@ -254,16 +255,18 @@ func TestDowngradeAnswerLost(t *testing.T) {
 	}
 }
 
+// The lock becomes shared if the answer of the downgrade is lost after its caller has given
+// up.
 func TestDowngradeGivenUp(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]func(*actor, downgrade){
 		"and found out": func(a *actor, d downgrade) {
-			d.downgraded(a.s)
+			d.checkDowngraded(a.s)
 			must(a.s.T, d.exclusive.Unlock(zktest.Within(a.s.T)))
 		},
 		"and tried again": func(a *actor, d downgrade) {
 			must(a.s.T, d.exclusive.Unlock(zktest.Within(a.s.T)))
-			d.downgraded(a.s)
+			d.checkDowngraded(a.s)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -290,7 +293,7 @@ func TestDowngradeGivenUp(t *testing.T) {
 	}
 }
 
-// The session ends while the downgrade waits for a connection.
+// The lock is lost if the session ends while the downgrade waits for a connection.
 func TestDowngradeWhenTheSessionEnds(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
@@ -312,7 +315,7 @@ func TestDowngradeWhenTheSessionEnds(t *testing.T) {
 	}
 }
 
-// The downgrade's answer is lost, and the lock is released before anybody knows.
+// The lock can be released while the outcome of its downgrade is still unknown.
 func TestDowngradeGivenUpAndReleased(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)

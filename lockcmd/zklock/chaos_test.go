@@ -26,7 +26,8 @@ const (
 	longOutage   = 5 * time.Second // ends them
 )
 
-// chaos is six clients that contend, each through a proxy, while faults are made.
+// chaos is a run of six clients that contend for a lock, each through a proxy, while faults
+// are made.
 type chaos struct {
 	s           *scene
 	server      *zktest.Server
@@ -35,12 +36,12 @@ type chaos struct {
 	actors      []*actor
 	faults      atomic.Int64
 	lost        atomic.Int64
-	isolateNext atomic.Bool   // the next holder is to fall into it
-	outage      time.Duration // the longest
+	isolateNext atomic.Bool   // the next holder is to be isolated
+	outage      time.Duration // longest outage so far
 }
 
-// CASES.md, case 38: whatever breaks, the history is one of a lock (I1, I2), nobody hangs
-// (I3), and nothing is left (I5, I7).
+// CASES.md, case 38: whatever fails, the history is that of a lock (I1, I2), no client
+// hangs (I3), and nothing is left (I5, I7).
 func TestChaos(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes long")
@@ -71,18 +72,18 @@ func TestChaos(t *testing.T) {
 	c.history.check(t)
 	t.Logf("%d actions, %d faults, %d locks lost, longest outage %v, longest gap %v",
 		len(c.history.list), c.faults.Load(), c.lost.Load(), c.outage, c.history.gap)
-	// The one who has the lock may be out of reach until his session expires, and
-	// a server that starts again gives sessions all of their time once more.
+	// The holder may be unreachable until its session expires, and a server that restarts
+	// gives every session its full timeout again.
 	if limit := c.outage + chaosTimeout + zktest.Patience; c.history.gap > limit {
 		t.Errorf("nobody got the lock for %v", c.history.gap)
 	}
-	whole := *chaosTime >= time.Minute // in less there may be faults that cost nobody his lock
-	if c.lost.Load() == 0 && whole || c.history.last < *chaosTime/2 {
+	fullLength := *chaosTime >= time.Minute // in a shorter run, no client may lose a lock
+	if c.lost.Load() == 0 && fullLength || c.history.last < *chaosTime/2 {
 		t.Errorf("it was not chaos: %d locks lost, the last got after %v", c.lost.Load(), c.history.last)
 	}
 }
 
-// contend takes the lock again and again.
+// contend acquires and releases the lock until ctx ends.
 func (c *chaos) contend(over context.Context, i int, r *rand.Rand) {
 	for over.Err() == nil {
 		ctx, cancel := context.WithTimeout(c.s.Context(), 2*longOutage+zktest.Patience)
@@ -94,13 +95,13 @@ func (c *chaos) contend(over context.Context, i int, r *rand.Rand) {
 		if r.IntN(4) == 0 {
 			mode = zklock.Shared
 		}
-		c.once(ctx, i, mode, time.Duration(r.IntN(10))*time.Millisecond)
+		c.holdOnce(ctx, i, mode, time.Duration(r.IntN(10))*time.Millisecond)
 		cancel()
 	}
 }
 
-// once takes the lock, writes under it, and gives it back.
-func (c *chaos) once(ctx context.Context, i int, mode zklock.Mode, during time.Duration) {
+// holdOnce acquires the lock, writes to the register, and releases the lock.
+func (c *chaos) holdOnce(ctx context.Context, i int, mode zklock.Mode, during time.Duration) {
 	a := c.actors[i]
 	take := a.lock.Lock
 	if mode == zklock.Shared {
@@ -135,19 +136,19 @@ func (c *chaos) once(ctx context.Context, i int, mode zklock.Mode, during time.D
 	did("release", true, leaving)
 }
 
-// swallow takes a holder out of the world for longer than its session lives, and
-// returns how long.
+// isolate stops all traffic of a holder for longer than its session lasts, and returns that
+// time.
 func (c *chaos) isolate(p *zktest.Proxy) time.Duration {
 	p.Hold(true)
-	time.AfterFunc(longOutage, func() { // nothing of the client's ends before it
+	time.AfterFunc(longOutage, func() { // the client does not close before this has run
 		p.Cut()
 		p.Hold(false)
 	})
 	return longOutage
 }
 
-// leaving is when a client stops to count on its lock: now, or when the lease was
-// over that it had been told of.
+// releaseTime returns the time until which the client relied on its lock: now, or the end
+// of the lease if the lock was lost.
 func (c *chaos) releaseTime(lease *zklock.Lease) time.Duration {
 	now := c.history.now()
 	if !isClosed(lease.Lost()) {
@@ -157,7 +158,7 @@ func (c *chaos) releaseTime(lease *zklock.Lease) time.Duration {
 	return min(now, lease.State().Until.Sub(c.history.start))
 }
 
-// breakThings makes faults until ctx ends, and mends everything.
+// makeFaults makes faults until ctx ends, and waits until all are repaired.
 func (c *chaos) makeFaults(over context.Context, r *rand.Rand) {
 	var mending sync.WaitGroup
 	restart := time.After(*chaosTime / 2)
@@ -171,7 +172,7 @@ func (c *chaos) makeFaults(over context.Context, r *rand.Rand) {
 			down := c.history.now()
 			c.server.Restart()
 			c.countFault(c.history.now() - down)
-		case <-freeze.C: // shorter than a session lives
+		case <-freeze.C: // shorter than the session timeout
 			c.countFault(chaosTimeout / 2)
 			c.server.Pause()
 			pause(over, chaosTimeout/2)
@@ -187,12 +188,13 @@ func (c *chaos) makeFaults(over context.Context, r *rand.Rand) {
 	mending.Wait()
 }
 
+// countFault records a fault that lasts for d.
 func (c *chaos) countFault(d time.Duration) {
 	c.faults.Add(1)
 	c.outage = max(c.outage, d)
 }
 
-// pause waits, but not longer than ctx.
+// pause waits for d or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -200,7 +202,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// breakOne makes a small fault.
+// smallFault makes a fault of one connection.
 func (c *chaos) smallFault(over context.Context, p *zktest.Proxy, r *rand.Rand, mending *sync.WaitGroup) {
 	ops := []int32{jute.OpCreate, jute.OpMulti, jute.OpDelete, jute.OpGetChildren, jute.OpGetData, jute.OpSync}
 	op := ops[r.IntN(len(ops))]

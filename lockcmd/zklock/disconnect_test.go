@@ -45,7 +45,7 @@ func playHeld(t *testing.T, tied, alone bool, test func(s *fakeServer, lease *Le
 	play(t, func(s *fakeServer, _ *Lock) {
 		n := &statusLog{}
 		s.endsWithConnection, s.standalone = tied, alone
-		lease := s.take(New(s, "/lock", Options{Notify: n.note}))
+		lease := s.mustLock(New(s, "/lock", Options{Notify: n.note}))
 		s.pings(sessionTimeout)
 		test(s, lease, n)
 	})

@@ -12,14 +12,14 @@ import (
 )
 
 // ensemble is three servers that replicate one another.
-type ensemble struct {
+type cluster struct {
 	servers []*zktest.Server
 	leader  int
 }
 
-func newEnsemble(t *testing.T) ensemble {
+func newCluster(t *testing.T) cluster {
 	t.Helper()
-	e := ensemble{servers: zktest.Ensemble(t, 3)}
+	e := cluster{servers: zktest.Ensemble(t, 3)}
 	e.leader = slices.IndexFunc(e.servers, (*zktest.Server).Leads)
 	if e.leader < 0 {
 		t.Fatal("nobody leads")
@@ -28,11 +28,11 @@ func newEnsemble(t *testing.T) ensemble {
 }
 
 // follower is one that does not lead; n is 1 or 2.
-func (e ensemble) follower(n int) int { return (e.leader + n) % len(e.servers) }
+func (e cluster) follower(n int) int { return (e.leader + n) % len(e.servers) }
 
 // at makes an actor that knows all servers and is connected to one of them, with
 // a proxy before each. Until open it reaches no other: on a busy machine it may look for one.
-func (s *scene) at(e ensemble, server int) (*actor, []*zktest.Proxy) {
+func (s *scene) actorOnServer(e cluster, server int) (*actor, []*zktest.Proxy) {
 	s.Helper()
 	var proxies []*zktest.Proxy
 	var addrs []string
@@ -46,7 +46,7 @@ func (s *scene) at(e ensemble, server int) (*actor, []*zktest.Proxy) {
 }
 
 // open lets all actors reach all servers.
-func (s *scene) open() {
+func (s *scene) openAll() {
 	for _, p := range s.refusing {
 		p.Refuse(false)
 	}
@@ -56,18 +56,18 @@ func (s *scene) open() {
 // clients of the leader and of a follower.
 func TestLeaderKilled(t *testing.T) {
 	t.Parallel()
-	e := newEnsemble(t)
+	e := newCluster(t)
 	s := newScene(t, e.servers[e.follower(1)].Addr())
 	defer s.finish()
-	holder, _ := s.at(e, e.leader)
-	first, _ := s.at(e, e.follower(1))
-	second, _ := s.at(e, e.leader)
+	holder, _ := s.actorOnServer(e, e.leader)
+	first, _ := s.actorOnServer(e, e.follower(1))
+	second, _ := s.actorOnServer(e, e.leader)
 	lease := holder.take(zklock.Exclusive)
 	w1 := first.queue(zklock.Exclusive)
 	w2 := second.queue(zklock.Exclusive)
 	node := lease.Node()
 
-	s.open()
+	s.openAll()
 	e.servers[e.leader].Stop()
 	holder.log.waitForState(t, zklock.Suspended)
 	holder.waitForState(1, zklock.Held)
@@ -82,7 +82,7 @@ func TestLeaderKilled(t *testing.T) {
 	w2.stillWaits()
 	first.release(got)
 	second.release(w2.awaitLease())
-	a, _ := s.at(e, e.follower(1))
+	a, _ := s.actorOnServer(e, e.follower(1))
 	a.release(a.take(zklock.Exclusive))
 }
 
@@ -90,12 +90,12 @@ func TestLeaderKilled(t *testing.T) {
 // is asked to catch up before the own znode is looked for.
 func TestCreateAnswerLostAndServerChanged(t *testing.T) {
 	t.Parallel()
-	e := newEnsemble(t)
+	e := newCluster(t)
 	s := newScene(t, e.servers[e.leader].Addr())
 	defer s.finish()
-	a, proxies := s.at(e, e.follower(1))
+	a, proxies := s.actorOnServer(e, e.follower(1))
 	a.release(a.take(zklock.Exclusive))
-	s.open()
+	s.openAll()
 	gone := proxies[e.follower(1)]
 	cut := gone.CutAfterRequest(jute.OpCreate)
 	gone.Refuse(true)
@@ -121,15 +121,15 @@ func TestCreateAnswerLostAndServerChanged(t *testing.T) {
 // A follower is frozen, and the session moves from it in time.
 func TestFollowerFrozen(t *testing.T) {
 	t.Parallel()
-	e := newEnsemble(t)
+	e := newCluster(t)
 	s := newScene(t, e.servers[e.leader].Addr())
 	defer s.finish()
 	frozen := e.servers[e.follower(1)]
-	a, _ := s.at(e, e.follower(1))
-	b, _ := s.at(e, e.leader)
+	a, _ := s.actorOnServer(e, e.follower(1))
+	b, _ := s.actorOnServer(e, e.leader)
 	lease := a.take(zklock.Exclusive)
 	w := b.queue(zklock.Exclusive)
-	s.open()
+	s.openAll()
 	frozen.Pause()
 	a.log.waitForState(t, zklock.Suspended)
 	a.waitForState(1, zklock.Held)
@@ -143,16 +143,16 @@ func TestFollowerFrozen(t *testing.T) {
 // follower: rounds keep it, and its lease never ends.
 func TestRoundsOnAnEnsemble(t *testing.T) {
 	t.Parallel()
-	e := newEnsemble(t)
+	e := newCluster(t)
 	for name, server := range map[string]int{"leader": e.leader, "follower": e.follower(1)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			keepsItsLock(t, e, server)
+			checkLockKept(t, e, server)
 		})
 	}
 }
 
-func keepsItsLock(t *testing.T, e ensemble, server int) {
+func checkLockKept(t *testing.T, e cluster, server int) {
 	s := newScene(t, e.servers[e.leader].Addr())
 	p := zktest.NewProxy(t, e.servers[server].Addr())
 	a := s.actor(p.Addr(), 15*time.Second, zklock.Options{})

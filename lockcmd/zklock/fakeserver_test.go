@@ -37,8 +37,8 @@ type fakeServer struct {
 	checkError         error // of checks
 	requestLog         []string
 	ahead              []string // children besides our own
-	own                string   // path of our own znode
-	number             int64    // of it, if not 9
+	ownPath            string   // path of our own znode
+	ownNumber          int64    // of it, if not 9
 	deleted            bool     // it has been removed
 	unreadable         bool     // it may not be read
 	watches            map[string]chan<- zk.EventType
@@ -170,8 +170,8 @@ func (s *fakeServer) CreateAndList(ctx context.Context, reqs []*zk.CreateRequest
 	if err := s.request(ctx, "create", true); err != nil {
 		return nil, 0, nil, err
 	}
-	s.own, s.deleted = fmt.Sprintf("%s%010d", reqs[0].Path, cmp.Or(s.number, 9)), false
-	return []string{s.own}, 9, s.children(dir), nil
+	s.ownPath, s.deleted = fmt.Sprintf("%s%010d", reqs[0].Path, cmp.Or(s.ownNumber, 9)), false
+	return []string{s.ownPath}, 9, s.children(dir), nil
 }
 
 func (s *fakeServer) Children(ctx context.Context, dir string) ([]string, error) {
@@ -186,7 +186,7 @@ func (s *fakeServer) children(dir string) []string {
 	defer s.mu.Unlock()
 	names := slices.Clone(s.ahead)
 	if !s.deleted {
-		names = append(names, s.own[len(dir)+1:])
+		names = append(names, s.ownPath[len(dir)+1:])
 	}
 	return names
 }
@@ -232,7 +232,7 @@ func (s *fakeServer) Get(ctx context.Context, path string, wake chan<- zk.EventT
 	case err != nil:
 	case errors.Is(s.checkError, zk.ErrNoNode):
 		err = s.checkError
-	case s.unreadable && path == s.own:
+	case s.unreadable && path == s.ownPath:
 		err = zk.ErrNoAuth
 	default:
 		s.watches[path] = wake
@@ -249,7 +249,7 @@ func (s *fakeServer) Unwatch(path string, _ chan<- zk.EventType) {
 }
 
 // take takes the lock, and gives it back at the end.
-func (s *fakeServer) take(l *Lock) *Lease {
+func (s *fakeServer) mustLock(l *Lock) *Lease {
 	s.Helper()
 	lease, err := l.Lock(s.Context())
 	if err != nil {

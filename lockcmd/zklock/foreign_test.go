@@ -25,7 +25,7 @@ func TestForeignChildren(t *testing.T) {
 	s := sharedScene(t)
 	defer s.finish()
 	for _, name := range []string{"_c_x", "config", "leases", "lock-", "lock-99999999999", "lock-0", "+x", "#config", "0"} {
-		s.put(s.path+"/"+name, zkconn.OpenACL())
+		s.createWithParents(s.path+"/"+name, zkconn.OpenACL())
 	}
 	s.start = s.children()
 	for _, family := range zklock.Families() {
@@ -40,9 +40,9 @@ func TestForeignChildren(t *testing.T) {
 }
 
 // contender makes somebody else's znode.
-func (s *scene) contender(prefix string, acl []zookeeper.ACL) string {
+func (s *scene) createForeign(prefix string, acl []zookeeper.ACL) string {
 	s.Helper()
-	path, err := s.truth.Create(zktest.Within(s.T), s.path+"/"+prefix, []byte("somebody"), acl, zkconn.CreateMode{Ephemeral: true, Sequential: true})
+	path, err := s.observer.Create(zktest.Within(s.T), s.path+"/"+prefix, []byte("somebody"), acl, zkconn.CreateMode{Ephemeral: true, Sequential: true})
 	must(s.T, err)
 	return path
 }
@@ -52,14 +52,14 @@ func TestPredecessorWithPrivateACL(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
 	defer s.finish()
-	s.put(s.path, zkconn.OpenACL())
-	node := s.contender("_c_theirs-lock-", zookeeper.DigestACL(zookeeper.PermAll, "user", "secret"))
+	s.createWithParents(s.path, zkconn.OpenACL())
+	node := s.createForeign("_c_theirs-lock-", zookeeper.DigestACL(zookeeper.PermAll, "user", "secret"))
 	a := s.simpleActor()
 	w := a.queue(zklock.Exclusive)
 	if st := a.log.waitForState(t, zklock.Queued); st.Ahead.Node != node || st.Ahead.Data != nil || time.Since(st.Ahead.Since).Abs() > time.Hour {
 		t.Errorf("ahead is %+v", st.Ahead)
 	}
-	must(t, s.truth.Delete(zktest.Within(t), node, -1))
+	must(t, s.observer.Delete(zktest.Within(t), node, -1))
 	a.release(w.awaitLease())
 }
 
@@ -68,18 +68,18 @@ func TestOwnPrivateACL(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
 	defer s.finish()
-	s.put(s.path, zkconn.OpenACL())
+	s.createWithParents(s.path, zkconn.OpenACL())
 	a := s.actor("", longTimeout, zklock.Options{ACL: zookeeper.DigestACL(zookeeper.PermAll, "user", "secret")})
 	lease := a.take(zklock.Exclusive)
 	w := s.simpleActor().queue(zklock.Exclusive)
 	a.release(lease)
 	other := w.awaitLease()
 	w = a.queue(zklock.Exclusive)
-	must(t, s.truth.Delete(zktest.Within(t), a.log.waitFor(t, 2, "queued", func(st zklock.Status) bool { return st.Place > 0 }).Node, -1))
+	must(t, s.observer.Delete(zktest.Within(t), a.log.waitFor(t, 2, "queued", func(st zklock.Status) bool { return st.Place > 0 }).Node, -1))
 	a.log.waitForState(t, zklock.Requeued)
 	s.simpleActor().release(other)
 	lease = w.awaitLease()
-	must(t, s.truth.Delete(zktest.Within(t), lease.Node(), -1))
+	must(t, s.observer.Delete(zktest.Within(t), lease.Node(), -1))
 	a.waitForLoss(lease)
 }
 
@@ -88,7 +88,7 @@ func TestReleaseForbidden(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
 	defer s.finish()
-	s.put(s.path, zookeeper.WorldACL(zookeeper.PermAll&^zookeeper.PermDelete))
+	s.createWithParents(s.path, zookeeper.WorldACL(zookeeper.PermAll&^zookeeper.PermDelete))
 	a := s.simpleActor()
 	lease := a.take(zklock.Exclusive)
 	err := lease.Unlock(zktest.Within(t))
@@ -99,7 +99,7 @@ func TestReleaseForbidden(t *testing.T) {
 		t.Errorf("the state is %s", st)
 	}
 	zktest.Eventually(t, "it is watched over again", func() bool { return s.watches() == 1 })
-	_, err = s.truth.SetACL(zktest.Within(t), s.path, zkconn.OpenACL(), -1)
+	_, err = s.observer.SetACL(zktest.Within(t), s.path, zkconn.OpenACL(), -1)
 	must(t, err)
 	a.release(lease)
 }
@@ -109,9 +109,9 @@ func TestCreateOnlyDirectory(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
 	defer s.finish()
-	must(t, s.truth.AddAuth(zktest.Within(t), "digest", []byte("admin:secret")))
+	must(t, s.observer.AddAuth(zktest.Within(t), "digest", []byte("admin:secret")))
 	acl := append(zookeeper.DigestACL(zookeeper.PermAll, "admin", "secret"), zookeeper.WorldACL(zookeeper.PermCreate)...)
-	s.put(s.path, acl)
+	s.createWithParents(s.path, acl)
 	a := s.simpleActor()
 	_, err := a.acquire(zktest.Within(t), zklock.Exclusive)
 	names := s.children()
@@ -125,8 +125,8 @@ func TestCreateOnlyDirectory(t *testing.T) {
 func TestEphemeralParent(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
-	s.put(s.path, zkconn.OpenACL())
-	node := s.contender("parent-", zkconn.OpenACL())
+	s.createWithParents(s.path, zkconn.OpenACL())
+	node := s.createForeign("parent-", zkconn.OpenACL())
 	_, err := zklock.New(s.simpleActor(), node+"/lock", zklock.Options{}).Lock(zktest.Within(t))
 	if !errors.Is(err, zookeeper.ErrNoChildrenForEphemerals) {
 		t.Errorf("below an ephemeral znode: %v", err)
@@ -146,7 +146,7 @@ func TestHoldersZnodeRemoved(t *testing.T) {
 			if at == "later" {
 				zktest.Eventually(t, "the own znode is watched", func() bool { return s.watches() == 1 })
 			}
-			must(t, s.truth.Delete(zktest.Within(t), lease.Node(), -1))
+			must(t, s.observer.Delete(zktest.Within(t), lease.Node(), -1))
 			a.waitForLoss(lease)
 			if st := lease.State(); st.State != zklock.Lost || st.Err == nil {
 				t.Errorf("state %+v", st)
@@ -174,7 +174,7 @@ func TestWaitersZnodeRemoved(t *testing.T) {
 			held := a.take(zklock.Exclusive)
 			w := b.queue(zklock.Exclusive)
 			node := b.log.waitForState(t, zklock.Queued).Node
-			must(t, s.truth.Delete(zktest.Within(t), node, -1))
+			must(t, s.observer.Delete(zktest.Within(t), node, -1))
 			if st := b.log.waitForState(t, zklock.Requeued); st.Node != node || st.Err == nil {
 				t.Errorf("requeued: %+v", st)
 			}
@@ -198,7 +198,7 @@ func TestRevocation(t *testing.T) {
 	w := b.queue(zklock.Exclusive)
 	for _, request := range []string{zklock.RevokeMessage, "unlock", zklock.RevokeMessage + " by ops"} {
 		seen := a.log.len()
-		_, err := s.truth.Set(zktest.Within(t), lease.Node(), []byte(request), -1)
+		_, err := s.observer.Set(zktest.Within(t), lease.Node(), []byte(request), -1)
 		must(t, err)
 		st := a.log.waitFor(t, seen, "the request", func(st zklock.Status) bool { return st.Revoke != nil })
 		if st.State != zklock.Held || !bytes.Equal(st.Revoke, []byte(request)) {
@@ -219,7 +219,7 @@ func TestRevocationOfAWaiter(t *testing.T) {
 	held := a.take(zklock.Exclusive)
 	w := b.queue(zklock.Exclusive)
 	requests(b)
-	_, err := s.truth.Set(zktest.Within(t), b.log.waitForState(t, zklock.Queued).Node, []byte(zklock.RevokeMessage), -1)
+	_, err := s.observer.Set(zktest.Within(t), b.log.waitForState(t, zklock.Queued).Node, []byte(zklock.RevokeMessage), -1)
 	must(t, err)
 	zktest.Eventually(t, "it has been looked at", func() bool { return slices.Contains(requests(b), jute.OpGetData) })
 	w.stillWaits()
@@ -241,7 +241,7 @@ func TestSequenceOverflow(t *testing.T) {
 			must(t, err)
 			s := newScene(t, addr.String())
 			defer s.finish()
-			s.put(s.path, zkconn.OpenACL())
+			s.createWithParents(s.path, zkconn.OpenACL())
 			if !server.SetSequence(s.path, 1<<31-3) {
 				t.Fatal("no such znode")
 			}
@@ -278,7 +278,7 @@ func TestDowngradeBeforeOverflow(t *testing.T) {
 	must(t, err)
 	s := newScene(t, addr.String())
 	defer s.finish()
-	s.put(s.path, zkconn.OpenACL())
+	s.createWithParents(s.path, zkconn.OpenACL())
 	server.SetSequence(s.path, 1<<31-4)
 	a := s.simpleActor()
 	d := startDowngrade(a)
@@ -287,7 +287,7 @@ func TestDowngradeBeforeOverflow(t *testing.T) {
 		queue = append(queue, s.simpleActor().queue(zklock.Exclusive))
 	}
 	must(t, d.exclusive.Unlock(zktest.Within(t)))
-	d.downgraded(s)
+	d.checkDowngraded(s)
 	queue = append(queue, s.simpleActor().queue(zklock.Exclusive))
 	for _, w := range queue {
 		w.stillWaits()

@@ -31,7 +31,7 @@ func TestHandOffUnderFaults(t *testing.T) {
 				clients.Go(func() {
 					r := rand.New(rand.NewPCG(47, uint64(i)))
 					for range 60 {
-						a.quarrel(r)
+						a.contendOnce(r)
 					}
 				})
 			}
@@ -41,7 +41,7 @@ func TestHandOffUnderFaults(t *testing.T) {
 }
 
 // quarrel takes the lock and gives it back, whatever happens meanwhile.
-func (a *actor) quarrel(r *rand.Rand) {
+func (a *actor) contendOnce(r *rand.Rand) {
 	ctx, cancel := context.WithTimeout(a.s.Context(), zktest.Patience)
 	defer cancel()
 	switch r.IntN(24) {
@@ -63,7 +63,7 @@ func (a *actor) quarrel(r *rand.Rand) {
 	}
 	switch r.IntN(6) {
 	case 0, 1:
-		d := a.sharing(lease)
+		d := a.addSharedLease(lease)
 		if err := d.exclusive.Unlock(zktest.Within(a.s.T)); err != nil {
 			a.s.Error(err)
 		}
@@ -80,10 +80,10 @@ func (a *actor) quarrel(r *rand.Rand) {
 
 // removeOthers takes away the znode of whoever waits.
 func (a *actor) removeOthers(own string) {
-	names, _, err := a.s.truth.Children(zktest.Within(a.s.T), a.s.path, false)
+	names, _, err := a.s.observer.Children(zktest.Within(a.s.T), a.s.path, false)
 	for _, name := range names {
 		if node := a.s.path + "/" + name; err == nil && node != own {
-			err = a.s.truth.Delete(zktest.Within(a.s.T), node, -1)
+			err = a.s.observer.Delete(zktest.Within(a.s.T), node, -1)
 		}
 	}
 	if err != nil && !errors.Is(err, zookeeper.ErrNoNode) {

@@ -91,13 +91,13 @@ func TestHandOffLists(t *testing.T) {
 		}},
 		"the own znode may not be read": {ahead: []string{mutexAhead}, secret: true, then: deleted},
 		"the own znode has changed": {ahead: []string{mutexAhead}, then: func(s *fakeServer) {
-			s.fire(s.own, zk.EventNodeDataChanged)
+			s.fire(s.ownPath, zk.EventNodeDataChanged)
 			deleted(s)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			play(t, func(s *fakeServer, l *Lock) {
-				s.ahead, s.number, s.unreadable = c.ahead, c.number, c.secret
+				s.ahead, s.ownNumber, s.unreadable = c.ahead, c.number, c.secret
 				got := s.queueUp(l, Exclusive)
 				c.then(s)
 				lease := <-got
@@ -122,7 +122,7 @@ func TestHandOffToNobody(t *testing.T) {
 			s.afterGet = func(path string) {
 				if path == "/lock/"+mutexAhead {
 					s.locked(func() { s.deleted = true })
-					s.fire(s.own, zk.EventNodeDeleted)
+					s.fire(s.ownPath, zk.EventNodeDeleted)
 					s.removeAhead(mutexAhead, zk.EventNodeDeleted)
 				}
 			}
@@ -144,7 +144,7 @@ func TestHandOffOfAnother(t *testing.T) {
 			s.ahead = []string{mutexAhead, between}
 			s.afterGet = func(path string) {
 				if path == "/lock/"+between {
-					s.fire(s.own, zk.EventNodeDataChanged)
+					s.fire(s.ownPath, zk.EventNodeDataChanged)
 					s.removeAhead(between, zk.EventNodeDeleted)
 				}
 			}

@@ -67,10 +67,10 @@ func open(t *testing.T, servers string, timeout time.Duration) client {
 type scene struct {
 	*testing.T
 	addr     string // of the server
-	truth    client // sees what is really there
+	observer client // sees what is really there
 	path     string
 	start    []string // children that were there before
-	book     book
+	book     exclusionCheck
 	refusing []*zktest.Proxy // see open
 
 	mu    sync.Mutex
@@ -87,8 +87,8 @@ func newScene(t *testing.T, addr string) *scene {
 	scenes.Lock()
 	defer scenes.Unlock()
 	scenes.n++
-	return &scene{T: t, addr: addr, truth: open(t, addr, longTimeout),
-		path: fmt.Sprintf("/locks-%d/of/test", scenes.n), book: book{t: t}}
+	return &scene{T: t, addr: addr, observer: open(t, addr, longTimeout),
+		path: fmt.Sprintf("/locks-%d/of/test", scenes.n), book: exclusionCheck{t: t}}
 }
 
 // shared is a scene on the package's common server.
@@ -100,8 +100,8 @@ func sharedScene(t *testing.T) *scene {
 // children are the lock's at this moment.
 func (s *scene) children() []string {
 	s.Helper()
-	must(s.T, s.truth.Sync(zktest.Within(s.T), s.path))
-	names, _, err := s.truth.Children(zktest.Within(s.T), s.path, false)
+	must(s.T, s.observer.Sync(zktest.Within(s.T), s.path))
+	names, _, err := s.observer.Children(zktest.Within(s.T), s.path, false)
 	if err != nil && !errors.Is(err, zkconn.NoNode) {
 		s.Fatal(err)
 	}
@@ -111,8 +111,8 @@ func (s *scene) children() []string {
 
 func (s *scene) exists(path string) bool {
 	s.Helper()
-	must(s.T, s.truth.Sync(zktest.Within(s.T), path))
-	_, err := s.truth.Exists(zktest.Within(s.T), path, false)
+	must(s.T, s.observer.Sync(zktest.Within(s.T), path))
+	_, err := s.observer.Exists(zktest.Within(s.T), path, false)
 	if err != nil && !errors.Is(err, zkconn.NoNode) {
 		s.Fatal(err)
 	}
@@ -126,17 +126,17 @@ func (s *scene) watches() int {
 }
 
 // put makes a znode for everybody, and its parents.
-func (s *scene) put(path string, acl []zookeeper.ACL) {
+func (s *scene) createWithParents(path string, acl []zookeeper.ACL) {
 	s.Helper()
 	for i := 1; i < len(path); i++ {
 		if path[i] == '/' {
-			_, err := s.truth.Create(zktest.Within(s.T), path[:i], nil, zkconn.OpenACL(), zkconn.CreateMode{})
+			_, err := s.observer.Create(zktest.Within(s.T), path[:i], nil, zkconn.OpenACL(), zkconn.CreateMode{})
 			if err != nil && !errors.Is(err, zkconn.NodeExists) {
 				s.Fatal(err)
 			}
 		}
 	}
-	_, err := s.truth.Create(zktest.Within(s.T), path, nil, acl, zkconn.CreateMode{})
+	_, err := s.observer.Create(zktest.Within(s.T), path, nil, acl, zkconn.CreateMode{})
 	must(s.T, err)
 }
 
@@ -161,7 +161,7 @@ func (s *scene) finish() {
 
 // book checks exclusion (CASES.md, I1), and that fences grow (I2). A fence is the czxid of
 // the holder's znode, so those who exclude each other also came in order (I4).
-type book struct {
+type exclusionCheck struct {
 	t         *testing.T
 	mu        sync.Mutex
 	held      []*zklock.Lease
@@ -170,7 +170,7 @@ type book struct {
 	count     int
 }
 
-func (b *book) enter(l *zklock.Lease) {
+func (b *exclusionCheck) enter(l *zklock.Lease) {
 	b.t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -192,7 +192,7 @@ func (b *book) enter(l *zklock.Lease) {
 	b.count++
 }
 
-func (b *book) leave(l *zklock.Lease) {
+func (b *exclusionCheck) leave(l *zklock.Lease) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.held = slices.DeleteFunc(b.held, func(o *zklock.Lease) bool { return o == l })

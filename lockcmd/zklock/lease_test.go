@@ -14,7 +14,7 @@ import (
 // command would have to be ended. What that costs is said in doc.go.
 func TestRoundsExtendTheLease(t *testing.T) {
 	play(t, func(s *fakeServer, l *Lock) {
-		lease := s.take(l)
+		lease := s.mustLock(l)
 		s.expectRequests("create")
 		least := sessionTimeout
 		const hours = 2 * time.Hour
@@ -49,7 +49,7 @@ func TestRoundsExtendTheLease(t *testing.T) {
 // lock is presumed lost when the lease is over, and kept when a check is answered.
 func TestCutOffFromTheLeader(t *testing.T) {
 	play(t, func(s *fakeServer, l *Lock) {
-		lease := s.take(l)
+		lease := s.mustLock(l)
 		s.pings(3 * sessionTimeout)
 		cut := time.Now()
 		s.locked(func() { s.cutOff = true })
@@ -76,7 +76,7 @@ func TestCutOffFromTheLeader(t *testing.T) {
 // The lease ends by what was proven before the cut, to the moment.
 func TestLostInTime(t *testing.T) {
 	play(t, func(s *fakeServer, l *Lock) {
-		lease := s.take(l)
+		lease := s.mustLock(l)
 		s.pings(2 * sessionTimeout)
 		s.locked(func() { s.cutOff = true })
 		end := time.Now().Add(lease.Left())
@@ -97,7 +97,7 @@ func TestLostInTime(t *testing.T) {
 func TestReconnectInARound(t *testing.T) {
 	for at := time.Duration(0); at < sessionTimeout/2; at += sessionTimeout / 64 {
 		play(t, func(s *fakeServer, l *Lock) {
-			lease := s.take(l)
+			lease := s.mustLock(l)
 			time.Sleep(sessionTimeout + at)
 			s.requests()
 			s.disconnect()
@@ -124,7 +124,7 @@ func TestReconnectInARound(t *testing.T) {
 // The check finds that the own znode is gone, whatever became of the watch.
 func TestCheckFindsTheZnodeGone(t *testing.T) {
 	play(t, func(s *fakeServer, l *Lock) {
-		lease := s.take(l)
+		lease := s.mustLock(l)
 		time.Sleep(sessionTimeout)
 		s.locked(func() { s.checkError = zk.ErrNoNode })
 		time.Sleep(sessionTimeout / 2)
@@ -139,7 +139,7 @@ func TestCheckFindsTheZnodeGone(t *testing.T) {
 func TestRefusedChecks(t *testing.T) {
 	for refusal, want := range map[error]State{zk.ErrNoAuth: Held, zk.ErrSessionExpired: PresumedLost, zk.ErrSessionMoved: PresumedLost} {
 		play(t, func(s *fakeServer, l *Lock) {
-			lease := s.take(l)
+			lease := s.mustLock(l)
 			time.Sleep(sessionTimeout)
 			s.locked(func() { s.checkError = refusal })
 			time.Sleep(2 * sessionTimeout)
@@ -155,7 +155,7 @@ func TestRefusedChecks(t *testing.T) {
 func TestStandaloneNeedsNoErrands(t *testing.T) {
 	play(t, func(s *fakeServer, l *Lock) {
 		s.standalone = true
-		lease := s.take(l)
+		lease := s.mustLock(l)
 		time.Sleep(time.Second)
 		s.requests()
 		s.pings(10 * sessionTimeout)

@@ -24,7 +24,7 @@ func TestMissingParentsAndName(t *testing.T) {
 	if n, ok := zklock.ParseName(name); !ok || n.Kind != "Curator mutex" || n.Number != 0 {
 		t.Errorf("the znode is named %q", name)
 	}
-	data, st, err := s.truth.Get(zktest.Within(t), lease.Node(), false)
+	data, st, err := s.observer.Get(zktest.Within(t), lease.Node(), false)
 	if err != nil || string(data) != "me" || st.Czxid != lease.Token() || st.EphemeralOwner != a.Info().ID {
 		t.Errorf("znode %q %+v, %v; token %#x", data, st, err, lease.Token())
 	}
@@ -172,7 +172,7 @@ func TestRequestsOfAnUncontendedLock(t *testing.T) {
 	s := sharedScene(t)
 	defer s.finish()
 	a := s.proxiedActor(longTimeout, zklock.Options{})
-	a.release(a.take(zklock.Exclusive)) // makes the parents
+	a.release(a.take(zklock.Exclusive)) // creates the parents
 	requests(a)
 	a.release(a.take(zklock.Exclusive))
 	want := []int32{jute.OpCreate, jute.OpGetChildren, jute.OpDelete}
@@ -217,7 +217,7 @@ func TestCancelWithCreateInFlight(t *testing.T) {
 			s := sharedScene(t)
 			defer s.finish()
 			a := s.proxiedActor(longTimeout, zklock.Options{Family: family})
-			a.release(a.take(zklock.Exclusive)) // makes the parents
+			a.release(a.take(zklock.Exclusive)) // creates the parents
 			a.proxy.HoldReplies(true)
 			w := a.start(zklock.Exclusive)
 			zktest.Eventually(t, "the create has arrived", func() bool { return len(s.children()) > 0 })

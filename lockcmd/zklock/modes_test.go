@@ -101,7 +101,7 @@ func TestDowngrade(t *testing.T) {
 			w := s.actor("", longTimeout, opt).queue(zklock.Exclusive)
 			r := s.actor("", longTimeout, opt).queue(zklock.Shared)
 			must(t, d.exclusive.Unlock(zktest.Within(t)))
-			d.downgraded(s)
+			d.checkDowngraded(s)
 			w.stillWaits()
 			r.stillWaits()
 			a.release(d.shared)
@@ -117,7 +117,7 @@ func TestDowngradeForbidden(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
 	defer s.finish()
-	s.put(s.path, zookeeper.WorldACL(zookeeper.PermAll))
+	s.createWithParents(s.path, zookeeper.WorldACL(zookeeper.PermAll))
 	a := s.actor("", longTimeout, zklock.Options{ACL: zookeeper.WorldACL(zookeeper.PermRead)})
 	d := startDowngrade(a)
 	r := s.simpleActor().queue(zklock.Shared)
@@ -138,11 +138,11 @@ type downgrade struct {
 
 func startDowngrade(a *actor) downgrade {
 	a.s.Helper()
-	return a.sharing(a.take(zklock.Exclusive))
+	return a.addSharedLease(a.take(zklock.Exclusive))
 }
 
 // sharing takes a lock shared that is held exclusively.
-func (a *actor) sharing(exclusive *zklock.Lease) downgrade {
+func (a *actor) addSharedLease(exclusive *zklock.Lease) downgrade {
 	a.s.Helper()
 	d := downgrade{exclusive: exclusive}
 	a.s.book.leave(d.exclusive) // the other lease stands for both
@@ -157,7 +157,7 @@ func (a *actor) sharing(exclusive *zklock.Lease) downgrade {
 }
 
 // downgraded checks that the place in the queue is kept.
-func (d downgrade) downgraded(s *scene) {
+func (d downgrade) checkDowngraded(s *scene) {
 	s.Helper()
 	number := func(node string) int64 {
 		n, ok := zklock.ParseName(strings.TrimPrefix(node, s.path+"/"))
@@ -220,7 +220,7 @@ func TestAllFamiliesAtOnce(t *testing.T) {
 			s := sharedScene(t)
 			defer s.finish()
 			a := s.proxiedActor(longTimeout, zklock.Options{Family: zklock.All})
-			a.release(a.take(mode)) // makes the parents
+			a.release(a.take(mode)) // creates the parents
 			requests(a)
 			lease := a.take(mode)
 			names := s.children()
@@ -228,7 +228,7 @@ func TestAllFamiliesAtOnce(t *testing.T) {
 				t.Errorf("children %q, want three", names)
 			}
 			for _, name := range names {
-				st, err := s.truth.Exists(zktest.Within(t), s.path+"/"+name, false)
+				st, err := s.observer.Exists(zktest.Within(t), s.path+"/"+name, false)
 				must(t, err)
 				if st.Czxid != lease.Token() || st.EphemeralOwner != a.Info().ID {
 					t.Errorf("%s has %+v, want czxid %#x", name, st, lease.Token())
@@ -281,7 +281,7 @@ func TestAllIsLostWithOneOfItsZnodes(t *testing.T) {
 		s := sharedScene(t)
 		a := s.actor("", longTimeout, zklock.Options{Family: zklock.All})
 		l := a.take(zklock.Exclusive)
-		must(t, s.truth.Delete(zktest.Within(t), s.path+"/"+s.children()[i], -1))
+		must(t, s.observer.Delete(zktest.Within(t), s.path+"/"+s.children()[i], -1))
 		a.waitForLoss(l)
 		zktest.Eventually(t, "the others are gone", func() bool { return len(s.children()) == 0 })
 		l = a.take(zklock.Exclusive) // it does not wait for itself

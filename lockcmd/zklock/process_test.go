@@ -30,7 +30,7 @@ func playRole() bool {
 	if role == "" {
 		return false
 	}
-	if err := hold(role); err != nil {
+	if err := runHolder(role); err != nil {
 		fmt.Println("failed:", err)
 	}
 	return true
@@ -38,7 +38,7 @@ func playRole() bool {
 
 // hold takes the lock, says so, and gives up all when its input ends, or when the
 // lock is lost: then it tries to write under the lock, as one who has not noticed.
-func hold(role string) (err error) {
+func runHolder(role string) (err error) {
 	var addr, path, duration string
 	if _, err := fmt.Sscan(role, &addr, &path, &duration); err != nil {
 		return err
@@ -81,7 +81,7 @@ func hold(role string) (err error) {
 }
 
 // holder is such a process.
-type holder struct {
+type process struct {
 	s     *scene
 	cmd   *exec.Cmd
 	in    io.Closer
@@ -89,9 +89,9 @@ type holder struct {
 	token int64
 }
 
-func (s *scene) holderProcess(timeout time.Duration) *holder {
+func (s *scene) holderProcess(timeout time.Duration) *process {
 	s.Helper()
-	h := &holder{s: s, cmd: exec.CommandContext(zktest.Within(s.T), os.Args[0])}
+	h := &process{s: s, cmd: exec.CommandContext(zktest.Within(s.T), os.Args[0])}
 	h.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s", roleVariable, s.addr, s.path, timeout))
 	h.cmd.Stderr = os.Stderr
 	in, err := h.cmd.StdinPipe()
@@ -111,7 +111,7 @@ func (s *scene) holderProcess(timeout time.Duration) *holder {
 }
 
 // line returns the next line, which begins with a word.
-func (h *holder) readLine(word string) string {
+func (h *process) readLine(word string) string {
 	h.s.Helper()
 	if !h.lines.Scan() || !strings.HasPrefix(h.lines.Text(), word) {
 		h.s.Fatalf("the process said %q, %v; want %q", h.lines.Text(), h.lines.Err(), word)
@@ -119,7 +119,7 @@ func (h *holder) readLine(word string) string {
 	return h.lines.Text()
 }
 
-func (h *holder) signal(sig syscall.Signal) {
+func (h *process) signal(sig syscall.Signal) {
 	h.s.Helper()
 	must(h.s.T, h.cmd.Process.Signal(sig))
 }

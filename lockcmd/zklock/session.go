@@ -18,8 +18,7 @@ type Conn interface {
 	Session(ctx context.Context) (Session, error)
 }
 
-// Session is one session of a client. All methods may be called from any goroutine,
-// at the same time.
+// Session is one session of a client. All methods are safe for concurrent use.
 //
 // Requests run in this session or not at all: once the session is over, they fail with
 // zk.ErrSessionExpired, or another error that no retry can cure, even if the client has
@@ -32,7 +31,7 @@ type Conn interface {
 // fails with zk.ErrNoNode, zk.ErrNodeExists, zk.ErrNoAuth and so on, and had no effect.
 // A request fails with zk.ErrConnectionClosed, zk.ErrNoServer or zk.ErrSessionMoved if
 // its connection was lost, so that it did not take effect or its outcome is unknown. The
-// lock then waits with Await and finds out. If ctx ends first, the request returns an
+// lock then waits with Await and finds out the outcome. If ctx ends first, the request returns an
 // error, and its outcome is unknown as well.
 //
 // A session can also implement [Guarder], [StandaloneChecker] and [ContainerCreator].
@@ -68,7 +67,7 @@ type Session interface {
 	// Multi carries out all operations in one transaction, or none of them. They are of
 	// the types *zk.CreateRequest, *zk.DeleteRequest, *zk.SetDataRequest and
 	// *zk.CheckVersionRequest; version -1 stands for any version, also in a check. The
-	// error is that of the operation that failed. A single delete may be sent as an
+	// error is the error of the operation that failed. A single delete may be sent as an
 	// ordinary delete request. A single check must be sent as a transaction, because
 	// only a transaction needs a quorum.
 	Multi(ctx context.Context, ops ...any) error
@@ -100,10 +99,10 @@ type Session interface {
 	Unwatch(path string, wake chan<- zk.EventType)
 }
 
-// SessionState is a snapshot of a session and of its connection. All fields but ID are as
-// they were at one and the same moment.
+// SessionState is a snapshot of a session and of its connection. All fields except ID show
+// the same moment.
 //
-// The times tell for how long the ensemble is certain to keep the session. They come from
+// The times show for how long the ensemble is certain to keep the session. They come from
 // time.Now, with its monotonic clock reading. A time that is not known exactly must be
 // on the safe side: an earlier Begun or Sent and a later Came are always safe.
 type SessionState struct {
@@ -119,8 +118,8 @@ type SessionState struct {
 	Connected bool
 
 	// Begun is the time just before the connect request of the current connection was
-	// sent; zero without a connection. A lock tells connections apart by it, so no two
-	// connections may have the same.
+	// sent; zero without a connection. A lock tells connections apart by this time, so no two
+	// connections may have the same Begun.
 	Begun time.Time
 
 	// Sent is the time just before a request was sent on the current connection: the

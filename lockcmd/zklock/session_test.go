@@ -21,7 +21,7 @@ func (c minimalConn) Session(ctx context.Context) (Session, error) {
 func TestPlainSession(t *testing.T) {
 	play(t, func(s *fakeServer, _ *Lock) {
 		s.standalone = true
-		lease := s.take(New(minimalConn{s}, "/lock", Options{}))
+		lease := s.mustLock(New(minimalConn{s}, "/lock", Options{}))
 		s.pings(10 * sessionTimeout)
 		if st := lease.State(); st.State != Held || isClosed(lease.Lost()) || st.Left < sessionTimeout/4 {
 			s.Errorf("after a while: %+v", st)
@@ -65,7 +65,7 @@ func TestPlainSessionCreatesParents(t *testing.T) {
 			if acl == nil {
 				want = zk.WorldACL(zk.PermAll)
 			}
-			lease := s.take(New(minimalConn{p}, "/lock", Options{ACL: acl}))
+			lease := s.mustLock(New(minimalConn{p}, "/lock", Options{ACL: acl}))
 			if len(p.made) != 1 || p.made[0].Path != "/lock" || p.made[0].Flags != 0 || !slices.Equal(p.made[0].Acl, want) {
 				s.Errorf("made %+v, want a persistent /lock with %v", p.made, want)
 			}
