@@ -206,7 +206,7 @@ func releaseUnconfirmed(s *scene, family zklock.Family, arrives bool) {
 	cut := arm(op)
 	a.proxy.Refuse(true)
 	ctx := cancelWhen(s.Context(), cut)
-	s.book.leave(lease)
+	s.holders.remove(lease)
 	if err := lease.Unlock(ctx); !errors.Is(err, zklock.ErrUnconfirmed) {
 		s.Errorf("a release without an answer: %v", err)
 	}
@@ -335,7 +335,7 @@ func TestDowngradeGivenUpAndReleased(t *testing.T) {
 		t.Error("a downgrade without an answer is done")
 	}
 	must(t, d.shared.Unlock(zktest.Within(t))) // the exclusive lease still holds
-	s.book.leave(d.shared)
+	s.holders.remove(d.shared)
 	a.proxy.HoldReplies(false)
 	must(t, d.exclusive.Unlock(zktest.Within(t)))
 	w.a.release(w.awaitLease())

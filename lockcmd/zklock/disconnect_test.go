@@ -11,7 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// told are the states that a lock was notified of.
+// statusLog collects the statuses that a lock reports.
 type statusLog struct {
 	mu  sync.Mutex
 	all []Status
@@ -38,8 +38,8 @@ func (n *statusLog) last() Status {
 	return n.all[len(n.all)-1]
 }
 
-// playTold is play with a lock that has been held for a while, on an ensemble that does or
-// does not end sessions with their connections.
+// playHeld is play with a lock that has been held for a while. tied is true for an ensemble
+// that ends sessions with their connections, and alone for a standalone server.
 func playHeld(t *testing.T, tied, alone bool, test func(s *fakeServer, lease *Lease, n *statusLog)) {
 	t.Helper()
 	play(t, func(s *fakeServer, _ *Lock) {
@@ -51,8 +51,8 @@ func playHeld(t *testing.T, tied, alone bool, test func(s *fakeServer, lease *Le
 	})
 }
 
-// Where a session ends with its connection, the lock is presumed lost at the disconnect:
-// at that moment, not as the lease would end.
+// If sessions end with their connections, the lock is presumed lost exactly at the
+// disconnect.
 func TestDisconnectEndsTheLease(t *testing.T) {
 	for _, alone := range []bool{false, true} {
 		playHeld(t, true, alone, func(s *fakeServer, lease *Lease, n *statusLog) {
@@ -69,21 +69,21 @@ func TestDisconnectEndsTheLease(t *testing.T) {
 				t.Errorf("at the disconnect: %+v, lost %t", st, isClosed(lease.Lost()))
 			}
 			time.Sleep(10 * time.Second)
-			close(s.over) // the reconnect has brought another session
+			close(s.over) // the reconnect results in another session
 			synctest.Wait()
 			if st := n.last(); st.State != Lost || !errors.Is(st.Err, zk.ErrSessionExpired) || lease.Left() != 0 {
 				t.Errorf("at the reconnect: %+v", st)
 			}
 			if want := []State{Held, PresumedLost, Lost}; !slices.Equal(n.states(), want) {
-				t.Errorf("told %v, want %v", n.states(), want)
+				t.Errorf("reported %v, want %v", n.states(), want)
 			}
 			s.over = make(chan struct{}) // for the end of play
 		})
 	}
 }
 
-// If such a session comes back all the same, the lock is held again only once its znode
-// was checked on the new connection.
+// If such a session survives a disconnect nevertheless, the lock is held again only once
+// its znode was checked on the new connection.
 func TestSessionThatWasKeptAfterAll(t *testing.T) {
 	playHeld(t, true, false, func(s *fakeServer, lease *Lease, n *statusLog) {
 		s.disconnect()
@@ -106,7 +106,7 @@ func TestSessionThatWasKeptAfterAll(t *testing.T) {
 	})
 }
 
-// Where a session outlives its connection, the lease does, too.
+// If sessions outlive their connections, a disconnect leaves the lease as it is.
 func TestDisconnectKeepsTheLease(t *testing.T) {
 	playHeld(t, false, false, func(s *fakeServer, lease *Lease, n *statusLog) {
 		before := lease.Left()
@@ -118,8 +118,8 @@ func TestDisconnectKeepsTheLease(t *testing.T) {
 	})
 }
 
-// The first reconnect that brings another session shows how the ensemble ends them: then
-// the lock is lost, and nothing of its lease is left.
+// The first reconnect that results in another session shows that the ensemble ends sessions
+// with their connections. The lock is then lost, and nothing is left of its lease.
 func TestAnotherSessionLeavesNothingOfTheLease(t *testing.T) {
 	playHeld(t, false, false, func(s *fakeServer, lease *Lease, n *statusLog) {
 		s.disconnect()
@@ -130,20 +130,20 @@ func TestAnotherSessionLeavesNothingOfTheLease(t *testing.T) {
 		}
 		synctest.Wait()
 		if want := []State{Held, Suspended, Lost}; !slices.Equal(n.states(), want) || !isClosed(lease.Lost()) {
-			t.Errorf("told %v, want %v", n.states(), want)
+			t.Errorf("reported %v, want %v", n.states(), want)
 		}
 		s.over = make(chan struct{}) // for the end of play
 	})
 }
 
-// A session that is known to be over is not reported as one without a connection, however
-// close together both are.
+// A session that is known to have ended is reported as lost, not as suspended, even if its
+// connection ended at the same moment.
 func TestLostAtOnce(t *testing.T) {
 	playHeld(t, false, false, func(s *fakeServer, lease *Lease, n *statusLog) {
 		s.locked(func() { s.begun = time.Time{}; s.notify(); close(s.over) })
 		synctest.Wait()
 		if want := []State{Held, Lost}; !slices.Equal(n.states(), want) {
-			t.Errorf("told %v, want %v", n.states(), want)
+			t.Errorf("reported %v, want %v", n.states(), want)
 		}
 		s.over = make(chan struct{}) // for the end of play
 	})

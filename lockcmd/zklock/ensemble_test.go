@@ -11,7 +11,7 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// ensemble is three servers that replicate one another.
+// cluster is an ensemble of three servers.
 type cluster struct {
 	servers []*zktest.Server
 	leader  int
@@ -27,11 +27,12 @@ func newCluster(t *testing.T) cluster {
 	return e
 }
 
-// follower is one that does not lead; n is 1 or 2.
+// follower returns the index of a server that is not the leader; n is 1 or 2.
 func (e cluster) follower(n int) int { return (e.leader + n) % len(e.servers) }
 
-// at makes an actor that knows all servers and is connected to one of them, with
-// a proxy before each. Until open it reaches no other: on a busy machine it may look for one.
+// actorOnServer returns an actor that knows all servers, each through a proxy, and is
+// connected to one of them. Until openAll is called, it can reach no other server, so that
+// a busy machine does not make it move.
 func (s *scene) actorOnServer(e cluster, server int) (*actor, []*zktest.Proxy) {
 	s.Helper()
 	var proxies []*zktest.Proxy
@@ -45,15 +46,15 @@ func (s *scene) actorOnServer(e cluster, server int) (*actor, []*zktest.Proxy) {
 	return s.actor(strings.Join(addrs, ","), longTimeout, zklock.Options{}), proxies
 }
 
-// open lets all actors reach all servers.
+// openAll lets all actors reach all servers.
 func (s *scene) openAll() {
 	for _, p := range s.refusing {
 		p.Refuse(false)
 	}
 }
 
-// The leader is killed while a lock is held, and while it is waited for: by
-// clients of the leader and of a follower.
+// The holder and the waiters keep their places when the leader is killed, whether they are
+// clients of the leader or of a follower.
 func TestLeaderKilled(t *testing.T) {
 	t.Parallel()
 	e := newCluster(t)
@@ -86,8 +87,8 @@ func TestLeaderKilled(t *testing.T) {
 	a.release(a.take(zklock.Exclusive))
 }
 
-// The create is answered by a server that is out of reach afterwards: another one
-// is asked to catch up before the own znode is looked for.
+// If the answer to the create is lost and the client changes servers, the new server
+// catches up with the leader before the client looks for its znode.
 func TestCreateAnswerLostAndServerChanged(t *testing.T) {
 	t.Parallel()
 	e := newCluster(t)
@@ -102,7 +103,7 @@ func TestCreateAnswerLostAndServerChanged(t *testing.T) {
 	w := a.start(zklock.Exclusive)
 	isClosedSoon(t, "cut off", cut)
 	lease := w.awaitLease()
-	var sent []int32 // until the holder's first look at whether it still is
+	var sent []int32 // requests to the other servers until the lock is held
 	for i, p := range proxies {
 		if i != e.follower(1) {
 			sent = append(sent, p.Requests()...)
@@ -118,7 +119,7 @@ func TestCreateAnswerLostAndServerChanged(t *testing.T) {
 	a.release(lease)
 }
 
-// A follower is frozen, and the session moves from it in time.
+// A session moves away from a frozen follower before it expires.
 func TestFollowerFrozen(t *testing.T) {
 	t.Parallel()
 	e := newCluster(t)
@@ -139,8 +140,8 @@ func TestFollowerFrozen(t *testing.T) {
 	b.release(w.awaitLease())
 }
 
-// A lock that is held for longer than a session lasts, on the leader and on a
-// follower: rounds keep it, and its lease never ends.
+// Rounds keep the lease alive for longer than the session timeout, on the leader and on a
+// follower.
 func TestRoundsOnAnEnsemble(t *testing.T) {
 	t.Parallel()
 	e := newCluster(t)
@@ -172,12 +173,12 @@ func checkLockKept(t *testing.T, e cluster, server int) {
 		return count(jute.OpMulti) > 5
 	})
 	isOpen(t, "lost", lease.Lost())
-	told := a.log.states() // a busy ensemble may be silent for so long that the session moves
-	if syncs := count(jute.OpSync); len(told) == 1 && (syncs < 10 || syncs > 14) {
+	reported := a.log.states() // a busy ensemble may be silent for so long that the session moves
+	if syncs := count(jute.OpSync); len(reported) == 1 && (syncs < 10 || syncs > 14) {
 		t.Errorf("%d syncs for %d checks", syncs, count(jute.OpMulti))
 	}
-	if slices.ContainsFunc(told, func(s zklock.State) bool { return s != zklock.Held && s != zklock.Suspended }) {
-		t.Errorf("told %v", told)
+	if slices.ContainsFunc(reported, func(s zklock.State) bool { return s != zklock.Held && s != zklock.Suspended }) {
+		t.Errorf("reported %v", reported)
 	}
 	a.release(lease)
 	s.finish()

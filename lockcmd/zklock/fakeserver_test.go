@@ -14,35 +14,36 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// life is the session timeout of these tests, and trip the time of a round trip.
+// sessionTimeout is the session timeout of these tests, and roundTrip the time of a round
+// trip.
 const (
 	sessionTimeout = 30 * time.Second
 	roundTrip      = 10 * time.Millisecond
 )
 
-// stageServer is one session with a server that does what a test says, in
-// virtual time. Pings are answered as long as there is a connection.
+// fakeServer is one session with a server that a test controls, in virtual time. It answers
+// pings as long as there is a connection.
 type fakeServer struct {
 	*testing.T
 	mu            sync.Mutex
-	begun         time.Time // of the connection; zero without one
-	answeredSends []time.Time
-	changed       chan struct{}
-	over          chan struct{}
+	begun         time.Time     // begin of the connection; zero without one
+	answeredSends []time.Time   // send times of answered requests and pings, on this connection
+	changed       chan struct{} // SessionState.Changed
+	over          chan struct{} // closed when the session ends
 
-	guards             int
-	standalone         bool  // no ensemble
-	endsWithConnection bool  // the session ends with its connection
-	cutOff             bool  // from the leader: pings and reads are answered, no sync and no transaction
-	checkError         error // of checks
-	requestLog         []string
+	guards             int      // number of calls of Guard that were not released
+	standalone         bool     // the server is no member of an ensemble
+	endsWithConnection bool     // the session ends with its connection
+	cutOff             bool     // no leader: answers pings and reads, but no sync and no transaction
+	checkError         error    // result of checks
+	requestLog         []string // requests since the last call of requests
 	ahead              []string // children besides our own
 	ownPath            string   // path of our own znode
-	ownNumber          int64    // of it, if not 9
-	deleted            bool     // it has been removed
-	unreadable         bool     // it may not be read
+	ownNumber          int64    // number of our own znode; 0 means 9
+	deleted            bool     // our own znode was deleted
+	unreadable         bool     // our own znode cannot be read
 	watches            map[string]chan<- zk.EventType
-	afterGet           func(path string) // called, if not nil, as a znode has been read
+	afterGet           func(path string) // called after a znode was read; may be nil
 }
 
 func newFakeServer(t *testing.T) *fakeServer {
@@ -51,36 +52,40 @@ func newFakeServer(t *testing.T) *fakeServer {
 	return s
 }
 
-// play runs a test in virtual time, with a lock on a fresh connection.
+// play runs a test in virtual time, with a lock on a new connection.
 func play(t *testing.T, test func(s *fakeServer, l *Lock)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeServer(t)
 		test(s, New(s, "/lock", Options{}))
-		close(s.over) // whatever is held is lost then
+		close(s.over) // a lock that is still held is lost now
 		time.Sleep(sessionTimeout)
 	})
 }
 
+// locked calls change while it holds s.mu.
 func (s *fakeServer) locked(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change()
 }
 
-// connect begins a connection, and disconnect ends it.
+// connect begins a new connection.
 func (s *fakeServer) connect() {
 	s.locked(func() { s.begun, s.answeredSends = time.Now(), nil; s.notify() })
 }
 
+// disconnect ends the connection.
 func (s *fakeServer) disconnect() { s.locked(func() { s.begun = time.Time{}; s.notify() }) }
 
+// notify closes the channel Changed of the last State. The caller holds s.mu.
 func (s *fakeServer) notify() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// pings lets time pass, with pings as the library sends them.
+// pings sleeps for d, and sends a ping every third of the session timeout, as the library
+// does.
 func (s *fakeServer) pings(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		s.locked(func() { s.answeredSends = append(s.answeredSends, time.Now()) })
@@ -88,8 +93,8 @@ func (s *fakeServer) pings(d time.Duration) {
 	}
 }
 
-// request takes what has been sent on the present connection, and reports whether
-// it is still there when the answer comes.
+// request records a request, waits for a round trip, and returns an error if the connection
+// has changed meanwhile.
 func (s *fakeServer) request(ctx context.Context, what string, write bool) error {
 	var begun time.Time
 	var hang bool
@@ -118,7 +123,7 @@ func (s *fakeServer) request(ctx context.Context, what string, write bool) error
 	return ctx.Err()
 }
 
-// requests are those since they were asked for last.
+// requests returns the requests since the last call.
 func (s *fakeServer) requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +140,7 @@ func (s *fakeServer) Guard() func() {
 	return func() { s.locked(func() { s.guards-- }) }
 }
 
-// State is part of Session: an answer comes a round trip after the request.
+// State implements Session. An answer comes a round trip after its request.
 func (s *fakeServer) State(by time.Time) SessionState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,7 +196,7 @@ func (s *fakeServer) children(dir string) []string {
 	return names
 }
 
-// event tells who has read a znode what happens to it.
+// fire sends an event of a znode to its watch, if there is one.
 func (s *fakeServer) fire(path string, what zk.EventType) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -248,7 +253,7 @@ func (s *fakeServer) Unwatch(path string, _ chan<- zk.EventType) {
 	s.locked(func() { delete(s.watches, path) })
 }
 
-// take takes the lock, and gives it back at the end.
+// mustLock acquires the lock.
 func (s *fakeServer) mustLock(l *Lock) *Lease {
 	s.Helper()
 	lease, err := l.Lock(s.Context())
@@ -265,6 +270,7 @@ func (s *fakeServer) release(lease *Lease) {
 	}
 }
 
+// expectRequests checks the requests since the last call of requests.
 func (s *fakeServer) expectRequests(want ...string) {
 	s.Helper()
 	if got := s.requests(); !slices.Equal(got, want) {

@@ -19,7 +19,7 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// CASES.md, case 18 (trap 2): children that are no contenders disturb nobody.
+// CASES.md, case 18 (trap 2): children that are not contenders have no effect.
 func TestForeignChildren(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
@@ -31,7 +31,7 @@ func TestForeignChildren(t *testing.T) {
 	for _, family := range zklock.Families() {
 		opt := zklock.Options{Family: family}
 		a := s.proxiedActor(longTimeout, opt)
-		a.proxy.CutAfterRequest(createOp(family)) // looking for the own mark among them, too
+		a.proxy.CutAfterRequest(createOp(family)) // the client then looks for its own mark among them
 		lease := a.take(zklock.Exclusive)
 		w := s.actor("", longTimeout, opt).queue(zklock.Exclusive)
 		a.release(lease)
@@ -39,7 +39,7 @@ func TestForeignChildren(t *testing.T) {
 	}
 }
 
-// contender makes somebody else's znode.
+// createForeign creates the znode of another contender.
 func (s *scene) createForeign(prefix string, acl []zookeeper.ACL) string {
 	s.Helper()
 	path, err := s.observer.Create(zktest.Within(s.T), s.path+"/"+prefix, []byte("somebody"), acl, zkconn.CreateMode{Ephemeral: true, Sequential: true})
@@ -47,7 +47,7 @@ func (s *scene) createForeign(prefix string, acl []zookeeper.ACL) string {
 	return path
 }
 
-// CASES.md, case 32 (trap 12): the znode ahead may not be read.
+// CASES.md, case 32 (trap 12): the znode ahead cannot be read.
 func TestPredecessorWithPrivateACL(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
@@ -63,7 +63,7 @@ func TestPredecessorWithPrivateACL(t *testing.T) {
 	a.release(w.awaitLease())
 }
 
-// The own znode may not be read either: its loss is noticed all the same.
+// The deletion of the lock's own znode is noticed even if the znode cannot be read.
 func TestOwnPrivateACL(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
@@ -83,7 +83,7 @@ func TestOwnPrivateACL(t *testing.T) {
 	a.waitForLoss(lease)
 }
 
-// CASES.md, case 31 (trap 25): a directory in which nothing can be deleted.
+// CASES.md, case 31 (trap 25): the parent does not permit deleting children.
 func TestReleaseForbidden(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
@@ -104,7 +104,7 @@ func TestReleaseForbidden(t *testing.T) {
 	a.release(lease)
 }
 
-// CASES.md, case 33 (trap 25): a directory in which something can be made, and no more.
+// CASES.md, case 33 (trap 25): the parent permits creating children and nothing else.
 func TestCreateOnlyDirectory(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
@@ -121,7 +121,7 @@ func TestCreateOnlyDirectory(t *testing.T) {
 	must(t, a.Close(zktest.Within(t)))
 }
 
-// A parent that cannot have children is final (CASES.md, trap 34).
+// A lock fails at once if its parent is ephemeral (CASES.md, trap 34).
 func TestEphemeralParent(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
@@ -133,7 +133,7 @@ func TestEphemeralParent(t *testing.T) {
 	}
 }
 
-// CASES.md, case 28 (trap 20): the holder's znode is removed by another client.
+// CASES.md, case 28 (trap 20): another client deletes the holder's znode.
 func TestHoldersZnodeRemoved(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"at once", "later"} {
@@ -144,7 +144,7 @@ func TestHoldersZnodeRemoved(t *testing.T) {
 			a := s.simpleActor()
 			lease := a.take(zklock.Exclusive)
 			if at == "later" {
-				zktest.Eventually(t, "the own znode is watched", func() bool { return s.watches() == 1 })
+				zktest.Eventually(t, "our own znode is watched", func() bool { return s.watches() == 1 })
 			}
 			must(t, s.observer.Delete(zktest.Within(t), lease.Node(), -1))
 			a.waitForLoss(lease)
@@ -162,7 +162,7 @@ func TestHoldersZnodeRemoved(t *testing.T) {
 	}
 }
 
-// The waiter's own znode is removed: it queues again (CASES.md, trap 15).
+// A waiter joins the queue again if its znode is deleted (CASES.md, trap 15).
 func TestWaitersZnodeRemoved(t *testing.T) {
 	t.Parallel()
 	for _, family := range []zklock.Family{zklock.Mutex, zklock.All} {
@@ -187,8 +187,8 @@ func TestWaitersZnodeRemoved(t *testing.T) {
 	}
 }
 
-// CASES.md, case 29 (traps 31 and 32): a request to let go is told once, and takes the lock
-// from nobody.
+// CASES.md, case 29 (traps 31 and 32): a request to release the lock is reported once, and
+// does not take the lock away.
 func TestRevocation(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
@@ -202,7 +202,7 @@ func TestRevocation(t *testing.T) {
 		must(t, err)
 		st := a.log.waitFor(t, seen, "the request", func(st zklock.Status) bool { return st.Revoke != nil })
 		if st.State != zklock.Held || !bytes.Equal(st.Revoke, []byte(request)) {
-			t.Errorf("told %+v, want %q", st, request)
+			t.Errorf("reported %+v, want %q", st, request)
 		}
 		w.stillWaits()
 	}
@@ -210,7 +210,8 @@ func TestRevocation(t *testing.T) {
 	b.release(w.awaitLease())
 }
 
-// A waiter that is asked to let go hears of it once he holds.
+// A request to release the lock that reaches a waiter is reported when the waiter gets the
+// lock.
 func TestRevocationOfAWaiter(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
@@ -229,7 +230,7 @@ func TestRevocationOfAWaiter(t *testing.T) {
 	b.release(lease)
 }
 
-// CASES.md, case 34 (trap 23): the server's counter has reached its end.
+// CASES.md, case 34 (trap 23): the server's sequence counter has overflowed.
 func TestSequenceOverflow(t *testing.T) {
 	t.Parallel()
 	for _, family := range []zklock.Family{zklock.Mutex, zklock.RW, zklock.All} {
@@ -269,7 +270,7 @@ func TestSequenceOverflow(t *testing.T) {
 	}
 }
 
-// Downgraded locks keep their place also when the counter overflows behind them.
+// A downgraded lock keeps its place even if the counter overflows after it.
 func TestDowngradeBeforeOverflow(t *testing.T) {
 	t.Parallel()
 	server := sandbox.New(sandbox.Options{Tick: tick})
@@ -298,8 +299,8 @@ func TestDowngradeBeforeOverflow(t *testing.T) {
 	}
 }
 
-// CASES.md, case 35 (trap 24): containers vanish between any two requests, and their
-// numbers begin anew, but not the fences.
+// CASES.md, case 35 (trap 24): containers vanish between any two requests. Their sequence
+// numbers start again from 0, but tokens keep growing.
 func TestVanishingContainers(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t, zktest.JavaProperty("znode.container.checkIntervalMs", "20"),
@@ -321,7 +322,7 @@ func TestVanishingContainers(t *testing.T) {
 	}
 }
 
-// Drain ends with its context when something cannot be removed yet.
+// Drain returns when its context ends, although a znode has not been deleted yet.
 func TestDrainGivesUp(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
@@ -329,7 +330,7 @@ func TestDrainGivesUp(t *testing.T) {
 	a := s.proxiedActor(longTimeout, zklock.Options{})
 	lease := a.take(zklock.Exclusive)
 	a.proxy.Hold(true)
-	s.book.leave(lease)
+	s.holders.remove(lease)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if err := lease.Unlock(ctx); !errors.Is(err, zklock.ErrUnconfirmed) {

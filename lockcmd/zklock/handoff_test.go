@@ -15,9 +15,9 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// CASES.md, case 47 under faults: two at a time, so that there is mostly one waiter, of the
-// families that are handed on without a list and of one that is not. Some become
-// shared, some give up, some lose their znode or their connection.
+// CASES.md, case 47 under faults: with two clients there is mostly one waiter. Two families
+// are handed on without a list, one is not. Some locks become shared, some clients give up,
+// some lose their znode or their connection.
 func TestHandOffUnderFaults(t *testing.T) {
 	t.Parallel()
 	for _, family := range []zklock.Family{zklock.Mutex, zklock.Kazoo, zklock.RW} {
@@ -40,7 +40,7 @@ func TestHandOffUnderFaults(t *testing.T) {
 	}
 }
 
-// quarrel takes the lock and gives it back, whatever happens meanwhile.
+// contendOnce acquires and releases the lock, with a random fault in between.
 func (a *actor) contendOnce(r *rand.Rand) {
 	ctx, cancel := context.WithTimeout(a.s.Context(), zktest.Patience)
 	defer cancel()
@@ -71,14 +71,14 @@ func (a *actor) contendOnce(r *rand.Rand) {
 	case 2:
 		a.removeOthers(lease.Node())
 	}
-	time.Sleep(time.Duration(r.IntN(1000)) * time.Microsecond) // the other one comes before or after
-	a.s.book.leave(lease)
+	time.Sleep(time.Duration(r.IntN(1000)) * time.Microsecond) // the other client comes before or after
+	a.s.holders.remove(lease)
 	if err := lease.Unlock(zktest.Within(a.s.T)); err != nil && !errors.Is(err, zklock.ErrLost) {
 		a.s.Error(err)
 	}
 }
 
-// removeOthers takes away the znode of whoever waits.
+// removeOthers deletes the znodes of all waiters.
 func (a *actor) removeOthers(own string) {
 	names, _, err := a.s.observer.Children(zktest.Within(a.s.T), a.s.path, false)
 	for _, name := range names {

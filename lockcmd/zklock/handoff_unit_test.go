@@ -8,15 +8,14 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// plainAhead is a mutex ahead of ours, which has number 9.
+// mutexAhead is the znode of a plain mutex ahead of ours, which has number 9.
 const mutexAhead = "_c_" + testGUID + "-lock-0000000007"
 
-// queueUp waits for the lock behind what is ahead, and returns where the lease
-// will come.
+// queueUp waits for the lock behind s.ahead. The lease is sent on the channel.
 func (s *fakeServer) queueUp(l *Lock, mode Mode) <-chan *Lease {
-	s.locked(func() { s.standalone = true }) // so that no lease takes requests
+	s.locked(func() { s.standalone = true }) // so that the lease needs no requests
 	got := make(chan *Lease, 1)
-	go func() { // ends with the lock, which each test takes
+	go func() { // ends with the lock, which each test acquires
 		lease, err := l.acquire(s.Context(), mode, true)
 		if err != nil {
 			s.Error(err)
@@ -28,7 +27,7 @@ func (s *fakeServer) queueUp(l *Lock, mode Mode) <-chan *Lease {
 	return got
 }
 
-// leaves takes a child away and tells.
+// removeAhead removes a child and sends the event what.
 func (s *fakeServer) removeAhead(name string, what zk.EventType) {
 	s.locked(func() {
 		s.ahead = slices.DeleteFunc(slices.Clone(s.ahead), func(n string) bool { return n == name })
@@ -36,8 +35,8 @@ func (s *fakeServer) removeAhead(name string, what zk.EventType) {
 	s.fire("/lock/"+name, what)
 }
 
-// TestHandOffAlone: the only waiter behind a plain mutex holds without another list
-// once that is deleted.
+// The only waiter behind a plain mutex holds the lock without another list once the mutex
+// is deleted.
 func TestHandOffAlone(t *testing.T) {
 	for _, name := range []string{
 		mutexAhead, "_c_0123456789abcdef0123456789abcdef-lock-0000000007", "0123456789abcdef0123456789abcdef__lock__0000000007",
@@ -57,7 +56,7 @@ func TestHandOffAlone(t *testing.T) {
 	}
 }
 
-// TestHandOffLists: in every other case it lists before it holds.
+// In every other case a waiter lists the contenders again before it holds the lock.
 func TestHandOffLists(t *testing.T) {
 	ours := func(name string) string { return name + "0000000007" }
 	deleted := func(s *fakeServer) { s.removeAhead(s.ahead[0], zk.EventNodeDeleted) }
@@ -89,8 +88,8 @@ func TestHandOffLists(t *testing.T) {
 			time.Sleep(time.Second)
 			s.connect()
 		}},
-		"the own znode may not be read": {ahead: []string{mutexAhead}, secret: true, then: deleted},
-		"the own znode has changed": {ahead: []string{mutexAhead}, then: func(s *fakeServer) {
+		"our own znode may not be read": {ahead: []string{mutexAhead}, secret: true, then: deleted},
+		"our own znode has changed": {ahead: []string{mutexAhead}, then: func(s *fakeServer) {
 			s.fire(s.ownPath, zk.EventNodeDataChanged)
 			deleted(s)
 		}},
@@ -110,11 +109,11 @@ func TestHandOffLists(t *testing.T) {
 	}
 }
 
-// chances is how often a test repeats what one of two ready channels decides.
+// repeats is how often a test runs if two ready channels decide its course.
 const repeats = 20
 
-// TestHandOffToNobody: the own znode was removed before the one ahead. Whichever is
-// seen first, nothing is held by it.
+// A waiter whose own znode was deleted before the znode ahead does not hold the lock,
+// whichever event it sees first.
 func TestHandOffToNobody(t *testing.T) {
 	for range repeats {
 		play(t, func(s *fakeServer, l *Lock) {
@@ -135,8 +134,8 @@ func TestHandOffToNobody(t *testing.T) {
 	}
 }
 
-// TestHandOffOfAnother: what was told of one znode ahead says nothing of the next,
-// though it may come as that one is waited for.
+// An event of one znode ahead does not count for the next one, even if it arrives while the
+// waiter already waits for that one.
 func TestHandOffOfAnother(t *testing.T) {
 	for range repeats {
 		play(t, func(s *fakeServer, l *Lock) {

@@ -25,17 +25,17 @@ func TestMain(m *testing.M) {
 		return
 	}
 	flag.Parse()
-	if err := flag.Set("test.parallel", "8"); err != nil { // most of the time the tests wait
+	if err := flag.Set("test.parallel", "8"); err != nil { // the tests mostly wait
 		panic(err)
 	}
 	goleak.VerifyTestMain(zktest.M{M: m})
 }
 
 const (
-	// usual is a session timeout that no test waits for. A silence of two 32nds of it moves
-	// a session with a lock.
+	// longTimeout is a session timeout that no test waits for. A session that holds a lock
+	// moves to another server after a silence of two 32nds of it.
 	longTimeout = 40 * time.Second
-	// tick is that of zktest's servers: a session expires up to so much late.
+	// tick is the tick of zktest's servers: a session expires at most one tick late.
 	tick = 500 * time.Millisecond
 )
 
@@ -48,13 +48,13 @@ func must(t *testing.T, err error) {
 
 type zk = zkconn.Session
 
-// client is one ZooKeeper client with a session of its own.
+// A client is a ZooKeeper client with one session.
 type client struct {
 	*zk
 	proxy *zktest.Proxy // nil if it goes to the server directly
 }
 
-// Session is part of zklock.Conn.
+// Session implements zklock.Conn.
 func (c client) Session(ctx context.Context) (zklock.Session, error) { return c.Stay().Pin(ctx) }
 
 func open(t *testing.T, servers string, timeout time.Duration) client {
@@ -62,16 +62,15 @@ func open(t *testing.T, servers string, timeout time.Duration) client {
 	return client{zk: zksession.Open(t, zkconn.Config{Servers: servers, Timeout: timeout})}
 }
 
-// scene is a lock and all who take part in it. Its end checks what must hold
-// whatever has happened.
+// A scene is a lock and all clients that use it. Its method finish checks the invariants.
 type scene struct {
 	*testing.T
-	addr     string // of the server
-	observer client // sees what is really there
+	addr     string // address of the server
+	observer client // shows the znodes on the server
 	path     string
-	start    []string // children that were there before
-	book     exclusionCheck
-	refusing []*zktest.Proxy // see open
+	start    []string // children that existed before
+	holders  exclusionCheck
+	refusing []*zktest.Proxy // see openAll
 
 	mu    sync.Mutex
 	locks []*zklock.Lock
@@ -88,16 +87,16 @@ func newScene(t *testing.T, addr string) *scene {
 	defer scenes.Unlock()
 	scenes.n++
 	return &scene{T: t, addr: addr, observer: open(t, addr, longTimeout),
-		path: fmt.Sprintf("/locks-%d/of/test", scenes.n), book: exclusionCheck{t: t}}
+		path: fmt.Sprintf("/locks-%d/of/test", scenes.n), holders: exclusionCheck{t: t}}
 }
 
-// shared is a scene on the package's common server.
+// sharedScene returns a scene on the server that the tests of this package share.
 func sharedScene(t *testing.T) *scene {
 	t.Helper()
 	return newScene(t, zktest.Shared(t).Addr())
 }
 
-// children are the lock's at this moment.
+// children returns the current children of the lock.
 func (s *scene) children() []string {
 	s.Helper()
 	must(s.T, s.observer.Sync(zktest.Within(s.T), s.path))
@@ -119,13 +118,14 @@ func (s *scene) exists(path string) bool {
 	return err == nil
 }
 
-// watches counts the watched znodes of the lock.
+// watches returns the number of watched znodes of the lock.
 func (s *scene) watches() int {
 	s.Helper()
 	return strings.Count(zktest.Ask(s.T, s.addr, "wchp"), s.path+"/")
 }
 
-// put makes a znode for everybody, and its parents.
+// createWithParents creates a znode and its parents. The parents give everyone all
+// permissions.
 func (s *scene) createWithParents(path string, acl []zookeeper.ACL) {
 	s.Helper()
 	for i := 1; i < len(path); i++ {
@@ -140,7 +140,7 @@ func (s *scene) createWithParents(path string, acl []zookeeper.ACL) {
 	must(s.T, err)
 }
 
-// end is deferred. While all sessions still live, no child of a lock may be left
+// finish checks, while all sessions still live, that no child of the lock is left
 // (CASES.md, I5), and no watch (I7).
 func (s *scene) finish() {
 	s.Helper()
@@ -152,25 +152,26 @@ func (s *scene) finish() {
 	}
 	zktest.Eventually(s.T, "nothing of the locks is left", func() bool { return slices.Equal(s.children(), s.start) })
 	zktest.Eventually(s.T, "no watch is left", func() bool { return s.watches() == 0 })
-	s.book.mu.Lock()
-	defer s.book.mu.Unlock()
-	if len(s.book.held) > 0 {
-		s.Errorf("the test forgot to release %d", len(s.book.held))
+	s.holders.mu.Lock()
+	defer s.holders.mu.Unlock()
+	if len(s.holders.held) > 0 {
+		s.Errorf("the test forgot to release %d", len(s.holders.held))
 	}
 }
 
-// book checks exclusion (CASES.md, I1), and that fences grow (I2). A fence is the czxid of
-// the holder's znode, so those who exclude each other also came in order (I4).
+// exclusionCheck checks that holders exclude each other (CASES.md, I1), and that fences
+// grow (I2). A fence is the czxid of the holder's znode, so growing fences also show that
+// exclusive holders came in order (I4).
 type exclusionCheck struct {
 	t         *testing.T
 	mu        sync.Mutex
 	held      []*zklock.Lease
-	exclusive int64 // the last fence of an exclusive holder
-	any       int64 // the greatest
+	exclusive int64 // fence of the last exclusive holder
+	any       int64 // greatest fence
 	count     int
 }
 
-func (b *exclusionCheck) enter(l *zklock.Lease) {
+func (b *exclusionCheck) add(l *zklock.Lease) {
 	b.t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -192,7 +193,7 @@ func (b *exclusionCheck) enter(l *zklock.Lease) {
 	b.count++
 }
 
-func (b *exclusionCheck) leave(l *zklock.Lease) {
+func (b *exclusionCheck) remove(l *zklock.Lease) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.held = slices.DeleteFunc(b.held, func(o *zklock.Lease) bool { return o == l })
@@ -206,7 +207,8 @@ type actor struct {
 	lock *zklock.Lock
 }
 
-// actor opens a session. Servers may be empty: the scene's.
+// actor opens a session to servers, or to the scene's server if servers is empty, and
+// creates a lock with opt.
 func (s *scene) actor(servers string, timeout time.Duration, opt zklock.Options) *actor {
 	s.Helper()
 	if servers == "" {
@@ -215,7 +217,7 @@ func (s *scene) actor(servers string, timeout time.Duration, opt zklock.Options)
 	return s.actorOn(open(s.T, servers, timeout), opt)
 }
 
-// with makes another lock of a client.
+// actorOn returns an actor with another lock of client c.
 func (s *scene) actorOn(c client, opt zklock.Options) *actor {
 	a := &actor{client: c, s: s, log: newLog()}
 	opt.Notify = a.log.note
@@ -226,12 +228,13 @@ func (s *scene) actorOn(c client, opt zklock.Options) *actor {
 	return a
 }
 
+// simpleActor returns an actor with the default options and a long session timeout.
 func (s *scene) simpleActor() *actor {
 	s.Helper()
 	return s.actor("", longTimeout, zklock.Options{})
 }
 
-// proxied is an actor behind a proxy of its own.
+// proxiedActor returns an actor behind a proxy of its own.
 func (s *scene) proxiedActor(timeout time.Duration, opt zklock.Options) *actor {
 	s.Helper()
 	p := zktest.NewProxy(s.T, s.addr)
@@ -240,6 +243,7 @@ func (s *scene) proxiedActor(timeout time.Duration, opt zklock.Options) *actor {
 	return a
 }
 
+// acquire waits for the lock and records the holder.
 func (a *actor) acquire(ctx context.Context, m zklock.Mode) (*zklock.Lease, error) {
 	take := a.lock.Lock
 	if m == zklock.Shared {
@@ -247,12 +251,12 @@ func (a *actor) acquire(ctx context.Context, m zklock.Mode) (*zklock.Lease, erro
 	}
 	l, err := take(ctx)
 	if err == nil {
-		a.s.book.enter(l)
+		a.s.holders.add(l)
 	}
 	return l, err
 }
 
-// take takes the lock, which is free.
+// take acquires the lock, which is free.
 func (a *actor) take(m zklock.Mode) *zklock.Lease {
 	a.s.Helper()
 	l, err := a.acquire(zktest.Within(a.s.T), m)
@@ -260,20 +264,20 @@ func (a *actor) take(m zklock.Mode) *zklock.Lease {
 	return l
 }
 
-// give releases the lock.
+// release releases the lock.
 func (a *actor) release(l *zklock.Lease) {
 	a.s.Helper()
-	a.s.book.leave(l)
+	a.s.holders.remove(l)
 	if err := l.Unlock(zktest.Within(a.s.T)); err != nil {
 		a.s.Errorf("unlock: %v", err)
 	}
 }
 
-// lost is for a lease that was lost.
+// waitForLoss waits until the lease is lost.
 func (a *actor) waitForLoss(l *zklock.Lease) {
 	a.s.Helper()
 	isClosedSoon(a.s.T, "lost", l.Lost())
-	a.s.book.leave(l)
+	a.s.holders.remove(l)
 }
 
 func isClosed(c <-chan struct{}) bool {
@@ -301,7 +305,7 @@ func isOpen(t *testing.T, what string, c <-chan struct{}) {
 	}
 }
 
-// waiter is an attempt to get the lock.
+// A waiter is an attempt to acquire the lock.
 type waiter struct {
 	a      *actor
 	cancel context.CancelFunc
@@ -322,7 +326,7 @@ func (a *actor) start(m zklock.Mode) *waiter {
 	return w
 }
 
-// wait starts an attempt and returns once it is queued.
+// queue starts an attempt and returns once it is in the queue.
 func (a *actor) queue(m zklock.Mode) *waiter {
 	a.s.Helper()
 	from := a.log.len()
@@ -331,7 +335,7 @@ func (a *actor) queue(m zklock.Mode) *waiter {
 	return w
 }
 
-// waits checks that the attempt has not ended.
+// stillWaits checks that the attempt has not ended.
 func (w *waiter) stillWaits() {
 	w.a.s.Helper()
 	select {
@@ -341,7 +345,7 @@ func (w *waiter) stillWaits() {
 	}
 }
 
-// got waits until the lock is held.
+// awaitLease waits until the lock is held.
 func (w *waiter) awaitLease() *zklock.Lease {
 	w.a.s.Helper()
 	isClosedSoon(w.a.s.T, "done waiting", w.done)

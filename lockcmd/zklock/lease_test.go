@@ -10,8 +10,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Rounds alone keep a lock for good, and the lease never falls so low that a
-// command would have to be ended. What that costs is said in doc.go.
+// Rounds alone keep a lock for as long as it is wanted, and the lease never becomes so short
+// that a command would be terminated. doc.go states the cost.
 func TestRoundsExtendTheLease(t *testing.T) {
 	play(t, func(s *fakeServer, l *Lock) {
 		lease := s.mustLock(l)
@@ -45,8 +45,8 @@ func TestRoundsExtendTheLease(t *testing.T) {
 	})
 }
 
-// A server that is cut off from its leader goes on to answer pings and reads. The
-// lock is presumed lost when the lease is over, and kept when a check is answered.
+// A server that is cut off from its leader still answers pings and reads. The lock is
+// presumed lost when the lease ends, and held again once a check is answered.
 func TestCutOffFromTheLeader(t *testing.T) {
 	play(t, func(s *fakeServer, l *Lock) {
 		lease := s.mustLock(l)
@@ -73,7 +73,7 @@ func TestCutOffFromTheLeader(t *testing.T) {
 	})
 }
 
-// The lease ends by what was proven before the cut, to the moment.
+// The lock is lost exactly when the lease ends that was proven before the cut.
 func TestLostInTime(t *testing.T) {
 	play(t, func(s *fakeServer, l *Lock) {
 		lease := s.mustLock(l)
@@ -92,8 +92,8 @@ func TestLostInTime(t *testing.T) {
 	})
 }
 
-// A connection that ends in the middle of a round makes it void, and the next one
-// is proven by one check, which counts from its connect request.
+// A round is void if its connection is lost. On the next connection one check, without a sync
+// before it, extends the lease from the connect request.
 func TestReconnectInARound(t *testing.T) {
 	for at := time.Duration(0); at < sessionTimeout/2; at += sessionTimeout / 64 {
 		play(t, func(s *fakeServer, l *Lock) {
@@ -108,7 +108,7 @@ func TestReconnectInARound(t *testing.T) {
 			}
 			begun := time.Now()
 			s.connect()
-			time.Sleep(roundTrip + roundTrip/2) // the check waits for nothing else
+			time.Sleep(roundTrip + roundTrip/2) // long enough for one request, the check
 			sent := s.requests()
 			if i := slices.Index(sent, "check"); i < 0 || slices.Contains(sent[:i], "sync") {
 				s.Errorf("after %s: sent %v, want a check and no sync before", at, sent)
@@ -121,7 +121,7 @@ func TestReconnectInARound(t *testing.T) {
 	}
 }
 
-// The check finds that the own znode is gone, whatever became of the watch.
+// The lock is lost if a check finds that its znode is gone, even if no watch event comes.
 func TestCheckFindsTheZnodeGone(t *testing.T) {
 	play(t, func(s *fakeServer, l *Lock) {
 		lease := s.mustLock(l)
@@ -134,8 +134,8 @@ func TestCheckFindsTheZnodeGone(t *testing.T) {
 	})
 }
 
-// A check that may not read the own znode was made all the same; another refusal
-// proves nothing.
+// A check that fails with ErrNoAuth extends the lease, because it was evaluated. Any other
+// rejection proves nothing.
 func TestRefusedChecks(t *testing.T) {
 	for refusal, want := range map[error]State{zk.ErrNoAuth: Held, zk.ErrSessionExpired: PresumedLost, zk.ErrSessionMoved: PresumedLost} {
 		play(t, func(s *fakeServer, l *Lock) {
@@ -151,7 +151,7 @@ func TestRefusedChecks(t *testing.T) {
 	}
 }
 
-// A server that stands alone is asked nothing: what it answers will do.
+// A standalone server gets no probes, because every answer of it extends the lease.
 func TestStandaloneNeedsNoErrands(t *testing.T) {
 	play(t, func(s *fakeServer, l *Lock) {
 		s.standalone = true
@@ -163,7 +163,7 @@ func TestStandaloneNeedsNoErrands(t *testing.T) {
 		if left := lease.Left(); left < sessionTimeout/2 {
 			s.Errorf("%s left", left)
 		}
-		s.disconnect() // whatever answers next may be a member of an ensemble
+		s.disconnect() // the next server may be a member of an ensemble
 		s.locked(func() { s.standalone = false })
 		s.connect()
 		time.Sleep(sessionTimeout)
@@ -174,9 +174,9 @@ func TestStandaloneNeedsNoErrands(t *testing.T) {
 	})
 }
 
-// On a fresh connection a lock costs nothing more. On an old one it is held
-// before one check, or a sync and a check, and the lease then lasts until rounds
-// extend it, and longer than a command needs to end, whenever the last ping was.
+// A lock on an old connection needs one check, or a sync and a check if its znode is old. The
+// lease then lasts until rounds extend it, with enough time left to end a command, whenever
+// the last ping was.
 func TestLockOnAnOldConnection(t *testing.T) {
 	for _, waited := range []bool{false, true} {
 		for age := 2 * sessionTimeout; age < 2*sessionTimeout+sessionTimeout/3; age += sessionTimeout / 100 {
@@ -215,12 +215,12 @@ func TestLockOnAnOldConnection(t *testing.T) {
 	}
 }
 
-// A lock that cannot be proven is not held, and its znode is removed.
+// A lock whose lease cannot be proven is not held, and its znode is deleted.
 func TestNotHeldWithoutAProof(t *testing.T) {
 	play(t, func(s *fakeServer, l *Lock) {
 		s.pings(2 * sessionTimeout)
 		go func() { // ends with its last line
-			time.Sleep(roundTrip / 2) // the create is under way
+			time.Sleep(roundTrip / 2) // the create is in flight
 			s.locked(func() { s.cutOff = true })
 		}()
 		ctx, cancel := context.WithTimeout(s.Context(), sessionTimeout)
@@ -241,8 +241,8 @@ func TestNotHeldWithoutAProof(t *testing.T) {
 	})
 }
 
-// One who has waited for long since he came back is in no other place than one
-// who never was away.
+// A waiter that reconnected long ago gets the lock with at most two requests and a lease that
+// lasts, like a waiter that never lost its connection.
 func TestLockLongAfterAReconnect(t *testing.T) {
 	for age := sessionTimeout / 10; age < 2*sessionTimeout; age += sessionTimeout / 20 {
 		play(t, func(s *fakeServer, l *Lock) {

@@ -13,7 +13,7 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// CASES.md, case 1: missing parents are created.
+// CASES.md, case 1: a lock creates its missing parents.
 func TestMissingParentsAndName(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
@@ -38,7 +38,7 @@ func TestMissingParentsAndName(t *testing.T) {
 	}
 }
 
-// CASES.md, case 2: a wait has a time limit.
+// CASES.md, case 2: a wait ends with its context and leaves the holder alone.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
@@ -60,6 +60,7 @@ func TestTimeout(t *testing.T) {
 	a.release(held)
 }
 
+// TryLock and TryRLock fail with ErrBusy if the lock is held, and leave no znode.
 func TestTryLock(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
@@ -77,11 +78,12 @@ func TestTryLock(t *testing.T) {
 	a.release(held)
 	lease, err := b.lock.TryLock(zktest.Within(t))
 	must(t, err)
-	s.book.enter(lease)
+	s.holders.add(lease)
 	b.release(lease)
 }
 
-// CASES.md, case 3: in order, with one notification and at most one list for each hand-off.
+// CASES.md, case 3: waiters get the lock in order, with one notification and at most one
+// list for each hand-off.
 func TestOrderOfWaiters(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
@@ -121,18 +123,18 @@ func TestOrderOfWaiters(t *testing.T) {
 	}
 }
 
-// requests takes what an actor has sent, pings excepted.
+// requests returns the opcodes that an actor has sent since the last call, without pings.
 func requests(a *actor) []int32 {
 	return slices.DeleteFunc(a.proxy.Requests(), func(op int32) bool { return op == jute.OpPing })
 }
 
-// unwatched is requests without the reads by which a lock is watched over that was
-// held for some milliseconds: of its znode, and of the server's configuration.
+// unwatched returns requests without the reads that monitor a lock held for some
+// milliseconds: of its znode, and of the server's configuration.
 func unwatched(a *actor) []int32 {
 	return slices.DeleteFunc(requests(a), func(op int32) bool { return op == jute.OpGetData })
 }
 
-// CASES.md, cases 4 and 5: acquired twice, and released without being held.
+// CASES.md, cases 4 and 5: the lock is acquired twice, and released without being held.
 func TestReentrance(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
@@ -155,7 +157,7 @@ func TestReentrance(t *testing.T) {
 	if !s.exists(again.Node()) || again.State().State != zklock.Held {
 		t.Error("the lock is gone before its last lease")
 	}
-	s.book.leave(first)
+	s.holders.remove(first)
 	must(t, again.Unlock(zktest.Within(t)))
 	if s.exists(again.Node()) {
 		t.Error("the znode is still there")
@@ -208,8 +210,8 @@ func TestWaiterInTheMiddleGivesUp(t *testing.T) {
 	c.release(wc.awaitLease())
 }
 
-// CASES.md, case 14 (trap 21): Lock returns while the create is under way; its znode is
-// removed when it has come.
+// CASES.md, case 14 (trap 21): Lock returns while the create is in flight; the znode is
+// deleted once it appears.
 func TestCancelWithCreateInFlight(t *testing.T) {
 	t.Parallel()
 	for _, family := range zklock.Families() {
@@ -238,7 +240,8 @@ func TestCancelWithCreateInFlight(t *testing.T) {
 	}
 }
 
-// CASES.md, case 41 (trap 11): attempts that time out leave one watch, not one each.
+// CASES.md, case 41 (trap 11): a hundred attempts that time out leave one watch, not one
+// each.
 func TestManyTimeoutsShareAWatch(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)

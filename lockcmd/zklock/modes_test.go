@@ -14,7 +14,7 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// CASES.md, cases 6 and 7: readers hold together, and a writer waits for them.
+// CASES.md, cases 6 and 7: readers hold the lock together, and a writer waits for them.
 func TestReadersAndAWriter(t *testing.T) {
 	t.Parallel()
 	for _, family := range zklock.Families() {
@@ -39,7 +39,7 @@ func TestReadersAndAWriter(t *testing.T) {
 	}
 }
 
-// CASES.md, case 8: readers do not overtake a writer that waits.
+// CASES.md, case 8: a reader does not overtake a waiting writer.
 func TestNewReaderWaitsBehindWriter(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
@@ -71,7 +71,7 @@ func TestReaderBetweenWriters(t *testing.T) {
 	c.release(last.awaitLease())
 }
 
-// CASES.md, case 10 (trap 27): a reader that asks for the write lock is rejected.
+// CASES.md, case 10 (trap 27): a reader that requests the write lock gets ErrUpgrade.
 func TestUpgradeIsRefused(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
@@ -88,7 +88,7 @@ func TestUpgradeIsRefused(t *testing.T) {
 	a.release(lease)
 }
 
-// CASES.md, case 11 (trap 28): what was held exclusively becomes shared without a gap.
+// CASES.md, case 11 (trap 28): an exclusive lock becomes shared without a gap.
 func TestDowngrade(t *testing.T) {
 	t.Parallel()
 	for _, family := range zklock.Families() {
@@ -111,8 +111,8 @@ func TestDowngrade(t *testing.T) {
 	}
 }
 
-// Who may not write to his own znode cannot tell those who wait that it becomes
-// shared: it stays exclusive until the last lease is given back.
+// A holder without permission to write to its znode cannot notify the waiters of a
+// downgrade. The lock stays exclusive until the last lease is released.
 func TestDowngradeForbidden(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
@@ -130,7 +130,7 @@ func TestDowngradeForbidden(t *testing.T) {
 	r.a.release(r.awaitLease())
 }
 
-// downgrade is a lock held both ways by one owner.
+// downgrade is a lock that its owner holds with an exclusive and a shared lease.
 type downgrade struct {
 	exclusive, shared *zklock.Lease
 	node              string
@@ -141,22 +141,23 @@ func startDowngrade(a *actor) downgrade {
 	return a.addSharedLease(a.take(zklock.Exclusive))
 }
 
-// sharing takes a lock shared that is held exclusively.
+// addSharedLease acquires a shared lease of a lock that is held exclusively.
 func (a *actor) addSharedLease(exclusive *zklock.Lease) downgrade {
 	a.s.Helper()
 	d := downgrade{exclusive: exclusive}
-	a.s.book.leave(d.exclusive) // the other lease stands for both
+	a.s.holders.remove(d.exclusive) // the shared lease represents both
 	var err error
 	d.shared, err = a.lock.RLock(zktest.Within(a.s.T))
 	must(a.s.T, err)
 	d.node = d.exclusive.Node()
-	a.s.book.mu.Lock()
-	defer a.s.book.mu.Unlock()
-	a.s.book.held = append(a.s.book.held, d.shared)
+	a.s.holders.mu.Lock()
+	defer a.s.holders.mu.Unlock()
+	a.s.holders.held = append(a.s.holders.held, d.shared)
 	return d
 }
 
-// downgraded checks that the place in the queue is kept.
+// checkDowngraded waits until the lock is shared, and checks that it has kept its place and
+// its token.
 func (d downgrade) checkDowngraded(s *scene) {
 	s.Helper()
 	number := func(node string) int64 {
@@ -175,7 +176,8 @@ func (d downgrade) checkDowngraded(s *scene) {
 	}
 }
 
-// CASES.md, case 12 (trap 30): readers hear nothing until the last writer ahead has gone.
+// CASES.md, case 12 (trap 30): waiting readers send nothing until the last writer ahead has
+// released.
 func TestReadersSleepUntilTheLastWriter(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
@@ -212,7 +214,8 @@ func TestReadersSleepUntilTheLastWriter(t *testing.T) {
 	}
 }
 
-// CASES.md, case 45: all families' znodes come and go at once.
+// CASES.md, case 45: the znodes of all families are created in one transaction, and deleted
+// in another.
 func TestAllFamiliesAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []zklock.Mode{zklock.Exclusive, zklock.Shared} {
@@ -273,8 +276,8 @@ func TestFamiliesWaitForEachOther(t *testing.T) {
 	}
 }
 
-// Whichever of its znodes a lock of all families loses, it is lost, and the
-// others do not stay.
+// A lock of family All is lost if any of its znodes is deleted, and its other znodes are
+// removed.
 func TestAllIsLostWithOneOfItsZnodes(t *testing.T) {
 	t.Parallel()
 	for i := range 3 {
@@ -290,15 +293,15 @@ func TestAllIsLostWithOneOfItsZnodes(t *testing.T) {
 	}
 }
 
-// A lock is not taken once more when its session is over, though that has not
-// been told yet.
+// A lock cannot be acquired again in a session that has ended, even before the end is
+// reported.
 func TestNotAgainAfterTheSession(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
 	defer s.finish()
 	a := s.simpleActor()
 	l := a.take(zklock.Exclusive)
-	a.s.book.leave(l)
+	a.s.holders.remove(l)
 	must(t, a.Connect(zktest.Within(t), "")) // ends the session
 	again := a.take(zklock.Exclusive)
 	if again.SessionID() == l.SessionID() {

@@ -14,14 +14,15 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// cutOff takes an actor's connection away until Refuse(false).
+// cutOff cuts the actor's connection and refuses new ones until Refuse(false).
 func (a *actor) cutOff() {
 	a.proxy.Refuse(true)
 	a.proxy.Cut()
 }
 
-// away waits until an actor knows that it has no connection. With a short session
-// timeout on a busy machine the lease may be over by then.
+// waitUntilSuspended waits until the actor has noticed that it has no connection. It skips
+// the first seen statuses. With a short session timeout on a busy machine, the lease may
+// have ended by then.
 func (a *actor) waitUntilSuspended(seen int) {
 	a.s.Helper()
 	a.log.waitFor(a.s.T, seen, "suspended", func(st zklock.Status) bool {
@@ -29,14 +30,14 @@ func (a *actor) waitUntilSuspended(seen int) {
 	})
 }
 
-// after waits for a state told after so many.
+// waitForState skips the first seen statuses and waits for the state s.
 func (a *actor) waitForState(seen int, s zklock.State) zklock.Status {
 	a.s.Helper()
 	return a.log.waitFor(a.s.T, seen, string(s), func(st zklock.Status) bool { return st.State == s })
 }
 
 // CASES.md, cases 19 and 44 (trap 17): connections break, the lock is kept, and each change
-// is told.
+// is reported.
 func TestHolderReconnects(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
@@ -61,14 +62,15 @@ func TestHolderReconnects(t *testing.T) {
 	isOpen(t, "lost", lease.Lost())
 	a.release(lease)
 	if got := a.log.states(); !slices.Equal(got, append(want, zklock.Releasing, zklock.Released)) {
-		t.Errorf("told %v", got)
+		t.Errorf("reported %v", got)
 	}
 	w.a.release(w.awaitLease())
 }
 
-// CASES.md, case 20 (trap 17): a black hole. The lock is presumed lost before anybody else
-// gets it (the book checks that), and found lost on return. That it is presumed
-// lost just when the lease ends is seen in virtual time.
+// CASES.md, case 20 (trap 17): packets vanish in a black hole. The lock is presumed lost
+// before another client gets it, which exclusionCheck checks, and found lost
+// once packets pass again. Tests in virtual time check that it is presumed lost exactly
+// when the lease ends.
 func TestBlackHole(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
@@ -99,7 +101,7 @@ func TestServerRestarts(t *testing.T) {
 	server := zktest.Start(t)
 	s := newScene(t, server.Addr())
 	defer s.finish()
-	const timeout = 8 * time.Second // a server starts in less, on a busy machine, too
+	const timeout = 8 * time.Second // longer than a server takes to start, even on a busy machine
 	a := s.actor("", timeout, zklock.Options{})
 	b := s.actor("", timeout, zklock.Options{})
 	lease := a.take(zklock.Exclusive)
@@ -118,7 +120,7 @@ func TestServerRestarts(t *testing.T) {
 		w.stillWaits()
 	}
 	if !isClosed(lease.Lost()) {
-		t.Error("nobody was told that it may be lost")
+		t.Error("the possible loss was not reported")
 	}
 	again, err := a.lock.Lock(zktest.Within(t))
 	must(t, err)
@@ -143,8 +145,8 @@ func TestReleaseWhileWaiterIsAway(t *testing.T) {
 	b.release(w.awaitLease())
 }
 
-// CASES.md, case 26 (trap 16): the waiter's session expires. It queues again, and the
-// deadline stays.
+// CASES.md, case 26 (trap 16): the waiter's session expires. The waiter joins the queue
+// again, and its deadline stays.
 func TestWaiterExpires(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
@@ -176,8 +178,8 @@ func TestWaiterExpires(t *testing.T) {
 	a.release(held)
 }
 
-// CASES.md, case 39 (trap 6): what was asked for in a session that has ended is not done in
-// the next one.
+// CASES.md, case 39 (trap 6): requests made in a session that has ended are not sent in the
+// next one.
 func TestNothingCrossesSessions(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
@@ -194,7 +196,7 @@ func TestNothingCrossesSessions(t *testing.T) {
 			&zookeeper.CreateRequest{Path: s.path + "/written", Acl: zookeeper.WorldACL(zookeeper.PermAll)})
 	}()
 	unlocked := make(chan error)
-	go func() { unlocked <- lease.Unlock(zktest.Within(t)) }() // likewise
+	go func() { unlocked <- lease.Unlock(zktest.Within(t)) }() // ends with the session
 	zktest.Eventually(t, "the session has expired", func() bool { return !s.exists(lease.Node()) })
 	requests(a)
 	a.proxy.Refuse(false)
@@ -204,7 +206,7 @@ func TestNothingCrossesSessions(t *testing.T) {
 	if err := <-unlocked; !errors.Is(err, zklock.ErrLost) {
 		t.Errorf("the release: %v", err)
 	}
-	s.book.leave(lease)
+	s.holders.remove(lease)
 	must(t, a.WaitReady(zktest.Within(t)))
 	if sent := requests(a); len(sent) > 0 {
 		t.Errorf("the new session sent %v", sent)
@@ -215,7 +217,8 @@ func TestNothingCrossesSessions(t *testing.T) {
 	a.release(a.take(zklock.Exclusive))
 }
 
-// CASES.md, case 42 (trap 9): the server that is tried first accepts and never answers.
+// CASES.md, case 42 (trap 9): the server that is tried first accepts the connection and
+// never answers.
 func TestNextServerIsTriedInTime(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
@@ -235,7 +238,7 @@ func TestNextServerIsTriedInTime(t *testing.T) {
 	a.release(lease)
 }
 
-// The holder's session is closed under it.
+// The lock is lost when the holder's client is closed.
 func TestHolderCloses(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
@@ -243,7 +246,7 @@ func TestHolderCloses(t *testing.T) {
 	a, b := s.simpleActor(), s.simpleActor()
 	lease := a.take(zklock.Exclusive)
 	w := b.queue(zklock.Exclusive)
-	s.book.leave(lease)
+	s.holders.remove(lease)
 	must(t, a.Close(zktest.Within(t)))
 	isClosedSoon(t, "lost", lease.Lost())
 	b.release(w.awaitLease())
@@ -255,7 +258,7 @@ func TestHolderCloses(t *testing.T) {
 	}
 }
 
-// A waiter whose session is closed does not wait for another.
+// A wait ends when the waiter's client is closed.
 func TestWaiterCloses(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
@@ -271,7 +274,8 @@ func TestWaiterCloses(t *testing.T) {
 	a.release(lease)
 }
 
-// Withdrawing goes on through an outage.
+// The znode of an abandoned wait is deleted after an outage, even if the first delete is
+// not answered.
 func TestWithdrawDuringOutage(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)

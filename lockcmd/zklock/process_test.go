@@ -20,11 +20,11 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// roleVariable makes the test binary a process that takes a lock: server, path
-// and session timeout, with spaces between.
+// roleVariable makes the test binary a process that holds a lock. Its value is the server,
+// the path and the session timeout, separated by spaces.
 const roleVariable = "ZKLOCK_TEST_HOLDER"
 
-// act plays the role, if there is one.
+// playRole runs the holder if roleVariable is set, and reports whether it is.
 func playRole() bool {
 	role := os.Getenv(roleVariable)
 	if role == "" {
@@ -36,8 +36,9 @@ func playRole() bool {
 	return true
 }
 
-// hold takes the lock, says so, and gives up all when its input ends, or when the
-// lock is lost: then it tries to write under the lock, as one who has not noticed.
+// runHolder acquires the lock, prints that it holds it, and returns when its input ends. If
+// the lock is lost, it first tries to write under the lock, like a process that has not
+// noticed.
 func runHolder(role string) (err error) {
 	var addr, path, duration string
 	if _, err := fmt.Sscan(role, &addr, &path, &duration); err != nil {
@@ -80,7 +81,7 @@ func runHolder(role string) (err error) {
 	return nil
 }
 
-// holder is such a process.
+// A process runs the test binary as a holder.
 type process struct {
 	s     *scene
 	cmd   *exec.Cmd
@@ -101,8 +102,8 @@ func (s *scene) holderProcess(timeout time.Duration) *process {
 	h.in, h.lines = in, bufio.NewScanner(out)
 	must(s.T, h.cmd.Start())
 	s.Cleanup(func() {
-		_ = h.cmd.Process.Kill() // fails only if it has ended already
-		_ = h.cmd.Wait()         // killed, or waited for already
+		_ = h.cmd.Process.Kill() // fails only if the process has ended
+		_ = h.cmd.Wait()         // killed, or waited for before
 	})
 	if _, err := fmt.Sscanf(h.readLine("held"), "held %d", &h.token); err != nil {
 		s.Fatal(err)
@@ -110,7 +111,7 @@ func (s *scene) holderProcess(timeout time.Duration) *process {
 	return h
 }
 
-// line returns the next line, which begins with a word.
+// readLine returns the next line of output, which must begin with word.
 func (h *process) readLine(word string) string {
 	h.s.Helper()
 	if !h.lines.Scan() || !strings.HasPrefix(h.lines.Text(), word) {
@@ -136,12 +137,12 @@ func TestKilledHolder(t *testing.T) {
 	b.release(w.awaitLease())
 }
 
-// CASES.md, case 23: the holder ends as it should.
+// CASES.md, case 23: the holder exits normally.
 func TestHolderExits(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
 	defer s.finish()
-	h := s.holderProcess(2 * zktest.Patience) // nobody waits for so long
+	h := s.holderProcess(2 * zktest.Patience) // a timeout that nobody waits for
 	b := s.simpleActor()
 	w := b.queue(zklock.Exclusive)
 	must(t, h.in.Close())

@@ -10,8 +10,8 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// CASES.md, case 21 (trap 18): the holder's process is paused for longer than its session
-// lives. It cannot know; its write is refused because it is guarded by the znode.
+// CASES.md, case 21 (trap 18): the holder's process is stopped for longer than its session
+// lasts. It cannot know that, but its write is rejected because the write checks the znode.
 func TestPausedHolder(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)

@@ -22,19 +22,19 @@ type entry struct {
 	clock         *leaseClock
 	mode          Mode
 	guid          string
-	names         []string          // names of the own znodes, once they are known to exist
-	czxid         int64             // czxid of the own znodes
-	ownEvents     chan zk.EventType // events of the own znodes; capacity 1
-	watched       bool              // the own znodes have watches that report to ownEvents
+	names         []string          // names of our znodes, once they are known to exist
+	czxid         int64             // czxid of our own znodes
+	ownEvents     chan zk.EventType // events of our own znodes; capacity 1
+	watched       bool              // our own znodes have watches that report to ownEvents
 	listedOn      time.Time         // Begun of the connection on which the last list was requested
 	notifiedPlace int               // place in the queue reported last
 	notifiedAhead Ahead             // contender ahead reported last
 	createSent    time.Time         // send time of the create; zero once it is long ago
 
 	revocation  []byte   // request to release the lock that came during the wait
-	sharedNames []string // names of the own znodes if an unanswered downgrade took effect
+	sharedNames []string // names of our own znodes if an unanswered downgrade took effect
 	mayExist    bool     // own znodes may exist whose names are not known
-	listed      bool     // the own znodes were seen in a list
+	listed      bool     // our own znodes were seen in a list
 	unanswered  bool     // a delete was sent and not answered: it may have taken effect
 }
 
@@ -59,7 +59,7 @@ func (e *entry) nodes() []string {
 	return paths
 }
 
-// queue creates the own znodes and waits until no conflicting contender is ahead. If it
+// queue creates our own znodes and waits until no conflicting contender is ahead. If it
 // fails, it deletes them, in the background if they cannot be deleted at once.
 func (e *entry) queue(ctx context.Context, wait bool) error {
 	children, err := e.createZnodes(ctx)
@@ -117,7 +117,7 @@ func (e *entry) waitUntilFree(ctx context.Context, children []string, wait bool)
 	}
 }
 
-// placeLost translates ErrNoNode, for the own znode or for its parent, to errPlaceLost.
+// placeLost replaces ErrNoNode, for our own znode or for its parent, by errPlaceLost.
 func placeLost(err error) error {
 	if errors.Is(err, zk.ErrNoNode) {
 		return errPlaceLost
@@ -125,13 +125,13 @@ func placeLost(err error) error {
 	return err
 }
 
-// waitForChange waits for an event of node, the nearest znode ahead, or of the own znodes.
+// waitForChange waits for an event of node, the nearest znode ahead, or of our own znodes.
 // It returns the event of node, or 0 if something else ended the wait.
 func (e *entry) waitForChange(ctx context.Context, node string, place int) (zk.EventType, error) {
 	wake := make(chan zk.EventType, 1) // a channel of its own: events of another znode must not count
 	defer e.s.Unwatch(node, wake)
 	st, err := e.readAhead(ctx, node, wake)
-	if errors.Is(err, errPlaceLost) { // node, not the own znode, is gone
+	if errors.Is(err, errPlaceLost) { // node, not our own znode, is gone
 		return 0, nil
 	}
 	if err != nil {
@@ -185,7 +185,7 @@ func (e *entry) readAhead(ctx context.Context, node string, wake chan<- zk.Event
 	return ahead, nil
 }
 
-// readOwn reads the own znodes and sets watches. It returns the data of the first, or of
+// readOwn reads our own znodes and sets watches. It returns the data of the first, or of
 // the last that contains a request to release the lock, and reports whether all could be
 // read.
 func (e *entry) readOwn(ctx context.Context) (data []byte, readable bool, err error) {
@@ -223,7 +223,7 @@ func read(ctx context.Context, s Session, node string, wake chan<- zk.EventType)
 	return data, st, err
 }
 
-// createZnodes creates the own znodes, with the parents that they need, and returns the
+// createZnodes creates our own znodes, with the parents that they need, and returns the
 // children of the lock listed after that.
 func (e *entry) createZnodes(ctx context.Context) ([]string, error) {
 	var reqs []*zk.CreateRequest
@@ -263,7 +263,7 @@ func (e *entry) createZnodes(ctx context.Context) ([]string, error) {
 	}
 }
 
-// setZnodes records the paths and the czxid of the own znodes.
+// setZnodes records the paths and the czxid of our own znodes.
 func (e *entry) setZnodes(paths []string, czxid int64) {
 	e.names, e.czxid = nil, czxid
 	for _, p := range paths {
@@ -271,7 +271,7 @@ func (e *entry) setZnodes(paths []string, czxid int64) {
 	}
 }
 
-// findCreated finds out whether the own znodes were created, after the answer to the
+// findCreated finds out whether our own znodes were created, after the answer to the
 // create, or to the list that follows it, was lost. It sends a sync first, because the next
 // server may lag behind the one that created them. want is the number of own znodes.
 func (e *entry) findCreated(ctx context.Context, want int) (children []string, err error) {

@@ -14,22 +14,23 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// around waits until about the time at which a held lock begins to be watched.
+// randomPause waits for up to 10 ms, which is around the time at which a held lock begins
+// to be monitored.
 func randomPause() { time.Sleep(time.Duration(rand.IntN(10_000)) * time.Microsecond) }
 
-// ended checks what a lock told of itself, first to last: nothing comes after its
-// end, and the end is what the release said.
+// checkStates checks the states reported since from: exactly one end, which comes last and
+// agrees with err, the result of the release.
 func (a *actor) checkStates(from int, err error) {
 	a.s.Helper()
 	states := a.log.states()[from:]
 	last := map[bool]zklock.State{true: zklock.Released, false: zklock.Lost}[err == nil]
 	end := slices.IndexFunc(states, func(s zklock.State) bool { return s == zklock.Released || s == zklock.Lost })
 	if end != len(states)-1 || states[end] != last && last == zklock.Lost {
-		a.s.Errorf("told %v; the release said %v", states, err)
+		a.s.Errorf("reported %v; the release said %v", states, err)
 	}
 }
 
-// The release, and the removal of the znode by somebody else, at the same time.
+// The holder releases the lock while another client deletes its znode.
 func TestReleaseMeetsRemoval(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
@@ -47,7 +48,7 @@ func TestReleaseMeetsRemoval(t *testing.T) {
 			}
 		})
 		randomPause()
-		s.book.leave(lease)
+		s.holders.remove(lease)
 		err := lease.Unlock(zktest.Within(t))
 		if err != nil && !errors.Is(err, zklock.ErrLost) {
 			t.Errorf("unlock: %v", err)
@@ -57,8 +58,9 @@ func TestReleaseMeetsRemoval(t *testing.T) {
 	}
 }
 
-// The release, and a request to let go or a broken connection, at the same time. What
-// was cut is connected again after a second, so that several are at it.
+// The holder releases the lock while another client requests its release, or while the
+// connection breaks. Reconnecting takes a second, so several actors do this at the same
+// time.
 func TestReleaseMeetsChange(t *testing.T) {
 	t.Parallel()
 	const rounds = 150
@@ -104,7 +106,7 @@ func releaseMeets(t *testing.T, a *actor, change func(a *actor, node string) err
 	isOpen(t, "lost", lease.Lost())
 }
 
-// Sessions that are closed at any moment of a lock's life.
+// A session may be closed at any time while its lock is acquired, held or released.
 func TestSessionEndsAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	addr := zktest.Shared(t).Addr()
@@ -134,7 +136,7 @@ func TestSessionEndsAtAnyMoment(t *testing.T) {
 	}
 }
 
-// One owner's goroutines take the lock and give it back, all at once.
+// Several goroutines of one owner acquire and release the lock concurrently.
 func TestOneOwnerManyGoroutines(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)

@@ -13,13 +13,12 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// answering is a session whose znodes are a list of names, and whose requests
-// fail as a test says.
+// scriptedSession is a session with a list of znodes. A test decides which requests fail.
 type scriptedSession struct {
 	*fakeConnection
-	names  []string
-	proven time.Time                             // what the lease counts from
-	fail   func(op string) (before, after error) // the request is not carried out, or its answer is lost
+	names  []string                              // children of the lock
+	proven time.Time                             // start of the lease
+	fail   func(op string) (before, after error) // errors of op: before it takes effect, or instead of its answer
 }
 
 func newScriptedSession() *scriptedSession {
@@ -84,7 +83,7 @@ func (a *scriptedSession) Get(context.Context, string, chan<- zk.EventType) ([]b
 
 func (a *scriptedSession) Unwatch(string, chan<- zk.EventType) {}
 
-// held is a lock with znodes of those names, that is held.
+// held returns the lease of a held lock that has znodes with these names.
 func (a *scriptedSession) held(t *testing.T, names ...string) *Lease {
 	e := newEntry(New(a, "/lock", Options{}), a, Exclusive)
 	e.names, e.watched, a.names = names, true, slices.Clone(names)
@@ -95,8 +94,8 @@ func (a *scriptedSession) held(t *testing.T, names ...string) *Lease {
 	return h.lease(Exclusive)
 }
 
-// lostAnswers makes the first answers of an operation get lost: that of a request
-// that was carried out, or that never arrived.
+// loseAnswers makes the first n requests of an operation fail: they take effect if arrives
+// is true, and are lost otherwise.
 func (a *scriptedSession) loseAnswers(op string, n int, arrives bool) {
 	a.fail = func(o string) (error, error) {
 		if n--; o != op || n < 0 {
@@ -109,9 +108,9 @@ func (a *scriptedSession) loseAnswers(op string, n int, arrives bool) {
 	}
 }
 
-// A release says whether the lock was held until then: a znode that is gone
-// before the first request was removed by somebody else, one that is gone after a
-// request without an answer may have been removed by that.
+// Unlock reports whether the lock was held until then. If the znode is gone before the
+// first request, another client has deleted it. If it is gone after a request that was not
+// answered, that request may have deleted it.
 func TestWhoRemovedTheZnode(t *testing.T) {
 	one, three := []string{"_c_x-lock-0000000000"}, []string{"a__lock__0000000000", "b-__WRIT__0000000001", "c-lock-0000000002"}
 	for name, c := range map[string]struct {
@@ -149,7 +148,8 @@ func TestWhoRemovedTheZnode(t *testing.T) {
 	}
 }
 
-// The same when nobody waits for the answer any more.
+// The state tells released from lost in the same way if Unlock has returned before the
+// answer.
 func TestWhoRemovedTheZnodeLater(t *testing.T) {
 	for want, arrives := range map[State]bool{Released: true, Lost: false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -161,7 +161,7 @@ func TestWhoRemovedTheZnodeLater(t *testing.T) {
 				a.fail = func(string) (error, error) { return nil, nil }
 				return nil, zk.ErrConnectionClosed
 			}
-			if !arrives { // nothing is sent without a connection
+			if !arrives { // without a connection nothing is sent
 				cancel()
 				a.names = nil
 			}
@@ -176,8 +176,7 @@ func TestWhoRemovedTheZnodeLater(t *testing.T) {
 	}
 }
 
-// A lock is presumed lost, and not before, when its lease is over by one of the
-// clocks.
+// A lock is presumed lost exactly when its lease ends.
 func TestLeaseEndsOnTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newScriptedSession()
@@ -195,8 +194,7 @@ func TestLeaseEndsOnTime(t *testing.T) {
 	})
 }
 
-// A session whose time went on while the machine slept has nothing left, although
-// the clock that timers go by stood still.
+// The lease of a machine that slept has ended, although the monotonic clock stood still.
 func TestLeftAfterSleep(t *testing.T) {
 	a := newScriptedSession()
 	a.proven = time.Now().Round(0).Add(-time.Hour) // by the wall clock alone
@@ -206,21 +204,21 @@ func TestLeftAfterSleep(t *testing.T) {
 	}
 }
 
-// A server that never lists what it has made is not asked without end.
+// A lock gives up if the server never lists the znodes that it has created.
 func TestZnodeNeverListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newScriptedSession()
-		told := 0
-		l := New(a, "/lock", Options{Notify: func(s Status) { told++ }})
+		reported := 0
+		l := New(a, "/lock", Options{Notify: func(s Status) { reported++ }})
 		_, err := l.TryLock(t.Context())
-		if err == nil || !strings.Contains(err.Error(), "none of them appeared among the lock's contenders") || told != maxUnlisted-1 {
-			t.Errorf("after %d attempts more: %v", told, err)
+		if err == nil || !strings.Contains(err.Error(), "none of them appeared among the lock's contenders") || reported != maxUnlisted-1 {
+			t.Errorf("after %d attempts more: %v", reported, err)
 		}
 	})
 }
 
-// What was refused left nothing that could not be removed; what was not answered
-// may have.
+// The error of a failed attempt mentions a znode that could not be deleted only if one may
+// exist: not if the create was rejected, but if it was not answered.
 func TestNothingIsSaidOfZnodesThatWereNotMade(t *testing.T) {
 	for want, create := range map[string]error{"no write: nothing here": errors.New("no write: nothing here"), "below /lock": zk.ErrConnectionClosed} {
 		synctest.Test(t, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// connection is a Session that is told what happens to it.
+// fakeConnection is a Session whose connection and end a test controls.
 type fakeConnection struct {
 	Session
 	changed, ended chan struct{}
@@ -30,8 +30,9 @@ func (c *fakeConnection) Await(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// A server may refuse a request because the session has expired before it closes
-// the connection: that is not the time to begin anew in the same session.
+// A server may reject a request because the session has expired before it closes the
+// connection. retry then waits for the end of the session, and does not repeat the request
+// in it.
 func TestInsistWaitsForTheEndOfAnExpiredSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &fakeConnection{changed: make(chan struct{}), ended: make(chan struct{})}
@@ -74,8 +75,9 @@ func TestInsist(t *testing.T) {
 	}
 }
 
-// One who was paused after he had seen that nobody is ahead, and comes back when
-// the lease is over, is told before he has the lock (CASES.md, trap 18).
+// If a waiter is suspended after it has seen that no contender is ahead, and resumes when
+// the lease has ended, the lock is presumed lost before its owner gets it (CASES.md, trap
+// 18).
 func TestHeldTooLate(t *testing.T) {
 	for _, c := range []struct {
 		age  time.Duration

@@ -157,7 +157,7 @@ func (m *model) receiveAnswer(w *world) {
 		w.olderSent, w.olderAnswered, w.laterSent, w.laterAnswered = w.requestAge, 0, 0, never
 	case kind == anchorPing:
 		w.laterSent, w.laterAnswered = w.requestAge, 0
-	case c.stage == shortSync: // the own znode was created, or the sync of a lock that has waited was answered
+	case c.stage == shortSync: // our own znode was created, or the sync of a lock that has waited was answered
 		c.done(sent, epoch)
 	default:
 		c.done(sent, epoch)

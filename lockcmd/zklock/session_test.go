@@ -8,7 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// plainConn is a Conn whose sessions have none of the optional methods.
+// minimalConn is a Conn whose sessions have no optional methods.
 type minimalConn struct{ Conn }
 
 func (c minimalConn) Session(ctx context.Context) (Session, error) {
@@ -16,8 +16,8 @@ func (c minimalConn) Session(ctx context.Context) (Session, error) {
 	return struct{ Session }{s}, err
 }
 
-// A session without the optional methods counts as one of an ensemble: its lease is
-// extended by rounds, even if the server stands alone.
+// A session without the optional methods counts as one of an ensemble: rounds extend its
+// lease, even on a standalone server.
 func TestPlainSession(t *testing.T) {
 	play(t, func(s *fakeServer, _ *Lock) {
 		s.standalone = true
@@ -33,7 +33,7 @@ func TestPlainSession(t *testing.T) {
 	})
 }
 
-// parentless is a server without the parent of a lock.
+// parentless is a server on which the parent of the lock does not exist.
 type parentless struct {
 	*fakeServer
 	made []*zk.CreateRequest
