@@ -12,37 +12,37 @@ import (
 
 // box is a control group (version 2) for the program alone. The kernel kills all
 // that is in it with one write, whatever user it runs as and however it forks.
-type box struct {
+type cgroup struct {
 	name string
 	dir  *os.File
 }
 
 // boxName is how their names begin.
-const boxName = "zksh-lock-"
+const cgroupPrefix = "zksh-lock-"
 
 // newBox makes one below our own; nil where that is not permitted.
-func newBox() *box {
-	home, err := ownGroup()
+func newCgroup() *cgroup {
+	home, err := ownCgroup()
 	if err != nil {
 		return nil
 	}
-	name, err := os.MkdirTemp(home, boxName)
+	name, err := os.MkdirTemp(home, cgroupPrefix)
 	if err != nil {
 		return nil
 	}
-	b := &box{name: name}
+	b := &cgroup{name: name}
 	if _, err = os.Stat(filepath.Join(name, "cgroup.kill")); err == nil { // Linux 5.14
 		b.dir, err = os.Open(name)
 	}
 	if err != nil {
-		b.open()
+		b.release()
 		return nil
 	}
 	return b
 }
 
 // path is its directory, or empty.
-func (b *box) path() string {
+func (b *cgroup) path() string {
 	if b == nil {
 		return ""
 	}
@@ -50,14 +50,14 @@ func (b *box) path() string {
 }
 
 // take has a program start in the box.
-func (b *box) take(attr *syscall.SysProcAttr) {
+func (b *cgroup) attach(attr *syscall.SysProcAttr) {
 	if b != nil {
 		attr.UseCgroupFD, attr.CgroupFD = true, int(b.dir.Fd())
 	}
 }
 
 // empty tells that nothing in the box does anything any more, as far as it knows.
-func (b *box) empty() bool {
+func (b *cgroup) isEmpty() bool {
 	if b == nil {
 		return false
 	}
@@ -66,7 +66,7 @@ func (b *box) empty() bool {
 }
 
 // open lets go of what is left in the box, and removes it.
-func (b *box) open() {
+func (b *cgroup) release() {
 	if b == nil {
 		return
 	}
@@ -80,19 +80,19 @@ func (b *box) open() {
 			_ = os.WriteFile(home, []byte(pid), 0) // it may have ended; else it stays, and the box with it
 		}
 	}
-	removeBox(b.name)
+	removeCgroup(b.name)
 }
 
 // removeBox removes a box in which nothing is left, and those in it whose keepers
 // were killed. An empty one that stays does no harm.
-func removeBox(name string) {
+func removeCgroup(name string) {
 	if name == "" {
 		return
 	}
-	inner, err := filepath.Glob(filepath.Join(name, boxName+"*"))
+	inner, err := filepath.Glob(filepath.Join(name, cgroupPrefix+"*"))
 	if err == nil { // it is a pattern
 		for _, dir := range inner {
-			removeBox(dir)
+			removeCgroup(dir)
 		}
 	}
 	poll(settleLimit, func() bool { // what was killed may be in it for a moment
@@ -102,7 +102,7 @@ func removeBox(name string) {
 }
 
 // killBox kills all that is in a box.
-func killBox(name string) error {
+func killCgroup(name string) error {
 	if name == "" {
 		return nil
 	}
@@ -114,8 +114,8 @@ func killBox(name string) error {
 }
 
 // mayBox reports whether newBox would make one.
-func mayBox() bool {
-	home, err := ownGroup()
+func canCreateCgroup() bool {
+	home, err := ownCgroup()
 	if err != nil {
 		return false
 	}
@@ -125,7 +125,7 @@ func mayBox() bool {
 }
 
 // ownGroup is the directory of the control group that we are in.
-func ownGroup() (string, error) {
+func ownCgroup() (string, error) {
 	groups, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		return "", err
@@ -134,11 +134,11 @@ func ownGroup() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return groupDir(string(groups), string(mounts))
+	return cgroupDir(string(groups), string(mounts))
 }
 
 // groupDir finds it in what the kernel says of our groups and of what is mounted.
-func groupDir(groups, mounts string) (string, error) {
+func cgroupDir(groups, mounts string) (string, error) {
 	for group := range strings.Lines(groups) {
 		name, v2 := strings.CutPrefix(strings.TrimSpace(group), "0::")
 		if !v2 {

@@ -16,9 +16,9 @@ import (
 
 // unprivileged is a place where nobody finds this binary, and a program that
 // becomes root.
-func unprivileged(t *testing.T) (self, becomesRoot string) {
+func installForNobody(t *testing.T) (self, becomesRoot string) {
 	t.Helper()
-	asRoot(t)
+	requireRoot(t)
 	dir := t.TempDir()
 	install := func(from, name string, mode os.FileMode) string {
 		in, err := os.Open(from)
@@ -51,7 +51,7 @@ func unprivileged(t *testing.T) (self, becomesRoot string) {
 func asNobody(self string) func(*exec.Cmd) {
 	return func(cmd *exec.Cmd) {
 		cmd.Path = self
-		cmd.Env = append(cmd.Env, leaseName+"=8s")
+		cmd.Env = append(cmd.Env, leaseVariable+"=8s")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	}
 }
@@ -59,18 +59,18 @@ func asNobody(self string) func(*exec.Cmd) {
 // What becomes root is out of an ordinary user's reach. That is told before, and
 // nobody claims that it was ended.
 func TestEscape(t *testing.T) {
-	self, becomesRoot := unprivileged(t)
-	h := hold(t, becomesRoot+` --reuid 0 --keep-groups sleep 1000 & echo $!; echo $$; wait`, 2, asNobody(self))
-	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(h.said(), "cannot terminate") })
+	self, becomesRoot := installForNobody(t)
+	h := startHolder(t, becomesRoot+` --reuid 0 --keep-groups sleep 1000 & echo $!; echo $$; wait`, 2, asNobody(self))
+	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(h.stderr(), "cannot terminate") })
 	if err := h.cmd.Wait(); err != nil {
 		t.Error(err)
 	}
-	if got := h.said(); !strings.Contains(got, ErrEscaped.Error()) {
+	if got := h.stderr(); !strings.Contains(got, ErrEscaped.Error()) {
 		t.Errorf("it said %q", got)
 	}
 	for name, want := range map[string]bool{becomesRoot: true, "sleep": false} {
 		cmd := exec.Command(self)
-		cmd.Env = append(os.Environ(), escapeName+"="+name)
+		cmd.Env = append(os.Environ(), escapeVariable+"="+name)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 		out, err := cmd.CombinedOutput()
 		if err != nil {
@@ -87,8 +87,8 @@ func TestEscape(t *testing.T) {
 
 // A control group of one's own ends what becomes root, too.
 func TestBox(t *testing.T) {
-	self, becomesRoot := unprivileged(t)
-	home, err := ownGroup()
+	self, becomesRoot := installForNobody(t)
+	home, err := ownCgroup()
 	if err != nil {
 		t.Skipf("SKIPPED: %v", err)
 	}
@@ -107,15 +107,15 @@ func TestBox(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dir.Close()
-	h := hold(t, becomesRoot+` --reuid 0 --keep-groups sleep 1000 & echo $!; echo $$; wait`, 2, func(cmd *exec.Cmd) {
+	h := startHolder(t, becomesRoot+` --reuid 0 --keep-groups sleep 1000 & echo $!; echo $$; wait`, 2, func(cmd *exec.Cmd) {
 		asNobody(self)(cmd)
 		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(dir.Fd())
 	})
 	if err := h.cmd.Wait(); err != nil {
 		t.Error(err)
 	}
-	allGone(t, h.pids)
-	if got := h.said(); !strings.Contains(got, ErrOverdue.Error()) {
+	waitForAllGone(t, h.pids)
+	if got := h.stderr(); !strings.Contains(got, ErrOverdue.Error()) {
 		t.Errorf("it said %q", got)
 	}
 }
@@ -129,7 +129,7 @@ func TestGroupDir(t *testing.T) {
 		"elsewhere": {"0::/other\n", hybrid, ""},
 		"version 1": {"8:pids:/x\n", hybrid, ""},
 	} {
-		got, err := groupDir(c.groups, c.mounts)
+		got, err := cgroupDir(c.groups, c.mounts)
 		if got != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%s: %q, %v; want %q", name, got, err, c.want)
 		}
@@ -138,24 +138,24 @@ func TestGroupDir(t *testing.T) {
 
 // No control group stays behind, whoever was killed.
 func TestNoBoxStays(t *testing.T) {
-	asRoot(t)
-	if _, err := ownGroup(); err != nil {
+	requireRoot(t)
+	if _, err := ownCgroup(); err != nil {
 		t.Skipf("SKIPPED: %v", err)
 	}
 	inner := os.Args[0] // a keeper within a keeper's program
 	for name, kill := range map[string]func(h *holder){
 		"the holder": func(h *holder) { h.signal(syscall.SIGKILL) },
 		"the keeper": func(h *holder) {
-			p, _ := look(h.pids[0])
+			p, _ := readProcess(h.pids[0])
 			if err := syscall.Kill(p.parent, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
 		},
 	} {
-		h := hold(t, scriptName+`='echo $$; exec sleep 1000' `+inner+` & wait`, 1, nil)
-		box := boxOf(t, h.pids[0])
+		h := startHolder(t, scriptVariable+`='echo $$; exec sleep 1000' `+inner+` & wait`, 1, nil)
+		box := cgroupOf(t, h.pids[0])
 		kill(h)
-		allGone(t, h.pids)
+		waitForAllGone(t, h.pids)
 		zktest.Eventually(t, name+" was killed: no control group of it stays", func() bool {
 			_, err := os.Stat(filepath.Dir(box)) // that of the outer one
 			return errors.Is(err, os.ErrNotExist)
@@ -164,7 +164,7 @@ func TestNoBoxStays(t *testing.T) {
 }
 
 // boxOf is the control group of a process that has one of its own.
-func boxOf(t *testing.T, pid int) string {
+func cgroupOf(t *testing.T, pid int) string {
 	t.Helper()
 	groups, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
 	if err != nil {
@@ -174,8 +174,8 @@ func boxOf(t *testing.T, pid int) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	box, err := groupDir(string(groups), string(mounts))
-	if err != nil || !strings.HasPrefix(filepath.Base(box), boxName) || !strings.HasPrefix(filepath.Base(filepath.Dir(box)), boxName) {
+	box, err := cgroupDir(string(groups), string(mounts))
+	if err != nil || !strings.HasPrefix(filepath.Base(box), cgroupPrefix) || !strings.HasPrefix(filepath.Base(filepath.Dir(box)), cgroupPrefix) {
 		t.Skipf("SKIPPED: %s is no control group within one (%v)", box, err)
 	}
 	return box

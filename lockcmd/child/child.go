@@ -62,7 +62,7 @@ var (
 func Run(spec Spec, stop <-chan time.Time) (status int, err error) {
 	path, err := exec.LookPath(spec.Argv[0])
 	if err != nil {
-		return 0, cannotRun(spec.Argv[0], err)
+		return 0, newStartError(spec.Argv[0], err)
 	}
 	cmd := exec.Command(path)
 	cmd.Args, cmd.Env = spec.Argv, append(os.Environ(), spec.Env...)
@@ -75,7 +75,7 @@ func Run(spec Spec, stop <-chan time.Time) (status int, err error) {
 }
 
 // goesOn says how many processes stay; -1 is any number.
-func goesOn(n int) string {
+func stillRunning(n int) string {
 	switch n {
 	case -1:
 		return "processes of the command's process group are still running"
@@ -108,7 +108,7 @@ func (e *StartError) NotFound() bool {
 }
 
 // cannotRun takes what is said twice off an error.
-func cannotRun(name string, err error) *StartError {
+func newStartError(name string, err error) *StartError {
 	var lookup *exec.Error
 	if errors.As(err, &lookup) {
 		err = lookup.Err

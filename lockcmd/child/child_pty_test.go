@@ -25,7 +25,7 @@ type console struct {
 }
 
 // foreground waits, as the first thing of a script, until it has the terminal.
-const foreground = "until [ $(ps -o tpgid= $$) -eq $$ ]; do :; done; "
+const waitForTerminal = "until [ $(ps -o tpgid= $$) -eq $$ ]; do :; done; "
 
 // openConsole starts a helper on a terminal of its own. piped has its standard
 // output go elsewhere.
@@ -83,7 +83,7 @@ func (c *console) expect(text string) {
 	zktest.Eventually(c.t, text, func() bool { return strings.Contains(c.text(), text) })
 }
 
-func (c *console) typeIn(text string) {
+func (c *console) typeText(text string) {
 	c.t.Helper()
 	if _, err := c.pty.WriteString(text); err != nil {
 		c.t.Fatal(err)
@@ -94,21 +94,21 @@ func (c *console) typeIn(text string) {
 // have the terminal again afterwards.
 func TestTerminalIsHandedOver(t *testing.T) {
 	c := openConsole(t, `trap "echo child-int" INT; read x; echo "read $x"; echo ready; read y || read y; echo "read $y"; exit 6`, false)
-	c.typeIn("hello\n")
+	c.typeText("hello\n")
 	c.expect("read hello")
 	c.expect("ready")
-	c.typeIn("\x03")
+	c.typeText("\x03")
 	c.expect("child-int")
-	c.typeIn("again\n")
+	c.typeText("again\n")
 	c.expect("helper: status 6, <nil>, 0 interrupts, terminal ours: true")
 }
 
 func TestCtrlZ(t *testing.T) {
-	c := openConsole(t, foreground+`echo ready; read x; echo "read $x"; exit 6`, false)
+	c := openConsole(t, waitForTerminal+`echo ready; read x; echo "read $x"; exit 6`, false)
 	c.expect("ready")
-	c.typeIn("\x1a")
+	c.typeText("\x1a")
 	c.expect("alert: sh was stopped; zksh continues it")
-	c.typeIn("hello\n")
+	c.typeText("hello\n")
 	c.expect("read hello")
 	c.expect("helper: status 6, <nil>, 0 interrupts, terminal ours: true")
 }
@@ -117,7 +117,7 @@ func TestCtrlZ(t *testing.T) {
 func TestTerminalOnDemand(t *testing.T) {
 	c := openConsole(t, `echo ready >&2; read x </dev/tty; echo "read $x" >&2; exit 6`, true)
 	c.expect("ready")
-	c.typeIn("hello\n")
+	c.typeText("hello\n")
 	c.expect("read hello")
 	c.expect("helper: status 6, <nil>, 0 interrupts, terminal ours: true")
 	if strings.Contains(c.text(), "alert") {
@@ -129,7 +129,7 @@ func TestTerminalOnDemand(t *testing.T) {
 func TestCtrlCInAPipeline(t *testing.T) {
 	c := openConsole(t, `trap "exit 5" INT; echo ready >&2; while :; do sleep 0.05; done`, true)
 	c.expect("ready")
-	c.typeIn("\x03")
+	c.typeText("\x03")
 	c.expect("helper: status 5, <nil>, 1 interrupts, terminal ours: true")
 }
 

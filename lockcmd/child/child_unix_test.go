@@ -22,18 +22,18 @@ import (
 )
 
 // later is a deadline that no test lives to see.
-func later() time.Time { return time.Now().Add(time.Hour) }
+func farDeadline() time.Time { return time.Now().Add(time.Hour) }
 
 // script is a shell script run as a child, with what it prints and what the
 // person is told.
 type script struct {
-	t      *testing.T
-	spec   Spec
-	stop   chan time.Time
-	status int
-	err    error
-	fails  bool // err is looked at by the test itself
-	ended  chan struct{}
+	t       *testing.T
+	spec    Spec
+	stop    chan time.Time
+	status  int
+	err     error
+	wantErr bool // err is looked at by the test itself
+	ended   chan struct{}
 
 	mu     sync.Mutex
 	alerts []string
@@ -59,7 +59,7 @@ func (s *script) alert(text string) {
 	s.alerts = append(s.alerts, text)
 }
 
-func (s *script) told() string {
+func (s *script) alertText() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Join(s.alerts, "\n")
@@ -68,7 +68,7 @@ func (s *script) told() string {
 func (s *script) start() *script {
 	go func() { // wait waits for it
 		defer close(s.ended)
-		if s.status, s.err = Run(s.spec, s.stop); s.err != nil && !s.fails {
+		if s.status, s.err = Run(s.spec, s.stop); s.err != nil && !s.wantErr {
 			s.t.Error(s.err)
 		}
 	}()
@@ -102,17 +102,17 @@ func (s *script) printed() string {
 }
 
 // prints waits until the script has printed so many whole lines.
-func (s *script) prints(lines int) []string {
+func (s *script) waitForLines(lines int) []string {
 	s.t.Helper()
 	zktest.Eventually(s.t, fmt.Sprintf("%d lines of output", lines), func() bool { return strings.Count(s.printed(), "\n") >= lines })
 	return strings.Split(s.printed(), "\n")[:lines]
 }
 
 // pids waits for lines that are process numbers.
-func (s *script) pids(n int) []int {
+func (s *script) waitForPIDs(n int) []int {
 	s.t.Helper()
 	var pids []int
-	for _, l := range s.prints(n) {
+	for _, l := range s.waitForLines(n) {
 		pid, err := strconv.Atoi(l)
 		if err != nil {
 			s.t.Fatal(err)
@@ -211,7 +211,7 @@ func TestSignalsArePassedOn(t *testing.T) {
 		"USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2,
 	} {
 		s := newScript(t, strings.ReplaceAll(text, "SIG", name)).start()
-		s.prints(1)
+		s.waitForLines(1)
 		if err := syscall.Kill(os.Getpid(), sig); err != nil {
 			t.Fatal(err)
 		}
@@ -225,7 +225,7 @@ func TestIgnoredSignalStaysIgnored(t *testing.T) {
 	signal.Ignore(syscall.SIGHUP)
 	defer signal.Reset(syscall.SIGHUP)
 	s := newScript(t, "trap 'exit 9' HUP; trap 'exit 3' TERM; echo ready; while :; do sleep 0.05; done").start()
-	s.prints(1)
+	s.waitForLines(1)
 	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGTERM} {
 		if err := syscall.Kill(os.Getpid(), sig); err != nil {
 			t.Fatal(err)
@@ -242,8 +242,8 @@ func TestStopReachesTheGroup(t *testing.T) {
 		"the grandchild does not": `sh -c 'trap "" TERM; echo $$; exec sleep 1000' & echo $$; wait`,
 	} {
 		s := newScript(t, text).start()
-		pids := s.pids(2)
-		s.stop <- later()
+		pids := s.waitForPIDs(2)
+		s.stop <- farDeadline()
 		if got := s.wait(); got != 143 {
 			t.Errorf("%s: status %d", name, got)
 		}
@@ -257,9 +257,9 @@ func TestStopReachesTheGroup(t *testing.T) {
 
 func TestDaemonIsLeftAlone(t *testing.T) {
 	s := newScript(t, "sleep 1000 & echo $!").start()
-	daemon := s.pids(1)[0]
-	if got := s.wait(); got != 0 || !zktest.Runs(daemon) || !strings.Contains(s.told(), "of the command's process group") {
-		t.Errorf("status %d, daemon alive: %t, told %q", got, zktest.Runs(daemon), s.told())
+	daemon := s.waitForPIDs(1)[0]
+	if got := s.wait(); got != 0 || !zktest.Runs(daemon) || !strings.Contains(s.alertText(), "of the command's process group") {
+		t.Errorf("status %d, daemon alive: %t, told %q", got, zktest.Runs(daemon), s.alertText())
 	}
 }
 
@@ -272,7 +272,7 @@ func TestTermIsIgnored(t *testing.T) {
 			deadline, grace := times(short)
 			s := newScript(t, `trap "echo term" TERM; echo $$; while :; do sleep 0.02; done`)
 			s.spec.Grace = grace
-			pid := s.start().pids(1)[0]
+			pid := s.start().waitForPIDs(1)[0]
 			ordered := time.Now()
 			s.stop <- ordered.Add(deadline)
 			got := s.wait()
@@ -294,8 +294,8 @@ func TestTermIsIgnored(t *testing.T) {
 // A second, earlier deadline counts, and a stopped program is ended as well.
 func TestStopTwice(t *testing.T) {
 	s := newScript(t, `trap "" TERM; echo $$; while :; do sleep 0.02; done`).start()
-	s.prints(1)
-	s.stop <- later()
+	s.waitForLines(1)
+	s.stop <- farDeadline()
 	s.stop <- time.Now()
 	if got := s.wait(); got != 137 {
 		t.Errorf("status %d", got)
@@ -306,7 +306,7 @@ func TestStopRacesTheEnd(t *testing.T) {
 	for i := range 30 {
 		s := newScript(t, "sleep 0.01").start()
 		time.Sleep(time.Duration(i) * time.Millisecond) // the moment varies; every one is good
-		s.stop <- later()
+		s.stop <- farDeadline()
 		if got := s.wait(); got != 0 && got != 143 {
 			t.Errorf("round %d: status %d", i, got)
 		}
@@ -323,19 +323,19 @@ func TestStopThatIsClosed(t *testing.T) {
 
 func TestStoppedChildGoesOn(t *testing.T) {
 	s := newScript(t, "kill -STOP $$; exit 4")
-	if got := s.start().wait(); got != 4 || !strings.Contains(s.told(), "sh was stopped; zksh continues it") {
-		t.Errorf("status %d, told %q", got, s.told())
+	if got := s.start().wait(); got != 4 || !strings.Contains(s.alertText(), "sh was stopped; zksh continues it") {
+		t.Errorf("status %d, told %q", got, s.alertText())
 	}
 }
 
 // Ctrl-Z that reaches us, because the program does not have the terminal, stops nobody.
 func TestSuspendIsRefused(t *testing.T) {
 	s := newScript(t, "echo ready; exec sleep 1000").start()
-	s.prints(1)
+	s.waitForLines(1)
 	if err := syscall.Kill(os.Getpid(), syscall.SIGTSTP); err != nil {
 		t.Fatal(err)
 	}
-	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(s.told(), "not suspended") })
+	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(s.alertText(), "not suspended") })
 	s.stop <- time.Now()
 	s.wait()
 }
@@ -355,7 +355,7 @@ func TestDeathKillsTheChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &script{t: t, spec: Spec{Out: out}}
-	pid := s.pids(1)[0]
+	pid := s.waitForPIDs(1)[0]
 	if !zktest.Runs(pid) {
 		t.Fatal("the child is not there")
 	}

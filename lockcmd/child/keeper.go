@@ -41,9 +41,9 @@ func Keeper() (status int, is bool) {
 		}
 	}
 	k := &keeper{
-		mouth:  mouth{file: os.NewFile(reportsFile, "reports")},
-		orders: listenTo[order](os.NewFile(ordersFile, "orders")),
-		now:    now,
+		messageWriter: messageWriter{file: os.NewFile(reportsFile, "reports")},
+		orders:        readMessages[order](os.NewFile(ordersFile, "orders")),
+		now:           now,
 	}
 	k.run()
 	return 0, true
@@ -52,28 +52,28 @@ func Keeper() (status int, is bool) {
 // keeper is the process between zksh and the program. Its methods are for the
 // goroutine of run.
 type keeper struct {
-	mouth
+	messageWriter
 	orders <-chan order
 	now    func() moment
 
 	program
-	pid     int // and the number of its group
-	box     *box
-	changes <-chan change
-	ended   *change // the program has ended; its group may go on
-	waits   bool    // for that group
-	told    bool    // zksh knows of the end; it closes the orders, or has the rest killed
+	pid             int // and the number of its group
+	cgroup          *cgroup
+	changes         <-chan change
+	ended           *change // the program has ended; its group may go on
+	waitingForGroup bool    // for that group
+	reported        bool    // zksh knows of the end; it closes the orders, or has the rest killed
 
-	until   *moment // the end of the lease
-	due     *moment // when KILL comes; nil until the end is ordered
-	timer   *time.Timer
-	overdue bool  // the end was ordered by the lease alone
-	escaped error // why something could not be killed
+	leaseEnd *moment // the end of the lease
+	killAt   *moment // when KILL comes; nil until the end is ordered
+	timer    *time.Timer
+	overdue  bool  // the end was ordered by the lease alone
+	killErr  error // why something could not be killed
 }
 
 // run keeps a program until it is gone and zksh knows it, or is gone, too.
 func (k *keeper) run() {
-	k.deaf()
+	k.dropSignals()
 	first, ok := <-k.orders
 	if !ok || first.Start == nil {
 		return
@@ -81,25 +81,25 @@ func (k *keeper) run() {
 	k.program = *first.Start
 	orphans := make(chan os.Signal, 1)
 	signal.Notify(orphans, syscall.SIGCHLD)
-	k.begin()
-	defer k.box.open()
+	k.startProgram()
+	defer k.cgroup.release()
 	k.timer = time.NewTimer(0)
-	for k.pid != 0 && !(k.told && k.orders == nil) {
+	for k.pid != 0 && !(k.reported && k.orders == nil) {
 		select {
 		case o, ok := <-k.orders:
 			if ok {
-				k.obey(o)
+				k.execute(o)
 			} else {
-				k.abandoned()
+				k.handleZkshGone()
 			}
 		case c := <-k.changes:
-			k.changed(c)
+			k.handleChange(c)
 		case <-orphans:
 			reapOrphans(k.pid)
 		case <-k.timer.C:
-			k.check()
+			k.checkClocks()
 		}
-		if k.ended != nil && !k.told {
+		if k.ended != nil && !k.reported {
 			k.finish()
 		}
 	}
@@ -107,9 +107,9 @@ func (k *keeper) run() {
 
 // deaf has the signals that are meant for others pass by. They are not ignored,
 // which the program would inherit, and one that is ignored stays so.
-func (k *keeper) deaf() {
+func (k *keeper) dropSignals() {
 	drop := make(chan os.Signal, 1)
-	for _, sig := range append(passedOn, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU) {
+	for _, sig := range append(forwardedSignals, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU) {
 		if !signal.Ignored(sig) {
 			signal.Notify(drop, sig)
 		}
@@ -118,34 +118,34 @@ func (k *keeper) deaf() {
 }
 
 // begin starts the program.
-func (k *keeper) begin() {
-	err := adopt()
+func (k *keeper) startProgram() {
+	err := becomeReaper()
 	if err == nil {
-		k.box = newBox()
-		k.pid, k.changes, err = k.start(k.box)
-		if err != nil && k.box != nil { // perhaps for the box
-			k.box.open()
-			k.box = nil
-			k.pid, k.changes, err = k.start(nil)
+		k.cgroup = newCgroup()
+		k.pid, k.changes, err = k.fork(k.cgroup)
+		if err != nil && k.cgroup != nil { // perhaps for the box
+			k.cgroup.release()
+			k.cgroup = nil
+			k.pid, k.changes, err = k.fork(nil)
 		}
 	}
 	if err != nil {
 		f := &failure{Text: err.Error()}
 		errors.As(err, &f.Number)
-		k.tell(report{Failed: f})
+		k.report(report{Failed: f})
 		return
 	}
-	k.letGoOfFiles()
+	k.releaseFiles()
 	if k.Until != nil {
 		m := k.Until.moment()
-		k.until = &m
+		k.leaseEnd = &m
 	}
-	k.tell(report{Pid: k.pid, Box: k.box.path()})
+	k.report(report{Pid: k.pid, Cgroup: k.cgroup.path()})
 }
 
 // letGoOfFiles leaves the program's files to the program: a pipe ends for its
 // reader when that does.
-func (k *keeper) letGoOfFiles() {
+func (k *keeper) releaseFiles() {
 	for fd := range 3 {
 		_ = syscall.Close(fd)
 		_, _ = syscall.Open(os.DevNull, os.O_RDWR, 0) // takes the number that has become free
@@ -154,9 +154,9 @@ func (k *keeper) letGoOfFiles() {
 
 // start starts the program. Its one goroutine ends with the program, whose last
 // change must be received.
-func (k *keeper) start(b *box) (pid int, changes <-chan change, err error) {
+func (k *keeper) fork(b *cgroup) (pid int, changes <-chan change, err error) {
 	attr := &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: childAttr()}
-	b.take(attr.Sys)
+	b.attach(attr.Sys)
 	type beginning struct {
 		pid int
 		err error
@@ -171,7 +171,7 @@ func (k *keeper) start(b *box) (pid int, changes <-chan change, err error) {
 		pid, err := syscall.ForkExec(k.Path, k.Argv, attr)
 		begun <- beginning{pid, err}
 		for gone := err != nil; !gone; {
-			c, err := await(pid)
+			c, err := waitForChange(pid)
 			c.err = err
 			out <- c
 			gone = err != nil || c.stopped == 0
@@ -185,79 +185,79 @@ func (k *keeper) start(b *box) (pid int, changes <-chan change, err error) {
 }
 
 // obey does what zksh asks for.
-func (k *keeper) obey(o order) {
+func (k *keeper) execute(o order) {
 	switch {
 	case o.Signal != 0:
 		k.send(o.Signal)
 	case o.Until != nil:
 		m := o.Until.moment()
-		k.until = &m
+		k.leaseEnd = &m
 		k.timer.Reset(0)
 	case o.End != nil:
-		k.told = false // zksh waits for it once more
-		k.end(o.End.moment())
+		k.reported = false // zksh waits for it once more
+		k.terminate(o.End.moment())
 	}
 }
 
 // changed takes what happened to the program itself.
-func (k *keeper) changed(c change) {
+func (k *keeper) handleChange(c change) {
 	switch {
 	case c.err != nil || c.stopped == 0:
 		k.ended, k.changes = &c, nil
-	case k.due != nil:
+	case k.killAt != nil:
 		k.send(syscall.SIGCONT) // it has been told to end
 	default:
-		k.tell(report{Stopped: c.stopped})
+		k.report(report{Stopped: c.stopped})
 	}
 }
 
 // abandoned ends the program, since zksh is gone, before the lease is over and
 // somebody else can have the lock.
-func (k *keeper) abandoned() {
+func (k *keeper) handleZkshGone() {
 	k.orders = nil
-	if k.told {
+	if k.reported {
 		return
 	}
 	due := k.now()
-	if k.until != nil {
-		due = *k.until
+	if k.leaseEnd != nil {
+		due = *k.leaseEnd
 	}
-	k.end(due)
+	k.terminate(due)
 }
 
 // end orders the end of the group. Of several deadlines the first one counts.
-func (k *keeper) end(due moment) {
+func (k *keeper) terminate(due moment) {
 	from := k.now()
-	if k.due == nil {
+	if k.killAt == nil {
 		k.send(syscall.SIGTERM)
 		k.send(syscall.SIGCONT) // the program may be stopped, and TERM has to reach it
-		limit := moment{from.steady.Add(k.Grace), from.wall.Add(k.Grace)}
-		k.due = &limit
+		limit := moment{from.monotonic.Add(k.Grace), from.wall.Add(k.Grace)}
+		k.killAt = &limit
 	}
-	if due.left(from) < k.due.left(from) {
-		k.due = &due
+	if due.left(from) < k.killAt.left(from) {
+		k.killAt = &due
 	}
 	k.timer.Reset(0)
 }
 
 // check looks at the clocks.
-func (k *keeper) check() {
+func (k *keeper) checkClocks() {
 	from := k.now()
-	if k.due == nil && k.until != nil && k.until.left(from) <= k.Grace {
+	if k.killAt == nil && k.leaseEnd != nil && k.leaseEnd.left(from) <= k.Grace {
 		k.overdue = true
-		k.end(*k.until)
+		k.terminate(*k.leaseEnd)
 	}
-	wait := lookAgain
+	wait := recheckInterval
 	switch {
-	case k.due != nil && k.due.left(from) <= 0:
+	case k.killAt != nil && k.killAt.left(from) <= 0:
 		k.killAll()
-	case k.due != nil:
-		wait = min(wait, k.due.left(from))
-	case k.until != nil:
-		wait = min(wait, k.until.left(from)-k.Grace)
+	case k.killAt != nil:
+		wait = min(wait, k.killAt.left(from))
+	case k.leaseEnd != nil:
+		wait = min(wait, k.leaseEnd.left(from)-k.Grace)
 	}
-	if k.waits {
-		wait = min(wait, lookForGroup)
+	if k.waitingForGroup {
+		wait = min(wait, groupInterval)
 	}
 	k.timer.Reset(wait)
 }
@@ -273,13 +273,13 @@ func (k *keeper) send(sig syscall.Signal) {
 // killAll kills all that descends from us, and counts what was left of it.
 func (k *keeper) killAll() (left int) {
 	k.send(syscall.SIGKILL)
-	boxErr := killBox(k.box.path())
+	boxErr := killCgroup(k.cgroup.path())
 	left, err := killTree(os.Getpid())
-	if err == nil || k.box != nil && boxErr == nil { // the kernel kills those, too, that we may not
+	if err == nil || k.cgroup != nil && boxErr == nil { // the kernel kills those, too, that we may not
 		return left
 	}
-	if k.escaped == nil {
-		k.escaped = err
+	if k.killErr == nil {
+		k.killErr = err
 		k.alert(fmt.Errorf("cannot terminate a process of %s; that process continues without the lock: %w", k.Argv[0], err))
 	}
 	return left
@@ -292,7 +292,7 @@ const (
 	// settleLimit bounds the wait for the rest of a group that is just about to end.
 	settleLimit = 100 * time.Millisecond
 	// lookForGroup is how often a group is counted that is waited for.
-	lookForGroup = 100 * time.Millisecond
+	groupInterval = 100 * time.Millisecond
 )
 
 // finish sees to what the ended program has left, and tells of its end. What is
@@ -301,32 +301,32 @@ const (
 func (k *keeper) finish() {
 	left := 0
 	switch {
-	case k.waits && k.due != nil && k.due.left(k.now()) > 0 && k.rest() != 0:
+	case k.waitingForGroup && k.killAt != nil && k.killAt.left(k.now()) > 0 && k.groupSize() != 0:
 		return // it has had TERM
-	case k.due != nil:
+	case k.killAt != nil:
 		poll(sweepLimit, func() bool { return k.killAll() == 0 })
 	case k.WaitGroup:
-		if left = k.rest(); left != 0 {
-			if !k.waits {
-				k.waits = true
-				k.alert(fmt.Errorf("%s; zksh holds the lock until they exit", goesOn(left)))
+		if left = k.groupSize(); left != 0 {
+			if !k.waitingForGroup {
+				k.waitingForGroup = true
+				k.alert(fmt.Errorf("%s; zksh holds the lock until they exit", stillRunning(left)))
 			}
-			k.timer.Reset(lookForGroup)
+			k.timer.Reset(groupInterval)
 			return
 		}
 	default:
-		poll(settleLimit, func() bool { left = k.rest(); return left == 0 })
+		poll(settleLimit, func() bool { left = k.groupSize(); return left == 0 })
 	}
-	k.told = true
-	k.tell(report{Ended: &ending{Status: k.ended.status, Overdue: k.overdue, Escaped: k.escaped != nil, Left: left}})
+	k.reported = true
+	k.report(report{Ended: &ending{Status: k.ended.status, Overdue: k.overdue, Escaped: k.killErr != nil, Left: left}})
 }
 
 // rest counts what goes on of the group of an ended program.
-func (k *keeper) rest() int {
-	if k.box.empty() {
+func (k *keeper) groupSize() int {
+	if k.cgroup.isEmpty() {
 		return 0
 	}
-	return count(k.pid)
+	return countGroup(k.pid)
 }
 
 // poll waits until something is so, but not for long.
@@ -337,7 +337,7 @@ func poll(limit time.Duration, is func() bool) {
 }
 
 // alert has zksh tell the person.
-func (k *keeper) alert(err error) { k.tell(report{Alert: err.Error()}) }
+func (k *keeper) alert(err error) { k.report(report{Alert: err.Error()}) }
 
 // tell reports. When zksh does not listen, nobody can be told.
-func (k *keeper) tell(r report) { _ = k.say(r) }
+func (k *keeper) report(r report) { _ = k.write(r) }

@@ -17,7 +17,7 @@ import (
 const nobody = 65534
 
 // asRoot skips what only root can try.
-func asRoot(t *testing.T) {
+func requireRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED: only root can try this")
@@ -45,7 +45,7 @@ type holder struct {
 }
 
 // hold starts a helper that runs a script which prints so many numbers.
-func hold(t *testing.T, text string, pids int, change func(*exec.Cmd)) *holder {
+func startHolder(t *testing.T, text string, pids int, change func(*exec.Cmd)) *holder {
 	t.Helper()
 	dir := t.TempDir()
 	open := func(name string) *os.File {
@@ -70,12 +70,12 @@ func hold(t *testing.T, text string, pids int, change func(*exec.Cmd)) *holder {
 		_ = h.cmd.Wait()         // with any status, if it was not waited for
 	})
 	h.script = &script{t: t, spec: Spec{Out: out}}
-	h.pids = h.script.pids(pids)
+	h.pids = h.script.waitForPIDs(pids)
 	return h
 }
 
 // said is what the helper tells in the end.
-func (h *holder) said() string {
+func (h *holder) stderr() string {
 	h.t.Helper()
 	b, err := os.ReadFile(h.errs)
 	if err != nil {
@@ -92,7 +92,7 @@ func (h *holder) signal(sig syscall.Signal) {
 }
 
 // allGone waits for the end of all.
-func allGone(t *testing.T, pids []int) {
+func waitForAllGone(t *testing.T, pids []int) {
 	t.Helper()
 	for i, pid := range pids {
 		zktest.Eventually(t, "the end of process "+strconv.Itoa(i), func() bool { return !zktest.Runs(pid) })
@@ -100,43 +100,43 @@ func allGone(t *testing.T, pids []int) {
 }
 
 func TestKilledHolderLeavesNothing(t *testing.T) {
-	asRoot(t)
-	h := hold(t, fugitives, 4, nil)
+	requireRoot(t)
+	h := startHolder(t, fugitives, 4, nil)
 	h.signal(syscall.SIGKILL)
-	allGone(t, h.pids)
+	waitForAllGone(t, h.pids)
 }
 
 // A program that becomes another user does not get the signal of its parent's death.
 func TestKilledHolderOfAnotherUser(t *testing.T) {
-	asRoot(t)
-	h := hold(t, "echo $$; exec setpriv --reuid 65534 --clear-groups sleep 1000", 1, nil)
+	requireRoot(t)
+	h := startHolder(t, "echo $$; exec setpriv --reuid 65534 --clear-groups sleep 1000", 1, nil)
 	zktest.Eventually(t, "the other user", func() bool {
 		st, err := os.Stat("/proc/" + strconv.Itoa(h.pids[0]))
 		return err == nil && st.Sys().(*syscall.Stat_t).Uid == nobody
 	})
 	h.signal(syscall.SIGKILL)
-	allGone(t, h.pids)
+	waitForAllGone(t, h.pids)
 }
 
 // While the holder stands still its keeper ends the program with the lease.
 func TestStoppedHolder(t *testing.T) {
-	asRoot(t)
-	h := hold(t, fugitives, 4, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, leaseName+"=8s") })
+	requireRoot(t)
+	h := startHolder(t, fugitives, 4, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, leaseVariable+"=8s") })
 	h.signal(syscall.SIGSTOP)
-	allGone(t, h.pids)
+	waitForAllGone(t, h.pids)
 	h.signal(syscall.SIGCONT)
 	if err := h.cmd.Wait(); err != nil {
 		t.Error(err)
 	}
-	if got := h.said(); !strings.Contains(got, "helper: status 137, "+ErrOverdue.Error()) {
+	if got := h.stderr(); !strings.Contains(got, "helper: status 137, "+ErrOverdue.Error()) {
 		t.Errorf("it said %q", got)
 	}
 }
 
 func TestStopReachesAll(t *testing.T) {
-	asRoot(t)
+	requireRoot(t)
 	s := newScript(t, fugitives).start()
-	pids := s.pids(4)
+	pids := s.waitForPIDs(4)
 	s.stop <- time.Now()
 	if got := s.wait(); got != 137 {
 		t.Errorf("status %d", got)
@@ -150,10 +150,10 @@ func TestStopReachesAll(t *testing.T) {
 
 // The end of the program does not save what it has sent away.
 func TestSweepReachesAll(t *testing.T) {
-	asRoot(t)
+	requireRoot(t)
 	s := newScript(t, `(setsid sleep 1000 & echo $!); echo $$; exec sleep 1000`).start()
-	pids := s.pids(2)
-	s.stop <- later()
+	pids := s.waitForPIDs(2)
+	s.stop <- farDeadline()
 	if got := s.wait(); got != 143 || zktest.Runs(pids[0]) {
 		t.Errorf("status %d, alive: %t", got, zktest.Runs(pids[0]))
 	}
@@ -161,31 +161,31 @@ func TestSweepReachesAll(t *testing.T) {
 
 func TestKilledKeeper(t *testing.T) {
 	s := newScript(t, "trap 'echo heard' USR1; sleep 1000 & echo $!; echo $$; echo $PPID; while :; do wait $!; done")
-	s.fails = true
-	pids := s.start().prints(3)
+	s.wantErr = true
+	pids := s.start().waitForLines(3)
 	if err := syscall.Kill(os.Getpid(), syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
-	s.prints(4) // what passes the signal on knows of the program
+	s.waitForLines(4) // what passes the signal on knows of the program
 	keeper, err := strconv.Atoi(pids[2])
 	if err != nil {
 		t.Fatal(err)
 	}
-	members := s.pids(2)
+	members := s.waitForPIDs(2)
 	if err := syscall.Kill(keeper, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.wait(); got != 137 || !errors.Is(s.err, errKeeper) {
 		t.Errorf("status %d, %v", got, s.err)
 	}
-	allGone(t, members)
+	waitForAllGone(t, members)
 }
 
 // The keeper may be stopped at any time, first of all just after the start.
 func TestStoppedKeeper(t *testing.T) {
 	s := newScript(t, `trap "" TERM; echo $PPID; while :; do sleep 0.02; done`).start()
-	keeper := s.pids(1)[0]
-	for _, due := range []time.Time{later(), time.Now()} { // the second time when it has just been woken for the order
+	keeper := s.waitForPIDs(1)[0]
+	for _, due := range []time.Time{farDeadline(), time.Now()} { // the second time when it has just been woken for the order
 		if err := syscall.Kill(keeper, syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
@@ -220,7 +220,7 @@ func TestDismissWakes(t *testing.T) {
 	done := make(chan struct{})
 	go func() { // ends with the keeper
 		defer close(done)
-		c.dismiss(listenTo[report](reports))
+		c.dismissKeeper(readMessages[report](reports))
 	}()
 	select {
 	case <-done:
@@ -235,8 +235,8 @@ func TestWaitGroup(t *testing.T) {
 	goOn := filepath.Join(t.TempDir(), "go")
 	s := newScript(t, `until [ -e `+goOn+` ]; do sleep 0.02; done & echo $!; exit 3`)
 	s.spec.WaitGroup = true
-	pid := s.start().pids(1)[0]
-	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(s.told(), "zksh holds the lock") })
+	pid := s.start().waitForPIDs(1)[0]
+	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(s.alertText(), "zksh holds the lock") })
 	select {
 	case <-s.ended:
 		t.Fatal("the lock is not kept")
@@ -245,8 +245,8 @@ func TestWaitGroup(t *testing.T) {
 	if err := os.WriteFile(goOn, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.wait(); got != 3 || zktest.Runs(pid) || strings.Contains(s.told(), "without the lock") {
-		t.Errorf("status %d, alive: %t, told %q", got, zktest.Runs(pid), s.told())
+	if got := s.wait(); got != 3 || zktest.Runs(pid) || strings.Contains(s.alertText(), "without the lock") {
+		t.Errorf("status %d, alive: %t, told %q", got, zktest.Runs(pid), s.alertText())
 	}
 }
 
@@ -254,8 +254,8 @@ func TestWaitGroup(t *testing.T) {
 func TestWaitGroupIsEnded(t *testing.T) {
 	s := newScript(t, `trap "" TERM; sleep 1000 & echo $!; exit 3`)
 	s.spec.WaitGroup = true
-	pid := s.start().pids(1)[0]
-	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(s.told(), "zksh holds the lock") })
+	pid := s.start().waitForPIDs(1)[0]
+	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(s.alertText(), "zksh holds the lock") })
 	s.stop <- time.Now()
 	if got := s.wait(); got != 3 || zktest.Runs(pid) {
 		t.Errorf("status %d, alive: %t", got, zktest.Runs(pid))
@@ -266,9 +266,9 @@ func TestWaitGroupIsEnded(t *testing.T) {
 func TestWaitGroupObeys(t *testing.T) {
 	s := newScript(t, `sh -c 'trap "sleep 0.2; echo obeyed; exit" TERM; echo $$; while :; do sleep 0.02; done' & exit 3`)
 	s.spec.WaitGroup = true
-	s.start().pids(1)
-	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(s.told(), "zksh holds the lock") })
-	s.stop <- later()
+	s.start().waitForPIDs(1)
+	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(s.alertText(), "zksh holds the lock") })
+	s.stop <- farDeadline()
 	if got := s.wait(); got != 3 || !strings.Contains(s.printed(), "obeyed") {
 		t.Errorf("status %d, printed %q", got, s.printed())
 	}
@@ -289,16 +289,16 @@ func TestKillAfterSleep(t *testing.T) {
 	defer w.Close()
 	slept := time.Duration(0)
 	k := &keeper{
-		mouth: mouth{file: w}, pid: cmd.Process.Pid, program: program{Argv: []string{"sleep"}}, timer: time.NewTimer(time.Hour),
+		messageWriter: messageWriter{file: w}, pid: cmd.Process.Pid, program: program{Argv: []string{"sleep"}}, timer: time.NewTimer(time.Hour),
 		now: func() moment { n := now(); n.wall = n.wall.Add(slept); return n },
 	}
-	due := at(later())
-	k.due = &due
-	if k.check(); !zktest.Runs(cmd.Process.Pid) {
+	due := momentAt(farDeadline())
+	k.killAt = &due
+	if k.checkClocks(); !zktest.Runs(cmd.Process.Pid) {
 		t.Error("it was killed before its time")
 	}
 	slept = 2 * time.Hour
-	k.check()
+	k.checkClocks()
 	if err := cmd.Wait(); err == nil || err.Error() != "signal: killed" {
 		t.Errorf("it ended with %v", err)
 	}
@@ -321,7 +321,7 @@ func TestStopKeyComesBack(t *testing.T) {
 	}
 	for i := range 2 {
 		s := newScript(t, "echo begun; while :; do sleep 0.02; done").start()
-		s.prints(1)
+		s.waitForLines(1)
 		if !caught() {
 			t.Errorf("program %d: Ctrl-Z would stop who holds its lock", i)
 		}

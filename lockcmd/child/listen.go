@@ -15,7 +15,7 @@ type Listener struct{ signals chan os.Signal }
 // Listen begins to take the signals. One that is ignored stays so.
 func Listen() *Listener {
 	l := &Listener{make(chan os.Signal, 16)}
-	for _, sig := range passedOn {
+	for _, sig := range forwardedSignals {
 		l.add(sig)
 	}
 	return l
@@ -32,11 +32,11 @@ func (l *Listener) add(sig os.Signal) {
 
 // early is the signal that came before the program was started and forbids the
 // start, or nil. Others had nobody to go to, and are dropped.
-func (l *Listener) early() os.Signal {
+func (l *Listener) earlySignal() os.Signal {
 	for {
 		select {
 		case sig := <-l.signals:
-			if mustEnd(sig) {
+			if terminates(sig) {
 				return sig
 			}
 		default:

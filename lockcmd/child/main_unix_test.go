@@ -12,13 +12,13 @@ import (
 )
 
 // scriptName is the variable with the script that this test binary is to run.
-const scriptName = "ZKSH_TEST_CHILD"
+const scriptVariable = "ZKSH_TEST_CHILD"
 
 // leaseName is the one with how long that may run: the lease is never renewed.
-const leaseName = "ZKSH_TEST_LEASE"
+const leaseVariable = "ZKSH_TEST_LEASE"
 
 // escapeName is the one with a program that may escape.
-const escapeName = "ZKSH_TEST_ESCAPE"
+const escapeVariable = "ZKSH_TEST_ESCAPE"
 
 // TestMain runs the tests, or is the keeper of a program, or the process that
 // helper makes, or tells how a program may escape.
@@ -29,12 +29,12 @@ func TestMain(m *testing.M) {
 	if os.Getenv("GORACE") == "" { // built with -race, each keeper would sleep for a second at its end
 		os.Setenv("GORACE", "atexit_sleep_ms=0")
 	}
-	if name := os.Getenv(escapeName); name != "" {
+	if name := os.Getenv(escapeVariable); name != "" {
 		likely, err := Escape(name)
 		fmt.Printf("likely %t: %v\n", likely, err)
 		return
 	}
-	if text := os.Getenv(scriptName); text != "" {
+	if text := os.Getenv(scriptVariable); text != "" {
 		runScript(text)
 		return
 	}
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 func helper(t *testing.T, text string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), scriptName+"="+text)
+	cmd.Env = append(os.Environ(), scriptVariable+"="+text)
 	return cmd
 }
 
@@ -58,7 +58,7 @@ func runScript(text string) {
 	defer listener.Close()
 	var left func() time.Duration
 	grace := time.Hour
-	if lease, err := time.ParseDuration(os.Getenv(leaseName)); err == nil {
+	if lease, err := time.ParseDuration(os.Getenv(leaseVariable)); err == nil {
 		end := time.Now().Add(lease)
 		left, grace = func() time.Duration { return time.Until(end) }, lease/2
 	}
@@ -68,7 +68,7 @@ func runScript(text string) {
 		Alert: func(text string) { fmt.Fprintf(os.Stderr, "alert: %s\n", text) },
 	}, nil)
 	signal.Stop(ours)
-	fmt.Fprintf(os.Stderr, "helper: status %d, %v, %d interrupts, terminal ours: %t", status, err, len(ours), before.ours())
+	fmt.Fprintf(os.Stderr, "helper: status %d, %v, %d interrupts, terminal ours: %t", status, err, len(ours), before.isOurs())
 	if after := openTerminal(); after != nil {
 		fmt.Fprintf(os.Stderr, ", modes as before: %t", *after.modes == *before.modes)
 	}

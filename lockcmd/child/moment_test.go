@@ -9,7 +9,7 @@ import (
 // other one that counts.
 func TestDeadlineByBothClocks(t *testing.T) {
 	start := time.Now()
-	due := at(start.Add(10 * time.Second))
+	due := momentAt(start.Add(10 * time.Second))
 	for name, c := range map[string]struct{ steady, wall, want time.Duration }{
 		"awake":              {4 * time.Second, 4 * time.Second, 6 * time.Second},
 		"asleep for a while": {4 * time.Second, 11 * time.Second, -time.Second},

@@ -12,11 +12,11 @@ import (
 type process struct {
 	pid, parent, group int
 	started            string // in ticks since boot; with pid it names one process for ever
-	gone               bool   // ended; only its parent has not asked yet
+	ended              bool   // ended; only its parent has not asked yet
 }
 
 // processes lists all that are there.
-func processes() ([]process, error) {
+func listProcesses() ([]process, error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func processes() ([]process, error) {
 	var all []process
 	for _, name := range names {
 		if pid, numErr := strconv.Atoi(name); numErr == nil {
-			if p, ok := look(pid); ok {
+			if p, ok := readProcess(pid); ok {
 				all = append(all, p)
 			}
 		}
@@ -35,7 +35,7 @@ func processes() ([]process, error) {
 }
 
 // look reads the line of one process; there is none of one that has vanished.
-func look(pid int) (process, bool) {
+func readProcess(pid int) (process, bool) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return process{}, false
@@ -52,13 +52,13 @@ func look(pid int) (process, bool) {
 }
 
 // count counts the processes of a group that still do something.
-func count(group int) (n int) {
-	all, err := processes()
+func countGroup(group int) (n int) {
+	all, err := listProcesses()
 	if err != nil {
 		return 0 // Escape has told that there is no such table
 	}
 	for _, p := range all {
-		if p.group == group && !p.gone {
+		if p.group == group && !p.ended {
 			n++
 		}
 	}
@@ -68,7 +68,7 @@ func count(group int) (n int) {
 // descendants are those that a process has started, and theirs, the nearest first.
 // With the keeper as the reaper of orphans nobody gets out of this tree.
 func descendants(root int) ([]process, error) {
-	all, err := processes()
+	all, err := listProcesses()
 	children := map[int][]process{}
 	for _, p := range all {
 		children[p.parent] = append(children[p.parent], p)
@@ -86,7 +86,7 @@ func descendants(root int) ([]process, error) {
 func killTree(root int) (left int, err error) {
 	found, err := descendants(root)
 	for _, p := range found {
-		if p.gone {
+		if p.ended {
 			continue
 		}
 		left++
@@ -102,7 +102,7 @@ func (p process) kill() error {
 		return err
 	}
 	defer func() { _ = handle.Release() }() // which cannot fail
-	if same, ok := look(p.pid); !ok || same.started != p.started {
+	if same, ok := readProcess(p.pid); !ok || same.started != p.started {
 		return nil
 	}
 	if err := handle.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {

@@ -12,7 +12,7 @@ func TestNumberIsHeld(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	c, err := await(cmd.Process.Pid)
+	c, err := waitForChange(cmd.Process.Pid)
 	if err != nil || c.stopped != 0 || c.status != 0 {
 		t.Fatalf("%+v, %v; want its end", c, err)
 	}

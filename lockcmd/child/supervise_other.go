@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// passedOn is empty: the console gives Ctrl-C to the program by itself.
-var passedOn []os.Signal
+// forwardedSignals is empty: the console gives Ctrl-C to the program by itself.
+var forwardedSignals []os.Signal
 
-func mustEnd(os.Signal) bool { return true }
+func terminates(os.Signal) bool { return true }
 
 // Keeper is for systems where a program needs one.
 func Keeper() (status int, is bool) { return 0, false }
@@ -28,7 +28,7 @@ func Escape(string) (likely bool, err error) {
 func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time) (int, error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = files[0], files[1], files[2]
 	if err := cmd.Start(); err != nil {
-		return 0, cannotRun(spec.Argv[0], err)
+		return 0, newStartError(spec.Argv[0], err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }() // ends with the program, which is received below
@@ -46,14 +46,14 @@ func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time
 				stop = nil
 				continue
 			}
-			due = at(t)
-			if limit := at(time.Now().Add(spec.Grace)); limit.left(due) < 0 {
+			due = momentAt(t)
+			if limit := momentAt(time.Now().Add(spec.Grace)); limit.left(due) < 0 {
 				due = limit
 			}
 			kill = time.After(0)
 		case <-kill:
 			if left := due.left(now()); left > 0 {
-				kill = time.After(min(left, lookAgain))
+				kill = time.After(min(left, recheckInterval))
 				continue
 			}
 			if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {

@@ -16,23 +16,23 @@ import (
 type child struct {
 	spec   Spec
 	keeper *exec.Cmd
-	orders mouth
+	orders messageWriter
 
-	pid   int       // of the program, and the number of its group
-	box   string    // its control group
-	tty   *terminal // nil: we have none
-	retry <-chan time.Time
-	waits bool // for a terminal that is not ours to give, and the person knows
-	due   *moment
-	late  <-chan time.Time // looks after the keeper
-	renew <-chan time.Time // tells the keeper of the lease
+	pid                int       // of the program, and the number of its group
+	cgroup             string    // its control group
+	tty                *terminal // nil: we have none
+	retryTerminal      <-chan time.Time
+	waitingForTerminal bool // for a terminal that is not ours to give, and the person knows
+	killAt             *moment
+	overdueTimer       <-chan time.Time // looks after the keeper
+	renewTimer         <-chan time.Time // tells the keeper of the lease
 }
 
 // passedOn are the signals that go to the program.
-var passedOn = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2}
+var forwardedSignals = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2}
 
 // mustEnd tells a signal that would end the program from one that only speaks to it.
-func mustEnd(sig os.Signal) bool {
+func terminates(sig os.Signal) bool {
 	return sig != syscall.SIGUSR1 && sig != syscall.SIGUSR2 && sig != syscall.SIGTSTP
 }
 
@@ -47,33 +47,33 @@ type change struct {
 func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time) (int, error) {
 	term := openTerminal()
 	defer term.close()
-	handOver := term.ours() && isControlling(files[0]) && isControlling(files[1])
+	handOver := term.isOurs() && isControlling(files[0]) && isControlling(files[1])
 	c := &child{spec: spec, tty: term}
 	// Asleep, we would lose the session and the program would run on without its
 	// lock, so Ctrl-Z is taken where it reaches us.
-	leaveStops, err := takeStops(spec.Signals)
+	leaveStops, err := catchSuspend(spec.Signals)
 	if err != nil {
-		return 0, cannotRun(spec.Argv[0], err)
+		return 0, newStartError(spec.Argv[0], err)
 	}
-	defer func() { c.complain(leaveStops()) }()
-	if sig := spec.Signals.early(); sig != nil {
+	defer func() { c.alertError(leaveStops()) }()
+	if sig := spec.Signals.earlySignal(); sig != nil {
 		return notStarted(spec.Argv[0], sig)
 	}
-	reports, err := c.start(cmd, files)
+	reports, err := c.startKeeper(cmd, files)
 	if err != nil {
-		return 0, cannotRun(spec.Argv[0], err)
+		return 0, newStartError(spec.Argv[0], err)
 	}
-	defer c.dismiss(reports)
+	defer c.dismissKeeper(reports)
 	if handOver {
-		c.complain(term.give(c.pid))
+		c.alertError(term.giveTo(c.pid))
 	}
-	defer func() { c.complain(term.takeBack()) }()
-	end, err := c.watch(reports, stop)
+	defer func() { c.alertError(term.takeBack()) }()
+	end, err := c.waitForEnd(reports, stop)
 	if err == nil && end.Status.Signaled() {
-		c.complain(term.restore()) // it had no time to do that itself
+		c.alertError(term.restoreModes()) // it had no time to do that itself
 	}
 	if end.Left != 0 {
-		c.spec.Alert(goesOn(end.Left) + " without the lock")
+		c.spec.Alert(stillRunning(end.Left) + " without the lock")
 	}
 	return exitStatus(end.Status), err
 }
@@ -87,7 +87,7 @@ func exitStatus(s syscall.WaitStatus) int {
 }
 
 // start starts the keeper, and has it start the program.
-func (c *child) start(cmd *exec.Cmd, files []*os.File) (<-chan report, error) {
+func (c *child) startKeeper(cmd *exec.Cmd, files []*os.File) (<-chan report, error) {
 	self, err := executable()
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the zksh process that supervises the command, because the zksh executable cannot be found: %v", err) // and not that the program cannot
@@ -117,10 +117,10 @@ func (c *child) start(cmd *exec.Cmd, files []*os.File) (<-chan report, error) {
 		reports.Close()
 		return nil, err
 	}
-	heard := listenTo[report](reports)
-	p := &program{Path: cmd.Path, Argv: cmd.Args, Grace: c.spec.Grace, WaitGroup: c.spec.WaitGroup, Until: c.lease()}
-	if err := c.orders.say(order{Start: p}); err != nil {
-		c.dismiss(heard)
+	heard := readMessages[report](reports)
+	p := &program{Path: cmd.Path, Argv: cmd.Args, Grace: c.spec.Grace, WaitGroup: c.spec.WaitGroup, Until: c.renewLease()}
+	if err := c.orders.write(order{Start: p}); err != nil {
+		c.dismissKeeper(heard)
 		return nil, err
 	}
 	first, ok := report{}, true
@@ -128,8 +128,8 @@ func (c *child) start(cmd *exec.Cmd, files []*os.File) (<-chan report, error) {
 		select {
 		case first, ok = <-heard:
 			waiting = false
-		case <-time.After(keeperFirst):
-			c.wake()
+		case <-time.After(keeperHeadStart):
+			c.wakeKeeper()
 		}
 	}
 	switch {
@@ -139,10 +139,10 @@ func (c *child) start(cmd *exec.Cmd, files []*os.File) (<-chan report, error) {
 		err = first.Failed.err()
 	}
 	if err != nil {
-		c.dismiss(heard)
+		c.dismissKeeper(heard)
 		return nil, err
 	}
-	c.pid, c.box = first.Pid, first.Box
+	c.pid, c.cgroup = first.Pid, first.Cgroup
 	return heard, nil
 }
 
@@ -150,65 +150,65 @@ var errKeeper = textError("zksh's helper process for the command has exited")
 
 // wake has a keeper go on that somebody has stopped: it would keep nothing. If it
 // has ended, that is heard of.
-func (c *child) wake() { _ = c.keeper.Process.Signal(syscall.SIGCONT) }
+func (c *child) wakeKeeper() { _ = c.keeper.Process.Signal(syscall.SIGCONT) }
 
 // dismiss lets the keeper end, and waits for that, which somebody may have stopped it
 // before.
-func (c *child) dismiss(reports <-chan report) {
+func (c *child) dismissKeeper(reports <-chan report) {
 	c.orders.file.Close()
 	for ends := true; ends; {
 		select {
 		case _, ends = <-reports:
-		case <-time.After(lookAgain):
-			c.wake()
+		case <-time.After(recheckInterval):
+			c.wakeKeeper()
 		}
 	}
 	_ = c.keeper.Wait() // its status says nothing
 }
 
 // lease is what the keeper must know of the lease, and has it told again in time.
-func (c *child) lease() *instant {
+func (c *child) renewLease() *instant {
 	if c.spec.Left == nil {
 		return nil
 	}
 	left := c.spec.Left()
-	c.renew = time.After(max(renewAtLeast, min(lookAgain, (left-c.spec.Grace)/4)))
-	return instantOf(at(time.Now().Add(left)))
+	c.renewTimer = time.After(max(minRenewInterval, min(recheckInterval, (left-c.spec.Grace)/4)))
+	return instantOf(momentAt(time.Now().Add(left)))
 }
 
 // renewAtLeast is how often the keeper is told of a lease that is about to end.
-const renewAtLeast = 20 * time.Millisecond
+const minRenewInterval = 20 * time.Millisecond
 
 // watch sees to the program until it is gone, and returns how it ended.
-func (c *child) watch(reports <-chan report, stop <-chan time.Time) (ending, error) {
+func (c *child) waitForEnd(reports <-chan report, stop <-chan time.Time) (ending, error) {
 	for {
 		select {
 		case r, ok := <-reports:
 			switch {
 			case !ok:
-				return c.bereft()
+				return c.handleKeeperDeath()
 			case r.Alert != "":
 				c.spec.Alert(r.Alert)
 			case r.Stopped != 0:
-				c.stopped(r.Stopped)
-			case r.Ended != nil && !c.orderedLate(stop):
+				c.continueProgram(r.Stopped)
+			case r.Ended != nil && !c.stopOrdered(stop):
 				return *r.Ended, r.Ended.err()
 			}
 		case sig := <-c.spec.Signals.signals:
-			c.pass(sig.(syscall.Signal))
+			c.forward(sig.(syscall.Signal))
 		case due, ok := <-stop:
 			if !ok {
 				stop = nil
 				continue
 			}
-			c.end(at(due))
-		case <-c.late:
-			c.endOurselves()
-		case <-c.retry:
-			c.stopped(syscall.SIGTTIN)
-		case <-c.renew:
-			c.wake()
-			c.order(order{Until: c.lease()})
+			c.terminate(momentAt(due))
+		case <-c.overdueTimer:
+			c.killOverdue()
+		case <-c.retryTerminal:
+			c.continueProgram(syscall.SIGTTIN)
+		case <-c.renewTimer:
+			c.wakeKeeper()
+			c.sendOrder(order{Until: c.renewLease()})
 		}
 	}
 }
@@ -226,11 +226,11 @@ func (e *ending) err() error {
 
 // orderedLate reports whether the end was ordered in the very moment of the end: the
 // keeper kills what is left then, and reports again.
-func (c *child) orderedLate(stop <-chan time.Time) bool {
+func (c *child) stopOrdered(stop <-chan time.Time) bool {
 	select {
 	case due, ok := <-stop:
 		if ok {
-			c.end(at(due))
+			c.terminate(momentAt(due))
 		}
 		return ok
 	default:
@@ -240,86 +240,86 @@ func (c *child) orderedLate(stop <-chan time.Time) bool {
 
 // bereft kills the program whose keeper has died. The system has killed it, too,
 // where it can, but not what it has started.
-func (c *child) bereft() (ending, error) {
-	c.complain(killBox(c.box))
+func (c *child) handleKeeperDeath() (ending, error) {
+	c.alertError(killCgroup(c.cgroup))
 	if err := syscall.Kill(-c.pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
-		c.complain(fmt.Errorf("cannot kill %s: %w", c.spec.Argv[0], err))
+		c.alertError(fmt.Errorf("cannot kill %s: %w", c.spec.Argv[0], err))
 	}
-	poll(sweepLimit, func() bool { return count(c.pid) == 0 })
-	removeBox(c.box)
+	poll(sweepLimit, func() bool { return countGroup(c.pid) == 0 })
+	removeCgroup(c.cgroup)
 	return ending{Status: syscall.WaitStatus(syscall.SIGKILL)}, fmt.Errorf("%s was killed: %w", c.spec.Argv[0], errKeeper)
 }
 
 // order tells the keeper something. One that does not listen is looked after when
 // it is time; one that has ended is heard of otherwise.
-func (c *child) order(o order) { _ = c.orders.say(o) }
+func (c *child) sendOrder(o order) { _ = c.orders.write(o) }
 
-func (c *child) complain(err error) {
+func (c *child) alertError(err error) {
 	if err != nil {
 		c.spec.Alert(err.Error())
 	}
 }
 
 // pass gives a signal we got to the group.
-func (c *child) pass(sig syscall.Signal) {
+func (c *child) forward(sig syscall.Signal) {
 	if sig == syscall.SIGTSTP {
 		c.spec.Alert("zksh was not suspended, because the lock would be lost in the meantime")
 		return
 	}
-	c.order(order{Signal: sig})
+	c.sendOrder(order{Signal: sig})
 }
 
 // end orders the end of the group. Of several deadlines the first one counts.
-func (c *child) end(due moment) {
-	c.wake()
-	c.order(order{End: instantOf(due)})
+func (c *child) terminate(due moment) {
+	c.wakeKeeper()
+	c.sendOrder(order{End: instantOf(due)})
 	from := now()
-	if limit := at(time.Now().Add(c.spec.Grace)); limit.left(from) < due.left(from) {
+	if limit := momentAt(time.Now().Add(c.spec.Grace)); limit.left(from) < due.left(from) {
 		due = limit
 	}
-	if c.due == nil || due.left(from) < c.due.left(from) {
-		c.due = &due
+	if c.killAt == nil || due.left(from) < c.killAt.left(from) {
+		c.killAt = &due
 	}
-	c.lookAfter()
+	c.setOverdueTimer()
 }
 
-func (c *child) lookAfter() {
-	c.late = time.After(min(max(c.due.left(now()), 0)+keeperFirst, lookAgain))
+func (c *child) setOverdueTimer() {
+	c.overdueTimer = time.After(min(max(c.killAt.left(now()), 0)+keeperHeadStart, recheckInterval))
 }
 
 // keeperFirst is what the keeper has to do its work before we do.
-const keeperFirst = 50 * time.Millisecond
+const keeperHeadStart = 50 * time.Millisecond
 
 // endOurselves does the keeper's work when it has not: somebody may have stopped
 // it.
-func (c *child) endOurselves() {
-	if c.due.left(now()) > -keeperFirst {
-		c.lookAfter()
+func (c *child) killOverdue() {
+	if c.killAt.left(now()) > -keeperHeadStart {
+		c.setOverdueTimer()
 		return
 	}
-	c.late = time.After(lookAgain)
+	c.overdueTimer = time.After(recheckInterval)
 	_, _ = killTree(c.keeper.Process.Pid) // what fails, the keeper tells
-	_ = killBox(c.box)
+	_ = killCgroup(c.cgroup)
 	_ = syscall.Kill(-c.pid, syscall.SIGKILL)
 }
 
 // stopped makes a program go on that has been stopped. One that was stopped for
 // want of the terminal gets it first, as soon as it is ours to give.
-func (c *child) stopped(by syscall.Signal) {
-	c.retry = nil
+func (c *child) continueProgram(by syscall.Signal) {
+	c.retryTerminal = nil
 	switch {
 	case by != syscall.SIGTTIN && by != syscall.SIGTTOU:
 		c.spec.Alert(c.spec.Argv[0] + " was stopped; zksh continues it, because the lock would be lost in the meantime")
-	case c.tty.ours() || c.tty.has(c.pid):
-		c.complain(c.tty.give(c.pid))
-		c.waits = false
+	case c.tty.isOurs() || c.tty.hasGroup(c.pid):
+		c.alertError(c.tty.giveTo(c.pid))
+		c.waitingForTerminal = false
 	default:
-		c.retry = time.After(time.Second)
-		if !c.waits {
-			c.waits = true
+		c.retryTerminal = time.After(time.Second)
+		if !c.waitingForTerminal {
+			c.waitingForTerminal = true
 			c.spec.Alert(c.spec.Argv[0] + " is waiting for the terminal, which another job is using; zksh still holds the lock")
 		}
 		return
 	}
-	c.order(order{Signal: syscall.SIGCONT})
+	c.sendOrder(order{Signal: syscall.SIGCONT})
 }

@@ -21,7 +21,7 @@ type sigaction struct {
 	mask     uint64
 }
 
-var stopKey struct {
+var suspendKey struct {
 	sync.Mutex
 	takers int
 	taken  *sigaction // the runtime's, while nobody takes the signal
@@ -29,38 +29,38 @@ var stopKey struct {
 
 // takeStops has SIGTSTP be a signal like others for as long as a program runs, and no
 // longer. One that is ignored stays so.
-func takeStops(l *Listener) (release func() error, err error) {
+func catchSuspend(l *Listener) (release func() error, err error) {
 	l.add(syscall.SIGTSTP)
 	if signal.Ignored(syscall.SIGTSTP) {
 		return func() error { return nil }, nil
 	}
-	stopKey.Lock()
-	defer stopKey.Unlock()
-	if stopKey.taken != nil {
-		if _, err := swapStop(stopKey.taken); err != nil {
+	suspendKey.Lock()
+	defer suspendKey.Unlock()
+	if suspendKey.taken != nil {
+		if _, err := setSuspendAction(suspendKey.taken); err != nil {
 			return nil, err
 		}
-		stopKey.taken = nil
+		suspendKey.taken = nil
 	}
-	stopKey.takers++
-	return leaveStops, nil
+	suspendKey.takers++
+	return releaseSuspend, nil
 }
 
-func leaveStops() error {
-	stopKey.Lock()
-	defer stopKey.Unlock()
-	if stopKey.takers--; stopKey.takers > 0 {
+func releaseSuspend() error {
+	suspendKey.Lock()
+	defer suspendKey.Unlock()
+	if suspendKey.takers--; suspendKey.takers > 0 {
 		return nil
 	}
-	old, err := swapStop(&sigaction{})
+	old, err := setSuspendAction(&sigaction{})
 	if err == nil {
-		stopKey.taken = old
+		suspendKey.taken = old
 	}
 	return err
 }
 
 // swapStop says what becomes of SIGTSTP, and returns what did.
-func swapStop(now *sigaction) (before *sigaction, err error) {
+func setSuspendAction(now *sigaction) (before *sigaction, err error) {
 	before = &sigaction{}
 	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGTSTP),
 		uintptr(unsafe.Pointer(now)), uintptr(unsafe.Pointer(before)), unsafe.Sizeof(now.mask), 0, 0)

@@ -11,22 +11,22 @@ import (
 // executable is what the keeper is started from.
 func executable() (string, error) { return os.Executable() }
 
-// adopt would make orphans the keeper's; here nobody can.
-func adopt() error { return nil }
+// becomeReaper would make orphans the keeper's; here nobody can.
+func becomeReaper() error { return nil }
 
 // childAttr puts the program into a group of its own.
 func childAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // box is a control group, which there is none of.
-type box struct{}
+type cgroup struct{}
 
-func newBox() *box                     { return nil }
-func (*box) path() string              { return "" }
-func (*box) take(*syscall.SysProcAttr) {}
-func (*box) open()                     {}
-func (*box) empty() bool               { return false }
-func removeBox(string)                 {}
-func killBox(string) error             { return nil }
+func newCgroup() *cgroup                    { return nil }
+func (*cgroup) path() string                { return "" }
+func (*cgroup) attach(*syscall.SysProcAttr) {}
+func (*cgroup) release()                    {}
+func (*cgroup) isEmpty() bool               { return false }
+func removeCgroup(string)                   {}
+func killCgroup(string) error               { return nil }
 
 // Escape reports whether a program could go on without its lock. Here one that
 // leaves its process group can, and so can one that becomes another user.
@@ -41,15 +41,15 @@ func killTree(int) (left int, err error) { return 0, nil }
 func reapOrphans(int) {}
 
 // count gives -1 for any number of members of a group.
-func count(group int) int {
+func countGroup(group int) int {
 	if syscall.Kill(-group, 0) == syscall.ESRCH {
 		return 0
 	}
 	return -1
 }
 
-// takeStops has SIGTSTP be a signal like others, from then on: see stopkey_linux.go.
-func takeStops(l *Listener) (release func() error, err error) {
+// catchSuspend has SIGTSTP be a signal like others, from then on: see suspend_linux.go.
+func catchSuspend(l *Listener) (release func() error, err error) {
 	l.add(syscall.SIGTSTP)
 	return func() error { return nil }, nil
 }

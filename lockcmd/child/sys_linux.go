@@ -23,7 +23,7 @@ func executable() (string, error) {
 }
 
 // adopt makes orphans of the program the keeper's children, wherever they went.
-func adopt() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
+func becomeReaper() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
 // childAttr puts the program into a group of its own, and has it killed when the
 // keeper dies.
@@ -39,7 +39,7 @@ func Escape(name string) (likely bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("without /proc, zksh can terminate only the command's process group: %w", err)
 	}
-	if mayKillAll(string(status)) || mayBox() {
+	if canKillAll(string(status)) || canCreateCgroup() {
 		return false, nil
 	}
 	err = errors.New("zksh is not root and cannot create a cgroup for the command, so it cannot terminate processes that change to another user")
@@ -56,7 +56,7 @@ func Escape(name string) (likely bool, err error) {
 
 // mayKillAll tells from /proc/self/status whether no process of ours can get out
 // of our reach.
-func mayKillAll(status string) bool {
+func canKillAll(status string) bool {
 	for line := range strings.Lines(status) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":\t")
 		switch name {

@@ -48,10 +48,10 @@ func isControlling(f *os.File) bool {
 }
 
 // ours reports whether we are the group that has the terminal.
-func (t *terminal) ours() bool { return t != nil && t.has(t.group) }
+func (t *terminal) isOurs() bool { return t != nil && t.hasGroup(t.group) }
 
 // has reports whether that group has the terminal.
-func (t *terminal) has(group int) bool {
+func (t *terminal) hasGroup(group int) bool {
 	if t == nil {
 		return false
 	}
@@ -60,7 +60,7 @@ func (t *terminal) has(group int) bool {
 }
 
 // give hands the terminal to a group. One that is gone does not need it.
-func (t *terminal) give(group int) error {
+func (t *terminal) giveTo(group int) error {
 	t.given = true
 	if err := tty.SetForeground(t.file, group); err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.EPERM) {
 		return fmt.Errorf("cannot give the command access to the terminal: %w", err)
@@ -81,7 +81,7 @@ func (t *terminal) takeBack() error {
 }
 
 // restore gives the terminal the modes it had.
-func (t *terminal) restore() error {
+func (t *terminal) restoreModes() error {
 	if t == nil || !t.given {
 		return nil
 	}

@@ -13,9 +13,9 @@ const (
 	childStopped = 5
 )
 
-// await waits until the child stops or ends. One that has ended is not reaped:
+// waitForChange waits until the child stops or ends. One that has ended is not reaped:
 // its number, which is that of its group, is nobody else's as long as we live.
-func await(pid int) (change, error) {
+func waitForChange(pid int) (change, error) {
 	var info unix.Siginfo
 	for {
 		switch err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WSTOPPED|unix.WNOWAIT, nil); {

@@ -37,7 +37,7 @@ type report struct {
 	Alert   string         `json:",omitempty"`
 	Ended   *ending        `json:",omitempty"`
 
-	Box string `json:",omitempty"` // with Pid: the control group it is in
+	Cgroup string `json:",omitempty"` // with Pid: the control group it is in
 }
 
 // ending is how it ended.
@@ -76,24 +76,24 @@ func instantOf(m moment) *instant { return &instant{m.left(now()), m.wall} }
 
 func (i *instant) moment() moment {
 	n := now()
-	return moment{steady: n.steady.Add(i.Left), wall: i.Wall}
+	return moment{monotonic: n.monotonic.Add(i.Left), wall: i.Wall}
 }
 
 // mouth writes orders or reports. One who does not listen, since it was stopped,
 // must not make the other wait.
-type mouth struct {
+type messageWriter struct {
 	mu   sync.Mutex
 	file *os.File
 }
 
 // unheard is how long a message may wait for room. There is room for hundreds of
 // them in a pipe, so that none waits while somebody listens.
-const unheard = 50 * time.Millisecond
+const writeTimeout = 50 * time.Millisecond
 
 // say writes a message. The deadline begins when there is no room: one that is set
 // before may be over before the write if we stand still in between, on a busy
 // machine or stopped.
-func (m *mouth) say(v any) error {
+func (m *messageWriter) write(v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (m *mouth) say(v any) error {
 			failed = err
 		case len(text) > 0 && !waits:
 			waits = true
-			failed = m.file.SetWriteDeadline(time.Now().Add(unheard))
+			failed = m.file.SetWriteDeadline(time.Now().Add(writeTimeout))
 		}
 		return len(text) == 0 || failed != nil
 	})
@@ -127,7 +127,7 @@ func (m *mouth) say(v any) error {
 
 // listenTo gives the messages that a file holds, and closes it and the channel at
 // its end. Its goroutine ends with that, for which all messages must be taken.
-func listenTo[T any](file *os.File) <-chan T {
+func readMessages[T any](file *os.File) <-chan T {
 	out := make(chan T)
 	go func() {
 		defer close(out)

@@ -10,10 +10,10 @@ import (
 )
 
 // slow is a message of one who stands still before it can be written.
-type slow struct{}
+type slowMessage struct{}
 
-func (slow) MarshalText() ([]byte, error) {
-	time.Sleep(2 * unheard)
+func (slowMessage) MarshalText() ([]byte, error) {
+	time.Sleep(2 * writeTimeout)
 	return []byte("slow"), nil
 }
 
@@ -25,12 +25,12 @@ func TestMouth(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	m := mouth{file: w}
+	m := messageWriter{file: w}
 	defer w.Close()
-	if err := m.say(slow{}); err != nil {
+	if err := m.write(slowMessage{}); err != nil {
 		t.Fatal(err)
 	}
-	if got := <-listenTo[string](r); got != "slow" {
+	if got := <-readMessages[string](r); got != "slow" {
 		t.Errorf("heard %q", got)
 	}
 	silent, unread, err := os.Pipe()
@@ -38,10 +38,10 @@ func TestMouth(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	full := mouth{file: unread}
+	full := messageWriter{file: unread}
 	defer unread.Close()
 	for err == nil {
-		err = full.say("nobody hears this")
+		err = full.write("nobody hears this")
 	}
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("nobody hears: %v", err)
