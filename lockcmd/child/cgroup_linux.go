@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// box is a control group (version 2) for the program alone. The kernel kills all
-// that is in it with one write, whatever user it runs as and however it forks.
+// A cgroup is a control group (version 2) for the program alone. With one write, the kernel
+// kills all processes in it, whatever user they run as and however they fork.
 type cgroup struct {
 	name string
 	dir  *os.File
 }
 
-// boxName is how their names begin.
+// cgroupPrefix is the prefix of the names of our control groups.
 const cgroupPrefix = "zksh-lock-"
 
-// newBox makes one below our own; nil where that is not permitted.
+// newCgroup creates a control group below our own. It returns nil if that is not permitted.
 func newCgroup() *cgroup {
 	home, err := ownCgroup()
 	if err != nil {
@@ -41,7 +41,7 @@ func newCgroup() *cgroup {
 	return b
 }
 
-// path is its directory, or empty.
+// path returns the directory of the control group, or the empty string without one.
 func (b *cgroup) path() string {
 	if b == nil {
 		return ""
@@ -49,23 +49,24 @@ func (b *cgroup) path() string {
 	return b.name
 }
 
-// take has a program start in the box.
+// attach makes a program start in the control group.
 func (b *cgroup) attach(attr *syscall.SysProcAttr) {
 	if b != nil {
 		attr.UseCgroupFD, attr.CgroupFD = true, int(b.dir.Fd())
 	}
 }
 
-// empty tells that nothing in the box does anything any more, as far as it knows.
+// isEmpty reports whether the control group exists and no process in it is running.
 func (b *cgroup) isEmpty() bool {
 	if b == nil {
 		return false
 	}
-	pids, err := os.ReadFile(filepath.Join(b.name, "cgroup.procs")) // without those that have ended
+	pids, err := os.ReadFile(filepath.Join(b.name, "cgroup.procs")) // lists no zombies
 	return err == nil && len(pids) == 0
 }
 
-// open lets go of what is left in the box, and removes it.
+// release moves the remaining processes to our own control group, and removes the control
+// group.
 func (b *cgroup) release() {
 	if b == nil {
 		return
@@ -77,54 +78,57 @@ func (b *cgroup) release() {
 	if err == nil {
 		home := filepath.Join(filepath.Dir(b.name), "cgroup.procs")
 		for pid := range strings.FieldsSeq(string(pids)) {
-			_ = os.WriteFile(home, []byte(pid), 0) // it may have ended; else it stays, and the box with it
+			// This fails if the process has ended. After another failure, the process stays
+			// in the control group, and removeCgroup cannot remove it.
+			_ = os.WriteFile(home, []byte(pid), 0)
 		}
 	}
 	removeCgroup(b.name)
 }
 
-// removeBox removes a box in which nothing is left, and those in it whose keepers
-// were killed. An empty one that stays does no harm.
+// removeCgroup removes a control group in which no process is left, and the groups in it
+// whose keepers were killed. An empty group that cannot be removed does no harm.
 func removeCgroup(name string) {
 	if name == "" {
 		return
 	}
 	inner, err := filepath.Glob(filepath.Join(name, cgroupPrefix+"*"))
-	if err == nil { // it is a pattern
+	if err == nil { // the pattern is valid
 		for _, dir := range inner {
 			removeCgroup(dir)
 		}
 	}
-	poll(settleLimit, func() bool { // what was killed may be in it for a moment
+	poll(settleLimit, func() bool { // killed processes may be in it for a moment
 		err := os.Remove(name)
 		return err == nil || errors.Is(err, os.ErrNotExist)
 	})
 }
 
-// killBox kills all that is in a box.
+// killCgroup kills all processes in a control group.
 func killCgroup(name string) error {
 	if name == "" {
 		return nil
 	}
 	err := os.WriteFile(filepath.Join(name, "cgroup.kill"), []byte("1"), 0)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // it has been removed
+		return nil // it was removed
 	}
 	return err
 }
 
-// mayBox reports whether newBox would make one.
+// canCreateCgroup reports whether newCgroup would succeed.
 func canCreateCgroup() bool {
 	home, err := ownCgroup()
 	if err != nil {
 		return false
 	}
-	_, err = os.Stat(filepath.Join(home, "cgroup.kill")) // the root group has none, and needs none: only root may write there
+	// The root group has no cgroup.kill. It needs none, because only root may write there.
+	_, err = os.Stat(filepath.Join(home, "cgroup.kill"))
 	return err == nil && unix.Access(home, unix.W_OK) == nil &&
 		unix.Access(filepath.Join(home, "cgroup.procs"), unix.W_OK) == nil
 }
 
-// ownGroup is the directory of the control group that we are in.
+// ownCgroup returns the directory of our own control group.
 func ownCgroup() (string, error) {
 	groups, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -137,7 +141,8 @@ func ownCgroup() (string, error) {
 	return cgroupDir(string(groups), string(mounts))
 }
 
-// groupDir finds it in what the kernel says of our groups and of what is mounted.
+// cgroupDir returns the directory of our own control group, given the contents of
+// /proc/self/cgroup and /proc/self/mountinfo.
 func cgroupDir(groups, mounts string) (string, error) {
 	for group := range strings.Lines(groups) {
 		name, v2 := strings.CutPrefix(strings.TrimSpace(group), "0::")

@@ -14,8 +14,8 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// unprivileged is a place where nobody finds this binary, and a program that
-// becomes root.
+// installForNobody copies the test binary, and setpriv with the set-uid bit, to a directory
+// that every user can read. becomesRoot is a program that runs as root.
 func installForNobody(t *testing.T) (self, becomesRoot string) {
 	t.Helper()
 	requireRoot(t)
@@ -56,12 +56,12 @@ func asNobody(self string) func(*exec.Cmd) {
 	}
 }
 
-// What becomes root is out of an ordinary user's reach. That is told before, and
-// nobody claims that it was ended.
+// zksh cannot terminate a program that becomes root, if zksh runs as an ordinary user.
+// Escape reports that before the start, and Run reports ErrEscaped.
 func TestEscape(t *testing.T) {
 	self, becomesRoot := installForNobody(t)
 	h := startHolder(t, becomesRoot+` --reuid 0 --keep-groups sleep 1000 & echo $!; echo $$; wait`, 2, asNobody(self))
-	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(h.stderr(), "cannot terminate") })
+	zktest.Eventually(t, "the alert", func() bool { return strings.Contains(h.stderr(), "cannot terminate") })
 	if err := h.cmd.Wait(); err != nil {
 		t.Error(err)
 	}
@@ -85,8 +85,8 @@ func TestEscape(t *testing.T) {
 	}
 }
 
-// A control group of one's own ends what becomes root, too.
-func TestBox(t *testing.T) {
+// A control group also terminates a program that becomes root.
+func TestCgroup(t *testing.T) {
 	self, becomesRoot := installForNobody(t)
 	home, err := ownCgroup()
 	if err != nil {
@@ -136,13 +136,13 @@ func TestGroupDir(t *testing.T) {
 	}
 }
 
-// No control group stays behind, whoever was killed.
-func TestNoBoxStays(t *testing.T) {
+// No control group stays behind when the holder or the keeper is killed.
+func TestNoCgroupStays(t *testing.T) {
 	requireRoot(t)
 	if _, err := ownCgroup(); err != nil {
 		t.Skipf("SKIPPED: %v", err)
 	}
-	inner := os.Args[0] // a keeper within a keeper's program
+	inner := os.Args[0] // starts another keeper within the program
 	for name, kill := range map[string]func(h *holder){
 		"the holder": func(h *holder) { h.signal(syscall.SIGKILL) },
 		"the keeper": func(h *holder) {
@@ -157,13 +157,13 @@ func TestNoBoxStays(t *testing.T) {
 		kill(h)
 		waitForAllGone(t, h.pids)
 		zktest.Eventually(t, name+" was killed: no control group of it stays", func() bool {
-			_, err := os.Stat(filepath.Dir(box)) // that of the outer one
+			_, err := os.Stat(filepath.Dir(box)) // the outer control group
 			return errors.Is(err, os.ErrNotExist)
 		})
 	}
 }
 
-// boxOf is the control group of a process that has one of its own.
+// cgroupOf returns the control group of a process that has one of its own.
 func cgroupOf(t *testing.T, pid int) string {
 	t.Helper()
 	groups, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")

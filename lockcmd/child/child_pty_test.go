@@ -14,7 +14,7 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// console is a terminal with a helper on it.
+// A console is a terminal on which a helper runs.
 type console struct {
 	t   *testing.T
 	pty *os.File
@@ -24,11 +24,11 @@ type console struct {
 	shown strings.Builder
 }
 
-// foreground waits, as the first thing of a script, until it has the terminal.
+// waitForTerminal makes a script wait at its beginning until it has the terminal.
 const waitForTerminal = "until [ $(ps -o tpgid= $$) -eq $$ ]; do :; done; "
 
-// openConsole starts a helper on a terminal of its own. piped has its standard
-// output go elsewhere.
+// openConsole starts a helper on a terminal of its own. If piped is true, its standard
+// output is not the terminal.
 func openConsole(t *testing.T, text string, piped bool) *console {
 	t.Helper()
 	c := &console{t: t, cmd: helper(t, text)}
@@ -90,8 +90,8 @@ func (c *console) typeText(text string) {
 	}
 }
 
-// The program has the terminal: it can read it, Ctrl-C is for it alone, and we
-// have the terminal again afterwards.
+// The program gets the terminal: it can read from it, and it alone gets Ctrl-C. Afterwards
+// zksh has the terminal again.
 func TestTerminalIsHandedOver(t *testing.T) {
 	c := openConsole(t, `trap "echo child-int" INT; read x; echo "read $x"; echo ready; read y || read y; echo "read $y"; exit 6`, false)
 	c.typeText("hello\n")
@@ -113,7 +113,7 @@ func TestCtrlZ(t *testing.T) {
 	c.expect("helper: status 6, <nil>, 0 interrupts, terminal ours: true")
 }
 
-// In a pipeline the terminal stays with all of it until the program asks for it.
+// In a pipeline, the terminal stays with zksh's group until the program reads from it.
 func TestTerminalOnDemand(t *testing.T) {
 	c := openConsole(t, `echo ready >&2; read x </dev/tty; echo "read $x" >&2; exit 6`, true)
 	c.expect("ready")
@@ -125,7 +125,7 @@ func TestTerminalOnDemand(t *testing.T) {
 	}
 }
 
-// In a pipeline Ctrl-C comes to us, and to the program through us.
+// In a pipeline, zksh gets Ctrl-C and passes it on to the program.
 func TestCtrlCInAPipeline(t *testing.T) {
 	c := openConsole(t, `trap "exit 5" INT; echo ready >&2; while :; do sleep 0.05; done`, true)
 	c.expect("ready")

@@ -21,18 +21,17 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// later is a deadline that no test lives to see.
+// farDeadline returns a deadline that no test reaches.
 func farDeadline() time.Time { return time.Now().Add(time.Hour) }
 
-// script is a shell script run as a child, with what it prints and what the
-// person is told.
+// A script is a shell script that Run runs, with its output and its alerts.
 type script struct {
 	t       *testing.T
 	spec    Spec
 	stop    chan time.Time
 	status  int
 	err     error
-	wantErr bool // err is looked at by the test itself
+	wantErr bool // the test checks err itself
 	ended   chan struct{}
 
 	mu     sync.Mutex
@@ -66,7 +65,7 @@ func (s *script) alertText() string {
 }
 
 func (s *script) start() *script {
-	go func() { // wait waits for it
+	go func() { // ends with the script; wait waits for it
 		defer close(s.ended)
 		if s.status, s.err = Run(s.spec, s.stop); s.err != nil && !s.wantErr {
 			s.t.Error(s.err)
@@ -101,14 +100,14 @@ func (s *script) printed() string {
 	return string(b)
 }
 
-// prints waits until the script has printed so many whole lines.
+// waitForLines waits until the script has printed so many complete lines.
 func (s *script) waitForLines(lines int) []string {
 	s.t.Helper()
 	zktest.Eventually(s.t, fmt.Sprintf("%d lines of output", lines), func() bool { return strings.Count(s.printed(), "\n") >= lines })
 	return strings.Split(s.printed(), "\n")[:lines]
 }
 
-// pids waits for lines that are process numbers.
+// waitForPIDs waits for n lines that contain process ids.
 func (s *script) waitForPIDs(n int) []int {
 	s.t.Helper()
 	var pids []int
@@ -120,7 +119,7 @@ func (s *script) waitForPIDs(n int) []int {
 		pids = append(pids, pid)
 		s.t.Cleanup(func() {
 			if zktest.Runs(pid) { // the test has failed
-				_ = syscall.Kill(pid, syscall.SIGKILL) // it may end by itself just now
+				_ = syscall.Kill(pid, syscall.SIGKILL) // may have ended just now
 			}
 		})
 	}
@@ -145,7 +144,8 @@ func TestChildStatus(t *testing.T) {
 	}
 }
 
-// A signal between the request for the lock and the start is not lost.
+// A signal that arrives between the request for the lock and the start of the program
+// prevents the start.
 func TestSignalBeforeTheStart(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP} {
 		s := newScript(t, "echo started")
@@ -165,7 +165,7 @@ func TestSignalBeforeTheStart(t *testing.T) {
 	}
 }
 
-// One that only speaks to the program comes too early and ends nothing.
+// SIGUSR1 before the start is dropped, and the program starts.
 func TestUserSignalBeforeTheStart(t *testing.T) {
 	s := newScript(t, "exit 4")
 	if err := syscall.Kill(os.Getpid(), syscall.SIGUSR1); err != nil {
@@ -259,7 +259,7 @@ func TestDaemonIsLeftAlone(t *testing.T) {
 	s := newScript(t, "sleep 1000 & echo $!").start()
 	daemon := s.waitForPIDs(1)[0]
 	if got := s.wait(); got != 0 || !zktest.Runs(daemon) || !strings.Contains(s.alertText(), "of the command's process group") {
-		t.Errorf("status %d, daemon alive: %t, told %q", got, zktest.Runs(daemon), s.alertText())
+		t.Errorf("status %d, daemon alive: %t, alerts %q", got, zktest.Runs(daemon), s.alertText())
 	}
 }
 
@@ -281,7 +281,7 @@ func TestTermIsIgnored(t *testing.T) {
 			}
 			return strings.Contains(s.printed(), "term\n")
 		}
-		// Where all stands still for so long, both signals are there at once.
+		// On a machine that stands still for so long, both signals arrive at once.
 		short := 300 * time.Millisecond
 		for !heeds(short) {
 			if short *= 4; short > 20*time.Second {
@@ -291,7 +291,7 @@ func TestTermIsIgnored(t *testing.T) {
 	}
 }
 
-// A second, earlier deadline counts, and a stopped program is ended as well.
+// Of two deadlines the earlier one counts.
 func TestStopTwice(t *testing.T) {
 	s := newScript(t, `trap "" TERM; echo $$; while :; do sleep 0.02; done`).start()
 	s.waitForLines(1)
@@ -305,7 +305,7 @@ func TestStopTwice(t *testing.T) {
 func TestStopRacesTheEnd(t *testing.T) {
 	for i := range 30 {
 		s := newScript(t, "sleep 0.01").start()
-		time.Sleep(time.Duration(i) * time.Millisecond) // the moment varies; every one is good
+		time.Sleep(time.Duration(i) * time.Millisecond) // any moment is correct
 		s.stop <- farDeadline()
 		if got := s.wait(); got != 0 && got != 143 {
 			t.Errorf("round %d: status %d", i, got)
@@ -324,18 +324,19 @@ func TestStopThatIsClosed(t *testing.T) {
 func TestStoppedChildGoesOn(t *testing.T) {
 	s := newScript(t, "kill -STOP $$; exit 4")
 	if got := s.start().wait(); got != 4 || !strings.Contains(s.alertText(), "sh was stopped; zksh continues it") {
-		t.Errorf("status %d, told %q", got, s.alertText())
+		t.Errorf("status %d, alerts %q", got, s.alertText())
 	}
 }
 
-// Ctrl-Z that reaches us, because the program does not have the terminal, stops nobody.
+// Ctrl-Z that reaches zksh, because the program does not have the terminal, stops neither
+// zksh nor the program.
 func TestSuspendIsRefused(t *testing.T) {
 	s := newScript(t, "echo ready; exec sleep 1000").start()
 	s.waitForLines(1)
 	if err := syscall.Kill(os.Getpid(), syscall.SIGTSTP); err != nil {
 		t.Fatal(err)
 	}
-	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(s.alertText(), "not suspended") })
+	zktest.Eventually(t, "the alert", func() bool { return strings.Contains(s.alertText(), "not suspended") })
 	s.stop <- time.Now()
 	s.wait()
 }

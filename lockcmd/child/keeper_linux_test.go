@@ -16,7 +16,7 @@ import (
 
 const nobody = 65534
 
-// asRoot skips what only root can try.
+// requireRoot skips a test that only root can run.
 func requireRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -27,24 +27,24 @@ func requireRoot(t *testing.T) {
 	}
 }
 
-// fugitives is a script whose processes get out of all that is easy to end, and
-// ignore TERM: a child in the group, one in a session of its own whose parent ends,
-// one that becomes another user, and the program itself.
+// fugitives is a script whose processes are hard to terminate and ignore TERM: a child in
+// the group, a child in a session of its own whose parent ends, a child that becomes
+// another user, and the program itself.
 const fugitives = `trap "" TERM HUP
 sleep 1000 & echo $!
 (setsid sleep 1000 & echo $!)
 setpriv --reuid 65534 --clear-groups sleep 1000 & echo $!
 echo $$; wait`
 
-// holder is a helper with the processes that it has started.
+// A holder is a helper with the processes that it has started.
 type holder struct {
 	*script
 	cmd  *exec.Cmd
-	errs string // the file of standard error
+	errs string // name of the file with its standard error
 	pids []int
 }
 
-// hold starts a helper that runs a script which prints so many numbers.
+// startHolder starts a helper with a script that prints as many process ids as pids says.
 func startHolder(t *testing.T, text string, pids int, change func(*exec.Cmd)) *holder {
 	t.Helper()
 	dir := t.TempDir()
@@ -66,15 +66,15 @@ func startHolder(t *testing.T, text string, pids int, change func(*exec.Cmd)) *h
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = h.cmd.Process.Kill() // it has ended, or the test has failed
-		_ = h.cmd.Wait()         // with any status, if it was not waited for
+		_ = h.cmd.Process.Kill() // has ended, or the test has failed
+		_ = h.cmd.Wait()         // any status; fails if it was waited for
 	})
 	h.script = &script{t: t, spec: Spec{Out: out}}
 	h.pids = h.script.waitForPIDs(pids)
 	return h
 }
 
-// said is what the helper tells in the end.
+// stderr returns the helper's standard error.
 func (h *holder) stderr() string {
 	h.t.Helper()
 	b, err := os.ReadFile(h.errs)
@@ -91,7 +91,7 @@ func (h *holder) signal(sig syscall.Signal) {
 	}
 }
 
-// allGone waits for the end of all.
+// waitForAllGone waits until all processes have ended.
 func waitForAllGone(t *testing.T, pids []int) {
 	t.Helper()
 	for i, pid := range pids {
@@ -106,7 +106,8 @@ func TestKilledHolderLeavesNothing(t *testing.T) {
 	waitForAllGone(t, h.pids)
 }
 
-// A program that becomes another user does not get the signal of its parent's death.
+// A program that has become another user is killed with its holder, although the kernel
+// does not send it the parent-death signal.
 func TestKilledHolderOfAnotherUser(t *testing.T) {
 	requireRoot(t)
 	h := startHolder(t, "echo $$; exec setpriv --reuid 65534 --clear-groups sleep 1000", 1, nil)
@@ -118,7 +119,7 @@ func TestKilledHolderOfAnotherUser(t *testing.T) {
 	waitForAllGone(t, h.pids)
 }
 
-// While the holder stands still its keeper ends the program with the lease.
+// While the holder is stopped, the keeper terminates the program before the lease ends.
 func TestStoppedHolder(t *testing.T) {
 	requireRoot(t)
 	h := startHolder(t, fugitives, 4, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, leaseVariable+"=8s") })
@@ -148,7 +149,7 @@ func TestStopReachesAll(t *testing.T) {
 	}
 }
 
-// The end of the program does not save what it has sent away.
+// A process that has left the group is killed although the program itself has ended.
 func TestSweepReachesAll(t *testing.T) {
 	requireRoot(t)
 	s := newScript(t, `(setsid sleep 1000 & echo $!); echo $$; exec sleep 1000`).start()
@@ -166,7 +167,7 @@ func TestKilledKeeper(t *testing.T) {
 	if err := syscall.Kill(os.Getpid(), syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
-	s.waitForLines(4) // what passes the signal on knows of the program
+	s.waitForLines(4) // zksh passes on the signal only once it knows the program
 	keeper, err := strconv.Atoi(pids[2])
 	if err != nil {
 		t.Fatal(err)
@@ -181,11 +182,12 @@ func TestKilledKeeper(t *testing.T) {
 	waitForAllGone(t, members)
 }
 
-// The keeper may be stopped at any time, first of all just after the start.
+// zksh kills the program if the keeper is stopped, even right after the start.
 func TestStoppedKeeper(t *testing.T) {
 	s := newScript(t, `trap "" TERM; echo $PPID; while :; do sleep 0.02; done`).start()
 	keeper := s.waitForPIDs(1)[0]
-	for _, due := range []time.Time{farDeadline(), time.Now()} { // the second time when it has just been woken for the order
+	// The second time, the keeper has just been continued for the first order.
+	for _, due := range []time.Time{farDeadline(), time.Now()} {
 		if err := syscall.Kill(keeper, syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
@@ -196,8 +198,7 @@ func TestStoppedKeeper(t *testing.T) {
 	}
 }
 
-// A keeper that is stopped when it has nothing more to do but to end is not waited for
-// without an end.
+// dismissKeeper continues a stopped keeper instead of waiting for ever.
 func TestDismissWakes(t *testing.T) {
 	ordersEnd, orders, err := os.Pipe()
 	if err != nil {
@@ -207,7 +208,7 @@ func TestDismissWakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &child{keeper: exec.Command("cat")} // it ends with its orders, too
+	c := &child{keeper: exec.Command("cat")} // cat also ends when its input ends
 	c.keeper.Stdin, c.keeper.Stdout, c.orders.file = ordersEnd, reportsEnd, orders
 	if err := c.keeper.Start(); err != nil {
 		t.Fatal(err)
@@ -225,7 +226,7 @@ func TestDismissWakes(t *testing.T) {
 	select {
 	case <-done:
 	case <-zktest.Within(t).Done():
-		_ = c.keeper.Process.Kill() // for which it is seen
+		_ = c.keeper.Process.Kill() // lets dismissKeeper return
 		t.Error("a stopped keeper is waited for")
 		<-done
 	}
@@ -236,7 +237,7 @@ func TestWaitGroup(t *testing.T) {
 	s := newScript(t, `until [ -e `+goOn+` ]; do sleep 0.02; done & echo $!; exit 3`)
 	s.spec.WaitGroup = true
 	pid := s.start().waitForPIDs(1)[0]
-	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(s.alertText(), "zksh holds the lock") })
+	zktest.Eventually(t, "the alert", func() bool { return strings.Contains(s.alertText(), "zksh holds the lock") })
 	select {
 	case <-s.ended:
 		t.Fatal("the lock is not kept")
@@ -246,35 +247,35 @@ func TestWaitGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := s.wait(); got != 3 || zktest.Runs(pid) || strings.Contains(s.alertText(), "without the lock") {
-		t.Errorf("status %d, alive: %t, told %q", got, zktest.Runs(pid), s.alertText())
+		t.Errorf("status %d, alive: %t, alerts %q", got, zktest.Runs(pid), s.alertText())
 	}
 }
 
-// A group that is waited for is ended as the program is.
+// A stop order also ends a group that the keeper waits for.
 func TestWaitGroupIsEnded(t *testing.T) {
 	s := newScript(t, `trap "" TERM; sleep 1000 & echo $!; exit 3`)
 	s.spec.WaitGroup = true
 	pid := s.start().waitForPIDs(1)[0]
-	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(s.alertText(), "zksh holds the lock") })
+	zktest.Eventually(t, "the alert", func() bool { return strings.Contains(s.alertText(), "zksh holds the lock") })
 	s.stop <- time.Now()
 	if got := s.wait(); got != 3 || zktest.Runs(pid) {
 		t.Errorf("status %d, alive: %t", got, zktest.Runs(pid))
 	}
 }
 
-// Those that are waited for have their time between TERM and KILL, too.
+// Processes that the keeper waits for also get the time between TERM and KILL.
 func TestWaitGroupObeys(t *testing.T) {
 	s := newScript(t, `sh -c 'trap "sleep 0.2; echo obeyed; exit" TERM; echo $$; while :; do sleep 0.02; done' & exit 3`)
 	s.spec.WaitGroup = true
 	s.start().waitForPIDs(1)
-	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(s.alertText(), "zksh holds the lock") })
+	zktest.Eventually(t, "the alert", func() bool { return strings.Contains(s.alertText(), "zksh holds the lock") })
 	s.stop <- farDeadline()
 	if got := s.wait(); got != 3 || !strings.Contains(s.printed(), "obeyed") {
 		t.Errorf("status %d, printed %q", got, s.printed())
 	}
 }
 
-// KILL comes in time when the machine was asleep, in which the steady clock stands.
+// KILL comes in time after the machine was asleep and its monotonic clock stood still.
 func TestKillAfterSleep(t *testing.T) {
 	cmd := exec.Command("sleep", "1000")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -304,8 +305,8 @@ func TestKillAfterSleep(t *testing.T) {
 	}
 }
 
-// While a program runs Ctrl-Z is ours to refuse, and afterwards the shell's again, also
-// the second time.
+// zksh catches Ctrl-Z while a program runs, and has the default action again afterwards,
+// also the second time.
 func TestStopKeyComesBack(t *testing.T) {
 	caught := func() bool {
 		status, err := os.ReadFile("/proc/self/status")

@@ -11,22 +11,23 @@ import (
 	"time"
 )
 
-// scriptName is the variable with the script that this test binary is to run.
+// scriptVariable is the environment variable with the script that this test binary runs.
 const scriptVariable = "ZKSH_TEST_CHILD"
 
-// leaseName is the one with how long that may run: the lease is never renewed.
+// leaseVariable is the environment variable with the length of the lease, which is never
+// renewed.
 const leaseVariable = "ZKSH_TEST_LEASE"
 
-// escapeName is the one with a program that may escape.
+// escapeVariable is the environment variable with the argument for Escape.
 const escapeVariable = "ZKSH_TEST_ESCAPE"
 
-// TestMain runs the tests, or is the keeper of a program, or the process that
-// helper makes, or tells how a program may escape.
+// TestMain runs the tests. In other processes it is the keeper of a program, or the helper,
+// or prints the result of Escape.
 func TestMain(m *testing.M) {
 	if status, is := Keeper(); is {
 		os.Exit(status)
 	}
-	if os.Getenv("GORACE") == "" { // built with -race, each keeper would sleep for a second at its end
+	if os.Getenv("GORACE") == "" { // otherwise each keeper built with -race sleeps for a second at its end
 		os.Setenv("GORACE", "atexit_sleep_ms=0")
 	}
 	if name := os.Getenv(escapeVariable); name != "" {
@@ -41,7 +42,7 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// helper is this test binary as a process of its own that runs a script.
+// helper returns a command that runs this test binary with a script.
 func helper(t *testing.T, text string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -49,7 +50,7 @@ func helper(t *testing.T, text string) *exec.Cmd {
 	return cmd
 }
 
-// runScript runs a script as a child and tells what became of it.
+// runScript runs a script as a child and prints the result.
 func runScript(text string) {
 	before := openTerminal()
 	ours := make(chan os.Signal, 8)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// While the machine sleeps the wall clock goes on alone; set back, it is the
-// other one that counts.
+// A deadline passes by the wall clock alone if the machine sleeps, and by the monotonic
+// clock if the wall clock is set back.
 func TestDeadlineByBothClocks(t *testing.T) {
 	start := time.Now()
 	due := momentAt(start.Add(10 * time.Second))

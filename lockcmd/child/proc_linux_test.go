@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The number of a program that has ended names nobody else while we know of it.
+// The process id of an ended program stays reserved after waitForChange.
 func TestNumberIsHeld(t *testing.T) {
 	cmd := exec.Command("true")
 	if err := cmd.Start(); err != nil {

@@ -11,46 +11,46 @@ import (
 	"time"
 )
 
-// child is a running program with its keeper. Its methods are for the goroutine
-// of Run.
+// child is a running program with its keeper. Only the goroutine of Run calls its methods.
 type child struct {
 	spec   Spec
 	keeper *exec.Cmd
 	orders messageWriter
 
-	pid                int       // of the program, and the number of its group
-	cgroup             string    // its control group
-	tty                *terminal // nil: we have none
-	retryTerminal      <-chan time.Time
-	waitingForTerminal bool // for a terminal that is not ours to give, and the person knows
-	killAt             *moment
-	overdueTimer       <-chan time.Time // looks after the keeper
-	renewTimer         <-chan time.Time // tells the keeper of the lease
+	pid                int              // process id of the program, and id of its group
+	cgroup             string           // directory of its control group; may be empty
+	tty                *terminal        // our controlling terminal; nil without one
+	retryTerminal      <-chan time.Time // time to try again to give the program the terminal
+	waitingForTerminal bool             // another job has the terminal; the user was alerted
+	killAt             *moment          // time at which the keeper kills the program; nil without an order
+	overdueTimer       <-chan time.Time // time to check that the keeper has killed it
+	renewTimer         <-chan time.Time // time to send the keeper a new end of the lease
 }
 
-// passedOn are the signals that go to the program.
+// forwardedSignals are the signals that are passed on to the program.
 var forwardedSignals = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2}
 
-// mustEnd tells a signal that would end the program from one that only speaks to it.
+// terminates reports whether a signal normally terminates a program, so that it must not be
+// started after it.
 func terminates(sig os.Signal) bool {
 	return sig != syscall.SIGUSR1 && sig != syscall.SIGUSR2 && sig != syscall.SIGTSTP
 }
 
-// change is one thing that happened to the program itself: it stopped, or it ended.
+// A change is a stop or the end of the program itself.
 type change struct {
-	stopped syscall.Signal // 0: it ended
+	stopped syscall.Signal // the signal that stopped it; 0 if it has ended
 	status  syscall.WaitStatus
 	err     error
 }
 
-// supervise has a keeper start the program and sees to it until it is gone.
+// supervise makes a keeper start the program, and waits until it has ended.
 func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time) (int, error) {
 	term := openTerminal()
 	defer term.close()
-	handOver := term.isOurs() && isControlling(files[0]) && isControlling(files[1])
+	giveTerminal := term.isOurs() && isControlling(files[0]) && isControlling(files[1])
 	c := &child{spec: spec, tty: term}
-	// Asleep, we would lose the session and the program would run on without its
-	// lock, so Ctrl-Z is taken where it reaches us.
+	// If zksh were suspended, it would lose the session, and the program would continue
+	// without its lock. So zksh does not let Ctrl-Z suspend it.
 	leaveStops, err := catchSuspend(spec.Signals)
 	if err != nil {
 		return 0, newStartError(spec.Argv[0], err)
@@ -64,13 +64,13 @@ func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time
 		return 0, newStartError(spec.Argv[0], err)
 	}
 	defer c.dismissKeeper(reports)
-	if handOver {
+	if giveTerminal {
 		c.alertError(term.giveTo(c.pid))
 	}
 	defer func() { c.alertError(term.takeBack()) }()
 	end, err := c.waitForEnd(reports, stop)
 	if err == nil && end.Status.Signaled() {
-		c.alertError(term.restoreModes()) // it had no time to do that itself
+		c.alertError(term.restoreModes()) // a killed program had no time to do that itself
 	}
 	if end.Left != 0 {
 		c.spec.Alert(stillRunning(end.Left) + " without the lock")
@@ -78,7 +78,7 @@ func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time
 	return exitStatus(end.Status), err
 }
 
-// exitStatus is the status as a shell has it.
+// exitStatus returns the exit status as a shell reports it.
 func exitStatus(s syscall.WaitStatus) int {
 	if s.Signaled() {
 		return 128 + int(s.Signal())
@@ -86,11 +86,12 @@ func exitStatus(s syscall.WaitStatus) int {
 	return s.ExitStatus()
 }
 
-// start starts the keeper, and has it start the program.
+// startKeeper starts the keeper, and makes it start the program.
 func (c *child) startKeeper(cmd *exec.Cmd, files []*os.File) (<-chan report, error) {
 	self, err := executable()
 	if err != nil {
-		return nil, fmt.Errorf("cannot start the zksh process that supervises the command, because the zksh executable cannot be found: %v", err) // and not that the program cannot
+		// %v, not %w: a missing zksh must not count as NotFound, which is about the program.
+		return nil, fmt.Errorf("cannot start the zksh process that supervises the command, because the zksh executable cannot be found: %v", err)
 	}
 	ordersEnd, orders, err := os.Pipe()
 	if err != nil {
@@ -106,7 +107,7 @@ func (c *child) startKeeper(cmd *exec.Cmd, files []*os.File) (<-chan report, err
 	c.keeper = &exec.Cmd{
 		Path: self, Args: []string{keeperName}, Env: cmd.Env,
 		Stdin: files[0], Stdout: files[1], Stderr: files[2], ExtraFiles: []*os.File{ordersEnd, reportsEnd},
-		// A group of its own, which nobody stops with ours.
+		// A process group of its own, so that it is not stopped together with ours.
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
 	}
 	err = c.keeper.Start()
@@ -148,12 +149,12 @@ func (c *child) startKeeper(cmd *exec.Cmd, files []*os.File) (<-chan report, err
 
 var errKeeper = textError("zksh's helper process for the command has exited")
 
-// wake has a keeper go on that somebody has stopped: it would keep nothing. If it
-// has ended, that is heard of.
+// wakeKeeper continues the keeper in case it was stopped: a stopped keeper does not watch
+// the lease. If the keeper has ended, the channel of its reports shows that.
 func (c *child) wakeKeeper() { _ = c.keeper.Process.Signal(syscall.SIGCONT) }
 
-// dismiss lets the keeper end, and waits for that, which somebody may have stopped it
-// before.
+// dismissKeeper tells the keeper to end by closing its orders, and waits until it has
+// ended. It continues a keeper that was stopped.
 func (c *child) dismissKeeper(reports <-chan report) {
 	c.orders.file.Close()
 	for ends := true; ends; {
@@ -163,10 +164,11 @@ func (c *child) dismissKeeper(reports <-chan report) {
 			c.wakeKeeper()
 		}
 	}
-	_ = c.keeper.Wait() // its status says nothing
+	_ = c.keeper.Wait() // its status is not used
 }
 
-// lease is what the keeper must know of the lease, and has it told again in time.
+// renewLease returns the current end of the lease for the keeper, and sets the timer for
+// the next time.
 func (c *child) renewLease() *instant {
 	if c.spec.Left == nil {
 		return nil
@@ -176,10 +178,12 @@ func (c *child) renewLease() *instant {
 	return instantOf(momentAt(time.Now().Add(left)))
 }
 
-// renewAtLeast is how often the keeper is told of a lease that is about to end.
+// minRenewInterval is the shortest time between two renewals, for a lease that is about to
+// end.
 const minRenewInterval = 20 * time.Millisecond
 
-// watch sees to the program until it is gone, and returns how it ended.
+// waitForEnd handles reports, signals and deadlines until the program has ended, and
+// returns how it ended.
 func (c *child) waitForEnd(reports <-chan report, stop <-chan time.Time) (ending, error) {
 	for {
 		select {
@@ -224,8 +228,8 @@ func (e *ending) err() error {
 	return errors.Join(errs...)
 }
 
-// orderedLate reports whether the end was ordered in the very moment of the end: the
-// keeper kills what is left then, and reports again.
+// stopOrdered reports whether a value on stop came at the same time as the report of the
+// end. The keeper then kills the processes that are left, and reports the end again.
 func (c *child) stopOrdered(stop <-chan time.Time) bool {
 	select {
 	case due, ok := <-stop:
@@ -238,8 +242,9 @@ func (c *child) stopOrdered(stop <-chan time.Time) bool {
 	}
 }
 
-// bereft kills the program whose keeper has died. The system has killed it, too,
-// where it can, but not what it has started.
+// handleKeeperDeath kills the program after its keeper has died. The kernel has killed the
+// program already, where it can do that, but not the processes that the program has
+// started.
 func (c *child) handleKeeperDeath() (ending, error) {
 	c.alertError(killCgroup(c.cgroup))
 	if err := syscall.Kill(-c.pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
@@ -250,17 +255,18 @@ func (c *child) handleKeeperDeath() (ending, error) {
 	return ending{Status: syscall.WaitStatus(syscall.SIGKILL)}, fmt.Errorf("%s was killed: %w", c.spec.Argv[0], errKeeper)
 }
 
-// order tells the keeper something. One that does not listen is looked after when
-// it is time; one that has ended is heard of otherwise.
+// sendOrder sends an order to the keeper. It ignores errors: killOverdue acts if the keeper
+// does not, and waitForEnd notices if the keeper has ended.
 func (c *child) sendOrder(o order) { _ = c.orders.write(o) }
 
+// alertError shows an error to the user, if there is one.
 func (c *child) alertError(err error) {
 	if err != nil {
 		c.spec.Alert(err.Error())
 	}
 }
 
-// pass gives a signal we got to the group.
+// forward passes on a signal to the program's group. It does not forward SIGTSTP.
 func (c *child) forward(sig syscall.Signal) {
 	if sig == syscall.SIGTSTP {
 		c.spec.Alert("zksh was not suspended, because the lock would be lost in the meantime")
@@ -269,7 +275,8 @@ func (c *child) forward(sig syscall.Signal) {
 	c.sendOrder(order{Signal: sig})
 }
 
-// end orders the end of the group. Of several deadlines the first one counts.
+// terminate makes the keeper send TERM now, and KILL at due or after Grace, whichever is
+// sooner. Of several calls, the earliest time counts.
 func (c *child) terminate(due moment) {
 	c.wakeKeeper()
 	c.sendOrder(order{End: instantOf(due)})
@@ -283,28 +290,31 @@ func (c *child) terminate(due moment) {
 	c.setOverdueTimer()
 }
 
+// setOverdueTimer sets the timer for the next check that the keeper has killed the program.
 func (c *child) setOverdueTimer() {
 	c.overdueTimer = time.After(min(max(c.killAt.left(now()), 0)+keeperHeadStart, recheckInterval))
 }
 
-// keeperFirst is what the keeper has to do its work before we do.
+// keeperHeadStart is the time that the keeper gets for its work before zksh does this work
+// itself.
 const keeperHeadStart = 50 * time.Millisecond
 
-// endOurselves does the keeper's work when it has not: somebody may have stopped
-// it.
+// killOverdue kills the program if the keeper should have done so and has not, for example
+// because it was stopped.
 func (c *child) killOverdue() {
 	if c.killAt.left(now()) > -keeperHeadStart {
 		c.setOverdueTimer()
 		return
 	}
 	c.overdueTimer = time.After(recheckInterval)
-	_, _ = killTree(c.keeper.Process.Pid) // what fails, the keeper tells
+	_, _ = killTree(c.keeper.Process.Pid) // the keeper reports processes that cannot be killed
 	_ = killCgroup(c.cgroup)
 	_ = syscall.Kill(-c.pid, syscall.SIGKILL)
 }
 
-// stopped makes a program go on that has been stopped. One that was stopped for
-// want of the terminal gets it first, as soon as it is ours to give.
+// continueProgram continues a program that was stopped by the signal by. If it was stopped
+// because it needs the terminal, continueProgram first gives it the terminal, or waits
+// until the terminal is ours.
 func (c *child) continueProgram(by syscall.Signal) {
 	c.retryTerminal = nil
 	switch {

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Once somebody was notified of SIGTSTP the runtime keeps its handler when nobody is any
-// more, and drops the signal: Ctrl-Z would never again suspend the shell. So the system is
-// told here what becomes of it.
+// After signal.Notify was called for SIGTSTP, Go's runtime keeps its handler even when no
+// channel receives the signal any more, and drops the signal. Ctrl-Z would then never suspend
+// the shell again. This file therefore sets the signal's action itself.
 
-// sigaction is the kernel's, for SIGTSTP; the zero value is its default.
+// sigaction is the kernel's struct sigaction. The zero value restores the default action.
 type sigaction struct {
 	handler  uintptr
 	flags    uintptr
@@ -23,12 +23,12 @@ type sigaction struct {
 
 var suspendKey struct {
 	sync.Mutex
-	takers int
-	taken  *sigaction // the runtime's, while nobody takes the signal
+	takers int        // number of running programs
+	taken  *sigaction // the runtime's action, while no program needs it
 }
 
-// takeStops has SIGTSTP be a signal like others for as long as a program runs, and no
-// longer. One that is ignored stays so.
+// catchSuspend makes zksh receive SIGTSTP like other signals until release is called. An
+// ignored signal stays ignored.
 func catchSuspend(l *Listener) (release func() error, err error) {
 	l.add(syscall.SIGTSTP)
 	if signal.Ignored(syscall.SIGTSTP) {
@@ -46,6 +46,7 @@ func catchSuspend(l *Listener) (release func() error, err error) {
 	return releaseSuspend, nil
 }
 
+// releaseSuspend restores the default action of SIGTSTP when the last program has ended.
 func releaseSuspend() error {
 	suspendKey.Lock()
 	defer suspendKey.Unlock()
@@ -59,7 +60,7 @@ func releaseSuspend() error {
 	return err
 }
 
-// swapStop says what becomes of SIGTSTP, and returns what did.
+// setSuspendAction sets the action of SIGTSTP, and returns the previous one.
 func setSuspendAction(now *sigaction) (before *sigaction, err error) {
 	before = &sigaction{}
 	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGTSTP),

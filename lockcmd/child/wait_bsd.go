@@ -4,8 +4,8 @@ package child
 
 import "syscall"
 
-// waitForChange waits until the child stops or ends. One that has ended is reaped with
-// that, so signals for its group that follow could, in theory, meet another.
+// waitForChange waits until the child stops or ends. A child that has ended is reaped, so
+// that later signals to its group could, in theory, reach another group.
 func waitForChange(pid int) (change, error) {
 	for {
 		var status syscall.WaitStatus

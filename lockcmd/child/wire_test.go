@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// slow is a message of one who stands still before it can be written.
+// slowMessage is a message whose encoding takes longer than writeTimeout.
 type slowMessage struct{}
 
 func (slowMessage) MarshalText() ([]byte, error) {
@@ -17,9 +17,9 @@ func (slowMessage) MarshalText() ([]byte, error) {
 	return []byte("slow"), nil
 }
 
-// A message for which there is room arrives, however long we stand still in the
-// middle of it. One for which there is none is not waited for.
-func TestMouth(t *testing.T) {
+// A message arrives if the pipe has room, however long its sender is suspended in between.
+// If the pipe is full, write fails after writeTimeout.
+func TestMessageWriter(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func TestMouth(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := <-readMessages[string](r); got != "slow" {
-		t.Errorf("heard %q", got)
+		t.Errorf("received %q", got)
 	}
 	silent, unread, err := os.Pipe()
 	if err != nil {
@@ -44,6 +44,6 @@ func TestMouth(t *testing.T) {
 		err = full.write("nobody hears this")
 	}
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("nobody hears: %v", err)
+		t.Errorf("a full pipe: %v", err)
 	}
 }
