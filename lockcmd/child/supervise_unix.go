@@ -30,8 +30,8 @@ type child struct {
 // forwardedSignals are the signals that are passed on to the program.
 var forwardedSignals = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2}
 
-// terminates reports whether a signal normally terminates a program, so that it must not be
-// started after it.
+// terminates reports whether a signal normally terminates a program. No program is started
+// after such a signal.
 func terminates(sig os.Signal) bool {
 	return sig != syscall.SIGUSR1 && sig != syscall.SIGUSR2 && sig != syscall.SIGTSTP
 }
@@ -51,11 +51,11 @@ func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time
 	c := &child{spec: spec, tty: term}
 	// If zksh were suspended, it would lose the session, and the program would continue
 	// without its lock. So zksh does not let Ctrl-Z suspend it.
-	leaveStops, err := catchSuspend(spec.Signals)
+	restoreSuspend, err := catchSuspend(spec.Signals)
 	if err != nil {
 		return 0, newStartError(spec.Argv[0], err)
 	}
-	defer func() { c.alertError(leaveStops()) }()
+	defer func() { c.alertError(restoreSuspend()) }()
 	if sig := spec.Signals.earlySignal(); sig != nil {
 		return notStarted(spec.Argv[0], sig)
 	}
@@ -118,16 +118,16 @@ func (c *child) startKeeper(cmd *exec.Cmd, files []*os.File) (<-chan report, err
 		reports.Close()
 		return nil, err
 	}
-	heard := readMessages[report](reports)
+	received := readMessages[report](reports)
 	p := &program{Path: cmd.Path, Argv: cmd.Args, Grace: c.spec.Grace, WaitGroup: c.spec.WaitGroup, Until: c.renewLease()}
 	if err := c.orders.write(order{Start: p}); err != nil {
-		c.dismissKeeper(heard)
+		c.dismissKeeper(received)
 		return nil, err
 	}
 	first, ok := report{}, true
 	for waiting := true; waiting; {
 		select {
-		case first, ok = <-heard:
+		case first, ok = <-received:
 			waiting = false
 		case <-time.After(keeperHeadStart):
 			c.wakeKeeper()
@@ -140,11 +140,11 @@ func (c *child) startKeeper(cmd *exec.Cmd, files []*os.File) (<-chan report, err
 		err = first.Failed.err()
 	}
 	if err != nil {
-		c.dismissKeeper(heard)
+		c.dismissKeeper(received)
 		return nil, err
 	}
 	c.pid, c.cgroup = first.Pid, first.Cgroup
-	return heard, nil
+	return received, nil
 }
 
 var errKeeper = textError("zksh's helper process for the command has exited")

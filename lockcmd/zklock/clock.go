@@ -191,13 +191,13 @@ func (c *leaseClock) startShort(createSent time.Time) (from time.Time) {
 	if from = createSent; fresh || createSent.IsZero() {
 		createSent, from = time.Time{}, now
 	}
-	heard := c.s.State(from.Add(-c.proof.minAge())).Sent
+	answered := c.s.State(from.Add(-c.proof.minAge())).Sent
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if fresh && !heard.After(c.proof.begun) {
+	if fresh && !answered.After(c.proof.begun) {
 		return from
 	}
-	if c.proof.startShort(heard); !createSent.IsZero() {
+	if c.proof.startShort(answered); !createSent.IsZero() {
 		c.proof.done(createSent, now)
 	}
 	return from

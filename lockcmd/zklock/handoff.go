@@ -59,13 +59,13 @@ func (e *entry) mayHandOff(ahead []string) bool {
 	return plainMutexes[n.Kind] && trusted(own.Number)
 }
 
-// undisturbed reports whether what is the deletion of the znode ahead, the connection is
+// undisturbed reports whether event is the deletion of the znode ahead, the connection is
 // still the one of the last list, and no event of our own znode has come since.
-func (e *entry) undisturbed(what zk.EventType) bool {
+func (e *entry) undisturbed(event zk.EventType) bool {
 	select {
 	case <-e.ownEvents:
 		e.watched = false
 	default:
 	}
-	return what == zk.EventNodeDeleted && e.watched && !e.listedOn.IsZero() && begunAt(e.s).Equal(e.listedOn)
+	return event == zk.EventNodeDeleted && e.watched && !e.listedOn.IsZero() && begunAt(e.s).Equal(e.listedOn)
 }

@@ -45,8 +45,8 @@ func newHold(e *entry, waited time.Duration) *hold {
 	return h
 }
 
-// startMonitor lets monitor run until stopMonitor is called or the lock is lost. Only
-// monitor changes the state meanwhile.
+// startMonitor starts monitor, which runs until stopMonitor is called or the lock is lost.
+// Only monitor changes the state meanwhile.
 func (h *hold) startMonitor() {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -33,7 +33,7 @@ type entry struct {
 
 	revocation  []byte   // request to release the lock that came during the wait
 	sharedNames []string // names of our own znodes if an unanswered downgrade took effect
-	mayExist    bool     // own znodes may exist whose names are not known
+	mayExist    bool     // our znodes may exist under names that are not known
 	listed      bool     // our own znodes were seen in a list
 	unanswered  bool     // a delete was sent and not answered: it may have taken effect
 }
@@ -100,11 +100,11 @@ func (e *entry) waitUntilFree(ctx context.Context, children []string, wait bool)
 				e.revocation = data
 			}
 		}
-		nearest, place, last := ahead[len(ahead)-1], countOwners(ahead)+1, e.mayHandOff(ahead)
+		nearest, place, mayHandOff := ahead[len(ahead)-1], countOwners(ahead)+1, e.mayHandOff(ahead)
 		e.createSent = time.Time{}
 		children, ahead = nil, nil // a thousand waiters must not keep a thousand names each
-		what, err := e.waitForChange(ctx, e.l.child(nearest), place)
-		if err != nil || last && e.undisturbed(what) {
+		event, err := e.waitForChange(ctx, e.l.child(nearest), place)
+		if err != nil || mayHandOff && e.undisturbed(event) {
 			return err
 		}
 		err = retry(ctx, e.s, func() (err error) {
@@ -143,8 +143,8 @@ func (e *entry) waitForChange(ctx context.Context, node string, place int) (zk.E
 		again = time.After(recheckInterval)
 	}
 	select {
-	case what := <-wake:
-		return what, nil
+	case event := <-wake:
+		return event, nil
 	case <-again:
 		return 0, nil
 	case <-e.ownEvents:

@@ -63,7 +63,7 @@ func (p *proof) minAge() time.Duration { return p.gap() + p.pause() }
 // request was sent. The request created the session or attached it. A call with the same
 // time has no effect.
 //
-// What was proven stays proven, because it states what the leader has sent. The current
+// What was proven stays proven, because it states what the leader has heard. The current
 // round is void, because it relied on the notes of the previous server. Attaching a session
 // touches it at the leader, so that only the leader's quorum remains to be proven: one
 // check is enough.
@@ -73,9 +73,9 @@ func (p *proof) attach(begun time.Time) {
 	}
 }
 
-// endWithConnection is for servers that end a session with its connection: it ends the
-// lease unless begun is the begin of the connection on which the lease was proven. Without
-// a connection begun is zero.
+// endWithConnection is for servers that end a session with its connection. It ends the lease
+// unless begun shows that the connection on which it was proven still exists. Without a
+// connection begun is zero.
 func (p *proof) endWithConnection(begun time.Time) {
 	if !p.begun.IsZero() && !p.begun.Equal(begun) {
 		p.proven = time.Time{}
