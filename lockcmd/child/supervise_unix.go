@@ -153,7 +153,7 @@ var errKeeper = textError("zksh's helper process for the command has exited")
 // the lease. If the keeper has ended, the channel of its reports shows that.
 func (c *child) wakeKeeper() { _ = c.keeper.Process.Signal(syscall.SIGCONT) }
 
-// dismissKeeper tells the keeper to end by closing its orders, and waits until it has
+// dismissKeeper closes the orders, which makes the keeper end, and waits until it has
 // ended. It continues a keeper that was stopped.
 func (c *child) dismissKeeper(reports <-chan report) {
 	c.orders.file.Close()

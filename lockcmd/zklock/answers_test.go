@@ -334,7 +334,7 @@ func TestDowngradeGivenUpAndReleased(t *testing.T) {
 	if err := <-unlocked; err == nil {
 		t.Error("a downgrade without an answer is done")
 	}
-	must(t, d.shared.Unlock(zktest.Within(t))) // the exclusive lease still holds
+	must(t, d.shared.Unlock(zktest.Within(t))) // the exclusive lease still holds the lock
 	s.holders.remove(d.shared)
 	a.proxy.HoldReplies(false)
 	must(t, d.exclusive.Unlock(zktest.Within(t)))

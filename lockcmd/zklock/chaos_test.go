@@ -22,8 +22,8 @@ var (
 
 const (
 	chaosClients = 6
-	chaosTimeout = 3 * time.Second // of the sessions
-	longOutage   = 5 * time.Second // ends them
+	chaosTimeout = 3 * time.Second // session timeout
+	longOutage   = 5 * time.Second // ends the sessions
 )
 
 // chaos is a run of six clients that contend for a lock, each through a proxy, while faults
@@ -87,7 +87,7 @@ func TestChaos(t *testing.T) {
 func (c *chaos) contend(over context.Context, i int, r *rand.Rand) {
 	for over.Err() == nil {
 		ctx, cancel := context.WithTimeout(c.s.Context(), 2*longOutage+zktest.Patience)
-		if r.IntN(4) == 0 { // impatient
+		if r.IntN(4) == 0 { // gives up early
 			cancel()
 			ctx, cancel = context.WithTimeout(c.s.Context(), time.Duration(r.IntN(100))*time.Millisecond)
 		}

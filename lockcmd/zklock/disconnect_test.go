@@ -77,7 +77,7 @@ func TestDisconnectEndsTheLease(t *testing.T) {
 			if want := []State{Held, PresumedLost, Lost}; !slices.Equal(n.states(), want) {
 				t.Errorf("reported %v, want %v", n.states(), want)
 			}
-			s.over = make(chan struct{}) // for the end of play
+			s.over = make(chan struct{}) // play closes this channel
 		})
 	}
 }
@@ -132,7 +132,7 @@ func TestAnotherSessionLeavesNothingOfTheLease(t *testing.T) {
 		if want := []State{Held, Suspended, Lost}; !slices.Equal(n.states(), want) || !isClosed(lease.Lost()) {
 			t.Errorf("reported %v, want %v", n.states(), want)
 		}
-		s.over = make(chan struct{}) // for the end of play
+		s.over = make(chan struct{}) // play closes this channel
 	})
 }
 
@@ -145,6 +145,6 @@ func TestLostAtOnce(t *testing.T) {
 		if want := []State{Held, Lost}; !slices.Equal(n.states(), want) {
 			t.Errorf("reported %v, want %v", n.states(), want)
 		}
-		s.over = make(chan struct{}) // for the end of play
+		s.over = make(chan struct{}) // play closes this channel
 	})
 }

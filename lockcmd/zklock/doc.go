@@ -198,8 +198,8 @@
 // rounds_model_test.go runs the code of the rule in a model of a client, its server, the
 // leader and the rest of the ensemble. It tries every order of events: links of any delay, a
 // cut in either direction, a leader that pauses, followers that leave the leader with or
-// without its notice, and a client that changes servers. In no state that it reaches has the
-// session ended while the lease lasts.
+// without its notice, and a client that changes servers. It reaches no state in which the
+// session has ended while the lease lasts.
 //
 // Simpler rules do reach such a state in the same model:
 //

@@ -5,7 +5,7 @@
 // waiter holds the lock without another list. All of this must be true:
 //
 //   - The last list showed exactly one conflicting contender ahead. Its znode is a plain
-//     mutex: that of Curator, of go-zookeeper, of kazoo's Lock, or of this package under
+//     mutex of Curator, of go-zookeeper, of kazoo's Lock, or of this package under
 //     one of these names. Our own number is below the overflow of the server's counter.
 //   - The first event of that znode is its deletion.
 //   - The list, both watches and the event belong to one connection, and no event of our own

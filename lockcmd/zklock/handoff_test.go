@@ -49,7 +49,7 @@ func (a *actor) contendOnce(r *rand.Rand) {
 		a.proxy.Cut()
 	case 1:
 		a.proxy.CutAfterRequest([]int32{jute.OpCreate, jute.OpGetChildren, jute.OpGetData, jute.OpDelete, jute.OpMulti}[r.IntN(5)])
-	case 2, 3: // impatient
+	case 2, 3: // gives up early
 		cancel()
 		ctx, cancel = context.WithTimeout(a.s.Context(), time.Duration(r.IntN(2000))*time.Microsecond)
 		defer cancel()

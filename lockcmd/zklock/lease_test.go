@@ -10,7 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Rounds alone keep a lock for as long as it is wanted, and the lease never becomes so short
+// Rounds alone keep a lock for as long as the holder wants, and the lease never becomes so short
 // that a command would be terminated. doc.go states the cost.
 func TestRoundsExtendTheLease(t *testing.T) {
 	play(t, func(s *fakeServer, l *Lock) {

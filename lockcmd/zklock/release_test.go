@@ -148,8 +148,7 @@ func TestWhoRemovedTheZnode(t *testing.T) {
 	}
 }
 
-// The state tells released from lost in the same way if Unlock has returned before the
-// answer.
+// If Unlock returns before the answer, the state becomes Released or Lost by the same rule.
 func TestWhoRemovedTheZnodeLater(t *testing.T) {
 	for want, arrives := range map[State]bool{Released: true, Lost: false} {
 		synctest.Test(t, func(t *testing.T) {

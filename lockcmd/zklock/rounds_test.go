@@ -195,7 +195,7 @@ func TestLeanOnAnOlderAnswer(t *testing.T) {
 	s.expect(probeSync, 10)
 	s.c.reanchor(s.at(-9), s.at(-8))
 	s.expect(probeSync, 2)
-	s.c.reanchor(s.at(-7), s.at(-6)) // not sooner than that
+	s.c.reanchor(s.at(-7), s.at(-6)) // not sooner than the last
 	s.expect(probeSync, 2)
 	s.c.done(s.at(2), s.at(2))
 	s.c.done(s.at(4), s.at(4))

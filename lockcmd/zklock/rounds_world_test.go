@@ -38,7 +38,7 @@ func (s *stream) take() stream {
 
 // world is one state of the model. Times are stored as ages, in units.
 type world struct {
-	// The client. The first four fields are those of its proof.
+	// The client. The first five fields are its proof.
 	proven, toProve, firstSent int8
 	due                        int8 // units until the next probe is due
 	stage                      stage8

@@ -57,7 +57,7 @@ type Session interface {
 	// after that. It returns the paths of the znodes with the sequence numbers that the
 	// server gave them, their czxid, and the names of dir's children. If the znodes
 	// were created but the list failed, it returns their paths and czxid with the error
-	// of the list. If no paths are returned, the error is that of the creation.
+	// of the list. If no paths are returned, the create failed with the error.
 	//
 	// The requests have the flags zk.FlagEphemeral and zk.FlagSequence. One round trip
 	// is enough: send a create (for several znodes a multi) and a getChildren at once.
@@ -169,7 +169,7 @@ type StandaloneChecker interface {
 	// standalone one: both the leader and all of the quorum. If that is not certain, it
 	// returns false. It may ask the server, once for each connection: a standalone
 	// ZooKeeper has a znode /zookeeper/config without data, and a member of an ensemble
-	// has one that lists the members. Errors are those of a request.
+	// has one that lists the members. It fails like a request.
 	Standalone(ctx context.Context) (bool, error)
 }
 
