@@ -13,18 +13,18 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// permLetters are the permissions in the order zkCli prints them.
+// permLetters are the letters of the permissions, in zkCli's order.
 const permLetters = "cdrwa"
 
-// aclHelp explains how to write an ACL.
+// aclHelp is the part of help texts that explains how to write an ACL.
 const aclHelp = "The ACL is a comma-separated list of scheme:id:perms, where perms is any combination of the letters c, d, r, w and a."
 
 var permBits = map[rune]int32{'c': zk.PermCreate, 'd': zk.PermDelete, 'r': zk.PermRead, 'w': zk.PermWrite, 'a': zk.PermAdmin}
 
-// ParseACL reads zkCli's notation: a comma-separated list of scheme:id:perms,
-// where the first colon ends the scheme and the last one starts the perms. What
-// zkCli skips or half accepts (AclParser) is an error here: a wrong letter in an
-// ACL could lock a znode for good.
+// ParseACL parses zkCli's notation: a comma-separated list of scheme:id:perms. The scheme ends at
+// the first colon, and perms begin after the last one. ParseACL is stricter than zkCli's
+// AclParser, which skips invalid entries or accepts them in part: a wrong letter in an ACL could
+// lock a znode for ever.
 func ParseACL(s string) ([]zk.ACL, error) {
 	var acl []zk.ACL
 	for entry := range strings.SplitSeq(strings.TrimRight(s, ","), ",") {
@@ -48,8 +48,8 @@ func ParseACL(s string) ([]zk.ACL, error) {
 	return acl, nil
 }
 
-// FormatACL writes an access control list as ParseACL reads it. ok tells that it does:
-// an id with a comma, or an entry that grants nothing, has no such form.
+// FormatACL formats an ACL in the notation of ParseACL. ok is false if ParseACL would not return
+// the same ACL, because an id contains a comma, or because an entry grants no permissions.
 func FormatACL(acl []zk.ACL) (text string, ok bool) {
 	parts := make([]string, len(acl))
 	for i, a := range acl {
@@ -60,10 +60,10 @@ func FormatACL(acl []zk.ACL) (text string, ok bool) {
 	return text, err == nil && slices.Equal(again, acl)
 }
 
-// formatEntry writes an entry as scheme:id:perms.
+// formatEntry formats an entry as scheme:id:perms.
 func formatEntry(a zk.ACL) string { return a.Scheme + ":" + a.ID + ":" + permString(a.Perms) }
 
-// masked names an entry by its scheme alone: what follows may be a password.
+// masked returns only the scheme of an entry, for an error, because the id may be a password.
 func masked(entry string) string {
 	if scheme, _, ok := strings.Cut(entry, ":"); ok {
 		return scheme + ":…"
@@ -81,11 +81,11 @@ func permString(p int32) string {
 	return b.String()
 }
 
-// juteEscape is how the Java records print the characters their form uses.
+// juteEscape escapes the characters that are special in the text form of ZooKeeper's Java records.
 var juteEscape = strings.NewReplacer("%", "%25", ",", "%2C", "}", "%7D", "\n", "%0A", "\r", "%0D", "\x00", "%00")
 
-// accessList is the answer of getAcl. Its text has two lines an entry, for the Java
-// Id prints its own end of line.
+// accessList returns the result of getAcl. Its text has two lines for each entry, as in zkCli,
+// because the text of the Java class Id ends with a line break.
 func accessList(path string, acl []zk.ACL, stat *render.Stat) render.Answer {
 	var words strings.Builder
 	g := render.Grid{Header: []string{"scheme", "id", "perms"}, Stat: stat}
@@ -113,8 +113,8 @@ var getACLCommand = &Command{
 	},
 }
 
-// setAcl is one request, but not OneRequest: a server checks a write that comes before
-// it has been carried out against the ACL of before (PrepRequestProcessor, 3.8).
+// setACLCommand sends a single request but does not have the effect OneRequest: a server may check
+// a write that follows at once against the old ACL (PrepRequestProcessor, 3.8).
 var setACLCommand = &Command{
 	Name: "setAcl", Group: "Access", Effect: Writes | Destroys, Args: "[-s] [-v version] [-R] path acl [version]",
 	Summary: "write a znode's access control list",

@@ -15,8 +15,7 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// ensemble is the answer of config and reconfig: the configuration as the server
-// keeps it.
+// ensemble returns the result of config and reconfig: the ensemble's configuration.
 func ensemble(head, config string, stat *render.Stat) render.Answer {
 	return render.Answer{Words: head + config + "\n", Stat: stat, JSON: render.Facts{"config", config, "stat", stat}}
 }
@@ -45,7 +44,7 @@ var configCommand = &Command{
 	},
 }
 
-// clientConfig is "<version> host:port,host:port" (ConfigUtils.getClientConfigStr).
+// clientConfig returns "<version> host:port,host:port", like ConfigUtils.getClientConfigStr.
 func clientConfig(config string) string {
 	var version string
 	var addrs []string
@@ -112,10 +111,10 @@ var reconfigCommand = &Command{
 	},
 }
 
-// maxConfiguration bounds the bytes of a server's configuration file.
+// maxConfiguration is the largest size of a server's configuration file, in bytes.
 const maxConfiguration = 1 << 20
 
-// membersOf takes the server lines out of a configuration file.
+// membersOf returns the members that a configuration file lists in its server.N lines.
 func membersOf(name string) (string, error) {
 	data, err := userfile.ReadSmallFile(userfile.Home(name), maxConfiguration)
 	if err != nil {

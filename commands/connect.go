@@ -40,25 +40,26 @@ var connectCommand = &Command{
 	}),
 }
 
-// NoteAgreed remarks what the connection has agreed on by TLS, if it has.
+// NoteAgreed prints a remark on what the connection has negotiated, if it uses TLS.
 func NoteAgreed(env *Env) {
 	if agreed := env.Session.Info().Agreed; agreed != nil {
 		env.Screen.Note(agreed.String())
 	}
 }
 
-// Closing bounds what ends a session, or tidies up, also after Ctrl-C: half a close is none.
+// Closing runs f, which closes a session or cleans up, for at most three seconds. It runs f even if
+// ctx has ended, so that Ctrl-C does not leave the work half done.
 func Closing(ctx context.Context, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
 	defer cancel()
 	return f(ctx)
 }
 
-// cleanUp bounds work done after a command's own context has ended.
+// cleanUp is the time limit of Closing.
 const cleanUp = 3 * time.Second
 
-// connection is the answer of connect and close, which has no text: the session's
-// events tell.
+// connection returns the result of connect and close. It has no text, because the events of the
+// session are printed anyway.
 func connection(s *zkconn.Session, cmd string) render.Answer {
 	facts := render.Facts{"done", cmd, "server", s.Servers().Spec, "state", string(s.State())}
 	if agreed := s.Info().Agreed; agreed != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// maxTTL is the longest time to live a server takes (EphemeralType.TTL).
+// maxTTL is the longest time to live that a server accepts, in ms (EphemeralType.TTL).
 const maxTTL = 1<<40 - 1
 
 var createCommand = &Command{
@@ -100,10 +100,11 @@ func checkMode(m zkconn.CreateMode, hasTTL bool, ttl int64) error {
 	return nil
 }
 
-// withParents is a Client that creates missing parents first.
+// withParents is a Client that creates missing parents.
 type withParents struct{ zkconn.Client }
 
-// Create removes the parents it has made when the znode itself cannot be created.
+// Create creates a znode and its missing parents. If the znode was certainly not created, it
+// deletes the parents that it created.
 func (c withParents) Create(
 	ctx context.Context, path string, data []byte, acl []zk.ACL, mode zkconn.CreateMode,
 ) (string, error) {
@@ -132,8 +133,7 @@ func (c withParents) Create(
 	return made, err
 }
 
-// removeOwn takes back parents made for nothing. One that somebody else uses by
-// now stays.
+// removeOwn deletes parents that were created in vain, except those that others use by now.
 func removeOwn(ctx context.Context, c zkconn.Client, own []string) error {
 	return Closing(ctx, func(ctx context.Context) error {
 		for _, path := range slices.Backward(own) {

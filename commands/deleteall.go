@@ -55,7 +55,7 @@ var rmrCommand = &Command{
 	},
 }
 
-// sweepable is an error for a subtree that is never removed as a whole.
+// sweepable returns an error if the subtree must never be deleted as a whole.
 func sweepable(env *Env, name, path string) error {
 	if err := zkconn.ValidatePath(path, false); err != nil {
 		return err
@@ -66,7 +66,7 @@ func sweepable(env *Env, name, path string) error {
 	return nil
 }
 
-// wouldDelete lists what deleteTree would remove.
+// wouldDelete lists the znodes that deleteTree would delete.
 func wouldDelete(ctx context.Context, env *Env, name, path string) error {
 	if err := sweepable(env, name, path); err != nil {
 		return err
@@ -115,8 +115,8 @@ func deleteTree(ctx context.Context, env *Env, name, path string, batch int, sur
 	return env.answer(err, done(name, path, "deleted", n))
 }
 
-// confirm tells what would be deleted, and asks. The server counts where it can;
-// for how many are ephemeral the subtree is looked through, up to a bound.
+// confirm asks the user whether to delete a subtree. The question says how many znodes it has,
+// and, up to maxLooked znodes, how many of them are ephemeral.
 func confirm(ctx context.Context, env *Env, path string) (bool, error) {
 	n, err := countBelow(ctx, env, env.Session, path)
 	if err != nil {
@@ -145,8 +145,8 @@ func confirm(ctx context.Context, env *Env, path string) (bool, error) {
 	return env.Screen.Ask(ctx, deleteQuestion(path, n, eph, env.Confirm))
 }
 
-// deleteQuestion asks about a znode with below znodes below it, on the cluster where if that
-// is to be confirmed.
+// deleteQuestion returns the question about a znode with below descendants. where is the name of
+// the cluster, or empty.
 func deleteQuestion(path string, below int, ephemeral, where string) string {
 	text := "delete " + path
 	switch below {
@@ -164,5 +164,5 @@ func deleteQuestion(path string, below int, ephemeral, where string) string {
 	return text + "? [y/N] "
 }
 
-// maxLooked is how many znodes are looked at for a question.
+// maxLooked is the largest number of znodes that are examined for a question.
 const maxLooked = 10_000

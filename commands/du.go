@@ -57,20 +57,20 @@ var duCommand = &Command{
 	},
 }
 
-// sum is what a subtree comes to.
+// sum is the size of a subtree.
 type sum struct {
-	Bytes  int64
+	Bytes  int64 // of data
 	Znodes int
 }
 
-// usage adds subtrees up.
+// usage adds up the sizes of subtrees.
 type usage struct {
-	depth int     // down to which they have lines
-	top   biggest // takes them instead, if it has room for any
-	open  []sum   // of the folders on the way
+	depth int     // deepest level that is printed
+	top   biggest // receives the subtrees if only the largest ones are printed
+	open  []sum   // sums so far of the znodes on the path to the current one
 }
 
-// step takes a step of the walk, and yields the subtree that ends with it.
+// step handles a step of the walk, and yields the subtree that the step completes.
 func (u *usage) step(st *zktree.Step, yield func(render.Item) bool) bool {
 	if st.Kind == zktree.Enter {
 		u.open = append(u.open, sum{int64(dataLength(st)), 1})
@@ -93,7 +93,7 @@ func (u *usage) step(st *zktree.Step, yield func(render.Item) bool) bool {
 	return true
 }
 
-// dataLength is how many bytes of data a znode has, as far as that may be known.
+// dataLength returns the size of a znode's data, or 0 if it is unknown.
 func dataLength(st *zktree.Step) int32 {
 	if st.Stat == nil {
 		return 0
@@ -101,26 +101,26 @@ func dataLength(st *zktree.Step) int32 {
 	return st.Stat.DataLength
 }
 
-// duItem is a subtree in du.
+var _ render.Item = (*duItem)(nil)
+
+// duItem is a subtree in the output of du.
 type duItem struct {
 	path string
 	sum
 }
 
-// Cells is part of render.Item.
 func (d *duItem) Cells() []string {
 	return []string{strconv.FormatInt(d.Bytes, 10), strconv.Itoa(d.Znodes), render.OneLine(d.path)}
 }
 
-// JSON is part of render.Item.
 func (d *duItem) JSON() any {
 	return render.Facts{"path", d.path, "bytes", d.Bytes, "znodes", d.Znodes}
 }
 
-// biggest are the biggest subtrees so far, among some more.
+// biggest collects the largest subtrees.
 type biggest struct {
-	most int
-	kept []*duItem
+	most int       // number of subtrees wanted; 0: none
+	kept []*duItem // candidates, at most 2*most+100
 }
 
 func (b *biggest) add(s sum, st *zktree.Step) {
@@ -130,7 +130,7 @@ func (b *biggest) add(s sum, st *zktree.Step) {
 	b.kept = append(b.kept, &duItem{st.Path(), s})
 }
 
-// cut leaves the biggest, in order.
+// cut sorts the candidates and drops all but the largest.
 func (b *biggest) cut() {
 	slices.SortFunc(b.kept, func(x, y *duItem) int {
 		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(y.Znodes, x.Znodes), cmp.Compare(x.path, y.path))
@@ -139,7 +139,7 @@ func (b *biggest) cut() {
 	b.kept = b.kept[:min(b.most, len(b.kept))]
 }
 
-// items are the biggest, once all items have been gone through.
+// items runs through all, which adds the candidates, and then yields the largest ones.
 func (b *biggest) items(all func(func(render.Item) bool)) func(func(render.Item) bool) {
 	return func(yield func(render.Item) bool) {
 		left := false
@@ -156,8 +156,8 @@ func (b *biggest) items(all func(func(render.Item) bool)) func(func(render.Item)
 	}
 }
 
-// ncduItems makes the lines of ncdu's format: nested arrays for znodes with children,
-// and objects for others. The root has its whole path for a name.
+// ncduItems returns a function that yields the lines of ncdu's format: nested arrays for znodes
+// with children, objects for others. The name of the root is its whole path.
 func ncduItems(root, version string) func(*zktree.Step, func(render.Item) bool) bool {
 	return func(st *zktree.Step, yield func(render.Item) bool) bool {
 		if st.Kind == zktree.Leave {
@@ -191,11 +191,11 @@ func ncduItems(root, version string) func(*zktree.Step, func(render.Item) bool) 
 	}
 }
 
-// rawLine is a line that is the same in every form.
+var _ render.Item = rawLine("")
+
+// rawLine is a line that is printed unchanged in every format.
 type rawLine string
 
-// Cells is part of render.Item.
 func (r rawLine) Cells() []string { return []string{string(r)} }
 
-// JSON is part of render.Item; nobody asks for it.
 func (r rawLine) JSON() any { return string(r) }

@@ -17,7 +17,7 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// reader is where znodes are looked at: a session, or a kept tree.
+// reader reads znodes from a session or from a file.
 type reader interface {
 	Get(ctx context.Context, path string, watch bool) ([]byte, *zk.Stat, error)
 	Exists(ctx context.Context, path string, watch bool) (*zk.Stat, error)
@@ -25,10 +25,11 @@ type reader interface {
 	ACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, error)
 }
 
-// inFlag names the file that takes the place of the server.
+// inFlag is the name of the flag whose value is a file to be read instead of the server.
 const inFlag = "in"
 
-// looking declares --in, and has run look where it says.
+// looking declares --in and --max-size. The Run that it returns calls run with a reader of the
+// file, or of the session if --in is not set.
 func looking(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, from reader, args []string) error) Run {
 	name := fs.String(inFlag, "", "read this `file` instead of asking the server: an export, a ZooKeeper snapshot, or a server's data folder")
 	FlagFile(fs, inFlag)
@@ -48,20 +49,21 @@ func looking(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, from rea
 	}
 }
 
-// FlagMaxSize declares --max-size, which raises the limit of what a dump may expand to.
+// FlagMaxSize declares --max-size, which limits the size to which a compressed file may expand.
 func FlagMaxSize(fs *pflag.FlagSet) func() dump.Option {
 	mib := fs.Uint32("max-size", 0, "let the expanded file take at most this many `MiB` in memory and the same amount on disk; by default, the limit depends on the file's size")
 	return func() dump.Option { return dump.MaxSize(int64(*mib) << 20) }
 }
 
-// keptReader looks into a kept tree.
+var _ reader = (*keptReader)(nil)
+
+// keptReader reads znodes from a file.
 type keptReader struct {
 	*zktree.Kept
 	tree *dump.Tree
-	name string
+	name string // name of the file
 }
 
-// Get is part of reader.
 func (k *keptReader) Get(_ context.Context, path string, _ bool) ([]byte, *zk.Stat, error) {
 	z, err := k.znode(path)
 	if err != nil {
@@ -70,7 +72,7 @@ func (k *keptReader) Get(_ context.Context, path string, _ bool) ([]byte, *zk.St
 	return z.Data, z.Stat, nil
 }
 
-// Exists is part of reader. A form may keep no Stats.
+// Exists returns a nil stat if the file's format does not contain stats.
 func (k *keptReader) Exists(_ context.Context, path string, _ bool) (*zk.Stat, error) {
 	z, err := k.znode(path)
 	if err != nil {
@@ -79,7 +81,6 @@ func (k *keptReader) Exists(_ context.Context, path string, _ bool) (*zk.Stat, e
 	return z.Stat, nil
 }
 
-// Children is part of reader.
 func (k *keptReader) Children(_ context.Context, path string, _ bool) ([]string, *zk.Stat, error) {
 	z, err := k.znode(path)
 	if err != nil {
@@ -89,7 +90,6 @@ func (k *keptReader) Children(_ context.Context, path string, _ bool) ([]string,
 	return names, z.Stat, nil
 }
 
-// ACL is part of reader.
 func (k *keptReader) ACL(_ context.Context, path string) ([]zk.ACL, *zk.Stat, error) {
 	z, err := k.znode(path)
 	switch {
@@ -101,8 +101,8 @@ func (k *keptReader) ACL(_ context.Context, path string) ([]zk.ACL, *zk.Stat, er
 	return z.ACL, z.Stat, nil
 }
 
-// printStat is stat's answer: what the file knows of a znode besides its Stat comes
-// first.
+// printStat prints the result of stat: first the kind and time to live, which only files
+// contain, then the znode's stat.
 func (k *keptReader) printStat(env *Env, path string, human bool) error {
 	z, err := k.znode(path)
 	if err != nil {
@@ -130,7 +130,7 @@ func (k *keptReader) znode(path string) (*dump.Znode, error) {
 	return z, k.explain(err)
 }
 
-// explain says of which tree it is that a znode is not in.
+// explain adds to a NoNode error which subtree the file contains.
 func (k *keptReader) explain(err error) error {
 	if errors.Is(err, zkconn.NoNode) {
 		return fmt.Errorf("%w (%s contains only %s and its descendants)", err, k.name, k.tree.Root())

@@ -19,7 +19,7 @@ import (
 )
 
 var findCommand = &Command{
-	Name: "find", Group: "Trees", Effect: OneStream | Quotas | RunsLine, // the line may be one with Quotas
+	Name: "find", Group: "Trees", Effect: OneStream | Quotas | RunsLine, // Quotas: the line after -- may have it
 	Args: "path [-name glob] [-path glob] [-data regex] [-size ±n] [-newer 10m|path] [-ephemeral] [-owner session]" +
 		" [-children ±n] [-acl regex] [--in file] [--max-size MiB] [-- command {}]",
 	Summary: "find znodes in a subtree, and run a command for each one",
@@ -65,7 +65,7 @@ var findCommand = &Command{
 	},
 }
 
-// finder is what find looks for.
+// finder holds the conditions of find.
 type finder struct {
 	now       time.Time
 	name      globFlag
@@ -77,11 +77,11 @@ type finder struct {
 	ephemeral bool
 	owned     bool
 	owner     int64
-	mtime     int64 // not before; in ms; 0: any time
-	mzxid     int64 // after
+	mtime     int64 // earliest mtime, in ms; 0: any
+	mzxid     int64 // mzxid must be greater; 0: any
 }
 
-// since reads -newer.
+// since parses the value of -newer.
 func (f *finder) since(ctx context.Context, from reader, newer string) error {
 	if strings.HasPrefix(newer, "/") {
 		st, err := from.Exists(ctx, newer, false)
@@ -111,12 +111,12 @@ func (f *finder) since(ctx context.Context, from reader, newer string) error {
 	return nil
 }
 
-// needsStat reports whether names do not say enough.
+// needsStat reports whether a condition needs more than the names of the znodes.
 func (f *finder) needsStat() bool {
 	return f.size.sign != 0 || f.ephemeral || f.owned || f.mtime != 0 || f.mzxid != 0 || f.data != nil
 }
 
-// run finds, and prints or runs the command.
+// run prints the matching znodes, or runs the command for each of them.
 func (f *finder) run(ctx context.Context, env *Env, from reader, root string, command []string) error {
 	s, err := surveyOf(ctx, env, from, root, false, zktree.Options{Stat: f.needsStat()})
 	if err != nil {
@@ -153,8 +153,8 @@ func (f *finder) run(ctx context.Context, env *Env, from reader, root string, co
 	return fmt.Errorf("the command %s failed for %d of the matching znodes: %w", command[0], failed.N, &failed)
 }
 
-// ends tells that no other hit would fare better: only what a server refuses is about
-// one znode.
+// ends reports whether find should stop after the command failed with err. It continues after
+// errors that concern one znode: rejections by a server, exit statuses, partly read subtrees.
 func ends(err error) bool {
 	switch {
 	case err == nil:
@@ -165,7 +165,7 @@ func ends(err error) bool {
 	return !errors.As(err, new(*zkconn.Error)) && !errors.As(err, new(*StatusError)) && !errors.As(err, new(*zktree.PartialError))
 }
 
-// maybe reports whether a znode is wanted, as far as the walk knows it.
+// maybe reports whether a znode meets the conditions that need neither data nor ACL.
 func (f *finder) maybe(st *zktree.Step, root string) bool {
 	name := st.Name
 	if st.Depth == 0 {
@@ -177,6 +177,7 @@ func (f *finder) maybe(st *zktree.Step, root string) bool {
 		(f.path == "" || f.path.matches(st.Path()))
 }
 
+// maybeBy reports whether a stat meets the conditions.
 func (f *finder) maybeBy(st *render.Stat) bool {
 	return (f.size.sign == 0 || f.size.holds(int64(st.DataLength))) &&
 		(!f.ephemeral || st.EphemeralOwner != 0) &&
@@ -184,32 +185,33 @@ func (f *finder) maybeBy(st *render.Stat) bool {
 		st.Mtime >= f.mtime && (f.mzxid == 0 || st.Mzxid > f.mzxid)
 }
 
-// sifter finds, in the order of the walk. Znodes that may be hits for all that the walk
-// says of them are asked for their data and access control lists, some at a time.
+// sifter yields the matching znodes in the order of the walk. If a condition concerns data or
+// ACLs, it collects the znodes that meet all other conditions, and requests their data and ACLs
+// in groups.
 type sifter struct {
 	ctx  context.Context
 	f    *finder
 	s    *survey
-	next handful   // is not asked for yet
-	air  []handful // that are
+	next handful   // still being filled
+	air  []handful // requested, oldest first
 }
 
-// handful is some znodes that may be hits.
+// handful is a group of znodes whose data and ACLs are requested together.
 type handful struct {
 	paths []string
-	shut  []bool // it is known already that they may not be read
-	bytes int
-	data  zktree.Answer // nil if the data does not matter
-	acl   zktree.Answer // nil if the access control list does not
+	shut  []bool        // the znode is already known to be unreadable
+	bytes int           // total size of the data
+	data  zktree.Answer // nil if no condition concerns the data
+	acl   zktree.Answer // nil if no condition concerns the ACL
 }
 
-// Bounds of a handful, of which two are kept.
+// Bounds of a handful. At most two are in memory.
 const (
 	handfulSize  = 64
-	handfulBytes = 4 << 20 // unless a single znode has more
+	handfulBytes = 4 << 20 // except for a single znode with more data
 )
 
-// items are the hits.
+// items returns the matching znodes.
 func (s *sifter) items() iter.Seq[render.Item] {
 	return func(yield func(render.Item) bool) {
 		deep := s.f.data != nil || s.f.acl != nil
@@ -233,9 +235,9 @@ func (s *sifter) items() iter.Seq[render.Item] {
 	}
 }
 
-// add puts a znode into the next handful.
+// add adds a znode to the group that is being filled.
 func (s *sifter) add(st *zktree.Step, yield func(render.Item) bool) bool {
-	if s.f.data != nil && st.Err != nil { // it is told of already
+	if s.f.data != nil && st.Err != nil { // already reported as unreadable
 		return true
 	}
 	size := 0
@@ -251,7 +253,8 @@ func (s *sifter) add(st *zktree.Step, yield func(render.Item) bool) bool {
 	return true
 }
 
-// ask asks for the next handful, and takes the answer about the one before it.
+// ask requests the group that is being filled. If two groups are in flight then, it settles the
+// older one. It reports whether the search should continue.
 func (s *sifter) ask(yield func(render.Item) bool) bool {
 	if len(s.next.paths) == 0 {
 		return true
@@ -267,7 +270,8 @@ func (s *sifter) ask(yield func(render.Item) bool) bool {
 	return len(s.air) < 2 || s.settle(yield)
 }
 
-// settle takes the answer about the oldest handful. It is false where the search ends.
+// settle waits for the answers to the oldest request and yields the matches. It reports whether
+// the search should continue.
 func (s *sifter) settle(yield func(render.Item) bool) bool {
 	old := s.air[0]
 	s.air = s.air[1:]

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// globFlag is a pattern as shells have it; empty is none.
+// globFlag is a shell pattern. If it is empty, it matches everything.
 type globFlag string
 
 func (g *globFlag) set(s string) error {
@@ -30,11 +30,11 @@ func (g *globFlag) matches(s string) bool {
 	return is && err == nil
 }
 
-// slashless hides slashes from path.Match, whose * stops at them. No path has the
-// character they become.
+// slashless replaces slashes before path.Match, because its * does not match them. No path
+// contains the replacement, U+0001.
 var slashless = strings.NewReplacer("/", "\x01")
 
-// regex is a flag's regular expression, as Go has them.
+// regex is a flag value that is a regular expression in Go's syntax.
 func regex(re **regexp.Regexp) pflag.Value {
 	return parsed{"regex", func(s string) (err error) {
 		*re, err = regexp.Compile(s)
@@ -42,7 +42,7 @@ func regex(re **regexp.Regexp) pflag.Value {
 	}}
 }
 
-// comparison is a flag's number: exact, or with + what is more, or with - what is less.
+// comparison is the value of a flag such as -size: n for exactly n, +n for more, -n for less.
 type comparison struct {
 	sign byte // '+', '-', '=', or 0: any number
 	than int64

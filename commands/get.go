@@ -89,8 +89,7 @@ var getCommand = &Command{
 	},
 }
 
-// value is the answer of get. Its words and its cell stand for the data in the text
-// and in the table.
+// value returns the result of get. words stands for the data in text output, cell in a table.
 func value(path string, data []byte, words, cell string, stat *render.Stat) render.Answer {
 	g := render.Grid{Header: []string{"field", "value"}, Rows: [][]string{{"path", path}, {"data", cell}}}
 	if stat != nil {
@@ -100,7 +99,8 @@ func value(path string, data []byte, words, cell string, stat *render.Stat) rend
 		JSON: render.Facts{"path", path, "data", render.Data(data), "stat", stat}}
 }
 
-// unpacked takes off what data is packed in.
+// unpacked decodes data that is compressed or in base64, and prints a remark that lists the
+// formats.
 func unpacked(env *Env, path string, data []byte) ([]byte, error) {
 	plain, forms, err := unpack.All(data)
 	if err != nil {
@@ -112,7 +112,7 @@ func unpacked(env *Env, path string, data []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// charsetNamed finds a character set; without a name it is none.
+// charsetNamed returns the character set with this name, or nil if name is empty.
 func charsetNamed(name string) (encoding.Encoding, error) {
 	if name == "" {
 		return nil, nil
@@ -124,7 +124,8 @@ func charsetNamed(name string) (encoding.Encoding, error) {
 	return e, nil
 }
 
-// hexDump is netty's dump, as zkCli does: a head, 16 bytes a line, a foot.
+// hexDump formats data as netty does, whose dump zkCli uses: a header, 16 bytes per line, and
+// a rule at the end.
 func hexDump(data []byte) string {
 	if len(data) == 0 {
 		return ""

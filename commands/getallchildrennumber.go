@@ -27,8 +27,9 @@ var countCommand = &Command{
 	},
 }
 
-// countBelow asks the server to count, or lists where the server may be too old
-// to know the request: it would drop the connection over it.
+// countBelow returns the number of znodes below a path. The server counts them, if it is known to
+// be new enough; an older server would close the connection. Otherwise, countBelow walks the
+// subtree.
 func countBelow(ctx context.Context, env *Env, from reader, path string) (int, error) {
 	if err := zkconn.ValidatePath(path, false); err != nil {
 		return 0, err
@@ -42,7 +43,7 @@ func countBelow(ctx context.Context, env *Env, from reader, path string) (int, e
 	if err != nil {
 		return 0, err
 	}
-	if p.HasMultiRead(ctx) { // as do those, nearly, that know getAllChildrenNumber
+	if p.HasMultiRead(ctx) { // almost all servers with this request also know getAllChildrenNumber
 		n, err := env.Session.CountChildren(ctx, path)
 		if !errors.Is(err, zkconn.Unimplemented) {
 			return n, err
@@ -52,7 +53,7 @@ func countBelow(ctx context.Context, env *Env, from reader, path string) (int, e
 	if err != nil {
 		return 0, err
 	}
-	n := -1 // without the root
+	n := -1 // do not count the root
 	for st := range s.steps("counted") {
 		if st.Kind == zktree.Enter {
 			n++

@@ -4,15 +4,17 @@ import (
 	"context"
 )
 
-// Keeper keeps what commands destroy, before they do, so that it can be brought back.
+// Keeper saves what commands are about to overwrite or delete, so that undo or import can
+// restore it.
 type Keeper interface {
-	// Around keeps what a Loss takes, has destroy do it, and takes note of what has become of it.
+	// Around saves what l describes, calls destroy, and records the outcome.
 	Around(ctx context.Context, env *Env, l Loss, destroy Destroy) error
-	// Demanded reports whether nothing may be destroyed that is not saved.
+	// Demanded reports whether a command must fail rather than destroy something unsaved.
 	Demanded() bool
 }
 
-// Destroy is the part of a command that destroys. Of a single znode it demands the version.
+// Destroy is the part of a command that overwrites or deletes. For a single znode, it requires
+// that the znode still has this version; -1 means any.
 type Destroy func(ctx context.Context, version int32) error
 
 // Loss describes the data that a command is about to overwrite or delete.
@@ -20,24 +22,24 @@ type Loss struct {
 	Command string
 	Path    string
 	Of      Lost
-	Version int32  // that the command demands; -1: any
-	Data    []byte // that is written instead, of LostData
+	Version int32  // version that the command requires; -1: any
+	Data    []byte // new data, for LostData
 }
 
-// Lost says what of a znode, or of all of a subtree.
+// Lost says which part of a znode or subtree is lost.
 type Lost string
 
-// What can be lost.
+// The values of Lost.
 const (
-	LostData  Lost = "data"  // of one znode
-	LostNode  Lost = "node"  // all of it
-	LostTree  Lost = "tree"  // all of a subtree
-	LostParts Lost = "parts" // znodes, data and ACLs of a subtree
-	LostACL   Lost = "acl"   // of one znode; the version is the aclVersion
-	LostACLs  Lost = "acls"  // of a subtree
+	LostData  Lost = "data"  // the data of one znode
+	LostNode  Lost = "node"  // one znode
+	LostTree  Lost = "tree"  // a whole subtree
+	LostParts Lost = "parts" // some znodes, data and ACLs of a subtree
+	LostACL   Lost = "acl"   // the ACL of one znode; Loss.Version is its aclVersion
+	LostACLs  Lost = "acls"  // the ACLs of a subtree
 )
 
-// Losing has what is about to be destroyed kept first, where it is to be kept.
+// Losing saves what l describes, if anything is to be saved, and then calls destroy.
 func (env *Env) Losing(ctx context.Context, l Loss, destroy Destroy) error {
 	if env.Keeper == nil {
 		return destroy(ctx, l.Version)

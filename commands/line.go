@@ -11,8 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Word is one word of a command line, without its quotes. A word that was written in quotes
-// is data, never a flag.
+// Word is one word of a command line, without its quotes. A quoted word is never a flag.
 type Word struct {
 	Text   string
 	Quoted bool
@@ -26,19 +25,19 @@ func texts(words []Word) []string {
 	return out
 }
 
-// Line is a line that has been read, and can be run once.
+// Line is a parsed command line. It can be run once.
 type Line struct {
 	c    *Command
 	run  Run
 	args []string
-	own  int // how many of the args stood before --
+	own  int // number of args before --; the others stand after it
 
 	effect     Effect
-	redirected bool // it could be part of a transaction, but its answers go elsewhere
+	redirected bool // the line could join a transaction, but its output goes to a file or a program
 }
 
-// Read takes the words that follow the command's name. The error is pflag.ErrHelp
-// where they have --help or -h, and the command has no such flag.
+// Read parses the words after the command's name. It returns pflag.ErrHelp if they contain
+// --help or -h and the command has no such flag of its own.
 func (c *Command) Read(env *Env, words []Word) (Line, error) {
 	l, err := c.read(words)
 	if !(c.Effect | l.effect).Has(Offline) {
@@ -69,7 +68,7 @@ func (c *Command) read(words []Word) (l Line, err error) {
 	return Line{c: c, run: run, args: append(args, rest...), own: len(args), effect: c.effectOf(fs, args, len(rest) > 0)}, nil
 }
 
-// parse reads the flags.
+// parse parses the flags of words into fs.
 func (c *Command) parse(fs *pflag.FlagSet, words []Word) error {
 	line, err := Reorder(fs, words, false)
 	if err == nil {
@@ -78,7 +77,7 @@ func (c *Command) parse(fs *pflag.FlagSet, words []Word) error {
 	if errors.Is(err, pflag.ErrHelp) {
 		return err
 	}
-	if err != nil && c.secret() { // what was typed must not show
+	if err != nil && c.secret() { // do not print the word, which may be a credential
 		return Misuse("unknown flag (not shown because it may be a credential); put -- before an argument that begins with a dash")
 	}
 	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
@@ -93,7 +92,8 @@ func (c *Command) parse(fs *pflag.FlagSet, words []Word) error {
 	return nil
 }
 
-// invalidValue names the flag, as the command's usage does, and its value.
+// invalidValue returns the error for a flag with an invalid value. It spells the flag as the
+// usage line does.
 func (c *Command) invalidValue(bad *pflag.InvalidValueError) error {
 	name := "-" + cmp.Or(bad.GetFlag().Shorthand, bad.GetFlag().Name)
 	if long := "-" + name; strings.Contains(c.Args, long) {
@@ -103,18 +103,18 @@ func (c *Command) invalidValue(bad *pflag.InvalidValueError) error {
 	if _, is := errors.AsType[*strconv.NumError](bad.Unwrap()); is {
 		why = strconv.Quote(bad.GetValue()) + " is not a number"
 	}
-	if strings.HasPrefix(why, name+" ") { // zkCli's words name it
+	if strings.HasPrefix(why, name+" ") { // zkCli's texts name the flag themselves
 		return Misuse("%s", why)
 	}
 	return Misuse("%s: %s", name, why)
 }
 
-// takesRest reports whether the command gets the words after -- unchanged.
+// takesRest reports whether the command takes the words after -- unchanged.
 func (c *Command) takesRest() bool {
 	return len(c.Params) > 0 && c.Params[len(c.Params)-1].Rest
 }
 
-// cutRest takes the words behind -- away if they are not for us to read.
+// cutRest splits words at --, if the command takes the words after it unchanged.
 func (c *Command) cutRest(words []Word) (ours []Word, rest []string) {
 	at := slices.IndexFunc(words, func(w Word) bool { return w.Text == "--" && !w.Quoted })
 	if at < 0 || !c.takesRest() {
@@ -153,12 +153,12 @@ func (c *Command) count(args []string) error {
 	return nil
 }
 
-// secret reports whether one of the command's words is a credential.
+// secret reports whether one of the positional words is a credential.
 func (c *Command) secret() bool {
 	return slices.ContainsFunc(c.Params, func(p Param) bool { return p.Kind == Secret })
 }
 
-// usage makes misuse a UsageError of the command.
+// usage turns an error of Misuse into a UsageError of the command.
 func (c *Command) usage(err error) error {
 	if bad := misused(""); errors.As(err, &bad) {
 		return &UsageError{Command: c, Problem: string(bad)}
@@ -166,14 +166,14 @@ func (c *Command) usage(err error) error {
 	return err
 }
 
-// Has reports whether the line has an effect, by what the Command says of it, or of the line
-// that it is over.
+// Has reports whether the line has one of the effects in e. For a command such as time, these
+// include effects of the line that it runs.
 func (l Line) Has(e Effect) bool { return l.effect.Has(e) }
 
-// Run carries the line out.
+// Run runs the line.
 func (l Line) Run(ctx context.Context, env *Env) error { return l.c.usage(l.run(ctx, env, l.args)) }
 
-// At is the line with its paths as resolve gives them.
+// At returns the line with its paths replaced by the results of resolve.
 func (l Line) At(resolve func(path string) string) Line {
 	l.args = slices.Clone(l.args)
 	for i := range l.own {
@@ -184,14 +184,15 @@ func (l Line) At(resolve func(path string) string) Line {
 	return l
 }
 
-// Explained is the line with an error that explain may add something to.
+// Explained returns a line that passes its errors through explain.
 func (l Line) Explained(explain func(error) error) Line {
 	c, run := l.c, l.run
 	l.run = func(ctx context.Context, env *Env, args []string) error { return explain(c.usage(run(ctx, env, args))) }
 	return l
 }
 
-// Within is the line carried out by around. It runs alone.
+// Within returns a line that calls around to run l. The new line cannot be part of a
+// transaction, nor be in flight together with others.
 func (l Line) Within(around Around) Line {
 	inner := l
 	l.redirected = inner.Has(Joins)
@@ -200,20 +201,21 @@ func (l Line) Within(around Around) Line {
 	return l
 }
 
-// Bare reports whether the line has no word besides flags.
+// Bare reports whether the line has no words besides flags.
 func (l Line) Bare() bool { return l.own == 0 }
 
-// Redirected reports whether the answers of a line that could join a transaction go elsewhere.
+// Redirected reports whether the line could join a transaction, if its output were not
+// redirected to a file or a program.
 func (l Line) Redirected() bool { return l.redirected }
 
-// Program reports whether the line has a program to run behind --.
+// Program reports whether the line runs a program, given after --.
 func (l Line) Program() bool { return l.rest() && !l.c.Effect.Has(RunsLine) }
 
-// rest reports whether there are words behind --.
+// rest reports whether there are words after --.
 func (l Line) rest() bool { return len(l.args) > l.own }
 
-// Checked has read read the line behind -- once, if there is one: it may write if that
-// does, and what is wrong with it is wrong before anything is done.
+// Checked parses the zksh command after --, if the line has one, with read. The returned line
+// has the effect Writes if that command writes. Its mistakes are reported before anything runs.
 func (l Line) Checked(read func(words []Word) (Line, error)) (Line, error) {
 	if !l.c.Effect.Has(RunsLine) || !l.rest() {
 		return l, nil
@@ -227,14 +229,15 @@ func (l Line) Checked(read func(words []Word) (Line, error)) (Line, error) {
 	return l, err
 }
 
-// Do carries a line out.
+// Do runs a line.
 type Do func(ctx context.Context, env *Env) error
 
-// Around carries a line out in a way of its own, by do.
+// Around is the function of a command that runs another line, such as time. It calls do to run
+// that line, once or more often.
 type Around func(ctx context.Context, env *Env, do Do) error
 
-// ReadOver is Read for a command that is Over another line, which read reads: now, and
-// each time it is carried out.
+// ReadOver is Read for a command with Over. read parses the line after the command's flags:
+// now, to find mistakes, and again each time that line runs, because a Line can run only once.
 func (c *Command) ReadOver(words []Word, read func(words []Word) (Line, error)) (l Line, err error) {
 	fs := newFlagSet(c.Name)
 	around := c.Over(fs)
@@ -261,7 +264,7 @@ func (c *Command) ReadOver(words []Word, read func(words []Word) (Line, error)) 
 	return l, nil
 }
 
-// CutOver cuts the words of a command that is Over another line, before that line.
+// CutOver splits the words of a command with Over into its own flags and the line after them.
 func (c *Command) CutOver(words []Word) (own, inner []Word) {
 	fs := c.FlagSet()
 	for i := 0; i < len(words); i++ {

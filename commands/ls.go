@@ -18,7 +18,7 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// listing is the answer of ls.
+// listing is the result of ls.
 type listing struct {
 	Path     string       `json:"path"`
 	Children []string     `json:"children"`
@@ -26,7 +26,7 @@ type listing struct {
 	Stat     *render.Stat `json:"stat,omitempty"`
 }
 
-// shown are the names as people are to see them.
+// shown returns the names to be printed.
 func (l *listing) shown() []string {
 	if l.Decoded != nil {
 		return l.Decoded
@@ -34,15 +34,16 @@ func (l *listing) shown() []string {
 	return l.Children
 }
 
-// Text is zkCli's list, and the stat block if there is one.
+// Text prints zkCli's list, and the stat if there is one.
 func (l *listing) Text(w io.Writer) error {
 	return render.Answer{Words: render.JavaList(l.shown()) + "\n", Stat: l.Stat}.Text(w)
 }
 
-// Columns is the list for a terminal: it is laid out once it fills a line.
+// Columns returns the names for a terminal, which prints them in columns if they do not fit on
+// one line.
 func (l *listing) Columns() ([]string, *render.Stat) { return l.shown(), l.Stat }
 
-// Table has a row for each child.
+// Table returns a table with one row for each child.
 func (l *listing) Table() render.Grid {
 	g := column("child", l.shown())
 	g.Stat = l.Stat
@@ -97,7 +98,7 @@ var lsCommand = &Command{
 	},
 }
 
-// lsHelp is what zkCli's ls -? prints.
+// lsHelp is the text that ls -? prints in zkCli.
 var lsHelp = render.Answer{Words: "usage: ls [options] path\n -?   help\n -R   recurse\n -s   stat\n -w   watch\n",
 	JSON: render.Facts{"usage", "ls [-s] [-w] [-R] path"}}
 
@@ -114,8 +115,8 @@ func list(ctx context.Context, env *Env, from reader, path string, watch, stat, 
 	return env.answer(err, l)
 }
 
-// decoded is a name, or path, without the escapes of URLs. One that has none, or what is
-// none, stays as it is. Line ends that come of it are escaped, for a name is in one line.
+// decoded decodes a URL-encoded name or path. If it is not valid, it is returned unchanged. Line
+// breaks and tabs in the result are escaped, so that the name stays on one line.
 func decoded(name string) string {
 	if !strings.Contains(name, "%") {
 		return name
@@ -127,8 +128,8 @@ func decoded(name string) string {
 	return strings.NewReplacer("\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(plain)
 }
 
-// listTree prints a subtree. With watch it leaves a data watch on the root, as
-// zkCli does, and a child watch on every node.
+// listTree prints a subtree. With watch, it sets a data watch on the root, as zkCli does, and a
+// child watch on every znode.
 func listTree(ctx context.Context, env *Env, from reader, path string, watch, decode bool) error {
 	if watch {
 		if _, err := from.Exists(ctx, path, true); err != nil {
@@ -172,7 +173,7 @@ var ls2Command = &Command{
 	}),
 }
 
-// listLong prints the children of a znode with what their Stats say.
+// listLong prints the children of a znode together with fields of their stats.
 func listLong(ctx context.Context, env *Env, from reader, path string, decode bool) error {
 	s, err := surveyOf(ctx, env, from, path, false, zktree.Options{Stat: true, Depth: 1})
 	if err != nil {
@@ -203,11 +204,13 @@ func listLong(ctx context.Context, env *Env, from reader, path string, decode bo
 	})
 }
 
-// longItem is a child in ls -l.
+var _ render.Item = (*longItem)(nil)
+
+// longItem is a child in the output of ls -l.
 type longItem struct {
 	name   string
 	kind   dump.Kind
-	stat   *render.Stat // nil: it may not be known
+	stat   *render.Stat // nil if the stat is unknown
 	now    time.Time
 	decode bool
 }
@@ -219,8 +222,8 @@ func (l *longItem) owner() string {
 	return render.Hex(l.stat.EphemeralOwner)
 }
 
-// age is unknown for znodes such as /zookeeper, whose data the server itself made: their
-// time is 0.
+// age returns the age of the data. It is "-" for znodes such as /zookeeper, which the server
+// itself created with the time 0.
 func (l *longItem) age() string {
 	if l.stat.Mtime == 0 {
 		return "-"
@@ -228,7 +231,6 @@ func (l *longItem) age() string {
 	return Age(l.now.Sub(time.UnixMilli(l.stat.Mtime)))
 }
 
-// Cells is part of render.Item.
 func (l *longItem) Cells() []string {
 	name := render.OneLine(l.name)
 	if l.decode {
@@ -241,7 +243,6 @@ func (l *longItem) Cells() []string {
 		strconv.Itoa(int(l.stat.DataLength)), l.age(), l.owner(), name}
 }
 
-// JSON is part of render.Item.
 func (l *longItem) JSON() any {
 	facts := render.Facts{"name", l.name, "stat", l.stat}
 	if l.stat != nil {
@@ -253,8 +254,8 @@ func (l *longItem) JSON() any {
 	return facts
 }
 
-// Age is a length of time in its largest unit. Clocks differ, so what is still to come
-// is 0s.
+// Age formats a duration in its largest unit, such as 3d. A negative duration, which can result
+// from different clocks, is 0s.
 func Age(d time.Duration) string {
 	const day = 24 * time.Hour
 	units := []struct {

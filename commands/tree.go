@@ -33,7 +33,7 @@ var treeCommand = &Command{
 			if *sizes {
 				v.Columns = append([]render.Column{{Header: "bytes", Width: 7, Right: true}}, v.Columns...)
 			}
-			var lines []bool // of the folders on the way: whether more of their siblings follow
+			var lines []bool // for each ancestor: whether more siblings follow
 			v.Items = s.items("listed", func(st *zktree.Step, yield func(render.Item) bool) bool {
 				if st.Kind != zktree.Enter {
 					return true
@@ -53,7 +53,7 @@ var treeCommand = &Command{
 	},
 }
 
-// branches draws what leads to a znode.
+// branches draws the lines that lead to a znode.
 func branches(lines []bool) string {
 	var b strings.Builder
 	for i, more := range lines {
@@ -71,16 +71,17 @@ func branches(lines []bool) string {
 	return b.String()
 }
 
-// treeItem is a znode of a tree.
+var _ render.Item = (*treeItem)(nil)
+
+// treeItem is a znode in the output of tree.
 type treeItem struct {
 	path  string
 	depth int
-	name  string // with what leads to it
+	name  string // with the lines that lead to it
 	sized bool
-	bytes *int32 // nil: it may not be known
+	bytes *int32 // nil if the size is unknown
 }
 
-// Cells is part of render.Item.
 func (t *treeItem) Cells() []string {
 	switch {
 	case !t.sized:
@@ -91,7 +92,6 @@ func (t *treeItem) Cells() []string {
 	return []string{strconv.Itoa(int(*t.bytes)), t.name}
 }
 
-// JSON is part of render.Item.
 func (t *treeItem) JSON() any {
 	facts := render.Facts{"path", t.path, "depth", t.depth}
 	if t.sized {

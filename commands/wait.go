@@ -50,23 +50,23 @@ var waitCommand = &Command{
 	},
 }
 
-// errTimeUp is the end of -w.
+// errTimeUp is the error for a wait that reached its time limit.
 var errTimeUp = errors.New("timed out")
 
-// condition is what wait waits for: that a znode exists, unless it says otherwise.
+// condition is the condition that wait waits for. By default, that is the existence of a znode.
 type condition struct {
 	path     string
 	gone     bool
-	value    *string // nil: any
+	value    *string // required data; nil: any
 	children number
-	found    string // how it was when it was read last
-	blind    bool   // it may not be read, so the server may report no change
+	found    string // what the last read found, for the error message
+	blind    bool   // the session may not read the znode, so the server may not report its changes
 }
 
-// wait waits for at most the limit, if there is one.
+// wait waits until the condition is met, for at most limit if it is given.
 func (w *condition) wait(ctx context.Context, s *zkconn.Session, limit Duration) error {
 	once := limit.Given && limit.Value == 0
-	if once { // the answer is expected at once, but not from a server that is silent
+	if once { // one check; its time limit covers only a server that does not answer
 		limit.Value = s.Info().Patience
 	}
 	if limit.Given {
@@ -91,18 +91,18 @@ func (w *condition) wait(ctx context.Context, s *zkconn.Session, limit Duration)
 	}
 }
 
-// waitIn waits in one session.
+// waitIn waits within one session. once means a single check.
 func (w *condition) waitIn(ctx context.Context, p *zkconn.Pinned, once bool) error {
 	wake := make(chan zk.EventType, 1)
 	defer p.Unwatch(w.path, wake)
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
-		changed := p.Changed() // of the connection: what was read on another one may be old
+		changed := p.Changed() // a new connection: data read on the old one may be out of date
 		met, err := w.look(ctx, p, wake)
 		switch {
 		case errors.Is(err, zkconn.ConnectionLoss):
 			select {
 			case <-changed:
-			case <-time.After(pause): // the server has answered so, and keeps the connection
+			case <-time.After(pause): // the server itself returned the error, and the connection remains
 			case <-ctx.Done():
 			}
 			if err := p.Await(ctx); err != nil {
@@ -131,13 +131,13 @@ func (w *condition) waitIn(ctx context.Context, p *zkconn.Pinned, once bool) err
 	}
 }
 
-// The pauses before a znode is read again on the same connection.
+// Bounds of the pause before a znode is read again on the same connection.
 const (
 	firstPause = 5 * time.Millisecond
 	longPause  = time.Second
 )
 
-// look reads the znode once, and has its next change wake us.
+// look reads the znode once, and watches it: its next change sends to wake.
 func (w *condition) look(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.EventType) (met bool, err error) {
 	if w.value == nil && !w.children.given {
 		return w.exists(ctx, p, wake)
@@ -155,10 +155,9 @@ func (w *condition) look(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.E
 
 func (w *condition) exists(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.EventType) (met bool, err error) {
 	_, err = p.WatchExists(ctx, w.path, wake)
-	// ZooKeeper 3.8.4, 3.9.2 and later ask for the permission to read a znode, but only where
-	// there is one.
+	// ZooKeeper 3.8.4, 3.9.2 and later answer NoAuth if the znode exists and we may not read it.
 	w.blind = errors.Is(err, zkconn.NoAuth)
-	if err == nil && w.gone { // servers before these leave a watch, but from 3.8 on withhold its event
+	if err == nil && w.gone { // earlier servers set the watch, but since 3.8 they do not send its event without permission
 		_, _, unread := p.Get(ctx, w.path, nil)
 		w.blind = errors.Is(unread, zkconn.NoAuth)
 	}
@@ -172,7 +171,7 @@ func (w *condition) exists(ctx context.Context, p *zkconn.Pinned, wake chan<- zk
 	return (err != nil) == w.gone, nil
 }
 
-// compare wants a znode that exists.
+// compare checks the children and the data of a znode. It returns NoNode if there is no znode.
 func (w *condition) compare(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.EventType) (met bool, err error) {
 	if w.children.given {
 		names, err := p.WatchChildren(ctx, w.path, wake)
@@ -191,7 +190,8 @@ func (w *condition) compare(ctx context.Context, p *zkconn.Pinned, wake chan<- z
 	return true, nil
 }
 
-// number is a flag's number of something, or that number and any above it.
+// number is the value of a flag such as --children: a number, or with more, that number or any
+// higher one.
 type number struct {
 	n           int
 	more, given bool

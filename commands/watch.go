@@ -47,7 +47,7 @@ var watchCommand = &Command{
 	},
 }
 
-// What happens to a znode, in ZooKeeper's terms.
+// ZooKeeper's names for the events of a znode.
 const (
 	nodeCreated = "NodeCreated"
 	nodeChanged = "NodeDataChanged"
@@ -58,23 +58,26 @@ const (
 type nodeChange struct {
 	Event   string `json:"event"`
 	Path    string `json:"path"`
-	Version int32  `json:"version"` // the last one of a znode that is gone
-	Size    *int32 `json:"size"`    // nil: it is gone
-	Was     *int32 `json:"was"`     // nil: it was not there
-	Time    string `json:"time"`    // when it was seen
+	Version int32  `json:"version"` // the last version, if the znode was deleted
+	Size    *int32 `json:"size"`    // nil if the znode was deleted
+	Was     *int32 `json:"was"`     // previous size; nil if the znode did not exist
+	Time    string `json:"time"`    // when zksh read the change
 
-	seen time.Time // in words as well; zero: not there
+	seen time.Time // the same as Time, if the text shows it; otherwise zero
 }
 
-// IsEvent is part of render.Event.
+// IsEvent implements render.Event.
 func (*nodeChange) IsEvent() {}
 
-var _ render.Event = (*nodeChange)(nil)
+var (
+	_ render.Event  = (*nodeChange)(nil)
+	_ render.Fitter = (*nodeChange)(nil)
+)
 
-// Text is one line.
+// Text prints the change on one line.
 func (c *nodeChange) Text(w io.Writer) error { return c.FitText(w, 0) }
 
-// FitText is part of render.Fitter.
+// FitText implements render.Fitter.
 func (c *nodeChange) FitText(w io.Writer, columns int) error {
 	line := fmt.Sprintf("%s %s version=%d", c.Event, render.OneLine(c.Path), c.Version)
 	if c.Size != nil {
@@ -90,8 +93,8 @@ func (c *nodeChange) FitText(w io.Writer, columns int) error {
 	return err
 }
 
-// changes returns what happened to a znode between two readings. A nil Stat stands for a
-// znode that does not exist.
+// changes returns the changes of a znode between two reads. A nil stat means that the znode did
+// not exist.
 func changes(path string, old, now *zk.Stat) []*nodeChange {
 	switch {
 	case old == nil && now == nil, old != nil && now != nil && old.Mzxid == now.Mzxid:
@@ -106,28 +109,28 @@ func changes(path string, old, now *zk.Stat) []*nodeChange {
 	return []*nodeChange{{Event: nodeChanged, Path: path, Version: now.Version, Size: &now.DataLength, Was: &old.DataLength}}
 }
 
-// follower tells of the changes of a znode, or of a subtree. It has a session of its
-// own, whose watches are nobody else's. All but the command's run belongs to one
-// goroutine.
+// follower reports the changes of a znode or a subtree. It uses its own session, so that nobody
+// else gets the events of its watches. All fields belong to one goroutine; only the command runs
+// in another.
 type follower struct {
 	env           *Env
 	path          string
 	recurse, once bool
-	timed         bool     // lines have the time
-	argv          []string // the command; empty: changes are printed
+	timed         bool     // print the time in each line
+	argv          []string // the command; empty: print the changes
 
 	own   *zkconn.Session
-	known map[string]*zk.Stat // as it was told last
-	begun bool                // known is what there was at the start
-	stale bool                // the connection is a new one: nothing is known of what has happened meanwhile
+	known map[string]*zk.Stat // state that was reported last, by path
+	begun bool                // known contains the state at the start
+	stale bool                // there is a new connection: events may have been missed since the last one
 	due   []string            // paths to be read, oldest first
-	isDue map[string]bool     // the same
-	bytes int                 // of these paths
-	ran   chan error          // receives the end of the command; nil while none runs
-	lost  error               // what has become of the shell's own session meanwhile
+	isDue map[string]bool     // the paths in due
+	bytes int                 // total length of the paths in due
+	ran   chan error          // receives the result of the running command; nil if none runs
+	lost  error               // error of the shell's own session, if it expired meanwhile
 }
 
-// follow goes on until ctx ends, or after the first change.
+// follow reports changes until ctx ends, or until the first change with -1.
 func (f *follower) follow(ctx context.Context) (err error) {
 	if f.own, err = f.env.Session.Second(); err != nil {
 		return err
@@ -144,8 +147,8 @@ func (f *follower) follow(ctx context.Context) (err error) {
 	}
 }
 
-// step does the next thing there is to do, or waits for one. told tells that a change
-// has been told of, by the end of its command if there is one.
+// step handles what is pending, or waits for an event. told is true if a change was reported: it
+// was printed, or the command for it has exited.
 func (f *follower) step(ctx context.Context) (told bool, err error) {
 	if err := f.hear(); err != nil {
 		return false, err
@@ -166,14 +169,14 @@ func (f *follower) step(ctx context.Context) (told bool, err error) {
 		return true, err
 	case <-ctx.Done():
 		if f.ran != nil {
-			<-f.ran // it has been told to end
+			<-f.ran // the command was interrupted
 		}
 		return false, context.Cause(ctx)
 	}
 }
 
-// unlessCut passes over that the connection broke: there will be another one, on which
-// all is read anew.
+// unlessCut returns nil if err is a connection loss or an expired session, because everything is
+// read again on the next connection.
 func (f *follower) unlessCut(err error) error {
 	if errors.Is(err, zkconn.ConnectionLoss) || errors.Is(err, zkconn.SessionExpired) {
 		return nil
@@ -181,7 +184,7 @@ func (f *follower) unlessCut(err error) error {
 	return err
 }
 
-// hear takes the events that have come.
+// hear handles the events that have arrived.
 func (f *follower) hear() error {
 	for _, e := range f.own.Events() {
 		switch {
@@ -199,10 +202,10 @@ func (f *follower) hear() error {
 	return nil
 }
 
-// maxDue bounds the paths of the znodes that are to be read, in bytes.
+// maxDue is the largest total length of the paths in due, in bytes.
 const maxDue = 32 << 20
 
-// read has a znode read when it is its turn.
+// read adds a path to due.
 func (f *follower) read(path string) {
 	if !f.isDue[path] {
 		f.isDue[path] = true
@@ -211,11 +214,11 @@ func (f *follower) read(path string) {
 	}
 }
 
-// lookAround sets the watches of a new connection and finds by comparing what has
-// changed since the last one.
+// lookAround sets the watches on a new connection. It then finds the changes since the last one by
+// comparing what it reads with the known state.
 func (f *follower) lookAround(ctx context.Context) error {
 	f.stale = false
-	if !f.begun { // the server may be behind the one that the shell's own session has written to
+	if !f.begun { // the server may lag behind the one that the shell's own session wrote to
 		if err := f.own.Sync(ctx, f.path); err != nil {
 			return err
 		}
@@ -239,7 +242,7 @@ func (f *follower) lookAround(ctx context.Context) error {
 	return nil
 }
 
-// all leaves the watches and reads all that they cover.
+// all sets the watches and reads all znodes that they cover.
 func (f *follower) all(ctx context.Context) (map[string]*zk.Stat, error) {
 	if !f.recurse {
 		st, _, err := f.get(ctx, f.path)
@@ -258,8 +261,8 @@ func (f *follower) all(ctx context.Context) (map[string]*zk.Stat, error) {
 	return zktree.Stats(ctx, f.own.Client, f.path)
 }
 
-// get reads a znode, the data only for a command, and leaves the watch on its next
-// change where no other covers it. One that is not there has no Stat.
+// get reads a znode: its stat, and its data if there is a command. Unless a recursive watch covers
+// it, get also watches for its next change. The stat is nil if the znode does not exist.
 func (f *follower) get(ctx context.Context, path string) (st *zk.Stat, data []byte, err error) {
 	for len(f.argv) > 0 {
 		data, st, err = f.own.Get(ctx, path, !f.recurse)
@@ -280,7 +283,7 @@ func (f *follower) get(ctx context.Context, path string) (st *zk.Stat, data []by
 	return st, nil, nil
 }
 
-// tell reads the znode whose turn it is and tells what has happened to it.
+// tell reads the oldest path in due and reports its changes.
 func (f *follower) tell(ctx context.Context) (told bool, err error) {
 	path := f.due[0]
 	f.due = f.due[1:]
@@ -310,7 +313,7 @@ func (f *follower) tell(ctx context.Context) (told bool, err error) {
 			c.seen = seen
 		}
 		err := f.env.Screen.Print(c)
-		if errors.Is(err, zkconn.SessionExpired) { // the shell's own has: it does not matter here, but to the lines behind this one
+		if errors.Is(err, zkconn.SessionExpired) { // the shell's own session: watch continues without it, but later lines of a script cannot
 			f.lost, err = err, nil
 		}
 		if err != nil {
