@@ -178,7 +178,7 @@ func undoLog(opts app.Options, interactive bool) undo.Log {
 // keeper saves what commands destroy: in a file that is asked for, or in the undo log, at the
 // prompt and for a command that a person types in another shell. saved is the last words of
 // such a command; nil for all others.
-func keeper(opts app.Options, log undo.Log, interactive bool) (k commands.Keeper, saved func(*commands.Env) string, err error) {
+func keeper(opts app.Options, log undo.Log, interactive bool) (k commands.Saver, saved func(*commands.Env) string, err error) {
 	switch {
 	case opts.Undo != "" && interactive:
 		return nil, nil, errors.New("--undo works only in scripts; at the prompt, use the undo command")
@@ -188,7 +188,7 @@ func keeper(opts app.Options, log undo.Log, interactive bool) (k commands.Keeper
 	case opts.UndoDir == "":
 		return nil, nil, nil
 	case interactive:
-		return log.Keeper(), nil, nil
+		return log.Saver(), nil, nil
 	case len(opts.Command) > 0 && tty.Is(os.Stderr):
 		s := log.Summary()
 		return s, s.Text, nil

@@ -30,18 +30,18 @@ func ParseACL(s string) ([]zk.ACL, error) {
 	for entry := range strings.SplitSeq(strings.TrimRight(s, ","), ",") {
 		first, last := strings.IndexByte(entry, ':'), strings.LastIndexByte(entry, ':')
 		if first < 0 || first == last {
-			return nil, fmt.Errorf("%q does not have the form scheme:id:perm", masked(entry))
+			return nil, fmt.Errorf("%q does not have the form scheme:id:perm", maskEntry(entry))
 		}
 		var perms int32
 		for _, letter := range entry[last+1:] {
 			bit, ok := permBits[letter]
 			if !ok {
-				return nil, fmt.Errorf("Unknown perm type: %c in %q; valid letters are %s", letter, masked(entry), permLetters)
+				return nil, fmt.Errorf("Unknown perm type: %c in %q; valid letters are %s", letter, maskEntry(entry), permLetters)
 			}
 			perms |= bit
 		}
 		if perms == 0 {
-			return nil, fmt.Errorf("%q grants no permissions; after the last colon, add any of the letters %s", masked(entry), permLetters)
+			return nil, fmt.Errorf("%q grants no permissions; after the last colon, add any of the letters %s", maskEntry(entry), permLetters)
 		}
 		acl = append(acl, zk.ACL{Perms: perms, Scheme: entry[:first], ID: entry[first+1 : last]})
 	}
@@ -63,8 +63,8 @@ func FormatACL(acl []zk.ACL) (text string, ok bool) {
 // formatEntry formats an entry as scheme:id:perms.
 func formatEntry(a zk.ACL) string { return a.Scheme + ":" + a.ID + ":" + permString(a.Perms) }
 
-// masked returns only the scheme of an entry, for an error, because the id may be a password.
-func masked(entry string) string {
+// maskEntry returns only the scheme of an entry, for an error, because the id may be a password.
+func maskEntry(entry string) string {
 	if scheme, _, ok := strings.Cut(entry, ":"); ok {
 		return scheme + ":…"
 	}
@@ -84,9 +84,9 @@ func permString(p int32) string {
 // juteEscape escapes the characters that are special in the text form of ZooKeeper's Java records.
 var juteEscape = strings.NewReplacer("%", "%25", ",", "%2C", "}", "%7D", "\n", "%0A", "\r", "%0D", "\x00", "%00")
 
-// accessList returns the result of getAcl. Its text has two lines for each entry, as in zkCli,
+// aclAnswer returns the result of getAcl. Its text has two lines for each entry, as in zkCli,
 // because the text of the Java class Id ends with a line break.
-func accessList(path string, acl []zk.ACL, stat *render.Stat) render.Answer {
+func aclAnswer(path string, acl []zk.ACL, stat *render.Stat) render.Answer {
 	var words strings.Builder
 	g := render.Grid{Header: []string{"scheme", "id", "perms"}, Stat: stat}
 	entries := []render.Facts{}
@@ -106,9 +106,9 @@ var getACLCommand = &Command{
 	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "also print the znode's stat")
-		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
+		return withReader(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			acl, st, err := from.ACL(ctx, args[0])
-			return env.answer(err, accessList(args[0], acl, statIf(*stat, st)))
+			return env.answer(err, aclAnswer(args[0], acl, statIfWanted(*stat, st)))
 		})
 	},
 }
@@ -142,7 +142,7 @@ var setACLCommand = &Command{
 			if *recurse {
 				n := 0
 				loss := Loss{Command: "setAcl -R", Path: args[0], Of: LostACLs, Version: v}
-				err := env.Losing(ctx, loss, func(ctx context.Context, version int32) (err error) {
+				err := env.SaveAndRun(ctx, loss, func(ctx context.Context, version int32) (err error) {
 					update, end := env.Screen.Progress("changed")
 					defer end()
 					n, err = zktree.SetACL(ctx, env.Session.Client, args[0], acl, version, update)
@@ -155,14 +155,14 @@ var setACLCommand = &Command{
 			}
 			var st *zk.Stat
 			loss := Loss{Command: "setAcl", Path: args[0], Of: LostACL, Version: v}
-			err = env.Losing(ctx, loss, func(ctx context.Context, version int32) (err error) {
+			err = env.SaveAndRun(ctx, loss, func(ctx context.Context, version int32) (err error) {
 				st, err = env.Session.SetACL(ctx, args[0], acl, version)
 				return err
 			})
 			if err == nil {
 				noteNoHash(env, acl)
 			}
-			return env.answer(err, written("setAcl", args[0], st, *stat))
+			return env.answer(err, writeAnswer("setAcl", args[0], st, *stat))
 		}
 	},
 }

@@ -12,16 +12,16 @@ func done(name, path string, more ...any) render.Answer {
 	return render.Answer{JSON: append(render.Facts{"done", name, "path", path}, more...)}
 }
 
-// statIf returns st if wanted is true, and nil otherwise.
-func statIf(wanted bool, st *zk.Stat) *render.Stat {
+// statIfWanted returns st if wanted is true, and nil otherwise.
+func statIfWanted(wanted bool, st *zk.Stat) *render.Stat {
 	if !wanted {
 		return nil
 	}
 	return (*render.Stat)(st)
 }
 
-// column returns a table with a single column.
-func column(header string, items []string) render.Grid {
+// oneColumn returns a table with a single column.
+func oneColumn(header string, items []string) render.Grid {
 	g := render.Grid{Header: []string{header}}
 	for _, i := range items {
 		g.Rows = append(g.Rows, []string{i})

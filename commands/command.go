@@ -37,9 +37,9 @@ type Command struct {
 	// Flags declares the flags on a fresh set and returns the function that runs the command
 	// with their values. It is called once for each line.
 	Flags func(fs *pflag.FlagSet) Run
-	// Over replaces Flags in a command such as time, whose flags are followed by another
+	// Wrap replaces Flags in a command such as time, whose flags are followed by another
 	// command line.
-	Over func(fs *pflag.FlagSet) Around
+	Wrap func(fs *pflag.FlagSet) Wrapper
 }
 
 // Run carries out a command. args are the positional words; their number has been checked
@@ -71,7 +71,7 @@ const (
 	Secret
 	Server    // a connect string, or the name of a cluster
 	WholeLine // a line of this shell, quoted as one word
-	Side      // a path in this or another ensemble, or a file; see Place
+	PlaceWord // a path in this or another ensemble, or a file; see Place
 )
 
 // Param describes one positional word.
@@ -115,8 +115,8 @@ func (c *Command) Paragraphs() (list []string) {
 // FlagSet returns a new set of the command's flags, for help and completion.
 func (c *Command) FlagSet() *pflag.FlagSet {
 	fs := newFlagSet(c.Name)
-	if c.Over != nil {
-		c.Over(fs)
+	if c.Wrap != nil {
+		c.Wrap(fs)
 	} else {
 		c.Flags(fs)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// ensemble returns the result of config and reconfig: the ensemble's configuration.
-func ensemble(head, config string, stat *render.Stat) render.Answer {
+// configAnswer returns the result of config and reconfig: the ensemble's configuration.
+func configAnswer(head, config string, stat *render.Stat) render.Answer {
 	return render.Answer{Words: head + config + "\n", Stat: stat, JSON: render.Facts{"config", config, "stat", stat}}
 }
 
@@ -39,7 +39,7 @@ var configCommand = &Command{
 			if *client {
 				config = clientConfig(config)
 			}
-			return env.answer(err, ensemble("", config, statIf(*stat, st)))
+			return env.answer(err, configAnswer("", config, statIfWanted(*stat, st)))
 		}
 	},
 }
@@ -101,12 +101,12 @@ var reconfigCommand = &Command{
 				}
 			}
 			if *file != "" {
-				if r.Members, err = membersOf(*file); err != nil {
+				if r.Members, err = readMembers(*file); err != nil {
 					return err
 				}
 			}
 			config, st, err := env.Session.Reconfig(ctx, r)
-			return env.answer(err, ensemble("Committed new configuration:\n", string(config), statIf(*stat, st)))
+			return env.answer(err, configAnswer("Committed new configuration:\n", string(config), statIfWanted(*stat, st)))
 		}
 	},
 }
@@ -114,8 +114,8 @@ var reconfigCommand = &Command{
 // maxConfiguration is the largest size of a server's configuration file, in bytes.
 const maxConfiguration = 1 << 20
 
-// membersOf returns the members that a configuration file lists in its server.N lines.
-func membersOf(name string) (string, error) {
+// readMembers returns the members that a configuration file lists in its server.N lines.
+func readMembers(name string) (string, error) {
 	data, err := userfile.ReadSmallFile(userfile.Home(name), maxConfiguration)
 	if err != nil {
 		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {

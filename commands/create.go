@@ -121,23 +121,23 @@ func (c withParents) Create(
 		case err == nil:
 			own = append(own, path[:i])
 		case !errors.Is(err, zkconn.NodeExists):
-			return "", errors.Join(err, removeOwn(ctx, c.Client, own))
+			return "", errors.Join(err, removeCreated(ctx, c.Client, own))
 		}
 	}
 	trip := zkconn.NewTrip()
 	trip.Alone = true
 	made, err = c.Client.Create(trip.Context(ctx), path, data, acl, mode)
 	if err != nil && !trip.Outcome.MayHaveHappened() {
-		return "", errors.Join(err, removeOwn(ctx, c.Client, own))
+		return "", errors.Join(err, removeCreated(ctx, c.Client, own))
 	}
 	return made, err
 }
 
-// removeOwn deletes parents that were created in vain, except those that others use by now.
-func removeOwn(ctx context.Context, c zkconn.Client, own []string) error {
-	return Closing(ctx, func(ctx context.Context) error {
+// removeCreated deletes parents that were created in vain, except those that others use by now.
+func removeCreated(ctx context.Context, c zkconn.Client, own []string) error {
+	return CleanUp(ctx, func(ctx context.Context) error {
 		for _, path := range slices.Backward(own) {
-			err := ignore(c.Delete(ctx, path, 0), zkconn.NotEmpty, zkconn.NoNode, zkconn.BadVersion)
+			err := ignoreCodes(c.Delete(ctx, path, 0), zkconn.NotEmpty, zkconn.NoNode, zkconn.BadVersion)
 			if err != nil {
 				return fmt.Errorf("cannot delete a parent znode that zksh created and no longer needs: %w", err)
 			}

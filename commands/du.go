@@ -27,7 +27,7 @@ var duCommand = &Command{
 		depth := numberFlag(fs, 32, "depth", "L", 1, "print lines for this many levels below the path")
 		top := numberFlag(fs, 32, "top", "", 0, "print only this many subtrees, the largest first")
 		ncdu := fs.Bool("ncdu", false, "write the output in the format of ncdu")
-		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
+		return withReader(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			switch {
 			case *depth < 0:
 				return Misuse("-L: invalid depth %d: must be 0 (no limit) or more", *depth)
@@ -43,7 +43,7 @@ var duCommand = &Command{
 			if *ncdu {
 				return s.print(&render.Stream{Raw: true, Items: s.items("counted", ncduItems(args[0], env.Version))})
 			}
-			u := &usage{depth: int(*depth), top: biggest{most: int(*top)}}
+			u := &usageCounter{depth: int(*depth), top: largest{most: int(*top)}}
 			v := &render.Stream{
 				Open: render.Facts{"path", args[0]}, List: "subtrees",
 				Columns: []render.Column{{Header: "bytes", Width: 12, Right: true}, {Header: "znodes", Width: 9, Right: true}, {Header: "path"}},
@@ -57,32 +57,32 @@ var duCommand = &Command{
 	},
 }
 
-// sum is the size of a subtree.
-type sum struct {
+// subtreeSize is the size of a subtree.
+type subtreeSize struct {
 	Bytes  int64 // of data
 	Znodes int
 }
 
-// usage adds up the sizes of subtrees.
-type usage struct {
-	depth int     // deepest level that is printed
-	top   biggest // receives the subtrees if only the largest ones are printed
-	open  []sum   // sums so far of the znodes on the path to the current one
+// usageCounter adds up the sizes of subtrees.
+type usageCounter struct {
+	depth     int           // deepest level that is printed
+	top       largest       // receives the subtrees if only the largest ones are printed
+	ancestors []subtreeSize // sums so far of the znodes on the path to the current one
 }
 
 // step handles a step of the walk, and yields the subtree that the step completes.
-func (u *usage) step(st *zktree.Step, yield func(render.Item) bool) bool {
+func (u *usageCounter) step(st *zktree.Step, yield func(render.Item) bool) bool {
 	if st.Kind == zktree.Enter {
-		u.open = append(u.open, sum{int64(dataLength(st)), 1})
+		u.ancestors = append(u.ancestors, subtreeSize{int64(dataLength(st)), 1})
 		if len(st.Names) > 0 {
 			return true
 		}
 	}
-	last := len(u.open) - 1
-	whole := u.open[last]
-	if u.open = u.open[:last]; last > 0 {
-		u.open[last-1].Bytes += whole.Bytes
-		u.open[last-1].Znodes += whole.Znodes
+	last := len(u.ancestors) - 1
+	whole := u.ancestors[last]
+	if u.ancestors = u.ancestors[:last]; last > 0 {
+		u.ancestors[last-1].Bytes += whole.Bytes
+		u.ancestors[last-1].Znodes += whole.Znodes
 	}
 	switch {
 	case u.top.most > 0:
@@ -106,7 +106,7 @@ var _ render.Item = (*duItem)(nil)
 // duItem is a subtree in the output of du.
 type duItem struct {
 	path string
-	sum
+	subtreeSize
 }
 
 func (d *duItem) Cells() []string {
@@ -117,21 +117,21 @@ func (d *duItem) JSON() any {
 	return render.Facts{"path", d.path, "bytes", d.Bytes, "znodes", d.Znodes}
 }
 
-// biggest collects the largest subtrees.
-type biggest struct {
+// largest collects the largest subtrees.
+type largest struct {
 	most int       // number of subtrees wanted; 0: none
 	kept []*duItem // candidates, at most 2*most+100
 }
 
-func (b *biggest) add(s sum, st *zktree.Step) {
+func (b *largest) add(s subtreeSize, st *zktree.Step) {
 	if len(b.kept) == 2*b.most+100 {
-		b.cut()
+		b.trim()
 	}
 	b.kept = append(b.kept, &duItem{st.Path(), s})
 }
 
-// cut sorts the candidates and drops all but the largest.
-func (b *biggest) cut() {
+// trim sorts the candidates and drops all but the largest.
+func (b *largest) trim() {
 	slices.SortFunc(b.kept, func(x, y *duItem) int {
 		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(y.Znodes, x.Znodes), cmp.Compare(x.path, y.path))
 	})
@@ -140,14 +140,14 @@ func (b *biggest) cut() {
 }
 
 // items runs through all, which adds the candidates, and then yields the largest ones.
-func (b *biggest) items(all func(func(render.Item) bool)) func(func(render.Item) bool) {
+func (b *largest) items(all func(func(render.Item) bool)) func(func(render.Item) bool) {
 	return func(yield func(render.Item) bool) {
 		left := false
 		all(func(pause render.Item) bool {
 			left = !yield(pause)
 			return !left
 		})
-		b.cut()
+		b.trim()
 		for _, d := range b.kept {
 			if left || !yield(d) {
 				return

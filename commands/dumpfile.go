@@ -28,9 +28,9 @@ type reader interface {
 // inFlag is the name of the flag whose value is a file to be read instead of the server.
 const inFlag = "in"
 
-// looking declares --in and --max-size. The Run that it returns calls run with a reader of the
+// withReader declares --in and --max-size. The Run that it returns calls run with a reader of the
 // file, or of the session if --in is not set.
-func looking(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, from reader, args []string) error) Run {
+func withReader(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, from reader, args []string) error) Run {
 	name := fs.String(inFlag, "", "read this `file` instead of asking the server: an export, a ZooKeeper snapshot, or a server's data folder")
 	FlagFile(fs, inFlag)
 	most := FlagMaxSize(fs)
@@ -45,7 +45,7 @@ func looking(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, from rea
 		if err != nil {
 			return err
 		}
-		return cmp.Or(run(ctx, env, &keptReader{zktree.OnFile(t), t, *name}, args), t.Close())
+		return cmp.Or(run(ctx, env, &fileReader{zktree.OnFile(t), t, *name}, args), t.Close())
 	}
 }
 
@@ -55,16 +55,16 @@ func FlagMaxSize(fs *pflag.FlagSet) func() dump.Option {
 	return func() dump.Option { return dump.MaxSize(int64(*mib) << 20) }
 }
 
-var _ reader = (*keptReader)(nil)
+var _ reader = (*fileReader)(nil)
 
-// keptReader reads znodes from a file.
-type keptReader struct {
+// fileReader reads znodes from a file.
+type fileReader struct {
 	*zktree.Kept
 	tree *dump.Tree
 	name string // name of the file
 }
 
-func (k *keptReader) Get(_ context.Context, path string, _ bool) ([]byte, *zk.Stat, error) {
+func (k *fileReader) Get(_ context.Context, path string, _ bool) ([]byte, *zk.Stat, error) {
 	z, err := k.znode(path)
 	if err != nil {
 		return nil, nil, err
@@ -73,7 +73,7 @@ func (k *keptReader) Get(_ context.Context, path string, _ bool) ([]byte, *zk.St
 }
 
 // Exists returns a nil stat if the file's format does not contain stats.
-func (k *keptReader) Exists(_ context.Context, path string, _ bool) (*zk.Stat, error) {
+func (k *fileReader) Exists(_ context.Context, path string, _ bool) (*zk.Stat, error) {
 	z, err := k.znode(path)
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (k *keptReader) Exists(_ context.Context, path string, _ bool) (*zk.Stat, e
 	return z.Stat, nil
 }
 
-func (k *keptReader) Children(_ context.Context, path string, _ bool) ([]string, *zk.Stat, error) {
+func (k *fileReader) Children(_ context.Context, path string, _ bool) ([]string, *zk.Stat, error) {
 	z, err := k.znode(path)
 	if err != nil {
 		return nil, nil, err
@@ -90,7 +90,7 @@ func (k *keptReader) Children(_ context.Context, path string, _ bool) ([]string,
 	return names, z.Stat, nil
 }
 
-func (k *keptReader) ACL(_ context.Context, path string) ([]zk.ACL, *zk.Stat, error) {
+func (k *fileReader) ACL(_ context.Context, path string) ([]zk.ACL, *zk.Stat, error) {
 	z, err := k.znode(path)
 	switch {
 	case err != nil:
@@ -103,7 +103,7 @@ func (k *keptReader) ACL(_ context.Context, path string) ([]zk.ACL, *zk.Stat, er
 
 // printStat prints the result of stat: first the kind and time to live, which only files
 // contain, then the znode's stat.
-func (k *keptReader) printStat(env *Env, path string, human bool) error {
+func (k *fileReader) printStat(env *Env, path string, human bool) error {
 	z, err := k.znode(path)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (k *keptReader) printStat(env *Env, path string, human bool) error {
 	return env.Screen.Print(a)
 }
 
-func (k *keptReader) znode(path string) (*dump.Znode, error) {
+func (k *fileReader) znode(path string) (*dump.Znode, error) {
 	if err := zkconn.ValidatePath(path, false); err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (k *keptReader) znode(path string) (*dump.Znode, error) {
 }
 
 // explain adds to a NoNode error which subtree the file contains.
-func (k *keptReader) explain(err error) error {
+func (k *fileReader) explain(err error) error {
 	if errors.Is(err, zkconn.NoNode) {
 		return fmt.Errorf("%w (%s contains only %s and its descendants)", err, k.name, k.tree.Root())
 	}

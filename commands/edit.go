@@ -46,7 +46,7 @@ var editCommand = &Command{
 				return err
 			}
 			err = e.run(ctx, env)
-			return errors.Join(err, e.tidy(err))
+			return errors.Join(err, e.cleanUp(err))
 		}
 	},
 }
@@ -74,16 +74,16 @@ func (e *edit) prepare() error {
 		if !json.Valid(e.data) {
 			return fmt.Errorf("the data of %s is not valid JSON; omit -j to edit it as text", e.path)
 		}
-		e.before = reform(e.before, indent)
+		e.before = reformat(e.before, indentJSON)
 	}
 	return nil
 }
 
-// indent formats JSON with indentation.
-func indent(b *bytes.Buffer, data []byte) error { return json.Indent(b, data, "", "  ") }
+// indentJSON formats JSON with indentation.
+func indentJSON(b *bytes.Buffer, data []byte) error { return json.Indent(b, data, "", "  ") }
 
-// reform returns JSON text formatted with form. Text that is not valid JSON is returned unchanged.
-func reform(text string, form func(*bytes.Buffer, []byte) error) string {
+// reformat returns JSON text formatted with form. Text that is not valid JSON is returned unchanged.
+func reformat(text string, form func(*bytes.Buffer, []byte) error) string {
 	var b bytes.Buffer
 	if err := form(&b, []byte(text)); err != nil {
 		return text
@@ -105,7 +105,7 @@ func (e *edit) run(ctx context.Context, env *Env) error {
 			return errors.New("the edited text is not valid JSON; nothing was written")
 		}
 		if !strings.Contains(strings.TrimSpace(string(e.data)), "\n") {
-			data = []byte(reform(e.after, json.Compact))
+			data = []byte(reformat(e.after, json.Compact))
 		}
 	}
 	if err := guardQuota(env, e.path, data); err != nil {
@@ -159,7 +159,7 @@ func runEditor(ctx context.Context, env *Env, file string) error {
 	editor := cmp.Or(editorOf(), "vi")
 	// The trap keeps sh alive when the user presses Ctrl-C in the editor.
 	cmd := exec.CommandContext(ctx, "sh", "-c", "trap : INT; "+editor+` "$1"`, "sh", file)
-	env.Streams.Lead(cmd)
+	env.Streams.Attach(cmd)
 	if env.Streams.atTerminal() {
 		cmd.Stdin = env.Streams.In
 	} else if env.Streams.Err != nil {
@@ -188,7 +188,7 @@ func (e *edit) conflict(ctx context.Context, env *Env, refusal error) error {
 	}
 	theirs := string(now)
 	if e.json && json.Valid(now) {
-		theirs = reform(theirs, indent)
+		theirs = reformat(theirs, indentJSON)
 	}
 	words := fmt.Sprintf("their change (version %d to %d):\n%syour change:\n%s",
 		e.stat.Version, stat.Version, textDiff(e.before, theirs), textDiff(e.before, e.after))
@@ -199,8 +199,8 @@ func (e *edit) conflict(ctx context.Context, env *Env, refusal error) error {
 	return fmt.Errorf("nothing was written, because someone else changed the znode in the meantime: %w", refusal)
 }
 
-// tidy deletes the temporary file, unless it contains a change that was not written.
-func (e *edit) tidy(failure error) error {
+// cleanUp deletes the temporary file, unless it contains a change that was not written.
+func (e *edit) cleanUp(failure error) error {
 	switch {
 	case e.file == "":
 		return nil

@@ -22,7 +22,7 @@ type Env struct {
 	Format  render.Format // format of results
 	Stdin   io.Reader     // standard input, if Mode is OneShot; otherwise nil
 	Version string        // version of zksh
-	Keeper  Keeper        // saves what commands overwrite or delete; nil: nothing is saved
+	Saver   Saver         // saves what commands overwrite or delete; nil: nothing is saved
 	Script  string        // file whose lines source is running; empty: none
 	Line    string        // identifies the line typed at the prompt, which may run other lines; empty: none
 	// Confirm is the name of the cluster, to be shown in the question of a line with the effect
@@ -40,9 +40,9 @@ func (env *Env) answer(err error, v render.Value) error {
 	return env.Screen.Print(v)
 }
 
-// Leave prints what and asks the user whether to continue. It returns an error if the answer
+// AskToContinue prints what and asks the user whether to continue. It returns an error if the answer
 // is no, or if there is nobody to ask.
-func (env *Env) Leave(ctx context.Context, what string) error {
+func (env *Env) AskToContinue(ctx context.Context, what string) error {
 	yes, err := env.Screen.Ask(ctx, strings.TrimSuffix(what, ".")+". Continue? [y/N] ") // Windows ends error messages with a full stop
 	if err == nil && !yes {
 		err = errors.New("the command was not run")
@@ -57,9 +57,9 @@ type Streams struct{ In, Out, Err *os.File }
 // programGrace is the time that an interrupted program has to exit before it is killed.
 const programGrace = 5 * time.Second
 
-// Lead makes cmd write to the streams, and limits the time it has to exit after its context is
+// Attach makes cmd write to the streams, and limits the time it has to exit after its context is
 // cancelled.
-func (s Streams) Lead(cmd *exec.Cmd) {
+func (s Streams) Attach(cmd *exec.Cmd) {
 	if s.Out != nil {
 		cmd.Stdout = s.Out
 	}

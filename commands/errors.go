@@ -47,16 +47,16 @@ func (e *FinalError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *FinalError) Unwrap() error { return e.Err }
 
-type misused string
+type misuse string
 
-func (m misused) Error() string { return string(m) }
+func (m misuse) Error() string { return string(m) }
 
 // Misuse returns the error for words that a command cannot accept. Line.Run turns it into a
 // UsageError of the command.
-func Misuse(format string, args ...any) error { return misused(fmt.Sprintf(format, args...)) }
+func Misuse(format string, args ...any) error { return misuse(fmt.Sprintf(format, args...)) }
 
-// ignore returns nil if err has one of the codes, and err otherwise.
-func ignore(err error, codes ...zkconn.Code) error {
+// ignoreCodes returns nil if err has one of the codes, and err otherwise.
+func ignoreCodes(err error, codes ...zkconn.Code) error {
 	for _, c := range codes {
 		if errors.Is(err, c) {
 			return nil

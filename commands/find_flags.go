@@ -14,7 +14,7 @@ import (
 type globFlag string
 
 func (g *globFlag) set(s string) error {
-	*g = globFlag(slashless.Replace(strings.ReplaceAll(s, "[!", "[^")))
+	*g = globFlag(hideSlashes.Replace(strings.ReplaceAll(s, "[!", "[^")))
 	if _, err := path.Match(string(*g), ""); err != nil || s == "" {
 		return fmt.Errorf("invalid pattern %q: each [ needs a matching ], and each \\ must be followed by a character", s)
 	}
@@ -26,17 +26,17 @@ func (g *globFlag) matches(s string) bool {
 	if *g == "" {
 		return true
 	}
-	is, err := path.Match(string(*g), slashless.Replace(s))
+	is, err := path.Match(string(*g), hideSlashes.Replace(s))
 	return is && err == nil
 }
 
-// slashless replaces slashes before path.Match, because its * does not match them. No path
+// hideSlashes replaces slashes before path.Match, because its * does not match them. No path
 // contains the replacement, U+0001.
-var slashless = strings.NewReplacer("/", "\x01")
+var hideSlashes = strings.NewReplacer("/", "\x01")
 
 // regex is a flag value that is a regular expression in Go's syntax.
 func regex(re **regexp.Regexp) pflag.Value {
-	return parsed{"regex", func(s string) (err error) {
+	return funcValue{"regex", func(s string) (err error) {
 		*re, err = regexp.Compile(s)
 		return err
 	}}

@@ -52,24 +52,24 @@ func FlagParam(f *pflag.Flag) Param {
 	return Param{Kind: Data}
 }
 
-// parsed is a flag value that the function set parses; kind is its name in help.
-type parsed struct {
+// funcValue is a flag value that the function set parses; kind is its name in help.
+type funcValue struct {
 	kind string
 	set  func(string) error
 }
 
-var _ pflag.Value = parsed{}
+var _ pflag.Value = funcValue{}
 
-func (p parsed) Set(s string) error { return p.set(s) }
-func (p parsed) String() string     { return "" }
-func (p parsed) Type() string       { return p.kind }
+func (p funcValue) Set(s string) error { return p.set(s) }
+func (p funcValue) String() string     { return "" }
+func (p funcValue) Type() string       { return p.kind }
 
 // integer parses a flag's integer as Java does: decimal, with an optional sign. If the flag is
 // repeated, the first value counts, as in zkCli. bad is the text of the error; if it is empty, a
 // general text is used.
 func integer(value *int64, bits int, bad string) pflag.Value {
 	seen := false
-	return parsed{"number", func(s string) error {
+	return funcValue{"number", func(s string) error {
 		v, err := strconv.ParseInt(s, 10, bits)
 		switch {
 		case err != nil && bad != "":

@@ -20,7 +20,7 @@ var countCommand = &Command{
 	Examples: []string{"getAllChildrenNumber /app", "getAllChildrenNumber / --in snapshot.a3f"},
 	Params:   []Param{hereParam},
 	Flags: func(fs *pflag.FlagSet) Run {
-		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
+		return withReader(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			n, err := countBelow(ctx, env, from, args[0])
 			return env.answer(err, render.Answer{Words: fmt.Sprintln(n), JSON: render.Facts{"path", args[0], "count", n}})
 		})
@@ -34,7 +34,7 @@ func countBelow(ctx context.Context, env *Env, from reader, path string) (int, e
 	if err := zkconn.ValidatePath(path, false); err != nil {
 		return 0, err
 	}
-	if k, kept := from.(*keptReader); kept {
+	if k, kept := from.(*fileReader); kept {
 		_, err := k.znode(path)
 		n, _ := k.tree.Has(path)
 		return n, err
@@ -59,8 +59,8 @@ func countBelow(ctx context.Context, env *Env, from reader, path string) (int, e
 			n++
 		}
 	}
-	if s.shut.N > 0 {
-		env.Screen.Note(fmt.Sprintf("no permission to read %s below %s; descendants of unreadable znodes are not counted", zktree.Znodes(s.shut.N), path))
+	if s.unread.N > 0 {
+		env.Screen.Note(fmt.Sprintf("no permission to read %s below %s; descendants of unreadable znodes are not counted", zktree.Znodes(s.unread.N), path))
 	}
 	return n, s.err
 }

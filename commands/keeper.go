@@ -4,13 +4,13 @@ import (
 	"context"
 )
 
-// Keeper saves what commands are about to overwrite or delete, so that undo or import can
+// Saver saves what commands are about to overwrite or delete, so that undo or import can
 // restore it.
-type Keeper interface {
-	// Around saves what l describes, calls destroy, and records the outcome.
-	Around(ctx context.Context, env *Env, l Loss, destroy Destroy) error
-	// Demanded reports whether a command must fail rather than destroy something unsaved.
-	Demanded() bool
+type Saver interface {
+	// SaveAndRun saves what l describes, calls destroy, and records the outcome.
+	SaveAndRun(ctx context.Context, env *Env, l Loss, destroy Destroy) error
+	// Required reports whether a command must fail rather than destroy something unsaved.
+	Required() bool
 }
 
 // Destroy is the part of a command that overwrites or deletes. For a single znode, it requires
@@ -39,10 +39,10 @@ const (
 	LostACLs  Lost = "acls"  // the ACLs of a subtree
 )
 
-// Losing saves what l describes, if anything is to be saved, and then calls destroy.
-func (env *Env) Losing(ctx context.Context, l Loss, destroy Destroy) error {
-	if env.Keeper == nil {
+// SaveAndRun saves what l describes, if anything is to be saved, and then calls destroy.
+func (env *Env) SaveAndRun(ctx context.Context, l Loss, destroy Destroy) error {
+	if env.Saver == nil {
 		return destroy(ctx, l.Version)
 	}
-	return env.Keeper.Around(ctx, env, l, destroy)
+	return env.Saver.SaveAndRun(ctx, env, l, destroy)
 }

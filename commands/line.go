@@ -27,10 +27,10 @@ func texts(words []Word) []string {
 
 // Line is a parsed command line. It can be run once.
 type Line struct {
-	c    *Command
-	run  Run
-	args []string
-	own  int // number of args before --; the others stand after it
+	c      *Command
+	run    Run
+	args   []string
+	numOwn int // number of args before --; the others stand after it
 
 	effect     Effect
 	redirected bool // the line could join a transaction, but its output goes to a file or a program
@@ -46,7 +46,7 @@ func (c *Command) Read(env *Env, words []Word) (Line, error) {
 		}
 	}
 	if err != nil {
-		return Line{}, c.usage(err)
+		return Line{}, c.asUsageError(err)
 	}
 	return l, nil
 }
@@ -54,7 +54,7 @@ func (c *Command) Read(env *Env, words []Word) (Line, error) {
 func (c *Command) read(words []Word) (l Line, err error) {
 	fs := newFlagSet(c.Name)
 	run := c.Flags(fs)
-	words, rest := c.cutRest(words)
+	words, rest := c.splitRest(words)
 	if rest != nil && len(rest) == 0 {
 		return l, Misuse("missing command after --")
 	}
@@ -62,10 +62,10 @@ func (c *Command) read(words []Word) (l Line, err error) {
 		return l, err
 	}
 	args := fs.Args()
-	if err := c.count(args); err != nil {
+	if err := c.checkArgs(args); err != nil {
 		return l, err
 	}
-	return Line{c: c, run: run, args: append(args, rest...), own: len(args), effect: c.effectOf(fs, args, len(rest) > 0)}, nil
+	return Line{c: c, run: run, args: append(args, rest...), numOwn: len(args), effect: c.effectOf(fs, args, len(rest) > 0)}, nil
 }
 
 // parse parses the flags of words into fs.
@@ -77,7 +77,7 @@ func (c *Command) parse(fs *pflag.FlagSet, words []Word) error {
 	if errors.Is(err, pflag.ErrHelp) {
 		return err
 	}
-	if err != nil && c.secret() { // do not print the word, which may be a credential
+	if err != nil && c.takesSecret() { // do not print the word, which may be a credential
 		return Misuse("unknown flag (not shown because it may be a credential); put -- before an argument that begins with a dash")
 	}
 	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
@@ -114,8 +114,8 @@ func (c *Command) takesRest() bool {
 	return len(c.Params) > 0 && c.Params[len(c.Params)-1].Rest
 }
 
-// cutRest splits words at --, if the command takes the words after it unchanged.
-func (c *Command) cutRest(words []Word) (ours []Word, rest []string) {
+// splitRest splits words at --, if the command takes the words after it unchanged.
+func (c *Command) splitRest(words []Word) (ours []Word, rest []string) {
 	at := slices.IndexFunc(words, func(w Word) bool { return w.Text == "--" && !w.Quoted })
 	if at < 0 || !c.takesRest() {
 		return words, nil
@@ -123,8 +123,8 @@ func (c *Command) cutRest(words []Word) (ours []Word, rest []string) {
 	return words[:at], texts(words[at+1:])
 }
 
-// count checks the positional words before -- against Params.
-func (c *Command) count(args []string) error {
+// checkArgs checks the positional words before -- against Params.
+func (c *Command) checkArgs(args []string) error {
 	params := c.Params
 	if c.takesRest() {
 		params = params[:len(params)-1]
@@ -133,7 +133,7 @@ func (c *Command) count(args []string) error {
 		args = args[:n]
 	}
 	switch {
-	case len(args) > len(params) && c.secret():
+	case len(args) > len(params) && c.takesSecret():
 		return Misuse("too many arguments")
 	case len(args) > len(params) && c.takesRest():
 		return Misuse("unexpected word %q; put -- before the command to run", args[len(params)])
@@ -153,14 +153,14 @@ func (c *Command) count(args []string) error {
 	return nil
 }
 
-// secret reports whether one of the positional words is a credential.
-func (c *Command) secret() bool {
+// takesSecret reports whether one of the positional words is a credential.
+func (c *Command) takesSecret() bool {
 	return slices.ContainsFunc(c.Params, func(p Param) bool { return p.Kind == Secret })
 }
 
-// usage turns an error of Misuse into a UsageError of the command.
-func (c *Command) usage(err error) error {
-	if bad := misused(""); errors.As(err, &bad) {
+// asUsageError turns an error of Misuse into a UsageError of the command.
+func (c *Command) asUsageError(err error) error {
+	if bad := misuse(""); errors.As(err, &bad) {
 		return &UsageError{Command: c, Problem: string(bad)}
 	}
 	return err
@@ -171,29 +171,33 @@ func (c *Command) usage(err error) error {
 func (l Line) Has(e Effect) bool { return l.effect.Has(e) }
 
 // Run runs the line.
-func (l Line) Run(ctx context.Context, env *Env) error { return l.c.usage(l.run(ctx, env, l.args)) }
+func (l Line) Run(ctx context.Context, env *Env) error {
+	return l.c.asUsageError(l.run(ctx, env, l.args))
+}
 
-// At returns the line with its paths replaced by the results of resolve.
-func (l Line) At(resolve func(path string) string) Line {
+// WithPaths returns the line with its paths replaced by the results of resolve.
+func (l Line) WithPaths(resolve func(path string) string) Line {
 	l.args = slices.Clone(l.args)
-	for i := range l.own {
-		if k := l.c.Params[min(i, len(l.c.Params)-1)].Kind; k == Path || k == HeldLock || k == Side && ParsePlace(l.args[i]).Here() {
+	for i := range l.numOwn {
+		if k := l.c.Params[min(i, len(l.c.Params)-1)].Kind; k == Path || k == HeldLock || k == PlaceWord && ParsePlace(l.args[i]).Here() {
 			l.args[i] = resolve(l.args[i])
 		}
 	}
 	return l
 }
 
-// Explained returns a line that passes its errors through explain.
-func (l Line) Explained(explain func(error) error) Line {
+// MapError returns a line that passes its errors through explain.
+func (l Line) MapError(explain func(error) error) Line {
 	c, run := l.c, l.run
-	l.run = func(ctx context.Context, env *Env, args []string) error { return explain(c.usage(run(ctx, env, args))) }
+	l.run = func(ctx context.Context, env *Env, args []string) error {
+		return explain(c.asUsageError(run(ctx, env, args)))
+	}
 	return l
 }
 
-// Within returns a line that calls around to run l. The new line cannot be part of a
+// WrappedBy returns a line that calls around to run l. The new line cannot be part of a
 // transaction, nor be in flight together with others.
-func (l Line) Within(around Around) Line {
+func (l Line) WrappedBy(around Wrapper) Line {
 	inner := l
 	l.redirected = inner.Has(Joins)
 	l.effect &= inherited | Quotas
@@ -202,26 +206,26 @@ func (l Line) Within(around Around) Line {
 }
 
 // Bare reports whether the line has no words besides flags.
-func (l Line) Bare() bool { return l.own == 0 }
+func (l Line) Bare() bool { return l.numOwn == 0 }
 
 // Redirected reports whether the line could join a transaction, if its output were not
 // redirected to a file or a program.
 func (l Line) Redirected() bool { return l.redirected }
 
 // Program reports whether the line runs a program, given after --.
-func (l Line) Program() bool { return l.rest() && !l.c.Effect.Has(RunsLine) }
+func (l Line) Program() bool { return l.hasRest() && !l.c.Effect.Has(RunsLine) }
 
-// rest reports whether there are words after --.
-func (l Line) rest() bool { return len(l.args) > l.own }
+// hasRest reports whether there are words after --.
+func (l Line) hasRest() bool { return len(l.args) > l.numOwn }
 
-// Checked parses the zksh command after --, if the line has one, with read. The returned line
+// ReadInner parses the zksh command after --, if the line has one, with read. The returned line
 // has the effect Writes if that command writes. Its mistakes are reported before anything runs.
-func (l Line) Checked(read func(words []Word) (Line, error)) (Line, error) {
-	if !l.c.Effect.Has(RunsLine) || !l.rest() {
+func (l Line) ReadInner(read func(words []Word) (Line, error)) (Line, error) {
+	if !l.c.Effect.Has(RunsLine) || !l.hasRest() {
 		return l, nil
 	}
 	var words []Word
-	for _, text := range l.args[l.own:] {
+	for _, text := range l.args[l.numOwn:] {
 		words = append(words, Word{Text: text})
 	}
 	inner, err := read(words)
@@ -232,21 +236,21 @@ func (l Line) Checked(read func(words []Word) (Line, error)) (Line, error) {
 // Do runs a line.
 type Do func(ctx context.Context, env *Env) error
 
-// Around is the function of a command that runs another line, such as time. It calls do to run
+// Wrapper is the function of a command that runs another line, such as time. It calls do to run
 // that line, once or more often.
-type Around func(ctx context.Context, env *Env, do Do) error
+type Wrapper func(ctx context.Context, env *Env, do Do) error
 
-// ReadOver is Read for a command with Over. read parses the line after the command's flags:
+// ReadWrapper is Read for a command with Over. read parses the line after the command's flags:
 // now, to find mistakes, and again each time that line runs, because a Line can run only once.
-func (c *Command) ReadOver(words []Word, read func(words []Word) (Line, error)) (l Line, err error) {
+func (c *Command) ReadWrapper(words []Word, read func(words []Word) (Line, error)) (l Line, err error) {
 	fs := newFlagSet(c.Name)
-	around := c.Over(fs)
-	own, inner := c.CutOver(words)
+	around := c.Wrap(fs)
+	own, inner := c.SplitWrapper(words)
 	if err := c.parse(fs, own); err != nil {
-		return l, c.usage(err)
+		return l, c.asUsageError(err)
 	}
 	if len(inner) == 0 {
-		return l, c.usage(Misuse("missing %s", c.Params[0].Name))
+		return l, c.asUsageError(Misuse("missing %s", c.Params[0].Name))
 	}
 	over, err := read(inner)
 	if err != nil {
@@ -264,8 +268,8 @@ func (c *Command) ReadOver(words []Word, read func(words []Word) (Line, error)) 
 	return l, nil
 }
 
-// CutOver splits the words of a command with Over into its own flags and the line after them.
-func (c *Command) CutOver(words []Word) (own, inner []Word) {
+// SplitWrapper splits the words of a command with Over into its own flags and the line after them.
+func (c *Command) SplitWrapper(words []Word) (own, inner []Word) {
 	fs := c.FlagSet()
 	for i := 0; i < len(words); i++ {
 		switch {

@@ -39,7 +39,7 @@ func askLockOut(ctx context.Context, env *Env, path string, acl []zk.ACL, versio
 	case version != -1 && st.Aversion != version, lockedOut(now, digests):
 		return nil
 	}
-	return env.Leave(ctx, fmt.Sprintf("with this ACL, you will not be able to change the ACL of %s again, and undo cannot restore it", path))
+	return env.AskToContinue(ctx, fmt.Sprintf("with this ACL, you will not be able to change the ACL of %s again, and undo cannot restore it", path))
 }
 
 // noteNoHash prints a remark on each digest entry that contains no password hash, because nobody

@@ -26,8 +26,8 @@ type listing struct {
 	Stat     *render.Stat `json:"stat,omitempty"`
 }
 
-// shown returns the names to be printed.
-func (l *listing) shown() []string {
+// displayNames returns the names to be printed.
+func (l *listing) displayNames() []string {
 	if l.Decoded != nil {
 		return l.Decoded
 	}
@@ -36,16 +36,16 @@ func (l *listing) shown() []string {
 
 // Text prints zkCli's list, and the stat if there is one.
 func (l *listing) Text(w io.Writer) error {
-	return render.Answer{Words: render.JavaList(l.shown()) + "\n", Stat: l.Stat}.Text(w)
+	return render.Answer{Words: render.JavaList(l.displayNames()) + "\n", Stat: l.Stat}.Text(w)
 }
 
 // Columns returns the names for a terminal, which prints them in columns if they do not fit on
 // one line.
-func (l *listing) Columns() ([]string, *render.Stat) { return l.shown(), l.Stat }
+func (l *listing) Columns() ([]string, *render.Stat) { return l.displayNames(), l.Stat }
 
 // Table returns a table with one row for each child.
 func (l *listing) Table() render.Grid {
-	g := column("child", l.shown())
+	g := oneColumn("child", l.displayNames())
 	g.Stat = l.Stat
 	return g
 }
@@ -72,7 +72,7 @@ var lsCommand = &Command{
 		long := fs.BoolP("long", "l", false, "print one line for each child, with the main fields of its stat")
 		decode := fs.BoolP("unescape", "u", false, "decode names that are URL-encoded, such as Dubbo's")
 		help := fs.BoolP("help", "?", false, "print zkCli's help for ls first")
-		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
+		return withReader(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			if *help {
 				if err := env.Screen.Print(lsHelp); err != nil {
 					return err
@@ -105,19 +105,19 @@ var lsHelp = render.Answer{Words: "usage: ls [options] path\n -?   help\n -R   r
 func list(ctx context.Context, env *Env, from reader, path string, watch, stat, decode bool) error {
 	names, st, err := from.Children(ctx, path, watch)
 	slices.Sort(names)
-	l := &listing{Path: path, Children: names, Stat: statIf(stat, st)}
+	l := &listing{Path: path, Children: names, Stat: statIfWanted(stat, st)}
 	if decode {
 		l.Decoded = make([]string, len(names))
 		for i, name := range names {
-			l.Decoded[i] = decoded(name)
+			l.Decoded[i] = unescape(name)
 		}
 	}
 	return env.answer(err, l)
 }
 
-// decoded decodes a URL-encoded name or path. If it is not valid, it is returned unchanged. Line
+// unescape decodes a URL-encoded name or path. If it is not valid, it is returned unchanged. Line
 // breaks and tabs in the result are escaped, so that the name stays on one line.
-func decoded(name string) string {
+func unescape(name string) string {
 	if !strings.Contains(name, "%") {
 		return name
 	}
@@ -191,7 +191,7 @@ func listLong(ctx context.Context, env *Env, from reader, path string, decode bo
 				return true
 			}
 			item := &longItem{st.Name, dump.KindOf(st.Stat), (*render.Stat)(st.Stat), now, decode}
-			if k, kept := from.(*keptReader); kept {
+			if k, kept := from.(*fileReader); kept {
 				z, err := k.tree.Znode(st.Path(), false)
 				if err != nil {
 					s.err = err
@@ -234,7 +234,7 @@ func (l *longItem) age() string {
 func (l *longItem) Cells() []string {
 	name := render.OneLine(l.name)
 	if l.decode {
-		name = decoded(name)
+		name = unescape(name)
 	}
 	if l.stat == nil {
 		return []string{"-", "-", "-", "-", "-", "-", name}
@@ -249,7 +249,7 @@ func (l *longItem) JSON() any {
 		facts = render.Facts{"name", l.name, "kind", l.kind.String(), "stat", l.stat}
 	}
 	if l.decode {
-		facts = append(facts, "decoded", decoded(l.name))
+		facts = append(facts, "decoded", unescape(l.name))
 	}
 	return facts
 }

@@ -29,8 +29,8 @@ type limit struct {
 	flag, long string // short and long name of the flag
 	key        string // in the data of the znode
 	usage      string // of the flag
-	least      int64  // smallest valid value
-	most       int64  // largest valid value
+	min        int64  // smallest valid value
+	max        int64  // largest valid value
 	tooSmall   string // error for a value below least
 }
 
@@ -96,25 +96,25 @@ var setquotaCommand = &Command{
 			values[i] = numberFlag(fs, 64, l.long, l.flag, -1, l.usage)
 		}
 		return func(ctx context.Context, env *Env, args []string) error {
-			chosen, err := oneLimit(fs, true)
+			chosen, err := chosenLimit(fs, true)
 			if err != nil {
 				return err
 			}
 			l, v := limits[chosen], *values[chosen]
 			switch {
-			case v < l.least:
+			case v < l.min:
 				return Misuse("%s, not %d", l.tooSmall, v)
-			case v > l.most:
-				return Misuse("%d is too large for -%s: the maximum is %d", v, l.flag, l.most)
+			case v > l.max:
+				return Misuse("%d is too large for -%s: the maximum is %d", v, l.flag, l.max)
 			}
 			return setQuota(ctx, env, args[0], l.key, v)
 		}
 	},
 }
 
-// oneLimit returns the index of the limit whose flag was given, or -1 if there is none. It returns
+// chosenLimit returns the index of the limit whose flag was given, or -1 if there is none. It returns
 // an error if several were given, or if one is required and missing.
-func oneLimit(fs *pflag.FlagSet, required bool) (int, error) {
+func chosenLimit(fs *pflag.FlagSet, required bool) (int, error) {
 	chosen := -1
 	for i, l := range limits {
 		switch {
@@ -142,13 +142,13 @@ func setQuota(ctx context.Context, env *Env, path, key string, v int64) error {
 	switch _, err := env.Session.Exists(ctx, path, false); {
 	case errors.Is(err, zkconn.NoNode):
 		return errors.New(path + " does not exist.")
-	case ignore(err, zkconn.NoAuth) != nil: // NoAuth means that the znode exists, although newer servers do not return its stat
+	case ignoreCodes(err, zkconn.NoAuth) != nil: // NoAuth means that the znode exists, although newer servers do not return its stat
 		return err
 	}
 	q, err := n.read(ctx, n.limits())
 	fresh := errors.Is(err, zkconn.NoNode)
 	if fresh {
-		q, err = jute.Quota{"count": -1, "bytes": -1, "byteHardLimit": -1, "countHardLimit": -1}, n.create(ctx)
+		q, err = jute.Quota{"count": -1, "bytes": -1, "byteHardLimit": -1, "countHardLimit": -1}, n.createParents(ctx)
 	}
 	if err != nil {
 		return err
@@ -162,16 +162,16 @@ func setQuota(ctx context.Context, env *Env, path, key string, v int64) error {
 	if err != nil {
 		return err
 	}
-	return n.warn(ctx, q)
+	return n.printResult(ctx, q)
 }
 
-// create creates the stats znode, which the server then fills, and the parents of both znodes of
+// createParents creates the stats znode, which the server then fills, and the parents of both znodes of
 // the quota. It returns an error if an ancestor or a descendant already has a quota.
-func (n quotaNodes) create(ctx context.Context) error {
-	if err := n.noneAbove(ctx); err != nil {
+func (n quotaNodes) createParents(ctx context.Context) error {
+	if err := n.checkNoneAbove(ctx); err != nil {
 		return err
 	}
-	if err := n.noneBelow(ctx); err != nil {
+	if err := n.checkNoneBelow(ctx); err != nil {
 		return err
 	}
 	for i := len(quotaRoot); i <= len(n.dir); i++ {
@@ -179,44 +179,44 @@ func (n quotaNodes) create(ctx context.Context) error {
 			continue
 		}
 		_, err := n.c.Create(ctx, n.dir[:i], nil, zkconn.OpenACL(), zkconn.CreateMode{})
-		if err := ignore(err, zkconn.NodeExists); err != nil {
+		if err := ignoreCodes(err, zkconn.NodeExists); err != nil {
 			return err
 		}
 	}
 	zero := jute.Quota{"count": 0, "bytes": 0}
 	_, err := n.c.Create(ctx, n.stats(), []byte(zero.String()), zkconn.OpenACL(), zkconn.CreateMode{})
-	return ignore(err, zkconn.NodeExists)
+	return ignoreCodes(err, zkconn.NodeExists)
 }
 
-func (n quotaNodes) noneAbove(ctx context.Context) error {
+func (n quotaNodes) checkNoneAbove(ctx context.Context) error {
 	for i := len(n.dir) - 1; i > len(quotaRoot); i-- {
 		if n.dir[i] != '/' {
 			continue
 		}
 		_, err := n.c.Exists(ctx, zkconn.Join(n.dir[:i], limitsName), false)
 		if err == nil || errors.Is(err, zkconn.NoAuth) {
-			return fmt.Errorf("%s has a parent %s which has a quota", n.path, n.client(n.dir[:i]))
+			return fmt.Errorf("%s has a parent %s which has a quota", n.path, n.clientPath(n.dir[:i]))
 		}
-		if err := ignore(err, zkconn.NoNode); err != nil {
+		if err := ignoreCodes(err, zkconn.NoNode); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// client returns the path whose quota is stored in dir, as the user would type it.
-func (n quotaNodes) client(dir string) string {
+// clientPath returns the path whose quota is stored in dir, as the user would type it.
+func (n quotaNodes) clientPath(dir string) string {
 	return n.env.Session.ClientPath(strings.TrimPrefix(dir, quotaRoot))
 }
 
-func (n quotaNodes) noneBelow(ctx context.Context) error {
+func (n quotaNodes) checkNoneBelow(ctx context.Context) error {
 	src, err := zktree.OnServer(ctx, n.c, n.dir, false)
 	if err != nil {
 		return err
 	}
 	walk, err := zktree.Begin(ctx, src, n.dir, zktree.Options{})
 	if err != nil {
-		return ignore(err, zkconn.NoNode)
+		return ignoreCodes(err, zkconn.NoNode)
 	}
 	for st, err := range walk.Steps() {
 		switch {
@@ -225,18 +225,18 @@ func (n quotaNodes) noneBelow(ctx context.Context) error {
 		case st.Err != nil:
 			return st.Err
 		case st.Kind == zktree.Enter && st.Depth > 0 && st.Name == limitsName:
-			return fmt.Errorf("%s has a child %s which has a quota", n.path, n.client(strings.TrimSuffix(st.Path(), "/"+limitsName)))
+			return fmt.Errorf("%s has a child %s which has a quota", n.path, n.clientPath(strings.TrimSuffix(st.Path(), "/"+limitsName)))
 		}
 	}
 	return nil
 }
 
-// warn prints the result of setquota, with a warning for each limit that is already exceeded. As
+// printResult prints the result of setquota, with a warning for each limit that is already exceeded. As
 // in zkCli, the soft and the hard limit share a warning: at most one for the number of znodes, and
 // one for the bytes.
-func (n quotaNodes) warn(ctx context.Context, q jute.Quota) error {
+func (n quotaNodes) printResult(ctx context.Context, q jute.Quota) error {
 	used, err := n.read(ctx, n.stats())
-	if err := ignore(err, zkconn.NoNode); err != nil {
+	if err := ignoreCodes(err, zkconn.NoNode); err != nil {
 		return err
 	}
 	answer := done("setquota", n.path)
@@ -301,7 +301,7 @@ var delquotaCommand = &Command{
 			fs.BoolP(l.long, l.flag, false, "remove only the "+l.usage)
 		}
 		return func(ctx context.Context, env *Env, args []string) error {
-			chosen, err := oneLimit(fs, false)
+			chosen, err := chosenLimit(fs, false)
 			if err != nil {
 				return err
 			}
@@ -309,7 +309,7 @@ var delquotaCommand = &Command{
 			if err != nil {
 				return err
 			}
-			if err = n.drop(ctx, chosen); errors.Is(err, zkconn.NoNode) {
+			if err = n.remove(ctx, chosen); errors.Is(err, zkconn.NoNode) {
 				err = fmt.Errorf("Quota does not exist for %s", args[0])
 			}
 			return env.answer(err, done("delquota", args[0]))
@@ -317,9 +317,9 @@ var delquotaCommand = &Command{
 	},
 }
 
-// drop removes one limit, or, if chosen is negative, the whole quota and the znodes above it that
+// remove removes one limit, or, if chosen is negative, the whole quota and the znodes above it that
 // become empty.
-func (n quotaNodes) drop(ctx context.Context, chosen int) error {
+func (n quotaNodes) remove(ctx context.Context, chosen int) error {
 	if chosen >= 0 {
 		q, err := n.read(ctx, n.limits())
 		if err != nil {
@@ -332,7 +332,7 @@ func (n quotaNodes) drop(ctx context.Context, chosen int) error {
 	if err := n.c.Delete(ctx, n.limits(), -1); err != nil {
 		return err
 	}
-	if err := ignore(n.c.Delete(ctx, n.stats(), -1), zkconn.NoNode); err != nil {
+	if err := ignoreCodes(n.c.Delete(ctx, n.stats(), -1), zkconn.NoNode); err != nil {
 		return err
 	}
 	for dir := n.dir; dir != quotaRoot; dir = dir[:strings.LastIndexByte(dir, '/')] {
@@ -340,7 +340,7 @@ func (n quotaNodes) drop(ctx context.Context, chosen int) error {
 		if errors.Is(err, zkconn.NotEmpty) {
 			return nil
 		}
-		if err := ignore(err, zkconn.NoNode); err != nil {
+		if err := ignoreCodes(err, zkconn.NoNode); err != nil {
 			return err
 		}
 	}

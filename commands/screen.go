@@ -19,8 +19,8 @@ type Screen interface {
 	// Ask asks the user a yes-or-no question. It returns an error in every Mode but ByHand,
 	// because there is nobody to ask.
 	Ask(ctx context.Context, question string) (yes bool, err error)
-	// AskUnseen asks the user for a secret and does not show it as it is typed.
-	AskUnseen(ctx context.Context, question string) (answer string, err error)
+	// AskSecret asks the user for a secret and does not show it as it is typed.
+	AskSecret(ctx context.Context, question string) (answer string, err error)
 	// Lend hands the terminal to a program while do runs. Ctrl-C goes to the program, and events
 	// are printed afterwards.
 	Lend(do func() error) error

@@ -64,7 +64,7 @@ var setCommand = &Command{
 				return err
 			}
 			st, err := env.Overwrite(ctx, "set", args[0], data, v)
-			return env.answer(err, written("set", args[0], st, *stat))
+			return env.answer(err, writeAnswer("set", args[0], st, *stat))
 		}
 	},
 }
@@ -72,17 +72,17 @@ var setCommand = &Command{
 // Overwrite writes a znode's data on behalf of a command. It saves the old data first.
 func (env *Env) Overwrite(ctx context.Context, command, path string, data []byte, version int32) (st *zk.Stat, err error) {
 	loss := Loss{Command: command, Path: path, Of: LostData, Version: version, Data: data}
-	err = env.Losing(ctx, loss, func(ctx context.Context, version int32) (err error) {
+	err = env.SaveAndRun(ctx, loss, func(ctx context.Context, version int32) (err error) {
 		st, err = env.Session.Set(ctx, path, data, version)
 		return err
 	})
 	return st, err
 }
 
-// written returns the result of set or setAcl. show reports whether the stat was asked for.
-func written(name, path string, stat *zk.Stat, show bool) render.Answer {
+// writeAnswer returns the result of set or setAcl. show reports whether the stat was asked for.
+func writeAnswer(name, path string, stat *zk.Stat, show bool) render.Answer {
 	answer := done(name, path, "stat", (*render.Stat)(stat))
-	if st := statIf(show, stat); st != nil {
+	if st := statIfWanted(show, stat); st != nil {
 		answer.Stat, answer.Grid = st, st.Table()
 	}
 	return answer

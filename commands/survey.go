@@ -15,7 +15,7 @@ type survey struct {
 	src    zktree.Source
 	walk   *zktree.Walk
 	update func(done, total int)
-	shut   zktree.UnreadError // znodes that could not be read
+	unread zktree.UnreadError // znodes that could not be read
 	err    error              // error that ended the walk early
 }
 
@@ -26,14 +26,14 @@ func surveyOf(ctx context.Context, env *Env, from reader, path string, watch boo
 	if err != nil {
 		return nil, err
 	}
-	s := &survey{env: env, src: src, shut: zktree.UnreadError{Root: path}}
+	s := &survey{env: env, src: src, unread: zktree.UnreadError{Root: path}}
 	o.Progress = func(done, total int) {
 		if s.update != nil {
 			s.update(done, total)
 		}
 	}
 	if s.walk, err = zktree.Begin(ctx, src, path, o); err != nil {
-		if k, kept := from.(*keptReader); kept {
+		if k, kept := from.(*fileReader); kept {
 			err = k.explain(err)
 		}
 	}
@@ -41,7 +41,7 @@ func surveyOf(ctx context.Context, env *Env, from reader, path string, watch boo
 }
 
 func sourceOf(ctx context.Context, env *Env, from reader, path string, watch bool) (zktree.Source, error) {
-	if k, kept := from.(*keptReader); kept {
+	if k, kept := from.(*fileReader); kept {
 		return k, nil
 	}
 	return zktree.OnServer(ctx, env.Session.Client, path, watch)
@@ -59,7 +59,7 @@ func (s *survey) steps(verb string) iter.Seq[*zktree.Step] {
 				return
 			}
 			if st.Err != nil && st.Kind == zktree.Enter {
-				s.shut.Add(st.Err)
+				s.unread.Add(st.Err)
 			}
 			if !yield(st) {
 				return
@@ -90,7 +90,7 @@ func (s *survey) print(v *render.Stream) error {
 
 // end returns an error if the walk did not see the whole subtree.
 func (s *survey) end() error {
-	return errors.Join(s.err, s.shut.OrNil())
+	return errors.Join(s.err, s.unread.OrNil())
 }
 
 var _ render.Item = pathItem{}
@@ -103,7 +103,7 @@ type pathItem struct {
 
 func (p pathItem) Cells() []string {
 	if p.decode {
-		return []string{decoded(p.path)}
+		return []string{unescape(p.path)}
 	}
 	return []string{render.OneLine(p.path)}
 }

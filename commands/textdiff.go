@@ -18,7 +18,7 @@ func textDiff(before, after string) string {
 	if before == after {
 		return ""
 	}
-	a, b := wholeLines(before), wholeLines(after)
+	a, b := endLastLine(before), endLastLine(after)
 	diff, err := udiff.ToUnifiedDiff("", "", a, udiff.Lines(a, b), diffContext)
 	if err != nil || len(diff.Hunks) == 0 { // err is never set for edits computed from the same text
 		return "only the line break at the end has changed\n"
@@ -50,8 +50,8 @@ func textDiff(before, after string) string {
 	return text.String()
 }
 
-// wholeLines returns the text with a line break at the end, unless it is empty.
-func wholeLines(text string) string {
+// endLastLine returns the text with a line break at the end, unless it is empty.
+func endLastLine(text string) string {
 	if text == "" || strings.HasSuffix(text, "\n") {
 		return text
 	}

@@ -21,7 +21,7 @@ var treeCommand = &Command{
 	Flags: func(fs *pflag.FlagSet) Run {
 		depth := numberFlag(fs, 32, "depth", "L", 0, "print only this many levels below the path; 0 means all")
 		sizes := fs.BoolP("size", "s", false, "print the size of each znode's data in bytes")
-		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
+		return withReader(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			if *depth < 0 {
 				return Misuse("-L: invalid depth %d: must be 0 (no limit) or more", *depth)
 			}
@@ -41,7 +41,7 @@ var treeCommand = &Command{
 				item := &treeItem{path: st.Path(), depth: st.Depth, name: args[0], sized: *sizes}
 				if st.Depth > 0 {
 					lines = append(lines[:st.Depth-1], !st.Last)
-					item.name = branches(lines) + render.OneLine(st.Name)
+					item.name = treeLines(lines) + render.OneLine(st.Name)
 				}
 				if st.Stat != nil {
 					item.bytes = &st.Stat.DataLength
@@ -53,8 +53,8 @@ var treeCommand = &Command{
 	},
 }
 
-// branches draws the lines that lead to a znode.
-func branches(lines []bool) string {
+// treeLines draws the lines that lead to a znode.
+func treeLines(lines []bool) string {
 	var b strings.Builder
 	for i, more := range lines {
 		switch {

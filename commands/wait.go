@@ -28,7 +28,7 @@ var waitCommand = &Command{
 		var limit Duration
 		fs.BoolVar(&w.gone, "gone", false, "wait until the znode does not exist")
 		value := fs.String("value", "", "wait until the znode has this `data`")
-		fs.Var(parsed{"number", w.children.set}, "children", "wait until the znode has `n` children; n+ means n or more")
+		fs.Var(funcValue{"number", w.children.set}, "children", "wait until the znode has `n` children; n+ means n or more")
 		fs.VarP(&limit, "wait", "w", "wait at most this `duration`, such as 5s or 2m; a number without a unit means seconds; 0 checks once")
 		return func(ctx context.Context, env *Env, args []string) error {
 			if fs.Changed("value") {
@@ -40,10 +40,10 @@ var waitCommand = &Command{
 			if err := zkconn.ValidatePath(args[0], false); err != nil {
 				return err
 			}
-			w.path, w.found = args[0], "no server has answered"
+			w.path, w.lastSeen = args[0], "no server has answered"
 			err := w.wait(ctx, env.Session, limit)
 			if errors.Is(err, errTimeUp) {
-				return &StatusError{Status: StatusTimeUp, Code: "TimeUp", Err: fmt.Errorf("%w waiting for %s: %s", errTimeUp, w.path, w.found)}
+				return &StatusError{Status: StatusTimeUp, Code: "TimeUp", Err: fmt.Errorf("%w waiting for %s: %s", errTimeUp, w.path, w.lastSeen)}
 			}
 			return env.answer(err, done("wait", w.path))
 		}
@@ -55,12 +55,12 @@ var errTimeUp = errors.New("timed out")
 
 // condition is the condition that wait waits for. By default, that is the existence of a znode.
 type condition struct {
-	path     string
-	gone     bool
-	value    *string // required data; nil: any
-	children number
-	found    string // what the last read found, for the error message
-	blind    bool   // the session may not read the znode, so the server may not report its changes
+	path       string
+	gone       bool
+	value      *string // required data; nil: any
+	children   number
+	lastSeen   string // what the last read found, for the error message
+	unreadable bool   // the session may not read the znode, so the server may not report its changes
 }
 
 // wait waits until the condition is met, for at most limit if it is given.
@@ -80,7 +80,7 @@ func (w *condition) wait(ctx context.Context, s *zkconn.Session, limit Duration)
 	for at := s.Stay(); ; {
 		p, err := at.Pin(ctx)
 		if err == nil {
-			err = w.waitIn(ctx, p, once)
+			err = w.waitInSession(ctx, p, once)
 		}
 		if ctx.Err() != nil && err != nil {
 			return context.Cause(ctx)
@@ -91,13 +91,13 @@ func (w *condition) wait(ctx context.Context, s *zkconn.Session, limit Duration)
 	}
 }
 
-// waitIn waits within one session. once means a single check.
-func (w *condition) waitIn(ctx context.Context, p *zkconn.Pinned, once bool) error {
+// waitInSession waits within one session. once means a single check.
+func (w *condition) waitInSession(ctx context.Context, p *zkconn.Pinned, once bool) error {
 	wake := make(chan zk.EventType, 1)
 	defer p.Unwatch(w.path, wake)
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
 		changed := p.Changed() // a new connection: data read on the old one may be out of date
-		met, err := w.look(ctx, p, wake)
+		met, err := w.check(ctx, p, wake)
 		switch {
 		case errors.Is(err, zkconn.ConnectionLoss):
 			select {
@@ -115,7 +115,7 @@ func (w *condition) waitIn(ctx context.Context, p *zkconn.Pinned, once bool) err
 			return errTimeUp
 		}
 		var again <-chan time.Time
-		if w.blind {
+		if w.unreadable {
 			again = time.After(longPause)
 		}
 		pause = firstPause
@@ -137,8 +137,8 @@ const (
 	longPause  = time.Second
 )
 
-// look reads the znode once, and watches it: its next change sends to wake.
-func (w *condition) look(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.EventType) (met bool, err error) {
+// check reads the znode once, and watches it: its next change sends to wake.
+func (w *condition) check(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.EventType) (met bool, err error) {
 	if w.value == nil && !w.children.given {
 		return w.exists(ctx, p, wake)
 	}
@@ -156,17 +156,17 @@ func (w *condition) look(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.E
 func (w *condition) exists(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.EventType) (met bool, err error) {
 	_, err = p.WatchExists(ctx, w.path, wake)
 	// ZooKeeper 3.8.4, 3.9.2 and later answer NoAuth if the znode exists and we may not read it.
-	w.blind = errors.Is(err, zkconn.NoAuth)
+	w.unreadable = errors.Is(err, zkconn.NoAuth)
 	if err == nil && w.gone { // earlier servers set the watch, but since 3.8 they do not send its event without permission
 		_, _, unread := p.Get(ctx, w.path, nil)
-		w.blind = errors.Is(unread, zkconn.NoAuth)
+		w.unreadable = errors.Is(unread, zkconn.NoAuth)
 	}
-	if err = ignore(err, zkconn.NoAuth); ignore(err, zkconn.NoNode) != nil {
+	if err = ignoreCodes(err, zkconn.NoAuth); ignoreCodes(err, zkconn.NoNode) != nil {
 		return false, err
 	}
-	w.found = "the znode exists"
+	w.lastSeen = "the znode exists"
 	if err != nil {
-		w.found = "the znode does not exist"
+		w.lastSeen = "the znode does not exist"
 	}
 	return (err != nil) == w.gone, nil
 }
@@ -175,14 +175,14 @@ func (w *condition) exists(ctx context.Context, p *zkconn.Pinned, wake chan<- zk
 func (w *condition) compare(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.EventType) (met bool, err error) {
 	if w.children.given {
 		names, err := p.WatchChildren(ctx, w.path, wake)
-		w.found = fmt.Sprintf("the znode has %d children", len(names))
+		w.lastSeen = fmt.Sprintf("the znode has %d children", len(names))
 		if err != nil || !w.children.fits(len(names)) {
 			return false, err
 		}
 	}
 	if w.value != nil {
 		data, _, err := p.Get(ctx, w.path, wake)
-		w.found = "the znode has a different value"
+		w.lastSeen = "the znode has a different value"
 		if err != nil || string(data) != *w.value {
 			return false, err
 		}

@@ -119,24 +119,24 @@ type follower struct {
 	timed         bool     // print the time in each line
 	argv          []string // the command; empty: print the changes
 
-	own   *zkconn.Session
-	known map[string]*zk.Stat // state that was reported last, by path
-	begun bool                // known contains the state at the start
-	stale bool                // there is a new connection: events may have been missed since the last one
-	due   []string            // paths to be read, oldest first
-	isDue map[string]bool     // the paths in due
-	bytes int                 // total length of the paths in due
-	ran   chan error          // receives the result of the running command; nil if none runs
-	lost  error               // error of the shell's own session, if it expired meanwhile
+	session     *zkconn.Session
+	known       map[string]*zk.Stat // state that was reported last, by path
+	hasBaseline bool                // known contains the state at the start
+	reconnected bool                // there is a new connection: events may have been missed since the last one
+	due         []string            // paths to be read, oldest first
+	isDue       map[string]bool     // the paths in due
+	dueBytes    int                 // total length of the paths in due
+	exited      chan error          // receives the result of the running command; nil if none runs
+	sessionErr  error               // error of the shell's own session, if it expired meanwhile
 }
 
 // follow reports changes until ctx ends, or until the first change with -1.
 func (f *follower) follow(ctx context.Context) (err error) {
-	if f.own, err = f.env.Session.Second(); err != nil {
+	if f.session, err = f.env.Session.Second(); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, Closing(ctx, f.own.Close), f.lost) }()
-	if err := f.own.Ready(ctx); err != nil && !errors.Is(err, zkconn.SessionExpired) {
+	defer func() { err = errors.Join(err, CleanUp(ctx, f.session.Close), f.sessionErr) }()
+	if err := f.session.Ready(ctx); err != nil && !errors.Is(err, zkconn.SessionExpired) {
 		return err
 	}
 	for {
@@ -150,85 +150,85 @@ func (f *follower) follow(ctx context.Context) (err error) {
 // step handles what is pending, or waits for an event. told is true if a change was reported: it
 // was printed, or the command for it has exited.
 func (f *follower) step(ctx context.Context) (told bool, err error) {
-	if err := f.hear(); err != nil {
+	if err := f.handleEvents(); err != nil {
 		return false, err
 	}
 	switch {
-	case f.ran != nil:
-	case f.stale:
-		return false, f.unlessCut(f.lookAround(ctx))
+	case f.exited != nil:
+	case f.reconnected:
+		return false, f.ignoreConnectionLoss(f.resync(ctx))
 	case len(f.due) > 0:
-		told, err = f.tell(ctx)
-		return told, f.unlessCut(err)
+		told, err = f.reportNext(ctx)
+		return told, f.ignoreConnectionLoss(err)
 	}
 	select {
-	case <-f.own.EventsReady():
+	case <-f.session.EventsReady():
 		return false, nil
-	case err := <-f.ran:
-		f.ran = nil
+	case err := <-f.exited:
+		f.exited = nil
 		return true, err
 	case <-ctx.Done():
-		if f.ran != nil {
-			<-f.ran // the command was interrupted
+		if f.exited != nil {
+			<-f.exited // the command was interrupted
 		}
 		return false, context.Cause(ctx)
 	}
 }
 
-// unlessCut returns nil if err is a connection loss or an expired session, because everything is
+// ignoreConnectionLoss returns nil if err is a connection loss or an expired session, because everything is
 // read again on the next connection.
-func (f *follower) unlessCut(err error) error {
+func (f *follower) ignoreConnectionLoss(err error) error {
 	if errors.Is(err, zkconn.ConnectionLoss) || errors.Is(err, zkconn.SessionExpired) {
 		return nil
 	}
 	return err
 }
 
-// hear handles the events that have arrived.
-func (f *follower) hear() error {
-	for _, e := range f.own.Events() {
+// handleEvents handles the events that have arrived.
+func (f *follower) handleEvents() error {
+	for _, e := range f.session.Events() {
 		switch {
 		case !e.Session():
-			f.read(e.Path)
-		case f.own.Gone() != nil:
-			return f.own.Gone()
+			f.markDue(e.Path)
+		case f.session.Gone() != nil:
+			return f.session.Gone()
 		case e.Connected():
-			f.stale = true
+			f.reconnected = true
 		}
 	}
-	if f.bytes > maxDue {
+	if f.dueBytes > maxDueBytes {
 		return fmt.Errorf("too many changes: %d znodes below %s changed before zksh could read them; watch a smaller subtree", len(f.due), f.path)
 	}
 	return nil
 }
 
-// maxDue is the largest total length of the paths in due, in bytes.
-const maxDue = 32 << 20
+// maxDueBytes is the largest total length of the paths in due, in bytes.
+const maxDueBytes = 32 << 20
 
-// read adds a path to due.
-func (f *follower) read(path string) {
+// markDue adds a path to due.
+func (f *follower) markDue(path string) {
 	if !f.isDue[path] {
 		f.isDue[path] = true
 		f.due = append(f.due, path)
-		f.bytes += len(path)
+		f.dueBytes += len(path)
 	}
 }
 
-// lookAround sets the watches on a new connection. It then finds the changes since the last one by
+// resync sets the watches on a new connection. It then finds the changes since the last one by
 // comparing what it reads with the known state.
-func (f *follower) lookAround(ctx context.Context) error {
-	f.stale = false
-	if !f.begun { // the server may lag behind the one that the shell's own session wrote to
-		if err := f.own.Sync(ctx, f.path); err != nil {
+func (f *follower) resync(ctx context.Context) error {
+	f.reconnected = false
+	if !f.hasBaseline { // the server may lag behind the one that the shell's own session wrote to
+		if err := f.session.Sync(ctx, f.path); err != nil {
 			return err
 		}
 	}
-	now, err := f.all(ctx)
+	now, err := f.readAll(ctx)
 	if err != nil {
 		return err
 	}
-	if !f.begun {
-		f.known, f.begun = now, true
+	if !f.hasBaseline {
+		f.known, f.hasBaseline = now, true
 		f.env.Screen.Note("watching " + f.path)
 		return nil
 	}
@@ -236,60 +236,60 @@ func (f *follower) lookAround(ctx context.Context) error {
 	maps.Copy(both, now)
 	for _, path := range slices.Sorted(maps.Keys(both)) {
 		if len(changes(path, f.known[path], now[path])) > 0 {
-			f.read(path)
+			f.markDue(path)
 		}
 	}
 	return nil
 }
 
-// all sets the watches and reads all znodes that they cover.
-func (f *follower) all(ctx context.Context) (map[string]*zk.Stat, error) {
+// readAll sets the watches and reads all znodes that they cover.
+func (f *follower) readAll(ctx context.Context) (map[string]*zk.Stat, error) {
 	if !f.recurse {
-		st, _, err := f.get(ctx, f.path)
+		st, _, err := f.readOne(ctx, f.path)
 		if st == nil {
 			return map[string]*zk.Stat{}, err
 		}
 		return map[string]*zk.Stat{f.path: st}, err
 	}
-	err := f.own.AddWatch(ctx, f.path, true)
+	err := f.session.AddWatch(ctx, f.path, true)
 	if errors.Is(err, zkconn.Unimplemented) {
 		return nil, fmt.Errorf("cannot watch %s recursively: this requires ZooKeeper 3.6 or later; omit -r to watch only the znode itself", f.path)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return zktree.Stats(ctx, f.own.Client, f.path)
+	return zktree.Stats(ctx, f.session.Client, f.path)
 }
 
-// get reads a znode: its stat, and its data if there is a command. Unless a recursive watch covers
+// readOne reads a znode: its stat, and its data if there is a command. Unless a recursive watch covers
 // it, get also watches for its next change. The stat is nil if the znode does not exist.
-func (f *follower) get(ctx context.Context, path string) (st *zk.Stat, data []byte, err error) {
+func (f *follower) readOne(ctx context.Context, path string) (st *zk.Stat, data []byte, err error) {
 	for len(f.argv) > 0 {
-		data, st, err = f.own.Get(ctx, path, !f.recurse)
+		data, st, err = f.session.Get(ctx, path, !f.recurse)
 		if !errors.Is(err, zkconn.NoNode) {
 			return st, data, err
 		}
-		if _, err = f.own.Exists(ctx, path, !f.recurse); err != nil {
-			return nil, nil, ignore(err, zkconn.NoNode)
+		if _, err = f.session.Exists(ctx, path, !f.recurse); err != nil {
+			return nil, nil, ignoreCodes(err, zkconn.NoNode)
 		}
 	}
-	st, err = f.own.Exists(ctx, path, !f.recurse)
+	st, err = f.session.Exists(ctx, path, !f.recurse)
 	if errors.Is(err, zkconn.NoAuth) {
 		return nil, nil, fmt.Errorf("%w (ZooKeeper 3.8.4, 3.9.2 and later report changes only to clients with permission to read the znode)", err)
 	}
 	if err != nil {
-		return nil, nil, ignore(err, zkconn.NoNode)
+		return nil, nil, ignoreCodes(err, zkconn.NoNode)
 	}
 	return st, nil, nil
 }
 
-// tell reads the oldest path in due and reports its changes.
-func (f *follower) tell(ctx context.Context) (told bool, err error) {
+// reportNext reads the oldest path in due and reports its changes.
+func (f *follower) reportNext(ctx context.Context) (told bool, err error) {
 	path := f.due[0]
 	f.due = f.due[1:]
 	delete(f.isDue, path)
-	f.bytes -= len(path)
-	now, data, err := f.get(ctx, path)
+	f.dueBytes -= len(path)
+	now, data, err := f.readOne(ctx, path)
 	if err != nil {
 		return false, err
 	}
@@ -314,7 +314,7 @@ func (f *follower) tell(ctx context.Context) (told bool, err error) {
 		}
 		err := f.env.Screen.Print(c)
 		if errors.Is(err, zkconn.SessionExpired) { // the shell's own session: watch continues without it, but later lines of a script cannot
-			f.lost, err = err, nil
+			f.sessionErr, err = err, nil
 		}
 		if err != nil {
 			return false, err

@@ -18,21 +18,21 @@ func (f *follower) start(ctx context.Context, c *nodeChange, data []byte) {
 	cmd := exec.CommandContext(ctx, f.argv[0], f.argv[1:]...)
 	cmd.Env = append(os.Environ(), "ZK_EVENT="+c.Event, "ZK_PATH="+c.Path, fmt.Sprintf("ZK_VERSION=%d", c.Version))
 	cmd.Stdin = bytes.NewReader(data)
-	f.env.Streams.Lead(cmd)
+	f.env.Streams.Attach(cmd)
 	ran := make(chan error, 1)
-	f.ran = ran
-	go func() { ran <- f.ended(ctx, cmd, tty.RunJob(cmd)) }() // ends with the command; step waits for it
+	f.exited = ran
+	go func() { ran <- f.exitError(ctx, cmd, tty.RunJob(cmd)) }() // ends with the command; step waits for it
 }
 
-// ended returns the error with which watch ends after the command has exited. With -1, that is
+// exitError returns the error with which watch ends after the command has exited. With -1, that is
 // the command's status. Without it, ended prints a failure, and watch continues.
-func (f *follower) ended(ctx context.Context, cmd *exec.Cmd, err error) error {
+func (f *follower) exitError(ctx context.Context, cmd *exec.Cmd, err error) error {
 	if cmd.ProcessState == nil {
 		status := StatusCannotRun
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
 			status = StatusUnknown
 		}
-		return &StatusError{Status: status, Err: fmt.Errorf("cannot run %s: %w", f.argv[0], startError(err))}
+		return &StatusError{Status: status, Err: fmt.Errorf("cannot run %s: %w", f.argv[0], plainStartError(err))}
 	}
 	status := tty.ExitStatus(cmd)
 	switch {
@@ -47,8 +47,8 @@ func (f *follower) ended(ctx context.Context, cmd *exec.Cmd, err error) error {
 	return nil
 }
 
-// startError removes the parts of an error that repeat the name of the program.
-func startError(err error) error {
+// plainStartError removes the parts of an error that repeat the name of the program.
+func plainStartError(err error) error {
 	if lookup, ok := errors.AsType[*exec.Error](err); ok {
 		err = lookup.Err
 	}

@@ -172,7 +172,7 @@ func (f *fence) visit(ctx context.Context, locks []fencedLock) (left []fencedLoc
 		other, err := f.session.Elsewhere(spec)
 		if err == nil {
 			err = see(other.Stay())
-			_ = commands.Closing(ctx, other.Close) // if this fails, the server expires the session
+			_ = commands.CleanUp(ctx, other.Close) // if this fails, the server expires the session
 		}
 		if len(left) == 0 {
 			return nil, nil

@@ -203,7 +203,7 @@ func (t *Table) lockAndRun(ctx context.Context, env *commands.Env, k kind, f *lo
 		if o.drain(removing) != nil {
 			env.Screen.Note("lock " + o.path + ": zksh is removing its place in the queue in the background")
 		}
-		_ = commands.Closing(ctx, t.notifier.finish) // earlier notices come before the error, if the terminal accepts them
+		_ = commands.CleanUp(ctx, t.notifier.finish) // earlier notices come before the error, if the terminal accepts them
 		return err
 	}
 	if a.command == nil {

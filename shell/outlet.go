@@ -35,7 +35,7 @@ func (s *Shell) redirect(l commands.Line, mark, rest string) (commands.Line, err
 		if o.program = strings.Trim(rest, commands.Blanks); o.program == "" {
 			return l, wrongOutlet("missing program after |; if | is data, quote it")
 		}
-		return l.Within(o.run), nil
+		return l.WrappedBy(o.run), nil
 	}
 	words, err := syntax.Split(rest)
 	switch {
@@ -50,7 +50,7 @@ func (s *Shell) redirect(l commands.Line, mark, rest string) (commands.Line, err
 	if !words[0].Quoted {
 		o.file = userfile.Home(o.file)
 	}
-	return l.Within(o.run), nil
+	return l.WrappedBy(o.run), nil
 }
 
 func wrongOutlet(format string, args ...any) error {
@@ -182,7 +182,7 @@ func (o *outlet) start() error {
 	o.to, o.ran = to, make(chan error, 1)
 	o.cmd = exec.CommandContext(ctx, "sh", "-c", o.program)
 	o.cmd.Stdin = in
-	o.env.Streams.Lead(o.cmd)
+	o.env.Streams.Attach(o.cmd)
 	go func() { // ends with the program; await waits for that
 		defer o.s.giveBackOnPanic()
 		err := tty.RunJob(o.cmd)

@@ -204,7 +204,7 @@ func (f front) Alert(text string) {
 var errNobody = errors.New("cannot ask for input outside the interactive shell")
 
 // AskUnseen is part of commands.Screen.
-func (f front) AskUnseen(ctx context.Context, question string) (string, error) {
+func (f front) AskSecret(ctx context.Context, question string) (string, error) {
 	if f.s.screen.editor == nil || f.s.screen.isShut() {
 		return "", errNobody
 	}

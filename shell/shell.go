@@ -53,7 +53,7 @@ type Config struct {
 
 	Locks Locks // held by commands; may be nil
 
-	Keeper commands.Keeper // of what commands destroy; may be nil
+	Keeper commands.Saver // of what commands destroy; may be nil
 	// Saved is for one command that a person types in another shell: it returns a remark on what
 	// the Keeper has saved for undo, or "". It is nil otherwise.
 	Saved func(env *commands.Env) string
@@ -134,7 +134,7 @@ func New(cfg Config) *Shell {
 	s.registry = commands.NewRegistry(append(cfg.Commands, s.txns.Commands(), s.builtins(), s.folderCommands(), s.handy())...)
 	s.folder.servers = func() string { return cfg.Session.Servers().Spec }
 	s.completer = &completer{registry: s.registry, clusters: cfg.Clusters, lines: &s.lines, folder: &s.folder, locks: cfg.Locks}
-	s.env = &commands.Env{Session: cfg.Session, Version: cfg.Version, Format: cfg.Format, Screen: front{s}, Streams: cfg.Streams, Run: s.runWords, Keeper: cfg.Keeper}
+	s.env = &commands.Env{Session: cfg.Session, Version: cfg.Version, Format: cfg.Format, Screen: front{s}, Streams: cfg.Streams, Run: s.runWords, Saver: cfg.Keeper}
 	return s
 }
 
@@ -160,7 +160,7 @@ func (s *Shell) Wait(ctx context.Context, timeout time.Duration) int {
 // is none is told by whoever needs it.
 func (s *Shell) verbose(ctx context.Context) {
 	if s.cfg.Verbose && s.cfg.Session.Ready(ctx) == nil {
-		commands.NoteAgreed(s.env)
+		commands.NoteTLS(s.env)
 	}
 }
 
@@ -219,7 +219,7 @@ func (s *Shell) read(line string) (cmd string, l commands.Line, err error) {
 		return words[0].Text, l, mistake.explain(err)
 	}
 	if mistake != nil {
-		l = l.Explained(mistake.explain)
+		l = l.MapError(mistake.explain)
 	}
 	if mark != "" {
 		l, err = s.redirect(l, mark, rest)
@@ -243,12 +243,12 @@ func (s *Shell) readWords(words []commands.Word) (commands.Line, error) {
 	if err != nil {
 		return l, err
 	}
-	return l.At(s.folder.resolve), nil
+	return l.WithPaths(s.folder.resolve), nil
 }
 
 func (s *Shell) readAs(c *commands.Command, words []commands.Word) (commands.Line, error) {
-	if c.Over != nil {
-		return c.ReadOver(words, s.readWords)
+	if c.Wrap != nil {
+		return c.ReadWrapper(words, s.readWords)
 	}
 	l, err := c.Read(s.env, words)
 	if err != nil || l.Bare() {
@@ -259,7 +259,7 @@ func (s *Shell) readAs(c *commands.Command, words []commands.Word) (commands.Lin
 	if err != nil {
 		return l, err
 	}
-	return l.Checked(s.readWords)
+	return l.ReadInner(s.readWords)
 }
 
 // readHere reads a line that lacks nothing but its path, which is the folder that somebody
@@ -270,7 +270,7 @@ func (s *Shell) readHere(c *commands.Command, words []commands.Word) (l commands
 	}
 	l, err := c.Read(s.env, append([]commands.Word{{Text: "."}}, words...))
 	if err == nil {
-		l, err = l.Checked(s.readWords)
+		l, err = l.ReadInner(s.readWords)
 	}
 	return l, err == nil
 }
@@ -302,7 +302,7 @@ func (s *Shell) leaveToWrite(ctx context.Context, line string, l commands.Line) 
 	if !s.needsLeave(l) || l.Has(commands.Asks) || s.policy.mode() != commands.ByHand {
 		return nil
 	}
-	return s.env.Leave(ctx, fmt.Sprintf("%s is about to run on %s",
+	return s.env.AskToContinue(ctx, fmt.Sprintf("%s is about to run on %s",
 		history.Redacted(line), s.where()))
 }
 

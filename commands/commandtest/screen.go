@@ -68,8 +68,8 @@ func (s *Screen) Ask(_ context.Context, question string) (bool, error) {
 // Lend implements commands.Screen.
 func (s *Screen) Lend(do func() error) error { return do() }
 
-// AskUnseen implements commands.Screen. It always fails.
-func (s *Screen) AskUnseen(context.Context, string) (string, error) {
+// AskSecret implements commands.Screen. It always fails.
+func (s *Screen) AskSecret(context.Context, string) (string, error) {
 	return "", errors.New("cannot ask for input outside the interactive shell")
 }
 

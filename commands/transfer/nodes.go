@@ -10,20 +10,20 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// reserved is where a server keeps what is its own: nobody's to copy or to delete.
+// reserved is the path below which a server stores its own znodes. No command copies or deletes it.
 const reserved = "/zookeeper"
 
-// spares reports whether a znode is the server's own, and so left out of a side that begins at
-// the server's root.
-func (s *side) spares(path string) bool {
+// isReserved reports whether a command leaves out path, because it is reserved for the server and the
+// side is the server's root.
+func (s *endpoint) isReserved(path string) bool {
 	whole := s.Path == "/" && (s.session == nil || s.session.ServerPath("/") == "/")
 	return whole && dump.Within(path, reserved)
 }
 
-// nodes are the znodes of a side, but for those that are the server's own. Of a server it
-// waits until that has caught up with the leader, for what was written by another
-// connection.
-func (s *side) nodes(ctx context.Context, progress zktree.Progress) (zktree.Tree, error) {
+// subtree returns the znodes of a side, without those that are reserved for the server. On a server,
+// it first waits until the server has caught up with the leader, so that writes on other
+// connections are visible.
+func (s *endpoint) subtree(ctx context.Context, progress zktree.Progress) (zktree.Tree, error) {
 	t := zktree.Tree{Root: s.Path}
 	if s.tree != nil {
 		t.Nodes = s.tree.Znodes(s.Path)
@@ -31,13 +31,13 @@ func (s *side) nodes(ctx context.Context, progress zktree.Progress) (zktree.Tree
 		if err := s.session.Sync(ctx, s.Path); err != nil && !errors.Is(err, zkconn.NoNode) {
 			return t, s.wrap(err)
 		}
-		t.Nodes = s.wrapped(zktree.ServerTree(ctx, s.session.Client, s.Path, progress).Nodes)
+		t.Nodes = s.wrapLast(zktree.ServerTree(ctx, s.session.Client, s.Path, progress).Nodes)
 	}
-	return t.Without(func(z *dump.Znode, _ error) (bool, error) { return s.spares(z.Path), nil }), nil
+	return t.Without(func(z *dump.Znode, _ error) (bool, error) { return s.isReserved(z.Path), nil }), nil
 }
 
-// wrapped has the failure that comes last say of which ensemble it is.
-func (s *side) wrapped(nodes iter.Seq2[*dump.Znode, error]) iter.Seq2[*dump.Znode, error] {
+// wrapLast adds the name of the ensemble to the error that ends a sequence of znodes.
+func (s *endpoint) wrapLast(nodes iter.Seq2[*dump.Znode, error]) iter.Seq2[*dump.Znode, error] {
 	return func(yield func(*dump.Znode, error) bool) {
 		for z, err := range nodes {
 			if z == nil {

@@ -17,32 +17,32 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// side is a tree that a command works on: here, in another ensemble, or in a file.
-type side struct {
+// endpoint is the source or the destination of a command: a subtree in an ensemble or in a file.
+type endpoint struct {
 	commands.Place
-	word    string // as it was given, for messages
+	word    string // as the user typed it
 	session *zkconn.Session
-	tree    *dump.Tree // of a file; then there is no session
+	tree    *dump.Tree // contents of a file; nil for a subtree in an ensemble
 }
 
-// sides are those of one command. Each other ensemble has one session, which ends with
-// the command.
-type sides struct {
+// endpoints are the sources and destinations of one command. There is one session for each other
+// ensemble; close ends it.
+type endpoints struct {
 	env    *commands.Env
-	opened map[string]*zkconn.Session
-	trees  []*dump.Tree
+	opened map[string]*zkconn.Session // sessions by Place.Spec
+	trees  []*dump.Tree               // open files
 
 	options []dump.Option // for reading files
 }
 
-// open makes sides of words. Whoever does closes them, whatever the error.
-func (ss *sides) open(ctx context.Context, words ...string) ([]*side, error) {
-	list := make([]*side, len(words))
+// open returns a side for each word. The caller must call close, even after an error.
+func (ss *endpoints) open(ctx context.Context, words ...string) ([]*endpoint, error) {
+	list := make([]*endpoint, len(words))
 	for i, word := range words {
-		s := &side{Place: commands.ParsePlace(word), word: word}
+		s := &endpoint{Place: commands.ParsePlace(word), word: word}
 		open := ss.connect
 		if s.File != "" {
-			open = ss.read
+			open = ss.openFile
 		}
 		if err := open(ctx, s); err != nil {
 			return nil, err
@@ -52,7 +52,7 @@ func (ss *sides) open(ctx context.Context, words ...string) ([]*side, error) {
 	return list, nil
 }
 
-func (ss *sides) read(ctx context.Context, s *side) (err error) {
+func (ss *endpoints) openFile(ctx context.Context, s *endpoint) (err error) {
 	if s.tree, err = dump.Open(ctx, userfile.Home(s.File), ss.options...); err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (ss *sides) read(ctx context.Context, s *side) (err error) {
 	return nil
 }
 
-func (ss *sides) connect(ctx context.Context, s *side) error {
+func (ss *endpoints) connect(ctx context.Context, s *endpoint) error {
 	if s.Spec == "" && !strings.HasPrefix(s.word, "/") {
 		return commands.Misuse("%q is not a path; write @cluster:/path or host:port:/path for a znode in another ensemble, or ./FILE or file:FILE for a file", s.word)
 	}
@@ -103,8 +103,9 @@ func (ss *sides) connect(ctx context.Context, s *side) error {
 	return nil
 }
 
-// lacks is an error if the side is a file in which something is missing that was there.
-func (s *side) lacks() error {
+// checkComplete returns an error if the side is an incomplete file: some znodes could not be read when it
+// was written.
+func (s *endpoint) checkComplete() error {
 	if s.tree == nil {
 		return nil
 	}
@@ -114,11 +115,11 @@ func (s *side) lacks() error {
 	return nil
 }
 
-// close ends what was opened, also after Ctrl-C.
-func (ss *sides) close(ctx context.Context) error {
+// close closes all sessions and files, even if ctx has ended.
+func (ss *endpoints) close(ctx context.Context) error {
 	var errs []error
 	for spec, s := range ss.opened {
-		if err := commands.Closing(ctx, s.Close); err != nil {
+		if err := commands.CleanUp(ctx, s.Close); err != nil {
 			errs = append(errs, fmt.Errorf("cannot close the session with %s: %w", spec, err))
 		}
 	}
@@ -128,9 +129,9 @@ func (ss *sides) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// within has do work on the sides that the words say, and closes them.
-func within(ctx context.Context, env *commands.Env, words []string, do func(list []*side) error, options ...dump.Option) (err error) {
-	ss := &sides{env: env, options: options}
+// withEndpoints opens the sides that words name, calls do with them, and closes them.
+func withEndpoints(ctx context.Context, env *commands.Env, words []string, do func(list []*endpoint) error, options ...dump.Option) (err error) {
+	ss := &endpoints{env: env, options: options}
 	defer func() {
 		if closed := ss.close(ctx); closed != nil {
 			err = errors.Join(err, closed)
@@ -143,8 +144,8 @@ func within(ctx context.Context, env *commands.Env, words []string, do func(list
 	return do(list)
 }
 
-// live is an error if one of the words names a file.
-func live(command string, words ...string) error {
+// rejectFiles returns an error if one of the words names a file.
+func rejectFiles(command string, words ...string) error {
 	for _, word := range words {
 		if commands.ParsePlace(word).File != "" {
 			return commands.Misuse("%s works only on znodes, but %s names a file; to read a file, use import; to name a znode, begin its path with /, or go to its parent with cd and write only its name",
@@ -154,43 +155,43 @@ func live(command string, words ...string) error {
 	return nil
 }
 
-// overlap reports whether two sides are of one ensemble, and gives their paths there. Where
-// the servers have no name in common a znode tells that was made in both by the same
-// transaction, and, for copies of a whole ensemble have that as well, where its changes
-// have come to.
-func overlap(ctx context.Context, src, dst *side) (from, to string, same bool, err error) {
+// sameEnsemble reports whether two sides are in the same ensemble, and returns their paths there. If
+// their servers have no name in common, it compares the two ensembles. They are the same if a
+// znode was created in both by the same transaction, and if their last zxids agree: a copy of an
+// ensemble contains the same znodes, but has gone on separately.
+func sameEnsemble(ctx context.Context, src, dst *endpoint) (from, to string, same bool, err error) {
 	from, to = src.session.ServerPath(src.Path), dst.session.ServerPath(dst.Path)
 	if shareServer(src.session, dst.session) {
 		return from, to, true, nil
 	}
-	before, err := src.upTo(ctx)
+	before, err := src.lastZxid(ctx)
 	if err != nil {
 		return from, to, false, err
 	}
-	there, err := dst.upTo(ctx)
+	there, err := dst.lastZxid(ctx)
 	if err != nil {
 		return from, to, false, err
 	}
-	after, err := src.upTo(ctx)
+	after, err := src.lastZxid(ctx)
 	if err != nil || there < before || there > after {
 		return from, to, false, err
 	}
-	made, err := src.made(ctx, from)
+	made, err := src.creationStat(ctx, from)
 	if err != nil || made == nil {
 		return from, to, false, err
 	}
-	theirs, err := dst.made(ctx, from)
+	theirs, err := dst.creationStat(ctx, from)
 	same = err == nil && theirs != nil && made.Czxid == theirs.Czxid && made.Ctime == theirs.Ctime
 	return from, to, same, err
 }
 
-// shareServer reports whether two sessions are of one ensemble by the names of its servers.
+// shareServer reports whether two sessions use servers with a name in common.
 func shareServer(a, b *zkconn.Session) bool {
 	return a == b || zkconn.Overlap(a.Servers().Hosts, b.Servers().Hosts)
 }
 
-// upTo is the number of the ensemble's last change, or of a later one.
-func (s *side) upTo(ctx context.Context) (int64, error) {
+// lastZxid returns the ensemble's last zxid, or a later one.
+func (s *endpoint) lastZxid(ctx context.Context) (int64, error) {
 	if err := s.session.Absolute().Sync(ctx, "/"); err != nil {
 		return 0, s.wrap(err)
 	}
@@ -198,14 +199,14 @@ func (s *side) upTo(ctx context.Context) (int64, error) {
 	return zxid, s.wrap(err)
 }
 
-// made is the Stat of a znode, by its path on the server, and for the root, which nobody
-// has made, of the first below it. nil: there is none that tells.
-func (s *side) made(ctx context.Context, path string) (*zk.Stat, error) {
+// creationStat returns the stat of a znode, for its creation. path is a server path. The root was never
+// created, so made uses its first child instead. The stat is nil if there is no suitable znode.
+func (s *endpoint) creationStat(ctx context.Context, path string) (*zk.Stat, error) {
 	c := s.session.Absolute()
 	if path == "/" {
 		names, _, err := c.Children(ctx, "/", false)
 		if err != nil {
-			return nil, unlessRefused(s.wrap(err))
+			return nil, ignoreRejection(s.wrap(err))
 		}
 		names = slices.DeleteFunc(names, func(name string) bool { return "/"+name == reserved })
 		if len(names) == 0 {
@@ -215,42 +216,42 @@ func (s *side) made(ctx context.Context, path string) (*zk.Stat, error) {
 	}
 	st, err := c.Exists(ctx, path, false)
 	if err != nil {
-		return nil, unlessRefused(s.wrap(err))
+		return nil, ignoreRejection(s.wrap(err))
 	}
 	return st, nil
 }
 
-// unlessRefused leaves of an error what is no refusal of a server.
-func unlessRefused(err error) error {
+// ignoreRejection returns nil if a server rejected the request with err, and err otherwise.
+func ignoreRejection(err error) error {
 	if errors.As(err, new(*zkconn.Error)) {
 		return nil
 	}
 	return err
 }
 
-// farError is one of another ensemble than the shell's own.
-type farError struct {
+// ensembleError is an error of another ensemble than the shell's own.
+type ensembleError struct {
 	spec  string
 	cause error
 }
 
-func (e *farError) Error() string { return e.spec + ": " + e.cause.Error() }
+func (e *ensembleError) Error() string { return e.spec + ": " + e.cause.Error() }
 
-// Unwrap gives the cause.
-func (e *farError) Unwrap() error { return e.cause }
+// Unwrap returns the cause.
+func (e *ensembleError) Unwrap() error { return e.cause }
 
-// wrap says of which ensemble an error is, if it is not the shell's own, and if the error
-// does not: that of a copy may be of either side.
-func (s *side) wrap(err error) error {
-	if err == nil || s.Spec == "" || errors.As(err, new(*farError)) {
+// wrap adds the name of the ensemble to an error, unless it is the shell's own ensemble, or the
+// error already contains a name: an error of a copy can come from either side.
+func (s *endpoint) wrap(err error) error {
+	if err == nil || s.Spec == "" || errors.As(err, new(*ensembleError)) {
 		return err
 	}
-	return &farError{s.Spec, err}
+	return &ensembleError{s.Spec, err}
 }
 
-// apart is an error if one of the sides is inside the other.
-func apart(ctx context.Context, command string, src, dst *side) error {
-	from, to, same, err := overlap(ctx, src, dst)
+// checkSeparate returns an error if one of the sides contains the other.
+func checkSeparate(ctx context.Context, command string, src, dst *endpoint) error {
+	from, to, same, err := sameEnsemble(ctx, src, dst)
 	switch {
 	case err != nil:
 		return err
@@ -266,9 +267,9 @@ func apart(ctx context.Context, command string, src, dst *side) error {
 	return nil
 }
 
-// mayWrite is an error unless the other ensemble of a side may be written to. For the
-// shell's own the shell sees to it.
-func mayWrite(ctx context.Context, env *commands.Env, command string, s *side) error {
+// checkWrites returns an error unless writes to the side's ensemble are allowed. For the shell's own
+// ensemble, the shell itself checks this.
+func checkWrites(ctx context.Context, env *commands.Env, command string, s *endpoint) error {
 	if s.Spec == "" {
 		return nil
 	}
@@ -276,7 +277,7 @@ func mayWrite(ctx context.Context, env *commands.Env, command string, s *side) e
 		return &commands.StatusError{Status: commands.StatusFailed, Code: "NoWrites", Err: fmt.Errorf(format, args...)}
 	}
 	writes := []zkconn.Writes{s.session.Writes()}
-	if shareServer(s.session, env.Session) { // by its servers a cluster is no less protected than by its name
+	if shareServer(s.session, env.Session) { // the cluster's own setting applies even if the user names it by its servers
 		writes = append(writes, env.Session.Writes())
 	}
 	switch {
@@ -287,43 +288,43 @@ func mayWrite(ctx context.Context, env *commands.Env, command string, s *side) e
 	case env.Mode != commands.ByHand:
 		return denied("nothing was done, because writes on %s require confirmation (writes = ask); to confirm them in advance, add --yes", s.Spec)
 	}
-	return env.Leave(ctx, fmt.Sprintf("%s would write to %s", command, s.word))
+	return env.AskToContinue(ctx, fmt.Sprintf("%s would write to %s", command, s.word))
 }
 
-// notOwn is an error if a side is the server's own.
-func notOwn(s *side) error {
+// checkNotReserved returns an error if the side is reserved for the server.
+func checkNotReserved(s *endpoint) error {
 	if dump.Within(s.session.ServerPath(s.Path), reserved) {
 		return fmt.Errorf("nothing was done, because %s is reserved for the server", s.word)
 	}
 	return nil
 }
 
-// elsewhere reports whether a word names another ensemble. Its own settings decide whether a
-// command may write there.
-func elsewhere(args []string, i int) bool {
+// inOtherEnsemble reports whether word i names another ensemble. That ensemble's own settings determine
+// whether a command may write to it.
+func inOtherEnsemble(args []string, i int) bool {
 	return len(args) > i && commands.ParsePlace(args[i]).Spec != ""
 }
 
-// writesTo is the Except of a command that writes to the place of its second word.
+// writesTo is the Except function of a command that writes to the place named by its second word.
 func writesTo(_ *pflag.FlagSet, args []string) commands.Effect {
-	if elsewhere(args, 1) {
+	if inOtherEnsemble(args, 1) {
 		return commands.Writes
 	}
 	return 0
 }
 
-// losing has a side kept before it is changed, if it is there.
-func losing(ctx context.Context, env *commands.Env, command string, dst *side, change func(context.Context) error) error {
+// saveAndRun saves the destination, if it exists, and then calls change.
+func saveAndRun(ctx context.Context, env *commands.Env, command string, dst *endpoint, change func(context.Context) error) error {
 	if _, err := dst.session.Exists(ctx, dst.Path, false); errors.Is(err, zkconn.NoNode) {
 		return change(ctx)
 	}
 	there := *env
 	there.Session = dst.session
 	loss := commands.Loss{Command: command, Path: dst.Path, Of: commands.LostParts, Version: -1}
-	return there.Losing(ctx, loss, func(ctx context.Context, _ int32) error { return change(ctx) })
+	return there.SaveAndRun(ctx, loss, func(ctx context.Context, _ int32) error { return change(ctx) })
 }
 
-// answer prints what a command has done, in words and facts.
-func answer(env *commands.Env, words string, facts ...any) error {
+// printAnswer prints the result of a command, as words for text and facts for JSON.
+func printAnswer(env *commands.Env, words string, facts ...any) error {
 	return env.Screen.Print(render.Answer{Words: words + "\n", JSON: render.Facts(facts)})
 }

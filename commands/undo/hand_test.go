@@ -23,20 +23,20 @@ import (
 
 func TestMain(m *testing.M) { zktest.Main(m) }
 
-// hand is a person at a shell.
-type hand struct {
+// testShell is a shell with a prompt, and its user.
+type testShell struct {
 	t      *testing.T
 	env    *commands.Env
 	screen *commandtest.Screen
-	store  *store
-	by     By
-	asked  []string
-	yes    bool // to every question but whether to delete, which is always yes
+	store  *store // the undo log
+	by     Origin
+	asked  []string // questions so far, except those about deletions
+	yes    bool     // answer to all questions; those about deletions are always answered yes
 }
 
-func newHand(t *testing.T, addr, dir string) *hand {
+func newTestShell(t *testing.T, addr, dir string) *testShell {
 	t.Helper()
-	h := &hand{t: t, screen: &commandtest.Screen{}, store: &store{dir}, by: AtPrompt("")}
+	h := &testShell{t: t, screen: &commandtest.Screen{}, store: &store{dir}, by: AtPrompt("")}
 	h.screen.Answer = func(question string) (bool, error) {
 		if strings.HasPrefix(question, "delete ") {
 			return true, nil
@@ -44,26 +44,26 @@ func newHand(t *testing.T, addr, dir string) *hand {
 		h.asked = append(h.asked, question)
 		return h.yes, nil
 	}
-	h.env = &commands.Env{Screen: h.screen, Mode: commands.ByHand, Keeper: h.log().Keeper(),
+	h.env = &commands.Env{Screen: h.screen, Mode: commands.ByHand, Saver: h.log().Saver(),
 		Session: zksession.Open(t, zkconn.Config{Servers: addr, Timeout: 20 * time.Second})}
 	return h
 }
 
-// log is the undo log as that shell uses it.
-func (h *hand) log() Log { return Log{Dir: h.store.dir, By: h.by, Queue: lockcmd.InQueue} }
+// log returns the undo log as this shell uses it.
+func (h *testShell) log() Log { return Log{Dir: h.store.dir, By: h.by, Queue: lockcmd.InQueue} }
 
-func sandboxed(t *testing.T) *hand {
+func newSandboxShell(t *testing.T) *testShell {
 	t.Helper()
-	return newHand(t, zktest.Sandbox(t, sandbox.Options{}).Addr(), t.TempDir())
+	return newTestShell(t, zktest.Sandbox(t, sandbox.Options{}).Addr(), t.TempDir())
 }
 
-// try runs a line, given as words with blanks between them.
-func (h *hand) try(line string) error {
+// try runs a line. Its words are separated by spaces.
+func (h *testShell) try(line string) error {
 	h.t.Helper()
 	return h.run(h.t.Context(), strings.Fields(line))
 }
 
-func (h *hand) run(ctx context.Context, words []string) error {
+func (h *testShell) run(ctx context.Context, words []string) error {
 	h.t.Helper()
 	for _, c := range slices.Concat(commands.All(), []*commands.Command{Command(h.log())}, transfer.Commands()) {
 		if c.Name == words[0] {
@@ -74,14 +74,14 @@ func (h *hand) run(ctx context.Context, words []string) error {
 	return nil
 }
 
-// make makes a znode of which a line cannot tell.
-func (h *hand) make(path string, data []byte, acl []zk.ACL) error {
+// create creates a znode with data or an ACL that cannot be written as a word of a line.
+func (h *testShell) create(path string, data []byte, acl []zk.ACL) error {
 	_, err := h.env.Session.Create(h.t.Context(), path, data, acl, zkconn.CreateMode{})
 	return err
 }
 
-// do runs lines that have to succeed.
-func (h *hand) do(lines ...string) {
+// do runs lines that must succeed.
+func (h *testShell) do(lines ...string) {
 	h.t.Helper()
 	for _, line := range lines {
 		if err := h.try(line); err != nil {
@@ -90,16 +90,16 @@ func (h *hand) do(lines ...string) {
 	}
 }
 
-// fails runs a line that has to fail with words.
-func (h *hand) fails(line, want string) {
+// fails runs a line that must fail with an error that contains want.
+func (h *testShell) fails(line, want string) {
 	h.t.Helper()
 	if err := h.try(line); err == nil || !strings.Contains(err.Error(), want) {
 		h.t.Fatalf("%s: %v; want %s", line, err, want)
 	}
 }
 
-// tree is what there is below a path, by path.
-func (h *hand) tree(root string) map[string]string {
+// tree returns descriptions of all znodes at and below root, by path.
+func (h *testShell) tree(root string) map[string]string {
 	h.t.Helper()
 	all := map[string]string{}
 	for z, err := range subtree(h.t.Context(), h.env, root, "").OrEmpty().Nodes {
@@ -111,14 +111,14 @@ func (h *hand) tree(root string) map[string]string {
 	return all
 }
 
-func (h *hand) wantTree(root string, want map[string]string) {
+func (h *testShell) wantTree(root string, want map[string]string) {
 	h.t.Helper()
 	if got := h.tree(root); !maps.Equal(got, want) {
 		h.t.Fatalf("there is\n%v\nwant\n%v", got, want)
 	}
 }
 
-func (h *hand) operations() int {
+func (h *testShell) operations() int {
 	h.t.Helper()
 	all, err := h.store.list()
 	if err != nil {
@@ -127,14 +127,14 @@ func (h *hand) operations() int {
 	return len(all)
 }
 
-// meddle makes the keeper's destroy run something before it, once.
-type meddle struct {
-	commands.Keeper
+// interfering is a Saver that runs before once, between saving and destroying.
+type interfering struct {
+	commands.Saver
 	before func()
 }
 
-func (m *meddle) Around(ctx context.Context, env *commands.Env, l commands.Loss, destroy commands.Destroy) error {
-	return m.Keeper.Around(ctx, env, l, func(ctx context.Context, version int32) error {
+func (m *interfering) Around(ctx context.Context, env *commands.Env, l commands.Loss, destroy commands.Destroy) error {
+	return m.Saver.SaveAndRun(ctx, env, l, func(ctx context.Context, version int32) error {
 		if before := m.before; before != nil {
 			m.before = nil
 			before()
@@ -144,7 +144,7 @@ func (m *meddle) Around(ctx context.Context, env *commands.Env, l commands.Loss,
 }
 
 func TestSingleZnodes(t *testing.T) {
-	h := sandboxed(t)
+	h := newSandboxShell(t)
 	h.do("create /a one", "set /a two", "undo", "create /b b", "setAcl /b world:anyone:cdra", "delete /b", "set /a three")
 	if h.screen.Printed() == "" || h.operations() != 5 {
 		t.Fatalf("%d operations", h.operations())
@@ -156,13 +156,13 @@ func TestSingleZnodes(t *testing.T) {
 	h.do("undo")
 	h.wantTree("/b", map[string]string{"/b": `"b" false [{31 world anyone}] persistent`})
 	h.fails("undo", "nothing left to undo")
-	h.do(fmt.Sprintf("undo %d", h.lastOf("undo 5"))) // which was that of undo
+	h.do(fmt.Sprintf("undo %d", h.lastOf("undo 5"))) // undoes an undo
 	h.wantTree("/a", before)
 	h.fails("undo 5", "has already been undone")
 	h.fails("undo 17", "there is no operation 17; to list the operations, run: undo -l")
 	h.fails("undo x", `"x" is not an operation number`)
 
-	// What was refused has destroyed nothing, and what is not there cannot be lost.
+	// A command that the server rejects destroys nothing, so nothing is saved.
 	n := h.operations()
 	h.fails("set -v 77 /a x", "version No is not valid")
 	h.fails("delete -v 77 /a", "version No is not valid")
@@ -174,19 +174,18 @@ func TestSingleZnodes(t *testing.T) {
 		t.Errorf("%d operations, asked %q", got-n, h.asked)
 	}
 
-	// Null is not empty.
+	// Null data is restored as null, not as empty data.
 	h.do("create /null", "set /null x", "undo")
 	h.wantTree("/null", map[string]string{"/null": `"" true [{31 world anyone}] persistent`})
 }
 
-// Somebody else is quicker between reading and destroying: what is kept is what was
-// destroyed.
+// If another client writes between saving and destroying, the saved copy is what was destroyed.
 func TestKeptIsDestroyed(t *testing.T) {
-	h := sandboxed(t)
+	h := newSandboxShell(t)
 	h.do("create /a one", "create /b one")
 	other := h.env.Session
-	keeper := &meddle{Keeper: h.env.Keeper}
-	h.env.Keeper = keeper
+	keeper := &interfering{Saver: h.env.Saver}
+	h.env.Saver = keeper
 	overtake := func(path string) func() {
 		return func() {
 			if _, err := other.Set(t.Context(), path, []byte("theirs"), -1); err != nil {
@@ -200,13 +199,13 @@ func TestKeptIsDestroyed(t *testing.T) {
 	keeper.before = overtake("/b")
 	h.do("delete /b", "undo")
 	h.wantTree("/b", map[string]string{"/b": `"theirs" false [{31 world anyone}] persistent`})
-	// A version that the person demands is not given up.
+	// With -v, the command does not go on with another version.
 	keeper.before = overtake("/b")
 	h.fails("set -v 0 /b mine", "version No is not valid")
 }
 
 func TestConflicts(t *testing.T) {
-	h := sandboxed(t)
+	h := newSandboxShell(t)
 	h.do("create /a one", "set /a two", "set /a three")
 	h.fails("undo 1", "1 of 1 znode has changed since operation 1")
 	if want := "- three\n+ one\n"; !strings.Contains(h.screen.Printed(), want) {
@@ -215,7 +214,7 @@ func TestConflicts(t *testing.T) {
 	h.do("delete /a")
 	h.fails("undo 2", "1 of 1 znode has changed since")
 	h.do("create /a one")
-	h.fails("undo", "1 of 1 znode has changed since") // the delete
+	h.fails("undo", "1 of 1 znode has changed since") // the operation is the delete
 	if want := "- one\n+ three\n"; !strings.Contains(h.screen.Printed(), want) {
 		t.Errorf("%q is not in %q", want, h.screen.Printed())
 	}
@@ -244,7 +243,7 @@ func TestConflicts(t *testing.T) {
 }
 
 func TestWhatDoesNotComeBack(t *testing.T) {
-	h := sandboxed(t)
+	h := newSandboxShell(t)
 	h.do("create /t", "create -e /t/e", "create -s -e /t/lock- x", "create /t/lock-0000000007", "create /t/lock-0000000007/below",
 		"create /t/0123456789abcdef0123456789abcdef", "deleteall /t", "undo")
 	if got := h.tree("/t"); len(got) != 2 {
@@ -257,27 +256,27 @@ func TestWhatDoesNotComeBack(t *testing.T) {
 	h.fails("undo", "deleted only znodes that cannot be restored: 1 ephemeral")
 	h.do("create /write-0000000001", "delete /write-0000000001")
 	h.fails("undo", "deleted only znodes that cannot be restored: 1 znode of lock queues")
-	h.do("create -e /e one", "set /e two", "undo") // it is still there
+	h.do("create -e /e one", "set /e two", "undo") // the ephemeral znode still exists
 	h.wantTree("/e", map[string]string{"/e": `"one" false [{31 world anyone}] ephemeral`})
 }
 
 func TestACLs(t *testing.T) {
-	h := sandboxed(t)
+	h := newSandboxShell(t)
 	h.do("create /t", "create /t/a", "create /t/b", "create /t/b/c", "setAcl /t/b world:anyone:cdrwa,ip:10.0.0.0/8:r", "addauth digest u:p")
 	before := h.tree("/t")
-	h.do("setAcl -R /t world:anyone:ca") // nothing but an ACL may be read then
+	h.do("setAcl -R /t world:anyone:ca") // afterwards, only the ACLs can be read
 	h.yes = true
 	h.do("undo")
 	h.wantTree("/t", before)
 	if len(h.asked) != 1 || !strings.Contains(h.asked[0], "zksh cannot save the whole subtree /t for undo") {
-		t.Errorf("asked %q", h.asked) // for undo's own
+		t.Errorf("asked %q", h.asked) // the undo itself cannot save everything
 	}
 
-	// One after the other, back to the first; what somebody else has written stays.
+	// Three undos restore the first ACLs. An ACL that another client has set stays.
 	h.do("setAcl /t/b world:anyone:cdra", "setAcl -R /t auth::cdrwa", "setAcl -R /t world:anyone:cdrwa", "undo", "undo", "undo")
 	h.wantTree("/t", before)
 	h.do("setAcl -R /t/b world:anyone:cdra")
-	h.env.Keeper = nil
+	h.env.Saver = nil
 	h.do("setAcl /t/b/c world:anyone:ra")
 	h.fails("undo", "has changed since")
 	h.do("undo -s")
@@ -287,9 +286,9 @@ func TestACLs(t *testing.T) {
 	}
 }
 
-// What import writes over comes back with what it prunes, unless it has changed since.
+// Undo restores what import overwrote and deleted, unless it has changed since.
 func TestImport(t *testing.T) {
-	h := sandboxed(t)
+	h := newSandboxShell(t)
 	file := t.TempDir() + "/dump"
 	h.do("create /t", "create /t/a old", "create /t/b old", "create /t/c old", "setAcl /t/c world:anyone:cdrwa,ip:10.0.0.0/8:r")
 	h.do("export -R /t "+file, "set /t/a new", "setAcl /t/b world:anyone:cra", "delete /t/c", "create /t/d", "create /t/d/e gone")
@@ -297,7 +296,7 @@ func TestImport(t *testing.T) {
 	h.do("import -R --prune " + file)
 	after := h.tree("/t")
 	h.do("undo")
-	delete(after, "/t/c") // made, and not taken away
+	delete(after, "/t/c") // created by import, and not deleted by undo
 	before["/t/c"] = h.tree("/t")["/t/c"]
 	h.wantTree("/t", before)
 	h.do(fmt.Sprintf("undo %d", h.last().N))
@@ -308,9 +307,9 @@ func TestImport(t *testing.T) {
 	h.fails(fmt.Sprintf("undo %d", h.lastOf("import")), "has changed since")
 }
 
-// What mv takes away comes back, and its copy stays.
+// Undo of mv restores the source, and the copy stays.
 func TestMove(t *testing.T) {
-	h := sandboxed(t)
+	h := newSandboxShell(t)
 	before := h.plant()
 	h.do("mv /t /u", "undo")
 	h.wantTree("/t", before)
@@ -323,7 +322,7 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// A new ACL that lets everybody create may forbid to write, which the one before it allowed.
+// import can replace an ACL that permits writing by one that permits only the creation of children.
 func TestImportOpensLast(t *testing.T) {
 	w := newWorld(t)
 	a := w.admin

@@ -18,36 +18,36 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// Keeper saves what commands destroy: in the user's undo log, or in a file.
-type Keeper struct {
-	shelf shelf
-	queue func(name string) bool // names of the znodes of lock queues
-	by    By
+// A Saver saves what commands overwrite or delete, in the user's undo log or in a file.
+type Saver struct {
+	backend backend
+	inQueue func(name string) bool // reports whether a name is that of a znode in a lock queue
+	by      Origin
 
-	parts parts
+	parts partCounter
 }
 
-// shelf is where a Keeper puts operations.
-type shelf interface {
+// backend is the place where a Saver stores operations.
+type backend interface {
 	begin() (draft, error)
-	update(e *entry) error // what has become of it
-	remove(n int) error    // it has destroyed nothing
-	whole() bool           // all of each znode is to be kept, as the shelf is for import
+	update(e *entry) error // records the outcome of an operation
+	remove(n int) error    // removes an operation that destroyed nothing
+	forImport() bool       // each znode must be saved completely, because import reads the copies
 }
 
-// draft is an operation that is being kept. It ends with keep or drop.
+// draft is an operation that is being saved. Its writer ends it with commit or abort.
 type draft interface {
 	Write(p []byte) (int, error)
-	keep(e *entry) error
-	drop() error
+	commit(e *entry) error
+	abort() error
 }
 
-// Around is part of commands.Keeper. A single znode is destroyed in the version that was
-// kept: when somebody else is quicker it is read again, unless the command demands a
-// version of its own. A subtree is kept as it was read.
-func (k *Keeper) Around(ctx context.Context, env *commands.Env, l commands.Loss, destroy commands.Destroy) error {
+// SaveAndRun implements commands.Saver. For a single znode, destroy gets the version that was
+// saved. If another client was faster, SaveAndRun saves the znode again and repeats destroy,
+// unless the command itself requires a version. A subtree is saved as it was read.
+func (k *Saver) SaveAndRun(ctx context.Context, env *commands.Env, l commands.Loss, destroy commands.Destroy) error {
 	for synced := false; ; {
-		e, version, err := k.keep(ctx, env, l)
+		e, version, err := k.save(ctx, env, l)
 		if stale, is := errors.AsType[*staleError](err); is && !synced {
 			if err := env.Session.Sync(ctx, l.Path); err != nil {
 				return err
@@ -62,7 +62,7 @@ func (k *Keeper) Around(ctx context.Context, env *commands.Env, l commands.Loss,
 		}
 		var recorder zkconn.Recorder
 		err = destroy(recorder.Context(ctx), version)
-		if noteErr := k.settle(ctx, env, e, recorder.Outcome()); noteErr != nil {
+		if noteErr := k.recordOutcome(ctx, env, e, recorder.Outcome()); noteErr != nil {
 			env.Screen.Note(fmt.Sprintf("cannot update the undo log: %s", noteErr))
 		}
 		if version == l.Version || !errors.Is(err, zkconn.BadVersion) {
@@ -71,18 +71,19 @@ func (k *Keeper) Around(ctx context.Context, env *commands.Env, l commands.Loss,
 	}
 }
 
-// Demanded implements commands.Keeper: who names a file for it relies on that file.
-func (k *Keeper) Demanded() bool { return k.shelf.whole() }
+// Required implements commands.Saver. It is true for --undo FILE, because its user relies on the
+// file.
+func (k *Saver) Required() bool { return k.backend.forImport() }
 
-// keep reads what is to be destroyed and keeps it. There is no entry if there is nothing,
-// or if the person at the terminal wants it destroyed without one.
-func (k *Keeper) keep(ctx context.Context, env *commands.Env, l commands.Loss) (e *entry, version int32, err error) {
+// save saves what is about to be destroyed. The entry is nil if there is nothing to save, or if
+// the user agreed to continue without a copy.
+func (k *Saver) save(ctx context.Context, env *commands.Env, l commands.Loss) (e *entry, version int32, err error) {
 	servers := env.Session.Servers()
-	g := &keeping{Loss: l, k: k, env: env, version: l.Version, shut: zktree.UnreadError{Root: l.Path}, entry: entry{
+	g := &saving{Loss: l, k: k, env: env, version: l.Version, unread: zktree.UnreadError{Root: l.Path}, entry: entry{
 		Command: l.Command, Path: l.Path, Of: l.Of, Servers: servers.Hosts, Chroot: servers.Chroot, Cluster: env.Session.Cluster(), Time: time.Now(),
 	}}
 	if l.Of == commands.LostData {
-		g.entry.Wrote = hashed(l.Data)
+		g.entry.Wrote = hashOf(l.Data)
 	}
 	if by := k.by; by.ID != "" {
 		by.Script = env.Script
@@ -91,7 +92,7 @@ func (k *Keeper) keep(ctx context.Context, env *commands.Env, l commands.Loss) (
 	if env.Line != "" {
 		g.entry.Line, g.entry.Part = env.Line, k.parts.count(env.Line, 1)
 	}
-	kept, err := g.keep(ctx, servers.Spec)
+	kept, err := g.save(ctx, servers.Spec)
 	if err != nil || !kept {
 		k.parts.count(env.Line, -1)
 	}
@@ -104,60 +105,61 @@ func (k *Keeper) keep(ctx context.Context, env *commands.Env, l commands.Loss) (
 	return &g.entry, g.version, nil
 }
 
-// keeping is an operation on its way into the shelf.
-type keeping struct {
+// saving is an operation that is being saved.
+type saving struct {
 	commands.Loss
-	k       *Keeper
+	k       *Saver
 	env     *commands.Env
 	draft   draft
 	entry   entry
-	version int32              // of a single znode, as it was read
-	shut    zktree.UnreadError // what may not be read
+	version int32              // version of a single znode, as it was read
+	unread  zktree.UnreadError // znodes that could not be read
 }
 
-// errNothing says that there is nothing to be kept.
-var errNothing = errors.New("nothing to be kept")
+// errNothingToSave means that the operation would destroy nothing that undo can restore.
+var errNothingToSave = errors.New("nothing to be kept")
 
-// staleError is that of a znode which is not there, or not in the version that is
-// demanded, by what a server says that may lag behind.
+// staleError means that the server does not have the znode, or has it in another version than the
+// command requires. The server may lag behind.
 type staleError struct{ cause error }
 
 func (e *staleError) Error() string { return e.cause.Error() }
 
-// finalError is one that ends the command as well.
+// finalError is an error that ends the command, too.
 type finalError struct{ cause error }
 
 func (e *finalError) Error() string { return e.cause.Error() }
 
-// keep puts it there. Without an error it may be destroyed, also if it is not kept.
-func (g *keeping) keep(ctx context.Context, server string) (kept bool, err error) {
-	if g.draft, err = g.k.shelf.begin(); err != nil {
-		return false, g.unkept(ctx, err)
+// save writes the copy. If it returns no error, the command may continue, even if saved is false.
+func (g *saving) save(ctx context.Context, server string) (kept bool, err error) {
+	if g.draft, err = g.k.backend.begin(); err != nil {
+		return false, g.saveFailed(ctx, err)
 	}
-	err = g.write(ctx, server)
-	if err == nil && g.shut.N > 0 {
-		err = g.without(ctx, &g.shut)
+	err = g.writeDump(ctx, server)
+	if err == nil && g.unread.N > 0 {
+		err = g.proceedUnsaved(ctx, &g.unread)
 	}
 	if err == nil {
-		err = g.draft.keep(&g.entry)
+		err = g.draft.commit(&g.entry)
 	} else {
-		err = errors.Join(err, g.draft.drop())
+		err = errors.Join(err, g.draft.abort())
 	}
 	switch {
 	case err == nil:
 		return true, nil
-	case errors.Is(err, errNothing):
+	case errors.Is(err, errNothingToSave):
 		return false, nil
 	case errors.As(err, new(*staleError)):
 		return false, err
 	}
-	return false, g.unkept(ctx, err)
+	return false, g.saveFailed(ctx, err)
 }
 
-// unkept is the error of a command that does not go on after a failure to keep.
-func (g *keeping) unkept(ctx context.Context, err error) error {
+// saveFailed returns the error with which the command ends after saving has failed with err, or
+// nil if the command continues.
+func (g *saving) saveFailed(ctx context.Context, err error) error {
 	if !errors.As(err, new(*finalError)) {
-		err = g.without(ctx, err)
+		err = g.proceedUnsaved(ctx, err)
 	}
 	if final, is := errors.AsType[*finalError](err); is {
 		return final.cause
@@ -165,20 +167,20 @@ func (g *keeping) unkept(ctx context.Context, err error) error {
 	return err
 }
 
-// without decides whether to destroy what cannot be saved: a person is asked; a command that
-// was typed in another shell goes on, as nobody is there to ask; and with --undo FILE, nothing
-// is destroyed.
-func (g *keeping) without(ctx context.Context, why error) error {
+// proceedUnsaved decides whether the command continues without a complete copy. At the prompt, it
+// asks the user. A single command in another shell continues, because nobody can be asked. With
+// --undo FILE, the command fails.
+func (g *saving) proceedUnsaved(ctx context.Context, why error) error {
 	switch {
-	case g.k.Demanded():
+	case g.k.Required():
 		return &finalError{fmt.Errorf("nothing was done, because zksh cannot save the whole subtree %s: %w", g.Path, why)}
 	case g.env.Mode != commands.ByHand:
-		g.env.Screen.Alert(g.unsaved(why) + "; continuing anyway")
+		g.env.Screen.Alert(g.unsavedText(why) + "; continuing anyway")
 		return nil
 	}
 	err := g.wouldFail(ctx)
 	if err == nil {
-		err = g.env.Leave(ctx, g.unsaved(why))
+		err = g.env.AskToContinue(ctx, g.unsavedText(why))
 	}
 	if err != nil {
 		return &finalError{err}
@@ -186,33 +188,33 @@ func (g *keeping) without(ctx context.Context, why error) error {
 	return nil
 }
 
-// unsaved words why something cannot be saved.
-func (g *keeping) unsaved(why error) string {
-	if g.ofOne() && g.entry.Znodes == 0 && g.shut.N > 0 && errors.Is(why, zkconn.NoAuth) {
+// unsavedText describes what cannot be saved, and why.
+func (g *saving) unsavedText(why error) string {
+	if g.isSingle() && g.entry.Znodes == 0 && g.unread.N > 0 && errors.Is(why, zkconn.NoAuth) {
 		return fmt.Sprintf("no permission to read %s, so undo will not be able to restore it", g.Path)
 	}
 	return fmt.Sprintf("zksh cannot save the whole subtree %s for undo: %s", g.Path, why)
 }
 
-// ofOne reports whether the operation destroys something of a single znode.
-func (g *keeping) ofOne() bool {
+// isSingle reports whether the operation concerns a single znode.
+func (g *saving) isSingle() bool {
 	return g.Of == commands.LostData || g.Of == commands.LostNode || g.Of == commands.LostACL
 }
 
-// write writes what is to be destroyed as a dump.
-func (g *keeping) write(ctx context.Context, server string) (err error) {
+// writeDump writes the znodes that the operation destroys as a dump.
+func (g *saving) writeDump(ctx context.Context, server string) (err error) {
 	w, err := dump.NewWriter(g.draft, dump.Lines, dump.Header{Root: g.Path, Server: server, Time: g.entry.Time})
 	if err != nil {
 		return err
 	}
 	defer func() {
-		if err != nil { // nothing is written to the draft any more
+		if err != nil { // nothing more is written to the draft
 			err = errors.Join(err, w.Abort())
 		}
 	}()
 	var end dump.Trailer
-	left := "" // what begins with it is left out
-	for z, err := range g.read(ctx) {
+	left := "" // znodes whose path begins with this are left out
+	for z, err := range g.znodes(ctx) {
 		switch {
 		case z == nil && errors.Is(err, zkconn.NoNode):
 			return &staleError{err}
@@ -220,17 +222,17 @@ func (g *keeping) write(ctx context.Context, server string) (err error) {
 			return &finalError{err}
 		case left != "" && strings.HasPrefix(z.Path, left):
 			continue
-		case err != nil && (z.ACL == nil || !aclsOnly(g.Of) || g.k.shelf.whole()):
-			g.shut.Add(err)
+		case err != nil && (z.ACL == nil || !aclsOnly(g.Of) || g.k.backend.forImport()):
+			g.unread.Add(err)
 			continue
 		case slices.ContainsFunc(z.ACL, zkconn.Masked):
-			if z.ACL = nil; g.Of != commands.LostData { // with another ACL it had better not come back
-				g.shut.Add(fmt.Errorf("the server hides the password hash in the ACL of %s", z.Path))
+			if z.ACL = nil; g.Of != commands.LostData { // never restore it with a different ACL
+				g.unread.Add(fmt.Errorf("the server hides the password hash in the ACL of %s", z.Path))
 				left = z.Path + "/"
 				continue
 			}
 		}
-		if !g.comesBack(z) {
+		if !g.include(z) {
 			left = z.Path + "/"
 			continue
 		}
@@ -244,20 +246,20 @@ func (g *keeping) write(ctx context.Context, server string) (err error) {
 		g.entry.Data += int64(len(z.Data))
 	}
 	switch e := &g.entry; {
-	case e.Znodes == 0 && g.shut.N > 0:
-		return &g.shut
+	case e.Znodes == 0 && g.unread.N > 0:
+		return &g.unread
 	case g.Version != -1 && g.version != g.Version:
 		return &staleError{&zkconn.Error{Code: zkconn.BadVersion, Path: g.Path}}
-	case e.Znodes == 0 && (e.Queued == 0 || g.k.shelf.whole()):
-		return errNothing
+	case e.Znodes == 0 && (e.Queued == 0 || g.k.backend.forImport()):
+		return errNothingToSave
 	}
-	end.Missed = g.shut.N
+	end.Missed = g.unread.N
 	return w.Close(end)
 }
 
-// comesBack counts the znodes that undo does not bring back, and tells those of lock
-// queues, which are not even kept.
-func (g *keeping) comesBack(z *dump.Znode) bool {
+// include reports whether z is to be saved: znodes of lock queues are not. It also counts the
+// znodes that undo does not restore, and records the version of a single znode.
+func (g *saving) include(z *dump.Znode) bool {
 	switch g.Of {
 	case commands.LostData, commands.LostNode:
 		g.version = z.Stat.Version
@@ -265,21 +267,22 @@ func (g *keeping) comesBack(z *dump.Znode) bool {
 		g.version = z.Stat.Aversion
 	}
 	switch {
-	case g.Of == commands.LostData || aclsOnly(g.Of): // they are not gone
+	case g.Of == commands.LostData || aclsOnly(g.Of): // the znodes are not deleted
 	case z.Kind == dump.Ephemeral:
 		g.entry.Ephemeral++
-	case g.k.queue(path.Base(z.Path)):
+	case g.k.inQueue(path.Base(z.Path)):
 		g.entry.Queued++
 		return false
 	}
 	return true
 }
 
-// read gives the znodes of a Loss, each before those below it, as zktree.Nodes does.
-func (g *keeping) read(ctx context.Context) iter.Seq2[*dump.Znode, error] {
-	if !g.ofOne() {
+// znodes yields the znodes that the operation concerns, parents before their children, as
+// zktree.Nodes does.
+func (g *saving) znodes(ctx context.Context) iter.Seq2[*dump.Znode, error] {
+	if !g.isSingle() {
 		return func(yield func(*dump.Znode, error) bool) {
-			if err := g.env.Session.Sync(ctx, g.Path); err != nil { // what others have just written is to be kept as well
+			if err := g.env.Session.Sync(ctx, g.Path); err != nil { // include the latest writes of other clients
 				yield(nil, err)
 				return
 			}
@@ -287,11 +290,11 @@ func (g *keeping) read(ctx context.Context) iter.Seq2[*dump.Znode, error] {
 		}
 	}
 	return func(yield func(*dump.Znode, error) bool) {
-		yield(zktree.ReadOne(ctx, g.env.Session.Client, g.Path, g.Of != commands.LostData || g.k.shelf.whole()))
+		yield(zktree.ReadOne(ctx, g.env.Session.Client, g.Path, g.Of != commands.LostData || g.k.backend.forImport()))
 	}
 }
 
-// subtree is a subtree of the server; reading it shows progress.
+// subtree returns a subtree on the server. Reading it shows progress under the given verb.
 func subtree(ctx context.Context, env *commands.Env, root, verb string) zktree.Tree {
 	return zktree.Tree{Root: root, Nodes: func(yield func(*dump.Znode, error) bool) {
 		update, end := env.Screen.Progress(verb)
@@ -300,33 +303,33 @@ func subtree(ctx context.Context, env *commands.Env, root, verb string) zktree.T
 	}}
 }
 
-// settle notes what became of an operation. The saved copy goes if, and only if, the
-// operation is known to have destroyed nothing.
-func (k *Keeper) settle(ctx context.Context, env *commands.Env, e *entry, outcome zkconn.Outcome) error {
+// recordOutcome records the outcome of an operation. It deletes the saved copy if and only if the
+// operation certainly destroyed nothing.
+func (k *Saver) recordOutcome(ctx context.Context, env *commands.Env, e *entry, outcome zkconn.Outcome) error {
 	switch {
 	case e == nil:
 		return nil
 	case !outcome.MayHaveHappened():
 		k.parts.count(e.Line, -1)
-		return k.shelf.remove(e.N)
+		return k.backend.remove(e.N)
 	case outcome.Unknown == 0:
 		e.State = done
 	}
-	if k.shelf.whole() {
-		return k.shelf.update(e)
+	if k.backend.forImport() {
+		return k.backend.update(e)
 	}
-	failed := commands.Closing(ctx, func(ctx context.Context) error { return e.markEnd(ctx, env.Session) })
-	return errors.Join(failed, k.shelf.update(e))
+	failed := commands.CleanUp(ctx, func(ctx context.Context) error { return e.markEnd(ctx, env.Session) })
+	return errors.Join(failed, k.backend.update(e))
 }
 
-// markEnd notes what tells the operation's own changes from later ones. Once the server
-// has answered a sync in the same session, or in a later one, nothing of the operation can
-// take effect any more.
+// markEnd records data that distinguishes the operation's own changes from later ones. The server
+// must first answer a sync in the same session or a later one: then no request of the operation
+// can take effect any more.
 func (e *entry) markEnd(ctx context.Context, s *zkconn.Session) (err error) {
 	switch {
 	case e.Of == commands.LostParts:
 		e.Zxid, err = endZxid(ctx, s)
-	case aclsOnly(e.Of) && !e.ofUndo() && e.State == done:
+	case aclsOnly(e.Of) && !e.isUndo() && e.State == done:
 		if e.Left, _, err = s.ACL(ctx, e.Path); errors.Is(err, zkconn.NoAuth) || errors.Is(err, zkconn.NoNode) {
 			err = nil
 		}
@@ -334,8 +337,8 @@ func (e *entry) markEnd(ctx context.Context, s *zkconn.Session) (err error) {
 	return err
 }
 
-// endZxid returns the newest zxid behind all that the session has sent. If the connection is
-// lost it asks again: neither request changes anything.
+// endZxid returns the ensemble's last zxid after all requests that the session has sent. After a
+// connection loss it tries again, because neither request changes anything.
 func endZxid(ctx context.Context, s *zkconn.Session) (zxid int64, err error) {
 	const tries = 3
 	for range tries {
@@ -352,10 +355,10 @@ func endZxid(ctx context.Context, s *zkconn.Session) (zxid int64, err error) {
 	return zxid, err
 }
 
-// aclsOnly reports whether nothing but access control lists is lost.
+// aclsOnly reports whether an operation destroys only ACLs.
 func aclsOnly(of commands.Lost) bool { return of == commands.LostACL || of == commands.LostACLs }
 
-func hashed(data []byte) string {
+func hashOf(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }

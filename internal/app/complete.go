@@ -87,7 +87,7 @@ func complete(ctx context.Context, args []string, env Environment, table [][]*co
 func (t *typed) options() (own []string) {
 	none := defaults()
 	zksh := program(&none, "")
-	first, inner := zksh.CutOver(t.words)
+	first, inner := zksh.SplitWrapper(t.words)
 	if _, flag, _ := zksh.Position(first); flag != nil && len(inner) == 0 { // its value is under way
 		first = first[:len(first)-1]
 	}
@@ -107,7 +107,7 @@ func program(o *Options, text string) *commands.Command {
 	if strings.HasPrefix(text, zkconn.ClusterMark) {
 		next.Kind = commands.Server
 	}
-	return &commands.Command{Name: "zksh", Params: []commands.Param{next}, Over: func(fs *pflag.FlagSet) commands.Around {
+	return &commands.Command{Name: "zksh", Params: []commands.Param{next}, Wrap: func(fs *pflag.FlagSet) commands.Wrapper {
 		known := *o
 		set, _ := declare(&known)
 		fs.AddFlagSet(set)

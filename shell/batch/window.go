@@ -71,7 +71,7 @@ func (w *window) accepts(p *pendingLine, size int) bool {
 	return p.err == nil && !w.b.txns.isOpen() && p.line.Has(commands.OneRequest) && size <= maxLineInWindow &&
 		(cap(w.pending) > 1 || w.group.accepts(p)) &&
 		!(p.line.Has(commands.Quotas) && w.hasQuotas()) && !w.fenceMayFall() &&
-		!(p.line.Has(commands.Destroys) && w.b.env.Keeper != nil)
+		!(p.line.Has(commands.Destroys) && w.b.env.Saver != nil)
 }
 
 // fenceMayFall reports whether later lines are to be written although a line fails because a
