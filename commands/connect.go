@@ -55,7 +55,7 @@ func CleanUp(ctx context.Context, f func(context.Context) error) error {
 	return f(ctx)
 }
 
-// cleanUpTimeout is the time limit of Closing.
+// cleanUpTimeout is the time limit of CleanUp.
 const cleanUpTimeout = 3 * time.Second
 
 // connectionAnswer returns the result of connect and close. It has no text, because the events of the

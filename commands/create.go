@@ -112,31 +112,31 @@ func (c withParents) Create(
 	if !errors.Is(err, zkconn.NoNode) {
 		return made, err
 	}
-	var own []string
+	var created []string
 	for i := 1; i < len(path); i++ {
 		if path[i] != '/' {
 			continue
 		}
 		switch _, err := c.Client.Create(ctx, path[:i], nil, zkconn.OpenACL(), zkconn.CreateMode{}); {
 		case err == nil:
-			own = append(own, path[:i])
+			created = append(created, path[:i])
 		case !errors.Is(err, zkconn.NodeExists):
-			return "", errors.Join(err, removeCreated(ctx, c.Client, own))
+			return "", errors.Join(err, removeCreated(ctx, c.Client, created))
 		}
 	}
 	trip := zkconn.NewTrip()
 	trip.Alone = true
 	made, err = c.Client.Create(trip.Context(ctx), path, data, acl, mode)
 	if err != nil && !trip.Outcome.MayHaveHappened() {
-		return "", errors.Join(err, removeCreated(ctx, c.Client, own))
+		return "", errors.Join(err, removeCreated(ctx, c.Client, created))
 	}
 	return made, err
 }
 
 // removeCreated deletes parents that were created in vain, except those that others use by now.
-func removeCreated(ctx context.Context, c zkconn.Client, own []string) error {
+func removeCreated(ctx context.Context, c zkconn.Client, created []string) error {
 	return CleanUp(ctx, func(ctx context.Context) error {
-		for _, path := range slices.Backward(own) {
+		for _, path := range slices.Backward(created) {
 			err := ignoreCodes(c.Delete(ctx, path, 0), zkconn.NotEmpty, zkconn.NoNode, zkconn.BadVersion)
 			if err != nil {
 				return fmt.Errorf("cannot delete a parent znode that zksh created and no longer needs: %w", err)

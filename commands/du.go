@@ -119,37 +119,37 @@ func (d *duItem) JSON() any {
 
 // largest collects the largest subtrees.
 type largest struct {
-	most int       // number of subtrees wanted; 0: none
-	kept []*duItem // candidates, at most 2*most+100
+	most       int       // number of subtrees wanted; 0: none
+	candidates []*duItem // at most 2*most+100
 }
 
 func (b *largest) add(s subtreeSize, st *zktree.Step) {
-	if len(b.kept) == 2*b.most+100 {
+	if len(b.candidates) == 2*b.most+100 {
 		b.trim()
 	}
-	b.kept = append(b.kept, &duItem{st.Path(), s})
+	b.candidates = append(b.candidates, &duItem{st.Path(), s})
 }
 
 // trim sorts the candidates and drops all but the largest.
 func (b *largest) trim() {
-	slices.SortFunc(b.kept, func(x, y *duItem) int {
+	slices.SortFunc(b.candidates, func(x, y *duItem) int {
 		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(y.Znodes, x.Znodes), cmp.Compare(x.path, y.path))
 	})
-	clear(b.kept[min(b.most, len(b.kept)):])
-	b.kept = b.kept[:min(b.most, len(b.kept))]
+	clear(b.candidates[min(b.most, len(b.candidates)):])
+	b.candidates = b.candidates[:min(b.most, len(b.candidates))]
 }
 
 // items runs through all, which adds the candidates, and then yields the largest ones.
 func (b *largest) items(all func(func(render.Item) bool)) func(func(render.Item) bool) {
 	return func(yield func(render.Item) bool) {
-		left := false
+		stopped := false
 		all(func(pause render.Item) bool {
-			left = !yield(pause)
-			return !left
+			stopped = !yield(pause)
+			return !stopped
 		})
 		b.trim()
-		for _, d := range b.kept {
-			if left || !yield(d) {
+		for _, d := range b.candidates {
+			if stopped || !yield(d) {
 				return
 			}
 		}

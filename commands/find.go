@@ -205,7 +205,7 @@ type batch struct {
 	acl        zktree.Answer // nil if no condition concerns the ACL
 }
 
-// Bounds of a handful. At most two are in memory.
+// Bounds of a batch. At most two are in memory.
 const (
 	batchZnodes = 64
 	batchBytes  = 4 << 20 // except for a single znode with more data

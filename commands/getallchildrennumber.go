@@ -34,9 +34,9 @@ func countBelow(ctx context.Context, env *Env, from reader, path string) (int, e
 	if err := zkconn.ValidatePath(path, false); err != nil {
 		return 0, err
 	}
-	if k, kept := from.(*fileReader); kept {
-		_, err := k.znode(path)
-		n, _ := k.tree.Has(path)
+	if file, is := from.(*fileReader); is {
+		_, err := file.znode(path)
+		n, _ := file.tree.Has(path)
 		return n, err
 	}
 	p, err := env.Session.Pipe(ctx, path)

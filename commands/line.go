@@ -240,13 +240,13 @@ type Do func(ctx context.Context, env *Env) error
 // that line, once or more often.
 type Wrapper func(ctx context.Context, env *Env, do Do) error
 
-// ReadWrapper is Read for a command with Over. read parses the line after the command's flags:
+// ReadWrapper is Read for a command with Wrap. read parses the line after the command's flags:
 // now, to find mistakes, and again each time that line runs, because a Line can run only once.
 func (c *Command) ReadWrapper(words []Word, read func(words []Word) (Line, error)) (l Line, err error) {
 	fs := newFlagSet(c.Name)
 	around := c.Wrap(fs)
-	own, inner := c.SplitWrapper(words)
-	if err := c.parse(fs, own); err != nil {
+	flags, inner := c.SplitWrapper(words)
+	if err := c.parse(fs, flags); err != nil {
 		return l, c.asUsageError(err)
 	}
 	if len(inner) == 0 {
@@ -268,8 +268,8 @@ func (c *Command) ReadWrapper(words []Word, read func(words []Word) (Line, error
 	return l, nil
 }
 
-// SplitWrapper splits the words of a command with Over into its own flags and the line after them.
-func (c *Command) SplitWrapper(words []Word) (own, inner []Word) {
+// SplitWrapper splits the words of a command with Wrap into its own flags and the line after them.
+func (c *Command) SplitWrapper(words []Word) (flags, inner []Word) {
 	fs := c.FlagSet()
 	for i := 0; i < len(words); i++ {
 		switch {

@@ -191,8 +191,8 @@ func listLong(ctx context.Context, env *Env, from reader, path string, decode bo
 				return true
 			}
 			item := &longItem{st.Name, dump.KindOf(st.Stat), (*render.Stat)(st.Stat), now, decode}
-			if k, kept := from.(*fileReader); kept {
-				z, err := k.tree.Znode(st.Path(), false)
+			if file, is := from.(*fileReader); is {
+				z, err := file.tree.Znode(st.Path(), false)
 				if err != nil {
 					s.err = err
 					return false

@@ -30,8 +30,8 @@ var statCommand = &Command{
 			if err != nil {
 				return err
 			}
-			if k, kept := from.(*fileReader); kept {
-				return k.printStat(env, args[0], *human)
+			if file, is := from.(*fileReader); is {
+				return file.printStat(env, args[0], *human)
 			}
 			if *human {
 				return env.Screen.Print((*render.Stat)(st).Human(time.Now()))

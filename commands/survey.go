@@ -33,16 +33,16 @@ func surveyOf(ctx context.Context, env *Env, from reader, path string, watch boo
 		}
 	}
 	if s.walk, err = zktree.Begin(ctx, src, path, o); err != nil {
-		if k, kept := from.(*fileReader); kept {
-			err = k.explain(err)
+		if file, is := from.(*fileReader); is {
+			err = file.explain(err)
 		}
 	}
 	return s, err
 }
 
 func sourceOf(ctx context.Context, env *Env, from reader, path string, watch bool) (zktree.Source, error) {
-	if k, kept := from.(*fileReader); kept {
-		return k, nil
+	if file, is := from.(*fileReader); is {
+		return file, nil
 	}
 	return zktree.OnServer(ctx, env.Session.Client, path, watch)
 }

@@ -140,16 +140,16 @@ func (f *follower) follow(ctx context.Context) (err error) {
 		return err
 	}
 	for {
-		told, err := f.step(ctx)
-		if err != nil || told && f.once {
+		reported, err := f.step(ctx)
+		if err != nil || reported && f.once {
 			return err
 		}
 	}
 }
 
-// step handles what is pending, or waits for an event. told is true if a change was reported: it
+// step handles what is pending, or waits for an event. reported is true if a change was reported: it
 // was printed, or the command for it has exited.
-func (f *follower) step(ctx context.Context) (told bool, err error) {
+func (f *follower) step(ctx context.Context) (reported bool, err error) {
 	if err := f.handleEvents(); err != nil {
 		return false, err
 	}
@@ -158,8 +158,8 @@ func (f *follower) step(ctx context.Context) (told bool, err error) {
 	case f.reconnected:
 		return false, f.ignoreConnectionLoss(f.resync(ctx))
 	case len(f.due) > 0:
-		told, err = f.reportNext(ctx)
-		return told, f.ignoreConnectionLoss(err)
+		reported, err = f.reportNext(ctx)
+		return reported, f.ignoreConnectionLoss(err)
 	}
 	select {
 	case <-f.session.EventsReady():
@@ -284,7 +284,7 @@ func (f *follower) readOne(ctx context.Context, path string) (st *zk.Stat, data 
 }
 
 // reportNext reads the oldest path in due and reports its changes.
-func (f *follower) reportNext(ctx context.Context) (told bool, err error) {
+func (f *follower) reportNext(ctx context.Context) (reported bool, err error) {
 	path := f.due[0]
 	f.due = f.due[1:]
 	delete(f.isDue, path)

@@ -67,7 +67,7 @@ func timed(ctx context.Context, env *commands.Env, do commands.Do) error {
 	return err
 }
 
-// repeat is the Over of the command.
+// repeat is the Wrap of the command.
 func (s *Shell) repeat(fs *pflag.FlagSet) commands.Wrapper {
 	times := fs.IntP("count", "n", 0, "run the command this many `times`; by default, until you press Ctrl-C")
 	every := commands.Duration{Value: time.Second}

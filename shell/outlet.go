@@ -81,7 +81,7 @@ type outlet struct {
 // errReaderEnded is what a command gets that prints for a program which has ended.
 var errReaderEnded = errors.New("the program has ended")
 
-// run is a commands.Around. A command that fails before it has answered leaves the file
+// run is a commands.Wrapper. A command that fails before it has answered leaves the file
 // as it is, and no program is started.
 func (o *outlet) run(ctx context.Context, env *commands.Env, do commands.Do) error {
 	o.ctx, o.env, o.Screen = ctx, env, env.Screen

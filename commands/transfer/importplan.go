@@ -50,9 +50,9 @@ func (im *importer) printPlan(ctx context.Context) error {
 // counts them in im.count.
 func (im *importer) edits(ctx context.Context, progress zktree.Progress) iter.Seq2[zktree.Edit, error] {
 	im.count = tally{deeds: map[zktree.Deed]int{}, unread: zktree.UnreadError{Root: im.to}}
-	there := im.currentTree(ctx, progress)
+	current := im.currentTree(ctx, progress)
 	return func(yield func(zktree.Edit, error) bool) {
-		for e, err := range zktree.Plan(im.to, im.allowed(zktree.Compare(there, im.fileTree()))) {
+		for e, err := range zktree.Plan(im.to, im.allowed(zktree.Compare(current, im.fileTree()))) {
 			if err == nil {
 				im.countEdit(e)
 			}

@@ -63,9 +63,9 @@ func (m *mover) mv(ctx context.Context, src, dst *endpoint) error {
 		return err
 	}
 	how, n, moved := "in one transaction", 0, false
-	there := *m.env
-	there.Session = m.src.session
-	err := there.SaveAndRun(ctx, commands.Loss{Command: "mv", Path: src.Path, Of: commands.LostTree, Version: -1}, func(ctx context.Context, _ int32) (err error) {
+	srcEnv := *m.env
+	srcEnv.Session = m.src.session
+	err := srcEnv.SaveAndRun(ctx, commands.Loss{Command: "mv", Path: src.Path, Of: commands.LostTree, Version: -1}, func(ctx context.Context, _ int32) (err error) {
 		if n, moved, err = m.moveAtomically(ctx); err == nil && !moved {
 			how = "copied, compared and deleted"
 			n, err = m.copyAndDelete(ctx)

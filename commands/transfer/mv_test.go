@@ -21,9 +21,9 @@ import (
 
 // moves are the ways in which mv can move a subtree.
 var moves = []struct {
-	name   string
-	shut   bool // an ACL forbids the creation of children, so a single transaction cannot move the subtree
-	beyond bool // to another server
+	name        string
+	locked      bool // an ACL forbids the creation of children, so a single transaction cannot move the subtree
+	otherServer bool // to another server
 }{{"at once", false, false}, {"slowly", true, false}, {"beyond", false, true}}
 
 // If the connection is cut before or after any request of a move, the whole subtree is at one of the
@@ -33,14 +33,14 @@ func TestMoveCut(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			here, there := zktest.Sandbox(t, sandbox.Options{}).Addr(), zktest.Sandbox(t, sandbox.Options{}).Addr()
-			watching, beyond := open(t, here), open(t, there)
+			source, otherSession := open(t, here), open(t, there)
 			n := 0
 			trial := func(prepare func(*zktest.Proxy)) []int32 {
 				n++
 				root, to := fmt.Sprint("/src", n), fmt.Sprint("/dst", n)
 				all := randomTree(rand.New(rand.NewPCG(uint64(n), 3)), root, 8)
 				all[0].ACL = anyone
-				if m.shut {
+				if m.locked {
 					all[0].ACL = zkconn.OpenACL()
 					all[0].ACL[0].Perms &^= 4 // create
 				} else {
@@ -48,21 +48,21 @@ func TestMoveCut(t *testing.T) {
 						z.ACL = anyone
 					}
 				}
-				putTree(t, watching, all)
+				putTree(t, source, all)
 				proxy := zktest.NewProxy(t, here)
 				s := open(t, proxy.Addr())
 				before := len(proxy.Requests())
 				prepare(proxy)
 				dst := to
-				if m.beyond {
+				if m.otherServer {
 					dst = there + ":" + to
 				}
 				status, _, remarks := run(t.Context(), s, "mv "+root+" "+dst)
-				at := watching
-				if m.beyond {
-					at = beyond
+				at := source
+				if m.otherServer {
+					at = otherSession
 				}
-				checkMoved(t, fmt.Sprintf("trial %d: status %d: %s", n, status, remarks), all, status == 0, watching, at, to)
+				checkMoved(t, fmt.Sprintf("trial %d: status %d: %s", n, status, remarks), all, status == 0, source, at, to)
 				return proxy.Requests()[before:]
 			}
 			requests := trial(func(*zktest.Proxy) {})

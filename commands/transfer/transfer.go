@@ -1,7 +1,7 @@
 // Package transfer implements the commands that copy, move and compare subtrees between znodes,
 // ensembles and files: cp, mv, diff, mirror, export, import and log.
 //
-// Commands lists them. Each command has a file of its own; sides.go opens the sessions and files
+// Commands lists them. Each command has a file of its own; endpoint.go opens the sessions and files
 // that their arguments name.
 //
 // This package and commands/undo do not import each other: what these commands overwrite or delete

@@ -154,8 +154,8 @@ func (k killedSaver) Around(ctx context.Context, env *commands.Env, l commands.L
 func TestKilled(t *testing.T) {
 	for _, line := range destroyers {
 		h := newSandboxShell(t)
-		before, keeper := h.plant(), h.env.Saver
-		h.env.Saver = killedSaver{keeper, false}
+		before, saver := h.plant(), h.env.Saver
+		h.env.Saver = killedSaver{saver, false}
 		h.do(line)
 		h.wantTree("/t", before)
 		h.do("undo")
@@ -163,24 +163,24 @@ func TestKilled(t *testing.T) {
 			t.Errorf("%s: %q", line, h.screen.Printed())
 		}
 		h.wantTree("/t", before)
-		h.env.Saver = killedSaver{keeper, true}
+		h.env.Saver = killedSaver{saver, true}
 		h.do(line)
 		if h.last().State != begun {
 			t.Errorf("%s: %v", line, h.last())
 		}
-		h.env.Saver = keeper
+		h.env.Saver = saver
 		h.do("undo")
 		h.wantTree("/t", before)
 	}
 	// Undo does not overwrite what another client has written meanwhile.
 	h := newSandboxShell(t)
 	h.plant()
-	keeper := h.env.Saver
-	h.env.Saver = killedSaver{keeper, false}
+	saver := h.env.Saver
+	h.env.Saver = killedSaver{saver, false}
 	h.do("set /t/a other")
 	h.env.Saver = nil
 	h.do("set /t/a theirs")
-	h.env.Saver = keeper
+	h.env.Saver = saver
 	h.fails("undo", "has changed since")
 }
 
@@ -239,13 +239,13 @@ func TestNoPlace(t *testing.T) {
 	if want := "zksh cannot save the whole subtree /t/b/c for undo: no space left on device; continuing anyway"; h.screen.Alerts() != want {
 		t.Errorf("%q, want %q", h.screen.Alerts(), want)
 	}
-	if _, there := h.tree("/t")["/t/b/c"]; there {
+	if _, exists := h.tree("/t")["/t/b/c"]; exists {
 		t.Error("it is still there")
 	}
 	h.do("create /t/b/c")
 	h.env.Mode, h.yes = commands.ByHand, true
 	h.do("delete /t/b/c")
-	if _, there := h.tree("/t")["/t/b/c"]; there {
+	if _, exists := h.tree("/t")["/t/b/c"]; exists {
 		t.Error("it is still there")
 	}
 }

@@ -13,19 +13,19 @@ import (
 // is not asked in vain. To find out, it sends the operation in a transaction that cannot succeed,
 // because it also creates the root, which exists. It returns nil if the operation may succeed, or
 // if it cannot be probed in this way.
-func (g *saving) wouldFail(ctx context.Context) error {
+func (op *saving) wouldFail(ctx context.Context) error {
 	var change zkconn.Change
-	switch g.Of {
+	switch op.Of {
 	case commands.LostData:
-		change = zkconn.NewData(g.Path, g.Data, g.Version)
+		change = zkconn.NewData(op.Path, op.Data, op.Version)
 	case commands.LostNode:
-		change = zkconn.Removal(g.Path, g.Version)
+		change = zkconn.Removal(op.Path, op.Version)
 	default:
 		return nil
 	}
-	_, err := g.env.Session.Multi(ctx, []zkconn.Change{change, zkconn.Creation("/", nil, zkconn.OpenACL(), zkconn.CreateMode{})})
+	_, err := op.env.Session.Multi(ctx, []zkconn.Change{change, zkconn.Creation("/", nil, zkconn.OpenACL(), zkconn.CreateMode{})})
 	refusal, refused := errors.AsType[*zkconn.Error](err)
-	if g.Path == "/" || !refused || refusal.Path != g.Path || !slices.Contains(rejections, refusal.Code) {
+	if op.Path == "/" || !refused || refusal.Path != op.Path || !slices.Contains(rejections, refusal.Code) {
 		return nil
 	}
 	return refusal

@@ -157,12 +157,12 @@ func (w *world) oneCase(rt *rapid.T) {
 	saved := filepath.Join(w.files, fmt.Sprint("undo", w.cases))
 	shell := *w.shell
 	if script {
-		keeper, err := ToFile(saved, lockcmd.InQueue)
+		saver, err := ToFile(saved, lockcmd.InQueue)
 		if err != nil {
 			rt.Fatal(err)
 		}
 		env := *w.shell.env
-		env.Saver, env.Mode = keeper, commands.Batch
+		env.Saver, env.Mode = saver, commands.Batch
 		shell.env = &env
 	}
 	w.shell.yes = rapid.IntRange(0, 3).Draw(rt, "yes") > 0 // answer to destroying what cannot be saved
@@ -172,16 +172,16 @@ func (w *world) oneCase(rt *rapid.T) {
 	wasCut := w.disarm(cut)
 
 	destroyed, secret := changedPaths(before, w.admin.tree(root), hidden)
-	kept := w.lastNumber() > last
+	hasCopy := w.lastNumber() > last
 	if _, err := os.Stat(saved); script {
-		kept = err == nil
+		hasCopy = err == nil
 	}
 	switch {
-	case len(destroyed) > 0 && !kept:
+	case len(destroyed) > 0 && !hasCopy:
 		rt.Fatalf("%q (%v) destroyed %q, and there is no copy", words, lineErr, destroyed)
-	case len(destroyed)+len(secret) == 0 && kept && !wasCut && w.versions(rt, root) == versions:
+	case len(destroyed)+len(secret) == 0 && hasCopy && !wasCut && w.versions(rt, root) == versions:
 		rt.Fatalf("%q (%v) destroyed nothing, and there is a copy", words, lineErr)
-	case !kept:
+	case !hasCopy:
 		return
 	}
 	if script {

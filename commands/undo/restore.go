@@ -65,14 +65,14 @@ func (u *undoing) operationName() string { return fmt.Sprintf("%s %d", undoName,
 // restoreTree restores the znodes that the operation deleted or overwrote.
 func (u *undoing) restoreTree(ctx context.Context) error {
 	var hidden []string // saved znodes that cannot be read now
-	kept := u.savedTree()
-	for d, err := range zktree.Compare(u.currentTree(ctx), kept) {
+	saved := u.savedTree()
+	for d, err := range zktree.Compare(u.currentTree(ctx), saved) {
 		switch {
 		case err != nil:
 			return err
 		case d.Err != nil && d.B == nil: // was not readable before the operation either, so it was not saved
 		case d.Err != nil:
-			hidden = append(hidden, kept.At(d.Below))
+			hidden = append(hidden, saved.At(d.Below))
 		case d.B != nil: // znodes that are not in the copy stay as they are
 			u.addDifference(d)
 		}
@@ -203,11 +203,11 @@ func (u *undoing) restoreACLs(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var lost []zktree.Edit
+	var edits []zktree.Edit
 	var batch []*dump.Znode
 	look := func() error {
 		found, err := u.aclEdits(ctx, src, batch)
-		lost, batch = append(lost, found...), nil
+		edits, batch = append(edits, found...), nil
 		return err
 	}
 	for z, err := range u.saved.Znodes(u.Path) {
@@ -231,19 +231,19 @@ func (u *undoing) restoreACLs(ctx context.Context) error {
 	if err := u.rejectConflicts(); err != nil {
 		return err
 	}
-	for _, e := range lost {
+	for _, e := range edits {
 		u.plan = append(u.plan, "setAcl "+e.Path)
 	}
-	if u.dry || len(lost) == 0 {
+	if u.dry || len(edits) == 0 {
 		return nil
 	}
 	loss := commands.Loss{Command: u.operationName(), Path: u.Path, Of: commands.LostACLs, Version: -1}
-	return u.saveAndRun(ctx, loss, func(ctx context.Context, _ int32) error { return u.writeEdits(ctx, zktree.Seq(lost)) })
+	return u.saveAndRun(ctx, loss, func(ctx context.Context, _ int32) error { return u.writeEdits(ctx, zktree.Seq(edits)) })
 }
 
 // aclEdits returns the edits that restore the ACLs of a batch. If an ACL cannot be read any more,
 // only the write shows whether it has changed.
-func (u *undoing) aclEdits(ctx context.Context, src zktree.Source, batch []*dump.Znode) (lost []zktree.Edit, err error) {
+func (u *undoing) aclEdits(ctx context.Context, src zktree.Source, batch []*dump.Znode) (edits []zktree.Edit, err error) {
 	paths := make([]string, len(batch))
 	for i, z := range batch {
 		paths[i] = z.Path
@@ -256,7 +256,7 @@ func (u *undoing) aclEdits(ctx context.Context, src zktree.Source, batch []*dump
 		e := zktree.Edit{Does: zktree.SetsACL, Path: z.Path, Znode: z, Version: z.Stat.Aversion + 1}
 		switch now := entries[i]; {
 		case errors.Is(now.Err, zkconn.NoAuth):
-			lost = append(lost, e)
+			edits = append(edits, e)
 		case errors.Is(now.Err, zkconn.NoNode):
 			u.conflicts = append(u.conflicts, deletedConflict(z.Path))
 		case now.Err != nil:
@@ -264,10 +264,10 @@ func (u *undoing) aclEdits(ctx context.Context, src zktree.Source, batch []*dump
 		case zktree.SameACL(now.ACL, z.ACL):
 		case u.overwrite, now.Stat.Czxid == z.Stat.Czxid && now.Stat.Aversion == z.Stat.Aversion+1, u.Left != nil && zktree.SameACL(now.ACL, u.Left):
 			e.Version = now.Stat.Aversion
-			lost = append(lost, e)
+			edits = append(edits, e)
 		default:
 			u.conflicts = append(u.conflicts, conflict{path: z.Path, what: z.Path + " has changed since the operation: the ACL is no longer the one that the operation set"})
 		}
 	}
-	return lost, nil
+	return edits, nil
 }

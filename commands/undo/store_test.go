@@ -283,16 +283,16 @@ func TestList(t *testing.T) {
 func TestToFile(t *testing.T) {
 	h := newSandboxShell(t)
 	lost := filepath.Join(t.TempDir(), "lost")
-	keeper, err := ToFile(lost, lockcmd.InQueue)
+	saver, err := ToFile(lost, lockcmd.InQueue)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { // Windows does not remove open files
-		if err := keeper.backend.(*fileBackend).f.Close(); err != nil {
+		if err := saver.backend.(*fileBackend).f.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	h.env.Mode, h.env.Saver = commands.Batch, keeper
+	h.env.Mode, h.env.Saver = commands.Batch, saver
 	h.do("create /t", "create /t/a one", "create /t/b two", "create /t/b/c deep", "create -e /e", "create /read-0000000001")
 	before := h.tree("/t")
 	h.fails("delete /t", "Node not empty")
@@ -304,7 +304,7 @@ func TestToFile(t *testing.T) {
 	h.fails("delete /none", "does not exist")
 	h.env.Saver = nil
 	h.do("create /t x", "create /t/shut", "setAcl /t/shut world:anyone:cdwa")
-	h.env.Saver = keeper
+	h.env.Saver = saver
 	h.fails("deleteall /t", "nothing was done, because zksh cannot save the whole subtree /t: 1 znode of /t could not be read")
 	h.env.Saver = nil
 	h.do("setAcl /t/shut world:anyone:cdrwa", "deleteall /t", "import -R --overwrite "+lost)

@@ -168,12 +168,12 @@ func sameEnsemble(ctx context.Context, src, dst *endpoint) (from, to string, sam
 	if err != nil {
 		return from, to, false, err
 	}
-	there, err := dst.lastZxid(ctx)
+	during, err := dst.lastZxid(ctx)
 	if err != nil {
 		return from, to, false, err
 	}
 	after, err := src.lastZxid(ctx)
-	if err != nil || there < before || there > after {
+	if err != nil || during < before || during > after {
 		return from, to, false, err
 	}
 	made, err := src.creationStat(ctx, from)
@@ -318,10 +318,10 @@ func saveAndRun(ctx context.Context, env *commands.Env, command string, dst *end
 	if _, err := dst.session.Exists(ctx, dst.Path, false); errors.Is(err, zkconn.NoNode) {
 		return change(ctx)
 	}
-	there := *env
-	there.Session = dst.session
+	dstEnv := *env
+	dstEnv.Session = dst.session
 	loss := commands.Loss{Command: command, Path: dst.Path, Of: commands.LostParts, Version: -1}
-	return there.SaveAndRun(ctx, loss, func(ctx context.Context, _ int32) error { return change(ctx) })
+	return dstEnv.SaveAndRun(ctx, loss, func(ctx context.Context, _ int32) error { return change(ctx) })
 }
 
 // printAnswer prints the result of a command, as words for text and facts for JSON.

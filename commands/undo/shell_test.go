@@ -184,8 +184,8 @@ func TestKeptIsDestroyed(t *testing.T) {
 	h := newSandboxShell(t)
 	h.do("create /a one", "create /b one")
 	other := h.env.Session
-	keeper := &interfering{Saver: h.env.Saver}
-	h.env.Saver = keeper
+	saver := &interfering{Saver: h.env.Saver}
+	h.env.Saver = saver
 	overtake := func(path string) func() {
 		return func() {
 			if _, err := other.Set(t.Context(), path, []byte("theirs"), -1); err != nil {
@@ -193,14 +193,14 @@ func TestKeptIsDestroyed(t *testing.T) {
 			}
 		}
 	}
-	keeper.before = overtake("/a")
+	saver.before = overtake("/a")
 	h.do("set /a mine", "undo")
 	h.wantTree("/a", map[string]string{"/a": `"theirs" false [{31 world anyone}] persistent`})
-	keeper.before = overtake("/b")
+	saver.before = overtake("/b")
 	h.do("delete /b", "undo")
 	h.wantTree("/b", map[string]string{"/b": `"theirs" false [{31 world anyone}] persistent`})
 	// With -v, the command does not go on with another version.
-	keeper.before = overtake("/b")
+	saver.before = overtake("/b")
 	h.fails("set -v 0 /b mine", "version No is not valid")
 }
 

@@ -45,9 +45,9 @@ type draft interface {
 // SaveAndRun implements commands.Saver. For a single znode, destroy gets the version that was
 // saved. If another client was faster, SaveAndRun saves the znode again and repeats destroy,
 // unless the command itself requires a version. A subtree is saved as it was read.
-func (k *Saver) SaveAndRun(ctx context.Context, env *commands.Env, l commands.Loss, destroy commands.Destroy) error {
+func (s *Saver) SaveAndRun(ctx context.Context, env *commands.Env, l commands.Loss, destroy commands.Destroy) error {
 	for synced := false; ; {
-		e, version, err := k.save(ctx, env, l)
+		e, version, err := s.save(ctx, env, l)
 		if stale, is := errors.AsType[*staleError](err); is && !synced {
 			if err := env.Session.Sync(ctx, l.Path); err != nil {
 				return err
@@ -62,7 +62,7 @@ func (k *Saver) SaveAndRun(ctx context.Context, env *commands.Env, l commands.Lo
 		}
 		var recorder zkconn.Recorder
 		err = destroy(recorder.Context(ctx), version)
-		if noteErr := k.recordOutcome(ctx, env, e, recorder.Outcome()); noteErr != nil {
+		if noteErr := s.recordOutcome(ctx, env, e, recorder.Outcome()); noteErr != nil {
 			env.Screen.Note(fmt.Sprintf("cannot update the undo log: %s", noteErr))
 		}
 		if version == l.Version || !errors.Is(err, zkconn.BadVersion) {
@@ -73,42 +73,42 @@ func (k *Saver) SaveAndRun(ctx context.Context, env *commands.Env, l commands.Lo
 
 // Required implements commands.Saver. It is true for --undo FILE, because its user relies on the
 // file.
-func (k *Saver) Required() bool { return k.backend.forImport() }
+func (s *Saver) Required() bool { return s.backend.forImport() }
 
 // save saves what is about to be destroyed. The entry is nil if there is nothing to save, or if
 // the user agreed to continue without a copy.
-func (k *Saver) save(ctx context.Context, env *commands.Env, l commands.Loss) (e *entry, version int32, err error) {
+func (s *Saver) save(ctx context.Context, env *commands.Env, l commands.Loss) (e *entry, version int32, err error) {
 	servers := env.Session.Servers()
-	g := &saving{Loss: l, k: k, env: env, version: l.Version, unread: zktree.UnreadError{Root: l.Path}, entry: entry{
+	op := &saving{Loss: l, saver: s, env: env, version: l.Version, unread: zktree.UnreadError{Root: l.Path}, entry: entry{
 		Command: l.Command, Path: l.Path, Of: l.Of, Servers: servers.Hosts, Chroot: servers.Chroot, Cluster: env.Session.Cluster(), Time: time.Now(),
 	}}
 	if l.Of == commands.LostData {
-		g.entry.Wrote = hashOf(l.Data)
+		op.entry.Wrote = hashOf(l.Data)
 	}
-	if by := k.by; by.ID != "" {
+	if by := s.by; by.ID != "" {
 		by.Script = env.Script
-		g.entry.By = &by
+		op.entry.By = &by
 	}
 	if env.Line != "" {
-		g.entry.Line, g.entry.Part = env.Line, k.parts.count(env.Line, 1)
+		op.entry.Line, op.entry.Part = env.Line, s.parts.count(env.Line, 1)
 	}
-	kept, err := g.save(ctx, servers.Spec)
-	if err != nil || !kept {
-		k.parts.count(env.Line, -1)
+	saved, err := op.save(ctx, servers.Spec)
+	if err != nil || !saved {
+		s.parts.count(env.Line, -1)
 	}
 	if err != nil && context.Cause(ctx) != nil {
 		env.Screen.Alert(fmt.Sprintf("nothing was done, because zksh was still saving %s for undo", l.Path))
 	}
-	if err != nil || !kept {
+	if err != nil || !saved {
 		return nil, l.Version, err
 	}
-	return &g.entry, g.version, nil
+	return &op.entry, op.version, nil
 }
 
 // saving is an operation that is being saved.
 type saving struct {
 	commands.Loss
-	k       *Saver
+	saver   *Saver
 	env     *commands.Env
 	draft   draft
 	entry   entry
@@ -117,7 +117,7 @@ type saving struct {
 }
 
 // errNothingToSave means that the operation would destroy nothing that undo can restore.
-var errNothingToSave = errors.New("nothing to be kept")
+var errNothingToSave = errors.New("nothing to be saved")
 
 // staleError means that the server does not have the znode, or has it in another version than the
 // command requires. The server may lag behind.
@@ -131,18 +131,18 @@ type finalError struct{ cause error }
 func (e *finalError) Error() string { return e.cause.Error() }
 
 // save writes the copy. If it returns no error, the command may continue, even if saved is false.
-func (g *saving) save(ctx context.Context, server string) (kept bool, err error) {
-	if g.draft, err = g.k.backend.begin(); err != nil {
-		return false, g.saveFailed(ctx, err)
+func (op *saving) save(ctx context.Context, server string) (saved bool, err error) {
+	if op.draft, err = op.saver.backend.begin(); err != nil {
+		return false, op.saveFailed(ctx, err)
 	}
-	err = g.writeDump(ctx, server)
-	if err == nil && g.unread.N > 0 {
-		err = g.proceedUnsaved(ctx, &g.unread)
+	err = op.writeDump(ctx, server)
+	if err == nil && op.unread.N > 0 {
+		err = op.proceedUnsaved(ctx, &op.unread)
 	}
 	if err == nil {
-		err = g.draft.commit(&g.entry)
+		err = op.draft.commit(&op.entry)
 	} else {
-		err = errors.Join(err, g.draft.abort())
+		err = errors.Join(err, op.draft.abort())
 	}
 	switch {
 	case err == nil:
@@ -152,14 +152,14 @@ func (g *saving) save(ctx context.Context, server string) (kept bool, err error)
 	case errors.As(err, new(*staleError)):
 		return false, err
 	}
-	return false, g.saveFailed(ctx, err)
+	return false, op.saveFailed(ctx, err)
 }
 
 // saveFailed returns the error with which the command ends after saving has failed with err, or
 // nil if the command continues.
-func (g *saving) saveFailed(ctx context.Context, err error) error {
+func (op *saving) saveFailed(ctx context.Context, err error) error {
 	if !errors.As(err, new(*finalError)) {
-		err = g.proceedUnsaved(ctx, err)
+		err = op.proceedUnsaved(ctx, err)
 	}
 	if final, is := errors.AsType[*finalError](err); is {
 		return final.cause
@@ -170,17 +170,17 @@ func (g *saving) saveFailed(ctx context.Context, err error) error {
 // proceedUnsaved decides whether the command continues without a complete copy. At the prompt, it
 // asks the user. A single command in another shell continues, because nobody can be asked. With
 // --undo FILE, the command fails.
-func (g *saving) proceedUnsaved(ctx context.Context, why error) error {
+func (op *saving) proceedUnsaved(ctx context.Context, why error) error {
 	switch {
-	case g.k.Required():
-		return &finalError{fmt.Errorf("nothing was done, because zksh cannot save the whole subtree %s: %w", g.Path, why)}
-	case g.env.Mode != commands.ByHand:
-		g.env.Screen.Alert(g.unsavedText(why) + "; continuing anyway")
+	case op.saver.Required():
+		return &finalError{fmt.Errorf("nothing was done, because zksh cannot save the whole subtree %s: %w", op.Path, why)}
+	case op.env.Mode != commands.ByHand:
+		op.env.Screen.Alert(op.unsavedText(why) + "; continuing anyway")
 		return nil
 	}
-	err := g.wouldFail(ctx)
+	err := op.wouldFail(ctx)
 	if err == nil {
-		err = g.env.AskToContinue(ctx, g.unsavedText(why))
+		err = op.env.AskToContinue(ctx, op.unsavedText(why))
 	}
 	if err != nil {
 		return &finalError{err}
@@ -189,21 +189,21 @@ func (g *saving) proceedUnsaved(ctx context.Context, why error) error {
 }
 
 // unsavedText describes what cannot be saved, and why.
-func (g *saving) unsavedText(why error) string {
-	if g.isSingle() && g.entry.Znodes == 0 && g.unread.N > 0 && errors.Is(why, zkconn.NoAuth) {
-		return fmt.Sprintf("no permission to read %s, so undo will not be able to restore it", g.Path)
+func (op *saving) unsavedText(why error) string {
+	if op.isSingle() && op.entry.Znodes == 0 && op.unread.N > 0 && errors.Is(why, zkconn.NoAuth) {
+		return fmt.Sprintf("no permission to read %s, so undo will not be able to restore it", op.Path)
 	}
-	return fmt.Sprintf("zksh cannot save the whole subtree %s for undo: %s", g.Path, why)
+	return fmt.Sprintf("zksh cannot save the whole subtree %s for undo: %s", op.Path, why)
 }
 
 // isSingle reports whether the operation concerns a single znode.
-func (g *saving) isSingle() bool {
-	return g.Of == commands.LostData || g.Of == commands.LostNode || g.Of == commands.LostACL
+func (op *saving) isSingle() bool {
+	return op.Of == commands.LostData || op.Of == commands.LostNode || op.Of == commands.LostACL
 }
 
 // writeDump writes the znodes that the operation destroys as a dump.
-func (g *saving) writeDump(ctx context.Context, server string) (err error) {
-	w, err := dump.NewWriter(g.draft, dump.Lines, dump.Header{Root: g.Path, Server: server, Time: g.entry.Time})
+func (op *saving) writeDump(ctx context.Context, server string) (err error) {
+	w, err := dump.NewWriter(op.draft, dump.Lines, dump.Header{Root: op.Path, Server: server, Time: op.entry.Time})
 	if err != nil {
 		return err
 	}
@@ -214,7 +214,7 @@ func (g *saving) writeDump(ctx context.Context, server string) (err error) {
 	}()
 	var end dump.Trailer
 	left := "" // znodes whose path begins with this are left out
-	for z, err := range g.znodes(ctx) {
+	for z, err := range op.znodes(ctx) {
 		switch {
 		case z == nil && errors.Is(err, zkconn.NoNode):
 			return &staleError{err}
@@ -222,17 +222,17 @@ func (g *saving) writeDump(ctx context.Context, server string) (err error) {
 			return &finalError{err}
 		case left != "" && strings.HasPrefix(z.Path, left):
 			continue
-		case err != nil && (z.ACL == nil || !aclsOnly(g.Of) || g.k.backend.forImport()):
-			g.unread.Add(err)
+		case err != nil && (z.ACL == nil || !aclsOnly(op.Of) || op.saver.backend.forImport()):
+			op.unread.Add(err)
 			continue
 		case slices.ContainsFunc(z.ACL, zkconn.Masked):
-			if z.ACL = nil; g.Of != commands.LostData { // never restore it with a different ACL
-				g.unread.Add(fmt.Errorf("the server hides the password hash in the ACL of %s", z.Path))
+			if z.ACL = nil; op.Of != commands.LostData { // never restore it with a different ACL
+				op.unread.Add(fmt.Errorf("the server hides the password hash in the ACL of %s", z.Path))
 				left = z.Path + "/"
 				continue
 			}
 		}
-		if !g.include(z) {
+		if !op.include(z) {
 			left = z.Path + "/"
 			continue
 		}
@@ -240,38 +240,38 @@ func (g *saving) writeDump(ctx context.Context, server string) (err error) {
 			return err
 		}
 		if st := z.Stat; st != nil {
-			g.entry.Seen = max(g.entry.Seen, st.Czxid, st.Mzxid, st.Pzxid)
+			op.entry.Seen = max(op.entry.Seen, st.Czxid, st.Mzxid, st.Pzxid)
 		}
-		g.entry.Znodes++
-		g.entry.Data += int64(len(z.Data))
+		op.entry.Znodes++
+		op.entry.Data += int64(len(z.Data))
 	}
-	switch e := &g.entry; {
-	case e.Znodes == 0 && g.unread.N > 0:
-		return &g.unread
-	case g.Version != -1 && g.version != g.Version:
-		return &staleError{&zkconn.Error{Code: zkconn.BadVersion, Path: g.Path}}
-	case e.Znodes == 0 && (e.Queued == 0 || g.k.backend.forImport()):
+	switch e := &op.entry; {
+	case e.Znodes == 0 && op.unread.N > 0:
+		return &op.unread
+	case op.Version != -1 && op.version != op.Version:
+		return &staleError{&zkconn.Error{Code: zkconn.BadVersion, Path: op.Path}}
+	case e.Znodes == 0 && (e.Queued == 0 || op.saver.backend.forImport()):
 		return errNothingToSave
 	}
-	end.Missed = g.unread.N
+	end.Missed = op.unread.N
 	return w.Close(end)
 }
 
 // include reports whether z is to be saved: znodes of lock queues are not. It also counts the
 // znodes that undo does not restore, and records the version of a single znode.
-func (g *saving) include(z *dump.Znode) bool {
-	switch g.Of {
+func (op *saving) include(z *dump.Znode) bool {
+	switch op.Of {
 	case commands.LostData, commands.LostNode:
-		g.version = z.Stat.Version
+		op.version = z.Stat.Version
 	case commands.LostACL:
-		g.version = z.Stat.Aversion
+		op.version = z.Stat.Aversion
 	}
 	switch {
-	case g.Of == commands.LostData || aclsOnly(g.Of): // the znodes are not deleted
+	case op.Of == commands.LostData || aclsOnly(op.Of): // the znodes are not deleted
 	case z.Kind == dump.Ephemeral:
-		g.entry.Ephemeral++
-	case g.k.inQueue(path.Base(z.Path)):
-		g.entry.Queued++
+		op.entry.Ephemeral++
+	case op.saver.inQueue(path.Base(z.Path)):
+		op.entry.Queued++
 		return false
 	}
 	return true
@@ -279,18 +279,18 @@ func (g *saving) include(z *dump.Znode) bool {
 
 // znodes yields the znodes that the operation concerns, parents before their children, as
 // zktree.Nodes does.
-func (g *saving) znodes(ctx context.Context) iter.Seq2[*dump.Znode, error] {
-	if !g.isSingle() {
+func (op *saving) znodes(ctx context.Context) iter.Seq2[*dump.Znode, error] {
+	if !op.isSingle() {
 		return func(yield func(*dump.Znode, error) bool) {
-			if err := g.env.Session.Sync(ctx, g.Path); err != nil { // include the latest writes of other clients
+			if err := op.env.Session.Sync(ctx, op.Path); err != nil { // include the latest writes of other clients
 				yield(nil, err)
 				return
 			}
-			subtree(ctx, g.env, g.Path, "saved").Nodes(yield)
+			subtree(ctx, op.env, op.Path, "saved").Nodes(yield)
 		}
 	}
 	return func(yield func(*dump.Znode, error) bool) {
-		yield(zktree.ReadOne(ctx, g.env.Session.Client, g.Path, g.Of != commands.LostData || g.k.backend.forImport()))
+		yield(zktree.ReadOne(ctx, op.env.Session.Client, op.Path, op.Of != commands.LostData || op.saver.backend.forImport()))
 	}
 }
 
@@ -305,21 +305,21 @@ func subtree(ctx context.Context, env *commands.Env, root, verb string) zktree.T
 
 // recordOutcome records the outcome of an operation. It deletes the saved copy if and only if the
 // operation certainly destroyed nothing.
-func (k *Saver) recordOutcome(ctx context.Context, env *commands.Env, e *entry, outcome zkconn.Outcome) error {
+func (s *Saver) recordOutcome(ctx context.Context, env *commands.Env, e *entry, outcome zkconn.Outcome) error {
 	switch {
 	case e == nil:
 		return nil
 	case !outcome.MayHaveHappened():
-		k.parts.count(e.Line, -1)
-		return k.backend.remove(e.N)
+		s.parts.count(e.Line, -1)
+		return s.backend.remove(e.N)
 	case outcome.Unknown == 0:
 		e.State = done
 	}
-	if k.backend.forImport() {
-		return k.backend.update(e)
+	if s.backend.forImport() {
+		return s.backend.update(e)
 	}
 	failed := commands.CleanUp(ctx, func(ctx context.Context) error { return e.markEnd(ctx, env.Session) })
-	return errors.Join(failed, k.backend.update(e))
+	return errors.Join(failed, s.backend.update(e))
 }
 
 // markEnd records data that distinguishes the operation's own changes from later ones. The server
