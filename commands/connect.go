@@ -58,8 +58,8 @@ func CleanUp(ctx context.Context, f func(context.Context) error) error {
 // cleanUpTimeout is the time limit of CleanUp.
 const cleanUpTimeout = 3 * time.Second
 
-// connectionAnswer returns the result of connect and close. It has no text, because the events of the
-// session are printed anyway.
+// connectionAnswer returns the result of connect and close. It has no text, because the events of
+// the session are printed anyway.
 func connectionAnswer(s *zkconn.Session, cmd string) render.Answer {
 	facts := render.Facts{"done", cmd, "server", s.Servers().Spec, "state", string(s.State())}
 	if agreed := s.Info().Agreed; agreed != nil {

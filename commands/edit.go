@@ -82,7 +82,8 @@ func (e *edit) prepare() error {
 // indentJSON formats JSON with indentation.
 func indentJSON(b *bytes.Buffer, data []byte) error { return json.Indent(b, data, "", "  ") }
 
-// reformat returns JSON text formatted with form. Text that is not valid JSON is returned unchanged.
+// reformat returns JSON text formatted with form. Text that is not valid JSON is returned
+// unchanged.
 func reformat(text string, form func(*bytes.Buffer, []byte) error) string {
 	var b bytes.Buffer
 	if err := form(&b, []byte(text)); err != nil {

@@ -40,8 +40,8 @@ func (env *Env) answer(err error, v render.Value) error {
 	return env.Screen.Print(v)
 }
 
-// AskToContinue prints what and asks the user whether to continue. It returns an error if the answer
-// is no, or if there is nobody to ask.
+// AskToContinue prints what and asks the user whether to continue. It returns an error if the
+// answer is no, or if there is nobody to ask.
 func (env *Env) AskToContinue(ctx context.Context, what string) error {
 	yes, err := env.Screen.Ask(ctx, strings.TrimSuffix(what, ".")+". Continue? [y/N] ") // Windows ends error messages with a full stop
 	if err == nil && !yes {

@@ -122,7 +122,7 @@ func (f *finder) run(ctx context.Context, env *Env, from reader, root string, co
 	if err != nil {
 		return err
 	}
-	hits := &matcher{ctx: ctx, f: f, s: s}
+	hits := &matcher{ctx: ctx, finder: f, survey: s}
 	if len(command) == 0 {
 		return s.print(pathStream(root, hits.items()))
 	}
@@ -187,11 +187,11 @@ func (f *finder) statMatches(st *render.Stat) bool {
 
 // matcher yields the matching znodes in the order of the walk. If a condition concerns data or
 // ACLs, it collects the znodes that meet all other conditions, and requests their data and ACLs
-// in groups.
+// in batches.
 type matcher struct {
 	ctx      context.Context
-	f        *finder
-	s        *survey
+	finder   *finder
+	survey   *survey
 	next     batch   // still being filled
 	inFlight []batch // requested, oldest first
 }
@@ -212,69 +212,69 @@ const (
 )
 
 // items returns the matching znodes.
-func (s *matcher) items() iter.Seq[render.Item] {
+func (m *matcher) items() iter.Seq[render.Item] {
 	return func(yield func(render.Item) bool) {
-		deep := s.f.data != nil || s.f.acl != nil
-		for item := range s.s.items("examined", func(st *zktree.Step, yield func(render.Item) bool) bool {
-			if st.Kind != zktree.Enter || !s.f.mayMatch(st, s.s.unread.Root) {
+		deep := m.finder.data != nil || m.finder.acl != nil
+		for item := range m.survey.items("examined", func(st *zktree.Step, yield func(render.Item) bool) bool {
+			if st.Kind != zktree.Enter || !m.finder.mayMatch(st, m.survey.unread.Root) {
 				return true
 			}
 			if !deep {
 				return yield(pathItem{path: st.Path()})
 			}
-			return s.add(st, yield)
+			return m.add(st, yield)
 		}) {
-			if item == nil && !s.request(yield) || !yield(item) {
+			if item == nil && !m.request(yield) || !yield(item) {
 				return
 			}
 		}
-		if s.request(yield) {
-			for len(s.inFlight) > 0 && s.s.err == nil && s.receive(yield) {
+		if m.request(yield) {
+			for len(m.inFlight) > 0 && m.survey.err == nil && m.receive(yield) {
 			}
 		}
 	}
 }
 
-// add adds a znode to the group that is being filled.
-func (s *matcher) add(st *zktree.Step, yield func(render.Item) bool) bool {
-	if s.f.data != nil && st.Err != nil { // already reported as unreadable
+// add adds a znode to the next batch.
+func (m *matcher) add(st *zktree.Step, yield func(render.Item) bool) bool {
+	if m.finder.data != nil && st.Err != nil { // already reported as unreadable
 		return true
 	}
 	size := 0
 	if st.Stat != nil {
 		size = int(st.Stat.DataLength)
 	}
-	if full := len(s.next.paths) == batchZnodes || s.next.bytes+size > batchBytes; full && !s.request(yield) {
+	if full := len(m.next.paths) == batchZnodes || m.next.bytes+size > batchBytes; full && !m.request(yield) {
 		return false
 	}
-	s.next.paths = append(s.next.paths, st.Path())
-	s.next.unreadable = append(s.next.unreadable, st.Err != nil)
-	s.next.bytes += size
+	m.next.paths = append(m.next.paths, st.Path())
+	m.next.unreadable = append(m.next.unreadable, st.Err != nil)
+	m.next.bytes += size
 	return true
 }
 
-// request requests the group that is being filled. If two groups are in flight then, it settles the
-// older one. It reports whether the search should continue.
-func (s *matcher) request(yield func(render.Item) bool) bool {
-	if len(s.next.paths) == 0 {
+// request requests the next batch. If two batches are in flight then, it receives the older
+// one. It reports whether the search should continue.
+func (m *matcher) request(yield func(render.Item) bool) bool {
+	if len(m.next.paths) == 0 {
 		return true
 	}
-	if s.f.data != nil {
-		s.next.data = s.s.src.Ask(s.next.paths, zktree.Want{Data: true})
+	if m.finder.data != nil {
+		m.next.data = m.survey.src.Ask(m.next.paths, zktree.Want{Data: true})
 	}
-	if s.f.acl != nil {
-		s.next.acl = s.s.src.Ask(s.next.paths, zktree.Want{ACL: true})
+	if m.finder.acl != nil {
+		m.next.acl = m.survey.src.Ask(m.next.paths, zktree.Want{ACL: true})
 	}
-	s.inFlight = append(s.inFlight, s.next)
-	s.next = batch{}
-	return len(s.inFlight) < 2 || s.receive(yield)
+	m.inFlight = append(m.inFlight, m.next)
+	m.next = batch{}
+	return len(m.inFlight) < 2 || m.receive(yield)
 }
 
-// receive waits for the answers to the oldest request and yields the matches. It reports whether
+// receive waits for the answers to the oldest batch, and yields the matches. It reports whether
 // the search should continue.
-func (s *matcher) receive(yield func(render.Item) bool) bool {
-	old := s.inFlight[0]
-	s.inFlight = s.inFlight[1:]
+func (m *matcher) receive(yield func(render.Item) bool) bool {
+	old := m.inFlight[0]
+	m.inFlight = m.inFlight[1:]
 	hit := make([]bool, len(old.paths))
 	for i := range hit {
 		hit[i] = true
@@ -282,18 +282,18 @@ func (s *matcher) receive(yield func(render.Item) bool) bool {
 	for _, part := range []struct {
 		answer zktree.Answer
 		holds  func(zktree.Entry) bool
-	}{{old.data, s.f.dataMatches}, {old.acl, s.f.aclMatches}} {
+	}{{old.data, m.finder.dataMatches}, {old.acl, m.finder.aclMatches}} {
 		if part.answer == nil {
 			continue
 		}
-		entries, err := part.answer.Wait(s.ctx, nil)
+		entries, err := part.answer.Wait(m.ctx, nil)
 		if err != nil {
-			s.s.err = err
+			m.survey.err = err
 			return false
 		}
 		for i, e := range entries {
 			if hit[i] = hit[i] && e.Err == nil && part.holds(e); e.Err != nil && !errors.Is(e.Err, zkconn.NoNode) && !old.unreadable[i] {
-				s.s.unread.Add(e.Err)
+				m.survey.unread.Add(e.Err)
 				old.unreadable[i] = true
 			}
 		}

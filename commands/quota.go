@@ -112,8 +112,8 @@ var setquotaCommand = &Command{
 	},
 }
 
-// chosenLimit returns the index of the limit whose flag was given, or -1 if there is none. It returns
-// an error if several were given, or if one is required and missing.
+// chosenLimit returns the index of the limit whose flag was given, or -1 if there is none. It
+// returns an error if several were given, or if one is required and missing.
 func chosenLimit(fs *pflag.FlagSet, required bool) (int, error) {
 	chosen := -1
 	for i, l := range limits {
@@ -165,8 +165,8 @@ func setQuota(ctx context.Context, env *Env, path, key string, v int64) error {
 	return n.printResult(ctx, q)
 }
 
-// createParents creates the stats znode, which the server then fills, and the parents of both znodes of
-// the quota. It returns an error if an ancestor or a descendant already has a quota.
+// createParents creates the stats znode, which the server then fills, and the parents of both
+// znodes of the quota. It returns an error if an ancestor or a descendant already has a quota.
 func (n quotaNodes) createParents(ctx context.Context) error {
 	if err := n.checkNoneAbove(ctx); err != nil {
 		return err
@@ -231,9 +231,9 @@ func (n quotaNodes) checkNoneBelow(ctx context.Context) error {
 	return nil
 }
 
-// printResult prints the result of setquota, with a warning for each limit that is already exceeded. As
-// in zkCli, the soft and the hard limit share a warning: at most one for the number of znodes, and
-// one for the bytes.
+// printResult prints the result of setquota, with a warning for each limit that is already
+// exceeded. As in zkCli, the soft and the hard limit share a warning: at most one for the number of
+// znodes, and one for the bytes.
 func (n quotaNodes) printResult(ctx context.Context, q jute.Quota) error {
 	used, err := n.read(ctx, n.stats())
 	if err := ignoreCodes(err, zkconn.NoNode); err != nil {

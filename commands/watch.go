@@ -147,8 +147,8 @@ func (f *follower) follow(ctx context.Context) (err error) {
 	}
 }
 
-// step handles what is pending, or waits for an event. reported is true if a change was reported: it
-// was printed, or the command for it has exited.
+// step handles what is pending, or waits for an event. reported is true if a change was reported:
+// it was printed, or the command for it has exited.
 func (f *follower) step(ctx context.Context) (reported bool, err error) {
 	if err := f.handleEvents(); err != nil {
 		return false, err
@@ -175,8 +175,8 @@ func (f *follower) step(ctx context.Context) (reported bool, err error) {
 	}
 }
 
-// ignoreConnectionLoss returns nil if err is a connection loss or an expired session, because everything is
-// read again on the next connection.
+// ignoreConnectionLoss returns nil if err is a connection loss or an expired session, because
+// everything is read again on the next connection.
 func (f *follower) ignoreConnectionLoss(err error) error {
 	if errors.Is(err, zkconn.ConnectionLoss) || errors.Is(err, zkconn.SessionExpired) {
 		return nil
@@ -261,8 +261,8 @@ func (f *follower) readAll(ctx context.Context) (map[string]*zk.Stat, error) {
 	return zktree.Stats(ctx, f.session.Client, f.path)
 }
 
-// readOne reads a znode: its stat, and its data if there is a command. Unless a recursive watch covers
-// it, get also watches for its next change. The stat is nil if the znode does not exist.
+// readOne reads a znode: its stat, and its data if there is a command. Unless a recursive watch
+// covers it, get also watches for its next change. The stat is nil if the znode does not exist.
 func (f *follower) readOne(ctx context.Context, path string) (st *zk.Stat, data []byte, err error) {
 	for len(f.argv) > 0 {
 		data, st, err = f.session.Get(ctx, path, !f.recurse)

@@ -221,8 +221,8 @@ func (c *copier) each(t zktree.Tree, do func(*dump.Znode) error) error {
 	return nil
 }
 
-// filter reports whether z is to be left out, and counts it. refusal is the error with which z could
-// not be read, if any.
+// filter reports whether z is to be left out, and counts it. refusal is the error with which z
+// could not be read, if any.
 func (c *copier) filter(z *dump.Znode, refusal error) (drop bool, err error) {
 	if refusal == nil && slices.ContainsFunc(z.ACL, zkconn.Masked) {
 		refusal = fmt.Errorf("cannot copy %s: the server hides the password hash in its ACL; run addauth as a user with admin permission on the znode", z.Path)
@@ -261,7 +261,8 @@ func (c *copier) printRemarks() {
 	}
 }
 
-// printSequenceRemark prints that sequence counters are not copied, if the source seems to use them.
+// printSequenceRemark prints that sequence counters are not copied, if the source seems to use
+// them.
 func (c *copier) printSequenceRemark() {
 	if c.hasSequence {
 		c.env.Screen.Note(fmt.Sprintf("sequence counters start over in %s, so create -s may fail there if the next name already exists", c.dst.word))

@@ -78,7 +78,7 @@ type comparison struct {
 
 	count      int // number of differences
 	unread     zktree.UnreadError
-	incomplete error // set if one side is an incomplete file
+	incomplete error // set if one of the two is an incomplete file
 	err        error
 }
 
@@ -115,7 +115,7 @@ func (d *comparison) endError() error {
 	return errors.Join(d.err, d.unread.OrNil(), d.incomplete)
 }
 
-// differences returns the differences between the two sides. While they are read, it counts them.
+// differences returns the differences between A and B. While they are read, it counts them.
 func (d *comparison) differences(ctx context.Context, update zktree.Progress) (iter.Seq2[zktree.Difference, error], error) {
 	d.unread.Root = d.a.word + " and " + d.b.word
 	a, err := d.a.subtree(ctx, update)
@@ -232,7 +232,7 @@ func (d diffItem) JSON() any {
 	return append(facts, "a", znodeFacts(d.A), "b", znodeFacts(d.B))
 }
 
-// znodeFacts describes a znode of one side for JSON. It is null if the znode is missing there.
+// znodeFacts describes a znode for JSON; a missing znode is null.
 func znodeFacts(z *dump.Znode) any {
 	if z == nil {
 		return nil

@@ -35,7 +35,7 @@ type endpoints struct {
 	options []dump.Option // for reading files
 }
 
-// open returns a side for each word. The caller must call close, even after an error.
+// open returns an endpoint for each word. The caller must call close, even after an error.
 func (ss *endpoints) open(ctx context.Context, words ...string) ([]*endpoint, error) {
 	list := make([]*endpoint, len(words))
 	for i, word := range words {
@@ -103,8 +103,8 @@ func (ss *endpoints) connect(ctx context.Context, s *endpoint) error {
 	return nil
 }
 
-// checkComplete returns an error if the side is an incomplete file: some znodes could not be read when it
-// was written.
+// checkComplete returns an error if the endpoint is an incomplete file: some znodes could not be
+// read when it was written.
 func (s *endpoint) checkComplete() error {
 	if s.tree == nil {
 		return nil
@@ -129,7 +129,7 @@ func (ss *endpoints) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// withEndpoints opens the sides that words name, calls do with them, and closes them.
+// withEndpoints opens the endpoints that words name, calls do with them, and closes them.
 func withEndpoints(ctx context.Context, env *commands.Env, words []string, do func(list []*endpoint) error, options ...dump.Option) (err error) {
 	ss := &endpoints{env: env, options: options}
 	defer func() {
@@ -155,10 +155,10 @@ func rejectFiles(command string, words ...string) error {
 	return nil
 }
 
-// sameEnsemble reports whether two sides are in the same ensemble, and returns their paths there. If
-// their servers have no name in common, it compares the two ensembles. They are the same if a
-// znode was created in both by the same transaction, and if their last zxids agree: a copy of an
-// ensemble contains the same znodes, but has gone on separately.
+// sameEnsemble reports whether two endpoints are in the same ensemble, and returns their paths
+// there. If their servers have no name in common, it compares the two ensembles. They are the same
+// if a znode was created in both by the same transaction, and if their last zxids agree: a copy of
+// an ensemble contains the same znodes, but has gone on separately.
 func sameEnsemble(ctx context.Context, src, dst *endpoint) (from, to string, same bool, err error) {
 	from, to = src.session.ServerPath(src.Path), dst.session.ServerPath(dst.Path)
 	if shareServer(src.session, dst.session) {
@@ -199,8 +199,9 @@ func (s *endpoint) lastZxid(ctx context.Context) (int64, error) {
 	return zxid, s.wrap(err)
 }
 
-// creationStat returns the stat of a znode, for its creation. path is a server path. The root was never
-// created, so made uses its first child instead. The stat is nil if there is no suitable znode.
+// creationStat returns the stat of a znode, for its creation. path is a server path. The root was
+// never created, so made uses its first child instead. The stat is nil if there is no suitable
+// znode.
 func (s *endpoint) creationStat(ctx context.Context, path string) (*zk.Stat, error) {
 	c := s.session.Absolute()
 	if path == "/" {
@@ -241,7 +242,7 @@ func (e *ensembleError) Error() string { return e.spec + ": " + e.cause.Error() 
 func (e *ensembleError) Unwrap() error { return e.cause }
 
 // wrap adds the name of the ensemble to an error, unless it is the shell's own ensemble, or the
-// error already contains a name: an error of a copy can come from either side.
+// error already contains a name: an error of a copy can come from the source or the destination.
 func (s *endpoint) wrap(err error) error {
 	if err == nil || s.Spec == "" || errors.As(err, new(*ensembleError)) {
 		return err
@@ -249,7 +250,7 @@ func (s *endpoint) wrap(err error) error {
 	return &ensembleError{s.Spec, err}
 }
 
-// checkSeparate returns an error if one of the sides contains the other.
+// checkSeparate returns an error if one of the endpoints contains the other.
 func checkSeparate(ctx context.Context, command string, src, dst *endpoint) error {
 	from, to, same, err := sameEnsemble(ctx, src, dst)
 	switch {
@@ -267,8 +268,8 @@ func checkSeparate(ctx context.Context, command string, src, dst *endpoint) erro
 	return nil
 }
 
-// checkWrites returns an error unless writes to the side's ensemble are allowed. For the shell's own
-// ensemble, the shell itself checks this.
+// checkWrites returns an error unless writes to the endpoint's ensemble are allowed. For the
+// shell's own ensemble, the shell itself checks this.
 func checkWrites(ctx context.Context, env *commands.Env, command string, s *endpoint) error {
 	if s.Spec == "" {
 		return nil
@@ -291,7 +292,7 @@ func checkWrites(ctx context.Context, env *commands.Env, command string, s *endp
 	return env.AskToContinue(ctx, fmt.Sprintf("%s would write to %s", command, s.word))
 }
 
-// checkNotReserved returns an error if the side is reserved for the server.
+// checkNotReserved returns an error if the endpoint is reserved for the server.
 func checkNotReserved(s *endpoint) error {
 	if dump.Within(s.session.ServerPath(s.Path), reserved) {
 		return fmt.Errorf("nothing was done, because %s is reserved for the server", s.word)
@@ -299,8 +300,8 @@ func checkNotReserved(s *endpoint) error {
 	return nil
 }
 
-// inOtherEnsemble reports whether word i names another ensemble. That ensemble's own settings determine
-// whether a command may write to it.
+// inOtherEnsemble reports whether word i names another ensemble. That ensemble's own settings
+// determine whether a command may write to it.
 func inOtherEnsemble(args []string, i int) bool {
 	return len(args) > i && commands.ParsePlace(args[i]).Spec != ""
 }

@@ -186,8 +186,8 @@ func (x *exporter) endError() error {
 	return errors.Join(errs...)
 }
 
-// withParents yields the znodes whose parent is in the dump, too. It drops znodes whose parent was left
-// out, and those whose parent was deleted and created again during the export.
+// withParents yields the znodes whose parent is in the dump, too. It drops znodes whose parent was
+// left out, and those whose parent was deleted and created again during the export.
 func (x *exporter) withParents(nodes iter.Seq2[*dump.Znode, error]) iter.Seq2[*dump.Znode, error] {
 	return func(yield func(*dump.Znode, error) bool) {
 		var way []string // ancestors of the last znode

@@ -43,7 +43,7 @@ func (m mirrorEvent) MarshalJSON() ([]byte, error) {
 }
 
 // follow mirrors the whole source, and then each of its changes, until ctx ends. It uses a separate
-// session for events. After each new connection, it compares both sides again.
+// session for events. After each new connection, it compares everything again.
 func (m *mirror) follow(ctx context.Context) (err error) {
 	if m.src.tree != nil {
 		return commands.Misuse("--watch needs a znode as its source, but %s is a file", m.src.word)

@@ -133,8 +133,8 @@ func TestWritesOfTheSameServers(t *testing.T) {
 	}
 }
 
-// If a server hides the password hashes of an ACL, export and import report that the znode cannot be
-// restored.
+// If a server hides the password hashes of an ACL, export and import report that the znode cannot
+// be restored.
 func TestACLWithoutItsHash(t *testing.T) {
 	addr := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	hidden := append(zk.DigestACL(zk.PermAll, "v", "w"), zk.WorldACL(zk.PermRead|zk.PermCreate)...)

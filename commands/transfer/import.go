@@ -239,8 +239,8 @@ func (im *importer) write(ctx context.Context) error {
 	return errors.Join(im.env.Screen.Print(render.Answer{JSON: facts}), im.endError())
 }
 
-// endError returns an error if a znode on the server could not be read, and so stays as it is, or if a
-// znode of the file could not be created.
+// endError returns an error if a znode on the server could not be read, and so stays as it is, or
+// if a znode of the file could not be created.
 func (im *importer) endError() error {
 	errs := []error{im.count.unread.OrNil()}
 	if n := im.count.missing.N; n > 0 {

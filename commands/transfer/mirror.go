@@ -65,7 +65,7 @@ var mirrorCommand = &commands.Command{
 	},
 }
 
-// mirror is a run of mirror, which makes one side like another.
+// mirror is a run of mirror, which makes the destination like the source.
 type mirror struct {
 	env      *commands.Env
 	src, dst *endpoint
@@ -115,8 +115,8 @@ func (m *mirror) once(ctx context.Context) error {
 		"created", done.Created, "changed", done.Changed, "deleted", done.Deleted, "left_alone", m.leftAlone)
 }
 
-// pass compares both sides and applies the differences. Deletions come last, and require the
-// versions that were read.
+// pass compares source and destination and applies the differences. Deletions come last, and
+// require the versions that were read.
 func (m *mirror) pass(ctx context.Context) (done zktree.Counts, err error) {
 	m.leftAlone, m.missing, m.unread = 0, zktree.Refusals{}, zktree.UnreadError{Root: m.src.word + " and " + m.dst.word}
 	differences, err := m.compare(ctx)
@@ -133,7 +133,7 @@ func (m *mirror) pass(ctx context.Context) (done zktree.Counts, err error) {
 	return done, errors.Join(errs...)
 }
 
-// compare reads both sides and returns their differences.
+// compare reads source and destination, and returns their differences.
 func (m *mirror) compare(ctx context.Context) (iter.Seq2[zktree.Difference, error], error) {
 	src, err := m.src.subtree(ctx, nil)
 	if err != nil {

@@ -110,8 +110,8 @@ func (m *mover) moveAtomically(ctx context.Context) (n int, moved bool, err erro
 	return len(all), err == nil, err
 }
 
-// readSource reads the source. fits is false if one transaction cannot move it: it is too large, or an
-// ACL would keep us from creating the children of its znode.
+// readSource reads the source. fits is false if one transaction cannot move it: it is too large, or
+// an ACL would keep us from creating the children of its znode.
 func (m *mover) readSource(ctx context.Context) (all []*dump.Znode, fits bool, err error) {
 	update, end := m.env.Screen.Progress("read")
 	defer end()
@@ -137,7 +137,8 @@ func (m *mover) readSource(ctx context.Context) (all []*dump.Znode, fits bool, e
 	return all, err == nil, err
 }
 
-// filter is like the look of a copy, but returns an error for each znode that a copy would leave out.
+// filter is like the look of a copy, but returns an error for each znode that a copy would leave
+// out.
 func (m *mover) filter(z *dump.Znode, refusal error) (bool, error) {
 	switch drop, err := m.copier.filter(z, refusal); {
 	case err != nil:
@@ -150,8 +151,8 @@ func (m *mover) filter(z *dump.Znode, refusal error) (bool, error) {
 	return false, nil
 }
 
-// copyAndDelete copies the source, compares the copy with it, and then deletes it. It deletes only znodes
-// that are certain to be the same in both places.
+// copyAndDelete copies the source, compares the copy with it, and then deletes it. It deletes only
+// znodes that are certain to be the same in both places.
 func (m *mover) copyAndDelete(ctx context.Context) (int, error) {
 	t, err := m.src.subtree(ctx, nil)
 	if err == nil {
@@ -182,8 +183,8 @@ func (m *mover) copyAndDelete(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// leftOutError returns an error if the copy left out an ephemeral znode, which must have been created
-// during the move.
+// leftOutError returns an error if the copy left out an ephemeral znode, which must have been
+// created during the move.
 func (m *mover) leftOutError() error {
 	if m.leftOut > 0 {
 		return fmt.Errorf("%s appeared during the move", zktree.Ephemerals(m.leftOut))
@@ -214,7 +215,8 @@ func (m *mover) compare(ctx context.Context) error {
 	return nil
 }
 
-// deleteSource deletes the source, leaves first, until it finds a znode that has changed after zxid.
+// deleteSource deletes the source, leaves first, until it finds a znode that has changed after
+// zxid.
 func (m *mover) deleteSource(ctx context.Context, zxid int64) (int, error) {
 	update, end := m.env.Screen.Progress("deleted")
 	defer end()

@@ -26,8 +26,8 @@ var moves = []struct {
 	otherServer bool // to another server
 }{{"at once", false, false}, {"slowly", true, false}, {"beyond", false, true}}
 
-// If the connection is cut before or after any request of a move, the whole subtree is at one of the
-// two places. A move that succeeds leaves nothing at the source.
+// If the connection is cut before or after any request of a move, the whole subtree is at one of
+// the two places. A move that succeeds leaves nothing at the source.
 func TestMoveCut(t *testing.T) {
 	for _, m := range moves {
 		t.Run(m.name, func(t *testing.T) {
@@ -84,8 +84,8 @@ func TestMoveCut(t *testing.T) {
 	}
 }
 
-// checkMoved checks that the whole subtree is at one of the places, and that nothing of it is left at
-// the source if the move succeeded.
+// checkMoved checks that the whole subtree is at one of the places, and that nothing of it is left
+// at the source if the move succeeded.
 func checkMoved(t *testing.T, what string, all []*dump.Znode, moved bool, from, at *zkconn.Session, to string) {
 	t.Helper()
 	old, now := firstDifference(t, all, from, all[0].Path), firstDifference(t, all, at, to)

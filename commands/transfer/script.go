@@ -109,8 +109,8 @@ func commentLine(path, why string) string {
 	return "# " + path + ": " + strings.ReplaceAll(why, "\n", " ")
 }
 
-// dataWord returns data as a word of a command, with the flag that tells the command that the word is
-// base64. For null, both are empty.
+// dataWord returns data as a word of a command, with the flag that tells the command that the word
+// is base64. For null, both are empty.
 func dataWord(data []byte) (flags, word string) {
 	switch {
 	case data == nil:

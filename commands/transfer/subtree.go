@@ -13,15 +13,15 @@ import (
 // reserved is the path below which a server stores its own znodes. No command copies or deletes it.
 const reserved = "/zookeeper"
 
-// isReserved reports whether a command leaves out path, because it is reserved for the server and the
-// side is the server's root.
+// isReserved reports whether a command leaves out path, because it is reserved for the server and
+// the endpoint is the server's root.
 func (s *endpoint) isReserved(path string) bool {
 	whole := s.Path == "/" && (s.session == nil || s.session.ServerPath("/") == "/")
 	return whole && dump.Within(path, reserved)
 }
 
-// subtree returns the znodes of a side, without those that are reserved for the server. On a server,
-// it first waits until the server has caught up with the leader, so that writes on other
+// subtree returns the znodes of an endpoint, without those that are reserved for the server. On a
+// server, it first waits until the server has caught up with the leader, so that writes on other
 // connections are visible.
 func (s *endpoint) subtree(ctx context.Context, progress zktree.Progress) (zktree.Tree, error) {
 	t := zktree.Tree{Root: s.Path}

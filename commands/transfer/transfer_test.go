@@ -151,7 +151,8 @@ func publicTree(seed uint64, root string) []*dump.Znode {
 	return all
 }
 
-// The commands that diff --script prints make one random tree like another, on one server or on two.
+// The commands that diff --script prints make one random tree like another, on one server or on
+// two.
 func TestScript(t *testing.T) {
 	here, there := zktest.Sandbox(t, sandbox.Options{}).Addr(), zktest.Sandbox(t, sandbox.Options{}).Addr()
 	s, other := open(t, here), open(t, there)
@@ -197,8 +198,8 @@ func TestDeep(t *testing.T) {
 	}
 }
 
-// The root of a server or chroot can be compared with, copied to and mirrored to a znode with a name,
-// and the other way round. It is never deleted.
+// The root of a server or chroot can be compared with, copied to and mirrored to a znode with a
+// name, and the other way round. It is never deleted.
 func TestRootBesideANamedOne(t *testing.T) {
 	addr := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	file := t.TempDir() + "/dump"

@@ -20,8 +20,8 @@ func ToFile(name string, queue func(name string) bool) (*Saver, error) {
 	return &Saver{backend: &fileBackend{name: name}, inQueue: queue}, nil
 }
 
-// fileBackend is a backend that writes to a file of its own. The file is created when the first operation
-// is saved.
+// fileBackend is a backend that writes to a file of its own. The file is created when the first
+// operation is saved.
 type fileBackend struct {
 	name string
 	f    *os.File

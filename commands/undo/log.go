@@ -43,7 +43,8 @@ type Origin struct {
 	Terminal string     `json:"terminal,omitempty"`
 }
 
-// originKind distinguishes a shell with a prompt from a program that runs a single command or a script.
+// originKind distinguishes a shell with a prompt from a program that runs a single command or a
+// script.
 type originKind string
 
 const (
@@ -177,9 +178,9 @@ func (s *store) isOpen(e *entry) bool {
 	return e.State != undone && !e.Partly && !e.isUndo() && s.dumpName(e.N) != ""
 }
 
-// confirmOthers decides whether undo without a number reverts an operation of another Origin. At the
-// prompt, it asks the user. A single command may revert the operation of another single command,
-// but never that of a shell.
+// confirmOthers decides whether undo without a number reverts an operation of another Origin. At
+// the prompt, it asks the user. A single command may revert the operation of another single
+// command, but never that of a shell.
 func (l Log) confirmOthers(ctx context.Context, env *commands.Env, all lineOperations, dry bool) error {
 	e := all.operations[0]
 	what := fmt.Sprintf("%s, %s ago, %s", all.describe(), commands.Age(time.Since(e.Time)), e.By.words(l.By))

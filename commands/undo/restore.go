@@ -13,8 +13,8 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// restoreData restores the data of one znode, provided that it still has the data that the operation
-// wrote. The write requires the version that was read.
+// restoreData restores the data of one znode, provided that it still has the data that the
+// operation wrote. The write requires the version that was read.
 func (u *undoing) restoreData(ctx context.Context) error {
 	was, err := u.saved.Znode(u.Path, true)
 	if err != nil {
@@ -45,12 +45,14 @@ func (u *undoing) restoreData(ctx context.Context) error {
 	})
 }
 
-// deletedConflict returns the conflict for a znode that must exist for its data or ACL to be restored.
+// deletedConflict returns the conflict for a znode that must exist for its data or ACL to be
+// restored.
 func deletedConflict(path string) conflict {
 	return conflict{path: path, what: path + " was deleted after the operation; create it, then run undo again", final: true}
 }
 
-// saveAndRun saves what undo itself overwrites, even in a script, whose other commands save nothing.
+// saveAndRun saves what undo itself overwrites, even in a script, whose other commands save
+// nothing.
 func (u *undoing) saveAndRun(ctx context.Context, l commands.Loss, destroy commands.Destroy) error {
 	env := *u.env
 	if env.Saver == nil {
@@ -96,8 +98,8 @@ func (u *undoing) restoreTree(ctx context.Context) error {
 	return u.saveAndRun(ctx, loss, func(ctx context.Context, _ int32) error { return u.writeEdits(ctx, edits) })
 }
 
-// addDifference handles a saved znode, d.B, that is missing or different now: it is restored, or it is
-// a conflict.
+// addDifference handles a saved znode, d.B, that is missing or different now: it is restored, or it
+// is a conflict.
 func (u *undoing) addDifference(d zktree.Difference) {
 	switch {
 	case d.A == nil:
@@ -114,8 +116,9 @@ func (u *undoing) addDifference(d zktree.Difference) {
 	u.differences = append(u.differences, d)
 }
 
-// changedByOperation reports whether a difference is taken for the operation's own work: since the copy was
-// saved, the data was written only once, before the operation ended, and the ACL only once.
+// changedByOperation reports whether a difference is taken for the operation's own work: since the
+// copy was saved, the data was written only once, before the operation ended, and the ACL only
+// once.
 func (u *undoing) changedByOperation(d zktree.Difference) bool {
 	now, was := d.A.Stat, d.B.Stat
 	if u.Of != commands.LostParts || u.Zxid == 0 || was == nil || was.Czxid != now.Czxid || d.Aspect&zktree.KindDiffers != 0 {
@@ -195,8 +198,8 @@ func inBytes(n int) string {
 // aclBatch is the number of ACLs that are requested together.
 const aclBatch = 64
 
-// restoreACLs restores ACLs that are still as the operation set them. It wrote each one once, so the
-// aclVersion is one higher than the saved one, or the ACL equals the one that it set. The write
+// restoreACLs restores ACLs that are still as the operation set them. It wrote each one once, so
+// the aclVersion is one higher than the saved one, or the ACL equals the one that it set. The write
 // requires the version that was read.
 func (u *undoing) restoreACLs(ctx context.Context) error {
 	src, err := zktree.OnServer(ctx, u.env.Session.Client, u.Path, false)

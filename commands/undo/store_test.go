@@ -220,8 +220,8 @@ func TestStoreOfOthers(t *testing.T) {
 	}
 }
 
-// With two shells on one store, each undoes its own operations, and asks before it undoes one of the
-// other. It does not undo operations of other ensembles or chroots.
+// With two shells on one store, each undoes its own operations, and asks before it undoes one of
+// the other. It does not undo operations of other ensembles or chroots.
 func TestTwoShells(t *testing.T) {
 	addr, dir := zktest.Sandbox(t, sandbox.Options{}).Addr(), t.TempDir()
 	a, b := newTestShell(t, addr, dir), newTestShell(t, addr, dir)

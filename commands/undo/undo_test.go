@@ -319,8 +319,8 @@ func TestListSaysWho(t *testing.T) {
 	}
 }
 
-// All programs of one terminal session have the same Origin. Without a session, each program has its
-// own, and so does each shell.
+// All programs of one terminal session have the same Origin. Without a session, each program has
+// its own, and so does each shell.
 func TestWhoIsTheSame(t *testing.T) {
 	one, two, far := OnCommandLine("s1", "pts/1"), OnCommandLine("s1", ""), OnCommandLine("s1", "")
 	if !one.same(two) {
