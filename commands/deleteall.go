@@ -116,7 +116,7 @@ func deleteTree(ctx context.Context, env *Env, name, path string, batch int, sur
 }
 
 // confirmDelete asks the user whether to delete a subtree. The question says how many znodes it
-// has, and, up to maxLooked znodes, how many of them are ephemeral.
+// has, and, up to maxExamined znodes, how many of them are ephemeral.
 func confirmDelete(ctx context.Context, env *Env, path string) (bool, error) {
 	n, err := countBelow(ctx, env, env.Session, path)
 	if err != nil {

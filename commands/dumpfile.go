@@ -64,8 +64,8 @@ type fileReader struct {
 	name string // name of the file
 }
 
-func (k *fileReader) Get(_ context.Context, path string, _ bool) ([]byte, *zk.Stat, error) {
-	z, err := k.znode(path)
+func (f *fileReader) Get(_ context.Context, path string, _ bool) ([]byte, *zk.Stat, error) {
+	z, err := f.znode(path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -73,38 +73,38 @@ func (k *fileReader) Get(_ context.Context, path string, _ bool) ([]byte, *zk.St
 }
 
 // Exists returns a nil stat if the file's format does not contain stats.
-func (k *fileReader) Exists(_ context.Context, path string, _ bool) (*zk.Stat, error) {
-	z, err := k.znode(path)
+func (f *fileReader) Exists(_ context.Context, path string, _ bool) (*zk.Stat, error) {
+	z, err := f.znode(path)
 	if err != nil {
 		return nil, err
 	}
 	return z.Stat, nil
 }
 
-func (k *fileReader) Children(_ context.Context, path string, _ bool) ([]string, *zk.Stat, error) {
-	z, err := k.znode(path)
+func (f *fileReader) Children(_ context.Context, path string, _ bool) ([]string, *zk.Stat, error) {
+	z, err := f.znode(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	names, _ := k.tree.Names(path)
+	names, _ := f.tree.Names(path)
 	return names, z.Stat, nil
 }
 
-func (k *fileReader) ACL(_ context.Context, path string) ([]zk.ACL, *zk.Stat, error) {
-	z, err := k.znode(path)
+func (f *fileReader) ACL(_ context.Context, path string) ([]zk.ACL, *zk.Stat, error) {
+	z, err := f.znode(path)
 	switch {
 	case err != nil:
 		return nil, nil, err
 	case z.ACL == nil:
-		return nil, nil, fmt.Errorf("the file %s does not contain the ACL of %s", k.name, path)
+		return nil, nil, fmt.Errorf("the file %s does not contain the ACL of %s", f.name, path)
 	}
 	return z.ACL, z.Stat, nil
 }
 
 // printStat prints the result of stat: first the kind and time to live, which only files
 // contain, then the znode's stat.
-func (k *fileReader) printStat(env *Env, path string, human bool) error {
-	z, err := k.znode(path)
+func (f *fileReader) printStat(env *Env, path string, human bool) error {
+	z, err := f.znode(path)
 	if err != nil {
 		return err
 	}
@@ -117,23 +117,23 @@ func (k *fileReader) printStat(env *Env, path string, human bool) error {
 		a.Words, a.Stat = a.Words+(*render.Stat)(z.Stat).Human(time.Now()).Words, nil
 	}
 	if z.Stat == nil {
-		env.Screen.Note(k.name + " contains no stats")
+		env.Screen.Note(f.name + " contains no stats")
 	}
 	return env.Screen.Print(a)
 }
 
-func (k *fileReader) znode(path string) (*dump.Znode, error) {
+func (f *fileReader) znode(path string) (*dump.Znode, error) {
 	if err := zkconn.ValidatePath(path, false); err != nil {
 		return nil, err
 	}
-	z, err := k.Kept.Get(path)
-	return z, k.explain(err)
+	z, err := f.Kept.Get(path)
+	return z, f.explain(err)
 }
 
 // explain adds to a NoNode error which subtree the file contains.
-func (k *fileReader) explain(err error) error {
+func (f *fileReader) explain(err error) error {
 	if errors.Is(err, zkconn.NoNode) {
-		return fmt.Errorf("%w (%s contains only %s and its descendants)", err, k.name, k.tree.Root())
+		return fmt.Errorf("%w (%s contains only %s and its descendants)", err, f.name, f.tree.Root())
 	}
 	return err
 }

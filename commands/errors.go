@@ -51,7 +51,7 @@ type misuse string
 
 func (m misuse) Error() string { return string(m) }
 
-// Misuse returns the error for words that a command cannot accept. Line.Run turns it into a
+// Misuse returns the error for words that a command cannot accept. Read and Run turn it into a
 // UsageError of the command.
 func Misuse(format string, args ...any) error { return misuse(fmt.Sprintf(format, args...)) }
 

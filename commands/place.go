@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// Place is a parsed word of the kind Side: a path in the shell's ensemble (Path), a path in
+// Place is a parsed word of the kind PlaceWord: a path in the shell's ensemble (Path), a path in
 // another ensemble (Spec and Path), or a file (File), whose subtree at Path is meant.
 type Place struct {
 	Spec string // connect string or cluster of the other ensemble

@@ -27,11 +27,11 @@ const (
 // limit describes one of the four limits of a quota.
 type limit struct {
 	flag, long string // short and long name of the flag
-	key        string // in the data of the znode
-	usage      string // of the flag
+	key        string // name of the limit in the data of its znode
+	usage      string // help text of the flag
 	min        int64  // smallest valid value
 	max        int64  // largest valid value
-	tooSmall   string // error for a value below least
+	tooSmall   string // error for a value below min
 }
 
 const (

@@ -262,7 +262,7 @@ func (f *follower) readAll(ctx context.Context) (map[string]*zk.Stat, error) {
 }
 
 // readOne reads a znode: its stat, and its data if there is a command. Unless a recursive watch
-// covers it, get also watches for its next change. The stat is nil if the znode does not exist.
+// covers it, readOne also watches for its next change. The stat is nil if the znode does not exist.
 func (f *follower) readOne(ctx context.Context, path string) (st *zk.Stat, data []byte, err error) {
 	for len(f.argv) > 0 {
 		data, st, err = f.session.Get(ctx, path, !f.recurse)

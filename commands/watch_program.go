@@ -25,7 +25,7 @@ func (f *follower) start(ctx context.Context, c *nodeChange, data []byte) {
 }
 
 // exitError returns the error with which watch ends after the command has exited. With -1, that is
-// the command's status. Without it, ended prints a failure, and watch continues.
+// the command's status. Without -1, exitError prints a failure, and watch continues.
 func (f *follower) exitError(ctx context.Context, cmd *exec.Cmd, err error) error {
 	if cmd.ProcessState == nil {
 		status := StatusCannotRun

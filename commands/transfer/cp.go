@@ -140,8 +140,8 @@ func (c *copier) check(ctx context.Context, command string, src, dst *endpoint) 
 	return err
 }
 
-// isFree reports whether the znode does not exist yet. If its parent does not exist either, free
-// returns an error.
+// isFree reports whether the znode does not exist yet. If its parent does not exist either,
+// isFree returns an error.
 func isFree(ctx context.Context, s *endpoint) (bool, error) {
 	_, err := s.session.Exists(ctx, s.Path, false)
 	if !errors.Is(err, zkconn.NoNode) {
@@ -205,7 +205,7 @@ func (c *copier) copy(ctx context.Context) error {
 	return errors.Join(c.dst.wrap(err), c.src.wrap(c.unread.OrNil()))
 }
 
-// each calls do for each znode of t.
+// each calls do for each znode of t, until reading or do fails.
 func (c *copier) each(t zktree.Tree, do func(*dump.Znode) error) error {
 	for z, err := range t.Nodes {
 		if z == nil {

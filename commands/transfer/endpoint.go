@@ -200,8 +200,8 @@ func (s *endpoint) lastZxid(ctx context.Context) (int64, error) {
 }
 
 // creationStat returns the stat of a znode, for its creation. path is a server path. The root was
-// never created, so made uses its first child instead. The stat is nil if there is no suitable
-// znode.
+// never created, so creationStat uses its first child instead. The stat is nil if there is no
+// suitable znode.
 func (s *endpoint) creationStat(ctx context.Context, path string) (*zk.Stat, error) {
 	c := s.session.Absolute()
 	if path == "/" {

@@ -173,7 +173,8 @@ func openDump(ctx context.Context, env *commands.Env, name string, most dump.Opt
 	return dump.Read(ctx, env.Stdin, most)
 }
 
-// checkTarget checks whether the target exists, and returns an error if it must not.
+// checkTarget finds out whether the target exists. If it does and no flag allows this, checkTarget
+// returns an error.
 func (im *importer) checkTarget(ctx context.Context) (err error) {
 	here := &endpoint{Place: commands.Place{Path: im.to}, word: im.to, session: im.env.Session}
 	if im.targetIsNew, err = isFree(ctx, here); err == nil && !im.targetIsNew && im.onExisting == zktree.Refuse {

@@ -137,8 +137,7 @@ func (m *mover) readSource(ctx context.Context) (all []*dump.Znode, fits bool, e
 	return all, err == nil, err
 }
 
-// filter is like the look of a copy, but returns an error for each znode that a copy would leave
-// out.
+// filter is like copier.filter, but returns an error for each znode that a copy would leave out.
 func (m *mover) filter(z *dump.Znode, refusal error) (bool, error) {
 	switch drop, err := m.copier.filter(z, refusal); {
 	case err != nil:
@@ -234,7 +233,7 @@ func (m *mover) deleteSource(ctx context.Context, zxid int64) (int, error) {
 	return done.Deleted, err
 }
 
-// deleteUnchanged does the work of remove with a walk and a writer.
+// deleteUnchanged deletes the znodes of the walk, until it finds one that has changed after zxid.
 func (m *mover) deleteUnchanged(walk *zktree.Walk, w *zktree.Writer, zxid int64) error {
 	for s, err := range walk.Steps() {
 		switch {

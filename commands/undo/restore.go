@@ -198,9 +198,9 @@ func inBytes(n int) string {
 // aclBatch is the number of ACLs that are requested together.
 const aclBatch = 64
 
-// restoreACLs restores ACLs that are still as the operation set them. It wrote each one once, so
-// the aclVersion is one higher than the saved one, or the ACL equals the one that it set. The write
-// requires the version that was read.
+// restoreACLs restores ACLs that are still as the operation set them. The operation wrote each ACL
+// once: either the aclVersion is one higher than the saved one, or the ACL equals the one that the
+// operation set. The write requires the aclVersion that was read.
 func (u *undoing) restoreACLs(ctx context.Context) error {
 	src, err := zktree.OnServer(ctx, u.env.Session.Client, u.Path, false)
 	if err != nil {

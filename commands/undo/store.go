@@ -70,8 +70,7 @@ type entry struct {
 	Zxid int64 `json:"zxid,omitempty"`
 	// Wrote is the hash of the data that the operation wrote. It is only set for LostData.
 	Wrote string `json:"wrote,omitempty"`
-	// Left is the ACL that the operation set, as read from the root afterwards; nil: unknown. It
-	// is only set for LostACL and LostACLs.
+	// Left is the root's ACL after an operation of LostACL or LostACLs; nil: unknown.
 	Left []zk.ACL `json:"left,omitempty"`
 }
 
@@ -245,7 +244,6 @@ func (s *store) update(e *entry) error {
 	})
 }
 
-// remove implements backend.
 func (s *store) remove(n int) error {
 	return s.withLock(func() error { return s.discard(n) })
 }

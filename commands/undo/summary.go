@@ -119,7 +119,7 @@ func (c *recordingBackend) remove(n int) error {
 	return c.backend.remove(n)
 }
 
-// recordingDraft is an operation that is being saved in a counted backend.
+// recordingDraft is an operation that is being saved in a recordingBackend.
 type recordingDraft struct {
 	draft
 	c *recordingBackend
