@@ -132,7 +132,7 @@ type killedSaver struct {
 	after bool
 }
 
-func (k killedSaver) Around(ctx context.Context, env *commands.Env, l commands.Loss, destroy commands.Destroy) error {
+func (k killedSaver) SaveAndRun(ctx context.Context, env *commands.Env, l commands.Loss, destroy commands.Destroy) error {
 	var end sync.WaitGroup
 	end.Go(func() {
 		_ = k.Saver.SaveAndRun(ctx, env, l, func(ctx context.Context, version int32) error {

@@ -133,7 +133,7 @@ type interfering struct {
 	before func()
 }
 
-func (m *interfering) Around(ctx context.Context, env *commands.Env, l commands.Loss, destroy commands.Destroy) error {
+func (m *interfering) SaveAndRun(ctx context.Context, env *commands.Env, l commands.Loss, destroy commands.Destroy) error {
 	return m.Saver.SaveAndRun(ctx, env, l, func(ctx context.Context, version int32) error {
 		if before := m.before; before != nil {
 			m.before = nil
