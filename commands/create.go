@@ -137,7 +137,7 @@ func (c withParents) Create(
 func removeCreated(ctx context.Context, c zkconn.Client, created []string) error {
 	return CleanUp(ctx, func(ctx context.Context) error {
 		for _, path := range slices.Backward(created) {
-			err := ignoreCodes(c.Delete(ctx, path, 0), zkconn.NotEmpty, zkconn.NoNode, zkconn.BadVersion)
+			err := ignore(c.Delete(ctx, path, 0), zkconn.NotEmpty, zkconn.NoNode, zkconn.BadVersion)
 			if err != nil {
 				return fmt.Errorf("cannot delete a parent znode that zksh created and no longer needs: %w", err)
 			}

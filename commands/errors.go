@@ -55,8 +55,8 @@ func (m misuse) Error() string { return string(m) }
 // UsageError of the command.
 func Misuse(format string, args ...any) error { return misuse(fmt.Sprintf(format, args...)) }
 
-// ignoreCodes returns nil if err has one of the codes, and err otherwise.
-func ignoreCodes(err error, codes ...zkconn.Code) error {
+// ignore returns nil if err has one of the codes, and err otherwise.
+func ignore(err error, codes ...zkconn.Code) error {
 	for _, c := range codes {
 		if errors.Is(err, c) {
 			return nil

@@ -142,7 +142,7 @@ func setQuota(ctx context.Context, env *Env, path, key string, v int64) error {
 	switch _, err := env.Session.Exists(ctx, path, false); {
 	case errors.Is(err, zkconn.NoNode):
 		return errors.New(path + " does not exist.")
-	case ignoreCodes(err, zkconn.NoAuth) != nil: // NoAuth means that the znode exists, although newer servers do not return its stat
+	case ignore(err, zkconn.NoAuth) != nil: // NoAuth means that the znode exists, although newer servers do not return its stat
 		return err
 	}
 	q, err := n.read(ctx, n.limits())
@@ -179,13 +179,13 @@ func (n quotaNodes) createParents(ctx context.Context) error {
 			continue
 		}
 		_, err := n.c.Create(ctx, n.dir[:i], nil, zkconn.OpenACL(), zkconn.CreateMode{})
-		if err := ignoreCodes(err, zkconn.NodeExists); err != nil {
+		if err := ignore(err, zkconn.NodeExists); err != nil {
 			return err
 		}
 	}
 	zero := jute.Quota{"count": 0, "bytes": 0}
 	_, err := n.c.Create(ctx, n.stats(), []byte(zero.String()), zkconn.OpenACL(), zkconn.CreateMode{})
-	return ignoreCodes(err, zkconn.NodeExists)
+	return ignore(err, zkconn.NodeExists)
 }
 
 func (n quotaNodes) checkNoneAbove(ctx context.Context) error {
@@ -197,7 +197,7 @@ func (n quotaNodes) checkNoneAbove(ctx context.Context) error {
 		if err == nil || errors.Is(err, zkconn.NoAuth) {
 			return fmt.Errorf("%s has a parent %s which has a quota", n.path, n.clientPath(n.dir[:i]))
 		}
-		if err := ignoreCodes(err, zkconn.NoNode); err != nil {
+		if err := ignore(err, zkconn.NoNode); err != nil {
 			return err
 		}
 	}
@@ -216,7 +216,7 @@ func (n quotaNodes) checkNoneBelow(ctx context.Context) error {
 	}
 	walk, err := zktree.Begin(ctx, src, n.dir, zktree.Options{})
 	if err != nil {
-		return ignoreCodes(err, zkconn.NoNode)
+		return ignore(err, zkconn.NoNode)
 	}
 	for st, err := range walk.Steps() {
 		switch {
@@ -236,7 +236,7 @@ func (n quotaNodes) checkNoneBelow(ctx context.Context) error {
 // znodes, and one for the bytes.
 func (n quotaNodes) printResult(ctx context.Context, q jute.Quota) error {
 	used, err := n.read(ctx, n.stats())
-	if err := ignoreCodes(err, zkconn.NoNode); err != nil {
+	if err := ignore(err, zkconn.NoNode); err != nil {
 		return err
 	}
 	answer := done("setquota", n.path)
@@ -332,7 +332,7 @@ func (n quotaNodes) remove(ctx context.Context, chosen int) error {
 	if err := n.c.Delete(ctx, n.limits(), -1); err != nil {
 		return err
 	}
-	if err := ignoreCodes(n.c.Delete(ctx, n.stats(), -1), zkconn.NoNode); err != nil {
+	if err := ignore(n.c.Delete(ctx, n.stats(), -1), zkconn.NoNode); err != nil {
 		return err
 	}
 	for dir := n.dir; dir != quotaRoot; dir = dir[:strings.LastIndexByte(dir, '/')] {
@@ -340,7 +340,7 @@ func (n quotaNodes) remove(ctx context.Context, chosen int) error {
 		if errors.Is(err, zkconn.NotEmpty) {
 			return nil
 		}
-		if err := ignoreCodes(err, zkconn.NoNode); err != nil {
+		if err := ignore(err, zkconn.NoNode); err != nil {
 			return err
 		}
 	}

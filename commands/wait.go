@@ -161,7 +161,7 @@ func (w *condition) exists(ctx context.Context, p *zkconn.Pinned, wake chan<- zk
 		_, _, unread := p.Get(ctx, w.path, nil)
 		w.unreadable = errors.Is(unread, zkconn.NoAuth)
 	}
-	if err = ignoreCodes(err, zkconn.NoAuth); ignoreCodes(err, zkconn.NoNode) != nil {
+	if err = ignore(err, zkconn.NoAuth); ignore(err, zkconn.NoNode) != nil {
 		return false, err
 	}
 	w.lastSeen = "the znode exists"

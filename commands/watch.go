@@ -119,7 +119,7 @@ type follower struct {
 	timed         bool     // print the time in each line
 	argv          []string // the command; empty: print the changes
 
-	session     *zkconn.Session
+	own         *zkconn.Session     // with the watches
 	known       map[string]*zk.Stat // state that was reported last, by path
 	hasBaseline bool                // known contains the state at the start
 	reconnected bool                // there is a new connection: events may have been missed since the last one
@@ -132,11 +132,11 @@ type follower struct {
 
 // follow reports changes until ctx ends, or until the first change with -1.
 func (f *follower) follow(ctx context.Context) (err error) {
-	if f.session, err = f.env.Session.Second(); err != nil {
+	if f.own, err = f.env.Session.Second(); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, CleanUp(ctx, f.session.Close), f.sessionErr) }()
-	if err := f.session.Ready(ctx); err != nil && !errors.Is(err, zkconn.SessionExpired) {
+	defer func() { err = errors.Join(err, CleanUp(ctx, f.own.Close), f.sessionErr) }()
+	if err := f.own.Ready(ctx); err != nil && !errors.Is(err, zkconn.SessionExpired) {
 		return err
 	}
 	for {
@@ -162,7 +162,7 @@ func (f *follower) step(ctx context.Context) (reported bool, err error) {
 		return reported, f.ignoreConnectionLoss(err)
 	}
 	select {
-	case <-f.session.EventsReady():
+	case <-f.own.EventsReady():
 		return false, nil
 	case err := <-f.exited:
 		f.exited = nil
@@ -186,12 +186,12 @@ func (f *follower) ignoreConnectionLoss(err error) error {
 
 // handleEvents handles the events that have arrived.
 func (f *follower) handleEvents() error {
-	for _, e := range f.session.Events() {
+	for _, e := range f.own.Events() {
 		switch {
 		case !e.Session():
 			f.markDue(e.Path)
-		case f.session.Gone() != nil:
-			return f.session.Gone()
+		case f.own.Gone() != nil:
+			return f.own.Gone()
 		case e.Connected():
 			f.reconnected = true
 		}
@@ -219,7 +219,7 @@ func (f *follower) markDue(path string) {
 func (f *follower) resync(ctx context.Context) error {
 	f.reconnected = false
 	if !f.hasBaseline { // the server may lag behind the one that the shell's own session wrote to
-		if err := f.session.Sync(ctx, f.path); err != nil {
+		if err := f.own.Sync(ctx, f.path); err != nil {
 			return err
 		}
 	}
@@ -251,34 +251,34 @@ func (f *follower) readAll(ctx context.Context) (map[string]*zk.Stat, error) {
 		}
 		return map[string]*zk.Stat{f.path: st}, err
 	}
-	err := f.session.AddWatch(ctx, f.path, true)
+	err := f.own.AddWatch(ctx, f.path, true)
 	if errors.Is(err, zkconn.Unimplemented) {
 		return nil, fmt.Errorf("cannot watch %s recursively: this requires ZooKeeper 3.6 or later; omit -r to watch only the znode itself", f.path)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return zktree.Stats(ctx, f.session.Client, f.path)
+	return zktree.Stats(ctx, f.own.Client, f.path)
 }
 
 // readOne reads a znode: its stat, and its data if there is a command. Unless a recursive watch
 // covers it, readOne also watches for its next change. The stat is nil if the znode does not exist.
 func (f *follower) readOne(ctx context.Context, path string) (st *zk.Stat, data []byte, err error) {
 	for len(f.argv) > 0 {
-		data, st, err = f.session.Get(ctx, path, !f.recurse)
+		data, st, err = f.own.Get(ctx, path, !f.recurse)
 		if !errors.Is(err, zkconn.NoNode) {
 			return st, data, err
 		}
-		if _, err = f.session.Exists(ctx, path, !f.recurse); err != nil {
-			return nil, nil, ignoreCodes(err, zkconn.NoNode)
+		if _, err = f.own.Exists(ctx, path, !f.recurse); err != nil {
+			return nil, nil, ignore(err, zkconn.NoNode)
 		}
 	}
-	st, err = f.session.Exists(ctx, path, !f.recurse)
+	st, err = f.own.Exists(ctx, path, !f.recurse)
 	if errors.Is(err, zkconn.NoAuth) {
 		return nil, nil, fmt.Errorf("%w (ZooKeeper 3.8.4, 3.9.2 and later report changes only to clients with permission to read the znode)", err)
 	}
 	if err != nil {
-		return nil, nil, ignoreCodes(err, zkconn.NoNode)
+		return nil, nil, ignore(err, zkconn.NoNode)
 	}
 	return st, nil, nil
 }
