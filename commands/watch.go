@@ -119,7 +119,7 @@ type follower struct {
 	timed         bool     // print the time in each line
 	argv          []string // the command; empty: print the changes
 
-	own         *zkconn.Session     // with the watches
+	own         *zkconn.Session     // separate session of the watches
 	known       map[string]*zk.Stat // state that was reported last, by path
 	hasBaseline bool                // known contains the state at the start
 	reconnected bool                // there is a new connection: events may have been missed since the last one
