@@ -6,21 +6,19 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// Limits of the folders on the way to a znode, in bytes, as a walk has them all in memory:
-// of their paths, 1400 levels with names of 30 characters, and of the names of their
-// children, a million and a half.
+// Limits of the ancestors of a znode, in bytes. A walk holds all of them in memory.
 const (
-	maxPaths = 32 << 20
-	maxNames = 96 << 20
+	maxPaths = 32 << 20 // of their paths: about 1400 levels with names of 30 characters
+	maxNames = 96 << 20 // of the names of their children: about a million and a half
 )
 
-// tooDeep reports whether a walk is not to go further down.
+// tooDeep reports whether a folder exceeds a limit, so that a walk must not descend into it.
 func tooDeep(f *folder) bool {
 	return len(f.path) > jute.MaxPath || f.depth > jute.MaxLevels || f.paths > maxPaths || f.namesCost > maxNames
 }
 
-// tooDeepError says that a walk came to a znode that is further down than any tree goes. A
-// server that is at fault, or hostile, may go on for ever.
+// A tooDeepError reports that a walk reached a znode deeper than in any real tree. A faulty or
+// hostile server may invent znodes without end.
 type tooDeepError struct {
 	Root   string
 	Levels int // of the znode below the root

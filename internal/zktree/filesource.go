@@ -11,35 +11,37 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// Kept is the Source that a kept tree is.
+// Kept is a Source that reads a saved tree, such as a dump or a snapshot.
 type Kept struct{ t *dump.Tree }
 
-// OnFile reads from a kept tree.
+// OnFile returns a Source that reads t.
 func OnFile(t *dump.Tree) *Kept { return &Kept{t} }
 
-// keptBatch is how many paths are looked up together.
-const keptBatch = 256
+// fileBatch is the number of paths that are looked up together.
+const fileBatch = 256
 
-// Batch is part of Source.
-func (k *Kept) Batch(Want) int { return keptBatch }
+var _ Source = (*Kept)(nil)
 
-// Ask is part of Source. Nothing is read before somebody waits for it.
-func (k *Kept) Ask(paths []string, want Want) Answer { return &keptAnswer{k, paths, want} }
+// Batch implements Source.
+func (k *Kept) Batch(Want) int { return fileBatch }
 
-// keptAnswer is an answer that is there when it is waited for.
-type keptAnswer struct {
+// Ask implements Source. Nothing is read before Wait.
+func (k *Kept) Ask(paths []string, want Want) Answer { return &fileAnswer{k, paths, want} }
+
+// A fileAnswer reads its entries when Wait is called.
+type fileAnswer struct {
 	k     *Kept
 	paths []string
 	want  Want
 }
 
-var _ Answer = (*keptAnswer)(nil)
+var _ Answer = (*fileAnswer)(nil)
 
-func (a *keptAnswer) Ready() bool { return true }
+func (a *fileAnswer) Ready() bool { return true }
 
-func (a *keptAnswer) Slowed() bool { return false }
+func (a *fileAnswer) Slowed() bool { return false }
 
-func (a *keptAnswer) Wait(ctx context.Context, room []Entry) ([]Entry, error) {
+func (a *fileAnswer) Wait(ctx context.Context, room []Entry) ([]Entry, error) {
 	entries := slices.Grow(room[:0], len(a.paths))
 	for _, path := range a.paths {
 		if ctx.Err() != nil {
@@ -71,7 +73,7 @@ func (k *Kept) entry(path string, want Want) (e Entry, err error) {
 		return e, err
 	}
 	e.Data, e.ACL, e.Stat, e.Kind, e.TTL = z.Data, z.ACL, z.Stat, z.Kind, z.TTL
-	if e.Stat == nil && want.Stat { // what it is counted by is known
+	if e.Stat == nil && want.Stat { // fill in the two fields that the tree knows
 		if z, err = k.t.Znode(path, true); err != nil {
 			return e, err
 		}
@@ -80,7 +82,7 @@ func (k *Kept) entry(path string, want Want) (e Entry, err error) {
 	return e, nil
 }
 
-// Get is a znode with its data.
+// Get returns a znode with its data.
 func (k *Kept) Get(path string) (*dump.Znode, error) {
 	z, err := k.t.Znode(path, true)
 	if errors.Is(err, dump.ErrNone) {

@@ -10,7 +10,7 @@ import (
 	"github.com/zksh/zksh/internal/zktest/zksession"
 )
 
-// A walk ends at a znode that no tree has, with an error that names it.
+// A walk of an endless tree stops at a limit, with an error that names the root and the depth.
 func TestEndlessTree(t *testing.T) {
 	for _, mode := range []string{"deep", "heavy", "wide"} {
 		t.Run(mode, func(t *testing.T) {
