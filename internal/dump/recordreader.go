@@ -17,46 +17,46 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// recordReader reads the lines of znodes. Those that are as we write them it reads by
-// itself; the JSON package, which reads all others and says what is wrong with them, makes
-// ls -R --in of 100,000 znodes take 2.7 times as long (median of 15 pairs of runs).
+// A recordReader parses the lines of znodes that are formatted exactly as lineWriter writes them.
+// All other lines are left to the JSON package, which also explains errors. With the JSON package
+// alone, ls -R --in of 100,000 znodes takes 2.7 times as long (median of 15 pairs of runs).
 type recordReader struct {
-	b   []byte
-	bad bool // the line is not as we write it
+	b   []byte // rest of the line
+	bad bool   // the line is not formatted as lineWriter formats it
 
-	aclText []byte // of the znode before: most have the same
-	acl     []zk.ACL
+	aclText []byte   // JSON of acl
+	acl     []zk.ACL // ACL of the previous znode; most znodes have the same one
 }
 
-// znode reads a line, if it is a znode's as we write it.
+// znode parses a line. It returns false if lineWriter would not have written the line.
 func (r *recordReader) znode(line []byte) (*Znode, bool) {
 	r.b, r.bad = line, false
 	z := &Znode{}
-	r.word(`{"path":`)
+	r.expect(`{"path":`)
 	z.Path = string(r.text())
-	r.word(`,"kind":`)
+	r.expect(`,"kind":`)
 	kind := slices.Index(kindNames, string(r.text()))
 	if z.Kind = Kind(kind); kind < 0 {
 		return nil, false
 	}
 	if z.Kind == TTL {
-		r.word(`,"ttl_ms":`)
+		r.expect(`,"ttl_ms":`)
 		ms := r.number(maxTTL)
 		r.bad = r.bad || ms <= 0
 		z.TTL = time.Duration(ms) * time.Millisecond
 	}
-	r.word(`,"data":`)
+	r.expect(`,"data":`)
 	z.Data = r.base64()
-	r.word(`,"acl":`)
+	r.expect(`,"acl":`)
 	z.ACL = r.accessList()
-	r.word(`,"stat":`)
+	r.expect(`,"stat":`)
 	z.Stat = r.stat()
-	r.word("}\n")
+	r.expect("}\n")
 	return z, !r.bad && len(r.b) == 0
 }
 
-// is takes a word, if that is what comes next.
-func (r *recordReader) is(word string) bool {
+// accept reports whether the word comes next, and consumes it.
+func (r *recordReader) accept(word string) bool {
 	if len(r.b) < len(word) || string(r.b[:len(word)]) != word {
 		return false
 	}
@@ -64,16 +64,16 @@ func (r *recordReader) is(word string) bool {
 	return true
 }
 
-// word takes what must come next.
-func (r *recordReader) word(word string) {
-	if !r.is(word) {
+// expect consumes the word, which must come next.
+func (r *recordReader) expect(word string) {
+	if !r.accept(word) {
 		r.bad = true
 	}
 }
 
-// text takes a string without escapes.
+// text consumes a string without escapes.
 func (r *recordReader) text() []byte {
-	r.word(`"`)
+	r.expect(`"`)
 	end := bytes.IndexByte(r.b, '"')
 	if end < 0 {
 		r.bad = true
@@ -91,7 +91,7 @@ func (r *recordReader) text() []byte {
 }
 
 func (r *recordReader) base64() []byte {
-	if r.is("null") {
+	if r.accept("null") {
 		return nil
 	}
 	text := r.text()
@@ -100,7 +100,7 @@ func (r *recordReader) base64() []byte {
 	return data
 }
 
-// number takes a number that is not beyond the limit on either side.
+// number consumes a number between -limit-1 and limit.
 func (r *recordReader) number(limit int64) int64 {
 	end := 0
 	for end < len(r.b) && (r.b[end] == '-' || '0' <= r.b[end] && r.b[end] <= '9') {
@@ -115,7 +115,7 @@ func (r *recordReader) number(limit int64) int64 {
 
 func (r *recordReader) accessList() []zk.ACL {
 	switch {
-	case r.is("null"):
+	case r.accept("null"):
 		return nil
 	case len(r.aclText) > 0 && bytes.HasPrefix(r.b, r.aclText):
 		r.b = r.b[len(r.aclText):]
@@ -123,19 +123,19 @@ func (r *recordReader) accessList() []zk.ACL {
 	}
 	before := r.b
 	acl := []zk.ACL{}
-	r.word("[")
-	for !r.bad && !r.is("]") {
+	r.expect("[")
+	for !r.bad && !r.accept("]") {
 		if len(acl) > 0 {
-			r.word(",")
+			r.expect(",")
 		}
 		var a zk.ACL
-		r.word(`{"scheme":`)
+		r.expect(`{"scheme":`)
 		a.Scheme = string(r.text())
-		r.word(`,"id":`)
+		r.expect(`,"id":`)
 		a.ID = string(r.text())
-		r.word(`,"perms":`)
+		r.expect(`,"perms":`)
 		a.Perms = int32(r.number(math.MaxInt32))
-		r.word("}")
+		r.expect("}")
 		acl = append(acl, a)
 	}
 	if !r.bad {
@@ -145,16 +145,16 @@ func (r *recordReader) accessList() []zk.ACL {
 }
 
 func (r *recordReader) stat() *zk.Stat {
-	if r.is("null") {
+	if r.accept("null") {
 		return nil
 	}
 	st := &zk.Stat{}
 	open := "{"
 	for _, f := range statFields {
 		before := r.b
-		if !r.is(open) || !r.is(f.mark) {
+		if !r.accept(open) || !r.accept(f.mark) {
 			r.b = before
-			continue // it is 0
+			continue // a missing field is 0
 		}
 		if f.long != nil {
 			*f.long(st) = r.number(math.MaxInt64)
@@ -164,20 +164,20 @@ func (r *recordReader) stat() *zk.Stat {
 		open = ","
 	}
 	if open == "{" {
-		r.word(open)
+		r.expect(open)
 	}
-	r.word("}")
+	r.expect("}")
 	return st
 }
 
-// statField is a field of a Stat, of either size.
+// A statField is a field of a Stat. Either long or int is set, depending on its type.
 type statField struct {
-	mark string // its name as it stands before the value
+	mark string // JSON name and colon
 	long func(*zk.Stat) *int64
 	int  func(*zk.Stat) *int32
 }
 
-// statFields are those of a Stat, in the order in which we write them.
+// statFields are the fields of a Stat in the order of the file.
 var statFields = []statField{
 	{mark: `"czxid":`, long: func(st *zk.Stat) *int64 { return &st.Czxid }},
 	{mark: `"mzxid":`, long: func(st *zk.Stat) *int64 { return &st.Mzxid }},
@@ -192,15 +192,15 @@ var statFields = []statField{
 	{mark: `"pzxid":`, long: func(st *zk.Stat) *int64 { return &st.Pzxid }},
 }
 
-// lineReader reads lines and sums them up.
+// A lineReader reads lines and computes their checksum.
 type lineReader struct {
 	r     *bufio.Reader
 	sum   hash.Hash
 	count int
-	line  []byte // of one that is not in one piece
+	line  []byte // memory for a line that does not fit into the buffer of r
 }
 
-// next is the next line, until the one after it is asked for.
+// next returns the next line. It is valid until the next call.
 func (l *lineReader) next() ([]byte, error) {
 	l.line = l.line[:0]
 	for {
@@ -227,7 +227,7 @@ func (l *lineReader) next() ([]byte, error) {
 
 var errChanged = errors.New("the file was edited or is damaged: its checksum does not match")
 
-// end compares the last line with what came before it.
+// end reads the last line and verifies the checksum in it.
 func (l *lineReader) end() error {
 	want := sumLine(l.sum)
 	last, err := l.next()
@@ -241,7 +241,7 @@ func (l *lineReader) end() error {
 	return nil
 }
 
-// more reports whether something follows.
+// more reports whether more data follows.
 func (l *lineReader) more() (bool, error) {
 	_, err := l.r.Peek(1)
 	if errors.Is(err, io.EOF) {

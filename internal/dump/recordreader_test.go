@@ -8,7 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// What is read without the JSON package is what that would read.
+// A recordReader returns the same znode as the JSON package, or leaves the line to it.
 func TestRecordReader(t *testing.T) {
 	var r recordReader
 	same := func(line string) (read bool) {
@@ -35,11 +35,11 @@ func TestRecordReader(t *testing.T) {
 		{Path: "/d", Data: []byte("x"), Stat: &zk.Stat{Czxid: 5, Mzxid: 5, Ctime: 6, Mtime: 6, DataLength: 1, Pzxid: 5}},
 		{Path: "/e", Stat: &zk.Stat{}},
 	} {
-		line := string(newLines(nil).append(nil, z))
+		line := string(newLineWriter(nil).append(nil, z))
 		if !same(line) {
 			t.Errorf("not read: %s", line)
 		}
-		// Whatever is changed in it is read alike, or left to the JSON package.
+		// The same holds for every changed line.
 		for i := range len(line) {
 			for _, with := range []string{"", "0", "-", `"`, `\`, "{", "null", " ", "\xff", "9999999999999999999"} {
 				same(line[:i] + with + line[i:])
@@ -47,7 +47,7 @@ func TestRecordReader(t *testing.T) {
 			}
 		}
 	}
-	if same(string(newLines(nil).append(nil, &Znode{Path: `/"`}))) {
+	if same(string(newLineWriter(nil).append(nil, &Znode{Path: `/"`}))) {
 		t.Error("a path with an escape was not left to the JSON package")
 	}
 }

@@ -10,20 +10,20 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Two programs keep a tree as one JSON object with the paths as names: zoocreeper, and
-// zk_shell, whose entries have no Stat and no kind. Only the form of zoocreeper is written.
-type zoocreeper struct {
+// A zoocreeperWriter writes the format of zoocreeper: one JSON object with the paths as names.
+// zk_shell's format is similar, but its entries have no Stat and no kind; zksh only reads it.
+type zoocreeperWriter struct {
 	w     io.Writer
 	buf   []byte
 	count int
 }
 
-func (n *zoocreeper) begin(Header) error {
+func (n *zoocreeperWriter) begin(Header) error {
 	_, err := io.WriteString(n.w, "{")
 	return err
 }
 
-func (n *zoocreeper) znode(z *Znode) error {
+func (n *zoocreeperWriter) znode(z *Znode) error {
 	b := n.buf[:0]
 	if n.count++; n.count > 1 {
 		b = append(b, ',')
@@ -33,12 +33,12 @@ func (n *zoocreeper) znode(z *Znode) error {
 	return err
 }
 
-func (n *zoocreeper) end(Trailer) error {
+func (n *zoocreeperWriter) end(Trailer) error {
 	_, err := io.WriteString(n.w, "\n}\n")
 	return err
 }
 
-// appendZoocreeper writes an entry; its reader wants ephemeralOwner, data and acls.
+// appendZoocreeper appends an entry. zoocreeper requires ephemeralOwner, data and acls.
 func appendZoocreeper(b []byte, z *Znode) []byte {
 	st := z.Stat
 	if st == nil {
@@ -62,15 +62,15 @@ func appendZoocreeper(b []byte, z *Znode) []byte {
 	return append(b, '}')
 }
 
-// named is an entry of either.
-type named struct {
-	Data    []byte         `json:"data"`
-	Content *[]byte        `json:"content"`
-	ACLs    list[namedACL] `json:"acls"`
-	*stats
+// A namedEntry is an entry of either format.
+type namedEntry struct {
+	Data    []byte                `json:"data"`
+	Content *[]byte               `json:"content"`
+	ACLs    limitedList[namedACL] `json:"acls"`
+	*statJSON
 }
 
-// namedACL has an id that is a string, or an object with the scheme in it.
+// A namedACL is an ACL entry. Its ID is a string, or an object that also contains the scheme.
 type namedACL struct {
 	Perms  int32           `json:"perms"`
 	Scheme string          `json:"scheme"`
@@ -88,9 +88,9 @@ func (a namedACL) acl() (zk.ACL, error) {
 	return acl, err
 }
 
-// readByName reads such an object. Which program wrote it, its first entry tells.
+// readByName reads a file of zoocreeper or zk_shell. The first entry decides which it is.
 func readByName(in *input) (t *Tree, err error) {
-	m := &meter{r: in, left: maxEntry}
+	m := &entryReader{r: in, left: maxEntry}
 	d := json.NewDecoder(m)
 	if _, err := d.Token(); err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func readByName(in *input) (t *Tree, err error) {
 	b := newBuilder("", in.file)
 	defer func() {
 		if err != nil {
-			err = errors.Join(jsonCut(err), b.t.Close())
+			err = errors.Join(unexpectedEOF(err), b.t.Close())
 		}
 	}()
 	for m.left = maxEntry; d.More(); m.left = maxEntry {
@@ -106,7 +106,7 @@ func readByName(in *input) (t *Tree, err error) {
 		if err != nil {
 			return nil, err
 		}
-		path, _ := token.(string) // it is a name
+		path, _ := token.(string) // always a string: the token is the name of a field
 		var raw json.RawMessage
 		if err := d.Decode(&raw); err != nil {
 			return nil, err
@@ -123,10 +123,10 @@ func readByName(in *input) (t *Tree, err error) {
 			return nil, err
 		}
 	}
-	if err := endJSON(d, m); err != nil {
+	if err := expectEnd(d, m); err != nil {
 		return nil, err
 	}
-	if t, err = b.done(true); err == nil {
+	if t, err = b.finish(true); err == nil {
 		t.Header.Root = t.Root()
 	}
 	return t, err
@@ -144,7 +144,7 @@ func readNamed(path string, raw []byte) (*Znode, Form, error) {
 	if fields.ACLs == nil || form == Zoocreep && (fields.Data == nil || fields.EphemeralOwner == nil) {
 		return nil, "", errors.New("the znode's entry is in neither the zoocreeper nor the zk_shell format")
 	}
-	e := named{stats: &stats{}}
+	e := namedEntry{statJSON: &statJSON{}}
 	if err := json.Unmarshal(raw, &e); err != nil {
 		return nil, "", err
 	}
@@ -152,7 +152,7 @@ func readNamed(path string, raw []byte) (*Znode, Form, error) {
 	if e.Content != nil {
 		z.Data = *e.Content
 	}
-	for _, a := range e.ACLs { // without any, the list is unknown
+	for _, a := range e.ACLs { // an empty list leaves z.ACL nil, that is, unknown
 		acl, err := a.acl()
 		if err != nil {
 			return nil, "", fmt.Errorf("invalid ACL: %w", err)
@@ -160,20 +160,21 @@ func readNamed(path string, raw []byte) (*Znode, Form, error) {
 		z.ACL = append(z.ACL, acl)
 	}
 	if form == Zoocreep {
-		z.Stat = (*zk.Stat)(e.stats)
+		z.Stat = (*zk.Stat)(e.statJSON)
 		z.Kind, z.TTL = kindOf(z.Stat.EphemeralOwner)
 	}
 	return z, form, nil
 }
 
-// meter bounds how much of a file stands for one znode: a decoder has it in memory.
-type meter struct {
+// An entryReader limits the bytes that are read for one znode, because the JSON decoder holds them
+// in memory. left is set anew for each znode.
+type entryReader struct {
 	r    io.Reader
 	left int
 }
 
-// Read is part of io.Reader.
-func (m *meter) Read(p []byte) (int, error) {
+// Read implements io.Reader.
+func (m *entryReader) Read(p []byte) (int, error) {
 	if m.left <= 0 {
 		return 0, fmt.Errorf("the file contains a znode whose entry is larger than the limit of %d bytes", maxEntry)
 	}
@@ -182,8 +183,8 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// endJSON reads what closes a value, behind which nothing follows.
-func endJSON(d *json.Decoder, m *meter) error {
+// expectEnd reads the token that closes the outermost value, and reports an error if data follows.
+func expectEnd(d *json.Decoder, m *entryReader) error {
 	if _, err := d.Token(); err != nil {
 		return err
 	}
@@ -194,8 +195,8 @@ func endJSON(d *json.Decoder, m *meter) error {
 	return nil
 }
 
-// jsonCut makes out what the end of a file in the middle means.
-func jsonCut(err error) error {
+// unexpectedEOF converts io.EOF, which here means that the file is truncated.
+func unexpectedEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
