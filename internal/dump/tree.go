@@ -23,7 +23,7 @@ type Tree struct {
 	Trailer Trailer
 	Form    Form
 
-	nodes []node // parents first, siblings by name
+	nodes []node     // parents first, siblings by name
 	acls  [][]zk.ACL // distinct ACLs
 	spool spool      // a record for each znode
 }
