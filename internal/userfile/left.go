@@ -2,9 +2,9 @@ package userfile
 
 import "context"
 
-// UnlessLeft is what do comes to, or why ctx has ended: opening and reading what is no
-// regular file can block for ever, and the goroutine that does it then ends with the
-// process.
+// UnlessLeft returns the result of do, or the cause of ctx if ctx ends first. In this case do goes
+// on in its goroutine, perhaps until the process ends: opening or reading a file that is not a
+// regular file can block for ever.
 func UnlessLeft[T any](ctx context.Context, do func() (T, error)) (none T, _ error) {
 	type result struct {
 		of  T
