@@ -60,7 +60,7 @@ func LoadFile(ctx context.Context, env *Env, name string) ([]byte, error) {
 
 // readInput reads at most maxInput+1 bytes, and returns early if ctx ends.
 func readInput(ctx context.Context, open func() (io.Reader, error)) ([]byte, error) {
-	return userfile.UnlessLeft(ctx, func() ([]byte, error) {
+	return userfile.Await(ctx, func() ([]byte, error) {
 		r, err := open()
 		if err != nil {
 			return nil, err

@@ -24,7 +24,7 @@ type Ensemble interface {
 	ClientPath(path string) string
 }
 
-// Limits of a question to all servers.
+// Time limits of a request to all servers.
 const (
 	serversLimit = 3 * time.Second
 	dumpLimit    = 10 * time.Second // for replies that grow with the number of sessions

@@ -14,7 +14,7 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// The states of a session besides NoConnection.
+// The other states of a session; see also NoConnection.
 const (
 	isConnected = "connected"
 	notReported = "not told"
@@ -179,7 +179,7 @@ func (s *Session) fillFromDump(ctx context.Context, e Ensemble, addr string, id 
 	return known, nil
 }
 
-// javaDate is the format in which Java prints a date, and dump the expiry of a session.
+// javaDate is the format of java.util.Date, in which dump prints the expiry of a session.
 const javaDate = "Mon Jan 02 15:04:05 MST 2006"
 
 // maxSessionTimeout returns a server's maxSessionTimeout; "" if it is unknown.

@@ -57,7 +57,7 @@ func (c *sourceFile) Read(p []byte) (int, error) {
 
 // Open reads a file in any format. It detects the format from the contents.
 func Open(ctx context.Context, name string, options ...Option) (*Tree, error) {
-	return userfile.UnlessLeft(ctx, func() (*Tree, error) { return open(ctx, name, options) })
+	return userfile.Await(ctx, func() (*Tree, error) { return open(ctx, name, options) })
 }
 
 func open(ctx context.Context, name string, options []Option) (*Tree, error) {
@@ -96,7 +96,7 @@ func open(ctx context.Context, name string, options []Option) (*Tree, error) {
 
 // Read does the same as Open for a stream.
 func Read(ctx context.Context, in io.Reader, options ...Option) (*Tree, error) {
-	return userfile.UnlessLeft(ctx, func() (*Tree, error) { return readAny(ctx, in, options) })
+	return userfile.Await(ctx, func() (*Tree, error) { return readAny(ctx, in, options) })
 }
 
 func readAny(ctx context.Context, in io.Reader, options []Option) (*Tree, error) {

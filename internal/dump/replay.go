@@ -128,7 +128,8 @@ func (r *replay) remove(path string, zxid int64) error {
 	return err
 }
 
-// closeSession deletes the ephemeral znodes of a session. Logs of servers before 3.6 do not list them.
+// closeSession deletes the ephemeral znodes of a session, which logs of servers before 3.6 do not
+// list.
 func (r *replay) closeSession(t *Txn) error {
 	if r.ephemerals == nil {
 		if err := r.collectEphemerals(); err != nil {

@@ -52,7 +52,7 @@ type Log struct {
 
 // OpenLog opens a transaction log of a ZooKeeper server.
 func OpenLog(ctx context.Context, name string) (*Log, error) {
-	return userfile.UnlessLeft(ctx, func() (*Log, error) { return openLog(ctx, name) })
+	return userfile.Await(ctx, func() (*Log, error) { return openLog(ctx, name) })
 }
 
 func openLog(ctx context.Context, name string) (*Log, error) {

@@ -90,7 +90,7 @@ func TestLog(t *testing.T) {
 	if err := errors.Join(did...); err != nil {
 		t.Fatal(err)
 	}
-	// Close does not wait long for a busy server.
+	// Close may return before a busy server has closed the session.
 	zktest.Eventually(t, "the session has ended", func() bool {
 		_, err := s.Exists(t.Context(), "/mine", false)
 		return errors.Is(err, zkconn.NoNode)

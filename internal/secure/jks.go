@@ -145,8 +145,8 @@ func (e *entries) addJKS(r *jksReader, kind, version uint64, password string) er
 
 var oidJKSProtector = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 42, 2, 17, 1, 1}
 
-// unlockJKS takes a key out of the encryption of sun.security.provider.KeyProtector:
-// salt, the key under a stream of SHA-1, and a digest.
+// unlockJKS decrypts a key that sun.security.provider.KeyProtector encrypted. The data consists of a
+// salt, the key XORed with a stream of SHA-1 sums, and a digest.
 func unlockJKS(der []byte, password string) ([]byte, error) {
 	var info struct {
 		Algorithm pkix.AlgorithmIdentifier

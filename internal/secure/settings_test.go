@@ -102,7 +102,7 @@ zookeeper.ssl.ocsp.enable=false
 	if err != nil || c.TLS.name != "zk" || c.TLS.clientCert == nil {
 		t.Errorf("%+v, %v", c.TLS, err)
 	}
-	// Without TLS settings the connection has no TLS.
+	// A configuration without security properties means a plain connection.
 	if c, err := load(t, "zookeeper.request.timeout=1\n", Settings{}); err != nil || c.TLS != nil || c.Remarks != nil {
 		t.Errorf("%+v, %v", c, err)
 	}

@@ -20,7 +20,7 @@ type TLS struct {
 	allowed    []uint16            // cipher suites that verify accepts; nil: all
 }
 
-// The gaps in the verification of servers, as the prompt and --verbose show them.
+// The texts for incomplete verification of servers, as the prompt and --verbose show them.
 const (
 	notVerified     = "NOT VERIFIED"
 	nameNotVerified = "NAME NOT VERIFIED" // any server whose certificate a trusted authority has signed is accepted

@@ -11,7 +11,7 @@ import (
 // Quietly calls do. Only terminals of Unix stop background processes that change them.
 func Quietly(do func() error) error { return do() }
 
-// EndJob ends a program.
+// EndJob kills a program.
 func EndJob(p *os.Process) error { return p.Kill() }
 
 // HideTyped fails: it is implemented for Unix only.

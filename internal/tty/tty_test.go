@@ -64,7 +64,7 @@ func open(t *testing.T) (keyboard, terminal *os.File) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _, _ = keyboard.Close(), terminal.Close() }) // a test may have closed one
+	t.Cleanup(func() { _, _ = keyboard.Close(), terminal.Close() }) // errors: a test may have closed one of them
 	return keyboard, terminal
 }
 
@@ -173,7 +173,7 @@ func TestJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer terminal.Close()
-	out, _ := io.ReadAll(terminal) // the end of a terminal is an error on Linux
+	out, _ := io.ReadAll(terminal) // on Linux, reading ends with an error instead of io.EOF
 	if err := cmd.Wait(); err != nil || strings.TrimSpace(string(out)) != "all is well" {
 		t.Errorf("%v: %s", err, out)
 	}

@@ -47,7 +47,7 @@ func openPatiently(name, use, program string, patience time.Duration, open func(
 	case o := <-got:
 		return o.f, o.err
 	case <-late.C:
-		go func() { // ends after the one above
+		go func() { // ends after the goroutine above
 			if o := <-got; o.err == nil {
 				_ = o.f.Close()
 			}

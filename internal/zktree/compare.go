@@ -15,7 +15,7 @@ import (
 // An Aspect is a bit set of the properties in which two znodes differ.
 type Aspect int
 
-// The aspects.
+// The properties that Compare looks at.
 const (
 	DataDiffers Aspect = 1 << iota
 	ACLDiffers
@@ -40,8 +40,8 @@ func (d *Difference) Differs() bool {
 }
 
 // Compare yields the differences of two trees: each znode before its descendants, siblings by
-// name. It yields an unreadable znode once, with Err, and skips its descendants. If reading a
-// tree fails, the error comes last.
+// name. An unreadable znode is yielded with Err, and its descendants are skipped. If reading a tree
+// fails, the error comes last.
 func Compare(a, b Tree) iter.Seq2[Difference, error] {
 	return func(yield func(Difference, error) bool) {
 		as, bs := newCursor(a), newCursor(b)

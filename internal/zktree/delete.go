@@ -55,7 +55,7 @@ func (r *Refusals) Error() string {
 // Unwrap returns the first errors.
 func (r *Refusals) Unwrap() []error { return r.First }
 
-// PartialError reports that an operation on a subtree reached only part of it.
+// A PartialError reports that an operation on a subtree reached only part of it.
 type PartialError struct {
 	Verb string // past participle: deleted, changed
 	Root string
@@ -171,7 +171,7 @@ func (j *subtreeJob) deleteRound(n, batch int) (again bool, err error) {
 	switch {
 	case n > 1 && j.found == 0 && errors.Is(err, zkconn.NoNode):
 		return false, nil
-	case n == 1 && j.found == 0 && err != nil: // not even the root
+	case n == 1 && j.found == 0 && err != nil: // the root could not be read
 		return false, err
 	case err != nil, j.result.Failures.N > 0: // the znodes that remain explain why their parents are not empty
 		return false, j.finish(err)

@@ -10,7 +10,7 @@ import (
 // A gracePeriod is how long answers to requests in flight are awaited after the context has ended.
 type gracePeriod time.Duration
 
-const noGrace gracePeriod = 0 // for reads, whose answers nobody misses
+const noGrace gracePeriod = 0 // for reads, whose answers are not needed any more
 
 var writeGrace = gracePeriod(time.Second) // for writes, which have to be counted; tests make it longer
 
@@ -24,7 +24,7 @@ type flights[J, T any] struct {
 	window  int             // number of requests that may be in flight now
 	slowed  bool            // a request was repeated, so that later requests overtook it
 	handle  func(J, T, error) error
-	onLost  func(J, zkconn.Outcome) // called for a job without a conclusive answer; nil if nobody counts these
+	onLost  func(J, zkconn.Outcome) // called for a job without a conclusive answer; nil if the caller does not count these
 	queue   []flight[J, T]
 }
 

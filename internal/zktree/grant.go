@@ -10,7 +10,7 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// grant is a new ACL for a znode.
+// A grant is a new ACL for a znode.
 type grant struct {
 	path            string
 	acl             []zk.ACL

@@ -21,8 +21,8 @@ func tooDeep(f *folder) bool {
 // hostile server may invent znodes without end.
 type tooDeepError struct {
 	Root   string
-	Levels int // of the znode below the root
-	Bytes  int // of its path
+	Levels int // depth of the znode below the root
+	Bytes  int // length of its path
 }
 
 func (e *tooDeepError) Error() string {

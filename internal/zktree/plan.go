@@ -25,7 +25,7 @@ type Edit struct {
 // A Deed is the action of an Edit.
 type Deed int
 
-// The deeds.
+// The actions.
 const (
 	Leaves  Deed = iota // leaves the znode unchanged, although it differs
 	Creates             // creates the znode, after its parents; an ephemeral one becomes persistent

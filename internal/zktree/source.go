@@ -27,7 +27,7 @@ type Answer interface {
 	// sends it in Ready, as soon as the first has been answered.
 	Ready() bool
 	// Wait waits for the entries. It may store them in room, the entries of an older answer
-	// that nobody needs any more.
+	// that the caller does not need any more.
 	Wait(ctx context.Context, room []Entry) ([]Entry, error)
 	// Slowed reports, after Wait, whether the source was overloaded and rejected the request
 	// at first.
@@ -54,7 +54,7 @@ type Entry struct {
 	Err   error         // NoNode, or why the znode is unreadable; older servers return the Stat even then
 }
 
-// Bounds of what is in flight. A batch is one multiRead, or single requests.
+// Bounds of requests in flight. A batch is one multiRead, or a number of single requests.
 const (
 	listBatch    = 256       // paths in one multiRead
 	singleBatch  = 512       // single requests that share an Answer

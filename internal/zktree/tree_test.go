@@ -70,7 +70,7 @@ func TestWalkOrder(t *testing.T) {
 	create(t, s, "/order/b", "/order/a", "/order/C", "/order/10", "/order/9")
 	create(t, s, "/order/a/z", "/order/a/y", "/order/b/x")
 	create(t, s, "/order/a/z/deep")
-	// The order of the recording c12 of zkCli's ls -R.
+	// The order is that of zkCli's ls -R in the recording c12.
 	want := strings.Fields("/order /order/10 /order/9 /order/C /order/a /order/b /order/a/y /order/a/z /order/a/z/deep /order/b/x")
 	for name, w := range map[string]*Walk{
 		"multiRead": begin(t, s, "/order", false, Options{}),
@@ -126,7 +126,7 @@ func TestWalkWhileTheTreeChanges(t *testing.T) {
 		for i := 0; ctx.Err() == nil; i++ {
 			dir := fmt.Sprintf("/busy/d%02d/m%d", i%40, i%7)
 			for _, path := range []string{dir, dir + "/x", dir + "/y"} {
-				_, _ = other.Create(ctx, path, nil, zkconn.OpenACL(), zkconn.CreateMode{}) // until it ends
+				_, _ = other.Create(ctx, path, nil, zkconn.OpenACL(), zkconn.CreateMode{}) // fails when ctx ends
 			}
 			_, _ = Delete(ctx, other.Client, dir, 1+i%3, nil)
 		}

@@ -203,7 +203,7 @@ func (w *Walk) visit(f *folder) (*folder, error) {
 	var k *znodeInfo
 	if !f.bottom {
 		k = f.answers[0]
-		f.answers[0] = nil // what it gets of data is not kept for as long as the folder is
+		f.answers[0] = nil // so that the folder does not keep the znode's data in memory
 		f.answers = f.answers[1:]
 	}
 	name := f.names[f.next]

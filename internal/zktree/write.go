@@ -19,7 +19,7 @@ import (
 // not compare: it reads only its source, so it can overwrite znodes that it cannot read.
 type Policy int
 
-// The policies.
+// What a Writer does with an existing znode.
 const (
 	Refuse    Policy = iota // fail
 	Skip                    // leave the existing znode unchanged
@@ -55,7 +55,7 @@ type Writer struct {
 	notCreated   map[string]bool // paths of the rejected znodes and of their descendants
 }
 
-// WriteError reports that not all could be written.
+// A WriteError reports that a Writer could not apply all edits.
 type WriteError struct {
 	Root     string
 	Done     Counts
@@ -147,8 +147,7 @@ func (w *Writer) Do(edits ...Edit) error {
 	return nil
 }
 
-// Apply applies all edits except deletions, which it returns. Deletions come last, and the user
-// may have to confirm them.
+// Apply applies all edits except deletions, which it returns, so that the user can confirm them.
 func (w *Writer) Apply(edits iter.Seq2[Edit, error]) (deletions []Edit, err error) {
 	for e, err := range edits {
 		switch {

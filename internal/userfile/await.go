@@ -2,10 +2,10 @@ package userfile
 
 import "context"
 
-// UnlessLeft returns the result of do, or the cause of ctx if ctx ends first. In this case do goes
-// on in its goroutine, perhaps until the process ends: opening or reading a file that is not a
+// Await returns the result of do, or the cause of ctx if ctx ends first. Then do continues
+// in its goroutine, perhaps until the process ends: opening or reading a file that is not a
 // regular file can block for ever.
-func UnlessLeft[T any](ctx context.Context, do func() (T, error)) (none T, _ error) {
+func Await[T any](ctx context.Context, do func() (T, error)) (none T, _ error) {
 	type result struct {
 		of  T
 		err error
