@@ -195,9 +195,9 @@ func TestCompareUnread(t *testing.T) {
 	tree := func(paths ...string) Tree {
 		return Tree{"/", func(yield func(*dump.Znode, error) bool) {
 			for _, path := range paths {
-				path, shut := strings.CutSuffix(path, "!")
+				path, unreadable := strings.CutSuffix(path, "!")
 				var err error
-				if shut {
+				if unreadable {
 					err = zkconn.NoAuth
 				}
 				if !yield(&dump.Znode{Path: path}, err) {

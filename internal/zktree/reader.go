@@ -97,9 +97,9 @@ func (r *nodeReader) add(n *znodeInfo) error {
 // ask requests data or ACLs of the readable ones of some znodes.
 func (r *nodeReader) ask(of []*znodeInfo, want Want) batch {
 	b := batch{of: of, asked: of}
-	shut := func(n *znodeInfo) bool { return n.err != nil }
-	if slices.ContainsFunc(of, shut) {
-		b.asked = slices.DeleteFunc(slices.Clone(of), shut)
+	unreadable := func(n *znodeInfo) bool { return n.err != nil }
+	if slices.ContainsFunc(of, unreadable) {
+		b.asked = slices.DeleteFunc(slices.Clone(of), unreadable)
 	}
 	if len(b.asked) == 0 {
 		return b

@@ -198,27 +198,27 @@ func (g *singleAnswers[T]) Slowed() bool { return g.reply.Slowed() }
 // have no permission to list.
 func (g *singleAnswers[T]) Wait(ctx context.Context, room []Entry) ([]Entry, error) {
 	entries := slices.Grow(room[:0], g.reply.Len())
-	var shut []int
+	var unreadable []int
 	err := g.reply.Each(ctx, func(v T, refusal error) {
 		if g.wantStat && errors.Is(refusal, zkconn.NoAuth) {
-			shut = append(shut, len(entries))
+			unreadable = append(unreadable, len(entries))
 		}
 		entries = append(entries, g.entry(v, refusal))
 	})
 	if err != nil {
 		return nil, err
 	}
-	if shut == nil {
+	if unreadable == nil {
 		return entries, nil
 	}
-	paths := make([]string, len(shut))
-	for i, at := range shut {
+	paths := make([]string, len(unreadable))
+	for i, at := range unreadable {
 		paths[i] = g.paths[at]
 	}
 	stats, err := g.s.askStats(paths).Wait(ctx, nil)
 	for i, st := range stats {
-		if entries[shut[i]].Stat = st.Stat; st.Err != nil {
-			entries[shut[i]].Err = st.Err
+		if entries[unreadable[i]].Stat = st.Stat; st.Err != nil {
+			entries[unreadable[i]].Err = st.Err
 		}
 	}
 	return entries, err

@@ -45,7 +45,7 @@ func begin(t *testing.T, s *zkconn.Session, root string, watch bool, o Options) 
 }
 
 // walkAll returns the paths of a walk in the order of ls -R, and the number of unreadable znodes.
-func walkAll(t *testing.T, w *Walk) (all []string, shut int) {
+func walkAll(t *testing.T, w *Walk) (all []string, unreadable int) {
 	t.Helper()
 	all = []string{w.root}
 	for s, err := range w.Steps() {
@@ -56,13 +56,13 @@ func walkAll(t *testing.T, w *Walk) (all []string, shut int) {
 			continue
 		}
 		if s.Err != nil {
-			shut++
+			unreadable++
 		}
 		for _, name := range s.Names {
 			all = append(all, zkconn.Join(s.Path(), name))
 		}
 	}
-	return all, shut
+	return all, unreadable
 }
 
 func TestWalkOrder(t *testing.T) {
@@ -152,9 +152,9 @@ func TestWalkPassesWhatIsShut(t *testing.T) {
 	}
 	want := strings.Fields("/shut /shut/a /shut/b /shut/c /shut/b/in")
 	for _, o := range []Options{{}, {Stat: true}} {
-		all, shut := walkAll(t, begin(t, s, "/shut", false, o))
-		if !slices.Equal(all, want) || shut != 2 {
-			t.Errorf("%+v: %d shut, %v", o, shut, all)
+		all, unreadable := walkAll(t, begin(t, s, "/shut", false, o))
+		if !slices.Equal(all, want) || unreadable != 2 {
+			t.Errorf("%+v: %d unreadable, %v", o, unreadable, all)
 		}
 	}
 	// Delete deletes every znode that it can; the children of /shut/a cannot be listed.

@@ -6,8 +6,8 @@
 // and Compare compares two such trees. Plan turns their differences into edits, which a Writer
 // applies. Delete and SetACL change a whole subtree. Start reading at Begin and Walk.Steps.
 //
-// A folder, in this package, is a znode with children. An unreadable or "shut" znode is one that
-// we have no permission to read.
+// A folder, in this package, is a znode with children. An unreadable znode is one that we
+// have no permission to read.
 package zktree
 
 import (
